@@ -1,0 +1,90 @@
+package gpu
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Bytes is an amount of memory. Negative means unknown where a field says so.
+type Bytes int64
+
+// Binary units, as NVML and the kernel count.
+const (
+	KiB Bytes = 1 << (10 * (iota + 1))
+	MiB
+	GiB
+	TiB
+)
+
+var byteUnits = []struct {
+	name string
+	size Bytes
+}{
+	// Longest names first: "8GiB" must not be read as "8Gi" bytes.
+	{"TiB", TiB}, {"GiB", GiB}, {"MiB", MiB}, {"KiB", KiB},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"KB", 1e3},
+	{"B", 1},
+}
+
+// ParseBytes reads "8GiB", "8000MiB", "1.5GiB" or the decimal "8GB". A bare
+// number is an error, since tools disagree on what it means; so are negative
+// amounts and those beyond 1 EiB.
+func ParseBytes(s string) (Bytes, error) {
+	s = strings.TrimSpace(s)
+	for _, u := range byteUnits {
+		num, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		f, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(num, "xXpP_") {
+			return 0, fmt.Errorf("%q is not a size: say 8GiB or 8000MiB", s)
+		}
+		if f < 0 {
+			return 0, fmt.Errorf("%q is negative", s)
+		}
+		if f*float64(u.size) > 1<<60 {
+			return 0, fmt.Errorf("%q is more than any machine has", s)
+		}
+		return Bytes(math.Round(f * float64(u.size))), nil
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return 0, fmt.Errorf("%q has no unit: say %sMiB or %sGiB", s, s, s)
+	}
+	return 0, fmt.Errorf("%q is not a size: say 8GiB or 8000MiB", s)
+}
+
+// String prints b exactly, in the largest binary unit that divides it
+// ("8GiB", "8000MiB"); ParseBytes reads it back.
+func (b Bytes) String() string {
+	if b < 0 {
+		return "unknown"
+	}
+	for _, u := range byteUnits[:4] {
+		if b != 0 && b%u.size == 0 {
+			return strconv.FormatInt(int64(b/u.size), 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
+// Round prints b for people: "37 GiB", "1.5 GiB", "512 MiB".
+func (b Bytes) Round() string {
+	if b < 0 {
+		return "unknown"
+	}
+	if b < MiB {
+		return strconv.FormatInt(int64(b), 10) + " B"
+	}
+	f, unit := float64(b)/float64(MiB), " MiB"
+	if b >= GiB {
+		f, unit = float64(b)/float64(GiB), " GiB"
+	}
+	s := strconv.FormatFloat(f, 'f', 1, 64)
+	if f >= 100 {
+		s = strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strings.TrimSuffix(s, ".0") + unit
+}

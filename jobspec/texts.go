@@ -1,0 +1,3 @@
+package jobspec
+
+type texts struct{}

@@ -1,0 +1,114 @@
+// Package engine says what an engine is: the thing that makes attempts run and
+// tells how they end. engine/local runs them as processes of this host;
+// enginetest holds the suite that every engine must pass.
+//
+// An engine never decides: when, where and whether an attempt runs, and what its
+// end means, is the scheduler's. An engine never imports it.
+package engine
+
+import (
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A Launch is everything an engine needs to run one attempt. All paths are absolute.
+type Launch struct {
+	UniID    string
+	Job      string
+	Attempt  int
+	Dir      string   // the attempt's own folder, already there and empty
+	Shell    []string // argv before each command
+	Commands []string // in order, each in a shell of its own; the first that fails ends the attempt
+	Argv     []string // instead of Shell and Commands: one command, run as it is
+	Env      []string // the whole environment
+	WorkDir  string
+	Stdout   string        // opened for appending, made if missing, with its folders
+	Stderr   string        // same path: same open file
+	Header   string        // a line to write to Stdout before the first instruction, or ""
+	Timeout  time.Duration // 0 for none
+	Grace    time.Duration // between SIGTERM and SIGKILL
+	Tree     bool          // over when no process of the tree is left (block dialect)
+	UniFile  string        // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
+	Grant    gpu.Grant     // what the attempt's claim holds
+}
+
+// An Attempt is one that an earlier run started and whose end nobody recorded.
+type Attempt struct {
+	UniID    string
+	Job      string
+	Dir      string // its folder; may be gone
+	PID      int    // 0 when the ledger does not have it
+	PIDStart uint64
+	Started  time.Time
+	Grace    time.Duration
+}
+
+// How says how an attempt is to be ended.
+type How int
+
+const (
+	Term How = iota // SIGTERM to the whole tree, SIGKILL after the grace
+	Kill            // SIGKILL at once
+)
+
+// An Engine runs attempts. Its methods do not wait for processes; what happens
+// comes over Events, in order for each attempt. It is used by one goroutine.
+type Engine interface {
+	// Launch asks for an attempt. Exactly one Ended follows, also when it could
+	// not be started; a Running comes before it when it was.
+	Launch(Launch)
+	// Stop asks for the end of an attempt; why is kept with its status before the
+	// first signal. An attempt that is over is no error. Kill overtakes Term.
+	Stop(uniID, why string, how How)
+	// Adopt asks what has become of an attempt of an earlier run. Running
+	// follows when it lives, and one Ended when it is over, at once or later.
+	Adopt(Attempt)
+	// Attempt names the attempt whose tree has pid, or "".
+	Attempt(pid int) string
+	// Events is where everything arrives. It is closed by Close.
+	Events() <-chan Event
+	// Close lets go of the engine. What runs, runs on.
+	Close() error
+}
+
+// An Event is something that happened to one attempt.
+type Event struct {
+	UniID    string
+	Running  *Running
+	Stopping *Stopping
+	Ended    *Ended
+}
+
+// Running says that the attempt's first process is there.
+type Running struct {
+	PID      int
+	PIDStart uint64 // kernel start time in clock ticks after boot
+	Adopted  bool
+	Started  time.Time
+}
+
+// Stopping says that the engine itself is about to signal the attempt: its
+// timeout is over. The engine waits for Ack, or a second, before the first
+// signal, so that the ledger has the reason first.
+type Stopping struct {
+	Why string // state.WhyTimeout
+	Ack func()
+}
+
+// Ended says that nothing of the attempt lives any more, or that it never began.
+type Ended struct {
+	ExitCode  int    // of the command that ended it; -1 when a signal did, or unknown
+	Signal    string // "SIGKILL", or ""
+	Why       string // the reason of a stop that came before the end: state.Why…, or ""
+	Started   time.Time
+	At        time.Time     // when the last command ended
+	Elapsed   time.Duration // in CLOCK_BOOTTIME
+	OOMKilled bool          // the kernel's count of OOM kills rose, and a SIGKILL that was not ours ended it
+	Lost      bool          // no status is known
+	Void      bool          // with Lost: no instruction of it ever ran
+	Err       string        // why it could not be started, in words; "" when it was
+	Report    string        // Tree: what the script wrote, "normal_exit" or "abnormal_exit", or ""
+	LeftOver  int           // processes that had to be ended after the last command
+	Stuck     []int         // pids that even SIGKILL has not ended in 30 s; they may hold GPUs
+}

@@ -1,0 +1,48 @@
+package state
+
+import (
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A Snapshot is what a person sees of a run at one moment. Its size does not
+// grow with the number of jobs.
+type Snapshot struct {
+	At       time.Time
+	Total    int           // jobs of the batch that are selected
+	Counts   map[Phase]int // every selected job is in one of them
+	Running  []View        // in order of their start
+	Waiting  []View        // backing off, by time of the next attempt; at most 20
+	Head     *View         // the first job that is ready and found no GPU
+	HeadWhy  string        // why it waits, "needs 40 GiB; GPU 2: 71% busy, limit 30%"
+	Kept     string        // "kept for X: 3 of 4", or ""
+	Queues   []QueueView   // named queues; at most 50
+	Draining string        // why nothing more starts, or ""
+	GPUStale time.Duration // age of the last reading when it is too old to go by; 0 when fine
+	GPUErr   string        // why there is none
+}
+
+// A View is one job as a person sees it.
+type View struct {
+	Job     string
+	ID      int // in the batch; -1 for an attempt of a job that is no longer in it
+	UniID   string
+	Attempt int
+	Phase   Phase
+	Started time.Time
+	PID     int
+	GPUs    []int
+	Memory  gpu.Bytes // granted on each
+	Used    gpu.Bytes // in use now on all its GPUs together; -1 unknown
+	Log     string
+	NextAt  time.Time // of the next attempt, while it backs off
+	Stop    string    // why it is being stopped, or ""
+}
+
+// A QueueView is a named queue.
+type QueueView struct {
+	Name string
+	Busy string // job that runs, or ""
+	Left int    // jobs not yet ended
+}

@@ -1,0 +1,169 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+)
+
+var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// at numbers the facts of a test by the second.
+func at(sec int, f Fact) Fact {
+	f.Time = t0.Add(time.Duration(sec) * time.Second)
+	return f
+}
+
+func started(key, job, uni string) Fact {
+	return Fact{Kind: KindStart, Key: key, Job: job, UniID: uni, Attempt: 1, Commands: []string{"true"}, Needs: "n", GPUs: []int{0}}
+}
+
+func ended(uni string, p Phase) Fact { return Fact{Kind: KindEnd, UniID: uni, State: p} }
+
+func fold(facts ...Fact) *History {
+	h := NewHistory()
+	for i, f := range facts {
+		h.Apply(0, at(i, f))
+	}
+	return h
+}
+
+func TestHistoryKeepsTheLastEnd(t *testing.T) {
+	h := fold(
+		started("k", "train", "u1"),
+		Fact{Kind: KindRunning, UniID: "u1", PID: 7, PIDStart: 9},
+		Fact{Kind: KindStop, UniID: "u1", Why: WhyLeftOver},
+		Fact{Kind: KindStop, UniID: "u1", Why: WhyTimeout},
+		Fact{Kind: KindStop, UniID: "u1", Why: WhyCancelled},
+	)
+	a := h.Open["u1"]
+	if a == nil || a.Running.PID != 7 || a.Stop != WhyTimeout || a.Seq != 1 {
+		t.Fatalf("got %+v, want an open attempt with pid 7 that timed out", a)
+	}
+	h.Apply(0, at(5, ended("u1", Failed)))
+	if len(h.Open) != 0 || h.Last["k"].State != Failed || h.Last["k"].Commands == nil {
+		t.Fatalf("got %+v, want a failed end with its commands", h.Last["k"])
+	}
+	h.Apply(0, at(6, started("k", "train", "u2")))
+	if h.Last["k"].UniID != "u1" {
+		t.Fatal("a start alone changed the last end")
+	}
+	h.Apply(0, at(7, ended("u2", Succeeded)))
+	want := &Record{
+		Key: "k", Job: "train", State: Succeeded, UniID: "u2", Attempt: 1, Start: t0.Add(6 * time.Second),
+		End: t0.Add(7 * time.Second), StartSeq: 7, EndSeq: 8, Needs: "n", GPUs: 1,
+	}
+	if got := h.Last["k"]; !reflect.DeepEqual(got, want) {
+		t.Fatalf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestHistoryDoneAndForget(t *testing.T) {
+	h := fold(
+		Fact{Kind: KindEnd, Key: "k", Job: "train", State: Succeeded, By: "done"},
+		Fact{Kind: KindForget, Key: "other"},
+	)
+	if r := h.Last["k"]; r == nil || r.By != "done" || r.StartSeq != 0 || r.Forgotten {
+		t.Fatalf("got %+v, want a success by done", r)
+	}
+	h.Apply(0, Fact{Kind: KindForget, Key: "k"})
+	if !h.Last["k"].Forgotten {
+		t.Fatal("forget was not kept")
+	}
+	h.Apply(0, Fact{Kind: KindEnd, Key: "k", State: Succeeded, By: "done"})
+	if h.Last["k"].Forgotten {
+		t.Fatal("an end after a forget is forgotten too")
+	}
+}
+
+func TestHistoryFilesWithTheSameKey(t *testing.T) {
+	h := NewHistory()
+	h.Apply(0, ended2("k", "a", Succeeded))
+	h.Apply(1, ended2("k", "b", Failed))
+	h.Apply(1, Fact{Kind: KindForget, Key: "k"})
+	if got := h.Of(0, "k"); got == nil || got.Job != "a" || got.Forgotten {
+		t.Errorf("got %+v of file 0, want a", got)
+	}
+	if got := h.Of(1, "k"); got == nil || got.Job != "b" || !got.Forgotten {
+		t.Errorf("got %+v of file 1, want b, forgotten", got)
+	}
+	if got := h.Of(2, "k"); got != nil {
+		t.Errorf("got %+v of file 2, want nothing", got)
+	}
+}
+
+func ended2(key, job string, p Phase) Fact {
+	return Fact{Kind: KindEnd, Key: key, Job: job, State: p}
+}
+
+func TestHistoryNamed(t *testing.T) {
+	h := fold(ended2("k1", "train", Succeeded), ended2("k2", "train", Failed), ended2("k3", "eval", Failed))
+	if got := h.Named(0, "train"); got == nil || got.Key != "k2" {
+		t.Errorf("got %+v, want the newer of the two", got)
+	}
+	h.Apply(0, ended2("k4", "train", Failed))
+	if got := h.Named(0, "train"); got.Key != "k4" {
+		t.Errorf("got %+v, want what came after the index was made", got)
+	}
+	if got := h.Named(1, "train"); got != nil {
+		t.Errorf("got %+v, want nothing of another ledger", got)
+	}
+}
+
+func TestNewerThan(t *testing.T) {
+	h := fold(started("need", "need", "u1"), started("job", "job", "u2"), ended("u2", Succeeded), ended("u1", Succeeded))
+	need, job := h.Last["need"], h.Last["job"]
+	if !need.NewerThan(job) {
+		t.Error("a need that ended in a later line is not newer")
+	}
+	h = fold(started("need", "need", "u1"), ended("u1", Succeeded), started("job", "job", "u2"), ended("u2", Succeeded))
+	need, job = h.Last["need"], h.Last["job"]
+	need.End = need.End.Add(time.Hour)
+	if need.NewerThan(job) {
+		t.Error("within one ledger the order of lines counts, not the clock")
+	}
+	need.Ledger = 1
+	if !need.NewerThan(job) {
+		t.Error("between ledgers the time counts")
+	}
+}
+
+func TestAttemptsInOrder(t *testing.T) {
+	h := NewHistory()
+	for i := range 50 {
+		h.Apply(0, started(fmt.Sprint(i), "j", fmt.Sprint("u", i)))
+	}
+	for i, a := range h.Attempts() {
+		if a.Start.Key != fmt.Sprint(i) {
+			t.Fatalf("got %s at %d", a.Start.Key, i)
+		}
+	}
+}
+
+// FuzzApply feeds facts of any content: nothing may panic, and no attempt may be
+// open and ended at once.
+func FuzzApply(f *testing.F) {
+	f.Add([]byte(`[{"kind":"start","uni_id":"u","key":"k"},{"kind":"end","uni_id":"u","state":"succeeded"}]`))
+	f.Add([]byte(`[{"kind":"end"},{"kind":"forget","key":"k"},{"kind":"running","uni_id":"x"},{"kind":"end","key":"k"}]`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var facts []Fact
+		if json.Unmarshal(data, &facts) != nil {
+			return
+		}
+		h := NewHistory()
+		for i, fact := range facts {
+			h.Apply(i%2, fact)
+			if fact.Kind == KindEnd && h.Open[fact.UniID] != nil {
+				t.Fatalf("%q is open after its end", fact.UniID)
+			}
+			h.Named(0, fact.Job)
+		}
+		for _, r := range h.Last {
+			for _, other := range h.Last {
+				r.NewerThan(other)
+			}
+		}
+	})
+}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Bytes is an amount of memory. Negative means unknown where a field says so.
@@ -75,16 +77,5 @@ func (b Bytes) Round() string {
 	if b < 0 {
 		return "unknown"
 	}
-	if b < MiB {
-		return strconv.FormatInt(int64(b), 10) + " B"
-	}
-	f, unit := float64(b)/float64(MiB), " MiB"
-	if b >= GiB {
-		f, unit = float64(b)/float64(GiB), " GiB"
-	}
-	s := strconv.FormatFloat(f, 'f', 1, 64)
-	if f >= 100 {
-		s = strconv.FormatFloat(f, 'f', 0, 64)
-	}
-	return strings.TrimSuffix(s, ".0") + unit
+	return strings.Replace(humanize.IBytes(uint64(b)), ".0 ", " ", 1)
 }

@@ -1,16 +1,21 @@
 package gpu
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Rules are what a run as a whole may use. They do not change while it lives.
 type Rules struct {
-	IDs     []string // the devices it manages: indices or UUIDs (or a unique beginning); empty for all
-	Reserve int      // so many of the highest managed indices stay free for others
-	MinGPUs int      // -1 when neither MinGPUs nor MaxGPUs is given, and then Reserve fixes indices
-	MaxGPUs int      // -1 when not given
-	Others  Others   // what another user's process on a device means
-	Pick    Pick     // which of the devices that fit
-	UID     int      // this user
+	IDs     []string      // the devices it manages: indices or UUIDs (or a unique beginning); empty for all
+	Reserve int           // so many of the highest managed indices stay free for others
+	MinGPUs int           // -1 when neither MinGPUs nor MaxGPUs is given, and then Reserve fixes indices
+	MaxGPUs int           // -1 when not given
+	Others  Others        // what another user's process on a device means
+	Pick    Pick          // which of the devices that fit
+	UID     int           // this user
+	Poll    time.Duration // how far apart readings are; samples further apart than this and some do not count as watching
+	AtOnce  bool          // judge utilisation by the samples there are, and say so in Verdict.Note: --no-wait, gpus, plan
 }
 
 // Others is the rule about devices that other users' processes stand on.
@@ -42,39 +47,187 @@ type Verdict struct {
 	Until  time.Duration // CLOCK_BOOTTIME at which the verdict can change by time alone; 0 when it cannot
 	Free   Bytes         // free minus promised, as judged; -1 unknown
 	Ours   bool          // attempts of this run hold it, and that is why it is refused
+	Note   string        // when OK: what it was judged without, "watched for 5 of 60 s only"; usually ""
 }
 
 // A Pool knows the managed devices, their latest readings, and what this run
 // holds of them. It is plain state owned by one goroutine.
-type Pool struct{}
+type Pool struct {
+	rules Rules
+	devs  []device // all that NewPool was given, in PCI order
+	holds map[string]Grant
+	turn  int // position at which round-robin goes on
 
-// NewPool makes a pool over devs, which are in PCI order.
-func NewPool(devs []Device, rules Rules) *Pool { panic("unwritten") }
-
-// Observe takes over what snap says of the devices it has readings of.
-func (p *Pool) Observe(snap Snapshot) { panic("unwritten") }
-
-// Admit judges every device for req, in PCI order, by the six rules; it changes nothing.
-func (p *Pool) Admit(now time.Duration, req Request) []Verdict { panic("unwritten") }
-
-// Choose picks devices for req, without kept ones, or says for each why not. It changes
-// nothing but the turn of round-robin, which moves on when the grant is held.
-func (p *Pool) Choose(now time.Duration, req Request, kept []UUID) (Grant, []Verdict, bool) {
-	panic("unwritten")
+	found []candidate // scratch of find
 }
 
+// NewPool makes a pool over devs, which are in PCI order. Those that rules do
+// not manage are judged too, and always refused.
+func NewPool(devs []Device, rules Rules) *Pool {
+	p := &Pool{rules: rules, holds: map[string]Grant{}}
+	managed := matches(devs, rules.IDs)
+	p.devs = make([]device, len(devs))
+	for i, d := range devs {
+		p.devs[i] = device{Device: d, managed: managed[i], mode: d.ComputeMode, free: -1, used: -1}
+		p.devs[i].peaks = [2]int{-1, -1}
+	}
+	if !p.limited() {
+		p.reserve(rules.Reserve)
+	}
+	p.found = make([]candidate, 0, len(devs))
+	return p
+}
+
+// reserve sets aside the n highest indices of the managed devices. Instances of
+// one GPU share its index.
+func (p *Pool) reserve(n int) {
+	var indices []int
+	for i := range p.devs {
+		if p.devs[i].managed {
+			indices = append(indices, p.devs[i].Index)
+		}
+	}
+	slices.Sort(indices)
+	indices = slices.Compact(indices)
+	if n <= 0 || len(indices) == 0 {
+		return
+	}
+	lowest := indices[max(0, len(indices)-n)]
+	for i := range p.devs {
+		p.devs[i].reserved = p.devs[i].managed && p.devs[i].Index >= lowest
+	}
+}
+
+// limited says whether the number of devices counts instead of fixed indices.
+func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >= 0 }
+
+// Observe takes over what snap says of the devices it has readings of. A
+// reading older than the one before it, or than the last release there, is
+// passed over. Without any reading no device lets anything on until the next.
+func (p *Pool) Observe(snap Snapshot) {
+	if snap.Claims != nil {
+		p.observeClaims(snap.Claims)
+	}
+	for i := range p.devs {
+		d := &p.devs[i]
+		if snap.Err != "" && snap.At >= d.at {
+			d.noReading = snap.Err
+		}
+	}
+	if snap.Err != "" {
+		return
+	}
+	for i := range snap.Readings {
+		if d := p.device(snap.Readings[i].UUID); d != nil {
+			d.observe(snap.At, &snap.Readings[i], p.gap())
+			d.tally(p.rules.UID)
+		}
+	}
+}
+
+func (p *Pool) observeClaims(claims []Claim) {
+	for i := range p.devs {
+		d := &p.devs[i]
+		d.claims = d.claims[:0]
+		for _, c := range claims {
+			if c.UUID == d.UUID {
+				d.claims = append(d.claims, c)
+			}
+		}
+		d.tally(p.rules.UID)
+	}
+}
+
+// gap is how far apart two samples may be and still count as watching.
+func (p *Pool) gap() time.Duration { return max(15*time.Second, p.rules.Poll*3/2) }
+
 // Hold sets a grant aside for attempt, a name that is unique among those held.
-func (p *Pool) Hold(attempt string, g Grant) { panic("unwritten") }
+func (p *Pool) Hold(attempt string, g Grant) {
+	p.holds[attempt] = g
+	turn, furthest := p.turn, -1
+	for _, id := range g.UUIDs {
+		d := p.device(id)
+		if d == nil {
+			continue
+		}
+		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share})
+		d.back = false
+		d.tally(p.rules.UID)
+		i := p.position(id)
+		if dist := p.fromTurn(i); dist > furthest {
+			turn, furthest = i+1, dist
+		}
+	}
+	p.turn = turn
+}
+
+// fromTurn is how far position i is from the one at which round-robin goes on.
+func (p *Pool) fromTurn(i int) int {
+	n := len(p.devs)
+	return (i - p.turn%n + n) % n
+}
 
 // Rename changes the name under which a grant is held.
-func (p *Pool) Rename(from, to string) { panic("unwritten") }
+func (p *Pool) Rename(from, to string) {
+	g, ok := p.holds[from]
+	if !ok || from == to {
+		return
+	}
+	delete(p.holds, from)
+	p.holds[to] = g
+	for _, id := range g.UUIDs {
+		if d := p.device(id); d != nil {
+			for i := range d.holds {
+				if d.holds[i].attempt == from {
+					d.holds[i].attempt = to
+				}
+			}
+			d.tally(p.rules.UID)
+		}
+	}
+}
 
-// Release gives back what attempt holds. Devices that nobody else of this run
-// stands on count from now on as just got back, until another reading or grant says otherwise.
-func (p *Pool) Release(now time.Duration, attempt string) []UUID { panic("unwritten") }
-
-// Possible says whether devices of this pool could ever take req, and if not, why.
-func (p *Pool) Possible(req Request) (string, bool) { panic("unwritten") }
+// Release gives back what attempt holds, and returns those devices. Ones that nobody else of
+// this run stands on count from now on as just got back, until another reading or grant says
+// otherwise, for 30 s at most. None of them lets anything on before its free memory was read again.
+func (p *Pool) Release(now time.Duration, attempt string) []UUID {
+	g, ok := p.holds[attempt]
+	if !ok {
+		return nil
+	}
+	delete(p.holds, attempt)
+	for _, id := range g.UUIDs {
+		if d := p.device(id); d != nil {
+			d.release(now, attempt)
+			d.tally(p.rules.UID)
+		}
+	}
+	return g.UUIDs
+}
 
 // Devices lists the managed devices in PCI order.
-func (p *Pool) Devices() []Device { panic("unwritten") }
+func (p *Pool) Devices() []Device {
+	var devs []Device
+	for i := range p.devs {
+		if p.devs[i].managed {
+			devs = append(devs, p.devs[i].Device)
+		}
+	}
+	return devs
+}
+
+func (p *Pool) device(id UUID) *device {
+	if i := p.position(id); i >= 0 {
+		return &p.devs[i]
+	}
+	return nil
+}
+
+func (p *Pool) position(id UUID) int {
+	for i := range p.devs {
+		if p.devs[i].UUID == id {
+			return i
+		}
+	}
+	return -1
+}

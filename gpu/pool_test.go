@@ -1,0 +1,382 @@
+package gpu
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const me, bob = 1000, 1001
+
+// sec is seconds of CLOCK_BOOTTIME.
+func sec(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// some makes n whole GPUs of total memory each.
+func some(n int, total Bytes) []Device {
+	devs := make([]Device, n)
+	for i := range devs {
+		devs[i] = Device{Index: i, UUID: UUID(fmt.Sprintf("GPU-%d", i)), Name: "NVIDIA A100-SXM4-80GB", Total: total}
+	}
+	return devs
+}
+
+// anyone are the rules of a run that manages everything.
+func anyone() Rules {
+	return Rules{MinGPUs: -1, MaxGPUs: -1, Others: OthersAllow, Pick: FirstFit, UID: me}
+}
+
+// idle is a full reading of an empty device.
+func idle(d Device, at time.Duration) Reading {
+	return Reading{UUID: d.UUID, Total: d.Total, Free: d.Total, Used: 0, Listed: true, Samples: []Sample{{At: at}}}
+}
+
+// see observes one full reading of every device, idle but for what change makes of it.
+func see(p *Pool, at time.Duration, change func(i int, r *Reading)) {
+	snap := Snapshot{At: at}
+	for i, d := range p.plain() {
+		r := idle(d, at)
+		if change != nil {
+			change(i, &r)
+		}
+		snap.Readings = append(snap.Readings, r)
+	}
+	p.Observe(snap)
+}
+
+// with puts a process on a reading, memory and all.
+func with(r *Reading, pr Process) {
+	r.Processes = append(r.Processes, pr)
+	if pr.Memory > 0 {
+		r.Free -= pr.Memory
+		r.Used += pr.Memory
+	}
+}
+
+func bobs(memory Bytes) Process {
+	return Process{PID: 4711, UID: bob, User: "bob", Command: "python", Memory: memory}
+}
+
+func one(memory Bytes) Request { return Request{Min: 1, Max: 1, Memory: memory, MaxUtil: 30} }
+
+func busySamples(at time.Duration, percent int) []Sample { return []Sample{{At: at, Percent: percent}} }
+
+func TestAdmitReasons(t *testing.T) {
+	tests := []struct {
+		name   string
+		rules  func(*Rules)
+		req    func(*Request)
+		see    func(r *Reading)
+		do     func(p *Pool)
+		want   string // reason; "" when let on
+		never  bool
+		ours   bool
+		device func(*Device)
+	}{
+		{name: "idle"},
+		{name: "exactly fits", see: func(r *Reading) { with(r, bobs(4*GiB)); r.Samples = nil }, req: func(r *Request) { r.Memory = 20 * GiB }},
+		{name: "one byte short", see: func(r *Reading) { with(r, bobs(4*GiB+1)) }, req: func(r *Request) { r.Memory = 20 * GiB },
+			want: "20479 MiB free, 20480 MiB asked; python 4711 of bob stands on it, 4 GiB"},
+		{name: "not managed", rules: func(r *Rules) { r.IDs = []string{"7"} }, want: "not managed by this run (gpu_ids)", never: true},
+		{name: "reserved", rules: func(r *Rules) { r.Reserve = 1 }, want: "reserved for others (reserve: 1)", never: true},
+		{name: "not among the job's", req: func(r *Request) { r.IDs = []string{"GPU-7"} }, want: "not among the job's gpu_ids", never: true},
+		{name: "among the job's by beginning", req: func(r *Request) { r.IDs = []string{"GPU"} }},
+		{name: "model", req: func(r *Request) { r.Models = []string{"a100"} }},
+		{name: "other model", req: func(r *Request) { r.Models = []string{"h100", "h200"} },
+			want: `NVIDIA A100-SXM4-80GB, not "h100" or "h200"`, never: true},
+		{name: "too small", req: func(r *Request) { r.Memory = 40 * GiB }, want: "24 GiB in all, 40 GiB asked", never: true},
+		{name: "never read", do: func(p *Pool) { p.devs[0].read = false }, want: "not read yet"},
+		{name: "lost", see: func(r *Reading) { r.Err = "GPU is lost" }, want: "does not answer: GPU is lost"},
+		{name: "no reading at all", do: func(p *Pool) { p.Observe(Snapshot{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
+		{name: "prohibited", see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited: no process may use it"},
+		{name: "exclusive and empty", see: func(r *Reading) { r.ComputeMode = ComputeExclusive }},
+		{name: "exclusive and used", see: func(r *Reading) { r.ComputeMode = ComputeExclusive; with(r, bobs(GiB)) },
+			want: "compute mode is exclusive, and python 4711 of bob stands on it, 1 GiB"},
+		{name: "exclusive and held, shared", see: func(r *Reading) { r.ComputeMode = ComputeExclusive },
+			do:  func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Share: true}) },
+			req: func(r *Request) { r.Share = true }, want: "held by a job of this run", ours: true},
+		{name: "held here", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) }, want: "held by a job of this run", ours: true},
+		{name: "shared with one that does not", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) },
+			req: func(r *Request) { r.Share = true }, want: "held by a job of this run", ours: true},
+		{name: "shared", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 4 * GiB, Share: true}) },
+			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }},
+		{name: "shared, promised", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
+			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
+			want: "19 GiB free, 20 GiB asked; 5 GiB more are promised to jobs that run"},
+		{name: "claimed", do: func(p *Pool) {
+			p.Observe(Snapshot{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
+		}, want: "held by alice, train-svhn-s42, since 14:02"},
+		{name: "claim that shares", do: func(p *Pool) {
+			p.Observe(Snapshot{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
+		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB asked; 8 GiB more are promised to jobs that run"},
+		{name: "own process", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me stands on it, 1 GiB"},
+		{name: "own process, shared", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
+			req: func(r *Request) { r.Share = true }},
+		{name: "own process, shared, limit on own too", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
+			req: func(r *Request) { r.Share = true; r.UtilOnOwn = true }, want: "90% busy, limit 30%"},
+		{name: "others avoided", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { with(r, bobs(GiB)) },
+			want: "python 4711 of bob stands on it, 1 GiB (others: avoid)"},
+		{name: "nobody's memory avoided", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = GiB, 23*GiB },
+			want: "1 GiB in use with no process to be seen (others: avoid)"},
+		{name: "nobody's memory within the slack", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = 512*MiB, 23*GiB }},
+		{name: "unknown user", see: func(r *Reading) { with(r, Process{PID: 9, UID: -1, Memory: 30 * GiB / 2}) }, req: func(r *Request) { r.Memory = 20 * GiB },
+			want: "9 GiB free, 20 GiB asked; process 9 of somebody stands on it, 15 GiB"},
+		{name: "nobody's memory named", see: func(r *Reading) { r.Used, r.Free = 14*GiB, 10*GiB }, req: func(r *Request) { r.Memory = 12 * GiB },
+			want: "10 GiB free, 12 GiB asked; 14 GiB in use with no process to be seen"},
+		{name: "busy", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 71 }, want: "71% busy, limit 30%"},
+		{name: "at the limit, but watched briefly", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watching: 0 of 60 s"},
+		{name: "judged at once", rules: func(r *Rules) { r.AtOnce = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }},
+		{name: "no limit", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 99 }, req: func(r *Request) { r.MaxUtil = 100 }},
+		{name: "empty but latched at 100%", see: func(r *Reading) { r.Samples[0].Percent = 100 }},
+		{name: "utilisation unknown", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
+		{name: "free unknown, nobody there", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
+		{name: "free unknown, somebody there", see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
+			want: "its free memory cannot be read, and python 4711 of bob stands on it"},
+		{name: "nothing known", see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "neither its free memory nor its processes can be read"},
+		{name: "MIG instance for one", device: func(d *Device) { d.MIG = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
+		{name: "MIG instance for two", device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },
+			want: "a MIG instance, and the job asks for 2 GPUs", never: true},
+		{name: "just given back", do: func(p *Pool) {
+			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}})
+			p.Release(sec(101), "a")
+		}, want: "just given back, its free memory is being read", ours: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			devs, rules, req := some(1, 24*GiB), anyone(), one(8*GiB)
+			apply(tt.device, &devs[0])
+			apply(tt.rules, &rules)
+			apply(tt.req, &req)
+			p := NewPool(devs, rules)
+			see(p, sec(100), func(_ int, r *Reading) { apply(tt.see, r) })
+			if tt.do != nil {
+				tt.do(p)
+			}
+			got := p.Admit(sec(101), req)[0]
+			if got.Reason != tt.want || got.OK != (tt.want == "") || got.Never != tt.never || got.Ours != tt.ours {
+				t.Errorf("got %+v, want reason %q, never %t, ours %t", got, tt.want, tt.never, tt.ours)
+			}
+			if p.Fits(sec(101), req, nil) != (got.OK && req.Min == 1) {
+				t.Errorf("Fits disagrees with %+v", got)
+			}
+		})
+	}
+}
+
+func apply[T any](f func(*T), v *T) {
+	if f != nil {
+		f(v)
+	}
+}
+
+func TestUtilisationOverTime(t *testing.T) {
+	p := NewPool(some(1, 24*GiB), anyone())
+	reason := func(at, percent float64, prs ...Process) string {
+		see(p, sec(at), func(_ int, r *Reading) {
+			for _, pr := range prs {
+				with(r, pr)
+			}
+			r.Samples = busySamples(sec(at), int(percent))
+		})
+		v := p.Admit(sec(at), one(8*GiB))[0]
+		if v.Until != 0 && v.Until != sec(60) && at < 200 {
+			t.Errorf("at %v: until %v, want 60s", at, v.Until)
+		}
+		return v.Reason
+	}
+	var got []string
+	got = append(got, reason(0, 10, bobs(GiB)))
+	for at := 5.0; at < 25; at += 5 {
+		reason(at, 0, bobs(GiB))
+	}
+	got = append(got, reason(25, 80, bobs(GiB)), reason(30, 0, bobs(GiB)))
+	for at := 35.0; at < 85; at += 5 {
+		reason(at, 0, bobs(GiB))
+	}
+	got = append(got, reason(85, 0, bobs(GiB)), reason(85.1, 0, bobs(GiB)), reason(200, 0, bobs(GiB)))
+	want := []string{"watching: 0 of 60 s", "80% busy, limit 30%", "80% busy within the last 60 s, limit 30%",
+		"80% busy within the last 60 s, limit 30%", "", "watching: 0 of 60 s"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWatchingBeginsAnewAfterAGap(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		poll time.Duration
+		want string
+	}{{"longer than usual", 0, "watching: 0 of 60 s"}, {"as long as the poll", 60 * time.Second, ""}} {
+		t.Run(tt.name, func(t *testing.T) {
+			rules := anyone()
+			rules.Poll = tt.poll
+			p := NewPool(some(1, 24*GiB), rules)
+			stand := func(_ int, r *Reading) { with(r, bobs(GiB)) }
+			see(p, sec(0), stand)
+			see(p, sec(60), stand)
+			if got := p.Admit(sec(60), one(GiB))[0].Reason; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNoteOfAtOnce(t *testing.T) {
+	rules := anyone()
+	rules.AtOnce = true
+	p := NewPool(some(1, 24*GiB), rules)
+	for at := 0.0; at <= 25; at += 5 {
+		see(p, sec(at), func(_ int, r *Reading) { with(r, bobs(GiB)) })
+	}
+	if got, want := p.Admit(sec(25), one(GiB))[0].Note, "watched for 25 of 60 s only"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestPromisedMemory(t *testing.T) {
+	tests := []struct {
+		name    string
+		granted Bytes
+		procs   []Process // of attempt a
+		want    Bytes     // free minus promised, of 24 GiB
+	}{
+		{"not yet taken", 8 * GiB, nil, 16 * GiB},
+		{"half taken", 8 * GiB, []Process{{Memory: 4 * GiB}}, 16 * GiB},
+		{"all taken", 8 * GiB, []Process{{Memory: 4 * GiB}, {Memory: 4 * GiB}}, 16 * GiB},
+		{"more than granted", 8 * GiB, []Process{{Memory: 10 * GiB}}, 14 * GiB},
+		{"memory by process unknown", 8 * GiB, []Process{{Memory: -1}}, 16 * GiB},
+		{"more promised than free", 30 * GiB, nil, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPool(some(1, 24*GiB), anyone())
+			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: tt.granted, Share: true})
+			see(p, sec(1), func(_ int, r *Reading) {
+				for _, pr := range tt.procs {
+					pr.UID, pr.Attempt = me, "a"
+					with(r, pr)
+				}
+			})
+			if got := p.Admit(sec(1), one(GiB))[0].Free; got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A quick reading has no list: what another attempt gave back for a moment is still its own.
+func TestHandOverBesideOthers(t *testing.T) {
+	p := NewPool(some(1, 40*GiB), anyone())
+	share := Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB, Share: true}
+	p.Hold("a", share)
+	p.Hold("b", share)
+	see(p, sec(1), func(_ int, r *Reading) {
+		with(r, Process{UID: me, Attempt: "a", Memory: 20 * GiB})
+		with(r, Process{UID: me, Attempt: "b", Memory: 15 * GiB})
+	})
+	p.Release(sec(2), "b")
+	p.Observe(Snapshot{At: sec(2), Readings: []Reading{{UUID: "GPU-0", Total: 40 * GiB, Free: 35 * GiB, Used: 5 * GiB}}})
+	if got, want := p.Admit(sec(2), one(GiB))[0].Free, 20*GiB; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	p := NewPool(some(1, 24*GiB), anyone())
+	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
+	see(p, sec(1), func(_ int, r *Reading) {
+		with(r, Process{UID: me, Attempt: "a", Memory: 20 * GiB})
+		r.Samples[0].Percent = 98
+	})
+	if got := p.Release(sec(2), "a"); !reflect.DeepEqual(got, []UUID{"GPU-0"}) {
+		t.Errorf("Release: got %v", got)
+	}
+	quick := func(at float64, free Bytes) Verdict {
+		p.Observe(Snapshot{At: sec(at), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: free, Used: 24*GiB - free}}})
+		return p.Admit(sec(at), one(20*GiB))[0]
+	}
+	see(p, sec(1.9), nil) // older than the release: passed over
+	if v := p.Admit(sec(2), one(GiB))[0]; v.OK {
+		t.Errorf("before its memory was read: got %+v", v)
+	}
+	if v := quick(2.005, 4*GiB); v.OK || !v.Ours {
+		t.Errorf("memory lingers: got %+v, want a refusal because of ours", v)
+	}
+	if v := quick(2.01, 24*GiB); !v.OK {
+		t.Errorf("memory is back: got %+v, want it let on without samples", v)
+	}
+}
+
+func TestLimitOfTheRun(t *testing.T) {
+	tests := []struct {
+		name                      string
+		minGPUs, maxGPUs, reserve int
+		full                      int // devices with no memory free
+		hold                      int
+		want                      int // devices that one request for 1-8 gets
+	}{
+		{"max", -1, 3, 0, 0, 0, 3},
+		{"reserve of 8", 3, 8, 2, 0, 0, 6},
+		{"min above what reserve leaves", 3, 8, 6, 0, 0, 3},
+		{"unavailable ones count for the others", 3, 8, 2, 4, 0, 3},
+		{"some held", 3, 8, 2, 0, 4, 2},
+		{"all held", -1, 2, 0, 0, 2, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rules := anyone()
+			rules.MinGPUs, rules.MaxGPUs, rules.Reserve = tt.minGPUs, tt.maxGPUs, tt.reserve
+			p := NewPool(some(8, 24*GiB), rules)
+			see(p, sec(1), func(i int, r *Reading) {
+				if i >= 8-tt.full {
+					with(r, bobs(23*GiB+GiB/2))
+				}
+			})
+			for i := range tt.hold {
+				p.Hold(fmt.Sprint(i), Grant{UUIDs: []UUID{p.devs[i].UUID}})
+			}
+			g, verdicts, ok := p.Choose(sec(1), Request{Min: 1, Max: 8, Memory: GiB, MaxUtil: 30}, nil)
+			if len(g.UUIDs) != tt.want || ok != (tt.want > 0) {
+				t.Errorf("got %v, want %d devices", g.UUIDs, tt.want)
+			}
+			if !ok && !strings.Contains(verdicts[7].Reason, "all that min_gpus, max_gpus and reserve let it have") {
+				t.Errorf("got %q", verdicts[7].Reason)
+			}
+		})
+	}
+}
+
+func TestChooseAllOrNothing(t *testing.T) {
+	p := NewPool(some(4, 24*GiB), anyone())
+	see(p, sec(1), func(i int, r *Reading) {
+		if i == 1 {
+			r.Err = "GPU is lost"
+		}
+	})
+	for _, tt := range []struct {
+		name     string
+		min, max int
+		kept     []UUID
+		want     []int
+	}{
+		{"none", 0, 0, nil, nil},
+		{"all that answer", 3, 3, nil, []int{0, 2, 3}},
+		{"too many", 4, 4, nil, nil},
+		{"as many as there are", 2, 4, nil, []int{0, 2, 3}},
+		{"without kept ones", 1, 4, []UUID{"GPU-2"}, []int{0, 3}},
+		{"kept too many", 3, 3, []UUID{"GPU-2"}, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g, verdicts, ok := p.Choose(sec(1), Request{Min: tt.min, Max: tt.max, Memory: GiB, MaxUtil: 30}, tt.kept)
+			if !slices.Equal(g.Indices, tt.want) || ok == (verdicts != nil) {
+				t.Errorf("got %+v, %t, %+v, want %v", g, ok, verdicts, tt.want)
+			}
+		})
+	}
+	_, verdicts, _ := p.Choose(sec(1), one(GiB), []UUID{"GPU-0", "GPU-2", "GPU-3"})
+	if got, want := verdicts[2].Reason, "kept for another job"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,69 @@
+package spawn
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+)
+
+// voidMark is what a marker holds that was made so that nothing begins any more.
+const voidMark = "void\n"
+
+// Void makes the marker in the place of a child, so that no child will run its
+// program from now on. It reports whether it won: if so, none ever has.
+func Void(path string) (won bool, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		b, err := os.ReadFile(path)
+		return err == nil && string(b) == voidMark, err
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = f.WriteString(voidMark)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return true, err
+}
+
+// Begun reads the marker that a child left. A marker without a readable process
+// (its child was killed while it wrote, or the disk was full) is a Process of
+// zeros: what began must then be found by other means.
+func Begun(path string) (Process, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Process{}, err
+	}
+	p, err := parseStat(b)
+	if err != nil {
+		return Process{}, nil
+	}
+	return p, nil
+}
+
+// parseStat takes pid and start time out of a /proc/PID/stat; proc(5).
+func parseStat(b []byte) (Process, error) {
+	bad := fmt.Errorf("%q is no /proc stat line", b)
+	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
+	if open < 1 || shut < open {
+		return Process{}, bad
+	}
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
+	if err != nil {
+		return Process{}, bad
+	}
+	const startTime = 22 - 3 // field 22, counted from the third, behind the name
+	fields := bytes.Fields(b[shut+1:])
+	if len(fields) <= startTime {
+		return Process{}, bad
+	}
+	start, err := strconv.ParseUint(string(fields[startTime]), 10, 64)
+	if err != nil {
+		return Process{}, bad
+	}
+	return Process{PID: pid, Start: start}, nil
+}

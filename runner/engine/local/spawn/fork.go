@@ -1,0 +1,137 @@
+package spawn
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The child shares this process's memory and stack until it executes its program
+// (vfork): the parent's thread stands still meanwhile, so that errors can simply
+// be left in the child's struct. os/exec does the same, but has no place where
+// the marker could be made.
+
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// vfork returns twice, first with 0 in the child; a negative result is an errno.
+//
+//go:noescape
+func vfork(flags uintptr) (pid int)
+
+// child is all that a child reads and writes before its program runs.
+type child struct {
+	path, dir, begun *byte
+	argv, envv       []*byte
+	files            [3]int
+	session          bool
+	noFile           uint64
+	limit            [2]uint64
+
+	stat    [1024]byte // the child's /proc/self/stat, as it went into the marker
+	statLen int
+	stage   Stage
+	errno   syscall.Errno
+}
+
+var procStat = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 's', 't', 'a', 't', 0}
+
+const (
+	atCwd       = ^uintptr(99) // AT_FDCWD
+	markerFlags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	neverRan    = 127 // exit status of a child that did not reach its program; nobody reads it
+)
+
+// fork makes the child, which never returns from here. In the child no function
+// may be called that allocates, grows the stack or is instrumented.
+//
+//go:norace
+//go:noinline
+func fork(c *child) (pid int, errno syscall.Errno) {
+	var (
+		marker, stat uintptr
+		n            uintptr
+		fd           int
+		e            syscall.Errno
+	)
+	beforeFork()
+	pid = vfork(uintptr(unix.CLONE_VM | unix.CLONE_VFORK | int(unix.SIGCHLD)))
+	if pid != 0 {
+		// Nothing may happen in this frame but to leave it: the child used it.
+		if pid < 0 {
+			return 0, syscall.Errno(-pid)
+		}
+		return pid, 0
+	}
+	afterForkInChild()
+
+	if c.session {
+		c.stage = Session
+		if _, _, e = syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0); e != 0 {
+			goto failed
+		}
+	}
+
+	c.stage = Begin
+	marker, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.begun)), markerFlags, 0o644, 0, 0)
+	if e != 0 {
+		goto failed
+	}
+	stat, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&procStat[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if e != 0 {
+		goto failed
+	}
+	n, _, e = syscall.RawSyscall(unix.SYS_READ, stat, uintptr(unsafe.Pointer(&c.stat[0])), uintptr(len(c.stat)))
+	if e != 0 {
+		goto failed
+	}
+	c.statLen = int(n)
+	if _, _, e = syscall.RawSyscall(unix.SYS_WRITE, marker, uintptr(unsafe.Pointer(&c.stat[0])), n); e != 0 {
+		goto failed
+	}
+
+	c.stage = Input
+	for fd = 0; fd < len(c.files); fd++ {
+		if c.files[fd] == fd {
+			_, _, e = syscall.RawSyscall(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0)
+		} else {
+			_, _, e = syscall.RawSyscall(unix.SYS_DUP3, uintptr(c.files[fd]), uintptr(fd), 0)
+		}
+		if e != 0 {
+			goto failed
+		}
+	}
+
+	if c.noFile != 0 {
+		c.stage = Limit
+		if _, _, e = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, uintptr(unsafe.Pointer(&c.limit)), 0, 0); e != 0 {
+			goto failed
+		}
+		c.limit[0] = c.noFile
+		if _, _, e = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.limit)), 0, 0, 0); e != 0 {
+			goto failed
+		}
+	}
+
+	c.stage = Chdir
+	if _, _, e = syscall.RawSyscall(unix.SYS_CHDIR, uintptr(unsafe.Pointer(c.dir)), 0, 0); e != 0 {
+		goto failed
+	}
+
+	c.stage = Exec
+	_, _, e = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(c.path)),
+		uintptr(unsafe.Pointer(&c.argv[0])), uintptr(unsafe.Pointer(&c.envv[0])))
+
+failed:
+	c.errno = e
+	for {
+		syscall.RawSyscall(unix.SYS_EXIT_GROUP, neverRan, 0, 0)
+	}
+}

@@ -1,0 +1,155 @@
+// Package spawn makes one process so that nobody can ever be in doubt whether it
+// came to be: before its first instruction the child itself leaves a marker,
+// begun, that only one side can make. It does not know what a job is.
+package spawn
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Request is one program to be started. Nothing but Files is inherited, as far
+// as every other descriptor of this process is close-on-exec.
+type Request struct {
+	Path    string   // of the program; no search is done
+	Argv    []string // as the program sees it, Argv[0] too
+	Env     []byte   // NAME=value, each ended by a NUL byte
+	Dir     string   // working directory
+	Files   [3]int   // descriptors for 0, 1 and 2: above 2, or in their place already
+	Begun   string   // path of the marker
+	Session bool     // in a session of its own, without a terminal
+	NoFile  uint64   // soft limit of open files, 0 to leave it
+}
+
+// A Process is named by its pid and by when the kernel started it, in clock ticks
+// after boot: a pid alone may be another's by now.
+type Process struct {
+	PID   int
+	Start uint64
+}
+
+// A Stage is a step of the child before the program runs.
+type Stage int
+
+// The stages in their order.
+const (
+	Fork Stage = iota
+	Session
+	Begin
+	Input
+	Limit
+	Chdir
+	Exec
+)
+
+// An Error says which stage of a start failed. At Begin with EEXIST somebody else
+// made the marker: the program must not run, and has not.
+type Error struct {
+	Stage Stage
+	Path  string // that could not be used, or ""
+	Errno syscall.Errno
+}
+
+func (e *Error) Error() string {
+	what := [...]string{"cannot fork", "cannot make a session", "cannot mark the start", "cannot redirect output",
+		"cannot set the limit of open files", "cannot enter the working directory", "cannot execute"}[e.Stage]
+	if e.Path == "" {
+		return fmt.Sprintf("%s: %s", what, e.Errno.Error())
+	}
+	return fmt.Sprintf("%s %q: %s", what, e.Path, e.Errno.Error())
+}
+
+func (e *Error) Unwrap() error { return e.Errno }
+
+// Start starts the program and returns when it runs, or when it is sure that it
+// never will: then the error is an *Error and the child has been reaped, or it
+// is about a string with a NUL byte. The caller waits for the process.
+func Start(r *Request) (Process, error) {
+	c, err := newChild(r)
+	if err != nil {
+		return Process{}, err
+	}
+	syscall.ForkLock.Lock()
+	pid, errno := fork(c)
+	afterFork()
+	syscall.ForkLock.Unlock()
+	runtime.KeepAlive(r)
+	if errno != 0 {
+		return Process{}, &Error{Stage: Fork, Errno: errno}
+	}
+	if c.errno != 0 {
+		reap(pid)
+		return Process{}, &Error{Stage: c.stage, Path: c.stage.path(r), Errno: c.errno}
+	}
+	p, err := parseStat(c.stat[:c.statLen])
+	if err != nil {
+		return Process{PID: pid}, nil
+	}
+	p.PID = pid // as seen from here, should the child see another pid namespace
+	return p, nil
+}
+
+func (s Stage) path(r *Request) string {
+	switch s {
+	case Begin:
+		return r.Begun
+	case Chdir:
+		return r.Dir
+	case Exec:
+		return r.Path
+	}
+	return ""
+}
+
+// reap waits for a child that never became a program. Somebody who waits for all
+// children may have been quicker.
+func reap(pid int) {
+	for {
+		_, err := unix.Wait4(pid, nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// newChild lays out everything the child will need: between fork and exec it
+// cannot allocate.
+func newChild(r *Request) (*child, error) {
+	c := &child{session: r.Session, files: r.Files, noFile: r.NoFile}
+	var err error
+	if c.path, err = syscall.BytePtrFromString(r.Path); err != nil {
+		return nil, fmt.Errorf("cannot execute %q: its name has a NUL byte", r.Path)
+	}
+	if c.argv, err = syscall.SlicePtrFromStrings(r.Argv); err != nil {
+		return nil, fmt.Errorf("cannot execute %q: an argument has a NUL byte", r.Path)
+	}
+	if c.dir, err = syscall.BytePtrFromString(r.Dir); err != nil {
+		return nil, fmt.Errorf("cannot enter %q: its name has a NUL byte", r.Dir)
+	}
+	if c.begun, err = syscall.BytePtrFromString(r.Begun); err != nil {
+		return nil, fmt.Errorf("cannot mark the start in %q: its name has a NUL byte", r.Begun)
+	}
+	c.envv = pointers(r.Env)
+	return c, nil
+}
+
+// pointers is the vector of strings that lie in env one behind the other.
+func pointers(env []byte) []*byte {
+	v := make([]*byte, 0, bytes.Count(env, []byte{0})+1)
+	for len(env) > 0 {
+		n := bytes.IndexByte(env, 0)
+		if n < 0 {
+			break
+		}
+		if n > 0 {
+			v = append(v, &env[0])
+		}
+		env = env[n+1:]
+	}
+	return append(v, nil)
+}

@@ -93,33 +93,38 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 
 // watch adds samples to the history of the last minute.
 func (d *device) watch(samples []Sample, gap time.Duration) {
-	last := time.Duration(-1)
-	if n := len(d.samples); n > 0 {
-		last = d.samples[n-1].At
-	}
 	for _, s := range samples {
-		if s.At <= last && last >= 0 {
+		last, any := d.last()
+		if any && s.At <= last {
 			continue
 		}
-		if last < 0 || s.At-last > gap {
+		if !any || s.At-last > gap {
 			d.since = s.At
 		}
 		d.samples = append(d.samples, s)
-		last = s.At
 	}
+	last, any := d.last()
 	old := 0
 	for old < len(d.samples) && d.samples[old].At < d.at-atLeast {
 		old++
 	}
 	d.samples = append(d.samples[:0], d.samples[old:]...)
 	d.peaks, d.watched = [2]int{-1, -1}, 0
-	if last < 0 || d.at-last > gap {
+	if !any || d.at-last > gap {
 		return // unknown for so long that it says nothing about now
 	}
 	d.watched = d.at - d.since
 	for i, window := range []time.Duration{briefly, atLeast} {
 		d.peaks[i] = peak(d.samples, d.at-window)
 	}
+}
+
+// last is the time of the newest sample.
+func (d *device) last() (time.Duration, bool) {
+	if len(d.samples) == 0 {
+		return 0, false
+	}
+	return d.samples[len(d.samples)-1].At, true
 }
 
 // peak is the highest of samples from the time from on, the newest in any case; -1 without any.

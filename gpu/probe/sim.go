@@ -1,0 +1,254 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"sync"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// sampleWindow is how far back a simulated device remembers its utilisation, one
+// sample a second, as a driver's buffer does.
+const sampleWindow = 16
+
+// A Sim is a set of simulated GPUs. Jobs that are placed on one take the memory
+// that they were granted; other people's load is what the simulation file says.
+// Unlike other probers its methods may be called from several goroutines.
+type Sim struct {
+	mu      sync.Mutex
+	now     func() time.Duration
+	start   time.Duration
+	spec    simulation
+	private bool
+	devs    []gpu.Device
+	of      []*simGPU // parallel to devs
+	uids    map[string]int
+	me      string
+	placed  []placement // in the order of their start
+}
+
+// A placement is a job of this run on its devices.
+type placement struct {
+	uniID string
+	pid   int
+	grant gpu.Grant
+	from  time.Duration
+	to    time.Duration // of its end; -1 while it runs
+}
+
+var _ Prober = (*Sim)(nil)
+
+// OpenSim makes the GPUs of spec: inline, "4x24GiB" or "2x24GiB,1x80GiB:A100", or
+// a YAML file. Its second 0 is now.
+func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
+	sim, seed, private, err := loadSim(spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sim{now: now, start: now(), spec: sim, private: private, uids: map[string]int{}}
+	for i := range sim.GPUs {
+		g := &sim.GPUs[i]
+		for range g.count() {
+			s.add(g, seed)
+		}
+	}
+	if u, err := user.Current(); err == nil {
+		s.me = u.Username
+	}
+	return s, nil
+}
+
+func (s *Sim) add(g *simGPU, seed string) {
+	i := len(s.devs)
+	name := g.Name
+	if name == "" {
+		name = "Simulated GPU"
+	}
+	s.devs = append(s.devs, gpu.Device{
+		Index: i, UUID: simUUID(seed, i), Name: name, PCI: fmt.Sprintf("00000000:%02X:00.0", i),
+		Total: gpu.Bytes(g.Memory), ComputeMode: computeModes[g.ComputeMode],
+	})
+	s.of = append(s.of, g)
+	for _, l := range g.Load {
+		if _, ok := s.uids[l.User]; !ok {
+			s.uids[l.User] = 100000 + len(s.uids)
+		}
+	}
+	s.uids["me"], s.uids["?"] = os.Getuid(), -1
+}
+
+// Devices lists the simulated GPUs.
+func (s *Sim) Devices() []gpu.Device { return slices.Clone(s.devs) }
+
+// Version is "simulated".
+func (s *Sim) Version() string { return "simulated" }
+
+// Private says that the devices are this run's alone, as those of an inline
+// spec are: no other run means the same ones by their UUIDs.
+func (s *Sim) Private() bool { return s.private }
+
+// Close does nothing.
+func (s *Sim) Close() error { return nil }
+
+// Placed says that an attempt of this run stands on the devices of g from now on.
+func (s *Sim) Placed(uniID string, pid int, g gpu.Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, grant: g, from: s.now(), to: -1})
+}
+
+// Removed says that an attempt has ended.
+func (s *Sim) Removed(uniID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for i := range s.placed {
+		if p := &s.placed[i]; p.uniID == uniID && p.to < 0 {
+			p.to = now
+		}
+	}
+	forget := max(time.Duration(s.spec.Jobs.Linger), sampleWindow*time.Second)
+	s.placed = slices.DeleteFunc(s.placed, func(p placement) bool { return p.to >= 0 && now-p.to > forget })
+}
+
+// Read takes a reading of now.
+func (s *Sim) Read(ctx context.Context, q Query) gpu.Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	snap := gpu.Snapshot{At: now}
+	for _, o := range s.spec.Outages {
+		if o.has(now - s.start) {
+			snap.Err = o.text("no readings")
+			return snap
+		}
+	}
+	for i, d := range s.devs {
+		if len(q.UUIDs) == 0 || slices.Contains(q.UUIDs, d.UUID) {
+			snap.Readings = append(snap.Readings, s.read(i, now, q.Processes))
+		}
+	}
+	return snap
+}
+
+func (f *simFault) text(otherwise string) string {
+	if f.Error == "" {
+		return otherwise
+	}
+	return f.Error
+}
+
+// read is the reading of one device.
+func (s *Sim) read(i int, now time.Duration, full bool) gpu.Reading {
+	d, g := s.devs[i], s.of[i]
+	r := gpu.Reading{UUID: d.UUID, Total: d.Total, ComputeMode: d.ComputeMode}
+	for _, f := range g.Fails {
+		if f.has(now - s.start) {
+			return gpu.Reading{UUID: d.UUID, Err: f.text("GPU is lost"), Total: -1, Free: -1, Used: -1}
+		}
+	}
+	procs, used := s.processes(i, now)
+	r.Used = min(used, d.Total)
+	r.Free = d.Total - r.Used
+	if slices.Contains(g.Blind, "memory") {
+		r.Free, r.Used = -1, -1
+	}
+	if !full {
+		return r
+	}
+	if !slices.Contains(g.Blind, "processes") {
+		r.Listed, r.Processes = true, procs
+	}
+	if !slices.Contains(g.Blind, "util") {
+		r.Samples = s.samples(i, now)
+	}
+	return r
+}
+
+// processes lists who is on device i, and how much memory is in use, by whomever.
+func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu.Bytes) {
+	for n, l := range s.of[i].Load {
+		if !l.has(now - s.start) {
+			continue
+		}
+		used += gpu.Bytes(l.Memory)
+		if l.User != "" {
+			procs = append(procs, s.stranger(i, n, l))
+		}
+	}
+	for _, p := range s.placed {
+		memory, lives := s.taken(p, now)
+		if !slices.Contains(p.grant.UUIDs, s.devs[i].UUID) || memory == 0 && !lives {
+			continue
+		}
+		used += memory
+		if lives {
+			procs = append(procs, gpu.Process{PID: p.pid, UID: os.Getuid(), User: s.me, Command: "job", Memory: memory, Attempt: p.uniID})
+		}
+	}
+	return procs, used
+}
+
+// stranger is the process of one line of load. Those without a pid get one that
+// no process of this host can have.
+func (s *Sim) stranger(i, n int, l simLoad) gpu.Process {
+	pr := gpu.Process{PID: l.PID, UID: s.uids[l.User], User: l.User, Command: l.Command, Memory: gpu.Bytes(l.Memory)}
+	switch l.User {
+	case "me":
+		pr.User = s.me
+	case "?":
+		pr.User = ""
+	}
+	if pr.PID == 0 {
+		pr.PID = 1<<22 + 1 + 1000*i + n
+	}
+	return pr
+}
+
+// taken is the memory that a job has in use on each of its devices, and whether
+// it still lives.
+func (s *Sim) taken(p placement, now time.Duration) (gpu.Bytes, bool) {
+	lives := p.to < 0 || now < p.to
+	if !lives {
+		if now >= p.to+time.Duration(s.spec.Jobs.Linger) {
+			return 0, false
+		}
+		now = p.to
+	}
+	take := time.Duration(s.spec.Jobs.Take)
+	if since := now - p.from; since < take {
+		return gpu.Bytes(float64(p.grant.Memory) * float64(since) / float64(take)), lives
+	}
+	return p.grant.Memory, lives
+}
+
+// samples is the utilisation of device i in the last seconds, one for each.
+func (s *Sim) samples(i int, now time.Duration) []gpu.Sample {
+	samples := make([]gpu.Sample, 0, sampleWindow)
+	for n := sampleWindow - 1; n >= 0; n-- {
+		at := now - time.Duration(n)*time.Second
+		samples = append(samples, gpu.Sample{At: at, Percent: s.util(i, at)})
+	}
+	return samples
+}
+
+// util is how busy device i is at at; before the start it was what it is there.
+func (s *Sim) util(i int, at time.Duration) int {
+	percent := 0
+	for _, l := range s.of[i].Load {
+		if l.has(max(0, at-s.start)) {
+			percent += l.Util
+		}
+	}
+	for _, p := range s.placed {
+		if at >= p.from && (p.to < 0 || at < p.to) && slices.Contains(p.grant.UUIDs, s.devs[i].UUID) {
+			percent += s.spec.Jobs.Util
+		}
+	}
+	return min(100, percent)
+}

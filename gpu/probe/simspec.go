@@ -1,0 +1,237 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/gpu"
+)
+
+// A simulation is what a file of simulated GPUs says; docs/simulation.md has an
+// example. Times count from the start of the run.
+//
+//	gpus:                          # in this order
+//	  - memory: 24GiB              # all of it
+//	    count: 2                   # so many alike; default 1
+//	    name: NVIDIA A100          # default "Simulated GPU"
+//	    compute_mode: exclusive    # default, exclusive, prohibited
+//	    blind: [util]              # what cannot be read: util, memory, processes
+//	    load:                      # what other people do on it
+//	      - {from: 10s, to: 2m, user: alice, command: python, pid: 4711, memory: 20GiB, util: 90}
+//	      - {memory: 4GiB}         # without a user: memory in use with no process to be seen
+//	    fails:                     # it does not answer, and comes back
+//	      - {from: 30s, to: 40s, error: GPU is lost}
+//	jobs: {take: 20s, linger: 2s, util: 80}  # how this run's own jobs behave
+//	outages:                       # no reading at all
+//	  - {from: 5m, to: 6m, error: the driver is reloaded}
+type simulation struct {
+	GPUs    []simGPU   `yaml:"gpus"`
+	Jobs    simJobs    `yaml:"jobs"`
+	Outages []simFault `yaml:"outages"`
+}
+
+type simGPU struct {
+	Memory      size       `yaml:"memory"`
+	Count       *int       `yaml:"count"`
+	Name        string     `yaml:"name"`
+	ComputeMode string     `yaml:"compute_mode"`
+	Blind       []string   `yaml:"blind"`
+	Load        []simLoad  `yaml:"load"`
+	Fails       []simFault `yaml:"fails"`
+}
+
+// A span of time, To excluded; without To it lasts for ever.
+type span struct {
+	From length  `yaml:"from"`
+	To   *length `yaml:"to"`
+}
+
+func (s *span) has(t time.Duration) bool {
+	return t >= time.Duration(s.From) && (s.To == nil || t < time.Duration(*s.To))
+}
+
+type simLoad struct {
+	span    `yaml:",inline"`
+	User    string `yaml:"user"` // "me": this user; "?": cannot be found out
+	Command string `yaml:"command"`
+	PID     int    `yaml:"pid"`
+	Memory  size   `yaml:"memory"`
+	Util    int    `yaml:"util"` // percent
+}
+
+type simFault struct {
+	span  `yaml:",inline"`
+	Error string `yaml:"error"`
+}
+
+// simJobs says how the jobs that the run itself places behave.
+type simJobs struct {
+	Take   length `yaml:"take"`   // until all granted memory is taken, evenly
+	Linger length `yaml:"linger"` // for which it stays in use after the job's end
+	Util   int    `yaml:"util"`   // percent, while one runs
+}
+
+// size and length are scalars with units.
+type (
+	size   gpu.Bytes
+	length time.Duration
+)
+
+func (s *size) UnmarshalYAML(n *yaml.Node) error {
+	b, err := gpu.ParseBytes(n.Value)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	*s = size(b)
+	return nil
+}
+
+func (l *length) UnmarshalYAML(n *yaml.Node) error {
+	d, err := time.ParseDuration(n.Value)
+	if err != nil || d < 0 {
+		return fmt.Errorf("line %d: %q is not a time: say 90s or 10m", n.Line, n.Value)
+	}
+	*l = length(d)
+	return nil
+}
+
+// maxSimGPUs bounds what a slip of the finger can ask for.
+const maxSimGPUs = 1024
+
+var inline = regexp.MustCompile(`^(?:(\d+)x)?([0-9.]+\s*[A-Za-z]+)(?::(.+))?$`)
+
+// parseInline reads "4x24GiB", "2x24GiB,1x80GiB:A100", "24GiB". looks says
+// whether spec was meant to be one.
+func parseInline(spec string) (sim simulation, looks bool, err error) {
+	for _, part := range strings.Split(spec, ",") {
+		m := inline.FindStringSubmatch(strings.TrimSpace(part))
+		if m == nil {
+			return sim, false, nil
+		}
+		g := simGPU{Name: m[3]}
+		b, err := gpu.ParseBytes(m[2])
+		if err != nil {
+			return sim, true, fmt.Errorf("simulated GPUs %q: %w", part, err)
+		}
+		g.Memory = size(b)
+		if m[1] != "" {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				n = maxSimGPUs + 1
+			}
+			g.Count = &n
+		}
+		sim.GPUs = append(sim.GPUs, g)
+	}
+	return sim, true, nil
+}
+
+// loadSim reads a spec, and returns what the UUIDs of its devices derive from.
+func loadSim(spec string) (sim simulation, seed string, private bool, err error) {
+	sim, looks, err := parseInline(spec)
+	if err != nil {
+		return sim, "", true, err
+	}
+	if looks {
+		return sim, spec, true, sim.check(spec)
+	}
+	content, err := os.ReadFile(spec)
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = fmt.Errorf("simulated GPUs: %q is no file, nor of the form 4x24GiB", spec)
+		}
+		return sim, "", false, err
+	}
+	real, err := realPath(spec)
+	if err != nil {
+		return sim, "", false, err
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(content))
+	dec.KnownFields(true)
+	if err := dec.Decode(&sim); err != nil && err != io.EOF {
+		return sim, "", false, fmt.Errorf("%s: %w", spec, err)
+	}
+	return sim, real, false, sim.check(spec)
+}
+
+func realPath(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(real)
+}
+
+// check finds what the decoder lets through.
+func (sim *simulation) check(spec string) error {
+	total := 0
+	for i := range sim.GPUs {
+		g := &sim.GPUs[i]
+		total += g.count()
+		if err := g.check(); err != nil {
+			return fmt.Errorf("%s: gpus[%d]: %w", spec, i, err)
+		}
+	}
+	switch {
+	case total == 0:
+		return fmt.Errorf("%s: it has no gpus", spec)
+	case total > maxSimGPUs:
+		return fmt.Errorf("%s: %d GPUs, at most %d can be simulated", spec, total, maxSimGPUs)
+	case sim.Jobs.Util < 0 || sim.Jobs.Util > 100:
+		return fmt.Errorf("%s: jobs: util %d is no percentage", spec, sim.Jobs.Util)
+	}
+	return nil
+}
+
+func (g *simGPU) count() int {
+	if g.Count == nil {
+		return 1
+	}
+	return min(max(0, *g.Count), maxSimGPUs+1)
+}
+
+func (g *simGPU) check() error {
+	if g.Memory <= 0 {
+		return errors.New("it has no memory: say memory: 24GiB")
+	}
+	if g.Count != nil && *g.Count < 1 {
+		return fmt.Errorf("count: %d GPUs", *g.Count)
+	}
+	if _, ok := computeModes[g.ComputeMode]; !ok {
+		return fmt.Errorf("compute_mode: %q is not one of default, exclusive, prohibited", g.ComputeMode)
+	}
+	for _, b := range g.Blind {
+		if b != "util" && b != "memory" && b != "processes" {
+			return fmt.Errorf("blind: %q is not one of util, memory, processes", b)
+		}
+	}
+	for _, l := range g.Load {
+		if l.Util < 0 || l.Util > 100 {
+			return fmt.Errorf("load: util %d is no percentage", l.Util)
+		}
+	}
+	return nil
+}
+
+var computeModes = map[string]gpu.ComputeMode{
+	"": gpu.ComputeDefault, "default": gpu.ComputeDefault,
+	"exclusive": gpu.ComputeExclusive, "prohibited": gpu.ComputeProhibited,
+}
+
+// simUUID derives a device's UUID from where it is written down.
+func simUUID(seed string, i int) gpu.UUID {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, seed)
+	return gpu.UUID(fmt.Sprintf("GPU-sim-%08x-%03d", h.Sum32(), i))
+}

@@ -31,6 +31,11 @@ type Launch struct {
 	Tree     bool          // over when no process of the tree is left (block dialect)
 	UniFile  string        // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
 	Grant    gpu.Grant     // what the attempt's claim holds
+
+	// Foreground runs the attempt as a child of the calling process, in its
+	// session and process group and with its stdin, stdout and stderr; Stdout,
+	// Stderr and Header are not used. Signals of the terminal reach both.
+	Foreground bool
 }
 
 // An Attempt is one that an earlier run started and whose end nobody recorded.

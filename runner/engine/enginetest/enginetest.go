@@ -1,0 +1,175 @@
+// Package enginetest holds one conformance suite for all engines, and Sim, an
+// engine without processes for tests of what stands above engines.
+package enginetest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// An Opener opens an engine on a batch folder. It is called again on the same
+// folder for a later run; the engine before it may be closed or not.
+type Opener func(t *testing.T, dir string) engine.Engine
+
+// patience is how long the suite waits for what must come.
+const patience = 20 * time.Second
+
+// Run holds an engine against everything that package engine promises.
+func Run(t *testing.T, open Opener) {
+	groups := []struct {
+		name string
+		run  func(*testing.T, Opener)
+	}{
+		{"Ends", testEnds},
+		{"Start", testStart},
+		{"Output", testOutput},
+		{"Trees", testTrees},
+		{"Stops", testStops},
+		{"Adoption", testAdoption},
+		{"Many", testMany},
+	}
+	for _, g := range groups {
+		t.Run(g.name, func(t *testing.T) { g.run(t, open) })
+	}
+}
+
+// A bench is an engine on a folder of its own, and what has been heard from it.
+type bench struct {
+	t      testing.TB
+	dir    string // batch folder
+	engine engine.Engine
+	n      int
+	heard  map[string][]engine.Event
+}
+
+func newBench(t *testing.T, open Opener) *bench {
+	t.Helper()
+	b := &bench{t: t, dir: t.TempDir(), heard: map[string][]engine.Event{}}
+	b.use(open(t, b.dir))
+	return b
+}
+
+// use takes an engine and closes it at the end of the test.
+func (b *bench) use(e engine.Engine) {
+	b.engine = e
+	b.t.Cleanup(func() { e.Close() })
+}
+
+// launch is a launch of shell commands with everything that it needs.
+func (b *bench) launch(commands ...string) engine.Launch {
+	b.t.Helper()
+	b.n++
+	id := fmt.Sprintf("%08d-%s", b.n, strings.NewReplacer("/", "-", " ", "_").Replace(b.t.Name()))
+	dir := filepath.Join(b.dir, "attempts", id)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	log := filepath.Join(b.dir, "logs", id+".log")
+	return engine.Launch{
+		UniID: id, Job: "job", Attempt: 1, Dir: dir, Shell: []string{"/bin/sh", "-c"}, Commands: commands,
+		Env:     []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + id, "DIR=" + dir},
+		WorkDir: dir, Stdout: log, Stderr: log, Grace: 10 * time.Second,
+	}
+}
+
+// start launches and waits for Running.
+func (b *bench) start(l engine.Launch) engine.Running {
+	b.t.Helper()
+	b.engine.Launch(l)
+	for {
+		ev := b.next(l.UniID)
+		if ev.Running != nil {
+			return *ev.Running
+		}
+		if ev.Ended != nil {
+			b.t.Fatalf("ended without running: %+v", *ev.Ended)
+		}
+	}
+}
+
+// end waits for the end of an attempt.
+func (b *bench) end(uniID string) engine.Ended {
+	b.t.Helper()
+	for {
+		if ev := b.next(uniID); ev.Ended != nil {
+			return *ev.Ended
+		}
+	}
+}
+
+// run launches and waits for the end.
+func (b *bench) run(l engine.Launch) engine.Ended {
+	b.t.Helper()
+	b.engine.Launch(l)
+	return b.end(l.UniID)
+}
+
+// next is the next event of one attempt. Stoppings are acknowledged.
+func (b *bench) next(uniID string) engine.Event {
+	b.t.Helper()
+	deadline := time.After(patience)
+	for len(b.heard[uniID]) == 0 {
+		select {
+		case ev, ok := <-b.engine.Events():
+			if !ok {
+				b.t.Fatalf("the engine closed its events")
+			}
+			if ev.Stopping != nil {
+				ev.Stopping.Ack()
+			}
+			b.heard[ev.UniID] = append(b.heard[ev.UniID], ev)
+		case <-deadline:
+			b.t.Fatalf("nothing heard of %s in %v", uniID, patience)
+		}
+	}
+	ev := b.heard[uniID][0]
+	b.heard[uniID] = b.heard[uniID][1:]
+	return ev
+}
+
+// log is what an attempt has written.
+func (b *bench) log(l engine.Launch) string {
+	b.t.Helper()
+	text, err := os.ReadFile(l.Stdout)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// outcome is the part of an Ended that a test can know beforehand.
+type outcome struct {
+	Exit     int
+	Signal   string
+	Why      string
+	Lost     bool
+	Void     bool
+	Report   string
+	LeftOver int
+}
+
+func short(e engine.Ended) outcome {
+	return outcome{e.ExitCode, e.Signal, e.Why, e.Lost, e.Void, e.Report, e.LeftOver}
+}
+
+func (b *bench) expect(got engine.Ended, want outcome) {
+	b.t.Helper()
+	if s := short(got); s != want {
+		b.t.Errorf("ended as %+v, want %+v (%s)", s, want, got.Err)
+	}
+}
+
+// await reads the pid that a job writes into a FIFO when it is where the test
+// wants it; no sleeping to see.
+func (b *bench) fifo(l engine.Launch) string {
+	b.t.Helper()
+	path := filepath.Join(l.Dir, "fifo")
+	mkfifo(b.t, path)
+	return path
+}

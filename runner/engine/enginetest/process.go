@@ -1,0 +1,64 @@
+package enginetest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func mkfifo(t testing.TB, path string) {
+	t.Helper()
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hear reads the next line that a job writes into a FIFO: when it comes, the job
+// is at that place.
+func hear(t testing.TB, path string) string {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // not to hang when nobody writes
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got := make(chan string, 1)
+	go func() {
+		b := make([]byte, 256)
+		n, _ := f.Read(b)
+		got <- strings.TrimSpace(string(b[:n]))
+	}()
+	select {
+	case s := <-got:
+		return s
+	case <-time.After(patience):
+		t.Fatalf("nothing came through %s", path)
+		return ""
+	}
+}
+
+// pid is a number that a job wrote.
+func pid(t testing.TB, s string) int {
+	t.Helper()
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatalf("no pid: %q", s)
+	}
+	return n
+}
+
+// alive reports whether a process runs; a zombie does not.
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	return len(f) > 0 && f[0][0] != 'Z' && f[0][0] != 'X'
+}

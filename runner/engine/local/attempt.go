@@ -1,0 +1,311 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/local/spawn"
+	"gpurun/state"
+)
+
+// An attempt is one launch from its status record to the end of its whole tree.
+// One goroutine runs it; others reach it by its channels.
+type attempt struct {
+	engine.Launch
+	k   *keeper
+	env []byte
+
+	running  atomic.Pointer[engine.Running] // nil until its first process is there
+	dev, ino atomic.Uint64                  // of the log
+	stops    chan struct{}
+	kicks    chan struct{}
+	acks     chan struct{}
+	mu       sync.Mutex
+	asked    []stopRequest
+
+	rec     record
+	file    recordFile
+	out     outputs
+	oomBase uint64
+	leader  procs.ID
+	exit    <-chan unix.WaitStatus // nil while no process of its own runs
+	timeout alarm
+	ending  ending
+}
+
+type stopRequest struct {
+	why string
+	how engine.How
+}
+
+func newAttempt(k *keeper, l *engine.Launch, env []byte) *attempt {
+	return &attempt{
+		Launch: *l, k: k, env: env,
+		stops: make(chan struct{}, 1), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1),
+	}
+}
+
+func (a *attempt) requestStop(r stopRequest) {
+	a.mu.Lock()
+	a.asked = append(a.asked, r)
+	a.mu.Unlock()
+	poke(a.stops)
+}
+
+func (a *attempt) acknowledge() { poke(a.acks) }
+func (a *attempt) kick()        { poke(a.kicks) }
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// log identifies the log file, for processes that nothing else tells apart.
+func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
+
+// run is the whole life of the attempt. When it returns, the record says what it
+// returns.
+func (a *attempt) run() *engine.Ended {
+	if err := a.prepare(); err != nil {
+		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error()}
+	}
+	defer a.file.close()
+	if err := a.open(); err != nil {
+		a.rec.Err = err.Error()
+		return a.finish()
+	}
+	defer a.out.close()
+	for i, argv := range a.steps() {
+		a.takeStops()
+		if a.ending.on {
+			if i == 0 {
+				a.rec.Err = "stopped before it began"
+			}
+			break
+		}
+		if err := a.step(i, argv); err != nil {
+			a.notStarted(i, argv[0], err)
+			break
+		}
+		if a.follow(); a.rec.Exit != 0 || a.rec.Signal != "" {
+			break
+		}
+	}
+	a.clear()
+	return a.finish()
+}
+
+// prepare makes the status record, without which nothing starts.
+func (a *attempt) prepare() error {
+	a.oomBase = a.k.oom.before()
+	a.rec = record{
+		State: recordOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1,
+		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(),
+	}
+	var err error
+	a.file, err = createRecord(a.Dir, &a.rec)
+	return err
+}
+
+// open opens what the attempt reads and writes. The working directory is looked
+// at here since a file system that hangs would hold up every other start if the
+// first to touch it were a child.
+func (a *attempt) open() error {
+	var st unix.Stat_t
+	if err := unix.Stat(a.WorkDir, &st); err != nil {
+		return fmt.Errorf("cannot enter the working directory %q: %w", a.WorkDir, err)
+	}
+	if a.Foreground {
+		a.out = outputs{in: 0, out: 1, err: 2, shared: true}
+		return nil
+	}
+	var err error
+	if a.out, err = openOutputs(a.k.null, a.Stdout, a.Stderr, a.Header); err != nil {
+		return err
+	}
+	dev, ino := a.out.inode()
+	a.dev.Store(dev)
+	a.ino.Store(ino)
+	return nil
+}
+
+// steps are the programs to run one after the other.
+func (a *attempt) steps() [][]string {
+	if len(a.Argv) > 0 {
+		return [][]string{a.Argv}
+	}
+	shell := a.Shell
+	if len(shell) == 0 {
+		shell = []string{"/bin/sh", "-c"}
+	}
+	steps := make([][]string, len(a.Commands))
+	for i, c := range a.Commands {
+		steps[i] = append(append(make([]string, 0, len(shell)+1), shell...), c)
+	}
+	return steps
+}
+
+// marker is the name of the file that says that command i has begun.
+func marker(dir string, i int) string {
+	if i == 0 {
+		return filepath.Join(dir, "begun")
+	}
+	return filepath.Join(dir, "begun."+strconv.Itoa(i+1))
+}
+
+// step starts command i.
+func (a *attempt) step(i int, argv []string) error {
+	path, err := lookPath(argv[0], a.WorkDir, procs.Lookup(a.env, "PATH"))
+	if err != nil {
+		return err
+	}
+	started, boot := time.Now(), boottime()
+	p, exit, err := a.k.start(a, &spawn.Request{
+		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile,
+		Begun: marker(a.Dir, i), Session: !a.Foreground,
+	})
+	if err != nil {
+		return err
+	}
+	a.leader, a.exit = p, exit
+	r := &engine.Running{PID: p.PID, PIDStart: p.Start, Started: started}
+	if i > 0 {
+		a.k.tell(&message{Op: opStep, UniID: a.UniID, Running: r})
+		return nil
+	}
+	a.rec.Started, a.rec.Boot, a.rec.PID, a.rec.Start = started, boot, p.PID, p.Start
+	a.running.Store(r)
+	if a.Timeout > 0 {
+		a.timeout.set(boot + a.Timeout)
+	}
+	a.k.tell(&message{Op: opRunning, UniID: a.UniID, Running: r})
+	return nil
+}
+
+// Exit statuses of a shell for a program that it cannot execute or find.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// notStarted keeps why command i could not be started.
+func (a *attempt) notStarted(i int, name string, err error) {
+	a.rec.Exit, a.rec.Signal = -1, ""
+	var e *spawn.Error
+	if errors.As(err, &e) && e.Stage == spawn.Begin && e.Errno == unix.EEXIST {
+		a.rec.Lost, a.rec.Void = true, i == 0
+		return
+	}
+	a.rec.Err = err.Error()
+	if errors.As(err, &e) && e.Stage == spawn.Exec {
+		a.rec.Exit = exitNotExecutable
+		if e.Errno == unix.ENOENT || e.Errno == unix.ENOTDIR {
+			a.rec.Exit = exitNotFound
+		}
+		a.out.say("gpurun: " + err.Error() + "\n")
+	}
+}
+
+// follow waits for the end of the current command, through stops and the timeout.
+func (a *attempt) follow() {
+	for {
+		select {
+		case st := <-a.exit:
+			a.took(st)
+			return
+		case <-a.stops:
+			a.takeStops()
+		case <-a.timeout.C():
+			if a.timeout.due() {
+				a.timedOut()
+			}
+		case <-a.ending.look():
+			a.press()
+			if len(a.rec.Stuck) > 0 {
+				a.rec.Exit, a.rec.Signal, a.rec.Ended, a.rec.Elapsed = -1, "", time.Now(), boottime()-a.rec.Boot
+				return
+			}
+		}
+	}
+}
+
+// took keeps how the current command ended.
+func (a *attempt) took(st unix.WaitStatus) {
+	a.exit = nil
+	a.rec.Ended, a.rec.Elapsed = time.Now(), boottime()-a.rec.Boot
+	a.rec.Exit, a.rec.Signal = st.ExitStatus(), ""
+	if st.Signaled() {
+		a.rec.Exit, a.rec.Signal = -1, unix.SignalName(st.Signal())
+	}
+}
+
+func (a *attempt) takeStops() {
+	a.mu.Lock()
+	asked := a.asked
+	a.asked = nil
+	a.mu.Unlock()
+	for _, r := range asked {
+		a.stop(r.why, r.how)
+	}
+}
+
+// timedOut ends the attempt because its time is over. The runner's ledger gets
+// the reason first, if there is a runner.
+func (a *attempt) timedOut() {
+	if a.ending.on {
+		return
+	}
+	a.because(state.WhyTimeout)
+	if a.k.heard() {
+		a.k.tell(&message{Op: opStopping, UniID: a.UniID, Why: state.WhyTimeout})
+		t := time.NewTimer(ackWait)
+		defer t.Stop()
+		select {
+		case <-a.acks:
+		case <-t.C:
+		}
+	}
+	a.stop(state.WhyTimeout, engine.Term)
+}
+
+// ackWait is how long the first signal of a timeout waits for the ledger.
+const ackWait = time.Second
+
+// because writes the reason of a stop into the record, before any signal. The
+// first reason stays.
+func (a *attempt) because(why string) {
+	if a.rec.Why != "" || why == "" {
+		return
+	}
+	a.rec.Why = why
+	_ = a.file.put(&a.rec)
+}
+
+// finish writes the end over the record, and again until the disk takes it.
+func (a *attempt) finish() *engine.Ended {
+	a.timeout.off()
+	a.rec.State = recordEnded
+	if a.rec.Ended.IsZero() {
+		a.rec.Ended = time.Now()
+	}
+	killed := a.rec.Signal == "SIGKILL" || a.rec.Exit == 128+int(unix.SIGKILL)
+	a.rec.OOM = killed && !a.ending.killed && a.k.oom.now() > a.oomBase
+	if a.Tree {
+		a.rec.Report = a.report()
+	}
+	for pause := 100 * time.Millisecond; a.file.put(&a.rec) != nil; pause = min(2*pause, 5*time.Second) {
+		<-time.After(pause)
+	}
+	return a.rec.ended()
+}

@@ -1,0 +1,66 @@
+package local
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"gpurun/runner/engine/local/procs"
+)
+
+// A census is one reading of all processes with the uni_id in each environment,
+// shared by all attempts whose keeper is gone.
+type census struct {
+	mu    sync.Mutex
+	at    time.Time
+	table procs.Table
+	uniID map[int]string
+	known map[procs.ID]string // environments that have been read
+}
+
+// tree lists what lives of an attempt, by a reading no older than since: what
+// descends from its roots, is in a session of theirs, or has its uni_id.
+func (c *census) tree(uniID string, roots []procs.ID, since time.Time) []procs.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at.Before(since) {
+		c.read()
+	}
+	set := map[int]bool{}
+	for pid, p := range c.table {
+		if c.uniID[pid] == uniID {
+			set[pid] = true
+		}
+		for _, r := range roots {
+			if r.PID != 0 && (r == p.ID || r.PID == p.Session && p.Start >= r.Start) {
+				set[pid] = true
+			}
+		}
+	}
+	c.table.Below(set)
+	delete(set, os.Getpid())
+	var ids []procs.ID
+	for pid := range set {
+		if p := c.table[pid]; !p.Zombie {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
+func (c *census) read() {
+	c.at = time.Now()
+	c.table = procs.Read()
+	c.uniID = make(map[int]string, len(c.table))
+	known := make(map[procs.ID]string, len(c.table))
+	for pid, p := range c.table {
+		// An environment changes when a process executes a program, but a uni_id
+		// that was there once says where the process came from.
+		id, ok := c.known[p.ID]
+		if !ok || id == "" {
+			id = procs.UniID(pid)
+		}
+		known[p.ID], c.uniID[pid] = id, id
+	}
+	c.known = known
+}

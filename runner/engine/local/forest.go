@@ -1,0 +1,155 @@
+package local
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"gpurun/runner/engine/local/procs"
+)
+
+// A forest tells which process belongs to which attempt. As the keeper is the
+// subreaper of everything below it, each such process hangs on one of the
+// keeper's own children: the first process of an attempt, or an orphan, which is
+// its attempt's by what is known of it, in this order: seen before below that
+// attempt, its session, the uni_id in its environment, the log that it writes
+// to, and at last that no other attempt is left that it could have come from.
+type forest struct {
+	mu    sync.Mutex
+	roots []root
+	seen  map[procs.ID]string // uni_id
+}
+
+// A root is a process that an attempt started itself.
+type root struct {
+	id      procs.ID
+	attempt *attempt
+}
+
+// drop forgets an attempt that is over.
+func (f *forest) drop(a *attempt) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := f.roots[:0]
+	for _, r := range f.roots {
+		if r.attempt != a {
+			kept = append(kept, r)
+		}
+	}
+	f.roots = kept
+	for id, uniID := range f.seen {
+		if uniID == a.UniID {
+			delete(f.seen, id)
+		}
+	}
+}
+
+// members lists the living processes of an attempt by one pass over /proc.
+func (k *keeper) members(a *attempt) []procs.ID {
+	table := procs.Read()
+	k.mu.Lock()
+	live := make([]*attempt, 0, len(k.attempts))
+	for _, b := range k.attempts {
+		live = append(live, b)
+	}
+	k.mu.Unlock()
+	f := &k.forest
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	set := map[int]bool{}
+	self := os.Getpid()
+	for _, p := range table {
+		if p.Parent == self && f.owner(k, p, live) == a.UniID {
+			set[p.PID] = true
+		}
+	}
+	for _, id := range a.reported(table) {
+		set[id.PID] = true
+	}
+	table.Below(set)
+	delete(set, self)
+	var ids []procs.ID
+	for pid := range set {
+		if p := table[pid]; !p.Zombie && p.PID != 0 {
+			ids = append(ids, p.ID)
+			f.seen[p.ID] = a.UniID
+		}
+	}
+	return ids
+}
+
+// owner names the attempt of one of the keeper's children, or "". f.mu is held.
+func (f *forest) owner(k *keeper, p procs.Proc, live []*attempt) string {
+	for _, r := range f.roots {
+		if r.id == p.ID {
+			return r.attempt.UniID
+		}
+	}
+	if k.reaper.ours(p.PID) {
+		return "" // just started: it will be a root in a moment
+	}
+	uniID := f.orphan(k, p, live)
+	if uniID != "" {
+		f.seen[p.ID] = uniID
+		k.reaper.adoptOrphan(p.PID)
+	}
+	return uniID
+}
+
+func (f *forest) orphan(k *keeper, p procs.Proc, live []*attempt) string {
+	if uniID := f.seen[p.ID]; uniID != "" {
+		return uniID
+	}
+	for _, r := range f.roots {
+		if r.id.PID == p.Session && p.Start >= r.id.Start {
+			return r.attempt.UniID
+		}
+	}
+	env := procs.UniID(p.PID)
+	for _, a := range live {
+		if env != "" && env == a.UniID {
+			return env
+		}
+	}
+	if !k.alone {
+		return ""
+	}
+	for _, a := range live {
+		if dev, ino := a.log(); ino != 0 && procs.Writes(p.PID, dev, ino) {
+			return a.UniID
+		}
+	}
+	return f.only(p, live)
+}
+
+// only names the one attempt that is old enough to have made p, if there is one.
+func (f *forest) only(p procs.Proc, live []*attempt) string {
+	found := ""
+	for _, a := range live {
+		for _, r := range f.roots {
+			if r.attempt != a || r.id.Start > p.Start {
+				continue
+			}
+			if found != "" && found != a.UniID {
+				return ""
+			}
+			found = a.UniID
+		}
+	}
+	return found
+}
+
+// left reports whether an attempt whose own process has ended may have anything
+// left. Mostly the keeper has no orphan at all, and that costs one system call.
+func (k *keeper) left(a *attempt) []procs.ID {
+	if !k.alone || a.Tree || len(k.reaper.orphans(k.children)) > 0 {
+		return k.members(a)
+	}
+	return nil
+}
+
+// Pauses between two looks at a tree that is to end.
+const (
+	firstLook = 2 * time.Millisecond
+	lastLook  = 250 * time.Millisecond
+)

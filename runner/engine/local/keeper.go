@@ -1,0 +1,290 @@
+package local
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/local/spawn"
+)
+
+// Descriptors that the runner gives to a keeper.
+const (
+	keeperConn   = 3 // the runner's own connection
+	keeperListen = 4 // for later runners; may be missing
+)
+
+// A keeper is the parent of a run's jobs and outlives the runner. It goes when no
+// runner is connected and its last job has gone.
+type keeper struct {
+	reaper   *reaper
+	oom      oomCounter
+	children *os.File // see procs.Children
+	null     int
+	noFile   uint64
+	alone    bool // its children are jobs and what jobs left, and nothing else
+
+	mu       sync.Mutex
+	attempts map[string]*attempt
+	links    map[*link]bool
+	quiet    chan struct{} // closed when nobody is left
+	forest   forest
+	tell     func(*message) // to every runner
+}
+
+// newKeeper makes a keeper within this process. Only one that is alone may take
+// every child for its own.
+func newKeeper(alone bool) (*keeper, error) {
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("cannot become the parent of what jobs leave behind: %w", err)
+	}
+	k := &keeper{
+		null: null, noFile: softNoFile(), alone: alone,
+		attempts: map[string]*attempt{}, links: map[*link]bool{}, quiet: make(chan struct{}),
+	}
+	k.forest.seen = map[procs.ID]string{}
+	k.children, _ = procs.Children()
+	k.tell = k.broadcast
+	k.reaper = newReaper(alone, k.kick)
+	return k, nil
+}
+
+// softNoFile is the soft limit of open files that jobs are to have, 0 for their
+// parent's: Go raises its own at start, but not that of the programs it runs.
+func softNoFile() uint64 {
+	var lim unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur != lim.Max-1 {
+		return 0
+	}
+	out, err := exec.Command("/bin/sh", "-c", "ulimit -Sn").Output()
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 64)
+	return n
+}
+
+// KeeperMain is the process `gpurun __keeper`. Its argument is the path of the
+// socket that it listens on, to be removed at the end.
+func KeeperMain(args []string) int {
+	runtime.GOMAXPROCS(min(runtime.NumCPU(), 4))
+	ignoreTerminal()
+	closeOnExec()
+	k, err := newKeeper(true)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	first, err := net.FileConn(os.NewFile(keeperConn, "runner"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	k.mu.Lock()
+	k.serve(first)
+	k.mu.Unlock()
+	if l, err := net.FileListener(os.NewFile(keeperListen, "listen")); err == nil {
+		go k.accept(l)
+	}
+	<-k.quiet
+	if len(args) > 0 {
+		_ = os.Remove(args[0])
+	}
+	return 0
+}
+
+// ignoreTerminal takes note of every signal that a terminal, a logout or a batch
+// system may send, and of those that were ignored at the start, and does nothing
+// about them. Caught ones are back at their defaults in a job; ignored ones would
+// stay so.
+func ignoreTerminal() {
+	caught := []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+	for s := unix.Signal(1); s < 65; s++ {
+		if s != unix.SIGCHLD && signal.Ignored(s) {
+			caught = append(caught, s)
+		}
+	}
+	signal.Notify(make(chan os.Signal, 1), caught...)
+}
+
+// closeOnExec keeps from jobs whatever descriptors the runner itself inherited.
+func closeOnExec() {
+	names, _ := filepath.Glob("/proc/self/fd/*")
+	for _, n := range names {
+		if fd, err := strconv.Atoi(filepath.Base(n)); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// accept lets later runners in that are the same user's, or root's.
+func (k *keeper) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		k.mu.Lock()
+		if k.over() || !sameUser(c) {
+			c.Close()
+		} else {
+			k.serve(c)
+		}
+		k.mu.Unlock()
+	}
+}
+
+func sameUser(c net.Conn) bool {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return false
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return false
+	}
+	same := false
+	err = raw.Control(func(fd uintptr) {
+		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		same = err == nil && (int(cred.Uid) == os.Getuid() || cred.Uid == 0)
+	})
+	return err == nil && same
+}
+
+// serve talks to one runner until it goes. k.mu is held.
+func (k *keeper) serve(c net.Conn) {
+	l := newLink(c)
+	k.links[l] = true
+	go func() {
+		_ = l.receive(func(m *message) { k.handle(l, m) })
+		l.close()
+		k.mu.Lock()
+		delete(k.links, l)
+		k.mu.Unlock()
+		k.checkQuiet()
+	}()
+}
+
+func (k *keeper) over() bool { return len(k.links) == 0 && len(k.attempts) == 0 }
+
+func (k *keeper) checkQuiet() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.over() {
+		return
+	}
+	select {
+	case <-k.quiet:
+	default:
+		close(k.quiet)
+	}
+}
+
+func (k *keeper) broadcast(m *message) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for l := range k.links {
+		_ = l.send(m)
+	}
+}
+
+// handle does what a runner asks. It never waits.
+func (k *keeper) handle(l *link, m *message) {
+	switch m.Op {
+	case opLaunch:
+		k.launch(m.Launch, m.env)
+	case opStop:
+		if a := k.find(m.UniID); a != nil {
+			a.requestStop(stopRequest{m.Why, m.How})
+		}
+	case opAck:
+		if a := k.find(m.UniID); a != nil {
+			a.acknowledge()
+		}
+	case opAdopt:
+		a := k.find(m.UniID)
+		var r *engine.Running
+		if a != nil {
+			r = a.running.Load()
+		}
+		if r == nil {
+			_ = l.send(&message{Op: opUnknown, UniID: m.UniID})
+			return
+		}
+		_ = l.send(&message{Op: opRunning, UniID: m.UniID, Running: r})
+	}
+}
+
+func (k *keeper) find(uniID string) *attempt {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.attempts[uniID]
+}
+
+// launch begins an attempt.
+func (k *keeper) launch(l *engine.Launch, env []byte) {
+	a := newAttempt(k, l, env)
+	k.mu.Lock()
+	if k.attempts[l.UniID] != nil {
+		k.mu.Unlock()
+		return
+	}
+	k.attempts[l.UniID] = a
+	k.mu.Unlock()
+	go func() {
+		ended := a.run()
+		k.forget(a)
+		k.tell(&message{Op: opEnded, UniID: l.UniID, Ended: ended})
+		k.checkQuiet()
+	}()
+}
+
+// forget drops an attempt whose record is written.
+func (k *keeper) forget(a *attempt) {
+	k.forest.drop(a)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.attempts, a.UniID)
+}
+
+// kick makes every attempt that waits for its tree look again: some orphan ended.
+func (k *keeper) kick() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, a := range k.attempts {
+		a.kick()
+	}
+}
+
+// start starts a process of an attempt and plants it in the forest.
+func (k *keeper) start(a *attempt, r *spawn.Request) (spawn.Process, <-chan unix.WaitStatus, error) {
+	k.forest.mu.Lock() // nobody may take it for an orphan before it is planted
+	defer k.forest.mu.Unlock()
+	p, exit, err := k.reaper.start(r)
+	if err == nil {
+		k.forest.roots = append(k.forest.roots, root{p, a})
+	}
+	return p, exit, err
+}
+
+// heard reports whether a runner listens.
+func (k *keeper) heard() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.alone || len(k.links) > 0
+}

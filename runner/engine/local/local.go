@@ -1,0 +1,386 @@
+// Package local runs attempts as processes of this host. Beside the runner
+// stands a keeper, a process of its own, that is the parent of all jobs of the
+// run: it starts them, drives their commands, enforces timeouts, ends whole
+// process trees, and writes each end into the attempt's folder before it tells
+// anybody. A killed runner costs nothing: the keeper goes on, and the next runner
+// asks it. When keepers are gone as well, what stays is found by markers, records
+// and the process table (recover.go). Nothing is ever started twice.
+package local
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+)
+
+// Config says where an engine lives.
+type Config struct {
+	Dir string // batch folder: the sockets of keepers are here
+	Log zerolog.Logger
+}
+
+// Local is the runner's side of the engine.
+type Local struct {
+	Config
+	events chan engine.Event
+	stop   chan struct{} // closed by Close
+	work   sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
+	queue  []engine.Event
+	queued chan struct{}
+	own    *remote          // where new attempts start, nil after it died
+	others map[*remote]bool // keepers of earlier runs
+	inner  *keeper          // this process, for attempts in the foreground
+	live   map[string]*entry
+	pids   map[procs.ID]string // answers of Attempt
+	census census
+}
+
+// An entry is an attempt that this runner has launched or asked about and that
+// has not ended.
+type entry struct {
+	engine.Attempt
+	home    *remote // the keeper that has it, nil for none or not known
+	asked   map[*remote]bool
+	told    bool // Running was sent
+	adopted bool
+	roots   []procs.ID
+	stops   chan stopRequest // while recover has it
+	before  []stopRequest    // asked for while nobody had it
+	acks    chan struct{}
+}
+
+// Open finds the keepers of earlier runs that are still alive and starts one for
+// this run.
+func Open(c Config) (*Local, error) {
+	l := &Local{
+		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
+		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
+	}
+	l.findKeepers()
+	own, err := l.startKeeper()
+	if err != nil {
+		_ = l.Close()
+		return nil, fmt.Errorf("cannot start the keeper: %w", err)
+	}
+	l.mu.Lock()
+	l.own = own
+	l.mu.Unlock()
+	l.work.Go(l.pump)
+	return l, nil
+}
+
+// Events is where everything arrives.
+func (l *Local) Events() <-chan engine.Event { return l.events }
+
+// Close lets go of the keepers; what runs, runs on.
+func (l *Local) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	close(l.stop)
+	remotes := l.remotes()
+	l.mu.Unlock()
+	for _, r := range remotes {
+		r.close()
+	}
+	l.work.Wait()
+	if l.inner != nil {
+		l.inner.reaper.stop()
+	}
+	close(l.events)
+	return nil
+}
+
+// remotes are all connected keepers. l.mu is held.
+func (l *Local) remotes() []*remote {
+	var rs []*remote
+	if l.own != nil {
+		rs = append(rs, l.own)
+	}
+	for r := range l.others {
+		rs = append(rs, r)
+	}
+	return rs
+}
+
+// pump moves events from the queue, which never refuses one, to the channel.
+func (l *Local) pump() {
+	for {
+		l.mu.Lock()
+		batch := l.queue
+		l.queue = nil
+		l.mu.Unlock()
+		for _, ev := range batch {
+			select {
+			case l.events <- ev:
+			case <-l.stop:
+				return
+			}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		select {
+		case <-l.queued:
+		case <-l.stop:
+			return
+		}
+	}
+}
+
+// emit queues an event. l.mu is held.
+func (l *Local) emit(ev engine.Event) {
+	l.queue = append(l.queue, ev)
+	poke(l.queued)
+}
+
+// Launch asks for an attempt.
+func (l *Local) Launch(la engine.Launch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live[la.UniID] != nil {
+		return
+	}
+	e := &entry{Attempt: engine.Attempt{UniID: la.UniID, Job: la.Job, Dir: la.Dir, Grace: la.Grace}}
+	if la.Foreground {
+		l.launchHere(e, la)
+		return
+	}
+	if l.own == nil {
+		own, err := l.startKeeper()
+		if err != nil {
+			l.emit(engine.Event{UniID: la.UniID, Ended: &engine.Ended{ExitCode: -1, Err: "cannot start the keeper: " + err.Error()}})
+			return
+		}
+		l.own = own
+	}
+	e.home = l.own
+	l.live[la.UniID] = e
+	env := environ(la.Env)
+	la.Env = nil
+	if err := l.own.link.send(&message{Op: opLaunch, Launch: &la, env: env}); err != nil {
+		e.home, l.own = nil, nil
+		l.recover(e)
+	}
+}
+
+// launchHere runs an attempt as a child of this process.
+func (l *Local) launchHere(e *entry, la engine.Launch) {
+	if l.inner == nil {
+		k, err := newKeeper(false)
+		if err != nil {
+			l.emit(engine.Event{UniID: la.UniID, Ended: &engine.Ended{ExitCode: -1, Err: err.Error()}})
+			return
+		}
+		k.tell = func(m *message) { l.told(nil, m) }
+		l.inner = k
+	}
+	l.live[la.UniID] = e
+	env := environ(la.Env)
+	la.Env = nil
+	l.inner.launch(&la, env)
+}
+
+// environ is an environment as the kernel takes it.
+func environ(env []string) []byte {
+	n := 0
+	for _, kv := range env {
+		n += len(kv) + 1
+	}
+	b := make([]byte, 0, n)
+	for _, kv := range env {
+		b = append(append(b, kv...), 0)
+	}
+	return b
+}
+
+// Stop asks for the end of an attempt.
+func (l *Local) Stop(uniID, why string, how engine.How) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.live[uniID]
+	if e == nil {
+		return
+	}
+	m := &message{Op: opStop, UniID: uniID, Why: why, How: how}
+	switch {
+	case l.inner != nil && l.inner.find(uniID) != nil:
+		l.inner.handle(nil, m)
+	case e.home != nil:
+		e.before = append(e.before, stopRequest{why, how}) // should the keeper die now
+		_ = e.home.link.send(m)
+	case e.stops != nil:
+		select {
+		case e.stops <- stopRequest{why, how}:
+		default: // enough are waiting
+		}
+	default:
+		e.before = append(e.before, stopRequest{why, how})
+	}
+}
+
+// Adopt asks every keeper about an attempt of an earlier run; when none knows it,
+// what the disk and the process table say counts.
+func (l *Local) Adopt(a engine.Attempt) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.live[a.UniID] != nil {
+		return
+	}
+	e := &entry{Attempt: a, adopted: true, asked: map[*remote]bool{}}
+	if a.PID != 0 {
+		e.roots = append(e.roots, procs.ID{PID: a.PID, Start: a.PIDStart})
+	}
+	l.live[a.UniID] = e
+	for r := range l.others {
+		if r.link.send(&message{Op: opAdopt, UniID: a.UniID}) == nil {
+			e.asked[r] = true
+		}
+	}
+	if len(e.asked) == 0 {
+		l.recover(e)
+	}
+}
+
+// told takes in what a keeper says; r is nil for the one in this process.
+func (l *Local) told(r *remote, m *message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.live[m.UniID]
+	if e == nil || l.closed || (r != nil && e.home != r && !e.asked[r]) {
+		return
+	}
+	switch m.Op {
+	case opRunning:
+		l.toldRunning(e, r, m.Running)
+	case opStep:
+		e.roots = append(e.roots, procs.ID{PID: m.Running.PID, Start: m.Running.PIDStart})
+	case opStopping:
+		ack := func() {
+			if r != nil {
+				_ = r.link.send(&message{Op: opAck, UniID: m.UniID})
+			} else {
+				l.inner.handle(nil, &message{Op: opAck, UniID: m.UniID})
+			}
+		}
+		l.emit(engine.Event{UniID: m.UniID, Stopping: &engine.Stopping{Why: m.Why, Ack: ack}})
+	case opEnded:
+		l.end(e, m.Ended)
+	case opUnknown:
+		l.refused(e, r)
+	}
+}
+
+// toldRunning: an attempt lives at this keeper. l.mu is held.
+func (l *Local) toldRunning(e *entry, r *remote, running *engine.Running) {
+	if e.told {
+		return
+	}
+	e.home, e.asked, e.told = r, nil, true
+	e.roots = append(e.roots, procs.ID{PID: running.PID, Start: running.PIDStart})
+	c := *running
+	c.Adopted = e.adopted
+	l.emit(engine.Event{UniID: e.UniID, Running: &c})
+	if e.adopted && r != nil {
+		for _, s := range e.before {
+			_ = r.link.send(&message{Op: opStop, UniID: e.UniID, Why: s.why, How: s.how})
+		}
+	}
+}
+
+// refused: this keeper does not have the attempt. l.mu is held.
+func (l *Local) refused(e *entry, r *remote) {
+	if !e.asked[r] {
+		return
+	}
+	delete(e.asked, r)
+	if len(e.asked) == 0 && e.home == nil {
+		l.recover(e)
+	}
+}
+
+// end is the last that is heard of an attempt. l.mu is held.
+func (l *Local) end(e *entry, ended *engine.Ended) {
+	delete(l.live, e.UniID)
+	for id, uniID := range l.pids {
+		if uniID == e.UniID {
+			delete(l.pids, id)
+		}
+	}
+	l.emit(engine.Event{UniID: e.UniID, Ended: ended})
+}
+
+// lost: a keeper is gone. What it had is looked for without it.
+func (l *Local) lost(r *remote) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.others, r)
+	if l.own == r {
+		l.own = nil
+	}
+	if l.closed {
+		return
+	}
+	for _, e := range l.live {
+		if e.home == r {
+			e.home = nil
+			l.recover(e)
+		} else {
+			l.refused(e, r)
+		}
+	}
+}
+
+// Attempt names the attempt whose tree has pid, or "".
+func (l *Local) Attempt(pid int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var chain []procs.ID
+	for at := pid; at > 1; {
+		p, ok := procs.One(at)
+		if !ok {
+			break
+		}
+		if uniID := l.known(p); uniID != "" {
+			return l.remember(append(chain, p.ID), uniID)
+		}
+		chain = append(chain, p.ID)
+		at = p.Parent
+	}
+	if uniID := procs.UniID(pid); len(chain) > 0 && l.live[uniID] != nil {
+		return l.remember(chain[:1], uniID)
+	}
+	return ""
+}
+
+// known is what is known of one process without its parents. l.mu is held.
+func (l *Local) known(p procs.Proc) string {
+	if uniID := l.pids[p.ID]; uniID != "" {
+		return uniID
+	}
+	for _, e := range l.live {
+		for _, root := range e.roots {
+			if root == p.ID || root.PID == p.Session && p.Start >= root.Start && root.PID != 0 {
+				return e.UniID
+			}
+		}
+	}
+	return ""
+}
+
+func (l *Local) remember(ids []procs.ID, uniID string) string {
+	for _, id := range ids {
+		l.pids[id] = uniID
+	}
+	return uniID
+}

@@ -1,0 +1,96 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// openLog opens a log for appending and makes it with its folders if it is
+// missing. A FIFO without a reader is an error and never blocks.
+func openLog(path string) (int, error) {
+	if path == "" {
+		path = os.DevNull
+	}
+	open := func() (int, error) {
+		return unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0o666)
+	}
+	fd, err := open()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return -1, fmt.Errorf("cannot make the folder of log %q: %w", path, err)
+		}
+		fd, err = open()
+	}
+	if errors.Is(err, unix.ENXIO) {
+		return -1, fmt.Errorf("cannot open log %q: it is a FIFO that nobody reads", path)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("cannot open log %q: %w", path, err)
+	}
+	return fd, nil
+}
+
+// outputs are the descriptors of one attempt; out and err may be the same.
+type outputs struct {
+	in, out, err int
+	shared       bool // with this process: its own terminal
+}
+
+func (o outputs) files() [3]int { return [3]int{o.in, o.out, o.err} }
+
+func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
+	o := outputs{in: null, out: -1, err: -1}
+	var err error
+	if o.out, err = openLog(stdout); err != nil {
+		return o, err
+	}
+	o.err = o.out
+	if stderr != stdout && stderr != "" {
+		if o.err, err = openLog(stderr); err != nil {
+			o.err = o.out
+			o.close()
+			return o, err
+		}
+	}
+	o.say(header)
+	// From here on the job's own writes wait, as it expects.
+	for _, fd := range []int{o.out, o.err} {
+		if err := unix.SetNonblock(fd, false); err != nil {
+			o.close()
+			return o, fmt.Errorf("cannot open log %q: %w", stdout, err)
+		}
+	}
+	return o, nil
+}
+
+// say writes a line of gpurun's own into the log. That the log takes it is not
+// worth failing for: a job may succeed without its log.
+func (o outputs) say(s string) {
+	if s != "" && o.out >= 0 && !o.shared {
+		_, _ = unix.Write(o.out, []byte(s))
+	}
+}
+
+// inode identifies the log, so that a process that writes to it can be told.
+func (o outputs) inode() (dev, ino uint64) {
+	var st unix.Stat_t
+	if unix.Fstat(o.out, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, 0
+	}
+	return st.Dev, st.Ino
+}
+
+func (o outputs) close() {
+	if o.out < 0 || o.shared {
+		return
+	}
+	unix.Close(o.out)
+	if o.err != o.out {
+		unix.Close(o.err)
+	}
+}

@@ -1,0 +1,203 @@
+// Package procs reads the kernel's table of processes: who is whose child, in
+// which session, with which environment. A process is always named by pid and
+// start time, since pids are used again. What /proc does not show (hidepid,
+// another user's environment) is simply not there.
+package procs
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/local/spawn"
+)
+
+// ID names a process for ever.
+type ID = spawn.Process
+
+// A Proc is one living process.
+type Proc struct {
+	ID
+	Parent  int // pid
+	Session int // pid of its leader, dead or alive
+	Zombie  bool
+}
+
+// A Table is one reading of all processes, by pid. It is no instant: what forks
+// while it is read may be missing from it.
+type Table map[int]Proc
+
+// Read reads the whole of /proc.
+func Read() Table {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	t := make(Table, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := One(pid); ok {
+			t[pid] = p
+		}
+	}
+	return t
+}
+
+// One reads one process; false when there is none of that pid.
+func One(pid int) (Proc, bool) {
+	var buf [1024]byte
+	b, ok := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	if !ok {
+		return Proc{}, false
+	}
+	shut := bytes.LastIndexByte(b, ')')
+	if shut < 0 {
+		return Proc{}, false
+	}
+	f := bytes.Fields(b[shut+1:]) // from field 3 of proc(5) on
+	if len(f) < 20 {
+		return Proc{}, false
+	}
+	p := Proc{ID: ID{PID: pid}, Zombie: f[0][0] == 'Z' || f[0][0] == 'X'}
+	p.Parent, _ = strconv.Atoi(string(f[1]))
+	p.Session, _ = strconv.Atoi(string(f[3]))
+	p.Start, _ = strconv.ParseUint(string(f[19]), 10, 64)
+	return p, true
+}
+
+// Alive reports whether the process of this name still runs; a zombie does not.
+func Alive(id ID) bool {
+	p, ok := One(id.PID)
+	return ok && p.ID == id && !p.Zombie
+}
+
+// Signal sends a signal to the process of this name and to no other that may
+// have its pid by now. A process that is gone is no error.
+func Signal(id ID, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	if !Alive(id) {
+		return nil
+	}
+	if err != nil { // a kernel before 5.3, or gone
+		err = unix.Kill(id.PID, sig)
+	} else {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	if err == unix.ESRCH {
+		return nil
+	}
+	return err
+}
+
+// Below adds to the set all descendants of its members.
+func (t Table) Below(set map[int]bool) {
+	children := make(map[int][]int, len(t))
+	for _, p := range t {
+		children[p.Parent] = append(children[p.Parent], p.PID)
+	}
+	todo := make([]int, 0, len(set))
+	for pid := range set {
+		todo = append(todo, pid)
+	}
+	for len(todo) > 0 {
+		pid := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, c := range children[pid] {
+			if !set[c] {
+				set[c] = true
+				todo = append(todo, c)
+			}
+		}
+	}
+}
+
+// UniID is the GPURUN_UNI_ID with which a process was started, or "".
+func UniID(pid int) string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if err != nil {
+		return ""
+	}
+	return Lookup(b, "GPURUN_UNI_ID")
+}
+
+// Lookup finds a name in an environment whose entries are ended by NUL bytes.
+func Lookup(env []byte, name string) string {
+	for len(env) > 0 {
+		kv := env
+		if n := bytes.IndexByte(env, 0); n >= 0 {
+			kv, env = env[:n], env[n+1:]
+		} else {
+			env = nil
+		}
+		if len(kv) > len(name) && kv[len(name)] == '=' && string(kv[:len(name)]) == name {
+			return string(kv[len(name)+1:])
+		}
+	}
+	return ""
+}
+
+// Writes reports whether descriptor 1 or 2 of a process is this file, named by
+// its device and inode.
+func Writes(pid int, dev, ino uint64) bool {
+	for _, fd := range []string{"1", "2"} {
+		var st unix.Stat_t
+		if unix.Stat("/proc/"+strconv.Itoa(pid)+"/fd/"+fd, &st) == nil && st.Dev == dev && st.Ino == ino {
+			return true
+		}
+	}
+	return false
+}
+
+// Children opens a list of the children of this process that can be read again
+// and again for one system call. It holds those that were left behind by their
+// parents (the kernel gives them to the first thread), and may hold others.
+func Children() (*os.File, error) {
+	pid := strconv.Itoa(os.Getpid())
+	return os.Open("/proc/" + pid + "/task/" + pid + "/children")
+}
+
+// Pids reads such a list.
+func Pids(list *os.File) ([]int, error) {
+	var buf [4096]byte
+	var pids []int
+	var rest string
+	for off := int64(0); ; {
+		n, err := unix.Pread(int(list.Fd()), buf[:], off)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return pids, nil
+		}
+		off += int64(n)
+		fields := strings.SplitAfter(rest+string(buf[:n]), " ")
+		rest = fields[len(fields)-1]
+		for _, f := range fields[:len(fields)-1] {
+			pid, err := strconv.Atoi(strings.TrimSpace(f))
+			if err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+}
+
+func readInto(path string, buf []byte) ([]byte, bool) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buf)
+	return buf[:max(n, 0)], err == nil && n > 0
+}

@@ -1,0 +1,130 @@
+package local
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// statusFile is the record of an attempt in its folder. It is written out at its
+// full length before anything starts and only ever overwritten in its place, so
+// that a full disk cannot take an end.
+const (
+	statusFile = "status"
+	statusSize = 4096
+)
+
+// States of an attempt in its record.
+const (
+	recordOpen  = "open"  // it may run
+	recordEnded = "ended" // it is over, and all that is known of it is here
+)
+
+// record is what stays of an attempt when nobody is left who remembers it.
+type record struct {
+	State    string        `json:"state"`
+	UniID    string        `json:"uni_id"`
+	Steps    int           `json:"steps"` // commands of the attempt
+	PID      int           `json:"pid,omitempty"`
+	Start    uint64        `json:"pid_start,omitempty"`
+	Why      string        `json:"why,omitempty"` // of a stop, from before the first signal
+	Exit     int           `json:"exit"`
+	Signal   string        `json:"signal,omitempty"`
+	Started  time.Time     `json:"started"`
+	Ended    time.Time     `json:"ended"`
+	Elapsed  time.Duration `json:"elapsed_ns"`
+	OOM      bool          `json:"oom_killed,omitempty"`
+	Lost     bool          `json:"lost,omitempty"`
+	Void     bool          `json:"void,omitempty"`
+	Err      string        `json:"error,omitempty"`
+	Report   string        `json:"report,omitempty"`
+	LeftOver int           `json:"left_over,omitempty"`
+	Stuck    []int         `json:"stuck,omitempty"`
+
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	Grace   time.Duration `json:"grace_ns,omitempty"`
+	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
+}
+
+// ended is the record as the engine's event.
+func (r *record) ended() *engine.Ended {
+	return &engine.Ended{
+		ExitCode: r.Exit, Signal: r.Signal, Why: r.Why, Started: r.Started, At: r.Ended, Elapsed: r.Elapsed,
+		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
+	}
+}
+
+// encode fills one record's full length: a checksum, then JSON, then blanks.
+func (r *record) encode() []byte {
+	const longest = 1024
+	c := *r
+	for i := 0; ; i++ {
+		body, err := json.Marshal(&c)
+		if err == nil && len(body) < statusSize-10 {
+			line := fmt.Appendf(make([]byte, 0, statusSize), "%08x %s", crc32.ChecksumIEEE(body), body)
+			for len(line) < statusSize-1 {
+				line = append(line, ' ')
+			}
+			return append(line, '\n')
+		}
+		c.Err = c.Err[:min(len(c.Err), longest>>i)]
+		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
+	}
+}
+
+var errNoRecord = errors.New("no readable status record")
+
+// readRecord reads the record of an attempt's folder. One that is torn or missing
+// is errNoRecord.
+func readRecord(dir string) (*record, error) {
+	b, err := os.ReadFile(filepath.Join(dir, statusFile))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
+	}
+	sum, body, _ := bytes.Cut(bytes.TrimRight(b, " \n"), []byte(" "))
+	if string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
+		return nil, fmt.Errorf("%w: checksum differs", errNoRecord)
+	}
+	var r record
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
+	}
+	return &r, nil
+}
+
+// recordFile is an open record of an attempt that may run.
+type recordFile struct{ f *os.File }
+
+// createRecord writes a new record out at full length. Without it nothing starts.
+func createRecord(dir string, r *record) (recordFile, error) {
+	f, err := os.OpenFile(filepath.Join(dir, statusFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return recordFile{}, fmt.Errorf("cannot make the status record: %w", err)
+	}
+	if _, err := f.WriteAt(r.encode(), 0); err != nil {
+		f.Close()
+		return recordFile{}, fmt.Errorf("cannot write the status record: %w", err)
+	}
+	return recordFile{f}, nil
+}
+
+// openRecord opens the record of an attempt whose keeper is gone.
+func openRecord(dir string) (recordFile, error) {
+	f, err := os.OpenFile(filepath.Join(dir, statusFile), os.O_RDWR, 0)
+	return recordFile{f}, err
+}
+
+// put overwrites the record.
+func (f recordFile) put(r *record) error {
+	_, err := f.f.WriteAt(r.encode(), 0)
+	return err
+}
+
+func (f recordFile) close() { f.f.Close() }

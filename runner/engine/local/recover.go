@@ -1,0 +1,249 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/local/spawn"
+	"gpurun/state"
+)
+
+// recover finds out what became of an attempt that no keeper has: over and in its
+// record; never begun, and now never to begin; or still alive without anybody who
+// could tell its status. l.mu is held.
+func (l *Local) recover(e *entry) {
+	e.stops = make(chan stopRequest, 16)
+	e.acks = make(chan struct{}, 1)
+	for _, s := range e.before[max(0, len(e.before)-cap(e.stops)):] {
+		e.stops <- s
+	}
+	e.before = nil
+	l.work.Go(func() {
+		ended := l.follow(e)
+		if ended == nil {
+			return
+		}
+		l.mu.Lock()
+		l.end(e, ended)
+		l.mu.Unlock()
+	})
+}
+
+// follow is nil when the engine was closed before the attempt was over.
+func (l *Local) follow(e *entry) *engine.Ended {
+	rec, err := readRecord(e.Dir)
+	if err == nil && rec.State == recordEnded {
+		return rec.ended()
+	}
+	if rec == nil {
+		rec = &record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
+	}
+	roots, void := settle(e.Dir)
+	if void {
+		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
+	}
+	l.mu.Lock()
+	e.roots = append(e.roots, roots...)
+	roots = e.roots
+	l.mu.Unlock()
+	w := watch{l: l, e: e, rec: rec, roots: roots}
+	return w.run()
+}
+
+// settle makes sure that no command of an attempt begins any more, and returns
+// the processes of those that did. Void: none did.
+func settle(dir string) (roots []procs.ID, void bool) {
+	for i := 0; ; i++ {
+		won, err := spawn.Void(marker(dir, i))
+		if won || err != nil && !errors.Is(err, fs.ErrExist) {
+			return roots, won && i == 0
+		}
+		if p, err := spawn.Begun(marker(dir, i)); err == nil && p.PID != 0 {
+			roots = append(roots, p)
+		}
+	}
+}
+
+// A watch follows the tree of an attempt whose keeper is gone to its end.
+type watch struct {
+	l       *Local
+	e       *entry
+	rec     *record
+	roots   []procs.ID
+	ending  ending
+	timeout alarm
+	stuck   []int
+}
+
+func (w *watch) run() *engine.Ended {
+	defer w.timeout.off()
+	for first := true; ; first = false {
+		ids := w.l.census.tree(w.e.UniID, w.roots, time.Now())
+		if len(ids) == 0 || len(w.stuck) > 0 {
+			return w.ended()
+		}
+		if first {
+			w.found(ids)
+		}
+		if w.ending.on {
+			w.ending.signal(ids, w.roots0())
+			if w.ending.stuck() {
+				for _, id := range ids {
+					w.stuck = append(w.stuck, id.PID)
+				}
+				continue
+			}
+			w.ending.again(lastLook)
+		}
+		if !w.wait(ids) {
+			return nil
+		}
+	}
+}
+
+func (w *watch) roots0() procs.ID {
+	if len(w.roots) == 0 {
+		return procs.ID{}
+	}
+	return w.roots[len(w.roots)-1]
+}
+
+// found says that the attempt lives, unless that was said before, and sets its
+// timeout, which has gone on counting.
+func (w *watch) found(ids []procs.ID) {
+	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= boottime() {
+		w.timeout.set(w.rec.Boot + w.rec.Timeout)
+	}
+	main := ids[0]
+	for _, id := range ids {
+		if id.Start < main.Start || id.Start == main.Start && id.PID < main.PID {
+			main = id
+		}
+	}
+	if len(w.roots) > 0 {
+		main = w.roots[0]
+	}
+	w.l.mu.Lock()
+	defer w.l.mu.Unlock()
+	if w.e.told || w.l.closed {
+		return
+	}
+	w.e.told = true
+	w.l.emit(engine.Event{UniID: w.e.UniID, Running: &engine.Running{
+		PID: main.PID, PIDStart: main.Start, Adopted: true, Started: w.rec.Started,
+	}})
+}
+
+// wait returns when something may have changed; false when the engine is closed.
+func (w *watch) wait(ids []procs.ID) bool {
+	gone := make(chan struct{})
+	quit := make(chan struct{})
+	go func() {
+		awaitAll(ids, quit)
+		close(gone)
+	}()
+	defer close(quit)
+	select {
+	case <-gone:
+	case <-w.ending.look():
+	case s := <-w.e.stops:
+		w.stop(s)
+	case <-w.timeout.C():
+		if w.timeout.due() && !w.ending.on {
+			w.timedOut()
+		}
+	case <-w.l.stop:
+		return false
+	}
+	return true
+}
+
+// awaitAll returns when none of the processes lives any more, or at quit.
+func awaitAll(ids []procs.ID, quit <-chan struct{}) {
+	const look = time.Second
+	for _, id := range ids {
+		for procs.Alive(id) {
+			if !awaitOne(id, look/4) {
+				select {
+				case <-quit:
+					return
+				case <-time.After(look):
+				}
+			}
+			select {
+			case <-quit:
+				return
+			default:
+			}
+		}
+	}
+}
+
+// awaitOne waits for the end of one process, a while at most. False where the
+// kernel cannot do that.
+func awaitOne(id procs.ID, d time.Duration) bool {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(d.Milliseconds()))
+	return err == nil || err == unix.EINTR
+}
+
+func (w *watch) stop(s stopRequest) {
+	w.because(s.why)
+	grace := w.rec.Grace
+	if s.how == engine.Kill {
+		grace = 0
+	}
+	w.ending.begin(grace)
+}
+
+// because keeps the reason where a later runner will look for it.
+func (w *watch) because(why string) {
+	if w.rec.Why != "" {
+		return
+	}
+	w.rec.Why = why
+	if f, err := openRecord(w.e.Dir); err == nil {
+		_ = f.put(w.rec)
+		f.close()
+	}
+}
+
+func (w *watch) timedOut() {
+	w.because(state.WhyTimeout)
+	w.l.mu.Lock()
+	if !w.l.closed {
+		w.l.emit(engine.Event{UniID: w.e.UniID, Stopping: &engine.Stopping{
+			Why: state.WhyTimeout, Ack: func() { poke(w.e.acks) },
+		}})
+	}
+	w.l.mu.Unlock()
+	select {
+	case <-w.e.acks:
+	case <-time.After(ackWait):
+	case <-w.l.stop:
+	}
+	w.ending.begin(w.rec.Grace)
+}
+
+// ended: the tree is gone. Perhaps the keeper wrote the end before it died.
+func (w *watch) ended() *engine.Ended {
+	if rec, err := readRecord(w.e.Dir); err == nil && rec.State == recordEnded {
+		return rec.ended()
+	}
+	e := &engine.Ended{
+		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Stuck: w.stuck,
+	}
+	if w.rec.Boot > 0 {
+		e.Elapsed = max(boottime()-w.rec.Boot, 0)
+	}
+	return e
+}

@@ -1,0 +1,171 @@
+package local
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A remote is a keeper as the runner sees it.
+type remote struct {
+	link *link
+	gone chan struct{} // closed when its last message has been taken in
+}
+
+func (r *remote) close() {
+	r.link.close()
+	<-r.gone
+}
+
+// connect takes a connection into use.
+func (l *Local) connect(c net.Conn) *remote {
+	r := &remote{link: newLink(c), gone: make(chan struct{})}
+	l.work.Go(func() {
+		err := r.link.receive(func(m *message) { l.told(r, m) })
+		close(r.gone)
+		r.link.close()
+		l.Log.Debug().Err(err).Msg("keeper connection ended")
+		l.lost(r)
+	})
+	return r
+}
+
+const socketPattern = "keeper-*.sock"
+
+// findKeepers connects to every keeper of an earlier run. A socket that nobody
+// listens on is what a killed keeper left.
+func (l *Local) findKeepers() {
+	paths, _ := filepath.Glob(filepath.Join(escape(l.Dir), socketPattern))
+	for _, path := range paths {
+		c, err := dial(path)
+		switch {
+		case err == nil:
+			l.mu.Lock()
+			r := l.connect(c)
+			l.others[r] = true
+			l.mu.Unlock()
+		case errors.Is(err, unix.ECONNREFUSED):
+			_ = os.Remove(path)
+		default:
+			l.Log.Warn().Err(err).Str("socket", path).Msg("cannot reach an earlier run's keeper")
+		}
+	}
+}
+
+// escape keeps a folder's name from being taken for a pattern.
+func escape(dir string) string {
+	var b []byte
+	for i := range len(dir) {
+		if c := dir[i]; c == '*' || c == '?' || c == '[' || c == '\\' {
+			b = append(b, '\\')
+		}
+		b = append(b, dir[i])
+	}
+	return string(b)
+}
+
+// throughDir runs f with a short name for a file in a folder of any length: the
+// address of a socket has room for 107 bytes.
+func throughDir(path string, f func(name string) error) error {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+}
+
+func dial(path string) (net.Conn, error) {
+	var c net.Conn
+	err := throughDir(path, func(name string) (err error) {
+		c, err = net.Dial("unix", name)
+		return err
+	})
+	return c, err
+}
+
+// listen makes the socket of a keeper, which only this user may connect to.
+func listen(path string) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	err = throughDir(path, func(name string) error {
+		if err := unix.Fchmod(fd, 0o600); err != nil { // binding takes the mode from here
+			return err
+		}
+		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+			return err
+		}
+		return unix.Listen(fd, 128)
+	})
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// startKeeper starts a keeper for this run. Its connection is there at once; what
+// is sent waits until it reads.
+func (l *Local) startKeeper() (*remote, error) {
+	id := make([]byte, 4)
+	if _, err := rand.Read(id); err != nil {
+		return nil, err
+	}
+	socket := filepath.Join(l.Dir, "keeper-"+hex.EncodeToString(id)+".sock")
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a connection: %w", err)
+	}
+	mine, theirs := os.NewFile(uintptr(pair[0]), "keeper"), os.NewFile(uintptr(pair[1]), "runner")
+	defer mine.Close()
+	defer theirs.Close()
+	listener, err := listen(socket)
+	if err != nil {
+		// Without a socket a later run finds the jobs by their records.
+		l.Log.Warn().Err(err).Str("socket", socket).Msg("no socket for later runs")
+	} else {
+		defer listener.Close()
+	}
+	if err := l.execKeeper(theirs, listener, socket); err != nil {
+		_ = os.Remove(socket)
+		return nil, err
+	}
+	c, err := net.FileConn(mine)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a connection: %w", err)
+	}
+	return l.connect(c), nil
+}
+
+func (l *Local) execKeeper(conn, listener *os.File, socket string) error {
+	log, err := os.OpenFile(filepath.Join(l.Dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return fmt.Errorf("cannot open the keeper's log: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command("/proc/self/exe", "__keeper", socket)
+	cmd.Args[0] = "gpurun"
+	cmd.Dir = "/"
+	cmd.Stderr = log
+	cmd.ExtraFiles = []*os.File{conn}
+	if listener != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, listener)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go cmd.Wait() // it may end before this process; nobody cares how
+	return nil
+}

@@ -1,0 +1,162 @@
+package local
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// A message goes one way between a runner and a keeper. Both sides pass over ops
+// and fields that they do not know: the two may be of different versions when a
+// newer gpurun adopts what an older one started.
+//
+// A frame is the length of a JSON text, the length of the environment behind it,
+// both as four bytes, and the two. The environment is most of a launch, and is
+// the same bytes here and in the child.
+type message struct {
+	Op      string          `json:"op"`
+	UniID   string          `json:"uni_id,omitempty"`
+	Launch  *engine.Launch  `json:"launch,omitempty"` // Env is empty
+	Why     string          `json:"why,omitempty"`
+	How     engine.How      `json:"how,omitempty"`
+	Running *engine.Running `json:"running,omitempty"`
+	Ended   *engine.Ended   `json:"ended,omitempty"`
+
+	env []byte
+}
+
+// Ops to the keeper.
+const (
+	opLaunch = "launch"
+	opStop   = "stop"
+	opAdopt  = "adopt" // is answered by running or unknown
+	opAck    = "ack"   // the ledger has the reason of a stopping
+)
+
+// Ops from the keeper.
+const (
+	opRunning  = "running"
+	opStep     = "step" // a further command of the list runs
+	opStopping = "stopping"
+	opEnded    = "ended"
+	opUnknown  = "unknown" // no such attempt; its record may tell
+)
+
+const maxFrame = 64 << 20
+
+// encode appends the frame of a message to b.
+func (m *message) encode(b []byte) ([]byte, error) {
+	head, err := json.Marshal(m)
+	if err != nil {
+		return b, err
+	}
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(head)))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(m.env)))
+	return append(append(b, head...), m.env...), nil
+}
+
+// readMessage reads one frame.
+func readMessage(r *bufio.Reader) (*message, error) {
+	var sizes [8]byte
+	if _, err := io.ReadFull(r, sizes[:]); err != nil {
+		return nil, err
+	}
+	n, e := binary.LittleEndian.Uint32(sizes[:]), binary.LittleEndian.Uint32(sizes[4:])
+	if n > maxFrame || e > maxFrame {
+		return nil, fmt.Errorf("frame of %d and %d bytes", n, e)
+	}
+	b := make([]byte, n+e)
+	if _, err := io.ReadFull(r, b); err != nil {
+		return nil, err
+	}
+	m := &message{env: b[n:]}
+	return m, json.Unmarshal(b[:n], m)
+}
+
+// A link is one side of a connection. Sending never waits for the other side.
+type link struct {
+	conn net.Conn
+	mu   sync.Mutex
+	out  []byte
+	full sync.Cond
+	done bool
+	gone chan struct{} // closed when the writer has ended
+}
+
+// newLink starts the writer; its reader is receive.
+func newLink(c net.Conn) *link {
+	l := &link{conn: c, gone: make(chan struct{})}
+	l.full.L = &l.mu
+	go l.write()
+	return l
+}
+
+// send queues a message. What a broken connection does not take is dropped: the
+// receiver notices, and the records on disk tell.
+func (l *link) send(m *message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return net.ErrClosed
+	}
+	var err error
+	l.out, err = m.encode(l.out)
+	l.full.Signal()
+	return err
+}
+
+func (l *link) write() {
+	defer close(l.gone)
+	var spare []byte
+	for {
+		l.mu.Lock()
+		for len(l.out) == 0 && !l.done {
+			l.full.Wait()
+		}
+		b := l.out
+		l.out = spare[:0]
+		l.mu.Unlock()
+		if len(b) == 0 {
+			l.conn.Close()
+			return
+		}
+		if _, err := l.conn.Write(b); err != nil {
+			l.mu.Lock()
+			l.done = true
+			l.mu.Unlock()
+		}
+		spare = b
+		if cap(spare) > 1<<20 {
+			spare = nil
+		}
+	}
+}
+
+// receive hands every message to f until the connection ends.
+func (l *link) receive(f func(*message)) error {
+	r := bufio.NewReaderSize(l.conn, 64<<10)
+	for {
+		m, err := readMessage(r)
+		if err != nil {
+			return err
+		}
+		f(m)
+	}
+}
+
+// close lets what is queued out, for a moment at most, and ends the connection.
+func (l *link) close() {
+	l.mu.Lock()
+	l.done = true
+	l.full.Signal()
+	l.mu.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	<-l.gone
+}

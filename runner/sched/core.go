@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"time"
+
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
@@ -25,32 +27,85 @@ type Options struct {
 }
 
 // Core is the scheduler's state. One goroutine owns it.
-type Core struct{}
+type Core struct {
+	b        *jobspec.Batch
+	h        *state.History
+	pool     *gpu.Pool // nil where no device is there
+	opts     Options
+	evidence func(id int) Evidence
+
+	now Now      // of the event that is being worked off
+	out []Action // what it comes to
+
+	jobs   []job
+	counts [phaseCount]int // of selected jobs
+	total  int             // selected
+	graph  graph
+	ranks  ranks
+	notes  map[int32]string // what a verdict says, where its code is not enough
+	ended  []int32          // jobs that have ended and whose needers have not been told yet
+
+	classes classes
+	queues  []queue
+	backoff backoffs // jobs that wait for their retry
+	grown   map[int32]gpu.Bytes
+
+	live   attempts
+	preps  map[int32]*attempt // by job: prepared at the moment
+	asked  int                // adopted attempts without an answer
+	begun  bool               // every adopted attempt has been answered, and all jobs are judged
+	cpus   int                // set aside by live attempts
+	memory gpu.Bytes
+	onGPUs int // live attempts that hold a GPU
+
+	refill   bool // something has changed that may let a job start
+	looked   bool // in this Step, by a reading
+	waiter   waiter
+	excluded []gpu.UUID // given up for this run by stop --gpu
+	shunned  []shun     // lost to another run a moment ago
+	refusals int        // of these in a row
+	reads    reads
+
+	draining string // why nothing more starts, or ""
+	stopping bool   // and what runs is being ended
+	gaveUp   bool
+	wakeAt   time.Duration
+	finished bool
+}
 
 // New makes the core of a run. history is what the ledgers said; the core takes
 // it over and keeps it up to date. pool is nil where no device is there.
 func New(b *jobspec.Batch, history *state.History, evidence func(id int) Evidence, pool *gpu.Pool, opts Options) *Core {
-	panic("unwritten")
+	c := &Core{b: b, h: history, pool: pool, opts: opts, evidence: evidence}
+	c.jobs = make([]job, len(b.Jobs))
+	c.notes = map[int32]string{}
+	c.grown = map[int32]gpu.Bytes{}
+	c.preps = map[int32]*attempt{}
+	c.live.byID = map[string]*attempt{}
+	c.classes = newClasses()
+	c.waiter.id, c.waiter.first = -1, -1
+	c.graph = newGraph(b)
+	c.ranks = newRanks(b)
+	c.queues = newQueues(b)
+	for i := range c.jobs {
+		c.jobs[i].class = -1
+		if opts.Selected == nil || opts.Selected(i) {
+			c.jobs[i].phase = pending
+			c.total++
+			c.counts[pending]++
+		}
+	}
+	c.judge()
+	return c
 }
 
-// Step takes one event and says what to do.
-func (c *Core) Step(now Now, ev Event) []Action { panic("unwritten") }
+// Phase is where a job is now; "" for one that is not selected.
+func (c *Core) Phase(id int) state.Phase { return c.jobs[id].phase.public() }
 
-// Verdict says why a job runs or not, before anything has started: for plan.
-type Verdict struct {
-	Run    bool
-	Reason string // "never ran", "failed (exit 1)", "command changed", …; "up to date", "not selected"
+// record says a fact, and makes it true.
+func (c *Core) record(file int, job int32, f state.Fact) {
+	c.do(Record{File: file, Job: int(job), Fact: f})
+	c.apply(file, f)
 }
 
-// Verdict is valid for every job of the batch from New on.
-func (c *Core) Verdict(id int) Verdict { panic("unwritten") }
-
-// Why says in words what a job that has not started waits for, from the same
-// tests that starting uses; "" when it waits for nothing.
-func (c *Core) Why(now Now, id int) string { panic("unwritten") }
-
-// Phase is where a job is now.
-func (c *Core) Phase(id int) state.Phase { panic("unwritten") }
-
-// Snapshot is what a person sees now.
-func (c *Core) Snapshot(now Now) state.Snapshot { panic("unwritten") }
+func (c *Core) do(a Action) { c.out = append(c.out, a) }

@@ -82,7 +82,9 @@ type Ended struct {
 	Good     bool   // the script said normal_exit: a success whatever the exit status
 	Metrics  map[string]any
 	Peak     gpu.Bytes
-	Stuck    bool // something of it may still hold its GPUs: they are not given back
+	Stuck    bool   // something of it may still hold its GPUs: they are not given back
+	LeftOver int    // processes that had to be ended after its last command
+	Warning  string // worth a line in the summary; decides nothing
 }
 
 // Tick says that the time asked for with Wake has come.
@@ -152,9 +154,14 @@ type Adopt struct{ Attempt state.Attempt }
 // Ack: let the engine go on with the stop that Stopping announced.
 type Ack struct{ UniID string }
 
-// Read: take a reading, answered by Snapshot. With UUIDs it is the quick one of
-// a hand-over: their free memory, no process list.
-type Read struct{ UUIDs []gpu.UUID }
+// Read: take a reading, answered by Snapshot. Without UUIDs it is one of all
+// devices, with their processes. With UUIDs it is the quick one of a hand-over,
+// their free memory and no process list, answered with Quick; or, with
+// Processes, one of what this run's jobs stand on, answered without.
+type Read struct {
+	UUIDs     []gpu.UUID
+	Processes bool
+}
 
 // Wake: send Tick at this time (CLOCK_BOOTTIME). It replaces the Wake before; 0 asks for none.
 type Wake struct{ At time.Duration }

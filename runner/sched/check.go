@@ -1,0 +1,208 @@
+package sched
+
+import (
+	"errors"
+	"fmt"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+)
+
+// check states what must be true between two Steps. Tests call it after each.
+func (c *Core) check() error {
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkQueues(), c.checkJobs())
+}
+
+func (c *Core) checkCounts() error {
+	var counts [phaseCount]int
+	total := 0
+	for i := range c.jobs {
+		if p := c.jobs[i].phase; p != unselected {
+			counts[p]++
+			total++
+		}
+	}
+	if counts != c.counts || total != c.total {
+		return fmt.Errorf("counts are %v of %d, should be %v of %d", c.counts, c.total, counts, total)
+	}
+	if len(c.ended) > 0 {
+		return fmt.Errorf("%d ends have not been told", len(c.ended))
+	}
+	return nil
+}
+
+// checkLive holds what live attempts hold against the sums.
+func (c *Core) checkLive() error {
+	n, cpus, memory, onGPUs, asked := 0, 0, gpu.Bytes(0), 0, 0
+	own := map[int32]int16{}
+	for a := c.live.first; a != nil; a = a.next {
+		n++
+		cpus += a.cpus
+		memory += a.memory
+		if len(a.grant.UUIDs) > 0 && c.pool != nil {
+			onGPUs++
+		}
+		if a.asked {
+			asked++
+		}
+		if a.job >= 0 {
+			own[a.job]++
+		}
+		if a.uniID != "" && c.live.byID[a.uniID] != a || a.uniID == "" && c.preps[a.job] != a {
+			return fmt.Errorf("attempt %q of %s is not to be found", a.uniID, a.name)
+		}
+		if a.uniID != "" && c.h.Open[a.uniID] == nil {
+			return fmt.Errorf("attempt %q of %s is live and not open in the history", a.uniID, a.name)
+		}
+		if own[a.job] > 1 && a.job >= 0 && !a.adopted {
+			return fmt.Errorf("%s runs twice", a.name)
+		}
+	}
+	if n != c.live.n || n != len(c.live.byID)+len(c.preps) || len(c.live.byID) != len(c.h.Open) && !(c.live.n == 0 && !c.begun) {
+		return fmt.Errorf("%d live, %d counted, %d by id, %d prepared, %d open", n, c.live.n, len(c.live.byID), len(c.preps), len(c.h.Open))
+	}
+	if cpus != c.cpus || memory != c.memory || onGPUs != c.onGPUs || asked != c.asked {
+		return fmt.Errorf("cores %d/%d, memory %d/%d, on GPUs %d/%d, asked %d/%d", c.cpus, cpus, c.memory, memory, c.onGPUs, onGPUs, c.asked, asked)
+	}
+	for i := range c.jobs {
+		if c.jobs[i].own != own[int32(i)] {
+			return fmt.Errorf("%s has %d attempts, counted %d", c.name(int32(i)), own[int32(i)], c.jobs[i].own)
+		}
+	}
+	return c.checkLimits()
+}
+
+// checkLimits: what an earlier run started is held against no limit.
+func (c *Core) checkLimits() error {
+	for a := c.live.first; a != nil; a = a.next {
+		if a.adopted {
+			return nil
+		}
+	}
+	if most := c.b.Settings.MaxConcurrent; most > 0 && c.live.n > most {
+		return fmt.Errorf("%d jobs run, max_concurrent is %d", c.live.n, most)
+	}
+	if c.opts.CPUs > 0 && c.cpus > c.opts.CPUs {
+		return fmt.Errorf("%d cores are set aside of %d", c.cpus, c.opts.CPUs)
+	}
+	if c.opts.Memory > 0 && c.memory > c.opts.Memory {
+		return fmt.Errorf("%v of host memory is set aside of %v", c.memory, c.opts.Memory)
+	}
+	return nil
+}
+
+// checkGPUs: no device stands under two attempts but where both share it, and
+// then not beyond its memory.
+func (c *Core) checkGPUs() error {
+	if c.pool == nil {
+		return nil
+	}
+	type use struct {
+		n      int
+		alone  bool
+		memory gpu.Bytes
+	}
+	uses := map[gpu.UUID]*use{}
+	for a := c.live.first; a != nil; a = a.next {
+		if a.adopted {
+			continue
+		}
+		for _, id := range a.grant.UUIDs {
+			if uses[id] == nil {
+				uses[id] = &use{}
+			}
+			u := uses[id]
+			u.n++
+			u.alone = u.alone || !a.grant.Share
+			u.memory += a.grant.Memory
+			if u.alone && u.n > 1 {
+				return fmt.Errorf("%s is held by %d attempts", id, u.n)
+			}
+		}
+		if spec := c.spec(a.job); len(a.grant.UUIDs) < spec.Request.Min || len(a.grant.UUIDs) > max(spec.Request.Max, spec.Request.Min) {
+			return fmt.Errorf("%s was given %d GPUs, asks for %d to %d", a.name, len(a.grant.UUIDs), spec.Request.Min, spec.Request.Max)
+		}
+	}
+	for _, d := range c.pool.Devices() {
+		if u := uses[d.UUID]; u != nil && u.memory > d.Total {
+			return fmt.Errorf("%v are granted on %s, which has %v", u.memory, d.UUID, d.Total)
+		}
+	}
+	return nil
+}
+
+// checkQueues: one live attempt in a queue at most, and nothing before it is left.
+func (c *Core) checkQueues() error {
+	for q := range c.queues {
+		busy, left, adopted := 0, 0, false
+		for a := c.live.first; a != nil; a = a.next {
+			if a.job < 0 || c.b.Jobs[a.job].Queue != int32(q) {
+				continue
+			}
+			busy++
+			adopted = adopted || a.adopted
+			if !a.adopted && c.queueHead(&c.queues[q]) != a.job {
+				return fmt.Errorf("queue %q: %s runs, and is not its head", c.b.Queues[q], a.name)
+			}
+		}
+		for _, id := range c.queues[q].jobs {
+			if p := c.jobs[id].phase; p != unselected && !p.over() {
+				left++
+			}
+		}
+		if busy != c.queues[q].busy || busy > 1 && !adopted || c.begun && left != c.queues[q].left {
+			return fmt.Errorf("queue %q: %d run, counted %d; %d left, counted %d", c.b.Queues[q], busy, c.queues[q].busy, left, c.queues[q].left)
+		}
+	}
+	return nil
+}
+
+// checkJobs: every job is where its needs, its attempts and its queue say.
+func (c *Core) checkJobs() error {
+	if !c.begun {
+		return nil
+	}
+	for i := range c.jobs {
+		if err := c.checkJob(int32(i)); err != nil {
+			return fmt.Errorf("%s (%s): %w", c.name(int32(i)), c.jobs[i].phase.public(), err)
+		}
+	}
+	return nil
+}
+
+func (c *Core) checkJob(id int32) error {
+	j := &c.jobs[id]
+	if j.phase == unselected {
+		return nil
+	}
+	active := j.phase == preparing || j.phase == running
+	if active != (j.own > 0) {
+		return fmt.Errorf("it has %d live attempts", j.own)
+	}
+	unmet, bad, adopted := 0, false, false
+	for _, n := range c.b.Jobs[id].Needs {
+		switch p := c.jobs[n].phase; {
+		case p == unselected:
+			bad = bad || !c.succeededBefore(n)
+		case !p.over() || p == interrupted:
+			unmet++
+		default:
+			bad = bad || !p.good()
+		}
+	}
+	for a := c.live.first; a != nil; a = a.next {
+		adopted = adopted || a.job == id && a.adopted
+	}
+	if !j.phase.over() && !adopted && (unmet != int(j.unmet) || bad != j.bad) {
+		return fmt.Errorf("%d needs are left, counted %d; bad %v, counted %v", unmet, j.unmet, bad, j.bad)
+	}
+	when := c.spec(id).When
+	met := unmet == 0 && (when == jobspec.Always || bad == (when == jobspec.OnFailure))
+	if (j.phase == ready || active && !adopted) && !met {
+		return fmt.Errorf("it may run, and its needs do not let it")
+	}
+	if j.phase == pending && c.draining == "" && met && j.held == 0 && c.turn(id) {
+		return fmt.Errorf("it waits for nothing")
+	}
+	return nil
+}

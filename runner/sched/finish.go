@@ -1,0 +1,121 @@
+package sched
+
+import "time"
+
+// giveUp sees whether the first that waits for a GPU has waited long enough while
+// this run held none: max_wait, or at once with --no-wait, when all GPUs have
+// been read since it began to wait.
+func (c *Core) giveUp() {
+	w := &c.waiter
+	if w.id < 0 || c.onGPUs > 0 || len(c.reads.hands) > 0 {
+		w.alone = 0
+		return
+	}
+	now := c.now.Boot
+	if w.alone == 0 {
+		w.alone = now
+	}
+	limit := c.b.Settings.MaxWait
+	enough := limit > 0 && now-w.alone >= limit
+	if c.opts.NoWait {
+		enough = c.reads.ever && c.reads.tried >= w.alone && !c.reads.out
+	}
+	if enough {
+		c.gaveUp = true
+		w.id = -1
+	}
+}
+
+// unlock is for a batch whose jobs wait for each other, which no loaded one does:
+// rather than wait for ever, the first of them counts as blocked.
+func (c *Core) unlock() bool {
+	if !c.begun || c.draining != "" || c.live.n > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
+		return false
+	}
+	for i := range c.jobs {
+		if c.jobs[i].phase == pending {
+			c.end(int32(i), blocked)
+			return true
+		}
+	}
+	return false
+}
+
+// finish ends the run when nothing is left to do in it.
+func (c *Core) finish() bool {
+	if c.live.n > 0 || !c.begun && c.draining == "" {
+		return false
+	}
+	if c.draining == "" && c.counts[pending]+c.counts[ready]+c.counts[waiting] > 0 && !(c.gaveUp && c.onlyGPUs()) {
+		return false
+	}
+	c.finished = true
+	c.do(Finish{GaveUp: c.gaveUp})
+	return true
+}
+
+// onlyGPUs says that every job that is left waits for a GPU, or for one that does.
+func (c *Core) onlyGPUs() bool {
+	for _, d := range c.backoff {
+		if c.jobs[d.id].phase == waiting && c.spec(d.id).Request.Max == 0 {
+			return false
+		}
+	}
+	for _, cl := range c.classes.filled {
+		if !cl.gpus() && c.head(cl) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// wake asks for a Tick when the next thing happens by time alone.
+func (c *Core) wake() {
+	at := c.nextTime()
+	if at == c.wakeAt {
+		return
+	}
+	c.wakeAt = at
+	c.do(Wake{At: at})
+}
+
+func (c *Core) nextTime() time.Duration {
+	now, at := c.now.Boot, time.Duration(0)
+	by := func(t time.Duration) {
+		if t > now && (at == 0 || t < at) {
+			at = t
+		}
+	}
+	if d, ok := c.nextRetry(); ok && c.draining == "" {
+		by(d.at)
+	}
+	r, w := &c.reads, &c.waiter
+	if c.pool != nil && c.onGPUs > 0 {
+		if r.viewOut {
+			by(r.viewAsked + readingLost + 1)
+		}
+		by(c.viewDue())
+	}
+	if w.id < 0 {
+		return at
+	}
+	by(r.next)
+	if r.out {
+		by(r.asked + readingLost + 1)
+	}
+	for i := range r.hands {
+		by(r.hands[i].began + handOverFor + 1)
+		if !r.hands[i].out {
+			by(r.hands[i].due)
+		}
+	}
+	for _, s := range c.shunned {
+		by(s.until)
+	}
+	by(w.since + c.b.Settings.Patience)
+	by(w.until)
+	if w.alone > 0 && c.b.Settings.MaxWait > 0 {
+		by(w.alone + c.b.Settings.MaxWait)
+	}
+	return at
+}

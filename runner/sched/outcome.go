@@ -1,0 +1,62 @@
+package sched
+
+import (
+	"time"
+
+	"gpurun/state"
+)
+
+// outcome is what an end means, and what kind of failure it is. stop is why the
+// attempt was stopped: a reason that was recorded before the first signal decides,
+// whatever the exit status, since a checkpoint handler that exits 0 is no success.
+func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
+	switch stop {
+	case state.WhyCancelled:
+		return state.Cancelled, "", ""
+	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU:
+		return state.Interrupted, "", ""
+	case state.WhyTimeout:
+		return state.Timeout, state.ErrTimeout, ""
+	}
+	switch {
+	case e.Lost:
+		return state.Lost, state.ErrLost, e.Err
+	case e.OOM:
+		return state.OOM, state.ErrOOM, e.Failed
+	case e.Good:
+		return state.Succeeded, "", ""
+	case e.Failed != "":
+		return state.Failed, state.ErrExit, e.Failed
+	case e.Signal != "":
+		return state.Failed, state.ErrSignal, ""
+	case e.Err != "":
+		return state.Failed, state.ErrExit, e.Err
+	case e.ExitCode != 0:
+		return state.Failed, state.ErrExit, ""
+	}
+	return state.Succeeded, "", ""
+}
+
+// endFact is the ledger's line of an end.
+func (c *Core) endFact(a *attempt, e Ended) state.Fact {
+	stop := a.stop
+	if stop == "" {
+		stop = e.Why
+	}
+	f := state.Fact{
+		Kind: state.KindEnd, Time: e.At, Boot: c.now.Boot, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n),
+		Signal: e.Signal, Seconds: e.Seconds, PeakMemory: max(e.Peak, a.peak), Metrics: e.Metrics, Why: stop,
+	}
+	f.State, f.ErrorType, f.Reason = outcome(stop, e)
+	if f.Time.IsZero() {
+		f.Time = c.now.Wall
+	}
+	if e.ExitCode >= 0 && !e.Lost && e.Err == "" {
+		code := e.ExitCode
+		f.ExitCode = &code
+	}
+	if f.Seconds <= 0 && !a.start.IsZero() && f.Time.After(a.start) && !e.Void {
+		f.Seconds = float64(f.Time.Sub(a.start)) / float64(time.Second)
+	}
+	return f
+}

@@ -1,0 +1,122 @@
+package sched
+
+import (
+	"fmt"
+	"time"
+
+	"gpurun/state"
+)
+
+// How much of what waits a snapshot shows.
+const (
+	maxWaiting = 20
+	maxQueues  = 50
+)
+
+// Snapshot is what a person sees now.
+func (c *Core) Snapshot(now Now) state.Snapshot {
+	was := c.now
+	c.now = now
+	defer func() { c.now = was }()
+	s := state.Snapshot{At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Draining: c.draining}
+	for p := pending; p < phaseCount; p++ {
+		if n := c.counts[p]; n > 0 {
+			s.Counts[p.public()] += n
+		}
+	}
+	for a := c.live.first; a != nil; a = a.next {
+		s.Running = append(s.Running, a.view())
+	}
+	s.Waiting = c.viewWaiting()
+	c.viewHead(&s)
+	s.Queues = c.viewQueues()
+	c.viewReadings(&s)
+	return s
+}
+
+func (a *attempt) view() state.View {
+	return state.View{
+		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: state.Running, Started: a.start, PID: a.pid,
+		GPUs: a.grant.Indices, Memory: a.grant.Memory, Used: a.used, Log: a.log, Stop: a.stop,
+	}
+}
+
+// viewWaiting shows the retries that come first. It walks down the heap only as
+// far as it must.
+func (c *Core) viewWaiting() []state.View {
+	var views []state.View
+	open := []int{0}
+	for len(open) > 0 && len(views) < maxWaiting {
+		first := 0
+		for i := range open {
+			if open[i] < len(c.backoff) && c.backoff[open[i]].before(c.backoff[open[first]]) {
+				first = i
+			}
+		}
+		at := open[first]
+		open[first] = open[len(open)-1]
+		open = open[:len(open)-1]
+		if at >= len(c.backoff) {
+			continue
+		}
+		for k := 2*at + 1; k <= 2*at+2 && k < len(c.backoff); k++ {
+			open = append(open, k)
+		}
+		if d := c.backoff[at]; c.jobs[d.id].phase == waiting {
+			views = append(views, state.View{
+				Job: c.name(d.id), ID: int(d.id), Attempt: int(c.jobs[d.id].attempt) + 1, Phase: state.Waiting,
+				Used: -1, NextAt: c.now.Wall.Add(d.at - c.now.Boot),
+			})
+		}
+	}
+	return views
+}
+
+// viewHead shows the first job that is ready and found no GPU, and why.
+func (c *Core) viewHead(s *state.Snapshot) {
+	w := &c.waiter
+	if w.id < 0 {
+		return
+	}
+	req := c.request(w.id)
+	s.Head = &state.View{
+		Job: c.name(w.id), ID: int(w.id), Attempt: int(c.jobs[w.id].attempt) + 1, Phase: state.Pending, Memory: req.Memory, Used: -1,
+	}
+	s.HeadWhy = c.whyReady(w.id)
+	if len(w.kept) > 0 {
+		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head.Job, w.free, req.Min)
+	}
+}
+
+// viewQueues shows the named queues that still have something to do.
+func (c *Core) viewQueues() []state.QueueView {
+	busy := map[int32]string{}
+	for a := c.live.first; a != nil; a = a.next {
+		if a.job >= 0 && c.b.Jobs[a.job].Queue >= 0 {
+			busy[c.b.Jobs[a.job].Queue] = a.name
+		}
+	}
+	var views []state.QueueView
+	for q := range c.queues {
+		if len(views) == maxQueues {
+			break
+		}
+		if left := c.queues[q].left; left > 0 || busy[int32(q)] != "" {
+			views = append(views, state.QueueView{Name: queueName(c.b.Queues[q]), Busy: busy[int32(q)], Left: left})
+		}
+	}
+	return views
+}
+
+// viewReadings says when what is known of the GPUs is too old to go by: only
+// while something waits for one, since otherwise nobody reads them.
+func (c *Core) viewReadings(s *state.Snapshot) {
+	r := &c.reads
+	s.GPUErr = r.err
+	if c.waiter.id < 0 || !r.ever {
+		return
+	}
+	if age := c.now.Boot - r.answered; age > 3*max(c.b.Settings.Poll, time.Second) {
+		s.GPUStale = age
+	}
+}

@@ -1,0 +1,196 @@
+package sched
+
+import (
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// Step takes one event and says what to do.
+func (c *Core) Step(now Now, ev Event) []Action {
+	c.now, c.out, c.looked = now, nil, false
+	if c.finished {
+		if p, ok := ev.(Prepared); ok {
+			c.do(Discard{UniID: p.Start.UniID})
+		}
+		return c.out
+	}
+	c.handle(ev)
+	c.settle()
+	out := c.out
+	c.out = nil
+	return out
+}
+
+// handle works off one event.
+func (c *Core) handle(ev Event) {
+	switch ev := ev.(type) {
+	case Began:
+		c.adoptAll()
+	case Snapshot:
+		c.observe(ev)
+	case Prepared:
+		c.prepared(ev)
+	case Refused:
+		c.refused(ev)
+	case Running:
+		c.running(ev)
+	case Stopping:
+		c.stoppingFor(ev)
+	case Ended:
+		c.over(ev)
+	case Tick:
+		c.wakeAt = 0
+		c.refill = true
+	case Stop:
+		c.stop(ev)
+	case StateFailed:
+		c.drain("the ledger cannot be written: " + ev.Err)
+	}
+}
+
+// settle lets everything that the event has made possible happen: ends that
+// follow from ends, retries that are due, starts, readings, the next Wake, the
+// end of the run.
+func (c *Core) settle() {
+	for {
+		c.cascade()
+		c.due()
+		c.fill()
+		if len(c.ended) == 0 && !c.unlock() {
+			break
+		}
+	}
+	c.giveUp()
+	if c.finish() {
+		return
+	}
+	c.read()
+	c.wake()
+}
+
+// prepared records the start of an attempt and has it launched.
+func (c *Core) prepared(ev Prepared) {
+	a := c.preps[int32(ev.Job)]
+	uni := ev.Start.UniID
+	if a == nil || uni == "" || c.live.byID[uni] != nil {
+		c.do(Discard{UniID: uni})
+		return
+	}
+	delete(c.preps, a.job)
+	if a.stop != "" || c.draining != "" {
+		c.do(Discard{UniID: uni})
+		c.abandon(a)
+		return
+	}
+	if len(a.grant.UUIDs) > 0 {
+		c.pool.Rename(a.hold(), uni)
+		c.refusals = 0
+	}
+	a.uniID = uni
+	c.live.byID[uni] = a
+	c.refill = c.refill || len(c.preps) == maxPreparing-1
+	c.jobs[a.job].attempt = a.n
+	c.record(a.file, a.job, c.startFact(a, ev.Start))
+	c.set(a.job, running)
+	c.do(Launch{Job: int(a.job), UniID: uni})
+}
+
+// startFact completes what the edge knows of a start with what the core knows.
+func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
+	f.Kind, f.Time, f.Boot = state.KindStart, c.now.Wall, c.now.Boot
+	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
+	f.GPUs, f.GPUUUIDs, f.Memory = a.grant.Indices, a.grant.UUIDs, a.grant.Memory
+	var n needsCache
+	f.Needs = n.hash(c.b, c.b.Jobs[a.job].Needs)
+	return f
+}
+
+// abandon gives back a grant that comes to no start. Why the attempt was stopped
+// decides about its job.
+func (c *Core) abandon(a *attempt) {
+	c.giveBack(a, false)
+	c.set(a.job, pending)
+	switch {
+	case a.stop == state.WhyCancelled:
+		c.cancelUnstarted(a.job)
+	default:
+		c.consider(a.job)
+	}
+	c.moveOn(a)
+}
+
+// refused takes a failed Prepare. A lost race is no failure.
+func (c *Core) refused(ev Refused) {
+	a := c.preps[int32(ev.Job)]
+	if a == nil {
+		return
+	}
+	delete(c.preps, a.job)
+	if a.stop != "" || c.draining != "" {
+		c.abandon(a)
+		return
+	}
+	if ev.Rival {
+		c.shun(a.grant.UUIDs)
+		c.abandon(a)
+		return
+	}
+	c.giveBack(a, false)
+	c.jobs[a.job].attempt = a.n
+	f := c.failUnstarted(a.job, state.Failed, ev.Reason)
+	c.set(a.job, pending)
+	c.failed(a.job, failed, f, gpu.Bytes(0))
+	c.moveOn(a)
+}
+
+// failUnstarted records the end of a job that never started.
+func (c *Core) failUnstarted(id int32, p state.Phase, reason string) state.Fact {
+	f := state.Fact{
+		Kind: state.KindEnd, Time: c.now.Wall, Boot: c.now.Boot, Job: c.name(id), Key: c.b.Jobs[id].Key.String(),
+		Attempt: int(c.jobs[id].attempt), State: p, Reason: reason,
+	}
+	if p == state.Failed {
+		f.ErrorType = state.ErrExit
+	}
+	c.record(c.file(id), id, f)
+	return f
+}
+
+// running takes note of an attempt's process.
+func (c *Core) running(ev Running) {
+	a := c.live.byID[ev.UniID]
+	if a == nil || a.uniID == "" {
+		return
+	}
+	if a.pid != ev.PID && ev.PID > 0 {
+		c.record(a.file, a.job, state.Fact{
+			Kind: state.KindRunning, Time: c.now.Wall, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n),
+			PID: ev.PID, PIDStart: ev.PIDStart,
+		})
+	}
+	c.answered(a)
+}
+
+// stoppingFor records why the engine is about to signal an attempt, before it does.
+func (c *Core) stoppingFor(ev Stopping) {
+	if a := c.live.byID[ev.UniID]; a != nil {
+		c.recordStop(a, ev.Why)
+	}
+	c.do(Ack{UniID: ev.UniID})
+}
+
+// over takes the end of an attempt: the fact, what it held, its job.
+func (c *Core) over(ev Ended) {
+	a := c.live.byID[ev.UniID]
+	if a == nil {
+		return // of an attempt that has ended already
+	}
+	f := c.endFact(a, ev)
+	c.giveBack(a, ev.Stuck)
+	c.record(a.file, a.job, f)
+	if a.job >= 0 && c.jobs[a.job].phase == running && c.jobs[a.job].own == 0 {
+		c.decide(a, f)
+	}
+	c.moveOn(a)
+	c.answered(a)
+}

@@ -1,0 +1,222 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+)
+
+// Why says in words what a job that has not started waits for, from the same
+// tests that starting uses; "" when it waits for nothing.
+func (c *Core) Why(now Now, id int) string {
+	was := c.now
+	c.now = now
+	defer func() { c.now = was }()
+	j := &c.jobs[id]
+	switch j.phase {
+	case waiting:
+		return c.whyRetry(int32(id))
+	case blocked:
+		return c.whyBlocked(int32(id))
+	case pending:
+		if c.draining != "" {
+			return "nothing more starts: " + c.draining
+		}
+		return c.whyPending(int32(id))
+	case ready:
+		if c.draining != "" {
+			return "nothing more starts: " + c.draining
+		}
+		return c.whyReady(int32(id))
+	}
+	return ""
+}
+
+func (c *Core) whyRetry(id int32) string {
+	for _, d := range c.backoff {
+		if d.id == id {
+			return fmt.Sprintf("attempt %d in %s", c.jobs[id].attempt+1, round(d.at-c.now.Boot))
+		}
+	}
+	return ""
+}
+
+func round(d time.Duration) time.Duration {
+	if d < 10*time.Second {
+		return max(d, 0).Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+func (c *Core) whyBlocked(id int32) string {
+	for _, n := range c.b.Jobs[id].Needs {
+		switch p := c.jobs[n].phase; {
+		case p == unselected && !c.succeededBefore(n):
+			return fmt.Sprintf("need %s is not selected and has not succeeded", c.name(n))
+		case p.over() && !p.good() && p != interrupted:
+			return fmt.Sprintf("need %s: %s", c.name(n), p.public())
+		}
+	}
+	return "it and others wait for each other"
+}
+
+func (c *Core) whyPending(id int32) string {
+	if !c.begun {
+		return "attempts of an earlier run are being looked for"
+	}
+	j := &c.jobs[id]
+	if j.unmet > 0 {
+		return c.whyNeeds(id)
+	}
+	if j.held > 0 || j.own > 0 {
+		for a := c.live.first; a != nil; a = a.next {
+			if a.follows == id || a.job == id {
+				return fmt.Sprintf("an attempt of an earlier run still runs, pid %d, since %s", a.pid, a.start.Format("15:04"))
+			}
+		}
+	}
+	if q := c.b.Jobs[id].Queue; q >= 0 {
+		if h := c.queueHead(&c.queues[q]); h != id && h >= 0 {
+			return fmt.Sprintf("queue %s: %s comes first", queueName(c.b.Queues[q]), c.name(h))
+		}
+		if name := c.inQueue(q); name != "" {
+			return fmt.Sprintf("queue %s: %s runs", queueName(c.b.Queues[q]), name)
+		}
+	}
+	return ""
+}
+
+// whyNeeds names the first need that has not ended, and how many more there are.
+func (c *Core) whyNeeds(id int32) string {
+	unmet := c.jobs[id].unmet
+	for _, n := range c.b.Jobs[id].Needs {
+		p := c.jobs[n].phase
+		if p == unselected || p.over() && p != interrupted {
+			continue
+		}
+		word := "needs"
+		if w := c.spec(id).When; w == jobspec.Always || w == jobspec.OnFailure {
+			word = "waits for the end of"
+		}
+		if unmet > 1 {
+			return fmt.Sprintf("%s %s and %d more", word, c.name(n), unmet-1)
+		}
+		return word + " " + c.name(n)
+	}
+	return ""
+}
+
+// whyReady says which limit, or which GPUs, a ready job waits for.
+func (c *Core) whyReady(id int32) string {
+	cl := c.classes.all[c.jobs[id].class]
+	if why := c.slots(); why != "" {
+		return why
+	}
+	if why := c.room(cl); why != "" {
+		return why
+	}
+	if !cl.gpus() {
+		return ""
+	}
+	aside := c.aside()
+	if id != c.waiter.id {
+		aside = append(aside, c.waiter.kept...)
+	}
+	if c.pool.Fits(c.now.Boot, cl.req, aside) {
+		if h := c.waiter.id; h >= 0 && h != id && c.ranks.of(h) < c.ranks.of(id) {
+			return c.name(h) + " comes first"
+		}
+		return ""
+	}
+	return wants(cl.req) + "; " + c.whyNot(id, c.pool.Admit(c.now.Boot, cl.req))
+}
+
+// wants says what a request asks for: "needs 2 GPUs with 40 GiB".
+func wants(r gpu.Request) string {
+	if r.Min > 1 {
+		return fmt.Sprintf("needs %d GPUs with %s", r.Min, r.Memory.Round())
+	}
+	return "needs " + r.Memory.Round()
+}
+
+// maxReasons bounds the GPUs that a reason names one by one.
+const maxReasons = 4
+
+// whyNot says of every GPU that could be had in principle why not now.
+func (c *Core) whyNot(id int32, verdicts []gpu.Verdict) string {
+	var words []string
+	free, more := 0, 0
+	for _, v := range verdicts {
+		reason := v.Reason
+		switch {
+		case v.Never:
+			continue
+		case has(c.excluded, v.UUID):
+			reason = "given up by stop --gpu"
+		case id != c.waiter.id && has(c.waiter.kept, v.UUID) && v.OK:
+			reason = "kept for " + c.name(c.waiter.id)
+		case v.OK && c.isShunned(v.UUID):
+			reason = "another run has just taken it"
+		case v.OK:
+			free++
+			continue
+		}
+		if len(words) == maxReasons {
+			more++
+			continue
+		}
+		words = append(words, fmt.Sprintf("GPU %d: %s", v.Index, reason))
+	}
+	if free > 0 {
+		words = append([]string{fmt.Sprintf("%d could be had", free)}, words...)
+	}
+	if more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	if len(words) == 0 {
+		return "no GPU may be used"
+	}
+	return strings.Join(words, "; ")
+}
+
+func (c *Core) isShunned(id gpu.UUID) bool {
+	for _, s := range c.shunned {
+		if s.id == id && s.until > c.now.Boot {
+			return true
+		}
+	}
+	return false
+}
+
+func has(ids []gpu.UUID, id gpu.UUID) bool {
+	for _, x := range ids {
+		if x == id {
+			return true
+		}
+	}
+	return false
+}
+
+// queueName is the part of a queue's identity that the job file spells.
+func queueName(q string) string {
+	if _, name, ok := strings.Cut(q, "\x00"); ok {
+		return name
+	}
+	return q
+}
+
+// inQueue is the name of a live attempt of a queue's jobs, or "".
+func (c *Core) inQueue(q int32) string {
+	if c.queues[q].busy == 0 {
+		return ""
+	}
+	for a := c.live.first; a != nil; a = a.next {
+		if a.job >= 0 && c.b.Jobs[a.job].Queue == q {
+			return a.name
+		}
+	}
+	return ""
+}

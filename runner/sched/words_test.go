@@ -1,0 +1,96 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// words says an action in one line of a scenario.
+func (w *world) words(a Action) string {
+	switch a := a.(type) {
+	case Record:
+		return "record " + factWords(a.Fact)
+	case Prepare:
+		return fmt.Sprintf("prepare %s attempt %d%s", w.b.Jobs[a.Job].Name, a.Attempt, grantWords(a.Grant))
+	case Discard:
+		return "discard " + a.UniID
+	case Launch:
+		return "launch " + a.UniID
+	case End:
+		if a.Kill {
+			return "kill " + a.UniID + " " + a.Why
+		}
+		return "end " + a.UniID + " " + a.Why
+	case Adopt:
+		return "adopt " + a.Attempt.Start.UniID
+	case Ack:
+		return "ack " + a.UniID
+	case Read:
+		s := "read"
+		for _, id := range a.UUIDs {
+			s += " " + strings.TrimLeft(strings.TrimPrefix(string(id), "GPU-"), "0")
+			if strings.HasSuffix(s, " ") {
+				s += "0"
+			}
+		}
+		if len(a.UUIDs) > 0 && !a.Processes {
+			s += " quickly"
+		}
+		return s
+	case Wake:
+		if a.At == 0 {
+			return "wake never"
+		}
+		return "wake " + (a.At - w.now.Boot).String()
+	case Finish:
+		if a.GaveUp {
+			return "finish, gave up"
+		}
+		return "finish"
+	}
+	return fmt.Sprintf("%T", a)
+}
+
+func grantWords(g gpu.Grant) string {
+	if len(g.UUIDs) == 0 {
+		return ""
+	}
+	s := " on"
+	for _, i := range g.Indices {
+		s += fmt.Sprint(" ", i)
+	}
+	return s + " with " + g.Memory.String()
+}
+
+func factWords(f state.Fact) string {
+	who := f.Job
+	if f.UniID != "" {
+		who = f.UniID
+	}
+	switch f.Kind {
+	case state.KindStop:
+		return "stop " + who + " " + f.Why
+	case state.KindEnd:
+		s := "end " + who + " " + string(f.State)
+		if f.ExitCode != nil && *f.ExitCode != 0 {
+			s += fmt.Sprintf(" exit %d", *f.ExitCode)
+		}
+		for _, x := range []string{f.Signal, f.ErrorType, f.Reason} {
+			if x != "" {
+				s += " " + x
+			}
+		}
+		if f.PeakMemory > 0 {
+			s += " peak " + f.PeakMemory.String()
+		}
+		if f.Seconds > 0 {
+			s += fmt.Sprintf(" after %s", time.Duration(f.Seconds*float64(time.Second)))
+		}
+		return s
+	}
+	return string(f.Kind) + " " + who
+}

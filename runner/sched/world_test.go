@@ -1,0 +1,251 @@
+package sched
+
+import (
+	"crypto/md5"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A world is what stands around a core in tests: GPUs with their load, an edge
+// that answers, a ledger, a clock.
+type world struct {
+	t     testing.TB
+	b     *jobspec.Batch
+	opts  Options
+	rules gpu.Rules
+	devs  []gpu.Device
+	load  []gpu.Bytes // other people's memory, by device
+	fails string      // why readings fail, or ""
+	proof map[int]Evidence
+
+	core    *Core
+	now     Now
+	ledger  []Record // every fact so far, over all runs
+	wakeAt  time.Duration
+	done    *Finish
+	manual  map[string]bool // "prepare", "read": not answered by the world itself
+	live    map[string]bool // uni_ids that the engine runs
+	grants  map[string]gpu.Grant
+	adopt   []string // uni_ids asked about, not yet answered
+	pending []Event  // answers that are on their way
+	log     func(string)
+	unis    map[int]int
+	checked int
+}
+
+var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func newWorld(t testing.TB) *world {
+	return &world{
+		t: t, now: Now{Boot: time.Hour, Wall: epoch},
+		b: &jobspec.Batch{
+			Files: []jobspec.File{{Path: "jobs.yaml"}},
+			Settings: jobspec.Settings{
+				Poll: 5 * time.Second, Patience: 10 * time.Minute, Order: "file", Grace: 10 * time.Second, MinGPUs: -1, MaxGPUs: -1,
+			},
+		},
+		rules: gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second},
+		proof: map[int]Evidence{}, manual: map[string]bool{}, live: map[string]bool{}, grants: map[string]gpu.Grant{},
+		unis: map[int]int{}, log: func(string) {},
+	}
+}
+
+func (w *world) gpus(n int, total gpu.Bytes) {
+	for range n {
+		i := len(w.devs)
+		w.devs = append(w.devs, gpu.Device{Index: i, UUID: uuid(i), Name: "NVIDIA Test", PCI: fmt.Sprintf("00000000:%02X:00.0", i), Total: total})
+		w.load = append(w.load, 0)
+	}
+}
+
+func uuid(i int) gpu.UUID { return gpu.UUID(fmt.Sprintf("GPU-%04d", i)) }
+
+// job adds a job; its key is made of its name and command.
+func (w *world) job(name, command string, spec jobspec.Spec, queue string, needs ...string) *jobspec.Job {
+	j := jobspec.Job{ID: len(w.b.Jobs), Name: name, Spec: &spec, Queue: -1, Key: keyOf(name, command)}
+	if spec.When == "" {
+		spec.When = jobspec.OnSuccess
+	}
+	if queue != "" {
+		q := slices.Index(w.b.Queues, "jobs.yaml\x00"+queue)
+		if q < 0 {
+			q = len(w.b.Queues)
+			w.b.Queues = append(w.b.Queues, "jobs.yaml\x00"+queue)
+		}
+		j.Queue = int32(q)
+	}
+	for _, n := range needs {
+		j.Needs = append(j.Needs, int32(w.id(n)))
+	}
+	slices.Sort(j.Needs)
+	w.b.Jobs = append(w.b.Jobs, j)
+	return &w.b.Jobs[j.ID]
+}
+
+func keyOf(name, command string) jobspec.Key { return md5.Sum([]byte(name + "\x00" + command)) }
+
+func (w *world) id(name string) int {
+	for i := range w.b.Jobs {
+		if w.b.Jobs[i].Name == name {
+			return i
+		}
+	}
+	w.t.Fatalf("no job %q", name)
+	return -1
+}
+
+// open makes a core from the ledger, as a new run would.
+func (w *world) open() {
+	w.core = New(w.b, w.replay(), func(id int) Evidence { return w.proof[id] }, w.pool(), w.opts)
+	w.wakeAt, w.done, w.pending, w.adopt = 0, nil, nil, nil
+}
+
+func (w *world) pool() *gpu.Pool {
+	if len(w.devs) == 0 {
+		return nil
+	}
+	return gpu.NewPool(w.devs, w.rules)
+}
+
+func (w *world) replay() *state.History {
+	h := state.NewHistory()
+	for _, r := range w.ledger {
+		h.Apply(r.File, r.Fact)
+	}
+	return h
+}
+
+// send gives the core one event, and then the answers of the world until there
+// are none left.
+func (w *world) send(ev Event) {
+	w.step(ev)
+	for len(w.pending) > 0 {
+		ev := w.pending[0]
+		w.pending = w.pending[1:]
+		w.step(ev)
+	}
+}
+
+func (w *world) step(ev Event) {
+	wakes := 0
+	for _, a := range w.core.Step(w.now, ev) {
+		if _, ok := a.(Wake); ok {
+			wakes++
+		}
+		w.log(w.words(a))
+		w.act(a)
+	}
+	if wakes > 1 {
+		w.t.Fatalf("%d Wakes in one Step", wakes)
+	}
+	if w.checked++; len(w.b.Jobs) < 1000 {
+		if err := w.core.check(); err != nil {
+			w.t.Fatalf("after %T %+v: %v", ev, ev, err)
+		}
+	}
+}
+
+// act is the edge.
+func (w *world) act(a Action) {
+	if w.done != nil {
+		if _, ok := a.(Discard); !ok {
+			w.t.Fatalf("%T after Finish", a)
+		}
+	}
+	switch a := a.(type) {
+	case Record:
+		w.ledger = append(w.ledger, a)
+	case Prepare:
+		w.grants[w.uni(a.Job, a.Attempt)] = a.Grant
+		if !w.manual["prepare"] {
+			w.pending = append(w.pending, w.prepared(a.Job, a.Attempt))
+		}
+	case Launch:
+		w.live[a.UniID] = true
+	case Adopt:
+		w.adopt = append(w.adopt, a.Attempt.Start.UniID)
+		w.live[a.Attempt.Start.UniID] = true
+	case Read:
+		if !w.manual["read"] {
+			w.pending = append(w.pending, w.reading(a))
+		}
+	case Wake:
+		w.wakeAt = a.At
+	case Finish:
+		w.done = &a
+	}
+}
+
+func (w *world) uni(job, attempt int) string {
+	return fmt.Sprintf("%s.%d", w.b.Jobs[job].Name, w.unis[job]+1)
+}
+
+func (w *world) prepared(job, attempt int) Event {
+	uni := w.uni(job, attempt)
+	w.unis[job]++
+	return Prepared{Job: job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[job].Name, Commands: []string{"true"}}}
+}
+
+// reading is what NVML would say now: nothing but the load of other people.
+func (w *world) reading(r Read) Event {
+	quick := len(r.UUIDs) > 0 && !r.Processes
+	s := gpu.Snapshot{At: w.now.Boot, Err: w.fails}
+	if w.fails == "" {
+		for i, d := range w.devs {
+			if len(r.UUIDs) > 0 && !slices.Contains(r.UUIDs, d.UUID) {
+				continue
+			}
+			x := gpu.Reading{UUID: d.UUID, Total: d.Total, Free: d.Total - w.load[i], Used: w.load[i], Listed: !quick}
+			if w.load[i] > 0 && !quick {
+				x.Processes = []gpu.Process{{PID: 4711, UID: 1001, User: "alice", Command: "python", Memory: w.load[i]}}
+				for k := range 120 {
+					x.Samples = append(x.Samples, gpu.Sample{At: w.now.Boot - time.Duration(119-k)*time.Second, Percent: 0})
+				}
+			}
+			s.Readings = append(s.Readings, x)
+		}
+	}
+	return Snapshot{Snap: s, Quick: quick}
+}
+
+func (w *world) after(d time.Duration) {
+	w.now.Boot += d
+	w.now.Wall = w.now.Wall.Add(d)
+}
+
+// tick lets time pass until the core wants to be woken.
+func (w *world) tick() {
+	if w.wakeAt == 0 {
+		w.t.Fatal("nothing is to be waited for")
+	}
+	if d := w.wakeAt - w.now.Boot; d > 0 {
+		w.after(d)
+	}
+	w.send(Tick{})
+}
+
+// exit ends the newest attempt of a job.
+func (w *world) exit(name string, e Ended) {
+	uni := w.attempt(name)
+	if !w.live[uni] {
+		w.t.Fatalf("%s is not running", uni)
+	}
+	delete(w.live, uni)
+	w.adopt = slices.DeleteFunc(w.adopt, func(u string) bool { return u == uni })
+	e.UniID, e.At = uni, w.now.Wall
+	w.send(e)
+}
+
+func (w *world) attempt(name string) string {
+	if strings.Contains(name, ".") {
+		return name
+	}
+	return fmt.Sprintf("%s.%d", name, w.unis[w.id(name)])
+}

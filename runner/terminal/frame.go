@@ -1,0 +1,237 @@
+package terminal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// Size is that of a terminal, in columns and rows.
+type Size struct{ Width, Height int }
+
+// A Frame is everything that the live view shows of one moment.
+type Frame struct {
+	Snap  state.Snapshot
+	Now   time.Time
+	Last  map[string]string // last line of each running attempt's log, by uni_id; cleaned
+	ETA   time.Duration     // until the batch is done; negative when nobody knows
+	Hint  string            // what a key does now: "Ctrl-C again stops the jobs that run"
+	Color bool
+}
+
+// Rows draws the frame: at most size.Height-1 lines of at most size.Width-1
+// columns, so that no terminal wraps or scrolls. Running jobs come first, then
+// those that back off, then the bar, then why the head of the queue waits.
+func (f Frame) Rows(size Size) []string {
+	w, h := max(size.Width-1, 10), max(size.Height-1, 2)
+	foot := f.foot(w)
+	if len(foot) > h {
+		foot = foot[:h]
+	}
+	return append(f.jobs(w, h-len(foot)), foot...)
+}
+
+// jobs are the lines of running jobs, in at most room rows.
+func (f Frame) jobs(w, room int) []string {
+	shown := f.Snap.Running
+	more := 0
+	if len(shown) > room {
+		keep := max(room-1, 0)
+		more = len(shown) - keep
+		shown = shown[:keep]
+	}
+	cols := f.columns(shown, w)
+	lines := make([]string, 0, room)
+	for _, v := range shown {
+		lines = append(lines, f.job(v, cols))
+	}
+	if more > 0 && room > 0 {
+		lines = append(lines, paint(f.Color, Dim, Fit(fmt.Sprintf("  +%d more running", more), w)))
+	}
+	return lines
+}
+
+// layout is how many columns each part of a job's line has; 0 leaves it out.
+type layout struct{ name, gpus, memory, time, last int }
+
+// columns gives the parts their room: what the log says shrinks first, then the
+// memory goes, then names are cut.
+func (f Frame) columns(shown []state.View, w int) layout {
+	var l layout
+	for _, v := range shown {
+		l.name = max(l.name, Width(label(v)))
+		l.gpus = max(l.gpus, Width(gpuList(v.GPUs)))
+		l.memory = max(l.memory, Width(memory(v)))
+		l.time = max(l.time, Width(f.age(v)))
+	}
+	fixed := func() int {
+		n := 2
+		for _, c := range []int{l.gpus, l.memory, l.time} {
+			if c > 0 {
+				n += 2 + c
+			}
+		}
+		return n
+	}
+	if w < 60 || fixed()+8 > w {
+		l.memory = 0
+	}
+	if fixed()+8 > w {
+		l.gpus = 0
+	}
+	if fixed()+8 > w {
+		l.time = 0
+	}
+	l.name = max(min(l.name, w-fixed(), max(w*2/5, 16)), 4)
+	if rest := w - fixed() - l.name - 2; rest >= 8 {
+		l.last = rest
+	}
+	return l
+}
+
+func (f Frame) job(v state.View, l layout) string {
+	c := None
+	if v.Stop != "" {
+		c = Yellow
+	}
+	var b strings.Builder
+	b.WriteString("  " + paint(f.Color, c, Pad(FitMiddle(label(v), l.name), l.name)))
+	for _, c := range []struct {
+		text string
+		room int
+	}{{gpuList(v.GPUs), l.gpus}, {memory(v), l.memory}, {f.age(v), l.time}} {
+		if c.room > 0 {
+			b.WriteString("  " + Pad(c.text, c.room))
+		}
+	}
+	if l.last > 0 {
+		if s := f.says(v); s != "" {
+			b.WriteString("  " + paint(f.Color, Dim, Fit(s, l.last)))
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// says is the last thing on a job's line: why it is being stopped, else what its
+// log said last.
+func (f Frame) says(v state.View) string {
+	if v.Stop != "" {
+		return "stopping: " + CleanText(v.Stop)
+	}
+	return f.Last[v.UniID]
+}
+
+func (f Frame) age(v state.View) string {
+	if v.Started.IsZero() {
+		return "starting"
+	}
+	return Duration(f.Now.Sub(v.Started))
+}
+
+// label is a job's name, with its attempt where it is not the first.
+func label(v state.View) string {
+	if v.Attempt > 1 {
+		return CleanText(v.Job) + " #" + strconv.Itoa(v.Attempt)
+	}
+	return CleanText(v.Job)
+}
+
+// gpuList is "GPU 0,3", or "CPU".
+func gpuList(ids []int) string {
+	if len(ids) == 0 {
+		return "CPU"
+	}
+	s := make([]string, len(ids))
+	for i, id := range ids {
+		s[i] = strconv.Itoa(id)
+	}
+	return "GPU " + strings.Join(s, ",")
+}
+
+// memory is what a job uses now of what it asked for, on all its GPUs together.
+func memory(v state.View) string {
+	if len(v.GPUs) == 0 {
+		return ""
+	}
+	asked := v.Memory * gpu.Bytes(len(v.GPUs))
+	if v.Used < 0 {
+		return "?/" + asked.Round()
+	}
+	used, total := v.Used.Round(), asked.Round()
+	if n, unit, ok := strings.Cut(used, " "); ok && (v.Used == 0 || strings.HasSuffix(total, " "+unit)) {
+		used = n
+	}
+	return used + "/" + total
+}
+
+// foot is everything below the running jobs.
+func (f Frame) foot(w int) []string {
+	var lines []string
+	s := &f.Snap
+	if n := len(s.Waiting); n > 0 {
+		v := s.Waiting[0]
+		text := fmt.Sprintf("  %s: attempt %d in %s", CleanText(v.Job), v.Attempt+1, Duration(v.NextAt.Sub(f.Now)))
+		if all := max(n, s.Counts[state.Waiting]); all > 1 {
+			text += fmt.Sprintf("; %d more wait for their retry", all-1)
+		}
+		lines = append(lines, paint(f.Color, Dim, Fit(text, w)))
+	}
+	lines = append(lines, f.bar(w))
+	if s.Head != nil {
+		lines = append(lines, Fit(CleanText(s.Head.Job+" waits: "+s.HeadWhy), w))
+	}
+	for _, n := range f.notices() {
+		lines = append(lines, paint(f.Color, Yellow, Fit(CleanText(n), w)))
+	}
+	return lines
+}
+
+// notices are what a person must know of the run as a whole.
+func (f Frame) notices() []string {
+	var n []string
+	s := &f.Snap
+	if s.Kept != "" {
+		n = append(n, s.Kept)
+	}
+	switch {
+	case s.GPUErr != "":
+		n = append(n, "GPUs cannot be read: "+s.GPUErr)
+	case s.GPUStale > 0:
+		n = append(n, fmt.Sprintf("GPU readings %d s old", int(s.GPUStale.Seconds())))
+	}
+	switch {
+	case f.Hint != "":
+		n = append(n, f.Hint)
+	case s.Draining != "":
+		n = append(n, "nothing more starts: "+s.Draining)
+	}
+	return n
+}
+
+// bar is "[#####.....] 12/24, 1 failed, 4 running, 7 left, 12m left".
+func (f Frame) bar(w int) string {
+	t := Count(f.Snap)
+	text := t.String()
+	if f.ETA >= 0 && t.Left > 0 {
+		text += ", about " + Duration(f.ETA) + " to go"
+	}
+	room := min(w-Width(text)-3, 30)
+	if room < 8 {
+		return Fit(text, w)
+	}
+	done := 0
+	if t.Total > 0 {
+		done = room * (t.Done + t.Failed) / t.Total
+	}
+	failed := 0
+	if t.Failed > 0 {
+		failed = max(1, done*t.Failed/(t.Done+t.Failed))
+		done = max(done, failed)
+	}
+	return "[" + paint(f.Color, Green, strings.Repeat("#", done-failed)) + paint(f.Color, Red, strings.Repeat("!", failed)) +
+		strings.Repeat(".", room-done) + "] " + text
+}

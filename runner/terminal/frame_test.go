@@ -1,0 +1,133 @@
+package terminal
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// golden compares lines with a file of testdata.
+func golden(t *testing.T, name string, lines []string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	got := strings.Join(lines, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs\ngot:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+// busy is a frame with n running jobs, names as a matrix makes them.
+func busy(n int, name func(i int) string) Frame {
+	s := state.Snapshot{
+		At: noon, Total: 48,
+		Counts: map[state.Phase]int{state.Running: n, state.Succeeded: 10, state.UpToDate: 2, state.Failed: 1, state.Pending: 48 - 13 - n},
+	}
+	f := Frame{Snap: s, Now: noon, Last: map[string]string{}, ETA: 95 * time.Minute}
+	for i := range n {
+		v := state.View{
+			Job: name(i), ID: i, UniID: fmt.Sprint("u", i), Attempt: 1 + i%3/2, Phase: state.Running, Started: noon.Add(-time.Duration(i*i*37) * time.Second),
+			GPUs: []int{i % 8}, Memory: 12 * gpu.GiB, Used: gpu.Bytes(i) * gpu.GiB, PID: 4000 + i,
+		}
+		if i%5 == 4 {
+			v.GPUs = nil
+		}
+		f.Snap.Running = append(f.Snap.Running, v)
+		f.Last[v.UniID] = fmt.Sprintf("epoch %d/100 loss=0.%03d acc=0.9%d eta 00:%02d:11 and then some more words that fill the line", i, i*7, i%10, i)
+	}
+	return f
+}
+
+func longName(i int) string {
+	return fmt.Sprintf("sweep/train-cifar100-resnet152-federated-averaging-with-momentum-lr1e-%d-s%d", i%5+1, 42+i)
+}
+
+func shortName(i int) string { return fmt.Sprintf("train-s%d", i) }
+
+func TestFramesMatchTheirGoldenFiles(t *testing.T) {
+	waits := busy(4, shortName)
+	waits.Snap.Head = &state.View{Job: "big", ID: 40}
+	waits.Snap.HeadWhy = "needs 40 GiB; GPU 2 held by alice, python 4711, 37 GiB, since 06:10"
+	waits.Snap.Kept = "kept for big: 3 of 4"
+	waits.Snap.Waiting = []state.View{{Job: "q1-3", Attempt: 3, NextAt: noon.Add(500 * time.Second)}}
+	waits.Snap.Counts[state.Waiting] = 3
+	draining := busy(3, shortName)
+	draining.Snap.Draining = "Ctrl-C"
+	draining.Snap.GPUStale = 40 * time.Second
+	draining.Snap.Running[1].Stop = "timeout"
+	draining.Hint = "nothing more starts; Ctrl-C again stops the jobs that run"
+	frames := map[string]Frame{
+		"sixteen":  busy(16, longName),
+		"forty":    busy(40, longName),
+		"four":     waits,
+		"draining": draining,
+		"wide":     busy(3, func(i int) string { return fmt.Sprintf("训练-数据集-%d-非常长的名字-非常长的名字", i) }),
+		"idle":     {Snap: state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon, ETA: -1},
+	}
+	for name, f := range frames {
+		for _, size := range []Size{{80, 24}, {40, 10}, {200, 60}} {
+			t.Run(fmt.Sprintf("%s-%dx%d", name, size.Width, size.Height), func(t *testing.T) {
+				rows := f.Rows(size)
+				fits(t, rows, size)
+				golden(t, fmt.Sprintf("%s-%dx%d", name, size.Width, size.Height), rows)
+			})
+		}
+	}
+}
+
+// fits holds that nothing wraps and nothing scrolls.
+func fits(t *testing.T, rows []string, size Size) {
+	t.Helper()
+	if len(rows) > max(size.Height-1, 2) {
+		t.Errorf("%d rows on a terminal of %d", len(rows), size.Height)
+	}
+	for _, r := range rows {
+		if w := Width(stripped(r)); w > max(size.Width-1, 10) {
+			t.Errorf("%d columns on a terminal of %d: %q", w, size.Width, r)
+		}
+	}
+}
+
+func TestFramesFitEveryTerminal(t *testing.T) {
+	for _, color := range []bool{false, true} {
+		for w := 10; w < 130; w += 3 {
+			for h := 2; h < 30; h += 5 {
+				for _, n := range []int{0, 1, 16, 100} {
+					f := busy(n, longName)
+					f.Color = color
+					fits(t, f.Rows(Size{w, h}), Size{w, h})
+				}
+			}
+		}
+	}
+}
+
+func TestColouredRowsReadAsPlainOnes(t *testing.T) {
+	f := busy(16, longName)
+	plain := f.Rows(Size{80, 24})
+	f.Color = true
+	for i, r := range f.Rows(Size{80, 24}) {
+		if got := strings.TrimRight(stripped(r), " "); got != strings.TrimRight(plain[i], " ") {
+			t.Errorf("row %d: got %q, want %q", i, got, plain[i])
+		}
+	}
+}

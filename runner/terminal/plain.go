@@ -1,0 +1,89 @@
+package terminal
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"gpurun/state"
+)
+
+// clock is how lines outside a live view begin, so that a log of last night can be read.
+func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// StartLine says that an attempt begins.
+func StartLine(f state.Fact) string {
+	s := "start      " + name(f.Job, f.Attempt) + ", " + gpuList(f.GPUs)
+	if len(f.GPUs) > 0 && f.Memory > 0 {
+		s += ", " + f.Memory.Round()
+		if len(f.GPUs) > 1 {
+			s += " each"
+		}
+	}
+	return s
+}
+
+// EndLine says how an attempt ended; start is its start, as far as it is known.
+func EndLine(f, start state.Fact, color bool) string {
+	c := Green
+	if f.State != state.Succeeded {
+		c = Red
+	}
+	s := paint(color, c, Pad(string(f.State), 11)) + name(f.Job, f.Attempt)
+	var parts []string
+	if why := Ending(f); why != "" {
+		parts = append(parts, why)
+	}
+	if f.UniID != "" {
+		parts = append(parts, Duration(time.Duration(f.Seconds*float64(time.Second))), gpuList(start.GPUs))
+	}
+	if f.PeakMemory > 0 {
+		parts = append(parts, "peak "+f.PeakMemory.Round())
+	}
+	if f.State != state.Succeeded && start.Log != "" {
+		parts = append(parts, CleanText(start.Log))
+	}
+	if len(parts) == 0 {
+		return s
+	}
+	return s + ": " + strings.Join(parts, ", ")
+}
+
+// Ending says in a few words how an attempt ended: "exit 1", "SIGKILL", "output
+// X missing"; "" where the state says it all.
+func Ending(f state.Fact) string {
+	var parts []string
+	switch {
+	case f.Signal != "":
+		parts = append(parts, f.Signal)
+	case f.ExitCode != nil && *f.ExitCode != 0:
+		parts = append(parts, fmt.Sprintf("exit %d", *f.ExitCode))
+	}
+	if f.Reason != "" {
+		parts = append(parts, CleanText(f.Reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func name(job string, attempt int) string {
+	if attempt > 1 {
+		return fmt.Sprintf("%s (attempt %d)", CleanText(job), attempt)
+	}
+	return CleanText(job)
+}
+
+// MinuteLine is the summary line that comes once a minute where there is no live view.
+func MinuteLine(s state.Snapshot, eta time.Duration) string {
+	t := Count(s)
+	line := "so far     " + t.String()
+	if eta >= 0 && t.Left > 0 {
+		line += ", about " + Duration(eta) + " to go"
+	}
+	if s.Head != nil {
+		line += "; " + CleanText(s.Head.Job+" waits: "+s.HeadWhy)
+	}
+	for _, n := range (Frame{Snap: s}).notices() {
+		line += "; " + CleanText(n)
+	}
+	return line
+}

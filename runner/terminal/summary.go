@@ -1,0 +1,150 @@
+package terminal
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// A Summary is what is said at the end of a run.
+type Summary struct {
+	Final    state.Snapshot
+	Failures []Failure // those that are shown
+	Demands  []Demand
+	Warnings []string
+	Wall     time.Duration
+	GPUHours float64
+	Stopped  string // what stopped the run, or ""
+	GaveUp   bool
+	Rest     string // the command that runs what is left, or ""
+}
+
+// A Failure is a job that did not succeed.
+type Failure struct {
+	Job     string
+	End     state.Fact
+	Log     string
+	Tail    []string // last lines of its log, as they are
+	Blocked int      // jobs that did not run because of it
+}
+
+// A Demand is that of a job that took far more or less GPU memory than it asked for.
+type Demand struct {
+	Job         string
+	Asked, Peak gpu.Bytes // on each GPU
+}
+
+// maxDemands bounds the list: the jobs of a matrix all ask for the same.
+const maxDemands = 8
+
+// Lines are the summary, failures first, in at most width columns where lines
+// can be cut: never in paths and commands that a person copies.
+func (s Summary) Lines(width int, color bool) []string {
+	var out []string
+	for _, f := range s.Failures {
+		out = append(out, f.lines(width, color)...)
+	}
+	if n := s.unshown(); n > 0 {
+		out = append(out, fmt.Sprintf("… and %d more that failed", n))
+	}
+	for _, w := range s.Warnings {
+		out = append(out, paint(color, Yellow, "warning: ")+CleanText(w))
+	}
+	out = append(out, demandLines(s.Demands)...)
+	if s.GaveUp {
+		out = append(out, s.gaveUp()...)
+	}
+	out = append(out, s.last(color))
+	if s.Rest != "" {
+		out = append(out, "run the rest with: "+s.Rest)
+	}
+	return out
+}
+
+// unshown counts failures that are not in the table; blocked jobs stand with what blocked them.
+func (s Summary) unshown() int {
+	n := -len(s.Failures)
+	for _, p := range []state.Phase{state.Failed, state.Timeout, state.OOM, state.Lost} {
+		n += s.Final.Counts[p]
+	}
+	return n
+}
+
+func (f Failure) lines(width int, color bool) []string {
+	head := paint(color, Red, string(f.End.State)) + " " + CleanText(f.Job)
+	if why := Ending(f.End); why != "" {
+		head += ": " + why
+	}
+	if f.End.ErrorType != "" && f.End.ErrorType != state.ErrExit && f.End.ErrorType != string(f.End.State) {
+		head += " (" + f.End.ErrorType + ")"
+	}
+	if f.End.Attempt > 1 {
+		head += fmt.Sprintf(", attempt %d", f.End.Attempt)
+	}
+	if f.Blocked > 0 {
+		head += fmt.Sprintf("; %d more did not run because of it", f.Blocked)
+	}
+	lines := []string{head}
+	if f.Log != "" {
+		lines = append(lines, "    log: "+CleanText(f.Log))
+	}
+	for _, t := range f.Tail {
+		lines = append(lines, "    | "+paint(color, Dim, Fit(Clean(t), max(width-7, 20))))
+	}
+	return lines
+}
+
+// demandLines name the jobs whose memory is far off, and what to write instead.
+func demandLines(ds []Demand) []string {
+	var out []string
+	for i, s := range ds {
+		if i == maxDemands {
+			out = append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
+			break
+		}
+		out = append(out, fmt.Sprintf("memory: %s asked for %s and took %s; write gpu_memory: %s", CleanText(s.Job), s.Asked.Round(), s.Peak.Round(), Suggest(s.Peak)))
+	}
+	return out
+}
+
+// Suggest is what to ask for where peak was taken: a tenth more, in whole GiB.
+func Suggest(peak gpu.Bytes) gpu.Bytes {
+	want := float64(peak) * 1.1
+	if want < float64(gpu.GiB) {
+		return gpu.Bytes(math.Ceil(want/float64(256*gpu.MiB))) * 256 * gpu.MiB
+	}
+	return gpu.Bytes(math.Ceil(want/float64(gpu.GiB))) * gpu.GiB
+}
+
+func (s Summary) gaveUp() []string {
+	line := "gave up waiting for a GPU"
+	if s.Final.Head != nil {
+		line += ": " + CleanText(s.Final.Head.Job+" "+s.Final.HeadWhy)
+	}
+	return []string{line}
+}
+
+// last is the line that says it all: counts, wall time, GPU hours.
+func (s Summary) last(color bool) string {
+	c := Green
+	for p, n := range s.Final.Counts {
+		if n > 0 && (p.Bad() || !p.Ended()) {
+			c = Red
+		}
+	}
+	parts := []string{paint(color, c, Phases(s.Final.Counts))}
+	if s.Wall > 0 {
+		parts = append(parts, Duration(s.Wall))
+	}
+	if s.GPUHours >= 0.005 {
+		parts = append(parts, fmt.Sprintf("%.2f GPU hours", s.GPUHours))
+	}
+	if s.Stopped != "" {
+		parts = append(parts, "stopped by "+s.Stopped)
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,63 @@
+package terminal
+
+import (
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+func TestSummary(t *testing.T) {
+	_, failed := facts("train-a", 1)
+	oom := state.Fact{Job: "train-b", State: state.OOM, ErrorType: state.ErrOOM, Attempt: 3, Signal: "SIGKILL"}
+	s := Summary{
+		Final: state.Snapshot{Total: 30, Counts: map[state.Phase]int{
+			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 3, state.OOM: 1, state.Blocked: 2,
+		}},
+		Failures: []Failure{
+			{Job: "train-a", End: failed, Log: "/w/logs/a.log", Tail: []string{"Traceback:", "\x1b[31mValueError\x1b[0m: " + longName(1) + longName(2)}, Blocked: 2},
+			{Job: "train-b", End: oom, Log: "/w/logs/b.log"},
+		},
+		Demands: []Demand{
+			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB},
+			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB},
+		},
+		Warnings: []string{"train-c left 2 processes behind, they were ended"},
+		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237, Rest: "gpurun jobs.yaml",
+	}
+	golden(t, "summary", s.Lines(80, false))
+	gaveUp := Summary{
+		Final:  state.Snapshot{Total: 1, Counts: map[state.Phase]int{state.Pending: 1}, Head: &state.View{Job: "big"}, HeadWhy: "needs 40 GiB; GPU 0: 90% busy, limit 30%"},
+		GaveUp: true, Wall: time.Hour,
+	}
+	golden(t, "gave-up", gaveUp.Lines(80, false))
+	golden(t, "up-to-date", Summary{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}.Lines(80, false))
+}
+
+func TestSuggestAsksForATenthMore(t *testing.T) {
+	cases := map[gpu.Bytes]gpu.Bytes{
+		29 * gpu.GiB: 32 * gpu.GiB, 700 * gpu.MiB: gpu.GiB, 200 * gpu.MiB: 256 * gpu.MiB, 10 * gpu.GiB: 11 * gpu.GiB,
+	}
+	for peak, want := range cases {
+		if got := Suggest(peak); got != want {
+			t.Errorf("Suggest(%s) = %s, want %s", peak, got, want)
+		}
+	}
+}
+
+func TestPaceGuessesFromWhatEnded(t *testing.T) {
+	var p pace
+	s := state.Snapshot{Total: 10, Counts: map[state.Phase]int{state.Running: 2, state.Pending: 4, state.Succeeded: 4}, Running: []state.View{
+		{Started: noon.Add(-time.Minute)}, {Started: noon.Add(-5 * time.Minute)},
+	}}
+	if got := p.left(s, noon); got >= 0 {
+		t.Errorf("with nothing to go by: %v", got)
+	}
+	p.add(2 * time.Minute)
+	p.add(4 * time.Minute)
+	// 4 × 3m, 2m and 0m of those that run, two side by side.
+	if got, want := p.left(s, noon), 7*time.Minute; got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

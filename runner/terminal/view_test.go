@@ -1,0 +1,238 @@
+package terminal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// emulator is as much of a terminal as the view uses: it holds what is on it.
+type emulator struct {
+	mu    sync.Mutex
+	rows  []string
+	row   int
+	wrote int
+}
+
+func (e *emulator) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wrote++
+	for s := string(p); s != ""; {
+		switch {
+		case strings.HasPrefix(s, "\x1b["):
+			n := escapeLen(s)
+			e.csi(s[2:n])
+			s = s[n:]
+		case s[0] == '\n':
+			e.row++
+			s = s[1:]
+		case s[0] == '\r':
+			s = s[1:]
+		default:
+			i := strings.IndexAny(s, "\x1b\n\r")
+			if i < 0 {
+				i = len(s)
+			}
+			e.at(e.row)
+			e.rows[e.row] += s[:i]
+			s = s[i:]
+		}
+	}
+	return len(p), nil
+}
+
+func (e *emulator) at(row int) {
+	for len(e.rows) <= row {
+		e.rows = append(e.rows, "")
+	}
+}
+
+func (e *emulator) csi(seq string) {
+	var n int
+	switch {
+	case strings.HasSuffix(seq, "A"):
+		fmt.Sscanf(seq, "%dA", &n)
+		e.row = max(e.row-n, 0)
+	case seq == "J":
+		e.at(e.row)
+		e.rows = e.rows[:e.row]
+	}
+}
+
+func (e *emulator) screen() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]string(nil), e.rows...)
+}
+
+func exit(code int) *int { return &code }
+
+func facts(job string, code int) (start, end state.Fact) {
+	start = state.Fact{Kind: state.KindStart, Time: noon, Job: job, UniID: job, Attempt: 1, GPUs: []int{0, 3}, Memory: 12 * gpu.GiB, Log: "/w/logs/" + job + ".log"}
+	end = state.Fact{Kind: state.KindEnd, Time: noon.Add(90 * time.Second), Job: job, UniID: job, Attempt: 1, State: state.Succeeded, Seconds: 90, PeakMemory: 10 * gpu.GiB, ExitCode: exit(code)}
+	if code != 0 {
+		end.State, end.ErrorType = state.Failed, state.ErrExit
+	}
+	return start, end
+}
+
+func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &emulator{}
+		v := New(Config{Out: e, Live: true, Now: time.Now})
+		start, end := facts("a", 0)
+		v.Fact(0, start)
+		f := busy(3, shortName)
+		v.Snapshot(f.Snap)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := e.screen(); len(got) != 4 || !strings.Contains(got[3], "12/48 done") {
+			t.Errorf("while it runs: %q", got)
+		}
+		v.Fact(0, end)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := e.screen(); len(got) != 5 || !strings.HasPrefix(got[0], "succeeded  a: ") {
+			t.Errorf("with a finished job above: %q", got)
+		}
+		v.Close()
+		if got := e.screen(); len(got) != 1 {
+			t.Errorf("at the end: %q", got)
+		}
+	})
+}
+
+func TestManyFactsAreFewWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &emulator{}
+		v := New(Config{Out: e, Live: true, Now: time.Now})
+		for i := range 5000 {
+			start, end := facts(fmt.Sprint("j", i), 0)
+			v.Fact(i, start)
+			v.Fact(i, end)
+		}
+		v.Close()
+		if got := len(e.screen()); got != 5000 {
+			t.Errorf("%d lines, want 5000", got)
+		}
+		if e.wrote > 5 {
+			t.Errorf("%d writes for one burst", e.wrote)
+		}
+	})
+}
+
+// stuck never takes a byte.
+type stuck struct{ t *testing.T }
+
+func (s stuck) Write(p []byte) (int, error) { select {} }
+
+func TestATerminalThatStandsStillHoldsUpNothing(t *testing.T) {
+	v := New(Config{Out: stuck{t}, Now: time.Now})
+	began := time.Now()
+	for i := range 2 * maxLines {
+		start, _ := facts(fmt.Sprint("j", i), 0)
+		v.Fact(i, start)
+	}
+	if d := time.Since(began); d > 5*time.Second {
+		t.Errorf("facts took %v", d)
+	}
+	if v.lost == 0 || len(v.lines) > maxLines {
+		t.Errorf("%d lines held, %d left out", len(v.lines), v.lost)
+	}
+	v.Close()
+}
+
+type broken struct{}
+
+func (broken) Write(p []byte) (int, error) { return 0, errors.New("broken pipe") }
+
+func TestAnOutputThatIsGoneIsNoError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := New(Config{Out: broken{}, Now: time.Now})
+		for i := range 100 {
+			start, end := facts(fmt.Sprint("j", i), 1)
+			v.Fact(i, start)
+			v.Fact(i, end)
+			v.Snapshot(state.Snapshot{})
+			synctest.Wait()
+		}
+		v.Close()
+		if len(v.lines) != 0 {
+			t.Errorf("%d lines held for nobody", len(v.lines))
+		}
+	})
+}
+
+func TestPlainLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		v := New(Config{Out: &out, Now: time.Now})
+		start, end := facts("train\x1b[2J-1", 3)
+		v.Fact(0, start)
+		v.Fact(0, end)
+		v.Fact(1, state.Fact{Kind: state.KindEnd, Time: noon, Job: "b", State: state.Succeeded, By: "done"})
+		time.Sleep(61 * time.Second)
+		f := busy(2, shortName)
+		v.Snapshot(f.Snap)
+		v.Snapshot(f.Snap)
+		v.Close()
+		stamp := func(at time.Time) string { return clock(at) }
+		want := []string{
+			stamp(noon) + " start      train-1, GPU 0,3, 12 GiB each",
+			stamp(noon.Add(90*time.Second)) + " failed     train-1: exit 3, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/train",
+			stamp(noon) + " succeeded  b",
+			stamp(time.Now()) + " so far     12/48 done, 1 failed, 2 running, 33 waiting",
+		}
+		got := strings.Split(strings.TrimSpace(out.String()), "\n")
+		for i := range max(len(got), len(want)) {
+			if i >= len(got) || i >= len(want) || !strings.HasPrefix(got[i], want[i]) {
+				t.Fatalf("got:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+		}
+	})
+}
+
+func TestScreenForgetsRowsThatANarrowerTerminalHasWrapped(t *testing.T) {
+	var s screen
+	s.update(nil, []string{strings.Repeat("x", 79), "short"}, Size{80, 24})
+	if got, want := s.erase(Size{40, 24}), "\r\x1b[3A\x1b[J"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestTheLastLineOfALog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	last := tails{}
+	steps := []struct{ add, want string }{
+		{"", ""},
+		{"one\n", "one"},
+		{"two", "two"},
+		{"\r 50%\r100%\n\n\n", "100%"},
+		{strings.Repeat("x", 2*tailBytes) + "\nthe end\n", "the end"},
+	}
+	for _, s := range steps {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.WriteString(s.add)
+		f.Close()
+		if got := last.line(path); got != s.want {
+			t.Errorf("after %q: got %q, want %q", s.add, got, s.want)
+		}
+	}
+	if got := last.line(filepath.Join(t.TempDir(), "none")); got != "" {
+		t.Errorf("of no file: %q", got)
+	}
+}

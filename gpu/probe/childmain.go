@@ -1,0 +1,87 @@
+//go:build linux && cgo
+
+package probe
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ChildMain is the child process: args are those behind __probe. It answers
+// questions from stdin until that ends, and returns the exit status.
+//
+// What calls the driver is a goroutine that may hang for good; the end of stdin
+// ends the process all the same.
+func ChildMain(args []string) int {
+	flags := flag.NewFlagSet("gpurun "+childArg, flag.ContinueOnError)
+	library := flags.String("library", "", "NVML's file")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	out, err := ownStdout()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	questions, over := make(chan question, 1), make(chan int, 2)
+	go func() {
+		over <- listenTo(os.Stdin, questions)
+	}()
+	go func() {
+		over <- work(*library, questions, out)
+	}()
+	return <-over
+}
+
+// ownStdout keeps stdout for the answers, and turns what a library prints there
+// to stderr.
+func ownStdout() (*os.File, error) {
+	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("stdout: %w", err)
+	}
+	if err := unix.Dup3(2, 1, 0); err != nil {
+		return nil, fmt.Errorf("stdout: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "answers"), nil
+}
+
+// listenTo passes on questions until there are no more. While the driver hangs
+// the newest takes the place of the one before it, for which nobody waits any more.
+func listenTo(in io.Reader, questions chan question) int {
+	r := bufio.NewReader(in)
+	for {
+		var q question
+		if err := readLine(r, &q); err != nil {
+			return 0
+		}
+		select {
+		case <-questions:
+		default:
+		}
+		questions <- q
+	}
+}
+
+// work opens NVML, says hello, and answers questions until the driver is gone.
+func work(library string, questions <-chan question, out io.Writer) int {
+	s, h := openSession(library)
+	if err := writeLine(out, h); err != nil || h.Missing != nil {
+		return 1
+	}
+	for q := range questions {
+		a := s.answer(q)
+		if err := writeLine(out, a); err != nil {
+			return 1
+		}
+		if a.Gone != "" {
+			return 1
+		}
+	}
+	return 0
+}

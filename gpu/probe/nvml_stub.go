@@ -1,0 +1,17 @@
+//go:build !linux || !cgo
+
+package probe
+
+import (
+	"fmt"
+	"os"
+)
+
+// withNVML says whether this program can load NVML at all.
+const withNVML = false
+
+// ChildMain is never asked for in a program without NVML.
+func ChildMain([]string) int {
+	fmt.Fprintln(os.Stderr, missingBuild().Text)
+	return 1
+}

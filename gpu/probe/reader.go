@@ -1,0 +1,224 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+)
+
+// Options say how to read through NVML.
+type Options struct {
+	Library string               // NVML's file; "" for the loader's libnvidia-ml.so.1
+	Log     zerolog.Logger       // for us; nothing goes there that Read does not say too
+	Now     func() time.Duration // Boottime where nil
+
+	Deadline     time.Duration // for each reading; 0 for 10 s
+	InitDeadline time.Duration // for the first look at the driver, which may have to start the GPUs; 0 for 60 s
+}
+
+// reader reads through a child. When the child hangs it is abandoned, and no
+// second one is started beside it while it lives; when it crashes, another is
+// started at once, then after pauses that grow.
+type reader struct {
+	o       Options
+	devs    []gpu.Device
+	version string
+
+	child   *child
+	stuck   *child        // abandoned, perhaps still alive
+	failed  string        // why there is no child
+	fails   int           // in a row
+	nextTry time.Duration // not before
+}
+
+// maxPause is the longest pause between two starts of a child.
+const maxPause = 60 * time.Second
+
+// Open starts reading through NVML, in a child process: this program, started
+// anew with the argument __probe, which must call ChildMain. An error of type
+// *Missing says that there is no NVML or no GPU here.
+func Open(ctx context.Context, o Options) (Prober, error) {
+	if o.Now == nil {
+		o.Now = Boottime
+	}
+	if o.Deadline == 0 {
+		o.Deadline = 10 * time.Second
+	}
+	if o.InitDeadline == 0 {
+		o.InitDeadline = 60 * time.Second
+	}
+	if !withNVML {
+		return nil, missingBuild()
+	}
+	r := &reader{o: o}
+	h, err := r.start(ctx, o.InitDeadline)
+	if err != nil {
+		var missing *Missing
+		switch {
+		case errors.As(err, &missing) || ctx.Err() != nil:
+			return nil, err
+		case errors.Is(err, errHung):
+			return nil, &Missing{Text: fmt.Sprintf("the NVIDIA driver has not answered in %v", o.InitDeadline),
+				Hint: "see whether nvidia-smi answers and what the kernel log says (dmesg); or simulate GPUs: --sim 4x24GiB"}
+		}
+		return nil, &Missing{Text: "the process that reads the GPUs " + err.Error(),
+			Hint: "see whether nvidia-smi works; or simulate GPUs: --sim 4x24GiB"}
+	}
+	if len(h.Devices) == 0 {
+		_ = r.Close()
+		return nil, &Missing{Text: "the NVIDIA driver is here, but no GPU that may be used",
+			Hint: "see whether nvidia-smi -L lists one, and whether a container passes it on; or simulate GPUs: --sim 4x24GiB"}
+	}
+	r.devs, r.version = h.Devices, h.Version
+	return r, nil
+}
+
+// start starts a child and hears its hello.
+func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error) {
+	c, err := startChild(r.o.Library)
+	if err != nil {
+		return nil, fmt.Errorf("cannot be started: %w", err)
+	}
+	m, err := c.wait(ctx, limit)
+	if err != nil {
+		r.abandon(c)
+		if errors.Is(err, errHung) {
+			err = fmt.Errorf("the driver hangs: %w in %v", err, limit)
+		}
+		return nil, err
+	}
+	if m.hello.Missing != nil {
+		c.close(time.Second)
+		return nil, m.hello.Missing
+	}
+	for _, w := range m.hello.Warnings {
+		r.o.Log.Warn().Msg(w)
+	}
+	r.o.Log.Info().Str("version", m.hello.Version).Int("pid", c.cmd.Process.Pid).Int("devices", len(m.hello.Devices)).Msg("reading GPUs")
+	r.child = c
+	return m.hello, nil
+}
+
+// abandon ends a child that is of no use any more.
+func (r *reader) abandon(c *child) {
+	c.kill()
+	c.stuckAt = r.o.Now()
+	r.stuck, r.child = c, nil
+}
+
+// Devices lists what Open found.
+func (r *reader) Devices() []gpu.Device { return slices.Clone(r.devs) }
+
+// Version is NVML's and the driver's.
+func (r *reader) Version() string { return r.version }
+
+// Close ends the child. One that hangs is left behind.
+func (r *reader) Close() error {
+	if r.child != nil {
+		r.child.close(500 * time.Millisecond)
+		r.child = nil
+	}
+	return nil
+}
+
+// Read takes a reading; see Prober.
+func (r *reader) Read(ctx context.Context, q Query) gpu.Snapshot {
+	at := r.o.Now()
+	if len(q.UUIDs) == 0 {
+		for _, d := range r.devs {
+			q.UUIDs = append(q.UUIDs, d.UUID)
+		}
+	}
+	snap := gpu.Snapshot{At: at}
+	var err error
+	for range 2 {
+		if err = r.ensure(ctx); err != nil {
+			break
+		}
+		if snap.Readings, err = r.ask(ctx, q); !errors.Is(err, errCrashed) {
+			break
+		}
+	}
+	if err != nil {
+		snap.Err, snap.Readings = err.Error(), nil
+	}
+	return snap
+}
+
+// ensure makes sure that there is a child, or says why there is none.
+func (r *reader) ensure(ctx context.Context) error {
+	if r.child != nil {
+		return nil
+	}
+	if r.stuck != nil && r.stuck.alive() {
+		// A killed child is gone in a moment, unless it hangs in the kernel.
+		select {
+		case <-r.stuck.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+			return fmt.Errorf("the driver hangs, its last reading was given up %v ago", (r.o.Now() - r.stuck.stuckAt).Round(time.Second))
+		}
+	}
+	r.stuck = nil
+	if r.fails > 0 && r.o.Now() < r.nextTry {
+		return errors.New(r.failed)
+	}
+	if _, err := r.start(ctx, r.o.InitDeadline); err != nil {
+		if ctx.Err() == nil {
+			r.fail(err)
+		}
+		return err
+	}
+	return nil
+}
+
+// ask has the child read. A child that does not answer in time is abandoned.
+func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
+	sent := r.o.Now()
+	a, err := r.child.ask(ctx, question{UUIDs: q.UUIDs, Processes: q.Processes}, r.o.Deadline)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ctx.Err() // the child may still answer; nobody will hear it
+	case errors.Is(err, errHung):
+		err = fmt.Errorf("the driver hangs: no answer in %v", r.o.Deadline)
+		r.abandon(r.child)
+		r.fail(err)
+		return nil, err
+	case err != nil:
+		if !errors.Is(err, errCrashed) {
+			err = fmt.Errorf("%w: %v", errCrashed, err)
+		}
+		err = fmt.Errorf("the process that reads the GPUs %w", err)
+		r.abandon(r.child)
+		r.fail(err)
+		return nil, err
+	case a.Gone != "":
+		r.child.close(time.Second)
+		r.child = nil
+		err = errors.New(a.Gone)
+		r.fail(err)
+		return nil, err
+	}
+	r.fails = 0
+	shift(a.Readings, sent)
+	return a.Readings, nil
+}
+
+// fail notes that there is no child, and when to try again: at once after the
+// first failure, then after 1, 2, 4 … 60 s.
+func (r *reader) fail(err error) {
+	r.fails++
+	r.failed = err.Error()
+	r.nextTry = r.o.Now()
+	if r.fails > 1 {
+		r.nextTry += min(maxPause, time.Second<<min(r.fails-2, 10))
+	}
+	r.o.Log.Warn().Str("why", r.failed).Int("in a row", r.fails).Msg("no GPU readings")
+}

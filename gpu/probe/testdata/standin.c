@@ -1,0 +1,388 @@
+/*
+ * A stand-in for libnvidia-ml.so.1: two GPUs, and whatever can be wrong with them.
+ *
+ * The file that the environment variable NVML_STANDIN names says how it behaves,
+ * and is read anew at every call. A line is KEY=VALUE:
+ *
+ *   count=2              GPUs
+ *   driver=580.65.06     its version
+ *   hang=FUNCTION        never comes back from this function
+ *   crash=FUNCTION       ends the process in it
+ *   err.FUNCTION=15      returns this code, on every device
+ *   err.FUNCTION.1=15    on GPU 1
+ *   total.0= free.0= used.0=      MiB
+ *   util.0=71            percent
+ *   samples.0=10,20,30   the buffer, one a second, newest a second ago; -1 is a
+ *                        record of the far future
+ *   mode.0=3             compute mode
+ *   procs.0=4711:1024,0:5,99:-1   pid:MiB; -1 is not available
+ *   mps.0=12:7           clients of MPS
+ *   overlong.0=1         claims more processes than there was room for
+ *   mig.0=3              MIG mode, with room for 3 instances of which the second is missing
+ *   noise=1              prints on stdout
+ *
+ * Compiled with -DNO_FUNCTION it lacks that function; with -DOLD it has only the
+ * unversioned ones, as old drivers have.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "nvml.h"
+
+/* Devices 0 to 9 are GPUs, 10 * (gpu + 1) + n the n-th instance of one. */
+static int devices[128];
+
+static int number(nvmlDevice_t d) { return (int)((int *)d.handle - devices); }
+
+static nvmlDevice_t device(int n)
+{
+	nvmlDevice_t d = {(void *)&devices[n]};
+	return d;
+}
+
+/* config finds KEY's value, or returns 0. */
+static int config(const char *key, char *value, size_t size)
+{
+	const char *path = getenv("NVML_STANDIN");
+	FILE *f = path ? fopen(path, "r") : NULL;
+	char line[4096];
+	int found = 0;
+	size_t n = strlen(key);
+
+	while (f && !found && fgets(line, sizeof line, f)) {
+		if (strncmp(line, key, n) == 0 && line[n] == '=') {
+			line[strcspn(line, "\n")] = 0;
+			snprintf(value, size, "%s", line + n + 1);
+			found = 1;
+		}
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static long long value(const char *key, int dev, long long otherwise)
+{
+	char full[200], text[4096];
+
+	if (dev < 0)
+		snprintf(full, sizeof full, "%s", key);
+	else
+		snprintf(full, sizeof full, "%s.%d", key, dev);
+	return config(full, text, sizeof text) ? atoll(text) : otherwise;
+}
+
+/* before is what every function does first. */
+static nvmlReturn_t before(const char *function, int dev)
+{
+	char text[200], key[200];
+
+	if (config("hang", text, sizeof text) && strcmp(text, function) == 0)
+		for (;;)
+			pause();
+	if (config("crash", text, sizeof text) && strcmp(text, function) == 0)
+		*(volatile int *)0 = 1;
+	snprintf(key, sizeof key, "err.%s", function);
+	if (dev >= 0 && value(key, dev, 0))
+		return (nvmlReturn_t)value(key, dev, 0);
+	return (nvmlReturn_t)value(key, -1, 0);
+}
+
+#define BEFORE(function, dev) \
+	do { \
+		nvmlReturn_t ret_ = before(function, dev); \
+		if (ret_ != NVML_SUCCESS) \
+			return ret_; \
+	} while (0)
+
+static nvmlReturn_t init(void)
+{
+	if (value("noise", -1, 0)) {
+		printf("{this library says things\n");
+		fflush(stdout);
+	}
+	BEFORE("init", -1);
+	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t count(unsigned int *n)
+{
+	BEFORE("count", -1);
+	*n = (unsigned int)value("count", -1, 2);
+	return NVML_SUCCESS;
+}
+
+static nvmlReturn_t handle(unsigned int i, nvmlDevice_t *d)
+{
+	BEFORE("handle", (int)i);
+	*d = device((int)i);
+	return NVML_SUCCESS;
+}
+
+static void uuid(int n, char *text, unsigned int size)
+{
+	snprintf(text, size, "%s-%08d-0000-0000-0000-000000000000", n < 10 ? "GPU" : "MIG", n);
+}
+
+static nvmlReturn_t pci(nvmlDevice_t d, nvmlPciInfo_t *p)
+{
+	BEFORE("pci", number(d));
+	memset(p, 0, sizeof *p);
+	p->bus = (unsigned int)(0x80 - 0x10 * number(d)); /* not in the order of the indices */
+	return NVML_SUCCESS;
+}
+
+#ifdef OLD
+nvmlReturn_t nvmlInit(void) { return init(); }
+nvmlReturn_t nvmlDeviceGetCount(unsigned int *n) { return count(n); }
+nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int i, nvmlDevice_t *d) { return handle(i, d); }
+nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t d, nvmlPciInfo_t *p) { return pci(d, p); }
+#else
+#ifndef NO_nvmlInit_v2
+nvmlReturn_t nvmlInit_v2(void) { return init(); }
+#endif
+nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *n) { return count(n); }
+nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int i, nvmlDevice_t *d) { return handle(i, d); }
+nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t d, nvmlPciInfo_t *p) { return pci(d, p); }
+#endif
+
+nvmlReturn_t nvmlSystemGetDriverVersion(char *v, unsigned int size)
+{
+	char text[80] = "580.65.06";
+
+	config("driver", text, sizeof text);
+	snprintf(v, size, "%s", text);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlSystemGetNVMLVersion(char *v, unsigned int size)
+{
+	snprintf(v, size, "13.580.65.06");
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t d, char *text, unsigned int size)
+{
+	BEFORE("uuid", number(d));
+	uuid(number(d), text, size);
+	return NVML_SUCCESS;
+}
+
+#if !defined OLD && !defined NO_nvmlDeviceGetHandleByUUID
+nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *text, nvmlDevice_t *d)
+{
+	char each[80];
+
+	BEFORE("byuuid", -1);
+	for (int n = 0; n < 128; n++) {
+		uuid(n, each, sizeof each);
+		if (strcmp(each, text) == 0) {
+			*d = device(n);
+			return NVML_SUCCESS;
+		}
+	}
+	return NVML_ERROR_NOT_FOUND;
+}
+#endif
+
+#ifndef NO_nvmlDeviceGetName
+nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t d, char *text, unsigned int size)
+{
+	BEFORE("name", number(d));
+	snprintf(text, size, number(d) < 10 ? "NVIDIA Stand-In" : "NVIDIA Stand-In MIG 1g.5gb");
+	return NVML_SUCCESS;
+}
+#endif
+
+static unsigned long long mib(const char *key, int n, long long otherwise)
+{
+	return (unsigned long long)value(key, n, otherwise) << 20;
+}
+
+#ifndef NO_nvmlDeviceGetMemoryInfo
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *m)
+{
+	int n = number(d);
+
+	BEFORE("memory", n);
+	m->total = mib("total", n, 24576);
+	m->free = mib("free", n, 23576);
+	m->used = m->total - m->free;
+	return NVML_SUCCESS;
+}
+#endif
+
+#if !defined OLD && !defined NO_nvmlDeviceGetMemoryInfo_v2
+nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t d, nvmlMemory_v2_t *m)
+{
+	int n = number(d);
+
+	BEFORE("memory2", n);
+	if (m->version != nvmlMemory_v2)
+		return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+	m->total = mib("total", n, 24576);
+	m->free = mib("free", n, 23576);
+	m->used = mib("used", n, 400);
+	m->reserved = m->total - m->free - m->used;
+	return NVML_SUCCESS;
+}
+#endif
+
+#ifndef NO_nvmlDeviceGetComputeMode
+nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t d, nvmlComputeMode_t *mode)
+{
+	BEFORE("mode", number(d));
+	*mode = (nvmlComputeMode_t)value("mode", number(d), 0);
+	return NVML_SUCCESS;
+}
+#endif
+
+#ifndef NO_nvmlDeviceGetUtilizationRates
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u)
+{
+	BEFORE("util", number(d));
+	if (number(d) >= 10 || value("mig", number(d), 0))
+		return NVML_ERROR_NOT_SUPPORTED;
+	u->gpu = (unsigned int)value("util", number(d), 0);
+	u->memory = 0;
+	return NVML_SUCCESS;
+}
+#endif
+
+#if !defined OLD && !defined NO_nvmlDeviceGetSamples
+nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t d, nvmlSamplingType_t type, unsigned long long last,
+				  nvmlValueType_t *kind, unsigned int *n, nvmlSample_t *samples)
+{
+	char key[40], text[4096];
+	struct timeval now;
+	unsigned int have = 0, given = 0;
+
+	BEFORE("samples", number(d));
+	if (type != NVML_GPU_UTILIZATION_SAMPLES)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	snprintf(key, sizeof key, "samples.%d", number(d));
+	if (!config(key, text, sizeof text))
+		return NVML_ERROR_NOT_FOUND;
+	for (char *p = text; *p; p++)
+		have += *p == ',';
+	have++;
+	*kind = NVML_VALUE_TYPE_UNSIGNED_INT;
+	if (!samples) {
+		*n = have + 5; /* more room than there are records */
+		return NVML_SUCCESS;
+	}
+	gettimeofday(&now, NULL);
+	for (char *p = strtok(text, ","); p; p = strtok(NULL, ","), have--) {
+		unsigned long long at = now.tv_sec * 1000000ULL + now.tv_usec - have * 1000000ULL;
+
+		if (atoi(p) < 0)
+			at = ~0ULL / 4;
+		if (at <= last)
+			continue;
+		samples[given].timeStamp = at;
+		samples[given].sampleValue.uiVal = (unsigned int)abs(atoi(p));
+		given++;
+	}
+	*n = given;
+	return NVML_SUCCESS;
+}
+#endif
+
+/* next reads one pid:MiB of a list. */
+static char *next(char *p, unsigned int *pid, unsigned long long *bytes)
+{
+	long long m;
+
+	*pid = (unsigned int)strtoul(p, &p, 10);
+	m = strtoll(p + 1, &p, 10);
+	*bytes = m < 0 ? ~0ULL : (unsigned long long)m << 20;
+	return *p == ',' ? p + 1 : p;
+}
+
+#ifdef OLD
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_v1_t *infos)
+{
+	char key[40], text[4096] = "", *p = text;
+	unsigned int have = 0, pid, room = *n;
+	unsigned long long bytes;
+
+	snprintf(key, sizeof key, "procs.%d", number(d));
+	config(key, text, sizeof text);
+	while (*p) {
+		p = next(p, &pid, &bytes);
+		if (have < room) {
+			infos[have].pid = pid;
+			infos[have].usedGpuMemory = bytes;
+		}
+		have++;
+	}
+	*n = have;
+	return have > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+#else
+static nvmlReturn_t list(const char *name, nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_t *infos)
+{
+	char key[40], text[4096] = "", *p = text;
+	unsigned int have = 0, pid, room = *n;
+	unsigned long long bytes;
+
+	snprintf(key, sizeof key, "%s.%d", name, number(d));
+	config(key, text, sizeof text);
+	while (*p) {
+		p = next(p, &pid, &bytes);
+		if (have < room) {
+			memset(&infos[have], 0xff, sizeof infos[have]);
+			infos[have].pid = pid;
+			infos[have].usedGpuMemory = bytes;
+		}
+		have++;
+	}
+	*n = have;
+	if (have > room)
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	*n += (unsigned int)value("overlong", number(d), 0) * 1000;
+	return NVML_SUCCESS;
+}
+
+#ifndef NO_nvmlDeviceGetComputeRunningProcesses_v3
+nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_t *infos)
+{
+	BEFORE("procs", number(d));
+	return list("procs", d, n, infos);
+}
+#endif
+
+#ifndef NO_nvmlDeviceGetMPSComputeRunningProcesses_v3
+nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t d, unsigned int *n, nvmlProcessInfo_t *infos)
+{
+	BEFORE("mps", number(d));
+	return list("mps", d, n, infos);
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t d, unsigned int *now, unsigned int *pending)
+{
+	*now = *pending = value("mig", number(d), 0) > 0;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t d, unsigned int *n)
+{
+	*n = (unsigned int)value("mig", number(d), 0);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t d, unsigned int i, nvmlDevice_t *instance)
+{
+	int n = 10 * (number(d) + 1) + (int)i;
+
+	if (i == 1)
+		return NVML_ERROR_NOT_FOUND;
+	BEFORE("instance", n);
+	*instance = device(n);
+	return NVML_SUCCESS;
+}
+#endif

@@ -219,7 +219,7 @@ func (p *Pool) Possible(req Request) (string, bool) {
 	}
 	asked := p.asked(&req)
 	usable, managed := 0, 0
-	var worst finding
+	var nearest finding
 	var at *device
 	for i := range p.devs {
 		d := &p.devs[i]
@@ -229,26 +229,38 @@ func (p *Pool) Possible(req Request) (string, bool) {
 		c := p.fixed(&req, asked == nil || asked[i], d)
 		if c == fits {
 			usable++
-		} else if at == nil || c > worst.cause || c == tooSmall && d.Total > at.Total {
-			worst, at = finding{cause: c}, d
+		} else if at == nil || nearness(&req, c, d) > nearness(&req, nearest.cause, at) {
+			nearest, at = finding{cause: c}, d
 		}
 	}
 	if p.limited() && p.bound(managed) < min(req.Min, usable) {
 		return "needs " + count(req.Min) + ", and min_gpus, max_gpus and reserve let this run have " + count(p.bound(managed)), false
 	}
-	return p.impossible(&req, usable, worst, at)
+	return p.impossible(&req, usable, nearest, at)
+}
+
+// nearness says how near d, refused for c, comes to what req asks: devices that
+// are right but may not be used before those that are too small, by their size.
+func nearness(req *Request, c cause, d *device) Bytes {
+	switch {
+	case !model(d, req.Models):
+		return -1
+	case c == tooSmall || d.Total < req.Memory:
+		return d.Total
+	}
+	return 1 << 62
 }
 
 // impossible says how many devices could take req, and what is wrong with the
 // one that comes nearest.
-func (p *Pool) impossible(req *Request, usable int, worst finding, at *device) (string, bool) {
+func (p *Pool) impossible(req *Request, usable int, f finding, at *device) (string, bool) {
 	switch {
 	case usable >= req.Min:
 		return "", true
 	case at == nil:
 		return "needs " + count(req.Min) + ", and this machine has " + count(len(p.devs)), false
 	case usable == 0 && req.Min == 1:
-		return "no GPU here can take it: GPU " + at.label() + ": " + p.reason(worst, req, at), false
+		return "no GPU here can take it: GPU " + at.label() + ": " + p.reason(f, req, at), false
 	}
-	return "needs " + count(req.Min) + ", and only " + count(usable) + " here can take it; GPU " + at.label() + ": " + p.reason(worst, req, at), false
+	return "needs " + count(req.Min) + ", and only " + count(usable) + " here can take it; GPU " + at.label() + ": " + p.reason(f, req, at), false
 }

@@ -17,23 +17,23 @@ type candidate struct {
 }
 
 // policies compare two candidates: negative when the first is to be taken first.
-var policies = map[Pick]func(a, b *candidate) int{
-	MostFree:   func(a, b *candidate) int { return cmp.Compare(b.free, a.free) },
-	LeastUtil:  func(a, b *candidate) int { return cmp.Compare(a.knownUtil(), b.knownUtil()) },
-	FirstFit:   func(a, b *candidate) int { return cmp.Compare(a.position, b.position) },
-	BestFit:    func(a, b *candidate) int { return cmp.Compare(a.knownFree(), b.knownFree()) },
-	RoundRobin: func(a, b *candidate) int { return cmp.Compare(a.turn, b.turn) },
+var policies = map[Pick]func(a, b candidate) int{
+	MostFree:   func(a, b candidate) int { return cmp.Compare(b.free, a.free) },
+	LeastUtil:  func(a, b candidate) int { return cmp.Compare(a.knownUtil(), b.knownUtil()) },
+	FirstFit:   func(a, b candidate) int { return cmp.Compare(a.position, b.position) },
+	BestFit:    func(a, b candidate) int { return cmp.Compare(a.knownFree(), b.knownFree()) },
+	RoundRobin: func(a, b candidate) int { return cmp.Compare(a.turn, b.turn) },
 }
 
 // knownUtil puts what cannot be read behind everything else.
-func (c *candidate) knownUtil() int {
+func (c candidate) knownUtil() int {
 	if c.util < 0 {
 		return 101
 	}
 	return c.util
 }
 
-func (c *candidate) knownFree() Bytes {
+func (c candidate) knownFree() Bytes {
 	if c.free < 0 {
 		return 1 << 62
 	}
@@ -53,6 +53,6 @@ func order(pick Pick, cands []candidate) {
 			}
 			return -1
 		}
-		return cmp.Or(by(&a, &b), cmp.Compare(a.uuid, b.uuid))
+		return cmp.Or(by(a, b), cmp.Compare(a.uuid, b.uuid))
 	})
 }

@@ -1,0 +1,262 @@
+package gpu
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPolicies(t *testing.T) {
+	// Free memory 10, 20, 16, 20, 24 GiB; 20, 5, unknown, 0, 0% busy; bob on the last.
+	look := func(i int, r *Reading) {
+		used := []Bytes{14, 4, 8, 4, 0}[i] * GiB
+		if i < 4 {
+			with(r, Process{PID: 1, UID: me, Memory: used})
+		}
+		r.Samples[0].Percent = []int{20, 5, 0, 0, 0}[i]
+		if i == 2 {
+			r.Samples = nil
+		}
+		if i == 4 {
+			with(r, Process{PID: 2, UID: bob, Memory: GiB / 8})
+		}
+	}
+	tests := []struct {
+		pick   Pick
+		others Others
+		want   []int // the order in which they are taken
+	}{
+		{MostFree, OthersAllow, []int{1, 3, 2, 0, 4}},
+		{LeastUtil, OthersAllow, []int{3, 1, 0, 2, 4}},
+		{FirstFit, OthersAllow, []int{0, 1, 2, 3, 4}},
+		{BestFit, OthersAllow, []int{0, 2, 1, 3, 4}},
+		{RoundRobin, OthersAllow, []int{0, 1, 2, 3, 4}},
+		{MostFree, OthersAvoid, []int{1, 3, 2, 0}},
+	}
+	for _, tt := range tests {
+		t.Run(string(tt.pick)+" "+string(tt.others), func(t *testing.T) {
+			rules := anyone()
+			rules.Pick, rules.Others = tt.pick, tt.others
+			p := NewPool(some(5, 24*GiB), rules)
+			see(p, sec(1), look)
+			var got []int
+			for {
+				g, _, ok := p.Choose(sec(1), Request{Min: 1, Max: 1, Memory: GiB, MaxUtil: 100, Share: true}, nil)
+				if !ok {
+					break
+				}
+				g.Share = false
+				p.Hold(fmt.Sprint(len(got)), g)
+				got = append(got, g.Indices...)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRoundRobinGoesOn(t *testing.T) {
+	rules := anyone()
+	rules.Pick = RoundRobin
+	p := NewPool(some(4, 24*GiB), rules)
+	var got []string
+	for i, n := range []int{1, 2, 2, 1} {
+		see(p, sec(float64(i)), nil)
+		g, _, _ := p.Choose(sec(float64(i)), Request{Min: n, Max: n, MaxUtil: 100}, nil)
+		again, _, _ := p.Choose(sec(float64(i)), Request{Min: n, Max: n, MaxUtil: 100}, nil)
+		if !reflect.DeepEqual(g, again) {
+			t.Errorf("the turn moved on without a grant that is held: %v, %v", g, again)
+		}
+		p.Hold("a", g)
+		p.Release(sec(float64(i)), "a")
+		got = append(got, fmt.Sprint(g.Indices))
+	}
+	if want := []string{"[0]", "[1 2]", "[0 3]", "[1]"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestMIGBesideWholeGPUs(t *testing.T) {
+	devs := append(some(2, 24*GiB), Device{Index: 2, UUID: "MIG-a", Parent: "GPU-2", MIG: true, Total: 40 * GiB})
+	p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, Pick: MostFree, UID: me})
+	see(p, sec(1), nil)
+	for _, tt := range []struct {
+		name     string
+		min, max int
+		want     []UUID
+	}{
+		{"one: the instance has most", 1, 1, []UUID{"MIG-a"}},
+		{"one or two: an instance is alone", 1, 2, []UUID{"MIG-a"}},
+		{"two", 2, 3, []UUID{"GPU-0", "GPU-1"}},
+	} {
+		g, _, _ := p.Choose(sec(1), Request{Min: tt.min, Max: tt.max, MaxUtil: 30}, nil)
+		if !slices.Equal(g.UUIDs, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, g.UUIDs, tt.want)
+		}
+	}
+}
+
+func TestCould(t *testing.T) {
+	p := NewPool(some(6, 24*GiB), anyone())
+	p.Hold("a", Grant{UUIDs: []UUID{"GPU-1"}, Memory: 8 * GiB})
+	p.Hold("b", Grant{UUIDs: []UUID{"GPU-2"}, Memory: 8 * GiB})
+	p.Hold("c", Grant{UUIDs: []UUID{"GPU-4"}, Memory: 8 * GiB})
+	see(p, sec(1), func(i int, r *Reading) {
+		switch i {
+		case 2: // ours, but too little were we gone
+			with(r, Process{UID: me, Attempt: "b", Memory: 8 * GiB})
+			with(r, bobs(8*GiB))
+		case 3:
+			with(r, bobs(8*GiB))
+		case 4: // its job has taken all it was granted
+			with(r, Process{UID: me, Attempt: "c", Memory: 8 * GiB})
+		}
+	})
+	free, ours := p.Could(sec(1), Request{Min: 4, Max: 4, Memory: 20 * GiB, MaxUtil: 30}, []UUID{"GPU-5"})
+	if wantFree, wantOurs := []UUID{"GPU-0"}, []UUID{"GPU-1", "GPU-4"}; !slices.Equal(free, wantFree) || !slices.Equal(ours, wantOurs) {
+		t.Errorf("got %v, %v, want %v, %v", free, ours, wantFree, wantOurs)
+	}
+	p.Release(sec(2), "a")
+	if _, ours := p.Could(sec(2), one(20*GiB), nil); !slices.Contains(ours, "GPU-1") {
+		t.Errorf("just given back: got %v", ours)
+	}
+}
+
+func TestCouldOfSharers(t *testing.T) {
+	p := NewPool(some(1, 24*GiB), anyone())
+	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB, Share: true})
+	see(p, sec(1), nil)
+	req := Request{Min: 1, Max: 1, Memory: 20 * GiB, MaxUtil: 100, Share: true}
+	if _, ours := p.Could(sec(1), req, nil); len(ours) != 1 {
+		t.Errorf("lacks only our memory: got %v", ours)
+	}
+	see(p, sec(2), func(_ int, r *Reading) { with(r, bobs(10*GiB)) })
+	if free, ours := p.Could(sec(2), req, nil); len(free)+len(ours) != 0 {
+		t.Errorf("lacks bob's too: got %v, %v", free, ours)
+	}
+}
+
+func TestPossible(t *testing.T) {
+	devs := append(some(2, 24*GiB), Device{Index: 2, UUID: "GPU-2", Name: "NVIDIA H100", Total: 80 * GiB})
+	limited := anyone()
+	limited.MaxGPUs, limited.Reserve = 2, 0
+	reserving := anyone()
+	reserving.Reserve = 1
+	tests := []struct {
+		name  string
+		rules Rules
+		req   Request
+		want  string // in the reason; "" when possible
+	}{
+		{"none", anyone(), Request{}, ""},
+		{"all", anyone(), Request{Min: 3, Max: 3, Memory: 24 * GiB}, ""},
+		{"the largest, all of it", anyone(), one(80 * GiB), ""},
+		{"more than the largest", anyone(), one(80*GiB + 1), "no GPU here can take it: GPU 2: 81920 MiB in all, 81921 MiB asked"},
+		{"too many", anyone(), Request{Min: 4, Max: 4}, "needs 4 GPUs, and this machine has 3 GPUs"},
+		{"too many so large", anyone(), Request{Min: 2, Max: 2, Memory: 40 * GiB}, "needs 2 GPUs, and only 1 GPU here can take it"},
+		{"no such model", anyone(), Request{Min: 1, Max: 1, Models: []string{"b200"}}, `not "b200"`},
+		{"that model", anyone(), Request{Min: 1, Max: 1, Models: []string{"B200", "h100"}}, ""},
+		{"above max_gpus", limited, Request{Min: 3, Max: 3}, "needs 3 GPUs, and min_gpus, max_gpus and reserve let this run have 2 GPUs"},
+		{"up to max_gpus", limited, Request{Min: 2, Max: 3}, ""},
+		{"the reserved one", reserving, one(80 * GiB), "reserved for others (reserve: 1)"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPool(devs, tt.rules)
+			p.Observe(Snapshot{Err: "hangs"}) // whatever fails at present
+			got, ok := p.Possible(tt.req)
+			if ok != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("got %q, %t, want %q", got, ok, tt.want)
+			}
+		})
+	}
+}
+
+func TestSelect(t *testing.T) {
+	devs := []Device{
+		{Index: 0, UUID: "GPU-aa1"}, {Index: 1, UUID: "GPU-aa2"}, {Index: 2, UUID: "GPU-b"}, {Index: 2, UUID: "GPU-b2"},
+		{Index: 3, UUID: "MIG-c1", Parent: "GPU-d", MIG: true}, {Index: 3, UUID: "MIG-c2", Parent: "GPU-d", MIG: true},
+	}
+	tests := []struct {
+		ids  []string
+		want []int
+		err  string
+	}{
+		{ids: nil, want: []int{0, 1, 2, 3, 4, 5}},
+		{ids: []string{"1", "0"}, want: []int{0, 1}},
+		{ids: []string{"1-2"}, want: []int{1, 2, 3}},
+		{ids: []string{"GPU-aa2"}, want: []int{1}},
+		{ids: []string{"GPU-aa"}, err: `"GPU-aa" is the beginning of several GPUs' UUIDs`},
+		{ids: []string{"GPU-b"}, want: []int{2}},
+		{ids: []string{"3"}, want: []int{4, 5}},
+		{ids: []string{"GPU-d"}, want: []int{4, 5}},
+		{ids: []string{"MIG-c2"}, want: []int{5}},
+		{ids: []string{"MIG-c"}, err: "several"},
+		{ids: []string{"0", "9"}, err: `no GPU here is "9": there is 0 (GPU-aa1), 1 (GPU-aa2)`},
+		{ids: []string{""}, err: `no GPU here is ""`},
+		{ids: []string{"-1"}, err: `no GPU here is "-1"`},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprint(tt.ids), func(t *testing.T) {
+			got, err := Select(devs, tt.ids)
+			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Fatalf("got %v, want %q", err, tt.err)
+			}
+			var want []Device
+			for _, i := range tt.want {
+				want = append(want, devs[i])
+			}
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestReserveKeepsTheHighestIndices(t *testing.T) {
+	for _, tt := range []struct {
+		reserve int
+		ids     []string
+		want    string // which let a job on
+	}{{0, nil, "0123"}, {1, nil, "012"}, {2, []string{"0", "1", "3"}, "0"}, {9, nil, ""}} {
+		rules := anyone()
+		rules.Reserve, rules.IDs = tt.reserve, tt.ids
+		p := NewPool(some(4, 24*GiB), rules)
+		see(p, sec(1), nil)
+		got := ""
+		for _, v := range p.Admit(sec(1), one(GiB)) {
+			if v.OK {
+				got += fmt.Sprint(v.Index)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("reserve %d of %v: got %q, want %q", tt.reserve, tt.ids, got, tt.want)
+		}
+	}
+}
+
+func TestRefusalsAllocateNothing(t *testing.T) {
+	p := NewPool(some(8, 24*GiB), anyone())
+	see(p, sec(1), func(_ int, r *Reading) { with(r, bobs(20*GiB)) })
+	req, easy := one(8*GiB), Request{Min: 4, Max: 4, Memory: GiB, MaxUtil: 100}
+	if n := testing.AllocsPerRun(100, func() {
+		if p.Fits(sec(1), req, nil) || !p.Fits(sec(1), easy, nil) {
+			t.Error("wrong")
+		}
+	}); n != 0 {
+		t.Errorf("got %v allocations", n)
+	}
+}
+
+func BenchmarkFits(b *testing.B) {
+	p := NewPool(some(8, 24*GiB), anyone())
+	see(p, sec(1), nil)
+	req := Request{Min: 4, Max: 4, Memory: GiB, MaxUtil: 30}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Fits(sec(1), req, nil)
+	}
+}

@@ -1,0 +1,219 @@
+package gpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A machine is what is really there: strangers, whose memory only shrinks,
+// attempts, which take what they like of what they were granted, and memory
+// that lingers after their ends.
+type machine struct {
+	pool     *Pool
+	now      time.Duration
+	devs     []Device
+	stranger []Bytes
+	lingers  []Bytes
+	live     []liveAttempt // in the order of their start
+	started  int
+	script   []byte
+}
+
+type liveAttempt struct {
+	name  string
+	grant Grant
+	taken Bytes
+}
+
+// next is the script's next byte, below n.
+func (m *machine) next(n int) int {
+	if len(m.script) == 0 {
+		return 0
+	}
+	b := m.script[0]
+	m.script = m.script[1:]
+	return int(b) % n
+}
+
+func newMachine(script []byte) *machine {
+	m := &machine{script: script, devs: some(3, 24*GiB)}
+	rules := anyone()
+	rules.Pick = []Pick{MostFree, LeastUtil, FirstFit, BestFit, RoundRobin}[m.next(5)]
+	if m.next(3) == 0 {
+		rules.MaxGPUs, rules.Reserve = 1+m.next(3), m.next(2)
+	}
+	for range m.devs {
+		m.stranger = append(m.stranger, Bytes(m.next(24))*GiB)
+		m.lingers = append(m.lingers, 0)
+	}
+	m.pool = NewPool(m.devs, rules)
+	return m
+}
+
+// on is what attempts use of a device, and what was granted to them there.
+func (m *machine) on(id UUID) (taken, granted Bytes) {
+	for _, a := range m.live {
+		if slices.Contains(a.grant.UUIDs, id) {
+			taken += a.taken
+			granted += a.grant.Memory
+		}
+	}
+	return taken, granted
+}
+
+func (m *machine) reading(i int, full bool) Reading {
+	d := m.devs[i]
+	taken, _ := m.on(d.UUID)
+	r := Reading{UUID: d.UUID, Total: d.Total, Used: m.stranger[i] + m.lingers[i] + taken}
+	r.Free = r.Total - r.Used
+	if !full {
+		return r
+	}
+	r.Listed = true
+	r.Samples = []Sample{{At: m.now, Percent: 0}}
+	if m.stranger[i] > 0 {
+		r.Processes = append(r.Processes, Process{PID: 1, UID: bob, Memory: m.stranger[i]})
+	}
+	for _, a := range m.live {
+		if slices.Contains(a.grant.UUIDs, d.UUID) && a.taken > 0 {
+			r.Processes = append(r.Processes, Process{PID: 2, UID: me, Memory: a.taken, Attempt: a.name})
+		}
+	}
+	return r
+}
+
+// step does one thing, and says what came of it.
+func (m *machine) step() string {
+	switch m.next(9) {
+	case 0:
+		m.now += time.Duration(m.next(200)) * 100 * time.Millisecond
+	case 1, 2:
+		snap := Snapshot{At: m.now}
+		for i := range m.devs {
+			snap.Readings = append(snap.Readings, m.reading(i, true))
+		}
+		m.pool.Observe(snap)
+	case 3:
+		m.pool.Observe(Snapshot{At: m.now, Readings: []Reading{m.reading(m.next(len(m.devs)), false)}})
+	case 4, 5:
+		return m.start()
+	case 6:
+		m.end()
+	case 7:
+		if len(m.live) > 0 {
+			a := &m.live[m.next(len(m.live))]
+			a.taken = a.grant.Memory * Bytes(m.next(5)) / 4
+		}
+	case 8:
+		i := m.next(len(m.devs))
+		m.stranger[i] = m.stranger[i] * Bytes(m.next(3)) / 2 // halved, gone or as it is
+		m.lingers[i] = 0
+	}
+	return ""
+}
+
+func (m *machine) start() string {
+	req := Request{Min: 1 + m.next(2), Memory: Bytes(m.next(13)) * GiB, MaxUtil: 100, Share: m.next(3) > 0}
+	req.Max = req.Min + m.next(2)
+	var kept []UUID
+	if m.next(4) == 0 {
+		kept = []UUID{m.devs[m.next(3)].UUID}
+	}
+	fits := m.pool.Fits(m.now, req, kept)
+	g, verdicts, ok := m.pool.Choose(m.now, req, kept)
+	if ok != fits || ok != (verdicts == nil) {
+		return fmt.Sprintf("WRONG: Fits %t, Choose %t", fits, ok)
+	}
+	if !ok {
+		return "none"
+	}
+	if len(g.UUIDs) < req.Min || len(g.UUIDs) > req.Max {
+		return fmt.Sprintf("WRONG: %d devices for %+v", len(g.UUIDs), req)
+	}
+	for _, k := range kept {
+		if slices.Contains(g.UUIDs, k) {
+			return "WRONG: a kept device"
+		}
+	}
+	m.started++
+	name := fmt.Sprint("a", m.started)
+	m.pool.Hold("new", g)
+	m.pool.Rename("new", name)
+	m.live = append(m.live, liveAttempt{name: name, grant: g})
+	return fmt.Sprint(name, g)
+}
+
+func (m *machine) end() {
+	if len(m.live) == 0 {
+		return
+	}
+	i := m.next(len(m.live))
+	a := m.live[i]
+	m.live = slices.Delete(m.live, i, i+1)
+	m.pool.Release(m.now, a.name)
+	for j, d := range m.devs {
+		if slices.Contains(a.grant.UUIDs, d.UUID) {
+			m.lingers[j] += a.taken
+		}
+	}
+}
+
+// check holds what was given out against what is there.
+func (m *machine) check() string {
+	held := 0
+	for i, d := range m.devs {
+		exclusive, all := 0, 0
+		for _, a := range m.live {
+			if slices.Contains(a.grant.UUIDs, d.UUID) {
+				all++
+				if !a.grant.Share {
+					exclusive++
+				}
+			}
+		}
+		held += min(1, all)
+		if exclusive > 0 && all > 1 {
+			return fmt.Sprintf("GPU %d: %d attempts, of which %d do not share", i, all, exclusive)
+		}
+		if _, granted := m.on(d.UUID); m.stranger[i]+m.lingers[i]+granted > d.Total {
+			return fmt.Sprintf("GPU %d: granted %s, lingering %s, strangers %s", i, granted, m.lingers[i], m.stranger[i])
+		}
+	}
+	if most := m.pool.rules.MaxGPUs; most >= 0 && held > most {
+		return fmt.Sprintf("%d GPUs held, max_gpus %d", held, most)
+	}
+	return ""
+}
+
+// play runs a script, and returns all that was given out.
+func play(t *testing.T, script []byte) string {
+	m := newMachine(script)
+	log := ""
+	for len(m.script) > 0 {
+		did := m.step()
+		log += did + "\n"
+		if bad := m.check(); bad != "" || len(did) > 5 && did[:5] == "WRONG" {
+			t.Fatalf("%s\n%s", bad, log)
+		}
+	}
+	return log
+}
+
+func FuzzPool(f *testing.F) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		script := make([]byte, 300)
+		for i := range script {
+			script[i] = byte(r.Uint32())
+		}
+		f.Add(script)
+	}
+	f.Fuzz(func(t *testing.T, script []byte) {
+		if a, b := play(t, script), play(t, script); a != b {
+			t.Errorf("the same events gave\n%s\nand\n%s", a, b)
+		}
+	})
+}

@@ -30,8 +30,9 @@ type device struct {
 	used      Bytes // -1 unknown
 	procs     []Process
 	listed    bool  // procs have been read once at least
+	quick     bool  // memory has been read since without them
 	listFree  Bytes // free when procs were read, and what has been released of them since; -1 unknown
-	listUsed  Bytes // used when procs were read
+	listUsed  Bytes // used when procs were read, without what has been released
 	samples   []Sample
 	since     time.Duration // where the unbroken row of samples begins
 
@@ -76,18 +77,12 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.used = d.Total - d.free
 	}
 	d.watch(r.Samples, gap)
+	d.quick = !r.Listed
 	if r.Listed {
 		d.mode = r.ComputeMode
 		d.procs = append(d.procs[:0], r.Processes...)
 		d.listed, d.listFree, d.listUsed = true, d.free, d.used
 		d.back = false
-		return
-	}
-	// Without a list nobody knows whose memory has become free since the last
-	// one. What an attempt has let go for a while is still promised to it, so
-	// that beside others only what released attempts had counts as free again.
-	if d.listed && d.listFree >= 0 && len(d.holds)+len(d.claims) > 0 {
-		d.free = min(d.free, d.listFree)
 	}
 }
 
@@ -164,32 +159,50 @@ func (d *device) release(now time.Duration, attempt string) {
 }
 
 // tally works out what judging needs, for user uid.
+//
+// After a quick reading nobody can say how much of its grant an attempt has
+// taken by now, nor whose memory has come or gone: all of it counts as promised.
 func (d *device) tally(uid int) {
-	d.promised, d.ours, d.foreign, d.own = 0, 0, nil, nil
+	d.promised, d.ours = 0, 0
+	expected := Bytes(0) // of the memory in use with no process to be seen
 	for _, h := range d.holds {
 		taken, known := d.taken(h.attempt)
-		if !known {
+		left := max(0, h.memory-taken)
+		expected += left
+		switch {
+		case known && !d.quick:
+			d.promised += left
+			d.ours += max(taken, h.memory)
+		default:
 			d.promised += h.memory
 			d.ours += 2 * h.memory // what it has taken, at most, and what it might still take
-			continue
 		}
-		d.promised += max(0, h.memory-taken)
-		d.ours += max(taken, h.memory)
 	}
 	for _, c := range d.claims {
-		d.promised += max(0, c.Memory-max(0, c.Taken))
+		left := max(0, c.Memory-max(0, c.Taken))
+		expected += left
+		if d.quick {
+			left = c.Memory
+		}
+		d.promised += left
 	}
+	d.who(uid)
+	d.hidden = d.unexplained(expected)
+}
+
+// who sorts out whose processes are there, besides those of attempts held here.
+func (d *device) who(uid int) {
+	d.foreign, d.own = nil, nil
 	for i := range d.procs {
 		pr := &d.procs[i]
 		switch {
-		case d.holds != nil && pr.Attempt != "" && d.holder(pr.Attempt):
+		case pr.Attempt != "" && d.holder(pr.Attempt):
 		case pr.UID == uid || pr.Attempt != "":
 			d.own = bigger(d.own, pr)
 		default:
 			d.foreign = bigger(d.foreign, pr)
 		}
 	}
-	d.hidden = d.unexplained()
 }
 
 func (d *device) holder(attempt string) bool {
@@ -216,14 +229,14 @@ func (d *device) taken(attempt string) (Bytes, bool) {
 	return sum, true
 }
 
-// unexplained is the memory in use that no listed process has and no job was
-// promised, 0 when that is at most slack or cannot be told.
-func (d *device) unexplained() Bytes {
+// unexplained is the memory in use that no listed process has and that jobs
+// are not expected to have, 0 when that is at most slack or cannot be told.
+func (d *device) unexplained(expected Bytes) Bytes {
 	rest := d.used
 	if d.listed {
 		rest = d.listUsed
 	}
-	rest -= d.promised // a job in a container has memory, and no process to be seen
+	rest -= expected // a job in a container has memory, and no process to be seen
 	for i := range d.procs {
 		if d.procs[i].Memory < 0 {
 			return 0

@@ -97,7 +97,7 @@ func (m *machine) step() string {
 		}
 		m.pool.Observe(snap)
 	case 3:
-		m.pool.Observe(Snapshot{At: m.now, Readings: []Reading{m.reading(m.next(len(m.devs)), false)}})
+		m.pool.Observe(Snapshot{At: m.now, Readings: []Reading{m.reading(m.next(len(m.devs)), m.next(2) == 0)}})
 	case 4, 5:
 		return m.start()
 	case 6:

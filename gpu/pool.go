@@ -205,6 +205,18 @@ func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	return g.UUIDs
 }
 
+// Crowded says whether, after a release, jobs of this or another run still stand on one of the
+// devices ids. A quick reading does not tell what has become of their memory, and all that they were
+// granted counts as promised until the next full one: a hand-over there wants the list of processes.
+func (p *Pool) Crowded(ids []UUID) bool {
+	for _, id := range ids {
+		if d := p.device(id); d != nil && len(d.holds)+len(d.claims) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Devices lists the managed devices in PCI order.
 func (p *Pool) Devices() []Device {
 	var devs []Device

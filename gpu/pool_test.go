@@ -266,20 +266,33 @@ func TestPromisedMemory(t *testing.T) {
 	}
 }
 
-// A quick reading has no list: what another attempt gave back for a moment is still its own.
+// A quick reading has no list: another attempt may have given back some of its
+// memory for a moment, while some of what has ended lingers.
 func TestHandOverBesideOthers(t *testing.T) {
 	p := NewPool(some(1, 40*GiB), anyone())
-	share := Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB, Share: true}
-	p.Hold("a", share)
-	p.Hold("b", share)
+	ids := []UUID{"GPU-0"}
+	p.Hold("a", Grant{UUIDs: ids, Memory: 18 * GiB, Share: true})
+	p.Hold("b", Grant{UUIDs: ids, Memory: 20 * GiB, Share: true})
 	see(p, sec(1), func(_ int, r *Reading) {
-		with(r, Process{UID: me, Attempt: "a", Memory: 20 * GiB})
+		with(r, Process{UID: me, Attempt: "a", Memory: 18 * GiB})
 		with(r, Process{UID: me, Attempt: "b", Memory: 15 * GiB})
 	})
 	p.Release(sec(2), "b")
-	p.Observe(Snapshot{At: sec(2), Readings: []Reading{{UUID: "GPU-0", Total: 40 * GiB, Free: 35 * GiB, Used: 5 * GiB}}})
-	if got, want := p.Admit(sec(2), one(GiB))[0].Free, 20*GiB; got != want {
-		t.Errorf("got %s, want %s", got, want)
+	if !p.Crowded(ids) {
+		t.Error("not crowded")
+	}
+	free := func() Bytes { return p.Admit(sec(2), one(GiB))[0].Free }
+	p.Observe(Snapshot{At: sec(2), Readings: []Reading{{UUID: "GPU-0", Total: 40 * GiB, Free: 22 * GiB, Used: 18 * GiB}}})
+	if got, want := free(), 4*GiB; got != want {
+		t.Errorf("after a quick reading: got %s, want %s", got, want)
+	}
+	see(p, sec(2), func(_ int, r *Reading) { with(r, Process{UID: me, Attempt: "a", Memory: 18 * GiB}) })
+	if got, want := free(), 22*GiB; got != want {
+		t.Errorf("after a full one: got %s, want %s", got, want)
+	}
+	p.Release(sec(3), "a")
+	if p.Crowded(ids) {
+		t.Error("crowded")
 	}
 }
 

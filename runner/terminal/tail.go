@@ -69,3 +69,6 @@ func lastLine(b []byte) string {
 	}
 	return ""
 }
+
+// LastLine is the last line of the log at path that says anything, cleaned, or "".
+func LastLine(path string) string { return tails{}.line(path) }

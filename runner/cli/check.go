@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+
+	"gpurun/jobspec"
+)
+
+type checkCmd struct {
+	batchFlags `embed:""`
+	JSON       bool `name:"json" help:"Print problems and warnings as JSON."`
+}
+
+// Help shows how the command is used.
+func (checkCmd) Help() string {
+	return `Needs no GPU and starts nothing. Exit status 0 if the files can be run, else 2.
+
+Examples:
+
+    gpurun check jobs.yaml
+    gpurun check --json jobs/*.yaml`
+}
+
+// A finding is one line of check --json.
+type finding struct {
+	Severity string `json:"severity"`
+	File     string `json:"file"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+	Text     string `json:"text"`
+	Hint     string `json:"hint,omitempty"`
+}
+
+// Run reads the files and says what is wrong with them.
+func (c *checkCmd) Run(a *app) error {
+	paths, err := c.paths()
+	if err != nil {
+		return err
+	}
+	batch, ps := jobspec.Load(paths, a.options(&c.batchFlags))
+	var warnings []jobspec.Problem
+	if batch != nil {
+		warnings = batch.Warnings
+	}
+	if c.JSON {
+		return errors.Join(writeJSON(a.out, append(findings("error", ps), findings("warning", warnings)...)), quiet(exitIf(len(ps) > 0)))
+	}
+	if len(ps) > 0 {
+		return problems(ps)
+	}
+	w := bufio.NewWriter(a.out)
+	defer w.Flush()
+	for _, p := range warnings {
+		for _, l := range problemLines(p) {
+			fmt.Fprintln(w, l)
+		}
+	}
+	for _, f := range batch.Files {
+		fmt.Fprintf(w, "%s: %s, %s, fine\n", f.Path, f.Dialect, count(f.Count, "job"))
+	}
+	if len(warnings) > 0 {
+		fmt.Fprintln(w, count(len(warnings), "warning"))
+	}
+	fmt.Fprintln(w, "whether the GPUs here have enough memory is judged when it runs")
+	return nil
+}
+
+func exitIf(bad bool) int {
+	if bad {
+		return exitUsage
+	}
+	return exitDone
+}
+
+func findings(severity string, ps []jobspec.Problem) []finding {
+	out := []finding{}
+	for _, p := range ps {
+		out = append(out, finding{severity, p.File, p.Line, p.Col, p.Text, p.Hint})
+	}
+	return out
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/bmatcuk/doublestar/v4"
+
+	"gpurun/jobspec"
+)
+
+// chooseFlags say which jobs of a batch are meant.
+type chooseFlags struct {
+	Only  []string  `placeholder:"GLOB" sep:"none" help:"Only these jobs (may be given more than once)."`
+	Skip  []string  `placeholder:"GLOB" sep:"none" help:"Not these jobs."`
+	Tag   []string  `placeholder:"TAG" sep:"none" help:"Only jobs with this tag."`
+	Force forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that GLOB names."`
+}
+
+// forceFlag is --force, --force=GLOB or --force GLOB.
+type forceFlag struct{ globs []string }
+
+// Decode takes the next argument as a glob unless it is a flag or a job file.
+func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
+	t := ctx.Scan.Peek()
+	switch {
+	case t.Type == kong.FlagValueToken:
+		f.globs = append(f.globs, ctx.Scan.Pop().String())
+	case t.IsEOL(), t.Type != kong.UntypedToken, strings.HasPrefix(t.String(), "-"), isFile(t.String()):
+		f.globs = append(f.globs, "**")
+	default:
+		f.globs = append(f.globs, ctx.Scan.Pop().String())
+	}
+	return nil
+}
+
+func isFile(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// selected says which jobs are meant; nil for all. A glob that names no job is an
+// error: it was meant to name one.
+func (c *chooseFlags) selected(b *jobspec.Batch) (func(id int) bool, error) {
+	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
+		return nil, nil
+	}
+	in := make([]bool, len(b.Jobs))
+	only, err := matching(b, c.Only)
+	if err != nil {
+		return nil, err
+	}
+	skip, err := matching(b, c.Skip)
+	if err != nil {
+		return nil, err
+	}
+	tagged := 0
+	for id := range b.Jobs {
+		tag := len(c.Tag) == 0 || slices.ContainsFunc(b.Jobs[id].Spec.Tags, func(t string) bool { return slices.Contains(c.Tag, t) })
+		if tag {
+			tagged++
+		}
+		in[id] = tag && (len(c.Only) == 0 || only[id]) && !skip[id]
+	}
+	if tagged == 0 {
+		return nil, &failure{code: exitUsage, text: "no job has the tag " + strings.Join(c.Tag, ", ")}
+	}
+	return func(id int) bool { return in[id] }, nil
+}
+
+// forced says which jobs --force means; nil for none.
+func (c *chooseFlags) forced(b *jobspec.Batch) (func(id int) bool, error) {
+	if len(c.Force.globs) == 0 {
+		return nil, nil
+	}
+	in, err := matching(b, c.Force.globs)
+	if err != nil {
+		return nil, err
+	}
+	return func(id int) bool { return in[id] }, nil
+}
+
+// matching marks the jobs that globs name.
+func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
+	in := map[int]bool{}
+	for _, g := range globs {
+		n := len(in)
+		found := false
+		for id := range b.Jobs {
+			if matches(g, b.Jobs[id].Name) {
+				in[id], found = true, true
+			}
+		}
+		if !found && len(in) == n {
+			return nil, noSuchJob(g, func(yield func(string) bool) {
+				for id := range b.Jobs {
+					if !yield(b.Jobs[id].Name) {
+						return
+					}
+				}
+			})
+		}
+	}
+	return in, nil
+}
+
+// matches says whether a name or a glob means a job. A star crosses slashes:
+// names are no paths.
+func matches(glob, name string) bool {
+	if glob == name || glob == "**" || glob == "*" {
+		return true
+	}
+	if !strings.ContainsAny(glob, "*?[{\\") {
+		return false
+	}
+	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	ok, err := doublestar.Match(flat(glob), flat(name))
+	return ok && err == nil
+}

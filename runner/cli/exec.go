@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/runner/terminal"
+)
+
+type execCmd struct {
+	gpuFlags  `embed:""`
+	needFlags `embed:""`
+	GPUs      countFlag `name:"gpus" short:"g" default:"1" placeholder:"N" help:"How many GPUs, or 2-4 for at least 2 and up to 4 (${default})."`
+	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often the GPUs are read while none fits (${default})."`
+	MaxWait   timeFlag  `default:"0s" placeholder:"TIME" help:"Give up with status 124 after so long (never)."`
+	NoWait    bool      `help:"End with status 75 when no GPU is free at once."`
+	Command   []string  `arg:"" passthrough:"" name:"cmd" help:"The command and its arguments."`
+}
+
+// Help shows how the command is used.
+func (execCmd) Help() string {
+	return `The command keeps the terminal, and its exit status is gpurun's: 128 + N after signal N.
+
+Examples:
+
+    gpurun exec -- python train.py --lr 1e-3
+    gpurun exec -g 2 -m 40GiB -- torchrun --nproc-per-node 2 train.py
+    gpurun exec --no-wait -- nvidia-smi`
+}
+
+// Run waits for GPUs and runs the command on them.
+func (c *execCmd) Run(a *app) error {
+	argv := c.Command
+	if len(argv) > 0 && argv[0] == "--" {
+		argv = argv[1:]
+	}
+	if len(argv) == 0 {
+		return &failure{code: exitUsage, text: "no command given", hint: "say gpurun exec -- CMD, for instance gpurun exec -- python train.py"}
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return &failure{code: exitUsage, text: err.Error(), err: err}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	grant, whole, err := c.wait(ctx, a)
+	if err != nil {
+		return err
+	}
+	return a.foreground(path, argv, execEnv(os.Environ(), grant, whole))
+}
+
+// wait takes readings until GPUs are found. The driver is let go of again before
+// the command starts: whoever holds it stands in the way of a reset.
+func (c *execCmd) wait(ctx context.Context, a *app) (gpu.Grant, bool, error) {
+	if c.GPUs.min == 0 {
+		return gpu.Grant{}, true, nil
+	}
+	p, err := openProber(ctx, &c.gpuFlags, zerolog.Nop())
+	if err != nil {
+		return gpu.Grant{}, false, err
+	}
+	defer p.Close()
+	pool, err := c.pool(p, c.Sim != "")
+	if err != nil {
+		return gpu.Grant{}, false, err
+	}
+	req := c.request(c.GPUs)
+	if why, ok := pool.Possible(req); !ok {
+		return gpu.Grant{}, false, &failure{code: exitUsage, text: "no GPU here could ever take it: " + why}
+	}
+	grant, err := c.search(ctx, a, p, pool, req)
+	return grant, indexed(p), err
+}
+
+// search is the wait itself; a line says for what whenever that changes.
+func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request) (gpu.Grant, error) {
+	began, said := probe.Boottime(), ""
+	for {
+		snap := p.Read(ctx, probe.Query{Processes: true})
+		if ctx.Err() != nil {
+			return gpu.Grant{}, quiet(exitInt)
+		}
+		pool.Observe(snap)
+		grant, verdicts, ok := pool.Choose(snap.At, req, nil)
+		why := reasons(verdicts)
+		if snap.Err != "" {
+			ok, why = false, "the GPUs cannot be read: "+snap.Err
+		}
+		waited := probe.Boottime() - began
+		switch {
+		case ok:
+			return grant, nil
+		case c.NoWait:
+			return gpu.Grant{}, &failure{code: exitNoWait, text: "no GPU is free: " + why}
+		case c.MaxWait > 0 && waited >= time.Duration(c.MaxWait):
+			return gpu.Grant{}, &failure{code: exitGaveUp, text: "gave up after " + terminal.Duration(waited) + ": " + why}
+		}
+		if why != said {
+			fmt.Fprintln(a.err, "gpurun: waiting: "+terminal.CleanText(why))
+			said = why
+		}
+		select {
+		case <-ctx.Done():
+			return gpu.Grant{}, quiet(exitInt)
+		case <-time.After(max(time.Duration(c.Poll), 100*time.Millisecond)):
+		}
+	}
+}
+
+// reasons are why each GPU was refused.
+func reasons(verdicts []gpu.Verdict) string {
+	var parts []string
+	for _, v := range verdicts {
+		if !v.OK {
+			parts = append(parts, fmt.Sprintf("GPU %d: %s", v.Index, v.Reason))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// execEnv is the command's environment.
+func execEnv(base []string, g gpu.Grant, whole bool) []string {
+	ids := make([]string, len(g.UUIDs))
+	for i, id := range g.UUIDs {
+		ids[i] = string(id)
+		if whole && !strings.HasPrefix(ids[i], "MIG-") {
+			ids[i] = strconv.Itoa(g.Indices[i])
+		}
+	}
+	cuda, nvidia := strings.Join(ids, ","), strings.Join(ids, ",")
+	if len(ids) == 0 {
+		cuda, nvidia = "-1", "void"
+	}
+	return append(base, "CUDA_VISIBLE_DEVICES="+cuda, "NVIDIA_VISIBLE_DEVICES="+nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+}
+
+// foreground runs a command that has the terminal. Signals of the keyboard reach
+// it by themselves; others are passed on.
+func (a *app) foreground(path string, argv, env []string) error {
+	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	in := make(chan os.Signal, 16)
+	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(in)
+	if err := cmd.Start(); err != nil {
+		return &failure{code: exitUsage, text: err.Error(), err: err}
+	}
+	ended := make(chan error, 1)
+	a.goSafely(func() { ended <- cmd.Wait() })
+	for {
+		select {
+		case sig := <-in:
+			if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !a.onTerminal() {
+				cmd.Process.Signal(sig)
+			}
+		case err := <-ended:
+			return exitOfCommand(err)
+		}
+	}
+}
+
+// exitOfCommand is the exit status of a command as shells give it.
+func exitOfCommand(err error) error {
+	var ee *exec.ExitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &ee):
+		if ws, ok := ee.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			return quiet(128 + int(ws.Signal()))
+		}
+		return quiet(ee.ExitCode())
+	}
+	return &failure{code: exitInternal, text: err.Error(), err: err}
+}

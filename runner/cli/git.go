@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"time"
+
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// commit is what git says of a work dir.
+type commit struct {
+	id    string // "" outside a repository
+	dirty bool
+}
+
+// gitLimit bounds how long git is waited for, on a slow network home for instance.
+const gitLimit = 2 * time.Second
+
+// askGit asks git for the commit of every file's work dir, beside the start of
+// the GPUs. git takes no lock for it.
+func (r *run) askGit() <-chan []commit {
+	answer := make(chan []commit, 1)
+	r.goSafely(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
+		defer cancel()
+		known := map[string]commit{}
+		var out []commit
+		for _, f := range r.batch.Files {
+			c, ok := known[f.WorkDir]
+			if !ok {
+				c = gitCommit(ctx, f.WorkDir)
+				known[f.WorkDir] = c
+			}
+			out = append(out, c)
+		}
+		answer <- out
+	})
+	return answer
+}
+
+func gitCommit(ctx context.Context, dir string) commit {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	id, err := git("rev-parse", "--verify", "-q", "HEAD")
+	if err != nil {
+		return commit{}
+	}
+	changes, err := git("status", "--porcelain", "--untracked-files=no")
+	return commit{id: id, dirty: err == nil && changes != ""}
+}
+
+// runFacts are the facts with which every file's ledger begins this run.
+func (r *run) runFacts(commits []commit) []state.Fact {
+	settings := map[string]string{}
+	for _, s := range r.batch.Settings.Sources {
+		settings[s.Name] = s.Value
+	}
+	facts := make([]state.Fact, len(r.batch.Files))
+	for i := range facts {
+		f := disk.Host()
+		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, programVersion(), settings
+		f.Commit, f.Dirty = commits[i].id, commits[i].dirty
+		facts[i] = f
+	}
+	return facts
+}

@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/runner/terminal"
+)
+
+type gpusCmd struct {
+	gpuFlags  `embed:""`
+	needFlags `embed:""`
+	Watch     bool `short:"w" help:"Show it again and again, until Ctrl-C."`
+	JSON      bool `name:"json" help:"Print the GPUs as JSON."`
+}
+
+// needFlags say what one job wants of a GPU, for commands without a job file.
+type needFlags struct {
+	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory that each GPU must have; a bare number is MiB (${default})."`
+	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"And at most this busy (${default})."`
+	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Only these GPUs: 0,2-3 or UUIDs."`
+	Model     []string    `placeholder:"NAME" help:"Only GPUs whose name contains this."`
+	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether GPUs with other users' processes may be used."`
+	Share     bool        `help:"Beside other jobs too, as far as the memory goes."`
+	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Which GPU of those that fit: ${enum}."`
+}
+
+// Help shows how the command is used.
+func (gpusCmd) Help() string {
+	return `Whether a job would be let on is judged for a job with the limits given, by what one reading shows.
+
+Examples:
+
+    gpurun gpus
+    gpurun gpus -w
+    gpurun gpus --gpu-memory 40GiB --max-util 10
+    gpurun gpus --sim 4x24GiB --json`
+}
+
+// request is what the flags ask for, on n GPUs.
+func (n *needFlags) request(c countFlag) gpu.Request {
+	r := gpu.Request{Min: c.min, Max: c.max, Memory: gpu.Bytes(n.GPUMemory), MaxUtil: int(n.MaxUtil), Models: n.Model, Share: n.Share}
+	if n.Share {
+		r.MaxUtil = 100
+	}
+	return r
+}
+
+// pool is over the devices that the flags and the environment leave.
+func (n *needFlags) pool(p probe.Prober, sim bool) (*gpu.Pool, error) {
+	var ids []string
+	if n.GPUIDs != "" {
+		ids = strings.Split(n.GPUIDs, ",")
+	}
+	in := inheritedGPUs(sim)
+	ids, err := in.managed(p.Devices(), ids)
+	if err != nil {
+		return nil, err
+	}
+	return gpu.NewPool(p.Devices(), gpu.Rules{
+		IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), UID: os.Getuid(),
+	}), nil
+}
+
+// Run shows the GPUs, once or until Ctrl-C.
+func (c *gpusCmd) Run(a *app) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	p, err := openProber(ctx, &c.gpuFlags, zerolog.Nop())
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	pool, err := c.pool(p, c.Sim != "")
+	if err != nil {
+		return err
+	}
+	look := func() ([]gpuRow, error) { return c.look(ctx, p, pool) }
+	if c.Watch {
+		return c.watch(ctx, a, p, look)
+	}
+	rows, err := look()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeJSON(a.out, rows)
+	}
+	fmt.Fprintln(a.out, p.Version())
+	c.print(a.out, rows)
+	return nil
+}
+
+// A gpuRow is one device of gpus --json. Unknown amounts are -1.
+type gpuRow struct {
+	Index   int       `json:"index"`
+	UUID    gpu.UUID  `json:"uuid"`
+	Name    string    `json:"name"`
+	PCI     string    `json:"pci,omitempty"`
+	MIG     bool      `json:"mig,omitempty"`
+	Total   gpu.Bytes `json:"memory_total_bytes"`
+	Used    gpu.Bytes `json:"memory_used_bytes"`
+	Free    gpu.Bytes `json:"memory_free_bytes"`
+	Util    int       `json:"utilization_percent"`
+	Error   string    `json:"error,omitempty"`
+	Managed bool      `json:"managed"`
+	Lets    bool      `json:"lets_on"`
+	Reason  string    `json:"reason,omitempty"`
+	Users   []gpuUser `json:"processes"`
+	Claims  []claim   `json:"claims,omitempty"`
+}
+
+type gpuUser struct {
+	PID     int       `json:"pid"`
+	User    string    `json:"user"`
+	Command string    `json:"command"`
+	Memory  gpu.Bytes `json:"memory_bytes"`
+}
+
+type claim struct {
+	User   string    `json:"user"`
+	Job    string    `json:"job"`
+	PID    int       `json:"pid"`
+	Memory gpu.Bytes `json:"memory_bytes"`
+	Since  time.Time `json:"since"`
+}
+
+// look takes a reading and judges it. Devices that are not managed are shown
+// too: they are part of the machine.
+func (c *gpusCmd) look(ctx context.Context, p probe.Prober, pool *gpu.Pool) ([]gpuRow, error) {
+	snap := p.Read(ctx, probe.Query{Processes: true})
+	if snap.Err != "" {
+		return nil, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
+	}
+	pool.Observe(snap)
+	verdicts := map[gpu.UUID]gpu.Verdict{}
+	for _, v := range pool.Admit(snap.At, c.request(countFlag{1, 1})) {
+		verdicts[v.UUID] = v
+	}
+	managed := map[gpu.UUID]bool{}
+	for _, d := range pool.Devices() {
+		managed[d.UUID] = true
+	}
+	readings := map[gpu.UUID]gpu.Reading{}
+	for _, r := range snap.Readings {
+		readings[r.UUID] = r
+	}
+	rows := []gpuRow{}
+	for _, d := range p.Devices() {
+		row := rowOf(d, readings[d.UUID], snap.Claims)
+		row.Managed = managed[d.UUID]
+		if v, ok := verdicts[d.UUID]; ok {
+			row.Lets, row.Reason = v.OK, v.Reason
+		} else {
+			row.Reason = "not managed"
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
+	row := gpuRow{
+		Index: d.Index, UUID: d.UUID, Name: d.Name, PCI: d.PCI, MIG: d.MIG,
+		Total: d.Total, Used: r.Used, Free: r.Free, Util: -1, Error: r.Err, Users: []gpuUser{},
+	}
+	if r.Used < 0 && r.Free >= 0 && r.Total > 0 {
+		row.Used = r.Total - r.Free
+	}
+	if n := len(r.Samples); n > 0 {
+		row.Util = r.Samples[n-1].Percent
+	}
+	for _, p := range r.Processes {
+		user := p.User
+		if user == "" {
+			user = "?"
+			if p.UID >= 0 {
+				user = fmt.Sprint(p.UID)
+			}
+		}
+		row.Users = append(row.Users, gpuUser{p.PID, user, p.Command, p.Memory})
+	}
+	for _, c := range claims {
+		if c.UUID == d.UUID {
+			row.Claims = append(row.Claims, claim{c.User, c.Job, c.PID, c.Memory, c.Since})
+		}
+	}
+	return row
+}
+
+// print is the table; what stands on a GPU comes below it, a line each.
+func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
+	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "LETS ON A JOB OF " + gpu.Bytes(c.GPUMemory).Round()}}
+	for _, r := range rows {
+		cells = append(cells, []string{fmt.Sprint(r.Index), terminal.CleanText(r.Name), r.memory(), r.util(), r.verdict()})
+		for _, u := range r.Users {
+			cells = append(cells, []string{"", "  " + terminal.CleanText(u.User+" "+u.Command), memoryWords(u.Memory), "", fmt.Sprintf("pid %d", u.PID)})
+		}
+		for _, cl := range r.Claims {
+			cells = append(cells, []string{"", "  held by " + terminal.CleanText(cl.User+" for "+cl.Job), memoryWords(cl.Memory), "", fmt.Sprintf("pid %d, since %s", cl.PID, cl.Since.Local().Format("15:04"))})
+		}
+	}
+	table(w, cells)
+}
+
+func (r gpuRow) memory() string {
+	if r.Error != "" {
+		return "?"
+	}
+	return memoryWords(r.Used) + " / " + memoryWords(r.Total)
+}
+
+func memoryWords(b gpu.Bytes) string {
+	if b < 0 {
+		return "?"
+	}
+	return b.Round()
+}
+
+func (r gpuRow) util() string {
+	if r.Util < 0 {
+		return "?"
+	}
+	return fmt.Sprintf("%d%%", r.Util)
+}
+
+func (r gpuRow) verdict() string {
+	if r.Lets {
+		return "yes"
+	}
+	return "no: " + terminal.CleanText(r.Reason)
+}
+
+// watch shows the table again and again.
+func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func() ([]gpuRow, error)) error {
+	painter := terminal.NewPainter(a.out, a.outTTY && a.colored(), terminalSize)
+	for {
+		rows, err := look()
+		if ctx.Err() != nil {
+			return nil
+		}
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "%s  %s\n", time.Now().Format("15:04:05"), p.Version())
+		if err != nil {
+			fmt.Fprintln(&b, err)
+		}
+		c.print(&b, rows)
+		if err := painter.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
+			return nil // nobody looks any more
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(2 * time.Second):
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+)
+
+// openProber opens the GPUs, real or simulated.
+func openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (probe.Prober, error) {
+	if f.Sim != "" {
+		return openSim(f.Sim)
+	}
+	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: probe.Boottime})
+	var m *probe.Missing
+	switch {
+	case errors.As(err, &m):
+		return nil, &failure{code: exitUsage, text: m.Text, hint: m.Hint, err: err}
+	case err != nil:
+		return nil, &failure{code: exitUsage, text: err.Error(), hint: "gpurun --sim 4x24GiB FILE runs it on simulated GPUs", err: err}
+	}
+	return p, nil
+}
+
+func openSim(spec string) (*probe.Sim, error) {
+	s, err := probe.OpenSim(spec, probe.Boottime)
+	if err != nil {
+		return nil, &failure{code: exitUsage, text: err.Error(), hint: "say --sim 4x24GiB, or name a YAML file of simulated GPUs", err: err}
+	}
+	return s, nil
+}
+
+// openLimit bounds the start of the driver: without persistence mode it takes seconds.
+const openLimit = 2 * time.Minute
+
+// inherited is what gpurun's own environment says about which GPUs are its.
+type inherited struct {
+	set     bool   // CUDA_VISIBLE_DEVICES is there
+	visible string // its value
+	pci     bool   // CUDA_DEVICE_ORDER=PCI_BUS_ID
+}
+
+// inheritedGPUs reads the environment; simulated GPUs are no part of what it speaks of.
+func inheritedGPUs(sim bool) inherited {
+	if sim {
+		return inherited{}
+	}
+	v, ok := os.LookupEnv("CUDA_VISIBLE_DEVICES")
+	return inherited{set: ok, visible: v, pci: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}
+}
+
+// managed gives the devices that a run may use, as gpu.Rules.IDs: those that
+// gpu_ids names, of those that the inherited variable leaves. Nil means all.
+func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
+	allowed, err := gpu.Select(devs, ids)
+	if err != nil {
+		return nil, &failure{code: exitUsage, text: "gpu_ids: " + err.Error()}
+	}
+	if !in.set {
+		return ids, nil
+	}
+	visible, err := in.devices(devs)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, d := range visible {
+		if slices.Contains(allowed, d) {
+			out = append(out, string(d.UUID))
+		}
+	}
+	if len(out) == 0 {
+		text := fmt.Sprintf("CUDA_VISIBLE_DEVICES=%q leaves no GPU", in.visible)
+		if len(ids) > 0 {
+			text += " of gpu_ids " + strings.Join(ids, ",")
+		}
+		return nil, &failure{code: exitUsage, text: text, hint: "unset CUDA_VISIBLE_DEVICES to have all GPUs managed"}
+	}
+	return out, nil
+}
+
+// devices reads the variable as CUDA does: the list ends at its first entry that
+// names no device.
+func (in inherited) devices(devs []gpu.Device) ([]gpu.Device, error) {
+	var out []gpu.Device
+	for _, word := range strings.Split(in.visible, ",") {
+		word = strings.TrimSpace(word)
+		i := -1
+		if n, err := strconv.Atoi(word); err == nil {
+			if !in.pci && mixed(devs) {
+				return nil, &failure{code: exitUsage,
+					text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, and without CUDA_DEVICE_ORDER=PCI_BUS_ID these need not be the indices that NVML and nvidia-smi show: the GPUs here are of different models", in.visible),
+					hint: "name them by UUID (gpurun gpus --json shows them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
+			}
+			i = slices.IndexFunc(devs, func(d gpu.Device) bool { return d.Index == n && !d.MIG })
+		} else if word != "" {
+			i = slices.IndexFunc(devs, func(d gpu.Device) bool { return strings.HasPrefix(string(d.UUID), word) })
+		}
+		if i < 0 {
+			break
+		}
+		out = append(out, devs[i])
+	}
+	return out, nil
+}
+
+// mixed says whether the GPUs are of different models.
+func mixed(devs []gpu.Device) bool {
+	return slices.ContainsFunc(devs, func(d gpu.Device) bool { return !d.MIG && d.Name != devs[0].Name })
+}

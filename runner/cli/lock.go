@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"gpurun/state/disk"
+)
+
+// stateFailure says why the state cannot be used, and by whom it is.
+func stateFailure(err error) error {
+	var held *disk.LockedError
+	if !errors.As(err, &held) {
+		return &failure{code: exitState, text: err.Error(), err: err}
+	}
+	text := fmt.Sprintf("%s is being run already", held.File)
+	if held.PID > 0 {
+		text += fmt.Sprintf(" by process %d on %s", held.PID, held.Host)
+	} else if held.Host != "" {
+		text += " on " + held.Host
+	}
+	if !held.Since.IsZero() {
+		text += held.Since.Local().Format(", since 2006-01-02 15:04:05")
+	}
+	return &failure{code: exitState, text: text, err: err,
+		hint: "gpurun status -w shows it, gpurun stop ends it"}
+}

@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"os/signal"
+	"sort"
+	"syscall"
+	"time"
+
+	"gpurun/runner/control"
+	"gpurun/state"
+)
+
+type logCmd struct {
+	batchFlag `embed:""`
+	Jobs      []string `arg:"" name:"job" help:"The job, or a glob."`
+	Follow    bool     `short:"f" help:"Go on printing until the attempt ends."`
+	Path      bool     `help:"Print only the path of the log."`
+}
+
+// Help shows how the command is used.
+func (logCmd) Help() string {
+	return `Prints the newest attempt. The path works with less, tail and grep as well.
+
+Examples:
+
+    gpurun log train-cifar10-s42
+    gpurun log -f train-cifar10-s42
+    gpurun log 'train-*'
+    less $(gpurun log --path train-cifar10-s42)`
+}
+
+// A logged is one job's newest log.
+type logged struct {
+	job     string
+	uniID   string
+	path    string
+	attempt int
+	at      time.Time
+	open    bool // the attempt has not ended, as far as the ledger knows
+}
+
+// Run prints the logs of the jobs that match.
+func (c *logCmd) Run(a *app) error {
+	ref, err := a.find(&c.batchFlag)
+	if err != nil {
+		return err
+	}
+	if err := ref.read(a); err != nil {
+		return err
+	}
+	logs, err := c.matching(newestLogs(ref.history), ref)
+	if err != nil {
+		return err
+	}
+	if c.Follow && len(logs) > 1 {
+		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows one job, and these are %d", len(logs)), hint: "name one of them: " + logs[0].job}
+	}
+	for i, l := range logs {
+		switch {
+		case c.Path:
+			fmt.Fprintln(a.out, l.path)
+			continue
+		case len(logs) > 1:
+			fmt.Fprintf(a.out, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.job)
+		}
+		if err := c.show(a, ref, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newestLogs are the newest attempts of all jobs, by name.
+func newestLogs(h *state.History) map[string]logged {
+	logs := map[string]logged{}
+	add := func(l logged) {
+		if old, ok := logs[l.job]; l.path != "" && (!ok || old.at.Before(l.at)) {
+			logs[l.job] = l
+		}
+	}
+	for _, r := range h.Last {
+		add(logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false})
+	}
+	for _, at := range h.Open {
+		s := at.Start
+		add(logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true})
+	}
+	return logs
+}
+
+// matching are the logs that the arguments mean, in the order of the names.
+func (c *logCmd) matching(logs map[string]logged, ref *batchRef) ([]logged, error) {
+	chosen := map[string]bool{}
+	for _, g := range c.Jobs {
+		n := 0
+		for name := range logs {
+			if matches(g, name) {
+				chosen[name] = true
+				n++
+			}
+		}
+		if n > 0 {
+			continue
+		}
+		if ref.batch != nil {
+			if in, err := matching(ref.batch, []string{g}); err == nil && len(in) > 0 {
+				return nil, &failure{code: exitUsage, text: quoted(g) + " has not run yet, it has no log", hint: "gpurun status shows what runs"}
+			}
+		}
+		return nil, noSuchJob(g, names(logs))
+	}
+	out := make([]logged, 0, len(chosen))
+	for name := range chosen {
+		out = append(out, logs[name])
+	}
+	sort.Slice(out, func(i, k int) bool { return out[i].job < out[k].job })
+	return out, nil
+}
+
+func names(logs map[string]logged) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for n := range logs {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// show prints one log, and follows it.
+func (c *logCmd) show(a *app, ref *batchRef, l logged) error {
+	f, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return &failure{code: exitUsage, text: "the log is gone: " + err.Error(), err: err}
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return &failure{code: exitUsage, text: l.path + " is no regular file: there is nothing to be read again"}
+	}
+	from, err := attemptStart(f, l.attempt)
+	if err != nil {
+		return &failure{code: exitUsage, text: err.Error(), err: err}
+	}
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(a.out, f); err != nil || !c.Follow {
+		return ignorePipe(err)
+	}
+	return ignorePipe(follow(a, ref, f, l))
+}
+
+// attemptStart is where the newest attempt's part begins: below the header of a
+// retry, else at the top.
+func attemptStart(f *os.File, attempt int) (int64, error) {
+	if attempt < 2 {
+		return 0, nil
+	}
+	header := fmt.Appendf(nil, "--- attempt %d, ", attempt)
+	r := bufio.NewReaderSize(f, 1<<20)
+	var at, found int64
+	fresh := true
+	for {
+		line, err := r.ReadSlice('\n')
+		if fresh && bytes.HasPrefix(line, header) {
+			found = at
+		}
+		at += int64(len(line))
+		fresh = err == nil
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return found, err
+		}
+	}
+}
+
+// followEvery is how often a log is looked at for more.
+const followEvery = 250 * time.Millisecond
+
+// follow prints what comes until the attempt has ended or Ctrl-C, which stops nothing.
+func follow(a *app, ref *batchRef, f *os.File, l logged) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	for live := l.open; live; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+		// Asked before the last look, so that nothing that was written before the end is missed.
+		live = runs(ref, l)
+		if _, err := io.Copy(a.out, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runs says whether an attempt still runs: its run says so, or, where the run has
+// died, its process is there.
+func runs(ref *batchRef, l logged) bool {
+	rep, err := ref.ask(control.Request{Op: control.OpStatus})
+	if err == nil && rep.Snapshot != nil {
+		for _, v := range rep.Snapshot.Running {
+			if v.UniID == l.uniID {
+				return true
+			}
+		}
+		return false
+	}
+	if at := ref.history.Open[l.uniID]; at != nil && at.Running != nil {
+		return syscall.Kill(at.Running.PID, 0) != syscall.ESRCH
+	}
+	return false
+}
+
+// ignorePipe forgets that nobody reads any more.
+func ignorePipe(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}

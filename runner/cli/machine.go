@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+)
+
+// cores is how many CPU cores affinity and cgroups allow; 0 when nobody knows.
+func cores() int {
+	n := 0
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) == nil {
+		n = set.Count()
+	}
+	for _, dir := range cgroups() {
+		quota, period, ok := strings.Cut(firstLine(filepath.Join(dir, "cpu.max")), " ")
+		q, err1 := strconv.ParseFloat(quota, 64)
+		p, err2 := strconv.ParseFloat(period, 64)
+		if ok && err1 == nil && err2 == nil && p > 0 {
+			n = min(n, max(1, int(math.Ceil(q/p))))
+		}
+	}
+	return n
+}
+
+// hostMemory is how much memory the machine and the cgroups allow; 0 when nobody knows.
+func hostMemory() gpu.Bytes {
+	total := memTotal()
+	for _, dir := range cgroups() {
+		if n, err := strconv.ParseInt(firstLine(filepath.Join(dir, "memory.max")), 10, 64); err == nil && (total == 0 || gpu.Bytes(n) < total) {
+			total = gpu.Bytes(n)
+		}
+	}
+	return total
+}
+
+func memTotal() gpu.Bytes {
+	b, _ := os.ReadFile("/proc/meminfo")
+	for sc := bufio.NewScanner(bytes.NewReader(b)); sc.Scan(); {
+		f := strings.Fields(sc.Text())
+		if len(f) >= 2 && f[0] == "MemTotal:" {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			return gpu.Bytes(n) * gpu.KiB
+		}
+	}
+	return 0
+}
+
+// cgroups are the folders of this process's cgroup (version 2) and of those above it.
+func cgroups() []string {
+	b, _ := os.ReadFile("/proc/self/cgroup")
+	for _, line := range strings.Split(string(b), "\n") {
+		path, ok := strings.CutPrefix(line, "0::")
+		if !ok {
+			continue
+		}
+		var dirs []string
+		for {
+			dirs = append(dirs, filepath.Join("/sys/fs/cgroup", path))
+			if path == "/" || path == "." || path == "" {
+				return dirs
+			}
+			path = filepath.Dir(path)
+		}
+	}
+	return nil
+}
+
+func firstLine(path string) string {
+	b, _ := os.ReadFile(path)
+	s, _, _ := strings.Cut(string(b), "\n")
+	return s
+}

@@ -1,0 +1,110 @@
+package cli
+
+// What is said beside a command's own output, all of it on stderr:
+//
+//	gpurun: error: what is wrong, lower case, no full stop
+//	gpurun: warning: what is worth knowing
+//	gpurun: hint: what to do about it
+//
+// Errors below carry no prefix; it is added here and nowhere else.
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"gpurun/jobspec"
+	"gpurun/runner/terminal"
+)
+
+// report says what err says and returns its exit status.
+func (a *app) report(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	code := codeOf(err)
+	if err.Error() == "" {
+		return code
+	}
+	a.say("error", err.Error())
+	var f *failure
+	if errors.As(err, &f) {
+		for _, line := range f.more {
+			fmt.Fprintln(a.err, line)
+		}
+		a.hint(f.hint)
+	}
+	return code
+}
+
+func (a *app) hint(text string) {
+	if text != "" {
+		a.say("hint", text)
+	}
+}
+
+func (a *app) warn(text string) { a.say("warning", text) }
+
+var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": terminal.Yellow, "hint": terminal.Cyan}
+
+func (a *app) say(kind, text string) {
+	label := kind + ":"
+	if a.errTTY && a.colored() {
+		label = terminal.Paint(sayColors[kind], label)
+	}
+	fmt.Fprintf(a.err, "gpurun: %s %s\n", label, terminal.CleanText(text))
+}
+
+// colored says whether colours are wanted where the output is a terminal.
+func (a *app) colored() bool {
+	return !a.global.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// problems are the errors of job files, all in one report.
+func problems(ps []jobspec.Problem) error {
+	f := &failure{code: exitUsage, text: count(len(ps), "problem") + ", nothing was started"}
+	for i, p := range ps {
+		if i == maxProblems {
+			f.more = append(f.more, fmt.Sprintf("  … and %d more", len(ps)-i))
+			break
+		}
+		f.more = append(f.more, problemLines(p)...)
+	}
+	return f
+}
+
+// maxProblems bounds a report: one mistake in the defaults of 100,000 jobs is one mistake.
+const maxProblems = 200
+
+// problemLines are FILE:LINE:COL: text, and the hint below it.
+func problemLines(p jobspec.Problem) []string {
+	lines := []string{"  " + place(p) + terminal.CleanText(p.Text)}
+	if p.Hint != "" {
+		lines = append(lines, "      "+terminal.CleanText(p.Hint))
+	}
+	return lines
+}
+
+func place(p jobspec.Problem) string {
+	var b strings.Builder
+	b.WriteString(p.File)
+	for _, n := range []int{p.Line, p.Col} {
+		if n == 0 {
+			break
+		}
+		fmt.Fprintf(&b, ":%d", n)
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	return b.String()
+}
+
+// count is "1 job" or "3 jobs".
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,250 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"gpurun/jobspec"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+type planCmd struct {
+	batchFlags  `embed:""`
+	chooseFlags `embed:""`
+	gpuFlags    `embed:""`
+	Verbose     bool `short:"v" help:"Show every setting with where it comes from, and every job's graph."`
+	JSON        bool `name:"json" help:"Print the jobs as JSON."`
+}
+
+// Help shows how the command is used.
+func (planCmd) Help() string {
+	return `Needs no GPU and starts nothing.
+
+Examples:
+
+    gpurun plan jobs.yaml
+    gpurun plan -v jobs.yaml            every setting, and where it comes from
+    gpurun plan --only 'train-*' jobs.yaml
+    gpurun plan --json jobs.yaml | jq '.[] | select(.run)'`
+}
+
+// A planned is one job of plan --json.
+type planned struct {
+	File    string            `json:"file"`
+	Job     string            `json:"job"`
+	Run     bool              `json:"run"`
+	Reason  string            `json:"reason"`
+	Key     string            `json:"key"`
+	GPUs    int               `json:"gpus"`
+	GPUsMax int               `json:"gpus_max"`
+	Memory  int64             `json:"gpu_memory_bytes"`
+	Params  map[string]string `json:"params,omitempty"`
+	Needs   []string          `json:"needs,omitempty"`
+	Queue   string            `json:"queue,omitempty"`
+}
+
+// Run says what a run would do now.
+func (c *planCmd) Run(a *app) error {
+	batch, err := a.load(&c.batchFlags)
+	if err != nil {
+		return err
+	}
+	history, warnings, err := a.readState(realPaths(batch))
+	if err != nil {
+		return err
+	}
+	opts, err := c.options(batch)
+	if err != nil {
+		return err
+	}
+	core := sched.New(batch, history, files.Evidence(batch, history), nil, opts)
+	if c.Sim != "" {
+		if err := checkSim(batch, c.Sim, core); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return writeJSON(a.out, planRows(batch, core))
+	}
+	a.warnings(batch)
+	for _, w := range warnings {
+		a.warn(w)
+	}
+	w := bufio.NewWriterSize(a.out, 64<<10)
+	defer w.Flush()
+	c.print(w, batch, core)
+	if len(history.Last) == 0 && len(history.Open) == 0 {
+		offerDone(w, batch)
+	}
+	return nil
+}
+
+// options are what the scheduler is told of the command line.
+func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
+	var o sched.Options
+	var err error
+	if o.Selected, err = c.selected(b); err != nil {
+		return o, err
+	}
+	o.Forced, err = c.forced(b)
+	o.CPUs, o.Memory, o.UID = cores(), hostMemory(), os.Getuid()
+	return o, err
+}
+
+// checkSim judges requests that no simulated GPU could ever take.
+func checkSim(b *jobspec.Batch, spec string, core *sched.Core) error {
+	sim, err := openSim(spec)
+	if err != nil {
+		return err
+	}
+	defer sim.Close()
+	if ps := b.CheckDevices(sim.Devices(), func(id int) bool { return core.Verdict(id).Run }); len(ps) > 0 {
+		return problems(ps)
+	}
+	return nil
+}
+
+// print writes the plan for people.
+func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
+	for _, f := range b.Files {
+		fmt.Fprintf(w, "%s: %s, work dir %s, %s\n", f.Path, f.Dialect, f.WorkDir, count(f.Count, "job"))
+	}
+	if c.Verbose {
+		printSettings(w, b)
+	}
+	width := 0
+	for id := range b.Jobs {
+		width = max(width, min(terminal.Width(b.Jobs[id].Name), 72))
+	}
+	run := 0
+	for id := range b.Jobs {
+		v := core.Verdict(id)
+		word := "  skip  "
+		if v.Run {
+			word = "  run   "
+			run++
+		}
+		j := &b.Jobs[id]
+		io.WriteString(w, word)
+		io.WriteString(w, terminal.Pad(j.Name, max(width, terminal.Width(j.Name))))
+		io.WriteString(w, "  ")
+		io.WriteString(w, v.Reason)
+		io.WriteString(w, "\n")
+		if c.Verbose {
+			printGraph(w, b, j)
+		}
+	}
+	fmt.Fprintf(w, "%s: %d would run, %d would not\n", count(len(b.Jobs), "job"), run, len(b.Jobs)-run)
+	if c.Sim == "" && run > 0 {
+		fmt.Fprintln(w, "whether the GPUs here have enough memory is judged when it runs")
+	}
+}
+
+func printSettings(w io.Writer, b *jobspec.Batch) {
+	rows := make([][]string, 0, len(b.Settings.Sources))
+	for _, s := range b.Settings.Sources {
+		rows = append(rows, []string{"  " + s.Name, s.Value, s.Source})
+	}
+	table(w, rows)
+}
+
+func printGraph(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
+	if n := needNames(b, j); len(n) > 0 {
+		fmt.Fprintf(w, "          needs %s\n", strings.Join(n, ", "))
+	}
+	if q := queueName(b, j); q != "" {
+		fmt.Fprintf(w, "          queue %s\n", q)
+	}
+}
+
+func planRows(b *jobspec.Batch, core *sched.Core) []planned {
+	rows := make([]planned, 0, len(b.Jobs))
+	for id := range b.Jobs {
+		j := &b.Jobs[id]
+		v := core.Verdict(id)
+		r := planned{
+			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Reason: v.Reason, Key: j.Key.String(),
+			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
+			Needs: needNames(b, j), Queue: queueName(b, j),
+		}
+		for _, p := range j.Params() {
+			if r.Params == nil {
+				r.Params = map[string]string{}
+			}
+			r.Params[p.Name] = p.Text
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func needNames(b *jobspec.Batch, j *jobspec.Job) []string {
+	var names []string
+	for _, n := range j.Needs {
+		names = append(names, b.Jobs[n].Name)
+	}
+	return names
+}
+
+func queueName(b *jobspec.Batch, j *jobspec.Job) string {
+	if j.Queue < 0 {
+		return ""
+	}
+	_, name, _ := strings.Cut(b.Queues[j.Queue], "\x00")
+	return name
+}
+
+// maxLooked bounds how many jobs are looked at for work done before gpurun.
+const maxLooked = 10000
+
+// offerDone says how jobs are recorded whose work was done before gpurun: there is
+// no ledger, and logs or outputs are there.
+func offerDone(w io.Writer, b *jobspec.Batch) {
+	n, first := 0, ""
+	for id := range b.Jobs {
+		j := &b.Jobs[id]
+		if id == maxLooked {
+			break
+		}
+		if (j.Spec.HasOutputs || j.Spec.LogNamed) && leftSomething(b, j) {
+			if n == 0 {
+				first = j.Name
+			}
+			n++
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(w, "logs or outputs of %s are there already (%s, …); if that work was done before gpurun, record it with: gpurun done --file %s JOB…\n",
+			count(n, "job"), first, b.Files[0].Path)
+	}
+}
+
+// leftSomething says whether all outputs of a job are there, or, where it has
+// none, the log that the job file names.
+func leftSomething(b *jobspec.Batch, j *jobspec.Job) bool {
+	r, err := b.Render(j, jobspec.Runtime{Attempt: 1})
+	if err != nil {
+		return false
+	}
+	if len(r.Outputs) > 0 {
+		return files.MissingOutput(r.Outputs) == ""
+	}
+	fi, err := os.Stat(r.Stdout)
+	return err == nil && fi.Mode().IsRegular() && fi.Size() > 0
+}
+
+// readState reads the ledgers without locking or making anything.
+func (a *app) readState(paths []string) (*state.History, []string, error) {
+	h, warnings, err := disk.Load(paths, disk.Options{StateDir: a.global.StateDir})
+	if err != nil {
+		return nil, nil, stateFailure(err)
+	}
+	return h, warnings, nil
+}

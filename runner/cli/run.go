@@ -1,0 +1,377 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+	"github.com/rs/zerolog"
+	"golang.org/x/term"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/control"
+	"gpurun/runner/engine/local"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+type runCmd struct {
+	batchFlags  `embed:""`
+	chooseFlags `embed:""`
+	gpuFlags    `embed:""`
+	DryRun      bool   `short:"n" help:"Start nothing, say what would run: gpurun plan."`
+	Verbose     bool   `short:"v" help:"With -n: every setting with where it comes from."`
+	Abandon     string `placeholder:"HOST" help:"Give up as lost what a run on another machine has left open: that machine is gone."`
+	NoWait      bool   `help:"End with status 75 when no GPU is free at once."`
+}
+
+// Help shows how the command is used.
+func (runCmd) Help() string {
+	return `A job that is up to date is not run again; "gpurun plan" says why another is. Ctrl-C once starts nothing more, twice stops the jobs, three times kills them.
+
+Exit status: 0 all done, 1 some job failed, 2 wrong files or arguments, 4 the state cannot be used (another gpurun runs the file), 75 no GPU free with --no-wait, 124 no GPU within max_wait, 130 or 143 interrupted, 70 gpurun itself failed.
+
+Examples:
+
+    gpurun jobs.yaml
+    gpurun --max-concurrent 4 --min-memory 8000 jobs.yaml
+    gpurun --sim 4x24GiB jobs.yaml                 simulated GPUs
+    gpurun --only 'train-*' --force jobs.yaml      these again, done or not
+    nohup gpurun jobs.yaml > run.out &             goes on after logout`
+}
+
+// Run runs the batch.
+func (c *runCmd) Run(a *app) error {
+	if c.DryRun {
+		p := planCmd{batchFlags: c.batchFlags, chooseFlags: c.chooseFlags, gpuFlags: c.gpuFlags, Verbose: c.Verbose}
+		return p.Run(a)
+	}
+	paths, err := c.paths()
+	if err != nil {
+		return err
+	}
+	r := &run{app: a, cmd: c, head: newHeadline(a.out, paths)}
+	defer r.close()
+	if err := r.open(); err != nil {
+		r.head.abandon()
+		return err
+	}
+	if r.nothing() {
+		r.head.end("nothing to do")
+		return r.summary(runner.Result{Final: r.core.Snapshot(now())})
+	}
+	return r.carry()
+}
+
+// run is one run while it is put together and under way.
+type run struct {
+	*app
+	cmd     *runCmd
+	head    *headline
+	batch   *jobspec.Batch
+	state   *disk.State
+	core    *sched.Core
+	opts    sched.Options
+	prober  probe.Prober
+	log     zerolog.Logger
+	git     <-chan []commit
+	closers []func()
+}
+
+func (r *run) close() {
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		r.closers[i]()
+	}
+}
+
+func (r *run) later(f func()) { r.closers = append(r.closers, f) }
+
+// now is the time, as the scheduler wants it.
+func now() sched.Now { return sched.Now{Boot: probe.Boottime(), Wall: time.Now().UTC()} }
+
+// open reads the files, takes the state and finds out what would run; the GPUs
+// are opened only if something that would run wants one.
+func (r *run) open() error {
+	var err error
+	if r.batch, err = r.load(&r.cmd.batchFlags); err != nil {
+		return err
+	}
+	if r.opts, err = r.cmd.options(r.batch); err != nil {
+		return err
+	}
+	r.opts.NoWait = r.cmd.NoWait
+	r.head.batch(r.batch)
+	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon}); err != nil {
+		return stateFailure(err)
+	}
+	r.later(func() {
+		if err := r.state.Close(); err != nil {
+			r.warn(err.Error())
+		}
+	})
+	r.runLog = r.state.RunLog()
+	r.log = r.logger()
+	evidence := remembered(files.Evidence(r.batch, r.state.History()))
+	r.core = sched.New(r.batch, r.state.History(), evidence, nil, r.opts)
+	if !r.wantsGPU() {
+		return nil
+	}
+	r.git = r.askGit()
+	pool, err := r.openPool()
+	if err != nil {
+		return err
+	}
+	r.core = sched.New(r.batch, r.state.History(), evidence, pool, r.opts)
+	return nil
+}
+
+// logger writes run.log.
+func (r *run) logger() zerolog.Logger {
+	level, err := zerolog.ParseLevel(r.global.LogLevel)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
+}
+
+// remembered asks the file system only once for each job.
+func remembered(ask func(id int) sched.Evidence) func(id int) sched.Evidence {
+	known := make(map[int]sched.Evidence)
+	return func(id int) sched.Evidence {
+		e, ok := known[id]
+		if !ok {
+			e = ask(id)
+			known[id] = e
+		}
+		return e
+	}
+}
+
+// wantsGPU says whether a job that would run needs a GPU.
+func (r *run) wantsGPU() bool {
+	for id := range r.batch.Jobs {
+		if r.batch.Jobs[id].Spec.Request.Min > 0 && r.core.Verdict(id).Run {
+			return true
+		}
+	}
+	return false
+}
+
+// nothing says that there is nothing to run and nothing to look after.
+func (r *run) nothing() bool {
+	if len(r.state.History().Open) > 0 {
+		return false
+	}
+	for id := range r.batch.Jobs {
+		if r.core.Verdict(id).Run {
+			return false
+		}
+	}
+	return true
+}
+
+// openPool opens the GPUs and judges what could never stand on any of them.
+func (r *run) openPool() (*gpu.Pool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
+	defer cancel()
+	var err error
+	if r.prober, err = openProber(ctx, &r.cmd.gpuFlags, r.log); err != nil {
+		return nil, err
+	}
+	r.later(func() { r.prober.Close() })
+	rules, err := rulesOf(r.batch.Settings, r.prober.Devices(), inheritedGPUs(r.cmd.Sim != ""))
+	if err != nil {
+		return nil, err
+	}
+	pool := gpu.NewPool(r.prober.Devices(), rules)
+	if ps := r.batch.CheckDevices(pool.Devices(), func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
+		return nil, problems(ps)
+	}
+	return pool, nil
+}
+
+// rulesOf are a batch's settings as far as they say which GPUs may be used.
+func rulesOf(s jobspec.Settings, devs []gpu.Device, in inherited) (gpu.Rules, error) {
+	ids, err := in.managed(devs, s.GPUIDs)
+	return gpu.Rules{
+		IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
+		Others: s.Others, Pick: s.Pick, UID: os.Getuid(),
+	}, err
+}
+
+// gpuWords end the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
+func (r *run) gpuWords() string {
+	if r.prober == nil {
+		return "no GPU needed"
+	}
+	all := len(r.prober.Devices())
+	rules, err := rulesOf(r.batch.Settings, r.prober.Devices(), inheritedGPUs(r.cmd.Sim != ""))
+	n := all
+	if err == nil {
+		n = len(gpu.NewPool(r.prober.Devices(), rules).Devices())
+	}
+	if n == all {
+		return fmt.Sprintf("%s, %s", count(n, "GPU"), r.prober.Version())
+	}
+	return fmt.Sprintf("%d of %s, %s", n, count(all, "GPU"), r.prober.Version())
+}
+
+// carry starts the engine and hands everything to the runner.
+func (r *run) carry() error {
+	if r.git == nil {
+		r.git = r.askGit()
+	}
+	r.head.end(r.gpuWords())
+	r.warnings(r.batch)
+	for _, w := range r.state.Warnings() {
+		r.warn(w)
+	}
+	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log})
+	if err != nil {
+		return &failure{code: exitInternal, text: "cannot start the keeper of the run: " + err.Error(), err: err}
+	}
+	r.later(func() { engine.Close() })
+	calls, err := r.listen()
+	if err != nil {
+		return err
+	}
+	view := r.openView()
+	sig := r.catchSignals(view, r.onTerminal())
+	r.later(sig.close)
+	res := runner.Run(context.Background(), runner.Config{
+		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
+		Sinks: []runner.Sink{view}, Log: r.log, Stops: sig.stops, Control: calls,
+		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now,
+	})
+	view.Close()
+	r.onPanic = nil
+	if code := sig.interrupted(); code != 0 && !finished(res.Final) {
+		res.Stopped = map[int]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
+	}
+	return r.summary(res)
+}
+
+// finished says that no job of the batch is left or was cut off.
+func finished(s state.Snapshot) bool {
+	return terminal.Count(s).Left == 0 && s.Counts[state.Interrupted] == 0
+}
+
+// indexed says whether jobs may be given the host's indices: nobody hides a device.
+func indexed(p probe.Prober) bool {
+	whole, ok := p.(interface{ Complete() bool })
+	return !ok || whole.Complete()
+}
+
+// openView begins what a person sees.
+func (r *run) openView() *terminal.View {
+	live := r.outTTY && r.colored()
+	view := terminal.New(terminal.Config{
+		Out: r.out, Live: live, Color: live, Size: terminalSize, Now: time.Now,
+		Past: pastSeconds(r.state.History()), Go: r.goSafely,
+	})
+	r.onPanic = view.Close
+	return view
+}
+
+// terminalSize asks the terminal at every redraw, so that no signal is needed to resize.
+func terminalSize() terminal.Size {
+	w, h, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || w <= 0 || h <= 0 {
+		return terminal.Size{Width: 80, Height: 24}
+	}
+	return terminal.Size{Width: w, Height: h}
+}
+
+// pastSeconds are how long jobs took that ended well; some of them are enough.
+func pastSeconds(h *state.History) []float64 {
+	var past []float64
+	for _, r := range h.Last {
+		if r.State == state.Succeeded && r.Seconds > 0 {
+			past = append(past, r.Seconds)
+		}
+		if len(past) == 1000 {
+			break
+		}
+	}
+	return past
+}
+
+// listen opens the door for other commands in the folder of every file.
+func (r *run) listen() (<-chan *control.Call, error) {
+	calls := make(chan *control.Call)
+	end := make(chan struct{})
+	r.later(func() { close(end) })
+	for i := range r.batch.Files {
+		srv, err := control.Listen(r.state.Dir(i))
+		if err != nil {
+			r.warn("gpurun status and stop cannot reach this run: " + err.Error())
+			continue
+		}
+		r.later(func() { srv.Close() })
+		r.goSafely(func() {
+			for call := range srv.Requests() {
+				select {
+				case calls <- call:
+				case <-end:
+					return
+				}
+			}
+		})
+	}
+	return calls, nil
+}
+
+// summary says how the run went, and is its exit status.
+func (r *run) summary(res runner.Result) error {
+	width := terminalSize().Width
+	if !r.outTTY {
+		width = 200
+	}
+	s := terminal.Summary{
+		Final: res.Final, Warnings: res.Warnings, Wall: res.Wall, GPUHours: res.GPUHours, Stopped: res.Stopped, GaveUp: res.GaveUp,
+	}
+	for _, f := range res.Failures {
+		s.Failures = append(s.Failures, terminal.Failure{Job: f.Job, End: f.End, Log: f.Log, Tail: f.Tail, Blocked: f.Blocked})
+	}
+	for _, d := range res.Sizes {
+		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak)})
+	}
+	code := statusOf(res, r.cmd.NoWait)
+	if code != exitDone {
+		s.Rest = r.again()
+	}
+	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
+	fmt.Fprintln(r.out, text)
+	if res.StateErr != nil {
+		return &failure{code: code, text: "the ledger cannot be written: " + res.StateErr.Error(), err: res.StateErr,
+			hint: "nothing that succeeded runs twice; make room and run it again"}
+	}
+	return quiet(code)
+}
+
+// again is the command line that runs what is left.
+func (r *run) again() string {
+	args := []string{"gpurun"}
+	skip := false
+	for _, arg := range os.Args[1:] {
+		switch {
+		case skip:
+			skip = false
+		case arg == "--force":
+			skip = len(r.cmd.Force.globs) > 0 && r.cmd.Force.globs[0] != "**"
+		case strings.HasPrefix(arg, "--force="):
+		default:
+			args = append(args, arg)
+		}
+	}
+	return shellescape.QuoteCommand(args)
+}

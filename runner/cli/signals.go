@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"gpurun/runner/sched"
+)
+
+// signals turns what reaches a run from outside into stops; behaviour.md section 6.
+//
+//	Ctrl-C on a terminal   drain, then stop, then kill
+//	SIGTERM                stop, then kill; so does SIGINT without a terminal
+//	SIGHUP, SIGPIPE        nothing: the run goes on without its terminal
+//	SIGQUIT                a dump of all goroutines in run.log, exit 70
+type signals struct {
+	in    chan os.Signal
+	stops chan sched.Stop
+	end   chan struct{}
+	gone  sync.WaitGroup
+
+	mu   sync.Mutex
+	code int // exit status of an interrupted run: that of the first signal; 0 for none
+}
+
+// hinter shows a person what the next key does.
+type hinter interface{ Hint(text string) }
+
+// catchSignals begins. tty says whether Ctrl-C is a key that somebody pressed.
+func (a *app) catchSignals(view hinter, tty bool) *signals {
+	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.Stop, 16), end: make(chan struct{})}
+	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+	s.gone.Add(1)
+	a.goSafely(func() {
+		defer s.gone.Done()
+		s.run(a, view, tty)
+	})
+	return s
+}
+
+// onTerminal says whether a person with a keyboard sees this run.
+func (a *app) onTerminal() bool { return a.outTTY || term.IsTerminal(int(os.Stdin.Fd())) }
+
+func (s *signals) run(a *app, view hinter, tty bool) {
+	ints, terms := 0, 0
+	for {
+		select {
+		case <-s.end:
+			return
+		case sig := <-s.in:
+			switch sig {
+			case syscall.SIGINT:
+				ints++
+				s.remember(exitInt)
+				stop, hint := interrupt(ints, tty)
+				s.send(view, stop, hint)
+			case syscall.SIGTERM:
+				terms++
+				s.remember(exitTerm)
+				stop, hint := terminate(terms)
+				s.send(view, stop, hint)
+			case syscall.SIGQUIT:
+				a.dump()
+				return
+			}
+		}
+	}
+}
+
+// interrupt is what the n-th SIGINT asks for, and what is said about it.
+func interrupt(n int, tty bool) (sched.Stop, string) {
+	if !tty {
+		n++ // nobody is there to be asked twice
+	}
+	switch n {
+	case 1:
+		return sched.Stop{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the jobs that run"
+	case 2:
+		return sched.Stop{All: true, Why: "SIGINT"}, "stopping the jobs that run; Ctrl-C again kills them"
+	}
+	return sched.Stop{All: true, Kill: true, Why: "SIGINT"}, "killing the jobs that run"
+}
+
+func terminate(n int) (sched.Stop, string) {
+	return sched.Stop{All: true, Kill: n > 1, Why: "SIGTERM"}, "SIGTERM: stopping the jobs that run"
+}
+
+func (s *signals) send(view hinter, stop sched.Stop, hint string) {
+	view.Hint(hint)
+	select {
+	case s.stops <- stop:
+	case <-s.end:
+	}
+}
+
+func (s *signals) remember(code int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.code == 0 {
+		s.code = code
+	}
+}
+
+// interrupted is the exit status that the signals ask for, or 0.
+func (s *signals) interrupted() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.code
+}
+
+// close lets go of the signals.
+func (s *signals) close() {
+	signal.Stop(s.in)
+	close(s.end)
+	s.gone.Wait()
+}
+
+// dump writes down what every goroutine does, for a run that seems to hang, and
+// ends gpurun: the jobs run on under their keeper.
+func (a *app) dump() {
+	buf := make([]byte, 4<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var w io.Writer = a.err
+	where := "on stderr"
+	if a.runLog != nil {
+		w, where = a.runLog, "in run.log"
+	}
+	fmt.Fprintf(w, "SIGQUIT at %s\n%s\n", time.Now().UTC().Format(time.RFC3339), buf)
+	if a.onPanic != nil {
+		a.onPanic()
+	}
+	a.say("error", "SIGQUIT: gpurun ends, what its goroutines did is "+where)
+	a.hint("jobs that run go on; the next gpurun of the same file finds them")
+	a.dead <- exitInternal
+}

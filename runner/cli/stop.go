@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"gpurun/runner/control"
+	"gpurun/state"
+)
+
+type stopCmd struct {
+	batchFlag `embed:""`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to be cancelled; none for the whole run."`
+	GPU       *int     `name:"gpu" placeholder:"N" help:"End and requeue what stands on GPU N, and leave it alone from then on."`
+	Drain     bool     `help:"Start nothing more, let running jobs end."`
+}
+
+// Help shows how the command is used.
+func (stopCmd) Help() string {
+	return `Cancelled jobs are not retried; they run next time.
+
+Examples:
+
+    gpurun stop                    the whole run
+    gpurun stop 'train-*-s42'      these jobs
+    gpurun stop --gpu 5            GPU 5 is wanted back; its jobs run elsewhere
+    gpurun stop --drain            nothing more starts`
+}
+
+// Run asks the run to stop.
+func (c *stopCmd) Run(a *app) error {
+	n := 0
+	for _, given := range []bool{len(c.Jobs) > 0, c.GPU != nil, c.Drain} {
+		if given {
+			n++
+		}
+	}
+	if n > 1 {
+		return &failure{code: exitUsage, text: "JOB, --gpu and --drain are different stops: give one of them"}
+	}
+	ref, err := a.find(&c.batchFlag)
+	if err != nil {
+		return err
+	}
+	return a.request(ref, c.request(), c.said(), func() error { return a.stopDead(ref) })
+}
+
+// said is what the run does then.
+func (c *stopCmd) said() string {
+	switch {
+	case c.GPU != nil:
+		return fmt.Sprintf("GPU %d is given back and left alone from now on", *c.GPU)
+	case c.Drain:
+		return "nothing more starts"
+	case len(c.Jobs) > 0:
+		return "cancelled"
+	}
+	return "the run is being stopped"
+}
+
+func (c *stopCmd) request() control.Request {
+	switch {
+	case c.GPU != nil:
+		return control.Request{Op: control.OpStopGPU, GPU: *c.GPU}
+	case c.Drain:
+		return control.Request{Op: control.OpDrain}
+	}
+	return control.Request{Op: control.OpStop, Jobs: c.Jobs}
+}
+
+// request asks the run of a batch for something, and says what it does then;
+// without a run, dead is done.
+func (a *app) request(ref *batchRef, req control.Request, said string, dead func() error) error {
+	rep, err := ref.ask(req)
+	switch {
+	case errors.Is(err, control.ErrNoRun):
+		return dead()
+	case rep.Err != "":
+		return &failure{code: exitUsage, text: rep.Err, err: err}
+	case err != nil:
+		return &failure{code: exitState, text: "the run does not answer: " + err.Error(), err: err}
+	}
+	fmt.Fprintln(a.out, reached(rep.Done, said))
+	return nil
+}
+
+// reached is "cancelled: a, b, …".
+func reached(jobs []string, said string) string {
+	if len(jobs) == 0 {
+		return said
+	}
+	if n := len(jobs); n > 10 {
+		return fmt.Sprintf("%s: %s and %d more", said, strings.Join(jobs[:10], ", "), n-10)
+	}
+	return said + ": " + strings.Join(jobs, ", ")
+}
+
+// stopDead says what is left of a run that is no more: nothing, or jobs that
+// outlived it.
+func (a *app) stopDead(ref *batchRef) error {
+	history, _, err := a.readState([]string{ref.real})
+	if err != nil {
+		return err
+	}
+	open := history.Attempts()
+	if len(open) == 0 {
+		return &failure{code: exitState, text: ref.file + " is not being run", hint: "gpurun status shows how far it is"}
+	}
+	names := make([]string, len(open))
+	for i, at := range open {
+		names[i] = lived(at)
+	}
+	return &failure{code: exitState, text: "the run of " + ref.file + " is gone, and these jobs of it may live on: " + strings.Join(names, ", "),
+		hint: "gpurun " + ref.file + " takes them over; Ctrl-C twice then stops them"}
+}
+
+func lived(at *state.Attempt) string {
+	s := at.Start.Job
+	if at.Running != nil {
+		s += fmt.Sprintf(" (pid %d)", at.Running.PID)
+	}
+	return s
+}

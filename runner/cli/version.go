@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu/probe"
+)
+
+type versionCmd struct {
+	gpuFlags `embed:""`
+	JSON     bool `name:"json" help:"Print the versions as JSON."`
+}
+
+// Help shows how the command is used.
+func (versionCmd) Help() string {
+	return `Examples:
+
+    gpurun version
+    gpurun version --json`
+}
+
+// versions are what version --json prints.
+type versions struct {
+	Gpurun string `json:"gpurun"`
+	Go     string `json:"go"`
+	NVML   string `json:"nvml,omitempty"`
+	Error  string `json:"nvml_error,omitempty"`
+}
+
+// Run prints the versions; a machine without a driver is no failure.
+func (c *versionCmd) Run(a *app) error {
+	v := versions{Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	p, err := probe.Open(ctx, probe.Options{Library: c.NVML, Log: zerolog.Nop(), Now: probe.Boottime})
+	if err != nil {
+		v.Error = err.Error()
+	} else {
+		v.NVML = p.Version()
+		p.Close()
+	}
+	if c.JSON {
+		return writeJSON(a.out, v)
+	}
+	nvml := v.NVML
+	if nvml == "" {
+		nvml = "no NVML: " + v.Error
+	}
+	_, err = fmt.Fprintf(a.out, "gpurun %s\n%s\n%s\n", v.Gpurun, v.Go, nvml)
+	return err
+}
+
+// programVersion is that of the module, or the commit that it was built from.
+func programVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			return "at " + s.Value[:12]
+		}
+	}
+	return "development"
+}

@@ -1,0 +1,91 @@
+package disk
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// NewAttempt makes the folder of a new attempt. Its uni_id sorts by time and is
+// unique without asking anybody: letters, digits and one dash, fit for file names
+// and arguments.
+func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
+	for {
+		uniID = newUniID(time.Now())
+		dir = s.AttemptDir(file, uniID)
+		err = os.Mkdir(dir, 0o777)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if errors.Is(err, fs.ErrNotExist) { // somebody tidied up
+			if err = os.MkdirAll(filepath.Dir(dir), 0o777); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			return "", "", &FolderError{s.dirs[file], cause(err)}
+		}
+		return uniID, dir, nil
+	}
+}
+
+var uniEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// newUniID is the time to the second and 50 random bits.
+func newUniID(now time.Time) string {
+	var b [7]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return now.UTC().Format("20060102t150405") + "-" + uniEncoding.EncodeToString(b[:])[:10]
+}
+
+// AttemptDir is the folder of an attempt, whether it is there or not.
+func (s *State) AttemptDir(file int, uniID string) string {
+	return filepath.Join(s.dirs[file], triesName, filepath.Base(uniID))
+}
+
+// RemoveAttempt removes the folder of an attempt once every end that was appended
+// before is on the disk. It does not wait.
+func (s *State) RemoveAttempt(file int, uniID string) {
+	s.sync.remove(s.AttemptDir(file, uniID))
+}
+
+// removeAttempt removes the few files that an attempt's folder has, then itself.
+// What cannot be removed now is swept when the state is opened next.
+func removeAttempt(dir string) {
+	for _, name := range []string{"status", "begun", "result"} {
+		_ = os.Remove(filepath.Join(dir, name))
+	}
+	if err := os.Remove(dir); err != nil && !isNotExist(err) {
+		_ = os.RemoveAll(dir)
+	}
+}
+
+// sweep removes the folders of attempts that the ledgers know to be over, or do
+// not know at all: their start was never recorded, so nothing of them ran.
+func (s *State) sweep() {
+	for i := range s.dirs {
+		entries, err := os.ReadDir(filepath.Join(s.dirs[i], triesName))
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if _, open := s.history.Open[e.Name()]; !open {
+				removeAttempt(s.AttemptDir(i, e.Name()))
+			}
+		}
+	}
+}
+
+func dirOf(path string) string { return filepath.Dir(path) }
+
+// short tells long names apart: 8 hex digits of a hash.
+func short(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:4])
+}

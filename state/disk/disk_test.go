@@ -1,0 +1,430 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/state"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func exit(n int) *int { return &n }
+
+// facts are the lines of a small batch: one job that succeeded, one that failed,
+// one that still runs.
+func facts() []state.Fact {
+	run := Host()
+	run.Time = noon
+	return []state.Fact{
+		run,
+		{Kind: state.KindStart, Time: noon, Job: "a", Key: "ka", UniID: "u1", Attempt: 1, Commands: []string{"echo 'a\nb'"}, Log: "/l/a"},
+		{Kind: state.KindRunning, Time: noon, UniID: "u1", PID: 4711, PIDStart: 99},
+		{Kind: state.KindEnd, Time: noon, Job: "a", Key: "ka", UniID: "u1", State: state.Succeeded, ExitCode: exit(0), Seconds: 1.5},
+		{Kind: state.KindStart, Time: noon, Job: "b", Key: "kb", UniID: "u2", Attempt: 1},
+		{Kind: state.KindEnd, Time: noon, Job: "b", Key: "kb", UniID: "u2", State: state.Failed, ExitCode: exit(3), ErrorType: state.ErrExit},
+		{Kind: state.KindStart, Time: noon, Job: "c", Key: "kc", UniID: "u3", Attempt: 1},
+	}
+}
+
+// jobFile makes a job file in a folder of its own.
+func jobFile(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "jobs.yaml")
+	if err := os.WriteFile(path, []byte("jobs: []\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func open(t *testing.T, files ...string) *State {
+	t.Helper()
+	s, err := Open(files, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func write(t *testing.T, s *State, fs []state.Fact) {
+	t.Helper()
+	for _, f := range fs {
+		if err := s.Append(0, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// ledgerOf is a ledger with facts in it, as bytes.
+func ledgerOf(t *testing.T) []byte {
+	t.Helper()
+	job := jobFile(t)
+	s := open(t, job)
+	write(t, s, facts())
+	s.Close()
+	b, err := os.ReadFile(filepath.Join(Folder(job, ""), ledgerName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestWriteAndRead(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	write(t, s, facts())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, job)
+	defer s.Close()
+	h := s.History()
+	a, b := h.Last["ka"], h.Last["kb"]
+	if a == nil || a.State != state.Succeeded || a.Seconds != 1.5 || !a.Start.Equal(noon) {
+		t.Errorf("a: got %+v", a)
+	}
+	if b == nil || b.State != state.Failed || *b.ExitCode != 3 {
+		t.Errorf("b: got %+v", b)
+	}
+	if len(h.Open) != 1 || h.Open["u3"] == nil {
+		t.Errorf("open: got %+v", h.Open)
+	}
+	if len(s.Warnings()) != 0 {
+		t.Errorf("warnings: %q", s.Warnings())
+	}
+}
+
+// A crash can cut a ledger at any byte. It then loads all whole lines, and the
+// next line goes below the torn one.
+func TestTruncatedAtEveryByte(t *testing.T) {
+	whole := ledgerOf(t)
+	job := jobFile(t)
+	if err := os.MkdirAll(Folder(job, ""), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(Folder(job, ""), ledgerName)
+	for n := range len(whole) {
+		if err := os.WriteFile(path, whole[:n], 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, job)
+		torn := n > 0 && whole[n-1] != '\n'
+		if got := len(s.Warnings()) == 1; got != torn {
+			t.Fatalf("cut at %d: warnings %q", n, s.Warnings())
+		}
+		write(t, s, []state.Fact{{Kind: state.KindEnd, Time: noon, Job: "z", Key: "kz", UniID: "u9", State: state.Succeeded}})
+		s.Close()
+		h, _, err := Load([]string{job}, Options{})
+		if err != nil || h.Last["kz"] == nil {
+			t.Fatalf("cut at %d: the line after it is lost: %v", n, err)
+		}
+		if lines := strings.Count(string(whole[:n]), "\n"); lines >= 4 && h.Last["ka"] == nil {
+			t.Fatalf("cut at %d: the end of a is lost", n)
+		}
+	}
+}
+
+func TestBrokenLines(t *testing.T) {
+	good := strings.SplitAfter(string(ledgerOf(t)), "\n")
+	tests := map[string]struct{ line, want string }{
+		"garbage":      {"\x00\xff garbage\n", "line 2 is broken"},
+		"wrong type":   {`{"kind":"end","attempt":"x"}` + "\n", "line 2 is broken"},
+		"no kind":      {`{"time":"2026-11-21T12:00:00Z"}` + "\n", "line 2 is broken"},
+		"an array":     {"[1,2]\n", "line 2 is broken"},
+		"very long":    {`{"kind":"end","job":"` + strings.Repeat("x", 3<<20) + "\"}\n", "line 2 is broken"},
+		"unknown kind": {`{"kind":"holiday"}` + "\n", ""},
+		"empty":        {"\n", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			job := jobFile(t)
+			os.MkdirAll(Folder(job, ""), 0o755)
+			text := good[0] + tt.line + strings.Join(good[1:], "")
+			if err := os.WriteFile(filepath.Join(Folder(job, ""), ledgerName), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, job)
+			defer s.Close()
+			if got := strings.Join(s.Warnings(), "\n"); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("warnings: got %q, want %q", got, tt.want)
+			}
+			if s.History().Last["ka"] == nil || s.History().Last["kb"] == nil {
+				t.Error("what stands below it is lost")
+			}
+		})
+	}
+}
+
+func TestNewerLedger(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	write(t, s, []state.Fact{{Kind: state.KindRun, Version: state.Version + 1, Time: noon}})
+	s.Close()
+	if _, err := Open([]string{job}, Options{}); !errors.Is(err, ErrNewer) {
+		t.Errorf("got %v, want ErrNewer", err)
+	}
+	// The refusal lets the lock go.
+	if _, _, _, held := Holder(job, ""); held {
+		t.Error("the lock is still held")
+	}
+}
+
+func TestSecondRunIsRefused(t *testing.T) {
+	a, b := jobFile(t), jobFile(t)
+	s := open(t, b)
+	_, err := Open([]string{a, b}, Options{})
+	var held *LockedError
+	if !errors.As(err, &held) || held.PID != os.Getpid() || held.File != b || time.Since(held.Since) > time.Minute {
+		t.Fatalf("got %v", err)
+	}
+	// None of the batch's locks was kept.
+	open(t, a).Close()
+	if pid, _, _, ok := Holder(b, ""); !ok || pid != os.Getpid() {
+		t.Errorf("Holder: got %d, %v", pid, ok)
+	}
+	s.Close()
+	open(t, a, b).Close()
+}
+
+func TestLongLines(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	huge := strings.Repeat("x", 200<<10)
+	var inputs []state.Input
+	for range 2000 {
+		inputs = append(inputs, state.Input{Path: "/data/" + strings.Repeat("p", 50), Size: 1, MTime: noon})
+	}
+	write(t, s, []state.Fact{
+		{Kind: state.KindStart, Time: noon, Job: "a", Key: "ka", UniID: "u1", Commands: []string{huge}, Inputs: inputs, Params: map[string]string{"x": huge}},
+		{Kind: state.KindEnd, Time: noon, Job: "a", Key: "ka", UniID: "u1", State: state.Failed, Reason: huge, Metrics: map[string]any{"x": huge}},
+	})
+	s.Close()
+	s = open(t, job)
+	defer s.Close()
+	r := s.History().Last["ka"]
+	if len(s.Warnings()) > 0 || r == nil || r.State != state.Failed || len(r.Inputs) != 1 || r.Inputs[0].Folded != 2000 {
+		t.Errorf("got %+v, warnings %q", r, s.Warnings())
+	}
+}
+
+func TestFolder(t *testing.T) {
+	job := jobFile(t)
+	if got, want := Folder(job, ""), filepath.Join(filepath.Dir(job), ".gpurun", "jobs.yaml"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	link := filepath.Join(t.TempDir(), "link.yaml")
+	if err := os.Symlink(job, link); err != nil {
+		t.Fatal(err)
+	}
+	if Folder(link, "") != Folder(job, "") || Folder(link, "/s") != Folder(job, "/s") {
+		t.Error("a link to a job file has a state of its own")
+	}
+	if got := Folder(job, "/s"); !regexp.MustCompile(`^/s/jobs\.yaml-[0-9a-f]{8}$`).MatchString(got) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestAttemptFolders(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	seen := map[string]bool{}
+	for range 500 {
+		id, dir, err := s.NewAttempt(0)
+		if err != nil || seen[id] || !regexp.MustCompile(`^[0-9a-z-]+$`).MatchString(id) || dir != s.AttemptDir(0, id) {
+			t.Fatalf("got %q %q, %v", id, dir, err)
+		}
+		seen[id] = true
+	}
+	var id string
+	for id = range seen {
+		break
+	}
+	os.WriteFile(filepath.Join(s.AttemptDir(0, id), "status"), nil, 0o644)
+	write(t, s, []state.Fact{{Kind: state.KindEnd, UniID: id, Key: "k", State: state.Succeeded}})
+	s.RemoveAttempt(0, id)
+	s.Close()
+	if _, err := os.Stat(s.AttemptDir(0, id)); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	// What no ledger knows never ran; what is open stays.
+	s = open(t, job)
+	keep, dir, _ := s.NewAttempt(0)
+	write(t, s, []state.Fact{{Kind: state.KindStart, UniID: keep, Key: "k"}})
+	s.Close()
+	s = open(t, job)
+	defer s.Close()
+	left, _ := os.ReadDir(filepath.Dir(dir))
+	if len(left) != 1 || left[0].Name() != keep {
+		t.Errorf("got %d folders left, want only %s", len(left), keep)
+	}
+}
+
+func TestFreshLog(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "a.log")
+	if err := FreshLog(log); err != nil {
+		t.Errorf("no log: %v", err)
+	}
+	os.WriteFile(log, []byte("old"), 0o644)
+	if err := FreshLog(log); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := os.ReadFile(log + ".1"); string(b) != "old" {
+		t.Errorf("got %q", b)
+	}
+	link := filepath.Join(dir, "link.log")
+	os.Symlink("/dev/null", link)
+	if err := FreshLog(link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(link); err != nil {
+		t.Error("a link was moved aside")
+	}
+	if err := FreshLog("/dev/null"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestElsewhere(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	there := Host()
+	there.MachineID, there.Host, there.Time = "other", "gpu01", noon
+	fs := facts()
+	fs[0] = there
+	write(t, s, fs)
+	s.Close()
+	var e *ElsewhereError
+	if _, err := Open([]string{job}, Options{}); !errors.As(err, &e) || e.Host != "gpu01" || e.Job != "c" {
+		t.Fatalf("got %v", err)
+	}
+	s, err := Open([]string{job}, Options{Abandon: "gpu01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if r := s.History().Last["kc"]; r == nil || r.State != state.Lost || len(s.History().Open) != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestReadOnlyFolder(t *testing.T) {
+	if os.Getuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	job := jobFile(t)
+	os.Chmod(filepath.Dir(job), 0o555)
+	defer os.Chmod(filepath.Dir(job), 0o755)
+	_, err := Open([]string{job}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "--state-dir") {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := Load([]string{job}, Options{}); err != nil {
+		t.Errorf("reading needs no folder: %v", err)
+	}
+}
+
+// /dev/full takes nothing, as a disk without room.
+func TestFullDisk(t *testing.T) {
+	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	l := &ledger{f: f}
+	defer l.close()
+	if err := l.append(facts()[0]); err == nil {
+		t.Error("a fact was lost without an error")
+	}
+}
+
+func TestNewestBatch(t *testing.T) {
+	root := t.TempDir()
+	mk := func(dir, name string, age time.Duration) string {
+		os.MkdirAll(dir, 0o755)
+		job := filepath.Join(dir, name)
+		os.WriteFile(job, nil, 0o644)
+		s := open(t, job)
+		write(t, s, facts()[:1])
+		s.Close()
+		at := time.Now().Add(-age)
+		os.Chtimes(filepath.Join(Folder(job, ""), ledgerName), at, at)
+		return job
+	}
+	old := mk(root, "old.yaml", time.Hour)
+	sub := mk(filepath.Join(root, "jobs"), "new.yaml", time.Minute)
+	for dir, want := range map[string]string{root: sub, filepath.Join(root, "jobs"): sub, filepath.Join(root, "jobs", "logs", "x"): sub} {
+		os.MkdirAll(dir, 0o755)
+		if got, err := NewestBatch(dir); got != want || err != nil {
+			t.Errorf("from %s: got %s, %v, want %s", dir, got, err, want)
+		}
+	}
+	os.Remove(sub)
+	if got, _ := NewestBatch(root); got != old {
+		t.Errorf("a batch whose file is gone was chosen: %s", got)
+	}
+	if _, err := NewestBatch(t.TempDir()); !errors.Is(err, ErrNoBatch) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzLedger(f *testing.F) {
+	f.Add([]byte(`{"kind":"end","key":"k","uni_id":"u","state":"succeeded"}` + "\n"))
+	f.Add([]byte("{\"kind\":\"run\",\"version\":9}\n{"))
+	f.Add([]byte("\n\n\x00"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(t.TempDir(), ledgerName)
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		h := state.NewHistory()
+		r := newReader(path, func(f state.Fact) { h.Apply(0, f) })
+		if err := r.read(); err != nil && !errors.Is(err, ErrNewer) {
+			t.Fatal(err)
+		}
+		// Whatever is in it, the next line counts.
+		l, err := openLedger(path, r.torn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.append(state.Fact{Kind: state.KindEnd, Key: "next", UniID: "next", State: state.Succeeded}); err != nil {
+			t.Fatal(err)
+		}
+		l.close()
+		got := state.NewHistory()
+		r = newReader(path, func(f state.Fact) { got.Apply(0, f) })
+		if err := r.read(); err == nil && got.Last["next"] == nil {
+			t.Fatal("the line after it is lost")
+		}
+	})
+}
+
+func BenchmarkLoad(b *testing.B) {
+	job := filepath.Join(b.TempDir(), "jobs.yaml")
+	os.WriteFile(job, nil, 0o644)
+	s, err := Open([]string{job}, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 10000 {
+		id := newUniID(noon)
+		key := strings.Repeat("k", 28) + string(rune('a'+i%26)) + id[len(id)-3:]
+		s.Append(0, state.Fact{Kind: state.KindStart, Time: noon, Job: "train-cifar10-" + id, Key: key, UniID: id, Attempt: 1, Commands: []string{"python train.py --seed 1"}, Log: "/home/u/p/logs/" + id})
+		s.Append(0, state.Fact{Kind: state.KindEnd, Time: noon, Job: "train-cifar10-" + id, Key: key, UniID: id, Attempt: 1, State: state.Succeeded, ExitCode: exit(0), Seconds: 3})
+	}
+	s.Close()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := Load([]string{job}, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

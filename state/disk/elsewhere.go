@@ -1,0 +1,45 @@
+package disk
+
+import (
+	"fmt"
+	"time"
+
+	"gpurun/state"
+)
+
+// An ElsewhereError says that an attempt of another machine or pid namespace may
+// still run: nothing here can tell.
+type ElsewhereError struct {
+	Host  string
+	Job   string
+	Since time.Time
+}
+
+func (e *ElsewhereError) Error() string {
+	return fmt.Sprintf("%s may still run on %s since %s: run gpurun there, or --abandon %s",
+		e.Job, e.Host, e.Since.Local().Format("2006-01-02 15:04"), e.Host)
+}
+
+// elsewhere judges the open attempts of one ledger, whose last run was on host.
+// With abandon naming that host they are given up; a machine that has booted
+// since is another matter, and the engine's.
+func elsewhere(h *state.History, file int, run state.Fact, abandon string) error {
+	here := Host()
+	sameMachine := run.MachineID == here.MachineID && (run.MachineID != "" || run.Host == here.Host)
+	sameSpace := run.BootID != here.BootID || run.PIDNS == here.PIDNS || run.PIDNS == "" || here.PIDNS == ""
+	if run.Kind == "" || sameMachine && sameSpace {
+		return nil
+	}
+	for _, a := range h.Attempts() {
+		if a.Ledger != file {
+			continue
+		}
+		if abandon == "" || abandon != run.Host {
+			return &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time}
+		}
+		h.Apply(file, state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key,
+			UniID: a.Start.UniID, Attempt: a.Start.Attempt, State: state.Lost, ErrorType: state.ErrLost,
+			Reason: "given up: it was on " + run.Host})
+	}
+	return nil
+}

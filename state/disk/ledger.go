@@ -1,0 +1,106 @@
+package disk
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+)
+
+// maxLine is how long a line of the ledger may be, its newline included.
+const maxLine = 64 << 10
+
+// A ledger is one that is open for appending.
+type ledger struct {
+	mu   sync.Mutex // facts come from the loop, syncs from the syncer
+	f    *os.File
+	torn bool // the last line has no newline: one goes before the next
+	buf  []byte
+}
+
+func openLedger(path string, torn bool) (*ledger, error) {
+	_, statErr := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_CLOEXEC, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	if isNotExist(statErr) {
+		syncDir(dirOf(path))
+	}
+	return &ledger{f: f, torn: torn}, nil
+}
+
+// append writes one line. A short write leaves a torn line, which counts for
+// nothing: it is ended before the next one.
+func (l *ledger) append(f state.Fact) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, err := encode(f)
+	if err != nil {
+		return err
+	}
+	l.buf = l.buf[:0]
+	if l.torn {
+		l.buf = append(l.buf, '\n')
+	}
+	l.buf = append(append(l.buf, b...), '\n')
+	n, err := l.f.Write(l.buf)
+	if n > 0 {
+		l.torn = n < len(l.buf)
+	}
+	if err == nil && n < len(l.buf) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// encode makes the line of a fact. One that is too long loses what a person can
+// find elsewhere: the texts of its commands, the settings, the metrics.
+func encode(f state.Fact) ([]byte, error) {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return nil, fmt.Errorf("cannot write the fact %q of %q: %w", f.Kind, f.Job, err)
+	}
+	if len(b) < maxLine {
+		return b, nil
+	}
+	for _, shorten := range []func(*state.Fact){
+		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
+		func(f *state.Fact) {
+			if len(f.Inputs) > 0 {
+				f.Inputs = []state.Input{state.FoldInputs(f.Inputs)}
+			}
+		},
+		func(f *state.Fact) { f.Params, f.Settings = nil, nil },
+		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
+		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics too long for the ledger"} },
+		func(f *state.Fact) { f.Reason = f.Reason[:min(len(f.Reason), 1<<10)] },
+	} {
+		shorten(&f)
+		if b, err = json.Marshal(f); err != nil || len(b) < maxLine {
+			return b, err
+		}
+	}
+	return nil, fmt.Errorf("the fact %q of %q is longer than 64 KiB", f.Kind, f.Job)
+}
+
+// shortened cuts each text to n bytes, and says so.
+func shortened(texts []string, n int) []string {
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = t
+		if len(t) > n {
+			out[i] = t[:n] + fmt.Sprintf(" … (%d bytes)", len(t))
+		}
+	}
+	return out
+}
+
+func (l *ledger) fsync() error { return l.f.Sync() }
+
+func (l *ledger) close() error { return l.f.Close() }

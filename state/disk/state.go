@@ -1,0 +1,157 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+
+	"github.com/gofrs/flock"
+	"gopkg.in/natefinch/lumberjack.v2"
+
+	"gpurun/state"
+)
+
+// Options say where state is kept.
+type Options struct {
+	StateDir string // "" for .gpurun beside the job file
+	Abandon  string // a host whose open attempts are given up as lost
+}
+
+// State is the open state of a batch: locked for this process, its ledgers read.
+// Append and the attempt folders may be used from several goroutines.
+type State struct {
+	files    []string // job files
+	dirs     []string // their folders
+	locks    []*flock.Flock
+	ledgers  []*ledger
+	history  *state.History
+	warnings []string
+	runLog   *lumberjack.Logger
+	sync     *syncer
+}
+
+// Open takes the locks of all files in the order of their folders' paths, or none
+// (LockedError), and reads the ledgers. Folders that are not there are made. The
+// caller closes the State.
+func Open(files []string, o Options) (*State, error) {
+	s := &State{files: files, dirs: make([]string, len(files)), ledgers: make([]*ledger, len(files)), history: state.NewHistory()}
+	order := make([]int, len(files))
+	for i, f := range files {
+		s.dirs[i], order[i] = Folder(f, o.StateDir), i
+	}
+	sort.Slice(order, func(i, k int) bool { return s.dirs[order[i]] < s.dirs[order[k]] })
+	for _, i := range order {
+		if err := s.lock(i); err != nil {
+			return nil, errors.Join(err, s.unlock())
+		}
+	}
+	for i := range files {
+		if err := s.read(i, o); err != nil {
+			return nil, errors.Join(err, s.unlock())
+		}
+	}
+	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.dirs[0], runLogName), MaxSize: 10, MaxBackups: 3}
+	s.sync = newSyncer(s.ledgers)
+	s.sweep()
+	return s, nil
+}
+
+func (s *State) lock(i int) error {
+	if err := makeFolder(s.dirs[i]); err != nil {
+		return err
+	}
+	l, err := takeLock(s.files[i], s.dirs[i])
+	if err != nil {
+		return err
+	}
+	if l != nil {
+		s.locks = append(s.locks, l)
+	}
+	return nil
+}
+
+func (s *State) unlock() error {
+	var errs []error
+	for _, l := range s.ledgers {
+		if l != nil {
+			errs = append(errs, l.close())
+		}
+	}
+	for _, l := range s.locks {
+		clearHolder(filepath.Dir(l.Path()))
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// read loads one ledger and opens it for appending.
+func (s *State) read(i int, o Options) error {
+	path := filepath.Join(s.dirs[i], ledgerName)
+	r := newReader(path, func(f state.Fact) { s.history.Apply(i, f) })
+	if err := r.read(); err != nil {
+		return err
+	}
+	s.warnings = append(s.warnings, r.warnings...)
+	if err := elsewhere(s.history, i, r.host, o.Abandon); err != nil {
+		return err
+	}
+	l, err := openLedger(path, r.torn)
+	if err != nil {
+		return &FolderError{s.dirs[i], cause(err)}
+	}
+	s.ledgers[i] = l
+	return nil
+}
+
+// Load reads the ledgers of files as they are now, without lock, and makes
+// nothing; a line that a live run is just writing is passed over.
+func Load(files []string, o Options) (*state.History, []string, error) {
+	h := state.NewHistory()
+	var warnings []string
+	for i, f := range files {
+		r := newReader(filepath.Join(Folder(f, o.StateDir), ledgerName), func(f state.Fact) { h.Apply(i, f) })
+		r.live = true
+		if err := r.read(); err != nil {
+			return nil, nil, err
+		}
+		warnings = append(warnings, r.warnings...)
+	}
+	return h, warnings, nil
+}
+
+// History is what the ledgers said when they were opened. The caller takes it over.
+func (s *State) History() *state.History { return s.history }
+
+// Warnings are broken lines and other things that somebody should know of.
+func (s *State) Warnings() []string { return s.warnings }
+
+// Dir is the folder of a file's state.
+func (s *State) Dir(file int) string { return s.dirs[file] }
+
+// RunLog is the rotated run.log of the batch, in the first file's folder.
+func (s *State) RunLog() io.Writer { return s.runLog }
+
+// Append writes one fact to the ledger of a file, with a single write. An end is
+// on the disk within a second. After an error the fact is not in the ledger.
+func (s *State) Append(file int, f state.Fact) error {
+	if err := s.ledgers[file].append(f); err != nil {
+		return &FolderError{s.dirs[file], cause(err)}
+	}
+	if f.Kind == state.KindEnd || f.Kind == state.KindForget {
+		s.sync.want()
+	}
+	return nil
+}
+
+// Close carries everything to the disk and lets the locks go.
+func (s *State) Close() error {
+	err := s.sync.close()
+	return errors.Join(err, s.runLog.Close(), s.unlock())
+}
+
+// ErrNewer says that a newer gpurun wrote the ledger.
+var ErrNewer = errors.New("a newer gpurun wrote it: use that one")
+
+func isNotExist(err error) bool { return errors.Is(err, os.ErrNotExist) }

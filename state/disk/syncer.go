@@ -1,0 +1,102 @@
+package disk
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// syncEvery is how long an end may stand in the ledger before it is on the disk:
+// all that come together share one fsync.
+const syncEvery = 300 * time.Millisecond
+
+// syncer carries ends to the disk and removes attempt folders behind them, in a
+// goroutine of its own: the loop never waits for a disk.
+type syncer struct {
+	mu      sync.Mutex
+	ledgers []*ledger
+	wanted  bool
+	remains []string // folders to remove after the next sync
+	wake    chan struct{}
+	end     chan struct{}
+	done    chan struct{}
+	err     error
+}
+
+func newSyncer(ledgers []*ledger) *syncer {
+	s := &syncer{ledgers: ledgers, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+func (s *syncer) want() {
+	s.mu.Lock()
+	s.wanted = true
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *syncer) remove(dir string) {
+	s.mu.Lock()
+	s.remains = append(s.remains, dir)
+	s.mu.Unlock()
+	s.poke()
+}
+
+func (s *syncer) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *syncer) run() {
+	defer close(s.done)
+	for {
+		select {
+		case <-s.wake:
+		case <-s.end:
+			s.flush()
+			return
+		}
+		select { // wait for company
+		case <-time.After(syncEvery):
+		case <-s.end:
+		}
+		s.flush()
+	}
+}
+
+// flush syncs, then removes what was waiting when the sync began. Without a sync
+// that went well nothing is removed: the attempt's own record is the only one.
+func (s *syncer) flush() {
+	s.mu.Lock()
+	wanted, remains := s.wanted, s.remains
+	s.wanted, s.remains = false, nil
+	s.mu.Unlock()
+	if wanted || len(remains) > 0 {
+		if err := s.fsync(); err != nil {
+			s.mu.Lock()
+			s.err = errors.Join(s.err, err)
+			s.mu.Unlock()
+			return
+		}
+	}
+	for _, dir := range remains {
+		removeAttempt(dir)
+	}
+}
+
+func (s *syncer) fsync() error {
+	var errs []error
+	for _, l := range s.ledgers {
+		errs = append(errs, l.fsync())
+	}
+	return errors.Join(errs...)
+}
+
+func (s *syncer) close() error {
+	close(s.end)
+	<-s.done
+	return s.err
+}

@@ -133,8 +133,8 @@ func peak(samples []Sample, from time.Duration) int {
 	return highest
 }
 
-// release ends the hold of attempt.
-func (d *device) release(now time.Duration, attempt string) {
+// drop takes the hold of attempt away.
+func (d *device) drop(attempt string) {
 	kept := d.holds[:0]
 	for _, h := range d.holds {
 		if h.attempt != attempt {
@@ -142,6 +142,11 @@ func (d *device) release(now time.Duration, attempt string) {
 		}
 	}
 	d.holds = kept
+}
+
+// release ends the hold of attempt.
+func (d *device) release(now time.Duration, attempt string) {
+	d.drop(attempt)
 	d.released, d.awaited = now, true
 	d.back = len(d.holds) == 0
 	left := d.procs[:0]

@@ -205,6 +205,18 @@ func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	return g.UUIDs
 }
 
+// Undo takes a grant back under which nothing has run, as if it had not been held.
+func (p *Pool) Undo(attempt string) {
+	g := p.holds[attempt]
+	delete(p.holds, attempt)
+	for _, id := range g.UUIDs {
+		if d := p.device(id); d != nil {
+			d.drop(attempt)
+			d.tally(p.rules.UID)
+		}
+	}
+}
+
 // Crowded says whether, after a release, jobs of this or another run still stand on one of the
 // devices ids. A quick reading does not tell what has become of their memory, and all that they were
 // granted counts as promised until the next full one: a hand-over there wants the list of processes.

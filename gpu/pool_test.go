@@ -322,6 +322,19 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+func TestUndo(t *testing.T) {
+	p := NewPool(some(1, 24*GiB), anyone())
+	see(p, sec(1), nil)
+	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
+	p.Undo("a")
+	if v := p.Admit(sec(1), one(24*GiB))[0]; !v.OK {
+		t.Errorf("got %+v, want it let on at once", v)
+	}
+	if got := p.Release(sec(1), "a"); got != nil {
+		t.Errorf("Release of what was undone: got %v", got)
+	}
+}
+
 func TestLimitOfTheRun(t *testing.T) {
 	tests := []struct {
 		name                      string

@@ -39,6 +39,7 @@ type session struct {
 	owners   *owners
 	noLists  bool // this driver's process lists overrun memory
 	warnings []string
+	partial  bool // a device was left out
 }
 
 // required functions have at least one of their versions in any usable driver.
@@ -68,7 +69,7 @@ func openSession(library string) (*session, hello) {
 	if err := s.list(); err != nil {
 		return nil, hello{Missing: err}
 	}
-	return s, hello{Devices: s.devs, Version: version, Warnings: s.warnings}
+	return s, hello{Devices: s.devs, Version: version, Warnings: s.warnings, Partial: s.partial}
 }
 
 // checkLibrary opens the library once by itself, for the loader's own words on
@@ -141,12 +142,12 @@ func (s *session) list() *Missing {
 	for i := range n {
 		d, ret := s.lib.DeviceGetHandleByIndex(i)
 		if ret != nvml.SUCCESS {
-			s.warn("GPU %d is left out: %s", i, codeText(int(ret)))
+			s.leaveOut("GPU %d is left out: %s", i, codeText(int(ret)))
 			continue
 		}
 		dev, ret := s.describe(d, i)
 		if ret != nvml.SUCCESS {
-			s.warn("GPU %d is left out: its UUID cannot be read: %s", i, codeText(int(ret)))
+			s.leaveOut("GPU %d is left out: its UUID cannot be read: %s", i, codeText(int(ret)))
 			continue
 		}
 		if s.partitioned(d) {
@@ -159,7 +160,9 @@ func (s *session) list() *Missing {
 	return nil
 }
 
-func (s *session) warn(format string, args ...any) {
+// leaveOut says why a device is not listed.
+func (s *session) leaveOut(format string, args ...any) {
+	s.partial = true
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
@@ -205,7 +208,7 @@ func (s *session) partitioned(d nvml.Device) bool {
 func (s *session) instances(parent nvml.Device, of gpu.Device) {
 	n, ret := parent.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
-		s.warn("GPU %d is left out: its MIG instances cannot be counted: %s", of.Index, codeText(int(ret)))
+		s.leaveOut("GPU %d is left out: its MIG instances cannot be counted: %s", of.Index, codeText(int(ret)))
 		return
 	}
 	for i := range n {
@@ -218,7 +221,7 @@ func (s *session) instances(parent nvml.Device, of gpu.Device) {
 			dev, ret = s.describe(d, of.Index)
 		}
 		if ret != nvml.SUCCESS {
-			s.warn("GPU %d: MIG instance %d is left out: %s", of.Index, i, codeText(int(ret)))
+			s.leaveOut("GPU %d: MIG instance %d is left out: %s", of.Index, i, codeText(int(ret)))
 			continue
 		}
 		dev.MIG, dev.Parent, dev.PCI = true, of.UUID, of.PCI

@@ -123,6 +123,9 @@ func TestReadsDevices(t *testing.T) {
 	if got := r.Devices(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	if !r.Complete() || len(r.Warnings()) > 0 {
+		t.Errorf("got complete %t, %q", r.Complete(), r.Warnings())
+	}
 	if got, want := r.Version(), "NVML 13.580.65.06, driver 580.65.06"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -299,6 +302,10 @@ func TestLeavesOutWhatMayNotBeUsed(t *testing.T) {
 	if got := r.Devices(); len(got) != 1 || got[0].UUID != gpu1 {
 		t.Errorf("got %+v, want GPU 1 alone", got)
 	}
+	want := []string{"GPU 0 is left out: no permission (NVML error 4)"}
+	if got := r.Warnings(); !reflect.DeepEqual(got, want) || r.Complete() {
+		t.Errorf("got %q, complete %t, want %q", got, r.Complete(), want)
+	}
 }
 
 func TestMissing(t *testing.T) {
@@ -470,4 +477,17 @@ func TestChildEndsWithItsStdin(t *testing.T) {
 		t.Errorf("got %v, want exit status 0", c.ended)
 	}
 	r.child = nil
+}
+
+func TestNoReadingAfterClose(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	c := r.child
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c)
+	if got := full(r).Err; got != "reading has been closed" || r.child != nil {
+		t.Errorf("got %q", got)
+	}
 }

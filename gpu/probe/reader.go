@@ -26,9 +26,9 @@ type Options struct {
 // second one is started beside it while it lives; when it crashes, another is
 // started at once, then after pauses that grow.
 type reader struct {
-	o       Options
-	devs    []gpu.Device
-	version string
+	o      Options
+	found  hello // by Open
+	closed bool
 
 	child   *child
 	stuck   *child        // abandoned, perhaps still alive
@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 		return nil, &Missing{Text: "the NVIDIA driver is here, but no GPU that may be used",
 			Hint: "see whether nvidia-smi -L lists one, and whether a container passes it on; or simulate GPUs: --sim 4x24GiB"}
 	}
-	r.devs, r.version = h.Devices, h.Version
+	r.found = *h
 	return r, nil
 }
 
@@ -113,13 +113,21 @@ func (r *reader) abandon(c *child) {
 }
 
 // Devices lists what Open found.
-func (r *reader) Devices() []gpu.Device { return slices.Clone(r.devs) }
+func (r *reader) Devices() []gpu.Device { return slices.Clone(r.found.Devices) }
 
 // Version is NVML's and the driver's.
-func (r *reader) Version() string { return r.version }
+func (r *reader) Version() string { return r.found.Version }
+
+// Complete says whether every device that NVML counts is among Devices, so that
+// indices mean the same to CUDA.
+func (r *reader) Complete() bool { return !r.found.Partial }
+
+// Warnings say what Open left out, and what this driver cannot do.
+func (r *reader) Warnings() []string { return slices.Clone(r.found.Warnings) }
 
 // Close ends the child. One that hangs is left behind.
 func (r *reader) Close() error {
+	r.closed = true
 	if r.child != nil {
 		r.child.close(500 * time.Millisecond)
 		r.child = nil
@@ -131,7 +139,7 @@ func (r *reader) Close() error {
 func (r *reader) Read(ctx context.Context, q Query) gpu.Snapshot {
 	at := r.o.Now()
 	if len(q.UUIDs) == 0 {
-		for _, d := range r.devs {
+		for _, d := range r.found.Devices {
 			q.UUIDs = append(q.UUIDs, d.UUID)
 		}
 	}
@@ -153,6 +161,9 @@ func (r *reader) Read(ctx context.Context, q Query) gpu.Snapshot {
 
 // ensure makes sure that there is a child, or says why there is none.
 func (r *reader) ensure(ctx context.Context) error {
+	if r.closed {
+		return errors.New("reading has been closed")
+	}
 	if r.child != nil {
 		return nil
 	}

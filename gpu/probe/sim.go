@@ -92,6 +92,9 @@ func (s *Sim) Version() string { return "simulated" }
 // spec are: no other run means the same ones by their UUIDs.
 func (s *Sim) Private() bool { return s.private }
 
+// Complete is true: nothing is hidden here.
+func (s *Sim) Complete() bool { return true }
+
 // Close does nothing.
 func (s *Sim) Close() error { return nil }
 
@@ -176,7 +179,7 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 		if !l.has(now - s.start) {
 			continue
 		}
-		used += gpu.Bytes(l.Memory)
+		used = min(used+gpu.Bytes(l.Memory), 1<<61)
 		if l.User != "" {
 			procs = append(procs, s.stranger(i, n, l))
 		}
@@ -186,7 +189,7 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 		if !slices.Contains(p.grant.UUIDs, s.devs[i].UUID) || memory == 0 && !lives {
 			continue
 		}
-		used += memory
+		used = min(used+memory, 1<<61)
 		if lives {
 			procs = append(procs, gpu.Process{PID: p.pid, UID: os.Getuid(), User: s.me, Command: "job", Memory: memory, Attempt: p.uniID})
 		}

@@ -232,3 +232,47 @@ gpus:
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// What docs/simulation.md shows is what can be written.
+func TestExamplesOfTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../../docs/simulation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := strings.Split(string(page), "```")
+	n := 0
+	for i := 1; i < len(parts); i += 2 {
+		if text, ok := strings.CutPrefix(parts[i], "yaml\n"); ok {
+			n++
+			openSim(t, simFile(t, text))
+		}
+	}
+	if n < 2 {
+		t.Errorf("found %d examples", n)
+	}
+}
+
+func FuzzSimulation(f *testing.F) {
+	f.Add("4x24GiB", "gpus: [{memory: 24GiB, count: 2, load: [{from: 1s, to: 2s, user: bob, util: 3, memory: 1GiB}]}]")
+	f.Add("2x24GiB,1x80GiB:A100", "gpus: [{memory: 1GiB, fails: [{to: 3s}]}]\njobs: {take: 1s}\noutages: [{from: 1h}]")
+	f.Fuzz(func(t *testing.T, spec, file string) {
+		path := simFile(t, file)
+		for _, text := range []string{spec, path} {
+			if text != path {
+				if _, looks, _ := parseInline(text); !looks {
+					continue
+				}
+			}
+			s, err := OpenSim(text, func() time.Duration { return time.Minute })
+			if err != nil {
+				continue
+			}
+			s.Placed("u", 1, gpu.Grant{UUIDs: []gpu.UUID{s.Devices()[0].UUID}, Memory: gpu.GiB})
+			for _, r := range s.Read(context.Background(), Query{Processes: true}).Readings {
+				if r.Err == "" && r.Free >= 0 && (r.Free+r.Used != r.Total || r.Used < 0) {
+					t.Errorf("%q: %+v", text, r)
+				}
+			}
+		}
+	})
+}

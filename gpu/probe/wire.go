@@ -23,6 +23,7 @@ type hello struct {
 	Version  string       `json:"version,omitempty"`
 	Missing  *Missing     `json:"missing,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
+	Partial  bool         `json:"partial,omitempty"` // some of what NVML counts is not in Devices
 }
 
 // A question asks for a reading of devices by UUID.

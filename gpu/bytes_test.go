@@ -1,0 +1,61 @@
+package gpu
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseBytes(t *testing.T) {
+	tests := []struct {
+		text string
+		want Bytes
+		err  string
+	}{
+		{"8GiB", 8 * GiB, ""}, {" 8000 MiB ", 8000 * MiB, ""}, {"1.5GiB", 3 * GiB / 2, ""}, {"8GB", 8e9, ""},
+		{"1kB", 1000, ""}, {"1KiB", 1024, ""}, {"7B", 7, ""}, {"0B", 0, ""}, {"2TiB", 2 * TiB, ""},
+		{"8", 0, "has no unit: say 8MiB or 8GiB"}, {"", 0, "is not a size"}, {"GiB", 0, "is not a size"},
+		{"8Gi", 0, "is not a size"}, {"-1GiB", 0, "is negative"}, {"NaNGiB", 0, "is not a size"}, {"InfGiB", 0, "is not a size"},
+		{"0x8GiB", 0, "is not a size"}, {"1_0GiB", 0, "is not a size"}, {"9999999999TiB", 0, "is more than any machine has"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.text, func(t *testing.T) {
+			got, err := ParseBytes(tt.text)
+			if got != tt.want || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %d, %v, want %d, %q", got, err, tt.want, tt.err)
+			}
+		})
+	}
+}
+
+func TestBytesInWords(t *testing.T) {
+	tests := []struct {
+		b            Bytes
+		exact, round string
+	}{
+		{-1, "unknown", "unknown"}, {0, "0B", "0 B"}, {7, "7B", "7 B"}, {512 * MiB, "512MiB", "512 MiB"},
+		{37 * GiB, "37GiB", "37 GiB"}, {3 * GiB / 2, "1536MiB", "1.5 GiB"}, {GiB, "1GiB", "1 GiB"}, {8000 * MiB, "8000MiB", "7.8 GiB"},
+	}
+	for _, tt := range tests {
+		if tt.b.String() != tt.exact || tt.b.Round() != tt.round {
+			t.Errorf("%d: got %q, %q, want %q, %q", tt.b, tt.b.String(), tt.b.Round(), tt.exact, tt.round)
+		}
+	}
+}
+
+func FuzzParseBytes(f *testing.F) {
+	for _, s := range []string{"8GiB", "8000MiB", "1.5GB", "8", "-1GiB", "1e3kB"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		b, err := ParseBytes(s)
+		if err != nil {
+			return
+		}
+		if again, err := ParseBytes(b.String()); err != nil || again != b {
+			t.Errorf("%q gives %d, printed %q, which gives %d, %v", s, b, b.String(), again, err)
+		}
+		if b < 0 || b.Round() == "" {
+			t.Errorf("%q gives %d, in words %q", s, b, b.Round())
+		}
+	})
+}

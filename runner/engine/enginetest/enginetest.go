@@ -46,26 +46,46 @@ type bench struct {
 	engine engine.Engine
 	n      int
 	heard  map[string][]engine.Event
+	open   map[string]bool // running, as far as is known
 }
 
 func newBench(t *testing.T, open Opener) *bench {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir(), heard: map[string][]engine.Event{}}
+	b := &bench{t: t, dir: t.TempDir(), heard: map[string][]engine.Event{}, open: map[string]bool{}}
 	b.use(open(t, b.dir))
 	return b
 }
 
-// use takes an engine and closes it at the end of the test.
+// use takes an engine and closes it at the end of the test. What a failed test
+// has left running is ended first.
 func (b *bench) use(e engine.Engine) {
 	b.engine = e
-	b.t.Cleanup(func() { e.Close() })
+	b.t.Cleanup(func() {
+		for id := range b.open {
+			e.Stop(id, "", engine.Kill)
+		}
+		for deadline := time.After(patience); e == b.engine && len(b.open) > 0; {
+			select {
+			case ev, ok := <-e.Events():
+				if ev.Ended != nil || !ok {
+					delete(b.open, ev.UniID)
+				}
+				if !ok {
+					clear(b.open)
+				}
+			case <-deadline:
+				clear(b.open)
+			}
+		}
+		e.Close()
+	})
 }
 
 // launch is a launch of shell commands with everything that it needs.
 func (b *bench) launch(commands ...string) engine.Launch {
 	b.t.Helper()
 	b.n++
-	id := fmt.Sprintf("%08d-%s", b.n, strings.NewReplacer("/", "-", " ", "_").Replace(b.t.Name()))
+	id := fmt.Sprintf("%08d-%d-%s", b.n, os.Getpid(), strings.NewReplacer("/", "-", " ", "_").Replace(b.t.Name()))
 	dir := filepath.Join(b.dir, "attempts", id)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		b.t.Fatal(err)
@@ -123,6 +143,11 @@ func (b *bench) next(uniID string) engine.Event {
 			if ev.Stopping != nil {
 				ev.Stopping.Ack()
 			}
+			if ev.Running != nil {
+				b.open[ev.UniID] = true
+			} else if ev.Ended != nil {
+				delete(b.open, ev.UniID)
+			}
 			b.heard[ev.UniID] = append(b.heard[ev.UniID], ev)
 		case <-deadline:
 			b.t.Fatalf("nothing heard of %s in %v", uniID, patience)
@@ -165,8 +190,8 @@ func (b *bench) expect(got engine.Ended, want outcome) {
 	}
 }
 
-// await reads the pid that a job writes into a FIFO when it is where the test
-// wants it; no sleeping to see.
+// fifo makes the FIFO through which a job says that it is where the test wants
+// it; no sleeping to see.
 func (b *bench) fifo(l engine.Launch) string {
 	b.t.Helper()
 	path := filepath.Join(l.Dir, "fifo")

@@ -24,9 +24,16 @@ type ending struct {
 	killed   bool          // SIGKILL was sent
 	killAt   time.Duration // CLOCK_BOOTTIME
 	killedAt time.Duration
-	sent     map[procs.ID]unix.Signal
+	sent     map[procs.ID]notice
 	pause    time.Duration
 	timer    *time.Timer
+}
+
+// A notice is what a process was sent, and what it was then. A child that took
+// the signal between fork and exec, with its parent's handler, has lost it.
+type notice struct {
+	sig     unix.Signal
+	cmdline string
 }
 
 // look ticks when the tree is to be looked at again.
@@ -54,11 +61,11 @@ func (e *ending) begin(grace time.Duration) {
 		e.killAt = at
 	}
 	if !e.on {
-		e.on, e.sent, e.pause = true, map[procs.ID]unix.Signal{}, 0
+		e.on, e.sent, e.pause = true, map[procs.ID]notice{}, 0
 	}
 }
 
-// signal sends what is due to those that have not had it yet.
+// signal sends what is due to those that have not had it yet, as what they are now.
 func (e *ending) signal(ids []procs.ID, first procs.ID) {
 	now := boottime()
 	sig := unix.SIGTERM
@@ -76,10 +83,11 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.PID, y.PID))
 	})
 	for _, id := range ids {
-		if e.sent[id] == sig {
+		n := notice{sig, procs.Cmdline(id.PID)}
+		if e.sent[id] == n {
 			continue
 		}
-		e.sent[id] = sig
+		e.sent[id] = n
 		_ = procs.Signal(id, sig)
 		if sig == unix.SIGTERM {
 			_ = procs.Signal(id, unix.SIGCONT)

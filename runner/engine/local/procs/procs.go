@@ -131,6 +131,13 @@ func UniID(pid int) string {
 	return Lookup(b, "GPURUN_UNI_ID")
 }
 
+// Cmdline is the beginning of the arguments of a process, each ended by a NUL byte.
+func Cmdline(pid int) string {
+	var buf [512]byte
+	b, _ := readInto("/proc/"+strconv.Itoa(pid)+"/cmdline", buf[:])
+	return string(b)
+}
+
 // Lookup finds a name in an environment whose entries are ended by NUL bytes.
 func Lookup(env []byte, name string) string {
 	for len(env) > 0 {

@@ -1,0 +1,291 @@
+package enginetest
+
+import (
+	"sync"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/state"
+)
+
+// A Play says how one attempt goes in a Sim. The zero one exits 0 at once.
+type Play struct {
+	For      time.Duration // how long it runs by itself; negative: until it is stopped
+	Exit     int
+	Signal   string        // ends it instead of Exit, e.g. "SIGKILL"
+	OOM      bool          // Ended.OOMKilled
+	Report   string        // Ended.Report
+	LeftOver int           // Ended.LeftOver
+	Err      string        // it cannot be started, and this is why
+	TermFor  time.Duration // how long it goes on after SIGTERM; beyond its grace it is killed
+	TermExit int           // its exit code then, where TermFor is positive; else SIGTERM ends it
+}
+
+// Sim is an engine without processes. Its time is that of package time, so that
+// in a synctest bubble it takes none.
+type Sim struct {
+	events chan engine.Event
+	play   func(engine.Launch) Play
+
+	mu      sync.Mutex
+	queue   []engine.Event
+	queued  chan struct{}
+	quit    chan struct{}
+	pumped  chan struct{}
+	closed  bool
+	nextPID int
+	live    map[string]*simAttempt
+	left    map[string]*simAttempt // of an earlier run, until they are adopted
+	started []string
+}
+
+type simAttempt struct {
+	uniID   string
+	pid     int
+	play    Play
+	grace   time.Duration
+	started time.Time
+	why     string
+	end     *time.Timer // by itself, by its handler or by SIGKILL
+	limit   *time.Timer
+	at      time.Time // when end fires
+	past    *engine.Ended
+}
+
+// NewSim is a Sim whose attempts go as play says.
+func NewSim(play func(engine.Launch) Play) *Sim {
+	s := &Sim{
+		events: make(chan engine.Event), play: play, queued: make(chan struct{}, 1), quit: make(chan struct{}),
+		pumped: make(chan struct{}), nextPID: 1000, live: map[string]*simAttempt{}, left: map[string]*simAttempt{},
+	}
+	go s.pump()
+	return s
+}
+
+// Leave puts an attempt there that an earlier run has started: it goes on as p
+// says from now on, and is heard of when it is adopted.
+func (s *Sim) Leave(uniID string, started time.Time, p Play) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nextPID++
+	s.left[uniID] = &simAttempt{uniID: uniID, pid: s.nextPID, play: p, started: started}
+}
+
+// LeaveEnded puts the end of an attempt there that nobody has recorded.
+func (s *Sim) LeaveEnded(uniID string, e engine.Ended) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[uniID] = &simAttempt{uniID: uniID, past: &e}
+}
+
+// Launched lists the uni_ids of all launches so far, in their order.
+func (s *Sim) Launched() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.started...)
+}
+
+// Live reports how many attempts run now.
+func (s *Sim) Live() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.live)
+}
+
+// PID is the pid of a live attempt, or 0.
+func (s *Sim) PID(uniID string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a := s.live[uniID]; a != nil {
+		return a.pid
+	}
+	return 0
+}
+
+// Launch starts an attempt, which goes as the script says.
+func (s *Sim) Launch(l engine.Launch) {
+	p := s.play(l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.started = append(s.started, l.UniID)
+	if p.Err != "" {
+		s.emit(engine.Event{UniID: l.UniID, Ended: &engine.Ended{ExitCode: -1, At: time.Now(), Err: p.Err}})
+		return
+	}
+	s.nextPID++
+	a := &simAttempt{uniID: l.UniID, pid: s.nextPID, play: p, grace: l.Grace, started: time.Now()}
+	s.begin(a, false)
+	if l.Timeout > 0 {
+		a.limit = time.AfterFunc(l.Timeout, func() { s.timedOut(a) })
+	}
+}
+
+// begin makes an attempt live. s.mu is held.
+func (s *Sim) begin(a *simAttempt, adopted bool) {
+	s.live[a.uniID] = a
+	s.emit(engine.Event{UniID: a.uniID, Running: &engine.Running{
+		PID: a.pid, PIDStart: uint64(a.pid), Adopted: adopted, Started: a.started,
+	}})
+	if a.play.For >= 0 {
+		s.endIn(a, a.play.For, a.play.Exit, a.play.Signal)
+	}
+}
+
+// endIn ends an attempt after a while, if it has not been set to end sooner.
+func (s *Sim) endIn(a *simAttempt, d time.Duration, exit int, signal string) {
+	at := time.Now().Add(d)
+	if a.end != nil {
+		if !a.at.After(at) {
+			return
+		}
+		a.end.Stop()
+	}
+	a.at = at
+	a.end = time.AfterFunc(d, func() { s.end(a, exit, signal) })
+}
+
+func (s *Sim) end(a *simAttempt, exit int, signal string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[a.uniID] != a {
+		return
+	}
+	delete(s.live, a.uniID)
+	if a.limit != nil {
+		a.limit.Stop()
+	}
+	if signal != "" {
+		exit = -1
+	}
+	s.emit(engine.Event{UniID: a.uniID, Ended: &engine.Ended{
+		ExitCode: exit, Signal: signal, Why: a.why, Started: a.started, At: time.Now(), Elapsed: time.Since(a.started),
+		OOMKilled: a.play.OOM && a.why == "", Report: a.play.Report, LeftOver: a.play.LeftOver,
+	}})
+}
+
+func (s *Sim) timedOut(a *simAttempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[a.uniID] != a || a.why != "" {
+		return
+	}
+	a.why = state.WhyTimeout
+	var once sync.Once
+	term := func() { once.Do(func() { s.Stop(a.uniID, state.WhyTimeout, engine.Term) }) }
+	t := time.AfterFunc(time.Second, term)
+	s.emit(engine.Event{UniID: a.uniID, Stopping: &engine.Stopping{
+		Why: state.WhyTimeout, Ack: func() { t.Stop(); term() },
+	}})
+}
+
+// Stop ends an attempt as its script takes SIGTERM, or at once.
+func (s *Sim) Stop(uniID, why string, how engine.How) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.live[uniID]
+	if a == nil {
+		return
+	}
+	if a.why == "" {
+		a.why = why
+	}
+	switch {
+	case how == engine.Kill:
+		s.endIn(a, 0, 0, "SIGKILL")
+	case a.play.TermFor <= 0:
+		s.endIn(a, 0, 0, "SIGTERM")
+	case a.play.TermFor > a.grace:
+		s.endIn(a, a.grace, 0, "SIGKILL")
+	default:
+		s.endIn(a, a.play.TermFor, a.play.TermExit, "")
+	}
+}
+
+// Adopt answers for what Leave and LeaveEnded have put there; all else never began.
+func (s *Sim) Adopt(at engine.Attempt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a := s.left[at.UniID]
+	delete(s.left, at.UniID)
+	switch {
+	case a == nil:
+		s.emit(engine.Event{UniID: at.UniID, Ended: &engine.Ended{ExitCode: -1, Started: at.Started, At: time.Now(), Lost: true, Void: true}})
+	case a.past != nil:
+		s.emit(engine.Event{UniID: at.UniID, Ended: a.past})
+	default:
+		a.grace = at.Grace
+		s.begin(a, true)
+	}
+}
+
+// Attempt names the attempt that has pid.
+func (s *Sim) Attempt(pid int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, a := range s.live {
+		if a.pid == pid {
+			return id
+		}
+	}
+	return ""
+}
+
+// Events is where everything arrives.
+func (s *Sim) Events() <-chan engine.Event { return s.events }
+
+// Close ends the engine and what it simulates.
+func (s *Sim) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	for id, a := range s.live {
+		if a.end != nil {
+			a.end.Stop()
+		}
+		if a.limit != nil {
+			a.limit.Stop()
+		}
+		delete(s.live, id)
+	}
+	close(s.quit)
+	s.mu.Unlock()
+	<-s.pumped
+	close(s.events)
+	return nil
+}
+
+func (s *Sim) emit(ev engine.Event) {
+	s.queue = append(s.queue, ev)
+	select {
+	case s.queued <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Sim) pump() {
+	defer close(s.pumped)
+	for {
+		s.mu.Lock()
+		batch := s.queue
+		s.queue = nil
+		s.mu.Unlock()
+		for _, ev := range batch {
+			select {
+			case s.events <- ev:
+			case <-s.quit:
+				return
+			}
+		}
+		if len(batch) > 0 {
+			continue
+		}
+		select {
+		case <-s.queued:
+		case <-s.quit:
+			return
+		}
+	}
+}

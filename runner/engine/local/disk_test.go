@@ -1,0 +1,53 @@
+package local
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A disk that is full takes no start, and takes no end away.
+func TestDiskFull(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	s := &scene{T: t, dir: t.TempDir()}
+	if err := unix.Mount("gpurun-test", s.dir, "tmpfs", 0, "size=256k"); err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	t.Cleanup(func() { unix.Unmount(s.dir, unix.MNT_DETACH) })
+	s.open()
+	s.launch = s.prepare("first", "read x <fifo; exit 4")
+	s.start()
+	first := s.launch
+	s.launch = s.prepare("second", "echo ran")
+	fill(t, filepath.Join(s.dir, "filler"))
+	s.engine.Launch(s.launch)
+	if got := s.ended(); got.Err == "" {
+		t.Errorf("on a full disk ended as %+v, want an error", got)
+	}
+	s.launch = first
+	s.goOn()
+	if got := s.ended(); got.ExitCode != 4 || got.Err != "" {
+		t.Errorf("ended as %+v", got)
+	}
+	if rec, err := readRecord(first.Dir); err != nil || rec.State != recordEnded || rec.Exit != 4 {
+		t.Errorf("record = %+v, %v", rec, err)
+	}
+}
+
+func fill(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, n := range []int{4096, 1} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, n))
+		}
+	}
+}

@@ -1,0 +1,387 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+	"gpurun/state"
+)
+
+const patience = 20 * time.Second
+
+// A scene is an engine with one attempt whose command waits for a word in a FIFO
+// and then goes on.
+type scene struct {
+	*testing.T
+	dir    string
+	engine *Local
+	launch engine.Launch
+	run    engine.Running
+}
+
+func newScene(t *testing.T, commands ...string) *scene {
+	t.Helper()
+	s := &scene{T: t, dir: t.TempDir()}
+	s.open()
+	s.launch = s.prepare("first", commands...)
+	return s
+}
+
+func (s *scene) open() {
+	s.Helper()
+	l, err := Open(Config{Dir: s.dir})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { l.Close() })
+	s.engine = l
+}
+
+func (s *scene) prepare(id string, commands ...string) engine.Launch {
+	s.Helper()
+	dir := filepath.Join(s.dir, id)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		s.Fatal(err)
+	}
+	for _, name := range []string{"fifo", "up"} {
+		if err := unix.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			s.Fatal(err)
+		}
+	}
+	log := filepath.Join(s.dir, id+".log")
+	uniID := fmt.Sprintf("%s-%d-%s", id, os.Getpid(), filepath.Base(s.dir)+filepath.Base(filepath.Dir(s.dir)))
+	s.Cleanup(func() { // should the test fail before its jobs have ended
+		for _, p := range new(census).tree(uniID, nil, time.Now()) {
+			_ = procs.Signal(p, unix.SIGKILL)
+		}
+	})
+	return engine.Launch{
+		UniID: uniID, Job: id, Dir: dir, Shell: []string{"/bin/sh", "-c"}, Commands: commands,
+		Env: []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + uniID}, WorkDir: dir,
+		Stdout: log, Stderr: log, Grace: patience,
+	}
+}
+
+// start launches the attempt and waits until it runs.
+func (s *scene) start() {
+	s.Helper()
+	s.engine.Launch(s.launch)
+	ev := s.next()
+	if ev.Running == nil {
+		s.Fatalf("got %+v, want Running", ev)
+	}
+	s.run = *ev.Running
+}
+
+func (s *scene) next() engine.Event {
+	s.Helper()
+	select {
+	case ev := <-s.engine.Events():
+		if ev.Stopping != nil {
+			ev.Stopping.Ack()
+		}
+		return ev
+	case <-time.After(patience):
+		s.Fatal("nothing heard")
+		return engine.Event{}
+	}
+}
+
+// ended waits for the end, past anything else.
+func (s *scene) ended() engine.Ended {
+	s.Helper()
+	for {
+		if ev := s.next(); ev.Ended != nil {
+			return *ev.Ended
+		}
+	}
+}
+
+func (s *scene) adopt() {
+	s.engine.Adopt(engine.Attempt{
+		UniID: s.launch.UniID, Job: s.launch.Job, Dir: s.launch.Dir, Started: s.run.Started, Grace: s.launch.Grace,
+	})
+}
+
+// keeper is the process that the attempt's own hangs on.
+func (s *scene) keeper() procs.ID {
+	s.Helper()
+	p, ok := procs.One(s.run.PID)
+	if !ok {
+		s.Fatal("the job is gone")
+	}
+	k, ok := procs.One(p.Parent)
+	if !ok || k.PID == os.Getpid() {
+		s.Fatalf("the parent of the job is %+v", k)
+	}
+	return k.ID
+}
+
+func (s *scene) killKeeper() {
+	s.Helper()
+	k := s.keeper()
+	if err := unix.Kill(k.PID, unix.SIGKILL); err != nil {
+		s.Fatal(err)
+	}
+	s.awaitGone(k)
+}
+
+func (s *scene) awaitGone(id procs.ID) {
+	s.Helper()
+	quit := make(chan struct{})
+	t := time.AfterFunc(patience, func() { close(quit) })
+	defer t.Stop()
+	awaitAll([]procs.ID{id}, quit)
+	if procs.Alive(id) {
+		s.Fatalf("process %d still runs", id.PID)
+	}
+}
+
+func (s *scene) goOn() {
+	s.Helper()
+	f, err := os.OpenFile(filepath.Join(s.launch.Dir, "fifo"), os.O_RDWR, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { f.Close() })
+	if _, err := f.WriteString("go\n"); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// hear waits for a line that the job writes into its second FIFO.
+func (s *scene) hear() {
+	s.Helper()
+	f, err := os.OpenFile(filepath.Join(s.launch.Dir, "up"), os.O_RDWR, 0)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer f.Close()
+	heard := make(chan error, 1)
+	go func() {
+		_, err := f.Read(make([]byte, 16))
+		heard <- err
+	}()
+	select {
+	case err := <-heard:
+		if err != nil {
+			s.Fatal(err)
+		}
+	case <-time.After(patience):
+		s.Fatal("nothing came through the FIFO")
+	}
+}
+
+func (s *scene) log() string {
+	b, _ := os.ReadFile(s.launch.Stdout)
+	return string(b)
+}
+
+func lostOutcome(e engine.Ended) string {
+	return fmt.Sprintf("exit %d %s why %q lost %v void %v", e.ExitCode, e.Signal, e.Why, e.Lost, e.Void)
+}
+
+const lostRunning = `exit -1  why "" lost true void false`
+
+func TestKeeperKilled(t *testing.T) {
+	s := newScene(t, "read x <fifo; echo $x", "echo second")
+	s.start()
+	s.killKeeper()
+	s.goOn()
+	if got := lostOutcome(s.ended()); got != lostRunning {
+		t.Errorf("ended as %s", got)
+	}
+	if got := s.log(); got != "go\n" {
+		t.Errorf("log = %q: the first command alone should have gone on", got)
+	}
+	s.launch = s.prepare("next", "echo next")
+	s.start()
+	if got := s.ended(); got.ExitCode != 0 {
+		t.Errorf("an attempt under a new keeper ended as %+v", got)
+	}
+}
+
+func TestKeeperAndRunnerKilled(t *testing.T) {
+	for _, how := range []string{"by itself", "stopped", "timeout", "a daemon alone is left"} {
+		t.Run(how, func(t *testing.T) {
+			s := newScene(t, "read x <fifo; echo $x")
+			want := lostRunning
+			if how == "a daemon alone is left" {
+				s.launch.Commands[0] = "setsid sh -c '(echo up >up; read x <fifo) &'; exec sleep 1000"
+			}
+			if how == "timeout" {
+				s.launch.Timeout = 300 * time.Millisecond
+			}
+			s.start()
+			s.engine.Close()
+			s.killKeeper()
+			if how == "a daemon alone is left" {
+				s.hear()
+				unix.Kill(s.run.PID, unix.SIGKILL)
+				s.awaitGone(procs.ID{PID: s.run.PID, Start: s.run.PIDStart})
+			}
+			s.open()
+			s.adopt()
+			ev := s.next()
+			if ev.Running == nil || !ev.Running.Adopted || ev.Running.PID != s.run.PID {
+				t.Fatalf("got %+v, want Running of %d, adopted", ev, s.run.PID)
+			}
+			switch how {
+			case "stopped":
+				s.engine.Stop(s.launch.UniID, state.WhyCancelled, engine.Term)
+				want = strings.Replace(want, `""`, `"cancelled"`, 1)
+			case "timeout":
+				want = strings.Replace(want, `""`, `"timeout"`, 1)
+			default:
+				s.goOn()
+			}
+			if got := lostOutcome(s.ended()); got != want {
+				t.Errorf("ended as %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// An attempt whose every process has gone with its keeper is lost at once.
+func TestAllKilled(t *testing.T) {
+	s := newScene(t, "read x <fifo", "echo second")
+	s.start()
+	s.engine.Close()
+	s.killKeeper()
+	unix.Kill(s.run.PID, unix.SIGKILL)
+	s.awaitGone(procs.ID{PID: s.run.PID, Start: s.run.PIDStart})
+	s.open()
+	s.adopt()
+	if got := lostOutcome(s.ended()); got != lostRunning {
+		t.Errorf("ended as %s", got)
+	}
+	if _, err := os.Stat(marker(s.launch.Dir, 1)); err != nil {
+		t.Errorf("the second command is not void: %v", err)
+	}
+}
+
+func TestTimeoutWithoutRunner(t *testing.T) {
+	s := newScene(t, "read x <fifo")
+	s.launch.Timeout = 200 * time.Millisecond
+	s.start()
+	id := procs.ID{PID: s.run.PID, Start: s.run.PIDStart}
+	s.engine.Close()
+	s.awaitGone(id)
+	s.open()
+	s.adopt()
+	if got := s.ended(); got.Why != state.WhyTimeout || got.Signal != "SIGTERM" {
+		t.Errorf("ended as %+v", got)
+	}
+}
+
+func TestKeeperGoesAfterItsLastJob(t *testing.T) {
+	s := newScene(t, "read x <fifo; exit 4")
+	s.start()
+	k := s.keeper()
+	s.engine.Close()
+	if !procs.Alive(k) {
+		t.Fatal("the keeper went before its job")
+	}
+	s.goOn()
+	s.awaitGone(k)
+	if names, _ := filepath.Glob(filepath.Join(s.dir, socketPattern)); len(names) != 0 {
+		t.Errorf("it left %v", names)
+	}
+	rec, err := readRecord(s.launch.Dir)
+	if err != nil || rec.State != recordEnded || rec.Exit != 4 {
+		t.Errorf("record = %+v, %v", rec, err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(s.dir, "keeper.log")); len(b) != 0 {
+		t.Errorf("it said %q", b)
+	}
+}
+
+// Signals that a terminal sends to everything in sight do not reach the keeper's
+// work, and jobs have them at their defaults.
+func TestKeeperIgnoresTerminal(t *testing.T) {
+	s := newScene(t, "while read -r k v; do case $k in SigIgn:) echo $v;; esac; done </proc/self/status; read x <fifo; exit 4")
+	s.start()
+	for _, sig := range []unix.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT} {
+		unix.Kill(s.keeper().PID, sig)
+	}
+	s.goOn()
+	if got := s.ended(); got.ExitCode != 4 || got.Lost {
+		t.Errorf("ended as %+v", got)
+	}
+	if got := s.log(); got != "0000000000000000\n" {
+		t.Errorf("ignored signals of a job: %s", got)
+	}
+}
+
+func TestLongFolder(t *testing.T) {
+	s := &scene{T: t, dir: filepath.Join(t.TempDir(), strings.Repeat("d", 200))}
+	if err := os.Mkdir(s.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.open()
+	s.launch = s.prepare("first", "read x <fifo; exit 4")
+	s.start()
+	s.engine.Close()
+	s.open()
+	s.adopt()
+	s.goOn()
+	if got := s.ended(); got.ExitCode != 4 {
+		t.Errorf("ended as %+v", got)
+	}
+}
+
+// Two daemons that hide from everything but their parent's keeper are told apart
+// in the end, and none outlives its attempt's end for ever.
+func TestHiddenDaemons(t *testing.T) {
+	hide := "setsid env -i PATH=$PATH sh -c '(cd /; exec sleep 1000 >/dev/null 2>&1) &'; "
+	s := newScene(t, hide+"read x <fifo")
+	s.start()
+	first := s.launch
+	k := s.keeper()
+	s.launch = s.prepare("second", hide+"read x <fifo")
+	s.start()
+	for _, l := range []engine.Launch{first, s.launch} {
+		s.launch = l
+		s.goOn()
+		s.ended()
+	}
+	for _, p := range procs.Read() {
+		if p.Parent == k.PID && !p.Zombie {
+			t.Errorf("process %d is left", p.PID)
+		}
+	}
+}
+
+func TestForeground(t *testing.T) {
+	s := newScene(t)
+	s.launch.Argv = []string{"sh", "-c", "sleep 1000 & exit 5"}
+	s.launch.Foreground = true
+	s.start()
+	if p, ok := procs.One(s.run.PID); ok && p.Parent != os.Getpid() {
+		t.Errorf("parent of the command is %d, want this process", p.Parent)
+	}
+	if got := s.ended(); got.ExitCode != 5 || got.LeftOver != 1 {
+		t.Errorf("ended as %+v", got)
+	}
+	s.launch = s.prepare("second")
+	s.launch.Argv, s.launch.Foreground = []string{"sleep", "1000"}, true
+	s.start()
+	s.engine.Stop(s.launch.UniID, state.WhyInterrupted, engine.Term)
+	if got := s.ended(); got.Signal != "SIGTERM" || got.Why != state.WhyInterrupted {
+		t.Errorf("ended as %+v", got)
+	}
+	s.launch = s.prepare("third")
+	s.launch.Argv, s.launch.Foreground = []string{"no-such-program"}, true
+	s.engine.Launch(s.launch)
+	if got := s.ended(); got.ExitCode != 127 || got.Err == "" {
+		t.Errorf("ended as %+v", got)
+	}
+}

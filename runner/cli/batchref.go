@@ -29,7 +29,7 @@ func (a *app) find(f *batchFlag) (*batchRef, error) {
 		}
 		var err error
 		if file, err = disk.NewestBatch("."); err != nil {
-			return nil, &failure{code: exitUsage, text: "no batch has been run here: " + err.Error(), hint: "say --file jobs.yaml, or go to its folder", err: err}
+			return nil, &failure{code: exitUsage, text: err.Error(), err: err}
 		}
 	}
 	real, err := realPath(file)

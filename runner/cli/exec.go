@@ -79,7 +79,7 @@ func (c *execCmd) wait(ctx context.Context, a *app) (gpu.Grant, bool, error) {
 	}
 	req := c.request(c.GPUs)
 	if why, ok := pool.Possible(req); !ok {
-		return gpu.Grant{}, false, &failure{code: exitUsage, text: "no GPU here could ever take it: " + why}
+		return gpu.Grant{}, false, &failure{code: exitUsage, text: why}
 	}
 	grant, err := c.search(ctx, a, p, pool, req)
 	return grant, indexed(p), err

@@ -67,10 +67,18 @@ func statusOf(r runner.Result, noWait bool) int {
 	case r.GaveUp:
 		return exitGaveUp
 	}
+	left := false
 	for phase, n := range r.Final.Counts {
 		if n > 0 && phase.Bad() {
 			return exitFailed
 		}
+		left = left || n > 0 && !phase.Ended()
+	}
+	switch {
+	case left && r.Final.Draining != "":
+		return exitTerm // gpurun stop --drain
+	case left:
+		return exitFailed
 	}
 	return exitDone
 }

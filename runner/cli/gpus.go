@@ -201,7 +201,7 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 
 // print is the table; what stands on a GPU comes below it, a line each.
 func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
-	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "LETS ON A JOB OF " + gpu.Bytes(c.GPUMemory).Round()}}
+	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "LETS ON A JOB OF " + gpu.Bytes(c.GPUMemory).String()}}
 	for _, r := range rows {
 		cells = append(cells, []string{fmt.Sprint(r.Index), terminal.CleanText(r.Name), r.memory(), r.util(), r.verdict()})
 		for _, u := range r.Users {

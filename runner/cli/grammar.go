@@ -111,7 +111,7 @@ func (helpFlag) BeforeReset(ctx *kong.Context) error {
 func newParser(root *grammar, a *app) (*kong.Kong, error) {
 	return kong.New(root,
 		kong.Name("gpurun"),
-		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free ones, runs what is not up to date, and ends when all is finished."),
+		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free ones, runs what is not up to date, and ends when all is finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. More with gpurun COMMAND --help."),
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),

@@ -101,6 +101,9 @@ func (a *app) crashed(what any, stack []byte) {
 
 // main parses the command line and runs its command.
 func (a *app) main(args []string) int {
+	if len(args) == 1 && args[0] == "--version" {
+		args = []string{"version"}
+	}
 	if err := mistyped(args); err != nil {
 		return a.report(err)
 	}

@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestMain makes the test binary gpurun, its keeper and its NVML child included.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && (os.Args[1] == "__keeper" || os.Args[1] == "__probe") {
+		os.Exit(Main(os.Args[1:]))
+	}
+	testscript.Main(m, map[string]func(){
+		"gpurun": func() { os.Exit(Main(os.Args[1:])) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:      "testdata/script",
+		Deadline: time.Now().Add(3 * time.Minute),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GPURUN_CLAIMS_DIR", env.WorkDir)
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":   exits,
+			"waitfor": waitFor,
+		},
+	})
+}
+
+// exits runs a command and holds its exit status: exits 2 gpurun check bad.yaml.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits N command [arg...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	var ee *exec.ExitError
+	switch {
+	case errors.As(err, &ee):
+		got = ee.ExitCode()
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// waitFor waits until a file is there: the only way a script learns that a job
+// has begun.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	for _, name := range args {
+		deadline := time.Now().Add(30 * time.Second)
+		for {
+			if _, err := os.Stat(ts.MkAbs(name)); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				ts.Fatalf("%s never came", name)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package files
+
+import (
+	"context"
+	"os"
+	"sync"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// Evidence looks, job by job as it is asked, at what the file system says of jobs
+// whose last end was a success. Of other jobs, and of those that declare neither
+// outputs nor inputs nor a log, it says nothing and reads nothing. Several
+// goroutines may ask.
+func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
+	w := &witness{batch: b, reader: newReader()}
+	return func(id int) sched.Evidence {
+		j := &b.Jobs[id]
+		s := j.Spec
+		if !s.HasOutputs && !s.HasInputs && !s.LogNamed {
+			return sched.Evidence{}
+		}
+		r := h.Of(j.File, j.Key.String())
+		if r == nil || r.State != state.Succeeded || r.Forgotten {
+			return sched.Evidence{}
+		}
+		return w.look(j, r)
+	}
+}
+
+type witness struct {
+	batch *jobspec.Batch
+
+	mu     sync.Mutex
+	reader *reader
+}
+
+func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
+	attempt := max(1, r.Attempt)
+	gpus := make([]int, r.GPUs)
+	got, err := w.batch.Render(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
+	if err != nil {
+		// Whether it is there cannot be told; the attempt will say why.
+		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}
+	}
+	var e sched.Evidence
+	if p := MissingOutput(got.Outputs); p != "" {
+		e.MissingOutput = Short(got.WorkDir, p)
+	}
+	if in := w.changedInput(got.Inputs, r); in != "" {
+		e.ChangedInput = Short(got.WorkDir, in)
+	}
+	e.LogDeleted = j.Spec.LogNamed && !j.Spec.HasOutputs && logGone(got.Stdout, r)
+	return e
+}
+
+// logGone says that neither the log as the job file has it now nor the one that
+// was written is there. What a person called done has written none.
+func logGone(path string, r *state.Record) bool {
+	if r.Log == "" {
+		return false
+	}
+	for _, p := range []string{path, r.Log} {
+		if _, err := os.Stat(p); err == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// changedInput is the first input that has changed since the attempt of r
+// started. One that is gone has not: what needs it and is up to date has read it.
+func (w *witness) changedInput(patterns []string, r *state.Record) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began := r.Start
+	if began.IsZero() {
+		began = r.End.Add(-time.Duration(r.Seconds * float64(time.Second)))
+	}
+	for _, p := range patterns {
+		for _, now := range w.reader.match(p, r) {
+			if w.reader.differs(now, r.Inputs, began) {
+				return now.Path
+			}
+		}
+	}
+	return ""
+}
+
+// match is what a pattern stands for now, with sizes and times but no hashes; in
+// one where the start recorded it as one.
+func (rd *reader) match(pattern string, r *state.Record) []state.Input {
+	paths, _ := glob(pattern)
+	if len(paths) == 0 {
+		return nil
+	}
+	if wasSummed(pattern, paths, r) {
+		in, err := rd.sum(context.Background(), pattern, paths)
+		if err != nil {
+			return nil
+		}
+		return []state.Input{in}
+	}
+	var out []state.Input
+	for _, p := range paths {
+		if info, err := os.Stat(p); err == nil {
+			in := state.Input{Path: p, Size: info.Size(), MTime: info.ModTime().UTC()}
+			if info.IsDir() {
+				in, err = rd.content(context.Background(), p)
+			}
+			if err == nil {
+				out = append(out, in)
+			}
+		}
+	}
+	return out
+}
+
+func wasSummed(pattern string, paths []string, r *state.Record) bool {
+	if len(paths) == 1 && paths[0] == pattern {
+		return false
+	}
+	for _, in := range r.Inputs {
+		if in.Path == pattern {
+			return true
+		}
+	}
+	return false
+}
+
+// differs is changed, reading the content only where the time alone does not
+// tell: of a file that is as old as it was, nothing is read.
+func (rd *reader) differs(now state.Input, before []state.Input, start time.Time) bool {
+	if !changed(now, before, start) {
+		return false
+	}
+	if now.Hash == "" && now.Size <= maxHashed {
+		full, err := rd.content(context.Background(), now.Path)
+		if err == nil {
+			now = full
+		}
+	}
+	return changed(now, before, start)
+}

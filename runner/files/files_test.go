@@ -1,0 +1,111 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func write(t *testing.T, path, content string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestMissingOutput(t *testing.T) {
+	dir := t.TempDir()
+	at := func(p string) string { return filepath.Join(dir, p) }
+	write(t, at("ckpt/a.pt"), "x")
+	write(t, at("ckpt/deep/er/b.pt"), "x")
+	write(t, at("odd[1].pt"), "x")
+	if err := os.Symlink(at("nowhere"), at("dangling")); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name     string
+		patterns []string
+		want     string
+	}{
+		{"none declared", nil, ""},
+		{"there", []string{"ckpt/a.pt"}, ""},
+		{"a folder", []string{"ckpt"}, ""},
+		{"the first that is not", []string{"ckpt/a.pt", "ckpt/c.pt", "ckpt/d.pt"}, "ckpt/c.pt"},
+		{"glob", []string{"ckpt/*.pt"}, ""},
+		{"glob over folders", []string{"**/b.pt"}, ""},
+		{"glob without match", []string{"ckpt/*.ckpt"}, "ckpt/*.ckpt"},
+		{"alternatives", []string{"ckpt/{z,a}.pt"}, ""},
+		{"glob in no folder", []string{"none/*.pt"}, "none/*.pt"},
+		{"characters of a glob, meant as they are", []string{"odd[1].pt"}, ""},
+		{"a link to nothing", []string{"dangling"}, "dangling"},
+		{"a link to nothing by glob", []string{"dang*"}, "dang*"},
+		{"no pattern at all", []string{"ckpt/[a.pt"}, "ckpt/[a.pt"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			var patterns []string
+			for _, p := range row.patterns {
+				patterns = append(patterns, at(p))
+			}
+			want := row.want
+			if want != "" {
+				want = at(want)
+			}
+			if got := MissingOutput(patterns); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func TestTail(t *testing.T) {
+	dir := t.TempDir()
+	log := write(t, filepath.Join(dir, "log"), "0123456789")
+	pipe := filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name string
+		path string
+		from int64
+		most int
+		want string
+	}{
+		{"all", log, 0, 100, "0123456789"},
+		{"the end", log, 0, 3, "789"},
+		{"this attempt's part", log, 8, 3, "89"},
+		{"a part that is longer than asked", log, 2, 3, "789"},
+		{"nothing yet", log, 10, 3, ""},
+		{"the log was cut meanwhile", log, 99, 3, ""},
+		{"before its beginning", log, -5, 3, "789"},
+		{"nothing asked", log, 0, 0, ""},
+		{"no log", log + "x", 0, 9, ""},
+		{"a folder", dir, 0, 9, ""},
+		{"a pipe without a writer", pipe, 0, 9, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got := string(Tail(row.path, row.from, row.most)); got != row.want {
+				t.Errorf("got %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+func TestShort(t *testing.T) {
+	for _, row := range []struct{ path, want string }{
+		{"/w/ckpt/a.pt", "ckpt/a.pt"},
+		{"/elsewhere/a.pt", "/elsewhere/a.pt"},
+		{"/w", "."},
+		{"/w/..data", "..data"},
+	} {
+		if got := Short("/w", row.path); got != row.want {
+			t.Errorf("%s: got %q, want %q", row.path, got, row.want)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package files
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpurun/state"
+)
+
+// maxHashed is the most that is read of an input to tell its content; above it,
+// size and time stand for the content.
+const maxHashed = 64 << 20
+
+// maxListed is how many inputs a start names one by one. The matches of patterns
+// that come to more are summed up, so that the start fits its line of the ledger.
+const maxListed = 100
+
+// Inputs is what a job's inputs hold now. A folder is one input, all of it; so is
+// a pattern that matches very many files. A pattern that matches nothing is an
+// error.
+func Inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
+	return newReader().inputs(ctx, patterns)
+}
+
+// A reader looks at inputs, at each path once: thousands of jobs read the same.
+// It is not safe for use by several goroutines.
+type reader struct {
+	seen map[string]state.Input
+}
+
+func newReader() *reader { return &reader{seen: map[string]state.Input{}} }
+
+func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
+	var out []state.Input
+	for _, p := range patterns {
+		paths, err := glob(p)
+		if err != nil {
+			return nil, fmt.Errorf("input %s: %w", p, err)
+		}
+		if len(paths) == 0 {
+			return nil, fmt.Errorf("input %s matches nothing", p)
+		}
+		if len(out)+len(paths) > maxListed {
+			in, err := r.sum(ctx, p, paths)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, in)
+			continue
+		}
+		for _, path := range paths {
+			in, err := r.content(ctx, path)
+			if err != nil {
+				return nil, fmt.Errorf("input %w", err)
+			}
+			out = append(out, in)
+		}
+	}
+	return out, nil
+}
+
+// content is what stands at a path, with its hash where it is small enough.
+func (r *reader) content(ctx context.Context, path string) (state.Input, error) {
+	if in, ok := r.seen[path]; ok {
+		return in, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return state.Input{}, err
+	}
+	in := state.Input{Path: path, Size: info.Size(), MTime: info.ModTime().UTC()}
+	switch {
+	case info.IsDir():
+		in, err = r.folder(ctx, path)
+	case info.Mode().IsRegular() && info.Size() <= maxHashed:
+		in.Hash, err = hashFile(ctx, path)
+	}
+	if err == nil {
+		r.seen[path] = in
+	}
+	return in, err
+}
+
+func (r *reader) folder(ctx context.Context, path string) (state.Input, error) {
+	var paths []string
+	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			paths = append(paths, p)
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		return err
+	})
+	if err != nil {
+		return state.Input{}, err
+	}
+	return r.sum(ctx, path, paths)
+}
+
+// sum makes one input of many files: their sizes added up, the newest of their
+// times, and one hash over names and contents unless there is too much to read.
+func (r *reader) sum(ctx context.Context, name string, paths []string) (state.Input, error) {
+	sum := state.Input{Path: name}
+	for _, p := range paths {
+		info, err := os.Stat(p)
+		if err != nil {
+			continue // gone meanwhile, or a link that leads nowhere
+		}
+		sum.Size += info.Size()
+		if t := info.ModTime().UTC(); t.After(sum.MTime) {
+			sum.MTime = t
+		}
+	}
+	if sum.Size > maxHashed {
+		return sum, nil
+	}
+	h := sha256.New()
+	for _, p := range paths {
+		rel, err := filepath.Rel(name, p)
+		if err != nil || ctx.Err() != nil {
+			return state.Input{}, ctx.Err()
+		}
+		fmt.Fprintf(h, "%d:%s\n", len(rel), rel)
+		if err := hashInto(ctx, h, p); err != nil {
+			return state.Input{}, err
+		}
+	}
+	sum.Hash = hex.EncodeToString(h.Sum(nil))
+	return sum, nil
+}
+
+// hashInto adds the content of a regular file; of all else the name must do.
+func hashInto(ctx context.Context, h io.Writer, path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	sum, err := hashFile(ctx, path)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(h, sum+"\n")
+	return err
+}
+
+func hashFile(ctx context.Context, path string) (string, error) {
+	f, _, err := openRegular(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	buf := make([]byte, 256<<10)
+	for {
+		n, err := f.Read(buf)
+		h.Write(buf[:n])
+		if err == io.EOF {
+			return hex.EncodeToString(h.Sum(nil)), nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// changed says whether an input as it is now differs from what a start saw of
+// it. Where the start saw nothing of that name (inputs declared later, or the
+// folder of the batch moved) it counts as changed only if it is newer than the
+// start and nothing of the same base name and content was seen.
+func changed(now state.Input, before []state.Input, start time.Time) bool {
+	newer := now.MTime.After(start)
+	for _, b := range before {
+		if b.Path == now.Path {
+			return now.MTime.After(b.MTime) && !same(now, b)
+		}
+		if filepath.Base(b.Path) == filepath.Base(now.Path) && same(now, b) {
+			newer = false
+		}
+	}
+	return newer
+}
+
+// same compares contents: by hash where both have one, else by size and time.
+func same(a, b state.Input) bool {
+	if a.Hash != "" && b.Hash != "" {
+		return a.Hash == b.Hash
+	}
+	return a.Hash == b.Hash && a.Size == b.Size && a.MTime.Equal(b.MTime)
+}

@@ -1,0 +1,168 @@
+package files
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+
+	"github.com/google/renameio/v2"
+
+	"gpurun/state"
+)
+
+// Limits of a result file: what is read of it, and what its metrics may take of
+// the one line of the ledger that an end is.
+const (
+	maxResult  = 16 << 20
+	maxMetrics = 32 << 10
+)
+
+// MetricsFile is the metric that stands for all where they are too long for the
+// ledger: its value is the path of the file that has them.
+const MetricsFile = "gpurun_metrics_file"
+
+// Result reads what a job has left in its GPURUN_RESULT: JSON objects one after
+// another, later values over earlier ones. error_type is taken out of them, and
+// is "" unless it is one that a job may say. Where the metrics do not fit the
+// ledger the file is copied to keep, and the one metric MetricsFile names it. No
+// file, or an empty one, is no error. With an error, what could be read is
+// returned all the same.
+func Result(path, keep string) (metrics map[string]any, errorType string, err error) {
+	data, err := readResult(path)
+	if errors.Is(err, errTooLong) {
+		metrics, err = kept(path, keep)
+		return metrics, "", err
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("result file: %w", err)
+	}
+	metrics, err = merge(data)
+	if errorType, _ = metrics["error_type"].(string); errorType == state.ErrOOM {
+		delete(metrics, "error_type")
+	} else {
+		errorType = ""
+	}
+	if len(metrics) == 0 {
+		return nil, errorType, err
+	}
+	if text, e := json.Marshal(metrics); e != nil || len(text) > maxMetrics {
+		var e error
+		metrics, e = kept(path, keep)
+		err = errors.Join(err, e)
+	}
+	return metrics, errorType, err
+}
+
+var errTooLong = errors.New("too long")
+
+func readResult(path string) ([]byte, error) {
+	f, info, err := openRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info.Size() > maxResult {
+		return nil, errTooLong
+	}
+	return io.ReadAll(io.LimitReader(f, maxResult))
+}
+
+// merge reads objects until the first that is none, which may be torn: its job
+// was killed while it wrote.
+func merge(data []byte) (map[string]any, error) {
+	d := json.NewDecoder(bytes.NewReader(quoteNaN(data)))
+	d.UseNumber()
+	all := map[string]any{}
+	for n := 1; ; n++ {
+		var one map[string]any
+		err := d.Decode(&one)
+		if err == io.EOF {
+			return all, nil
+		}
+		if err != nil {
+			return all, fmt.Errorf("result file: object %d: %w", n, err)
+		}
+		maps.Copy(all, one)
+	}
+}
+
+// kept copies a result file that is too long to where it stays.
+func kept(path, keep string) (map[string]any, error) {
+	if err := copyFile(path, keep); err != nil {
+		return nil, fmt.Errorf("metrics are too long for the ledger, and could not be kept: %w", err)
+	}
+	return map[string]any{MetricsFile: keep}, nil
+}
+
+func copyFile(from, to string) error {
+	if to == "" {
+		return errors.New("there is no place for them")
+	}
+	src, _, err := openRegular(from)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := renameio.NewPendingFile(to, renameio.WithPermissions(0o644))
+	if err != nil {
+		return err
+	}
+	defer dst.Cleanup()
+	if _, err := io.Copy(dst, src); err != nil {
+		return err
+	}
+	return dst.CloseAtomicallyReplace()
+}
+
+// quoteNaN puts quotes around NaN and the infinities, which JSON does not know
+// and Python's json.dumps writes: a loss that diverged is a result like others.
+func quoteNaN(data []byte) []byte {
+	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
+		return data
+	}
+	out := make([]byte, 0, len(data)+64)
+	for i := 0; i < len(data); {
+		n := 1
+		switch word := bare(data[i:]); {
+		case data[i] == '"':
+			n = stringLen(data[i:])
+			out = append(out, data[i:i+n]...)
+		case word != "":
+			n = len(word)
+			out = append(append(append(out, '"'), word...), '"')
+		default:
+			out = append(out, data[i])
+		}
+		i += n
+	}
+	return out
+}
+
+func bare(data []byte) string {
+	for _, w := range []string{"NaN", "-Infinity", "Infinity"} {
+		if bytes.HasPrefix(data, []byte(w)) {
+			return w
+		}
+	}
+	return ""
+}
+
+// stringLen is how long the JSON string is with which data begins.
+func stringLen(data []byte) int {
+	for i := 1; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(data)
+}

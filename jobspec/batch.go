@@ -13,6 +13,8 @@ type Batch struct {
 	Queues   []string // "path\x00queue" for messages and identity; queues of different files are different
 	Settings Settings
 	Warnings []Problem // worth saying, nothing wrong
+
+	bases map[string][]byte // config files that jobs copy, as they were when the keys were made
 }
 
 // A File is one job file of a batch.

@@ -61,7 +61,7 @@ type Job struct {
 	Spec   *Spec
 	Needs  []int32 // IDs, ascending, each once
 	Queue  int32   // index in Batch.Queues, or -1
-	params []Param // in the matrix's order; shared slices are fine, they never change
+	combo  int32   // which expansion of its matrix it is
 }
 
 // A Param is one parameter of a job, its value as it is spelt in the file.
@@ -72,13 +72,19 @@ type Param struct {
 }
 
 // Params are the job's parameters, in the file's order. The caller must not change them.
-func (j *Job) Params() []Param { return j.params }
+func (j *Job) Params() []Param {
+	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.matrix == nil {
+		return nil
+	}
+	return j.Spec.text.matrix.params(j.combo, nil)
+}
 
 // A Spec is what the scheduler needs to know of a job, shared by all expansions
 // that agree in it. Its texts are reached through Job.Render.
 type Spec struct {
 	Request    gpu.Request // GPUs
 	CPUs       int         // cores set aside
+	CPUsGiven  bool        // the job file says cpus
 	Memory     gpu.Bytes   // host memory set aside
 	Priority   int         // higher first
 	When       When
@@ -91,6 +97,8 @@ type Spec struct {
 	HasInputs  bool
 	Tags       []string
 	Desc       string
+
+	DefaultMemory bool // Request.Memory is the default min_memory: Batch.FitDefaults may lower it
 
 	text *texts // unrendered strings; owned by this package
 }

@@ -1,16 +1,188 @@
 package jobspec
 
-import "gpurun/gpu"
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
 
 // Load reads the job files of one batch. With any problem there is no batch.
-func Load(paths []string, opts Options) (*Batch, []Problem) { panic("unwritten") }
+func Load(paths []string, opts Options) (*Batch, []Problem) {
+	l := &loader{opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{}}
+	for _, path := range paths {
+		l.read(path)
+	}
+	l.settings()
+	for _, f := range l.files {
+		f.expandAll()
+	}
+	if len(l.out.problems) == 0 {
+		l.link()
+		l.checkLogs()
+		l.checkConfigs()
+	}
+	sortProblems(l.out.problems, paths)
+	if len(l.out.problems) > 0 {
+		return nil, l.out.problems
+	}
+	sortProblems(l.out.warnings, paths)
+	l.batch.Warnings = l.out.warnings
+	return l.batch, nil
+}
 
-// Render puts every variable in. It fails only where a path names an unset $VAR
-// or the base of a config file cannot be read or lacks a key.
-func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) { panic("unwritten") }
+// A loader is one Load.
+type loader struct {
+	opts       Options
+	out        report
+	batch      *Batch
+	files      []*fileJobs
+	configKeys map[string][]byte // hashes of rendered configs, by base and changed values
+}
 
-// CheckDevices finds jobs, among those that wanted says would run, that no
-// device here could ever take. devs are all managed devices.
-func (b *Batch) CheckDevices(devs []gpu.Device, wanted func(id int) bool) []Problem {
-	panic("unwritten")
+// fileJobs is one file while its jobs are read.
+type fileJobs struct {
+	*loader
+	src      *source
+	root     *yaml.Node // YAML
+	blocks   []block    // block dialect
+	config   blockConfig
+	isBlocks bool
+	broken   bool // its settings can be judged, its jobs cannot
+	dialect  string
+	index    int // in Batch.Files
+
+	workDir  string // absolute
+	dirKey   string // the work dir as written, for the key
+	settings *Settings
+	given    map[string]given
+
+	byName map[string]int32 // jobs of this file
+	keys   map[Key]int32    // how often each key has come
+}
+
+// read takes in one file as far as that goes without knowing the others.
+func (l *loader) read(path string) {
+	src := readSource(path, &l.out)
+	if src == nil {
+		return
+	}
+	for _, f := range l.files {
+		if f.src.real == src.real {
+			src.problem(0, 0, "name it once", "is the same file as %s", f.src.path)
+			return
+		}
+	}
+	f := &fileJobs{loader: l, src: src, index: len(l.files), byName: map[string]int32{}, keys: map[Key]int32{}}
+	if f.isBlocks = f.detect(); f.isBlocks {
+		f.readBlocks()
+	} else {
+		f.root = src.parse()
+		f.broken = f.root == nil || !src.resolve(f.root) || !src.checkTop(f.root)
+	}
+	l.files = append(l.files, f)
+}
+
+var jobsAtTop = regexp.MustCompile(`(?m)^["']?jobs["']?[ \t]*:`)
+
+// detect says whether a file is of the block dialect.
+func (f *fileJobs) detect() bool {
+	switch f.opts.Format {
+	case "yaml":
+		return false
+	case "block":
+		return true
+	}
+	ext := strings.ToLower(filepath.Ext(f.src.path))
+	if ext == ".yaml" || ext == ".yml" || ext == ".json" || jobsAtTop.Match(f.src.data) {
+		return false
+	}
+	if bytes.HasPrefix(bytes.TrimSpace(f.src.data), []byte("{")) {
+		return false
+	}
+	return ext == ".txt" || looksLikeBlocks(f.src.data)
+}
+
+// settings folds what flags, files and the user's own defaults say.
+func (l *loader) settings() {
+	defs := settingDefs()
+	r := &settingsReader{defs: defs, out: &l.out, given: map[string]given{}, ranks: map[string]string{}}
+	flags := r.flags(l.opts.Flags)
+	r.take(flags, "flag")
+	byFile := make([][]given, len(l.files))
+	for i, f := range l.files {
+		byFile[i] = f.ownSettings(defs)
+		r.take(byFile[i], "file")
+	}
+	user := userConfig(l.opts.UserConfig, &l.out, defs)
+	r.take(user, "user")
+	l.batch.Settings = r.result(l.base(), defs)
+	for i, f := range l.files {
+		f.settings, f.given = &l.batch.Settings, r.given
+		f.placeWorkDir(flags, byFile[i], user)
+	}
+}
+
+// base are the defaults, as the dialects of the files have them.
+func (l *loader) base() Settings {
+	s := defaultSettings()
+	blocks := func(f *fileJobs) bool { return f.isBlocks }
+	if len(l.files) > 0 && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return !blocks(f) }) {
+		s.Order, s.MaxUtil = "shuffle", 100
+	}
+	return s
+}
+
+func (f *fileJobs) ownSettings(defs []settingDef) []given {
+	if f.isBlocks {
+		return f.blockSettings(defs)
+	}
+	if n := child(f.root, "settings"); n != nil && !isNull(n) {
+		return f.src.readSettings(n, defs)
+	}
+	return nil
+}
+
+// placeWorkDir finds the file's work dir: a flag's is relative to the current
+// folder, all others to the folder of the job file.
+func (f *fileJobs) placeWorkDir(flags, file, user []given) {
+	f.workDir, f.dirKey = f.src.dir, "."
+	if f.isBlocks {
+		f.blockWorkDir()
+	}
+	for i, list := range [][]given{flags, file, user} {
+		at := slices.IndexFunc(list, func(g given) bool { return g.name == "work_dir" })
+		if at < 0 {
+			continue
+		}
+		g, base := list[at], f.src.dir
+		if i == 0 {
+			base, _ = filepath.Abs(".")
+		}
+		dir, err := absolute(base, g.text)
+		if err != nil {
+			f.out.add(Problem{File: g.file, Line: g.line, Col: g.col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
+			return
+		}
+		f.workDir, f.dirKey = dir, filepath.Clean(g.text)
+		return
+	}
+}
+
+// expandAll makes the file's jobs.
+func (f *fileJobs) expandAll() {
+	b := f.batch
+	first := len(b.Jobs)
+	b.Files = append(b.Files, File{Path: f.src.path, Real: f.src.real, WorkDir: f.workDir, First: first})
+	if f.isBlocks {
+		f.blockJobs()
+	} else if !f.broken {
+		f.native(f.root)
+	}
+	own := &b.Files[f.index]
+	own.Dialect, own.Count = f.dialect, len(b.Jobs)-first
+	f.root, f.blocks, f.keys = nil, nil, nil
 }

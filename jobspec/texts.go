@@ -1,3 +1,52 @@
 package jobspec
 
-type texts struct{}
+// texts are the strings of one job of the file, shared by all its expansions and
+// put together anew for each that is looked at.
+type texts struct {
+	line, col int // where the job stands in its file
+	matrix   *matrix
+	name     text
+	suffix   []string // parameters whose values are appended to the name
+	commands []text
+	args     []argText
+	env      []envText
+	shell    []string
+	workDir  *text
+	log      *text // stdout and stderr together
+	stdout   *text
+	stderr   *text
+	outputs  []text
+	inputs   []text
+	config   *configText
+	queue    *text
+	needs    []text
+}
+
+// An argText is one --key value that is appended to the last command.
+type argText struct {
+	key   string
+	value text
+	tag   string // of a value without variables
+}
+
+// An envText is one NAME=value.
+type envText struct {
+	name  string
+	value text
+}
+
+// A configText is a copy of a config file with some values changed.
+type configText struct {
+	base text
+	path *text // where the copy belongs; nil for beside the base
+	sets []setText
+}
+
+// A setText is one value of a config file.
+type setText struct {
+	path  []string
+	add   bool // a new key
+	place bool // set it where it is there, else add it: the seed of an experiment list
+	value text
+	tag   string
+}

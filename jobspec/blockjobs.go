@@ -1,0 +1,142 @@
+package jobspec
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/gpu"
+)
+
+// readBlocks reads a file of the block dialect and the config.yaml beside it.
+func (f *fileJobs) readBlocks() {
+	f.dialect = "block"
+	var problems []Problem
+	f.blocks, problems = parseBlocks(f.src.path, f.src.data)
+	for _, p := range problems {
+		f.out.add(p)
+	}
+	f.config, problems = readBlockConfig(f.src.path, f.opts.Config)
+	for _, p := range problems {
+		f.out.add(p)
+	}
+	if len(f.blocks) == 0 && len(f.out.problems) == 0 {
+		f.src.problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "holds no block")
+	}
+	if f.config.Ignored {
+		f.out.warn(Problem{File: f.configPath(), Text: "is ignored: none of its keys is a setting of job files", Hint: "see the block dialect in docs/jobfile.md"})
+	}
+}
+
+func (f *fileJobs) configPath() string {
+	if f.opts.Config != "" {
+		return f.opts.Config
+	}
+	return filepath.Join(filepath.Dir(f.src.path), "config.yaml")
+}
+
+// blockSettings are what config.yaml gives, under the names of native settings.
+func (f *fileJobs) blockSettings(defs []settingDef) []given {
+	names := settingNames(defs)
+	var list []given
+	for _, s := range f.config.Settings {
+		if !slices.Contains(names, s.Name) {
+			f.out.add(Problem{File: f.configPath(), Line: s.Line, Text: fmt.Sprintf("unknown setting %q", s.Name), Hint: settingHint(s.Name, names)})
+			continue
+		}
+		list = append(list, given{s.Name, s.Value, f.configPath(), s.Line, 0})
+	}
+	return list
+}
+
+// blockWorkDir is the parent of the job file's folder where config.yaml names none.
+func (f *fileJobs) blockWorkDir() {
+	f.workDir, f.dirKey = filepath.Dir(f.src.dir), ".."
+	if f.config.WorkDir == "" {
+		return
+	}
+	f.workDir, f.dirKey = f.config.WorkDir, f.config.WorkDir
+	// What is below or beside the file moves with it; as written it was relative.
+	if rel, err := filepath.Rel(f.src.dir, f.config.WorkDir); err == nil && !strings.HasPrefix(rel, "../..") {
+		f.dirKey = rel
+	}
+}
+
+// blockJobs makes a job of each block.
+func (f *fileJobs) blockJobs() {
+	f.batch.Files[f.index].UniID = filepath.Join(filepath.Dir(f.src.real), "logs", "uni_id.json")
+	count := map[string]int{}
+	for i := range f.blocks {
+		bl := &f.blocks[i]
+		count[bl.Queue]++
+		p := &proto{texts: &texts{line: bl.Line, col: 1, matrix: &matrix{}}, src: f.src, file: f, block: true}
+		p.name = literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
+		p.name.line, p.name.col = bl.Line, 1
+		queue := literal(bl.Queue)
+		p.queue = &queue
+		for _, c := range bl.Commands {
+			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", atStart)
+			p.guardWorkDir(&t)
+			p.commands = append(p.commands, t)
+		}
+		p.shared = p.blockSpec(bl)
+		f.expand(p)
+	}
+}
+
+func (p *proto) blockSpec(bl *block) *Spec {
+	s := &Spec{When: OnSuccess, Grace: p.file.settings.Grace, Tree: true, text: p.texts}
+	s.Retry = Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}
+	if p.file.config.Retry != nil {
+		s.Retry = *p.file.config.Retry
+	}
+	if bl.GPUs == 0 {
+		s.CPUs = 1
+		return s
+	}
+	share := p.shares()
+	s.Request = gpu.Request{Min: bl.GPUs, Max: bl.GPUs, Memory: gpu.Bytes(bl.GiB * float64(gpu.GiB)), Share: share, MaxUtil: p.util(share)}
+	return s
+}
+
+// guardWorkDir refuses {work_dir} outside quotes where its value needs them:
+// rm -rf {work_dir}/x must not meet half a path.
+func (p *proto) guardWorkDir(t *text) {
+	dir := p.file.workDir
+	if shellescape.Quote(dir) == dir {
+		return
+	}
+	quote := byte(0)
+	for _, g := range t.segs {
+		if g.kind == varLiteral {
+			quote = quoteAfter(g.lit, quote)
+			continue
+		}
+		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
+		if g.kind == varWorkDir && g.format != "q" && risky {
+			l, c := p.src.find(t.line, t.col, g.lit)
+			p.src.problem(l, c, "write {work_dir:q}", "{work_dir} stands unquoted, and its value %s would be taken apart by the shell", strconv.Quote(dir))
+			return
+		}
+	}
+}
+
+// quoteAfter is the quote that is open after s in a shell, 0 for none.
+func quoteAfter(s string, quote byte) byte {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && quote != '\'':
+			i++
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == quote:
+			quote = 0
+		}
+	}
+	return quote
+}

@@ -1,0 +1,176 @@
+package jobspec
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// readConfig reads config: {base: …, set: {…}, path: …}.
+func (p *proto) readConfig(n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	if n.Kind == yaml.ScalarNode {
+		p.src.problem(n.Line, n.Column, fmt.Sprintf("write config: {base: %s, set: {…}}; or algorithm instead of run, for an experiment", n.Value), "config takes a mapping beside run, and this is %s", describe(n))
+		return
+	}
+	words := []string{"base", "set", "path"}
+	c := &configText{}
+	p.src.pairs(n, "config", func(k, v *yaml.Node) {
+		switch k.Value {
+		case "base":
+			c.base, _ = p.text(v, "config.base", inJob)
+		case "path":
+			if t, ok := p.text(v, "config.path", inConfig); ok {
+				c.path = &t
+			}
+		case "set":
+			p.readSets(c, nil, false, v)
+		default:
+			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "config has base, set and path"), "unknown key %q in config", k.Value)
+		}
+	})
+	if c.base.raw == "" {
+		p.src.problem(n.Line, n.Column, "add base: configs/a.yaml", "config names no base")
+	}
+	p.config = c
+}
+
+func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) {
+	p.src.pairs(n, "config.set", func(k, v *yaml.Node) {
+		key, adds := strings.CutPrefix(k.Value, "+")
+		parts := strings.Split(key, ".")
+		for _, part := range parts {
+			if part == "" {
+				p.src.problem(k.Line, k.Column, "say optim.lr", "config.set: %q is no key", k.Value)
+				return
+			}
+		}
+		path := append(append([]string(nil), under...), parts...)
+		adds = adds || add
+		if v.Kind == yaml.MappingNode {
+			if hint := quoteHint(v); hint != "" {
+				p.src.problem(v.Line, v.Column, hint, "config.set: %q takes a value, and this is a mapping", k.Value)
+				return
+			}
+			p.readSets(c, path, adds, v)
+			return
+		}
+		if v.Kind == yaml.SequenceNode {
+			p.src.problem(v.Line, v.Column, fmt.Sprintf("set its elements one by one: %s.0", k.Value), "config.set: %q takes one value, and this is a list", k.Value)
+			return
+		}
+		text, tag, ok := p.src.scalar(v, "config.set")
+		if !ok {
+			return
+		}
+		t, _ := p.compile(text, v.Line, v.Column, "config.set", inConfig)
+		c.sets = append(c.sets, setText{path: path, add: adds, value: t, tag: tag})
+	})
+}
+
+// kind is the YAML type of the value: that of the one variable that it is, its
+// own where it has none, and text where variables stand in other text.
+func (s *setText) kind(v *values) string {
+	g := s.value.sole()
+	switch {
+	case s.value.constant():
+		return s.tag
+	case g == nil:
+		return "!!str"
+	case g.kind == varParam:
+		return v.param(g).Tag
+	case g.kind.numeric() && v.rt != nil:
+		return "!!int"
+	}
+	return "!!str"
+}
+
+// configSets renders the changes of one job.
+func (c *configText) rendered(v *values, values any) []configSet {
+	list := make([]configSet, len(c.sets))
+	for i := range c.sets {
+		s := &c.sets[i]
+		list[i] = configSet{Path: s.path, Add: s.add, Line: s.value.line, Col: s.value.col,
+			Value: Param{Name: strings.Join(s.path, "."), Text: s.value.render(v), Tag: s.kind(v)}}
+		if s.place {
+			top, _ := values.(map[string]any)
+			_, there := top[s.path[0]]
+			list[i].Add = !there
+		}
+	}
+	return list
+}
+
+// apply reads the base, once for all jobs, and changes it.
+func (b *Batch) apply(c *configText, v *values) (path string, content []byte, problems []Problem) {
+	path, err := absolute(v.workDir, c.base.render(v))
+	if err != nil {
+		return path, nil, []Problem{{Text: "config.base: " + err.Error()}}
+	}
+	base, ok := b.bases[path]
+	if !ok {
+		if base, err = readRegular(path); err != nil {
+			return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %s %s", path, err)}}
+		}
+		b.bases[path] = base
+	}
+	var parsed any
+	for i := range c.sets {
+		if c.sets[i].place && parsed == nil {
+			if parsed, err = configValues(path, base); err != nil {
+				return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %s: %s", path, err)}}
+			}
+		}
+	}
+	content, problems = editConfig(path, base, c.rendered(v, parsed))
+	return path, content, problems
+}
+
+// config is the copy that one attempt gets.
+func (b *Batch) config(c *configText, v *values) (*Config, error) {
+	base, content, problems := b.apply(c, v)
+	if len(problems) > 0 {
+		return nil, errors.New(problems[0].Text)
+	}
+	if c.path != nil {
+		path, err := absolute(v.workDir, c.path.render(v))
+		return &Config{Path: path, Content: content}, err
+	}
+	dir, file := filepath.Split(base)
+	ext := filepath.Ext(file)
+	sum := sha256.Sum256(content)
+	name := fmt.Sprintf(".%s.%s.gpurun%s", strings.TrimSuffix(file, ext), hex.EncodeToString(sum[:4]), ext)
+	return &Config{Path: filepath.Join(dir, name), Content: content}, nil
+}
+
+// configValuesOf renders a job's config for its key.
+func (k *keyer) configValuesOf(p *proto, v *values) (any, []Problem) {
+	at := *v
+	var err error
+	if at.workDir, err = p.dirOf(k.workDir, v); err != nil {
+		return nil, nil // checkPaths has said so
+	}
+	path, content, problems := k.batch.apply(p.config, &at)
+	for i := range problems {
+		pr := &problems[i]
+		pr.File = p.src.path
+		if pr.Line == 0 {
+			pr.Line, pr.Col = p.config.base.line, p.config.base.col
+		}
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	values, err := configValues(path, content)
+	if err != nil {
+		return nil, []Problem{{File: p.src.path, Line: p.config.base.line, Col: p.config.base.col, Text: fmt.Sprintf("config %s: %s", path, err)}}
+	}
+	return values, nil
+}

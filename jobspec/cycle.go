@@ -1,0 +1,191 @@
+package jobspec
+
+import (
+	"fmt"
+	"strings"
+)
+
+// cycles looks for jobs that wait for each other. A job waits for its needs, and
+// for the one before it in its queue. Sets of needs that many jobs share are
+// points of the graph of their own, so that the search is linear in what is
+// stored, not in the number of pairs.
+func (g *grapher) cycles() {
+	s := &cycleSearch{grapher: g, sets: map[*int32]int32{}, before: g.queueOrder()}
+	n := len(g.batch.Jobs)
+	s.state = make([]uint8, n)
+	for id := range n {
+		if s.state[id] == 0 {
+			s.walk(int32(id))
+		}
+		if s.found >= 10 {
+			return
+		}
+	}
+}
+
+// queueOrder is, for each job, the one before it in its queue, or -1.
+func (g *grapher) queueOrder() []int32 {
+	if len(g.batch.Queues) == 0 {
+		return nil
+	}
+	last := make([]int32, len(g.batch.Queues))
+	for i := range last {
+		last[i] = -1
+	}
+	before := make([]int32, len(g.batch.Jobs))
+	for i := range g.batch.Jobs {
+		before[i] = -1
+		if q := g.batch.Jobs[i].Queue; q >= 0 {
+			before[i], last[q] = last[q], int32(i)
+		}
+	}
+	return before
+}
+
+type cycleSearch struct {
+	*grapher
+	before  []int32
+	sets    map[*int32]int32 // first element of a shared slice → its point
+	members [][]int32        // of each set
+	state   []uint8          // of jobs, then of sets: 0 new, 1 on the path, 2 done
+	found   int
+}
+
+// A step of the path: a point, and which of the points it waits for comes next.
+type cycleStep struct {
+	at   int32
+	next int
+}
+
+func (s *cycleSearch) walk(start int32) {
+	path := []cycleStep{{at: start}}
+	s.state[start] = 1
+	for len(path) > 0 {
+		top := &path[len(path)-1]
+		to, more := s.edge(top.at, top.next)
+		if !more {
+			s.state[top.at] = 2
+			path = path[:len(path)-1]
+			continue
+		}
+		top.next++
+		switch {
+		case to < 0 || s.state[to] == 2:
+		case s.state[to] == 0:
+			s.state[to] = 1
+			path = append(path, cycleStep{at: to})
+		default:
+			s.tell(path, to)
+			if s.found >= 10 {
+				return
+			}
+		}
+	}
+}
+
+// edge is the i-th point that one waits for; -1 where there is none at i.
+func (s *cycleSearch) edge(at int32, i int) (int32, bool) {
+	n := int32(len(s.batch.Jobs))
+	if at >= n {
+		set := s.members[at-n]
+		if i < len(set) {
+			return set[i], true
+		}
+		return 0, false
+	}
+	switch i {
+	case 0:
+		return s.set(s.batch.Jobs[at].Needs), true
+	case 1:
+		if s.before == nil {
+			return -1, true
+		}
+		return s.before[at], true
+	}
+	return 0, false
+}
+
+// set is the point of a slice of needs, or the one need itself.
+func (s *cycleSearch) set(needs []int32) int32 {
+	switch len(needs) {
+	case 0:
+		return -1
+	case 1:
+		return needs[0]
+	}
+	id, ok := s.sets[&needs[0]]
+	if !ok {
+		id = int32(len(s.batch.Jobs) + len(s.members))
+		s.sets[&needs[0]] = id
+		s.members = append(s.members, needs)
+		s.state = append(s.state, 0)
+	}
+	return id
+}
+
+// tell reports the part of the path that begins and ends at one point.
+func (s *cycleSearch) tell(path []cycleStep, to int32) {
+	from := len(path) - 1
+	for from > 0 && path[from].at != to {
+		from--
+	}
+	var jobs []int32
+	n := int32(len(s.batch.Jobs))
+	for _, step := range path[from:] {
+		if step.at < n {
+			jobs = append(jobs, step.at)
+		}
+	}
+	if len(jobs) == 0 || len(jobs) == 1 && to >= n && len(s.members[to-n]) > 1 && s.selfOnly(to, jobs[0]) {
+		return
+	}
+	s.found++
+	j := &s.batch.Jobs[jobs[0]]
+	t := j.Spec.text
+	line, col, hint := t.line, t.col, ""
+	if len(t.needs) > 0 {
+		line, col = t.needs[0].line, t.needs[0].col
+	}
+	if s.before != nil && s.queued(jobs) {
+		hint = "jobs of one queue run in the file's order, each after the one before it"
+	}
+	s.files[j.File].src.problem(line, col, hint, "these jobs wait for each other: %s", s.spell(jobs))
+}
+
+// selfOnly says that a set closes on a job that only shares it: another of the
+// same set shows the cycle with two names.
+func (s *cycleSearch) selfOnly(set, job int32) bool {
+	for _, id := range s.members[set-int32(len(s.batch.Jobs))] {
+		needs := s.batch.Jobs[id].Needs
+		if id != job && len(needs) > 0 && &needs[0] == &s.batch.Jobs[job].Needs[0] {
+			s.found++
+			j := &s.batch.Jobs[job]
+			t := j.Spec.text
+			s.files[j.File].src.problem(t.needs[0].line, t.needs[0].col, "", "these jobs wait for each other: %s", s.spell([]int32{job, id}))
+			return true
+		}
+	}
+	return false
+}
+
+// queued says whether some step of a cycle is the order of a queue.
+func (s *cycleSearch) queued(jobs []int32) bool {
+	for i, id := range jobs {
+		if s.before[id] == jobs[(i+1)%len(jobs)] {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *cycleSearch) spell(jobs []int32) string {
+	var names []string
+	for i, id := range jobs {
+		if i == 8 && len(jobs) > 10 {
+			names = append(names, fmt.Sprintf("… (%d more)", len(jobs)-8))
+			break
+		}
+		names = append(names, s.batch.Jobs[id].Name)
+	}
+	return strings.Join(append(names, s.batch.Jobs[jobs[0]].Name), " → ")
+}

@@ -1,0 +1,147 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/gpu"
+)
+
+// FitDefaults lowers the default min_memory of jobs that say nothing to 90% of
+// the largest device, so that a small GPU is of use without a setting. devs are
+// all managed devices. It is called once, before anything looks at the jobs.
+func (b *Batch) FitDefaults(devs []gpu.Device) {
+	most := largest(devs) / 10 * 9
+	if most <= 0 {
+		return
+	}
+	var last *Spec
+	for i := range b.Jobs {
+		s := b.Jobs[i].Spec
+		if s == last || !s.DefaultMemory {
+			continue
+		}
+		last = s
+		s.Request.Memory = min(s.Request.Memory, most)
+	}
+}
+
+func largest(devs []gpu.Device) gpu.Bytes {
+	var most gpu.Bytes
+	for _, d := range devs {
+		most = max(most, d.Total)
+	}
+	return most
+}
+
+// CheckDevices finds jobs, among those that wanted says would run, that no
+// device here could ever take. devs are all managed devices.
+func (b *Batch) CheckDevices(devs []gpu.Device, wanted func(id int) bool) []Problem {
+	var out report
+	judged := map[*Spec]string{}
+	for i := range b.Jobs {
+		j := &b.Jobs[i]
+		if j.Spec.Request.Max == 0 || wanted != nil && !wanted(i) {
+			continue
+		}
+		why, known := judged[j.Spec]
+		if known {
+			continue
+		}
+		why, hint := b.never(&j.Spec.Request, devs)
+		judged[j.Spec] = why
+		if why == "" {
+			continue
+		}
+		p := Problem{File: b.Files[j.File].Path, Text: fmt.Sprintf("job %q could never run: %s", j.Name, why), Hint: hint}
+		if t := j.Spec.text; t != nil {
+			p.Line, p.Col = t.line, t.col
+		}
+		out.add(p)
+	}
+	var files []string
+	for _, f := range b.Files {
+		files = append(files, f.Path)
+	}
+	sortProblems(out.problems, files)
+	return out.problems
+}
+
+// never says why no choice of devices could take r, "" where one could.
+func (b *Batch) never(r *gpu.Request, devs []gpu.Device) (why, hint string) {
+	if len(devs) == 0 {
+		return "there is no GPU here", "for a job without one write gpus: 0"
+	}
+	fit := filter(devs, func(d gpu.Device) bool { return len(r.Models) == 0 || hasModel(d, r.Models) })
+	if len(fit) == 0 {
+		return fmt.Sprintf("no GPU here is called like %s", strings.Join(r.Models, " or ")), "here are " + models(devs)
+	}
+	fit = filter(fit, func(d gpu.Device) bool { return len(r.IDs) == 0 || hasID(d, r.IDs) })
+	if len(fit) == 0 {
+		return fmt.Sprintf("none of its gpu_ids (%s) is a GPU that this run may use", strings.Join(r.IDs, ", ")), ""
+	}
+	most := largest(fit)
+	big := filter(fit, func(d gpu.Device) bool { return d.Total == 0 || d.Total >= r.Memory })
+	switch n := b.usable(devs); {
+	case len(big) == 0:
+		return fmt.Sprintf("it asks for %s, and the largest GPU has %s", r.Memory.Round(), most.Round()), ""
+	case len(big) < r.Min && len(big) < len(devs):
+		return fmt.Sprintf("it asks for %d GPUs, and only %d could take it", r.Min, len(big)), ""
+	case len(big) < r.Min:
+		return fmt.Sprintf("it asks for %d GPUs, and there are %d", r.Min, len(big)), ""
+	case n < r.Min:
+		return fmt.Sprintf("it asks for %d GPUs, and reserve, min_gpus and max_gpus leave %d", r.Min, n), ""
+	}
+	return "", ""
+}
+
+// usable is how many of the managed devices one run may hold at once.
+func (b *Batch) usable(devs []gpu.Device) int {
+	s := &b.Settings
+	n := len(devs) - s.Reserve
+	if s.MinGPUs < 0 && s.MaxGPUs < 0 {
+		return max(n, 0)
+	}
+	n = min(max(n, s.MinGPUs), len(devs))
+	if s.MaxGPUs >= 0 {
+		n = min(n, s.MaxGPUs)
+	}
+	return n
+}
+
+func filter(devs []gpu.Device, keep func(gpu.Device) bool) []gpu.Device {
+	var out []gpu.Device
+	for _, d := range devs {
+		if keep(d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func hasModel(d gpu.Device, models []string) bool {
+	return slices.ContainsFunc(models, func(m string) bool {
+		return strings.Contains(strings.ToLower(d.Name), strings.ToLower(m))
+	})
+}
+
+func hasID(d gpu.Device, ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool {
+		if n, err := strconv.Atoi(id); err == nil {
+			return n == d.Index
+		}
+		return strings.HasPrefix(string(d.UUID), id)
+	})
+}
+
+func models(devs []gpu.Device) string {
+	var names []string
+	for _, d := range devs {
+		if !slices.Contains(names, d.Name) {
+			names = append(names, d.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

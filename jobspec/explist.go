@@ -1,0 +1,112 @@
+package jobspec
+
+import (
+	"path/filepath"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// isExperiment says whether a job is of the experiment-list dialect: a config
+// that is a path, an algorithm, and no run.
+func isExperiment(f fields) bool {
+	config := f.get("config")
+	return config != nil && config.Kind == yaml.ScalarNode && f.get("algorithm") != nil && f.get("run") == nil
+}
+
+func (p *proto) refuseListKeys(f fields) {
+	for i := 0; i < len(f.node.Content); i += 2 {
+		k := f.node.Content[i]
+		switch k.Value {
+		case "log_path", "extra_args":
+			p.src.problem(k.Line, k.Column, keyHint(k.Value), "unknown key %q in a job", k.Value)
+		case "algorithm":
+			p.src.problem(k.Line, k.Column, "an experiment has config: PATH and algorithm, and no run", "unknown key %q in a job", k.Value)
+		}
+	}
+}
+
+// experiment reads what a job of an experiment list runs:
+// PROGRAM --cfp CONFIG --algo ALGORITHM --key value …
+func (p *proto) experiment(f fields) {
+	if log := f.get("log_path"); log != nil {
+		if other := f.get("log"); other != nil && !p.inherited["log"] {
+			p.src.problem(log.Line, log.Column, "keep one of them", "log_path and log (line %d) mean the same", other.Line)
+		}
+		renameKey(f.node, "log_path", "log")
+		p.inherited["log"] = false
+	}
+	base, okBase := p.text(f.get("config"), "config", inJob)
+	algorithm, okAlgo := p.text(f.get("algorithm"), "algorithm", atStart)
+	if !okBase || !okAlgo {
+		return
+	}
+	program := literal(p.file.settings.Program)
+	program.line, program.col = p.line, p.col
+	p.commands = []text{program}
+	seed := p.takeSeed(f)
+	config := base
+	if seed != nil {
+		config = p.seededCopy(base, seed)
+	}
+	p.args = append(p.args, argText{"cfp", config, "!!str"}, argText{"algo", algorithm, "!!str"})
+	p.readArgs(f.get("extra_args"))
+	p.readArgs(f.get("args"))
+}
+
+// takeSeed takes the seed out of extra_args, where it belongs into the config.
+func (p *proto) takeSeed(f fields) *yaml.Node {
+	extra := f.get("extra_args")
+	if extra == nil || extra.Kind != yaml.MappingNode || p.file.settings.SeedAs != "config" {
+		return nil
+	}
+	seed := child(extra, "seed")
+	if seed == nil || isNull(seed) {
+		return nil
+	}
+	rest := *extra
+	rest.Content = nil
+	for i := 0; i < len(extra.Content); i += 2 {
+		if extra.Content[i].Value != "seed" {
+			rest.Content = append(rest.Content, extra.Content[i], extra.Content[i+1])
+		}
+	}
+	for i := 0; i < len(f.node.Content); i += 2 {
+		if f.node.Content[i].Value == "extra_args" {
+			f.node.Content[i+1] = &rest
+		}
+	}
+	return seed
+}
+
+// seededCopy sets the seed in a copy of the config, and gives the copy's path:
+// configs/SVHN.yaml becomes configs/temp/SVHN_seed42.yaml.
+func (p *proto) seededCopy(base text, seed *yaml.Node) text {
+	value, ok := p.text(seed, "extra_args: seed", inJob)
+	if !ok {
+		return base
+	}
+	dir, file := filepath.Split(base.raw)
+	ext := filepath.Ext(file)
+	copied := dir + "temp/" + strings.TrimSuffix(file, ext) + "_seed" + value.raw + ext
+	path, _ := p.compile(copied, base.line, base.col, "config", inJob)
+	p.config = &configText{base: base, path: &path, sets: []setText{{path: []string{"seed"}, place: true, value: value, tag: seed.ShortTag()}}}
+	return path
+}
+
+func renameKey(n *yaml.Node, from, to string) {
+	var out []*yaml.Node
+	for i := 0; i < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		switch k.Value {
+		case to:
+			continue
+		case from:
+			own := *k
+			own.Value = to
+			k = &own
+		}
+		out = append(out, k, v)
+	}
+	n.Content = out
+}

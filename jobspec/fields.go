@@ -1,0 +1,69 @@
+package jobspec
+
+import (
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// fields are the keys of one job after defaults were laid under it.
+type fields struct {
+	node *yaml.Node // a mapping with our own words as keys
+	at   *yaml.Node // the job as the file has it, for its place
+}
+
+func (f fields) get(key string) *yaml.Node { return child(f.node, key) }
+
+// canonicalKeys gives a job's mapping our words, and refuses all others.
+func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
+	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Tag: "!!map"}
+	spelt := map[string]*yaml.Node{}
+	s.pairs(n, what, func(k, v *yaml.Node) {
+		word := k.Value
+		if own, ok := sameKeys[word]; ok {
+			word = own
+		}
+		if !slices.Contains(jobKeys, word) && !slices.Contains(listKeys, word) {
+			s.problem(k.Line, k.Column, keyHint(k.Value), "unknown key %q in %s", k.Value, what)
+			return
+		}
+		if first := spelt[word]; first != nil {
+			s.problem(k.Line, k.Column, "keep one of them", "%q and %q (line %d) mean the same", k.Value, first.Value, first.Line)
+			return
+		}
+		spelt[word] = k
+		own := *k
+		own.Value = word
+		out.Content = append(out.Content, &own, v)
+	})
+	return out
+}
+
+// overlay lays a job over the defaults: mappings key by key, all else replaces,
+// null takes away. Where nulls are values (config.set) they stay.
+func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
+	out := *over
+	out.Content = nil
+	for i := 0; under != nil && i+1 < len(under.Content); i += 2 {
+		k, v := under.Content[i], under.Content[i+1]
+		mine := child(over, k.Value)
+		switch {
+		case mine == nil:
+			mine = v
+		case mine.Kind == yaml.MappingNode && v.Kind == yaml.MappingNode:
+			mine = overlay(v, mine, nulls || k.Value == "set")
+		}
+		if nulls || !isNull(mine) {
+			out.Content = append(out.Content, k, mine)
+		}
+	}
+	for i := 0; i+1 < len(over.Content); i += 2 {
+		k, v := over.Content[i], over.Content[i+1]
+		if (under == nil || child(under, k.Value) == nil) && (nulls || !isNull(v)) {
+			out.Content = append(out.Content, k, v)
+		}
+	}
+	return &out
+}
+
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

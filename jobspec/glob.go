@@ -1,0 +1,79 @@
+package jobspec
+
+import "strings"
+
+// isGlob says whether a name in needs, --only and the like is a pattern.
+func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
+
+// literalEnds are what every match of a pattern begins and ends with.
+func literalEnds(pattern string) (head, tail string) {
+	head, tail = pattern, pattern
+	if i := strings.IndexAny(pattern, "*?["); i >= 0 {
+		head = pattern[:i]
+	}
+	if i := strings.LastIndexAny(pattern, "*?]"); i >= 0 {
+		tail = pattern[i+1:]
+	}
+	return head, tail
+}
+
+// MatchName says whether a job's name fits a pattern: * is any text, also with
+// slashes in it, ? one character, [ab] or [a-c] one of them, [!a] any other.
+func MatchName(pattern, name string) bool {
+	p, n := 0, 0
+	star, mark := -1, 0
+	for n < len(name) {
+		if p < len(pattern) {
+			if pattern[p] == '*' {
+				star, mark = p, n
+				p++
+				continue
+			}
+			if width, ok := matchByte(pattern[p:], name[n]); ok {
+				p += width
+				n++
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		mark++
+		p, n = star+1, mark
+	}
+	for p < len(pattern) && pattern[p] == '*' {
+		p++
+	}
+	return p == len(pattern)
+}
+
+// matchByte matches one character, and says how long its pattern is.
+func matchByte(pattern string, c byte) (width int, ok bool) {
+	if pattern[0] == '?' {
+		return 1, true
+	}
+	end := -1
+	if pattern[0] == '[' && len(pattern) > 2 {
+		if end = strings.IndexByte(pattern[2:], ']'); end >= 0 {
+			end += 2
+		}
+	}
+	if end < 0 {
+		return 1, pattern[0] == c
+	}
+	class := pattern[1:end]
+	not := class[0] == '!' || class[0] == '^'
+	if not {
+		class = class[1:]
+	}
+	in := false
+	for i := 0; i < len(class); i++ {
+		if i+2 < len(class) && class[i+1] == '-' {
+			in = in || class[i] <= c && c <= class[i+2]
+			i += 2
+			continue
+		}
+		in = in || class[i] == c
+	}
+	return end + 1, in != not
+}

@@ -1,0 +1,232 @@
+package jobspec
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// link puts jobs into their queues, finds what they need, and refuses cycles.
+func (l *loader) link() {
+	l.queues()
+	g := &grapher{loader: l, sets: map[string][]int32{}, sorted: make([][]int32, len(l.files)), reversed: make([][]int32, len(l.files))}
+	var v values
+	for i := range l.batch.Jobs {
+		j := &l.batch.Jobs[i]
+		if t := j.Spec.text; len(t.needs) > 0 {
+			v = l.values(j, v.params[:0])
+			j.Needs = g.needs(j, &v)
+		}
+	}
+	if len(l.out.problems) == 0 {
+		g.cycles()
+	}
+}
+
+// values are a job's own, with run-time variables left as names.
+func (l *loader) values(j *Job, buf []Param) values {
+	return values{params: j.Spec.text.matrix.params(j.combo, buf), name: j.Name}
+}
+
+func (l *loader) queues() {
+	b := l.batch
+	index := map[string]int32{}
+	for i := range b.Jobs {
+		j := &b.Jobs[i]
+		t := j.Spec.text.queue
+		if t == nil {
+			continue
+		}
+		v := values{name: j.Name}
+		if !t.constant() {
+			v = l.values(j, nil)
+		}
+		q := b.Files[j.File].Path + "\x00" + t.render(&v)
+		at, ok := index[q]
+		if !ok {
+			at = int32(len(b.Queues))
+			index[q] = at
+			b.Queues = append(b.Queues, q)
+		}
+		j.Queue = at
+	}
+}
+
+// A grapher resolves needs. What many jobs need alike is found once, and they
+// share one slice.
+type grapher struct {
+	*loader
+	sets     map[string][]int32 // by file and patterns
+	sorted   [][]int32          // IDs of each file by name, made when a glob asks
+	reversed [][]int32          // and by name spelt backwards
+	buf      []byte
+}
+
+func (g *grapher) needs(j *Job, v *values) []int32 {
+	t := j.Spec.text
+	g.buf = append(g.buf[:0], byte(j.File), byte(j.File>>8), 0)
+	for i := range t.needs {
+		g.buf = append(t.needs[i].append(g.buf, v), 0)
+	}
+	set, ok := g.sets[string(g.buf)]
+	if !ok {
+		key := string(g.buf)
+		for i := range t.needs {
+			set = append(set, g.pattern(j, &t.needs[i], t.needs[i].render(v))...)
+		}
+		slices.Sort(set)
+		set = slices.Clip(slices.Compact(set))
+		g.sets[key] = set
+	}
+	if at, self := slices.BinarySearch(set, int32(j.ID)); self && !g.fellow(set, j) {
+		return slices.Delete(slices.Clone(set), at, at+1)
+	}
+	return set
+}
+
+// fellow says whether another job of the same text is in the set: then both need
+// each other, and the search for cycles will say so.
+func (g *grapher) fellow(set []int32, j *Job) bool {
+	for _, id := range []int32{set[0], set[len(set)-1]} {
+		if id != int32(j.ID) && g.batch.Jobs[id].Spec.text == j.Spec.text {
+			return true
+		}
+	}
+	return slices.ContainsFunc(set, func(id int32) bool {
+		return id != int32(j.ID) && g.batch.Jobs[id].Spec.text == j.Spec.text
+	})
+}
+
+// pattern finds the jobs that one entry of needs means.
+func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
+	f := g.files[j.File]
+	name := spelt
+	if file, rest, ok := strings.Cut(spelt, ":"); ok {
+		other := g.otherFile(f, file)
+		if other == nil {
+			f.src.problem(t.line, t.col, "name it on the command line too: gpurun "+f.src.path+" "+file, "needs: %q is no file of this batch", file)
+			return nil
+		}
+		f, name = other, rest
+	}
+	if !isGlob(name) {
+		id, ok := f.byName[name]
+		switch {
+		case ok && int(id) == j.ID:
+			g.files[j.File].src.problem(t.line, t.col, "take it out", "%q needs itself", j.Name)
+		case ok:
+			return []int32{id}
+		default:
+			g.files[j.File].src.problem(t.line, t.col, g.nearestJob(f, name), "needs: %s has no job %q", f.src.path, clip(name))
+		}
+		return nil
+	}
+	set := g.glob(f, name)
+	if len(set) == 0 {
+		g.files[j.File].src.problem(t.line, t.col, g.nearestJob(f, strings.Trim(name, "*")), "needs: no job of %s is called like %q", f.src.path, clip(name))
+	}
+	return set
+}
+
+func (g *grapher) nearestJob(f *fileJobs, name string) string {
+	var known []string
+	first := g.batch.Files[f.index].First
+	for id := first; id < first+min(g.batch.Files[f.index].Count, 5000); id++ {
+		known = append(known, g.batch.Jobs[id].Name)
+	}
+	if n := nearest(name, known); n != "" {
+		return fmt.Sprintf("did you mean %q?", n)
+	}
+	for _, k := range known {
+		if strings.HasPrefix(k, name+"-") {
+			return fmt.Sprintf("its matrix made %q and others: write %q", k, name+"-*")
+		}
+	}
+	return ""
+}
+
+// otherFile finds a file of the batch as seen from f.
+func (g *grapher) otherFile(f *fileJobs, path string) *fileJobs {
+	abs := path
+	if !filepath.IsAbs(path) {
+		abs = filepath.Join(f.src.dir, path)
+	}
+	real, _ := filepath.EvalSymlinks(abs)
+	for _, o := range g.files {
+		if o.src.real == real || o.src.path == path {
+			return o
+		}
+	}
+	var found *fileJobs
+	for _, o := range g.files {
+		if filepath.Base(o.src.path) == path {
+			if found != nil {
+				return nil
+			}
+			found = o
+		}
+	}
+	return found
+}
+
+// glob finds the jobs of a file whose name fits. The literal beginning or end of
+// the pattern narrows the search down, so that a pattern for each of many jobs
+// costs no square.
+func (g *grapher) glob(f *fileJobs, pattern string) []int32 {
+	own := g.batch.Files[f.index]
+	head, tail := literalEnds(pattern)
+	if g.sorted[f.index] == nil {
+		g.sorted[f.index] = g.order(own, func(s string) string { return s })
+	}
+	ids := g.beginning(g.sorted[f.index], head, func(s string) string { return s })
+	if tail != "" && len(ids) > 64 {
+		if g.reversed[f.index] == nil {
+			g.reversed[f.index] = g.order(own, reverse)
+		}
+		if back := g.beginning(g.reversed[f.index], reverse(tail), reverse); len(back) < len(ids) {
+			ids = back
+		}
+	}
+	var set []int32
+	for _, id := range ids {
+		if MatchName(pattern, g.batch.Jobs[id].Name) {
+			set = append(set, id)
+		}
+	}
+	return set
+}
+
+func (g *grapher) order(own File, by func(string) string) []int32 {
+	type item struct {
+		key string
+		id  int32
+	}
+	items := make([]item, own.Count)
+	for i := range items {
+		id := own.First + i
+		items[i] = item{by(g.batch.Jobs[id].Name), int32(id)}
+	}
+	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.key, b.key) })
+	ids := make([]int32, len(items))
+	for i, it := range items {
+		ids[i] = it.id
+	}
+	return ids
+}
+
+// beginning are those of ids whose name begins with head.
+func (g *grapher) beginning(ids []int32, head string, by func(string) string) []int32 {
+	name := func(i int) string { return by(g.batch.Jobs[ids[i]].Name) }
+	from := sort.Search(len(ids), func(i int) bool { return name(i) >= head })
+	n := sort.Search(len(ids)-from, func(i int) bool { return !strings.HasPrefix(name(from+i), head) })
+	return ids[from : from+n]
+}
+
+func reverse(s string) string {
+	b := []byte(s)
+	slices.Reverse(b)
+	return string(b)
+}

@@ -1,0 +1,170 @@
+package jobspec
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// recipe is the version of the key. It changes only together with code that
+// still finds what older recipes called done.
+//
+// In the key: the commands and args with parameters put in and run-time variables
+// left as names, parameters, env, shell, the values of the rendered config, the
+// work dir as written; and, for jobs that agree in all this, their count in the
+// file. Not in it: name (unless a text has {name}), resources, retries, log,
+// needs, the place of the file. docs/jobfile.md tells users so.
+const recipe = "gpurun key 1"
+
+// A keyer makes the keys of one proto's jobs, in one buffer.
+type keyer struct {
+	*fileJobs
+	proto  *proto
+	buf    []byte
+	byName []int // order of the parameters by name, for jobs that have all the usual ones
+	env    []int
+	count  [4]byte
+}
+
+// key hashes what the job that v renders does.
+func (k *keyer) key(v *values) Key {
+	p := k.proto
+	k.buf = appendString(k.buf[:0], recipe)
+	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.commands)))
+	for i := range p.commands {
+		k.text(&p.commands[i], v)
+	}
+	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.args)))
+	for i := range p.args {
+		k.buf = appendString(k.buf, p.args[i].key)
+		k.buf = append(k.buf, p.args[i].kind(v))
+		k.text(&p.args[i].value, v)
+	}
+	k.params(v.params)
+	k.environment(v)
+	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.shell)))
+	for _, word := range p.shell {
+		k.buf = appendString(k.buf, word)
+	}
+	k.buf = appendString(k.buf, k.dirKey)
+	if p.workDir != nil {
+		k.text(p.workDir, v)
+	} else {
+		k.buf = appendString(k.buf, "")
+	}
+	if p.config != nil {
+		k.buf = append(k.buf, k.configHash(p, v)...)
+	}
+	sum := sha256.Sum256(k.buf)
+	key := Key(sum[:16])
+	n := k.keys[key]
+	k.keys[key] = n + 1
+	if n > 0 {
+		sum = sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), key[:]...), uint64(n)))
+		key = Key(sum[:16])
+	}
+	return key
+}
+
+// appendString appends s so that no two lists of strings look the same.
+func appendString(buf []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(buf, uint32(len(s))), s...)
+}
+
+// text appends a rendered text in the form of appendString.
+func (k *keyer) text(t *text, v *values) {
+	at := len(k.buf)
+	k.buf = t.append(append(k.buf, k.count[:]...), v)
+	binary.BigEndian.PutUint32(k.buf[at:], uint32(len(k.buf)-at-4))
+}
+
+// params appends parameters by name: their order in the file means nothing.
+func (k *keyer) params(list []Param) {
+	order := k.byName
+	if len(order) != len(list) || !sort.SliceIsSorted(order, func(a, b int) bool { return list[order[a]].Name < list[order[b]].Name }) {
+		order = make([]int, len(list))
+		for i := range order {
+			order[i] = i
+		}
+		slices.SortFunc(order, func(a, b int) int { return strings.Compare(list[a].Name, list[b].Name) })
+		k.byName = order
+	}
+	k.buf = binary.AppendUvarint(k.buf, uint64(len(list)))
+	for _, i := range order {
+		k.buf = appendString(appendString(k.buf, list[i].Name), list[i].Text)
+	}
+}
+
+func (k *keyer) environment(v *values) {
+	env := k.proto.env
+	if len(k.env) != len(env) {
+		k.env = make([]int, len(env))
+		for i := range k.env {
+			k.env[i] = i
+		}
+		slices.SortFunc(k.env, func(a, b int) int { return strings.Compare(env[a].name, env[b].name) })
+	}
+	k.buf = binary.AppendUvarint(k.buf, uint64(len(env)))
+	for _, i := range k.env {
+		k.buf = appendString(k.buf, env[i].name)
+		k.text(&env[i].value, v)
+	}
+}
+
+// configHash is the hash of the rendered config as parsed values. Equal changes
+// of one base are parsed once.
+func (k *keyer) configHash(p *proto, v *values) []byte {
+	key := p.config.base.append(nil, v)
+	key = append(key, 0)
+	if p.workDir != nil {
+		key = append(p.workDir.append(key, v), 0)
+	}
+	for i := range p.config.sets {
+		key = p.config.sets[i].value.append(append(appendString(key, strings.Join(p.config.sets[i].path, "\x00")), p.config.sets[i].kind(v)...), v)
+		key = append(key, 0)
+	}
+	whole := fmt.Sprintf("%d\x00%p\x00%s", k.index, p, key)
+	if h, ok := k.configKeys[whole]; ok {
+		return h
+	}
+	values, problems := k.configValuesOf(p, v)
+	for _, pr := range problems {
+		k.out.add(pr)
+	}
+	sum := sha256.Sum256(appendValue(nil, values))
+	k.configKeys[whole] = sum[:]
+	return sum[:]
+}
+
+// appendValue spells parsed values so that only their meaning counts.
+func appendValue(buf []byte, value any) []byte {
+	switch x := value.(type) {
+	case map[string]any:
+		names := make([]string, 0, len(x))
+		for n := range x {
+			names = append(names, n)
+		}
+		slices.Sort(names)
+		buf = binary.AppendUvarint(append(buf, 'm'), uint64(len(names)))
+		for _, n := range names {
+			buf = appendValue(appendString(buf, n), x[n])
+		}
+		return buf
+	case map[any]any:
+		plain := make(map[string]any, len(x))
+		for n, v := range x {
+			plain[fmt.Sprintf("%T %v", n, n)] = v
+		}
+		return appendValue(buf, plain)
+	case []any:
+		buf = binary.AppendUvarint(append(buf, 'l'), uint64(len(x)))
+		for _, item := range x {
+			buf = appendValue(buf, item)
+		}
+		return buf
+	}
+	return appendString(append(buf, 's'), fmt.Sprintf("%T %v", value, value))
+}

@@ -1,0 +1,307 @@
+package jobspec
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// An axis is one direction of a matrix: a parameter, or several that go side by
+// side. Each of its points gives a value to each of its parameters.
+type axis struct {
+	names  []string
+	points [][]Param
+}
+
+// A matrix is all expansions of one job of the file. The plain product is not
+// written out: a job remembers its number in it, and its parameters are found
+// from that. What include made different stands in odd.
+type matrix struct {
+	axes    []axis
+	consts  []Param // params: the same in each
+	combos  []int32 // the expansions in order: ≥ 0 a number in the product, < 0 odd[-n-1]; nil for all of the product
+	odd     [][]Param
+	always  []string // names that every expansion has, in order
+	partial []string // names that only some have
+}
+
+// size is the number of points of the product.
+func (m *matrix) size() int {
+	n := 1
+	for _, a := range m.axes {
+		n *= max(1, len(a.points))
+		if n > maxJobs {
+			return maxJobs + 1
+		}
+	}
+	return n
+}
+
+func (m *matrix) count() int {
+	if m.combos != nil {
+		return len(m.combos)
+	}
+	return m.size()
+}
+
+func (m *matrix) combo(i int) int32 {
+	if m.combos != nil {
+		return m.combos[i]
+	}
+	return int32(i)
+}
+
+// params appends the parameters of one expansion to buf.
+func (m *matrix) params(combo int32, buf []Param) []Param {
+	if combo < 0 {
+		return append(buf, m.odd[-combo-1]...)
+	}
+	if len(m.axes) > 0 {
+		buf = m.product(len(m.axes)-1, int(combo), buf)
+	}
+	return append(buf, m.consts...)
+}
+
+// product appends the values of axes 0…last at point n of their product.
+func (m *matrix) product(last, n int, buf []Param) []Param {
+	a := &m.axes[last]
+	if last > 0 {
+		buf = m.product(last-1, n/len(a.points), buf)
+	}
+	return append(buf, a.points[n%len(a.points)]...)
+}
+
+// named are the parameters that tell expansions apart.
+func (m *matrix) named() []string {
+	var names []string
+	for _, a := range m.axes {
+		names = append(names, a.names...)
+	}
+	for _, n := range m.always {
+		if !slices.Contains(names, n) && !slices.ContainsFunc(m.consts, func(p Param) bool { return p.Name == n }) {
+			names = append(names, n)
+		}
+	}
+	return append(names, m.partial...)
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// A matrixReader reads matrix, zip and params of one job.
+type matrixReader struct {
+	*source
+	m     matrix
+	at    map[string]*yaml.Node // where each parameter stands
+	envs  map[string]string     // GPURUN_PARAM_ name → parameter
+	fails bool
+}
+
+// readMatrix gives one expansion where there is no matrix, nil after a problem.
+func (s *source) readMatrix(node, zip, params *yaml.Node) *matrix {
+	r := &matrixReader{source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}}
+	var include, exclude *yaml.Node
+	if node != nil {
+		r.fails = !s.pairs(node, "matrix", func(k, v *yaml.Node) {
+			switch k.Value {
+			case "include":
+				include = v
+			case "exclude":
+				exclude = v
+			default:
+				r.axis(k, v)
+			}
+		}) || r.fails
+	}
+	if zip != nil {
+		r.zips(zip)
+	}
+	if params != nil {
+		r.constants(params)
+	}
+	if r.fails {
+		return nil
+	}
+	if r.m.size() > maxJobs {
+		at := cmp.Or(node, zip)
+		s.problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", maxJobs/1_000_000)
+		return nil
+	}
+	r.choose(exclude, include)
+	if r.fails {
+		return nil
+	}
+	r.references()
+	return &r.m
+}
+
+func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
+	r.fails = true
+	r.problem(n.Line, n.Column, hint, format, args...)
+}
+
+// declare takes a new parameter's name.
+func (r *matrixReader) declare(k *yaml.Node) bool {
+	name := k.Value
+	env := paramEnv(name)
+	switch {
+	case !identifier.MatchString(name):
+		r.fail(k, "letters, digits and _ only, as in {learning_rate}", "%q cannot be the name of a parameter", name)
+	case builtin(name) != varLiteral:
+		r.fail(k, "choose another name", "{%s} is a variable that every job has", name)
+	case r.at[name] != nil:
+		r.fail(k, "", "parameter %q is on line %d already", name, r.at[name].Line)
+	case r.envs[env] != "":
+		r.fail(k, "rename one", "parameters %q and %q would both be %s", r.envs[env], name, env)
+	default:
+		r.at[name], r.envs[env] = k, name
+		return true
+	}
+	return false
+}
+
+func paramEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(name) }
+
+func (r *matrixReader) axis(k, v *yaml.Node) {
+	if k.Value == "zip" && v.Kind == yaml.MappingNode {
+		r.fail(k, "move it out, to the same depth as matrix", "zip stands beside matrix, not in it")
+		return
+	}
+	if !r.declare(k) {
+		return
+	}
+	list := r.values(k.Value, v)
+	points := make([][]Param, len(list))
+	for i := range list {
+		points[i] = list[i : i+1 : i+1]
+	}
+	r.m.axes = append(r.m.axes, axis{names: []string{k.Value}, points: points})
+}
+
+// values reads a list of values, or a range.
+func (r *matrixReader) values(name string, v *yaml.Node) []Param {
+	if isRange(v, true) {
+		return r.ranged(name, v)
+	}
+	if v.Kind != yaml.SequenceNode {
+		hint := quoteHint(v)
+		if v.Kind == yaml.ScalarNode {
+			hint = "write [" + v.Value + "]"
+		}
+		r.fail(v, hint, "parameter %q takes a list of values, and this is %s", name, describe(v))
+		return nil
+	}
+	if len(v.Content) == 0 {
+		r.fail(v, "give it values, or leave it out", "parameter %q has an empty list", name)
+	}
+	list := make([]Param, 0, len(v.Content))
+	for _, item := range v.Content {
+		switch {
+		case isRange(item, false):
+			list = append(list, r.ranged(name, item)...)
+		case item.Kind == yaml.ScalarNode:
+			list = append(list, r.value(name, item))
+		case item.Kind == yaml.SequenceNode:
+			r.fail(item, "write one flat list; for values that belong together use zip or include", "a value of parameter %q is a list", name)
+		default:
+			hint := quoteHint(item)
+			if hint == "" {
+				hint = "for values that belong together use zip or include"
+			}
+			r.fail(item, hint, "a value of parameter %q is a mapping", name)
+		}
+	}
+	return list
+}
+
+func (r *matrixReader) ranged(name string, v *yaml.Node) []Param {
+	list, err := expandRange(v.Value, name)
+	if err != nil {
+		f := err.(*fault)
+		r.fail(v, f.hint, "%s", f.text)
+	}
+	return list
+}
+
+func (r *matrixReader) value(name string, n *yaml.Node) Param {
+	text, tag, ok := r.scalar(n, "parameter "+name)
+	if !ok {
+		r.fails = true
+	}
+	return Param{Name: name, Text: text, Tag: tag}
+}
+
+func (r *matrixReader) zips(zip *yaml.Node) {
+	groups := []*yaml.Node{zip}
+	if zip.Kind == yaml.SequenceNode {
+		groups = zip.Content
+	}
+	for _, g := range groups {
+		var names []string
+		var lists [][]Param
+		ok := r.pairs(g, "zip", func(k, v *yaml.Node) {
+			if r.declare(k) {
+				names = append(names, k.Value)
+				lists = append(lists, r.values(k.Value, v))
+			}
+		})
+		if !ok || r.fails || len(lists) == 0 {
+			r.fails = true
+			continue
+		}
+		for i, l := range lists {
+			if len(l) != len(lists[0]) {
+				r.fail(r.at[names[i]], "lists that go side by side have equal lengths", "zip: %q has %d values and %q has %d", names[0], len(lists[0]), names[i], len(l))
+				return
+			}
+		}
+		points := make([][]Param, len(lists[0]))
+		for i := range points {
+			for _, l := range lists {
+				points[i] = append(points[i], l[i])
+			}
+		}
+		r.m.axes = append(r.m.axes, axis{names: names, points: points})
+	}
+}
+
+func (r *matrixReader) constants(params *yaml.Node) {
+	r.fails = !r.pairs(params, "params", func(k, v *yaml.Node) {
+		if !r.declare(k) {
+			return
+		}
+		if v.Kind == yaml.SequenceNode {
+			r.fail(v, "for one job a value, write it under matrix", "parameter %q takes one value, and this is a list", k.Value)
+			return
+		}
+		r.m.consts = append(r.m.consts, r.value(k.Value, v))
+	}) || r.fails
+}
+
+// references refuses values that name other variables: they are put in as they
+// are, so that {seed} in a value would reach the command as it stands.
+func (r *matrixReader) references() {
+	known := append(append([]string(nil), r.m.always...), r.m.partial...)
+	check := func(p Param) {
+		for _, m := range variable.FindAllString(p.Text, -1) {
+			word := variable.FindStringSubmatch(m)[1]
+			if at := r.at[p.Name]; at != nil && (slices.Contains(known, word) || builtin(word) != varLiteral) {
+				r.fail(at, "put them together where they are used", "a value of parameter %q names the variable %s", p.Name, m)
+			}
+		}
+	}
+	for _, a := range r.m.axes {
+		for _, pt := range a.points {
+			for _, p := range pt {
+				if strings.Contains(p.Text, "{") {
+					check(p)
+				}
+			}
+		}
+	}
+	for _, p := range r.m.consts {
+		check(p)
+	}
+}

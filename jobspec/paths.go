@@ -1,0 +1,72 @@
+package jobspec
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var pathVariable = regexp.MustCompile(`\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
+
+// expandPath puts in ~ and $VAR. An unset variable is an error: rm -rf $DIR/x
+// must not become rm -rf /x, nor a log land in /.
+func expandPath(s string) (string, error) {
+	if rest, ok := strings.CutPrefix(s, "~"); ok && (rest == "" || rest[0] == '/') {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("%q: the home folder is unknown: $HOME is not set", s)
+		}
+		s = home + rest
+	}
+	if !strings.Contains(s, "$") {
+		return s, nil
+	}
+	unset := ""
+	s = pathVariable.ReplaceAllStringFunc(s, func(v string) string {
+		name := strings.Trim(v, "${}")
+		value, ok := os.LookupEnv(name)
+		if !ok && unset == "" {
+			unset = v
+		}
+		return value
+	})
+	if unset != "" {
+		return "", fmt.Errorf("%s is not set in the environment", unset)
+	}
+	return s, nil
+}
+
+// absolute is the path s as seen from dir.
+func absolute(dir, s string) (string, error) {
+	s, err := expandPath(s)
+	if err != nil {
+		return "", err
+	}
+	if filepath.IsAbs(s) {
+		return filepath.Clean(s), nil
+	}
+	return filepath.Join(dir, s), nil
+}
+
+// checkPaths reports unset variables in all paths of a job.
+func (p *proto) checkPaths() {
+	var list []*text
+	list = append(list, p.workDir, p.log, p.stdout, p.stderr)
+	for i := range p.outputs {
+		list = append(list, &p.outputs[i])
+	}
+	for i := range p.inputs {
+		list = append(list, &p.inputs[i])
+	}
+	if p.config != nil {
+		list = append(list, &p.config.base, p.config.path)
+	}
+	for _, t := range slices.DeleteFunc(list, func(t *text) bool { return t == nil }) {
+		if _, err := expandPath(t.raw); err != nil {
+			p.src.problem(t.line, t.col, "set it, or write the path out", "%q: %s", clip(t.raw), err)
+		}
+	}
+}

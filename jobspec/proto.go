@@ -1,0 +1,173 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A proto is one job of the file before its expansion.
+type proto struct {
+	*texts
+	src       *source
+	file      *fileJobs
+	list      bool // an experiment
+	block     bool
+	scope     scope
+	resources []resource
+	varied    bool            // some resource holds a variable: expansions may differ in their Spec
+	inherited map[string]bool // keys that come from defaults
+	told      bool // a name of it was refused; the others need no saying
+	specs     map[string]*Spec
+	shared    *Spec
+}
+
+// text reads a value that may hold variables.
+func (p *proto) text(n *yaml.Node, what string, known varSet) (text, bool) {
+	s, _, ok := p.src.scalar(n, what)
+	if !ok {
+		return text{}, false
+	}
+	if isNull(n) {
+		p.src.problem(n.Line, n.Column, "give it a value, or leave it out", "%s has no value", what)
+		return text{}, false
+	}
+	return p.compile(s, n.Line, n.Column, what, known)
+}
+
+// compile takes a string apart and reports the words in it that are refused or
+// look like a variable and are none.
+func (p *proto) compile(s string, line, col int, what string, known varSet) (text, bool) {
+	p.scope.known, p.scope.where = known, what
+	t, left, bad := p.scope.compile(s)
+	t.line, t.col = line, col
+	if bad != nil {
+		l, c := p.src.find(line, col, bad.spelt)
+		p.src.problem(l, c, bad.hint, "%s", bad.text)
+	}
+	for _, word := range left {
+		l, c := p.src.find(line, col, word)
+		p.src.warning(l, c, "", "%s in %s is no variable and is left as it is", word, what)
+	}
+	p.checkFormats(&t, what)
+	return t, bad == nil
+}
+
+// checkFormats holds each number format against every value that its parameter has.
+func (p *proto) checkFormats(t *text, what string) {
+	for _, g := range t.segs {
+		if g.kind != varParam || g.format == "" || g.format == "q" || p.matrix == nil {
+			continue
+		}
+		p.matrix.each(g.param, func(v Param) bool {
+			_, err := formatNumber(g.format, v.Text)
+			if err != nil {
+				l, c := p.src.find(t.line, t.col, g.lit)
+				p.src.problem(l, c, fmt.Sprintf("write {%s}", g.param), "%s in %s: %s", g.lit, what, err)
+			}
+			return err == nil
+		})
+	}
+}
+
+// each calls f for every value that a parameter has anywhere, until it says false.
+func (m *matrix) each(name string, f func(Param) bool) {
+	for _, a := range m.axes {
+		if j := slices.Index(a.names, name); j >= 0 {
+			for _, pt := range a.points {
+				if !f(pt[j]) {
+					return
+				}
+			}
+		}
+	}
+	for _, list := range append([][]Param{m.consts}, m.odd...) {
+		for _, v := range list {
+			if v.Name == name && !f(v) {
+				return
+			}
+		}
+	}
+}
+
+// optional reads a text that need not be there.
+func (p *proto) optional(f fields, key string, known varSet) *text {
+	n := f.get(key)
+	if n == nil {
+		return nil
+	}
+	t, ok := p.text(n, key, known)
+	if !ok {
+		return nil
+	}
+	if t.raw == "" {
+		p.src.problem(n.Line, n.Column, "leave it out", "%s is empty", key)
+	}
+	return &t
+}
+
+// texts reads a list of texts, or one.
+func (p *proto) textList(f fields, key string, known varSet) []text {
+	n := f.get(key)
+	if n == nil {
+		return nil
+	}
+	var list []text
+	for _, item := range p.src.items(n, key) {
+		t, ok := p.text(item, key, known)
+		if !ok {
+			continue
+		}
+		if t.raw == "" {
+			p.src.problem(item.Line, item.Column, "leave it out", "an entry of %s is empty", key)
+			continue
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// spec is the Spec of one expansion; those that agree in all resources share one.
+func (p *proto) spec(v *values) *Spec {
+	if !p.varied {
+		if p.shared == nil {
+			p.shared = p.build(v)
+		}
+		return p.shared
+	}
+	var key []byte
+	for i := range p.resources {
+		for j := range p.resources[i].texts {
+			key = append(p.resources[i].texts[j].append(key, v), 0)
+		}
+	}
+	if s := p.specs[string(key)]; s != nil {
+		return s
+	}
+	if p.specs == nil {
+		p.specs = map[string]*Spec{}
+	}
+	s := p.build(v)
+	p.specs[string(key)] = s
+	return s
+}
+
+// shares says whether its jobs may stand beside others where they do not say.
+func (p *proto) shares() bool {
+	if _, given := p.file.given["share"]; given {
+		return p.file.settings.Share
+	}
+	return p.list
+}
+
+// util is the limit of a job that does not name one.
+func (p *proto) util(share bool) int {
+	if _, given := p.file.given["max_util"]; given {
+		return p.file.settings.MaxUtil
+	}
+	if p.block || share && !p.list {
+		return 100
+	}
+	return p.file.settings.MaxUtil
+}

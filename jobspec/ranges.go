@@ -1,0 +1,118 @@
+package jobspec
+
+import (
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxJobs is the most that one batch may expand to.
+const maxJobs = 10_000_000
+
+var rangeForm = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?:\.\.(-?\d+(?:\.\d+)?))?$`)
+
+// isRange says whether a node is written 0..9 or 0..1..0.25. In quotes it is text.
+func isRange(n *yaml.Node, quoted bool) bool {
+	return n.Kind == yaml.ScalarNode && (quoted || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0) && rangeForm.MatchString(n.Value)
+}
+
+// expandRange lists the values of a range, both ends included. It counts in
+// decimals, so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads
+// all values to one width, as in a shell.
+func expandRange(s, name string) ([]Param, error) {
+	m := rangeForm.FindStringSubmatch(s)
+	from, to, step := decimal(m[1]), decimal(m[2]), big.NewRat(1, 1)
+	digits := max(fraction(m[1]), fraction(m[3]))
+	if m[3] != "" {
+		step = decimal(m[3])
+	}
+	if step.Sign() == 0 {
+		return nil, faultf("", "range %q never gets anywhere: its step is 0", s)
+	}
+	step.Abs(step)
+	if to.Cmp(from) < 0 {
+		step.Neg(step)
+	}
+	steps := new(big.Rat).Quo(new(big.Rat).Sub(to, from), step)
+	whole := new(big.Int).Quo(steps.Num(), steps.Denom())
+	if !whole.IsInt64() || whole.Int64() >= maxJobs {
+		return nil, faultf("", "range %q has more than %d million values", s, maxJobs/1_000_000)
+	}
+	if !steps.IsInt() {
+		last := new(big.Rat).Add(from, new(big.Rat).Mul(new(big.Rat).SetInt(whole), step))
+		return nil, faultf("say "+m[1]+".."+spell(last, digits, true, 0)+".."+m[3]+", or list the values", "range %q does not meet its end", s)
+	}
+	width := 0
+	if padded(m[1]) || padded(m[2]) {
+		width = max(len(strings.TrimPrefix(m[1], "-")), len(strings.TrimPrefix(m[2], "-")))
+	}
+	tag := "!!int"
+	if digits > 0 || fraction(m[2]) > 0 {
+		tag = "!!float"
+	}
+	values := make([]Param, 0, whole.Int64()+1)
+	for at, i := new(big.Rat).Set(from), int64(0); i <= whole.Int64(); i++ {
+		values = append(values, Param{Name: name, Text: spell(at, digits, tag == "!!float", width), Tag: tag})
+		at.Add(at, step)
+	}
+	return values, nil
+}
+
+func decimal(s string) *big.Rat {
+	r, _ := new(big.Rat).SetString(s) // rangeForm lets only decimals through
+	return r
+}
+
+func fraction(s string) int {
+	_, f, _ := strings.Cut(s, ".")
+	return len(f)
+}
+
+func padded(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	return len(s) > 1 && s[0] == '0' && s[1] != '.'
+}
+
+// spell writes a decimal without needless zeros, padded to width.
+func spell(r *big.Rat, digits int, trim bool, width int) string {
+	s := r.FloatString(digits)
+	if trim && strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
+	}
+	sign := ""
+	if strings.HasPrefix(s, "-") {
+		sign, s = "-", s[1:]
+	}
+	if n := width - len(s); n > 0 {
+		s = strings.Repeat("0", n) + s
+	}
+	return sign + s
+}
+
+// canonical is what exclude and include compare: numbers by value, all else as spelt.
+func canonical(p Param) string {
+	switch p.Tag {
+	case "!!int", "!!float":
+		plain := strings.ReplaceAll(p.Text, "_", "")
+		if n, err := strconv.ParseInt(plain, 10, 64); err == nil {
+			return strconv.FormatInt(n, 10)
+		}
+		if n, ok := new(big.Int).SetString(plain, 0); ok {
+			return n.String()
+		}
+		if f, err := strconv.ParseFloat(plain, 64); err == nil {
+			if f == float64(int64(f)) && f < 1<<53 && f > -1<<53 {
+				return strconv.FormatInt(int64(f), 10)
+			}
+			return strconv.FormatFloat(f, 'g', -1, 64)
+		}
+	case "!!bool":
+		return strings.ToLower(p.Text)
+	case "!!null":
+		return "null"
+	}
+	return p.Text
+}

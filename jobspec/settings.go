@@ -1,0 +1,309 @@
+package jobspec
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/gpu"
+)
+
+// A settingDef is one line of the reference: how a setting is read from text and
+// printed, and what a bare number on the command line means.
+type settingDef struct {
+	name string
+	bare string // unit of a bare number in a flag: "MiB", "s" or ""
+	set  func(s *Settings, text string) error
+	show func(s *Settings) string
+}
+
+func settingDefs() []settingDef {
+	count := func(name string, least int, at func(*Settings) *int) settingDef {
+		return settingDef{name, "", func(s *Settings, t string) (err error) {
+			n, err := parseCount(t, least)
+			*at(s) = n
+			return err
+		}, func(s *Settings) string { return strconv.Itoa(*at(s)) }}
+	}
+	span := func(name string, at func(*Settings) *time.Duration) settingDef {
+		return settingDef{name, "s", func(s *Settings, t string) (err error) {
+			*at(s), err = parseDuration(t)
+			return err
+		}, func(s *Settings) string { return formatDuration(*at(s)) }}
+	}
+	flag := func(name string, at func(*Settings) *bool) settingDef {
+		return settingDef{name, "", func(s *Settings, t string) (err error) {
+			*at(s), err = parseBool(t)
+			return err
+		}, func(s *Settings) string { return strconv.FormatBool(*at(s)) }}
+	}
+	return []settingDef{
+		count("max_concurrent", 0, func(s *Settings) *int { return &s.MaxConcurrent }),
+		{"min_memory", "MiB", func(s *Settings, t string) (err error) {
+			s.MinMemory, err = parseSize(t)
+			return err
+		}, func(s *Settings) string { return sizeText(s.MinMemory) }},
+		{"max_util", "", func(s *Settings, t string) (err error) {
+			s.MaxUtil, err = parsePercent(t)
+			return err
+		}, func(s *Settings) string { return strconv.Itoa(s.MaxUtil) }},
+		{"poll", "s", func(s *Settings, t string) (err error) {
+			if s.Poll, err = parseDuration(t); err == nil && s.Poll < 10*time.Millisecond {
+				return faultf("say 5s", "%q would read the GPUs without a pause", t)
+			}
+			return err
+		}, func(s *Settings) string { return formatDuration(s.Poll) }},
+		span("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
+		{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }},
+		{"gpu_ids", "", func(s *Settings, t string) (err error) {
+			s.GPUIDs, err = parseGPUIDs(t)
+			return err
+		}, func(s *Settings) string { return strings.Join(s.GPUIDs, ",") }},
+		count("reserve", 0, func(s *Settings) *int { return &s.Reserve }),
+		count("min_gpus", 0, func(s *Settings) *int { return &s.MinGPUs }),
+		count("max_gpus", 0, func(s *Settings) *int { return &s.MaxGPUs }),
+		flag("share", func(s *Settings) *bool { return &s.Share }),
+		{"others", "", func(s *Settings, t string) error {
+			w, err := parseWord(t, string(gpu.OthersAllow), string(gpu.OthersAvoid))
+			s.Others = gpu.Others(w)
+			return err
+		}, func(s *Settings) string { return string(s.Others) }},
+		{"pick", "", func(s *Settings, t string) error {
+			w, err := parseWord(t, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin))
+			s.Pick = gpu.Pick(w)
+			return err
+		}, func(s *Settings) string { return string(s.Pick) }},
+		{"order", "", func(s *Settings, t string) (err error) {
+			s.Order, err = parseWord(t, "file", "shuffle", "largest-first")
+			return err
+		}, func(s *Settings) string { return s.Order }},
+		{"shuffle_seed", "", func(s *Settings, t string) error {
+			n, err := strconv.ParseInt(t, 10, 64)
+			if err != nil {
+				return faultf("", "%q is no whole number", t)
+			}
+			s.ShuffleSeed = n
+			return nil
+		}, func(s *Settings) string { return strconv.FormatInt(s.ShuffleSeed, 10) }},
+		span("patience", func(s *Settings) *time.Duration { return &s.Patience }),
+		span("grace", func(s *Settings) *time.Duration { return &s.Grace }),
+		flag("fail_fast", func(s *Settings) *bool { return &s.FailFast }),
+		{"program", "", func(s *Settings, t string) error {
+			if s.Program = strings.TrimSpace(t); s.Program == "" {
+				return faultf("say python test.py", "%q runs nothing", t)
+			}
+			return nil
+		}, func(s *Settings) string { return s.Program }},
+		{"seed_as", "", func(s *Settings, t string) (err error) {
+			s.SeedAs, err = parseWord(t, "config", "argument")
+			return err
+		}, func(s *Settings) string { return s.SeedAs }},
+	}
+}
+
+// defaultSettings are those of the reference.
+func defaultSettings() Settings {
+	return Settings{
+		MinMemory: 8000 * gpu.MiB, MaxUtil: 30, Poll: 5 * time.Second,
+		MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, Order: "file",
+		Patience: 10 * time.Minute, Grace: 10 * time.Second,
+		Program: "python test.py", SeedAs: "config",
+	}
+}
+
+func sizeText(b gpu.Bytes) string {
+	if b == 0 {
+		return "0"
+	}
+	return b.String()
+}
+
+// A given setting is one that somebody wrote, as text, with its place.
+type given struct {
+	name, text string
+	file       string // as messages name it
+	line, col  int
+}
+
+func (g given) source() string {
+	if g.line == 0 {
+		return g.file
+	}
+	return g.file + ":" + strconv.Itoa(g.line)
+}
+
+func settingNames(defs []settingDef) []string {
+	var names []string
+	for _, d := range defs {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// readSettings takes the settings of a mapping as text.
+func (s *source) readSettings(n *yaml.Node, defs []settingDef) []given {
+	names := settingNames(defs)
+	var list []given
+	s.pairs(n, "settings", func(k, v *yaml.Node) {
+		if !slices.Contains(names, k.Value) {
+			s.problem(k.Line, k.Column, settingHint(k.Value, names), "unknown setting %q", k.Value)
+			return
+		}
+		text, ok := s.settingText(k.Value, v)
+		if ok {
+			list = append(list, given{k.Value, text, s.path, v.Line, v.Column})
+		}
+	})
+	return list
+}
+
+func settingHint(word string, names []string) string {
+	if slices.Contains(jobKeys, word) {
+		return "it is a key of jobs: write it under defaults or in a job"
+	}
+	return didYouMean(word, names, "the settings are "+strings.Join(names, ", "))
+}
+
+// settingText is a setting's value as one text; gpu_ids may be a list. null
+// says nothing.
+func (s *source) settingText(name string, v *yaml.Node) (string, bool) {
+	if name == "gpu_ids" && v.Kind == yaml.SequenceNode {
+		var parts []string
+		for _, item := range s.items(v, name) {
+			if text, _, ok := s.scalar(item, name); ok {
+				parts = append(parts, text)
+			}
+		}
+		return strings.Join(parts, ","), len(parts) > 0
+	}
+	text, tag, ok := s.scalar(v, name)
+	return text, ok && tag != "!!null"
+}
+
+// A settingsReader takes settings from one place after another, the strongest first.
+type settingsReader struct {
+	defs  []settingDef
+	out   *report
+	given map[string]given  // what counts so far, by name
+	ranks map[string]string // and the kind of place it came from
+}
+
+// take adds what one file says. A setting that another file of the batch gives
+// differently is a problem of both, unless a flag decides it.
+func (r *settingsReader) take(list []given, rank string) {
+	for _, g := range list {
+		def := r.def(g.name)
+		var scratch Settings
+		if err := def.set(&scratch, g.text); err != nil {
+			r.complain(g, err)
+			continue
+		}
+		old, have := r.given[g.name]
+		switch {
+		case !have:
+			r.given[g.name], r.ranks[g.name] = g, rank
+		case r.ranks[g.name] != rank || g.name == "work_dir":
+		case r.canonical(def, old.text) != r.canonical(def, g.text):
+			r.out.add(Problem{File: g.file, Line: g.line, Col: g.col,
+				Text: fmt.Sprintf("setting %s is %q here and %q in %s", g.name, g.text, old.text, old.source()),
+				Hint: fmt.Sprintf("make them the same, or give --%s", strings.ReplaceAll(g.name, "_", "-"))})
+		}
+	}
+}
+
+func (r *settingsReader) canonical(def settingDef, text string) string {
+	var s Settings
+	_ = def.set(&s, text) // it was read before
+	return def.show(&s)
+}
+
+func (r *settingsReader) def(name string) settingDef {
+	i := slices.IndexFunc(r.defs, func(d settingDef) bool { return d.name == name })
+	return r.defs[i]
+}
+
+func (r *settingsReader) complain(g given, err error) {
+	p := Problem{File: g.file, Line: g.line, Col: g.col, Text: g.name + ": " + err.Error()}
+	var f *fault
+	if errors.As(err, &f) {
+		p.Text, p.Hint = g.name+": "+f.text, f.hint
+	}
+	r.out.add(p)
+}
+
+// flags are settings from the command line, where a bare size is MiB and a bare
+// time seconds.
+func (r *settingsReader) flags(flags map[string]string) []given {
+	var list []given
+	for _, d := range r.defs {
+		name := strings.ReplaceAll(d.name, "_", "-")
+		text, ok := flags[name]
+		if !ok {
+			continue
+		}
+		if d.bare != "" && isNumber(text) {
+			text += d.bare
+		}
+		list = append(list, given{name: d.name, text: text, file: "--" + name})
+	}
+	return list
+}
+
+// userConfig reads the user's own defaults; a file that is not there says nothing.
+func userConfig(path string, out *report, defs []settingDef) []given {
+	if path == "" {
+		return nil
+	}
+	if _, err := readRegular(path); err != nil && strings.Contains(err.Error(), "no such file") {
+		return nil
+	}
+	s := readSource(path, out)
+	if s == nil {
+		return nil
+	}
+	root := s.parse()
+	if root == nil || !s.resolve(root) {
+		return nil
+	}
+	return s.readSettings(root, defs)
+}
+
+// result folds everything given over the defaults.
+func (r *settingsReader) result(base Settings, defs []settingDef) Settings {
+	s := base
+	for _, d := range defs {
+		g, ok := r.given[d.name]
+		value, from := d.show(&base), "default"
+		if ok {
+			_ = d.set(&s, g.text) // it was read before
+			value, from = d.show(&s), g.source()
+		}
+		if d.name == "work_dir" {
+			value = filepath.Clean(g.text)
+			if !ok {
+				value = "."
+			}
+		}
+		s.Sources = append(s.Sources, Setting{Name: d.name, Value: settingValue(d.name, value), Source: from})
+	}
+	return s
+}
+
+// settingValue puts into words what a bare value would not tell.
+func settingValue(name, value string) string {
+	switch {
+	case name == "max_concurrent" && value == "0":
+		return "as many as the GPUs take"
+	case name == "max_wait" && value == "0":
+		return "for ever"
+	case value == "-1", name == "gpu_ids" && value == "":
+		return "not given"
+	}
+	return value
+}

@@ -1,0 +1,203 @@
+package jobspec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFile is the most that a job file may hold. Files of a hundred thousand jobs
+// written out one by one are a quarter of it.
+const maxFile = 64 << 20
+
+// A source is one job file as it was read, and where its problems go.
+type source struct {
+	path string // as given
+	real string // absolute, links resolved
+	dir  string // absolute folder of path
+	data []byte // UTF-8 without a byte order mark, lines ended by \n
+	out  *report
+
+	starts []int // offset of each line, made when first asked for
+}
+
+// readSource reads a job file. Whatever it is, it neither hangs nor fills memory.
+func readSource(path string, out *report) *source {
+	s := &source{path: path, out: out}
+	data, err := readRegular(path)
+	if err != nil {
+		p := Problem{File: path, Text: err.Error()}
+		var hinted *readError
+		if errors.As(err, &hinted) {
+			p.Text, p.Hint = hinted.text, hinted.hint
+		}
+		out.add(p)
+		return nil
+	}
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		s.dir = filepath.Dir(abs)
+		s.real, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		out.add(Problem{File: path, Text: "cannot be found again: " + err.Error()})
+		return nil
+	}
+	if s.data = s.decode(data); s.data == nil {
+		return nil
+	}
+	return s
+}
+
+// A readError is a failure to read with something to say about it.
+type readError struct{ text, hint string }
+
+func (e *readError) Error() string { return e.text }
+
+// readRegular reads a regular file of at most maxFile bytes. It is opened
+// without blocking, since a FIFO without a writer would hang for ever.
+func readRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, openError(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, openError(err)
+	case info.IsDir():
+		return nil, &readError{"is a folder, not a job file", "name the job file in it"}
+	case !info.Mode().IsRegular():
+		return nil, &readError{fmt.Sprintf("is no regular file (%s)", info.Mode().Type()), "write the jobs into a file: the ledger stands beside it"}
+	case info.Size() > maxFile:
+		return nil, tooLarge(info.Size())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, openError(err)
+	}
+	if len(data) > maxFile {
+		return nil, tooLarge(int64(len(data)))
+	}
+	return data, nil
+}
+
+func tooLarge(size int64) error {
+	return &readError{fmt.Sprintf("is %d MiB large; a job file has at most %d MiB", size>>20, maxFile>>20), "is it a job file? a matrix says a million jobs in a few lines"}
+}
+
+func openError(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &readError{"there is no such file", ""}
+	case errors.Is(err, fs.ErrPermission):
+		return &readError{"may not be read by this user", "chmod +r it"}
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &readError{"cannot be read: " + err.Error(), ""}
+}
+
+// decode takes off the byte order mark and carriage returns, and refuses what is
+// not UTF-8 or holds nothing. nil after a problem.
+func (s *source) decode(data []byte) []byte {
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		s.out.add(Problem{File: s.path, Line: 1, Col: 1, Text: "is UTF-16, not UTF-8", Hint: "save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"})
+		return nil
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if bytes.IndexByte(data, '\r') >= 0 {
+		data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	}
+	if !utf8.Valid(data) {
+		s.badEncoding(data)
+		return nil
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		s.out.add(Problem{File: s.path, Text: "is empty", Hint: "a job file starts with \"jobs:\""})
+		return nil
+	}
+	return data
+}
+
+func (s *source) badEncoding(data []byte) {
+	at := 0
+	for at < len(data) {
+		r, n := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	line := 1 + bytes.Count(data[:at], []byte("\n"))
+	col := 1 + utf8.RuneCount(data[1+bytes.LastIndexByte(data[:at], '\n'):at])
+	s.out.add(Problem{File: s.path, Line: line, Col: col, Text: fmt.Sprintf("is not UTF-8: byte 0x%02x", data[at]), Hint: "save it as UTF-8"})
+}
+
+// line is the text of a 1-based line, "" beyond the end.
+func (s *source) line(n int) string {
+	if s.starts == nil {
+		s.starts = []int{0}
+		for i, c := range s.data {
+			if c == '\n' {
+				s.starts = append(s.starts, i+1)
+			}
+		}
+	}
+	if n < 1 || n > len(s.starts) {
+		return ""
+	}
+	from, to := s.starts[n-1], len(s.data)
+	if n < len(s.starts) {
+		to = s.starts[n] - 1
+	}
+	return string(s.data[from:to])
+}
+
+// find is where text stands at or shortly behind a place, or that place itself.
+func (s *source) find(line, col int, text string) (int, int) {
+	for n := line; n < line+200 && n > 0; n++ {
+		l := s.line(n)
+		from := 0
+		if n == line {
+			from = byteOffset(l, col)
+		}
+		if i := strings.Index(l[from:], text); i >= 0 {
+			return n, 1 + utf8.RuneCountInString(l[:from+i])
+		}
+	}
+	return line, col
+}
+
+// byteOffset is where the 1-based column col begins in l.
+func byteOffset(l string, col int) int {
+	for i := range l {
+		if col--; col <= 0 {
+			return i
+		}
+	}
+	if col <= 1 {
+		return len(l)
+	}
+	return 0
+}
+
+// problem reports at a place of the file.
+func (s *source) problem(line, col int, hint, format string, args ...any) {
+	s.out.add(Problem{File: s.path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (s *source) warning(line, col int, hint, format string, args ...any) {
+	s.out.warn(Problem{File: s.path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
+}

@@ -1,0 +1,262 @@
+package jobspec
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/gpu"
+)
+
+// A resource is one of the keys that the scheduler reads, its values as texts.
+type resource struct {
+	key   string
+	texts []text
+}
+
+// resourceKeys says how each is read into a Spec, in the order that they apply.
+var resourceKeys = []struct {
+	key  string
+	list bool
+	read func(d *draft, values []string) error
+}{
+	{"gpus", false, func(d *draft, v []string) (err error) {
+		d.Request.Min, d.Request.Max, err = parseGPUs(v[0])
+		return err
+	}},
+	{"gpu_memory", false, func(d *draft, v []string) (err error) {
+		d.Request.Memory, err = parseSize(v[0])
+		return err
+	}},
+	{"gpu_model", true, func(d *draft, v []string) error {
+		if slices.Contains(v, "") {
+			return faultf("say a100", "an empty name fits every GPU")
+		}
+		d.Request.Models = v
+		return nil
+	}},
+	{"gpu_ids", true, func(d *draft, v []string) error {
+		d.Request.IDs = nil
+		for _, s := range v {
+			ids, err := parseGPUIDs(s)
+			if err != nil {
+				return err
+			}
+			d.Request.IDs = append(d.Request.IDs, ids...)
+		}
+		return nil
+	}},
+	{"max_util", false, func(d *draft, v []string) (err error) {
+		d.Request.MaxUtil, err = parsePercent(v[0])
+		return err
+	}},
+	{"cpus", false, func(d *draft, v []string) (err error) {
+		d.CPUs, err = parseCount(v[0], 0)
+		d.CPUsGiven = true
+		return err
+	}},
+	{"memory", false, func(d *draft, v []string) (err error) {
+		d.Memory, err = parseSize(v[0])
+		return err
+	}},
+	{"share", false, func(d *draft, v []string) (err error) {
+		d.Request.Share, err = parseBool(v[0])
+		return err
+	}},
+	{"priority", false, func(d *draft, v []string) error {
+		n, err := strconv.Atoi(v[0])
+		if err != nil || n > 1e9 || n < -1e9 {
+			return faultf("higher numbers go first", "%q is no whole number", v[0])
+		}
+		d.Priority = n
+		return nil
+	}},
+	{"when", false, func(d *draft, v []string) error {
+		w, err := parseWord(v[0], string(OnSuccess), string(OnFailure), string(Always))
+		d.When = When(w)
+		return err
+	}},
+	{"timeout", false, func(d *draft, v []string) (err error) {
+		d.Timeout, err = parseDuration(v[0])
+		return err
+	}},
+	{"retry", false, readRetryMax},
+	{"retry.max", false, readRetryMax},
+	{"retry.delay", false, func(d *draft, v []string) (err error) {
+		d.Retry.Delay, err = parseDuration(v[0])
+		return err
+	}},
+	{"retry.backoff_after", false, func(d *draft, v []string) (err error) {
+		d.Retry.BackoffAfter, err = parseCount(v[0], 0)
+		return err
+	}},
+	{"retry.backoff", false, func(d *draft, v []string) (err error) {
+		d.Retry.Backoff, err = parseDuration(v[0])
+		return err
+	}},
+	{"retry.on", true, func(d *draft, v []string) error {
+		if len(v) == 1 && v[0] == "all" {
+			return nil
+		}
+		for _, kind := range v {
+			if _, err := parseWord(kind, "oom", "timeout", "signal", "exit", "lost"); err != nil {
+				return err
+			}
+		}
+		d.Retry.On = v
+		return nil
+	}},
+	{"retry.memory_growth", false, func(d *draft, v []string) error {
+		f, err := strconv.ParseFloat(v[0], 64)
+		if err != nil || !(f >= 1 && f <= 100) {
+			return faultf("say a factor from 1 to 100, as 1.5", "%q is no factor", v[0])
+		}
+		d.Retry.MemoryGrowth = f
+		return nil
+	}},
+	{"desc", false, func(d *draft, v []string) error { d.Desc = v[0]; return nil }},
+	{"tags", true, func(d *draft, v []string) error { d.Tags = v; return nil }},
+}
+
+func readRetryMax(d *draft, v []string) (err error) {
+	if v[0] == "forever" {
+		d.Retry.Max = -1
+		return nil
+	}
+	d.Retry.Max, err = parseCount(v[0], 0)
+	return err
+}
+
+// A draft is a Spec while its keys are read, with the keys that were given.
+type draft struct {
+	Spec
+	given map[string]*text
+}
+
+// build reads the resources of one job, with its parameters put in.
+func (p *proto) build(v *values) *Spec {
+	d := draft{given: map[string]*text{}}
+	d.When, d.Request.Min, d.Request.Max = OnSuccess, 1, 1
+	d.text = p.texts
+	for _, rk := range resourceKeys {
+		i := slices.IndexFunc(p.resources, func(r resource) bool { return r.key == rk.key })
+		if i < 0 {
+			continue
+		}
+		r := &p.resources[i]
+		vals := make([]string, len(r.texts))
+		for n := range r.texts {
+			vals[n] = r.texts[n].render(v)
+		}
+		d.given[rk.key] = &r.texts[0]
+		if err := rk.read(&d, vals); err != nil {
+			p.complain(&r.texts[0], rk.key, err)
+		}
+	}
+	p.finish(&d)
+	spec := d.Spec
+	return &spec
+}
+
+func (p *proto) complain(t *text, key string, err error) {
+	var f *fault
+	if errors.As(err, &f) {
+		p.src.problem(t.line, t.col, f.hint, "%s: %s", key, f.text)
+		return
+	}
+	p.src.problem(t.line, t.col, "", "%s: %s", key, err)
+}
+
+// finish puts the batch's settings where the job says nothing.
+func (p *proto) finish(d *draft) {
+	s := p.file.settings
+	d.Grace = s.Grace
+	r := &d.Request
+	if r.Max == 0 {
+		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids"} {
+			if t := d.given[key]; t != nil && !p.inherited[key] {
+				p.src.problem(t.line, t.col, "take it out, or give gpus", "%s on a job with gpus: 0", key)
+			}
+		}
+		d.Request = gpu.Request{}
+		if d.given["cpus"] == nil {
+			d.CPUs = 1
+		}
+	} else {
+		if d.given["share"] == nil {
+			r.Share = p.shares()
+		}
+		if d.given["max_util"] == nil {
+			r.MaxUtil = p.util(r.Share)
+		}
+		if d.given["gpu_memory"] == nil {
+			_, given := p.file.given["min_memory"]
+			r.Memory, d.DefaultMemory = s.MinMemory, !given
+			if t := d.given["memory"]; t != nil {
+				p.src.warning(t.line, t.col, "for memory of the GPU write gpu_memory", "memory is the host's, and the job says nothing of its GPU's")
+			}
+		}
+		r.UtilOnOwn = p.list
+	}
+	p.bounds(d)
+}
+
+// bounds refuses what this machine never has. What only real GPUs can tell is
+// left to CheckDevices.
+func (p *proto) bounds(d *draft) {
+	if t := d.given["cpus"]; t != nil && p.file.opts.CPUs > 0 && d.CPUs > p.file.opts.CPUs {
+		p.src.problem(t.line, t.col, "", "cpus: %d, and jobs of this machine may use %d", d.CPUs, p.file.opts.CPUs)
+	}
+	if t := d.given["memory"]; t != nil && p.file.opts.Memory > 0 && d.Memory > p.file.opts.Memory {
+		p.src.problem(t.line, t.col, "", "memory: %s, and this machine has %s", d.Memory, p.file.opts.Memory.Round())
+	}
+	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
+		p.src.problem(t.line, t.col, "add backoff_after: 3", "retry: backoff without backoff_after never comes")
+	}
+}
+
+// readResources takes the scheduler's keys as texts.
+func (p *proto) readResources(f fields) {
+	for _, rk := range resourceKeys {
+		if n := f.get(rk.key); n != nil && (rk.key != "retry" || n.Kind != yaml.MappingNode) {
+			p.resource(rk.key, rk.list, n)
+		}
+	}
+	retry := f.get("retry")
+	if retry == nil || retry.Kind != yaml.MappingNode {
+		return
+	}
+	words := []string{"max", "delay", "backoff_after", "backoff", "on", "memory_growth"}
+	p.src.pairs(retry, "retry", func(k, v *yaml.Node) {
+		if !slices.Contains(words, k.Value) {
+			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "retry has max, delay, backoff_after, backoff, on, memory_growth"), "unknown key %q in retry", k.Value)
+			return
+		}
+		p.resource("retry."+k.Value, k.Value == "on", v)
+	})
+	if child(retry, "max") == nil {
+		p.src.problem(retry.Line, retry.Column, "add max: 3", "retry without max retries nothing")
+	}
+}
+
+func (p *proto) resource(key string, list bool, n *yaml.Node) {
+	nodes := []*yaml.Node{n}
+	if list {
+		nodes = p.src.items(n, key)
+	}
+	r := resource{key: key}
+	for _, item := range nodes {
+		if t, ok := p.text(item, key, inJob); ok {
+			r.texts = append(r.texts, t)
+		}
+	}
+	if len(r.texts) == 0 {
+		return
+	}
+	p.resources = append(p.resources, r)
+	for i := range r.texts {
+		p.varied = p.varied || !r.texts[i].constant()
+	}
+}

@@ -1,0 +1,126 @@
+package jobspec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// parseYAML reads the one document of data.
+func parseYAML(data []byte) (root *yaml.Node, err error) {
+	// The parser is known to panic on some malformed input.
+	defer func() {
+		if r := recover(); r != nil {
+			root, err = nil, fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc, second yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		return nil, err
+	}
+	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return nil, err
+		}
+		return nil, &secondDocument{second.Line}
+	}
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 {
+		return nil, io.EOF
+	}
+	return doc.Content[0], nil
+}
+
+type secondDocument struct{ line int }
+
+func (e *secondDocument) Error() string { return "a second document" }
+
+// parse reads the file's document, and nil after a problem.
+func (s *source) parse() *yaml.Node {
+	root, err := parseYAML(s.data)
+	var second *secondDocument
+	switch {
+	case err == nil:
+		return root
+	case errors.Is(err, io.EOF):
+		s.problem(0, 0, "a job file starts with \"jobs:\"", "holds nothing but comments")
+	case errors.As(err, &second):
+		s.problem(second.line, 1, "take out the line \"---\", or write two files", "a second YAML document begins here; a job file has one")
+	default:
+		s.syntax(err)
+	}
+	return nil
+}
+
+var (
+	anchorError = regexp.MustCompile(`unknown anchor '([^']*)' referenced`)
+	lineError   = regexp.MustCompile(`^line \d+: `)
+	// What everybody gets wrong: a value that begins with a brace, a star or another
+	// character that means something to YAML.
+	unquoted = regexp.MustCompile("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
+	braced   = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
+)
+
+// syntax turns the parser's complaint into a problem with the line it is about.
+func (s *source) syntax(err error) {
+	msg := lineError.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
+	if m := anchorError.FindStringSubmatch(msg); m != nil {
+		line, col := s.find(1, 1, "*"+m[1])
+		s.problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias, and no anchor &%s stands before it", "*"+m[1], m[1])
+		return
+	}
+	line := s.brokenLine()
+	text := s.line(line)
+	col := 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " "))
+	hint := ""
+	if i := strings.IndexByte(text, '\t'); i >= 0 && strings.TrimLeft(text[:i], " ") == "" {
+		col, hint, msg = i+1, "indent with spaces", "a tab is no indentation in YAML"
+	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil {
+		col = 1 + utf8.RuneCountInString(text[:m[2]])
+		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
+	} else if m := braced.FindStringIndex(text); m != nil {
+		col = 1 + utf8.RuneCountInString(text[:m[0]])
+		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""
+	} else if strings.Contains(msg, "mapping values are not allowed") {
+		hint = "a value with \": \" in it must be quoted, or written below a \"|\""
+	}
+	s.problem(line, col, hint, "%q is not YAML: %s", clip(strings.TrimSpace(text)), msg)
+}
+
+// brokenLine is the first line that breaks the document. The parser names the
+// line where the surrounding block began; what is wanted is the line after the
+// longest beginning of the file that is a document.
+func (s *source) brokenLine() int {
+	s.line(1)
+	good := func(lines int) bool {
+		end := len(s.data)
+		if lines < len(s.starts) {
+			end = s.starts[lines]
+		}
+		_, err := parseYAML(s.data[:end])
+		return err == nil || errors.Is(err, io.EOF)
+	}
+	low, high := 0, len(s.starts)
+	for low < high-1 {
+		if mid := (low + high) / 2; good(mid) {
+			low = mid
+			continue
+		} else {
+			high = mid
+		}
+		// An open bracket or quote breaks a beginning and is closed further on.
+		for n := high + 1; n < len(s.starts) && n <= high+20; n++ {
+			if good(n) {
+				low, high = n, len(s.starts)
+				break
+			}
+		}
+	}
+	return low + 1
+}

@@ -1,0 +1,251 @@
+package jobspec
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A fault is what is wrong with one value, and the fix.
+type fault struct{ text, hint string }
+
+func (f *fault) Error() string {
+	if f.hint == "" {
+		return f.text
+	}
+	return f.text + "; " + f.hint
+}
+
+func faultf(hint, format string, args ...any) error {
+	return &fault{fmt.Sprintf(format, args...), hint}
+}
+
+// parseSize reads an amount of memory. Tools disagree on what a bare number
+// means, so it is refused; 0 needs no unit.
+func parseSize(s string) (gpu.Bytes, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	b, err := gpu.ParseBytes(s)
+	if err == nil {
+		return b, nil
+	}
+	n, bare := strconv.ParseFloat(s, 64)
+	switch {
+	case bare == nil && n < 0, strings.HasPrefix(s, "-"):
+		return 0, faultf("say 8GiB or 8000MiB", "%q is negative", s)
+	case bare == nil && n >= 256 && n == math.Trunc(n) && n < 1e12:
+		return 0, faultf(fmt.Sprintf("say %sMiB or %sGiB", s, strconv.FormatFloat(math.Max(1, math.Round(n/1000)), 'f', -1, 64)), "%q has no unit", s)
+	case bare == nil && !math.IsInf(n, 0) && !math.IsNaN(n):
+		return 0, faultf(fmt.Sprintf("say %sGiB or %sMiB", s, strconv.FormatFloat(n*1000, 'f', -1, 64)), "%q has no unit", s)
+	case strings.Contains(err.Error(), "any machine"):
+		return 0, faultf("", "%q is more than any machine has", s)
+	}
+	return 0, faultf(sizeHint(s), "%q is no size", s)
+}
+
+// sizeHint knows other tools' spellings: 8G, 8Gi, 8gb, 8000 MB.
+func sizeHint(s string) string {
+	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+	if _, err := strconv.ParseFloat(digits, 64); err == nil && digits != s {
+		switch strings.ToLower(strings.TrimSpace(s[len(digits):])) {
+		case "g", "gi", "gb", "gib", "gig", "gigs":
+			return "say " + digits + "GiB"
+		case "m", "mi", "mb", "mib":
+			return "say " + digits + "MiB"
+		case "t", "ti", "tb", "tib":
+			return "say " + digits + "TiB"
+		}
+	}
+	return "say 8GiB or 8000MiB"
+}
+
+var timeUnits = []struct {
+	name string
+	size time.Duration
+}{
+	{"ms", time.Millisecond}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+}
+
+// maxDuration is longer than any job: ten years.
+const maxDuration = 10 * 365 * 24 * time.Hour
+
+// parseDuration reads 90s, 10m, 1h30m, 2d. A bare number is refused; 0 needs no unit.
+func parseDuration(s string) (time.Duration, error) {
+	if s == "0" {
+		return 0, nil
+	}
+	if n, err := strconv.ParseFloat(s, 64); err == nil {
+		if n < 0 {
+			return 0, faultf("say 90s, 10m or 1h30m", "%q is negative", s)
+		}
+		return 0, faultf(fmt.Sprintf("say %ss or %sm", s, s), "%q has no unit", s)
+	}
+	if strings.HasPrefix(s, "-") {
+		return 0, faultf("say 90s, 10m or 1h30m", "%q is negative", s)
+	}
+	total, rest := 0.0, s
+	for rest != "" {
+		n, size, tail, ok := leadingTime(rest)
+		if !ok {
+			return 0, faultf("say 90s, 10m, 1h30m or 2d", "%q is no time", s)
+		}
+		total += n * float64(size)
+		rest = tail
+	}
+	switch {
+	case s == "":
+		return 0, faultf("say 90s, 10m, 1h30m or 2d", "%q is no time", s)
+	case total > float64(maxDuration):
+		return 0, faultf("", "%q is more than ten years", s)
+	}
+	return time.Duration(math.Round(total)), nil
+}
+
+func leadingTime(s string) (n float64, unit time.Duration, rest string, ok bool) {
+	i := 0
+	for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.') {
+		i++
+	}
+	n, err := strconv.ParseFloat(s[:i], 64)
+	if err != nil {
+		return 0, 0, "", false
+	}
+	for _, u := range timeUnits {
+		if rest, ok := strings.CutPrefix(s[i:], u.name); ok {
+			return n, u.size, rest, true
+		}
+	}
+	return 0, 0, "", false
+}
+
+// formatDuration spells d so that parseDuration reads it back.
+func formatDuration(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
+	var b strings.Builder
+	for _, u := range timeUnits[1:] {
+		if n := d / u.size; n > 0 {
+			fmt.Fprintf(&b, "%d%s", n, u.name)
+			d %= u.size
+		}
+	}
+	if d > 0 {
+		b.WriteString(strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms")
+	}
+	return b.String()
+}
+
+// maxCount bounds counts of GPUs, cores, retries: beyond it is a slip.
+const maxCount = 1_000_000
+
+// parseCount reads a whole number from least on.
+func parseCount(s string, least int) (int, error) {
+	n, err := strconv.Atoi(s)
+	switch {
+	case err != nil && isNumber(s):
+		if f, _ := strconv.ParseFloat(s, 64); math.Abs(f) > maxCount {
+			return 0, faultf("", "%q is absurdly large", s)
+		}
+		return 0, faultf("", "%q is no whole number", s)
+	case err != nil:
+		return 0, faultf("", "%q is no number", s)
+	case n < least && least == 0:
+		return 0, faultf("", "%q is negative", s)
+	case n < least:
+		return 0, faultf("", "%q is less than %d", s, least)
+	case n > maxCount:
+		return 0, faultf("", "%q is absurdly large", s)
+	}
+	return n, nil
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
+}
+
+// parsePercent reads 30; 30% is the slip that it looks like.
+func parsePercent(s string) (int, error) {
+	if p, ok := strings.CutSuffix(s, "%"); ok {
+		return 0, faultf("say "+strings.TrimSpace(p), "%q is a percentage already, without the sign", s)
+	}
+	n, err := strconv.Atoi(s)
+	if err == nil && n >= 0 && n <= 100 {
+		return n, nil
+	}
+	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f > 0 && f < 1 {
+		return 0, faultf(fmt.Sprintf("say %d", int(math.Round(f*100))), "%q is no percentage", s)
+	}
+	return 0, faultf("say a whole number from 0 to 100", "%q is no percentage", s)
+}
+
+func parseBool(s string) (bool, error) {
+	switch s {
+	case "true", "True", "TRUE":
+		return true, nil
+	case "false", "False", "FALSE":
+		return false, nil
+	case "yes", "Yes", "on", "On", "1", "y":
+		return false, faultf("say true", "%q is neither true nor false", s)
+	case "no", "No", "off", "Off", "0", "n":
+		return false, faultf("say false", "%q is neither true nor false", s)
+	}
+	return false, faultf("", "%q is neither true nor false", s)
+}
+
+// parseWord reads one of a few words.
+func parseWord(s string, words ...string) (string, error) {
+	for _, w := range words {
+		if s == w {
+			return w, nil
+		}
+	}
+	return "", faultf(didYouMean(s, words, "say "+strings.Join(words, ", ")), "%q is none of its words", s)
+}
+
+// parseGPUIDs reads "0,2-3" or UUIDs into single ids.
+func parseGPUIDs(s string) ([]string, error) {
+	var ids []string
+	for _, part := range strings.Split(s, ",") {
+		part = strings.TrimSpace(part)
+		low, high, ranged := strings.Cut(part, "-")
+		if strings.HasPrefix(part, "GPU-") || strings.HasPrefix(part, "MIG-") {
+			ids = append(ids, part)
+			continue
+		}
+		if !ranged {
+			high = low
+		}
+		a, errA := strconv.Atoi(low)
+		b, errB := strconv.Atoi(high)
+		if errA != nil || errB != nil || a < 0 || b < a || b > 4096 {
+			return nil, faultf("say indices (0,2-3) or UUIDs (GPU-…)", "%q names no GPU", part)
+		}
+		for i := a; i <= b; i++ {
+			ids = append(ids, strconv.Itoa(i))
+		}
+	}
+	return ids, nil
+}
+
+// parseGPUs reads how many GPUs: 2, or 2-4 for at least 2 and up to 4.
+func parseGPUs(s string) (least, most int, err error) {
+	low, high, ranged := strings.Cut(s, "-")
+	if !ranged || low == "" {
+		least, err = parseCount(s, 0)
+		return least, least, err
+	}
+	if least, err = parseCount(strings.TrimSpace(low), 1); err == nil {
+		most, err = parseCount(strings.TrimSpace(high), 1)
+	}
+	if err == nil && most < least {
+		err = faultf(fmt.Sprintf("say %d-%d", most, least), "%q ends before it begins", s)
+	}
+	return least, most, err
+}

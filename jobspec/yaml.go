@@ -1,0 +1,225 @@
+package jobspec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// native reads a YAML file's jobs.
+func (f *fileJobs) native(root *yaml.Node) {
+	s := f.src
+	f.dialect = "native"
+	defaults := child(root, "defaults")
+	if defaults != nil && !isNull(defaults) {
+		defaults = s.canonicalKeys(defaults, "defaults")
+	} else {
+		defaults = nil
+	}
+	jobs := child(root, "jobs")
+	switch {
+	case jobs.Kind == yaml.MappingNode:
+		hint := "write a list: \"- name: …\" for each job"
+		if len(jobs.Content) > 0 {
+			hint = fmt.Sprintf("write a list: \"- name: %s\"", jobs.Content[0].Value)
+		}
+		s.problem(jobs.Line, jobs.Column, hint, "jobs takes a list of jobs, and this is a mapping")
+	case jobs.Kind != yaml.SequenceNode:
+		s.problem(jobs.Line, jobs.Column, "write a list: \"- name: …\" for each job", "jobs takes a list of jobs, and this is %s", describe(jobs))
+	case len(jobs.Content) == 0:
+		s.problem(jobs.Line, jobs.Column, "", "jobs is an empty list")
+	default:
+		for i, n := range jobs.Content {
+			f.job(i, n, defaults)
+		}
+	}
+}
+
+// checkTop refuses unknown words at the top of a file. Words that begin with x-
+// are free, as a place for anchors.
+func (s *source) checkTop(root *yaml.Node) bool {
+	if root.Kind != yaml.MappingNode {
+		s.problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top of a job file is a mapping, and this is %s", describe(root))
+		return false
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		k := root.Content[i]
+		if slices.Contains(topKeys, k.Value) || strings.HasPrefix(k.Value, "x-") {
+			continue
+		}
+		hint := didYouMean(k.Value, topKeys, "the keys at the top are settings, defaults and jobs")
+		if slices.Contains(settingNames(settingDefs()), k.Value) {
+			hint = "it is a setting: write it under settings"
+		} else if slices.Contains(jobKeys, k.Value) {
+			hint = "it is a key of jobs: write it in a job, or under defaults"
+		}
+		s.problem(k.Line, k.Column, hint, "unknown key %q at the top", k.Value)
+	}
+	if child(root, "jobs") == nil {
+		s.problem(root.Line, root.Column, "write jobs: and a list of them", "there is no key \"jobs\"")
+		return false
+	}
+	return true
+}
+
+// job reads the i-th job of the file and all its expansions.
+func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
+	s := f.src
+	if n.Kind != yaml.MappingNode {
+		s.problem(n.Line, n.Column, "write \"- run: …\"", "a job is a mapping, and this is %s", describe(n))
+		return
+	}
+	own := s.canonicalKeys(n, "a job")
+	all := fields{overlay(defaults, own, false), n}
+	p := &proto{texts: &texts{line: n.Line, col: n.Column}, src: s, file: f, inherited: map[string]bool{}}
+	for j := 0; j < len(all.node.Content); j += 2 {
+		key := all.node.Content[j].Value
+		p.inherited[key] = child(own, key) == nil
+	}
+	if p.matrix = s.readMatrix(all.get("matrix"), all.get("zip"), all.get("params")); p.matrix == nil {
+		return
+	}
+	p.scope.params, p.scope.partial = p.matrix.always, p.matrix.partial
+	p.list = isExperiment(all)
+	if p.list {
+		f.dialect = "experiment list"
+		p.experiment(all)
+	} else {
+		p.refuseListKeys(all)
+		p.run(all)
+		p.readConfig(all.get("config"))
+	}
+	p.readName(all, i)
+	p.readResources(all)
+	p.readRest(all)
+	f.expand(p)
+}
+
+func (p *proto) readName(f fields, i int) {
+	n := f.get("name")
+	if n == nil {
+		p.name = literal(fmt.Sprintf("job-%d", i+1))
+		p.name.line, p.name.col = p.line, p.col
+		return
+	}
+	if t, ok := p.text(n, "name", inName); ok {
+		p.name = t
+		if t.raw == "" {
+			p.src.problem(n.Line, n.Column, "leave it out for job-1, job-2, …", "name is empty")
+		}
+	}
+}
+
+// onlyShell is an item of run that ends with its shell, and so does nothing.
+var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|module\s+load|set)(\s+[^;&|]*)?$`)
+
+func (p *proto) run(f fields) {
+	n := f.get("run")
+	if n == nil {
+		p.src.problem(p.line, p.col, "add run: python train.py", "this job has no run")
+		return
+	}
+	p.commands = p.textList(f, "run", atStart)
+	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
+		for _, c := range p.commands {
+			if onlyShell.MatchString(c.raw) {
+				p.src.warning(c.line, c.col, "write run: | and one script instead of a list", "%q has no effect on the next command: each has a shell of its own", clip(c.raw))
+			}
+		}
+	}
+	p.readArgs(f.get("args"))
+}
+
+func (p *proto) readArgs(n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	p.src.pairs(n, "args", func(k, v *yaml.Node) {
+		if k.Value == "" || strings.ContainsAny(k.Value, " \t\n'\"$`\\;&|<>()") {
+			p.src.problem(k.Line, k.Column, "", "%q cannot be the name of an argument", k.Value)
+			return
+		}
+		if v.Kind == yaml.SequenceNode {
+			p.src.problem(v.Line, v.Column, "write it in run", "args: %q takes one value, and this is a list", k.Value)
+			return
+		}
+		s, tag, ok := p.src.scalar(v, "args: "+k.Value)
+		if !ok {
+			return
+		}
+		t, _ := p.compile(s, v.Line, v.Column, "args", atStart)
+		p.args = append(p.args, argText{k.Value, t, tag})
+	})
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// ownEnv are names that gpurun sets for every job.
+var ownEnv = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT"}
+
+func (p *proto) readEnv(n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	p.src.pairs(n, "env", func(k, v *yaml.Node) {
+		switch {
+		case !envName.MatchString(k.Value):
+			p.src.problem(k.Line, k.Column, "letters, digits and _", "%q cannot be the name of an environment variable", k.Value)
+			return
+		case slices.Contains(ownEnv, k.Value):
+			hint := "take it out"
+			if strings.HasSuffix(k.Value, "VISIBLE_DEVICES") {
+				hint = "gpurun chooses the GPUs; for certain ones write gpu_ids"
+			}
+			p.src.problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
+			return
+		}
+		s, _, ok := p.src.scalar(v, "env: "+k.Value)
+		if !ok {
+			return
+		}
+		t, _ := p.compile(s, v.Line, v.Column, "env", atStart)
+		p.env = append(p.env, envText{k.Value, t})
+	})
+}
+
+// readRest takes what is the same in both YAML dialects.
+func (p *proto) readRest(f fields) {
+	p.readEnv(f.get("env"))
+	p.workDir = p.optional(f, "work_dir", inJob)
+	p.readShell(f.get("shell"))
+	p.log = p.optional(f, "log", inLog)
+	p.stdout = p.optional(f, "stdout", inLog)
+	p.stderr = p.optional(f, "stderr", inLog)
+	if apart := p.stdout != nil || p.stderr != nil; apart && p.log != nil {
+		if !p.inherited["log"] {
+			p.src.problem(p.log.line, p.log.col, "keep log for both together, or stdout and stderr", "log beside stdout or stderr")
+		}
+		p.log = nil
+	}
+	p.outputs = p.textList(f, "outputs", inJob)
+	p.inputs = p.textList(f, "inputs", inJob)
+	p.needs = p.textList(f, "needs", inJob)
+	p.queue = p.optional(f, "queue", inJob)
+	p.checkPaths()
+}
+
+func (p *proto) readShell(n *yaml.Node) {
+	if n == nil {
+		return
+	}
+	for _, item := range p.src.items(n, "shell") {
+		word, _, ok := p.src.scalar(item, "shell")
+		if ok && n.Kind == yaml.ScalarNode {
+			p.shell = strings.Fields(word)
+		} else if ok {
+			p.shell = append(p.shell, word)
+		}
+	}
+	if len(p.shell) == 0 || p.shell[0] == "" {
+		p.src.problem(n.Line, n.Column, "say [bash, -c]", "shell names no program")
+	}
+}

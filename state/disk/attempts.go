@@ -6,6 +6,7 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func (s *State) RemoveAttempt(file int, uniID string) {
 // removeAttempt removes the few files that an attempt's folder has, then itself.
 // What cannot be removed now is swept when the state is opened next.
 func removeAttempt(dir string) {
-	for _, name := range []string{"status", "begun", "result"} {
+	for _, name := range []string{"status", begunName, "result"} {
 		_ = os.Remove(filepath.Join(dir, name))
 	}
 	if err := os.Remove(dir); err != nil && !isNotExist(err) {
@@ -66,20 +67,38 @@ func removeAttempt(dir string) {
 	}
 }
 
-// sweep removes the folders of attempts that the ledgers know to be over, or do
-// not know at all: their start was never recorded, so nothing of them ran.
+// attemptFolders are those that a file has now; none of them is over as far as is
+// known. They are listed before the ledger is read.
+func (s *State) attemptFolders(file int) map[string]bool {
+	entries, err := os.ReadDir(filepath.Join(s.dirs[file], triesName))
+	if err != nil {
+		return nil
+	}
+	left := make(map[string]bool, len(entries))
+	for _, e := range entries {
+		left[e.Name()] = false
+	}
+	return left
+}
+
+// sweep removes the folders of attempts that the ledgers know to be over, once
+// that is on the disk. Of those that no ledger knows, the ones that never began
+// go too: nothing of them ran. One that did has lost its start to a broken line,
+// and may be running still: it stays, and is named.
 func (s *State) sweep() {
-	for i := range s.dirs {
-		entries, err := os.ReadDir(filepath.Join(s.dirs[i], triesName))
-		if err != nil {
-			continue
-		}
-		for _, e := range entries {
-			if _, open := s.history.Open[e.Name()]; !open {
-				removeAttempt(s.AttemptDir(i, e.Name()))
+	for i, left := range s.left {
+		for id, over := range left {
+			if _, open := s.history.Open[id]; open {
+				continue
 			}
+			if _, err := os.Lstat(filepath.Join(s.AttemptDir(i, id), begunName)); err == nil && !over {
+				s.warnings = append(s.warnings, fmt.Sprintf("%s: this attempt began, and the ledger has no start of it; look whether it runs, then remove the folder", s.AttemptDir(i, id)))
+				continue
+			}
+			s.sync.remove(s.AttemptDir(i, id))
 		}
 	}
+	s.left = nil
 }
 
 func dirOf(path string) string { return filepath.Dir(path) }

@@ -21,25 +21,27 @@ func (e *ElsewhereError) Error() string {
 }
 
 // elsewhere judges the open attempts of one ledger, whose last run was on host.
-// With abandon naming that host they are given up; a machine that has booted
-// since is another matter, and the engine's.
-func elsewhere(h *state.History, file int, run state.Fact, abandon string) error {
+// With abandon naming that host they are given up: the facts say so, and must go
+// into the ledger, since the next run's host will be this one. A machine that has
+// booted since is another matter, and the engine's.
+func elsewhere(h *state.History, file int, run state.Fact, abandon string) ([]state.Fact, error) {
 	here := Host()
 	sameMachine := run.MachineID == here.MachineID && (run.MachineID != "" || run.Host == here.Host)
 	sameSpace := run.BootID != here.BootID || run.PIDNS == here.PIDNS || run.PIDNS == "" || here.PIDNS == ""
 	if run.Kind == "" || sameMachine && sameSpace {
-		return nil
+		return nil, nil
 	}
+	var given []state.Fact
 	for _, a := range h.Attempts() {
 		if a.Ledger != file {
 			continue
 		}
 		if abandon == "" || abandon != run.Host {
-			return &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time}
+			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time}
 		}
-		h.Apply(file, state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key,
+		given = append(given, state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key,
 			UniID: a.Start.UniID, Attempt: a.Start.Attempt, State: state.Lost, ErrorType: state.ErrLost,
 			Reason: "given up: it was on " + run.Host})
 	}
-	return nil
+	return given, nil
 }

@@ -20,6 +20,7 @@ const (
 	runLogName = "run.log"
 	logsName   = "logs"
 	triesName  = "attempts"
+	begunName  = "begun" // in an attempt's folder, made by its own process
 )
 
 // Folder says where the state of one job file is, whether it is there or not:

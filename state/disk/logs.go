@@ -46,6 +46,9 @@ const maxName = unix.NAME_MAX - 8
 func logPath(dir, job string) string {
 	parts := strings.Split(job, "/")
 	for i, p := range parts {
+		if p == "." || p == ".." { // a log stays in its folder
+			parts[i] = "_" + p
+		}
 		if len(p) > maxName {
 			parts[i] = p[:maxName-9] + "-" + short(p)
 		}

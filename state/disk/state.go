@@ -25,6 +25,8 @@ type State struct {
 	files    []string // job files
 	dirs     []string // their folders
 	locks    []*flock.Flock
+	locked   []string          // folders whose lock file names this process
+	left     []map[string]bool // by file: attempt folders that were there, and whether the ledger has their end
 	ledgers  []*ledger
 	history  *state.History
 	warnings []string
@@ -36,7 +38,7 @@ type State struct {
 // (LockedError), and reads the ledgers. Folders that are not there are made. The
 // caller closes the State.
 func Open(files []string, o Options) (*State, error) {
-	s := &State{files: files, dirs: make([]string, len(files)), ledgers: make([]*ledger, len(files)), history: state.NewHistory()}
+	s := &State{files: files, dirs: make([]string, len(files)), ledgers: make([]*ledger, len(files)), left: make([]map[string]bool, len(files)), history: state.NewHistory()}
 	order := make([]int, len(files))
 	for i, f := range files {
 		s.dirs[i], order[i] = Folder(f, o.StateDir), i
@@ -66,6 +68,7 @@ func (s *State) lock(i int) error {
 	if err != nil {
 		return err
 	}
+	s.locked = append(s.locked, s.dirs[i])
 	if l != nil {
 		s.locks = append(s.locks, l)
 	}
@@ -79,8 +82,10 @@ func (s *State) unlock() error {
 			errs = append(errs, l.close())
 		}
 	}
+	for _, dir := range s.locked {
+		clearHolder(dir)
+	}
 	for _, l := range s.locks {
-		clearHolder(filepath.Dir(l.Path()))
 		errs = append(errs, l.Close())
 	}
 	return errors.Join(errs...)
@@ -89,12 +94,19 @@ func (s *State) unlock() error {
 // read loads one ledger and opens it for appending.
 func (s *State) read(i int, o Options) error {
 	path := filepath.Join(s.dirs[i], ledgerName)
-	r := newReader(path, func(f state.Fact) { s.history.Apply(i, f) })
+	s.left[i] = s.attemptFolders(i)
+	r := newReader(path, func(f state.Fact) {
+		s.history.Apply(i, f)
+		if _, there := s.left[i][f.UniID]; there && f.Kind == state.KindEnd {
+			s.left[i][f.UniID] = true
+		}
+	})
 	if err := r.read(); err != nil {
 		return err
 	}
 	s.warnings = append(s.warnings, r.warnings...)
-	if err := elsewhere(s.history, i, r.host, o.Abandon); err != nil {
+	given, err := elsewhere(s.history, i, r.host, o.Abandon)
+	if err != nil {
 		return err
 	}
 	l, err := openLedger(path, r.torn)
@@ -102,6 +114,12 @@ func (s *State) read(i int, o Options) error {
 		return &FolderError{s.dirs[i], cause(err)}
 	}
 	s.ledgers[i] = l
+	for _, f := range given {
+		if err := l.append(f); err != nil {
+			return &FolderError{s.dirs[i], cause(err)}
+		}
+		s.history.Apply(i, f)
+	}
 	return nil
 }
 
@@ -134,8 +152,12 @@ func (s *State) Dir(file int) string { return s.dirs[file] }
 func (s *State) RunLog() io.Writer { return s.runLog }
 
 // Append writes one fact to the ledger of a file, with a single write. An end is
-// on the disk within a second. After an error the fact is not in the ledger.
+// on the disk within a second. After an error the fact is not in the ledger; it
+// may be that of facts before it, which a failing disk did not take.
 func (s *State) Append(file int, f state.Fact) error {
+	if err := s.sync.failure(); err != nil {
+		return &FolderError{s.dirs[file], cause(err)}
+	}
 	if err := s.ledgers[file].append(f); err != nil {
 		return &FolderError{s.dirs[file], cause(err)}
 	}

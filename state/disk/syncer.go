@@ -21,6 +21,7 @@ type syncer struct {
 	end     chan struct{}
 	done    chan struct{}
 	err     error
+	untold  error // of err, what no Append has reported yet
 }
 
 func newSyncer(ledgers []*ledger) *syncer {
@@ -77,7 +78,7 @@ func (s *syncer) flush() {
 	if wanted || len(remains) > 0 {
 		if err := s.fsync(); err != nil {
 			s.mu.Lock()
-			s.err = errors.Join(s.err, err)
+			s.err, s.untold = errors.Join(s.err, err), err
 			s.mu.Unlock()
 			return
 		}
@@ -85,6 +86,15 @@ func (s *syncer) flush() {
 	for _, dir := range remains {
 		removeAttempt(dir)
 	}
+}
+
+// failure is why the last sync failed, once: whoever appends next stops starting jobs.
+func (s *syncer) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.untold
+	s.untold = nil
+	return err
 }
 
 func (s *syncer) fsync() error {

@@ -1,0 +1,218 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+)
+
+// mount puts a small tmpfs at a new folder, for what a mode cannot do to root.
+func mount(t *testing.T, flags uintptr, data string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, data); err != nil {
+		t.Skipf("may not mount a tmpfs here: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := mount(t, unix.MS_RDONLY, "")
+	job := filepath.Join(dir, "jobs.yaml")
+	_, err := Open([]string{job}, Options{})
+	if err == nil || !strings.Contains(err.Error(), "read-only") || !strings.Contains(err.Error(), "--state-dir") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := Load([]string{job}, Options{}); err != nil {
+		t.Errorf("reading needs no folder: %v", err)
+	}
+}
+
+// A disk that fills up: the fact that does not fit is refused, and after room is
+// made everything that was taken, and what comes next, is there.
+func TestDiskFillsUp(t *testing.T) {
+	job := filepath.Join(mount(t, 0, "size=256k"), "jobs.yaml")
+	s, err := Open([]string{job}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(filepath.Dir(job), "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 100<<10), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	f := state.Fact{Kind: state.KindEnd, Time: time.Unix(0, 0).UTC(), State: state.Succeeded, Reason: strings.Repeat("x", 3000)}
+	for ; taken < 1000; taken++ {
+		f.Key = string(rune('A' + taken))
+		if err = s.Append(0, f); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "full") {
+		t.Fatalf("got %v after %d facts", err, taken)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	f.Key = "after"
+	if err := s.Append(0, f); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	h, warnings, err := Load([]string{job}, Options{})
+	if err != nil || len(h.Last) != taken+1 || h.Last["after"] == nil || len(warnings) > 1 {
+		t.Errorf("got %d records of %d, %q, %v", len(h.Last), taken+1, warnings, err)
+	}
+}
+
+// What was given up stays given up: the run that did it is the ledger's last, and
+// its host is this one.
+func TestAbandonedForGood(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	there := Host()
+	there.MachineID, there.Host, there.Time = "other", "gpu01", noon
+	write(t, s, []state.Fact{there, {Kind: state.KindStart, Time: noon, Job: "c", Key: "kc", UniID: "u"}})
+	s.Close()
+	s, err := Open([]string{job}, Options{Abandon: "gpu01"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s, err = Open([]string{job}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if r := s.History().Last["kc"]; r == nil || r.State != state.Lost || len(s.History().Open) != 0 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// An attempt whose start is a broken line may be running: its folder, with its
+// status, is not swept away.
+func TestBegunWithoutStartStays(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	ids := map[string]string{}
+	for _, what := range []string{"began", "over", "never began"} {
+		id, dir, err := s.NewAttempt(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[what] = dir
+		if what != "never began" {
+			os.WriteFile(filepath.Join(dir, begunName), nil, 0o644)
+		}
+		if what == "over" {
+			write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "k", UniID: id, State: state.Failed}})
+		}
+	}
+	s.Close()
+	s = open(t, job)
+	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], ids["began"]) {
+		t.Errorf("got warnings %q", w)
+	}
+	s.Close()
+	for what, dir := range ids {
+		if _, err := os.Stat(dir); (err == nil) != (what == "began") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Where the file system cannot lock, a name left in the lock file would lock out
+// every other host for ever.
+func TestHolderIsClearedWithoutFlock(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, lockName)
+	if err := writeHolder(dir, path); err != nil {
+		t.Fatal(err)
+	}
+	if h := readHolder(path); h.PID != os.Getpid() {
+		t.Fatalf("got %+v", h)
+	}
+	s := &State{locked: []string{dir}}
+	if err := s.unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if h := readHolder(path); h != (holder{}) {
+		t.Errorf("got %+v after unlocking", h)
+	}
+}
+
+// A sync that fails is told by the next Append, once, and folders stay.
+func TestFailedSyncIsTold(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	id, dir, err := s.NewAttempt(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := s.ledgers[0].f
+	closed, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	s.ledgers[0].f = closed
+	s.sync.mu.Lock()
+	s.sync.remains = append(s.sync.remains, s.AttemptDir(0, id))
+	s.sync.mu.Unlock()
+	s.sync.flush()
+	s.ledgers[0].f = whole
+	end := state.Fact{Kind: state.KindEnd, Key: "k", State: state.Succeeded}
+	if err := s.Append(0, end); err == nil {
+		t.Error("the failed sync was not told")
+	}
+	if err := s.Append(0, end); err != nil {
+		t.Errorf("told twice: %v", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the folder is gone before its end is on the disk: %v", err)
+	}
+	s.Close()
+}
+
+func TestLogsStayInTheirFolder(t *testing.T) {
+	for job, want := range map[string]string{
+		"a": "/s/logs/a.log", "a/b": "/s/logs/a/b.log", "../../x": "/s/logs/_../_../x.log", "..": "/s/logs/_...log",
+	} {
+		if got := logPath("/s", job); got != want {
+			t.Errorf("%s: got %s, want %s", job, got, want)
+		}
+	}
+}
+
+// A line of any length costs no more memory than a line may have.
+func TestHugeLine(t *testing.T) {
+	job := jobFile(t)
+	s := open(t, job)
+	write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "before", State: state.Succeeded}})
+	s.Close()
+	f, err := os.OpenFile(filepath.Join(Folder(job, ""), ledgerName), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 64 {
+		f.Write(bytes.Repeat([]byte{'x'}, 1<<20))
+	}
+	f.WriteString("\n")
+	f.Close()
+	s = open(t, job)
+	write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "after", State: state.Succeeded}})
+	s.Close()
+	h, warnings, err := Load([]string{job}, Options{})
+	if err != nil || h.Last["before"] == nil || h.Last["after"] == nil || len(warnings) != 1 {
+		t.Errorf("got %d records, %q, %v", len(h.Last), warnings, err)
+	}
+}

@@ -43,6 +43,10 @@ func (c *Core) handle(ev Event) {
 		c.refill = true
 	case Stop:
 		c.stop(ev)
+	case Forget:
+		c.forget(ev.Jobs)
+	case Done:
+		c.done(ev.Jobs)
 	case StateFailed:
 		c.drain("the ledger cannot be written: " + ev.Err)
 	}

@@ -36,8 +36,7 @@ type world struct {
 	adopt   []string // uni_ids asked about, not yet answered
 	pending []Event  // answers that are on their way
 	log     func(string)
-	unis    map[int]int
-	checked int
+	unis    map[string]int // attempts so far, by job
 }
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -53,7 +52,7 @@ func newWorld(t testing.TB) *world {
 		},
 		rules: gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second},
 		proof: map[int]Evidence{}, manual: map[string]bool{}, live: map[string]bool{}, grants: map[string]gpu.Grant{},
-		unis: map[int]int{}, log: func(string) {},
+		unis: map[string]int{}, log: func(string) {},
 	}
 }
 
@@ -145,7 +144,7 @@ func (w *world) step(ev Event) {
 	if wakes > 1 {
 		w.t.Fatalf("%d Wakes in one Step", wakes)
 	}
-	if w.checked++; len(w.b.Jobs) < 1000 {
+	if len(w.b.Jobs) < 1000 {
 		if err := w.core.check(); err != nil {
 			w.t.Fatalf("after %T %+v: %v", ev, ev, err)
 		}
@@ -184,12 +183,12 @@ func (w *world) act(a Action) {
 }
 
 func (w *world) uni(job, attempt int) string {
-	return fmt.Sprintf("%s.%d", w.b.Jobs[job].Name, w.unis[job]+1)
+	return fmt.Sprintf("%s.%d", w.b.Jobs[job].Name, w.unis[w.b.Jobs[job].Name]+1)
 }
 
 func (w *world) prepared(job, attempt int) Event {
 	uni := w.uni(job, attempt)
-	w.unis[job]++
+	w.unis[w.b.Jobs[job].Name]++
 	return Prepared{Job: job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[job].Name, Commands: []string{"true"}}}
 }
 
@@ -228,7 +227,17 @@ func (w *world) tick() {
 	if d := w.wakeAt - w.now.Boot; d > 0 {
 		w.after(d)
 	}
+	w.wakeAt = 0 // a timer fires once
 	w.send(Tick{})
+}
+
+// wait lets time pass, with every Tick that the core asks for on the way.
+func (w *world) wait(d time.Duration) {
+	end := w.now.Boot + d
+	for w.wakeAt > 0 && w.wakeAt <= end && w.done == nil {
+		w.tick()
+	}
+	w.after(max(0, end-w.now.Boot))
 }
 
 // exit ends the newest attempt of a job.
@@ -247,5 +256,5 @@ func (w *world) attempt(name string) string {
 	if strings.Contains(name, ".") {
 		return name
 	}
-	return fmt.Sprintf("%s.%d", name, w.unis[w.id(name)])
+	return fmt.Sprintf("%s.%d", name, w.unis[name])
 }

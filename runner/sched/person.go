@@ -1,0 +1,49 @@
+package sched
+
+import "gpurun/state"
+
+// Forget takes jobs out of the skipped ones: their last success no longer counts,
+// from the next run on.
+type Forget struct{ Jobs []int }
+
+// Done records jobs as succeeded without running them. Jobs that run, or have
+// succeeded, stay as they are.
+type Done struct{ Jobs []int }
+
+func (Forget) event() {}
+func (Done) event()   {}
+
+func (c *Core) forget(ids []int) {
+	for _, id := range ids {
+		if r := c.last(int32(id)); r != nil && !r.Forgotten {
+			c.record(c.file(int32(id)), int32(id), ForgetFact(c.b.Jobs[id].Name, c.b.Jobs[id].Key.String(), c.now))
+		}
+	}
+}
+
+func (c *Core) done(ids []int) {
+	for _, id := range ids {
+		j := &c.jobs[id]
+		switch {
+		case j.own > 0, j.phase == succeeded, j.phase == upToDate:
+		default:
+			c.record(c.file(int32(id)), int32(id), DoneFact(c.b.Jobs[id].Name, c.b.Jobs[id].Key.String(), c.now))
+			if j.phase == pending || j.phase == waiting {
+				c.end(int32(id), succeeded)
+			}
+		}
+	}
+}
+
+// ForgetFact says that a job's last success no longer counts.
+func ForgetFact(job, key string, now Now) state.Fact {
+	return state.Fact{Kind: state.KindForget, Time: now.Wall, Job: job, Key: key}
+}
+
+// DoneFact says that a job's work was done before gpurun.
+func DoneFact(job, key string, now Now) state.Fact {
+	return state.Fact{
+		Kind: state.KindEnd, Time: now.Wall, Boot: now.Boot, Job: job, Key: key,
+		State: state.Succeeded, By: "done",
+	}
+}

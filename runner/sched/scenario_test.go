@@ -1,0 +1,443 @@
+package sched
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// Scenarios are testdata/*.txt: what happens, one thing a line, and below it,
+// behind ">", everything that the core answers. An answer that is not there, or
+// one too many, fails; -update writes them anew. testdata/README says the words.
+
+var update = flag.Bool("update", false, "rewrite the expected lines of testdata/*.txt")
+
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, f := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) { runScenario(t, f) })
+	}
+}
+
+func runScenario(t *testing.T, path string) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	s := &scenario{world: newWorld(t), hidden: map[string]bool{}}
+	s.log = func(line string) {
+		word, _, _ := strings.Cut(line, " ")
+		if s.hidden[word] {
+			return
+		}
+		fmt.Fprintf(&out, "> %s\n", line)
+	}
+	if *update {
+		defer func() {
+			if t.Failed() {
+				t.Logf("so far:\n%s", out.String())
+				return
+			}
+			if err := os.WriteFile(path, []byte(out.String()), 0o666); err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	lines := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, ">") {
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			s.at = fmt.Sprintf("%s:%d: %s", path, i+1, line)
+			s.do(strings.Fields(line))
+		}
+	}
+	got := out.String()
+	if got != string(src) && !*update {
+		t.Errorf("%s: got\n%s", path, firstDifference(got, string(src)))
+	}
+}
+
+// firstDifference shows where two texts part, with some lines before.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	i := 0
+	for i < len(g) && i < len(w) && g[i] == w[i] {
+		i++
+	}
+	from := max(0, i-5)
+	return fmt.Sprintf("%s\n--- want, from line %d\n%s",
+		strings.Join(g[from:min(len(g), i+5)], "\n"), from+1, strings.Join(w[from:min(len(w), i+5)], "\n"))
+}
+
+// A scenario is a world that reads lines.
+type scenario struct {
+	*world
+	at     string
+	defs   [][]string // jobs, as they stand in the file
+	hidden map[string]bool
+}
+
+func (s *scenario) do(f []string) {
+	s.t.Helper()
+	if s.setUp(f) || s.happens(f) || s.asks(f) {
+		return
+	}
+	s.t.Fatalf("%s: what is that?", s.at)
+}
+
+// setUp are the lines that say what there is.
+func (s *scenario) setUp(f []string) bool {
+	switch f[0] {
+	case "gpus":
+		n, size, _ := strings.Cut(f[1], "x")
+		s.gpus(s.number(n), s.bytes(size))
+	case "job":
+		s.define(f[1:])
+	case "drop":
+		s.drop(f[1])
+	case "set":
+		s.set(f[1], strings.Join(f[2:], " "))
+	case "hide":
+		for _, w := range f[1:] {
+			s.hidden[w] = true
+		}
+	case "show":
+		for _, w := range f[1:] {
+			delete(s.hidden, w)
+		}
+	case "manual":
+		s.manual[f[1]] = true
+	case "load":
+		s.load[s.number(f[1])] = s.bytes(f[2])
+	case "driver":
+		s.fails = strings.Join(f[1:], " ")
+		if s.fails == "works" {
+			s.fails = ""
+		}
+	case "output", "input", "log":
+		s.evidence(f)
+	default:
+		return false
+	}
+	return true
+}
+
+// define adds a job, or changes one where it stands.
+func (s *scenario) define(d []string) {
+	for i := range s.defs {
+		if s.defs[i][0] == d[0] {
+			s.defs[i] = d
+			return
+		}
+	}
+	s.defs = append(s.defs, d)
+}
+
+func (s *scenario) drop(name string) {
+	for i, d := range s.defs {
+		if d[0] == name {
+			s.defs = append(s.defs[:i:i], s.defs[i+1:]...)
+			return
+		}
+	}
+}
+
+// evidence says what the file system shows: "output a ckpt/a.pt missing".
+func (s *scenario) evidence(f []string) {
+	e := Evidence{}
+	if f[len(f)-1] != "fine" {
+		switch f[0] {
+		case "output":
+			e.MissingOutput = f[2]
+		case "input":
+			e.ChangedInput = f[2]
+		case "log":
+			e.LogDeleted = true
+		}
+	}
+	for i, d := range s.defs {
+		if d[0] == f[1] {
+			s.proof[i] = e
+		}
+	}
+}
+
+func (s *scenario) set(key, value string) {
+	b := &s.b.Settings
+	switch key {
+	case "max_concurrent":
+		b.MaxConcurrent = s.number(value)
+	case "patience":
+		b.Patience = s.duration(value)
+	case "poll":
+		b.Poll = s.duration(value)
+	case "max_wait":
+		b.MaxWait = s.duration(value)
+	case "fail_fast":
+		b.FailFast = true
+	case "order":
+		b.Order = value
+	case "seed":
+		b.ShuffleSeed = int64(s.number(value))
+	case "no_wait":
+		s.opts.NoWait = true
+	case "cpus":
+		s.opts.CPUs = s.number(value)
+	case "memory":
+		s.opts.Memory = s.bytes(value)
+	case "only":
+		s.opts.Selected = func(id int) bool { return strings.HasPrefix(s.b.Jobs[id].Name, value) }
+	case "force":
+		s.opts.Forced = func(id int) bool { return strings.HasPrefix(s.b.Jobs[id].Name, value) }
+	default:
+		s.t.Fatalf("%s: no such setting", s.at)
+	}
+}
+
+// build makes the batch of the jobs as they stand now.
+func (s *scenario) build() {
+	s.b.Jobs, s.b.Queues = nil, nil
+	for _, d := range s.defs {
+		s.addJob(d)
+	}
+	for i, d := range s.defs { // needs may name later jobs
+		for _, o := range d[1:] {
+			if v, ok := strings.CutPrefix(o, "needs="); ok {
+				for _, n := range strings.Split(v, ",") {
+					s.b.Jobs[i].Needs = append(s.b.Jobs[i].Needs, int32(s.id(n)))
+				}
+			}
+		}
+	}
+}
+
+func (s *scenario) addJob(d []string) {
+	spec := jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB, MaxUtil: 30}}
+	command, queue := "true", ""
+	for _, o := range d[1:] {
+		key, v, _ := strings.Cut(o, "=")
+		switch key {
+		case "run":
+			command = v
+		case "queue":
+			queue = v
+		case "needs":
+		default:
+			s.option(&spec, key, v)
+		}
+	}
+	s.job(d[0], command, spec, queue)
+}
+
+func (s *scenario) option(spec *jobspec.Spec, key, v string) {
+	switch key {
+	case "gpus":
+		from, to, ranged := strings.Cut(v, "-")
+		spec.Request.Min = s.number(from)
+		spec.Request.Max = spec.Request.Min
+		if ranged {
+			spec.Request.Max = s.number(to)
+		}
+		if spec.Request.Max == 0 {
+			spec.Request = gpu.Request{}
+			spec.CPUs = 1
+		}
+	case "mem":
+		spec.Request.Memory = s.bytes(v)
+	case "share":
+		spec.Request.Share = true
+	case "cpus":
+		spec.CPUs = s.number(v)
+	case "ram":
+		spec.Memory = s.bytes(v)
+	case "when":
+		spec.When = jobspec.When(v)
+	case "priority":
+		spec.Priority = s.number(v)
+	case "retry":
+		spec.Retry.Max = s.number(v)
+	case "delay":
+		spec.Retry.Delay = s.duration(v)
+	case "backoff":
+		d, n, _ := strings.Cut(v, "/")
+		spec.Retry.Backoff, spec.Retry.BackoffAfter = s.duration(d), s.number(n)
+	case "on":
+		spec.Retry.On = strings.Split(v, ",")
+	case "growth":
+		spec.Retry.MemoryGrowth, _ = strconv.ParseFloat(v, 64)
+	default:
+		s.t.Fatalf("%s: no such option", s.at)
+	}
+}
+
+// happens are the lines that say what happens.
+func (s *scenario) happens(f []string) bool {
+	switch f[0] {
+	case "run":
+		s.build()
+		s.open()
+		s.send(Began{})
+	case "tick":
+		s.tick()
+	case "wait":
+		s.wait(s.duration(f[1]))
+	case "prepared":
+		s.send(s.prepared(s.id(f[1]), 0))
+	case "refused":
+		s.send(Refused{Job: s.id(f[1]), Reason: strings.Join(f[2:], " ")})
+	case "rival":
+		s.send(Refused{Job: s.id(f[1]), Rival: true})
+	case "reading":
+		s.send(s.reading(Read{}))
+	case "running":
+		s.send(Running{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
+	case "still":
+		s.send(Running{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1, Adopted: true})
+	case "exit", "signal", "oom", "lost", "void", "good", "bad":
+		s.exit(f[1], s.ending(f))
+	case "timeout":
+		s.send(Stopping{UniID: s.attempt(f[1]), Why: state.WhyTimeout})
+	case "stop", "kill", "drain":
+		s.send(s.stopping(f))
+	case "ledger":
+		s.send(StateFailed{Err: strings.Join(f[1:], " ")})
+	case "done", "forget":
+		s.byHand(f)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *scenario) ending(f []string) Ended {
+	rest := strings.Join(f[2:], " ")
+	switch f[0] {
+	case "exit":
+		return Ended{ExitCode: s.number(rest)}
+	case "signal":
+		return Ended{ExitCode: -1, Signal: rest}
+	case "oom":
+		return Ended{ExitCode: 1, OOM: true}
+	case "lost":
+		return Ended{ExitCode: -1, Lost: true}
+	case "void":
+		return Ended{ExitCode: -1, Lost: true, Void: true}
+	case "good":
+		return Ended{ExitCode: 1, Good: true}
+	}
+	return Ended{Failed: rest}
+}
+
+func (s *scenario) stopping(f []string) Stop {
+	switch {
+	case f[0] == "drain":
+		return Stop{Drain: true, Why: "Ctrl-C"}
+	case f[1] == "all":
+		return Stop{All: true, Kill: f[0] == "kill", Why: "SIGTERM"}
+	case f[1] == "gpu":
+		n := s.number(f[2])
+		return Stop{GPU: &n}
+	}
+	stop := Stop{}
+	for _, name := range f[1:] {
+		stop.Jobs = append(stop.Jobs, s.id(name))
+	}
+	return stop
+}
+
+// byHand are the facts of the commands done and forget, before a run.
+func (s *scenario) byHand(f []string) {
+	s.build()
+	fact := state.Fact{Kind: state.KindForget, Time: s.now.Wall, Job: f[1], Key: s.b.Jobs[s.id(f[1])].Key.String()}
+	if f[0] == "done" {
+		fact.Kind, fact.State, fact.By = state.KindEnd, state.Succeeded, "done"
+	}
+	s.ledger = append(s.ledger, Record{Fact: fact})
+}
+
+// asks are the lines that ask what the core says of itself.
+func (s *scenario) asks(f []string) bool {
+	switch f[0] {
+	case "plan":
+		s.build()
+		s.open()
+		for i := range s.b.Jobs {
+			v := s.core.Verdict(i)
+			word := "skip"
+			if v.Run {
+				word = "run "
+			}
+			s.log(fmt.Sprintf("%s %s: %s", word, s.b.Jobs[i].Name, v.Reason))
+		}
+	case "why":
+		s.log(s.core.Why(s.now, s.id(f[1])))
+	case "status":
+		s.status()
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *scenario) status() {
+	v := s.core.Snapshot(s.now)
+	for p := pending; p < phaseCount; p++ {
+		if p.public() != "" && v.Counts[p.public()] > 0 && p != ready && p != preparing {
+			s.log(fmt.Sprintf("%d %s", v.Counts[p.public()], p.public()))
+		}
+	}
+	if v.Head != nil {
+		s.log(v.Head.Job + " waits: " + v.HeadWhy)
+	}
+	for _, line := range []string{v.Kept, v.Draining, v.GPUErr} {
+		if line != "" {
+			s.log(line)
+		}
+	}
+	if v.GPUStale > 0 {
+		s.log("readings are " + v.GPUStale.String() + " old")
+	}
+	for _, q := range v.Queues {
+		s.log(fmt.Sprintf("queue %s: busy with %q, %d left", q.Name, q.Busy, q.Left))
+	}
+}
+
+func (s *scenario) number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		s.t.Fatalf("%s: %v", s.at, err)
+	}
+	return n
+}
+
+func (s *scenario) bytes(text string) gpu.Bytes {
+	n, err := gpu.ParseBytes(text)
+	if err != nil {
+		s.t.Fatalf("%s: %v", s.at, err)
+	}
+	return n
+}
+
+func (s *scenario) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		s.t.Fatalf("%s: %v", s.at, err)
+	}
+	return d
+}

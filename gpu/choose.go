@@ -37,20 +37,17 @@ func (p *Pool) admit(now time.Duration, req *Request, asked []bool, full bool, i
 	return f
 }
 
-// asked says which devices the request names; nil for all of them.
+// asked says which devices the request names; nil for all of them. Jobs that
+// are tried one after another mostly share one list, which is never changed.
 func (p *Pool) asked(req *Request) []bool {
-	if len(req.IDs) == 0 {
+	ids := req.IDs
+	if len(ids) == 0 {
 		return nil
 	}
-	return matches(p.plain(), req.IDs)
-}
-
-func (p *Pool) plain() []Device {
-	devs := make([]Device, len(p.devs))
-	for i := range p.devs {
-		devs[i] = p.devs[i].Device
+	if len(p.lastIDs) != len(ids) || &p.lastIDs[0] != &ids[0] {
+		p.lastIDs, p.lastAsked = ids, matches(p.all, ids)
 	}
-	return devs
+	return p.lastAsked
 }
 
 // Choose picks devices for req, without kept ones, or says for each why not. It changes
@@ -70,7 +67,7 @@ func (p *Pool) Choose(now time.Duration, req Request, kept []UUID) (Grant, []Ver
 }
 
 // Find is Choose without the reasons, for a scheduler that asks often: it
-// allocates nothing when there is no grant, unless the request has IDs.
+// allocates nothing when there is no grant.
 func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	if req.Max <= 0 {
 		return Grant{}, true

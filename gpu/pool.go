@@ -54,17 +54,20 @@ type Verdict struct {
 // holds of them. It is plain state owned by one goroutine.
 type Pool struct {
 	rules Rules
-	devs  []device // all that NewPool was given, in PCI order
+	all   []Device // that NewPool was given, in PCI order
+	devs  []device // parallel to all
 	holds map[string]Grant
 	turn  int // position at which round-robin goes on
 
-	found []candidate // scratch of find
+	found     []candidate // scratch of find
+	lastIDs   []string    // of the request that asked last looked at
+	lastAsked []bool
 }
 
 // NewPool makes a pool over devs, which are in PCI order. Those that rules do
 // not manage are judged too, and always refused.
 func NewPool(devs []Device, rules Rules) *Pool {
-	p := &Pool{rules: rules, holds: map[string]Grant{}}
+	p := &Pool{rules: rules, all: slices.Clone(devs), holds: map[string]Grant{}}
 	managed := matches(devs, rules.IDs)
 	p.devs = make([]device, len(devs))
 	for i, d := range devs {

@@ -36,7 +36,7 @@ func idle(d Device, at time.Duration) Reading {
 // see observes one full reading of every device, idle but for what change makes of it.
 func see(p *Pool, at time.Duration, change func(i int, r *Reading)) {
 	snap := Snapshot{At: at}
-	for i, d := range p.plain() {
+	for i, d := range p.all {
 		r := idle(d, at)
 		if change != nil {
 			change(i, &r)

@@ -47,16 +47,7 @@ var (
 
 // startChild starts a child. Its hello is the first message.
 func startChild(library string) (*child, error) {
-	args := []string{childArg}
-	if library != "" {
-		if strings.Contains(library, "/") {
-			if abs, err := filepath.Abs(library); err == nil {
-				library = abs
-			}
-		}
-		args = append(args, "--library", library)
-	}
-	c := &child{cmd: exec.Command("/proc/self/exe", args...), said: make(chan message, 1), done: make(chan struct{})}
+	c := &child{cmd: exec.Command("/proc/self/exe", childArgs(library)...), said: make(chan message, 1), done: make(chan struct{})}
 	c.cmd.Args[0] = "gpurun"
 	c.cmd.Dir = "/"
 	c.cmd.Env = childEnv(os.Environ())
@@ -87,6 +78,19 @@ func startChild(library string) (*child, error) {
 		close(c.done)
 	}()
 	return c, nil
+}
+
+// childArgs names the library as the child, which has / as its folder, finds it too.
+func childArgs(library string) []string {
+	if library == "" {
+		return []string{childArg}
+	}
+	if strings.Contains(library, "/") {
+		if abs, err := filepath.Abs(library); err == nil {
+			library = abs
+		}
+	}
+	return []string{childArg, "--library", library}
 }
 
 // childEnv is the environment without what would bind NVML's functions, which
@@ -151,7 +155,7 @@ func (c *child) crash(err error) error {
 	}
 	select {
 	case <-c.done:
-	case <-time.After(2 * time.Second):
+	case <-time.After(5 * time.Second):
 		c.kill()
 		return fmt.Errorf("%w: it said no more", errCrashed)
 	}

@@ -1,0 +1,193 @@
+//go:build linux && cgo
+
+package probe
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+)
+
+// gone waits for a process to end.
+func gone(t *testing.T, c *child) {
+	t.Helper()
+	select {
+	case <-c.done:
+	case <-time.After(10 * time.Second):
+		t.Error("the child still lives")
+	}
+}
+
+func TestHangIsGivenUp(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t), Deadline: 300 * time.Millisecond, Log: zerolog.New(zerolog.NewTestWriter(t))})
+	first := r.child
+	behave(t, "hang=util")
+	if got, want := full(r).Err, "the driver hangs: no answer in 300ms"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	gone(t, first)
+	behave(t)
+	r.o.Deadline = 10 * time.Second
+	if snap := full(r); snap.Err != "" || len(snap.Readings) != 2 {
+		t.Errorf("after it has gone: got %+v", snap)
+	}
+	if r.child == first {
+		t.Error("got the old child")
+	}
+}
+
+func TestNoSecondChildBesideOneThatHangs(t *testing.T) {
+	now := time.Hour
+	r := &reader{o: Options{Now: func() time.Duration { return now }}, stuck: &child{done: make(chan struct{}), stuckAt: time.Hour - 40*time.Second}}
+	if got, want := full(r).Err, "the driver hangs, its last reading was given up 40s ago"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if r.child != nil {
+		t.Error("a second child was started")
+	}
+}
+
+func TestCrashIsMadeGood(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	first := r.child
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, first)
+	if snap := full(r); snap.Err != "" || len(snap.Readings) != 2 {
+		t.Errorf("got %+v, want a reading by a new child", snap)
+	}
+}
+
+func TestCrashesAgainAndAgain(t *testing.T) {
+	behave(t)
+	now := time.Hour
+	r := open(t, Options{Library: standIn(t), Now: func() time.Duration { return now }})
+	behave(t, "crash=util")
+	if got, want := full(r).Err, "the process that reads the GPUs crashed: exit status 2: SIGSEGV"; !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	behave(t)
+	if got := full(r).Err; !strings.Contains(got, "crashed") || r.child != nil {
+		t.Errorf("within the pause: got %q", got)
+	}
+	now += time.Second
+	if snap := full(r); snap.Err != "" {
+		t.Errorf("after the pause: got %q", snap.Err)
+	}
+}
+
+func TestDriverGoneNeedsANewChild(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	first := r.child
+	behave(t, "err.memory=1", "err.memory2=1")
+	if got, want := full(r).Err, "NVML is no longer initialised (NVML error 1)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	gone(t, first)
+	behave(t)
+	if snap := full(r); snap.Err != "" || r.child == first {
+		t.Errorf("got %+v", snap)
+	}
+}
+
+func TestContextEndsAReading(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t), Deadline: 2 * time.Second})
+	behave(t, "hang=util")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 5 {
+		if got := r.Read(ctx, Query{Processes: true}).Err; got != "context canceled" {
+			t.Errorf("got %q", got)
+		}
+	}
+	if got := full(r).Err; got != "the driver hangs: no answer in 2s" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A hung library does not keep the child once its parent is gone.
+func TestChildEndsWithItsStdin(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	c := r.child
+	behave(t, "hang=util")
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 3 {
+		r.Read(ctx, Query{Processes: true})
+	}
+	_ = c.stdin.Close()
+	gone(t, c)
+	if c.ended != nil {
+		t.Errorf("got %v, want exit status 0", c.ended)
+	}
+	r.child = nil
+}
+
+func TestNoReadingAfterClose(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	c := r.child
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, c)
+	if got := full(r).Err; got != "reading has been closed" || r.child != nil {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The child has its pipes, and no lock or file of its parent's.
+func TestChildHoldsNothing(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	behave(t)
+	c := open(t, Options{Library: standIn(t)}).child
+	fds := fmt.Sprintf("/proc/%d/fd", c.cmd.Process.Pid)
+	entries, err := os.ReadDir(fds)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		target, err := os.Readlink(filepath.Join(fds, e.Name()))
+		if err == nil && strings.HasPrefix(target, os.TempDir()) {
+			t.Errorf("fd %s is %s", e.Name(), target)
+		}
+	}
+	if sid, err := unix.Getsid(c.cmd.Process.Pid); err != nil || sid != c.cmd.Process.Pid {
+		t.Errorf("session %d, %v, want its own", sid, err)
+	}
+}
+
+// With LD_BIND_NOW the loader would look for all of NVML before main.
+func TestBoundLazily(t *testing.T) {
+	t.Setenv("LD_BIND_NOW", "1")
+	behave(t)
+	if snap := full(open(t, Options{Library: standIn(t)})); snap.Err != "" {
+		t.Errorf("got %q", snap.Err)
+	}
+}
+
+func TestLibraryByRelativePath(t *testing.T) {
+	behave(t)
+	lib := standIn(t)
+	t.Chdir(filepath.Dir(lib))
+	if snap := full(open(t, Options{Library: "./" + filepath.Base(lib)})); snap.Err != "" {
+		t.Errorf("got %q", snap.Err)
+	}
+}

@@ -78,8 +78,6 @@ type Input struct {
 	Size  int64     `json:"size_bytes"`
 	MTime time.Time `json:"mtime"`
 	Hash  string    `json:"sha256,omitempty"` // empty above 64 MiB
-	// Folded, when not 0, says that this one stands for so many: see FoldInputs.
-	Folded int `json:"folded,omitempty"`
 }
 
 // Reasons of a stop, Fact.Why.

@@ -124,3 +124,10 @@ func (s *Server) serve(c *net.UnixConn) {
 	case <-s.ctx.Done():
 	}
 }
+
+// NewCall makes a call without a connection, for whoever serves calls and is
+// tested; its reply comes over the channel.
+func NewCall(r Request) (*Call, <-chan Reply) {
+	c := &Call{Request: r, reply: make(chan Reply, 1)}
+	return c, c.reply
+}

@@ -71,11 +71,7 @@ func encode(f state.Fact) ([]byte, error) {
 	}
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
-		func(f *state.Fact) {
-			if len(f.Inputs) > 0 {
-				f.Inputs = []state.Input{state.FoldInputs(f.Inputs)}
-			}
-		},
+		func(f *state.Fact) { f.Inputs = nil }, // then their times alone tell
 		func(f *state.Fact) { f.Params, f.Settings = nil, nil },
 		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
 		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics too long for the ledger"} },

@@ -1,0 +1,83 @@
+# Two commands do all the set-up: `make run` and `make test`.
+# They need Go (see go.mod for the version) and a C compiler, nothing else.
+
+GO      ?= go
+OUT     ?= bin/gpurun
+# NVML's header marks what it will drop one day; gcc would print a page about it.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
+# NVML is looked for at run time: a linker that binds everything at start would
+# make a binary that dies on every machine without a driver.
+LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+ifneq ($(shell $(GO) env CGO_ENABLED),0)
+LDFLAGS += -extldflags=-Wl,-z,lazy
+endif
+FUZZTIME ?= 5s
+
+.PHONY: build run test check fmt vet staticcheck race nocgo fuzz readme gpu-smoke install clean help
+
+help:
+	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (simulated GPUs where there are none)'
+	@echo 'make test     all tests'
+	@echo 'make check    what CI runs: formatting, vet, staticcheck, race, no cgo, a short fuzz, the README'
+	@echo 'make install  put gpurun into GOBIN'
+	@echo 'make gpu-smoke  what only a real GPU can show'
+
+build: $(OUT)
+
+.PHONY: $(OUT)
+$(OUT):
+	@command -v $(GO) >/dev/null || { echo 'Go is missing: https://go.dev/dl'; exit 1; }
+	@$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $@ .
+
+run: build
+	@if $(OUT) gpus >/dev/null 2>&1; then \
+		echo 'running jobs/multi_seed.yaml on the GPUs of this machine'; \
+		$(OUT) run jobs/multi_seed.yaml; \
+	else \
+		echo 'no NVIDIA GPU here: running jobs/multi_seed.yaml on simulated ones (--sim 4x24GiB)'; \
+		$(OUT) run --sim 4x24GiB jobs/multi_seed.yaml; \
+	fi
+
+test:
+	$(GO) test ./...
+
+check: fmt vet staticcheck race nocgo fuzz readme
+
+fmt:
+	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "not formatted:"; echo "$$bad"; exit 1; }
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(GO) tool staticcheck ./...
+
+race:
+	$(GO) test -race -shuffle=on ./...
+
+nocgo:
+	CGO_ENABLED=0 $(GO) build -o /dev/null .
+	CGO_ENABLED=0 $(GO) vet ./...
+
+# Every fuzz test for a short while; see docs/architecture.md for longer ones.
+fuzz:
+	@for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+			echo "fuzz $$pkg $$f $(FUZZTIME)"; \
+			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -parallel 2 $$pkg >.fuzz.out 2>&1 \
+				|| { cat .fuzz.out; rm -f .fuzz.out; exit 1; }; \
+		done; \
+	done; rm -f .fuzz.out
+
+# The README's commands, in a copy of what is committed or about to be.
+readme: build
+	sh docs/readme_test.sh
+
+gpu-smoke: build
+	GPURUN_GPU_SMOKE=1 $(GO) test -count=1 -v -run 'SmokeRealGPU' ./gpu/probe ./runner/cli
+
+install:
+	$(GO) install -trimpath -ldflags '$(LDFLAGS)' .
+
+clean:
+	rm -rf bin .fuzz.out

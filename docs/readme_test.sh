@@ -1,0 +1,52 @@
+#!/bin/sh
+# Does what README.md says, in a copy of the tree, as a newcomer would: its two
+# commands, its job file, and every gpurun command of its blocks, in their order.
+set -eu
+cd "$(dirname "$0")/.."
+here=$PWD
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+say() { printf 'readme: %s\n' "$*"; }
+fail() { say "FAILED: $*"; cat "$tmp/out" 2>/dev/null; exit 1; }
+
+git ls-files --cached --others --exclude-standard >"$tmp/files"
+mkdir "$tmp/clone"
+tar -cf - -T "$tmp/files" 2>/dev/null | tar -xf - -C "$tmp/clone"
+cd "$tmp/clone"
+
+say 'make run'
+make run >"$tmp/out" 2>&1 || fail 'make run'
+grep -Eq '24 succeeded' "$tmp/out" || fail 'make run did not say "24 succeeded"'
+say 'make run, again'
+make run >"$tmp/out" 2>&1 || fail 'make run, again'
+grep -q '24 up to date' "$tmp/out" || fail 'the second run did not say "24 up to date"'
+
+# The README's job file calls python train.py: a stand-in that writes its output.
+mkdir "$tmp/work" "$tmp/path"
+cat >"$tmp/path/python" <<'PY'
+#!/bin/sh
+sleep 0.5
+mkdir -p ckpt
+while [ $# -gt 0 ]; do [ "$1" = --out ] && : >"$2"; shift; done
+echo trained
+PY
+chmod +x "$tmp/path/python"
+ln -s "$tmp/clone/bin/gpurun" "$tmp/path/gpurun"
+export PATH="$tmp/path:$PATH" GPURUN_SIM=4x24GiB
+cd "$tmp/work"
+awk '/^```yaml/ {on=1; next} /^```/ {on=0} on' "$here/README.md" >jobs.yaml
+awk '/^```sh/ {on=1; next} /^```/ {on=0} on' "$here/README.md" | grep '^\(nohup \)\{0,1\}gpurun' >commands
+[ "$(wc -l <commands)" -ge 5 ] || fail 'README.md shows hardly any command'
+while IFS= read -r line; do
+	cmd=$(printf '%s' "$line" | sed 's/ *#.*//')
+	say "$cmd"
+	case $cmd in
+	*'&') sh -c "${cmd%&}" >"$tmp/out" 2>&1 </dev/null || fail "$cmd" ;;
+	*'-w') timeout 3 sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || [ $? = 124 ] || fail "$cmd" ;;
+	*' stop '*) sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || grep -q 'no run' "$tmp/out" || fail "$cmd" ;;
+	*) timeout 60 sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || fail "$cmd" ;;
+	esac
+done <commands
+gpurun jobs.yaml >"$tmp/out" 2>&1 || fail 'the second run of the job file'
+grep -q '7 up to date' "$tmp/out" || fail 'the second run did not say "7 up to date"'
+say ok

@@ -1,0 +1,109 @@
+package runner
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"gpurun/runner/control"
+	"gpurun/runner/sched"
+)
+
+// answer does what another command asks of this run. What it asks has happened
+// as far as the core goes when it is answered: stops are in the ledger.
+func (l *loop) answer(call *control.Call) {
+	r, err := l.request(call.Request)
+	if err != nil {
+		r.Err = err.Error()
+	}
+	call.Reply(r)
+}
+
+func (l *loop) request(r control.Request) (control.Reply, error) {
+	switch r.Op {
+	case control.OpStatus:
+		s := l.Core.Snapshot(l.Now())
+		return control.Reply{Snapshot: &s}, nil
+	case control.OpDrain:
+		l.step(sched.Stop{Drain: true, Why: "gpurun stop --drain"})
+		return control.Reply{}, nil
+	case control.OpStopGPU:
+		return control.Reply{}, l.stopGPU(r.GPU)
+	case control.OpStop:
+		if len(r.Jobs) == 0 {
+			s := sched.Stop{All: true, Kill: r.Kill, Why: "gpurun stop"}
+			l.out.stopped(s)
+			l.step(s)
+			return control.Reply{}, nil
+		}
+		return l.onJobs(r.Jobs, func(ids []int) sched.Event {
+			return sched.Stop{Jobs: ids, Why: "gpurun stop"}
+		})
+	case control.OpForget:
+		return l.onJobs(r.Jobs, func(ids []int) sched.Event { return sched.Forget{Jobs: ids} })
+	case control.OpDone:
+		return l.onJobs(r.Jobs, func(ids []int) sched.Event { return sched.Done{Jobs: ids} })
+	}
+	return control.Reply{}, fmt.Errorf("the run does not know the request %q: is it of another version of gpurun?", r.Op)
+}
+
+func (l *loop) stopGPU(index int) error {
+	if l.Prober == nil {
+		return fmt.Errorf("this run uses no GPU")
+	}
+	for _, d := range l.Prober.Devices() {
+		if d.Index == index {
+			l.step(sched.Stop{GPU: &index, Why: fmt.Sprintf("gpurun stop --gpu %d", index)})
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no GPU %d", index)
+}
+
+// onJobs sends the event for the jobs that the patterns name, and tells which
+// these are. A pattern that names none is an error, and then nothing is done.
+func (l *loop) onJobs(patterns []string, event func(ids []int) sched.Event) (control.Reply, error) {
+	ids, err := MatchJobs(patterns, len(l.Batch.Jobs), func(id int) string { return l.Batch.Jobs[id].Name })
+	if err != nil {
+		return control.Reply{}, err
+	}
+	var r control.Reply
+	for _, id := range ids {
+		r.Done = append(r.Done, l.Batch.Jobs[id].Name)
+	}
+	l.step(event(ids))
+	return r, nil
+}
+
+// MatchJobs finds jobs by names or globs, in the order of the batch, each once. In a job's
+// name a slash is a letter like others, so that * crosses it. A pattern
+// without a match is an error.
+func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error) {
+	chosen := make([]bool, n)
+	for _, p := range patterns {
+		flat := flatten(p)
+		if _, err := path.Match(flat, ""); err != nil {
+			return nil, fmt.Errorf("%q is not a pattern: %w", p, err)
+		}
+		found := false
+		for id := range n {
+			ok := name(id) == p
+			if !ok {
+				ok, _ = path.Match(flat, flatten(name(id)))
+			}
+			chosen[id], found = chosen[id] || ok, found || ok
+		}
+		if !found {
+			return nil, fmt.Errorf("no job is named %q", p)
+		}
+	}
+	var ids []int
+	for id, ok := range chosen {
+		if ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+func flatten(s string) string { return strings.ReplaceAll(s, "/", "\x00") }

@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"bytes"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+)
+
+// A placer is a prober that must be told where jobs stand: the simulated one.
+type placer interface {
+	Placed(uniID string, pid int, g gpu.Grant)
+	Removed(uniID string)
+}
+
+// happened turns what the engine says into events of the core.
+func (l *loop) happened(ev engine.Event) {
+	at := l.live[ev.UniID]
+	if at == nil {
+		return // of no attempt that this run knows: an end that came twice
+	}
+	switch {
+	case ev.Running != nil:
+		if p, ok := l.Prober.(placer); ok {
+			p.Placed(ev.UniID, ev.Running.PID, at.grant)
+		}
+		l.step(sched.Running{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
+	case ev.Stopping != nil:
+		l.acks[ev.UniID] = ev.Stopping.Ack
+		l.step(sched.Stopping{UniID: ev.UniID, Why: ev.Stopping.Why})
+	case ev.Ended != nil:
+		l.look(at, *ev.Ended)
+	}
+}
+
+// finished is an end with what the file system says of it, on its way to the loop.
+type finished struct {
+	sched.Event
+	at *attempt
+	ev sched.Ended
+}
+
+// look finds out, beside the loop, what an attempt that is over has left behind.
+func (l *loop) look(at *attempt, e engine.Ended) {
+	if p, ok := l.Prober.(placer); ok {
+		p.Removed(at.uniID)
+	}
+	go func() {
+		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e)}
+		select {
+		case l.inbox <- ev:
+		case <-l.ctx.Done():
+		}
+	}()
+}
+
+// forget gives back what only an attempt that lives needs.
+func (l *loop) forget(at *attempt) {
+	delete(l.live, at.uniID)
+	delete(l.acks, at.uniID)
+	l.releasePort(at)
+}
+
+func (l *loop) releasePort(at *attempt) {
+	if at.port != 0 {
+		l.ports.give(at.port)
+	}
+}
+
+// judge completes an end with what log, result file and outputs say. It decides
+// nothing: the core does.
+func judge(at *attempt, e engine.Ended) sched.Ended {
+	ev := sched.Ended{
+		UniID: at.uniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
+		Seconds: e.Elapsed.Seconds(), OOM: e.OOMKilled, Lost: e.Lost, Void: e.Void, Err: e.Err,
+		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver,
+	}
+	metrics, kind, err := files.Result(resultPath(at.dir), at.out.stdout+".result.json")
+	if err != nil {
+		ev.Warning = err.Error()
+	}
+	ev.Metrics = metrics
+	ev.OOM = ev.OOM || kind == "oom"
+	switch e.Report {
+	case "normal_exit":
+		ev.Good = true
+	case "abnormal_exit":
+		ev.Failed = "its script reported abnormal_exit"
+	}
+	bad := ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != ""
+	if bad && !ev.Good && !ev.OOM && !ev.Lost {
+		ev.OOM = files.OutOfMemory(at.out.tail(logTail))
+	}
+	if !bad || ev.Good {
+		if p := files.MissingOutput(at.outputs); p != "" {
+			ev.Failed, ev.Good = "output "+p+" missing", false
+		}
+	}
+	return ev
+}
+
+// logTail is how much of an attempt's log is read for what it says, at most.
+const logTail = 64 << 10
+
+// tail is the end of this attempt's part of its logs.
+func (p logPart) tail(max int) []byte {
+	out := files.Tail(p.stdout, p.start(p.stdout, p.fromStdout), max)
+	if p.stderr != p.stdout {
+		out = append(out, files.Tail(p.stderr, p.start(p.stderr, p.fromStderr), max)...)
+	}
+	return out
+}
+
+// start is where the attempt's part begins. Of an adopted attempt nobody knows
+// it: its header is looked for, and without one the part is the whole file.
+func (p logPart) start(path string, from int64) int64 {
+	if from >= 0 {
+		return from
+	}
+	n := size(path)
+	t := files.Tail(path, max(0, n-logTail), logTail)
+	i := bytes.LastIndex(t, []byte("\n--- attempt "))
+	if i < 0 {
+		return 0
+	}
+	return n - int64(len(t)) + int64(i) + 1
+}

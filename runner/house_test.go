@@ -1,0 +1,130 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The rules of docs/architecture.md: what each package may import of ours.
+var mayImport = map[string][]string{
+	"gpurun":                          {"gpurun/runner/cli"},
+	"gpurun/gpu":                      {},
+	"gpurun/gpu/probe":                {"gpurun/gpu"},
+	"gpurun/jobspec":                  {"gpurun/gpu"},
+	"gpurun/state":                    {"gpurun/gpu"},
+	"gpurun/state/disk":               {"gpurun/gpu", "gpurun/state"},
+	"gpurun/runner/sched":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
+	"gpurun/runner/engine":            {"gpurun/gpu", "gpurun/state"},
+	"gpurun/runner/engine/local":      {"gpurun/gpu", "gpurun/state", "gpurun/runner/engine", "gpurun/runner/engine/local/procs", "gpurun/runner/engine/local/spawn"},
+	"gpurun/runner/engine/enginetest": {"gpurun/gpu", "gpurun/state", "gpurun/runner/engine"},
+	"gpurun/runner/control":           {"gpurun/gpu", "gpurun/state"},
+	"gpurun/runner/uniid":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
+	"gpurun/runner/files":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/runner/sched"},
+	"gpurun/runner/terminal":          {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
+}
+
+// pure packages decide; what could make them decide differently a second time is kept out.
+var neverInPure = []string{"os", "os/exec", "log", "sync", "math/rand", "math/rand/v2", "context", "net", "syscall"}
+
+func TestImportsRunOneWay(t *testing.T) {
+	imports := listImports(t)
+	for pkg, deps := range imports {
+		allowed, listed := mayImport[pkg]
+		for _, d := range deps {
+			if !strings.HasPrefix(d, "gpurun") {
+				continue
+			}
+			switch {
+			case d == "gpurun/runner/cli" && pkg != "gpurun":
+				t.Errorf("%s imports %s: only main may", pkg, d)
+			case listed && !contains(allowed, d):
+				t.Errorf("%s imports %s: see docs/architecture.md", pkg, d)
+			}
+		}
+		for _, d := range deps {
+			if d == "github.com/NVIDIA/go-nvml/pkg/nvml" && pkg != "gpurun/gpu/probe" {
+				t.Errorf("%s imports go-nvml: only gpu/probe may", pkg)
+			}
+		}
+	}
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/state", "gpurun/runner/sched"} {
+		for _, d := range imports[pkg] {
+			if contains(neverInPure, d) {
+				t.Errorf("%s imports %s: it is pure", pkg, d)
+			}
+		}
+	}
+}
+
+func listImports(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-f", "{{.ImportPath}} {{join .Imports \" \"}}", "./...")
+	cmd.Dir = ".."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	imports := map[string][]string{}
+	for sc := bufio.NewScanner(bytes.NewReader(out)); sc.Scan(); {
+		f := strings.Fields(sc.Text())
+		imports[f[0]] = f[1:]
+	}
+	if len(imports) < 10 {
+		t.Fatalf("go list named only %d packages", len(imports))
+	}
+	return imports
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// Only main.go ends the process: everything else says its exit status upwards.
+func TestOnlyMainExits(t *testing.T) {
+	eachSource(t, func(path string, src []byte) {
+		if filepath.Base(path) != "main.go" && bytes.Contains(src, []byte("os.Exit(")) {
+			t.Errorf("%s calls os.Exit", path)
+		}
+	})
+}
+
+// A file is one idea; one of more than 400 lines is two.
+func TestFilesAreShort(t *testing.T) {
+	eachSource(t, func(path string, src []byte) {
+		if n := bytes.Count(src, []byte("\n")); n > 400 {
+			t.Errorf("%s has %d lines, more than 400", path, n)
+		}
+	})
+}
+
+func eachSource(t *testing.T, f func(path string, src []byte)) {
+	t.Helper()
+	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && d.Name() != ".." {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		src, err := os.ReadFile(path)
+		f(path, src)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

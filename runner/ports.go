@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// ports gives every live attempt a TCP port of its own, outside the ephemeral
+// range, where the kernel would hand it to somebody else's connection.
+type ports struct {
+	mu     sync.Mutex // attempts are prepared and judged beside the loop
+	lo, hi int        // lo <= port < hi
+	next   int
+	taken  map[int]bool
+}
+
+// Below 10000 stand the ports of well-known services.
+const firstPort = 10000
+
+func newPorts() *ports {
+	p := &ports{lo: firstPort, hi: ephemeralStart(), taken: map[int]bool{}}
+	// Runs of one host begin at different places, so that two seldom try the same.
+	p.next = p.lo + os.Getpid()*61%(p.hi-p.lo)
+	return p
+}
+
+func ephemeralStart() int {
+	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if f := strings.Fields(string(b)); err == nil && len(f) == 2 {
+		if n, err := strconv.Atoi(f[0]); err == nil && n > firstPort+1000 {
+			return n
+		}
+	}
+	return 32768
+}
+
+// take chooses a port that is free now; 0 when none is.
+func (p *ports) take() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for range p.hi - p.lo {
+		n := p.next
+		p.next++
+		if p.next >= p.hi {
+			p.next = p.lo
+		}
+		if !p.taken[n] && bindable(n) {
+			p.taken[n] = true
+			return n
+		}
+	}
+	return 0
+}
+
+func (p *ports) give(n int) {
+	p.mu.Lock()
+	delete(p.taken, n)
+	p.mu.Unlock()
+}
+
+func bindable(n int) bool {
+	s, err := net.Listen("tcp", ":"+strconv.Itoa(n))
+	if err != nil {
+		return false
+	}
+	s.Close()
+	return true
+}

@@ -1,0 +1,235 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"gpurun/jobspec"
+	"gpurun/runner/engine"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// prepared is a Prepared or Refused on its way through the loop.
+type prepared struct {
+	sched.Event
+	attempt *attempt
+	event   sched.Event
+}
+
+// prepare makes everything that a start needs, beside the loop: it touches the
+// file system, which may be slow, and may hash gigabytes of inputs.
+func (l *loop) prepare(a sched.Prepare) {
+	first := !l.fresh[a.Job]
+	l.fresh[a.Job] = true
+	port := l.ports.take()
+	wall := l.Now().Wall
+	go func() {
+		at, start, err := l.makeReady(a, first, port, wall)
+		var ev sched.Event = sched.Prepared{Job: a.Job, Start: start}
+		if err != nil {
+			l.ports.give(port)
+			ev = sched.Refused{Job: a.Job, Reason: err.Error()}
+		} else {
+			ev = prepared{Event: ev, attempt: at, event: ev}
+		}
+		select {
+		case l.inbox <- ev:
+		case <-l.ctx.Done():
+		}
+	}()
+}
+
+// makeReady is the order of a start up to its record: folder, rendered commands,
+// config file, inputs, log.
+func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) (*attempt, state.Fact, error) {
+	job := &l.Batch.Jobs[a.Job]
+	uniID, dir, err := l.Ledger.NewAttempt(job.File)
+	if err != nil {
+		return nil, state.Fact{}, err
+	}
+	at, start, err := l.furnish(a, job, uniID, dir, first, port, wall)
+	if err != nil {
+		l.Ledger.RemoveAttempt(job.File, uniID)
+	}
+	return at, start, err
+}
+
+func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, first bool, port int, wall time.Time) (*attempt, state.Fact, error) {
+	none := state.Fact{}
+	r, err := l.Batch.Render(job, jobspec.Runtime{
+		UniID: uniID, Attempt: a.Attempt, GPUs: a.Grant.Indices, Port: port,
+		Log: l.Ledger.LogPath(job.File, job.Name),
+	})
+	if err != nil {
+		return nil, none, err
+	}
+	if r.Config != nil {
+		if err := writeConfig(*r.Config); err != nil {
+			return nil, none, err
+		}
+	}
+	inputs, err := files.Inputs(l.ctx, r.Inputs)
+	if err != nil {
+		return nil, none, err
+	}
+	parts, header, err := openLogs(r, a.Attempt, first, wall)
+	if err != nil {
+		return nil, none, err
+	}
+	at := &attempt{
+		job: a.Job, file: job.File, uniID: uniID, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
+		launch: engine.Launch{
+			UniID: uniID, Job: job.Name, Attempt: a.Attempt, Dir: dir,
+			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir,
+			Env:    jobEnviron(l.Environ, job, r, identity{uniID, a.Attempt, port, resultPath(dir)}, a.Grant, l.Indexed),
+			Stdout: r.Stdout, Stderr: r.Stderr, Header: header,
+			Timeout: job.Spec.Timeout, Grace: job.Spec.Grace,
+			Tree: job.Spec.Tree, UniFile: l.Batch.Files[job.File].UniID, Grant: a.Grant,
+		},
+	}
+	start := state.Fact{
+		UniID: uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: params(job),
+	}
+	return at, start, nil
+}
+
+// resultPath is where a job finds GPURUN_RESULT: gone with the attempt's folder.
+func resultPath(dir string) string { return filepath.Join(dir, "result") }
+
+func params(j *jobspec.Job) map[string]string {
+	if len(j.Params()) == 0 {
+		return nil
+	}
+	m := make(map[string]string, len(j.Params()))
+	for _, p := range j.Params() {
+		m[p.Name] = p.Text
+	}
+	return m
+}
+
+// writeConfig puts a rendered config file in its place by rename. Equal content
+// is left alone, so that a job that reads the file now is not disturbed.
+func writeConfig(c jobspec.Config) error {
+	old, err := os.ReadFile(c.Path)
+	if err == nil && string(old) == string(c.Content) {
+		return nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("cannot read config %q: %w", c.Path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o777); err != nil {
+		return fmt.Errorf("cannot write config %q: %w", c.Path, err)
+	}
+	if err := renameio.WriteFile(c.Path, c.Content, 0o666); err != nil {
+		return fmt.Errorf("cannot write config %q: %w", c.Path, err)
+	}
+	return nil
+}
+
+// A logPart is where one attempt's output begins in its log files.
+type logPart struct {
+	stdout, stderr         string
+	fromStdout, fromStderr int64
+}
+
+// openLogs makes room for an attempt's output: the first attempt of a run starts
+// the log afresh, a retry goes on below a line that says so.
+func openLogs(r jobspec.Rendered, n int, first bool, wall time.Time) (logPart, string, error) {
+	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
+	for _, path := range []string{r.Stdout, r.Stderr} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return p, "", fmt.Errorf("cannot make the folder of log %q: %w", path, err)
+		}
+		if first {
+			if err := disk.FreshLog(path); err != nil {
+				return p, "", fmt.Errorf("cannot start log %q afresh: %w", path, err)
+			}
+		}
+		if r.Stderr == r.Stdout {
+			break
+		}
+	}
+	p.fromStdout, p.fromStderr = size(r.Stdout), size(r.Stderr)
+	if first {
+		return p, "", nil
+	}
+	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
+}
+
+func size(path string) int64 {
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() {
+		return 0
+	}
+	return fi.Size()
+}
+
+// discard gives back what a prepared attempt had that will not start.
+func (l *loop) discard(uniID string) {
+	at := l.live[uniID]
+	if at == nil {
+		return
+	}
+	delete(l.live, uniID)
+	l.releasePort(at)
+	l.Ledger.RemoveAttempt(at.file, uniID)
+}
+
+// start launches a prepared attempt whose start the ledger has.
+func (l *loop) start(a sched.Launch) {
+	at := l.live[a.UniID]
+	if l.dropped[a.UniID] {
+		delete(l.dropped, a.UniID)
+		l.discard(a.UniID)
+		l.later(sched.Ended{UniID: a.UniID, ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"})
+		return
+	}
+	l.Engine.Launch(at.launch)
+}
+
+// adopt asks the engine about an attempt of an earlier run.
+func (l *loop) adopt(a state.Attempt) {
+	at := &attempt{
+		job: l.jobOf(a), file: a.Ledger, uniID: a.Start.UniID,
+		dir: l.Ledger.AttemptDir(a.Ledger, a.Start.UniID),
+		out: logPart{stdout: a.Start.Log, stderr: a.Start.Log, fromStdout: -1, fromStderr: -1},
+	}
+	at.grant.UUIDs, at.grant.Indices, at.grant.Memory = a.Start.GPUUUIDs, a.Start.GPUs, a.Start.Memory
+	if at.job >= 0 {
+		if r, err := l.Batch.Render(&l.Batch.Jobs[at.job], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
+			at.outputs, at.out.stderr = r.Outputs, r.Stderr
+		}
+		l.fresh[at.job] = true
+	}
+	l.live[at.uniID] = at
+	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second}
+	if at.job >= 0 {
+		ask.Grace = l.Batch.Jobs[at.job].Spec.Grace
+	}
+	if a.Running != nil {
+		ask.PID, ask.PIDStart = a.Running.PID, a.Running.PIDStart
+	}
+	l.Engine.Adopt(ask)
+}
+
+// jobOf finds the job of this batch that an attempt is of, or -1.
+func (l *loop) jobOf(a state.Attempt) int {
+	if l.byKey == nil {
+		l.byKey = make(map[string]int)
+		for i := range l.Batch.Jobs {
+			l.byKey[l.Batch.Jobs[i].Key.String()] = i
+		}
+	}
+	if id, ok := l.byKey[a.Start.Key]; ok && l.Batch.Jobs[id].File == a.Ledger {
+		return id
+	}
+	return -1
+}

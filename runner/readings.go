@@ -1,0 +1,78 @@
+package runner
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/runner/sched"
+)
+
+// reader takes readings beside the loop, one at a time: what is asked for while
+// one is under way is asked for once it is over, all of it in one.
+type reader struct {
+	prober probe.Prober
+	asks   chan sched.Read
+	done   sync.WaitGroup
+}
+
+func newReader(ctx context.Context, p probe.Prober, inbox chan<- sched.Event) *reader {
+	r := &reader{prober: p, asks: make(chan sched.Read, 64)}
+	r.done.Add(1)
+	go func() {
+		defer r.done.Done()
+		r.run(ctx, inbox)
+	}()
+	return r
+}
+
+func (r *reader) ask(a sched.Read) {
+	select {
+	case r.asks <- a:
+	default: // 64 are waiting already, and the answer to those serves this one
+	}
+}
+
+func (r *reader) wait() { r.done.Wait() }
+
+func (r *reader) run(ctx context.Context, inbox chan<- sched.Event) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-r.asks:
+			q, quick := r.merge(a)
+			ev := sched.Snapshot{Snap: r.prober.Read(ctx, q), Quick: quick}
+			select {
+			case inbox <- ev:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// merge takes in what else waits: a reading of all devices answers all that was
+// asked, one with processes also what was asked without.
+func (r *reader) merge(a sched.Read) (q probe.Query, quick bool) {
+	all := len(a.UUIDs) == 0
+	q = probe.Query{UUIDs: append([]gpu.UUID(nil), a.UUIDs...), Processes: all || a.Processes}
+	for {
+		select {
+		case b := <-r.asks:
+			all = all || len(b.UUIDs) == 0
+			q.Processes = q.Processes || all || b.Processes
+			q.UUIDs = append(q.UUIDs, b.UUIDs...)
+			continue
+		default:
+		}
+		if all {
+			q.UUIDs = nil
+		}
+		slices.Sort(q.UUIDs)
+		q.UUIDs = slices.Compact(q.UUIDs)
+		return q, !q.Processes
+	}
+}

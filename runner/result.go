@@ -1,0 +1,201 @@
+package runner
+
+import (
+	"strings"
+	"time"
+
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// Result says how a run went.
+type Result struct {
+	Final    state.Snapshot
+	Failures []Failure     // in the order of the batch; at most maxFailures, Final counts all
+	Sizes    []Size        // jobs that took far more or less GPU memory than they asked for
+	Warnings []string      // for the summary
+	Wall     time.Duration // of this run
+	GPUHours float64
+	Stopped  string // what stopped the whole run, "SIGTERM", or ""
+	StateErr error  // why the ledger could not be written, or nil
+	GaveUp   bool   // no GPU in time
+}
+
+// maxFailures bounds the summary: nobody reads a table of a million rows.
+const maxFailures = 50
+
+// A Failure is a job that did not succeed, with the end of its log.
+type Failure struct {
+	Job     string
+	ID      int
+	End     state.Fact // its last end
+	Log     string
+	Tail    []string // last lines of this attempt's part of the log
+	Blocked int      // jobs that did not run because of it
+}
+
+// A Size is a job whose memory request is far off.
+type Size struct {
+	Job   string
+	Asked int64 // bytes, on each GPU
+	Peak  int64 // bytes
+}
+
+// tally gathers, fact by fact, what the summary says.
+type tally struct {
+	began    time.Time
+	gpus     map[string]state.Fact // starts of live attempts, by uni_id
+	ends     map[int]end           // last bad end of each job
+	sizes    map[string]Size       // by job family: the biggest peak seen
+	warnings []string
+	hours    float64
+	stop     string
+	stateErr error
+	gaveUp   bool
+}
+
+type end struct {
+	fact state.Fact
+	log  string
+	out  logPart
+}
+
+func (t *tally) begin(c Config) {
+	t.began = c.Now().Wall
+	t.gpus = map[string]state.Fact{}
+	t.ends = map[int]end{}
+	t.sizes = map[string]Size{}
+}
+
+func (t *tally) stopped(s sched.Stop) {
+	if s.All && t.stop == "" {
+		t.stop = s.Why
+	}
+}
+
+// fact takes in what the summary needs of a fact.
+func (t *tally) fact(l *loop, a sched.Record) {
+	f := a.Fact
+	switch f.Kind {
+	case state.KindStart:
+		t.gpus[f.UniID] = f
+	case state.KindEnd:
+		start := t.gpus[f.UniID]
+		delete(t.gpus, f.UniID)
+		t.hours += f.Seconds / 3600 * float64(len(start.GPUs))
+		if a.Job < 0 {
+			return
+		}
+		delete(t.ends, a.Job)
+		if f.State != state.Succeeded {
+			e := end{fact: f, log: start.Log}
+			if at := l.live[f.UniID]; at != nil {
+				e.out = at.out
+			}
+			t.ends[a.Job] = e
+		}
+		t.size(f, start)
+	}
+}
+
+// size remembers a job that asked for more than twice what it took, or took more
+// than it asked for.
+func (t *tally) size(f, start state.Fact) {
+	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 {
+		return
+	}
+	peak := f.PeakMemory
+	if peak <= start.Memory && 2*peak >= start.Memory || len(t.sizes) >= maxFailures {
+		return
+	}
+	t.sizes[f.Job] = Size{Job: f.Job, Asked: int64(start.Memory), Peak: int64(peak)}
+}
+
+// result is what Run returns.
+func (l *loop) result() Result {
+	l.save()
+	now := l.Now()
+	r := Result{
+		Final: l.Core.Snapshot(now), Wall: now.Wall.Sub(l.out.began), GPUHours: l.out.hours,
+		Stopped: l.out.stop, StateErr: l.out.stateErr, GaveUp: l.out.gaveUp, Warnings: l.out.warnings,
+	}
+	for _, s := range l.Sinks {
+		s.Snapshot(r.Final)
+	}
+	blocked := l.blocked()
+	for id := range l.Batch.Jobs {
+		e, ok := l.out.ends[id]
+		if !ok || !l.Core.Phase(id).Bad() {
+			continue
+		}
+		if len(r.Failures) == maxFailures {
+			break
+		}
+		r.Failures = append(r.Failures, Failure{
+			Job: l.Batch.Jobs[id].Name, ID: id, End: e.fact, Log: e.log,
+			Tail: lastLines(e.out.tail(logTail), 5), Blocked: blocked[id],
+		})
+	}
+	for id := range l.Batch.Jobs {
+		if s, ok := l.out.sizes[l.Batch.Jobs[id].Name]; ok {
+			r.Sizes = append(r.Sizes, s)
+		}
+	}
+	return r
+}
+
+// blocked counts, for each job that failed, the jobs that did not run because of it.
+func (l *loop) blocked() map[int]int {
+	count := map[int]int{}
+	cause := make(map[int]int)
+	for id := range l.Batch.Jobs {
+		if l.Core.Phase(id) == state.Blocked {
+			if c := l.cause(id, cause); c >= 0 {
+				count[c]++
+			}
+		}
+	}
+	return count
+}
+
+// cause follows the needs of a blocked job up to one that failed.
+func (l *loop) cause(id int, known map[int]int) int {
+	var path []int
+	found := -1
+	for id >= 0 {
+		if c, ok := known[id]; ok {
+			found = c
+			break
+		}
+		path = append(path, id)
+		next := -1
+		for _, n := range l.Batch.Jobs[id].Needs {
+			switch p := l.Core.Phase(int(n)); {
+			case p == state.Blocked:
+				next = int(n)
+			case p.Bad():
+				found = int(n)
+			}
+			if found >= 0 {
+				break
+			}
+		}
+		if found >= 0 {
+			break
+		}
+		id = next
+	}
+	for _, p := range path {
+		known[p] = found
+	}
+	return found
+}
+
+// lastLines are the last n lines of b that say anything.
+func lastLines(b []byte, n int) []string {
+	lines := strings.Split(strings.TrimRight(string(b), "\n\r \t"), "\n")
+	if len(lines) == 1 && lines[0] == "" {
+		return nil
+	}
+	return lines[max(0, len(lines)-n):]
+}

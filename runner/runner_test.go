@@ -1,0 +1,397 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/jobspec"
+	"gpurun/runner/control"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/enginetest"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// memory is a ledger without a disk.
+type memory struct {
+	dir   string
+	facts []state.Fact
+	n     int
+	full  func(f state.Fact) bool // facts that it cannot take
+	gone  []string                // removed attempts
+}
+
+func (m *memory) Append(_ int, f state.Fact) error {
+	if m.full != nil && m.full(f) {
+		return errors.New("no space left")
+	}
+	m.facts = append(m.facts, f)
+	return nil
+}
+
+func (m *memory) NewAttempt(int) (string, string, error) {
+	m.n++
+	id := fmt.Sprintf("u%d", m.n)
+	return id, m.AttemptDir(0, id), os.MkdirAll(m.AttemptDir(0, id), 0o755)
+}
+
+func (m *memory) AttemptDir(_ int, id string) string { return filepath.Join(m.dir, "attempts", id) }
+func (m *memory) RemoveAttempt(_ int, id string)     { m.gone = append(m.gone, id) }
+func (m *memory) LogPath(_ int, job string) string   { return filepath.Join(m.dir, "logs", job+".log") }
+func (m *memory) kinds(k state.Kind) (list []state.Fact) {
+	for _, f := range m.facts {
+		if f.Kind == k {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// ends are "job: state" in the ledger's order.
+func (m *memory) ends() (list []string) {
+	for _, f := range m.kinds(state.KindEnd) {
+		list = append(list, f.Job+": "+string(f.State))
+	}
+	return list
+}
+
+// world is one run in a bubble.
+type world struct {
+	Config
+	memory *memory
+	engine *enginetest.Sim
+	stops  chan sched.Stop
+	calls  chan *control.Call
+}
+
+func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) enginetest.Play) *world {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "jobs.yaml")
+	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b, problems := jobspec.Load([]string{file}, jobspec.Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	began := time.Now()
+	now := func() sched.Now { return sched.Now{Boot: time.Since(began) + time.Hour, Wall: time.Now()} }
+	w := &world{memory: &memory{dir: dir}, engine: enginetest.NewSim(play), stops: make(chan sched.Stop, 4), calls: make(chan *control.Call)}
+	w.Config = Config{Batch: b, Ledger: w.memory, Engine: w.engine, Stops: w.stops, Control: w.calls, Indexed: true, Now: now}
+	var pool *gpu.Pool
+	if sim != "" {
+		p, err := probe.OpenSim(sim, func() time.Duration { return now().Boot })
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Prober = p
+		pool = gpu.NewPool(p.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()})
+	}
+	w.Core = sched.New(b, state.NewHistory(), func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{})
+	return w
+}
+
+func (w *world) run() Result {
+	r := Run(context.Background(), w.Config)
+	w.engine.Close()
+	return r
+}
+
+// exits makes every attempt of a job end with this code after a second.
+func exits(codes map[string]int) func(engine.Launch) enginetest.Play {
+	return func(l engine.Launch) enginetest.Play {
+		return enginetest.Play{For: time.Second, Exit: codes[l.Job]}
+	}
+}
+
+const chain = `
+jobs:
+  - {name: a, run: "true", gpus: 0}
+  - {name: b, run: "true", gpus: 0, needs: [a]}
+  - {name: c, run: "true", gpus: 0, needs: [b]}
+  - {name: d, run: "true", gpus: 0}
+`
+
+func TestJobsRunInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain, "", exits(nil))
+		r := w.run()
+		if got := w.memory.ends(); !slices.Contains(got, "c: succeeded") || len(got) != 4 {
+			t.Errorf("got %q", got)
+		}
+		if r.Final.Counts[state.Succeeded] != 4 || len(r.Failures) != 0 || r.Wall < 3*time.Second {
+			t.Errorf("got %+v", r)
+		}
+		if len(w.memory.gone) != 4 {
+			t.Errorf("attempts %q were removed, want 4", w.memory.gone)
+		}
+	})
+}
+
+func TestAFailureBlocksOnlyWhatNeedsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, chain, "", exits(map[string]int{"b": 3}))
+		r := w.run()
+		c := r.Final.Counts
+		if c[state.Succeeded] != 2 || c[state.Failed] != 1 || c[state.Blocked] != 1 {
+			t.Errorf("got %v", c)
+		}
+		if len(r.Failures) != 1 || r.Failures[0].Job != "b" || *r.Failures[0].End.ExitCode != 3 || r.Failures[0].Blocked != 1 {
+			t.Errorf("got %+v", r.Failures)
+		}
+	})
+}
+
+// What a start promises: the record before the launch, the environment, the GPU.
+func TestAStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got engine.Launch
+		var w *world
+		w = newWorld(t, `
+jobs:
+  - name: "train-{seed}"
+    params: {seed: 007}
+    run: python train.py --seed {seed} --gpu {gpu}
+    env: {A: "{attempt}"}
+    gpu_memory: 8GiB
+`, "2x24GiB", func(l engine.Launch) enginetest.Play {
+			got = l
+			if len(w.memory.kinds(state.KindStart)) != 1 {
+				t.Error("launched before its start was recorded")
+			}
+			return enginetest.Play{For: time.Second}
+		})
+		w.Environ = []string{"HOME=/home/u", "A=outer", "MASTER_PORT=4"}
+		w.run()
+		if want := []string{"python train.py --seed 007 --gpu 0"}; !slices.Equal(got.Commands, want) {
+			t.Errorf("got %q", got.Commands)
+		}
+		for _, want := range []string{"HOME=/home/u", "A=1", "CUDA_VISIBLE_DEVICES=0", "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+			"GPURUN_JOB=train-007", "GPURUN_UNI_ID=u1", "GPURUN_PARAM_SEED=007", "MASTER_PORT=4", "PYTHONUNBUFFERED=1"} {
+			if !slices.Contains(got.Env, want) {
+				t.Errorf("environment lacks %s: %q", want, got.Env)
+			}
+		}
+		start := w.memory.kinds(state.KindStart)[0]
+		if start.Params["seed"] != "007" || start.Memory != 8*gpu.GiB || !slices.Equal(start.GPUs, []int{0}) {
+			t.Errorf("got %+v", start)
+		}
+	})
+}
+
+func TestACPUJobSeesNoGPU(t *testing.T) {
+	cuda, nvidia := devices(gpu.Grant{}, true)
+	if cuda != "-1" || nvidia != "void" {
+		t.Errorf("got %q, %q", cuda, nvidia)
+	}
+}
+
+func TestDevicesAreNamedSurely(t *testing.T) {
+	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-a", "GPU-b"}, Indices: []int{2, 5}}
+	mig := gpu.Grant{UUIDs: []gpu.UUID{"MIG-a"}, Indices: []int{2}}
+	tests := []struct {
+		name    string
+		grant   gpu.Grant
+		indexed bool
+		want    string
+	}{
+		{"indices", g, true, "2,5"},
+		{"a device is hidden", g, false, "GPU-a,GPU-b"},
+		{"an instance", mig, true, "MIG-a"},
+	}
+	for _, tt := range tests {
+		if got, _ := devices(tt.grant, tt.indexed); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A retry appends below a line that says so; what is read of a log is read from
+// this attempt's part.
+func TestRetriesShareALog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var headers []string
+		w := newWorld(t, `
+jobs:
+  - {name: a, run: "false", gpus: 0, retry: {max: 2, delay: 10s}}
+`, "", func(l engine.Launch) enginetest.Play {
+			headers = append(headers, l.Header)
+			f, err := os.OpenFile(l.Stdout, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+			if err != nil {
+				t.Error(err)
+			}
+			defer f.Close()
+			f.WriteString(l.Header)
+			if l.Attempt == 1 {
+				f.WriteString("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n")
+			} else {
+				fmt.Fprintf(f, "attempt %d\n", l.Attempt)
+			}
+			return enginetest.Play{For: time.Second, Exit: 1}
+		})
+		old := w.memory.LogPath(0, "a")
+		os.MkdirAll(filepath.Dir(old), 0o755)
+		os.WriteFile(old, []byte("of an earlier run\n"), 0o644)
+		r := w.run()
+		var kinds []string
+		for _, f := range w.memory.kinds(state.KindEnd) {
+			kinds = append(kinds, f.ErrorType)
+		}
+		if want := []string{"oom", "exit", "exit"}; !slices.Equal(kinds, want) {
+			t.Errorf("got %q, want %q", kinds, want)
+		}
+		if headers[0] != "" || !strings.HasPrefix(headers[2], "--- attempt 3, ") {
+			t.Errorf("got headers %q", headers)
+		}
+		if b, _ := os.ReadFile(old + ".1"); string(b) != "of an earlier run\n" {
+			t.Errorf("the old log: got %q", b)
+		}
+		if len(r.Failures) != 1 || r.Failures[0].Tail[len(r.Failures[0].Tail)-1] != "attempt 3" {
+			t.Errorf("got %+v", r.Failures)
+		}
+	})
+}
+
+// Without room for a start nothing is launched; what runs goes on, and its end
+// stays where it is until there is room.
+func TestAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+		starts := 0
+		w.memory.full = func(f state.Fact) bool {
+			if f.Kind == state.KindStart {
+				starts++
+			}
+			return starts >= 2
+		}
+		r := w.run()
+		if r.StateErr == nil || len(w.engine.Launched()) != 1 {
+			t.Errorf("got %v, launched %q", r.StateErr, w.engine.Launched())
+		}
+		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded"}) {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+func TestEndsWaitForRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) enginetest.Play {
+			return enginetest.Play{For: map[string]time.Duration{"a": time.Second, "b": time.Minute}[l.Job]}
+		})
+		began := time.Now()
+		w.memory.full = func(f state.Fact) bool {
+			since := time.Since(began)
+			return since > 500*time.Millisecond && since < 30*time.Second
+		}
+		r := w.run()
+		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded", "b: succeeded"}) {
+			t.Errorf("got %q", got)
+		}
+		if r.StateErr == nil {
+			t.Error("nobody is told that the disk was full")
+		}
+	})
+}
+
+func TestStops(t *testing.T) {
+	tests := []struct {
+		name string
+		stop sched.Stop
+		want map[state.Phase]int
+	}{
+		{"drain", sched.Stop{Drain: true, Why: "Ctrl-C"}, map[state.Phase]int{state.Succeeded: 1, state.Pending: 3}},
+		{"all", sched.Stop{All: true, Why: "SIGTERM"}, map[state.Phase]int{state.Interrupted: 1, state.Pending: 3}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+				time.AfterFunc(500*time.Millisecond, func() { w.stops <- tt.stop })
+				r := w.run()
+				for p, n := range tt.want {
+					if r.Final.Counts[p] != n {
+						t.Errorf("%s: got %d, want %d (%v)", p, r.Final.Counts[p], n, r.Final.Counts)
+					}
+				}
+				if got := r.Stopped; (got != "") != tt.stop.All {
+					t.Errorf("Stopped: got %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) enginetest.Play {
+			return enginetest.Play{For: time.Minute}
+		})
+		done := make(chan Result)
+		go func() { done <- w.run() }()
+		synctest.Wait()
+		if r := ask(w, control.Request{Op: control.OpStatus}); r.Snapshot == nil || len(r.Snapshot.Running) != 1 {
+			t.Errorf("status: got %+v", r)
+		}
+		if r := ask(w, control.Request{Op: control.OpStop, Jobs: []string{"nobody"}}); r.Err == "" {
+			t.Error("stopping an unknown job: no error")
+		}
+		if r := ask(w, control.Request{Op: control.OpDone, Jobs: []string{"d"}}); !slices.Equal(r.Done, []string{"d"}) {
+			t.Errorf("done: got %+v", r)
+		}
+		if r := ask(w, control.Request{Op: control.OpStop, Jobs: []string{"[ab]"}}); !slices.Equal(r.Done, []string{"a", "b"}) {
+			t.Errorf("stop: got %+v", r)
+		}
+		r := <-done
+		c := r.Final.Counts
+		if c[state.Cancelled] != 2 || c[state.Blocked] != 1 || c[state.Succeeded] != 1 {
+			t.Errorf("got %v", c)
+		}
+	})
+}
+
+func ask(w *world, r control.Request) control.Reply {
+	call, reply := control.NewCall(r)
+	w.calls <- call
+	return <-reply
+}
+
+// A job that outlived its runner goes on as it was; nothing of it runs twice.
+func TestAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
+		h := state.NewHistory()
+		h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Now(), Job: "a", Key: w.Batch.Jobs[0].Key.String(), UniID: "old", Attempt: 1})
+		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, nil, sched.Options{})
+		w.engine.Leave("old", time.Now().Add(-time.Hour), enginetest.Play{For: time.Minute})
+		r := w.run()
+		if got := w.engine.Launched(); len(got) != 0 {
+			t.Errorf("launched %q", got)
+		}
+		if r.Final.Counts[state.Succeeded] != 1 || !slices.Equal(w.memory.gone, []string{"old"}) {
+			t.Errorf("got %v, removed %q", r.Final.Counts, w.memory.gone)
+		}
+	})
+}
+
+// GPUs are handed over without a poll: two jobs on one GPU run back to back.
+func TestHandOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "settings: {poll: 60s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}, {name: b, run: x, gpu_memory: 20GiB}]\n",
+			"1x24GiB", exits(nil))
+		if r := w.run(); r.Wall > 5*time.Second || r.Final.Counts[state.Succeeded] != 2 {
+			t.Errorf("took %v: %v", r.Wall, r.Final.Counts)
+		}
+	})
+}

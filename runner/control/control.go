@@ -59,18 +59,27 @@ const (
 
 // within gives a path to name in folder dir that is short enough for a socket's
 // address, which holds 107 bytes: through the descriptor of the folder.
-func within(dir string) (path string, done func(), err error) {
+func within(dir, name string) (path string, done func(), err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return "", nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketName), func() { unix.Close(fd) }, nil
+	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, name), func() { unix.Close(fd) }, nil
 }
 
 // Do sends one request to the run whose folder is dir, and waits for its reply.
-// ErrNoRun says that nobody listens there.
+// ErrNoRun says that nobody listens there, an OtherHostError that the run is where
+// no socket reaches.
 func Do(ctx context.Context, dir string, r Request) (Reply, error) {
-	path, done, err := within(dir)
+	at, err := findRun(dir)
+	if err != nil {
+		return Reply{}, err
+	}
+	folder, name := dir, socketName
+	if at.Socket != "" {
+		folder, name = filepath.Split(at.Socket)
+	}
+	path, done, err := within(folder, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Reply{}, ErrNoRun
 	}
@@ -89,6 +98,9 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
+	if at.Socket != "" && !sameUser(c.(*net.UnixConn)) {
+		return Reply{}, fmt.Errorf("%s is not this user's", at.Socket)
+	}
 	return talk(c, dir, r)
 }
 

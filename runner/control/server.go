@@ -3,10 +3,12 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 )
@@ -28,6 +30,8 @@ func (c *Call) Reply(r Reply) {
 
 // A Server listens in the folder of a batch.
 type Server struct {
+	path  string   // of the socket
+	addr  *os.File // the address, locked; nil where it could not be left
 	dir   string
 	l     *net.UnixListener
 	calls chan *Call
@@ -40,28 +44,49 @@ type Server struct {
 // Listen opens the socket in dir. A socket that a dead run has left is replaced:
 // the caller holds the batch's lock, so that it cannot be a live one's.
 func Listen(dir string) (*Server, error) {
-	path, done, err := within(dir)
+	s := &Server{dir: dir, path: socketPath(dir), calls: make(chan *Call)}
+	at := here("")
+	var err error
+	if s.l, err = bind(dir, socketName); err != nil {
+		if at.Socket, err = elsewhere(dir, err); err != nil {
+			return nil, err
+		}
+		s.path = at.Socket
+		if s.l, err = bind(filepath.Split(s.path)); err != nil {
+			return nil, err
+		}
+	}
+	// Without the address only those on other hosts take the run for none, and
+	// those who must look for the socket elsewhere.
+	if s.addr, err = at.publish(dir); err != nil && at.Socket != "" {
+		return nil, errors.Join(fmt.Errorf("cannot say in %s where the socket is: %w", dir, err), s.l.Close(), os.Remove(s.path))
+	}
+	s.ctx, s.end = context.WithCancel(context.Background())
+	s.conns.Add(1)
+	go s.accept()
+	return s, nil
+}
+
+// bind opens a socket, in the place of one that is left over.
+func bind(dir, name string) (*net.UnixListener, error) {
+	short, done, err := within(dir, name)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("cannot replace %s: %w", socketPath(dir), err)
+	path := filepath.Join(dir, name)
+	if err := os.Remove(short); err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("cannot replace %s: %w", path, err)
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", socketPath(dir), err)
+		return nil, fmt.Errorf("cannot listen on %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false) // its path was through a descriptor that is closed by then
-	s := &Server{dir: dir, l: l, calls: make(chan *Call)}
-	s.ctx, s.end = context.WithCancel(context.Background())
-	if err := os.Chmod(socketPath(dir), 0o600); err != nil {
-		s.Close()
-		return nil, err
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
-	s.conns.Add(1)
-	go s.accept()
-	return s, nil
+	return l, nil
 }
 
 // Requests is where calls arrive. It is closed by Close.
@@ -75,7 +100,11 @@ func (s *Server) Close() error {
 		err = s.l.Close()
 		s.conns.Wait()
 		close(s.calls)
-		os.Remove(socketPath(s.dir))
+		os.Remove(s.path)
+		if s.addr != nil {
+			os.Remove(filepath.Join(s.dir, addressName))
+			s.addr.Close()
+		}
 	})
 	return err
 }

@@ -1,0 +1,121 @@
+package control
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	addressName = "control.json"
+	maxAddress  = 64 << 10 // bytes that are read of an address file
+)
+
+// An OtherHostError says that the run is on another host: sockets do not reach
+// that far, although the folder does.
+type OtherHostError struct {
+	Host string
+	PID  int
+}
+
+func (e *OtherHostError) Error() string {
+	return fmt.Sprintf("it is on %s, process %d: run this command there", e.Host, e.PID)
+}
+
+// An address says where a run listens. It lies beside the socket, locked by the
+// run as long as that lives: a folder may be one that several hosts share, or one
+// that cannot hold sockets.
+type address struct {
+	Host   string `json:"host"`
+	Boot   string `json:"boot_id"`
+	PID    int    `json:"pid"`
+	Socket string `json:"socket,omitempty"` // "" for the one in the folder
+}
+
+// here is the address of this process.
+func here(socket string) address {
+	host, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return address{Host: host, Boot: strings.TrimSpace(string(boot)), PID: os.Getpid(), Socket: socket}
+}
+
+// publish leaves the address in a batch folder. The file that is returned holds
+// its lock.
+func (a address) publish(dir string) (*os.File, error) {
+	b, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, addressName)
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) // without it others must take the run for alive
+	if _, err = f.Write(append(b, '\n')); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(path+".new"))
+	}
+	return f, nil
+}
+
+// findRun is the address of the run of a batch folder. One that is not there or is
+// broken is that of the folder's own socket. ErrNoRun and OtherHostError say that
+// it cannot be reached. The same boot is the same kernel, also from within a
+// container of another name; the same name with another boot is a run that died
+// with its machine.
+func findRun(dir string) (address, error) {
+	var a address
+	f, err := os.OpenFile(filepath.Join(dir, addressName), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return a, nil
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxAddress))
+	if err != nil || json.Unmarshal(b, &a) != nil || a.Host == "" {
+		return address{}, nil
+	}
+	me := here("")
+	switch {
+	case a.Boot == me.Boot && a.Boot != "":
+		return a, nil
+	case a.Host == me.Host, unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) == nil:
+		return a, ErrNoRun
+	}
+	return a, &OtherHostError{Host: a.Host, PID: a.PID}
+}
+
+// elsewhere is a path for the socket of a batch folder whose file system holds
+// none: in $XDG_RUNTIME_DIR/gpurun or /tmp/gpurun-UID, named by a hash of the
+// folder. Its own folder is this user's alone.
+func elsewhere(dir string, why error) (string, error) {
+	uid := os.Geteuid()
+	base := filepath.Join("/tmp", "gpurun-"+strconv.Itoa(uid))
+	if run := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) {
+		base = filepath.Join(run, "gpurun")
+	}
+	if err := os.Mkdir(base, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("%w; nor elsewhere: %w", why, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(base, &st); err != nil {
+		return "", &fs.PathError{Op: "stat", Path: base, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != uid || st.Mode&0o022 != 0 {
+		return "", fmt.Errorf("%w; nor elsewhere: %s is not a folder of this user alone", why, base)
+	}
+	sum := sha256.Sum256([]byte(dir))
+	return filepath.Join(base, hex.EncodeToString(sum[:8])+".sock"), nil
+}

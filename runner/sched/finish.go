@@ -7,6 +7,7 @@ import "time"
 // been read since it began to wait.
 func (c *Core) giveUp() {
 	w := &c.waiter
+	c.reads.expire(c.now.Boot)
 	if w.id < 0 || c.onGPUs > 0 || len(c.reads.hands) > 0 {
 		w.alone = 0
 		return
@@ -14,6 +15,9 @@ func (c *Core) giveUp() {
 	now := c.now.Boot
 	if w.alone == 0 {
 		w.alone = now
+		if c.opts.NoWait && c.reads.tried < now {
+			c.reads.next = now
+		}
 	}
 	limit := c.b.Settings.MaxWait
 	enough := limit > 0 && now-w.alone >= limit
@@ -104,7 +108,7 @@ func (c *Core) nextTime() time.Duration {
 		by(r.asked + readingLost + 1)
 	}
 	for i := range r.hands {
-		by(r.hands[i].began + handOverFor + 1)
+		by(r.hands[i].began + handOverFor)
 		if !r.hands[i].out {
 			by(r.hands[i].due)
 		}

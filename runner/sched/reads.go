@@ -56,6 +56,13 @@ func (r *reads) taken(ids []gpu.UUID) {
 	}
 }
 
+// expire gives up hand-overs after which the memory did not come back in time.
+func (r *reads) expire(now time.Duration) {
+	if len(r.hands) > 0 {
+		r.hands = slices.DeleteFunc(r.hands, func(h handOver) bool { return now-h.began >= handOverFor })
+	}
+}
+
 // observe takes over a reading.
 func (c *Core) observe(ev Snapshot) {
 	if c.pool == nil {
@@ -152,7 +159,6 @@ func (c *Core) read() {
 	}
 	r := &c.reads
 	now := c.now.Boot
-	r.hands = slices.DeleteFunc(r.hands, func(h handOver) bool { return now-h.began > handOverFor })
 	if c.waiter.id >= 0 && !c.readFreed() && !r.handing() && now >= r.next && !r.waits(now) {
 		r.asked, r.out, r.next = now, true, now+c.pollPause()
 		r.viewAsked = now

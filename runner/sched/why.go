@@ -158,7 +158,7 @@ func (c *Core) whyNot(id int32, verdicts []gpu.Verdict) string {
 			reason = "given up by stop --gpu"
 		case id != c.waiter.id && has(c.waiter.kept, v.UUID) && v.OK:
 			reason = "kept for " + c.name(c.waiter.id)
-		case v.OK && c.isShunned(v.UUID):
+		case c.isShunned(v.UUID):
 			reason = "another run has just taken it"
 		case v.OK:
 			free++

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	"github.com/bmatcuk/doublestar/v4"
 
 	"gpurun/jobspec"
+	"gpurun/runner"
 )
 
 // chooseFlags say which jobs of a batch are meant.
@@ -29,7 +29,7 @@ func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 	case t.Type == kong.FlagValueToken:
 		f.globs = append(f.globs, ctx.Scan.Pop().String())
 	case t.IsEOL(), t.Type != kong.UntypedToken, strings.HasPrefix(t.String(), "-"), isFile(t.String()):
-		f.globs = append(f.globs, "**")
+		f.globs = append(f.globs, "*")
 	default:
 		f.globs = append(f.globs, ctx.Scan.Pop().String())
 	}
@@ -82,18 +82,12 @@ func (c *chooseFlags) forced(b *jobspec.Batch) (func(id int) bool, error) {
 	return func(id int) bool { return in[id] }, nil
 }
 
-// matching marks the jobs that globs name.
+// matching marks the jobs that names or globs mean.
 func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
 	in := map[int]bool{}
 	for _, g := range globs {
-		n := len(in)
-		found := false
-		for id := range b.Jobs {
-			if matches(g, b.Jobs[id].Name) {
-				in[id], found = true, true
-			}
-		}
-		if !found && len(in) == n {
+		ids, err := runner.MatchJobs([]string{g}, len(b.Jobs), func(id int) string { return b.Jobs[id].Name })
+		if err != nil {
 			return nil, noSuchJob(g, func(yield func(string) bool) {
 				for id := range b.Jobs {
 					if !yield(b.Jobs[id].Name) {
@@ -102,20 +96,9 @@ func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
 				}
 			})
 		}
+		for _, id := range ids {
+			in[id] = true
+		}
 	}
 	return in, nil
-}
-
-// matches says whether a name or a glob means a job. A star crosses slashes:
-// names are no paths.
-func matches(glob, name string) bool {
-	if glob == name || glob == "**" || glob == "*" {
-		return true
-	}
-	if !strings.ContainsAny(glob, "*?[{\\") {
-		return false
-	}
-	flat := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
-	ok, err := doublestar.Match(flat(glob), flat(name))
-	return ok && err == nil
 }

@@ -7,13 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"maps"
 	"os"
 	"os/signal"
-	"sort"
+	"slices"
 	"syscall"
 	"time"
 
+	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/state"
 )
@@ -98,41 +99,32 @@ func newestLogs(h *state.History) map[string]logged {
 
 // matching are the logs that the arguments mean, in the order of the names.
 func (c *logCmd) matching(logs map[string]logged, ref *batchRef) ([]logged, error) {
-	chosen := map[string]bool{}
+	names := slices.Sorted(maps.Keys(logs))
+	chosen := map[int]bool{}
 	for _, g := range c.Jobs {
-		n := 0
-		for name := range logs {
-			if matches(g, name) {
-				chosen[name] = true
-				n++
-			}
+		ids, err := runner.MatchJobs([]string{g}, len(names), func(i int) string { return names[i] })
+		if err != nil {
+			return nil, noLog(g, names, ref)
 		}
-		if n > 0 {
-			continue
+		for _, i := range ids {
+			chosen[i] = true
 		}
-		if ref.batch != nil {
-			if in, err := matching(ref.batch, []string{g}); err == nil && len(in) > 0 {
-				return nil, &failure{code: exitUsage, text: quoted(g) + " has not run yet, it has no log", hint: "gpurun status shows what runs"}
-			}
-		}
-		return nil, noSuchJob(g, names(logs))
 	}
-	out := make([]logged, 0, len(chosen))
-	for name := range chosen {
-		out = append(out, logs[name])
+	var out []logged
+	for _, i := range slices.Sorted(maps.Keys(chosen)) {
+		out = append(out, logs[names[i]])
 	}
-	sort.Slice(out, func(i, k int) bool { return out[i].job < out[k].job })
 	return out, nil
 }
 
-func names(logs map[string]logged) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		for n := range logs {
-			if !yield(n) {
-				return
-			}
+// noLog says that nothing has run under this name, and whether anything could.
+func noLog(glob string, names []string, ref *batchRef) error {
+	if ref.batch != nil {
+		if _, err := matching(ref.batch, []string{glob}); err == nil {
+			return &failure{code: exitUsage, text: quoted(glob) + " has not run yet, it has no log", hint: "gpurun status shows what runs"}
 		}
 	}
+	return noSuchJob(glob, slices.Values(names))
 }
 
 // show prints one log, and follows it.

@@ -84,21 +84,6 @@ func TestNearestCommand(t *testing.T) {
 	}
 }
 
-func TestGlobsOfJobNames(t *testing.T) {
-	cases := []struct {
-		glob, name string
-		want       bool
-	}{
-		{"train-1", "train-1", true}, {"train-1", "train-11", false}, {"train-*", "train-a/b", true}, {"*", "a/b", true}, {"**", "a/b/c", true},
-		{"a/*", "a/b/c", true}, {"a?c", "abc", true}, {"a[1", "a[1", true}, {"{a,b}-1", "b-1", true}, {"*-s42", "x-s421", false},
-	}
-	for _, c := range cases {
-		if got := matches(c.glob, c.name); got != c.want {
-			t.Errorf("matches(%q, %q) = %v", c.glob, c.name, got)
-		}
-	}
-}
-
 func devices(models ...string) []gpu.Device {
 	var devs []gpu.Device
 	for i, m := range models {
@@ -171,6 +156,25 @@ func TestUnitsOfTheCommandLine(t *testing.T) {
 		}
 		if err := d.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("time %q was taken", bad)
+		}
+	}
+}
+
+func TestLogoutKillsOnlyWhereLogindIsToldSo(t *testing.T) {
+	session := "0::/user.slice/user-1000.slice/session-3.scope\n"
+	cases := map[string]struct {
+		cgroup   string
+		settings []string
+		want     bool
+	}{
+		"no word of it":    {session, []string{"[Login]\n#KillUserProcesses=yes\n"}, false},
+		"yes":              {session, []string{"[Login]\nKillUserProcesses=yes\n"}, true},
+		"the last counts":  {session, []string{"KillUserProcesses=yes", "KillUserProcesses = no"}, false},
+		"outside sessions": {"0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-1.scope\n", []string{"KillUserProcesses=yes"}, false},
+	}
+	for name, c := range cases {
+		if got := killedAtLogout(c.cgroup, c.settings); got != c.want {
+			t.Errorf("%s: got %v", name, got)
 		}
 	}
 }

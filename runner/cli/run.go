@@ -67,6 +67,7 @@ func (c *runCmd) Run(a *app) error {
 	}
 	if r.nothing() {
 		r.head.end("nothing to do")
+		r.core.Step(now(), sched.Began{}) // judges every job, and finishes
 		return r.summary(runner.Result{Final: r.core.Snapshot(now())})
 	}
 	return r.carry()
@@ -235,6 +236,7 @@ func (r *run) carry() error {
 	for _, w := range r.state.Warnings() {
 		r.warn(w)
 	}
+	r.warnOfLogout()
 	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log})
 	if err != nil {
 		return &failure{code: exitInternal, text: "cannot start the keeper of the run: " + err.Error(), err: err}
@@ -254,7 +256,7 @@ func (r *run) carry() error {
 	})
 	view.Close()
 	r.onPanic = nil
-	if code := sig.interrupted(); code != 0 && !finished(res.Final) {
+	if code := sig.interrupted(); code != 0 && res.Stopped == "" && !finished(res.Final) {
 		res.Stopped = map[int]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
 	}
 	return r.summary(res)
@@ -345,6 +347,9 @@ func (r *run) summary(res runner.Result) error {
 	for _, d := range res.Sizes {
 		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak)})
 	}
+	if res.GaveUp && s.Final.Head == nil {
+		s.Final.Head, s.Final.HeadWhy = r.firstWaiting()
+	}
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
 		s.Rest = r.again()
@@ -358,6 +363,18 @@ func (r *run) summary(res runner.Result) error {
 	return quiet(code)
 }
 
+// firstWaiting is the first job that found no GPU, and why.
+func (r *run) firstWaiting() (*state.View, string) {
+	for id := range r.batch.Jobs {
+		if r.core.Phase(id) == state.Pending {
+			if why := r.core.Why(now(), id); why != "" {
+				return &state.View{Job: r.batch.Jobs[id].Name, ID: id}, why
+			}
+		}
+	}
+	return nil, ""
+}
+
 // again is the command line that runs what is left.
 func (r *run) again() string {
 	args := []string{"gpurun"}
@@ -367,7 +384,7 @@ func (r *run) again() string {
 		case skip:
 			skip = false
 		case arg == "--force":
-			skip = len(r.cmd.Force.globs) > 0 && r.cmd.Force.globs[0] != "**"
+			skip = len(r.cmd.Force.globs) > 0 && r.cmd.Force.globs[0] != "*"
 		case strings.HasPrefix(arg, "--force="):
 		default:
 			args = append(args, arg)

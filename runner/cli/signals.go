@@ -75,22 +75,27 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 	}
 }
 
-// interrupt is what the n-th SIGINT asks for, and what is said about it.
+// interrupt is what the n-th SIGINT asks for, and what is said about it. Without
+// a terminal nobody is there to be asked twice.
 func interrupt(n int, tty bool) (sched.Stop, string) {
-	if !tty {
-		n++ // nobody is there to be asked twice
-	}
-	switch n {
-	case 1:
+	switch {
+	case !tty:
+		return stopAll("SIGINT", n)
+	case n == 1:
 		return sched.Stop{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the jobs that run"
-	case 2:
-		return sched.Stop{All: true, Why: "SIGINT"}, "stopping the jobs that run; Ctrl-C again kills them"
+	case n == 2:
+		return sched.Stop{All: true, Why: "Ctrl-C"}, "stopping the jobs that run; Ctrl-C again kills them"
 	}
-	return sched.Stop{All: true, Kill: true, Why: "SIGINT"}, "killing the jobs that run"
+	return sched.Stop{All: true, Kill: true, Why: "Ctrl-C"}, "killing the jobs that run"
 }
 
-func terminate(n int) (sched.Stop, string) {
-	return sched.Stop{All: true, Kill: n > 1, Why: "SIGTERM"}, "SIGTERM: stopping the jobs that run"
+func terminate(n int) (sched.Stop, string) { return stopAll("SIGTERM", n) }
+
+func stopAll(name string, n int) (sched.Stop, string) {
+	if n == 1 {
+		return sched.Stop{All: true, Why: name}, name + ": stopping the jobs that run; once more kills them"
+	}
+	return sched.Stop{All: true, Kill: true, Why: name}, name + ": killing the jobs that run"
 }
 
 func (s *signals) send(view hinter, stop sched.Stop, hint string) {

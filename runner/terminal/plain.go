@@ -13,7 +13,7 @@ func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") 
 
 // StartLine says that an attempt begins.
 func StartLine(f state.Fact) string {
-	s := "start      " + name(f.Job, f.Attempt) + ", " + gpuList(f.GPUs)
+	s := "start       " + name(f.Job, f.Attempt) + ", " + gpuList(f.GPUs)
 	if len(f.GPUs) > 0 && f.Memory > 0 {
 		s += ", " + f.Memory.Round()
 		if len(f.GPUs) > 1 {
@@ -29,7 +29,7 @@ func EndLine(f, start state.Fact, color bool) string {
 	if f.State != state.Succeeded {
 		c = Red
 	}
-	s := paint(color, c, Pad(string(f.State), 11)) + name(f.Job, f.Attempt)
+	s := paint(color, c, Pad(string(f.State), 12)) + name(f.Job, f.Attempt)
 	var parts []string
 	if why := Ending(f); why != "" {
 		parts = append(parts, why)
@@ -75,7 +75,7 @@ func name(job string, attempt int) string {
 // MinuteLine is the summary line that comes once a minute where there is no live view.
 func MinuteLine(s state.Snapshot, eta time.Duration) string {
 	t := Count(s)
-	line := "so far     " + t.String()
+	line := "so far      " + t.String()
 	if eta >= 0 && t.Left > 0 {
 		line += ", about " + Duration(eta) + " to go"
 	}

@@ -103,7 +103,7 @@ func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
 		v.Fact(0, end)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := e.screen(); len(got) != 5 || !strings.HasPrefix(got[0], "succeeded  a: ") {
+		if got := e.screen(); len(got) != 5 || !strings.HasPrefix(got[0], "succeeded   a: ") {
 			t.Errorf("with a finished job above: %q", got)
 		}
 		v.Close()
@@ -189,10 +189,10 @@ func TestPlainLines(t *testing.T) {
 		v.Close()
 		stamp := func(at time.Time) string { return clock(at) }
 		want := []string{
-			stamp(noon) + " start      train-1, GPU 0,3, 12 GiB each",
-			stamp(noon.Add(90*time.Second)) + " failed     train-1: exit 3, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/train",
-			stamp(noon) + " succeeded  b",
-			stamp(time.Now()) + " so far     12/48 done, 1 failed, 2 running, 33 waiting",
+			stamp(noon) + " start       train-1, GPU 0,3, 12 GiB each",
+			stamp(noon.Add(90*time.Second)) + " failed      train-1: exit 3, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/train",
+			stamp(noon) + " succeeded   b",
+			stamp(time.Now()) + " so far      12/48 done, 1 failed, 2 running, 33 waiting",
 		}
 		got := strings.Split(strings.TrimSpace(out.String()), "\n")
 		for i := range max(len(got), len(want)) {

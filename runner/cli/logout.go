@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+)
+
+// logindFiles are where logind's settings stand, weaker ones first.
+var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
+
+// warnOfLogout says that logging out would end this run and all its jobs: a
+// hang-up does not, but logind can be told to kill all that a session has left.
+func (a *app) warnOfLogout() {
+	cgroup, _ := os.ReadFile("/proc/self/cgroup")
+	var settings []string
+	for _, pattern := range logindFiles {
+		found, _ := filepath.Glob(pattern)
+		sort.Strings(found)
+		for _, f := range found {
+			b, _ := os.ReadFile(f)
+			settings = append(settings, string(b))
+		}
+	}
+	if os.Getuid() != 0 && killedAtLogout(string(cgroup), settings) {
+		a.warn("logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)")
+		a.hint("loginctl enable-linger, and start it as: systemd-run --user --scope gpurun …")
+	}
+}
+
+// killedAtLogout judges the text of /proc/self/cgroup and logind's settings.
+func killedAtLogout(cgroup string, settings []string) bool {
+	if !strings.Contains(cgroup, "/session-") || !strings.Contains(cgroup, ".scope") {
+		return false
+	}
+	kill := false
+	for _, text := range settings {
+		for _, line := range strings.Split(text, "\n") {
+			key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
+			if ok && strings.TrimSpace(key) == "KillUserProcesses" {
+				switch strings.ToLower(strings.TrimSpace(value)) {
+				case "yes", "true", "1", "on":
+					kill = true
+				default:
+					kill = false
+				}
+			}
+		}
+	}
+	return kill
+}

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// onPTY is gpurun on a terminal of its own.
+type onPTY struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+
+	mu    sync.Mutex
+	out   bytes.Buffer
+	first time.Duration // until something was on the screen
+	grown chan struct{}
+}
+
+func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip("no pseudo-terminals here: ", err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &onPTY{t: t, master: master, grown: make(chan struct{}, 1)}
+	p.cmd = exec.Command(gpurunBinary(t), args...)
+	p.cmd.Dir, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, slave, slave, slave
+	p.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", "GPURUN_CLAIMS_DIR="+dir, "HOME="+dir)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	began := time.Now()
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	t.Cleanup(func() { p.cmd.Process.Kill(); master.Close() })
+	go p.read(began)
+	return p
+}
+
+// gpurunBinary is a link named gpurun to the test binary, which testscript makes gpurun.
+func gpurunBinary(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(t.TempDir(), "gpurun")
+	if err := os.Symlink(exe, link); err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
+
+func (p *onPTY) read(began time.Time) {
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := p.master.Read(buf)
+		p.mu.Lock()
+		if n > 0 && p.out.Len() == 0 {
+			p.first = time.Since(began)
+		}
+		p.out.Write(buf[:n])
+		p.mu.Unlock()
+		select {
+		case p.grown <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *onPTY) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+// sees waits until the text has come.
+func (p *onPTY) sees(text string) {
+	p.t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !strings.Contains(p.text(), text) {
+		select {
+		case <-p.grown:
+		case <-deadline:
+			p.t.Fatalf("never saw %q in:\n%s", text, p.text())
+		}
+	}
+}
+
+func (p *onPTY) types(keys string) {
+	p.t.Helper()
+	if _, err := p.master.WriteString(keys); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *onPTY) exit() int {
+	p.cmd.Wait()
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCtrlCTwiceOnATerminal(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
+settings: {max_concurrent: 2, grace: 1s}
+jobs:
+  - name: "train-{s}"
+    matrix: {s: [1, 2, 3]}
+    gpus: 0
+    run: echo epoch {s}; exec sleep 60
+`)
+	p := startOnPTY(t, dir, "jobs.yaml")
+	p.sees("epoch 2")
+	p.sees("0/3 done, 2 running, 1 waiting")
+	if p.first > time.Second {
+		t.Errorf("nothing on the screen for %v", p.first)
+	}
+	p.types("\x03")
+	p.sees("nothing more starts; Ctrl-C again stops the jobs that run")
+	p.types("\x03")
+	p.sees("2 interrupted")
+	if got := p.exit(); got != exitInt {
+		t.Errorf("exit status %d, want %d", got, exitInt)
+	}
+	// Below the last that was erased stands the summary alone.
+	out := p.text()
+	last := out[strings.LastIndex(out, "\x1b[J")+3:]
+	if strings.Contains(last, "epoch") || strings.Contains(last, "[....") || !strings.Contains(last, "1 pending") {
+		t.Errorf("left on the screen: %q", last)
+	}
+}

@@ -1,0 +1,98 @@
+package jobspec
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestParseBlocks(t *testing.T) {
+	one := func(b block) []block { return []block{b} }
+	for _, tt := range []struct {
+		name, file string
+		want       []block
+	}{
+		{"standard", "python train.py --seed 1\npython eval.py\n1,20\n", one(block{1, "1", 1, 20, []blockCommand{{"python train.py --seed 1", 1, 1}, {"python eval.py", 2, 1}}, false})},
+		{"space and comments", "# head\n\n  ls  \n# between\n 01 , 7.5GB # both\n\n\n", one(block{3, "1", 1, 7.5, []blockCommand{{"ls", 3, 3}}, false})},
+		{"optimised", "1 #queue\n\"rm -rf {work_dir}/x\"\n\" bash é \"\n2 #GPUs\n20 #GB of memory on each\n", one(block{1, "1", 2, 20, []blockCommand{{"rm -rf {work_dir}/x", 2, 2}, {"bash é", 3, 3}}, true})},
+		{"optimised without GPUs", "3\nls\n20 GB 1", one(block{1, "3", 1, 20, []blockCommand{{"ls", 2, 1}}, true})},
+		{"both, CRLF and BOM", "\ufeffls\r\n1,2\r\n\r\n2\r\nls\r\n3\r\n", []block{{1, "1", 1, 2, []blockCommand{{"ls", 1, 1}}, false}, {4, "2", 1, 3, []blockCommand{{"ls", 5, 1}}, true}}},
+		{"quotes of the shell stay", "\"$HOME/my prog\" \"a b\"\n1,2", one(block{1, "1", 1, 2, []blockCommand{{`"$HOME/my prog" "a b"`, 1, 1}}, false})},
+		{"a command that begins with a digit", "7\n7z x a.7z\n1", one(block{1, "7", 1, 1, []blockCommand{{"7z x a.7z", 2, 1}}, true})},
+	} {
+		got, problems := parseBlocks("f", []byte(tt.file))
+		if len(problems) > 0 || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: got %+v, %v, want %+v", tt.name, got, problems, tt.want)
+		}
+	}
+}
+
+func TestParseBlocksProblems(t *testing.T) {
+	for _, tt := range []struct{ name, file, want string }{
+		{"neither", "ls\npwd\n", `f:1:1: lines 1-2 are no job: neither commands and then queue,GB, nor queue, commands and GB: "ls"; end it with a line "queue,GB", as 1,20`},
+		{"queue only", "1\nls", `f:1:1: lines 1-2 are no job: neither commands and then queue,GB, nor queue, commands and GB: "1"; end it with a line that says how many GB of memory it needs, as 20`},
+		{"one line", "\n ls", `f:2:2: line 2 is no job: neither commands and then queue,GB, nor queue, commands and GB: "ls"; end it with a line "queue,GB", as 1,20`},
+		{"Chinese comma", "ls\n1，20\n", `f:2:1: "1，20" is not separated by a comma of ASCII; write 1,20`},
+		{"no blank line", "ls\n1,2\npwd\n1,2", `f:2:1: "1,2" in the middle of a block; put a blank line behind it`},
+		{"goes on", "ls\n1,2\npwd", `f:3:1: the block has ended with "1,2" on line 2, and goes on; put a blank line before it`},
+		{"no command", "1,20", `f:1:1: "1,20" has no command to run; put a command above it`},
+		{"numbers only", "1\n2\n3", `f:1:1: the block has no command to run; put a command between the queue and the numbers at the end`},
+		{"queue twice", "1 #queue\nls\n1,20", `f:1:1: the queue stands twice, here and on line 3; take one of them out`},
+		{"one number too many", "1\nls\n2\n2\n20", `f:3:1: the number 2 stands where a command is expected; a block has one queue, at most one number of GPUs, and one of GB`},
+		{"negative queue", "ls\n-1,20", `f:2:1: queue -1 is no number of a queue; say 1`},
+		{"negative memory", "ls\n1,-20", `f:2:1: -20 GB is no amount of GPU memory; say how many GB each GPU must have free, as 20`},
+		{"absurd memory", "1\nls\n99999999", `f:3:1: 99999999 GB is no amount of GPU memory; say how many GB each GPU must have free, as 20`},
+		{"no GPU", "1\nls\n0\n20", `f:3:1: 0 is no number of GPUs; say a whole number from 1 to 1024`},
+		{"half a GPU", "1\nls\n0.5\n20", `f:3:1: 0.5 is no number of GPUs; say a whole number from 1 to 1024`},
+		{"open quote", "\"ls\n1,20", `f:1:1: a double quote is not closed: "\"ls"; close it, or take it off`},
+		{"quotes in quotes", "\"echo \"a\"\"\n1,20", `f:1:1: double quotes within double quotes: "\"echo \"a\"\""; take the outer quotes off`},
+		{"nothing in quotes", "\" \"\n1,20", `f:1:1: an empty command; put a command between the quotes`},
+		{"continued", "ls \\\n -l\n1,20", `f:1:1: the command goes on behind its line: "ls \\"; write it on one line: each line is a command of its own`},
+	} {
+		got, problems := parseBlocks("f", []byte(tt.file))
+		if len(problems) != 1 || problems[0].String() != tt.want || len(got) > 0 {
+			t.Errorf("%s: got %v, %v\nwant %s", tt.name, got, problems, tt.want)
+		}
+	}
+}
+
+func TestLooksLikeBlocks(t *testing.T) {
+	for file, want := range map[string]bool{
+		"ls\n1,20\n": true, "1\nls\n20\n\nbroken\n": true, "# nothing\n": false,
+		"jobs:\n  - run: ls\n": false, "ls\n": false,
+	} {
+		if got := looksLikeBlocks([]byte(file)); got != want {
+			t.Errorf("%q: got %v, want %v", file, got, want)
+		}
+	}
+}
+
+// FuzzParseBlocks holds that every block is a job or a problem, and that what
+// comes out, written down, reads the same.
+func FuzzParseBlocks(f *testing.F) {
+	for _, seed := range []string{"ls\n1,20", "1 #q\n\"ls\"\n2\n20 #GB", "1，20\n\nls", "\"\n1,2", "9\n9\n9\n9"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, file string) {
+		blocks, problems := parseBlocks("f", []byte(file))
+		if n := len(splitBlocks([]byte(file))); len(blocks)+len(problems) < n {
+			t.Fatalf("%d blocks came to %d jobs and %d problems", n, len(blocks), len(problems))
+		}
+		lines := 1 + strings.Count(file, "\n")
+		for _, p := range problems {
+			if p.Line < 1 || p.Line > lines || p.Col < 1 {
+				t.Fatalf("%+v is at no place of the file", p)
+			}
+		}
+		for _, b := range blocks {
+			if len(b.Commands) == 0 || b.GPUs < 1 || b.GiB < 0 || b.Queue == "" {
+				t.Fatalf("got %+v", b)
+			}
+			for _, c := range b.Commands {
+				if line := strings.Split(file, "\n")[c.Line-1]; !strings.Contains(line, c.Text) {
+					t.Fatalf("%q does not stand on its line %q", c.Text, line)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package jobspec
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agnivade/levenshtein"
+	"gopkg.in/yaml.v3"
+)
+
+// A blockConfig is what a config.yaml says of the block file beside it.
+type blockConfig struct {
+	Settings []blockSetting // in the file's order
+	WorkDir  string         // absolute
+	Retry    *Retry         // nil where retry_config is not given
+	Ignored  bool           // a file was there, with none of these keys
+}
+
+// A blockSetting is a native setting, its value spelt as a job file could have it.
+type blockSetting struct {
+	Name, Value string
+	Line        int // in the config file
+}
+
+// blockKeys are the words of the block dialect's config file and the native
+// settings that they stand for; "" for what is no setting.
+var blockKeys = map[string]string{
+	"check_time": "poll", "maximize_resource_utilization": "share", "memory_save_mode": "pick",
+	"compete_gpus": "gpu_ids", "use_all_gpus": "", "gpu_left": "reserve",
+	"min_gpu": "min_gpus", "max_gpu": "max_gpus", "retry_config": "", "work_dir": "",
+}
+
+// readBlockConfig reads configPath, or with "" the config.yaml beside the job
+// file if it is there. A file of other keys is another program's, and is ignored;
+// one that was named counts as soon as it has native settings.
+func readBlockConfig(jobFile, configPath string) (blockConfig, []Problem) {
+	folder, err := filepath.Abs(filepath.Dir(jobFile))
+	if err != nil {
+		return blockConfig{}, []Problem{{File: jobFile, Text: "its folder cannot be found: " + err.Error()}}
+	}
+	c := blockConfig{WorkDir: filepath.Dir(folder)}
+	named := configPath != ""
+	if !named {
+		configPath = filepath.Join(filepath.Dir(jobFile), "config.yaml")
+		if _, err := os.Stat(configPath); os.IsNotExist(err) {
+			return c, nil
+		}
+	}
+	out := &report{}
+	r := &blockConfigReader{config: &c, folder: folder, at: map[string]*yaml.Node{}, native: settingNames(settingDefs())}
+	if data, err := readRegular(configPath); err == nil && len(bytes.TrimSpace(data)) == 0 {
+		c.Ignored = true
+		return c, nil
+	}
+	if r.source = readSource(configPath, out); r.source == nil {
+		return c, out.problems
+	}
+	root := r.parse()
+	if root == nil || len(out.problems) > 0 || root.Kind == yaml.MappingNode && !r.resolve(root) {
+		return c, out.problems
+	}
+	if c.Ignored = !r.concerns(root, named); !c.Ignored {
+		r.read(root)
+	}
+	return c, out.problems
+}
+
+type blockConfigReader struct {
+	*source
+	config *blockConfig
+	folder string                // absolute, of the job file
+	at     map[string]*yaml.Node // key of each setting given so far, by native name
+	native []string
+}
+
+// concerns says whether the file is meant for gpurun.
+func (r *blockConfigReader) concerns(root *yaml.Node, named bool) bool {
+	if root.Kind != yaml.MappingNode {
+		return false
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key := root.Content[i].Value
+		if _, ok := blockKeys[key]; ok || named && slices.Contains(r.native, key) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *blockConfigReader) read(root *yaml.Node) {
+	all := child(root, "use_all_gpus")
+	r.pairs(root, "the file", func(k, v *yaml.Node) {
+		if isNull(v) {
+			return
+		}
+		switch k.Value {
+		case "check_time":
+			r.set(k, "poll", r.seconds(k, v))
+		case "maximize_resource_utilization":
+			r.set(k, "share", r.yesNo(k, v, "true", "false"))
+		case "memory_save_mode":
+			r.set(k, "pick", r.yesNo(k, v, "best-fit", "most-free"))
+		case "use_all_gpus":
+			r.yesNo(k, v, "", "")
+		case "compete_gpus":
+			if ids := r.ids(v); !isTrue(all) {
+				r.set(k, "gpu_ids", ids)
+			}
+		case "gpu_left", "min_gpu", "max_gpu":
+			if n, ok := r.count(k, v, 0); ok {
+				r.set(k, blockKeys[k.Value], strconv.Itoa(n))
+			}
+		case "retry_config":
+			r.retry(v)
+		case "work_dir":
+			r.workDir(k, v)
+		default:
+			r.other(k, v)
+		}
+	})
+}
+
+// set takes a setting; the same one in both dialects' words is a contradiction
+// that nobody could guess the end of.
+func (r *blockConfigReader) set(k *yaml.Node, name, value string) {
+	if first := r.at[name]; first != nil {
+		r.problem(k.Line, k.Column, "keep one of them", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
+		return
+	}
+	r.at[name] = k
+	if value != "" {
+		r.config.Settings = append(r.config.Settings, blockSetting{name, value, k.Line})
+	}
+}
+
+// other takes native settings, and refuses what is nearly a known word. The rest
+// is left alone: such files hold the settings of the scripts too.
+func (r *blockConfigReader) other(k, v *yaml.Node) {
+	if slices.Contains(r.native, k.Value) {
+		if text, ok := r.settingText(k.Value, v); ok {
+			r.set(k, k.Value, text)
+		}
+		return
+	}
+	known := slices.Clone(r.native)
+	for key := range blockKeys {
+		known = append(known, key)
+	}
+	slices.Sort(known)
+	for _, word := range known {
+		if len(word) > 4 && levenshtein.ComputeDistance(k.Value, word) <= 2 {
+			r.problem(k.Line, k.Column, fmt.Sprintf("did you mean %q?", word), "unknown key %q", k.Value)
+			return
+		}
+	}
+}
+
+func (r *blockConfigReader) seconds(k, v *yaml.Node) string {
+	text, _, ok := r.scalar(v, k.Value)
+	if !ok {
+		return ""
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(f > 0 && f <= 86400*365) {
+		r.problem(v.Line, v.Column, "say a number, as 5", "%s: %q is no number of seconds", k.Value, clip(text))
+		return ""
+	}
+	return time.Duration(f * float64(time.Second)).String()
+}
+
+func isTrue(v *yaml.Node) bool {
+	return v != nil && (strings.EqualFold(v.Value, "true") || strings.EqualFold(v.Value, "yes") || strings.EqualFold(v.Value, "on"))
+}
+
+// yesNo is one of two words. Programs that read these files take on and yes too.
+func (r *blockConfigReader) yesNo(k, v *yaml.Node, yes, no string) string {
+	text, _, ok := r.scalar(v, k.Value)
+	switch strings.ToLower(text) {
+	case "true", "yes", "on":
+		return yes
+	case "false", "no", "off":
+		return no
+	}
+	if ok {
+		r.problem(v.Line, v.Column, "say true or false", "%s: %q is neither true nor false", k.Value, clip(text))
+	}
+	return ""
+}
+
+func (r *blockConfigReader) ids(v *yaml.Node) string {
+	var ids []string
+	for _, item := range r.items(v, "compete_gpus") {
+		text, _, ok := r.scalar(item, "compete_gpus")
+		if !ok {
+			continue
+		}
+		if _, err := parseGPUIDs(text); err != nil {
+			r.problem(item.Line, item.Column, "say [0, 1]", "compete_gpus: %q is no GPU", clip(text))
+			continue
+		}
+		ids = append(ids, text)
+	}
+	return strings.Join(ids, ",")
+}
+
+func (r *blockConfigReader) count(k, v *yaml.Node, least int) (int, bool) {
+	text, _, ok := r.scalar(v, k.Value)
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > 1<<20 {
+		r.problem(v.Line, v.Column, fmt.Sprintf("say a whole number from %d on", least), "%s: %q is no number", k.Value, clip(text))
+		return 0, false
+	}
+	return n, true
+}
+
+func (r *blockConfigReader) retry(v *yaml.Node) {
+	retry := &Retry{Max: -1}
+	r.pairs(v, "retry_config", func(k, v *yaml.Node) {
+		switch k.Value {
+		case "max_retry_before_backoff":
+			retry.BackoffAfter, _ = r.count(k, v, 0)
+		case "backoff_duration":
+			if d, err := time.ParseDuration(r.seconds(k, v)); err == nil {
+				retry.Backoff = d
+			}
+		default:
+			words := []string{"max_retry_before_backoff", "backoff_duration"}
+			r.problem(k.Line, k.Column, didYouMean(k.Value, words, "retry_config has max_retry_before_backoff and backoff_duration"), "unknown key %q in retry_config", k.Value)
+		}
+	})
+	r.config.Retry = retry
+}
+
+func (r *blockConfigReader) workDir(k, v *yaml.Node) {
+	text, _, ok := r.scalar(v, k.Value)
+	switch {
+	case !ok || text == "":
+	case filepath.IsAbs(text):
+		r.config.WorkDir = filepath.Clean(text)
+	default:
+		r.config.WorkDir = filepath.Join(r.folder, text)
+	}
+}

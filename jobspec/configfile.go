@@ -1,0 +1,336 @@
+package jobspec
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// How a config file is changed: it is read into a tree that knows where each
+// value stands, the text of the named values is replaced, and the result is read
+// again. Where that is not the old tree with the named values changed, the edit
+// is refused, so that no oddity of a format can change anything else.
+
+// A configSet is one change to a config file.
+type configSet struct {
+	Path      []string // the dotted key, split
+	Add       bool     // the key may be missing
+	Value     Param    // Text and Tag count
+	Line, Col int      // in the job file
+}
+
+// A configNode is a value in a config file, with what an edit must know of it.
+type configNode struct {
+	kind   configKind
+	keys   []configKey   // of a mapping
+	items  []*configNode // of a list, or the values of keys
+	tag    string        // of a scalar, YAML's short tag
+	value  string        // of a scalar: its text, decoded
+	name   string        // of an alias: the anchor; of any other node: its own anchor
+	line   int
+	shared int      // line of an alias that means this very node, or 0
+	merged []string // keys that a mapping has through "<<"
+	at     any      // the format's own
+}
+
+type configKey struct {
+	text string
+	at   any
+}
+
+type configKind uint8
+
+const (
+	configScalar configKind = iota
+	configMap
+	configList
+	configAlias
+)
+
+// A configFormat reads and writes one format. Spans are in bytes of data.
+type configFormat interface {
+	parse(data []byte) (*configNode, error)
+	replace(n *configNode, parent *configNode, value Param) ([]span, error)
+	insert(n *configNode, keys []string, value Param) ([]span, error)
+}
+
+// A span is a piece of text to be replaced.
+type span struct {
+	from, to int
+	text     string
+}
+
+func applySpans(data []byte, spans []span) []byte {
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var out []byte
+	at := 0
+	for _, s := range spans {
+		out = append(append(out, data[at:s.from]...), s.text...)
+		at = s.to
+	}
+	return append(out, data[at:]...)
+}
+
+func isJSON(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".json") }
+
+func formatOf(name string) configFormat {
+	if isJSON(name) {
+		return &jsonConfig{}
+	}
+	return &yamlConfig{}
+}
+
+// editConfig changes the named values of base, and nothing else. name is the
+// path of the base, for messages and for its ending.
+func editConfig(name string, base []byte, sets []configSet) ([]byte, []Problem) {
+	e := &configEdit{name: name, format: formatOf(name)}
+	bom := bytes.HasPrefix(base, []byte("\ufeff"))
+	e.data = bytes.TrimPrefix(base, []byte("\ufeff"))
+	if e.read() && e.change(sets) {
+		for _, s := range e.later {
+			if !e.add(s) {
+				break
+			}
+		}
+	}
+	if len(e.problems) > 0 {
+		return nil, e.problems
+	}
+	if bom {
+		e.data = append([]byte("\ufeff"), e.data...)
+	}
+	return e.data, nil
+}
+
+type configEdit struct {
+	name     string
+	format   configFormat
+	data     []byte
+	root     *configNode
+	later    []configSet // keys to be added, one after another
+	problems []Problem
+}
+
+func (e *configEdit) problem(s configSet, hint, format string, args ...any) bool {
+	text := "config " + e.name + ": " + fmt.Sprintf(format, args...)
+	e.problems = append(e.problems, Problem{Line: s.Line, Col: s.Col, Text: text, Hint: hint})
+	return false
+}
+
+func (e *configEdit) read() (ok bool) {
+	root, err := e.format.parse(e.data)
+	if err != nil {
+		return e.problem(configSet{}, "", "%s", err)
+	}
+	e.root = root
+	return true
+}
+
+// change replaces all values that are there, at once.
+func (e *configEdit) change(sets []configSet) bool {
+	var spans []span
+	changed := map[*configNode]Param{}
+	for _, s := range sets {
+		f, ok := e.find(s)
+		switch {
+		case !ok:
+		case len(f.rest) > 0:
+			e.later = append(e.later, s)
+		case f.node.kind == configMap || f.node.kind == configList:
+			e.problem(s, "set the values in it", "%q is no single value", strings.Join(s.Path, "."))
+		case f.node.shared > 0:
+			e.problem(s, "write the value out on that line", "%q is &%s, and line %d means it too", strings.Join(s.Path, "."), f.node.name, f.node.shared)
+		default:
+			if _, twice := changed[f.node]; twice {
+				e.problem(s, "keep one of them", "%q is set twice", strings.Join(s.Path, "."))
+				continue
+			}
+			more, err := e.format.replace(f.node, f.parent, s.Value)
+			if err != nil {
+				e.problem(s, "", "%q: %s", strings.Join(s.Path, "."), err)
+			}
+			spans, changed[f.node] = append(spans, more...), s.Value
+		}
+	}
+	if len(e.problems) > 0 || len(spans) == 0 {
+		return len(e.problems) == 0
+	}
+	return e.swap(sets[0], applySpans(e.data, spans), comparison{changed: changed})
+}
+
+// add puts in one key that is missing.
+func (e *configEdit) add(s configSet) bool {
+	f, ok := e.find(s)
+	if !ok {
+		return false
+	}
+	if len(f.rest) == 0 { // an earlier one has brought it
+		return e.problem(s, "keep one of them", "%q is set twice", strings.Join(s.Path, "."))
+	}
+	spans, err := e.format.insert(f.node, f.rest, s.Value)
+	if err != nil {
+		return e.problem(s, "", "%q: %s", strings.Join(s.Path, "."), err)
+	}
+	return e.swap(s, applySpans(e.data, spans), comparison{grown: f.node, key: f.rest[0], rest: f.rest, value: s.Value})
+}
+
+// swap takes the new text if it says what it should.
+func (e *configEdit) swap(s configSet, data []byte, c comparison) bool {
+	root, err := e.format.parse(data)
+	if err != nil || !c.same(e.root, root) {
+		return e.problem(s, "write that value more plainly in the file", "%q cannot be set without changing more", strings.Join(s.Path, "."))
+	}
+	e.data, e.root = data, root
+	return true
+}
+
+// A finding is where a path leads: a value, or as far as there is something.
+type finding struct {
+	node, parent *configNode
+	rest         []string // keys that are missing below node
+}
+
+// find follows a path. A key that holds dots itself is found too.
+func (e *configEdit) find(s configSet) (finding, bool) {
+	f := finding{node: e.root, rest: s.Path}
+	for len(f.rest) > 0 {
+		n := f.node
+		done := strings.Join(s.Path[:len(s.Path)-len(f.rest)], ".")
+		switch {
+		case n.kind == configAlias:
+			return f, e.problem(s, "", "%q is *%s, which is shared: what is set there would change more", done, n.name)
+		case n.kind == configScalar && n.tag == "!!null" && s.Add:
+			return f, true
+		case n.kind == configScalar && n.tag != "!!null":
+			return f, e.problem(s, "", "%q is a value, not a mapping: it has no %q", done, strings.Join(f.rest, "."))
+		}
+		next, used, twice := n.child(f.rest)
+		switch {
+		case twice:
+			return f, e.problem(s, "keep one of them", "the key %q stands twice", strings.Join(s.Path, "."))
+		case next == nil && n.kind == configMap && (s.Add || len(f.rest) == 1 && slices.Contains(n.merged, f.rest[0])):
+			return f, true
+		case next == nil:
+			return f, e.missing(s)
+		}
+		f = finding{node: next, parent: n, rest: f.rest[used:]}
+	}
+	return f, true
+}
+
+func (n *configNode) child(path []string) (next *configNode, used int, twice bool) {
+	if n.kind == configList {
+		i, err := strconv.Atoi(path[0])
+		if err != nil || i < 0 || i >= len(n.items) {
+			return nil, 0, false
+		}
+		return n.items[i], 1, false
+	}
+	for used = 1; used <= len(path); used++ {
+		word := strings.Join(path[:used], ".")
+		for i, k := range n.keys {
+			if k.text == word && next != nil {
+				return nil, 0, true
+			}
+			if k.text == word {
+				next = n.items[i]
+			}
+		}
+		if next != nil {
+			return next, used, false
+		}
+	}
+	return nil, 0, false
+}
+
+func (e *configEdit) missing(s configSet) bool {
+	word := strings.Join(s.Path, ".")
+	return e.problem(s, didYouMean(word, e.root.dotted("", nil), fmt.Sprintf("to add it, write %q", "+"+word)), "there is no key %q", word)
+}
+
+// dotted are the keys of all values below n, as one would write them.
+func (n *configNode) dotted(prefix string, list []string) []string {
+	const most = 5000
+	for i, item := range n.items {
+		word := prefix + strconv.Itoa(i)
+		if n.kind == configMap {
+			word = prefix + n.keys[i].text
+		}
+		if len(list) < most {
+			list = item.dotted(word+".", append(list, word))
+		}
+	}
+	return list
+}
+
+// A comparison is what may differ between a tree and the edited one.
+type comparison struct {
+	changed map[*configNode]Param
+	grown   *configNode // this one has a key more
+	key     string
+	rest    []string // the path of the new value below grown
+	value   Param
+}
+
+func (c *comparison) same(a, b *configNode) bool {
+	if want, ok := c.changed[a]; ok {
+		return b.is(want) && (a.name == b.name || a.kind == configAlias)
+	}
+	if a == c.grown {
+		a, b = c.without(a, b)
+	}
+	if b == nil || a.kind != b.kind || a.tag != b.tag || a.value != b.value || a.name != b.name || len(a.keys) != len(b.keys) || len(a.items) != len(b.items) {
+		return false
+	}
+	for i := range a.keys {
+		if a.keys[i].text != b.keys[i].text {
+			return false
+		}
+	}
+	for i := range a.items {
+		if !c.same(a.items[i], b.items[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// without takes the new key out of b, and makes a mapping of an a that was null.
+// b is nil where the new key does not lead to the new value.
+func (c *comparison) without(a, b *configNode) (*configNode, *configNode) {
+	i := slices.IndexFunc(b.keys, func(k configKey) bool { return k.text == c.key })
+	if i < 0 {
+		return a, nil
+	}
+	leaf := b.items[i]
+	for _, key := range c.rest[1:] {
+		if leaf.kind != configMap || len(leaf.keys) != 1 || leaf.keys[0].text != key {
+			return a, nil
+		}
+		leaf = leaf.items[0]
+	}
+	if !leaf.is(c.value) {
+		return a, nil
+	}
+	rest := *b
+	rest.keys = slices.Delete(slices.Clone(b.keys), i, i+1)
+	rest.items = slices.Delete(slices.Clone(b.items), i, i+1)
+	if a.kind == configScalar {
+		return &configNode{kind: configMap, name: a.name, tag: rest.tag}, &rest
+	}
+	return a, &rest
+}
+
+// is says whether n is the value that was to be written.
+func (n *configNode) is(p Param) bool {
+	if n.kind != configScalar {
+		return false
+	}
+	if p.Tag == "" || p.Tag == "!!str" {
+		return n.value == p.Text && n.tag == "!!str"
+	}
+	return sameNumber(n.value, p.Text) || strings.EqualFold(n.value, p.Text) || p.Tag == "!!null" && n.tag == "!!null"
+}

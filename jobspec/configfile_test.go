@@ -1,0 +1,196 @@
+package jobspec
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func changeOf(key, value, tag string) configSet {
+	add := strings.HasPrefix(key, "+")
+	return configSet{Path: strings.Split(strings.TrimPrefix(key, "+"), "."), Add: add, Value: Param{Text: value, Tag: tag}, Line: 7, Col: 3}
+}
+
+func TestEditConfig(t *testing.T) {
+	for _, tt := range []struct{ name, file, key, value, tag, want string }{
+		{"plain", "# head\na: 1 # one\nb:  é x # two\n", "b", "new", "!!str", "# head\na: 1 # one\nb:  new # two\n"},
+		{"float for YAML 1.1", "lr: 0.1\n", "lr", "1e-5", "!!float", "lr: 1.0e-05\n"},
+		{"as spelt", "lr: 0.1\n", "lr", "0.10", "!!float", "lr: 0.10\n"},
+		{"double quoted", "a: \"x # \\\" y\"  # c\n", "a", "it's \"q\"", "!!str", "a: \"it's \\\"q\\\"\"  # c\n"},
+		{"single quoted", "a: 'it''s'\nb: 2\n", "a", "o'k", "!!str", "a: 'o''k'\nb: 2\n"},
+		{"a number for a quoted one", "a: '1'\n", "a", "2", "!!int", "a: 2\n"},
+		{"text that looks like a number", "a: 1\n", "a", "007", "!!str", "a: \"007\"\n"},
+		{"text that is a bool for some", "a: b\n", "a", "no", "!!str", "a: \"no\"\n"},
+		{"null", "a: 1\n", "a", "", "!!null", "a: null\n"},
+		{"nested", "o:\n  p:\n    q: 1 # x\n  r: 2\n", "o.p.q", "5", "!!int", "o:\n  p:\n    q: 5 # x\n  r: 2\n"},
+		{"dots in the key", "o.p: 1\n", "o.p", "5", "!!int", "o.p: 5\n"},
+		{"element of a list", "a:\n- 1\n- {b: 2}\n", "a.1.b", "5", "!!int", "a:\n- 1\n- {b: 5}\n"},
+		{"flow", "a: {b: 1, c: [1, 2], d: 3}\n", "a.c.0", "9", "!!int", "a: {b: 1, c: [9, 2], d: 3}\n"},
+		{"empty", "a:   # none\nb: 1\n", "a", "x", "!!str", "a: x   # none\nb: 1\n"},
+		{"empty in flow", "{a: , b, c: 1}\n", "a", "1", "!!int", "{a: 1, b, c: 1}\n"},
+		{"no colon in flow", "{a: , b, c: 1}\n", "b", "1", "!!int", "{a: , b: 1, c: 1}\n"},
+		{"empty element", "a:\n  -\n  - 2\n", "a.0", "1", "!!int", "a:\n  - 1\n  - 2\n"},
+		{"over lines", "a: one\n  two\n\n  three # c\nb: 1\n", "a", "x", "!!str", "a: x # c\nb: 1\n"},
+		{"quoted over lines", "a: \"one\n  two\"\nb: 1\n", "a", "x", "!!str", "a: \"x\"\nb: 1\n"},
+		{"literal", "a: |- # why\n  one\n   two\n\nb: 1\n", "a", "x", "!!str", "a: x # why\n\nb: 1\n"},
+		{"folded, nested, last", "o:\n  a: >\n    one\n\n    two\n", "o.a", "x", "!!str", "o:\n  a: x\n"},
+		{"literal with an indicator", "a: |2\n    one\n  two\n# c\nb: 1\n", "a", "x", "!!str", "a: x\n# c\nb: 1\n"},
+		{"lines as a value", "a: x\n", "a", "1\n2", "!!str", "a: \"1\\n2\"\n"},
+		{"CRLF", "a: 1\r\nb: |\r\n  x\r\nc: 3\r\n", "b", "2", "!!int", "a: 1\r\nb: 2\r\nc: 3\r\n"},
+		{"BOM", "\ufeffa: 1\n", "a", "2", "!!int", "\ufeffa: 2\n"},
+		{"line separator", "a: \"x\u2028  y\"\nb: 1\n", "b", "2", "!!int", "a: \"x\u2028  y\"\nb: 2\n"},
+		{"anchor nobody uses", "a: &x 1\n", "a", "2", "!!int", "a: &x 2\n"},
+		{"alias", "a: &x 1\nb: *x\n", "b", "2", "!!int", "a: &x 1\nb: 2\n"},
+		{"tag", "a: !!str 1\nb: 2\n", "a", "2", "!!int", "a: 2\nb: 2\n"},
+		{"value on the next line", "a: # c\n  1\n", "a", "2", "!!int", "a: # c\n  2\n"},
+		{"through a merge", "d: &d\n  x: 1\ne:\n  <<: *d\n  y: 2\n", "e.x", "9", "!!int", "d: &d\n  x: 1\ne:\n  <<: *d\n  y: 2\n  x: 9\n"},
+		{"add", "a: 1 # c\nb: 2 # d\n", "+c", "3", "!!int", "a: 1 # c\nb: 2 # d\nc: 3\n"},
+		{"add, no newline at the end", "a:\n  b: 'x'", "+a.c", "3", "!!int", "a:\n  b: 'x'\n  c: 3"},
+		{"add beside a list", "a:\n  - 1\nb:\n  - 2\n", "+c.d", "3", "!!int", "a:\n  - 1\nc: {d: 3}\nb:\n  - 2\n"},
+		{"add in flow", "a: {}\n", "+a.b", "3", "!!int", "a: {b: 3}\n"},
+		{"add below nothing", "a:\n", "+a.b", "3", "!!int", "a: {b: 3}\n"},
+		{"add to nothing", "# c\n", "+a", "3", "!!int", "# c\na: 3\n"},
+		{"add what is there", "a: 1\n", "+a", "3", "!!int", "a: 3\n"},
+	} {
+		got, problems := editConfig("f.yaml", []byte(tt.file), []configSet{changeOf(tt.key, tt.value, tt.tag)})
+		if len(problems) > 0 || string(got) != tt.want {
+			t.Errorf("%s: got %q, %v\nwant %q", tt.name, got, problems, tt.want)
+		}
+	}
+}
+
+func TestEditConfigJSON(t *testing.T) {
+	base := "{\n\t\"a\": {\"b\" : 1, \"c\": [1, \"x\\u00e9\"]},\n\t\"d\": null\n}\n"
+	for _, tt := range []struct{ name, key, value, tag, want string }{
+		{"number", "a.b", "1e-5", "!!float", strings.Replace(base, `: 1,`, `: 1e-5,`, 1)},
+		{"number as JSON has it", "a.b", ".5", "!!float", strings.Replace(base, `: 1,`, `: 0.5,`, 1)},
+		{"octal-looking", "a.b", "0x10", "!!int", strings.Replace(base, `: 1,`, `: 16,`, 1)},
+		{"text in a list", "a.c.1", "é\"", "!!str", strings.Replace(base, `"x\u00e9"`, `"é\""`, 1)},
+		{"null", "d", "true", "!!bool", strings.Replace(base, "null", "true", 1)},
+		{"add", "+e", "x", "!!str", strings.Replace(base, "null", "null,\n\t\"e\": \"x\"", 1)},
+		{"add below null", "+d.e", "2", "!!int", strings.Replace(base, "null", `{"e": 2}`, 1)},
+	} {
+		got, problems := editConfig("F.JSON", []byte(base), []configSet{changeOf(tt.key, tt.value, tt.tag)})
+		if len(problems) > 0 || string(got) != tt.want {
+			t.Errorf("%s: got %q, %v\nwant %q", tt.name, got, problems, tt.want)
+		}
+	}
+}
+
+func TestEditConfigSeveral(t *testing.T) {
+	got, problems := editConfig("f.yaml", []byte("b: 2\na: {x: 1}\n"), []configSet{
+		changeOf("+k.m", "1", "!!int"), changeOf("a.x", "longer", "!!str"), changeOf("+k.o", "2", "!!int"), changeOf("b", "3", "!!int"),
+	})
+	if want := "b: 3\nk: {o: 2, m: 1}\na: {x: longer}\n"; len(problems) > 0 || string(got) != want {
+		t.Errorf("got %q, %v, want %q", got, problems, want)
+	}
+}
+
+func TestEditConfigProblems(t *testing.T) {
+	for _, tt := range []struct{ name, file, key, want string }{
+		{"nearest", "optim:\n  lr: 1\n", "optim.lrr", `config f.yaml: there is no key "optim.lrr"; did you mean "optim.lr"?`},
+		{"nothing near", "a: 1\n", "wholly", `config f.yaml: there is no key "wholly"; to add it, write "+wholly"`},
+		{"a mapping", "a: {b: 1}\n", "a", `config f.yaml: "a" is no single value; set the values in it`},
+		{"below a value", "a: 1\n", "a.b", `config f.yaml: "a" is a value, not a mapping: it has no "b"`},
+		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" is &x, and line 2 means it too; write the value out on that line`},
+		{"shared mapping", "a: &x {c: 1}\nb: *x\n", "b.c", `config f.yaml: "b" is *x, which is shared: what is set there would change more; `},
+		{"duplicate key", "a: 1\na: 2\n", "a", `config f.yaml: the key "a" stands twice; keep one of them`},
+	} {
+		_, problems := editConfig("f.yaml", []byte(tt.file), []configSet{changeOf(tt.key, "5", "!!int")})
+		if len(problems) != 1 || problems[0].Line != 7 || problems[0].Text+"; "+problems[0].Hint != tt.want {
+			t.Errorf("%s: got %v\nwant %s", tt.name, problems, tt.want)
+		}
+	}
+	if _, problems := editConfig("f.yaml", []byte("a: [\n"), []configSet{changeOf("a", "5", "!!int")}); len(problems) != 1 {
+		t.Errorf("broken YAML: got %v", problems)
+	}
+	if _, problems := editConfig("f.yaml", []byte("a: 1\n"), []configSet{changeOf("a", "5", "!!int"), changeOf("a", "6", "!!int")}); len(problems) != 1 {
+		t.Errorf("set twice: got %v", problems)
+	}
+}
+
+func TestConfigValues(t *testing.T) {
+	same := [][2]string{
+		{"a: 1 # c\nb: 'x'\n", "b: x\na: 1\n"},
+		{"a: &x {c: 1}\nb: *x\n", "{a: {c: 1}, b: {c: 1}}"},
+		{"lr: 1e-5\n", "lr: 1.0e-05\n"},
+	}
+	for _, s := range same {
+		if a, b := valuesText(t, "f.yaml", s[0]), valuesText(t, "f.yaml", s[1]); a != b {
+			t.Errorf("%q and %q: got %s and %s", s[0], s[1], a, b)
+		}
+	}
+	differ := [][2]string{{"a: 1", "a: '1'"}, {"a: .nan", "a: nan"}, {"1: x", "'1': x"}, {"a: 1", "a: 1\n---\nb: 1"}}
+	for _, s := range differ {
+		if a, b := valuesText(t, "f.yaml", s[0]), valuesText(t, "f.yaml", s[1]); a == b {
+			t.Errorf("%q and %q: both are %s", s[0], s[1], a)
+		}
+	}
+	if got := valuesText(t, "f.json", `{"b": 1.50, "a": [1, null]}`); got != `{"a":[1,null],"b":1.5}` {
+		t.Errorf("got %s", got)
+	}
+}
+
+func valuesText(t *testing.T, name, data string) string {
+	t.Helper()
+	v, err := configValues(name, []byte(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// FuzzEditConfig holds that an edit changes the named value and no other, and
+// leaves every byte alone that is not of it.
+func FuzzEditConfig(f *testing.F) {
+	for _, seed := range []string{
+		"a: 1\nb: 2\n", "b: {a: }\na: |\n  x\n", "a: &x !!str 1\nb: 'c'\n", "{\"a\": [1, null]}", "a:\r\n  b\r\nc: >-\r\n d\r\n", "? a\n: b\n", "a: \"\\\n x\"\n", "- a: 1\n",
+	} {
+		f.Add(seed, "a", "new", false)
+		f.Add(seed, "b", "1e-5", true)
+	}
+	f.Fuzz(func(t *testing.T, file, key, value string, number bool) {
+		if key == "" {
+			return
+		}
+		tag, name := "!!str", "f.yaml"
+		if number {
+			tag, value = "!!float", "1e-5"
+		}
+		if strings.HasPrefix(file, "{\"") {
+			name = "f.json"
+		}
+		before, err := configValues(name, []byte(file))
+		if err != nil {
+			return
+		}
+		set := configSet{Path: []string{key}, Value: Param{Text: value, Tag: tag}}
+		got, problems := editConfig(name, []byte(file), []configSet{set})
+		top, ok := before.(map[string]any)
+		if len(problems) > 0 || !ok {
+			return
+		}
+		after, err := configValues(name, got)
+		if err != nil {
+			t.Fatalf("%q became %q: %v", file, got, err)
+		}
+		changed, ok := after.(map[string]any)
+		if !ok {
+			t.Fatalf("%q became %q", file, got)
+		}
+		if want := any(value); !number && changed[key] != want && strings.ToValidUTF8(value, "\ufffd") == value {
+			t.Fatalf("%q became %q: got %v, want %q", file, got, changed[key], value)
+		}
+		delete(top, key)
+		delete(changed, key)
+		a, _ := json.Marshal(top)
+		b, _ := json.Marshal(changed)
+		if string(a) != string(b) {
+			t.Fatalf("%q became %q: got %s, want %s", file, got, b, a)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package jobspec
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+var (
+	plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./+-]*$`)
+	floatText = regexp.MustCompile(`^([-+]?)([0-9_]*)(\.[0-9_]*)?(?:[eE]([-+]?)([0-9]+))?$`)
+	jsonFloat = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+)
+
+// yamlWords are plain texts that some reader of YAML takes for something else.
+var yamlWords = map[string]bool{
+	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true,
+	"true": true, "false": true, "null": true, "nan": true, "inf": true,
+}
+
+// yamlText spells a value. quote is the quote that the old text had, or 0.
+func yamlText(p Param, quote byte) string {
+	switch p.Tag {
+	case "!!int", "!!bool":
+		return p.Text
+	case "!!null":
+		if p.Text == "" {
+			return "null"
+		}
+		return p.Text
+	case "!!float":
+		return yamlFloat(p.Text)
+	}
+	switch {
+	case quote == '\'' && !strings.ContainsFunc(p.Text, unprintable):
+		return "'" + strings.ReplaceAll(p.Text, "'", "''") + "'"
+	case quote == 0 && plainWord.MatchString(p.Text) && !yamlWords[strings.ToLower(p.Text)]:
+		return p.Text
+	}
+	return quoted(p.Text)
+}
+
+// yamlFloat spells a float so that YAML 1.1 reads one too: there 1e-5 is a text,
+// for want of a point in it and of a sign behind e.
+func yamlFloat(s string) string {
+	m := floatText.FindStringSubmatch(s)
+	if m == nil {
+		return s // .inf, .nan, hexadecimal
+	}
+	sign, whole, fraction, expSign, exp := m[1], m[2], m[3], m[4], m[5]
+	if fraction == "" {
+		fraction = ".0"
+	}
+	if exp == "" {
+		return sign + whole + fraction
+	}
+	if expSign == "" {
+		expSign = "+"
+	}
+	return fmt.Sprintf("%s%s%se%s%02s", sign, whole, fraction, expSign, exp)
+}
+
+// jsonText spells a value in JSON.
+func jsonText(p Param) (string, error) {
+	switch p.Tag {
+	case "!!bool":
+		return strings.ToLower(p.Text), nil
+	case "!!null":
+		return "null", nil
+	case "!!int":
+		if n, ok := new(big.Int).SetString(p.Text, 0); ok {
+			return n.String(), nil
+		}
+		return p.Text, nil
+	case "!!float":
+		if jsonFloat.MatchString(p.Text) {
+			return p.Text, nil
+		}
+		f, err := strconv.ParseFloat(strings.ReplaceAll(p.Text, "_", ""), 64)
+		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+			return "", fmt.Errorf("JSON has no number %s", p.Text)
+		}
+		return strconv.FormatFloat(f, 'g', -1, 64), nil
+	}
+	return quoted(p.Text), nil
+}
+
+func unprintable(r rune) bool {
+	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == utf8.RuneError
+}
+
+// quoted is s in double quotes, with escapes that JSON and YAML share.
+func quoted(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unprintable(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// sameNumber compares two numbers by value, however they are spelt.
+func sameNumber(a, b string) bool {
+	x, errX := strconv.ParseFloat(strings.ReplaceAll(a, "_", ""), 64)
+	y, errY := strconv.ParseFloat(strings.ReplaceAll(b, "_", ""), 64)
+	if errX == nil && errY == nil {
+		return x == y || math.IsNaN(x) && math.IsNaN(y)
+	}
+	i, okI := new(big.Int).SetString(a, 0)
+	j, okJ := new(big.Int).SetString(b, 0)
+	return okI && okJ && i.Cmp(j) == 0
+}

@@ -1,0 +1,97 @@
+package jobspec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// configValues are the values of a config file, without what no program sees of
+// them: comments, order of keys, quotes, anchors. They are maps by string,
+// slices, strings, numbers, bools and nil, so that encoding/json makes the same
+// bytes of the same values; several YAML documents come as a slice.
+func configValues(name string, data []byte) (values any, err error) {
+	defer func() { // the YAML parser is known to panic on some malformed input
+		if r := recover(); r != nil {
+			values, err = nil, fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if isJSON(name) {
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.UseNumber()
+		if err := dec.Decode(&values); err != nil {
+			return nil, err
+		}
+		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+			return nil, errors.New("there is more behind the JSON value")
+		}
+		return plainValues(values), nil
+	}
+	var documents []any
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var v any
+		err := dec.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, plainValues(v))
+	}
+	switch len(documents) {
+	case 0:
+		return nil, nil
+	case 1:
+		return documents[0], nil
+	}
+	return documents, nil
+}
+
+// plainValues replaces what JSON has no word for. A text in the place of a
+// number gets a mark, so that it is never equal to a text of the file.
+func plainValues(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, item := range v {
+			v[k] = plainValues(item)
+		}
+	case map[any]any:
+		out := make(map[string]any, len(v))
+		for k, item := range v {
+			word, ok := k.(string)
+			if !ok {
+				word = fmt.Sprintf("\x00%T %v", k, k)
+			}
+			out[word] = plainValues(item)
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = plainValues(v[i])
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return "\x00" + v.String()
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Sprintf("\x00%v", v)
+		}
+	case time.Time:
+		return "\x00" + v.Format(time.RFC3339Nano)
+	}
+	return v
+}

@@ -1,0 +1,389 @@
+package jobspec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// yamlConfig edits YAML. The parser tells where a value begins, in lines and
+// characters; where it ends is found here.
+type yamlConfig struct {
+	data  []byte
+	lines []int // offset of each line, by the parser's idea of a line
+	empty bool  // no value at all in the file
+}
+
+func (c *yamlConfig) parse(data []byte) (*configNode, error) {
+	c.data, c.lines = data, yamlLines(data)
+	root, err := parseYAML(data)
+	c.empty = errors.Is(err, io.EOF)
+	if c.empty {
+		return &configNode{tag: "!!null"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	nodes := map[*yaml.Node]*configNode{}
+	tree := c.tree(root, nodes)
+	return tree, nil
+}
+
+// yamlLines finds the lines: YAML knows more breaks than a newline.
+func yamlLines(data []byte) []int {
+	starts := []int{0}
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		i += n
+		if r == '\r' && i < len(data) && data[i] == '\n' {
+			continue
+		}
+		if r == '\n' || r == '\r' || r == 0x85 || r == 0x2028 || r == 0x2029 {
+			starts = append(starts, i)
+		}
+	}
+	return starts
+}
+
+func (c *yamlConfig) tree(n *yaml.Node, nodes map[*yaml.Node]*configNode) *configNode {
+	t := &configNode{name: n.Anchor, line: n.Line, at: n}
+	nodes[n] = t
+	switch n.Kind {
+	case yaml.AliasNode:
+		t.kind, t.name = configAlias, n.Value
+		if target := nodes[n.Alias]; target != nil {
+			target.shared = n.Line
+		}
+	case yaml.SequenceNode:
+		t.kind = configList
+		for _, item := range n.Content {
+			t.items = append(t.items, c.tree(item, nodes))
+		}
+	case yaml.MappingNode:
+		t.kind = configMap
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, v := n.Content[i], n.Content[i+1]
+			key := c.tree(k, nodes)
+			t.keys = append(t.keys, configKey{k.Value, k})
+			t.items = append(t.items, c.tree(v, nodes))
+			if k.ShortTag() == "!!merge" {
+				t.merged = append(t.merged, mergedKeys(v, 0)...)
+			} else if key.kind != configScalar {
+				t.keys[len(t.keys)-1].text = "\x00" // no path leads there
+			}
+		}
+	default:
+		t.tag, t.value = n.ShortTag(), n.Value
+	}
+	return t
+}
+
+func mergedKeys(n *yaml.Node, depth int) []string {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	var keys []string
+	for i, item := range n.Content {
+		switch {
+		case depth > 8:
+		case n.Kind == yaml.SequenceNode:
+			keys = append(keys, mergedKeys(item, depth+1)...)
+		case n.Kind == yaml.MappingNode && i%2 == 0 && item.ShortTag() == "!!merge":
+			keys = append(keys, mergedKeys(n.Content[i+1], depth+1)...)
+		case n.Kind == yaml.MappingNode && i%2 == 0:
+			keys = append(keys, item.Value)
+		}
+	}
+	return keys
+}
+
+// offset is the byte at which a node begins.
+func (c *yamlConfig) offset(n *yaml.Node) int {
+	if n.Line < 1 || n.Line > len(c.lines) {
+		return len(c.data)
+	}
+	at := c.lines[n.Line-1]
+	for col := 1; col < n.Column && at < len(c.data); col++ {
+		_, size := utf8.DecodeRune(c.data[at:])
+		at += size
+	}
+	return at
+}
+
+const quoteStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
+
+func (c *yamlConfig) replace(t, parent *configNode, p Param) ([]span, error) {
+	n := t.at.(*yaml.Node)
+	at := c.offset(n)
+	if n.Kind == yaml.AliasNode {
+		return []span{{at, at + 1 + len(n.Value), yamlText(p, 0)}}, nil
+	}
+	var spans []span
+	at, after, tag := c.properties(n, at)
+	if tag.to > tag.from {
+		spans = append(spans, tag)
+	}
+	switch {
+	case n.Style&yaml.DoubleQuotedStyle != 0, n.Style&yaml.SingleQuotedStyle != 0:
+		quote := c.byteAt(at)
+		end := c.closing(at, quote)
+		if end < 0 {
+			return nil, errors.New("its end is not found")
+		}
+		return append(spans, span{at, end + 1, yamlText(p, quote)}), nil
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return append(spans, c.blockScalar(n, parent, at, p)...), nil
+	case n.Value == "":
+		return append(spans, span{after, after, c.gap(after) + yamlText(p, 0)}), nil
+	}
+	end, ok := c.plainEnd(at, n.Value)
+	if !ok {
+		return nil, errors.New("its end is not found")
+	}
+	return append(spans, span{at, end, yamlText(p, 0)}), nil
+}
+
+// properties passes over an anchor and a tag. after is right behind them. A tag
+// of YAML's own goes with the value that it was for.
+func (c *yamlConfig) properties(n *yaml.Node, at int) (value, after int, tag span) {
+	after = at
+	for at < len(c.data) && (c.data[at] == '&' && n.Anchor != "" || c.data[at] == '!' && n.Style&yaml.TaggedStyle != 0) {
+		from := at
+		for at < len(c.data) && !strings.ContainsRune(" \t\r\n,]}", rune(c.data[at])) {
+			at++
+		}
+		after = at
+		if c.data[from] == '!' && strings.HasPrefix(string(c.data[from:at]), "!!") {
+			tag = span{from: from, to: at}
+			for tag.to < len(c.data) && c.data[tag.to] == ' ' && n.Value != "" {
+				tag.to++
+			}
+		}
+		at = c.skipSpace(at)
+	}
+	return at, after, tag
+}
+
+// skipSpace passes over space, line breaks and comments.
+func (c *yamlConfig) skipSpace(at int) int {
+	for at < len(c.data) {
+		switch c.data[at] {
+		case ' ', '\t', '\r', '\n':
+			at++
+		case '#':
+			for at < len(c.data) && c.data[at] != '\n' {
+				at++
+			}
+		default:
+			return at
+		}
+	}
+	return at
+}
+
+func (c *yamlConfig) byteAt(at int) byte {
+	if at < len(c.data) {
+		return c.data[at]
+	}
+	return 0
+}
+
+// closing is the quote that ends the one at from, or -1.
+func (c *yamlConfig) closing(from int, quote byte) int {
+	for i := from + 1; i < len(c.data); i++ {
+		switch {
+		case quote == '"' && c.data[i] == '\\':
+			i++
+		case c.data[i] != quote:
+		case quote == '\'' && c.byteAt(i+1) == '\'':
+			i++
+		default:
+			return i
+		}
+	}
+	return -1
+}
+
+// plainEnd follows a plain value through its text, whose line breaks and spaces
+// may differ from those of the value.
+func (c *yamlConfig) plainEnd(at int, value string) (int, bool) {
+	for _, r := range value {
+		if unicode.IsSpace(r) {
+			continue
+		}
+		for at < len(c.data) {
+			got, size := utf8.DecodeRune(c.data[at:])
+			at += size
+			if got == r {
+				break
+			}
+			if !unicode.IsSpace(got) {
+				return 0, false
+			}
+		}
+	}
+	return at, true
+}
+
+// gap is what must stand between what is there and a value where none was.
+func (c *yamlConfig) gap(at int) string {
+	if at == 0 {
+		return ""
+	}
+	switch c.data[at-1] {
+	case ' ', '\t', '\n':
+		return ""
+	case '{', '[', ',':
+		return ""
+	}
+	if c.data[at-1] == ':' || c.data[at-1] == '-' || strings.ContainsAny(c.lastWord(at), "&!") {
+		return " "
+	}
+	return ": "
+}
+
+func (c *yamlConfig) lastWord(at int) string {
+	from := at
+	for from > 0 && !strings.ContainsRune(" \t\r\n", rune(c.data[from-1])) {
+		from--
+	}
+	return string(c.data[from:at])
+}
+
+// blockScalar takes the lines of a | or > value away; what stands behind the
+// sign on its line, a comment, stays.
+func (c *yamlConfig) blockScalar(n *yaml.Node, parent *configNode, at int, p Param) []span {
+	end := at
+	for end < len(c.data) && strings.ContainsRune("|>+-0123456789", rune(c.data[end])) {
+		end++
+	}
+	head := span{at, end, yamlText(p, 0)}
+	least := c.indentOf(parent, n) + 1
+	line := n.Line
+	for line < len(c.lines) && c.lines[line] <= at {
+		line++ // the anchor may stand on an earlier line
+	}
+	from, to := 0, 0
+	for ; line < len(c.lines); line++ {
+		text := c.lineText(line)
+		indent := len(text) - len(strings.TrimLeft(text, " "))
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		if indent < least {
+			break
+		}
+		if to == 0 {
+			from = c.breakBefore(at)
+			if !strings.ContainsAny(string(c.data[at:end]), "123456789") {
+				least = indent
+			}
+		}
+		to = c.lines[line] + len(text)
+	}
+	if to == 0 {
+		return []span{head}
+	}
+	return []span{head, {from, to, ""}}
+}
+
+// lineText is a line by its index, without its break.
+func (c *yamlConfig) lineText(i int) string {
+	to := len(c.data)
+	if i+1 < len(c.lines) {
+		to = c.lines[i+1]
+	}
+	return strings.TrimRight(string(c.data[c.lines[i]:to]), "\r\n\u0085\u2028\u2029")
+}
+
+// breakBefore is the end of the text of the line that at is on.
+func (c *yamlConfig) breakBefore(at int) int {
+	for at < len(c.data) && c.data[at] != '\n' && c.data[at] != '\r' {
+		at++
+	}
+	return at
+}
+
+// indentOf is the column, from 0, that the lines of a block value must be beyond.
+func (c *yamlConfig) indentOf(parent *configNode, n *yaml.Node) int {
+	if parent == nil {
+		return -1
+	}
+	for i, item := range parent.items {
+		if item.at == n && parent.kind == configMap {
+			return parent.keys[i].at.(*yaml.Node).Column - 1
+		}
+	}
+	return parent.at.(*yaml.Node).Column - 1
+}
+
+// insert adds a key to a mapping, or to a value that is empty.
+func (c *yamlConfig) insert(t *configNode, keys []string, p Param) ([]span, error) {
+	value := yamlText(p, 0)
+	for i := len(keys) - 1; i > 0; i-- {
+		value = "{" + yamlKey(keys[i]) + ": " + value + "}"
+	}
+	pair := yamlKey(keys[0]) + ": " + value
+	if c.empty {
+		if len(c.data) > 0 && c.data[len(c.data)-1] != '\n' {
+			pair = "\n" + pair
+		}
+		return []span{{len(c.data), len(c.data), pair + "\n"}}, nil
+	}
+	n := t.at.(*yaml.Node)
+	at := c.offset(n)
+	switch {
+	case t.kind == configScalar && n.Value == "" && n.Style&quoteStyles == 0:
+		_, after, _ := c.properties(n, at)
+		return []span{{after, after, c.gap(after) + "{" + pair + "}"}}, nil
+	case t.kind == configScalar:
+		return []span{{at, at + len(n.Value), "{" + pair + "}"}}, nil
+	case n.Style&yaml.FlowStyle != 0:
+		at, _, _ = c.properties(n, at)
+		if len(t.keys) > 0 {
+			pair += ", "
+		}
+		return []span{{at + 1, at + 1, pair}}, nil
+	case len(t.keys) == 0:
+		return nil, fmt.Errorf("nothing can be added there")
+	}
+	return []span{c.besideLast(t, pair)}, nil
+}
+
+// besideLast puts a pair behind the last value of a block mapping, where the end
+// of that is known, and else in front of the last key: its column is that of all.
+func (c *yamlConfig) besideLast(t *configNode, pair string) span {
+	k := t.keys[len(t.keys)-1].at.(*yaml.Node)
+	nl := "\n"
+	if strings.Contains(string(c.data), "\r\n") {
+		nl = "\r\n"
+	}
+	indent := strings.Repeat(" ", k.Column-1)
+	if end, ok := c.end(t.items[len(t.items)-1].at.(*yaml.Node)); ok {
+		at := c.breakBefore(end)
+		return span{at, at, nl + indent + pair}
+	}
+	at := c.offset(k)
+	return span{at, at, pair + nl + indent}
+}
+
+// end is where a value of one plain or quoted text ends.
+func (c *yamlConfig) end(n *yaml.Node) (int, bool) {
+	at, _, _ := c.properties(n, c.offset(n))
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return 0, false
+	case n.Style&quoteStyles != 0:
+		end := c.closing(at, c.byteAt(at))
+		return end, end >= 0
+	}
+	end, ok := c.plainEnd(at, n.Value)
+	return end, ok && n.Value != ""
+}
+
+func yamlKey(key string) string { return yamlText(Param{Text: key}, 0) }

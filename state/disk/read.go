@@ -101,7 +101,11 @@ func (r *reader) lineOf(text []byte) error {
 // decode reads a line as a fact. Kinds that are not known are passed over by
 // whoever folds them.
 func decode(text []byte) (state.Fact, error) {
-	var f state.Fact
+	f, ok := scan(text)
+	if ok && f.Kind != "" {
+		return f, nil
+	}
+	f = state.Fact{}
 	if err := json.Unmarshal(text, &f); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {

@@ -14,7 +14,7 @@ type Rules struct {
 	Others  Others        // what another user's process on a device means
 	Pick    Pick          // which of the devices that fit
 	UID     int           // this user
-	Poll    time.Duration // how far apart readings are; samples further apart than this and some do not count as watching
+	Poll    time.Duration // how far apart readings are; samples further apart than one and a half of it, and 15 s, do not count as watching; 0 for a minute
 	AtOnce  bool          // judge utilisation by the samples there are, and say so in Verdict.Note: --no-wait, gpus, plan
 }
 
@@ -141,8 +141,15 @@ func (p *Pool) observeClaims(claims []Claim) {
 	}
 }
 
-// gap is how far apart two samples may be and still count as watching.
-func (p *Pool) gap() time.Duration { return max(15*time.Second, p.rules.Poll*3/2) }
+// gap is how far apart two samples may be and still count as watching: a poll
+// and a half, of a minute where nobody said.
+func (p *Pool) gap() time.Duration {
+	poll := p.rules.Poll
+	if poll <= 0 {
+		poll = time.Minute
+	}
+	return max(15*time.Second, poll*3/2)
+}
 
 // Hold sets a grant aside for attempt, a name that is unique among those held.
 func (p *Pool) Hold(attempt string, g Grant) {

@@ -208,7 +208,7 @@ func TestWatchingBeginsAnewAfterAGap(t *testing.T) {
 		name string
 		poll time.Duration
 		want string
-	}{{"longer than usual", 0, "watching: 0 of 60 s"}, {"as long as the poll", 60 * time.Second, ""}} {
+	}{{"longer than usual", 5 * time.Second, "watching: 0 of 60 s"}, {"as long as the poll", 60 * time.Second, ""}, {"poll unknown", 0, ""}} {
 		t.Run(tt.name, func(t *testing.T) {
 			rules := anyone()
 			rules.Poll = tt.poll

@@ -98,6 +98,7 @@ func (c *Core) begin(learnt bool) {
 		c.countNeeds(int32(i))
 	}
 	for q := range c.queues {
+		c.queues[q].left = 0
 		for _, id := range c.queues[q].jobs {
 			if p := c.jobs[id].phase; !p.over() && p != unselected {
 				c.queues[q].left++

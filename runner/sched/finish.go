@@ -26,7 +26,7 @@ func (c *Core) giveUp() {
 	}
 	if enough {
 		c.gaveUp = true
-		w.id = -1
+		w.id, w.kept = -1, nil
 	}
 }
 

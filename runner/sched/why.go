@@ -121,6 +121,9 @@ func (c *Core) whyReady(id int32) string {
 	if !cl.gpus() {
 		return ""
 	}
+	if c.gaveUp {
+		return "given up: no GPU came free in time"
+	}
 	aside := c.aside()
 	if id != c.waiter.id {
 		aside = append(aside, c.waiter.kept...)

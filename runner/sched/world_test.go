@@ -35,6 +35,7 @@ type world struct {
 	grants  map[string]gpu.Grant
 	adopt   []string // uni_ids asked about, not yet answered
 	pending []Event  // answers that are on their way
+	hook    func(Action) // sees every action, if set
 	log     func(string)
 	unis    map[string]int // attempts so far, by job
 }
@@ -157,6 +158,9 @@ func (w *world) act(a Action) {
 		if _, ok := a.(Discard); !ok {
 			w.t.Fatalf("%T after Finish", a)
 		}
+	}
+	if w.hook != nil {
+		w.hook(a)
 	}
 	switch a := a.(type) {
 	case Record:

@@ -1,0 +1,404 @@
+package sched
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// FuzzCore drives a small batch with events that the input chooses: ends of every
+// kind, races, stops, crashes of the runner between any two actions, a driver that
+// fails. After every Step the invariants hold; the history kept live is the one
+// that the facts replay to; no job runs beside itself, no attempt starts without
+// its fact or ends twice; and when all ends are let come, the run ends.
+func FuzzCore(f *testing.F) {
+	for seed := range 40 {
+		data := make([]byte, 400)
+		for i := range data {
+			data[i] = byte(mix(uint64(seed), int32(i)))
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c := &chaos{world: newWorld(t), data: data, started: map[string]bool{}, stopped: map[string]bool{}}
+		c.hook = c.watch
+		c.manual["prepare"], c.manual["read"] = true, true
+		c.batch()
+		c.begin()
+		for len(c.data) > 0 {
+			c.event()
+		}
+		c.calm()
+	})
+}
+
+// chaos is a world in which the input says what happens.
+type chaos struct {
+	*world
+	data    []byte
+	preps   []Prepare
+	reads   []Read
+	started map[string]bool // by uni_id: its start is recorded
+	stopped map[string]bool // its end is
+	dying   int             // 1 when the core does not know all facts any more
+	hung    bool            // some attempt has left its GPUs in an unknown state
+}
+
+// pick takes a number below n from the input; 0 when that is used up.
+func (c *chaos) pick(n int) int {
+	if len(c.data) == 0 {
+		return 0
+	}
+	b := int(c.data[0])
+	c.data = c.data[1:]
+	return b % n
+}
+
+func (c *chaos) chance(percent int) bool { return c.pick(100) < percent }
+
+func (c *chaos) batch() {
+	c.gpus(c.pick(4), 24*gpu.GiB)
+	s := &c.b.Settings
+	s.MaxConcurrent = c.pick(4)
+	s.Order = []string{"file", "shuffle", "largest-first"}[c.pick(3)]
+	s.FailFast = c.chance(10)
+	s.Patience = time.Duration(c.pick(3)) * time.Minute
+	s.MaxWait = time.Duration(c.pick(3)) * 10 * time.Minute
+	c.opts.NoWait = c.chance(5)
+	c.opts.CPUs = c.pick(4)
+	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
+	if c.chance(10) {
+		c.opts.Selected = func(id int) bool { return id%3 != 0 }
+	}
+	if c.chance(10) {
+		c.opts.Forced = func(id int) bool { return id%2 == 0 }
+	}
+	n, backwards := 1+c.pick(8), c.chance(30)
+	for i := range n {
+		c.job(fmt.Sprint("j", i), "true", c.someSpec(), []string{"", "", "x", "y"}[c.pick(4)])
+	}
+	for i := range n {
+		for k := range i {
+			if c.chance(25) {
+				c.need(i, k, n, backwards)
+			}
+		}
+	}
+}
+
+func (c *chaos) need(i, k, n int, backwards bool) {
+	if backwards {
+		i, k = n-1-i, n-1-k
+	}
+	j := &c.b.Jobs[i]
+	j.Needs = append(j.Needs, int32(k))
+	slices.Sort(j.Needs)
+}
+
+func (c *chaos) someSpec() jobspec.Spec {
+	spec := jobspec.Spec{
+		CPUs: c.pick(3), Memory: gpu.Bytes(c.pick(3)) * 4 * gpu.GiB, Priority: c.pick(3),
+		When:  []jobspec.When{jobspec.OnSuccess, jobspec.OnSuccess, jobspec.OnFailure, jobspec.Always}[c.pick(4)],
+		Retry: jobspec.Retry{Max: c.pick(4) - 1, Delay: time.Duration(c.pick(3)) * time.Second, MemoryGrowth: float64(c.pick(3))},
+	}
+	if most := c.pick(3); most > 0 {
+		least := 1 + c.pick(most)
+		spec.Request = gpu.Request{Min: least, Max: most, Memory: gpu.Bytes(1+c.pick(3)) * 8 * gpu.GiB, MaxUtil: 100, Share: c.chance(40)}
+	}
+	return spec
+}
+
+// begin opens a core on the facts so far, as after a crash, and holds it against
+// one that goes on from the live history.
+func (c *chaos) begin() {
+	c.compare()
+	c.open()
+	c.preps, c.reads, c.dying = nil, nil, 0
+	c.send(Began{})
+}
+
+// compare holds what the dead run knew against what its facts say.
+func (c *chaos) compare() {
+	if c.core == nil || c.dying != 0 {
+		return
+	}
+	replayed := c.replay()
+	if !reflect.DeepEqual(c.core.h.Last, replayed.Last) || !reflect.DeepEqual(c.core.h.Open, replayed.Open) {
+		c.t.Fatalf("the live history is not the replayed one:\n%+v\n%+v", c.core.h, replayed)
+	}
+	proof := func(int) Evidence { return Evidence{} }
+	live, again := New(c.b, c.core.h, proof, c.pool(), c.opts), New(c.b, replayed, proof, c.pool(), c.opts)
+	for i := range c.b.Jobs {
+		if got, want := live.Verdict(i), again.Verdict(i); got != want {
+			c.t.Fatalf("%s: verdict %+v from the live history, %+v from the replayed one", c.b.Jobs[i].Name, got, want)
+		}
+	}
+}
+
+// watch sees every action, in order.
+func (c *chaos) watch(a Action) {
+	switch a := a.(type) {
+	case Record:
+		f := a.Fact
+		if f.Kind == state.KindStart {
+			c.started[f.UniID] = true
+		}
+		if f.Kind == state.KindEnd && f.UniID != "" {
+			if c.stopped[f.UniID] {
+				c.t.Fatalf("%s ended twice", f.UniID)
+			}
+			c.stopped[f.UniID] = true
+		}
+	case Prepare:
+		c.preps = append(c.preps, a)
+	case Read:
+		c.reads = append(c.reads, a)
+	case Launch:
+		c.launched(a)
+	case Finish:
+		c.mayFinish()
+	}
+}
+
+func (c *chaos) launched(a Launch) {
+	if !c.started[a.UniID] || c.live[a.UniID] || c.stopped[a.UniID] {
+		c.t.Fatalf("%s launched: started %v, live %v, ended %v", a.UniID, c.started[a.UniID], c.live[a.UniID], c.stopped[a.UniID])
+	}
+	name := c.b.Jobs[a.Job].Name + "."
+	for uni := range c.live {
+		if len(uni) > len(name) && uni[:len(name)] == name {
+			c.t.Fatalf("%s launched beside %s", a.UniID, uni)
+		}
+	}
+}
+
+func (c *chaos) mayFinish() {
+	if len(c.live) > 0 {
+		c.t.Fatalf("finished while %v run", slices.Sorted(maps.Keys(c.live)))
+	}
+	if c.core.draining != "" || c.core.gaveUp {
+		return
+	}
+	for i := range c.b.Jobs {
+		if p := c.core.Phase(i); p != "" && !p.Ended() {
+			c.t.Fatalf("finished while %s is %s", c.b.Jobs[i].Name, p)
+		}
+	}
+}
+
+// event is one thing that happens.
+func (c *chaos) event() {
+	if c.done != nil {
+		if c.chance(40) {
+			c.byHand(c.pick(len(c.b.Jobs)))
+		}
+		c.begin()
+		return
+	}
+	switch c.pick(14) {
+	case 0, 1, 2:
+		c.answerPrepare()
+	case 3:
+		c.answerRead()
+	case 4, 5, 6:
+		c.endOne()
+	case 7:
+		c.after(time.Duration(c.pick(60)) * time.Second)
+		c.send(Tick{})
+	case 8:
+		if c.wakeAt > 0 {
+			c.tick()
+		}
+	case 9:
+		c.stopSomething()
+	case 10:
+		c.elsewhere()
+	case 11:
+		c.strange()
+	case 12:
+		if uni := c.one(); uni != "" {
+			c.send(Running{UniID: uni, PID: 1 + c.pick(100), PIDStart: 1, Adopted: c.chance(50)})
+		}
+	case 13:
+		c.crash()
+	}
+	for i := range c.b.Jobs {
+		c.core.Why(c.now, i)
+	}
+	c.core.Snapshot(c.now)
+}
+
+// byHand is forget or done, between two runs.
+func (c *chaos) byHand(id int) {
+	j := &c.b.Jobs[id]
+	f := state.Fact{Kind: state.KindForget, Time: c.now.Wall, Job: j.Name, Key: j.Key.String()}
+	if c.chance(30) {
+		f.Kind, f.State, f.By = state.KindEnd, state.Succeeded, "done"
+	}
+	c.ledger = append(c.ledger, Record{Job: id, Fact: f})
+	c.dying = 1 // the core of the run before knows nothing of it
+}
+
+func (c *chaos) answerPrepare() {
+	if len(c.preps) == 0 {
+		return
+	}
+	i := c.pick(len(c.preps))
+	p := c.preps[i]
+	c.preps = slices.Delete(c.preps, i, i+1)
+	switch c.pick(6) {
+	case 0:
+		c.send(Refused{Job: p.Job, Rival: true})
+	case 1:
+		c.send(Refused{Job: p.Job, Reason: "no log"})
+	default:
+		c.send(c.prepared(p.Job, p.Attempt))
+	}
+}
+
+func (c *chaos) answerRead() {
+	if len(c.reads) > 0 {
+		r := c.reads[0]
+		c.reads = c.reads[1:]
+		c.send(c.reading(r))
+	}
+}
+
+// one is a live attempt of the input's choice, or "".
+func (c *chaos) one() string {
+	all := slices.Sorted(maps.Keys(c.live))
+	if len(all) == 0 {
+		return ""
+	}
+	return all[c.pick(len(all))]
+}
+
+func (c *chaos) endOne() {
+	uni := c.one()
+	if uni == "" {
+		return
+	}
+	e := []Ended{
+		{}, {}, {ExitCode: 1}, {ExitCode: 127}, {ExitCode: -1, Signal: "SIGKILL"}, {ExitCode: 1, OOM: true},
+		{ExitCode: -1, Lost: true}, {Failed: "output x missing"}, {Err: "no shell", ExitCode: -1}, {Good: true, ExitCode: 1}, {Stuck: true},
+	}[c.pick(11)]
+	c.hung = c.hung || e.Stuck
+	c.exit(uni, e)
+}
+
+func (c *chaos) stopSomething() {
+	n := c.pick(max(1, len(c.devs)))
+	switch c.pick(10) {
+	case 0:
+		c.send(Stop{All: true, Kill: c.chance(30), Why: "SIGTERM"})
+	case 1:
+		c.send(Stop{Drain: true, Why: "Ctrl-C"})
+	case 2, 3:
+		c.send(Stop{GPU: &n})
+	case 4:
+		c.send(StateFailed{Err: "no space"})
+	case 5, 6:
+		if uni := c.one(); uni != "" {
+			c.send(Stopping{UniID: uni, Why: state.WhyTimeout})
+		}
+	default:
+		c.send(Stop{Jobs: []int{c.pick(len(c.b.Jobs))}})
+	}
+}
+
+// elsewhere is what other people and the driver do.
+func (c *chaos) elsewhere() {
+	if c.fails = ""; c.chance(30) {
+		c.fails = "unknown error"
+	}
+	if len(c.devs) > 0 {
+		c.load[c.pick(len(c.devs))] = gpu.Bytes(c.pick(4)) * 8 * gpu.GiB
+	}
+}
+
+// strange are events that come too late, or of nothing that this run knows.
+func (c *chaos) strange() {
+	n := c.pick(len(c.b.Jobs))
+	busy := slices.ContainsFunc(c.preps, func(p Prepare) bool { return p.Job == n })
+	switch c.pick(5) {
+	case 0:
+		c.send(Ended{UniID: "nobody"})
+	case 1:
+		c.send(Running{UniID: "nobody", PID: 1})
+	case 2:
+		if !busy {
+			c.send(Prepared{Job: n, Start: state.Fact{UniID: "late"}})
+		}
+	case 3:
+		if !busy {
+			c.send(Refused{Job: n, Reason: "late"})
+		}
+	case 4:
+		c.send(c.reading(Read{}))
+	}
+}
+
+// crash kills the runner between two actions: of what the last Step answered only
+// the first so many are done.
+func (c *chaos) crash() {
+	ev := Event(Tick{})
+	if len(c.preps) > 0 && c.chance(70) {
+		ev = c.prepared(c.preps[0].Job, c.preps[0].Attempt)
+	} else if uni := c.one(); uni != "" && c.chance(70) {
+		ev = Ended{UniID: uni, ExitCode: c.pick(2)}
+		delete(c.live, uni) // whatever the runner still saw of it
+	}
+	actions := c.core.Step(c.now, ev)
+	for _, a := range actions[:c.pick(len(actions)+1)] {
+		c.act(a)
+	}
+	if e, ok := ev.(Ended); ok && !c.stopped[e.UniID] {
+		c.live[e.UniID] = true // its end is known to the engine alone: asked again
+	}
+	c.dying = 1
+	c.begin()
+}
+
+// calm lets everything come to its end, and the run with it.
+func (c *chaos) calm() {
+	c.fails = ""
+	clear(c.load)
+	for i := range c.load {
+		c.load[i] = 0
+	}
+	for i := 0; c.done == nil; i++ {
+		switch {
+		case i > 3000:
+			c.t.Fatalf("no end: %+v", c.core.Snapshot(c.now))
+		case len(c.preps) > 0:
+			p := c.preps[0]
+			c.preps = c.preps[1:]
+			c.send(c.prepared(p.Job, p.Attempt))
+		case len(c.reads) > 0:
+			c.answerRead()
+		case len(c.live) > 0:
+			c.exit(c.one(), Ended{})
+		case c.wakeAt > 0:
+			c.tick()
+		default:
+			c.t.Fatalf("it waits for nothing: %+v", c.core.Snapshot(c.now))
+		}
+		if c.stuck() {
+			return
+		}
+	}
+	c.compare()
+}
+
+// stuck says that every GPU is out of reach for good, by a person's word or by a
+// process that cannot be ended; then a run without max_wait waits for ever.
+func (c *chaos) stuck() bool {
+	return c.core.waiter.id >= 0 && (len(c.core.excluded) > 0 || c.hung) && c.b.Settings.MaxWait == 0 && len(c.live) == 0 && len(c.preps) == 0 && len(c.reads) == 0
+}

@@ -1,0 +1,296 @@
+// Package uniid keeps logs/uni_id.json, in which batches of the block dialect
+// say what has become of each attempt, for other scripts to read.
+//
+// The file is shared with scripts that know nothing of gpurun and may rewrite it
+// whole at any moment. So what is there is merged, never replaced: entries and
+// fields that gpurun did not write stay, an end that a script has written is not
+// taken back, and what does not parse is left alone until it does. Nothing here
+// waits: what cannot be done now is done by a later Flush.
+//
+// Usually the file is replaced by rename, so that a reader always sees a whole
+// one. Scripts that lock it would then write into a file that is no longer
+// there; once a lock is met, it is written in place, under that lock.
+package uniid
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+// States of an attempt, as the file has them.
+const (
+	Running  = "running"
+	Normal   = "normal_exit"
+	Abnormal = "abnormal_exit"
+)
+
+// ErrBusy says that the file cannot be written at this moment: it is locked, or a
+// script is in the middle of writing it.
+var ErrBusy = errors.New("is being written by somebody else")
+
+// emptyFor is how long a file stays empty before that counts as its content and
+// not as the first half of a script's rewriting it.
+const emptyFor = time.Second
+
+// A Keeper keeps one file. It is not safe for use by several goroutines.
+type Keeper struct {
+	path string
+	mine map[string]entry // what gpurun has to say
+
+	inPlace    bool // somebody locks the file
+	emptySince time.Time
+	left       []orphan
+	seen       stamp // of the file when it last said all that it should
+	dirty      bool  // something of mine has not been merged yet
+}
+
+// A stamp tells one content of one file from another.
+type stamp struct {
+	inode uint64
+	size  int64
+	mtime time.Time
+}
+
+func stampOf(info fs.FileInfo) stamp {
+	s := stamp{size: info.Size(), mtime: info.ModTime()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode = st.Ino
+	}
+	return s
+}
+
+// NewKeeper keeps the file at an absolute path; it need not be there.
+func NewKeeper(path string) *Keeper {
+	return &Keeper{path: path, mine: map[string]entry{}}
+}
+
+// Set says what has become of an attempt, and flushes. A pid of 0 says nothing of
+// the pid; an empty errorType nothing of the error.
+func (k *Keeper) Set(uniID string, pid int, state string, retryCount int, errorType string) error {
+	k.put(uniID, entry{PID: pid, State: state, RetryCount: retryCount, ErrorType: errorType})
+	return k.Flush()
+}
+
+func (k *Keeper) put(uniID string, e entry) {
+	if old, ok := k.mine[uniID]; ok && e.PID == 0 {
+		e.PID = old.PID
+	}
+	k.mine[uniID] = e
+	k.dirty = true
+}
+
+// Flush merges all that was set into the file, if anything of it is not there or
+// somebody else has written the file since. ErrBusy asks for another Flush soon.
+func (k *Keeper) Flush() error {
+	rescued := k.rescue()
+	if len(k.mine) == 0 || !k.dirty && len(rescued) == 0 && k.unchanged() {
+		return nil
+	}
+	err := k.flush(rescued)
+	if err != nil {
+		k.dirty = true
+		for i := range k.left {
+			k.left[i].told = false
+		}
+		if !errors.Is(err, ErrBusy) {
+			err = fmt.Errorf("uni_id.json: %w", err)
+		}
+	}
+	return err
+}
+
+// unchanged says that the file is as Flush has left it.
+func (k *Keeper) unchanged() bool {
+	info, err := os.Stat(k.path)
+	return err == nil && stampOf(info) == k.seen
+}
+
+func (k *Keeper) flush(rescued patch) error {
+	dir, err := k.lockFolder()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	path := k.path
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k.done(k.created(path, rescued))
+	}
+	if err != nil {
+		return err
+	}
+	orphaned := false
+	defer func() {
+		if !orphaned {
+			f.Close()
+		}
+	}()
+	if err := k.lock(f); err != nil {
+		return err
+	}
+	old, info, err := k.read(f, path)
+	if err != nil {
+		return err
+	}
+	text, changed, err := merge(old, k.mine, rescued)
+	if err != nil {
+		return ErrBusy
+	}
+	now := stampOf(info)
+	if changed && k.inPlace {
+		now, err = writeInPlace(f, text, info.Size())
+	} else if changed {
+		if now, err = replace(path, text, stampOf(info)); err == nil {
+			k.left = append(k.left, orphan{file: f, base: old, stamp: stampOf(info), at: time.Now()})
+			orphaned = true
+			unlock(f)
+		}
+	}
+	return k.done(now, err)
+}
+
+// lockFolder keeps other runs out whose job files stand in the same folder. A
+// file system that cannot lock a folder must do without.
+func (k *Keeper) lockFolder() (*os.File, error) {
+	dir := filepath.Dir(k.path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
+		f.Close()
+		return nil, ErrBusy
+	}
+	return f, nil
+}
+
+// read is the whole content. An empty file is one that a script has just begun to
+// rewrite, unless it stays so.
+func (k *Keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s is no regular file", path)
+	}
+	if now, err := os.Stat(path); err != nil || !os.SameFile(now, info) {
+		return nil, nil, ErrBusy // replaced while its lock was waited for
+	}
+	data, err := io.ReadAll(io.NewSectionReader(f, 0, info.Size()))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(data) > 0:
+		k.emptySince = time.Time{}
+	case k.emptySince.IsZero():
+		k.emptySince = time.Now()
+		return nil, nil, ErrBusy
+	case time.Since(k.emptySince) < emptyFor:
+		return nil, nil, ErrBusy
+	}
+	return data, info, nil
+}
+
+func (k *Keeper) created(path string, p patch) (stamp, error) {
+	text, _, err := merge(nil, k.mine, p)
+	if err != nil {
+		return stamp{}, err
+	}
+	return create(path, text)
+}
+
+// create makes the file where there is none, by a link and not by a rename: what
+// a script has made meanwhile must stay.
+func create(path string, text []byte) (stamp, error) {
+	t, now, err := temporary(path, text, 0o644)
+	if err != nil {
+		return stamp{}, err
+	}
+	defer t.Cleanup()
+	switch err := os.Link(t.Name(), path); {
+	case errors.Is(err, fs.ErrExist):
+		return stamp{}, ErrBusy
+	case err != nil: // a file system without links
+		return now, t.CloseAtomicallyReplace()
+	}
+	return now, nil
+}
+
+// replace puts a new file in the place of the one that was read, unless that has
+// been written since.
+func replace(path string, text []byte, read stamp) (stamp, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}, err
+	}
+	t, now, err := temporary(path, text, info.Mode().Perm())
+	if err != nil {
+		return stamp{}, err
+	}
+	defer t.Cleanup()
+	if info, err := os.Stat(path); err != nil || stampOf(info) != read {
+		return stamp{}, ErrBusy
+	}
+	return now, t.CloseAtomicallyReplace()
+}
+
+// temporary is a file beside path with its new content, and that file's stamp.
+func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFile, stamp, error) {
+	t, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(mode))
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	_, err = t.Write(text)
+	var info fs.FileInfo
+	if err == nil {
+		info, err = t.Stat()
+	}
+	if err != nil {
+		t.Cleanup()
+		return nil, stamp{}, err
+	}
+	return t, stampOf(info), nil
+}
+
+// writeInPlace overwrites the content in one write. What is shorter than before
+// is filled up with space, so that a reader without the lock finds no remains.
+func writeInPlace(f *os.File, text []byte, old int64) (stamp, error) {
+	for int64(len(text)) < old {
+		text = append(text, ' ')
+	}
+	if _, err := f.WriteAt(text, 0); err != nil {
+		return stamp{}, err
+	}
+	if err := f.Sync(); err != nil {
+		return stamp{}, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return stamp{}, err
+	}
+	return stampOf(info), nil
+}
+
+// done remembers the file as one that says all that it should.
+func (k *Keeper) done(now stamp, err error) error {
+	if err == nil {
+		k.seen, k.dirty = now, false
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package uniid
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"maps"
+)
+
+// An entry is what gpurun says of one attempt.
+type entry struct {
+	PID        int
+	State      string
+	RetryCount int    // attempt - 1
+	ErrorType  string // "" for none
+}
+
+// A record is one entry of the file with all its fields, and a patch some of
+// them that are to be put into it.
+type (
+	record map[string]json.RawMessage
+	patch  map[string]json.RawMessage
+)
+
+func (p patch) and(more patch) patch {
+	if p == nil {
+		return more
+	}
+	maps.Copy(p, more)
+	return p
+}
+
+var errNoObject = errors.New("is no JSON object")
+
+func parse(data []byte) (map[string]json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return all, nil
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	if all == nil {
+		return nil, errNoObject // null
+	}
+	return all, nil
+}
+
+// merge puts a patch and what gpurun says into the content of a file. changed is
+// false where it says so already. An error means that the content does not parse.
+func merge(data []byte, mine map[string]entry, p patch) (text []byte, changed bool, err error) {
+	all, err := parse(data)
+	if err != nil {
+		return nil, false, err
+	}
+	for id, raw := range p {
+		if !bytes.Equal(all[id], raw) {
+			all[id], changed = raw, true
+		}
+	}
+	for id, e := range mine {
+		if raw, c := e.into(all[id]); c {
+			all[id], changed = raw, true
+		}
+	}
+	if !changed {
+		return data, false, nil
+	}
+	text, err = encode(all)
+	return text, true, err
+}
+
+// encode is the file's text: an entry a line.
+func encode(all map[string]json.RawMessage) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(all); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err := json.Indent(&out, buf.Bytes(), "", "  ")
+	return out.Bytes(), err
+}
+
+// into completes an attempt's entry. What the script has written of its pid
+// stays, and so does an end that it has written while gpurun says running.
+func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
+	var r record
+	if json.Unmarshal(raw, &r) != nil || r == nil {
+		r = record{}
+	}
+	changed := false
+	set := func(field string, value any, over bool) {
+		text, _ := json.Marshal(value)
+		if old, there := r[field]; !there || over && !bytes.Equal(old, text) {
+			r[field], changed = text, true
+		}
+	}
+	if e.PID != 0 {
+		set("pid", e.PID, false)
+	}
+	set("state", e.State, e.State != Running || !r.ended())
+	set("retry_count", e.RetryCount, false)
+	if e.ErrorType != "" {
+		set("error_type", e.ErrorType, true)
+	}
+	if !changed {
+		return raw, false
+	}
+	text, _ := json.Marshal(r)
+	return text, true
+}
+
+// ended says that the entry has an end, whoever wrote it.
+func (r record) ended() bool {
+	var state string
+	_ = json.Unmarshal(r["state"], &state)
+	return state == Normal || state == Abnormal
+}
+
+// difference is the entries of now that were not so before; nil when now does
+// not parse.
+func difference(before, now []byte) patch {
+	is, err := parse(now)
+	if err != nil || len(is) == 0 {
+		return nil
+	}
+	was, err := parse(before)
+	if err != nil {
+		return nil
+	}
+	p := patch{}
+	for id, raw := range is {
+		if !bytes.Equal(was[id], raw) {
+			p[id] = raw
+		}
+	}
+	return p
+}

@@ -26,6 +26,8 @@ type File struct {
 	First   int    // ID of its first job
 	Count   int    // number of its jobs
 	UniID   string // absolute path of logs/uni_id.json, block dialect only
+
+	dir string // the work dir as written
 }
 
 // Settings are the batch's, after flags, files, config.yaml and the user's own defaults.

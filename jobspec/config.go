@@ -117,7 +117,7 @@ func (b *Batch) apply(c *configText, v *values) (path string, content []byte, pr
 	base, ok := b.bases[path]
 	if !ok {
 		if base, err = readRegular(path); err != nil {
-			return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %s %s", path, err)}}
+			return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %q: %s (%s)", c.base.raw, err, path)}}
 		}
 		b.bases[path] = base
 	}

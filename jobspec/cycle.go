@@ -136,9 +136,6 @@ func (s *cycleSearch) tell(path []cycleStep, to int32) {
 			jobs = append(jobs, step.at)
 		}
 	}
-	if len(jobs) == 0 || len(jobs) == 1 && to >= n && len(s.members[to-n]) > 1 && s.selfOnly(to, jobs[0]) {
-		return
-	}
 	s.found++
 	j := &s.batch.Jobs[jobs[0]]
 	t := j.Spec.text
@@ -150,22 +147,6 @@ func (s *cycleSearch) tell(path []cycleStep, to int32) {
 		hint = "jobs of one queue run in the file's order, each after the one before it"
 	}
 	s.files[j.File].src.problem(line, col, hint, "these jobs wait for each other: %s", s.spell(jobs))
-}
-
-// selfOnly says that a set closes on a job that only shares it: another of the
-// same set shows the cycle with two names.
-func (s *cycleSearch) selfOnly(set, job int32) bool {
-	for _, id := range s.members[set-int32(len(s.batch.Jobs))] {
-		needs := s.batch.Jobs[id].Needs
-		if id != job && len(needs) > 0 && &needs[0] == &s.batch.Jobs[job].Needs[0] {
-			s.found++
-			j := &s.batch.Jobs[job]
-			t := j.Spec.text
-			s.files[j.File].src.problem(t.needs[0].line, t.needs[0].col, "", "these jobs wait for each other: %s", s.spell([]int32{job, id}))
-			return true
-		}
-	}
-	return false
 }
 
 // queued says whether some step of a cycle is the order of a queue.

@@ -21,11 +21,12 @@ func (f *fileJobs) expand(p *proto) {
 		combo := p.matrix.combo(i)
 		v.params = p.matrix.params(combo, v.params[:0])
 		v.name = names[i]
-		id := len(b.Jobs)
+		id, spec := len(b.Jobs), p.spec(&v)
 		if !f.takeName(p, names[i], id, &v) {
+			f.partial = true
 			continue
 		}
-		j := Job{ID: id, File: f.index, Name: names[i], Spec: p.spec(&v), Queue: -1, combo: combo}
+		j := Job{ID: id, File: f.index, Name: names[i], Spec: spec, Queue: -1, combo: combo}
 		if len(f.out.problems) == 0 {
 			j.Key = k.key(&v)
 		}
@@ -147,7 +148,11 @@ func (f *fileJobs) takeName(p *proto, name string, id int, v *values) bool {
 	if bad := badName(name); bad != "" {
 		if !p.told {
 			p.told = true
-			p.src.problem(t.line, t.col, "a name has letters, digits and . _ - + = , @ /", "the name %q %s", clip(name), bad)
+			hint := "a name has letters, digits and . _ - + = , @ /"
+			if m := variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
+				hint = didYouMean(m[1], p.matrix.always, "the parameters of this job are "+strings.Join(p.matrix.always, ", "))
+			}
+			p.src.problem(t.line, t.col, hint, "the name %q %s", clip(name), bad)
 		}
 		return false
 	}

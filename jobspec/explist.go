@@ -41,8 +41,7 @@ func (p *proto) experiment(f fields) {
 	if !okBase || !okAlgo {
 		return
 	}
-	program := literal(p.file.settings.Program)
-	program.line, program.col = p.line, p.col
+	program, _ := p.compile(p.file.settings.Program, p.line, p.col, "program", atStart)
 	p.commands = []text{program}
 	seed := p.takeSeed(f)
 	config := base
@@ -50,8 +49,8 @@ func (p *proto) experiment(f fields) {
 		config = p.seededCopy(base, seed)
 	}
 	p.args = append(p.args, argText{"cfp", config, "!!str"}, argText{"algo", algorithm, "!!str"})
-	p.readArgs(f.get("extra_args"))
-	p.readArgs(f.get("args"))
+	p.readArgs("extra_args", f.get("extra_args"))
+	p.readArgs("args", f.get("args"))
 }
 
 // takeSeed takes the seed out of extra_args, where it belongs into the config.

@@ -12,7 +12,7 @@ import (
 // link puts jobs into their queues, finds what they need, and refuses cycles.
 func (l *loader) link() {
 	l.queues()
-	g := &grapher{loader: l, sets: map[string][]int32{}, sorted: make([][]int32, len(l.files)), reversed: make([][]int32, len(l.files))}
+	g := &grapher{loader: l, sets: map[string]*needSet{}, sorted: make([][]int32, len(l.files)), reversed: make([][]int32, len(l.files))}
 	var v values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
@@ -21,9 +21,7 @@ func (l *loader) link() {
 			j.Needs = g.needs(j, &v)
 		}
 	}
-	if len(l.out.problems) == 0 {
-		g.cycles()
-	}
+	g.cycles()
 }
 
 // values are a job's own, with run-time variables left as names.
@@ -59,45 +57,55 @@ func (l *loader) queues() {
 // share one slice.
 type grapher struct {
 	*loader
-	sets     map[string][]int32 // by file and patterns
-	sorted   [][]int32          // IDs of each file by name, made when a glob asks
-	reversed [][]int32          // and by name spelt backwards
+	sets     map[string]*needSet // by file and patterns
+	sorted   [][]int32           // IDs of each file by name, made when a glob asks
+	reversed [][]int32           // and by name spelt backwards
 	buf      []byte
 }
 
+// A needSet is what a list of patterns means in one file.
+type needSet struct {
+	ids  []int32
+	self int32 // the first job of the set that needs the set, or -1
+	told bool
+}
+
+// needs resolves what a job needs. A pattern does not mean the job itself; but
+// two jobs of one set that both need the set wait for each other.
 func (g *grapher) needs(j *Job, v *values) []int32 {
+	set := g.set(j, v)
+	at, self := slices.BinarySearch(set.ids, j.id32())
+	switch {
+	case !self:
+		return set.ids
+	case set.self < 0:
+		set.self = j.id32()
+		return slices.Delete(slices.Clone(set.ids), at, at+1)
+	case !set.told:
+		set.told = true
+		t, other := &j.Spec.text.needs[0], g.batch.Jobs[set.self].Name
+		g.files[j.File].src.problem(t.line, t.col, "", "these jobs wait for each other: %s → %s → %s", other, j.Name, other)
+	}
+	return nil
+}
+
+func (g *grapher) set(j *Job, v *values) *needSet {
 	t := j.Spec.text
 	g.buf = append(g.buf[:0], byte(j.File), byte(j.File>>8), 0)
 	for i := range t.needs {
 		g.buf = append(t.needs[i].append(g.buf, v), 0)
 	}
-	set, ok := g.sets[string(g.buf)]
-	if !ok {
-		key := string(g.buf)
-		for i := range t.needs {
-			set = append(set, g.pattern(j, &t.needs[i], t.needs[i].render(v))...)
-		}
-		slices.Sort(set)
-		set = slices.Clip(slices.Compact(set))
-		g.sets[key] = set
+	if set := g.sets[string(g.buf)]; set != nil {
+		return set
 	}
-	if at, self := slices.BinarySearch(set, int32(j.ID)); self && !g.fellow(set, j) {
-		return slices.Delete(slices.Clone(set), at, at+1)
+	set := &needSet{self: -1}
+	g.sets[string(g.buf)] = set
+	for i := range t.needs {
+		set.ids = append(set.ids, g.pattern(j, &t.needs[i], t.needs[i].render(v))...)
 	}
+	slices.Sort(set.ids)
+	set.ids = slices.Clip(slices.Compact(set.ids))
 	return set
-}
-
-// fellow says whether another job of the same text is in the set: then both need
-// each other, and the search for cycles will say so.
-func (g *grapher) fellow(set []int32, j *Job) bool {
-	for _, id := range []int32{set[0], set[len(set)-1]} {
-		if id != int32(j.ID) && g.batch.Jobs[id].Spec.text == j.Spec.text {
-			return true
-		}
-	}
-	return slices.ContainsFunc(set, func(id int32) bool {
-		return id != int32(j.ID) && g.batch.Jobs[id].Spec.text == j.Spec.text
-	})
 }
 
 // pattern finds the jobs that one entry of needs means.
@@ -111,6 +119,9 @@ func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 			return nil
 		}
 		f, name = other, rest
+	}
+	if f.partial && (isGlob(name) || f.byName[name] == 0) {
+		return nil // what is missing was reported already
 	}
 	if !isGlob(name) {
 		id, ok := f.byName[name]

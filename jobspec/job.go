@@ -54,14 +54,14 @@ type Retry struct {
 
 // A Job is one thing that can be attempted.
 type Job struct {
-	ID     int    // its index in Batch.Jobs
-	File   int    // index in Batch.Files
-	Name   string // unique in its file
-	Key    Key
-	Spec   *Spec
-	Needs  []int32 // IDs, ascending, each once
-	Queue  int32   // index in Batch.Queues, or -1
-	combo  int32   // which expansion of its matrix it is
+	ID    int    // its index in Batch.Jobs
+	File  int    // index in Batch.Files
+	Name  string // unique in its file
+	Key   Key
+	Spec  *Spec
+	Needs []int32 // IDs, ascending, each once
+	Queue int32   // index in Batch.Queues, or -1
+	combo int32   // which expansion of its matrix it is
 }
 
 // A Param is one parameter of a job, its value as it is spelt in the file.

@@ -46,6 +46,12 @@ var foreignKeys = map[string]string{
 	"extra_args": "args", "arguments": "args", "argv": "args", "continue-on-error": "when: always in the jobs that need it", "concurrency": "settings.max_concurrent",
 }
 
+// foreignTop are words that other tools have at the top of a file.
+var foreignTop = map[string]string{
+	"tasks": "jobs", "experiments": "jobs", "runs": "jobs", "steps": "jobs", "commands": "jobs", "job": "jobs", "stages": "jobs",
+	"config": "settings", "options": "settings", "global": "settings", "env": "defaults: {env: …}",
+}
+
 // topKeys are the words at the top of a file.
 var topKeys = []string{"settings", "defaults", "jobs"}
 

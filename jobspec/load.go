@@ -20,9 +20,9 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 	for _, f := range l.files {
 		f.expandAll()
 	}
+	l.link()
+	l.checkLogs()
 	if len(l.out.problems) == 0 {
-		l.link()
-		l.checkLogs()
 		l.checkConfigs()
 	}
 	sortProblems(l.out.problems, paths)
@@ -52,6 +52,7 @@ type fileJobs struct {
 	config   blockConfig
 	isBlocks bool
 	broken   bool // its settings can be judged, its jobs cannot
+	partial  bool // some of its jobs could not be made
 	dialect  string
 	index    int // in Batch.Files
 
@@ -176,8 +177,10 @@ func (f *fileJobs) placeWorkDir(flags, file, user []given) {
 func (f *fileJobs) expandAll() {
 	b := f.batch
 	first := len(b.Jobs)
-	b.Files = append(b.Files, File{Path: f.src.path, Real: f.src.real, WorkDir: f.workDir, First: first})
+	b.Files = append(b.Files, File{Path: f.src.path, Real: f.src.real, WorkDir: f.workDir, First: first, dir: f.dirKey})
+	f.partial = f.broken
 	if f.isBlocks {
+		f.partial = len(f.out.problems) > 0
 		f.blockJobs()
 	} else if !f.broken {
 		f.native(f.root)

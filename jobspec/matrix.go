@@ -96,11 +96,13 @@ type matrixReader struct {
 	m     matrix
 	at    map[string]*yaml.Node // where each parameter stands
 	envs  map[string]string     // GPURUN_PARAM_ name → parameter
+	order []string
 	fails bool
 }
 
-// readMatrix gives one expansion where there is no matrix, nil after a problem.
-func (s *source) readMatrix(node, zip, params *yaml.Node) *matrix {
+// readMatrix gives one expansion where there is no matrix. Where it is not whole
+// a problem was reported, and the parameters are known by name alone.
+func (s *source) readMatrix(node, zip, params *yaml.Node) (m *matrix, whole bool) {
 	r := &matrixReader{source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}}
 	var include, exclude *yaml.Node
 	if node != nil {
@@ -122,20 +124,23 @@ func (s *source) readMatrix(node, zip, params *yaml.Node) *matrix {
 		r.constants(params)
 	}
 	if r.fails {
-		return nil
+		return r.names(), false
 	}
 	if r.m.size() > maxJobs {
 		at := cmp.Or(node, zip)
 		s.problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", maxJobs/1_000_000)
-		return nil
+		return r.names(), false
 	}
 	r.choose(exclude, include)
 	if r.fails {
-		return nil
+		return r.names(), false
 	}
 	r.references()
-	return &r.m
+	return &r.m, true
 }
+
+// names is a matrix without values, so that the rest of the job can be judged.
+func (r *matrixReader) names() *matrix { return &matrix{always: r.order} }
 
 func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 	r.fails = true
@@ -151,12 +156,15 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 		r.fail(k, "letters, digits and _ only, as in {learning_rate}", "%q cannot be the name of a parameter", name)
 	case builtin(name) != varLiteral:
 		r.fail(k, "choose another name", "{%s} is a variable that every job has", name)
+	case name == "include" || name == "exclude":
+		r.fail(k, "choose another name", "%q is a word of the matrix itself", name)
 	case r.at[name] != nil:
 		r.fail(k, "", "parameter %q is on line %d already", name, r.at[name].Line)
 	case r.envs[env] != "":
 		r.fail(k, "rename one", "parameters %q and %q would both be %s", r.envs[env], name, env)
 	default:
 		r.at[name], r.envs[env] = k, name
+		r.order = append(r.order, name)
 		return true
 	}
 	return false

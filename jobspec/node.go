@@ -64,8 +64,8 @@ func (w *resolver) visit(n *yaml.Node) int {
 }
 
 func (w *resolver) scalarTag(n *yaml.Node) {
-	switch n.ShortTag() {
-	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!merge", "!!timestamp":
+	switch tag := n.ShortTag(); {
+	case tag == "!!str", n.Style&yaml.TaggedStyle == 0:
 	default:
 		w.problem(n.Line, n.Column, fmt.Sprintf("quote it: %q", n.Tag+" "+n.Value), "the YAML tag %q means nothing here", n.Tag)
 	}

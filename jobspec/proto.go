@@ -15,10 +15,9 @@ type proto struct {
 	list      bool // an experiment
 	block     bool
 	scope     scope
-	resources []resource
 	varied    bool            // some resource holds a variable: expansions may differ in their Spec
 	inherited map[string]bool // keys that come from defaults
-	told      bool // a name of it was refused; the others need no saying
+	told      bool            // a name of it was refused; the others need no saying
 	specs     map[string]*Spec
 	shared    *Spec
 }
@@ -42,16 +41,16 @@ func (p *proto) compile(s string, line, col int, what string, known varSet) (tex
 	p.scope.known, p.scope.where = known, what
 	t, left, bad := p.scope.compile(s)
 	t.line, t.col = line, col
-	if bad != nil {
-		l, c := p.src.find(line, col, bad.spelt)
-		p.src.problem(l, c, bad.hint, "%s", bad.text)
+	for _, e := range bad {
+		l, c := p.src.find(line, col, e.spelt)
+		p.src.problem(l, c, e.hint, "%s", e.text)
 	}
 	for _, word := range left {
 		l, c := p.src.find(line, col, word)
 		p.src.warning(l, c, "", "%s in %s is no variable and is left as it is", word, what)
 	}
 	p.checkFormats(&t, what)
-	return t, bad == nil
+	return t, len(bad) == 0
 }
 
 // checkFormats holds each number format against every value that its parameter has.

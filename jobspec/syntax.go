@@ -81,7 +81,7 @@ func (s *source) syntax(err error) {
 	hint := ""
 	if i := strings.IndexByte(text, '\t'); i >= 0 && strings.TrimLeft(text[:i], " ") == "" {
 		col, hint, msg = i+1, "indent with spaces", "a tab is no indentation in YAML"
-	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil {
+	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
 		col = 1 + utf8.RuneCountInString(text[:m[2]])
 		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
 	} else if m := braced.FindStringIndex(text); m != nil {
@@ -89,6 +89,13 @@ func (s *source) syntax(err error) {
 		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""
 	} else if strings.Contains(msg, "mapping values are not allowed") {
 		hint = "a value with \": \" in it must be quoted, or written below a \"|\""
+	}
+	switch {
+	case hint != "":
+	case strings.Contains(msg, "end of stream"):
+		hint = "a quote or bracket that opens here is not closed"
+	case strings.Contains(msg, "did not find expected"):
+		hint = "does it begin in the same column as the lines that it belongs to?"
 	}
 	s.problem(line, col, hint, "%q is not YAML: %s", clip(strings.TrimSpace(text)), msg)
 }

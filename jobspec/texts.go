@@ -4,22 +4,25 @@ package jobspec
 // put together anew for each that is looked at.
 type texts struct {
 	line, col int // where the job stands in its file
-	matrix   *matrix
-	name     text
-	suffix   []string // parameters whose values are appended to the name
-	commands []text
-	args     []argText
-	env      []envText
-	shell    []string
-	workDir  *text
-	log      *text // stdout and stderr together
-	stdout   *text
-	stderr   *text
-	outputs  []text
-	inputs   []text
-	config   *configText
-	queue    *text
-	needs    []text
+	matrix    *matrix
+	name      text
+	suffix    []string // parameters whose values are appended to the name
+	commands  []text
+	args      []argText
+	env       []envText
+	shell     []string
+	workDir   *text
+	log       *text // stdout and stderr together
+	stdout    *text
+	stderr    *text
+	outputs   []text
+	inputs    []text
+	config    *configText
+	queue     *text
+	needs     []text
+
+	asList    bool       // an experiment: Print writes out what it means without saying it
+	resources []resource // as given, for Print and for Specs
 }
 
 // An argText is one --key value that is appended to the last command.

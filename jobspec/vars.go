@@ -123,8 +123,8 @@ type scope struct {
 type wordError struct{ spelt, text, hint string }
 
 // compile takes s apart. Words that look like variables and are none come back
-// as left; the first that must be refused as an error.
-func (sc *scope) compile(s string) (t text, left []string, bad *wordError) {
+// as left, those that must be refused as bad.
+func (sc *scope) compile(s string) (t text, left []string, bad []*wordError) {
 	t.raw = s
 	from := 0
 	add := func(upTo int, seg segment, next int) {
@@ -163,9 +163,7 @@ func (sc *scope) compile(s string) (t text, left []string, bad *wordError) {
 		seg, e := sc.word(m)
 		switch {
 		case e != nil:
-			if bad == nil {
-				bad = e
-			}
+			bad = append(bad, e)
 		case seg != nil:
 			add(i, *seg, i+len(m))
 		default:
@@ -241,11 +239,23 @@ func (sc *scope) near(word string) string {
 		return ""
 	}
 	for _, k := range append(append([]string(nil), sc.params...), builtins...) {
-		if levenshtein.ComputeDistance(word, k) <= 1 {
+		if levenshtein.ComputeDistance(word, k) <= 1 || swapped(word, k) {
 			return k
 		}
 	}
 	return ""
+}
+
+// swapped says whether two neighbouring letters of a changed places in b.
+func swapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
 
 // values are what variables stand for while one job is rendered.

@@ -51,6 +51,9 @@ func (s *source) checkTop(root *yaml.Node) bool {
 			continue
 		}
 		hint := didYouMean(k.Value, topKeys, "the keys at the top are settings, defaults and jobs")
+		if own := foreignTop[strings.ToLower(k.Value)]; own != "" {
+			hint = "here it is called " + own
+		}
 		if slices.Contains(settingNames(settingDefs()), k.Value) {
 			hint = "it is a setting: write it under settings"
 		} else if slices.Contains(jobKeys, k.Value) {
@@ -69,6 +72,7 @@ func (s *source) checkTop(root *yaml.Node) bool {
 func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	s := f.src
 	if n.Kind != yaml.MappingNode {
+		f.partial = true
 		s.problem(n.Line, n.Column, "write \"- run: …\"", "a job is a mapping, and this is %s", describe(n))
 		return
 	}
@@ -79,11 +83,11 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		key := all.node.Content[j].Value
 		p.inherited[key] = child(own, key) == nil
 	}
-	if p.matrix = s.readMatrix(all.get("matrix"), all.get("zip"), all.get("params")); p.matrix == nil {
-		return
-	}
+	var whole bool
+	p.matrix, whole = s.readMatrix(all.get("matrix"), all.get("zip"), all.get("params"))
 	p.scope.params, p.scope.partial = p.matrix.always, p.matrix.partial
 	p.list = isExperiment(all)
+	p.asList = p.list
 	if p.list {
 		f.dialect = "experiment list"
 		p.experiment(all)
@@ -95,7 +99,15 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	p.readName(all, i)
 	p.readResources(all)
 	p.readRest(all)
-	f.expand(p)
+	switch {
+	case whole:
+		f.expand(p)
+	case p.varied:
+		f.partial = true
+	default:
+		f.partial = true
+		p.spec(&values{}) // for the problems in it
+	}
 }
 
 func (p *proto) readName(f fields, i int) {
@@ -130,27 +142,31 @@ func (p *proto) run(f fields) {
 			}
 		}
 	}
-	p.readArgs(f.get("args"))
+	p.readArgs("args", f.get("args"))
 }
 
-func (p *proto) readArgs(n *yaml.Node) {
+func (p *proto) readArgs(what string, n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	p.src.pairs(n, "args", func(k, v *yaml.Node) {
+	p.src.pairs(n, what, func(k, v *yaml.Node) {
 		if k.Value == "" || strings.ContainsAny(k.Value, " \t\n'\"$`\\;&|<>()") {
 			p.src.problem(k.Line, k.Column, "", "%q cannot be the name of an argument", k.Value)
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			p.src.problem(v.Line, v.Column, "write it in run", "args: %q takes one value, and this is a list", k.Value)
+			p.src.problem(v.Line, v.Column, "write it in run", "%s: %q takes one value, and this is a list", what, k.Value)
 			return
 		}
-		s, tag, ok := p.src.scalar(v, "args: "+k.Value)
+		s, tag, ok := p.src.scalar(v, what+": "+k.Value)
 		if !ok {
 			return
 		}
-		t, _ := p.compile(s, v.Line, v.Column, "args", atStart)
+		if slices.ContainsFunc(p.args, func(a argText) bool { return a.key == k.Value }) {
+			p.src.problem(k.Line, k.Column, "keep one of them", "%s: the argument %q is there already", what, k.Value)
+			return
+		}
+		t, _ := p.compile(s, v.Line, v.Column, what, atStart)
 		p.args = append(p.args, argText{k.Value, t, tag})
 	})
 }

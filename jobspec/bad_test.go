@@ -1,0 +1,56 @@
+package jobspec
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected messages")
+
+// Each file of testdata/bad has its problems beside it, as a person sees them.
+func TestBadFiles(t *testing.T) {
+	t.Chdir("testdata/bad")
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			b, problems := Load([]string{file}, Options{})
+			if b != nil || len(problems) == 0 {
+				t.Fatalf("it was taken: %v", b)
+			}
+			got := strings.ReplaceAll(problemText(problems), dirHere(t), "DIR")
+			want := strings.TrimSuffix(file, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(want, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text, err := os.ReadFile(want)
+			if err != nil || got != string(text) {
+				t.Errorf("problems (run with -update to take them over):\n%s\nwant:\n%s", got, text)
+			}
+		})
+	}
+}
+
+func dirHere(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func problemText(list []Problem) string {
+	var b strings.Builder
+	for _, p := range list {
+		b.WriteString(p.String() + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,101 @@
+package jobspec
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func writeJobFile(tb testing.TB, name, content string) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+		tb.Fatal(err)
+	}
+	return path
+}
+
+func mustLoad(tb testing.TB, paths ...string) *Batch {
+	tb.Helper()
+	b, problems := Load(paths, Options{})
+	if len(problems) > 0 {
+		tb.Fatalf("problems:\n%s", problemText(problems[:min(len(problems), 10)]))
+	}
+	return b
+}
+
+func matrixFile(n int) string {
+	return fmt.Sprintf(`
+defaults: {log: "logs/{name}.log", timeout: 6h}
+jobs:
+  - name: "train-{dataset}-{algorithm}-s{seed}"
+    matrix:
+      dataset: [cifar10, svhn]
+      algorithm: [fedavg, fedprox, scaffold, ours, fednova]
+      seed: 1..%d
+    run: python test.py --dataset {dataset} --algo {algorithm} --seed {seed} --out ckpt/{name}
+    gpu_memory: 12GiB
+    outputs: ["ckpt/{name}.pt"]
+`, n/10)
+}
+
+func benchmarkLoad(b *testing.B, jobs int, content string) {
+	path := writeJobFile(b, "jobs.yaml", content)
+	b.ReportAllocs()
+	for b.Loop() {
+		if got := len(mustLoad(b, path).Jobs); got != jobs {
+			b.Fatalf("%d jobs, want %d", got, jobs)
+		}
+	}
+}
+
+func BenchmarkLoadMatrix10k(b *testing.B)  { benchmarkLoad(b, 10_000, matrixFile(10_000)) }
+func BenchmarkLoadMatrix100k(b *testing.B) { benchmarkLoad(b, 100_000, matrixFile(100_000)) }
+func BenchmarkLoadMatrix1M(b *testing.B)   { benchmarkLoad(b, 1_000_000, matrixFile(1_000_000)) }
+
+func chain(n int) string {
+	var s strings.Builder
+	s.WriteString("jobs:\n- {name: j0, run: \"true\"}\n")
+	for i := 1; i < n; i++ {
+		fmt.Fprintf(&s, "- {name: j%d, run: \"true\", needs: [j%d]}\n", i, i-1)
+	}
+	return s.String()
+}
+
+func BenchmarkLoadChain100k(b *testing.B) { benchmarkLoad(b, 100_000, chain(100_000)) }
+
+const fanIn = "jobs:\n- {name: \"a-{i}\", matrix: {i: 1..100000}, run: \"echo {i}\"}\n- {name: last, run: x, needs: [\"a-*\"]}\n"
+
+func BenchmarkLoadFanIn100k(b *testing.B) { benchmarkLoad(b, 100_001, fanIn) }
+
+const bipartite = "jobs:\n- {name: \"a-{i}\", matrix: {i: 1..1000}, run: \"echo {i}\"}\n- {name: \"b-{i}\", matrix: {i: 1..1000}, run: \"echo {i}\", needs: [\"a-*\"]}\n"
+
+func BenchmarkLoadBipartite1000(b *testing.B) { benchmarkLoad(b, 2000, bipartite) }
+
+// A pattern for each job must not be held against each name.
+const patterned = "jobs:\n- {name: \"a-{i}-x\", matrix: {i: 1..20000}, run: \"echo {i}\"}\n- {name: \"b-{i}\", matrix: {i: 1..20000}, run: \"echo {i}\", needs: [\"a-{i}-*\"]}\n"
+
+func BenchmarkLoadPatterns20k(b *testing.B) { benchmarkLoad(b, 40_000, patterned) }
+
+// A million jobs of a matrix take at most 700 bytes each.
+func TestMemoryOfAMillionJobs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	path := writeJobFile(t, "jobs.yaml", matrixFile(1_000_000))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	b := mustLoad(t, path)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if got := (after.HeapAlloc - before.HeapAlloc) / uint64(len(b.Jobs)); got > 700 {
+		t.Errorf("%d bytes a job, want at most 700", got)
+	} else {
+		t.Logf("%d bytes a job", got)
+	}
+	runtime.KeepAlive(b)
+}

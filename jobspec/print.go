@@ -1,0 +1,267 @@
+package jobspec
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Print writes a batch as native YAML, every job for itself: parsed again it
+// gives jobs of the same names, keys, needs and resources, and printed again the
+// same text. Several files become several documents. What native YAML cannot say
+// is left out: that a block's tree decides (Spec.Tree), and that a limit on
+// utilisation counts a user's own processes too (gpu.Request.UtilOnOwn).
+func Print(b *Batch) []byte {
+	p := &printer{b: b}
+	for i := range b.Files {
+		if i > 0 {
+			p.line(0, "---")
+		}
+		p.settings(&b.Files[i])
+		p.line(0, "jobs:")
+		f := &b.Files[i]
+		for id := f.First; id < f.First+f.Count; id++ {
+			p.job(&b.Jobs[id])
+		}
+	}
+	return p.out.Bytes()
+}
+
+type printer struct {
+	b   *Batch
+	out bytes.Buffer
+}
+
+func (p *printer) line(indent int, format string, args ...any) {
+	p.out.WriteString(strings.Repeat(" ", indent))
+	fmt.Fprintf(&p.out, format, args...)
+	p.out.WriteByte('\n')
+}
+
+// settings prints those that were given, or that a dialect has otherwise than
+// the native one.
+func (p *printer) settings(f *File) {
+	base := defaultSettings()
+	p.line(0, "settings:")
+	p.line(2, "work_dir: %s", strconv.Quote(f.dir))
+	for i, d := range settingDefs() {
+		if d.name == "work_dir" || i >= len(p.b.Settings.Sources) {
+			continue
+		}
+		value := d.show(&p.b.Settings)
+		if p.b.Settings.Sources[i].Source != "default" || value != d.show(&base) {
+			p.line(2, "%s: %s", d.name, plain(value))
+		}
+	}
+}
+
+// value spells a scalar so that it is read back with its type.
+func value(text, tag string) string {
+	switch tag {
+	case "!!int", "!!float", "!!bool", "!!null":
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+func (p *printer) text(key string, t *text) {
+	if t != nil {
+		p.line(4, "%s: %s", key, strconv.Quote(t.raw))
+	}
+}
+
+func (p *printer) list(key string, list []text) {
+	if len(list) == 0 {
+		return
+	}
+	p.line(4, "%s:", key)
+	for i := range list {
+		p.line(6, "- %s", strconv.Quote(list[i].raw))
+	}
+}
+
+func (p *printer) job(j *Job) {
+	t := j.Spec.text
+	p.line(2, "- name: %s", strconv.Quote(j.Name))
+	p.params(j.Params())
+	p.list("run", t.commands)
+	p.args(t)
+	p.list("needs", t.needs)
+	p.text("queue", t.queue)
+	if p.b.Files[j.File].Dialect == "block" {
+		p.block(j.Spec)
+	} else {
+		p.resources(j, t)
+	}
+	if len(t.env) > 0 {
+		p.line(4, "env:")
+		for i := range t.env {
+			p.line(6, "%s: %s", t.env[i].name, strconv.Quote(t.env[i].value.raw))
+		}
+	}
+	p.text("work_dir", t.workDir)
+	if len(t.shell) > 0 {
+		p.line(4, "shell:")
+		for _, word := range t.shell {
+			p.line(6, "- %s", strconv.Quote(word))
+		}
+	}
+	p.text("log", t.log)
+	p.text("stdout", t.stdout)
+	p.text("stderr", t.stderr)
+	p.list("outputs", t.outputs)
+	p.list("inputs", t.inputs)
+	p.config(j, t.config)
+}
+
+// params prints parameters. One that is null stands in a matrix of one, since a
+// null in params takes it away.
+func (p *printer) params(list []Param) {
+	print := func(head string, null bool) {
+		if !slices.ContainsFunc(list, func(v Param) bool { return (v.Tag == "!!null") == null }) {
+			return
+		}
+		p.line(4, "%s:", head)
+		for _, v := range list {
+			switch {
+			case (v.Tag == "!!null") != null:
+			case null:
+				p.line(6, "%s:", v.Name)
+				p.line(8, "- %s", value(v.Text, v.Tag))
+			default:
+				p.line(6, "%s: %s", v.Name, value(v.Text, v.Tag))
+			}
+		}
+	}
+	print("matrix", true)
+	print("params", false)
+}
+
+func (p *printer) args(t *texts) {
+	var shown []argText
+	for _, a := range t.args {
+		if a.tag != "!!null" {
+			shown = append(shown, a)
+		}
+	}
+	if len(shown) == 0 {
+		return
+	}
+	p.line(4, "args:")
+	for _, a := range shown {
+		p.line(6, "%s: %s", strconv.Quote(a.key), value(a.value.raw, a.tag))
+	}
+}
+
+// resources prints what the job file says, and what an experiment list means
+// without saying it.
+func (p *printer) resources(j *Job, t *texts) {
+	for _, rk := range resourceKeys {
+		if strings.HasPrefix(rk.key, "retry.") {
+			continue
+		}
+		i := slices.IndexFunc(t.resources, func(r resource) bool { return r.key == rk.key })
+		switch r := j.Spec.Request; {
+		case i >= 0:
+			p.resource(4, rk.key, &t.resources[i])
+		case t.asList && r.Max > 0 && rk.key == "max_util":
+			p.line(4, "max_util: %d", r.MaxUtil)
+		case t.asList && r.Max > 0 && rk.key == "share":
+			p.line(4, "share: %t", r.Share)
+		}
+	}
+	retry := false
+	for i := range t.resources {
+		r := &t.resources[i]
+		if key, ok := strings.CutPrefix(r.key, "retry."); ok {
+			if !retry {
+				p.line(4, "retry:")
+				retry = true
+			}
+			p.resource(6, key, r)
+		}
+	}
+}
+
+var plainValue = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|exit|oom|timeout|signal|lost|all)$`)
+
+// plain leaves the quotes off what no YAML reader takes for something else.
+func plain(s string) string {
+	if plainValue.MatchString(s) {
+		return s
+	}
+	return strconv.Quote(s)
+}
+
+func (p *printer) resource(indent int, key string, r *resource) {
+	if len(r.texts) == 1 {
+		p.line(indent, "%s: %s", key, plain(r.texts[0].raw))
+		return
+	}
+	p.line(indent, "%s:", key)
+	for i := range r.texts {
+		p.line(indent+2, "- %s", plain(r.texts[i].raw))
+	}
+}
+
+// block prints the resources of a block, which has no keys.
+func (p *printer) block(s *Spec) {
+	p.line(4, "gpus: %d", s.Request.Min)
+	if s.Request.Max > 0 {
+		p.line(4, "gpu_memory: %s", sizeText(s.Request.Memory))
+		p.line(4, "max_util: %d", s.Request.MaxUtil)
+		p.line(4, "share: %t", s.Request.Share)
+	}
+	most := strconv.Itoa(s.Retry.Max)
+	if s.Retry.Max < 0 {
+		most = "forever"
+	}
+	p.line(4, "retry:")
+	p.line(6, "max: %s", most)
+	p.line(6, "delay: %s", formatDuration(s.Retry.Delay))
+	p.line(6, "backoff_after: %d", s.Retry.BackoffAfter)
+	p.line(6, "backoff: %s", formatDuration(s.Retry.Backoff))
+}
+
+func (p *printer) config(j *Job, c *configText) {
+	if c == nil {
+		return
+	}
+	p.line(4, "config:")
+	p.line(6, "base: %s", strconv.Quote(c.base.raw))
+	if c.path != nil {
+		p.line(6, "path: %s", strconv.Quote(c.path.raw))
+	}
+	if len(c.sets) == 0 {
+		return
+	}
+	p.line(6, "set:")
+	for i := range c.sets {
+		s := &c.sets[i]
+		key := strings.Join(s.path, ".")
+		if s.add || s.place && p.b.lacks(j, c, s.path[0]) {
+			key = "+" + key
+		}
+		p.line(8, "%s: %s", strconv.Quote(key), value(s.value.raw, s.tag))
+	}
+}
+
+// lacks says whether the base of a job's config has no such key at its top.
+func (b *Batch) lacks(j *Job, c *configText, key string) bool {
+	v := values{params: j.Params(), name: j.Name}
+	dir, err := j.Spec.text.dirOf(b.Files[j.File].WorkDir, &v)
+	if err != nil {
+		return false
+	}
+	path, err := absolute(dir, c.base.render(&v))
+	if err != nil {
+		return false
+	}
+	parsed, err := configValues(path, b.bases[path])
+	top, _ := parsed.(map[string]any)
+	_, there := top[key]
+	return err == nil && !there
+}

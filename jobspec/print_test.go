@@ -1,0 +1,137 @@
+package jobspec
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// A range of thousands makes thousands of jobs: nothing is found there.
+var rangeInText = regexp.MustCompile(`\d{4,}`)
+
+const nativeSample = `
+settings: {max_concurrent: 4, poll: 5s, gpu_ids: "0,2-3", work_dir: ..}
+defaults: {timeout: 6h, log: "logs/{name}.log", env: {A: "{port}", B: 1}}
+jobs:
+  - name: "train-{d}"
+    matrix:
+      d: [a, b]
+      s: [007, 1e-5, "x y", null, 0.10, true]
+      exclude: [{d: a, s: 0.1}]
+      include: [{d: a, extra: "5"}, {d: c, s: 1, extra: 2}]
+    run: |
+      echo "${HOME}" {d:q} {{d}} {foo} {gpu_list} '{print $1}'
+      python t.py
+    args: {lr: 1e-5, flag: true, off: false, name: "{name}", s: "{s}"}
+    gpus: 2-4
+    gpu_memory: 12GiB
+    outputs: ["ckpt/{name}.pt"]
+  - zip: {x: [1, 2], y: [3, 4]}
+    matrix: {z: [0..1..0.25]}
+    run: ["echo {x}", "echo {y:03d}"]
+    retry: {max: 3, delay: 10s, on: [oom, exit]}
+    when: always
+    needs: ["train-*"]
+  - {name: last, run: x, needs: ["job-2-*"], gpus: 0, cpus: 2, queue: q, tags: [a, b], shell: [sh, -c], desc: "the {name}"}
+`
+
+const listSample = `
+jobs:
+  - name: SVHN_ours_seed42
+    config: SVHN.yaml
+    algorithm: ours
+    log_path: logs/SVHN_ours_seed42.log
+    extra_args: {seed: 42, gamma_reg: 0.001, lambda_max: 50}
+  - name: plain
+    config: SVHN.yaml
+    algorithm: other
+    gpu_memory: 2GiB
+`
+
+const blockSample = "python train.py --seed 1\npython eval.py\n1,20\n\n2 #queue\n\"bash {work_dir}/a.sh --uni_id {uni_id}\"\n2 #GPUs\n10 #GB\n\npython b.py\n1,5\n"
+
+// printed loads content, prints it, loads that, and holds the two against each other.
+func printed(t *testing.T, name, content string) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("SVHN.yaml", "lr: 0.1\nseed: 1 # of all\n")
+	b, problems := Load([]string{write(name, content)}, Options{})
+	if b == nil {
+		if len(problems) == 0 {
+			t.Fatal("neither a batch nor a problem")
+		}
+		return
+	}
+	first := string(Print(b))
+	again, problems := Load([]string{write("printed.yaml", first)}, Options{})
+	if again == nil {
+		t.Fatalf("what was printed does not load:\n%s\n%s", problemText(problems), first)
+	}
+	if second := string(Print(again)); second != first {
+		t.Fatalf("printed again it differs:\n%s\nfirst:\n%s", second, first)
+	}
+	if got, want := len(again.Jobs), len(b.Jobs); got != want {
+		t.Fatalf("%d jobs, want %d:\n%s", got, want, first)
+	}
+	for i := range b.Jobs {
+		got, want := &again.Jobs[i], &b.Jobs[i]
+		if got.Name != want.Name || got.Key != want.Key || !slices.Equal(got.Needs, want.Needs) || got.Queue != want.Queue {
+			t.Fatalf("job %q key %s needs %v, want %q %s %v:\n%s", got.Name, got.Key, got.Needs, want.Name, want.Key, want.Needs, first)
+		}
+	}
+}
+
+func TestPrintIsAFixedPoint(t *testing.T) {
+	for _, test := range []struct{ name, file, content string }{
+		{"native", "jobs.yaml", nativeSample},
+		{"experiments", "jobs.yaml", listSample},
+		{"blocks", "command.txt", blockSample},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			mustLoadSample(t, test.file, test.content)
+			printed(t, test.file, test.content)
+		})
+	}
+}
+
+func mustLoadSample(t *testing.T, name, content string) {
+	t.Helper()
+	path := writeJobFile(t, name, content)
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "SVHN.yaml"), []byte("lr: 0.1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	mustLoad(t, path)
+}
+
+func FuzzNative(f *testing.F) {
+	f.Add(nativeSample)
+	f.Add("jobs: [{run: x, params: {a: 1}, env: {A: \"{a}\"}}]")
+	f.Fuzz(func(t *testing.T, content string) { fuzzed(t, "jobs.yaml", content) })
+}
+
+func FuzzExperiments(f *testing.F) {
+	f.Add(listSample)
+	f.Fuzz(func(t *testing.T, content string) { fuzzed(t, "jobs.yaml", content) })
+}
+
+func FuzzBlocks(f *testing.F) {
+	f.Add(blockSample)
+	f.Fuzz(func(t *testing.T, content string) { fuzzed(t, "command.txt", content) })
+}
+
+// fuzzed leaves out what is only large.
+func fuzzed(t *testing.T, name, content string) {
+	if len(content) > 4096 || rangeInText.MatchString(content) {
+		return
+	}
+	printed(t, name, content)
+}

@@ -48,6 +48,10 @@ type stopRequest struct {
 }
 
 func newAttempt(k *keeper, l *engine.Launch, env []byte) *attempt {
+	if procs.UniIDIn(env) == "" { // by it a tree is found that has lost everything else
+		env = append(append(append(env, procs.UniIDName...), '='), l.UniID...)
+		env = append(env, 0)
+	}
 	return &attempt{
 		Launch: *l, k: k, env: env,
 		stops: make(chan struct{}, 1), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1),
@@ -111,7 +115,7 @@ func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = record{
 		State: recordOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1,
-		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(),
+		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(), BootID: bootID(),
 	}
 	var err error
 	a.file, err = createRecord(a.Dir, &a.rec)

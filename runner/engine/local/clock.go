@@ -1,6 +1,9 @@
 package local
 
 import (
+	"os"
+	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +17,13 @@ func boottime() time.Duration {
 	}
 	return time.Duration(ts.Nano())
 }
+
+// bootID names this boot of the machine: pids and times of boottime mean nothing
+// after it.
+var bootID = sync.OnceValue(func() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+})
 
 // longestWait bounds a timer: Go's stand still while the machine is suspended, so
 // a long one is looked at again from time to time.

@@ -63,7 +63,10 @@ func Open(c Config) (*Local, error) {
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
 	}
-	l.findKeepers()
+	if err := l.findKeepers(); err != nil {
+		_ = l.Close()
+		return nil, err
+	}
 	own, err := l.startKeeper()
 	if err != nil {
 		_ = l.Close()

@@ -17,6 +17,7 @@ type reaper struct {
 	all     bool // wait for every child; else only for those it knows (others have their own waiter)
 	orphan  func()
 	signals chan os.Signal
+	quit    chan struct{}
 
 	mu    sync.Mutex
 	want  map[int]chan unix.WaitStatus // by pid
@@ -25,7 +26,7 @@ type reaper struct {
 
 func newReaper(all bool, orphan func()) *reaper {
 	r := &reaper{
-		all: all, orphan: orphan, signals: make(chan os.Signal, 1),
+		all: all, orphan: orphan, signals: make(chan os.Signal, 1), quit: make(chan struct{}),
 		want: map[int]chan unix.WaitStatus{}, extra: map[int]bool{},
 	}
 	signal.Notify(r.signals, unix.SIGCHLD)
@@ -36,7 +37,7 @@ func newReaper(all bool, orphan func()) *reaper {
 // stop ends the reaper.
 func (r *reaper) stop() {
 	signal.Stop(r.signals)
-	close(r.signals)
+	close(r.quit)
 }
 
 // start starts a process and returns the channel on which its status will come.
@@ -74,9 +75,14 @@ func (r *reaper) adoptOrphan(pid int) {
 }
 
 func (r *reaper) run() {
-	for range r.signals {
-		if orphans := r.reap(); orphans && r.orphan != nil {
-			r.orphan()
+	for {
+		select {
+		case <-r.signals:
+			if r.reap() {
+				r.orphan()
+			}
+		case <-r.quit:
+			return
 		}
 	}
 }

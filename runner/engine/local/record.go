@@ -51,6 +51,7 @@ type record struct {
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
 	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
+	BootID  string        `json:"boot_id,omitempty"`     // of the machine's boot whose pids and times these are
 }
 
 // ended is the record as the engine's event.

@@ -47,11 +47,14 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	if void {
 		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
 	}
+	w := watch{l: l, e: e, rec: rec}
+	if rec.BootID != "" && rec.BootID != bootID() {
+		return w.ended() // the machine went down with it
+	}
 	l.mu.Lock()
 	e.roots = append(e.roots, roots...)
-	roots = e.roots
+	w.roots = e.roots
 	l.mu.Unlock()
-	w := watch{l: l, e: e, rec: rec, roots: roots}
 	return w.run()
 }
 
@@ -242,7 +245,7 @@ func (w *watch) ended() *engine.Ended {
 	e := &engine.Ended{
 		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Stuck: w.stuck,
 	}
-	if w.rec.Boot > 0 {
+	if w.rec.Boot > 0 && w.rec.BootID == bootID() {
 		e.Elapsed = max(boottime()-w.rec.Boot, 0)
 	}
 	return e

@@ -41,8 +41,9 @@ func (l *Local) connect(c net.Conn) *remote {
 const socketPattern = "keeper-*.sock"
 
 // findKeepers connects to every keeper of an earlier run. A socket that nobody
-// listens on is what a killed keeper left.
-func (l *Local) findKeepers() {
+// listens on is what a killed keeper left. One that cannot be reached is an
+// error: its attempts must not be taken for orphaned ones.
+func (l *Local) findKeepers() error {
 	paths, _ := filepath.Glob(filepath.Join(escape(l.Dir), socketPattern))
 	for _, path := range paths {
 		c, err := dial(path)
@@ -54,10 +55,12 @@ func (l *Local) findKeepers() {
 			l.mu.Unlock()
 		case errors.Is(err, unix.ECONNREFUSED):
 			_ = os.Remove(path)
+		case errors.Is(err, unix.ENOENT): // it went this moment
 		default:
-			l.Log.Warn().Err(err).Str("socket", path).Msg("cannot reach an earlier run's keeper")
+			return fmt.Errorf("cannot reach the keeper of an earlier run: %w", err)
 		}
 	}
+	return nil
 }
 
 // escape keeps a folder's name from being taken for a pattern.

@@ -66,7 +66,9 @@ func One(pid int) (Proc, bool) {
 	if len(f) < 20 {
 		return Proc{}, false
 	}
-	p := Proc{ID: ID{PID: pid}, Zombie: f[0][0] == 'Z' || f[0][0] == 'X'}
+	// Where only the first thread has ended the state is Z too, but others run on.
+	dead, threads := f[0][0] == 'Z' || f[0][0] == 'X', string(f[17])
+	p := Proc{ID: ID{PID: pid}, Zombie: dead && (threads == "0" || threads == "1")}
 	p.Parent, _ = strconv.Atoi(string(f[1]))
 	p.Session, _ = strconv.Atoi(string(f[3]))
 	p.Start, _ = strconv.ParseUint(string(f[19]), 10, 64)
@@ -122,13 +124,19 @@ func (t Table) Below(set map[int]bool) {
 	}
 }
 
-// UniID is the GPURUN_UNI_ID with which a process was started, or "".
+// UniIDName is the variable that names the attempt a process comes from.
+const UniIDName = "GPURUN_UNI_ID"
+
+// UniIDIn is the uni_id in an environment, or "".
+func UniIDIn(env []byte) string { return Lookup(env, UniIDName) }
+
+// UniID is the uni_id with which a process was started, or "".
 func UniID(pid int) string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return ""
 	}
-	return Lookup(b, "GPURUN_UNI_ID")
+	return UniIDIn(b)
 }
 
 // Cmdline is the beginning of the arguments of a process, each ended by a NUL byte.

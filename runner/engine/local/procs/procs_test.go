@@ -1,0 +1,132 @@
+package procs
+
+import (
+	"os"
+	"os/exec"
+	"reflect"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestOne(t *testing.T) {
+	p, ok := One(os.Getpid())
+	if !ok || p.PID != os.Getpid() || p.Parent != os.Getppid() || p.Start == 0 || p.Zombie {
+		t.Errorf("One of this process = %+v, %v", p, ok)
+	}
+	if !Alive(p.ID) {
+		t.Error("this process is not alive")
+	}
+	other := p.ID
+	other.Start++
+	if Alive(other) {
+		t.Error("another process of the same pid is alive")
+	}
+	if err := Signal(other, unix.SIGKILL); err != nil {
+		t.Errorf("Signal to a process that is gone: %v", err)
+	}
+	if p, ok := One(1 << 30); ok {
+		t.Errorf("One of no process = %+v", p)
+	}
+	if q := Read()[os.Getpid()]; q != p {
+		t.Errorf("Read has %+v, want %+v", q, p)
+	}
+}
+
+func TestChildren(t *testing.T) {
+	list, err := Children()
+	if err != nil {
+		t.Skip("this kernel keeps no list of children")
+	}
+	defer list.Close()
+	if _, err := Pids(list); err != nil {
+		t.Error(err)
+	}
+	if _, err := Pids(nil); err == nil {
+		t.Error("Pids of no list is no error")
+	}
+}
+
+func TestChildrenOfFirstThread(t *testing.T) {
+	cmd := exec.Command("sh", "-c", `for i in 1 2 3; do sleep 1000 >/dev/null & all="$all $!"; done; cat /proc/$$/task/$$/children; kill $all`)
+	out, err := cmd.Output()
+	if err != nil || len(out) == 0 {
+		t.Skip("this kernel keeps no list of children")
+	}
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(out); err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := Pids(f); err != nil || len(pids) < 3 {
+		t.Errorf("Pids of %q = %v, %v", out, pids, err)
+	}
+}
+
+func TestBelow(t *testing.T) {
+	table := Table{}
+	for pid, parent := range map[int]int{2: 1, 3: 2, 4: 3, 5: 1, 6: 5, 7: 7} {
+		table[pid] = Proc{ID: ID{PID: pid}, Parent: parent}
+	}
+	set := map[int]bool{2: true, 6: true}
+	table.Below(set)
+	var got []int
+	for pid := range set {
+		got = append(got, pid)
+	}
+	slices.Sort(got)
+	if want := []int{2, 3, 4, 6}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestLookup(t *testing.T) {
+	tests := []struct{ name, env, want string }{
+		{"first", "X=1\x00Y=2\x00", "1"},
+		{"last without an end", "Y=2\x00X=1", "1"},
+		{"of the same beginning", "XX=1\x00", ""},
+		{"empty", "X=\x00", ""},
+		{"no equals sign", "X\x00", ""},
+		{"none", "", ""},
+		{"empty entries", "\x00\x00X=a=b\x00", "a=b"},
+	}
+	for _, tt := range tests {
+		if got := Lookup([]byte(tt.env), "X"); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A process whose first thread has ended lives on in its others.
+func TestFirstThreadEnded(t *testing.T) {
+	cmd := exec.Command("python3", "-c", `
+import ctypes, threading, sys
+threading.Thread(target=sys.stdin.read).start()
+print("up", flush=True)
+ctypes.CDLL(None).pthread_exit(None)`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skip("needs python3")
+	}
+	if _, err := out.Read(make([]byte, 8)); err != nil {
+		t.Skip("needs python3 with threads")
+	}
+	p, ok := One(cmd.Process.Pid)
+	if !ok || p.Zombie {
+		t.Errorf("got %+v, %v, want it alive", p, ok)
+	}
+	in.Close()
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}

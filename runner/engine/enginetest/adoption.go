@@ -50,8 +50,7 @@ func testAdoption(t *testing.T, open Opener) {
 	t.Run("after it has ended", func(t *testing.T) {
 		b, l, r, fifo := begin(t, "exit 3")
 		goOn(t, fifo)
-		for alive(r.PID) { // its end is what is waited for
-		}
+		awaitGone(t, r.PID)
 		adopt(b, l, r)
 		b.expect(b.end(l.UniID), outcome{Exit: 3})
 	})

@@ -43,6 +43,23 @@ func hear(t testing.TB, path string) string {
 	}
 }
 
+// awaitGone waits for the end of a process that is no child of this one.
+func awaitGone(t testing.TB, pid int) {
+	t.Helper()
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // gone, or a kernel before 5.3
+	}
+	defer unix.Close(fd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+	for err == unix.EINTR {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
+	}
+	if n == 0 {
+		t.Fatalf("process %d still runs", pid)
+	}
+}
+
 // pid is a number that a job wrote.
 func pid(t testing.TB, s string) int {
 	t.Helper()

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -96,6 +97,25 @@ func testTrees(t *testing.T, open Opener) {
 		if got := b.log(l); got != "later\n" {
 			t.Errorf("log = %q", got)
 		}
+	})
+	run("a stop reaches what the script names as running", func(t *testing.T) {
+		l := b.launch("exit 0")
+		l.Tree, l.UniFile = true, filepath.Join(l.Dir, "uni_id.json")
+		l.Commands[0] = fmt.Sprintf(`read p <$DIR/fifo; printf '{"%s": {"pid": %%d, "state": "running"}}' $p >%s`, l.UniID, l.UniFile)
+		fifo := b.fifo(l)
+		r := b.start(l)
+		other := exec.Command("sleep", "1000")
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer other.Process.Kill()
+		if err := os.WriteFile(fifo, fmt.Appendln(nil, other.Process.Pid), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		awaitGone(t, r.PID)
+		b.engine.Stop(l.UniID, "cancelled", engine.Term)
+		_ = other.Wait()
+		b.expect(b.end(l.UniID), outcome{Why: "cancelled"})
 	})
 	for _, report := range []string{"normal_exit", "abnormal_exit"} {
 		run("a tree job reports "+report, func(t *testing.T) {

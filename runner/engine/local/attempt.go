@@ -252,6 +252,9 @@ func (a *attempt) took(st unix.WaitStatus) {
 	if st.Signaled() {
 		a.rec.Exit, a.rec.Signal = -1, unix.SignalName(st.Signal())
 	}
+	// A shell reports the SIGKILL of its command as an exit status.
+	killed := a.rec.Signal == "SIGKILL" || a.rec.Exit == 128+int(unix.SIGKILL)
+	a.rec.OOM = killed && !a.ending.killed && a.k.oom.now() > a.oomBase
 }
 
 func (a *attempt) takeStops() {
@@ -303,8 +306,6 @@ func (a *attempt) finish() *engine.Ended {
 	if a.rec.Ended.IsZero() {
 		a.rec.Ended = time.Now()
 	}
-	killed := a.rec.Signal == "SIGKILL" || a.rec.Exit == 128+int(unix.SIGKILL)
-	a.rec.OOM = killed && !a.ending.killed && a.k.oom.now() > a.oomBase
 	if a.Tree {
 		a.rec.Report = a.report()
 	}

@@ -21,6 +21,8 @@ const (
 	statusSize = 4096
 )
 
+var blanks = bytes.Repeat([]byte{' '}, statusSize)
+
 // States of an attempt in its record.
 const (
 	recordOpen  = "open"  // it may run
@@ -70,10 +72,7 @@ func (r *record) encode() []byte {
 		body, err := json.Marshal(&c)
 		if err == nil && len(body) < statusSize-10 {
 			line := fmt.Appendf(make([]byte, 0, statusSize), "%08x %s", crc32.ChecksumIEEE(body), body)
-			for len(line) < statusSize-1 {
-				line = append(line, ' ')
-			}
-			return append(line, '\n')
+			return append(append(line, blanks[:statusSize-1-len(line)]...), '\n')
 		}
 		c.Err = c.Err[:min(len(c.Err), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]

@@ -61,6 +61,7 @@ type Core struct {
 	refill   bool // something has changed that may let a job start
 	looked   bool // in this Step, by a reading
 	waiter   waiter
+	cramped  cramped
 	excluded []gpu.UUID // given up for this run by stop --gpu
 	shunned  []shun     // lost to another run a moment ago
 	refusals int        // of these in a row
@@ -68,6 +69,7 @@ type Core struct {
 
 	draining string // why nothing more starts, or ""
 	stopping bool   // and what runs is being ended
+	broken   bool   // the ledger cannot be written
 	gaveUp   bool
 	wakeAt   time.Duration
 	finished bool
@@ -84,6 +86,7 @@ func New(b *jobspec.Batch, history *state.History, evidence func(id int) Evidenc
 	c.live.byID = map[string]*attempt{}
 	c.classes = newClasses()
 	c.waiter.id, c.waiter.first = -1, -1
+	c.cramped.id, c.cramped.first = -1, -1
 	c.graph = newGraph(b)
 	c.ranks = newRanks(b)
 	c.queues = newQueues(b)

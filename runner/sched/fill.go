@@ -37,7 +37,7 @@ func (c *Core) fill() {
 	}
 	c.refill = false
 	w := &c.waiter
-	w.id, w.kept, w.free = -1, nil, 0
+	w.id, w.kept, w.free, c.cramped.id = -1, nil, 0, -1
 	if c.draining != "" || len(c.classes.filled) == 0 {
 		return
 	}
@@ -54,8 +54,10 @@ func (c *Core) fill() {
 		cl := order[0]
 		id := c.head(cl)
 		started := false
-		if c.room(cl) == "" {
+		if c.room(id, cl) == "" {
 			started = c.startJob(id, cl, &aside)
+		} else if c.cramped.id < 0 {
+			c.cramped.wait(id, c.now.Boot)
 		}
 		if started && c.head(cl) >= 0 {
 			heap.Fix(&order, 0)
@@ -143,8 +145,27 @@ func (c *Core) slots() string {
 	return ""
 }
 
-// room says why the limits of this run do not let a class start now; "" when they do.
-func (c *Core) room(cl *class) string {
+// cramped is the first ready job that found too few cores or too little host
+// memory. When its patience is over no other job takes any of these.
+type cramped struct {
+	id, first int32 // as in waiter
+	since     time.Duration
+}
+
+func (w *cramped) wait(id int32, now time.Duration) {
+	w.id = id
+	if w.first != id {
+		w.first, w.since = id, now
+	}
+}
+
+// room says why the limits of this run do not let a job of a class start now; ""
+// when they do.
+func (c *Core) room(id int32, cl *class) string {
+	w := &c.cramped
+	if (cl.cpus > 0 || cl.memory > 0) && w.id >= 0 && w.id != id && c.now.Boot-w.since >= c.b.Settings.Patience {
+		return "cores and host memory are kept for " + c.name(w.id)
+	}
 	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && c.cpus+cl.cpus > most {
 		return fmt.Sprintf("needs %d cores, %d of %d are free", cl.cpus, max(0, most-c.cpus), most)
 	}

@@ -27,6 +27,7 @@ func FuzzCore(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		data = data[:min(len(data), 2000)]
 		c := &chaos{world: newWorld(t), data: data, started: map[string]bool{}, stopped: map[string]bool{}}
 		c.hook = c.watch
 		c.manual["prepare"], c.manual["read"] = true, true

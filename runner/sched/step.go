@@ -48,6 +48,7 @@ func (c *Core) handle(ev Event) {
 	case Done:
 		c.done(ev.Jobs)
 	case StateFailed:
+		c.broken = true
 		c.drain("the ledger cannot be written: " + ev.Err)
 	}
 }
@@ -192,7 +193,11 @@ func (c *Core) over(ev Ended) {
 	f := c.endFact(a, ev)
 	c.giveBack(a, ev.Stuck)
 	c.record(a.file, a.job, f)
-	if a.job >= 0 && c.jobs[a.job].phase == running && c.jobs[a.job].own == 0 {
+	switch {
+	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
+	case ev.Void && c.broken:
+		c.set(a.job, pending) // its start could not be recorded, so nothing of it ran
+	default:
 		c.decide(a, f)
 	}
 	c.moveOn(a)

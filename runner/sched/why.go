@@ -115,7 +115,7 @@ func (c *Core) whyReady(id int32) string {
 	if why := c.slots(); why != "" {
 		return why
 	}
-	if why := c.room(cl); why != "" {
+	if why := c.room(id, cl); why != "" {
 		return why
 	}
 	if !cl.gpus() {

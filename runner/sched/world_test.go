@@ -33,8 +33,8 @@ type world struct {
 	manual  map[string]bool // "prepare", "read": not answered by the world itself
 	live    map[string]bool // uni_ids that the engine runs
 	grants  map[string]gpu.Grant
-	adopt   []string // uni_ids asked about, not yet answered
-	pending []Event  // answers that are on their way
+	adopt   []string     // uni_ids asked about, not yet answered
+	pending []Event      // answers that are on their way
 	hook    func(Action) // sees every action, if set
 	log     func(string)
 	unis    map[string]int // attempts so far, by job

@@ -1,0 +1,133 @@
+package sched
+
+import (
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+func TestOutcome(t *testing.T) {
+	type result struct {
+		state        state.Phase
+		kind, reason string
+	}
+	for _, tt := range []struct {
+		name string
+		stop string
+		end  Ended
+		want result
+	}{
+		{"exit 0", "", Ended{}, result{state.Succeeded, "", ""}},
+		{"exit 3", "", Ended{ExitCode: 3}, result{state.Failed, state.ErrExit, ""}},
+		{"signal", "", Ended{ExitCode: -1, Signal: "SIGSEGV"}, result{state.Failed, state.ErrSignal, ""}},
+		{"out of memory", "", Ended{ExitCode: 1, OOM: true}, result{state.OOM, state.ErrOOM, ""}},
+		{"killed for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", OOM: true}, result{state.OOM, state.ErrOOM, ""}},
+		{"output missing", "", Ended{Failed: "output a missing"}, result{state.Failed, state.ErrExit, "output a missing"}},
+		{"script says normal_exit", "", Ended{ExitCode: 9, Good: true}, result{state.Succeeded, "", ""}},
+		{"lost", "", Ended{ExitCode: -1, Lost: true}, result{state.Lost, state.ErrLost, ""}},
+		{"could not be started", "", Ended{ExitCode: -1, Err: "no such shell"}, result{state.Failed, state.ErrExit, "no such shell"}},
+		{"status unknown", "", Ended{ExitCode: -1}, result{state.Failed, state.ErrExit, ""}},
+		{"cancelled, exit 0", state.WhyCancelled, Ended{}, result{state.Cancelled, "", ""}},
+		{"interrupted, exit 0", state.WhyInterrupted, Ended{}, result{state.Interrupted, "", ""}},
+		{"interrupted and lost", state.WhyInterrupted, Ended{Lost: true}, result{state.Interrupted, "", ""}},
+		{"fail-fast, signal", state.WhyFailFast, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", ""}},
+		{"off a GPU", state.WhyGPU, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", ""}},
+		{"timeout, exit 0", state.WhyTimeout, Ended{}, result{state.Timeout, state.ErrTimeout, ""}},
+		{"timeout, out of memory", state.WhyTimeout, Ended{OOM: true}, result{state.Timeout, state.ErrTimeout, ""}},
+		{"left something behind", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got result
+			got.state, got.kind, got.reason = outcome(tt.stop, tt.end)
+			if got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRetries(t *testing.T) {
+	exit := func(n int) state.Fact { return state.Fact{ErrorType: state.ErrExit, ExitCode: &n} }
+	oom := state.Fact{ErrorType: state.ErrOOM}
+	for _, tt := range []struct {
+		name  string
+		retry jobspec.Retry
+		n     int
+		fact  state.Fact
+		want  bool
+	}{
+		{"none by default", jobspec.Retry{}, 1, exit(1), false},
+		{"first of two", jobspec.Retry{Max: 2}, 1, exit(1), true},
+		{"third of two", jobspec.Retry{Max: 2}, 3, exit(1), false},
+		{"without end", jobspec.Retry{Max: -1}, 1e6, exit(1), true},
+		{"not found", jobspec.Retry{Max: -1}, 1, exit(127), false},
+		{"not executable", jobspec.Retry{Max: -1}, 1, exit(126), false},
+		{"kind in on", jobspec.Retry{Max: 1, On: []string{"oom"}}, 1, oom, true},
+		{"kind not in on", jobspec.Retry{Max: 1, On: []string{"oom"}}, 1, exit(1), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := retries(&tt.retry, tt.n, tt.fact); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPause(t *testing.T) {
+	r := &jobspec.Retry{Delay: 10 * time.Second, BackoffAfter: 3, Backoff: 10 * time.Minute}
+	for n, want := range []time.Duration{1: r.Delay, 2: r.Delay, 3: r.Backoff, 4: r.Delay, 5: r.Delay, 6: r.Backoff} {
+		if got := pause(r, n); n > 0 && got != want {
+			t.Errorf("after failure %d: got %v, want %v", n, got, want)
+		}
+	}
+}
+
+// What an attempt's processes take is added up over its GPUs for the view, and the
+// most on one of them goes into its end.
+func TestPeakMemory(t *testing.T) {
+	w := newWorld(t)
+	w.gpus(2, 24*gpu.GiB)
+	w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 2, Max: 2, Memory: 8 * gpu.GiB}}, "")
+	w.open()
+	w.send(Began{})
+	for _, use := range [][2]gpu.Bytes{{2, 3}, {7, 1}, {1, 1}} {
+		s := w.reading(Read{}).(Snapshot)
+		for i := range s.Snap.Readings {
+			s.Snap.Readings[i].Processes = []gpu.Process{{PID: 1, UID: 1000, Memory: use[i] * gpu.GiB, Attempt: "a.1"}, {PID: 2, Memory: gpu.GiB}}
+		}
+		w.send(s)
+	}
+	if got := w.core.Snapshot(w.now).Running[0].Used; got != 2*gpu.GiB {
+		t.Errorf("got %v in use, want what the last reading said", got)
+	}
+	w.exit("a", Ended{})
+	if got := w.ledger[len(w.ledger)-1].Fact.PeakMemory; got != 7*gpu.GiB {
+		t.Errorf("got a peak of %v, want 7 GiB", got)
+	}
+}
+
+// A snapshot shows the retries that come first, whatever their number.
+func TestWaitingViews(t *testing.T) {
+	w := newWorld(t)
+	for i := range 100 {
+		delay := time.Duration(1+(i*37)%100) * time.Second
+		w.job("j"+string(rune('A'+i%26))+string(rune('a'+i/26)), "true", jobspec.Spec{Retry: jobspec.Retry{Max: 1, Delay: delay}}, "")
+	}
+	w.open()
+	w.send(Began{})
+	for i := range w.b.Jobs {
+		w.exit(w.b.Jobs[i].Name, Ended{ExitCode: 1})
+	}
+	views := w.core.Snapshot(w.now).Waiting
+	if len(views) != maxWaiting {
+		t.Fatalf("got %d, want %d", len(views), maxWaiting)
+	}
+	for i, v := range views {
+		if want := w.now.Wall.Add(time.Duration(i+1) * time.Second); !v.NextAt.Equal(want) {
+			t.Errorf("got %v at %d, want %v", v.NextAt, i, want)
+		}
+	}
+}

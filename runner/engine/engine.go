@@ -34,7 +34,8 @@ type Launch struct {
 
 	// Foreground runs the attempt as a child of the calling process, in its
 	// session and process group and with its stdin, stdout and stderr; Stdout,
-	// Stderr and Header are not used. Signals of the terminal reach both.
+	// Stderr and Header are not used. Signals of the terminal reach both, so the
+	// caller lets SIGINT and SIGQUIT pass; it dies with the caller's terminal.
 	Foreground bool
 }
 

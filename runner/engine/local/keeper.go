@@ -218,15 +218,11 @@ func (k *keeper) handle(l *link, m *message) {
 		}
 	case opAdopt:
 		a := k.find(m.UniID)
-		var r *engine.Running
-		if a != nil {
-			r = a.running.Load()
-		}
-		if r == nil {
+		if a == nil {
 			_ = l.send(&message{Op: opUnknown, UniID: m.UniID})
-			return
-		}
-		_ = l.send(&message{Op: opRunning, UniID: m.UniID, Running: r})
+		} else if r := a.running.Load(); r != nil {
+			_ = l.send(&message{Op: opRunning, UniID: m.UniID, Running: r})
+		} // else it is starting, and every runner will hear of that
 	}
 }
 

@@ -36,7 +36,7 @@ type message struct {
 const (
 	opLaunch = "launch"
 	opStop   = "stop"
-	opAdopt  = "adopt" // is answered by running or unknown
+	opAdopt  = "adopt" // is answered by running or unknown, or later by what becomes of it
 	opAck    = "ack"   // the ledger has the reason of a stopping
 )
 

@@ -60,10 +60,16 @@ func (f *fileJobs) blockWorkDir() {
 	if f.config.WorkDir == "" {
 		return
 	}
-	f.workDir, f.dirKey = f.config.WorkDir, f.config.WorkDir
-	// What is below or beside the file moves with it; as written it was relative.
-	if rel, err := filepath.Rel(f.src.dir, f.config.WorkDir); err == nil && !strings.HasPrefix(rel, "../..") {
+	f.workDir = f.config.WorkDir
+	// As written it is absolute, or moves with the job file.
+	if rel, err := filepath.Rel(f.src.dir, f.workDir); err == nil {
 		f.dirKey = rel
+	}
+	if data, err := readRegular(f.configPath()); err == nil {
+		root, _ := parseYAML(data)
+		if n := child(root, "work_dir"); n != nil && filepath.IsAbs(n.Value) {
+			f.dirKey = f.workDir
+		}
 	}
 }
 

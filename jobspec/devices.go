@@ -40,18 +40,17 @@ func largest(devs []gpu.Device) gpu.Bytes {
 // device here could ever take. devs are all managed devices.
 func (b *Batch) CheckDevices(devs []gpu.Device, wanted func(id int) bool) []Problem {
 	var out report
-	judged := map[*Spec]string{}
+	judged := map[*Spec]struct{}{}
 	for i := range b.Jobs {
 		j := &b.Jobs[i]
 		if j.Spec.Request.Max == 0 || wanted != nil && !wanted(i) {
 			continue
 		}
-		why, known := judged[j.Spec]
-		if known {
+		if _, known := judged[j.Spec]; known {
 			continue
 		}
 		why, hint := b.never(&j.Spec.Request, devs)
-		judged[j.Spec] = why
+		judged[j.Spec] = struct{}{}
 		if why == "" {
 			continue
 		}

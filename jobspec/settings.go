@@ -23,28 +23,31 @@ type settingDef struct {
 	show func(s *Settings) string
 }
 
+func countSetting(name string, at func(*Settings) *int) settingDef {
+	return settingDef{name, "", func(s *Settings, t string) (err error) {
+		*at(s), err = parseCount(t, 0)
+		return err
+	}, func(s *Settings) string { return strconv.Itoa(*at(s)) }}
+}
+
+func timeSetting(name string, at func(*Settings) *time.Duration) settingDef {
+	return settingDef{name, "s", func(s *Settings, t string) (err error) {
+		*at(s), err = parseDuration(t)
+		return err
+	}, func(s *Settings) string { return formatDuration(*at(s)) }}
+}
+
+func switchSetting(name string, at func(*Settings) *bool) settingDef {
+	return settingDef{name, "", func(s *Settings, t string) (err error) {
+		*at(s), err = parseBool(t)
+		return err
+	}, func(s *Settings) string { return strconv.FormatBool(*at(s)) }}
+}
+
+// settingDefs are all settings in the order of the reference.
 func settingDefs() []settingDef {
-	count := func(name string, least int, at func(*Settings) *int) settingDef {
-		return settingDef{name, "", func(s *Settings, t string) (err error) {
-			n, err := parseCount(t, least)
-			*at(s) = n
-			return err
-		}, func(s *Settings) string { return strconv.Itoa(*at(s)) }}
-	}
-	span := func(name string, at func(*Settings) *time.Duration) settingDef {
-		return settingDef{name, "s", func(s *Settings, t string) (err error) {
-			*at(s), err = parseDuration(t)
-			return err
-		}, func(s *Settings) string { return formatDuration(*at(s)) }}
-	}
-	flag := func(name string, at func(*Settings) *bool) settingDef {
-		return settingDef{name, "", func(s *Settings, t string) (err error) {
-			*at(s), err = parseBool(t)
-			return err
-		}, func(s *Settings) string { return strconv.FormatBool(*at(s)) }}
-	}
 	return []settingDef{
-		count("max_concurrent", 0, func(s *Settings) *int { return &s.MaxConcurrent }),
+		countSetting("max_concurrent", func(s *Settings) *int { return &s.MaxConcurrent }),
 		{"min_memory", "MiB", func(s *Settings, t string) (err error) {
 			s.MinMemory, err = parseSize(t)
 			return err
@@ -59,16 +62,16 @@ func settingDefs() []settingDef {
 			}
 			return err
 		}, func(s *Settings) string { return formatDuration(s.Poll) }},
-		span("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
+		timeSetting("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
 		{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }},
 		{"gpu_ids", "", func(s *Settings, t string) (err error) {
 			s.GPUIDs, err = parseGPUIDs(t)
 			return err
 		}, func(s *Settings) string { return strings.Join(s.GPUIDs, ",") }},
-		count("reserve", 0, func(s *Settings) *int { return &s.Reserve }),
-		count("min_gpus", 0, func(s *Settings) *int { return &s.MinGPUs }),
-		count("max_gpus", 0, func(s *Settings) *int { return &s.MaxGPUs }),
-		flag("share", func(s *Settings) *bool { return &s.Share }),
+		countSetting("reserve", func(s *Settings) *int { return &s.Reserve }),
+		countSetting("min_gpus", func(s *Settings) *int { return &s.MinGPUs }),
+		countSetting("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
+		switchSetting("share", func(s *Settings) *bool { return &s.Share }),
 		{"others", "", func(s *Settings, t string) error {
 			w, err := parseWord(t, string(gpu.OthersAllow), string(gpu.OthersAvoid))
 			s.Others = gpu.Others(w)
@@ -91,9 +94,9 @@ func settingDefs() []settingDef {
 			s.ShuffleSeed = n
 			return nil
 		}, func(s *Settings) string { return strconv.FormatInt(s.ShuffleSeed, 10) }},
-		span("patience", func(s *Settings) *time.Duration { return &s.Patience }),
-		span("grace", func(s *Settings) *time.Duration { return &s.Grace }),
-		flag("fail_fast", func(s *Settings) *bool { return &s.FailFast }),
+		timeSetting("patience", func(s *Settings) *time.Duration { return &s.Patience }),
+		timeSetting("grace", func(s *Settings) *time.Duration { return &s.Grace }),
+		switchSetting("fail_fast", func(s *Settings) *bool { return &s.FailFast }),
 		{"program", "", func(s *Settings, t string) error {
 			if s.Program = strings.TrimSpace(t); s.Program == "" {
 				return faultf("say python test.py", "%q runs nothing", t)

@@ -290,7 +290,7 @@ func (g *segment) append(buf []byte, v *values) []byte {
 	if g.kind == varLiteral {
 		return append(buf, g.lit...)
 	}
-	value := g.lit
+	var value string
 	switch {
 	case g.kind == varParam:
 		value = v.param(g).Text

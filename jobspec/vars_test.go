@@ -1,0 +1,69 @@
+package jobspec
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestVariables(t *testing.T) {
+	sc := scope{params: []string{"seed", "lr", "model"}, known: atStart, where: "run"}
+	v := &values{
+		params:  []Param{{"seed", "007", "!!int"}, {"lr", "1e-5", "!!float"}, {"model", "a b", "!!str"}},
+		name:    "job",
+		workDir: "/w",
+		config:  "/w/c.yaml",
+		log:     "/w/l.log",
+		rt:      &Runtime{UniID: "u", Attempt: 2, GPUs: []int{0, 3}, Port: 4711},
+	}
+	for _, test := range []struct{ name, in, want string }{
+		{"as spelt", "{seed} {lr}", "007 1e-5"},
+		{"quoted", "{model:q} {seed:q}", "'a b' 007"},
+		{"number formats", "{seed:03d} {seed:d} {lr:.2f} {lr:e} {attempt:02d}", "007 7 0.00 1.000000e-05 02"},
+		{"run time", "{uni_id} {attempt} {gpu_list} {gpu} {ngpus} {port}", "u 2 0,3 0 2 4711"},
+		{"places", "{name} {work_dir} {config} {log}", "job /w /w/c.yaml /w/l.log"},
+		{"doubled", "{{seed}} {{lr:q}} {{sedes}}", "{seed} {lr:q} {{sedes}}"},
+		{"doubled and refused without", "{{seeds}}", "{seeds}"},
+		{"shell", "${seed} ${HOME:-x} ${{seed}} $((1+1))", "${seed} ${HOME:-x} ${{seed}} $((1+1))"},
+		{"braces of other tools", "{} {a,b} {1..9} }} {print $1} { seed } {a b}", "{} {a,b} {1..9} }} {print $1} { seed } {a b}"},
+		{"JSON", `{"seed": {seed}, "o": {"lr": {lr}}}`, `{"seed": 007, "o": {"lr": 1e-5}}`},
+		{"unknown words", "{foo} {foo:03d} {seed:zz}", "{foo} {foo:03d} {seed:zz}"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text, _, bad := sc.compile(test.in)
+			if len(bad) > 0 {
+				t.Fatalf("refused: %v", *bad[0])
+			}
+			if got := text.render(v); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestMisspeltVariables(t *testing.T) {
+	sc := scope{params: []string{"seed", "learning_rate"}, known: inJob, where: "outputs"}
+	for _, test := range []struct {
+		in   string
+		want []string // the words refused
+	}{
+		{"{seeds}", []string{"{seeds}"}},
+		{"{sed}", []string{"{sed}"}},
+		{"{se}", nil},
+		{"{sead}", nil}, // four letters, another word
+		{"{learning_rat}", []string{"{learning_rat}"}},
+		{"{learning_raet}", []string{"{learning_raet}"}},
+		{"{work_dri}", []string{"{work_dri}"}},
+		{"{uni_id}", []string{"{uni_id}"}}, // known, but not here
+		{"{prot}", nil},
+		{"{seeds} {seeds:03d} {sed:q}", []string{"{seeds}", "{seeds:03d}", "{sed:q}"}},
+	} {
+		_, _, bad := sc.compile(test.in)
+		var got []string
+		for _, e := range bad {
+			got = append(got, e.spelt)
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: refused %q, want %q", test.in, got, test.want)
+		}
+	}
+}

@@ -32,3 +32,47 @@ func TestPlainJobsWithNeeds(t *testing.T) {
 		t.Fatalf("got %+v", w.core.Snapshot(w.now))
 	}
 }
+
+// A hundred thousand jobs, each of which needs the one before: the first fails,
+// and all others are blocked within one Step.
+func TestLongChain(t *testing.T) {
+	w := newWorld(t)
+	const n = 100_000
+	spec := &jobspec.Spec{When: jobspec.OnSuccess}
+	w.b.Jobs = make([]jobspec.Job, n)
+	for i := range w.b.Jobs {
+		w.b.Jobs[i] = jobspec.Job{ID: i, Name: "j", Key: keyOf("j", string(rune(i))), Spec: spec, Queue: -1}
+		if i < n-1 { // the file's order turned round
+			w.b.Jobs[i].Needs = []int32{int32(i + 1)}
+		}
+	}
+	w.open()
+	if got := w.core.Verdict(0).Reason; got != "never ran" {
+		t.Errorf("got %q, want never ran", got)
+	}
+	w.send(Began{})
+	w.send(Ended{UniID: "j.1", ExitCode: 1})
+	if got := w.core.Snapshot(w.now).Counts[state.Blocked]; got != n-1 || w.done == nil {
+		t.Errorf("got %d blocked, want %d; finished: %v", got, n-1, w.done != nil)
+	}
+}
+
+// Two files whose jobs do the same, word by word: each counts in its own ledger.
+func TestFilesApart(t *testing.T) {
+	w := newWorld(t)
+	w.b.Files = append(w.b.Files, jobspec.File{Path: "other.yaml"})
+	w.job("a", "true", jobspec.Spec{}, "")
+	w.job("b", "true", jobspec.Spec{}, "").File = 1
+	w.b.Jobs[1].Key = w.b.Jobs[0].Key
+	w.open()
+	w.send(Began{})
+	w.exit("a", Ended{})
+	w.exit("b", Ended{ExitCode: 1})
+	w.open()
+	if got := w.core.Verdict(0).Reason; got != "up to date" {
+		t.Errorf("got %q for a, want up to date", got)
+	}
+	if got := w.core.Verdict(1).Reason; got != "failed (exit 1)" {
+		t.Errorf("got %q for b, want failed (exit 1)", got)
+	}
+}

@@ -49,6 +49,7 @@ func (c *Core) fill() {
 		}
 	}
 	heap.Init(&order)
+	c.classes.failed = c.classes.failed[:0]
 	aside := c.aside()
 	for len(order) > 0 && c.slots() == "" && len(c.preps) < maxPreparing {
 		cl := order[0]
@@ -74,7 +75,7 @@ func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 		c.grant(id, cl, gpu.Grant{})
 		return true
 	}
-	if c.gaveUp {
+	if c.gaveUp || c.classes.vain(cl.req) {
 		return false
 	}
 	g, ok := c.pool.Find(c.now.Boot, cl.req, *aside)
@@ -82,9 +83,23 @@ func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 		c.grant(id, cl, g)
 		return true
 	}
+	c.classes.failed = append(c.classes.failed, cl.req)
 	if c.waiter.id < 0 {
 		c.wait(id, cl)
 		*aside = append(*aside, c.waiter.kept...)
+	}
+	return false
+}
+
+// vain says that something easier has found no GPU in this fill already, so that
+// a batch in which every job asks for another amount of memory costs no more.
+func (cs *classes) vain(req gpu.Request) bool {
+	for i := range cs.failed[:min(len(cs.failed), 4)] {
+		f := &cs.failed[i]
+		if len(f.Models)+len(f.IDs) == 0 && f.Min <= 1 && req.Memory >= f.Memory && req.MaxUtil <= f.MaxUtil &&
+			req.Share == f.Share && (req.UtilOnOwn || !f.UtilOnOwn) {
+			return true
+		}
 	}
 	return false
 }

@@ -27,8 +27,9 @@ type classes struct {
 	all    []*class
 	bySpec map[*jobspec.Spec]int32
 	byText map[string]int32
-	filled []*class // those with ready jobs, in no order
-	try    []*class // scratch of fill
+	filled []*class      // those with ready jobs, in no order
+	try    []*class      // scratch of fill
+	failed []gpu.Request // that found no GPU in the fill under way
 }
 
 func newClasses() classes {

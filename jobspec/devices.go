@@ -13,10 +13,7 @@ import (
 // the largest device, so that a small GPU is of use without a setting. devs are
 // all managed devices. It is called once, before anything looks at the jobs.
 func (b *Batch) FitDefaults(devs []gpu.Device) {
-	most := largest(devs) / 10 * 9
-	if most <= 0 {
-		return
-	}
+	most := defaultMost(devs)
 	var last *Spec
 	for i := range b.Jobs {
 		s := b.Jobs[i].Spec
@@ -26,6 +23,14 @@ func (b *Batch) FitDefaults(devs []gpu.Device) {
 		last = s
 		s.Request.Memory = min(s.Request.Memory, most)
 	}
+}
+
+// defaultMost is the most that a job which says nothing asks for.
+func defaultMost(devs []gpu.Device) gpu.Bytes {
+	if most := largest(devs); most > 0 {
+		return most / 10 * 9
+	}
+	return 1 << 60
 }
 
 func largest(devs []gpu.Device) gpu.Bytes {
@@ -49,7 +54,11 @@ func (b *Batch) CheckDevices(devs []gpu.Device, wanted func(id int) bool) []Prob
 		if _, known := judged[j.Spec]; known {
 			continue
 		}
-		why, hint := b.never(&j.Spec.Request, devs)
+		r := j.Spec.Request
+		if j.Spec.DefaultMemory {
+			r.Memory = min(r.Memory, defaultMost(devs))
+		}
+		why, hint := b.never(&r, devs)
 		judged[j.Spec] = struct{}{}
 		if why == "" {
 			continue

@@ -142,10 +142,14 @@ func (f *forest) only(p procs.Proc, live []*attempt) string {
 // left reports whether an attempt whose own process has ended may have anything
 // left. Mostly the keeper has no orphan at all, and that costs one system call.
 func (k *keeper) left(a *attempt) []procs.ID {
-	if !k.alone || a.Tree || len(k.reaper.orphans(k.children)) > 0 {
-		return k.members(a)
+	if k.alone && !a.Tree && len(k.reaper.orphans(k.children)) == 0 {
+		return nil
 	}
-	return nil
+	ids := k.members(a)
+	if len(ids) == 0 { // one may have forked and ended while the table was read
+		ids = k.members(a)
+	}
+	return ids
 }
 
 // Pauses between two looks at a tree that is to end.

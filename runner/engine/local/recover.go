@@ -86,7 +86,7 @@ type watch struct {
 func (w *watch) run() *engine.Ended {
 	defer w.timeout.off()
 	for first := true; ; first = false {
-		ids := w.l.census.tree(w.e.UniID, w.roots, time.Now())
+		ids := w.tree()
 		if len(ids) == 0 || len(w.stuck) > 0 {
 			return w.ended()
 		}
@@ -94,7 +94,7 @@ func (w *watch) run() *engine.Ended {
 			w.found(ids)
 		}
 		if w.ending.on {
-			w.ending.signal(ids, w.roots0())
+			w.ending.signal(ids, w.latest())
 			if w.ending.stuck() {
 				for _, id := range ids {
 					w.stuck = append(w.stuck, id.PID)
@@ -109,7 +109,18 @@ func (w *watch) run() *engine.Ended {
 	}
 }
 
-func (w *watch) roots0() procs.ID {
+// tree lists what lives. That nothing does is believed only the second time: a
+// process may have forked and ended while the table was read.
+func (w *watch) tree() []procs.ID {
+	ids := w.l.census.tree(w.e.UniID, w.roots, time.Now())
+	if len(ids) == 0 {
+		ids = w.l.census.tree(w.e.UniID, w.roots, time.Now())
+	}
+	return ids
+}
+
+// latest is the first process of the command that ran last.
+func (w *watch) latest() procs.ID {
 	if len(w.roots) == 0 {
 		return procs.ID{}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -132,11 +133,31 @@ func UniIDIn(env []byte) string { return Lookup(env, UniIDName) }
 
 // UniID is the uni_id with which a process was started, or "".
 func UniID(pid int) string {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return ""
+	for range 50 {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			return ""
+		}
+		if len(b) > 0 || !executing(pid) {
+			return UniIDIn(b)
+		}
+		<-time.After(200 * time.Microsecond)
 	}
-	return UniIDIn(b)
+	return ""
+}
+
+// executing reports whether a process is just becoming another program: for that
+// moment it has no environment that could be read.
+func executing(pid int) bool {
+	const kernelThread = 0x00200000 // PF_KTHREAD
+	var buf [1024]byte
+	b, _ := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(f) < 49 || f[0][0] == 'Z' || f[0][0] == 'X' {
+		return false
+	}
+	flags, err := strconv.ParseUint(string(f[6]), 10, 64)
+	return err == nil && flags&kernelThread == 0 && string(f[48]) == "0" // env_end
 }
 
 // Cmdline is the beginning of the arguments of a process, each ended by a NUL byte.

@@ -221,6 +221,9 @@ func (p *proto) readRest(f fields) {
 	p.needs = p.textList(f, "needs", inJob)
 	p.queue = p.optional(f, "queue", inJob)
 	p.checkPaths()
+	if c := p.config; c != nil && p.logUses(varConfig) && slices.ContainsFunc(c.sets, func(s setText) bool { return s.value.uses(varLog) }) {
+		p.src.problem(p.line, p.col, "take one of them out", "log names {config}, and config.set names {log}: neither can be known first")
+	}
 }
 
 func (p *proto) readShell(n *yaml.Node) {

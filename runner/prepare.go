@@ -220,15 +220,22 @@ func (l *loop) adopt(a state.Attempt) {
 	l.Engine.Adopt(ask)
 }
 
+// A fileKey is a key in one file: two files may have jobs that do the same.
+type fileKey struct {
+	file int
+	key  string
+}
+
 // jobOf finds the job of this batch that an attempt is of, or -1.
 func (l *loop) jobOf(a state.Attempt) int {
 	if l.byKey == nil {
-		l.byKey = make(map[string]int)
+		l.byKey = make(map[fileKey]int)
 		for i := range l.Batch.Jobs {
-			l.byKey[l.Batch.Jobs[i].Key.String()] = i
+			j := &l.Batch.Jobs[i]
+			l.byKey[fileKey{j.File, j.Key.String()}] = i
 		}
 	}
-	if id, ok := l.byKey[a.Start.Key]; ok && l.Batch.Jobs[id].File == a.Ledger {
+	if id, ok := l.byKey[fileKey{a.Ledger, a.Start.Key}]; ok {
 		return id
 	}
 	return -1

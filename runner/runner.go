@@ -69,7 +69,7 @@ type loop struct {
 	dropped  map[string]bool // starts that the ledger could not take: not to be launched
 	acks     map[string]func()
 	finished bool
-	byKey    map[string]int // made when an attempt is adopted
+	byKey    map[fileKey]int // made when an attempt is adopted
 	out      tally
 }
 

@@ -27,6 +27,7 @@ type attempt struct {
 	stop    string // why it is being stopped, or ""
 	prior   bool   // and an earlier run decided so
 	adopted bool
+	outrun  bool      // another run was quicker
 	asked   bool      // the engine has not yet said what has become of it
 	follows int32     // a job of the same name that may start only after it; -1 for none
 	used    gpu.Bytes // on all its GPUs, when last seen; -1 unknown
@@ -108,9 +109,13 @@ func (c *Core) giveBack(a *attempt, stuck bool) {
 		c.onGPUs--
 	}
 	if len(a.grant.UUIDs) > 0 && c.pool != nil && !stuck {
-		freed := c.pool.Release(c.now.Boot, a.hold())
-		if a.uniID != "" {
-			c.reads.freed(c.now.Boot, freed)
+		switch {
+		case a.uniID != "":
+			c.reads.freed(c.now.Boot, c.pool.Release(c.now.Boot, a.hold()))
+		case a.outrun: // what was read of its devices no longer holds
+			c.pool.Release(c.now.Boot, a.hold())
+		default:
+			c.pool.Undo(a.hold())
 		}
 	}
 	if a.job >= 0 {

@@ -182,7 +182,8 @@ func (c *Core) readFreed() bool {
 		}
 	}
 	if len(ids) > 0 {
-		c.do(Read{UUIDs: ids})
+		// Where other jobs stand, free memory alone does not tell whose it is.
+		c.do(Read{UUIDs: ids, Processes: c.pool.Crowded(ids)})
 	}
 	return len(ids) > 0
 }

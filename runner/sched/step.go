@@ -136,6 +136,7 @@ func (c *Core) refused(ev Refused) {
 		return
 	}
 	if ev.Rival {
+		a.outrun = true
 		c.shun(a.grant.UUIDs)
 		c.abandon(a)
 		return

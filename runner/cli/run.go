@@ -59,6 +59,7 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	goOnWithoutReader()
 	r := &run{app: a, cmd: c, head: newHeadline(a.out, paths)}
 	defer r.close()
 	if err := r.open(); err != nil {
@@ -85,6 +86,7 @@ type run struct {
 	prober  probe.Prober
 	log     zerolog.Logger
 	git     <-chan []commit
+	waited  lastHead
 	closers []func()
 }
 
@@ -251,7 +253,7 @@ func (r *run) carry() error {
 	r.later(sig.close)
 	res := runner.Run(context.Background(), runner.Config{
 		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
-		Sinks: []runner.Sink{view}, Log: r.log, Stops: sig.stops, Control: calls,
+		Sinks: []runner.Sink{view, &r.waited}, Log: r.log, Stops: sig.stops, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now,
 	})
 	view.Close()
@@ -348,7 +350,7 @@ func (r *run) summary(res runner.Result) error {
 		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak)})
 	}
 	if res.GaveUp && s.Final.Head == nil {
-		s.Final.Head, s.Final.HeadWhy = r.firstWaiting()
+		s.Final.Head, s.Final.HeadWhy = r.waited.head, r.waited.why
 	}
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
@@ -363,16 +365,21 @@ func (r *run) summary(res runner.Result) error {
 	return quiet(code)
 }
 
-// firstWaiting is the first job that found no GPU, and why.
-func (r *run) firstWaiting() (*state.View, string) {
-	for id := range r.batch.Jobs {
-		if r.core.Phase(id) == state.Pending {
-			if why := r.core.Why(now(), id); why != "" {
-				return &state.View{Job: r.batch.Jobs[id].Name, ID: id}, why
-			}
-		}
+// lastHead remembers which job waited for a GPU last, and why: in the end, when
+// the run has given up, nothing waits any more.
+type lastHead struct {
+	head *state.View
+	why  string
+}
+
+// Fact is not what it is about.
+func (*lastHead) Fact(int, state.Fact) {}
+
+// Snapshot notes down the head, if there is one.
+func (l *lastHead) Snapshot(s state.Snapshot) {
+	if s.Head != nil {
+		l.head, l.why = s.Head, s.HeadWhy
 	}
-	return nil, ""
 }
 
 // again is the command line that runs what is left.

@@ -46,6 +46,13 @@ func (a *app) catchSignals(view hinter, tty bool) *signals {
 	return s
 }
 
+// goOnWithoutReader keeps a closed stdout and a hang-up from ending the run, from
+// its first line on; behaviour.md section 6. The signals are caught rather than
+// ignored: what is ignored stays so in every job.
+func goOnWithoutReader() {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP)
+}
+
 // onTerminal says whether a person with a keyboard sees this run.
 func (a *app) onTerminal() bool { return a.outTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 

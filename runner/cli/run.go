@@ -196,6 +196,7 @@ func (r *run) openPool() (*gpu.Pool, error) {
 		return nil, err
 	}
 	pool := gpu.NewPool(r.prober.Devices(), rules)
+	r.batch.FitDefaults(pool.Devices())
 	if ps := r.batch.CheckDevices(pool.Devices(), func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
 		return nil, problems(ps)
 	}

@@ -98,9 +98,6 @@ func (k *Keeper) Flush() error {
 	err := k.flush(rescued)
 	if err != nil {
 		k.dirty = true
-		for i := range k.left {
-			k.left[i].told = false
-		}
 		if !errors.Is(err, ErrBusy) {
 			err = fmt.Errorf("uni_id.json: %w", err)
 		}
@@ -114,7 +111,7 @@ func (k *Keeper) unchanged() bool {
 	return err == nil && stampOf(info) == k.seen
 }
 
-func (k *Keeper) flush(rescued patch) error {
+func (k *Keeper) flush(rescued []change) error {
 	dir, err := k.lockFolder()
 	if err != nil {
 		return err
@@ -131,34 +128,41 @@ func (k *Keeper) flush(rescued patch) error {
 	if err != nil {
 		return err
 	}
-	orphaned := false
-	defer func() {
-		if !orphaned {
-			f.Close()
-		}
-	}()
+	now, watched, err := k.update(f, path, rescued)
+	if !watched {
+		f.Close() // gives its lock back
+	}
+	return k.done(now, err)
+}
+
+// update merges into the file that is open as f. watched says that f has been
+// replaced and is kept open.
+func (k *Keeper) update(f *os.File, path string, rescued []change) (now stamp, watched bool, err error) {
 	if err := k.lock(f); err != nil {
-		return err
+		return stamp{}, false, err
 	}
 	old, info, err := k.read(f, path)
 	if err != nil {
-		return err
+		return stamp{}, false, err
 	}
 	text, changed, err := merge(old, k.mine, rescued)
-	if err != nil {
-		return ErrBusy
-	}
-	now := stampOf(info)
-	if changed && k.inPlace {
+	switch {
+	case err != nil:
+		return stamp{}, false, ErrBusy
+	case !changed:
+		return stampOf(info), false, nil
+	case k.inPlace:
 		now, err = writeInPlace(f, text, info.Size())
-	} else if changed {
-		if now, err = replace(path, text, stampOf(info)); err == nil {
-			k.left = append(k.left, orphan{file: f, base: old, stamp: stampOf(info), at: time.Now()})
-			orphaned = true
-			unlock(f)
-		}
+		return now, false, err
 	}
-	return k.done(now, err)
+	now, displaced, err := replace(path, text, info)
+	if displaced != nil {
+		k.watch(displaced, old, stamp{})
+	}
+	if err == nil {
+		k.watch(f, old, stampOf(info))
+	}
+	return now, err == nil, err
 }
 
 // lockFolder keeps other runs out whose job files stand in the same folder. A
@@ -207,8 +211,8 @@ func (k *Keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 	return data, info, nil
 }
 
-func (k *Keeper) created(path string, p patch) (stamp, error) {
-	text, _, err := merge(nil, k.mine, p)
+func (k *Keeper) created(path string, changes []change) (stamp, error) {
+	text, _, err := merge(nil, k.mine, changes)
 	if err != nil {
 		return stamp{}, err
 	}
@@ -232,22 +236,31 @@ func create(path string, text []byte) (stamp, error) {
 	return now, nil
 }
 
-// replace puts a new file in the place of the one that was read, unless that has
-// been written since.
-func replace(path string, text []byte, read stamp) (stamp, error) {
-	info, err := os.Stat(path)
+// replace puts a new file in the place of the one that was read. What a script
+// has put there in the meantime comes out again, and is returned: no moment
+// between looking and renaming is left in which it could be lost. A file system
+// that cannot exchange two files must do with looking.
+func replace(path string, text []byte, read fs.FileInfo) (now stamp, displaced *os.File, err error) {
+	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {
-		return stamp{}, err
-	}
-	t, now, err := temporary(path, text, info.Mode().Perm())
-	if err != nil {
-		return stamp{}, err
+		return stamp{}, nil, err
 	}
 	defer t.Cleanup()
-	if info, err := os.Stat(path); err != nil || stampOf(info) != read {
-		return stamp{}, ErrBusy
+	if info, err := os.Stat(path); err != nil || stampOf(info) != stampOf(read) {
+		return stamp{}, nil, ErrBusy
 	}
-	return now, t.CloseAtomicallyReplace()
+	if unix.Renameat2(unix.AT_FDCWD, t.Name(), unix.AT_FDCWD, path, unix.RENAME_EXCHANGE) != nil {
+		return now, nil, t.CloseAtomicallyReplace()
+	}
+	f, err := os.Open(t.Name())
+	if err != nil {
+		return now, nil, nil // it was read before
+	}
+	if info, err := f.Stat(); err == nil && !os.SameFile(info, read) {
+		return now, f, nil
+	}
+	f.Close()
+	return now, nil, nil
 }
 
 // temporary is a file beside path with its new content, and that file's stamp.
@@ -256,7 +269,9 @@ func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFil
 	if err != nil {
 		return nil, stamp{}, err
 	}
-	_, err = t.Write(text)
+	if _, err = t.Write(text); err == nil {
+		err = t.Sync()
+	}
 	var info fs.FileInfo
 	if err == nil {
 		info, err = t.Stat()

@@ -32,7 +32,11 @@ func unlock(f *os.File) {
 
 // orphanFor is how long a file that was replaced is watched: a script that had
 // opened it before, and waited for its lock or just then wrote, writes into it.
-const orphanFor = 10 * time.Second
+// No more of them than maxOrphans are kept open.
+const (
+	orphanFor  = 10 * time.Second
+	maxOrphans = 64
+)
 
 // An orphan is a file that was replaced, and what it held then.
 type orphan struct {
@@ -40,25 +44,34 @@ type orphan struct {
 	base  []byte
 	stamp stamp
 	at    time.Time
-	told  bool // what it says has been handed to a flush
 }
 
-// rescue is what scripts have written into files after these were replaced.
-func (k *Keeper) rescue() patch {
-	var all patch
+// watch takes over a file that was replaced. base is what of it has been merged
+// already, and at which stamp.
+func (k *Keeper) watch(f *os.File, base []byte, s stamp) {
+	unlock(f)
+	if len(k.left) == maxOrphans {
+		k.left[0].file.Close()
+		k.left = k.left[1:]
+	}
+	k.left = append(k.left, orphan{file: f, base: base, stamp: s, at: time.Now()})
+}
+
+// rescue is what scripts have written into files after these were replaced. It is
+// told for as long as the files are watched: a script that had read the file
+// before may write over it once more.
+func (k *Keeper) rescue() []change {
+	var all []change
 	keep := k.left[:0]
 	for _, o := range k.left {
-		if o.told || time.Since(o.at) > orphanFor {
+		if time.Since(o.at) > orphanFor {
 			o.file.Close()
 			continue
 		}
 		if k.lock(o.file) == nil {
 			unlock(o.file)
 		}
-		if p := o.news(); p != nil {
-			all = all.and(p)
-			o.told = true
-		}
+		all = append(all, o.news()...)
 		keep = append(keep, o)
 	}
 	k.left = keep
@@ -67,7 +80,7 @@ func (k *Keeper) rescue() patch {
 
 // news is how an orphan's content differs from what it was; nil when it does not,
 // or not yet in a form that parses.
-func (o *orphan) news() patch {
+func (o *orphan) news() []change {
 	info, err := o.file.Stat()
 	if err != nil || stampOf(info) == o.stamp {
 		return nil

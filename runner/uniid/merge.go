@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 )
 
 // An entry is what gpurun says of one attempt.
@@ -15,19 +16,13 @@ type entry struct {
 	ErrorType  string // "" for none
 }
 
-// A record is one entry of the file with all its fields, and a patch some of
-// them that are to be put into it.
-type (
-	record map[string]json.RawMessage
-	patch  map[string]json.RawMessage
-)
+// A record is one entry of the file with all its fields.
+type record map[string]json.RawMessage
 
-func (p patch) and(more patch) patch {
-	if p == nil {
-		return more
-	}
-	maps.Copy(p, more)
-	return p
+// A change is what a script has made of one entry, nil where there was none.
+type change struct {
+	id       string
+	from, to json.RawMessage
 }
 
 var errNoObject = errors.New("is no JSON object")
@@ -43,19 +38,27 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 	if all == nil {
 		return nil, errNoObject // null
 	}
+	for id, raw := range all { // so that equal entries have equal bytes
+		var buf bytes.Buffer
+		if err := json.Compact(&buf, raw); err != nil {
+			return nil, err
+		}
+		all[id] = buf.Bytes()
+	}
 	return all, nil
 }
 
-// merge puts a patch and what gpurun says into the content of a file. changed is
-// false where it says so already. An error means that the content does not parse.
-func merge(data []byte, mine map[string]entry, p patch) (text []byte, changed bool, err error) {
+// merge puts changes and what gpurun says into the content of a file. A change
+// counts where the entry is still as it was before it. changed is false where the
+// content says all of it already. An error means that it does not parse.
+func merge(data []byte, mine map[string]entry, changes []change) (text []byte, changed bool, err error) {
 	all, err := parse(data)
 	if err != nil {
 		return nil, false, err
 	}
-	for id, raw := range p {
-		if !bytes.Equal(all[id], raw) {
-			all[id], changed = raw, true
+	for _, c := range changes {
+		if raw := all[c.id]; !bytes.Equal(raw, c.to) && (raw == nil || bytes.Equal(raw, c.from)) {
+			all[c.id], changed = c.to, true
 		}
 	}
 	for id, e := range mine {
@@ -119,22 +122,22 @@ func (r record) ended() bool {
 	return state == Normal || state == Abnormal
 }
 
-// difference is the entries of now that were not so before; nil when now does
-// not parse.
-func difference(before, now []byte) patch {
+// difference is how now has other entries than before, in the order of their
+// ids; nil when now does not parse.
+func difference(before, now []byte) []change {
 	is, err := parse(now)
-	if err != nil || len(is) == 0 {
+	if err != nil {
 		return nil
 	}
 	was, err := parse(before)
 	if err != nil {
 		return nil
 	}
-	p := patch{}
-	for id, raw := range is {
-		if !bytes.Equal(was[id], raw) {
-			p[id] = raw
+	var list []change
+	for _, id := range slices.Sorted(maps.Keys(is)) {
+		if !bytes.Equal(was[id], is[id]) {
+			list = append(list, change{id, was[id], is[id]})
 		}
 	}
-	return p
+	return list
 }

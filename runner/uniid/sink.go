@@ -97,7 +97,7 @@ func (s *Sink) run() {
 	for {
 		s.take(keepers)
 		busy := s.flush(keepers)
-		if closed == nil && !busy {
+		if closed == nil && !busy && !s.flush(keepers) { // again: what the first has displaced
 			return
 		}
 		if timer.Reset(checkEvery); busy {

@@ -187,6 +187,41 @@ func TestWriteIntoReplacedFileIsRescued(t *testing.T) {
 	})
 }
 
+// A script that reads the file, changes its own entry and renames, without a
+// lock, all the while gpurun does the same: nobody's entry may be lost.
+func TestNothingIsLostToScriptsWithoutALock(t *testing.T) {
+	k, path := kept(t, `{}`)
+	const entries = 150
+	want := content{}
+	var script sync.WaitGroup
+	script.Go(func() {
+		for i := range entries {
+			c := load(t, path)
+			c[fmt.Sprint("s", i)] = map[string]any{"state": "normal_exit"}
+			text, _ := json.Marshal(c)
+			write(t, path+".script", string(text))
+			if err := os.Rename(path+".script", path); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range entries {
+		id := fmt.Sprint("u", i)
+		if err := k.Set(id, 0, Normal, 0, ""); err != nil && !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+		want[id] = map[string]any{"state": "normal_exit", "retry_count": 0.}
+		want[fmt.Sprint("s", i)] = map[string]any{"state": "normal_exit"}
+	}
+	script.Wait()
+	for range 2 {
+		if err := k.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	equal(t, load(t, path), want)
+}
+
 func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "uni_id.json")
 	s := New(&jobspec.Batch{

@@ -2,9 +2,8 @@ package runner
 
 import (
 	"fmt"
-	"path"
-	"strings"
 
+	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/runner/sched"
 )
@@ -75,23 +74,16 @@ func (l *loop) onJobs(patterns []string, event func(ids []int) sched.Event) (con
 	return r, nil
 }
 
-// MatchJobs finds jobs by names or globs, in the order of the batch, each once. In a job's
-// name a slash is a letter like others, so that * crosses it. A pattern
-// without a match is an error.
+// MatchJobs finds jobs by names or globs, in the order of the batch, each once;
+// globs mean what they mean in needs. A pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error) {
 	chosen := make([]bool, n)
 	for _, p := range patterns {
-		flat := flatten(p)
-		if _, err := path.Match(flat, ""); err != nil {
-			return nil, fmt.Errorf("%q is not a pattern: %w", p, err)
-		}
 		found := false
 		for id := range n {
-			ok := name(id) == p
-			if !ok {
-				ok, _ = path.Match(flat, flatten(name(id)))
+			if name(id) == p || jobspec.MatchName(p, name(id)) {
+				chosen[id], found = true, true
 			}
-			chosen[id], found = chosen[id] || ok, found || ok
 		}
 		if !found {
 			return nil, fmt.Errorf("no job is named %q", p)
@@ -105,5 +97,3 @@ func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error
 	}
 	return ids, nil
 }
-
-func flatten(s string) string { return strings.ReplaceAll(s, "/", "\x00") }

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/gpu"
+	"gpurun/runner"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+)
+
+// summary says how the run went, and is its exit status.
+func (r *run) summary(res runner.Result) error {
+	width := terminalSize().Width
+	if !r.outTTY {
+		width = 200
+	}
+	s := terminal.Summary{
+		Final: res.Final, Warnings: res.Warnings, Wall: res.Wall, GPUHours: res.GPUHours, Stopped: res.Stopped, GaveUp: res.GaveUp,
+	}
+	for _, f := range res.Failures {
+		s.Failures = append(s.Failures, terminal.Failure{Job: f.Job, End: f.End, Log: f.Log, Tail: f.Tail, Blocked: f.Blocked})
+	}
+	for _, d := range res.Sizes {
+		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak)})
+	}
+	if res.GaveUp && s.Final.Head == nil {
+		s.Final.Head, s.Final.HeadWhy = r.waited.head, r.waited.why
+	}
+	code := statusOf(res, r.cmd.NoWait)
+	if code != exitDone {
+		s.Rest = r.again()
+	}
+	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
+	fmt.Fprintln(r.out, text)
+	if res.StateErr != nil {
+		return &failure{code: code, text: "the ledger cannot be written: " + res.StateErr.Error(), err: res.StateErr,
+			hint: "nothing that succeeded runs twice; make room and run it again"}
+	}
+	return quiet(code)
+}
+
+// lastHead remembers which job waited for a GPU last, and why: in the end, when
+// the run has given up, nothing waits any more.
+type lastHead struct {
+	head *state.View
+	why  string
+}
+
+// Fact is not what it is about.
+func (*lastHead) Fact(int, state.Fact) {}
+
+// Snapshot notes down the head, if there is one.
+func (l *lastHead) Snapshot(s state.Snapshot) {
+	if s.Head != nil {
+		l.head, l.why = s.Head, s.HeadWhy
+	}
+}
+
+// again is the command line that runs what is left.
+func (r *run) again() string {
+	args := []string{"gpurun"}
+	skip := false
+	for _, arg := range os.Args[1:] {
+		switch {
+		case skip:
+			skip = false
+		case arg == "--force":
+			skip = len(r.cmd.Force.globs) > 0 && r.cmd.Force.globs[0] != "*"
+		case strings.HasPrefix(arg, "--force="):
+		default:
+			args = append(args, arg)
+		}
+	}
+	return shellescape.QuoteCommand(args)
+}

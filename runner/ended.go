@@ -47,13 +47,13 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 	if p, ok := l.Prober.(placer); ok {
 		p.Removed(at.uniID)
 	}
-	go func() {
+	l.Go(func() {
 		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e)}
 		select {
 		case l.inbox <- ev:
 		case <-l.ctx.Done():
 		}
-	}()
+	})
 }
 
 // forget gives back what only an attempt that lives needs.

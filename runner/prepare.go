@@ -31,7 +31,7 @@ func (l *loop) prepare(a sched.Prepare) {
 	l.fresh[a.Job] = true
 	port := l.ports.take()
 	wall := l.Now().Wall
-	go func() {
+	l.Go(func() {
 		at, start, err := l.makeReady(a, first, port, wall)
 		var ev sched.Event = sched.Prepared{Job: a.Job, Start: start}
 		if err != nil {
@@ -44,7 +44,7 @@ func (l *loop) prepare(a sched.Prepare) {
 		case l.inbox <- ev:
 		case <-l.ctx.Done():
 		}
-	}()
+	})
 }
 
 // makeReady is the order of a start up to its record: folder, rendered commands,

@@ -18,13 +18,13 @@ type reader struct {
 	done   sync.WaitGroup
 }
 
-func newReader(ctx context.Context, p probe.Prober, inbox chan<- sched.Event) *reader {
+func newReader(ctx context.Context, p probe.Prober, inbox chan<- sched.Event, start func(func())) *reader {
 	r := &reader{prober: p, asks: make(chan sched.Read, 64)}
 	r.done.Add(1)
-	go func() {
+	start(func() {
 		defer r.done.Done()
 		r.run(ctx, inbox)
-	}()
+	})
 	return r
 }
 

@@ -31,6 +31,7 @@ type Config struct {
 	Environ []string             // gpurun's own environment, which jobs inherit
 	Indexed bool                 // CUDA_VISIBLE_DEVICES may hold indices: every device that NVML counts is accessible
 	Now     func() sched.Now
+	Go      func(f func()) // starts a goroutine, and sees to its panics; nil for a plain one
 }
 
 // Run carries the batch to its end and says how it went. It returns when nothing
@@ -90,6 +91,9 @@ type attempt struct {
 const inboxSize = 256
 
 func newLoop(ctx context.Context, c Config) *loop {
+	if c.Go == nil {
+		c.Go = func(f func()) { go f() }
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	l := &loop{
 		Config: c, ctx: ctx, cancel: cancel,
@@ -104,7 +108,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 	}
 	l.out.begin(c)
 	if c.Prober != nil {
-		l.gpus = newReader(ctx, c.Prober, l.inbox)
+		l.gpus = newReader(ctx, c.Prober, l.inbox, c.Go)
 	}
 	return l
 }

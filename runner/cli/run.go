@@ -18,6 +18,7 @@ import (
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
+	"gpurun/runner/uniid"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -252,8 +253,8 @@ func (r *run) carry() error {
 	r.later(sig.close)
 	res := runner.Run(context.Background(), runner.Config{
 		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
-		Sinks: []runner.Sink{view, &r.waited}, Log: r.log, Stops: sig.stops, Control: calls,
-		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now,
+		Sinks: append(r.reporters(), view, &r.waited), Log: r.log, Stops: sig.stops, Control: calls,
+		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	})
 	view.Close()
 	r.onPanic = nil
@@ -261,6 +262,23 @@ func (r *run) carry() error {
 		res.Stopped = map[int]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
 	}
 	return r.summary(res)
+}
+
+// reporters are the sinks that keep what other programs read.
+func (r *run) reporters() []runner.Sink {
+	for i := range r.batch.Files {
+		if r.batch.Files[i].UniID == "" {
+			continue
+		}
+		sink := uniid.New(r.batch)
+		r.later(func() {
+			if err := sink.Close(); err != nil {
+				r.warn(err.Error())
+			}
+		})
+		return []runner.Sink{sink}
+	}
+	return nil
 }
 
 // finished says that no job of the batch is left or was cut off.

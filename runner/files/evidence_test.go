@@ -1,0 +1,99 @@
+package files
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// A world is a batch of three jobs in a folder of its own, whose outputs, inputs
+// and log are there, and the history of their success.
+func world(t *testing.T) (dir string, b *jobspec.Batch, h *state.History) {
+	t.Helper()
+	dir = t.TempDir()
+	write(t, dir+"/jobs.yaml", `
+jobs:
+  - {name: train, run: train, outputs: [ckpt/a.pt], log: "{uni_id}.log"}
+  - {name: read, run: read, inputs: ["data/*.csv"]}
+  - {name: talk, run: talk, log: talk.log}
+`)
+	write(t, dir+"/ckpt/a.pt", "x")
+	write(t, dir+"/data/a.csv", "x")
+	write(t, dir+"/talk.log", "x")
+	b, problems := jobspec.Load([]string{dir + "/jobs.yaml"}, jobspec.Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	// What is looked at follows the Spec alone, whoever has filled it in.
+	b.Jobs[0].Spec.HasOutputs, b.Jobs[0].Spec.LogNamed = true, true
+	b.Jobs[1].Spec.HasInputs = true
+	b.Jobs[2].Spec.LogNamed = true
+	h = state.NewHistory()
+	in, start := started(t, dir, "data/*.csv")
+	for i := range b.Jobs {
+		j := &b.Jobs[i]
+		f := state.Fact{Kind: state.KindStart, Time: start, Key: j.Key.String(), UniID: j.Name, Attempt: 1, Log: filepath.Join(dir, j.Name+".log")}
+		if j.Name == "read" {
+			f.Inputs = in
+		}
+		h.Apply(0, f)
+		h.Apply(0, state.Fact{Kind: state.KindEnd, Time: start.Add(time.Second), UniID: j.Name, State: state.Succeeded})
+	}
+	return dir, b, h
+}
+
+func TestEvidence(t *testing.T) {
+	const train, read, talk = 0, 1, 2
+	remove := func(path string) func(*testing.T, string, *state.History, *jobspec.Batch) {
+		return func(t *testing.T, dir string, _ *state.History, _ *jobspec.Batch) {
+			if err := os.RemoveAll(filepath.Join(dir, path)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	end := func(job int, f state.Fact) func(*testing.T, string, *state.History, *jobspec.Batch) {
+		return func(t *testing.T, dir string, h *state.History, b *jobspec.Batch) {
+			remove("ckpt")(t, dir, h, b)
+			remove("talk.log")(t, dir, h, b)
+			f.Key = b.Jobs[job].Key.String()
+			h.Apply(0, f)
+		}
+	}
+	for _, row := range []struct {
+		name   string
+		job    int
+		change func(*testing.T, string, *state.History, *jobspec.Batch)
+		want   sched.Evidence
+	}{
+		{"output there, no log", train, remove("train.log"), sched.Evidence{}},
+		{"output gone", train, remove("ckpt/a.pt"), sched.Evidence{MissingOutput: "ckpt/a.pt"}},
+		{"input as it was", read, remove("talk.log"), sched.Evidence{}},
+		{"input changed", read, func(t *testing.T, dir string, _ *state.History, _ *jobspec.Batch) {
+			rewrite(t, dir+"/data/a.csv", "y", time.Hour)
+		}, sched.Evidence{ChangedInput: "data/a.csv"}},
+		{"input gone", read, remove("data"), sched.Evidence{}},
+		{"log there", talk, remove("ckpt"), sched.Evidence{}},
+		{"log gone", talk, remove("talk.log"), sched.Evidence{LogDeleted: true}},
+		{"nothing declared", train, func(t *testing.T, dir string, h *state.History, b *jobspec.Batch) {
+			remove("ckpt")(t, dir, h, b)
+			b.Jobs[train].Spec.HasOutputs, b.Jobs[train].Spec.LogNamed = false, false
+		}, sched.Evidence{}},
+		{"failed since", train, end(train, state.Fact{Kind: state.KindEnd, State: state.Failed}), sched.Evidence{}},
+		{"forgotten", train, end(train, state.Fact{Kind: state.KindForget}), sched.Evidence{}},
+		{"called done: wrote no log", talk, end(talk, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{}},
+		{"called done: its output counts", train, end(train, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{MissingOutput: "ckpt/a.pt"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			dir, b, h := world(t)
+			row.change(t, dir, h, b)
+			if got := Evidence(b, h)(row.job); got != row.want {
+				t.Errorf("got %+v, want %+v", got, row.want)
+			}
+		})
+	}
+}

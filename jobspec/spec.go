@@ -140,6 +140,8 @@ func (p *proto) build(v *values) *Spec {
 	d := draft{given: map[string]*text{}}
 	d.When, d.Request.Min, d.Request.Max = OnSuccess, 1, 1
 	d.text = p.texts
+	d.LogNamed = p.texts.log != nil || p.texts.stdout != nil || p.texts.stderr != nil
+	d.HasOutputs, d.HasInputs = len(p.texts.outputs) > 0, len(p.texts.inputs) > 0
 	for _, rk := range resourceKeys {
 		i := slices.IndexFunc(p.resources, func(r resource) bool { return r.key == rk.key })
 		if i < 0 {

@@ -29,10 +29,6 @@ jobs:
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	// What is looked at follows the Spec alone, whoever has filled it in.
-	b.Jobs[0].Spec.HasOutputs, b.Jobs[0].Spec.LogNamed = true, true
-	b.Jobs[1].Spec.HasInputs = true
-	b.Jobs[2].Spec.LogNamed = true
 	h = state.NewHistory()
 	in, start := started(t, dir, "data/*.csv")
 	for i := range b.Jobs {

@@ -68,14 +68,15 @@ type Reading struct {
 
 // A Claim is what another run on this host holds of a device.
 type Claim struct {
-	UUID   UUID
-	User   string
-	Job    string
-	PID    int
-	Since  time.Time
-	Memory Bytes // granted
-	Taken  Bytes // of it in use by the claim's process tree now; 0 when unknown
-	Share  bool  // the holder lets others stand beside it
+	UUID    UUID
+	User    string
+	Job     string
+	PID     int // of the holder, the parent of the attempt's processes
+	Since   time.Time
+	Memory  Bytes  // granted
+	Taken   Bytes  // of it in use by the claim's process tree now; 0 when unknown
+	Share   bool   // the holder lets others stand beside it
+	Attempt string // uni_id of the attempt that it is for
 }
 
 // A Snapshot is one reading of every managed device, or, after a hand-over, of a few.

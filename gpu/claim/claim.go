@@ -1,0 +1,143 @@
+// Package claim lets all gpuruns of one host, of all users, see what each of
+// them holds of the GPUs, without a daemon and without root.
+//
+// A claim belongs to an attempt: its devices and the memory promised on each. It
+// is a file in a folder of the user's own, gpurun-<uid>, below a root that all
+// users share. A Holder makes claims and holds a lock on each file for as long
+// as the attempt's processes live; the kernel lets go of the lock when the holder
+// dies, however it dies. A Reader reads the folders of all users, and trusts none
+// of them: what is no plain file of the folder's owner is passed over and named
+// in a warning, and nothing that lies there makes it wait for long.
+//
+// A claim counts while its lock is held and its process exists. Whoever wants
+// one publishes it first and then reads all others: of two that do so at once,
+// one at least sees the other.
+package claim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpurun/gpu"
+)
+
+const (
+	version = 1
+	suffix  = ".claim"
+
+	// RootVariable is the environment variable that names another root.
+	RootVariable = "GPURUN_CLAIMS_DIR"
+	defaultRoot  = "/var/tmp"
+	prefix       = "gpurun-"
+)
+
+// Bounds of what is read of others. None of them is met in honest use.
+const (
+	maxSize    = 64 << 10 // bytes of a claim
+	maxRead    = 64       // claims of one user that are held
+	maxOpened  = 1024     // files of one user that are looked at
+	maxNames   = 4096     // names in one user's folder
+	maxFolders = 1024     // users
+	maxEntries = 200000   // names in the root
+	maxDevices = 256      // of one claim
+	maxMemory  = gpu.Bytes(math.MaxInt64 >> 16)
+	maxText    = 200 // bytes of a name
+)
+
+// Root is where the folders of all users are: GPURUN_CLAIMS_DIR, else /var/tmp.
+func Root() string {
+	if dir := os.Getenv(RootVariable); dir != "" {
+		return dir
+	}
+	return defaultRoot
+}
+
+// Roots are the places where claims of this user can be: root, and where that
+// cannot be used the user's runtime folder, and at last state, a folder of the
+// run itself. Empty ones are left out.
+func Roots(root, state string) []string {
+	if root == "" {
+		root = Root()
+	}
+	roots := []string{root}
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		roots = append(roots, filepath.Join(dir, "gpurun-claims"))
+	}
+	if state != "" {
+		roots = append(roots, filepath.Join(state, "claims"))
+	}
+	return roots
+}
+
+// content is a claim as its file has it.
+type content struct {
+	Version int             `json:"version"`
+	UID     int             `json:"uid"`
+	User    string          `json:"user,omitempty"` // for whoever reads the file; others find the name themselves
+	BootID  string          `json:"boot_id"`
+	PIDNS   string          `json:"pid_ns"` // pids mean something only in it
+	PID     int             `json:"pid"`
+	Start   uint64          `json:"pid_start"` // in clock ticks after boot
+	UniID   string          `json:"uni_id"`
+	Job     string          `json:"job"`
+	Since   time.Time       `json:"since"`
+	Share   bool            `json:"share,omitempty"`
+	Devices []contentDevice `json:"devices"`
+}
+
+type contentDevice struct {
+	UUID   gpu.UUID  `json:"uuid"`
+	Memory gpu.Bytes `json:"memory_bytes"`
+}
+
+// newContent is a claim of this process.
+func newContent(uniID, job, user string, g gpu.Grant, since time.Time) *content {
+	me := self()
+	c := &content{
+		Version: version, UID: os.Getuid(), User: user, BootID: me.boot, PIDNS: me.ns, PID: me.pid, Start: me.start,
+		UniID: uniID, Job: cut(job), Since: since, Share: g.Share,
+	}
+	for _, id := range g.UUIDs {
+		c.Devices = append(c.Devices, contentDevice{id, g.Memory})
+	}
+	return c
+}
+
+// parse reads a claim that may have been written by anybody.
+func parse(b []byte) (*content, error) {
+	var c content
+	if err := json.Unmarshal(b, &c); err != nil {
+		return nil, fmt.Errorf("is no claim: %w", err)
+	}
+	switch {
+	case c.Version < 1 || c.PID < 1 || c.UniID == "" || len(c.Devices) == 0:
+		return nil, fmt.Errorf("is no claim: it lacks a version, a pid, a uni_id or devices")
+	case len(c.Devices) > maxDevices:
+		return nil, fmt.Errorf("claims %d devices", len(c.Devices))
+	}
+	c.Job, c.UniID = cut(c.Job), cut(c.UniID)
+	return &c, nil
+}
+
+func cut(s string) string { return s[:min(len(s), maxText)] }
+
+// claims are what c holds of each device.
+func (c *content) claims(user string) []gpu.Claim {
+	list := make([]gpu.Claim, 0, len(c.Devices))
+	seen := map[gpu.UUID]bool{}
+	for _, d := range c.Devices {
+		if seen[d.UUID] {
+			continue
+		}
+		seen[d.UUID] = true
+		list = append(list, gpu.Claim{
+			UUID: d.UUID, User: user, Job: c.Job, PID: c.PID, Since: c.Since,
+			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Attempt: c.UniID,
+		})
+	}
+	return list
+}

@@ -1,0 +1,277 @@
+package claim
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// TestMain lets the test binary be one of the processes that the tests need.
+func TestMain(m *testing.M) {
+	if kind := os.Getenv("CLAIM_CHILD"); kind != "" {
+		if err := children[kind](os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+var children = map[string]func(args []string) error{"hold": holdChild, "lease": leaseChild, "stress": stressChild}
+
+// holdChild claims GPU-0 below args[0] for the job args[1], and holds it until
+// its stdin is closed.
+func holdChild(args []string) error {
+	h := Open(strings.Split(args[0], ":"))
+	others, _, err := h.Claim(context.Background(), "uni-"+args[1], args[1], gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB})
+	if err != nil {
+		return err
+	}
+	fmt.Println("held", len(others))
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	return nil
+}
+
+// A child is one of these processes; its first line has been read.
+type child struct {
+	*exec.Cmd
+	in    interface{ Close() error }
+	said  *bufio.Reader
+	first string
+}
+
+// start starts one as user uid (-1: this one) and waits for its first line.
+func start(t *testing.T, uid int, kind string, args ...string) *child {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", args...)
+	cmd.Dir = "/"
+	cmd.Env = append(os.Environ(), "CLAIM_CHILD="+kind)
+	cmd.Stderr = os.Stderr
+	if uid >= 0 {
+		if os.Getuid() != 0 {
+			t.Skip("only root can be another user")
+		}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid), NoSetGroups: false}}
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{Cmd: cmd, in: in, said: bufio.NewReader(out)}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	c.first, err = c.said.ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s child: %v", kind, err)
+	}
+	return c
+}
+
+// end lets a child end by itself.
+func (c *child) end(t *testing.T) {
+	t.Helper()
+	c.in.Close()
+	if err := c.Wait(); err != nil {
+		t.Errorf("child: %v", err)
+	}
+}
+
+// sharedRoot is a root that every user may write to.
+func sharedRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "claims") // nobody else may enter t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// userFolder makes the folder of a user, owned by owner.
+func userFolder(t *testing.T, root string, uid, owner int) string {
+	t.Helper()
+	dir := filepath.Join(root, fmt.Sprint(prefix, uid))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if owner != os.Getuid() {
+		if err := os.Chown(dir, owner, owner); err != nil {
+			t.Skip("only root can give files away")
+		}
+	}
+	return dir
+}
+
+func others(t *testing.T, root string) ([]gpu.Claim, []string) {
+	t.Helper()
+	began := time.Now()
+	claims, warnings := NewReader([]string{root}).Others(context.Background())
+	if d := time.Since(began); d > 3*time.Second {
+		t.Errorf("reading took %v", d)
+	}
+	return claims, warnings
+}
+
+// jobs are the names of those who hold something.
+func jobs(claims []gpu.Claim) []string {
+	var names []string
+	for _, c := range claims {
+		names = append(names, c.Job)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestClaimLivesWithItsHolder(t *testing.T) {
+	root := t.TempDir()
+	a := start(t, -1, "hold", root, "train")
+	claims, warnings := others(t, root)
+	if len(claims) != 1 || len(warnings) > 0 {
+		t.Fatalf("claims %+v, warnings %q", claims, warnings)
+	}
+	got := claims[0]
+	if time.Since(got.Since) > time.Minute || got.User == "" {
+		t.Errorf("claim is %+v", got)
+	}
+	got.Since, got.User = time.Time{}, ""
+	want := gpu.Claim{UUID: "GPU-0", Job: "train", PID: a.Process.Pid, Memory: 5 * gpu.GiB, Attempt: "uni-train"}
+	if got != want {
+		t.Errorf("claim is %+v, want %+v", got, want)
+	}
+	a.Process.Kill()
+	a.Wait()
+	if claims, _ := others(t, root); len(claims) > 0 {
+		t.Errorf("after its holder's death: %+v", claims)
+	}
+	left := files(t, root)
+	Open([]string{root})
+	if after := files(t, root); len(left) != 1 || len(after) != 0 {
+		t.Errorf("a dead holder left %q, then %q", left, after)
+	}
+}
+
+func files(t *testing.T, root string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(root, prefix+"*", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestHolder(t *testing.T) {
+	root := t.TempDir()
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	ctx := context.Background()
+	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}, Memory: gpu.GiB, Share: true}
+	if got, warnings, err := h.Claim(ctx, "uni/../1", "a", g); err != nil || len(got) != 0 || got == nil || len(warnings) > 0 {
+		t.Fatalf("Claim = %+v, %q, %v", got, warnings, err)
+	}
+	b := start(t, -1, "hold", root, "b")
+	if b.first != "held 2\n" {
+		t.Errorf("the second holder saw %q, want 2 claims", b.first)
+	}
+	got, _, err := h.Claim(ctx, "uni-2", "c", g)
+	if err != nil || !slices.Equal(jobs(got), []string{"b"}) {
+		t.Errorf("the third claim sees %+v, %v", got, err)
+	}
+	h.Release("uni-2")
+	h.Release("unknown")
+	if got, _ := others(t, root); !slices.Equal(jobs(got), []string{"b"}) {
+		t.Errorf("another reader in the first holder's process sees %+v", got)
+	}
+	b.end(t)
+	h.Close()
+	if left := files(t, root); len(left) != 1 { // b ended without releasing
+		t.Errorf("left over: %q", left)
+	}
+}
+
+func TestTakenAwayIsPublishedAgain(t *testing.T) {
+	root := t.TempDir()
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
+	if _, _, err := h.Claim(context.Background(), "uni-1", "a", g); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(files(t, root)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if w := h.Keep(); len(w) > 0 || len(files(t, root)) != 1 {
+		t.Errorf("Keep warns %q and leaves %q", w, files(t, root))
+	}
+	if err := os.RemoveAll(filepath.Dir(files(t, root)[0])); err != nil {
+		t.Fatal(err)
+	}
+	if _, w, err := h.Claim(context.Background(), "uni-2", "b", g); err != nil || len(w) > 0 || len(files(t, root)) != 2 {
+		t.Errorf("Claim in a folder that was taken away: %q, %v, leaves %q", w, err, files(t, root))
+	}
+}
+
+func TestFallback(t *testing.T) {
+	dir := t.TempDir()
+	root, state := filepath.Join(dir, "file"), filepath.Join(dir, "state")
+	if err := os.WriteFile(root, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	roots := Roots(root, state)
+	h, other := Open(roots), NewReader(roots)
+	t.Cleanup(h.Close)
+	for i, name := range []string{"a", "b"} {
+		_, warnings, err := h.Claim(context.Background(), name, name, gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}})
+		if err != nil || len(warnings) != 1-i {
+			t.Errorf("claim %s: %q, %v; want one warning in all", name, warnings, err)
+		}
+	}
+	if got := files(t, filepath.Join(state, "claims")); len(got) != 2 {
+		t.Errorf("the state folder holds %q; %v", got, other)
+	}
+	nowhere := Open(roots[:1])
+	if _, _, err := nowhere.Claim(context.Background(), "c", "c", gpu.Grant{}); err == nil || !strings.Contains(err.Error(), root) {
+		t.Errorf("a claim that can be published nowhere: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	whole, _ := json.Marshal(newContent("uni", "job", "me", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 1}, time.Now()))
+	for _, s := range []string{string(whole), "", "{}", `{"version":1,"pid":1,"uni_id":"u","devices":[{"uuid":"a","memory_bytes":-5},{"uuid":"a"}]}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := parse(b)
+		if err != nil {
+			return
+		}
+		seen := map[gpu.UUID]bool{}
+		for _, cl := range c.claims("x") {
+			if seen[cl.UUID] || cl.Memory < 0 || cl.Memory > maxMemory || len(cl.Job) > maxText || cl.PID < 1 {
+				t.Errorf("claim %+v of %q", cl, b)
+			}
+			seen[cl.UUID] = true
+		}
+	})
+}

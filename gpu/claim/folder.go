@@ -1,0 +1,107 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownFolder opens this user's folder below root, and makes it if it is not there;
+// a private root as well, but never one that all users share. A folder that others
+// could write to is brought back to its mode.
+func ownFolder(root string, private bool) (*os.File, error) {
+	f := folder{filepath.Join(root, prefix+strconv.Itoa(os.Getuid())), os.Getuid()}
+	if private {
+		_ = os.MkdirAll(root, 0o700)
+	}
+	made := unix.Mkdir(f.path, 0o755)
+	d, err := openFolder(f)
+	if errors.Is(err, unix.ENOENT) {
+		err = made
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be used: %s", f.path, plain(err))
+	}
+	fi, err := d.Stat()
+	if err == nil && fi.Mode().Perm() != 0o755 {
+		err = d.Chmod(0o755) // the umask cuts what mkdir is given
+	}
+	if err != nil {
+		d.Close()
+		return nil, fmt.Errorf("%s cannot be used: %w", f.path, err)
+	}
+	return d, nil
+}
+
+// sweep removes the claims of this user's that nobody holds.
+func sweep(root string) {
+	uid := os.Getuid()
+	d, err := openFolder(folder{filepath.Join(root, prefix+strconv.Itoa(uid)), uid})
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	names, _, _ := listNames(ctx, d)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return
+		}
+		sweepOne(d, name, uid)
+	}
+}
+
+// sweepOne removes a claim if nobody holds its lock; with the lock, so that one
+// that is just being made is not lost but made anew (lockNew).
+func sweepOne(d *os.File, name string, uid int) {
+	fd, err := openPlain(d, name, uid)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+		_ = unix.Unlinkat(int(d.Fd()), name, 0)
+	}
+}
+
+// A rivalLock keeps those who claim at the same time from seeing, and refusing,
+// each other. Nothing depends on it: whoever cannot have it goes on without.
+type rivalLock struct {
+	spent bool // a holder has made this process wait for as long as it ever will
+}
+
+const (
+	rivalWait = 2 * time.Second
+	rivalLook = time.Millisecond
+)
+
+// take takes the lock on root, if it can be had in time; the func gives it back.
+func (l *rivalLock) take(ctx context.Context, root string) func() {
+	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return func() {}
+	}
+	for began := time.Now(); ; {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { unix.Close(fd) }
+		}
+		if err != unix.EINTR && err != unix.EWOULDBLOCK || l.spent || ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) > rivalWait {
+			l.spent = true
+			break
+		}
+		time.Sleep(rivalLook)
+	}
+	unix.Close(fd)
+	return func() {}
+}

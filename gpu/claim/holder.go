@@ -1,0 +1,257 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+)
+
+// A Holder makes claims and holds them. They end with Release, or with this
+// process. Several goroutines may use it.
+type Holder struct {
+	*Reader
+	turn sync.Mutex // one claim at a time
+	lock rivalLock  // with turn
+
+	published func() // tests stop here, under the lock; nil
+
+	mu   sync.Mutex
+	held map[string]*held // by uni_id
+}
+
+// held is a claim that this process holds.
+type held struct {
+	content *content
+	path    string
+	file    *os.File // with the lock; closed on exec
+}
+
+// Open makes a holder for claims below the first of roots that can be used, and
+// removes what holders of this user that died have left.
+func Open(roots []string) *Holder {
+	h := &Holder{Reader: NewReader(roots), held: map[string]*held{}}
+	for _, root := range roots {
+		sweep(root)
+	}
+	return h
+}
+
+// Claim publishes a claim, then reads what all others hold: the claim is the
+// caller's to keep or to release by what it sees. After an error nothing is held:
+// it could not be published, or what others hold could not be found out.
+func (h *Holder) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	unlock := h.lock.take(ctx, h.roots[0])
+	defer unlock()
+	mended := h.mend()
+	warnings, err := h.publish(newContent(uniID, job, h.names.of(os.Getuid()), g, time.Now()))
+	if err != nil {
+		return nil, h.news(append(mended, warnings...)), err
+	}
+	if h.published != nil {
+		h.published()
+	}
+	others, news, doubt := h.look(ctx)
+	news = append(h.news(append(mended, warnings...)), news...)
+	if doubt || ctx.Err() != nil {
+		h.Release(uniID)
+		return nil, news, errDoubt
+	}
+	return others, news, nil
+}
+
+var errDoubt = errors.New("the claims of others could not be read in time")
+
+// publish puts a claim where others see it, in the first root that takes it.
+func (h *Holder) publish(c *content) (warnings []string, err error) {
+	for i, root := range h.roots {
+		var k *held
+		if k, err = create(root, i > 0, c); err == nil {
+			h.mu.Lock()
+			old := h.held[c.UniID]
+			h.held[c.UniID] = k
+			h.mu.Unlock()
+			old.end()
+			return warnings, nil
+		}
+		if i+1 < len(h.roots) {
+			warnings = append(warnings, fmt.Sprintf("claims: %v; other users do not see what this run holds, claims go to %s", err, h.roots[i+1]))
+		}
+	}
+	if err == nil {
+		err = errors.New("there is no folder for claims")
+	}
+	return warnings, fmt.Errorf("cannot claim GPUs: %w", err)
+}
+
+// Release ends a claim. One that is not held is no error.
+func (h *Holder) Release(uniID string) {
+	h.mu.Lock()
+	k := h.held[uniID]
+	delete(h.held, uniID)
+	h.mu.Unlock()
+	k.end()
+}
+
+// Close ends all claims.
+func (h *Holder) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range h.held {
+		k.end()
+	}
+	h.held = map[string]*held{}
+}
+
+// end takes the file away before it lets go of the lock.
+func (k *held) end() {
+	if k == nil {
+		return
+	}
+	if k.linked() {
+		_ = os.Remove(k.path)
+	}
+	k.file.Close()
+}
+
+// linked says that the claim's file is where it was made.
+func (k *held) linked() bool {
+	var st, at unix.Stat_t
+	return unix.Fstat(int(k.file.Fd()), &st) == nil && unix.Lstat(k.path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev
+}
+
+// Keep renews the claims: it touches them, since /var/tmp is cleaned by age, and
+// publishes again what has been taken away. Once an hour is often enough.
+func (h *Holder) Keep() []string {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	h.mu.Lock()
+	for _, k := range h.held {
+		now := []unix.Timeval{unix.NsecToTimeval(time.Now().UnixNano()), unix.NsecToTimeval(time.Now().UnixNano())}
+		_ = unix.Futimes(int(k.file.Fd()), now)
+		_ = unix.Utimes(filepath.Dir(k.path), now)
+	}
+	h.mu.Unlock()
+	return h.news(h.mend())
+}
+
+// mend publishes again every claim whose file somebody has taken away.
+func (h *Holder) mend() []string {
+	var gone []*content
+	h.mu.Lock()
+	for _, k := range h.held {
+		if !k.linked() {
+			gone = append(gone, k.content)
+		}
+	}
+	h.mu.Unlock()
+	var warnings []string
+	for _, c := range gone {
+		w, err := h.publish(c)
+		warnings = append(warnings, w...)
+		if err != nil {
+			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was taken away: %v", c.Job, err))
+		}
+	}
+	return warnings
+}
+
+// maxNamesTried bounds the names that one claim is tried under.
+const maxNamesTried = 20
+
+// create makes a claim's file below root and locks it. Until it is locked nobody
+// else can open it, so that nobody else can hold it up.
+func create(root string, private bool, c *content) (*held, error) {
+	dir, err := ownFolder(root, private)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	body, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	for n := range maxNamesTried {
+		name := fileName(c.UniID, n)
+		f, err := createAt(dir, name, append(body, '\n'))
+		if err == nil {
+			return &held{content: c, path: filepath.Join(dir.Name(), name), file: f}, nil
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("%s cannot be written: %w", filepath.Join(dir.Name(), name), err)
+		}
+	}
+	return nil, fmt.Errorf("%s is full of claims of %s", dir.Name(), c.UniID)
+}
+
+// createAt makes one file; EEXIST when its name cannot be had.
+func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if err = lockNew(fd); err == nil {
+		_, err = f.WriteAt(body, 0)
+	}
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(int(dir.Fd()), name, 0)
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// lockNew locks a file that was just made. Another process of this user may look
+// at it for a moment, or may have taken it for what a dead one left.
+func lockNew(fd int) error {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR {
+			return err
+		}
+		if time.Since(began) > 200*time.Millisecond {
+			return unix.EEXIST
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Nlink == 0 {
+		return unix.EEXIST
+	}
+	return nil
+}
+
+// fileName is the n-th name that a claim is tried under.
+func fileName(uniID string, n int) string {
+	base := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, cut(uniID))
+	if n > 0 {
+		base += "." + strconv.Itoa(n)
+	}
+	return base + suffix
+}

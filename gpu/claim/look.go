@@ -1,0 +1,188 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+var (
+	errGone     = errors.New("nobody holds it") // what a dead holder left: no reason to warn
+	errHalfMade = errors.New("is being made")
+)
+
+// maxNamed is how many files of one user are named in warnings.
+const maxNamed = 5
+
+// read reads one user's folder into s.
+func (s *sight) read(ctx context.Context, f folder) {
+	d, err := openFolder(f)
+	if err != nil {
+		if !errors.Is(err, unix.ENOENT) {
+			s.warn("%s counts for nothing: %v", f.path, plain(err))
+		}
+		return
+	}
+	defer d.Close()
+	names, strange, more := listNames(ctx, d)
+	defer func() { s.short = ctx.Err() != nil }()
+	held, refused := 0, 0
+	for i, name := range names {
+		if ctx.Err() != nil || i == maxOpened || held == maxRead {
+			more = true
+			break
+		}
+		c, err := open(d, name, f.uid)
+		switch {
+		case err == nil:
+			held++
+			s.found = append(s.found, c)
+		case errors.Is(err, errGone), errors.Is(err, errHalfMade), errors.Is(err, unix.ENOENT):
+		default:
+			if refused++; refused <= maxNamed {
+				s.warn("%s/%s counts for nothing: %v", f.path, name, plain(err))
+			}
+		}
+	}
+	if refused > maxNamed {
+		s.warn("%s holds more that counts for nothing", f.path)
+	}
+	if strange != "" {
+		s.warn("%s holds %s, which is no claim", f.path, strange)
+	}
+	if more {
+		s.warn("%s holds too many files, not all of them are read", f.path)
+	}
+}
+
+// listNames lists what is named like a claim, one other name, and whether there
+// is more than is looked at.
+func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool) {
+	for n := 0; ; {
+		batch, err := d.Readdirnames(512)
+		for _, name := range batch {
+			if strings.HasSuffix(name, suffix) {
+				names = append(names, name)
+			} else if strange == "" {
+				strange = name
+			}
+		}
+		n += len(batch)
+		if err != nil {
+			return names, strange, !errors.Is(err, io.EOF)
+		}
+		if n >= maxNames || ctx.Err() != nil {
+			return names, strange, true
+		}
+	}
+}
+
+// open reads a claim of user uid. Nothing makes it wait: not a FIFO, not a device,
+// not a write lease.
+func open(d *os.File, name string, uid int) (*content, error) {
+	fd, err := openPlain(d, name, uid)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
+		return nil, errGone // closing gives back the lock, if that was it
+	}
+	c, err := readContent(fd)
+	if err != nil && !errors.Is(err, errHalfMade) {
+		time.Sleep(5 * time.Millisecond) // it may be half written
+		c, err = readContent(fd)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case c.UID != uid:
+		return nil, fmt.Errorf("claims for uid %d, and belongs to uid %d", c.UID, uid)
+	}
+	return c, c.exists()
+}
+
+// openPlain opens a file if it can be a claim of user uid. What it is is looked at
+// before, since to open a device may do something, and after, since only that is
+// what was opened.
+func openPlain(d *os.File, name string, uid int) (int, error) {
+	var st unix.Stat_t
+	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return -1, err
+	}
+	if err := trust(&st, uid); err != nil {
+		return -1, err
+	}
+	fd, err := unix.Openat(int(d.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.Fstat(fd, &st); err == nil {
+		err = trust(&st, uid)
+	}
+	if err != nil {
+		unix.Close(fd)
+	}
+	return fd, err
+}
+
+// trust says whether a file is one that a claim can be: a plain file of that
+// user's, under one name, of a bounded size.
+func trust(st *unix.Stat_t, uid int) error {
+	switch {
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return errors.New("is a symbolic link")
+	case st.Mode&unix.S_IFMT != unix.S_IFREG:
+		return errors.New("is no plain file")
+	case int(st.Uid) != uid:
+		return fmt.Errorf("belongs to uid %d", st.Uid)
+	case st.Nlink == 0:
+		return errGone
+	case st.Nlink > 1:
+		return errors.New("has several names")
+	case st.Size > maxSize:
+		return fmt.Errorf("has %d bytes", st.Size)
+	}
+	return nil
+}
+
+func readContent(fd int) (*content, error) {
+	b := make([]byte, 4096)
+	n, err := unix.Pread(fd, b, 0)
+	if err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, errHalfMade
+	}
+	if n == len(b) {
+		b = append(b, make([]byte, maxSize-len(b))...)
+		more, err := unix.Pread(fd, b[n:], int64(n))
+		if err != nil {
+			return nil, err
+		}
+		n += more
+	}
+	return parse(b[:n])
+}
+
+// plain says an error of the kernel in words.
+func plain(err error) string {
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return "is a symbolic link"
+	case errors.Is(err, unix.ENOTDIR):
+		return "is no folder"
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return "is under a lease of its owner"
+	case errors.Is(err, unix.ENXIO):
+		return "is a socket or a device that is not there"
+	}
+	return err.Error()
+}

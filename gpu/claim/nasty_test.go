@@ -1,0 +1,237 @@
+package claim
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+)
+
+// nobodys are uids that need no account; what they own is another user's.
+const (
+	mallory = 61001
+	alice   = 61002
+)
+
+// leaseChild holds a write lease on args[0] until its stdin is closed.
+func leaseChild(args []string) error {
+	f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		return err
+	}
+	fmt.Println("leased")
+	bufio.NewReader(os.Stdin).ReadString('\n')
+	return nil
+}
+
+// What one user may lay into his folder, and what is said about it. None of it
+// may be counted, or keep a reader for long, or hide another user's claim.
+var nasty = map[string]struct {
+	make func(t *testing.T, root, dir string)
+	want string // in a warning
+}{
+	"fifo": {func(t *testing.T, root, dir string) {
+		must(t, unix.Mkfifo(filepath.Join(dir, "a.claim"), 0o644))
+		must(t, os.Chown(filepath.Join(dir, "a.claim"), mallory, mallory))
+	}, "a.claim counts for nothing: is no plain file"},
+	"symlink": {func(t *testing.T, root, dir string) {
+		must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "a.claim")))
+	}, "a.claim counts for nothing: is a symbolic link"},
+	"folder is a symlink": {func(t *testing.T, root, dir string) {
+		must(t, os.Symlink(dir, filepath.Join(root, "gpurun-61009")))
+	}, "gpurun-61009 counts for nothing"},
+	"folder is a file": {func(t *testing.T, root, dir string) {
+		must(t, os.WriteFile(filepath.Join(root, "gpurun-61009"), nil, 0o644))
+	}, "gpurun-61009 counts for nothing: is no folder"},
+	"folder is a fifo": {func(t *testing.T, root, dir string) {
+		must(t, unix.Mkfifo(filepath.Join(root, "gpurun-61009"), 0o666))
+	}, "gpurun-61009 counts for nothing: is no folder"},
+	"device": {func(t *testing.T, root, dir string) {
+		path := filepath.Join(dir, "a.claim")
+		if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil {
+			t.Skip("devices cannot be made here")
+		}
+		must(t, os.Chown(path, mallory, mallory))
+	}, "a.claim counts for nothing: is no plain file"},
+	"hard link": {func(t *testing.T, root, dir string) {
+		path := filepath.Join(dir, "a.claim")
+		must(t, os.WriteFile(path, nil, 0o644))
+		must(t, os.Chown(path, mallory, mallory))
+		must(t, os.Link(path, filepath.Join(dir, "b")))
+	}, "a.claim counts for nothing: has several names"},
+	"another's file": {func(t *testing.T, root, dir string) {
+		must(t, os.WriteFile(filepath.Join(dir, "a.claim"), nil, 0o644))
+		must(t, os.Chown(filepath.Join(dir, "a.claim"), alice, alice))
+	}, "a.claim counts for nothing: belongs to uid 61002"},
+	"1 GiB": {func(t *testing.T, root, dir string) {
+		path := filepath.Join(dir, "a.claim")
+		must(t, os.WriteFile(path, nil, 0o644))
+		must(t, os.Truncate(path, 1<<30))
+		must(t, os.Chown(path, mallory, mallory))
+		flocked(t, path)
+	}, "a.claim counts for nothing: has 1073741824 bytes"},
+	"garbage": {func(t *testing.T, root, dir string) {
+		garbage(t, filepath.Join(dir, "a.claim"), `{"version":1,"pid":`)
+	}, "a.claim counts for nothing: is no claim"},
+	"forged for another uid": {func(t *testing.T, root, dir string) {
+		garbage(t, filepath.Join(dir, "a.claim"),
+			fmt.Sprintf(`{"version":1,"uid":%d,"pid":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`, alice, os.Getpid()))
+	}, "a.claim counts for nothing: claims for uid 61002, and belongs to uid 61001"},
+	"of another's process": {func(t *testing.T, root, dir string) {
+		me := self()
+		garbage(t, filepath.Join(dir, "a.claim"),
+			fmt.Sprintf(`{"version":1,"uid":%d,"boot_id":%q,"pid_ns":%q,"pid":%d,"pid_start":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`,
+				mallory, me.boot, me.ns, me.pid, me.start))
+	}, "which is another user's"},
+	"folder of somebody else, closed": {func(t *testing.T, root, dir string) {
+		must(t, os.Chmod(userFolder(t, root, 61009, mallory), 0o700))
+	}, "gpurun-61009 counts for nothing: belongs to uid 61001"},
+	"own folder, closed": {func(t *testing.T, root, dir string) {
+		must(t, os.Chmod(dir, 0o700))
+	}, ""},
+	"100,000 files": {func(t *testing.T, root, dir string) {
+		for i := range 100_000 {
+			fd, err := unix.Open(filepath.Join(dir, fmt.Sprint(i, ".claim")), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644)
+			must(t, err)
+			unix.Close(fd)
+		}
+	}, "too many files"},
+	"no claim": {func(t *testing.T, root, dir string) {
+		must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
+	}, "holds notes.txt, which is no claim"},
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// garbage makes mallory's file with this content, and holds a lock on it.
+func garbage(t *testing.T, path, content string) {
+	t.Helper()
+	must(t, os.WriteFile(path, []byte(content), 0o644))
+	must(t, os.Chown(path, mallory, mallory))
+	flocked(t, path)
+}
+
+// flocked holds the lock on path until the test ends.
+func flocked(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	must(t, err)
+	t.Cleanup(func() { f.Close() })
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+}
+
+func TestNastyFolders(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make files of other users")
+	}
+	for name, tt := range nasty {
+		t.Run(name, func(t *testing.T) {
+			root := sharedRoot(t)
+			dir := userFolder(t, root, mallory, mallory)
+			honest := start(t, alice, "hold", root, "honest")
+			tt.make(t, root, dir)
+			for _, uid := range []int{0, alice} { // root may look into everything, alice may not
+				h := start(t, uid, "hold", root, fmt.Sprint("mine", uid))
+				if h.first != "held 1\n" {
+					t.Errorf("uid %d saw %q, want one other claim", uid, h.first)
+				}
+				h.end(t)
+			}
+			claims, warnings := others(t, root)
+			if got := jobs(claims); !slices.Equal(got, []string{"honest"}) {
+				t.Errorf("claims of %q, want honest alone", got)
+			}
+			all := strings.Join(warnings, "\n")
+			if !strings.Contains(all, tt.want) || tt.want == "" && all != "" || len(warnings) > maxNamed+3 {
+				t.Errorf("warnings:\n%s\nwant: %s", all, tt.want)
+			}
+			honest.end(t)
+		})
+	}
+}
+
+func TestWarnsOnce(t *testing.T) {
+	root := t.TempDir()
+	dir := userFolder(t, root, os.Getuid(), os.Getuid())
+	must(t, os.Symlink("x", filepath.Join(dir, "a.claim")))
+	r := NewReader([]string{root, root})
+	if _, w := r.Others(context.Background()); len(w) != 1 {
+		t.Errorf("warnings %q, want one", w)
+	}
+	if _, w := r.Others(context.Background()); len(w) != 0 {
+		t.Errorf("then %q, want none", w)
+	}
+}
+
+func TestWriteLease(t *testing.T) {
+	root := sharedRoot(t)
+	uid := os.Getuid()
+	if uid == 0 {
+		uid = mallory
+	}
+	dir := userFolder(t, root, uid, uid)
+	l := start(t, map[bool]int{true: uid, false: -1}[os.Getuid() == 0], "lease", filepath.Join(dir, "a.claim"))
+	claims, warnings := others(t, root)
+	if len(claims) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0], "lease") {
+		t.Errorf("claims %+v, warnings %q", claims, warnings)
+	}
+	l.end(t)
+}
+
+// With fs.protected_regular=2 not even root may open others' files in a sticky
+// folder with O_CREAT.
+func TestProtectedRegular(t *testing.T) {
+	const sysctl = "/proc/sys/fs/protected_regular"
+	before, err := os.ReadFile(sysctl)
+	if err != nil || os.WriteFile(sysctl, []byte("2"), 0) != nil {
+		t.Skip("fs.protected_regular cannot be set here")
+	}
+	t.Cleanup(func() { must(t, os.WriteFile(sysctl, before, 0)) })
+	root := sharedRoot(t)
+	a, m := start(t, alice, "hold", root, "a"), start(t, mallory, "hold", root, "m")
+	if a.first != "held 0\n" || m.first != "held 1\n" {
+		t.Errorf("alice saw %q, mallory %q", a.first, m.first)
+	}
+	if claims, warnings := others(t, root); !slices.Equal(jobs(claims), []string{"a", "m"}) || len(warnings) > 0 {
+		t.Errorf("claims %+v, warnings %q", claims, warnings)
+	}
+	a.end(t)
+	m.end(t)
+}
+
+// A user cannot write where his folder should be; his own runs still see each other.
+func TestRootOfOthers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	root, state := sharedRoot(t), sharedRoot(t)
+	must(t, os.Chmod(root, 0o755))
+	c := start(t, mallory, "hold", root+":"+filepath.Join(state, "s"), "m")
+	d := start(t, mallory, "hold", root+":"+filepath.Join(state, "s"), "n")
+	if c.first != "held 0\n" || d.first != "held 1\n" {
+		t.Errorf("the first saw %q, the second %q", c.first, d.first)
+	}
+	began := time.Now()
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	if got, _, err := h.Claim(context.Background(), "u", "j", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil || len(got) > 0 || time.Since(began) > time.Second {
+		t.Errorf("root's claim: %+v, %v", got, err)
+	}
+}

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -11,6 +12,9 @@ import (
 // or the base of a config file cannot be read or lacks a key.
 func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) {
 	t, file := j.Spec.text, &b.Files[j.File]
+	if t == nil {
+		return Rendered{}, fmt.Errorf("job %q is not of a job file", j.Name)
+	}
 	v := &values{params: j.Params(), name: j.Name, workDir: file.WorkDir, log: rt.Log, rt: &rt}
 	r := Rendered{Shell: t.shell, WorkDir: file.WorkDir}
 	var err error

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"gpurun/runner/control"
-	"gpurun/state"
 )
 
 type stopCmd struct {
@@ -43,7 +42,7 @@ func (c *stopCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.request(ref, c.request(), c.said(), func() error { return a.stopDead(ref) })
+	return a.request(ref, c.request(), c.said(), func() error { return c.dead(a, ref) })
 }
 
 // said is what the run does then.
@@ -94,31 +93,4 @@ func reached(jobs []string, said string) string {
 		return fmt.Sprintf("%s: %s and %d more", said, strings.Join(jobs[:10], ", "), n-10)
 	}
 	return said + ": " + strings.Join(jobs, ", ")
-}
-
-// stopDead says what is left of a run that is no more: nothing, or jobs that
-// outlived it.
-func (a *app) stopDead(ref *batchRef) error {
-	history, _, err := a.readState([]string{ref.real})
-	if err != nil {
-		return err
-	}
-	open := history.Attempts()
-	if len(open) == 0 {
-		return &failure{code: exitState, text: ref.file + " is not being run", hint: "gpurun status shows how far it is"}
-	}
-	names := make([]string, len(open))
-	for i, at := range open {
-		names[i] = lived(at)
-	}
-	return &failure{code: exitState, text: "the run of " + ref.file + " is gone, and these jobs of it may live on: " + strings.Join(names, ", "),
-		hint: "gpurun " + ref.file + " takes them over; Ctrl-C twice then stops them"}
-}
-
-func lived(at *state.Attempt) string {
-	s := at.Start.Job
-	if at.Running != nil {
-		s += fmt.Sprintf(" (pid %d)", at.Running.PID)
-	}
-	return s
 }

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/engine/local"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// dead stops jobs that outlived their run: it takes them over for as long as it
+// takes to end them, and leaves the others alone.
+func (c *stopCmd) dead(a *app, ref *batchRef) error {
+	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir})
+	if err != nil {
+		return stateFailure(err)
+	}
+	defer s.Close()
+	open := s.History().Attempts()
+	if len(open) == 0 || c.Drain {
+		return &failure{code: exitState, text: ref.file + " is not being run", hint: "gpurun status shows how far it is"}
+	}
+	chosen, err := c.chosen(open)
+	if err != nil {
+		return &failure{code: exitUsage, text: err.Error(), err: err}
+	}
+	engine, err := local.Open(local.Config{Dir: s.Dir(0), Log: zerolog.Nop()})
+	if err != nil {
+		return &failure{code: exitState, text: "cannot reach the jobs of the run: " + err.Error(), err: err}
+	}
+	defer engine.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	last := &lastEnd{left: map[string]bool{}, all: cancel}
+	for _, i := range chosen {
+		last.left[open[i].Start.UniID] = true
+	}
+	stops := make(chan sched.Stop, 1)
+	stops <- sched.Stop{Jobs: chosen, Why: "gpurun stop"}
+	b := remains(ref, open)
+	none := func(int) bool { return false }
+	res := runner.Run(ctx, runner.Config{
+		Batch: b, Core: sched.New(b, s.History(), func(int) sched.Evidence { return sched.Evidence{} }, nil, sched.Options{Selected: none}),
+		Ledger: s, Engine: engine, Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: now, Go: a.goSafely,
+	})
+	if res.StateErr != nil {
+		return stateFailure(res.StateErr)
+	}
+	var names []string
+	for _, i := range chosen {
+		names = append(names, open[i].Start.Job)
+	}
+	fmt.Fprintln(a.out, reached(names, "stopped"))
+	return nil
+}
+
+// chosen are the attempts that the command line means, by their place in open.
+func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
+	if len(c.Jobs) > 0 {
+		return runner.MatchJobs(c.Jobs, len(open), func(i int) string { return open[i].Start.Job })
+	}
+	for i, at := range open {
+		if c.GPU == nil || slices.Contains(at.Start.GPUs, *c.GPU) {
+			ids = append(ids, i)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("no job stands on GPU %d", *c.GPU)
+	}
+	return ids, nil
+}
+
+// remains is a batch of what a dead run has left, one job an attempt. The job
+// file is not asked: it may have changed, or be gone.
+func remains(ref *batchRef, open []*state.Attempt) *jobspec.Batch {
+	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.file, Real: ref.real, Count: len(open)}}}
+	spec := &jobspec.Spec{When: jobspec.OnSuccess}
+	for i, at := range open {
+		key, _ := jobspec.ParseKey(at.Start.Key)
+		b.Jobs = append(b.Jobs, jobspec.Job{ID: i, Name: at.Start.Job, Key: key, Spec: spec, Queue: -1})
+	}
+	return b
+}
+
+// lastEnd ends the taking over when everything that was to be stopped has ended,
+// whether by the stop or by itself before it.
+type lastEnd struct {
+	left map[string]bool // by uni_id
+	all  func()
+}
+
+// Fact takes note of an end.
+func (l *lastEnd) Fact(_ int, f state.Fact) {
+	if f.Kind != state.KindEnd {
+		return
+	}
+	delete(l.left, f.UniID)
+	if len(l.left) == 0 {
+		l.all()
+	}
+}
+
+// Snapshot tells nothing that the facts do not.
+func (l *lastEnd) Snapshot(state.Snapshot) {}

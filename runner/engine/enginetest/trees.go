@@ -90,10 +90,15 @@ func testTrees(t *testing.T, open Opener) {
 		l.Tree = true
 		fifo := b.fifo(l)
 		b.start(l)
+		released := time.Now()
 		if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		b.expect(b.end(l.UniID), outcome{})
+		end := b.end(l.UniID)
+		b.expect(end, outcome{})
+		if end.At.Before(released) {
+			t.Errorf("it ended at %v, with its last command; its tree went on until %v at least", end.At, released)
+		}
 		if got := b.log(l); got != "later\n" {
 			t.Errorf("log = %q", got)
 		}

@@ -307,6 +307,7 @@ func (a *attempt) finish() *engine.Ended {
 		a.rec.Ended = time.Now()
 	}
 	if a.Tree {
+		a.rec.Ended, a.rec.Elapsed = time.Now(), boottime()-a.rec.Boot // the tree is the job
 		a.rec.Report = a.report()
 	}
 	for pause := 100 * time.Millisecond; a.file.put(&a.rec) != nil; pause = min(2*pause, 5*time.Second) {

@@ -64,7 +64,7 @@ fuzz:
 	@for pkg in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "fuzz $$pkg $$f $(FUZZTIME)"; \
-			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -parallel 2 $$pkg >.fuzz.out 2>&1 \
+			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 2 $$pkg >.fuzz.out 2>&1 \
 				|| { cat .fuzz.out; rm -f .fuzz.out; exit 1; }; \
 		done; \
 	done; rm -f .fuzz.out

@@ -80,6 +80,10 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	if err != nil {
 		return nil, none, err
 	}
+	shell := r.Shell
+	if len(shell) == 0 {
+		shell = l.shell
+	}
 	parts, header, err := openLogs(r, a.Attempt, first, wall)
 	if err != nil {
 		return nil, none, err
@@ -88,7 +92,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		job: a.Job, file: job.File, uniID: uniID, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
 		launch: engine.Launch{
 			UniID: uniID, Job: job.Name, Attempt: a.Attempt, Dir: dir,
-			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir,
+			Shell: shell, Commands: r.Commands, WorkDir: r.WorkDir,
 			Env:    jobEnviron(l.Environ, job, r, identity{uniID, a.Attempt, port, resultPath(dir)}, a.Grant, l.Indexed),
 			Stdout: r.Stdout, Stderr: r.Stderr, Header: header,
 			Timeout: job.Spec.Timeout, Grace: job.Spec.Grace,

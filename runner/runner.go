@@ -69,6 +69,7 @@ type loop struct {
 	unsaved  []sched.Record  // ends that the ledger could not take yet
 	dropped  map[string]bool // starts that the ledger could not take: not to be launched
 	acks     map[string]func()
+	shell    []string // of jobs that name none
 	finished bool
 	byKey    map[fileKey]int // made when an attempt is adopted
 	out      tally
@@ -105,6 +106,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 		ticker:  time.NewTicker(250 * time.Millisecond),
 		dropped: map[string]bool{},
 		acks:    map[string]func(){},
+		shell:   defaultShell(c.Environ),
 	}
 	l.out.begin(c)
 	if c.Prober != nil {

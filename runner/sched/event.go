@@ -41,10 +41,14 @@ type Snapshot struct {
 
 // Prepared says that Prepare has succeeded: claim held, record made. Start
 // holds what the edge knows and the core does not: UniID, Log, Commands,
-// Inputs. The core completes it and records it.
+// Inputs. The core completes it and records it. Claims are what other runs held
+// when this attempt's claim was there for them to see; nil when nothing was
+// claimed. One that stands against the grant makes the core discard the attempt,
+// as if it had been Refused to a rival.
 type Prepared struct {
-	Job   int
-	Start state.Fact
+	Job    int
+	Start  state.Fact
+	Claims []gpu.Claim
 }
 
 // Refused says that Prepare has failed. Lost races for a GPU are no failure and

@@ -3,6 +3,7 @@ package sched
 import (
 	"container/heap"
 	"fmt"
+	"hash/fnv"
 	"time"
 
 	"gpurun/gpu"
@@ -208,9 +209,10 @@ func (c *Core) aside() []gpu.UUID {
 }
 
 // shun keeps off GPUs that another run has just taken, for a moment that grows
-// while it goes on like that, and has them read again by then.
-func (c *Core) shun(ids []gpu.UUID) {
-	pause := min(shortPause<<min(c.refusals, 10), max(c.b.Settings.Poll, shortPause))
+// while it goes on like that, and has them read again by then. Two runs that have
+// met wait for different times, by the names of their attempts.
+func (c *Core) shun(ids []gpu.UUID, name string) {
+	pause := min(rivalPause(name)<<min(c.refusals, 10), max(c.b.Settings.Poll, shortPause))
 	c.refusals++
 	for _, id := range ids {
 		c.shunned = append(c.shunned, shun{id, c.now.Boot + pause})
@@ -219,6 +221,13 @@ func (c *Core) shun(ids []gpu.UUID) {
 }
 
 const shortPause = 50 * time.Millisecond
+
+// rivalPause is from 5 to 50 ms.
+func rivalPause(name string) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return time.Duration(5+h.Sum32()%46) * time.Millisecond
+}
 
 // byRank is a heap of classes by their first job.
 type byRank []*class

@@ -125,6 +125,11 @@ func (s *scenario) setUp(f []string) bool {
 		s.manual[f[1]] = true
 	case "load":
 		s.load[s.number(f[1])] = s.bytes(f[2])
+	case "claims":
+		s.claims = []gpu.Claim{}
+		for _, i := range f[1:] {
+			s.claims = append(s.claims, gpu.Claim{UUID: uuid(s.number(i)), User: "alice", Job: "theirs"})
+		}
 	case "driver":
 		s.fails = strings.Join(f[1:], " ")
 		if s.fails == "works" {

@@ -88,6 +88,12 @@ func (c *Core) prepared(ev Prepared) {
 		return
 	}
 	if len(a.grant.UUIDs) > 0 {
+		if c.pool.Conflict(a.grant, ev.Claims) != "" {
+			c.do(Discard{UniID: uni})
+			c.shun(a.grant.UUIDs, uni)
+			c.abandon(a)
+			return
+		}
 		c.pool.Rename(a.hold(), uni)
 		c.refusals = 0
 	}
@@ -137,7 +143,7 @@ func (c *Core) refused(ev Refused) {
 	}
 	if ev.Rival {
 		a.outrun = true
-		c.shun(a.grant.UUIDs)
+		c.shun(a.grant.UUIDs, a.name)
 		c.abandon(a)
 		return
 	}

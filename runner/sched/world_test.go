@@ -16,14 +16,15 @@ import (
 // A world is what stands around a core in tests: GPUs with their load, an edge
 // that answers, a ledger, a clock.
 type world struct {
-	t     testing.TB
-	b     *jobspec.Batch
-	opts  Options
-	rules gpu.Rules
-	devs  []gpu.Device
-	load  []gpu.Bytes // other people's memory, by device
-	fails string      // why readings fail, or ""
-	proof map[int]Evidence
+	t      testing.TB
+	b      *jobspec.Batch
+	opts   Options
+	rules  gpu.Rules
+	devs   []gpu.Device
+	load   []gpu.Bytes // other people's memory, by device
+	claims []gpu.Claim // of alice, nil while nobody reads them
+	fails  string      // why readings fail, or ""
+	proof  map[int]Evidence
 
 	core    *Core
 	now     Now
@@ -193,13 +194,16 @@ func (w *world) uni(job, attempt int) string {
 func (w *world) prepared(job, attempt int) Event {
 	uni := w.uni(job, attempt)
 	w.unis[w.b.Jobs[job].Name]++
-	return Prepared{Job: job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[job].Name, Commands: []string{"true"}}}
+	return Prepared{Job: job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[job].Name, Commands: []string{"true"}}, Claims: w.claims}
 }
 
 // reading is what NVML would say now: nothing but the load of other people.
 func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Snapshot{At: w.now.Boot, Err: w.fails}
+	if len(r.UUIDs) == 0 {
+		s.Claims = w.claims
+	}
 	if w.fails == "" {
 		for i, d := range w.devs {
 			if len(r.UUIDs) > 0 && !slices.Contains(r.UUIDs, d.UUID) {

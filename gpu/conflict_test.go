@@ -1,0 +1,52 @@
+package gpu
+
+import "testing"
+
+func TestConflict(t *testing.T) {
+	held := func(memory Bytes, share bool, taken Bytes) []Claim {
+		return []Claim{{UUID: "GPU-1", User: "alice", Job: "train", Attempt: "u", Memory: memory, Share: share, Taken: taken}}
+	}
+	tests := []struct {
+		name   string
+		share  bool
+		before []Claim // as a reading of the devices had them
+		claims []Claim // as read after publishing
+		want   string
+	}{
+		{"not read", false, nil, nil, ""},
+		{"nobody", false, nil, []Claim{}, ""},
+		{"another device", false, nil, []Claim{{UUID: "GPU-0"}}, ""},
+		{"alone", false, nil, held(0, true, 0), "GPU 1: held by alice, train"},
+		{"beside one that is alone", true, nil, held(GiB, false, 0), "GPU 1: held by alice, train"},
+		{"shared, exactly fits", true, nil, held(14*GiB, true, 0), ""},
+		{"shared, too much", true, nil, held(14*GiB+1, true, 0), "GPU 1: held by alice, train"},
+		{"shared, some of it in use", true, held(16*GiB, true, 4*GiB), held(16*GiB, true, 0), ""},
+		{"gone by now", false, held(GiB, false, 0), []Claim{}, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			devs := []Device{{Index: 0, UUID: "GPU-0", Total: 24 * GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * GiB}}
+			p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
+			snap := Snapshot{At: 1, Claims: tt.before}
+			for _, d := range devs {
+				snap.Readings = append(snap.Readings, Reading{UUID: d.UUID, Total: d.Total, Free: 24 * GiB, Used: 0, Listed: true})
+			}
+			p.Observe(snap)
+			g := Grant{UUIDs: []UUID{"GPU-1"}, Memory: 10 * GiB, Share: tt.share}
+			p.Hold("mine", g)
+			if got := p.Conflict(g, tt.claims); got != tt.want {
+				t.Errorf("Conflict = %q, want %q", got, tt.want)
+			}
+			p.Undo("mine")
+			why := ""
+			for _, v := range p.Admit(2, Request{Min: 1, Max: 1, Memory: GiB, MaxUtil: 100}) {
+				if v.UUID == "GPU-1" {
+					why = v.Reason
+				}
+			}
+			if len(tt.claims) > 0 && tt.claims[0].UUID == "GPU-1" && why != "held by alice, train" {
+				t.Errorf("afterwards GPU 1 is refused for %q", why)
+			}
+		})
+	}
+}

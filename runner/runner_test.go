@@ -24,6 +24,7 @@ import (
 
 // memory is a ledger without a disk.
 type memory struct {
+	mu    sync.Mutex // attempts are prepared beside the loop
 	dir   string
 	facts []state.Fact
 	n     int
@@ -40,6 +41,8 @@ func (m *memory) Append(_ int, f state.Fact) error {
 }
 
 func (m *memory) NewAttempt(int) (string, string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.n++
 	id := fmt.Sprintf("u%d", m.n)
 	return id, m.AttemptDir(0, id), os.MkdirAll(m.AttemptDir(0, id), 0o755)

@@ -11,6 +11,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"github.com/hashicorp/go-multierror"
 	"os"
 	"strings"
 
@@ -63,7 +64,11 @@ func (a *app) colored() bool {
 
 // problems are the errors of job files, all in one report.
 func problems(ps []jobspec.Problem) error {
-	f := &failure{code: exitUsage, text: count(len(ps), "problem") + ", nothing was started"}
+	var all *multierror.Error
+	for _, p := range ps {
+		all = multierror.Append(all, p)
+	}
+	f := &failure{code: exitUsage, text: count(len(ps), "problem") + ", nothing was started", err: all}
 	for i, p := range ps {
 		if i == maxProblems {
 			f.more = append(f.more, fmt.Sprintf("  … and %d more", len(ps)-i))

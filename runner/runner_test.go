@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,8 +50,13 @@ func (m *memory) NewAttempt(int) (string, string, error) {
 }
 
 func (m *memory) AttemptDir(_ int, id string) string { return filepath.Join(m.dir, "attempts", id) }
-func (m *memory) RemoveAttempt(_ int, id string)     { m.gone = append(m.gone, id) }
-func (m *memory) LogPath(_ int, job string) string   { return filepath.Join(m.dir, "logs", job+".log") }
+func (m *memory) RemoveAttempt(_ int, id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone = append(m.gone, id)
+}
+
+func (m *memory) LogPath(_ int, job string) string { return filepath.Join(m.dir, "logs", job+".log") }
 func (m *memory) kinds(k state.Kind) (list []state.Fact) {
 	for _, f := range m.facts {
 		if f.Kind == k {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -316,8 +317,11 @@ func TestKeeperIgnoresTerminal(t *testing.T) {
 	if got := s.ended(); got.ExitCode != 4 || got.Lost {
 		t.Errorf("ended as %+v", got)
 	}
-	if got := s.log(); got != "0000000000000000\n" {
-		t.Errorf("ignored signals of a job: %s", got)
+	// libc keeps signals 32 and 33 for itself; what starts the tests may have them ignored.
+	const libc = 1<<31 | 1<<32
+	got, err := strconv.ParseUint(strings.TrimSpace(s.log()), 16, 64)
+	if err != nil || got&^libc != 0 {
+		t.Errorf("ignored signals of a job: %x, %v", got, err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -88,9 +89,16 @@ func TestStartSignals(t *testing.T) {
 	}
 	wait(t, p.PID)
 	b, _ := os.ReadFile(out)
-	const zero = " 0000000000000000\n"
-	if want := "SigBlk:" + zero + "SigIgn:" + zero; string(b) != want {
-		t.Errorf("got %q, want %q", b, want)
+	f := strings.Fields(string(b))
+	if len(f) != 4 {
+		t.Fatalf("got %q", b)
+	}
+	// libc keeps signals 32 and 33 for itself; what starts the tests may have them ignored.
+	const libc = 1<<31 | 1<<32
+	for _, set := range []string{f[1], f[3]} {
+		if n, err := strconv.ParseUint(set, 16, 64); err != nil || n&^libc != 0 {
+			t.Errorf("got %q, want no signal blocked or ignored", b)
+		}
 	}
 }
 

@@ -89,7 +89,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		return nil, none, err
 	}
 	at := &attempt{
-		job: a.Job, file: job.File, uniID: uniID, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
+		job: a.Job, file: job.File, uniID: uniID, name: job.Name, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
 		launch: engine.Launch{
 			UniID: uniID, Job: job.Name, Attempt: a.Attempt, Dir: dir,
 			Shell: shell, Commands: r.Commands, WorkDir: r.WorkDir,
@@ -202,7 +202,7 @@ func (l *loop) start(a sched.Launch) {
 // adopt asks the engine about an attempt of an earlier run.
 func (l *loop) adopt(a state.Attempt) {
 	at := &attempt{
-		job: l.jobOf(a), file: a.Ledger, uniID: a.Start.UniID,
+		job: l.jobOf(a), file: a.Ledger, uniID: a.Start.UniID, name: a.Start.Job,
 		dir: l.Ledger.AttemptDir(a.Ledger, a.Start.UniID),
 		out: logPart{stdout: a.Start.Log, stderr: a.Start.Log, fromStdout: -1, fromStderr: -1},
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -95,6 +96,35 @@ func (t *tally) fact(l *loop, a sched.Record) {
 			t.ends[a.Job] = e
 		}
 		t.size(f, start)
+	}
+}
+
+// warn takes in what an end has to say that decides nothing.
+func (t *tally) warn(job string, e sched.Ended) {
+	if e.LeftOver > 0 && e.Why == "" {
+		t.note("%s left %s behind, which gpurun has ended", job, processes(e.LeftOver))
+	}
+	if e.Stuck {
+		t.note("%s has processes that nothing ends (see dmesg): its GPUs stay taken", job)
+	}
+	if e.Warning != "" {
+		t.note("%s: %s", job, e.Warning)
+	}
+}
+
+func processes(n int) string {
+	if n == 1 {
+		return "a process"
+	}
+	return fmt.Sprintf("%d processes", n)
+}
+
+func (t *tally) note(format string, args ...any) {
+	switch {
+	case len(t.warnings) < maxFailures:
+		t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
+	case len(t.warnings) == maxFailures:
+		t.warnings = append(t.warnings, "and more warnings like these")
 	}
 }
 

@@ -80,6 +80,7 @@ type attempt struct {
 	job     int // -1 when it is of no job of this batch
 	file    int
 	uniID   string
+	name    string // of its job
 	dir     string
 	launch  engine.Launch
 	out     logPart
@@ -225,6 +226,7 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 		l.live[ev.attempt.uniID] = ev.attempt
 		return ev.event
 	case finished:
+		l.out.warn(ev.at.name, ev.ev)
 		return ev.ev
 	case sched.Snapshot:
 		for i := range ev.Snap.Readings {

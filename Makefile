@@ -13,13 +13,14 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 5s
 
-.PHONY: build run test check fmt vet staticcheck race nocgo fuzz readme gpu-smoke install clean help
+.PHONY: build run test check fmt vet staticcheck race nocgo fuzz readme gpu-smoke bench install clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (simulated GPUs where there are none)'
 	@echo 'make test     all tests'
 	@echo 'make check    what CI runs: formatting, vet, staticcheck, race, no cgo, a short fuzz, the README'
 	@echo 'make install  put gpurun into GOBIN'
+	@echo 'make bench    speed beside xargs, parallel, ninja, make and tsp (under ten minutes)'
 	@echo 'make gpu-smoke  what only a real GPU can show'
 
 build: $(OUT)
@@ -75,6 +76,17 @@ readme: build
 
 gpu-smoke: build
 	GPURUN_GPU_SMOKE=1 $(GO) test -count=1 -v -run 'SmokeRealGPU' ./gpu/probe ./runner/cli
+
+# Speed beside what people would use instead; docs/performance.md has the figures.
+PEERS := xargs parallel ninja tsp
+bench: build
+	@missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get install -y -qq findutils parallel ninja-build task-spooler >/dev/null || true; \
+		missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
+	fi; \
+	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build task-spooler)"; fi
+	@$(GO) run ./runner/bench -gpurun $(OUT)
 
 install:
 	$(GO) install -trimpath -ldflags '$(LDFLAGS)' .

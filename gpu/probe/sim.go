@@ -121,6 +121,17 @@ func (s *Sim) Removed(uniID string) {
 
 // Read takes a reading of now.
 func (s *Sim) Read(ctx context.Context, q Query) gpu.Snapshot {
+	snap := s.snapshot(q)
+	if d := time.Duration(s.spec.Latency.Processes); q.Processes && d > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(d * time.Duration(len(snap.Readings))):
+		}
+	}
+	return snap
+}
+
+func (s *Sim) snapshot(q Query) gpu.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()

@@ -33,12 +33,19 @@ import (
 //	    fails:                     # it does not answer, and comes back
 //	      - {from: 30s, to: 40s, error: GPU is lost}
 //	jobs: {take: 20s, linger: 2s, util: 80}  # how this run's own jobs behave
+//	latency: {processes: 4500us}   # what the list of one GPU's processes takes
 //	outages:                       # no reading at all
 //	  - {from: 5m, to: 6m, error: the driver is reloaded}
 type simulation struct {
 	GPUs    []simGPU   `yaml:"gpus"`
 	Jobs    simJobs    `yaml:"jobs"`
+	Latency simLatency `yaml:"latency"`
 	Outages []simFault `yaml:"outages"`
+}
+
+// simLatency is how long the driver takes to answer.
+type simLatency struct {
+	Processes length `yaml:"processes"` // for each device whose processes are listed
 }
 
 type simGPU struct {

@@ -1,0 +1,68 @@
+package runner
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/enginetest"
+	"gpurun/runner/sched"
+)
+
+// counted counts the readings of a prober.
+type counted struct {
+	probe.Prober
+	n atomic.Int64
+}
+
+func (c *counted) Read(ctx context.Context, q probe.Query) gpu.Snapshot {
+	c.n.Add(1)
+	return c.Prober.Read(ctx, q)
+}
+
+// Ten minutes of waiting: at most one snapshot a poll, and none while nothing
+// that is ready waits and no job of this run is on a GPU. The bench reads the line.
+func TestTenMinutesOfWaiting(t *testing.T) {
+	tests := []struct {
+		name, yaml, sim string
+		most            int64
+	}{
+		{"waiting", "settings: {poll: 5s}\njobs:\n  - {name: a, run: x, gpu_memory: 60GiB}\n", "busy.yaml", 120},
+		{"nothing-ready", "settings: {poll: 5s}\njobs:\n  - {name: a, run: x, gpus: 0}\n  - {name: b, run: x, gpu_memory: 60GiB, needs: [a]}\n", "8x80GiB", 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				sim := tt.sim
+				if sim == "busy.yaml" {
+					sim = filepath.Join(t.TempDir(), "busy.yaml")
+					if err := os.WriteFile(sim, []byte("gpus: [{memory: 80GiB, count: 8, load: [{user: alice, memory: 70GiB, util: 90}]}]\n"), 0o666); err != nil {
+						t.Fatal(err)
+					}
+				}
+				w := newWorld(t, tt.yaml, sim, func(engine.Launch) enginetest.Play { return enginetest.Play{For: time.Hour} })
+				c := &counted{Prober: w.Prober}
+				w.Prober = c
+				done := make(chan struct{})
+				go func() { w.run(); close(done) }()
+				time.Sleep(time.Second) // of virtual time: the first reading is that of the start
+				before := c.n.Load()
+				time.Sleep(10 * time.Minute)
+				got := c.n.Load() - before
+				t.Logf("snapshots %d, at most %d", got, tt.most)
+				if got > tt.most {
+					t.Errorf("%d snapshots in ten minutes, want at most %d", got, tt.most)
+				}
+				w.stops <- sched.Stop{All: true, Kill: true, Why: "test"}
+				<-done
+			})
+		})
+	}
+}

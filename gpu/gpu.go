@@ -71,7 +71,7 @@ type Claim struct {
 	UUID    UUID
 	User    string
 	Job     string
-	PID     int // of the holder, the parent of the attempt's processes
+	PID     int // of the holder, the parent of the attempt's processes; 0 where its pids mean nothing here
 	Since   time.Time
 	Memory  Bytes  // granted
 	Taken   Bytes  // of it in use by the claim's process tree now; 0 when unknown

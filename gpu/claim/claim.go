@@ -128,6 +128,10 @@ func cut(s string) string { return s[:min(len(s), maxText)] }
 // claims are what c holds of each device.
 func (c *content) claims(user string) []gpu.Claim {
 	list := make([]gpu.Claim, 0, len(c.Devices))
+	pid := c.PID
+	if c.PIDNS != self().ns || c.BootID != self().boot {
+		pid = 0
+	}
 	seen := map[gpu.UUID]bool{}
 	for _, d := range c.Devices {
 		if seen[d.UUID] {
@@ -135,7 +139,7 @@ func (c *content) claims(user string) []gpu.Claim {
 		}
 		seen[d.UUID] = true
 		list = append(list, gpu.Claim{
-			UUID: d.UUID, User: user, Job: c.Job, PID: c.PID, Since: c.Since,
+			UUID: d.UUID, User: user, Job: c.Job, PID: pid, Since: c.Since,
 			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Attempt: c.UniID,
 		})
 	}

@@ -48,6 +48,7 @@ type Attempt struct {
 	PIDStart uint64
 	Started  time.Time
 	Grace    time.Duration
+	Grant    gpu.Grant // what it holds, for a claim to be made again when its keeper has died
 }
 
 // How says how an attempt is to be ended.

@@ -106,10 +106,12 @@ func (s *scene) ended() engine.Ended {
 	}
 }
 
-func (s *scene) adopt() {
-	s.engine.Adopt(engine.Attempt{
+func (s *scene) adopt() { s.engine.Adopt(s.attempt()) }
+
+func (s *scene) attempt() engine.Attempt {
+	return engine.Attempt{
 		UniID: s.launch.UniID, Job: s.launch.Job, Dir: s.launch.Dir, Started: s.run.Started, Grace: s.launch.Grace,
-	})
+	}
 }
 
 // keeper is the process that the attempt's own hangs on.

@@ -40,6 +40,8 @@ type keeper struct {
 	links    map[*link]bool
 	quiet    chan struct{} // closed when nobody is left
 	forest   forest
+	claims   claims
+	outlasts int            // claims that are held for what nobody waits for
 	tell     func(*message) // to every runner
 }
 
@@ -173,6 +175,7 @@ func (k *keeper) serve(c net.Conn) {
 	go func() {
 		_ = l.receive(func(m *message) { k.handle(l, m) })
 		l.close()
+		k.unlinked(l)
 		k.mu.Lock()
 		delete(k.links, l)
 		k.mu.Unlock()
@@ -180,7 +183,7 @@ func (k *keeper) serve(c net.Conn) {
 	}()
 }
 
-func (k *keeper) over() bool { return len(k.links) == 0 && len(k.attempts) == 0 }
+func (k *keeper) over() bool { return len(k.links) == 0 && len(k.attempts) == 0 && k.outlasts == 0 }
 
 func (k *keeper) checkQuiet() {
 	k.mu.Lock()
@@ -212,6 +215,10 @@ func (k *keeper) handle(l *link, m *message) {
 		if a := k.find(m.UniID); a != nil {
 			a.requestStop(stopRequest{m.Why, m.How})
 		}
+	case opClaim:
+		k.claim(l, m)
+	case opWithdraw:
+		k.claims.drop(m.UniID)
 	case opAck:
 		if a := k.find(m.UniID); a != nil {
 			a.acknowledge()
@@ -242,8 +249,10 @@ func (k *keeper) launch(l *engine.Launch, env []byte) {
 	}
 	k.attempts[l.UniID] = a
 	k.mu.Unlock()
+	k.claims.launched(l.UniID)
 	go func() {
 		ended := a.run()
+		k.overFor(l.UniID, ended.Stuck)
 		k.forget(a)
 		k.tell(&message{Op: opEnded, UniID: l.UniID, Ended: ended})
 		k.checkQuiet()

@@ -13,14 +13,16 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"gpurun/gpu/claim"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 )
 
 // Config says where an engine lives.
 type Config struct {
-	Dir string // batch folder: the sockets of keepers are here
-	Log zerolog.Logger
+	Dir    string // batch folder: the sockets of keepers are here
+	Log    zerolog.Logger
+	Claims []string // where host-wide claims are made, see claim.Roots; none for no claims
 }
 
 // Local is the runner's side of the engine.
@@ -40,6 +42,9 @@ type Local struct {
 	live   map[string]*entry
 	pids   map[procs.ID]string // answers of Attempt
 	census census
+	claims map[string]chan *message // answers that are waited for
+	rivals *claim.Reader
+	mine   mine
 }
 
 // An entry is an attempt that this runner has launched or asked about and that
@@ -62,6 +67,7 @@ func Open(c Config) (*Local, error) {
 	l := &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
+		claims: map[string]chan *message{},
 	}
 	if err := l.findKeepers(); err != nil {
 		_ = l.Close()
@@ -154,18 +160,14 @@ func (l *Local) Launch(la engine.Launch) {
 	if l.live[la.UniID] != nil {
 		return
 	}
-	e := &entry{Attempt: engine.Attempt{UniID: la.UniID, Job: la.Job, Dir: la.Dir, Grace: la.Grace}}
+	e := &entry{Attempt: engine.Attempt{UniID: la.UniID, Job: la.Job, Dir: la.Dir, Grace: la.Grace, Grant: la.Grant}}
 	if la.Foreground {
 		l.launchHere(e, la)
 		return
 	}
-	if l.own == nil {
-		own, err := l.startKeeper()
-		if err != nil {
-			l.emit(engine.Event{UniID: la.UniID, Ended: &engine.Ended{ExitCode: -1, Err: "cannot start the keeper: " + err.Error()}})
-			return
-		}
-		l.own = own
+	if _, err := l.keeper(); err != nil {
+		l.emit(engine.Event{UniID: la.UniID, Ended: &engine.Ended{ExitCode: -1, Err: "cannot start the keeper: " + err.Error()}})
+		return
 	}
 	e.home = l.own
 	l.live[la.UniID] = e
@@ -245,6 +247,7 @@ func (l *Local) Adopt(a engine.Attempt) {
 		e.roots = append(e.roots, procs.ID{PID: a.PID, Start: a.PIDStart})
 	}
 	l.live[a.UniID] = e
+	l.mine.add(a.UniID)
 	for r := range l.others {
 		if r.link.send(&message{Op: opAdopt, UniID: a.UniID}) == nil {
 			e.asked[r] = true
@@ -259,6 +262,11 @@ func (l *Local) Adopt(a engine.Attempt) {
 func (l *Local) told(r *remote, m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if answer := l.claims[m.UniID]; m.Op == opClaimed && answer != nil {
+		delete(l.claims, m.UniID)
+		answer <- m
+		return
+	}
 	e := l.live[m.UniID]
 	if e == nil || l.closed || (r != nil && e.home != r && !e.asked[r]) {
 		return
@@ -315,6 +323,9 @@ func (l *Local) refused(e *entry, r *remote) {
 // end is the last that is heard of an attempt. l.mu is held.
 func (l *Local) end(e *entry, ended *engine.Ended) {
 	delete(l.live, e.UniID)
+	if len(ended.Stuck) == 0 {
+		l.unclaim(e)
+	}
 	for id, uniID := range l.pids {
 		if uniID == e.UniID {
 			delete(l.pids, id)

@@ -144,7 +144,11 @@ func (w *watch) found(ids []procs.ID) {
 	}
 	w.l.mu.Lock()
 	defer w.l.mu.Unlock()
-	if w.e.told || w.l.closed {
+	if w.l.closed {
+		return
+	}
+	w.l.claimAgain(w.e, ids)
+	if w.e.told {
 		return
 	}
 	w.e.told = true

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 )
 
@@ -29,6 +30,11 @@ type message struct {
 	Running *engine.Running `json:"running,omitempty"`
 	Ended   *engine.Ended   `json:"ended,omitempty"`
 
+	Claim    *claimRequest `json:"claim,omitempty"`
+	Claims   []gpu.Claim   `json:"claims,omitempty"`
+	Warnings []string      `json:"warnings,omitempty"`
+	Err      string        `json:"err,omitempty"`
+
 	env []byte
 }
 
@@ -38,6 +44,9 @@ const (
 	opStop   = "stop"
 	opAdopt  = "adopt" // is answered by running or unknown, or later by what becomes of it
 	opAck    = "ack"   // the ledger has the reason of a stopping
+
+	opClaim    = "claim"    // is answered by claimed
+	opWithdraw = "withdraw" // of a claim whose attempt is not launched
 )
 
 // Ops from the keeper.
@@ -47,6 +56,7 @@ const (
 	opStopping = "stopping"
 	opEnded    = "ended"
 	opUnknown  = "unknown" // no such attempt; its record may tell
+	opClaimed  = "claimed" // and what others hold, or why not
 )
 
 const maxFrame = 64 << 20

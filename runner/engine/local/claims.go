@@ -1,0 +1,204 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/runner/engine/local/procs"
+)
+
+// errKeeperGone says that nobody answered to a claim.
+var errKeeperGone = errors.New("the keeper has ended while it claimed GPUs")
+
+// Claim has the keeper claim a grant for an attempt that is to be launched, and
+// returns what other runs held when the claim was there for them to see; nil
+// where this engine makes no claims. After an error nothing is claimed. It may be
+// called from any goroutine.
+func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
+	if len(l.Claims) == 0 {
+		return nil, nil, nil
+	}
+	l.mine.add(uniID)
+	others, warnings, err := l.claim(ctx, uniID, claimRequest{Job: job, Grant: g, Roots: l.Claims})
+	if err != nil {
+		l.Withdraw(uniID)
+	}
+	return others, warnings, err
+}
+
+func (l *Local) claim(ctx context.Context, uniID string, req claimRequest) ([]gpu.Claim, []string, error) {
+	l.mine.reading(1)
+	defer l.mine.reading(-1)
+	answer := make(chan *message, 1)
+	l.mu.Lock()
+	own, err := l.keeper()
+	if err == nil {
+		l.claims[uniID] = answer
+		err = own.link.send(&message{Op: opClaim, UniID: uniID, Claim: &req})
+	}
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		delete(l.claims, uniID)
+		l.mu.Unlock()
+	}()
+	if err != nil {
+		return nil, nil, err
+	}
+	select {
+	case m := <-answer:
+		if m.Err != "" {
+			return nil, m.Warnings, errors.New(m.Err)
+		}
+		return l.mine.without(m.Claims), m.Warnings, nil
+	case <-own.gone:
+		return nil, nil, errKeeperGone
+	case <-l.stop:
+		return nil, nil, errKeeperGone
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+}
+
+// keeper is this run's, started if there is none. l.mu is held.
+func (l *Local) keeper() (*remote, error) {
+	if l.own == nil {
+		own, err := l.startKeeper()
+		if err != nil {
+			return nil, err
+		}
+		l.own = own
+	}
+	return l.own, nil
+}
+
+// Withdraw ends the claim of an attempt that is not launched.
+func (l *Local) Withdraw(uniID string) {
+	l.mu.Lock()
+	if l.own != nil {
+		_ = l.own.link.send(&message{Op: opWithdraw, UniID: uniID})
+	}
+	l.mu.Unlock()
+	l.mine.retire(uniID)
+}
+
+// Others reads what other runs hold, and finds out from readings of the devices
+// how much of it they use, where that can be told. The list is nil where this
+// engine makes no claims. It takes about a second at most.
+func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string) {
+	if len(l.Claims) == 0 {
+		return nil, nil
+	}
+	l.mine.reading(1)
+	defer l.mine.reading(-1)
+	others, warnings := l.reader().Others(ctx)
+	others = l.mine.without(others)
+	fillTaken(others, readings)
+	return others, warnings
+}
+
+// reader is made when it is needed first.
+func (l *Local) reader() *claim.Reader {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rivals == nil {
+		l.rivals = claim.NewReader(l.Claims)
+	}
+	return l.rivals
+}
+
+// claimAgain claims for an attempt that runs on after its keeper has died, and
+// with it the claim. What others have taken meanwhile changes nothing for it.
+// l.mu is held, and the engine open.
+func (l *Local) claimAgain(e *entry, trees []procs.ID) {
+	if len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0 {
+		return
+	}
+	l.work.Go(func() {
+		req := claimRequest{Job: e.Job, Grant: e.Grant, Roots: l.Claims, Trees: trees}
+		_, warnings, err := l.claim(context.Background(), e.UniID, req)
+		for _, w := range warnings {
+			l.Log.Warn().Msg(w)
+		}
+		if err != nil {
+			l.Log.Warn().Err(err).Str("job", e.Job).Msg("no claim for a job whose keeper has died")
+		}
+		l.mu.Lock()
+		over := l.live[e.UniID] != e
+		l.mu.Unlock()
+		if over {
+			l.Withdraw(e.UniID)
+		}
+	})
+}
+
+// unclaim forgets the claim of an attempt that is over. Its own keeper has ended
+// it; one that was made again by claimAgain it does not know of. l.mu is held.
+func (l *Local) unclaim(e *entry) {
+	if e.home == nil && len(e.Grant.UUIDs) > 0 && l.own != nil {
+		_ = l.own.link.send(&message{Op: opWithdraw, UniID: e.UniID})
+	}
+	l.mine.retire(e.UniID)
+}
+
+// mine are the attempts of this run, whose claims are no other's. One that has
+// ended is remembered for as long as somebody reads who may have seen its claim.
+type mine struct {
+	mu      sync.Mutex
+	ids     map[string]bool
+	retired []string
+	readers int
+}
+
+func (m *mine) add(uniID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ids == nil {
+		m.ids = map[string]bool{}
+	}
+	m.ids[uniID] = true
+}
+
+func (m *mine) retire(uniID string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ids[uniID] {
+		m.retired = append(m.retired, uniID)
+		m.forget()
+	}
+}
+
+// reading begins (1) or ends (-1) a reading of claims.
+func (m *mine) reading(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.readers += n
+	m.forget()
+}
+
+// forget drops those that no reading can have seen. m.mu is held.
+func (m *mine) forget() {
+	if m.readers > 0 {
+		return
+	}
+	for _, uniID := range m.retired {
+		delete(m.ids, uniID)
+	}
+	m.retired = nil
+}
+
+// without are the claims of others. It is never nil.
+func (m *mine) without(claims []gpu.Claim) []gpu.Claim {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	others := make([]gpu.Claim, 0, len(claims))
+	for _, c := range claims {
+		if !m.ids[c.Attempt] {
+			others = append(others, c)
+		}
+	}
+	return others
+}

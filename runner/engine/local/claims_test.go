@@ -1,0 +1,201 @@
+package local
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/runner/engine/local/procs"
+)
+
+// claiming makes the scene's engine one that claims below a root of its own.
+func claiming(s *scene, root string) *scene {
+	s.engine.Claims = []string{root}
+	s.launch.Grant = gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB}
+	return s
+}
+
+func (s *scene) claim() []gpu.Claim {
+	s.Helper()
+	others, warnings, err := s.engine.Claim(context.Background(), s.launch.UniID, s.launch.Job, s.launch.Grant)
+	if err != nil || len(warnings) > 0 || others == nil {
+		s.Fatalf("Claim = %+v, %q, %v", others, warnings, err)
+	}
+	return others
+}
+
+// seen are the claims below root as another user of the host sees them.
+func seen(t *testing.T, root string) []gpu.Claim {
+	t.Helper()
+	claims, warnings := claim.NewReader([]string{root}).Others(context.Background())
+	if len(warnings) > 0 {
+		t.Errorf("warnings %q", warnings)
+	}
+	return claims
+}
+
+// await waits until n claims are to be seen.
+func await(t *testing.T, root string, n int) []gpu.Claim {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		got := seen(t, root)
+		if len(got) == n {
+			return got
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("claims are %+v, want %d", got, n)
+		}
+	}
+}
+
+func TestClaimOutlivesRunner(t *testing.T) {
+	root := t.TempDir()
+	s := claiming(newScene(t, "read x < fifo"), root)
+	if others := s.claim(); len(others) > 0 {
+		t.Errorf("the first claim sees %+v", others)
+	}
+	s.start()
+	s.engine.Close()
+	got := await(t, root, 1)[0]
+	if got.PID != s.keeper().PID || got.Attempt != s.launch.UniID || got.Job != "first" {
+		t.Errorf("without its runner the claim is %+v", got)
+	}
+	s.open()
+	s.adopt()
+	claiming(s, root)
+	if others, _ := s.engine.Others(context.Background(), nil); len(others) > 0 || others == nil {
+		t.Errorf("the run that has adopted the attempt takes it for another's: %+v", others)
+	}
+	s.goOn()
+	s.ended()
+	if left := seen(t, root); len(left) > 0 {
+		t.Errorf("after the end: %+v", left)
+	}
+}
+
+func TestClaimWithoutLaunch(t *testing.T) {
+	root := t.TempDir()
+	s := claiming(newScene(t, "true"), root)
+	s.claim()
+	s.engine.Withdraw(s.launch.UniID)
+	await(t, root, 0)
+	s.claim()
+	if got := seen(t, root); len(got) != 1 {
+		t.Errorf("claims are %+v", got)
+	}
+	s.engine.Close()
+	await(t, root, 0)
+}
+
+func TestClaimOfManyAndOfRivals(t *testing.T) {
+	root := t.TempDir()
+	a, b := claiming(newScene(t, "true"), root), claiming(newScene(t, "true"), root)
+	b.claim()
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			uniID := a.launch.UniID + strconv.Itoa(i)
+			others, _, err := a.engine.Claim(context.Background(), uniID, "many", a.launch.Grant)
+			if err != nil || len(others) != 1 || others[0].Attempt != b.launch.UniID {
+				t.Errorf("claim %d sees %+v, %v", i, others, err)
+			}
+			if others, _ := a.engine.Others(context.Background(), nil); len(others) != 1 {
+				t.Errorf("after claim %d the others are %+v", i, others)
+			}
+			if i%2 == 0 {
+				a.engine.Withdraw(uniID)
+			}
+		})
+	}
+	wg.Wait()
+	await(t, root, 11)
+	a.engine.Close()
+	await(t, root, 1)
+	if held := len(a.engine.mine.ids); held != 10 {
+		t.Errorf("%d attempts are remembered, want 10", held)
+	}
+}
+
+// A claim dies with its keeper: no job has it open. The run's next keeper makes it
+// again for the job that lives on.
+func TestClaimOfKilledKeeper(t *testing.T) {
+	root := t.TempDir()
+	s := claiming(newScene(t, "read x < fifo"), root)
+	s.claim()
+	s.start()
+	first := s.keeper()
+	if err := unix.Kill(first.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; {
+		got := await(t, root, 1)[0]
+		if got.PID != first.PID && got.Attempt == s.launch.UniID {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the claim is %+v still", got)
+		}
+	}
+	s.goOn()
+	if e := s.ended(); !e.Lost {
+		t.Errorf("ended %+v", e)
+	}
+	await(t, root, 0)
+}
+
+// Runner and keeper die, the next run claims for what it adopts, and dies as well:
+// the claim is held as long as the job lives.
+func TestClaimOfOrphan(t *testing.T) {
+	root := t.TempDir()
+	s := claiming(newScene(t, "read x < fifo"), root)
+	s.claim()
+	s.start()
+	s.engine.Close()
+	s.killKeeper()
+	await(t, root, 0)
+	s.open()
+	claiming(s, root)
+	grant := s.launch.Grant
+	a := s.attempt()
+	a.Grant = grant
+	s.engine.Adopt(a)
+	await(t, root, 1)
+	s.engine.Close()
+	if got := seen(t, root); len(got) != 1 {
+		t.Errorf("without a runner the claims are %+v", got)
+	}
+	s.goOn()
+	await(t, root, 0)
+}
+
+func TestFillTaken(t *testing.T) {
+	self, _ := procs.One(os.Getpid())
+	readings := []gpu.Reading{
+		{UUID: "GPU-0", Processes: []gpu.Process{{PID: self.PID, Memory: 3}, {PID: 1, Memory: 50}, {PID: self.PID, Memory: -1}}},
+		{UUID: "GPU-1", Processes: []gpu.Process{{PID: self.PID, Memory: 30}}},
+		{UUID: "GPU-2", Processes: []gpu.Process{{PID: self.PID, Memory: 5}}},
+	}
+	claims := []gpu.Claim{
+		{UUID: "GPU-0", PID: self.Parent, Memory: 10, Attempt: "a"},
+		{UUID: "GPU-1", PID: self.Parent, Memory: 10, Attempt: "a"},
+		{UUID: "GPU-2", PID: self.Parent, Memory: 10, Attempt: "a"},
+		{UUID: "GPU-2", PID: self.Parent, Memory: 10, Attempt: "b"},
+		{UUID: "GPU-1", PID: 1 << 30, Memory: 10, Attempt: "c"},
+	}
+	fillTaken(claims, readings)
+	var got []gpu.Bytes
+	for _, c := range claims {
+		got = append(got, c.Taken)
+	}
+	if want := []gpu.Bytes{3, 10, 0, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("taken are %v, want %v", got, want)
+	}
+}

@@ -68,7 +68,7 @@ type settingsFlags struct {
 
 // gpuFlags say where GPUs are looked for.
 type gpuFlags struct {
-	Sim  string `placeholder:"SPEC" help:"Simulated GPUs instead of real ones: 4x24GiB, or a YAML file."`
+	Sim  string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Simulated GPUs instead of real ones: 4x24GiB, or a YAML file."`
 	NVML string `name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load instead of libnvidia-ml.so.1."`
 }
 

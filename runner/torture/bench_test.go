@@ -1,0 +1,117 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The simulated GPUs that all lanes share.
+const (
+	gpuCount  = 4
+	gpuMemory = 24 // GiB
+)
+
+// A place is where rounds of several lanes are held: one simulation, one journal.
+type place struct {
+	dir     string
+	sim     string
+	journal string
+	mark    string // in the environment of every process that comes of it
+}
+
+func newPlace(t testing.TB) *place {
+	t.Helper()
+	p := &place{dir: t.TempDir()}
+	p.sim, p.journal = filepath.Join(p.dir, "gpus.yaml"), filepath.Join(p.dir, "journal")
+	p.mark = fmt.Sprintf("TORTURE_MARK=%d-%s", os.Getpid(), filepath.Base(p.dir)+filepath.Base(filepath.Dir(p.dir)))
+	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))
+	p.mkdir(t, "claims")
+	t.Cleanup(func() { killMarked(p.mark) })
+	return p
+}
+
+func (p *place) write(t testing.TB, name, text string) string {
+	t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (p *place) mkdir(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// environ is what runners are started with.
+func (p *place) environ() []string {
+	env := []string{p.mark, "GPURUN_CLAIMS_DIR=" + filepath.Join(p.dir, "claims"), "HOME=" + p.dir}
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GPURUN_STATE_DIR", "GPURUN_CLAIMS_DIR", "HOME", "XDG_CONFIG_HOME", "CUDA_VISIBLE_DEVICES":
+		default:
+			env = append(env, kv)
+		}
+	}
+	return env
+}
+
+// A job is one of a batch, and how its attempts end.
+type job struct {
+	Name   string
+	Kind   string // plain, share, daemon
+	GPUs   int
+	Memory int // GiB
+	Plan   string
+	Sleep  float64
+	Retry  int
+}
+
+// someJobs makes up a batch. About half of its jobs fail before they succeed.
+func someJobs(rng *rand.Rand, n int) []job {
+	plans := []string{"0", "0", "0", "0", "3 0", "k 0", "1 7 0", "0"}
+	jobs := make([]job, n)
+	for i := range jobs {
+		jobs[i] = job{
+			Name: fmt.Sprintf("j%02d", i), Kind: "plain", GPUs: 1, Memory: 6 + rng.IntN(10),
+			Plan: plans[rng.IntN(len(plans))], Sleep: float64(rng.IntN(150)) / 1000, Retry: rng.IntN(3),
+		}
+		switch rng.IntN(6) {
+		case 0:
+			jobs[i].GPUs = 2
+		case 1, 2:
+			jobs[i].Kind = "share"
+		case 3:
+			jobs[i].Kind = "daemon"
+		case 4:
+			jobs[i].GPUs = rng.IntN(2)
+		}
+	}
+	return jobs
+}
+
+// jobFile is the batch as gpurun reads it.
+func (p *place) jobFile(jobs []job, journal, counts, lane string) string {
+	var b strings.Builder
+	script, _ := filepath.Abs("job.sh")
+	b.WriteString("settings: {grace: 1s, poll: 1s}\njobs:\n")
+	for _, j := range jobs {
+		fmt.Fprintf(&b, "  - name: %s\n    run: . %q\n    gpus: %d\n    retry: {max: %d}\n", j.Name, script, j.GPUs, j.Retry)
+		if j.GPUs > 0 {
+			fmt.Fprintf(&b, "    gpu_memory: %dGiB\n    share: %v\n", j.Memory, j.Kind == "share")
+		}
+		fmt.Fprintf(&b, "    env: {LANE: %q, JOURNAL: %q, COUNTS: %q, PLAN: %q, SLEEP: %q, KIND: %s, MEMORY: \"%d\", GPU_LIST: \"{gpu_list}\"}\n",
+			lane, journal, counts, j.Plan, fmt.Sprint(j.Sleep), j.Kind, j.Memory)
+	}
+	return b.String()
+}

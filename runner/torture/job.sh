@@ -1,0 +1,24 @@
+# What every job of the harness runs: it notes down its start and its end in the
+# journal, one write each, and ends as its PLAN says: the n-th attempt that ends
+# by itself takes the n-th word, an exit status or k for a SIGKILL by its own
+# hand; 0 when there are no more words.
+note() {
+	printf '%s\n' "$EPOCHREALTIME $1 $LANE $GPURUN_JOB $GPURUN_UNI_ID $GPURUN_ATTEMPT ${GPU_LIST:--} $MEMORY $KIND $$ $2" >>"$JOURNAL"
+}
+trap 'note end term; exit 143' TERM
+note start -
+n=0
+if [ -r "$COUNTS/$GPURUN_JOB" ]; then read -r n <"$COUNTS/$GPURUN_JOB"; fi
+set -- $PLAN
+shift "$n" || set -- 0
+code=${1:-0}
+case $KIND in
+daemon) setsid sleep 300 </dev/null >/dev/null 2>&1 & ;;
+esac
+sleep "$SLEEP" &
+wait $!
+trap '' TERM
+echo "$((n + 1))" >"$COUNTS/$GPURUN_JOB"
+note end "$code"
+if [ "$code" = k ]; then kill -KILL $$; fi
+exit "$code"

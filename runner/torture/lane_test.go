@@ -1,0 +1,202 @@
+package torture
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A lane is one job file with the runners that are started for it.
+type lane struct {
+	*place
+	t     testing.TB
+	name  string
+	jobs  []job
+	file  string
+	state string // folder
+	rng   *rand.Rand
+	count *counts
+	excuses
+}
+
+// counts are what was done, over all lanes.
+type counts struct {
+	mu                                                               sync.Mutex
+	Runners, KillRunner, KillKeeper, KillBoth, Term, Pause, Rivals   int
+	Traced, Starts, Attempts, Lost, Interrupted, Adopted, Rounds, On int
+}
+
+func (c *counts) add(n *int) {
+	c.mu.Lock()
+	*n++
+	c.mu.Unlock()
+}
+
+func newLane(t testing.TB, p *place, name string, rng *rand.Rand, jobs []job, c *counts) *lane {
+	t.Helper()
+	dir := p.mkdir(t, name)
+	counts := p.mkdir(t, name+"/counts")
+	l := &lane{place: p, t: t, name: name, jobs: jobs, rng: rng, count: c}
+	l.file = p.write(t, name+"/jobs.yaml", p.jobFile(jobs, p.journal, counts, name))
+	l.state = filepath.Join(dir, ".gpurun", "jobs.yaml")
+	return l
+}
+
+// A runner is one that was started, with what it said.
+type runner struct {
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	done chan struct{} // closed when it has ended and been waited for
+	at   time.Time
+}
+
+// start starts a runner of the lane, below a tracer or not.
+func (l *lane) start(under ...string) *runner {
+	argv := append(under, gpurun, "run", "--sim", l.sim, l.file)
+	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{}), at: time.Now()}
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environ(), &r.out, &r.out
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	r.cmd.WaitDelay = 5 * time.Second
+	if err := r.cmd.Start(); err != nil {
+		l.t.Errorf("cannot start gpurun: %v", err)
+	}
+	go func() {
+		_ = r.cmd.Wait()
+		close(r.done)
+	}()
+	l.count.add(&l.count.Runners)
+	return r
+}
+
+func (r *runner) signal(s syscall.Signal) { _ = r.cmd.Process.Signal(s) }
+
+func (r *runner) over() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait waits for the end, for d at most.
+func (r *runner) wait(d time.Duration) bool {
+	select {
+	case <-r.done:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+// code is the exit status, or minus the signal that ended it.
+func (r *runner) code() int {
+	st, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if ok && st.Signaled() {
+		return -int(st.Signal())
+	}
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// ended holds that a runner ended with one of these.
+func (l *lane) ended(r *runner, codes ...int) {
+	l.t.Helper()
+	if got := r.code(); !slices.Contains(codes, got) {
+		l.t.Errorf("%s: gpurun ended with %d, want one of %v:\n%s", l.name, got, codes, r.out.String())
+	}
+}
+
+// killKeepers kills the lane's keepers and notes down when.
+func (l *lane) killKeepers(pids []int) bool {
+	if len(pids) == 0 {
+		return false
+	}
+	l.keepers = append(l.keepers, float64(time.Now().UnixNano())/1e9)
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return true
+}
+
+// patience is how long a runner may take that nobody disturbs.
+const patience = 90 * time.Second
+
+// finish runs the batch to its end. Jobs that have failed for good in one run
+// are run again by the next.
+func (l *lane) finish() {
+	for range 20 {
+		r := l.start()
+		if !r.wait(patience) {
+			l.t.Errorf("%s: gpurun did not end:\n%s\n%s", l.name, r.out.String(), dump(r))
+			return
+		}
+		if l.ended(r, 0, 1); r.code() != 1 {
+			return
+		}
+	}
+	l.t.Errorf("%s: the batch did not come to its end in 20 runs", l.name)
+}
+
+// dump makes a runner that hangs say where.
+func dump(r *runner) string {
+	r.signal(syscall.SIGQUIT)
+	if !r.wait(5 * time.Second) {
+		r.signal(syscall.SIGKILL)
+		r.wait(5 * time.Second)
+	}
+	return r.out.String()
+}
+
+// check judges the finished lane and returns its attempts.
+func (l *lane) check() []*attempt {
+	t := l.t
+	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+	var notes []note
+	for _, n := range readJournal(t, l.journal) {
+		if n.lane == l.name {
+			notes = append(notes, n)
+		}
+	}
+	all := match(t, led, notes)
+	judge(t, l.jobs, led, all, l.excuses)
+	if left, err := os.ReadDir(filepath.Join(l.state, "attempts")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
+		t.Errorf("%s: folders of attempts are left: %v %v", l.name, left, err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(l.state, "keeper-*.sock")); len(left) > 0 {
+		t.Logf("%s: sockets are left: %v", l.name, left)
+	}
+	l.tally(all)
+	return byTime(all)
+}
+
+func (l *lane) tally(all map[string]*attempt) {
+	c := l.count
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Attempts += len(all)
+	for _, a := range all {
+		if a.begun != nil {
+			c.Starts++
+		}
+		if a.end != nil && a.end.State == "lost" {
+			c.Lost++
+		}
+		if a.end != nil && a.end.State == "interrupted" {
+			c.Interrupted++
+		}
+	}
+}
+
+func (c *counts) String() string {
+	return fmt.Sprintf("%d rounds, %d runners; killed: %d runners, %d keepers, %d both at once, %d in a system call; %d SIGTERM, %d SIGSTOP, %d rivals; %d attempts, %d of them ran, %d lost, %d interrupted; at most %d on one GPU",
+		c.Rounds, c.Runners, c.KillRunner, c.KillKeeper, c.KillBoth, c.Traced, c.Term, c.Pause, c.Rivals, c.Attempts, c.Starts, c.Lost, c.Interrupted, c.On)
+}

@@ -1,0 +1,48 @@
+package torture
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+var (
+	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture goes on")
+	seed     = flag.Uint64("torture.seed", 0, "of the random choices; 0 for the time")
+	lanes    = flag.Int("torture.lanes", 3, "runners at once")
+	together = flag.Bool("torture.together", false, "compare what all lanes hold, not each lane alone")
+	traced   = flag.Int("torture.traced", 12, "kills between two system calls; -1 for every system call of a start")
+)
+
+// gpurun is the program, built once for all tests.
+var gpurun string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "torture-bin-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	gpurun = filepath.Join(dir, "gpurun")
+	args := []string{"build", "-o", gpurun}
+	if os.Getenv("CGO_ENABLED") != "0" { // as the Makefile does: NVML is looked for at run time
+		args = append(args, "-ldflags", "-extldflags=-Wl,-z,lazy")
+	}
+	cmd := exec.Command("go", append(args, "gpurun")...)
+	cmd.Env = append(os.Environ(), "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "cannot build gpurun: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}

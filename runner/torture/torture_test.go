@@ -1,0 +1,197 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTorture disturbs runners in every way until its time is over. What it
+// prints with -v is what docs/reliability.md quotes.
+func TestTorture(t *testing.T) {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	t.Logf("seed %d", s)
+	c := &counts{}
+	end := time.Now().Add(*duration)
+	for round := 0; round == 0 || time.Now().Before(end); round++ {
+		t.Run(fmt.Sprintf("round=%d", round), func(t *testing.T) { oneRound(t, s+uint64(round), c, end) })
+		if t.Failed() {
+			t.Logf("again: make torture TORTURE_SEED=%d", s+uint64(round))
+			break
+		}
+	}
+	t.Logf("%s", c)
+}
+
+// oneRound takes each lane's batch through its faults to its end, all at once.
+func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
+	p := newPlace(t)
+	attempts := make([][]*attempt, *lanes)
+	var all sync.WaitGroup
+	for i := range *lanes {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		l := newLane(t, p, fmt.Sprintf("lane%d", i), rng, someJobs(rng, 25), c)
+		all.Go(func() {
+			l.disturb(end)
+			l.finish()
+			attempts[i] = l.check()
+		})
+	}
+	all.Wait()
+	noneLeft(t, p.mark)
+	c.Rounds++
+	if *together {
+		attempts = [][]*attempt{merge(attempts)}
+	}
+	for _, a := range attempts {
+		c.On = max(c.On, holds(t, a, gpuMemory))
+	}
+	if t.Failed() {
+		keep(t, p)
+	}
+}
+
+func merge(lists [][]*attempt) []*attempt {
+	all := map[string]*attempt{}
+	for _, list := range lists {
+		for _, a := range list {
+			all[a.begun.lane+a.begun.uniID] = a
+		}
+	}
+	return byTime(all)
+}
+
+// keep leaves a failed round for a person to look at.
+func keep(t testing.TB, p *place) {
+	kept, err := os.MkdirTemp("", "torture-kept-")
+	if err == nil {
+		err = exec.Command("cp", "-a", p.dir, kept).Run()
+	}
+	t.Logf("what the round left: %s %v", kept, err)
+}
+
+// faultsPerRound bounds how long one batch is kept from its end.
+const faultsPerRound = 25
+
+// disturb starts runners and does something to each of them.
+func (l *lane) disturb(end time.Time) {
+	var r *runner
+	for range faultsPerRound {
+		if time.Now().After(end) || l.t.Failed() {
+			break
+		}
+		if r == nil || r.over() {
+			r = l.start()
+		}
+		delay := time.Duration(l.rng.IntN(500)) * time.Millisecond
+		if l.rng.IntN(4) == 0 {
+			delay = time.Duration(l.rng.IntN(80_000)) * time.Microsecond
+		}
+		choice := l.rng.IntN(20)
+		if !r.wait(delay) {
+			l.fault(r, choice)
+		}
+		if r.over() && r.code() >= 0 {
+			l.ended(r, 0, 1, 143)
+			if r.code() == 0 {
+				return
+			}
+		}
+	}
+	if r != nil && !r.over() {
+		r.signal(syscall.SIGKILL)
+		r.wait(patience)
+		l.count.add(&l.count.KillRunner)
+	}
+}
+
+// fault does one thing to a living runner.
+func (l *lane) fault(r *runner, choice int) {
+	c := l.count
+	switch {
+	case choice < 9:
+		r.signal(syscall.SIGKILL)
+		r.wait(patience)
+		c.add(&c.KillRunner)
+	case choice < 11:
+		if l.killKeepers(keepers(l.mark, l.state)) {
+			c.add(&c.KillKeeper)
+		}
+	case choice < 13:
+		pids := keepers(l.mark, l.state)
+		r.signal(syscall.SIGKILL)
+		if l.killKeepers(pids) {
+			c.add(&c.KillBoth)
+		}
+		r.wait(patience)
+	case choice < 14:
+		r.signal(syscall.SIGTERM)
+		c.add(&c.Term)
+		if !r.wait(patience) {
+			l.t.Errorf("%s: gpurun did not end at SIGTERM:\n%s", l.name, dump(r))
+		}
+	case choice < 16:
+		l.pause(r, keepers(l.mark, l.state))
+	case choice < 18:
+		l.rival(r)
+	default: // the runner alone gets SIGTERM, and is killed before it could write
+		r.signal(syscall.SIGTERM)
+		c.add(&c.Term)
+		r.wait(time.Duration(l.rng.IntN(20)) * time.Millisecond)
+		r.signal(syscall.SIGKILL)
+		r.wait(patience)
+		c.add(&c.KillRunner)
+	}
+}
+
+// pause stops the runner or its keepers for a moment, and may kill the runner
+// while it stands.
+func (l *lane) pause(r *runner, keepers []int) {
+	l.count.add(&l.count.Pause)
+	stopped := keepers
+	if l.rng.IntN(2) == 0 || len(keepers) == 0 {
+		stopped = []int{r.cmd.Process.Pid}
+	}
+	for _, pid := range stopped {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	dies := l.rng.IntN(3) == 0
+	r.wait(time.Duration(l.rng.IntN(300)) * time.Millisecond)
+	if dies {
+		r.signal(syscall.SIGKILL)
+		r.wait(patience)
+		l.count.add(&l.count.KillRunner)
+	}
+	for _, pid := range stopped {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+}
+
+// rival starts a second runner on the same file: while the first lives, one of
+// the two has to give way, and says so with status 4.
+func (l *lane) rival(r *runner) {
+	l.count.add(&l.count.Rivals)
+	b := l.start()
+	for !b.over() && !r.over() {
+		b.wait(10 * time.Millisecond)
+	}
+	switch {
+	case b.over() && b.code() == 4:
+	case r.over() && r.code() == 4: // the second was quicker; the first is done with
+		b.wait(patience)
+		l.ended(b, 0, 1)
+	case r.over(): // the first came to its end meanwhile
+		b.wait(patience)
+		l.ended(b, 0, 1, 4)
+	default:
+		l.t.Errorf("%s: a second gpurun on the same file ended with %d:\n%s", l.name, b.code(), b.out.String())
+	}
+}

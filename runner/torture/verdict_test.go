@@ -1,0 +1,195 @@
+package torture
+
+import (
+	"fmt"
+	"sort"
+	"strconv"
+	"testing"
+
+	"gpurun/state"
+)
+
+// What happened to a lane that excuses an attempt: only these may lose one.
+type excuses struct {
+	keepers []float64 // when keepers were killed
+	traced  []float64 // when a process of a keeper's was killed in a system call
+}
+
+// lost says whether a keeper of the lane was killed while the attempt lasted.
+func (x excuses) lost(a *attempt) bool { return during(a, x.keepers) }
+
+func (x excuses) struck(a *attempt) bool { return during(a, x.traced) }
+
+func during(a *attempt, times []float64) bool {
+	const late = 5 // a reaction to a kill may take a moment
+	for _, at := range times {
+		if at >= seconds(a.start.Time)-0.01 && (a.end == nil || at <= seconds(a.end.Time)+late) {
+			return true
+		}
+	}
+	return false
+}
+
+// judge holds one finished batch against what its jobs wrote.
+func judge(t testing.TB, jobs []job, l ledger, all map[string]*attempt, x excuses) {
+	t.Helper()
+	for _, id := range l.order {
+		a := all[id]
+		if a.start == nil || a.end == nil {
+			t.Errorf("%s: the ledger has %s", id, map[bool]string{true: "no start", false: "no end"}[a.start == nil])
+			continue
+		}
+		if why := agrees(a, x); why != "" {
+			t.Errorf("%s (%s): %s; the ledger has state %s, %s; journal start %v, end %v",
+				id, a.start.Job, why, a.end.State, a.end.Reason, a.begun, a.ended)
+		}
+	}
+	for _, j := range jobs {
+		if why := endedWellOnce(j.Name, l, all); why != "" {
+			t.Errorf("%s: %s", j.Name, why)
+		}
+	}
+	beside(t, l, all)
+}
+
+// agrees says what ledger and journal tell apart about one attempt, or "".
+func agrees(a *attempt, x excuses) string {
+	stopped, lost := a.stop != nil, a.end.State == state.Lost
+	switch {
+	case a.begun == nil && a.end.State == state.Succeeded:
+		return "it succeeded without having run"
+	case a.begun == nil && (lost || stopped || x.struck(a)):
+		return ""
+	case a.begun == nil:
+		return "it never ran"
+	case lost && !x.lost(a):
+		return "it is lost, and no keeper was killed"
+	case lost:
+		return ""
+	case stopped && a.end.State != state.Interrupted:
+		return "it was stopped"
+	case stopped:
+		return ""
+	case a.ended == nil && !x.struck(a):
+		return "it ran and never ended"
+	case a.ended == nil:
+		return ""
+	}
+	if why := sameStatus(a); why != "" && !x.struck(a) {
+		return why
+	}
+	return sameTimes(a)
+}
+
+// sameStatus compares how the attempt ended.
+func sameStatus(a *attempt) string {
+	want := state.Failed
+	if a.ended.code == "0" {
+		want = state.Succeeded
+	}
+	code, signal := -1, ""
+	if a.ended.code == "k" {
+		signal = "SIGKILL"
+	} else {
+		code, _ = strconv.Atoi(a.ended.code)
+	}
+	got := -1
+	if a.end.ExitCode != nil {
+		got = *a.end.ExitCode
+	}
+	if a.end.State != want || got != code && signal == "" || a.end.Signal != signal {
+		return fmt.Sprintf("it ended with %s: exit status %d, signal %q", a.ended.code, got, a.end.Signal)
+	}
+	return ""
+}
+
+// slack is how late a busy machine may notice things, in seconds.
+const slack = 8
+
+// sameTimes compares when the attempt ran; the journal is written by the job
+// itself, a little after its start and a little before its end.
+func sameTimes(a *attempt) string {
+	ran := a.to() - a.from()
+	switch {
+	case seconds(a.start.Time) > a.from()+0.01:
+		return "it ran before its start was recorded"
+	case a.end.Seconds < ran-0.05 || a.end.Seconds > ran+slack:
+		return fmt.Sprintf("it ran for %.2f s, and the ledger says %.2f", ran, a.end.Seconds)
+	case seconds(a.end.Time) < a.to()-0.01 || seconds(a.end.Time) > a.to()+slack:
+		return fmt.Sprintf("it ended at %.2f, and the ledger says %.2f", a.to(), seconds(a.end.Time))
+	}
+	return ""
+}
+
+// endedWellOnce: a job's last attempt succeeded, no other one did, and none that
+// exited 0 was run again without a reason.
+func endedWellOnce(name string, l ledger, all map[string]*attempt) string {
+	good, last := 0, ""
+	for _, id := range l.order {
+		a := all[id]
+		if a.start == nil || a.start.Job != name || a.end == nil {
+			continue
+		}
+		if a.end.State == state.Succeeded {
+			good++
+		}
+		last = string(a.end.State)
+	}
+	if good != 1 || last != string(state.Succeeded) {
+		return fmt.Sprintf("it succeeded %d times, and its last state is %q", good, last)
+	}
+	return ""
+}
+
+// beside: no job ever ran twice at the same time.
+func beside(t testing.TB, l ledger, all map[string]*attempt) {
+	t.Helper()
+	last := map[string]*attempt{}
+	for _, a := range byTime(all) {
+		name := a.begun.job
+		if b := last[name]; b != nil && a.from() < b.to() {
+			t.Errorf("%s ran as %s beside itself, as %s", name, a.begun.uniID, b.begun.uniID)
+		}
+		last[name] = a
+	}
+}
+
+func byTime(all map[string]*attempt) []*attempt {
+	var s []*attempt
+	for _, a := range all {
+		if a.begun != nil {
+			s = append(s, a)
+		}
+	}
+	sort.Slice(s, func(i, k int) bool { return s[i].from() < s[k].from() })
+	return s
+}
+
+// holds: no GPU was ever held by two, and no more memory granted than there is.
+func holds(t testing.TB, attempts []*attempt, total float64) (most int) {
+	t.Helper()
+	on := map[string][]*attempt{}
+	for _, a := range attempts {
+		for _, g := range a.begun.gpus {
+			var still []*attempt
+			memory := a.begun.memory
+			for _, b := range on[g] {
+				if b.to() <= a.from() {
+					continue
+				}
+				still = append(still, b)
+				memory += b.begun.memory
+				if a.begun.kind != "share" || b.begun.kind != "share" {
+					t.Errorf("GPU %s held twice: by %s %s of %s and by %s %s of %s", g,
+						b.begun.job, b.begun.uniID, b.begun.lane, a.begun.job, a.begun.uniID, a.begun.lane)
+				}
+			}
+			if memory > total {
+				t.Errorf("GPU %s: %v GiB granted of %v when %s of %s started", g, memory, total, a.begun.job, a.begun.lane)
+			}
+			on[g] = append(still, a)
+			most = max(most, len(on[g]))
+		}
+	}
+	return most
+}

@@ -32,34 +32,38 @@ func (l *loop) prepare(a sched.Prepare) {
 	port := l.ports.take()
 	wall := l.Now().Wall
 	l.Go(func() {
-		at, start, err := l.makeReady(a, first, port, wall)
-		var ev sched.Event = sched.Prepared{Job: a.Job, Start: start}
-		if err != nil {
+		ev, warnings := l.makeReady(a, first, port, wall)
+		if _, ok := ev.(sched.Refused); ok {
 			l.ports.give(port)
-			ev = sched.Refused{Job: a.Job, Reason: err.Error()}
-		} else {
-			ev = prepared{Event: ev, attempt: at, event: ev}
 		}
 		select {
-		case l.inbox <- ev:
+		case l.inbox <- withWarnings(ev, warnings):
 		case <-l.ctx.Done():
 		}
 	})
 }
 
-// makeReady is the order of a start up to its record: folder, rendered commands,
-// config file, inputs, log.
-func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) (*attempt, state.Fact, error) {
+// makeReady is the order of a start up to its record: folder, claim, rendered
+// commands, config file, inputs, log.
+func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) (sched.Event, []string) {
 	job := &l.Batch.Jobs[a.Job]
 	uniID, dir, err := l.Ledger.NewAttempt(job.File)
 	if err != nil {
-		return nil, state.Fact{}, err
+		return sched.Refused{Job: a.Job, Reason: err.Error()}, nil
+	}
+	others, warnings, err := l.claim(uniID, job.Name, a.Grant)
+	if err != nil {
+		l.Ledger.RemoveAttempt(job.File, uniID)
+		return sched.Refused{Job: a.Job, Reason: err.Error(), Rival: errors.As(err, new(rival))}, warnings
 	}
 	at, start, err := l.furnish(a, job, uniID, dir, first, port, wall)
 	if err != nil {
+		l.withdraw(uniID, a.Grant)
 		l.Ledger.RemoveAttempt(job.File, uniID)
+		return sched.Refused{Job: a.Job, Reason: err.Error()}, warnings
 	}
-	return at, start, err
+	ev := sched.Prepared{Job: a.Job, Start: start, Claims: others}
+	return prepared{Event: ev, attempt: at, event: ev}, warnings
 }
 
 func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, first bool, port int, wall time.Time) (*attempt, state.Fact, error) {
@@ -162,7 +166,7 @@ func openLogs(r jobspec.Rendered, n int, first bool, wall time.Time) (logPart, s
 		}
 	}
 	p.fromStdout, p.fromStderr = size(r.Stdout), size(r.Stderr)
-	if first {
+	if first || n == 1 { // an attempt that lost a race for its GPU has begun the log already
 		return p, "", nil
 	}
 	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
@@ -183,6 +187,7 @@ func (l *loop) discard(uniID string) {
 		return
 	}
 	delete(l.live, uniID)
+	l.withdraw(uniID, at.grant)
 	l.releasePort(at)
 	l.Ledger.RemoveAttempt(at.file, uniID)
 }
@@ -208,13 +213,14 @@ func (l *loop) adopt(a state.Attempt) {
 	}
 	at.grant.UUIDs, at.grant.Indices, at.grant.Memory = a.Start.GPUUUIDs, a.Start.GPUs, a.Start.Memory
 	if at.job >= 0 {
+		at.grant.Share = l.Batch.Jobs[at.job].Spec.Request.Share
 		if r, err := l.Batch.Render(&l.Batch.Jobs[at.job], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
 			at.outputs, at.out.stderr = r.Outputs, r.Stderr
 		}
 		l.fresh[at.job] = true
 	}
 	l.live[at.uniID] = at
-	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second}
+	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second, Grant: at.grant}
 	if at.job >= 0 {
 		ask.Grace = l.Batch.Jobs[at.job].Spec.Grace
 	}

@@ -14,12 +14,13 @@ import (
 // one is under way is asked for once it is over, all of it in one.
 type reader struct {
 	prober probe.Prober
+	claims claimer // nil where nobody makes claims
 	asks   chan sched.Read
 	done   sync.WaitGroup
 }
 
-func newReader(ctx context.Context, p probe.Prober, inbox chan<- sched.Event, start func(func())) *reader {
-	r := &reader{prober: p, asks: make(chan sched.Read, 64)}
+func newReader(ctx context.Context, p probe.Prober, claims claimer, inbox chan<- sched.Event, start func(func())) *reader {
+	r := &reader{prober: p, claims: claims, asks: make(chan sched.Read, 64)}
 	r.done.Add(1)
 	start(func() {
 		defer r.done.Done()
@@ -45,8 +46,12 @@ func (r *reader) run(ctx context.Context, inbox chan<- sched.Event) {
 		case a := <-r.asks:
 			q, quick := r.merge(a)
 			ev := sched.Snapshot{Snap: r.prober.Read(ctx, q), Quick: quick}
+			var warnings []string
+			if r.claims != nil && !quick {
+				ev.Snap.Claims, warnings = r.claims.Others(ctx, ev.Snap.Readings)
+			}
 			select {
-			case inbox <- ev:
+			case inbox <- withWarnings(ev, warnings):
 			case <-ctx.Done():
 				return
 			}

@@ -73,6 +73,7 @@ type loop struct {
 	finished bool
 	byKey    map[fileKey]int // made when an attempt is adopted
 	out      tally
+	said     map[string]bool // warnings that have been given
 }
 
 // attempt is what the loop knows of one that has been prepared and has not ended.
@@ -107,11 +108,13 @@ func newLoop(ctx context.Context, c Config) *loop {
 		ticker:  time.NewTicker(250 * time.Millisecond),
 		dropped: map[string]bool{},
 		acks:    map[string]func(){},
+		said:    map[string]bool{},
 		shell:   defaultShell(c.Environ),
 	}
 	l.out.begin(c)
 	if c.Prober != nil {
-		l.gpus = newReader(ctx, c.Prober, l.inbox, c.Go)
+		claims, _ := c.Engine.(claimer)
+		l.gpus = newReader(ctx, c.Prober, claims, l.inbox, c.Go)
 	}
 	return l
 }
@@ -225,6 +228,9 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 	case prepared:
 		l.live[ev.attempt.uniID] = ev.attempt
 		return ev.event
+	case warned:
+		l.warn(ev.warnings)
+		return l.seen(ev.event)
 	case finished:
 		l.out.warn(ev.at.name, ev.ev)
 		return ev.ev

@@ -86,7 +86,8 @@ func (c *gpusCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	look := func() ([]gpuRow, error) { return c.look(ctx, p, pool) }
+	claims := claimReader(p)
+	look := func() ([]gpuRow, error) { return c.look(p, pool, a.observed(ctx, p, claims)) }
 	if c.Watch {
 		return c.watch(ctx, a, p, look)
 	}
@@ -104,21 +105,21 @@ func (c *gpusCmd) Run(a *app) error {
 
 // A gpuRow is one device of gpus --json. Unknown amounts are -1.
 type gpuRow struct {
-	Index   int       `json:"index"`
-	UUID    gpu.UUID  `json:"uuid"`
-	Name    string    `json:"name"`
-	PCI     string    `json:"pci,omitempty"`
-	MIG     bool      `json:"mig,omitempty"`
-	Total   gpu.Bytes `json:"memory_total_bytes"`
-	Used    gpu.Bytes `json:"memory_used_bytes"`
-	Free    gpu.Bytes `json:"memory_free_bytes"`
-	Util    int       `json:"utilization_percent"`
-	Error   string    `json:"error,omitempty"`
-	Managed bool      `json:"managed"`
-	Lets    bool      `json:"lets_on"`
-	Reason  string    `json:"reason,omitempty"`
-	Users   []gpuUser `json:"processes"`
-	Claims  []claim   `json:"claims,omitempty"`
+	Index   int        `json:"index"`
+	UUID    gpu.UUID   `json:"uuid"`
+	Name    string     `json:"name"`
+	PCI     string     `json:"pci,omitempty"`
+	MIG     bool       `json:"mig,omitempty"`
+	Total   gpu.Bytes  `json:"memory_total_bytes"`
+	Used    gpu.Bytes  `json:"memory_used_bytes"`
+	Free    gpu.Bytes  `json:"memory_free_bytes"`
+	Util    int        `json:"utilization_percent"`
+	Error   string     `json:"error,omitempty"`
+	Managed bool       `json:"managed"`
+	Lets    bool       `json:"lets_on"`
+	Reason  string     `json:"reason,omitempty"`
+	Users   []gpuUser  `json:"processes"`
+	Claims  []gpuClaim `json:"claims,omitempty"`
 }
 
 type gpuUser struct {
@@ -128,7 +129,7 @@ type gpuUser struct {
 	Memory  gpu.Bytes `json:"memory_bytes"`
 }
 
-type claim struct {
+type gpuClaim struct {
 	User   string    `json:"user"`
 	Job    string    `json:"job"`
 	PID    int       `json:"pid"`
@@ -136,10 +137,9 @@ type claim struct {
 	Since  time.Time `json:"since"`
 }
 
-// look takes a reading and judges it. Devices that are not managed are shown
-// too: they are part of the machine.
-func (c *gpusCmd) look(ctx context.Context, p probe.Prober, pool *gpu.Pool) ([]gpuRow, error) {
-	snap := p.Read(ctx, probe.Query{Processes: true})
+// look judges a reading. Devices that are not managed are shown too: they are
+// part of the machine.
+func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Snapshot) ([]gpuRow, error) {
 	if snap.Err != "" {
 		return nil, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
 	}
@@ -193,7 +193,7 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 	}
 	for _, c := range claims {
 		if c.UUID == d.UUID {
-			row.Claims = append(row.Claims, claim{c.User, c.Job, c.PID, c.Memory, c.Since})
+			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since})
 		}
 	}
 	return row
@@ -208,7 +208,7 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 			cells = append(cells, []string{"", "  " + terminal.CleanText(u.User+" "+u.Command), memoryWords(u.Memory), "", fmt.Sprintf("pid %d", u.PID)})
 		}
 		for _, cl := range r.Claims {
-			cells = append(cells, []string{"", "  held by " + terminal.CleanText(cl.User+" for "+cl.Job), memoryWords(cl.Memory), "", fmt.Sprintf("pid %d, since %s", cl.PID, cl.Since.Local().Format("15:04"))})
+			cells = append(cells, []string{"", "  held by " + terminal.CleanText(cl.User+", "+cl.Job), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
 		}
 	}
 	table(w, cells)

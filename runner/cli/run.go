@@ -239,7 +239,7 @@ func (r *run) carry() error {
 		r.warn(w)
 	}
 	r.warnOfLogout()
-	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log})
+	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0))})
 	if err != nil {
 		return &failure{code: exitInternal, text: "cannot start the keeper of the run: " + err.Error(), err: err}
 	}

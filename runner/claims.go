@@ -1,0 +1,74 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	"gpurun/gpu"
+	"gpurun/runner/sched"
+)
+
+// A claimer is an engine whose attempts show other runs of the host what they
+// hold, and that sees what those hold. Its methods are called from goroutines
+// beside the loop.
+type claimer interface {
+	// Claim publishes a claim, then returns what others hold; nil where no claims
+	// are made. After an error nothing is claimed.
+	Claim(ctx context.Context, uniID, job string, g gpu.Grant) (others []gpu.Claim, warnings []string, err error)
+	// Withdraw ends the claim of an attempt that is not launched.
+	Withdraw(uniID string)
+	// Others are the claims of other runs, with what of them is in use by readings.
+	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
+}
+
+// A rival is why a grant could not be claimed now: no failure of the job's.
+type rival struct{ error }
+
+// warned is an event with what there is to say beside it.
+type warned struct {
+	sched.Event
+	event    sched.Event
+	warnings []string
+}
+
+// withWarnings is ev, with what a person should know.
+func withWarnings(ev sched.Event, warnings []string) sched.Event {
+	if len(warnings) == 0 {
+		return ev
+	}
+	return warned{Event: ev, event: ev, warnings: warnings}
+}
+
+// warn shows what the loop's helpers have to say: at once in run.log, and in the summary.
+func (l *loop) warn(warnings []string) {
+	for _, w := range warnings {
+		if l.said[w] {
+			continue
+		}
+		l.said[w] = true
+		l.Log.Warn().Msg(w)
+		l.out.note("%s", w)
+	}
+}
+
+// claim shows others what an attempt was granted, and says what they hold; nil
+// for one without GPUs.
+func (l *loop) claim(uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
+	c, ok := l.Engine.(claimer)
+	if !ok || len(g.UUIDs) == 0 {
+		return nil, nil, nil
+	}
+	others, warnings, err := c.Claim(l.ctx, uniID, job, g)
+	if err != nil {
+		// Nothing starts without its claim: it is tried again, as after a lost race.
+		return nil, append(warnings, fmt.Sprintf("claims: %v", err)), rival{err}
+	}
+	return others, warnings, nil
+}
+
+// withdraw ends the claim of an attempt that will not be launched.
+func (l *loop) withdraw(uniID string, g gpu.Grant) {
+	if c, ok := l.Engine.(claimer); ok && len(g.UUIDs) > 0 {
+		c.Withdraw(uniID)
+	}
+}

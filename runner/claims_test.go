@@ -1,0 +1,124 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/enginetest"
+	"gpurun/state"
+)
+
+// rivalry is an engine on a host where alice holds what theirs says.
+type rivalry struct {
+	*enginetest.Sim
+	theirs func() []gpu.Claim
+	fails  func(n int) error // the n-th claim, from 1 on
+
+	mu        sync.Mutex
+	claimed   []string
+	withdrawn []string
+}
+
+func (r *rivalry) Claim(_ context.Context, uniID, _ string, _ gpu.Grant) ([]gpu.Claim, []string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claimed = append(r.claimed, uniID)
+	if r.fails != nil {
+		if err := r.fails(len(r.claimed)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return r.theirs(), []string{"claims: something odd"}, nil
+}
+
+func (r *rivalry) Withdraw(uniID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.withdrawn = append(r.withdrawn, uniID)
+}
+
+func (r *rivalry) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) {
+	return r.theirs(), nil
+}
+
+const oneGPUJob = "settings: {poll: 5s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}]\n"
+
+// Alice was quicker: no start, no attempt spent, and the job runs once she has gone.
+func TestALostRace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var header string
+		w := newWorld(t, oneGPUJob, "1x24GiB", func(l engine.Launch) enginetest.Play {
+			header = l.Header
+			return enginetest.Play{For: time.Second}
+		})
+		began := time.Now()
+		r := &rivalry{Sim: w.engine}
+		r.theirs = func() []gpu.Claim {
+			since := time.Since(began)
+			if r.claimed == nil || since > 30*time.Second { // she claims while this run does
+				return []gpu.Claim{}
+			}
+			return []gpu.Claim{{UUID: w.Prober.Devices()[0].UUID, User: "alice", Job: "train", Attempt: "hers"}}
+		}
+		w.Engine = r
+		why := &lastWhy{}
+		w.Sinks = []Sink{why}
+		res := w.run()
+		if !slices.Equal(r.claimed, []string{"u1", "u2"}) || !slices.Equal(r.withdrawn, []string{"u1"}) {
+			t.Errorf("claimed %q, withdrawn %q", r.claimed, r.withdrawn)
+		}
+		starts := w.memory.kinds(state.KindStart)
+		if len(starts) != 1 || starts[0].Attempt != 1 || starts[0].UniID != "u2" || header != "" {
+			t.Errorf("starts are %+v, header %q", starts, header)
+		}
+		if res.Wall < 30*time.Second || res.Wall > 40*time.Second {
+			t.Errorf("it took %v", res.Wall)
+		}
+		if want := "needs 20 GiB; GPU 0: held by alice, train"; why.text != want {
+			t.Errorf("meanwhile it waited for %q, want %q", why.text, want)
+		}
+		if !slices.Equal(res.Warnings, []string{"claims: something odd"}) {
+			t.Errorf("warnings %q, want one", res.Warnings)
+		}
+	})
+}
+
+// lastWhy is a sink that keeps the last reason why the head waits.
+type lastWhy struct{ text string }
+
+func (*lastWhy) Fact(int, state.Fact) {}
+func (l *lastWhy) Snapshot(s state.Snapshot) {
+	if s.HeadWhy != "" {
+		l.text = s.HeadWhy
+	}
+}
+
+// Nothing starts without its claim, and a claim that cannot be made is no failure
+// of the job's.
+func TestAClaimThatCannotBeMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, oneGPUJob, "1x24GiB", exits(nil))
+		r := &rivalry{Sim: w.engine, theirs: func() []gpu.Claim { return []gpu.Claim{} }}
+		r.fails = func(n int) error {
+			if n < 4 {
+				return errors.New("no room")
+			}
+			return nil
+		}
+		w.Engine = r
+		res := w.run()
+		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded"}) || len(r.claimed) != 4 || res.Wall > 10*time.Second {
+			t.Errorf("ends %q after %d claims and %v", got, len(r.claimed), res.Wall)
+		}
+		if len(w.memory.gone) != 4 {
+			t.Errorf("attempts %q were removed, want all four", w.memory.gone)
+		}
+	})
+}

@@ -16,10 +16,11 @@ import (
 
 // A blockConfig is what a config.yaml says of the block file beside it.
 type blockConfig struct {
-	Settings []blockSetting // in the file's order
-	WorkDir  string         // absolute
-	Retry    *Retry         // nil where retry_config is not given
-	Ignored  bool           // a file was there, with none of these keys
+	Settings    []blockSetting // in the file's order
+	WorkDir     string         // absolute
+	WorkDirLine int            // where the config file names it, 0 for nowhere
+	Retry       *Retry         // nil where retry_config is not given
+	Ignored     bool           // a file was there, with none of these keys
 }
 
 // A blockSetting is a native setting, its value spelt as a job file could have it.
@@ -242,6 +243,9 @@ func (r *blockConfigReader) retry(v *yaml.Node) {
 
 func (r *blockConfigReader) workDir(k, v *yaml.Node) {
 	text, _, ok := r.scalar(v, k.Value)
+	if ok && text != "" {
+		r.config.WorkDirLine = k.Line
+	}
 	switch {
 	case !ok || text == "":
 	case filepath.IsAbs(text):

@@ -21,8 +21,8 @@ func TestReadBlockConfig(t *testing.T) {
 		{"another program's", "model: resnet\nmax_util: 3\n", blockConfig{WorkDir: "..", Ignored: true}},
 		{"empty", "\n", blockConfig{WorkDir: "..", Ignored: true}},
 		{"a list", "- 1\n", blockConfig{WorkDir: "..", Ignored: true}},
-		{"work_dir relative", "work_dir: sub\n", blockConfig{WorkDir: "sub"}},
-		{"work_dir absolute", "work_dir: /data/\n", blockConfig{WorkDir: "/data"}},
+		{"work_dir relative", "work_dir: sub\n", blockConfig{WorkDir: "sub", WorkDirLine: 1}},
+		{"work_dir absolute", "work_dir: /data/\n", blockConfig{WorkDir: "/data", WorkDirLine: 1}},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(tt.file), 0o644); err != nil {

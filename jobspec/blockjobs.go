@@ -61,6 +61,9 @@ func (f *fileJobs) blockWorkDir() {
 		return
 	}
 	f.workDir = f.config.WorkDir
+	if f.config.WorkDirLine > 0 {
+		f.dirFrom = given{file: f.configPath(), line: f.config.WorkDirLine}.source()
+	}
 	// As written it is absolute, or moves with the job file.
 	if rel, err := filepath.Rel(f.src.dir, f.workDir); err == nil {
 		f.dirKey = rel
@@ -90,6 +93,7 @@ func (f *fileJobs) blockJobs() {
 			p.guardWorkDir(&t)
 			p.commands = append(p.commands, t)
 		}
+		p.checkConfigUse(false)
 		p.shared = p.blockSpec(bl)
 		f.expand(p)
 	}

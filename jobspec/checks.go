@@ -39,6 +39,34 @@ func (l *loader) checkLogs() {
 	}
 }
 
+// checkConfigUse refuses {config} in a job that has none: the command would get
+// nothing in its place.
+func (p *proto) checkConfigUse(given bool) {
+	if given {
+		return
+	}
+	list := []*text{p.log, p.stdout, p.stderr}
+	for i := range p.commands {
+		list = append(list, &p.commands[i])
+	}
+	for i := range p.args {
+		list = append(list, &p.args[i].value)
+	}
+	for i := range p.env {
+		list = append(list, &p.env[i].value)
+	}
+	for _, t := range list {
+		if t != nil && t.uses(varConfig) {
+			l, c := p.src.find(t.line, t.col, "{config")
+			hint := "add config: {base: …}, or write {{config}} for the text itself"
+			if p.block {
+				hint = "write {{config}} for the text itself"
+			}
+			p.src.problem(l, c, hint, "{config} in a job without config")
+		}
+	}
+}
+
 func (j *Job) id32() int32 { return int32(j.ID) }
 
 // logPath is where a job writes, and false where that cannot clash.
@@ -65,7 +93,7 @@ func (l *loader) checkConfigs() {
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if t.config == nil || t.config.path == nil || told[t] || t.config.path.uses(varUniID) {
+		if t.config == nil || t.config.path == nil || t.config.bad || told[t] || t.config.path.uses(varUniID) {
 			continue
 		}
 		v := l.values(j, nil)

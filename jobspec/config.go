@@ -25,7 +25,8 @@ func (p *proto) readConfig(n *yaml.Node) {
 	p.src.pairs(n, "config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "base":
-			c.base, _ = p.text(v, "config.base", inJob)
+			t, ok := p.text(v, "config.base", inJob)
+			c.base, c.bad = t, !ok
 		case "path":
 			if t, ok := p.text(v, "config.path", inConfig); ok {
 				c.path = &t
@@ -36,7 +37,8 @@ func (p *proto) readConfig(n *yaml.Node) {
 			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "config has base, set and path"), "unknown key %q in config", k.Value)
 		}
 	})
-	if c.base.raw == "" {
+	if c.base.raw == "" && !c.bad {
+		c.bad = true
 		p.src.problem(n.Line, n.Column, "add base: configs/a.yaml", "config names no base")
 	}
 	p.config = c

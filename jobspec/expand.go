@@ -29,6 +29,8 @@ func (f *fileJobs) expand(p *proto) {
 		j := Job{ID: id, File: f.index, Name: names[i], Spec: spec, Queue: -1, combo: combo}
 		if len(f.out.problems) == 0 {
 			j.Key = k.key(&v)
+		} else if p.config != nil && !p.config.bad {
+			k.configHash(p, &v) // for the problems in it
 		}
 		b.Jobs = append(b.Jobs, j)
 	}

@@ -148,6 +148,9 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		r.fail(k, "leave it out here, or move it from params to matrix", "%s: %q is one of params, the same in each job", what, name)
 		return
 	}
+	if what == "exclude" && r.loose {
+		return
+	}
 	if what == "exclude" {
 		var names []string
 		for _, a := range r.m.axes {

@@ -131,6 +131,7 @@ func (k *keyer) configHash(p *proto, v *values) []byte {
 		return h
 	}
 	values, problems := k.configValuesOf(p, v)
+	p.config.bad = p.config.bad || len(problems) > 0
 	for _, pr := range problems {
 		k.out.add(pr)
 	}

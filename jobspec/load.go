@@ -13,6 +13,13 @@ import (
 // Load reads the job files of one batch. With any problem there is no batch.
 func Load(paths []string, opts Options) (*Batch, []Problem) {
 	l := &loader{opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{}}
+	if opts.Format != "" {
+		if _, err := parseWord(opts.Format, "yaml", "block"); err != nil {
+			f := err.(*fault)
+			l.out.add(Problem{File: "--format", Text: f.text, Hint: f.hint})
+			return nil, l.out.problems
+		}
+	}
 	for _, path := range paths {
 		l.read(path)
 	}
@@ -22,13 +29,12 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 	}
 	l.link()
 	l.checkLogs()
-	if len(l.out.problems) == 0 {
-		l.checkConfigs()
-	}
+	l.checkConfigs()
 	sortProblems(l.out.problems, paths)
 	if len(l.out.problems) > 0 {
 		return nil, l.out.problems
 	}
+	l.sources()
 	sortProblems(l.out.warnings, paths)
 	l.batch.Warnings = l.out.warnings
 	return l.batch, nil
@@ -58,6 +64,7 @@ type fileJobs struct {
 
 	workDir  string // absolute
 	dirKey   string // the work dir as written, for the key
+	dirFrom  string // where that stands
 	settings *Settings
 	given    map[string]given
 
@@ -97,14 +104,10 @@ func (f *fileJobs) detect() bool {
 	case "block":
 		return true
 	}
-	ext := strings.ToLower(filepath.Ext(f.src.path))
-	if ext == ".yaml" || ext == ".yml" || ext == ".json" || jobsAtTop.Match(f.src.data) {
+	if jobsAtTop.Match(f.src.data) || bytes.HasPrefix(bytes.TrimSpace(f.src.data), []byte("{")) {
 		return false
 	}
-	if bytes.HasPrefix(bytes.TrimSpace(f.src.data), []byte("{")) {
-		return false
-	}
-	return ext == ".txt" || looksLikeBlocks(f.src.data)
+	return strings.ToLower(filepath.Ext(f.src.path)) == ".txt" || looksLikeBlocks(f.src.data)
 }
 
 // settings folds what flags, files and the user's own defaults say.
@@ -150,7 +153,7 @@ func (f *fileJobs) ownSettings(defs []settingDef) []given {
 // placeWorkDir finds the file's work dir: a flag's is relative to the current
 // folder, all others to the folder of the job file.
 func (f *fileJobs) placeWorkDir(flags, file, user []given) {
-	f.workDir, f.dirKey = f.src.dir, "."
+	f.workDir, f.dirKey, f.dirFrom = f.src.dir, ".", "default"
 	if f.isBlocks {
 		f.blockWorkDir()
 	}
@@ -168,7 +171,7 @@ func (f *fileJobs) placeWorkDir(flags, file, user []given) {
 			f.out.add(Problem{File: g.file, Line: g.line, Col: g.col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
 			return
 		}
-		f.workDir, f.dirKey = dir, filepath.Clean(g.text)
+		f.workDir, f.dirKey, f.dirFrom = dir, filepath.Clean(g.text), g.source()
 		return
 	}
 }

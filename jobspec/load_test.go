@@ -31,6 +31,8 @@ func TestMatrix(t *testing.T) {
 		{"exclude in part", "matrix: {a: [1, 2], b: [x, y], exclude: [{a: 1}]}", "j-2-x j-2-y"},
 		{"include a new one", "matrix: {a: [1], b: [x], include: [{a: 2, b: y}]}", "j-1-x j-2-y"},
 		{"include extends", "matrix: {a: [1, 2], include: [{a: 2, c: z}]}", "j-1 j-2-z"},
+		{"include in part", "matrix: {a: [1, 2], b: [x], include: [{a: 3}, {a: 2, c: z}]}", "j-1-x j-2-x-z j-3"},
+		{"nothing to zip", "zip: {}", "j"},
 		{"zip", "zip: {a: [1, 2], b: [x, y]}", "j-1-x j-2-y"},
 		{"zip and matrix", "matrix: {m: [p, q]}\n    zip: [{a: [1, 2], b: [x, y]}]", "j-p-1-x j-p-2-y j-q-1-x j-q-2-y"},
 		{"values unfit for names", "matrix: {a: [a b, c/d]}", "j-a_b j-c_d"},

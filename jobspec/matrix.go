@@ -80,12 +80,12 @@ func (m *matrix) named() []string {
 	for _, a := range m.axes {
 		names = append(names, a.names...)
 	}
-	for _, n := range m.always {
+	for _, n := range slices.Concat(m.always, m.partial) {
 		if !slices.Contains(names, n) && !slices.ContainsFunc(m.consts, func(p Param) bool { return p.Name == n }) {
 			names = append(names, n)
 		}
 	}
-	return append(names, m.partial...)
+	return names
 }
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -98,6 +98,7 @@ type matrixReader struct {
 	envs  map[string]string     // GPURUN_PARAM_ name → parameter
 	order []string
 	fails bool
+	loose bool // some parameters may be missing from the axes
 }
 
 // readMatrix gives one expansion where there is no matrix. Where it is not whole
@@ -124,6 +125,9 @@ func (s *source) readMatrix(node, zip, params *yaml.Node) (m *matrix, whole bool
 		r.constants(params)
 	}
 	if r.fails {
+		r.loose = true
+		r.entries(exclude, "exclude")
+		r.entries(include, "include")
 		return r.names(), false
 	}
 	if r.m.size() > maxJobs {
@@ -245,6 +249,9 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 	groups := []*yaml.Node{zip}
 	if zip.Kind == yaml.SequenceNode {
 		groups = zip.Content
+		if len(groups) == 0 {
+			r.fail(zip, "leave it out", "zip is an empty list")
+		}
 	}
 	for _, g := range groups {
 		var names []string
@@ -256,7 +263,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 			}
 		})
 		if !ok || r.fails || len(lists) == 0 {
-			r.fails = true
+			r.fails = r.fails || !ok
 			continue
 		}
 		for i, l := range lists {

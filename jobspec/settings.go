@@ -3,7 +3,7 @@ package jobspec
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -232,10 +232,14 @@ func (r *settingsReader) def(name string) settingDef {
 }
 
 func (r *settingsReader) complain(g given, err error) {
-	p := Problem{File: g.file, Line: g.line, Col: g.col, Text: g.name + ": " + err.Error()}
+	name := g.name + ": "
+	if g.line == 0 {
+		name = "" // a flag: its place says it
+	}
+	p := Problem{File: g.file, Line: g.line, Col: g.col, Text: name + err.Error()}
 	var f *fault
 	if errors.As(err, &f) {
-		p.Text, p.Hint = g.name+": "+f.text, f.hint
+		p.Text, p.Hint = name+f.text, f.hint
 	}
 	r.out.add(p)
 }
@@ -263,15 +267,19 @@ func userConfig(path string, out *report, defs []settingDef) []given {
 	if path == "" {
 		return nil
 	}
-	if _, err := readRegular(path); err != nil && strings.Contains(err.Error(), "no such file") {
+	data, err := readRegular(path)
+	if err != nil && strings.Contains(err.Error(), "no such file") {
 		return nil
+	}
+	if _, yamlErr := parseYAML(data); err == nil && errors.Is(yamlErr, io.EOF) {
+		return nil // nothing but comments
 	}
 	s := readSource(path, out)
 	if s == nil {
 		return nil
 	}
 	root := s.parse()
-	if root == nil || !s.resolve(root) {
+	if root == nil || isNull(root) || !s.resolve(root) {
 		return nil
 	}
 	return s.readSettings(root, defs)
@@ -287,15 +295,30 @@ func (r *settingsReader) result(base Settings, defs []settingDef) Settings {
 			_ = d.set(&s, g.text) // it was read before
 			value, from = d.show(&s), g.source()
 		}
-		if d.name == "work_dir" {
-			value = filepath.Clean(g.text)
-			if !ok {
-				value = "."
-			}
-		}
 		s.Sources = append(s.Sources, Setting{Name: d.name, Value: settingValue(d.name, value), Source: from})
 	}
 	return s
+}
+
+// sources completes what plan -v says, once all files are read: each file's own
+// work dir, and what its dialect makes of a setting that nobody gave.
+func (l *loader) sources() {
+	experiments := slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect == "experiment list" })
+	var all []Setting
+	for _, s := range l.batch.Settings.Sources {
+		switch {
+		case s.Name == "work_dir":
+			for _, f := range l.files {
+				all = append(all, Setting{s.Name, f.dirKey, f.dirFrom})
+			}
+			all = slices.Compact(all)
+			continue
+		case s.Name == "share" && s.Source == "default" && experiments:
+			s.Value = "true for experiments, else false"
+		}
+		all = append(all, s)
+	}
+	l.batch.Settings.Sources = all
 }
 
 // settingValue puts into words what a bare value would not tell.

@@ -22,8 +22,11 @@ var resourceKeys = []struct {
 	list bool
 	read func(d *draft, values []string) error
 }{
-	{"gpus", false, func(d *draft, v []string) (err error) {
-		d.Request.Min, d.Request.Max, err = parseGPUs(v[0])
+	{"gpus", false, func(d *draft, v []string) error {
+		least, most, err := parseGPUs(v[0])
+		if err == nil {
+			d.Request.Min, d.Request.Max = least, most
+		}
 		return err
 	}},
 	{"gpu_memory", false, func(d *draft, v []string) (err error) {

@@ -79,16 +79,20 @@ func (s *source) syntax(err error) {
 	text := s.line(line)
 	col := 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " "))
 	hint := ""
+	colon := strings.Contains(msg, "mapping values are not allowed")
 	if i := strings.IndexByte(text, '\t'); i >= 0 && strings.TrimLeft(text[:i], " ") == "" {
 		col, hint, msg = i+1, "indent with spaces", "a tab is no indentation in YAML"
 	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
 		col = 1 + utf8.RuneCountInString(text[:m[2]])
 		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
+	} else if i := secondColon(text); colon && i >= 0 {
+		col = 1 + utf8.RuneCountInString(text[:i])
+		hint = "a value with \": \" in it must be quoted as a whole, or written below a \"|\""
 	} else if m := braced.FindStringIndex(text); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[0]])
 		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""
-	} else if strings.Contains(msg, "mapping values are not allowed") {
-		hint = "a value with \": \" in it must be quoted, or written below a \"|\""
+	} else if colon {
+		hint = "does it begin in the same column as the lines that it belongs to? a value with \": \" in it must be quoted"
 	}
 	switch {
 	case hint != "":
@@ -98,6 +102,19 @@ func (s *source) syntax(err error) {
 		hint = "does it begin in the same column as the lines that it belongs to?"
 	}
 	s.problem(line, col, hint, "%q is not YAML: %s", clip(strings.TrimSpace(text)), msg)
+}
+
+// secondColon is where the second ": " of a line stands, or -1: the one that
+// makes a mapping of a value.
+func secondColon(text string) int {
+	first := strings.Index(text, ": ")
+	if first < 0 {
+		return -1
+	}
+	if next := strings.Index(text[first+2:], ": "); next >= 0 {
+		return first + 2 + next
+	}
+	return -1
 }
 
 // brokenLine is the first line that breaks the document. The parser names the

@@ -43,6 +43,7 @@ type configText struct {
 	base text
 	path *text // where the copy belongs; nil for beside the base
 	sets []setText
+	bad  bool // a problem of it was reported
 }
 
 // A setText is one value of a config file.

@@ -117,11 +117,11 @@ func (p *proto) readName(f fields, i int) {
 		p.name.line, p.name.col = p.line, p.col
 		return
 	}
-	if t, ok := p.text(n, "name", inName); ok {
-		p.name = t
-		if t.raw == "" {
-			p.src.problem(n.Line, n.Column, "leave it out for job-1, job-2, …", "name is empty")
-		}
+	t, ok := p.text(n, "name", inName)
+	p.name, p.told = t, !ok
+	if ok && t.raw == "" {
+		p.told = true
+		p.src.problem(n.Line, n.Column, "leave it out for job-1, job-2, …", "name is empty")
 	}
 }
 
@@ -221,6 +221,7 @@ func (p *proto) readRest(f fields) {
 	p.needs = p.textList(f, "needs", inJob)
 	p.queue = p.optional(f, "queue", inJob)
 	p.checkPaths()
+	p.checkConfigUse(f.get("config") != nil)
 	if c := p.config; c != nil && p.logUses(varConfig) && slices.ContainsFunc(c.sets, func(s setText) bool { return s.value.uses(varLog) }) {
 		p.src.problem(p.line, p.col, "take one of them out", "log names {config}, and config.set names {log}: neither can be known first")
 	}
@@ -230,7 +231,8 @@ func (p *proto) readShell(n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	for _, item := range p.src.items(n, "shell") {
+	items := p.src.items(n, "shell")
+	for _, item := range items {
 		word, _, ok := p.src.scalar(item, "shell")
 		if ok && n.Kind == yaml.ScalarNode {
 			p.shell = strings.Fields(word)
@@ -238,7 +240,7 @@ func (p *proto) readShell(n *yaml.Node) {
 			p.shell = append(p.shell, word)
 		}
 	}
-	if len(p.shell) == 0 || p.shell[0] == "" {
+	if len(items) > 0 && (len(p.shell) == 0 || p.shell[0] == "") {
 		p.src.problem(n.Line, n.Column, "say [bash, -c]", "shell names no program")
 	}
 }

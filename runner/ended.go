@@ -95,7 +95,7 @@ func judge(at *attempt, e engine.Ended) sched.Ended {
 	}
 	if !bad || ev.Good {
 		if p := files.MissingOutput(at.outputs); p != "" {
-			ev.Failed, ev.Good = "output "+p+" missing", false
+			ev.Failed, ev.Good = "output "+files.Short(at.launch.WorkDir, p)+" missing", false
 		}
 	}
 	return ev

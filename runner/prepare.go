@@ -81,6 +81,10 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		}
 	}
 	inputs, err := files.Inputs(l.ctx, r.Inputs)
+	var missing *files.NoMatch
+	if errors.As(err, &missing) {
+		err = &files.NoMatch{Pattern: files.Short(r.WorkDir, missing.Pattern)}
+	}
 	if err != nil {
 		return nil, none, err
 	}
@@ -215,7 +219,7 @@ func (l *loop) adopt(a state.Attempt) {
 	if at.job >= 0 {
 		at.grant.Share = l.Batch.Jobs[at.job].Spec.Request.Share
 		if r, err := l.Batch.Render(&l.Batch.Jobs[at.job], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
-			at.outputs, at.out.stderr = r.Outputs, r.Stderr
+			at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
 		}
 		l.fresh[at.job] = true
 	}

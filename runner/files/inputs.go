@@ -29,6 +29,11 @@ func Inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
 	return newReader().inputs(ctx, patterns)
 }
 
+// NoMatch is an input that is not there.
+type NoMatch struct{ Pattern string }
+
+func (e *NoMatch) Error() string { return "input " + e.Pattern + " matches nothing" }
+
 // A reader looks at inputs, at each path once: thousands of jobs read the same.
 // It is not safe for use by several goroutines.
 type reader struct {
@@ -45,7 +50,7 @@ func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, 
 			return nil, fmt.Errorf("input %s: %w", p, err)
 		}
 		if len(paths) == 0 {
-			return nil, fmt.Errorf("input %s matches nothing", p)
+			return nil, &NoMatch{p}
 		}
 		if len(out)+len(paths) > maxListed {
 			in, err := r.sum(ctx, p, paths)

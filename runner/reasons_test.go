@@ -1,0 +1,30 @@
+package runner
+
+import (
+	"reflect"
+	"testing"
+	"testing/synctest"
+
+	"gpurun/state"
+)
+
+// Reasons name paths as the job file does.
+func TestPathsInReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `
+jobs:
+  - {name: out, run: x, gpus: 0, outputs: ["ckpt/*.pt"]}
+  - {name: in, run: y, gpus: 0, inputs: [data.csv]}
+  - {name: far, run: z, gpus: 0, inputs: [/no/where.csv]}
+`, "", exits(nil))
+		w.run()
+		got := map[string]string{}
+		for _, f := range w.memory.kinds(state.KindEnd) {
+			got[f.Job] = f.Reason
+		}
+		want := map[string]string{"out": "output ckpt/*.pt missing", "in": "input data.csv matches nothing", "far": "input /no/where.csv matches nothing"}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}

@@ -114,7 +114,7 @@ func (a *attempt) run() *engine.Ended {
 func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = record{
-		State: recordOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1,
+		State: recordOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
 		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(), BootID: bootID(),
 	}
 	var err error

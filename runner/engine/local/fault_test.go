@@ -219,6 +219,7 @@ func TestKeeperAndRunnerKilled(t *testing.T) {
 			want := lostRunning
 			if how == "a daemon alone is left" {
 				s.launch.Commands[0] = "setsid sh -c '(echo up >up; read x <fifo) &'; exec sleep 1000"
+				s.launch.Tree = true // else it would be ended
 			}
 			if how == "timeout" {
 				s.launch.Timeout = 300 * time.Millisecond

@@ -52,6 +52,7 @@ type record struct {
 
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
+	Tree    bool          `json:"tree,omitempty"` // over when no process of it is left
 	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
 	BootID  string        `json:"boot_id,omitempty"`     // of the machine's boot whose pids and times these are
 }

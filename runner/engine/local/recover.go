@@ -43,11 +43,14 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	if rec == nil {
 		rec = &record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
 	}
-	roots, void := settle(e.Dir)
+	roots, leader, void := settle(e.Dir)
 	if void {
 		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
 	}
 	w := watch{l: l, e: e, rec: rec}
+	if err == nil && !rec.Tree {
+		w.leader = leader
+	}
 	if rec.BootID != "" && rec.BootID != bootID() {
 		return w.ended() // the machine went down with it
 	}
@@ -59,15 +62,17 @@ func (l *Local) follow(e *entry) *engine.Ended {
 }
 
 // settle makes sure that no command of an attempt begins any more, and returns
-// the processes of those that did. Void: none did.
-func settle(dir string) (roots []procs.ID, void bool) {
+// the processes of those that did, and of the last that did, if its marker tells.
+// Void: none did.
+func settle(dir string) (roots []procs.ID, last procs.ID, void bool) {
 	for i := 0; ; i++ {
 		won, err := spawn.Void(marker(dir, i))
 		if won || err != nil && !errors.Is(err, fs.ErrExist) {
-			return roots, won && i == 0
+			return roots, last, won && i == 0
 		}
+		last = procs.ID{}
 		if p, err := spawn.Begun(marker(dir, i)); err == nil && p.PID != 0 {
-			roots = append(roots, p)
+			roots, last = append(roots, p), p
 		}
 	}
 }
@@ -78,9 +83,11 @@ type watch struct {
 	e       *entry
 	rec     *record
 	roots   []procs.ID
+	leader  procs.ID // whose end leaves only what a job leaves behind; zero when not known, or when the job is its tree
 	ending  ending
 	timeout alarm
 	stuck   []int
+	left    int // processes that outlived the leader
 }
 
 func (w *watch) run() *engine.Ended {
@@ -92,6 +99,13 @@ func (w *watch) run() *engine.Ended {
 		}
 		if first {
 			w.found(ids)
+		}
+		if !w.ending.on && w.leader.PID != 0 && !procs.Alive(w.leader) {
+			if ids = w.remains(); len(ids) == 0 {
+				continue
+			}
+			w.left = len(ids)
+			w.ending.begin(w.rec.Grace)
 		}
 		if w.ending.on {
 			w.ending.signal(ids, w.latest())
@@ -117,6 +131,15 @@ func (w *watch) tree() []procs.ID {
 		ids = w.l.census.tree(w.e.UniID, w.roots, time.Now())
 	}
 	return ids
+}
+
+// remains is what still lives a moment after the leader's end.
+func (w *watch) remains() []procs.ID {
+	select {
+	case <-time.After(settleTime):
+	case <-w.l.stop:
+	}
+	return w.tree()
 }
 
 // latest is the first process of the command that ran last.
@@ -161,6 +184,9 @@ func (w *watch) found(ids []procs.ID) {
 func (w *watch) wait(ids []procs.ID) bool {
 	gone := make(chan struct{})
 	quit := make(chan struct{})
+	if w.leader.PID != 0 && procs.Alive(w.leader) {
+		ids = []procs.ID{w.leader}
+	}
 	go func() {
 		awaitAll(ids, quit)
 		close(gone)
@@ -258,7 +284,7 @@ func (w *watch) ended() *engine.Ended {
 		return rec.ended()
 	}
 	e := &engine.Ended{
-		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Stuck: w.stuck,
+		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Stuck: w.stuck, LeftOver: w.left,
 	}
 	if w.rec.Boot > 0 && w.rec.BootID == bootID() {
 		e.Elapsed = max(boottime()-w.rec.Boot, 0)

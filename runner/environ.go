@@ -87,9 +87,20 @@ func merge(layers ...[]string) []string {
 func Environ() []string {
 	var env []string
 	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "GPURUN_") {
+		if !ofOuterJob(kv) {
 			env = append(env, kv)
 		}
 	}
 	return env
+}
+
+// ofOuterJob says whether an outer gpurun has set it for its job. All other names
+// are the user's, or are meant for every gpurun (GPURUN_STATE_DIR).
+func ofOuterJob(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	switch name {
+	case "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT":
+		return true
+	}
+	return strings.HasPrefix(name, "GPURUN_PARAM_")
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -22,12 +23,17 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	jobs, err := filepath.Abs("../../jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:      "testdata/script",
 		Deadline: time.Now().Add(3 * time.Minute),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GPURUN_CLAIMS_DIR", env.WorkDir)
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("JOBS", jobs) // the ready-made job files
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

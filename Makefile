@@ -74,8 +74,15 @@ fuzz:
 readme: build
 	sh docs/readme_test.sh
 
+# On a machine with a GPU: readings through the real driver, a command on a GPU, a
+# batch, and what it cost. docs/gpu-smoke.md has what it printed, where it has run.
 gpu-smoke: build
-	GPURUN_GPU_SMOKE=1 $(GO) test -count=1 -v -run 'SmokeRealGPU' ./gpu/probe ./runner/cli
+	@$(OUT) gpus >/dev/null 2>&1 || { echo 'no GPU here'; exit 1; }
+	GPURUN_GPU_SMOKE=1 $(GO) test -count=1 -v -run SmokeRealGPU ./gpu/probe
+	$(OUT) version
+	$(OUT) gpus
+	$(OUT) exec --no-wait -m 1GiB -- sh -c 'echo "CUDA_VISIBLE_DEVICES=$$CUDA_VISIBLE_DEVICES in $$CUDA_DEVICE_ORDER"'
+	dir=$$(mktemp -d) && $(OUT) run --state-dir $$dir --force jobs/multi_seed.yaml && rm -rf $$dir
 
 # Speed beside what people would use instead; docs/performance.md has the figures.
 PEERS := xargs parallel ninja tsp

@@ -1,0 +1,177 @@
+// Package docs_test holds the documentation to what the program does.
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gpurun/jobspec"
+)
+
+// A fence is one example of a page.
+type fence struct{ lang, text string }
+
+func fences(t *testing.T, page string) []fence {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []fence
+	for _, m := range regexp.MustCompile("(?ms)^```([a-z]+)\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
+		list = append(list, fence{m[1], m[2]})
+	}
+	return list
+}
+
+// surroundings are the files that the examples speak of.
+var surroundings = map[string]string{
+	"configs/a.yaml":    "optim: {lr: 0.1}\nmodel: {depth: 50}\ndata:\n  crops: [196, 128]\n",
+	"configs/SVHN.yaml": "seed: 1\n",
+	"prepare.yaml":      "jobs:\n  - {name: download, run: x}\n",
+}
+
+// complete makes a job file of an example that shows a part of one.
+func complete(example string) string {
+	switch {
+	case strings.HasPrefix(example, "jobs:") || strings.Contains(example, "\njobs:"):
+		return example
+	case strings.HasPrefix(example, "- "):
+		return "jobs:\n" + example + "- {name: train-1, run: x}\n"
+	case !strings.Contains("\n"+example, "\nrun:"):
+		example += "run: x\n"
+	}
+	return "jobs:\n  -\n    " + strings.ReplaceAll(strings.TrimSpace(example), "\n", "\n    ") + "\n"
+}
+
+// load reads an example among its surroundings.
+func load(t *testing.T, f fence) *jobspec.Batch {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, content := range surroundings {
+		write(name, content)
+	}
+	var paths []string
+	if f.lang == "block" {
+		paths = []string{write("command.txt", f.text)}
+	} else if paths = []string{write("jobs.yaml", complete(f.text))}; strings.Contains(f.text, "prepare.yaml:") {
+		paths = append(paths, filepath.Join(dir, "prepare.yaml"))
+	}
+	b, problems := jobspec.Load(paths, jobspec.Options{})
+	if b == nil {
+		t.Fatalf("%s\n%v", f.text, problems)
+	}
+	if len(b.Warnings) > 0 {
+		t.Errorf("%s\n%v", f.text, b.Warnings)
+	}
+	return b
+}
+
+func TestExamplesAreJobFiles(t *testing.T) {
+	var got []string
+	for _, f := range fences(t, "jobfile.md") {
+		if f.lang != "yaml" && f.lang != "block" {
+			continue
+		}
+		b := load(t, f)
+		names := b.Jobs[0].Name
+		if n := len(b.Jobs) - 1; n > 0 {
+			names += " … " + b.Jobs[n].Name
+		}
+		got = append(got, names)
+	}
+	want := []string{
+		"train-cifar10-s42 … aggregate", // a first file
+		"job-1 … train-1",               // commands
+		"job-1-cifar10-0-1e-5 … job-1-mnist-0-1e-5",
+		"job-1-resnet18-0.1 … job-1-vit-0.001",
+		"report … download",
+		"job-1", // retries
+		"job-1", // a config file
+		"SVHN_a005_ours_seed42",
+		"q1-1 … q1-2",
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// exampleWith is the first example that holds a text.
+func exampleWith(t *testing.T, lang, part string) fence {
+	t.Helper()
+	for _, f := range fences(t, "jobfile.md") {
+		if f.lang == lang && strings.Contains(f.text, part) {
+			return f
+		}
+	}
+	t.Fatalf("no %s example has %q", lang, part)
+	return fence{}
+}
+
+func TestWhatTheExperimentRuns(t *testing.T) {
+	b := load(t, exampleWith(t, "yaml", "extra_args"))
+	r, err := b.Render(&b.Jobs[0], jobspec.Runtime{UniID: "u", Attempt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.TrimSpace(exampleWith(t, "sh", "test.py").text)
+	if len(r.Commands) != 1 || r.Commands[0] != want {
+		t.Errorf("got %q, want %q", r.Commands, want)
+	}
+	if got := string(r.Config.Content); got != "seed: 42\n" || !strings.HasSuffix(r.Config.Path, "/configs/temp/SVHN_seed42.yaml") {
+		t.Errorf("got %q in %s", got, r.Config.Path)
+	}
+}
+
+func TestWhatTheConfigBecomes(t *testing.T) {
+	b := load(t, exampleWith(t, "yaml", "optim.lr"))
+	r, err := b.Render(&b.Jobs[0], jobspec.Runtime{UniID: "u", Attempt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "optim: {lr: 1.0e-05}\nmodel: {depth: 18}\nnote: job-1\ndata:\n  crops: [224, 128]\n"
+	if got := string(r.Config.Content); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if name := filepath.Base(r.Config.Path); !regexp.MustCompile(`^\.a\.[0-9a-f]{8}\.gpurun\.yaml$`).MatchString(name) {
+		t.Errorf("it is called %s", name)
+	}
+}
+
+// The table of settings has every setting, with its default.
+func TestSettingsTable(t *testing.T) {
+	page, err := os.ReadFile("jobfile.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := load(t, fence{"yaml", "run: x\n"})
+	word := regexp.MustCompile("`([^`]*)`")
+	for _, s := range b.Settings.Sources {
+		row := regexp.MustCompile("(?m)^\\|[^|]*`" + s.Name + "`[^|]*\\|.*\\|([^|]*)\\|$").FindStringSubmatch(string(page))
+		if row == nil {
+			t.Errorf("no row for %s", s.Name)
+			continue
+		}
+		defaults := word.FindAllStringSubmatch(row[1], -1)
+		said := len(defaults) == 0 || s.Value == "for ever"
+		for _, d := range defaults {
+			said = said || d[1] == s.Value
+		}
+		if !said {
+			t.Errorf("%s: the default is %s, and the page says%s", s.Name, s.Value, row[1])
+		}
+	}
+}

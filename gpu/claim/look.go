@@ -120,6 +120,9 @@ func openPlain(d *os.File, name string, uid int) (int, error) {
 		return -1, err
 	}
 	fd, err := unix.Openat(int(d.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err == unix.EACCES {
+		return -1, errHalfMade // a claim is opened to others when it is locked and written
+	}
 	if err != nil {
 		return -1, err
 	}

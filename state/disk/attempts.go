@@ -20,6 +20,10 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 	for {
 		uniID = newUniID(time.Now())
 		dir = s.AttemptDir(file, uniID)
+		if s.recycler.reuse(dir) {
+			s.recycler.made(uniID)
+			return uniID, dir, nil
+		}
 		err = os.Mkdir(dir, 0o777)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -32,6 +36,7 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 		if err != nil {
 			return "", "", &FolderError{s.dirs[file], cause(err)}
 		}
+		s.recycler.made(uniID)
 		return uniID, dir, nil
 	}
 }
@@ -50,16 +55,16 @@ func (s *State) AttemptDir(file int, uniID string) string {
 	return filepath.Join(s.dirs[file], triesName, filepath.Base(uniID))
 }
 
-// RemoveAttempt removes the folder of an attempt once every end that was appended
-// before is on the disk. It does not wait.
+// RemoveAttempt removes the folder of an attempt, or gives it to another, once
+// every end that was appended before is on the disk. It does not wait.
 func (s *State) RemoveAttempt(file int, uniID string) {
-	s.sync.remove(s.AttemptDir(file, uniID))
+	s.sync.remove(remains{s.AttemptDir(file, uniID), s.recycler.fit(uniID)})
 }
 
 // removeAttempt removes the few files that an attempt's folder has, then itself.
 // What cannot be removed now is swept when the state is opened next.
 func removeAttempt(dir string) {
-	for _, name := range []string{"status", begunName, "result"} {
+	for _, name := range []string{statusName, begunName, resultName, spareStatus, spareBegun} {
 		_ = os.Remove(filepath.Join(dir, name))
 	}
 	if err := os.Remove(dir); err != nil && !isNotExist(err) {
@@ -95,7 +100,7 @@ func (s *State) sweep() {
 				s.warnings = append(s.warnings, fmt.Sprintf("%s: this attempt began, and the ledger has no start of it; look whether it runs, then remove the folder", s.AttemptDir(i, id)))
 				continue
 			}
-			s.sync.remove(s.AttemptDir(i, id))
+			s.sync.remove(remains{dir: s.AttemptDir(i, id)})
 		}
 	}
 	s.left = nil

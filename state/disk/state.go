@@ -32,6 +32,7 @@ type State struct {
 	warnings []string
 	runLog   *lumberjack.Logger
 	sync     *syncer
+	recycler *recycler
 }
 
 // Open takes the locks of all files in the order of their folders' paths, or none
@@ -55,7 +56,8 @@ func Open(files []string, o Options) (*State, error) {
 		}
 	}
 	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.dirs[0], runLogName), MaxSize: 10, MaxBackups: 3}
-	s.sync = newSyncer(s.ledgers)
+	s.recycler = newRecycler()
+	s.sync = newSyncer(s.ledgers, s.recycler)
 	s.sweep()
 	return s, nil
 }
@@ -161,6 +163,7 @@ func (s *State) Append(file int, f state.Fact) error {
 	if err := s.ledgers[file].append(f); err != nil {
 		return &FolderError{s.dirs[file], cause(err)}
 	}
+	s.recycler.saw(&f)
 	if f.Kind == state.KindEnd || f.Kind == state.KindForget {
 		s.sync.want()
 	}

@@ -16,7 +16,8 @@ type syncer struct {
 	mu      sync.Mutex
 	ledgers []*ledger
 	wanted  bool
-	remains []string // folders to remove after the next sync
+	remains []remains // to clear away after the next sync
+	recycle *recycler
 	wake    chan struct{}
 	end     chan struct{}
 	done    chan struct{}
@@ -24,8 +25,14 @@ type syncer struct {
 	untold  error // of err, what no Append has reported yet
 }
 
-func newSyncer(ledgers []*ledger) *syncer {
-	s := &syncer{ledgers: ledgers, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
+// remains are the folder of an attempt that is over.
+type remains struct {
+	dir string
+	fit bool // to be used again
+}
+
+func newSyncer(ledgers []*ledger, r *recycler) *syncer {
+	s := &syncer{ledgers: ledgers, recycle: r, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -37,9 +44,9 @@ func (s *syncer) want() {
 	s.poke()
 }
 
-func (s *syncer) remove(dir string) {
+func (s *syncer) remove(r remains) {
 	s.mu.Lock()
-	s.remains = append(s.remains, dir)
+	s.remains = append(s.remains, r)
 	s.mu.Unlock()
 	s.poke()
 }
@@ -83,8 +90,10 @@ func (s *syncer) flush() {
 			return
 		}
 	}
-	for _, dir := range remains {
-		removeAttempt(dir)
+	for _, r := range remains {
+		if !r.fit || !s.recycle.keep(r.dir) {
+			removeAttempt(r.dir)
+		}
 	}
 }
 
@@ -108,5 +117,6 @@ func (s *syncer) fsync() error {
 func (s *syncer) close() error {
 	close(s.end)
 	<-s.done
+	s.recycle.drop()
 	return s.err
 }

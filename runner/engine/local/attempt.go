@@ -168,6 +168,14 @@ func marker(dir string, i int) string {
 	return filepath.Join(dir, "begun."+strconv.Itoa(i+1))
 }
 
+// spare is the file that the marker of command i may be made of, or "".
+func spare(dir string, i int) string {
+	if i > 0 {
+		return ""
+	}
+	return filepath.Join(dir, "spare.begun")
+}
+
 // step starts command i.
 func (a *attempt) step(i int, argv []string) error {
 	path, err := lookPath(argv[0], a.WorkDir, procs.Lookup(a.env, "PATH"))
@@ -177,7 +185,7 @@ func (a *attempt) step(i int, argv []string) error {
 	started, boot := time.Now(), boottime()
 	p, exit, err := a.k.start(a, &spawn.Request{
 		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile,
-		Begun: marker(a.Dir, i), Session: !a.Foreground,
+		Begun: marker(a.Dir, i), Spare: spare(a.Dir, i), Session: !a.Foreground,
 	})
 	if err != nil {
 		return err

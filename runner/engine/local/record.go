@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/runner/engine"
 )
 
@@ -50,9 +52,9 @@ type record struct {
 	LeftOver int           `json:"left_over,omitempty"`
 	Stuck    []int         `json:"stuck,omitempty"`
 
+	Tree    bool          `json:"tree,omitempty"` // over when no process of it is left
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
-	Tree    bool          `json:"tree,omitempty"` // over when no process of it is left
 	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
 	BootID  string        `json:"boot_id,omitempty"`     // of the machine's boot whose pids and times these are
 }
@@ -105,6 +107,9 @@ type recordFile struct{ f *os.File }
 
 // createRecord writes a new record out at full length. Without it nothing starts.
 func createRecord(dir string, r *record) (recordFile, error) {
+	if f, err := reuseRecord(dir, r); err == nil {
+		return f, nil
+	}
 	f, err := os.OpenFile(filepath.Join(dir, statusFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return recordFile{}, fmt.Errorf("cannot make the status record: %w", err)
@@ -112,6 +117,28 @@ func createRecord(dir string, r *record) (recordFile, error) {
 	if _, err := f.WriteAt(r.encode(), 0); err != nil {
 		f.Close()
 		return recordFile{}, fmt.Errorf("cannot write the status record: %w", err)
+	}
+	return recordFile{f}, nil
+}
+
+// spareStatus is a record of an attempt that is over, in a folder that has been
+// given to a new one (state/disk).
+const spareStatus = "spare.status"
+
+// reuseRecord makes the record of the one that the folder still has: written
+// first, then named, so that nobody ever reads what stood there before.
+func reuseRecord(dir string, r *record) (recordFile, error) {
+	spare := filepath.Join(dir, spareStatus)
+	f, err := os.OpenFile(spare, os.O_RDWR, 0)
+	if err != nil {
+		return recordFile{}, err
+	}
+	if _, err = f.WriteAt(r.encode(), 0); err == nil {
+		err = unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, filepath.Join(dir, statusFile), unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		f.Close()
+		return recordFile{}, err
 	}
 	return recordFile{f}, nil
 }

@@ -82,3 +82,36 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// A record is made of a spare one only when it is whole, and never over another.
+func TestReuseRecord(t *testing.T) {
+	dir := t.TempDir()
+	old, err := createRecord(dir, &record{State: recordEnded, UniID: "old"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.close()
+	if err := os.Rename(filepath.Join(dir, statusFile), filepath.Join(dir, spareStatus)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := createRecord(dir, &record{State: recordOpen, UniID: "new"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.close()
+	if _, err := os.Stat(filepath.Join(dir, spareStatus)); err == nil {
+		t.Error("the spare record was not used")
+	}
+	if r, err := readRecord(dir); err != nil || r.UniID != "new" || r.State != recordOpen {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, spareStatus), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := createRecord(dir, &record{UniID: "third"}); err == nil {
+		t.Error("a second record was made")
+	}
+	if r, err := readRecord(dir); err != nil || r.UniID != "new" {
+		t.Errorf("after that: got %+v, %v", r, err)
+	}
+}

@@ -29,6 +29,7 @@ func vfork(flags uintptr) (pid int)
 // child is all that a child reads and writes before its program runs.
 type child struct {
 	path, dir, begun *byte
+	spare            *byte // nil for none
 	argv, envv       []*byte
 	files            [3]int
 	session          bool
@@ -46,6 +47,7 @@ var procStat = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 
 const (
 	atCwd       = ^uintptr(99) // AT_FDCWD
 	markerFlags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC | unix.O_NOFOLLOW
+	markerSize  = 512 // of a marker, at least; the line in it is shorter
 	neverRan    = 127 // exit status of a child that did not reach its program; nobody reads it
 )
 
@@ -80,10 +82,6 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 	}
 
 	c.stage = Begin
-	marker, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.begun)), markerFlags, 0o644, 0, 0)
-	if e != 0 {
-		goto failed
-	}
 	stat, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&procStat[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
 	if e != 0 {
 		goto failed
@@ -93,10 +91,31 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 		goto failed
 	}
 	c.statLen = int(n)
+	for ; n < markerSize; n++ { // over all that a spare marker may still hold
+		c.stat[n] = '\n'
+	}
+	if c.spare != nil {
+		marker, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.spare)), unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, 0, 0)
+		if e == 0 {
+			_, _, e = syscall.RawSyscall(unix.SYS_WRITE, marker, uintptr(unsafe.Pointer(&c.stat[0])), n)
+		}
+		if e == 0 {
+			// As exclusive as O_EXCL: whoever made the marker before keeps it.
+			_, _, e = syscall.RawSyscall6(unix.SYS_RENAMEAT2, atCwd, uintptr(unsafe.Pointer(c.spare)), atCwd, uintptr(unsafe.Pointer(c.begun)), unix.RENAME_NOREPLACE, 0)
+		}
+		if e == 0 {
+			goto begun
+		}
+	}
+	marker, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.begun)), markerFlags, 0o644, 0, 0)
+	if e != 0 {
+		goto failed
+	}
 	if _, _, e = syscall.RawSyscall(unix.SYS_WRITE, marker, uintptr(unsafe.Pointer(&c.stat[0])), n); e != 0 {
 		goto failed
 	}
 
+begun:
 	c.stage = Input
 	for fd = 0; fd < len(c.files); fd++ {
 		if c.files[fd] == fd {

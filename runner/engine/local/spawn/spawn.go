@@ -22,6 +22,7 @@ type Request struct {
 	Dir     string   // working directory
 	Files   [3]int   // descriptors for 0, 1 and 2: above 2, or in their place already
 	Begun   string   // path of the marker
+	Spare   string   // path of a file that the marker is made of if it is there; "" for none
 	Session bool     // in a session of its own, without a terminal
 	NoFile  uint64   // soft limit of open files, 0 to leave it
 }
@@ -133,6 +134,11 @@ func newChild(r *Request) (*child, error) {
 	}
 	if c.begun, err = syscall.BytePtrFromString(r.Begun); err != nil {
 		return nil, fmt.Errorf("cannot mark the start in %q: its name has a NUL byte", r.Begun)
+	}
+	if r.Spare != "" {
+		if c.spare, err = syscall.BytePtrFromString(r.Spare); err != nil {
+			return nil, fmt.Errorf("cannot mark the start with %q: its name has a NUL byte", r.Spare)
+		}
 	}
 	c.envv = pointers(r.Env)
 	return c, nil

@@ -224,3 +224,38 @@ func BenchmarkOsExec(b *testing.B) {
 		}
 	}
 }
+
+// A marker that is made of a spare file is as exclusive as a new one.
+func TestStartSpareMarker(t *testing.T) {
+	for _, void := range []bool{false, true} {
+		r, out := request(t, "echo ran")
+		r.Spare = filepath.Join(r.Dir, "spare")
+		if err := os.WriteFile(r.Spare, []byte(strings.Repeat("9 (old) ", 40)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if void {
+			Void(r.Begun)
+		}
+		p, err := Start(r)
+		var e *Error
+		if void {
+			if !errors.As(err, &e) || e.Stage != Begin || e.Errno != syscall.EEXIST {
+				t.Errorf("err = %v, want EEXIST at Begin", err)
+			}
+			if b, _ := os.ReadFile(out); len(b) != 0 {
+				t.Errorf("it ran: %q", b)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait(t, p.PID)
+		if begun, err := Begun(r.Begun); err != nil || begun != p {
+			t.Errorf("Begun = %v, %v, want %v", begun, err, p)
+		}
+		if _, err := os.Stat(r.Spare); err == nil {
+			t.Error("the spare marker was not used")
+		}
+	}
+}

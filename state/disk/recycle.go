@@ -1,0 +1,123 @@
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"gpurun/state"
+)
+
+// Names of an attempt's files while their folder waits for its next attempt. Under
+// these they mean nothing: what an attempt has is made from them by a rename that
+// never replaces anything, and a folder found with them is swept like any other.
+const (
+	statusName  = "status"
+	resultName  = "result"
+	spareStatus = "spare.status"
+	spareBegun  = "spare.begun"
+)
+
+// A recycler gives the folders of attempts that are over to new ones. ext4 skips
+// what was deleted in the last minute whenever it makes a file, one by one: a run
+// of short jobs that made and deleted three files for each would spend most of
+// its time there.
+type recycler struct {
+	mu    sync.Mutex
+	ended map[string]bool // by uni_id, attempts that this process made: whether one has ended as its keeper says
+	spare map[string][]string
+}
+
+func newRecycler() *recycler {
+	return &recycler{ended: map[string]bool{}, spare: map[string][]string{}}
+}
+
+// made takes note of a new attempt.
+func (r *recycler) made(uniID string) {
+	r.mu.Lock()
+	r.ended[uniID] = false
+	r.mu.Unlock()
+}
+
+// saw takes note of a fact. The keeper of an attempt that is lost may still have
+// its status record open, and must not write into another's.
+func (r *recycler) saw(f *state.Fact) {
+	if f.Kind != state.KindEnd || f.State == state.Lost {
+		return
+	}
+	r.mu.Lock()
+	if _, ours := r.ended[f.UniID]; ours {
+		r.ended[f.UniID] = true
+	}
+	r.mu.Unlock()
+}
+
+// fit reports whether the folder of an attempt may be used again, and forgets
+// the attempt.
+func (r *recycler) fit(uniID string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fit := r.ended[uniID]
+	delete(r.ended, uniID)
+	return fit
+}
+
+// keep makes a folder ready for another attempt; false if it cannot be.
+func (r *recycler) keep(dir string) bool {
+	_ = os.Remove(filepath.Join(dir, resultName))
+	names, err := readNames(dir)
+	if err != nil || !slices.Equal(names, []string{begunName, statusName}) {
+		return false
+	}
+	if os.Rename(filepath.Join(dir, statusName), filepath.Join(dir, spareStatus)) != nil ||
+		os.Rename(filepath.Join(dir, begunName), filepath.Join(dir, spareBegun)) != nil {
+		return false
+	}
+	parent := filepath.Dir(dir)
+	r.mu.Lock()
+	r.spare[parent] = append(r.spare[parent], dir)
+	r.mu.Unlock()
+	return true
+}
+
+func readNames(dir string) ([]string, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(8)
+	slices.Sort(names)
+	return names, err
+}
+
+// reuse makes dir of a folder that waits; false if there is none.
+func (r *recycler) reuse(dir string) bool {
+	parent := filepath.Dir(dir)
+	r.mu.Lock()
+	list := r.spare[parent]
+	if len(list) == 0 {
+		r.mu.Unlock()
+		return false
+	}
+	old := list[len(list)-1]
+	r.spare[parent] = list[:len(list)-1]
+	r.mu.Unlock()
+	if _, err := os.Lstat(dir); err == nil {
+		return false // a uni_id that is there already: the caller tries another
+	}
+	return os.Rename(old, dir) == nil
+}
+
+// drop removes what waits.
+func (r *recycler) drop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, list := range r.spare {
+		for _, dir := range list {
+			removeAttempt(dir)
+		}
+	}
+	clear(r.spare)
+}

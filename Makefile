@@ -13,12 +13,13 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 5s
 
-.PHONY: build run test check fmt vet staticcheck race nocgo fuzz readme gpu-smoke bench install clean help
+.PHONY: build run test check fmt vet staticcheck race nocgo fuzz readme gpu-smoke bench torture install clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (simulated GPUs where there are none)'
 	@echo 'make test     all tests'
 	@echo 'make check    what CI runs: formatting, vet, staticcheck, race, no cgo, a short fuzz, the README'
+	@echo 'make torture  kill runners and keepers for TORTURE_TIME, then every system call of a start'
 	@echo 'make install  put gpurun into GOBIN'
 	@echo 'make bench    speed beside xargs, parallel, ninja, make and tsp (under ten minutes)'
 	@echo 'make gpu-smoke  what only a real GPU can show'
@@ -94,6 +95,14 @@ bench: build
 	fi; \
 	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build task-spooler)"; fi
 	@$(GO) run ./runner/bench -gpurun $(OUT)
+
+# What was killed how often is printed at the end; docs/reliability.md has the figures
+# of long ones. A seed repeats the choices, not the scheduler's.
+TORTURE_TIME ?= 60s
+TORTURE_SEED ?= 0
+torture:
+	$(GO) test -count=1 -v -timeout 0 -run '^TestTorture$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.seed $(TORTURE_SEED)
+	$(GO) test -count=1 -v -timeout 0 -run '^TestBetweenSystemCalls$$' ./runner/torture -torture.traced $(or $(TORTURE_TRACED),-1)
 
 install:
 	$(GO) install -trimpath -ldflags '$(LDFLAGS)' .

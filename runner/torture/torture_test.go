@@ -99,7 +99,7 @@ func (l *lane) disturb(end time.Time) {
 		if !r.wait(delay) {
 			l.fault(r, choice)
 		}
-		if r.over() && r.code() >= 0 {
+		if r.over() && r.code() >= 0 && !r.beaten {
 			l.ended(r, 0, 1, 143)
 			if r.code() == 0 {
 				return
@@ -188,6 +188,7 @@ func (l *lane) rival(r *runner) {
 	case r.over() && r.code() == 4: // the second was quicker; the first is done with
 		b.wait(patience)
 		l.ended(b, 0, 1)
+		r.beaten = true
 	case r.over(): // the first came to its end meanwhile
 		b.wait(patience)
 		l.ended(b, 0, 1, 4)

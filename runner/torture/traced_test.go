@@ -1,0 +1,167 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What a start is made of, as the kernel sees it. Each is counted for itself.
+var (
+	runnerCalls = []string{"openat", "mkdirat", "write", "pwrite64", "unlinkat", "renameat", "flock", "fsync", "clone", "clone3", "socketpair", "bind", "listen", "connect", "close", "fcntl", "newfstatat", "read", "epoll_pwait"}
+	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "vfork", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "renameat2", "flock", "ftruncate", "fstat", "prctl", "kill", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg"}
+)
+
+// TestBetweenSystemCalls kills a runner, or a keeper with the child it is just
+// making, when it enters its n-th call of some kind, for each n that a start
+// comes to (or some of them), and has the next run bring the batch to its end.
+func TestBetweenSystemCalls(t *testing.T) {
+	if out, err := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
+		t.Skipf("strace cannot be used here: %v %s", err, out)
+	}
+	rng := rand.New(rand.NewPCG(*seed, 7))
+	c := &counts{}
+	for _, side := range []struct {
+		name  string
+		calls []string
+		kill  func(*lane, string, int) bool
+	}{{"runner", runnerCalls, (*lane).killRunnerAt}, {"keeper", keeperCalls, (*lane).killKeeperAt}} {
+		t.Run(side.name, func(t *testing.T) {
+			if *traced < 0 {
+				sweep(t, side.calls, c, side.kill)
+				return
+			}
+			for range *traced / 2 {
+				call, n := side.calls[rng.IntN(len(side.calls))], 1+rng.IntN(1+rng.IntN(10))
+				oneTrace(t, call, n, c, side.kill)
+			}
+		})
+	}
+	t.Logf("%d starts killed in a system call, %d runners, %d attempts, %d of them ran, %d lost", c.Traced, c.Runners, c.Attempts, c.Starts, c.Lost)
+}
+
+// sweep tries every n of every call, until one is no longer reached.
+func sweep(t *testing.T, calls []string, c *counts, kill func(*lane, string, int) bool) {
+	for _, call := range calls {
+		reached := 0
+		for n, misses := 1, 0; n < 400 && misses < 3 && !t.Failed(); n++ {
+			if oneTrace(t, call, n, c, kill) {
+				reached, misses = n, 0
+			} else {
+				misses++
+			}
+		}
+		t.Logf("%s: up to the %dth", call, reached)
+	}
+}
+
+// oneTrace reports whether the kill came about.
+func oneTrace(t *testing.T, call string, n int, c *counts, kill func(*lane, string, int) bool) (killed bool) {
+	t.Run(fmt.Sprintf("%s=%d", call, n), func(t *testing.T) {
+		p := newPlace(t)
+		jobs := []job{
+			{Name: "gate", Kind: "plain", GPUs: 0, Plan: "0"},
+			{Name: "one", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 0.02},
+			{Name: "two", Kind: "daemon", GPUs: 2, Memory: 8, Plan: "3 0", Sleep: 0.02, Retry: 1},
+		}
+		l := newLane(t, p, "lane", rand.New(rand.NewPCG(1, 1)), jobs, c)
+		killed = kill(l, call, n)
+		if killed {
+			c.add(&c.Traced)
+		}
+		l.finish()
+		l.check()
+		noneLeft(t, p.mark)
+		holds(t, l.attemptsOf(), gpuMemory)
+		if t.Failed() {
+			keep(t, p)
+		}
+	})
+	return killed
+}
+
+func (l *lane) attemptsOf() []*attempt {
+	return byTime(match(l.t, readLedger(l.t, filepath.Join(l.state, "ledger.jsonl")), readJournal(l.t, l.journal)))
+}
+
+func inject(call string, n int) []string {
+	return []string{"strace", "-f", "-qq", "-o", os.DevNull, "-b", "execve", "-e", "trace=" + call,
+		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n)}
+}
+
+// killRunnerAt kills the runner alone: whatever executes a program is let go.
+func (l *lane) killRunnerAt(call string, n int) bool {
+	r := l.start(inject(call, n)...)
+	if !r.wait(patience) {
+		l.t.Fatalf("gpurun did not end:\n%s", r.out.String())
+	}
+	if strings.Contains(r.out.String(), "strace:") {
+		l.t.Skip(r.out.String())
+	}
+	l.ended(r, 0, -int(syscall.SIGKILL))
+	return r.code() < 0
+}
+
+// killKeeperAt kills the keeper, or its child before that has become a program.
+// The first job holds the batch up until the tracer is there.
+func (l *lane) killKeeperAt(call string, n int) bool {
+	fifo := filepath.Join(l.dir, "gate")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	b, err := os.ReadFile(l.file)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	gated := strings.Replace(string(b), "run: .", fmt.Sprintf("run: test -e %q || read -r x <%q; .", fifo+".open", fifo), 1)
+	gated = strings.Replace(gated, "settings: {", "settings: {max_concurrent: 1, ", 1)
+	l.write(l.t, l.name+"/jobs.yaml", gated)
+	r := l.start()
+	gate, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when the job reads
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	pids := keepers(l.mark, l.state)
+	if len(pids) != 1 {
+		l.t.Fatalf("keepers: %v", pids)
+	}
+	tracer := exec.Command("strace", append(inject(call, n)[1:], "-p", fmt.Sprint(pids[0]))...)
+	if err := tracer.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	until(l.t, "the tracer", patience, func() bool { return isTraced(pids[0]) })
+	l.write(l.t, "gate.open", "") // for later attempts: nobody will write to the FIFO
+	struck := seconds(time.Now())
+	fmt.Fprintln(gate, "go")
+	gate.Close()
+	ended := r.wait(patience)
+	_ = tracer.Wait()
+	said := r.out.String()
+	for at := struck; at <= seconds(time.Now())+0.1; at += 0.1 {
+		l.traced = append(l.traced, at)
+		l.keepers = append(l.keepers, at)
+	}
+	if !ended {
+		l.t.Errorf("gpurun did not end:\n%s", r.out.String())
+	}
+	l.ended(r, 0, 1)
+	return strings.Contains(said, "lost") || strings.Contains(said, "SIGKILL")
+}
+
+// isTraced says whether all threads of a process have a tracer.
+func isTraced(pid int) bool {
+	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if err == nil && strings.Contains(string(b), "TracerPid:\t0\n") {
+			return false
+		}
+	}
+	return len(paths) > 0
+}

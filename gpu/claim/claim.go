@@ -32,7 +32,11 @@ const (
 	// RootVariable is the environment variable that names another root.
 	RootVariable = "GPURUN_CLAIMS_DIR"
 	defaultRoot  = "/var/tmp"
-	prefix       = "gpurun-"
+
+	// AttemptVariable is the environment variable that names a job's own attempt.
+	AttemptVariable = "GPURUN_UNI_ID"
+
+	prefix = "gpurun-"
 )
 
 // Bounds of what is read of others. None of them is met in honest use.

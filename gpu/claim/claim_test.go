@@ -209,6 +209,18 @@ func TestHolder(t *testing.T) {
 	}
 }
 
+// What a job of another gpurun was given is there for the gpurun that it runs.
+func TestWithinAJob(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"outer", "other"} {
+		start(t, -1, "hold", root, name)
+	}
+	t.Setenv(AttemptVariable, "uni-outer")
+	if got, _ := others(t, root); !slices.Equal(jobs(got), []string{"other"}) {
+		t.Errorf("within a job the claims are %+v", got)
+	}
+}
+
 func TestTakenAwayIsPublishedAgain(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})

@@ -48,6 +48,7 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 // A Reader reads what all users of the host claim. Several goroutines may use it.
 type Reader struct {
 	roots []string
+	outer string // the attempt that this process is a part of, or ""
 	names names
 
 	mu     sync.Mutex
@@ -56,9 +57,10 @@ type Reader struct {
 	late   map[string]bool // folders of which the last reading was not whole
 }
 
-// NewReader reads the claims below roots, see Roots.
+// NewReader reads the claims below roots, see Roots. A gpurun that runs within a
+// job of another may use what that job was given: its claim is no other's.
 func NewReader(roots []string) *Reader {
-	return &Reader{roots: roots, warned: map[string]bool{}, hung: map[string]int{}, late: map[string]bool{}}
+	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, hung: map[string]int{}, late: map[string]bool{}}
 }
 
 // Others are the claims of all other processes of the host, and what was passed
@@ -83,7 +85,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	}
 	claims := []gpu.Claim{}
 	for _, c := range s.found {
-		if !c.mine() {
+		if !c.mine() && (c.UniID != r.outer || r.outer == "") {
 			claims = append(claims, c.claims(r.names.of(c.UID))...)
 		}
 	}

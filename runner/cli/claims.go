@@ -2,6 +2,11 @@ package cli
 
 import (
 	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
@@ -37,3 +42,54 @@ func claimReader(p probe.Prober) *claim.Reader {
 	}
 	return nil
 }
+
+// An execClaim is what exec holds of the GPUs, for as long as gpurun itself lives.
+type execClaim struct {
+	*app
+	job, uniID string
+	holder     *claim.Holder // nil where nobody else can hold these GPUs
+}
+
+func (e *execClaim) open(p probe.Prober) {
+	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
+	if roots := claimRoots(p, last); roots != nil {
+		e.holder = claim.Open(roots)
+	}
+}
+
+func (e *execClaim) reader() *claim.Reader {
+	if e.holder == nil {
+		return nil
+	}
+	return e.holder.Reader
+}
+
+// take claims a grant; what it says is why it could not be had.
+func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
+	if e.holder == nil {
+		return ""
+	}
+	others, warnings, err := e.holder.Claim(ctx, e.uniID, e.job, g)
+	for _, w := range warnings {
+		e.warn(w)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	pool.Hold(e.uniID, g)
+	why := pool.Conflict(g, others)
+	if why != "" {
+		pool.Undo(e.uniID)
+		e.holder.Release(e.uniID)
+	}
+	return why
+}
+
+func (e *execClaim) release() {
+	if e.holder != nil {
+		e.holder.Close()
+	}
+}
+
+// rivalPause is how long whoever lost a race waits: two that met should not meet again.
+func rivalPause() time.Duration { return 5*time.Millisecond + rand.N(45*time.Millisecond) }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,16 +56,18 @@ func (c *execCmd) Run(a *app) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	grant, whole, err := c.wait(ctx, a)
+	claims := &execClaim{app: a, job: "exec " + filepath.Base(argv[0]), uniID: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	defer claims.release()
+	grant, whole, err := c.wait(ctx, a, claims)
 	if err != nil {
 		return err
 	}
-	return a.foreground(path, argv, execEnv(os.Environ(), grant, whole))
+	return a.foreground(path, argv, execEnv(os.Environ(), claims.uniID, grant, whole))
 }
 
 // wait takes readings until GPUs are found. The driver is let go of again before
 // the command starts: whoever holds it stands in the way of a reset.
-func (c *execCmd) wait(ctx context.Context, a *app) (gpu.Grant, bool, error) {
+func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Grant, bool, error) {
 	if c.GPUs.min == 0 {
 		return gpu.Grant{}, true, nil
 	}
@@ -81,15 +84,16 @@ func (c *execCmd) wait(ctx context.Context, a *app) (gpu.Grant, bool, error) {
 	if why, ok := pool.Possible(req); !ok {
 		return gpu.Grant{}, false, &failure{code: exitUsage, text: why}
 	}
-	grant, err := c.search(ctx, a, p, pool, req)
+	claims.open(p)
+	grant, err := c.search(ctx, a, p, pool, req, claims)
 	return grant, indexed(p), err
 }
 
 // search is the wait itself; a line says for what whenever that changes.
-func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request) (gpu.Grant, error) {
+func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request, claims *execClaim) (gpu.Grant, error) {
 	began, said := probe.Boottime(), ""
 	for {
-		snap := p.Read(ctx, probe.Query{Processes: true})
+		snap := a.observed(ctx, p, claims.reader())
 		if ctx.Err() != nil {
 			return gpu.Grant{}, quiet(exitInt)
 		}
@@ -98,6 +102,12 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 		why := reasons(verdicts)
 		if snap.Err != "" {
 			ok, why = false, "the GPUs cannot be read: "+snap.Err
+		}
+		pause := max(time.Duration(c.Poll), 100*time.Millisecond)
+		if ok {
+			if lost := claims.take(ctx, pool, grant); lost != "" {
+				ok, why, pause = false, lost, rivalPause()
+			}
 		}
 		waited := probe.Boottime() - began
 		switch {
@@ -115,7 +125,7 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 		select {
 		case <-ctx.Done():
 			return gpu.Grant{}, quiet(exitInt)
-		case <-time.After(max(time.Duration(c.Poll), 100*time.Millisecond)):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -132,7 +142,7 @@ func reasons(verdicts []gpu.Verdict) string {
 }
 
 // execEnv is the command's environment.
-func execEnv(base []string, g gpu.Grant, whole bool) []string {
+func execEnv(base []string, uniID string, g gpu.Grant, whole bool) []string {
 	ids := make([]string, len(g.UUIDs))
 	for i, id := range g.UUIDs {
 		ids[i] = string(id)
@@ -144,7 +154,7 @@ func execEnv(base []string, g gpu.Grant, whole bool) []string {
 	if len(ids) == 0 {
 		cuda, nvidia = "-1", "void"
 	}
-	return append(base, "CUDA_VISIBLE_DEVICES="+cuda, "NVIDIA_VISIBLE_DEVICES="+nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
+	return append(base, "GPURUN_UNI_ID="+uniID, "CUDA_VISIBLE_DEVICES="+cuda, "NVIDIA_VISIBLE_DEVICES="+nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 }
 
 // foreground runs a command that has the terminal. Signals of the keyboard reach

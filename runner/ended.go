@@ -48,12 +48,32 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		p.Removed(at.uniID)
 	}
 	l.Go(func() {
+		if e.Report == "" && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
+			e.Report = l.report(at)
+		}
 		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e)}
 		select {
 		case l.inbox <- ev:
 		case <-l.ctx.Done():
 		}
 	})
+}
+
+// A reporter is a sink that knows what scripts of the block dialect report. The
+// engine sees only what stands at the path of uni_id.json when the tree is empty.
+type reporter interface {
+	Report(job int, uniID string) string
+}
+
+func (l *loop) report(at *attempt) string {
+	for _, s := range l.Sinks {
+		if r, ok := s.(reporter); ok {
+			if state := r.Report(at.job, at.uniID); state != "" {
+				return state
+			}
+		}
+	}
+	return ""
 }
 
 // forget gives back what only an attempt that lives needs.

@@ -2,6 +2,7 @@ package uniid
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -76,6 +77,32 @@ func (k *Keeper) rescue() []change {
 	}
 	k.left = keep
 	return all
+}
+
+// report is the end that a script has written for an attempt, in the file or in
+// one that was replaced, or "".
+func (k *Keeper) report(uniID string) string {
+	texts := []json.RawMessage{}
+	for _, c := range k.rescue() {
+		if c.id == uniID {
+			texts = append(texts, c.to)
+		}
+	}
+	if data, err := os.ReadFile(k.path); err == nil {
+		if all, err := parse(data); err == nil {
+			texts = append(texts, all[uniID])
+		}
+	}
+	for _, text := range texts {
+		var r record
+		if json.Unmarshal(text, &r) != nil || !r.ended() {
+			continue
+		}
+		var state string
+		_ = json.Unmarshal(r["state"], &state)
+		return state
+	}
+	return ""
 }
 
 // news is how an orphan's content differs from what it was; nil when it does not,

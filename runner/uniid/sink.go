@@ -22,6 +22,9 @@ const (
 type Sink struct {
 	batch *jobspec.Batch
 
+	files   sync.Mutex // held while the keepers are at work
+	keepers map[string]*Keeper
+
 	mu     sync.Mutex
 	queue  []news
 	wake   chan struct{} // of capacity 1
@@ -38,7 +41,7 @@ type news struct {
 
 // New follows the jobs of a batch. Close ends it.
 func New(b *jobspec.Batch) *Sink {
-	s := &Sink{batch: b, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	s := &Sink{batch: b, keepers: map[string]*Keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	go s.run()
 	return s
 }
@@ -72,6 +75,22 @@ func (s *Sink) Fact(job int, f state.Fact) {
 	}
 }
 
+// Report is the end that a script has written for its attempt, or "". It finds
+// also what went into a file that was replaced while the script had it open: who
+// looks at the path alone sees nothing of that.
+func (s *Sink) Report(job int, uniID string) string {
+	if job < 0 {
+		return ""
+	}
+	s.files.Lock()
+	defer s.files.Unlock()
+	k := s.keepers[s.batch.Files[s.batch.Jobs[job].File].UniID]
+	if k == nil {
+		return ""
+	}
+	return k.report(uniID)
+}
+
 // Snapshot tells nothing that the facts do not.
 func (s *Sink) Snapshot(state.Snapshot) {}
 
@@ -85,19 +104,21 @@ func (s *Sink) Close() error {
 
 func (s *Sink) run() {
 	defer close(s.done)
-	keepers := map[string]*Keeper{}
 	defer func() {
-		for _, k := range keepers {
+		s.files.Lock()
+		defer s.files.Unlock()
+		for _, k := range s.keepers {
 			k.close()
 		}
+		clear(s.keepers)
 	}()
 	closed, giveUp := s.closed, (<-chan time.Time)(nil)
 	timer := time.NewTimer(checkEvery)
 	defer timer.Stop()
 	for {
-		s.take(keepers)
-		busy := s.flush(keepers)
-		if closed == nil && !busy && !s.flush(keepers) { // again: what the first has displaced
+		s.take()
+		busy := s.flush()
+		if closed == nil && !busy && !s.flush() { // again: what the first has displaced
 			return
 		}
 		if timer.Reset(checkEvery); busy {
@@ -115,25 +136,29 @@ func (s *Sink) run() {
 }
 
 // take hands what has come to the keepers.
-func (s *Sink) take(keepers map[string]*Keeper) {
+func (s *Sink) take() {
 	s.mu.Lock()
 	queue := s.queue
 	s.queue = nil
 	s.mu.Unlock()
+	s.files.Lock()
+	defer s.files.Unlock()
 	for _, n := range queue {
-		k := keepers[n.path]
+		k := s.keepers[n.path]
 		if k == nil {
 			k = NewKeeper(n.path)
-			keepers[n.path] = k
+			s.keepers[n.path] = k
 		}
 		k.put(n.uniID, n.entry)
 	}
 }
 
 // flush says whether some file must be tried again soon.
-func (s *Sink) flush(keepers map[string]*Keeper) (busy bool) {
+func (s *Sink) flush() (busy bool) {
+	s.files.Lock()
+	defer s.files.Unlock()
 	s.err = nil
-	for _, k := range keepers {
+	for _, k := range s.keepers {
 		err := k.Flush()
 		busy = busy || errors.Is(err, ErrBusy)
 		s.err = errors.Join(s.err, err)

@@ -1,0 +1,59 @@
+package uniid
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A script that had the file open when it was replaced has still reported.
+func TestReportFromAFileThatWasReplaced(t *testing.T) {
+	dir := t.TempDir()
+	jobs, path := filepath.Join(dir, "command.txt"), filepath.Join(dir, "logs", "uni_id.json")
+	write(t, jobs, "x\n1,1\n")
+	b, problems := jobspec.Load([]string{jobs}, jobspec.Options{})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, path, "{}")
+	script, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer script.Close()
+	before, err := script.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(b)
+	defer s.Close()
+	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u1", PID: 7, Attempt: 1})
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if now, err := os.Stat(path); err == nil && !os.SameFile(now, before) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the file was never replaced")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if got := s.Report(0, "u1"); got != "" {
+		t.Errorf("got %q before anything was written", got)
+	}
+	if _, err := script.WriteAt([]byte(`{"u1": {"state": "abnormal_exit"}}`), 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Report(0, "u1"); got != Abnormal {
+		t.Errorf("got %q, want %q", got, Abnormal)
+	}
+	if got := s.Report(0, "u2"); got != "" {
+		t.Errorf("got %q for an attempt without a report", got)
+	}
+}

@@ -8,7 +8,7 @@ func (p *Pool) Conflict(g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""
 	}
-	p.observeClaims(p.withTaken(claims))
+	p.observeClaims(p.withTaken(claims, nil))
 	for _, id := range g.UUIDs {
 		if d := p.device(id); d != nil {
 			if c := d.rival(g.Share); c != nil {
@@ -19,14 +19,14 @@ func (p *Pool) Conflict(g Grant, claims []Claim) string {
 	return ""
 }
 
-// withTaken adds to claims that were known before how much of them is in use:
-// only a reading of the devices tells that.
-func (p *Pool) withTaken(claims []Claim) []Claim {
+// withTaken adds to claims that were known before how much of them is in use,
+// where readings do not tell: only the processes on a device do.
+func (p *Pool) withTaken(claims []Claim, readings []Reading) []Claim {
 	known := append([]Claim(nil), claims...)
 	for i := range known {
 		c := &known[i]
 		d := p.device(c.UUID)
-		if d == nil || c.Attempt == "" {
+		if d == nil || c.Attempt == "" || tells(readings, c.UUID) {
 			continue
 		}
 		for k := range d.claims {
@@ -36,6 +36,15 @@ func (p *Pool) withTaken(claims []Claim) []Claim {
 		}
 	}
 	return known
+}
+
+func tells(readings []Reading, id UUID) bool {
+	for i := range readings {
+		if readings[i].UUID == id {
+			return readings[i].Listed
+		}
+	}
+	return false
 }
 
 // rival is a claim beside which a grant that is held on d cannot stand, or nil.

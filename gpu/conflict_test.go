@@ -1,6 +1,10 @@
 package gpu
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+)
 
 func TestConflict(t *testing.T) {
 	held := func(memory Bytes, share bool, taken Bytes) []Claim {
@@ -48,5 +52,34 @@ func TestConflict(t *testing.T) {
 				t.Errorf("afterwards GPU 1 is refused for %q", why)
 			}
 		})
+	}
+}
+
+// A reading of some devices says nothing about how much is in use on others.
+func TestTakenIsKept(t *testing.T) {
+	devs := []Device{{Index: 0, UUID: "GPU-0", Total: 24 * GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * GiB}}
+	p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
+	see := func(at time.Duration, taken Bytes, ids ...UUID) {
+		snap := Snapshot{At: at, Claims: []Claim{
+			{UUID: "GPU-0", Attempt: "u", Memory: 10 * GiB, Share: true}, {UUID: "GPU-1", Attempt: "u", Memory: 10 * GiB, Share: true},
+		}}
+		for _, id := range ids {
+			snap.Readings = append(snap.Readings, Reading{UUID: id, Total: 24 * GiB, Free: 24*GiB - taken, Used: taken, Listed: true})
+			for i := range snap.Claims {
+				if snap.Claims[i].UUID == id {
+					snap.Claims[i].Taken = taken
+				}
+			}
+		}
+		p.Observe(snap)
+	}
+	see(1, 4*GiB, "GPU-0", "GPU-1")
+	see(2, 3*GiB, "GPU-0")
+	var got []Bytes
+	for _, v := range p.Admit(3, Request{Min: 1, Max: 1, Memory: GiB, MaxUtil: 100, Share: true}) {
+		got = append(got, v.Free)
+	}
+	if want := []Bytes{14 * GiB, 14 * GiB}; !slices.Equal(got, want) {
+		t.Errorf("free is %v, want %v", got, want)
 	}
 }

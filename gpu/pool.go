@@ -109,7 +109,7 @@ func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >
 // passed over. Without any reading no device lets anything on until the next.
 func (p *Pool) Observe(snap Snapshot) {
 	if snap.Claims != nil {
-		p.observeClaims(snap.Claims)
+		p.observeClaims(p.withTaken(snap.Claims, snap.Readings))
 	}
 	for i := range p.devs {
 		d := &p.devs[i]

@@ -60,7 +60,7 @@ func keyHint(word string) string {
 	if own, ok := foreignKeys[strings.ToLower(word)]; ok {
 		return "here it is called " + own
 	}
-	if n := nearest(word, append(append([]string(nil), jobKeys...), "command", "depends_on")); n != "" {
+	if n := nearest(word, slices.Concat(jobKeys, listKeys, []string{"command", "depends_on"})); n != "" {
 		return "did you mean \"" + n + "\"?"
 	}
 	if slices.Contains(settingNames(settingDefs()), word) {

@@ -172,11 +172,18 @@ func (l *lane) check() []*attempt {
 	if left, err := os.ReadDir(filepath.Join(l.state, "attempts")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
 		t.Errorf("%s: folders of attempts are left: %v %v", l.name, left, err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(l.state, "keeper-*.sock")); len(left) > 0 && len(l.keepers) == 0 {
-		t.Errorf("%s: sockets are left: %v", l.name, left)
-	}
 	l.tally(all)
 	return byTime(all)
+}
+
+// gone holds that nothing of the lane lives any more, and that no keeper that
+// ended by itself has left its socket.
+func (l *lane) gone() {
+	l.t.Helper()
+	noneLeft(l.t, l.mark)
+	if left, _ := filepath.Glob(filepath.Join(l.state, "keeper-*.sock")); len(left) > 0 && len(l.keepers) == 0 {
+		l.t.Errorf("%s: sockets are left: %v", l.name, left)
+	}
 }
 
 func (l *lane) tally(all map[string]*attempt) {

@@ -82,15 +82,34 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 		}
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.PID, y.PID))
 	})
+	began := len(e.sent) > 0
 	for _, id := range ids {
 		n := notice{sig, procs.Cmdline(id.PID)}
-		if e.sent[id] == n {
+		if had, ok := e.sent[id]; had == n || sig == unix.SIGTERM && began && !ok && e.handled(id.PID) {
 			continue
 		}
 		e.sent[id] = n
 		_ = procs.Signal(id, sig)
 		if sig == unix.SIGTERM {
 			_ = procs.Signal(id, unix.SIGCONT)
+		}
+	}
+}
+
+// handled reports whether a process that came after the first signals hangs on
+// one that has had its SIGTERM and lives: what its handler runs, to save the
+// work perhaps, is not to be ended before the grace is over.
+func (e *ending) handled(pid int) bool {
+	for {
+		p, ok := procs.One(pid)
+		if !ok || p.Parent <= 1 {
+			return false
+		}
+		pid = p.Parent
+		for id := range e.sent {
+			if id.PID == pid && procs.Alive(id) {
+				return true
+			}
 		}
 	}
 }

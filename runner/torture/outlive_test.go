@@ -1,0 +1,252 @@
+package torture
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpurun/state"
+)
+
+// alone is a lane with one job, whose runner a test ends by hand.
+func alone(t *testing.T, j job) *lane {
+	t.Helper()
+	l := newLane(t, newPlace(t), "lane", nil, []job{j}, &counts{})
+	t.Cleanup(l.gone)
+	return l
+}
+
+// started starts a runner and waits until n jobs have written their first line.
+func (l *lane) started(n int) *runner {
+	l.t.Helper()
+	r := l.start()
+	l.awaitStarts(n)
+	return r
+}
+
+func (l *lane) awaitStarts(n int) {
+	l.t.Helper()
+	until(l.t, fmt.Sprintf("start %d", n), patience, func() bool { return len(l.notes("start")) >= n })
+}
+
+func (l *lane) notes(what string) []note {
+	var found []note
+	for _, n := range readJournal(l.t, l.journal) {
+		if n.what == what {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// kill ends the runner, and only it, with SIGKILL.
+func (l *lane) kill(r *runner) {
+	r.signal(syscall.SIGKILL)
+	<-r.done
+}
+
+// run is a runner that nobody disturbs.
+func (l *lane) run(codes ...int) *runner {
+	l.t.Helper()
+	r := l.start()
+	if !r.wait(patience) {
+		l.t.Fatalf("gpurun did not end:\n%s", dump(r))
+	}
+	l.ended(r, codes...)
+	return r
+}
+
+// last is the one attempt of a lane's job, or the last of several.
+func (l *lane) last() *entry {
+	l.t.Helper()
+	led := readLedger(l.t, filepath.Join(l.state, "ledger.jsonl"))
+	if len(led.order) == 0 {
+		l.t.Fatal("the ledger has no attempt")
+	}
+	return led.attempts[led.order[len(led.order)-1]]
+}
+
+// outcome is how an attempt ended, in words.
+func outcome(e *entry) string {
+	if e.end == nil {
+		return "open"
+	}
+	s := string(e.end.State)
+	if e.end.ExitCode != nil {
+		s += fmt.Sprintf(" (exit %d)", *e.end.ExitCode)
+	}
+	return s + " " + e.end.Signal
+}
+
+// A job outlives its runner, and the next one follows it to its end, or learns of
+// the end when that has come: with the true status and duration either way.
+func TestJobsOutliveTheirRunner(t *testing.T) {
+	const lasts = 1.5 // seconds
+	for _, c := range []struct {
+		name, plan string
+		after      bool // the rerun comes after the end of the job
+		code       int
+		want       string
+	}{
+		{"adopted", "0", false, 0, "succeeded (exit 0) "},
+		{"ended meanwhile", "0", true, 0, "succeeded (exit 0) "},
+		{"failed meanwhile", "3", true, 1, "failed (exit 3) "},
+		{"failed when adopted", "3", false, 1, "failed (exit 3) "},
+		{"killed meanwhile", "k", true, 1, "failed SIGKILL"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: c.plan, Sleep: lasts})
+			l.kill(l.started(1))
+			if c.after {
+				until(t, "the end of the job", patience, func() bool { return len(l.notes("end")) == 1 })
+				until(t, "the end of its keeper", patience, func() bool { return len(keepers(l.mark, l.state)) == 0 })
+			}
+			r := l.run(0, 1)
+			if c.code == 1 { // found failed, it is run again by this very run, and its second plan is 0
+				t.Log(r.out.String())
+			}
+			led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+			first := led.attempts[led.order[0]]
+			if got := outcome(first); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			ran := l.notes("end")[0].at - l.notes("start")[0].at
+			if math.Abs(first.end.Seconds-ran) > 0.5 {
+				t.Errorf("the ledger says %.2f s, the job ran for %.2f", first.end.Seconds, ran)
+			}
+			if c.code == 0 && (len(l.notes("start")) != 1 || r.code() != 0) {
+				t.Errorf("%d starts, exit status %d", len(l.notes("start")), r.code())
+			}
+		})
+	}
+}
+
+// What an adopted job is shown as: running since its true start.
+func TestAdoptedIsShownSinceItsStart(t *testing.T) {
+	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 4})
+	r := l.started(1)
+	pid := l.notes("start")[0].pid
+	l.kill(r)
+	started := l.last().start.Time
+	<-time.After(time.Second)
+	r = l.start()
+	var v struct {
+		Alive   bool
+		Running []struct {
+			PID     int
+			Started time.Time
+		}
+	}
+	until(t, "the status of the new run", patience, func() bool {
+		out, err := l.command("status", "--json", l.file)
+		return err == nil && json.Unmarshal(out, &v) == nil && v.Alive && len(v.Running) == 1 && v.Running[0].PID == pid
+	})
+	if got := v.Running[0].Started; got.Sub(started).Abs() > 500*time.Millisecond {
+		t.Errorf("running since %v, want %v", got, started)
+	}
+	if !r.wait(patience) {
+		t.Fatal("gpurun did not end")
+	}
+	l.ended(r, 0)
+}
+
+// Runner and keeper killed in one instant: the job is waited for, and never run
+// beside itself.
+func TestKeeperDiesWithRunner(t *testing.T) {
+	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 1})
+	r := l.started(1)
+	pids := keepers(l.mark, l.state)
+	r.signal(syscall.SIGKILL)
+	if !l.killKeepers(pids) {
+		t.Fatal("there was no keeper")
+	}
+	<-r.done
+	r = l.run(0, 1)
+	if r.code() == 1 {
+		l.run(0)
+	}
+	l.check()
+	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+	if got := outcome(led.attempts[led.order[0]]); got != "lost " {
+		t.Errorf("got %q, want lost", got)
+	}
+	if n := l.notes("start"); len(n) != 2 || n[1].at < l.notes("end")[0].at {
+		t.Errorf("starts %v, ends %v", n, l.notes("end"))
+	}
+}
+
+// A handler that writes a checkpoint at SIGTERM and exits 0 is no success, even
+// when the runner dies before it could write anything about the end.
+func TestCheckpointIsNoSuccess(t *testing.T) {
+	p := newPlace(t)
+	mark := filepath.Join(p.dir, "up")
+	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
+	l.state = filepath.Join(p.mkdir(t, "lane"), ".gpurun", "jobs.yaml")
+	l.file = p.write(t, "lane/jobs.yaml", fmt.Sprintf(`settings: {grace: 20s}
+jobs:
+  - name: train
+    gpus: 0
+    run: |
+      if [ -e %[1]q.done ]; then exit 0; fi
+      trap 'sleep 1; : >%[1]q.done; exit 0' TERM
+      : >%[1]q
+      sleep 100 & wait
+`, mark))
+	r := l.start()
+	until(t, "the job", patience, func() bool { return exists(mark) })
+	r.signal(syscall.SIGINT) // not on a terminal: stops at once
+	until(t, "the stop in the ledger", patience, func() bool { return l.last().stop != nil })
+	l.kill(r)
+	l.run(0)
+	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+	if len(led.order) != 2 {
+		t.Fatalf("%d attempts, want 2", len(led.order))
+	}
+	if got := led.attempts[led.order[0]].end; got.State != state.Interrupted {
+		t.Errorf("got %s (%s), want interrupted", got.State, got.Reason)
+	}
+	if got := led.attempts[led.order[1]].end; got.State != state.Succeeded {
+		t.Errorf("the second attempt: %s", got.State)
+	}
+	noneLeft(t, p.mark)
+}
+
+// command runs another command of gpurun.
+func (l *lane) command(args ...string) ([]byte, error) {
+	cmd := exec.Command(gpurun, args...)
+	cmd.Env = l.environ()
+	return cmd.Output()
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// A timeout goes on counting while there is no runner.
+func TestTimeoutWithoutRunner(t *testing.T) {
+	p := newPlace(t)
+	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
+	l.state = filepath.Join(p.mkdir(t, "lane"), ".gpurun", "jobs.yaml")
+	l.file = p.write(t, "lane/jobs.yaml", "settings: {grace: 1s}\njobs:\n  - {name: train, gpus: 0, timeout: 1s, run: 'echo up >&2; sleep 100'}\n")
+	r := l.start()
+	log := filepath.Join(l.state, "logs", "train.log")
+	until(t, "the job", patience, func() bool { b, _ := os.ReadFile(log); return strings.Contains(string(b), "up") })
+	l.kill(r)
+	until(t, "the end of the keeper", patience, func() bool { return len(keepers(p.mark, l.state)) == 0 })
+	l.run(0, 1)
+	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+	e := led.attempts[led.order[0]].end
+	if e.State != state.Timeout || e.Seconds < 0.9 || e.Seconds > 4 {
+		t.Errorf("got %s after %.1f s, want timeout after 1 s", e.State, e.Seconds)
+	}
+	killMarked(p.mark)
+}

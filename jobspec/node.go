@@ -156,6 +156,10 @@ func (s *source) scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
 		s.problem(n.Line, n.Column, hint, "%s takes one value, and this is %s", what, describe(n))
 		return "", "", false
 	}
+	if strings.IndexByte(n.Value, 0) >= 0 {
+		s.problem(n.Line, n.Column, "take it out", "%s has a NUL character in it, which no command, path or variable can have", what)
+		return "", "", false
+	}
 	tag = n.ShortTag()
 	if tag == "!!timestamp" || tag == "!!merge" {
 		tag = "!!str"

@@ -124,6 +124,10 @@ func (s *source) decode(data []byte) []byte {
 		s.badEncoding(data)
 		return nil
 	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		s.problem(1+bytes.Count(data[:i], []byte("\n")), 0, "is it a job file, saved as UTF-8?", "is no text: it has a NUL byte")
+		return nil
+	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		s.out.add(Problem{File: s.path, Text: "is empty", Hint: "a job file starts with \"jobs:\""})
 		return nil

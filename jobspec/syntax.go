@@ -96,6 +96,8 @@ func (s *source) syntax(err error) {
 	}
 	switch {
 	case hint != "":
+	case strings.Contains(msg, "incompatible YAML document"):
+		hint = "take the line out"
 	case strings.Contains(msg, "end of stream"):
 		hint = "a quote or bracket that opens here is not closed"
 	case strings.Contains(msg, "did not find expected"):

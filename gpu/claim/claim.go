@@ -42,7 +42,7 @@ const (
 // Bounds of what is read of others. None of them is met in honest use.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
-	maxRead    = 64       // claims of one user that are held
+	maxRead    = 64       // claims of another user that are held
 	maxOpened  = 1024     // files of one user that are looked at
 	maxNames   = 4096     // names in one user's folder
 	maxFolders = 1024     // users

@@ -32,9 +32,12 @@ func (s *sight) read(ctx context.Context, f folder) {
 	defer d.Close()
 	names, strange, more := listNames(ctx, d)
 	defer func() { s.short = ctx.Err() != nil }()
-	held, refused := 0, 0
+	held, refused, most := 0, 0, maxRead
+	if f.uid == os.Getuid() {
+		most = maxOpened
+	}
 	for i, name := range names {
-		if ctx.Err() != nil || i == maxOpened || held == maxRead {
+		if ctx.Err() != nil || i == maxOpened || held == most {
 			more = true
 			break
 		}

@@ -51,6 +51,8 @@ type Reader struct {
 	outer string // the attempt that this process is a part of, or ""
 	names names
 
+	entered func(path string) // tests hold up the reading of a folder here; nil
+
 	mu     sync.Mutex
 	warned map[string]bool
 	hung   map[string]int  // readings of a folder that were given up and have not come back
@@ -147,6 +149,9 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		}
 		waiting[f.path] = true
 		go func() {
+			if r.entered != nil {
+				r.entered(f.path)
+			}
 			a := answer{folder: f}
 			a.read(ctx, f)
 			answers <- a

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/runner/engine/local/procs"
 )
+
+// claimWait is how long a keeper may take to claim: 3 s where others do their
+// worst, and a moment for each claim that comes before.
+const claimWait = 30 * time.Second
 
 // errKeeperGone says that nobody answered to a claim.
 var errKeeperGone = errors.New("the keeper has ended while it claimed GPUs")
@@ -48,7 +53,11 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest) ([]gp
 	if err != nil {
 		return nil, nil, err
 	}
+	late := time.NewTimer(claimWait)
+	defer late.Stop()
 	select {
+	case <-late.C:
+		return nil, nil, errors.New("the keeper does not answer")
 	case m := <-answer:
 		if m.Err != "" {
 			return nil, m.Warnings, errors.New(m.Err)

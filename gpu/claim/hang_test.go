@@ -1,0 +1,67 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A folder whose file system hangs is waited for once, and lets nothing start
+// that time: nobody knows what its user holds. From then on it is left out.
+func TestFolderThatHangs(t *testing.T) {
+	root := t.TempDir()
+	start(t, -1, "hold", root, "honest")
+	slow := userFolder(t, root, mallory, mallory)
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	thaw := make(chan struct{})
+	h.entered = func(path string) {
+		if filepath.Base(path) == filepath.Base(slow) {
+			<-thaw
+		}
+	}
+	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
+	began := time.Now()
+	_, warnings, err := h.Claim(ctx, "u1", "first", g)
+	if !errors.Is(err, errDoubt) || time.Since(began) > 3*time.Second || len(warnings) != 1 || !strings.Contains(warnings[0], "does not answer") {
+		t.Errorf("the first claim: %q, %v after %v", warnings, err, time.Since(began))
+	}
+	if n := len(files(t, root)); n != 1 {
+		t.Errorf("after the refusal there are %d claims, want the honest one", n)
+	}
+	began = time.Now()
+	got, warnings, err := h.Claim(ctx, "u2", "second", g)
+	if err != nil || !slices.Equal(jobs(got), []string{"honest"}) || len(warnings) > 0 || time.Since(began) > readLimit/2 {
+		t.Errorf("the second: %+v, %q, %v after %v", got, warnings, err, time.Since(began))
+	}
+	close(thaw)
+	for deadline := time.Now().Add(5 * time.Second); h.hangs(filepath.Join(mustEval(t, root), filepath.Base(slow))); {
+		if time.Now().After(deadline) {
+			t.Fatal("the folder answers again, and is left out for ever")
+		}
+	}
+}
+
+func mustEval(t *testing.T, path string) string {
+	t.Helper()
+	real, err := filepath.EvalSymlinks(path)
+	must(t, err)
+	return real
+}
+
+// Time in which the process was stopped does not count.
+func TestLimitCountsRunningTime(t *testing.T) {
+	ctx, cancel := limited(context.Background())
+	defer cancel()
+	began := time.Now()
+	<-ctx.Done()
+	if d := time.Since(began); d < readLimit*9/10 || d > 3*time.Second {
+		t.Errorf("the limit came after %v, want %v", d, readLimit)
+	}
+}

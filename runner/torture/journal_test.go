@@ -137,6 +137,7 @@ func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 type attempt struct {
 	entry
 	begun, ended *note
+	bare         float64 // from when on its claim had no keeper to hold it, or 0
 }
 
 // from and to are its time as the journal has it. An attempt that was killed has

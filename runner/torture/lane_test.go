@@ -168,6 +168,9 @@ func (l *lane) check() []*attempt {
 		}
 	}
 	all := match(t, led, notes)
+	for _, a := range all {
+		a.bare = l.excuses.bare(a)
+	}
 	judge(t, l.jobs, led, all, l.excuses)
 	if left, err := os.ReadDir(filepath.Join(l.state, "attempts")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
 		t.Errorf("%s: folders of attempts are left: %v %v", l.name, left, err)

@@ -14,7 +14,6 @@ var (
 	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture goes on")
 	seed     = flag.Uint64("torture.seed", 0, "of the random choices; 0 for the time")
 	lanes    = flag.Int("torture.lanes", 3, "runners at once")
-	together = flag.Bool("torture.together", false, "compare what all lanes hold, not each lane alone")
 	traced   = flag.Int("torture.traced", 12, "kills between two system calls; -1 for every system call of a start")
 )
 

@@ -48,12 +48,7 @@ func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 	all.Wait()
 	noneLeft(t, p.mark)
 	c.Rounds++
-	if *together {
-		attempts = [][]*attempt{merge(attempts)}
-	}
-	for _, a := range attempts {
-		c.On = max(c.On, holds(t, a, gpuMemory))
-	}
+	c.On = max(c.On, holds(t, merge(attempts), gpuMemory))
 	if t.Failed() {
 		keep(t, p)
 	}

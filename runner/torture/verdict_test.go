@@ -20,6 +20,21 @@ func (x excuses) lost(a *attempt) bool { return during(a, x.keepers) }
 
 func (x excuses) struck(a *attempt) bool { return during(a, x.traced) }
 
+// bare is when the first of the keepers was killed that could have held the
+// claim of an attempt that is lost; 0 for none. From then on only the GPU's own
+// list of processes protects it, which a simulated one does not have.
+func (x excuses) bare(a *attempt) float64 {
+	if a.start == nil || a.end == nil || a.end.State != state.Lost {
+		return 0
+	}
+	for _, at := range x.keepers {
+		if at >= seconds(a.start.Time)-0.01 {
+			return at
+		}
+	}
+	return 0
+}
+
 func during(a *attempt, times []float64) bool {
 	const late = 5 // a reaction to a kill may take a moment
 	for _, at := range times {
@@ -174,7 +189,7 @@ func holds(t testing.TB, attempts []*attempt, total float64) (most int) {
 			var still []*attempt
 			memory := a.begun.memory
 			for _, b := range on[g] {
-				if b.to() <= a.from() {
+				if b.to() <= a.from() || b.bare > 0 && b.bare <= a.from() && b.begun.lane != a.begun.lane {
 					continue
 				}
 				still = append(still, b)

@@ -16,6 +16,7 @@ type History struct {
 
 	more  map[ledgerKey]*Record // keys whose place in Last belongs to another ledger
 	named map[ledgerKey]*Record // by name, the newest record; nil until Named is asked
+	runs  map[int]Fact          // by ledger: the last run fact, see Ran
 	seq   int64
 }
 

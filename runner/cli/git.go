@@ -2,10 +2,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"os/exec"
 	"strings"
 	"time"
 
+	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -42,16 +45,48 @@ func (r *run) askGit() <-chan []commit {
 }
 
 func gitCommit(ctx context.Context, dir string) commit {
-	git := func(args ...string) (string, error) {
-		out, err := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...).Output()
-		return strings.TrimSpace(string(out)), err
-	}
-	id, err := git("rev-parse", "--verify", "-q", "HEAD")
-	if err != nil {
+	id := gitHead(ctx, dir)
+	if id == "" {
 		return commit{}
 	}
-	changes, err := git("status", "--porcelain", "--untracked-files=no")
+	changes, err := git(ctx, dir, "status", "--porcelain", "--untracked-files=no")
 	return commit{id: id, dirty: err == nil && changes != ""}
+}
+
+// gitHead is the commit that is checked out, "" outside a repository.
+func gitHead(ctx context.Context, dir string) string {
+	id, err := git(ctx, dir, "rev-parse", "--verify", "-q", "HEAD")
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "git", append([]string{"--no-optional-locks", "-C", dir}, args...)...).Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// codeChanged says where the code is another than in the last run: plan runs
+// nothing again for that, and whoever reads it may want to.
+func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
+	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
+	defer cancel()
+	known := map[string]string{}
+	for i, f := range b.Files {
+		was := h.LastRun(i).Commit
+		if was == "" {
+			continue
+		}
+		now, ok := known[f.WorkDir]
+		if !ok {
+			now = gitHead(ctx, f.WorkDir)
+			known[f.WorkDir] = now
+		}
+		if now != "" && now != was {
+			fmt.Fprintf(w, "%s: the code has changed since its last run (commit %.10s, now %.10s); nothing runs again for that, --force makes it\n", f.Path, was, now)
+		}
+	}
 }
 
 // runFacts are the facts with which every file's ledger begins this run.

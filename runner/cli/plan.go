@@ -80,6 +80,7 @@ func (c *planCmd) Run(a *app) error {
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
 	c.print(w, batch, core)
+	codeChanged(w, batch, history)
 	if len(history.Last) == 0 && len(history.Open) == 0 {
 		offerDone(w, batch)
 	}

@@ -137,6 +137,7 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 			return nil, nil, err
 		}
 		warnings = append(warnings, r.warnings...)
+		h.Ran(i, r.host)
 	}
 	return h, warnings, nil
 }

@@ -21,7 +21,7 @@ jobs:
       - echo {work_dir} {gpu_list}
       - python t.py --lr {lr}
     args: {tag: "{tag}", amp: true, off: false, none: null, id: "{uni_id}"}
-    env: {PORT: "{port}"}
+    env: {PORT: "{port}", GONE: null, NONE: ~}
     work_dir: sub
     outputs: ["ckpt/{name}.pt", "$DATA/x"]
     inputs: "/in/*.csv"

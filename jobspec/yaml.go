@@ -193,6 +193,9 @@ func (p *proto) readEnv(n *yaml.Node) {
 			p.src.problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
 			return
 		}
+		if isNull(v) {
+			return // takes a default away, and says nothing where there is none
+		}
 		s, _, ok := p.src.scalar(v, "env: "+k.Value)
 		if !ok {
 			return

@@ -172,6 +172,12 @@ func (c *chaos) launched(a Launch) {
 	if !c.started[a.UniID] || c.live[a.UniID] || c.stopped[a.UniID] {
 		c.t.Fatalf("%s launched: started %v, live %v, ended %v", a.UniID, c.started[a.UniID], c.live[a.UniID], c.stopped[a.UniID])
 	}
+	spec := c.b.Jobs[a.Job].Spec
+	for _, cl := range c.claims {
+		if slices.Contains(c.core.live.byID[a.UniID].grant.UUIDs, cl.UUID) && !(cl.Share && spec.Request.Share) {
+			c.t.Fatalf("%s launched on %s, which alice has claimed", a.UniID, cl.UUID)
+		}
+	}
 	name := c.b.Jobs[a.Job].Name + "."
 	for uni := range c.live {
 		if len(uni) > len(name) && uni[:len(name)] == name {
@@ -321,6 +327,10 @@ func (c *chaos) elsewhere() {
 	}
 	if len(c.devs) > 0 {
 		c.load[c.pick(len(c.devs))] = gpu.Bytes(c.pick(4)) * 8 * gpu.GiB
+		c.claims = []gpu.Claim{}
+		if c.chance(50) {
+			c.claims = append(c.claims, gpu.Claim{UUID: uuid(c.pick(len(c.devs))), User: "alice", Share: c.chance(30), Memory: 4 * gpu.GiB})
+		}
 	}
 }
 
@@ -370,6 +380,9 @@ func (c *chaos) crash() {
 // calm lets everything come to its end, and the run with it.
 func (c *chaos) calm() {
 	c.fails = ""
+	if c.claims != nil {
+		c.claims = []gpu.Claim{}
+	}
 	clear(c.load)
 	for i := range c.load {
 		c.load[i] = 0

@@ -11,7 +11,8 @@ import (
 
 var pathVariable = regexp.MustCompile(`\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 
-// expandPath puts in ~ and $VAR. An unset variable is an error: rm -rf $DIR/x
+// expandPath puts in ~ and $VAR. Another user's ~name is refused, and would else
+// become a folder of that name. An unset variable is an error: rm -rf $DIR/x
 // must not become rm -rf /x, nor a log land in /.
 func expandPath(s string) (string, error) {
 	if rest, ok := strings.CutPrefix(s, "~"); ok && (rest == "" || rest[0] == '/') {
@@ -20,6 +21,9 @@ func expandPath(s string) (string, error) {
 			return "", fmt.Errorf("%q: the home folder is unknown: $HOME is not set", s)
 		}
 		s = home + rest
+	} else if ok {
+		user, _, _ := strings.Cut(s, "/")
+		return "", fmt.Errorf("only ~ itself is known, not %s", user)
 	}
 	if !strings.Contains(s, "$") {
 		return s, nil

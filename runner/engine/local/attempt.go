@@ -82,12 +82,14 @@ func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 // returns.
 func (a *attempt) run() *engine.Ended {
 	if err := a.prepare(); err != nil {
-		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error()}
+		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
 	}
 	defer a.file.close()
 	if err := a.open(); err != nil {
 		a.rec.Err = err.Error()
-		return a.finish()
+		ended := a.finish()
+		ended.NoRoom = noRoom(err)
+		return ended
 	}
 	defer a.out.close()
 	for i, argv := range a.steps() {

@@ -8,6 +8,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
+	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 )
 
@@ -27,14 +28,16 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 		return nil, nil, nil
 	}
 	l.mine.add(uniID)
-	others, warnings, err := l.claim(ctx, uniID, claimRequest{Job: job, Grant: g, Roots: l.Claims})
+	others, warnings, err := l.claim(ctx, uniID, claimRequest{Job: job, Grant: g, Roots: l.Claims}, true)
 	if err != nil {
 		l.Withdraw(uniID)
 	}
 	return others, warnings, err
 }
 
-func (l *Local) claim(ctx context.Context, uniID string, req claimRequest) ([]gpu.Claim, []string, error) {
+// claim asks the keeper. For an attempt that is to be launched it is kept in mind
+// who holds its claim.
+func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launch bool) ([]gpu.Claim, []string, error) {
 	l.mine.reading(1)
 	defer l.mine.reading(-1)
 	answer := make(chan *message, 1)
@@ -62,6 +65,11 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest) ([]gp
 		if m.Err != "" {
 			return nil, m.Warnings, errors.New(m.Err)
 		}
+		if launch {
+			l.mu.Lock()
+			l.homes[uniID] = own
+			l.mu.Unlock()
+		}
 		return l.mine.without(m.Claims), m.Warnings, nil
 	case <-own.gone:
 		return nil, nil, errKeeperGone
@@ -69,6 +77,14 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest) ([]gp
 		return nil, nil, errKeeperGone
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
+	}
+}
+
+// answered takes the answer to a claim to whoever waits for it. l.mu is held.
+func (l *Local) answered(m *message) {
+	if answer := l.claims[m.UniID]; answer != nil {
+		delete(l.claims, m.UniID)
+		answer <- m
 	}
 }
 
@@ -84,12 +100,30 @@ func (l *Local) keeper() (*remote, error) {
 	return l.own, nil
 }
 
+// refuse says how a launch has ended that cannot be made; nil when it can, by
+// l.own. A claim that died with its keeper was there for others to take: its
+// attempt never begins. l.mu is held.
+func (l *Local) refuse(la *engine.Launch) *engine.Ended {
+	own, err := l.keeper()
+	if err != nil {
+		return &engine.Ended{ExitCode: -1, Err: "cannot start the keeper: " + err.Error()}
+	}
+	holder := l.homes[la.UniID]
+	delete(l.homes, la.UniID)
+	if len(l.Claims) > 0 && len(la.Grant.UUIDs) > 0 && holder != own {
+		l.mine.retire(la.UniID)
+		return &engine.Ended{ExitCode: -1, At: time.Now(), Lost: true, Void: true}
+	}
+	return nil
+}
+
 // Withdraw ends the claim of an attempt that is not launched.
 func (l *Local) Withdraw(uniID string) {
 	l.mu.Lock()
 	if l.own != nil {
 		_ = l.own.link.send(&message{Op: opWithdraw, UniID: uniID})
 	}
+	delete(l.homes, uniID)
 	l.mu.Unlock()
 	l.mine.retire(uniID)
 }
@@ -128,7 +162,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	}
 	l.work.Go(func() {
 		req := claimRequest{Job: e.Job, Grant: e.Grant, Roots: l.Claims, Trees: trees}
-		_, warnings, err := l.claim(context.Background(), e.UniID, req)
+		_, warnings, err := l.claim(context.Background(), e.UniID, req, false)
 		for _, w := range warnings {
 			l.Log.Warn().Msg(w)
 		}

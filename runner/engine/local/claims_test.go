@@ -151,6 +151,36 @@ func TestClaimOfKilledKeeper(t *testing.T) {
 	await(t, root, 0)
 }
 
+// The keeper dies between claim and launch: others may have the GPU by now.
+func TestNoLaunchWithoutItsClaim(t *testing.T) {
+	root := t.TempDir()
+	s := claiming(newScene(t, "touch ran"), root)
+	s.claim()
+	keeper := seen(t, root)[0].PID
+	if err := unix.Kill(keeper, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await(t, root, 0)
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		s.engine.mu.Lock()
+		own := s.engine.own
+		s.engine.mu.Unlock()
+		if own == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nobody notices the keeper's death")
+		}
+	}
+	s.engine.Launch(s.launch)
+	if e := s.ended(); !e.Lost || !e.Void {
+		t.Errorf("ended %+v", e)
+	}
+	if _, err := os.Stat(s.launch.Dir + "/ran"); err == nil {
+		t.Error("it ran without a claim")
+	}
+}
+
 // Runner and keeper die, the next run claims for what it adopts, and dies as well:
 // the claim is held as long as the job lives.
 func TestClaimOfOrphan(t *testing.T) {

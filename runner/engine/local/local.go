@@ -43,6 +43,7 @@ type Local struct {
 	pids   map[procs.ID]string // answers of Attempt
 	census census
 	claims map[string]chan *message // answers that are waited for
+	homes  map[string]*remote       // of claims whose attempts are not launched
 	rivals *claim.Reader
 	mine   mine
 }
@@ -67,7 +68,7 @@ func Open(c Config) (*Local, error) {
 	l := &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
-		claims: map[string]chan *message{},
+		claims: map[string]chan *message{}, homes: map[string]*remote{},
 	}
 	if err := l.findKeepers(); err != nil {
 		_ = l.Close()
@@ -165,8 +166,8 @@ func (l *Local) Launch(la engine.Launch) {
 		l.launchHere(e, la)
 		return
 	}
-	if _, err := l.keeper(); err != nil {
-		l.emit(engine.Event{UniID: la.UniID, Ended: &engine.Ended{ExitCode: -1, Err: "cannot start the keeper: " + err.Error()}})
+	if ended := l.refuse(&la); ended != nil {
+		l.emit(engine.Event{UniID: la.UniID, Ended: ended})
 		return
 	}
 	e.home = l.own
@@ -262,9 +263,8 @@ func (l *Local) Adopt(a engine.Attempt) {
 func (l *Local) told(r *remote, m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if answer := l.claims[m.UniID]; m.Op == opClaimed && answer != nil {
-		delete(l.claims, m.UniID)
-		answer <- m
+	if m.Op == opClaimed {
+		l.answered(m)
 		return
 	}
 	e := l.live[m.UniID]

@@ -35,6 +35,11 @@ func openLog(path string) (int, error) {
 	return fd, nil
 }
 
+// noRoom says that a disk takes nothing more, or nothing at all.
+func noRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS)
+}
+
 // outputs are the descriptors of one attempt; out and err may be the same.
 type outputs struct {
 	in, out, err int

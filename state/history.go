@@ -11,11 +11,12 @@ import (
 // Of every key only the last end is kept, and of an attempt that has ended
 // nothing else, so that a million jobs fit into memory.
 type History struct {
-	Last map[string]*Record  // by key: what is known of the last end of each key; use Of where several files may share a key
+	Last map[string]*Record  // by key: the last end of each key, as far as it was applied and not founded; use Of and Records
 	Open map[string]*Attempt // by uni_id: started, not yet ended
 
 	more  map[ledgerKey]*Record // keys whose place in Last belongs to another ledger
 	named map[ledgerKey]*Record // by name, the newest record; nil until Named is asked
+	base  map[int]Base          // by ledger: what lies below Last and more
 	runs  map[int]Fact          // by ledger: the last run fact, see Ran
 	seq   int64
 }
@@ -94,6 +95,7 @@ func (h *History) Apply(ledger int, f Fact) {
 		h.end(ledger, f)
 	case KindForget:
 		if r := h.Of(ledger, f.Key); r != nil {
+			h.lift(r)
 			r.Forgotten = true
 		}
 	}
@@ -156,10 +158,13 @@ func (h *History) put(r *Record) {
 // nil. Files in different folders may have jobs that do the same, word by word:
 // each counts in its own ledger alone.
 func (h *History) Of(ledger int, key string) *Record {
-	if r := h.Last[key]; r == nil || int(r.Ledger) == ledger {
+	if r := h.above(ledger, key); r != nil {
 		return r
 	}
-	return h.more[ledgerKey{ledger, key}]
+	if b := h.base[ledger]; b != nil {
+		return b.Find(key)
+	}
+	return nil
 }
 
 // Named is the newest record of a job name in one ledger, whatever its key, or
@@ -169,10 +174,7 @@ func (h *History) Of(ledger int, key string) *Record {
 func (h *History) Named(ledger int, name string) *Record {
 	if h.named == nil {
 		h.named = map[ledgerKey]*Record{}
-		for _, r := range h.Last {
-			h.name(r)
-		}
-		for _, r := range h.more {
+		for r := range h.Records() {
 			h.name(r)
 		}
 	}

@@ -87,7 +87,7 @@ func newestLogs(h *state.History) map[string]logged {
 			logs[l.job] = l
 		}
 	}
-	for _, r := range h.Last {
+	for r := range h.Records() {
 		add(logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false})
 	}
 	for _, at := range h.Open {

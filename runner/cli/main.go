@@ -32,9 +32,14 @@ func Main(args []string) int {
 			return probe.ChildMain(args[1:])
 		}
 	}
+	debug.SetMemoryLimit(softMemory)
 	a := newApp()
 	return a.watch(func() int { return a.main(args) })
 }
+
+// softMemory is from where on the garbage of a large batch is collected more often
+// than speed alone would have it: a million jobs leave room for other people's.
+const softMemory = 1200 << 20
 
 // app is one invocation: its streams, and what the flags of every command say.
 type app struct {

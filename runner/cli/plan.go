@@ -81,7 +81,7 @@ func (c *planCmd) Run(a *app) error {
 	defer w.Flush()
 	c.print(w, batch, core)
 	codeChanged(w, batch, history)
-	if len(history.Last) == 0 && len(history.Open) == 0 {
+	if history.Empty() && len(history.Open) == 0 {
 		offerDone(w, batch)
 	}
 	return nil

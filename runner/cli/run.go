@@ -122,7 +122,7 @@ func (r *run) open() error {
 	})
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
-	evidence := remembered(files.Evidence(r.batch, r.state.History()))
+	evidence := remembered(len(r.batch.Jobs), files.Evidence(r.batch, r.state.History()))
 	r.core = sched.New(r.batch, r.state.History(), evidence, nil, r.opts)
 	if !r.wantsGPU() {
 		return nil
@@ -145,13 +145,18 @@ func (r *run) logger() zerolog.Logger {
 	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
 
-// remembered asks the file system only once for each job.
-func remembered(ask func(id int) sched.Evidence) func(id int) sched.Evidence {
+// remembered asks the file system only once for each of n jobs. Of most there is
+// nothing to say, and nothing is kept.
+func remembered(n int, ask func(id int) sched.Evidence) func(id int) sched.Evidence {
+	asked := make([]bool, n)
 	known := make(map[int]sched.Evidence)
 	return func(id int) sched.Evidence {
-		e, ok := known[id]
-		if !ok {
-			e = ask(id)
+		if asked[id] {
+			return known[id]
+		}
+		asked[id] = true
+		e := ask(id)
+		if e != (sched.Evidence{}) {
 			known[id] = e
 		}
 		return e
@@ -315,7 +320,7 @@ func terminalSize() terminal.Size {
 // pastSeconds are how long jobs took that ended well; some of them are enough.
 func pastSeconds(h *state.History) []float64 {
 	var past []float64
-	for _, r := range h.Last {
+	for r := range h.Records() {
 		if r.State == state.Succeeded && r.Seconds > 0 {
 			past = append(past, r.Seconds)
 		}

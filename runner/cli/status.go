@@ -181,7 +181,7 @@ func lastSnapshot(ref *batchRef) state.Snapshot {
 		open[at.Start.Job] = true
 	}
 	if ref.batch == nil {
-		for _, r := range h.Last {
+		for r := range h.Records() {
 			s.Total++
 			s.Counts[r.State]++
 		}
@@ -231,7 +231,7 @@ func failures(ref *batchRef, snap state.Snapshot) []failed {
 		}
 		return out
 	}
-	for _, r := range ref.history.Last {
+	for r := range ref.history.Records() {
 		add(r.Job, r)
 	}
 	sort.Slice(out, func(i, k int) bool { return out[i].Ended.Before(out[k].Ended) })

@@ -127,7 +127,7 @@ func (f *fresh) own(id int32, rec *state.Record) (code, string) {
 // has a history, under a key that no job of this batch has any more.
 func (f *fresh) without(id int32) code {
 	c := f.c
-	if len(c.h.Last) == 0 {
+	if c.h.Empty() {
 		return neverRan
 	}
 	old := c.h.Named(c.file(id), c.name(id))

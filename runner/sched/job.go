@@ -97,7 +97,7 @@ func (c *Core) request(id int32) gpu.Request {
 
 // last is what the history says of a job, or nil.
 func (c *Core) last(id int32) *state.Record {
-	if len(c.h.Last) == 0 {
+	if c.h.Empty() {
 		return nil
 	}
 	return c.h.Of(c.file(id), c.b.Jobs[id].Key.String())

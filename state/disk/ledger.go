@@ -17,10 +17,11 @@ const maxLine = 64 << 10
 
 // A ledger is one that is open for appending.
 type ledger struct {
-	mu   sync.Mutex // facts come from the loop, syncs from the syncer
-	f    *os.File
-	torn bool // the last line has no newline: one goes before the next
-	buf  []byte
+	mu    sync.Mutex // facts come from the loop, syncs from the syncer
+	f     *os.File
+	torn  bool // the last line has no newline: one goes before the next
+	buf   []byte
+	added int64 // bytes that were appended
 }
 
 func openLedger(path string, torn bool) (*ledger, error) {
@@ -52,6 +53,7 @@ func (l *ledger) append(f state.Fact) error {
 	n, err := l.f.Write(l.buf)
 	if n > 0 {
 		l.torn = n < len(l.buf)
+		l.added += int64(n)
 	}
 	if err == nil && n < len(l.buf) {
 		err = io.ErrShortWrite

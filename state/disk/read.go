@@ -21,6 +21,9 @@ type reader struct {
 	torn     bool       // the last line has no newline
 	host     state.Fact // of the last run that the ledger knows
 	line     int
+	found    func(*os.File) // looks for what the first lines come to already; nil for none
+	from     int64          // bytes that were not read, thanks to that
+	offset   int64          // bytes of the whole lines until now
 }
 
 func newReader(path string, take func(state.Fact)) *reader { return &reader{path: path, take: take} }
@@ -39,6 +42,9 @@ func (r *reader) read() error {
 		return &FolderError{filepath.Dir(r.path), cause(err)}
 	}
 	defer f.Close()
+	if r.found != nil {
+		r.found(f)
+	}
 	in := bufio.NewReaderSize(f, 256<<10)
 	broken := 0
 	for {
@@ -57,6 +63,7 @@ func (r *reader) read() error {
 			}
 			break
 		}
+		r.offset += int64(len(text)) + 1
 		if err := r.lineOf(text); err != nil {
 			if errors.Is(err, ErrNewer) {
 				return fmt.Errorf("%s: %w", r.path, err)

@@ -103,9 +103,13 @@ func (s *State) read(i int, o Options) error {
 			s.left[i][f.UniID] = true
 		}
 	})
+	if len(s.left[i]) == 0 { // else their ends are looked for in every line
+		r.base(s.history, i)
+	}
 	if err := r.read(); err != nil {
 		return err
 	}
+	r.index(s.history, i)
 	s.warnings = append(s.warnings, r.warnings...)
 	given, err := elsewhere(s.history, i, r.host, o.Abandon)
 	if err != nil {
@@ -133,6 +137,7 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 	for i, f := range files {
 		r := newReader(filepath.Join(Folder(f, o.StateDir), ledgerName), func(f state.Fact) { h.Apply(i, f) })
 		r.live = true
+		r.base(h, i)
 		if err := r.read(); err != nil {
 			return nil, nil, err
 		}
@@ -174,6 +179,9 @@ func (s *State) Append(file int, f state.Fact) error {
 // Close carries everything to the disk and lets the locks go.
 func (s *State) Close() error {
 	err := s.sync.close()
+	for i := range s.files {
+		s.freshen(i)
+	}
 	return errors.Join(err, s.runLog.Close(), s.unlock())
 }
 

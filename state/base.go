@@ -1,0 +1,84 @@
+package state
+
+import "iter"
+
+// A Base is what the facts of one ledger came to up to one of its lines, kept in
+// a form from which a record is made when somebody asks for it: a batch of a
+// million jobs that is up to date asks once for each.
+type Base interface {
+	Find(key string) *Record // a new Record each time, or nil
+	All() iter.Seq[*Record]  // each key once, in no order
+	Len() int
+}
+
+// Found puts a base under a ledger of which nothing has been applied yet. The
+// facts behind the base's last line come by Apply; seq is the order of that line.
+func (h *History) Found(ledger int, b Base, seq int64) {
+	if h.base == nil {
+		h.base = map[int]Base{}
+	}
+	h.base[ledger] = b
+	h.seq = max(h.seq, seq)
+}
+
+// Seq is the order of the last fact that was applied.
+func (h *History) Seq() int64 { return h.seq }
+
+// Empty says that no key has an end.
+func (h *History) Empty() bool {
+	for _, b := range h.base {
+		if b.Len() > 0 {
+			return false
+		}
+	}
+	return len(h.Last) == 0
+}
+
+// Records are the last ends of all keys of all ledgers, in no order.
+func (h *History) Records() iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
+		for _, r := range h.Last {
+			if !yield(r) {
+				return
+			}
+		}
+		for _, r := range h.more {
+			if !yield(r) {
+				return
+			}
+		}
+		for ledger, b := range h.base {
+			for r := range b.All() {
+				if h.above(ledger, r.Key) == nil && !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// above is the record of a key from facts that were applied, whatever lies below.
+func (h *History) above(ledger int, key string) *Record {
+	if r := h.Last[key]; r == nil || int(r.Ledger) == ledger {
+		return r
+	}
+	return h.more[ledgerKey{ledger, key}]
+}
+
+// lift makes a record of a base one that can be changed.
+func (h *History) lift(r *Record) {
+	if h.above(int(r.Ledger), r.Key) != nil {
+		return
+	}
+	if old := h.Last[r.Key]; old == nil {
+		h.Last[r.Key] = r
+	} else {
+		if h.more == nil {
+			h.more = map[ledgerKey]*Record{}
+		}
+		h.more[ledgerKey{int(r.Ledger), r.Key}] = r
+	}
+	if at := (ledgerKey{int(r.Ledger), r.Job}); h.named[at] != nil && h.named[at].EndSeq == r.EndSeq {
+		h.named[at] = r
+	}
+}

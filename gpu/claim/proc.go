@@ -36,8 +36,8 @@ func (c *content) mine() bool {
 // exists says why the process that made a claim cannot be its holder any more;
 // nil when it can. What cannot be told speaks for the claim.
 func (c *content) exists() error {
-	if me := self(); c.PIDNS != me.ns || c.BootID != me.boot {
-		return nil // its pids mean nothing here
+	if me := self(); c.PIDNS != me.ns || c.BootID != me.boot || c.mine() {
+		return nil // its pids mean nothing here, or it is this one
 	}
 	if err := unix.Kill(c.PID, 0); err == unix.ESRCH {
 		return errGone

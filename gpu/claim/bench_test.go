@@ -1,0 +1,34 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+
+	"gpurun/gpu"
+)
+
+// What a claim costs beside those of many attempts of one's own and of another.
+func BenchmarkClaim(b *testing.B) {
+	root, err := os.MkdirTemp("", "claims")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { os.RemoveAll(root) })
+	h := Open([]string{root})
+	b.Cleanup(h.Close)
+	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
+	for i := range 16 {
+		if _, _, err := h.Claim(ctx, fmt.Sprint("held-", i), "held", g); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := 0; b.Loop(); i++ {
+		uniID := fmt.Sprint("new-", i)
+		if _, _, err := h.Claim(ctx, uniID, "new", g); err != nil {
+			b.Fatal(err)
+		}
+		h.Release(uniID)
+	}
+}

@@ -3,6 +3,8 @@ package jobspec
 import (
 	"bytes"
 	"hash/maphash"
+	"strconv"
+	"strings"
 )
 
 // checkLogs refuses two jobs that would write one log.
@@ -83,38 +85,79 @@ func (l *loader) logPath(j *Job, t *text, v *values) (string, bool) {
 }
 
 // checkConfigs refuses two jobs that would write different content to one file.
+// Only where two would write it at all, and not by the same changes of one base,
+// their contents are looked at.
 func (l *loader) checkConfigs() {
-	type owner struct {
-		id      int
-		content []byte
-	}
-	owners := map[string]owner{}
+	owners := map[string]int32{}
 	told := map[*texts]bool{}
+	var v values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
 		if t.config == nil || t.config.path == nil || t.config.bad || told[t] || t.config.path.uses(varUniID) {
 			continue
 		}
-		v := l.values(j, nil)
-		dir, err := t.dirOf(l.batch.Files[j.File].WorkDir, &v)
-		if err != nil {
+		v = l.values(j, v.params[:0])
+		path, ok := l.configPlace(j, t.config.path, &v)
+		if !ok {
 			continue
 		}
-		v.workDir = dir
-		path, err := absolute(dir, t.config.path.render(&v))
-		_, content, problems := l.batch.apply(t.config, &v)
-		if err != nil || len(problems) > 0 {
-			continue
-		}
-		o, taken := owners[path]
+		first, taken := owners[path]
 		if !taken {
-			owners[path] = owner{i, content}
+			owners[path] = j.id32()
 			continue
 		}
-		if !bytes.Equal(o.content, content) {
+		o := &l.batch.Jobs[first]
+		if l.changes(o) == l.changes(j) {
+			continue
+		}
+		if a, b := l.content(o), l.content(j); a != nil && b != nil && !bytes.Equal(a, b) {
 			told[t] = true
-			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "put {name} into its path", "jobs %q and %q would write different content to %s", l.batch.Jobs[o.id].Name, j.Name, path)
+			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "put {name} into its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
 		}
 	}
+}
+
+// configPlace is the path of a text of config as seen from the job's work dir.
+func (l *loader) configPlace(j *Job, t *text, v *values) (string, bool) {
+	dir, err := j.Spec.text.dirOf(l.batch.Files[j.File].WorkDir, v)
+	if err != nil {
+		return "", false
+	}
+	v.workDir = dir
+	path, err := absolute(dir, t.render(v))
+	return path, err == nil
+}
+
+// changes spells what a job changes in which base: of two jobs that agree in it
+// the contents are the same.
+func (l *loader) changes(j *Job) string {
+	v := l.values(j, nil)
+	c := j.Spec.text.config
+	base, ok := l.configPlace(j, &c.base, &v)
+	if !ok {
+		return "\x00" + j.Name
+	}
+	buf := appendString(nil, base)
+	for i := range c.sets {
+		s := &c.sets[i]
+		buf = strconv.AppendBool(strconv.AppendBool(buf, s.add), s.place)
+		buf = appendString(appendString(buf, strings.Join(s.path, "\x00")), s.kind(&v))
+		buf = appendString(buf, s.value.render(&v))
+	}
+	return string(buf)
+}
+
+// content is what a job would write, nil where that cannot be told.
+func (l *loader) content(j *Job) []byte {
+	v := l.values(j, nil)
+	c := j.Spec.text.config
+	if _, ok := l.configPlace(j, &c.base, &v); !ok {
+		return nil
+	}
+	_, content, problems := l.batch.apply(c, &v)
+	if len(problems) > 0 {
+		return nil
+	}
+	return content
 }

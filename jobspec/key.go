@@ -130,7 +130,13 @@ func (k *keyer) configHash(p *proto, v *values) []byte {
 	if h, ok := k.configKeys[whole]; ok {
 		return h
 	}
+	if h := k.quickHash(p, v); h != nil {
+		return h
+	}
 	values, problems := k.configValuesOf(p, v)
+	if len(problems) == 0 {
+		k.learn(p, v, values)
+	}
 	p.config.bad = p.config.bad || len(problems) > 0
 	for _, pr := range problems {
 		k.out.add(pr)

@@ -12,7 +12,7 @@ import (
 
 // Load reads the job files of one batch. With any problem there is no batch.
 func Load(paths []string, opts Options) (*Batch, []Problem) {
-	l := &loader{opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{}}
+	l := &loader{opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{}, quick: map[string]*quickConfig{}}
 	if opts.Format != "" {
 		if _, err := parseWord(opts.Format, "yaml", "block"); err != nil {
 			f := err.(*fault)
@@ -46,6 +46,7 @@ type loader struct {
 	out        report
 	batch      *Batch
 	files      []*fileJobs
+	quick      map[string]*quickConfig
 	configKeys map[string][]byte // hashes of rendered configs, by base and changed values
 }
 

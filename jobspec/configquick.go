@@ -1,0 +1,177 @@
+package jobspec
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The key of a job holds the values of its rendered config. To render and to
+// read a whole file for each of thousands of jobs would take seconds, and they
+// differ in a few values: so the first job that changes certain keys of a base is
+// rendered and read in full, and where putting its values into those of the base
+// comes to the same, that is done for all others. What they run is still rendered
+// in full, when they start.
+
+// A quickConfig is what a base with certain keys changed comes to.
+type quickConfig struct {
+	base   map[string]any // its values; nil where only rendering can tell
+	leaves map[Param]any  // values as the YAML parser reads them
+}
+
+// maxLeaves is how many values are remembered as they read: parameters of a
+// matrix have few.
+const maxLeaves = 10_000
+
+// quickName tells apart which keys of which base are changed.
+func (p *proto) quickName(path string) string {
+	name := append([]byte(path), 0)
+	for i := range p.config.sets {
+		s := &p.config.sets[i]
+		name = strconv.AppendBool(name, s.add)
+		name = strconv.AppendBool(name, s.place)
+		for _, part := range s.path {
+			name = append(append(name, part...), 0)
+		}
+	}
+	return string(name)
+}
+
+// quickHash is the hash of a job's config without rendering it; nil where it must
+// be rendered.
+func (k *keyer) quickHash(p *proto, v *values) []byte {
+	q := k.quick[p.quickName(k.basePath(p, v))]
+	if q == nil || q.base == nil {
+		return nil
+	}
+	values := q.with(p.config.rendered(v, any(q.base)))
+	if values == nil {
+		return nil
+	}
+	sum := sha256.Sum256(appendValue(nil, values))
+	return sum[:]
+}
+
+// learn finds out, from a config that was rendered and read, whether the others
+// of its kind need that.
+func (k *keyer) learn(p *proto, v *values, rendered any) {
+	path := k.basePath(p, v)
+	name := p.quickName(path)
+	if k.quick[name] != nil {
+		return
+	}
+	q := &quickConfig{leaves: map[Param]any{}}
+	k.quick[name] = q
+	data := k.batch.bases[path]
+	if isJSON(path) || bytes.IndexByte(data, '&') >= 0 {
+		return // an anchor carries a change to other places
+	}
+	values, err := configValues(path, data)
+	base, ok := values.(map[string]any)
+	if err != nil || !ok || dotted(base) {
+		return
+	}
+	q.base = base
+	if own := q.with(p.config.rendered(v, values)); own == nil || !bytes.Equal(appendValue(nil, own), appendValue(nil, rendered)) {
+		q.base = nil
+	}
+}
+
+// basePath is where the base of a job's config is.
+func (k *keyer) basePath(p *proto, v *values) string {
+	at := *v
+	var err error
+	if at.workDir, err = p.dirOf(k.workDir, v); err != nil {
+		return ""
+	}
+	path, err := absolute(at.workDir, p.config.base.render(&at))
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+// dotted says whether some key has a dot in it, so that a dotted key could mean two things.
+func dotted(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			if strings.Contains(key, ".") || dotted(item) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, dotted)
+	}
+	return false
+}
+
+// with is the base with some values changed, or nil where that is no plain matter.
+func (q *quickConfig) with(sets []configSet) any {
+	root := any(q.base)
+	for i := range sets {
+		var ok bool
+		if root, ok = q.put(root, sets[i].Path, &sets[i]); !ok {
+			return nil
+		}
+	}
+	return root
+}
+
+// put copies what stands on the way to the value, which the base keeps as it was.
+func (q *quickConfig) put(at any, path []string, s *configSet) (any, bool) {
+	switch at := at.(type) {
+	case map[string]any:
+		under, there := at[path[0]]
+		if !there && !(s.Add && len(path) == 1) {
+			return nil, false
+		}
+		value, ok := q.below(under, path, s)
+		out := maps.Clone(at)
+		out[path[0]] = value
+		return out, ok
+	case []any:
+		n, err := strconv.Atoi(path[0])
+		if err != nil || n < 0 || n >= len(at) {
+			return nil, false
+		}
+		value, ok := q.below(at[n], path, s)
+		out := slices.Clone(at)
+		out[n] = value
+		return out, ok
+	}
+	return nil, false
+}
+
+func (q *quickConfig) below(under any, path []string, s *configSet) (any, bool) {
+	if len(path) > 1 {
+		return q.put(under, path[1:], s)
+	}
+	switch under.(type) {
+	case map[string]any, []any:
+		return nil, false
+	}
+	return q.leaf(s.Value)
+}
+
+// leaf is a value as the YAML parser reads it.
+func (q *quickConfig) leaf(p Param) (any, bool) {
+	if p.Tag == "" || p.Tag == "!!str" {
+		return p.Text, true
+	}
+	p.Name = ""
+	if v, ok := q.leaves[p]; ok {
+		return v, true
+	}
+	v, err := configValues("", []byte(yamlText(p, 0)))
+	if err != nil {
+		return nil, false
+	}
+	if len(q.leaves) < maxLeaves {
+		q.leaves[p] = v
+	}
+	return v, true
+}

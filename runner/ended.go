@@ -30,6 +30,8 @@ func (l *loop) happened(ev engine.Event) {
 	case ev.Stopping != nil:
 		l.acks[ev.UniID] = ev.Stopping.Ack
 		l.step(sched.Stopping{UniID: ev.UniID, Why: ev.Stopping.Why})
+	case ev.Ended != nil && ev.Ended.NoRoom:
+		l.look(at, l.withoutRoom(*ev.Ended))
 	case ev.Ended != nil:
 		l.look(at, *ev.Ended)
 	}

@@ -33,7 +33,7 @@ func (l *loop) prepare(a sched.Prepare) {
 	wall := l.Now().Wall
 	l.Go(func() {
 		ev, warnings := l.makeReady(a, first, port, wall)
-		if _, ok := ev.(sched.Refused); ok {
+		if _, ok := ev.(prepared); !ok {
 			l.ports.give(port)
 		}
 		select {
@@ -49,7 +49,7 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 	job := &l.Batch.Jobs[a.Job]
 	uniID, dir, err := l.Ledger.NewAttempt(job.File)
 	if err != nil {
-		return sched.Refused{Job: a.Job, Reason: err.Error()}, nil
+		return refused(a.Job, err), nil
 	}
 	others, warnings, err := l.claim(uniID, job.Name, a.Grant)
 	if err != nil {
@@ -60,7 +60,7 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 	if err != nil {
 		l.withdraw(uniID, a.Grant)
 		l.Ledger.RemoveAttempt(job.File, uniID)
-		return sched.Refused{Job: a.Job, Reason: err.Error()}, warnings
+		return refused(a.Job, err), warnings
 	}
 	ev := sched.Prepared{Job: a.Job, Start: start, Claims: others}
 	return prepared{Event: ev, attempt: at, event: ev}, warnings

@@ -37,10 +37,7 @@ func (l *loop) append(a sched.Record) bool {
 		return true
 	}
 	l.Log.Error().Err(err).Str("kind", string(a.Fact.Kind)).Str("job", a.Fact.Job).Msg("ledger")
-	if l.out.stateErr == nil {
-		l.out.stateErr = err
-		l.later(sched.StateFailed{Err: err.Error()})
-	}
+	l.stateFailed(err)
 	return false
 }
 

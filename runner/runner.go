@@ -231,6 +231,9 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 	case warned:
 		l.warn(ev.warnings)
 		return l.seen(ev.event)
+	case cramped:
+		l.stateFailed(ev.err)
+		return ev.event
 	case finished:
 		l.out.warn(ev.at.name, ev.ev)
 		return ev.ev

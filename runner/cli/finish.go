@@ -38,7 +38,7 @@ func (r *run) summary(res runner.Result) error {
 	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
 	fmt.Fprintln(r.out, text)
 	if res.StateErr != nil {
-		return &failure{code: code, text: "the ledger cannot be written: " + res.StateErr.Error(), err: res.StateErr,
+		return &failure{code: code, text: "nothing more was started: " + res.StateErr.Error(), err: res.StateErr,
 			hint: "nothing that succeeded runs twice; make room and run it again"}
 	}
 	return quiet(code)

@@ -142,7 +142,7 @@ func (r *run) logger() zerolog.Logger {
 	if err != nil {
 		level = zerolog.InfoLevel
 	}
-	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
+	return zerolog.New(forgiving{r.runLog}).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
 
 // remembered asks the file system only once for each of n jobs. Of most there is

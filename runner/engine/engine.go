@@ -115,6 +115,7 @@ type Ended struct {
 	Lost      bool          // no status is known
 	Void      bool          // with Lost: no instruction of it ever ran
 	Err       string        // why it could not be started, in words; "" when it was
+	NoRoom    bool          // with Err: its record or its log could not be written, and nothing of it ran
 	Report    string        // Tree: what the script wrote, "normal_exit" or "abnormal_exit", or ""
 	LeftOver  int           // processes that had to be ended after the last command
 	Stuck     []int         // pids that even SIGKILL has not ended in 30 s; they may hold GPUs

@@ -17,6 +17,7 @@ type Play struct {
 	Report   string        // Ended.Report
 	LeftOver int           // Ended.LeftOver
 	Err      string        // it cannot be started, and this is why
+	NoRoom   bool          // Ended.NoRoom, with Err
 	TermFor  time.Duration // how long it goes on after SIGTERM; beyond its grace it is killed
 	TermExit int           // its exit code then, where TermFor is positive; else SIGTERM ends it
 }
@@ -109,7 +110,7 @@ func (s *Sim) Launch(l engine.Launch) {
 	defer s.mu.Unlock()
 	s.started = append(s.started, l.UniID)
 	if p.Err != "" {
-		s.emit(engine.Event{UniID: l.UniID, Ended: &engine.Ended{ExitCode: -1, At: time.Now(), Err: p.Err}})
+		s.emit(engine.Event{UniID: l.UniID, Ended: &engine.Ended{ExitCode: -1, At: time.Now(), Err: p.Err, NoRoom: p.NoRoom}})
 		return
 	}
 	s.nextPID++

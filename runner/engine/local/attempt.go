@@ -40,6 +40,7 @@ type attempt struct {
 	exit    <-chan unix.WaitStatus // nil while no process of its own runs
 	timeout alarm
 	ending  ending
+	cramped bool // it never began for want of room
 }
 
 type stopRequest struct {
@@ -86,10 +87,8 @@ func (a *attempt) run() *engine.Ended {
 	}
 	defer a.file.close()
 	if err := a.open(); err != nil {
-		a.rec.Err = err.Error()
-		ended := a.finish()
-		ended.NoRoom = noRoom(err)
-		return ended
+		a.rec.Err, a.cramped = err.Error(), noRoom(err)
+		return a.finish()
 	}
 	defer a.out.close()
 	for i, argv := range a.steps() {
@@ -222,6 +221,7 @@ func (a *attempt) notStarted(i int, name string, err error) {
 		return
 	}
 	a.rec.Err = err.Error()
+	a.cramped = i == 0 && errors.As(err, &e) && e.Stage == spawn.Begin && noRoom(err)
 	if errors.As(err, &e) && e.Stage == spawn.Exec {
 		a.rec.Exit = exitNotExecutable
 		if e.Errno == unix.ENOENT || e.Errno == unix.ENOTDIR {
@@ -323,5 +323,7 @@ func (a *attempt) finish() *engine.Ended {
 	for pause := 100 * time.Millisecond; a.file.put(&a.rec) != nil; pause = min(2*pause, 5*time.Second) {
 		<-time.After(pause)
 	}
-	return a.rec.ended()
+	ended := a.rec.ended()
+	ended.NoRoom = a.cramped
+	return ended
 }

@@ -1,0 +1,62 @@
+package runner
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/enginetest"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// crowded is a ledger that has room for some attempts only.
+type crowded struct {
+	*memory
+	room atomic.Int32
+}
+
+func (m *crowded) NewAttempt(file int) (string, string, error) {
+	if m.room.Add(-1) < 0 {
+		return "", "", &disk.FolderError{Dir: m.dir, Err: unix.ENOSPC}
+	}
+	return m.memory.NewAttempt(file)
+}
+
+// A disk that has no room for an attempt's folder is no failure of the jobs.
+func TestNoRoomForAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+		m := &crowded{memory: w.memory}
+		m.room.Store(1)
+		w.Ledger = m
+		r := w.run()
+		if r.StateErr == nil || r.Final.Counts[state.Pending] != 3 {
+			t.Errorf("got %v, %v", r.StateErr, r.Final.Counts)
+		}
+		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded"}) {
+			t.Errorf("got %q", got)
+		}
+	})
+}
+
+// Nor is one that has none for its record or its log.
+func TestNoRoomForARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(l engine.Launch) enginetest.Play {
+			return enginetest.Play{Err: "cannot write the status record", NoRoom: l.Job != "a"}
+		})
+		r := w.run()
+		if r.StateErr == nil || r.Final.Counts[state.Pending] != 1 {
+			t.Errorf("got %v, %v", r.StateErr, r.Final.Counts)
+		}
+		if got, want := fmt.Sprint(w.memory.ends()), "[a: failed d: interrupted]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}

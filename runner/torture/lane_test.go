@@ -62,7 +62,15 @@ type runner struct {
 
 // start starts a runner of the lane, below a tracer or not.
 func (l *lane) start(under ...string) *runner {
-	argv := append(under, gpurun, "run", "--sim", l.sim, l.file)
+	return l.exec(append(under, gpurun, "run", "--sim", l.sim, l.file))
+}
+
+// startWith starts one with more flags.
+func (l *lane) startWith(flags ...string) *runner {
+	return l.exec(append([]string{gpurun, "run", "--sim", l.sim, l.file}, flags...))
+}
+
+func (l *lane) exec(argv []string) *runner {
 	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environ(), &r.out, &r.out
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -15,7 +15,7 @@ import (
 // What a start is made of, as the kernel sees it. Each is counted for itself.
 var (
 	runnerCalls = []string{"openat", "mkdirat", "write", "pwrite64", "unlinkat", "renameat", "flock", "fsync", "clone", "clone3", "socketpair", "bind", "listen", "connect", "close", "fcntl", "newfstatat", "read", "epoll_pwait"}
-	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "vfork", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "renameat2", "flock", "ftruncate", "fstat", "prctl", "kill", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg"}
+	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "flock", "ftruncate", "fstat", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg", "kill", "pidfd_send_signal", "mkdirat", "mmap", "epoll_ctl"}
 )
 
 // TestBetweenSystemCalls kills a runner, or a keeper with the child it is just
@@ -90,14 +90,15 @@ func (l *lane) attemptsOf() []*attempt {
 	return byTime(match(l.t, readLedger(l.t, filepath.Join(l.state, "ledger.jsonl")), readJournal(l.t, l.journal)))
 }
 
-func inject(call string, n int) []string {
-	return []string{"strace", "-f", "-qq", "-o", os.DevNull, "-b", "execve", "-e", "trace=" + call,
+func inject(trace, call string, n int) []string {
+	return []string{"strace", "-f", "-qq", "-o", trace, "-b", "execve", "-e", "trace=" + call,
 		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n)}
 }
 
 // killRunnerAt kills the runner alone: whatever executes a program is let go.
 func (l *lane) killRunnerAt(call string, n int) bool {
-	r := l.start(inject(call, n)...)
+	trace := filepath.Join(l.dir, "trace")
+	r := l.start(inject(trace, call, n)...)
 	if !r.wait(patience) {
 		l.t.Fatalf("gpurun did not end:\n%s", r.out.String())
 	}
@@ -105,13 +106,19 @@ func (l *lane) killRunnerAt(call string, n int) bool {
 		l.t.Skip(r.out.String())
 	}
 	l.ended(r, 0, -int(syscall.SIGKILL))
-	return r.code() < 0
+	return struckDown(trace)
+}
+
+// struckDown says whether the trace ends with a kill.
+func struckDown(trace string) bool {
+	b, _ := os.ReadFile(trace)
+	return strings.Contains(string(b), "killed by SIGKILL")
 }
 
 // killKeeperAt kills the keeper, or its child before that has become a program.
 // The first job holds the batch up until the tracer is there.
 func (l *lane) killKeeperAt(call string, n int) bool {
-	fifo := filepath.Join(l.dir, "gate")
+	fifo, trace := filepath.Join(l.dir, "gate"), filepath.Join(l.dir, "trace")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		l.t.Fatal(err)
 	}
@@ -131,7 +138,7 @@ func (l *lane) killKeeperAt(call string, n int) bool {
 	if len(pids) != 1 {
 		l.t.Fatalf("keepers: %v", pids)
 	}
-	tracer := exec.Command("strace", append(inject(call, n)[1:], "-p", fmt.Sprint(pids[0]))...)
+	tracer := exec.Command("strace", append(inject(trace, call, n)[1:], "-p", fmt.Sprint(pids[0]))...)
 	if err := tracer.Start(); err != nil {
 		l.t.Fatal(err)
 	}
@@ -142,7 +149,6 @@ func (l *lane) killKeeperAt(call string, n int) bool {
 	gate.Close()
 	ended := r.wait(patience)
 	_ = tracer.Wait()
-	said := r.out.String()
 	for at := struck; at <= seconds(time.Now())+0.1; at += 0.1 {
 		l.traced = append(l.traced, at)
 		l.keepers = append(l.keepers, at)
@@ -151,7 +157,7 @@ func (l *lane) killKeeperAt(call string, n int) bool {
 		l.t.Errorf("gpurun did not end:\n%s", r.out.String())
 	}
 	l.ended(r, 0, 1)
-	return strings.Contains(said, "lost") || strings.Contains(said, "SIGKILL")
+	return struckDown(trace)
 }
 
 // isTraced says whether all threads of a process have a tracer.

@@ -73,7 +73,7 @@ func agrees(a *attempt, x excuses) string {
 	switch {
 	case a.begun == nil && a.end.State == state.Succeeded:
 		return "it succeeded without having run"
-	case a.begun == nil && (lost || stopped || x.struck(a)):
+	case a.begun == nil && (lost || stopped || a.end.State == state.Interrupted || x.struck(a)):
 		return ""
 	case a.begun == nil:
 		return "it never ran"

@@ -70,3 +70,20 @@ func (a *alarm) off() {
 		a.timer = nil
 	}
 }
+
+// tick is the resolution of a process's start time; proc(5), USER_HZ.
+const tick = 10 * time.Millisecond
+
+// nextTick returns at the beginning of a clock tick, and its number: what started
+// before has a lower one.
+func nextTick() uint64 {
+	const spin = 300 * time.Microsecond
+	at := (boottime()/tick + 1) * tick
+	if d := at - boottime() - spin; d > 0 {
+		time.Sleep(d)
+	}
+	for boottime() < at {
+		continue
+	}
+	return uint64(boottime() / tick)
+}

@@ -25,6 +25,7 @@ type ending struct {
 	killAt   time.Duration // CLOCK_BOOTTIME
 	killedAt time.Duration
 	sent     map[procs.ID]notice
+	first    uint64 // clock tick of the first signals, as the kernel counts starts
 	pause    time.Duration
 	timer    *time.Timer
 }
@@ -82,10 +83,12 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 		}
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.PID, y.PID))
 	})
-	began := len(e.sent) > 0
+	if len(e.sent) == 0 && sig == unix.SIGTERM {
+		e.first = nextTick()
+	}
 	for _, id := range ids {
 		n := notice{sig, procs.Cmdline(id.PID)}
-		if had, ok := e.sent[id]; had == n || sig == unix.SIGTERM && began && !ok && e.handled(id.PID) {
+		if had, ok := e.sent[id]; had == n || sig == unix.SIGTERM && !ok && id.Start >= e.first && e.handled(id.PID) {
 			continue
 		}
 		e.sent[id] = n
@@ -96,9 +99,10 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 	}
 }
 
-// handled reports whether a process that came after the first signals hangs on
-// one that has had its SIGTERM and lives: what its handler runs, to save the
-// work perhaps, is not to be ended before the grace is over.
+// handled reports whether a process hangs on one that has had its SIGTERM and
+// lives. If it came after that it is what a handler runs, to save the work
+// perhaps, and is not to be ended before the grace is over. If it came before,
+// it had only slipped through: a shell's handler waits for it.
 func (e *ending) handled(pid int) bool {
 	for {
 		p, ok := procs.One(pid)

@@ -1,0 +1,89 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// mount puts a small file system at a new folder of a place; only root may.
+func (p *place) mount(t *testing.T, name, data string) string {
+	t.Helper()
+	dir := p.mkdir(t, name)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, data); err != nil {
+		t.Skipf("may not mount a file system here: %v", err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+// A state folder that runs full: nothing more starts, what runs ends, the status
+// is 4 and says where; with room again the batch goes on, and nothing that has
+// succeeded runs twice. What is refused first differs: the ledger's line, the
+// attempt's folder, its record, its marker, its log.
+func TestStateFolderRunsFull(t *testing.T) {
+	for _, limit := range []string{"size=1m", "size=208k", "nr_inodes=40", "nr_inodes=41", "nr_inodes=42"} {
+		t.Run(limit, func(t *testing.T) {
+			t.Parallel()
+			runsFull(t, limit)
+		})
+	}
+}
+
+func runsFull(t *testing.T, limit string) {
+	p := newPlace(t)
+	tiny := p.mount(t, "tiny", limit)
+	jobs := make([]job, 120)
+	for i := range jobs {
+		jobs[i] = job{Name: fmt.Sprintf("j%03d", i), Kind: "plain", GPUs: 0, Plan: "0", Sleep: 0.01}
+	}
+	l := newLane(t, p, "lane", nil, jobs, &counts{})
+	b, err := os.ReadFile(l.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Logs of some size, which the jobs do without where there is no room.
+	l.write(t, "lane/jobs.yaml", strings.ReplaceAll(string(b), "run: .", "run: head -c 16000 /dev/zero || :; ."))
+	run := func() *runner {
+		r := l.startWith("--state-dir", tiny)
+		if !r.wait(patience) {
+			t.Fatalf("gpurun did not end:\n%s", dump(r))
+		}
+		return r
+	}
+	r := run()
+	l.ended(r, 4)
+	said := r.out.String()
+	if !strings.Contains(said, "error: nothing more was started: ") || !strings.Contains(said, tiny) || strings.Contains(said, " failed ") || strings.Contains(said, "zerolog") {
+		t.Errorf("it says:\n%s", said)
+	}
+	before := len(l.notes("start"))
+	if before == 0 || before == len(jobs) {
+		t.Fatalf("%d jobs started before it was full", before)
+	}
+	until(t, "the end of what ran", patience, func() bool { return len(l.notes("end")) == before })
+	noneLeft(t, p.mark)
+
+	if err := syscall.Mount("tmpfs", tiny, "tmpfs", syscall.MS_REMOUNT, "size=64m,nr_inodes=10000"); err != nil {
+		t.Fatal(err)
+	}
+	l.ended(run(), 0)
+	folders, _ := filepath.Glob(filepath.Join(tiny, "*"))
+	if len(folders) != 1 {
+		t.Fatalf("in the state folder: %v", folders)
+	}
+	l.state = folders[0]
+	l.check()
+	ended := map[string]int{}
+	for _, n := range l.notes("end") {
+		ended[n.job]++
+	}
+	for _, j := range jobs {
+		if ended[j.Name] != 1 {
+			t.Errorf("%s ran to its end %d times", j.Name, ended[j.Name])
+		}
+	}
+}

@@ -10,7 +10,14 @@ import (
 
 // Render puts every variable in. It fails only where a path names an unset $VAR
 // or the base of a config file cannot be read or lacks a key.
-func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) {
+func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, true) }
+
+// Paths is Render as far as it says where files are: without commands and
+// environment, and without a config unless the log is called by it. It is for
+// looking at thousands of jobs that will not run.
+func (b *Batch) Paths(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, false) }
+
+func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	t, file := j.Spec.text, &b.Files[j.File]
 	if t == nil {
 		return Rendered{}, fmt.Errorf("job %q is not of a job file", j.Name)
@@ -30,7 +37,7 @@ func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) {
 			return Rendered{}, err
 		}
 	}
-	if t.config != nil {
+	if t.config != nil && (whole || !logFirst) {
 		if r.Config, err = b.config(t.config, v); err != nil {
 			return Rendered{}, err
 		}
@@ -47,7 +54,9 @@ func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) {
 	if r.Inputs, err = pathList(t.inputs, v); err != nil {
 		return Rendered{}, err
 	}
-	r.Commands, r.Env = t.script(v), t.environ(v)
+	if whole {
+		r.Commands, r.Env = t.script(v), t.environ(v)
+	}
 	return r, nil
 }
 

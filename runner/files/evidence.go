@@ -41,7 +41,7 @@ type witness struct {
 func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	attempt := max(1, r.Attempt)
 	gpus := make([]int, r.GPUs)
-	got, err := w.batch.Render(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
+	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
 	if err != nil {
 		// Whether it is there cannot be told; the attempt will say why.
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}

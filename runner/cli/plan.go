@@ -230,7 +230,7 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 // leftSomething says whether all outputs of a job are there, or, where it has
 // none, the log that the job file names.
 func leftSomething(b *jobspec.Batch, j *jobspec.Job) bool {
-	r, err := b.Render(j, jobspec.Runtime{Attempt: 1})
+	r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
 	if err != nil {
 		return false
 	}

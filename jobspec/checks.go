@@ -125,7 +125,9 @@ func (l *loader) configPlace(j *Job, t *text, v *values) (string, bool) {
 		return "", false
 	}
 	v.workDir = dir
-	path, err := absolute(dir, t.render(v))
+	at := *v
+	at.rt = &Runtime{}
+	path, err := absolute(dir, t.render(&at))
 	return path, err == nil
 }
 

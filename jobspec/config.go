@@ -110,9 +110,19 @@ func (c *configText) rendered(v *values, values any) []configSet {
 	return list
 }
 
+// basePath is where the base is: {work_dir} is known in it, also while a key is
+// made.
+func (c *configText) basePath(v *values) (string, error) {
+	at := *v
+	if at.rt == nil {
+		at.rt = &Runtime{}
+	}
+	return absolute(v.workDir, c.base.render(&at))
+}
+
 // apply reads the base, once for all jobs, and changes it.
 func (b *Batch) apply(c *configText, v *values) (path string, content []byte, problems []Problem) {
-	path, err := absolute(v.workDir, c.base.render(v))
+	path, err := c.basePath(v)
 	if err != nil {
 		return path, nil, []Problem{{Text: "config.base: " + err.Error()}}
 	}

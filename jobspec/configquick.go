@@ -87,7 +87,7 @@ func (k *keyer) basePath(p *proto, v *values) string {
 	if at.workDir, err = p.dirOf(k.workDir, v); err != nil {
 		return ""
 	}
-	path, err := absolute(at.workDir, p.config.base.render(&at))
+	path, err := p.config.basePath(&at)
 	if err != nil {
 		return ""
 	}

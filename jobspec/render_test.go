@@ -81,6 +81,19 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
+func TestWorkDirInConfigBase(t *testing.T) {
+	path := writeJobFile(t, "jobs.yaml", "jobs: [{name: a, run: \"x {config}\", config: {base: \"{work_dir}/c.yaml\", path: \"{work_dir}/o/{name}.yaml\", set: {lr: 2}}}]\n")
+	dir := filepath.Dir(path)
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("lr: 1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	b := mustLoad(t, path)
+	r, err := b.Render(&b.Jobs[0], Runtime{})
+	if err != nil || r.Config.Path != dir+"/o/a.yaml" || string(r.Config.Content) != "lr: 2\n" {
+		t.Errorf("got %+v, %v", r.Config, err)
+	}
+}
+
 func TestConfigCopyBesideItsBase(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", "jobs: [{name: a, params: {lr: 1e-5}, run: \"x {config}\", config: {base: c.yaml, set: {lr: \"{lr}\"}}}]\n")
 	dir := filepath.Dir(path)

@@ -1,11 +1,12 @@
 package runner
 
 import (
-	"net"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // ports gives every live attempt a TCP port of its own, outside the ephemeral
@@ -61,11 +62,32 @@ func (p *ports) give(n int) {
 	p.mu.Unlock()
 }
 
+// bindable reports whether nobody listens on a port, by either protocol. To bind
+// is enough for that, and is asked for at every start.
 func bindable(n int) bool {
-	s, err := net.Listen("tcp", ":"+strconv.Itoa(n))
+	s, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return bindable4(n)
+	}
+	defer unix.Close(s)
+	_ = unix.SetsockoptInt(s, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
+	_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // what only lingers is free
+	switch err := unix.Bind(s, &unix.SockaddrInet6{Port: n}); err {
+	case nil:
+		return true
+	case unix.EADDRNOTAVAIL: // IPv6 is switched off
+		return bindable4(n)
+	default:
+		return false
+	}
+}
+
+func bindable4(n int) bool {
+	s, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
-	s.Close()
-	return true
+	defer unix.Close(s)
+	_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	return unix.Bind(s, &unix.SockaddrInet4{Port: n}) == nil
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"gpurun/state"
@@ -167,6 +168,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	for {
 		n, err := f.Read(buf)
 		h.Write(buf[:n])
+		runtime.Gosched() // the loop may have something to hand over
 		if err == io.EOF {
 			return hex.EncodeToString(h.Sum(nil)), nil
 		}

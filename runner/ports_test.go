@@ -1,0 +1,36 @@
+package runner
+
+import (
+	"net"
+	"testing"
+)
+
+// A port that somebody listens on is given to no job, whatever the protocol and
+// however few addresses it is bound to.
+func TestPortsInUse(t *testing.T) {
+	for _, at := range []struct{ network, address string }{
+		{"tcp", ":0"}, {"tcp4", ":0"}, {"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"},
+	} {
+		l, err := net.Listen(at.network, at.address)
+		if err != nil {
+			t.Logf("%s %s: %v", at.network, at.address, err)
+			continue
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if bindable(port) {
+			t.Errorf("%s %s: port %d is in use, and was called free", at.network, at.address, port)
+		}
+		l.Close()
+		if !bindable(port) {
+			t.Errorf("%s %s: port %d is free, and was called in use", at.network, at.address, port)
+		}
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer l.Close()
+	if bindable4(l.Addr().(*net.TCPAddr).Port) {
+		t.Error("called free without IPv6")
+	}
+}

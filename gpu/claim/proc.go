@@ -30,7 +30,7 @@ var self = sync.OnceValue(func() identity {
 // mine says that this very process made the claim.
 func (c *content) mine() bool {
 	me := self()
-	return c.PID == me.pid && c.Start == me.start && c.PIDNS == me.ns && c.BootID == me.boot
+	return c.UID == os.Getuid() && c.PID == me.pid && c.Start == me.start && c.PIDNS == me.ns && c.BootID == me.boot
 }
 
 // exists says why the process that made a claim cannot be its holder any more;

@@ -21,10 +21,10 @@ func (x excuses) lost(a *attempt) bool { return during(a, x.keepers) }
 func (x excuses) struck(a *attempt) bool { return during(a, x.traced) }
 
 // bare is when the first of the keepers was killed that could have held the
-// claim of an attempt that is lost; 0 for none. From then on only the GPU's own
+// claim of an attempt whose status nobody knows; 0 for none. From then on only the GPU's own
 // list of processes protects it, which a simulated one does not have.
 func (x excuses) bare(a *attempt) float64 {
-	if a.start == nil || a.end == nil || a.end.State != state.Lost {
+	if a.start == nil || a.end == nil || a.end.ExitCode != nil || a.end.Signal != "" {
 		return 0
 	}
 	for _, at := range x.keepers {

@@ -1,0 +1,209 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// batch is a lane of a job file that a test writes out itself.
+func batch(t *testing.T, text string) *lane {
+	t.Helper()
+	p := newPlace(t)
+	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
+	l.state = filepath.Join(p.mkdir(t, "lane"), ".gpurun", "jobs.yaml")
+	l.file = p.write(t, "lane/jobs.yaml", strings.ReplaceAll(text, "DIR", p.dir))
+	return l
+}
+
+func (l *lane) says(r *runner, texts ...string) {
+	l.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(r.out.String(), text) {
+			l.t.Errorf("it does not say %q:\n%s", text, r.out.String())
+		}
+	}
+}
+
+// A log that cannot be opened is the failure of its job, and of no other.
+func TestLogCannotBeOpened(t *testing.T) {
+	l := batch(t, `jobs:
+  - {name: folder, gpus: 0, run: "true", log: DIR/lane}
+  - {name: fifo, gpus: 0, run: "true", log: DIR/lane/fifo}
+  - {name: fine, gpus: 0, run: "true"}
+`)
+	if err := syscall.Mkfifo(filepath.Join(l.dir, "lane", "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := l.run(1)
+	l.says(r, "failed      folder: ", "is a directory", "failed      fifo: ", "FIFO that nobody reads", "1 succeeded, 2 failed")
+	noneLeft(t, l.mark)
+}
+
+// 20,000 open files of whoever starts gpurun are no job's: it gets three, and the
+// limit that it would have had without gpurun.
+func TestTwentyThousandOpenFiles(t *testing.T) {
+	l := batch(t, `jobs:
+  - {name: "j{i}", matrix: {i: "1..50"}, gpus: 0, run: "ls /proc/self/fd | wc -l >DIR/fds.{i}; ulimit -Sn >DIR/limit.{i}"}
+`)
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	const script = `h=$(ulimit -Hn); if [ "$h" = unlimited ] || [ "$h" -gt 21000 ]; then h=21000; fi
+ulimit -Sn "$h" && echo "$h" >DIR/limit
+last=$((h - 500)); if [ "$last" -gt 20000 ]; then last=20000; fi
+n=10; while [ $n -lt $last ]; do eval "exec $n</dev/null"; n=$((n + 1)); done
+exec "$@"`
+	r := l.start(bash, "-c", strings.ReplaceAll(script, "DIR", l.dir), "bash")
+	if !r.wait(patience) {
+		t.Fatalf("gpurun did not end:\n%s", dump(r))
+	}
+	l.ended(r, 0)
+	want, err := os.ReadFile(filepath.Join(l.dir, "limit"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= 50; i++ {
+		fds, _ := os.ReadFile(fmt.Sprintf("%s/fds.%d", l.dir, i))
+		limit, _ := os.ReadFile(fmt.Sprintf("%s/limit.%d", l.dir, i))
+		if n := strings.TrimSpace(string(fds)); n != "4" { // one of them is what lists them
+			t.Fatalf("job %d has %s open files", i, n)
+		}
+		if string(limit) != string(want) {
+			t.Fatalf("job %d may open %s files, want %s", i, limit, want)
+		}
+	}
+}
+
+// Few descriptors are enough for many jobs at once, or it is said what is short.
+func TestFewOpenFiles(t *testing.T) {
+	l := batch(t, `settings: {max_concurrent: 200}
+jobs:
+  - {name: "j{i}", matrix: {i: "1..200"}, gpus: 0, cpus: 0, run: "sleep 1"}
+`)
+	r := l.start("sh", "-c", `ulimit -n 64; exec "$@"`, "sh")
+	if !r.wait(patience) {
+		t.Fatalf("gpurun did not end:\n%s", dump(r))
+	}
+	l.ended(r, 0, 1)
+	if r.code() == 1 {
+		l.says(r, "too many open files")
+		for range 10 {
+			if r = l.run(0, 1); r.code() == 0 {
+				break
+			}
+		}
+	}
+	noneLeft(t, l.mark)
+}
+
+// On a file system without flock a run works, and one of another host counts.
+func TestWithoutFlock(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("no strace")
+	}
+	l := batch(t, "jobs:\n  - {name: a, gpus: 1, gpu_memory: 1GiB, run: \"true\"}\n")
+	noFlock := []string{"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-P", filepath.Join(l.state, "lock"), "-e", "inject=flock:error=ENOLCK"}
+	r := l.start(noFlock...)
+	if !r.wait(patience) {
+		t.Fatalf("gpurun did not end:\n%s", dump(r))
+	}
+	if strings.Contains(r.out.String(), "strace:") {
+		t.Skip(r.out.String())
+	}
+	l.ended(r, 0)
+	lock := `{"pid":4711,"host":"elsewhere","boot_id":"x","since":"2026-01-02T03:04:05Z"}`
+	if err := os.WriteFile(filepath.Join(l.state, "lock"), []byte(lock), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r = l.start(noFlock...)
+	r.wait(patience)
+	l.ended(r, 4)
+	l.says(r, "elsewhere", "4711")
+}
+
+// What runs in another pid namespace is not judged from here.
+func TestAnotherPIDNamespace(t *testing.T) {
+	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no pid namespaces here: %v %s", err, out)
+	}
+	l := batch(t, "settings: {grace: 1s}\njobs:\n  - {name: train-3, gpus: 0, run: \": >DIR/up; sleep 2\"}\n")
+	r := l.start()
+	until(t, "the job", patience, func() bool { return exists(filepath.Join(l.dir, "up")) })
+	l.kill(r)
+	r = l.start(inside...)
+	r.wait(patience)
+	l.ended(r, 4)
+	l.says(r, "train-3 may still run on", "--abandon")
+	l.says(l.run(0), "1 succeeded")
+	if n := len(readLedger(t, filepath.Join(l.state, "ledger.jsonl")).order); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
+	}
+}
+
+// With /proc hidden from others a run, its death and the adoption work as ever.
+func TestHiddenProc(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may hide /proc")
+	}
+	hidden := []string{"unshare", "--mount", "sh", "-c", `mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`, "sh"}
+	if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("/proc cannot be hidden here: %v %s", err, out)
+	}
+	l := batch(t, "jobs:\n  - {name: a, gpus: 1, gpu_memory: 1GiB, run: \": >DIR/up; sleep 2; exit 0\"}\n  - {name: b, gpus: 0, run: \"setsid sleep 100 & exit 0\"}\nsettings: {grace: 1s}\n")
+	for path := l.dir; path != "/"; path = filepath.Dir(path) {
+		if fi, err := os.Stat(path); err == nil && fi.Mode()&0o5 != 0o5 {
+			_ = os.Chmod(path, fi.Mode()|0o5)
+		}
+	}
+	_ = os.Chmod(filepath.Dir(gpurun), 0o755)
+	_ = os.Chown(l.dir, 65534, 65534)
+	for _, name := range []string{"lane", "claims"} {
+		_ = os.Chown(filepath.Join(l.dir, name), 65534, 65534)
+	}
+	r := l.start(hidden...)
+	until(t, "the job", patience, func() bool {
+		if r.over() {
+			t.Fatal(r.out.String())
+		}
+		return exists(filepath.Join(l.dir, "up"))
+	})
+	l.kill(r)
+	r = l.start(hidden...)
+	if !r.wait(patience) {
+		t.Fatal(dump(r))
+	}
+	l.ended(r, 0)
+	if n := len(readLedger(t, filepath.Join(l.state, "ledger.jsonl")).order); n != 2 {
+		t.Errorf("%d attempts, want 2", n)
+	}
+	noneLeft(t, l.mark)
+}
+
+// While no GPU can be read nothing new is placed, ends are noticed, and the run
+// goes on when readings are back.
+func TestOutageOfReadings(t *testing.T) {
+	l := batch(t, `settings: {poll: 1s}
+jobs:
+  - {name: first, gpus: 1, gpu_memory: 20GiB, run: "sleep 1"}
+  - {name: second, gpus: 1, gpu_memory: 20GiB, run: "true"}
+`)
+	l.write(t, "gpus.yaml", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, to: 4s, error: the driver is reloaded}]\n")
+	began := time.Now()
+	r := l.run(0)
+	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
+	first, second := led.attempts[led.order[0]], led.attempts[led.order[1]]
+	if at := first.end.Time.Sub(began); at > 2*time.Second {
+		t.Errorf("the end of the first job was noticed after %v", at)
+	}
+	if at := second.start.Time.Sub(began); at < 3900*time.Millisecond || at > 15*time.Second {
+		t.Errorf("the second job was placed after %v:\n%s", at, r.out.String())
+	}
+}

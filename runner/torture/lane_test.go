@@ -23,6 +23,7 @@ type lane struct {
 	jobs  []job
 	file  string
 	state string // folder
+	user  uint32 // 0 for the one who runs the tests
 	rng   *rand.Rand
 	count *counts
 	excuses
@@ -74,6 +75,9 @@ func (l *lane) exec(argv []string) *runner {
 	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environ(), &r.out, &r.out
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if l.user != 0 {
+		r.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: l.user, Gid: l.user}
+	}
 	r.cmd.WaitDelay = 5 * time.Second
 	if err := r.cmd.Start(); err != nil {
 		l.t.Errorf("cannot start gpurun: %v", err)

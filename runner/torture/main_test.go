@@ -14,6 +14,7 @@ var (
 	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture goes on")
 	seed     = flag.Uint64("torture.seed", 0, "of the random choices; 0 for the time")
 	lanes    = flag.Int("torture.lanes", 3, "runners at once")
+	starts   = flag.Int("torture.starts", 240, "jobs that eight runners of two users start together")
 	traced   = flag.Int("torture.traced", 12, "kills between two system calls; -1 for every system call of a start")
 )
 

@@ -1,0 +1,147 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// openTo lets other users reach a place, and makes what lies in it belong to all.
+func (p *place) openTo(t *testing.T, names ...string) {
+	t.Helper()
+	for _, path := range []string{p.dir, gpurun} {
+		for ; path != "/"; path = filepath.Dir(path) {
+			if fi, err := os.Stat(path); err == nil && fi.Mode()&0o5 != 0o5 {
+				_ = os.Chmod(path, fi.Mode()|0o5)
+			}
+		}
+	}
+	p.write(t, "journal", "")
+	for _, name := range append(names, "journal") {
+		if err := os.Chmod(filepath.Join(p.dir, name), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Eight runners of two users over four GPUs, one or the other of them stopped
+// with its keeper at any instant, in the middle of claiming too: nothing is ever
+// held twice, and the others go on.
+func TestEightRunnersOfTwoUsers(t *testing.T) {
+	const runners = 8
+	s := *seed
+	rng := rand.New(rand.NewPCG(s, 8))
+	p := newPlace(t)
+	var users []uint32
+	if os.Getuid() == 0 {
+		users = []uint32{64001, 64002} // they need no name
+		if err := os.Chmod(filepath.Join(p.dir, "claims"), os.ModeSticky|0o777); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		t.Log("only root may be two users: all runners are this one's")
+	}
+	c := &counts{}
+	p.openTo(t)
+	ls := make([]*lane, runners)
+	for i := range ls {
+		jobs := make([]job, *starts/runners)
+		for k := range jobs {
+			jobs[k] = job{Name: fmt.Sprintf("j%04d", k), Kind: "plain", GPUs: 1, Memory: 6 + rng.IntN(10), Plan: "0"}
+			switch rng.IntN(4) {
+			case 0:
+				jobs[k].Kind = "share"
+			case 1:
+				jobs[k].GPUs = 2
+			}
+		}
+		name := fmt.Sprintf("lane%d", i)
+		ls[i] = newLane(t, p, name, rng, jobs, c)
+		p.openTo(t, name, name+"/counts")
+		if users != nil {
+			ls[i].user = users[i%2]
+		}
+	}
+	began := time.Now()
+	rs := make([]*runner, runners)
+	for i, l := range ls {
+		rs[i] = l.start()
+	}
+	stops := standStill(rng, ls, rs)
+	var attempts [][]*attempt
+	for i, l := range ls {
+		if rs[i].code() != 0 { // a neighbour's GPU may have been all that was left
+			t.Errorf("%s ended with %d:\n%.2000s", l.name, rs[i].code(), rs[i].out.String())
+		}
+		attempts = append(attempts, l.check())
+	}
+	noneLeft(t, p.mark)
+	all := merge(attempts)
+	most := holds(t, all, gpuMemory)
+	longest := 0.0
+	for i := 1; i < len(all); i++ {
+		for _, at := range stops {
+			if all[i-1].from() <= at && at <= all[i].from() {
+				longest = max(longest, all[i].from()-at)
+			}
+		}
+	}
+	if longest > 3 {
+		t.Errorf("after a runner had been stopped, no other started a job for %.1f s", longest)
+	}
+	t.Logf("seed %d: %d starts by %d runners in %.0f s, at most %d on one GPU; %d times a runner and its keeper stood still, the next start came %.2f s later at most",
+		s, len(all), runners, time.Since(began).Seconds(), most, len(stops), longest)
+	if t.Failed() {
+		keep(t, p)
+	}
+}
+
+// standStill stops one runner with its keeper after the other, each for up to 4 s,
+// until all runners have ended, and says when it did.
+func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []float64) {
+	var all sync.WaitGroup
+	for _, r := range rs {
+		all.Go(func() { <-r.done })
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return stops
+		case <-time.After(time.Duration(rng.IntN(300)) * time.Millisecond):
+		}
+		i := rng.IntN(len(ls))
+		if rs[i].over() {
+			continue
+		}
+		pids := append(keepers(ls[i].mark, ls[i].state), rs[i].cmd.Process.Pid)
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGSTOP)
+		}
+		if living(rs) > 1 {
+			stops = append(stops, seconds(time.Now()))
+		}
+		rs[i].wait(time.Duration(200+rng.IntN(3800)) * time.Millisecond)
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		}
+	}
+}
+
+func living(rs []*runner) (n int) {
+	for _, r := range rs {
+		if !r.over() {
+			n++
+		}
+	}
+	return n
+}

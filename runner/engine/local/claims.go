@@ -82,6 +82,10 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launc
 
 // answered takes the answer to a claim to whoever waits for it. l.mu is held.
 func (l *Local) answered(m *message) {
+	if m.Op == opWithdrawn {
+		l.mine.retire(m.UniID)
+		return
+	}
 	if answer := l.claims[m.UniID]; answer != nil {
 		delete(l.claims, m.UniID)
 		answer <- m
@@ -120,12 +124,17 @@ func (l *Local) refuse(la *engine.Launch) *engine.Ended {
 // Withdraw ends the claim of an attempt that is not launched.
 func (l *Local) Withdraw(uniID string) {
 	l.mu.Lock()
-	if l.own != nil {
-		_ = l.own.link.send(&message{Op: opWithdraw, UniID: uniID})
-	}
+	defer l.mu.Unlock()
 	delete(l.homes, uniID)
-	l.mu.Unlock()
-	l.mine.retire(uniID)
+	l.withdraw(uniID)
+}
+
+// withdraw has the keeper end a claim. Until it says that it has, others still
+// see it, and this run must know it for its own. l.mu is held.
+func (l *Local) withdraw(uniID string) {
+	if l.own == nil || l.own.link.send(&message{Op: opWithdraw, UniID: uniID}) != nil {
+		l.mine.retire(uniID)
+	}
 }
 
 // Others reads what other runs hold, and finds out from readings of the devices
@@ -181,8 +190,9 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 // unclaim forgets the claim of an attempt that is over. Its own keeper has ended
 // it; one that was made again by claimAgain it does not know of. l.mu is held.
 func (l *Local) unclaim(e *entry) {
-	if e.home == nil && len(e.Grant.UUIDs) > 0 && l.own != nil {
-		_ = l.own.link.send(&message{Op: opWithdraw, UniID: e.UniID})
+	if e.home == nil && len(e.Grant.UUIDs) > 0 {
+		l.withdraw(e.UniID)
+		return
 	}
 	l.mine.retire(e.UniID)
 }

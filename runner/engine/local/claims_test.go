@@ -117,10 +117,25 @@ func TestClaimOfManyAndOfRivals(t *testing.T) {
 	}
 	wg.Wait()
 	await(t, root, 11)
+	a.heldAre(10)
 	a.engine.Close()
 	await(t, root, 1)
-	if held := len(a.engine.mine.ids); held != 10 {
-		t.Errorf("%d attempts are remembered, want 10", held)
+}
+
+// heldAre waits until the run remembers n claims of its own.
+func (s *scene) heldAre(n int) {
+	s.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		m := &s.engine.mine
+		m.mu.Lock()
+		held := len(m.ids)
+		m.mu.Unlock()
+		if held == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("%d attempts are remembered, want %d", held, n)
+		}
 	}
 }
 

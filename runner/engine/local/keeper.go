@@ -222,7 +222,9 @@ func (k *keeper) handle(l *link, m *message) {
 	case opClaim:
 		k.claim(l, m)
 	case opWithdraw:
-		k.claims.drop(m.UniID)
+		if k.claims.drop(m.UniID) {
+			_ = l.send(&message{Op: opWithdrawn, UniID: m.UniID})
+		}
 	case opAck:
 		if a := k.find(m.UniID); a != nil {
 			a.acknowledge()

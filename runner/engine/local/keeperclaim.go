@@ -32,7 +32,7 @@ type claims struct {
 }
 
 // A claimState is how far a claim is.
-type claimState struct{ dropped bool }
+type claimState struct{ made, dropped bool }
 
 // renewEvery is how often claims are touched and looked after.
 const renewEvery = time.Hour
@@ -73,10 +73,11 @@ func (c *claims) begin(uniID string, l *link, trees []procs.ID) *claimState {
 	return s
 }
 
-// drop ends a claim.
-func (c *claims) drop(uniID string) {
+// drop ends a claim; false when it is still being made, and will be ended then.
+func (c *claims) drop(uniID string) bool {
 	c.mu.Lock()
 	s, h := c.asked[uniID], c.holder
+	made := s == nil || s.made
 	if s != nil {
 		s.dropped = true
 	}
@@ -87,6 +88,7 @@ func (c *claims) drop(uniID string) {
 	if s != nil && h != nil {
 		h.Release(uniID)
 	}
+	return made
 }
 
 // launched: from now on the claim goes with the attempt.
@@ -132,12 +134,14 @@ func (k *keeper) claim(l *link, m *message) {
 			answer.Err = err.Error()
 		}
 		k.claims.mu.Lock()
+		s.made = true
 		dropped := s.dropped
 		k.claims.mu.Unlock()
+		_ = l.send(answer)
 		if dropped {
 			h.Release(m.UniID)
+			_ = l.send(&message{Op: opWithdrawn, UniID: m.UniID})
 		}
-		_ = l.send(answer)
 	}()
 }
 

@@ -263,7 +263,7 @@ func (l *Local) Adopt(a engine.Attempt) {
 func (l *Local) told(r *remote, m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m.Op == opClaimed {
+	if m.Op == opClaimed || m.Op == opWithdrawn {
 		l.answered(m)
 		return
 	}

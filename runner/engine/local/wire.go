@@ -46,7 +46,7 @@ const (
 	opAck    = "ack"   // the ledger has the reason of a stopping
 
 	opClaim    = "claim"    // is answered by claimed
-	opWithdraw = "withdraw" // of a claim whose attempt is not launched
+	opWithdraw = "withdraw" // of a claim whose attempt is not launched; is answered by withdrawn
 )
 
 // Ops from the keeper.
@@ -57,6 +57,8 @@ const (
 	opEnded    = "ended"
 	opUnknown  = "unknown" // no such attempt; its record may tell
 	opClaimed  = "claimed" // and what others hold, or why not
+
+	opWithdrawn = "withdrawn" // nobody sees the claim any more
 )
 
 const maxFrame = 64 << 20

@@ -63,7 +63,9 @@ func (c *checkCmd) Run(a *app) error {
 	if len(warnings) > 0 {
 		fmt.Fprintln(w, count(len(warnings), "warning"))
 	}
-	fmt.Fprintln(w, "whether the GPUs here have enough memory is judged when it runs")
+	if wantsGPU(batch, func(int) bool { return true }) {
+		fmt.Fprintln(w, judgedLater)
+	}
 	return nil
 }
 

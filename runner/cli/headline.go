@@ -45,7 +45,7 @@ func (h *headline) batch(b *jobspec.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.timer.Stop()
-	text := h.waiting + batchWords(b) + ", "
+	text := h.waiting + batchWords(b)
 	h.begun, h.waiting = true, ""
 	io.WriteString(h.out, text)
 }
@@ -54,7 +54,7 @@ func (h *headline) batch(b *jobspec.Batch) {
 func (h *headline) end(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	io.WriteString(h.out, text+"\n")
+	io.WriteString(h.out, ", "+text+"\n")
 	h.begun = false
 }
 

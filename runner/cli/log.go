@@ -72,7 +72,13 @@ func (c *logCmd) Run(a *app) error {
 		case len(logs) > 1:
 			fmt.Fprintf(a.out, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.job)
 		}
-		if err := c.show(a, ref, l); err != nil {
+		err := c.show(a, ref, l)
+		var f *failure
+		if len(logs) > 1 && errors.As(err, &f) {
+			a.warn(l.job + ": " + f.text) // one that cannot be shown hides no other
+			continue
+		}
+		if err != nil {
 			return err
 		}
 	}

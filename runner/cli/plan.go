@@ -99,6 +99,9 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	return o, err
 }
 
+// judgedLater is what check and plan leave out, since they ask no driver.
+const judgedLater = "whether the GPUs here have enough memory is judged when it runs"
+
 // checkSim judges requests that no simulated GPU could ever take.
 func checkSim(b *jobspec.Batch, spec string, core *sched.Core) error {
 	sim, err := openSim(spec)
@@ -143,8 +146,8 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
 		}
 	}
 	fmt.Fprintf(w, "%s: %d would run, %d would not\n", count(len(b.Jobs), "job"), run, len(b.Jobs)-run)
-	if c.Sim == "" && run > 0 {
-		fmt.Fprintln(w, "whether the GPUs here have enough memory is judged when it runs")
+	if c.Sim == "" && wantsGPU(b, func(id int) bool { return core.Verdict(id).Run }) {
+		fmt.Fprintln(w, judgedLater)
 	}
 }
 

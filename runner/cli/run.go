@@ -166,8 +166,12 @@ func remembered(n int, ask func(id int) sched.Evidence) func(id int) sched.Evide
 
 // wantsGPU says whether a job that would run needs a GPU.
 func (r *run) wantsGPU() bool {
-	for id := range r.batch.Jobs {
-		if r.batch.Jobs[id].Spec.Request.Min > 0 && r.core.Verdict(id).Run {
+	return wantsGPU(r.batch, func(id int) bool { return r.core.Verdict(id).Run })
+}
+
+func wantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
+	for id := range b.Jobs {
+		if b.Jobs[id].Spec.Request.Min > 0 && runs(id) {
 			return true
 		}
 	}

@@ -169,7 +169,10 @@ func openLogs(r jobspec.Rendered, n int, first bool, wall time.Time) (logPart, s
 			break
 		}
 	}
-	p.fromStdout, p.fromStderr = size(r.Stdout), size(r.Stderr)
+	p.fromStdout = size(r.Stdout)
+	if p.fromStderr = p.fromStdout; r.Stderr != r.Stdout {
+		p.fromStderr = size(r.Stderr)
+	}
 	if first || n == 1 { // an attempt that lost a race for its GPU has begun the log already
 		return p, "", nil
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/state"
 )
 
@@ -65,13 +67,16 @@ func (r *recycler) fit(uniID string) bool {
 
 // keep makes a folder ready for another attempt; false if it cannot be.
 func (r *recycler) keep(dir string) bool {
-	_ = os.Remove(filepath.Join(dir, resultName))
 	names, err := readNames(dir)
+	if i := slices.Index(names, resultName); i >= 0 && os.Remove(filepath.Join(dir, resultName)) == nil {
+		names = slices.Delete(names, i, i+1)
+	}
 	if err != nil || !slices.Equal(names, []string{begunName, statusName}) {
 		return false
 	}
-	if os.Rename(filepath.Join(dir, statusName), filepath.Join(dir, spareStatus)) != nil ||
-		os.Rename(filepath.Join(dir, begunName), filepath.Join(dir, spareBegun)) != nil {
+	// Package os would look at each name once more.
+	if unix.Rename(filepath.Join(dir, statusName), filepath.Join(dir, spareStatus)) != nil ||
+		unix.Rename(filepath.Join(dir, begunName), filepath.Join(dir, spareBegun)) != nil {
 		return false
 	}
 	parent := filepath.Dir(dir)
@@ -104,10 +109,11 @@ func (r *recycler) reuse(dir string) bool {
 	old := list[len(list)-1]
 	r.spare[parent] = list[:len(list)-1]
 	r.mu.Unlock()
-	if _, err := os.Lstat(dir); err == nil {
-		return false // a uni_id that is there already: the caller tries another
+	if unix.Renameat2(unix.AT_FDCWD, old, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE) == nil {
+		return true
 	}
-	return os.Rename(old, dir) == nil
+	removeAttempt(old) // the file system cannot do that; the caller makes a new one
+	return false
 }
 
 // drop removes what waits.

@@ -17,6 +17,9 @@ func (f *fileJobs) expand(p *proto) {
 	b.Jobs = slices.Grow(b.Jobs, n)
 	v := values{}
 	k := keyer{fileJobs: f, proto: p}
+	if len(f.byName) == 0 { // the matrix that is most of the file, as a rule
+		f.byName = make(map[string]int32, len(names))
+	}
 	for i := range n {
 		combo := p.matrix.combo(i)
 		v.params = p.matrix.params(combo, v.params[:0])

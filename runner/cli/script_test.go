@@ -34,6 +34,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GPURUN_CLAIMS_DIR", env.WorkDir)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("JOBS", jobs) // the ready-made job files
+			// Under the race detector every process would sleep a second at its end.
+			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

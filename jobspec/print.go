@@ -141,17 +141,11 @@ func (p *printer) params(list []Param) {
 }
 
 func (p *printer) args(t *texts) {
-	var shown []argText
-	for _, a := range t.args {
-		if a.tag != "!!null" {
-			shown = append(shown, a)
-		}
-	}
-	if len(shown) == 0 {
+	if len(t.args) == 0 {
 		return
 	}
 	p.line(4, "args:")
-	for _, a := range shown {
+	for _, a := range t.args {
 		p.line(6, "%s: %s", strconv.Quote(a.key), value(a.value.raw, a.tag))
 	}
 }

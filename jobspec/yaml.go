@@ -166,6 +166,12 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 			p.src.problem(k.Line, k.Column, "keep one of them", "%s: the argument %q is there already", what, k.Value)
 			return
 		}
+		if tag == "!!null" { // it gives no argument: the job is the same without it
+			if name, rest, ok := strings.Cut(k.Value, ":"); ok {
+				p.src.problem(k.Line, k.Column, "put a space behind the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
+			}
+			return
+		}
 		t, _ := p.compile(s, v.Line, v.Column, what, atStart)
 		p.args = append(p.args, argText{k.Value, t, tag})
 	})

@@ -11,7 +11,7 @@ LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --d
 ifneq ($(shell $(GO) env CGO_ENABLED),0)
 LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
-FUZZTIME ?= 5s
+FUZZTIME ?= 2s
 
 .PHONY: build run test check fmt vet staticcheck race nocgo fuzz readme gpu-smoke bench torture install clean help
 

@@ -47,6 +47,7 @@ func (f *forest) drop(a *attempt) {
 // members lists the living processes of an attempt by one pass over /proc.
 func (k *keeper) members(a *attempt) []procs.ID {
 	table := procs.Read()
+	k.reaper.settle() // nobody may be taken for an orphan before it is planted
 	k.mu.Lock()
 	live := make([]*attempt, 0, len(k.attempts))
 	for _, b := range k.attempts {

@@ -284,13 +284,11 @@ func (k *keeper) kick() {
 
 // start starts a process of an attempt and plants it in the forest.
 func (k *keeper) start(a *attempt, r *spawn.Request) (spawn.Process, <-chan unix.WaitStatus, error) {
-	k.forest.mu.Lock() // nobody may take it for an orphan before it is planted
-	defer k.forest.mu.Unlock()
-	p, exit, err := k.reaper.start(r)
-	if err == nil {
+	return k.reaper.start(r, func(p spawn.Process) {
+		k.forest.mu.Lock()
+		defer k.forest.mu.Unlock()
 		k.forest.roots = append(k.forest.roots, root{p, a})
-	}
-	return p, exit, err
+	})
 }
 
 // heard reports whether a runner listens.

@@ -21,10 +21,42 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
+// The parent's thread stands still until the child has become a program, which
+// is longer than everything else about a start. Its goroutine is in a system call
+// meanwhile, as the runtime sees it, so that all others go on.
+
+//go:linkname entersyscallblock runtime.entersyscallblock
+func entersyscallblock()
+
+//go:linkname exitsyscall runtime.exitsyscall
+func exitsyscall()
+
 // vfork returns twice, first with 0 in the child; a negative result is an errno.
+// The kernel writes the child's pid before the child runs.
 //
 //go:noescape
-func vfork(flags uintptr) (pid int)
+func vfork(flags uintptr, pid *int32) (ret int)
+
+// vfork3 is vfork by clone3.
+//
+//go:noescape
+func vfork3(args *cloneArgs) (ret int)
+
+// cloneArgs is struct clone_args of linux/sched.h in its first version: flags,
+// pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls.
+type cloneArgs [8]uint64
+
+// Indices of those that are used.
+const (
+	cloneFlags = 0
+	parentTID  = 3
+	exitSignal = 4
+)
+
+const (
+	vforkFlags   = unix.CLONE_VM | unix.CLONE_VFORK | unix.CLONE_PARENT_SETTID
+	clearSighand = 0x1_0000_0000 // CLONE_CLEAR_SIGHAND: Linux 5.5
+)
 
 // child is all that a child reads and writes before its program runs.
 type child struct {
@@ -35,6 +67,11 @@ type child struct {
 	session          bool
 	noFile           uint64
 	limit            [2]uint64
+
+	clone cloneArgs
+	pid   *int32
+	mask  uint64 // of signals, as it is in this thread
+	old   bool   // the kernel has no clone3: handlers are still the parent's
 
 	stat    [1024]byte // the child's /proc/self/stat, as it went into the marker
 	statLen int
@@ -63,16 +100,28 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 		fd           int
 		e            syscall.Errno
 	)
+	entersyscallblock()
+	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, 0, uintptr(unsafe.Pointer(&c.mask)), unsafe.Sizeof(c.mask), 0, 0)
 	beforeFork()
-	pid = vfork(uintptr(unix.CLONE_VM | unix.CLONE_VFORK | int(unix.SIGCHLD)))
+	pid = vfork3(&c.clone)
+	if pid == -int(unix.ENOSYS) || pid == -int(unix.EPERM) || pid == -int(unix.EINVAL) { // an old kernel, or a container's filter
+		c.old = true
+		pid = vfork(vforkFlags|uintptr(unix.SIGCHLD), c.pid)
+	}
 	if pid != 0 {
 		// Nothing may happen in this frame but to leave it: the child used it.
+		afterFork()
+		exitsyscall()
 		if pid < 0 {
 			return 0, syscall.Errno(-pid)
 		}
 		return pid, 0
 	}
-	afterForkInChild()
+	if c.old {
+		afterForkInChild()
+	} else {
+		syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&c.mask)), 0, unsafe.Sizeof(c.mask), 0, 0)
+	}
 
 	if c.session {
 		c.stage = Session

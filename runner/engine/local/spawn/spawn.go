@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,6 +27,10 @@ type Request struct {
 	Spare   string   // path of a file that the marker is made of if it is there; "" for none
 	Session bool     // in a session of its own, without a terminal
 	NoFile  uint64   // soft limit of open files, 0 to leave it
+
+	// PID gets the pid as soon as there is a process, while Start is still waiting
+	// for it to become a program; nil for none.
+	PID *atomic.Int32
 }
 
 // A Process is named by its pid and by when the kernel started it, in clock ticks
@@ -75,10 +81,13 @@ func Start(r *Request) (Process, error) {
 	if err != nil {
 		return Process{}, err
 	}
-	syscall.ForkLock.Lock()
+	return c.start(r)
+}
+
+func (c *child) start(r *Request) (Process, error) {
+	// Without syscall.ForkLock: as long as one child takes to become a program no
+	// other could be started, and whatever is opened here is close-on-exec at once.
 	pid, errno := fork(c)
-	afterFork()
-	syscall.ForkLock.Unlock()
 	runtime.KeepAlive(r)
 	if errno != 0 {
 		return Process{}, &Error{Stage: Fork, Errno: errno}
@@ -141,6 +150,11 @@ func newChild(r *Request) (*child, error) {
 		}
 	}
 	c.envv = pointers(r.Env)
+	c.pid = new(int32)
+	if r.PID != nil {
+		c.pid = (*int32)(unsafe.Pointer(r.PID))
+	}
+	c.clone = cloneArgs{cloneFlags: vforkFlags | clearSighand, parentTID: uint64(uintptr(unsafe.Pointer(c.pid))), exitSignal: uint64(unix.SIGCHLD)}
 	return c, nil
 }
 

@@ -5,9 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -82,10 +84,24 @@ func TestStartIsSession(t *testing.T) {
 }
 
 func TestStartSignals(t *testing.T) {
+	t.Run("clone3", func(t *testing.T) { startSignals(t, uint64(unix.SIGCHLD)) })
+	const refused = 1 << 20 // no signal: clone3 is refused as by a kernel or a container without it
+	t.Run("clone", func(t *testing.T) { startSignals(t, refused) })
+}
+
+func startSignals(t *testing.T, atExit uint64) {
 	r, out := request(t, `while read -r k v; do case $k in SigBlk:|SigIgn:) echo $k $v;; esac; done </proc/self/status`)
-	p, err := Start(r)
+	c, err := newChild(r)
 	if err != nil {
 		t.Fatal(err)
+	}
+	c.clone[exitSignal] = atExit
+	p, err := c.start(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int(*c.pid) != p.PID || c.old != (atExit != uint64(unix.SIGCHLD)) {
+		t.Errorf("pid %d, want %d; clone instead of clone3: %t", *c.pid, p.PID, c.old)
 	}
 	wait(t, p.PID)
 	b, _ := os.ReadFile(out)
@@ -257,5 +273,39 @@ func TestStartSpareMarker(t *testing.T) {
 		if _, err := os.Stat(r.Spare); err == nil {
 			t.Error("the spare marker was not used")
 		}
+	}
+}
+
+// TestOthersGoOn holds a child up at its marker, and needs another goroutine to
+// let it go, with one processor for both.
+func TestOthersGoOn(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	r, _ := request(t, "exit 3")
+	r.Spare, r.PID = filepath.Join(r.Dir, "spare"), new(atomic.Int32)
+	if err := unix.Mkfifo(r.Spare, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan Process)
+	go func() {
+		p, err := Start(r)
+		if err != nil {
+			t.Error(err)
+		}
+		started <- p
+	}()
+	for r.PID.Load() == 0 {
+		runtime.Gosched()
+	}
+	f, err := os.Open(r.Spare) // the child waits for a reader
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p := <-started
+	if got := r.PID.Load(); int(got) != p.PID || p.PID == 0 {
+		t.Errorf("PID = %d while it was started, then %d", got, p.PID)
+	}
+	if st := wait(t, p.PID); st.ExitStatus() != 3 {
+		t.Errorf("status = %v, want exit 3", st)
 	}
 }

@@ -1,0 +1,65 @@
+package local
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/local/spawn"
+)
+
+// TestEndedBeforeItWasKnown has a child end while whoever starts it still waits
+// for it to become a program: its status is kept for it, and it is no orphan.
+func TestEndedBeforeItWasKnown(t *testing.T) {
+	const pid = 1 << 30 // no process has it
+	r := &reaper{want: map[int]chan unix.WaitStatus{}, extra: map[int]bool{}}
+	b := &birth{exit: make(chan unix.WaitStatus, 1), over: make(chan struct{})}
+	b.pid.Store(pid)
+	r.births = append(r.births, b)
+	if !r.ours(pid) || r.ours(pid+1) {
+		t.Error("a process that is being started is not told from others")
+	}
+	if r.reap(end{pid, 3 << 8}) {
+		t.Error("it was taken for an orphan")
+	}
+	if st := <-b.exit; st.ExitStatus() != 3 || !b.ended {
+		t.Errorf("status %v, ended %t", st, b.ended)
+	}
+	if !r.reap(end{pid + 1, 0}) {
+		t.Error("an orphan's end was not noticed")
+	}
+}
+
+// TestQuickEnds starts programs that end at once, many at a time: every status
+// comes, and nothing is wanted any more.
+func TestQuickEnds(t *testing.T) {
+	r := newReaper(false, func() {})
+	defer r.stop()
+	const n = 200
+	var planted atomic.Int32
+	codes := make(chan int, n)
+	for i := range n {
+		go func() {
+			_, exit, err := r.start(&spawn.Request{
+				Path: "/bin/sh", Argv: []string{"sh", "-c", "exit 7"}, Dir: "/", Files: [3]int{0, 1, 2},
+				Begun: marker(t.TempDir(), i%2),
+			}, func(spawn.Process) { planted.Add(1) })
+			if err != nil {
+				t.Error(err)
+				codes <- -1
+				return
+			}
+			codes <- (<-exit).ExitStatus()
+		}()
+	}
+	for range n {
+		if got := <-codes; got != 7 {
+			t.Errorf("exit status %d, want 7", got)
+		}
+	}
+	r.settle()
+	if len(r.want)+len(r.births) > 0 || planted.Load() != n {
+		t.Errorf("%d are waited for, %d being started, %d planted", len(r.want), len(r.births), planted.Load())
+	}
+}

@@ -76,6 +76,7 @@ type Claim struct {
 	Memory  Bytes  // granted
 	Taken   Bytes  // of it in use by the claim's process tree now; 0 when unknown
 	Share   bool   // the holder lets others stand beside it
+	Over    bool   // its attempt has ended, and the device passes to the next one of that run
 	Attempt string // uni_id of the attempt that it is for
 }
 

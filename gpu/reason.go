@@ -156,13 +156,17 @@ func (pr *Process) user() string {
 	return fmt.Sprintf("uid %d", pr.UID)
 }
 
-// words is "held by alice, train-svhn-s42, since 14:02".
+// words is "held by alice, train-svhn-s42, since 14:02", or in a hand-over "held by
+// alice, for the job after train-svhn-s42".
 func (c *Claim) words() string {
 	s := "held by "
 	if c.User != "" {
 		s += c.User
 	} else {
 		s += "another run"
+	}
+	if c.Over {
+		return s + ", for the job after " + c.Job
 	}
 	if c.Job != "" {
 		s += ", " + c.Job

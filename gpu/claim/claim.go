@@ -90,6 +90,7 @@ type content struct {
 	Job     string          `json:"job"`
 	Since   time.Time       `json:"since"`
 	Share   bool            `json:"share,omitempty"`
+	Over    bool            `json:"over,omitempty"` // the attempt has ended: the devices pass to the next one of its run
 	Devices []contentDevice `json:"devices"`
 }
 
@@ -144,7 +145,7 @@ func (c *content) claims(user string) []gpu.Claim {
 		seen[d.UUID] = true
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, User: user, Job: c.Job, PID: pid, Since: c.Since,
-			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Attempt: c.UniID,
+			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Over: c.Over, Attempt: c.UniID,
 		})
 	}
 	return list

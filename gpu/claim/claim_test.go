@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var children = map[string]func(args []string) error{"hold": holdChild, "lease": leaseChild, "stress": stressChild}
+var children = map[string]func(args []string) error{"hold": holdChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild}
 
 // holdChild claims GPU-0 below args[0] for the job args[1], and holds it until
 // its stdin is closed.
@@ -47,7 +48,7 @@ func holdChild(args []string) error {
 // A child is one of these processes; its first line has been read.
 type child struct {
 	*exec.Cmd
-	in    interface{ Close() error }
+	in    io.WriteCloser
 	said  *bufio.Reader
 	first string
 }

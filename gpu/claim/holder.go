@@ -35,12 +35,17 @@ type held struct {
 	content *content
 	path    string
 	file    *os.File // with the lock; closed on exec
+	over    bool     // its attempt has ended, see HandOver
 }
 
-// Open makes a holder for claims below the first of roots that can be used, and
-// removes what holders of this user that died have left.
+// NewHolder makes a holder for claims below the first of roots that can be used.
+func NewHolder(roots []string) *Holder {
+	return &Holder{Reader: NewReader(roots), held: map[string]*held{}}
+}
+
+// Open is NewHolder, and removes what holders of this user that died have left.
 func Open(roots []string) *Holder {
-	h := &Holder{Reader: NewReader(roots), held: map[string]*held{}}
+	h := NewHolder(roots)
 	for _, root := range roots {
 		sweep(root)
 	}
@@ -51,12 +56,25 @@ func Open(roots []string) *Holder {
 // caller's to keep or to release by what it sees. After an error nothing is held:
 // it could not be published, or what others hold could not be found out.
 func (h *Holder) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
+	from := h.handedOver(g)
+	others, warnings, err := h.claim(ctx, uniID, job, g, len(from) > 0 && len(from) == len(g.UUIDs))
+	if err == nil && len(from) > 0 {
+		others = h.settle(ctx, others, from)
+	}
+	return others, warnings, err
+}
+
+// claim is Claim without what a hand-over needs. Sure: whoever claims the same
+// now will have to withdraw, and is not to be kept away for it.
+func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure bool) ([]gpu.Claim, []string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	unlock := h.lock.take(ctx, h.roots[0])
-	defer unlock()
+	if !sure {
+		unlock := h.lock.take(ctx, h.roots[0])
+		defer unlock()
+	}
 	mended := h.mend()
-	warnings, err := h.publish(newContent(uniID, job, h.names.of(os.Getuid()), g, time.Now()))
+	warnings, err := h.publish(newContent(uniID, job, h.names.of(os.Getuid()), g, time.Now()), nil)
 	if err != nil {
 		return nil, h.news(append(mended, warnings...)), err
 	}
@@ -74,16 +92,21 @@ func (h *Holder) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]g
 
 var errDoubt = errors.New("the claims of others could not be read in time")
 
-// publish puts a claim where others see it, in the first root that takes it.
-func (h *Holder) publish(c *content) (warnings []string, err error) {
+// Again publishes a claim for what runs already, whatever others hold by now.
+func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	warnings, err := h.publish(newContent(uniID, job, h.names.of(os.Getuid()), g, time.Now()), nil)
+	return h.news(warnings), err
+}
+
+// publish puts a claim where others see it, in the first root that takes it; in
+// place of old, where that is not nil and still held.
+func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 	for i, root := range h.roots {
 		var k *held
 		if k, err = create(root, i > 0, c); err == nil {
-			h.mu.Lock()
-			old := h.held[c.UniID]
-			h.held[c.UniID] = k
-			h.mu.Unlock()
-			old.end()
+			h.exchange(k, old)
 			return warnings, nil
 		}
 		if i+1 < len(h.roots) {
@@ -94,6 +117,25 @@ func (h *Holder) publish(c *content) (warnings []string, err error) {
 		err = errors.New("there is no folder for claims")
 	}
 	return warnings, fmt.Errorf("cannot claim GPUs: %w", err)
+}
+
+// exchange holds k in place of old; without it where old has been released since.
+func (h *Holder) exchange(k, old *held) {
+	h.mu.Lock()
+	now := h.held[k.content.UniID]
+	gone := old != nil && now != old
+	if !gone {
+		h.held[k.content.UniID] = k
+	}
+	if old != nil {
+		k.over = old.over
+	}
+	h.mu.Unlock()
+	if gone {
+		k.end()
+	} else {
+		now.end()
+	}
 }
 
 // Release ends a claim. One that is not held is no error.
@@ -149,20 +191,20 @@ func (h *Holder) Keep() []string {
 
 // mend publishes again every claim whose file somebody has taken away.
 func (h *Holder) mend() []string {
-	var gone []*content
+	var gone []*held
 	h.mu.Lock()
 	for _, k := range h.held {
 		if !k.linked() {
-			gone = append(gone, k.content)
+			gone = append(gone, k)
 		}
 	}
 	h.mu.Unlock()
 	var warnings []string
-	for _, c := range gone {
-		w, err := h.publish(c)
+	for _, k := range gone {
+		w, err := h.publish(k.content, k)
 		warnings = append(warnings, w...)
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was taken away: %v", c.Job, err))
+			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was taken away: %v", k.content.Job, err))
 		}
 	}
 	return warnings

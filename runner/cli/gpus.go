@@ -135,6 +135,7 @@ type gpuClaim struct {
 	PID    int       `json:"pid"`
 	Memory gpu.Bytes `json:"memory_bytes"`
 	Since  time.Time `json:"since"`
+	Over   bool      `json:"over,omitempty"` // the job has ended, and its GPU passes to the next one of its run
 }
 
 // look judges a reading. Devices that are not managed are shown too: they are
@@ -193,7 +194,7 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 	}
 	for _, c := range claims {
 		if c.UUID == d.UUID {
-			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since})
+			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since, c.Over})
 		}
 	}
 	return row
@@ -208,10 +209,18 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 			cells = append(cells, []string{"", "  " + terminal.CleanText(u.User+" "+u.Command), memoryWords(u.Memory), "", fmt.Sprintf("pid %d", u.PID)})
 		}
 		for _, cl := range r.Claims {
-			cells = append(cells, []string{"", "  held by " + terminal.CleanText(cl.User+", "+cl.Job), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
+			cells = append(cells, []string{"", "  held by " + terminal.CleanText(cl.words()), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
 		}
 	}
 	table(w, cells)
+}
+
+// words say for whom a GPU is held.
+func (c gpuClaim) words() string {
+	if c.Over {
+		return c.User + ", for the job after " + c.Job
+	}
+	return c.User + ", " + c.Job
 }
 
 func (r gpuRow) memory() string {

@@ -1,0 +1,133 @@
+package claim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// The rules of a hand-over. A claim whose attempt has ended may be kept until the
+// next claim of the same holder is there for all to see (HandOver, Give). Its
+// devices have been claimed all along, so whoever claims them meanwhile finds that
+// out and withdraws: the next claim waits for those, and does not withdraw itself.
+// Who does not withdraw has not seen it, and then the usual rules hold.
+
+// settleFor is how long those are waited for.
+const settleFor = 250 * time.Millisecond
+
+// HandOver says that the attempt of a claim is over and that its devices are held
+// for the holder's next claim.
+func (h *Holder) HandOver(uniID string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.held[uniID]; k != nil {
+		k.over = true
+	}
+}
+
+// TellOver has the claim itself say so, to whoever asks who holds a device.
+func (h *Holder) TellOver(uniID string) {
+	h.replace(uniID, func(c *content) { c.Over = true })
+}
+
+// Give ends a claim as far as it is of these devices. The others stay claimed at
+// every instant; left says that there are such.
+func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
+	h.mu.Lock()
+	k := h.held[uniID]
+	h.mu.Unlock()
+	if k == nil {
+		return false
+	}
+	given := func(d contentDevice) bool { return slices.Contains(ids, d.UUID) }
+	if !slices.ContainsFunc(k.content.Devices, func(d contentDevice) bool { return !given(d) }) {
+		h.Release(uniID)
+		return false
+	}
+	if slices.ContainsFunc(k.content.Devices, given) {
+		h.replace(uniID, func(c *content) { c.Devices = slices.DeleteFunc(slices.Clone(c.Devices), given) })
+	}
+	return true
+}
+
+// replace publishes a claim in place of one that is held. Where the new one
+// cannot be published the old one stays: what is held too long is of a hand-over,
+// and those are short.
+func (h *Holder) replace(uniID string, change func(c *content)) {
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	h.mu.Lock()
+	k := h.held[uniID]
+	h.mu.Unlock()
+	if k == nil {
+		return
+	}
+	c := *k.content
+	change(&c)
+	_, _ = h.publish(&c, k)
+}
+
+// handedOver are the claims of this holder that a grant's devices pass on from.
+func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
+	from := map[gpu.UUID]*held{}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range h.held {
+		if !k.over || k.content.Share || g.Share {
+			continue // of a shared device something may be others' rightly
+		}
+		for _, d := range k.content.Devices {
+			if slices.Contains(g.UUIDs, d.UUID) {
+				from[d.UUID] = k
+			}
+		}
+	}
+	return from
+}
+
+// settle waits for those who have claimed, at the same moment, what this holder
+// has had all along, and returns others without the ones that have withdrawn.
+// Those who come later are not waited for: they see the new claim.
+func (h *Holder) settle(ctx context.Context, others []gpu.Claim, from map[gpu.UUID]*held) []gpu.Claim {
+	disputed := func(c gpu.Claim) bool { return from[c.UUID] != nil }
+	for pause, waited := time.Millisecond, time.Duration(0); slices.ContainsFunc(others, disputed); pause *= 2 {
+		if waited += pause; waited > settleFor || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(pause)
+		now, _, doubt := h.look(ctx)
+		if doubt || h.anyLate() || !h.holds(from) {
+			break
+		}
+		others = slices.DeleteFunc(others, func(c gpu.Claim) bool {
+			return disputed(c) && !slices.ContainsFunc(now, func(n gpu.Claim) bool { return same(c, n) })
+		})
+	}
+	return others
+}
+
+// same says that two readings have seen one claim, not one and its next try.
+func same(a, b gpu.Claim) bool {
+	return a.Attempt == b.Attempt && a.UUID == b.UUID && a.User == b.User && a.PID == b.PID && a.Since.Equal(b.Since)
+}
+
+// holds says that all these claims have been there for others to see until now.
+func (h *Holder) holds(from map[gpu.UUID]*held) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, k := range from {
+		if h.held[k.content.UniID] != k || !k.linked() {
+			return false
+		}
+	}
+	return true
+}
+
+// anyLate says that some folder was not read to its end.
+func (r *Reader) anyLate() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.late)+len(r.hung) > 0
+}

@@ -1,0 +1,197 @@
+package claim
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// rivalChild claims GPU-0 below args[0] again and again, without a pause, until it
+// may keep it or its stdin is closed, and says how often it tried.
+func rivalChild(args []string) error {
+	var enough atomic.Bool
+	go func() {
+		bufio.NewReader(os.Stdin).ReadString('\n')
+		enough.Store(true)
+	}()
+	h := Open([]string{args[0]})
+	fmt.Println("ready")
+	for n := 1; ; n++ {
+		uniID := fmt.Sprint(os.Getpid(), "-", n)
+		others, _, err := h.Claim(context.Background(), uniID, "rival", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}})
+		if err != nil {
+			return err
+		}
+		if len(others) == 0 {
+			fmt.Println("got in after", n)
+			return nil
+		}
+		h.Release(uniID)
+		if enough.Load() {
+			fmt.Println("kept out", n)
+			return nil
+		}
+	}
+}
+
+// In hundreds of hand-overs nobody comes between, and nobody makes the run step
+// back; once it lets go the others may have the device.
+func TestHandOverIsNeverLost(t *testing.T) {
+	const handOvers = 300
+	root := sharedRoot(t)
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
+	if _, _, err := h.Claim(ctx, "0", "job 0", g); err != nil {
+		t.Fatal(err)
+	}
+	rivals := []*child{start(t, -1, "rival", root)}
+	if os.Getuid() == 0 {
+		rivals = append(rivals, start(t, mallory, "rival", root))
+	}
+	disputed, longest := 0, time.Duration(0)
+	for i := 1; i <= handOvers; i++ {
+		last, next := strconv.Itoa(i-1), strconv.Itoa(i)
+		h.HandOver(last)
+		if i%10 == 0 {
+			h.TellOver(last)
+		}
+		if now, _ := h.Others(ctx); len(now) > 0 {
+			disputed++
+		}
+		began := time.Now()
+		others, _, err := h.Claim(ctx, next, "job "+next, g)
+		longest = max(longest, time.Since(began))
+		if err != nil || len(others) > 0 {
+			t.Fatalf("hand-over %d: %+v, %v after %v", i, others, err, time.Since(began))
+		}
+		h.Release(last)
+	}
+	t.Logf("%d hand-overs, rivals were there in %d of them; the longest claim took %v", handOvers, disputed, longest)
+	for _, r := range rivals[1:] {
+		r.in.Close()
+		if line, _ := r.said.ReadString('\n'); !strings.HasPrefix(line, "kept out") {
+			t.Errorf("a rival %s", line)
+		}
+	}
+	h.HandOver(strconv.Itoa(handOvers))
+	h.Release(strconv.Itoa(handOvers))
+	if line, _ := rivals[0].said.ReadString('\n'); !strings.HasPrefix(line, "got in") {
+		t.Errorf("once nothing was held, a rival %s", line)
+	}
+}
+
+// One who holds the device rightly, and has not withdrawn when its time is over,
+// is named to the caller.
+func TestHandOverBesideAHolder(t *testing.T) {
+	root := t.TempDir()
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}}
+	if _, _, err := h.Claim(ctx, "1", "first", g); err != nil {
+		t.Fatal(err)
+	}
+	start(t, -1, "hold", root, "stubborn")
+	h.HandOver("1")
+	for _, share := range []bool{true, false} {
+		g.Share = share
+		began := time.Now()
+		got, _, err := h.Claim(ctx, "2", "second", g)
+		if err != nil || !slices.Equal(jobs(got), []string{"stubborn"}) {
+			t.Errorf("share %v: %+v, %v", share, got, err)
+		}
+		if d := time.Since(began); d > 2*time.Second || share && d > settleFor/2 {
+			t.Errorf("share %v: the claim took %v", share, d)
+		}
+		h.Release("2")
+	}
+}
+
+func TestGive(t *testing.T) {
+	root := t.TempDir()
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1", "GPU-2"}, Memory: gpu.GiB}
+	if _, _, err := h.Claim(context.Background(), "1", "first", g); err != nil {
+		t.Fatal(err)
+	}
+	reader := start(t, -1, "others", root)
+	seen := func() string {
+		fmt.Fprintln(reader.in)
+		line, _ := reader.said.ReadString('\n')
+		return strings.TrimSpace(line)
+	}
+	steps := []struct {
+		do   func() bool
+		left bool
+		want string
+	}{
+		{func() bool { return true }, true, "GPU-0 GPU-1 GPU-2"},
+		{func() bool { return h.Give("1", []gpu.UUID{"GPU-1"}) }, true, "GPU-0 GPU-2"},
+		{func() bool { h.HandOver("1"); h.TellOver("1"); return true }, true, "GPU-0 over GPU-2 over"},
+		{func() bool { return h.Give("1", []gpu.UUID{"GPU-1"}) }, true, "GPU-0 over GPU-2 over"},
+		{func() bool { return h.Give("1", []gpu.UUID{"GPU-0"}) }, true, "GPU-2 over"},
+		{func() bool { return h.Give("1", []gpu.UUID{"GPU-0", "GPU-2"}) }, false, ""},
+		{func() bool { h.TellOver("1"); return h.Give("1", nil) }, false, ""},
+	}
+	for i, s := range steps {
+		if left := s.do(); left != s.left {
+			t.Errorf("step %d: left is %v", i, left)
+		}
+		if got := seen(); got != s.want {
+			t.Errorf("step %d: claimed are %q, want %q", i, got, s.want)
+		}
+	}
+	if left := files(t, root); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}
+
+// othersChild says what is claimed below args[0] whenever it is asked.
+func othersChild(args []string) error {
+	fmt.Println("ready")
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		claims, _ := NewReader(args).Others(context.Background())
+		var words []string
+		for _, c := range claims {
+			words = append(words, string(c.UUID))
+			if c.Over {
+				words = append(words, "over")
+			}
+		}
+		fmt.Println(strings.Join(words, " "))
+	}
+	return nil
+}
+
+// A claim that is released while another is published in its place is gone.
+func TestReleasedMeanwhile(t *testing.T) {
+	root := t.TempDir()
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	for i := range 200 {
+		uniID := strconv.Itoa(i)
+		if _, _, err := h.Claim(context.Background(), uniID, "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan struct{})
+		go func() {
+			h.TellOver(uniID)
+			close(done)
+		}()
+		h.Release(uniID)
+		<-done
+	}
+	if left := files(t, root); len(left) > 0 {
+		t.Errorf("left over: %q", left)
+	}
+}

@@ -60,7 +60,7 @@ func TestManyConfigsShareOneReading(t *testing.T) {
 	if err := os.WriteFile(jobs, []byte("jobs:\n  - name: j\n    matrix: {s: 0..999}\n    run: x\n    config: {base: c.yaml, set: {seed: \"{s}\"}}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	l := &loader{batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{}, quick: map[string]*quickConfig{}}
+	l := newLoader(Options{})
 	l.read(jobs)
 	l.settings()
 	l.files[0].expandAll()

@@ -120,11 +120,11 @@ func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 		}
 		f, name = other, rest
 	}
-	if f.partial && (isGlob(name) || f.byName[name] == 0) {
+	id, ok := f.called(name)
+	if f.partial && (isGlob(name) || !ok) {
 		return nil // what is missing was reported already
 	}
 	if !isGlob(name) {
-		id, ok := f.byName[name]
 		switch {
 		case ok && int(id) == j.ID:
 			g.files[j.File].src.problem(t.line, t.col, "take it out", "%q needs itself", j.Name)

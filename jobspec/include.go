@@ -50,7 +50,7 @@ func (r *matrixReader) combine(excludes, includes []entry) {
 	at := make([]int, len(m.axes))
 	for n := 0; n < total; n++ {
 		for i, rest := len(at)-1, n; i >= 0; i-- {
-			at[i], rest = rest%len(m.axes[i].points), rest/len(m.axes[i].points)
+			at[i], rest = rest%m.axes[i].size(), rest/m.axes[i].size()
 		}
 		if excluded(excludes, at) {
 			continue
@@ -138,7 +138,8 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	}
 	p := r.value(name, v)
 	e.given = append(e.given, p)
-	for i, a := range r.m.axes {
+	for i := range r.m.axes {
+		a := &r.m.axes[i]
 		if j := slices.Index(a.names, name); j >= 0 {
 			e.limit(i, a, j, p)
 			return
@@ -166,14 +167,14 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 }
 
 // limit leaves only those points of axis i whose value j is p.
-func (e *entry) limit(i int, a axis, j int, p Param) {
+func (e *entry) limit(i int, a *axis, j int, p Param) {
 	fresh := e.points[i] == nil
 	if fresh {
-		e.points[i] = make([]bool, len(a.points))
+		e.points[i] = make([]bool, a.size())
 	}
 	want := canonical(p)
-	for n, pt := range a.points {
-		e.points[i][n] = (fresh || e.points[i][n]) && canonical(pt[j]) == want
+	for n := range e.points[i] {
+		e.points[i][n] = (fresh || e.points[i][n]) && canonical(a.point(n)[j]) == want
 	}
 }
 

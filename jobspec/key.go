@@ -29,6 +29,52 @@ type keyer struct {
 	count  [4]byte
 }
 
+// makeKeys makes the keys of the jobs of one proto, which are equal for those that
+// do the same; tellApart comes when all jobs of the file are there.
+func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
+	if p.config == nil {
+		if len(f.out.problems) == 0 {
+			inParts(len(jobs), func(from, to int) { f.keysOf(p, jobs[from:to]) })
+		}
+		return
+	}
+	k := keyer{fileJobs: f, proto: p}
+	var v values
+	for i := range jobs {
+		v = values{params: p.matrix.params(jobs[i].combo, v.params[:0]), name: jobs[i].Name}
+		if len(f.out.problems) == 0 {
+			jobs[i].Key = k.key(&v)
+		} else if !p.config.bad {
+			k.configHash(p, &v) // for the problems in it
+		}
+	}
+}
+
+// keysOf makes keys that do not depend on files. Several goroutines may do so.
+func (f *fileJobs) keysOf(p *proto, jobs []Job) {
+	k := keyer{fileJobs: f, proto: p}
+	var v values
+	for i := range jobs {
+		v = values{params: p.matrix.params(jobs[i].combo, v.params[:0]), name: jobs[i].Name}
+		jobs[i].Key = k.key(&v)
+	}
+}
+
+// tellApart gives jobs of the file that do the same keys by their count.
+func (f *fileJobs) tellApart() {
+	if len(f.out.problems) > 0 {
+		return
+	}
+	jobs := f.batch.Jobs[f.batch.Files[f.index].First:]
+	list := byHash(len(jobs), func(i int) uint32 { return binary.BigEndian.Uint32(jobs[i].Key[:]) })
+	repeats(list, func(a, b int32) bool { return jobs[a].Key == jobs[b].Key }, func(first, again int32, count int) bool {
+		key := jobs[first].Key
+		sum := sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), key[:]...), uint64(count)))
+		jobs[again].Key = Key(sum[:16])
+		return true
+	})
+}
+
 // key hashes what the job that v renders does.
 func (k *keyer) key(v *values) Key {
 	p := k.proto
@@ -59,14 +105,7 @@ func (k *keyer) key(v *values) Key {
 		k.buf = append(k.buf, k.configHash(p, v)...)
 	}
 	sum := sha256.Sum256(k.buf)
-	key := Key(sum[:16])
-	n := k.keys[key]
-	k.keys[key] = n + 1
-	if n > 0 {
-		sum = sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), key[:]...), uint64(n)))
-		key = Key(sum[:16])
-	}
-	return key
+	return Key(sum[:16])
 }
 
 // appendString appends s so that no two lists of strings look the same.

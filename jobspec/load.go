@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"bytes"
+	"hash/maphash"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 // Load reads the job files of one batch. With any problem there is no batch.
 func Load(paths []string, opts Options) (*Batch, []Problem) {
-	l := &loader{opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{}, quick: map[string]*quickConfig{}}
+	l := newLoader(opts)
 	if opts.Format != "" {
 		if _, err := parseWord(opts.Format, "yaml", "block"); err != nil {
 			f := err.(*fault)
@@ -48,6 +49,14 @@ type loader struct {
 	files      []*fileJobs
 	quick      map[string]*quickConfig
 	configKeys map[string][]byte // hashes of rendered configs, by base and changed values
+	seed       maphash.Seed      // of the hashes of names
+}
+
+func newLoader(opts Options) *loader {
+	return &loader{
+		opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{},
+		quick: map[string]*quickConfig{}, seed: maphash.MakeSeed(),
+	}
 }
 
 // fileJobs is one file while its jobs are read.
@@ -69,8 +78,8 @@ type fileJobs struct {
 	settings *Settings
 	given    map[string]given
 
-	byName map[string]int32 // jobs of this file
-	keys   map[Key]int32    // how often each key has come
+	names  []uint64 // jobs of this file by the hash of their name; made when it is asked for
+	unsure bool     // two of them may have one name
 }
 
 // read takes in one file as far as that goes without knowing the others.
@@ -85,7 +94,7 @@ func (l *loader) read(path string) {
 			return
 		}
 	}
-	f := &fileJobs{loader: l, src: src, index: len(l.files), byName: map[string]int32{}, keys: map[Key]int32{}}
+	f := &fileJobs{loader: l, src: src, index: len(l.files)}
 	if f.isBlocks = f.detect(); f.isBlocks {
 		f.readBlocks()
 	} else {
@@ -189,7 +198,11 @@ func (f *fileJobs) expandAll() {
 	} else if !f.broken {
 		f.native(f.root)
 	}
+	if f.unsure {
+		f.dropTwins()
+	}
+	f.tellApart()
 	own := &b.Files[f.index]
 	own.Dialect, own.Count = f.dialect, len(b.Jobs)-first
-	f.root, f.blocks, f.keys = nil, nil, nil
+	f.root, f.blocks = nil, nil
 }

@@ -13,8 +13,12 @@ import (
 // side. Each of its points gives a value to each of its parameters.
 type axis struct {
 	names  []string
-	points [][]Param
+	values []Param // point by point
 }
+
+func (a *axis) size() int { return len(a.values) / len(a.names) }
+
+func (a *axis) point(i int) []Param { return a.values[i*len(a.names) : (i+1)*len(a.names)] }
 
 // A matrix is all expansions of one job of the file. The plain product is not
 // written out: a job remembers its number in it, and its parameters are found
@@ -31,8 +35,8 @@ type matrix struct {
 // size is the number of points of the product.
 func (m *matrix) size() int {
 	n := 1
-	for _, a := range m.axes {
-		n *= max(1, len(a.points))
+	for i := range m.axes {
+		n *= max(1, m.axes[i].size())
 		if n > maxJobs {
 			return maxJobs + 1
 		}
@@ -69,9 +73,10 @@ func (m *matrix) params(combo int32, buf []Param) []Param {
 func (m *matrix) product(last, n int, buf []Param) []Param {
 	a := &m.axes[last]
 	if last > 0 {
-		buf = m.product(last-1, n/len(a.points), buf)
+		buf = m.product(last-1, n/a.size(), buf)
+		n %= a.size()
 	}
-	return append(buf, a.points[n%len(a.points)]...)
+	return append(buf, a.point(n)...)
 }
 
 // named are the parameters that tell expansions apart.
@@ -184,12 +189,7 @@ func (r *matrixReader) axis(k, v *yaml.Node) {
 	if !r.declare(k) {
 		return
 	}
-	list := r.values(k.Value, v)
-	points := make([][]Param, len(list))
-	for i := range list {
-		points[i] = list[i : i+1 : i+1]
-	}
-	r.m.axes = append(r.m.axes, axis{names: []string{k.Value}, points: points})
+	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, r.values(k.Value, v)})
 }
 
 // values reads a list of values, or a range.
@@ -272,13 +272,13 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 				return
 			}
 		}
-		points := make([][]Param, len(lists[0]))
-		for i := range points {
+		together := make([]Param, 0, len(lists)*len(lists[0]))
+		for i := range lists[0] {
 			for _, l := range lists {
-				points[i] = append(points[i], l[i])
+				together = append(together, l[i])
 			}
 		}
-		r.m.axes = append(r.m.axes, axis{names: names, points: points})
+		r.m.axes = append(r.m.axes, axis{names, together})
 	}
 }
 
@@ -308,11 +308,9 @@ func (r *matrixReader) references() {
 		}
 	}
 	for _, a := range r.m.axes {
-		for _, pt := range a.points {
-			for _, p := range pt {
-				if strings.Contains(p.Text, "{") {
-					check(p)
-				}
+		for _, p := range a.values {
+			if strings.Contains(p.Text, "{") {
+				check(p)
 			}
 		}
 	}

@@ -17,7 +17,6 @@ type proto struct {
 	scope     scope
 	varied    bool            // some resource holds a variable: expansions may differ in their Spec
 	inherited map[string]bool // keys that come from defaults
-	told      bool            // a name of it was refused; the others need no saying
 	specs     map[string]*Spec
 	shared    *Spec
 }
@@ -72,10 +71,11 @@ func (p *proto) checkFormats(t *text, what string) {
 
 // each calls f for every value that a parameter has anywhere, until it says false.
 func (m *matrix) each(name string, f func(Param) bool) {
-	for _, a := range m.axes {
+	for i := range m.axes {
+		a := &m.axes[i]
 		if j := slices.Index(a.names, name); j >= 0 {
-			for _, pt := range a.points {
-				if !f(pt[j]) {
+			for n := range a.size() {
+				if !f(a.point(n)[j]) {
 					return
 				}
 			}

@@ -53,12 +53,46 @@ func expandRange(s, name string) ([]Param, error) {
 	if digits > 0 || fraction(m[2]) > 0 {
 		tag = "!!float"
 	}
+	if tag == "!!int" && from.Num().IsInt64() && to.Num().IsInt64() && step.Num().IsInt64() {
+		return wholeNumbers(name, from.Num().Int64(), step.Num().Int64(), int(whole.Int64())+1, width), nil
+	}
 	values := make([]Param, 0, whole.Int64()+1)
 	for at, i := new(big.Rat).Set(from), int64(0); i <= whole.Int64(); i++ {
 		values = append(values, Param{Name: name, Text: spell(at, digits, tag == "!!float", width), Tag: tag})
 		at.Add(at, step)
 	}
 	return values, nil
+}
+
+// wholeNumbers lists n numbers. All stand in one string, since a million small
+// ones would keep the collector busy.
+func wholeNumbers(name string, from, step int64, n, width int) []Param {
+	values := make([]Param, n)
+	all := make([]byte, 0, n*max(width+1, len(strconv.FormatInt(from, 10)), len(strconv.FormatInt(from+int64(n-1)*step, 10))))
+	ends := make([]int32, n)
+	for i := range n {
+		all = appendPadded(all, from+int64(i)*step, width)
+		ends[i] = int32(len(all))
+	}
+	text, begin := string(all), int32(0)
+	for i, end := range ends {
+		values[i] = Param{Name: name, Text: text[begin:end], Tag: "!!int"}
+		begin = end
+	}
+	return values
+}
+
+// appendPadded writes a number with at least width digits.
+func appendPadded(buf []byte, n int64, width int) []byte {
+	var digits [20]byte
+	text := strconv.AppendInt(digits[:0], n, 10)
+	if n < 0 {
+		buf, text = append(buf, '-'), text[1:]
+	}
+	for range width - len(text) {
+		buf = append(buf, '0')
+	}
+	return append(buf, text...)
 }
 
 func decimal(s string) *big.Rat {

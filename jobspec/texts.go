@@ -21,6 +21,7 @@ type texts struct {
 	queue     *text
 	needs     []text
 
+	told      bool       // a name of it was refused; the others need no saying
 	asList    bool       // an experiment: Print writes out what it means without saying it
 	resources []resource // as given, for Print and for Specs
 }

@@ -83,3 +83,39 @@ func TestTakenIsKept(t *testing.T) {
 		t.Errorf("free is %v, want %v", got, want)
 	}
 }
+
+// While this run still claims a device that its job has left, who else claims it
+// is about to give way, and does not keep the next job off.
+func TestClaimsBeforeTheYield(t *testing.T) {
+	tests := []struct {
+		name  string
+		share bool
+		then  func(p *Pool)
+		want  string
+	}{
+		{"claimed still", false, func(*Pool) {}, ""},
+		{"yielded", false, func(p *Pool) { p.Yield([]UUID{"GPU-0"}) }, "held by alice, train"},
+		{"held again and undone", false, func(p *Pool) { p.Hold("next", Grant{UUIDs: []UUID{"GPU-0"}}); p.Undo("next") }, "held by alice, train"},
+		{"shared, and hers may stand", true, func(*Pool) {}, "held by alice, train"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPool([]Device{{UUID: "GPU-0", Total: 24 * GiB}}, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
+			see := func(at time.Duration, hers ...Claim) {
+				p.Observe(Snapshot{At: at, Claims: append([]Claim{}, hers...), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: 24 * GiB, Used: 0, Listed: true}}})
+			}
+			see(1)
+			p.Hold("mine", Grant{UUIDs: []UUID{"GPU-0"}, Memory: GiB, Share: tt.share})
+			see(2, Claim{UUID: "GPU-0", User: "alice", Job: "train", Attempt: "u"})
+			p.Release(3, "mine")
+			if !tt.share && p.Crowded([]UUID{"GPU-0"}) {
+				t.Error("her claim asks for a reading of processes")
+			}
+			tt.then(p)
+			see(4, Claim{UUID: "GPU-0", User: "alice", Job: "train", Attempt: "u"})
+			if got := p.Admit(5, Request{Min: 1, Max: 1, Memory: GiB, MaxUtil: 100})[0].Reason; got != tt.want {
+				t.Errorf("refused for %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

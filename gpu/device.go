@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// slack is how much memory may be in use on a device that counts as empty:
@@ -36,11 +39,12 @@ type device struct {
 	samples   []Sample
 	since     time.Duration // where the unbroken row of samples begins
 
-	holds    []hold
-	claims   []Claim
-	released time.Duration // of the last release
-	awaited  bool          // released, and not read since
-	back     bool          // just got back
+	holds     []hold
+	claims    []Claim
+	released  time.Duration // of the last release
+	awaited   bool          // released, and not read since
+	back      bool          // just got back
+	unyielded bool          // released by the only one that held it, and claimed still: no other claim can stand
 
 	promised Bytes // to holds and claims, not yet taken
 	ours     Bytes // so much more would be free, were this run's attempts gone
@@ -146,9 +150,13 @@ func (d *device) drop(attempt string) {
 
 // release ends the hold of attempt.
 func (d *device) release(now time.Duration, attempt string) {
+	shared := slices.ContainsFunc(d.holds, func(h hold) bool { return h.share })
 	d.drop(attempt)
 	d.released, d.awaited = now, true
 	d.back = len(d.holds) == 0
+	if d.unyielded = d.back && !shared; d.unyielded {
+		d.claims = d.claims[:0]
+	}
 	left := d.procs[:0]
 	for _, pr := range d.procs {
 		if pr.Attempt != attempt || attempt == "" {

@@ -133,7 +133,7 @@ func (p *Pool) observeClaims(claims []Claim) {
 		d := &p.devs[i]
 		d.claims = d.claims[:0]
 		for _, c := range claims {
-			if c.UUID == d.UUID {
+			if c.UUID == d.UUID && !d.unyielded {
 				d.claims = append(d.claims, c)
 			}
 		}
@@ -161,7 +161,7 @@ func (p *Pool) Hold(attempt string, g Grant) {
 			continue
 		}
 		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share})
-		d.back = false
+		d.back, d.unyielded = false, false
 		d.tally(p.rules.UID)
 		i := p.position(id)
 		if dist := p.fromTurn(i); dist > furthest {
@@ -200,6 +200,8 @@ func (p *Pool) Rename(from, to string) {
 // Release gives back what attempt holds, and returns those devices. Ones that nobody else of
 // this run stands on count from now on as just got back, until another reading or grant says
 // otherwise, for 30 s at most. None of them lets anything on before its free memory was read again.
+// Until they are yielded or held again, this run's claim stands there: who claims them meanwhile
+// will find that out, and counts for nothing.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	g, ok := p.holds[attempt]
 	if !ok {
@@ -213,6 +215,15 @@ func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 		}
 	}
 	return g.UUIDs
+}
+
+// Yield says that this run no longer claims devices that it has released.
+func (p *Pool) Yield(ids []UUID) {
+	for _, id := range ids {
+		if d := p.device(id); d != nil {
+			d.unyielded = false
+		}
+	}
 }
 
 // Undo takes a grant back under which nothing has run, as if it had not been held.

@@ -112,8 +112,9 @@ func (c *Core) giveBack(a *attempt, stuck bool) {
 		switch {
 		case a.uniID != "":
 			c.reads.freed(c.now.Boot, c.pool.Release(c.now.Boot, a.hold()))
+			c.past = append(c.past, past{a.uniID, a.grant.UUIDs})
 		case a.outrun: // what was read of its devices no longer holds
-			c.pool.Release(c.now.Boot, a.hold())
+			c.pool.Yield(c.pool.Release(c.now.Boot, a.hold()))
 		default:
 			c.pool.Undo(a.hold())
 		}

@@ -3,6 +3,7 @@ package sched
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -10,7 +11,7 @@ import (
 
 // check states what must be true between two Steps. Tests call it after each.
 func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkQueues(), c.checkJobs())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkPast(), c.checkQueues(), c.checkJobs())
 }
 
 func (c *Core) checkCounts() error {
@@ -87,6 +88,26 @@ func (c *Core) checkLimits() error {
 	}
 	if c.opts.Memory > 0 && c.memory > c.opts.Memory {
 		return fmt.Errorf("%v of host memory is set aside of %v", c.memory, c.opts.Memory)
+	}
+	return nil
+}
+
+// checkPast: the claim of an attempt that is over is kept for one that is being
+// prepared, or in a hand-over that some job waits for, and else given up.
+func (c *Core) checkPast() error {
+	for _, p := range c.past {
+		if len(p.ids) == 0 || c.live.byID[p.uniID] != nil || c.finished {
+			return fmt.Errorf("the claim of %s is kept on %v", p.uniID, p.ids)
+		}
+		for _, id := range p.ids {
+			passes := c.waiter.id >= 0 && slices.ContainsFunc(c.reads.hands, func(h handOver) bool { return h.id == id })
+			for _, a := range c.preps {
+				passes = passes || slices.Contains(a.grant.UUIDs, id)
+			}
+			if !passes {
+				return fmt.Errorf("the claim of %s on %s is kept for nothing", p.uniID, id)
+			}
+		}
 	}
 	return nil
 }

@@ -66,6 +66,7 @@ type Core struct {
 	shunned  []shun     // lost to another run a moment ago
 	refusals int        // of these in a row
 	reads    reads
+	past     []past // claims that are kept for a hand-over, the oldest first
 
 	draining string // why nothing more starts, or ""
 	stopping bool   // and what runs is being ended

@@ -139,6 +139,14 @@ type Prepare struct {
 // Discard: give back what Prepared brought; the attempt will not start.
 type Discard struct{ UniID string }
 
+// Yield: give up what the claim of an attempt that is over still holds of these
+// GPUs. Until then they are claimed, for the next attempt on them. Each GPU of each
+// attempt that was launched and has given back its GPUs is yielded once.
+type Yield struct {
+	UniID string
+	UUIDs []gpu.UUID
+}
+
 // Launch: have the engine start it. Its start is in the ledger before.
 type Launch struct {
 	Job   int
@@ -178,6 +186,7 @@ type Finish struct {
 func (Record) action()  {}
 func (Prepare) action() {}
 func (Discard) action() {}
+func (Yield) action()   {}
 func (Launch) action()  {}
 func (End) action()     {}
 func (Adopt) action()   {}

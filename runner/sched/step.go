@@ -66,6 +66,7 @@ func (c *Core) settle() {
 		}
 	}
 	c.giveUp()
+	c.yield()
 	if c.finish() {
 		return
 	}

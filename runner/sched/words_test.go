@@ -18,6 +18,8 @@ func (w *world) words(a Action) string {
 		return fmt.Sprintf("prepare %s attempt %d%s", w.b.Jobs[a.Job].Name, a.Attempt, grantWords(a.Grant))
 	case Discard:
 		return "discard " + a.UniID
+	case Yield:
+		return "yield " + a.UniID + " on" + idWords(a.UUIDs)
 	case Launch:
 		return "launch " + a.UniID
 	case End:
@@ -30,13 +32,7 @@ func (w *world) words(a Action) string {
 	case Ack:
 		return "ack " + a.UniID
 	case Read:
-		s := "read"
-		for _, id := range a.UUIDs {
-			s += " " + strings.TrimLeft(strings.TrimPrefix(string(id), "GPU-"), "0")
-			if strings.HasSuffix(s, " ") {
-				s += "0"
-			}
-		}
+		s := "read" + idWords(a.UUIDs)
 		if len(a.UUIDs) > 0 && !a.Processes {
 			s += " quickly"
 		}
@@ -53,6 +49,17 @@ func (w *world) words(a Action) string {
 		return "finish"
 	}
 	return fmt.Sprintf("%T", a)
+}
+
+// idWords are the indices that the test's GPUs have in their UUIDs.
+func idWords(ids []gpu.UUID) (s string) {
+	for _, id := range ids {
+		s += " " + strings.TrimLeft(strings.TrimPrefix(string(id), "GPU-"), "0")
+		if strings.HasSuffix(s, " ") {
+			s += "0"
+		}
+	}
+	return s
 }
 
 func grantWords(g gpu.Grant) string {

@@ -201,7 +201,7 @@ func (w *world) prepared(job, attempt int) Event {
 func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Snapshot{At: w.now.Boot, Err: w.fails}
-	if len(r.UUIDs) == 0 {
+	if !quick {
 		s.Claims = w.claims
 	}
 	if w.fails == "" {

@@ -17,6 +17,9 @@ type claimer interface {
 	Claim(ctx context.Context, uniID, job string, g gpu.Grant) (others []gpu.Claim, warnings []string, err error)
 	// Withdraw ends the claim of an attempt that is not launched.
 	Withdraw(uniID string)
+	// Yield gives up what the claim of an attempt that is over still holds of these
+	// devices, so that they can pass to the next one without a gap.
+	Yield(uniID string, ids []gpu.UUID)
 	// Others are the claims of other runs, with what of them is in use by readings.
 	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
 }
@@ -64,6 +67,13 @@ func (l *loop) claim(uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, err
 		return nil, append(warnings, fmt.Sprintf("claims: %v", err)), rival{err}
 	}
 	return others, warnings, nil
+}
+
+// yield gives up the claim of an attempt that is over.
+func (l *loop) yield(a sched.Yield) {
+	if c, ok := l.Engine.(claimer); ok {
+		c.Yield(a.UniID, a.UUIDs)
+	}
 }
 
 // withdraw ends the claim of an attempt that will not be launched.

@@ -44,6 +44,8 @@ func (r *rivalry) Withdraw(uniID string) {
 	r.withdrawn = append(r.withdrawn, uniID)
 }
 
+func (r *rivalry) Yield(string, []gpu.UUID) {}
+
 func (r *rivalry) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) {
 	return r.theirs(), nil
 }

@@ -183,6 +183,8 @@ func (l *loop) do(a sched.Action) {
 		l.prepare(a)
 	case sched.Discard:
 		l.discard(a.UniID)
+	case sched.Yield:
+		l.yield(a)
 	case sched.Launch:
 		l.start(a)
 	case sched.End:

@@ -112,6 +112,18 @@ func newContent(uniID, job, user string, g gpu.Grant, since time.Time) *content 
 	return c
 }
 
+// encode is the text of a claim, with blanks up to size.
+func (c *content) encode(size int) ([]byte, error) {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	for len(body) < size-1 {
+		body = append(body, ' ')
+	}
+	return append(body, '\n'), nil
+}
+
 // parse reads a claim that may have been written by anybody.
 func parse(b []byte) (*content, error) {
 	var c content

@@ -29,44 +29,46 @@ func (h *Holder) HandOver(uniID string) {
 
 // TellOver has the claim itself say so, to whoever asks who holds a device.
 func (h *Holder) TellOver(uniID string) {
-	h.replace(uniID, func(c *content) { c.Over = true })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.held[uniID]; k != nil {
+		c := *k.content
+		c.Over = true
+		k.rewrite(&c)
+	}
 }
 
 // Give ends a claim as far as it is of these devices. The others stay claimed at
 // every instant; left says that there are such.
 func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	k := h.held[uniID]
-	h.mu.Unlock()
 	if k == nil {
 		return false
 	}
-	given := func(d contentDevice) bool { return slices.Contains(ids, d.UUID) }
-	if !slices.ContainsFunc(k.content.Devices, func(d contentDevice) bool { return !given(d) }) {
-		h.Release(uniID)
+	c := *k.content
+	c.Devices = slices.DeleteFunc(slices.Clone(c.Devices), func(d contentDevice) bool { return slices.Contains(ids, d.UUID) })
+	if len(c.Devices) == 0 {
+		delete(h.held, uniID)
+		k.end()
 		return false
 	}
-	if slices.ContainsFunc(k.content.Devices, given) {
-		h.replace(uniID, func(c *content) { c.Devices = slices.DeleteFunc(slices.Clone(c.Devices), given) })
-	}
+	k.rewrite(&c)
 	return true
 }
 
-// replace publishes a claim in place of one that is held. Where the new one
-// cannot be published the old one stays: what is held too long is of a hand-over,
-// and those are short.
-func (h *Holder) replace(uniID string, change func(c *content)) {
-	h.turn.Lock()
-	defer h.turn.Unlock()
-	h.mu.Lock()
-	k := h.held[uniID]
-	h.mu.Unlock()
-	if k == nil {
+// rewrite changes what a claim says, in its place: who looks for it under another
+// name might find neither. A reader that sees a part of it reads again. Where it
+// cannot be written it stays as it was: what is held too long is of a hand-over.
+func (k *held) rewrite(c *content) {
+	body, err := c.encode(k.size)
+	if err != nil {
 		return
 	}
-	c := *k.content
-	change(&c)
-	_, _ = h.publish(&c, k)
+	if _, err := k.file.WriteAt(body, 0); err == nil {
+		k.content, k.size = c, len(body)
+	}
 }
 
 // handedOver are the claims of this holder that a grant's devices pass on from.

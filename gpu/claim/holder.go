@@ -2,7 +2,6 @@ package claim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -35,6 +34,7 @@ type held struct {
 	content *content
 	path    string
 	file    *os.File // with the lock; closed on exec
+	size    int      // of the file
 	over    bool     // its attempt has ended, see HandOver
 }
 
@@ -191,20 +191,20 @@ func (h *Holder) Keep() []string {
 
 // mend publishes again every claim whose file somebody has taken away.
 func (h *Holder) mend() []string {
-	var gone []*held
+	gone := map[*held]*content{}
 	h.mu.Lock()
 	for _, k := range h.held {
 		if !k.linked() {
-			gone = append(gone, k)
+			gone[k] = k.content
 		}
 	}
 	h.mu.Unlock()
 	var warnings []string
-	for _, k := range gone {
-		w, err := h.publish(k.content, k)
+	for k, c := range gone {
+		w, err := h.publish(c, k)
 		warnings = append(warnings, w...)
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was taken away: %v", k.content.Job, err))
+			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was taken away: %v", c.Job, err))
 		}
 	}
 	return warnings
@@ -221,15 +221,15 @@ func create(root string, private bool, c *content) (*held, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	body, err := json.Marshal(c)
+	body, err := c.encode(0)
 	if err != nil {
 		return nil, err
 	}
 	for n := range maxNamesTried {
 		name := fileName(c.UniID, n)
-		f, err := createAt(dir, name, append(body, '\n'))
+		f, err := createAt(dir, name, body)
 		if err == nil {
-			return &held{content: c, path: filepath.Join(dir.Name(), name), file: f}, nil
+			return &held{content: c, path: filepath.Join(dir.Name(), name), file: f, size: len(body)}, nil
 		}
 		if !errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("%s cannot be written: %w", filepath.Join(dir.Name(), name), err)

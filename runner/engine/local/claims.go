@@ -83,6 +83,7 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launc
 // answered takes the answer to a claim to whoever waits for it. l.mu is held.
 func (l *Local) answered(m *message) {
 	if m.Op == opWithdrawn {
+		delete(l.overs, m.UniID)
 		l.mine.retire(m.UniID)
 		return
 	}
@@ -137,6 +138,23 @@ func (l *Local) withdraw(uniID string) {
 	}
 }
 
+// Yield gives up what the claim of an attempt that is over still holds of these
+// devices. Until then, or for 30 s, or until this process dies, they are claimed:
+// the claim of the next attempt can be made before.
+func (l *Local) Yield(uniID string, ids []gpu.UUID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.overs[uniID]
+	if r == nil {
+		return
+	}
+	m := &message{Op: opWithdraw, UniID: uniID, Claim: &claimRequest{Grant: gpu.Grant{UUIDs: ids}}}
+	if r.link.send(m) != nil {
+		delete(l.overs, uniID)
+		l.mine.retire(uniID)
+	}
+}
+
 // Others reads what other runs hold, and finds out from readings of the devices
 // how much of it they use, where that can be told. The list is nil where this
 // engine makes no claims. It takes about a second at most.
@@ -177,6 +195,8 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 		}
 		if err != nil {
 			l.Log.Warn().Err(err).Str("job", e.Job).Msg("no claim for a job whose keeper has died")
+		} else {
+			l.bridge.release(e.UniID)
 		}
 		l.mu.Lock()
 		over := l.live[e.UniID] != e
@@ -187,14 +207,18 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	})
 }
 
-// unclaim forgets the claim of an attempt that is over. Its own keeper has ended
-// it; one that was made again by claimAgain it does not know of. l.mu is held.
+// unclaim ends the claim of an attempt that is over. Its own keeper goes on holding
+// it until Yield; one that was made again by claimAgain ends at once. l.mu is held.
 func (l *Local) unclaim(e *entry) {
-	if e.home == nil && len(e.Grant.UUIDs) > 0 {
+	switch {
+	case len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0:
+		l.mine.retire(e.UniID)
+	case e.home != nil:
+		l.overs[e.UniID] = e.home
+	default:
+		l.bridge.release(e.UniID)
 		l.withdraw(e.UniID)
-		return
 	}
-	l.mine.retire(e.UniID)
 }
 
 // mine are the attempts of this run, whose claims are no other's. One that has

@@ -69,16 +69,23 @@ func TestClaimOutlivesRunner(t *testing.T) {
 		t.Errorf("without its runner the claim is %+v", got)
 	}
 	s.open()
-	s.adopt()
 	claiming(s, root)
+	a := s.attempt()
+	a.Grant = s.launch.Grant
+	s.engine.Adopt(a)
+	if ev := s.next(); ev.Running == nil {
+		t.Fatalf("got %+v, want Running", ev)
+	}
 	if others, _ := s.engine.Others(context.Background(), nil); len(others) > 0 || others == nil {
 		t.Errorf("the run that has adopted the attempt takes it for another's: %+v", others)
 	}
 	s.goOn()
 	s.ended()
-	if left := seen(t, root); len(left) > 0 {
-		t.Errorf("after the end: %+v", left)
+	if left := seen(t, root); len(left) != 1 {
+		t.Errorf("after the end, for the next attempt: %+v", left)
 	}
+	s.engine.Yield(s.launch.UniID, s.launch.Grant.UUIDs)
+	await(t, root, 0)
 }
 
 func TestClaimWithoutLaunch(t *testing.T) {

@@ -222,9 +222,7 @@ func (k *keeper) handle(l *link, m *message) {
 	case opClaim:
 		k.claim(l, m)
 	case opWithdraw:
-		if k.claims.drop(m.UniID) {
-			_ = l.send(&message{Op: opWithdrawn, UniID: m.UniID})
-		}
+		k.withdraw(l, m)
 	case opAck:
 		if a := k.find(m.UniID); a != nil {
 			a.acknowledge()
@@ -233,7 +231,10 @@ func (k *keeper) handle(l *link, m *message) {
 		a := k.find(m.UniID)
 		if a == nil {
 			_ = l.send(&message{Op: opUnknown, UniID: m.UniID})
-		} else if r := a.running.Load(); r != nil {
+			return
+		}
+		k.claims.followed(m.UniID, l)
+		if r := a.running.Load(); r != nil {
 			_ = l.send(&message{Op: opRunning, UniID: m.UniID, Running: r})
 		} // else it is starting, and every runner will hear of that
 	}

@@ -20,19 +20,32 @@ type claimRequest struct {
 	Trees []procs.ID `json:"trees,omitempty"` // the attempt runs already, without a keeper: these are its processes
 }
 
-// claims are what a keeper holds of the GPUs. A claim goes with the connection
-// that asked for it until its attempt is launched; from then on with the
-// attempt's processes.
+// claims are what a keeper holds of the GPUs. A claim goes with the run that asked
+// for it until its attempt is launched; from then on with the attempt's processes;
+// and when these are gone it goes with the run again, which hands the GPUs over to
+// its next attempt and then withdraws the claim.
 type claims struct {
 	mu     sync.Mutex
 	holder *claim.Holder          // from the first request on
-	askers map[string]*link       // of claims that are not launched yet, by uni_id
-	trees  map[string][]procs.ID  // of claims whose processes nobody here waits for
-	asked  map[string]*claimState // all of them
+	all    map[string]*claimState // by uni_id
 }
 
-// A claimState is how far a claim is.
-type claimState struct{ made, dropped bool }
+// A claimState is one claim: how far it is, and what it goes with.
+type claimState struct {
+	made, dropped bool
+	run           *link         // that asked for it or has adopted its attempt; nil when it is gone
+	loose         bool          // it goes with run
+	trees         []procs.ID    // its processes, where nobody here waits for them
+	bounds        []*time.Timer // of a hand-over
+}
+
+const (
+	// handOverFor is the longest that a run may take to hand a GPU over; a runner
+	// that stands still must not keep it for ever.
+	handOverFor = 30 * time.Second
+	// handOverShown is how long one takes that is worth telling to others.
+	handOverShown = time.Second
+)
 
 // renewEvery is how often claims are touched and looked after.
 const renewEvery = time.Hour
@@ -62,28 +75,26 @@ func (c *claims) open(roots []string) *claim.Holder {
 func (c *claims) begin(uniID string, l *link, trees []procs.ID) *claimState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked == nil {
-		c.asked, c.askers, c.trees = map[string]*claimState{}, map[string]*link{}, map[string][]procs.ID{}
+	if c.all == nil {
+		c.all = map[string]*claimState{}
 	}
-	s := &claimState{}
-	c.asked[uniID], c.askers[uniID] = s, l
-	if len(trees) > 0 {
-		c.trees[uniID] = trees
-	}
+	s := &claimState{run: l, loose: true, trees: trees}
+	c.all[uniID] = s
 	return s
 }
 
 // drop ends a claim; false when it is still being made, and will be ended then.
 func (c *claims) drop(uniID string) bool {
 	c.mu.Lock()
-	s, h := c.asked[uniID], c.holder
+	s, h := c.all[uniID], c.holder
 	made := s == nil || s.made
 	if s != nil {
 		s.dropped = true
+		for _, t := range s.bounds {
+			t.Stop()
+		}
 	}
-	delete(c.asked, uniID)
-	delete(c.askers, uniID)
-	delete(c.trees, uniID)
+	delete(c.all, uniID)
 	c.mu.Unlock()
 	if s != nil && h != nil {
 		h.Release(uniID)
@@ -94,26 +105,70 @@ func (c *claims) drop(uniID string) bool {
 // launched: from now on the claim goes with the attempt.
 func (c *claims) launched(uniID string) {
 	c.mu.Lock()
-	delete(c.askers, uniID)
+	defer c.mu.Unlock()
+	if s := c.all[uniID]; s != nil {
+		s.loose = false
+	}
+}
+
+// followed: the run of l has adopted the attempt, and hands its GPUs over.
+func (c *claims) followed(uniID string, l *link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.all[uniID]; s != nil {
+		s.run = l
+	}
+}
+
+// handOver keeps the claim of an attempt that is over for its run, if that is
+// there; false when it is not.
+func (c *claims) handOver(uniID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, h := c.all[uniID], c.holder
+	if s == nil || s.run == nil {
+		return false
+	}
+	s.loose = true
+	h.HandOver(uniID)
+	s.bounds = []*time.Timer{
+		time.AfterFunc(handOverShown, func() { h.TellOver(uniID) }),
+		time.AfterFunc(handOverFor, func() { c.drop(uniID) }),
+	}
+	return true
+}
+
+// give ends what a claim holds of these devices; false when it still holds others.
+func (c *claims) give(uniID string, ids []gpu.UUID) bool {
+	c.mu.Lock()
+	h := c.holder
 	c.mu.Unlock()
+	if h != nil && h.Give(uniID, ids) {
+		return false
+	}
+	return c.drop(uniID)
 }
 
 // has says whether a claim is held or being made.
 func (c *claims) has(uniID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.asked[uniID] != nil
+	return c.all[uniID] != nil
 }
 
-// of lists the claims that l asked for and has not launched, with the processes
-// that they may be for.
-func (c *claims) of(l *link) map[string][]procs.ID {
+// left: the run of l is gone. Lists the claims that went with it, with the
+// processes that they may be for.
+func (c *claims) left(l *link) map[string][]procs.ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found := map[string][]procs.ID{}
-	for uniID, asker := range c.askers {
-		if asker == l {
-			found[uniID] = c.trees[uniID]
+	for uniID, s := range c.all {
+		if s.run != l {
+			continue
+		}
+		s.run = nil
+		if s.loose {
+			found[uniID] = s.trees
 		}
 	}
 	return found
@@ -145,10 +200,23 @@ func (k *keeper) claim(l *link, m *message) {
 	}()
 }
 
-// unlinked ends the claims of a connection that is gone and has not launched
-// them. Those for processes that live are held for as long.
+// withdraw ends a claim, or what it holds of the devices that are named.
+func (k *keeper) withdraw(l *link, m *message) {
+	gone := false
+	if m.Claim != nil {
+		gone = k.claims.give(m.UniID, m.Claim.Grant.UUIDs)
+	} else {
+		gone = k.claims.drop(m.UniID)
+	}
+	if gone {
+		_ = l.send(&message{Op: opWithdrawn, UniID: m.UniID})
+	}
+}
+
+// unlinked ends the claims that went with a run that is gone. Those for processes
+// that live are held for as long.
 func (k *keeper) unlinked(l *link) {
-	for uniID, trees := range k.claims.of(l) {
+	for uniID, trees := range k.claims.left(l) {
 		k.outlast(uniID, trees)
 	}
 }
@@ -179,9 +247,12 @@ func (k *keeper) outlast(uniID string, ids []procs.ID) {
 	}()
 }
 
-// overFor ends the claim of an attempt that is over. What not even SIGKILL has
-// ended keeps it.
+// overFor ends the claim of an attempt that is over, or keeps it for its run to
+// hand over. What not even SIGKILL has ended keeps it.
 func (k *keeper) overFor(uniID string, stuck []int) {
+	if len(stuck) == 0 && k.claims.handOver(uniID) {
+		return
+	}
 	var ids []procs.ID
 	for _, pid := range stuck {
 		if p, ok := procs.One(pid); ok {

@@ -44,6 +44,8 @@ type Local struct {
 	census census
 	claims map[string]chan *message // answers that are waited for
 	homes  map[string]*remote       // of claims whose attempts are not launched
+	overs  map[string]*remote       // of claims whose attempts are over
+	bridge bridge
 	rivals *claim.Reader
 	mine   mine
 }
@@ -68,7 +70,7 @@ func Open(c Config) (*Local, error) {
 	l := &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
-		claims: map[string]chan *message{}, homes: map[string]*remote{},
+		claims: map[string]chan *message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
 	}
 	if err := l.findKeepers(); err != nil {
 		_ = l.Close()
@@ -104,6 +106,7 @@ func (l *Local) Close() error {
 		r.close()
 	}
 	l.work.Wait()
+	l.bridge.close()
 	if l.inner != nil {
 		l.inner.reaper.stop()
 	}
@@ -286,6 +289,7 @@ func (l *Local) told(r *remote, m *message) {
 		}
 		l.emit(engine.Event{UniID: m.UniID, Stopping: &engine.Stopping{Why: m.Why, Ack: ack}})
 	case opEnded:
+		e.home = r // where its claim is, also when it had not answered yet
 		l.end(e, m.Ended)
 	case opUnknown:
 		l.refused(e, r)
@@ -332,27 +336,6 @@ func (l *Local) end(e *entry, ended *engine.Ended) {
 		}
 	}
 	l.emit(engine.Event{UniID: e.UniID, Ended: ended})
-}
-
-// lost: a keeper is gone. What it had is looked for without it.
-func (l *Local) lost(r *remote) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.others, r)
-	if l.own == r {
-		l.own = nil
-	}
-	if l.closed {
-		return
-	}
-	for _, e := range l.live {
-		if e.home == r {
-			e.home = nil
-			l.recover(e)
-		} else {
-			l.refused(e, r)
-		}
-	}
 }
 
 // Attempt names the attempt whose tree has pid, or "".

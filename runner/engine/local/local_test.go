@@ -1,6 +1,7 @@
 package local
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -12,6 +13,13 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
 		os.Exit(KeeperMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "runner child" {
+		if err := runnerChild(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }

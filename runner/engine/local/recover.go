@@ -13,6 +13,26 @@ import (
 	"gpurun/state"
 )
 
+// lost: a keeper is gone. What it had is looked for without it.
+func (l *Local) lost(r *remote) {
+	for _, w := range l.bridge.hold(l.Claims, l.bereft(r)) {
+		l.Log.Warn().Msg(w)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	for _, e := range l.live {
+		if e.home == r {
+			e.home = nil
+			l.recover(e)
+		} else {
+			l.refused(e, r)
+		}
+	}
+}
+
 // recover finds out what became of an attempt that no keeper has: over and in its
 // record; never begun, and now never to begin; or still alive without anybody who
 // could tell its status. l.mu is held.

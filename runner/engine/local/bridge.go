@@ -1,0 +1,77 @@
+package local
+
+import (
+	"sync"
+
+	"gpurun/gpu/claim"
+	"gpurun/runner/engine"
+)
+
+// A bridge holds the claims of attempts whose keeper has died, until the next
+// keeper has them: this process does it at once.
+type bridge struct {
+	mu     sync.Mutex
+	holder *claim.Holder // from the first need on
+}
+
+// hold claims for attempts that run on, and returns what there is to warn of.
+func (b *bridge) hold(roots []string, attempts []engine.Attempt) (warnings []string) {
+	if len(attempts) == 0 {
+		return nil
+	}
+	b.mu.Lock()
+	if b.holder == nil {
+		b.holder = claim.NewHolder(roots)
+	}
+	h := b.holder
+	b.mu.Unlock()
+	for _, a := range attempts {
+		w, err := h.Again(a.UniID, a.Job, a.Grant)
+		if warnings = append(warnings, w...); err != nil {
+			warnings = append(warnings, err.Error())
+		}
+	}
+	return warnings
+}
+
+func (b *bridge) release(uniID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.holder != nil {
+		b.holder.Release(uniID)
+	}
+}
+
+func (b *bridge) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.holder != nil {
+		b.holder.Close()
+	}
+}
+
+// bereft takes note that a keeper is gone, and lists its attempts that claim GPUs.
+func (l *Local) bereft(r *remote) []engine.Attempt {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.others, r)
+	if l.own == r {
+		l.own = nil
+	}
+	for uniID, at := range l.overs {
+		if at == r {
+			delete(l.overs, uniID)
+			l.mine.retire(uniID)
+		}
+	}
+	if l.closed || len(l.Claims) == 0 {
+		return nil
+	}
+	var attempts []engine.Attempt
+	for _, e := range l.live {
+		if e.home == r && len(e.Grant.UUIDs) > 0 {
+			attempts = append(attempts, e.Attempt)
+		}
+	}
+	return attempts
+}

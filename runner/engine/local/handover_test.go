@@ -1,0 +1,192 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+)
+
+// A rival that claims the GPU all the time never gets it while one attempt of a
+// run follows the other on it, and gets it when the run yields it.
+func TestRivalInHandOvers(t *testing.T) {
+	const handOvers = 200
+	root := t.TempDir()
+	a, b := claiming(newScene(t, "true"), root), claiming(newScene(t, "true"), root)
+	a.claim()
+	enough, done := make(chan struct{}), make(chan int)
+	go func() {
+		tries := 0
+		defer func() { done <- tries }()
+		for ; ; tries++ {
+			uniID := fmt.Sprint("rival-", tries)
+			others, _, err := b.engine.Claim(context.Background(), uniID, "rival", b.launch.Grant)
+			if err != nil {
+				t.Errorf("the rival's claim %d: %v", tries, err)
+				return
+			}
+			select {
+			case <-enough:
+				if len(others) == 0 {
+					return
+				}
+			default:
+				if len(others) == 0 {
+					t.Errorf("the rival got in with its claim %d", tries)
+					return
+				}
+			}
+			b.engine.Withdraw(uniID)
+		}
+	}()
+	grant := a.launch.Grant
+	for i := range handOvers {
+		a.engine.Launch(a.launch)
+		a.ended()
+		last := a.launch.UniID
+		a.launch = a.prepare(strconv.Itoa(i), "true")
+		a.launch.Grant = grant
+		if others, _, err := a.engine.Claim(context.Background(), a.launch.UniID, "next", grant); err != nil || len(others) > 0 {
+			t.Fatalf("hand-over %d: %+v, %v", i, others, err)
+		}
+		a.engine.Yield(last, grant.UUIDs)
+	}
+	a.heldAre(1)
+	a.engine.Launch(a.launch)
+	a.ended()
+	close(enough)
+	a.engine.Yield(a.launch.UniID, grant.UUIDs)
+	t.Logf("%d hand-overs, %d claims of the rival", handOvers, <-done)
+	a.heldAre(0)
+}
+
+// A claim of several devices is yielded one by one.
+func TestYieldOfSome(t *testing.T) {
+	root := t.TempDir()
+	s := claiming(newScene(t, "true"), root)
+	s.launch.Grant.UUIDs = []gpu.UUID{"GPU-0", "GPU-1", "GPU-2"}
+	s.claim()
+	s.engine.Launch(s.launch)
+	s.ended()
+	await(t, root, 3)
+	s.engine.Yield(s.launch.UniID, []gpu.UUID{"GPU-1"})
+	await(t, root, 2)
+	s.engine.Yield(s.launch.UniID, []gpu.UUID{"GPU-0"})
+	s.engine.Yield(s.launch.UniID, []gpu.UUID{"GPU-2"})
+	await(t, root, 0)
+	s.heldAre(0)
+}
+
+// runnerChild is a run whose job is over and whose next one has not been claimed
+// for: args are the folder and the root of claims.
+func runnerChild(args []string) error {
+	l, err := Open(Config{Dir: args[0], Claims: args[1:]})
+	if err != nil {
+		return err
+	}
+	dir, grant := filepath.Join(args[0], "first"), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if _, _, err := l.Claim(context.Background(), "first", "first", grant); err != nil {
+		return err
+	}
+	l.Launch(engine.Launch{
+		UniID: "first", Dir: dir, Commands: []string{"true"}, Env: os.Environ(), WorkDir: dir, Grace: patience, Grant: grant,
+	})
+	for ev := range l.Events() {
+		if ev.Ended != nil {
+			fmt.Println("ended")
+		}
+	}
+	return nil
+}
+
+// A runner that is killed in a hand-over leaves no claim behind, and no keeper.
+func TestRunnerKilledInHandOver(t *testing.T) {
+	root, dir := t.TempDir(), t.TempDir()
+	cmd := exec.Command("/proc/self/exe", "runner child", dir, root)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ended\n" {
+		t.Fatalf("the runner says %q, %v", line, err)
+	}
+	keeper, _ := procs.One(await(t, root, 1)[0].PID)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	await(t, root, 0)
+	t.Logf("nothing is claimed any more %v after the runner's death", time.Since(began).Round(time.Millisecond))
+	for deadline := time.Now().Add(patience); procs.Alive(keeper.ID); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the keeper stays")
+		}
+	}
+}
+
+// A hand-over that takes long is told to others, and one that does not come to an
+// end is ended.
+func TestHandOverIsBounded(t *testing.T) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		c := &claims{holder: claim.NewHolder([]string{root})}
+		s := c.begin("u", new(link), nil)
+		if _, _, err := c.holder.Claim(t.Context(), "u", "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil {
+			t.Fatal(err)
+		}
+		s.made = true
+		c.launched("u")
+		if !c.handOver("u") {
+			t.Fatal("the run is there, and its claim is not kept")
+		}
+		look := func() string {
+			synctest.Wait()
+			b, err := os.ReadFile(claimFile(t, root))
+			if err != nil {
+				return "nothing"
+			}
+			return string(b)
+		}
+		before := look()
+		time.Sleep(handOverShown)
+		if after := look(); after == before || after == "nothing" {
+			t.Errorf("after %v the claim is %s", handOverShown, after)
+		}
+		time.Sleep(handOverFor - handOverShown)
+		if after := look(); after != "nothing" || c.has("u") {
+			t.Errorf("after %v the claim is %s", handOverFor, after)
+		}
+	})
+}
+
+// claimFile is the only file of this user below root, or "".
+func claimFile(t *testing.T, root string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "*", "*"))
+	if err != nil || len(files) > 1 {
+		t.Fatalf("claims are %q, %v", files, err)
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	return files[0]
+}

@@ -140,17 +140,22 @@ func (r *Record) began(a *Attempt) {
 
 // put makes r the last record of its key.
 func (h *History) put(r *Record) {
+	h.place(r)
+	if h.named != nil && r.Job != "" {
+		h.named[ledgerKey{int(r.Ledger), r.Job}] = r
+	}
+}
+
+// place files r under its key.
+func (h *History) place(r *Record) {
 	at := ledgerKey{int(r.Ledger), r.Key}
-	if old := h.Last[r.Key]; old == nil || old.Ledger == r.Ledger {
+	if old := h.Last[r.Key]; old == nil && h.more[at] == nil || old != nil && old.Ledger == r.Ledger {
 		h.Last[r.Key] = r
 	} else {
 		if h.more == nil {
 			h.more = map[ledgerKey]*Record{}
 		}
 		h.more[at] = r
-	}
-	if h.named != nil && r.Job != "" {
-		h.named[ledgerKey{int(r.Ledger), r.Job}] = r
 	}
 }
 

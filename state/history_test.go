@@ -1,8 +1,12 @@
 package state
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
 	"reflect"
 	"testing"
 	"time"
@@ -166,4 +170,75 @@ func FuzzApply(f *testing.F) {
 			}
 		}
 	})
+}
+
+// packedAway is a base of records as they are.
+type packedAway map[string]*Record
+
+func (b packedAway) Find(key string) *Record {
+	if r := b[key]; r != nil {
+		c := *r
+		return &c
+	}
+	return nil
+}
+
+func (b packedAway) Plain(key [16]byte) bool {
+	r := b[hex.EncodeToString(key[:])]
+	return r != nil && r.Plain()
+}
+
+func (b packedAway) All() iter.Seq[*Record] { return maps.Values(b) }
+func (b packedAway) Len() int               { return len(b) }
+
+// What is settled into a base in between changes nothing that anybody can ask.
+func TestSettlingChangesNothing(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		want, got := NewHistory(), NewHistory()
+		bases := []packedAway{{}, {}, {}}
+		for i, b := range bases {
+			got.Found(i, b, 0)
+		}
+		for i := range 100 {
+			ledger, key := r.IntN(len(bases)), fmt.Sprintf("%032x", r.IntN(6))
+			f := at(i, Fact{Kind: KindEnd, Key: key, Job: "j" + key[31:], State: []Phase{Succeeded, Failed}[r.IntN(2)], Needs: []string{"", "1:a"}[r.IntN(2)]})
+			if r.IntN(6) == 0 {
+				f = at(i, Fact{Kind: KindForget, Key: key})
+			}
+			want.Apply(ledger, f)
+			got.Apply(ledger, f)
+			if r.IntN(8) == 0 {
+				settled := r.IntN(len(bases))
+				for _, rec := range got.Settle(settled) {
+					bases[settled][rec.Key] = rec
+				}
+			}
+		}
+		for ledger := range bases {
+			for k := range 7 {
+				key := fmt.Sprintf("%032x", k)
+				a, b := got.Of(ledger, key), want.Of(ledger, key)
+				if !reflect.DeepEqual(a, b) {
+					t.Fatalf("seed %d, ledger %d, key %d: %+v, want %+v", seed, ledger, k, a, b)
+				}
+				if got.Plain(ledger, [16]byte{15: byte(k)}) && !b.Plain() {
+					t.Fatalf("seed %d, ledger %d, key %d is no plain success", seed, ledger, k)
+				}
+				if a, b := got.Named(ledger, "j"+key[31:]), want.Named(ledger, "j"+key[31:]); !reflect.DeepEqual(a, b) {
+					t.Fatalf("seed %d, ledger %d, name of key %d: %+v, want %+v", seed, ledger, k, a, b)
+				}
+			}
+		}
+		n := 0
+		for range got.Records() {
+			n++
+		}
+		for range want.Records() {
+			n--
+		}
+		if n != 0 || got.Empty() != want.Empty() {
+			t.Fatalf("seed %d: %d records too many", seed, n)
+		}
+	}
 }

@@ -88,39 +88,44 @@ func (f *fresh) verdict(id int32) (code, int32) {
 	if c.opts.Forced != nil && c.opts.Forced(int(id)) {
 		return forced, 0
 	}
+	if len(c.b.Jobs[id].Needs) == 0 && c.h.Plain(c.file(id), c.b.Jobs[id].Key) {
+		return f.fromFiles(id), 0
+	}
 	rec := c.last(id)
-	if why, note := f.own(id, rec); why != isUpToDate {
-		if note != "" {
-			c.notes[id] = note
-		}
+	switch {
+	case rec == nil:
+		return f.without(id), 0
+	case rec.Forgotten:
+		return f.note(id, "forgotten"), 0
+	case rec.State != state.Succeeded:
+		return f.note(id, ending(rec)), 0
+	}
+	if why := f.fromFiles(id); why != isUpToDate {
 		return why, 0
 	}
 	return f.fromNeeds(id, rec, need)
 }
 
-// own judges a job by its own history and by what the file system says.
-func (f *fresh) own(id int32, rec *state.Record) (code, string) {
-	if rec == nil {
-		return f.without(id), ""
-	}
-	if rec.Forgotten {
-		return noted, "forgotten"
-	}
-	if rec.State != state.Succeeded {
-		return noted, ending(rec)
-	}
+// note keeps what a verdict says, where its code is not enough.
+func (f *fresh) note(id int32, text string) code {
+	f.c.notes[id] = text
+	return noted
+}
+
+// fromFiles judges a job that succeeded by what the file system says.
+func (f *fresh) fromFiles(id int32) code {
 	if f.c.evidence == nil {
-		return isUpToDate, ""
+		return isUpToDate
 	}
 	switch e := f.c.evidence(int(id)); {
 	case e.MissingOutput != "":
-		return noted, "output " + e.MissingOutput + " missing"
+		return f.note(id, "output "+e.MissingOutput+" missing")
 	case e.ChangedInput != "":
-		return noted, "input " + e.ChangedInput + " changed"
+		return f.note(id, "input "+e.ChangedInput+" changed")
 	case e.LogDeleted:
-		return logDeleted, ""
+		return logDeleted
 	}
-	return isUpToDate, ""
+	return isUpToDate
 }
 
 // without tells a job that is new from one whose command has changed: its name

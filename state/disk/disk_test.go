@@ -390,6 +390,16 @@ func FuzzLedger(f *testing.F) {
 		if err := r.read(); err != nil && !errors.Is(err, ErrNewer) {
 			t.Fatal(err)
 		}
+		// Packed away fact by fact, it comes to the same.
+		other := state.NewHistory()
+		beside := newReader(path, func(f state.Fact) { other.Apply(0, f) })
+		beside.into(other, 0, false)
+		beside.each, beside.many = 1, 0
+		if err := beside.read(); err != nil && !errors.Is(err, ErrNewer) {
+			t.Fatal(err)
+		} else if err == nil {
+			same(t, other, h)
+		}
 		// Whatever is in it, the next line counts.
 		l, err := openLedger(path, r.torn)
 		if err != nil {

@@ -1,54 +1,74 @@
 package disk
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/state"
 )
 
 // When an index is worth its writing, in bytes of the ledger behind the last one.
 const (
-	indexFrom  = 4 << 20   // less is read in a moment
-	indexShare = 8         // nor less than one part in so many of what is covered already
-	indexClose = 256 << 20 // more is left to the next run, which reads it anyway
+	indexFrom  = 4 << 20 // less is read in a moment
+	indexShare = 8       // nor less than one part in so many of what is covered already
+	indexClose = 1 << 30 // more is left to the next run, which reads it anyway
 )
 
-// base lets a reader begin with the index of its ledger, if there is one.
-func (r *reader) base(h *state.History, file int) {
+// settleEach is how many facts a reader keeps as records before it packs them.
+const settleEach = 64 << 10
+
+// into lets a reader fold the ledger into h, beginning with its index if there is
+// one and if may says so, and pack what would be too much as records.
+func (r *reader) into(h *state.History, file int, may bool) {
+	r.history, r.file, r.base, r.each = h, file, &packed{ledger: file}, settleEach
 	r.found = func(ledger *os.File) {
-		x, err := openIndex(indexPath(r.path), ledger, file)
-		if err != nil {
-			return
+		seq := int64(0)
+		if may {
+			seq = r.begin(ledger)
 		}
-		if _, err := ledger.Seek(x.Offset, 0); err != nil {
-			return
-		}
-		r.from, r.offset, r.line, r.host = x.Offset, x.Offset, int(x.Line), x.host
-		h.Found(file, x, x.Seq)
+		h.Found(file, r.base, seq)
 	}
 }
+
+// begin begins behind what the index covers, and returns the order of its last fact.
+func (r *reader) begin(ledger *os.File) (seq int64) {
+	x, err := openIndex(indexPath(r.path), ledger, r.file)
+	if err != nil {
+		return 0
+	}
+	if _, err := ledger.Seek(x.Offset, io.SeekStart); err != nil {
+		return 0
+	}
+	r.from, r.offset, r.line, r.host, r.base = x.Offset, x.Offset, int(x.Line), x.host, x.base
+	return x.Seq
+}
+
+// settle packs what the history has of this ledger.
+func (r *reader) settle() { r.base.put(r.history.Settle(r.file)) }
 
 func indexPath(ledger string) string { return filepath.Join(filepath.Dir(ledger), indexName) }
 
 // index writes the index of a ledger that has just been read into h, if that is
 // worth it. What is not simply an end (a broken line, an attempt that is open)
 // is better read from the ledger itself.
-func (r *reader) index(h *state.History, file int) {
+func (r *reader) index() {
 	added := r.offset - r.from
 	if added < indexFrom || added < r.from/indexShare || r.torn || len(r.warnings) > 0 {
 		return
 	}
-	for _, a := range h.Open {
-		if a.Ledger == file {
+	for _, a := range r.history.Open {
+		if a.Ledger == r.file {
 			return
 		}
 	}
 	// Without an index everything goes as before, only later.
-	_ = r.writeIndex(h, file)
+	_ = r.writeIndex()
 }
 
-func (r *reader) writeIndex(h *state.History, file int) error {
+func (r *reader) writeIndex() error {
 	ledger, err := os.Open(r.path)
 	if err != nil {
 		return err
@@ -59,12 +79,15 @@ func (r *reader) writeIndex(h *state.History, file int) error {
 		return err
 	}
 	// A crash may leave half of it in its place: its checksum tells. So it need not
-	// be carried to the disk, which would take longer than all else.
-	tmp, err := os.CreateTemp(filepath.Dir(r.path), indexName+".*")
+	// be carried to the disk, which would take longer than all else. Nobody else
+	// writes one: the ledger is locked.
+	tmp, err := os.OpenFile(indexPath(r.path)+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_CLOEXEC, 0o666)
 	if err != nil {
 		return err
 	}
-	err = writeIndex(tmp, h, file, header{Offset: r.offset, Line: int64(r.line), Seq: h.Seq(), Tie: tie}, r.host)
+	r.settle()
+	x := &index{header: header{Offset: r.offset, Line: int64(r.line), Seq: r.history.Seq(), Tie: tie}, host: r.host, base: r.base}
+	err = x.writeTo(tmp)
 	if e := tmp.Close(); err == nil {
 		err = e
 	}
@@ -86,8 +109,8 @@ func (s *State) freshen(file int) {
 	}
 	h := state.NewHistory()
 	r := newReader(filepath.Join(s.dirs[file], ledgerName), func(f state.Fact) { h.Apply(file, f) })
-	r.base(h, file)
+	r.into(h, file, true)
 	if r.read() == nil {
-		r.index(h, file)
+		r.index()
 	}
 }

@@ -8,10 +8,9 @@ import (
 	"gpurun/state"
 )
 
-// appendRecord writes a record: texts and lists with their length, numbers as
-// varints, all fields in the order in which decoder.record reads them.
+// appendRecord writes a record without its key: texts and lists with their length,
+// numbers as varints, all fields in the order in which decoder.record reads them.
 func appendRecord(b []byte, r *state.Record) []byte {
-	b = appendText(b, r.Key)
 	flags := byte(0)
 	if r.Forgotten {
 		flags |= 1

@@ -103,13 +103,12 @@ func (s *State) read(i int, o Options) error {
 			s.left[i][f.UniID] = true
 		}
 	})
-	if len(s.left[i]) == 0 { // else their ends are looked for in every line
-		r.base(s.history, i)
-	}
+	// Of folders that are left, ends are looked for in every line.
+	r.into(s.history, i, len(s.left[i]) == 0)
 	if err := r.read(); err != nil {
 		return err
 	}
-	r.index(s.history, i)
+	r.index()
 	s.warnings = append(s.warnings, r.warnings...)
 	given, err := elsewhere(s.history, i, r.host, o.Abandon)
 	if err != nil {
@@ -137,7 +136,7 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 	for i, f := range files {
 		r := newReader(filepath.Join(Folder(f, o.StateDir), ledgerName), func(f state.Fact) { h.Apply(i, f) })
 		r.live = true
-		r.base(h, i)
+		r.into(h, i, true)
 		if err := r.read(); err != nil {
 			return nil, nil, err
 		}

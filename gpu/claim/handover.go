@@ -14,8 +14,12 @@ import (
 // out and withdraws: the next claim waits for those, and does not withdraw itself.
 // Who does not withdraw has not seen it, and then the usual rules hold.
 
-// settleFor is how long those are waited for.
-const settleFor = 250 * time.Millisecond
+// settleFor is how long those are waited for: they may be starved, or their disk
+// may be slow. Nobody else waits meanwhile.
+const (
+	settleFor   = 2 * time.Second
+	settlePause = 50 * time.Millisecond // between two looks, at most
+)
 
 // HandOver says that the attempt of a claim is over and that its devices are held
 // for the holder's next claim.
@@ -94,7 +98,7 @@ func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
 // Those who come later are not waited for: they see the new claim.
 func (h *Holder) settle(ctx context.Context, others []gpu.Claim, from map[gpu.UUID]*held) []gpu.Claim {
 	disputed := func(c gpu.Claim) bool { return from[c.UUID] != nil }
-	for pause, waited := time.Millisecond, time.Duration(0); slices.ContainsFunc(others, disputed); pause *= 2 {
+	for pause, waited := time.Millisecond, time.Duration(0); slices.ContainsFunc(others, disputed); pause = min(2*pause, settlePause) {
 		if waited += pause; waited > settleFor || ctx.Err() != nil {
 			break
 		}

@@ -82,6 +82,11 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 		h.published()
 	}
 	others, news, doubt := h.look(ctx)
+	if doubt && sure { // there is time for another look
+		var more []string
+		others, more, doubt = h.look(ctx)
+		news = append(news, more...)
+	}
 	news = append(h.news(append(mended, warnings...)), news...)
 	if doubt || ctx.Err() != nil {
 		h.Release(uniID)

@@ -1,11 +1,16 @@
 package local
 
 import (
+	"bufio"
 	"context"
+	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -146,14 +151,15 @@ func (s *scene) heldAre(n int) {
 	}
 }
 
-// A claim dies with its keeper: no job has it open. The run's next keeper makes it
-// again for the job that lives on.
+// A claim dies with its keeper: no job has it open. The runner makes it again at
+// once for the job that lives on, and the run's next keeper takes it over.
 func TestClaimOfKilledKeeper(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)
 	s.claim()
 	s.start()
 	first := s.keeper()
+	longest := watchClaims(t, root)
 	if err := unix.Kill(first.PID, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -166,11 +172,67 @@ func TestClaimOfKilledKeeper(t *testing.T) {
 			t.Fatalf("the claim is %+v still", got)
 		}
 	}
+	t.Logf("for %s nothing was claimed", longest())
+	b := &s.engine.bridge
+	b.mu.Lock()
+	bridged := b.holder != nil
+	b.mu.Unlock()
+	if !bridged {
+		t.Error("the runner has not held the claim meanwhile")
+	}
 	s.goOn()
 	if e := s.ended(); !e.Lost {
 		t.Errorf("ended %+v", e)
 	}
 	await(t, root, 0)
+}
+
+// watchChild looks at the claims below args[0] all the time until its stdin is
+// closed, and says for how long there was none.
+func watchChild(args []string) error {
+	var enough atomic.Bool
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		enough.Store(true)
+	}()
+	r := claim.NewReader(args)
+	fmt.Println("looking")
+	var longest time.Duration
+	for last := time.Now(); !enough.Load(); {
+		if claims, _ := r.Others(context.Background()); len(claims) > 0 {
+			longest, last = max(longest, time.Since(last)), time.Now()
+		}
+	}
+	fmt.Println(longest)
+	return nil
+}
+
+// watchClaims starts such a process; the func ends it and returns what it says.
+func watchClaims(t *testing.T, root string) func() string {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "watch child", root)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	said := bufio.NewReader(out)
+	if line, err := said.ReadString('\n'); err != nil {
+		t.Fatalf("the watcher says %q, %v", line, err)
+	}
+	return func() string {
+		in.Close()
+		line, _ := said.ReadString('\n')
+		return strings.TrimSpace(line)
+	}
 }
 
 // The keeper dies between claim and launch: others may have the GPU by now.

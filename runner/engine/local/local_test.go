@@ -14,8 +14,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
 		os.Exit(KeeperMain(os.Args[2:]))
 	}
-	if len(os.Args) > 1 && os.Args[1] == "runner child" {
-		if err := runnerChild(os.Args[2:]); err != nil {
+	children := map[string]func(args []string) error{"runner child": runnerChild, "watch child": watchChild}
+	if len(os.Args) > 1 && children[os.Args[1]] != nil {
+		if err := children[os.Args[1]](os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

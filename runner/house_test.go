@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"gpurun/state/disk":               {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/sched":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
 	"gpurun/runner/engine":            {"gpurun/gpu", "gpurun/state"},
-	"gpurun/runner/engine/local":      {"gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/runner/engine", "gpurun/runner/engine/local/procs", "gpurun/runner/engine/local/spawn"},
+	"gpurun/runner/engine/local":      {"gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/runner/engine", "gpurun/runner/engine/local/procs", "gpurun/runner/engine/local/spawn", "gpurun/runner/engine/local/timerslack"},
 	"gpurun/runner/engine/enginetest": {"gpurun/gpu", "gpurun/state", "gpurun/runner/engine"},
 	"gpurun/runner/control":           {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/uniid":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},

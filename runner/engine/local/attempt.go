@@ -179,13 +179,13 @@ func spare(dir string, i int) string {
 
 // step starts command i.
 func (a *attempt) step(i int, argv []string) error {
-	path, err := lookPath(argv[0], a.WorkDir, procs.Lookup(a.env, "PATH"))
+	path, err := a.k.programs.find(argv[0], a.WorkDir, procs.Lookup(a.env, "PATH"))
 	if err != nil {
 		return err
 	}
 	started, boot := time.Now(), boottime()
 	p, exit, err := a.k.start(a, &spawn.Request{
-		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile,
+		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile, Slack: a.k.slack,
 		Begun: marker(a.Dir, i), Spare: spare(a.Dir, i), Session: !a.Foreground,
 	})
 	if err != nil {

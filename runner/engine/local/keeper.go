@@ -18,6 +18,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
+	"gpurun/runner/engine/local/timerslack"
 )
 
 // Descriptors that the runner gives to a keeper.
@@ -31,10 +32,12 @@ const (
 type keeper struct {
 	reaper   *reaper
 	oom      oomCounter
+	programs programs
 	children *os.File // see procs.Children
 	null     int
 	noFile   uint64
-	alone    bool // its children are jobs and what jobs left, and nothing else
+	slack    uint64 // of timers, as jobs are to have it; 0 for this process's own
+	alone    bool   // its children are jobs and what jobs left, and nothing else
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
@@ -57,7 +60,7 @@ func newKeeper(alone bool) (*keeper, error) {
 		return nil, fmt.Errorf("cannot become the parent of what jobs leave behind: %w", err)
 	}
 	k := &keeper{
-		null: null, noFile: softNoFile(), alone: alone,
+		null: null, noFile: softNoFile(), slack: timerslack.Original(), alone: alone,
 		attempts: map[string]*attempt{}, links: map[*link]bool{}, quiet: make(chan struct{}),
 	}
 	k.forest.seen = map[procs.ID]string{}
@@ -82,8 +85,9 @@ func softNoFile() uint64 {
 	return n
 }
 
-// KeeperMain is the process `gpurun __keeper`. Its argument is the path of the
-// socket that it listens on, to be removed at the end.
+// KeeperMain is the process `gpurun __keeper`. Its arguments are the path of the
+// socket that it listens on, to be removed at the end, and the slack of timers
+// that the runner was started with.
 func KeeperMain(args []string) int {
 	// What it does is short and mostly system calls. A second processor would spend
 	// more on waking up for it than it saves: one step in ten of a run of short jobs.
@@ -95,6 +99,9 @@ func KeeperMain(args []string) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 70
+	}
+	if len(args) > 1 {
+		k.slack, _ = strconv.ParseUint(args[1], 10, 64)
 	}
 	first, err := net.FileConn(os.NewFile(keeperConn, "runner"))
 	if err != nil {
@@ -206,7 +213,11 @@ func (k *keeper) broadcast(m *message) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for l := range k.links {
-		_ = l.send(m)
+		if m.Op == opRunning {
+			_ = l.sendSoon(m)
+		} else {
+			_ = l.send(m)
+		}
 	}
 }
 

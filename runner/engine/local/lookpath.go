@@ -3,6 +3,8 @@ package local
 import (
 	"path/filepath"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -10,6 +12,43 @@ import (
 )
 
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
+
+// programs remembers for a moment where programs were found: all jobs of a batch
+// start the same shell.
+type programs struct {
+	mu    sync.Mutex
+	since time.Time
+	found map[program]string
+}
+
+// A program is a name in the place from which it is looked for.
+type program struct{ name, dir, path string }
+
+// rememberFor is how long a program that was put into an earlier folder of PATH
+// may be passed over.
+const rememberFor = time.Second
+
+// find is lookPath from memory.
+func (p *programs) find(name, dir, path string) (string, error) {
+	key := program{name, dir, path}
+	now := time.Now()
+	p.mu.Lock()
+	if now.Sub(p.since) > rememberFor {
+		p.found, p.since = map[program]string{}, now
+	}
+	at := p.found[key]
+	p.mu.Unlock()
+	if at != "" {
+		return at, nil
+	}
+	at, err := lookPath(name, dir, path)
+	if err == nil {
+		p.mu.Lock()
+		p.found[key] = at
+		p.mu.Unlock()
+	}
+	return at, err
+}
 
 // lookPath finds a program as the job itself would: by its PATH, not by ours.
 func lookPath(name, dir, path string) (string, error) {

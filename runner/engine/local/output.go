@@ -16,15 +16,13 @@ func openLog(path string) (int, error) {
 	if path == "" {
 		path = os.DevNull
 	}
-	open := func() (int, error) {
-		return unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0o666)
-	}
-	fd, err := open()
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_APPEND | unix.O_NONBLOCK | unix.O_NOCTTY
+	fd, err := openFile(path, flags, 0o666)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			return -1, fmt.Errorf("cannot make the folder of log %q: %w", path, err)
 		}
-		fd, err = open()
+		fd, err = openFile(path, flags, 0o666)
 	}
 	if errors.Is(err, unix.ENXIO) {
 		return -1, fmt.Errorf("cannot open log %q: it is a FIFO that nobody reads", path)

@@ -138,8 +138,7 @@ func (r *reaper) wake() {
 // hears of it at once; a signal would go through three goroutines.
 func (r *reaper) wait() {
 	for {
-		var st unix.WaitStatus
-		pid, err := unix.Wait4(-1, &st, unix.WALL, nil)
+		pid, st, err := spawn.Wait()
 		switch {
 		case err == nil:
 			if r.reap(end{pid, st}) {

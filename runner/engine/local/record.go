@@ -102,23 +102,25 @@ func readRecord(dir string) (*record, error) {
 	return &r, nil
 }
 
-// recordFile is an open record of an attempt that may run.
-type recordFile struct{ f *os.File }
+// recordFile is the descriptor of an open record of an attempt that may run.
+type recordFile int
 
 // createRecord writes a new record out at full length. Without it nothing starts.
 func createRecord(dir string, r *record) (recordFile, error) {
-	if f, err := reuseRecord(dir, r); err == nil {
+	line := r.encode()
+	if f, err := reuseRecord(dir, line); err == nil {
 		return f, nil
 	}
-	f, err := os.OpenFile(filepath.Join(dir, statusFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	fd, err := openFile(filepath.Join(dir, statusFile), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
-		return recordFile{}, fmt.Errorf("cannot make the status record: %w", err)
+		return -1, fmt.Errorf("cannot make the status record: %w", err)
 	}
-	if _, err := f.WriteAt(r.encode(), 0); err != nil {
-		f.Close()
-		return recordFile{}, fmt.Errorf("cannot write the status record: %w", err)
+	f := recordFile(fd)
+	if err := f.write(line); err != nil {
+		f.close()
+		return -1, fmt.Errorf("cannot write the status record: %w", err)
 	}
-	return recordFile{f}, nil
+	return f, nil
 }
 
 // spareStatus is a record of an attempt that is over, in a folder that has been
@@ -127,32 +129,57 @@ const spareStatus = "spare.status"
 
 // reuseRecord makes the record of the one that the folder still has: written
 // first, then named, so that nobody ever reads what stood there before.
-func reuseRecord(dir string, r *record) (recordFile, error) {
+func reuseRecord(dir string, line []byte) (recordFile, error) {
 	spare := filepath.Join(dir, spareStatus)
-	f, err := os.OpenFile(spare, os.O_RDWR, 0)
+	fd, err := openFile(spare, unix.O_RDWR, 0)
 	if err != nil {
-		return recordFile{}, err
+		return -1, err
 	}
-	if _, err = f.WriteAt(r.encode(), 0); err == nil {
+	f := recordFile(fd)
+	if err = f.write(line); err == nil {
 		err = unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, filepath.Join(dir, statusFile), unix.RENAME_NOREPLACE)
 	}
 	if err != nil {
-		f.Close()
-		return recordFile{}, err
+		f.close()
+		return -1, err
 	}
-	return recordFile{f}, nil
+	return f, nil
 }
 
 // openRecord opens the record of an attempt whose keeper is gone.
 func openRecord(dir string) (recordFile, error) {
-	f, err := os.OpenFile(filepath.Join(dir, statusFile), os.O_RDWR, 0)
-	return recordFile{f}, err
+	path := filepath.Join(dir, statusFile)
+	fd, err := openFile(path, unix.O_RDWR, 0)
+	if err != nil {
+		return -1, fmt.Errorf("cannot open the status record: %w", err)
+	}
+	return recordFile(fd), nil
+}
+
+// openFile opens a file for this process alone. Package os would ask for four things
+// more that are not needed for a file that is waited for anyhow.
+func openFile(path string, flags int, mode uint32) (int, error) {
+	for {
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, mode)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
 }
 
 // put overwrites the record.
-func (f recordFile) put(r *record) error {
-	_, err := f.f.WriteAt(r.encode(), 0)
-	return err
+func (f recordFile) put(r *record) error { return f.write(r.encode()) }
+
+func (f recordFile) write(line []byte) error {
+	for {
+		n, err := unix.Pwrite(int(f), line, 0)
+		if err == nil && n < len(line) {
+			err = unix.ENOSPC // what is there has no valid checksum, and is not read
+		}
+		if err != unix.EINTR {
+			return err
+		}
+	}
 }
 
-func (f recordFile) close() { f.f.Close() }
+func (f recordFile) close() { _ = unix.Close(int(f)) }

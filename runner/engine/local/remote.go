@@ -9,9 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/local/timerslack"
 )
 
 // A remote is a keeper as the runner sees it.
@@ -157,7 +160,7 @@ func (l *Local) execKeeper(conn, listener *os.File, socket string) error {
 		return fmt.Errorf("cannot open the keeper's log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command("/proc/self/exe", "__keeper", socket)
+	cmd := exec.Command("/proc/self/exe", "__keeper", socket, strconv.FormatUint(timerslack.Original(), 10))
 	cmd.Args[0] = "gpurun"
 	cmd.Dir = "/"
 	cmd.Stderr = log

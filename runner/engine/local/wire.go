@@ -97,10 +97,15 @@ type link struct {
 	conn net.Conn
 	mu   sync.Mutex
 	out  []byte
+	due  bool        // out is to be written now
+	soon *time.Timer // makes it due; nil while nothing is put off
 	full sync.Cond
 	done bool
 	gone chan struct{} // closed when the writer has ended
 }
+
+// putOff is how long a message may wait for another to go with it.
+const putOff = 5 * time.Millisecond
 
 // newLink starts the writer; its reader is receive.
 func newLink(c net.Conn) *link {
@@ -120,8 +125,38 @@ func (l *link) send(m *message) error {
 	}
 	var err error
 	l.out, err = m.encode(l.out)
-	l.full.Signal()
+	l.flush()
 	return err
+}
+
+// sendSoon queues a message that nobody is in a hurry for: of a job that ends at
+// once, its beginning and its end are one write, and wake the other side once.
+func (l *link) sendSoon(m *message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return net.ErrClosed
+	}
+	var err error
+	l.out, err = m.encode(l.out)
+	if l.soon == nil {
+		l.soon = time.AfterFunc(putOff, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.flush()
+		})
+	}
+	return err
+}
+
+// flush has everything that is queued written now. l.mu is held.
+func (l *link) flush() {
+	if l.soon != nil {
+		l.soon.Stop()
+		l.soon = nil
+	}
+	l.due = len(l.out) > 0
+	l.full.Signal()
 }
 
 func (l *link) write() {
@@ -129,11 +164,11 @@ func (l *link) write() {
 	var spare []byte
 	for {
 		l.mu.Lock()
-		for len(l.out) == 0 && !l.done {
+		for !l.due && !l.done {
 			l.full.Wait()
 		}
 		b := l.out
-		l.out = spare[:0]
+		l.out, l.due = spare[:0], false
 		l.mu.Unlock()
 		if len(b) == 0 {
 			l.conn.Close()
@@ -167,7 +202,7 @@ func (l *link) receive(f func(*message)) error {
 func (l *link) close() {
 	l.mu.Lock()
 	l.done = true
-	l.full.Signal()
+	l.flush()
 	l.mu.Unlock()
 	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
 	<-l.gone

@@ -65,7 +65,7 @@ type child struct {
 	argv, envv       []*byte
 	files            [3]int
 	session          bool
-	noFile           uint64
+	noFile, slack    uint64
 	limit            [2]uint64
 
 	clone cloneArgs
@@ -186,6 +186,10 @@ begun:
 		if _, _, e = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.limit)), 0, 0, 0); e != 0 {
 			goto failed
 		}
+	}
+
+	if c.slack != 0 {
+		syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, uintptr(c.slack), 0)
 	}
 
 	c.stage = Chdir

@@ -27,6 +27,7 @@ type Request struct {
 	Spare   string   // path of a file that the marker is made of if it is there; "" for none
 	Session bool     // in a session of its own, without a terminal
 	NoFile  uint64   // soft limit of open files, 0 to leave it
+	Slack   uint64   // of timers, in nanoseconds, 0 to leave it
 
 	// PID gets the pid as soon as there is a process, while Start is still waiting
 	// for it to become a program; nil for none.
@@ -130,7 +131,7 @@ func reap(pid int) {
 // newChild lays out everything the child will need: between fork and exec it
 // cannot allocate.
 func newChild(r *Request) (*child, error) {
-	c := &child{session: r.Session, files: r.Files, noFile: r.NoFile}
+	c := &child{session: r.Session, files: r.Files, noFile: r.NoFile, slack: r.Slack}
 	var err error
 	if c.path, err = syscall.BytePtrFromString(r.Path); err != nil {
 		return nil, fmt.Errorf("cannot execute %q: its name has a NUL byte", r.Path)

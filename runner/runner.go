@@ -48,32 +48,37 @@ func Run(ctx context.Context, c Config) Result {
 			break
 		}
 	}
+	l.write()
 	return l.result()
 }
 
 // loop is the one goroutine's state.
 type loop struct {
 	Config
-	ctx      context.Context
-	cancel   context.CancelFunc
-	inbox    chan sched.Event
-	queue    []sched.Event // events that the loop itself has for the core
-	live     map[string]*attempt
-	fresh    []bool // by job: its log has been started afresh in this run
-	ports    *ports
-	gpus     *reader
-	timer    *time.Timer
-	ticker   *time.Ticker
-	dirty    bool // something has changed since the last snapshot
-	shown    time.Time
-	unsaved  []sched.Record  // ends that the ledger could not take yet
-	dropped  map[string]bool // starts that the ledger could not take: not to be launched
-	acks     map[string]func()
-	shell    []string // of jobs that name none
-	finished bool
-	byKey    map[fileKey]int // made when an attempt is adopted
-	out      tally
-	said     map[string]bool // warnings that have been given
+	ctx       context.Context
+	cancel    context.CancelFunc
+	inbox     chan sched.Event
+	queue     []sched.Event // events that the loop itself has for the core
+	live      map[string]*attempt
+	next      *ahead // what is likely to start next; nil for nothing
+	fresh     []bool // by job: its log has been started afresh in this run
+	ports     *ports
+	gpus      *reader
+	timer     *time.Timer
+	ticker    *time.Ticker
+	dirty     bool // something has changed since the last snapshot
+	shown     time.Time
+	unwritten []sched.Record  // facts for the next write
+	urgent    bool            // some of them must not wait for company
+	facts     []state.Fact    // scratch of append
+	unsaved   []sched.Record  // ends that the ledger could not take yet
+	dropped   map[string]bool // starts that the ledger could not take: not to be launched
+	acks      map[string]func()
+	shell     []string // of jobs that name none
+	finished  bool
+	byKey     map[fileKey]int // made when an attempt is adopted
+	out       tally
+	said      map[string]bool // warnings that have been given
 }
 
 // attempt is what the loop knows of one that has been prepared and has not ended.
@@ -121,6 +126,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 
 func (l *loop) close() {
 	l.cancel()
+	l.forgetSoon()
 	l.timer.Stop()
 	l.ticker.Stop()
 	if l.gpus != nil {
@@ -134,6 +140,11 @@ func (l *loop) wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	case ev := <-l.inbox:
+		if n, ok := ev.(*ahead); ok {
+			l.readySoon(n)
+			l.work()
+			break
+		}
 		l.step(l.seen(ev))
 		if f, ok := ev.(finished); ok {
 			l.forget(f.at)
@@ -160,10 +171,22 @@ func (l *loop) wait(ctx context.Context) bool {
 // comes of that.
 func (l *loop) step(ev sched.Event) {
 	l.queue = append(l.queue, ev)
-	for len(l.queue) > 0 {
+	l.work()
+}
+
+// work hands the core what is queued.
+func (l *loop) work() {
+	for len(l.queue) > 0 || l.urgent {
+		if len(l.queue) == 0 {
+			l.write()
+			continue
+		}
 		ev := l.queue[0]
 		l.queue = l.queue[1:]
 		for _, a := range l.Core.Step(l.Now(), ev) {
+			if !mayWait(a) {
+				l.write()
+			}
 			l.do(a)
 		}
 	}
@@ -181,6 +204,8 @@ func (l *loop) do(a sched.Action) {
 		l.record(a)
 	case sched.Prepare:
 		l.prepare(a)
+	case sched.Soon:
+		l.prepareSoon(a)
 	case sched.Discard:
 		l.discard(a.UniID)
 	case sched.Yield:
@@ -254,6 +279,7 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 
 // show gives the sinks a snapshot when it is time for one.
 func (l *loop) show() {
+	l.write()
 	now := l.Now()
 	if len(l.Sinks) == 0 || (!l.dirty && now.Wall.Sub(l.shown) < time.Second) {
 		return

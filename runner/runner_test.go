@@ -25,20 +25,24 @@ import (
 
 // memory is a ledger without a disk.
 type memory struct {
-	mu    sync.Mutex // attempts are prepared beside the loop
-	dir   string
-	facts []state.Fact
-	n     int
-	full  func(f state.Fact) bool // facts that it cannot take
-	gone  []string                // removed attempts
+	mu     sync.Mutex // attempts are prepared beside the loop
+	dir    string
+	facts  []state.Fact
+	n      int
+	writes int
+	full   func(f state.Fact) bool // facts that it cannot take
+	gone   []string                // removed attempts
 }
 
-func (m *memory) Append(_ int, f state.Fact) error {
-	if m.full != nil && m.full(f) {
-		return errors.New("no space left")
+func (m *memory) AppendAll(_ int, facts ...state.Fact) (int, error) {
+	for i, f := range facts {
+		if m.full != nil && m.full(f) {
+			return i, errors.New("no space left")
+		}
+		m.facts = append(m.facts, f)
 	}
-	m.facts = append(m.facts, f)
-	return nil
+	m.writes++
+	return len(facts), nil
 }
 
 func (m *memory) NewAttempt(int) (string, string, error) {

@@ -22,7 +22,8 @@ type Sink interface {
 
 // A Ledger is where facts are kept and attempts have their folders; *disk.State is one.
 type Ledger interface {
-	Append(file int, f state.Fact) error
+	// AppendAll says how many of the facts are in the ledger, all unless it fails.
+	AppendAll(file int, facts ...state.Fact) (n int, err error)
 	NewAttempt(file int) (uniID, dir string, err error)
 	AttemptDir(file int, uniID string) string
 	RemoveAttempt(file int, uniID string)

@@ -3,6 +3,7 @@ package disk
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,12 @@ func TestReadOnlyFileSystem(t *testing.T) {
 // A disk that fills up: the fact that does not fit is refused, and after room is
 // made everything that was taken, and what comes next, is there.
 func TestDiskFillsUp(t *testing.T) {
+	for _, together := range []int{1, 7} {
+		t.Run(fmt.Sprint(together), func(t *testing.T) { diskFillsUp(t, together) })
+	}
+}
+
+func diskFillsUp(t *testing.T, together int) {
 	job := filepath.Join(mount(t, 0, "size=256k"), "jobs.yaml")
 	s, err := Open([]string{job}, Options{})
 	if err != nil {
@@ -51,10 +58,16 @@ func TestDiskFillsUp(t *testing.T) {
 	}
 	taken := 0
 	f := state.Fact{Kind: state.KindEnd, Time: time.Unix(0, 0).UTC(), State: state.Succeeded, Reason: strings.Repeat("x", 3000)}
-	for ; taken < 1000; taken++ {
-		f.Key = string(rune('A' + taken))
-		if err = s.Append(0, f); err != nil {
-			break
+	for err == nil && taken < 1000 {
+		var some []state.Fact
+		for i := range together {
+			f.Key = string(rune('A' + taken + i))
+			some = append(some, f)
+		}
+		var n int
+		n, err = s.AppendAll(0, some...)
+		if taken += n; (n < together) != (err != nil) {
+			t.Fatalf("%d of %d were taken, %v", n, together, err)
 		}
 	}
 	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "full") {

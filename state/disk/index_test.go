@@ -106,7 +106,7 @@ func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	t.Helper()
 	var text bytes.Buffer
 	for _, f := range facts {
-		b, err := encode(f)
+		b, err := encode(&f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,6 +21,7 @@ type ledger struct {
 	f     *os.File
 	torn  bool // the last line has no newline: one goes before the next
 	buf   []byte
+	ends  []int // of the lines in buf
 	added int64 // bytes that were appended
 }
 
@@ -36,41 +37,57 @@ func openLedger(path string, torn bool) (*ledger, error) {
 	return &ledger{f: f, torn: torn}, nil
 }
 
-// append writes one line. A short write leaves a torn line, which counts for
-// nothing: it is ended before the next one.
-func (l *ledger) append(f state.Fact) error {
+// append writes one line for each fact, all with a single write, and says how many
+// are in the ledger. A short write leaves a torn line, which counts for nothing: it
+// is ended before the next one.
+func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b, err := encode(f)
-	if err != nil {
-		return err
-	}
-	l.buf = l.buf[:0]
+	l.buf, l.ends = l.buf[:0], l.ends[:0]
 	if l.torn {
 		l.buf = append(l.buf, '\n')
 	}
-	l.buf = append(append(l.buf, b...), '\n')
-	n, err := l.f.Write(l.buf)
-	if n > 0 {
-		l.torn = n < len(l.buf)
-		l.added += int64(n)
+	var failed error
+	for i := range facts {
+		b, err := encode(&facts[i])
+		if err != nil {
+			failed = err // those before it are as good as ever
+			break
+		}
+		l.buf = append(append(l.buf, b...), '\n')
+		l.ends = append(l.ends, len(l.buf))
 	}
-	if err == nil && n < len(l.buf) {
+	if len(l.ends) == 0 {
+		return 0, failed
+	}
+	written, err := l.f.Write(l.buf)
+	if written > 0 {
+		l.torn = written < len(l.buf)
+		l.added += int64(written)
+	}
+	if err == nil && written < len(l.buf) {
 		err = io.ErrShortWrite
 	}
-	return err
+	for n < len(l.ends) && l.ends[n] <= written {
+		n++
+	}
+	if err == nil {
+		err = failed
+	}
+	return n, err
 }
 
 // encode makes the line of a fact. One that is too long loses what a person can
 // find elsewhere: the texts of its commands, the settings, the metrics.
-func encode(f state.Fact) ([]byte, error) {
-	b, err := json.Marshal(f)
+func encode(fact *state.Fact) ([]byte, error) {
+	b, err := json.Marshal(fact)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write the fact %q of %q: %w", f.Kind, f.Job, err)
+		return nil, fmt.Errorf("cannot write the fact %q of %q: %w", fact.Kind, fact.Job, err)
 	}
 	if len(b) < maxLine {
 		return b, nil
 	}
+	f := *fact
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
 		func(f *state.Fact) { f.Inputs = nil }, // then their times alone tell

@@ -120,7 +120,7 @@ func (s *State) read(i int, o Options) error {
 	}
 	s.ledgers[i] = l
 	for _, f := range given {
-		if err := l.append(f); err != nil {
+		if _, err := l.append(f); err != nil {
 			return &FolderError{s.dirs[i], cause(err)}
 		}
 		s.history.Apply(i, f)
@@ -162,17 +162,29 @@ func (s *State) RunLog() io.Writer { return s.runLog }
 // on the disk within a second. After an error the fact is not in the ledger; it
 // may be that of facts before it, which a failing disk did not take.
 func (s *State) Append(file int, f state.Fact) error {
+	_, err := s.AppendAll(file, f)
+	return err
+}
+
+// AppendAll is Append of several facts, all with a single write. After an error the
+// first n of them are in the ledger.
+func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 	if err := s.sync.failure(); err != nil {
-		return &FolderError{s.dirs[file], cause(err)}
+		return 0, &FolderError{s.dirs[file], cause(err)}
 	}
-	if err := s.ledgers[file].append(f); err != nil {
-		return &FolderError{s.dirs[file], cause(err)}
+	n, err = s.ledgers[file].append(facts...)
+	sync := false
+	for i := range facts[:n] {
+		s.recycler.saw(&facts[i])
+		sync = sync || facts[i].Kind == state.KindEnd || facts[i].Kind == state.KindForget
 	}
-	s.recycler.saw(&f)
-	if f.Kind == state.KindEnd || f.Kind == state.KindForget {
+	if sync {
 		s.sync.want()
 	}
-	return nil
+	if err != nil {
+		return n, &FolderError{s.dirs[file], cause(err)}
+	}
+	return n, nil
 }
 
 // Close carries everything to the disk and lets the locks go.

@@ -40,7 +40,6 @@ func (b *bench) gaps() error {
 // a gap includes the start of that shell and its exit.
 const (
 	gapGPUs = 8
-	gapJobs = gapGPUs + 200
 	gapFile = `settings: {max_concurrent: 8, poll: 1s}
 jobs:
   - name: "g{i}"
@@ -48,6 +47,7 @@ jobs:
     run: 'echo begin "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME; sleep 0.$((100 + i * 37 %% 200)); echo end "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME'
     env: {i: "{i}", LC_ALL: C}
     gpus: 1
+    gpu_memory: 20GiB
     shell: [bash, -c]
 `
 )
@@ -59,7 +59,7 @@ func (b *bench) gapsOf(name, more string) ([]time.Duration, error) {
 	if err := write(dir, "sim.yaml", sim); err != nil {
 		return nil, err
 	}
-	if err := write(dir, "jobs.yaml", fmt.Sprintf(gapFile, gapJobs)); err != nil {
+	if err := write(dir, "jobs.yaml", fmt.Sprintf(gapFile, gapGPUs+b.handOvers)); err != nil {
 		return nil, err
 	}
 	for _, rival := range []string{"rival1", "rival2"} {
@@ -77,8 +77,8 @@ func (b *bench) gapsOf(name, more string) ([]time.Duration, error) {
 		return nil, err
 	}
 	gaps := handOvers(spans)
-	if len(gaps) != gapJobs-gapGPUs {
-		return nil, fmt.Errorf("%d hand-overs, not %d", len(gaps), gapJobs-gapGPUs)
+	if len(gaps) != b.handOvers {
+		return nil, fmt.Errorf("%d hand-overs, not %d", len(gaps), b.handOvers)
 	}
 	return gaps, nil
 }
@@ -150,6 +150,9 @@ func readSpan(path string) (span, error) {
 		} else {
 			s.end = time.Duration(micros) * time.Microsecond
 		}
+	}
+	if s.begin == 0 || s.end == 0 {
+		return s, fmt.Errorf("%s: the job has not said that it began and ended", path)
 	}
 	return s, nil
 }

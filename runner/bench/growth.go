@@ -20,7 +20,7 @@ func (b *bench) growth() error {
 	}
 	few, many := steps["BenchmarkStep/waiting=100"]["ns/step"], steps["BenchmarkStep/waiting=1000000"]["ns/step"]
 	b.atMost("5 Step, 1,000,000 waiting", micros(many), "100 waiting "+micros(few), many/few, 3)
-	graphs, err := goBench("./jobspec", "^BenchmarkLoad(Chain|FanIn|Bipartite)", "2x")
+	graphs, err := goBench("./jobspec", "^BenchmarkLoad(Chain|FanIn|Bipartite)", "1s")
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (b *bench) growth() error {
 	} {
 		whole, half := graphs[g.bench]["ns/op"], graphs[g.half]["ns/op"]
 		// Twice as much in twice the time is 1; a square would be 2.
-		b.atMost("5 graph, "+g.name, seconds(time.Duration(whole)), "half of it "+seconds(time.Duration(half)), whole/half/2, 1.5)
+		b.atMost("5 graph, "+g.name, millis(time.Duration(whole)), "half of it "+millis(time.Duration(half)), whole/half/2, 1.5)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,42 +15,57 @@ import (
 	"time"
 )
 
-func main() { os.Exit(run()) }
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is the whole program; its result is the exit status.
-func run() int {
-	if len(os.Args) == 5 && os.Args[1] == fillCommand {
-		if err := fill(os.Args[2], os.Args[3], os.Args[4]); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
+func run(args []string, out, said io.Writer) int {
+	if len(args) == 4 && args[0] == fillCommand {
+		if err := fill(args[1], args[2], args[3]); err != nil {
+			fmt.Fprintln(said, "bench:", err)
 			return 1
 		}
 		return 0
 	}
-	b := &bench{began: time.Now()}
-	only := flag.String("only", "", "measure these figures only: 1,2,3,4,5,6")
-	flag.StringVar(&b.gpurun, "gpurun", "bin/gpurun", "the program to measure")
-	flag.IntVar(&b.rounds, "rounds", 3, "rounds of each figure")
-	flag.IntVar(&b.jobs, "jobs", 5000, "jobs of figure 1")
-	flag.IntVar(&b.many, "many", 1_000_000, "jobs of the largest file of figure 2")
-	flag.StringVar(&b.dir, "dir", "", "folder for everything that is made (default: a new one in $TMPDIR)")
-	flag.Parse()
+	b := newBench(said)
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(said)
+	only := flags.String("only", "", "measure these figures only: 1,2,3,4,5,6")
+	flags.StringVar(&b.gpurun, "gpurun", b.gpurun, "the program to measure")
+	flags.IntVar(&b.rounds, "rounds", b.rounds, "rounds of each figure")
+	flags.IntVar(&b.jobs, "jobs", b.jobs, "jobs of figure 1")
+	flags.IntVar(&b.few, "few", b.few, "jobs of the smaller file of figure 2")
+	flags.IntVar(&b.many, "many", b.many, "jobs of the larger file of figure 2")
+	flags.IntVar(&b.handOvers, "hand-overs", b.handOvers, "hand-overs of figure 3")
+	flags.StringVar(&b.dir, "dir", "", "folder for everything that is made (default: a new one in $TMPDIR)")
+	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
+		return 2
+	}
 	if err := b.measure(*only); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
+		fmt.Fprintln(said, "bench:", err)
 		return 1
 	}
-	return b.report(os.Stdout)
+	return b.report(out)
 }
 
 // bench is one run of all figures.
 type bench struct {
-	began  time.Time
-	gpurun string
-	dir    string
-	rounds int
-	jobs   int
-	many   int
-	rows   []row
-	notes  []string
+	began     time.Time
+	said      io.Writer // what is being measured now
+	gpurun    string
+	dir       string
+	rounds    int
+	jobs      int
+	few, many int
+	handOvers int
+	rows      []row
+	notes     []string
+}
+
+func newBench(said io.Writer) *bench {
+	return &bench{
+		began: time.Now(), said: said, gpurun: "bin/gpurun",
+		rounds: 3, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200,
+	}
 }
 
 // figures are the parts in their order. Waiting is measured while the others are.
@@ -68,8 +84,25 @@ type figure struct {
 	measure      func() error
 }
 
+// choose says which figures are wanted; "" are all.
+func choose(only string) (func(number string) bool, error) {
+	if only == "" {
+		return func(string) bool { return true }, nil
+	}
+	list := strings.Split(only, ",")
+	for _, n := range list {
+		if len(n) != 1 || n < "1" || n > "6" {
+			return nil, fmt.Errorf("there is no figure %q: say some of 1,2,3,4,5,6", n)
+		}
+	}
+	return func(number string) bool { return slices.Contains(list, number) }, nil
+}
+
 func (b *bench) measure(only string) error {
-	var err error
+	wanted, err := choose(only)
+	if err != nil {
+		return err
+	}
 	if b.gpurun, err = filepath.Abs(b.gpurun); err != nil {
 		return err
 	}
@@ -83,10 +116,9 @@ func (b *bench) measure(only string) error {
 		defer os.RemoveAll(b.dir)
 	}
 	os.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims")) // the machine's own runs are left alone
-	wanted := func(n string) bool { return only == "" || slices.Contains(strings.Split(only, ","), n) }
 	var w *waiting
 	if wanted("4") {
-		if w, err = b.startWaiting(); err != nil {
+		if w, err = b.startWaiting(settle); err != nil {
 			return err
 		}
 		defer w.stop()
@@ -100,15 +132,19 @@ func (b *bench) measure(only string) error {
 			return fmt.Errorf("figure %s, %s: %w", f.number, f.name, err)
 		}
 	}
-	if w != nil {
-		return b.endWaiting(w)
+	if w == nil {
+		return nil
 	}
-	return nil
+	b.progress("4. waiting")
+	if err := b.endWaiting(w, leastWaiting); err != nil {
+		return err
+	}
+	return b.snapshots()
 }
 
 // progress says on standard error what is being measured now.
 func (b *bench) progress(what string) {
-	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(b.began).Seconds(), what)
+	fmt.Fprintf(b.said, "%4.0f s  %s\n", time.Since(b.began).Seconds(), what)
 }
 
 // folder makes a new folder of that name.

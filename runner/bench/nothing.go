@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"gpurun/jobspec"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -13,10 +15,9 @@ import (
 
 // nothing is figure 2: a file whose jobs are all up to date.
 func (b *bench) nothing() error {
-	const n = 100_000
 	small, large, edges := b.folder("2/small"), b.folder("2/large"), b.folder("2/ninja")
 	b.progress("   making the files and ledgers")
-	if err := b.upToDate(small, n); err != nil {
+	if err := b.upToDate(small, b.few); err != nil {
 		return err
 	}
 	if err := b.upToDate(large, b.many); err != nil {
@@ -24,7 +25,7 @@ func (b *bench) nothing() error {
 	}
 	peer := has("ninja")
 	if peer {
-		if err := builtEdges(edges, n); err != nil {
+		if err := builtEdges(edges, b.few); err != nil {
 			return err
 		}
 	}
@@ -67,12 +68,12 @@ func (b *bench) nothingRows(ours, theirs, most []cost) {
 		b.missing("2 nothing to do", "ninja")
 	} else {
 		tp, mp := mid(theirs, wall), mid(theirs, rss)
-		b.atMost("2 no-op, 100,000 jobs", millis(time.Duration(t)), "ninja "+millis(time.Duration(tp)), t/tp, 1)
+		b.atMost(fmt.Sprintf("2 no-op, %s jobs", humanize.Comma(int64(b.few))), millis(time.Duration(t)), "ninja "+millis(time.Duration(tp)), t/tp, 1)
 		b.atMost("2 peak memory of it", mebibytes(int64(m)), "ninja "+mebibytes(int64(mp)), m/mp, 2)
 	}
-	what := fmt.Sprintf("2 no-op, %d jobs", b.many)
+	what := fmt.Sprintf("2 no-op, %s jobs", humanize.Comma(int64(b.many)))
 	tm, mm := mid(most, wall), mid(most, rss)
-	b.atMost(what, seconds(time.Duration(tm)), "100,000 jobs "+millis(time.Duration(t)), tm/t, 12)
+	b.atMost(what, seconds(time.Duration(tm)), humanize.Comma(int64(b.few))+" jobs "+millis(time.Duration(t)), tm/t, 12)
 	b.under("2 peak memory of it", mebibytes(int64(mm)), "< 1536 MiB", mm < 1536<<20)
 }
 

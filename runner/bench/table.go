@@ -58,9 +58,9 @@ func (b *bench) shown(figure, ours, peer string, ratio float64) {
 	b.rows = append(b.rows, row{figure, ours, peer, ratio, "", noBar})
 }
 
-// missing adds a row that could not be measured.
-func (b *bench) missing(figure, peer string) {
-	b.rows = append(b.rows, row{figure, "", peer + " is not installed", math.NaN(), "", unmeasured})
+// missing adds a row that could not be measured for want of a program.
+func (b *bench) missing(figure, program string) {
+	b.rows = append(b.rows, row{figure, "", program + " is not installed", math.NaN(), "", unmeasured})
 }
 
 func (b *bench) note(format string, args ...any) {

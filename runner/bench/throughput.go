@@ -58,7 +58,12 @@ func (b *bench) throughput() error {
 // compare adds a row for the median of the rounds' ratios; without a bar it is only shown.
 func (b *bench) compare(figure, ours, peer string, rate map[string][]float64, bar float64) {
 	figure = "1 " + figure
-	if len(rate[peer]) == 0 {
+	switch {
+	case len(rate[peer]) > 0:
+	case bar == 0:
+		b.shown(figure, "", peer+" is not installed", nan)
+		return
+	default:
 		b.missing(figure, peer)
 		return
 	}

@@ -21,7 +21,7 @@ type waiting struct {
 // settle is how long a run may take until it only waits.
 const settle = 5 * time.Second
 
-func (b *bench) startWaiting() (*waiting, error) {
+func (b *bench) startWaiting(settle time.Duration) (*waiting, error) {
 	dir := b.folder("4")
 	sim := "gpus:\n  - memory: 80GiB\n    count: 8\n    load: [{user: alice, command: python, pid: 4711, memory: 70GiB, util: 95}]\n"
 	if err := write(dir, "sim.yaml", sim); err != nil {
@@ -53,9 +53,8 @@ func (w *waiting) stop() {
 // leastWaiting is the shortest time that says something.
 const leastWaiting = time.Minute
 
-func (b *bench) endWaiting(w *waiting) error {
-	b.progress("4. waiting")
-	if left := leastWaiting - time.Since(w.began); left > 0 {
+func (b *bench) endWaiting(w *waiting, least time.Duration) error {
+	if left := least - time.Since(w.began); left > 0 {
 		<-time.After(left)
 	}
 	cpu, rss, err := used(w.cmd.Process.Pid)
@@ -67,7 +66,7 @@ func (b *bench) endWaiting(w *waiting) error {
 	b.under(fmt.Sprintf("4 waiting, %.0f s for one of 8 GPUs", span.Seconds()), fmt.Sprintf("%.3f%% of a core", share), "< 0.5%", share < 0.5)
 	grown := rss - w.rss
 	b.under("4 growth of its memory", mebibytes(grown), "< 4 MiB", grown < 4<<20)
-	return b.snapshots()
+	return nil
 }
 
 // used is what a process has taken so far: CPU time, and memory that it holds now.

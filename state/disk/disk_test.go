@@ -392,10 +392,10 @@ func FuzzLedger(f *testing.F) {
 		}
 		// Packed away fact by fact, it comes to the same.
 		other := state.NewHistory()
-		beside := newReader(path, func(f state.Fact) { other.Apply(0, f) })
-		beside.into(other, 0, false)
-		beside.each, beside.many = 1, 0
-		if err := beside.read(); err != nil && !errors.Is(err, ErrNewer) {
+		packs := newReader(path, func(f state.Fact) { other.Apply(0, f) })
+		packs.into(other, 0, false)
+		packs.each = 1
+		if err := packs.read(); err != nil && !errors.Is(err, ErrNewer) {
 			t.Fatal(err)
 		} else if err == nil {
 			same(t, other, h)

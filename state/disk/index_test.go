@@ -60,7 +60,6 @@ func fold(t *testing.T, path string, with bool) (*state.History, *reader) {
 		r.into(h, 0, true)
 		if fi, err := os.Stat(path); err == nil {
 			r.each = 1 + int(fi.Size()%7)
-			r.many = fi.Size() % 2 * manyBytes
 		}
 	}
 	if err := r.read(); err != nil {

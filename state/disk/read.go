@@ -27,13 +27,12 @@ type reader struct {
 	history  *state.History // what the ledger is folded into; see into
 	file     int            // its index among those of the batch
 	base     *packed
-	many     int64 // bytes of lines that are read beside the folding
-	each     int   // facts after which the records are packed
-	facts    int   // since then
+	each     int // facts after which the records are packed
+	facts    int // since then
 }
 
 func newReader(path string, take func(state.Fact)) *reader {
-	return &reader{path: path, take: take, many: manyBytes}
+	return &reader{path: path, take: take}
 }
 
 // tooManyWarnings is where a reader stops naming broken lines one by one.
@@ -54,59 +53,6 @@ func (r *reader) read() error {
 		r.found(f)
 	}
 	in := bufio.NewReaderSize(f, 256<<10)
-	if fi, err := f.Stat(); err == nil && fi.Size()-r.offset > r.many {
-		return r.beside(in)
-	}
-	return r.lines(in, r.fold)
-}
-
-// manyBytes of lines are worth two goroutines.
-const manyBytes = 8 << 20
-
-// beside is lines with a goroutine of their own: what they come to is made beside it.
-func (r *reader) beside(in *bufio.Reader) (err error) {
-	const atOnce, ahead = 256, 8
-	full, empty := make(chan []state.Fact, ahead), make(chan []state.Fact, ahead+2)
-	for range cap(empty) {
-		empty <- make([]state.Fact, 0, atOnce)
-	}
-	var crash any
-	go func() {
-		defer close(full)
-		defer func() { crash = recover() }()
-		batch := <-empty
-		err = r.lines(in, func(f state.Fact) {
-			if batch = append(batch, f); len(batch) == atOnce {
-				full <- batch
-				batch = <-empty
-			}
-		})
-		full <- batch
-	}()
-	for batch := range full {
-		for i := range batch {
-			r.fold(batch[i])
-		}
-		clear(batch)
-		empty <- batch[:0]
-	}
-	if crash != nil {
-		panic(crash) // in the goroutine that somebody watches
-	}
-	return err
-}
-
-// fold takes over a fact.
-func (r *reader) fold(f state.Fact) {
-	r.take(f)
-	if r.facts++; r.base != nil && r.facts >= r.each {
-		r.settle()
-		r.facts = 0
-	}
-}
-
-// lines reads all lines to their end.
-func (r *reader) lines(in *bufio.Reader, take func(state.Fact)) error {
 	broken := 0
 	for {
 		text, whole, err := nextLine(in)
@@ -125,7 +71,7 @@ func (r *reader) lines(in *bufio.Reader, take func(state.Fact)) error {
 			break
 		}
 		r.offset += int64(len(text)) + 1
-		if err := r.lineOf(text, take); err != nil {
+		if err := r.lineOf(text); err != nil {
 			if errors.Is(err, ErrNewer) {
 				return fmt.Errorf("%s: %w", r.path, err)
 			}
@@ -140,12 +86,21 @@ func (r *reader) lines(in *bufio.Reader, take func(state.Fact)) error {
 	return nil
 }
 
+// fold takes over a fact.
+func (r *reader) fold(f state.Fact) {
+	r.take(f)
+	if r.facts++; r.base != nil && r.facts >= r.each {
+		r.settle()
+		r.facts = 0
+	}
+}
+
 func (r *reader) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
 // lineOf takes one whole line.
-func (r *reader) lineOf(text []byte, take func(state.Fact)) error {
+func (r *reader) lineOf(text []byte) error {
 	if len(text) == 0 {
 		return nil // the newline that ended a torn line
 	}
@@ -162,7 +117,7 @@ func (r *reader) lineOf(text []byte, take func(state.Fact)) error {
 		}
 		r.host = f
 	}
-	take(f)
+	r.fold(f)
 	return nil
 }
 

@@ -14,13 +14,8 @@ import (
 // TestTorture disturbs runners in every way until its time is over. What it
 // prints with -v is what docs/reliability.md quotes.
 func TestTorture(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano()) % 1_000_000
-	}
-	t.Logf("seed %d", s)
-	c := &counts{}
-	end := time.Now().Add(*duration)
+	s, c := someSeed(t), &counts{}
+	end := time.Now().Add(budget())
 	for round := 0; round == 0 || time.Now().Before(end); round++ {
 		t.Run(fmt.Sprintf("round=%d", round), func(t *testing.T) { oneRound(t, s+uint64(round), c, end) })
 		if t.Failed() {
@@ -29,6 +24,25 @@ func TestTorture(t *testing.T) {
 		}
 	}
 	t.Logf("%s", c)
+}
+
+// someSeed is the seed that was asked for, or another one each time.
+func someSeed(t *testing.T) uint64 {
+	s := *seed
+	if s == 0 {
+		s = uint64(time.Now().UnixNano()) % 1_000_000
+	}
+	t.Logf("seed %d", s)
+	return s
+}
+
+// budget is the time of one test: all of it, or one half where both the random
+// faults and the sweep over system calls are to be had within it.
+func budget() time.Duration {
+	if *traced < 0 {
+		return *duration / 2
+	}
+	return *duration
 }
 
 // oneRound takes each lane's batch through its faults to its end, all at once.

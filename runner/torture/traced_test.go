@@ -19,51 +19,36 @@ var (
 )
 
 // TestBetweenSystemCalls kills a runner, or a keeper with the child it is just
-// making, when it enters its n-th call of some kind, for each n that a start
-// comes to (or some of them), and has the next run bring the batch to its end.
+// making, when it enters its n-th call of some kind, and has the next run bring
+// the batch to its end: a few times, or for each n that a start comes to, for as
+// long as it is told.
 func TestBetweenSystemCalls(t *testing.T) {
 	if out, err := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("strace cannot be used here: %v %s", err, out)
 	}
-	rng := rand.New(rand.NewPCG(*seed, 7))
-	c := &counts{}
-	for _, side := range []struct {
-		name  string
-		calls []string
-		kill  func(*lane, string, int) bool
-	}{{"runner", runnerCalls, (*lane).killRunnerAt}, {"keeper", keeperCalls, (*lane).killKeeperAt}} {
-		t.Run(side.name, func(t *testing.T) {
-			if *traced < 0 {
-				sweep(t, side.calls, c, side.kill)
-				return
-			}
-			for range *traced / 2 {
-				call, n := side.calls[rng.IntN(len(side.calls))], 1+rng.IntN(1+rng.IntN(10))
-				oneTrace(t, call, n, c, side.kill)
-			}
-		})
+	s, c := someSeed(t), &counts{}
+	sw := newSweep(s, map[string][]string{"runner": runnerCalls, "keeper": keeperCalls})
+	end, most := time.Now().Add(budget()), *traced
+	for i := 0; (most < 0 && time.Now().Before(end) || i < most) && !t.Failed(); i++ {
+		l, n := sw.next()
+		if l == nil {
+			break
+		}
+		l.struck(n, oneTrace(t, l, n, c))
 	}
 	t.Logf("%d starts killed in a system call, %d runners, %d attempts, %d of them ran, %d lost", c.Traced, c.Runners, c.Attempts, c.Starts, c.Lost)
-}
-
-// sweep tries every n of every call, until one is no longer reached.
-func sweep(t *testing.T, calls []string, c *counts, kill func(*lane, string, int) bool) {
-	for _, call := range calls {
-		reached := 0
-		for n, misses := 1, 0; n < 400 && misses < 3; n++ {
-			if oneTrace(t, call, n, c, kill) {
-				reached, misses = n, 0
-			} else {
-				misses++
-			}
-		}
-		t.Logf("%s: up to the %dth", call, reached)
+	if most < 0 {
+		t.Log(sw)
 	}
 }
 
 // oneTrace reports whether the kill came about.
-func oneTrace(t *testing.T, call string, n int, c *counts, kill func(*lane, string, int) bool) (killed bool) {
-	t.Run(fmt.Sprintf("%s=%d", call, n), func(t *testing.T) {
+func oneTrace(t *testing.T, at *line, n int, c *counts) (killed bool) {
+	kill := (*lane).killRunnerAt
+	if at.side == "keeper" {
+		kill = (*lane).killKeeperAt
+	}
+	t.Run(fmt.Sprintf("%s/%s=%d", at.side, at.call, n), func(t *testing.T) {
 		p := newPlace(t)
 		jobs := []job{
 			{Name: "gate", Kind: "plain", GPUs: 0, Plan: "0"},
@@ -71,7 +56,7 @@ func oneTrace(t *testing.T, call string, n int, c *counts, kill func(*lane, stri
 			{Name: "two", Kind: "daemon", GPUs: 2, Memory: 8, Plan: "3 0", Sleep: 0.02, Retry: 1},
 		}
 		l := newLane(t, p, "lane", rand.New(rand.NewPCG(1, 1)), jobs, c)
-		killed = kill(l, call, n)
+		killed = kill(l, at.call, n)
 		if killed {
 			c.add(&c.Traced)
 		}

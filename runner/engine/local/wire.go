@@ -8,7 +8,10 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
@@ -94,14 +97,16 @@ func readMessage(r *bufio.Reader) (*message, error) {
 
 // A link is one side of a connection. Sending never waits for the other side.
 type link struct {
-	conn net.Conn
-	mu   sync.Mutex
-	out  []byte
-	due  bool        // out is to be written now
-	soon *time.Timer // makes it due; nil while nothing is put off
-	full sync.Cond
-	done bool
-	gone chan struct{} // closed when the writer has ended
+	conn    net.Conn
+	raw     syscall.RawConn // of conn; nil where it has none
+	mu      sync.Mutex
+	out     []byte
+	due     bool        // out is to be written now
+	writing bool        // the writer has something in hand that comes before out
+	soon    *time.Timer // makes it due; nil while nothing is put off
+	full    sync.Cond
+	done    bool
+	gone    chan struct{} // closed when the writer has ended
 }
 
 // putOff is how long a message may wait for another to go with it.
@@ -111,6 +116,9 @@ const putOff = 5 * time.Millisecond
 func newLink(c net.Conn) *link {
 	l := &link{conn: c, gone: make(chan struct{})}
 	l.full.L = &l.mu
+	if s, ok := c.(syscall.Conn); ok {
+		l.raw, _ = s.SyscallConn()
+	}
 	go l.write()
 	return l
 }
@@ -125,8 +133,23 @@ func (l *link) send(m *message) error {
 	}
 	var err error
 	l.out, err = m.encode(l.out)
+	l.now()
 	l.flush()
 	return err
+}
+
+// now writes what the other side has room for. It is at work on it before the next
+// thing is done here; the writer would wait until there is nothing more to do.
+// l.mu is held.
+func (l *link) now() {
+	if l.raw == nil || l.writing {
+		return
+	}
+	_ = l.raw.Control(func(fd uintptr) {
+		if n, err := unix.SendmsgN(int(fd), l.out, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err == nil {
+			l.out = l.out[:copy(l.out, l.out[n:])]
+		}
+	})
 }
 
 // sendSoon queues a message that nobody is in a hurry for: of a job that ends at
@@ -155,8 +178,9 @@ func (l *link) flush() {
 		l.soon.Stop()
 		l.soon = nil
 	}
-	l.due = len(l.out) > 0
-	l.full.Signal()
+	if l.due = len(l.out) > 0; l.due || l.done {
+		l.full.Signal()
+	}
 }
 
 func (l *link) write() {
@@ -169,16 +193,17 @@ func (l *link) write() {
 		}
 		b := l.out
 		l.out, l.due = spare[:0], false
+		l.writing = len(b) > 0
 		l.mu.Unlock()
 		if len(b) == 0 {
 			l.conn.Close()
 			return
 		}
-		if _, err := l.conn.Write(b); err != nil {
-			l.mu.Lock()
-			l.done = true
-			l.mu.Unlock()
-		}
+		_, err := l.conn.Write(b)
+		l.mu.Lock()
+		l.writing = false
+		l.done = l.done || err != nil
+		l.mu.Unlock()
 		spare = b
 		if cap(spare) > 1<<20 {
 			spare = nil

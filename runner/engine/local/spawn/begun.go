@@ -3,7 +3,6 @@ package spawn
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strconv"
@@ -45,25 +44,26 @@ func Begun(path string) (Process, error) {
 	return p, nil
 }
 
+var errNoStat = errors.New("no line of /proc/PID/stat")
+
 // parseStat takes pid and start time out of a /proc/PID/stat; proc(5).
 func parseStat(b []byte) (Process, error) {
-	bad := fmt.Errorf("%q is no /proc stat line", b)
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || shut < open {
-		return Process{}, bad
+		return Process{}, errNoStat
 	}
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
 	if err != nil {
-		return Process{}, bad
+		return Process{}, errNoStat
 	}
 	const startTime = 22 - 3 // field 22, counted from the third, behind the name
 	fields := bytes.Fields(b[shut+1:])
 	if len(fields) <= startTime {
-		return Process{}, bad
+		return Process{}, errNoStat
 	}
 	start, err := strconv.ParseUint(string(fields[startTime]), 10, 64)
 	if err != nil {
-		return Process{}, bad
+		return Process{}, errNoStat
 	}
 	return Process{PID: pid, Start: start}, nil
 }

@@ -73,7 +73,10 @@ type child struct {
 	mask  uint64 // of signals, as it is in this thread
 	old   bool   // the kernel has no clone3: handlers are still the parent's
 
-	stat    [1024]byte // the child's /proc/self/stat, as it went into the marker
+	before  unix.Timespec // CLOCK_BOOTTIME before the fork
+	now     unix.Timespec
+	began   uint64   // the child's start as the kernel counts it; 0 where it is to be read from stat
+	stat    statLine // the child's /proc/self/stat, or what of it matters, as it went into the marker
 	statLen int
 	stage   Stage
 	errno   syscall.Errno
@@ -102,6 +105,7 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 	)
 	entersyscallblock()
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, 0, uintptr(unsafe.Pointer(&c.mask)), unsafe.Sizeof(c.mask), 0, 0)
+	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&c.before)), 0)
 	beforeFork()
 	pid = vfork3(&c.clone)
 	if pid == -int(unix.ENOSYS) || pid == -int(unix.EPERM) || pid == -int(unix.EINVAL) { // an old kernel, or a container's filter
@@ -131,13 +135,18 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 	}
 
 	c.stage = Begin
-	stat, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&procStat[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
-	if e != 0 {
-		goto failed
-	}
-	n, _, e = syscall.RawSyscall(unix.SYS_READ, stat, uintptr(unsafe.Pointer(&c.stat[0])), uintptr(len(c.stat)))
-	if e != 0 {
-		goto failed
+	if c.began = ticks(c.boottime()); c.began == ticks(c.before) {
+		n = c.stat.line(uint64(*c.pid), c.began)
+	} else { // the tick turned meanwhile: only the kernel knows
+		stat, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&procStat[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+		if e != 0 {
+			goto failed
+		}
+		n, _, e = syscall.RawSyscall(unix.SYS_READ, stat, uintptr(unsafe.Pointer(&c.stat[0])), uintptr(len(c.stat)))
+		if e != 0 {
+			goto failed
+		}
+		c.began = 0
 	}
 	c.statLen = int(n)
 	for ; n < markerSize; n++ { // over all that a spare marker may still hold

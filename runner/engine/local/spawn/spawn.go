@@ -97,12 +97,15 @@ func (c *child) start(r *Request) (Process, error) {
 		reap(pid)
 		return Process{}, &Error{Stage: c.stage, Path: c.stage.path(r), Errno: c.errno}
 	}
-	p, err := parseStat(c.stat[:c.statLen])
-	if err != nil {
-		return Process{PID: pid}, nil
+	start := c.began
+	if start == 0 {
+		p, err := parseStat(c.stat[:c.statLen])
+		if err != nil {
+			return Process{PID: pid}, nil
+		}
+		start = p.Start
 	}
-	p.PID = pid // as seen from here, should the child see another pid namespace
-	return p, nil
+	return Process{PID: pid, Start: start}, nil
 }
 
 func (s Stage) path(r *Request) string {

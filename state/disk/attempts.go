@@ -64,7 +64,7 @@ func (s *State) RemoveAttempt(file int, uniID string) {
 // removeAttempt removes the few files that an attempt's folder has, then itself.
 // What cannot be removed now is swept when the state is opened next.
 func removeAttempt(dir string) {
-	for _, name := range []string{statusName, begunName, resultName, spareStatus, spareBegun} {
+	for _, name := range []string{statusName, begunName, resultName, spareBegun} {
 		_ = os.Remove(filepath.Join(dir, name))
 	}
 	if err := os.Remove(dir); err != nil && !isNotExist(err) {

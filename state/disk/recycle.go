@@ -11,14 +11,14 @@ import (
 	"gpurun/state"
 )
 
-// Names of an attempt's files while their folder waits for its next attempt. Under
-// these they mean nothing: what an attempt has is made from them by a rename that
-// never replaces anything, and a folder found with them is swept like any other.
+// What an attempt's folder holds. While it waits for its next attempt the marker has
+// a name that means nothing: the next one is made of it by a rename that never
+// replaces anything. The status record stays as it is: it has the uni_id of the
+// attempt that is over, and counts for no other. A folder found so is swept like any.
 const (
-	statusName  = "status"
-	resultName  = "result"
-	spareStatus = "spare.status"
-	spareBegun  = "spare.begun"
+	statusName = "status"
+	resultName = "result"
+	spareBegun = "spare.begun"
 )
 
 // A recycler gives the folders of attempts that are over to new ones. ext4 skips
@@ -75,8 +75,7 @@ func (r *recycler) keep(dir string) bool {
 		return false
 	}
 	// Package os would look at each name once more.
-	if unix.Rename(filepath.Join(dir, statusName), filepath.Join(dir, spareStatus)) != nil ||
-		unix.Rename(filepath.Join(dir, begunName), filepath.Join(dir, spareBegun)) != nil {
+	if unix.Rename(filepath.Join(dir, begunName), filepath.Join(dir, spareBegun)) != nil {
 		return false
 	}
 	parent := filepath.Dir(dir)

@@ -58,7 +58,7 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 			names, _ := readNames(dir)
 			var want []string
 			if tt.again {
-				want = []string{spareBegun, spareStatus}
+				want = []string{spareBegun, statusName}
 			}
 			if waits != tt.again || !slices.Equal(names, want) || dir != s.AttemptDir(0, id) {
 				t.Errorf("waits %v, and %s has %q, want %v and %q", waits, dir, names, tt.again, want)

@@ -33,7 +33,7 @@ func TestDiskFull(t *testing.T) {
 	if got := s.ended(); got.ExitCode != 4 || got.Err != "" {
 		t.Errorf("ended as %+v", got)
 	}
-	if rec, err := readRecord(first.Dir); err != nil || rec.State != recordEnded || rec.Exit != 4 {
+	if rec, err := readRecord(first.Dir, first.UniID); err != nil || rec.State != recordEnded || rec.Exit != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}
 }

@@ -299,7 +299,7 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(s.dir, socketPattern)); len(names) != 0 {
 		t.Errorf("it left %v", names)
 	}
-	rec, err := readRecord(s.launch.Dir)
+	rec, err := readRecord(s.launch.Dir, s.launch.UniID)
 	if err != nil || rec.State != recordEnded || rec.Exit != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}

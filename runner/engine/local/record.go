@@ -84,9 +84,9 @@ func (r *record) encode() []byte {
 
 var errNoRecord = errors.New("no readable status record")
 
-// readRecord reads the record of an attempt's folder. One that is torn or missing
-// is errNoRecord.
-func readRecord(dir string) (*record, error) {
+// readRecord reads the record of an attempt in its folder. One that is torn, missing
+// or another attempt's is errNoRecord.
+func readRecord(dir, uniID string) (*record, error) {
 	b, err := os.ReadFile(filepath.Join(dir, statusFile))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
@@ -99,6 +99,9 @@ func readRecord(dir string) (*record, error) {
 	if err := json.Unmarshal(body, &r); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
 	}
+	if r.UniID != uniID {
+		return nil, fmt.Errorf("%w: it is of %q", errNoRecord, r.UniID)
+	}
 	return &r, nil
 }
 
@@ -106,44 +109,38 @@ func readRecord(dir string) (*record, error) {
 type recordFile int
 
 // createRecord writes a new record out at full length. Without it nothing starts.
+// In a folder that has been given to a new attempt (state/disk) stands the record
+// of an older one, which is over: it is overwritten in its place. It has the older
+// attempt's uni_id, so that nobody takes it for this one's.
 func createRecord(dir string, r *record) (recordFile, error) {
-	line := r.encode()
-	if f, err := reuseRecord(dir, line); err == nil {
-		return f, nil
+	path := filepath.Join(dir, statusFile)
+	fd, err := openFile(path, unix.O_RDWR, 0)
+	f := recordFile(fd)
+	switch {
+	case err == unix.ENOENT:
+		fd, err = openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o644)
+		f = recordFile(fd)
+	case err == nil && !f.another(r.UniID):
+		f.close()
+		err = unix.EEXIST
 	}
-	fd, err := openFile(filepath.Join(dir, statusFile), unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o644)
 	if err != nil {
 		return -1, fmt.Errorf("cannot make the status record: %w", err)
 	}
-	f := recordFile(fd)
-	if err := f.write(line); err != nil {
+	if err := f.put(r); err != nil {
 		f.close()
 		return -1, fmt.Errorf("cannot write the status record: %w", err)
 	}
 	return f, nil
 }
 
-// spareStatus is a record of an attempt that is over, in a folder that has been
-// given to a new one (state/disk).
-const spareStatus = "spare.status"
-
-// reuseRecord makes the record of the one that the folder still has: written
-// first, then named, so that nobody ever reads what stood there before.
-func reuseRecord(dir string, line []byte) (recordFile, error) {
-	spare := filepath.Join(dir, spareStatus)
-	fd, err := openFile(spare, unix.O_RDWR, 0)
-	if err != nil {
-		return -1, err
-	}
-	f := recordFile(fd)
-	if err = f.write(line); err == nil {
-		err = unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, filepath.Join(dir, statusFile), unix.RENAME_NOREPLACE)
-	}
-	if err != nil {
-		f.close()
-		return -1, err
-	}
-	return f, nil
+// another reports whether the record is of another attempt, one that is over.
+func (f recordFile) another(uniID string) bool {
+	var b [128]byte
+	n, _ := unix.Pread(int(f), b[:], 0)
+	_, body, _ := bytes.Cut(b[:max(n, 0)], []byte(" "))
+	id, ok := bytes.CutPrefix(body, []byte(`{"state":"`+recordEnded+`","uni_id":"`))
+	return ok && !bytes.HasPrefix(id, []byte(uniID+`"`))
 }
 
 // openRecord opens the record of an attempt whose keeper is gone.

@@ -29,7 +29,7 @@ func TestRecord(t *testing.T) {
 	if err := f.put(&full); err != nil {
 		t.Fatal(err)
 	}
-	got, err := readRecord(dir)
+	got, err := readRecord(dir, "u")
 	if err != nil || !reflect.DeepEqual(*got, full) {
 		t.Errorf("got %+v, %v, want %+v", got, err, full)
 	}
@@ -62,7 +62,7 @@ func TestRecordTorn(t *testing.T) {
 			if err := os.WriteFile(path, b, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if r, err := readRecord(dir); !errors.Is(err, errNoRecord) {
+			if r, err := readRecord(dir, "u"); !errors.Is(err, errNoRecord) {
 				t.Fatalf("at byte %d: %+v, %v", i, r, err)
 			}
 		}
@@ -77,41 +77,60 @@ func FuzzRecord(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, statusFile), b, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := readRecord(dir); (r == nil) == (err == nil) {
+		if r, err := readRecord(dir, "u"); (r == nil) == (err == nil) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
 }
 
-// A record is made of a spare one only when it is whole, and never over another.
-func TestReuseRecord(t *testing.T) {
-	dir := t.TempDir()
-	old, err := createRecord(dir, &record{State: recordEnded, UniID: "old"})
-	if err != nil {
-		t.Fatal(err)
+// In a folder that was another attempt's the record is written over, once that one is
+// over; until then nobody takes the old one for the new attempt's.
+func TestRecordOverAnother(t *testing.T) {
+	tests := []struct {
+		name string
+		old  record
+		ok   bool
+	}{
+		{"ended", record{State: recordEnded, UniID: "new2"}, true},
+		{"open: its keeper may still write", record{State: recordOpen, UniID: "old"}, false},
+		{"its own", record{State: recordEnded, UniID: "new"}, false},
 	}
-	old.close()
-	if err := os.Rename(filepath.Join(dir, statusFile), filepath.Join(dir, spareStatus)); err != nil {
-		t.Fatal(err)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			old, err := createRecord(dir, &tt.old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			old.close()
+			if r, err := readRecord(dir, "new"); (err == nil) != (tt.old.UniID == "new") {
+				t.Errorf("before: %+v, %v", r, err)
+			}
+			f, err := createRecord(dir, &record{State: recordOpen, UniID: "new"})
+			if (err == nil) != tt.ok {
+				t.Fatalf("got %v", err)
+			}
+			want := tt.old
+			if tt.ok {
+				f.close()
+				want = record{State: recordOpen, UniID: "new"}
+			}
+			if r, err := readRecord(dir, want.UniID); err != nil || r.State != want.State {
+				t.Errorf("after: %+v, %v, want %+v", r, err, want)
+			}
+		})
 	}
-	f, err := createRecord(dir, &record{State: recordOpen, UniID: "new"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.close()
-	if _, err := os.Stat(filepath.Join(dir, spareStatus)); err == nil {
-		t.Error("the spare record was not used")
-	}
-	if r, err := readRecord(dir); err != nil || r.UniID != "new" || r.State != recordOpen {
-		t.Errorf("got %+v, %v", r, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, spareStatus), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := createRecord(dir, &record{UniID: "third"}); err == nil {
-		t.Error("a second record was made")
-	}
-	if r, err := readRecord(dir); err != nil || r.UniID != "new" {
-		t.Errorf("after that: got %+v, %v", r, err)
+}
+
+// What cannot be read is nobody's to write over.
+func TestRecordOverGarbage(t *testing.T) {
+	for _, text := range []string{"", "x", strings.Repeat("x", statusSize)} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, statusFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := createRecord(dir, &record{UniID: "u"}); err == nil {
+			t.Errorf("a record was made over %.20q", text)
+		}
 	}
 }

@@ -56,7 +56,7 @@ func (l *Local) recover(e *entry) {
 
 // follow is nil when the engine was closed before the attempt was over.
 func (l *Local) follow(e *entry) *engine.Ended {
-	rec, err := readRecord(e.Dir)
+	rec, err := readRecord(e.Dir, e.UniID)
 	if err == nil && rec.State == recordEnded {
 		return rec.ended()
 	}
@@ -300,7 +300,7 @@ func (w *watch) timedOut() {
 
 // ended: the tree is gone. Perhaps the keeper wrote the end before it died.
 func (w *watch) ended() *engine.Ended {
-	if rec, err := readRecord(w.e.Dir); err == nil && rec.State == recordEnded {
+	if rec, err := readRecord(w.e.Dir, w.e.UniID); err == nil && rec.State == recordEnded {
 		return rec.ended()
 	}
 	e := &engine.Ended{

@@ -2,6 +2,9 @@
 // tells how they end. engine/local runs them as processes of this host;
 // enginetest holds the suite that every engine must pass.
 //
+// Launch, Running and Ended go from process to process as JSON, thousands in a
+// second: what is zero is left out of it.
+//
 // An engine never decides: when, where and whether an attempt runs, and what its
 // end means, is the scheduler's. An engine never imports it.
 package engine
@@ -14,29 +17,29 @@ import (
 
 // A Launch is everything an engine needs to run one attempt. All paths are absolute.
 type Launch struct {
-	UniID    string
-	Job      string
-	Attempt  int
-	Dir      string   // the attempt's own folder, already there and empty
-	Shell    []string // argv before each command
-	Commands []string // in order, each in a shell of its own; the first that fails ends the attempt
-	Argv     []string // instead of Shell and Commands: one command, run as it is
-	Env      []string // the whole environment
-	WorkDir  string
-	Stdout   string        // opened for appending, made if missing, with its folders
-	Stderr   string        // same path: same open file
-	Header   string        // a line to write to Stdout before the first instruction, or ""
-	Timeout  time.Duration // 0 for none
-	Grace    time.Duration // between SIGTERM and SIGKILL
-	Tree     bool          // over when no process of the tree is left (block dialect)
-	UniFile  string        // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
-	Grant    gpu.Grant     // what the attempt's claim holds
+	UniID    string        `json:",omitempty"`
+	Job      string        `json:",omitempty"`
+	Attempt  int           `json:",omitempty"`
+	Dir      string        `json:",omitempty"` // the attempt's own folder, already there and empty
+	Shell    []string      `json:",omitempty"` // argv before each command
+	Commands []string      `json:",omitempty"` // in order, each in a shell of its own; the first that fails ends the attempt
+	Argv     []string      `json:",omitempty"` // instead of Shell and Commands: one command, run as it is
+	Env      []string      `json:",omitempty"` // the whole environment
+	WorkDir  string        `json:",omitempty"`
+	Stdout   string        `json:",omitempty"` // opened for appending, made if missing, with its folders
+	Stderr   string        `json:",omitempty"` // same path: same open file
+	Header   string        `json:",omitempty"` // a line to write to Stdout before the first instruction, or ""
+	Timeout  time.Duration `json:",omitempty"` // 0 for none
+	Grace    time.Duration `json:",omitempty"` // between SIGTERM and SIGKILL
+	Tree     bool          `json:",omitempty"` // over when no process of the tree is left (block dialect)
+	UniFile  string        `json:",omitempty"` // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
+	Grant    gpu.Grant     `json:",omitzero"`  // what the attempt's claim holds
 
 	// Foreground runs the attempt as a child of the calling process, in its
 	// session and process group and with its stdin, stdout and stderr; Stdout,
 	// Stderr and Header are not used. Signals of the terminal reach both, so the
 	// caller lets SIGINT and SIGQUIT pass; it dies with the caller's terminal.
-	Foreground bool
+	Foreground bool `json:",omitempty"`
 }
 
 // An Attempt is one that an earlier run started and whose end nobody recorded.
@@ -89,10 +92,10 @@ type Event struct {
 
 // Running says that the attempt's first process is there.
 type Running struct {
-	PID      int
-	PIDStart uint64 // kernel start time in clock ticks after boot
-	Adopted  bool
-	Started  time.Time
+	PID      int       `json:",omitempty"`
+	PIDStart uint64    `json:",omitempty"` // kernel start time in clock ticks after boot
+	Adopted  bool      `json:",omitempty"`
+	Started  time.Time `json:",omitzero"`
 }
 
 // Stopping says that the engine itself is about to signal the attempt: its
@@ -105,18 +108,18 @@ type Stopping struct {
 
 // Ended says that nothing of the attempt lives any more, or that it never began.
 type Ended struct {
-	ExitCode  int    // of the command that ended it; -1 when a signal did, or unknown
-	Signal    string // "SIGKILL", or ""
-	Why       string // the reason of a stop that came before the end: state.Why…, or ""
-	Started   time.Time
-	At        time.Time     // when the last command ended
-	Elapsed   time.Duration // in CLOCK_BOOTTIME
-	OOMKilled bool          // the kernel's count of OOM kills rose, and a SIGKILL that was not ours ended it
-	Lost      bool          // no status is known
-	Void      bool          // with Lost: no instruction of it ever ran
-	Err       string        // why it could not be started, in words; "" when it was
-	NoRoom    bool          // with Err: its record or its log could not be written, and nothing of it ran
-	Report    string        // Tree: what the script wrote, "normal_exit" or "abnormal_exit", or ""
-	LeftOver  int           // processes that had to be ended after the last command
-	Stuck     []int         // pids that even SIGKILL has not ended in 30 s; they may hold GPUs
+	ExitCode  int           `json:",omitempty"` // of the command that ended it; -1 when a signal did, or unknown
+	Signal    string        `json:",omitempty"` // "SIGKILL", or ""
+	Why       string        `json:",omitempty"` // the reason of a stop that came before the end: state.Why…, or ""
+	Started   time.Time     `json:",omitzero"`
+	At        time.Time     `json:",omitzero"`  // when the last command ended
+	Elapsed   time.Duration `json:",omitempty"` // in CLOCK_BOOTTIME
+	OOMKilled bool          `json:",omitempty"` // the kernel's count of OOM kills rose, and a SIGKILL that was not ours ended it
+	Lost      bool          `json:",omitempty"` // no status is known
+	Void      bool          `json:",omitempty"` // with Lost: no instruction of it ever ran
+	Err       string        `json:",omitempty"` // why it could not be started, in words; "" when it was
+	NoRoom    bool          `json:",omitempty"` // with Err: its record or its log could not be written, and nothing of it ran
+	Report    string        `json:",omitempty"` // Tree: what the script wrote, "normal_exit" or "abnormal_exit", or ""
+	LeftOver  int           `json:",omitempty"` // processes that had to be ended after the last command
+	Stuck     []int         `json:",omitempty"` // pids that even SIGKILL has not ended in 30 s; they may hold GPUs
 }

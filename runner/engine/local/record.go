@@ -42,8 +42,8 @@ type record struct {
 	Exit     int           `json:"exit"`
 	Signal   string        `json:"signal,omitempty"`
 	Started  time.Time     `json:"started"`
-	Ended    time.Time     `json:"ended"`
-	Elapsed  time.Duration `json:"elapsed_ns"`
+	Ended    time.Time     `json:"ended,omitzero"`
+	Elapsed  time.Duration `json:"elapsed_ns,omitempty"`
 	OOM      bool          `json:"oom_killed,omitempty"`
 	Lost     bool          `json:"lost,omitempty"`
 	Void     bool          `json:"void,omitempty"`

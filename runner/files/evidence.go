@@ -16,7 +16,7 @@ import (
 // outputs nor inputs nor a log, it says nothing and reads nothing. Several
 // goroutines may ask.
 func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
-	w := &witness{batch: b, reader: newReader()}
+	w := &witness{batch: b, history: h, reader: newReader()}
 	return func(id int) sched.Evidence {
 		j := &b.Jobs[id]
 		s := j.Spec
@@ -34,8 +34,9 @@ func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
 type witness struct {
 	batch *jobspec.Batch
 
-	mu     sync.Mutex
-	reader *reader
+	mu      sync.Mutex
+	history *state.History // of what Named finds
+	reader  *reader
 }
 
 func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
@@ -47,8 +48,12 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}
 	}
 	var e sched.Evidence
-	if p := MissingOutput(got.Outputs); p != "" {
-		e.MissingOutput = Short(got.WorkDir, p)
+	missing, overwritten := w.outputs(j, r, got.Outputs)
+	if missing != "" {
+		e.MissingOutput = Short(got.WorkDir, missing)
+	}
+	if overwritten != "" {
+		e.Overwritten = Short(got.WorkDir, overwritten)
 	}
 	if in := w.changedInput(got.Inputs, r); in != "" {
 		e.ChangedInput = Short(got.WorkDir, in)
@@ -56,6 +61,38 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	e.LogDeleted = j.Spec.LogNamed && !j.Spec.HasOutputs && logGone(got.Stdout, r)
 	return e
 }
+
+// outputs finds the first one that is missing, or else the first one that was
+// written while the newest attempt of the job's name ran, if that had another key and
+// came after r: the command was changed, run, and changed back. For that only plain
+// files that are named one by one are looked at: a folder, or what a glob matches, may
+// change by the hand of many.
+func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string) {
+	for _, p := range patterns {
+		fi, err := os.Stat(p)
+		switch {
+		case err != nil && !matches(p):
+			return p, ""
+		case err != nil || overwritten != "" || !fi.Mode().IsRegular() || !fi.ModTime().After(r.End):
+		case w.writtenByAnother(j, r, fi.ModTime()):
+			overwritten = p
+		}
+	}
+	return "", overwritten
+}
+
+func (w *witness) writtenByAnother(j *jobspec.Job, r *state.Record, written time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	other := w.history.Named(j.File, j.Name)
+	if other == nil || other.Key == r.Key || other.Start.Before(r.End) { // zero of what a person called done
+		return false
+	}
+	return !written.Before(other.Start.Add(-tick)) && !written.After(other.End)
+}
+
+// tick is by how much the clock of file times may be behind.
+const tick = 10 * time.Millisecond
 
 // logGone says that neither the log as the job file has it now nor the one that
 // was written is there. What a person called done has written none.

@@ -60,6 +60,24 @@ func TestEvidence(t *testing.T) {
 			h.Apply(0, f)
 		}
 	}
+	// another runs a job of the name train from the third to the fifth second, whose
+	// output is written in the given one.
+	another := func(written int, phase state.Phase, change func(start, end *state.Fact)) func(*testing.T, string, *state.History, *jobspec.Batch) {
+		return func(t *testing.T, dir string, h *state.History, b *jobspec.Batch) {
+			ended := h.Of(0, b.Jobs[train].Key.String()).End
+			at := func(second int) time.Time { return ended.Add(time.Duration(second-1) * time.Second) }
+			start := state.Fact{Kind: state.KindStart, Time: at(3), Key: "other", Job: "train", UniID: "o"}
+			end := state.Fact{Kind: state.KindEnd, Time: at(5), Key: "other", Job: "train", UniID: "o", State: phase}
+			if change != nil {
+				change(&start, &end)
+			}
+			h.Apply(0, start)
+			h.Apply(0, end)
+			if err := os.Chtimes(dir+"/ckpt/a.pt", at(written), at(written)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for _, row := range []struct {
 		name   string
 		job    int
@@ -83,6 +101,14 @@ func TestEvidence(t *testing.T) {
 		{"forgotten", train, end(train, state.Fact{Kind: state.KindForget}), sched.Evidence{}},
 		{"called done: wrote no log", talk, end(talk, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{}},
 		{"called done: its output counts", train, end(train, state.Fact{Kind: state.KindEnd, State: state.Succeeded, By: "done"}), sched.Evidence{MissingOutput: "ckpt/a.pt"}},
+		{"another command wrote the output", train, another(4, state.Succeeded, nil), sched.Evidence{Overwritten: "ckpt/a.pt"}},
+		{"another command failed, and wrote it", train, another(4, state.Failed, nil), sched.Evidence{Overwritten: "ckpt/a.pt"}},
+		{"another command left it alone", train, another(0, state.Succeeded, nil), sched.Evidence{}},
+		{"copied after another command", train, another(6, state.Succeeded, nil), sched.Evidence{}},
+		{"touched before another command", train, another(2, state.Succeeded, nil), sched.Evidence{}},
+		{"another job wrote it", train, another(4, state.Succeeded, func(start, end *state.Fact) { start.Job, end.Job = "test", "test" }), sched.Evidence{}},
+		{"another command began before the end", train, another(4, state.Succeeded, func(start, _ *state.Fact) { start.Time = start.Time.Add(-3 * time.Second) }), sched.Evidence{}},
+		{"another command was called done", train, another(4, state.Succeeded, func(start, _ *state.Fact) { start.Kind = state.KindRun }), sched.Evidence{}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir, b, h := world(t)

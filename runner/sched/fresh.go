@@ -24,7 +24,7 @@ const (
 	neverRan
 	forced
 	notEnded       // an earlier attempt may still run
-	noted          // the text is in Core.notes
+	noted          // the text is in Core.notes; isUpToDate may have one too
 	commandChanged // another key had its name
 	logDeleted
 	needsChanged // job.about is by how many
@@ -124,6 +124,8 @@ func (f *fresh) fromFiles(id int32) code {
 		return f.note(id, "input "+e.ChangedInput+" changed")
 	case e.LogDeleted:
 		return logDeleted
+	case e.Overwritten != "":
+		f.note(id, "output "+e.Overwritten+" was written by another command since")
 	}
 	return isUpToDate
 }
@@ -262,6 +264,9 @@ func (c *Core) Verdict(id int) Verdict {
 	switch j.verdict {
 	case isUpToDate:
 		v.Reason = "up to date"
+		if note := c.notes[int32(id)]; note != "" {
+			v.Reason += "; " + note
+		}
 	case notSelected:
 		v.Reason = "not selected"
 	case noNeedFailed:

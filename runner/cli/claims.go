@@ -8,9 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
+	"gpurun/runner/engine/local"
 )
 
 // claimRoots are where this run's claims and those of others are; none where no
@@ -22,54 +25,49 @@ func claimRoots(p probe.Prober, dir string) []string {
 	return claim.Roots("", dir)
 }
 
+// otherClaims are those of other gpuruns of this host, of which the readings may
+// tell more, and what there is to warn of.
+type otherClaims func(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
+
 // observed is a reading of all devices with what gpuruns of this host hold.
-func (a *app) observed(ctx context.Context, p probe.Prober, r *claim.Reader) gpu.Snapshot {
+func (a *app) observed(ctx context.Context, p probe.Prober, claims otherClaims) gpu.Snapshot {
 	snap := p.Read(ctx, probe.Query{Processes: true})
-	if r != nil {
-		var warnings []string
-		snap.Claims, warnings = r.Others(ctx)
-		for _, w := range warnings {
-			a.warn(w)
-		}
+	var warnings []string
+	snap.Claims, warnings = claims(ctx, snap.Readings)
+	for _, w := range warnings {
+		a.warn(w)
 	}
 	return snap
 }
 
-// claimReader reads what gpuruns of this host hold; nil where none can hold these GPUs.
-func claimReader(p probe.Prober) *claim.Reader {
-	if roots := claimRoots(p, ""); roots != nil {
-		return claim.NewReader(roots)
+// claimReader reads what gpuruns of this host hold; nothing where none can hold
+// these GPUs.
+func claimReader(p probe.Prober) otherClaims {
+	roots := claimRoots(p, "")
+	if roots == nil {
+		return func(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
 	}
-	return nil
+	r := claim.NewReader(roots)
+	return func(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []string) { return r.Others(ctx) }
 }
 
-// An execClaim is what exec holds of the GPUs, for as long as gpurun itself lives.
+// An execClaim is what exec holds of the GPUs. A keeper holds it, so that it lasts
+// as long as the command even if gpurun itself is killed before.
 type execClaim struct {
 	*app
 	job, uniID string
-	holder     *claim.Holder // nil where nobody else can hold these GPUs
+	grant      gpu.Grant
+	engine     *local.Local // nil without GPUs
 }
 
 func (e *execClaim) open(p probe.Prober) {
 	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
-	if roots := claimRoots(p, last); roots != nil {
-		e.holder = claim.Open(roots)
-	}
-}
-
-func (e *execClaim) reader() *claim.Reader {
-	if e.holder == nil {
-		return nil
-	}
-	return e.holder.Reader
+	e.engine = local.OpenClaims(claimRoots(p, last), zerolog.Nop())
 }
 
 // take claims a grant; what it says is why it could not be had.
 func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
-	if e.holder == nil {
-		return ""
-	}
-	others, warnings, err := e.holder.Claim(ctx, e.uniID, e.job, g)
+	others, warnings, err := e.engine.Claim(ctx, e.uniID, e.job, g)
 	for _, w := range warnings {
 		e.warn(w)
 	}
@@ -80,14 +78,23 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	why := pool.Conflict(g, others)
 	if why != "" {
 		pool.Undo(e.uniID)
-		e.holder.Release(e.uniID)
+		e.engine.Withdraw(e.uniID)
 	}
+	e.grant = g
 	return why
 }
 
+// stand: the command is the process pid.
+func (e *execClaim) stand(pid int) {
+	if e.engine != nil {
+		e.engine.Stand(e.uniID, e.job, e.grant, pid)
+	}
+}
+
 func (e *execClaim) release() {
-	if e.holder != nil {
-		e.holder.Close()
+	if e.engine != nil {
+		e.engine.Withdraw(e.uniID)
+		e.engine.Close()
 	}
 }
 

@@ -62,7 +62,7 @@ func (c *execCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return a.foreground(path, argv, execEnv(os.Environ(), claims.uniID, grant, whole))
+	return a.foreground(path, argv, execEnv(os.Environ(), claims.uniID, grant, whole), claims.stand)
 }
 
 // wait takes readings until GPUs are found. The driver is let go of again before
@@ -93,7 +93,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request, claims *execClaim) (gpu.Grant, error) {
 	began, said := probe.Boottime(), ""
 	for {
-		snap := a.observed(ctx, p, claims.reader())
+		snap := a.observed(ctx, p, claims.engine.Others)
 		if ctx.Err() != nil {
 			return gpu.Grant{}, quiet(exitInt)
 		}
@@ -157,9 +157,9 @@ func execEnv(base []string, uniID string, g gpu.Grant, whole bool) []string {
 	return append(base, "GPURUN_UNI_ID="+uniID, "CUDA_VISIBLE_DEVICES="+cuda, "NVIDIA_VISIBLE_DEVICES="+nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 }
 
-// foreground runs a command that has the terminal. Signals of the keyboard reach
-// it by themselves; others are passed on.
-func (a *app) foreground(path string, argv, env []string) error {
+// foreground runs a command that has the terminal, and says its pid to started.
+// Signals of the keyboard reach it by themselves; others are passed on.
+func (a *app) foreground(path string, argv, env []string, started func(pid int)) error {
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
@@ -167,6 +167,7 @@ func (a *app) foreground(path string, argv, env []string) error {
 	if err := cmd.Start(); err != nil {
 		return &failure{code: exitUsage, text: err.Error(), err: err}
 	}
+	started(cmd.Process.Pid)
 	ended := make(chan error, 1)
 	a.goSafely(func() { ended <- cmd.Wait() })
 	for {

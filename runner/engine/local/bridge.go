@@ -60,8 +60,7 @@ func (l *Local) bereft(r *remote) []engine.Attempt {
 	}
 	for uniID, at := range l.overs {
 		if at == r {
-			delete(l.overs, uniID)
-			l.mine.retire(uniID)
+			l.unclaimed(uniID)
 		}
 	}
 	if l.closed || len(l.Claims) == 0 {
@@ -71,6 +70,11 @@ func (l *Local) bereft(r *remote) []engine.Attempt {
 	for _, e := range l.live {
 		if e.home == r && len(e.Grant.UUIDs) > 0 {
 			attempts = append(attempts, e.Attempt)
+		}
+	}
+	for _, s := range l.stands {
+		if s.home == r {
+			attempts = append(attempts, s.Attempt)
 		}
 	}
 	return attempts

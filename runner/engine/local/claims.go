@@ -83,8 +83,7 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launc
 // answered takes the answer to a claim to whoever waits for it. l.mu is held.
 func (l *Local) answered(m *message) {
 	if m.Op == opWithdrawn {
-		delete(l.overs, m.UniID)
-		l.mine.retire(m.UniID)
+		l.unclaimed(m.UniID)
 		return
 	}
 	if answer := l.claims[m.UniID]; answer != nil {
@@ -127,6 +126,7 @@ func (l *Local) Withdraw(uniID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.homes, uniID)
+	delete(l.stands, uniID)
 	l.withdraw(uniID)
 }
 
@@ -134,7 +134,45 @@ func (l *Local) Withdraw(uniID string) {
 // see it, and this run must know it for its own. l.mu is held.
 func (l *Local) withdraw(uniID string) {
 	if l.own == nil || l.own.link.send(&message{Op: opWithdraw, UniID: uniID}) != nil {
-		l.mine.retire(uniID)
+		l.unclaimed(uniID)
+		return
+	}
+	l.overs[uniID] = l.own
+}
+
+// unclaimed: nobody sees this claim any more. l.mu is held.
+func (l *Local) unclaimed(uniID string) {
+	delete(l.overs, uniID)
+	l.mine.retire(uniID)
+	poke(l.ended)
+}
+
+// withdrawAll ends the claims that nobody stands on, for good. l.mu is held.
+func (l *Local) withdrawAll() {
+	for uniID, r := range l.overs {
+		if r.link.send(&message{Op: opWithdraw, UniID: uniID}) != nil {
+			l.unclaimed(uniID)
+		}
+	}
+}
+
+// awaitWithdrawn waits for this, a moment at most: what runs next may want the
+// same GPUs.
+func (l *Local) awaitWithdrawn() {
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	for {
+		l.mu.Lock()
+		left := len(l.overs)
+		l.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-l.ended:
+		case <-late.C:
+			return
+		}
 	}
 }
 
@@ -150,8 +188,7 @@ func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	}
 	m := &message{Op: opWithdraw, UniID: uniID, Claim: &claimRequest{Grant: gpu.Grant{UUIDs: ids}}}
 	if r.link.send(m) != nil {
-		delete(l.overs, uniID)
-		l.mine.retire(uniID)
+		l.unclaimed(uniID)
 	}
 }
 

@@ -292,10 +292,17 @@ func TestClaimOfOrphan(t *testing.T) {
 
 func TestFillTaken(t *testing.T) {
 	self, _ := procs.One(os.Getpid())
+	stray := exec.Command("sleep", "60") // below no holder
+	stray.Env = []string{"PATH=" + os.Getenv("PATH"), procs.UniIDName + "=s"}
+	if err := stray.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stray.Process.Kill(); stray.Wait() })
 	readings := []gpu.Reading{
 		{UUID: "GPU-0", Processes: []gpu.Process{{PID: self.PID, Memory: 3}, {PID: 1, Memory: 50}, {PID: self.PID, Memory: -1}}},
 		{UUID: "GPU-1", Processes: []gpu.Process{{PID: self.PID, Memory: 30}}},
 		{UUID: "GPU-2", Processes: []gpu.Process{{PID: self.PID, Memory: 5}}},
+		{UUID: "GPU-3", Processes: []gpu.Process{{PID: stray.Process.Pid, Memory: 7}, {PID: 1, Memory: 5}}},
 	}
 	claims := []gpu.Claim{
 		{UUID: "GPU-0", PID: self.Parent, Memory: 10, Attempt: "a"},
@@ -303,13 +310,15 @@ func TestFillTaken(t *testing.T) {
 		{UUID: "GPU-2", PID: self.Parent, Memory: 10, Attempt: "a"},
 		{UUID: "GPU-2", PID: self.Parent, Memory: 10, Attempt: "b"},
 		{UUID: "GPU-1", PID: 1 << 30, Memory: 10, Attempt: "c"},
+		{UUID: "GPU-3", PID: 1 << 30, Memory: 10, Attempt: "s"},
+		{UUID: "GPU-3", PID: 1 << 30, Memory: 10, Attempt: ""},
 	}
 	fillTaken(claims, readings)
 	var got []gpu.Bytes
 	for _, c := range claims {
 		got = append(got, c.Taken)
 	}
-	if want := []gpu.Bytes{3, 10, 0, 0, 0}; !slices.Equal(got, want) {
+	if want := []gpu.Bytes{3, 10, 0, 0, 0, 7, 0}; !slices.Equal(got, want) {
 		t.Errorf("taken are %v, want %v", got, want)
 	}
 }

@@ -234,6 +234,10 @@ func (k *keeper) handle(l *link, m *message) {
 		k.claim(l, m)
 	case opWithdraw:
 		k.withdraw(l, m)
+	case opStand:
+		if m.Claim != nil {
+			k.claims.stands(m.UniID, m.Claim.Trees)
+		}
 	case opAck:
 		if a := k.find(m.UniID); a != nil {
 			a.acknowledge()

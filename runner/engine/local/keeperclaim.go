@@ -200,6 +200,16 @@ func (k *keeper) claim(l *link, m *message) {
 	}()
 }
 
+// stands: the process that asked for a claim runs these itself. Should it be gone
+// before them, they keep the claim.
+func (c *claims) stands(uniID string, trees []procs.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.all[uniID]; s != nil {
+		s.trees = trees
+	}
+}
+
 // withdraw ends a claim, or what it holds of the devices that are named.
 func (k *keeper) withdraw(l *link, m *message) {
 	gone := false

@@ -44,8 +44,10 @@ type Local struct {
 	census census
 	claims map[string]chan *message // answers that are waited for
 	homes  map[string]*remote       // of claims whose attempts are not launched
-	overs  map[string]*remote       // of claims whose attempts are over
+	overs  map[string]*remote       // of claims that are about to end: nobody stands on them
+	ended  chan struct{}            // one of these has
 	bridge bridge
+	stands map[string]stand // of commands that this process runs itself
 	rivals *claim.Reader
 	mine   mine
 }
@@ -67,11 +69,7 @@ type entry struct {
 // Open finds the keepers of earlier runs that are still alive and starts one for
 // this run.
 func Open(c Config) (*Local, error) {
-	l := &Local{
-		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
-		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
-		claims: map[string]chan *message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
-	}
+	l := newLocal(c)
 	if err := l.findKeepers(); err != nil {
 		_ = l.Close()
 		return nil, err
@@ -88,6 +86,15 @@ func Open(c Config) (*Local, error) {
 	return l, nil
 }
 
+func newLocal(c Config) *Local {
+	return &Local{
+		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
+		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
+		claims: map[string]chan *message{}, homes: map[string]*remote{}, overs: map[string]*remote{}, ended: make(chan struct{}, 1),
+		stands: map[string]stand{},
+	}
+}
+
 // Events is where everything arrives.
 func (l *Local) Events() <-chan engine.Event { return l.events }
 
@@ -100,8 +107,10 @@ func (l *Local) Close() error {
 	}
 	l.closed = true
 	close(l.stop)
+	l.withdrawAll()
 	remotes := l.remotes()
 	l.mu.Unlock()
+	l.awaitWithdrawn()
 	for _, r := range remotes {
 		r.close()
 	}

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
 		os.Exit(KeeperMain(os.Args[2:]))
 	}
-	children := map[string]func(args []string) error{"runner child": runnerChild, "watch child": watchChild}
+	children := map[string]func(args []string) error{"runner child": runnerChild, "watch child": watchChild, "stand child": standChild}
 	if len(os.Args) > 1 && children[os.Args[1]] != nil {
 		if err := children[os.Args[1]](os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

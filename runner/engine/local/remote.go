@@ -128,7 +128,6 @@ func (l *Local) startKeeper() (*remote, error) {
 	if _, err := rand.Read(id); err != nil {
 		return nil, err
 	}
-	socket := filepath.Join(l.Dir, "keeper-"+hex.EncodeToString(id)+".sock")
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a connection: %w", err)
@@ -136,13 +135,15 @@ func (l *Local) startKeeper() (*remote, error) {
 	mine, theirs := os.NewFile(uintptr(pair[0]), "keeper"), os.NewFile(uintptr(pair[1]), "runner")
 	defer mine.Close()
 	defer theirs.Close()
-	listener, err := listen(socket)
-	if err != nil {
+	socket := filepath.Join(l.Dir, "keeper-"+hex.EncodeToString(id)+".sock")
+	var listener *os.File
+	if l.Dir == "" {
+		socket = "" // there is no later run
+	} else if listener, err = listen(socket); err != nil {
 		// Without a socket a later run finds the jobs by their records.
 		l.Log.Warn().Err(err).Str("socket", socket).Msg("no socket for later runs")
-	} else {
-		defer listener.Close()
 	}
+	defer listener.Close() // nil is no error
 	if err := l.execKeeper(theirs, listener, socket); err != nil {
 		_ = os.Remove(socket)
 		return nil, err
@@ -155,7 +156,11 @@ func (l *Local) startKeeper() (*remote, error) {
 }
 
 func (l *Local) execKeeper(conn, listener *os.File, socket string) error {
-	log, err := os.OpenFile(filepath.Join(l.Dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	path := filepath.Join(l.Dir, "keeper.log")
+	if l.Dir == "" {
+		path = os.DevNull
+	}
+	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return fmt.Errorf("cannot open the keeper's log: %w", err)
 	}

@@ -8,8 +8,8 @@ import (
 // fillTaken finds out how much of what others claim is in use by now: what is
 // used on a device by processes below a claim's holder. Where one holder has
 // several claims on a device, the uni_id in a process's environment tells them
-// apart, if it may be read. What cannot be told stays 0: all of the claim is
-// then still promised.
+// apart, if it may be read; and also where a claim's processes do not hang on its
+// holder. What cannot be told stays 0: all of the claim is then still promised.
 func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	holders := map[int]bool{}
 	for _, c := range claims {
@@ -23,10 +23,11 @@ func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	for i := range readings {
 		r := &readings[i]
 		for _, p := range r.Processes {
-			if holder := above(p.PID, holders); holder != 0 && p.Memory > 0 {
-				if c := claimOf(claims, r.UUID, holder, p); c != nil {
-					c.Taken = min(c.Taken+p.Memory, c.Memory)
-				}
+			if p.Memory <= 0 {
+				continue
+			}
+			if c := claimOf(claims, r.UUID, above(p.PID, holders), p); c != nil {
+				c.Taken = min(c.Taken+p.Memory, c.Memory)
 			}
 		}
 	}
@@ -46,22 +47,23 @@ func above(pid int, holders map[int]bool) int {
 	return 0
 }
 
-// claimOf is the claim of a holder on a device that a process belongs to, or nil.
+// claimOf is the claim on a device that a process below a holder (0: below none)
+// belongs to, or nil.
 func claimOf(claims []gpu.Claim, id gpu.UUID, holder int, p gpu.Process) *gpu.Claim {
 	var found *gpu.Claim
 	several := false
 	for i := range claims {
-		if c := &claims[i]; c.UUID == id && c.PID == holder {
+		if c := &claims[i]; c.UUID == id && c.PID == holder && holder != 0 {
 			several = several || found != nil
 			found = c
 		}
 	}
-	if !several {
+	if found != nil && !several {
 		return found
 	}
 	uniID := procs.UniID(p.PID)
 	for i := range claims {
-		if c := &claims[i]; c.UUID == id && c.PID == holder && uniID != "" && c.Attempt == uniID {
+		if c := &claims[i]; c.UUID == id && (c.PID == holder || found == nil) && uniID != "" && c.Attempt == uniID {
 			return c
 		}
 	}

@@ -1,0 +1,42 @@
+package local
+
+import (
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+)
+
+// opStand says which processes a claim is for that the asker runs itself.
+const opStand = "stand"
+
+// A stand is a command that this process runs itself on GPUs that a keeper claims
+// for it.
+type stand struct {
+	engine.Attempt
+	home *remote
+}
+
+// OpenClaims makes an engine that launches nothing: it claims GPUs below roots for
+// a command that the caller runs itself (Claim, Stand, Withdraw). Its keeper, which
+// holds the claim, is started by the first claim and outlives a caller that is
+// killed, for as long as the command lives.
+func OpenClaims(roots []string, log zerolog.Logger) *Local {
+	l := newLocal(Config{Claims: roots, Log: log})
+	l.work.Go(l.pump)
+	return l
+}
+
+// Stand says that the process pid is the command that the claim of uniID is for.
+func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
+	p, ok := procs.One(pid)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	home := l.homes[uniID]
+	if !ok || home == nil {
+		return // it has ended, or nothing was claimed
+	}
+	l.stands[uniID] = stand{engine.Attempt{UniID: uniID, Job: job, Grant: g}, home}
+	_ = home.link.send(&message{Op: opStand, UniID: uniID, Claim: &claimRequest{Trees: []procs.ID{p.ID}}})
+}

@@ -1,0 +1,98 @@
+package local
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine/local/procs"
+)
+
+// standChild claims GPU-0 below args[0] for a command that it runs itself, and
+// waits for that; then it withdraws.
+func standChild(args []string) error {
+	l := OpenClaims(args, zerolog.Nop())
+	defer l.Close()
+	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
+	if _, _, err := l.Claim(context.Background(), "stand", "exec sleep", g); err != nil {
+		return err
+	}
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	l.Stand("stand", "exec sleep", g, cmd.Process.Pid)
+	l.Withdraw("nobody") // once this is answered, the keeper knows
+	l.awaitWithdrawn()
+	fmt.Println(cmd.Process.Pid)
+	_ = cmd.Wait()
+	l.Withdraw("stand")
+	return nil
+}
+
+// The claim for a command that its caller runs lasts as long as the command,
+// whether the caller or the keeper is killed meanwhile, and no longer than either
+// when none is.
+func TestStand(t *testing.T) {
+	for _, killed := range []string{"nobody", "caller", "keeper"} {
+		t.Run(killed, func(t *testing.T) {
+			root := t.TempDir()
+			cmd := exec.Command("/proc/self/exe", "stand child", root)
+			cmd.Stderr = os.Stderr
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			var pid int
+			if _, err := fmt.Fscanln(bufio.NewReader(out), &pid); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGKILL) })
+			first := await(t, root, 1)[0]
+			keeper, _ := procs.One(first.PID)
+			if first.PID == cmd.Process.Pid || first.Job != "exec sleep" {
+				t.Errorf("the claim is %+v", first)
+			}
+			switch killed {
+			case "caller":
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			case "keeper":
+				_ = unix.Kill(keeper.PID, unix.SIGKILL)
+				for deadline := time.Now().Add(patience); await(t, root, 1)[0].PID != cmd.Process.Pid; {
+					if time.Now().After(deadline) {
+						t.Fatal("the caller does not take the claim over")
+					}
+				}
+			}
+			if got := await(t, root, 1)[0]; (got.PID == keeper.PID) != (killed != "keeper") {
+				t.Errorf("with %s killed the claim is %+v", killed, got)
+			}
+			_ = unix.Kill(pid, unix.SIGKILL)
+			if killed != "caller" {
+				_ = cmd.Wait()
+				if left := seen(t, root); len(left) > 0 {
+					t.Errorf("the caller has ended, and the claim has not: %+v", left)
+				}
+			}
+			await(t, root, 0)
+			for deadline := time.Now().Add(patience); procs.Alive(keeper.ID); time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("the keeper stays")
+				}
+			}
+		})
+	}
+}

@@ -24,16 +24,9 @@ type prepared struct {
 	event   sched.Event
 }
 
-// prepare makes everything that a start needs, if it has not been made ahead.
+// prepare makes everything that a start needs, beside the loop: it touches the
+// file system, which may be slow, and may hash gigabytes of inputs.
 func (l *loop) prepare(a sched.Prepare) {
-	if !l.fromSoon(a) {
-		l.prepareNow(a)
-	}
-}
-
-// prepareNow works beside the loop: it touches the file system, which may be slow,
-// and may hash gigabytes of inputs.
-func (l *loop) prepareNow(a sched.Prepare) {
 	first := !l.fresh[a.Job]
 	l.fresh[a.Job] = true
 	port := l.ports.take()
@@ -63,7 +56,7 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 		l.Ledger.RemoveAttempt(job.File, uniID)
 		return sched.Refused{Job: a.Job, Reason: err.Error(), Rival: errors.As(err, new(rival))}, warnings
 	}
-	at, start, err := l.complete(a, job, uniID, dir, first, port, wall)
+	at, start, err := l.furnish(a, job, uniID, dir, first, port, wall)
 	if err != nil {
 		l.withdraw(uniID, a.Grant)
 		l.Ledger.RemoveAttempt(job.File, uniID)
@@ -73,54 +66,51 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 	return prepared{Event: ev, attempt: at, event: ev}, warnings
 }
 
-// complete is furnish with what must not be done before the start itself.
-func (l *loop) complete(a sched.Prepare, job *jobspec.Job, uniID, dir string, first bool, port int, wall time.Time) (*attempt, state.Fact, error) {
-	at, start, r, err := l.furnish(a, job, uniID, dir, port)
-	if err != nil {
-		return nil, start, err
-	}
-	if r.Config != nil {
-		if err := writeConfig(*r.Config); err != nil {
-			return nil, start, err
-		}
-	}
-	start.Inputs, err = files.Inputs(l.ctx, r.Inputs)
-	var missing *files.NoMatch
-	if errors.As(err, &missing) {
-		err = &files.NoMatch{Pattern: files.Short(r.WorkDir, missing.Pattern)}
-	}
-	if err == nil {
-		err = at.openLogs(r, a.Attempt, first, wall)
-	}
-	return at, start, err
-}
-
-// furnish is an attempt with its commands and environment. It changes nothing.
-func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, port int) (*attempt, state.Fact, jobspec.Rendered, error) {
+func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, first bool, port int, wall time.Time) (*attempt, state.Fact, error) {
+	none := state.Fact{}
 	r, err := l.Batch.Render(job, jobspec.Runtime{
 		UniID: uniID, Attempt: a.Attempt, GPUs: a.Grant.Indices, Port: port,
 		Log: l.Ledger.LogPath(job.File, job.Name),
 	})
 	if err != nil {
-		return nil, state.Fact{}, r, err
+		return nil, none, err
+	}
+	if r.Config != nil {
+		if err := writeConfig(*r.Config); err != nil {
+			return nil, none, err
+		}
+	}
+	inputs, err := files.Inputs(l.ctx, r.Inputs)
+	var missing *files.NoMatch
+	if errors.As(err, &missing) {
+		err = &files.NoMatch{Pattern: files.Short(r.WorkDir, missing.Pattern)}
+	}
+	if err != nil {
+		return nil, none, err
 	}
 	shell := r.Shell
 	if len(shell) == 0 {
 		shell = l.shell
 	}
+	parts, header, err := openLogs(r, a.Attempt, first, wall)
+	if err != nil {
+		return nil, none, err
+	}
 	at := &attempt{
-		job: a.Job, file: job.File, uniID: uniID, name: job.Name, dir: dir, outputs: r.Outputs, grant: a.Grant, port: port,
+		job: a.Job, file: job.File, uniID: uniID, name: job.Name, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
 		launch: engine.Launch{
 			UniID: uniID, Job: job.Name, Attempt: a.Attempt, Dir: dir,
 			Shell: shell, Commands: r.Commands, WorkDir: r.WorkDir,
 			Env:    jobEnviron(l.Environ, job, r, identity{uniID, a.Attempt, port, resultPath(dir)}, a.Grant, l.Indexed),
-			Stdout: r.Stdout, Stderr: r.Stderr,
+			Stdout: r.Stdout, Stderr: r.Stderr, Header: header,
 			Timeout: job.Spec.Timeout, Grace: job.Spec.Grace,
 			Tree: job.Spec.Tree, UniFile: l.Batch.Files[job.File].UniID, Grant: a.Grant,
 		},
 	}
-	start := state.Fact{UniID: uniID, Log: r.Stdout, Commands: r.Commands, Params: params(job)}
-	return at, start, r, nil
+	start := state.Fact{
+		UniID: uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: params(job),
+	}
+	return at, start, nil
 }
 
 // resultPath is where a job finds GPURUN_RESULT: gone with the attempt's folder.
@@ -160,12 +150,6 @@ func writeConfig(c jobspec.Config) error {
 type logPart struct {
 	stdout, stderr         string
 	fromStdout, fromStderr int64
-}
-
-// openLogs makes room for the attempt's output, and takes note of where it begins.
-func (at *attempt) openLogs(r jobspec.Rendered, n int, first bool, wall time.Time) (err error) {
-	at.out, at.launch.Header, err = openLogs(r, n, first, wall)
-	return err
 }
 
 // openLogs makes room for an attempt's output: the first attempt of a run starts

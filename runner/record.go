@@ -17,7 +17,7 @@ func (l *loop) record(a sched.Record) {
 // written.
 func mayWait(a sched.Action) bool {
 	switch a.(type) {
-	case sched.Record, sched.Prepare, sched.Soon, sched.Wake, sched.Read:
+	case sched.Record, sched.Prepare, sched.Wake, sched.Read:
 		return true
 	}
 	return false

@@ -60,7 +60,6 @@ type loop struct {
 	inbox     chan sched.Event
 	queue     []sched.Event // events that the loop itself has for the core
 	live      map[string]*attempt
-	next      *ahead // what is likely to start next; nil for nothing
 	fresh     []bool // by job: its log has been started afresh in this run
 	ports     *ports
 	gpus      *reader
@@ -126,7 +125,6 @@ func newLoop(ctx context.Context, c Config) *loop {
 
 func (l *loop) close() {
 	l.cancel()
-	l.forgetSoon()
 	l.timer.Stop()
 	l.ticker.Stop()
 	if l.gpus != nil {
@@ -140,11 +138,6 @@ func (l *loop) wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	case ev := <-l.inbox:
-		if n, ok := ev.(*ahead); ok {
-			l.readySoon(n)
-			l.work()
-			break
-		}
 		l.step(l.seen(ev))
 		if f, ok := ev.(finished); ok {
 			l.forget(f.at)
@@ -204,8 +197,6 @@ func (l *loop) do(a sched.Action) {
 		l.record(a)
 	case sched.Prepare:
 		l.prepare(a)
-	case sched.Soon:
-		l.prepareSoon(a)
 	case sched.Discard:
 		l.discard(a.UniID)
 	case sched.Yield:

@@ -59,9 +59,8 @@ type Core struct {
 	memory gpu.Bytes
 	onGPUs int // live attempts that hold a GPU
 
-	refill   bool  // something has changed that may let a job start
-	looked   bool  // in this Step, by a reading
-	soon     int32 // the job that the last hint was about; -1 for none
+	refill   bool // something has changed that may let a job start
+	looked   bool // in this Step, by a reading
 	waiter   waiter
 	cramped  cramped
 	excluded []gpu.UUID // given up for this run by stop --gpu
@@ -88,7 +87,7 @@ func New(b *jobspec.Batch, history *state.History, evidence func(id int) Evidenc
 	c.preps = map[int32]*attempt{}
 	c.live.byID = map[string]*attempt{}
 	c.classes = newClasses()
-	c.waiter.id, c.waiter.first, c.soon = -1, -1, -1
+	c.waiter.id, c.waiter.first = -1, -1
 	c.cramped.id, c.cramped.first = -1, -1
 	c.graph = newGraph(b)
 	c.ranks = newRanks(b)

@@ -136,14 +136,6 @@ type Prepare struct {
 	Grant   gpu.Grant
 }
 
-// Soon: this attempt, which asks for no GPU, will be prepared as soon as one of
-// those that run has ended, as far as can be told now. The edge may make things
-// ready for it; nothing follows from that, and Prepare comes all the same.
-type Soon struct {
-	Job     int
-	Attempt int
-}
-
 // Discard: give back what Prepared brought; the attempt will not start.
 type Discard struct{ UniID string }
 
@@ -193,7 +185,6 @@ type Finish struct {
 
 func (Record) action()  {}
 func (Prepare) action() {}
-func (Soon) action()    {}
 func (Discard) action() {}
 func (Yield) action()   {}
 func (Launch) action()  {}

@@ -67,21 +67,6 @@ func (c *Core) fill() {
 			heap.Pop(&order)
 		}
 	}
-	if c.cramped.id < 0 && len(order) > 0 && c.slots() != "" {
-		c.hint(c.head(order[0]))
-	} else {
-		c.hint(c.cramped.id)
-	}
-}
-
-// hint tells the edge what comes next when a job ends, where only the limits of
-// this run stand in its way: the time to prepare it is then not lost between the two.
-func (c *Core) hint(id int32) {
-	if id < 0 || id == c.soon || len(c.preps) > 0 || c.classes.all[c.jobs[id].class].gpus() {
-		return // what is granted goes first
-	}
-	c.soon = id
-	c.do(Soon{Job: int(id), Attempt: int(c.jobs[id].attempt) + 1})
 }
 
 // startJob grants a job what it asks for and has it prepared; false when there is
@@ -157,9 +142,6 @@ func (c *Core) grant(id int32, cl *class, g gpu.Grant) {
 	cl.ranks.pop()
 	if c.waiter.first == id {
 		c.waiter.first = -1
-	}
-	if c.soon == id {
-		c.soon = -1
 	}
 	a := &attempt{
 		job: id, follows: -1, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory,

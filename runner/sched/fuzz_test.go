@@ -161,10 +161,6 @@ func (c *chaos) watch(a Action) {
 		c.preps = append(c.preps, a)
 	case Read:
 		c.reads = append(c.reads, a)
-	case Soon:
-		if j := c.core.jobs[a.Job]; j.phase != ready || c.b.Jobs[a.Job].Spec.Request.Max > 0 || c.core.draining != "" {
-			c.t.Fatalf("%s comes soon: %+v", c.b.Jobs[a.Job].Name, j)
-		}
 	case Launch:
 		c.launched(a)
 	case Finish:

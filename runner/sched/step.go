@@ -100,7 +100,7 @@ func (c *Core) prepared(ev Prepared) {
 	}
 	a.uniID = uni
 	c.live.byID[uni] = a
-	c.refill = c.refill || len(c.preps) == maxPreparing-1 || len(c.preps) == 0
+	c.refill = c.refill || len(c.preps) == maxPreparing-1
 	c.jobs[a.job].attempt = a.n
 	c.record(a.file, a.job, c.startFact(a, ev.Start))
 	c.set(a.job, running)

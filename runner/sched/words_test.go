@@ -16,8 +16,6 @@ func (w *world) words(a Action) string {
 		return "record " + factWords(a.Fact)
 	case Prepare:
 		return fmt.Sprintf("prepare %s attempt %d%s", w.b.Jobs[a.Job].Name, a.Attempt, grantWords(a.Grant))
-	case Soon:
-		return fmt.Sprintf("soon %s attempt %d", w.b.Jobs[a.Job].Name, a.Attempt)
 	case Discard:
 		return "discard " + a.UniID
 	case Yield:

@@ -1,0 +1,53 @@
+package runner
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/enginetest"
+	"gpurun/state"
+)
+
+// That a process is there goes into the ledger with what comes next, in order; a
+// start and an end go at once.
+func TestFactsThatComeTogetherAreOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "settings: {max_concurrent: 2}\njobs:\n  - {name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 0}\n", "",
+			func(engine.Launch) enginetest.Play { return enginetest.Play{} })
+		r := w.run()
+		if r.Final.Counts[state.Succeeded] != 20 || len(w.memory.facts) != 60 {
+			t.Fatalf("got %v, %d facts", r.Final.Counts, len(w.memory.facts))
+		}
+		if w.memory.writes > 40 {
+			t.Errorf("%d writes for %d facts", w.memory.writes, len(w.memory.facts))
+		}
+		kinds := map[string]string{}
+		for _, f := range w.memory.facts {
+			kinds[f.UniID] += string(f.Kind) + " "
+		}
+		for id, got := range kinds {
+			if got != "start running end " {
+				t.Errorf("%s: %s", id, got)
+			}
+		}
+	})
+}
+
+// A job that goes on is in the ledger with its process before long.
+func TestRunningIsNotPutOffForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "jobs:\n  - {name: a, run: x, gpus: 0}\n", "", lasts(time.Hour))
+		time.AfterFunc(time.Second, func() {
+			if n := len(w.memory.kinds(state.KindRunning)); n != 1 {
+				t.Errorf("%d facts say that it runs, after a second", n)
+			}
+		})
+		w.run()
+	})
+}
+
+func lasts(d time.Duration) func(engine.Launch) enginetest.Play {
+	return func(engine.Launch) enginetest.Play { return enginetest.Play{For: d} }
+}

@@ -23,7 +23,11 @@ func afterForkInChild()
 
 // The parent's thread stands still until the child has become a program, which
 // is longer than everything else about a start. Its goroutine is in a system call
-// meanwhile, as the runtime sees it, so that all others go on.
+// meanwhile, as the runtime sees it, so that others can go on: entersyscall lets
+// them take the processor when they need it, entersyscallblock gives it away.
+
+//go:linkname entersyscall runtime.entersyscall
+func entersyscall()
 
 //go:linkname entersyscallblock runtime.entersyscallblock
 func entersyscallblock()
@@ -103,7 +107,7 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 		fd           int
 		e            syscall.Errno
 	)
-	entersyscallblock()
+	entersyscall()
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, 0, uintptr(unsafe.Pointer(&c.mask)), unsafe.Sizeof(c.mask), 0, 0)
 	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, unix.CLOCK_BOOTTIME, uintptr(unsafe.Pointer(&c.before)), 0)
 	beforeFork()

@@ -64,7 +64,7 @@ func (c *planCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	core := sched.New(batch, history, files.Evidence(batch, history), nil, opts)
+	core := sched.New(batch, history, files.Remarks(batch, history), nil, opts)
 	if c.Sim != "" {
 		if err := checkSim(batch, c.Sim, core); err != nil {
 			return err

@@ -16,7 +16,16 @@ import (
 // outputs nor inputs nor a log, it says nothing and reads nothing. Several
 // goroutines may ask.
 func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
-	w := &witness{batch: b, history: h, reader: newReader()}
+	return evidence(b, h, &witness{batch: b, reader: newReader()})
+}
+
+// Remarks is Evidence with what changes nothing and is worth saying: Overwritten,
+// for which the newest attempt of each name must be known.
+func Remarks(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
+	return evidence(b, h, &witness{batch: b, history: h, reader: newReader()})
+}
+
+func evidence(b *jobspec.Batch, h *state.History, w *witness) func(id int) sched.Evidence {
 	return func(id int) sched.Evidence {
 		j := &b.Jobs[id]
 		s := j.Spec
@@ -35,7 +44,7 @@ type witness struct {
 	batch *jobspec.Batch
 
 	mu      sync.Mutex
-	history *state.History // of what Named finds
+	history *state.History // for remarks; nil for none
 	reader  *reader
 }
 
@@ -73,7 +82,7 @@ func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (m
 		switch {
 		case err != nil && !matches(p):
 			return p, ""
-		case err != nil || overwritten != "" || !fi.Mode().IsRegular() || !fi.ModTime().After(r.End):
+		case err != nil || w.history == nil || overwritten != "" || !fi.Mode().IsRegular() || !fi.ModTime().After(r.End):
 		case w.writtenByAnother(j, r, fi.ModTime()):
 			overwritten = p
 		}

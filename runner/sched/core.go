@@ -12,7 +12,7 @@ import (
 // The edge gathers it once, before the core is made.
 type Evidence struct {
 	MissingOutput string // an output that is not there
-	Overwritten   string // an output that another command has written since; said, and runs nothing again
+	Overwritten   string // an output that another command has written since: for plan, and runs nothing again
 	ChangedInput  string // an input that is newer than the job's start, with other content
 	LogDeleted    bool   // the job file names the log, the job has no outputs, the log is gone
 }

@@ -21,11 +21,12 @@ type place struct {
 	sim     string
 	journal string
 	mark    string // in the environment of every process that comes of it
+	still   *stills
 }
 
 func newPlace(t testing.TB) *place {
 	t.Helper()
-	p := &place{dir: t.TempDir()}
+	p := &place{dir: t.TempDir(), still: watchStills(t)}
 	p.sim, p.journal = filepath.Join(p.dir, "gpus.yaml"), filepath.Join(p.dir, "journal")
 	p.mark = fmt.Sprintf("TORTURE_MARK=%d-%s", os.Getpid(), filepath.Base(p.dir)+filepath.Base(filepath.Dir(p.dir)))
 	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))

@@ -47,6 +47,7 @@ func newLane(t testing.TB, p *place, name string, rng *rand.Rand, jobs []job, c 
 	dir := p.mkdir(t, name)
 	counts := p.mkdir(t, name+"/counts")
 	l := &lane{place: p, t: t, name: name, jobs: jobs, rng: rng, count: c}
+	l.stills = p.still
 	l.file = p.write(t, name+"/jobs.yaml", p.jobFile(jobs, p.journal, counts, name))
 	l.state = filepath.Join(dir, ".gpurun", "jobs.yaml")
 	return l

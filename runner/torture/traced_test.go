@@ -100,22 +100,26 @@ func struckDown(trace string) bool {
 	return strings.Contains(string(b), "killed by SIGKILL")
 }
 
-// killKeeperAt kills the keeper, or its child before that has become a program.
-// The first job holds the batch up until the tracer is there.
-func (l *lane) killKeeperAt(call string, n int) bool {
-	fifo, trace := filepath.Join(l.dir, "gate"), filepath.Join(l.dir, "trace")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+// gated has the first job hold the batch up until the gate is opened.
+func (l *lane) gated() (gate string) {
+	gate = filepath.Join(l.dir, l.name, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
 		l.t.Fatal(err)
 	}
 	b, err := os.ReadFile(l.file)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	gated := strings.Replace(string(b), "run: .", fmt.Sprintf("run: test -e %q || read -r x <%q; .", fifo+".open", fifo), 1)
-	gated = strings.Replace(gated, "settings: {", "settings: {max_concurrent: 1, ", 1)
-	l.write(l.t, l.name+"/jobs.yaml", gated)
-	r := l.start()
-	gate, err := os.OpenFile(fifo, os.O_WRONLY, 0) // returns when the job reads
+	text := strings.Replace(string(b), "run: .", fmt.Sprintf("run: test -e %q || read -r x <%q; .", gate+".open", gate), 1)
+	text = strings.Replace(text, "settings: {", "settings: {max_concurrent: 1, ", 1)
+	l.write(l.t, l.name+"/jobs.yaml", text)
+	return gate
+}
+
+// atGate waits until the first job stands at the gate, and returns it with the
+// pid of the lane's keeper.
+func (l *lane) atGate(gate string) (*os.File, int) {
+	f, err := os.OpenFile(gate, os.O_WRONLY, 0) // returns when the job reads
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -123,15 +127,30 @@ func (l *lane) killKeeperAt(call string, n int) bool {
 	if len(pids) != 1 {
 		l.t.Fatalf("keepers: %v", pids)
 	}
-	tracer := exec.Command("strace", append(inject(trace, call, n)[1:], "-p", fmt.Sprint(pids[0]))...)
+	return f, pids[0]
+}
+
+// open lets the first job go on, and its later attempts: nobody will write again.
+func (l *lane) open(gate *os.File) {
+	l.write(l.t, l.name+"/gate.open", "")
+	fmt.Fprintln(gate, "go")
+	gate.Close()
+}
+
+// killKeeperAt kills the keeper, or its child before that has become a program.
+// The first job holds the batch up until the tracer is there, or has struck
+// already at a call that was going on.
+func (l *lane) killKeeperAt(call string, n int) bool {
+	trace, gate := filepath.Join(l.dir, "trace"), l.gated()
+	r := l.start()
+	f, pid := l.atGate(gate)
+	struck := seconds(time.Now())
+	tracer := exec.Command("strace", append(inject(trace, call, n)[1:], "-p", fmt.Sprint(pid))...)
 	if err := tracer.Start(); err != nil {
 		l.t.Fatal(err)
 	}
-	until(l.t, "the tracer", patience, func() bool { return isTraced(pids[0]) })
-	l.write(l.t, "gate.open", "") // for later attempts: nobody will write to the FIFO
-	struck := seconds(time.Now())
-	fmt.Fprintln(gate, "go")
-	gate.Close()
+	until(l.t, "the tracer", patience, func() bool { return isTraced(pid) || zombie(fmt.Sprintf("/proc/%d", pid)) })
+	l.open(f)
 	ended := r.wait(patience)
 	_ = tracer.Wait()
 	for at := struck; at <= seconds(time.Now())+0.1; at += 0.1 {

@@ -87,7 +87,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	for i := 1; i < len(all); i++ {
 		for _, at := range stops {
 			if all[i-1].from() <= at && at <= all[i].from() {
-				longest = max(longest, all[i].from()-at)
+				longest = max(longest, all[i].from()-at-p.still.between(at, all[i].from()))
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 type excuses struct {
 	keepers []float64 // when keepers were killed
 	traced  []float64 // when a process of a keeper's was killed in a system call
+	stills  *stills
 }
 
 // lost says whether a keeper of the lane was killed while the attempt lasted.
@@ -93,7 +94,7 @@ func agrees(a *attempt, x excuses) string {
 	if why := sameStatus(a); why != "" && !x.struck(a) {
 		return why
 	}
-	return sameTimes(a)
+	return sameTimes(a, x.stills)
 }
 
 // sameStatus compares how the attempt ended.
@@ -123,12 +124,12 @@ const slack = 8
 
 // sameTimes compares when the attempt ran; the journal is written by the job
 // itself, a little after its start and a little before its end.
-func sameTimes(a *attempt) string {
-	ran := a.to() - a.from()
+func sameTimes(a *attempt, s *stills) string {
+	ran, slack := a.to()-a.from(), slack+s.between(a.from(), seconds(a.end.Time))
 	switch {
 	case seconds(a.start.Time) > a.from()+0.01:
 		return "it ran before its start was recorded"
-	case a.end.Seconds < ran-0.05 || a.end.Seconds > ran+slack:
+	case a.end.Seconds < ran-0.05 || a.end.Seconds > ran+slack+s.between(seconds(a.start.Time), a.from()):
 		return fmt.Sprintf("it ran for %.2f s, and the ledger says %.2f", ran, a.end.Seconds)
 	case seconds(a.end.Time) < a.to()-0.01 || seconds(a.end.Time) > a.to()+slack:
 		return fmt.Sprintf("it ended at %.2f, and the ledger says %.2f", a.to(), seconds(a.end.Time))
@@ -180,6 +181,9 @@ func byTime(all map[string]*attempt) []*attempt {
 	return s
 }
 
+// uncovered: the claim of a was gone with its keeper when b began.
+func (a *attempt) uncovered(b *attempt) bool { return a.bare > 0 && a.bare <= b.from() }
+
 // holds: no GPU was ever held by two, and no more memory granted than there is.
 func holds(t testing.TB, attempts []*attempt, total float64) (most int) {
 	t.Helper()
@@ -189,7 +193,7 @@ func holds(t testing.TB, attempts []*attempt, total float64) (most int) {
 			var still []*attempt
 			memory := a.begun.memory
 			for _, b := range on[g] {
-				if b.to() <= a.from() || b.bare > 0 && b.bare <= a.from() && b.begun.lane != a.begun.lane {
+				if b.to() <= a.from() || b.begun.lane != a.begun.lane && (b.uncovered(a) || a.uncovered(b)) {
 					continue
 				}
 				still = append(still, b)

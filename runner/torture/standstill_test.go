@@ -1,0 +1,113 @@
+package torture
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A keeper that is stopped in the middle of claiming, where it matters most: the
+// others go on within 3 s, and nothing is held twice when it is continued, nor when
+// it is killed instead.
+func TestStoppedInTheMiddleOfClaiming(t *testing.T) {
+	if out, err := exec.Command("strace", "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
+		t.Skipf("strace cannot be used here: %v %s", err, out)
+	}
+	limit := 3.0
+	if *traced >= 0 { // among other tests the machine is too busy to hold it to that
+		limit = 10
+	}
+	for _, c := range []struct {
+		name, call, below string
+		killed            bool
+	}{
+		{"under the lock", "flock", "claims", false},
+		{"with a claim half made", "openat", "claims/gpurun-%d", false},
+		{"published", "getdents64", "claims/gpurun-%d", false},
+		{"published, and killed", "getdents64", "claims/gpurun-%d", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p, count := newPlace(t), &counts{}
+			path := filepath.Join(p.dir, c.below)
+			if strings.Contains(c.below, "%") {
+				path = filepath.Join(p.dir, fmt.Sprintf(c.below, os.Getuid()))
+			}
+			stopped := newLane(t, p, "stopped", nil, onGPUs(6, 2), count)
+			others := newLane(t, p, "others", rand.New(rand.NewPCG(1, 1)), onGPUs(150, 1), count)
+			pid, a, goOn := stopped.stopAt(c.call, path)
+			b := others.start()
+			at := seconds(time.Now())
+			next := 0.0
+			until(t, "another run on a GPU", patience, func() bool {
+				for _, n := range readJournal(t, p.journal) {
+					if n.lane == "others" && n.what == "start" && n.gpus != nil {
+						next = n.at - at
+						return true
+					}
+				}
+				return b.over()
+			})
+			if next == 0 || next-p.still.between(at, at+next) > limit {
+				t.Errorf("another run's first job came onto a GPU after %.1f s:\n%s", next, b.out.String())
+			}
+			t.Logf("%s: another run's first job came onto a GPU %.2f s after it stood still", c.name, next)
+			if c.killed {
+				stopped.killKeepers([]int{pid})
+			}
+			goOn()
+			for _, r := range []*runner{a, b} {
+				if !r.wait(patience) {
+					t.Fatalf("gpurun did not end:\n%s", dump(r))
+				}
+			}
+			stopped.ended(a, 0)
+			others.ended(b, 0)
+			holds(t, merge([][]*attempt{stopped.check(), others.check()}), gpuMemory)
+			noneLeft(t, p.mark)
+			if t.Failed() {
+				keep(t, p)
+			}
+		})
+	}
+}
+
+// onGPUs are short jobs for so many GPUs each, behind one that needs none.
+func onGPUs(n, gpus int) []job {
+	jobs := []job{{Name: "gate", Kind: "plain", Plan: "0"}}
+	for i := range n {
+		jobs = append(jobs, job{Name: fmt.Sprintf("j%03d", i), Kind: "plain", GPUs: gpus, Memory: 20, Plan: "0", Sleep: 0.01})
+	}
+	return jobs
+}
+
+// stopAt starts a runner and returns when its keeper has stopped in a call on path;
+// goOn continues it.
+func (l *lane) stopAt(call, path string) (pid int, r *runner, goOn func()) {
+	gate := l.gated()
+	r = l.start()
+	f, pid := l.atGate(gate)
+	trace := filepath.Join(l.dir, l.name, "trace")
+	tracer := exec.Command("strace", "-f", "-qq", "-o", trace, "-e", "trace="+call, "-P", path,
+		"-e", "inject="+call+":signal=SIGSTOP:when=1", "-p", fmt.Sprint(pid))
+	if err := tracer.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	until(l.t, "the tracer", patience, func() bool { return isTraced(pid) })
+	l.open(f)
+	until(l.t, "its keeper to stand still", patience, func() bool {
+		b, _ := os.ReadFile(trace)
+		return strings.Contains(string(b), "stopped by SIGSTOP")
+	})
+	return pid, r, func() { // without a tracer, which would stop its next thread too
+		_ = tracer.Process.Signal(syscall.SIGTERM)
+		_ = tracer.Wait()
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+}

@@ -63,7 +63,7 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	if rec == nil {
 		rec = &record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
 	}
-	roots, leader, void := settle(e.Dir)
+	roots, leader, void := settle(e.Dir, rec.Steps)
 	if void {
 		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
 	}
@@ -81,11 +81,14 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	return w.run()
 }
 
-// settle makes sure that no command of an attempt begins any more, and returns
-// the processes of those that did, and of the last that did, if its marker tells.
-// Void: none did.
-func settle(dir string) (roots []procs.ID, last procs.ID, void bool) {
+// settle makes sure that no command of an attempt begins any more, of so many, or
+// of nobody knows how many (0), and returns the processes of those that did, and
+// of the last that did, if its marker tells. Void: none did.
+func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void bool) {
 	for i := 0; ; i++ {
+		if i == steps && steps > 0 {
+			return roots, last, false
+		}
 		won, err := spawn.Void(marker(dir, i))
 		if won || err != nil && !errors.Is(err, fs.ErrExist) {
 			return roots, last, won && i == 0

@@ -5,19 +5,31 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
+
+	"golang.org/x/sys/unix"
 )
 
 // voidMark is what a marker holds that was made so that nothing begins any more.
 const voidMark = "void\n"
 
 // Void makes the marker in the place of a child, so that no child will run its
-// program from now on. It reports whether it won: if so, none ever has.
+// program from now on. It reports whether it won: if so, none ever has. The marker
+// comes to be in one step with what it holds: one that is empty, since this
+// process was killed while it wrote, would look like a child's.
 func Void(path string) (won bool, err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
+	switch err = voidWhole(path); {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrExist):
 		b, err := os.ReadFile(path)
 		return err == nil && string(b) == voidMark, err
+	}
+	// No room, or a file system that cannot do it in one step.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
 	}
 	if err != nil {
 		return false, err
@@ -27,6 +39,26 @@ func Void(path string) (won bool, err error) {
 		err = e
 	}
 	return true, err
+}
+
+// voidWhole writes a marker under another name, and gives it its own if that is
+// still to be had: fs.ErrExist if not.
+func voidWhole(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "void-")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(voidMark)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
 }
 
 // Begun reads the marker that a child left. A marker without a readable process

@@ -155,6 +155,9 @@ func TestVoid(t *testing.T) {
 			t.Errorf("Void = %v, %v, want true: nobody else made it", won, err)
 		}
 	}
+	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
+		t.Errorf("beside the marker there is something else: %v", names)
+	}
 	if p, err := Begun(path); p != (Process{}) || err != nil {
 		t.Errorf("Begun of a void marker = %v, %v", p, err)
 	}

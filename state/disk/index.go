@@ -22,13 +22,19 @@ const indexName = "ledger.index"
 
 // An index is, in this order:
 //
-//	magic; header; the last run fact as JSON
+//	magic; header; what was read beside the records, as JSON
 //	the entries, the records (packed.go)
 //	a checksum of all that
 type index struct {
 	header
-	host state.Fact
-	base *packed
+	aside aside
+	base  *packed
+}
+
+// aside is what a reader has to say besides what happened to jobs.
+type aside struct {
+	Run      state.Fact // the last one
+	Warnings []string   // of the lines that are covered
 }
 
 // header is what an index says of itself.
@@ -38,10 +44,10 @@ type header struct {
 	Seq     int64    // facts that were applied until then
 	Tie     [32]byte // to the ledger's first bytes and the last ones that are covered
 	Entries uint32
-	Host    uint32 // bytes of the run fact
+	Aside   uint32 // bytes of it
 }
 
-const indexMagic = "gpurun ledger index 2\n"
+const indexMagic = "gpurun ledger index 3\n"
 
 var errNoIndex = errors.New("no index that can be used")
 
@@ -99,13 +105,13 @@ func parseIndex(text string, file int) (*index, error) {
 		return nil, errNoIndex
 	}
 	rest := text[size:]
-	if int(x.Host)+entrySize*int(x.Entries) > len(rest) {
+	if int(x.Aside)+entrySize*int(x.Entries) > len(rest) {
 		return nil, errNoIndex
 	}
-	if json.Unmarshal([]byte(rest[:x.Host]), &x.host) != nil {
+	if json.Unmarshal([]byte(rest[:x.Aside]), &x.aside) != nil {
 		return nil, errNoIndex
 	}
-	rest = rest[x.Host:]
+	rest = rest[x.Aside:]
 	x.base.entries.read, x.base.records.read = rest[:entrySize*int(x.Entries)], rest[entrySize*int(x.Entries):]
 	return x, nil
 }
@@ -128,18 +134,18 @@ func tieOf(ledger io.ReaderAt, offset int64) (tie [32]byte, err error) {
 
 // writeTo writes the index.
 func (x *index) writeTo(to io.Writer) error {
-	host, err := json.Marshal(x.host)
+	aside, err := json.Marshal(x.aside)
 	if err != nil {
 		return err
 	}
 	base := x.base.living()
-	x.Entries, x.Host = uint32(base.count()), uint32(len(host))
+	x.Entries, x.Aside = uint32(base.count()), uint32(len(aside))
 	sum := crc32.New(castagnoli)
 	buffer := bufio.NewWriterSize(to, 256<<10)
 	out := io.MultiWriter(buffer, sum)
 	_, _ = io.WriteString(out, indexMagic)
 	_ = binary.Write(out, binary.LittleEndian, x.header)
-	_, _ = out.Write(host)
+	_, _ = out.Write(aside)
 	for _, g := range []*growing{&base.entries, &base.records} {
 		for _, text := range []string{g.read, g.more.String()} {
 			_, _ = io.Copy(out, strings.NewReader(text))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,7 +46,9 @@ func someFact(r *rand.Rand, i int) state.Fact {
 			f.UniID, f.By, f.ExitCode = "", "done", nil
 		}
 	case 5:
-		f.Kind = state.KindForget
+		if f.Kind = state.KindForget; r.IntN(3) == 0 {
+			f = state.Fact{Kind: state.KindRun, Time: at, Host: uni}
+		}
 	}
 	return f
 }
@@ -101,10 +104,14 @@ func same(t *testing.T, got, want *state.History) {
 	}
 }
 
+// writeFacts makes a ledger in which some lines are broken.
 func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	t.Helper()
 	var text bytes.Buffer
-	for _, f := range facts {
+	for i, f := range facts {
+		if i%29 == 28 {
+			text.WriteString("{broken\n")
+		}
 		b, err := encode(&f)
 		if err != nil {
 			t.Fatal(err)
@@ -137,9 +144,12 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 			}
 		}
 		writeFacts(t, path, facts)
-		want, _ := fold(t, path, false)
-		got, _ := fold(t, path, true)
+		want, whole := fold(t, path, false)
+		got, tail := fold(t, path, true)
 		same(t, got, want)
+		if !slices.Equal(tail.warnings, whole.warnings) || tail.line != whole.line || !reflect.DeepEqual(tail.host, whole.host) {
+			t.Fatalf("%d lines, warnings %q, want %d, %q", tail.line, tail.warnings, whole.line, whole.warnings)
+		}
 		for i := range 20 { // and as a run goes on
 			f := someFact(r, 1000+i)
 			got.Apply(0, f)
@@ -207,7 +217,7 @@ func FuzzIndex(f *testing.F) {
 		h.Apply(0, someFact(r, i))
 	}
 	var whole bytes.Buffer
-	x := &index{header: header{Offset: 1, Seq: 100}, host: state.Fact{Kind: state.KindRun}, base: &packed{}}
+	x := &index{header: header{Offset: 1, Seq: 100}, aside: aside{Run: state.Fact{Kind: state.KindRun}}, base: &packed{}}
 	x.base.put(h.Settle(0))
 	if err := x.writeTo(&whole); err != nil {
 		f.Fatal(err)

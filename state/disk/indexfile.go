@@ -17,6 +17,9 @@ const (
 	indexClose = 1 << 30 // more is left to the next run, which reads it anyway
 )
 
+// manyWarnings are more than a person reads, and than an index carries.
+const manyWarnings = 100
+
 // settleEach is how many facts a reader keeps as records before it packs them.
 const settleEach = 64 << 10
 
@@ -42,7 +45,8 @@ func (r *reader) begin(ledger *os.File) (seq int64) {
 	if _, err := ledger.Seek(x.Offset, io.SeekStart); err != nil {
 		return 0
 	}
-	r.from, r.offset, r.line, r.host, r.base = x.Offset, x.Offset, int(x.Line), x.host, x.base
+	r.from, r.offset, r.line, r.base = x.Offset, x.Offset, int(x.Line), x.base
+	r.host, r.warnings = x.aside.Run, x.aside.Warnings
 	return x.Seq
 }
 
@@ -52,11 +56,11 @@ func (r *reader) settle() { r.base.put(r.history.Settle(r.file)) }
 func indexPath(ledger string) string { return filepath.Join(filepath.Dir(ledger), indexName) }
 
 // index writes the index of a ledger that has just been read into h, if that is
-// worth it. What is not simply an end (a broken line, an attempt that is open)
-// is better read from the ledger itself.
+// worth it. What may still change (a torn line, an attempt that is open) is better
+// read from the ledger itself.
 func (r *reader) index() {
 	added := r.offset - r.from
-	if added < indexFrom || added < r.from/indexShare || r.torn || len(r.warnings) > 0 {
+	if added < indexFrom || added < r.from/indexShare || r.torn || len(r.warnings) > manyWarnings {
 		return
 	}
 	for _, a := range r.history.Open {
@@ -86,7 +90,10 @@ func (r *reader) writeIndex() error {
 		return err
 	}
 	r.settle()
-	x := &index{header: header{Offset: r.offset, Line: int64(r.line), Seq: r.history.Seq(), Tie: tie}, host: r.host, base: r.base}
+	x := &index{
+		header: header{Offset: r.offset, Line: int64(r.line), Seq: r.history.Seq(), Tie: tie},
+		aside:  aside{r.host, r.warnings}, base: r.base,
+	}
 	err = x.writeTo(tmp)
 	if e := tmp.Close(); err == nil {
 		err = e

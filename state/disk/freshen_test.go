@@ -1,0 +1,118 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/state"
+)
+
+// addEnds appends n ends of jobs, numbered from first, of about a KiB each.
+func addEnds(t *testing.T, s *State, first, n int) {
+	t.Helper()
+	for i := first; i < first+n; i++ {
+		err := s.Append(0, state.Fact{
+			Kind: state.KindEnd, Time: noon.Add(time.Duration(i)), Key: fmt.Sprintf("%032x", i), Job: fmt.Sprint("j", i),
+			State: state.Failed, Reason: strings.Repeat("x", 900),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// covered is how much of the ledger of a job file its index covers; 0 without one.
+func covered(t *testing.T, job string) (bytes, of int64) {
+	t.Helper()
+	path := filepath.Join(Folder(job, ""), ledgerName)
+	ledger, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ledger.Close()
+	fi, err := ledger.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(indexPath(path) + ".new"); err == nil {
+		t.Error("a half-written index was left behind")
+	}
+	x, err := openIndex(indexPath(path), ledger, 0)
+	if err != nil {
+		return 0, fi.Size()
+	}
+	return x.Offset, fi.Size()
+}
+
+// A run that has added much writes the index at its end, so that the next one
+// reads none of it. Little is not worth it, and an open attempt is better read from
+// the ledger.
+func TestCloseIndexesWhatTheRunHasAdded(t *testing.T) {
+	job := jobFile(t)
+	run := func(do func(s *State)) (bytes, of int64) {
+		s := open(t, job)
+		do(s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return covered(t, job)
+	}
+	if bytes, _ := run(func(s *State) { addEnds(t, s, 0, 100) }); bytes != 0 {
+		t.Errorf("an index covers %d bytes of a short ledger", bytes)
+	}
+	bytes, of := run(func(s *State) { addEnds(t, s, 100, 5000) })
+	if bytes != of || of < indexFrom {
+		t.Errorf("the index covers %d of %d bytes, want all", bytes, of)
+	}
+	before := bytes
+	if bytes, of = run(func(s *State) { addEnds(t, s, 50, 100) }); bytes != before || of == before {
+		t.Errorf("the index covers %d of %d bytes after a little more, want %d as before", bytes, of, before)
+	}
+	attempt := state.Fact{Kind: state.KindStart, Time: noon, Key: fmt.Sprintf("%032x", 7), UniID: "u", Attempt: 1}
+	bytes, of = run(func(s *State) {
+		addEnds(t, s, 0, 5000)
+		write(t, s, []state.Fact{attempt})
+	})
+	if bytes != before {
+		t.Errorf("the index covers %d of %d bytes while an attempt is open, want %d as before", bytes, of, before)
+	}
+	attempt.Kind, attempt.State = state.KindEnd, state.Succeeded
+	bytes, of = run(func(s *State) {
+		if got := s.History().Of(0, attempt.Key); got == nil || got.Reason == "" || len(s.History().Open) != 1 {
+			t.Errorf("got %+v and %d open attempts", got, len(s.History().Open))
+		}
+		write(t, s, []state.Fact{attempt})
+	})
+	if bytes != before {
+		t.Errorf("the index covers %d of %d bytes, want %d as before: this run has added little", bytes, of, before)
+	}
+	bytes, of = run(func(s *State) { // the next one has read much
+		if got := s.History().Of(0, attempt.Key); got == nil || got.State != state.Succeeded || got.UniID != "u" {
+			t.Errorf("got %+v", got)
+		}
+	})
+	if bytes != of {
+		t.Errorf("the index covers %d of %d bytes, want all", bytes, of)
+	}
+	f, err := os.OpenFile(filepath.Join(Folder(job, ""), ledgerName), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(f, "broken")
+	f.Close()
+	for range 2 { // is named each time, whoever reads it
+		bytes, of = run(func(s *State) {
+			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "is broken and passed over: no JSON") {
+				t.Errorf("got the warnings %q, want one", w)
+			}
+			addEnds(t, s, 0, 9000)
+		})
+		if bytes != of {
+			t.Errorf("the index covers %d of %d bytes, want all", bytes, of)
+		}
+	}
+}

@@ -85,9 +85,9 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	most := holds(t, all, gpuMemory)
 	longest := 0.0
 	for i := 1; i < len(all); i++ {
-		for _, at := range stops {
-			if all[i-1].from() <= at && at <= all[i].from() {
-				longest = max(longest, all[i].from()-at-p.still.between(at, all[i].from()))
+		for _, s := range stops {
+			if all[i-1].from() <= s.at && s.at <= all[i].from() && !s.hadAll(all) {
+				longest = max(longest, all[i].from()-s.at-p.still.between(s.at, all[i].from()))
 			}
 		}
 	}
@@ -101,9 +101,35 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	}
 }
 
+// A stop is when the runner of a lane and its keeper were made to stand still.
+type stop struct {
+	at   float64
+	lane string
+}
+
+// hadAll says that every GPU was in this lane's hands when it stood still: it hands
+// them over to its own next jobs, and nobody else can go on before it does.
+func (s stop) hadAll(all []*attempt) bool {
+	last := map[string]string{} // lane, by GPU
+	for _, a := range all {
+		if a.from() > s.at {
+			break
+		}
+		for _, gpu := range a.begun.gpus {
+			last[gpu] = a.begun.lane
+		}
+	}
+	for _, lane := range last {
+		if lane != s.lane {
+			return false
+		}
+	}
+	return len(last) == gpuCount
+}
+
 // standStill stops one runner with its keeper after the other, each for up to 4 s,
 // until all runners have ended, and says when it did.
-func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []float64) {
+func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 	var all sync.WaitGroup
 	for _, r := range rs {
 		all.Go(func() { <-r.done })
@@ -128,7 +154,7 @@ func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []float64) {
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}
 		if living(rs) > 1 {
-			stops = append(stops, seconds(time.Now()))
+			stops = append(stops, stop{seconds(time.Now()), ls[i].name})
 		}
 		rs[i].wait(time.Duration(200+rng.IntN(3800)) * time.Millisecond)
 		for _, pid := range pids {

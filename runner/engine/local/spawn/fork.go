@@ -69,6 +69,7 @@ type child struct {
 	argv, envv       []*byte
 	files            [3]int
 	session          bool
+	parent           uintptr // pid of this process
 	noFile, slack    uint64
 	limit            [2]uint64
 
@@ -103,7 +104,7 @@ const (
 func fork(c *child) (pid int, errno syscall.Errno) {
 	var (
 		marker, stat uintptr
-		n            uintptr
+		n, parent    uintptr
 		fd           int
 		e            syscall.Errno
 	)
@@ -155,6 +156,12 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 	c.statLen = int(n)
 	for ; n < markerSize; n++ { // over all that a spare marker may still hold
 		c.stat[n] = '\n'
+	}
+	// A parent that was killed meanwhile has let go of whatever it held for this
+	// program: without it nothing begins.
+	if parent, _, _ = syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); parent != c.parent {
+		e = unix.ESRCH
+		goto failed
 	}
 	if c.spare != nil {
 		marker, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.spare)), unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, 0, 0)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -134,7 +135,7 @@ func reap(pid int) {
 // newChild lays out everything the child will need: between fork and exec it
 // cannot allocate.
 func newChild(r *Request) (*child, error) {
-	c := &child{session: r.Session, files: r.Files, noFile: r.NoFile, slack: r.Slack}
+	c := &child{session: r.Session, parent: uintptr(os.Getpid()), files: r.Files, noFile: r.NoFile, slack: r.Slack}
 	var err error
 	if c.path, err = syscall.BytePtrFromString(r.Path); err != nil {
 		return nil, fmt.Errorf("cannot execute %q: its name has a NUL byte", r.Path)

@@ -191,6 +191,24 @@ func TestVoidRace(t *testing.T) {
 	}
 }
 
+// A child that finds its parent gone begins nothing, and leaves no marker.
+func TestParentGone(t *testing.T) {
+	r, out := request(t, "echo ran")
+	c, err := newChild(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.parent = 1 // as it would be by now
+	if _, err := c.start(r); err == nil {
+		t.Error("it was started")
+	}
+	for _, path := range []string{r.Begun, out} {
+		if b, err := os.ReadFile(path); err == nil && len(b) > 0 {
+			t.Errorf("%s: %q", path, b)
+		}
+	}
+}
+
 func TestNoFile(t *testing.T) {
 	r, out := request(t, "ulimit -Sn")
 	r.NoFile = 77

@@ -105,6 +105,7 @@ func (w *world) id(name string) int {
 // open makes a core from the ledger, as a new run would.
 func (w *world) open() {
 	w.core = New(w.b, w.replay(), func(id int) Evidence { return w.proof[id] }, w.pool(), w.opts)
+	w.checkPacked()
 	w.wakeAt, w.done, w.pending, w.adopt = 0, nil, nil, nil
 }
 

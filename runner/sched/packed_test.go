@@ -1,0 +1,77 @@
+package sched
+
+import (
+	"encoding/hex"
+	"iter"
+	"maps"
+	"testing"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// records is a state.Base of one ledger's records as they are.
+type records map[string]*state.Record
+
+func (b records) Find(key string) *state.Record {
+	if r := b[key]; r != nil {
+		c := *r
+		return &c
+	}
+	return nil
+}
+
+func (b records) Plain(key [16]byte) bool {
+	r := b[hex.EncodeToString(key[:])]
+	return r != nil && r.Plain()
+}
+
+func (b records) All() iter.Seq[*state.Record] { return maps.Values(b) }
+func (b records) Len() int                     { return len(b) }
+
+// checkPacked holds the verdicts of a core that has just been made against those
+// of one whose history lies in a base, as that of a long ledger does.
+func (w *world) checkPacked() {
+	w.t.Helper()
+	h := w.replay()
+	for i := range w.b.Files {
+		b := records{}
+		for _, r := range h.Settle(i) {
+			b[r.Key] = r
+		}
+		h.Found(i, b, h.Seq())
+	}
+	other := New(w.b, h, func(id int) Evidence { return w.proof[id] }, w.pool(), w.opts)
+	for id := range w.b.Jobs {
+		if got, want := other.Verdict(id), w.core.Verdict(id); got != want {
+			w.t.Fatalf("%s: with a packed history %+v, want %+v", w.b.Jobs[id].Name, got, want)
+		}
+	}
+}
+
+// What the file system says of a job that succeeded, and what is said for it.
+func TestVerdictFromFiles(t *testing.T) {
+	for _, tt := range []struct {
+		proof Evidence
+		want  Verdict
+	}{
+		{Evidence{}, Verdict{false, "up to date"}},
+		{Evidence{Overwritten: "o"}, Verdict{false, "up to date; output o was written by another command since"}},
+		{Evidence{MissingOutput: "o", Overwritten: "p"}, Verdict{true, "output o missing"}},
+		{Evidence{ChangedInput: "i"}, Verdict{true, "input i changed"}},
+		{Evidence{LogDeleted: true}, Verdict{true, "log deleted"}},
+	} {
+		t.Run(tt.want.Reason, func(t *testing.T) {
+			w := newWorld(t)
+			w.job("a", "true", jobspec.Spec{}, "")
+			w.open()
+			w.send(Began{})
+			w.exit("a", Ended{})
+			w.proof[0] = tt.proof
+			w.open()
+			if got := w.core.Verdict(0); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}

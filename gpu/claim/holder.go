@@ -23,6 +23,8 @@ type Holder struct {
 	turn sync.Mutex // one claim at a time
 	lock rivalLock  // with turn
 
+	touched time.Time // with turn
+
 	published func() // tests stop here, under the lock; nil
 
 	mu   sync.Mutex
@@ -179,19 +181,30 @@ func (k *held) linked() bool {
 	return unix.Fstat(int(k.file.Fd()), &st) == nil && unix.Lstat(k.path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev
 }
 
-// Keep renews the claims: it touches them, since /var/tmp is cleaned by age, and
-// publishes again what has been taken away. Once an hour is often enough.
+// touchEvery is how often claims are touched: /var/tmp is cleaned by age.
+const touchEvery = time.Hour
+
+// Keep looks after the claims: it publishes again what has been taken away, since
+// until then nobody sees it, and now and then touches them all. Every few seconds is
+// right; it costs two system calls for each claim.
 func (h *Holder) Keep() []string {
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	h.mu.Lock()
-	for _, k := range h.held {
-		now := []unix.Timeval{unix.NsecToTimeval(time.Now().UnixNano()), unix.NsecToTimeval(time.Now().UnixNano())}
-		_ = unix.Futimes(int(k.file.Fd()), now)
-		_ = unix.Utimes(filepath.Dir(k.path), now)
+	if now := time.Now(); now.Sub(h.touched) >= touchEvery {
+		h.touched = now
+		h.touch(now)
 	}
-	h.mu.Unlock()
 	return h.news(h.mend())
+}
+
+func (h *Holder) touch(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	times := []unix.Timeval{unix.NsecToTimeval(now.UnixNano()), unix.NsecToTimeval(now.UnixNano())}
+	for _, k := range h.held {
+		_ = unix.Futimes(int(k.file.Fd()), times)
+		_ = unix.Utimes(filepath.Dir(k.path), times)
+	}
 }
 
 // mend publishes again every claim whose file somebody has taken away.

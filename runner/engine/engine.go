@@ -88,6 +88,7 @@ type Event struct {
 	Running  *Running
 	Stopping *Stopping
 	Ended    *Ended
+	Warnings []string // what a person should know, of no attempt in particular
 }
 
 // Running says that the attempt's first process is there.

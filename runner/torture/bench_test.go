@@ -55,11 +55,11 @@ func (p *place) mkdir(t testing.TB, name string) string {
 
 // environ is what runners are started with.
 func (p *place) environ() []string {
-	env := []string{p.mark, "GPURUN_CLAIMS_DIR=" + filepath.Join(p.dir, "claims"), "HOME=" + p.dir}
+	env := []string{p.mark, "GPURUN_CLAIMS_DIR=" + filepath.Join(p.dir, "claims"), "HOME=" + p.dir, "XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "runtime")}
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		switch name {
-		case "GPURUN_STATE_DIR", "GPURUN_CLAIMS_DIR", "HOME", "XDG_CONFIG_HOME", "CUDA_VISIBLE_DEVICES":
+		case "GPURUN_STATE_DIR", "GPURUN_CLAIMS_DIR", "HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "CUDA_VISIBLE_DEVICES":
 		default:
 			env = append(env, kv)
 		}

@@ -109,7 +109,7 @@ func TestWithoutFlock(t *testing.T) {
 		t.Skip("no strace")
 	}
 	l := batch(t, "jobs:\n  - {name: a, gpus: 1, gpu_memory: 1GiB, run: \"true\"}\n")
-	noFlock := []string{"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-P", filepath.Join(l.state, "lock"), "-e", "inject=flock:error=ENOLCK"}
+	noFlock := []string{"strace", "-f", "--seccomp-bpf", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-P", filepath.Join(l.state, "lock"), "-e", "inject=flock:error=ENOLCK"}
 	r := l.start(noFlock...)
 	if !r.wait(patience) {
 		t.Fatalf("gpurun did not end:\n%s", dump(r))

@@ -47,22 +47,24 @@ const (
 	handOverShown = time.Second
 )
 
-// renewEvery is how often claims are touched and looked after.
-const renewEvery = time.Hour
+// keepEvery is how often claims are looked after: for so long a claim may be out of
+// sight when somebody takes its file or its folder away.
+const keepEvery = 2 * time.Second
 
 // treeLookSlow is how often processes are looked at that may live for days.
 const treeLookSlow = time.Second
 
-// open makes the holder, once.
-func (c *claims) open(roots []string) *claim.Holder {
+// open makes the holder, once, and looks after its claims; warn is told what came of
+// that.
+func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.holder == nil {
 		c.holder = claim.Open(roots)
 		go func() {
-			for range time.Tick(renewEvery) {
-				for _, w := range c.holder.Keep() {
-					fmt.Fprintln(os.Stderr, w)
+			for range time.Tick(keepEvery) {
+				if w := c.holder.Keep(); len(w) > 0 {
+					warn(w)
 				}
 			}
 		}()
@@ -174,6 +176,14 @@ func (c *claims) left(l *link) map[string][]procs.ID {
 	return found
 }
 
+// warn tells every runner, and whoever looks into keeper.log.
+func (k *keeper) warn(warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintln(os.Stderr, w)
+	}
+	k.tell(&message{Op: opWarn, Warnings: warnings})
+}
+
 // claim makes a claim and answers, beside everything else that the keeper does.
 func (k *keeper) claim(l *link, m *message) {
 	if m.Claim == nil {
@@ -182,7 +192,7 @@ func (k *keeper) claim(l *link, m *message) {
 	s := k.claims.begin(m.UniID, l, m.Claim.Trees)
 	go func() {
 		answer := &message{Op: opClaimed, UniID: m.UniID}
-		h := k.claims.open(m.Claim.Roots)
+		h := k.claims.open(m.Claim.Roots, k.warn)
 		others, warnings, err := h.Claim(context.Background(), m.UniID, m.Claim.Job, m.Claim.Grant)
 		answer.Claims, answer.Warnings = others, warnings
 		if err != nil {

@@ -279,6 +279,10 @@ func (l *Local) told(r *remote, m *message) {
 		l.answered(m)
 		return
 	}
+	if m.Op == opWarn && !l.closed {
+		l.emit(engine.Event{Warnings: m.Warnings})
+		return
+	}
 	e := l.live[m.UniID]
 	if e == nil || l.closed || (r != nil && e.home != r && !e.asked[r]) {
 		return

@@ -62,6 +62,7 @@ const (
 	opClaimed  = "claimed" // and what others hold, or why not
 
 	opWithdrawn = "withdrawn" // nobody sees the claim any more
+	opWarn      = "warn"      // of what the keeper does by itself
 )
 
 const maxFrame = 64 << 20

@@ -1,0 +1,69 @@
+package torture
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The folder of claims goes away, or cannot be written any more, while a job holds
+// a GPU: the run goes on, its claim comes back where it can be seen, and another
+// run waits for the GPU as before.
+func TestClaimsTakenAway(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(claims string) error
+		warns int
+	}{
+		{"the user's folder", func(claims string) error {
+			mine, err := filepath.Glob(filepath.Join(claims, "gpurun-*"))
+			for _, dir := range mine {
+				err = os.RemoveAll(dir)
+			}
+			return err
+		}, 0},
+		{"no folder can be made", func(claims string) error {
+			if err := os.RemoveAll(claims); err != nil {
+				return err
+			}
+			return os.WriteFile(claims, nil, 0o644) // as root too
+		}, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.write(t, "gpus.yaml", "gpus: [{memory: 24GiB}]\n")
+			claims := filepath.Join(p.dir, "claims")
+			one := onGPUs(2, 1)[1:]
+			one[0].Sleep = 4
+			a := newLane(t, p, "first", nil, one, &counts{})
+			b := newLane(t, p, "second", nil, onGPUs(1, 1)[1:], &counts{})
+			first := a.started(1)
+			if err := c.spoil(claims); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the claim to come back", patience, func() bool {
+				for _, root := range []string{claims, filepath.Join(p.dir, "runtime", "gpurun-claims")} {
+					if found, _ := filepath.Glob(filepath.Join(root, "gpurun-*", "*.claim")); len(found) > 0 {
+						return true
+					}
+				}
+				return first.over()
+			})
+			second := b.start()
+			for _, r := range []*runner{first, second} {
+				if !r.wait(patience) {
+					t.Fatalf("gpurun did not end:\n%s", dump(r))
+				}
+			}
+			a.ended(first, 0)
+			b.ended(second, 0)
+			if n := strings.Count(first.out.String(), "cannot be used"); n != c.warns {
+				t.Errorf("it warned %d times, want %d:\n%s", n, c.warns, first.out.String())
+			}
+			holds(t, merge([][]*attempt{a.check(), b.check()}), gpuMemory)
+			noneLeft(t, p.mark)
+		})
+	}
+}

@@ -32,7 +32,7 @@ func (c *census) tree(uniID string, roots []procs.ID, since time.Time) []procs.I
 			set[pid] = true
 		}
 		for _, r := range roots {
-			if r.PID != 0 && (r == p.ID || r.PID == p.Session && p.Start >= r.Start) {
+			if r == p.ID || p.Session == r.PID && p.Start >= r.Start && !c.reused(r) {
 				set[pid] = true
 			}
 		}
@@ -46,6 +46,13 @@ func (c *census) tree(uniID string, roots []procs.ID, since time.Time) []procs.I
 		}
 	}
 	return ids
+}
+
+// reused: another process has this pid now, which the kernel gives away only when
+// nothing is left of the session that was named for it. c.mu is held.
+func (c *census) reused(id procs.ID) bool {
+	now, ok := c.table[id.PID]
+	return id.PID == 0 || ok && now.ID != id
 }
 
 func (c *census) read() {

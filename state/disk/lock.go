@@ -38,7 +38,7 @@ type holder struct {
 func takeLock(jobFile, dir string) (*flock.Flock, error) {
 	path := filepath.Join(dir, lockName)
 	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
-	got, err := tryLock(l)
+	got, err := tryLock(l, path)
 	was := readHolder(path)
 	if noLocks(err) {
 		if was.PID != 0 && (was.Host != hostname() || alive(was)) {
@@ -60,16 +60,26 @@ func takeLock(jobFile, dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
-// tryLock tries for a moment: who only asks whether a run is alive holds a shared
-// lock for microseconds.
-func tryLock(l *flock.Flock) (bool, error) {
-	got, err := l.TryLock()
-	for i := 0; i < 5 && !got && err == nil; i++ {
-		time.Sleep(10 * time.Millisecond)
-		got, err = l.TryLock()
+// How long a lock is tried for.
+const (
+	lockLook = 10 * time.Millisecond
+	askWait  = 50 * time.Millisecond // who only asks whether a run is alive holds a shared lock for microseconds
+	deadWait = 2 * time.Second       // a child of a killed run has the lock until it has become a program
+)
+
+// tryLock tries for a moment, and longer where the run that has the lock is dead.
+func tryLock(l *flock.Flock, path string) (bool, error) {
+	for began := time.Now(); ; time.Sleep(lockLook) {
+		got, err := l.TryLock()
+		waited := time.Since(began)
+		if got || err != nil || waited > deadWait || waited > askWait && !dead(readHolder(path)) {
+			return got, err
+		}
 	}
-	return got, err
 }
+
+// dead says that the process of a holder was on this host and is gone.
+func dead(h holder) bool { return h.PID != 0 && h.Host == hostname() && !alive(h) }
 
 // noLocks says that the file system has no flock.
 func noLocks(err error) bool {

@@ -1,0 +1,54 @@
+package disk
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A run that was killed while it started a child leaves the lock to that child
+// until the child has become a program. Who starts again meanwhile is not told
+// that a dead process runs the file.
+func TestLockOfADeadRun(t *testing.T) {
+	gone := exec.Command("true")
+	if err := gone.Run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		pid  int
+		want bool
+	}{{"dead", gone.Process.Pid, true}, {"alive", os.Getppid(), false}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			f, err := os.Create(filepath.Join(dir, lockName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+				t.Fatal(err)
+			}
+			h := holder{PID: c.pid, Host: hostname(), Boot: bootID(), Since: time.Now()}
+			if err := json.NewEncoder(f).Encode(h); err != nil {
+				t.Fatal(err)
+			}
+			child := time.AfterFunc(10*askWait, func() { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) })
+			defer child.Stop()
+			l, err := takeLock("jobs.yaml", dir)
+			var locked *LockedError
+			if got := err == nil; got != c.want || !got && !errors.As(err, &locked) {
+				t.Errorf("takeLock: %v, want it %v", err, c.want)
+			}
+			if l != nil {
+				l.Close()
+			}
+		})
+	}
+}

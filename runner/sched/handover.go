@@ -76,9 +76,12 @@ func (c *Core) handedOver() []gpu.UUID {
 			continue
 		}
 		for _, id := range free {
-			if inHand(id) {
+			if inHand(id) && !slices.Contains(ids, id) {
 				ids = append(ids, id)
 			}
+		}
+		if len(ids) == len(c.reads.hands) {
+			break // all of them
 		}
 	}
 	return ids

@@ -78,6 +78,7 @@ type loop struct {
 	byKey     map[fileKey]int // made when an attempt is adopted
 	out       tally
 	said      map[string]bool // warnings that have been given
+	blind     bool            // the last reading was none
 }
 
 // attempt is what the loop knows of one that has been prepared and has not ended.
@@ -256,6 +257,7 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 		l.out.warn(ev.at.name, ev.ev)
 		return ev.ev
 	case sched.Snapshot:
+		l.missing(ev.Snap)
 		for i := range ev.Snap.Readings {
 			for k := range ev.Snap.Readings[i].Processes {
 				p := &ev.Snap.Readings[i].Processes[k]

@@ -187,6 +187,36 @@ func TestHiddenProc(t *testing.T) {
 	noneLeft(t, l.mark)
 }
 
+// Where no GPU can be read any more, jobs without GPUs run on, and the run says why
+// it gives up; one GPU that is lost keeps no job from the others.
+func TestReadingsFailForEver(t *testing.T) {
+	const jobs = `settings: {poll: 1s, max_wait: 2s}
+jobs:
+  - {name: cpu, gpus: 0, run: "sleep 1"}
+  - {name: train, needs: [cpu], gpus: 1, gpu_memory: 20GiB, run: "true"}
+  - {name: other, needs: [cpu], gpus: 0, run: "true"}
+`
+	for _, c := range []struct {
+		name, sim string
+		code      int
+		says      []string
+	}{
+		{"all", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, error: the driver is reloaded}]\n", 124,
+			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "the GPUs cannot be read, nothing more", "2 succeeded, 1 pending"}},
+		{"the only one", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}]\n", 124,
+			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer, and is left out until it does: GPU is lost", "2 succeeded, 1 pending"}},
+		{"one of two", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}, {memory: 24GiB}]\n", 0,
+			[]string{"GPU 0 does not answer, and is left out until it does: GPU is lost", "3 succeeded"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l := batch(t, jobs)
+			l.write(t, "gpus.yaml", c.sim)
+			l.says(l.run(c.code), c.says...)
+		})
+	}
+}
+
 // While no GPU can be read nothing new is placed, ends are noticed, and the run
 // goes on when readings are back.
 func TestOutageOfReadings(t *testing.T) {

@@ -398,6 +398,26 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
+// Of one that fails after that a person sees as much as of any other: its log, and
+// what it cost.
+func TestAdoptedFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "jobs: [{name: a, run: x}]\n", "1x24GiB", exits(nil))
+		h := state.NewHistory()
+		h.Apply(0, state.Fact{
+			Kind: state.KindStart, Time: time.Now(), Job: "a", Key: w.Batch.Jobs[0].Key.String(), UniID: "old", Attempt: 1,
+			Log: "/w/logs/a.log", GPUs: []int{0}, GPUUUIDs: []gpu.UUID{w.Prober.Devices()[0].UUID},
+		})
+		pool := gpu.NewPool(w.Prober.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()})
+		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{})
+		w.engine.Leave("old", time.Now(), enginetest.Play{For: time.Hour, Exit: 3})
+		r := w.run()
+		if len(r.Failures) != 1 || r.Failures[0].Log != "/w/logs/a.log" || r.GPUHours < 1 {
+			t.Errorf("got %+v, %v GPU hours", r.Failures, r.GPUHours)
+		}
+	})
+}
+
 // GPUs are handed over without a poll: two jobs on one GPU run back to back.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

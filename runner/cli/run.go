@@ -308,9 +308,13 @@ func indexed(p probe.Prober) bool {
 // openView begins what a person sees.
 func (r *run) openView() *terminal.View {
 	live := r.outTTY && r.colored()
+	var open []state.Fact
+	for _, a := range r.state.History().Attempts() {
+		open = append(open, a.Start)
+	}
 	view := terminal.New(terminal.Config{
 		Out: r.out, Live: live, Color: live, Size: terminalSize, Now: time.Now,
-		Past: pastSeconds(r.state.History()), Go: r.goSafely,
+		Past: pastSeconds(r.state.History()), Open: open, Go: r.goSafely,
 	})
 	r.onPanic = view.Close
 	return view

@@ -29,6 +29,7 @@ type Config struct {
 	Size  func() Size      // of the terminal, asked at every redraw; nil for 80×24
 	Now   func() time.Time // wall clock
 	Past  []float64        // seconds that jobs of this batch took in earlier runs, for the first guess
+	Open  []state.Fact     // starts of earlier runs that have no end yet
 	Go    func(func())     // starts the writer, and catches its panics; nil for a bare go statement
 }
 
@@ -62,6 +63,9 @@ func New(c Config) *View {
 	v := &View{
 		cfg: c, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 		starts: map[string]state.Fact{}, minute: c.Now(),
+	}
+	for _, f := range c.Open {
+		v.starts[f.UniID] = f
 	}
 	for _, s := range c.Past {
 		v.pace.add(time.Duration(s * float64(time.Second)))

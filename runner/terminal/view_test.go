@@ -177,10 +177,13 @@ func TestAnOutputThatIsGoneIsNoError(t *testing.T) {
 func TestPlainLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		v := New(Config{Out: &out, Now: time.Now})
+		before, since := facts("adopted", 4)
+		before.UniID, since.UniID = "before", "before"
+		v := New(Config{Out: &out, Now: time.Now, Open: []state.Fact{before}})
 		start, end := facts("train\x1b[2J-1", 3)
 		v.Fact(0, start)
 		v.Fact(0, end)
+		v.Fact(0, since)
 		v.Fact(1, state.Fact{Kind: state.KindEnd, Time: noon, Job: "b", State: state.Succeeded, By: "done"})
 		time.Sleep(61 * time.Second)
 		f := busy(2, shortName)
@@ -191,6 +194,7 @@ func TestPlainLines(t *testing.T) {
 		want := []string{
 			stamp(noon) + " start       train-1, GPU 0,3, 12 GiB each",
 			stamp(noon.Add(90*time.Second)) + " failed      train-1: exit 3, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/train",
+			stamp(noon.Add(90*time.Second)) + " failed      adopted: exit 4, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/",
 			stamp(noon) + " succeeded   b",
 			stamp(time.Now()) + " so far      12/48 done, 1 failed, 2 running, 33 waiting",
 		}

@@ -24,11 +24,8 @@ type batchRef struct {
 func (a *app) find(f *batchFlag) (*batchRef, error) {
 	file := f.File
 	if file == "" {
-		if a.global.StateDir != "" {
-			return nil, &failure{code: exitUsage, text: "with --state-dir the batch must be named", hint: "say --file jobs.yaml"}
-		}
 		var err error
-		if file, err = disk.NewestBatch("."); err != nil {
+		if file, err = disk.NewestBatch(".", a.global.StateDir); err != nil {
 			return nil, &failure{code: exitUsage, text: err.Error(), err: err}
 		}
 	}

@@ -347,31 +347,41 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestNewestBatch(t *testing.T) {
+	for _, stateDir := range []string{"", t.TempDir()} {
+		t.Run("state-dir="+filepath.Base(stateDir), func(t *testing.T) { newestBatch(t, stateDir) })
+	}
+}
+
+func newestBatch(t *testing.T, stateDir string) {
 	root := t.TempDir()
 	mk := func(dir, name string, age time.Duration) string {
 		os.MkdirAll(dir, 0o755)
 		job := filepath.Join(dir, name)
 		os.WriteFile(job, nil, 0o644)
-		s := open(t, job)
+		s, err := Open([]string{job}, Options{StateDir: stateDir})
+		if err != nil {
+			t.Fatal(err)
+		}
 		write(t, s, facts()[:1])
 		s.Close()
 		at := time.Now().Add(-age)
-		os.Chtimes(filepath.Join(Folder(job, ""), ledgerName), at, at)
+		os.Chtimes(filepath.Join(Folder(job, stateDir), ledgerName), at, at)
 		return job
 	}
+	mk(t.TempDir(), "new.yaml", time.Second) // of another project
 	old := mk(root, "old.yaml", time.Hour)
 	sub := mk(filepath.Join(root, "jobs"), "new.yaml", time.Minute)
 	for dir, want := range map[string]string{root: sub, filepath.Join(root, "jobs"): sub, filepath.Join(root, "jobs", "logs", "x"): sub} {
 		os.MkdirAll(dir, 0o755)
-		if got, err := NewestBatch(dir); got != want || err != nil {
+		if got, err := NewestBatch(dir, stateDir); got != want || err != nil {
 			t.Errorf("from %s: got %s, %v, want %s", dir, got, err, want)
 		}
 	}
 	os.Remove(sub)
-	if got, _ := NewestBatch(root); got != old {
+	if got, _ := NewestBatch(root, stateDir); got != old {
 		t.Errorf("a batch whose file is gone was chosen: %s", got)
 	}
-	if _, err := NewestBatch(t.TempDir()); !errors.Is(err, ErrNoBatch) {
+	if _, err := NewestBatch(t.TempDir(), stateDir); !errors.Is(err, ErrNoBatch) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,25 +12,63 @@ import (
 // ErrNoBatch says that no state is near.
 var ErrNoBatch = errors.New("no batch has run here: name its job file with --file")
 
-// NewestBatch finds the job file whose ledger is the newest: in .gpurun of dir,
-// else of a folder right below it, else of the nearest parent that has one.
-func NewestBatch(dir string) (jobFile string, err error) {
+// NewestBatch finds the job file whose ledger is the newest: of those in dir and in
+// the folders right below it, else of those in the nearest parent that has one.
+// stateDir is where the ledgers are; "" for .gpurun beside each job file.
+func NewestBatch(dir, stateDir string) (jobFile string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return "", err
 	}
-	below, _ := filepath.Glob(filepath.Join(dir, "*", hidden))
-	if f := newestOf(append(below, filepath.Join(dir, hidden))); f != "" {
-		return f, nil
+	here := []string{dir}
+	below, _ := os.ReadDir(dir)
+	for _, e := range below {
+		here = append(here, filepath.Join(dir, e.Name()))
 	}
-	for d := filepath.Dir(dir); ; d = filepath.Dir(d) {
-		if f := newestOf([]string{filepath.Join(d, hidden)}); f != "" {
+	for d := dir; ; d = filepath.Dir(d) {
+		newest := newestBeside
+		if stateDir != "" {
+			newest = func(dirs []string) string { return newestApart(stateDir, dirs) }
+		}
+		if f := newest(here); f != "" {
 			return f, nil
 		}
 		if d == filepath.Dir(d) {
 			return "", fmt.Errorf("%s: %w", dir, ErrNoBatch)
 		}
+		here = []string{filepath.Dir(d)}
 	}
+}
+
+// newestBeside looks for the newest ledger beside a job file of these folders.
+func newestBeside(dirs []string) string {
+	folders := make([]string, len(dirs))
+	for i, d := range dirs {
+		folders[i] = filepath.Join(d, hidden)
+	}
+	return newestOf(folders)
+}
+
+// newestApart looks for the newest ledger of a job file of these folders among all
+// that are kept in one place.
+func newestApart(stateDir string, dirs []string) string {
+	var newest string
+	var at time.Time
+	entries, _ := os.ReadDir(stateDir)
+	for _, e := range entries {
+		i := strings.LastIndexByte(e.Name(), '-')
+		fi, err := os.Stat(filepath.Join(stateDir, e.Name(), ledgerName))
+		if i < 0 || err != nil || fi.ModTime().Before(at) {
+			continue
+		}
+		for _, d := range dirs {
+			job := filepath.Join(d, e.Name()[:i])
+			if _, err := os.Stat(job); err == nil && filepath.Base(Folder(job, stateDir)) == e.Name() {
+				newest, at = job, fi.ModTime()
+			}
+		}
+	}
+	return newest
 }
 
 // newestOf looks through state folders for the newest ledger of a job file that is

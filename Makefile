@@ -96,12 +96,12 @@ bench: build
 	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build task-spooler)"; fi
 	@$(GO) run ./runner/bench -gpurun $(OUT)
 
-# TORTURE_TIME bounds all of it, but for building, for a stop in the middle of claiming
-# and for the last batch to end, some seconds each: one half for random faults, one half for kills at every system call
-# of a start. The second half ends early when it has struck at all of them, which takes
-# it about half an hour; where it is broken off it says how far it came, and another
-# seed takes it elsewhere. A seed repeats the choices, not the scheduler's.
-# docs/reliability.md has the figures of long ones.
+# TORTURE_TIME bounds all of it, but for building, for stops in the middle of claiming
+# and for the last batch to end, some seconds each: one half for random faults, one
+# half for kills at every system call of a start. The second half ends early when it
+# has struck at all of them, which takes it about twenty minutes; where it is broken
+# off it says how far it came, and another seed takes it elsewhere. A seed repeats the
+# choices, not the scheduler's. docs/reliability.md has the figures of long ones.
 TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
 torture:

@@ -14,8 +14,8 @@ import (
 
 // What a start is made of, as the kernel sees it. Each is counted for itself.
 var (
-	runnerCalls = []string{"openat", "mkdirat", "write", "pwrite64", "unlinkat", "renameat", "flock", "fsync", "clone", "clone3", "socketpair", "bind", "listen", "connect", "close", "fcntl", "newfstatat", "read", "epoll_pwait"}
-	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "flock", "ftruncate", "fstat", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg", "kill", "pidfd_send_signal", "mkdirat", "mmap", "epoll_ctl"}
+	runnerCalls = []string{"openat", "mkdirat", "write", "pwrite64", "unlinkat", "renameat", "flock", "fsync", "clone", "clone3", "socketpair", "bind", "listen", "connect", "close", "fcntl", "newfstatat", "read", "epoll_pwait", "renameat2", "recvmsg"}
+	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "clone3", "getppid", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "renameat2", "flock", "ftruncate", "fstat", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg", "kill", "pidfd_send_signal", "mkdirat", "mmap", "epoll_ctl"}
 )
 
 // TestBetweenSystemCalls kills a runner, or a keeper with the child it is just

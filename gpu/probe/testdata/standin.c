@@ -20,6 +20,7 @@
  *   overlong.0=1         claims more processes than there was room for
  *   mig.0=3              MIG mode, with room for 3 instances of which the second is missing
  *   noise=1              prints on stdout
+ *   write=PATH           appends to this file when it is asked for utilisation
  *
  * Compiled with -DNO_FUNCTION it lacks that function; with -DOLD it has only the
  * unversioned ones, as old drivers have.
@@ -85,6 +86,13 @@ static nvmlReturn_t before(const char *function, int dev)
 			pause();
 	if (config("crash", text, sizeof text) && strcmp(text, function) == 0)
 		*(volatile int *)0 = 1;
+	if (strcmp(function, "util") == 0 && config("write", text, sizeof text)) {
+		FILE *f = fopen(text, "a");
+		if (f) {
+			fputs("read\n", f);
+			fclose(f);
+		}
+	}
 	snprintf(key, sizeof key, "err.%s", function);
 	if (dev >= 0 && value(key, dev, 0))
 		return (nvmlReturn_t)value(key, dev, 0);

@@ -1,0 +1,118 @@
+package torture
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// frozen is a folder on a file system of its own, and freezes it.
+func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
+	t.Helper()
+	image, dir := filepath.Join(p.dir, "image"), p.mkdir(t, "disk")
+	must := func(name string, args ...string) {
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Skipf("no file system can be frozen here: %s: %v %s", name, err, out)
+		}
+	}
+	if err := os.WriteFile(image, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	must("mke2fs", "-q", "-F", "-t", "ext4", image)
+	must("mount", "-o", "loop", image, dir)
+	t.Cleanup(func() { // once what hung there is gone
+		until(t, "the end of what uses "+dir, patience, func() bool { return exec.Command("umount", dir).Run() == nil })
+	})
+	must("fsfreeze", "--freeze", dir)
+	must("fsfreeze", "--unfreeze", dir)
+	return dir, func() {
+		must("fsfreeze", "--freeze", dir)
+		t.Cleanup(func() { _ = exec.Command("fsfreeze", "--unfreeze", dir).Run() })
+	}
+}
+
+// standIn is a library in the place of NVML, as gpu/probe's tests have it, that
+// writes to a file when it is asked for utilisation.
+func (p *place) standIn(t *testing.T, writes string) (library, setting string) {
+	t.Helper()
+	header, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml/pkg/nvml").Output()
+	if err != nil {
+		t.Skipf("where nvml.h is: %v", err)
+	}
+	library = filepath.Join(p.dir, "libnvidia-ml.so")
+	out, err := exec.Command("cc", "-shared", "-fPIC", "-DNVML_NO_UNVERSIONED_FUNC_DEFS=1", "-I", strings.TrimSpace(string(header)),
+		"-o", library, "../../gpu/probe/testdata/standin.c").CombinedOutput()
+	if err != nil {
+		t.Skipf("the stand-in for NVML cannot be built: %v %s", err, out)
+	}
+	return library, "NVML_STANDIN=" + p.write(t, "standin", "write="+writes+"\n")
+}
+
+// The process that reads the GPUs hangs in the kernel, where not even SIGKILL ends
+// it. The run goes on without it: other jobs run, no second one is started beside
+// it, and gpurun gives up in time and ends although that process cannot.
+func TestDriverHangsInKernel(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may freeze a file system")
+	}
+	if os.Getenv("CGO_ENABLED") == "0" {
+		t.Skip("without cgo there is no NVML")
+	}
+	t.Parallel()
+	l := batch(t, `settings: {poll: 1s, max_wait: 15s}
+jobs:
+  - {name: first, gpus: 0, run: "until test -e DIR/go; do sleep 0.05; done"}
+  - {name: train, needs: [first], gpus: 1, gpu_memory: 1GiB, run: "true"}
+  - {name: other, needs: [first], gpus: 0, run: "sleep 2"}
+`)
+	dir, freeze := l.frozen(t)
+	library, setting := l.standIn(t, filepath.Join(dir, "file"))
+	r := l.exec([]string{"env", setting, gpurun, "run", "--nvml", library, l.file})
+	probes := func() (pids []int) {
+		for _, p := range marked(l.mark) {
+			if strings.Contains(p.argv, "__probe") {
+				pids = append(pids, p.pid)
+			}
+		}
+		return pids
+	}
+	until(t, "the process that reads the GPUs", patience, func() bool { return len(probes()) == 1 || r.over() })
+	if r.over() {
+		t.Fatal(r.out.String())
+	}
+	freeze()
+	hung := probes()[0]
+	l.write(t, "go", "")
+	until(t, "it to hang", patience, func() bool { return inKernel(hung) })
+	for !r.wait(100 * time.Millisecond) {
+		for _, pid := range probes() {
+			if pid != hung {
+				t.Errorf("a second process reads the GPUs: %d", pid)
+			}
+		}
+	}
+	if !inKernel(hung) {
+		t.Error("the hung process is gone: this has shown nothing")
+	}
+	l.ended(r, 124)
+	l.says(r, "gave up waiting for a GPU: train", "the driver hangs", "2 succeeded, 1 pending")
+}
+
+// inKernel says that some thread of a process waits where no signal reaches it.
+func inKernel(pid int) bool {
+	paths, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+	for _, path := range paths {
+		b, _ := os.ReadFile(path)
+		if _, after, ok := strings.Cut(string(b), ") "); ok && after[0] == 'D' {
+			return true
+		}
+	}
+	return false
+}

@@ -65,3 +65,19 @@ func TestLimitCountsRunningTime(t *testing.T) {
 		t.Errorf("the limit came after %v, want %v", d, readLimit)
 	}
 }
+
+// A bug that a folder brings to light leaves its claims in doubt, and ends nobody.
+func TestBugInAReading(t *testing.T) {
+	root := t.TempDir()
+	h := Open([]string{root})
+	t.Cleanup(h.Close)
+	h.entered = func(string) { panic("a bug") }
+	_, warnings, err := h.Claim(context.Background(), "uni", "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}})
+	if !errors.Is(err, errDoubt) || len(warnings) != 1 || !strings.Contains(warnings[0], "internal error: a bug") {
+		t.Errorf("Claim: %v, %q; want it in doubt and one warning", err, warnings)
+	}
+	h.entered = nil
+	if _, _, err := h.Claim(context.Background(), "uni", "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil {
+		t.Errorf("Claim without the bug: %v", err)
+	}
+}

@@ -149,11 +149,13 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		}
 		waiting[f.path] = true
 		go func() {
-			if r.entered != nil {
-				r.entered(f.path)
-			}
 			a := answer{folder: f}
-			a.read(ctx, f)
+			a.safely(f, func() {
+				if r.entered != nil {
+					r.entered(f.path)
+				}
+				a.read(ctx, f)
+			})
 			answers <- a
 		}()
 	}

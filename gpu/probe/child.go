@@ -24,6 +24,7 @@ const childArg = "__probe"
 type child struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
+	start   func(func())  // goroutines
 	said    chan message  // one hello, then answers
 	done    chan struct{} // closed when the process is gone
 	ended   error         // how, once done is closed
@@ -46,7 +47,10 @@ var (
 )
 
 // startChild starts a child. Its hello is the first message.
-func startChild(library string) (*child, error) {
+func startChild(library string, start func(func())) (*child, error) {
+	if start == nil {
+		start = func(f func()) { go f() }
+	}
 	c := &child{cmd: exec.Command("/proc/self/exe", childArgs(library)...), said: make(chan message, 1), done: make(chan struct{})}
 	c.cmd.Args[0] = "gpurun"
 	c.cmd.Dir = "/"
@@ -72,11 +76,12 @@ func startChild(library string) (*child, error) {
 		_ = r.Close()
 		return nil, err
 	}
-	go c.listen(r)
-	go func() {
+	c.start = start
+	start(func() { c.listen(r) })
+	start(func() {
 		c.ended = c.cmd.Wait()
 		close(c.done)
-	}()
+	})
 	return c, nil
 }
 
@@ -176,7 +181,7 @@ func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answ
 	c.lastID++
 	q.ID = c.lastID
 	sent := make(chan error, 1)
-	go func() { sent <- writeLine(c.stdin, q) }()
+	c.start(func() { sent <- writeLine(c.stdin, q) })
 	if c.pending.IsZero() {
 		c.pending = time.Now()
 	}

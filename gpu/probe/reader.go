@@ -17,6 +17,7 @@ type Options struct {
 	Library string               // NVML's file; "" for the loader's libnvidia-ml.so.1
 	Log     zerolog.Logger       // for us; nothing goes there that Read does not say too
 	Now     func() time.Duration // Boottime where nil
+	Go      func(func())         // starts a goroutine, and sees to its panics; nil for a plain one
 
 	Deadline     time.Duration // for each reading; 0 for 10 s
 	InitDeadline time.Duration // for the first look at the driver, which may have to start the GPUs; 0 for 60 s
@@ -81,7 +82,7 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 
 // start starts a child and hears its hello.
 func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error) {
-	c, err := startChild(r.o.Library)
+	c, err := startChild(r.o.Library, r.o.Go)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be started: %w", err)
 	}

@@ -62,7 +62,7 @@ type execClaim struct {
 
 func (e *execClaim) open(p probe.Prober) {
 	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
-	e.engine = local.OpenClaims(claimRoots(p, last), zerolog.Nop())
+	e.engine = local.OpenClaims(local.Config{Claims: claimRoots(p, last), Log: zerolog.Nop(), Go: e.goSafely})
 }
 
 // take claims a grant; what it says is why it could not be had.

@@ -71,7 +71,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 	if c.GPUs.min == 0 {
 		return gpu.Grant{}, true, nil
 	}
-	p, err := openProber(ctx, &c.gpuFlags, zerolog.Nop())
+	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err != nil {
 		return gpu.Grant{}, false, err
 	}

@@ -77,7 +77,7 @@ func (n *needFlags) pool(p probe.Prober, sim bool) (*gpu.Pool, error) {
 func (c *gpusCmd) Run(a *app) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	p, err := openProber(ctx, &c.gpuFlags, zerolog.Nop())
+	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,11 @@ import (
 )
 
 // openProber opens the GPUs, real or simulated.
-func openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (probe.Prober, error) {
+func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (probe.Prober, error) {
 	if f.Sim != "" {
 		return openSim(f.Sim)
 	}
-	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: probe.Boottime})
+	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: probe.Boottime, Go: a.goSafely})
 	var m *probe.Missing
 	switch {
 	case errors.As(err, &m):

@@ -68,7 +68,7 @@ func (a *app) markDead(ref *batchRef, op string, globs []string) error {
 	if err != nil {
 		return err
 	}
-	st, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir})
+	st, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Go: a.goSafely})
 	if err != nil {
 		return stateFailure(err)
 	}

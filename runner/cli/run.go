@@ -113,7 +113,7 @@ func (r *run) open() error {
 	}
 	r.opts.NoWait = r.cmd.NoWait
 	r.head.batch(r.batch)
-	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon}); err != nil {
+	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Go: r.goSafely}); err != nil {
 		return stateFailure(err)
 	}
 	r.later(func() {
@@ -196,7 +196,7 @@ func (r *run) openPool() (*gpu.Pool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
 	var err error
-	if r.prober, err = openProber(ctx, &r.cmd.gpuFlags, r.log); err != nil {
+	if r.prober, err = r.openProber(ctx, &r.cmd.gpuFlags, r.log); err != nil {
 		return nil, err
 	}
 	r.later(func() { r.prober.Close() })
@@ -249,7 +249,7 @@ func (r *run) carry() error {
 		r.warn(w)
 	}
 	r.warnOfLogout()
-	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0))})
+	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0)), Go: r.goSafely})
 	if err != nil {
 		return &failure{code: exitInternal, text: "cannot start the keeper of the run: " + err.Error(), err: err}
 	}
@@ -283,7 +283,7 @@ func (r *run) reporters() []runner.Sink {
 		if r.batch.Files[i].UniID == "" {
 			continue
 		}
-		sink := uniid.New(r.batch)
+		sink := uniid.New(r.batch, r.goSafely)
 		r.later(func() {
 			if err := sink.Close(); err != nil {
 				r.warn(err.Error())
@@ -349,7 +349,7 @@ func (r *run) listen() (<-chan *control.Call, error) {
 	end := make(chan struct{})
 	r.later(func() { close(end) })
 	for i := range r.batch.Files {
-		srv, err := control.Listen(r.state.Dir(i))
+		srv, err := control.Listen(r.state.Dir(i), r.goSafely)
 		if err != nil {
 			r.warn("gpurun status and stop cannot reach this run: " + err.Error())
 			continue

@@ -18,7 +18,7 @@ import (
 // dead stops jobs that outlived their run: it takes them over for as long as it
 // takes to end them, and leaves the others alone.
 func (c *stopCmd) dead(a *app, ref *batchRef) error {
-	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir})
+	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Go: a.goSafely})
 	if err != nil {
 		return stateFailure(err)
 	}
@@ -31,7 +31,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	if err != nil {
 		return &failure{code: exitUsage, text: err.Error(), err: err}
 	}
-	engine, err := local.Open(local.Config{Dir: s.Dir(0), Log: zerolog.Nop()})
+	engine, err := local.Open(local.Config{Dir: s.Dir(0), Log: zerolog.Nop(), Go: a.goSafely})
 	if err != nil {
 		return &failure{code: exitState, text: "cannot reach the jobs of the run: " + err.Error(), err: err}
 	}

@@ -73,7 +73,7 @@ func TestSocketElsewhere(t *testing.T) {
 	if err := os.Chmod(filepath.Join(runtime, "gpurun"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(dir); err == nil {
+	if _, err := Listen(dir, nil); err == nil {
 		t.Error("a folder that all may write was taken for the socket")
 	}
 }

@@ -24,7 +24,7 @@ func answer(s *Server, f func(Request) Reply) {
 
 func listen(t *testing.T, dir string) *Server {
 	t.Helper()
-	s, err := Listen(dir)
+	s, err := Listen(dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

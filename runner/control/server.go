@@ -38,13 +38,18 @@ type Server struct {
 	ctx   context.Context
 	end   context.CancelFunc
 	conns sync.WaitGroup
+	start func(func())
 	once  sync.Once
 }
 
 // Listen opens the socket in dir. A socket that a dead run has left is replaced:
-// the caller holds the batch's lock, so that it cannot be a live one's.
-func Listen(dir string) (*Server, error) {
-	s := &Server{dir: dir, path: socketPath(dir), calls: make(chan *Call)}
+// the caller holds the batch's lock, so that it cannot be a live one's. Start starts
+// a goroutine, and sees to its panics; nil for a plain one.
+func Listen(dir string, start func(func())) (*Server, error) {
+	if start == nil {
+		start = func(f func()) { go f() }
+	}
+	s := &Server{start: start, dir: dir, path: socketPath(dir), calls: make(chan *Call)}
 	at := here("")
 	var err error
 	if s.l, err = bind(dir, socketName); err != nil {
@@ -63,7 +68,7 @@ func Listen(dir string) (*Server, error) {
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.conns.Add(1)
-	go s.accept()
+	s.start(s.accept)
 	return s, nil
 }
 
@@ -122,7 +127,7 @@ func (s *Server) accept() {
 			}
 		}
 		s.conns.Add(1)
-		go s.serve(c)
+		s.start(func() { s.serve(c) })
 	}
 }
 

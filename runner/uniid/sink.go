@@ -39,10 +39,14 @@ type news struct {
 	entry       entry
 }
 
-// New follows the jobs of a batch. Close ends it.
-func New(b *jobspec.Batch) *Sink {
+// New follows the jobs of a batch. Close ends it. Start starts a goroutine, and sees
+// to its panics; nil for a plain one.
+func New(b *jobspec.Batch, start func(func())) *Sink {
 	s := &Sink{batch: b, keepers: map[string]*Keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
-	go s.run()
+	if start == nil {
+		start = func(f func()) { go f() }
+	}
+	start(s.run)
 	return s
 }
 

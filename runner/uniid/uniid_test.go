@@ -227,7 +227,7 @@ func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 	s := New(&jobspec.Batch{
 		Files: []jobspec.File{{UniID: path}, {}},
 		Jobs:  []jobspec.Job{{File: 0}, {File: 1}},
-	})
+	}, nil)
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
@@ -273,7 +273,7 @@ func readUntil(t *testing.T, path string, stop <-chan struct{}) {
 
 func TestSinkWritesWhileTheRunGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "uni_id.json")
-	s := New(&jobspec.Batch{Files: []jobspec.File{{UniID: path}}, Jobs: []jobspec.Job{{}}})
+	s := New(&jobspec.Batch{Files: []jobspec.File{{UniID: path}}, Jobs: []jobspec.Job{{}}}, nil)
 	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u", PID: 5, Attempt: 1})
 	deadline := time.After(10 * time.Second)
 	tick := time.NewTicker(time.Millisecond)

@@ -17,6 +17,8 @@ import (
 type Options struct {
 	StateDir string // "" for .gpurun beside the job file
 	Abandon  string // a host whose open attempts are given up as lost
+
+	Go func(func()) // starts a goroutine, and sees to its panics; nil for a plain one
 }
 
 // State is the open state of a batch: locked for this process, its ledgers read.
@@ -57,7 +59,7 @@ func Open(files []string, o Options) (*State, error) {
 	}
 	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.dirs[0], runLogName), MaxSize: 10, MaxBackups: 3}
 	s.recycler = newRecycler()
-	s.sync = newSyncer(s.ledgers, s.recycler)
+	s.sync = newSyncer(s.ledgers, s.recycler, o.Go)
 	s.sweep()
 	return s, nil
 }

@@ -31,9 +31,12 @@ type remains struct {
 	fit bool // to be used again
 }
 
-func newSyncer(ledgers []*ledger, r *recycler) *syncer {
+func newSyncer(ledgers []*ledger, r *recycler, start func(func())) *syncer {
 	s := &syncer{ledgers: ledgers, recycle: r, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
-	go s.run()
+	if start == nil {
+		start = func(f func()) { go f() }
+	}
+	start(s.run)
 	return s
 }
 

@@ -224,7 +224,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	if len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0 {
 		return
 	}
-	l.work.Go(func() {
+	l.start(func() {
 		req := claimRequest{Job: e.Job, Grant: e.Grant, Roots: l.Claims, Trees: trees}
 		_, warnings, err := l.claim(context.Background(), e.UniID, req, false)
 		for _, w := range warnings {

@@ -181,10 +181,10 @@ func sameUser(c net.Conn) bool {
 
 // serve talks to one runner until it goes. k.mu is held.
 func (k *keeper) serve(c net.Conn) {
-	l := newLink(c)
+	l := newLink(c, func(f func()) { k.contain("a connection", f) })
 	k.links[l] = true
 	go func() {
-		_ = l.receive(func(m *message) { k.handle(l, m) })
+		contained("a request", func() { _ = l.receive(func(m *message) { k.handle(l, m) }) })
 		l.close()
 		k.unlinked(l)
 		k.mu.Lock()
@@ -273,7 +273,7 @@ func (k *keeper) launch(l *engine.Launch, env []byte) {
 	k.mu.Unlock()
 	k.claims.launched(l.UniID)
 	go func() {
-		ended := a.run()
+		ended := k.live(a)
 		k.overFor(l.UniID, ended.Stuck)
 		k.forget(a)
 		k.tell(&message{Op: opEnded, UniID: l.UniID, Ended: ended})

@@ -193,11 +193,14 @@ func (k *keeper) claim(l *link, m *message) {
 	go func() {
 		answer := &message{Op: opClaimed, UniID: m.UniID}
 		h := k.claims.open(m.Claim.Roots, k.warn)
-		others, warnings, err := h.Claim(context.Background(), m.UniID, m.Claim.Job, m.Claim.Grant)
-		answer.Claims, answer.Warnings = others, warnings
-		if err != nil {
-			answer.Err = err.Error()
-		}
+		answer.Err = "the keeper failed at it, see keeper.log"
+		contained("the claim of "+m.UniID, func() {
+			others, warnings, err := h.Claim(context.Background(), m.UniID, m.Claim.Job, m.Claim.Grant)
+			answer.Claims, answer.Warnings, answer.Err = others, warnings, ""
+			if err != nil {
+				answer.Err = err.Error()
+			}
+		})
 		k.claims.mu.Lock()
 		s.made = true
 		dropped := s.dropped

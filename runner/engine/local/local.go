@@ -22,7 +22,8 @@ import (
 type Config struct {
 	Dir    string // batch folder: the sockets of keepers are here
 	Log    zerolog.Logger
-	Claims []string // where host-wide claims are made, see claim.Roots; none for no claims
+	Claims []string     // where host-wide claims are made, see claim.Roots; none for no claims
+	Go     func(func()) // starts a goroutine, and sees to its panics; nil for a plain one
 }
 
 // Local is the runner's side of the engine.
@@ -82,7 +83,7 @@ func Open(c Config) (*Local, error) {
 	l.mu.Lock()
 	l.own = own
 	l.mu.Unlock()
-	l.work.Go(l.pump)
+	l.start(l.pump)
 	return l, nil
 }
 

@@ -43,7 +43,7 @@ func (l *Local) recover(e *entry) {
 		e.stops <- s
 	}
 	e.before = nil
-	l.work.Go(func() {
+	l.start(func() {
 		ended := l.follow(e)
 		if ended == nil {
 			return
@@ -210,10 +210,10 @@ func (w *watch) wait(ids []procs.ID) bool {
 	if w.leader.PID != 0 && procs.Alive(w.leader) {
 		ids = []procs.ID{w.leader}
 	}
-	go func() {
+	plain(w.l.Go)(func() {
 		awaitAll(ids, quit)
 		close(gone)
-	}()
+	})
 	defer close(quit)
 	select {
 	case <-gone:

@@ -30,8 +30,8 @@ func (r *remote) close() {
 
 // connect takes a connection into use.
 func (l *Local) connect(c net.Conn) *remote {
-	r := &remote{link: newLink(c), gone: make(chan struct{})}
-	l.work.Go(func() {
+	r := &remote{link: newLink(c, plain(l.Go)), gone: make(chan struct{})}
+	l.start(func() {
 		err := r.link.receive(func(m *message) { l.told(r, m) })
 		close(r.gone)
 		r.link.close()

@@ -1,8 +1,6 @@
 package local
 
 import (
-	"github.com/rs/zerolog"
-
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
@@ -18,13 +16,13 @@ type stand struct {
 	home *remote
 }
 
-// OpenClaims makes an engine that launches nothing: it claims GPUs below roots for
-// a command that the caller runs itself (Claim, Stand, Withdraw). Its keeper, which
+// OpenClaims makes an engine that launches nothing: it claims GPUs for a
+// command that the caller runs itself (Claim, Stand, Withdraw). Its keeper, which
 // holds the claim, is started by the first claim and outlives a caller that is
-// killed, for as long as the command lives.
-func OpenClaims(roots []string, log zerolog.Logger) *Local {
-	l := newLocal(Config{Claims: roots, Log: log})
-	l.work.Go(l.pump)
+// killed, for as long as the command lives. Of c only Claims, Log and Go count.
+func OpenClaims(c Config) *Local {
+	l := newLocal(Config{Claims: c.Claims, Log: c.Log, Go: c.Go})
+	l.start(l.pump)
 	return l
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
@@ -19,7 +18,7 @@ import (
 // standChild claims GPU-0 below args[0] for a command that it runs itself, and
 // waits for that; then it withdraws.
 func standChild(args []string) error {
-	l := OpenClaims(args, zerolog.Nop())
+	l := OpenClaims(Config{Claims: args})
 	defer l.Close()
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
 	if _, _, err := l.Claim(context.Background(), "stand", "exec sleep", g); err != nil {

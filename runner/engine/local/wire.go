@@ -114,13 +114,13 @@ type link struct {
 const putOff = 5 * time.Millisecond
 
 // newLink starts the writer; its reader is receive.
-func newLink(c net.Conn) *link {
+func newLink(c net.Conn, start func(func())) *link {
 	l := &link{conn: c, gone: make(chan struct{})}
 	l.full.L = &l.mu
 	if s, ok := c.(syscall.Conn); ok {
 		l.raw, _ = s.SyscallConn()
 	}
-	go l.write()
+	start(l.write)
 	return l
 }
 

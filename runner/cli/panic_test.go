@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpurun/runner/control"
+	"gpurun/runner/engine/local"
+	"gpurun/state/disk"
+)
+
+// A panic in any goroutine is exit status 70, with what a person should know.
+func TestPanicInAGoroutine(t *testing.T) {
+	var said, log bytes.Buffer
+	a := &app{err: &said, dead: make(chan int, 1), runLog: &log}
+	forever := make(chan struct{})
+	defer close(forever)
+	code := a.watch(func() int {
+		a.goSafely(func() { panic("a goroutine fails") })
+		<-forever
+		return 0
+	})
+	if code != exitInternal {
+		t.Errorf("got %d, want %d", code, exitInternal)
+	}
+	for _, want := range []string{"internal error: a goroutine fails", "panic_test.go", "jobs that run go on"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, said.String())
+		}
+	}
+	if !strings.Contains(log.String(), "panic: a goroutine fails") {
+		t.Errorf("run.log has %q", log.String())
+	}
+}
+
+// What a run starts is started by whoever catches its panics.
+func TestGoroutinesOfARun(t *testing.T) {
+	dir, started := t.TempDir(), 0
+	count := func(f func()) {
+		started++
+		go f()
+	}
+	more := func(what string) {
+		t.Helper()
+		if started == 0 {
+			t.Errorf("%s starts no goroutine by what it is given", what)
+		}
+		started = 0
+	}
+	s, err := disk.Open([]string{filepath.Join(dir, "jobs.yaml")}, disk.Options{Go: count})
+	if err != nil {
+		t.Fatal(err)
+	}
+	more("state/disk")
+	srv, err := control.Listen(s.Dir(0), count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more("runner/control")
+	engine := local.OpenClaims(local.Config{Go: count})
+	more("runner/engine/local")
+	for what, err := range map[string]error{"engine": engine.Close(), "control": srv.Close(), "state": s.Close()} {
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package local
+
+// start starts a goroutine that Close waits for.
+func (l *Local) start(f func()) {
+	l.work.Add(1)
+	plain(l.Go)(func() {
+		defer l.work.Done()
+		f()
+	})
+}
+
+// plain is the go statement where nobody sees to panics.
+func plain(start func(func())) func(func()) {
+	if start == nil {
+		return func(f func()) { go f() }
+	}
+	return start
+}

@@ -1,0 +1,71 @@
+package runner
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Where a bare go statement is right, and why. Everywhere else a goroutine is
+// started by a func that sees to its panics: gpurun's own failure is exit status
+// 70, and Go's 2 would say that nothing ran.
+var bareGo = map[string]string{
+	"runner/cli/main.go":                  "it is what sees to panics",
+	"runner/engine/local/contain.go":      "it is what sees to them in a keeper",
+	"runner/engine/local/keeper.go":       "a keeper, which contains what can be contained",
+	"runner/engine/local/keeperclaim.go":  "a keeper",
+	"runner/engine/local/reaper.go":       "a keeper, which is better dead without it",
+	"runner/engine/local/remote.go":       "waits for a process and does nothing else",
+	"gpu/probe/childmain.go":              "another process, whose crash is made good",
+	"gpu/probe/procfs.go":                 "in that process",
+	"gpu/claim/reader.go":                 "reads for any process, and fails alone",
+	"gpu/claim/proc.go":                   "asks for a name and does nothing else",
+	"runner/engine/enginetest/process.go": "tests",
+	"runner/engine/enginetest/sim.go":     "tests",
+	"runner/bench/gap.go":                 "measures",
+}
+
+func TestGoroutinesAreCaught(t *testing.T) {
+	root, used := "..", map[string]bool{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			g, ok := n.(*ast.GoStmt)
+			if !ok || isPlainStart(g) {
+				return true
+			}
+			if used[name] = true; bareGo[name] == "" {
+				t.Errorf("%s starts a goroutine whose panic nobody catches", set.Position(g.Pos()))
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range bareGo {
+		if !used[name] {
+			t.Errorf("%s has no bare go statement any more", name)
+		}
+	}
+}
+
+// isPlainStart: `go f()` in a func(f func()) is how a package starts what it is
+// given, where nobody gave it a better way.
+func isPlainStart(g *ast.GoStmt) bool {
+	f, ok := g.Call.Fun.(*ast.Ident)
+	return ok && f.Name == "f" && len(g.Call.Args) == 0
+}

@@ -1,0 +1,76 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+)
+
+// An attempt that was open when the machine went down is lost: pids mean nothing
+// any more, whoever has them now is left alone, and nobody waits for it.
+func TestMachineWentDown(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	p, ok := procs.One(cmd.Process.Pid)
+	if !ok {
+		t.Fatal("the process is not listed")
+	}
+	began := time.Now().Add(-time.Hour).UTC()
+	for _, c := range []struct {
+		name, boot string
+		lost       bool
+	}{{"another boot", "of another boot", true}, {"this boot", bootID(), false}} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			f, err := createRecord(dir, &record{
+				State: recordOpen, UniID: "u", Steps: 1, PID: p.PID, Start: p.Start, Exit: -1,
+				Started: began, Boot: time.Hour, BootID: c.boot,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.close()
+			stat := fmt.Sprintf("%d (sleep) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", p.PID, p.Start)
+			if err := os.WriteFile(filepath.Join(dir, "begun"), []byte(stat), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			l := newLocal(Config{Dir: dir})
+			l.start(l.pump)
+			e := &entry{Attempt: engine.Attempt{UniID: "u", Dir: dir, Started: began}, stops: make(chan stopRequest, 1), acks: make(chan struct{}, 1)}
+			got := make(chan *engine.Ended, 1)
+			go func() { got <- l.follow(e) }()
+			if !c.lost { // it lives, and is followed until this engine is closed
+				if ev := <-l.events; ev.Running == nil || ev.Running.PID != p.PID {
+					t.Errorf("got %+v, want it running", ev)
+				}
+			}
+			if c.lost {
+				defer close(l.stop)
+			} else {
+				close(l.stop)
+			}
+			ended := <-got
+			switch {
+			case !c.lost && ended != nil:
+				t.Errorf("got %+v, want it followed", ended)
+			case c.lost && (ended == nil || !ended.Lost || ended.Void || ended.Elapsed != 0 || !ended.Started.Equal(began)):
+				t.Errorf("got %+v, want it lost", ended)
+			}
+			if !procs.Alive(p.ID) {
+				t.Error("the process that has its pid was ended")
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 // a GPU: the run goes on, its claim comes back where it can be seen, and another
 // run waits for the GPU as before.
 func TestClaimsTakenAway(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		spoil func(claims string) error

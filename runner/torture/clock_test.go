@@ -43,6 +43,7 @@ func (l *lane) later(d time.Duration) {
 // that runs on is adopted, its time is what it ran, its retry comes when it is
 // due, and nothing that succeeded runs again.
 func TestClockIsSet(t *testing.T) {
+	t.Parallel()
 	for name, by := range map[string]time.Duration{"back": time.Hour, "forward": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -190,6 +190,7 @@ func TestHiddenProc(t *testing.T) {
 // Where no GPU can be read any more, jobs without GPUs run on, and the run says why
 // it gives up; one GPU that is lost keeps no job from the others.
 func TestReadingsFailForEver(t *testing.T) {
+	t.Parallel()
 	const jobs = `settings: {poll: 1s, max_wait: 2s}
 jobs:
   - {name: cpu, gpus: 0, run: "sleep 1"}

@@ -16,6 +16,7 @@ import (
 // others go on within 3 s, and nothing is held twice when it is continued, nor when
 // it is killed instead.
 func TestStoppedInTheMiddleOfClaiming(t *testing.T) {
+	t.Parallel()
 	if out, err := exec.Command("strace", "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("strace cannot be used here: %v %s", err, out)
 	}

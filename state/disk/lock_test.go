@@ -39,7 +39,8 @@ func TestLockOfADeadRun(t *testing.T) {
 			if err := json.NewEncoder(f).Encode(h); err != nil {
 				t.Fatal(err)
 			}
-			child := time.AfterFunc(10*askWait, func() { _ = unix.Flock(int(f.Fd()), unix.LOCK_UN) })
+			fd := int(f.Fd())
+			child := time.AfterFunc(10*askWait, func() { _ = unix.Flock(fd, unix.LOCK_UN) })
 			defer child.Stop()
 			l, err := takeLock("jobs.yaml", dir)
 			var locked *LockedError

@@ -27,13 +27,13 @@ func mayWait(a sched.Action) bool {
 // cannot take is never launched; an end that it cannot take stays in the attempt's
 // own record, and is tried again until the run is over.
 func (l *loop) write() {
-	for len(l.unwritten) > 0 {
+	for left := l.unwritten; len(left) > 0; {
 		n := 1
-		for n < len(l.unwritten) && l.unwritten[n].File == l.unwritten[0].File {
+		for n < len(left) && left[n].File == left[0].File {
 			n++
 		}
-		some := l.unwritten[:n]
-		l.unwritten = l.unwritten[n:]
+		some := left[:n]
+		left = left[n:]
 		done := 0
 		if len(l.unsaved) == 0 {
 			done = l.append(some)

@@ -165,11 +165,6 @@ func (l *loop) wait(ctx context.Context) bool {
 // comes of that.
 func (l *loop) step(ev sched.Event) {
 	l.queue = append(l.queue, ev)
-	l.work()
-}
-
-// work hands the core what is queued.
-func (l *loop) work() {
 	for len(l.queue) > 0 || l.urgent {
 		if len(l.queue) == 0 {
 			l.write()

@@ -165,9 +165,8 @@ func openFile(path string, flags int, mode uint32) (int, error) {
 }
 
 // put overwrites the record.
-func (f recordFile) put(r *record) error { return f.write(r.encode()) }
-
-func (f recordFile) write(line []byte) error {
+func (f recordFile) put(r *record) error {
+	line := r.encode()
 	for {
 		n, err := unix.Pwrite(int(f), line, 0)
 		if err == nil && n < len(line) {

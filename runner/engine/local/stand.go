@@ -6,9 +6,6 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// opStand says which processes a claim is for that the asker runs itself.
-const opStand = "stand"
-
 // A stand is a command that this process runs itself on GPUs that a keeper claims
 // for it.
 type stand struct {

@@ -49,6 +49,7 @@ const (
 	opAck    = "ack"   // the ledger has the reason of a stopping
 
 	opClaim    = "claim"    // is answered by claimed
+	opStand    = "stand"    // says which processes a claim is for that the asker runs itself
 	opWithdraw = "withdraw" // of a claim whose attempt is not launched; is answered by withdrawn
 )
 
@@ -129,13 +130,20 @@ func newLink(c net.Conn, start func(func())) *link {
 func (l *link) send(m *message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.queue(m); err != nil {
+		return err
+	}
+	l.now()
+	l.flush()
+	return nil
+}
+
+// queue puts a message behind what is to be written. l.mu is held.
+func (l *link) queue(m *message) (err error) {
 	if l.done {
 		return net.ErrClosed
 	}
-	var err error
 	l.out, err = m.encode(l.out)
-	l.now()
-	l.flush()
 	return err
 }
 
@@ -158,11 +166,9 @@ func (l *link) now() {
 func (l *link) sendSoon(m *message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.done {
-		return net.ErrClosed
+	if err := l.queue(m); err != nil {
+		return err
 	}
-	var err error
-	l.out, err = m.encode(l.out)
 	if l.soon == nil {
 		l.soon = time.AfterFunc(putOff, func() {
 			l.mu.Lock()
@@ -170,7 +176,7 @@ func (l *link) sendSoon(m *message) error {
 			l.flush()
 		})
 	}
-	return err
+	return nil
 }
 
 // flush has everything that is queued written now. l.mu is held.

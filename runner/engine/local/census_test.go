@@ -1,12 +1,9 @@
 package local
 
 import (
-	"os/exec"
 	"slices"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/local/procs"
 )
@@ -14,19 +11,7 @@ import (
 // A process that has got the pid of one that is long gone is no part of the
 // attempt, and nor is its session: neither is followed, nor would it be ended.
 func TestPIDReused(t *testing.T) {
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	p, ok := procs.One(cmd.Process.Pid)
-	if !ok {
-		t.Fatal("the process is not listed")
-	}
+	p := sleeper(t)
 	earlier, none := p.ID, procs.ID{}
 	earlier.Start -= 100
 	for _, c := range []struct {

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -210,21 +209,7 @@ func watchChild(args []string) error {
 // watchClaims starts such a process; the func ends it and returns what it says.
 func watchClaims(t *testing.T, root string) func() string {
 	t.Helper()
-	cmd := exec.Command("/proc/self/exe", "watch child", root)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	said := bufio.NewReader(out)
+	_, in, said := child(t, "watch child", root)
 	if line, err := said.ReadString('\n'); err != nil {
 		t.Fatalf("the watcher says %q, %v", line, err)
 	}

@@ -1,11 +1,9 @@
 package local
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -116,17 +114,8 @@ func runnerChild(args []string) error {
 // A runner that is killed in a hand-over leaves no claim behind, and no keeper.
 func TestRunnerKilledInHandOver(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
-	cmd := exec.Command("/proc/self/exe", "runner child", dir, root)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ended\n" {
+	cmd, _, said := child(t, "runner child", dir, root)
+	if line, err := said.ReadString('\n'); line != "ended\n" {
 		t.Fatalf("the runner says %q, %v", line, err)
 	}
 	keeper, _ := procs.One(await(t, root, 1)[0].PID)

@@ -1,12 +1,18 @@
 package local
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/enginetest"
+	"gpurun/runner/engine/local/procs"
 )
 
 // TestMain lets the test binary be its own keeper.
@@ -23,6 +29,46 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// child starts one of these, with pipes to its stdin and stdout. It does not outlive the test.
+func child(t *testing.T, args ...string) (cmd *exec.Cmd, in io.Closer, said *bufio.Reader) {
+	t.Helper()
+	cmd = exec.Command("/proc/self/exe", args...)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd, in, bufio.NewReader(out)
+}
+
+// sleeper is a process in a session of its own that nobody knows of. It does not
+// outlive the test.
+func sleeper(t *testing.T) procs.Proc {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	p, ok := procs.One(cmd.Process.Pid)
+	if !ok {
+		t.Fatal("the process is not listed")
+	}
+	return p
 }
 
 func open(t *testing.T, dir string) engine.Engine {

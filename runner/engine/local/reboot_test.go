@@ -3,7 +3,6 @@ package local
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -15,18 +14,7 @@ import (
 // An attempt that was open when the machine went down is lost: pids mean nothing
 // any more, whoever has them now is left alone, and nobody waits for it.
 func TestMachineWentDown(t *testing.T) {
-	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	p, ok := procs.One(cmd.Process.Pid)
-	if !ok {
-		t.Fatal("the process is not listed")
-	}
+	p := sleeper(t)
 	began := time.Now().Add(-time.Hour).UTC()
 	for _, c := range []struct {
 		name, boot string

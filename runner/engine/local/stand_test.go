@@ -1,10 +1,8 @@
 package local
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -44,18 +42,9 @@ func TestStand(t *testing.T) {
 	for _, killed := range []string{"nobody", "caller", "keeper"} {
 		t.Run(killed, func(t *testing.T) {
 			root := t.TempDir()
-			cmd := exec.Command("/proc/self/exe", "stand child", root)
-			cmd.Stderr = os.Stderr
-			out, err := cmd.StdoutPipe()
-			if err == nil {
-				err = cmd.Start()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			cmd, _, said := child(t, "stand child", root)
 			var pid int
-			if _, err := fmt.Fscanln(bufio.NewReader(out), &pid); err != nil {
+			if _, err := fmt.Fscanln(said, &pid); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGKILL) })

@@ -3,6 +3,7 @@ package local
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -25,8 +26,8 @@ func TestDiskFull(t *testing.T) {
 	s.launch = s.prepare("second", "echo ran")
 	fill(t, filepath.Join(s.dir, "filler"))
 	s.engine.Launch(s.launch)
-	if got := s.ended(); got.Err == "" {
-		t.Errorf("on a full disk ended as %+v, want an error", got)
+	if got := s.ended(); !strings.Contains(got.Err, s.dir) || !got.NoRoom {
+		t.Errorf("on a full disk ended as %+v, want an error that names %s", got, s.dir)
 	}
 	s.launch = first
 	s.goOn()

@@ -125,11 +125,11 @@ func createRecord(dir string, r *record) (recordFile, error) {
 		err = unix.EEXIST
 	}
 	if err != nil {
-		return -1, fmt.Errorf("cannot make the status record: %w", err)
+		return -1, fmt.Errorf("cannot make the status record %q: %w", path, err)
 	}
 	if err := f.put(r); err != nil {
 		f.close()
-		return -1, fmt.Errorf("cannot write the status record: %w", err)
+		return -1, fmt.Errorf("cannot write the status record %q: %w", path, err)
 	}
 	return f, nil
 }

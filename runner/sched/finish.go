@@ -3,12 +3,13 @@ package sched
 import "time"
 
 // giveUp sees whether the first that waits for a GPU has waited long enough while
-// this run held none: max_wait, or at once with --no-wait, when all GPUs have
-// been read since it began to wait.
+// no job of this run held one: max_wait, or at once with --no-wait, when all GPUs
+// have been read since it began to wait. What a hand-over brings still counts as at
+// once; max_wait goes on meanwhile, since the driver may fail in the middle of one.
 func (c *Core) giveUp() {
 	w := &c.waiter
 	c.reads.expire(c.now.Boot)
-	if w.id < 0 || c.onGPUs > 0 || len(c.reads.hands) > 0 {
+	if w.id < 0 || c.onGPUs > 0 || c.opts.NoWait && len(c.reads.hands) > 0 {
 		w.alone = 0
 		return
 	}

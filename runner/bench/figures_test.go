@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"os"
 	"os/exec"
@@ -43,8 +44,12 @@ func TestIncompleteRun(t *testing.T) {
 	if err := os.WriteFile(b.gpurun, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.cpuJobs(b.folder("one"), 1); err != nil {
+	one := b.folder("one")
+	if _, err := b.cpuJobs(one, 1); err != nil {
 		t.Errorf("one of one: %v", err)
+	}
+	if _, err := b.cpuJobs(one, 1); !errors.Is(err, errUsed) {
+		t.Errorf("once more in the same folder: got %v", err)
 	}
 	if _, err := b.cpuJobs(b.folder("two"), 2); err == nil || !strings.Contains(err.Error(), "1 ends and 1 logs of 2 jobs") {
 		t.Errorf("one of two: got %v", err)
@@ -84,6 +89,16 @@ func sameRows(t *testing.T, got, want []row) {
 	}
 }
 
+// only is the one folder that was made under a name.
+func only(t *testing.T, b *bench, name string) string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(b.dir, name+"-*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("got the folders %q, %v", dirs, err)
+	}
+	return dirs[0]
+}
+
 func TestNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a dozen processes")
@@ -96,8 +111,8 @@ func TestNothing(t *testing.T) {
 		wantFigures(t, b, "2 no-op, 50 jobs", "2 peak memory of it", "2 no-op, 200 jobs", "2 peak memory of it")
 	}
 	// What was measured had nothing to do, and has done nothing.
-	for name, n := range map[string]int{"2/small": 50, "2/large": 200} {
-		path := filepath.Join(b.dir, name, "jobs.yaml")
+	for name, n := range map[string]int{"2-small": 50, "2-large": 200} {
+		path := only(t, b, name) + "/jobs.yaml"
 		batch, problems := jobspec.Load([]string{path}, jobspec.Options{})
 		if len(problems) > 0 {
 			t.Fatal(problems)
@@ -112,13 +127,13 @@ func TestNothing(t *testing.T) {
 				t.Fatalf("%s: %s would run: %s", name, batch.Jobs[id].Name, v.Reason)
 			}
 		}
-		ledger, err := os.ReadFile(filepath.Join(b.dir, name, ".gpurun/jobs.yaml/ledger.jsonl"))
+		ledger, err := os.ReadFile(filepath.Dir(path) + "/.gpurun/jobs.yaml/ledger.jsonl")
 		if lines := strings.Count(string(ledger), "\n"); err != nil || len(batch.Jobs) != n || lines != 3*n+1 {
 			t.Errorf("%s: %d jobs and %d lines, %v; want %d and %d", name, len(batch.Jobs), lines, err, n, 3*n+1)
 		}
 	}
 	t.Chdir(b.dir) // fill goes where it fills
-	if err := fill(filepath.Join(b.dir, "2/small"), "jobs.yaml", "51"); err == nil {
+	if err := fill(only(t, b, "2-small"), "jobs.yaml", "51"); err == nil {
 		t.Error("a file of 50 jobs was filled as one of 51")
 	}
 }

@@ -54,7 +54,7 @@ jobs:
 
 // gapsOf runs one batch and two rivals on the GPUs of a simulation file.
 func (b *bench) gapsOf(name, more string) ([]time.Duration, error) {
-	dir := b.folder("3/" + name)
+	dir := b.folder("3-" + name)
 	sim := fmt.Sprintf("gpus:\n  - {memory: 24GiB, count: %d}\n%s", gapGPUs, more)
 	if err := write(dir, "sim.yaml", sim); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (b *bench) gapsOf(name, more string) ([]time.Duration, error) {
 		return nil, err
 	}
 	for _, rival := range []string{"rival1", "rival2"} {
-		stop, err := b.rival(b.folder("3/"+name+"/"+rival), filepath.Join(dir, "sim.yaml"), filepath.Join(dir, ".gpurun/jobs.yaml/logs/g1.log"))
+		stop, err := b.rival(b.folder("3-"+name+"-"+rival), filepath.Join(dir, "sim.yaml"), filepath.Join(dir, ".gpurun/jobs.yaml/logs/g1.log"))
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -36,7 +38,7 @@ func run(args []string, out, said io.Writer) int {
 	flags.IntVar(&b.few, "few", b.few, "jobs of the smaller file of figure 2")
 	flags.IntVar(&b.many, "many", b.many, "jobs of the larger file of figure 2")
 	flags.IntVar(&b.handOvers, "hand-overs", b.handOvers, "hand-overs of figure 3")
-	flags.StringVar(&b.dir, "dir", "", "folder for everything that is made (default: a new one in $TMPDIR)")
+	flags.StringVar(&b.dir, "dir", os.TempDir(), "where a new folder is made for everything, and removed at the end")
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
 		return 2
 	}
@@ -106,15 +108,15 @@ func (b *bench) measure(only string) error {
 	if b.gpurun, err = filepath.Abs(b.gpurun); err != nil {
 		return err
 	}
-	if _, err := os.Stat(b.gpurun); err != nil {
+	program, err := os.Stat(b.gpurun)
+	if err != nil {
 		return fmt.Errorf("%w: run make build first", err)
 	}
-	if b.dir == "" {
-		if b.dir, err = os.MkdirTemp("", "gpurun-bench-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(b.dir)
+	b.progress("measuring " + b.gpurun + ", built " + humanize.Time(program.ModTime()) + " (make build builds it anew)")
+	if b.dir, err = newDir(b.dir); err != nil {
+		return err
 	}
+	defer os.RemoveAll(b.dir)
 	os.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims")) // the machine's own runs are left alone
 	var w *waiting
 	if wanted("4") {
@@ -147,10 +149,10 @@ func (b *bench) progress(what string) {
 	fmt.Fprintf(b.said, "%4.0f s  %s\n", time.Since(b.began).Seconds(), what)
 }
 
-// folder makes a new folder of that name.
+// folder makes a folder for one round or one figure. No run was ever in it.
 func (b *bench) folder(name string) string {
-	dir := filepath.Join(b.dir, name)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	dir, err := os.MkdirTemp(b.dir, name+"-")
+	if err != nil {
 		panic(err) // the temporary folder cannot be used: nothing can be measured
 	}
 	return dir

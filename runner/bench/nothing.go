@@ -15,7 +15,7 @@ import (
 
 // nothing is figure 2: a file whose jobs are all up to date.
 func (b *bench) nothing() error {
-	small, large, edges := b.folder("2/small"), b.folder("2/large"), b.folder("2/ninja")
+	small, large, edges := b.folder("2-small"), b.folder("2-large"), b.folder("2-ninja")
 	b.progress("   making the files and ledgers")
 	if err := b.upToDate(small, b.few); err != nil {
 		return err

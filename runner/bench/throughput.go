@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,7 +39,7 @@ func (b *bench) throughput() error {
 				continue
 			}
 			n := max(b.jobs/r.share, 1)
-			c, err := r.run(b.folder(fmt.Sprintf("1/%d-%s", i, strings.ReplaceAll(r.name, " ", ""))), n)
+			c, err := r.run(b.folder(fmt.Sprintf("1-%d-%s", i+1, strings.ReplaceAll(r.name, " ", ""))), n)
 			if err != nil {
 				return err
 			}
@@ -98,8 +99,12 @@ func (b *bench) gpuJobs(dir string, n int) (cost, error) {
 	return b.ourJobs(dir, n, 1, 8, "--sim", "8x24GiB")
 }
 
-// ourJobs runs them, and looks whether what must be left behind is there.
+// ourJobs runs them, and looks whether what must be left behind is there. It counts
+// only where nothing was before: jobs that are up to date take no time.
 func (b *bench) ourJobs(dir string, n, gpus, atOnce int, flags ...string) (cost, error) {
+	if _, err := os.Lstat(filepath.Join(dir, ".gpurun")); !errors.Is(err, fs.ErrNotExist) {
+		return cost{}, fmt.Errorf("%s: %w", dir, errUsed)
+	}
 	if err := write(dir, "jobs.yaml", jobFile(n, gpus, atOnce)); err != nil {
 		return cost{}, err
 	}
@@ -118,7 +123,10 @@ func (b *bench) ourJobs(dir string, n, gpus, atOnce int, flags ...string) (cost,
 	return c, err
 }
 
-var errIncomplete = errors.New("the run is incomplete")
+var (
+	errIncomplete = errors.New("the run is incomplete")
+	errUsed       = errors.New("another run was in this folder before")
+)
 
 func numbers(n int) string {
 	var s strings.Builder

@@ -58,6 +58,8 @@ type runner struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
 	done chan struct{} // closed when it has ended and been waited for
+	mark string        // in its environment, and in that of all that comes of it
+	log  string        // its run.log
 
 	beaten bool // another runner had the lock before it
 }
@@ -73,7 +75,7 @@ func (l *lane) startWith(flags ...string) *runner {
 }
 
 func (l *lane) exec(argv []string) *runner {
-	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{}), mark: l.mark, log: filepath.Join(l.state, "run.log")}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environ(), &r.out, &r.out
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if l.user != 0 {
@@ -104,11 +106,15 @@ func (r *runner) over() bool {
 
 // wait waits for the end, for d at most.
 func (r *runner) wait(d time.Duration) bool {
-	select {
-	case <-r.done:
-		return true
-	case <-time.After(d):
-		return false
+	for left := allow(d); ; {
+		select {
+		case <-r.done:
+			return true
+		case <-time.After(min(d, stillTick)):
+			if left.over(time.Now()) {
+				return r.over()
+			}
+		}
 	}
 }
 
@@ -124,6 +130,9 @@ func (r *runner) code() int {
 // ended holds that a runner ended with one of these.
 func (l *lane) ended(r *runner, codes ...int) {
 	l.t.Helper()
+	if !r.over() {
+		l.t.Fatalf("%s: gpurun did not end:\n%s", l.name, dump(r))
+	}
 	if got := r.code(); !slices.Contains(codes, got) {
 		l.t.Errorf("%s: gpurun ended with %d, want one of %v:\n%s", l.name, got, codes, r.out.String())
 	}
@@ -158,16 +167,6 @@ func (l *lane) finish() {
 		}
 	}
 	l.t.Errorf("%s: the batch did not come to its end in 20 runs", l.name)
-}
-
-// dump makes a runner that hangs say where.
-func dump(r *runner) string {
-	r.signal(syscall.SIGQUIT)
-	if !r.wait(5 * time.Second) {
-		r.signal(syscall.SIGKILL)
-		r.wait(5 * time.Second)
-	}
-	return r.out.String()
 }
 
 // check judges the finished lane and returns its attempts.

@@ -71,7 +71,7 @@ func killMarked(mark string) {
 func noneLeft(t testing.TB, mark string) {
 	t.Helper()
 	var left []process
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for limit := allow(10 * time.Second); !limit.over(time.Now()); time.Sleep(20 * time.Millisecond) {
 		if left = marked(mark); len(left) == 0 {
 			return
 		}
@@ -82,8 +82,8 @@ func noneLeft(t testing.TB, mark string) {
 // until waits for something to become true, with a deadline.
 func until(t testing.TB, what string, limit time.Duration, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for left := allow(limit); !ok(); time.Sleep(5 * time.Millisecond) {
+		if left.over(time.Now()) {
 			t.Fatalf("%s: not within %v", what, limit)
 		}
 	}

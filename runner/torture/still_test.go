@@ -77,3 +77,41 @@ func TestStills(t *testing.T) {
 		}
 	}
 }
+
+// An allowance is how long may still be waited. Only time in which this process ran
+// counts: after a pause of the whole machine everybody else needs a moment too.
+type allowance struct {
+	left time.Duration
+	last time.Time
+}
+
+func allow(d time.Duration) *allowance { return &allowance{d, time.Now()} }
+
+// over counts the time since it was last asked, and says whether it is used up.
+func (a *allowance) over(now time.Time) bool {
+	a.left -= min(now.Sub(a.last), time.Duration(stillFrom*float64(time.Second)))
+	a.last = now
+	return a.left <= 0
+}
+
+func TestAllowance(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		steps []time.Duration // between the times at which it is asked
+		want  []bool
+	}{
+		{"used up", []time.Duration{400 * time.Millisecond, 400 * time.Millisecond, 300 * time.Millisecond}, []bool{false, false, true}},
+		{"the machine stood still", []time.Duration{100 * time.Millisecond, 95 * time.Second, 300 * time.Millisecond, 100 * time.Millisecond}, []bool{false, false, false, true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := allow(time.Second)
+			now := a.last
+			for i, d := range c.steps {
+				now = now.Add(d)
+				if got := a.over(now); got != c.want[i] {
+					t.Errorf("step %d: got %v, want %v", i, got, c.want[i])
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,72 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// dump makes a runner that hangs say where: what it has printed, what all its
+// goroutines do, and what every process that came of its place is at.
+func dump(r *runner) string {
+	alive := &strings.Builder{}
+	for _, p := range marked(r.mark) {
+		fmt.Fprintf(alive, "%d %s: %s\n", p.pid, p.argv, waitsIn(p.pid))
+		if strings.Contains(p.argv, gpurun+" run ") { // a tracer before it would keep the signal
+			_ = syscall.Kill(p.pid, syscall.SIGQUIT)
+		}
+	}
+	if !r.wait(5 * time.Second) {
+		r.signal(syscall.SIGKILL)
+		r.wait(5 * time.Second)
+	}
+	return r.out.String() + goroutines(r.log) + alive.String()
+}
+
+// goroutines is what a SIGQUIT has left in a run.log.
+func goroutines(log string) string {
+	b, _ := os.ReadFile(log)
+	if i := strings.LastIndex(string(b), "SIGQUIT at "); i >= 0 {
+		return string(b[i:])
+	}
+	return ""
+}
+
+// waitsIn says of every thread of a process whether it runs or sleeps, and in
+// which function of the kernel.
+func waitsIn(pid int) string {
+	var threads []string
+	dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, dir := range dirs {
+		stat, _ := os.ReadFile(dir + "/stat")
+		_, after, _ := strings.Cut(string(stat), ") ")
+		function, _ := os.ReadFile(dir + "/wchan")
+		threads = append(threads, after[:min(1, len(after))]+" "+string(function))
+	}
+	return strings.Join(threads, ", ")
+}
+
+// A runner below a tracer says it too.
+func TestDump(t *testing.T) {
+	for _, under := range [][]string{nil, {"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock"}} {
+		t.Run(strings.Join(under, " "), func(t *testing.T) {
+			if len(under) > 0 && exec.Command(under[0], append(under[1:], "true")...).Run() != nil {
+				t.Skip("no strace")
+			}
+			l := batch(t, "jobs:\n  - {name: a, gpus: 0, run: \": >DIR/up; sleep 1\"}\n")
+			r := l.start(under...)
+			until(t, "the job", patience, func() bool { return exists(filepath.Join(l.dir, "up")) || r.over() })
+			got := dump(r)
+			for _, want := range []string{"start       a", "SIGQUIT at ", "(*loop).wait(", "__keeper", "sleep 1: "} {
+				if !strings.Contains(got, want) {
+					t.Errorf("got no %q:\n%s", want, got)
+				}
+			}
+		})
+	}
+}

@@ -112,7 +112,7 @@ func writeFacts(t *testing.T, path string, facts []state.Fact) {
 		if i%29 == 28 {
 			text.WriteString("{broken\n")
 		}
-		b, err := encode(&f)
+		b, err := encode(nil, &f)
 		if err != nil {
 			t.Fatal(err)
 		}

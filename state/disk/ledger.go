@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -49,12 +48,12 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	}
 	var failed error
 	for i := range facts {
-		b, err := encode(&facts[i])
+		b, err := encode(l.buf, &facts[i])
 		if err != nil {
 			failed = err // those before it are as good as ever
 			break
 		}
-		l.buf = append(append(l.buf, b...), '\n')
+		l.buf = append(b, '\n')
 		l.ends = append(l.ends, len(l.buf))
 	}
 	if len(l.ends) == 0 {
@@ -77,14 +76,14 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	return n, err
 }
 
-// encode makes the line of a fact. One that is too long loses what a person can
-// find elsewhere: the texts of its commands, the settings, the metrics.
-func encode(fact *state.Fact) ([]byte, error) {
-	b, err := json.Marshal(fact)
+// encode appends the line of a fact to buf. One that is too long loses what a
+// person can find elsewhere: the texts of its commands, the settings, the metrics.
+func encode(buf []byte, fact *state.Fact) ([]byte, error) {
+	b, err := appendFact(buf, fact)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the fact %q of %q: %w", fact.Kind, fact.Job, err)
 	}
-	if len(b) < maxLine {
+	if len(b)-len(buf) < maxLine {
 		return b, nil
 	}
 	f := *fact
@@ -97,7 +96,7 @@ func encode(fact *state.Fact) ([]byte, error) {
 		func(f *state.Fact) { f.Reason = f.Reason[:min(len(f.Reason), 1<<10)] },
 	} {
 		shorten(&f)
-		if b, err = json.Marshal(f); err != nil || len(b) < maxLine {
+		if b, err = appendFact(buf, &f); err != nil || len(b)-len(buf) < maxLine {
 			return b, err
 		}
 	}

@@ -2,6 +2,8 @@ package local
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
+	"gpurun/state/jsonline"
 )
 
 // statusFile is the record of an attempt in its folder. It is written out at its
@@ -72,14 +75,47 @@ func (r *record) encode() []byte {
 	const longest = 1024
 	c := *r
 	for i := 0; ; i++ {
-		body, err := json.Marshal(&c)
-		if err == nil && len(body) < statusSize-10 {
-			line := fmt.Appendf(make([]byte, 0, statusSize), "%08x %s", crc32.ChecksumIEEE(body), body)
+		line, err := c.appendTo(append(make([]byte, 0, statusSize), "01234567 "...))
+		if err == nil && len(line) < statusSize-1 {
+			var sum [4]byte
+			binary.BigEndian.PutUint32(sum[:], crc32.ChecksumIEEE(line[9:]))
+			hex.Encode(line, sum[:])
 			return append(append(line, blanks[:statusSize-1-len(line)]...), '\n')
 		}
 		c.Err = c.Err[:min(len(c.Err), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
 	}
+}
+
+// appendTo appends the record as encoding/json writes it.
+func (r *record) appendTo(b []byte) ([]byte, error) {
+	o := jsonline.Append(b)
+	o.String("state", r.State)
+	o.String("uni_id", r.UniID)
+	o.Int("steps", int64(r.Steps))
+	o.If(r.PID != 0).Int("pid", int64(r.PID))
+	o.If(r.Start != 0).Uint("pid_start", r.Start)
+	o.If(r.Why != "").String("why", r.Why)
+	o.Int("exit", int64(r.Exit))
+	o.If(r.Signal != "").String("signal", r.Signal)
+	o.Time("started", r.Started)
+	o.If(!r.Ended.IsZero()).Time("ended", r.Ended)
+	o.If(r.Elapsed != 0).Int("elapsed_ns", int64(r.Elapsed))
+	o.If(r.OOM).Bool("oom_killed", true)
+	o.If(r.Lost).Bool("lost", true)
+	o.If(r.Void).Bool("void", true)
+	o.If(r.Err != "").String("error", r.Err)
+	o.If(r.Report != "").String("report", r.Report)
+	o.If(r.LeftOver != 0).Int("left_over", int64(r.LeftOver))
+	if len(r.Stuck) > 0 {
+		o.Value("stuck", r.Stuck)
+	}
+	o.If(r.Tree).Bool("tree", true)
+	o.If(r.Timeout != 0).Int("timeout_ns", int64(r.Timeout))
+	o.If(r.Grace != 0).Int("grace_ns", int64(r.Grace))
+	o.If(r.Boot != 0).Int("boottime_ns", int64(r.Boot))
+	o.If(r.BootID != "").String("boot_id", r.BootID)
+	return o.End()
 }
 
 var errNoRecord = errors.New("no readable status record")

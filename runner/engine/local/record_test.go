@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpurun/state/jsonline/jsonlinetest"
 )
 
 func TestRecord(t *testing.T) {
@@ -35,6 +38,21 @@ func TestRecord(t *testing.T) {
 	}
 	if fi, _ := os.Stat(filepath.Join(dir, statusFile)); fi.Size() != statusSize {
 		t.Errorf("size = %d", fi.Size())
+	}
+}
+
+// A record is what encoding/json makes of it, with every field set and with none.
+func TestRecordIsJSON(t *testing.T) {
+	var full record
+	jsonlinetest.Fill(&full)
+	for _, r := range []*record{{}, &full} {
+		want, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := r.appendTo(nil); err != nil || string(got) != string(want) {
+			t.Errorf("%v\n got %s\nwant %s", err, got, want)
+		}
 	}
 }
 

@@ -109,7 +109,7 @@ func KeeperMain(args []string) int {
 		return 70
 	}
 	k.mu.Lock()
-	k.serve(first)
+	k.serve(first, true)
 	k.mu.Unlock()
 	if l, err := net.FileListener(os.NewFile(keeperListen, "listen")); err == nil {
 		go k.accept(l)
@@ -156,7 +156,7 @@ func (k *keeper) accept(l net.Listener) {
 		if k.over() || !sameUser(c) {
 			c.Close()
 		} else {
-			k.serve(c)
+			k.serve(c, false)
 		}
 		k.mu.Unlock()
 	}
@@ -179,9 +179,10 @@ func sameUser(c net.Conn) bool {
 	return err == nil && same
 }
 
-// serve talks to one runner until it goes. k.mu is held.
-func (k *keeper) serve(c net.Conn) {
-	l := newLink(c, func(f func()) { k.contain("a connection", f) })
+// serve talks to one runner until it goes; own says that it has started this
+// keeper. k.mu is held.
+func (k *keeper) serve(c net.Conn, own bool) {
+	l := newLink(c, own, func(f func()) { k.contain("a connection", f) })
 	k.links[l] = true
 	go func() {
 		contained("a request", func() { _ = l.receive(func(m *message) { k.handle(l, m) }) })

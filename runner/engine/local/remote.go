@@ -28,9 +28,10 @@ func (r *remote) close() {
 	<-r.gone
 }
 
-// connect takes a connection into use.
-func (l *Local) connect(c net.Conn) *remote {
-	r := &remote{link: newLink(c, plain(l.Go)), gone: make(chan struct{})}
+// connect takes a connection into use; own says that this process has started the
+// keeper.
+func (l *Local) connect(c net.Conn, own bool) *remote {
+	r := &remote{link: newLink(c, own, plain(l.Go)), gone: make(chan struct{})}
 	l.start(func() {
 		err := r.link.receive(func(m *message) { l.told(r, m) })
 		close(r.gone)
@@ -53,7 +54,7 @@ func (l *Local) findKeepers() error {
 		switch {
 		case err == nil:
 			l.mu.Lock()
-			r := l.connect(c)
+			r := l.connect(c, false)
 			l.others[r] = true
 			l.mu.Unlock()
 		case errors.Is(err, unix.ECONNREFUSED):
@@ -152,7 +153,7 @@ func (l *Local) startKeeper() (*remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a connection: %w", err)
 	}
-	return l.connect(c), nil
+	return l.connect(c, true), nil
 }
 
 func (l *Local) execKeeper(conn, listener *os.File, socket string) error {

@@ -23,7 +23,8 @@ import (
 //
 // A frame is the length of a JSON text, the length of the environment behind it,
 // both as four bytes, and the two. The environment is most of a launch, and is
-// the same bytes here and in the child.
+// the same bytes here and in the child. In place of the JSON may be a packed text
+// (packed.go).
 type message struct {
 	Op      string          `json:"op"`
 	UniID   string          `json:"uni_id,omitempty"`
@@ -79,6 +80,15 @@ func (m *message) encode(b []byte) ([]byte, error) {
 	return append(append(b, head...), m.env...), nil
 }
 
+// encodePacked appends the frame of a message that is packable.
+func (m *message) encodePacked(b []byte) []byte {
+	at := len(b)
+	b = pack(append(b, make([]byte, 8)...), m)
+	binary.LittleEndian.PutUint32(b[at:], uint32(len(b)-at-8)|packedFrame)
+	binary.LittleEndian.PutUint32(b[at+4:], uint32(len(m.env)))
+	return append(b, m.env...)
+}
+
 // readMessage reads one frame.
 func readMessage(r *bufio.Reader) (*message, error) {
 	var sizes [8]byte
@@ -86,7 +96,8 @@ func readMessage(r *bufio.Reader) (*message, error) {
 		return nil, err
 	}
 	n, e := binary.LittleEndian.Uint32(sizes[:]), binary.LittleEndian.Uint32(sizes[4:])
-	if n > maxFrame || e > maxFrame {
+	packed := n&packedFrame != 0
+	if n &^= packedFrame; n > maxFrame || e > maxFrame {
 		return nil, fmt.Errorf("frame of %d and %d bytes", n, e)
 	}
 	b := make([]byte, n+e)
@@ -94,11 +105,15 @@ func readMessage(r *bufio.Reader) (*message, error) {
 		return nil, err
 	}
 	m := &message{env: b[n:]}
+	if packed {
+		return m, unpack(string(b[:n]), m)
+	}
 	return m, json.Unmarshal(b[:n], m)
 }
 
 // A link is one side of a connection. Sending never waits for the other side.
 type link struct {
+	same    bool // the other side is this very program: messages may be packed
 	conn    net.Conn
 	raw     syscall.RawConn // of conn; nil where it has none
 	mu      sync.Mutex
@@ -115,8 +130,8 @@ type link struct {
 const putOff = 5 * time.Millisecond
 
 // newLink starts the writer; its reader is receive.
-func newLink(c net.Conn, start func(func())) *link {
-	l := &link{conn: c, gone: make(chan struct{})}
+func newLink(c net.Conn, same bool, start func(func())) *link {
+	l := &link{conn: c, same: same, gone: make(chan struct{})}
 	l.full.L = &l.mu
 	if s, ok := c.(syscall.Conn); ok {
 		l.raw, _ = s.SyscallConn()
@@ -142,6 +157,10 @@ func (l *link) send(m *message) error {
 func (l *link) queue(m *message) (err error) {
 	if l.done {
 		return net.ErrClosed
+	}
+	if l.same && packable(m) {
+		l.out = m.encodePacked(l.out)
+		return nil
 	}
 	l.out, err = m.encode(l.out)
 	return err

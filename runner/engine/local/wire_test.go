@@ -12,12 +12,12 @@ import (
 func TestPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
-		l := newLink(ours, plain(nil))
+		l := newLink(ours, false, plain(nil))
 		var got []string
 		var at []time.Duration
 		began := time.Now()
 		read := make(chan error)
-		far := newLink(theirs, plain(nil))
+		far := newLink(theirs, true, plain(nil))
 		go func() {
 			read <- far.receive(func(m *message) {
 				got, at = append(got, m.Op+" "+m.UniID), append(at, time.Since(began))

@@ -50,7 +50,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 	if p, ok := l.Prober.(placer); ok {
 		p.Removed(at.uniID)
 	}
-	l.Go(func() {
+	l.beside.Run(func() {
 		if e.Report == "" && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
 			e.Report = l.report(at)
 		}

@@ -31,7 +31,7 @@ func (l *loop) prepare(a sched.Prepare) {
 	l.fresh[a.Job] = true
 	port := l.ports.take()
 	wall := l.Now().Wall
-	l.Go(func() {
+	l.beside.Run(func() {
 		ev, warnings := l.makeReady(a, first, port, wall)
 		if _, ok := ev.(prepared); !ok {
 			l.ports.give(port)

@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/control"
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
+	"gpurun/runner/workers"
 	"gpurun/state"
 )
 
@@ -60,7 +61,8 @@ type loop struct {
 	inbox     chan sched.Event
 	queue     []sched.Event // events that the loop itself has for the core
 	live      map[string]*attempt
-	fresh     []bool // by job: its log has been started afresh in this run
+	fresh     []bool        // by job: its log has been started afresh in this run
+	beside    *workers.Pool // prepares and looks
 	ports     *ports
 	gpus      *reader
 	timer     *time.Timer
@@ -116,6 +118,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 		said:    map[string]bool{},
 		shell:   defaultShell(c.Environ),
 	}
+	l.beside = workers.New(c.Go, ctx.Done())
 	l.out.begin(c)
 	if c.Prober != nil {
 		claims, _ := c.Engine.(claimer)

@@ -19,6 +19,7 @@ import (
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
 	"gpurun/runner/engine/local/timerslack"
+	"gpurun/runner/workers"
 )
 
 // Descriptors that the runner gives to a keeper.
@@ -43,6 +44,7 @@ type keeper struct {
 	attempts map[string]*attempt
 	links    map[*link]bool
 	quiet    chan struct{} // closed when nobody is left
+	lives    *workers.Pool // of attempts
 	forest   forest
 	claims   claims
 	outlasts int            // claims that are held for what nobody waits for
@@ -65,6 +67,7 @@ func newKeeper(alone bool) (*keeper, error) {
 	}
 	k.forest.seen = map[procs.ID]string{}
 	k.children, _ = procs.Children()
+	k.lives = workers.New(func(f func()) { go f() }, k.quiet)
 	k.tell = k.broadcast
 	k.reaper = newReaper(alone, k.kick)
 	return k, nil
@@ -273,13 +276,13 @@ func (k *keeper) launch(l *engine.Launch, env []byte) {
 	k.attempts[l.UniID] = a
 	k.mu.Unlock()
 	k.claims.launched(l.UniID)
-	go func() {
+	k.lives.Run(func() {
 		ended := k.live(a)
 		k.overFor(l.UniID, ended.Stuck)
 		k.forget(a)
 		k.tell(&message{Op: opEnded, UniID: l.UniID, Ended: ended})
 		k.checkQuiet()
-	}()
+	})
 }
 
 // forget drops an attempt whose record is written.

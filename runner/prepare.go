@@ -156,27 +156,33 @@ type logPart struct {
 // the log afresh, a retry goes on below a line that says so.
 func openLogs(r jobspec.Rendered, n int, first bool, wall time.Time) (logPart, string, error) {
 	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
-	for _, path := range []string{r.Stdout, r.Stderr} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return p, "", fmt.Errorf("cannot make the folder of log %q: %w", path, err)
-		}
-		if first {
-			if err := disk.FreshLog(path); err != nil {
-				return p, "", fmt.Errorf("cannot start log %q afresh: %w", path, err)
-			}
-		}
-		if r.Stderr == r.Stdout {
-			break
-		}
+	var err error
+	if p.fromStdout, err = openLog(r.Stdout, first); err != nil {
+		return p, "", err
 	}
-	p.fromStdout = size(r.Stdout)
 	if p.fromStderr = p.fromStdout; r.Stderr != r.Stdout {
-		p.fromStderr = size(r.Stderr)
+		if p.fromStderr, err = openLog(r.Stderr, first); err != nil {
+			return p, "", err
+		}
 	}
 	if first || n == 1 { // an attempt that lost a race for its GPU has begun the log already
 		return p, "", nil
 	}
 	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
+}
+
+// openLog says where the output begins in one log.
+func openLog(path string, first bool) (int64, error) {
+	if first {
+		empty, err := disk.FreshLog(path)
+		if err != nil {
+			return 0, fmt.Errorf("cannot start log %q afresh: %w", path, err)
+		}
+		if empty {
+			return 0, nil
+		}
+	}
+	return size(path), nil
 }
 
 func size(path string) int64 {

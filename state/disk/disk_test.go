@@ -271,27 +271,27 @@ func TestAttemptFolders(t *testing.T) {
 func TestFreshLog(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "a.log")
-	if err := FreshLog(log); err != nil {
-		t.Errorf("no log: %v", err)
+	fresh := func(path string, want bool) {
+		t.Helper()
+		if empty, err := FreshLog(path); err != nil || empty != want {
+			t.Errorf("%s: empty %v, %v; want %v", path, empty, err, want)
+		}
 	}
+	fresh(log, true)
+	os.WriteFile(log, nil, 0o644)
+	fresh(log, true)
 	os.WriteFile(log, []byte("old"), 0o644)
-	if err := FreshLog(log); err != nil {
-		t.Fatal(err)
-	}
+	fresh(log, true)
 	if b, _ := os.ReadFile(log + ".1"); string(b) != "old" {
 		t.Errorf("got %q", b)
 	}
 	link := filepath.Join(dir, "link.log")
 	os.Symlink("/dev/null", link)
-	if err := FreshLog(link); err != nil {
-		t.Fatal(err)
-	}
+	fresh(link, false)
 	if _, err := os.Lstat(link); err != nil {
 		t.Error("a link was moved aside")
 	}
-	if err := FreshLog("/dev/null"); err != nil {
-		t.Error(err)
-	}
+	fresh("/dev/null", false)
 }
 
 func TestElsewhere(t *testing.T) {

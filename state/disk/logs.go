@@ -12,26 +12,27 @@ import (
 
 // FreshLog makes room for a new log: the old one is kept as LOG.1. Only a regular
 // file that is no link is moved aside; all else is opened as it is. An empty one
-// says nothing worth keeping.
-func FreshLog(path string) error {
+// says nothing worth keeping. The result is true when what is written there now is
+// the first of it.
+func FreshLog(path string) (empty bool, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return true, nil
 	}
 	if err != nil {
-		return cause(err)
+		return false, cause(err)
 	}
 	if !fi.Mode().IsRegular() || fi.Size() == 0 {
-		return nil
+		return fi.Mode().IsRegular(), nil
 	}
 	if err := os.Rename(path, path+".1"); err != nil {
 		var l *os.LinkError
 		if errors.As(err, &l) {
-			return l.Err
+			return false, l.Err
 		}
-		return err
+		return false, err
 	}
-	return nil
+	return true, nil
 }
 
 // LogPath is where the output of a job goes that names no log. Names may hold

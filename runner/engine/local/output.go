@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,8 +63,9 @@ func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
 	}
 	o.say(header)
 	// From here on the job's own writes wait, as it expects.
-	for _, fd := range []int{o.out, o.err} {
-		if err := unix.SetNonblock(fd, false); err != nil {
+	for _, fd := range slices.Compact([]int{o.out, o.err}) {
+		// Of what was asked for at opening, O_APPEND is all that is to stay.
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_APPEND); err != nil {
 			o.close()
 			return o, fmt.Errorf("cannot open log %q: %w", stdout, err)
 		}

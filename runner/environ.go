@@ -2,6 +2,7 @@ package runner
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,7 +21,7 @@ type identity struct {
 // jobEnviron is a job's whole environment: gpurun's own, then what jobfile.md
 // section 2 promises, with the job file's env on top. What says which GPUs the
 // job has cannot be overridden: other people's are left alone.
-func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, g gpu.Grant, indexed bool) []string {
+func jobEnviron(base *environ, j *jobspec.Job, r jobspec.Rendered, a identity, g gpu.Grant, indexed bool) []string {
 	visible, nvidia := devices(g, indexed)
 	fixed := []string{
 		"CUDA_VISIBLE_DEVICES=" + visible,
@@ -35,7 +36,15 @@ func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, g
 	if j.Spec.CPUsGiven {
 		soft = append(soft, "OMP_NUM_THREADS="+strconv.Itoa(j.Spec.CPUs))
 	}
-	return merge(soft, base, r.Env, fixed)
+	e := environ{list: make([]string, len(base.list), len(base.list)+len(soft)+len(r.Env)+len(fixed)), at: base.at}
+	copy(e.list, base.list) // of which others have their own
+	for _, kv := range soft {
+		e.put(kv, false)
+	}
+	for _, kv := range slices.Concat(r.Env, fixed) {
+		e.put(kv, true)
+	}
+	return e.list
 }
 
 // devices spells a grant for CUDA: the host's indices where these are sure to
@@ -60,26 +69,41 @@ func devices(g gpu.Grant, indexed bool) (cuda, nvidia string) {
 	return s, s
 }
 
-// merge lays environments over one another, later ones on top, each name once.
-func merge(layers ...[]string) []string {
-	n := 0
-	for _, l := range layers {
-		n += len(l)
-	}
-	at := make(map[string]int, n)
-	env := make([]string, 0, n)
-	for _, l := range layers {
-		for _, kv := range l {
-			name, _, _ := strings.Cut(kv, "=")
-			if i, ok := at[name]; ok {
-				env[i] = kv
-				continue
-			}
-			at[name] = len(env)
-			env = append(env, kv)
+// An environ is an environment with each name once. All jobs share what they
+// inherit: its names are looked up in a map that is made once.
+type environ struct {
+	list []string
+	at   map[string]int // of what is inherited; the few names behind it are searched
+}
+
+func newEnviron(base []string) *environ {
+	e := &environ{list: make([]string, 0, len(base)), at: make(map[string]int, len(base))}
+	for _, kv := range base {
+		name, _, _ := strings.Cut(kv, "=")
+		i, ok := e.at[name]
+		if !ok {
+			i = len(e.list)
+			e.at[name], e.list = i, append(e.list, "")
 		}
+		e.list[i] = kv
 	}
-	return env
+	return e
+}
+
+// put sets a name; over another value only where that is asked for.
+func (e *environ) put(kv string, over bool) {
+	name, _, _ := strings.Cut(kv, "=")
+	i, ok := e.at[name]
+	for j := len(e.at); !ok && j < len(e.list); j++ {
+		other, _, _ := strings.Cut(e.list[j], "=")
+		i, ok = j, other == name
+	}
+	switch {
+	case !ok:
+		e.list = append(e.list, kv)
+	case over:
+		e.list[i] = kv
+	}
 }
 
 // Environ is gpurun's own environment as jobs inherit it: without what an outer

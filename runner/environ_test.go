@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
 )
 
 func TestWhatJobsInherit(t *testing.T) {
@@ -15,6 +18,34 @@ func TestWhatJobsInherit(t *testing.T) {
 		t.Setenv(name, value)
 		if got := slices.Contains(Environ(), kv); got != want {
 			t.Errorf("%s: inherited %v, want %v", kv, got, want)
+		}
+	}
+}
+
+// What a job file says is over what is inherited, that over gpurun's suggestions,
+// and nothing over what says which GPUs there are. Each name is there once, and no
+// job sees another's.
+func TestLayersOfAnEnvironment(t *testing.T) {
+	base := newEnviron([]string{"A=1", "PYTHONUNBUFFERED=no", "odd", "A=2", "B=1", "CUDA_VISIBLE_DEVICES=0"})
+	environ := func(env ...string) []string {
+		e := jobEnviron(base, &jobspec.Job{Name: "j", Spec: &jobspec.Spec{}}, jobspec.Rendered{Env: env}, identity{"u", 2, 7, "/r"}, gpu.Grant{}, true)
+		slices.Sort(e)
+		return e
+	}
+	gpurun := []string{
+		"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=-1", "GPURUN_ATTEMPT=2", "GPURUN_JOB=j", "GPURUN_RESULT=/r",
+		"GPURUN_UNI_ID=u", "MASTER_PORT=7", "NVIDIA_VISIBLE_DEVICES=void", "PYTHONUNBUFFERED=no", "odd",
+	}
+	tests := []struct {
+		env, want []string
+	}{
+		{nil, []string{"A=2", "B=1"}},
+		{[]string{"B=3", "C=4", "C=5", "CC=6", "CUDA_VISIBLE_DEVICES=0"}, []string{"A=2", "B=3", "C=5", "CC=6"}},
+		{nil, []string{"A=2", "B=1"}}, // and no trace of the one before
+	}
+	for _, tt := range tests {
+		if got, want := environ(tt.env...), append(tt.want, gpurun...); !slices.Equal(got, want) {
+			t.Errorf("%v:\n got %q\nwant %q", tt.env, got, want)
 		}
 	}
 }

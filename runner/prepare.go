@@ -101,7 +101,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		launch: engine.Launch{
 			UniID: uniID, Job: job.Name, Attempt: a.Attempt, Dir: dir,
 			Shell: shell, Commands: r.Commands, WorkDir: r.WorkDir,
-			Env:    jobEnviron(l.Environ, job, r, identity{uniID, a.Attempt, port, resultPath(dir)}, a.Grant, l.Indexed),
+			Env:    jobEnviron(l.inherited, job, r, identity{uniID, a.Attempt, port, resultPath(dir)}, a.Grant, l.Indexed),
 			Stdout: r.Stdout, Stderr: r.Stderr, Header: header,
 			Timeout: job.Spec.Timeout, Grace: job.Spec.Grace,
 			Tree: job.Spec.Tree, UniFile: l.Batch.Files[job.File].UniID, Grant: a.Grant,

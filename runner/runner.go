@@ -76,6 +76,7 @@ type loop struct {
 	dropped   map[string]bool // starts that the ledger could not take: not to be launched
 	acks      map[string]func()
 	shell     []string // of jobs that name none
+	inherited *environ
 	finished  bool
 	byKey     map[fileKey]int // made when an attempt is adopted
 	out       tally
@@ -116,7 +117,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 		dropped: map[string]bool{},
 		acks:    map[string]func(){},
 		said:    map[string]bool{},
-		shell:   defaultShell(c.Environ),
+		shell:   defaultShell(c.Environ), inherited: newEnviron(c.Environ),
 	}
 	l.beside = workers.New(c.Go, ctx.Done())
 	l.out.begin(c)

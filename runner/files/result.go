@@ -40,6 +40,9 @@ func Result(path, keep string) (metrics map[string]any, errorType string, err er
 	if err != nil {
 		return nil, "", fmt.Errorf("result file: %w", err)
 	}
+	if len(data) == 0 {
+		return nil, "", nil
+	}
 	metrics, err = merge(data)
 	if errorType, _ = metrics["error_type"].(string); errorType == state.ErrOOM {
 		delete(metrics, "error_type")

@@ -8,10 +8,7 @@ import (
 	"io"
 	"net"
 	"sync"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
@@ -114,8 +111,7 @@ func readMessage(r *bufio.Reader) (*message, error) {
 // A link is one side of a connection. Sending never waits for the other side.
 type link struct {
 	same    bool // the other side is this very program: messages may be packed
-	conn    net.Conn
-	raw     syscall.RawConn // of conn; nil where it has none
+	conn    conn
 	mu      sync.Mutex
 	out     []byte
 	due     bool        // out is to be written now
@@ -129,12 +125,20 @@ type link struct {
 // putOff is how long a message may wait for another to go with it.
 const putOff = 5 * time.Millisecond
 
+// A conn is what a link needs of a connection.
+type conn interface {
+	io.ReadWriteCloser
+	SetWriteDeadline(time.Time) error
+}
+
 // newLink starts the writer; its reader is receive.
 func newLink(c net.Conn, same bool, start func(func())) *link {
 	l := &link{conn: c, same: same, gone: make(chan struct{})}
 	l.full.L = &l.mu
-	if s, ok := c.(syscall.Conn); ok {
-		l.raw, _ = s.SyscallConn()
+	if u, ok := c.(*net.UnixConn); ok {
+		if s, err := newSocket(u); err == nil { // or c does it as well, at more cost
+			l.conn = s
+		}
 	}
 	start(l.write)
 	return l
@@ -170,14 +174,10 @@ func (l *link) queue(m *message) (err error) {
 // thing is done here; the writer would wait until there is nothing more to do.
 // l.mu is held.
 func (l *link) now() {
-	if l.raw == nil || l.writing {
-		return
+	if s, ok := l.conn.(*socket); ok && !l.writing {
+		n, _ := s.sendNow(l.out)
+		l.out = l.out[:copy(l.out, l.out[n:])]
 	}
-	_ = l.raw.Control(func(fd uintptr) {
-		if n, err := unix.SendmsgN(int(fd), l.out, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err == nil {
-			l.out = l.out[:copy(l.out, l.out[n:])]
-		}
-	})
 }
 
 // sendSoon queues a message that nobody is in a hurry for: of a job that ends at

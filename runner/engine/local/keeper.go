@@ -97,6 +97,7 @@ func KeeperMain(args []string) int {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a few megabytes
 	ignoreTerminal()
+	spawn.NoChildSignals()
 	closeOnExec()
 	k, err := newKeeper(true)
 	if err != nil {

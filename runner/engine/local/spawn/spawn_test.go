@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -328,5 +330,45 @@ func TestOthersGoOn(t *testing.T) {
 	}
 	if st := wait(t, p.PID); st.ExitStatus() != 3 {
 		t.Errorf("status = %v, want exit 3", st)
+	}
+}
+
+// A child that ends is waited for, and no signal says so.
+func TestNoChildSignals(t *testing.T) {
+	var before [4]uint64
+	action := func(set, get *[4]uint64) {
+		_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(get)), 8, 0, 0)
+		if e != 0 {
+			t.Fatal(e)
+		}
+	}
+	got := make(chan os.Signal, 8)
+	signal.Notify(got, unix.SIGCHLD, unix.SIGWINCH)
+	defer signal.Stop(got)
+	action(nil, &before)
+	defer action(&before, nil)
+	child := func() {
+		t.Helper()
+		r, _ := request(t, "exit 3")
+		p, err := Start(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pid, st, err := Wait(); err != nil || pid != p.PID || st.ExitStatus() != 3 {
+			t.Fatalf("pid %d of %d, status %v, %v", pid, p.PID, st, err)
+		}
+	}
+	child()
+	if s := <-got; s != unix.SIGCHLD {
+		t.Errorf("got %v before", s)
+	}
+	NoChildSignals()
+	child()
+	// One that comes surely, and after what may have come of the child.
+	if err := unix.Kill(os.Getpid(), unix.SIGWINCH); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-got; s != unix.SIGWINCH {
+		t.Errorf("got %v of a child that ended", s)
 	}
 }

@@ -55,8 +55,8 @@ func (p *Pool) judge(now time.Duration, req *Request, asked bool, d *device) fin
 	if c := d.answers(); c != fits {
 		return finding{cause: c}
 	}
-	if c := p.company(req, d); c != fits {
-		return finding{cause: c, ours: c == heldHere && p.withoutOurs(req, d)}
+	if c := p.company(now, req, d); c != fits {
+		return finding{cause: c, ours: c == heldHere && p.withoutOurs(now, req, d)}
 	}
 	if d.awaited {
 		return finding{cause: awaited, ours: true}
@@ -102,7 +102,7 @@ func (d *device) answers() cause {
 }
 
 // company is rules 5 and 6, and exclusive compute mode.
-func (p *Pool) company(req *Request, d *device) cause {
+func (p *Pool) company(now time.Duration, req *Request, d *device) cause {
 	for i := range d.holds {
 		if !req.Share || !d.holds[i].share || d.mode == ComputeExclusive {
 			return heldHere
@@ -119,16 +119,16 @@ func (p *Pool) company(req *Request, d *device) cause {
 	case d.own != nil && !req.Share:
 		return ownOn
 	}
-	return p.others(d)
+	return p.others(now, d)
 }
 
 // others is rule 6.
-func (p *Pool) others(d *device) cause {
+func (p *Pool) others(now time.Duration, d *device) cause {
 	switch {
 	case p.rules.Others != OthersAvoid:
 	case d.foreign != nil:
 		return othersOn
-	case d.hidden > 0:
+	case d.strange(now) > 0:
 		return hiddenOn
 	}
 	return fits
@@ -136,7 +136,7 @@ func (p *Pool) others(d *device) cause {
 
 // withoutOurs says whether d, which attempts of this run hold, would let req on
 // once they are gone, as far as can be told now.
-func (p *Pool) withoutOurs(req *Request, d *device) bool {
+func (p *Pool) withoutOurs(now time.Duration, req *Request, d *device) bool {
 	for i := range d.claims {
 		if !req.Share || !d.claims[i].Share {
 			return false
@@ -145,7 +145,7 @@ func (p *Pool) withoutOurs(req *Request, d *device) bool {
 	if d.own != nil && !req.Share || d.foreign != nil && d.mode == ComputeExclusive {
 		return false
 	}
-	return p.others(d) == fits && (d.free < 0 || d.potential() >= req.Memory)
+	return p.others(now, d) == fits && (d.free < 0 || d.potential() >= req.Memory)
 }
 
 // memory is rule 3. Where free memory cannot be read, only a device that nobody
@@ -176,7 +176,7 @@ func (d *device) ourMemory(now time.Duration, req *Request) bool {
 func (d *device) potential() Bytes {
 	free := d.free
 	if d.back {
-		free = max(free, d.listFree)
+		free = max(free, d.whole)
 	}
 	free += d.ours - d.promised
 	if d.Total > 0 {

@@ -123,7 +123,7 @@ func (p *Pool) collect(now time.Duration, req *Request, kept []UUID) {
 		}
 		c := candidate{uuid: d.UUID, position: i, mig: d.MIG, util: d.peaks[0], free: -1}
 		c.turn = p.fromTurn(i)
-		c.others = d.foreign != nil || d.hidden > 0
+		c.others = d.foreign != nil || d.strange(now) > 0
 		if d.free >= 0 {
 			c.free = d.free - d.promised
 		}

@@ -44,6 +44,7 @@ type device struct {
 	released  time.Duration // of the last release
 	awaited   bool          // released, and not read since
 	back      bool          // just got back
+	whole     Bytes         // will be free once the memory of the last release is back, by the list before it; -1 unknown
 	unyielded bool          // released by the only one that held it, and claimed still: no other claim can stand
 
 	promised Bytes // to holds and claims, not yet taken
@@ -86,8 +87,35 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.mode = r.ComputeMode
 		d.procs = append(d.procs[:0], r.Processes...)
 		d.listed, d.listFree, d.listUsed = true, d.free, d.used
-		d.back = false
+		d.back = d.back && d.vacant(at)
+	} else if d.back && len(d.procs) == 0 && d.free > d.listFree {
+		d.listFree, d.listUsed = d.free, d.used // come back since the list, on which nobody was
 	}
+}
+
+// vacant says that a list just taken of a device that this run had got back
+// shows nobody there: what is in use may still be the ended job's, whose memory
+// some drivers give back long after its last process.
+func (d *device) vacant(at time.Duration) bool {
+	return at-d.released <= backFor && len(d.procs)+len(d.claims) == 0
+}
+
+// lingering is how much of the memory in use, as of the last list, the job that
+// has left the device may still have.
+func (d *device) lingering() Bytes {
+	if d.whole < 0 || d.listFree < 0 {
+		return 0
+	}
+	return max(0, d.whole-d.listFree)
+}
+
+// strange is the memory in use that nobody visible has and that the job which has
+// just ended here cannot have either.
+func (d *device) strange(now time.Duration) Bytes {
+	if d.returned(now) && d.hidden-d.lingering() <= slack {
+		return 0
+	}
+	return d.hidden
 }
 
 // watch adds samples to the history of the last minute.
@@ -169,6 +197,10 @@ func (d *device) release(now time.Duration, attempt string) {
 		}
 	}
 	d.procs = left
+	d.whole = -1
+	if d.listed {
+		d.whole = d.listFree
+	}
 }
 
 // tally works out what judging needs, for user uid.

@@ -198,8 +198,8 @@ func (p *Pool) Rename(from, to string) {
 }
 
 // Release gives back what attempt holds, and returns those devices. Ones that nobody else of
-// this run stands on count from now on as just got back, until another reading or grant says
-// otherwise, for 30 s at most. None of them lets anything on before its free memory was read again.
+// this run stands on count from now on as just got back, until a grant, or a reading that shows
+// somebody else there, says otherwise, for 30 s at most. None of them lets anything on before its free memory was read again.
 // Until they are yielded or held again, this run's claim stands there: who claims them meanwhile
 // will find that out, and counts for nothing.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {

@@ -322,6 +322,91 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// A list in the middle of a hand-over ends it only if it shows somebody: memory with
+// no process to be seen may be the ended job's.
+func TestListInAHandOver(t *testing.T) {
+	claimed := func(p *Pool) {
+		p.Yield([]UUID{"GPU-0"})
+		p.Observe(Snapshot{At: sec(2), Claims: []Claim{{UUID: "GPU-0", User: "alice"}}})
+	}
+	const watched, unseen = "98% busy within the last 60 s, limit 30%", "3 GiB in use with no process to be seen (others: avoid)"
+	tests := []struct {
+		name   string
+		others Others
+		base   Bytes // in use all along, by nobody to be seen
+		do     func(*Pool)
+		list   func(*Reading)
+		at     float64
+		ours   bool   // the memory that lacks then counts as ours
+		want   string // why the device is refused once it is back, or ""
+	}{
+		{name: "nobody", at: 2.01, ours: true},
+		{name: "nobody, others avoided", others: OthersAvoid, at: 2.01, ours: true},
+		{name: "somebody unseen all along", base: 3 * GiB, at: 2.01, ours: true},
+		{name: "somebody unseen, others avoided", others: OthersAvoid, base: 3 * GiB, at: 2.01, want: unseen},
+		{name: "bob", list: func(r *Reading) { with(r, bobs(GiB)) }, at: 2.01, want: watched},
+		{name: "a claim", do: claimed, at: 2.01, want: "held by alice"},
+		{name: "nobody, after 30 s", at: 32.01, want: watched},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rules := anyone()
+			if tt.others != "" {
+				rules.Others = tt.others
+			}
+			p := NewPool(some(1, 24*GiB), rules)
+			used := func(r *Reading, n Bytes) { r.Used += n; r.Free -= n }
+			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
+			see(p, sec(1), func(_ int, r *Reading) {
+				used(r, tt.base)
+				with(r, Process{UID: me, Attempt: "a", Memory: 20 * GiB})
+				r.Samples[0].Percent = 98
+			})
+			p.Release(sec(2), "a")
+			apply(tt.do, p)
+			see(p, sec(tt.at), func(_ int, r *Reading) {
+				used(r, tt.base+20*GiB)
+				apply(tt.list, r)
+			})
+			if v := p.Admit(sec(tt.at), one(20*GiB))[0]; v.OK || v.Ours != tt.ours {
+				t.Errorf("memory lingers: got %+v, want a refusal, because of ours %t", v, tt.ours)
+			}
+			back := idle(p.all[0], sec(tt.at+0.005))
+			back.Listed, back.Samples = false, nil
+			used(&back, tt.base)
+			p.Observe(Snapshot{At: sec(tt.at + 0.005), Readings: []Reading{back}})
+			if v := p.Admit(sec(tt.at+0.005), one(20*GiB))[0]; v.Reason != tt.want || v.OK != (tt.want == "") {
+				t.Errorf("memory is back: got %+v, want reason %q", v, tt.want)
+			}
+		})
+	}
+}
+
+// The next job's memory is known to have been free before it, though the last list
+// was taken while the memory of the one before lingered.
+func TestHandOverAfterAHandOver(t *testing.T) {
+	p := NewPool(some(1, 24*GiB), anyone())
+	see(p, sec(0), nil)
+	lingers := func(_ int, r *Reading) { r.Used, r.Free = 20*GiB, 4*GiB }
+	quick := func(at float64, free Bytes) Verdict {
+		p.Observe(Snapshot{At: sec(at), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: free, Used: 24*GiB - free}}})
+		return p.Admit(sec(at), one(20*GiB))[0]
+	}
+	for i := range 2 {
+		at := 1 + float64(i)
+		name := fmt.Sprint("a", i)
+		p.Hold(name, Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
+		p.Release(sec(at), name)
+		if v := quick(at+0.1, 4*GiB); v.OK || !v.Ours {
+			t.Errorf("%s: memory lingers: got %+v, want a refusal because of ours", name, v)
+		}
+		see(p, sec(at+0.2), lingers)
+		if v := quick(at+0.3, 24*GiB); !v.OK {
+			t.Errorf("%s: memory is back: got %+v", name, v)
+		}
+	}
+}
+
 func TestUndo(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	see(p, sec(1), nil)

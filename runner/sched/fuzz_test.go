@@ -327,6 +327,9 @@ func (c *chaos) elsewhere() {
 	}
 	if len(c.devs) > 0 {
 		c.load[c.pick(len(c.devs))] = gpu.Bytes(c.pick(4)) * 8 * gpu.GiB
+		if i := c.pick(len(c.devs)); c.load[i] == 0 {
+			c.unseen[i] = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
+		}
 		c.claims = []gpu.Claim{}
 		if c.chance(50) {
 			c.claims = append(c.claims, gpu.Claim{UUID: uuid(c.pick(len(c.devs))), User: "alice", Share: c.chance(30), Memory: 4 * gpu.GiB})
@@ -385,7 +388,7 @@ func (c *chaos) calm() {
 	}
 	clear(c.load)
 	for i := range c.load {
-		c.load[i] = 0
+		c.load[i], c.unseen[i] = 0, 0
 	}
 	for i := 0; c.done == nil; i++ {
 		switch {

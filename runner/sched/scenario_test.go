@@ -125,6 +125,8 @@ func (s *scenario) setUp(f []string) bool {
 		s.manual[f[1]] = true
 	case "load":
 		s.load[s.number(f[1])] = s.bytes(f[2])
+	case "unseen":
+		s.unseen[s.number(f[1])] = s.bytes(f[2])
 	case "claims":
 		s.claims = []gpu.Claim{}
 		for _, i := range f[1:] {

@@ -22,6 +22,7 @@ type world struct {
 	rules  gpu.Rules
 	devs   []gpu.Device
 	load   []gpu.Bytes // other people's memory, by device
+	unseen []gpu.Bytes // memory in use with no process to be seen
 	claims []gpu.Claim // of alice, nil while nobody reads them
 	fails  string      // why readings fail, or ""
 	proof  map[int]Evidence
@@ -62,7 +63,7 @@ func (w *world) gpus(n int, total gpu.Bytes) {
 	for range n {
 		i := len(w.devs)
 		w.devs = append(w.devs, gpu.Device{Index: i, UUID: uuid(i), Name: "NVIDIA Test", PCI: fmt.Sprintf("00000000:%02X:00.0", i), Total: total})
-		w.load = append(w.load, 0)
+		w.load, w.unseen = append(w.load, 0), append(w.unseen, 0)
 	}
 }
 
@@ -198,7 +199,7 @@ func (w *world) prepared(job, attempt int) Event {
 	return Prepared{Job: job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[job].Name, Commands: []string{"true"}}, Claims: w.claims}
 }
 
-// reading is what NVML would say now: nothing but the load of other people.
+// reading is what NVML would say now: the load of other people, and memory that nobody visible has.
 func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Snapshot{At: w.now.Boot, Err: w.fails}
@@ -210,7 +211,7 @@ func (w *world) reading(r Read) Event {
 			if len(r.UUIDs) > 0 && !slices.Contains(r.UUIDs, d.UUID) {
 				continue
 			}
-			x := gpu.Reading{UUID: d.UUID, Total: d.Total, Free: d.Total - w.load[i], Used: w.load[i], Listed: !quick}
+			x := gpu.Reading{UUID: d.UUID, Total: d.Total, Free: d.Total - w.load[i] - w.unseen[i], Used: w.load[i] + w.unseen[i], Listed: !quick}
 			if w.load[i] > 0 && !quick {
 				x.Processes = []gpu.Process{{PID: 4711, UID: 1001, User: "alice", Command: "python", Memory: w.load[i]}}
 				for k := range 120 {

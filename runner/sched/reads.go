@@ -12,7 +12,8 @@ import (
 // one that such a job has just left quickly and again and again, until the next
 // job is on it.
 const (
-	handOverFirst = 5 * time.Millisecond // doubled each time
+	handOverFirst = 5 * time.Millisecond  // doubled each time,
+	handOverFine  = 20 * time.Millisecond // and no longer than this, or an eighth of the time since the job's end
 	handOverFor   = 30 * time.Second
 	viewEvery     = 10 * time.Second // or every poll, whichever is longer
 	readingLost   = 2 * time.Minute  // an answer that has not come by then never will
@@ -49,6 +50,17 @@ func (r *reads) freed(now time.Duration, ids []gpu.UUID) {
 	}
 }
 
+// again says when to read next. A quick reading costs next to nothing: memory that
+// has come back is to be seen soon, measured by how long it took. A list of
+// processes costs milliseconds, and pauses after one just double.
+func (h *handOver) again(now time.Duration, quick bool) {
+	h.due = now + h.pause
+	h.pause *= 2
+	if quick {
+		h.pause = min(h.pause, max(handOverFine, (now-h.began)/8))
+	}
+}
+
 // taken ends the hand-over of GPUs that a job stands on again.
 func (r *reads) taken(ids []gpu.UUID) {
 	if len(r.hands) > 0 {
@@ -73,8 +85,8 @@ func (c *Core) observe(ev Snapshot) {
 	for i := range r.hands {
 		h := &r.hands[i]
 		if h.out && (ev.Snap.Err != "" || reading(ev.Snap, h.id) != nil) {
-			h.out, h.due = false, c.now.Boot+h.pause
-			h.pause *= 2
+			h.out = false
+			h.again(c.now.Boot, ev.Quick && ev.Snap.Err == "")
 		}
 	}
 	c.refill, c.looked = true, true

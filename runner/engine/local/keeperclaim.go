@@ -158,19 +158,24 @@ func (c *claims) has(uniID string) bool {
 	return c.all[uniID] != nil
 }
 
-// left: the run of l is gone. Lists the claims that went with it, with the
-// processes that they may be for.
-func (c *claims) left(l *link) map[string][]procs.ID {
+// A leftClaim is one whose run is gone.
+type leftClaim struct {
+	trees []procs.ID // that it may be for
+	fresh bool       // nobody has ever said what it is for
+}
+
+// left: the run of l is gone. Lists the claims that went with it.
+func (c *claims) left(l *link) map[string]leftClaim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := map[string][]procs.ID{}
+	found := map[string]leftClaim{}
 	for uniID, s := range c.all {
 		if s.run != l {
 			continue
 		}
 		s.run = nil
 		if s.loose {
-			found[uniID] = s.trees
+			found[uniID] = leftClaim{s.trees, len(s.trees) == 0 && len(s.bounds) == 0}
 		}
 	}
 	return found
@@ -237,10 +242,15 @@ func (k *keeper) withdraw(l *link, m *message) {
 }
 
 // unlinked ends the claims that went with a run that is gone. Those for processes
-// that live are held for as long.
+// that live are held for as long; also for one that was killed when it had started
+// its command and not yet said so. The link was the command's as well until it had
+// become a program: it can be found.
 func (k *keeper) unlinked(l *link) {
-	for uniID, trees := range k.claims.left(l) {
-		k.outlast(uniID, trees)
+	for uniID, c := range k.claims.left(l) {
+		if c.fresh {
+			c.trees = procs.Named(uniID)
+		}
+		k.outlast(uniID, c.trees)
 	}
 }
 

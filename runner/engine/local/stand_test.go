@@ -3,7 +3,9 @@ package local
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,19 +16,23 @@ import (
 )
 
 // standChild claims GPU-0 below args[0] for a command that it runs itself, and
-// waits for that; then it withdraws.
+// waits for that; then it withdraws. With a second argument it does not come to
+// telling the keeper of the command.
 func standChild(args []string) error {
-	l := OpenClaims(Config{Claims: args})
+	l := OpenClaims(Config{Claims: args[:1]})
 	defer l.Close()
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
 	if _, _, err := l.Claim(context.Background(), "stand", "exec sleep", g); err != nil {
 		return err
 	}
 	cmd := exec.Command("sleep", "1000")
+	cmd.Env = append(os.Environ(), "GPURUN_UNI_ID=stand")
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	l.Stand("stand", "exec sleep", g, cmd.Process.Pid)
+	if len(args) == 1 {
+		l.Stand("stand", "exec sleep", g, cmd.Process.Pid)
+	}
 	l.Withdraw("nobody") // once this is answered, the keeper knows
 	l.awaitWithdrawn()
 	fmt.Println(cmd.Process.Pid)
@@ -39,10 +45,14 @@ func standChild(args []string) error {
 // whether the caller or the keeper is killed meanwhile, and no longer than either
 // when none is.
 func TestStand(t *testing.T) {
-	for _, killed := range []string{"nobody", "caller", "keeper"} {
+	for _, killed := range []string{"nobody", "caller", "caller before it has told", "keeper"} {
 		t.Run(killed, func(t *testing.T) {
 			root := t.TempDir()
-			cmd, _, said := child(t, "stand child", root)
+			args := []string{"stand child", root}
+			if before, ok := strings.CutSuffix(killed, " before it has told"); ok {
+				killed, args = before, append(args, "silent")
+			}
+			cmd, _, said := child(t, args...)
 			var pid int
 			if _, err := fmt.Fscanln(said, &pid); err != nil {
 				t.Fatal(err)

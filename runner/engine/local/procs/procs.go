@@ -146,6 +146,17 @@ func UniID(pid int) string {
 	return ""
 }
 
+// Named lists the processes that were started with a uni_id.
+func Named(uniID string) []ID {
+	var ids []ID
+	for pid, p := range Read() {
+		if UniID(pid) == uniID {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
 // executing reports whether a process is just becoming another program: for that
 // moment it has no environment that could be read.
 func executing(pid int) bool {

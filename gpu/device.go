@@ -45,6 +45,7 @@ type device struct {
 	awaited   bool          // released, and not read since
 	back      bool          // just got back
 	whole     Bytes         // will be free once the memory of the last release is back, by the list before it; -1 unknown
+	most      Bytes         // free at most since the last release; -1 not read
 	unyielded bool          // released by the only one that held it, and claimed still: no other claim can stand
 
 	promised Bytes // to holds and claims, not yet taken
@@ -81,6 +82,7 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 	if d.used < 0 && d.free >= 0 && d.Total > 0 {
 		d.used = d.Total - d.free
 	}
+	d.back = d.back && !d.filled()
 	d.watch(r.Samples, gap)
 	d.quick = !r.Listed
 	if r.Listed {
@@ -98,6 +100,14 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 // some drivers give back long after its last process.
 func (d *device) vacant(at time.Duration) bool {
 	return at-d.released <= backFor && len(d.procs)+len(d.claims) == 0
+}
+
+// filled says that memory which was free since the release is in use again: an
+// ended job takes none, so that somebody else has come, seen or unseen.
+func (d *device) filled() bool {
+	before := d.most
+	d.most = max(before, d.free)
+	return d.free >= 0 && before-d.free > slack
 }
 
 // lingering is how much of the memory in use, as of the last list, the job that
@@ -197,7 +207,7 @@ func (d *device) release(now time.Duration, attempt string) {
 		}
 	}
 	d.procs = left
-	d.whole = -1
+	d.whole, d.most = -1, -1
 	if d.listed {
 		d.whole = d.listFree
 	}

@@ -382,6 +382,50 @@ func TestListInAHandOver(t *testing.T) {
 	}
 }
 
+// What an ended job had only becomes less. Memory that is taken after it has come
+// back is somebody else's, also where no process of others can be seen.
+func TestSomebodyUnseenComesAfterAJob(t *testing.T) {
+	const watched = "98% busy, limit 30%"
+	used := func(r *Reading, n Bytes) { r.Used += n; r.Free -= n }
+	tests := []struct {
+		name  string
+		comes Bytes
+		quick bool // seen by a quick reading first
+		want  string
+	}{
+		{name: "nobody"},
+		{name: "somebody", comes: 10 * GiB, want: watched},
+		{name: "somebody, read quickly", comes: 10 * GiB, quick: true, want: watched},
+		{name: "what a driver takes", comes: slack / 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPool(some(1, 24*GiB), anyone())
+			see(p, sec(0), nil)
+			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB})
+			p.Release(sec(2), "a")
+			quick := func(at float64, n Bytes) {
+				r := idle(p.all[0], sec(at))
+				r.Listed, r.Samples = false, nil
+				used(&r, n)
+				p.Observe(Snapshot{At: sec(at), Readings: []Reading{r}})
+			}
+			quick(2.01, 8*GiB)
+			quick(2.03, 0)
+			if tt.quick {
+				quick(9, tt.comes)
+			}
+			see(p, sec(10), func(_ int, r *Reading) {
+				used(r, tt.comes)
+				r.Samples[len(r.Samples)-1].Percent = 98
+			})
+			if v := p.Admit(sec(10), one(8*GiB))[0]; v.Reason != tt.want || v.OK != (tt.want == "") {
+				t.Errorf("got %+v, want reason %q", v, tt.want)
+			}
+		})
+	}
+}
+
 // The next job's memory is known to have been free before it, though the last list
 // was taken while the memory of the one before lingered.
 func TestHandOverAfterAHandOver(t *testing.T) {

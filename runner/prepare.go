@@ -211,6 +211,7 @@ func (l *loop) start(a sched.Launch) {
 	if l.dropped[a.UniID] {
 		delete(l.dropped, a.UniID)
 		l.discard(a.UniID)
+		l.unstarted[a.UniID] = true
 		l.later(sched.Ended{UniID: a.UniID, ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"})
 		return
 	}

@@ -24,12 +24,19 @@ func mayWait(a sched.Action) bool {
 }
 
 // write puts the facts into their ledgers, and shows them. A start that the ledger
-// cannot take is never launched; an end that it cannot take stays in the attempt's
-// own record, and is tried again until the run is over.
+// cannot take is never launched, and its end is no news to the ledger; an end that
+// it cannot take stays in the attempt's own record, and is tried again until the run
+// is over.
 func (l *loop) write() {
 	for left := l.unwritten; len(left) > 0; {
+		if l.unstarted[left[0].Fact.UniID] {
+			delete(l.unstarted, left[0].Fact.UniID)
+			l.tell(left[0])
+			left = left[1:]
+			continue
+		}
 		n := 1
-		for n < len(left) && left[n].File == left[0].File {
+		for n < len(left) && left[n].File == left[0].File && !l.unstarted[left[n].Fact.UniID] {
 			n++
 		}
 		some := left[:n]

@@ -60,3 +60,25 @@ func TestNoRoomForARecord(t *testing.T) {
 		}
 	})
 }
+
+// Of a start that the ledger had no room for it has no end either, though that is
+// shorter and would fit.
+func TestNoEndWithoutItsStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
+		starts := 0
+		w.memory.full = func(f state.Fact) bool {
+			if f.Kind == state.KindStart {
+				starts++
+			}
+			return f.Kind == state.KindStart && starts == 2
+		}
+		r := w.run()
+		if r.StateErr == nil || r.Final.Counts[state.Pending] != 3 {
+			t.Errorf("got %v, %v", r.StateErr, r.Final.Counts)
+		}
+		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded"}) {
+			t.Errorf("got %q", got)
+		}
+	})
+}

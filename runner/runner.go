@@ -74,6 +74,7 @@ type loop struct {
 	facts     []state.Fact    // scratch of append
 	unsaved   []sched.Record  // ends that the ledger could not take yet
 	dropped   map[string]bool // starts that the ledger could not take: not to be launched
+	unstarted map[string]bool // of these, that were dropped, the end is still to come
 	acks      map[string]func()
 	shell     []string // of jobs that name none
 	inherited *environ
@@ -114,10 +115,10 @@ func newLoop(ctx context.Context, c Config) *loop {
 		ports:   newPorts(),
 		timer:   time.NewTimer(time.Hour),
 		ticker:  time.NewTicker(250 * time.Millisecond),
-		dropped: map[string]bool{},
-		acks:    map[string]func(){},
-		said:    map[string]bool{},
-		shell:   defaultShell(c.Environ), inherited: newEnviron(c.Environ),
+		dropped: map[string]bool{}, unstarted: map[string]bool{},
+		acks:  map[string]func(){},
+		said:  map[string]bool{},
+		shell: defaultShell(c.Environ), inherited: newEnviron(c.Environ),
 	}
 	l.beside = workers.New(c.Go, ctx.Done())
 	l.out.begin(c)

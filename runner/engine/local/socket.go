@@ -65,7 +65,11 @@ func (s *socket) listen() error {
 		return os.NewSyscallError("epoll_ctl", err)
 	}
 	s.epoll = os.NewFile(uintptr(fd), "epoll")
-	if s.input, err = s.epoll.SyscallConn(); err != nil {
+	// Only a file that the runtime could take into its own epoll has deadlines.
+	if err = s.epoll.SetReadDeadline(time.Time{}); err == nil {
+		s.input, err = s.epoll.SyscallConn()
+	}
+	if err != nil {
 		_ = s.epoll.Close()
 	}
 	return err

@@ -24,8 +24,9 @@ type attempt struct {
 	log     string
 	start   time.Time
 	pid     int
-	stop    string // why it is being stopped, or ""
-	prior   bool   // and an earlier run decided so
+	stop    string    // why it is being stopped, or ""
+	stopAt  time.Time // when this run recorded that
+	prior   bool      // and an earlier run decided so
 	adopted bool
 	outrun  bool      // another run was quicker
 	asked   bool      // the engine has not yet said what has become of it
@@ -155,7 +156,7 @@ func (c *Core) apply(file int, f state.Fact) {
 		a.pid = f.PID
 	case state.KindStop:
 		if a.stop == "" {
-			a.stop = f.Why
+			a.stop, a.stopAt = f.Why, f.Time
 		}
 	}
 }

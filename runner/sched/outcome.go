@@ -37,12 +37,19 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 	return state.Succeeded, "", ""
 }
 
+// stopped is why an attempt that is over was stopped, or "". One that had ended by
+// itself before the reason was recorded, and that no signal ever reached, was not:
+// the news of it was on its way.
+func (a *attempt) stopped(e Ended) string {
+	if a.stop == "" || e.Why == "" && !e.Lost && !e.At.IsZero() && e.At.Before(a.stopAt) {
+		return e.Why
+	}
+	return a.stop
+}
+
 // endFact is the ledger's line of an end.
 func (c *Core) endFact(a *attempt, e Ended) state.Fact {
-	stop := a.stop
-	if stop == "" {
-		stop = e.Why
-	}
+	stop := a.stopped(e)
 	f := state.Fact{
 		Kind: state.KindEnd, Time: e.At, Boot: c.now.Boot, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n),
 		Signal: e.Signal, Seconds: e.Seconds, PeakMemory: max(e.Peak, a.peak), Metrics: e.Metrics, Why: stop,

@@ -49,6 +49,34 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
+// A reason that was recorded decides for every end that comes after it; one that came
+// before, by itself, was only on its way.
+func TestEndedBeforeItsStop(t *testing.T) {
+	at := time.Unix(1000, 0)
+	a := &attempt{stop: state.WhyInterrupted, stopAt: at}
+	for _, tt := range []struct {
+		name string
+		end  Ended
+		want string
+	}{
+		{"after it", Ended{At: at.Add(1)}, state.WhyInterrupted},
+		{"in the same instant", Ended{At: at}, state.WhyInterrupted},
+		{"before it", Ended{At: at.Add(-1)}, ""},
+		{"before it, by another's signal", Ended{At: at.Add(-1), Why: state.WhyTimeout}, state.WhyInterrupted},
+		{"before it, and nobody knows how", Ended{At: at.Add(-1), Lost: true}, state.WhyInterrupted},
+		{"nobody knows when", Ended{}, state.WhyInterrupted},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := a.stopped(tt.end); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	if got := (&attempt{stop: state.WhyCancelled}).stopped(Ended{At: at}); got != state.WhyCancelled {
+		t.Errorf("of an earlier run's stop: %q", got)
+	}
+}
+
 func TestRetries(t *testing.T) {
 	exit := func(n int) state.Fact { return state.Fact{ErrorType: state.ErrExit, ExitCode: &n} }
 	oom := state.Fact{ErrorType: state.ErrOOM}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -227,5 +228,53 @@ func TestHugeLine(t *testing.T) {
 	h, warnings, err := Load([]string{job}, Options{})
 	if err != nil || h.Last["before"] == nil || h.Last["after"] == nil || len(warnings) != 1 {
 		t.Errorf("got %d records, %q, %v", len(h.Last), warnings, err)
+	}
+}
+
+// Wherever a write of several facts is cut short, those that are said to be in the
+// ledger are there once, and no other is, also when the next ones are.
+func TestShortWriteAtEveryByte(t *testing.T) {
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var all unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &all); err != nil {
+		t.Fatal(err)
+	}
+	fact := func(id string) state.Fact { return state.Fact{Kind: state.KindStart, Job: "j", UniID: id} }
+	first, _ := encode(nil, new(fact("a")))
+	for cut := range 2*len(first) + 2 {
+		path := filepath.Join(t.TempDir(), "ledger")
+		l, err := openLedger(path, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.append(fact("0")); err != nil {
+			t.Fatal(err)
+		}
+		limit := all
+		limit.Cur = uint64(len(first) + 1 + cut)
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
+			t.Fatal(err)
+		}
+		n, err := l.append(fact("a"), fact("b"))
+		_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &all)
+		if (err == nil) != (n == 2) {
+			t.Fatalf("at %d: %d are there, %v", cut, n, err)
+		}
+		if _, err := l.append(fact("c")); err != nil {
+			t.Fatal(err)
+		}
+		l.close()
+		var want []byte
+		for _, id := range append([]string{"0", "a", "b"}[:1+n], "c") {
+			want, _ = encode(want, new(fact(id)))
+			want = append(want, '\n')
+		}
+		if got, _ := os.ReadFile(path); string(got) != string(want) {
+			t.Fatalf("at %d, with %d there:\n got %s\nwant %s", cut, n, got, want)
+		}
+		if l.added != int64(len(want)) {
+			t.Errorf("at %d: %d bytes were added, it says %d", cut, len(want), l.added)
+		}
 	}
 }

@@ -37,8 +37,8 @@ func openLedger(path string, torn bool) (*ledger, error) {
 }
 
 // append writes one line for each fact, all with a single write, and says how many
-// are in the ledger. A short write leaves a torn line, which counts for nothing: it
-// is ended before the next one.
+// are in the ledger. What a short write leaves of the others is taken away again;
+// where that cannot be done it is a torn line, which is ended before the next one.
 func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,20 +60,36 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 		return 0, failed
 	}
 	written, err := l.f.Write(l.buf)
-	if written > 0 {
-		l.torn = written < len(l.buf)
-		l.added += int64(written)
-	}
-	if err == nil && written < len(l.buf) {
-		err = io.ErrShortWrite
-	}
 	for n < len(l.ends) && l.ends[n] <= written {
 		n++
+	}
+	whole := 0 // bytes of whole lines
+	if n > 0 {
+		whole = l.ends[n-1]
+	}
+	switch {
+	case written == whole || l.cut(written-whole):
+		l.torn = l.torn && n == 0
+		written = whole
+	default:
+		l.torn = true
+	}
+	l.added += int64(written)
+	if err == nil && n < len(l.ends) {
+		err = io.ErrShortWrite
 	}
 	if err == nil {
 		err = failed
 	}
 	return n, err
+}
+
+// cut takes the last n bytes away, which are of a line that is not whole. One that
+// lacks only its newline would be taken for written once the next line is there, and
+// has been said not to be.
+func (l *ledger) cut(n int) bool {
+	info, err := l.f.Stat()
+	return err == nil && l.f.Truncate(info.Size()-int64(n)) == nil
 }
 
 // encode appends the line of a fact to buf. One that is too long loses what a

@@ -71,6 +71,9 @@ func judge(t testing.TB, jobs []job, l ledger, all map[string]*attempt, x excuse
 // agrees says what ledger and journal tell apart about one attempt, or "".
 func agrees(a *attempt, x excuses) string {
 	stopped, lost := a.stop != nil, a.end.State == state.Lost
+	if stopped && a.end.State != state.Interrupted && a.end.Time.Before(a.stop.Time) {
+		stopped = false // it had ended by itself, and no signal reached it
+	}
 	switch {
 	case a.begun == nil && a.end.State == state.Succeeded:
 		return "it succeeded without having run"

@@ -61,12 +61,14 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build -o /dev/null .
 	CGO_ENABLED=0 $(GO) vet ./...
 
-# Every fuzz test for a short while; see docs/architecture.md for longer ones.
+# Every fuzz test for a short while; see docs/architecture.md for longer ones. A
+# worker that is busy when the time is over is Go's own failure, and finds nothing.
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 			echo "fuzz $$pkg $$f $(FUZZTIME)"; \
 			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 2 $$pkg >.fuzz.out 2>&1 \
+				|| { grep -q '^    context deadline exceeded$$' .fuzz.out && ! grep -q 'Failing input' .fuzz.out; } \
 				|| { cat .fuzz.out; rm -f .fuzz.out; exit 1; }; \
 		done; \
 	done; rm -f .fuzz.out

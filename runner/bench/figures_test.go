@@ -23,8 +23,9 @@ func TestThroughput(t *testing.T) {
 	if err := b.throughput(); err != nil {
 		t.Fatal(err)
 	}
-	wantFigures(t, b, "1 throughput", "1 throughput", "1 throughput", "1 throughput", "1 throughput", "1 throughput, 8 GPUs")
-	for i, peer := range []string{"xargs", "ninja", "parallel", "make", "tsp", "gpurun"} {
+	wantFigures(t, b, "1 throughput", "1 throughput", "1 throughput", "1 throughput", "1 throughput",
+		"1 throughput, no records", "1 throughput, no records", "1 throughput, 8 GPUs")
+	for i, peer := range []string{"xargs", "ninja", "parallel", "make", "tsp", "xargs", "parallel", "gpurun"} {
 		r := b.rows[i]
 		if peer == "gpurun" || has(peer) {
 			if !strings.HasPrefix(r.peer, peer+" ") || math.IsNaN(r.ratio) || r.ratio <= 0 {
@@ -33,6 +34,20 @@ func TestThroughput(t *testing.T) {
 		} else if r.peer != peer+" is not installed" {
 			t.Errorf("%s: got %+v", peer, r)
 		}
+	}
+}
+
+// The loop without records runs each of its shells, and notices what becomes of them.
+func TestBareLoop(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ran")
+	if err := spawn(5, "echo >>"+path); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); err != nil || string(text) != "\n\n\n\n\n" {
+		t.Errorf("got %q, %v, want 5 lines", text, err)
+	}
+	if err := spawn(1, "exit 3"); err == nil {
+		t.Error("a shell that failed was not noticed")
 	}
 }
 

@@ -28,6 +28,9 @@ func run(args []string, out, said io.Writer) int {
 		}
 		return 0
 	}
+	if len(args) == 2 && args[0] == bareCommand {
+		return spawnMain(args[1], said)
+	}
 	b := newBench(said)
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(said)

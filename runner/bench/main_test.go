@@ -14,14 +14,14 @@ import (
 	"gpurun/runner/cli"
 )
 
-// The test binary is the program that is measured, its keeper, and the child that
-// fills a ledger.
+// The test binary is the program that is measured, its keeper, the child that
+// fills a ledger, and the loop that keeps no records.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "run", "gpus", "--help", "__keeper", "__probe":
 			os.Exit(cli.Main(os.Args[1:]))
-		case fillCommand:
+		case fillCommand, bareCommand:
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		}
 	}
@@ -72,6 +72,7 @@ func TestCommandLine(t *testing.T) {
 		{"no such flag", []string{"-round", "1"}, 2, "-round"},
 		{"a word too many", []string{"2"}, 2, ""},
 		{"fill what is not there", []string{fillCommand, here, "jobs.yaml", "3"}, 1, "bench:"},
+		{"so many shells", []string{bareCommand, "many"}, 1, "bench:"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

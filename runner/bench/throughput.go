@@ -30,6 +30,7 @@ func (b *bench) throughput() error {
 		{"ninja", "ninja", 1, ninja},
 		{"make", "make", 1, makeJobs},
 		{"parallel", "parallel", 5, parallel},
+		{"a bare loop", "sh", 1, bare},
 		{"tsp", "tsp", 10, spooler},
 	}
 	rate := map[string][]float64{} // jobs a second, by round
@@ -52,6 +53,8 @@ func (b *bench) throughput() error {
 	b.compare("throughput", "gpurun", "parallel", rate, 6)
 	b.compare("throughput", "gpurun", "make", rate, 0)
 	b.compare("throughput", "gpurun", "tsp", rate, 0)
+	b.compare("throughput, no records", "a bare loop", "xargs", rate, 0)
+	b.compare("throughput, no records", "a bare loop", "parallel", rate, 0)
 	b.compare("throughput, 8 GPUs", "gpurun --sim", "gpurun", rate, 0.7)
 	return nil
 }

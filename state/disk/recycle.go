@@ -42,10 +42,12 @@ func (r *recycler) made(uniID string) {
 	r.mu.Unlock()
 }
 
-// saw takes note of a fact. The keeper of an attempt that is lost may still have
-// its status record open, and must not write into another's.
+// saw takes note of a fact. Only an end with a status came from a keeper that had
+// closed the record. Where none is known, whatever the end is called (one that was
+// stopped is cancelled, not lost), the record still says that it may run, and a
+// keeper may still have it open: it must not write into another's.
 func (r *recycler) saw(f *state.Fact) {
-	if f.Kind != state.KindEnd || f.State == state.Lost {
+	if f.Kind != state.KindEnd || f.ExitCode == nil && f.Signal == "" {
 		return
 	}
 	r.mu.Lock()

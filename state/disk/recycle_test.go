@@ -10,7 +10,7 @@ import (
 )
 
 // finish makes an attempt as its keeper leaves it, and ends it.
-func finish(t *testing.T, s *State, as state.Phase, more ...string) (uniID, dir string) {
+func finish(t *testing.T, s *State, end state.Fact, more ...string) (uniID, dir string) {
 	t.Helper()
 	id, dir, err := s.NewAttempt(0)
 	if err != nil {
@@ -22,7 +22,8 @@ func finish(t *testing.T, s *State, as state.Phase, more ...string) (uniID, dir 
 			t.Fatal(err)
 		}
 	}
-	if err := s.Append(0, state.Fact{Kind: state.KindEnd, Key: id, UniID: id, State: as}); err != nil {
+	end.Kind, end.Key, end.UniID = state.KindEnd, id, id
+	if err := s.Append(0, end); err != nil {
 		t.Fatal(err)
 	}
 	s.RemoveAttempt(0, id)
@@ -32,24 +33,27 @@ func finish(t *testing.T, s *State, as state.Phase, more ...string) (uniID, dir 
 
 // A new attempt never sees a file of an old one under a name that means something.
 func TestFoldersAreUsedAgain(t *testing.T) {
+	good := state.Fact{State: state.Succeeded, ExitCode: exit(0)}
 	tests := []struct {
 		name  string
-		as    state.Phase
+		end   state.Fact
 		more  []string
 		again bool
 	}{
-		{"an end", state.Succeeded, nil, true},
-		{"a failure", state.Failed, nil, true},
-		{"a result is removed", state.Succeeded, []string{resultName}, true},
-		{"lost: its keeper may still write", state.Lost, nil, false},
-		{"several commands", state.Succeeded, []string{"begun.2"}, false},
-		{"what a job has put there", state.Succeeded, []string{"x"}, false},
+		{"an end", good, nil, true},
+		{"a failure", state.Fact{State: state.Failed, ExitCode: exit(1)}, nil, true},
+		{"a signal", state.Fact{State: state.Cancelled, Signal: "SIGTERM"}, nil, true},
+		{"a result is removed", good, []string{resultName}, true},
+		{"lost: its keeper may still write", state.Fact{State: state.Lost}, nil, false},
+		{"stopped, and lost", state.Fact{State: state.Timeout}, nil, false},
+		{"several commands", good, []string{"begun.2"}, false},
+		{"what a job has put there", good, []string{"x"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := open(t, jobFile(t))
 			defer s.Close()
-			_, old := finish(t, s, tt.as, tt.more...)
+			_, old := finish(t, s, tt.end, tt.more...)
 			waits := len(s.recycler.spare[filepath.Dir(old)]) == 1
 			id, dir, err := s.NewAttempt(0)
 			if err != nil {
@@ -74,7 +78,7 @@ func TestNothingIsLeftOfFolders(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
 	for range 3 {
-		finish(t, s, state.Succeeded)
+		finish(t, s, state.Fact{State: state.Succeeded, ExitCode: exit(0)})
 	}
 	dir := filepath.Join(s.Dir(0), triesName)
 	if err := s.Close(); err != nil {
@@ -89,7 +93,7 @@ func TestNothingIsLeftOfFolders(t *testing.T) {
 func TestFoldersThatWaitAreSwept(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
-	_, dir := finish(t, s, state.Succeeded)
+	_, dir := finish(t, s, state.Fact{State: state.Succeeded, ExitCode: exit(0)})
 	_ = s.unlock()
 	next := open(t, job)
 	defer next.Close()

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -105,6 +106,20 @@ func (d *device) utilReason(f finding, req *Request) string {
 		return fmt.Sprintf("%d%% busy within the last %d s, limit %d%%", highest, window/time.Second, req.MaxUtil)
 	}
 	return fmt.Sprintf("%d%% busy, limit %d%%", highest, req.MaxUtil)
+}
+
+// Note says what the devices of a grant, which is not yet held, were judged without:
+// "GPU 2 was watched for 5 of 60 s only"; usually "".
+func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
+	var notes []string
+	for _, id := range g.UUIDs {
+		if d := p.device(id); d != nil {
+			if note := p.note(now, &req, d); note != "" {
+				notes = append(notes, "GPU "+d.label()+" was "+note)
+			}
+		}
+	}
+	return strings.Join(notes, ", ")
 }
 
 // note says what a verdict that lets a request on was judged without.

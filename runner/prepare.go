@@ -31,6 +31,9 @@ func (l *loop) prepare(a sched.Prepare) {
 	l.fresh[a.Job] = true
 	port := l.ports.take()
 	wall := l.Now().Wall
+	if a.Note != "" {
+		l.warn([]string{l.Batch.Jobs[a.Job].Name + ": " + a.Note})
+	}
 	l.beside.Run(func() {
 		ev, warnings := l.makeReady(a, first, port, wall)
 		if _, ok := ev.(prepared); !ok {

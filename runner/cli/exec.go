@@ -76,7 +76,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 		return gpu.Grant{}, false, err
 	}
 	defer p.Close()
-	pool, err := c.pool(p, c.Sim != "")
+	pool, err := c.pool(p, c.Sim != "", time.Duration(c.Poll), c.NoWait)
 	if err != nil {
 		return gpu.Grant{}, false, err
 	}
@@ -112,6 +112,9 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 		waited := probe.Boottime() - began
 		switch {
 		case ok:
+			if note := pool.Note(snap.At, req, grant); note != "" {
+				fmt.Fprintln(a.err, "gpurun: "+note)
+			}
 			return grant, nil
 		case c.NoWait:
 			return gpu.Grant{}, &failure{code: exitNoWait, text: "no GPU is free: " + why}

@@ -57,8 +57,9 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 	return r
 }
 
-// pool is over the devices that the flags and the environment leave.
-func (n *needFlags) pool(p probe.Prober, sim bool) (*gpu.Pool, error) {
+// pool is over the devices that the flags and the environment leave. They are read
+// every poll, 0 for once; atOnce as in gpu.Rules.
+func (n *needFlags) pool(p probe.Prober, sim bool, poll time.Duration, atOnce bool) (*gpu.Pool, error) {
 	var ids []string
 	if n.GPUIDs != "" {
 		ids = strings.Split(n.GPUIDs, ",")
@@ -70,6 +71,7 @@ func (n *needFlags) pool(p probe.Prober, sim bool) (*gpu.Pool, error) {
 	}
 	return gpu.NewPool(p.Devices(), gpu.Rules{
 		IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), UID: os.Getuid(),
+		Poll: poll, AtOnce: atOnce,
 	}), nil
 }
 
@@ -82,7 +84,7 @@ func (c *gpusCmd) Run(a *app) error {
 		return err
 	}
 	defer p.Close()
-	pool, err := c.pool(p, c.Sim != "")
+	pool, err := c.pool(p, c.Sim != "", 0, true)
 	if err != nil {
 		return err
 	}
@@ -118,6 +120,7 @@ type gpuRow struct {
 	Managed bool       `json:"managed"`
 	Lets    bool       `json:"lets_on"`
 	Reason  string     `json:"reason,omitempty"`
+	Note    string     `json:"note,omitempty"` // what it was judged without
 	Users   []gpuUser  `json:"processes"`
 	Claims  []gpuClaim `json:"claims,omitempty"`
 }
@@ -162,7 +165,7 @@ func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Snapshot) ([]gpu
 		row := rowOf(d, readings[d.UUID], snap.Claims)
 		row.Managed = managed[d.UUID]
 		if v, ok := verdicts[d.UUID]; ok {
-			row.Lets, row.Reason = v.OK, v.Reason
+			row.Lets, row.Reason, row.Note = v.OK, v.Reason, v.Note
 		} else {
 			row.Reason = "not managed"
 		}
@@ -245,6 +248,9 @@ func (r gpuRow) util() string {
 }
 
 func (r gpuRow) verdict() string {
+	if r.Lets && r.Note != "" {
+		return "yes, " + r.Note
+	}
 	if r.Lets {
 		return "yes"
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/sched"
 	"gpurun/state"
@@ -46,6 +47,26 @@ func TestStatusOfARun(t *testing.T) {
 				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// Readings every two minutes are no gap in watching a GPU.
+func TestRulesKnowThePoll(t *testing.T) {
+	const poll = 2 * time.Minute
+	devs := []gpu.Device{{UUID: "GPU-a", Total: 24 * gpu.GiB}}
+	rules, err := rulesOf(jobspec.Settings{Poll: poll, MinGPUs: -1, MaxGPUs: -1}, devs, inherited{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := gpu.NewPool(devs, rules)
+	alice := []gpu.Process{{PID: 1, UID: rules.UID + 1, Memory: gpu.GiB}}
+	for now := time.Duration(0); now <= poll; now += poll {
+		r := gpu.Reading{UUID: "GPU-a", Total: 24 * gpu.GiB, Free: 23 * gpu.GiB, Used: gpu.GiB, Listed: true, Processes: alice, Samples: []gpu.Sample{{At: now}}}
+		pool.Observe(gpu.Snapshot{At: now, Readings: []gpu.Reading{r}})
+	}
+	req := gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB, MaxUtil: 30}
+	if v := pool.Admit(poll, req); !v[0].OK {
+		t.Errorf("GPU 0: %s", v[0].Reason)
 	}
 }
 

@@ -204,6 +204,7 @@ func (r *run) openPool() (*gpu.Pool, error) {
 	if err != nil {
 		return nil, err
 	}
+	rules.AtOnce = r.cmd.NoWait
 	pool := gpu.NewPool(r.prober.Devices(), rules)
 	r.batch.FitDefaults(pool.Devices())
 	if ps := r.batch.CheckDevices(pool.Devices(), func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
@@ -217,7 +218,7 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, in inherited) (gpu.Rules, er
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
 		IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
-		Others: s.Others, Pick: s.Pick, UID: os.Getuid(),
+		Others: s.Others, Pick: s.Pick, UID: os.Getuid(), Poll: s.Poll,
 	}, err
 }
 

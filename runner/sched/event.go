@@ -134,6 +134,7 @@ type Prepare struct {
 	Job     int
 	Attempt int
 	Grant   gpu.Grant
+	Note    string // what the GPUs were judged without, for a warning; usually ""
 }
 
 // Discard: give back what Prepared brought; the attempt will not start.

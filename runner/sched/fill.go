@@ -73,7 +73,7 @@ func (c *Core) fill() {
 // no GPU for it.
 func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 	if !cl.gpus() {
-		c.grant(id, cl, gpu.Grant{})
+		c.grant(id, cl, gpu.Grant{}, "")
 		return true
 	}
 	if c.gaveUp || c.classes.vain(cl.req) {
@@ -81,7 +81,7 @@ func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 	}
 	g, ok := c.pool.Find(c.now.Boot, cl.req, *aside)
 	if ok {
-		c.grant(id, cl, g)
+		c.grant(id, cl, g, c.pool.Note(c.now.Boot, cl.req, g))
 		return true
 	}
 	c.classes.failed = append(c.classes.failed, cl.req)
@@ -138,7 +138,7 @@ func (c *Core) letsOn(cl *class) time.Duration {
 }
 
 // grant sets aside what a job was given and has the edge prepare its start.
-func (c *Core) grant(id int32, cl *class, g gpu.Grant) {
+func (c *Core) grant(id int32, cl *class, g gpu.Grant, note string) {
 	cl.ranks.pop()
 	if c.waiter.first == id {
 		c.waiter.first = -1
@@ -150,7 +150,7 @@ func (c *Core) grant(id int32, cl *class, g gpu.Grant) {
 	c.set(id, preparing)
 	c.preps[id] = a
 	c.take(a)
-	c.do(Prepare{Job: int(id), Attempt: int(a.n), Grant: g})
+	c.do(Prepare{Job: int(id), Attempt: int(a.n), Grant: g, Note: note})
 }
 
 // slots says why no job at all may start now; "" when one may.

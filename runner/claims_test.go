@@ -3,6 +3,8 @@ package runner
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -115,7 +117,14 @@ func TestAClaimThatCannotBeMade(t *testing.T) {
 			return nil
 		}
 		w.Engine = r
+		log := w.memory.LogPath(0, "a")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o755), os.WriteFile(log, []byte("of an earlier run"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
 		res := w.run()
+		if b, err := os.ReadFile(log + ".1"); string(b) != "of an earlier run" {
+			t.Errorf("the log of before is not kept: %q, %v", b, err)
+		}
 		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded"}) || len(r.claimed) != 4 || res.Wall > 10*time.Second {
 			t.Errorf("ends %q after %d claims and %v", got, len(r.claimed), res.Wall)
 		}

@@ -28,7 +28,6 @@ type prepared struct {
 // file system, which may be slow, and may hash gigabytes of inputs.
 func (l *loop) prepare(a sched.Prepare) {
 	first := !l.fresh[a.Job]
-	l.fresh[a.Job] = true
 	port := l.ports.take()
 	wall := l.Now().Wall
 	if a.Note != "" {
@@ -99,6 +98,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	if err != nil {
 		return nil, none, err
 	}
+	l.fresh[a.Job] = true // of a job that is prepared, nobody else looks at it
 	at := &attempt{
 		job: a.Job, file: job.File, uniID: uniID, name: job.Name, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
 		launch: engine.Launch{

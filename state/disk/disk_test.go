@@ -103,8 +103,8 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// A crash can cut a ledger at any byte. It then loads all whole lines, and the
-// next line goes below the torn one.
+// A crash can cut a ledger at any byte. It then loads all whole lines, also one that
+// lacks nothing but its newline, and the next line goes below the torn one.
 func TestTruncatedAtEveryByte(t *testing.T) {
 	whole := ledgerOf(t)
 	job := jobFile(t)
@@ -117,9 +117,12 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := open(t, job)
-		torn := n > 0 && whole[n-1] != '\n'
+		torn := n > 0 && whole[n-1] != '\n' && whole[n] != '\n'
 		if got := len(s.Warnings()) == 1; got != torn {
 			t.Fatalf("cut at %d: warnings %q", n, s.Warnings())
+		}
+		if lines := strings.Count(string(whole[:n+1]), "\n"); lines >= 4 && s.History().Last["ka"] == nil {
+			t.Fatalf("cut at %d: the end of a does not count", n)
 		}
 		write(t, s, []state.Fact{{Kind: state.KindEnd, Time: noon, Job: "z", Key: "kz", UniID: "u9", State: state.Succeeded}})
 		s.Close()

@@ -65,7 +65,13 @@ func (r *reader) read() error {
 		r.line++
 		if !whole {
 			r.torn = true
-			if !r.live {
+			// One that lacks its newline alone says all that it was to say, and will
+			// count once the next line has ended it: it counts now.
+			err := r.lineOf(text)
+			if errors.Is(err, ErrNewer) {
+				return fmt.Errorf("%s: %w", r.path, err)
+			}
+			if err != nil && !r.live {
 				r.warn("%s: line %d is unfinished, from a crash in the middle of a write, and is passed over", r.path, r.line)
 			}
 			break

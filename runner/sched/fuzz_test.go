@@ -302,7 +302,7 @@ func (c *chaos) endOne() {
 
 func (c *chaos) stopSomething() {
 	n := c.pick(max(1, len(c.devs)))
-	switch c.pick(10) {
+	switch c.pick(12) {
 	case 0:
 		c.send(Stop{All: true, Kill: c.chance(30), Why: "SIGTERM"})
 	case 1:
@@ -314,6 +314,15 @@ func (c *chaos) stopSomething() {
 	case 5, 6:
 		if uni := c.one(); uni != "" {
 			c.send(Stopping{UniID: uni, Why: state.WhyTimeout})
+		}
+	case 7, 8:
+		// Of a job that is not selected, what it was at the start is what counts.
+		if ids := []int{c.pick(len(c.b.Jobs))}; c.core.jobs[ids[0]].phase == unselected {
+			return
+		} else if c.chance(30) {
+			c.send(Forget{Jobs: ids})
+		} else {
+			c.send(Done{Jobs: ids})
 		}
 	default:
 		c.send(Stop{Jobs: []int{c.pick(len(c.b.Jobs))}})

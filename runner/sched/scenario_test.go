@@ -326,6 +326,8 @@ func (s *scenario) happens(f []string) bool {
 		s.send(StateFailed{Err: strings.Join(f[1:], " ")})
 	case "done", "forget":
 		s.byHand(f)
+	case "meanwhile":
+		s.send(s.person(f[1], f[2:]))
 	default:
 		return false
 	}
@@ -361,11 +363,22 @@ func (s *scenario) stopping(f []string) Stop {
 		n := s.number(f[2])
 		return Stop{GPU: &n}
 	}
-	stop := Stop{}
-	for _, name := range f[1:] {
-		stop.Jobs = append(stop.Jobs, s.id(name))
+	return Stop{Jobs: s.ids(f[1:])}
+}
+
+// person is what the commands done and forget ask of a run.
+func (s *scenario) person(word string, jobs []string) Event {
+	if word == "done" {
+		return Done{Jobs: s.ids(jobs)}
 	}
-	return stop
+	return Forget{Jobs: s.ids(jobs)}
+}
+
+func (s *scenario) ids(names []string) (ids []int) {
+	for _, name := range names {
+		ids = append(ids, s.id(name))
+	}
+	return ids
 }
 
 // byHand are the facts of the commands done and forget, before a run.

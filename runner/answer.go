@@ -6,6 +6,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/runner/sched"
+	"gpurun/state"
 )
 
 // answer does what another command asks of this run. What it asks has happened
@@ -35,13 +36,13 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 			l.step(s)
 			return control.Reply{}, nil
 		}
-		return l.onJobs(r.Jobs, func(ids []int) sched.Event {
+		return l.onJobs(r, func(ids []int) sched.Event {
 			return sched.Stop{Jobs: ids, Why: "gpurun stop"}
 		})
 	case control.OpForget:
-		return l.onJobs(r.Jobs, func(ids []int) sched.Event { return sched.Forget{Jobs: ids} })
+		return l.onJobs(r, func(ids []int) sched.Event { return sched.Forget{Jobs: ids} })
 	case control.OpDone:
-		return l.onJobs(r.Jobs, func(ids []int) sched.Event { return sched.Done{Jobs: ids} })
+		return l.onJobs(r, func(ids []int) sched.Event { return sched.Done{Jobs: ids} })
 	}
 	return control.Reply{}, fmt.Errorf("the run does not know the request %q: is it of another version of gpurun?", r.Op)
 }
@@ -60,19 +61,45 @@ func (l *loop) stopGPU(index int) error {
 }
 
 // onJobs sends the event for the jobs that the patterns name, and tells which
-// these are. A pattern that names none is an error, and then nothing is done.
-func (l *loop) onJobs(patterns []string, event func(ids []int) sched.Event) (control.Reply, error) {
-	ids, err := MatchJobs(patterns, len(l.Batch.Jobs), func(id int) string { return l.Batch.Jobs[id].Name })
+// these are, and which it leaves as they are. A pattern that names none is an
+// error, and then nothing is done.
+func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (control.Reply, error) {
+	named, err := MatchJobs(req.Jobs, len(l.Batch.Jobs), func(id int) string { return l.Batch.Jobs[id].Name })
 	if err != nil {
 		return control.Reply{}, err
 	}
 	var r control.Reply
-	for _, id := range ids {
+	var ids []int
+	for _, id := range named {
+		if why := keeps(req.Op, l.Core.Phase(id)); why != "" {
+			r.Keep(why, l.Batch.Jobs[id].Name)
+			continue
+		}
+		ids = append(ids, id)
 		r.Done = append(r.Done, l.Batch.Jobs[id].Name)
 	}
 	l.step(event(ids))
 	return r, nil
 }
+
+// keeps says why a job in this phase is left as it is by a request, or "".
+func keeps(op string, p state.Phase) string {
+	switch {
+	case op == control.OpStop && p == "":
+		return "not part of this run"
+	case op == control.OpStop && p.Ended():
+		return "ended already"
+	case op == control.OpDone && (p == state.Succeeded || p == state.UpToDate):
+		return "done already"
+	case op != control.OpStop && p == state.Running:
+		return StillRuns
+	}
+	return ""
+}
+
+// StillRuns is why a job that runs is neither forgotten nor recorded as done: its
+// end would be the last word.
+const StillRuns = "left as it is, because it runs"
 
 // MatchJobs finds jobs by names or globs, in the order of the batch, each once;
 // globs mean what they mean in needs. A pattern without a match is an error.

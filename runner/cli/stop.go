@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"gpurun/runner"
 	"gpurun/runner/control"
 )
 
@@ -80,7 +81,21 @@ func (a *app) request(ref *batchRef, req control.Request, said string, dead func
 	case err != nil:
 		return &failure{code: exitState, text: "the run does not answer: " + err.Error(), err: err}
 	}
-	fmt.Fprintln(a.out, reached(rep.Done, said))
+	return a.tell(rep, said, len(req.Jobs) > 0)
+}
+
+// tell prints what was done to which jobs, and which were left as they are. To
+// have done nothing, because all of them run, is a failure.
+func (a *app) tell(rep control.Reply, said string, named bool) error {
+	if !named || len(rep.Done) > 0 {
+		fmt.Fprintln(a.out, reached(rep.Done, said))
+	}
+	for _, k := range rep.Kept {
+		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
+			return &failure{code: exitUsage, text: reached(k.Jobs, k.Why), hint: "wait for its end, or gpurun stop it first"}
+		}
+		fmt.Fprintln(a.out, reached(k.Jobs, k.Why))
+	}
 	return nil
 }
 

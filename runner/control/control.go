@@ -43,8 +43,26 @@ type Request struct {
 type Reply struct {
 	Err      string          `json:"err,omitempty"`  // why not, in words; "" when it was done
 	Done     []string        `json:"done,omitempty"` // names of the jobs that the request reached
+	Kept     []Kept          `json:"kept,omitempty"` // those that it leaves as they are
 	PID      int             `json:"pid,omitempty"`  // of the runner
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
+}
+
+// Kept are jobs that a request names and does nothing to.
+type Kept struct {
+	Why  string   `json:"why"`
+	Jobs []string `json:"jobs"`
+}
+
+// Keep notes why a job is left as it is.
+func (r *Reply) Keep(why, job string) {
+	for i := range r.Kept {
+		if r.Kept[i].Why == why {
+			r.Kept[i].Jobs = append(r.Kept[i].Jobs, job)
+			return
+		}
+	}
+	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}})
 }
 
 // ErrNoRun says that no run is alive there.

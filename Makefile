@@ -7,7 +7,7 @@ OUT     ?= bin/gpurun
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 # NVML is looked for at run time: a linker that binds everything at start would
 # make a binary that dies on every machine without a driver.
-LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --dirty 2>/dev/null)
 ifneq ($(shell $(GO) env CGO_ENABLED),0)
 LDFLAGS += -extldflags=-Wl,-z,lazy
 endif

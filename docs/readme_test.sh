@@ -9,6 +9,10 @@ trap 'rm -rf "$tmp"' EXIT
 say() { printf 'readme: %s\n' "$*"; }
 fail() { say "FAILED: $*"; cat "$tmp/out" 2>/dev/null; exit 1; }
 
+say 'gpurun version'
+bin/gpurun version >"$tmp/out"
+grep -qF "gpurun $(git describe --tags --always --dirty)" "$tmp/out" || fail 'the version is not what git says'
+
 git ls-files --cached --others --exclude-standard >"$tmp/files"
 mkdir "$tmp/clone"
 tar -cf - -T "$tmp/files" 2>/dev/null | tar -xf - -C "$tmp/clone"

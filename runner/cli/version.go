@@ -56,8 +56,15 @@ func (c *versionCmd) Run(a *app) error {
 	return err
 }
 
-// programVersion is that of the module, or the commit that it was built from.
+// version is set by the linker, to what git calls the commit.
+var version string
+
+// programVersion is what the Makefile says, else that of the module, or the commit
+// that it was built from.
 func programVersion() string {
+	if version != "" {
+		return version
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

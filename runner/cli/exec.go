@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/runner/engine/local/timerslack"
 	"gpurun/runner/terminal"
 )
 
@@ -167,6 +169,9 @@ func (a *app) foreground(path string, argv, env []string, started func(pid int))
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(in)
+	runtime.LockOSThread() // of which the command inherits
+	defer runtime.UnlockOSThread()
+	timerslack.Restore()
 	if err := cmd.Start(); err != nil {
 		return &failure{code: exitUsage, text: err.Error(), err: err}
 	}

@@ -23,7 +23,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/sched":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
 	"gpurun/runner/engine":            {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/workers":           {},
-	"gpurun/runner/engine/local":      {"gpurun/runner/workers", "gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/jsonline", "gpurun/runner/engine", "gpurun/runner/engine/local/procs", "gpurun/runner/engine/local/spawn", "gpurun/runner/engine/local/timerslack"},
+	"gpurun/runner/engine/local":      {"gpurun/runner/workers", "gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/jsonline", "gpurun/runner/engine", "gpurun/runner/engine/local/procs", "gpurun/runner/engine/local/spawn", "gpurun/runner/engine/local/timerslack", "gpurun/runner/engine/local/timeslice"},
 	"gpurun/runner/engine/enginetest": {"gpurun/gpu", "gpurun/state", "gpurun/runner/engine"},
 	"gpurun/runner/control":           {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/uniid":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},

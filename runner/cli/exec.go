@@ -19,6 +19,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/runner/engine/local/timerslack"
+	"gpurun/runner/engine/local/timeslice"
 	"gpurun/runner/terminal"
 )
 
@@ -172,6 +173,7 @@ func (a *app) foreground(path string, argv, env []string, started func(pid int))
 	runtime.LockOSThread() // of which the command inherits
 	defer runtime.UnlockOSThread()
 	timerslack.Restore()
+	timeslice.Restore()
 	if err := cmd.Start(); err != nil {
 		return &failure{code: exitUsage, text: err.Error(), err: err}
 	}

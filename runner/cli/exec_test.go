@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/runner/engine/local/timerslack"
+	"gpurun/runner/engine/local/timeslice"
 )
 
 // The command of gpurun exec has the timers that gpurun was started with, not the
@@ -29,5 +32,25 @@ func TestTimersOfExec(t *testing.T) {
 	got, err := os.ReadFile(out)
 	if err != nil || strings.TrimSpace(string(got)) != want {
 		t.Errorf("got %q, %v, want %s ns", got, err, want)
+	}
+}
+
+// Its turns on a processor are as long, too.
+func TestTimeSliceOfExec(t *testing.T) {
+	own, err := unix.SchedGetAttr(0, 0)
+	if err != nil || own.Runtime == 0 {
+		t.Skip("no time slices here: ", err)
+	}
+	want := own.Runtime
+	if before := timeslice.Original(); before > 0 {
+		want = before
+	}
+	ask := func(pid int) {
+		if a, err := unix.SchedGetAttr(pid, 0); err != nil || a.Runtime != want {
+			t.Errorf("got %+v, %v, want a slice of %d ns", a, err, want)
+		}
+	}
+	if err := new(app).foreground("/bin/true", []string{"true"}, os.Environ(), ask); err != nil {
+		t.Fatal(err)
 	}
 }

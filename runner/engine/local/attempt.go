@@ -185,7 +185,7 @@ func (a *attempt) step(i int, argv []string) error {
 	}
 	started, boot := time.Now(), boottime()
 	p, exit, err := a.k.start(a, &spawn.Request{
-		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile, Slack: a.k.slack,
+		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile, Slack: a.k.slack, Slice: a.k.slice,
 		Begun: marker(a.Dir, i), Spare: spare(a.Dir, i), Session: !a.Foreground,
 	})
 	if err != nil {

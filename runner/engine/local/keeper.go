@@ -19,6 +19,7 @@ import (
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
 	"gpurun/runner/engine/local/timerslack"
+	"gpurun/runner/engine/local/timeslice"
 	"gpurun/runner/workers"
 )
 
@@ -38,6 +39,7 @@ type keeper struct {
 	null     int
 	noFile   uint64
 	slack    uint64 // of timers, as jobs are to have it; 0 for this process's own
+	slice    uint64 // of time on a processor, likewise
 	alone    bool   // its children are jobs and what jobs left, and nothing else
 
 	mu       sync.Mutex
@@ -62,7 +64,7 @@ func newKeeper(alone bool) (*keeper, error) {
 		return nil, fmt.Errorf("cannot become the parent of what jobs leave behind: %w", err)
 	}
 	k := &keeper{
-		null: null, noFile: softNoFile(), slack: timerslack.Original(), alone: alone,
+		null: null, noFile: softNoFile(), slack: timerslack.Original(), slice: timeslice.Original(), alone: alone,
 		attempts: map[string]*attempt{}, links: map[*link]bool{}, quiet: make(chan struct{}),
 	}
 	k.forest.seen = map[procs.ID]string{}
@@ -89,8 +91,8 @@ func softNoFile() uint64 {
 }
 
 // KeeperMain is the process `gpurun __keeper`. Its arguments are the path of the
-// socket that it listens on, to be removed at the end, and the slack of timers
-// that the runner was started with.
+// socket that it listens on, to be removed at the end, and the slack of timers and
+// the time slice that the runner was started with.
 func KeeperMain(args []string) int {
 	// What it does is short and mostly system calls. A second processor would spend
 	// more on waking up for it than it saves: one step in ten of a run of short jobs.
@@ -106,6 +108,9 @@ func KeeperMain(args []string) int {
 	}
 	if len(args) > 1 {
 		k.slack, _ = strconv.ParseUint(args[1], 10, 64)
+	}
+	if len(args) > 2 {
+		k.slice, _ = strconv.ParseUint(args[2], 10, 64)
 	}
 	first, err := net.FileConn(os.NewFile(keeperConn, "runner"))
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/local/timerslack"
+	"gpurun/runner/engine/local/timeslice"
 )
 
 // A remote is a keeper as the runner sees it.
@@ -166,7 +167,8 @@ func (l *Local) execKeeper(conn, listener *os.File, socket string) error {
 		return fmt.Errorf("cannot open the keeper's log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command("/proc/self/exe", "__keeper", socket, strconv.FormatUint(timerslack.Original(), 10))
+	cmd := exec.Command("/proc/self/exe", "__keeper", socket,
+		strconv.FormatUint(timerslack.Original(), 10), strconv.FormatUint(timeslice.Original(), 10))
 	cmd.Args[0] = "gpurun"
 	cmd.Dir = "/"
 	cmd.Stderr = log

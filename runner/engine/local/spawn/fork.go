@@ -50,6 +50,25 @@ func vfork3(args *cloneArgs) (ret int)
 // pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls.
 type cloneArgs [8]uint64
 
+// schedAttr is struct sched_attr of sched_setattr(2), all 56 bytes of it.
+type schedAttr struct {
+	size, policy     uint32
+	flags            uint64
+	nice             int32
+	priority         uint32
+	runtime          uint64 // of a fair policy: the time slice
+	deadline, period uint64
+	utilMin, utilMax uint32
+}
+
+// fair reports whether its policy is one in which runtime is the time slice.
+//
+//go:nosplit
+//go:norace
+func (a *schedAttr) fair() bool {
+	return a.policy == unix.SCHED_NORMAL || a.policy == unix.SCHED_BATCH || a.policy == unix.SCHED_IDLE
+}
+
 // Indices of those that are used.
 const (
 	cloneFlags = 0
@@ -70,8 +89,10 @@ type child struct {
 	files            [3]int
 	session          bool
 	parent           uintptr // pid of this process
-	noFile, slack    uint64
+	noFile           uint64
+	slack, slice     uint64
 	limit            [2]uint64
+	attr             schedAttr
 
 	clone cloneArgs
 	pid   *int32
@@ -210,6 +231,15 @@ begun:
 
 	if c.slack != 0 {
 		syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, uintptr(c.slack), 0)
+	}
+
+	if c.slice != 0 {
+		// All else stays as it is now: somebody may have changed the niceness meanwhile.
+		_, _, e = syscall.RawSyscall6(unix.SYS_SCHED_GETATTR, 0, uintptr(unsafe.Pointer(&c.attr)), unsafe.Sizeof(c.attr), 0, 0, 0)
+		if e == 0 && c.attr.fair() {
+			c.attr.runtime = c.slice
+			syscall.RawSyscall(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(&c.attr)), 0)
+		}
 	}
 
 	c.stage = Chdir

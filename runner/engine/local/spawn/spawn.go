@@ -29,6 +29,7 @@ type Request struct {
 	Session bool     // in a session of its own, without a terminal
 	NoFile  uint64   // soft limit of open files, 0 to leave it
 	Slack   uint64   // of timers, in nanoseconds, 0 to leave it
+	Slice   uint64   // of time on a processor, in nanoseconds, 0 to leave it
 
 	// PID gets the pid as soon as there is a process, while Start is still waiting
 	// for it to become a program; nil for none.
@@ -135,7 +136,7 @@ func reap(pid int) {
 // newChild lays out everything the child will need: between fork and exec it
 // cannot allocate.
 func newChild(r *Request) (*child, error) {
-	c := &child{session: r.Session, parent: uintptr(os.Getpid()), files: r.Files, noFile: r.NoFile, slack: r.Slack}
+	c := &child{session: r.Session, parent: uintptr(os.Getpid()), files: r.Files, noFile: r.NoFile, slack: r.Slack, slice: r.Slice}
 	var err error
 	if c.path, err = syscall.BytePtrFromString(r.Path); err != nil {
 		return nil, fmt.Errorf("cannot execute %q: its name has a NUL byte", r.Path)

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package timeslice
+
+func original() uint64 { return 0 }

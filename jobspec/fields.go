@@ -18,14 +18,22 @@ func (f fields) get(key string) *yaml.Node { return child(f.node, key) }
 func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Tag: "!!map"}
 	spelt := map[string]*yaml.Node{}
+	empty := "" // the last key that wants a mapping and has nothing behind it
 	s.pairs(n, what, func(k, v *yaml.Node) {
 		word := k.Value
 		if own, ok := sameKeys[word]; ok {
 			word = own
 		}
 		if !slices.Contains(jobKeys, word) && !slices.Contains(listKeys, word) {
-			s.problem(k.Line, k.Column, keyHint(k.Value), "unknown key %q in %s", k.Value, what)
+			hint := keyHint(k.Value)
+			if empty != "" {
+				hint = "if it belongs to " + empty + ", indent it more than " + empty
+			}
+			s.problem(k.Line, k.Column, hint, "unknown key %q in %s", k.Value, what)
 			return
+		}
+		if empty = ""; isNull(v) && slices.Contains(mappingKeys, word) {
+			empty = word
 		}
 		if first := spelt[word]; first != nil {
 			s.problem(k.Line, k.Column, "keep one of them", "%q and %q (line %d) mean the same", k.Value, first.Value, first.Line)

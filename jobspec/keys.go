@@ -16,6 +16,9 @@ var jobKeys = []string{
 // listKeys are those that only an experiment list has.
 var listKeys = []string{"algorithm", "log_path", "extra_args"}
 
+// mappingKeys are those that have keys of their own below them.
+var mappingKeys = []string{"matrix", "zip", "params", "args", "env", "retry", "config", "extra_args"}
+
 // sameKeys are words of other tools that mean exactly one of ours.
 var sameKeys = map[string]string{
 	"command": "run", "cmd": "run",
@@ -30,6 +33,7 @@ var foreignKeys = map[string]string{
 	"vram": "gpu_memory: 12GiB", "gpu_mem": "gpu_memory: 12GiB", "min_memory": "gpu_memory: 12GiB", "min_gpu_memory": "gpu_memory: 12GiB",
 	"workdir": "work_dir: …", "working-directory": "work_dir: …", "working_directory": "work_dir: …", "working_dir": "work_dir: …", "dir": "work_dir: …", "cwd": "work_dir: …", "chdir": "work_dir: …",
 	"strategy": "matrix (directly in the job)", "foreach": "matrix", "for_each": "matrix", "for": "matrix", "sweep": "matrix", "grid": "matrix",
+	"seed": "matrix: {seed: [1, 2]}", "seeds": "matrix: {seed: [1, 2]}", "array": "matrix: {i: 0..9}",
 	"num_gpus": "gpus: 2", "ngpus": "gpus: 2", "gpu": "gpus: 1 (how many) or gpu_ids: [0] (which)", "gres": "gpus: 2", "gpu_count": "gpus: 2", "n_gpus": "gpus: 2",
 	"device": "gpu_ids: [0]", "devices": "gpu_ids: [0]", "cuda_visible_devices": "gpu_ids: [0]",
 	"gpu_type": "gpu_model: a100", "model": "gpu_model: a100", "constraint": "gpu_model: a100",

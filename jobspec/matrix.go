@@ -200,7 +200,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 	if v.Kind != yaml.SequenceNode {
 		hint := quoteHint(v)
 		if v.Kind == yaml.ScalarNode {
-			hint = "write [" + v.Value + "]"
+			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
 		}
 		r.fail(v, hint, "parameter %q takes a list of values, and this is %s", name, describe(v))
 		return nil

@@ -116,7 +116,11 @@ func (p *proto) refuseName(name, bad string) {
 	p.told = true
 	hint := "a name has letters, digits and . _ - + = , @ /"
 	if m := variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
-		hint = didYouMean(m[1], p.matrix.always, "the parameters of this job are "+strings.Join(p.matrix.always, ", "))
+		known := "the parameters of this job are " + strings.Join(p.matrix.always, ", ")
+		if len(p.matrix.always) == 0 {
+			known = "this job has no parameters: give it a matrix or params"
+		}
+		hint = didYouMean(m[1], p.matrix.always, known)
 	}
 	p.src.problem(p.name.line, p.name.col, hint, "the name %q %s", clip(name), bad)
 }

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"math/big"
 	"regexp"
 	"strconv"
@@ -17,6 +18,24 @@ var rangeForm = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?:\.
 // isRange says whether a node is written 0..9 or 0..1..0.25. In quotes it is text.
 func isRange(n *yaml.Node, quoted bool) bool {
 	return n.Kind == yaml.ScalarNode && (quoted || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0) && rangeForm.MatchString(n.Value)
+}
+
+var otherRange = regexp.MustCompile(`^(?:range\((?:(\d+), *)?(\d+)\)|(\d+) *[-:] *(\d+))$`)
+
+// rangeHint is our spelling of a range as Python or Slurm write it, or "".
+func rangeHint(s string) string {
+	m := otherRange.FindStringSubmatch(s)
+	if m == nil {
+		return ""
+	}
+	if m[4] != "" {
+		return "write " + m[3] + ".." + m[4]
+	}
+	end, err := strconv.ParseInt(m[2], 10, 64)
+	if err != nil || end == 0 {
+		return ""
+	}
+	return "write " + cmp.Or(m[1], "0") + ".." + strconv.FormatInt(end-1, 10)
 }
 
 // expandRange lists the values of a range, both ends included. It counts in
@@ -40,6 +59,10 @@ func expandRange(s, name string) ([]Param, error) {
 	whole := new(big.Int).Quo(steps.Num(), steps.Denom())
 	if !whole.IsInt64() || whole.Int64() >= maxJobs {
 		return nil, faultf("", "range %q has more than %d million values", s, maxJobs/1_000_000)
+	}
+	if !steps.IsInt() && m[3] == "" {
+		finest := "0." + strings.Repeat("0", max(fraction(m[1]), fraction(m[2]))-1) + "1"
+		return nil, faultf("give it a step: "+m[1]+".."+m[2]+".."+finest, "range %q does not meet its end: it counts by 1", s)
 	}
 	if !steps.IsInt() {
 		last := new(big.Rat).Add(from, new(big.Rat).Mul(new(big.Rat).SetInt(whole), step))

@@ -215,7 +215,7 @@ func (p *proto) bounds(d *draft) {
 		p.src.problem(t.line, t.col, "", "cpus: %d, and jobs of this machine may use %d", d.CPUs, p.file.opts.CPUs)
 	}
 	if t := d.given["memory"]; t != nil && p.file.opts.Memory > 0 && d.Memory > p.file.opts.Memory {
-		p.src.problem(t.line, t.col, "", "memory: %s, and this machine has %s", d.Memory, p.file.opts.Memory.Round())
+		p.src.problem(t.line, t.col, "it is the host's; for memory of the GPU write gpu_memory", "memory: %s, and this machine has %s", d.Memory, p.file.opts.Memory.Round())
 	}
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
 		p.src.problem(t.line, t.col, "add backoff_after: 3", "retry: backoff without backoff_after never comes")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -82,6 +83,10 @@ func (s *source) syntax(err error) {
 	colon := strings.Contains(msg, "mapping values are not allowed")
 	if i := strings.IndexByte(text, '\t'); i >= 0 && strings.TrimLeft(text[:i], " ") == "" {
 		col, hint, msg = i+1, "indent with spaces", "a tab is no indentation in YAML"
+	} else if missing := s.missingColon(line); missing != "" {
+		hint = missing
+	} else if i := strings.IndexByte(text, '\\'); i >= 0 && badEscape(msg) {
+		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" begins an escape: use '…', or write it twice"
 	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
 		col = 1 + utf8.RuneCountInString(text[:m[2]])
 		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
@@ -104,6 +109,45 @@ func (s *source) syntax(err error) {
 		hint = "does it begin in the same column as the lines that it belongs to?"
 	}
 	s.problem(line, col, hint, "%q is not YAML: %s", clip(strings.TrimSpace(text)), msg)
+}
+
+func badEscape(msg string) bool {
+	return strings.Contains(msg, "escape") || strings.Contains(msg, "hexdecimal")
+}
+
+// missingColon asks for what is missing behind a word of ours that begins this line
+// or the last one before it that says anything, or "".
+func (s *source) missingColon(line int) string {
+	if hint := wantsColon(s.line(line)); hint != "" {
+		return hint
+	}
+	for line--; line > 0; line-- {
+		if text := strings.TrimSpace(s.line(line)); text != "" && text[0] != '#' {
+			if hint := wantsColon(text); hint != "" {
+				return hint + fmt.Sprintf(" (line %d)", line)
+			}
+			break
+		}
+	}
+	return ""
+}
+
+var firstWord = regexp.MustCompile(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
+
+// wantsColon says what is missing in a line that begins with a word of ours and
+// has no ": " behind it.
+func wantsColon(text string) string {
+	m := firstWord.FindStringSubmatch(text)
+	if m == nil || !slices.Contains(slices.Concat(topKeys, jobKeys, listKeys, settingNames(settingDefs())), m[1]) {
+		return ""
+	}
+	switch {
+	case m[2] == "" && m[3] == "":
+		return fmt.Sprintf("is a colon missing behind %q?", m[1])
+	case m[2] != "" && m[3] != "":
+		return fmt.Sprintf("a space is missing behind \"%s:\"", m[1])
+	}
+	return ""
 }
 
 // secondColon is where the second ": " of a line stands, or -1: the one that

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -73,7 +74,11 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	s := f.src
 	if n.Kind != yaml.MappingNode {
 		f.partial = true
-		s.problem(n.Line, n.Column, "write \"- run: …\"", "a job is a mapping, and this is %s", describe(n))
+		hint := "write \"- run: …\""
+		if n.Kind == yaml.ScalarNode {
+			hint = cmp.Or(wantsColon(strings.Fields(n.Value + " ")[0]), hint)
+		}
+		s.problem(n.Line, n.Column, hint, "a job is a mapping, and this is %s", describe(n))
 		return
 	}
 	own := s.canonicalKeys(n, "a job")
@@ -91,6 +96,8 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	if p.list {
 		f.dialect = "experiment list"
 		p.experiment(all)
+	} else if config := all.get("config"); config != nil && config.Kind == yaml.ScalarNode && all.get("run") == nil {
+		s.problem(p.line, p.col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, and neither run nor algorithm")
 	} else {
 		p.refuseListKeys(all)
 		p.run(all)

@@ -270,6 +270,9 @@ func (r *run) carry() error {
 		Sinks: append(r.reporters(), view, &r.waited), Log: r.log, Stops: sig.stops, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	})
+	if err := r.state.Sync(); err != nil && res.StateErr == nil {
+		res.StateErr = err
+	}
 	view.Close()
 	r.onPanic = nil
 	if code := sig.interrupted(); code != 0 && res.Stopped == "" && !finished(res.Final) {

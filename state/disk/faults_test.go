@@ -197,6 +197,21 @@ func TestFailedSyncIsTold(t *testing.T) {
 	s.Close()
 }
 
+// The last sync of a run has no Append behind it that could tell.
+func TestLastSyncIsTold(t *testing.T) {
+	s := open(t, jobFile(t))
+	whole := s.ledgers[0].f
+	s.ledgers[0].f = os.NewFile(^uintptr(0), "none")
+	s.sync.want()
+	if err := s.Sync(); err == nil {
+		t.Error("the failed sync was not told")
+	}
+	s.ledgers[0].f = whole
+	if err := s.Close(); err != nil {
+		t.Errorf("told twice: %v", err)
+	}
+}
+
 func TestLogsStayInTheirFolder(t *testing.T) {
 	for job, want := range map[string]string{
 		"a": "/s/logs/a.log", "a/b": "/s/logs/a/b.log", "../../x": "/s/logs/_../_../x.log", "..": "/s/logs/_...log",

@@ -189,6 +189,15 @@ func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 	return n, nil
 }
 
+// Sync carries everything to the disk, after the last Append: some file systems say
+// only then that they had no room.
+func (s *State) Sync() error {
+	if err := s.sync.close(); err != nil {
+		return &FolderError{s.dirs[0], cause(err)}
+	}
+	return nil
+}
+
 // Close carries everything to the disk and lets the locks go.
 func (s *State) Close() error {
 	err := s.sync.close()

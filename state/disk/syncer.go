@@ -21,6 +21,7 @@ type syncer struct {
 	wake    chan struct{}
 	end     chan struct{}
 	done    chan struct{}
+	once    sync.Once // of close
 	err     error
 	untold  error // of err, what no Append has reported yet
 }
@@ -117,9 +118,14 @@ func (s *syncer) fsync() error {
 	return errors.Join(errs...)
 }
 
-func (s *syncer) close() error {
-	close(s.end)
-	<-s.done
-	s.recycle.drop()
-	return s.err
+// close carries everything to the disk, and ends the goroutine. The second time there
+// is nothing more to do.
+func (s *syncer) close() (err error) {
+	s.once.Do(func() {
+		close(s.end)
+		<-s.done
+		s.recycle.drop()
+		err = s.err
+	})
+	return err
 }

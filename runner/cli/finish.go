@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/disk"
 )
 
 // summary says how the run went, and is its exit status.
@@ -38,10 +40,21 @@ func (r *run) summary(res runner.Result) error {
 	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
 	fmt.Fprintln(r.out, text)
 	if res.StateErr != nil {
-		return &failure{code: code, text: "nothing more was started: " + res.StateErr.Error(), err: res.StateErr,
-			hint: "nothing that succeeded runs twice; make room and run it again"}
+		return unsaved(res, code)
 	}
 	return quiet(code)
+}
+
+// unsaved is what to say of a run whose ledger could not be written.
+func unsaved(res runner.Result, code int) error {
+	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "nothing that succeeded runs twice; make room and run it again"}
+	if !finished(res.Final) {
+		f.text = "nothing more was started: " + f.text
+	}
+	if errors.Is(res.StateErr, disk.ErrTaken) {
+		f.hint = "what this run had recorded is gone with it; gpurun done JOB… records jobs as succeeded without running them"
+	}
+	return f
 }
 
 // lastHead remembers which job waited for a GPU last, and why: in the end, when

@@ -212,6 +212,29 @@ func TestLastSyncIsTold(t *testing.T) {
 	}
 }
 
+// Whatever is written to a ledger that has been taken away is lost.
+func TestLedgerTakenAway(t *testing.T) {
+	for name, take := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"moved":   func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") },
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", nil, 0o644), os.Rename(path+".new", path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, jobFile(t))
+			defer s.Close()
+			if err := take(filepath.Join(s.Dir(0), ledgerName)); err != nil {
+				t.Fatal(err)
+			}
+			write(t, s, facts())
+			if err := s.Sync(); !errors.Is(err, ErrTaken) {
+				t.Errorf("got %v, want %v", err, ErrTaken)
+			}
+		})
+	}
+}
+
 func TestLogsStayInTheirFolder(t *testing.T) {
 	for job, want := range map[string]string{
 		"a": "/s/logs/a.log", "a/b": "/s/logs/a/b.log", "../../x": "/s/logs/_../_../x.log", "..": "/s/logs/_...log",

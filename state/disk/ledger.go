@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,7 +19,8 @@ const maxLine = 64 << 10
 type ledger struct {
 	mu    sync.Mutex // facts come from the loop, syncs from the syncer
 	f     *os.File
-	torn  bool // the last line has no newline: one goes before the next
+	links uint64 // names of the file when it was opened
+	torn  bool   // the last line has no newline: one goes before the next
 	buf   []byte
 	ends  []int // of the lines in buf
 	added int64 // bytes that were appended
@@ -33,7 +35,7 @@ func openLedger(path string, torn bool) (*ledger, error) {
 	if isNotExist(statErr) {
 		syncDir(dirOf(path))
 	}
-	return &ledger{f: f, torn: torn}, nil
+	return &ledger{f: f, torn: torn, links: links(f)}, nil
 }
 
 // append writes one line for each fact, all with a single write, and says how many
@@ -131,6 +133,26 @@ func shortened(texts []string, n int) []string {
 	return out
 }
 
-func (l *ledger) fsync() error { return l.f.Sync() }
+// ErrTaken says that what a run has recorded is lost: somebody tidied up too much.
+var ErrTaken = errors.New("somebody has removed or replaced ledger.jsonl while this run was writing to it")
+
+// fsync carries the ledger to the disk. One that is no longer where the next run
+// will look for it takes every line, and keeps none.
+func (l *ledger) fsync() error {
+	if err := l.f.Sync(); err != nil {
+		return err
+	}
+	if _, err := os.Stat(l.f.Name()); l.links > 0 && links(l.f) == 0 || isNotExist(err) {
+		return ErrTaken
+	}
+	return nil
+}
+
+// links is how many names a file has, as far as its file system knows.
+func links(f *os.File) uint64 {
+	var st unix.Stat_t
+	_ = unix.Fstat(int(f.Fd()), &st)
+	return uint64(st.Nlink)
+}
 
 func (l *ledger) close() error { return l.f.Close() }

@@ -3,7 +3,8 @@
 // log ends, and what it left in its result file. It decides nothing.
 //
 // Patterns are absolute paths or globs (** crosses folders). A path that exists
-// as it is written is meant literally, whatever characters it has.
+// as it is written is meant literally, whatever characters it has; so is the
+// folder that a pattern begins with.
 package files
 
 import (
@@ -38,7 +39,7 @@ func matches(pattern string) bool {
 		return false
 	}
 	errFound := errors.New("found")
-	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
+	base, rest := split(pattern)
 	err := doublestar.GlobWalk(os.DirFS(base), rest, func(path string, _ fs.DirEntry) error {
 		if _, err := os.Stat(filepath.Join(base, path)); err != nil {
 			return nil
@@ -56,9 +57,27 @@ func glob(pattern string) ([]string, error) {
 	if !isGlob(pattern) {
 		return nil, nil
 	}
-	paths, err := doublestar.FilepathGlob(pattern)
+	base, rest := split(pattern)
+	paths, err := doublestar.Glob(os.DirFS(base), rest)
+	for i := range paths {
+		paths[i] = filepath.Join(base, paths[i])
+	}
 	slices.Sort(paths)
 	return paths, err
+}
+
+// split parts a glob into the folder where it begins and the pattern below that.
+// A work dir may be called "runs [old]", and a folder of that name is meant.
+func split(pattern string) (base, rest string) {
+	base, rest = doublestar.SplitPattern(pattern)
+	for {
+		first, more, deeper := strings.Cut(rest, "/")
+		folder := filepath.Join(base, first)
+		if fi, err := os.Stat(folder); !deeper || err != nil || !fi.IsDir() {
+			return base, rest
+		}
+		base, rest = folder, more
+	}
 }
 
 func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[{\`) }

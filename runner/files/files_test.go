@@ -25,6 +25,7 @@ func TestMissingOutput(t *testing.T) {
 	write(t, at("ckpt/a.pt"), "x")
 	write(t, at("ckpt/deep/er/b.pt"), "x")
 	write(t, at("odd[1].pt"), "x")
+	write(t, at("runs [x] *{a,b}?/deep/c.pt"), "x")
 	if err := os.Symlink(at("nowhere"), at("dangling")); err != nil {
 		t.Fatal(err)
 	}
@@ -43,6 +44,8 @@ func TestMissingOutput(t *testing.T) {
 		{"alternatives", []string{"ckpt/{z,a}.pt"}, ""},
 		{"glob in no folder", []string{"none/*.pt"}, "none/*.pt"},
 		{"characters of a glob, meant as they are", []string{"odd[1].pt"}, ""},
+		{"a glob in a folder with such characters", []string{"runs [x] *{a,b}?/*/c.pt"}, ""},
+		{"a glob without match in such a folder", []string{"runs [x] *{a,b}?/*.ckpt"}, "runs [x] *{a,b}?/*.ckpt"},
 		{"a link to nothing", []string{"dangling"}, "dangling"},
 		{"a link to nothing by glob", []string{"dang*"}, "dang*"},
 		{"no pattern at all", []string{"ckpt/[a.pt"}, "ckpt/[a.pt"},

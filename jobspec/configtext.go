@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -13,6 +14,7 @@ import (
 var (
 	plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./+-]*$`)
 	floatText = regexp.MustCompile(`^([-+]?)([0-9_]*)(\.[0-9_]*)?(?:[eE]([-+]?)([0-9]+))?$`)
+	zeroFirst = regexp.MustCompile(`^([-+]?)0[0_]*([0-9_]*)$`)
 	jsonFloat = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )
 
@@ -24,6 +26,7 @@ var yamlWords = map[string]bool{
 
 // yamlText spells a value. quote is the quote that the old text had, or 0.
 func yamlText(p Param, quote byte) string {
+	p = withoutZeros(p)
 	switch p.Tag {
 	case "!!int", "!!bool":
 		return p.Text
@@ -42,6 +45,21 @@ func yamlText(p Param, quote byte) string {
 		return p.Text
 	}
 	return quoted(p.Text)
+}
+
+// withoutZeros is a whole number that is padded, 010, as the decimal that a command
+// or a range takes it for. Of readers of YAML some take it for 8, and 08 for a text
+// or for 8.0. No reader of YAML 1.1 knows 0o17.
+func withoutZeros(p Param) Param {
+	if p.Tag != "!!int" && p.Tag != "!!float" {
+		return p
+	}
+	if m := zeroFirst.FindStringSubmatch(p.Text); m != nil {
+		p.Tag, p.Text = "!!int", m[1]+cmp.Or(m[2], "0")
+	} else if n, ok := new(big.Int).SetString(p.Text, 0); ok && strings.ContainsAny(p.Text, "oO") {
+		p.Text = n.String()
+	}
+	return p
 }
 
 // yamlFloat spells a float so that YAML 1.1 reads one too: there 1e-5 is a text,
@@ -66,6 +84,7 @@ func yamlFloat(s string) string {
 
 // jsonText spells a value in JSON.
 func jsonText(p Param) (string, error) {
+	p = withoutZeros(p)
 	switch p.Tag {
 	case "!!bool":
 		return strings.ToLower(p.Text), nil

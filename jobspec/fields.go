@@ -40,6 +40,7 @@ func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
 			return
 		}
 		spelt[word] = k
+		s.homeSlip(word, v)
 		own := *k
 		own.Value = word
 		out.Content = append(out.Content, &own, v)

@@ -136,6 +136,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		r.fail(v, quoteHint(v), "%s: %q takes one value, and this is %s", what, name, describe(v))
 		return
 	}
+	r.oneValueSlip(name, v)
 	p := r.value(name, v)
 	e.given = append(e.given, p)
 	for i := range r.m.axes {

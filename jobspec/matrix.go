@@ -208,6 +208,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 	if len(v.Content) == 0 {
 		r.fail(v, "give it values, or leave it out", "parameter %q has an empty list", name)
 	}
+	r.valueSlips(name, v)
 	list := make([]Param, 0, len(v.Content))
 	for _, item := range v.Content {
 		switch {
@@ -291,6 +292,7 @@ func (r *matrixReader) constants(params *yaml.Node) {
 			r.fail(v, "for one job a value, write it under matrix", "parameter %q takes one value, and this is a list", k.Value)
 			return
 		}
+		r.oneValueSlip(k.Value, v)
 		r.m.consts = append(r.m.consts, r.value(k.Value, v))
 	}) || r.fails
 }

@@ -112,6 +112,9 @@ func (p *proto) textList(f fields, key string, known varSet) []text {
 	if n == nil {
 		return nil
 	}
+	if key == "outputs" || key == "inputs" {
+		p.listSlip(key, n)
+	}
 	var list []text
 	for _, item := range p.src.items(n, key) {
 		t, ok := p.text(item, key, known)

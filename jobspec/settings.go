@@ -158,6 +158,7 @@ func (s *source) readSettings(n *yaml.Node, defs []settingDef) []given {
 			s.problem(k.Line, k.Column, settingHint(k.Value, names), "unknown setting %q", k.Value)
 			return
 		}
+		s.homeSlip(k.Value, v)
 		text, ok := s.settingText(k.Value, v)
 		if ok {
 			list = append(list, given{k.Value, text, s.path, v.Line, v.Column})

@@ -250,6 +250,7 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 	nodes := []*yaml.Node{n}
 	if list {
 		nodes = p.src.items(n, key)
+		p.listSlip(key, n)
 	}
 	r := resource{key: key}
 	for _, item := range nodes {

@@ -142,6 +142,7 @@ func (p *proto) run(f fields) {
 		return
 	}
 	p.commands = p.textList(f, "run", atStart)
+	p.commandSlips(n, f.get("env"))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.commands {
 			if onlyShell.MatchString(c.raw) {
@@ -179,6 +180,8 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 			}
 			return
 		}
+		p.literalSlip(v, what+": "+k.Value)
+		p.switchSlip(k, v, what)
 		t, _ := p.compile(s, v.Line, v.Column, what, atStart)
 		p.args = append(p.args, argText{k.Value, t, tag})
 	})
@@ -213,6 +216,7 @@ func (p *proto) readEnv(n *yaml.Node) {
 		if !ok {
 			return
 		}
+		p.literalSlip(v, "env: "+k.Value)
 		t, _ := p.compile(s, v.Line, v.Column, "env", atStart)
 		p.env = append(p.env, envText{k.Value, t})
 	})

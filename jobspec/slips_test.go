@@ -1,0 +1,95 @@
+package jobspec
+
+import (
+	"strings"
+	"testing"
+)
+
+// jobWith is a file of one job, its keys indented as they belong.
+func jobWith(keys string) string {
+	return "jobs:\n  - name: j\n    " + strings.ReplaceAll(keys, "\n", "\n    ") + "\n"
+}
+
+func warningsOf(t *testing.T, content string) []string {
+	t.Helper()
+	var list []string
+	for _, w := range mustLoad(t, writeJobFile(t, "jobs.yaml", content)).Warnings {
+		list = append(list, w.String())
+	}
+	return list
+}
+
+// What would run, and not as it was meant.
+func TestSlipsAreWarnedOf(t *testing.T) {
+	for _, test := range []struct{ name, keys, want string }{
+		{"continued lines that YAML joins", "run: python t.py \\\n  --lr 1 \\\n  --seed 2", `:3:22: "\ " makes the next word begin with a space`},
+		{"space behind the backslash", "run: \"python t.py \\\\ \\n  --lr 1\"", `"\ " makes the next word`},
+		{"folded, and indented further", "run: >\n  python t.py\n    --lr 1\n    --seed 2", `:5:9: "--lr 1" is run as a command of its own; YAML joins only lines`},
+		{"a missing backslash", "run: |\n  python t.py \\\n    --lr 1\n    --seed 2", `:6:9: "--seed 2" is run as a command of its own; end the line`},
+		{"an option as an item", "run:\n  - python t.py\n  - --lr 1", `:5:9: "--lr 1" is run as a command of its own`},
+		{"commands that YAML joins", "run: mkdir -p out\n  python t.py", `:4:7: YAML joins the lines: "python t.py"`},
+		{"commands that a fold joins", "run: >\n  python a.py\n  python b.py", `:5:7: YAML joins the lines: "python b.py"`},
+		{"a comment for a value", "run: python t.py --tag #1", `:3:28: "#1" is a comment`},
+		{"a comment behind an option", "run: python t.py --color #fff", `"#fff" is a comment`},
+		{"a parameter in the shell's spelling", "params: {seed: 1}\nrun: python t.py --seed $seed", `:4:29: $seed is a variable of the shell`},
+		{"and with braces", "params: {seed: 1}\nrun: python t.py --out \"o/${seed}\"", `${seed} is a variable of the shell`},
+		{"a parameter in another tool's spelling", "params: {seed: 1}\nrun: python t.py ${{ matrix.seed }}", `${{ matrix.seed }} is left as it is`},
+		{"a parameter with spaces", "params: {seed: 1}\nrun: python t.py {{ seed }}", `{{ seed }} is left as it is`},
+		{"another language's format", "params: {seed: 1}\nrun: python t.py {seed:4}", `{seed:4} is left as it is`},
+		{"$ in env", "env: {PATH: \"$HOME/bin:$PATH\"}\nrun: x", `:3:17: env: PATH: "$HOME/bin:$PATH" arrives as it stands`},
+		{"~ in args", "run: x\nargs: {data: ~/data}", `args: data: "~/data" arrives as it stands`},
+		{"a switch", "run: x\nargs: {amp: no}", `:4:17: args: no is a text, and gives --amp no`},
+		{"a shell's list", "matrix: {seed: [1 2 3]}\nrun: x", `:3:21: "1 2 3" is one value of parameter "seed"`},
+		{"a range with a hyphen", "matrix: {seed: [1-5]}\nrun: x", `"1-5" is one value`},
+		{"a range with a hyphen among numbers", "matrix: {seed: [1-5, 8]}\nrun: x", `"1-5" is one value`},
+		{"a range with exponents", "matrix: {lr: [1e-5..1e-3]}\nrun: x", `"1e-5..1e-3" is one value`},
+		{"a call of range", "matrix: {seed: [range(10)]}\nrun: x", `"range(10)" is one value`},
+		{"a range for one job", "params: {seed: 0..4}\nrun: x", `:3:20: "0..4" is one value of parameter "seed", and no range here`},
+		{"a range in include", "matrix: {seed: [1], include: [{seed: 5..9}]}\nrun: x", `"5..9" is one value`},
+		{"outputs without brackets", "run: x\noutputs: a.pt, b.pt", `:4:14: outputs: "a.pt, b.pt" is one entry; a list stands in brackets: [a.pt, b.pt]`},
+		{"tags without brackets", "run: x\ntags: a, b", `tags: "a, b" is one entry`},
+		{"the home folder", "run: x\nwork_dir: ~", `:4:15: work_dir: ~ is YAML's word for nothing`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := warningsOf(t, jobWith(test.keys))
+			if len(got) != 1 || !strings.Contains(got[0], test.want) {
+				t.Errorf("%q, want one with %s", got, test.want)
+			}
+		})
+	}
+}
+
+// What looks a little like it, and is as it was meant.
+func TestNoSlips(t *testing.T) {
+	for _, test := range []struct{ name, keys string }{
+		{"a script with continued lines", "run: |\n  python t.py \\\n    --lr 1 \\\n    --seed 2\n  echo done"},
+		{"lines that YAML joins", "run: >\n  python t.py\n  --lr 1\n  model=a"},
+		{"plain lines that YAML joins", "run: python t.py\n  --lr 1"},
+		{"joined with a sign between", "run: >\n  mkdir -p out &&\n  python t.py"},
+		{"a wrapper", "run: >\n  conda run -n lab\n  python t.py"},
+		{"an escaped space in a name", "run: cat my\\ data/a b\\ c"},
+		{"an array", "run: |\n  a=(\n    --lr 1\n  )\n  python t.py \"${a[@]}\""},
+		{"a text within the script", "run: |\n  cat <<END\n  --lr 1\n  END"},
+		{"a text in quotes", "run: |\n  echo 'a\n  --lr 1\n  '"},
+		{"a comment", "run: python t.py # --lr 1"},
+		{"a variable that the script sets", "params: {seed: 1}\nrun: |\n  for seed in 1 2; do echo $seed; done"},
+		{"one that it assigns", "params: {seed: 1}\nrun: |\n  seed={seed}\n  echo ${seed}"},
+		{"one of env", "params: {seed: 1}\nenv: {seed: 3}\nrun: echo $seed"},
+		{"one of another language", "params: {seed: 1}\nrun: awk '{print $seed}'"},
+		{"one with a longer name", "params: {seed: 1}\nrun: echo $seeds $GPURUN_PARAM_SEED"},
+		{"JSON", "params: {seed: 1}\nrun: 'x {\"seed\": {seed}, \"o\": {\"a\": {seed}}}'"},
+		{"the text itself", "params: {seed: 1}\nrun: echo {{seed}}"},
+		{"a price", "env: {A: \"5$\", B: a~b}\nrun: x\nargs: {re: \"^a$\"}"},
+		{"switches", "run: x\nargs: {amp: true, cache: \"no\", off: false}"},
+		{"groups", "matrix: {age: [0-9, 10-19]}\nrun: x"},
+		{"in quotes", "matrix: {age: [\"0-9\", \"1 2\"]}\nparams: {r: \"0..4\"}\nrun: x"},
+		{"dates and versions", "matrix: {day: [2024-01-01], v: [1.2.3], t: [a b]}\nrun: x"},
+		{"null for what defaults say", "run: x\nwork_dir: null"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := warningsOf(t, jobWith(test.keys)); len(got) > 0 {
+				t.Errorf("warned of it: %q", got)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package jobspec
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -121,7 +122,7 @@ func (p *proto) textList(f fields, key string, known varSet) []text {
 		if !ok {
 			continue
 		}
-		if t.raw == "" {
+		if strings.TrimSpace(t.raw) == "" {
 			p.src.problem(item.Line, item.Column, "leave it out", "an entry of %s is empty", key)
 			continue
 		}

@@ -237,6 +237,9 @@ func parseGPUIDs(s string) ([]string, error) {
 // parseGPUs reads how many GPUs: 2, or 2-4 for at least 2 and up to 4.
 func parseGPUs(s string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(s, "-")
+	if strings.Contains(s, ",") {
+		return 0, 0, faultf("gpus says how many, as 2; for certain ones write gpu_ids: ["+s+"]", "%q is no number", s)
+	}
 	if !ranged || low == "" {
 		least, err = parseCount(s, 0)
 		return least, least, err

@@ -39,6 +39,8 @@ var (
 	wrongComma = regexp.MustCompile(`^(\d+)\s*[，、､;；]\s*(\d+(?:\.\d+)?)\s*(?i:GiB|GB|G)?\s*(?:#.*)?$`)
 	// "2 #GPUs", "20", "20 GB of memory"
 	numberLine = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\s*(?i:GiB|GB|G|GPUs?)?(?:\s*#.*|\s.*)?$`)
+	// "1 python train.py"
+	commandBehind = regexp.MustCompile(`^-?[0-9.]+\s+"?((?:python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed|cd|export|source|rm|\./\S*|[A-Z_]+=\S*|\S+\.(?:py|sh))(?:\s.*)?)$`)
 )
 
 // A blockLine is a line that is neither blank nor a comment, without the space
@@ -128,10 +130,10 @@ func (p *blockParser) block(lines []blockLine) {
 func (p *blockParser) optimised(b *block, lines []blockLine) {
 	b.Optimised = true
 	first, last := lines[0], lines[len(lines)-1]
-	b.Queue, b.GiB = p.queue(first, firstNumber(first)), p.memory(last, firstNumber(last))
+	b.Queue, b.GiB = p.queue(first, p.number(first)), p.memory(last, p.number(last))
 	middle := lines[1 : len(lines)-1]
 	if l := middle[len(middle)-1]; numberLine.MatchString(l.text) {
-		b.GPUs = p.gpus(l, firstNumber(l))
+		b.GPUs = p.gpus(l, p.number(l))
 		middle = middle[:len(middle)-1]
 	}
 	if len(middle) == 0 {
@@ -165,6 +167,15 @@ func (p *blockParser) neither(lines []blockLine) {
 }
 
 func firstNumber(l blockLine) string { return numberLine.FindStringSubmatch(l.text)[1] }
+
+// number is the number that a line stands for. What is behind it is a comment,
+// unless it is a command, which must not be dropped.
+func (p *blockParser) number(l blockLine) string {
+	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
+		p.problem(l, `give it a line of its own; if it is a comment, put a "#" before it`, "the command %q stands behind a number", clip(m[1]))
+	}
+	return firstNumber(l)
+}
 
 func (p *blockParser) queue(l blockLine, text string) string {
 	digits := strings.TrimLeft(text, "0")

@@ -18,6 +18,7 @@ func TestParseBlocks(t *testing.T) {
 		{"optimised without GPUs", "3\nls\n20 GB 1", one(block{1, "3", 1, 20, []blockCommand{{"ls", 2, 1}}, true})},
 		{"both, CRLF and BOM", "\ufeffls\r\n1,2\r\n\r\n2\r\nls\r\n3\r\n", []block{{1, "1", 1, 2, []blockCommand{{"ls", 1, 1}}, false}, {4, "2", 1, 3, []blockCommand{{"ls", 5, 1}}, true}}},
 		{"quotes of the shell stay", "\"$HOME/my prog\" \"a b\"\n1,2", one(block{1, "1", 1, 2, []blockCommand{{`"$HOME/my prog" "a b"`, 1, 1}}, false})},
+		{"comments without a sign", "1 the first python queue\nls\n2 cards\n20 for a.py and b.py\n", one(block{1, "1", 2, 20, []blockCommand{{"ls", 2, 1}}, true})},
 		{"a command that begins with a digit", "7\n7z x a.7z\n1", one(block{1, "7", 1, 1, []blockCommand{{"7z x a.7z", 2, 1}}, true})},
 	} {
 		got, problems := parseBlocks("f", []byte(tt.file))
@@ -47,6 +48,8 @@ func TestParseBlocksProblems(t *testing.T) {
 		{"open quote", "\"ls\n1,20", `f:1:1: a double quote is not closed: "\"ls"; close it, or take it off`},
 		{"quotes in quotes", "\"echo \"a\"\"\n1,20", `f:1:1: double quotes within double quotes: "\"echo \"a\"\""; take the outer quotes off`},
 		{"nothing in quotes", "\" \"\n1,20", `f:1:1: an empty command; put a command between the quotes`},
+		{"a command behind the queue", "1 python a.py\nls\n20", `f:1:1: the command "python a.py" stands behind a number; give it a line of its own; if it is a comment, put a "#" before it`},
+		{"a command behind the GPUs", "1\nls\n2 \"./b.sh -x\"\n20", `f:3:1: the command "./b.sh -x\"" stands behind a number; give it a line of its own; if it is a comment, put a "#" before it`},
 		{"continued", "ls \\\n -l\n1,20", `f:1:1: the command goes on behind its line: "ls \\"; write it on one line: each line is a command of its own`},
 	} {
 		got, problems := parseBlocks("f", []byte(tt.file))

@@ -93,3 +93,10 @@ func TestNoSlips(t *testing.T) {
 		})
 	}
 }
+
+func TestBlockCommandThatDoesNothing(t *testing.T) {
+	b := mustLoad(t, writeJobFile(t, "command.txt", "cd src\npython t.py\n1,20\n\ncd src && python t.py\n1,20\n"))
+	if len(b.Warnings) != 1 || b.Warnings[0].Line != 1 || !strings.Contains(b.Warnings[0].Text, "has no effect on the next command") {
+		t.Errorf("warnings %v, want one, of line 1", b.Warnings)
+	}
+}

@@ -118,6 +118,19 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
+func TestSmallBareSizeOfAFlag(t *testing.T) {
+	path := writeJobFile(t, "jobs.yaml", "jobs: [{run: x}]\n")
+	for text, want := range map[string]string{"8": "--min-memory: 8 is 8MiB: nearly every GPU has that free; say 8GiB if that is meant", "8000": "", "8MiB": "", "0": ""} {
+		b, problems := Load([]string{path}, Options{Flags: map[string]string{"min-memory": text}})
+		if b == nil {
+			t.Fatal(problemText(problems))
+		}
+		if got := strings.TrimSpace(problemText(b.Warnings)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestNeedsAcrossFiles(t *testing.T) {
 	dir := t.TempDir()
 	a, c := filepath.Join(dir, "a.yaml"), filepath.Join(dir, "c.yaml")

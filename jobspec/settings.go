@@ -256,6 +256,9 @@ func (r *settingsReader) flags(flags map[string]string) []given {
 			continue
 		}
 		if d.bare != "" && isNumber(text) {
+			if n, _ := strconv.ParseFloat(text, 64); d.bare == "MiB" && n > 0 && n < 256 {
+				r.out.warn(Problem{File: "--" + name, Text: text + " is " + text + "MiB: nearly every GPU has that free", Hint: "say " + text + "GiB if that is meant"})
+			}
 			text += d.bare
 		}
 		list = append(list, given{name: d.name, text: text, file: "--" + name})

@@ -51,6 +51,7 @@ func (p *proto) experiment(f fields) {
 	p.args = append(p.args, argText{"cfp", config, "!!str"}, argText{"algo", algorithm, "!!str"})
 	p.readArgs("extra_args", f.get("extra_args"))
 	p.readArgs("args", f.get("args"))
+	p.argsPlace()
 }
 
 // takeSeed takes the seed out of extra_args, where it belongs into the config.

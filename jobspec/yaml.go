@@ -151,6 +151,7 @@ func (p *proto) run(f fields) {
 		}
 	}
 	p.readArgs("args", f.get("args"))
+	p.argsPlace()
 }
 
 func (p *proto) readArgs(what string, n *yaml.Node) {

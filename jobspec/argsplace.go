@@ -1,0 +1,61 @@
+package jobspec
+
+import (
+	"regexp"
+	"strings"
+)
+
+// closesBlock is a line that ends something, and takes no arguments.
+var closesBlock = regexp.MustCompile(`^(?:done|fi|esac|wait|exit|\}|\))(?:\s|$)`)
+
+// argsPlace looks at where args would come to stand: behind the last line of the
+// last command. In a comment they would be gone, and the job would run without
+// them; behind another command than the one they are for, they are lost to that.
+func (p *proto) argsPlace() {
+	if len(p.args) == 0 || len(p.commands) == 0 {
+		return
+	}
+	t := &p.commands[len(p.commands)-1]
+	script := strings.TrimRight(t.raw, "\n")
+	from := strings.LastIndexByte(script, '\n') + 1
+	last := script[from:]
+	quote := quoteAfter(script[:from], 0)
+	comment, sign := outsideQuotes(last, quote)
+	text := strings.TrimSpace(last)
+	line, col := p.src.find(t.line, t.col, text)
+	switch {
+	case comment:
+		p.src.problem(line, col, "end the script with the command that they are for", "args would stand in the comment of %q, and do nothing", clip(text))
+	case p.list: // its program stands in the settings, once for all
+	case sign || quote == 0 && closesBlock.MatchString(text):
+		p.src.warning(line, col, "end the script with the command that they are for, or write them into it", "args stand behind %q as a whole: its last command gets them", clip(text))
+	}
+}
+
+// outsideQuotes says whether a line of a script ends in a comment, and whether a
+// command stands behind another in it. quote is the one that is open before it.
+func outsideQuotes(line string, quote byte) (comment, several bool) {
+	for i := 0; i < len(line); i++ {
+		before, after := byte(' '), byte(' ')
+		if i > 0 {
+			before = line[i-1]
+		}
+		if i+1 < len(line) {
+			after = line[i+1]
+		}
+		switch c := line[i]; {
+		case c == '\\' && quote != '\'':
+			i++
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == quote:
+			quote = 0
+		case quote != 0:
+		case c == '#' && strings.IndexByte(" \t;&|(", before) >= 0:
+			return true, several
+		case c == ';', c == '|' && before != '>', c == '&' && strings.IndexByte("<>", before) < 0 && after != '>':
+			several = true
+		}
+	}
+	return false, several
+}

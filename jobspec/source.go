@@ -2,12 +2,14 @@ package jobspec
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -34,7 +36,7 @@ func readSource(path string, out *report) *source {
 	s := &source{path: path, out: out}
 	data, err := readRegular(path)
 	if err != nil {
-		p := Problem{File: path, Text: err.Error()}
+		p := Problem{File: cmp.Or(path, `""`), Text: err.Error()}
 		var hinted *readError
 		if errors.As(err, &hinted) {
 			p.Text, p.Hint = hinted.text, hinted.hint
@@ -96,17 +98,43 @@ func tooLarge(size int64) error {
 }
 
 func openError(err error) error {
+	var pe *fs.PathError
+	path := ""
+	if errors.As(err, &pe) {
+		path, err = pe.Path, pe.Err
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &readError{"there is no such file", ""}
+		return &readError{"there is no such file", nearFile(path)}
 	case errors.Is(err, fs.ErrPermission):
 		return &readError{"may not be read by this user", "chmod +r it"}
 	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
 	return &readError{"cannot be read: " + err.Error(), ""}
+}
+
+// nearFile asks whether a file beside path was meant, or says nothing.
+func nearFile(path string) string {
+	if path == "" {
+		return "the name is empty: is a variable of the shell not set?"
+	}
+	dir, base := filepath.Split(path)
+	f, err := os.Open(cmp.Or(dir, "."))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var near []string
+	names, _ := f.Readdirnames(10_000)
+	for _, n := range names {
+		if slices.Contains([]string{".yaml", ".yml", ".txt", ".json"}, filepath.Ext(n)) {
+			near = append(near, n)
+		}
+	}
+	slices.Sort(near)
+	if n := nearest(base, near); n != "" {
+		return fmt.Sprintf("did you mean %s?", dir+n)
+	}
+	return ""
 }
 
 // decode takes off the byte order mark and carriage returns, and refuses what is

@@ -33,7 +33,11 @@ func (a *app) find(f *batchFlag) (*batchRef, error) {
 	if err != nil {
 		return nil, &failure{code: exitUsage, text: err.Error(), err: err}
 	}
-	return &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir)}, nil
+	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir)}
+	if !exists(real) && !exists(ref.dir) {
+		return nil, &failure{code: exitUsage, text: ref.file + ": there is no such file, nor state of one that was there"}
+	}
+	return ref, nil
 }
 
 // realPath resolves links; the ledger of a job file that has been deleted can

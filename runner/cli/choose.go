@@ -88,7 +88,7 @@ func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
 	for _, g := range globs {
 		ids, err := runner.MatchJobs([]string{g}, len(b.Jobs), func(id int) string { return b.Jobs[id].Name })
 		if err != nil {
-			return nil, noSuchJob(g, func(yield func(string) bool) {
+			return nil, noSuchJob(paths(b), g, func(yield func(string) bool) {
 				for id := range b.Jobs {
 					if !yield(b.Jobs[id].Name) {
 						return
@@ -101,4 +101,13 @@ func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
 		}
 	}
 	return in, nil
+}
+
+// paths are the files of a batch, as they are shown.
+func paths(b *jobspec.Batch) string {
+	names := make([]string, len(b.Files))
+	for i := range b.Files {
+		names[i] = shown(b.Files[i].Path)
+	}
+	return strings.Join(names, " ")
 }

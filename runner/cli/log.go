@@ -129,8 +129,11 @@ func noLog(glob string, names []string, ref *batchRef) error {
 		if _, err := matching(ref.batch, []string{glob}); err == nil {
 			return &failure{code: exitUsage, text: quoted(glob) + " has not run yet, it has no log", hint: "gpurun status shows what runs"}
 		}
+		for i := range ref.batch.Jobs {
+			names = append(names, ref.batch.Jobs[i].Name)
+		}
 	}
-	return noSuchJob(glob, slices.Values(names))
+	return noSuchJob(ref.file, glob, slices.Values(names))
 }
 
 // show prints one log, and follows it.

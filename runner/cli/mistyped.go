@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -41,7 +42,11 @@ func notACommand(word string) error {
 		if _, err := os.Stat(word); err == nil {
 			return nil
 		}
-		return &failure{code: exitUsage, text: quoted(word) + " is no command and no file", hint: "commands: " + strings.Join(commands, ", ")}
+		hint := "commands: " + strings.Join(commands, ", ")
+		if _, err := exec.LookPath(word); err == nil {
+			hint = "a program runs on a GPU with gpurun exec -- " + word + " …"
+		}
+		return &failure{code: exitUsage, text: quoted(word) + " is no command of gpurun and no file", hint: hint}
 	}
 	f := &failure{code: exitUsage, text: quoted(word) + " is no command", hint: "did you mean gpurun " + near + "?"}
 	if _, err := os.Stat(word); err == nil {

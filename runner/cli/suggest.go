@@ -2,26 +2,42 @@ package cli
 
 import (
 	"iter"
+	"os"
+	"strings"
 
 	"github.com/agnivade/levenshtein"
 )
 
-// noSuchJob says that nothing has this name, and names the nearest that there is.
-func noSuchJob(glob string, names iter.Seq[string]) error {
-	f := &failure{code: exitUsage, text: "no job matches " + quoted(glob)}
-	best, least, looked := "", max(2, len(glob)/3)+1, 0
+// noSuchJob says that nothing of a file has this name, and names the nearest that
+// there is, or the glob of those that begin with it.
+func noSuchJob(file, glob string, names iter.Seq[string]) error {
+	f := &failure{code: exitUsage, text: "no job of " + file + " matches " + quoted(glob)}
+	best, least, looked := "", max(1, len(glob)/3)+1, 0
 	for n := range names {
+		if strings.HasPrefix(n, glob+"-") {
+			best = "'" + glob + "-*'"
+			break
+		}
 		if looked++; looked > 20000 {
 			break // the distance to a million names is not worth a second
 		}
-		if d := levenshtein.ComputeDistance(glob, n); d < least {
+		d := levenshtein.ComputeDistance(glob, n)
+		if swapped(glob, n) {
+			d = 1
+		}
+		if d < least {
 			best, least = n, d
 		}
 	}
 	if best != "" {
 		f.hint = "did you mean " + best + "?"
-	} else {
-		f.hint = "gpurun plan FILE lists the jobs"
+	} else if f.hint = "gpurun plan " + file + " lists the jobs"; exists(glob) {
+		f.hint = "a file has this name: put globs in quotes, as '" + glob[:1] + "*'"
 	}
 	return f
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -182,7 +182,8 @@ func (f Frame) foot(w int) []string {
 	}
 	lines = append(lines, f.bar(w))
 	if s.Head != nil {
-		lines = append(lines, Fit(CleanText(s.Head.Job+" waits: "+s.HeadWhy), w))
+		name := FitMiddle(CleanText(s.Head.Job), max(16, w/4)) // the reason is what is looked for
+		lines = append(lines, Fit(name+" waits: "+CleanText(s.HeadWhy), w))
 	}
 	for _, n := range f.notices() {
 		lines = append(lines, paint(f.Color, Yellow, Fit(CleanText(n), w)))

@@ -70,6 +70,9 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	waits.Snap.Kept = "kept for big: 3 of 4"
 	waits.Snap.Waiting = []state.View{{Job: "q1-3", Attempt: 3, NextAt: noon.Add(500 * time.Second)}}
 	waits.Snap.Counts[state.Waiting] = 3
+	long := busy(2, shortName)
+	long.Snap.Head = &state.View{Job: longName(7), ID: 40}
+	long.Snap.HeadWhy = waits.Snap.HeadWhy
 	draining := busy(3, shortName)
 	draining.Snap.Draining = "Ctrl-C"
 	draining.Snap.GPUStale = 40 * time.Second
@@ -79,6 +82,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 		"sixteen":  busy(16, longName),
 		"forty":    busy(40, longName),
 		"four":     waits,
+		"long":     long,
 		"draining": draining,
 		"wide":     busy(3, func(i int) string { return fmt.Sprintf("训练-数据集-%d-非常长的名字-非常长的名字", i) }),
 		"idle":     {Snap: state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon, ETA: -1},

@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -145,36 +146,40 @@ func wants(r gpu.Request) string {
 	return "needs " + r.Memory.Round()
 }
 
-// maxReasons bounds the GPUs that a reason names one by one.
+// maxReasons bounds the reasons that are told one by one.
 const maxReasons = 4
 
-// whyNot says of every GPU that could be had in principle why not now.
+// whyNot says of every GPU that could be had in principle why not now; those of
+// which the same is to be said are told together.
 func (c *Core) whyNot(id int32, verdicts []gpu.Verdict) string {
-	var words []string
-	free, more := 0, 0
+	var reasons []string
+	alike := map[string][]int{} // indices of the GPUs, by reason
+	free := 0
 	for _, v := range verdicts {
-		reason := v.Reason
-		switch {
-		case v.Never:
+		if v.Never {
 			continue
-		case has(c.excluded, v.UUID):
-			reason = "given up by stop --gpu"
-		case id != c.waiter.id && has(c.waiter.kept, v.UUID) && v.OK:
-			reason = "kept for " + c.name(c.waiter.id)
-		case c.isShunned(v.UUID):
-			reason = "another run has just taken it"
-		case v.OK:
+		}
+		reason := c.whyNotOn(id, v)
+		if reason == "" {
 			free++
 			continue
 		}
-		if len(words) == maxReasons {
-			more++
-			continue
+		if alike[reason] == nil {
+			reasons = append(reasons, reason)
 		}
-		words = append(words, fmt.Sprintf("GPU %d: %s", v.Index, reason))
+		alike[reason] = append(alike[reason], v.Index)
 	}
+	var words []string
 	if free > 0 {
-		words = append([]string{fmt.Sprintf("%d could be had", free)}, words...)
+		words = append(words, fmt.Sprintf("%d could be had", free))
+	}
+	more := 0
+	for i, reason := range reasons {
+		if i < maxReasons {
+			words = append(words, gpuNumbers(alike[reason])+": "+reason)
+		} else {
+			more += len(alike[reason])
+		}
 	}
 	if more > 0 {
 		words = append(words, fmt.Sprintf("and %d more", more))
@@ -183,6 +188,42 @@ func (c *Core) whyNot(id int32, verdicts []gpu.Verdict) string {
 		return "no GPU may be used"
 	}
 	return strings.Join(words, "; ")
+}
+
+// whyNotOn says why a job cannot have one GPU now; "" if it can.
+func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
+	switch {
+	case has(c.excluded, v.UUID):
+		return "given up by stop --gpu"
+	case id != c.waiter.id && has(c.waiter.kept, v.UUID) && v.OK:
+		return "kept for " + c.name(c.waiter.id)
+	case c.isShunned(v.UUID):
+		return "another run has just taken it"
+	case v.OK:
+		return ""
+	}
+	return v.Reason
+}
+
+// gpuNumbers is "GPU 3", "GPU 0, 2" or "GPU 0-2, 5".
+func gpuNumbers(ids []int) string {
+	var s []string
+	for i := 0; i < len(ids); {
+		k := i + 1
+		for k < len(ids) && ids[k] == ids[k-1]+1 {
+			k++
+		}
+		switch k - i {
+		case 1:
+			s = append(s, strconv.Itoa(ids[i]))
+		case 2:
+			s = append(s, strconv.Itoa(ids[i]), strconv.Itoa(ids[i+1]))
+		default:
+			s = append(s, fmt.Sprintf("%d-%d", ids[i], ids[k-1]))
+		}
+		i = k
+	}
+	return "GPU " + strings.Join(s, ", ")
 }
 
 func (c *Core) isShunned(id gpu.UUID) bool {

@@ -113,6 +113,15 @@ func TestPause(t *testing.T) {
 	}
 }
 
+// The ledger has all times in UTC, whatever the zone of the process that saw an end.
+func TestEndIsInUTC(t *testing.T) {
+	at := time.Unix(1000, 0)
+	f := (&Core{}).endFact(&attempt{}, Ended{At: at.In(time.FixedZone("", 8*60*60))})
+	if f.Time != at.UTC() {
+		t.Errorf("got %v, want %v", f.Time, at.UTC())
+	}
+}
+
 // What an attempt's processes take is added up over its GPUs for the view, and the
 // most on one of them goes into its end.
 func TestPeakMemory(t *testing.T) {

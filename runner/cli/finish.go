@@ -11,7 +11,6 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner"
 	"gpurun/runner/terminal"
-	"gpurun/state"
 	"gpurun/state/disk"
 )
 
@@ -29,9 +28,6 @@ func (r *run) summary(res runner.Result) error {
 	}
 	for _, d := range res.Sizes {
 		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak)})
-	}
-	if res.GaveUp && s.Final.Head == nil {
-		s.Final.Head, s.Final.HeadWhy = r.waited.head, r.waited.why
 	}
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
@@ -55,23 +51,6 @@ func unsaved(res runner.Result, code int) error {
 		f.hint = "what this run had recorded is gone with it; gpurun done JOB… records jobs as succeeded without running them"
 	}
 	return f
-}
-
-// lastHead remembers which job waited for a GPU last, and why: in the end, when
-// the run has given up, nothing waits any more.
-type lastHead struct {
-	head *state.View
-	why  string
-}
-
-// Fact is not what it is about.
-func (*lastHead) Fact(int, state.Fact) {}
-
-// Snapshot notes down the head, if there is one.
-func (l *lastHead) Snapshot(s state.Snapshot) {
-	if s.Head != nil {
-		l.head, l.why = s.Head, s.HeadWhy
-	}
 }
 
 // again is the command line that runs what is left.

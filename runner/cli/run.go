@@ -86,7 +86,6 @@ type run struct {
 	prober  probe.Prober
 	log     zerolog.Logger
 	git     <-chan []commit
-	waited  lastHead
 	closers []func()
 }
 
@@ -267,7 +266,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	res := runner.Run(context.Background(), runner.Config{
 		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
-		Sinks: append(r.reporters(), view, &r.waited), Log: r.log, Stops: sig.stops, Control: calls,
+		Sinks: append(r.reporters(), view), Log: r.log, Stops: sig.stops, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	})
 	if err := r.state.Sync(); err != nil && res.StateErr == nil {

@@ -73,6 +73,7 @@ type Core struct {
 	stopping bool   // and what runs is being ended
 	broken   bool   // the ledger cannot be written
 	gaveUp   bool
+	vain     state.Snapshot // the head that was waited for in vain when the run gave up, and why
 	wakeAt   time.Duration
 	finished bool
 }

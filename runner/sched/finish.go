@@ -26,6 +26,7 @@ func (c *Core) giveUp() {
 		enough = c.reads.ever && c.reads.tried >= w.alone && !c.reads.out
 	}
 	if enough {
+		c.viewHead(&c.vain)
 		c.gaveUp = true
 		w.id, w.kept = -1, nil
 	}

@@ -75,6 +75,9 @@ func (c *Core) viewWaiting() []state.View {
 // viewHead shows the first job that is ready and found no GPU, and why.
 func (c *Core) viewHead(s *state.Snapshot) {
 	w := &c.waiter
+	if c.finished && c.gaveUp {
+		s.Head, s.HeadWhy = c.vain.Head, c.vain.HeadWhy
+	}
 	if w.id < 0 {
 		return
 	}

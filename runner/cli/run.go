@@ -68,6 +68,7 @@ func (c *runCmd) Run(a *app) error {
 	}
 	if r.nothing() {
 		r.head.end("nothing to do")
+		r.tellWarnings()
 		r.core.Step(now(), sched.Began{}) // judges every job, and finishes
 		return r.summary(runner.Result{Final: r.core.Snapshot(now())})
 	}
@@ -244,10 +245,7 @@ func (r *run) carry() error {
 		r.git = r.askGit()
 	}
 	r.head.end(r.gpuWords())
-	r.warnings(r.batch)
-	for _, w := range r.state.Warnings() {
-		r.warn(w)
-	}
+	r.tellWarnings()
 	r.warnOfLogout()
 	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0)), Go: r.goSafely})
 	if err != nil {
@@ -278,6 +276,14 @@ func (r *run) carry() error {
 		res.Stopped = map[int]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
 	}
 	return r.summary(res)
+}
+
+// tellWarnings says what the job files and the ledgers give reason to warn of.
+func (r *run) tellWarnings() {
+	r.warnings(r.batch)
+	for _, w := range r.state.Warnings() {
+		r.warn(w)
+	}
 }
 
 // reporters are the sinks that keep what other programs read.

@@ -28,7 +28,7 @@ type Launch struct {
 	WorkDir  string        `json:",omitempty"`
 	Stdout   string        `json:",omitempty"` // opened for appending, made if missing, with its folders
 	Stderr   string        `json:",omitempty"` // same path: same open file
-	Header   string        `json:",omitempty"` // a line to write to Stdout before the first instruction, or ""
+	Header   string        `json:",omitempty"` // a line to write to Stdout, and to Stderr where it is another, before the first instruction, or ""
 	Timeout  time.Duration `json:",omitempty"` // 0 for none
 	Grace    time.Duration `json:",omitempty"` // between SIGTERM and SIGKILL
 	Tree     bool          `json:",omitempty"` // over when no process of the tree is left (block dialect)

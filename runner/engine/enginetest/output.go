@@ -41,6 +41,15 @@ func testOutput(t *testing.T, open Opener) {
 			t.Errorf("log = %q, want %q", got, want)
 		}
 	})
+	run("header in both of two files", func(t *testing.T) {
+		l := b.launch("echo out; echo err >&2")
+		l.Stderr, l.Header = filepath.Join(t.TempDir(), "err"), "--- attempt 2 ---\n"
+		b.expect(b.run(l), outcome{})
+		err, _ := os.ReadFile(l.Stderr)
+		if b.log(l) != l.Header+"out\n" || string(err) != l.Header+"err\n" {
+			t.Errorf("stdout %q, stderr %q", b.log(l), err)
+		}
+	})
 	run("a FIFO that nobody reads", func(t *testing.T) {
 		l := b.launch("echo ran")
 		l.Stdout = b.fifo(l)

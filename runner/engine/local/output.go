@@ -62,6 +62,9 @@ func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
 		}
 	}
 	o.say(header)
+	if header != "" && o.err != o.out {
+		_, _ = unix.Write(o.err, []byte(header)) // as little worth failing for
+	}
 	// From here on the job's own writes wait, as it expects.
 	for _, fd := range slices.Compact([]int{o.out, o.err}) {
 		// Of what was asked for at opening, O_APPEND is all that is to stay.

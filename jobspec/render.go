@@ -99,6 +99,15 @@ func pathList(texts []text, v *values) ([]string, error) {
 	return list, nil
 }
 
+// Commands are what a job runs, as far as that is known before it starts: what only
+// an attempt knows, as {gpu} and {work_dir}, is left by its name.
+func (b *Batch) Commands(j *Job) []string {
+	if j.Spec.text == nil {
+		return nil
+	}
+	return j.Spec.text.script(&values{params: j.Params(), name: j.Name})
+}
+
 // script renders the commands, with args behind the last.
 func (t *texts) script(v *values) []string {
 	list := make([]string, len(t.commands))

@@ -19,7 +19,7 @@ type planCmd struct {
 	batchFlags  `embed:""`
 	chooseFlags `embed:""`
 	gpuFlags    `embed:""`
-	Verbose     bool `short:"v" help:"Show every setting with where it comes from, and every job's graph."`
+	Verbose     bool `short:"v" help:"Show every setting with where it comes from, and what every job runs and needs."`
 	JSON        bool `name:"json" help:"Print the jobs as JSON."`
 }
 
@@ -30,24 +30,25 @@ func (planCmd) Help() string {
 Examples:
 
     gpurun plan jobs.yaml
-    gpurun plan -v jobs.yaml            every setting, and where it comes from
+    gpurun plan -v jobs.yaml            every setting, and what each job runs
     gpurun plan --only 'train-*' jobs.yaml
     gpurun plan --json jobs.yaml | jq '.[] | select(.run)'`
 }
 
 // A planned is one job of plan --json.
 type planned struct {
-	File    string            `json:"file"`
-	Job     string            `json:"job"`
-	Run     bool              `json:"run"`
-	Reason  string            `json:"reason"`
-	Key     string            `json:"key"`
-	GPUs    int               `json:"gpus"`
-	GPUsMax int               `json:"gpus_max"`
-	Memory  int64             `json:"gpu_memory_bytes"`
-	Params  map[string]string `json:"params,omitempty"`
-	Needs   []string          `json:"needs,omitempty"`
-	Queue   string            `json:"queue,omitempty"`
+	File     string            `json:"file"`
+	Job      string            `json:"job"`
+	Run      bool              `json:"run"`
+	Reason   string            `json:"reason"`
+	Key      string            `json:"key"`
+	GPUs     int               `json:"gpus"`
+	GPUsMax  int               `json:"gpus_max"`
+	Memory   int64             `json:"gpu_memory_bytes"`
+	Params   map[string]string `json:"params,omitempty"`
+	Commands []string          `json:"commands"`
+	Needs    []string          `json:"needs,omitempty"`
+	Queue    string            `json:"queue,omitempty"`
 }
 
 // Run says what a run would do now.
@@ -142,6 +143,7 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
 		io.WriteString(w, v.Reason)
 		io.WriteString(w, "\n")
 		if c.Verbose {
+			printCommands(w, b, j)
 			printGraph(w, b, j)
 		}
 	}
@@ -157,6 +159,17 @@ func printSettings(w io.Writer, b *jobspec.Batch) {
 		rows = append(rows, []string{"  " + s.Name, s.Value, s.Source})
 	}
 	table(w, rows)
+}
+
+// printCommands shows what a job runs, before it does: the file has it in parts.
+func printCommands(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
+	for _, c := range b.Commands(j) {
+		sign := "$"
+		for _, line := range strings.Split(strings.TrimRight(c, "\n"), "\n") {
+			fmt.Fprintf(w, "          %s %s\n", sign, terminal.CleanText(line))
+			sign = " "
+		}
+	}
 }
 
 func printGraph(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
@@ -176,7 +189,7 @@ func planRows(b *jobspec.Batch, core *sched.Core) []planned {
 		r := planned{
 			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Reason: v.Reason, Key: j.Key.String(),
 			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
-			Needs: needNames(b, j), Queue: queueName(b, j),
+			Commands: b.Commands(j), Needs: needNames(b, j), Queue: queueName(b, j),
 		}
 		for _, p := range j.Params() {
 			if r.Params == nil {

@@ -29,7 +29,7 @@ type runCmd struct {
 	chooseFlags `embed:""`
 	gpuFlags    `embed:""`
 	DryRun      bool   `short:"n" help:"Start nothing, say what would run: gpurun plan."`
-	Verbose     bool   `short:"v" help:"With -n: every setting with where it comes from."`
+	Verbose     bool   `short:"v" help:"With -n: every setting with where it comes from, and what every job runs and needs."`
 	Abandon     string `placeholder:"HOST" help:"Give up as lost what a run on another machine has left open: that machine is gone."`
 	NoWait      bool   `help:"End with status 75 when no GPU is free at once."`
 }

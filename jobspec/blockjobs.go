@@ -91,6 +91,7 @@ func (f *fileJobs) blockJobs() {
 		for _, c := range bl.Commands {
 			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", atStart)
 			p.guardWorkDir(&t)
+			p.lookAlike(c.Text, c.Line, c.Col)
 			if len(bl.Commands) > 1 && onlyShell.MatchString(t.raw) {
 				f.src.warning(c.Line, c.Col, "join them: "+clip(t.raw)+" && …", "%q has no effect on the next command: each has a shell of its own", clip(t.raw))
 			}

@@ -26,6 +26,7 @@ var (
 	// Programs that take no other program's call for their arguments.
 	ownCommand  = regexp.MustCompile(`^(?:python[0-9.]*|pip[0-9.]*|echo|cd|mkdir|rm|cp|mv|wget|curl|unzip|tar|git)(?:\s|$)`)
 	carriesOn   = regexp.MustCompile(`(?:\\|&&|\|\|?|;)\s*$`)
+	otherSign   = regexp.MustCompile(`([\x{a0}\x{2002}-\x{200b}\x{202f}\x{3000}]|(?:^|\s)[–—―−－]+[A-Za-z]|(?:^|[\s=])[“”‘’])`)
 	rangeCall   = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
 	fromOutside = regexp.MustCompile(`\$(?:[A-Za-z_]|\{[A-Za-z_])|^~(?:/|$)`)
 )
@@ -47,6 +48,7 @@ func (p *proto) commandSlips(n, env *yaml.Node) {
 		p.commentSlip(c)
 		p.joinedLines(c)
 		p.variableSlips(c, env)
+		p.lookAlike(c.Value, c.Line, c.Column)
 	}
 }
 
@@ -118,6 +120,18 @@ func (p *proto) joinedLines(n *yaml.Node) {
 	}
 }
 
+// lookAlike warns of what word processors and web pages make of a space, a hyphen
+// or a quote. The shell takes it for a letter.
+func (p *proto) lookAlike(command string, line, col int) {
+	m := otherSign.FindStringSubmatchIndex(command)
+	if m == nil || quoteAfter(command[:m[2]], 0) != 0 {
+		return
+	}
+	sign := strings.TrimLeft(command[m[2]:m[3]], "= \t\n")
+	l, c := p.src.find(line, col, sign)
+	p.src.warning(l, c, "type it anew", "%+q looks like a space, a hyphen or a quote, and is a letter to the shell", firstRune(sign))
+}
+
 // variableSlips warns of parameters in the spelling of other tools.
 func (p *proto) variableSlips(n, env *yaml.Node) {
 	known := slices.Concat(p.scope.params, p.scope.partial)
@@ -180,7 +194,7 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 		if v.Kind != yaml.ScalarNode || v.Style != 0 || isNumber(v.Value) || isRange(v, false) {
 			continue
 		}
-		words := strings.Fields(v.Value)
+		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
 		switch {
 		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !isNumber(w) }):
 			r.warning(v.Line, v.Column, "put commas between them: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)

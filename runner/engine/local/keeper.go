@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -154,12 +156,20 @@ func closeOnExec() {
 	}
 }
 
-// accept lets later runners in that are the same user's, or root's.
+// acceptAgain is the pause after an accept that failed.
+const acceptAgain = 100 * time.Millisecond
+
+// accept lets later runners in that are the same user's, or root's. Being out of
+// descriptors, say, passes: a runner that nobody lets in would wait for ever.
 func (k *keeper) accept(l net.Listener) {
 	for {
 		c, err := l.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return
+		}
+		if err != nil {
+			<-time.After(acceptAgain)
+			continue
 		}
 		k.mu.Lock()
 		if k.over() || !sameUser(c) {

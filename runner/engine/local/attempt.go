@@ -99,7 +99,7 @@ func (a *attempt) run() *engine.Ended {
 			}
 			break
 		}
-		if err := a.step(i, argv); err != nil {
+		if err := a.patient(func() error { return a.step(i, argv) }); err != nil {
 			a.notStarted(i, argv[0], err)
 			break
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"gpurun/jobspec"
 )
 
 type completionCmd struct {
@@ -43,6 +45,7 @@ type completion struct {
 	name, help string
 	flags      []string // with their dashes
 	files      bool     // takes job files
+	jobs       bool     // takes names of jobs
 }
 
 // completions read the grammar, so that no flag is forgotten.
@@ -64,6 +67,7 @@ func completions(app *kong.Application) []completion {
 		sort.Strings(c.flags)
 		for _, p := range node.Positional {
 			c.files = c.files || p.Name == "file" || p.Name == "cmd"
+			c.jobs = c.jobs || p.Name == "job"
 		}
 		out = append(out, c)
 	}
@@ -73,18 +77,24 @@ func completions(app *kong.Application) []completion {
 func bashScript(w io.Writer, cs []completion) {
 	var names []string
 	fmt.Fprint(w, `_gpurun() {
-    local cur=${COMP_WORDS[COMP_CWORD]} cmd= i flags=
+    local cur=${COMP_WORDS[COMP_CWORD]} cmd= i flags= jobs= file=
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
+        --file) file=${COMP_WORDS[i + 1]}
+            [[ $file == = ]] && file=${COMP_WORDS[i + 2]} ;;
         -*) ;;
-        *) cmd=${COMP_WORDS[i]}; break ;;
+        *) [[ -z $cmd ]] && cmd=${COMP_WORDS[i]} ;;
         esac
     done
     case $cmd in
 `)
 	for _, c := range cs {
 		names = append(names, c.name)
-		fmt.Fprintf(w, "    %s) flags='%s' ;;\n", c.name, strings.Join(c.flags, " "))
+		jobs := ""
+		if c.jobs {
+			jobs = " jobs=1"
+		}
+		fmt.Fprintf(w, "    %s) flags='%s'%s ;;\n", c.name, strings.Join(c.flags, " "), jobs)
 		if c.name == "run" {
 			fmt.Fprintf(w, "    '') flags='%s' ;;\n", strings.Join(c.flags, " "))
 		}
@@ -93,6 +103,12 @@ func bashScript(w io.Writer, cs []completion) {
     COMPREPLY=()
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$flags" -- "$cur"))
+        return
+    fi
+    local before="${COMP_WORDS[*]:COMP_CWORD-1:1}"
+    [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}
+    if [[ -n $jobs && $before != --file && $cur != = ]]; then
+        COMPREPLY=($(gpurun __names ${file:+--file "$file"} -- "$cur" 2>/dev/null))
         return
     fi
     [[ -z $cmd ]] && COMPREPLY=($(compgen -W '%s' -- "$cur"))
@@ -105,6 +121,9 @@ complete -o filenames -F _gpurun gpurun
 func fishScript(w io.Writer, cs []completion) {
 	for _, c := range cs {
 		fmt.Fprintf(w, "complete -c gpurun -n __fish_use_subcommand -a %s -d '%s'\n", c.name, strings.ReplaceAll(c.help, "'", "\\'"))
+		if c.jobs {
+			fmt.Fprintf(w, "complete -c gpurun -n '__fish_seen_subcommand_from %s' -f -a '(gpurun __names -- (commandline -ct) 2>/dev/null)'\n", c.name)
+		}
 		for _, f := range c.flags {
 			when := "__fish_seen_subcommand_from " + c.name
 			if c.name == "run" {
@@ -127,4 +146,33 @@ func others(cs []completion, but string) string {
 		}
 	}
 	return strings.Join(names, " ")
+}
+
+// maxNames bounds how many names of jobs a shell is offered.
+const maxNames = 1000
+
+// namesCmd is what the scripts ask for names of jobs.
+type namesCmd struct {
+	batchFlag `embed:""`
+	Prefix    string `arg:"" optional:""`
+}
+
+// Run prints the names of the batch that begin so; nothing where there is none.
+func (c *namesCmd) Run(a *app) error {
+	ref, err := a.find(&c.batchFlag)
+	if err != nil {
+		return err
+	}
+	batch, ps := jobspec.Load([]string{ref.file}, a.options(&batchFlags{}))
+	if len(ps) > 0 {
+		return problems(ps)
+	}
+	n := 0
+	for id := range batch.Jobs {
+		if name := batch.Jobs[id].Name; strings.HasPrefix(name, c.Prefix) && n < maxNames {
+			fmt.Fprintln(a.out, name)
+			n++
+		}
+	}
+	return nil
 }

@@ -23,6 +23,7 @@ type grammar struct {
 	Exec       execCmd       `cmd:"" help:"Run one command on GPUs as soon as there are some."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
+	Names      namesCmd      `cmd:"" name:"__names" hidden:"" help:"Print the names of jobs, for completion."`
 }
 
 // globalFlags are those of every command.

@@ -149,7 +149,7 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
 	}
 	fmt.Fprintf(w, "%s: %d would run, %d would not\n", count(len(b.Jobs), "job"), run, len(b.Jobs)-run)
 	if c.Sim == "" && wantsGPU(b, func(id int) bool { return core.Verdict(id).Run }) {
-		fmt.Fprintln(w, judgedLater)
+		fmt.Fprintln(w, judgedLater+"; who is on them now, gpurun gpus shows")
 	}
 }
 

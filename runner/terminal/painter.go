@@ -1,6 +1,9 @@
 package terminal
 
-import "io"
+import (
+	"io"
+	"strings"
+)
 
 // A Painter shows rows again and again in one place, for commands that watch.
 type Painter struct {
@@ -18,11 +21,10 @@ func NewPainter(out io.Writer, live bool, size func() Size) *Painter {
 
 // Draw shows rows instead of those before. Rows that do not fit are cut, or left out.
 func (p *Painter) Draw(rows []string) error {
-	size := p.size()
 	if !p.live {
-		_, err := io.WriteString(p.out, p.scr.update(append(rows, ""), nil, size))
-		return err
+		return p.append(rows)
 	}
+	size := p.size()
 	if n := max(size.Height-1, 1); len(rows) > n {
 		rows = rows[:n]
 	}
@@ -34,5 +36,14 @@ func (p *Painter) Draw(rows []string) error {
 		}
 	}
 	_, err := io.WriteString(p.out, p.scr.update(nil, cut, size))
+	return err
+}
+
+// append writes rows and an empty line behind them, with no word to a terminal.
+func (p *Painter) append(rows []string) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(p.out, strings.Join(rows, "\n")+"\n\n")
 	return err
 }

@@ -1,0 +1,20 @@
+package terminal
+
+import (
+	"strings"
+	"testing"
+)
+
+// Where nothing is to be redrawn, drawings are plain text, one behind the other.
+func TestPainterWithoutTerminal(t *testing.T) {
+	var out strings.Builder
+	p := NewPainter(&out, false, func() Size { return Size{Width: 10, Height: 2} })
+	for _, rows := range [][]string{{"a much longer row", "b", "c"}, {"d"}, nil} {
+		if err := p.Draw(rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := out.String(), "a much longer row\nb\nc\n\nd\n\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

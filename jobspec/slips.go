@@ -190,6 +190,7 @@ func (p *proto) switchSlip(k, v *yaml.Node, what string) {
 
 // valueSlips warns of values that look like a list or a range, and are one value.
 func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
+	among := amongNumbers(list)
 	for _, v := range list.Content {
 		if v.Kind != yaml.ScalarNode || v.Style != 0 || isNumber(v.Value) || isRange(v, false) {
 			continue
@@ -198,7 +199,7 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 		switch {
 		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !isNumber(w) }):
 			r.warning(v.Line, v.Column, "put commas between them: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)
-		case rangeCall.MatchString(v.Value), nearlyRange(v.Value) && amongNumbers(list):
+		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
 			r.warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)
 		}
 	}

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -108,5 +109,16 @@ func TestBlockCommandThatDoesNothing(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "command.txt", "cd src\npython t.py\n1,20\n\ncd src && python t.py\n1,20\n"))
 	if len(b.Warnings) != 1 || b.Warnings[0].Line != 1 || !strings.Contains(b.Warnings[0].Text, "has no effect on the next command") {
 		t.Errorf("warnings %v, want one, of line 1", b.Warnings)
+	}
+}
+
+// To look at all values for each of them would take minutes.
+func TestNoSlipsAmongManyValues(t *testing.T) {
+	var values []string
+	for i := range 60_000 {
+		values = append(values, fmt.Sprintf("%d-%d", i, i+5))
+	}
+	if got := warningsOf(t, jobWith("run: x\nmatrix: {a: ["+strings.Join(values, ", ")+"]}")); len(got) > 0 {
+		t.Errorf("%d warnings, the first %s", len(got), got[0])
 	}
 }

@@ -25,7 +25,7 @@ type planCmd struct {
 
 // Help shows how the command is used.
 func (planCmd) Help() string {
-	return `Needs no GPU and starts nothing.
+	return `Needs no GPU and starts nothing. Where there are GPUs, it says which of them would let the jobs on now.
 
 Examples:
 
@@ -81,6 +81,10 @@ func (c *planCmd) Run(a *app) error {
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
 	c.print(w, batch, core)
+	if runs := func(id int) bool { return core.Verdict(id).Run }; wantsGPU(batch, runs) {
+		w.Flush() // a driver may take seconds to answer
+		c.judge(w, a, batch, runs)
+	}
 	codeChanged(w, batch, history)
 	if history.Empty() && len(history.Open) == 0 {
 		offerDone(w, batch)
@@ -100,7 +104,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	return o, err
 }
 
-// judgedLater is what check and plan leave out, since they ask no driver.
+// judgedLater is what check leaves out, since it asks no driver.
 const judgedLater = "whether the GPUs here have enough memory is judged when it runs"
 
 // checkSim judges requests that no simulated GPU could ever take.
@@ -148,9 +152,6 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
 		}
 	}
 	fmt.Fprintf(w, "%s: %d would run, %d would not\n", count(len(b.Jobs), "job"), run, len(b.Jobs)-run)
-	if c.Sim == "" && wantsGPU(b, func(id int) bool { return core.Verdict(id).Run }) {
-		fmt.Fprintln(w, judgedLater+"; who is on them now, gpurun gpus shows")
-	}
 }
 
 func printSettings(w io.Writer, b *jobspec.Batch) {

@@ -149,9 +149,28 @@ func wants(r gpu.Request) string {
 // maxReasons bounds the reasons that are told one by one.
 const maxReasons = 4
 
-// whyNot says of every GPU that could be had in principle why not now; those of
-// which the same is to be said are told together.
+// Judged says what a request asks for, and of every GPU that could be had in
+// principle whether it can be had now, and why not.
+func Judged(r gpu.Request, verdicts []gpu.Verdict) string {
+	return wants(r) + "; " + together(verdicts, func(v gpu.Verdict) string {
+		switch {
+		case !v.OK:
+			return v.Reason
+		case v.Note != "":
+			return "can be had, " + v.Note
+		}
+		return "can be had"
+	})
+}
+
+// whyNot says of every GPU that could be had in principle why not now.
 func (c *Core) whyNot(id int32, verdicts []gpu.Verdict) string {
+	return together(verdicts, func(v gpu.Verdict) string { return c.whyNotOn(id, v) })
+}
+
+// together says something of each GPU; those of which the same is to be said are
+// told together, and those of which there is nothing to say could be had.
+func together(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
 	var reasons []string
 	alike := map[string][]int{} // indices of the GPUs, by reason
 	free := 0
@@ -159,7 +178,7 @@ func (c *Core) whyNot(id int32, verdicts []gpu.Verdict) string {
 		if v.Never {
 			continue
 		}
-		reason := c.whyNotOn(id, v)
+		reason := say(v)
 		if reason == "" {
 			free++
 			continue

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
+)
+
+// A want is what some jobs ask of the GPUs alike.
+type want struct {
+	req   gpu.Request
+	first string // of the jobs, in the order of the file
+	jobs  int
+}
+
+// maxWants bounds the wants that plan tells of.
+const maxWants = 5
+
+// wants are what the jobs that run ask for, the first few; more is how many jobs ask
+// for something else.
+func wants(b *jobspec.Batch, runs func(id int) bool) (list []*want, more int) {
+	var spec *jobspec.Spec // of the job before: those of a matrix share theirs
+	var last *want
+	for id := range b.Jobs {
+		j := &b.Jobs[id]
+		if j.Spec.Request.Min == 0 || !runs(id) {
+			continue
+		}
+		if j.Spec != spec {
+			spec, last = j.Spec, alike(list, j.Spec.Request)
+		}
+		if last == nil && len(list) < maxWants {
+			last = &want{req: j.Spec.Request, first: j.Name}
+			list = append(list, last)
+		}
+		if last == nil {
+			more++
+			continue
+		}
+		last.jobs++
+	}
+	return list, more
+}
+
+// alike finds a request in a list, or is nil.
+func alike(list []*want, r gpu.Request) *want {
+	for _, w := range list {
+		if reflect.DeepEqual(w.req, r) {
+			return w
+		}
+	}
+	return nil
+}
+
+func (w *want) who() string {
+	if w.jobs == 1 {
+		return w.first
+	}
+	return fmt.Sprintf("%s and %d more", w.first, w.jobs-1)
+}
+
+// judge says which GPUs would let the jobs of a plan on now. Where none can be
+// asked the plan is as good without.
+func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int) bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
+	defer cancel()
+	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
+	if err == nil {
+		defer p.Close()
+		err = c.judgeBy(ctx, to, a, b, p, runs)
+	}
+	if err != nil {
+		fmt.Fprintln(to, "which GPUs let the jobs on is judged when it runs: "+terminal.CleanText(err.Error()))
+	}
+}
+
+func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.Batch, p probe.Prober, runs func(id int) bool) error {
+	rules, err := rulesOf(b.Settings, p.Devices(), inheritedGPUs(c.Sim != ""))
+	if err != nil {
+		return err
+	}
+	rules.AtOnce = true
+	pool := gpu.NewPool(p.Devices(), rules)
+	b.FitDefaults(pool.Devices())
+	snap := a.observed(ctx, p, claimReader(p))
+	if snap.Err != "" {
+		return errors.New("the GPUs cannot be read: " + snap.Err)
+	}
+	pool.Observe(snap)
+	fmt.Fprintln(to, "by one reading of the GPUs now:")
+	list, more := wants(b, runs)
+	for _, w := range list {
+		text, ok := pool.Possible(w.req)
+		if ok {
+			text = sched.Judged(w.req, pool.Admit(snap.At, w.req))
+		}
+		fmt.Fprintf(to, "  %s: %s\n", w.who(), terminal.CleanText(text))
+	}
+	if more > 0 {
+		fmt.Fprintf(to, "  and %s that ask for something else\n", count(more, "job"))
+	}
+	return nil
+}

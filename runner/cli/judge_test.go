@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"fmt"
+	"testing"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+)
+
+// Jobs that ask for the same are told of once, by the first; those that do not run,
+// or want no GPU, not at all.
+func TestWants(t *testing.T) {
+	spec := func(min int, memory gpu.Bytes) *jobspec.Spec {
+		return &jobspec.Spec{Request: gpu.Request{Min: min, Max: min, Memory: memory}}
+	}
+	shared := spec(1, 8)
+	b := &jobspec.Batch{}
+	add := func(name string, s *jobspec.Spec) {
+		b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, Spec: s})
+	}
+	add("cpu", spec(0, 0))
+	add("skipped", spec(9, 8))
+	add("a", shared)
+	add("b", shared)
+	add("two", spec(2, 8))
+	add("c", spec(1, 8))
+	for i := range 5 {
+		add(fmt.Sprint("odd", i), spec(1, gpu.Bytes(100+i)))
+	}
+	list, more := wants(b, func(id int) bool { return b.Jobs[id].Name != "skipped" })
+	var got []string
+	for _, w := range list {
+		got = append(got, w.who())
+	}
+	if want := "[a and 2 more two odd0 odd1 odd2]"; fmt.Sprint(got) != want || more != 2 {
+		t.Errorf("got %v and %d, want %s and 2", got, more, want)
+	}
+}

@@ -172,13 +172,8 @@ func memory(v state.View) string {
 func (f Frame) foot(w int) []string {
 	var lines []string
 	s := &f.Snap
-	if n := len(s.Waiting); n > 0 {
-		v := s.Waiting[0]
-		text := fmt.Sprintf("  %s: attempt %d in %s", CleanText(v.Job), v.Attempt+1, Duration(v.NextAt.Sub(f.Now)))
-		if all := max(n, s.Counts[state.Waiting]); all > 1 {
-			text += fmt.Sprintf("; %d more wait for their retry", all-1)
-		}
-		lines = append(lines, paint(f.Color, Dim, Fit(text, w)))
+	if text := retries(*s, f.Now); text != "" {
+		lines = append(lines, paint(f.Color, Dim, Fit("  "+text, w)))
 	}
 	lines = append(lines, f.bar(w))
 	if s.Head != nil {

@@ -73,7 +73,7 @@ func name(job string, attempt int) string {
 }
 
 // MinuteLine is the summary line that comes once a minute where there is no live view.
-func MinuteLine(s state.Snapshot, eta time.Duration) string {
+func MinuteLine(s state.Snapshot, now time.Time, eta time.Duration) string {
 	t := Count(s)
 	line := "so far      " + t.String()
 	if eta >= 0 && t.Left > 0 {
@@ -82,8 +82,25 @@ func MinuteLine(s state.Snapshot, eta time.Duration) string {
 	if s.Head != nil {
 		line += "; " + CleanText(s.Head.Job+" waits: "+s.HeadWhy)
 	}
+	if text := retries(s, now); text != "" {
+		line += "; " + text
+	}
 	for _, n := range (Frame{Snap: s}).notices() {
 		line += "; " + CleanText(n)
 	}
 	return line
+}
+
+// retries says when the next attempt of a job that backs off comes, and how many
+// more jobs back off; "" where none does.
+func retries(s state.Snapshot, now time.Time) string {
+	if len(s.Waiting) == 0 {
+		return ""
+	}
+	v := s.Waiting[0]
+	text := fmt.Sprintf("%s: attempt %d in %s", CleanText(v.Job), v.Attempt+1, Duration(v.NextAt.Sub(now)))
+	if all := max(len(s.Waiting), s.Counts[state.Waiting]); all > 1 {
+		text += fmt.Sprintf("; %d more wait for their retry", all-1)
+	}
+	return text
 }

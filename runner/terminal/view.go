@@ -105,7 +105,7 @@ func (v *View) Snapshot(s state.Snapshot) {
 	now := v.cfg.Now()
 	if !v.cfg.Live && now.Sub(v.minute) >= time.Minute {
 		v.minute = now
-		v.line(now, MinuteLine(s, v.pace.left(s, now)))
+		v.line(now, MinuteLine(s, now, v.pace.left(s, now)))
 	}
 	v.notify()
 }

@@ -207,6 +207,26 @@ func TestPlainLines(t *testing.T) {
 	})
 }
 
+// A batch of which everything backs off says so, and until when.
+func TestMinuteLineOfABackoff(t *testing.T) {
+	s := state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
+	for _, tt := range []struct {
+		waiting []state.View
+		want    string
+	}{
+		{nil, "so far      1/3 done, 2 waiting"},
+		{
+			[]state.View{{Job: "a\x1b", Attempt: 3, NextAt: noon.Add(9 * time.Minute)}},
+			"so far      1/3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more wait for their retry",
+		},
+	} {
+		s.Waiting = tt.waiting
+		if got := MinuteLine(s, noon, -1); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
 func TestScreenForgetsRowsThatANarrowerTerminalHasWrapped(t *testing.T) {
 	var s screen
 	s.update(nil, []string{strings.Repeat("x", 79), "short"}, Size{80, 24})

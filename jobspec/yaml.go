@@ -76,7 +76,8 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		f.partial = true
 		hint := "write \"- run: …\""
 		if n.Kind == yaml.ScalarNode {
-			hint = cmp.Or(wantsColon(strings.Fields(n.Value + " ")[0]), hint)
+			first, _, _ := strings.Cut(strings.TrimSpace(n.Value), " ")
+			hint = cmp.Or(wantsColon(first), hint)
 		}
 		s.problem(n.Line, n.Column, hint, "a job is a mapping, and this is %s", describe(n))
 		return

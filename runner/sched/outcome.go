@@ -20,7 +20,7 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 	}
 	switch {
 	case e.Lost:
-		return state.Lost, state.ErrLost, e.Err
+		return state.Lost, state.ErrLost, whyLost(e)
 	case e.OOM:
 		return state.OOM, state.ErrOOM, e.Failed
 	case e.Good:
@@ -35,6 +35,18 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 		return state.Failed, state.ErrExit, ""
 	}
 	return state.Succeeded, "", ""
+}
+
+// whyLost says what is known of an attempt of which no status came. A keeper writes
+// one before it goes by itself.
+func whyLost(e Ended) string {
+	switch {
+	case e.Err != "":
+		return e.Err
+	case e.Void:
+		return "it never began"
+	}
+	return "its keeper was killed or the machine went down; nobody saw how it ended"
 }
 
 // stopped is why an attempt that is over was stopped, or "". One that had ended by

@@ -13,12 +13,12 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 2s
 
-.PHONY: build run test check fmt vet staticcheck race nocgo fuzz readme gpu-smoke bench torture install clean help
+.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture install clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (simulated GPUs where there are none)'
 	@echo 'make test     all tests'
-	@echo 'make check    what CI runs: formatting, vet, staticcheck, race, no cgo, a short fuzz, the README'
+	@echo 'make check    formatting, vet, staticcheck, all tests with -race, no cgo, a short fuzz, the README'
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME in all'
 	@echo 'make install  put gpurun into GOBIN'
 	@echo 'make bench    speed beside xargs, parallel, ninja, make and tsp (under ten minutes)'
@@ -41,9 +41,10 @@ run: build
 	fi
 
 test:
-	$(GO) test ./...
+	GORACE=atexit_sleep_ms=0 $(GO) test $(TESTFLAGS) ./...
 
-check: fmt vet staticcheck race nocgo fuzz readme
+check: TESTFLAGS := -race -shuffle=on
+check: fmt vet staticcheck shells test nocgo fuzz readme
 
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "not formatted:"; echo "$$bad"; exit 1; }
@@ -54,8 +55,15 @@ vet:
 staticcheck:
 	$(GO) tool staticcheck ./...
 
-race:
-	GORACE=atexit_sleep_ms=0 $(GO) test -race -shuffle=on ./...
+# The shells whose completions are tested; a test skips those that are missing.
+SHELLS := bash zsh fish
+shells:
+	@missing() { for s in $(SHELLS); do command -v $$s >/dev/null || printf ' %s' $$s; done; }; \
+	if [ -n "$$(missing)" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get install -y -qq $$(missing) >/dev/null 2>&1 || \
+		{ apt-get update -qq && apt-get install -y -qq $$(missing); } >/dev/null 2>&1 || true; \
+	fi; \
+	[ -z "$$(missing)" ] || echo "not tested, since missing:$$(missing) (Debian: apt-get install$$(missing))"
 
 nocgo:
 	CGO_ENABLED=0 $(GO) build -o /dev/null .
@@ -73,7 +81,7 @@ fuzz:
 		done; \
 	done; rm -f .fuzz.out
 
-# The README's commands, in a copy of what is committed or about to be.
+# The README's job file and its gpurun commands; .ci/run does its make commands.
 readme: build
 	sh docs/readme_test.sh
 

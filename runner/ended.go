@@ -7,6 +7,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
+	"gpurun/state"
 )
 
 // A placer is a prober that must be told where jobs stand: the simulated one.
@@ -51,10 +52,11 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		p.Removed(at.uniID)
 	}
 	l.beside.Run(func() {
-		if e.Report == "" && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
-			e.Report = l.report(at)
+		kind := ""
+		if at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
+			e.Report, kind = l.report(at, e.Report)
 		}
-		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e)}
+		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e, kind)}
 		select {
 		case l.inbox <- ev:
 		case <-l.ctx.Done():
@@ -65,18 +67,21 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 // A reporter is a sink that knows what scripts of the block dialect report. The
 // engine sees only what stands at the path of uni_id.json when the tree is empty.
 type reporter interface {
-	Report(job int, uniID string) string
+	Report(job int, uniID string) (end, errorType string)
 }
 
-func (l *loop) report(at *attempt) string {
+// report is the end that an attempt's script reported, seen if the engine has seen
+// it already, and the kind of error that it named.
+func (l *loop) report(at *attempt, seen string) (end, errorType string) {
 	for _, s := range l.Sinks {
 		if r, ok := s.(reporter); ok {
-			if state := r.Report(at.job, at.uniID); state != "" {
-				return state
-			}
+			end, errorType = r.Report(at.job, at.uniID)
 		}
 	}
-	return ""
+	if seen != "" {
+		end = seen
+	}
+	return end, errorType
 }
 
 // forget gives back what only an attempt that lives needs.
@@ -92,9 +97,9 @@ func (l *loop) releasePort(at *attempt) {
 	}
 }
 
-// judge completes an end with what log, result file and outputs say. It decides
-// nothing: the core does.
-func judge(at *attempt, e engine.Ended) sched.Ended {
+// judge completes an end with what log, result file and outputs say, and with the
+// kind of error that its script reported. It decides nothing: the core does.
+func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	ev := sched.Ended{
 		UniID: at.uniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
 		Seconds: e.Elapsed.Seconds(), OOM: e.OOMKilled, Lost: e.Lost, Void: e.Void, Err: e.Err,
@@ -105,7 +110,7 @@ func judge(at *attempt, e engine.Ended) sched.Ended {
 		ev.Warning = err.Error()
 	}
 	ev.Metrics = metrics
-	ev.OOM = ev.OOM || kind == "oom"
+	ev.OOM = ev.OOM || kind == state.ErrOOM || reported == state.ErrOOM && e.Report != "normal_exit"
 	switch e.Report {
 	case "normal_exit":
 		ev.Good = true

@@ -32,9 +32,9 @@ jobs:
 // scripted is a sink that has found what a script reported.
 type scripted map[string]string
 
-func (scripted) Fact(int, state.Fact)        {}
-func (scripted) Snapshot(state.Snapshot)     {}
-func (s scripted) Report(int, string) string { return s["state"] }
+func (scripted) Fact(int, state.Fact)                  {}
+func (scripted) Snapshot(state.Snapshot)               {}
+func (s scripted) Report(int, string) (string, string) { return s["state"], "" }
 
 // What the script wrote decides, also where only a sink has found it.
 func TestReportsThatSinksFind(t *testing.T) {

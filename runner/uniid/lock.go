@@ -80,8 +80,8 @@ func (k *Keeper) rescue() []change {
 }
 
 // report is the end that a script has written for an attempt, in the file or in
-// one that was replaced, or "".
-func (k *Keeper) report(uniID string) string {
+// one that was replaced, or "", and the kind of error that it named.
+func (k *Keeper) report(uniID string) (end, errorType string) {
 	texts := []json.RawMessage{}
 	for _, c := range k.rescue() {
 		if c.id == uniID {
@@ -95,14 +95,17 @@ func (k *Keeper) report(uniID string) string {
 	}
 	for _, text := range texts {
 		var r record
-		if json.Unmarshal(text, &r) != nil || !r.ended() {
+		if json.Unmarshal(text, &r) != nil {
 			continue
 		}
-		var state string
-		_ = json.Unmarshal(r["state"], &state)
-		return state
+		if r.ended() && end == "" {
+			end = r.text("state")
+		}
+		if errorType == "" {
+			errorType = r.text("error_type")
+		}
 	}
-	return ""
+	return end, errorType
 }
 
 // news is how an orphan's content differs from what it was; nil when it does not,

@@ -86,8 +86,8 @@ func encode(all map[string]json.RawMessage) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// into completes an attempt's entry. What the script has written of its pid
-// stays, and so does an end that it has written while gpurun says running.
+// into completes an attempt's entry. What the script has written of its pid and of
+// its error stays, and so does an end that it has written while gpurun says running.
 func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	var r record
 	if json.Unmarshal(raw, &r) != nil || r == nil {
@@ -106,7 +106,7 @@ func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	set("state", e.State, e.State != Running || !r.ended())
 	set("retry_count", e.RetryCount, false)
 	if e.ErrorType != "" {
-		set("error_type", e.ErrorType, true)
+		set("error_type", e.ErrorType, r.text("error_type") == "")
 	}
 	if !changed {
 		return raw, false
@@ -115,11 +115,17 @@ func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	return text, true
 }
 
-// ended says that the entry has an end, whoever wrote it.
+// ended reports whether the entry has an end, whoever wrote it.
 func (r record) ended() bool {
-	var state string
-	_ = json.Unmarshal(r["state"], &state)
+	state := r.text("state")
 	return state == Normal || state == Abnormal
+}
+
+// text is a field's string, or "" where it is missing or of another type.
+func (r record) text(field string) string {
+	var s string
+	_ = json.Unmarshal(r[field], &s)
+	return s
 }
 
 // difference is how now has other entries than before, in the order of their

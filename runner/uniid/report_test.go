@@ -44,16 +44,16 @@ func TestReportFromAFileThatWasReplaced(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if got := s.Report(0, "u1"); got != "" {
+	if got, _ := s.Report(0, "u1"); got != "" {
 		t.Errorf("got %q before anything was written", got)
 	}
-	if _, err := script.WriteAt([]byte(`{"u1": {"state": "abnormal_exit"}}`), 0); err != nil {
+	if _, err := script.WriteAt([]byte(`{"u1": {"state": "abnormal_exit", "error_type": "oom"}}`), 0); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Report(0, "u1"); got != Abnormal {
+	if got, _ := s.Report(0, "u1"); got != Abnormal {
 		t.Errorf("got %q, want %q", got, Abnormal)
 	}
-	if got := s.Report(0, "u2"); got != "" {
+	if got, _ := s.Report(0, "u2"); got != "" {
 		t.Errorf("got %q for an attempt without a report", got)
 	}
 }

@@ -79,20 +79,30 @@ func (s *Sink) Fact(job int, f state.Fact) {
 	}
 }
 
-// Report is the end that a script has written for its attempt, or "". It finds
-// also what went into a file that was replaced while the script had it open: who
+// Report is the end that a script has written for its attempt, or "", and the kind
+// of error that it named. It finds also what went into a file that was replaced while the script had it open: who
 // looks at the path alone sees nothing of that.
-func (s *Sink) Report(job int, uniID string) string {
+func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 	if job < 0 {
-		return ""
+		return "", ""
+	}
+	path := s.batch.Files[s.batch.Jobs[job].File].UniID
+	if path == "" {
+		return "", ""
 	}
 	s.files.Lock()
 	defer s.files.Unlock()
-	k := s.keepers[s.batch.Files[s.batch.Jobs[job].File].UniID]
+	return s.keeper(path).report(uniID)
+}
+
+// keeper is the one of a file. The caller holds files.
+func (s *Sink) keeper(path string) *Keeper {
+	k := s.keepers[path]
 	if k == nil {
-		return ""
+		k = NewKeeper(path)
+		s.keepers[path] = k
 	}
-	return k.report(uniID)
+	return k
 }
 
 // Snapshot tells nothing that the facts do not.
@@ -148,12 +158,7 @@ func (s *Sink) take() {
 	s.files.Lock()
 	defer s.files.Unlock()
 	for _, n := range queue {
-		k := s.keepers[n.path]
-		if k == nil {
-			k = NewKeeper(n.path)
-			s.keepers[n.path] = k
-		}
-		k.put(n.uniID, n.entry)
+		s.keeper(n.path).put(n.uniID, n.entry)
 	}
 }
 

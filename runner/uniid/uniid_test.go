@@ -72,6 +72,8 @@ func TestMerge(t *testing.T) {
 		{"fields of others stay", `{"u1":{"loss":0.5}}`, running, content{"u1": {"loss": 0.5, "pid": 7., "state": "running", "retry_count": 0.}}},
 		{"the script's pid stays", `{"u1":{"pid":99,"state":"running"}}`, running, content{"u1": {"pid": 99., "state": "running", "retry_count": 0.}}},
 		{"the script's end stays", `{"u1":{"pid":99,"state":"normal_exit"}}`, running, content{"u1": {"pid": 99., "state": "normal_exit", "retry_count": 0.}}},
+		{"a script knows its error better", `{"u1":{"state":"abnormal_exit","error_type":"nan_loss"}}`, failed, content{"u1": {"pid": 7., "state": "abnormal_exit", "retry_count": 2., "error_type": "nan_loss"}}},
+		{"a script names no error", `{"u1":{"state":"abnormal_exit","error_type":null}}`, failed, content{"u1": {"pid": 7., "state": "abnormal_exit", "retry_count": 2., "error_type": "oom"}}},
 		{"an end ends", `{"u1":{"pid":99,"state":"running"}}`, failed, content{"u1": {"pid": 99., "state": "abnormal_exit", "retry_count": 2., "error_type": "oom"}}},
 		{"an entry of another form", `{"u1":"running"}`, running, content{"u1": fresh}},
 	} {

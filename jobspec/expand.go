@@ -18,7 +18,7 @@ func (f *fileJobs) expand(p *proto) {
 		combo := p.matrix.combo(i)
 		spec := p.shared
 		if spec == nil {
-			v.params, v.name = p.matrix.params(combo, v.params[:0]), names[i]
+			v = p.matrix.values(combo, names[i], v.params[:0])
 			spec = p.spec(&v)
 		}
 		if bad := badName(names[i]); bad != "" {

@@ -26,7 +26,7 @@ func (l *loader) link() {
 
 // values are a job's own, with run-time variables left as names.
 func (l *loader) values(j *Job, buf []Param) values {
-	return values{params: j.Spec.text.matrix.params(j.combo, buf), name: j.Name}
+	return j.Spec.text.matrix.values(j.combo, j.Name, buf)
 }
 
 func (l *loader) queues() {

@@ -72,11 +72,15 @@ type Param struct {
 }
 
 // Params are the job's parameters, in the file's order. The caller must not change them.
-func (j *Job) Params() []Param {
+func (j *Job) Params() []Param { return j.values().resolved() }
+
+// values are what is known of its variables before it starts.
+func (j *Job) values() *values {
 	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.matrix == nil {
-		return nil
+		return &values{name: j.Name}
 	}
-	return j.Spec.text.matrix.params(j.combo, nil)
+	v := j.Spec.text.matrix.values(j.combo, j.Name, nil)
+	return &v
 }
 
 // A Spec is what the scheduler needs to know of a job, shared by all expansions

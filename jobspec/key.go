@@ -41,7 +41,7 @@ func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
 	k := keyer{fileJobs: f, proto: p}
 	var v values
 	for i := range jobs {
-		v = values{params: p.matrix.params(jobs[i].combo, v.params[:0]), name: jobs[i].Name}
+		v = p.matrix.values(jobs[i].combo, jobs[i].Name, v.params[:0])
 		if len(f.out.problems) == 0 {
 			jobs[i].Key = k.key(&v)
 		} else if !p.config.bad {
@@ -55,7 +55,7 @@ func (f *fileJobs) keysOf(p *proto, jobs []Job) {
 	k := keyer{fileJobs: f, proto: p}
 	var v values
 	for i := range jobs {
-		v = values{params: p.matrix.params(jobs[i].combo, v.params[:0]), name: jobs[i].Name}
+		v = p.matrix.values(jobs[i].combo, jobs[i].Name, v.params[:0])
 		jobs[i].Key = k.key(&v)
 	}
 }
@@ -89,7 +89,7 @@ func (k *keyer) key(v *values) Key {
 		k.buf = append(k.buf, p.args[i].kind(v))
 		k.text(&p.args[i].value, v)
 	}
-	k.params(v.params)
+	k.params(v.resolved())
 	k.environment(v)
 	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.shell)))
 	for _, word := range p.shell {

@@ -30,6 +30,8 @@ type matrix struct {
 	odd     [][]Param
 	always  []string // names that every expansion has, in order
 	partial []string // names that only some have
+	nested  nestedTexts
+	reach   map[string]varSet // {name} and {work_dir} in values of parameters, by parameter
 }
 
 // size is the number of points of the product.
@@ -144,7 +146,9 @@ func (s *source) readMatrix(node, zip, params *yaml.Node) (m *matrix, whole bool
 	if r.fails {
 		return r.names(), false
 	}
-	r.references()
+	if r.nest(); r.fails {
+		return r.names(), false
+	}
 	return &r.m, true
 }
 
@@ -295,28 +299,4 @@ func (r *matrixReader) constants(params *yaml.Node) {
 		r.oneValueSlip(k.Value, v)
 		r.m.consts = append(r.m.consts, r.value(k.Value, v))
 	}) || r.fails
-}
-
-// references refuses values that name other variables: they are put in as they
-// are, so that {seed} in a value would reach the command as it stands.
-func (r *matrixReader) references() {
-	known := append(append([]string(nil), r.m.always...), r.m.partial...)
-	check := func(p Param) {
-		for _, m := range variable.FindAllString(p.Text, -1) {
-			word := variable.FindStringSubmatch(m)[1]
-			if at := r.at[p.Name]; at != nil && (slices.Contains(known, word) || builtin(word) != varLiteral) {
-				r.fail(at, "put them together where they are used", "a value of parameter %q names the variable %s", p.Name, m)
-			}
-		}
-	}
-	for _, a := range r.m.axes {
-		for _, p := range a.values {
-			if strings.Contains(p.Text, "{") {
-				check(p)
-			}
-		}
-	}
-	for _, p := range r.m.consts {
-		check(p)
-	}
 }

@@ -35,12 +35,12 @@ func (p *proto) render(n int) []string {
 	var buf []byte
 	var all strings.Builder
 	for i := range names {
-		v.params = p.matrix.params(p.matrix.combo(i), v.params[:0])
+		v = p.matrix.values(p.matrix.combo(i), "", v.params[:0])
 		buf = p.name.append(buf[:0], &v)
 		for _, s := range p.suffix {
 			for _, param := range v.params {
 				if param.Name == s {
-					buf = appendSafe(append(buf, '-'), param.Text)
+					buf = appendSafe(append(buf, '-'), v.resolve(param).Text)
 				}
 			}
 		}

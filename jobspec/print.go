@@ -86,7 +86,7 @@ func (p *printer) list(key string, list []text) {
 func (p *printer) job(j *Job) {
 	t := j.Spec.text
 	p.line(2, "- name: %s", strconv.Quote(j.Name))
-	p.params(j.Params())
+	p.params(j.values().params)
 	p.list("run", t.commands)
 	p.args(t)
 	p.list("needs", t.needs)
@@ -245,7 +245,7 @@ func (p *printer) config(j *Job, c *configText) {
 
 // lacks says whether the base of a job's config has no such key at its top.
 func (b *Batch) lacks(j *Job, c *configText, key string) bool {
-	v := values{params: j.Params(), name: j.Name}
+	v := *j.values()
 	dir, err := j.Spec.text.dirOf(b.Files[j.File].WorkDir, &v)
 	if err != nil {
 		return false

@@ -37,6 +37,21 @@ jobs:
   - {name: last, run: x, needs: ["job-2-*"], gpus: 0, cpus: 2, queue: q, tags: [a, b], shell: [sh, -c], desc: "the {name}"}
 `
 
+const nestedSample = `
+jobs:
+  - name: "t-{tag}-{scene}"
+    matrix:
+      scene: [a, b, "{n}"]
+      tag: ["{scene:q}-{seed:03d}", "x-{n}"]
+      esc: ["{{seed}}"]
+      include: [{scene: a, dir: "x/{tag}"}, {scene: c, tag: d, esc: "", dir: "{scene}{tag}{work_dir}"}]
+    params: {out: "runs/{tag2}", tag2: "{n}/{name}", seed: 7, n: "{seed}", json: '{"lr": {n}}'}
+    run: echo {out:q} {n:03d} {json}
+    args: {out: "{out}", n: "{n}"}
+    env: {A: "{n}"}
+    work_dir: "{n}"
+`
+
 const listSample = `
 jobs:
   - name: SVHN_ours_seed42
@@ -93,6 +108,7 @@ func printed(t *testing.T, name, content string) {
 func TestPrintIsAFixedPoint(t *testing.T) {
 	for _, test := range []struct{ name, file, content string }{
 		{"native", "jobs.yaml", nativeSample},
+		{"nested", "jobs.yaml", nestedSample},
 		{"experiments", "jobs.yaml", listSample},
 		{"blocks", "command.txt", blockSample},
 	} {
@@ -114,6 +130,7 @@ func mustLoadSample(t *testing.T, name, content string) {
 
 func FuzzNative(f *testing.F) {
 	f.Add(nativeSample)
+	f.Add(nestedSample)
 	f.Add("jobs: [{run: x, params: {a: 1}, env: {A: \"{a}\"}}]")
 	f.Fuzz(func(t *testing.T, content string) { fuzzed(t, "jobs.yaml", content) })
 }

@@ -39,17 +39,22 @@ func (p *proto) text(n *yaml.Node, what string, known varSet) (text, bool) {
 // look like a variable and are none.
 func (p *proto) compile(s string, line, col int, what string, known varSet) (text, bool) {
 	p.scope.known, p.scope.where = known, what
-	t, left, bad := p.scope.compile(s)
+	t, ok := p.src.compile(&p.scope, s, line, col)
+	p.checkFormats(&t, what)
+	return t, ok
+}
+
+func (s *source) compile(sc *scope, raw string, line, col int) (text, bool) {
+	t, left, bad := sc.compile(raw)
 	t.line, t.col = line, col
 	for _, e := range bad {
-		l, c := p.src.find(line, col, e.spelt)
-		p.src.problem(l, c, e.hint, "%s", e.text)
+		l, c := s.find(line, col, e.spelt)
+		s.problem(l, c, e.hint, "%s", e.text)
 	}
 	for _, word := range left {
-		l, c := p.src.find(line, col, word)
-		p.src.warning(l, c, "", "%s in %s is no variable and is left as it is", word, what)
+		l, c := s.find(line, col, word)
+		s.warning(l, c, "", "%s in %s is no variable and is left as it is", word, sc.where)
 	}
-	p.checkFormats(&t, what)
 	return t, len(bad) == 0
 }
 
@@ -59,7 +64,7 @@ func (p *proto) checkFormats(t *text, what string) {
 		if g.kind != varParam || g.format == "" || g.format == "q" || p.matrix == nil {
 			continue
 		}
-		p.matrix.each(g.param, func(v Param) bool {
+		p.matrix.formatted(g.param, func(v Param) bool {
 			_, err := formatNumber(g.format, v.Text)
 			if err != nil {
 				l, c := p.src.find(t.line, t.col, g.lit)
@@ -70,7 +75,25 @@ func (p *proto) checkFormats(t *text, what string) {
 	}
 }
 
-// each calls f for every value that a parameter has anywhere, until it says false.
+// formatted calls f for every value that a parameter comes to, until it says false.
+func (m *matrix) formatted(name string, f func(Param) bool) {
+	if m.nested[name] == nil {
+		m.each(name, f)
+		return
+	}
+	var v values
+	for i := range m.count() {
+		v = m.values(m.combo(i), "", v.params[:0])
+		for _, p := range v.params {
+			if p.Name == name && !f(v.resolve(p)) {
+				return
+			}
+		}
+	}
+}
+
+// each calls f for every value that a parameter has anywhere, as spelt in the file,
+// until it says false.
 func (m *matrix) each(name string, f func(Param) bool) {
 	for i := range m.axes {
 		a := &m.axes[i]

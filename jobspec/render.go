@@ -22,7 +22,8 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	if t == nil {
 		return Rendered{}, fmt.Errorf("job %q is not of a job file", j.Name)
 	}
-	v := &values{params: j.Params(), name: j.Name, workDir: file.WorkDir, log: rt.Log, rt: &rt}
+	v := j.values()
+	v.workDir, v.log, v.rt = file.WorkDir, rt.Log, &rt
 	r := Rendered{Shell: t.shell, WorkDir: file.WorkDir}
 	var err error
 	if t.workDir != nil {
@@ -105,7 +106,7 @@ func (b *Batch) Commands(j *Job) []string {
 	if j.Spec.text == nil {
 		return nil
 	}
-	return j.Spec.text.script(&values{params: j.Params(), name: j.Name})
+	return j.Spec.text.script(j.values())
 }
 
 // script renders the commands, with args behind the last.
@@ -174,7 +175,7 @@ func (a *argText) append(buf []byte, v *values) []byte {
 
 func (t *texts) environ(v *values) []string {
 	list := make([]string, 0, len(v.params)+len(t.env))
-	for _, p := range v.params {
+	for _, p := range v.resolved() {
 		list = append(list, paramEnv(p.Name)+"="+p.Text)
 	}
 	for i := range t.env {

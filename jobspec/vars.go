@@ -260,7 +260,8 @@ func swapped(a, b string) bool {
 
 // values are what variables stand for while one job is rendered.
 type values struct {
-	params  []Param
+	params  []Param // as spelt in the file
+	nested  nestedTexts
 	name    string
 	workDir string
 	config  string
@@ -316,11 +317,11 @@ func (g *segment) append(buf []byte, v *values) []byte {
 
 func (v *values) param(g *segment) Param {
 	if g.index < len(v.params) && v.params[g.index].Name == g.param {
-		return v.params[g.index]
+		return v.resolve(v.params[g.index])
 	}
 	for _, p := range v.params {
 		if p.Name == g.param {
-			return p
+			return v.resolve(p)
 		}
 	}
 	return Param{Name: g.param, Tag: "!!null"}

@@ -92,6 +92,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	var whole bool
 	p.matrix, whole = s.readMatrix(all.get("matrix"), all.get("zip"), all.get("params"))
 	p.scope.params, p.scope.partial = p.matrix.always, p.matrix.partial
+	p.nestedFormats()
 	p.list = isExperiment(all)
 	p.asList = p.list
 	if p.list {
@@ -127,6 +128,7 @@ func (p *proto) readName(f fields, i int) {
 	}
 	t, ok := p.text(n, "name", inName)
 	p.name, p.told = t, !ok
+	p.nestedName()
 	if ok && t.raw == "" {
 		p.told = true
 		p.src.problem(n.Line, n.Column, "leave it out for job-1, job-2, …", "name is empty")

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	_ "embed"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -24,12 +25,16 @@ type place struct {
 	still   *stills
 }
 
+//go:embed job.sh
+var jobScript string
+
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{dir: t.TempDir(), still: watchStills(t)}
 	p.sim, p.journal = filepath.Join(p.dir, "gpus.yaml"), filepath.Join(p.dir, "journal")
 	p.mark = fmt.Sprintf("TORTURE_MARK=%d-%s", os.Getpid(), filepath.Base(p.dir)+filepath.Base(filepath.Dir(p.dir)))
 	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))
+	p.write(t, "job.sh", jobScript) // here every user of a test can read it
 	p.mkdir(t, "claims")
 	t.Cleanup(func() { killMarked(p.mark) })
 	return p
@@ -104,10 +109,9 @@ func someJobs(rng *rand.Rand, n int) []job {
 // jobFile is the batch as gpurun reads it.
 func (p *place) jobFile(jobs []job, journal, counts, lane string) string {
 	var b strings.Builder
-	script, _ := filepath.Abs("job.sh")
 	b.WriteString("settings: {grace: 1s, poll: 1s}\njobs:\n")
 	for _, j := range jobs {
-		fmt.Fprintf(&b, "  - name: %s\n    run: . %q\n    gpus: %d\n    retry: {max: %d}\n", j.Name, script, j.GPUs, j.Retry)
+		fmt.Fprintf(&b, "  - name: %s\n    run: . %q\n    gpus: %d\n    retry: {max: %d}\n", j.Name, filepath.Join(p.dir, "job.sh"), j.GPUs, j.Retry)
 		if j.GPUs > 0 {
 			fmt.Fprintf(&b, "    gpu_memory: %dGiB\n    share: %v\n", j.Memory, j.Kind == "share")
 		}

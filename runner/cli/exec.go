@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,12 +31,12 @@ type execCmd struct {
 	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often the GPUs are read while none fits (${default})."`
 	MaxWait   timeFlag  `default:"0s" placeholder:"TIME" help:"Give up with status 124 after so long (never)."`
 	NoWait    bool      `help:"End with status 75 when no GPU is free at once."`
-	Command   []string  `arg:"" passthrough:"" name:"cmd" help:"The command and its arguments."`
+	Command   []string  `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
 // Help shows how the command is used.
 func (execCmd) Help() string {
-	return `The command keeps the terminal, and its exit status is gpurun's: 128 + N after signal N.
+	return `The command keeps the terminal, and its exit status is gpurun's: 128 + N after signal N, 127 if it is not found, 126 if it cannot be executed.
 
 Examples:
 
@@ -55,17 +56,43 @@ func (c *execCmd) Run(a *app) error {
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
-		return &failure{code: exitUsage, text: err.Error(), err: err}
+		return cannotExecute(argv[0], err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := a.untilSignal()
 	defer stop()
 	claims := &execClaim{app: a, job: "exec " + filepath.Base(argv[0]), uniID: fmt.Sprintf("exec-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	defer claims.release()
 	grant, whole, err := c.wait(ctx, a, claims)
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
-	return a.foreground(path, argv, execEnv(os.Environ(), claims.uniID, grant, whole), claims.stand)
+	return a.foreground(path, argv, execEnv(os.Environ(), claims.uniID, grant, whole), stop, claims.stand)
+}
+
+// cannotExecute is a command that cannot be run, with the status that shells give it.
+func cannotExecute(name string, err error) error {
+	f := &failure{code: exitNotFound, err: err}
+	switch {
+	case !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, os.ErrNotExist):
+		f.code, f.text = exitCannotExecute, "cannot execute "+name+": "+reason(err)
+	case strings.Contains(name, "/"):
+		f.text = name + ": no such file"
+	default:
+		f.text = name + ": command not found"
+	}
+	if errors.Is(err, os.ErrPermission) {
+		f.hint = "chmod +x " + name + ", or name its interpreter: gpurun exec -- python " + name
+	}
+	return f
+}
+
+// reason is the part of err that is not the place.
+func reason(err error) string {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no.Error()
+	}
+	return err.Error()
 }
 
 // wait takes readings until GPUs are found. The driver is let go of again before
@@ -74,6 +101,8 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 	if c.GPUs.min == 0 {
 		return gpu.Grant{}, true, nil
 	}
+	answered := a.unlessSoon(waitingForDriver)
+	defer answered()
 	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err != nil {
 		return gpu.Grant{}, false, err
@@ -88,17 +117,19 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 		return gpu.Grant{}, false, &failure{code: exitUsage, text: why}
 	}
 	claims.open(p)
-	grant, err := c.search(ctx, a, p, pool, req, claims)
+	grant, err := c.search(ctx, a, p, pool, req, claims, answered)
 	return grant, indexed(p), err
 }
 
-// search is the wait itself; a line says for what whenever that changes.
-func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request, claims *execClaim) (gpu.Grant, error) {
+// search is the wait itself; a line says for what whenever that changes. It calls
+// answered when the GPUs have been read once.
+func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request, claims *execClaim, answered func()) (gpu.Grant, error) {
 	began, said := probe.Boottime(), ""
 	for {
 		snap := a.observed(ctx, p, claims.engine.Others)
-		if ctx.Err() != nil {
-			return gpu.Grant{}, quiet(exitInt)
+		answered()
+		if err := context.Cause(ctx); err != nil {
+			return gpu.Grant{}, err
 		}
 		pool.Observe(snap)
 		grant, verdicts, ok := pool.Choose(snap.At, req, nil)
@@ -130,7 +161,7 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 		}
 		select {
 		case <-ctx.Done():
-			return gpu.Grant{}, quiet(exitInt)
+			return gpu.Grant{}, context.Cause(ctx)
 		case <-time.After(pause):
 		}
 	}
@@ -163,19 +194,27 @@ func execEnv(base []string, uniID string, g gpu.Grant, whole bool) []string {
 	return append(base, "GPURUN_UNI_ID="+uniID, "CUDA_VISIBLE_DEVICES="+cuda, "NVIDIA_VISIBLE_DEVICES="+nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 }
 
-// foreground runs a command that has the terminal, and says its pid to started.
-// Signals of the keyboard reach it by themselves; others are passed on.
-func (a *app) foreground(path string, argv, env []string, started func(pid int)) error {
+// foreground runs a command that has the terminal, and tells started its pid.
+// Signals of the keyboard reach it by themselves; others are passed on. It starts
+// nothing if interrupted, asked once signals come here, has an error.
+func (a *app) foreground(path string, argv, env []string, interrupted func() error, started func(pid int)) error {
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	in := make(chan os.Signal, 16)
 	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(in)
+	if err := interrupted(); err != nil {
+		return err
+	}
 	runtime.LockOSThread() // of which the command inherits
 	defer runtime.UnlockOSThread()
 	timerslack.Restore()
 	timeslice.Restore()
 	if err := cmd.Start(); err != nil {
-		return &failure{code: exitUsage, text: err.Error(), err: err}
+		why := reason(err)
+		if errors.Is(err, os.ErrNotExist) {
+			why = "the interpreter that it names does not exist"
+		}
+		return &failure{code: exitCannotExecute, text: "cannot execute " + path + ": " + why, err: err}
 	}
 	started(cmd.Process.Pid)
 	ended := make(chan error, 1)

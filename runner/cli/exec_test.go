@@ -26,7 +26,7 @@ func TestTimersOfExec(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	argv := []string{"sh", "-c", "cat /proc/self/timerslack_ns >" + out}
-	if err := new(app).foreground("/bin/sh", argv, os.Environ(), func(int) {}); err != nil {
+	if err := new(app).foreground("/bin/sh", argv, os.Environ(), uninterrupted, func(int) {}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(out)
@@ -50,7 +50,9 @@ func TestTimeSliceOfExec(t *testing.T) {
 			t.Errorf("got %+v, %v, want a slice of %d ns", a, err, want)
 		}
 	}
-	if err := new(app).foreground("/bin/true", []string{"true"}, os.Environ(), ask); err != nil {
+	if err := new(app).foreground("/bin/true", []string{"true"}, os.Environ(), uninterrupted, ask); err != nil {
 		t.Fatal(err)
 	}
 }
+
+func uninterrupted() error { return nil }

@@ -18,6 +18,9 @@ const (
 	exitGaveUp   = 124 // no GPU for max_wait
 	exitInt      = 130 // interrupted: Ctrl-C
 	exitTerm     = 143 // interrupted: SIGTERM, gpurun stop
+
+	exitCannotExecute = 126 // gpurun exec: the command cannot be executed
+	exitNotFound      = 127 // gpurun exec: there is no such command
 )
 
 // A failure ends a command: what is said of it, and the exit status.

@@ -2,13 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -77,11 +76,13 @@ func (n *needFlags) pool(p probe.Prober, sim bool, poll time.Duration, atOnce bo
 
 // Run shows the GPUs, once or until Ctrl-C.
 func (c *gpusCmd) Run(a *app) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := a.untilSignal()
 	defer stop()
+	answered := a.unlessSoon(waitingForDriver)
+	defer answered()
 	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err != nil {
-		return err
+		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer p.Close()
 	pool, err := c.pool(p, c.Sim != "", 0, true)
@@ -89,12 +90,16 @@ func (c *gpusCmd) Run(a *app) error {
 		return err
 	}
 	claims := claimReader(p)
-	look := func() ([]gpuRow, error) { return c.look(p, pool, a.observed(ctx, p, claims)) }
+	look := func() ([]gpuRow, error) {
+		snap := a.observed(ctx, p, claims)
+		answered()
+		return c.look(p, pool, snap)
+	}
 	if c.Watch {
 		return c.watch(ctx, a, p, look)
 	}
 	rows, err := look()
-	if err != nil {
+	if err := cmp.Or(context.Cause(ctx), err); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -74,11 +74,13 @@ func (w *want) who() string {
 func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int) bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
+	answered := a.unlessSoon(waitingForDriver)
 	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err == nil {
 		defer p.Close()
 		err = c.judgeBy(ctx, to, a, b, p, runs)
 	}
+	answered()
 	if err != nil {
 		fmt.Fprintln(to, "which GPUs let the jobs on is judged when it runs: "+terminal.CleanText(err.Error()))
 	}

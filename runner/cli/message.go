@@ -11,9 +11,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"github.com/hashicorp/go-multierror"
 	"os"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
 
 	"gpurun/jobspec"
 	"gpurun/runner/terminal"
@@ -60,6 +63,34 @@ func (a *app) say(kind, text string) {
 // colored says whether colours are wanted where the output is a terminal.
 func (a *app) colored() bool {
 	return !a.global.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// waitingForDriver is said while the NVIDIA driver initializes, which takes seconds
+// where nothing keeps it loaded.
+const waitingForDriver = "waiting for the NVIDIA driver"
+
+// unlessSoon says what is being waited for, unless done is called soon. On a terminal
+// the line goes away again.
+func (a *app) unlessSoon(text string) (done func()) {
+	var mu sync.Mutex
+	over, shown, redraw := false, false, a.errTTY && a.colored()
+	timer := time.AfterFunc(headlineAfter, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over {
+			return
+		}
+		shown = true
+		fmt.Fprint(a.err, "gpurun: "+text+map[bool]string{true: "…", false: "\n"}[redraw])
+	})
+	return sync.OnceFunc(func() {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if over = true; shown && redraw {
+			fmt.Fprint(a.err, "\r\x1b[K")
+		}
+	})
 }
 
 // problems are the errors of job files, all in one report.

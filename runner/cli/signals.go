@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -133,6 +134,31 @@ func (s *signals) close() {
 	signal.Stop(s.in)
 	close(s.end)
 	s.gone.Wait()
+}
+
+// untilSignal is a context that SIGINT or SIGTERM ends; its cause is then an error
+// that carries the exit status. stop gives the signals back and returns that error,
+// nil if none came: a signal reaches either it or whoever caught signals before.
+func (a *app) untilSignal() (ctx context.Context, stop func() error) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	in, gone := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(in, syscall.SIGINT, syscall.SIGTERM)
+	a.goSafely(func() {
+		defer close(gone)
+		switch <-in {
+		case syscall.SIGINT:
+			cancel(quiet(exitInt))
+		case syscall.SIGTERM:
+			cancel(quiet(exitTerm))
+		}
+	})
+	return ctx, sync.OnceValue(func() error {
+		signal.Stop(in)
+		close(in)
+		<-gone
+		defer cancel(nil)
+		return context.Cause(ctx)
+	})
 }
 
 // dump writes down what every goroutine does, for a run that seems to hang, and

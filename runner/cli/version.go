@@ -38,7 +38,9 @@ func (c *versionCmd) Run(a *app) error {
 	v := versions{Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	answered := a.unlessSoon(waitingForDriver)
 	p, err := probe.Open(ctx, probe.Options{Library: c.NVML, Log: zerolog.Nop(), Now: probe.Boottime, Go: a.goSafely})
+	answered()
 	if err != nil {
 		v.Error = err.Error()
 	} else {

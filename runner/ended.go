@@ -118,8 +118,10 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		ev.Failed = "its script reported abnormal_exit"
 	}
 	bad := ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != ""
-	if bad && !ev.Good && !ev.OOM && !ev.Lost {
-		ev.OOM = files.OutOfMemory(at.out.tail(logTail))
+	if bad && !ev.Good {
+		tail := at.out.tail(logTail)
+		ev.Line = files.TellingLine(tail)
+		ev.OOM = ev.OOM || !ev.Lost && files.OutOfMemory(tail)
 	}
 	if !bad || ev.Good {
 		if p := files.MissingOutput(at.outputs); p != "" {

@@ -12,7 +12,7 @@ import (
 // Result says how a run went.
 type Result struct {
 	Final    state.Snapshot
-	Failures []Failure     // in the order of the batch; at most maxFailures, Final counts all
+	Failures []Failure     // one for all jobs that failed alike, in the order of the batch; at most maxFailures, Final counts all
 	Sizes    []Size        // jobs that took far more or less GPU memory than they asked for
 	Warnings []string      // for the summary
 	Wall     time.Duration // of this run
@@ -25,14 +25,16 @@ type Result struct {
 // maxFailures bounds the summary: nobody reads a table of a million rows.
 const maxFailures = 50
 
-// A Failure is a job that did not succeed, with the end of its log.
+// A Failure is a job that did not succeed, with the end of its log. It stands for
+// all jobs that failed alike.
 type Failure struct {
 	Job     string
 	ID      int
 	End     state.Fact // its last end
 	Log     string
 	Tail    []string // last lines of this attempt's part of the log
-	Blocked int      // jobs that did not run because of it
+	Alike   state.Alike
+	Blocked int // jobs that did not run because of it, or of one like it
 }
 
 // A Size is a job whose memory request is far off.
@@ -152,26 +154,36 @@ func (l *loop) result() Result {
 	for _, s := range l.Sinks {
 		s.Snapshot(r.Final)
 	}
-	blocked := l.blocked()
-	for id := range l.Batch.Jobs {
-		e, ok := l.out.ends[id]
-		if !ok || !l.Core.Phase(id).Bad() {
-			continue
-		}
-		if len(r.Failures) == maxFailures {
-			break
-		}
-		r.Failures = append(r.Failures, Failure{
-			Job: l.Batch.Jobs[id].Name, ID: id, End: e.fact, Log: e.log,
-			Tail: lastLines(e.out.tail(logTail), 5), Blocked: blocked[id],
-		})
-	}
+	r.Failures = l.failures()
 	for id := range l.Batch.Jobs {
 		if s, ok := l.out.sizes[l.Batch.Jobs[id].Name]; ok {
 			r.Sizes = append(r.Sizes, s)
 		}
 	}
 	return r
+}
+
+// failures are the jobs that ended badly, those that failed alike as one.
+func (l *loop) failures() []Failure {
+	var list []Failure
+	var alike state.Grouping
+	blocked := l.blocked()
+	for id := range l.Batch.Jobs {
+		e, ok := l.out.ends[id]
+		if !ok || !l.Core.Phase(id).Bad() {
+			continue
+		}
+		name := l.Batch.Jobs[id].Name
+		i := alike.Add(name, e.log, e.fact.Failure())
+		if i == len(list) && i < maxFailures {
+			list = append(list, Failure{Job: name, ID: id, End: e.fact, Log: e.log, Tail: lastLines(e.out.tail(logTail), 5)})
+		}
+		if i < len(list) {
+			list[i].Alike = alike.Groups[i]
+			list[i].Blocked += blocked[id]
+		}
+	}
+	return list
 }
 
 // blocked counts, for each job that failed, the jobs that did not run because of it.

@@ -66,6 +66,7 @@ type Fact struct {
 	Signal     string         `json:"signal,omitempty"`     // "SIGKILL"
 	ErrorType  string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost
 	Reason     string         `json:"reason,omitempty"`     // in words, "output ckpt/a.pt missing"
+	Line       string         `json:"line,omitempty"`       // of a failure: what its log says of the cause
 	Seconds    float64        `json:"seconds,omitempty"`
 	PeakMemory gpu.Bytes      `json:"peak_gpu_memory_bytes,omitempty"`
 	Metrics    map[string]any `json:"metrics,omitempty"`

@@ -46,6 +46,7 @@ type Record struct {
 	Signal    string
 	ErrorType string
 	Reason    string
+	Line      string
 	Seconds   float64
 	Needs     string
 	Inputs    []Input
@@ -105,7 +106,7 @@ func (h *History) Apply(ledger int, f Fact) {
 func (h *History) end(ledger int, f Fact) {
 	r := &Record{
 		Key: f.Key, Job: f.Job, State: known(f.State), UniID: f.UniID, Attempt: f.Attempt, End: f.Time, EndSeq: h.seq,
-		ExitCode: f.ExitCode, Signal: f.Signal, ErrorType: f.ErrorType, Reason: f.Reason, Seconds: f.Seconds,
+		ExitCode: f.ExitCode, Signal: f.Signal, ErrorType: f.ErrorType, Reason: f.Reason, Line: f.Line, Seconds: f.Seconds,
 		Peak: int64(f.PeakMemory), Ledger: int32(ledger), By: f.By,
 	}
 	if a := h.Open[f.UniID]; a != nil {

@@ -24,7 +24,7 @@ func (r *run) summary(res runner.Result) error {
 		Final: res.Final, Warnings: res.Warnings, Wall: res.Wall, GPUHours: res.GPUHours, Stopped: res.Stopped, GaveUp: res.GaveUp,
 	}
 	for _, f := range res.Failures {
-		s.Failures = append(s.Failures, terminal.Failure{Job: f.Job, End: f.End, Log: f.Log, Tail: f.Tail, Blocked: f.Blocked})
+		s.Failures = append(s.Failures, terminal.Failure{Job: f.Job, End: f.End, Log: f.Log, Tail: f.Tail, Alike: f.Alike, Blocked: f.Blocked})
 	}
 	for _, d := range res.Sizes {
 		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak)})

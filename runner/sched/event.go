@@ -82,6 +82,7 @@ type Ended struct {
 	Lost     bool   // no status is known
 	Void     bool   // with Lost: nothing of it ever ran
 	Err      string // it could not be started, in words
+	Line     string // what the log of a failure says of its cause
 	Failed   string // reasons to fail in spite of exit 0: "output X missing", "abnormal_exit"; "" for none
 	Good     bool   // the script said normal_exit: a success whatever the exit status
 	Metrics  map[string]any

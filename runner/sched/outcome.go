@@ -67,6 +67,9 @@ func (c *Core) endFact(a *attempt, e Ended) state.Fact {
 		Signal: e.Signal, Seconds: e.Seconds, PeakMemory: max(e.Peak, a.peak), Metrics: e.Metrics, Why: stop,
 	}
 	f.State, f.ErrorType, f.Reason = outcome(stop, e)
+	if f.ErrorType != "" && f.ErrorType != state.ErrTimeout {
+		f.Line = e.Line
+	}
 	if f.Time.IsZero() {
 		f.Time = c.now.Wall
 	}

@@ -23,13 +23,14 @@ type Summary struct {
 	Rest     string // the command that runs what is left, or ""
 }
 
-// A Failure is a job that did not succeed.
+// A Failure is a job that did not succeed, and stands for all that failed alike.
 type Failure struct {
 	Job     string
 	End     state.Fact
 	Log     string
-	Tail    []string // last lines of its log, as they are
-	Blocked int      // jobs that did not run because of it
+	Tail    []string    // last lines of its log, as they are
+	Alike   state.Alike // of more than one job, or zero
+	Blocked int         // jobs that did not run because of it
 }
 
 // A Demand is that of a job that took far more or less GPU memory than it asked for.
@@ -67,7 +68,10 @@ func (s Summary) Lines(width int, color bool) []string {
 
 // unshown counts failures that are not in the table; blocked jobs stand with what blocked them.
 func (s Summary) unshown() int {
-	n := -len(s.Failures)
+	n := 0
+	for _, f := range s.Failures {
+		n -= max(f.Alike.Count, 1)
+	}
 	for _, p := range []state.Phase{state.Failed, state.Timeout, state.OOM, state.Lost} {
 		n += s.Final.Counts[p]
 	}
@@ -75,6 +79,23 @@ func (s Summary) unshown() int {
 }
 
 func (f Failure) lines(width int, color bool) []string {
+	lines := f.head(color)
+	if f.Log != "" {
+		lines = append(lines, "    log: "+CleanText(f.Log))
+	}
+	for _, t := range f.Tail {
+		lines = append(lines, "    | "+paint(color, Dim, Fit(Clean(t), max(width-7, 20))))
+	}
+	return lines
+}
+
+// maxAlike bounds the jobs that are named of those that failed alike.
+const maxAlike = 3
+
+func (f Failure) head(color bool) []string {
+	if f.Alike.Count > 1 {
+		return f.alike(color)
+	}
 	head := paint(color, Red, string(f.End.State)) + " " + CleanText(f.Job)
 	if why := Ending(f.End); why != "" {
 		head += ": " + why
@@ -88,14 +109,24 @@ func (f Failure) lines(width int, color bool) []string {
 	if f.Blocked > 0 {
 		head += fmt.Sprintf("; %d more did not run because of it", f.Blocked)
 	}
-	lines := []string{head}
-	if f.Log != "" {
-		lines = append(lines, "    log: "+CleanText(f.Log))
+	return []string{head}
+}
+
+// alike is the head of jobs that failed alike: what they have in common, and who they are.
+func (f Failure) alike(color bool) []string {
+	head := paint(color, Red, fmt.Sprintf("%d failed alike", f.Alike.Count)) + ": " + CleanText(f.Alike.Cause)
+	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
+	who := CleanText(strings.Join(names, ", "))
+	if more := f.Alike.Count - len(names); more > 0 {
+		who += fmt.Sprintf(" and %d more", more)
 	}
-	for _, t := range f.Tail {
-		lines = append(lines, "    | "+paint(color, Dim, Fit(Clean(t), max(width-7, 20))))
+	if why := Ending(state.Fact{ExitCode: f.End.ExitCode, Signal: f.End.Signal}); why != "" {
+		who += " (" + why + ")"
 	}
-	return lines
+	if f.Blocked > 0 {
+		who += fmt.Sprintf("; %d more did not run because of them", f.Blocked)
+	}
+	return []string{head, "    " + who}
 }
 
 // demandLines name the jobs whose memory is far off, and what to write instead.

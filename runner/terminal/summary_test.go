@@ -13,11 +13,14 @@ func TestSummary(t *testing.T) {
 	oom := state.Fact{Job: "train-b", State: state.OOM, ErrorType: state.ErrOOM, Attempt: 3, Signal: "SIGKILL"}
 	s := Summary{
 		Final: state.Snapshot{Total: 30, Counts: map[state.Phase]int{
-			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 3, state.OOM: 1, state.Blocked: 2,
+			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 102, state.OOM: 1, state.Blocked: 2,
 		}},
 		Failures: []Failure{
 			{Job: "train-a", End: failed, Log: "/w/logs/a.log", Tail: []string{"Traceback:", "\x1b[31mValueError\x1b[0m: " + longName(1) + longName(2)}, Blocked: 2},
 			{Job: "train-b", End: oom, Log: "/w/logs/b.log"},
+			{Job: "eval-1", End: state.Fact{State: state.Failed, ErrorType: state.ErrExit, ExitCode: failed.ExitCode}, Log: "/w/logs/e1.log",
+				Tail:  []string{"ModuleNotFoundError: No module named 'torchh'"},
+				Alike: state.Alike{Cause: "ModuleNotFoundError: No module named 'torchh'", Count: 100, Jobs: []string{"eval-1", "eval-2", "eval-3", "eval-4"}}, Blocked: 7},
 		},
 		Demands: []Demand{
 			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB},

@@ -22,7 +22,7 @@ func appendRecord(b []byte, r *state.Record) []byte {
 	if r.ExitCode != nil {
 		b = binary.AppendVarint(b, int64(*r.ExitCode))
 	}
-	for _, s := range []string{string(r.State), r.Job, r.UniID, r.Signal, r.ErrorType, r.Reason, r.Needs, r.Log, r.By} {
+	for _, s := range []string{string(r.State), r.Job, r.UniID, r.Signal, r.ErrorType, r.Reason, r.Line, r.Needs, r.Log, r.By} {
 		b = appendText(b, s)
 	}
 	for _, n := range []int64{int64(r.Attempt), r.StartSeq, r.EndSeq, r.Peak, int64(r.GPUs)} {
@@ -82,7 +82,7 @@ func (d *decoder) record(key string, ledger int) *state.Record {
 		r.ExitCode = &code
 	}
 	r.State = state.Phase(d.text())
-	for _, s := range [...]*string{&r.Job, &r.UniID, &r.Signal, &r.ErrorType, &r.Reason, &r.Needs, &r.Log, &r.By} {
+	for _, s := range [...]*string{&r.Job, &r.UniID, &r.Signal, &r.ErrorType, &r.Reason, &r.Line, &r.Needs, &r.Log, &r.By} {
 		*s = d.text()
 	}
 	r.Attempt = int(d.varint())

@@ -41,6 +41,7 @@ func appendFact(b []byte, f *state.Fact) ([]byte, error) {
 	o.If(f.Signal != "").String("signal", f.Signal)
 	o.If(f.ErrorType != "").String("error_type", f.ErrorType)
 	o.If(f.Reason != "").String("reason", f.Reason)
+	o.If(f.Line != "").String("line", f.Line)
 	o.If(f.Seconds != 0).Float("seconds", f.Seconds)
 	o.If(f.PeakMemory != 0).Int("peak_gpu_memory_bytes", int64(f.PeakMemory))
 	if len(f.Metrics) > 0 {

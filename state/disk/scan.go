@@ -62,6 +62,8 @@ func (s *scanner) field(f *state.Fact, name []byte) bool {
 		return stringTo(s, &f.ErrorType)
 	case "reason":
 		return stringTo(s, &f.Reason)
+	case "line":
+		return stringTo(s, &f.Line)
 	case "by":
 		return stringTo(s, &f.By)
 	case "attempt":

@@ -1,0 +1,135 @@
+package files
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What a line weighs that may tell why a job failed. The heaviest line counts, and
+// of equal ones the last.
+const (
+	silent  = iota // says nothing: blank, a rule, a launcher's epilogue
+	plain          // the last thing that was printed
+	warned         // mentions an error
+	wrapped        // says that something else failed: a launcher's exception, a shell's "Aborted"
+	fatal          // the exception of a traceback, a crash, a command that is not there
+)
+
+var (
+	escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b.`)
+
+	// Prefixes by which launchers tell ranks apart ("[rank0]: ", "[default1]:", "0: "),
+	// and the margin that Python draws beside the tracebacks of an exception group.
+	margin = regexp.MustCompile(`^((\[(rank|default)?\d+\]:?|\d+:) ?| *[|+] )`)
+
+	traceback = regexp.MustCompile(`^(Exception Group )?Traceback \(most recent call last\):`)
+
+	// The exception below a traceback: "pkg.mod.SomeError: text", "KeyboardInterrupt".
+	exception = regexp.MustCompile(`^[A-Za-z_][\w.]*(:( .*)?)?$`)
+
+	// Exceptions by which a launcher says no more than that its worker failed.
+	launcher = regexp.MustCompile(`ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|^SystemExit`)
+
+	// Lines that end programs, whoever prints them.
+	deadly = regexp.MustCompile(`(?i)^\S+: (line \d+: )?.*: (command )?not found$` +
+		`|: (can't|cannot) open (file )?['"]|: No such file or directory$|: Permission denied$|cannot execute` +
+		`|segmentation fault|bus error|illegal instruction|floating point exception` +
+		`|^fatal python error:|^terminate called|^\s*what\(\):|^panic: |^thread '.*' panicked at|^exception in thread ` +
+		`|error while loading shared libraries|Assertion .* failed\.?$` +
+		`|(?-i:\bKilled\b)|oom-kill|no space left on device|disk quota exceeded` +
+		`|^\S+: error: (unrecognized|the following|argument|ambiguous|invalid|unknown)`)
+
+	// What a shell says of a program that gave up, behind the program's own words.
+	aborted = regexp.MustCompile(`\bAborted\b`)
+
+	// Lines that mention an error, and are believed where nothing better is there.
+	mention = regexp.MustCompile(`(\b|_)(error|ERROR|Error|errors|fatal|FATAL|Fatal|CRITICAL|failed|FAILED|failure|Exception|exception|cannot|can't|not found|No such|Usage|usage)\b|\w(Error|Exception|Failure)\b`)
+
+	// Lines that mention one and tell nothing: epilogues of launchers, loggers and make.
+	epilogue = regexp.MustCompile(`^(srun|slurmstepd|make|ninja)(\[\d+\])?: |^wandb: |HYDRA_FULL_ERROR|^Error executing job with overrides` +
+		`|^\s*(error_file|traceback|exitcode|rank|host|time)\s*:|torch/distributed/elastic|torch\.distributed\.elastic|elastic_launch` +
+		`|^\[?[\d/: TIWEF,.-]*\]?\s*(INFO|DEBUG|WARNING)\b|UserWarning:|DeprecationWarning:|FutureWarning:` +
+		`|(?i)\b(0|no) errors?\b|^-{3,}|^={3,}|^#{3,}`)
+)
+
+// maxTelling bounds a telling line, in bytes: it goes into the ledger and on one
+// line of a terminal.
+const maxTelling = 300
+
+// TellingLine is the line of a failed job's log that says best why it failed: the
+// exception of the last traceback, a crash, an error message, else the last line;
+// "" where the log says nothing.
+func TellingLine(tail []byte) string {
+	best, weight := "", silent
+	inside := false // a traceback, whose exception is still to come
+	for raw := range bytes.Lines(tail) {
+		line := logLine(raw)
+		bare := margin.ReplaceAllString(line, "")
+		w := silent
+		switch {
+		case strings.TrimSpace(bare) == "":
+			continue
+		case traceback.MatchString(bare):
+			inside = true
+		case inside && exception.MatchString(bare):
+			inside, w = false, fatal
+			if launcher.MatchString(bare) {
+				w = wrapped
+			}
+		case inside && strings.HasPrefix(bare, "  "): // a frame, above the exception
+		default:
+			inside = false
+			w = weigh(bare)
+		}
+		if w >= weight && w > silent {
+			best, weight = bare, w
+		}
+	}
+	return shorten(strings.TrimLeft(best, " \t"))
+}
+
+// weigh judges a line that stands in no traceback.
+func weigh(line string) int {
+	switch {
+	case epilogue.MatchString(line):
+		return silent
+	case deadly.MatchString(line):
+		return fatal
+	case aborted.MatchString(line):
+		return wrapped
+	case mention.MatchString(line):
+		return warned
+	}
+	return plain
+}
+
+// logLine is a line as it stands on a terminal in the end: without colours, and
+// of a progress bar only its last state.
+func logLine(raw []byte) string {
+	line := strings.TrimRight(string(raw), "\r\n\t ")
+	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
+		line = line[i+1:]
+	}
+	if utf8.ValidString(line) && !strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != '\t' }) {
+		return line
+	}
+	line = strings.ToValidUTF8(escapes.ReplaceAllString(line, ""), "?")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) || r == '\t' {
+			return r
+		}
+		return -1
+	}, line)
+}
+
+// shorten cuts a line to maxTelling bytes, between characters.
+func shorten(line string) string {
+	line = strings.ReplaceAll(line, "\t", " ")
+	if len(line) <= maxTelling {
+		return line
+	}
+	return strings.ToValidUTF8(line[:maxTelling-len("…")], "") + "…"
+}

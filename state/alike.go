@@ -1,0 +1,107 @@
+package state
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// What changes from job to job in a line that means the same: addresses, paths, numbers.
+var (
+	addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8}[0-9a-f-]*\b`)
+	paths     = regexp.MustCompile(`[\w.~+@=-]*(/[\w.~+@=-]*)+`)
+	numbers   = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*([eE][+-]?[0-9]+)?`)
+)
+
+// A Failure is how an attempt failed, as far as another may have failed the same way.
+type Failure struct {
+	State     Phase
+	ErrorType string
+	ExitCode  *int
+	Signal    string
+	Reason    string
+	Line      string // the telling line of its log
+}
+
+// Failure is how the attempt failed that f ends.
+func (f *Fact) Failure() Failure {
+	return Failure{f.State, f.ErrorType, f.ExitCode, f.Signal, f.Reason, f.Line}
+}
+
+// Failure is how r's attempt failed.
+func (r *Record) Failure() Failure {
+	return Failure{r.State, r.ErrorType, r.ExitCode, r.Signal, r.Reason, r.Line}
+}
+
+// Kind is equal for failures that are alike: same state, error type, exit code or
+// signal, and the same words once numbers, paths and addresses are taken out.
+func (f Failure) Kind() string {
+	code := ""
+	if f.ExitCode != nil {
+		code = strconv.Itoa(*f.ExitCode)
+	}
+	return fmt.Sprintf("%s\n%s\n%s\n%s\n%s\n%s", f.State, f.ErrorType, code, f.Signal, general(f.Reason), general(f.Line))
+}
+
+func general(s string) string {
+	s = addresses.ReplaceAllString(s, "#")
+	s = paths.ReplaceAllString(s, "/")
+	return numbers.ReplaceAllString(s, "#")
+}
+
+// Cause says in a few words why the attempt failed: what its log says, else the
+// reason gpurun gives, else the signal or exit code.
+func (f Failure) Cause() string {
+	switch {
+	case f.Reason != "":
+		return f.Reason
+	case f.Line != "":
+		return f.Line
+	case f.Signal != "":
+		return f.Signal
+	case f.ExitCode != nil && *f.ExitCode != 0:
+		return fmt.Sprintf("exit %d", *f.ExitCode)
+	}
+	return string(f.State)
+}
+
+// Alike are the jobs of a batch that failed the same way.
+type Alike struct {
+	Cause string // of the first of them
+	Count int    // jobs
+	Jobs  []string
+	Log   string // of the first of them that has one
+}
+
+// maxAlikeJobs bounds the jobs that a group names.
+const maxAlikeJobs = 20
+
+// A Grouping puts failures that are alike together, in the order in which each
+// group's first came.
+type Grouping struct {
+	Groups []Alike
+	at     map[string]int // index in Groups, by kind
+}
+
+// Add takes in the failure of one job and returns the index of its group.
+func (g *Grouping) Add(job, log string, f Failure) int {
+	if g.at == nil {
+		g.at = map[string]int{}
+	}
+	kind := f.Kind()
+	i, ok := g.at[kind]
+	if !ok {
+		i = len(g.Groups)
+		g.at[kind] = i
+		g.Groups = append(g.Groups, Alike{Cause: f.Cause()})
+	}
+	a := &g.Groups[i]
+	a.Count++
+	if len(a.Jobs) < maxAlikeJobs {
+		a.Jobs = append(a.Jobs, job)
+	}
+	if a.Log == "" {
+		a.Log = log
+	}
+	return i
+}

@@ -1,0 +1,55 @@
+package state
+
+import "testing"
+
+func TestAlike(t *testing.T) {
+	one, two := 1, 2
+	base := Failure{State: Failed, ErrorType: ErrExit, ExitCode: &one, Line: "FileNotFoundError: [Errno 2] No such file or directory: '/data/cifar10/seed1.npz'"}
+	tests := []struct {
+		name  string
+		other func(f *Failure)
+		alike bool
+	}{
+		{"itself", func(*Failure) {}, true},
+		{"another path", func(f *Failure) {
+			f.Line = "FileNotFoundError: [Errno 2] No such file or directory: '/data/svhn/seed2.npz'"
+		}, true},
+		{"another exit code", func(f *Failure) { f.ExitCode = &two }, false},
+		{"a signal", func(f *Failure) { f.ExitCode, f.Signal = nil, "SIGKILL" }, false},
+		{"another kind", func(f *Failure) { f.State, f.ErrorType = OOM, ErrOOM }, false},
+		{"other words", func(f *Failure) { f.Line = "ModuleNotFoundError: No module named 'torchh'" }, false},
+		{"no line", func(f *Failure) { f.Line = "" }, false},
+		{"another reason", func(f *Failure) { f.Reason = "output a.pt missing" }, false},
+	}
+	for _, tt := range tests {
+		other := base
+		tt.other(&other)
+		if got := base.Kind() == other.Kind(); got != tt.alike {
+			t.Errorf("%s: alike %v, want %v:\n%s\n%s", tt.name, got, tt.alike, base.Kind(), other.Kind())
+		}
+	}
+}
+
+func TestGeneral(t *testing.T) {
+	for text, want := range map[string]string{
+		"CUDA out of memory. Tried to allocate 2.50 GiB (GPU 3; 23.69 GiB total)": "CUDA out of memory. Tried to allocate # GiB (GPU #; # GiB total)",
+		"segfault at 0x7ffde1c0 in model-1e-05":                                   "segfault at # in model-#",
+		"run 4f0c2d1e-aa01-4b2f-9c55-0123456789ab failed":                         "run # failed",
+		"output runs/a-3/best.pt missing":                                         "output / missing",
+		"ModuleNotFoundError: No module named 'torchh'":                           "ModuleNotFoundError: No module named 'torchh'",
+	} {
+		if got := general(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestGroupingCountsJobs(t *testing.T) {
+	var g Grouping
+	for i, line := range []string{"a 1", "b", "a 2"} {
+		g.Add([]string{"x", "y", "z"}[i], []string{"", "/y.log", "/z.log"}[i], Failure{Line: line})
+	}
+	if len(g.Groups) != 2 || g.Groups[0].Count != 2 || g.Groups[0].Cause != "a 1" || g.Groups[0].Log != "/z.log" || len(g.Groups[0].Jobs) != 2 {
+		t.Errorf("%+v", g.Groups)
+	}
+}

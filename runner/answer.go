@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 
 	"gpurun/jobspec"
 	"gpurun/runner/control"
@@ -23,7 +24,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	switch r.Op {
 	case control.OpStatus:
 		s := l.Core.Snapshot(l.Now())
-		return control.Reply{Snapshot: &s}, nil
+		return control.Reply{Snapshot: &s, Jobs: l.views(r, &s)}, nil
 	case control.OpDrain:
 		l.step(sched.Stop{Drain: true, Why: "gpurun stop --drain"})
 		return control.Reply{}, nil
@@ -45,6 +46,28 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.Done{Jobs: ids} })
 	}
 	return control.Reply{}, fmt.Errorf("the run does not know the request %q: is it of another version of gpurun?", r.Op)
+}
+
+// views are the jobs that a request for the status names, as they stand.
+func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
+	if len(r.Jobs) == 0 {
+		return nil
+	}
+	var views []state.View
+	for id := range l.Batch.Jobs {
+		j := &l.Batch.Jobs[id]
+		if !slices.Contains(r.Jobs, j.Name) || r.File != l.Batch.Files[j.File].Real {
+			continue
+		}
+		v := state.View{Job: j.Name, ID: id, Phase: l.Core.Phase(id)}
+		for _, live := range slices.Concat(s.Running, s.Waiting) {
+			if live.ID == id {
+				v = live
+			}
+		}
+		views = append(views, v)
+	}
+	return views
 }
 
 func (l *loop) stopGPU(index int) error {

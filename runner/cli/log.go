@@ -3,32 +3,33 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
 	"syscall"
 	"time"
 
 	"gpurun/runner"
-	"gpurun/runner/control"
+	"gpurun/runner/terminal"
 	"gpurun/state"
 )
 
 type logCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" name:"job" help:"The job, or a glob."`
-	Follow    bool     `short:"f" help:"Go on printing until the attempt ends."`
+	Follow    bool     `short:"f" help:"Go on printing until the job ends: wait for its start, and follow retries."`
 	Path      bool     `help:"Print only the path of the log."`
+	Raw       bool     `help:"Print control sequences to a terminal as they are, not only colors."`
 }
 
 // Help shows how the command is used.
 func (logCmd) Help() string {
 	return `Prints the newest attempt. The path works with less, tail and grep as well.
+
+On a terminal, control sequences other than colors are made visible: a log may hold whatever the job has printed. --raw, or a pipe, gets every byte.
 
 Examples:
 
@@ -58,12 +59,14 @@ func (c *logCmd) Run(a *app) error {
 		return err
 	}
 	logs, err := c.matching(newestLogs(ref.history), ref)
+	if c.Follow && !c.Path {
+		return c.follow(a, ref, logs, err)
+	}
 	if err != nil {
 		return err
 	}
-	if c.Follow && len(logs) > 1 {
-		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows one job, and these are %d", len(logs)), hint: "name one of them: " + logs[0].job}
-	}
+	out, flush := c.writer(a)
+	defer flush()
 	for i, l := range logs {
 		switch {
 		case c.Path:
@@ -72,7 +75,7 @@ func (c *logCmd) Run(a *app) error {
 		case len(logs) > 1:
 			fmt.Fprintf(a.out, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.job)
 		}
-		err := c.show(a, ref, l)
+		err := show(out, l)
 		var f *failure
 		if len(logs) > 1 && errors.As(err, &f) {
 			a.warn(l.job + ": " + f.text) // one that cannot be shown hides no other
@@ -136,27 +139,45 @@ func noLog(glob string, names []string, ref *batchRef) error {
 	return noSuchJob(ref.file, glob, slices.Values(names))
 }
 
-// show prints one log, and follows it.
-func (c *logCmd) show(a *app, ref *batchRef, l logged) error {
-	f, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+// writer is where logs are printed: what a terminal would obey is made visible there.
+func (c *logCmd) writer(a *app) (out io.Writer, flush func()) {
+	if !a.outTTY || c.Raw {
+		return a.out, func() {}
+	}
+	v := terminal.NewVisible(a.out, a.colored())
+	return v, func() { _ = v.Close() } // nobody reads any more
+}
+
+// show prints one log.
+func show(out io.Writer, l logged) error {
+	f, err := l.file()
 	if err != nil {
-		return &failure{code: exitUsage, text: "the log is gone: " + err.Error(), err: err}
-	}
-	defer f.Close()
-	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
-		return &failure{code: exitUsage, text: l.path + " is no regular file: there is nothing to be read again"}
-	}
-	from, err := attemptStart(f, l.attempt)
-	if err != nil {
-		return &failure{code: exitUsage, text: err.Error(), err: err}
-	}
-	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := io.Copy(a.out, f); err != nil || !c.Follow {
-		return ignorePipe(err)
+	defer f.Close()
+	_, err = io.Copy(out, f)
+	return ignorePipe(err)
+}
+
+// file opens the log where the attempt's part of it begins.
+func (l logged) file() (*os.File, error) {
+	f, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, &failure{code: exitUsage, text: "the log is gone: " + err.Error(), err: err}
 	}
-	return ignorePipe(follow(a, ref, f, l))
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		f.Close()
+		return nil, &failure{code: exitUsage, text: l.path + " is no regular file: there is nothing to be read again"}
+	}
+	from, err := attemptStart(f, l.attempt)
+	if err == nil {
+		_, err = f.Seek(from, io.SeekStart)
+	}
+	if err != nil {
+		f.Close()
+		return nil, &failure{code: exitUsage, text: err.Error(), err: err}
+	}
+	return f, nil
 }
 
 // attemptStart is where the newest attempt's part begins: below the header of a
@@ -183,46 +204,6 @@ func attemptStart(f *os.File, attempt int) (int64, error) {
 			return found, err
 		}
 	}
-}
-
-// followEvery is how often a log is looked at for more.
-const followEvery = 250 * time.Millisecond
-
-// follow prints what comes until the attempt has ended or Ctrl-C, which stops nothing.
-func follow(a *app, ref *batchRef, f *os.File, l logged) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	for live := l.open; live; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(followEvery):
-		}
-		// Asked before the last look, so that nothing that was written before the end is missed.
-		live = runs(ref, l)
-		if _, err := io.Copy(a.out, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// runs says whether an attempt still runs: its run says so, or, where the run has
-// died, its process is there.
-func runs(ref *batchRef, l logged) bool {
-	rep, err := ref.ask(control.Request{Op: control.OpStatus})
-	if err == nil && rep.Snapshot != nil {
-		for _, v := range rep.Snapshot.Running {
-			if v.UniID == l.uniID {
-				return true
-			}
-		}
-		return false
-	}
-	if at := ref.history.Open[l.uniID]; at != nil && at.Running != nil {
-		return syscall.Kill(at.Running.PID, 0) != syscall.ESRCH
-	}
-	return false
 }
 
 // ignorePipe forgets that nobody reads any more.

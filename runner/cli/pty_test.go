@@ -164,3 +164,26 @@ jobs:
 		t.Errorf("left on the screen: %q", last)
 	}
 }
+
+// On a terminal, what a job has printed cannot command it.
+func TestLogOnATerminal(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "painted"), "\x1b[2Jcleared \x1b[31mred\x1b[0m \u009b2J \u202ertl\n")
+	writeFile(t, filepath.Join(dir, "jobs.yaml"), "jobs: [{name: paint, gpus: 0, run: cat painted}]\n")
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"jobs.yaml"}, "1 succeeded"},
+		{[]string{"log", "paint"}, "^[[2Jcleared \x1b[31mred\x1b[0m <U+009B>2J <U+202E>rtl\r\n"},
+		{[]string{"log", "-f", "paint"}, "^[[2Jcleared \x1b[31mred\x1b[0m <U+009B>2J <U+202E>rtl\r\n"},
+		{[]string{"log", "--no-color", "paint"}, "^[[2Jcleared red <U+009B>2J <U+202E>rtl\r\n"},
+		{[]string{"log", "--raw", "paint"}, "\x1b[2Jcleared \x1b[31mred\x1b[0m \u009b2J \u202ertl\r\n"},
+	} {
+		p := startOnPTY(t, dir, row.args...)
+		p.sees(row.want)
+		if got := p.exit(); got != 0 {
+			t.Errorf("%q: exit status %d", row.args, got)
+		}
+	}
+}

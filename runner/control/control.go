@@ -23,7 +23,7 @@ import (
 
 // The operations of a Request.
 const (
-	OpStatus  = "status"   // the run's Snapshot
+	OpStatus  = "status"   // the run's Snapshot, and Jobs as they stand
 	OpStop    = "stop"     // Jobs, or without any the whole run
 	OpStopGPU = "stop-gpu" // what stands on GPU; leave it alone from then on
 	OpDrain   = "drain"    // start nothing more
@@ -34,7 +34,8 @@ const (
 // A Request is what a command asks of a live run.
 type Request struct {
 	Op   string   `json:"op"`
-	Jobs []string `json:"jobs,omitempty"` // names or globs
+	Jobs []string `json:"jobs,omitempty"` // names or globs; status: names
+	File string   `json:"file,omitempty"` // status: the job file whose Jobs are meant, its links resolved
 	GPU  int      `json:"gpu,omitempty"`  // index
 	Kill bool     `json:"kill,omitempty"` // stop: SIGKILL at once
 }
@@ -46,6 +47,7 @@ type Reply struct {
 	Kept     []Kept          `json:"kept,omitempty"` // those that it leaves as they are
 	PID      int             `json:"pid,omitempty"`  // of the runner
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
+	Jobs     []state.View    `json:"jobs,omitempty"` // status: those that the request names
 }
 
 // Kept are jobs that a request names and does nothing to.

@@ -1,0 +1,217 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"gpurun/runner/control"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+)
+
+// A follower prints a job's log as it grows, from one attempt to the next, until
+// the job has ended.
+type follower struct {
+	*app
+	ref    *batchRef
+	out    io.Writer
+	job    string
+	l      logged      // the attempt that is shown; without uni_id before the first
+	pid    int         // of its process, 0 unknown
+	file   *os.File    // its log; nil before the first
+	waited state.Phase // what was last said to be waited for
+	phase  state.Phase // where the job was when the run was last asked; "" where it does not tell
+}
+
+// follow prints the one job that the arguments mean until it ends or Ctrl-C, which
+// stops nothing. none is why no log matches yet.
+func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error {
+	f := &follower{app: a, ref: ref}
+	switch {
+	case len(logs) > 1:
+		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows one job, and these are %d", len(logs)), hint: "name one of them: " + logs[0].job}
+	case len(logs) == 1:
+		f.job = logs[0].job
+	default:
+		if f.job = c.onlyJob(ref); f.job == "" {
+			return none
+		}
+		if _, err := ref.ask(control.Request{Op: control.OpStatus}); errors.Is(err, control.ErrNoRun) {
+			return &failure{code: exitUsage, text: f.job + " has not run yet, and " + ref.file + " is not running", hint: "gpurun " + ref.file + " runs it"}
+		}
+	}
+	var flush func()
+	f.out, flush = c.writer(a)
+	defer flush()
+	defer func() { f.file.Close() }()
+	if len(logs) == 1 {
+		if at := ref.history.Open[logs[0].uniID]; at != nil && at.Running != nil {
+			f.pid = at.Running.PID
+		}
+		if err := f.turn(logs[0]); err != nil {
+			return err
+		}
+	}
+	return ignorePipe(f.run())
+}
+
+// onlyJob is the job of the batch that the arguments mean, "" unless it is one.
+func (c *logCmd) onlyJob(ref *batchRef) string {
+	if ref.batch == nil {
+		return ""
+	}
+	in, err := matching(ref.batch, c.Jobs)
+	if err != nil || len(in) != 1 {
+		return ""
+	}
+	for id := range in {
+		return ref.batch.Jobs[id].Name
+	}
+	return ""
+}
+
+// followEvery is how often a log is looked at for more.
+const followEvery = 250 * time.Millisecond
+
+func (f *follower) run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	for {
+		// Asked before the last look, so that nothing that was written before the end is missed.
+		next, over := f.ask()
+		if over {
+			return f.last()
+		}
+		if err := f.turn(next); err != nil {
+			return err
+		}
+		if err := f.print(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// ask finds out which attempt runs now, and whether nothing more will come.
+func (f *follower) ask() (now logged, over bool) {
+	rep, err := f.ref.ask(control.Request{Op: control.OpStatus, File: f.ref.real, Jobs: []string{f.job}})
+	if err != nil || rep.Snapshot == nil {
+		alive := f.pid > 0 && syscall.Kill(f.pid, 0) != syscall.ESRCH
+		return logged{}, errors.Is(err, control.ErrNoRun) && !alive
+	}
+	for _, v := range rep.Jobs {
+		f.phase = v.Phase
+		if v.Phase == state.Running && v.UniID != "" {
+			f.pid = v.PID
+			return logged{job: v.Job, uniID: v.UniID, path: v.Log, attempt: v.Attempt, open: true}, false
+		}
+		if v.Phase != "" {
+			f.tell(v, rep.Snapshot)
+			if v.Phase == state.Waiting && f.l.attempt < v.Attempt-1 {
+				return f.newest(), false // it failed between two looks
+			}
+			return logged{}, v.Phase.Ended()
+		}
+	}
+	for _, v := range rep.Snapshot.Running { // of a job that is no longer in the batch
+		if v.UniID == f.l.uniID {
+			return logged{}, false
+		}
+	}
+	return logged{}, true
+}
+
+// tell says what is being waited for, once.
+func (f *follower) tell(v state.View, s *state.Snapshot) {
+	if v.Phase == f.waited || v.Phase != state.Pending && v.Phase != state.Waiting {
+		return
+	}
+	f.waited = v.Phase
+	text := f.job + " has not started yet"
+	switch {
+	case v.Phase == state.Waiting:
+		text = fmt.Sprintf("attempt %d of %s starts in %s", v.Attempt, f.job, terminal.Duration(v.NextAt.Sub(s.At)))
+	case s.Head != nil && s.Head.ID == v.ID && s.HeadWhy != "":
+		text += ": " + s.HeadWhy
+	}
+	fmt.Fprintln(f.err, "gpurun: waiting: "+terminal.CleanText(text))
+}
+
+// print copies what has come.
+func (f *follower) print() error {
+	if f.file == nil {
+		return nil
+	}
+	_, err := io.Copy(f.out, f.file)
+	return err
+}
+
+// newest is the job's newest attempt as far as the ledger goes.
+func (f *follower) newest() logged {
+	if f.ref.read(f.app) != nil {
+		return logged{}
+	}
+	return newestLogs(f.ref.history)[f.job]
+}
+
+// turn goes on to another attempt, if l is one. A retry in the same log stands below
+// what has been printed, and needs no other file.
+func (f *follower) turn(l logged) error {
+	if l.uniID == "" || l.uniID == f.l.uniID {
+		return nil
+	}
+	part := l
+	if f.waited != "" {
+		part.attempt = 1 // nothing of this run's log has been shown: some attempts may have been too quick
+	}
+	file, err := part.file()
+	if errors.Is(err, os.ErrNotExist) && l.open {
+		return nil // not made yet: looked for again
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.print(); err != nil {
+		file.Close()
+		return err
+	}
+	f.l, f.waited = l, ""
+	if f.file != nil && same(f.file, file) {
+		return file.Close()
+	}
+	f.file.Close()
+	f.file = file
+	return nil
+}
+
+func same(a, b *os.File) bool {
+	ai, err1 := a.Stat()
+	bi, err2 := b.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(ai, bi)
+}
+
+// last prints what came between the last look and the end: the ledger knows of an
+// attempt that began and ended meanwhile.
+func (f *follower) last() error {
+	if err := f.turn(f.newest()); err != nil {
+		return err
+	}
+	if f.file == nil {
+		text := f.job + " did not start before the run of " + f.ref.file + " ended"
+		if f.phase.Ended() {
+			text = f.job + " did not start: " + string(f.phase)
+		}
+		return &failure{code: exitFailed, text: text, hint: "gpurun plan " + f.ref.file + " says what would run"}
+	}
+	return f.print()
+}

@@ -147,7 +147,7 @@ func TestWhatTheConfigBecomes(t *testing.T) {
 	if got := string(r.Config.Content); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if name := filepath.Base(r.Config.Path); !regexp.MustCompile(`^\.a\.[0-9a-f]{8}\.gpurun\.yaml$`).MatchString(name) {
+	if name := filepath.Base(r.Config.Path); !regexp.MustCompile(`^\.a\.[0-9a-f]{16}\.gpurun\.yaml$`).MatchString(name) {
 		t.Errorf("it is called %s", name)
 	}
 }

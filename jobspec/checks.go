@@ -3,6 +3,7 @@ package jobspec
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -102,16 +103,22 @@ func (l *loader) checkConfigs() {
 		if !ok {
 			continue
 		}
+		if _, base := l.batch.bases[path]; base {
+			told[t] = true
+			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "write the copy to another path", "job %q would write its config over %s, which is the base of a config", j.Name, path)
+			continue
+		}
 		first, taken := owners[path]
 		if !taken {
 			owners[path] = j.id32()
 			continue
 		}
 		o := &l.batch.Jobs[first]
-		if l.changes(o) == l.changes(j) {
+		perAttempt := t.config.perAttempt() || o.Spec.text.config.perAttempt()
+		if !perAttempt && l.changes(o) == l.changes(j) {
 			continue
 		}
-		if a, b := l.content(o), l.content(j); a != nil && b != nil && !bytes.Equal(a, b) {
+		if a, b := l.content(o), l.content(j); perAttempt || a != nil && b != nil && !bytes.Equal(a, b) {
 			told[t] = true
 			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "put {name} into its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
 		}
@@ -131,6 +138,13 @@ func (l *loader) configPlace(j *Job, t *text, v *values) (string, bool) {
 	return path, err == nil
 }
 
+// perAttempt reports whether the content differs from attempt to attempt.
+func (c *configText) perAttempt() bool {
+	return slices.ContainsFunc(c.sets, func(s setText) bool {
+		return slices.ContainsFunc(s.value.segs, func(g segment) bool { return g.kind >= varUniID })
+	})
+}
+
 // changes spells what a job changes in which base: of two jobs that agree in it
 // the contents are the same.
 func (l *loader) changes(j *Job) string {
@@ -140,6 +154,7 @@ func (l *loader) changes(j *Job) string {
 	if !ok {
 		return "\x00" + j.Name
 	}
+	v.rt = &Runtime{}
 	buf := appendString(nil, base)
 	for i := range c.sets {
 		s := &c.sets[i]
@@ -157,6 +172,7 @@ func (l *loader) content(j *Job) []byte {
 	if _, ok := l.configPlace(j, &c.base, &v); !ok {
 		return nil
 	}
+	v.rt = &Runtime{}
 	_, content, problems := l.batch.apply(c, &v)
 	if len(problems) > 0 {
 		return nil

@@ -158,8 +158,8 @@ func (b *Batch) config(c *configText, v *values) (*Config, error) {
 	dir, file := filepath.Split(base)
 	ext := filepath.Ext(file)
 	sum := sha256.Sum256(content)
-	name := fmt.Sprintf(".%s.%s.gpurun%s", strings.TrimSuffix(file, ext), hex.EncodeToString(sum[:4]), ext)
-	return &Config{Path: filepath.Join(dir, name), Content: content}, nil
+	name := fmt.Sprintf(".%s.%s.gpurun%s", strings.TrimSuffix(file, ext), hex.EncodeToString(sum[:8]), ext)
+	return &Config{Path: filepath.Join(dir, name), Content: content, ByContent: true}, nil
 }
 
 // configValuesOf renders a job's config for its key.

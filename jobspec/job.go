@@ -131,6 +131,7 @@ type Rendered struct {
 
 // A Config is a copy of a config file with some values changed; see jobfile.md section 5.
 type Config struct {
-	Path    string // absolute, where the copy belongs
-	Content []byte
+	Path      string // absolute, where the copy belongs
+	Content   []byte
+	ByContent bool // the name holds a hash of the content, and never gets another
 }

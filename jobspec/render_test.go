@@ -114,7 +114,7 @@ func TestConfigCopyBesideItsBase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, _ := filepath.Match(dir+"/.c.????????.gpurun.yaml", r.Config.Path); !ok || r.Commands[0] != "x "+r.Config.Path {
+	if ok, _ := filepath.Match(dir+"/.c.????????????????.gpurun.yaml", r.Config.Path); !ok || r.Commands[0] != "x "+r.Config.Path {
 		t.Errorf("copy at %s, command %q", r.Config.Path, r.Commands)
 	}
 	if got, want := string(r.Config.Content), "lr: 1.0e-05 # rate\n"; got != want {

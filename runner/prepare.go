@@ -7,9 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"gpurun/jobspec"
+	"gpurun/runner/configcopy"
 	"gpurun/runner/engine"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -78,7 +77,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		return nil, none, err
 	}
 	if r.Config != nil {
-		if err := writeConfig(*r.Config); err != nil {
+		if err := configcopy.Write(r.Config.Path, r.Config.Content, r.Config.ByContent); err != nil {
 			return nil, none, err
 		}
 	}
@@ -110,6 +109,9 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 			Tree: job.Spec.Tree, UniFile: l.Batch.Files[job.File].UniID, Grant: a.Grant,
 		},
 	}
+	if r.Config != nil {
+		at.launch.Config, at.launch.ConfigSum = r.Config.Path, configcopy.Sum(r.Config.Content)
+	}
 	start := state.Fact{
 		UniID: uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: params(job),
 	}
@@ -128,25 +130,6 @@ func params(j *jobspec.Job) map[string]string {
 		m[p.Name] = p.Text
 	}
 	return m
-}
-
-// writeConfig puts a rendered config file in its place by rename. Equal content
-// is left alone, so that a job that reads the file now is not disturbed.
-func writeConfig(c jobspec.Config) error {
-	old, err := os.ReadFile(c.Path)
-	if err == nil && string(old) == string(c.Content) {
-		return nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("cannot read config %q: %w", c.Path, err)
-	}
-	if err := os.MkdirAll(filepath.Dir(c.Path), 0o777); err != nil {
-		return fmt.Errorf("cannot write config %q: %w", c.Path, err)
-	}
-	if err := renameio.WriteFile(c.Path, c.Content, 0o666); err != nil {
-		return fmt.Errorf("cannot write config %q: %w", c.Path, err)
-	}
-	return nil
 }
 
 // A logPart is where one attempt's output begins in its log files.

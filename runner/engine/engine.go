@@ -32,8 +32,11 @@ type Launch struct {
 	Timeout  time.Duration `json:",omitempty"` // 0 for none
 	Grace    time.Duration `json:",omitempty"` // between SIGTERM and SIGKILL
 	Tree     bool          `json:",omitempty"` // over when no process of the tree is left (block dialect)
-	UniFile  string        `json:",omitempty"` // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
-	Grant    gpu.Grant     `json:",omitzero"`  // what the attempt's claim holds
+	Config   string        `json:",omitempty"` // the config file it reads; kept from being replaced while the attempt lives
+	// ConfigSum is what the content of Config must be (configcopy.Sum).
+	ConfigSum string    `json:",omitempty"`
+	UniFile   string    `json:",omitempty"` // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
+	Grant     gpu.Grant `json:",omitzero"`  // what the attempt's claim holds
 
 	// Foreground runs the attempt as a child of the calling process, in its
 	// session and process group and with its stdin, stdout and stderr; Stdout,

@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/runner/configcopy"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
@@ -35,6 +37,7 @@ type attempt struct {
 	rec     record
 	file    recordFile
 	out     outputs
+	config  io.Closer // keeps its config file from being replaced; nil without one
 	oomBase uint64
 	leader  procs.ID
 	exit    <-chan unix.WaitStatus // nil while no process of its own runs
@@ -86,6 +89,7 @@ func (a *attempt) run() *engine.Ended {
 		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
 	}
 	defer a.file.close()
+	defer a.letGo()
 	if err := a.open(); err != nil {
 		a.rec.Err, a.cramped = err.Error(), noRoom(err)
 		return a.finish()
@@ -131,11 +135,16 @@ func (a *attempt) open() error {
 	if err := unix.Stat(a.WorkDir, &st); err != nil {
 		return fmt.Errorf("cannot enter the working directory %q: %w", a.WorkDir, err)
 	}
+	var err error
+	if a.Config != "" {
+		if a.config, err = configcopy.Hold(a.Config, a.ConfigSum); err != nil {
+			return err
+		}
+	}
 	if a.Foreground {
 		a.out = outputs{in: 0, out: 1, err: 2, shared: true}
 		return nil
 	}
-	var err error
 	if a.out, err = openOutputs(a.k.null, a.Stdout, a.Stderr, a.Header); err != nil {
 		return err
 	}
@@ -143,6 +152,13 @@ func (a *attempt) open() error {
 	a.dev.Store(dev)
 	a.ino.Store(ino)
 	return nil
+}
+
+// letGo allows others to replace its config file.
+func (a *attempt) letGo() {
+	if a.config != nil {
+		_ = a.config.Close()
+	}
 }
 
 // steps are the programs to run one after the other.

@@ -92,6 +92,8 @@ func (p *packer) launch(l *engine.Launch) {
 	whole(p, &l.Timeout)
 	whole(p, &l.Grace)
 	p.bool(&l.Tree)
+	p.string(&l.Config)
+	p.string(&l.ConfigSum)
 	p.string(&l.UniFile)
 	list(p, &l.Grant.UUIDs, func(u *gpu.UUID) { p.string((*string)(u)) })
 	list(p, &l.Grant.Indices, func(i *int) { whole(p, i) })

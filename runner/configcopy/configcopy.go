@@ -1,0 +1,142 @@
+// Package configcopy writes the config files that jobs get, and keeps one that a
+// running job reads from being replaced beneath it.
+//
+// An attempt holds its copy by a shared flock for as long as it lives. Whoever is
+// about to put other content in its place asks for the exclusive one first. The
+// kernel drops a lock with its process, so nothing is left over from a crash.
+package configcopy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+// holdWait is how long Hold waits for a Write that is under way.
+const holdWait = 2 * time.Second
+
+// Sum is what Hold recognizes content by.
+func Sum(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// Write puts content at path by rename, and leaves a file alone that has it already.
+// Other content there is replaced unless a running attempt holds it. Where the name
+// was made from the content (byContent) it is never replaced: such a file was
+// changed by hand, and the jobs that were started with it may still read it.
+func Write(path string, content []byte, byContent bool) error {
+	for {
+		old, err := open(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return put(path, content)
+		}
+		if err != nil {
+			return fmt.Errorf("cannot read config %q: %w", path, err)
+		}
+		done, err := replace(old, path, content, byContent)
+		old.Close()
+		if done || err != nil {
+			return err
+		}
+	}
+}
+
+// replace reports false where somebody else has replaced the file meanwhile.
+func replace(old *os.File, path string, content []byte, byContent bool) (done bool, err error) {
+	sum, err := sumOf(old)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("cannot read config %q: %w", path, err)
+	case sum == Sum(content):
+		return true, nil
+	case byContent:
+		return false, fmt.Errorf("config %q was changed after it was written; delete it", path)
+	}
+	switch err := unix.Flock(int(old.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return false, fmt.Errorf("config %q is in use by a running job with other values; start this job when that one has ended, or give it a path of its own", path)
+	case !current(old, path):
+		return false, nil
+	}
+	return true, put(path, content)
+}
+
+func put(path string, content []byte) error {
+	err := os.MkdirAll(filepath.Dir(path), 0o777)
+	if err == nil {
+		err = renameio.WriteFile(path, content, 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write config %q: %w", path, err)
+	}
+	return nil
+}
+
+// Hold keeps the file at path from being replaced until it is closed. It fails if
+// the content is not that of sum: another run has replaced it.
+func Hold(path, sum string) (io.Closer, error) {
+	for end := time.Now().Add(holdWait); ; {
+		f, err := open(path)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read config %q: %w", path, err)
+		}
+		err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		busy := errors.Is(err, unix.EWOULDBLOCK) && time.Now().Before(end)
+		if !busy && current(f, path) {
+			got, err := sumOf(f)
+			if err == nil && got == sum {
+				return f, nil // also where the file system knows no locks
+			}
+			f.Close()
+			if err != nil {
+				return nil, fmt.Errorf("cannot read config %q: %w", path, err)
+			}
+			return nil, fmt.Errorf("config %q was replaced before the job started: another run writes the same path with other values", path)
+		}
+		f.Close()
+		if busy {
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+}
+
+// open does not wait for the writer of a FIFO.
+func open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// current reports whether path still is f.
+func current(f *os.File, path string) bool {
+	a, errA := f.Stat()
+	b, errB := os.Stat(path)
+	return errA == nil && errB == nil && os.SameFile(a, b)
+}
+
+func sumOf(f *os.File) (string, error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,86 @@
+package configcopy
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "temp", "a.yaml")
+	for _, content := range []string{"seed: 1\n", "seed: 1\n", "seed: 2\n"} {
+		if err := Write(path, []byte(content), false); err != nil || read(t, path) != content {
+			t.Fatalf("%q: %v", content, err)
+		}
+	}
+	before, _ := os.Stat(path)
+	if err := Write(path, []byte("seed: 2\n"), true); err != nil {
+		t.Error(err)
+	}
+	if after, _ := os.Stat(path); !os.SameFile(before, after) {
+		t.Error("equal content was written again")
+	}
+	if err := Write(path, []byte("seed: 3\n"), true); err == nil || read(t, path) != "seed: 2\n" {
+		t.Errorf("a name made from content was overwritten: %v", err)
+	}
+}
+
+func TestHeldFileIsNotReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	content := []byte("seed: 1\n")
+	if err := Write(path, content, false); err != nil {
+		t.Fatal(err)
+	}
+	first, err := Hold(path, Sum(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Hold(path, Sum(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Close()
+	if err := Write(path, []byte("seed: 2\n"), false); err == nil || !strings.Contains(err.Error(), "in use by a running job") {
+		t.Errorf("replaced beneath a job: %v", err)
+	}
+	if err := Write(path, content, false); err != nil {
+		t.Errorf("equal content: %v", err)
+	}
+	second.Close()
+	if err := Write(path, []byte("seed: 2\n"), false); err != nil {
+		t.Errorf("nobody holds it any more: %v", err)
+	}
+}
+
+func TestHoldKnowsItsContent(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a.yaml")
+	if err := Write(path, []byte("seed: 2\n"), false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Hold(path, Sum([]byte("seed: 1\n"))); err == nil || !strings.Contains(err.Error(), "replaced before the job started") {
+		t.Errorf("other content was held: %v", err)
+	}
+	if _, err := Hold(filepath.Join(dir, "none.yaml"), ""); err == nil {
+		t.Error("a file that is not there was held")
+	}
+	fifo := filepath.Join(dir, "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(fifo, nil, false); err == nil {
+		t.Error("a FIFO was overwritten")
+	}
+}

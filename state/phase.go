@@ -25,6 +25,7 @@ const (
 	Lost        Phase = "lost"        // gone without a status
 	Blocked     Phase = "blocked"     // a need failed
 	UpToDate    Phase = "up to date"  // nothing to do
+	NotNeeded   Phase = "not needed"  // when: failure, and no need has failed
 )
 
 // Ended says whether nothing more happens to a job in this phase in this run.

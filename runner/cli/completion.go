@@ -159,11 +159,11 @@ type namesCmd struct {
 
 // Run prints the names of the batch that begin so; nothing where there is none.
 func (c *namesCmd) Run(a *app) error {
-	ref, err := a.find(&c.batchFlag)
+	refs, err := a.find(c.File, toShow)
 	if err != nil {
 		return err
 	}
-	batch, ps := jobspec.Load([]string{ref.file}, a.options(&batchFlags{}))
+	batch, ps := jobspec.Load(refs[0].files(), a.options(&batchFlags{}))
 	if len(ps) > 0 {
 		return problems(ps)
 	}

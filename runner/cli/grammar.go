@@ -75,7 +75,7 @@ type gpuFlags struct {
 
 // batchFlag names the batch that commands beside a run are about.
 type batchFlag struct {
-	File string `placeholder:"FILE" help:"Its job file, instead of the batch that was used last here."`
+	File string `placeholder:"FILE" help:"Its job file, instead of the batch that runs in this folder, or ran last here."`
 }
 
 // paths are all job files of the command line.

@@ -49,12 +49,38 @@ type logged struct {
 	open    bool // the attempt has not ended, as far as the ledger knows
 }
 
-// Run prints the logs of the jobs that match.
+// Run prints the logs of the jobs that match, of each batch that may be meant.
 func (c *logCmd) Run(a *app) error {
-	ref, err := a.find(&c.batchFlag)
+	if err := noFiles(c.Jobs); err != nil {
+		return err
+	}
+	refs, err := a.find(c.File, toShow)
 	if err != nil {
 		return err
 	}
+	var missing error
+	shown := 0
+	for _, ref := range refs {
+		a.say("note", "logs of "+ref.name())
+		err := c.of(a, ref)
+		var f *failure
+		if errors.As(err, &f) && f.code == exitUsage && len(refs) > 1 {
+			missing = err // the other batch may have the job
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		shown++
+	}
+	if shown == 0 {
+		return missing
+	}
+	return nil
+}
+
+// of prints the logs of one batch.
+func (c *logCmd) of(a *app, ref *batchRef) error {
 	if err := ref.read(a); err != nil {
 		return err
 	}

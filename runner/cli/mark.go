@@ -49,7 +49,7 @@ func (c *doneCmd) Run(a *app) error { return a.mark(&c.batchFlag, control.OpDone
 // mark records what a person says of jobs: through the run, if there is one, else
 // in the ledger itself, under its lock.
 func (a *app) mark(f *batchFlag, op string, globs []string) error {
-	ref, err := a.find(f)
+	ref, err := a.change(f, globs)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (a *app) markDead(ref *batchRef, op string, globs []string) error {
 	if err := st.Close(); err != nil {
 		return stateFailure(err)
 	}
-	fmt.Fprintln(a.out, reached(names, markWords[op]))
+	fmt.Fprintln(a.out, ref.name()+": "+reached(names, markWords[op]))
 	return nil
 }
 

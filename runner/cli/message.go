@@ -5,6 +5,7 @@ package cli
 //	gpurun: error: what is wrong, lower case, no full stop
 //	gpurun: warning: what is worth knowing
 //	gpurun: hint: what to do about it
+//	gpurun: note: what was taken where nothing was said
 //
 // Errors below carry no prefix; it is added here and nowhere else.
 
@@ -50,7 +51,7 @@ func (a *app) hint(text string) {
 
 func (a *app) warn(text string) { a.say("warning", text) }
 
-var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": terminal.Yellow, "hint": terminal.Cyan}
+var sayColors = map[string]terminal.Color{"error": terminal.Red, "warning": terminal.Yellow, "hint": terminal.Cyan, "note": terminal.Dim}
 
 func (a *app) say(kind, text string) {
 	label := kind + ":"

@@ -18,7 +18,7 @@ import (
 )
 
 type statusCmd struct {
-	Path  string `arg:"" optional:"" name:"file" help:"The job file, instead of the batch that was used last here."`
+	Path  string `arg:"" optional:"" name:"file" help:"The job file, instead of the batch that runs in this folder, or ran last here."`
 	File  string `placeholder:"FILE" help:"The same, as a flag."`
 	Watch bool   `short:"w" help:"Show it live, until Ctrl-C; that stops nothing."`
 	JSON  bool   `name:"json" help:"Print it as JSON."`
@@ -38,7 +38,8 @@ Examples:
 // A status is what is known of a batch at one moment, and what --json prints.
 type status struct {
 	File     string              `json:"file"`
-	Alive    bool                `json:"alive"` // a run goes on
+	Alive    bool                `json:"alive"`            // a run holds the lock
+	Silent   string              `json:"silent,omitempty"` // why that run says nothing itself
 	At       time.Time           `json:"time"`
 	Total    int                 `json:"total"`
 	Counts   map[state.Phase]int `json:"counts"`
@@ -84,50 +85,62 @@ type failed struct {
 	Log      string      `json:"log,omitempty"`
 }
 
-// Run shows the status, once or live.
+// Run shows the status, once or live: of each batch that runs in this folder, or
+// of the one that ran last.
 func (c *statusCmd) Run(a *app) error {
 	file := c.Path
 	if file == "" {
 		file = c.File
 	}
-	ref, err := a.find(&batchFlag{File: file})
+	refs, err := a.find(file, toShow)
 	if err != nil {
 		return err
 	}
 	if c.Watch {
-		if err := a.watchStatus(ref); err != nil {
+		if len(refs) > 1 {
+			return &failure{code: exitUsage, text: fmt.Sprintf("%d batches are running here: ", len(refs)) + names(refs), hint: "name one of them: gpurun status -w " + refs[0].file}
+		}
+		if err := a.watchStatus(refs[0]); err != nil {
 			return err
 		}
 	}
-	if err := ref.read(a); err != nil {
-		return err
+	all := make([]status, 0, len(refs))
+	for i, ref := range refs {
+		if err := ref.read(a); err != nil {
+			return err
+		}
+		s := statusOfBatch(ref)
+		all = append(all, s)
+		if c.JSON {
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		s.print(a.out, time.Now())
 	}
-	s := statusOfBatch(ref)
-	if c.JSON {
-		return writeJSON(a.out, s)
+	switch {
+	case !c.JSON:
+		return nil
+	case len(all) == 1:
+		return writeJSON(a.out, all[0])
 	}
-	s.print(a.out, time.Now())
-	return nil
-}
-
-// askLimit bounds how long a run is waited for that does not answer.
-const askLimit = 5 * time.Second
-
-// ask sends a request to the run of a batch.
-func (r *batchRef) ask(req control.Request) (control.Reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
-	defer cancel()
-	return control.Do(ctx, r.dir, req)
+	return writeJSON(a.out, all)
 }
 
 // statusOfBatch asks the run, and reads the ledger for what the run does not
 // say, or for everything when there is none.
 func statusOfBatch(ref *batchRef) status {
-	s := status{File: ref.file, At: time.Now().UTC()}
-	if rep, err := ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
+	s := status{File: ref.name(), Alive: ref.alive, At: time.Now().UTC()}
+	rep, err := ref.ask(control.Request{Op: control.OpStatus})
+	switch {
+	case err == nil && rep.Snapshot != nil:
 		s.Alive, s.snap = true, *rep.Snapshot
-	} else {
+	default:
 		s.snap = lastSnapshot(ref)
+		if s.Alive {
+			s.Silent = err.Error()
+		}
 	}
 	s.fill()
 	s.Failures = failures(ref, s.snap)
@@ -259,7 +272,7 @@ func (s *status) print(w io.Writer, now time.Time) {
 		}
 	}
 	for _, r := range s.Waiting {
-		fmt.Fprintf(w, "  %s: attempt %d in %s\n", terminal.CleanText(r.Job), r.Attempt+1, terminal.Duration(r.NextAt.Sub(now)))
+		fmt.Fprintf(w, "  %s: attempt %d in %s\n", terminal.CleanText(r.Job), r.Attempt, terminal.Duration(r.NextAt.Sub(now)))
 	}
 	if s.Head != "" {
 		fmt.Fprintf(w, "%s waits: %s\n", terminal.CleanText(s.Head), terminal.CleanText(s.HeadWhy))

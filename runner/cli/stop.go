@@ -39,7 +39,7 @@ func (c *stopCmd) Run(a *app) error {
 	if n > 1 {
 		return &failure{code: exitUsage, text: "JOB, --gpu and --drain are different stops: give one of them"}
 	}
-	ref, err := a.find(&c.batchFlag)
+	ref, err := a.change(&c.batchFlag, c.Jobs)
 	if err != nil {
 		return err
 	}
@@ -73,28 +73,43 @@ func (c *stopCmd) request() control.Request {
 // without a run, dead is done.
 func (a *app) request(ref *batchRef, req control.Request, said string, dead func() error) error {
 	rep, err := ref.ask(req)
+	var silent *silentError
 	switch {
 	case errors.Is(err, control.ErrNoRun):
 		return dead()
 	case rep.Err != "":
-		return &failure{code: exitUsage, text: rep.Err, err: err}
+		return &failure{code: exitUsage, text: ref.name() + ": " + rep.Err, err: err}
+	case errors.As(err, &silent):
+		return &failure{code: exitState, text: ref.name() + " is running and was not reached: " + silent.why, hint: silent.cure, err: err}
 	case err != nil:
-		return &failure{code: exitState, text: "the run does not answer: " + err.Error(), err: err}
+		return &failure{code: exitState, text: ref.name() + ": the run does not answer: " + err.Error(), err: err}
 	}
-	return a.tell(rep, said, len(req.Jobs) > 0)
+	return a.tell(ref, rep, said, len(req.Jobs) > 0)
+}
+
+// change is the one batch that a command changes. A job file among the jobs is a slip.
+func (a *app) change(f *batchFlag, jobs []string) (*batchRef, error) {
+	if err := noFiles(jobs); err != nil {
+		return nil, err
+	}
+	refs, err := a.find(f.File, toChange)
+	if err != nil {
+		return nil, err
+	}
+	return refs[0], nil
 }
 
 // tell prints what was done to which jobs, and which were left as they are. To
 // have done nothing, because all of them run, is a failure.
-func (a *app) tell(rep control.Reply, said string, named bool) error {
+func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) error {
 	if !named || len(rep.Done) > 0 {
-		fmt.Fprintln(a.out, reached(rep.Done, said))
+		fmt.Fprintln(a.out, ref.name()+": "+reached(rep.Done, said))
 	}
 	for _, k := range rep.Kept {
 		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
-			return &failure{code: exitUsage, text: reached(k.Jobs, k.Why), hint: "wait for its end, or gpurun stop it first"}
+			return &failure{code: exitUsage, text: ref.name() + ": " + reached(k.Jobs, k.Why), hint: "wait for its end, or gpurun stop it first"}
 		}
-		fmt.Fprintln(a.out, reached(k.Jobs, k.Why))
+		fmt.Fprintln(a.out, ref.name()+": "+reached(k.Jobs, k.Why))
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	for _, i := range chosen {
 		names = append(names, open[i].Start.Job)
 	}
-	fmt.Fprintln(a.out, reached(names, "stopped"))
+	fmt.Fprintln(a.out, ref.name()+": "+reached(names, "stopped"))
 	return nil
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"iter"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -35,6 +36,17 @@ func noSuchJob(file, glob string, names iter.Seq[string]) error {
 		f.hint = "a file has this name: put globs in quotes, as '" + glob[:1] + "*'"
 	}
 	return f
+}
+
+// noFiles refuses a job file where jobs are named: "gpurun stop jobs.yaml" means the
+// batch, and would look for a job.
+func noFiles(jobs []string) error {
+	for _, j := range jobs {
+		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && isFile(j) {
+			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "name the job file with --file " + j + "; if the shell made it of a glob, put globs in quotes"}
+		}
+	}
+	return nil
 }
 
 func exists(path string) bool {

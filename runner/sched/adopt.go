@@ -120,8 +120,10 @@ func (c *Core) place(id int32) {
 		c.set(id, running)
 	case j.quit:
 		c.set(id, cancelled)
-	case j.verdict == isUpToDate || j.verdict == noNeedFailed:
+	case j.verdict == isUpToDate:
 		c.set(id, upToDate)
+	case j.verdict == noNeedFailed:
+		c.set(id, notNeeded)
 	}
 	if j.own == 0 {
 		j.attempt = 0

@@ -270,7 +270,7 @@ func (c *Core) Verdict(id int) Verdict {
 	case notSelected:
 		v.Reason = "not selected"
 	case noNeedFailed:
-		v.Reason = "no need failed"
+		v.Reason = "not needed: no need failed"
 	case needMissing:
 		v.Reason = fmt.Sprintf("need %s is not selected and has not succeeded", c.name(j.about))
 	case neverRan:

@@ -31,6 +31,7 @@ func FuzzCore(f *testing.F) {
 		// seconds after which fuzzing calls it hung.
 		data = data[:min(len(data), 1000)]
 		c := &chaos{world: newWorld(t), data: data, started: map[string]bool{}, stopped: map[string]bool{}}
+		c.chaotic = true
 		c.hook = c.watch
 		c.manual["prepare"], c.manual["read"] = true, true
 		c.batch()

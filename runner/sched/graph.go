@@ -114,7 +114,7 @@ func (c *Core) consider(id int32) {
 		c.end(id, blocked)
 	case j.unmet > 0 || j.held > 0 || j.own > 0:
 	case when == jobspec.OnFailure && !j.bad:
-		c.end(id, upToDate)
+		c.end(id, notNeeded)
 	case c.turn(id):
 		c.makeReady(id)
 	}

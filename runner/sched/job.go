@@ -25,6 +25,7 @@ const (
 	lost              //
 	blocked           //
 	upToDate          //
+	notNeeded         // when: failure, and no need has failed
 	phaseCount        // how many there are
 )
 
@@ -32,7 +33,7 @@ var publicPhases = [phaseCount]state.Phase{
 	unselected: "", pending: state.Pending, ready: state.Pending, preparing: state.Running, running: state.Running,
 	waiting: state.Waiting, succeeded: state.Succeeded, failed: state.Failed, timedOut: state.Timeout,
 	outOfMemory: state.OOM, cancelled: state.Cancelled, interrupted: state.Interrupted, lost: state.Lost,
-	blocked: state.Blocked, upToDate: state.UpToDate,
+	blocked: state.Blocked, upToDate: state.UpToDate, notNeeded: state.NotNeeded,
 }
 
 func (p phase) public() state.Phase { return publicPhases[p] }
@@ -40,7 +41,7 @@ func (p phase) public() state.Phase { return publicPhases[p] }
 // over says that nothing more happens to the job in this run.
 func (p phase) over() bool { return p >= succeeded }
 
-func (p phase) good() bool { return p == succeeded || p == upToDate }
+func (p phase) good() bool { return p == succeeded || p == upToDate || p == notNeeded }
 
 // phaseOf is the phase of an end.
 func phaseOf(p state.Phase) phase {

@@ -25,7 +25,7 @@ func (c *Core) done(ids []int) {
 	for _, id := range ids {
 		j := &c.jobs[id]
 		switch {
-		case j.own > 0, j.phase == succeeded, j.phase == upToDate:
+		case j.own > 0, j.phase == succeeded, j.phase == upToDate, j.phase == notNeeded:
 		default:
 			c.record(c.file(int32(id)), int32(id), DoneFact(c.b.Jobs[id].Name, c.b.Jobs[id].Key.String(), c.now))
 			if j.phase == pending || j.phase == ready || j.phase == waiting {

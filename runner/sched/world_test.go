@@ -32,6 +32,7 @@ type world struct {
 	ledger  []Record // every fact so far, over all runs
 	wakeAt  time.Duration
 	done    *Finish
+	before  int             // facts in the ledger when the run began
 	manual  map[string]bool // "prepare", "read": not answered by the world itself
 	live    map[string]bool // uni_ids that the engine runs
 	grants  map[string]gpu.Grant
@@ -40,6 +41,7 @@ type world struct {
 	hook    func(Action) // sees every action, if set
 	log     func(string)
 	unis    map[string]int // attempts so far, by job
+	chaotic bool           // jobs may wait for each other, and attempts end before the run has begun
 }
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -107,6 +109,7 @@ func (w *world) id(name string) int {
 func (w *world) open() {
 	w.core = New(w.b, w.replay(), func(id int) Evidence { return w.proof[id] }, w.pool(), w.opts)
 	w.checkPacked()
+	w.before = len(w.ledger)
 	w.wakeAt, w.done, w.pending, w.adopt = 0, nil, nil, nil
 }
 
@@ -151,6 +154,31 @@ func (w *world) step(ev Event) {
 	if len(w.b.Jobs) < 1000 {
 		if err := w.core.check(); err != nil {
 			w.t.Fatalf("after %T %+v: %v", ev, ev, err)
+		}
+		if w.done != nil && !w.chaotic {
+			w.checkPhases()
+		}
+	}
+}
+
+// checkPhases holds that a ledger says after a run what the run said at its end.
+func (w *world) checkPhases() {
+	h, began := state.NewHistory(), w.now.Wall.Add(time.Hour) // behind all that was before
+	for i, r := range w.ledger {
+		if i >= w.before {
+			if r.Fact.By != "" || r.Fact.Kind == state.KindForget {
+				return // a person's word, which is for the next run
+			}
+			r.Fact.Time = began
+		}
+		h.Apply(r.File, r.Fact)
+	}
+	for i := range w.b.Files {
+		h.Ran(i, state.Fact{Kind: state.KindRun, Time: began})
+	}
+	for id, after := range Phases(w.b, h) {
+		if was := w.core.Phase(id); w.opts.Selected == nil && was.Ended() && after != was {
+			w.t.Fatalf("%s was %q at the end of the run, and is %q by the ledger", w.b.Jobs[id].Name, was, after)
 		}
 	}
 }

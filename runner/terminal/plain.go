@@ -98,7 +98,7 @@ func retries(s state.Snapshot, now time.Time) string {
 		return ""
 	}
 	v := s.Waiting[0]
-	text := fmt.Sprintf("%s: attempt %d in %s", CleanText(v.Job), v.Attempt+1, Duration(v.NextAt.Sub(now)))
+	text := fmt.Sprintf("%s: attempt %d in %s", CleanText(v.Job), v.Attempt, Duration(v.NextAt.Sub(now)))
 	if all := max(len(s.Waiting), s.Counts[state.Waiting]); all > 1 {
 		text += fmt.Sprintf("; %d more wait for their retry", all-1)
 	}

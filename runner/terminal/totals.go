@@ -53,7 +53,7 @@ func (t Totals) String() string {
 
 // phaseOrder is that of counts in words: what is good, what is open, what is not good.
 var phaseOrder = []state.Phase{
-	state.Succeeded, state.UpToDate, state.Running, state.Waiting, state.Pending,
+	state.Succeeded, state.UpToDate, state.NotNeeded, state.Running, state.Waiting, state.Pending,
 	state.Failed, state.Timeout, state.OOM, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,7 +177,7 @@ func TestNewerLedger(t *testing.T) {
 		t.Errorf("got %v, want ErrNewer", err)
 	}
 	// The refusal lets the lock go.
-	if _, _, _, held := Holder(job, ""); held {
+	if _, alive, err := Running(job, ""); alive || err != nil {
 		t.Error("the lock is still held")
 	}
 }
@@ -191,8 +192,8 @@ func TestSecondRunIsRefused(t *testing.T) {
 	}
 	// None of the batch's locks was kept.
 	open(t, a).Close()
-	if pid, _, _, ok := Holder(b, ""); !ok || pid != os.Getpid() {
-		t.Errorf("Holder: got %d, %v", pid, ok)
+	if r, alive, err := Running(b, ""); !alive || err != nil || r.PID != os.Getpid() || !r.Here || r.UID != os.Getuid() {
+		t.Errorf("got %+v, %v, %v", r, alive, err)
 	}
 	s.Close()
 	open(t, a, b).Close()
@@ -349,13 +350,13 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-func TestNewestBatch(t *testing.T) {
+func TestBatches(t *testing.T) {
 	for _, stateDir := range []string{"", t.TempDir()} {
-		t.Run("state-dir="+filepath.Base(stateDir), func(t *testing.T) { newestBatch(t, stateDir) })
+		t.Run("state-dir="+filepath.Base(stateDir), func(t *testing.T) { batches(t, stateDir) })
 	}
 }
 
-func newestBatch(t *testing.T, stateDir string) {
+func batches(t *testing.T, stateDir string) {
 	root := t.TempDir()
 	mk := func(dir, name string, age time.Duration) string {
 		os.MkdirAll(dir, 0o755)
@@ -373,19 +374,34 @@ func newestBatch(t *testing.T, stateDir string) {
 	}
 	mk(t.TempDir(), "new.yaml", time.Second) // of another project
 	old := mk(root, "old.yaml", time.Hour)
+	gone := mk(root, "gone.yaml", 2*time.Hour)
 	sub := mk(filepath.Join(root, "jobs"), "new.yaml", time.Minute)
-	for dir, want := range map[string]string{root: sub, filepath.Join(root, "jobs"): sub, filepath.Join(root, "jobs", "logs", "x"): sub} {
-		os.MkdirAll(dir, 0o755)
-		if got, err := NewestBatch(dir, stateDir); got != want || err != nil {
-			t.Errorf("from %s: got %s, %v, want %s", dir, got, err, want)
+	deep := filepath.Join(root, "jobs", "logs", "x")
+	os.MkdirAll(deep, 0o755)
+	os.Remove(gone)
+	link := filepath.Join(deep, "link.yaml")
+	os.Symlink(old, link)
+	for _, tt := range []struct {
+		list func(dir, stateDir string) []Batch
+		dir  string
+		want []string
+	}{
+		{Batches, root, []string{old, gone}},
+		{Batches, filepath.Join(root, "jobs"), []string{sub}},
+		{Batches, filepath.Join(root, "jobs", "logs"), nil},
+		{Batches, deep, []string{link}},
+		{Near, root, []string{sub}},
+		{Near, filepath.Join(root, "jobs"), []string{old, gone}},
+		{Near, filepath.Join(root, "jobs", "logs"), []string{sub, link}},
+		{Batches, t.TempDir(), nil},
+	} {
+		var got []string
+		for _, b := range tt.list(tt.dir, stateDir) {
+			got = append(got, b.File)
 		}
-	}
-	os.Remove(sub)
-	if got, _ := NewestBatch(root, stateDir); got != old {
-		t.Errorf("a batch whose file is gone was chosen: %s", got)
-	}
-	if _, err := NewestBatch(t.TempDir(), stateDir); !errors.Is(err, ErrNoBatch) {
-		t.Errorf("got %v", err)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("from %s: got %s, want %s", tt.dir, got, tt.want)
+		}
 	}
 }
 

@@ -138,20 +138,3 @@ func clearHolder(dir string) {
 		f.Close()
 	}
 }
-
-// Holder says who runs a job file now: ok is false when nobody does.
-func Holder(jobFile, stateDir string) (pid int, host string, since time.Time, ok bool) {
-	dir := Folder(jobFile, stateDir)
-	path := filepath.Join(dir, lockName)
-	l := flock.New(path, flock.SetFlag(os.O_RDONLY))
-	defer l.Close()
-	h := readHolder(path)
-	got, err := l.TryRLock()
-	switch {
-	case got || os.IsNotExist(err):
-		return 0, "", time.Time{}, false
-	case err != nil && !noLocks(err):
-		return 0, "", time.Time{}, false
-	}
-	return h.PID, h.Host, h.Since, h.PID != 0
-}

@@ -82,6 +82,14 @@ func Alive(id ID) bool {
 	return ok && p.ID == id && !p.Zombie
 }
 
+// Stopped reports whether a process has been stopped, by a signal or a debugger.
+func Stopped(pid int) bool {
+	var buf [1024]byte
+	b, ok := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	shut := bytes.LastIndexByte(b, ')')
+	return ok && shut > 0 && len(b) > shut+2 && (b[shut+2] == 'T' || b[shut+2] == 't')
+}
+
 // Signal sends a signal to the process of this name and to no other that may
 // have its pid by now. A process that is gone is no error.
 func Signal(id ID, sig unix.Signal) error {

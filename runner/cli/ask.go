@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"time"
+
+	"gpurun/runner/control"
+	"gpurun/runner/engine/local/procs"
+)
+
+// askLimit bounds how long a run is waited for that does not answer.
+const askLimit = 5 * time.Second
+
+// A silentError says why a run that is alive cannot be asked.
+type silentError struct {
+	why  string
+	cure string
+	err  error
+}
+
+func (e *silentError) Error() string { return e.why }
+func (e *silentError) Unwrap() error { return e.err }
+
+// ask sends a request to the run of a batch. ErrNoRun says that no run is alive, a
+// silentError that one is and does not answer.
+func (r *batchRef) ask(req control.Request) (control.Reply, error) {
+	if r.alive && r.runner.Here && procs.Stopped(r.runner.PID) {
+		return control.Reply{}, r.silent(nil)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	defer cancel()
+	rep, err := control.Do(ctx, r.dir, req)
+	var other *control.OtherHostError
+	switch {
+	case err == nil || rep.Err != "" || errors.As(err, &other):
+		return rep, err
+	case !r.alive && (r.doubt == nil || errors.Is(err, control.ErrNoRun)):
+		return rep, control.ErrNoRun
+	}
+	return rep, r.silent(err)
+}
+
+// silent says why the run does not answer.
+func (r *batchRef) silent(err error) error {
+	e := &silentError{err: err}
+	pid := r.runner.PID
+	switch {
+	case pid == 0:
+		e.why = "it does not say who it is, nor answer"
+	case !r.runner.Here:
+		e.why, e.cure = fmt.Sprintf("it is process %d on %s", pid, r.runner.Host), "run this command on "+r.runner.Host
+	case r.runner.UID >= 0 && r.runner.UID != os.Getuid() && os.Getuid() != 0:
+		e.why = fmt.Sprintf("it is process %d of %s, who alone can ask it", pid, userName(r.runner.UID))
+	case procs.Stopped(pid):
+		e.why, e.cure = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d lets it go on", pid)
+	case errors.Is(err, control.ErrNoRun):
+		e.why = fmt.Sprintf("process %d is starting or ending", pid)
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
+		e.why = fmt.Sprintf("process %d has not answered for %v", pid, askLimit)
+	default:
+		e.why = fmt.Sprintf("process %d does not answer: %v", pid, err)
+	}
+	return e
+}
+
+// userName is the name of a user, or the number.
+func userName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return "user " + strconv.Itoa(uid)
+}

@@ -1,0 +1,100 @@
+package disk
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Batch is a job file that has state.
+type Batch struct {
+	File string    // the job file, which may be gone
+	Used time.Time // when its ledger last changed
+}
+
+// Batches lists the job files of a folder that have a ledger, the last used first.
+// A link in the folder counts for the file it names. Folders below and above are
+// not looked into. stateDir is where the ledgers are; "" for .gpurun beside each
+// job file.
+func Batches(dir, stateDir string) []Batch {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	jobs := linked(dir)
+	if stateDir == "" {
+		entries, _ := os.ReadDir(filepath.Join(dir, hidden))
+		for _, e := range entries {
+			jobs = append(jobs, filepath.Join(dir, e.Name()))
+		}
+	} else {
+		entries, _ := os.ReadDir(stateDir)
+		for _, e := range entries {
+			i := strings.LastIndexByte(e.Name(), '-')
+			if i > 0 && filepath.Base(Folder(filepath.Join(dir, e.Name()[:i]), stateDir)) == e.Name() {
+				jobs = append(jobs, filepath.Join(dir, e.Name()[:i]))
+			}
+		}
+	}
+	var found []Batch
+	seen := map[string]bool{}
+	for _, job := range jobs {
+		folder := Folder(job, stateDir)
+		fi, err := os.Stat(filepath.Join(folder, ledgerName))
+		if err != nil || seen[folder] {
+			continue
+		}
+		seen[folder] = true
+		found = append(found, Batch{job, fi.ModTime()})
+	}
+	slices.SortStableFunc(found, func(a, b Batch) int {
+		return cmp.Or(b.Used.Compare(a.Used), strings.Compare(a.File, b.File))
+	})
+	return found
+}
+
+// linked are the links to files in a folder.
+func linked(dir string) []string {
+	entries, _ := os.ReadDir(dir)
+	var links []string
+	for _, e := range entries {
+		if e.Type()&os.ModeSymlink == 0 {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
+			links = append(links, path)
+		}
+	}
+	return links
+}
+
+// Near lists the job files with a ledger in the folders right below dir, and in
+// the nearest one above it that has any: for a hint to who found none in dir.
+func Near(dir, stateDir string) []Batch {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil
+	}
+	var near []Batch
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != hidden {
+			near = append(near, Batches(filepath.Join(dir, e.Name()), stateDir)...)
+		}
+	}
+	for d := dir; d != filepath.Dir(d); {
+		d = filepath.Dir(d)
+		if above := Batches(d, stateDir); len(above) > 0 {
+			near = append(near, above...)
+			break
+		}
+	}
+	slices.SortStableFunc(near, func(a, b Batch) int { return b.Used.Compare(a.Used) })
+	return near
+}

@@ -264,7 +264,7 @@ func (r gpuRow) verdict() string {
 
 // watch shows the table again and again.
 func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func() ([]gpuRow, error)) error {
-	painter := terminal.NewPainter(a.out, a.outTTY && a.colored(), terminalSize)
+	painter := terminal.NewPainter(a.out, a.redraws(), terminalSize)
 	for {
 		rows, err := look()
 		if ctx.Err() != nil {

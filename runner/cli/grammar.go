@@ -31,7 +31,7 @@ type globalFlags struct {
 	Help     helpFlag `short:"h" help:"Show this help."`
 	StateDir string   `env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep ledger, logs and lock in DIR instead of .gpurun beside the job file."`
 	LogLevel string   `enum:"debug,info,warn,error" default:"info" help:"What goes into run.log: ${enum}."`
-	NoColor  bool     `help:"No colours and no live redraw; so does NO_COLOR."`
+	NoColor  bool     `help:"No colours; NO_COLOR in the environment does the same."`
 }
 
 // batchFlags say which files are read, and how.

@@ -61,10 +61,14 @@ func (a *app) say(kind, text string) {
 	fmt.Fprintf(a.err, "gpurun: %s %s\n", label, terminal.CleanText(text))
 }
 
-// colored says whether colours are wanted where the output is a terminal.
+// colored reports whether colours are wanted where the output is a terminal.
 func (a *app) colored() bool {
 	return !a.global.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
+
+// redraws reports whether stdout is a terminal that can be redrawn. Who wants no
+// colours may still want that.
+func (a *app) redraws() bool { return a.outTTY && os.Getenv("TERM") != "dumb" }
 
 // waitingForDriver is said while the NVIDIA driver initializes, which takes seconds
 // where nothing keeps it loaded.

@@ -146,7 +146,7 @@ jobs:
 `)
 	p := startOnPTY(t, dir, "jobs.yaml")
 	p.sees("epoch 2")
-	p.sees("0/3 done, 2 running, 1 waiting")
+	p.sees("0/3 done, 2 running, 1 pending")
 	if p.first > time.Second {
 		t.Errorf("nothing on the screen for %v", p.first)
 	}

@@ -316,13 +316,12 @@ func indexed(p probe.Prober) bool {
 
 // openView begins what a person sees.
 func (r *run) openView() *terminal.View {
-	live := r.outTTY && r.colored()
 	var open []state.Fact
 	for _, a := range r.state.History().Attempts() {
 		open = append(open, a.Start)
 	}
 	view := terminal.New(terminal.Config{
-		Out: r.out, Live: live, Color: live, Size: terminalSize, Now: time.Now,
+		Out: r.out, Live: r.redraws(), Color: r.outTTY && r.colored(), Size: terminalSize, Now: time.Now,
 		Past: pastSeconds(r.state.History()), Open: open, Go: r.goSafely,
 	})
 	r.onPanic = view.Close

@@ -337,7 +337,7 @@ func prefixed(prefix, s string) string {
 func (a *app) watchStatus(ref *batchRef) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	painter := terminal.NewPainter(a.out, a.outTTY && a.colored(), terminalSize)
+	painter := terminal.NewPainter(a.out, a.redraws(), terminalSize)
 	for {
 		rep, err := ref.ask(control.Request{Op: control.OpStatus})
 		if errors.Is(err, control.ErrNoRun) {

@@ -178,12 +178,30 @@ func (f Frame) foot(w int) []string {
 	lines = append(lines, f.bar(w))
 	if s.Head != nil {
 		name := FitMiddle(CleanText(s.Head.Job), max(16, w/4)) // the reason is what is looked for
-		lines = append(lines, Fit(name+" waits: "+CleanText(s.HeadWhy), w))
+		lines = append(lines, wrapped(name+" waits: "+CleanText(s.HeadWhy), w)...)
 	}
 	for _, n := range f.notices() {
-		lines = append(lines, paint(f.Color, Yellow, Fit(CleanText(n), w)))
+		for _, l := range wrapped(CleanText(n), w) {
+			lines = append(lines, paint(f.Color, Yellow, l))
+		}
 	}
 	return lines
+}
+
+// maxReason bounds the rows of one reason in the live view.
+const maxReason = 4
+
+// wrapped is s in a few rows that no terminal wraps.
+func wrapped(s string, w int) []string {
+	rows := Wrap(s, w, 2)
+	if len(rows) > maxReason {
+		rows = rows[:maxReason]
+		rows[maxReason-1] += " …"
+	}
+	for i := range rows {
+		rows[i] = Fit(rows[i], w)
+	}
+	return rows
 }
 
 // notices are what a person must know of the run as a whole.
@@ -221,11 +239,11 @@ func (f Frame) bar(w int) string {
 	}
 	done := 0
 	if t.Total > 0 {
-		done = room * (t.Done + t.Failed) / t.Total
+		done = room * (t.Done + t.Bad) / t.Total
 	}
 	failed := 0
-	if t.Failed > 0 {
-		failed = max(1, done*t.Failed/(t.Done+t.Failed))
+	if t.Bad > 0 {
+		failed = max(1, done*t.Bad/(t.Done+t.Bad))
 		done = max(done, failed)
 	}
 	return "[" + paint(f.Color, Green, strings.Repeat("#", done-failed)) + paint(f.Color, Red, strings.Repeat("!", failed)) +

@@ -68,7 +68,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	waits.Snap.Head = &state.View{Job: "big", ID: 40}
 	waits.Snap.HeadWhy = "needs 40 GiB; GPU 2 held by alice, python 4711, 37 GiB, since 06:10"
 	waits.Snap.Kept = "kept for big: 3 of 4"
-	waits.Snap.Waiting = []state.View{{Job: "q1-3", Attempt: 3, NextAt: noon.Add(500 * time.Second)}}
+	waits.Snap.Waiting = []state.View{{Job: "q1-3", Attempt: 4, NextAt: noon.Add(500 * time.Second)}}
 	waits.Snap.Counts[state.Waiting] = 3
 	long := busy(2, shortName)
 	long.Snap.Head = &state.View{Job: longName(7), ID: 40}

@@ -28,6 +28,25 @@ func Fit(s string, w int) string {
 	return columns.Truncate(s, w, "…")
 }
 
+// Wrap breaks s between words into lines of at most w columns, the second and all
+// that follow indented. A word that is longer stays whole: a path is to be copied.
+func Wrap(s string, w, indent int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		switch {
+		case line == "":
+			line = word
+		case Width(line)+1+Width(word) <= w:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = strings.Repeat(" ", indent) + word
+		}
+	}
+	return append(lines, line)
+}
+
 // Pad is s in exactly w columns, left-aligned.
 func Pad(s string, w int) string {
 	s = Fit(s, w)

@@ -8,45 +8,47 @@ import (
 	"gpurun/state"
 )
 
-// Totals are a batch in five numbers.
+// Totals are a batch in a few numbers.
 type Totals struct {
 	Total   int // selected jobs
-	Done    int // succeeded now, or up to date
-	Failed  int // every other end, blocked ones included
+	Done    int // nothing is left to do for them, and nothing went wrong
+	Bad     int // every other end
 	Running int
 	Left    int // running ones included
+
+	counts map[state.Phase]int
 }
 
 // Count folds the phases of a snapshot.
 func Count(s state.Snapshot) Totals {
-	t := Totals{Total: s.Total}
+	t := Totals{Total: s.Total, Running: s.Counts[state.Running], counts: s.Counts}
 	for phase, n := range s.Counts {
 		switch {
-		case phase == state.Succeeded || phase == state.UpToDate:
+		case done(phase):
 			t.Done += n
 		case phase.Ended():
-			t.Failed += n
+			t.Bad += n
 		default:
 			t.Left += n
-			if phase == state.Running {
-				t.Running += n
-			}
 		}
 	}
 	return t
 }
 
-// String is "12/24 done, 1 failed, 4 running, 7 waiting".
+func done(p state.Phase) bool {
+	return p == state.Succeeded || p == state.UpToDate || p == state.NotNeeded
+}
+
+// String is "12/24 done, 1 failed, 4 running, 1 waiting, 6 pending": what is done,
+// and the states of all else in their own words, those that a person must see first.
 func (t Totals) String() string {
 	s := fmt.Sprintf("%d/%d done", t.Done, t.Total)
-	if t.Failed > 0 {
-		s += fmt.Sprintf(", %d failed", t.Failed)
-	}
-	if t.Running > 0 {
-		s += fmt.Sprintf(", %d running", t.Running)
-	}
-	if n := t.Left - t.Running; n > 0 {
-		s += fmt.Sprintf(", %d waiting", n)
+	for _, open := range []bool{false, true} {
+		for _, p := range phaseOrder {
+			if n := t.counts[p]; n > 0 && !done(p) && p.Ended() != open {
+				s += fmt.Sprintf(", %d %s", n, p)
+			}
+		}
 	}
 	return s
 }

@@ -196,7 +196,7 @@ func TestPlainLines(t *testing.T) {
 			stamp(noon.Add(90*time.Second)) + " failed      train-1: exit 3, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/train",
 			stamp(noon.Add(90*time.Second)) + " failed      adopted: exit 4, 1m30s, GPU 0,3, peak 10 GiB, /w/logs/",
 			stamp(noon) + " succeeded   b",
-			stamp(time.Now()) + " so far      12/48 done, 1 failed, 2 running, 33 waiting",
+			stamp(time.Now()) + " so far      12/48 done, 1 failed, 2 running, 33 pending",
 		}
 		got := strings.Split(strings.TrimSpace(out.String()), "\n")
 		for i := range max(len(got), len(want)) {
@@ -216,7 +216,7 @@ func TestMinuteLineOfABackoff(t *testing.T) {
 	}{
 		{nil, "so far      1/3 done, 2 waiting"},
 		{
-			[]state.View{{Job: "a\x1b", Attempt: 3, NextAt: noon.Add(9 * time.Minute)}},
+			[]state.View{{Job: "a\x1b", Attempt: 4, NextAt: noon.Add(9 * time.Minute)}},
 			"so far      1/3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more wait for their retry",
 		},
 	} {

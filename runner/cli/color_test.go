@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// Who wants no colours still sees the view redrawn in its place.
+func TestNoColorStillRedraws(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
+settings: {grace: 1s}
+jobs:
+  - {name: a, gpus: 0, run: "exit 1"}
+  - {name: b, gpus: 0, run: "echo epoch 7; exec sleep 60"}
+`)
+	p := startOnPTY(t, dir, "--no-color", "jobs.yaml")
+	p.sees("epoch 7")
+	p.sees("\x1b[J")
+	p.types("\x03")
+	p.sees("Ctrl-C again")
+	p.types("\x03")
+	p.exit()
+	if m := regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(p.text()); m != "" {
+		t.Errorf("a colour in spite of --no-color: %q", m)
+	}
+}

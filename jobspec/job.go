@@ -95,8 +95,9 @@ type Spec struct {
 	Timeout    time.Duration // 0 for none
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Retry      Retry
-	Tree       bool // block dialect: the job has ended when no process of its tree is left, and uni_id.json decides
-	LogNamed   bool // the job file names a log
+	Tree       bool   // block dialect: the job has ended when no process of its tree is left, and uni_id.json decides
+	Leftovers  string // what becomes of processes that outlive the last command: auto, wait, kill, fail; "" with Tree
+	LogNamed   bool   // the job file names a log
 	HasOutputs bool
 	HasInputs  bool
 	Tags       []string

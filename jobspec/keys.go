@@ -9,7 +9,7 @@ import (
 var jobKeys = []string{
 	"name", "run", "matrix", "zip", "params", "args", "needs", "when", "queue", "priority",
 	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "memory", "share",
-	"env", "work_dir", "shell", "log", "stdout", "stderr", "timeout", "retry",
+	"env", "work_dir", "shell", "log", "stdout", "stderr", "timeout", "leftovers", "retry",
 	"outputs", "inputs", "config", "desc", "tags",
 }
 

@@ -12,7 +12,7 @@ import (
 // Print writes a batch as native YAML, every job for itself: parsed again it
 // gives jobs of the same names, keys, needs and resources, and printed again the
 // same text. Several files become several documents. What native YAML cannot say
-// is left out: that a block's tree decides (Spec.Tree), and that a limit on
+// is left out: that uni_id.json decides how a block's job ended, and that a limit on
 // utilisation counts a user's own processes too (gpu.Request.UtilOnOwn).
 func Print(b *Batch) []byte {
 	p := &printer{b: b}
@@ -180,7 +180,7 @@ func (p *printer) resources(j *Job, t *texts) {
 	}
 }
 
-var plainValue = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|exit|oom|timeout|signal|lost|all)$`)
+var plainValue = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|signal|lost|all)$`)
 
 // plain leaves the quotes off what no YAML reader takes for something else.
 func plain(s string) string {
@@ -209,6 +209,7 @@ func (p *printer) block(s *Spec) {
 		p.line(4, "max_util: %d", s.Request.MaxUtil)
 		p.line(4, "share: %t", s.Request.Share)
 	}
+	p.line(4, "leftovers: wait")
 	most := strconv.Itoa(s.Retry.Max)
 	if s.Retry.Max < 0 {
 		most = "forever"

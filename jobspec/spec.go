@@ -85,6 +85,10 @@ var resourceKeys = []struct {
 		d.Timeout, err = parseDuration(v[0])
 		return err
 	}},
+	{"leftovers", false, func(d *draft, v []string) (err error) {
+		d.Leftovers, err = parseWord(v[0], "auto", "wait", "kill", "fail")
+		return err
+	}},
 	{"retry", false, readRetryMax},
 	{"retry.max", false, readRetryMax},
 	{"retry.delay", false, func(d *draft, v []string) (err error) {
@@ -141,7 +145,7 @@ type draft struct {
 // build reads the resources of one job, with its parameters put in.
 func (p *proto) build(v *values) *Spec {
 	d := draft{given: map[string]*text{}}
-	d.When, d.Request.Min, d.Request.Max = OnSuccess, 1, 1
+	d.When, d.Request.Min, d.Request.Max, d.Leftovers = OnSuccess, 1, 1, "auto"
 	d.text = p.texts
 	d.LogNamed = p.texts.log != nil || p.texts.stdout != nil || p.texts.stderr != nil
 	d.HasOutputs, d.HasInputs = len(p.texts.outputs) > 0, len(p.texts.inputs) > 0

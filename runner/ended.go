@@ -29,6 +29,11 @@ func (l *loop) happened(ev engine.Event) {
 			p.Placed(ev.UniID, ev.Running.PID, at.grant)
 		}
 		l.step(sched.Running{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
+	case ev.Background != nil:
+		if p, ok := l.Prober.(placer); ok {
+			p.Placed(ev.UniID, ev.Background.PID, at.grant)
+		}
+		l.step(sched.Background{UniID: ev.UniID, What: ev.Background.Text})
 	case ev.Stopping != nil:
 		l.acks[ev.UniID] = ev.Stopping.Ack
 		l.step(sched.Stopping{UniID: ev.UniID, Why: ev.Stopping.Why})
@@ -103,7 +108,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	ev := sched.Ended{
 		UniID: at.uniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
 		Seconds: e.Elapsed.Seconds(), OOM: e.OOMKilled, Lost: e.Lost, Void: e.Void, Err: e.Err,
-		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver,
+		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
 	}
 	metrics, kind, err := files.Result(resultPath(at.dir), at.out.stdout+".result.json")
 	if err != nil {

@@ -106,7 +106,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 			Env:    jobEnviron(l.inherited, job, r, identity{uniID, a.Attempt, port, resultPath(dir)}, a.Grant, l.Indexed),
 			Stdout: r.Stdout, Stderr: r.Stderr, Header: header,
 			Timeout: job.Spec.Timeout, Grace: job.Spec.Grace,
-			Tree: job.Spec.Tree, UniFile: l.Batch.Files[job.File].UniID, Grant: a.Grant,
+			Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: l.Batch.Files[job.File].UniID, Grant: a.Grant,
 		},
 	}
 	if r.Config != nil {

@@ -78,6 +78,21 @@ func (l *loop) missing(s gpu.Snapshot) {
 	}
 }
 
+// onGPU tells the engine which processes of an attempt are on a GPU that it was given.
+func (l *loop) onGPU(r *gpu.Reading) {
+	for _, p := range r.Processes {
+		at := l.live[p.Attempt]
+		if at == nil || p.Attempt == "" || at.onGPU[p.PID] || !slices.Contains(at.grant.UUIDs, r.UUID) {
+			continue
+		}
+		if at.onGPU == nil {
+			at.onGPU = map[int]bool{}
+		}
+		at.onGPU[p.PID] = true
+		l.Engine.OnGPU(p.Attempt, []int{p.PID})
+	}
+}
+
 // merge takes in what else waits: a reading of all devices answers all that was
 // asked, one with processes also what was asked without.
 func (r *reader) merge(a sched.Read) (q probe.Query, quick bool) {

@@ -97,6 +97,7 @@ type attempt struct {
 	outputs []string
 	grant   gpu.Grant
 	port    int
+	onGPU   map[int]bool // processes that were seen on its GPUs
 }
 
 // inboxSize lets goroutines that finish together go on without waiting for the loop.
@@ -265,6 +266,7 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 					p.Attempt = l.Engine.Attempt(p.PID)
 				}
 			}
+			l.onGPU(&ev.Snap.Readings[i])
 		}
 	}
 	return ev

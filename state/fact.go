@@ -64,7 +64,7 @@ type Fact struct {
 	State      Phase          `json:"state,omitempty"`
 	ExitCode   *int           `json:"exit_code,omitempty"`
 	Signal     string         `json:"signal,omitempty"`     // "SIGKILL"
-	ErrorType  string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost
+	ErrorType  string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running
 	Reason     string         `json:"reason,omitempty"`     // in words, "output ckpt/a.pt missing"
 	Line       string         `json:"line,omitempty"`       // of a failure: what its log says of the cause
 	Seconds    float64        `json:"seconds,omitempty"`
@@ -97,4 +97,6 @@ const (
 	ErrSignal  = "signal"
 	ErrExit    = "exit"
 	ErrLost    = "lost"
+
+	ErrLeftRunning = "left_running" // its commands left processes running that were not its work
 )

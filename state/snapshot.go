@@ -38,6 +38,8 @@ type View struct {
 	Log     string
 	NextAt  time.Time // of the next attempt, while it backs off
 	Stop    string    // why it is being stopped, or ""
+
+	Background string // the process that it goes on as after its commands, "python 4711", or ""
 }
 
 // A QueueView is a named queue.

@@ -98,10 +98,17 @@ func (s *Sim) Complete() bool { return true }
 // Close does nothing.
 func (s *Sim) Close() error { return nil }
 
-// Placed says that an attempt of this run stands on the devices of g from now on.
+// Placed puts an attempt of this run on the devices of g from now on. Where it is on
+// them already, its memory is this process's now.
 func (s *Sim) Placed(uniID string, pid int, g gpu.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for i := range s.placed {
+		if p := &s.placed[i]; p.uniID == uniID && p.to < 0 {
+			p.pid = pid
+			return
+		}
+	}
 	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, grant: g, from: s.now(), to: -1})
 }
 

@@ -34,7 +34,11 @@ type Launch struct {
 	Tree     bool          `json:",omitempty"` // over when no process of the tree is left (block dialect)
 	Config   string        `json:",omitempty"` // the config file it reads; kept from being replaced while the attempt lives
 	// ConfigSum is what the content of Config must be (configcopy.Sum).
-	ConfigSum string    `json:",omitempty"`
+	ConfigSum string `json:",omitempty"`
+
+	// Leftovers says what becomes of processes that outlive the last command:
+	// Leftovers…, "" for LeftoversKill.
+	Leftovers string    `json:",omitempty"`
 	UniFile   string    `json:",omitempty"` // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
 	Grant     gpu.Grant `json:",omitzero"`  // what the attempt's claim holds
 
@@ -44,6 +48,14 @@ type Launch struct {
 	// caller lets SIGINT and SIGQUIT pass; it dies with the caller's terminal.
 	Foreground bool `json:",omitempty"`
 }
+
+// Values of Launch.Leftovers.
+const (
+	LeftoversAuto = "auto" // wait for what a launcher left, kill what any other job left
+	LeftoversWait = "wait"
+	LeftoversKill = "kill"
+	LeftoversFail = "fail" // kill, and the attempt has failed
+)
 
 // An Attempt is one that an earlier run started and whose end nobody recorded.
 type Attempt struct {
@@ -79,6 +91,9 @@ type Engine interface {
 	Adopt(Attempt)
 	// Attempt names the attempt whose tree has pid, or "".
 	Attempt(pid int) string
+	// OnGPU reports processes of an attempt that were seen on its own GPUs: what it
+	// leaves in the background is judged by that.
+	OnGPU(uniID string, pids []int)
 	// Events is where everything arrives. It is closed by Close.
 	Events() <-chan Event
 	// Close lets go of the engine. What runs, runs on.
@@ -87,11 +102,19 @@ type Engine interface {
 
 // An Event is something that happened to one attempt.
 type Event struct {
-	UniID    string
-	Running  *Running
-	Stopping *Stopping
-	Ended    *Ended
-	Warnings []string // what a person should know, of no attempt in particular
+	UniID      string
+	Running    *Running
+	Background *Background
+	Stopping   *Stopping
+	Ended      *Ended
+	Warnings   []string // what a person should know, of no attempt in particular
+}
+
+// Background reports that the commands of an attempt have ended and that the
+// attempt goes on as what they left. It may come again, for another process.
+type Background struct {
+	PID  int
+	Text string // the process in words: "python 4711"
 }
 
 // Running says that the attempt's first process is there.
@@ -125,5 +148,7 @@ type Ended struct {
 	NoRoom    bool          `json:",omitempty"` // with Err: its record or its log could not be written, and nothing of it ran
 	Report    string        `json:",omitempty"` // Tree: what the script wrote, "normal_exit" or "abnormal_exit", or ""
 	LeftOver  int           `json:",omitempty"` // processes that had to be ended after the last command
-	Stuck     []int         `json:",omitempty"` // pids that even SIGKILL has not ended in 30 s; they may hold GPUs
+
+	LeftRunning string `json:",omitempty"` // why it is a failure that it left processes, in words; or ""
+	Stuck       []int  `json:",omitempty"` // pids that even SIGKILL has not ended in 30 s; they may hold GPUs
 }

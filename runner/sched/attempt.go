@@ -11,19 +11,22 @@ import (
 // attempt is one that holds something: from its grant on, while it is prepared,
 // while it runs, until its end.
 type attempt struct {
-	job     int32  // -1 when the batch has no job of its key
-	file    int    // whose ledger has it
-	uniID   string // "" while it is prepared
-	n       int32  // 1, 2, …
-	grant   gpu.Grant
-	cpus    int
-	memory  gpu.Bytes
-	since   time.Duration // CLOCK_BOOTTIME of its grant
-	name    string        // of its job, and its key, when it started
-	key     string
-	log     string
-	start   time.Time
-	pid     int
+	job    int32  // -1 when the batch has no job of its key
+	file   int    // whose ledger has it
+	uniID  string // "" while it is prepared
+	n      int32  // 1, 2, …
+	grant  gpu.Grant
+	cpus   int
+	memory gpu.Bytes
+	since  time.Duration // CLOCK_BOOTTIME of its grant
+	name   string        // of its job, and its key, when it started
+	key    string
+	log    string
+	start  time.Time
+	pid    int
+
+	background string // what it goes on as after its commands, or ""
+
 	stop    string    // why it is being stopped, or ""
 	stopAt  time.Time // when this run recorded that
 	prior   bool      // and an earlier run decided so

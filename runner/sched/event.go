@@ -67,6 +67,10 @@ type Running struct {
 	Adopted  bool
 }
 
+// Background reports that the commands of an attempt have ended and that it goes on
+// as what they left, What in words.
+type Background struct{ UniID, What string }
+
 // Stopping says that the engine is about to signal an attempt for its timeout.
 type Stopping struct{ UniID, Why string }
 
@@ -87,9 +91,12 @@ type Ended struct {
 	Good     bool   // the script said normal_exit: a success whatever the exit status
 	Metrics  map[string]any
 	Peak     gpu.Bytes
-	Stuck    bool   // something of it may still hold its GPUs: they are not given back
-	LeftOver int    // processes that had to be ended after its last command
-	Warning  string // worth a line in the summary; decides nothing
+	Stuck    bool // something of it may still hold its GPUs: they are not given back
+	LeftOver int  // processes that had to be ended after its last command
+
+	LeftRunning string // why it is a failure that its commands left processes running; "" for none
+
+	Warning string // worth a line in the summary; decides nothing
 }
 
 // Tick says that the time asked for with Wake has come.
@@ -113,6 +120,7 @@ func (Snapshot) event()    {}
 func (Prepared) event()    {}
 func (Refused) event()     {}
 func (Running) event()     {}
+func (Background) event()  {}
 func (Stopping) event()    {}
 func (Ended) event()       {}
 func (Tick) event()        {}

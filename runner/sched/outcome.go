@@ -25,6 +25,8 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 		return state.OOM, state.ErrOOM, e.Failed
 	case e.Good:
 		return state.Succeeded, "", ""
+	case e.LeftRunning != "":
+		return state.Failed, state.ErrLeftRunning, e.LeftRunning
 	case e.Failed != "":
 		return state.Failed, state.ErrExit, e.Failed
 	case e.Signal != "":

@@ -40,6 +40,7 @@ func TestOutcome(t *testing.T) {
 		{"timeout, exit 0", state.WhyTimeout, Ended{}, result{state.Timeout, state.ErrTimeout, ""}},
 		{"timeout, out of memory", state.WhyTimeout, Ended{OOM: true}, result{state.Timeout, state.ErrTimeout, ""}},
 		{"left something behind", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", ""}},
+		{"left its work running", "", Ended{LeftRunning: "sleep 4711 was still running"}, result{state.Failed, state.ErrLeftRunning, "sleep 4711 was still running"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got result

@@ -55,6 +55,10 @@ func (c *Core) failed(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 // retries says whether the failure that was the n-th of its job is followed by
 // another attempt.
 func retries(r *jobspec.Retry, n int, f state.Fact) bool {
+	// A script that leaves its work in the background does so again.
+	if f.ErrorType == state.ErrLeftRunning {
+		return false
+	}
 	// 126 and 127 mean that the command cannot be executed or is not there: it
 	// will be no different next time.
 	if f.ErrorType == state.ErrExit && f.ExitCode != nil && (*f.ExitCode == 126 || *f.ExitCode == 127) {

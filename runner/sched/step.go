@@ -34,6 +34,10 @@ func (c *Core) handle(ev Event) {
 		c.refused(ev)
 	case Running:
 		c.running(ev)
+	case Background:
+		if a := c.live.byID[ev.UniID]; a != nil {
+			a.background = ev.What
+		}
 	case Stopping:
 		c.stoppingFor(ev)
 	case Ended:

@@ -122,8 +122,14 @@ func (f Frame) says(v state.View) string {
 	if v.Stop != "" {
 		return "stopping: " + CleanText(v.Stop)
 	}
+	if v.Background != "" {
+		return strings.TrimSuffix(inBackground(v)+"; "+f.Last[v.UniID], "; ")
+	}
 	return f.Last[v.UniID]
 }
+
+// inBackground is "in the background: python 4711".
+func inBackground(v state.View) string { return "in the background: " + CleanText(v.Background) }
 
 func (f Frame) age(v state.View) string {
 	if v.Started.IsZero() {

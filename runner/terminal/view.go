@@ -49,7 +49,8 @@ type View struct {
 	gone   bool                  // nobody is there to see anything
 	starts map[string]state.Fact // of live attempts, by uni_id
 	pace   pace
-	minute time.Time // of the last summary line
+	minute time.Time         // of the last summary line
+	behind map[string]string // by uni_id: what each attempt was last said to go on as
 }
 
 // maxLines is how many lines wait for a terminal that stands still.
@@ -62,7 +63,7 @@ func New(c Config) *View {
 	}
 	v := &View{
 		cfg: c, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
-		starts: map[string]state.Fact{}, minute: c.Now(),
+		starts: map[string]state.Fact{}, behind: map[string]string{}, minute: c.Now(),
 	}
 	for _, f := range c.Open {
 		v.starts[f.UniID] = f
@@ -90,6 +91,7 @@ func (v *View) Fact(job int, f state.Fact) {
 	case state.KindEnd:
 		start := v.starts[f.UniID]
 		delete(v.starts, f.UniID)
+		delete(v.behind, f.UniID)
 		if f.State == state.Succeeded {
 			v.pace.add(time.Duration(f.Seconds * float64(time.Second)))
 		}
@@ -103,11 +105,25 @@ func (v *View) Snapshot(s state.Snapshot) {
 	defer v.mu.Unlock()
 	v.snap = &s
 	now := v.cfg.Now()
+	if !v.cfg.Live {
+		v.changes(&s, now)
+	}
 	if !v.cfg.Live && now.Sub(v.minute) >= time.Minute {
 		v.minute = now
 		v.line(now, MinuteLine(s, now, v.pace.left(s, now)))
 	}
 	v.notify()
+}
+
+// changes prints what a snapshot says that no fact does, where nothing is redrawn.
+// The caller holds mu.
+func (v *View) changes(s *state.Snapshot, now time.Time) {
+	for _, r := range s.Running {
+		if r.Background != v.behind[r.UniID] {
+			v.behind[r.UniID] = r.Background
+			v.line(now, "running     "+name(r.Job, r.Attempt)+", "+inBackground(r))
+		}
+	}
 }
 
 // Hint shows what a key does now, until another hint.

@@ -30,6 +30,7 @@ func Run(t *testing.T, open Opener) {
 		{"Start", testStart},
 		{"Output", testOutput},
 		{"Trees", testTrees},
+		{"Leftovers", testLeftovers},
 		{"Stops", testStops},
 		{"Adoption", testAdoption},
 		{"Many", testMany},
@@ -109,6 +110,20 @@ func (b *bench) start(l engine.Launch) engine.Running {
 		}
 		if ev.Ended != nil {
 			b.t.Fatalf("ended without running: %+v", *ev.Ended)
+		}
+	}
+}
+
+// background waits until an attempt goes on in the background.
+func (b *bench) background(uniID string) engine.Background {
+	b.t.Helper()
+	for {
+		ev := b.next(uniID)
+		if ev.Background != nil {
+			return *ev.Background
+		}
+		if ev.Ended != nil {
+			b.t.Fatalf("ended without going on in the background: %+v", *ev.Ended)
 		}
 	}
 }

@@ -231,6 +231,9 @@ func (s *Sim) Attempt(pid int) string {
 	return ""
 }
 
+// OnGPU changes nothing: no attempt leaves anything in the background.
+func (s *Sim) OnGPU(string, []int) {}
+
 // Events is where everything arrives.
 func (s *Sim) Events() <-chan engine.Event { return s.events }
 

@@ -40,10 +40,13 @@ type attempt struct {
 	config  io.Closer // keeps its config file from being replaced; nil without one
 	oomBase uint64
 	leader  procs.ID
-	exit    <-chan unix.WaitStatus // nil while no process of its own runs
+	exit    <-chan end    // nil while no process of its own runs
+	cpu     time.Duration // that its commands used
+	last    uint64        // round in which the last command was reaped
 	timeout alarm
 	ending  ending
 	cramped bool // it never began for want of room
+	behind  behind
 }
 
 type stopRequest struct {
@@ -251,8 +254,8 @@ func (a *attempt) notStarted(i int, name string, err error) {
 func (a *attempt) follow() {
 	for {
 		select {
-		case st := <-a.exit:
-			a.took(st)
+		case e := <-a.exit:
+			a.took(e)
 			return
 		case <-a.stops:
 			a.takeStops()
@@ -271,9 +274,16 @@ func (a *attempt) follow() {
 }
 
 // took keeps how the current command ended.
-func (a *attempt) took(st unix.WaitStatus) {
+func (a *attempt) took(e end) {
 	a.exit = nil
+	a.last = e.round
+	a.cpu += e.cpu
 	a.rec.Ended, a.rec.Elapsed = time.Now(), boottime()-a.rec.Boot
+	a.status(e.status)
+}
+
+// status keeps a status as that of the attempt.
+func (a *attempt) status(st unix.WaitStatus) {
 	a.rec.Exit, a.rec.Signal = st.ExitStatus(), ""
 	if st.Signaled() {
 		a.rec.Exit, a.rec.Signal = -1, unix.SignalName(st.Signal())
@@ -332,8 +342,10 @@ func (a *attempt) finish() *engine.Ended {
 	if a.rec.Ended.IsZero() {
 		a.rec.Ended = time.Now()
 	}
-	if a.Tree {
+	if a.Tree || a.rec.Behind {
 		a.rec.Ended, a.rec.Elapsed = time.Now(), boottime()-a.rec.Boot // the tree is the job
+	}
+	if a.Tree {
 		a.rec.Report = a.report()
 	}
 	for pause := 100 * time.Millisecond; a.file.put(&a.rec) != nil; pause = min(2*pause, 5*time.Second) {

@@ -147,45 +147,6 @@ func (a *attempt) press() {
 	a.ending.again(lastLook)
 }
 
-// clear waits until nothing of the tree is left. What a finished job leaves
-// behind is ended; a job that is its tree may go on.
-func (a *attempt) clear() {
-	if a.leader.PID == 0 || a.exit != nil {
-		return
-	}
-	var since time.Duration // of the first look that found something
-	for {
-		left := a.k.left(a)
-		if len(left) == 0 {
-			return
-		}
-		now := boottime()
-		if since == 0 {
-			since = now
-		}
-		switch {
-		case a.ending.on:
-			a.ending.signal(left, a.leader)
-			if a.ending.stuck() {
-				for _, id := range left {
-					a.rec.Stuck = append(a.rec.Stuck, id.PID)
-				}
-				return
-			}
-			a.ending.again(lastLook)
-		case a.Tree:
-			a.ending.again(treeLook)
-		case now >= since+settleTime:
-			a.rec.LeftOver = len(left)
-			a.ending.begin(a.Grace)
-			continue
-		default:
-			a.ending.again(settleTime / 2)
-		}
-		a.idle()
-	}
-}
-
 // idle waits for something that makes another look worth while.
 func (a *attempt) idle() {
 	select {

@@ -48,12 +48,7 @@ func (f *forest) drop(a *attempt) {
 func (k *keeper) members(a *attempt) []procs.ID {
 	table := procs.Read()
 	k.reaper.settle() // nobody may be taken for an orphan before it is planted
-	k.mu.Lock()
-	live := make([]*attempt, 0, len(k.attempts))
-	for _, b := range k.attempts {
-		live = append(live, b)
-	}
-	k.mu.Unlock()
+	live := k.living()
 	f := &k.forest
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -140,10 +135,32 @@ func (f *forest) only(p procs.Proc, live []*attempt) string {
 	return found
 }
 
+// formerly is the attempt that an orphan which has ended came from, or nil.
+func (f *forest) formerly(k *keeper, e end) *attempt {
+	live := k.living()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	uniID := f.seen[e.ID]
+	for _, r := range f.roots {
+		if uniID == "" && r.id.PID == e.session && e.Start >= r.id.Start {
+			uniID = r.attempt.UniID
+		}
+	}
+	if uniID == "" && k.alone {
+		uniID = f.only(procs.Proc{ID: e.ID}, live)
+	}
+	for _, a := range live {
+		if a.UniID == uniID {
+			return a
+		}
+	}
+	return nil
+}
+
 // left reports whether an attempt whose own process has ended may have anything
 // left. Mostly the keeper has no orphan at all, and that costs one system call.
 func (k *keeper) left(a *attempt) []procs.ID {
-	if k.alone && !a.Tree && len(k.reaper.orphans(k.children)) == 0 {
+	if k.alone && a.UniFile == "" && len(k.reaper.orphans(k.children)) == 0 {
 		return nil
 	}
 	ids := k.members(a)

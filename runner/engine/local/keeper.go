@@ -73,7 +73,7 @@ func newKeeper(alone bool) (*keeper, error) {
 	k.children, _ = procs.Children()
 	k.lives = workers.New(func(f func()) { go f() }, k.quiet)
 	k.tell = k.broadcast
-	k.reaper = newReaper(alone, k.kick)
+	k.reaper = newReaper(alone, k.orphaned)
 	return k, nil
 }
 
@@ -262,6 +262,10 @@ func (k *keeper) handle(l *link, m *message) {
 		if a := k.find(m.UniID); a != nil {
 			a.acknowledge()
 		}
+	case opOnGPU:
+		if a := k.find(m.UniID); a != nil {
+			a.onGPU(m.PIDs)
+		}
 	case opAdopt:
 		a := k.find(m.UniID)
 		if a == nil {
@@ -271,6 +275,9 @@ func (k *keeper) handle(l *link, m *message) {
 		k.claims.followed(m.UniID, l)
 		if r := a.running.Load(); r != nil {
 			_ = l.send(&message{Op: opRunning, UniID: m.UniID, Running: r})
+			if b := a.behind.shown.Load(); b != nil {
+				_ = l.send(&message{Op: opBehind, UniID: m.UniID, Background: b})
+			}
 		} // else it is starting, and every runner will hear of that
 	}
 }
@@ -309,17 +316,32 @@ func (k *keeper) forget(a *attempt) {
 	delete(k.attempts, a.UniID)
 }
 
-// kick makes every attempt that waits for its tree look again: some orphan ended.
-func (k *keeper) kick() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, a := range k.attempts {
+// orphaned takes in which orphans have ended, and makes every attempt that waits
+// for its tree look again.
+func (k *keeper) orphaned(ends []end) {
+	for _, e := range ends {
+		if a := k.forest.formerly(k, e); a != nil {
+			a.lostOrphan(e)
+		}
+	}
+	for _, a := range k.living() {
 		a.kick()
 	}
 }
 
+// living are the attempts that are not over.
+func (k *keeper) living() []*attempt {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make([]*attempt, 0, len(k.attempts))
+	for _, a := range k.attempts {
+		all = append(all, a)
+	}
+	return all
+}
+
 // start starts a process of an attempt and plants it in the forest.
-func (k *keeper) start(a *attempt, r *spawn.Request) (spawn.Process, <-chan unix.WaitStatus, error) {
+func (k *keeper) start(a *attempt, r *spawn.Request) (spawn.Process, <-chan end, error) {
 	return k.reaper.start(r, func(p spawn.Process) {
 		k.forest.mu.Lock()
 		defer k.forest.mu.Unlock()

@@ -1,8 +1,27 @@
 package local
 
 import (
+	"strconv"
+	"strings"
 	"testing"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
 )
+
+// background waits until the attempt goes on in the background.
+func (s *scene) background() engine.Background {
+	s.Helper()
+	for {
+		ev := s.next()
+		if ev.Background != nil {
+			return *ev.Background
+		}
+		if ev.Ended != nil {
+			s.Fatalf("ended without going on in the background: %+v", *ev.Ended)
+		}
+	}
+}
 
 // What a job leaves behind is ended although its keeper is gone: it would hold
 // its GPUs for ever.
@@ -25,5 +44,46 @@ func TestLeftOverWithoutKeeper(t *testing.T) {
 				t.Errorf("got %+v, want it lost, with 1 process left over", got)
 			}
 		})
+	}
+}
+
+// What a launcher left is the job, also when its keeper is gone: nobody ends it.
+func TestBackgroundWithoutKeeper(t *testing.T) {
+	for _, runner := range []string{"alive", "new"} {
+		t.Run(runner, func(t *testing.T) {
+			s := newScene(t, "sh -c 'read x <fifo' & exit 0")
+			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
+			s.start()
+			pid := s.background().PID
+			s.run.PID = pid // a child of the keeper's by now
+			if runner == "new" {
+				s.engine.Close()
+			}
+			s.killKeeper()
+			if runner == "new" {
+				s.open()
+				s.adopt()
+				if again := s.background(); again.PID != pid {
+					t.Errorf("got %+v in the background, want process %d", again, pid)
+				}
+			}
+			s.goOn()
+			if got := s.ended(); !got.Lost || got.LeftOver != 0 {
+				t.Errorf("got %+v, want it lost and nothing ended", got)
+			}
+		})
+	}
+}
+
+// What a launcher left and what uses no GPU is ended after a while, and is a failure.
+func TestBackgroundWithoutGPU(t *testing.T) {
+	t.Setenv(onGPUWithinEnv, "1ms")
+	s := newScene(t, "sleep 1000 & exit 0")
+	s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
+	s.start()
+	pid := s.background().PID
+	got := s.ended()
+	if !strings.Contains(got.LeftRunning, "sleep "+strconv.Itoa(pid)) || !strings.Contains(got.LeftRunning, "used no GPU") {
+		t.Errorf("got LeftRunning %q", got.LeftRunning)
 	}
 }

@@ -291,6 +291,10 @@ func (l *Local) told(r *remote, m *message) {
 	switch m.Op {
 	case opRunning:
 		l.toldRunning(e, r, m.Running)
+	case opBehind:
+		if m.Background != nil {
+			l.emit(engine.Event{UniID: m.UniID, Background: m.Background})
+		}
 	case opStep:
 		e.roots = append(e.roots, procs.ID{PID: m.Running.PID, Start: m.Running.PIDStart})
 	case opStopping:
@@ -350,48 +354,4 @@ func (l *Local) end(e *entry, ended *engine.Ended) {
 		}
 	}
 	l.emit(engine.Event{UniID: e.UniID, Ended: ended})
-}
-
-// Attempt names the attempt whose tree has pid, or "".
-func (l *Local) Attempt(pid int) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var chain []procs.ID
-	for at := pid; at > 1; {
-		p, ok := procs.One(at)
-		if !ok {
-			break
-		}
-		if uniID := l.known(p); uniID != "" {
-			return l.remember(append(chain, p.ID), uniID)
-		}
-		chain = append(chain, p.ID)
-		at = p.Parent
-	}
-	if uniID := procs.UniID(pid); len(chain) > 0 && l.live[uniID] != nil {
-		return l.remember(chain[:1], uniID)
-	}
-	return ""
-}
-
-// known is what is known of one process without its parents. l.mu is held.
-func (l *Local) known(p procs.Proc) string {
-	if uniID := l.pids[p.ID]; uniID != "" {
-		return uniID
-	}
-	for _, e := range l.live {
-		for _, root := range e.roots {
-			if root == p.ID || root.PID == p.Session && p.Start >= root.Start && root.PID != 0 {
-				return e.UniID
-			}
-		}
-	}
-	return ""
-}
-
-func (l *Local) remember(ids []procs.ID, uniID string) string {
-	for _, id := range ids {
-		l.pids[id] = uniID
-	}
-	return uniID
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,9 +16,15 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
+// onGPUWithinEnv shortens onGPUWithin in the keepers of a test.
+const onGPUWithinEnv = "TEST_ON_GPU_WITHIN"
+
 // TestMain lets the test binary be its own keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
+		if d, err := time.ParseDuration(os.Getenv(onGPUWithinEnv)); err == nil {
+			onGPUWithin = d
+		}
 		os.Exit(KeeperMain(os.Args[2:]))
 	}
 	children := map[string]func(args []string) error{"runner child": runnerChild, "watch child": watchChild, "stand child": standChild}

@@ -95,6 +95,7 @@ func (p *packer) launch(l *engine.Launch) {
 	p.string(&l.Config)
 	p.string(&l.ConfigSum)
 	p.string(&l.UniFile)
+	p.string(&l.Leftovers)
 	list(p, &l.Grant.UUIDs, func(u *gpu.UUID) { p.string((*string)(u)) })
 	list(p, &l.Grant.Indices, func(i *int) { whole(p, i) })
 	whole(p, &l.Grant.Memory)
@@ -124,6 +125,7 @@ func (p *packer) ended(e *engine.Ended) {
 	p.string(&e.Report)
 	whole(p, &e.LeftOver)
 	list(p, &e.Stuck, func(pid *int) { whole(p, pid) })
+	p.string(&e.LeftRunning)
 }
 
 // fresh makes what is about to be read.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,31 +17,42 @@ import (
 // A reaper waits for the children of this process: those that it started, whose
 // status somebody wants, and the orphans that a subreaper is given.
 type reaper struct {
-	all     bool // wait for every child; else only for those it knows (others have their own waiter)
-	orphan  func()
+	all     bool          // wait for every child; else only for those it knows (others have their own waiter)
+	orphan  func([]end)   // told which orphans have ended, before the ends that came with them are
 	born    chan struct{} // poked when there is a child to wait for
 	signals chan os.Signal
 	quit    chan struct{}
 
+	turn   sync.Mutex // held by reap; taken before mu
 	mu     sync.Mutex
 	births []*birth
-	want   map[int]chan unix.WaitStatus // by pid
-	extra  map[int]bool                 // known orphans, where all is false
+	want   map[int]chan end // by pid
+	extra  map[int]bool     // known orphans, where all is false
+	rounds uint64
+}
+
+// An end is a child that has ended.
+type end struct {
+	procs.ID     // of an orphan; of others only the pid
+	session  int // of an orphan: pid of its session's leader
+	status   unix.WaitStatus
+	cpu      time.Duration // that it used, with the children that it waited for
+	round    uint64        // what ended together was reaped in one round
 }
 
 // A birth is a process that is being started. It may be listed as a child, and may
 // even have ended, before whoever starts it knows of it.
 type birth struct {
 	pid   atomic.Int32 // 0 until there is a process
-	exit  chan unix.WaitStatus
+	exit  chan end
 	ended bool          // and exit has its status
 	over  chan struct{} // closed when it is known for what it is, or has come to nothing
 }
 
-func newReaper(all bool, orphan func()) *reaper {
+func newReaper(all bool, orphan func([]end)) *reaper {
 	r := &reaper{
 		all: all, orphan: orphan, born: make(chan struct{}, 1), signals: make(chan os.Signal, 1), quit: make(chan struct{}),
-		want: map[int]chan unix.WaitStatus{}, extra: map[int]bool{},
+		want: map[int]chan end{}, extra: map[int]bool{},
 	}
 	if all {
 		go r.wait()
@@ -60,8 +72,8 @@ func (r *reaper) stop() {
 // start starts a process and returns the channel on which its status will come.
 // When plant returns, the process is known for what it is; nobody waits for that
 // longer than a start takes.
-func (r *reaper) start(req *spawn.Request, plant func(spawn.Process)) (spawn.Process, <-chan unix.WaitStatus, error) {
-	b := &birth{exit: make(chan unix.WaitStatus, 1), over: make(chan struct{})}
+func (r *reaper) start(req *spawn.Request, plant func(spawn.Process)) (spawn.Process, <-chan end, error) {
+	b := &birth{exit: make(chan end, 1), over: make(chan struct{})}
 	req.PID = &b.pid
 	r.mu.Lock()
 	r.births = append(r.births, b)
@@ -138,12 +150,9 @@ func (r *reaper) wake() {
 // hears of it at once; a signal would go through three goroutines.
 func (r *reaper) wait() {
 	for {
-		pid, st, err := spawn.Wait()
-		switch {
+		switch pid, err := spawn.Peek(); {
 		case err == nil:
-			if r.reap(end{pid, st}) {
-				r.orphan()
-			}
+			r.reap(pid)
 		case err == unix.ECHILD:
 			<-r.born
 		}
@@ -154,65 +163,96 @@ func (r *reaper) run() {
 	for {
 		select {
 		case <-r.signals:
-			if r.reap() {
-				r.orphan()
-			}
+			r.mu.Lock()
+			pids := r.known()
+			r.mu.Unlock()
+			r.reap(pids...)
 		case <-r.quit:
 			return
 		}
 	}
 }
 
-// An end is a child that has been waited for.
-type end struct {
-	pid int
-	st  unix.WaitStatus
-}
-
-// reap takes every child that has ended, besides those that have been taken, then
+// reap takes these children, where they have ended, and every other that has, then
 // tells those who wait: when they hear of it, nothing that ended before is still
-// listed as a child.
-func (r *reaper) reap(ends ...end) (orphans bool) {
+// listed as a child. When it returns, everybody has heard of what ended before.
+func (r *reaper) reap(pids ...int) {
+	r.turn.Lock()
+	defer r.turn.Unlock()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, pid := range r.targets() {
-		for {
-			var st unix.WaitStatus
-			got, err := unix.Wait4(pid, &st, unix.WNOHANG|unix.WALL, nil)
-			if err == unix.EINTR {
-				continue
-			}
-			if err != nil && pid > 0 {
-				delete(r.extra, pid)
-			}
-			if err != nil || got <= 0 {
-				break
-			}
-			ends = append(ends, end{got, st})
-			if pid > 0 {
-				break
-			}
-		}
+	r.rounds++
+	var ends []end
+	for _, pid := range pids {
+		ends = r.take(ends, pid)
 	}
-	for _, e := range ends {
-		if c := r.want[e.pid]; c != nil {
-			delete(r.want, e.pid)
-			c <- e.st
-		} else if b := r.birth(e.pid); b != nil {
-			b.ended = true
-			b.exit <- e.st
-		} else {
-			delete(r.extra, e.pid)
-			orphans = true
+	for r.all {
+		pid, err := spawn.PeekNow()
+		if err != nil || pid == 0 {
+			break
 		}
+		ends = r.take(ends, pid)
 	}
-	return orphans
+	tell := r.sort(ends)
+	r.mu.Unlock()
+	tell()
 }
 
-func (r *reaper) targets() []int {
-	if r.all {
-		return []int{-1}
+// take waits for one child that has ended, and appends its end. Who an orphan was
+// can be told only before that. r.mu is held.
+func (r *reaper) take(ends []end, pid int) []end {
+	e := end{ID: procs.ID{PID: pid}, round: r.rounds}
+	if r.want[pid] == nil && r.birth(pid) == nil {
+		if p, ok := procs.One(pid); ok {
+			e.ID, e.session = p.ID, p.Session
+		}
 	}
+	var used unix.Rusage
+	got, err := unix.Wait4(pid, &e.status, unix.WNOHANG|unix.WALL, &used)
+	for err == unix.EINTR {
+		got, err = unix.Wait4(pid, &e.status, unix.WNOHANG|unix.WALL, &used)
+	}
+	if err != nil {
+		delete(r.extra, pid)
+	}
+	if err != nil || got <= 0 {
+		return ends
+	}
+	e.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return append(ends, e)
+}
+
+// sort parts ends into those that somebody waits for and orphans. What it returns
+// tells both, when r.mu is no longer held: orphans first. r.mu is held.
+func (r *reaper) sort(ends []end) (tell func()) {
+	var orphans []end
+	var waits []chan end
+	var theirs []end
+	for _, e := range ends {
+		c := r.want[e.PID]
+		if c != nil {
+			delete(r.want, e.PID)
+		} else if b := r.birth(e.PID); b != nil {
+			b.ended = true
+			c = b.exit
+		} else {
+			delete(r.extra, e.PID)
+			orphans = append(orphans, e)
+			continue
+		}
+		waits, theirs = append(waits, c), append(theirs, e)
+	}
+	return func() {
+		if len(orphans) > 0 {
+			r.orphan(orphans)
+		}
+		for i, c := range waits {
+			c <- theirs[i]
+		}
+	}
+}
+
+// known are the children that somebody waits for. r.mu is held.
+func (r *reaper) known() []int {
 	pids := make([]int, 0, len(r.want)+len(r.extra))
 	for pid := range r.want {
 		pids = append(pids, pid)

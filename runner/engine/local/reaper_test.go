@@ -4,8 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
+	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
 )
 
@@ -13,28 +12,28 @@ import (
 // for it to become a program: its status is kept for it, and it is no orphan.
 func TestEndedBeforeItWasKnown(t *testing.T) {
 	const pid = 1 << 30 // no process has it
-	r := &reaper{want: map[int]chan unix.WaitStatus{}, extra: map[int]bool{}}
-	b := &birth{exit: make(chan unix.WaitStatus, 1), over: make(chan struct{})}
+	r := &reaper{want: map[int]chan end{}, extra: map[int]bool{}}
+	b := &birth{exit: make(chan end, 1), over: make(chan struct{})}
 	b.pid.Store(pid)
 	r.births = append(r.births, b)
 	if !r.ours(pid) || r.ours(pid+1) {
 		t.Error("a process that is being started is not told from others")
 	}
-	if r.reap(end{pid, 3 << 8}) {
-		t.Error("it was taken for an orphan")
+	var orphans []end
+	r.orphan = func(ends []end) { orphans = append(orphans, ends...) }
+	r.sort([]end{{ID: procs.ID{PID: pid}, status: 3 << 8}, {ID: procs.ID{PID: pid + 1}}})()
+	if e := <-b.exit; e.status.ExitStatus() != 3 || !b.ended {
+		t.Errorf("got end %v, ended %t", e, b.ended)
 	}
-	if st := <-b.exit; st.ExitStatus() != 3 || !b.ended {
-		t.Errorf("status %v, ended %t", st, b.ended)
-	}
-	if !r.reap(end{pid + 1, 0}) {
-		t.Error("an orphan's end was not noticed")
+	if len(orphans) != 1 || orphans[0].PID != pid+1 {
+		t.Errorf("got orphans %v, want only %d", orphans, pid+1)
 	}
 }
 
 // TestQuickEnds starts programs that end at once, many at a time: every status
 // comes, and nothing is wanted any more.
 func TestQuickEnds(t *testing.T) {
-	r := newReaper(false, func() {})
+	r := newReaper(false, func([]end) {})
 	defer r.stop()
 	const n = 200
 	var planted atomic.Int32
@@ -50,7 +49,7 @@ func TestQuickEnds(t *testing.T) {
 				codes <- -1
 				return
 			}
-			codes <- (<-exit).ExitStatus()
+			codes <- (<-exit).status.ExitStatus()
 		}()
 	}
 	for range n {

@@ -54,6 +54,8 @@ type record struct {
 	Report   string        `json:"report,omitempty"`
 	LeftOver int           `json:"left_over,omitempty"`
 	Stuck    []int         `json:"stuck,omitempty"`
+	Behind   bool          `json:"background,omitempty"` // the commands have ended with 0, what they left is the attempt
+	LeftRun  string        `json:"left_running,omitempty"`
 
 	Tree    bool          `json:"tree,omitempty"` // over when no process of it is left
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
@@ -67,6 +69,7 @@ func (r *record) ended() *engine.Ended {
 	return &engine.Ended{
 		ExitCode: r.Exit, Signal: r.Signal, Why: r.Why, Started: r.Started, At: r.Ended, Elapsed: r.Elapsed,
 		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
+		LeftRunning: r.LeftRun,
 	}
 }
 
@@ -83,6 +86,7 @@ func (r *record) encode() []byte {
 			return append(append(line, blanks[:statusSize-1-len(line)]...), '\n')
 		}
 		c.Err = c.Err[:min(len(c.Err), longest>>i)]
+		c.LeftRun = c.LeftRun[:min(len(c.LeftRun), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
 	}
 }
@@ -110,6 +114,8 @@ func (r *record) appendTo(b []byte) ([]byte, error) {
 	if len(r.Stuck) > 0 {
 		o.Value("stuck", r.Stuck)
 	}
+	o.If(r.Behind).Bool("background", true)
+	o.If(r.LeftRun != "").String("left_running", r.LeftRun)
 	o.If(r.Tree).Bool("tree", true)
 	o.If(r.Timeout != 0).Int("timeout_ns", int64(r.Timeout))
 	o.If(r.Grace != 0).Int("grace_ns", int64(r.Grace))

@@ -68,7 +68,7 @@ func (l *Local) follow(e *entry) *engine.Ended {
 		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
 	}
 	w := watch{l: l, e: e, rec: rec}
-	if err == nil && !rec.Tree {
+	if err == nil && !rec.Tree && !rec.Behind {
 		w.leader = leader
 	}
 	if rec.BootID != "" && rec.BootID != bootID() {
@@ -201,6 +201,9 @@ func (w *watch) found(ids []procs.ID) {
 	w.l.emit(engine.Event{UniID: w.e.UniID, Running: &engine.Running{
 		PID: main.PID, PIDStart: main.Start, Adopted: true, Started: w.rec.Started,
 	}})
+	if w.rec.Behind {
+		w.l.emit(engine.Event{UniID: w.e.UniID, Background: &engine.Background{PID: ids[0].PID, Text: described(ids)}})
+	}
 }
 
 // wait returns when something may have changed; false when the engine is closed.

@@ -29,7 +29,10 @@ type message struct {
 	Why     string          `json:"why,omitempty"`
 	How     engine.How      `json:"how,omitempty"`
 	Running *engine.Running `json:"running,omitempty"`
+	PIDs    []int           `json:"pids,omitempty"`
 	Ended   *engine.Ended   `json:"ended,omitempty"`
+
+	Background *engine.Background `json:"background,omitempty"`
 
 	Claim    *claimRequest `json:"claim,omitempty"`
 	Claims   []gpu.Claim   `json:"claims,omitempty"`
@@ -46,6 +49,8 @@ const (
 	opAdopt  = "adopt" // is answered by running or unknown, or later by what becomes of it
 	opAck    = "ack"   // the ledger has the reason of a stopping
 
+	opOnGPU = "on-gpu" // these processes were seen on the attempt's GPUs
+
 	opClaim    = "claim"    // is answered by claimed
 	opStand    = "stand"    // says which processes a claim is for that the asker runs itself
 	opWithdraw = "withdraw" // of a claim whose attempt is not launched; is answered by withdrawn
@@ -56,6 +61,7 @@ const (
 	opRunning  = "running"
 	opStep     = "step" // a further command of the list runs
 	opStopping = "stopping"
+	opBehind   = "background" // the commands have ended, what they left goes on
 	opEnded    = "ended"
 	opUnknown  = "unknown" // no such attempt; its record may tell
 	opClaimed  = "claimed" // and what others hold, or why not

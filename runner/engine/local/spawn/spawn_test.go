@@ -354,8 +354,16 @@ func TestNoChildSignals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pid, st, err := Wait(); err != nil || pid != p.PID || st.ExitStatus() != 3 {
-			t.Fatalf("pid %d of %d, status %v, %v", pid, p.PID, st, err)
+		pid, err := Peek()
+		if err != nil || pid != p.PID {
+			t.Fatalf("Peek() = %d, %v, want %d", pid, err, p.PID)
+		}
+		if now, err := PeekNow(); err != nil || now != p.PID {
+			t.Fatalf("PeekNow() = %d, %v, want %d", now, err, p.PID)
+		}
+		var st unix.WaitStatus
+		if _, err := unix.Wait4(pid, &st, unix.WNOHANG, nil); err != nil || st.ExitStatus() != 3 {
+			t.Fatalf("Wait4: status %v, %v", st, err)
 		}
 	}
 	child()

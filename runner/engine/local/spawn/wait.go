@@ -16,18 +16,44 @@ func NoChildSignals() {
 	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
-// Wait waits for any child to end, orphans that this process was given too. It
-// stands in the kernel without holding up a processor: the runtime would take that
-// away by force each time, and would look every few microseconds whether to.
+// Peek waits for any child to end, orphans that this process was given too, and
+// leaves it to be waited for. It stands in the kernel without holding up a processor:
+// the runtime would take that away by force each time, and would look every few
+// microseconds whether to.
 //
 //go:norace
-func Wait() (pid int, st unix.WaitStatus, err error) {
-	var s int32
+func Peek() (pid int, err error) {
+	var info siginfo
 	entersyscallblock()
-	got, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&s)), unix.WALL, 0, 0, 0)
+	_, _, errno := syscall.RawSyscall6(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info)), peekFlags, 0, 0)
 	exitsyscall()
 	if errno != 0 {
-		return 0, 0, errno
+		return 0, errno
 	}
-	return int(got), unix.WaitStatus(s), nil
+	return int(info.pid), nil
+}
+
+// PeekNow is a child that has ended and has not been waited for; 0 when there is
+// none. The error is ECHILD when this process has no children at all.
+func PeekNow() (pid int, err error) {
+	var info siginfo
+	for {
+		_, _, errno := syscall.RawSyscall6(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&info)), peekFlags|unix.WNOHANG, 0, 0)
+		switch errno {
+		case 0:
+			return int(info.pid), nil
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+const peekFlags = unix.WEXITED | unix.WNOWAIT | unix.WALL
+
+// siginfo is struct siginfo of the kernel, as far as waitid fills it in.
+type siginfo struct {
+	signo, errno, code, _ int32
+	pid                   int32
+	_                     [27]int32
 }

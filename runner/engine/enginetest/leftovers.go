@@ -1,0 +1,97 @@
+package enginetest
+
+import (
+	"os"
+	"testing"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+)
+
+// testLeftovers: what outlives the commands goes on, or is ended, as the launch says.
+func testLeftovers(t *testing.T, open Opener) {
+	b := newBench(t, open)
+	run := func(name string, f func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) { b.t = t; f(t) })
+	}
+	onGPU := func(script string) engine.Launch {
+		l := b.launch(script)
+		l.Leftovers, l.Grant = engine.LeftoversAuto, gpu.Grant{UUIDs: []gpu.UUID{"GPU-1"}}
+		return l
+	}
+	// behind launches l, whose leftovers read the fifo, and lets them go on.
+	behind := func(l engine.Launch, seen bool) engine.Ended {
+		fifo := b.fifo(l)
+		b.start(l)
+		bg := b.background(l.UniID)
+		if bg.Text == "" {
+			t.Error("the process in the background has no description")
+		}
+		if seen {
+			b.engine.OnGPU(l.UniID, []int{bg.PID})
+		}
+		if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return b.end(l.UniID)
+	}
+	run("what a launcher left is waited for", func(t *testing.T) {
+		l := onGPU("nohup sh -c 'read x <$DIR/fifo; echo trained' 2>/dev/null &")
+		b.expect(behind(l, true), outcome{})
+		if got := b.log(l); got != "trained\n" {
+			t.Errorf("log = %q", got)
+		}
+	})
+	run("it fails the attempt", func(t *testing.T) {
+		b.expect(behind(onGPU("(read x <$DIR/fifo; exit 3) &"), true), outcome{Exit: 3})
+	})
+	run("it fails the attempt before anybody saw it on a GPU", func(t *testing.T) {
+		b.expect(behind(onGPU("(read x <$DIR/fifo; exit 3) &"), false), outcome{Exit: 3})
+	})
+	run("what was on no GPU does not count beside what was", func(t *testing.T) {
+		l := onGPU("(read x <$DIR/fifo; exit 0) & (sleep 0.02; exit 3) &")
+		b.expect(behind(l, true), outcome{})
+	})
+	run("a filter of its output does not count", func(t *testing.T) {
+		l := onGPU("(read x <$DIR/fifo) > >(cat; exit 1) & exit 0")
+		l.Shell = []string{"bash", "-c"}
+		b.expect(behind(l, false), outcome{})
+	})
+	run("a command that is not found fails the attempt", func(t *testing.T) {
+		b.expect(b.run(onGPU("exec 2>/dev/null; nosuchcommand & exit 0")), outcome{Exit: 127})
+	})
+	run("a job that fails does not keep what it left", func(t *testing.T) {
+		b.expect(b.run(onGPU("sleep 1000 & exit 4")), outcome{Exit: 4, LeftOver: 1})
+	})
+	run("without a GPU it is ended", func(t *testing.T) {
+		l := b.launch("sleep 1000 &")
+		l.Leftovers = engine.LeftoversAuto
+		if e := b.run(l); e.LeftRunning == "" || e.LeftOver != 0 {
+			t.Errorf("got LeftRunning %q, LeftOver %d", e.LeftRunning, e.LeftOver)
+		}
+	})
+	run("wait", func(t *testing.T) {
+		l := b.launch("(read x <$DIR/fifo; exit 5) &")
+		l.Leftovers = engine.LeftoversWait
+		b.expect(behind(l, false), outcome{Exit: 5})
+	})
+	run("kill", func(t *testing.T) {
+		l := onGPU("sleep 1000 &")
+		l.Leftovers = engine.LeftoversKill
+		b.expect(b.run(l), outcome{})
+	})
+	run("fail", func(t *testing.T) {
+		l := onGPU("sleep 1000 &")
+		l.Leftovers = engine.LeftoversFail
+		if e := b.run(l); e.LeftRunning == "" {
+			t.Error("it did not fail")
+		}
+	})
+	run("a stop reaches it", func(t *testing.T) {
+		l := onGPU("sleep 1000 &")
+		b.start(l)
+		b.background(l.UniID)
+		b.engine.Stop(l.UniID, "cancelled", engine.Term)
+		b.expect(b.end(l.UniID), outcome{Why: "cancelled"})
+	})
+}

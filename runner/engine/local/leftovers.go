@@ -1,0 +1,280 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/procs"
+)
+
+// What becomes of the processes that outlive an attempt's last command is the job
+// file's to say (leftovers). By default it depends on what the job was: one whose
+// commands have all ended with 0 and used next to no CPU was a launcher, as in
+// "nohup python train.py &", and what it left is the job. What any other job left
+// is ended: a crashed rank 0 does not keep its hung ranks.
+
+// launcherCPU is how much CPU a launcher's commands use at most.
+const launcherCPU = 10 * time.Second
+
+// Limits that tests shorten.
+var (
+	// launcherSettle is how long what a launcher without GPUs left may take to finish
+	// its output. To end it is to fail the job.
+	launcherSettle = 3 * time.Second
+	// onGPUWithin is how long what a launcher left may take to appear on a GPU.
+	onGPUWithin = 10 * time.Minute
+)
+
+// behind is what is known of the processes that an attempt leaves behind.
+type behind struct {
+	shown   atomic.Pointer[engine.Background] // nil until the attempt goes on as these
+	seen    map[procs.ID]bool                 // on the attempt's GPUs, with all that is above them; under attempt.mu
+	ended   []end                             // orphans; under attempt.mu
+	filters map[procs.ID]bool                 // those that only read what the job wrote
+	idle    time.Duration                     // for which nothing was on a GPU while a runner looked
+	looked  time.Duration                     // CLOCK_BOOTTIME of the last look
+}
+
+// onGPU notes processes that were seen on the attempt's GPUs. What is above them, up
+// to this keeper's own child, stands for them: only its status is to be had.
+func (a *attempt) onGPU(pids []int) {
+	self := os.Getpid()
+	for _, pid := range pids {
+		for range 64 {
+			p, ok := procs.One(pid)
+			if !ok || p.PID == self || p.Parent <= 1 {
+				break
+			}
+			a.mu.Lock()
+			if a.behind.seen == nil {
+				a.behind.seen = map[procs.ID]bool{}
+			}
+			a.behind.seen[p.ID] = true
+			a.mu.Unlock()
+			pid = p.Parent
+		}
+	}
+	a.kick()
+}
+
+// lostOrphan notes the end of an orphan of the attempt.
+func (a *attempt) lostOrphan(e end) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.behind.ended = append(a.behind.ended, e)
+}
+
+// launcher reports whether the attempt's commands only started something else.
+func (a *attempt) launcher() bool {
+	if a.Leftovers != engine.LeftoversAuto || a.rec.Exit != 0 || a.rec.Signal != "" || a.rec.Err != "" || a.rec.Lost {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	used := a.cpu
+	for _, e := range a.behind.ended {
+		used += e.cpu
+	}
+	return used < launcherCPU
+}
+
+// clear waits until nothing of the tree is left, and ends what is not to go on.
+func (a *attempt) clear() {
+	if a.leader.PID == 0 || a.exit != nil {
+		return
+	}
+	launcher := a.launcher()
+	goesOn := a.Tree || a.Leftovers == engine.LeftoversWait || launcher && len(a.Grant.UUIDs) > 0
+	settle := settleTime
+	if launcher {
+		settle = launcherSettle
+	}
+	var since time.Duration // of the first look that found something
+	for {
+		left := a.k.left(a)
+		if len(left) == 0 {
+			break
+		}
+		now := boottime()
+		if since == 0 {
+			since = now
+		}
+		switch {
+		case a.ending.on:
+			a.ending.signal(left, a.leader)
+			if a.ending.stuck() {
+				for _, id := range left {
+					a.rec.Stuck = append(a.rec.Stuck, id.PID)
+				}
+				return
+			}
+			a.ending.again(lastLook)
+		case goesOn && (a.Tree || a.goOn(left, launcher)):
+			a.ending.again(treeLook)
+		case goesOn || now >= since+settle:
+			a.leave(left, launcher)
+			continue
+		default:
+			a.ending.again(settleTime / 2)
+		}
+		a.idle()
+	}
+	if launcher && len(a.Grant.UUIDs) > 0 || a.Leftovers == engine.LeftoversWait {
+		a.takeBehind()
+	}
+}
+
+// leave begins the end of what the attempt has left.
+func (a *attempt) leave(left []procs.ID, launcher bool) {
+	what := described(left)
+	switch {
+	case launcher && a.rec.Behind:
+		a.rec.LeftRun = fmt.Sprintf("%s ran in the background and used no GPU in %s; end the script with \"wait\", or set leftovers: wait", what, onGPUWithin)
+	case launcher:
+		a.rec.LeftRun = fmt.Sprintf("%s was still running in the background; end the script with \"wait\", or set leftovers: wait", what)
+	case a.Leftovers == engine.LeftoversFail:
+		a.rec.LeftRun = fmt.Sprintf("%s was still running (leftovers: fail)", what)
+	case a.Leftovers != engine.LeftoversKill:
+		a.rec.LeftOver = len(left)
+	}
+	a.ending.begin(a.Grace)
+}
+
+// goOn has the attempt go on as what its commands left; false when that has had its
+// time to appear on a GPU, and has not.
+func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
+	b := &a.behind
+	now := boottime()
+	if !a.rec.Behind {
+		a.rec.Behind = true
+		_ = a.file.put(&a.rec) // so that a runner without this keeper knows what to wait for
+		b.looked, b.filters = now, map[procs.ID]bool{}
+		for _, id := range left {
+			b.filters[id] = filter(id.PID)
+		}
+	}
+	first := a.foremost(left)
+	if shown := (engine.Background{PID: first.PID, Text: described(left, first)}); b.shown.Load() == nil || *b.shown.Load() != shown {
+		b.shown.Store(&shown)
+		a.k.tell(&message{Op: opBehind, UniID: a.UniID, Background: &shown})
+	}
+	if !launcher || a.anySeen() || usesCUDA(left) {
+		b.idle, b.looked = 0, now
+		return true
+	}
+	if a.k.heard() {
+		b.idle += now - b.looked
+	}
+	b.looked = now
+	return b.idle < onGPUWithin
+}
+
+// anySeen reports whether anything that ran in the background was seen on a GPU.
+func (a *attempt) anySeen() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range a.behind.seen {
+		if id != a.leader && (procs.Alive(id) || a.endedBehind(id)) {
+			return true
+		}
+	}
+	return false
+}
+
+// endedBehind reports whether an orphan ended after the commands. a.mu is held.
+func (a *attempt) endedBehind(id procs.ID) bool {
+	for _, e := range a.behind.ended {
+		if e.ID == id && e.round >= a.last {
+			return true
+		}
+	}
+	return false
+}
+
+// takeBehind makes the status of what ran in the background that of the attempt. Of
+// several, what was seen on a GPU counts; where nothing was, all but filters does:
+// a training that fails before it gets that far has failed.
+func (a *attempt) takeBehind() {
+	if a.ending.on || a.rec.Exit != 0 || a.rec.Signal != "" {
+		return
+	}
+	a.k.reaper.reap()
+	used := a.anySeen()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.behind.ended {
+		switch {
+		case e.round < a.last || e.status == 0:
+		case used && a.behind.seen[e.ID], !used && a.counts(e):
+			a.status(e.status)
+			return
+		}
+	}
+}
+
+// counts reports whether the status of an orphan of an attempt that nobody saw on a
+// GPU says how the attempt went. Of one that ended before it could be looked at, only
+// what no filter ends with does.
+func (a *attempt) counts(e end) bool {
+	if is, known := a.behind.filters[e.ID]; known {
+		return !is
+	}
+	code := e.status.ExitStatus()
+	return code == exitNotExecutable || code == exitNotFound
+}
+
+// filter reports whether a process reads from a pipe, as "tee" in ">(tee log)" does.
+func filter(pid int) bool {
+	in, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/fd/0")
+	return err == nil && strings.HasPrefix(in, "pipe:")
+}
+
+// usesCUDA reports whether one of these processes has a CUDA context. NVML, where it
+// runs in a container, may not know them by their pids here.
+func usesCUDA(ids []procs.ID) bool {
+	for _, id := range ids {
+		names, _ := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/fd/*")
+		for _, name := range names {
+			if to, err := os.Readlink(name); err == nil && to == "/dev/nvidia-uvm" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// foremost is the process to name first: one that was seen on a GPU, else the oldest.
+func (a *attempt) foremost(ids []procs.ID) procs.ID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := ids[0]
+	better := func(x, y procs.ID) bool {
+		if a.behind.seen[x] != a.behind.seen[y] {
+			return a.behind.seen[x]
+		}
+		return x.Start < y.Start || x.Start == y.Start && x.PID < y.PID
+	}
+	for _, id := range ids[1:] {
+		if better(id, first) {
+			first = id
+		}
+	}
+	return first
+}
+
+// described names processes: "python 4711 and 3 more".
+func described(ids []procs.ID, first ...procs.ID) string {
+	main := append(first, ids[0])[0]
+	name, _ := os.ReadFile("/proc/" + strconv.Itoa(main.PID) + "/comm")
+	text := strings.TrimSpace(strings.TrimSpace(string(name)) + " " + strconv.Itoa(main.PID))
+	if n := len(ids) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}

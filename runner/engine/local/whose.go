@@ -1,0 +1,56 @@
+package local
+
+import "gpurun/runner/engine/local/procs"
+
+// Attempt names the attempt whose tree has pid, or "".
+func (l *Local) Attempt(pid int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var chain []procs.ID
+	for at := pid; at > 1; {
+		p, ok := procs.One(at)
+		if !ok {
+			break
+		}
+		if uniID := l.known(p); uniID != "" {
+			return l.remember(append(chain, p.ID), uniID)
+		}
+		chain = append(chain, p.ID)
+		at = p.Parent
+	}
+	if uniID := procs.UniID(pid); len(chain) > 0 && l.live[uniID] != nil {
+		return l.remember(chain[:1], uniID)
+	}
+	return ""
+}
+
+// known is what is known of one process without its parents. l.mu is held.
+func (l *Local) known(p procs.Proc) string {
+	if uniID := l.pids[p.ID]; uniID != "" {
+		return uniID
+	}
+	for _, e := range l.live {
+		for _, root := range e.roots {
+			if root == p.ID || root.PID == p.Session && p.Start >= root.Start && root.PID != 0 {
+				return e.UniID
+			}
+		}
+	}
+	return ""
+}
+
+func (l *Local) remember(ids []procs.ID, uniID string) string {
+	for _, id := range ids {
+		l.pids[id] = uniID
+	}
+	return uniID
+}
+
+// OnGPU tells an attempt's keeper which of its processes were seen on its GPUs.
+func (l *Local) OnGPU(uniID string, pids []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e := l.live[uniID]; e != nil && e.home != nil {
+		_ = e.home.link.send(&message{Op: opOnGPU, UniID: uniID, PIDs: pids})
+	}
+}

@@ -295,6 +295,9 @@ func (r *settingsReader) result(base Settings, defs []settingDef) Settings {
 	for _, d := range defs {
 		g, ok := r.given[d.name]
 		value, from := d.show(&base), "default"
+		if d.name == "shuffle_seed" {
+			value = "new in each run"
+		}
 		if ok {
 			_ = d.set(&s, g.text) // it was read before
 			value, from = d.show(&s), g.source()

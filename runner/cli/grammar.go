@@ -59,7 +59,7 @@ type settingsFlags struct {
 	Others        string `placeholder:"allow|avoid" help:"Whether GPUs with other users' processes may be used."`
 	Pick          string `placeholder:"POLICY" help:"Which GPU of those that fit: most-free, least-util, first-fit, best-fit, round-robin."`
 	Order         string `placeholder:"ORDER" help:"In which order jobs are tried: file, shuffle, largest-first."`
-	ShuffleSeed   string `placeholder:"N" help:"Seed of --order shuffle."`
+	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run, which printed its seed."`
 	Patience      string `placeholder:"TIME" help:"How long smaller jobs may pass the first that waits."`
 	Grace         string `placeholder:"TIME" help:"Between SIGTERM and SIGKILL."`
 	FailFast      bool   `negatable:"" help:"Stop everything at the first failure."`

@@ -152,6 +152,13 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
 		}
 	}
 	fmt.Fprintf(w, "%s: %d would run, %d would not\n", count(len(b.Jobs), "job"), run, len(b.Jobs)-run)
+	if s := &b.Settings; s.Order == "shuffle" && run > 1 {
+		how := "each run tries them in a new random order (--shuffle-seed N fixes it)"
+		if s.ShuffleSeedNamed() {
+			how = fmt.Sprintf("they are tried in the random order of seed %d", s.ShuffleSeed)
+		}
+		fmt.Fprintf(w, "order: shuffle: %s\n", how)
+	}
 }
 
 func printSettings(w io.Writer, b *jobspec.Batch) {

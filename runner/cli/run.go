@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"time"
@@ -88,6 +89,8 @@ type run struct {
 	log     zerolog.Logger
 	git     <-chan []commit
 	closers []func()
+
+	shuffled bool
 }
 
 func (r *run) close() {
@@ -112,6 +115,7 @@ func (r *run) open() error {
 		return err
 	}
 	r.opts.NoWait = r.cmd.NoWait
+	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
 	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Go: r.goSafely}); err != nil {
 		return stateFailure(err)
@@ -245,6 +249,9 @@ func (r *run) carry() error {
 		r.git = r.askGit()
 	}
 	r.head.end(r.gpuWords())
+	if r.shuffled {
+		fmt.Fprintf(r.out, "jobs are tried in random order; --shuffle-seed %d repeats it\n", r.batch.Settings.ShuffleSeed)
+	}
 	r.tellWarnings()
 	r.warnOfLogout()
 	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0)), Go: r.goSafely})

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"sort"
+	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
 	"github.com/alecthomas/kong"
 
 	"gpurun/jobspec"
@@ -20,37 +20,37 @@ func (completionCmd) Help() string {
 	return `Examples:
 
     gpurun completion bash > ~/.local/share/bash-completion/completions/gpurun
-    gpurun completion zsh > ~/.zfunc/_gpurun       with ~/.zfunc in fpath
-    gpurun completion fish > ~/.config/fish/completions/gpurun.fish`
+    gpurun completion zsh > ~/.zfunc/_gpurun       with fpath=(~/.zfunc $fpath) before compinit
+    gpurun completion fish > ~/.config/fish/completions/gpurun.fish
+
+Or, in .bashrc or below compinit in .zshrc: source <(gpurun completion bash)`
 }
 
 // Run prints the script.
 func (c *completionCmd) Run(a *app, ctx *kong.Context) error {
-	words := completions(ctx.Model)
-	switch c.Shell {
-	case "zsh":
-		// zsh runs bash's completion functions.
-		io.WriteString(a.out, "#compdef gpurun\nautoload -U +X bashcompinit && bashcompinit\n")
-		bashScript(a.out, words)
-	case "bash":
-		bashScript(a.out, words)
-	case "fish":
-		fishScript(a.out, words)
-	}
-	return nil
+	script := map[string]func(completions) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
+	_, err := fmt.Fprint(a.out, script(grammarOf(ctx.Model)))
+	return err
 }
+
+// completions are all commands, in the order of the help.
+type completions []completion
 
 // A completion is one command with its flags.
 type completion struct {
 	name, help string
-	flags      []string // with their dashes
-	files      bool     // takes job files
-	jobs       bool     // takes names of jobs
+	flags      []completionFlag
+	jobs       bool // takes names of jobs
 }
 
-// completions read the grammar, so that no flag is forgotten.
-func completions(app *kong.Application) []completion {
-	var out []completion
+type completionFlag struct {
+	name, help string // with its dashes
+	value      bool   // takes one
+}
+
+// grammarOf reads the grammar, so that no flag is forgotten.
+func grammarOf(app *kong.Application) completions {
+	var out completions
 	for _, node := range app.Children {
 		if node.Hidden {
 			continue
@@ -58,15 +58,14 @@ func completions(app *kong.Application) []completion {
 		c := completion{name: node.Name, help: node.Help}
 		for _, group := range node.AllFlags(true) {
 			for _, f := range group {
-				c.flags = append(c.flags, "--"+f.Name)
+				c.flags = append(c.flags, completionFlag{"--" + f.Name, f.Help, !f.IsBool()})
 				if f.Short != 0 {
-					c.flags = append(c.flags, "-"+string(f.Short))
+					c.flags = append(c.flags, completionFlag{"-" + string(f.Short), f.Help, !f.IsBool()})
 				}
 			}
 		}
-		sort.Strings(c.flags)
+		slices.SortFunc(c.flags, func(a, b completionFlag) int { return strings.Compare(a.name, b.name) })
 		for _, p := range node.Positional {
-			c.files = c.files || p.Name == "file" || p.Name == "cmd"
 			c.jobs = c.jobs || p.Name == "job"
 		}
 		out = append(out, c)
@@ -74,78 +73,187 @@ func completions(app *kong.Application) []completion {
 	return out
 }
 
-func bashScript(w io.Writer, cs []completion) {
+func (cs completions) names() []string {
 	var names []string
-	fmt.Fprint(w, `_gpurun() {
-    local cur=${COMP_WORDS[COMP_CWORD]} cmd= i flags= jobs= file=
+	for _, c := range cs {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// valued are the flags, of whatever command, that a value follows, but for --file.
+func (cs completions) valued() []string {
+	var names []string
+	for _, c := range cs {
+		for _, f := range c.flags {
+			if f.value && f.name != "--file" && f.name != "--force" { // whose value may be missing
+				names = append(names, f.name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// pattern is the command's name as a pattern of case; no command means run.
+func (c completion) pattern() string {
+	if c.name == "run" {
+		return "run | ''"
+	}
+	return c.name
+}
+
+// bashScript looks at the word as the line has it: readline divides it at = and :,
+// which names of jobs may hold, and replaces only the last part.
+func bashScript(cs completions) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `_gpurun() {
+    local cur=${COMP_WORDS[COMP_CWORD]} word=${COMP_LINE:0:COMP_POINT} cmd= file= flags= byname= i
+    word=${word##*[[:space:]]}
+    [[ $word == *"$cur" && $cur != [=:@] ]] || cur=
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        --file) file=${COMP_WORDS[i + 1]}
-            [[ $file == = ]] && file=${COMP_WORDS[i + 2]} ;;
+        --file)
+            ((i++))
+            [[ ${COMP_WORDS[i]} == = ]] && ((i++))
+            file=${COMP_WORDS[i]} ;;
+        %s)
+            ((i++))
+            [[ ${COMP_WORDS[i]} == = ]] && ((i++)) ;;
         -*) ;;
         *) [[ -z $cmd ]] && cmd=${COMP_WORDS[i]} ;;
         esac
     done
     case $cmd in
-`)
+`, strings.Join(cs.valued(), " | "))
 	for _, c := range cs {
-		names = append(names, c.name)
-		jobs := ""
-		if c.jobs {
-			jobs = " jobs=1"
+		var flags []string
+		for _, f := range c.flags {
+			flags = append(flags, f.name)
 		}
-		fmt.Fprintf(w, "    %s) flags='%s'%s ;;\n", c.name, strings.Join(c.flags, " "), jobs)
-		if c.name == "run" {
-			fmt.Fprintf(w, "    '') flags='%s' ;;\n", strings.Join(c.flags, " "))
-		}
+		fmt.Fprintf(&b, "    %s) flags='%s'%s ;;\n", c.pattern(), strings.Join(flags, " "), map[bool]string{true: " byname=1"}[c.jobs])
 	}
-	fmt.Fprintf(w, `    esac
+	fmt.Fprintf(&b, `    esac
     COMPREPLY=()
-    if [[ $cur == -* ]]; then
+    if [[ $word == -* && $word != *=* ]]; then
         COMPREPLY=($(compgen -W "$flags" -- "$cur"))
-        return
+    elif [[ -n $byname && $word != -* && ${COMP_WORDS[COMP_CWORD-1]} != --file ]]; then
+        COMPREPLY=($(gpurun __names ${file:+--file="$file"} -- "$word" 2>/dev/null))
+        COMPREPLY=("${COMPREPLY[@]#"${word%%"$cur"}"}")
+    else
+        [[ -z $cmd && $word != -* ]] && COMPREPLY=($(compgen -W '%s' -- "$cur"))
+        compopt -o filenames 2>/dev/null
+        local IFS=$'\n'
+        COMPREPLY+=($(compgen -f -- "$cur"))
     fi
-    local before="${COMP_WORDS[*]:COMP_CWORD-1:1}"
-    [[ $before == = ]] && before=${COMP_WORDS[COMP_CWORD-2]}
-    if [[ -n $jobs && $before != --file && $cur != = ]]; then
-        COMPREPLY=($(gpurun __names ${file:+--file "$file"} -- "$cur" 2>/dev/null))
-        return
-    fi
-    [[ -z $cmd ]] && COMPREPLY=($(compgen -W '%s' -- "$cur"))
-    COMPREPLY+=($(compgen -f -- "$cur"))
 }
-complete -o filenames -F _gpurun gpurun
-`, strings.Join(names, " "))
+complete -F _gpurun gpurun
+`, strings.Join(cs.names(), " "))
+	return b.String()
 }
 
-func fishScript(w io.Writer, cs []completion) {
+func zshScript(cs completions) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `#compdef gpurun
+
+_gpurun() {
+    local cmd file byname
+    local -a commands flags names
+    integer i
+    for ((i = 2; i < CURRENT; i++)); do
+        case $words[i] in
+        (--file) file=$words[++i] ;;
+        (--file=*) file=${words[i]#--file=} ;;
+        (%s) ((i++)) ;;
+        (-*) ;;
+        (*) [[ -z $cmd ]] && cmd=$words[i] ;;
+        esac
+    done
+    commands=(
+`, strings.Join(cs.valued(), " | "))
 	for _, c := range cs {
-		fmt.Fprintf(w, "complete -c gpurun -n __fish_use_subcommand -a %s -d '%s'\n", c.name, strings.ReplaceAll(c.help, "'", "\\'"))
+		fmt.Fprintf(&b, "        %s\n", described(c.name, c.help))
+	}
+	b.WriteString("    )\n    case $cmd in\n")
+	for _, c := range cs {
+		fmt.Fprintf(&b, "    (%s)%s flags=(\n", c.pattern(), map[bool]string{true: " byname=1"}[c.jobs])
+		for _, f := range c.flags {
+			fmt.Fprintf(&b, "        %s\n", described(f.name, f.help))
+		}
+		b.WriteString("    ) ;;\n")
+	}
+	b.WriteString(`    esac
+    if [[ $PREFIX == -*=* ]]; then
+        compset -P '*='
+        _files
+    elif [[ $PREFIX == -* ]]; then
+        _describe -o option flags
+    elif [[ -n $byname && $words[CURRENT-1] != --file ]]; then
+        names=(${(f)"$(gpurun __names ${file:+--file=$file} -- $PREFIX 2>/dev/null)"})
+        compadd -a names
+    else
+        [[ -z $cmd ]] && _describe command commands
+        _files
+    fi
+}
+
+# Autoloaded from a folder of fpath, this file is the function's body.
+if [[ $funcstack[1] == _gpurun ]]; then
+    _gpurun "$@"
+else
+    compdef _gpurun gpurun
+fi
+`)
+	return b.String()
+}
+
+// described is a word with its description, as _describe wants them.
+func described(word, help string) string { return shellescape.Quote(word + ":" + help) }
+
+func fishScript(cs completions) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `function __gpurun_no_command
+    not __fish_seen_subcommand_from %s
+end
+function __gpurun_names
+    set -l file
+    set -l words (commandline -opc)
+    for i in (seq (count $words))
+        switch $words[$i]
+            case --file
+                set file --file=$words[(math $i + 1)]
+            case '--file=*'
+                set file $words[$i]
+        end
+    end
+    gpurun __names $file -- (commandline -ct) 2>/dev/null
+end
+`, strings.Join(cs.names(), " "))
+	for _, c := range cs {
+		fmt.Fprintf(&b, "complete -c gpurun -n __gpurun_no_command -a %s -d %s\n", c.name, fishQuote(c.help))
+		when := "__fish_seen_subcommand_from " + c.name
 		if c.jobs {
-			fmt.Fprintf(w, "complete -c gpurun -n '__fish_seen_subcommand_from %s' -f -a '(gpurun __names -- (commandline -ct) 2>/dev/null)'\n", c.name)
+			fmt.Fprintf(&b, "complete -c gpurun -n '%s' -f -a '(__gpurun_names)'\n", when)
+		}
+		if c.name == "run" {
+			when = "__gpurun_no_command; or " + when
 		}
 		for _, f := range c.flags {
-			when := "__fish_seen_subcommand_from " + c.name
-			if c.name == "run" {
-				when = "not __fish_seen_subcommand_from " + others(cs, "run")
+			option := "-s " + strings.TrimPrefix(f.name, "-")
+			if long, ok := strings.CutPrefix(f.name, "--"); ok {
+				option = "-l " + long
 			}
-			if long, ok := strings.CutPrefix(f, "--"); ok {
-				fmt.Fprintf(w, "complete -c gpurun -n '%s' -l %s\n", when, long)
-			} else {
-				fmt.Fprintf(w, "complete -c gpurun -n '%s' -s %s\n", when, f[1:])
+			if f.value && f.name != "--force" {
+				option += " -r -F"
 			}
+			fmt.Fprintf(&b, "complete -c gpurun -n '%s' %s -d %s\n", when, option, fishQuote(f.help))
 		}
 	}
+	return b.String()
 }
 
-func others(cs []completion, but string) string {
-	var names []string
-	for _, c := range cs {
-		if c.name != but {
-			names = append(names, c.name)
-		}
-	}
-	return strings.Join(names, " ")
+func fishQuote(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 }
 
 // maxNames bounds how many names of jobs a shell is offered.

@@ -29,6 +29,12 @@ type onPTY struct {
 
 func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
 	t.Helper()
+	return startCommandOnPTY(t, dir, gpurunBinary(t), args...)
+}
+
+// startCommandOnPTY is another program, which finds gpurun on its PATH.
+func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no pseudo-terminals here: ", err)
@@ -48,9 +54,10 @@ func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
 		t.Fatal(err)
 	}
 	p := &onPTY{t: t, master: master, grown: make(chan struct{}, 1)}
-	p.cmd = exec.Command(gpurunBinary(t), args...)
+	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, slave, slave, slave
-	p.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", "GPURUN_CLAIMS_DIR="+dir, "HOME="+dir)
+	p.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", "GPURUN_CLAIMS_DIR="+dir, "HOME="+dir,
+		"PATH="+filepath.Dir(gpurunBinary(t))+":"+os.Getenv("PATH"))
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	began := time.Now()
 	if err := p.cmd.Start(); err != nil {

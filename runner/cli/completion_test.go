@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What is typed before a tab, and what the line is after it. That which stays as it
+// is has several continuations, or none.
+var completed = []struct{ typed, want string }{
+	{"gpurun sta", "gpurun status "},
+	{"gpurun st", "gpurun st"}, // status, stop
+	{"gpurun --max-util 30 che", "gpurun --max-util 30 check "},
+	{"gpurun tra", "gpurun train.yaml "},
+	{"gpurun --max-con", "gpurun --max-concurrent "},
+	{"gpurun stop --dr", "gpurun stop --drain "},
+	{"gpurun plan --max-util 30 tr", "gpurun plan --max-util 30 train.yaml "},
+	// Jobs, of the file that was used last, or of --file.
+	{"gpurun log ab", "gpurun log abc "},
+	{"gpurun log b-", "gpurun log b-"}, // b-1, b-2
+	{"gpurun stop abc b-2", "gpurun stop abc b-2 "},
+	{"gpurun log lr=0.1-", "gpurun log lr=0.1-s1 "},
+	{"gpurun log lr=", "gpurun log lr=0.1-s1 "},
+	{"gpurun log tr", "gpurun log tr"}, // no job begins so, and no file is meant
+	{"gpurun forget --file other.yaml c", "gpurun forget --file other.yaml cod "},
+	{"gpurun done --file=other.yaml c", "gpurun done --file=other.yaml cod "},
+	{"gpurun forget --file oth", "gpurun forget --file other.yaml "},
+	{"gpurun forget --file=oth", "gpurun forget --file=other.yaml "},
+}
+
+// The scripts are installed as gpurun completion --help has it, and completion is
+// what the shell makes of a tab.
+func TestCompletionInShells(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, filepath.Join(dir, "train.yaml"), `jobs:
+  - {name: abc, gpus: 0, run: "true"}
+  - {name: "lr={lr}-s1", gpus: 0, run: "true {lr}", matrix: {lr: [0.1]}}
+  - {name: "b-{i}", gpus: 0, run: "true {i}", matrix: {i: [1, 2]}}
+`)
+	writeFile(t, filepath.Join(dir, "other.yaml"), `jobs: [{name: cod, gpus: 0, run: "true"}]`+"\n")
+	run := startOnPTY(t, dir, "train.yaml")
+	run.sees("4 succeeded")
+	run.exit()
+	script := func(t *testing.T, shell, path string) {
+		out, err := exec.Command(gpurunBinary(t), "completion", shell).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, path, string(out))
+	}
+	need := func(t *testing.T, shell string) string {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Skip(shell + " is missing here: its completion is not tested")
+		}
+		return path
+	}
+	t.Run("bash", func(t *testing.T) {
+		bash := need(t, "bash")
+		script(t, "bash", "gpurun.bash")
+		writeFile(t, filepath.Join(dir, "bashrc"), `source ./gpurun.bash
+bind 'set bell-style none'
+bind -x '"\C-o": printf "[line %s]\n" "${READLINE_LINE// /_}"'
+`)
+		tabs(t, startCommandOnPTY(t, dir, bash, "--noprofile", "--rcfile", "bashrc", "-i"))
+	})
+	t.Run("zsh", func(t *testing.T) {
+		zsh := need(t, "zsh")
+		script(t, "zsh", ".zfunc/_gpurun")
+		writeFile(t, filepath.Join(dir, ".zshrc"), `fpath=(~/.zfunc $fpath)
+autoload -Uz compinit && compinit -u -D
+unsetopt beep
+show() { zle -M "[line ${BUFFER// /_}]" }
+zle -N show
+bindkey -e
+bindkey '^O' show
+`)
+		tabs(t, startCommandOnPTY(t, dir, zsh, "-d", "-i"))
+	})
+	t.Run("fish", func(t *testing.T) {
+		fish := need(t, "fish")
+		script(t, "fish", ".config/fish/completions/gpurun.fish")
+		for _, row := range completed {
+			cmd := exec.Command(fish, "-c", "complete -C $argv[1]", row.typed)
+			cmd.Dir = dir
+			cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME=", "PATH="+filepath.Dir(gpurunBinary(t))+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			var words []string
+			for line := range strings.Lines(string(out)) {
+				word, _, _ := strings.Cut(strings.TrimSpace(line), "\t")
+				words = append(words, word)
+			}
+			got := row.typed
+			if len(words) == 1 { // as fish does with the last word
+				got = got[:strings.LastIndex(got, " ")+1] + words[0] + " "
+			}
+			if got != row.want {
+				t.Errorf("%q becomes %q, want %q; words %q", row.typed, got, row.want, words)
+			}
+		}
+	})
+}
+
+// tabs types every line, a tab, and the key that shows the line.
+func tabs(t *testing.T, shell *onPTY) {
+	t.Helper()
+	for _, row := range completed {
+		shell.types("\x15" + row.typed + "\t\x0f") // ^U first
+		shell.sees("[line " + strings.ReplaceAll(row.want, " ", "_") + "]")
+	}
+}

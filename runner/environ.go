@@ -32,7 +32,8 @@ func jobEnviron(base *environ, j *jobspec.Job, r jobspec.Rendered, a identity, g
 		"GPURUN_ATTEMPT=" + strconv.Itoa(a.attempt),
 		"GPURUN_RESULT=" + a.result,
 	}
-	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + strconv.Itoa(a.port)}
+	port := strconv.Itoa(a.port)
+	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + port, "PET_MASTER_PORT=" + port} // torchrun reads only the last
 	if j.Spec.CPUsGiven {
 		soft = append(soft, "OMP_NUM_THREADS="+strconv.Itoa(j.Spec.CPUs))
 	}

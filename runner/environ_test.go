@@ -34,7 +34,7 @@ func TestLayersOfAnEnvironment(t *testing.T) {
 	}
 	gpurun := []string{
 		"CUDA_DEVICE_ORDER=PCI_BUS_ID", "CUDA_VISIBLE_DEVICES=-1", "GPURUN_ATTEMPT=2", "GPURUN_JOB=j", "GPURUN_RESULT=/r",
-		"GPURUN_UNI_ID=u", "MASTER_PORT=7", "NVIDIA_VISIBLE_DEVICES=void", "PYTHONUNBUFFERED=no", "odd",
+		"GPURUN_UNI_ID=u", "MASTER_PORT=7", "NVIDIA_VISIBLE_DEVICES=void", "PET_MASTER_PORT=7", "PYTHONUNBUFFERED=no", "odd",
 	}
 	tests := []struct {
 		env, want []string

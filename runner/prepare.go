@@ -57,7 +57,8 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 		l.Ledger.RemoveAttempt(job.File, uniID)
 		return sched.Refused{Job: a.Job, Reason: err.Error(), Rival: errors.As(err, new(rival))}, warnings
 	}
-	at, start, err := l.furnish(a, job, uniID, dir, first, port, wall)
+	at, start, notes, err := l.furnish(a, job, uniID, dir, first, port, wall)
+	warnings = append(warnings, notes...)
 	if err != nil {
 		l.withdraw(uniID, a.Grant)
 		l.Ledger.RemoveAttempt(job.File, uniID)
@@ -67,19 +68,22 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 	return prepared{Event: ev, attempt: at, event: ev}, warnings
 }
 
-func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, first bool, port int, wall time.Time) (*attempt, state.Fact, error) {
-	none := state.Fact{}
+func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, first bool, port int, wall time.Time) (at *attempt, start state.Fact, notes []string, err error) {
+	fail := func(err error) (*attempt, state.Fact, []string, error) { return nil, state.Fact{}, notes, err }
 	r, err := l.Batch.Render(job, jobspec.Runtime{
 		UniID: uniID, Attempt: a.Attempt, GPUs: a.Grant.Indices, Port: port,
 		Log: l.Ledger.LogPath(job.File, job.Name),
 	})
 	if err != nil {
-		return nil, none, err
+		return fail(err)
 	}
 	if r.Config != nil {
 		if err := configcopy.Write(r.Config.Path, r.Config.Content, r.Config.ByContent); err != nil {
-			return nil, none, err
+			return fail(err)
 		}
+	}
+	if err := files.MakeFolders(r.WorkDir, r.Outputs); err != nil { // the job may be able to, say with a container
+		notes = append(notes, job.Name+": "+err.Error())
 	}
 	inputs, err := files.Inputs(l.ctx, r.Inputs)
 	var missing *files.NoMatch
@@ -87,7 +91,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		err = &files.NoMatch{Pattern: files.Short(r.WorkDir, missing.Pattern)}
 	}
 	if err != nil {
-		return nil, none, err
+		return fail(err)
 	}
 	shell := r.Shell
 	if len(shell) == 0 {
@@ -95,10 +99,10 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	}
 	parts, header, err := openLogs(r, a.Attempt, first, wall)
 	if err != nil {
-		return nil, none, err
+		return fail(err)
 	}
 	l.fresh[a.Job] = true // of a job that is prepared, nobody else looks at it
-	at := &attempt{
+	at = &attempt{
 		job: a.Job, file: job.File, uniID: uniID, name: job.Name, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
 		launch: engine.Launch{
 			UniID: uniID, Job: job.Name, Attempt: a.Attempt, Dir: dir,
@@ -112,10 +116,10 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	if r.Config != nil {
 		at.launch.Config, at.launch.ConfigSum = r.Config.Path, configcopy.Sum(r.Config.Content)
 	}
-	start := state.Fact{
+	start = state.Fact{
 		UniID: uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: params(job),
 	}
-	return at, start, nil
+	return at, start, notes, nil
 }
 
 // resultPath is where a job finds GPURUN_RESULT: gone with the attempt's folder.

@@ -85,6 +85,7 @@ func makeFolder(dir string) error {
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return &FolderError{dir, err}
 	}
+	keepOutOfGit(filepath.Dir(dir))
 	for _, d := range made {
 		syncDir(filepath.Dir(d))
 	}
@@ -92,6 +93,20 @@ func makeFolder(dir string) error {
 		syncDir(dir)
 	}
 	return nil
+}
+
+// keepOutOfGit keeps a .gpurun folder out of "git status" and "git add". One that
+// is there counts, whatever it says; one that cannot be written is not missed.
+func keepOutOfGit(dir string) {
+	if filepath.Base(dir) != hidden {
+		return
+	}
+	f, err := os.OpenFile(filepath.Join(dir, ".gitignore"), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	_, _ = f.WriteString("*\n")
 }
 
 // cause takes the path out of an error whose message names it anyway.

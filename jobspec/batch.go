@@ -51,6 +51,7 @@ type Settings struct {
 	FailFast      bool
 	Program       string
 	SeedAs        string
+	Breaker       int // a family whose first so many attempts failed alike is held; 0 never
 
 	Sources []Setting // every setting as text with where it came from, for plan -v, in the order of the reference
 }

@@ -109,6 +109,7 @@ func (p *proto) blockSpec(bl *block) *Spec {
 	if p.file.config.Retry != nil {
 		s.Retry = *p.file.config.Retry
 	}
+	s.Family = p.familyOf(gpu.Request{Min: bl.GPUs, Max: bl.GPUs})
 	if bl.GPUs == 0 {
 		s.CPUs = 1
 		return s

@@ -100,6 +100,7 @@ type Spec struct {
 	LogNamed   bool   // the job file names a log
 	HasOutputs bool
 	HasInputs  bool
+	Family     uint64 // equal for jobs that differ only in parameters
 	Tags       []string
 	Desc       string
 

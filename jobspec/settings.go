@@ -107,6 +107,7 @@ func settingDefs() []settingDef {
 			s.SeedAs, err = parseWord(t, "config", "argument")
 			return err
 		}, func(s *Settings) string { return s.SeedAs }},
+		countSetting("breaker", func(s *Settings) *int { return &s.Breaker }),
 	}
 }
 
@@ -116,7 +117,7 @@ func defaultSettings() Settings {
 		MinMemory: 8000 * gpu.MiB, MaxUtil: 30, Poll: 5 * time.Second,
 		MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, Order: "file",
 		Patience: 10 * time.Minute, Grace: 10 * time.Second,
-		Program: "python test.py", SeedAs: "config",
+		Program: "python test.py", SeedAs: "config", Breaker: 5,
 	}
 }
 
@@ -333,6 +334,8 @@ func settingValue(name, value string) string {
 	switch {
 	case name == "max_concurrent" && value == "0":
 		return "as many as the GPUs take"
+	case name == "breaker" && value == "0":
+		return "never"
 	case name == "max_wait" && value == "0":
 		return "for ever"
 	case value == "-1", name == "gpu_ids" && value == "":

@@ -165,6 +165,7 @@ func (p *proto) build(v *values) *Spec {
 		}
 	}
 	p.finish(&d)
+	d.Family = p.familyOf(d.Request)
 	spec := d.Spec
 	return &spec
 }

@@ -175,6 +175,9 @@ func (l *loop) failures() []Failure {
 		}
 		name := l.Batch.Jobs[id].Name
 		i := alike.Add(name, e.log, e.fact.Failure())
+		if i < 0 {
+			continue
+		}
 		if i == len(list) && i < maxFailures {
 			list = append(list, Failure{Job: name, ID: id, End: e.fact, Log: e.log, Tail: lastLines(e.out.tail(logTail), 5)})
 		}

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -73,8 +74,11 @@ type Alike struct {
 	Log   string // of the first of them that has one
 }
 
-// maxAlikeJobs bounds the jobs that a group names.
-const maxAlikeJobs = 20
+// Bounds of what is kept of a batch of which every job may fail in its own way.
+const (
+	maxGroups    = 1000
+	maxAlikeJobs = 20 // named of each
+)
 
 // A Grouping puts failures that are alike together, in the order in which each
 // group's first came.
@@ -83,13 +87,17 @@ type Grouping struct {
 	at     map[string]int // index in Groups, by kind
 }
 
-// Add takes in the failure of one job and returns the index of its group.
+// Add takes in the failure of one job and returns the index of its group; -1 when
+// it is like none and there is no room for more.
 func (g *Grouping) Add(job, log string, f Failure) int {
 	if g.at == nil {
 		g.at = map[string]int{}
 	}
 	kind := f.Kind()
 	i, ok := g.at[kind]
+	if !ok && len(g.Groups) == maxGroups {
+		return -1
+	}
 	if !ok {
 		i = len(g.Groups)
 		g.at[kind] = i
@@ -104,4 +112,16 @@ func (g *Grouping) Add(job, log string, f Failure) int {
 		a.Log = log
 	}
 	return i
+}
+
+// Frequent are the groups of more than one job, at most n, the largest first.
+func (g *Grouping) Frequent(n int) []Alike {
+	var list []Alike
+	for _, a := range g.Groups {
+		if a.Count > 1 {
+			list = append(list, a)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Alike) int { return b.Count - a.Count })
+	return list[:min(n, len(list))]
 }

@@ -21,6 +21,19 @@ type Snapshot struct {
 	Draining string        // why nothing more starts, or ""
 	GPUStale time.Duration // age of the last reading when it is too old to go by; 0 when fine
 	GPUErr   string        // why there is none
+	Alike    []Alike       // failures of more than one job, the most frequent first; at most 5
+	Held     []Held        // families that the breaker holds; at most 20
+}
+
+// Held are jobs that do not start, because the first attempts of jobs like them
+// failed alike.
+type Held struct {
+	Jobs     int    // that do not start
+	First    string // the first of them
+	Attempts int    // that failed alike
+	Cause    string
+	GPUs     []int  // that these were on; nil for CPU jobs
+	Log      string // of one of them
 }
 
 // A View is one job as a person sees it.

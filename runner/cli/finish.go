@@ -31,7 +31,7 @@ func (r *run) summary(res runner.Result) error {
 	}
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
-		s.Rest = r.again()
+		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
 	}
 	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
 	fmt.Fprintln(r.out, text)
@@ -53,9 +53,11 @@ func unsaved(res runner.Result, code int) error {
 	return f
 }
 
-// again is the command line that runs what is left.
-func (r *run) again() string {
+// again is the command line that runs what is left, with this flag besides unless
+// it is "".
+func (r *run) again(flag string) string {
 	args := []string{"gpurun"}
+	name, _, _ := strings.Cut(flag, "=")
 	skip := false
 	for _, arg := range os.Args[1:] {
 		switch {
@@ -63,10 +65,15 @@ func (r *run) again() string {
 			skip = false
 		case arg == "--force":
 			skip = len(r.cmd.Force.globs) > 0 && r.cmd.Force.globs[0] != "*"
-		case strings.HasPrefix(arg, "--force="):
+		case strings.HasPrefix(arg, "--force="), name != "" && strings.HasPrefix(arg, name+"="):
+		case name != "" && arg == name:
+			skip = true
 		default:
 			args = append(args, arg)
 		}
+	}
+	if flag != "" {
+		args = append(args, flag)
 	}
 	return shellescape.QuoteCommand(args)
 }

@@ -65,6 +65,7 @@ type settingsFlags struct {
 	FailFast      bool   `negatable:"" help:"Stop everything at the first failure."`
 	Program       string `placeholder:"CMD" help:"Program of experiment lists, instead of python test.py."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
+	Breaker       string `placeholder:"N" help:"Hold jobs of a kind once the first N attempts failed alike; 0 for never."`
 }
 
 // gpuFlags say where GPUs are looked for.

@@ -11,7 +11,7 @@ import (
 
 // check states what must be true between two Steps. Tests call it after each.
 func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkPast(), c.checkQueues(), c.checkJobs())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkPast(), c.checkQueues(), c.checkJobs(), c.checkHeld())
 }
 
 func (c *Core) checkCounts() error {
@@ -162,7 +162,7 @@ func (c *Core) checkQueues() error {
 			}
 			busy++
 			adopted = adopted || a.adopted
-			if !a.adopted && c.queueHead(&c.queues[q]) != a.job {
+			if !a.adopted && !c.breaker.lifted && c.queueHead(&c.queues[q]) != a.job {
 				return fmt.Errorf("queue %q: %s runs, and is not its head", c.b.Queues[q], a.name)
 			}
 		}
@@ -174,6 +174,30 @@ func (c *Core) checkQueues() error {
 		if busy != c.queues[q].busy || busy > 1 && !adopted || c.begun && left != c.queues[q].left {
 			return fmt.Errorf("queue %q: %d run, counted %d; %d left, counted %d", c.b.Queues[q], busy, c.queues[q].busy, left, c.queues[q].left)
 		}
+	}
+	return nil
+}
+
+// checkHeld: a family is held for enough failures and no success, and knows how
+// many jobs of it are.
+func (c *Core) checkHeld() error {
+	jobs := map[uint64]int{}
+	for i := range c.jobs {
+		if c.jobs[i].phase == held {
+			jobs[c.spec(int32(i)).Family]++
+		}
+	}
+	n := 0
+	for key, fam := range c.breaker.families {
+		if fam.hold != nil {
+			n++
+		}
+		if fam.hold != nil && (fam.jobs != jobs[key] || fam.worked || fam.hold.count < c.b.Settings.Breaker) || fam.hold == nil && fam.jobs > 0 {
+			return fmt.Errorf("a family with %d jobs held, counted %d: %+v", jobs[key], fam.jobs, fam.hold)
+		}
+	}
+	if n != len(c.breaker.held) {
+		return fmt.Errorf("%d families are held, %d are listed", n, len(c.breaker.held))
 	}
 	return nil
 }
@@ -221,6 +245,13 @@ func (c *Core) checkJob(id int32) error {
 	met := unmet == 0 && (when == jobspec.Always || bad == (when == jobspec.OnFailure))
 	if (j.phase == ready || active && !adopted) && !met {
 		return fmt.Errorf("it may run, and its needs do not let it")
+	}
+	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
+	switch isHeld := c.isHeld(id); {
+	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending:
+		return fmt.Errorf("it is not held, its family %v, a need %v", isHeld, heldNeed)
+	case j.phase == held && !isHeld && unmet == 0:
+		return fmt.Errorf("it is held for nothing")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && c.turn(id) {
 		return fmt.Errorf("it waits for nothing")

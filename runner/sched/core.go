@@ -51,6 +51,9 @@ type Core struct {
 	backoff backoffs // jobs that wait for their retry
 	grown   map[int32]gpu.Bytes
 
+	breaker breaker
+	alike   state.Grouping // of jobs that have finally failed in this run
+
 	live   attempts
 	preps  map[int32]*attempt // by job: prepared at the moment
 	asked  int                // adopted attempts without an answer
@@ -88,6 +91,7 @@ func New(b *jobspec.Batch, history *state.History, evidence func(id int) Evidenc
 	c.preps = map[int32]*attempt{}
 	c.live.byID = map[string]*attempt{}
 	c.classes = newClasses()
+	c.breaker.families = map[uint64]*family{}
 	c.waiter.id, c.waiter.first = -1, -1
 	c.cramped.id, c.cramped.first = -1, -1
 	c.graph = newGraph(b)

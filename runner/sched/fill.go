@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"time"
 
 	"gpurun/gpu"
@@ -79,7 +80,13 @@ func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 	if c.gaveUp || c.classes.vain(cl.req) {
 		return false
 	}
-	g, ok := c.pool.Find(c.now.Boot, cl.req, *aside)
+	g, ok := gpu.Grant{}, false
+	if avoid := c.avoided(id); len(avoid) > 0 {
+		g, ok = c.pool.Find(c.now.Boot, cl.req, slices.Concat(*aside, avoid))
+	}
+	if !ok {
+		g, ok = c.pool.Find(c.now.Boot, cl.req, *aside)
+	}
 	if ok {
 		c.grant(id, cl, g, c.pool.Note(c.now.Boot, cl.req, g))
 		return true

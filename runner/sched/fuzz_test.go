@@ -73,6 +73,7 @@ func (c *chaos) batch() {
 	s.MaxConcurrent = c.pick(4)
 	s.Order = []string{"file", "shuffle", "largest-first"}[c.pick(3)]
 	s.FailFast = c.chance(10)
+	s.Breaker = c.pick(4)
 	s.Patience = time.Duration(c.pick(3)) * time.Minute
 	s.MaxWait = time.Duration(c.pick(3)) * 10 * time.Minute
 	c.opts.NoWait = c.chance(5)
@@ -109,8 +110,9 @@ func (c *chaos) need(i, k, n int, backwards bool) {
 func (c *chaos) someSpec() jobspec.Spec {
 	spec := jobspec.Spec{
 		CPUs: c.pick(3), Memory: gpu.Bytes(c.pick(3)) * 4 * gpu.GiB, Priority: c.pick(3),
-		When:  []jobspec.When{jobspec.OnSuccess, jobspec.OnSuccess, jobspec.OnFailure, jobspec.Always}[c.pick(4)],
-		Retry: jobspec.Retry{Max: c.pick(4) - 1, Delay: time.Duration(c.pick(3)) * time.Second, MemoryGrowth: float64(c.pick(3))},
+		Family: uint64(c.pick(3)),
+		When:   []jobspec.When{jobspec.OnSuccess, jobspec.OnSuccess, jobspec.OnFailure, jobspec.Always}[c.pick(4)],
+		Retry:  jobspec.Retry{Max: c.pick(4) - 1, Delay: time.Duration(c.pick(3)) * time.Second, MemoryGrowth: float64(c.pick(3))},
 	}
 	if most := c.pick(3); most > 0 {
 		least := 1 + c.pick(most)
@@ -197,7 +199,7 @@ func (c *chaos) mayFinish() {
 		return
 	}
 	for i := range c.b.Jobs {
-		if p := c.core.Phase(i); p != "" && !p.Ended() {
+		if p := c.core.Phase(i); p != "" && !p.Ended() && c.core.jobs[i].phase != held {
 			c.t.Fatalf("finished while %s is %s", c.b.Jobs[i].Name, p)
 		}
 	}
@@ -296,9 +298,9 @@ func (c *chaos) endOne() {
 		return
 	}
 	e := []Ended{
-		{}, {}, {ExitCode: 1}, {ExitCode: 127}, {ExitCode: -1, Signal: "SIGKILL"}, {ExitCode: 1, OOM: true},
+		{}, {}, {ExitCode: 1}, {ExitCode: 1, Line: "ValueError: 1"}, {ExitCode: 127}, {ExitCode: -1, Signal: "SIGKILL"}, {ExitCode: 1, OOM: true},
 		{ExitCode: -1, Lost: true}, {Failed: "output x missing"}, {Err: "no shell", ExitCode: -1}, {Good: true, ExitCode: 1}, {Stuck: true},
-	}[c.pick(11)]
+	}[c.pick(12)]
 	c.hung = c.hung || e.Stuck
 	c.exit(uni, e)
 }

@@ -94,6 +94,7 @@ func (c *Core) cascade() {
 			for _, d := range c.graph.needers(id) {
 				c.jobs[d].unmet--
 				c.jobs[d].bad = c.jobs[d].bad || !p.good()
+				c.needsEnded(d)
 				c.consider(d)
 			}
 		}
@@ -101,8 +102,8 @@ func (c *Core) cascade() {
 	}
 }
 
-// consider moves a pending job on: to ready, to blocked, or to its end when there
-// is nothing to do for it.
+// consider moves a pending job on: to ready, to blocked, to those that are held, or
+// to its end when there is nothing to do for it.
 func (c *Core) consider(id int32) {
 	j := &c.jobs[id]
 	if j.phase != pending || !c.begun {
@@ -112,6 +113,8 @@ func (c *Core) consider(id int32) {
 	switch {
 	case when != jobspec.OnFailure && when != jobspec.Always && j.bad:
 		c.end(id, blocked)
+	case c.isHeld(id):
+		c.holdJob(id)
 	case j.unmet > 0 || j.held > 0 || j.own > 0:
 	case when == jobspec.OnFailure && !j.bad:
 		c.end(id, notNeeded)

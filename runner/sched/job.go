@@ -16,6 +16,7 @@ const (
 	preparing         // granted what it needs; the edge makes ready for its start
 	running           //
 	waiting           // for its retry
+	held              // by the breaker; see there
 	succeeded         // from here on nothing more happens to it in this run
 	failed            //
 	timedOut          //
@@ -31,7 +32,7 @@ const (
 
 var publicPhases = [phaseCount]state.Phase{
 	unselected: "", pending: state.Pending, ready: state.Pending, preparing: state.Running, running: state.Running,
-	waiting: state.Waiting, succeeded: state.Succeeded, failed: state.Failed, timedOut: state.Timeout,
+	waiting: state.Waiting, held: state.Pending, succeeded: state.Succeeded, failed: state.Failed, timedOut: state.Timeout,
 	outOfMemory: state.OOM, cancelled: state.Cancelled, interrupted: state.Interrupted, lost: state.Lost,
 	blocked: state.Blocked, upToDate: state.UpToDate, notNeeded: state.NotNeeded,
 }
@@ -74,6 +75,11 @@ func (c *Core) set(id int32, p phase) {
 	j := &c.jobs[id]
 	if j.phase == unselected || j.phase == p {
 		return
+	}
+	if j.phase == held {
+		c.countHeld(id, -1)
+	} else if p == held {
+		c.countHeld(id, 1)
 	}
 	c.counts[j.phase]--
 	c.counts[p]++

@@ -28,7 +28,7 @@ func (c *Core) done(ids []int) {
 		case j.own > 0, j.phase == succeeded, j.phase == upToDate, j.phase == notNeeded:
 		default:
 			c.record(c.file(int32(id)), int32(id), DoneFact(c.b.Jobs[id].Name, c.b.Jobs[id].Key.String(), c.now))
-			if j.phase == pending || j.phase == ready || j.phase == waiting {
+			if j.phase == pending || j.phase == ready || j.phase == waiting || j.phase == held {
 				c.refill = true // it may be the one that the others wait behind
 				c.end(int32(id), succeeded)
 			}

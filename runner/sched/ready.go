@@ -86,8 +86,7 @@ func (c *Core) makeReady(id int32) {
 	cl := c.classes.all[n]
 	if cl.impossible != "" {
 		c.failUnstarted(id, state.Failed, cl.impossible)
-		c.end(id, failed)
-		c.failFast(id)
+		c.lose(id, failed)
 		return
 	}
 	c.set(id, ready)
@@ -122,7 +121,7 @@ func (c *Core) head(cl *class) int32 {
 // A queue runs its jobs strictly one after another, in the file's order.
 type queue struct {
 	jobs []int32 // in the file's order
-	next int     // the first that has not ended
+	next int     // none before it may run: they have ended or are held
 	busy int     // live attempts of its jobs, adopted ones as well
 	left int     // selected jobs that have not ended
 }
@@ -146,10 +145,10 @@ func (c *Core) turn(id int32) bool {
 	return c.queues[q].busy == 0 && c.queueHead(&c.queues[q]) == id
 }
 
-// queueHead is the first job of a queue that has not ended, or -1.
+// queueHead is the first job of a queue that has not ended and is not held, or -1.
 func (c *Core) queueHead(q *queue) int32 {
 	for q.next < len(q.jobs) {
-		if p := c.jobs[q.jobs[q.next]].phase; !p.over() && p != unselected {
+		if p := c.jobs[q.jobs[q.next]].phase; !p.over() && p != unselected && p != held {
 			return q.jobs[q.next]
 		}
 		q.next++

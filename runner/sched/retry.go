@@ -40,9 +40,8 @@ func (c *Core) failed(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	j := &c.jobs[id]
 	j.failures++
 	r := &c.spec(id).Retry
-	if c.draining != "" || j.quit || !retries(r, int(j.failures), f) {
-		c.end(id, p)
-		c.failFast(id)
+	if c.draining != "" || j.quit || c.isHeld(id) || !retries(r, int(j.failures), f) {
+		c.lose(id, p)
 		return
 	}
 	if f.ErrorType == state.ErrOOM && r.MemoryGrowth > 1 {
@@ -50,6 +49,15 @@ func (c *Core) failed(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	}
 	c.set(id, waiting)
 	c.backoff.push(due{c.now.Boot + pause(r, int(j.failures)), id})
+}
+
+// lose takes a job to its final failure, of which the history has the last end.
+func (c *Core) lose(id int32, p phase) {
+	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
+		c.alike.Add(c.name(id), r.Log, r.Failure())
+	}
+	c.end(id, p)
+	c.failFast(id)
 }
 
 // retries says whether the failure that was the n-th of its job is followed by

@@ -200,6 +200,8 @@ func (s *scenario) set(key, value string) {
 		b.FailFast = true
 	case "order":
 		b.Order = value
+	case "breaker":
+		b.Breaker = s.number(value)
 	case "seed":
 		b.ShuffleSeed = int64(s.number(value))
 	case "no_wait":
@@ -271,6 +273,8 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 		spec.Request.Share = true
 	case "cpus":
 		spec.CPUs = s.number(v)
+	case "family":
+		spec.Family = uint64(s.number(v))
 	case "ram":
 		spec.Memory = s.bytes(v)
 	case "when":
@@ -316,7 +320,7 @@ func (s *scenario) happens(f []string) bool {
 		s.send(Running{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":
 		s.send(Running{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1, Adopted: true})
-	case "exit", "signal", "oom", "lost", "void", "good", "bad":
+	case "exit", "dies", "signal", "oom", "lost", "void", "good", "bad":
 		s.exit(f[1], s.ending(f))
 	case "timeout":
 		s.send(Stopping{UniID: s.attempt(f[1]), Why: state.WhyTimeout})
@@ -339,6 +343,8 @@ func (s *scenario) ending(f []string) Ended {
 	switch f[0] {
 	case "exit":
 		return Ended{ExitCode: s.number(rest)}
+	case "dies":
+		return Ended{ExitCode: 1, Line: rest}
 	case "signal":
 		return Ended{ExitCode: -1, Signal: rest}
 	case "oom":
@@ -418,7 +424,7 @@ func (s *scenario) asks(f []string) bool {
 func (s *scenario) status() {
 	v := s.core.Snapshot(s.now)
 	for p := pending; p < phaseCount; p++ {
-		if p.public() != "" && v.Counts[p.public()] > 0 && p != ready && p != preparing {
+		if p.public() != "" && v.Counts[p.public()] > 0 && p != ready && p != preparing && p != held {
 			s.log(fmt.Sprintf("%d %s", v.Counts[p.public()], p.public()))
 		}
 	}
@@ -429,6 +435,12 @@ func (s *scenario) status() {
 		if line != "" {
 			s.log(line)
 		}
+	}
+	for _, a := range v.Alike {
+		s.log(fmt.Sprintf("%d failed alike: %s", a.Count, a.Cause))
+	}
+	for _, h := range v.Held {
+		s.log(fmt.Sprintf("%s and %d more held: %d failed alike on %v: %s", h.First, h.Jobs-1, h.Attempts, h.GPUs, h.Cause))
 	}
 	if v.GPUStale > 0 {
 		s.log("readings are " + v.GPUStale.String() + " old")

@@ -31,6 +31,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	c.viewHead(&s)
 	s.Queues = c.viewQueues()
 	c.viewReadings(&s)
+	s.Alike, s.Held = c.alike.Frequent(maxAlike), c.viewHeld()
 	return s
 }
 

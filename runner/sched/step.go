@@ -87,7 +87,7 @@ func (c *Core) prepared(ev Prepared) {
 		return
 	}
 	delete(c.preps, a.job)
-	if a.stop != "" || c.draining != "" {
+	if a.stop != "" || c.draining != "" || c.isHeld(a.job) {
 		c.do(Discard{UniID: uni})
 		c.abandon(a)
 		return
@@ -205,6 +205,7 @@ func (c *Core) over(ev Ended) {
 	f := c.endFact(a, ev)
 	c.giveBack(a, ev.Stuck)
 	c.record(a.file, a.job, f)
+	c.watch(a, f)
 	switch {
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
 	case ev.Void && c.broken:

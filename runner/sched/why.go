@@ -22,6 +22,8 @@ func (c *Core) Why(now Now, id int) string {
 		return c.whyRetry(int32(id))
 	case blocked:
 		return c.whyBlocked(int32(id))
+	case held:
+		return c.whyHeld(int32(id))
 	case pending:
 		if c.draining != "" {
 			return "nothing more starts: " + c.draining

@@ -217,6 +217,7 @@ func (f Frame) notices() []string {
 	if s.Kept != "" {
 		n = append(n, s.Kept)
 	}
+	n = append(n, alikeRows(s)...)
 	switch {
 	case s.GPUErr != "":
 		n = append(n, "GPUs cannot be read: "+s.GPUErr)

@@ -21,6 +21,7 @@ type Summary struct {
 	Stopped  string // what stopped the run, or ""
 	GaveUp   bool
 	Rest     string // the command that runs what is left, or ""
+	Anyway   string // the command that runs also what is held
 }
 
 // A Failure is a job that did not succeed, and stands for all that failed alike.
@@ -51,6 +52,12 @@ func (s Summary) Lines(width int, color bool) []string {
 	}
 	if n := s.unshown(); n > 0 {
 		out = append(out, fmt.Sprintf("… and %d more that failed", n))
+	}
+	for _, h := range s.Final.Held {
+		out = append(out, paint(color, Yellow, HeldLine(h)))
+	}
+	if len(s.Final.Held) > 0 {
+		out = append(out, "    fix the cause and run the rest; or run them as they are: "+s.Anyway)
 	}
 	for _, w := range s.Warnings {
 		out = append(out, paint(color, Yellow, "warning: ")+CleanText(w))

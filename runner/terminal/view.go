@@ -51,6 +51,8 @@ type View struct {
 	pace   pace
 	minute time.Time         // of the last summary line
 	behind map[string]string // by uni_id: what each attempt was last said to go on as
+	alike  state.Grouping
+	held   map[string]bool // causes for which a family is held, as far as told
 }
 
 // maxLines is how many lines wait for a terminal that stands still.
@@ -63,7 +65,7 @@ func New(c Config) *View {
 	}
 	v := &View{
 		cfg: c, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
-		starts: map[string]state.Fact{}, behind: map[string]string{}, minute: c.Now(),
+		starts: map[string]state.Fact{}, behind: map[string]string{}, held: map[string]bool{}, minute: c.Now(),
 	}
 	for _, f := range c.Open {
 		v.starts[f.UniID] = f
@@ -95,8 +97,23 @@ func (v *View) Fact(job int, f state.Fact) {
 		if f.State == state.Succeeded {
 			v.pace.add(time.Duration(f.Seconds * float64(time.Second)))
 		}
-		v.line(f.Time, EndLine(f, start, v.cfg.Color))
+		if !v.oneMore(f) {
+			v.line(f.Time, EndLine(f, start, v.cfg.Color))
+		}
 	}
+}
+
+// enoughAlike is how many ends the live view tells one by one of those that are
+// alike; it counts the others.
+const enoughAlike = 3
+
+// oneMore reports whether an end is like so many before that it needs no line.
+func (v *View) oneMore(f state.Fact) bool {
+	if !v.cfg.Live || f.ErrorType == "" {
+		return false
+	}
+	i := v.alike.Add(f.Job, "", f.Failure())
+	return i >= 0 && v.alike.Groups[i].Count > enoughAlike
 }
 
 // Snapshot notes down where the run is.
@@ -105,6 +122,12 @@ func (v *View) Snapshot(s state.Snapshot) {
 	defer v.mu.Unlock()
 	v.snap = &s
 	now := v.cfg.Now()
+	for _, h := range s.Held {
+		if !v.held[h.Cause] {
+			v.held[h.Cause] = true
+			v.line(now, HeldLine(h))
+		}
+	}
 	if !v.cfg.Live {
 		v.changes(&s, now)
 	}

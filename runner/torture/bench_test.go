@@ -109,7 +109,7 @@ func someJobs(rng *rand.Rand, n int) []job {
 // jobFile is the batch as gpurun reads it.
 func (p *place) jobFile(jobs []job, journal, counts, lane string) string {
 	var b strings.Builder
-	b.WriteString("settings: {grace: 1s, poll: 1s}\njobs:\n")
+	b.WriteString("settings: {grace: 1s, poll: 1s, breaker: 0}\njobs:\n")
 	for _, j := range jobs {
 		fmt.Fprintf(&b, "  - name: %s\n    run: . %q\n    gpus: %d\n    retry: {max: %d}\n", j.Name, filepath.Join(p.dir, "job.sh"), j.GPUs, j.Retry)
 		if j.GPUs > 0 {

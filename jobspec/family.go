@@ -1,0 +1,63 @@
+package jobspec
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+
+	"gpurun/gpu"
+)
+
+// familyOf is a hash that jobs share which differ only in parameters: the commands
+// before any is put in, the names of args, the shell, the work dir as written and
+// the number of GPUs. Files without parameters spell them out, mostly as numbers,
+// so numbers and the values of args are no part of it.
+func (p *proto) familyOf(r gpu.Request) uint64 {
+	var b []byte
+	for i := range p.commands {
+		b = appendString(b, withoutNumbers(p.commands[i].raw))
+	}
+	b = append(b, 0)
+	for i := range p.args {
+		b = appendString(b, p.args[i].key)
+	}
+	b = append(b, 0)
+	for _, word := range p.shell {
+		b = appendString(b, word)
+	}
+	b = append(b, 0)
+	b = appendString(b, p.file.dirKey)
+	if p.workDir != nil {
+		b = appendString(b, withoutNumbers(p.workDir.raw))
+	}
+	b = binary.AppendVarint(binary.AppendVarint(b, int64(r.Min)), int64(r.Max))
+	h := fnv.New64a()
+	_, _ = h.Write(b)
+	return h.Sum64()
+}
+
+// withoutNumbers leaves one sign of every number, as 1e-05 or 0.1.
+func withoutNumbers(s string) string {
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); {
+		if !digit(s[i]) {
+			out = append(out, s[i])
+			i++
+			continue
+		}
+		out = append(out, '#')
+		for i < len(s) && digit(s[i]) {
+			i++
+			switch rest := s[i:]; {
+			case len(rest) > 1 && rest[0] == '.' && digit(rest[1]):
+				i++
+			case len(rest) > 1 && (rest[0] == 'e' || rest[0] == 'E') && digit(rest[1]):
+				i++
+			case len(rest) > 2 && (rest[0] == 'e' || rest[0] == 'E') && (rest[1] == '-' || rest[1] == '+') && digit(rest[2]):
+				i += 2
+			}
+		}
+	}
+	return string(out)
+}
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }

@@ -1,0 +1,278 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// The breaker holds a family of jobs, those that differ only in parameters, when
+// its first attempts in this run failed alike: soon after their start, the same
+// way, on different GPUs, and none has succeeded. The others would most likely be
+// burnt as well. A job that is held has not ended: it runs in the next run, or in
+// this one if an attempt that was under way succeeds after all.
+
+// early is how soon after its start an attempt fails that never got going.
+const early = time.Minute
+
+// breaker is what ends have told of families in this run.
+type breaker struct {
+	families map[uint64]*family // by jobspec.Spec.Family
+	held     []*family          // in the order in which they were
+	lifted   bool               // one has been let go again
+}
+
+type family struct {
+	worked  bool // an attempt has succeeded
+	streaks []*streak
+	hold    *streak // why it is held; nil when it is not
+	jobs    int     // that are held
+	first   int32   // of these; -1 for none yet
+}
+
+// maxStreaks bounds the ways to fail that are told apart: a family with more of
+// them is not failing alike.
+const maxStreaks = 16
+
+// A streak is attempts of a family that failed the same way.
+type streak struct {
+	kind    string
+	failure state.Failure // of the first
+	log     string
+	count   int
+	gpus    []int      // indices that they were on, ascending
+	common  []gpu.UUID // devices that every one of them was on
+}
+
+// watch takes in the end of an attempt of a job of this batch.
+func (c *Core) watch(a *attempt, f state.Fact) {
+	if c.b.Settings.Breaker <= 0 || a.job < 0 {
+		return
+	}
+	key := c.spec(a.job).Family
+	fam := c.breaker.families[key]
+	if fam == nil {
+		fam = &family{}
+		c.breaker.families[key] = fam
+	}
+	switch {
+	case f.State == state.Succeeded:
+		fam.worked, fam.streaks = true, nil
+		c.letGo(fam)
+	case !fam.worked && !a.adopted && c.telling(a.job, f):
+		s := fam.add(a, f.Failure())
+		if fam.hold == nil && s != nil && c.enough(a.job, s) {
+			c.hold(key, fam, s)
+		}
+	}
+}
+
+// telling reports whether a failure says something of the whole family. One that
+// the next attempt answers with more memory does not.
+func (c *Core) telling(id int32, f state.Fact) bool {
+	grows := f.ErrorType == state.ErrOOM && c.spec(id).Retry.MemoryGrowth > 1
+	return f.ErrorType != "" && f.ErrorType != state.ErrLost && !grows && f.Seconds <= early.Seconds()
+}
+
+// add counts a failure of the family and returns its streak, nil where there are
+// too many.
+func (fam *family) add(a *attempt, fl state.Failure) *streak {
+	kind := fl.Kind()
+	i := slices.IndexFunc(fam.streaks, func(s *streak) bool { return s.kind == kind })
+	if i < 0 {
+		if len(fam.streaks) == maxStreaks {
+			return nil
+		}
+		i = len(fam.streaks)
+		fam.streaks = append(fam.streaks, &streak{kind: kind, failure: fl, log: a.log, common: slices.Clone(a.grant.UUIDs)})
+	}
+	s := fam.streaks[i]
+	s.count++
+	s.common = slices.DeleteFunc(s.common, func(id gpu.UUID) bool { return !has(a.grant.UUIDs, id) })
+	for _, n := range a.grant.Indices {
+		if at, there := slices.BinarySearch(s.gpus, n); !there {
+			s.gpus = slices.Insert(s.gpus, at, n)
+		}
+	}
+	return s
+}
+
+// enough reports whether a streak holds its family. As long as all of it was on
+// one GPU that may be what is wrong, if there is another to try; where none comes
+// free for that, twice as many failures are enough.
+func (c *Core) enough(id int32, s *streak) bool {
+	n := c.b.Settings.Breaker
+	return s.count >= n && (len(s.common) == 0 || s.count >= 2*n || !c.another(id, s.common))
+}
+
+// another reports whether a job could ever run on GPUs other than these.
+func (c *Core) another(id int32, ids []gpu.UUID) bool {
+	if c.pool == nil {
+		return false
+	}
+	req, n := c.request(id), 0
+	for _, v := range c.pool.Admit(c.now.Boot, req) {
+		if !v.Never && !has(ids, v.UUID) && !has(c.excluded, v.UUID) {
+			n++
+		}
+	}
+	return n >= max(req.Min, 1)
+}
+
+// avoided are the GPUs on which a job's family has failed so often that another is
+// to be tried first.
+func (c *Core) avoided(id int32) []gpu.UUID {
+	if len(c.breaker.families) == 0 {
+		return nil
+	}
+	if fam := c.breaker.families[c.spec(id).Family]; fam != nil {
+		for _, s := range fam.streaks {
+			if s.count >= c.b.Settings.Breaker {
+				return s.common
+			}
+		}
+	}
+	return nil
+}
+
+// isHeld reports whether a job's family is held.
+func (c *Core) isHeld(id int32) bool {
+	if len(c.breaker.held) == 0 {
+		return false
+	}
+	fam := c.breaker.families[c.spec(id).Family]
+	return fam != nil && fam.hold != nil
+}
+
+// hold has no more jobs of a family start, nor those that need them. Those that
+// wait for a retry have failed.
+func (c *Core) hold(key uint64, fam *family, s *streak) {
+	fam.hold, fam.first = s, -1
+	c.breaker.held = append(c.breaker.held, fam)
+	for i := range c.jobs {
+		if c.jobs[i].phase == held && c.spec(int32(i)).Family == key {
+			c.countHeld(int32(i), 1) // it needs a job that is held already
+		}
+	}
+	for i := range c.jobs {
+		id := int32(i)
+		if c.spec(id).Family != key {
+			continue
+		}
+		switch c.jobs[i].phase {
+		case pending, ready:
+			c.holdJob(id)
+		case waiting:
+			c.lose(id, phaseOf(c.last(id).State))
+		}
+	}
+	c.refill = true
+}
+
+// holdJob holds a job, and all that wait for its end. Their queues go on without them.
+func (c *Core) holdJob(id int32) {
+	open := []int32{id}
+	c.set(id, held)
+	for len(open) > 0 {
+		id := open[len(open)-1]
+		open = open[:len(open)-1]
+		for _, d := range c.graph.needers(id) {
+			if c.jobs[d].phase == pending {
+				c.set(d, held)
+				open = append(open, d)
+			}
+		}
+		if q := c.b.Jobs[id].Queue; q >= 0 {
+			c.queueMoves(q)
+		}
+	}
+}
+
+// letGo lets the jobs of a family start again: an attempt of it has succeeded.
+func (c *Core) letGo(fam *family) {
+	if fam.hold == nil {
+		return
+	}
+	for i := range c.jobs {
+		if c.jobs[i].phase == held {
+			c.set(int32(i), pending)
+		}
+	}
+	fam.hold = nil
+	c.breaker.held = slices.DeleteFunc(c.breaker.held, func(f *family) bool { return f == fam })
+	for i := range c.jobs {
+		if c.jobs[i].phase == pending && c.isHeld(int32(i)) {
+			c.holdJob(int32(i))
+		}
+	}
+	c.breaker.lifted, c.refill = true, true
+	for q := range c.queues {
+		c.queues[q].next = 0
+	}
+	for i := range c.jobs {
+		c.consider(int32(i))
+	}
+}
+
+// needsEnded moves on a job that is held for one that it needs, when that has ended
+// by a person's word.
+func (c *Core) needsEnded(id int32) {
+	j := &c.jobs[id]
+	blocks := j.bad && c.spec(id).When != jobspec.Always && c.spec(id).When != jobspec.OnFailure
+	if j.phase != held || j.unmet > 0 && !blocks || c.isHeld(id) {
+		return
+	}
+	c.set(id, pending)
+	if q := c.b.Jobs[id].Queue; q >= 0 {
+		c.queues[q].next, c.breaker.lifted = 0, true
+	}
+}
+
+// countHeld keeps a family's count when a job of it becomes held, or no longer is.
+func (c *Core) countHeld(id int32, by int) {
+	if fam := c.breaker.families[c.spec(id).Family]; fam != nil && fam.hold != nil {
+		fam.jobs += by
+		if by > 0 && (fam.first < 0 || id < fam.first) {
+			fam.first = id
+		}
+	}
+}
+
+// whyHeld says why a job does not start that is held, or needs one that is.
+func (c *Core) whyHeld(id int32) string {
+	if c.isHeld(id) {
+		s := c.breaker.families[c.spec(id).Family].hold
+		return fmt.Sprintf("held: %d attempts of jobs like it failed alike: %s", s.count, s.failure.Cause())
+	}
+	for _, n := range c.b.Jobs[id].Needs {
+		if c.jobs[n].phase == held {
+			return fmt.Sprintf("needs %s, which is held", c.name(n))
+		}
+	}
+	return ""
+}
+
+// How much of what failed alike a snapshot shows.
+const (
+	maxAlike = 5
+	maxHeld  = 20
+)
+
+// viewHeld shows the families that are held.
+func (c *Core) viewHeld() []state.Held {
+	var list []state.Held
+	for _, fam := range c.breaker.held {
+		if fam.jobs == 0 || len(list) == maxHeld {
+			continue
+		}
+		s := fam.hold
+		list = append(list, state.Held{
+			Jobs: fam.jobs, First: c.name(fam.first), Attempts: s.count, Cause: s.failure.Cause(), GPUs: slices.Clone(s.gpus), Log: s.log,
+		})
+	}
+	return list
+}

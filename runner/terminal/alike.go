@@ -1,0 +1,42 @@
+package terminal
+
+import (
+	"fmt"
+
+	"gpurun/state"
+)
+
+// HeldLine says which jobs do not start because jobs like them failed alike.
+func HeldLine(h state.Held) string {
+	who := CleanText(h.First)
+	if h.Jobs > 1 {
+		who = fmt.Sprintf("%d jobs like %s", h.Jobs, who)
+	}
+	on := ""
+	if len(h.GPUs) > 0 {
+		on = " on " + gpuList(h.GPUs)
+	}
+	return fmt.Sprintf("holding %s: %d attempts failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
+}
+
+// maxAlikeRows bounds the rows of the live view for failures that are alike.
+const maxAlikeRows = 2
+
+// alikeRows are what the live view says of failures that are alike, and of the
+// families that are held for them.
+func alikeRows(s *state.Snapshot) []string {
+	var rows []string
+	told := map[string]bool{}
+	for _, h := range s.Held {
+		if len(rows) < maxAlikeRows {
+			rows = append(rows, HeldLine(h))
+			told[h.Cause] = true
+		}
+	}
+	for _, a := range s.Alike {
+		if len(rows) < maxAlikeRows && !told[a.Cause] {
+			rows = append(rows, fmt.Sprintf("%d failed alike: %s", a.Count, CleanText(a.Cause)))
+		}
+	}
+	return rows
+}

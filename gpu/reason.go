@@ -181,15 +181,27 @@ func (c *Claim) words() string {
 		s += "another run"
 	}
 	if c.Over {
-		return s + ", for the job after " + c.Job
+		return s + ", for the job after " + brief(c.Job)
 	}
 	if c.Job != "" {
-		s += ", " + c.Job
+		s += ", " + brief(c.Job)
 	}
 	if !c.Since.IsZero() {
 		s += ", since " + c.Since.Format("15:04")
 	}
 	return s
+}
+
+// maxName is how many characters of another's job a reason names.
+const maxName = 40
+
+// brief cuts a name in its middle: names of a matrix differ at their ends.
+func brief(name string) string {
+	r := []rune(name)
+	if len(r) <= maxName {
+		return name
+	}
+	return string(r[:maxName/2]) + "…" + string(r[len(r)-maxName/2+1:])
 }
 
 // have says "12 GiB free, 20 GiB asked", exactly where rounding would hide the difference.

@@ -39,6 +39,7 @@ func (c *checkCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	a.warnOfUserConfig()
 	batch, ps := jobspec.Load(paths, a.options(&c.batchFlags))
 	var warnings []jobspec.Problem
 	if batch != nil {

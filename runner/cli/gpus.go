@@ -212,16 +212,19 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "LETS ON A JOB OF " + gpu.Bytes(c.GPUMemory).String()}}
 	for _, r := range rows {
-		cells = append(cells, []string{fmt.Sprint(r.Index), terminal.CleanText(r.Name), r.memory(), r.util(), r.verdict()})
+		cells = append(cells, []string{fmt.Sprint(r.Index), onGPU(r.Name), r.memory(), r.util(), r.verdict()})
 		for _, u := range r.Users {
-			cells = append(cells, []string{"", "  " + terminal.CleanText(u.User+" "+u.Command), memoryWords(u.Memory), "", fmt.Sprintf("pid %d", u.PID)})
+			cells = append(cells, []string{"", "  " + onGPU(u.User+" "+u.Command), memoryWords(u.Memory), "", fmt.Sprintf("pid %d", u.PID)})
 		}
 		for _, cl := range r.Claims {
-			cells = append(cells, []string{"", "  held by " + terminal.CleanText(cl.words()), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
+			cells = append(cells, []string{"", "  " + onGPU("held by "+cl.words()), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
 		}
 	}
 	table(w, cells)
 }
+
+// onGPU is a name in the table, which others choose: a long one does not widen it.
+func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
 
 // words say for whom a GPU is held.
 func (c gpuClaim) words() string {

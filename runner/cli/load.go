@@ -1,8 +1,13 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/jobspec"
 )
@@ -17,11 +22,35 @@ func (a *app) options(b *batchFlags) jobspec.Options {
 
 // userConfig is the path of a user's own defaults, or "".
 func userConfig() string {
+	path, _ := findUserConfig()
+	return path
+}
+
+// findUserConfig finds a user's own defaults. HOME may be that of somebody else, as
+// after su or sudo: what cannot be read there is none of this user's.
+func findUserConfig() (path, warning string) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return filepath.Join(dir, "gpurun", "config.yaml")
+	path = filepath.Join(dir, "gpurun", "config.yaml")
+	_, err = os.ReadFile(path)
+	if home := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), os.Getenv("HOME")); errors.Is(err, fs.ErrPermission) && !ownFolder(home) {
+		return "", path + " was not read: " + home + " belongs to another user"
+	}
+	return path, ""
+}
+
+func (a *app) warnOfUserConfig() {
+	if _, warning := findUserConfig(); warning != "" {
+		a.warn(warning)
+	}
+}
+
+// ownFolder reports whether a folder belongs to this user.
+func ownFolder(path string) bool {
+	var st unix.Stat_t
+	return unix.Stat(path, &st) == nil && int(st.Uid) == os.Getuid()
 }
 
 // load reads the files of the command line; all their problems are one failure.
@@ -30,6 +59,7 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.warnOfUserConfig()
 	batch, ps := jobspec.Load(paths, a.options(b))
 	if len(ps) > 0 {
 		return nil, problems(ps)

@@ -1,9 +1,14 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"gpurun/runner/terminal"
 )
@@ -33,10 +38,40 @@ func table(w io.Writer, rows [][]string) {
 	}
 }
 
-// writeJSON prints v as --json does: one document, indented.
+// writeJSON prints v as --json does: one document, indented. Characters that change
+// what a terminal shows, or that nobody sees, are escaped: names and lines of logs may
+// hold any.
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeUnseen(b.Bytes()))
+	return err
+}
+
+// escapeUnseen escapes controls and format characters in JSON, where they can stand
+// in strings alone. Those below the space are escaped already, but for the line
+// breaks between fields.
+func escapeUnseen(doc []byte) []byte {
+	unseen := func(r rune) bool {
+		return r > '~' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))
+	}
+	if !bytes.ContainsFunc(doc, unseen) {
+		return doc
+	}
+	var out []byte
+	for _, r := range string(doc) {
+		if !unseen(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, u := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, u)
+		}
+	}
+	return out
 }

@@ -308,7 +308,7 @@ func TestElsewhere(t *testing.T) {
 	write(t, s, fs)
 	s.Close()
 	var e *ElsewhereError
-	if _, err := Open([]string{job}, Options{}); !errors.As(err, &e) || e.Host != "gpu01" || e.Job != "c" {
+	if _, err := Open([]string{job}, Options{}); !errors.As(err, &e) || e.Host != "gpu01" || e.Job != "c" || e.Here {
 		t.Fatalf("got %v", err)
 	}
 	s, err := Open([]string{job}, Options{Abandon: "gpu01"})

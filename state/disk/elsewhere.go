@@ -13,11 +13,16 @@ type ElsewhereError struct {
 	Host  string
 	Job   string
 	Since time.Time
+	Here  bool // this machine, but another pid namespace
 }
 
 func (e *ElsewhereError) Error() string {
-	return fmt.Sprintf("%s may still run on %s since %s: run gpurun there, or --abandon %s",
-		e.Job, e.Host, e.Since.Local().Format("2006-01-02 15:04"), e.Host)
+	since := e.Since.Local().Format("2006-01-02 15:04")
+	if e.Here {
+		return fmt.Sprintf("%s may still run on this machine (%s) since %s, but in another pid namespace (a container), which cannot be seen from here: run gpurun there, or --abandon %s if it is gone",
+			e.Job, e.Host, since, e.Host)
+	}
+	return fmt.Sprintf("%s may still run on %s since %s: run gpurun there, or --abandon %s", e.Job, e.Host, since, e.Host)
 }
 
 // elsewhere judges the open attempts of one ledger, whose last run was on host.
@@ -37,7 +42,7 @@ func elsewhere(h *state.History, file int, run state.Fact, abandon string) ([]st
 			continue
 		}
 		if abandon == "" || abandon != run.Host {
-			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time}
+			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time, Here: sameMachine}
 		}
 		given = append(given, state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key,
 			UniID: a.Start.UniID, Attempt: a.Start.Attempt, State: state.Lost, ErrorType: state.ErrLost,

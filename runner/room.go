@@ -42,6 +42,16 @@ func (l *loop) stateFailed(err error) {
 	}
 }
 
+// checkState starts nothing more once the state cannot be relied on, also while
+// nothing is written.
+func (l *loop) checkState() {
+	if err := l.Ledger.Failure(); err != nil {
+		l.Log.Error().Err(err).Msg("state")
+		l.stateFailed(err)
+		l.step(sched.Tick{})
+	}
+}
+
 // withoutRoom is the end of an attempt that never began since its folder or its
 // log took nothing: the run is at its end, not the job.
 func (l *loop) withoutRoom(e engine.Ended) engine.Ended {

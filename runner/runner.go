@@ -163,6 +163,7 @@ func (l *loop) wait(ctx context.Context) bool {
 		l.step(sched.Tick{})
 	case <-l.ticker.C:
 		l.show()
+		l.checkState()
 	}
 	return true
 }

@@ -45,6 +45,8 @@ func (m *memory) AppendAll(_ int, facts ...state.Fact) (int, error) {
 	return len(facts), nil
 }
 
+func (m *memory) Failure() error { return nil }
+
 func (m *memory) NewAttempt(int) (string, string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

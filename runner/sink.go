@@ -24,6 +24,8 @@ type Sink interface {
 type Ledger interface {
 	// AppendAll says how many of the facts are in the ledger, all unless it fails.
 	AppendAll(file int, facts ...state.Fact) (n int, err error)
+	// Failure returns why the state cannot be relied on any more, or nil.
+	Failure() error
 	NewAttempt(file int) (uniID, dir string, err error)
 	AttemptDir(file int, uniID string) string
 	RemoveAttempt(file int, uniID string)

@@ -47,8 +47,11 @@ func unsaved(res runner.Result, code int) error {
 	if !finished(res.Final) {
 		f.text = "nothing more was started: " + f.text
 	}
-	if errors.Is(res.StateErr, disk.ErrTaken) {
-		f.hint = "what this run had recorded is gone with it; gpurun done JOB… records jobs as succeeded without running them"
+	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
+		f.hint = "what this run recorded is in the ledger again; run it again to go on"
+		if taken.Err != nil {
+			f.hint = "gpurun done JOB… records jobs as succeeded without running them"
+		}
 	}
 	return f
 }

@@ -31,7 +31,9 @@ func (e *ElsewhereError) Error() string {
 // booted since is another matter, and the engine's.
 func elsewhere(h *state.History, file int, run state.Fact, abandon string) ([]state.Fact, error) {
 	here := Host()
-	sameMachine := run.MachineID == here.MachineID && (run.MachineID != "" || run.Host == here.Host)
+	// Clones of one machine share its machine-id, but neither name nor boot.
+	clone := run.Host != here.Host && run.BootID != here.BootID
+	sameMachine := run.MachineID == here.MachineID && !clone && (run.MachineID != "" || run.Host == here.Host)
 	sameSpace := run.BootID != here.BootID || run.PIDNS == here.PIDNS || run.PIDNS == "" || here.PIDNS == ""
 	if run.Kind == "" || sameMachine && sameSpace {
 		return nil, nil

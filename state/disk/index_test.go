@@ -184,6 +184,11 @@ func TestStaleIndex(t *testing.T) {
 			facts[0] = end(facts[0].Key, "j0b0")
 			writeFacts(t, path, facts)
 		}, false},
+		{"an edit of equal length in the middle", func(t *testing.T, path string) {
+			facts := append([]state.Fact(nil), facts...)
+			facts[100] = end(facts[100].Key, "j0b100")
+			writeFacts(t, path, facts)
+		}, false},
 		{"another end", func(t *testing.T, path string) {
 			facts := append([]state.Fact(nil), facts...)
 			facts[199] = end(facts[199].Key, "j0b199")

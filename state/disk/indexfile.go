@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/state"
 )
 
@@ -73,25 +71,25 @@ func (r *reader) index() {
 }
 
 func (r *reader) writeIndex() error {
-	ledger, err := os.Open(r.path)
+	ledger, err := OpenOwn(r.path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer ledger.Close()
-	tie, err := tieOf(ledger, r.offset)
+	sum, err := sumOf(ledger, r.offset)
 	if err != nil {
 		return err
 	}
 	// A crash may leave half of it in its place: its checksum tells. So it need not
 	// be carried to the disk, which would take longer than all else. Nobody else
 	// writes one: the ledger is locked.
-	tmp, err := os.OpenFile(indexPath(r.path)+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_CLOEXEC, 0o666)
+	tmp, err := OpenOwn(indexPath(r.path)+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
 	r.settle()
 	x := &index{
-		header: header{Offset: r.offset, Line: int64(r.line), Seq: r.history.Seq(), Tie: tie},
+		header: header{Offset: r.offset, Line: int64(r.line), Seq: r.history.Seq(), Sum: sum},
 		aside:  aside{r.host, r.warnings}, base: r.base,
 	}
 	err = x.writeTo(tmp)

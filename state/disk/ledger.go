@@ -7,8 +7,6 @@ import (
 	"os"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/state"
 )
 
@@ -17,25 +15,33 @@ const maxLine = 64 << 10
 
 // A ledger is one that is open for appending.
 type ledger struct {
-	mu    sync.Mutex // facts come from the loop, syncs from the syncer
-	f     *os.File
-	links uint64 // names of the file when it was opened
-	torn  bool   // the last line has no newline: one goes before the next
-	buf   []byte
-	ends  []int // of the lines in buf
-	added int64 // bytes that were appended
+	mu     sync.Mutex // facts come from the loop, syncs and looks from the syncer
+	path   string
+	f      *os.File
+	size   int64  // of the file, as far as this run has written it
+	began  int64  // its size when this run opened it
+	recent []byte // lines of this run, see remember
+	torn   bool   // the last line has no newline: one goes before the next
+	buf    []byte
+	ends   []int // of the lines in buf
+	added  int64 // bytes that were appended
 }
 
 func openLedger(path string, torn bool) (*ledger, error) {
-	_, statErr := os.Stat(path)
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_CLOEXEC, 0o666)
+	_, statErr := os.Lstat(path)
+	f, err := OpenOwn(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	if isNotExist(statErr) {
 		syncDir(dirOf(path))
 	}
-	return &ledger{f: f, torn: torn, links: links(f)}, nil
+	fi, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &ledger{path: path, f: f, torn: torn, size: fi.Size(), began: fi.Size()}, nil
 }
 
 // append writes one line for each fact, all with a single write, and says how many
@@ -44,6 +50,9 @@ func openLedger(path string, torn bool) (*ledger, error) {
 func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.guard(); err != nil {
+		return 0, err
+	}
 	l.buf, l.ends = l.buf[:0], l.ends[:0]
 	if l.torn {
 		l.buf = append(l.buf, '\n')
@@ -76,7 +85,9 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	default:
 		l.torn = true
 	}
+	l.size += int64(written)
 	l.added += int64(written)
+	l.remember(l.buf[:whole])
 	if err == nil && n < len(l.ends) {
 		err = io.ErrShortWrite
 	}
@@ -133,26 +144,21 @@ func shortened(texts []string, n int) []string {
 	return out
 }
 
-// ErrTaken says that what a run has recorded is lost: somebody tidied up too much.
-var ErrTaken = errors.New("somebody has removed or replaced ledger.jsonl while this run was writing to it")
-
-// fsync carries the ledger to the disk. One that is no longer where the next run
-// will look for it takes every line, and keeps none.
+// fsync carries the ledger to the disk, if it still is where the next run will look
+// for it.
 func (l *ledger) fsync() error {
-	if err := l.f.Sync(); err != nil {
-		return err
-	}
-	if _, err := os.Stat(l.f.Name()); l.links > 0 && links(l.f) == 0 || isNotExist(err) {
-		return ErrTaken
-	}
-	return nil
+	l.mu.Lock()
+	err := l.guard()
+	f := l.f
+	l.mu.Unlock()
+	return errors.Join(err, f.Sync())
 }
 
-// links is how many names a file has, as far as its file system knows.
-func links(f *os.File) uint64 {
-	var st unix.Stat_t
-	_ = unix.Fstat(int(f.Fd()), &st)
-	return uint64(st.Nlink)
+// look checks that nobody has changed the ledger.
+func (l *ledger) look() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.guard()
 }
 
 func (l *ledger) close() error { return l.f.Close() }

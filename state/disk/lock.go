@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,29 +35,53 @@ type holder struct {
 // takeLock locks a batch folder for this process. The lock ends with the process,
 // however it ends; what the file says is for messages only, except where the file
 // system cannot lock: there another host's name counts as a lock.
-func takeLock(jobFile, dir string) (*flock.Flock, error) {
+func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
-	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
-	got, err := tryLock(l, path)
-	was := readHolder(path)
-	if noLocks(err) {
-		if was.PID != 0 && (was.Host != hostname() || alive(was)) {
-			return nil, &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since}
+	for {
+		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o644)
+		if err != nil {
+			return nil, &FolderError{dir, cause(err)}
 		}
-		return nil, writeHolder(dir, path)
-	}
-	if err != nil {
+		err = lockFile(f, jobFile)
+		if err == nil && !sameFile(f, path) {
+			f.Close() // removed or replaced before it was locked
+			continue
+		}
+		if err == nil {
+			err = writeHolder(f)
+		}
+		if err == nil {
+			return f, nil
+		}
+		f.Close()
+		if errors.As(err, new(*LockedError)) {
+			return nil, err
+		}
 		return nil, &FolderError{dir, cause(err)}
 	}
-	if !got {
-		l.Close()
-		return nil, &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since}
+}
+
+// lockFile locks an open lock file.
+func lockFile(f *os.File, jobFile string) error {
+	got, err := tryLock(f, func() bool { return dead(readHolder(f)) })
+	was := readHolder(f)
+	switch {
+	case noLocks(err):
+		if was.PID == 0 || was.Host == hostname() && !alive(was) {
+			return nil
+		}
+	case err != nil:
+		return os.NewSyscallError("flock", err)
+	case got:
+		return nil
 	}
-	if err := writeHolder(dir, path); err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
+	return &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since}
+}
+
+// sameFile reports whether path still names an open file.
+func sameFile(f *os.File, path string) bool {
+	var st, at unix.Stat_t
+	return unix.Fstat(int(f.Fd()), &st) == nil && unix.Lstat(path, &at) == nil && st.Dev == at.Dev && st.Ino == at.Ino
 }
 
 // How long a lock is tried for.
@@ -67,13 +91,19 @@ const (
 	deadWait = 2 * time.Second       // a child of a killed run has the lock until it has become a program
 )
 
-// tryLock tries for a moment, and longer where the run that has the lock is dead.
-func tryLock(l *flock.Flock, path string) (bool, error) {
+// tryLock tries for a moment, and longer while the run that has the lock is dead.
+func tryLock(f *os.File, dead func() bool) (bool, error) {
 	for began := time.Now(); ; time.Sleep(lockLook) {
-		got, err := l.TryLock()
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return true, nil
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR {
+			return false, err
+		}
 		waited := time.Since(began)
-		if got || err != nil || waited > deadWait || waited > askWait && !dead(readHolder(path)) {
-			return got, err
+		if waited > deadWait || waited > askWait && !dead() {
+			return false, nil
 		}
 	}
 }
@@ -95,46 +125,31 @@ func alive(h holder) bool {
 	return err == nil || errors.Is(err, unix.EPERM)
 }
 
-func readHolder(path string) holder {
+func readHolder(f *os.File) holder {
 	var h holder
-	b, err := os.ReadFile(path)
-	if err == nil {
-		_ = json.Unmarshal(b, &h) // a holder that is just writing it stays unnamed
-	}
+	b := make([]byte, holderSize)
+	n, _ := f.ReadAt(b, 0)
+	_ = json.Unmarshal(b[:n], &h) // a holder that is just writing it stays unnamed
 	return h
 }
 
-// writeHolder names this process in the lock file. The file keeps its length, so
-// that a full disk cannot make it unreadable.
-func writeHolder(dir, path string) error {
+// holderSize is the length of a lock file. It never changes, so that a full disk
+// cannot make it unreadable.
+const holderSize = 512
+
+// writeHolder names this process in its lock file.
+func writeHolder(f *os.File) error {
 	b, err := json.Marshal(holder{PID: os.Getpid(), Host: hostname(), Boot: bootID(), Since: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
 	}
-	padded := make([]byte, 512)
-	for i := range padded {
-		padded[i] = ' '
-	}
+	padded := bytes.Repeat([]byte{' '}, holderSize)
 	padded[copy(padded, b)] = '\n'
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
-	if err != nil {
-		return &FolderError{dir, cause(err)}
-	}
-	defer f.Close()
-	if _, err := f.WriteAt(padded, 0); err != nil {
-		return &FolderError{dir, cause(err)}
-	}
-	return nil
+	_, err = f.WriteAt(padded, 0)
+	return err
 }
 
 // clearHolder takes the name out of a lock file that is let go.
-func clearHolder(dir string) {
-	if f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_WRONLY, 0); err == nil {
-		padded := make([]byte, 512)
-		for i := range padded {
-			padded[i] = ' '
-		}
-		_, _ = f.WriteAt(padded, 0)
-		f.Close()
-	}
+func clearHolder(f *os.File) {
+	_, _ = f.WriteAt(bytes.Repeat([]byte{' '}, holderSize), 0)
 }

@@ -41,7 +41,7 @@ const tooManyWarnings = 20
 // read takes every line. Only a ledger that cannot be read at all, or that a
 // newer gpurun wrote, is an error; one that is not there is an empty one.
 func (r *reader) read() error {
-	f, err := os.Open(r.path)
+	f, err := OpenOwn(r.path, os.O_RDONLY, 0)
 	if isNotExist(err) {
 		return nil
 	}

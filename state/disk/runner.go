@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 )
 
 // A Runner is the gpurun that runs a job file now.
@@ -23,19 +23,26 @@ type Runner struct {
 // hung or another user's is alive. An error says why nobody can tell.
 func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	path := filepath.Join(Folder(jobFile, stateDir), lockName)
-	l := flock.New(path, flock.SetFlag(os.O_RDONLY))
-	defer l.Close()
-	h := readHolder(path)
-	got, err := l.TryRLock()
-	switch {
-	case got, os.IsNotExist(err):
+	f, err := OpenOwn(path, os.O_RDONLY, 0)
+	if isNotExist(err) {
 		return Runner{}, false, nil
+	}
+	if err != nil {
+		return Runner{}, false, err
+	}
+	defer f.Close()
+	h := readHolder(f)
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		return Runner{}, false, nil
+	case err == unix.EWOULDBLOCK: // somebody has it
 	case noLocks(err):
 		if h.PID == 0 || h.Host == hostname() && !h.lives() {
 			return Runner{}, false, nil
 		}
-	case err != nil:
-		return Runner{}, false, err
+	default:
+		return Runner{}, false, os.NewSyscallError("flock", err)
 	}
 	return h.runner(path), true, nil
 }

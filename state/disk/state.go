@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sort"
 
-	"github.com/gofrs/flock"
 	"gopkg.in/natefinch/lumberjack.v2"
 
 	"gpurun/state"
@@ -24,10 +23,10 @@ type Options struct {
 // State is the open state of a batch: locked for this process, its ledgers read.
 // Append and the attempt folders may be used from several goroutines.
 type State struct {
-	files    []string // job files
-	dirs     []string // their folders
-	locks    []*flock.Flock
-	locked   []string          // folders whose lock file names this process
+	files    []string          // job files
+	dirs     []string          // their folders
+	locks    []*os.File        // lock files of the folders, in the order they were taken
+	jobLocks []*os.File        // the job files themselves, as far as they can be locked
 	left     []map[string]bool // by file: attempt folders that were there, and whether the ledger has their end
 	ledgers  []*ledger
 	history  *state.History
@@ -59,7 +58,7 @@ func Open(files []string, o Options) (*State, error) {
 	}
 	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.dirs[0], runLogName), MaxSize: 10, MaxBackups: 3}
 	s.recycler = newRecycler()
-	s.sync = newSyncer(s.ledgers, s.recycler, o.Go)
+	s.sync = newSyncer(s.ledgers, s.recycler, s.look, o.Go)
 	s.sweep()
 	return s, nil
 }
@@ -72,11 +71,17 @@ func (s *State) lock(i int) error {
 	if err != nil {
 		return err
 	}
-	s.locked = append(s.locked, s.dirs[i])
-	if l != nil {
-		s.locks = append(s.locks, l)
+	s.locks = append(s.locks, l)
+	for _, held := range s.jobLocks {
+		if sameFile(held, s.files[i]) {
+			return nil // one file under two names
+		}
 	}
-	return nil
+	j, err := lockJobFile(s.files[i])
+	if j != nil {
+		s.jobLocks = append(s.jobLocks, j)
+	}
+	return err
 }
 
 func (s *State) unlock() error {
@@ -86,10 +91,11 @@ func (s *State) unlock() error {
 			errs = append(errs, l.close())
 		}
 	}
-	for _, dir := range s.locked {
-		clearHolder(dir)
-	}
 	for _, l := range s.locks {
+		clearHolder(l)
+		errs = append(errs, l.Close())
+	}
+	for _, l := range s.jobLocks {
 		errs = append(errs, l.Close())
 	}
 	return errors.Join(errs...)
@@ -187,6 +193,33 @@ func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 		return n, &FolderError{s.dirs[file], cause(err)}
 	}
 	return n, nil
+}
+
+// Failure returns why the state cannot be relied on any more, once for each cause:
+// a failed sync, or somebody who removed, replaced or cut short the ledger or the lock.
+func (s *State) Failure() error {
+	if err := s.sync.failure(); err != nil {
+		return &FolderError{s.dirs[0], cause(err)}
+	}
+	return nil
+}
+
+// look checks that the locks and ledgers are still the ones that were opened.
+func (s *State) look() error {
+	var errs []error
+	for i, l := range s.locks {
+		if path := l.Name(); !sameFile(l, path) {
+			if fresh, err := takeLock("", filepath.Dir(path)); err == nil {
+				s.locks[i] = fresh
+				l.Close()
+			}
+			errs = append(errs, &TakenError{What: "removed or replaced " + lockName})
+		}
+	}
+	for _, l := range s.ledgers {
+		errs = append(errs, l.look())
+	}
+	return errors.Join(errs...)
 }
 
 // Sync carries everything to the disk, after the last Append: some file systems say

@@ -10,11 +10,15 @@ import (
 // all that come together share one fsync.
 const syncEvery = 300 * time.Millisecond
 
+// lookEvery is how long somebody's change of the state may go unnoticed.
+const lookEvery = time.Second
+
 // syncer carries ends to the disk and removes attempt folders behind them, in a
 // goroutine of its own: the loop never waits for a disk.
 type syncer struct {
 	mu      sync.Mutex
 	ledgers []*ledger
+	look    func() error // whether somebody has touched the state, every second
 	wanted  bool
 	remains []remains // to clear away after the next sync
 	recycle *recycler
@@ -32,8 +36,8 @@ type remains struct {
 	fit bool // to be used again
 }
 
-func newSyncer(ledgers []*ledger, r *recycler, start func(func())) *syncer {
-	s := &syncer{ledgers: ledgers, recycle: r, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
+func newSyncer(ledgers []*ledger, r *recycler, look func() error, start func(func())) *syncer {
+	s := &syncer{ledgers: ledgers, recycle: r, look: look, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
 	if start == nil {
 		start = func(f func()) { go f() }
 	}
@@ -64,9 +68,14 @@ func (s *syncer) poke() {
 
 func (s *syncer) run() {
 	defer close(s.done)
+	second := time.NewTicker(lookEvery)
+	defer second.Stop()
 	for {
 		select {
 		case <-s.wake:
+		case <-second.C:
+			s.failed(s.look())
+			continue
 		case <-s.end:
 			s.flush()
 			return
@@ -88,9 +97,7 @@ func (s *syncer) flush() {
 	s.mu.Unlock()
 	if wanted || len(remains) > 0 {
 		if err := s.fsync(); err != nil {
-			s.mu.Lock()
-			s.err, s.untold = errors.Join(s.err, err), err
-			s.mu.Unlock()
+			s.failed(err)
 			return
 		}
 	}
@@ -99,6 +106,16 @@ func (s *syncer) flush() {
 			removeAttempt(r.dir)
 		}
 	}
+}
+
+// failed notes an error for whoever appends next, or asks.
+func (s *syncer) failed(err error) {
+	if err == nil {
+		return
+	}
+	s.mu.Lock()
+	s.err, s.untold = errors.Join(s.err, err), err
+	s.mu.Unlock()
 }
 
 // failure is why the last sync failed, once: whoever appends next stops starting jobs.

@@ -1,0 +1,167 @@
+package disk
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// A TakenError reports that somebody changed a run's state under it.
+type TakenError struct {
+	What string // "removed ledger.jsonl"
+	Err  error  // why what this run had recorded could not be put back; nil when it was
+}
+
+func (e *TakenError) Error() string {
+	text := "somebody " + e.What + " during this run"
+	if e.Err != nil {
+		return text + ", and what the run had recorded could not be put back: " + e.Err.Error()
+	}
+	return text
+}
+
+// intact compares a ledger with what was written to it: the name must lead to the
+// same file, and the file must have the same length. l.mu is held.
+func (l *ledger) intact() (what string) {
+	var st, at unix.Stat_t
+	if unix.Fstat(int(l.f.Fd()), &st) != nil {
+		return ""
+	}
+	switch err := unix.Lstat(l.path, &at); {
+	case err == unix.ENOENT || err == unix.ENOTDIR:
+		return "removed " + ledgerName
+	case err != nil:
+		return "" // what the file system does not tell is no news
+	case at.Dev != st.Dev || at.Ino != st.Ino:
+		return "replaced " + ledgerName
+	case st.Size < l.size:
+		return "truncated " + ledgerName
+	case st.Size > l.size:
+		return "edited " + ledgerName
+	}
+	return ""
+}
+
+// guard returns an error when somebody has changed the ledger, once for each time,
+// and has put back by then what this run recorded in it: of a ledger that is gone
+// every line, of one that was changed the lines of this run. l.mu is held.
+func (l *ledger) guard() error {
+	what := l.intact()
+	if what == "" {
+		return nil
+	}
+	put, err := l.putBack()
+	if err == nil && put == 0 && l.intact() == "" {
+		return nil // somebody added to it, and nothing is lost
+	}
+	return &TakenError{What: what, Err: err}
+}
+
+// putBack reopens the ledger by its name and appends what it lacks. It returns the
+// number of bytes that were lacking.
+func (l *ledger) putBack() (int, error) {
+	if err := makeFolder(filepath.Dir(l.path)); err != nil {
+		return 0, err
+	}
+	fresh := false
+	f, err := OpenOwn(l.path, os.O_RDWR|os.O_APPEND, 0)
+	if isNotExist(err) {
+		fresh = true
+		f, err = OpenOwn(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
+	}
+	if err != nil {
+		return 0, cause(err)
+	}
+	own, err := l.lines(f, fresh)
+	var lacking []byte
+	if err == nil {
+		lacking, err = missing(f, own)
+	}
+	if err == nil && len(lacking) > 0 {
+		_, err = f.Write(lacking)
+	}
+	var fi os.FileInfo
+	if err == nil {
+		fi, err = f.Stat()
+	}
+	if err != nil {
+		f.Close()
+		return 0, cause(err)
+	}
+	l.f.Close()
+	l.f, l.torn, l.size, l.began = f, false, fi.Size(), 0
+	return len(lacking), nil
+}
+
+// lines are the lines that the ledger must have: of one that is gone all, else
+// those of this run. A file that now is at the ledger's name leaves the open one as
+// it was; one that was changed in its place leaves only what is remembered.
+func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
+	fi, err := l.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if sameFile(l.f, now.Name()) || fi.Size() != l.size {
+		return l.recent, nil
+	}
+	from := l.began
+	if all {
+		from = 0
+	}
+	b := make([]byte, l.size-from)
+	_, err = l.f.ReadAt(b, from)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b, err
+}
+
+// missing returns those of some lines that a ledger does not have, ready to be
+// appended.
+func missing(f *os.File, own []byte) ([]byte, error) {
+	seed := maphash.MakeSeed()
+	has := map[uint64]bool{}
+	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), 256<<10)
+	torn := false
+	for {
+		text, whole, err := nextLine(in)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("cannot read it: %w", err)
+		}
+		if !whole {
+			torn = len(text) > 0
+			break
+		}
+		has[maphash.Bytes(seed, text)] = true
+	}
+	var out []byte
+	for line := range bytes.Lines(own) {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		if len(line) > 0 && !has[maphash.Bytes(seed, line)] {
+			out = append(append(out, line...), '\n')
+		}
+	}
+	if torn && len(out) > 0 {
+		out = append([]byte{'\n'}, out...)
+	}
+	return out, nil
+}
+
+// maxRecent bounds what a ledger remembers of this run's lines.
+const maxRecent = 16 << 20
+
+// remember keeps lines that were written, the newest of them.
+func (l *ledger) remember(lines []byte) {
+	if len(l.recent)+len(lines) > maxRecent {
+		half := l.recent[len(l.recent)/2:]
+		l.recent = append([]byte(nil), half[bytes.IndexByte(half, '\n')+1:]...)
+	}
+	l.recent = append(l.recent, lines...)
+}

@@ -1,0 +1,214 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+)
+
+// What people do to the ledger of a live run. Whatever it is, what the run recorded
+// is there in the end, once; and it is reported, unless nothing was lost.
+func TestLedgerTouched(t *testing.T) {
+	truncate := func(path string) error { return os.Truncate(path, 0) }
+	for name, c := range map[string]struct {
+		touch func(path string) error
+		told  string
+		old   bool // what was there before this run is there, too
+	}{
+		"removed":   {os.Remove, "removed ledger.jsonl", true},
+		"moved":     {func(path string) error { return os.Rename(filepath.Dir(path), filepath.Dir(path)+".old") }, "removed", true},
+		"truncated": {truncate, "truncated ledger.jsonl", false},
+		"cut short": {func(path string) error {
+			fi, err := os.Stat(path)
+			return errors.Join(err, os.Truncate(path, fi.Size()-5))
+		}, "truncated ledger.jsonl", true},
+		"replaced": {func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", nil, 0o644), os.Rename(path+".new", path))
+		}, "replaced ledger.jsonl", false},
+		"replaced while a backup keeps the file": {func(path string) error {
+			return errors.Join(os.Link(path, path+".bak"), os.WriteFile(path+".new", []byte("{\"ki"), 0o644), os.Rename(path+".new", path))
+		}, "replaced ledger.jsonl", false},
+		"written anew by an editor": {func(path string) error {
+			b, err := os.ReadFile(path)
+			return errors.Join(err, os.Remove(path), os.WriteFile(path, b, 0o644))
+		}, "", true},
+		"added to": {func(path string) error {
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteString("a note\n")
+			return err
+		}, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := jobFile(t)
+			s := open(t, job)
+			write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "old", State: state.Succeeded}})
+			s.Close()
+			s = open(t, job)
+			write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "before", State: state.Succeeded}})
+			if err := c.touch(filepath.Join(s.Dir(0), ledgerName)); err != nil {
+				t.Fatal(err)
+			}
+			after := state.Fact{Kind: state.KindEnd, Key: "after", State: state.Succeeded}
+			err := s.Append(0, after)
+			var taken *TakenError
+			if (err != nil) != (c.told != "") || err != nil && (!errors.As(err, &taken) || !strings.Contains(err.Error(), c.told)) {
+				t.Errorf("got %v, want %q", err, c.told)
+			}
+			if err != nil {
+				write(t, s, []state.Fact{after})
+			}
+			if err := s.Close(); err != nil {
+				t.Errorf("reported twice: %v", err)
+			}
+			h, _, err := Load([]string{job}, Options{})
+			if err != nil || h.Last["before"] == nil || h.Last["after"] == nil || (h.Last["old"] != nil) != c.old {
+				t.Errorf("after it %v, %v", h.Last, err)
+			}
+			b, _ := os.ReadFile(filepath.Join(s.Dir(0), ledgerName))
+			if n := strings.Count(string(b), `"before","state":"succeeded"}`); n != 1 {
+				t.Errorf("it is there %d times:\n%s", n, b)
+			}
+		})
+	}
+}
+
+// A run that writes nothing notices it within seconds, too, and holds the lock again.
+func TestTouchedWhileNothingIsWritten(t *testing.T) {
+	for _, name := range []string{ledgerName, lockName} {
+		s := open(t, jobFile(t))
+		write(t, s, []state.Fact{{Kind: state.KindRun}})
+		if err := os.Remove(filepath.Join(s.Dir(0), name)); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		for end := time.Now().Add(20 * lookEvery); err == nil && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			err = s.Failure()
+		}
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := Open(s.files, Options{}); !errors.As(err, new(*LockedError)) {
+			t.Errorf("a second run: %v", err)
+		}
+		s.Close()
+	}
+}
+
+// One job file is not run twice at once, whichever folder holds the state and
+// whatever it is called; but it may be run under a lock of whoever started it.
+func TestJobFileIsLocked(t *testing.T) {
+	job := jobFile(t)
+	if err := os.WriteFile(job, []byte("jobs: []\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.Link(job, other); err != nil {
+		t.Skip(err)
+	}
+	s := open(t, job)
+	for _, again := range []func() (*State, error){
+		func() (*State, error) { return Open([]string{job}, Options{StateDir: t.TempDir()}) },
+		func() (*State, error) { return Open([]string{other}, Options{}) },
+		func() (*State, error) {
+			return Open([]string{job}, Options{})
+		},
+	} {
+		var locked *LockedError
+		if _, err := again(); !errors.As(err, &locked) || locked.PID != os.Getpid() {
+			t.Errorf("got %v", err)
+		}
+	}
+	s.Close()
+	both, err := Open([]string{job, other}, Options{})
+	if err != nil {
+		t.Fatalf("one file under two names: %v", err)
+	}
+	both.Close()
+	f, err := os.Open(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open([]string{job}, Options{}); !errors.As(err, new(*LockedError)) {
+		t.Errorf("under a lock of another process: %v", err)
+	}
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETFD, 0); err != nil { // as if it came from flock(1)
+		t.Fatal(err)
+	}
+	open(t, job).Close()
+}
+
+// Another user's lock on a job file that he may read keeps nobody from running it.
+func TestJobFileLockedByAnother(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	if _, err := exec.LookPath("setpriv"); err != nil {
+		t.Skip(err)
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "joblock-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	job := filepath.Join(dir, "jobs.yaml")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(job, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("setpriv", "--reuid=61001", "--clear-groups", "flock", job, "sh", "-c", "echo locked; read end")
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	if n, err := out.Read(make([]byte, 7)); err != nil {
+		t.Fatalf("%d %v", n, err)
+	}
+	open(t, job).Close()
+}
+
+// Two machines that were cloned from one image have one machine-id, but names and
+// boots of their own; a machine that got another name, or has booted, is the same.
+func TestClonedMachine(t *testing.T) {
+	for _, c := range []struct {
+		host, boot string
+		elsewhere  bool
+	}{{"clone", "other boot", true}, {"", "other boot", false}, {"renamed", "", false}} {
+		job := jobFile(t)
+		s := open(t, job)
+		there := Host()
+		there.Time = noon
+		if c.host != "" {
+			there.Host = c.host
+		}
+		if c.boot != "" {
+			there.BootID = c.boot
+		}
+		write(t, s, []state.Fact{there, {Kind: state.KindStart, Time: noon, Job: "a", Key: "k", UniID: "u"}})
+		s.Close()
+		s, err := Open([]string{job}, Options{})
+		if errors.As(err, new(*ElsewhereError)) != c.elsewhere {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if err == nil {
+			s.Close()
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestLockHolder(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	if pid := LockHolder(&st); pid != 0 {
+		t.Errorf("held by %d before it is locked", pid)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if pid := LockHolder(&st); pid != os.Getpid() {
+		t.Skipf("/proc/locks says %d: this file system has device numbers of its own", pid)
+	}
+	if uid, ok := Owner(os.Getpid()); !ok || uid != os.Getuid() || !Alive(os.Getpid()) {
+		t.Errorf("this process belongs to %d, %v", uid, ok)
+	}
+}
+
+func TestHolderOf(t *testing.T) {
+	const dev = 0x08<<8 | 0x1f
+	for line, want := range map[string]int{
+		"1: FLOCK  ADVISORY  WRITE 4711 08:1f:99 0 EOF":    4711,
+		"1: FLOCK  ADVISORY  READ  4711 08:1f:99 0 EOF":    4711,
+		"1: -> FLOCK  ADVISORY  WRITE 4711 08:1f:99 0 EOF": 0,
+		"1: POSIX  ADVISORY  WRITE 4711 08:1f:99 0 EOF":    0,
+		"1: FLOCK  ADVISORY  WRITE 4711 08:1e:99 0 EOF":    0,
+		"1: FLOCK  ADVISORY  WRITE 4711 08:1f:98 0 EOF":    0,
+		"1: FLOCK  ADVISORY  WRITE -1 08:1f:99 0 EOF":      0,
+		"1: FLOCK  ADVISORY  WRITE 4711 08:1f 0 EOF":       0,
+		"": 0,
+	} {
+		if got := holderOf([]byte(line), dev, 99); got != want {
+			t.Errorf("%q: %d, want %d", line, got, want)
+		}
+	}
+}

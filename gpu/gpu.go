@@ -38,12 +38,13 @@ const (
 
 // A Process is one that has a compute context on a device.
 type Process struct {
-	PID     int    // the host's
-	UID     int    // its user; -1 when it cannot be found out, and then it counts as another user's
-	User    string // login name of UID for messages, or ""
-	Command string // short name for messages, or ""
-	Memory  Bytes  // on this device; -1 when unknown
-	Attempt string // uni_id of the attempt of this run whose tree it belongs to, or ""
+	PID      int    // the host's
+	UID      int    // its user; -1 when it cannot be found out, and then it counts as another user's
+	User     string // login name of UID for messages, or ""
+	Command  string // short name for messages, or ""
+	Memory   Bytes  // on this device; -1 when unknown
+	Attempt  string // uni_id of the attempt of this run whose tree it belongs to, or ""
+	Doubtful bool   `json:",omitempty"` // its pid is of another pid namespace, where another process may have it
 }
 
 // A Sample is the utilisation over a short time up to At.

@@ -250,6 +250,30 @@ func (p *Pool) Crowded(ids []UUID) bool {
 	return false
 }
 
+// Present are the processes on a device as of its last list, but for those of this run's
+// attempts there.
+func (p *Pool) Present(id UUID) []Process {
+	d := p.device(id)
+	if d == nil {
+		return nil
+	}
+	var others []Process
+	for _, pr := range d.procs {
+		if pr.Attempt == "" || !d.holder(pr.Attempt) {
+			others = append(others, pr)
+		}
+	}
+	return others
+}
+
+// Label is how people call a device, "2" or "2 (MIG-…)"; "" for an unknown one.
+func (p *Pool) Label(id UUID) string {
+	if d := p.device(id); d != nil {
+		return d.label()
+	}
+	return ""
+}
+
 // Devices lists the managed devices in PCI order.
 func (p *Pool) Devices() []Device {
 	var devs []Device

@@ -102,6 +102,7 @@ type Spec struct {
 	HasInputs  bool
 	Family     uint64 // equal for jobs that differ only in parameters
 	Tags       []string
+	Allow      []string // objections switched off by name: "stray"
 	Desc       string
 
 	DefaultMemory bool // Request.Memory is the default min_memory: Batch.FitDefaults may lower it

@@ -10,7 +10,7 @@ var jobKeys = []string{
 	"name", "run", "matrix", "zip", "params", "args", "needs", "when", "queue", "priority",
 	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "memory", "share",
 	"env", "work_dir", "shell", "log", "stdout", "stderr", "timeout", "leftovers", "retry",
-	"outputs", "inputs", "config", "desc", "tags",
+	"outputs", "inputs", "config", "allow", "desc", "tags",
 }
 
 // listKeys are those that only an experiment list has.

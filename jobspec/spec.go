@@ -123,9 +123,21 @@ var resourceKeys = []struct {
 		d.Retry.MemoryGrowth = f
 		return nil
 	}},
+	{"allow", true, func(d *draft, v []string) error {
+		for _, name := range v {
+			if _, err := parseWord(name, allowances...); err != nil {
+				return err
+			}
+		}
+		d.Allow = v
+		return nil
+	}},
 	{"desc", false, func(d *draft, v []string) error { d.Desc = v[0]; return nil }},
 	{"tags", true, func(d *draft, v []string) error { d.Tags = v; return nil }},
 }
+
+// allowances are what a job may be allowed that gpurun else objects to.
+var allowances = []string{"stray"}
 
 func readRetryMax(d *draft, v []string) (err error) {
 	if v[0] == "forever" {

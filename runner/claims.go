@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gpurun/gpu"
 	"gpurun/runner/sched"
@@ -42,16 +43,31 @@ func withWarnings(ev sched.Event, warnings []string) sched.Event {
 	return warned{Event: ev, event: ev, warnings: warnings}
 }
 
-// warn shows what the loop's helpers have to say: at once in run.log, and in the summary.
-func (l *loop) warn(warnings []string) {
-	for _, w := range warnings {
-		if l.said[w] {
-			continue
+// whose says of each process in a reading which attempt it belongs to. What a gpurun
+// inside a job has claimed for its own jobs is not that job's.
+func (l *loop) whose(s *gpu.Snapshot) {
+	for i := range s.Readings {
+		for k := range s.Readings[i].Processes {
+			p := &s.Readings[i].Processes[k]
+			if p.Attempt == "" {
+				p.Attempt = l.Engine.Attempt(p.PID)
+			}
+			if p.Attempt != "" && l.nested(p.Attempt, s.Readings[i].UUID, s.Claims) {
+				p.Attempt = ""
+			}
 		}
-		l.said[w] = true
-		l.Log.Warn().Msg(w)
-		l.out.note("%s", w)
 	}
+}
+
+// nested reports whether a gpurun inside an attempt has claimed a device that is not
+// the attempt's.
+func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
+	if at := l.live[uniID]; at == nil || slices.Contains(at.grant.UUIDs, id) {
+		return false
+	}
+	return slices.ContainsFunc(claims, func(c gpu.Claim) bool {
+		return c.UUID == id && c.PID > 0 && l.Engine.Attempt(c.PID) == uniID
+	})
 }
 
 // claim shows others what an attempt was granted, and says what they hold; nil

@@ -224,7 +224,7 @@ func (l *loop) adopt(a state.Attempt) {
 		l.fresh[at.job] = true
 	}
 	l.live[at.uniID] = at
-	l.out.gpus[at.uniID] = a.Start
+	l.out.started(a.Start)
 	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second, Grant: at.grant}
 	if at.job >= 0 {
 		ask.Grace = l.Batch.Jobs[at.job].Spec.Grace

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -55,24 +54,6 @@ func (r *reader) run(ctx context.Context, inbox chan<- sched.Event) {
 			case inbox <- withWarnings(ev, warnings):
 			case <-ctx.Done():
 				return
-			}
-		}
-	}
-}
-
-// missing warns of devices that do not answer, and when all readings begin to fail.
-func (l *loop) missing(s gpu.Snapshot) {
-	if s.Err != "" && !l.blind {
-		l.warn([]string{"the GPUs cannot be read, nothing more is started on them until they can: " + s.Err})
-	}
-	l.blind = s.Err != ""
-	for _, r := range s.Readings {
-		if r.Err == "" {
-			continue
-		}
-		for _, d := range l.Prober.Devices() {
-			if d.UUID == r.UUID {
-				l.warn([]string{fmt.Sprintf("GPU %d does not answer, and is left out until it does: %s", d.Index, r.Err)})
 			}
 		}
 	}

@@ -39,9 +39,10 @@ type Failure struct {
 
 // A Size is a job whose memory request is far off.
 type Size struct {
-	Job   string
-	Asked int64 // bytes, on each GPU
-	Peak  int64 // bytes
+	Job      string
+	Asked    int64 // bytes, on each GPU
+	Peak     int64 // bytes
+	Readings int   // that Peak is the highest of
 }
 
 // tally gathers, fact by fact, what the summary says.
@@ -51,7 +52,7 @@ type tally struct {
 	ends     map[int]end           // last bad end of each job
 	sizes    map[string]Size       // by job family: the biggest peak seen
 	warnings []string
-	hours    float64
+	hours    hours
 	stop     string
 	stateErr error
 	gaveUp   bool
@@ -76,16 +77,22 @@ func (t *tally) stopped(s sched.Stop) {
 	}
 }
 
+// started takes in an attempt that is live from now on.
+func (t *tally) started(f state.Fact) {
+	t.gpus[f.UniID] = f
+	t.hours.started(f)
+}
+
 // fact takes in what the summary needs of a fact.
 func (t *tally) fact(l *loop, a sched.Record) {
 	f := a.Fact
 	switch f.Kind {
 	case state.KindStart:
-		t.gpus[f.UniID] = f
+		t.started(f)
 	case state.KindEnd:
 		start := t.gpus[f.UniID]
 		delete(t.gpus, f.UniID)
-		t.hours += f.Seconds / 3600 * float64(len(start.GPUs))
+		t.hours.ended(start, f)
 		if a.Job < 0 {
 			return
 		}
@@ -101,26 +108,6 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	}
 }
 
-// warn takes in what an end has to say that decides nothing.
-func (t *tally) warn(job string, e sched.Ended) {
-	if e.LeftOver > 0 && e.Why == "" {
-		t.note("%s left %s behind, which gpurun has ended", job, processes(e.LeftOver))
-	}
-	if e.Stuck {
-		t.note("%s has processes that nothing ends (see dmesg): its GPUs stay taken", job)
-	}
-	if e.Warning != "" {
-		t.note("%s: %s", job, e.Warning)
-	}
-}
-
-func processes(n int) string {
-	if n == 1 {
-		return "a process"
-	}
-	return fmt.Sprintf("%d processes", n)
-}
-
 func (t *tally) note(format string, args ...any) {
 	switch {
 	case len(t.warnings) < maxFailures:
@@ -130,17 +117,21 @@ func (t *tally) note(format string, args ...any) {
 	}
 }
 
+// enough is how many readings must tell of a job before it is advised to ask for less.
+const enough = 10
+
 // size remembers a job that asked for more than twice what it took, or took more
-// than it asked for.
+// than it asked for, which one reading is enough for.
 func (t *tally) size(f, start state.Fact) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 {
 		return
 	}
 	peak := f.PeakMemory
-	if peak <= start.Memory && 2*peak >= start.Memory || len(t.sizes) >= maxFailures {
+	less := 2*peak < start.Memory && f.PeakReadings >= enough
+	if peak <= start.Memory && !less || len(t.sizes) >= maxFailures {
 		return
 	}
-	t.sizes[f.Job] = Size{Job: f.Job, Asked: int64(start.Memory), Peak: int64(peak)}
+	t.sizes[f.Job] = Size{Job: f.Job, Asked: int64(start.Memory), Peak: int64(peak), Readings: f.PeakReadings}
 }
 
 // result is what Run returns.
@@ -148,7 +139,7 @@ func (l *loop) result() Result {
 	l.save()
 	now := l.Now()
 	r := Result{
-		Final: l.Core.Snapshot(now), Wall: now.Wall.Sub(l.out.began), GPUHours: l.out.hours,
+		Final: l.Core.Snapshot(now), Wall: now.Wall.Sub(l.out.began), GPUHours: l.out.hours.count(),
 		Stopped: l.out.stop, StateErr: l.out.stateErr, GaveUp: l.out.gaveUp, Warnings: l.out.warnings,
 	}
 	for _, s := range l.Sinks {

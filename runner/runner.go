@@ -81,8 +81,9 @@ type loop struct {
 	finished  bool
 	byKey     map[fileKey]int // made when an attempt is adopted
 	out       tally
-	said      map[string]bool // warnings that have been given
-	blind     bool            // the last reading was none
+	said      map[string]bool   // warnings that have been given
+	lost      map[gpu.UUID]bool // devices that do not answer
+	blind     bool              // the last reading was none
 }
 
 // attempt is what the loop knows of one that has been prepared and has not ended.
@@ -117,8 +118,8 @@ func newLoop(ctx context.Context, c Config) *loop {
 		timer:   time.NewTimer(time.Hour),
 		ticker:  time.NewTicker(250 * time.Millisecond),
 		dropped: map[string]bool{}, unstarted: map[string]bool{},
-		acks:  map[string]func(){},
-		said:  map[string]bool{},
+		acks: map[string]func(){},
+		said: map[string]bool{}, lost: map[gpu.UUID]bool{},
 		shell: defaultShell(c.Environ), inherited: newEnviron(c.Environ),
 	}
 	l.beside = workers.New(c.Go, ctx.Done())
@@ -214,6 +215,8 @@ func (l *loop) do(a sched.Action) {
 		l.Engine.Stop(a.UniID, a.Why, how)
 	case sched.Adopt:
 		l.adopt(a.Attempt)
+	case sched.Warn:
+		l.warn([]string{a.Text})
 	case sched.Ack:
 		if ack := l.acks[a.UniID]; ack != nil {
 			delete(l.acks, a.UniID)
@@ -256,17 +259,12 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 		l.stateFailed(ev.err)
 		return ev.event
 	case finished:
-		l.out.warn(ev.at.name, ev.ev)
+		l.warnOf(ev.at.name, ev.ev)
 		return ev.ev
 	case sched.Snapshot:
 		l.missing(ev.Snap)
+		l.whose(&ev.Snap)
 		for i := range ev.Snap.Readings {
-			for k := range ev.Snap.Readings[i].Processes {
-				p := &ev.Snap.Readings[i].Processes[k]
-				if p.Attempt == "" {
-					p.Attempt = l.Engine.Attempt(p.PID)
-				}
-			}
 			l.onGPU(&ev.Snap.Readings[i])
 		}
 	}

@@ -58,19 +58,20 @@ type Fact struct {
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
 	// Stop and end.
-	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, left-over
+	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, stray, left-over
 
 	// End.
-	State      Phase          `json:"state,omitempty"`
-	ExitCode   *int           `json:"exit_code,omitempty"`
-	Signal     string         `json:"signal,omitempty"`     // "SIGKILL"
-	ErrorType  string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running
-	Reason     string         `json:"reason,omitempty"`     // in words, "output ckpt/a.pt missing"
-	Line       string         `json:"line,omitempty"`       // of a failure: what its log says of the cause
-	Seconds    float64        `json:"seconds,omitempty"`
-	PeakMemory gpu.Bytes      `json:"peak_gpu_memory_bytes,omitempty"`
-	Metrics    map[string]any `json:"metrics,omitempty"`
-	By         string         `json:"by,omitempty"` // "done": a person said so, nothing ran
+	State        Phase          `json:"state,omitempty"`
+	ExitCode     *int           `json:"exit_code,omitempty"`
+	Signal       string         `json:"signal,omitempty"`     // "SIGKILL"
+	ErrorType    string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running, stray_gpu
+	Reason       string         `json:"reason,omitempty"`     // in words, "output ckpt/a.pt missing"
+	Line         string         `json:"line,omitempty"`       // of a failure: what its log says of the cause
+	Seconds      float64        `json:"seconds,omitempty"`
+	PeakMemory   gpu.Bytes      `json:"peak_gpu_memory_bytes,omitempty"`
+	PeakReadings int            `json:"peak_readings,omitempty"` // that PeakMemory is the highest of
+	Metrics      map[string]any `json:"metrics,omitempty"`
+	By           string         `json:"by,omitempty"` // "done": a person said so, nothing ran
 }
 
 // An Input is what a start saw of a file that the job reads.
@@ -87,16 +88,17 @@ const (
 	WhyInterrupted = "interrupted" // the run was stopped
 	WhyTimeout     = "timeout"
 	WhyFailFast    = "fail-fast"
-	WhyGPU         = "gpu" // stop --gpu: requeued, uncharged
+	WhyGPU         = "gpu"   // stop --gpu: requeued, uncharged
+	WhyStray       = "stray" // on a GPU that it was not given
 )
 
 // Kinds of failure, Fact.ErrorType and jobspec's retry.on.
 const (
-	ErrOOM     = "oom"
-	ErrTimeout = "timeout"
-	ErrSignal  = "signal"
-	ErrExit    = "exit"
-	ErrLost    = "lost"
-
+	ErrOOM         = "oom"
+	ErrTimeout     = "timeout"
+	ErrSignal      = "signal"
+	ErrExit        = "exit"
+	ErrLost        = "lost"
+	ErrStray       = "stray_gpu"    // never retried
 	ErrLeftRunning = "left_running" // its commands left processes running that were not its work
 )

@@ -33,7 +33,7 @@ func newOwners(proc string) *owners {
 
 // find fills in user and command of p; what cannot be found out stays unknown.
 func (o *owners) find(p *gpu.Process) {
-	p.UID = -1
+	p.UID, p.Doubtful = -1, o.inner
 	dir := filepath.Join(o.proc, strconv.Itoa(p.PID))
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil || o.inner && !usesGPU(dir) {

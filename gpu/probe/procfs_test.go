@@ -34,6 +34,8 @@ func procDir(t *testing.T, ns string, open ...string) string {
 
 func TestWhoseAProcessIs(t *testing.T) {
 	known := gpu.Process{PID: 77, UID: 0, User: "root", Command: "python3"}
+	inside := known
+	inside.Doubtful = true
 	tests := []struct {
 		name string
 		proc string
@@ -42,8 +44,8 @@ func TestWhoseAProcessIs(t *testing.T) {
 	}{
 		{"seen", procDir(t, hostPIDNS), 77, known},
 		{"hidden", procDir(t, hostPIDNS), 78, gpu.Process{PID: 78, UID: -1}},
-		{"another process by the same number", procDir(t, "pid:[4026532000]", "/dev/null"), 77, gpu.Process{PID: 77, UID: -1}},
-		{"in a container, with a GPU open", procDir(t, "pid:[4026532000]", "/dev/null", "/dev/nvidia0"), 77, known},
+		{"another process by the same number", procDir(t, "pid:[4026532000]", "/dev/null"), 77, gpu.Process{PID: 77, UID: -1, Doubtful: true}},
+		{"in a container, with a GPU open", procDir(t, "pid:[4026532000]", "/dev/null", "/dev/nvidia0"), 77, inside},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func (r *run) summary(res runner.Result) error {
 		s.Failures = append(s.Failures, terminal.Failure{Job: f.Job, End: f.End, Log: f.Log, Tail: f.Tail, Alike: f.Alike, Blocked: f.Blocked})
 	}
 	for _, d := range res.Sizes {
-		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak)})
+		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak), Readings: d.Readings})
 	}
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {

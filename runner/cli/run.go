@@ -114,7 +114,7 @@ func (r *run) open() error {
 	if r.opts, err = r.cmd.options(r.batch); err != nil {
 		return err
 	}
-	r.opts.NoWait = r.cmd.NoWait
+	r.opts.NoWait, r.opts.Strays = r.cmd.NoWait, r.cmd.Sim == ""
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
 	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Go: r.goSafely}); err != nil {

@@ -28,7 +28,7 @@ func (c *Core) adopt(o *state.Attempt, id, follows int32) {
 	a := &attempt{
 		job: id, follows: follows, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt), since: c.now.Boot,
 		grant: gpu.Grant{UUIDs: s.GPUUUIDs, Indices: s.GPUs, Memory: s.Memory},
-		name:  s.Job, key: s.Key, log: s.Log, start: s.Time, adopted: true, asked: true, used: -1,
+		name:  s.Job, key: s.Key, log: s.Log, start: s.Time, adopted: true, asked: true,
 		stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout,
 	}
 	if o.Running != nil {
@@ -40,6 +40,7 @@ func (c *Core) adopt(o *state.Attempt, id, follows int32) {
 		c.jobs[id].attempt = max(c.jobs[id].attempt, a.n)
 	}
 	c.take(a)
+	c.lookFor(a)
 	c.asked++
 	c.do(Adopt{Attempt: *o})
 }

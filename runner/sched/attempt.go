@@ -31,11 +31,18 @@ type attempt struct {
 	stopAt  time.Time // when this run recorded that
 	prior   bool      // and an earlier run decided so
 	adopted bool
-	outrun  bool      // another run was quicker
-	asked   bool      // the engine has not yet said what has become of it
-	follows int32     // a job of the same name that may start only after it; -1 for none
-	used    gpu.Bytes // on all its GPUs, when last seen; -1 unknown
-	peak    gpu.Bytes // the most on one GPU
+	outrun  bool  // another run was quicker
+	asked   bool  // the engine has not yet said what has become of it
+	follows int32 // a job of the same name that may start only after it; -1 for none
+
+	seats    []seat        // parallel to the grant's GPUs, from the first reading on
+	peak     gpu.Bytes     // the most on one GPU
+	readings int           // that told what it uses
+	lookAt   time.Duration // when it is looked for on other GPUs
+	looks    int           // done
+	strayed  []gpu.UUID    // GPUs on which it has been seen and that are not its own
+	stray    string        // and what was said of that
+	came     []guest       // others who came to its GPUs while it was there
 
 	prev, next *attempt
 }

@@ -25,6 +25,7 @@ type Options struct {
 	CPUs     int               // cores of this run; 0 for no limit
 	Memory   gpu.Bytes         // host memory of this run; 0 for no limit
 	UID      int
+	Strays   bool // the GPUs are real: jobs can be on ones that they were not given
 }
 
 // Core is the scheduler's state. One goroutine owns it.
@@ -70,7 +71,9 @@ type Core struct {
 	shunned  []shun     // lost to another run a moment ago
 	refusals int        // of these in a row
 	reads    reads
-	past     []past // claims that are kept for a hand-over, the oldest first
+	pidsTell bool    // a job has been seen on its own GPU: the driver's pids are ours
+	known    []guest // others on GPUs of this run's jobs, who have been spoken of or were there before
+	past     []past  // claims that are kept for a hand-over, the oldest first
 
 	draining string // why nothing more starts, or ""
 	stopping bool   // and what runs is being ended

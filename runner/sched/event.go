@@ -33,7 +33,7 @@ type Event interface{ event() }
 // them has been answered with Running or Ended.
 type Began struct{}
 
-// Snapshot brings a reading of the devices: of all of them, or the quick one of a hand-over.
+// Snapshot brings a reading of devices; Quick is one of their memory alone.
 type Snapshot struct {
 	Snap  gpu.Snapshot
 	Quick bool
@@ -173,13 +173,16 @@ type End struct {
 // Adopt: ask the engine what has become of an attempt of an earlier run.
 type Adopt struct{ Attempt state.Attempt }
 
+// Warn: say at once what a person should know.
+type Warn struct{ Text string }
+
 // Ack: let the engine go on with the stop that Stopping announced.
 type Ack struct{ UniID string }
 
 // Read: take a reading, answered by Snapshot. Without UUIDs it is one of all
-// devices, with their processes. With UUIDs it is the quick one of a hand-over,
+// devices, with their processes. With UUIDs it is one of these: a quick one, of
 // their free memory and no process list, answered with Quick; or, with
-// Processes, one of what this run's jobs stand on, answered without.
+// Processes, a full one, answered without.
 type Read struct {
 	UUIDs     []gpu.UUID
 	Processes bool
@@ -200,6 +203,7 @@ func (Yield) action()   {}
 func (Launch) action()  {}
 func (End) action()     {}
 func (Adopt) action()   {}
+func (Warn) action()    {}
 func (Ack) action()     {}
 func (Read) action()    {}
 func (Wake) action()    {}

@@ -152,7 +152,7 @@ func (c *Core) grant(id int32, cl *class, g gpu.Grant, note string) {
 	}
 	a := &attempt{
 		job: id, follows: -1, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory,
-		since: c.now.Boot, start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), used: -1,
+		since: c.now.Boot, start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(),
 	}
 	c.set(id, preparing)
 	c.preps[id] = a

@@ -96,19 +96,19 @@ func (c *Core) nextTime() time.Duration {
 		by(d.at)
 	}
 	r, w := &c.reads, &c.waiter
-	if c.pool != nil && c.onGPUs > 0 {
-		if r.viewOut {
-			by(r.viewAsked + readingLost + 1)
-		}
-		by(c.viewDue())
+	if c.pool != nil {
+		by(c.watchDue())
+	}
+	if r.stray > 0 {
+		by(max(r.stray, r.next))
+	}
+	if r.out {
+		by(r.asked + readingLost + 1)
 	}
 	if w.id < 0 {
 		return at
 	}
 	by(r.next)
-	if r.out {
-		by(r.asked + readingLost + 1)
-	}
 	for i := range r.hands {
 		by(r.hands[i].began + handOverFor)
 		if !r.hands[i].out {

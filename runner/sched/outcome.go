@@ -17,6 +17,8 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 		return state.Interrupted, "", ""
 	case state.WhyTimeout:
 		return state.Timeout, state.ErrTimeout, ""
+	case state.WhyStray:
+		return state.Failed, state.ErrStray, "it was on a GPU that it was not given"
 	}
 	switch {
 	case e.Lost:
@@ -66,9 +68,15 @@ func (c *Core) endFact(a *attempt, e Ended) state.Fact {
 	stop := a.stopped(e)
 	f := state.Fact{
 		Kind: state.KindEnd, Time: e.At.UTC(), Boot: c.now.Boot, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n),
-		Signal: e.Signal, Seconds: e.Seconds, PeakMemory: max(e.Peak, a.peak), Metrics: e.Metrics, Why: stop,
+		Signal: e.Signal, Seconds: e.Seconds, PeakMemory: max(e.Peak, a.peak), PeakReadings: a.readings, Metrics: e.Metrics, Why: stop,
 	}
 	f.State, f.ErrorType, f.Reason = outcome(stop, e)
+	switch {
+	case f.ErrorType == state.ErrStray && a.stray != "":
+		f.Reason = a.stray
+	case f.ErrorType == state.ErrOOM:
+		f.Reason = join(f.Reason, c.crowded(a))
+	}
 	if f.ErrorType != "" && f.ErrorType != state.ErrTimeout {
 		f.Line = e.Line
 	}
@@ -83,4 +91,12 @@ func (c *Core) endFact(a *attempt, e Ended) state.Fact {
 		f.Seconds = float64(f.Time.Sub(a.start)) / float64(time.Second)
 	}
 	return f
+}
+
+// join puts two reasons together, either of which may be "".
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", " + b
 }

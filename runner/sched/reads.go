@@ -7,31 +7,29 @@ import (
 	"gpurun/gpu"
 )
 
-// When GPUs are read: all of them every poll while a ready job waits for one;
-// those that jobs of this run stand on now and then, for the view and the peak;
-// one that such a job has just left quickly and again and again, until the next
-// job is on it.
+// When GPUs are read: all of them every poll while a ready job waits for one, and
+// to find strays; those with jobs of this run as watch.go says; one that such a job
+// has just left quickly and again and again, until the next job is on it.
 const (
 	handOverFirst = 5 * time.Millisecond  // doubled each time,
 	handOverFine  = 20 * time.Millisecond // and no longer than this, or an eighth of the time since the job's end
 	handOverFor   = 30 * time.Second
-	viewEvery     = 10 * time.Second // or every poll, whichever is longer
-	readingLost   = 2 * time.Minute  // an answer that has not come by then never will
-	longestPause  = time.Minute      // between readings that fail; or a poll
+	readingLost   = 2 * time.Minute // an answer that has not come by then never will
+	longestPause  = time.Minute     // between readings that fail; or a poll
 )
 
 type reads struct {
-	next      time.Duration // when all may be read again
-	asked     time.Duration // when that was last asked for
-	out       bool          // and not yet answered
-	answered  time.Duration // when all were last read with success
-	tried     time.Duration // when such a reading last came back, with success or without
-	ever      bool          // some reading of all has come back
-	failures  int           // in a row
-	err       string        // of the last one
-	viewAsked time.Duration
-	viewOut   bool
-	hands     []handOver
+	next     time.Duration // when all may be read again
+	asked    time.Duration // when that was last asked for
+	out      bool          // and not yet answered
+	answered time.Duration // when all were last read with success
+	tried    time.Duration // when such a reading last came back, with success or without
+	ever     bool          // some reading of all has come back
+	failures int           // in a row
+	err      string        // of the last one
+	hands    []handOver
+	watch    watch
+	stray    time.Duration // when all are to be read for strays; 0 for never
 }
 
 // handOver is a GPU that a job of this run has just left.
@@ -75,10 +73,18 @@ func (r *reads) expire(now time.Duration) {
 	}
 }
 
-// observe takes over a reading.
+// observe takes over a reading. Of a quick one the pool learns only what a hand-over
+// asked for, and what does not answer: nobody can say whose the memory on a GPU in
+// use is without the processes there.
 func (c *Core) observe(ev Snapshot) {
 	if c.pool == nil {
 		return
+	}
+	c.see(ev)
+	if ev.Quick && ev.Snap.Err == "" {
+		if ev.Snap.Readings = c.forPool(ev.Snap.Readings); len(ev.Snap.Readings) == 0 {
+			return
+		}
 	}
 	c.pool.Observe(ev.Snap)
 	r := &c.reads
@@ -90,21 +96,31 @@ func (c *Core) observe(ev Snapshot) {
 		}
 	}
 	c.refill, c.looked = true, true
-	c.see(ev.Snap)
 	if ev.Quick {
 		return
 	}
-	r.viewOut = false
 	if ev.Snap.Err == "" && len(ev.Snap.Readings) < len(c.pool.Devices()) {
 		return
 	}
 	r.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Snap.Err
 	if ev.Snap.Err == "" {
 		r.answered, r.failures = c.now.Boot, 0
+		c.strayLooked()
 		return
 	}
 	r.failures++
 	r.next = max(r.next, r.asked+c.pollPause())
+}
+
+// forPool are the quick readings that the pool is told.
+func (c *Core) forPool(all []gpu.Reading) []gpu.Reading {
+	var some []gpu.Reading
+	for _, r := range all {
+		if r.Err != "" || slices.ContainsFunc(c.reads.hands, func(h handOver) bool { return h.id == r.UUID }) {
+			some = append(some, r)
+		}
+	}
+	return some
 }
 
 // pollPause is the time between two readings of all GPUs; it grows while they fail.
@@ -125,63 +141,20 @@ func reading(s gpu.Snapshot, id gpu.UUID) *gpu.Reading {
 	return nil
 }
 
-// see notes what the live attempts use of their GPUs.
-func (c *Core) see(s gpu.Snapshot) {
-	if s.Err != "" {
-		return
-	}
-	for a := c.live.first; a != nil; a = a.next {
-		if len(a.grant.UUIDs) == 0 || a.uniID == "" {
-			continue
-		}
-		if all, most, ok := uses(s, a); ok {
-			a.used, a.peak = all, max(a.peak, most)
-		}
-	}
-}
-
-// uses adds up what an attempt's processes use; false when the reading does not
-// cover all of its GPUs.
-func uses(s gpu.Snapshot, a *attempt) (all, most gpu.Bytes, ok bool) {
-	for _, id := range a.grant.UUIDs {
-		r := reading(s, id)
-		if r == nil || !r.Listed || r.Err != "" {
-			return 0, 0, false
-		}
-		here := gpu.Bytes(0)
-		for _, p := range r.Processes {
-			if p.Attempt != a.uniID {
-				continue
-			}
-			if p.Memory < 0 {
-				return 0, 0, false
-			}
-			here += p.Memory
-		}
-		all += here
-		most = max(most, here)
-	}
-	return all, most, true
-}
-
 // read asks for the readings that are due.
 func (c *Core) read() {
-	if c.pool == nil || c.draining != "" && c.onGPUs == 0 {
+	if c.pool == nil || c.draining != "" && c.live.n == 0 {
 		return
 	}
 	r := &c.reads
 	now := c.now.Boot
-	if c.waiter.id >= 0 && !c.readFreed() && !r.handing() && now >= r.next && !r.waits(now) {
+	want := c.waiter.id >= 0 && !c.readFreed() && !r.handing() || r.stray > 0 && now >= r.stray
+	if want && now >= r.next && !r.waits(now) {
 		r.asked, r.out, r.next = now, true, now+c.pollPause()
-		r.viewAsked = now
+		r.watch.listed(now)
 		c.do(Read{})
 	}
-	if c.onGPUs > 0 && now >= c.viewDue() && (!r.viewOut || now-r.viewAsked > readingLost) {
-		if ids := c.standing(); len(ids) > 0 {
-			r.viewAsked, r.viewOut = now, true
-			c.do(Read{UUIDs: ids, Processes: true})
-		}
-	}
+	c.readWatched()
 }
 
 // readFreed asks for the quick readings of hand-overs that are due.
@@ -212,10 +185,6 @@ func (r *reads) handing() bool {
 }
 
 func (r *reads) waits(now time.Duration) bool { return r.out && now-r.asked <= readingLost }
-
-func (c *Core) viewDue() time.Duration {
-	return max(c.reads.viewAsked, 0) + max(c.b.Settings.Poll, viewEvery)
-}
 
 // standing are the GPUs that started attempts of this run hold.
 func (c *Core) standing() []gpu.UUID {

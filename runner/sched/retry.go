@@ -72,6 +72,10 @@ func retries(r *jobspec.Retry, n int, f state.Fact) bool {
 	if f.ErrorType == state.ErrExit && f.ExitCode != nil && (*f.ExitCode == 126 || *f.ExitCode == 127) {
 		return false
 	}
+	// A script that pins a GPU would take the same one again.
+	if f.ErrorType == state.ErrStray {
+		return false
+	}
 	if r.Max >= 0 && n > r.Max {
 		return false
 	}

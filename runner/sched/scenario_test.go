@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -127,6 +128,10 @@ func (s *scenario) setUp(f []string) bool {
 		s.load[s.number(f[1])] = s.bytes(f[2])
 	case "unseen":
 		s.unseen[s.number(f[1])] = s.bytes(f[2])
+	case "uses":
+		u := use{s.attempt(f[1]), s.number(f[2]), s.bytes(f[3])}
+		s.uses = slices.DeleteFunc(s.uses, func(o use) bool { return o.uni == u.uni && o.gpu == u.gpu })
+		s.uses = append(s.uses, u)
 	case "claims":
 		s.claims = []gpu.Claim{}
 		for _, i := range f[1:] {
@@ -271,6 +276,8 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 		spec.Request.Memory = s.bytes(v)
 	case "share":
 		spec.Request.Share = true
+	case "allow":
+		spec.Allow = strings.Split(v, ",")
 	case "cpus":
 		spec.CPUs = s.number(v)
 	case "family":

@@ -38,7 +38,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 func (a *attempt) view() state.View {
 	return state.View{
 		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: state.Running, Started: a.start, PID: a.pid,
-		GPUs: a.grant.Indices, Memory: a.grant.Memory, Used: a.used, Log: a.log, Stop: a.stop,
+		GPUs: a.grant.Indices, Memory: a.grant.Memory, Used: a.used(), Log: a.log, Stop: a.stop,
 		Background: a.background,
 	}
 }

@@ -101,6 +101,7 @@ func (c *Core) prepared(ev Prepared) {
 		}
 		c.pool.Rename(a.hold(), uni)
 		c.refusals = 0
+		c.greet(a)
 	}
 	a.uniID = uni
 	c.live.byID[uni] = a
@@ -108,6 +109,8 @@ func (c *Core) prepared(ev Prepared) {
 	c.jobs[a.job].attempt = a.n
 	c.record(a.file, a.job, c.startFact(a, ev.Start))
 	c.set(a.job, running)
+	c.lookFor(a)
+	c.reads.watch.begun(c.now.Boot)
 	c.do(Launch{Job: int(a.job), UniID: uni})
 }
 

@@ -29,6 +29,8 @@ func (w *world) words(a Action) string {
 		return "end " + a.UniID + " " + a.Why
 	case Adopt:
 		return "adopt " + a.Attempt.Start.UniID
+	case Warn:
+		return "warn " + a.Text
 	case Ack:
 		return "ack " + a.UniID
 	case Read:

@@ -23,6 +23,7 @@ type world struct {
 	devs   []gpu.Device
 	load   []gpu.Bytes // other people's memory, by device
 	unseen []gpu.Bytes // memory in use with no process to be seen
+	uses   []use       // what attempts have on GPUs
 	claims []gpu.Claim // of alice, nil while nobody reads them
 	fails  string      // why readings fail, or ""
 	proof  map[int]Evidence
@@ -44,6 +45,13 @@ type world struct {
 	chaotic bool           // jobs may wait for each other, and attempts end before the run has begun
 }
 
+// A use is what a process of an attempt has on a GPU.
+type use struct {
+	uni    string
+	gpu    int
+	memory gpu.Bytes
+}
+
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func newWorld(t testing.TB) *world {
@@ -56,6 +64,7 @@ func newWorld(t testing.TB) *world {
 			},
 		},
 		rules: gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second},
+		opts:  Options{Strays: true},
 		proof: map[int]Evidence{}, manual: map[string]bool{}, live: map[string]bool{}, grants: map[string]gpu.Grant{},
 		unis: map[string]int{}, log: func(string) {},
 	}
@@ -246,10 +255,24 @@ func (w *world) reading(r Read) Event {
 					x.Samples = append(x.Samples, gpu.Sample{At: w.now.Boot - time.Duration(119-k)*time.Second, Percent: 0})
 				}
 			}
+			w.used(i, &x)
 			s.Readings = append(s.Readings, x)
 		}
 	}
 	return Snapshot{Snap: s, Quick: quick}
+}
+
+// used adds what attempts have on a GPU to its reading.
+func (w *world) used(i int, x *gpu.Reading) {
+	for k, u := range w.uses {
+		if u.gpu != i {
+			continue
+		}
+		x.Free, x.Used = x.Free-u.memory, x.Used+u.memory
+		if x.Listed {
+			x.Processes = append(x.Processes, gpu.Process{PID: 100 + k, UID: 1000, Command: "python", Memory: u.memory, Attempt: u.uni})
+		}
+	}
 }
 
 func (w *world) after(d time.Duration) {
@@ -285,6 +308,7 @@ func (w *world) exit(name string, e Ended) {
 		w.t.Fatalf("%s is not running", uni)
 	}
 	delete(w.live, uni)
+	w.uses = slices.DeleteFunc(w.uses, func(u use) bool { return u.uni == uni })
 	w.adopt = slices.DeleteFunc(w.adopt, func(u string) bool { return u == uni })
 	e.UniID, e.At = uni, w.now.Wall
 	w.send(e)

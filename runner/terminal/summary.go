@@ -38,6 +38,7 @@ type Failure struct {
 type Demand struct {
 	Job         string
 	Asked, Peak gpu.Bytes // on each GPU
+	Readings    int       // that Peak is the highest of
 }
 
 // maxDemands bounds the list: the jobs of a matrix all ask for the same.
@@ -144,9 +145,16 @@ func demandLines(ds []Demand) []string {
 			out = append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
 			break
 		}
-		out = append(out, fmt.Sprintf("memory: %s asked for %s and took %s; write gpu_memory: %s", CleanText(s.Job), s.Asked.Round(), s.Peak.Round(), Suggest(s.Peak)))
+		out = append(out, fmt.Sprintf("memory: %s asked for %s and took %s (highest of %s); write gpu_memory: %s", CleanText(s.Job), s.Asked.Round(), s.Peak.Round(), readings(s.Readings), Suggest(s.Peak)))
 	}
 	return out
+}
+
+func readings(n int) string {
+	if n == 1 {
+		return "1 reading"
+	}
+	return fmt.Sprintf("%d readings", n)
 }
 
 // Suggest is what to ask for where peak was taken: a tenth more, in whole GiB.

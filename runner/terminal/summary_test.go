@@ -23,8 +23,8 @@ func TestSummary(t *testing.T) {
 				Alike: state.Alike{Cause: "ModuleNotFoundError: No module named 'torchh'", Count: 100, Jobs: []string{"eval-1", "eval-2", "eval-3", "eval-4"}}, Blocked: 7},
 		},
 		Demands: []Demand{
-			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB},
-			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB},
+			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB, Readings: 1},
+			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB, Readings: 43},
 		},
 		Warnings: []string{"train-c left 2 processes behind, they were ended"},
 		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237, Rest: "gpurun jobs.yaml",

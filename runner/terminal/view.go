@@ -167,6 +167,13 @@ func (v *View) Print(text string) {
 	v.line(v.cfg.Now(), text)
 }
 
+// Warn shows a warning when there is reason for it.
+func (v *View) Warn(text string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.line(v.cfg.Now(), paint(v.cfg.Color, Yellow, Pad("warning", 12))+CleanText(text))
+}
+
 // Close writes what is left, takes the live view off the screen and lets go of
 // the terminal. It waits at most a second for one that stands still.
 func (v *View) Close() {

@@ -44,6 +44,7 @@ func appendFact(b []byte, f *state.Fact) ([]byte, error) {
 	o.If(f.Line != "").String("line", f.Line)
 	o.If(f.Seconds != 0).Float("seconds", f.Seconds)
 	o.If(f.PeakMemory != 0).Int("peak_gpu_memory_bytes", int64(f.PeakMemory))
+	o.If(f.PeakReadings != 0).Int("peak_readings", int64(f.PeakReadings))
 	if len(f.Metrics) > 0 {
 		o.Value("metrics", f.Metrics)
 	}

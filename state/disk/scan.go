@@ -72,6 +72,8 @@ func (s *scanner) field(f *state.Fact, name []byte) bool {
 		return intTo(s, &f.Memory)
 	case "peak_gpu_memory_bytes":
 		return intTo(s, &f.PeakMemory)
+	case "peak_readings":
+		return intTo(s, &f.PeakReadings)
 	case "boot_ns":
 		return intTo(s, &f.Boot)
 	case "pid":

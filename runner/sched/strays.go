@@ -1,0 +1,234 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// A stray is an attempt on a GPU that it was not given: the hours that it takes there
+// are somebody else's. All GPUs are looked at soon after each start, when a script has
+// chosen its GPU, and now and then; and every list that is read for another reason is
+// looked at as well.
+const (
+	strayFirst  = 15 * time.Second
+	straySecond = 60 * time.Second
+	strayEvery  = 10 * time.Minute
+)
+
+// allowStray is the name by which a job file switches the end of strays off.
+const allowStray = "stray"
+
+// lookFor has an attempt that runs looked for on all GPUs.
+func (c *Core) lookFor(a *attempt) {
+	if c.pool == nil || !c.opts.Strays {
+		return
+	}
+	a.lookAt = c.now.Boot + strayFirst
+	if r := &c.reads; r.stray == 0 || a.lookAt < r.stray {
+		r.stray = a.lookAt
+	}
+}
+
+// strayLooked notes that all GPUs have been looked at, and works out when next.
+func (c *Core) strayLooked() {
+	r := &c.reads
+	if r.stray == 0 || r.stray > c.now.Boot {
+		return
+	}
+	r.stray = 0
+	for a := c.live.first; a != nil; a = a.next {
+		if a.lookAt == 0 {
+			continue
+		}
+		for a.lookAt <= c.now.Boot {
+			if a.looks++; a.looks == 1 {
+				a.lookAt += straySecond - strayFirst
+			} else {
+				a.lookAt += strayEvery
+			}
+		}
+		if r.stray == 0 || a.lookAt < r.stray {
+			r.stray = a.lookAt
+		}
+	}
+}
+
+// strays finds attempts on GPUs that are not theirs, and ends them.
+func (c *Core) strays(s gpu.Snapshot) {
+	for i := range s.Readings {
+		r := &s.Readings[i]
+		if !r.Listed || r.Err != "" {
+			continue
+		}
+		for k := range r.Processes {
+			p := &r.Processes[k]
+			if a := c.live.byID[p.Attempt]; p.Attempt != "" && a != nil && !slices.Contains(a.grant.UUIDs, r.UUID) {
+				c.strayOn(a, r.UUID, p)
+			}
+		}
+	}
+}
+
+// strayOn says that an attempt is on a GPU that is not its own, once, and ends it
+// unless its job may do that. In a pid namespace of our own, where the driver may say
+// the host's pids, a process may have its pid by chance: until some job has been seen on
+// its own GPU it is only said. What the engine has not found yet waits.
+func (c *Core) strayOn(a *attempt, id gpu.UUID, p *gpu.Process) {
+	if slices.Contains(a.strayed, id) || a.asked || a.stop != "" && !(a.stop == state.WhyStray && a.prior) {
+		return
+	}
+	text := fmt.Sprintf("process %d%s is on GPU %s, and the job was given %s", p.PID, command(p), c.index(id), given(a))
+	cure := "; remove the pin from the script (CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it, or set gpu_ids"
+	if p.Doubtful && !c.pidsTell {
+		c.do(Warn{Text: a.name + ": it seems that " + text + cure})
+		return
+	}
+	a.strayed = append(a.strayed, id)
+	if a.job >= 0 && slices.Contains(c.spec(a.job).Allow, allowStray) {
+		c.do(Warn{Text: a.name + ": " + text + cure})
+		return
+	}
+	a.stray = text + cure
+	c.do(Warn{Text: a.name + " is ended: " + a.stray})
+	c.endAttempt(a, state.WhyStray, false)
+}
+
+// command is " (python)", as far as it is known.
+func command(p *gpu.Process) string {
+	if p.Command == "" {
+		return ""
+	}
+	return " (" + p.Command + ")"
+}
+
+// given is what an attempt was granted, in words.
+func given(a *attempt) string {
+	if len(a.grant.Indices) == 0 {
+		return "no GPU"
+	}
+	return gpuNumbers(a.grant.Indices)
+}
+
+// index is the number of a GPU, for people.
+func (c *Core) index(id gpu.UUID) string {
+	if label := c.pool.Label(id); label != "" {
+		return label
+	}
+	return string(id)
+}
+
+// A guest is somebody else who has come to a GPU while an attempt was there.
+type guest struct {
+	gpu.Process
+	id gpu.UUID
+}
+
+func (g guest) is(id gpu.UUID, p *gpu.Process) bool { return g.id == id && g.PID == p.PID }
+
+// guests notes who comes to the GPUs of this run's jobs, and says it once.
+func (c *Core) guests(s gpu.Snapshot) {
+	for i := range s.Readings {
+		r := &s.Readings[i]
+		if !r.Listed || r.Err != "" || !c.onGPU(r.UUID) {
+			continue
+		}
+		c.known = slices.DeleteFunc(c.known, func(g guest) bool {
+			return g.id == r.UUID && !slices.ContainsFunc(r.Processes, func(p gpu.Process) bool { return p.PID == g.PID })
+		})
+		for k := range r.Processes {
+			if p := &r.Processes[k]; p.Attempt == "" {
+				c.guest(r.UUID, p)
+			}
+		}
+	}
+}
+
+// guest notes one process of somebody else. While a job has not been seen on its GPU
+// it may be the job's own, in a container: nothing is said of it.
+func (c *Core) guest(id gpu.UUID, p *gpu.Process) {
+	if slices.ContainsFunc(c.known, func(g guest) bool { return g.is(id, p) }) {
+		c.recall(id, p)
+		return
+	}
+	var names []string
+	for a := c.live.first; a != nil; a = a.next {
+		if i := slices.Index(a.grant.UUIDs, id); i >= 0 && i < len(a.seats) && a.seats[i].used > 0 {
+			names = append(names, a.name)
+			a.came = append(a.came, guest{*p, id})
+		}
+	}
+	if len(names) > 0 {
+		c.known = append(c.known, guest{*p, id})
+		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, on which %s runs", c.whose(p), c.index(id), strings.Join(names, ", "))})
+	}
+}
+
+// recall notes how much somebody who has come has taken by now.
+func (c *Core) recall(id gpu.UUID, p *gpu.Process) {
+	for a := c.live.first; a != nil; a = a.next {
+		for i := range a.came {
+			if a.came[i].is(id, p) {
+				a.came[i].Memory = max(a.came[i].Memory, p.Memory)
+			}
+		}
+	}
+}
+
+// whose is "alice's python (pid 4711, 37 GiB)".
+func (c *Core) whose(p *gpu.Process) string {
+	who := p.User + "'s"
+	switch {
+	case p.UID == c.opts.UID:
+		who = "your own"
+	case p.User == "" && p.UID >= 0:
+		who = fmt.Sprintf("user %d's", p.UID)
+	case p.User == "":
+		who = "somebody's"
+	}
+	what := p.Command
+	if what == "" {
+		what = "process"
+	}
+	if p.Memory > 0 {
+		return fmt.Sprintf("%s %s (pid %d, %s)", who, what, p.PID, p.Memory.Round())
+	}
+	return fmt.Sprintf("%s %s (pid %d)", who, what, p.PID)
+}
+
+// crowded says who came to an attempt's GPUs while it was there; "" for nobody.
+func (c *Core) crowded(a *attempt) string {
+	var words []string
+	for _, g := range a.came {
+		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", c.whose(&g.Process), c.index(g.id)))
+	}
+	return strings.Join(words, ", ")
+}
+
+// onGPU reports whether a started attempt of this run is on a GPU.
+func (c *Core) onGPU(id gpu.UUID) bool {
+	for a := c.live.first; a != nil; a = a.next {
+		if a.uniID != "" && slices.Contains(a.grant.UUIDs, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// greet takes those who are on an attempt's GPUs when it starts for known: they have
+// not come to it.
+func (c *Core) greet(a *attempt) {
+	for _, id := range a.grant.UUIDs {
+		if c.onGPU(id) {
+			continue
+		}
+		c.known = slices.DeleteFunc(c.known, func(g guest) bool { return g.id == id })
+		for _, p := range c.pool.Present(id) {
+			c.known = append(c.known, guest{p, id})
+		}
+	}
+}

@@ -25,6 +25,9 @@ func (l *loop) happened(ev engine.Event) {
 	}
 	switch {
 	case ev.Running != nil:
+		if ev.Running.Adopted && at.job >= 0 {
+			l.fresh[at.job] = true // the next attempt goes on below its output
+		}
 		if p, ok := l.Prober.(placer); ok {
 			p.Placed(ev.UniID, ev.Running.PID, at.grant)
 		}

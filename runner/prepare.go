@@ -155,8 +155,8 @@ func openLogs(r jobspec.Rendered, n int, first bool, wall time.Time) (logPart, s
 			return p, "", err
 		}
 	}
-	if first || n == 1 { // an attempt that lost a race for its GPU has begun the log already
-		return p, "", nil
+	if first || n == 1 && p.fromStdout == 0 && p.fromStderr == 0 {
+		return p, "", nil // nothing is above; an attempt that lost a race for its GPU began the log
 	}
 	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }
@@ -221,7 +221,6 @@ func (l *loop) adopt(a state.Attempt) {
 		if r, err := l.Batch.Render(&l.Batch.Jobs[at.job], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
 			at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
 		}
-		l.fresh[at.job] = true
 	}
 	l.live[at.uniID] = at
 	l.out.started(a.Start)

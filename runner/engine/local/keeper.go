@@ -181,6 +181,8 @@ func (k *keeper) accept(l net.Listener) {
 	}
 }
 
+// sameUser reports whether this user, or root, is at the other end: of a connection
+// that was accepted whoever connected, of one that was made whoever listens.
 func sameUser(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {

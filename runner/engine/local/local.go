@@ -167,6 +167,13 @@ func (l *Local) emit(ev engine.Event) {
 	poke(l.queued)
 }
 
+// emitWarning queues what a person should know.
+func (l *Local) emitWarning(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.emit(engine.Event{Warnings: []string{text}})
+}
+
 // Launch asks for an attempt.
 func (l *Local) Launch(la engine.Launch) {
 	l.mu.Lock()

@@ -53,6 +53,10 @@ func (l *Local) findKeepers() error {
 	for _, path := range paths {
 		c, err := dial(path)
 		switch {
+		case err == nil && !sameUser(c):
+			// Whose jobs these are is found out from their records instead.
+			c.Close()
+			l.emitWarning(fmt.Sprintf("%s: another user listens there, which no keeper of yours does; it was passed over, remove it", path))
 		case err == nil:
 			l.mu.Lock()
 			r := l.connect(c, false)

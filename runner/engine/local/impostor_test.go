@@ -1,0 +1,79 @@
+package local
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A socket on which somebody else listens is not a keeper's, whatever it is called:
+// it is named, and hears nothing.
+func TestAnotherUserListens(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may listen as another user")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "keeper-00000000.sock")
+	f := listenAs(t, path, 64001)
+	defer f.Close()
+	ln, err := net.FileListener(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	heard := make(chan int, 1)
+	go func() {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		n, _ := c.Read(make([]byte, 1))
+		heard <- n
+	}()
+	l, err := Open(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if ev := <-l.Events(); len(ev.Warnings) != 1 || !strings.Contains(ev.Warnings[0], path) {
+		t.Errorf("got %+v, want a warning that names %s", ev, path)
+	}
+	if n := <-heard; n != 0 {
+		t.Error("the other user heard something")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("somebody else's socket is gone: %v", err)
+	}
+}
+
+// listenAs listens as another user: the kernel notes who called listen.
+func listenAs(t *testing.T, path string, uid int) *os.File {
+	t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Of this thread alone, which package syscall would not do.
+	become := func(uid int) {
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); e != 0 {
+			t.Fatal(e)
+		}
+	}
+	become(uid)
+	err = unix.Listen(fd, 8)
+	become(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(fd), path)
+}

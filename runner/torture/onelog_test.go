@@ -1,0 +1,41 @@
+package torture
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestLogOfAnAttemptThatEndedMeanwhile kills a runner, lets its job fail without it,
+// and runs the file again: each of the two attempts has a log of its own.
+func TestLogOfAnAttemptThatEndedMeanwhile(t *testing.T) {
+	p := newPlace(t)
+	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
+	dir := p.mkdir(t, "lane")
+	l.state = filepath.Join(dir, ".gpurun", "jobs.yaml")
+	l.file = p.write(t, "lane/jobs.yaml", `
+jobs:
+  - name: a
+    gpus: 0
+    log: a.log
+    run: |
+      echo "output of $GPURUN_UNI_ID"
+      until test -e go; do sleep 0.02; done
+      exit 3
+`)
+	log := filepath.Join(dir, "a.log")
+	r := l.start()
+	until(t, "the job's output", patience, func() bool { b, _ := os.ReadFile(log); return len(b) > 0 })
+	r.signal(syscall.SIGKILL)
+	<-r.done
+	p.write(t, "lane/go", "")
+	until(t, "the job's end", patience, func() bool { return len(keepers(l.mark, l.state)) == 0 })
+	l.run(1)
+	now, _ := os.ReadFile(log)
+	old, _ := os.ReadFile(log + ".1")
+	if n, m := strings.Count(string(now), "output of"), strings.Count(string(old), "output of"); n != 1 || m != 1 {
+		t.Errorf("got %d and %d outputs in the log and in the one kept of it, want 1 and 1:\n%s\n%s", n, m, now, old)
+	}
+}

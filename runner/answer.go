@@ -17,13 +17,14 @@ func (l *loop) answer(call *control.Call) {
 	if err != nil {
 		r.Err = err.Error()
 	}
+	r.Silent = l.silent
 	call.Reply(r)
 }
 
 func (l *loop) request(r control.Request) (control.Reply, error) {
 	switch r.Op {
 	case control.OpStatus:
-		s := l.Core.Snapshot(l.Now())
+		s := l.snapshot()
 		return control.Reply{Snapshot: &s, Jobs: l.views(r, &s)}, nil
 	case control.OpDrain:
 		l.step(sched.Stop{Drain: true, Why: "gpurun stop --drain"})

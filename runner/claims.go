@@ -78,6 +78,9 @@ func (l *loop) claim(uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, err
 		return nil, nil, nil
 	}
 	others, warnings, err := c.Claim(l.ctx, uniID, job, g)
+	if isCramped(err) {
+		return nil, warnings, err
+	}
 	if err != nil {
 		// Nothing starts without its claim: it is tried again, as after a lost race.
 		return nil, append(warnings, fmt.Sprintf("claims: %v", err)), rival{err}

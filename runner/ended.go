@@ -19,6 +19,9 @@ type placer interface {
 // happened turns what the engine says into events of the core.
 func (l *loop) happened(ev engine.Event) {
 	l.warn(ev.Warnings)
+	if ev.Silent != nil {
+		l.silent, l.dirty = *ev.Silent, true
+	}
 	at := l.live[ev.UniID]
 	if at == nil {
 		return // of no attempt that this run knows: an end that came twice

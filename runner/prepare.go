@@ -55,7 +55,10 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 	others, warnings, err := l.claim(uniID, job.Name, a.Grant)
 	if err != nil {
 		l.Ledger.RemoveAttempt(job.File, uniID)
-		return sched.Refused{Job: a.Job, Reason: err.Error(), Rival: errors.As(err, new(rival))}, warnings
+		if !errors.As(err, new(rival)) {
+			return refused(a.Job, err), warnings
+		}
+		return sched.Refused{Job: a.Job, Reason: err.Error(), Rival: true}, warnings
 	}
 	at, start, notes, err := l.furnish(a, job, uniID, dir, first, port, wall)
 	warnings = append(warnings, notes...)

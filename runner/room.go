@@ -21,7 +21,7 @@ type cramped struct {
 
 // isCramped says whether another job would fail for the same cause.
 func isCramped(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) ||
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
 		errors.As(err, new(*disk.FolderError))
 }
 

@@ -83,6 +83,7 @@ type loop struct {
 	out       tally
 	said      map[string]bool   // warnings that have been given
 	lost      map[gpu.UUID]bool // devices that do not answer
+	silent    []string          // parts of the engine that do not answer
 	blind     bool              // the last reading was none
 }
 
@@ -271,6 +272,13 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 	return ev
 }
 
+// snapshot is where the run is now.
+func (l *loop) snapshot() state.Snapshot {
+	s := l.Core.Snapshot(l.Now())
+	s.Silent = l.silent
+	return s
+}
+
 // show gives the sinks a snapshot when it is time for one.
 func (l *loop) show() {
 	l.write()
@@ -279,7 +287,7 @@ func (l *loop) show() {
 		return
 	}
 	l.dirty, l.shown = false, now.Wall
-	s := l.Core.Snapshot(now)
+	s := l.snapshot()
 	for _, sink := range l.Sinks {
 		sink.Snapshot(s)
 	}

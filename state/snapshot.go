@@ -23,6 +23,7 @@ type Snapshot struct {
 	GPUErr   string        // why there is none
 	Alike    []Alike       // failures of more than one job, the most frequent first; at most 5
 	Held     []Held        // families that the breaker holds; at most 20
+	Silent   []string      // keepers that do not answer, each in a sentence
 }
 
 // Held are jobs that do not start, because the first attempts of jobs like them

@@ -34,6 +34,8 @@ func (r *run) summary(res runner.Result) error {
 		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
 	}
 	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
+	// Whoever reads this may never do so; nobody is to wait for them.
+	r.close()
 	fmt.Fprintln(r.out, text)
 	if res.StateErr != nil {
 		return unsaved(res, code)

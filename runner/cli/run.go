@@ -97,6 +97,7 @@ func (r *run) close() {
 	for i := len(r.closers) - 1; i >= 0; i-- {
 		r.closers[i]()
 	}
+	r.closers = nil
 }
 
 func (r *run) later(f func()) { r.closers = append(r.closers, f) }
@@ -256,7 +257,7 @@ func (r *run) carry() error {
 	r.warnOfLogout()
 	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0)), Go: r.goSafely})
 	if err != nil {
-		return &failure{code: exitInternal, text: "cannot start the keeper of the run: " + err.Error(), err: err}
+		return &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}
 	}
 	r.later(func() { engine.Close() })
 	calls, err := r.listen()

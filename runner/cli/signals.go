@@ -20,6 +20,7 @@ import (
 //
 //	Ctrl-C on a terminal   drain, then stop, then kill
 //	SIGTERM                stop, then kill; so does SIGINT without a terminal
+//	the third of these     gpurun ends within a second, whatever it waits for
 //	SIGHUP, SIGPIPE        nothing: the run goes on without its terminal
 //	SIGQUIT                a dump of all goroutines in run.log, exit 70
 type signals struct {
@@ -64,6 +65,11 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 		case <-s.end:
 			return
 		case sig := <-s.in:
+			if sig == syscall.SIGINT || sig == syscall.SIGTERM {
+				if ints+terms == leaveAt-1 {
+					time.AfterFunc(leaveAfter, func() { a.leave(s.interrupted()) })
+				}
+			}
 			switch sig {
 			case syscall.SIGINT:
 				ints++
@@ -81,6 +87,30 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 			}
 		}
 	}
+}
+
+const (
+	leaveAt    = 3                      // so many signals end gpurun itself
+	leaveAfter = 600 * time.Millisecond // in which it may end in its own way
+)
+
+// leave ends gpurun although something that it waits for has not happened. Even to
+// say so must not take long: the reader may be what it waits for.
+func (a *app) leave(code int) {
+	said := make(chan struct{})
+	a.goSafely(func() {
+		defer close(said)
+		if a.onPanic != nil {
+			a.onPanic()
+		}
+		a.say("error", "gpurun ends now, without waiting for its jobs to end")
+		a.hint("jobs that are still running go on; the next gpurun of the same file finds them")
+	})
+	select {
+	case <-said:
+	case <-time.After(200 * time.Millisecond):
+	}
+	a.dead <- code
 }
 
 // interrupt is what the n-th SIGINT asks for, and what is said about it. Without
@@ -110,7 +140,7 @@ func (s *signals) send(view hinter, stop sched.Stop, hint string) {
 	view.Hint(hint)
 	select {
 	case s.stops <- stop:
-	case <-s.end:
+	default: // as many are waiting: the loop stands still, and knows
 	}
 }
 

@@ -111,7 +111,16 @@ func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) er
 		}
 		fmt.Fprintln(a.out, ref.name()+": "+reached(k.Jobs, k.Why))
 	}
-	return nil
+	return unheard(ref, rep.Silent, "the run stops its jobs as soon as it answers")
+}
+
+// unheard is the failure of a request that keepers must carry out that do not
+// answer, or nil.
+func unheard(ref *batchRef, silent []string, hint string) error {
+	if len(silent) == 0 {
+		return nil
+	}
+	return &failure{code: exitState, text: ref.name() + ": not all jobs were reached: " + strings.Join(silent, "; "), hint: hint}
 }
 
 // reached is "cancelled: a, b, …".

@@ -53,12 +53,21 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	if res.StateErr != nil {
 		return stateFailure(res.StateErr)
 	}
-	var names []string
+	var names, left []string
 	for _, i := range chosen {
-		names = append(names, open[i].Start.Job)
+		if last.left[open[i].Start.UniID] {
+			left = append(left, open[i].Start.Job)
+		} else {
+			names = append(names, open[i].Start.Job)
+		}
 	}
-	fmt.Fprintln(a.out, ref.name()+": "+reached(names, "stopped"))
-	return nil
+	if len(names) > 0 {
+		fmt.Fprintln(a.out, ref.name()+": "+reached(names, "stopped"))
+	}
+	if len(left) > 0 {
+		fmt.Fprintln(a.out, ref.name()+": "+reached(left, "not stopped"))
+	}
+	return unheard(ref, last.silent, "then run gpurun stop again")
 }
 
 // chosen are the attempts that the command line means, by their place in open.
@@ -90,10 +99,11 @@ func remains(ref *batchRef, open []*state.Attempt) *jobspec.Batch {
 }
 
 // lastEnd ends the taking over when everything that was to be stopped has ended,
-// whether by the stop or by itself before it.
+// whether by the stop or by itself before it, or when that cannot be waited for.
 type lastEnd struct {
-	left map[string]bool // by uni_id
-	all  func()
+	left   map[string]bool // by uni_id
+	all    func()
+	silent []string // keepers that do not answer, for which nobody waits
 }
 
 // Fact takes note of an end.
@@ -107,5 +117,10 @@ func (l *lastEnd) Fact(_ int, f state.Fact) {
 	}
 }
 
-// Snapshot tells nothing that the facts do not.
-func (l *lastEnd) Snapshot(state.Snapshot) {}
+// Snapshot gives up where a keeper does not answer.
+func (l *lastEnd) Snapshot(s state.Snapshot) {
+	if len(s.Silent) > 0 {
+		l.silent = s.Silent
+		l.all()
+	}
+}

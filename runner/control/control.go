@@ -42,10 +42,11 @@ type Request struct {
 
 // A Reply is what the run answers.
 type Reply struct {
-	Err      string          `json:"err,omitempty"`  // why not, in words; "" when it was done
-	Done     []string        `json:"done,omitempty"` // names of the jobs that the request reached
-	Kept     []Kept          `json:"kept,omitempty"` // those that it leaves as they are
-	PID      int             `json:"pid,omitempty"`  // of the runner
+	Err      string          `json:"err,omitempty"`    // why not, in words; "" when it was done
+	Done     []string        `json:"done,omitempty"`   // names of the jobs that the request reached
+	Kept     []Kept          `json:"kept,omitempty"`   // those that it leaves as they are
+	PID      int             `json:"pid,omitempty"`    // of the runner
+	Silent   []string        `json:"silent,omitempty"` // keepers that do not answer: what they run cannot be stopped
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
 	Jobs     []state.View    `json:"jobs,omitempty"` // status: those that the request names
 }

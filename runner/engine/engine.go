@@ -100,6 +100,14 @@ type Engine interface {
 	Close() error
 }
 
+// A BrokenError is why an engine can start nothing more.
+type BrokenError struct{ Err error }
+
+func (e *BrokenError) Error() string { return e.Err.Error() }
+
+// Unwrap is the cause.
+func (e *BrokenError) Unwrap() error { return e.Err }
+
 // An Event is something that happened to one attempt.
 type Event struct {
 	UniID      string
@@ -108,6 +116,10 @@ type Event struct {
 	Stopping   *Stopping
 	Ended      *Ended
 	Warnings   []string // what a person should know, of no attempt in particular
+
+	// Silent, where it is not nil, are all parts of the engine that do not answer now,
+	// each in a sentence.
+	Silent *[]string
 }
 
 // Background reports that the commands of an attempt have ended and that the

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -212,8 +213,8 @@ func wrapped(s string, w int) []string {
 
 // notices are what a person must know of the run as a whole.
 func (f Frame) notices() []string {
-	var n []string
 	s := &f.Snap
+	n := slices.Clone(s.Silent)
 	if s.Kept != "" {
 		n = append(n, s.Kept)
 	}

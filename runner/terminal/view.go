@@ -14,6 +14,7 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,6 +51,7 @@ type View struct {
 	starts map[string]state.Fact // of live attempts, by uni_id
 	pace   pace
 	minute time.Time         // of the last summary line
+	silent []string          // keepers that were last said not to answer
 	behind map[string]string // by uni_id: what each attempt was last said to go on as
 	alike  state.Grouping
 	held   map[string]bool // causes for which a family is held, as far as told
@@ -141,6 +143,15 @@ func (v *View) Snapshot(s state.Snapshot) {
 // changes prints what a snapshot says that no fact does, where nothing is redrawn.
 // The caller holds mu.
 func (v *View) changes(s *state.Snapshot, now time.Time) {
+	for _, text := range s.Silent {
+		if !slices.Contains(v.silent, text) {
+			v.line(now, CleanText(text))
+		}
+	}
+	if len(v.silent) > 0 && len(s.Silent) == 0 {
+		v.line(now, "the keeper answers again")
+	}
+	v.silent = s.Silent
 	for _, r := range s.Running {
 		if r.Background != v.behind[r.UniID] {
 			v.behind[r.UniID] = r.Background

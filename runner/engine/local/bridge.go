@@ -55,6 +55,7 @@ func (l *Local) bereft(r *remote) []engine.Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.others, r)
+	l.buried(r)
 	if l.own == r {
 		l.own = nil
 	}

@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launc
 	defer late.Stop()
 	select {
 	case <-late.C:
-		return nil, nil, errors.New("the keeper does not answer")
+		return nil, nil, errors.New("the keeper does not answer") // it is tried again
 	case m := <-answer:
 		if m.Err != "" {
 			return nil, m.Warnings, errors.New(m.Err)
@@ -95,9 +96,12 @@ func (l *Local) answered(m *message) {
 // keeper is this run's, started if there is none. l.mu is held.
 func (l *Local) keeper() (*remote, error) {
 	if l.own == nil {
+		if l.stillborn >= stillbornMost {
+			return nil, &engine.BrokenError{Err: fmt.Errorf("%w: %s", errStillborn, l.lastWords())}
+		}
 		own, err := l.startKeeper()
 		if err != nil {
-			return nil, err
+			return nil, &engine.BrokenError{Err: fmt.Errorf("cannot start the keeper: %w", err)}
 		}
 		l.own = own
 	}
@@ -110,7 +114,7 @@ func (l *Local) keeper() (*remote, error) {
 func (l *Local) refuse(la *engine.Launch) *engine.Ended {
 	own, err := l.keeper()
 	if err != nil {
-		return &engine.Ended{ExitCode: -1, Err: "cannot start the keeper: " + err.Error()}
+		return &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: err.Error()}
 	}
 	holder := l.homes[la.UniID]
 	delete(l.homes, la.UniID)

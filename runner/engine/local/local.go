@@ -50,7 +50,10 @@ type Local struct {
 	bridge bridge
 	stands map[string]stand // of commands that this process runs itself
 	rivals *claim.Reader
-	mine   mine
+	silent []string // keepers that do not answer, as was told last
+
+	stillborn int // keepers in a row that ended without a word
+	mine      mine
 }
 
 // An entry is an attempt that this runner has launched or asked about and that
@@ -84,6 +87,7 @@ func Open(c Config) (*Local, error) {
 	l.own = own
 	l.mu.Unlock()
 	l.start(l.pump)
+	l.start(l.watchKeepers)
 	return l, nil
 }
 

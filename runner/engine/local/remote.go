@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +23,12 @@ import (
 type remote struct {
 	link *link
 	gone chan struct{} // closed when its last message has been taken in
+
+	socket string        // that it listens on, or ""
+	pid    int           // 0 when not known
+	heard  atomic.Uint64 // messages so far
+	known  uint64        // of these at the last pulse
+	quiet  int           // pulses since then
 }
 
 func (r *remote) close() {
@@ -31,10 +38,13 @@ func (r *remote) close() {
 
 // connect takes a connection into use; own says that this process has started the
 // keeper.
-func (l *Local) connect(c net.Conn, own bool) *remote {
-	r := &remote{link: newLink(c, own, plain(l.Go)), gone: make(chan struct{})}
+func (l *Local) connect(c net.Conn, own bool, socket string) *remote {
+	r := &remote{link: newLink(c, own, plain(l.Go)), gone: make(chan struct{}), socket: socket}
 	l.start(func() {
-		err := r.link.receive(func(m *message) { l.told(r, m) })
+		err := r.link.receive(func(m *message) {
+			r.heard.Add(1)
+			l.told(r, m)
+		})
 		close(r.gone)
 		r.link.close()
 		l.Log.Debug().Err(err).Msg("keeper connection ended")
@@ -59,7 +69,7 @@ func (l *Local) findKeepers() error {
 			l.emitWarning(fmt.Sprintf("%s: another user listens there, which no keeper of yours does; it was passed over, remove it", path))
 		case err == nil:
 			l.mu.Lock()
-			r := l.connect(c, false)
+			r := l.connect(c, false, path)
 			l.others[r] = true
 			l.mu.Unlock()
 		case errors.Is(err, unix.ECONNREFUSED):
@@ -150,7 +160,8 @@ func (l *Local) startKeeper() (*remote, error) {
 		l.Log.Warn().Err(err).Str("socket", socket).Msg("no socket for later runs")
 	}
 	defer listener.Close() // nil is no error
-	if err := l.execKeeper(theirs, listener, socket); err != nil {
+	pid, err := l.execKeeper(theirs, listener, socket)
+	if err != nil {
 		_ = os.Remove(socket)
 		return nil, err
 	}
@@ -158,17 +169,19 @@ func (l *Local) startKeeper() (*remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a connection: %w", err)
 	}
-	return l.connect(c, true), nil
+	r := l.connect(c, true, socket)
+	r.pid = pid
+	return r, nil
 }
 
-func (l *Local) execKeeper(conn, listener *os.File, socket string) error {
+func (l *Local) execKeeper(conn, listener *os.File, socket string) (pid int, err error) {
 	path := filepath.Join(l.Dir, "keeper.log")
 	if l.Dir == "" {
 		path = os.DevNull
 	}
 	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
-		return fmt.Errorf("cannot open the keeper's log: %w", err)
+		return 0, fmt.Errorf("cannot open the keeper's log: %w", err)
 	}
 	defer log.Close()
 	cmd := exec.Command("/proc/self/exe", "__keeper", socket,
@@ -182,8 +195,8 @@ func (l *Local) execKeeper(conn, listener *os.File, socket string) error {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return err
+		return 0, err
 	}
 	go cmd.Wait() // it may end before this process; nobody cares how
-	return nil
+	return cmd.Process.Pid, nil
 }

@@ -20,6 +20,7 @@ type stand struct {
 func OpenClaims(c Config) *Local {
 	l := newLocal(Config{Claims: c.Claims, Log: c.Log, Go: c.Go})
 	l.start(l.pump)
+	l.start(l.watchKeepers)
 	return l
 }
 

@@ -24,7 +24,7 @@ echo trained
 PY
 chmod +x "$tmp/path/python"
 ln -s "$here/bin/gpurun" "$tmp/path/gpurun"
-export PATH="$tmp/path:$PATH" GPURUN_SIM=4x24GiB
+export PATH="$tmp/path:$PATH" GPURUN_SIM=4x24GiB GPURUN_SIM_HERE=1
 cd "$tmp/work"
 awk '/^```yaml/ {on=1; next} /^```/ {on=0} on' "$here/README.md" >jobs.yaml
 awk '/^```sh/ {on=1; next} /^```/ {on=0} on' "$here/README.md" | grep '^\(nohup \)\{0,1\}gpurun' >commands

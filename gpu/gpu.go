@@ -10,10 +10,23 @@
 // Times are durations of CLOCK_BOOTTIME that the caller passes in.
 package gpu
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // UUID names a device for good: "GPU-…" or "MIG-…", as NVML spells it.
 type UUID string
+
+// simulated is how the UUIDs of simulated GPUs begin. Ledgers hold them: it stays.
+const simulated = "GPU-sim-"
+
+// SimulatedUUID is that of the i-th simulated GPU of a set that id names.
+func SimulatedUUID(id uint32, i int) UUID { return UUID(fmt.Sprintf(simulated+"%08x-%03d", id, i)) }
+
+// Simulated reports whether u is of a simulated GPU.
+func (u UUID) Simulated() bool { return strings.HasPrefix(string(u), simulated) }
 
 // A Device is what never changes about a GPU or a MIG instance while it is there.
 type Device struct {

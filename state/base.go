@@ -65,7 +65,7 @@ func (h *History) Plain(ledger int, key [16]byte) bool {
 
 // Plain says this of a record.
 func (r *Record) Plain() bool {
-	return r.State == Succeeded && !r.Forgotten && r.Needs == ""
+	return r.State == Succeeded && !r.Forgotten && !r.Sim && r.Needs == ""
 }
 
 // Seq is the order of the last fact that was applied.

@@ -37,6 +37,7 @@ type Fact struct {
 	Commit    string            `json:"git_commit,omitempty"`
 	Dirty     bool              `json:"git_dirty,omitempty"`
 	Settings  map[string]string `json:"settings,omitempty"`
+	Sim       string            `json:"sim,omitempty"` // the simulated GPUs that it ran with
 
 	// Start; Job, Key, UniID and Attempt also on running, stop and end, Job and Key on forget.
 	Job      string            `json:"job,omitempty"`

@@ -1,8 +1,11 @@
 package state
 
 import (
+	"slices"
 	"sort"
 	"time"
+
+	"gpurun/gpu"
 )
 
 // A History is what the facts of a batch's ledgers come to. It is changed by
@@ -54,6 +57,7 @@ type Record struct {
 	Commands  []string // of its start; kept only for jobs that did not succeed, else nil
 	Peak      int64
 	GPUs      int
+	Sim       bool  // these were simulated
 	Ledger    int32 // index of the batch's file whose ledger has it
 	Forgotten bool  // a forget came after it
 	By        string
@@ -127,6 +131,7 @@ func (r *Record) began(a *Attempt) {
 	s := &a.Start
 	r.Start, r.StartSeq = s.Time, a.Seq
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs = s.Needs, s.Inputs, s.Log, s.Commands, len(s.GPUs)
+	r.Sim = slices.ContainsFunc(s.GPUUUIDs, gpu.UUID.Simulated)
 	r.Ledger = int32(a.Ledger)
 	if r.Key == "" {
 		r.Key = s.Key

@@ -240,5 +240,5 @@ var computeModes = map[string]gpu.ComputeMode{
 func simUUID(seed string, i int) gpu.UUID {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, seed)
-	return gpu.UUID(fmt.Sprintf("GPU-sim-%08x-%03d", h.Sum32(), i))
+	return gpu.SimulatedUUID(h.Sum32(), i)
 }

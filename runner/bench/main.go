@@ -120,6 +120,7 @@ func (b *bench) measure(only string) error {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
+	os.Setenv("GPURUN_SIM_HERE", "1")                  // its jobs use no GPU
 	os.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims")) // the machine's own runs are left alone
 	var w *waiting
 	if wanted("4") {

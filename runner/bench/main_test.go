@@ -38,6 +38,7 @@ func tiny(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b.dir, b.rounds, b.jobs, b.few, b.many, b.handOvers = t.TempDir(), 1, 20, 50, 200, 4
+	t.Setenv("GPURUN_SIM_HERE", "1")
 	t.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims"))
 	return b
 }

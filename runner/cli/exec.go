@@ -26,6 +26,7 @@ import (
 
 type execCmd struct {
 	gpuFlags  `embed:""`
+	simFlag   `embed:""`
 	needFlags `embed:""`
 	GPUs      countFlag `name:"gpus" short:"g" default:"1" placeholder:"N" help:"How many GPUs, or 2-4 for at least 2 and up to 4 (${default})."`
 	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often the GPUs are read while none fits (${default})."`
@@ -103,6 +104,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 	}
 	answered := a.unlessSoon(waitingForDriver)
 	defer answered()
+	if err := a.checkNoGPUs(ctx, &c.gpuFlags, c.simFlag); err != nil {
+		return gpu.Grant{}, false, err
+	}
 	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err != nil {
 		return gpu.Grant{}, false, err

@@ -32,6 +32,34 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 	return p, nil
 }
 
+// simLimit bounds how long --sim waits for a driver to say whether there are GPUs.
+const simLimit = 30 * time.Second
+
+// checkNoGPUs refuses --sim on a machine with GPUs: its jobs are real, and would
+// take what the simulation never looked at.
+func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error {
+	if f.Sim == "" || here.SimHere {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, simLimit)
+	defer cancel()
+	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: zerolog.Nop(), Now: probe.Boottime, Go: a.goSafely})
+	text, hint := "", "leave out --sim to use them; or add --sim-here if the jobs may use them unwatched"
+	switch {
+	case err == nil:
+		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and may use GPUs that others are using", count(len(p.Devices()), "GPU"), p.Version())
+		p.Close()
+	case ctx.Err() != nil:
+		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real, and may use its GPUs"
+	default:
+		return nil // no driver, or none that works
+	}
+	if os.Getenv("GPURUN_SIM") != "" {
+		hint = "unset GPURUN_SIM to use them; or add --sim-here if the jobs may use them unwatched"
+	}
+	return &failure{code: exitUsage, text: text, hint: hint}
+}
+
 func openSim(spec string) (*probe.Sim, error) {
 	s, err := probe.OpenSim(spec, probe.Boottime)
 	if err != nil {

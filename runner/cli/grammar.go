@@ -74,6 +74,11 @@ type gpuFlags struct {
 	NVML string `name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load instead of libnvidia-ml.so.1."`
 }
 
+// simFlag is of the commands that start jobs.
+type simFlag struct {
+	SimHere bool `env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with GPUs: jobs run for real and may use them."`
+}
+
 // batchFlag names the batch that commands beside a run are about.
 type batchFlag struct {
 	File string `placeholder:"FILE" help:"Its job file, instead of the batch that runs in this folder, or ran last here."`

@@ -65,6 +65,7 @@ func (c *planCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	opts.Sim = c.Sim != ""
 	core := sched.New(batch, history, files.Remarks(batch, history), nil, opts)
 	if c.Sim != "" {
 		if err := checkSim(batch, c.Sim, core); err != nil {

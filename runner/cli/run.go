@@ -29,6 +29,7 @@ type runCmd struct {
 	batchFlags  `embed:""`
 	chooseFlags `embed:""`
 	gpuFlags    `embed:""`
+	simFlag     `embed:""`
 	DryRun      bool   `short:"n" help:"Start nothing, say what would run: gpurun plan."`
 	Verbose     bool   `short:"v" help:"With -n: every setting with where it comes from, and what every job runs and needs."`
 	Abandon     string `placeholder:"HOST" help:"Give up as lost what a run on another machine has left open: that machine is gone."`
@@ -115,7 +116,7 @@ func (r *run) open() error {
 	if r.opts, err = r.cmd.options(r.batch); err != nil {
 		return err
 	}
-	r.opts.NoWait, r.opts.Strays = r.cmd.NoWait, r.cmd.Sim == ""
+	r.opts.NoWait, r.opts.Sim, r.opts.Strays = r.cmd.NoWait, r.cmd.Sim != "", r.cmd.Sim == ""
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
 	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Go: r.goSafely}); err != nil {
@@ -200,7 +201,10 @@ func (r *run) nothing() bool {
 func (r *run) openPool() (*gpu.Pool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
-	var err error
+	err := r.checkNoGPUs(ctx, &r.cmd.gpuFlags, r.cmd.simFlag)
+	if err != nil {
+		return nil, err
+	}
 	if r.prober, err = r.openProber(ctx, &r.cmd.gpuFlags, r.log); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GPURUN_CLAIMS_DIR", env.WorkDir)
 			env.Setenv("HOME", env.WorkDir)
-			env.Setenv("JOBS", jobs) // the ready-made job files
+			env.Setenv("GPURUN_SIM_HERE", "1") // whatever machine the tests run on
+			env.Setenv("JOBS", jobs)           // the ready-made job files
 			// Under the race detector every process would sleep a second at its end.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil

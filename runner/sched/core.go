@@ -26,6 +26,7 @@ type Options struct {
 	Memory   gpu.Bytes         // host memory of this run; 0 for no limit
 	UID      int
 	Strays   bool // the GPUs are real: jobs can be on ones that they were not given
+	Sim      bool // the GPUs are simulated: a success on such counts
 }
 
 // Core is the scheduler's state. One goroutine owns it.

@@ -99,6 +99,8 @@ func (f *fresh) verdict(id int32) (code, int32) {
 		return f.note(id, "forgotten"), 0
 	case rec.State != state.Succeeded:
 		return f.note(id, ending(rec)), 0
+	case !c.real(rec):
+		return f.note(id, "succeeded on simulated GPUs only"), 0
 	}
 	if why := f.fromFiles(id); why != isUpToDate {
 		return why, 0
@@ -170,8 +172,12 @@ func (f *fresh) needRuns(id int32) (need int32, missing bool) {
 // succeededBefore says whether the last end of a job is a success that counts.
 func (c *Core) succeededBefore(id int32) bool {
 	rec := c.last(id)
-	return rec != nil && rec.State == state.Succeeded && !rec.Forgotten
+	return rec != nil && rec.State == state.Succeeded && !rec.Forgotten && c.real(rec)
 }
+
+// real reports whether a success is one for this run: one on simulated GPUs is none
+// for a run on real ones.
+func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Sim }
 
 // fromNeeds judges a job that is fresh by itself by what it needs.
 func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) (code, int32) {

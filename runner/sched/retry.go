@@ -16,6 +16,11 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 	switch f.State {
 	case state.Succeeded:
 		delete(c.grown, id)
+		if r := c.last(id); r != nil && !c.real(r) && c.draining == "" { // of a run on simulated GPUs
+			c.set(id, pending)
+			c.consider(id)
+			return
+		}
 		c.end(id, succeeded)
 	case state.Cancelled, state.Interrupted:
 		// What an earlier run stopped runs again in this one, and so does what had

@@ -122,6 +122,13 @@ func (s *scenario) setUp(f []string) bool {
 		for _, w := range f[1:] {
 			delete(s.hidden, w)
 		}
+	case "simulated", "real":
+		s.opts.Sim = f[0] == "simulated"
+		for i := range s.devs {
+			if s.devs[i].UUID = uuid(i); s.opts.Sim {
+				s.devs[i].UUID = gpu.SimulatedUUID(0, i)
+			}
+		}
 	case "manual":
 		s.manual[f[1]] = true
 	case "load":

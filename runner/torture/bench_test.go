@@ -60,7 +60,7 @@ func (p *place) mkdir(t testing.TB, name string) string {
 
 // environ is what runners are started with.
 func (p *place) environ() []string {
-	env := []string{p.mark, "GPURUN_CLAIMS_DIR=" + filepath.Join(p.dir, "claims"), "HOME=" + p.dir, "XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "runtime")}
+	env := []string{p.mark, "GPURUN_SIM_HERE=1", "GPURUN_CLAIMS_DIR=" + filepath.Join(p.dir, "claims"), "HOME=" + p.dir, "XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "runtime")}
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		switch name {

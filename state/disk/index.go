@@ -46,7 +46,7 @@ type header struct {
 	Aside   uint32 // bytes of it
 }
 
-const indexMagic = "gpurun ledger index 4\n"
+const indexMagic = "gpurun ledger index 5\n"
 
 var errNoIndex = errors.New("no index that can be used")
 

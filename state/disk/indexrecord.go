@@ -18,6 +18,9 @@ func appendRecord(b []byte, r *state.Record) []byte {
 	if r.ExitCode != nil {
 		flags |= 2
 	}
+	if r.Sim {
+		flags |= 4
+	}
 	b = append(b, flags)
 	if r.ExitCode != nil {
 		b = binary.AppendVarint(b, int64(*r.ExitCode))
@@ -76,7 +79,7 @@ type decoder struct {
 func (d *decoder) record(key string, ledger int) *state.Record {
 	r := &state.Record{Key: key, Ledger: int32(ledger)}
 	flags := d.byte()
-	r.Forgotten = flags&1 != 0
+	r.Forgotten, r.Sim = flags&1 != 0, flags&4 != 0
 	if flags&2 != 0 {
 		code := int(d.varint())
 		r.ExitCode = &code

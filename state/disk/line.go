@@ -63,4 +63,5 @@ func appendRun(o *jsonline.Object, f *state.Fact) {
 	o.If(f.Commit != "").String("git_commit", f.Commit)
 	o.If(f.Dirty).Bool("git_dirty", f.Dirty)
 	o.If(len(f.Settings) > 0).Map("settings", f.Settings)
+	o.If(f.Sim != "").String("sim", f.Sim)
 }

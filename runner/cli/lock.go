@@ -19,6 +19,9 @@ func stateFailure(err error) error {
 	} else if held.Host != "" {
 		text += " on " + held.Host
 	}
+	if held.Space {
+		text += ", in another pid namespace (a container)"
+	}
 	if !held.Since.IsZero() {
 		text += held.Since.Local().Format(", since 2006-01-02 15:04:05")
 	}

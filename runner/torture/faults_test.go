@@ -128,6 +128,31 @@ func TestWithoutFlock(t *testing.T) {
 	l.says(r, "elsewhere", "4711")
 }
 
+// A run in another pid namespace holds its lock, and its pid is not taken for one of
+// this namespace, with flock or without.
+func TestLockOfAnotherPIDNamespace(t *testing.T) {
+	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
+	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
+		t.Skipf("no pid namespaces here: %v %s", err, out)
+	}
+	l := batch(t, "settings: {grace: 1s}\njobs:\n  - {name: long, gpus: 0, run: \": >DIR/up; sleep 60\"}\n")
+	r := l.start(inside...)
+	until(t, "the job", patience, func() bool { return exists(filepath.Join(l.dir, "up")) })
+	second := l.start()
+	second.wait(patience)
+	l.ended(second, 4)
+	l.says(second, "is being run already by process", "in another pid namespace (a container)")
+	if _, err := exec.LookPath("strace"); err == nil {
+		second = l.start("strace", "-f", "--seccomp-bpf", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK")
+		second.wait(patience)
+		if !strings.Contains(second.out.String(), "strace:") {
+			l.ended(second, 4)
+			l.says(second, "in another pid namespace (a container)")
+		}
+	}
+	l.kill(r)
+}
+
 // What runs in another pid namespace is not judged from here.
 func TestAnotherPIDNamespace(t *testing.T) {
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}

@@ -18,6 +18,7 @@ type LockedError struct {
 	PID   int    // 0 when unknown
 	Host  string
 	Since time.Time
+	Space bool // PID is of another pid namespace, such as a container's
 }
 
 func (e *LockedError) Error() string {
@@ -29,7 +30,14 @@ type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
 	Boot  string    `json:"boot_id"`
+	PIDNS string    `json:"pid_ns,omitempty"`
 	Since time.Time `json:"since"`
+}
+
+// foreign reports whether the pid of a holder on this host means nothing here.
+func (h holder) foreign() bool {
+	here := pidNamespace()
+	return h.Boot == bootID() && h.PIDNS != "" && here != "" && h.PIDNS != here
 }
 
 // takeLock locks a batch folder for this process. The lock ends with the process,
@@ -75,7 +83,7 @@ func lockFile(f *os.File, jobFile string) error {
 	case got:
 		return nil
 	}
-	return &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since}
+	return &LockedError{File: jobFile, PID: was.PID, Host: was.Host, Since: was.Since, Space: was.foreign()}
 }
 
 // sameFile reports whether path still names an open file.
@@ -116,8 +124,12 @@ func noLocks(err error) bool {
 	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }
 
-// alive says whether the process of a holder on this host is still there.
+// alive reports whether the process of a holder on this host is still there, or cannot
+// be seen from here.
 func alive(h holder) bool {
+	if h.foreign() {
+		return true
+	}
 	if h.Boot != bootID() || h.PID == os.Getpid() {
 		return false
 	}
@@ -139,7 +151,7 @@ const holderSize = 512
 
 // writeHolder names this process in its lock file.
 func writeHolder(f *os.File) error {
-	b, err := json.Marshal(holder{PID: os.Getpid(), Host: hostname(), Boot: bootID(), Since: time.Now().UTC().Truncate(time.Second)})
+	b, err := json.Marshal(holder{PID: os.Getpid(), Host: hostname(), Boot: bootID(), PIDNS: pidNamespace(), Since: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
 	}

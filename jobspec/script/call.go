@@ -1,0 +1,211 @@
+package script
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// An arg is a word of a command with what it comes to.
+type arg struct {
+	value
+	word *syntax.Word
+}
+
+// wrappers run the command that follows their own options.
+var wrappers = []string{"nohup", "time", "nice", "ionice", "env", "sudo", "exec", "command", "builtin", "stdbuf", "timeout", "setsid", "numactl", "taskset", "chrt", "srun"}
+
+// unwrap evaluates the words of a command and takes off what stands before the
+// program that does the work: nohup, timeout 5h, env NAME=value.
+func (l *linter) unwrap(words []*syntax.Word) []arg {
+	args := make([]arg, len(words))
+	for i, w := range words {
+		args[i] = arg{l.eval(w), w}
+	}
+	for len(args) > 0 && slices.Contains(wrappers, args[0].prefix) {
+		args = args[1:]
+		for len(args) > 0 && isWrapperOption(args[0].prefix) {
+			args = args[1:]
+		}
+	}
+	return args
+}
+
+func isWrapperOption(s string) bool {
+	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9' || strings.Contains(s, "=") && !strings.HasPrefix(s, "/"))
+}
+
+// quiet commands do no work on a GPU, whatever words they are given.
+var quiet = []string{"echo", "printf", "grep", "sed", "awk", "kill", "pkill", "git", "cat", "rm", "ls", "mkdir", "cp", "mv", "test", "[", "tee", "touch", "ln", "export", "read", "trap"}
+
+// call judges one simple command.
+func (l *linter) call(c *syntax.CallExpr, maybe bool) {
+	for _, a := range c.Assigns {
+		l.assign(a, maybe)
+	}
+	for _, w := range c.Args {
+		l.inner(w, maybe)
+	}
+	args := l.unwrap(c.Args)
+	l.environment(c, len(c.Args)-len(args), maybe)
+	l.arguments(c, args)
+	if len(args) == 0 {
+		return
+	}
+	name := path.Base(args[0].prefix)
+	switch name {
+	case "cd", "pushd":
+		l.chdir(args[1:])
+	case "unset":
+		l.unset(c, args[1:], maybe)
+	case "docker", "podman", "nvidia-docker":
+		l.docker(c, args[1:], maybe)
+	case "deepspeed":
+		l.deepspeed(args[1:], maybe)
+	case "tmux", "screen", "sbatch", "qsub":
+		l.detached(name, c, args[1:], maybe)
+	case "conda", "mamba", "micromamba":
+		l.conda(name, c, args[1:])
+	case "source", ".", "eval":
+		l.hook(args[1:])
+	case "bash", "sh", "zsh", "dash", "ksh":
+		l.nested(c, args[1:], maybe)
+	case "accelerate":
+		l.accelerate(args[1:], maybe)
+	}
+	if !slices.Contains(quiet, name) {
+		l.devices(args[1:], maybe)
+		l.ports(args[1:])
+		l.script(args)
+	}
+}
+
+// environment judges the NAME=value words of env, and what env -u takes away.
+func (l *linter) environment(c *syntax.CallExpr, wrapped int, maybe bool) {
+	for i, w := range c.Args[:wrapped] {
+		v := l.eval(w)
+		if name, rest, ok := strings.Cut(v.prefix, "="); ok && syntax.ValidName(name) {
+			l.setting(name, v.after(name+"=", rest), maybe, w)
+		}
+		if v.prefix == "-u" && i+1 < wrapped {
+			l.unset(c, []arg{{l.eval(c.Args[i+1]), c.Args[i+1]}}, maybe)
+		}
+	}
+}
+
+// after is a value without what it begins with.
+func (v value) after(head, prefix string) value {
+	out := value{kind: v.kind, prefix: prefix, host: v.host}
+	for _, t := range v.texts {
+		out.texts = append(out.texts, strings.TrimPrefix(t, head))
+	}
+	return out
+}
+
+// options calls f for each option of a command that is written as one of names,
+// with the value that is behind it.
+func options(args []arg, names []string, f func(name string, v value, at *syntax.Word, rest []arg)) {
+	for i, a := range args {
+		name, rest, joined := strings.Cut(a.prefix, "=")
+		if !slices.Contains(names, name) {
+			continue
+		}
+		switch {
+		case joined:
+			f(name, a.after(name+"=", rest), a.word, nil)
+		case i+1 < len(args):
+			f(name, args[i+1].value, args[i+1].word, args[i+2:])
+		}
+	}
+}
+
+func (l *linter) chdir(args []arg) {
+	l.lost = true
+	if len(args) > 0 {
+		if dir, ok := args[0].one(); ok && dir != "-" {
+			if l.lost = false; !path.IsAbs(dir) {
+				dir = path.Join(l.dir, dir)
+			}
+			l.dir = dir
+		}
+	}
+}
+
+// nested judges the script of bash -c.
+func (l *linter) nested(c *syntax.CallExpr, args []arg, maybe bool) {
+	for i, a := range args {
+		if len(a.prefix) < 2 || a.prefix[0] != '-' || a.prefix[1] == '-' || !strings.HasSuffix(a.prefix, "c") {
+			continue
+		}
+		if i+1 == len(args) || l.depth > 2 {
+			return
+		}
+		if script, ok := args[i+1].one(); ok {
+			for _, f := range check(script, l.job, l.depth+1).Findings {
+				f.Warn, f.Line = f.Warn || maybe, f.Line+int(c.Pos().Line())-1
+				l.report.Findings = append(l.report.Findings, f)
+			}
+		}
+		return
+	}
+}
+
+var interpreters = []string{"bash", "sh", "zsh", "dash", "ksh", "source", "."}
+
+// script notes the file that a command runs.
+func (l *linter) script(args []arg) {
+	if l.lost {
+		return
+	}
+	name := path.Base(args[0].prefix)
+	var found string
+	switch {
+	case slices.Contains(interpreters, name):
+		found = firstFile(args[1:], "")
+	case strings.HasPrefix(name, "python"), name == "torchrun", name == "deepspeed", name == "accelerate":
+		found = firstFile(args[1:], ".py")
+	case strings.HasSuffix(name, ".sh"), strings.HasSuffix(name, ".py"), strings.HasPrefix(args[0].prefix, "./"):
+		found, _ = args[0].one()
+	}
+	if found == "" || strings.ContainsFunc(found, l.isHole) {
+		return
+	}
+	if !path.IsAbs(found) {
+		found = path.Join(l.dir, found)
+	}
+	if !slices.Contains(l.report.Scripts, found) {
+		l.report.Scripts = append(l.report.Scripts, found)
+	}
+}
+
+// firstFile is the first word that is no option and ends in ext.
+func firstFile(args []arg, ext string) string {
+	for _, a := range args {
+		s, ok := a.one()
+		if !ok || s == "" || s == "-c" || s == "-m" && ext == ".py" {
+			if ext == ".py" && ok && s == "-m" {
+				return moduleScript(args)
+			}
+			return ""
+		}
+		if s[0] != '-' && strings.HasSuffix(s, ext) {
+			return s
+		}
+		if s[0] != '-' && ext == "" {
+			return ""
+		}
+	}
+	return ""
+}
+
+// moduleScript is the script behind python -m torch.distributed.run.
+func moduleScript(args []arg) string {
+	for _, a := range args {
+		if s, ok := a.one(); ok && strings.HasSuffix(s, ".py") {
+			return s
+		}
+	}
+	return ""
+}

@@ -1,0 +1,31 @@
+package script
+
+import (
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// conda warns of conda activate where conda is a program only: it is a shell
+// function that a login shell has from its start files, and a job's shell reads none.
+func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
+	if len(args) == 0 || args[0].prefix != "activate" || l.hooked || l.job.Conda == "" || l.funcs[name] != nil {
+		return
+	}
+	line := l.job.Conda
+	if name == "micromamba" {
+		line = `eval "$(micromamba shell hook -s bash)"`
+	}
+	l.find(Conda, true, c, l.short(c)+" does nothing here: the shell of a job reads no start file, and does not know "+name,
+		"put this line before it: "+line)
+}
+
+// hook notes what makes conda known: source …/conda.sh, eval "$(conda shell.bash hook)".
+func (l *linter) hook(args []arg) {
+	for _, a := range args {
+		s := l.spelt(a.word)
+		for _, sign := range []string{"conda", "mamba", "hook", "activate", "rc", "profile"} {
+			l.hooked = l.hooked || strings.Contains(s, sign)
+		}
+	}
+}

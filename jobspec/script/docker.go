@@ -1,0 +1,103 @@
+package script
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// dockerFlags are the long options of docker run that take no value.
+var dockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
+	"--sig-proxy", "--publish-all", "--disable-content-trust", "--quiet", "--help", "--no-hosts", "--replace", "--tls-verify", "--http-proxy"}
+
+// docker judges docker run. Behind the image all words are the container's.
+func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
+	if len(args) > 0 && args[0].prefix == "container" {
+		args = args[1:]
+	}
+	if len(args) == 0 || args[0].prefix != "run" && args[0].prefix != "exec" {
+		return
+	}
+	for i := 1; i < len(args); {
+		opt, next, ok := dockerOption(args[i:])
+		if !ok {
+			return
+		}
+		i += next
+		switch opt.name {
+		case "-d", "--detach":
+			if v, _ := opt.value.one(); v != "false" {
+				l.away(c, maybe, "take the -d off", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach")
+			}
+		case "--gpus":
+			if opt.value.kind == constant {
+				l.find(Pinned, maybe, opt.at, fmt.Sprintf("docker --gpus %s chooses the container's GPUs, whichever the job is granted", l.short(opt.at)),
+					`write --gpus "\"device=$CUDA_VISIBLE_DEVICES\""`)
+			}
+		case "-e", "--env":
+			l.dockerEnv(opt, maybe)
+		}
+	}
+}
+
+type dockerOpt struct {
+	name  string
+	value value
+	at    syntax.Node
+}
+
+// dockerOption reads the option that args begin with, and how many words it takes.
+// Short options may stand together, of which -d is told.
+func dockerOption(args []arg) (dockerOpt, int, bool) {
+	a := args[0]
+	word := a.prefix
+	if len(word) < 2 || word[0] != '-' {
+		return dockerOpt{}, 0, false
+	}
+	if strings.HasPrefix(word, "--") {
+		name, rest, joined := strings.Cut(word, "=")
+		switch {
+		case joined:
+			return dockerOpt{name, a.after(name+"=", rest), a.word}, 1, true
+		case slices.Contains(dockerFlags, name):
+			return dockerOpt{name, value{}, a.word}, 1, true
+		}
+		return valued(name, args)
+	}
+	name := ""
+	for i := 1; i < len(word); i++ {
+		if strings.IndexByte("ditqP", word[i]) >= 0 {
+			if word[i] == 'd' {
+				name = "-d"
+			}
+			continue
+		}
+		if i == len(word)-1 {
+			return valued("-"+word[i:], args)
+		}
+		return dockerOpt{word[:2], a.after(word[:2], word[2:]), a.word}, 1, true // -p8080:80
+	}
+	return dockerOpt{name, value{}, a.word}, 1, true
+}
+
+func valued(name string, args []arg) (dockerOpt, int, bool) {
+	if len(args) < 2 {
+		return dockerOpt{}, 0, false
+	}
+	return dockerOpt{name, args[1].value, args[1].word}, 2, true
+}
+
+// dockerEnv judges -e NAME=value; -e NAME alone passes on what the job has.
+func (l *linter) dockerEnv(o dockerOpt, maybe bool) {
+	name, rest, ok := strings.Cut(o.value.prefix, "=")
+	if !ok || !grantedName(name) {
+		return
+	}
+	v := o.value.after(name+"=", rest)
+	if v.kind == constant && !v.hides() && !slices.Contains(v.texts, "none") && !slices.Contains(v.texts, "void") {
+		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker -e %s pins the container to %s, whichever GPUs the job is granted", l.short(o.at), gpuWords(v)),
+			fmt.Sprintf("write -e %s, which passes on the job's own", name))
+	}
+}

@@ -1,0 +1,184 @@
+package script
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// gpurun chooses the GPUs of a job and tells it through CUDA_VISIBLE_DEVICES; in
+// the job they count from 0. What follows finds commands that choose for themselves.
+
+const keepVisible = "take it out: gpurun sets it to the GPUs that the job was granted; for certain GPUs write gpu_ids"
+
+// visible judges a value of CUDA_VISIBLE_DEVICES.
+func (l *linter) visible(name string, v value, maybe bool, at syntax.Node) {
+	switch {
+	case v.kind == granted || v.hides():
+	case v.kind == unknown:
+		l.find(Pinned, true, at, name+" is set to what cannot be told here: it may name GPUs that the job was not granted", keepVisible)
+	default:
+		l.find(Pinned, maybe, at, fmt.Sprintf("%s pins the job to %s, whichever GPUs it is granted", l.short(at), gpuWords(v)), keepVisible)
+	}
+}
+
+// hides reports whether every value is empty or -1: no GPU at all.
+func (v value) hides() bool {
+	return len(v.texts) > 0 && !slices.ContainsFunc(v.texts, func(s string) bool {
+		s = strings.TrimSpace(s)
+		return s != "" && !strings.HasPrefix(s, "-")
+	})
+}
+
+func gpuWords(v value) string {
+	var list []string
+	for _, t := range v.texts {
+		if t != "" && !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return "GPUs that it counts out itself"
+	case len(list) == 1 && !strings.Contains(list[0], ","):
+		return "GPU " + list[0]
+	case len(list) > 4:
+		return fmt.Sprintf("GPUs %s, …", strings.Join(list[:4], ", "))
+	}
+	return "GPUs " + strings.Join(list, ", ")
+}
+
+// short is a node as spelt, cut to one short line.
+func (l *linter) short(n syntax.Node) string { return clip(l.spelt(n)) }
+
+func clip(s string) string {
+	s, _, cut := strings.Cut(s, "\n")
+	if r := []rune(s); len(r) > 60 {
+		s, cut = string(r[:60]), true
+	}
+	if cut {
+		s += "…"
+	}
+	return s
+}
+
+func (l *linter) unset(c *syntax.CallExpr, args []arg, maybe bool) {
+	for _, a := range args {
+		if a.prefix == "CUDA_VISIBLE_DEVICES" {
+			l.find(Pinned, true, c, l.short(c)+" shows the job every GPU, also those that it was not granted", "take it out")
+		}
+	}
+}
+
+var (
+	cudaDevice  = regexp.MustCompile(`(?:^|[^A-Za-z0-9_])cuda:(\d{1,4})(?:[^0-9.]|$)`)
+	gpuOptions  = []string{"--gpu", "--gpus_id", "--gpu_id", "--gpu-id", "--gpuid", "--gpu_ids", "--gpu-ids", "--gpuids", "--gpu_index", "--gpu-index", "-gpu", "-gpu_id", "-gpu_ids"}
+	portOptions = []string{"--master_port", "--master-port", "--main_process_port", "--main-process-port"}
+)
+
+// devices judges the words by which a program is told which GPU to use.
+func (l *linter) devices(args []arg, maybe bool) {
+	for _, a := range args {
+		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
+			l.find(Pinned, true, a.word, l.short(a.word)+" counts GPUs as the host does; in the job they count from 0", "write cuda:0")
+		}
+		if n := cudaNumber(a.texts); n >= 0 {
+			l.beyond(n, maybe, a.word, "cuda:"+strconv.Itoa(n))
+		}
+	}
+	options(args, gpuOptions, func(name string, v value, at *syntax.Word, rest []arg) {
+		if v.host {
+			l.find(Pinned, true, at, name+" "+l.short(at)+" counts GPUs as the host does; in the job they count from 0", "write 0")
+			return
+		}
+		most := largest(v.texts)
+		for _, a := range rest { // --gpu_ids 0 1 2
+			n := largest(a.texts)
+			if n < 0 {
+				break
+			}
+			most = max(most, n)
+		}
+		if most >= 0 {
+			l.beyond(most, maybe, at, fmt.Sprintf("%s %d", name, most))
+		}
+	})
+}
+
+// cudaNumber is the highest N of cuda:N, or -1.
+func cudaNumber(texts []string) int {
+	most := -1
+	for _, t := range texts {
+		for _, m := range cudaDevice.FindAllStringSubmatch(t, -1) {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+func largest(texts []string) int {
+	most := -1
+	for _, t := range texts {
+		for _, n := range numbers(t) {
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+// beyond reports a GPU that the job does not have.
+func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
+	if l.job.GPUs < 0 || n < l.job.GPUs {
+		return
+	}
+	switch l.job.GPUs {
+	case 0:
+		l.find(Pinned, maybe, at, what+" in a job with gpus: 0, which has no GPU", "give it gpus: 1, or take the option out")
+	case 1:
+		l.find(Pinned, maybe, at, what+" names a GPU that the job does not have: with gpus: 1 there is only 0", "write 0: in the job GPUs count from 0, whichever they are; for certain GPUs write gpu_ids")
+	default:
+		l.find(Pinned, maybe, at, fmt.Sprintf("%s names a GPU that the job does not have: with gpus: %d they are 0 to %d", what, l.job.GPUs, l.job.GPUs-1), "in the job GPUs count from 0, whichever they are; for certain GPUs write gpu_ids")
+	}
+}
+
+// deepspeed refuses a constant list of devices: they are the host's.
+func (l *linter) deepspeed(args []arg, maybe bool) {
+	options(args, []string{"--include", "-i"}, func(name string, v value, at *syntax.Word, _ []arg) {
+		if v.kind == constant {
+			l.find(Pinned, maybe, at, fmt.Sprintf("deepspeed %s %s pins the job to these GPUs, whichever it is granted", name, l.short(at)), "take it out: deepspeed uses the GPUs in CUDA_VISIBLE_DEVICES")
+		}
+	})
+}
+
+// accelerate sets CUDA_VISIBLE_DEVICES to what it is given.
+func (l *linter) accelerate(args []arg, maybe bool) {
+	options(args, []string{"--gpu_ids", "--gpu-ids"}, func(name string, v value, at *syntax.Word, _ []arg) {
+		if n := largest(v.texts); v.kind == constant && n >= 0 && n < l.job.GPUs { // beyond them, devices says so
+			l.find(Pinned, maybe, at, fmt.Sprintf("accelerate %s %s pins the job to these GPUs, whichever it is granted", name, l.short(at)), "take it out: accelerate uses the GPUs in CUDA_VISIBLE_DEVICES")
+		}
+	})
+}
+
+// ports warns of a port that two jobs would both want.
+func (l *linter) ports(args []arg) {
+	options(args, portOptions, func(_ string, v value, at *syntax.Word, _ []arg) { l.port("", v, at) })
+	options(args, []string{"--rdzv_endpoint", "--rdzv-endpoint"}, func(_ string, v value, at *syntax.Word, _ []arg) {
+		if s, ok := v.one(); ok {
+			if _, port, ok := strings.Cut(s, ":"); ok {
+				l.port("", text(port), at)
+			}
+		}
+	})
+}
+
+func (l *linter) port(_ string, v value, at syntax.Node) {
+	s, ok := v.one()
+	if n, err := strconv.Atoi(s); ok && err == nil && n > 0 {
+		l.find(FixedPort, true, at, fmt.Sprintf("port %d is the same for every job: two on one machine get in each other's way", n), "write {port}, a free one for each attempt; MASTER_PORT is set to it")
+	}
+}

@@ -1,0 +1,141 @@
+package script
+
+import (
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Work that goes on when the command that started it has ended.
+
+// trivial commands end at once: behind a command in the background they wait for nothing.
+var trivial = []string{"echo", "printf", "true", ":", "date", "disown", "exit", "return", "sleep", "cd", "set", "unset", "export", "shift", "let"}
+
+// background reports a script that ends with work in the background and does not
+// wait for it.
+func (l *linter) background() {
+	for _, c := range []string{"wait", "fg", "kill -0", "jobs", "tail", "pgrep", "pwait"} {
+		if l.commands[c] {
+			return
+		}
+	}
+	if l.commands["trap"] && strings.Contains(l.src, "wait") {
+		return
+	}
+	if s := l.lastInBackground(l.file.Stmts, 0); s != nil {
+		l.find(Background, false, s, l.short(s)+" goes to the background, and nothing waits for it: the job would end at once",
+			"take the & and nohup off, or end the script with wait; or say what becomes of it: leftovers: wait")
+	}
+}
+
+// lastInBackground is the command with which a list ends, if it goes to the background.
+func (l *linter) lastInBackground(list []*syntax.Stmt, depth int) *syntax.Stmt {
+	for _, s := range slices.Backward(list) {
+		if s.Background || s.Disown {
+			return s
+		}
+		if l.isTrivial(s) || depth > 50 {
+			continue
+		}
+		return l.endsInBackground(s, depth+1)
+	}
+	return nil
+}
+
+func (l *linter) isTrivial(s *syntax.Stmt) bool {
+	switch c := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return len(c.Args) == 0 || slices.Contains(trivial, c.Args[0].Lit())
+	case *syntax.DeclClause, *syntax.FuncDecl, *syntax.ArithmCmd, *syntax.LetClause, *syntax.TestClause:
+		return true
+	}
+	return false
+}
+
+func (l *linter) endsInBackground(s *syntax.Stmt, depth int) (found *syntax.Stmt) {
+	if c, ok := s.Cmd.(*syntax.CallExpr); ok {
+		if body := l.funcs[c.Args[0].Lit()]; body != nil {
+			return l.lastInBackground([]*syntax.Stmt{body}, depth)
+		}
+		return nil
+	}
+	if c, ok := s.Cmd.(*syntax.BinaryCmd); ok { // of a pipe or a chain the end counts
+		return l.lastInBackground([]*syntax.Stmt{c.Y}, depth)
+	}
+	if c, ok := s.Cmd.(*syntax.IfClause); ok { // any branch, but no condition
+		for ; c != nil && found == nil; c = c.Else {
+			found = l.lastInBackground(c.Then, depth)
+		}
+		return found
+	}
+	if c, ok := s.Cmd.(*syntax.WhileClause); ok {
+		return l.lastInBackground(c.Do, depth)
+	}
+	eachBody(s, false, func(list []*syntax.Stmt, _ bool) {
+		if found == nil {
+			found = l.lastInBackground(list, depth)
+		}
+	})
+	return found
+}
+
+// away reports work that leaves the job, where no other command of the script
+// waits for it.
+func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
+	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
+		return
+	}
+	l.find(Detached, maybe, c, l.short(c)+": its work leaves the job, which would end at once and give its GPUs away", hint)
+}
+
+func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe bool) {
+	words := make([]string, len(args))
+	for i, a := range args {
+		words[i] = a.prefix
+	}
+	switch name {
+	case "tmux":
+		for len(words) > 1 && strings.HasPrefix(words[0], "-") { // -L socket
+			words = words[2:]
+		}
+		if len(words) > 0 && (words[0] == "new" || words[0] == "new-session") && hasFlag(words[1:], 'd', "cefFnstxy") {
+			l.away(c, maybe, "run the command itself: gpurun keeps its log and outlives your terminal", "tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach")
+		}
+	case "screen":
+		if hasFlag(words, 'd', "cehpsStT") && hasFlag(words, 'm', "cehpsStT") {
+			l.away(c, maybe, "run the command itself, or screen -D -m, which stays: gpurun keeps its log and outlives your terminal", "screen -r", "screen -ls", "screen -list")
+		}
+	case "sbatch":
+		if !slices.Contains(words, "--wait") && !slices.Contains(words, "-W") {
+			l.away(c, maybe, "run the command itself, or sbatch --wait", "squeue", "sacct")
+		}
+	case "qsub":
+		if !slices.Contains(words, "-sync") && !strings.Contains(strings.Join(words, " "), "block=true") {
+			l.away(c, maybe, "run the command itself, or qsub -sync y", "qstat")
+		}
+	}
+}
+
+// hasFlag reports whether one of the short options of a command is flag. Those of
+// valued have a value behind them; the first word that is no option ends them.
+func hasFlag(words []string, flag byte, valued string) bool {
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if len(w) < 2 || w[0] != '-' {
+			return false
+		}
+		for j := 1; j < len(w); j++ {
+			if w[j] == flag {
+				return true
+			}
+			if strings.IndexByte(valued, w[j]) >= 0 {
+				if j == len(w)-1 {
+					i++
+				}
+				break
+			}
+		}
+	}
+	return false
+}

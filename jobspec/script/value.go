@@ -1,0 +1,363 @@
+package script
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// How well the value of a word is known.
+type certainty int
+
+const (
+	constant certainty = iota // the same wherever it runs
+	unknown                   // from outside: $1, $(command), an unset variable
+	granted                   // made from the GPUs that the job was granted
+)
+
+// A value is what a word comes to.
+type value struct {
+	kind   certainty
+	texts  []string // what it may be, if constant; none where that is computed
+	prefix string   // what it certainly begins with
+	host   bool     // granted through {gpu} or {gpu_list}: the host's numbers
+}
+
+// Bounds of how many texts one word is followed to, and through how many variables
+// in all: a=$b$b, b=$c$c and so on would take for ever.
+const (
+	maxTexts = 256
+	maxSteps = 2000
+)
+
+// join is a followed by b.
+func join(a, b value) value {
+	v := value{kind: max(a.kind, b.kind), prefix: a.prefix, host: a.host || b.host}
+	if a.kind == constant && len(a.texts) == 1 {
+		v.prefix = a.texts[0] + b.prefix
+	}
+	if v.kind != constant {
+		return v
+	}
+	for _, x := range a.texts {
+		for _, y := range b.texts {
+			if len(v.texts) == maxTexts || len(x)+len(y) > 4096 {
+				return v
+			}
+			v.texts = append(v.texts, x+y)
+		}
+	}
+	return v
+}
+
+// either is a or b.
+func either(a, b value) value {
+	v := value{kind: max(a.kind, b.kind), host: a.host || b.host}
+	if v.kind == constant {
+		v.texts = slices.Concat(a.texts, b.texts)
+		v.texts = v.texts[:min(len(v.texts), maxTexts)]
+	}
+	return v
+}
+
+func text(s string) value { return value{texts: []string{s}, prefix: s} }
+
+// one is the only text that a value can be.
+func (v value) one() (string, bool) {
+	if v.kind == constant && len(v.texts) == 1 {
+		return v.texts[0], true
+	}
+	return "", false
+}
+
+// eval follows a word as far as the script tells.
+func (l *linter) eval(w *syntax.Word) value {
+	v := text("")
+	for _, p := range w.Parts {
+		v = join(v, l.part(p))
+	}
+	return v
+}
+
+func (l *linter) part(p syntax.WordPart) value {
+	switch p := p.(type) {
+	case *syntax.Lit:
+		return l.holes(unescape(p.Value))
+	case *syntax.SglQuoted:
+		return l.holes(p.Value)
+	case *syntax.DblQuoted:
+		v := text("")
+		for _, inner := range p.Parts {
+			v = join(v, l.part(inner))
+		}
+		return v
+	case *syntax.ParamExp:
+		return l.expansion(p)
+	case *syntax.ArithmExp:
+		return l.computed(p)
+	case *syntax.CmdSubst:
+		return l.computed(p)
+	}
+	return value{kind: unknown}
+}
+
+// unescape takes the backslashes off a literal.
+func unescape(s string) string {
+	if strings.IndexByte(s, '\\') < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// holes is a literal with the values of its holes.
+func (l *linter) holes(s string) value {
+	v := text("")
+	from := 0
+	for i, r := range s {
+		h := l.hole(r)
+		if h == nil {
+			continue
+		}
+		v = join(v, text(s[from:i]))
+		switch {
+		case h.Granted:
+			v = join(v, value{kind: granted, host: true})
+		case h.Values == nil:
+			v = join(v, value{kind: unknown})
+		default:
+			v = join(v, value{texts: h.Values[:min(len(h.Values), maxTexts)]})
+		}
+		from = i + len(string(r))
+	}
+	return join(v, text(s[from:]))
+}
+
+func grantedName(name string) bool {
+	return name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES"
+}
+
+// expansion is $NAME or ${NAME…}.
+func (l *linter) expansion(p *syntax.ParamExp) value {
+	if p.Param == nil {
+		return value{kind: unknown}
+	}
+	name := p.Param.Value
+	if grantedName(name) {
+		return value{kind: granted}
+	}
+	v := l.variable(name)
+	if v.kind == constant && (p.Length || p.Slice != nil || p.Repl != nil || p.Exp != nil) {
+		v.texts, v.prefix = nil, "" // of a constant, and so the same everywhere
+	}
+	return v
+}
+
+// variable is what a variable of the script has been set to, whichever it is.
+func (l *linter) variable(name string) value {
+	from, ok := l.vars[name]
+	if !ok {
+		if env, ok := l.job.Env[name]; ok {
+			return l.holes(env)
+		}
+		return l.outside()
+	}
+	if l.busy[name] {
+		return value{} // x=$x.y adds nothing to what x may be
+	}
+	if l.busy == nil {
+		l.busy = map[string]bool{}
+	}
+	if l.steps++; len(l.busy) > 20 || l.steps > maxSteps {
+		return value{kind: unknown}
+	}
+	l.busy[name] = true
+	defer delete(l.busy, name)
+	var v value
+	for i, s := range from {
+		next := l.origin(s)
+		if i == 0 {
+			v = next
+			continue
+		}
+		v = either(v, next)
+	}
+	return v
+}
+
+// outside is a value that the script does not tell. Where it reads the granted
+// GPUs somewhere, the value may well be made from them.
+func (l *linter) outside() value {
+	if l.granted {
+		return value{kind: granted}
+	}
+	return value{kind: unknown}
+}
+
+// computed is $((…)) or $(…): as well known as the least known thing in it.
+func (l *linter) computed(n syntax.Node) value {
+	v := value{}
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.ParamExp:
+			v.kind = max(v.kind, l.expansion(n).kind)
+		case *syntax.Word:
+			if name := n.Lit(); syntax.ValidName(name) && (l.vars[name] != nil || l.job.Env[name] != "") {
+				v.kind = max(v.kind, l.variable(name).kind)
+			}
+		case *syntax.CallExpr:
+			if len(n.Args) > 0 && n.Args[0].Lit() != "seq" && n.Args[0].Lit() != "echo" {
+				v.kind = max(v.kind, l.outside().kind)
+			}
+		case *syntax.Lit:
+			v.kind = max(v.kind, l.holes(n.Value).kind)
+		}
+		return true
+	})
+	return v
+}
+
+// A source is one thing that a variable is set from.
+type source struct {
+	word  *syntax.Word // nil where no word tells
+	node  syntax.Node  // what computes it, or nil
+	maybe bool         // only under some condition
+}
+
+func (l *linter) origin(s source) value {
+	var v value
+	switch {
+	case s.word != nil:
+		v = l.sequence(s.word)
+	case s.node != nil:
+		v = l.computed(s.node)
+	default:
+		v = l.outside()
+	}
+	if s.maybe && v.kind == constant {
+		v = either(v, value{kind: unknown})
+	}
+	return v
+}
+
+// sequence is a word with its {0..3} expanded, as far as the ends of that.
+func (l *linter) sequence(w *syntax.Word) value {
+	lit := w.Lit()
+	inner, isBraces := strings.CutPrefix(lit, "{")
+	if inner, ok := strings.CutSuffix(inner, "}"); isBraces && ok {
+		if from, to, ok := strings.Cut(inner, ".."); ok {
+			to, _, _ = strings.Cut(to, "..")
+			return value{texts: []string{from, to}}
+		}
+		if strings.Contains(inner, ",") {
+			return value{texts: strings.Split(inner, ",")}
+		}
+	}
+	v := l.eval(w)
+	if v.kind == constant && len(v.texts) == 1 {
+		if words := strings.Fields(v.texts[0]); len(words) > 1 && len(w.Parts) == 1 {
+			v.texts = append(v.texts, words[:min(len(words), maxTexts)]...)
+		}
+	}
+	return v
+}
+
+// origins gathers what variables are set from.
+func (l *linter) origins(list []*syntax.Stmt, maybe bool) {
+	for _, s := range list {
+		switch c := s.Cmd.(type) {
+		case *syntax.CallExpr:
+			if len(c.Args) == 0 {
+				l.assigned(c.Assigns, maybe)
+			}
+			l.reads(c)
+		case *syntax.DeclClause:
+			l.assigned(c.Args, maybe)
+		case *syntax.ForClause:
+			l.loop(c, maybe)
+		}
+		eachBody(s, maybe, l.origins)
+	}
+}
+
+func (l *linter) set(name string, s source) {
+	if len(l.vars[name]) < maxTexts {
+		l.vars[name] = append(l.vars[name], s)
+	}
+}
+
+func (l *linter) assigned(list []*syntax.Assign, maybe bool) {
+	for _, a := range list {
+		if a.Name == nil || a.Naked {
+			continue
+		}
+		name := a.Name.Value
+		switch {
+		case a.Array != nil:
+			for _, e := range a.Array.Elems {
+				l.set(name, source{word: e.Value, maybe: maybe})
+			}
+		case a.Value != nil:
+			l.set(name, source{word: a.Value, maybe: maybe})
+		default:
+			l.set(name, source{word: &syntax.Word{}, maybe: maybe})
+		}
+	}
+}
+
+// reads gathers the variables that a command reads from its input.
+func (l *linter) reads(c *syntax.CallExpr) {
+	if len(c.Args) == 0 {
+		return
+	}
+	switch c.Args[0].Lit() {
+	case "read", "mapfile", "readarray", "getopts", "printf":
+		for _, w := range c.Args[1:] {
+			if name := w.Lit(); syntax.ValidName(name) {
+				l.set(name, source{})
+			}
+		}
+	}
+}
+
+func (l *linter) loop(c *syntax.ForClause, maybe bool) {
+	switch it := c.Loop.(type) {
+	case *syntax.WordIter:
+		if !it.InPos.IsValid() || c.Select {
+			l.set(it.Name.Value, source{})
+		}
+		for _, w := range it.Items {
+			l.set(it.Name.Value, source{word: w, maybe: maybe})
+		}
+	case *syntax.CStyleLoop:
+		for _, x := range []syntax.ArithmExpr{it.Init, it.Post} {
+			if b, ok := x.(*syntax.BinaryArithm); ok {
+				if w, ok := b.X.(*syntax.Word); ok && syntax.ValidName(w.Lit()) {
+					l.set(w.Lit(), source{node: b.Y})
+				}
+			}
+		}
+	}
+}
+
+// numbers are the whole numbers of a list such as 0,1 or "0 1"; none where it is
+// anything else.
+func numbers(s string) []int {
+	var list []int
+	for _, w := range strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '[' || r == ']' }) {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			return nil
+		}
+		list = append(list, n)
+	}
+	return list
+}

@@ -96,6 +96,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 	want := []string{
 		"train-cifar10-s42 … aggregate", // a first file
 		"job-1 … train-1",               // commands
+		"job-1 … train-1",               // conda
 		"job-1-cifar10-0-1e-5 … job-1-mnist-0-1e-5",
 		"job-1-resnet18-0.1 … job-1-vit-0.001",
 		"job-1-ramen-0.1 … job-1-room-0.01",
@@ -104,6 +105,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1", // a config file
 		"SVHN_a005_ours_seed42",
 		"q1-1 … q1-2",
+		"legacy", // lint
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -53,6 +53,8 @@ type Settings struct {
 	SeedAs        string
 	Breaker       int // a family whose first so many attempts failed alike is held; 0 never
 
+	Allow []string // lints that are switched off
+
 	Sources []Setting // every setting as text with where it came from, for plan -v, in the order of the reference
 }
 
@@ -69,6 +71,7 @@ type Options struct {
 	UserConfig string            // path of the user's own defaults; "" for none; a missing file is no error
 	CPUs       int               // cores that affinity and cgroup allow; 0 unknown
 	Memory     gpu.Bytes         // host memory; 0 unknown
+	Lint       bool              // also report what looks wrong: the batch is to be run
 }
 
 // A Problem is one thing wrong, or worth a warning, in a job file.
@@ -78,4 +81,5 @@ type Problem struct {
 	Col  int    // 1-based, in characters; 0 when unknown
 	Text string // what is wrong, with the offending text quoted
 	Hint string // a fix or the nearest known word, or ""
+	Lint string // the lint that found it, by which it can be allowed, or ""
 }

@@ -100,11 +100,12 @@ func (f *fileJobs) blockJobs() {
 		p.checkConfigUse(false)
 		p.shared = p.blockSpec(bl)
 		f.expand(p)
+		p.lint(fields{})
 	}
 }
 
 func (p *proto) blockSpec(bl *block) *Spec {
-	s := &Spec{When: OnSuccess, Grace: p.file.settings.Grace, Tree: true, text: p.texts}
+	s := &Spec{When: OnSuccess, Grace: p.file.settings.Grace, Allow: p.file.settings.Allow, Tree: true, text: p.texts}
 	s.Retry = Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}
 	if p.file.config.Retry != nil {
 		s.Retry = *p.file.config.Retry

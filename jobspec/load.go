@@ -48,14 +48,16 @@ type loader struct {
 	batch      *Batch
 	files      []*fileJobs
 	quick      map[string]*quickConfig
-	configKeys map[string][]byte // hashes of rendered configs, by base and changed values
-	seed       maphash.Seed      // of the hashes of names
+	configKeys map[string][]byte      // hashes of rendered configs, by base and changed values
+	scripts    map[string]*scriptFile // that jobs run, by path; nil for what cannot be read
+	searches   int                    // commands taken apart only to find the scripts in them
+	seed       maphash.Seed           // of the hashes of names
 }
 
 func newLoader(opts Options) *loader {
 	return &loader{
 		opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{},
-		quick: map[string]*quickConfig{}, seed: maphash.MakeSeed(),
+		quick: map[string]*quickConfig{}, scripts: map[string]*scriptFile{}, seed: maphash.MakeSeed(),
 	}
 }
 

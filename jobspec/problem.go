@@ -20,11 +20,19 @@ func (p Problem) String() string {
 			b.WriteString(":" + strconv.Itoa(p.Col))
 		}
 	}
-	b.WriteString(": " + p.Text)
+	b.WriteString(": " + p.Message())
 	if p.Hint != "" {
 		b.WriteString("; " + p.Hint)
 	}
 	return b.String()
+}
+
+// Message is what is wrong, without its place, and the lint that says so.
+func (p Problem) Message() string {
+	if p.Lint == "" {
+		return p.Text
+	}
+	return p.Text + " [" + p.Lint + "]"
 }
 
 // Error is String: a Problem is an error.

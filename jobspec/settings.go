@@ -108,6 +108,10 @@ func settingDefs() []settingDef {
 			return err
 		}, func(s *Settings) string { return s.SeedAs }},
 		countSetting("breaker", func(s *Settings) *int { return &s.Breaker }),
+		{"allow", "", func(s *Settings, t string) (err error) {
+			s.Allow, err = parseAllow(strings.Split(t, ","))
+			return err
+		}, func(s *Settings) string { return strings.Join(s.Allow, ",") }},
 	}
 }
 
@@ -175,10 +179,10 @@ func settingHint(word string, names []string) string {
 	return didYouMean(word, names, "the settings are "+strings.Join(names, ", "))
 }
 
-// settingText is a setting's value as one text; gpu_ids may be a list. null
+// settingText is a setting's value as one text; some may be lists. null
 // says nothing.
 func (s *source) settingText(name string, v *yaml.Node) (string, bool) {
-	if name == "gpu_ids" && v.Kind == yaml.SequenceNode {
+	if (name == "gpu_ids" || name == "allow") && v.Kind == yaml.SequenceNode {
 		var parts []string
 		for _, item := range s.items(v, name) {
 			if text, _, ok := s.scalar(item, name); ok {
@@ -340,6 +344,8 @@ func settingValue(name, value string) string {
 		return "for ever"
 	case value == "-1", name == "gpu_ids" && value == "":
 		return "not given"
+	case name == "allow" && value == "":
+		return "nothing"
 	}
 	return value
 }

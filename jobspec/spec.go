@@ -123,21 +123,13 @@ var resourceKeys = []struct {
 		d.Retry.MemoryGrowth = f
 		return nil
 	}},
-	{"allow", true, func(d *draft, v []string) error {
-		for _, name := range v {
-			if _, err := parseWord(name, allowances...); err != nil {
-				return err
-			}
-		}
-		d.Allow = v
-		return nil
+	{"allow", true, func(d *draft, v []string) (err error) {
+		d.Allow, err = parseAllow(v)
+		return err
 	}},
 	{"desc", false, func(d *draft, v []string) error { d.Desc = v[0]; return nil }},
 	{"tags", true, func(d *draft, v []string) error { d.Tags = v; return nil }},
 }
-
-// allowances are what a job may be allowed that gpurun else objects to.
-var allowances = []string{"stray"}
 
 func readRetryMax(d *draft, v []string) (err error) {
 	if v[0] == "forever" {
@@ -195,6 +187,7 @@ func (p *proto) complain(t *text, key string, err error) {
 func (p *proto) finish(d *draft) {
 	s := p.file.settings
 	d.Grace = s.Grace
+	d.Allow = slices.Concat(d.Allow, s.Allow)
 	r := &d.Request
 	if r.Max == 0 {
 		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids"} {

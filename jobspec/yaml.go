@@ -111,6 +111,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	switch {
 	case whole:
 		f.expand(p)
+		p.lint(all)
 	case p.varied:
 		f.partial = true
 	default:

@@ -16,7 +16,8 @@ var mayImport = map[string][]string{
 	"gpurun/gpu":                      {},
 	"gpurun/gpu/probe":                {"gpurun/gpu"},
 	"gpurun/gpu/claim":                {"gpurun/gpu", "gpurun/state/host"},
-	"gpurun/jobspec":                  {"gpurun/gpu"},
+	"gpurun/jobspec":                  {"gpurun/gpu", "gpurun/jobspec/script"},
+	"gpurun/jobspec/script":           {},
 	"gpurun/state":                    {"gpurun/gpu"},
 	"gpurun/state/host":               {},
 	"gpurun/state/disk":               {"gpurun/gpu", "gpurun/state", "gpurun/state/host", "gpurun/state/jsonline"},
@@ -57,7 +58,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/state", "gpurun/runner/sched"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/runner/sched"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: it is pure", pkg, d)

@@ -106,7 +106,7 @@ func (v value) after(head, prefix string) value {
 
 // options calls f for each option of a command that is written as one of names,
 // with the value that is behind it.
-func options(args []arg, names []string, f func(name string, v value, at *syntax.Word, rest []arg)) {
+func options(args []arg, names []string, f func(name string, v value, at syntax.Node, rest []arg)) {
 	for i, a := range args {
 		name, rest, joined := strings.Cut(a.prefix, "=")
 		if !slices.Contains(names, name) {
@@ -116,10 +116,16 @@ func options(args []arg, names []string, f func(name string, v value, at *syntax
 		case joined:
 			f(name, a.after(name+"=", rest), a.word, nil)
 		case i+1 < len(args):
-			f(name, args[i+1].value, args[i+1].word, args[i+2:])
+			f(name, args[i+1].value, span{a.word, args[i+1].word}, args[i+2:])
 		}
 	}
 }
+
+// A span is all from one word to another.
+type span struct{ from, to *syntax.Word }
+
+func (s span) Pos() syntax.Pos { return s.from.Pos() }
+func (s span) End() syntax.Pos { return s.to.End() }
 
 func (l *linter) chdir(args []arg) {
 	l.lost = true

@@ -6,8 +6,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// conda warns of conda activate where conda is a program only: it is a shell
-// function that a login shell has from its start files, and a job's shell reads none.
+// conda warns about conda activate where conda is only a program: activate needs a
+// shell function, which startup files define, and a job's shell reads none.
 func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 	if len(args) == 0 || args[0].prefix != "activate" || l.hooked || l.job.Conda == "" || l.funcs[name] != nil {
 		return
@@ -16,8 +16,8 @@ func (l *linter) conda(name string, c *syntax.CallExpr, args []arg) {
 	if name == "micromamba" {
 		line = `eval "$(micromamba shell hook -s bash)"`
 	}
-	l.find(Conda, true, c, l.short(c)+" does nothing here: the shell of a job reads no start file, and does not know "+name,
-		"put this line before it: "+line)
+	l.find(Conda, true, c, l.short(c)+" fails in a job: its shell reads no startup files and has no "+name+" function",
+		"add this line before it: "+line)
 }
 
 // hook notes what makes conda known: source …/conda.sh, eval "$(conda shell.bash hook)".

@@ -29,12 +29,12 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 		switch opt.name {
 		case "-d", "--detach":
 			if v, _ := opt.value.one(); v != "false" {
-				l.away(c, maybe, "take the -d off", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach")
+				l.away(c, maybe, "remove -d", "docker wait", "docker logs", "docker attach", "podman wait", "podman logs", "podman attach")
 			}
 		case "--gpus":
 			if opt.value.kind == constant {
-				l.find(Pinned, maybe, opt.at, fmt.Sprintf("docker --gpus %s chooses the container's GPUs, whichever the job is granted", l.short(opt.at)),
-					`write --gpus "\"device=$CUDA_VISIBLE_DEVICES\""`)
+				l.find(Pinned, maybe, opt.at, fmt.Sprintf("docker %s ignores which GPUs gpurun grants the job", l.short(opt.at)),
+					`use --gpus "\"device=$CUDA_VISIBLE_DEVICES\""`)
 			}
 		case "-e", "--env":
 			l.dockerEnv(opt, maybe)
@@ -45,7 +45,7 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 type dockerOpt struct {
 	name  string
 	value value
-	at    syntax.Node
+	at    syntax.Node // the option with its value
 }
 
 // dockerOption reads the option that args begin with, and how many words it takes.
@@ -86,7 +86,7 @@ func valued(name string, args []arg) (dockerOpt, int, bool) {
 	if len(args) < 2 {
 		return dockerOpt{}, 0, false
 	}
-	return dockerOpt{name, args[1].value, args[1].word}, 2, true
+	return dockerOpt{name, args[1].value, span{args[0].word, args[1].word}}, 2, true
 }
 
 // dockerEnv judges -e NAME=value; -e NAME alone passes on what the job has.
@@ -97,7 +97,7 @@ func (l *linter) dockerEnv(o dockerOpt, maybe bool) {
 	}
 	v := o.value.after(name+"=", rest)
 	if v.kind == constant && !v.hides() && !slices.Contains(v.texts, "none") && !slices.Contains(v.texts, "void") {
-		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker -e %s pins the container to %s, whichever GPUs the job is granted", l.short(o.at), gpuWords(v)),
-			fmt.Sprintf("write -e %s, which passes on the job's own", name))
+		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker %s pins the container to %s, no matter which GPUs gpurun grants the job", l.short(o.at), gpuWords(v)),
+			fmt.Sprintf("use -e %s, which passes on the job's own value", name))
 	}
 }

@@ -13,16 +13,16 @@ import (
 // gpurun chooses the GPUs of a job and tells it through CUDA_VISIBLE_DEVICES; in
 // the job they count from 0. What follows finds commands that choose for themselves.
 
-const keepVisible = "take it out: gpurun sets it to the GPUs that the job was granted; for certain GPUs write gpu_ids"
+const keepVisible = "remove it: gpurun sets CUDA_VISIBLE_DEVICES to the GPUs it grants; to use specific GPUs, set gpu_ids"
 
 // visible judges a value of CUDA_VISIBLE_DEVICES.
 func (l *linter) visible(name string, v value, maybe bool, at syntax.Node) {
 	switch {
 	case v.kind == granted || v.hides():
 	case v.kind == unknown:
-		l.find(Pinned, true, at, name+" is set to what cannot be told here: it may name GPUs that the job was not granted", keepVisible)
+		l.find(Pinned, true, at, l.short(at)+" may select GPUs that the job was not granted", keepVisible)
 	default:
-		l.find(Pinned, maybe, at, fmt.Sprintf("%s pins the job to %s, whichever GPUs it is granted", l.short(at), gpuWords(v)), keepVisible)
+		l.find(Pinned, maybe, at, fmt.Sprintf("%s pins the job to %s, no matter which GPUs gpurun grants it", l.short(at), gpuWords(v)), keepVisible)
 	}
 }
 
@@ -43,7 +43,7 @@ func gpuWords(v value) string {
 	}
 	switch {
 	case len(list) == 0:
-		return "GPUs that it counts out itself"
+		return "GPUs of its own choice"
 	case len(list) == 1 && !strings.Contains(list[0], ","):
 		return "GPU " + list[0]
 	case len(list) > 4:
@@ -69,7 +69,7 @@ func clip(s string) string {
 func (l *linter) unset(c *syntax.CallExpr, args []arg, maybe bool) {
 	for _, a := range args {
 		if a.prefix == "CUDA_VISIBLE_DEVICES" {
-			l.find(Pinned, true, c, l.short(c)+" shows the job every GPU, also those that it was not granted", "take it out")
+			l.find(Pinned, true, c, l.short(c)+" exposes every GPU to the job, including those it was not granted", "remove it")
 		}
 	}
 }
@@ -84,15 +84,15 @@ var (
 func (l *linter) devices(args []arg, maybe bool) {
 	for _, a := range args {
 		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
-			l.find(Pinned, true, a.word, l.short(a.word)+" counts GPUs as the host does; in the job they count from 0", "write cuda:0")
+			l.find(Pinned, true, a.word, l.short(a.word)+" uses the host's GPU numbers; inside the job they start at 0", "use cuda:0")
 		}
 		if n := cudaNumber(a.texts); n >= 0 {
 			l.beyond(n, maybe, a.word, "cuda:"+strconv.Itoa(n))
 		}
 	}
-	options(args, gpuOptions, func(name string, v value, at *syntax.Word, rest []arg) {
+	options(args, gpuOptions, func(name string, v value, at syntax.Node, rest []arg) {
 		if v.host {
-			l.find(Pinned, true, at, name+" "+l.short(at)+" counts GPUs as the host does; in the job they count from 0", "write 0")
+			l.find(Pinned, true, at, l.short(at)+" uses the host's GPU numbers; inside the job they start at 0", "use 0")
 			return
 		}
 		most := largest(v.texts)
@@ -138,36 +138,36 @@ func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
 	}
 	switch l.job.GPUs {
 	case 0:
-		l.find(Pinned, maybe, at, what+" in a job with gpus: 0, which has no GPU", "give it gpus: 1, or take the option out")
+		l.find(Pinned, maybe, at, what+" in a job with gpus: 0", "set gpus: 1, or remove the option")
 	case 1:
-		l.find(Pinned, maybe, at, what+" names a GPU that the job does not have: with gpus: 1 there is only 0", "write 0: in the job GPUs count from 0, whichever they are; for certain GPUs write gpu_ids")
+		l.find(Pinned, maybe, at, what+" is out of range: a job with gpus: 1 sees only GPU 0", "use 0: inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids")
 	default:
-		l.find(Pinned, maybe, at, fmt.Sprintf("%s names a GPU that the job does not have: with gpus: %d they are 0 to %d", what, l.job.GPUs, l.job.GPUs-1), "in the job GPUs count from 0, whichever they are; for certain GPUs write gpu_ids")
+		l.find(Pinned, maybe, at, fmt.Sprintf("%s is out of range: a job with gpus: %d sees GPUs 0 to %d", what, l.job.GPUs, l.job.GPUs-1), "inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids")
 	}
 }
 
 // deepspeed refuses a constant list of devices: they are the host's.
 func (l *linter) deepspeed(args []arg, maybe bool) {
-	options(args, []string{"--include", "-i"}, func(name string, v value, at *syntax.Word, _ []arg) {
+	options(args, []string{"--include", "-i"}, func(_ string, v value, at syntax.Node, _ []arg) {
 		if v.kind == constant {
-			l.find(Pinned, maybe, at, fmt.Sprintf("deepspeed %s %s pins the job to these GPUs, whichever it is granted", name, l.short(at)), "take it out: deepspeed uses the GPUs in CUDA_VISIBLE_DEVICES")
+			l.find(Pinned, maybe, at, fmt.Sprintf("deepspeed %s pins the job to these GPUs, no matter which GPUs gpurun grants it", l.short(at)), "remove it: deepspeed then uses the GPUs in CUDA_VISIBLE_DEVICES")
 		}
 	})
 }
 
 // accelerate sets CUDA_VISIBLE_DEVICES to what it is given.
 func (l *linter) accelerate(args []arg, maybe bool) {
-	options(args, []string{"--gpu_ids", "--gpu-ids"}, func(name string, v value, at *syntax.Word, _ []arg) {
+	options(args, []string{"--gpu_ids", "--gpu-ids"}, func(_ string, v value, at syntax.Node, _ []arg) {
 		if n := largest(v.texts); v.kind == constant && n >= 0 && n < l.job.GPUs { // beyond them, devices says so
-			l.find(Pinned, maybe, at, fmt.Sprintf("accelerate %s %s pins the job to these GPUs, whichever it is granted", name, l.short(at)), "take it out: accelerate uses the GPUs in CUDA_VISIBLE_DEVICES")
+			l.find(Pinned, maybe, at, fmt.Sprintf("accelerate %s pins the job to these GPUs, no matter which GPUs gpurun grants it", l.short(at)), "remove it: accelerate then uses the GPUs in CUDA_VISIBLE_DEVICES")
 		}
 	})
 }
 
 // ports warns of a port that two jobs would both want.
 func (l *linter) ports(args []arg) {
-	options(args, portOptions, func(_ string, v value, at *syntax.Word, _ []arg) { l.port("", v, at) })
-	options(args, []string{"--rdzv_endpoint", "--rdzv-endpoint"}, func(_ string, v value, at *syntax.Word, _ []arg) {
+	options(args, portOptions, func(_ string, v value, at syntax.Node, _ []arg) { l.port("", v, at) })
+	options(args, []string{"--rdzv_endpoint", "--rdzv-endpoint"}, func(_ string, v value, at syntax.Node, _ []arg) {
 		if s, ok := v.one(); ok {
 			if _, port, ok := strings.Cut(s, ":"); ok {
 				l.port("", text(port), at)
@@ -179,6 +179,6 @@ func (l *linter) ports(args []arg) {
 func (l *linter) port(_ string, v value, at syntax.Node) {
 	s, ok := v.one()
 	if n, err := strconv.Atoi(s); ok && err == nil && n > 0 {
-		l.find(FixedPort, true, at, fmt.Sprintf("port %d is the same for every job: two on one machine get in each other's way", n), "write {port}, a free one for each attempt; MASTER_PORT is set to it")
+		l.find(FixedPort, true, at, fmt.Sprintf("port %d is fixed: two jobs on one machine would collide", n), "use {port}, a free port for each attempt (MASTER_PORT is set to it)")
 	}
 }

@@ -24,8 +24,8 @@ func (l *linter) background() {
 		return
 	}
 	if s := l.lastInBackground(l.file.Stmts, 0); s != nil {
-		l.find(Background, false, s, l.short(s)+" goes to the background, and nothing waits for it: the job would end at once",
-			"take the & and nohup off, or end the script with wait; or say what becomes of it: leftovers: wait")
+		l.find(Background, false, s, l.short(s)+" runs in the background and nothing waits for it: the command ends at once",
+			"drop nohup and &, or end the script with wait, or set leftovers: wait")
 	}
 }
 
@@ -86,7 +86,7 @@ func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...stri
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
 	}
-	l.find(Detached, maybe, c, l.short(c)+": its work leaves the job, which would end at once and give its GPUs away", hint)
+	l.find(Detached, maybe, c, l.short(c)+" moves the work out of the job: the job ends at once and its GPUs go to the next one", hint)
 }
 
 func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe bool) {
@@ -100,19 +100,19 @@ func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe boo
 			words = words[2:]
 		}
 		if len(words) > 0 && (words[0] == "new" || words[0] == "new-session") && hasFlag(words[1:], 'd', "cefFnstxy") {
-			l.away(c, maybe, "run the command itself: gpurun keeps its log and outlives your terminal", "tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach")
+			l.away(c, maybe, "run the command directly: gpurun keeps its log and survives your logout", "tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach")
 		}
 	case "screen":
 		if hasFlag(words, 'd', "cehpsStT") && hasFlag(words, 'm', "cehpsStT") {
-			l.away(c, maybe, "run the command itself, or screen -D -m, which stays: gpurun keeps its log and outlives your terminal", "screen -r", "screen -ls", "screen -list")
+			l.away(c, maybe, "run the command directly (gpurun keeps its log and survives your logout), or use screen -D -m", "screen -r", "screen -ls", "screen -list")
 		}
 	case "sbatch":
 		if !slices.Contains(words, "--wait") && !slices.Contains(words, "-W") {
-			l.away(c, maybe, "run the command itself, or sbatch --wait", "squeue", "sacct")
+			l.away(c, maybe, "run the command directly, or use sbatch --wait", "squeue", "sacct")
 		}
 	case "qsub":
 		if !slices.Contains(words, "-sync") && !strings.Contains(strings.Join(words, " "), "block=true") {
-			l.away(c, maybe, "run the command itself, or qsub -sync y", "qstat")
+			l.away(c, maybe, "run the command directly, or use qsub -sync y", "qstat")
 		}
 	}
 }

@@ -30,12 +30,12 @@ func (l *linter) pythonLine(line string, n int) {
 		l.report.Findings = append(l.report.Findings, Finding{Lint: Pinned, Warn: true, At: at, Line: n, Text: fmt.Sprintf(format, args...), Hint: keepVisible})
 	}
 	if m := pyVisible.FindStringSubmatch(line); m != nil && !text(m[1]).hides() {
-		found(m[0], "sets CUDA_VISIBLE_DEVICES to %s, whichever GPUs the job is granted", m[1])
+		found(m[0], "sets CUDA_VISIBLE_DEVICES to %s, no matter which GPUs gpurun grants the job", m[1])
 	}
 	if m := pyDevice.FindStringSubmatch(line); m != nil {
 		index := m[1] + m[2]
 		if most := largest([]string{index}); l.job.GPUs >= 0 && most >= l.job.GPUs {
-			found(m[0], "%s names a GPU that the job does not have: it has %d, counted from 0", m[0], l.job.GPUs)
+			found(m[0], "%s is out of range: the job has %d GPUs, numbered from 0", m[0], l.job.GPUs)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (l *linter) quoting(w *syntax.Word) {
 func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 	for _, r := range s {
 		h := l.hole(r)
-		if h == nil {
+		if h == nil || h.Quoted {
 			continue
 		}
 		for _, v := range h.Values {
@@ -76,10 +76,10 @@ func meantApart(v string) bool {
 
 func (l *linter) unquoted(at syntax.Node, h *Hole, v string, quote byte) {
 	name := strings.Trim(h.Spelt, "{}")
-	hint := fmt.Sprintf("write {%s:q}", name)
+	hint := fmt.Sprintf("use {%s:q}", name)
 	if quote != 0 {
-		hint = fmt.Sprintf("write {%s:q} instead, without the quotes around it", name)
+		hint = fmt.Sprintf("use {%s:q}, without quotes around it", name)
 	}
 	l.report.Findings = append(l.report.Findings, Finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
-		Text: fmt.Sprintf("the shell takes a value of %s apart: %q", h.Spelt, clip(v)), Hint: hint})
+		Text: fmt.Sprintf("the shell does not see a value of %s as one word: %q", h.Spelt, clip(v)), Hint: hint})
 }

@@ -12,6 +12,7 @@
 package script
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -32,6 +33,7 @@ type Hole struct {
 	Spelt   string   // as the job file has it: {seed}
 	Values  []string // the values it takes; nil when only the start of the job tells
 	Granted bool     // the host's numbers of the job's GPUs
+	Quoted  bool     // put in so that the shell leaves it alone
 }
 
 // firstHole is the rune that stands for the first hole; the others follow. It is
@@ -71,6 +73,33 @@ type Report struct {
 // maxScript is the most that is parsed. No command line that Linux can pass on is
 // larger than 128 KiB.
 const maxScript = 128 << 10
+
+// signs are in every command that there is something to say about, a value that
+// the shell would take apart aside.
+var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "conda", "mamba",
+	"_port", "-port", "_PORT", "rdzv", "set_device"}
+
+// Worth reports whether a command or program may be worth a Check. It is much
+// cheaper than one.
+func Worth(text string) bool {
+	return inBackground(text) || slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(text, s) })
+}
+
+// inBackground reports whether there is an & that is not of &&, 2>&1 or &>.
+func inBackground(text string) bool {
+	for from := 0; ; {
+		i := strings.IndexByte(text[from:], '&')
+		if i < 0 {
+			return false
+		}
+		i += from
+		alone := i == 0 || strings.IndexByte("&<>", text[i-1]) < 0
+		if alone && (i+1 == len(text) || strings.IndexByte("&>", text[i+1]) < 0) {
+			return true
+		}
+		from = i + 1
+	}
+}
 
 // Check judges a command. What is no shell script is not judged.
 func Check(text string, job Job) Report { return check(text, job, 0) }

@@ -31,6 +31,7 @@ type finding struct {
 	Column   int    `json:"column,omitempty"`
 	Text     string `json:"text"`
 	Hint     string `json:"hint,omitempty"`
+	Lint     string `json:"lint,omitempty"`
 }
 
 // Run reads the files and says what is wrong with them.
@@ -40,7 +41,9 @@ func (c *checkCmd) Run(a *app) error {
 		return err
 	}
 	a.warnOfUserConfig()
-	batch, ps := jobspec.Load(paths, a.options(&c.batchFlags))
+	o := a.options(&c.batchFlags)
+	o.Lint = true
+	batch, ps := jobspec.Load(paths, o)
 	var warnings []jobspec.Problem
 	if batch != nil {
 		warnings = batch.Warnings
@@ -80,7 +83,7 @@ func exitIf(bad bool) int {
 func findings(severity string, ps []jobspec.Problem) []finding {
 	out := []finding{}
 	for _, p := range ps {
-		out = append(out, finding{severity, p.File, p.Line, p.Col, p.Text, p.Hint})
+		out = append(out, finding{severity, p.File, p.Line, p.Col, p.Text, p.Hint, p.Lint})
 	}
 	return out
 }

@@ -64,6 +64,7 @@ type settingsFlags struct {
 	Grace         string `placeholder:"TIME" help:"Between SIGTERM and SIGKILL."`
 	FailFast      bool   `negatable:"" help:"Stop everything at the first failure."`
 	Program       string `placeholder:"CMD" help:"Program of experiment lists, instead of python test.py."`
+	Allow         string `placeholder:"LINTS" help:"Lints that are not meant: pinned,background; see docs/jobfile.md."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
 	Breaker       string `placeholder:"N" help:"Hold jobs of a kind once the first N attempts failed alike; 0 for never."`
 }

@@ -60,7 +60,9 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 		return nil, err
 	}
 	a.warnOfUserConfig()
-	batch, ps := jobspec.Load(paths, a.options(b))
+	o := a.options(b)
+	o.Lint = true
+	batch, ps := jobspec.Load(paths, o)
 	if len(ps) > 0 {
 		return nil, problems(ps)
 	}
@@ -77,7 +79,7 @@ func (a *app) warnings(b *jobspec.Batch) {
 			a.warn(count(len(b.Warnings)-i, "more warning") + ": gpurun check shows all")
 			return
 		}
-		a.warn(place(p) + p.Text)
+		a.warn(place(p) + p.Message())
 		a.hint(p.Hint)
 	}
 }

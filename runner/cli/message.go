@@ -120,7 +120,7 @@ const maxProblems = 200
 
 // problemLines are FILE:LINE:COL: text, and the hint below it.
 func problemLines(p jobspec.Problem) []string {
-	lines := []string{"  " + place(p) + terminal.CleanText(p.Text)}
+	lines := []string{"  " + place(p) + terminal.CleanText(p.Message())}
 	if p.Hint != "" {
 		lines = append(lines, "      "+terminal.CleanText(p.Hint))
 	}

@@ -1,0 +1,120 @@
+package jobspec
+
+import (
+	"slices"
+	"strings"
+
+	"gpurun/jobspec/script"
+)
+
+// Lints find what is wrong with a batch although every word of it can be read:
+// work that looks done and is not, GPUs chosen by hand, two jobs on one file. Each
+// has a name, by which "allow" in the settings or on a job switches it off. They
+// are judged where a batch is checked, planned or run; who only looks at a batch
+// must be able to, whatever is wrong with it.
+
+// The lints that no command alone shows.
+const (
+	lintUnused     = "unused"
+	lintConfig     = "config-unused"
+	lintSameOutput = "same-output"
+	lintOrder      = "order"
+	lintLogClash   = "log-clash"
+	lintMissing    = "missing"
+	lintConcurrent = "max-concurrent"
+	lintOneNeed    = "one-need"
+)
+
+// lintNames are all lints, errors first.
+var lintNames = []string{
+	script.Pinned, script.Background, script.Detached, lintUnused, lintConfig, lintSameOutput, lintOrder, lintLogClash,
+	script.FixedPort, script.Unquoted, script.Conda, lintMissing, lintConcurrent, lintOneNeed,
+	"stray", // found while a job runs
+}
+
+// parseAllow reads a list of lints that are not meant.
+func parseAllow(words []string) ([]string, error) {
+	var list []string
+	for _, w := range words {
+		if w = strings.TrimSpace(w); w == "" {
+			continue
+		}
+		if !slices.Contains(lintNames, w) {
+			return nil, faultf(didYouMean(w, lintNames, "the lints are "+strings.Join(lintNames, ", ")), "unknown lint %q", w)
+		}
+		list = append(list, w)
+	}
+	return list, nil
+}
+
+// allows reports whether a lint is switched off for a job.
+func (f *fileJobs) allows(t *texts, lint string) bool {
+	if slices.Contains(f.settings.Allow, lint) {
+		return true
+	}
+	for i := range t.resources {
+		if r := &t.resources[i]; r.key == "allow" && slices.ContainsFunc(r.texts, func(name text) bool { return name.raw == lint }) {
+			return true
+		}
+	}
+	return false
+}
+
+// lint reports a finding, unless it is allowed. An error of a lint is one that the
+// author of the file can overrule.
+func (f *fileJobs) lint(t *texts, p Problem, warn bool) {
+	if f.allows(t, p.Lint) {
+		return
+	}
+	p.File = f.src.path
+	if warn {
+		f.out.warn(p)
+		return
+	}
+	if p.Hint != "" {
+		p.Hint += "; "
+	}
+	p.Hint += "or, if intended, set allow: [" + p.Lint + "]"
+	f.out.add(p)
+}
+
+// lint judges one job of the file, all expansions at once.
+func (p *proto) lint(f fields) {
+	if !p.file.opts.Lint || p.matrix == nil || p.matrix.count() == 0 {
+		return
+	}
+	p.lintUnused(child(f.at, "params"))
+	p.lintConfig()
+	p.lintCommands(p.block || f.get("leftovers") != nil)
+}
+
+// lintConfig reports a config that the job does not get to see.
+func (p *proto) lintConfig() {
+	c := p.config
+	if c == nil || c.path != nil || p.runs(func(t *text) bool { return t.uses(varConfig) }) {
+		return
+	}
+	p.file.lint(p.texts, Problem{Lint: lintConfig, Line: c.base.line, Col: c.base.col,
+		Text: "the modified copy of " + clip(c.base.raw) + " is never used: {config} is not in run, args or env",
+		Hint: "pass it to the program, for example --config {config}"}, false)
+}
+
+// runs reports whether some text of what the job runs is as is says.
+func (p *proto) runs(is func(t *text) bool) bool {
+	for i := range p.commands {
+		if is(&p.commands[i]) {
+			return true
+		}
+	}
+	for i := range p.args {
+		if is(&p.args[i].value) {
+			return true
+		}
+	}
+	for i := range p.env {
+		if is(&p.env[i].value) {
+			return true
+		}
+	}
+	return false
+}

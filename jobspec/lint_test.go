@@ -1,0 +1,46 @@
+package jobspec
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Each file of testdata/lint has beside it what its lints say: errors, or, where
+// there are none, warnings.
+func TestLints(t *testing.T) {
+	t.Chdir("testdata/lint")
+	t.Setenv("BASH_ENV", "")
+	t.Setenv("CONDA_EXE", "")
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			b, problems := Load([]string{file}, Options{Lint: true})
+			if b != nil {
+				problems = b.Warnings
+			}
+			got := strings.ReplaceAll(problemText(problems), dirHere(t), "DIR")
+			want := strings.TrimSuffix(file, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(want, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text, err := os.ReadFile(want)
+			if err != nil || got != string(text) {
+				t.Errorf("got (run with -update to take it over):\n%s\nwant:\n%s", got, text)
+			}
+			if _, problems := Load([]string{file}, Options{}); len(problems) > 0 {
+				t.Errorf("who only looks at the batch cannot read it:\n%s", problemText(problems))
+			}
+			allowed := Options{Lint: true, Flags: map[string]string{"allow": strings.Join(lintNames, ",")}}
+			if b, problems := Load([]string{file}, allowed); len(problems) > 0 || strings.Contains(problemText(b.Warnings), "[") {
+				t.Errorf("all is allowed, and yet:\n%s", problemText(problems))
+			}
+		})
+	}
+}

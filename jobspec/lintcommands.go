@@ -1,0 +1,217 @@
+package jobspec
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/jobspec/script"
+)
+
+// A commandLinter judges the commands of one job of the file, as templates.
+type commandLinter struct {
+	*proto
+	job     script.Job
+	index   map[string]int // holes by how they are spelt
+	risky   bool           // some hole has values that the shell does not take as they are
+	inBlock bool           // what is left in the background is taken care of
+}
+
+// maxValues is how many values of a parameter are looked at.
+const maxValues = 256
+
+func (p *proto) lintCommands(background bool) {
+	shell, login := p.shellKind()
+	if !shell {
+		return
+	}
+	c := &commandLinter{proto: p, index: map[string]int{}, inBlock: background}
+	c.job.GPUs = p.mostGPUs()
+	if !login {
+		c.job.Conda = condaLine()
+	}
+	c.job.Env = map[string]string{}
+	for i := range p.env {
+		c.job.Env[p.env[i].name] = c.template(&p.env[i].value, false)
+	}
+	for i := range p.commands {
+		c.command(&p.commands[i], i == len(p.commands)-1)
+	}
+	for i := range p.args {
+		a := &p.args[i]
+		key := a.key
+		if !strings.HasPrefix(key, "-") {
+			key = "--" + key
+		}
+		c.value("x "+key+" ", &a.value)
+	}
+	for i := range p.env {
+		if name := p.env[i].name; strings.HasSuffix(name, "PORT") {
+			c.value(name+"=", &p.env[i].value)
+		}
+	}
+	if p.config != nil {
+		for i := range p.config.sets {
+			c.value("x ", &p.config.sets[i].value)
+		}
+	}
+}
+
+// shellKind reports whether the commands are shell scripts, and whether the shell
+// reads the user's start files.
+func (p *proto) shellKind() (shell, login bool) {
+	for _, word := range p.shell {
+		shell = shell || slices.Contains([]string{"bash", "sh", "zsh", "dash", "ksh"}, filepath.Base(word))
+		login = login || word == "--login" || len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.ContainsAny(word, "li")
+	}
+	return shell || len(p.shell) == 0, login
+}
+
+// condaLine is what makes conda activate work, or "" where it does already.
+func condaLine() string {
+	if _, ok := os.LookupEnv("BASH_FUNC_conda%%"); ok || os.Getenv("BASH_ENV") != "" {
+		return ""
+	}
+	conda := "conda"
+	if exe := os.Getenv("CONDA_EXE"); exe != "" {
+		conda = shellescape.Quote(exe)
+	}
+	return `eval "$(` + conda + ` shell.bash hook)"`
+}
+
+// mostGPUs is the most GPUs that some expansion can be granted.
+func (p *proto) mostGPUs() int {
+	if p.shared != nil {
+		return p.shared.Request.Max
+	}
+	most := -1
+	for _, s := range p.specs {
+		most = max(most, s.Request.Max)
+	}
+	return most
+}
+
+// template is a text as the shell sees it, with a hole for each variable.
+func (c *commandLinter) template(t *text, quoted bool) string {
+	var b strings.Builder
+	for i := range t.segs {
+		g := &t.segs[i]
+		if g.kind == varLiteral {
+			b.WriteString(g.lit)
+			continue
+		}
+		key := g.lit
+		if quoted {
+			key += "\x00"
+		}
+		n, ok := c.index[key]
+		if !ok {
+			n = len(c.job.Holes)
+			c.index[key] = n
+			c.job.Holes = append(c.job.Holes, c.hole(g, quoted))
+		}
+		b.WriteRune(script.HoleRune(n))
+	}
+	return b.String()
+}
+
+func (c *commandLinter) hole(g *segment, quoted bool) script.Hole {
+	h := script.Hole{Spelt: g.lit, Granted: g.kind == varGPU || g.kind == varGPUList, Quoted: quoted || g.format == "q"}
+	switch g.kind {
+	case varParam:
+		c.matrix.formatted(g.param, func(v Param) bool {
+			s := v.Text
+			if g.format != "" && g.format != "q" {
+				s, _ = formatNumber(g.format, s)
+			}
+			h.Values = append(h.Values, s)
+			c.risky = c.risky || !h.Quoted && shellescape.Quote(s) != s
+			return len(h.Values) < maxValues
+		})
+	case varWorkDir:
+		if dir := c.file.workDir; c.workDir == nil && shellescape.Quote(dir) != dir {
+			h.Values, c.risky = []string{dir}, true
+		}
+	}
+	return h
+}
+
+// command judges one command, and the scripts that it runs.
+func (c *commandLinter) command(t *text, last bool) {
+	c.risky = false
+	from := len(c.job.Holes)
+	template := c.template(t, false)
+	list := []string{template}
+	for n, h := range c.job.Holes[from:] { // a value may itself be a command
+		for _, v := range h.Values[:min(len(h.Values), 64)] {
+			if script.Worth(v) {
+				list = append(list, strings.ReplaceAll(template, string(script.HoleRune(from+n)), v))
+			}
+		}
+	}
+	for _, s := range list {
+		var found []script.Finding
+		if c.risky || script.Worth(s) || c.mayRunScripts(s) {
+			r := script.Check(s, c.job)
+			found = r.Findings
+			for _, file := range c.named(r.Scripts) {
+				c.scriptFile(t, file)
+			}
+		}
+		for _, f := range found {
+			if f.Lint != script.Background || last && !c.inBlock {
+				c.tell(t, f)
+			}
+		}
+	}
+}
+
+// value judges a value that reaches the program as one word, whatever is in it.
+func (c *commandLinter) value(before string, t *text) {
+	if !script.Worth(before + t.raw) {
+		return
+	}
+	for _, f := range script.Check(before+shellescape.Quote(c.template(t, true)), c.job).Findings {
+		c.tell(t, f)
+	}
+}
+
+func (c *commandLinter) tell(t *text, f script.Finding) {
+	at, _, _ := strings.Cut(f.At, "\n")
+	line, col := t.line, t.col
+	if strings.Contains(t.raw, at) {
+		line, col = c.src.find(t.line, t.col, at)
+	}
+	c.file.lint(c.texts, Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
+}
+
+// scriptFile judges a file that a command runs. It may be run in another way than
+// this, so that all its findings are warnings.
+func (c *commandLinter) scriptFile(t *text, file *scriptFile) {
+	if !script.Worth(file.text) {
+		return
+	}
+	var r script.Report
+	if strings.HasSuffix(file.name, ".py") {
+		r = script.CheckPython(file.text, c.job)
+	} else {
+		r = script.Check(file.text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
+	}
+	line, col := c.src.find(t.line, t.col, file.name)
+	for _, f := range r.Findings {
+		if f.Lint == script.Background && c.inBlock || f.Lint == script.Pinned && f.Warn && c.passesGPUs() && !strings.HasSuffix(file.name, ".py") {
+			continue
+		}
+		c.file.lint(c.texts, Problem{Lint: f.Lint, Line: line, Col: col, Text: fileLine(file.name, f.Line) + f.Text, Hint: f.Hint}, true)
+	}
+}
+
+// passesGPUs reports whether a command hands on the GPUs that the job was granted.
+func (c *commandLinter) passesGPUs() bool {
+	return c.runs(func(t *text) bool {
+		return t.uses(varGPU) || t.uses(varGPUList) || strings.Contains(t.raw, "VISIBLE_DEVICES")
+	})
+}

@@ -1,0 +1,159 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// repeats are names of parameters that only count repetitions.
+var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
+
+// lintUnused reports parameters that make jobs differ in name only. Parameters with
+// one value, and those zipped with one that is used, may exist for a name or a path;
+// one value used nowhere is a label in the ledger at best, hence a warning. own are
+// the job's own params: those from defaults need not be used by every job.
+func (p *proto) lintUnused(own *yaml.Node) {
+	m := p.matrix
+	if len(m.always)+len(m.partial) == 0 || p.file.allows(p.texts, lintUnused) {
+		return
+	}
+	u := p.uses()
+	for _, name := range slices.Concat(m.always, m.partial) {
+		if u.reached[name] || slices.Contains(repeatNames, name) {
+			continue
+		}
+		mates, values := m.mates(name)
+		switch {
+		case values < 2 && (u.named[name] || child(own, name) == nil):
+		case u.named[name] && slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] }):
+		case p.readByScript(name):
+		default:
+			p.unusedParam(name, values, u.named[name])
+		}
+	}
+}
+
+func (p *proto) unusedParam(name string, values int, named bool) {
+	line, col := p.src.find(p.line, p.col, name+":")
+	text := fmt.Sprintf("parameter %q never reaches the command", name)
+	if named {
+		text = fmt.Sprintf("parameter %q is used in names and paths only and never reaches the command", name)
+	}
+	if values > 1 {
+		text += fmt.Sprintf(": its %d values give identical jobs", values)
+	}
+	p.file.lint(p.texts, Problem{Lint: lintUnused, Line: line, Col: col, Text: text,
+		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, paramEnv(name))}, values < 2)
+}
+
+// mates are the parameters that go side by side with one, and how many values it
+// has; of one that only entries of include give, all others may be.
+func (m *matrix) mates(name string) (names []string, values int) {
+	for i := range m.axes {
+		if slices.Contains(m.axes[i].names, name) {
+			return m.axes[i].names, m.axes[i].size()
+		}
+	}
+	if slices.ContainsFunc(m.consts, func(c Param) bool { return c.Name == name }) {
+		return nil, 1
+	}
+	return slices.Concat(m.always, m.partial), len(m.odd)
+}
+
+// used are the parameters that a job uses.
+type used struct {
+	reached map[string]bool // in what it runs, where, and with which resources
+	named   map[string]bool // anywhere else
+}
+
+func (p *proto) uses() used {
+	u := used{map[string]bool{}, map[string]bool{}}
+	p.runs(func(t *text) bool { p.mark(u.reached, t); return false })
+	p.mark(u.reached, p.workDir)
+	for i := range p.inputs {
+		p.mark(u.reached, &p.inputs[i])
+	}
+	for i := range p.resources {
+		to := u.reached
+		if r := &p.resources[i]; r.key == "desc" || r.key == "tags" {
+			to = u.named
+		}
+		for j := range p.resources[i].texts {
+			p.mark(to, &p.resources[i].texts[j])
+		}
+	}
+	if c := p.config; c != nil {
+		p.mark(u.reached, &c.base)
+		p.mark(u.reached, c.path)
+		for i := range c.sets {
+			p.mark(u.reached, &c.sets[i].value)
+		}
+	}
+	for _, t := range []*text{&p.name, p.log, p.stdout, p.stderr, p.queue} {
+		p.mark(u.named, t)
+	}
+	for _, list := range [][]text{p.outputs, p.needs} {
+		for i := range list {
+			p.mark(u.named, &list[i])
+		}
+	}
+	return u
+}
+
+// mark notes the parameters in a text, and those that they are made of.
+func (p *proto) mark(used map[string]bool, t *text) {
+	if t == nil {
+		return
+	}
+	for i := range t.segs {
+		if g := &t.segs[i]; g.kind == varParam {
+			p.markParam(used, g.param)
+		}
+	}
+	p.markEnvironment(used, t.raw)
+}
+
+func (p *proto) markParam(used map[string]bool, name string) {
+	if used[name] {
+		return
+	}
+	used[name] = true
+	for _, t := range p.matrix.nested[name] {
+		p.mark(used, t)
+	}
+}
+
+// markEnvironment notes the parameters that a command takes from its environment.
+// Where it goes through all of GPURUN_PARAM_*, it may use any.
+func (p *proto) markEnvironment(used map[string]bool, raw string) {
+	const prefix = "GPURUN_PARAM_"
+	for rest := raw; ; {
+		i := strings.Index(rest, prefix)
+		if i < 0 {
+			return
+		}
+		rest = rest[i+len(prefix):]
+		end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", r) })
+		if end < 0 {
+			end = len(rest)
+		}
+		for _, name := range slices.Concat(p.matrix.always, p.matrix.partial) {
+			if end == 0 || paramEnv(name) == prefix+rest[:end] {
+				p.markParam(used, name)
+			}
+		}
+	}
+}
+
+// readByScript reports whether a file that the job runs reads the parameter from
+// its environment.
+func (p *proto) readByScript(name string) bool {
+	used := map[string]bool{}
+	for _, file := range p.scripts() {
+		p.markEnvironment(used, file.text)
+	}
+	return used[name]
+}

@@ -1,0 +1,108 @@
+package jobspec
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/jobspec/script"
+)
+
+// A scriptFile is a program that a job runs, as far as it was read.
+type scriptFile struct{ name, text string }
+
+// Bounds of looking into scripts: how much of one, how many, and in how many
+// commands of a batch one is looked for that is not named in its work dir.
+const (
+	maxScriptBytes = 128 << 10
+	maxScripts     = 1000
+	maxSearches    = 1000
+)
+
+func fileLine(name string, line int) string { return name + ":" + strconv.Itoa(line) + ": " }
+
+// mayRunScripts reports whether a command may run a script that is worth a look. A
+// batch may have a hundred thousand commands, and not each is taken apart for that.
+func (p *proto) mayRunScripts(command string) bool {
+	for _, ext := range []string{".sh", ".py"} {
+		i := strings.Index(command, ext)
+		if i < 0 {
+			continue
+		}
+		from := strings.LastIndexAny(command[:i], " \t\n;&|(\"'=") + 1
+		if file := p.scriptAt(command[from : i+len(ext)]); file != nil && script.Worth(file.text) {
+			return true
+		}
+		if strings.Contains(command, "cd ") && p.file.searches < maxSearches {
+			p.file.searches++
+			return true
+		}
+	}
+	return false
+}
+
+// named are the scripts that can be read.
+func (p *proto) named(names []string) []*scriptFile {
+	var list []*scriptFile
+	for _, name := range names {
+		if f := p.scriptAt(name); f != nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// scripts are all files that the job runs.
+func (p *proto) scripts() []*scriptFile {
+	var list []*scriptFile
+	if p.file.searches++; p.file.searches > maxSearches {
+		return nil
+	}
+	for i := range p.commands {
+		list = append(list, p.named(script.Check(p.commands[i].raw, script.Job{}).Scripts)...)
+	}
+	return list
+}
+
+// scriptAt reads a file that a command names, or gives nil. Each is read once.
+func (p *proto) scriptAt(name string) *scriptFile {
+	dir := p.file.workDir
+	if p.workDir != nil {
+		var err error
+		if dir, err = absolute(dir, p.workDir.raw); err != nil || !p.workDir.constant() {
+			return nil
+		}
+	}
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, name)
+	}
+	l := p.file.loader
+	f, ok := l.scripts[path]
+	if !ok && len(l.scripts) < maxScripts {
+		if text, ok := readScript(path); ok {
+			f = &scriptFile{name, text}
+		}
+		l.scripts[path] = f
+	}
+	return f
+}
+
+// readScript reads a small regular file of text; anything else is none of ours.
+func readScript(path string) (string, bool) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxScriptBytes {
+		return "", false
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxScriptBytes))
+	return string(data), err == nil && strings.IndexByte(string(data), 0) < 0
+}

@@ -1,0 +1,3 @@
+#!/bin/bash
+export CUDA_VISIBLE_DEVICES=3
+python train.py &

@@ -1,0 +1,2 @@
+import os
+lr = os.environ["GPURUN_PARAM_LR"]

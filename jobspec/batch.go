@@ -69,8 +69,6 @@ type Options struct {
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml beside the job file
 	Flags      map[string]string // setting name with hyphens → text as typed; bare sizes are MiB, bare times seconds
 	UserConfig string            // path of the user's own defaults; "" for none; a missing file is no error
-	CPUs       int               // cores that affinity and cgroup allow; 0 unknown
-	Memory     gpu.Bytes         // host memory; 0 unknown
 	Lint       bool              // also report what looks wrong: the batch is to be run
 }
 

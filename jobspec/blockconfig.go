@@ -21,6 +21,11 @@ type blockConfig struct {
 	WorkDirLine int            // where the config file names it, 0 for nowhere
 	Retry       *Retry         // nil where retry_config is not given
 	Ignored     bool           // a file was there, with none of these keys
+
+	job  *yaml.Node // a mapping of the job keys that all blocks have
+	file *source    // where they stand
+
+	warnings []Problem
 }
 
 // A blockSetting is a native setting, its value spelt as a job file could have it.
@@ -69,6 +74,7 @@ func readBlockConfig(jobFile, configPath string) (blockConfig, []Problem) {
 	if c.Ignored = !r.concerns(root, named); !c.Ignored {
 		r.read(root)
 	}
+	c.warnings = out.warnings
 	return c, out.problems
 }
 
@@ -87,7 +93,7 @@ func (r *blockConfigReader) concerns(root *yaml.Node, named bool) bool {
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key := root.Content[i].Value
-		if _, ok := blockKeys[key]; ok || named && slices.Contains(r.native, key) {
+		if _, ok := blockKeys[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(blockJobKeys, jobWord(key))) {
 			return true
 		}
 	}
@@ -147,6 +153,9 @@ func (r *blockConfigReader) other(k, v *yaml.Node) {
 		if text, ok := r.settingText(k.Value, v); ok {
 			r.set(k, k.Value, text)
 		}
+		return
+	}
+	if r.jobKey(k, v) {
 		return
 	}
 	known := slices.Clone(r.native)
@@ -238,6 +247,9 @@ func (r *blockConfigReader) retry(v *yaml.Node) {
 			r.problem(k.Line, k.Column, didYouMean(k.Value, words, "retry_config has max_retry_before_backoff and backoff_duration"), "unknown key %q in retry_config", k.Value)
 		}
 	})
+	if child(r.config.job, "retry") != nil {
+		r.problem(v.Line, v.Column, "keep one of them", "retry and retry_config are the same setting")
+	}
 	r.config.Retry = retry
 }
 

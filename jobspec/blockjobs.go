@@ -25,6 +25,12 @@ func (f *fileJobs) readBlocks() {
 	for _, p := range problems {
 		f.out.add(p)
 	}
+	for _, p := range f.config.warnings {
+		f.out.warn(p)
+	}
+	if f.config.file != nil {
+		f.config.file.out = f.src.out
+	}
 	if len(f.blocks) == 0 && len(f.out.problems) == 0 {
 		f.src.problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "holds no block")
 	}
@@ -99,6 +105,7 @@ func (f *fileJobs) blockJobs() {
 		}
 		p.checkConfigUse(false)
 		p.shared = p.blockSpec(bl)
+		p.common(p.shared, len(f.blocks))
 		f.expand(p)
 		p.lint(fields{})
 	}

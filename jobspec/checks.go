@@ -37,7 +37,11 @@ func (l *loader) checkLogs() {
 			}
 			told[t] = true
 			o := &l.batch.Jobs[other]
-			l.files[j.File].src.problem(lt.line, lt.col, "put {name} into it", "%s: jobs %q and %q would write one file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
+			line, col := lt.line, lt.col
+			if l.files[j.File].isBlocks { // there it stands in the config file
+				line, col = t.line, t.col
+			}
+			l.files[j.File].src.problem(line, col, "put {name} into it", "%s: jobs %q and %q would write one file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
 		}
 	}
 }

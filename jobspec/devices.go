@@ -44,21 +44,46 @@ func largest(devs []gpu.Device) gpu.Bytes {
 // CheckDevices finds jobs, among those that wanted says would run, that no
 // device here could ever take. devs are all managed devices.
 func (b *Batch) CheckDevices(devs []gpu.Device, wanted func(id int) bool) []Problem {
+	return b.judge(wanted, func(s *Spec) (why, hint string) {
+		if s.Request.Max == 0 {
+			return "", ""
+		}
+		r := s.Request
+		if s.DefaultMemory {
+			r.Memory = min(r.Memory, defaultMost(devs))
+		}
+		return b.never(&r, devs)
+	})
+}
+
+// CheckHost finds jobs, among those that wanted says would run, that ask for more
+// cores or host memory than this machine lets jobs have; 0 for what is not known.
+func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool) []Problem {
+	return b.judge(wanted, func(s *Spec) (why, hint string) {
+		switch {
+		case cores > 0 && s.CPUs > cores:
+			return fmt.Sprintf("cpus: %d, and this machine has %d", s.CPUs, cores), ""
+		case memory > 0 && s.Memory > memory:
+			hint := ""
+			if s.Request.Max > 0 {
+				hint = "memory is that of the host; for GPU memory write gpu_memory"
+			}
+			return fmt.Sprintf("memory: %s, and this machine has %s", s.Memory, memory.Round()), hint
+		}
+		return "", ""
+	})
+}
+
+// judge tells once for each Spec why its jobs could never run.
+func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint string)) []Problem {
 	var out report
 	judged := map[*Spec]struct{}{}
 	for i := range b.Jobs {
 		j := &b.Jobs[i]
-		if j.Spec.Request.Max == 0 || wanted != nil && !wanted(i) {
+		if _, known := judged[j.Spec]; known || wanted != nil && !wanted(i) {
 			continue
 		}
-		if _, known := judged[j.Spec]; known {
-			continue
-		}
-		r := j.Spec.Request
-		if j.Spec.DefaultMemory {
-			r.Memory = min(r.Memory, defaultMost(devs))
-		}
-		why, hint := b.never(&r, devs)
+		why, hint := never(j.Spec)
 		judged[j.Spec] = struct{}{}
 		if why == "" {
 			continue

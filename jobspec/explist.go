@@ -19,7 +19,7 @@ func (p *proto) refuseListKeys(f fields) {
 		k := f.node.Content[i]
 		switch k.Value {
 		case "log_path", "extra_args":
-			p.src.problem(k.Line, k.Column, keyHint(k.Value), "unknown key %q in a job", k.Value)
+			p.src.problem(k.Line, k.Column, keyHint(k.Value, f.node.Content[i+1]), "unknown key %q in a job", k.Value)
 		case "algorithm":
 			p.src.problem(k.Line, k.Column, "an experiment has config: PATH and algorithm, and no run", "unknown key %q in a job", k.Value)
 		}

@@ -25,7 +25,7 @@ func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
 			word = own
 		}
 		if !slices.Contains(jobKeys, word) && !slices.Contains(listKeys, word) {
-			hint := keyHint(k.Value)
+			hint := keyHint(k.Value, v)
 			if empty != "" {
 				hint = "if it belongs to " + empty + ", indent it more than " + empty
 			}

@@ -135,6 +135,8 @@ func (l *loader) settings() {
 	}
 	user := userConfig(l.opts.UserConfig, &l.out, defs)
 	r.take(user, "user")
+	r.bounds()
+	l.configUse()
 	l.batch.Settings = r.result(l.base(), defs)
 	for i, f := range l.files {
 		f.settings, f.given = &l.batch.Settings, r.given

@@ -153,6 +153,15 @@ func (p *proto) build(v *values) *Spec {
 	d.text = p.texts
 	d.LogNamed = p.texts.log != nil || p.texts.stdout != nil || p.texts.stderr != nil
 	d.HasOutputs, d.HasInputs = len(p.texts.outputs) > 0, len(p.texts.inputs) > 0
+	p.read(&d, v)
+	p.finish(&d)
+	d.Family = p.familyOf(d.Request)
+	spec := d.Spec
+	return &spec
+}
+
+// read takes the resources that are given into d.
+func (p *proto) read(d *draft, v *values) {
 	for _, rk := range resourceKeys {
 		i := slices.IndexFunc(p.resources, func(r resource) bool { return r.key == rk.key })
 		if i < 0 {
@@ -164,14 +173,10 @@ func (p *proto) build(v *values) *Spec {
 			vals[n] = r.texts[n].render(v)
 		}
 		d.given[rk.key] = &r.texts[0]
-		if err := rk.read(&d, vals); err != nil {
+		if err := rk.read(d, vals); err != nil {
 			p.complain(&r.texts[0], rk.key, err)
 		}
 	}
-	p.finish(&d)
-	d.Family = p.familyOf(d.Request)
-	spec := d.Spec
-	return &spec
 }
 
 func (p *proto) complain(t *text, key string, err error) {
@@ -214,18 +219,6 @@ func (p *proto) finish(d *draft) {
 			}
 		}
 		r.UtilOnOwn = p.list
-	}
-	p.bounds(d)
-}
-
-// bounds refuses what this machine never has. What only real GPUs can tell is
-// left to CheckDevices.
-func (p *proto) bounds(d *draft) {
-	if t := d.given["cpus"]; t != nil && p.file.opts.CPUs > 0 && d.CPUs > p.file.opts.CPUs {
-		p.src.problem(t.line, t.col, "", "cpus: %d, and jobs of this machine may use %d", d.CPUs, p.file.opts.CPUs)
-	}
-	if t := d.given["memory"]; t != nil && p.file.opts.Memory > 0 && d.Memory > p.file.opts.Memory {
-		p.src.problem(t.line, t.col, "it is the host's; for memory of the GPU write gpu_memory", "memory: %s, and this machine has %s", d.Memory, p.file.opts.Memory.Round())
 	}
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
 		p.src.problem(t.line, t.col, "add backoff_after: 3", "retry: backoff without backoff_after never comes")

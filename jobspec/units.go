@@ -3,6 +3,7 @@ package jobspec
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -48,20 +49,27 @@ func parseSize(s string) (gpu.Bytes, error) {
 	return 0, faultf(sizeHint(s), "%q is no size", s)
 }
 
-// sizeHint knows other tools' spellings: 8G, 8Gi, 8gb, 8000 MB.
 func sizeHint(s string) string {
-	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-	if _, err := strconv.ParseFloat(digits, 64); err == nil && digits != s {
-		switch strings.ToLower(strings.TrimSpace(s[len(digits):])) {
-		case "g", "gi", "gb", "gib", "gig", "gigs":
-			return "say " + digits + "GiB"
-		case "m", "mi", "mb", "mib":
-			return "say " + digits + "MiB"
-		case "t", "ti", "tb", "tib":
-			return "say " + digits + "TiB"
-		}
+	if other := otherSize(s); other != "" {
+		return "say " + other
 	}
 	return "say 8GiB or 8000MiB"
+}
+
+var sizeForm = regexp.MustCompile(`(?i)^(\d+(?:\.\d+)?) *([kmgt])(i?)(b?|igs?)$`)
+
+// otherSize spells 8G, 8Gi, 8gb, 8000 MB in our units, "" for what is no size. A unit
+// with neither i nor B is binary, as for every scheduler.
+func otherSize(s string) string {
+	m := sizeForm.FindStringSubmatch(s)
+	if m == nil {
+		return ""
+	}
+	unit := strings.ToUpper(m[2])
+	if m[3] == "" && strings.EqualFold(m[4], "b") {
+		return m[1] + unit + "B"
+	}
+	return m[1] + unit + "iB"
 }
 
 var timeUnits = []struct {
@@ -92,6 +100,9 @@ func parseDuration(s string) (time.Duration, error) {
 	for rest != "" {
 		n, size, tail, ok := leadingTime(rest)
 		if !ok {
+			if d, ok := otherTime(s); ok {
+				return 0, faultf("say "+formatDuration(d), "%q is no time", s)
+			}
 			return 0, faultf("say 90s, 10m, 1h30m or 2d", "%q is no time", s)
 		}
 		total += n * float64(size)

@@ -251,21 +251,3 @@ func (p *proto) readRest(f fields) {
 		p.src.problem(p.line, p.col, "take one of them out", "log names {config}, and config.set names {log}: neither can be known first")
 	}
 }
-
-func (p *proto) readShell(n *yaml.Node) {
-	if n == nil {
-		return
-	}
-	items := p.src.items(n, "shell")
-	for _, item := range items {
-		word, _, ok := p.src.scalar(item, "shell")
-		if ok && n.Kind == yaml.ScalarNode {
-			p.shell = strings.Fields(word)
-		} else if ok {
-			p.shell = append(p.shell, word)
-		}
-	}
-	if len(items) > 0 && (len(p.shell) == 0 || p.shell[0] == "") {
-		p.src.problem(n.Line, n.Column, "say [bash, -c]", "shell names no program")
-	}
-}

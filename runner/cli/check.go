@@ -67,8 +67,8 @@ func (c *checkCmd) Run(a *app) error {
 	if len(warnings) > 0 {
 		fmt.Fprintln(w, count(len(warnings), "warning"))
 	}
-	if wantsGPU(batch, func(int) bool { return true }) {
-		fmt.Fprintln(w, judgedLater)
+	if later := judgedLater(batch); later != "" {
+		fmt.Fprintln(w, later)
 	}
 	return nil
 }

@@ -16,7 +16,6 @@ import (
 func (a *app) options(b *batchFlags) jobspec.Options {
 	return jobspec.Options{
 		Format: b.Format, Config: b.Config, Flags: a.settings, UserConfig: userConfig(),
-		CPUs: cores(), Memory: hostMemory(),
 	}
 }
 

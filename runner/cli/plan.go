@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"gpurun/jobspec"
@@ -86,6 +87,9 @@ func (c *planCmd) Run(a *app) error {
 		w.Flush() // a driver may take seconds to answer
 		c.judge(w, a, batch, runs)
 	}
+	for _, p := range batch.CheckHost(cores(), hostMemory(), func(id int) bool { return core.Verdict(id).Run }) {
+		fmt.Fprintln(w, "on this machine "+p.Text)
+	}
 	codeChanged(w, batch, history)
 	if history.Empty() && len(history.Open) == 0 {
 		offerDone(w, batch)
@@ -105,8 +109,27 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	return o, err
 }
 
-// judgedLater is what check leaves out, since it asks no driver.
-const judgedLater = "whether the GPUs here have enough memory is judged when it runs"
+// judgedLater names what check leaves out: the machine that runs the jobs may be
+// another one. "" for nothing.
+func judgedLater(b *jobspec.Batch) string {
+	var what []string
+	if wantsGPU(b, func(int) bool { return true }) {
+		what = append(what, "GPUs")
+	}
+	has := func(f func(s *jobspec.Spec) bool) bool {
+		return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return f(j.Spec) })
+	}
+	if has(func(s *jobspec.Spec) bool { return s.CPUsGiven }) {
+		what = append(what, "cores")
+	}
+	if has(func(s *jobspec.Spec) bool { return s.Memory > 0 }) {
+		what = append(what, "host memory")
+	}
+	if what == nil {
+		return ""
+	}
+	return "not checked here, but on the machine that runs it: " + strings.Join(what, ", ")
+}
 
 // checkSim judges requests that no simulated GPU could ever take.
 func checkSim(b *jobspec.Batch, spec string, core *sched.Core) error {

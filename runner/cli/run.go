@@ -131,6 +131,9 @@ func (r *run) open() error {
 	r.log = r.logger()
 	evidence := remembered(len(r.batch.Jobs), files.Evidence(r.batch, r.state.History()))
 	r.core = sched.New(r.batch, r.state.History(), evidence, nil, r.opts)
+	if ps := r.batch.CheckHost(cores(), hostMemory(), func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
+		return problems(ps)
+	}
 	if !r.wantsGPU() {
 		return nil
 	}

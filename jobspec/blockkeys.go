@@ -1,0 +1,80 @@
+package jobspec
+
+import (
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// blockJobKeys are keys of jobs that may stand in a block file's config.yaml: all
+// blocks have them.
+var blockJobKeys = []string{"timeout", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
+
+// vagueKeys are keys of jobs that scripts, too, may have in their config.yaml.
+var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
+
+func jobWord(key string) string {
+	if own, ok := sameKeys[key]; ok {
+		return own
+	}
+	return key
+}
+
+// jobKey takes a key of jobs, or refuses one that a block cannot have: nothing that
+// was written for gpurun is dropped without a word.
+func (r *blockConfigReader) jobKey(k, v *yaml.Node) bool {
+	word := jobWord(k.Value)
+	switch {
+	case !slices.Contains(jobKeys, word):
+		return false
+	case slices.Contains(vagueKeys, word):
+		r.warning(k.Line, k.Column, "for gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
+		return true
+	case !slices.Contains(blockJobKeys, word):
+		r.problem(k.Line, k.Column, "take it out; for jobs that need it, write the file as YAML", "%q has no effect on the jobs of a block file", k.Value)
+		return true
+	}
+	if r.config.job == nil {
+		r.config.job, r.config.file = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.source
+	}
+	if other := child(r.config.job, word); other != nil || word == "retry" && r.config.Retry != nil {
+		r.problem(k.Line, k.Column, "keep one of them", "%q is given twice, under two names", word)
+		return true
+	}
+	own := *k
+	own.Value = word
+	r.config.job.Content = append(r.config.job.Content, &own, v)
+	return true
+}
+
+// common gives a block the job keys of its config file.
+func (p *proto) common(s *Spec, blocks int) {
+	c := p.file.config
+	if c.job == nil {
+		return
+	}
+	src := p.src
+	p.src = c.file
+	defer func() { p.src = src }()
+	f := fields{c.job, c.job}
+	p.readResources(f)
+	p.readEnv(f.get("env"))
+	p.readShell(f.get("shell"))
+	p.log, p.stdout, p.stderr = p.ownFile(f, "log", blocks), p.ownFile(f, "stdout", blocks), p.ownFile(f, "stderr", blocks)
+	p.checkPaths()
+	p.checkConfigUse(false)
+	d := draft{Spec: *s, given: map[string]*text{}}
+	p.read(&d, &values{name: p.name.raw})
+	*s = d.Spec
+	s.LogNamed = p.log != nil || p.stdout != nil || p.stderr != nil
+}
+
+// ownFile reads the path of a log, which each block must have for itself.
+func (p *proto) ownFile(f fields, key string, blocks int) *text {
+	t := p.optional(f, key, inLog)
+	if t != nil && blocks > 1 && t.raw != "/dev/null" && !t.uses(varName) && !t.uses(varUniID) {
+		p.src.problem(t.line, t.col, "put {name} into it", "%s: all %d blocks would write one file, %s", key, blocks, t.raw)
+		return nil
+	}
+	return t
+}

@@ -1,0 +1,40 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// bounds refuses min_gpus beyond max_gpus, wherever each of them stands.
+func (r *settingsReader) bounds() {
+	low, haveLow := r.given["min_gpus"]
+	high, haveHigh := r.given["max_gpus"]
+	if !haveLow || !haveHigh {
+		return
+	}
+	least, _ := strconv.Atoi(low.text) // both were read before
+	most, _ := strconv.Atoi(high.text)
+	if least <= most {
+		return
+	}
+	at := low
+	if low.line == 0 && high.line > 0 {
+		at = high // of a flag and a line of a file, the place in the file
+	}
+	r.out.add(Problem{File: at.file, Line: at.line, Col: at.col,
+		Text: fmt.Sprintf("min_gpus %d (%s) is more than max_gpus %d (%s)", least, low.source(), most, high.source())})
+}
+
+// configUse refuses a --config that nothing reads: it holds the settings of block
+// files, and a file that is not there is a slip in any case.
+func (l *loader) configUse() {
+	if l.opts.Config == "" || len(l.files) == 0 || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.isBlocks }) {
+		return
+	}
+	if _, err := readRegular(l.opts.Config); err != nil {
+		l.out.add(Problem{File: l.opts.Config, Text: err.Error()})
+		return
+	}
+	l.out.add(Problem{File: "--config", Text: "is for block files, and " + l.files[0].src.path + " is not one", Hint: "write settings: in the job file, or give flags"})
+}

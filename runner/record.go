@@ -11,6 +11,9 @@ import (
 func (l *loop) record(a sched.Record) {
 	l.unwritten = append(l.unwritten, a)
 	l.urgent = l.urgent || a.Fact.Kind != state.KindRunning
+	if at := l.live[a.Fact.UniID]; at != nil && a.Fact.Kind == state.KindStart {
+		at.launch.Key, at.launch.Needs = a.Fact.Key, a.Fact.Needs
+	}
 }
 
 // mayWait says that an action may be done before the facts that came before it are

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"gpurun/runner/engine/local"
 	"gpurun/state/disk"
 )
 
@@ -27,4 +28,16 @@ func stateFailure(err error) error {
 	}
 	return &failure{code: exitState, text: text, err: err,
 		hint: "gpurun status -w shows it, gpurun stop ends it"}
+}
+
+// noStrayKeeper refuses to start beside jobs that nobody can ask about: their state
+// folder has been removed while they ran on without their runner.
+func (r *run) noStrayKeeper() error {
+	for i := range r.batch.Files {
+		if pid := local.StrayKeeper(r.state.Dir(i)); pid != 0 {
+			return &failure{code: exitState, text: fmt.Sprintf("jobs of an earlier run of %s are still running under process %d, and %s was removed meanwhile",
+				r.batch.Files[i].Path, pid, r.state.Dir(i)), hint: fmt.Sprintf("wait for their end, or end them (pstree -p %d lists them), then run it again", pid)}
+		}
+	}
+	return nil
 }

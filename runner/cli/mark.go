@@ -6,6 +6,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner/control"
+	"gpurun/runner/engine/local"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -68,7 +69,7 @@ func (a *app) markDead(ref *batchRef, op string, globs []string) error {
 	if err != nil {
 		return err
 	}
-	st, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Go: a.goSafely})
+	st, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Recover: local.Recover, Go: a.goSafely})
 	if err != nil {
 		return stateFailure(err)
 	}

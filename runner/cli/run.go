@@ -119,7 +119,7 @@ func (r *run) open() error {
 	r.opts.NoWait, r.opts.Sim, r.opts.Strays = r.cmd.NoWait, r.cmd.Sim != "", r.cmd.Sim == ""
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
-	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Go: r.goSafely}); err != nil {
+	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Recover: local.Recover, Go: r.goSafely}); err != nil {
 		return stateFailure(err)
 	}
 	r.later(func() {
@@ -262,6 +262,9 @@ func (r *run) carry() error {
 	}
 	r.tellWarnings()
 	r.warnOfLogout()
+	if err := r.noStrayKeeper(); err != nil {
+		return err
+	}
 	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0)), Go: r.goSafely})
 	if err != nil {
 		return &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}

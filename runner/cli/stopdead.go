@@ -18,7 +18,7 @@ import (
 // dead stops jobs that outlived their run: it takes them over for as long as it
 // takes to end them, and leaves the others alone.
 func (c *stopCmd) dead(a *app, ref *batchRef) error {
-	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Go: a.goSafely})
+	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Recover: local.Recover, Go: a.goSafely})
 	if err != nil {
 		return stateFailure(err)
 	}

@@ -19,6 +19,8 @@ import (
 type Launch struct {
 	UniID    string        `json:",omitempty"`
 	Job      string        `json:",omitempty"`
+	Key      string        `json:",omitempty"` // of the job, and what it needed: kept with the attempt's
+	Needs    string        `json:",omitempty"` // status, for a ledger that has lost the start
 	Attempt  int           `json:",omitempty"`
 	Dir      string        `json:",omitempty"` // the attempt's own folder, already there and empty
 	Shell    []string      `json:",omitempty"` // argv before each command

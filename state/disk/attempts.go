@@ -96,7 +96,7 @@ func (s *State) sweep() {
 			if _, open := s.history.Open[id]; open {
 				continue
 			}
-			if _, err := os.Lstat(filepath.Join(s.AttemptDir(i, id), begunName)); err == nil && !over {
+			if began(s.AttemptDir(i, id)) && !over {
 				s.warnings = append(s.warnings, fmt.Sprintf("%s: this attempt began, and the ledger has no start of it; look whether it runs, then remove the folder", s.AttemptDir(i, id)))
 				continue
 			}

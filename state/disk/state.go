@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +17,11 @@ import (
 type Options struct {
 	StateDir string // "" for .gpurun beside the job file
 	Abandon  string // a host whose open attempts are given up as lost
+
+	// Recover reads the start of an attempt from its folder, and the machine it was
+	// made on, where a ledger has lost them; nil where that is not asked. A start
+	// without a kind: nothing of the attempt runs. An error keeps the state shut.
+	Recover func(dir, uniID string) (start, run state.Fact, err error)
 
 	Go func(func()) // starts a goroutine, and sees to its panics; nil for a plain one
 }
@@ -118,10 +124,15 @@ func (s *State) read(i int, o Options) error {
 	}
 	r.index()
 	s.warnings = append(s.warnings, r.warnings...)
+	found, err := s.recover(i, r, o)
+	if err != nil {
+		return err
+	}
 	given, err := elsewhere(s.history, i, r.host, o.Abandon)
 	if err != nil {
 		return err
 	}
+	given = append(found, given...)
 	l, err := openLedger(path, r.torn)
 	if err != nil {
 		return &FolderError{s.dirs[i], cause(err)}
@@ -131,9 +142,45 @@ func (s *State) read(i int, o Options) error {
 		if _, err := l.append(f); err != nil {
 			return &FolderError{s.dirs[i], cause(err)}
 		}
-		s.history.Apply(i, f)
+		if f.Kind != state.KindStart { // those that were found are known already
+			s.history.Apply(i, f)
+		}
 	}
 	return nil
+}
+
+// recover finds the attempts that began and of which the ledger has neither start
+// nor end, since somebody has cut it short, edited or removed it: they may be
+// running. Their starts are facts that the ledger gets again.
+func (s *State) recover(i int, r *reader, o Options) (found []state.Fact, err error) {
+	for id, over := range s.left[i] {
+		dir := s.AttemptDir(i, id)
+		if _, open := s.history.Open[id]; open || over || o.Recover == nil || !began(dir) {
+			continue
+		}
+		start, run, err := o.Recover(dir, id)
+		if err != nil {
+			return nil, &FolderError{s.dirs[i], err}
+		}
+		if start.Kind == "" {
+			continue
+		}
+		if r.host.Kind == "" {
+			here := Host()
+			run.MachineID = here.MachineID
+			r.host = run
+		}
+		s.history.Apply(i, start)
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: the start of %s was missing and is put back from %s", r.path, start.Job, dir))
+		found = append(found, start)
+	}
+	return found, nil
+}
+
+// began reports whether the first process of an attempt has been there.
+func began(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, begunName))
+	return err == nil
 }
 
 // Load reads the ledgers of files as they are now, without lock, and makes

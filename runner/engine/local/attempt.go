@@ -123,7 +123,7 @@ func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = record{
 		State: recordOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
-		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(), BootID: bootID(),
+		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(), BootID: bootID(), Of: originOf(&a.Launch),
 	}
 	var err error
 	a.file, err = createRecord(a.Dir, &a.rec)

@@ -79,6 +79,8 @@ func (p *packer) message(m *message) {
 func (p *packer) launch(l *engine.Launch) {
 	p.string(&l.UniID)
 	p.string(&l.Job)
+	p.string(&l.Key)
+	p.string(&l.Needs)
 	whole(p, &l.Attempt)
 	p.string(&l.Dir)
 	list(p, &l.Shell, p.string)

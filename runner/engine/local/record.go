@@ -62,6 +62,8 @@ type record struct {
 	Grace   time.Duration `json:"grace_ns,omitempty"`
 	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
 	BootID  string        `json:"boot_id,omitempty"`     // of the machine's boot whose pids and times these are
+
+	Of *origin `json:"of,omitempty"`
 }
 
 // ended is the record as the engine's event.
@@ -86,6 +88,7 @@ func (r *record) encode() []byte {
 			return append(append(line, blanks[:statusSize-1-len(line)]...), '\n')
 		}
 		c.Err = c.Err[:min(len(c.Err), longest>>i)]
+		c.Of = c.Of.shorter(i)
 		c.LeftRun = c.LeftRun[:min(len(c.LeftRun), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
 	}
@@ -121,6 +124,9 @@ func (r *record) appendTo(b []byte) ([]byte, error) {
 	o.If(r.Grace != 0).Int("grace_ns", int64(r.Grace))
 	o.If(r.Boot != 0).Int("boottime_ns", int64(r.Boot))
 	o.If(r.BootID != "").String("boot_id", r.BootID)
+	if r.Of != nil {
+		o.Value("of", r.Of)
+	}
 	return o.End()
 }
 

@@ -1,0 +1,61 @@
+package local
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/state"
+)
+
+// What a record keeps of a start comes back as the fact that the ledger has lost;
+// however long the names are, the record keeps its length and its key.
+func TestRecover(t *testing.T) {
+	for _, long := range []int{1, 300, 5000} {
+		l := engine.Launch{Job: strings.Repeat("j", long), Key: "k", Needs: "n", Attempt: 3, Stdout: strings.Repeat("l", long)}
+		for i := range min(long, 256) {
+			l.Grant.Indices = append(l.Grant.Indices, i)
+			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(strings.Repeat("u", 40)))
+		}
+		dir := t.TempDir()
+		r := &record{State: recordOpen, UniID: "u", Started: time.Now(), BootID: bootID(), Boot: 5, Of: originOf(&l)}
+		f, err := createRecord(dir, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.close()
+		start, run, err := Recover(dir, "u")
+		if err != nil || start.Kind != state.KindStart || start.Key != "k" || start.Needs != "n" || start.Attempt != 3 || start.Boot != 5 || run.Host == "" {
+			t.Errorf("%d: got %+v %+v %v", long, start, run, err)
+		}
+		if long == 1 && (start.Job != l.Job || start.Log != l.Stdout || !slices.Equal(start.GPUUUIDs, l.Grant.UUIDs)) {
+			t.Errorf("got %+v", start)
+		}
+	}
+}
+
+// A record that tells nothing is no start; while a process of the attempt lives it is
+// an error, since nobody knows which job must not be started beside it.
+func TestRecoverUnknown(t *testing.T) {
+	dir := t.TempDir()
+	if start, _, err := Recover(dir, "u"); err != nil || start.Kind != "" {
+		t.Errorf("got %+v, %v", start, err)
+	}
+	stat, err := os.ReadFile("/proc/self/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "begun"), stat, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var unknown *UnknownError
+	if _, _, err := Recover(dir, "u"); !errors.As(err, &unknown) || unknown.PID != os.Getpid() {
+		t.Errorf("got %v", err)
+	}
+}

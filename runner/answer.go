@@ -57,7 +57,7 @@ func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
 	var views []state.View
 	for id := range l.Batch.Jobs {
 		j := &l.Batch.Jobs[id]
-		if !slices.Contains(r.Jobs, j.Name) || r.File != l.Batch.Files[j.File].Real {
+		if !slices.Contains(r.Jobs, j.Name) || r.File != "" && r.File != l.Batch.Files[j.File].Real {
 			continue
 		}
 		v := state.View{Job: j.Name, ID: id, Phase: l.Core.Phase(id)}

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 type follower struct {
 	*app
 	ref    *batchRef
+	only   string // the job file that was named, its links resolved; "" for all of the batch
 	out    io.Writer
 	job    string
 	l      logged      // the attempt that is shown; without uni_id before the first
@@ -32,7 +35,7 @@ type follower struct {
 // follow prints the one job that the arguments mean until it ends or Ctrl-C, which
 // stops nothing. none is why no log matches yet.
 func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error {
-	f := &follower{app: a, ref: ref}
+	f := &follower{app: a, ref: ref, only: c.only(ref)}
 	switch {
 	case len(logs) > 1:
 		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows one job, and these are %d", len(logs)), hint: "name one of them: " + logs[0].job}
@@ -67,13 +70,18 @@ func (c *logCmd) onlyJob(ref *batchRef) string {
 		return ""
 	}
 	in, err := matching(ref.batch, c.Jobs)
-	if err != nil || len(in) != 1 {
+	if err != nil {
 		return ""
 	}
+	only := ""
 	for id := range in {
-		return ref.batch.Jobs[id].Name
+		name := ref.batch.Jobs[id].Name
+		if only != "" && only != name {
+			return ""
+		}
+		only = name
 	}
-	return ""
+	return only
 }
 
 // followEvery is how often a log is looked at for more.
@@ -104,31 +112,39 @@ func (f *follower) run() error {
 
 // ask finds out which attempt runs now, and whether nothing more will come.
 func (f *follower) ask() (now logged, over bool) {
-	rep, err := f.ref.ask(control.Request{Op: control.OpStatus, File: f.ref.real, Jobs: []string{f.job}})
+	rep, err := f.ref.ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
 	if err != nil || rep.Snapshot == nil {
 		alive := f.pid > 0 && syscall.Kill(f.pid, 0) != syscall.ESRCH
 		return logged{}, errors.Is(err, control.ErrNoRun) && !alive
 	}
-	for _, v := range rep.Jobs {
-		f.phase = v.Phase
-		if v.Phase == state.Running && v.UniID != "" {
-			f.pid = v.PID
-			return logged{job: v.Job, uniID: v.UniID, path: v.Log, attempt: v.Attempt, open: true}, false
-		}
-		if v.Phase != "" {
-			f.tell(v, rep.Snapshot)
-			if v.Phase == state.Waiting && f.l.attempt < v.Attempt-1 {
-				return f.newest(), false // it failed between two looks
-			}
-			return logged{}, v.Phase.Ended()
-		}
+	if len(rep.Jobs) == 0 { // no longer in the batch
+		return logged{}, !slices.ContainsFunc(rep.Snapshot.Running, func(v state.View) bool { return v.UniID == f.l.uniID })
 	}
-	for _, v := range rep.Snapshot.Running { // of a job that is no longer in the batch
-		if v.UniID == f.l.uniID {
-			return logged{}, false
-		}
+	v := slices.MinFunc(rep.Jobs, func(a, b state.View) int { return cmp.Compare(f.rank(a), f.rank(b)) })
+	f.phase = v.Phase
+	f.tell(v, rep.Snapshot)
+	switch {
+	case v.Phase == state.Running && v.UniID != "":
+		f.pid = v.PID
+		return logged{job: v.Job, uniID: v.UniID, path: v.Log, attempt: v.Attempt, open: true}, false
+	case v.Phase == state.Waiting && f.l.attempt < v.Attempt-1:
+		return f.newest(), false // it failed between two looks
 	}
-	return logged{}, true
+	return logged{}, v.Phase == "" || v.Phase.Ended()
+}
+
+// rank orders the jobs of the name, of which each file of a batch may have one: what
+// is shown, what runs, what may still run.
+func (f *follower) rank(v state.View) int {
+	switch {
+	case v.UniID != "" && v.UniID == f.l.uniID:
+		return 0
+	case v.Phase == state.Running:
+		return 1
+	case v.Phase != "" && !v.Phase.Ended():
+		return 2
+	}
+	return 3
 }
 
 // tell says what is being waited for, once.
@@ -161,7 +177,7 @@ func (f *follower) newest() logged {
 	if f.ref.read(f.app) != nil {
 		return logged{}
 	}
-	return newestLogs(f.ref.history)[f.job]
+	return newestLogs(f.ref.history, f.only != "")[f.job]
 }
 
 // turn goes on to another attempt, if l is one. A retry in the same log stands below

@@ -84,7 +84,7 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 	if err := ref.read(a); err != nil {
 		return err
 	}
-	logs, err := c.matching(newestLogs(ref.history), ref)
+	logs, err := c.matching(newestLogs(ref.history, c.only(ref) != ""), ref)
 	if c.Follow && !c.Path {
 		return c.follow(a, ref, logs, err)
 	}
@@ -114,20 +114,33 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 	return nil
 }
 
-// newestLogs are the newest attempts of all jobs, by name.
-func newestLogs(h *state.History) map[string]logged {
+// only is the job file that --file names where the batch has others too, each of which
+// may have a job of the same name.
+func (c *logCmd) only(ref *batchRef) string {
+	if c.File == "" || len(ref.more) == 0 {
+		return ""
+	}
+	return ref.real
+}
+
+// newestLogs are the newest attempts of all jobs, by name; of the first file alone, or
+// of all.
+func newestLogs(h *state.History, first bool) map[string]logged {
 	logs := map[string]logged{}
-	add := func(l logged) {
+	add := func(ledger int, l logged) {
+		if first && ledger != 0 {
+			return
+		}
 		if old, ok := logs[l.job]; l.path != "" && (!ok || old.at.Before(l.at)) {
 			logs[l.job] = l
 		}
 	}
 	for r := range h.Records() {
-		add(logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false})
+		add(int(r.Ledger), logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false})
 	}
 	for _, at := range h.Open {
 		s := at.Start
-		add(logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true})
+		add(at.Ledger, logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true})
 	}
 	return logs
 }

@@ -35,7 +35,7 @@ const (
 type Request struct {
 	Op   string   `json:"op"`
 	Jobs []string `json:"jobs,omitempty"` // names or globs; status: names
-	File string   `json:"file,omitempty"` // status: the job file whose Jobs are meant, its links resolved
+	File string   `json:"file,omitempty"` // status: the job file whose Jobs are meant, its links resolved; "" for all
 	GPU  int      `json:"gpu,omitempty"`  // index
 	Kill bool     `json:"kill,omitempty"` // stop: SIGKILL at once
 }

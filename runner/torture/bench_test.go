@@ -111,7 +111,7 @@ func (p *place) jobFile(jobs []job, journal, counts, lane string) string {
 	var b strings.Builder
 	b.WriteString("settings: {grace: 1s, poll: 1s, breaker: 0}\njobs:\n")
 	for _, j := range jobs {
-		fmt.Fprintf(&b, "  - name: %s\n    run: . %q\n    gpus: %d\n    retry: {max: %d}\n", j.Name, filepath.Join(p.dir, "job.sh"), j.GPUs, j.Retry)
+		fmt.Fprintf(&b, "  - name: %s\n    run: . %q\n    leftovers: kill\n    gpus: %d\n    retry: {max: %d}\n", j.Name, filepath.Join(p.dir, "job.sh"), j.GPUs, j.Retry)
 		if j.GPUs > 0 {
 			fmt.Fprintf(&b, "    gpu_memory: %dGiB\n    share: %v\n", j.Memory, j.Kind == "share")
 		}

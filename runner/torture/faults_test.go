@@ -182,7 +182,7 @@ func TestHiddenProc(t *testing.T) {
 	if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("/proc cannot be hidden here: %v %s", err, out)
 	}
-	l := batch(t, "jobs:\n  - {name: a, gpus: 1, gpu_memory: 1GiB, run: \": >DIR/up; sleep 2; exit 0\"}\n  - {name: b, gpus: 0, run: \"setsid sleep 100 & exit 0\"}\nsettings: {grace: 1s}\n")
+	l := batch(t, "jobs:\n  - {name: a, gpus: 1, gpu_memory: 1GiB, run: \": >DIR/up; sleep 2; exit 0\"}\n  - {name: b, gpus: 0, leftovers: kill, run: \"setsid sleep 100 & exit 0\"}\nsettings: {grace: 1s}\n")
 	for path := l.dir; path != "/"; path = filepath.Dir(path) {
 		if fi, err := os.Stat(path); err == nil && fi.Mode()&0o5 != 0o5 {
 			_ = os.Chmod(path, fi.Mode()|0o5)

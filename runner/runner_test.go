@@ -113,7 +113,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) enginetes
 		w.Prober = p
 		pool = gpu.NewPool(p.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()})
 	}
-	w.Core = sched.New(b, state.NewHistory(), func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{})
+	w.Core = sched.New(b, state.NewHistory(), func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{Sim: true})
 	return w
 }
 
@@ -411,7 +411,7 @@ func TestAdoptedFailure(t *testing.T) {
 			Log: "/w/logs/a.log", GPUs: []int{0}, GPUUUIDs: []gpu.UUID{w.Prober.Devices()[0].UUID},
 		})
 		pool := gpu.NewPool(w.Prober.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()})
-		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{})
+		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{Sim: true})
 		w.engine.Leave("old", time.Now(), enginetest.Play{For: time.Hour, Exit: 3})
 		r := w.run()
 		if len(r.Failures) != 1 || r.Failures[0].Log != "/w/logs/a.log" || r.GPUHours < 1 {

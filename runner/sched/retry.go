@@ -16,7 +16,7 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 	switch f.State {
 	case state.Succeeded:
 		delete(c.grown, id)
-		if r := c.last(id); r != nil && !c.real(r) && c.draining == "" { // of a run on simulated GPUs
+		if r := c.last(id); a.adopted && r != nil && !c.real(r) && c.draining == "" { // of a run on simulated GPUs
 			c.set(id, pending)
 			c.consider(id)
 			return

@@ -99,6 +99,9 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 	}
 }
 
+// kills reports whether SIGKILL is due.
+func (e *ending) kills() bool { return e.on && boottime() >= e.killAt }
+
 // handled reports whether a process hangs on one that has had its SIGTERM and
 // lives. If it came after that it is what a handler runs, to save the work
 // perhaps, and is not to be ended before the grace is over. If it came before,
@@ -137,7 +140,12 @@ func (a *attempt) stop(why string, how engine.How) {
 // press signals whatever lives of the tree now, and says when to look again:
 // soon, since a process that forks may have slipped through.
 func (a *attempt) press() {
-	ids := a.k.members(a)
+	var ids []procs.ID
+	if a.ending.kills() {
+		ids = a.k.frozen(a)
+	} else {
+		ids = a.k.members(a)
+	}
 	a.ending.signal(ids, a.leader)
 	if a.ending.stuck() {
 		for _, id := range ids {

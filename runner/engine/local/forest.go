@@ -1,9 +1,10 @@
 package local
 
 import (
-	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/local/procs"
 )
@@ -42,36 +43,6 @@ func (f *forest) drop(a *attempt) {
 			delete(f.seen, id)
 		}
 	}
-}
-
-// members lists the living processes of an attempt by one pass over /proc.
-func (k *keeper) members(a *attempt) []procs.ID {
-	table := procs.Read()
-	k.reaper.settle() // nobody may be taken for an orphan before it is planted
-	live := k.living()
-	f := &k.forest
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	set := map[int]bool{}
-	self := os.Getpid()
-	for _, p := range table {
-		if p.Parent == self && f.owner(k, p, live) == a.UniID {
-			set[p.PID] = true
-		}
-	}
-	for _, id := range a.reported(table) {
-		set[id.PID] = true
-	}
-	table.Below(set)
-	delete(set, self)
-	var ids []procs.ID
-	for pid := range set {
-		if p := table[pid]; !p.Zombie && p.PID != 0 {
-			ids = append(ids, p.ID)
-			f.seen[p.ID] = a.UniID
-		}
-	}
-	return ids
 }
 
 // owner names the attempt of one of the keeper's children, or "". f.mu is held.
@@ -166,6 +137,12 @@ func (k *keeper) left(a *attempt) []procs.ID {
 	ids := k.members(a)
 	if len(ids) == 0 { // one may have forked and ended while the table was read
 		ids = k.members(a)
+	}
+	if len(ids) == 0 && k.alone && k.fleeting() {
+		ids = k.frozen(a)
+		for _, id := range ids {
+			_ = procs.Signal(id, unix.SIGCONT)
+		}
 	}
 	return ids
 }

@@ -37,7 +37,7 @@ type keeper struct {
 	reaper   *reaper
 	oom      oomCounter
 	programs programs
-	children *os.File // see procs.Children
+	children *os.File // see procs.ChildList
 	null     int
 	noFile   uint64
 	slack    uint64 // of timers, as jobs are to have it; 0 for this process's own
@@ -50,6 +50,7 @@ type keeper struct {
 	quiet    chan struct{} // closed when nobody is left
 	lives    *workers.Pool // of attempts
 	forest   forest
+	scans    scans
 	claims   claims
 	outlasts int            // claims that are held for what nobody waits for
 	tell     func(*message) // to every runner
@@ -70,7 +71,7 @@ func newKeeper(alone bool) (*keeper, error) {
 		attempts: map[string]*attempt{}, links: map[*link]bool{}, quiet: make(chan struct{}),
 	}
 	k.forest.seen = map[procs.ID]string{}
-	k.children, _ = procs.Children()
+	k.children, _ = procs.ChildList()
 	k.lives = workers.New(func(f func()) { go f() }, k.quiet)
 	k.tell = k.broadcast
 	k.reaper = newReaper(alone, k.orphaned)
@@ -216,7 +217,9 @@ func (k *keeper) serve(c net.Conn, own bool) {
 	}()
 }
 
-func (k *keeper) over() bool { return len(k.links) == 0 && len(k.attempts) == 0 && k.outlasts == 0 }
+func (k *keeper) over() bool {
+	return len(k.links) == 0 && len(k.attempts) == 0 && k.outlasts == 0 && k.lonely()
+}
 
 func (k *keeper) checkQuiet() {
 	k.mu.Lock()
@@ -314,8 +317,12 @@ func (k *keeper) launch(l *engine.Launch, env []byte) {
 func (k *keeper) forget(a *attempt) {
 	k.forest.drop(a)
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	delete(k.attempts, a.UniID)
+	last := len(k.attempts) == 0
+	k.mu.Unlock()
+	if last && k.alone && len(k.reaper.orphans(k.children)) > 0 {
+		k.contain("ending what nobody left", func() { k.sweep(a.Grace) })
+	}
 }
 
 // orphaned takes in which orphans have ended, and makes every attempt that waits
@@ -329,6 +336,7 @@ func (k *keeper) orphaned(ends []end) {
 	for _, a := range k.living() {
 		a.kick()
 	}
+	k.checkQuiet()
 }
 
 // living are the attempts that are not over.

@@ -107,6 +107,9 @@ func (a *attempt) clear() {
 		}
 		switch {
 		case a.ending.on:
+			if a.ending.kills() {
+				left = a.k.frozen(a)
+			}
 			a.ending.signal(left, a.leader)
 			if a.ending.stuck() {
 				for _, id := range left {

@@ -113,6 +113,12 @@ func (r *reaper) ours(pid int) bool {
 	return r.want[pid] != nil || r.birth(pid) != nil
 }
 
+// childless reports whether nothing is left to wait for.
+func (r *reaper) childless() bool {
+	_, err := spawn.PeekNow()
+	return err == unix.ECHILD
+}
+
 // birth finds the start that a process comes from. r.mu is held.
 func (r *reaper) birth(pid int) *birth {
 	for _, b := range r.births {

@@ -111,12 +111,23 @@ func Signal(id ID, sig unix.Signal) error {
 	return err
 }
 
-// Below adds to the set all descendants of its members.
-func (t Table) Below(set map[int]bool) {
-	children := make(map[int][]int, len(t))
+// Children are the pids of the children of each process, by its pid.
+type Children map[int][]int
+
+// Children sorts the processes by their parents.
+func (t Table) Children() Children {
+	children := make(Children, len(t))
 	for _, p := range t {
 		children[p.Parent] = append(children[p.Parent], p.PID)
 	}
+	return children
+}
+
+// Below adds to the set all descendants of its members.
+func (t Table) Below(set map[int]bool) { t.Children().Add(set) }
+
+// Add adds to the set all descendants of its members.
+func (children Children) Add(set map[int]bool) {
 	todo := make([]int, 0, len(set))
 	for pid := range set {
 		todo = append(todo, pid)
@@ -214,10 +225,10 @@ func Writes(pid int, dev, ino uint64) bool {
 	return false
 }
 
-// Children opens a list of the children of this process that can be read again
+// ChildList opens a list of the children of this process that can be read again
 // and again for one system call. It holds those that were left behind by their
 // parents (the kernel gives them to the first thread), and may hold others.
-func Children() (*os.File, error) {
+func ChildList() (*os.File, error) {
 	pid := strconv.Itoa(os.Getpid())
 	return os.Open("/proc/" + pid + "/task/" + pid + "/children")
 }

@@ -34,8 +34,8 @@ func TestOne(t *testing.T) {
 	}
 }
 
-func TestChildren(t *testing.T) {
-	list, err := Children()
+func TestChildList(t *testing.T) {
+	list, err := ChildList()
 	if err != nil {
 		t.Skip("this kernel keeps no list of children")
 	}

@@ -1,0 +1,143 @@
+package local
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/local/procs"
+)
+
+// What forks, leaves its session and ends, again and again, is gone before a signal
+// reaches what a reading of /proc has found. So a tree is stopped before it is killed,
+// until nothing new turns up: what is stopped does not fork. A generation that loses
+// its parent becomes this keeper's child, and the list of those is read in microseconds.
+
+const (
+	freezeLooks = 50  // after so many the rest is left to the next look
+	stopRounds  = 500 // of the list of children, while new ones turn up
+	stopSame    = 5   // of them in a row without a new one
+)
+
+// A quarry is what is to be frozen: the trees below those children of the keeper's
+// that are of one attempt, or of none ("").
+type quarry struct {
+	k     *keeper
+	uniID string
+	find  func() ([]procs.ID, *scan)
+	tops  map[int]string // of the last scan
+}
+
+// foreign reports whether a child is known to be another's.
+func (q *quarry) foreign(pid int) bool {
+	uniID, known := q.tops[pid]
+	return known && uniID != q.uniID
+}
+
+// freeze stops what is found until nothing new has been found twice in a row, and
+// returns what is there to be killed.
+func (q *quarry) freeze() []procs.ID {
+	stopped := map[procs.ID]bool{}
+	var ids []procs.ID
+	for looks, same := 0, 0; same < 2 && looks < freezeLooks; looks++ {
+		same++
+		var s *scan
+		ids, s = q.find()
+		q.tops = s.tops
+		for _, id := range ids {
+			if !stopped[id] {
+				stopped[id], same = true, 0
+				_ = procs.Signal(id, unix.SIGSTOP)
+			}
+		}
+		if q.k.alone && q.k.reaper.stopOrphans(q.k.children, q.foreign, stopped) {
+			same = 0
+		}
+	}
+	for id := range stopped {
+		if q.foreign(id.PID) && !slices.Contains(ids, id) { // stopped before it was known
+			_ = procs.Signal(id, unix.SIGCONT)
+		}
+	}
+	return ids
+}
+
+// stopOrphans stops children that were not started here, as soon as they are listed,
+// until no new ones are. It reports whether there were any. Nothing is reaped
+// meanwhile, so that no pid becomes another's.
+func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped map[procs.ID]bool) (found bool) {
+	if list == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for round, same := 0, 0; same < stopSame && round < stopRounds; round++ {
+		same++
+		pids, _ := procs.Pids(list)
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return r.want[pid] != nil || r.birth(pid) != nil || foreign(pid) })
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGSTOP)
+		}
+		for _, pid := range pids {
+			if p, ok := procs.One(pid); ok && !p.Zombie && !stopped[p.ID] {
+				stopped[p.ID], found, same = true, true, 0
+			}
+		}
+	}
+	return found
+}
+
+// fleeting reports whether there are orphans that the last scan did not see.
+func (k *keeper) fleeting() bool {
+	k.scans.mu.Lock()
+	s := k.scans.last
+	k.scans.mu.Unlock()
+	return slices.ContainsFunc(k.reaper.orphans(k.children), func(pid int) bool {
+		_, seen := s.tops[pid]
+		return !seen
+	})
+}
+
+// frozen stops the tree of an attempt and lists it.
+func (k *keeper) frozen(a *attempt) []procs.ID {
+	q := quarry{k: k, uniID: a.UniID, find: func() ([]procs.ID, *scan) { return k.membersOf(a, true) }}
+	return q.freeze()
+}
+
+// strays lists orphans that no attempt can be told to have left, with all below them.
+func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
+	s := k.scan(hurry)
+	set := map[int]bool{}
+	for pid, uniID := range s.tops {
+		if uniID == "" && !k.reaper.ours(pid) {
+			set[pid] = true
+		}
+	}
+	return s.living(set), s
+}
+
+// sweep ends strays, now that no attempt lives that could have left them: they would
+// be nobody's, and hold their GPUs.
+func (k *keeper) sweep(grace time.Duration) {
+	q := quarry{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
+	ids := q.freeze()
+	if len(ids) == 0 {
+		return
+	}
+	k.warn([]string{fmt.Sprintf("%s ran on after the jobs that may have started it, and is ended", described(ids))})
+	var e ending
+	for e.begin(grace); len(ids) > 0 && !e.stuck(); ids = q.freeze() {
+		e.signal(ids, procs.ID{})
+		for _, id := range ids {
+			_ = procs.Signal(id, unix.SIGCONT)
+		}
+		e.again(lastLook)
+		<-e.look()
+	}
+}
+
+// lonely reports whether this keeper has no children left, living or dead.
+func (k *keeper) lonely() bool { return !k.alone || k.reaper.childless() }

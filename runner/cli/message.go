@@ -74,12 +74,15 @@ func (a *app) redraws() bool { return a.outTTY && os.Getenv("TERM") != "dumb" }
 // where nothing keeps it loaded.
 const waitingForDriver = "waiting for the NVIDIA driver"
 
+// silence is how long a command may say nothing: anything longer seems to hang.
+const silence = 100 * time.Millisecond
+
 // unlessSoon says what is being waited for, unless done is called soon. On a terminal
 // the line goes away again.
 func (a *app) unlessSoon(text string) (done func()) {
 	var mu sync.Mutex
 	over, shown, redraw := false, false, a.errTTY && a.colored()
-	timer := time.AfterFunc(headlineAfter, func() {
+	timer := time.AfterFunc(silence, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if over {

@@ -100,6 +100,12 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	if len(shell) == 0 {
 		shell = l.shell
 	}
+	if own := l.Ledger.LogPath(job.File, job.Name); r.Stdout == own {
+		// What the job file names is opened as it is; this is gpurun's own.
+		if fi, err := os.Lstat(own); err == nil && !fi.Mode().IsRegular() {
+			return fail(fmt.Errorf("cannot open log %q: not a regular file: remove it", own))
+		}
+	}
 	parts, header, err := openLogs(r, a.Attempt, first, wall)
 	if err != nil {
 		return fail(err)

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 const (
@@ -57,7 +59,7 @@ func (a address) publish(dir string) (*os.File, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, addressName)
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o666)
+	f, err := host.OpenOwn(path+".new", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +80,7 @@ func (a address) publish(dir string) (*os.File, error) {
 // with its machine.
 func findRun(dir string) (address, error) {
 	var a address
-	f, err := os.OpenFile(filepath.Join(dir, addressName), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := host.OpenOwn(filepath.Join(dir, addressName), os.O_RDONLY, 0)
 	if err != nil {
 		return a, nil
 	}

@@ -78,7 +78,7 @@ func makeFolder(dir string) error {
 		made = append(made, d)
 	}
 	for _, sub := range []string{logsName, triesName} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o777); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return &FolderError{dir, cause(err)}
 		}
 	}

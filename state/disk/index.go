@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // indexName is a file beside the ledger that has what the ledger comes to up to
@@ -54,7 +55,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // openIndex reads the index of a ledger that is open for reading.
 func openIndex(path string, ledger *os.File, file int) (*index, error) {
-	f, err := OpenOwn(path, os.O_RDONLY, 0)
+	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // When an index is worth its writing, in bytes of the ledger behind the last one.
@@ -71,7 +72,7 @@ func (r *reader) index() {
 }
 
 func (r *reader) writeIndex() error {
-	ledger, err := OpenOwn(r.path, os.O_RDONLY, 0)
+	ledger, err := host.OpenOwn(r.path, os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (r *reader) writeIndex() error {
 	// A crash may leave half of it in its place: its checksum tells. So it need not
 	// be carried to the disk, which would take longer than all else. Nobody else
 	// writes one: the ledger is locked.
-	tmp, err := OpenOwn(indexPath(r.path)+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	tmp, err := host.OpenOwn(indexPath(r.path)+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}

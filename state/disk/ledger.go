@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // maxLine is how long a line of the ledger may be, its newline included.
@@ -29,7 +30,7 @@ type ledger struct {
 
 func openLedger(path string, torn bool) (*ledger, error) {
 	_, statErr := os.Lstat(path)
-	f, err := OpenOwn(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
+	f, err := host.OpenOwn(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err
 	}

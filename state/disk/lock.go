@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // A LockedError says that another gpurun runs the job file.
@@ -46,7 +48,7 @@ func (h holder) foreign() bool {
 func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	for {
-		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o644)
+		f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
 			return nil, &FolderError{dir, cause(err)}
 		}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // reader reads a ledger line by line, in bounded memory, whatever is in it.
@@ -41,7 +42,7 @@ const tooManyWarnings = 20
 // read takes every line. Only a ledger that cannot be read at all, or that a
 // newer gpurun wrote, is an error; one that is not there is an empty one.
 func (r *reader) read() error {
-	f, err := OpenOwn(r.path, os.O_RDONLY, 0)
+	f, err := host.OpenOwn(r.path, os.O_RDONLY, 0)
 	if isNotExist(err) {
 		return nil
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // A Runner is the gpurun that runs a job file now.
@@ -23,7 +25,7 @@ type Runner struct {
 // hung or another user's is alive. An error says why nobody can tell.
 func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	path := filepath.Join(Folder(jobFile, stateDir), lockName)
-	f, err := OpenOwn(path, os.O_RDONLY, 0)
+	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
 	if isNotExist(err) {
 		return Runner{}, false, nil
 	}

@@ -70,7 +70,13 @@ func Open(files []string, o Options) (*State, error) {
 }
 
 func (s *State) lock(i int) error {
+	if err := above(s.dirs[i], s.files[i]); err != nil {
+		return err
+	}
 	if err := makeFolder(s.dirs[i]); err != nil {
+		return err
+	}
+	if err := within(s.dirs[i], s.files[i]); err != nil {
 		return err
 	}
 	l, err := takeLock(s.files[i], s.dirs[i])

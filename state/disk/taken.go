@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // A TakenError reports that somebody changed a run's state under it.
@@ -71,10 +73,10 @@ func (l *ledger) putBack() (int, error) {
 		return 0, err
 	}
 	fresh := false
-	f, err := OpenOwn(l.path, os.O_RDWR|os.O_APPEND, 0)
+	f, err := host.OpenOwn(l.path, os.O_RDWR|os.O_APPEND, 0)
 	if isNotExist(err) {
 		fresh = true
-		f, err = OpenOwn(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
+		f, err = host.OpenOwn(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
 	}
 	if err != nil {
 		return 0, cause(err)

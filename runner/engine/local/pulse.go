@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/state/host"
 )
 
 // A keeper that is stopped, or that hangs, ends no job and tells of no end. So each
@@ -112,7 +113,7 @@ func (l *Local) buried(r *remote) {
 
 // lastWords are the end of keeper.log.
 func (l *Local) lastWords() string {
-	b, err := os.ReadFile(filepath.Join(l.Dir, "keeper.log"))
+	b, err := host.ReadOwn(filepath.Join(l.Dir, "keeper.log"), 1<<26)
 	if err != nil || l.Dir == "" {
 		return ""
 	}

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"os"
 	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
+	"gpurun/state/host"
 	"gpurun/state/jsonline"
 )
 
@@ -135,7 +135,7 @@ var errNoRecord = errors.New("no readable status record")
 // readRecord reads the record of an attempt in its folder. One that is torn, missing
 // or another attempt's is errNoRecord.
 func readRecord(dir, uniID string) (*record, error) {
-	b, err := os.ReadFile(filepath.Join(dir, statusFile))
+	b, err := host.ReadOwn(filepath.Join(dir, statusFile), 2*statusSize)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
 	}
@@ -162,7 +162,7 @@ type recordFile int
 // attempt's uni_id, so that nobody takes it for this one's.
 func createRecord(dir string, r *record) (recordFile, error) {
 	path := filepath.Join(dir, statusFile)
-	fd, err := openFile(path, unix.O_RDWR, 0)
+	fd, err := openFile(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	f := recordFile(fd)
 	switch {
 	case err == unix.ENOENT:
@@ -194,7 +194,7 @@ func (f recordFile) another(uniID string) bool {
 // openRecord opens the record of an attempt whose keeper is gone.
 func openRecord(dir string) (recordFile, error) {
 	path := filepath.Join(dir, statusFile)
-	fd, err := openFile(path, unix.O_RDWR, 0)
+	fd, err := openFile(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return -1, fmt.Errorf("cannot open the status record: %w", err)
 	}

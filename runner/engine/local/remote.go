@@ -17,6 +17,7 @@ import (
 
 	"gpurun/runner/engine/local/timerslack"
 	"gpurun/runner/engine/local/timeslice"
+	"gpurun/state/host"
 )
 
 // A remote is a keeper as the runner sees it.
@@ -175,11 +176,12 @@ func (l *Local) startKeeper() (*remote, error) {
 }
 
 func (l *Local) execKeeper(conn, listener *os.File, socket string) (pid int, err error) {
-	path := filepath.Join(l.Dir, "keeper.log")
+	var log *os.File
 	if l.Dir == "" {
-		path = os.DevNull
+		log, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	} else {
+		log, err = host.OpenOwn(filepath.Join(l.Dir, "keeper.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	}
-	log, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return 0, fmt.Errorf("cannot open the keeper's log: %w", err)
 	}

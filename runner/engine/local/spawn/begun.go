@@ -9,6 +9,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // voidMark is what a marker holds that was made so that nothing begins any more.
@@ -23,7 +25,7 @@ func Void(path string) (won bool, err error) {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, fs.ErrExist):
-		b, err := os.ReadFile(path)
+		b, err := host.ReadOwn(path, 4096)
 		return err == nil && string(b) == voidMark, err
 	}
 	// No room, or a file system that cannot do it in one step.
@@ -65,7 +67,7 @@ func voidWhole(path string) error {
 // (its child was killed while it wrote, or the disk was full) is a Process of
 // zeros: what began must then be found by other means.
 func Begun(path string) (Process, error) {
-	b, err := os.ReadFile(path)
+	b, err := host.ReadOwn(path, 4096)
 	if err != nil {
 		return Process{}, err
 	}

@@ -1,8 +1,9 @@
-package disk
+package host
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -16,20 +17,30 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, perm)
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return nil, strange(path, "a symbolic link")
+		return nil, Strange(path, "a symbolic link")
 	case errors.Is(err, unix.ENXIO), errors.Is(err, unix.EISDIR):
-		return nil, strange(path, "not a regular file")
+		return nil, Strange(path, "not a regular file")
 	case err != nil:
 		return nil, err
 	}
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		f.Close()
-		return nil, strange(path, "not a regular file")
+		return nil, Strange(path, "not a regular file")
 	}
 	return f, nil
 }
 
-// strange is the error for a name that holds something gpurun did not make.
-func strange(path, what string) error {
+// Strange is the error for a name that holds something gpurun did not make.
+func Strange(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
+}
+
+// ReadOwn reads a file of gpurun's, at most limit bytes of it.
+func ReadOwn(path string, limit int64) ([]byte, error) {
+	f, err := OpenOwn(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, limit))
 }

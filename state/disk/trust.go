@@ -1,0 +1,136 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
+)
+
+// Whoever may write to a state folder can have this user's gpurun append to files
+// that are not its own, believe attempts that never were, and take its ledger away.
+// So it must belong to this user, and nobody else may write to it. Root may also use
+// the folder of the job file's owner, whose commands it runs anyway. A group that has
+// the owner's name or number is the owner's own (umask 002 with private groups).
+
+// above checks .gpurun, whose owner could exchange the folders in it. A folder that
+// --state-dir names is the caller's choice.
+func above(dir, jobFile string) error {
+	parent := filepath.Dir(dir)
+	if filepath.Base(parent) != hidden {
+		return nil
+	}
+	if err := trusted(parent, jobFile, unix.S_ISVTX); err != nil {
+		return &FolderError{dir, err}
+	}
+	return nil
+}
+
+// within checks a batch folder and what gpurun keeps in it.
+func within(dir, jobFile string) error {
+	err := trusted(dir, jobFile, 0)
+	for _, sub := range []string{logsName, triesName} {
+		if err != nil {
+			break
+		}
+		if fi, e := os.Lstat(filepath.Join(dir, sub)); e == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			err = host.Strange(sub, "a symbolic link")
+		} else {
+			err = trusted(filepath.Join(dir, sub), jobFile, 0)
+		}
+	}
+	if fi, e := os.Lstat(filepath.Join(dir, runLogName)); err == nil && e == nil && !fi.Mode().IsRegular() {
+		err = host.Strange(runLogName, "not a regular file")
+	}
+	if err != nil {
+		return &FolderError{dir, err}
+	}
+	return nil
+}
+
+// trusted reports why a folder is not safe to use; nil also when it is not there.
+// Where its mode has a bit of harmless it does not matter who may write.
+func trusted(dir, jobFile string, harmless uint32) error {
+	var link, st unix.Stat_t
+	if err := unix.Lstat(dir, &link); errors.Is(err, unix.ENOENT) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := unix.Stat(dir, &st); err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return host.Strange(dir, "not a folder")
+	}
+	open := st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && !privateGroup(&st)
+	open = open && st.Mode&harmless == 0
+	ours := may(link.Uid, jobFile) && may(st.Uid, jobFile)
+	if ours && !open {
+		return nil
+	}
+	// Some file systems (CIFS, drvfs, a squashed NFS) give every file one owner or mode.
+	if uid, mode, ok := probe(dir); ok && link.Mode&unix.S_IFMT == unix.S_IFDIR {
+		ours = ours || uid == st.Uid
+		open = open && mode&0o022 == 0
+	}
+	switch {
+	case !ours:
+		return fmt.Errorf("%s belongs to %s: use another folder (--state-dir)", dir, userName(st.Uid, link.Uid))
+	case open:
+		return fmt.Errorf("others may write to %s (mode %04o): look at what is in it, then chmod go-w %s, or use another folder (--state-dir)", dir, st.Mode&0o7777, dir)
+	}
+	return nil
+}
+
+// may reports whether a user's folder may be used.
+func may(uid uint32, jobFile string) bool {
+	var job unix.Stat_t
+	return int(uid) == os.Geteuid() || uid == 0 || os.Geteuid() == 0 && unix.Stat(jobFile, &job) == nil && job.Uid == uid
+}
+
+// privateGroup reports whether a folder's group is its owner's own.
+func privateGroup(st *unix.Stat_t) bool {
+	if st.Gid == st.Uid {
+		return true
+	}
+	u, err1 := user.LookupId(strconv.Itoa(int(st.Uid)))
+	g, err2 := user.LookupGroupId(strconv.Itoa(int(st.Gid)))
+	return err1 == nil && err2 == nil && u.Username == g.Name
+}
+
+// probe makes a file that nobody else may write, and returns its owner and mode.
+func probe(dir string) (uid, mode uint32, ok bool) {
+	f, err := os.CreateTemp(dir, ".probe-")
+	if err != nil {
+		return 0, 0, false
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil {
+		return 0, 0, false
+	}
+	return st.Uid, st.Mode, true
+}
+
+// userName names the first of these users that is not this one.
+func userName(uids ...uint32) string {
+	for _, uid := range uids {
+		if int(uid) == os.Geteuid() {
+			continue
+		}
+		if u, err := user.LookupId(strconv.Itoa(int(uid))); err == nil {
+			return u.Username
+		}
+		return fmt.Sprintf("uid %d", uid)
+	}
+	return "somebody else"
+}

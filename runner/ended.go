@@ -135,8 +135,11 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		ev.OOM = ev.OOM || !ev.Lost && files.OutOfMemory(tail)
 	}
 	if !bad || ev.Good {
-		if p := files.MissingOutput(at.outputs); p != "" {
+		if p, err := files.MissingOutput(at.outputs); p != "" {
 			ev.Failed, ev.Good = "output "+files.Short(at.launch.WorkDir, p)+" missing", false
+			if err != nil {
+				ev.Failed = "output " + err.Error()
+			}
 		}
 	}
 	return ev

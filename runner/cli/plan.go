@@ -257,12 +257,13 @@ const maxLooked = 10000
 // no ledger, and logs or outputs are there.
 func offerDone(w io.Writer, b *jobspec.Batch) {
 	n, first := 0, ""
+	look := files.NewLook()
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		if id == maxLooked {
 			break
 		}
-		if (j.Spec.HasOutputs || j.Spec.LogNamed) && leftSomething(b, j) {
+		if (j.Spec.HasOutputs || j.Spec.LogNamed) && leftSomething(b, j, look) {
 			if n == 0 {
 				first = j.Name
 			}
@@ -277,13 +278,14 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 
 // leftSomething says whether all outputs of a job are there, or, where it has
 // none, the log that the job file names.
-func leftSomething(b *jobspec.Batch, j *jobspec.Job) bool {
+func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
 	if err != nil {
 		return false
 	}
 	if len(r.Outputs) > 0 {
-		return files.MissingOutput(r.Outputs) == ""
+		missing, _ := look.Missing(r.Outputs)
+		return missing == ""
 	}
 	fi, err := os.Stat(r.Stdout)
 	return err == nil && fi.Mode().IsRegular() && fi.Size() > 0

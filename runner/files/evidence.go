@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"errors"
 	"os"
 	"sync"
 	"time"
@@ -16,13 +17,13 @@ import (
 // outputs nor inputs nor a log, it says nothing and reads nothing. Several
 // goroutines may ask.
 func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
-	return evidence(b, h, &witness{batch: b, reader: newReader()})
+	return evidence(b, h, &witness{batch: b, reader: newLookingReader()})
 }
 
 // Remarks is Evidence with what changes nothing and is worth saying: Overwritten,
 // for which the newest attempt of each name must be known.
 func Remarks(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
-	return evidence(b, h, &witness{batch: b, history: h, reader: newReader()})
+	return evidence(b, h, &witness{batch: b, history: h, reader: newLookingReader()})
 }
 
 func evidence(b *jobspec.Batch, h *state.History, w *witness) func(id int) sched.Evidence {
@@ -57,15 +58,21 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}
 	}
 	var e sched.Evidence
-	missing, overwritten := w.outputs(j, r, got.Outputs)
+	missing, overwritten, unsure := w.outputs(j, r, got.Outputs)
+	if unsure != nil {
+		e.Unsearched = unsure.short(got.WorkDir)
+	}
 	if missing != "" {
 		e.MissingOutput = Short(got.WorkDir, missing)
 	}
 	if overwritten != "" {
 		e.Overwritten = Short(got.WorkDir, overwritten)
 	}
-	if in := w.changedInput(got.Inputs, r); in != "" {
+	in, unsure := w.changedInput(got.Inputs, r)
+	if in != "" {
 		e.ChangedInput = Short(got.WorkDir, in)
+	} else if unsure != nil {
+		e.Unsearched = unsure.short(got.WorkDir)
 	}
 	e.LogDeleted = j.Spec.LogNamed && !j.Spec.HasOutputs && logGone(got.Stdout, r)
 	return e
@@ -75,19 +82,26 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 // written while the newest attempt of the job's name ran, if that had another key and
 // came after r: the command was changed, run, and changed back. For that only plain
 // files that are named one by one are looked at: a folder, or what a glob matches, may
-// change by the hand of many.
-func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string) {
+// change by the hand of many. A pattern that cannot be searched to its end is not
+// missing: a success that is on record counts until its output is known to be gone.
+func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string, unsure *GaveUp) {
 	for _, p := range patterns {
 		fi, err := os.Stat(p)
+		there := err == nil
+		if !there {
+			var gaveUp error
+			there, gaveUp = w.reader.search.matches(p)
+			there = errors.As(gaveUp, &unsure) || there
+		}
 		switch {
-		case err != nil && !matches(p):
-			return p, ""
+		case !there:
+			return p, "", nil
 		case err != nil || w.history == nil || overwritten != "" || !fi.Mode().IsRegular() || !fi.ModTime().After(r.End):
 		case w.writtenByAnother(j, r, fi.ModTime()):
 			overwritten = p
 		}
 	}
-	return "", overwritten
+	return "", overwritten, unsure
 }
 
 func (w *witness) writtenByAnother(j *jobspec.Job, r *state.Record, written time.Time) bool {
@@ -119,7 +133,7 @@ func logGone(path string, r *state.Record) bool {
 
 // changedInput is the first input that has changed since the attempt of r
 // started. One that is gone has not: what needs it and is up to date has read it.
-func (w *witness) changedInput(patterns []string, r *state.Record) string {
+func (w *witness) changedInput(patterns []string, r *state.Record) (path string, unsure *GaveUp) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	began := r.Start
@@ -127,28 +141,30 @@ func (w *witness) changedInput(patterns []string, r *state.Record) string {
 		began = r.End.Add(-time.Duration(r.Seconds * float64(time.Second)))
 	}
 	for _, p := range patterns {
-		for _, now := range w.reader.match(p, r) {
+		list, err := w.reader.match(p, r)
+		errors.As(err, &unsure)
+		for _, now := range list {
 			if w.reader.differs(now, r.Inputs, began) {
-				return now.Path
+				return now.Path, nil
 			}
 		}
 	}
-	return ""
+	return "", unsure
 }
 
 // match is what a pattern stands for now, with sizes and times but no hashes; in
 // one where the start recorded it as one.
-func (rd *reader) match(pattern string, r *state.Record) []state.Input {
-	paths, _ := glob(pattern)
-	if len(paths) == 0 {
-		return nil
+func (rd *reader) match(pattern string, r *state.Record) ([]state.Input, error) {
+	paths, err := rd.search.glob(pattern)
+	if err != nil || len(paths) == 0 {
+		return nil, err
 	}
 	if wasSummed(pattern, paths, r) {
 		in, err := rd.sum(context.Background(), pattern, paths)
 		if err != nil {
-			return nil
+			return nil, nil
 		}
-		return []state.Input{in}
+		return []state.Input{in}, nil
 	}
 	var out []state.Input
 	for _, p := range paths {
@@ -162,7 +178,7 @@ func (rd *reader) match(pattern string, r *state.Record) []state.Input {
 			}
 		}
 	}
-	return out
+	return out, nil
 }
 
 func wasSummed(pattern string, paths []string, r *state.Record) bool {

@@ -13,58 +13,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
 	"golang.org/x/sys/unix"
 )
-
-// MissingOutput is the first pattern that matches nothing, or "".
-func MissingOutput(patterns []string) string {
-	for _, p := range patterns {
-		if !matches(p) {
-			return p
-		}
-	}
-	return ""
-}
-
-// matches says whether a pattern has a match. A link that leads nowhere is none.
-func matches(pattern string) bool {
-	if _, err := os.Stat(pattern); err == nil {
-		return true
-	}
-	if !isGlob(pattern) {
-		return false
-	}
-	errFound := errors.New("found")
-	base, rest := split(pattern)
-	err := doublestar.GlobWalk(os.DirFS(base), rest, func(path string, _ fs.DirEntry) error {
-		if _, err := os.Stat(filepath.Join(base, path)); err != nil {
-			return nil
-		}
-		return errFound
-	})
-	return errors.Is(err, errFound)
-}
-
-// glob is every path that a pattern matches, in order.
-func glob(pattern string) ([]string, error) {
-	if _, err := os.Stat(pattern); err == nil {
-		return []string{pattern}, nil
-	}
-	if !isGlob(pattern) {
-		return nil, nil
-	}
-	base, rest := split(pattern)
-	paths, err := doublestar.Glob(os.DirFS(base), rest)
-	for i := range paths {
-		paths[i] = filepath.Join(base, paths[i])
-	}
-	slices.Sort(paths)
-	return paths, err
-}
 
 // split parts a glob into the folder where it begins and the pattern below that.
 // A work dir may be called "runs [old]", and a folder of that name is meant.

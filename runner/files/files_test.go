@@ -59,7 +59,7 @@ func TestMissingOutput(t *testing.T) {
 			if want != "" {
 				want = at(want)
 			}
-			if got := MissingOutput(patterns); got != want {
+			if got, _ := MissingOutput(patterns); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})

@@ -38,17 +38,19 @@ func (e *NoMatch) Error() string { return "input " + e.Pattern + " matches nothi
 // A reader looks at inputs, at each path once: thousands of jobs read the same.
 // It is not safe for use by several goroutines.
 type reader struct {
-	seen map[string]state.Input
+	seen   map[string]state.Input
+	search *Search
 }
 
-func newReader() *reader { return &reader{seen: map[string]state.Input{}} }
+func newReader() *reader        { return &reader{seen: map[string]state.Input{}, search: newSearch()} }
+func newLookingReader() *reader { return &reader{seen: map[string]state.Input{}, search: NewLook()} }
 
 func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
 	var out []state.Input
 	for _, p := range patterns {
-		paths, err := glob(p)
+		paths, err := r.search.glob(p)
 		if err != nil {
-			return nil, fmt.Errorf("input %s: %w", p, err)
+			return nil, fmt.Errorf("input %w", err)
 		}
 		if len(paths) == 0 {
 			return nil, &NoMatch{p}

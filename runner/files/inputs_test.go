@@ -110,7 +110,7 @@ func TestChangedInput(t *testing.T) {
 			in, start := started(t, dir, row.pattern)
 			row.change(t, dir)
 			w := &witness{reader: newReader()}
-			got := w.changedInput(absolute(dir, []string{row.pattern}), &state.Record{Start: start, Inputs: in})
+			got, _ := w.changedInput(absolute(dir, []string{row.pattern}), &state.Record{Start: start, Inputs: in})
 			if got = strings.TrimPrefix(got, dir+"/"); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
@@ -138,12 +138,12 @@ func TestMovedFolderHasTheSameInputs(t *testing.T) {
 	rewrite(t, moved+"/data.csv", "a", time.Hour)
 	w := &witness{reader: newReader()}
 	r := &state.Record{Start: start, Inputs: in}
-	if got := w.changedInput([]string{moved + "/data.csv"}, r); got != "" {
+	if got, _ := w.changedInput([]string{moved + "/data.csv"}, r); got != "" {
 		t.Errorf("got %q, want no change: its content is the same", got)
 	}
 	rewrite(t, moved+"/data.csv", "b", 2*time.Hour)
 	w = &witness{reader: newReader()}
-	if got := w.changedInput([]string{moved + "/data.csv"}, r); got == "" {
+	if got, _ := w.changedInput([]string{moved + "/data.csv"}, r); got == "" {
 		t.Error("got no change, and the content is another")
 	}
 }

@@ -13,6 +13,7 @@ import (
 type Evidence struct {
 	MissingOutput string // an output that is not there
 	Overwritten   string // an output that another command has written since: for plan, and runs nothing again
+	Unsearched    string // an output or input that could not be searched to its end, and why: runs nothing again
 	ChangedInput  string // an input that is newer than the job's start, with other content
 	LogDeleted    bool   // the job file names the log, the job has no outputs, the log is gone
 }

@@ -126,6 +126,8 @@ func (f *fresh) fromFiles(id int32) code {
 		return f.note(id, "input "+e.ChangedInput+" changed")
 	case e.LogDeleted:
 		return logDeleted
+	case e.Unsearched != "":
+		f.note(id, e.Unsearched)
 	case e.Overwritten != "":
 		f.note(id, "output "+e.Overwritten+" was written by another command since")
 	}

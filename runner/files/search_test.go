@@ -1,0 +1,63 @@
+package files
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// circles is a folder in which links make a search endless.
+func circles(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.Symlink(".", filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestSearchEnds(t *testing.T) {
+	pattern := filepath.Join(circles(t), "**", "never")
+	s := &Search{one: 50 * time.Millisecond}
+	var gaveUp *GaveUp
+	if found, err := s.matches(pattern); found || !errors.As(err, &gaveUp) || gaveUp.Pattern != pattern {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if _, err := s.glob(pattern); !errors.As(err, &gaveUp) {
+		t.Errorf("glob: %v", err)
+	}
+}
+
+// Thousands of jobs with such a pattern do not each get the time of one.
+func TestSearchesTogetherEnd(t *testing.T) {
+	s := &Search{one: time.Hour, all: time.Hour}
+	s.lost.Store(int64(2 * time.Hour))
+	if got := s.limit(); got != lookLeast {
+		t.Errorf("limit %s, want %s", got, lookLeast)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.pt"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := s.matches(filepath.Join(dir, "*.pt")); !found || err != nil {
+		t.Errorf("an ordinary pattern: %v, %v", found, err)
+	}
+}
+
+// A success on record counts until its output is known to be gone.
+func TestUnsearchedOutputIsNotMissing(t *testing.T) {
+	dir := circles(t)
+	w := &witness{reader: &reader{search: &Search{one: 20 * time.Millisecond}}}
+	missing, _, unsure := w.outputs(nil, nil, []string{filepath.Join(dir, "**", "never")})
+	if missing != "" || unsure == nil {
+		t.Errorf("missing %q, unsure %v", missing, unsure)
+	}
+	missing, _, unsure = w.outputs(nil, nil, []string{filepath.Join(dir, "**", "never"), filepath.Join(dir, "none.pt")})
+	if missing == "" || unsure != nil {
+		t.Errorf("missing %q, unsure %v", missing, unsure)
+	}
+}

@@ -218,16 +218,18 @@ func (p *Pool) Possible(req Request) (string, bool) {
 	usable, managed := 0, 0
 	var nearest finding
 	var at *device
+	var near Bytes
 	for i := range p.devs {
 		d := &p.devs[i]
 		if d.managed {
 			managed++
 		}
-		c := p.fixed(&req, asked == nil || asked[i], d)
+		may := asked == nil || asked[i]
+		c := p.fixed(&req, may, d)
 		if c == fits {
 			usable++
-		} else if at == nil || nearness(&req, c, d) > nearness(&req, nearest.cause, at) {
-			nearest, at = finding{cause: c}, d
+		} else if n := nearness(&req, may, d); at == nil || n > near {
+			nearest, at, near = finding{cause: c}, d, n
 		}
 	}
 	if p.limited() && p.bound(managed) < min(req.Min, usable) {
@@ -236,16 +238,18 @@ func (p *Pool) Possible(req Request) (string, bool) {
 	return p.impossible(&req, usable, nearest, at)
 }
 
-// nearness says how near d, refused for c, comes to what req asks: devices that
-// are right but may not be used before those that are too small, by their size.
-func nearness(req *Request, c cause, d *device) Bytes {
-	switch {
-	case !model(d, req.Models):
-		return -1
-	case c == tooSmall || d.Total < req.Memory:
-		return d.Total
+// nearness says how near a device that is refused comes to what req asks: first those
+// that the job may have, then those of its model, then the largest. What is still wrong
+// with the nearest is what keeps the job from running.
+func nearness(req *Request, asked bool, d *device) Bytes {
+	n := min(d.Total, req.Memory)
+	if model(d, req.Models) {
+		n += 1 << 60
 	}
-	return 1 << 62
+	if asked {
+		n += 1 << 61
+	}
+	return n
 }
 
 // impossible says how many devices could take req, and what is wrong with the

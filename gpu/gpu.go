@@ -38,6 +38,7 @@ type Device struct {
 	MIG         bool   // an instance, not a whole GPU
 	Parent      UUID   // of a MIG instance: the GPU that it is a part of
 	ComputeMode ComputeMode
+	Silent      bool `json:",omitempty"` // it has never answered: only its index is known, and UUID stands in for its own
 }
 
 // ComputeMode is the driver's rule about how many processes may use a device.
@@ -78,6 +79,7 @@ type Reading struct {
 	ComputeMode ComputeMode
 	Listed      bool // Processes were read; false after a quick reading of memory alone
 	Processes   []Process
+	Found       *Device `json:",omitempty"` // a silent device has answered: this is what it is, from now on by its own UUID
 }
 
 // A Claim is what another run on this host holds of a device.

@@ -120,9 +120,10 @@ func listed(devs []Device) string {
 	return strings.Join(names, ", ")
 }
 
-// model says whether the device's name contains one of models, whatever the case.
+// model reports whether the device's name contains one of models, whatever the case.
+// One that has never answered may be any.
 func model(d *device, models []string) bool {
-	if len(models) == 0 {
+	if len(models) == 0 || d.Silent {
 		return true
 	}
 	name := strings.ToLower(d.Name)

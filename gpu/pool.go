@@ -121,11 +121,26 @@ func (p *Pool) Observe(snap Snapshot) {
 		return
 	}
 	for i := range snap.Readings {
+		if r := &snap.Readings[i]; r.Found != nil {
+			p.identify(r)
+		}
 		if d := p.device(snap.Readings[i].UUID); d != nil {
 			d.observe(snap.At, &snap.Readings[i], p.gap())
 			d.tally(p.rules.UID)
 		}
 	}
+}
+
+// identify takes over what a device is that had been silent so far.
+func (p *Pool) identify(r *Reading) {
+	i := p.position(r.UUID)
+	if i < 0 {
+		return
+	}
+	r.UUID = r.Found.UUID
+	p.all[i], p.devs[i].Device = *r.Found, *r.Found
+	p.devs[i].managed = matches(p.all, p.rules.IDs)[i]
+	p.lastIDs, p.lastAsked = nil, nil
 }
 
 func (p *Pool) observeClaims(claims []Claim) {

@@ -42,8 +42,9 @@ func largest(devs []gpu.Device) gpu.Bytes {
 }
 
 // CheckDevices finds jobs, among those that wanted says would run, that no
-// device here could ever take. devs are all managed devices.
-func (b *Batch) CheckDevices(devs []gpu.Device, wanted func(id int) bool) []Problem {
+// device of pool could ever take.
+func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem {
+	devs := pool.Devices()
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
 		if s.Request.Max == 0 {
 			return "", ""
@@ -52,7 +53,10 @@ func (b *Batch) CheckDevices(devs []gpu.Device, wanted func(id int) bool) []Prob
 		if s.DefaultMemory {
 			r.Memory = min(r.Memory, defaultMost(devs))
 		}
-		return b.never(&r, devs)
+		if why, hint = b.never(&r, devs); why == "" {
+			why, _ = pool.Possible(r) // by all rules together
+		}
+		return why, hint
 	})
 }
 
@@ -155,7 +159,7 @@ func filter(devs []gpu.Device, keep func(gpu.Device) bool) []gpu.Device {
 }
 
 func hasModel(d gpu.Device, models []string) bool {
-	return slices.ContainsFunc(models, func(m string) bool {
+	return d.Silent || slices.ContainsFunc(models, func(m string) bool {
 		return strings.Contains(strings.ToLower(d.Name), strings.ToLower(m))
 	})
 }

@@ -137,11 +137,16 @@ func TestCheckDevices(t *testing.T) {
 		{"too small a model", "{gpu_model: t4, gpu_memory: 20GiB}", "the largest GPU has 16 GiB"},
 		{"no such id", "gpu_ids: 5", "none of its gpu_ids (5)"},
 		{"no GPU wanted", "gpus: 0", ""},
+		{"instances are no GPUs", "{gpus: 3, gpu_memory: 5GiB}", "needs 3 GPUs, and only 2 GPUs here can take it; GPU 2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			keys := strings.Trim(test.job, "{}")
 			b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{run: x, "+keys+"}]\n"))
-			got := b.CheckDevices(devs, nil)
+			all := devs
+			if strings.HasPrefix(test.name, "instances") {
+				all = append(all, gpu.Device{Index: 2, UUID: "MIG-c", Name: "NVIDIA A100 MIG", Total: 10 * gpu.GiB, MIG: true, Parent: "GPU-c"})
+			}
+			got := b.CheckDevices(gpu.NewPool(all, gpu.Rules{MinGPUs: -1, MaxGPUs: -1}), nil)
 			if (len(got) == 0) != (test.want == "") || len(got) > 0 && !strings.Contains(got[0].Text, test.want) {
 				t.Errorf("%v, want %q", got, test.want)
 			}

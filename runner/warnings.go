@@ -47,6 +47,9 @@ func (l *loop) missing(s gpu.Snapshot) {
 			l.say(fmt.Sprintf("GPU %s does not answer, and is left out until it does: %s", l.indexOf(r.UUID), r.Err))
 		case r.Err == "" && lost:
 			delete(l.lost, r.UUID)
+			if r.Found != nil {
+				r.UUID = r.Found.UUID
+			}
 			l.say(fmt.Sprintf("GPU %s answers again", l.indexOf(r.UUID)))
 		}
 	}

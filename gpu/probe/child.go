@@ -47,11 +47,11 @@ var (
 )
 
 // startChild starts a child. Its hello is the first message.
-func startChild(library string, start func(func())) (*child, error) {
+func startChild(library string, lists bool, start func(func())) (*child, error) {
 	if start == nil {
 		start = func(f func()) { go f() }
 	}
-	c := &child{cmd: exec.Command("/proc/self/exe", childArgs(library)...), said: make(chan message, 1), done: make(chan struct{})}
+	c := &child{cmd: exec.Command("/proc/self/exe", childArgs(library, lists)...), said: make(chan message, 1), done: make(chan struct{})}
 	c.cmd.Args[0] = "gpurun"
 	c.cmd.Dir = "/"
 	c.cmd.Env = childEnv(os.Environ())
@@ -86,16 +86,20 @@ func startChild(library string, start func(func())) (*child, error) {
 }
 
 // childArgs names the library as the child, which has / as its folder, finds it too.
-func childArgs(library string) []string {
+func childArgs(library string, lists bool) []string {
+	args := []string{childArg}
+	if !lists {
+		args = append(args, "--lists=false")
+	}
 	if library == "" {
-		return []string{childArg}
+		return args
 	}
 	if strings.Contains(library, "/") {
 		if abs, err := filepath.Abs(library); err == nil {
 			library = abs
 		}
 	}
-	return []string{childArg, "--library", library}
+	return append(args, "--library", library)
 }
 
 // childEnv is the environment without what would bind NVML's functions, which

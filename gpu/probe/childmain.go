@@ -12,6 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// childMemory bounds what the child allocates: a driver that always says that there are
+// more processes than there was room for would have it take all memory there is.
+const childMemory = 1 << 30
+
 // ChildMain is the child process: args are those behind __probe. It answers
 // questions from stdin until that ends, and returns the exit status.
 //
@@ -20,8 +24,13 @@ import (
 func ChildMain(args []string) int {
 	flags := flag.NewFlagSet("gpurun "+childArg, flag.ContinueOnError)
 	library := flags.String("library", "", "NVML's file")
+	lists := flags.Bool("lists", true, "whether lists of processes are read")
 	if err := flags.Parse(args); err != nil {
 		return 2
+	}
+	limit := unix.Rlimit{Cur: childMemory, Max: childMemory}
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
+		fmt.Fprintln(os.Stderr, "limit of memory:", err)
 	}
 	out, err := ownStdout()
 	if err != nil {
@@ -33,7 +42,7 @@ func ChildMain(args []string) int {
 		over <- listenTo(os.Stdin, questions)
 	}()
 	go func() {
-		over <- work(*library, questions, out)
+		over <- work(*library, *lists, questions, out)
 	}()
 	return <-over
 }
@@ -69,8 +78,8 @@ func listenTo(in io.Reader, questions chan question) int {
 }
 
 // work opens NVML, says hello, and answers questions until the driver is gone.
-func work(library string, questions <-chan question, out io.Writer) int {
-	s, h := openSession(library)
+func work(library string, lists bool, questions <-chan question, out io.Writer) int {
+	s, h := openSession(library, lists)
 	if err := writeLine(out, h); err != nil || h.Missing != nil {
 		return 1
 	}

@@ -37,7 +37,8 @@ type session struct {
 	handles  map[gpu.UUID]nvml.Device
 	lastSeen map[gpu.UUID]uint64 // time stamp of the newest utilisation sample, microseconds
 	owners   *owners
-	noLists  bool // this driver's process lists overrun memory
+	noLists  bool              // this driver's process lists overrun memory
+	fails    map[gpu.UUID]bool // whether the last reading of a device failed
 	warnings []string
 	partial  bool // a device was left out
 }
@@ -51,7 +52,7 @@ var required = [][]string{
 }
 
 // openSession loads and initialises NVML and lists the devices.
-func openSession(library string) (*session, hello) {
+func openSession(library string, lists bool) (*session, hello) {
 	if library == "" {
 		library = defaultLibrary
 	}
@@ -61,6 +62,7 @@ func openSession(library string) (*session, hello) {
 	s := &session{
 		lib: nvml.New(nvml.WithLibraryPath(library)), has: map[string]bool{},
 		handles: map[gpu.UUID]nvml.Device{}, lastSeen: map[gpu.UUID]uint64{}, owners: newOwners("/proc"),
+		fails: map[gpu.UUID]bool{}, noLists: !lists,
 	}
 	if ret := s.lib.Init(); ret != nvml.SUCCESS {
 		return nil, hello{Missing: missingInit(int(ret))}
@@ -132,8 +134,7 @@ func overrunsLists(driver string) bool {
 	return major == 535 && 43 <= minor && minor <= 86
 }
 
-// list finds the devices. A GPU that may not be used, or does not answer at
-// all, is left out.
+// list finds the devices. A GPU that may not be used is left out.
 func (s *session) list() *Missing {
 	n, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -141,13 +142,16 @@ func (s *session) list() *Missing {
 	}
 	for i := range n {
 		d, ret := s.lib.DeviceGetHandleByIndex(i)
-		if ret != nvml.SUCCESS {
+		dev := gpu.Device{}
+		if ret == nvml.SUCCESS {
+			dev, ret = s.describe(d, i)
+		}
+		if ret == nvml.ERROR_NO_PERMISSION {
 			s.leaveOut("GPU %d is left out: %s", i, codeText(int(ret)))
 			continue
 		}
-		dev, ret := s.describe(d, i)
 		if ret != nvml.SUCCESS {
-			s.leaveOut("GPU %d is left out: its UUID cannot be read: %s", i, codeText(int(ret)))
+			s.silent(i, ret)
 			continue
 		}
 		if s.partitioned(d) {
@@ -156,7 +160,12 @@ func (s *session) list() *Missing {
 		}
 		s.add(dev, d)
 	}
-	slices.SortStableFunc(s.devs, func(a, b gpu.Device) int { return cmp.Compare(a.PCI, b.PCI) })
+	slices.SortStableFunc(s.devs, func(a, b gpu.Device) int {
+		if a.Silent != b.Silent {
+			return cmp.Compare(b.PCI, a.PCI) // silent ones, whose place is not known, come last
+		}
+		return cmp.Compare(a.PCI, b.PCI)
+	})
 	return nil
 }
 

@@ -14,7 +14,8 @@ import (
 	"gpurun/gpu"
 )
 
-// answer reads the devices of q.
+// answer reads the devices of q. When all devices fail it is the driver that does:
+// it may answer once it is initialised anew, by another child.
 func (s *session) answer(q question) answer {
 	a := answer{ID: q.ID}
 	gone := 0
@@ -24,16 +25,27 @@ func (s *session) answer(q question) answer {
 			r = gpu.Reading{UUID: id, Err: codeText(int(ret)), Total: -1, Free: -1, Used: -1}
 			delete(s.handles, id)
 		}
+		if s.fails[id] = ret != nvml.SUCCESS; s.allFail() {
+			a.Gone = "no GPU answers: " + r.Err
+		}
 		if driverGone(ret) {
-			gone++
-			a.Gone = codeText(int(ret))
+			if gone++; gone == len(q.UUIDs) {
+				a.Gone = codeText(int(ret))
+			}
 		}
 		a.Readings = append(a.Readings, r)
 	}
-	if gone < len(q.UUIDs) {
-		a.Gone = ""
-	}
 	return a
+}
+
+// allFail reports whether all devices have been asked, and none answered the last time.
+func (s *session) allFail() bool {
+	for _, fails := range s.fails {
+		if !fails {
+			return false
+		}
+	}
+	return len(s.fails) >= len(s.devs)
 }
 
 // driverGone says that a code concerns the driver as a whole.
@@ -83,9 +95,21 @@ func (s *session) search(id gpu.UUID) (nvml.Device, nvml.Return) {
 // read reads one device; not SUCCESS means that it does not answer.
 func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 	r := gpu.Reading{UUID: id}
-	d, ret := s.handle(id)
+	var d nvml.Device
+	var ret nvml.Return
+	if index, silent := silentIndex(id); silent {
+		var dev gpu.Device
+		if dev, d, ret = s.find(id, index); ret == nvml.SUCCESS {
+			r.Found = &dev
+		}
+	} else {
+		d, ret = s.handle(id)
+	}
 	if ret != nvml.SUCCESS {
 		return r, ret
+	}
+	if s.noDevice(id, d) {
+		return gpu.Reading{UUID: id, Err: parent, Total: -1, Free: -1, Used: -1}, nvml.SUCCESS
 	}
 	m := s.memory(d)
 	if m.ret != nvml.SUCCESS {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,8 +30,10 @@ type Options struct {
 // started at once, then after pauses that grow.
 type reader struct {
 	o      Options
-	found  hello // by Open
+	mu     sync.Mutex
+	found  hello // by Open; a silent device is replaced once it answers
 	closed bool
+	blind  bool // lists of processes are not read: the driver's have no end
 
 	child   *child
 	stuck   *child        // abandoned, perhaps still alive
@@ -82,7 +86,7 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 
 // start starts a child and hears its hello.
 func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error) {
-	c, err := startChild(r.o.Library, r.o.Go)
+	c, err := startChild(r.o.Library, !r.blind, r.o.Go)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be started: %w", err)
 	}
@@ -114,7 +118,24 @@ func (r *reader) abandon(c *child) {
 }
 
 // Devices lists what Open found.
-func (r *reader) Devices() []gpu.Device { return slices.Clone(r.found.Devices) }
+func (r *reader) Devices() []gpu.Device {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.found.Devices)
+}
+
+// identify takes over what silent devices are that have answered.
+func (r *reader) identify(readings []gpu.Reading) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range readings {
+		for k := range r.found.Devices {
+			if f := readings[i].Found; f != nil && r.found.Devices[k].UUID == readings[i].UUID {
+				r.found.Devices[k] = *f
+			}
+		}
+	}
+}
 
 // Version is NVML's and the driver's.
 func (r *reader) Version() string { return r.found.Version }
@@ -140,7 +161,7 @@ func (r *reader) Close() error {
 func (r *reader) Read(ctx context.Context, q Query) gpu.Snapshot {
 	at := r.o.Now()
 	if len(q.UUIDs) == 0 {
-		for _, d := range r.found.Devices {
+		for _, d := range r.Devices() {
 			q.UUIDs = append(q.UUIDs, d.UUID)
 		}
 	}
@@ -208,6 +229,10 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 			err = fmt.Errorf("%w: %v", errCrashed, err)
 		}
 		err = fmt.Errorf("the process that reads the GPUs %w", err)
+		if q.Processes && !r.blind && strings.Contains(err.Error(), "out of memory") {
+			r.blind = true
+			r.o.Log.Warn().Msg("the driver's lists of processes have no end: they are no longer read")
+		}
 		r.abandon(r.child)
 		r.fail(err)
 		return nil, err
@@ -220,6 +245,7 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	}
 	r.fails = 0
 	shift(a.Readings, sent)
+	r.identify(a.Readings)
 	return a.Readings, nil
 }
 

@@ -69,47 +69,48 @@ func (w *want) who() string {
 	return fmt.Sprintf("%s and %d more", w.first, w.jobs-1)
 }
 
-// judge says which GPUs would let the jobs of a plan on now. Where none can be
-// asked the plan is as good without.
-func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int) bool) {
+// judge says which GPUs would let the jobs of a plan on now, and returns what no GPU here
+// could ever take. Where none can be asked the plan is as good without.
+func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int) bool) (impossible []jobspec.Problem) {
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
 	answered := a.unlessSoon(waitingForDriver)
 	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err == nil {
 		defer p.Close()
-		err = c.judgeBy(ctx, to, a, b, p, runs)
+		impossible, err = c.judgeBy(ctx, to, a, b, p, runs)
 	}
 	answered()
 	if err != nil {
 		fmt.Fprintln(to, "which GPUs let the jobs on is judged when it runs: "+terminal.CleanText(err.Error()))
 	}
+	return impossible
 }
 
-func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.Batch, p probe.Prober, runs func(id int) bool) error {
+func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.Batch, p probe.Prober, runs func(id int) bool) ([]jobspec.Problem, error) {
 	rules, err := rulesOf(b.Settings, p.Devices(), inheritedGPUs(c.Sim != ""))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rules.AtOnce = true
 	pool := gpu.NewPool(p.Devices(), rules)
 	b.FitDefaults(pool.Devices())
+	if ps := b.CheckDevices(pool, runs); len(ps) > 0 {
+		return ps, nil
+	}
 	snap := a.observed(ctx, p, claimReader(p))
 	if snap.Err != "" {
-		return errors.New("the GPUs cannot be read: " + snap.Err)
+		return nil, errors.New("the GPUs cannot be read: " + snap.Err)
 	}
 	pool.Observe(snap)
 	fmt.Fprintln(to, "by one reading of the GPUs now:")
 	list, more := wants(b, runs)
 	for _, w := range list {
-		text, ok := pool.Possible(w.req)
-		if ok {
-			text = sched.Judged(w.req, pool.Admit(snap.At, w.req))
-		}
+		text := sched.Judged(w.req, pool.Admit(snap.At, w.req))
 		fmt.Fprintf(to, "  %s: %s\n", w.who(), terminal.CleanText(text))
 	}
 	if more > 0 {
 		fmt.Fprintf(to, "  and %s that ask for something else\n", count(more, "job"))
 	}
-	return nil
+	return nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -82,11 +83,18 @@ func (c *planCmd) Run(a *app) error {
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
-	c.print(w, batch, core)
+	run := c.print(w, batch, core)
+	var impossible []jobspec.Problem
 	if runs := func(id int) bool { return core.Verdict(id).Run }; wantsGPU(batch, runs) {
 		w.Flush() // a driver may take seconds to answer
-		c.judge(w, a, batch, runs)
+		impossible = c.judge(w, a, batch, runs)
 	}
+	if len(impossible) > 0 {
+		fmt.Fprintf(w, "%s: none would run, because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
+		w.Flush()
+		return problems(impossible)
+	}
+	printCount(w, batch, run)
 	for _, p := range batch.CheckHost(cores(), hostMemory(), func(id int) bool { return core.Verdict(id).Run }) {
 		fmt.Fprintln(w, "on this machine "+p.Text)
 	}
@@ -138,14 +146,18 @@ func checkSim(b *jobspec.Batch, spec string, core *sched.Core) error {
 		return err
 	}
 	defer sim.Close()
-	if ps := b.CheckDevices(sim.Devices(), func(id int) bool { return core.Verdict(id).Run }); len(ps) > 0 {
+	rules, err := rulesOf(b.Settings, sim.Devices(), inherited{})
+	if err != nil {
+		return err
+	}
+	if ps := b.CheckDevices(gpu.NewPool(sim.Devices(), rules), func(id int) bool { return core.Verdict(id).Run }); len(ps) > 0 {
 		return problems(ps)
 	}
 	return nil
 }
 
-// print writes the plan for people.
-func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
+// print writes the plan for people, and returns how many jobs would run.
+func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) int {
 	for _, f := range b.Files {
 		fmt.Fprintf(w, "%s: %s, work dir %s, %s\n", f.Path, f.Dialect, f.WorkDir, count(f.Count, "job"))
 	}
@@ -175,6 +187,11 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) {
 			printGraph(w, b, j)
 		}
 	}
+	return run
+}
+
+// printCount writes how many jobs would run, and in which order.
+func printCount(w io.Writer, b *jobspec.Batch, run int) {
 	fmt.Fprintf(w, "%s: %d would run, %d would not\n", count(len(b.Jobs), "job"), run, len(b.Jobs)-run)
 	if s := &b.Settings; s.Order == "shuffle" && run > 1 {
 		how := "each run tries them in a new random order (--shuffle-seed N fixes it)"

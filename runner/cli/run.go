@@ -219,7 +219,7 @@ func (r *run) openPool() (*gpu.Pool, error) {
 	rules.AtOnce = r.cmd.NoWait
 	pool := gpu.NewPool(r.prober.Devices(), rules)
 	r.batch.FitDefaults(pool.Devices())
-	if ps := r.batch.CheckDevices(pool.Devices(), func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
+	if ps := r.batch.CheckDevices(pool, func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
 		return nil, problems(ps)
 	}
 	return pool, nil

@@ -17,6 +17,8 @@
  *   mode.0=3             compute mode
  *   procs.0=4711:1024,0:5,99:-1   pid:MiB; -1 is not available
  *   mps.0=12:7           clients of MPS
+ *   endless.0=1          always has more processes than there was room for
+ *   stale=1              once set, all devices fail with 999 until NVML is initialised anew
  *   overlong.0=1         claims more processes than there was room for
  *   mig.0=3              MIG mode, with room for 3 instances of which the second is missing
  *   noise=1              prints on stdout
@@ -76,6 +78,9 @@ static long long value(const char *key, int dev, long long otherwise)
 	return config(full, text, sizeof text) ? atoll(text) : otherwise;
 }
 
+/* What only another process gets rid of. */
+static int stale;
+
 /* before is what every function does first. */
 static nvmlReturn_t before(const char *function, int dev)
 {
@@ -93,6 +98,8 @@ static nvmlReturn_t before(const char *function, int dev)
 			fclose(f);
 		}
 	}
+	if (dev >= 0 && (stale || (stale = value("stale", -1, 0) != 0)))
+		return NVML_ERROR_UNKNOWN;
 	snprintf(key, sizeof key, "err.%s", function);
 	if (dev >= 0 && value(key, dev, 0))
 		return (nvmlReturn_t)value(key, dev, 0);
@@ -349,6 +356,10 @@ static nvmlReturn_t list(const char *name, nvmlDevice_t d, unsigned int *n, nvml
 		have++;
 	}
 	*n = have;
+	if (value("endless", number(d), 0)) {
+		*n = room;
+		return NVML_ERROR_INSUFFICIENT_SIZE;
+	}
 	if (have > room)
 		return NVML_ERROR_INSUFFICIENT_SIZE;
 	*n += (unsigned int)value("overlong", number(d), 0) * 1000;

@@ -1,0 +1,117 @@
+//go:build linux && cgo
+
+package probe
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A GPU that is lost when the driver is opened is there, and is used once it answers.
+func TestLostAtTheStart(t *testing.T) {
+	for name, fault := range map[string]string{"no handle": "err.handle.1=15", "no UUID": "err.uuid.1=999"} {
+		t.Run(name, func(t *testing.T) {
+			behave(t, fault)
+			r := open(t, Options{Library: standIn(t)})
+			if got := r.Devices(); len(got) != 2 || got[0].UUID != gpu0 || got[1].Index != 1 || !got[1].Silent {
+				t.Fatalf("got %+v, want GPU 0 and a silent GPU 1", got)
+			}
+			if r.Complete() {
+				t.Error("indices count as complete, so that CUDA may be given the wrong one")
+			}
+			if snap := full(r); snap.Err != "" || snap.Readings[0].Err != "" || snap.Readings[1].Err == "" {
+				t.Errorf("got %+v, want an error of GPU 1 alone", snap)
+			}
+			behave(t)
+			snap := full(r)
+			if f := snap.Readings[1].Found; f == nil || f.UUID != gpu1 || f.Silent || snap.Readings[1].Free <= 0 {
+				t.Errorf("got %+v, want what GPU 1 is", snap.Readings[1])
+			}
+			if got := r.Devices()[1]; got.UUID != gpu1 || got.Silent {
+				t.Errorf("got %+v, want GPU 1 by its own UUID", got)
+			}
+			if snap := full(r); snap.Readings[1].UUID != gpu1 || snap.Readings[1].Found != nil {
+				t.Errorf("got %+v, want a plain reading", snap.Readings[1])
+			}
+		})
+	}
+}
+
+// A driver of which no device answers any more is initialised anew, by another child,
+// with pauses that grow.
+func TestAllDevicesFail(t *testing.T) {
+	behave(t)
+	now := time.Hour
+	r := open(t, Options{Library: standIn(t), Now: func() time.Duration { return now }})
+	first := r.child
+	behave(t, "stale=1")
+	want := "no GPU answers: an unknown error of the driver (NVML error 999)"
+	if got := full(r).Err; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	gone(t, first)
+	if got := full(r).Err; got != want { // at once
+		t.Errorf("again: got %q, want %q", got, want)
+	}
+	behave(t)
+	if got := full(r).Err; got != want || r.child != nil {
+		t.Errorf("within the pause: got %q", got)
+	}
+	now += time.Second
+	if snap := full(r); snap.Err != "" || len(snap.Readings) != 2 {
+		t.Errorf("after the pause: got %+v", snap)
+	}
+}
+
+// One GPU that fails is no reason for another child.
+func TestOneDeviceFails(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	first := r.child
+	behave(t, "err.memory.1=999", "err.memory2.1=999")
+	for range 3 {
+		if snap := r.Read(t.Context(), Query{UUIDs: []gpu.UUID{gpu1}}); snap.Err != "" || snap.Readings[0].Err == "" || r.child != first {
+			t.Errorf("got %+v, want an error of GPU 1 by the same child", snap)
+		}
+	}
+}
+
+// Lists of processes that have no end take no more memory than the child may have, and
+// are not read again.
+func TestEndlessLists(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	behave(t, "endless.1=1", "procs.0=1:5")
+	snap := full(r)
+	if snap.Err != "" || len(snap.Readings) != 2 || snap.Readings[1].Listed || snap.Readings[1].Free <= 0 {
+		t.Errorf("got %+v, want readings without lists", snap)
+	}
+	if !strings.Contains(strings.Join(childArgs("", false), " "), "--lists=false") || !r.blind {
+		t.Error("lists are still read")
+	}
+}
+
+// A GPU that is divided in mid-run is no device any more, its instances are.
+func TestMIGSwitchedOn(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	behave(t, "mig.1=3")
+	snap := full(r)
+	want := gpu.Reading{UUID: gpu1, Err: parent, Total: -1, Free: -1, Used: -1}
+	if snap.Err != "" || len(snap.Readings) != 2 {
+		t.Fatalf("got %+v", snap)
+	}
+	for _, got := range snap.Readings {
+		if got.UUID == gpu1 && !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	behave(t)
+	if got := full(r).Readings; got[0].Err+got[1].Err != "" {
+		t.Errorf("switched off again: got %+v", got)
+	}
+}

@@ -1,0 +1,112 @@
+package torture
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A GPU that is lost when the run starts is there: no job is impossible for it, and it
+// is used once it answers.
+func TestGPULostAtTheStart(t *testing.T) {
+	t.Parallel()
+	d := onDriver(t, `settings: {poll: 1s}
+jobs:
+  - {name: both, gpus: 2, gpu_memory: 1GiB, run: "echo $CUDA_VISIBLE_DEVICES"}
+`)
+	d.behaves("err.handle.1=15")
+	r := d.run()
+	d.until(r, filepath.Join(d.state, "run.log"), "GPU 1 does not answer, and is left out until it does: GPU is lost")
+	d.behaves("")
+	if !r.wait(patience) {
+		t.Fatal(dump(r))
+	}
+	d.ended(r, 0)
+	d.says(r, "warning     GPU 1 does not answer", "warning     GPU 1 answers again", "1 succeeded")
+}
+
+// What breaks a driver until it is initialised anew stops no batch.
+func TestDriverMustBeInitialisedAnew(t *testing.T) {
+	t.Parallel()
+	d := onDriver(t, `settings: {poll: 1s}
+jobs:
+  - {name: first, gpu_memory: 20GiB, gpus: 2, run: ": >DIR/up; until test -e DIR/go; do sleep 0.05; done"}
+  - {name: second, gpu_memory: 20GiB, run: "true"}
+`)
+	r := d.run()
+	until(t, "the first job", patience, func() bool { return exists(filepath.Join(d.dir, "up")) || r.over() })
+	d.behaves("stale=1")
+	d.until(r, filepath.Join(d.state, "run.log"), "no GPU answers: an unknown error")
+	d.behaves("")
+	d.write(t, "go", "")
+	if !r.wait(patience) {
+		t.Fatal(dump(r))
+	}
+	d.ended(r, 0)
+	d.says(r, "warning     the GPUs cannot be read", "2 succeeded")
+}
+
+// Lists of processes without an end cost no memory and stop no batch.
+func TestListsWithoutEnd(t *testing.T) {
+	t.Parallel()
+	d := onDriver(t, `settings: {poll: 1s}
+jobs:
+  - {name: a, gpu_memory: 20GiB, run: "true"}
+`)
+	d.behaves("endless.0=1", "endless.1=1")
+	r := d.run()
+	if !r.wait(patience) {
+		t.Fatal(dump(r))
+	}
+	d.ended(r, 0)
+}
+
+// What no GPU of the driver could ever take is no plan.
+func TestPlanOfTheImpossible(t *testing.T) {
+	t.Parallel()
+	d := onDriver(t, "jobs:\n  - {name: eight, gpus: 8, gpu_memory: 1GiB, run: \"true\"}\n")
+	d.behaves("")
+	r := d.exec([]string{"env", d.setting, gpurun, "plan", "--nvml", d.library, d.file})
+	r.wait(patience)
+	d.ended(r, 2)
+	d.says(r, "it asks for 8 GPUs, and there are 2", "none would run, because of 1 problem")
+}
+
+// A peak of seconds is seen, and who comes to the GPU in use is said when it happens
+// and in the end of a job that runs out of memory.
+func TestPeakAndGuest(t *testing.T) {
+	t.Parallel()
+	d := onDriver(t, `jobs:
+  - {name: train, gpu_ids: [0], gpu_memory: 1GiB, run: "echo $$ >DIR/pid; until test -e DIR/go; do sleep 0.05; done; echo CUDA out of memory; exit 1"}
+`)
+	d.behaves("")
+	r := d.run()
+	pid := d.until(r, filepath.Join(d.dir, "pid"), "\n")
+	d.behaves("free.0=22000", fmt.Sprintf("procs.0=%s:1000", pid))
+	d.untilStatus(r, "1000 MiB")
+	d.behaves("free.0=3000", fmt.Sprintf("procs.0=%s:20480", pid))
+	d.untilStatus(r, "20 GiB")
+	d.behaves("free.0=2000", fmt.Sprintf("procs.0=%s:1000,1:20480", pid))
+	d.until(r, filepath.Join(d.state, "run.log"), "came to GPU 0")
+	d.write(t, "go", "")
+	if !r.wait(patience) {
+		t.Fatal(dump(r))
+	}
+	d.ended(r, 1)
+	d.says(r, "(pid 1, 20 GiB) came to GPU 0, on which train runs", "oom train: exit 1, ", "(pid 1, 20 GiB) came to GPU 0 meanwhile", "peak 20 GiB")
+}
+
+// untilStatus waits until status says something of the live run.
+func (d *driver) untilStatus(r *runner, text string) {
+	d.t.Helper()
+	var out []byte
+	until(d.t, text, patience, func() bool {
+		out, _ = exec.Command(gpurun, "status", "--file", d.file).CombinedOutput()
+		return strings.Contains(string(out), text) || r.over()
+	})
+	if r.over() {
+		d.t.Fatalf("gpurun has ended:\n%s\n%s", r.out.String(), out)
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner/control"
+	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -44,7 +45,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	case control.OpForget:
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.Forget{Jobs: ids} })
 	case control.OpDone:
-		return l.onJobs(r, func(ids []int) sched.Event { return sched.Done{Jobs: ids} })
+		return l.onJobs(r, func(ids []int) sched.Event { return sched.Done{Jobs: ids, Without: r.Without} })
 	}
 	return control.Reply{}, fmt.Errorf("the run does not know the request %q: is it of another version of gpurun?", r.Op)
 }
@@ -98,6 +99,12 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 		if why := keeps(req.Op, l.Core.Phase(id)); why != "" {
 			r.Keep(why, l.Batch.Jobs[id].Name)
 			continue
+		}
+		if req.Op == control.OpDone && !req.Without {
+			if why := files.Lacks(l.Batch, &l.Batch.Jobs[id]); why != "" {
+				r.Refuse(why, l.Batch.Jobs[id].Name)
+				continue
+			}
 		}
 		ids = append(ids, id)
 		r.Done = append(r.Done, l.Batch.Jobs[id].Name)

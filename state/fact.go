@@ -72,8 +72,14 @@ type Fact struct {
 	PeakMemory   gpu.Bytes      `json:"peak_gpu_memory_bytes,omitempty"`
 	PeakReadings int            `json:"peak_readings,omitempty"` // that PeakMemory is the highest of
 	Metrics      map[string]any `json:"metrics,omitempty"`
-	By           string         `json:"by,omitempty"` // "done": a person said so, nothing ran
+	By           string         `json:"by,omitempty"` // ByDone or ByDoneWithout: a person said so, nothing ran
 }
+
+// Who says so of a success that no attempt had, Fact.By.
+const (
+	ByDone        = "done"
+	ByDoneWithout = "done without outputs" // it counts though outputs are missing
+)
 
 // An Input is what a start saw of a file that the job reads.
 type Input struct {

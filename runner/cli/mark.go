@@ -7,6 +7,8 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/runner/engine/local"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -27,16 +29,19 @@ Examples:
 }
 
 // Run marks jobs as not done.
-func (c *forgetCmd) Run(a *app) error { return a.mark(&c.batchFlag, control.OpForget, c.Jobs) }
+func (c *forgetCmd) Run(a *app) error {
+	return a.mark(&c.batchFlag, control.Request{Op: control.OpForget, Jobs: c.Jobs})
+}
 
 type doneCmd struct {
-	batchFlag `embed:""`
-	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
+	batchFlag      `embed:""`
+	WithoutOutputs bool     `help:"Count them as done even though outputs are missing, until what they run changes."`
+	Jobs           []string `arg:"" name:"job" help:"Jobs or globs."`
 }
 
 // Help shows how the command is used.
 func (doneCmd) Help() string {
-	return `For jobs whose work was done before gpurun, or by hand.
+	return `For jobs whose work was done before gpurun, or by hand. A job whose outputs are missing is not recorded (exit status 1), unless --without-outputs says that it counts all the same.
 
 Examples:
 
@@ -45,27 +50,29 @@ Examples:
 }
 
 // Run marks jobs as done.
-func (c *doneCmd) Run(a *app) error { return a.mark(&c.batchFlag, control.OpDone, c.Jobs) }
+func (c *doneCmd) Run(a *app) error {
+	return a.mark(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
+}
 
 // mark records what a person says of jobs: through the run, if there is one, else
 // in the ledger itself, under its lock.
-func (a *app) mark(f *batchFlag, op string, globs []string) error {
-	ref, err := a.change(f, globs)
+func (a *app) mark(f *batchFlag, req control.Request) error {
+	ref, err := a.change(f, req.Jobs)
 	if err != nil {
 		return err
 	}
-	return a.request(ref, control.Request{Op: op, Jobs: globs}, markWords[op], func() error { return a.markDead(ref, op, globs) })
+	return a.request(ref, req, markWords[req.Op], func() error { return a.markDead(ref, req) })
 }
 
 var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "runs again next time"}
 
 // markDead appends the facts to the ledger of a batch that nobody runs.
-func (a *app) markDead(ref *batchRef, op string, globs []string) error {
+func (a *app) markDead(ref *batchRef, req control.Request) error {
 	batch, ps := jobspec.Load([]string{ref.file}, a.options(&batchFlags{}))
 	if len(ps) > 0 {
 		return problems(ps)
 	}
-	in, err := matching(batch, globs)
+	in, err := matching(batch, req.Jobs)
 	if err != nil {
 		return err
 	}
@@ -73,27 +80,58 @@ func (a *app) markDead(ref *batchRef, op string, globs []string) error {
 	if err != nil {
 		return stateFailure(err)
 	}
-	var names []string
+	var rep control.Reply
 	for id := range batch.Jobs {
-		if in[id] {
-			if err := st.Append(0, markFact(&batch.Jobs[id], op, time.Now().UTC())); err != nil {
-				st.Close()
-				return stateFailure(err)
-			}
-			names = append(names, batch.Jobs[id].Name)
+		j := &batch.Jobs[id]
+		if !in[id] {
+			continue
 		}
+		if why := files.Lacks(batch, j); why != "" && req.Op == control.OpDone && !req.Without {
+			rep.Refuse(why, j.Name)
+			continue
+		}
+		if err := st.Append(0, markFact(j, req)); err != nil {
+			st.Close()
+			return stateFailure(err)
+		}
+		rep.Done = append(rep.Done, j.Name)
 	}
 	if err := st.Close(); err != nil {
 		return stateFailure(err)
 	}
-	fmt.Fprintln(a.out, ref.name()+": "+reached(names, markWords[op]))
-	return nil
+	return a.tell(ref, rep, markWords[req.Op], true)
+}
+
+// maxRefused bounds the jobs that are named one by one.
+const maxRefused = 10
+
+// refusal names the jobs to which what was asked could not be done, and why not.
+func refusal(ref *batchRef, kept []control.Kept) error {
+	f := &failure{code: exitFailed, hint: "make the outputs, let the next run make them, or add --without-outputs to count the jobs as done all the same"}
+	refused := 0
+	for _, k := range kept {
+		if !k.Refused {
+			continue
+		}
+		if refused++; refused <= maxRefused {
+			f.more = append(f.more, "    "+k.Jobs[0]+": "+k.Why)
+		}
+	}
+	if refused == 0 {
+		return nil
+	}
+	if refused > maxRefused {
+		f.more = append(f.more, fmt.Sprintf("    and %d more", refused-maxRefused))
+	}
+	f.text = fmt.Sprintf("%s: %s not recorded as done", ref.name(), count(refused, "job"))
+	return f
 }
 
 // markFact is what the ledger says of it.
-func markFact(j *jobspec.Job, op string, at time.Time) state.Fact {
-	if op == control.OpForget {
-		return state.Fact{Kind: state.KindForget, Time: at, Job: j.Name, Key: j.Key.String()}
+func markFact(j *jobspec.Job, req control.Request) state.Fact {
+	at := sched.Now{Wall: time.Now().UTC()}
+	if req.Op == control.OpForget {
+		return sched.ForgetFact(j.Name, j.Key.String(), at)
 	}
-	return state.Fact{Kind: state.KindEnd, Time: at, Job: j.Name, Key: j.Key.String(), State: state.Succeeded, By: "done"}
+	return sched.DoneFact(j.Name, j.Key.String(), at, req.Without)
 }

@@ -105,6 +105,9 @@ func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) er
 	if !named || len(rep.Done) > 0 {
 		fmt.Fprintln(a.out, ref.name()+": "+reached(rep.Done, said))
 	}
+	if err := refusal(ref, rep.Kept); err != nil {
+		return err
+	}
 	for _, k := range rep.Kept {
 		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
 			return &failure{code: exitUsage, text: ref.name() + ": " + reached(k.Jobs, k.Why), hint: "wait for its end, or gpurun stop it first"}

@@ -38,6 +38,8 @@ type Request struct {
 	File string   `json:"file,omitempty"` // status: the job file whose Jobs are meant, its links resolved; "" for all
 	GPU  int      `json:"gpu,omitempty"`  // index
 	Kill bool     `json:"kill,omitempty"` // stop: SIGKILL at once
+
+	Without bool `json:"without_outputs,omitempty"` // done: they count even though outputs are missing
 }
 
 // A Reply is what the run answers.
@@ -53,19 +55,25 @@ type Reply struct {
 
 // Kept are jobs that a request names and does nothing to.
 type Kept struct {
-	Why  string   `json:"why"`
-	Jobs []string `json:"jobs"`
+	Why     string   `json:"why"`
+	Jobs    []string `json:"jobs"`
+	Refused bool     `json:"refused,omitempty"` // what was asked cannot be done to them
 }
 
 // Keep notes why a job is left as it is.
 func (r *Reply) Keep(why, job string) {
 	for i := range r.Kept {
-		if r.Kept[i].Why == why {
+		if r.Kept[i].Why == why && !r.Kept[i].Refused {
 			r.Kept[i].Jobs = append(r.Kept[i].Jobs, job)
 			return
 		}
 	}
 	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}})
+}
+
+// Refuse notes why what was asked cannot be done to a job.
+func (r *Reply) Refuse(why, job string) {
+	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}, Refused: true})
 }
 
 // ErrNoRun says that no run is alive there.

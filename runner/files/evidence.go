@@ -20,6 +20,25 @@ func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
 	return evidence(b, h, &witness{batch: b, reader: newLookingReader()})
 }
 
+// Lacks is the first output of a job that is not there, in words, or "".
+func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
+	if !j.Spec.HasOutputs {
+		return ""
+	}
+	got, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
+	if err != nil {
+		return err.Error()
+	}
+	switch p, err := MissingOutput(got.Outputs); {
+	case p == "":
+		return ""
+	case err != nil:
+		return "output " + Short(got.WorkDir, p) + ": " + err.Error()
+	default:
+		return "output " + Short(got.WorkDir, p) + " is missing"
+	}
+}
+
 // Remarks is Evidence with what changes nothing and is worth saying: Overwritten,
 // for which the newest attempt of each name must be known.
 func Remarks(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
@@ -85,6 +104,9 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 // change by the hand of many. A pattern that cannot be searched to its end is not
 // missing: a success that is on record counts until its output is known to be gone.
 func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string, unsure *GaveUp) {
+	if r.By == state.ByDoneWithout {
+		return "", "", nil
+	}
 	for _, p := range patterns {
 		fi, err := os.Stat(p)
 		there := err == nil

@@ -8,7 +8,10 @@ type Forget struct{ Jobs []int }
 
 // Done records jobs as succeeded without running them. Jobs that run, or have
 // succeeded, stay as they are.
-type Done struct{ Jobs []int }
+type Done struct {
+	Jobs    []int
+	Without bool // they count even without their outputs
+}
 
 func (Forget) event() {}
 func (Done) event()   {}
@@ -21,13 +24,13 @@ func (c *Core) forget(ids []int) {
 	}
 }
 
-func (c *Core) done(ids []int) {
-	for _, id := range ids {
+func (c *Core) done(ev Done) {
+	for _, id := range ev.Jobs {
 		j := &c.jobs[id]
 		switch {
 		case j.own > 0, j.phase == succeeded, j.phase == upToDate, j.phase == notNeeded:
 		default:
-			c.record(c.file(int32(id)), int32(id), DoneFact(c.b.Jobs[id].Name, c.b.Jobs[id].Key.String(), c.now))
+			c.record(c.file(int32(id)), int32(id), DoneFact(c.b.Jobs[id].Name, c.b.Jobs[id].Key.String(), c.now, ev.Without))
 			if j.phase == pending || j.phase == ready || j.phase == waiting || j.phase == held {
 				c.refill = true // it may be the one that the others wait behind
 				c.end(int32(id), succeeded)
@@ -41,10 +44,15 @@ func ForgetFact(job, key string, now Now) state.Fact {
 	return state.Fact{Kind: state.KindForget, Time: now.Wall, Job: job, Key: key}
 }
 
-// DoneFact says that a job's work was done before gpurun.
-func DoneFact(job, key string, now Now) state.Fact {
+// DoneFact says that a job's work was done before gpurun; without, even though its
+// outputs are missing.
+func DoneFact(job, key string, now Now, without bool) state.Fact {
+	by := state.ByDone
+	if without {
+		by = state.ByDoneWithout
+	}
 	return state.Fact{
 		Kind: state.KindEnd, Time: now.Wall, Boot: now.Boot, Job: job, Key: key,
-		State: state.Succeeded, By: "done",
+		State: state.Succeeded, By: by,
 	}
 }

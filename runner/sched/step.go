@@ -50,7 +50,7 @@ func (c *Core) handle(ev Event) {
 	case Forget:
 		c.forget(ev.Jobs)
 	case Done:
-		c.done(ev.Jobs)
+		c.done(ev)
 	case StateFailed:
 		c.broken = true
 		c.drain("the ledger cannot be written: " + ev.Err)

@@ -1,12 +1,12 @@
-# Two commands do all the set-up: `make run` and `make test`.
-# They need Go (see go.mod for the version) and a C compiler, nothing else.
+# Two commands do all the setup: `make run` and `make test`.
+# They need only Go (go.mod has the version) and a C compiler.
 
 GO      ?= go
 OUT     ?= bin/gpurun
-# NVML's header marks what it will drop one day; gcc would print a page about it.
+# NVML's header marks functions as deprecated; gcc would print a page of warnings.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
-# NVML is looked for at run time: a linker that binds everything at start would
-# make a binary that dies on every machine without a driver.
+# NVML is loaded at run time: with all symbols bound at start, the binary would die
+# on every machine without a driver.
 LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --dirty 2>/dev/null)
 ifneq ($(shell $(GO) env CGO_ENABLED),0)
 LDFLAGS += -extldflags=-Wl,-z,lazy
@@ -16,13 +16,13 @@ FUZZTIME ?= 2s
 .PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture install clean help
 
 help:
-	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (simulated GPUs where there are none)'
+	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
 	@echo 'make test     all tests'
 	@echo 'make check    formatting, vet, staticcheck, all tests with -race, no cgo, a short fuzz, the README'
-	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME in all'
-	@echo 'make install  put gpurun into GOBIN'
+	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
+	@echo 'make install  install gpurun in GOBIN'
 	@echo 'make bench    speed beside xargs, parallel, ninja, make and tsp (under ten minutes)'
-	@echo 'make gpu-smoke  what only a real GPU can show'
+	@echo 'make gpu-smoke  checks that need a real GPU'
 
 build: $(OUT)
 

@@ -219,18 +219,7 @@ func (l *loop) start(a sched.Launch) {
 
 // adopt asks the engine about an attempt of an earlier run.
 func (l *loop) adopt(a state.Attempt) {
-	at := &attempt{
-		job: l.jobOf(a), file: a.Ledger, uniID: a.Start.UniID, name: a.Start.Job,
-		dir: l.Ledger.AttemptDir(a.Ledger, a.Start.UniID),
-		out: logPart{stdout: a.Start.Log, stderr: a.Start.Log, fromStdout: -1, fromStderr: -1},
-	}
-	at.grant.UUIDs, at.grant.Indices, at.grant.Memory = a.Start.GPUUUIDs, a.Start.GPUs, a.Start.Memory
-	if at.job >= 0 {
-		at.grant.Share = l.Batch.Jobs[at.job].Spec.Request.Share
-		if r, err := l.Batch.Render(&l.Batch.Jobs[at.job], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
-			at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
-		}
-	}
+	at := adopted(l.Batch, l.jobOf(a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
 	l.live[at.uniID] = at
 	l.out.started(a.Start)
 	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second, Grant: at.grant}

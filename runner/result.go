@@ -22,21 +22,6 @@ type Result struct {
 	GaveUp   bool   // no GPU in time
 }
 
-// maxFailures bounds the summary: nobody reads a table of a million rows.
-const maxFailures = 50
-
-// A Failure is a job that did not succeed, with the end of its log. It stands for
-// all jobs that failed alike.
-type Failure struct {
-	Job     string
-	ID      int
-	End     state.Fact // its last end
-	Log     string
-	Tail    []string // last lines of this attempt's part of the log
-	Alike   state.Alike
-	Blocked int // jobs that did not run because of it, or of one like it
-}
-
 // A Size is a job whose memory request is far off.
 type Size struct {
 	Job      string
@@ -59,9 +44,9 @@ type tally struct {
 }
 
 type end struct {
-	fact state.Fact
-	log  string
-	out  logPart
+	fact  state.Fact
+	start state.Fact
+	out   logPart
 }
 
 func (t *tally) begin(c Config) {
@@ -98,7 +83,7 @@ func (t *tally) fact(l *loop, a sched.Record) {
 		}
 		delete(t.ends, a.Job)
 		if f.State != state.Succeeded {
-			e := end{fact: f, log: start.Log}
+			e := end{fact: f, start: start, out: logPart{stdout: start.Log, stderr: start.Log, fromStdout: -1, fromStderr: -1}}
 			if at := l.live[f.UniID]; at != nil {
 				e.out = at.out
 			}
@@ -145,86 +130,13 @@ func (l *loop) result() Result {
 	for _, s := range l.Sinks {
 		s.Snapshot(r.Final)
 	}
-	r.Failures = l.failures()
+	r.Failures = Failures(l.Batch, l.Core.Phase, l.lastEnd)
 	for id := range l.Batch.Jobs {
 		if s, ok := l.out.sizes[l.Batch.Jobs[id].Name]; ok {
 			r.Sizes = append(r.Sizes, s)
 		}
 	}
 	return r
-}
-
-// failures are the jobs that ended badly, those that failed alike as one.
-func (l *loop) failures() []Failure {
-	var list []Failure
-	var alike state.Grouping
-	blocked := l.blocked()
-	for id := range l.Batch.Jobs {
-		e, ok := l.out.ends[id]
-		if !ok || !l.Core.Phase(id).Bad() {
-			continue
-		}
-		name := l.Batch.Jobs[id].Name
-		i := alike.Add(name, e.log, e.fact.Failure())
-		if i < 0 {
-			continue
-		}
-		if i == len(list) && i < maxFailures {
-			list = append(list, Failure{Job: name, ID: id, End: e.fact, Log: e.log, Tail: lastLines(e.out.tail(logTail), 5)})
-		}
-		if i < len(list) {
-			list[i].Alike = alike.Groups[i]
-			list[i].Blocked += blocked[id]
-		}
-	}
-	return list
-}
-
-// blocked counts, for each job that failed, the jobs that did not run because of it.
-func (l *loop) blocked() map[int]int {
-	count := map[int]int{}
-	cause := make(map[int]int)
-	for id := range l.Batch.Jobs {
-		if l.Core.Phase(id) == state.Blocked {
-			if c := l.cause(id, cause); c >= 0 {
-				count[c]++
-			}
-		}
-	}
-	return count
-}
-
-// cause follows the needs of a blocked job up to one that failed.
-func (l *loop) cause(id int, known map[int]int) int {
-	var path []int
-	found := -1
-	for id >= 0 {
-		if c, ok := known[id]; ok {
-			found = c
-			break
-		}
-		path = append(path, id)
-		next := -1
-		for _, n := range l.Batch.Jobs[id].Needs {
-			switch p := l.Core.Phase(int(n)); {
-			case p == state.Blocked:
-				next = int(n)
-			case p.Bad():
-				found = int(n)
-			}
-			if found >= 0 {
-				break
-			}
-		}
-		if found >= 0 {
-			break
-		}
-		id = next
-	}
-	for _, p := range path {
-		known[p] = found
-	}
-	return found
 }
 
 // lastLines are the last n lines of b that say anything.

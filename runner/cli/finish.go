@@ -8,7 +8,6 @@ import (
 
 	"al.essio.dev/pkg/shellescape"
 
-	"gpurun/gpu"
 	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
@@ -16,24 +15,22 @@ import (
 
 // summary says how the run went, and is its exit status.
 func (r *run) summary(res runner.Result) error {
-	width := terminalSize().Width
-	if !r.outTTY {
-		width = 200
-	}
 	s := terminal.Summary{
 		Final: res.Final, Warnings: res.Warnings, Wall: res.Wall, GPUHours: res.GPUHours, Stopped: res.Stopped, GaveUp: res.GaveUp,
 	}
-	for _, f := range res.Failures {
-		s.Failures = append(s.Failures, terminal.Failure{Job: f.Job, End: f.End, Log: f.Log, Tail: f.Tail, Alike: f.Alike, Blocked: f.Blocked})
-	}
-	for _, d := range res.Sizes {
-		s.Demands = append(s.Demands, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak), Readings: d.Readings})
-	}
+	s.Failures, s.Demands = shownFailures(res.Failures), demands(res.Sizes)
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
 		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
 	}
+	width := terminalSize().Width
+	if !r.outTTY {
+		width = 200
+	}
 	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
+	if r.began {
+		r.keepSummary(s, code)
+	}
 	// Whoever reads this may never do so; nobody is to wait for them.
 	r.close()
 	fmt.Fprintln(r.out, text)

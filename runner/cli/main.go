@@ -34,7 +34,7 @@ func Main(args []string) int {
 	}
 	debug.SetMemoryLimit(softMemory)
 	a := newApp()
-	return a.watch(func() int { return a.main(args) })
+	return a.guard(func() int { return a.main(args) })
 }
 
 // softMemory is from where on the garbage of a large batch is collected more often
@@ -62,9 +62,9 @@ func newApp() *app {
 	}
 }
 
-// watch runs f, and returns early when the invocation cannot go on: what f still
+// guard runs f, and returns early when the invocation cannot go on: what f still
 // does then is lost with the process.
-func (a *app) watch(f func() int) int {
+func (a *app) guard(f func() int) int {
 	done := make(chan int, 1)
 	a.goSafely(func() { done <- f() })
 	select {

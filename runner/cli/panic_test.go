@@ -17,7 +17,7 @@ func TestPanicInAGoroutine(t *testing.T) {
 	a := &app{err: &said, dead: make(chan int, 1), runLog: &log}
 	forever := make(chan struct{})
 	defer close(forever)
-	code := a.watch(func() int {
+	code := a.guard(func() int {
 		a.goSafely(func() { panic("a goroutine fails") })
 		<-forever
 		return 0

@@ -42,6 +42,7 @@ type planned struct {
 	File     string            `json:"file"`
 	Job      string            `json:"job"`
 	Run      bool              `json:"run"`
+	Running  bool              `json:"running,omitempty"` // an attempt of it has not ended: a run follows that
 	Reason   string            `json:"reason"`
 	Key      string            `json:"key"`
 	GPUs     int               `json:"gpus"`
@@ -68,14 +69,15 @@ func (c *planCmd) Run(a *app) error {
 		return err
 	}
 	opts.Sim = c.Sim != ""
-	core := sched.New(batch, history, files.Remarks(batch, history), nil, opts)
+	now := a.runningNow(batch, history)
+	verdict := now.verdicts(sched.New(batch, history, files.Remarks(batch, history), nil, opts))
 	if c.Sim != "" {
-		if err := checkSim(batch, c.Sim, core); err != nil {
+		if err := checkSim(batch, c.Sim, verdict); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
-		return writeJSON(a.out, planRows(batch, core))
+		return writeJSON(a.out, planRows(batch, verdict))
 	}
 	a.warnings(batch)
 	for _, w := range warnings {
@@ -83,9 +85,12 @@ func (c *planCmd) Run(a *app) error {
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
-	run := c.print(w, batch, core)
+	if now.run != "" {
+		fmt.Fprintln(w, now.run)
+	}
+	run, live := c.print(w, batch, verdict)
 	var impossible []jobspec.Problem
-	if runs := func(id int) bool { return core.Verdict(id).Run }; wantsGPU(batch, runs) {
+	if runs := func(id int) bool { return verdict(id).Run }; wantsGPU(batch, runs) {
 		w.Flush() // a driver may take seconds to answer
 		impossible = c.judge(w, a, batch, runs)
 	}
@@ -94,8 +99,8 @@ func (c *planCmd) Run(a *app) error {
 		w.Flush()
 		return problems(impossible)
 	}
-	printCount(w, batch, run)
-	for _, p := range batch.CheckHost(cores(), hostMemory(), func(id int) bool { return core.Verdict(id).Run }) {
+	printCount(w, batch, run, live)
+	for _, p := range batch.CheckHost(cores(), hostMemory(), func(id int) bool { return verdict(id).Run }) {
 		fmt.Fprintln(w, "on this machine "+p.Text)
 	}
 	codeChanged(w, batch, history)
@@ -140,7 +145,7 @@ func judgedLater(b *jobspec.Batch) string {
 }
 
 // checkSim judges requests that no simulated GPU could ever take.
-func checkSim(b *jobspec.Batch, spec string, core *sched.Core) error {
+func checkSim(b *jobspec.Batch, spec string, verdict verdicts) error {
 	sim, err := openSim(spec)
 	if err != nil {
 		return err
@@ -150,14 +155,14 @@ func checkSim(b *jobspec.Batch, spec string, core *sched.Core) error {
 	if err != nil {
 		return err
 	}
-	if ps := b.CheckDevices(gpu.NewPool(sim.Devices(), rules), func(id int) bool { return core.Verdict(id).Run }); len(ps) > 0 {
+	if ps := b.CheckDevices(gpu.NewPool(sim.Devices(), rules), func(id int) bool { return verdict(id).Run }); len(ps) > 0 {
 		return problems(ps)
 	}
 	return nil
 }
 
-// print writes the plan for people, and returns how many jobs would run.
-func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) int {
+// print writes the plan for people, and returns how many jobs would run, and how many run now.
+func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdict verdicts) (run, live int) {
 	for _, f := range b.Files {
 		fmt.Fprintf(w, "%s: %s, work dir %s, %s\n", f.Path, f.Dialect, f.WorkDir, count(f.Count, "job"))
 	}
@@ -168,11 +173,14 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) int {
 	for id := range b.Jobs {
 		width = max(width, min(terminal.Width(b.Jobs[id].Name), 72))
 	}
-	run := 0
 	for id := range b.Jobs {
-		v := core.Verdict(id)
+		v := verdict(id)
 		word := "  skip  "
-		if v.Run {
+		switch {
+		case v.Live:
+			word = "  now   "
+			live++
+		case v.Run:
 			word = "  run   "
 			run++
 		}
@@ -187,12 +195,16 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, core *sched.Core) int {
 			printGraph(w, b, j)
 		}
 	}
-	return run
+	return run, live
 }
 
 // printCount writes how many jobs would run, and in which order.
-func printCount(w io.Writer, b *jobspec.Batch, run int) {
-	fmt.Fprintf(w, "%s: %d would run, %d would not\n", count(len(b.Jobs), "job"), run, len(b.Jobs)-run)
+func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
+	text := fmt.Sprintf("%s: %d would run, %d would not", count(len(b.Jobs), "job"), run, len(b.Jobs)-run-live)
+	if live > 0 {
+		text += fmt.Sprintf(", %d running now", live)
+	}
+	fmt.Fprintln(w, text)
 	if s := &b.Settings; s.Order == "shuffle" && run > 1 {
 		how := "each run tries them in a new random order (--shuffle-seed N fixes it)"
 		if s.ShuffleSeedNamed() {
@@ -230,13 +242,13 @@ func printGraph(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	}
 }
 
-func planRows(b *jobspec.Batch, core *sched.Core) []planned {
+func planRows(b *jobspec.Batch, verdict verdicts) []planned {
 	rows := make([]planned, 0, len(b.Jobs))
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
-		v := core.Verdict(id)
+		v := verdict(id)
 		r := planned{
-			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Reason: v.Reason, Key: j.Key.String(),
+			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Running: v.Live, Reason: v.Reason, Key: j.Key.String(),
 			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
 			Commands: b.Commands(j), Needs: needNames(b, j), Queue: queueName(b, j),
 		}

@@ -89,6 +89,7 @@ type run struct {
 	prober  probe.Prober
 	log     zerolog.Logger
 	git     <-chan []commit
+	began   bool // jobs could start
 	closers []func()
 
 	shuffled bool
@@ -274,6 +275,7 @@ func (r *run) carry() error {
 	if err != nil {
 		return err
 	}
+	r.began = true
 	view := r.openView()
 	sig := r.catchSignals(view, r.onTerminal())
 	r.later(sig.close)

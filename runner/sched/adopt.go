@@ -24,16 +24,8 @@ func (c *Core) adoptAll() {
 
 // adopt takes over one open attempt, as its start recorded it.
 func (c *Core) adopt(o *state.Attempt, id, follows int32) {
-	s := &o.Start
-	a := &attempt{
-		job: id, follows: follows, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt), since: c.now.Boot,
-		grant: gpu.Grant{UUIDs: s.GPUUUIDs, Indices: s.GPUs, Memory: s.Memory},
-		name:  s.Job, key: s.Key, log: s.Log, start: s.Time, adopted: true, asked: true,
-		stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout,
-	}
-	if o.Running != nil {
-		a.pid = o.Running.PID
-	}
+	a := adopted(o)
+	a.job, a.follows, a.since = id, follows, c.now.Boot
 	if id >= 0 {
 		spec := c.spec(id)
 		a.cpus, a.memory, a.grant.Share = spec.CPUs, spec.Memory, spec.Request.Share
@@ -43,6 +35,21 @@ func (c *Core) adopt(o *state.Attempt, id, follows int32) {
 	c.lookFor(a)
 	c.asked++
 	c.do(Adopt{Attempt: *o})
+}
+
+// adopted is an open attempt as its start recorded it.
+func adopted(o *state.Attempt) *attempt {
+	s := &o.Start
+	a := &attempt{
+		job: -1, follows: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
+		grant: gpu.Grant{UUIDs: s.GPUUUIDs, Indices: s.GPUs, Memory: s.Memory},
+		name:  s.Job, key: s.Key, log: s.Log, start: s.Time, adopted: true, asked: true,
+		stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout,
+	}
+	if o.Running != nil {
+		a.pid = o.Running.PID
+	}
+	return a
 }
 
 // finder says which job an attempt is of; where the batch has none with its key,

@@ -63,6 +63,13 @@ func (a *attempt) stopped(e Ended) string {
 	return a.stop
 }
 
+// EndFact is the ledger's line of the end of an attempt that an earlier run has
+// left open.
+func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
+	c := &Core{now: now}
+	return c.endFact(adopted(o), e)
+}
+
 // endFact is the ledger's line of an end.
 func (c *Core) endFact(a *attempt, e Ended) state.Fact {
 	stop := a.stopped(e)

@@ -24,16 +24,6 @@ type Summary struct {
 	Anyway   string // the command that runs also what is held
 }
 
-// A Failure is a job that did not succeed, and stands for all that failed alike.
-type Failure struct {
-	Job     string
-	End     state.Fact
-	Log     string
-	Tail    []string    // last lines of its log, as they are
-	Alike   state.Alike // of more than one job, or zero
-	Blocked int         // jobs that did not run because of it
-}
-
 // A Demand is that of a job that took far more or less GPU memory than it asked for.
 type Demand struct {
 	Job         string
@@ -49,7 +39,7 @@ const maxDemands = 8
 func (s Summary) Lines(width int, color bool) []string {
 	var out []string
 	for _, f := range s.Failures {
-		out = append(out, f.lines(width, color)...)
+		out = append(out, f.Lines(width, color)...)
 	}
 	if n := s.unshown(); n > 0 {
 		out = append(out, fmt.Sprintf("… and %d more that failed", n))
@@ -61,13 +51,15 @@ func (s Summary) Lines(width int, color bool) []string {
 		out = append(out, "    fix the cause and run the rest; or run them as they are: "+s.Anyway)
 	}
 	for _, w := range s.Warnings {
-		out = append(out, paint(color, Yellow, "warning: ")+CleanText(w))
+		out = append(out, painted(color, Yellow, "warning:", "warning: "+CleanText(w), width)...)
 	}
-	out = append(out, demandLines(s.Demands)...)
+	for _, l := range demandLines(s.Demands) {
+		out = append(out, Wrap(l, width, 4)...)
+	}
 	if s.GaveUp {
-		out = append(out, s.gaveUp()...)
+		out = append(out, Wrap(s.gaveUp(), width, 4)...)
 	}
-	out = append(out, s.last(color))
+	out = append(out, s.last(width, color)...)
 	if s.Rest != "" {
 		out = append(out, "run the rest with: "+s.Rest)
 	}
@@ -84,57 +76,6 @@ func (s Summary) unshown() int {
 		n += s.Final.Counts[p]
 	}
 	return n
-}
-
-func (f Failure) lines(width int, color bool) []string {
-	lines := f.head(color)
-	if f.Log != "" {
-		lines = append(lines, "    log: "+CleanText(f.Log))
-	}
-	for _, t := range f.Tail {
-		lines = append(lines, "    | "+paint(color, Dim, Fit(Clean(t), max(width-7, 20))))
-	}
-	return lines
-}
-
-// maxAlike bounds the jobs that are named of those that failed alike.
-const maxAlike = 3
-
-func (f Failure) head(color bool) []string {
-	if f.Alike.Count > 1 {
-		return f.alike(color)
-	}
-	head := paint(color, Red, string(f.End.State)) + " " + CleanText(f.Job)
-	if why := Ending(f.End); why != "" {
-		head += ": " + why
-	}
-	if f.End.ErrorType != "" && f.End.ErrorType != state.ErrExit && f.End.ErrorType != string(f.End.State) {
-		head += " (" + f.End.ErrorType + ")"
-	}
-	if f.End.Attempt > 1 {
-		head += fmt.Sprintf(", attempt %d", f.End.Attempt)
-	}
-	if f.Blocked > 0 {
-		head += fmt.Sprintf("; %d more did not run because of it", f.Blocked)
-	}
-	return []string{head}
-}
-
-// alike is the head of jobs that failed alike: what they have in common, and who they are.
-func (f Failure) alike(color bool) []string {
-	head := paint(color, Red, fmt.Sprintf("%d failed alike", f.Alike.Count)) + ": " + CleanText(f.Alike.Cause)
-	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
-	who := CleanText(strings.Join(names, ", "))
-	if more := f.Alike.Count - len(names); more > 0 {
-		who += fmt.Sprintf(" and %d more", more)
-	}
-	if why := Ending(state.Fact{ExitCode: f.End.ExitCode, Signal: f.End.Signal}); why != "" {
-		who += " (" + why + ")"
-	}
-	if f.Blocked > 0 {
-		who += fmt.Sprintf("; %d more did not run because of them", f.Blocked)
-	}
-	return []string{head, "    " + who}
 }
 
 // demandLines name the jobs whose memory is far off, and what to write instead.
@@ -166,23 +107,23 @@ func Suggest(peak gpu.Bytes) gpu.Bytes {
 	return gpu.Bytes(math.Ceil(want/float64(gpu.GiB))) * gpu.GiB
 }
 
-func (s Summary) gaveUp() []string {
+func (s Summary) gaveUp() string {
 	line := "gave up waiting for a GPU"
 	if s.Final.Head != nil {
 		line += ": " + CleanText(s.Final.Head.Job+" "+s.Final.HeadWhy)
 	}
-	return []string{line}
+	return line
 }
 
 // last is the line that says it all: counts, wall time, GPU hours.
-func (s Summary) last(color bool) string {
+func (s Summary) last(width int, color bool) []string {
 	c := Green
 	for p, n := range s.Final.Counts {
 		if n > 0 && (p.Bad() || !p.Ended()) {
 			c = Red
 		}
 	}
-	parts := []string{paint(color, c, Phases(s.Final.Counts))}
+	parts := []string{Phases(s.Final.Counts)}
 	if s.Wall > 0 {
 		parts = append(parts, Duration(s.Wall))
 	}
@@ -192,5 +133,5 @@ func (s Summary) last(color bool) string {
 	if s.Stopped != "" {
 		parts = append(parts, "stopped by "+s.Stopped)
 	}
-	return strings.Join(parts, "; ")
+	return painted(color, c, parts[0], strings.Join(parts, "; "), width)
 }

@@ -32,11 +32,12 @@ func Fit(s string, w int) string {
 // that follow indented. A word that is longer stays whole: a path is to be copied.
 func Wrap(s string, w, indent int) []string {
 	var lines []string
+	begin := s[:len(s)-len(strings.TrimLeft(s, " "))]
 	line := ""
 	for _, word := range strings.Fields(s) {
 		switch {
 		case line == "":
-			line = word
+			line = begin + word
 		case Width(line)+1+Width(word) <= w:
 			line += " " + word
 		default:
@@ -104,6 +105,15 @@ func CleanText(s string) string {
 		s = s[n:]
 	}
 	return b.String()
+}
+
+// CleanLines is CleanText for text of several lines.
+func CleanLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = CleanText(lines[i])
+	}
+	return strings.Join(lines, "\n")
 }
 
 func plain(s string) bool {

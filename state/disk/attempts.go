@@ -51,8 +51,11 @@ func newUniID(now time.Time) string {
 }
 
 // AttemptDir is the folder of an attempt, whether it is there or not.
-func (s *State) AttemptDir(file int, uniID string) string {
-	return filepath.Join(s.dirs[file], triesName, filepath.Base(uniID))
+func (s *State) AttemptDir(file int, uniID string) string { return AttemptDir(s.dirs[file], uniID) }
+
+// AttemptDir is the folder of an attempt below a batch's folder.
+func AttemptDir(dir, uniID string) string {
+	return filepath.Join(dir, triesName, filepath.Base(uniID))
 }
 
 // RemoveAttempt removes the folder of an attempt, or gives it to another, once

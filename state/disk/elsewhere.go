@@ -25,17 +25,27 @@ func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("%s may still run on %s since %s: run gpurun there, or --abandon %s", e.Job, e.Host, since, e.Host)
 }
 
+// OnThisHost reports whether pids of a run mean something to this process: it was
+// on this machine and in this pid namespace, or nothing says otherwise.
+func OnThisHost(run state.Fact) bool {
+	here := Host()
+	sameSpace := run.BootID != here.BootID || run.PIDNS == here.PIDNS || run.PIDNS == "" || here.PIDNS == ""
+	return run.Kind == "" || sameMachine(run) && sameSpace
+}
+
+func sameMachine(run state.Fact) bool {
+	here := Host()
+	// Clones of one machine share its machine-id, but neither name nor boot.
+	clone := run.Host != here.Host && run.BootID != here.BootID
+	return run.MachineID == here.MachineID && !clone && (run.MachineID != "" || run.Host == here.Host)
+}
+
 // elsewhere judges the open attempts of one ledger, whose last run was on host.
 // With abandon naming that host they are given up: the facts say so, and must go
 // into the ledger, since the next run's host will be this one. A machine that has
 // booted since is another matter, and the engine's.
 func elsewhere(h *state.History, file int, run state.Fact, abandon string) ([]state.Fact, error) {
-	here := Host()
-	// Clones of one machine share its machine-id, but neither name nor boot.
-	clone := run.Host != here.Host && run.BootID != here.BootID
-	sameMachine := run.MachineID == here.MachineID && !clone && (run.MachineID != "" || run.Host == here.Host)
-	sameSpace := run.BootID != here.BootID || run.PIDNS == here.PIDNS || run.PIDNS == "" || here.PIDNS == ""
-	if run.Kind == "" || sameMachine && sameSpace {
+	if OnThisHost(run) {
 		return nil, nil
 	}
 	var given []state.Fact
@@ -44,7 +54,7 @@ func elsewhere(h *state.History, file int, run state.Fact, abandon string) ([]st
 			continue
 		}
 		if abandon == "" || abandon != run.Host {
-			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time, Here: sameMachine}
+			return nil, &ElsewhereError{Host: run.Host, Job: a.Start.Job, Since: a.Start.Time, Here: sameMachine(run)}
 		}
 		given = append(given, state.Fact{Kind: state.KindEnd, Time: time.Now().UTC(), Job: a.Start.Job, Key: a.Start.Key,
 			UniID: a.Start.UniID, Attempt: a.Start.Attempt, State: state.Lost, ErrorType: state.ErrLost,

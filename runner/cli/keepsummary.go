@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner"
+	"gpurun/runner/terminal"
+	"gpurun/state/disk"
+)
+
+const (
+	summaryName  = "summary.txt" // in the state folder of each file of a run
+	summaryWidth = 80
+	summaryTime  = "2006-01-02 15:04:05"
+	maxSummary   = 1 << 20
+)
+
+// summaryHead is the first line of summary.txt: when the run was, and its exit status.
+const summaryHead = "run of %s to %s, exit status %d"
+
+// keepSummary leaves the summary where status finds it, and whoever looks for it
+// when the terminal is gone. Without room for it the run is as good.
+func (r *run) keepSummary(s terminal.Summary, code int) {
+	end := time.Now()
+	head := fmt.Sprintf(summaryHead, end.Add(-s.Wall).Format(summaryTime), end.Format(summaryTime), code)
+	text := head + "\n\n" + strings.Join(s.Lines(summaryWidth, false), "\n") + "\n"
+	for i := range r.batch.Files {
+		if err := disk.Replace(filepath.Join(r.state.Dir(i), summaryName), []byte(text)); err != nil {
+			r.log.Warn().Err(err).Msg("cannot keep the summary")
+		}
+	}
+}
+
+// A kept is the summary that the last run has left.
+type kept struct {
+	head string
+	text string
+	code int // exit status
+}
+
+// keptSummary reads the summary of a batch's last run. One that the ledger has
+// outlived is none: a later run was killed, or somebody has marked jobs since.
+func keptSummary(dir string) (k kept, ok bool) {
+	path := filepath.Join(dir, summaryName)
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSummary || disk.Changed(dir).After(fi.ModTime()) {
+		return k, false
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return k, false
+	}
+	k.head, k.text, _ = strings.Cut(string(b), "\n")
+	_, code, _ := strings.Cut(k.head, "exit status ")
+	if _, err := fmt.Sscan(code, &k.code); err != nil {
+		return k, false
+	}
+	k.text = terminal.CleanLines(strings.Trim(k.text, "\n"))
+	return k, true
+}
+
+// shownFailures are failures as the terminal shows them.
+func shownFailures(fs []runner.Failure) []terminal.Failure {
+	var out []terminal.Failure
+	for _, f := range fs {
+		out = append(out, terminal.Failure{Job: f.Job, Start: f.Start, End: f.End, Log: f.Log, Tail: f.Tail, Alike: f.Alike, Blocked: f.Blocked})
+	}
+	return out
+}
+
+// demands are the sizes of a run as the terminal shows them.
+func demands(sizes []runner.Size) []terminal.Demand {
+	var out []terminal.Demand
+	for _, d := range sizes {
+		out = append(out, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak), Readings: d.Readings})
+	}
+	return out
+}

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"fmt"
+
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// An aftermath is what has become of the attempts that a ledger left open.
+type aftermath struct {
+	found map[string]local.Found // by uni_id: those that live
+	ended map[string]bool        // uni_ids of those that have ended since; the history has their ends now
+	away  map[string]string      // host, by uni_id: nothing here can tell
+}
+
+// settle looks at what the open attempts of a history have left on this host, and
+// completes the history as the next run would. It writes nothing. alive says that a
+// run is there, which does not answer: then only ends that are on record count.
+func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
+	m := aftermath{found: map[string]local.Found{}, ended: map[string]bool{}, away: map[string]string{}}
+	var looker local.Looker
+	job := finder(b)
+	for _, a := range h.Attempts() {
+		uni := a.Start.UniID
+		if run := h.LastRun(a.Ledger); !disk.OnThisHost(run) {
+			m.away[uni] = run.Host
+			continue
+		}
+		folder := disk.AttemptDir(dir(a.Ledger), uni)
+		f := looker.Look(folder, uni)
+		switch {
+		case f.PID != 0, f.Ended == nil && alive:
+			m.found[uni] = f
+			continue
+		case f.Ended == nil:
+			f.Ended = &engine.Ended{ExitCode: -1, Lost: true, Void: !f.Began}
+		}
+		m.ended[uni] = true
+		h.Apply(a.Ledger, runner.Meanwhile(b, job(a), a, folder, *f.Ended, now()))
+	}
+	return m
+}
+
+// finder finds the job of a batch that an attempt is of, or -1.
+func finder(b *jobspec.Batch) func(a *state.Attempt) int {
+	var known map[string]int
+	return func(a *state.Attempt) int {
+		if b == nil {
+			return -1
+		}
+		if known == nil {
+			known = make(map[string]int, len(b.Jobs))
+			for id := range b.Jobs {
+				known[fmt.Sprint(b.Jobs[id].File, " ", b.Jobs[id].Key)] = id
+			}
+		}
+		if id, ok := known[fmt.Sprint(a.Ledger, " ", a.Start.Key)]; ok {
+			return id
+		}
+		return -1
+	}
+}
+
+// words say how an open attempt is, for a person.
+func (m aftermath) words(a *state.Attempt) string {
+	uni := a.Start.UniID
+	if host := m.away[uni]; host != "" {
+		return "may still run on " + host
+	}
+	f, ok := m.found[uni]
+	switch {
+	case !ok || f.PID == 0:
+		return ""
+	case f.Keeper == 0:
+		return fmt.Sprintf("still running, its keeper is gone, pid %d", f.PID)
+	}
+	return fmt.Sprintf("still running under its keeper, pid %d", f.PID)
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/gpu"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+)
+
+// A page writes lines that fit a terminal.
+type page struct {
+	w     io.Writer
+	width int
+	color bool
+	now   time.Time
+}
+
+func (p page) line(text string) {
+	for _, l := range terminal.Wrap(terminal.CleanText(text), p.width, 4) {
+		fmt.Fprintln(p.w, l)
+	}
+}
+
+// print writes the status for people.
+func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
+	p := page{w, width, color, now}
+	p.line(s.headline() + "; " + terminal.Phases(s.Counts))
+	if s.Silent != "" {
+		p.line("the run does not tell more: " + s.Silent + "; this is what its ledger says")
+	}
+	s.printRunning(p)
+	for _, r := range s.Waiting {
+		p.line(fmt.Sprintf("  %s: attempt %d in %s", r.Job, r.Attempt, terminal.Duration(r.NextAt.Sub(now))))
+	}
+	if s.Head != "" {
+		p.line(s.Head + " waits: " + s.HeadWhy)
+	}
+	for _, line := range []string{s.Kept, prefixed("nothing more starts: ", s.Draining)} {
+		if line != "" {
+			p.line(line)
+		}
+	}
+	s.printQueues(w)
+	if s.kept != nil {
+		fmt.Fprintf(w, "\n%s\n%s\n", s.kept.head, s.kept.text)
+		s.printLists(p)
+		return
+	}
+	for _, f := range s.fails {
+		for _, l := range f.Lines(width, color) {
+			fmt.Fprintln(w, l)
+		}
+	}
+	s.printLists(p)
+	if rest := s.rest(); rest != "" {
+		fmt.Fprintln(w, rest)
+	}
+}
+
+// headline is "jobs.yaml: running since 14:02 (process 4711)".
+func (s *status) headline() string {
+	switch {
+	case s.Alive && s.Runner != nil && s.Runner.PID > 0:
+		return fmt.Sprintf("%s: running since %s (process %d)", s.File, s.moment(s.Runner.Since), s.Runner.PID)
+	case s.Alive:
+		return s.File + ": running"
+	case s.LastRun == nil:
+		return s.File + ": not running"
+	case s.kept == nil && s.cutOff():
+		return fmt.Sprintf("%s: not running; the run of %s was cut off, its last word is from %s", s.File, s.moment(*s.LastRun), s.moment(s.last))
+	}
+	return s.File + ": not running"
+}
+
+// cutOff reports whether the last run has left jobs that it would not have.
+func (s *status) cutOff() bool {
+	return s.Counts[state.Running] > 0 || len(s.Running) > 0 || s.interrupted()
+}
+
+func (s *status) interrupted() bool {
+	for _, e := range append(s.Failures, s.Succeeded...) {
+		if e.Meanwhile {
+			return true
+		}
+	}
+	return s.Counts[state.Pending] > 0 && s.Counts[state.Interrupted] == 0 && s.Counts[state.Cancelled] == 0
+}
+
+// moment is a time of day, with the date unless it is today.
+func (s *status) moment(t time.Time) string {
+	t, now := t.Local(), s.At.Local()
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04:05")
+	}
+	return t.Format("2006-01-02 15:04:05")
+}
+
+func (s *status) printRunning(p page) {
+	if len(s.Running) == 0 {
+		return
+	}
+	rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
+	for _, r := range s.Running {
+		rows = append(rows, r.cells(p.now))
+	}
+	table(p.w, rows)
+}
+
+func (r running) cells(now time.Time) []string {
+	gpus, mem, pid, age := "CPU", "", "", "starting"
+	if len(r.GPUs) > 0 {
+		gpus = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.GPUs), " ", ","), "[]")
+		mem = memoryWords(r.Memory * gpu.Bytes(len(r.GPUs)))
+		if r.Used >= 0 {
+			mem = memoryWords(r.Used) + " of " + mem
+		}
+	}
+	if r.PID > 0 {
+		pid = fmt.Sprint(r.PID)
+	}
+	if r.Started != nil {
+		age = terminal.Duration(now.Sub(*r.Started))
+	}
+	name := terminal.CleanText(r.Job)
+	if r.Attempt > 1 {
+		name += fmt.Sprintf(" #%d", r.Attempt)
+	}
+	note, _, _ := strings.Cut(r.Note, ", pid ") // that stands in its own column
+	return []string{"  " + name, gpus, mem, age, pid, note}
+}
+
+func (s *status) printQueues(w io.Writer) {
+	var rows [][]string
+	for _, q := range s.Queues {
+		busy := "idle"
+		if q.Busy != "" {
+			busy = "busy: " + terminal.CleanText(q.Busy)
+		}
+		rows = append(rows, []string{"  queue " + terminal.CleanText(q.Name), busy, fmt.Sprintf("%d left", q.Left)})
+	}
+	table(w, rows)
+}
+
+// listed are the states whose jobs are named, in so many lines each.
+var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Blocked, state.Pending}
+
+const linesOfNames = 2
+
+// printLists names the jobs that need no words of their own.
+func (s *status) printLists(p page) {
+	for _, phase := range listed {
+		names := s.lists[phase]
+		if len(names) == 0 || s.Alive && phase == state.Pending {
+			continue
+		}
+		for _, l := range terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.took(phase)), names, p.width, linesOfNames) {
+			fmt.Fprintln(p.w, l)
+		}
+	}
+}
+
+// took is how long the jobs that succeeded took.
+func (s *status) took(phase state.Phase) string {
+	n, sum := 0, 0.0
+	for _, e := range s.Succeeded {
+		if e.State == phase && e.Seconds > 0 {
+			n, sum = n+1, sum+e.Seconds
+		}
+	}
+	switch d := terminal.Duration(time.Duration(sum / float64(max(n, 1)) * float64(time.Second))); n {
+	case 0:
+		return ""
+	case 1:
+		return " (" + d + ")"
+	default:
+		return " (" + d + " each)"
+	}
+}
+
+// rest is what to type to go on.
+func (s *status) rest() string {
+	if s.Alive {
+		return ""
+	}
+	for phase, n := range s.Counts {
+		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
+			return "run the rest with: gpurun " + shellescape.QuoteCommand(strings.Split(s.File, ", "))
+		}
+	}
+	return ""
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
+}

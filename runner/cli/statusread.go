@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/control"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// statusOf asks the run, and reads the ledger for what the run does not say, or for
+// everything when there is none or it does not answer.
+func (a *app) statusOf(ref *batchRef) *status {
+	s := &status{File: ref.name(), Alive: ref.alive, At: time.Now().UTC(), last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}}
+	if t := ref.history.LastRun(0).Time; !t.IsZero() {
+		s.LastRun = &t
+	}
+	if ref.batch == nil {
+		ref.batch = known(ref)
+	}
+	rep, err := ref.ask(control.Request{Op: control.OpStatus})
+	var m aftermath
+	if err == nil && rep.Snapshot != nil {
+		s.Alive, s.snap = true, *rep.Snapshot
+	} else {
+		if s.Alive {
+			s.Silent = err.Error()
+		}
+		m = settle(ref.batch, ref.history, ref.folder(a), s.Alive)
+		s.snap = m.snapshot(ref)
+	}
+	if s.Alive {
+		s.Runner = &runnerOf{ref.runner.PID, ref.runner.Host, ref.runner.Since}
+	}
+	s.fill(m, ref)
+	s.ended(a, ref, m)
+	if k, ok := keptSummary(ref.dir); ok && !s.Alive && len(m.ended)+len(s.Running) == 0 {
+		s.kept = &k
+	}
+	return s
+}
+
+// folder is where the state of each file of the batch is.
+func (r *batchRef) folder(a *app) func(int) string {
+	files := r.files()
+	return func(i int) string { return disk.Folder(files[i], a.global.StateDir) }
+}
+
+// known is a batch of the jobs that the ledgers know: the job file is gone, or has
+// errors by now.
+func known(ref *batchRef) *jobspec.Batch {
+	b := &jobspec.Batch{}
+	for _, f := range ref.files() {
+		b.Files = append(b.Files, jobspec.File{Path: shown(f), Real: f})
+	}
+	spec := &jobspec.Spec{When: jobspec.OnSuccess}
+	for r := range ref.history.Records() {
+		key, _ := jobspec.ParseKey(r.Key)
+		b.Jobs = append(b.Jobs, jobspec.Job{Name: r.Job, File: int(r.Ledger), Key: key, Spec: spec, Queue: -1})
+	}
+	slices.SortFunc(b.Jobs, func(x, y jobspec.Job) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Name, y.Name)) })
+	for i := range b.Jobs {
+		b.Jobs[i].ID = i
+	}
+	return b
+}
+
+// snapshot is what the ledger says with what has been found since: no run tells.
+func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
+	s := state.Snapshot{Total: len(ref.batch.Jobs), Counts: map[state.Phase]int{}}
+	for _, at := range ref.history.Attempts() {
+		v := state.View{
+			Job: at.Start.Job, ID: -1, UniID: at.Start.UniID, Attempt: at.Start.Attempt, Phase: state.Running, Started: at.Start.Time,
+			GPUs: at.Start.GPUs, Memory: at.Start.Memory, Used: -1, Log: at.Start.Log, Stop: at.Stop,
+		}
+		if v.PID = m.found[v.UniID].PID; v.PID == 0 && at.Running != nil {
+			v.PID = at.Running.PID
+		}
+		s.Running = append(s.Running, v)
+	}
+	for _, p := range sched.Phases(ref.batch, ref.history) {
+		s.Counts[p]++
+	}
+	return s
+}
+
+func (s *status) fill(m aftermath, ref *batchRef) {
+	s.Total, s.Counts = s.snap.Total, s.snap.Counts
+	s.Running, s.Waiting = views(s.snap.Running), views(s.snap.Waiting)
+	s.HeadWhy, s.Kept, s.Draining = s.snap.HeadWhy, s.snap.Kept, s.snap.Draining
+	if s.snap.Head != nil {
+		s.Head = s.snap.Head.Job
+	}
+	for _, q := range s.snap.Queues {
+		s.Queues = append(s.Queues, queue{q.Name, q.Busy, q.Left})
+	}
+	for i := range s.Running {
+		if at := ref.history.Open[s.Running[i].UniID]; at != nil {
+			s.Running[i].Note = m.words(at)
+		}
+	}
+}
+
+func views(vs []state.View) []running {
+	out := []running{}
+	for _, v := range vs {
+		r := running{Job: v.Job, UniID: v.UniID, Attempt: v.Attempt, GPUs: v.GPUs, Memory: v.Memory, Used: v.Used, PID: v.PID, Stop: v.Stop, Log: v.Log}
+		if !v.Started.IsZero() {
+			r.Started = &v.Started
+		}
+		if !v.NextAt.IsZero() {
+			r.NextAt = &v.NextAt
+		}
+		if r.GPUs == nil {
+			r.GPUs = []int{}
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// ended lists the jobs whose last attempt is over, with the attempts' own words.
+func (s *status) ended(a *app, ref *batchRef, m aftermath) {
+	b, h := ref.batch, ref.history
+	s.Failures, s.Succeeded = []ended{}, []ended{}
+	phases := s.phases(b, h)
+	record := func(id int) *state.Record { return h.Of(b.Jobs[id].File, b.Jobs[id].Key.String()) }
+	gpus := disk.Starts(ref.files(), disk.Options{StateDir: a.global.StateDir}, onGPUs(phases, record))
+	for id, p := range phases {
+		s.lists[p] = append(s.lists[p], b.Jobs[id].Name)
+		r := record(id)
+		if r == nil || !p.Ended() || p == state.Blocked || p == state.NotNeeded {
+			continue
+		}
+		e := ended{
+			Job: b.Jobs[id].Name, State: p, Meanwhile: m.ended[r.UniID], ExitCode: r.ExitCode, Signal: r.Signal, Reason: r.Reason, Line: r.Line,
+			Ended: r.End, Seconds: r.Seconds, GPUs: gpus[r.UniID].GPUs, GPUCount: r.GPUs, Log: r.Log,
+		}
+		if !r.Start.IsZero() {
+			e.Started = &r.Start
+		}
+		if r.State == state.Succeeded {
+			s.Succeeded = append(s.Succeeded, e)
+		} else {
+			s.Failures = append(s.Failures, e)
+		}
+	}
+	s.fails = shownFailures(runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
+		r := record(id)
+		if r == nil {
+			return runner.Last{}, false
+		}
+		l := runner.Recorded(r)
+		l.Start.GPUs = gpus[r.UniID].GPUs
+		return l, true
+	}))
+	for i := range s.fails {
+		if m.ended[s.fails[i].End.UniID] && s.fails[i].Alike.Count <= 1 {
+			s.fails[i].Note = "meanwhile"
+		}
+	}
+}
+
+// phases say where each job is. The ledger does not know which jobs a live run has
+// still before it, but the run's start does.
+func (s *status) phases(b *jobspec.Batch, h *state.History) []state.Phase {
+	phases := sched.Phases(b, h)
+	if !s.Alive {
+		return phases
+	}
+	open := map[string]bool{}
+	for _, v := range append(slices.Clone(s.snap.Running), s.snap.Waiting...) {
+		open[v.Job] = true
+	}
+	for id := range phases {
+		j := &b.Jobs[id]
+		r := h.Of(j.File, j.Key.String())
+		switch {
+		case open[j.Name]:
+			phases[id] = state.Running
+		case phases[id] == state.Running, phases[id].Bad() && (r == nil || r.End.Before(h.LastRun(j.File).Time)):
+			phases[id] = state.Pending
+		}
+	}
+	return phases
+}
+
+// onGPUs are the uni_ids of the attempts that ended badly and held GPUs.
+func onGPUs(phases []state.Phase, record func(id int) *state.Record) map[string]bool {
+	uni := map[string]bool{}
+	for id, p := range phases {
+		if r := record(id); p.Ended() && r != nil && r.GPUs > 0 && r.State != state.Succeeded {
+			uni[r.UniID] = true
+		}
+	}
+	return uni
+}

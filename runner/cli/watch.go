@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"gpurun/runner"
+	"gpurun/runner/control"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// watchEvery is how often a run is asked.
+const watchEvery = 500 * time.Millisecond
+
+// A watcher shows a run as it goes on.
+type watcher interface {
+	show(s state.Snapshot) error
+	silent(why string) error // the run is alive and does not answer
+	end() error
+}
+
+// watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal
+// the view is drawn again and again; elsewhere what happens is printed once.
+func (a *app) watch(ref *batchRef) (ended bool, err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	var w watcher = &redrawn{a: a, painter: terminal.NewPainter(a.out, true, terminalSize)}
+	if !a.redraws() {
+		w = a.newChanges(ref)
+	}
+	for {
+		// Asked before the ledger is looked at, so that the last end is not missed.
+		ref.runner, ref.alive, _ = disk.Running(ref.real, a.global.StateDir)
+		rep, err := ref.ask(control.Request{Op: control.OpStatus})
+		var silent *silentError
+		switch {
+		case errors.As(err, &silent):
+			err = w.silent(silent.why)
+		case err != nil && !ref.alive:
+			return true, w.end()
+		case err != nil:
+			return true, &failure{code: exitState, text: ref.name() + ": the run does not answer: " + err.Error(), err: err}
+		default:
+			err = w.show(*rep.Snapshot)
+		}
+		if err != nil {
+			return false, quiet(exitDone) // nobody looks any more
+		}
+		select {
+		case <-ctx.Done():
+			return false, nil
+		case <-time.After(watchEvery):
+		}
+	}
+}
+
+// redrawn is a live view.
+type redrawn struct {
+	a       *app
+	painter *terminal.Painter
+}
+
+func (r *redrawn) show(s state.Snapshot) error {
+	frame := terminal.Frame{Snap: s, Now: time.Now(), ETA: -1, Color: r.a.outTTY && r.a.colored(), Last: map[string]string{}}
+	for _, v := range frame.Snap.Running {
+		frame.Last[v.UniID] = terminal.LastLine(v.Log)
+	}
+	return r.painter.Draw(frame.Rows(terminalSize()))
+}
+
+func (r *redrawn) silent(why string) error {
+	return r.painter.Draw(terminal.Wrap("the run does not answer: "+why, terminalSize().Width-1, 4))
+}
+
+func (r *redrawn) end() error { return r.painter.Draw(nil) }
+
+// changes prints what happens, each thing once, as a run without a terminal does.
+type changes struct {
+	view    *terminal.View
+	ledgers []*disk.Follower
+	said    string // what was last said of the run as a whole
+}
+
+func (a *app) newChanges(ref *batchRef) *changes {
+	c := &changes{view: terminal.New(terminal.Config{Out: a.out, Now: time.Now, Go: a.goSafely})}
+	for i := range ref.files() {
+		c.ledgers = append(c.ledgers, disk.Follow(ref.folder(a)(i)))
+	}
+	return c
+}
+
+func (c *changes) look() {
+	for _, l := range c.ledgers {
+		l.Next(func(f state.Fact) { c.view.Fact(-1, f) })
+	}
+}
+
+func (c *changes) show(s state.Snapshot) error {
+	c.look()
+	about := s.Kept + s.Draining + s.GPUErr
+	if s.Head != nil {
+		about += s.Head.Job
+	}
+	if about != c.said && about != "" {
+		c.view.Print(terminal.MinuteLine(s, time.Now(), -1))
+	}
+	c.said = about
+	return nil
+}
+
+func (c *changes) silent(why string) error {
+	c.look()
+	if c.said != why {
+		c.view.Print("the run does not answer: " + why)
+	}
+	c.said = why
+	return nil
+}
+
+func (c *changes) end() error {
+	c.look()
+	c.view.Close()
+	return nil
+}
+
+// exitOf is the exit status of a batch's last run.
+func (s *status) exitOf() int {
+	if s.kept != nil {
+		return s.kept.code
+	}
+	res := runner.Result{Final: s.snap}
+	if s.Counts[state.Interrupted] > 0 {
+		res.Stopped = "SIGTERM"
+	}
+	return statusOf(res, false)
+}

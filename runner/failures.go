@@ -1,0 +1,123 @@
+package runner
+
+import (
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A Failure is a job that did not succeed, with the end of its log. It stands for
+// all that failed alike.
+type Failure struct {
+	Job     string
+	ID      int
+	Start   state.Fact // of that attempt: its time, its GPUs; zero when it never started
+	End     state.Fact // its last end
+	Log     string
+	Tail    []string // last lines of this attempt's part of the log
+	Alike   state.Alike
+	Blocked int // jobs that did not run because of it, or of those that failed alike
+}
+
+// maxFailures bounds the summary: nobody reads a table of a million rows.
+const maxFailures = 50
+
+// A Last is the last attempt of a job that failed.
+type Last struct {
+	Start, End state.Fact
+	out        logPart
+}
+
+// Failures are the jobs that ended badly, those that failed alike as one, in the
+// order of the batch.
+func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []Failure {
+	var list []Failure
+	var alike state.Grouping
+	blocked := blockedBy(b, phase)
+	for id := range b.Jobs {
+		if p := phase(id); !p.Bad() || p == state.Blocked {
+			continue
+		}
+		l, ok := last(id)
+		if !ok {
+			continue
+		}
+		name := b.Jobs[id].Name
+		i := alike.Add(name, l.Start.Log, l.End.Failure())
+		if i < 0 {
+			continue
+		}
+		if i == len(list) && i < maxFailures {
+			list = append(list, Failure{Job: name, ID: id, Start: l.Start, End: l.End, Log: l.Start.Log, Tail: lastLines(l.out.tail(logTail), 5)})
+		}
+		if i < len(list) {
+			list[i].Alike = alike.Groups[i]
+			list[i].Blocked += blocked[id]
+		}
+	}
+	return list
+}
+
+// Recorded is the last attempt of a job as its ledger has it.
+func Recorded(r *state.Record) Last {
+	return Last{
+		Start: state.Fact{Time: r.Start, Log: r.Log},
+		End: state.Fact{
+			Time: r.End, Job: r.Job, UniID: r.UniID, Attempt: r.Attempt, State: r.State, ExitCode: r.ExitCode, Signal: r.Signal,
+			ErrorType: r.ErrorType, Reason: r.Reason, Line: r.Line, Seconds: r.Seconds,
+		},
+		out: logPart{stdout: r.Log, stderr: r.Log, fromStdout: -1, fromStderr: -1},
+	}
+}
+
+// lastEnd is the last attempt of a job in this run.
+func (l *loop) lastEnd(id int) (Last, bool) {
+	e, ok := l.out.ends[id]
+	return Last{Start: e.start, End: e.fact, out: e.out}, ok
+}
+
+// blockedBy counts, for each job that failed, the jobs that did not run because of it.
+func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
+	count := map[int]int{}
+	known := make(map[int]int)
+	for id := range b.Jobs {
+		if phase(id) == state.Blocked {
+			if c := cause(b, phase, id, known); c >= 0 {
+				count[c]++
+			}
+		}
+	}
+	return count
+}
+
+// cause follows the needs of a blocked job up to one that failed.
+func cause(b *jobspec.Batch, phase func(id int) state.Phase, id int, known map[int]int) int {
+	var path []int
+	found := -1
+	for id >= 0 {
+		if c, ok := known[id]; ok {
+			found = c
+			break
+		}
+		path = append(path, id)
+		next := -1
+		for _, n := range b.Jobs[id].Needs {
+			switch p := phase(int(n)); {
+			case p == state.Blocked:
+				next = int(n)
+			case p.Bad():
+				found = int(n)
+			}
+			if found >= 0 {
+				break
+			}
+		}
+		if found >= 0 {
+			break
+		}
+		id = next
+	}
+	for _, p := range path {
+		known[p] = found
+	}
+	return found
+}

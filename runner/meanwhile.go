@@ -1,0 +1,33 @@
+package runner
+
+import (
+	"gpurun/jobspec"
+	"gpurun/runner/engine"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// Meanwhile is the end of an attempt that no run looks after, as the next run
+// would record it: dir is its folder, e what the engine knows of the end. id is its
+// job in the batch, or -1.
+func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e engine.Ended, now sched.Now) state.Fact {
+	at := adopted(b, id, a, dir)
+	return sched.EndFact(a, judge(at, e, ""), now)
+}
+
+// adopted is what an earlier run's ledger and the job file say of an attempt.
+func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
+	at := &attempt{
+		job: id, file: a.Ledger, uniID: a.Start.UniID, name: a.Start.Job, dir: dir,
+		out: logPart{stdout: a.Start.Log, stderr: a.Start.Log, fromStdout: -1, fromStderr: -1},
+	}
+	at.grant.UUIDs, at.grant.Indices, at.grant.Memory = a.Start.GPUUUIDs, a.Start.GPUs, a.Start.Memory
+	if id < 0 || b == nil {
+		return at
+	}
+	at.grant.Share = b.Jobs[id].Spec.Request.Share
+	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
+		at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
+	}
+	return at
+}

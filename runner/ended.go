@@ -2,6 +2,7 @@ package runner
 
 import (
 	"bytes"
+	"errors"
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
@@ -46,6 +47,9 @@ func (l *loop) happened(ev engine.Event) {
 	case ev.Ended != nil && ev.Ended.NoRoom:
 		l.look(at, l.withoutRoom(*ev.Ended))
 	case ev.Ended != nil:
+		if ev.Ended.Unsaved != "" {
+			l.stateFailed(errors.New(ev.Ended.Unsaved))
+		}
 		l.look(at, *ev.Ended)
 	}
 }

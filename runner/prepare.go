@@ -61,6 +61,13 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 		return sched.Refused{Job: a.Job, Reason: err.Error(), Rival: true}, warnings
 	}
 	at, start, notes, err := l.furnish(a, job, uniID, dir, first, port, wall)
+	for tries := 0; outOfFiles(err) && tries < filesTries && l.ctx.Err() == nil; tries++ {
+		select { // no fault of the job's; others close theirs soon
+		case <-time.After(filesPause):
+		case <-l.ctx.Done():
+		}
+		at, start, notes, err = l.furnish(a, job, uniID, dir, first, port, wall)
+	}
 	warnings = append(warnings, notes...)
 	if err != nil {
 		l.withdraw(uniID, a.Grant)

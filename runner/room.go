@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,17 @@ type cramped struct {
 func isCramped(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
 		errors.As(err, new(*disk.FolderError))
+}
+
+// A start waits for files to be closed for a minute.
+const (
+	filesPause = 200 * time.Millisecond
+	filesTries = int(time.Minute / filesPause)
+)
+
+// outOfFiles reports whether there was no descriptor to be had.
+func outOfFiles(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
 // refused is the answer to a Prepare that has failed.

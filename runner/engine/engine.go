@@ -163,6 +163,7 @@ type Ended struct {
 	Report    string        `json:",omitempty"` // Tree: what the script wrote, "normal_exit" or "abnormal_exit", or ""
 	LeftOver  int           `json:",omitempty"` // processes that had to be ended after the last command
 
+	Unsaved     string `json:",omitempty"` // why its status record could not be written, in words; or ""
 	LeftRunning string `json:",omitempty"` // why it is a failure that it left processes, in words; or ""
 	Stuck       []int  `json:",omitempty"` // pids that even SIGKILL has not ended in 30 s; they may hold GPUs
 }

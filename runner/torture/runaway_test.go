@@ -47,7 +47,7 @@ func TestRunaway(t *testing.T) {
 	}
 	l.file = p.write(t, "lane/jobs.yaml", fmt.Sprintf(`
 settings: {grace: 1s}
-defaults: {gpus: 0}
+defaults: {gpus: 0, allow: [background]}
 jobs:
   - {name: runaway, timeout: 2s, leftovers: wait, run: %q}
   - name: daemon

@@ -45,6 +45,7 @@ type attempt struct {
 	last    uint64        // round in which the last command was reaped
 	timeout alarm
 	ending  ending
+	made    bool // its record is on disk
 	cramped bool // it never began for want of room
 	behind  behind
 }
@@ -60,7 +61,7 @@ func newAttempt(k *keeper, l *engine.Launch, env []byte) *attempt {
 		env = append(env, 0)
 	}
 	return &attempt{
-		Launch: *l, k: k, env: env,
+		Launch: *l, k: k, env: env, file: noRecord,
 		stops: make(chan struct{}, 1), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1),
 	}
 }
@@ -88,12 +89,13 @@ func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 // run is the whole life of the attempt. When it returns, the record says what it
 // returns.
 func (a *attempt) run() *engine.Ended {
-	if err := a.prepare(); err != nil {
+	err := a.patient(a.furnish)
+	if a.file == noRecord {
 		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
 	}
 	defer a.file.close()
 	defer a.letGo()
-	if err := a.open(); err != nil {
+	if err != nil {
 		a.rec.Err, a.cramped = err.Error(), noRoom(err)
 		return a.finish()
 	}
@@ -126,7 +128,31 @@ func (a *attempt) prepare() error {
 		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(), BootID: bootID(), Of: originOf(&a.Launch),
 	}
 	var err error
-	a.file, err = createRecord(a.Dir, &a.rec)
+	if a.made {
+		a.file, err = openRecord(a.Dir)
+	} else {
+		a.file, err = createRecord(a.Dir, &a.rec)
+	}
+	a.made = a.made || err == nil
+	return err
+}
+
+// furnish gets everything that the attempt holds while it runs. Where descriptors are
+// scarce it holds none of them meanwhile: others need them to come to their end.
+func (a *attempt) furnish() error {
+	err := a.prepare()
+	if err != nil {
+		return err
+	}
+	if err = a.open(); err == nil && a.k.crowded(int(a.file), a.out.out, a.out.err) {
+		a.out.close()
+		err = fmt.Errorf("cannot open its files: %w", unix.EMFILE)
+	}
+	if outOfFiles(err) {
+		a.letGo()
+		a.file.close()
+		a.file = noRecord
+	}
 	return err
 }
 
@@ -335,7 +361,7 @@ func (a *attempt) because(why string) {
 	_ = a.file.put(&a.rec)
 }
 
-// finish writes the end over the record, and again until the disk takes it.
+// finish keeps the end on disk, and returns it.
 func (a *attempt) finish() *engine.Ended {
 	a.timeout.off()
 	a.rec.State = recordEnded
@@ -348,10 +374,8 @@ func (a *attempt) finish() *engine.Ended {
 	if a.Tree {
 		a.rec.Report = a.report()
 	}
-	for pause := 100 * time.Millisecond; a.file.put(&a.rec) != nil; pause = min(2*pause, 5*time.Second) {
-		<-time.After(pause)
-	}
+	unsaved := a.save()
 	ended := a.rec.ended()
-	ended.NoRoom = a.cramped
+	ended.NoRoom, ended.Unsaved = a.cramped, unsaved
 	return ended
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
 )
 
 // A disk that is full takes no start, and takes no end away.
@@ -50,5 +52,41 @@ func fill(t *testing.T, path string) {
 		for err = nil; err == nil; {
 			_, err = f.Write(make([]byte, n))
 		}
+	}
+}
+
+// A disk that takes no record any more keeps no runner from the end: it is told, with
+// the reason, and the keeper stays until the record is written or not needed.
+func TestEndCannotBeWritten(t *testing.T) {
+	k, err := newKeeper(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.reaper.stop()
+	dir := filepath.Join(t.TempDir(), "attempt")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a := newAttempt(k, &engine.Launch{UniID: "u1", Dir: dir}, nil)
+	if err := a.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	a.file.close()
+	if fd, err := openFile(filepath.Join(dir, statusFile), unix.O_RDONLY, 0); err != nil {
+		t.Fatal(err)
+	} else {
+		a.file = recordFile(fd)
+	}
+	defer a.file.close()
+	a.rec.Exit = 3
+	e := a.finish()
+	if e.ExitCode != 3 || !strings.Contains(e.Unsaved, filepath.Join(dir, statusFile)) {
+		t.Errorf("got %+v, want exit 3 and the record that could not be written", e)
+	}
+	k.mu.Lock()
+	stays := k.outlasts
+	k.mu.Unlock()
+	if stays != 1 {
+		t.Error("the keeper does not stay for the record")
 	}
 }

@@ -40,6 +40,7 @@ type keeper struct {
 	children *os.File // see procs.ChildList
 	null     int
 	noFile   uint64
+	files    int    // descriptors that this process may have; 0 for not known
 	slack    uint64 // of timers, as jobs are to have it; 0 for this process's own
 	slice    uint64 // of time on a processor, likewise
 	alone    bool   // its children are jobs and what jobs left, and nothing else
@@ -71,6 +72,10 @@ func newKeeper(alone bool) (*keeper, error) {
 		attempts: map[string]*attempt{}, links: map[*link]bool{}, quiet: make(chan struct{}),
 	}
 	k.forest.seen = map[procs.ID]string{}
+	var lim unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) == nil && lim.Cur < 1<<20 {
+		k.files = int(lim.Cur)
+	}
 	k.children, _ = procs.ChildList()
 	k.lives = workers.New(func(f func()) { go f() }, k.quiet)
 	k.tell = k.broadcast

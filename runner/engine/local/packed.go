@@ -128,6 +128,7 @@ func (p *packer) ended(e *engine.Ended) {
 	whole(p, &e.LeftOver)
 	list(p, &e.Stuck, func(pid *int) { whole(p, pid) })
 	p.string(&e.LeftRunning)
+	p.string(&e.Unsaved)
 }
 
 // fresh makes what is about to be read.

@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 	"testing"
 
@@ -24,6 +25,7 @@ func TestWhatIsScarce(t *testing.T) {
 		"descriptors":                {at(spawn.Begin, unix.EMFILE), false},
 		"somebody else's marker":     {at(spawn.Begin, unix.EEXIST), false},
 		"processes, behind the mark": {at(spawn.Exec, unix.EAGAIN), false},
+		"descriptors for its files":  {fmt.Errorf("cannot open log: %w", unix.EMFILE), true},
 		"a log under a lease":        {unix.EAGAIN, false},
 	} {
 		if got := scarce(tt.err); got != tt.want {

@@ -156,6 +156,9 @@ func readRecord(dir, uniID string) (*record, error) {
 // recordFile is the descriptor of an open record of an attempt that may run.
 type recordFile int
 
+// noRecord is one that is not open.
+const noRecord recordFile = -1
+
 // createRecord writes a new record out at full length. Without it nothing starts.
 // In a folder that has been given to a new attempt (state/disk) stands the record
 // of an older one, which is over: it is overwritten in its place. It has the older

@@ -1,0 +1,61 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pauses before a record is written again, and how often that is tried while a runner
+// waits for the end.
+const (
+	saveAgain = 100 * time.Millisecond
+	saveLater = 5 * time.Second
+	saveTries = 3
+)
+
+// save writes the end over the record, and again until the disk takes it. Where a
+// runner waits for the end it is told before that, and why: its ledger is another file.
+func (a *attempt) save() (unsaved string) {
+	err := a.file.put(&a.rec)
+	for tries, pause := 0, saveAgain; err != nil && (tries < saveTries || !a.k.heard()); tries, pause = tries+1, min(2*pause, saveLater) {
+		<-time.After(pause)
+		err = a.file.put(&a.rec)
+	}
+	if err == nil {
+		return ""
+	}
+	a.k.saveLater(a.file, a.rec, a.Dir)
+	return fmt.Sprintf("cannot write %s: %v", filepath.Join(a.Dir, statusFile), err)
+}
+
+// saveLater goes on trying until the disk takes the record, or nobody needs it any
+// more: the runner has removed its folder. The keeper stays for as long.
+func (k *keeper) saveLater(f recordFile, r record, dir string) {
+	fd, err := unix.FcntlInt(uintptr(f), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	k.mu.Lock()
+	k.outlasts++
+	k.mu.Unlock()
+	k.contain("writing a record", func() {
+		f := recordFile(fd)
+		defer f.close()
+		for f.put(&r) != nil {
+			if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			<-time.After(saveLater)
+		}
+		k.mu.Lock()
+		k.outlasts--
+		k.mu.Unlock()
+		k.checkQuiet()
+	})
+}

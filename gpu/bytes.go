@@ -72,6 +72,28 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
+// Asked prints an amount that somebody asked for, as it was written where rounding
+// would make another of it: "16 GiB", but "8000MiB" and "8GB".
+func (b Bytes) Asked() string {
+	round := b.Round()
+	if exact, err := ParseBytes(round); err == nil && exact == b {
+		return round
+	}
+	best := ""
+	for _, u := range byteUnits {
+		if u.size < 1e6 || b <= 0 || b%u.size != 0 {
+			continue
+		}
+		if s := strconv.FormatInt(int64(b/u.size), 10) + u.name; best == "" || len(s) < len(best) {
+			best = s
+		}
+	}
+	if best == "" {
+		return round // 90% of a GPU, say: nobody wrote that
+	}
+	return best
+}
+
 // Round prints b for people: "37 GiB", "1.5 GiB", "512 MiB".
 func (b Bytes) Round() string {
 	if b < 0 {

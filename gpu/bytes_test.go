@@ -42,6 +42,18 @@ func TestBytesInWords(t *testing.T) {
 	}
 }
 
+func TestAskedIsWhatWasWritten(t *testing.T) {
+	for _, tt := range []struct{ written, want string }{
+		{"8000MiB", "8000MiB"}, {"12000MiB", "12000MiB"}, {"8GB", "8GB"}, {"500MB", "500MB"}, {"16GiB", "16 GiB"},
+		{"1.5GiB", "1.5 GiB"}, {"16384MiB", "16 GiB"}, {"512MiB", "512 MiB"}, {"23192823398B", "22 GiB"},
+	} {
+		b, err := ParseBytes(tt.written)
+		if got := b.Asked(); err != nil || got != tt.want {
+			t.Errorf("%s: %q, %v, want %q", tt.written, got, err, tt.want)
+		}
+	}
+}
+
 func FuzzParseBytes(f *testing.F) {
 	for _, s := range []string{"8GiB", "8000MiB", "1.5GB", "8", "-1GiB", "1e3kB"} {
 		f.Add(s)

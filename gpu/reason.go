@@ -206,8 +206,8 @@ func brief(name string) string {
 
 // have says "12 GiB free, 20 GiB asked", exactly where rounding would hide the difference.
 func have(there Bytes, word string, asked Bytes) string {
-	a, b := there.Round(), asked.Round()
-	if a == b {
+	a, b := there.Round(), asked.Asked()
+	if a == asked.Round() {
 		a, b = fmt.Sprintf("%d MiB", there/MiB), fmt.Sprintf("%d MiB", (asked+MiB-1)/MiB)
 	}
 	return fmt.Sprintf("%s %s, %s asked", a, word, b)

@@ -72,7 +72,7 @@ func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool)
 			if s.Request.Max > 0 {
 				hint = "memory is that of the host; for GPU memory write gpu_memory"
 			}
-			return fmt.Sprintf("memory: %s, and this machine has %s", s.Memory, memory.Round()), hint
+			return fmt.Sprintf("memory: %s, and this machine has %s", s.Memory.Asked(), memory.Round()), hint
 		}
 		return "", ""
 	})
@@ -123,7 +123,7 @@ func (b *Batch) never(r *gpu.Request, devs []gpu.Device) (why, hint string) {
 	big := filter(fit, func(d gpu.Device) bool { return d.Total == 0 || d.Total >= r.Memory })
 	switch n := b.usable(devs); {
 	case len(big) == 0:
-		return fmt.Sprintf("it asks for %s, and the largest GPU has %s", r.Memory.Round(), most.Round()), ""
+		return fmt.Sprintf("it asks for %s, and the largest GPU has %s", r.Memory.Asked(), most.Round()), ""
 	case len(big) < r.Min && len(big) < len(devs):
 		return fmt.Sprintf("it asks for %d GPUs, and only %d could take it", r.Min, len(big)), ""
 	case len(big) < r.Min:

@@ -193,7 +193,7 @@ func (c *Core) room(id int32, cl *class) string {
 		return fmt.Sprintf("needs %d cores, %d of %d are free", cl.cpus, max(0, most-c.cpus), most)
 	}
 	if most := c.opts.Memory; most > 0 && cl.memory > 0 && c.memory+cl.memory > most {
-		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Round(), max(0, most-c.memory).Round(), most.Round())
+		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-c.memory).Round(), most.Round())
 	}
 	return ""
 }

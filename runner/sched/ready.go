@@ -64,7 +64,7 @@ func (c *Core) impossible(cl *class) string {
 		return fmt.Sprintf("needs %d cores, this run has %d", cl.cpus, c.opts.CPUs)
 	}
 	if c.opts.Memory > 0 && cl.memory > c.opts.Memory {
-		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Round(), c.opts.Memory.Round())
+		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Asked(), c.opts.Memory.Round())
 	}
 	if !cl.gpus() {
 		return ""

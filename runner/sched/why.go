@@ -143,9 +143,9 @@ func (c *Core) whyReady(id int32) string {
 // wants says what a request asks for: "needs 2 GPUs with 40 GiB".
 func wants(r gpu.Request) string {
 	if r.Min > 1 {
-		return fmt.Sprintf("needs %d GPUs with %s", r.Min, r.Memory.Round())
+		return fmt.Sprintf("needs %d GPUs with %s", r.Min, r.Memory.Asked())
 	}
-	return "needs " + r.Memory.Round()
+	return "needs " + r.Memory.Asked()
 }
 
 // maxReasons bounds the reasons that are told one by one.

@@ -15,7 +15,7 @@ func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") 
 func StartLine(f state.Fact) string {
 	s := "start       " + name(f.Job, f.Attempt) + ", " + gpuList(f.GPUs)
 	if len(f.GPUs) > 0 && f.Memory > 0 {
-		s += ", " + f.Memory.Round()
+		s += ", " + f.Memory.Asked()
 		if len(f.GPUs) > 1 {
 			s += " each"
 		}

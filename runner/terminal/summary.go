@@ -86,7 +86,7 @@ func demandLines(ds []Demand) []string {
 			out = append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
 			break
 		}
-		out = append(out, fmt.Sprintf("memory: %s asked for %s and took %s (highest of %s); write gpu_memory: %s", CleanText(s.Job), s.Asked.Round(), s.Peak.Round(), readings(s.Readings), Suggest(s.Peak)))
+		out = append(out, fmt.Sprintf("memory: %s asked for %s and took %s (highest of %s); write gpu_memory: %s", CleanText(s.Job), s.Asked.Asked(), s.Peak.Round(), readings(s.Readings), Suggest(s.Peak)))
 	}
 	return out
 }

@@ -163,7 +163,11 @@ func (c *Core) grant(id int32, cl *class, g gpu.Grant, note string) {
 // slots says why no job at all may start now; "" when one may.
 func (c *Core) slots() string {
 	if most := c.b.Settings.MaxConcurrent; most > 0 && c.live.n >= most {
-		return fmt.Sprintf("%d jobs run, and max_concurrent is %d", c.live.n, most)
+		noun := "jobs are"
+		if c.live.n == 1 {
+			noun = "job is"
+		}
+		return fmt.Sprintf("%d %s running and max_concurrent is %d", c.live.n, noun, most)
 	}
 	return ""
 }

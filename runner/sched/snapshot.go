@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"gpurun/state"
@@ -74,23 +75,45 @@ func (c *Core) viewWaiting() []state.View {
 	return views
 }
 
-// viewHead shows the first job that is ready and found no GPU, and why.
+// viewHead shows the first job that is ready and has not started, and why: it found no
+// GPU, or a limit of this run keeps it, GPUs or not.
 func (c *Core) viewHead(s *state.Snapshot) {
-	w := &c.waiter
 	if c.finished && c.gaveUp {
 		s.Head, s.HeadWhy = c.vain.Head, c.vain.HeadWhy
 	}
-	if w.id < 0 {
+	id := c.waiter.id
+	if id < 0 {
+		id = c.firstReady()
+	}
+	if id < 0 {
 		return
 	}
-	req := c.request(w.id)
+	why := c.whyReady(id)
+	if why == "" {
+		return
+	}
+	req := c.request(id)
 	s.Head = &state.View{
-		Job: c.name(w.id), ID: int(w.id), Attempt: int(c.jobs[w.id].attempt) + 1, Phase: state.Pending, Memory: req.Memory, Used: -1,
+		Job: c.name(id), ID: int(id), Attempt: int(c.jobs[id].attempt) + 1, Phase: state.Pending, Memory: req.Memory, Used: -1,
 	}
-	s.HeadWhy = c.whyReady(w.id)
-	if len(w.kept) > 0 {
-		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head.Job, w.free, req.Min)
+	s.HeadWhy = why
+	if len(c.waiter.kept) > 0 && id == c.waiter.id {
+		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head.Job, c.waiter.free, req.Min)
 	}
+}
+
+// firstReady is the first job in order that might start; -1 for none.
+func (c *Core) firstReady() int32 {
+	first := int32(-1)
+	if c.draining != "" || c.finished {
+		return first
+	}
+	for _, cl := range slices.Clone(c.classes.filled) { // head drops those that are empty
+		if id := c.head(cl); id >= 0 && (first < 0 || c.ranks.of(id) < c.ranks.of(first)) {
+			first = id
+		}
+	}
+	return first
 }
 
 // viewQueues shows the named queues that still have something to do.

@@ -51,7 +51,11 @@ func matchOne(devs []Device, id string) ([]int, error) {
 			}
 		}
 	} else if id != "" {
-		found = begins(devs, id)
+		if found = begins(devs, id); len(found) == 0 {
+			if found = unknown(devs); len(found) > 0 {
+				return found, nil // it may be any of these
+			}
+		}
 	}
 	if len(found) == 0 {
 		return nil, fmt.Errorf("no GPU here is %q: there is %s", id, listed(devs))
@@ -73,6 +77,17 @@ func begins(devs []Device, id string) []int {
 			return []int{i}
 		}
 		if strings.HasPrefix(string(d.UUID), id) || strings.HasPrefix(string(d.Parent), id) {
+			found = append(found, i)
+		}
+	}
+	return found
+}
+
+// unknown lists the devices whose UUIDs are not known.
+func unknown(devs []Device) []int {
+	var found []int
+	for i := range devs {
+		if devs[i].Silent {
 			found = append(found, i)
 		}
 	}

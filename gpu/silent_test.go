@@ -15,6 +15,10 @@ func TestSilentDevice(t *testing.T) {
 	if why, ok := p.Possible(req); !ok {
 		t.Errorf("a job is impossible for want of an answer: %s", why)
 	}
+	req.IDs = []string{"GPU-a", "GPU-b"}
+	if why, ok := p.Possible(req); !ok {
+		t.Errorf("a UUID that may be that of the silent one is impossible: %s", why)
+	}
 	reading := func(id UUID) Reading {
 		return Reading{UUID: id, Total: 40 * GiB, Free: 40 * GiB, Listed: true}
 	}
@@ -25,6 +29,10 @@ func TestSilentDevice(t *testing.T) {
 	answer := reading("GPU?1")
 	answer.Found = &late
 	p.Observe(Snapshot{At: 2 * time.Second, Readings: []Reading{reading("GPU-a"), answer}})
+	if req.IDs[1] = "GPU-c"; p.Fits(2*time.Second, req, nil) {
+		t.Error("a job that asked for another GPU is given the one that has answered")
+	}
+	req.IDs = nil
 	if g, ok := p.Find(2*time.Second, req, nil); !ok || g.UUIDs[1] != "GPU-b" {
 		t.Errorf("got %v, %t, want both devices by their own UUIDs", g, ok)
 	}

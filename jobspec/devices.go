@@ -169,7 +169,7 @@ func hasID(d gpu.Device, ids []string) bool {
 		if n, err := strconv.Atoi(id); err == nil {
 			return n == d.Index
 		}
-		return strings.HasPrefix(string(d.UUID), id)
+		return d.Silent || strings.HasPrefix(string(d.UUID), id)
 	})
 }
 

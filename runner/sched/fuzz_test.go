@@ -214,7 +214,7 @@ func (c *chaos) event() {
 		c.begin()
 		return
 	}
-	switch c.pick(14) {
+	switch c.pick(15) {
 	case 0, 1, 2:
 		c.answerPrepare()
 	case 3:
@@ -240,11 +240,23 @@ func (c *chaos) event() {
 		}
 	case 13:
 		c.crash()
+	case 14:
+		c.somewhere()
 	}
 	for i := range c.b.Jobs {
 		c.core.Why(c.now, i)
 	}
 	c.core.Snapshot(c.now)
+}
+
+// somewhere has an attempt, or somebody else, take memory of some GPU, its own or not.
+func (c *chaos) somewhere() {
+	if uni := c.one(); len(c.devs) > 0 && len(c.uses) < 20 {
+		if c.chance(20) {
+			uni = ""
+		}
+		c.uses = append(c.uses, use{uni, c.pick(len(c.devs)), gpu.Bytes(c.pick(4)) * gpu.GiB})
+	}
 }
 
 // byHand is forget or done, between two runs.
@@ -396,6 +408,7 @@ func (c *chaos) crash() {
 
 // calm lets everything come to its end, and the run with it.
 func (c *chaos) calm() {
+	c.uses = nil
 	c.fails = ""
 	if c.claims != nil {
 		c.claims = []gpu.Claim{}

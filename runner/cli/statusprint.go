@@ -48,8 +48,8 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 	}
 	s.printQueues(w)
 	if s.kept != nil {
-		fmt.Fprintf(w, "\n%s\n%s\n", s.kept.head, s.kept.text)
 		s.printLists(p)
+		fmt.Fprintf(w, "\n%s\n%s\n", s.kept.head, s.kept.text)
 		return
 	}
 	for _, f := range s.fails {
@@ -190,7 +190,11 @@ func (s *status) rest() string {
 	}
 	for phase, n := range s.Counts {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
-			return "run the rest with: gpurun " + shellescape.QuoteCommand(strings.Split(s.File, ", "))
+			rest := "run the rest with: gpurun " + shellescape.QuoteCommand(strings.Split(s.File, ", "))
+			if len(s.Running) > 0 {
+				rest = "what still runs is taken over by the next run\n" + rest
+			}
+			return rest
 		}
 	}
 	return ""

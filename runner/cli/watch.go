@@ -91,6 +91,9 @@ func (a *app) newChanges(ref *batchRef) *changes {
 	for i := range ref.files() {
 		c.ledgers = append(c.ledgers, disk.Follow(ref.folder(a)(i)))
 	}
+	if ref.alive {
+		c.view.Print("watching " + ref.name())
+	}
 	return c
 }
 

@@ -92,6 +92,10 @@ func TestStartSignals(t *testing.T) {
 }
 
 func startSignals(t *testing.T, atExit uint64) {
+	// nohup, or a shell's &, starts the tests with these ignored; one that is caught is not.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT)
+	defer signal.Stop(caught)
 	r, out := request(t, `while read -r k v; do case $k in SigBlk:|SigIgn:) echo $k $v;; esac; done </proc/self/status`)
 	c, err := newChild(r)
 	if err != nil {

@@ -267,6 +267,7 @@ type values struct {
 	config  string
 	log     string
 	rt      *Runtime // nil: run-time variables and {work_dir} stay as names, as the key wants them
+	planned bool     // work dir and config are known, though there is no attempt yet
 }
 
 // append puts t together at the end of buf.
@@ -297,7 +298,7 @@ func (g *segment) append(buf []byte, v *values) []byte {
 		value = v.param(g).Text
 	case g.kind == varName:
 		value = v.name
-	case v.rt == nil:
+	case v.isLater(g.kind):
 		return append(buf, g.lit...)
 	default:
 		value = v.runtime(g.kind)

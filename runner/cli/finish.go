@@ -10,6 +10,7 @@ import (
 
 	"gpurun/runner"
 	"gpurun/runner/terminal"
+	"gpurun/state"
 	"gpurun/state/disk"
 )
 
@@ -78,4 +79,9 @@ func (r *run) again(flag string) string {
 		args = append(args, flag)
 	}
 	return shellescape.QuoteCommand(args)
+}
+
+// finished says that no job of the batch is left or was cut off.
+func finished(s state.Snapshot) bool {
+	return terminal.Count(s).Left == 0 && s.Counts[state.Interrupted] == 0
 }

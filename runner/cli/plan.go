@@ -70,7 +70,8 @@ func (c *planCmd) Run(a *app) error {
 	}
 	opts.Sim = c.Sim != ""
 	now := a.runningNow(batch, history)
-	verdict := now.verdicts(sched.New(batch, history, files.Remarks(batch, history), nil, opts))
+	core := sched.New(batch, history, files.Remarks(batch, history), nil, opts)
+	verdict := withChanges(now.verdicts(core), a.changes(batch, core))
 	if c.Sim != "" {
 		if err := checkSim(batch, c.Sim, verdict); err != nil {
 			return err
@@ -188,7 +189,7 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdict verdicts) (run, l
 		io.WriteString(w, word)
 		io.WriteString(w, terminal.Pad(j.Name, max(width, terminal.Width(j.Name))))
 		io.WriteString(w, "  ")
-		io.WriteString(w, v.Reason)
+		io.WriteString(w, terminal.CleanText(v.Reason))
 		io.WriteString(w, "\n")
 		if c.Verbose {
 			printCommands(w, b, j)
@@ -224,12 +225,16 @@ func printSettings(w io.Writer, b *jobspec.Batch) {
 
 // printCommands shows what a job runs, before it does: the file has it in parts.
 func printCommands(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
-	for _, c := range b.Commands(j) {
+	commands, later := b.Planned(j)
+	for _, c := range commands {
 		sign := "$"
 		for _, line := range strings.Split(strings.TrimRight(c, "\n"), "\n") {
 			fmt.Fprintf(w, "          %s %s\n", sign, terminal.CleanText(line))
 			sign = " "
 		}
+	}
+	if len(later) > 0 {
+		fmt.Fprintf(w, "          (known when it starts: %s)\n", strings.Join(later, ", "))
 	}
 }
 

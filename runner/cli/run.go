@@ -33,6 +33,7 @@ type runCmd struct {
 	DryRun      bool   `short:"n" help:"Start nothing, say what would run: gpurun plan."`
 	Verbose     bool   `short:"v" help:"With -n: every setting with where it comes from, and what every job runs and needs."`
 	Abandon     string `placeholder:"HOST" help:"Give up as lost what a run on another machine has left open: that machine is gone."`
+	Yes         bool   `short:"y" help:"Do not ask before successes that took more than a GPU hour run again."`
 	NoWait      bool   `help:"End with status 75 when no GPU is free at once."`
 }
 
@@ -262,6 +263,9 @@ func (r *run) carry() error {
 		fmt.Fprintf(r.out, "jobs are tried in random order; --shuffle-seed %d repeats it\n", r.batch.Settings.ShuffleSeed)
 	}
 	r.tellWarnings()
+	if err := r.confirm(); err != nil {
+		return err
+	}
 	r.warnOfLogout()
 	if err := r.noStrayKeeper(); err != nil {
 		return err
@@ -321,11 +325,6 @@ func (r *run) reporters() []runner.Sink {
 		return []runner.Sink{sink}
 	}
 	return nil
-}
-
-// finished says that no job of the batch is left or was cut off.
-func finished(s state.Snapshot) bool {
-	return terminal.Count(s).Left == 0 && s.Counts[state.Interrupted] == 0
 }
 
 // indexed says whether jobs may be given the host's indices: nobody hides a device.

@@ -259,6 +259,32 @@ func ending(r *state.Record) string {
 	return "failed"
 }
 
+// Before is the last end of a job that had this one's name and did something else,
+// nil where the verdict is not that its command has changed.
+func (c *Core) Before(id int) *state.Record {
+	if c.jobs[id].verdict != commandChanged {
+		return nil
+	}
+	return c.h.Named(c.file(int32(id)), c.name(int32(id)))
+}
+
+// Redoes is the success that a run of a job would do once more, nil where there is
+// none, or where a person has asked for that.
+func (c *Core) Redoes(id int) *state.Record {
+	j := &c.jobs[id]
+	if j.verdict <= runs || j.verdict == forced {
+		return nil
+	}
+	r := c.Before(id)
+	if r == nil {
+		r = c.last(int32(id))
+	}
+	if r == nil || r.State != state.Succeeded || r.Forgotten || !c.real(r) {
+		return nil
+	}
+	return r
+}
+
 // Verdict says why a job runs or not, before anything has started: for plan.
 type Verdict struct {
 	Run    bool

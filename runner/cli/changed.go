@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// changes says of jobs whose command has changed what is different from the last
+// attempt of the same name. The ledger is read once more for that, since of what
+// succeeded no more is kept in memory than that it did.
+func (a *app) changes(b *jobspec.Batch, core *sched.Core) map[int]string {
+	was := map[int]*state.Record{} // by job
+	wanted := map[string]bool{}    // uni_ids
+	for id := range b.Jobs {
+		if r := core.Before(id); r != nil && r.UniID != "" {
+			was[id], wanted[r.UniID] = r, true
+		}
+	}
+	if len(was) == 0 {
+		return nil
+	}
+	starts := disk.Starts(realPaths(b), disk.Options{StateDir: a.global.StateDir}, wanted)
+	words := map[int]string{}
+	for id, r := range was {
+		if f, ok := starts[r.UniID]; ok {
+			words[id] = difference(f, b, &b.Jobs[id])
+		}
+	}
+	return words
+}
+
+// withChanges completes verdicts with what has changed, where that is known.
+func withChanges(of verdicts, changes map[int]string) verdicts {
+	return func(id int) verdict {
+		v := of(id)
+		if words := changes[id]; words != "" && !v.Live {
+			v.Reason += ": " + words
+		}
+		return v
+	}
+}
+
+// maxDifferences bounds what is said of one job.
+const maxDifferences = 4
+
+// difference says what a job does otherwise than an attempt did: "param seed 1 → 2,
+// args: +--lr 0.2"; "" where its commands and parameters are the same.
+func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
+	var parts []string
+	values := map[string]string{}
+	for _, p := range j.Params() {
+		values[p.Name] = p.Text
+		switch old, ok := was.Params[p.Name]; {
+		case !ok:
+			parts = append(parts, "param +"+p.Name+" "+p.Text)
+		case old != p.Text:
+			parts = append(parts, "param "+p.Name+" "+old+" → "+p.Text)
+		}
+	}
+	for _, name := range sortedKeys(was.Params) {
+		if _, ok := values[name]; !ok {
+			parts = append(parts, "param -"+name)
+		}
+	}
+	if len(parts) == 0 { // else the commands differ by that
+		parts = commandDifference(was.Commands, b.Commands(j))
+	}
+	if more := len(parts) - maxDifferences; more > 0 {
+		parts = append(parts[:maxDifferences], "and more")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// commandDifference compares commands word by word. A word that holds a {variable}
+// of the attempt stands for whatever it was.
+func commandDifference(was, now []string) []string {
+	old, fresh := strings.Fields(strings.Join(was, " ")), strings.Fields(strings.Join(now, " "))
+	for len(old) > 0 && len(fresh) > 0 && sameWord(old[0], fresh[0]) {
+		old, fresh = old[1:], fresh[1:]
+	}
+	for len(old) > 0 && len(fresh) > 0 && sameWord(old[len(old)-1], fresh[len(fresh)-1]) {
+		old, fresh = old[:len(old)-1], fresh[:len(fresh)-1]
+	}
+	if len(old) == 0 && len(fresh) == 0 {
+		return nil
+	}
+	label := "run: "
+	if first := slices.Concat(fresh, old)[0]; strings.HasPrefix(first, "-") {
+		label = "args: "
+	}
+	switch {
+	case len(old) == 0:
+		return []string{label + "+" + clipped(fresh)}
+	case len(fresh) == 0:
+		return []string{label + "-" + clipped(old)}
+	}
+	return []string{label + clipped(old) + " → " + clipped(fresh)}
+}
+
+func sameWord(old, fresh string) bool {
+	head, rest, ok := strings.Cut(fresh, "{")
+	if !ok || !strings.Contains(rest, "}") {
+		return old == fresh
+	}
+	tail := rest[strings.LastIndexByte(rest, '}')+1:]
+	return len(old) >= len(head)+len(tail) && strings.HasPrefix(old, head) && strings.HasSuffix(old, tail)
+}
+
+// clipped joins words to a text of a moderate length.
+func clipped(words []string) string {
+	const most = 60
+	text := []rune(strings.Join(words, " "))
+	if len(text) > most {
+		return string(text[:most-1]) + "…"
+	}
+	return string(text)
+}
+
+func sortedKeys(m map[string]string) []string {
+	names := make([]string, 0, len(m))
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}

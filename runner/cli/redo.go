@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+
+	"gpurun/runner/terminal"
+)
+
+// muchRedone is how many GPU hours of successes may run again without a word.
+const muchRedone = 1.0
+
+// redone are successes that a run would do once more, though nobody asked for that
+// with --force or forget.
+type redone struct {
+	jobs  int
+	hours float64 // of GPUs
+	first int     // a job
+}
+
+func (r *run) redone() redone {
+	d := redone{first: -1}
+	for id := range r.batch.Jobs {
+		rec := r.core.Redoes(id)
+		if rec == nil {
+			continue
+		}
+		d.jobs++
+		d.hours += rec.Seconds / 3600 * float64(rec.GPUs)
+		if d.first < 0 {
+			d.first = id
+		}
+	}
+	return d
+}
+
+// confirm says what successes would run again, where that costs more than a little,
+// and asks on a terminal. An answer other than yes ends the command.
+func (r *run) confirm() error {
+	d := r.redone()
+	if d.hours <= muchRedone {
+		return nil
+	}
+	reason := r.core.Verdict(d.first).Reason
+	if words := r.changes(r.batch, r.core)[d.first]; words != "" {
+		reason += ": " + words
+	}
+	name := terminal.CleanText(r.batch.Jobs[d.first].Name)
+	r.warn(fmt.Sprintf("%s that succeeded would run again, %.1f GPU hours of work (%s: %s)", count(d.jobs, "job"), d.hours, name, terminal.CleanText(reason)))
+	r.hint("gpurun plan says why for each; gpurun done JOB… keeps a result as it is")
+	if r.cmd.Yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
+		return nil
+	}
+	fmt.Fprint(r.out, "run them again? [y/N] ")
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return &failure{code: exitFailed, text: "nothing was started", hint: "-y answers yes"}
+}

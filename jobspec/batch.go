@@ -14,6 +14,8 @@ type Batch struct {
 	Settings Settings
 	Warnings []Problem // worth saying, nothing wrong
 
+	clashing map[string]bool // logs that are also the name of another's old log
+
 	bases map[string][]byte // config files that jobs copy, as they were when the keys were made
 }
 

@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"bytes"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ func (l *loader) checkLogs() {
 	seed := maphash.MakeSeed()
 	owner := map[uint64]int32{}
 	told := map[*texts]bool{}
+	var aside []logRef
 	var v values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
@@ -25,6 +27,9 @@ func (l *loader) checkLogs() {
 			path, ok := l.logPath(j, lt, &v)
 			if !ok {
 				continue
+			}
+			if strings.HasSuffix(path, keptLog) {
+				aside = append(aside, logRef{j, lt, path})
 			}
 			h := maphash.String(seed, path)
 			other, taken := owner[h]
@@ -44,7 +49,39 @@ func (l *loader) checkLogs() {
 			l.files[j.File].src.problem(line, col, "put {name} into it", "%s: jobs %q and %q would write one file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
 		}
 	}
+	for _, r := range aside {
+		if other, ok := owner[maphash.String(seed, strings.TrimSuffix(r.path, keptLog))]; ok {
+			l.logClash(r, &l.batch.Jobs[other])
+		}
+	}
 }
+
+// keptLog is what the name of a log that is kept from the run before ends in.
+const keptLog = ".1"
+
+// A logRef is a log that a job names.
+type logRef struct {
+	job  *Job
+	text *text
+	path string
+}
+
+// logClash reports a log under whose name another's old log would be kept.
+func (l *loader) logClash(r logRef, other *Job) {
+	if l.batch.clashing == nil {
+		l.batch.clashing = map[string]bool{}
+	}
+	l.batch.clashing[r.path] = true
+	if l.opts.Lint {
+		l.files[r.job.File].lint(r.job.Spec.text, Problem{Lint: lintLogClash, Line: r.text.line, Col: r.text.col,
+			Text: fmt.Sprintf("the log of job %q, %s, is also where the previous log of job %q would be kept", r.job.Name, r.path, other.Name),
+			Hint: "give the logs an extension, for example {name}.log"}, false)
+	}
+}
+
+// ClashingLog reports whether a path is the log of one job of the batch and the name
+// under which another's old log would be kept.
+func (b *Batch) ClashingLog(path string) bool { return b.clashing[path] }
 
 // checkConfigUse refuses {config} in a job that has none: the command would get
 // nothing in its place.

@@ -143,6 +143,11 @@ func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 }
 
 func (g *grapher) nearestJob(f *fileJobs, name string) string {
+	for _, k := range g.batch.Jobs[g.batch.Files[f.index].First:][:g.batch.Files[f.index].Count] {
+		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.matrix.count() > 1 {
+			return fmt.Sprintf("its matrix expands to %q and others: write %q", k.Name, name+"-*")
+		}
+	}
 	var known []string
 	first := g.batch.Files[f.index].First
 	for id := first; id < first+min(g.batch.Files[f.index].Count, 5000); id++ {
@@ -150,11 +155,6 @@ func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	}
 	if n := nearest(name, known); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
-	}
-	for _, k := range known {
-		if strings.HasPrefix(k, name+"-") {
-			return fmt.Sprintf("its matrix made %q and others: write %q", k, name+"-*")
-		}
 	}
 	return ""
 }

@@ -1,7 +1,9 @@
 package jobspec
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -90,6 +92,12 @@ func (p *proto) scriptAt(name string) *scriptFile {
 		l.scripts[path] = f
 	}
 	return f
+}
+
+// present reports whether a path is there, as far as this user can tell.
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // readScript reads a small regular file of text; anything else is none of ours.

@@ -31,6 +31,7 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 	l.link()
 	l.checkLogs()
 	l.checkConfigs()
+	l.lintBatch()
 	sortProblems(l.out.problems, paths)
 	if len(l.out.problems) > 0 {
 		return nil, l.out.problems
@@ -50,6 +51,7 @@ type loader struct {
 	quick      map[string]*quickConfig
 	configKeys map[string][]byte      // hashes of rendered configs, by base and changed values
 	scripts    map[string]*scriptFile // that jobs run, by path; nil for what cannot be read
+	there      map[string]bool        // paths that the file system was asked for
 	searches   int                    // commands taken apart only to find the scripts in them
 	seed       maphash.Seed           // of the hashes of names
 }
@@ -57,7 +59,7 @@ type loader struct {
 func newLoader(opts Options) *loader {
 	return &loader{
 		opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{},
-		quick: map[string]*quickConfig{}, scripts: map[string]*scriptFile{}, seed: maphash.MakeSeed(),
+		quick: map[string]*quickConfig{}, scripts: map[string]*scriptFile{}, there: map[string]bool{}, seed: maphash.MakeSeed(),
 	}
 }
 
@@ -138,6 +140,7 @@ func (l *loader) settings() {
 	r.bounds()
 	l.configUse()
 	l.batch.Settings = r.result(l.base(), defs)
+	l.lintConcurrent(r.given["max_concurrent"])
 	for i, f := range l.files {
 		f.settings, f.given = &l.batch.Settings, r.given
 		f.placeWorkDir(flags, byFile[i], user)

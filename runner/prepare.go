@@ -113,7 +113,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 			return fail(fmt.Errorf("cannot open log %q: not a regular file: remove it", own))
 		}
 	}
-	parts, header, err := openLogs(r, a.Attempt, first, wall)
+	parts, header, err := openLogs(r, a.Attempt, first, l.Batch.ClashingLog, wall)
 	if err != nil {
 		return fail(err)
 	}
@@ -160,26 +160,26 @@ type logPart struct {
 
 // openLogs makes room for an attempt's output: the first attempt of a run starts
 // the log afresh, a retry goes on below a line that says so.
-func openLogs(r jobspec.Rendered, n int, first bool, wall time.Time) (logPart, string, error) {
+func openLogs(r jobspec.Rendered, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {
 	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
 	var err error
-	if p.fromStdout, err = openLog(r.Stdout, first); err != nil {
+	if p.fromStdout, err = openLog(r.Stdout, first, isLog); err != nil {
 		return p, "", err
 	}
 	if p.fromStderr = p.fromStdout; r.Stderr != r.Stdout {
-		if p.fromStderr, err = openLog(r.Stderr, first); err != nil {
+		if p.fromStderr, err = openLog(r.Stderr, first, isLog); err != nil {
 			return p, "", err
 		}
 	}
-	if first || n == 1 && p.fromStdout == 0 && p.fromStderr == 0 {
+	if (first || n == 1) && p.fromStdout == 0 && p.fromStderr == 0 {
 		return p, "", nil // nothing is above; an attempt that lost a race for its GPU began the log
 	}
 	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }
 
 // openLog says where the output begins in one log.
-func openLog(path string, first bool) (int64, error) {
-	if first {
+func openLog(path string, first bool, isLog func(string) bool) (int64, error) {
+	if first && !isLog(path+".1") { // else the old log would replace another job's
 		empty, err := disk.FreshLog(path)
 		if err != nil {
 			return 0, fmt.Errorf("cannot start log %q afresh: %w", path, err)

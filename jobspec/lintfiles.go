@@ -1,0 +1,269 @@
+package jobspec
+
+import (
+	"fmt"
+	"hash/maphash"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// lintBatch judges what no job shows alone.
+func (l *loader) lintBatch() {
+	if !l.opts.Lint || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
+		return
+	}
+	l.lintSameOutput()
+	l.lintOrder()
+	l.lintWorkDirs()
+	l.lintOneNeed()
+}
+
+// An outputRef is one entry of outputs of one job.
+type outputRef struct{ job, text int32 }
+
+// lintSameOutput reports two jobs that may run at once and write one file. All paths
+// of up to millions of jobs are hashed, side by side, and sorted by that.
+func (l *loader) lintSameOutput() {
+	refs := l.outputRefs()
+	if len(refs) < 2 {
+		return
+	}
+	seed := maphash.MakeSeed()
+	hashes := make([]uint32, len(refs))
+	inParts(len(refs), func(from, to int) {
+		var v values
+		var buf []byte
+		for i := from; i < to; i++ {
+			j := &l.batch.Jobs[refs[i].job]
+			v = l.values(j, v.params[:0])
+			buf = l.outputPath(buf[:0], j, refs[i].text, &v)
+			hashes[i] = uint32(maphash.Bytes(seed, buf))
+		}
+	})
+	path := func(i int32) string {
+		j := &l.batch.Jobs[refs[i].job]
+		v := l.values(j, nil)
+		return string(l.outputPath(nil, j, refs[i].text, &v))
+	}
+	o := &orders{l: l}
+	told := map[*texts]bool{}
+	repeats(byHash(len(refs), func(i int) uint32 { return hashes[i] }), func(a, b int32) bool { return path(a) == path(b) }, func(first, again int32, _ int) bool {
+		a, b := &l.batch.Jobs[refs[first].job], &l.batch.Jobs[refs[again].job]
+		if t := b.Spec.text; a != b && !told[t] && !o.ordered(a, b) && !o.ordered(b, a) {
+			told[t] = true
+			at := &t.outputs[refs[again].text]
+			l.files[b.File].lint(t, Problem{Lint: lintSameOutput, Line: at.line, Col: at.col,
+				Text: fmt.Sprintf("jobs %q and %q can run at the same time and both write %s", a.Name, b.Name, path(again)),
+				Hint: "put {name} into the path, and into the command that writes it"}, false)
+		}
+		return true
+	})
+}
+
+// outputRefs are the outputs of all jobs that name one path. Where the only text
+// of a batch holds {name}, no two can be the same.
+func (l *loader) outputRefs() []outputRef {
+	var refs []outputRef
+	var last *texts
+	var only string
+	plain := false
+	for i := range l.batch.Jobs {
+		t := l.batch.Jobs[i].Spec.text
+		for n := range t.outputs {
+			if o := &t.outputs[n]; !strings.ContainsAny(o.raw, "*?[") {
+				if t != last {
+					plain = plain || !o.uses(varName) || only != "" && only != o.raw || t.workDir != nil || len(l.files) > 1
+					only = o.raw
+				}
+				refs = append(refs, outputRef{int32(i), int32(n)})
+			}
+		}
+		last = t
+	}
+	if !plain {
+		return nil
+	}
+	return refs
+}
+
+// outputPath appends the path of an output. Most are relative and need no cleaning.
+func (l *loader) outputPath(buf []byte, j *Job, n int32, v *values) []byte {
+	t := j.Spec.text
+	dir := l.batch.Files[j.File].WorkDir
+	if t.workDir != nil {
+		dir, _ = t.dirOf(dir, v) // checkPaths has said what is wrong with it
+	}
+	at := *v
+	at.workDir = dir
+	from := len(buf)
+	buf = append(append(buf, dir...), '/')
+	start := len(buf)
+	buf = t.outputs[n].append(buf, &at)
+	own := string(buf[start:])
+	if t.outputs[n].uses(varWorkDir) || strings.ContainsAny(own, "$~") || strings.Contains(own, "//") || strings.Contains(own, "./") || strings.HasPrefix(own, "/") || strings.HasSuffix(own, "/") {
+		at.rt = &Runtime{}
+		if path, err := absolute(dir, t.outputs[n].render(&at)); err == nil {
+			return append(buf[:from], path...)
+		}
+	}
+	return buf
+}
+
+// orders tells which jobs cannot run at once.
+type orders struct {
+	l     *loader
+	steps int
+}
+
+// maxOrderSteps bounds the walks through needs of a whole batch; beyond it jobs are
+// taken to be in order.
+const maxOrderSteps = 2_000_000
+
+// ordered reports whether b starts only when a is over.
+func (o *orders) ordered(a, b *Job) bool {
+	if a.Queue >= 0 && a.Queue == b.Queue && a.ID < b.ID {
+		return true
+	}
+	if len(b.Needs) == 0 {
+		return false
+	}
+	if _, direct := slices.BinarySearch(b.Needs, a.id32()); direct {
+		return true
+	}
+	seen := map[int32]bool{}
+	todo := slices.Clone(b.Needs)
+	for len(todo) > 0 {
+		id := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if o.steps++; id == a.id32() || o.steps > maxOrderSteps {
+			return true
+		}
+		if !seen[id] {
+			seen[id] = true
+			todo = append(todo, o.l.batch.Jobs[id].Needs...)
+		}
+	}
+	return false
+}
+
+// lintWorkDirs warns of work dirs that are not there and that no job can have made.
+func (l *loader) lintWorkDirs() {
+	for _, f := range l.files {
+		if !f.exists(f.workDir) {
+			f.lint(&texts{}, Problem{Lint: lintMissing, Text: fmt.Sprintf("work_dir %s does not exist", f.workDir), Hint: "create it, or correct work_dir"}, true)
+		}
+	}
+	told := map[*texts]bool{}
+	var v values
+	for i := range l.batch.Jobs {
+		j := &l.batch.Jobs[i]
+		t := j.Spec.text
+		if t.workDir == nil || told[t] || len(j.Needs) > 0 || j.Queue >= 0 {
+			continue
+		}
+		told[t] = t.workDir.constant()
+		f := l.files[j.File]
+		v = l.values(j, v.params[:0])
+		if dir, err := t.dirOf(f.workDir, &v); err == nil && f.exists(f.workDir) && !f.exists(dir) {
+			told[t] = true
+			f.lint(t, Problem{Lint: lintMissing, Line: t.workDir.line, Col: t.workDir.col,
+				Text: fmt.Sprintf("work_dir of job %q does not exist: %s", j.Name, dir), Hint: "create it, or correct work_dir"}, true)
+		}
+	}
+}
+
+// lintConcurrent warns of a limit of none, which is no limit.
+func (l *loader) lintConcurrent(g given) {
+	if !l.opts.Lint {
+		return
+	}
+	if n, err := parseCount(g.text, 0); g.name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lintConcurrent) {
+		return
+	}
+	l.out.warn(Problem{File: g.file, Line: g.line, Col: g.col, Lint: lintConcurrent,
+		Text: "max_concurrent: 0 means no limit: as many jobs as the GPUs take", Hint: "leave it out for no limit, or set at least 1"})
+}
+
+// lintOneNeed warns of a need that is one of several expansions of its job, where
+// all were probably meant.
+func (l *loader) lintOneNeed() {
+	told := map[*texts]bool{}
+	for i := range l.batch.Jobs {
+		j := &l.batch.Jobs[i]
+		t := j.Spec.text
+		if len(t.needs) == 0 || told[t] {
+			continue
+		}
+		told[t] = true
+		for n := range t.needs {
+			if need := &t.needs[n]; need.constant() && !isGlob(need.raw) {
+				l.oneNeed(j, need)
+			}
+		}
+	}
+}
+
+func (l *loader) oneNeed(j *Job, need *text) {
+	var one *Job
+	for _, id := range j.Needs {
+		if o := &l.batch.Jobs[id]; o.Name == need.raw && o.File == j.File {
+			one = o
+		}
+	}
+	if one == nil || one.Spec.text.matrix == nil || one.Spec.text.matrix.count() < 2 || one.Spec.text == j.Spec.text {
+		return
+	}
+	siblings := 0
+	for _, id := range j.Needs {
+		if l.batch.Jobs[id].Spec.text == one.Spec.text {
+			siblings++
+		}
+	}
+	if siblings == 1 {
+		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintOneNeed, Line: need.line, Col: need.col,
+			Text: fmt.Sprintf("needs: %q is only one of %d expansions of its job", need.raw, one.Spec.text.matrix.count()),
+			Hint: fmt.Sprintf("to need all of them, write %q", expansions(one))}, true)
+	}
+}
+
+// expansions is a pattern for all expansions of a job's matrix.
+func expansions(j *Job) string {
+	t := j.Spec.text
+	pattern := ""
+	for i := range t.name.segs {
+		if g := &t.name.segs[i]; g.kind == varLiteral {
+			pattern += g.lit
+		} else if !strings.HasSuffix(pattern, "*") {
+			pattern += "*"
+		}
+	}
+	if len(t.suffix) > 0 && !strings.HasSuffix(pattern, "*") {
+		pattern += "-*"
+	}
+	return pattern
+}
+
+// exists reports whether a path is there. What it costs to ask is bounded; what
+// was not asked for counts as there.
+func (l *loader) exists(path string) bool {
+	there, known := l.there[path]
+	if !known {
+		if len(l.there) == maxAsked {
+			return true
+		}
+		there = present(path)
+		l.there[path] = there
+	}
+	return there
+}
+
+// maxAsked bounds the paths of a batch that the file system is asked for.
+const maxAsked = 1000
+
+// parents calls f for a path and the folders that it is in, until it says false.
+func parents(path string, f func(string) bool) {
+	for f(path) && path != "/" && path != "." {
+		path = filepath.Dir(path)
+	}
+}

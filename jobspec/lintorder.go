@@ -1,0 +1,207 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// lintOrder reports inputs that another job of the batch makes and that this one
+// does not wait for, and warns of those that nobody makes.
+func (l *loader) lintOrder() {
+	if len(l.batch.Jobs) == 0 {
+		return
+	}
+	var made *producers
+	o := &orders{l: l}
+	told := map[*texts]bool{}
+	var v values
+	for i := range l.batch.Jobs {
+		j := &l.batch.Jobs[i]
+		t := j.Spec.text
+		if len(t.inputs) == 0 || told[t] {
+			continue
+		}
+		if made == nil {
+			made = l.producers()
+		}
+		v = l.values(j, v.params[:0])
+		dir, err := t.dirOf(l.batch.Files[j.File].WorkDir, &v)
+		if err != nil {
+			continue
+		}
+		at := v
+		at.workDir, at.rt = dir, &Runtime{}
+		varies := false
+		for n := range t.inputs {
+			varies = varies || !t.inputs[n].constant()
+			path, err := absolute(dir, t.inputs[n].render(&at))
+			if err == nil && l.inputOrder(o, made, j, &t.inputs[n], path) {
+				told[t] = true
+			}
+		}
+		told[t] = told[t] || !varies && t.workDir == nil && len(t.needs) == 0
+	}
+}
+
+// inputOrder judges one input of one job, and reports whether it said anything.
+func (l *loader) inputOrder(o *orders, made *producers, j *Job, t *text, path string) bool {
+	by, ok := made.of(path)
+	glob := isGlob(path)
+	switch {
+	case ok && by == j.id32():
+	case ok:
+		p := &l.batch.Jobs[by]
+		if o.ordered(p, j) || o.ordered(j, p) && l.exists(path) {
+			return false
+		}
+		warn := glob || l.exists(path)
+		text := fmt.Sprintf("job %q reads %s, which job %q makes, and does not wait for it", j.Name, path, p.Name)
+		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintOrder, Line: t.line, Col: t.col, Text: text, Hint: fmt.Sprintf("add needs: [%q]", p.Name)}, warn)
+		return true
+	case glob || len(j.Needs) > 0 || j.Queue >= 0 || l.exists(path):
+	default:
+		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintMissing, Line: t.line, Col: t.col,
+			Text: fmt.Sprintf("input %s does not exist, and no job of this batch makes it", path), Hint: "correct the path, or add the job that makes it to needs"}, true)
+		return true
+	}
+	return false
+}
+
+// producers are the paths that jobs make, with the first job that makes each.
+type producers struct {
+	paths map[string]int32
+	globs []madeGlob
+	list  []string // some of the paths, for inputs that are globs
+	known map[string]int32
+}
+
+type madeGlob struct {
+	pattern string
+	job     int32
+}
+
+// maxMatched bounds the outputs that an input glob is held against, and the other
+// way round.
+const maxMatched = 2000
+
+func (l *loader) producers() *producers {
+	m := &producers{paths: map[string]int32{}, known: map[string]int32{}}
+	heads := l.inputHeads()
+	var last *texts
+	skip := false
+	var v values
+	for i := range l.batch.Jobs {
+		j := &l.batch.Jobs[i]
+		t := j.Spec.text
+		if t != last {
+			last, skip = t, !l.mayMake(j, heads)
+		}
+		if skip {
+			continue
+		}
+		for n := range t.outputs {
+			v = l.values(j, v.params[:0])
+			path := string(l.outputPath(nil, j, int32(n), &v))
+			if isGlob(path) {
+				if len(m.globs) < maxMatched {
+					m.globs = append(m.globs, madeGlob{path, j.id32()})
+				}
+				continue
+			}
+			if _, ok := m.paths[path]; !ok {
+				m.paths[path] = j.id32()
+				if len(m.list) < maxMatched {
+					m.list = append(m.list, path)
+				}
+			}
+		}
+	}
+	return m
+}
+
+// inputHeads are what the inputs of all jobs begin with, each once.
+func (l *loader) inputHeads() []string {
+	var heads []string
+	var last *texts
+	for i := range l.batch.Jobs {
+		j := &l.batch.Jobs[i]
+		t := j.Spec.text
+		if t == last {
+			continue
+		}
+		last = t
+		for n := range t.inputs {
+			if h := l.head(j, &t.inputs[n]); !slices.Contains(heads, h) && len(heads) < 100 {
+				heads = append(heads, h)
+			} else if len(heads) == 100 {
+				return []string{""}
+			}
+		}
+	}
+	return heads
+}
+
+// head is what a path of all expansions of a job begins with, "" if that varies.
+func (l *loader) head(j *Job, t *text) string {
+	if j.Spec.text.workDir != nil || len(t.segs) == 0 || t.segs[0].kind != varLiteral {
+		return ""
+	}
+	lit := t.segs[0].lit
+	if strings.Contains(lit, "..") || strings.Contains(lit, "./") || strings.Contains(lit, "//") {
+		return ""
+	}
+	path, err := absolute(l.batch.Files[j.File].WorkDir, lit)
+	if err != nil {
+		return ""
+	}
+	if i := strings.IndexAny(path, "*?["); i >= 0 {
+		path = path[:i]
+	}
+	return path
+}
+
+// mayMake reports whether an output of a job may be an input of another, by what
+// they begin with.
+func (l *loader) mayMake(j *Job, heads []string) bool {
+	t := j.Spec.text
+	for n := range t.outputs {
+		h := l.head(j, &t.outputs[n])
+		if slices.ContainsFunc(heads, func(in string) bool { return strings.HasPrefix(in, h) || strings.HasPrefix(h, in) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// of is the job that makes a path, or something that it is in or that fits it.
+func (m *producers) of(path string) (int32, bool) {
+	if by, ok := m.known[path]; ok {
+		return by, by >= 0
+	}
+	found := int32(-1)
+	parents(path, func(p string) bool {
+		by, ok := m.paths[p]
+		if ok {
+			found = by
+		}
+		return !ok
+	})
+	for _, g := range m.globs {
+		if ok, _ := doublestar.PathMatch(g.pattern, path); ok && found < 0 {
+			found = g.job
+		}
+	}
+	if isGlob(path) && found < 0 {
+		for _, p := range m.list {
+			if ok, _ := doublestar.PathMatch(path, p); ok {
+				found = m.paths[p]
+				break
+			}
+		}
+	}
+	m.known[path] = found
+	return found, found >= 0
+}

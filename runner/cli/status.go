@@ -42,6 +42,7 @@ type status struct {
 	Head      string              `json:"head,omitempty"`
 	HeadWhy   string              `json:"head_waits_for,omitempty"`
 	Kept      string              `json:"kept,omitempty"`
+	Held      []string            `json:"held,omitempty"` // jobs that the breaker holds, and why
 	Queues    []queue             `json:"queues,omitempty"`
 	Draining  string              `json:"draining,omitempty"`
 	Failures  []ended             `json:"failures"`

@@ -46,6 +46,9 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 			p.line(line)
 		}
 	}
+	for _, h := range s.snap.Held {
+		p.line(terminal.HeldLine(h))
+	}
 	s.printQueues(w)
 	if s.kept != nil {
 		s.printLists(p)

@@ -9,6 +9,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -93,6 +94,9 @@ func (s *status) fill(m aftermath, ref *batchRef) {
 	s.Total, s.Counts = s.snap.Total, s.snap.Counts
 	s.Running, s.Waiting = views(s.snap.Running), views(s.snap.Waiting)
 	s.HeadWhy, s.Kept, s.Draining = s.snap.HeadWhy, s.snap.Kept, s.snap.Draining
+	for _, h := range s.snap.Held {
+		s.Held = append(s.Held, terminal.HeldLine(h))
+	}
 	if s.snap.Head != nil {
 		s.Head = s.snap.Head.Job
 	}

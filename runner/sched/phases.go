@@ -50,7 +50,7 @@ func (p *after) of(id int32) state.Phase {
 		}
 	}
 	switch {
-	case rec == nil:
+	case rec == nil, before && (rec.State == state.Interrupted || rec.State == state.Cancelled):
 		return state.Pending
 	case before && rec.State == state.Succeeded:
 		return state.UpToDate

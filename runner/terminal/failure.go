@@ -124,8 +124,11 @@ func (f Failure) span() string {
 // first line.
 func painted(color bool, c Color, beginning, text string, width int) []string {
 	rows := Wrap(text, width, 4)
-	if strings.HasPrefix(rows[0], beginning) {
+	switch {
+	case strings.HasPrefix(rows[0], beginning):
 		rows[0] = paint(color, c, beginning) + rows[0][len(beginning):]
+	case strings.HasPrefix(beginning, rows[0]):
+		rows[0] = paint(color, c, rows[0])
 	}
 	return rows
 }

@@ -97,29 +97,40 @@ func differ(a, b string) (from, to int, ok bool) {
 	return from, to, to > from && end > from && a[to:] == b[end:]
 }
 
-// maxNumbers bounds the numbers of one item that are told one by one.
-const maxNumbers = 8
+// maxRanges bounds the ranges of one item that are told.
+const maxRanges = 6
 
-// numbersOf is "1..30" where the numbers follow each other, else "1,3,7".
+// numbersOf is "1..30" where the numbers follow each other, "1..6,8,10" where some are missing.
 func numbersOf(names []string, from, tail int) string {
-	var values []string
-	follow := true
-	for i, name := range names {
-		v := name[from : len(name)-tail]
-		values = append(values, v)
-		if i > 0 {
-			a, err1 := strconv.Atoi(values[i-1])
-			b, err2 := strconv.Atoi(v)
-			follow = follow && err1 == nil && err2 == nil && b == a+1 && (len(v) == len(values[i-1]) || v[0] != '0')
+	var ranges []string
+	for i := 0; i < len(names); {
+		k := i + 1
+		for k < len(names) && follows(number(names[k-1], from, tail), number(names[k], from, tail)) {
+			k++
 		}
+		if k-i < 3 {
+			k = i + 1
+		}
+		text := number(names[i], from, tail)
+		if k-i > 1 {
+			text += ".." + number(names[k-1], from, tail)
+		}
+		ranges = append(ranges, text)
+		i = k
 	}
-	if follow {
-		return values[0] + ".." + values[len(values)-1]
+	if n := len(ranges); n > maxRanges {
+		ranges = append(ranges[:maxRanges-2], "…", ranges[n-1])
 	}
-	if n := len(values); n > maxNumbers {
-		values = append(values[:maxNumbers-2], "…", values[n-1])
-	}
-	return strings.Join(values, ",")
+	return strings.Join(ranges, ",")
+}
+
+func number(name string, from, tail int) string { return name[from : len(name)-tail] }
+
+// follows reports whether b is the number after a, written the same way.
+func follows(a, b string) bool {
+	x, err1 := strconv.Atoi(a)
+	y, err2 := strconv.Atoi(b)
+	return err1 == nil && err2 == nil && y == x+1 && (len(a) == len(b) || b[0] != '0')
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

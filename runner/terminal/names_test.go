@@ -26,6 +26,7 @@ func TestNames(t *testing.T) {
 		{[]string{"prep"}, "n done: prep"},
 		{append([]string{"prep"}, numbered("s%d", 1, 950)...), "n done: prep, s{1..950}"},
 		{[]string{"s1", "s2"}, "n done: s1, s2"},
+		{append(numbered("s%d", 1, 6), numbered("s%d", 8, 40)...), "n done: s{1..6,8..40}"},
 		{[]string{"s1-x", "s3-x", "s7-x", "t"}, "n done: s{1,3,7}-x, t"},
 		{[]string{"lr0.1", "lr0.01", "lr0.001"}, "n done: lr0.{1,01,001}"},
 		{numbered("s%02d", 8, 11), "n done: s{08..11}"},

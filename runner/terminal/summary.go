@@ -45,10 +45,14 @@ func (s Summary) Lines(width int, color bool) []string {
 		out = append(out, fmt.Sprintf("… and %d more that failed", n))
 	}
 	for _, h := range s.Final.Held {
-		out = append(out, paint(color, Yellow, HeldLine(h)))
+		out = append(out, painted(color, Yellow, HeldLine(h), HeldLine(h), width)...)
 	}
 	if len(s.Final.Held) > 0 {
-		out = append(out, "    fix the cause and run the rest; or run them as they are: "+s.Anyway)
+		advice := "    fix the cause and run the rest; or run them as they are: "
+		if Width(advice+s.Anyway) > width { // a command is copied: it has a line of its own
+			advice = strings.TrimRight(advice, " ") + "\n        "
+		}
+		out = append(out, advice+s.Anyway)
 	}
 	for _, w := range s.Warnings {
 		out = append(out, painted(color, Yellow, "warning:", "warning: "+CleanText(w), width)...)

@@ -115,7 +115,7 @@ bench: build
 TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
 torture:
-	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestBetweenSystemCalls|TestStoppedInTheMiddleOfClaiming)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.traced -1 -torture.seed $(TORTURE_SEED)
+	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestBetweenSystemCalls|TestStoppedInTheMiddleOfClaiming|TestManyClaims)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.traced -1 -torture.seed $(TORTURE_SEED)
 
 install:
 	$(GO) install -trimpath -ldflags '$(LDFLAGS)' .

@@ -20,7 +20,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 )
@@ -42,10 +46,10 @@ const (
 // Bounds of what is read of others. None of them is met in honest use.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
-	maxRead    = 64       // claims of another user that are held
-	maxOpened  = 1024     // files of one user that are looked at
-	maxNames   = 4096     // names in one user's folder
-	maxFolders = 1024     // users
+	maxRead    = 4096     // claims of one user that are held
+	maxOpened  = 16384    // files of one user that are looked at
+	maxNames   = 65536    // names in one user's folder
+	maxFolders = 4096     // users
 	maxEntries = 200000   // names in the root
 	maxDevices = 256      // of one claim
 	maxMemory  = gpu.Bytes(math.MaxInt64 >> 16)
@@ -61,20 +65,36 @@ func Root() string {
 }
 
 // Roots are the places where claims of this user can be: root, and where that
-// cannot be used the user's runtime folder, and at last state, a folder of the
-// run itself. Empty ones are left out.
+// cannot be used a place that all runs of this user know, so that they still see each
+// other: the runtime folder, else the home. At last comes state, a folder of the run
+// itself. Empty ones are left out.
 func Roots(root, state string) []string {
 	if root == "" {
 		root = Root()
 	}
 	roots := []string{root}
-	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		roots = append(roots, filepath.Join(dir, "gpurun-claims"))
+	add := func(dir string, sub ...string) {
+		if filepath.IsAbs(dir) && owned(dir) {
+			if dir = filepath.Join(append([]string{dir}, sub...)...); !slices.Contains(roots, dir) {
+				roots = append(roots, dir)
+			}
+		}
 	}
+	// Not every process of a user is told where the runtime folder is (cron, sudo).
+	add(os.Getenv("XDG_RUNTIME_DIR"), "gpurun-claims")
+	add("/run/user/"+strconv.Itoa(os.Getuid()), "gpurun-claims")
+	host, _ := os.Hostname() // hosts may share a home
+	add(os.Getenv("HOME"), ".local", "state", "gpurun", "claims-"+filepath.Base(host))
 	if state != "" {
 		roots = append(roots, filepath.Join(state, "claims"))
 	}
 	return roots
+}
+
+// owned reports whether a folder is this user's own.
+func owned(dir string) bool {
+	var st unix.Stat_t
+	return unix.Stat(dir, &st) == nil && int(st.Uid) == os.Getuid()
 }
 
 // content is a claim as its file has it.
@@ -92,6 +112,8 @@ type content struct {
 	Share   bool            `json:"share,omitempty"`
 	Over    bool            `json:"over,omitempty"` // the attempt has ended: the devices pass to the next one of its run
 	Devices []contentDevice `json:"devices"`
+
+	ino uint64 // of the file it was read from
 }
 
 type contentDevice struct {

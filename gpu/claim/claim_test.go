@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var children = map[string]func(args []string) error{"hold": holdChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild}
+var children = map[string]func(args []string) error{"hold": holdChild, "many": manyChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild}
 
 // holdChild claims GPU-0 below args[0] for the job args[1], and holds it until
 // its stdin is closed.
@@ -251,6 +251,7 @@ func TestFallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv("HOME", "")
 	roots := Roots(root, state)
 	h, other := Open(roots), NewReader(roots)
 	t.Cleanup(h.Close)
@@ -275,6 +276,17 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
+		// In a file, locked by its owner, it never stops a reader, and what counts of it
+		// is this user's and lives.
+		path := filepath.Join(t.TempDir(), "a.claim")
+		must(t, os.WriteFile(path, b, 0o644))
+		flocked(t, path)
+		d, err := os.Open(filepath.Dir(path))
+		must(t, err)
+		defer d.Close()
+		if c, err := open(d, "a.claim", os.Getuid()); err == nil && (c.UID != os.Getuid() || c.ino == 0 || c.exists() != nil) {
+			t.Errorf("%q counts: %+v", b, c)
+		}
 		c, err := parse(b)
 		if err != nil {
 			return

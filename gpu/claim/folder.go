@@ -16,7 +16,7 @@ import (
 // a private root as well, but never one that all users share. A folder that others
 // could write to is brought back to its mode.
 func ownFolder(root string, private bool) (*os.File, error) {
-	f := folder{filepath.Join(root, prefix+strconv.Itoa(os.Getuid())), os.Getuid()}
+	f := folder{path: filepath.Join(root, prefix+strconv.Itoa(os.Getuid())), uid: os.Getuid()}
 	if private {
 		_ = os.MkdirAll(root, 0o700)
 	}
@@ -42,14 +42,14 @@ func ownFolder(root string, private bool) (*os.File, error) {
 // sweep removes the claims of this user's that nobody holds.
 func sweep(root string) {
 	uid := os.Getuid()
-	d, err := openFolder(folder{filepath.Join(root, prefix+strconv.Itoa(uid)), uid})
+	d, err := openFolder(folder{path: filepath.Join(root, prefix+strconv.Itoa(uid)), uid: uid})
 	if err != nil {
 		return
 	}
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	names, _, _ := listNames(ctx, d)
+	names, _, _, _ := listNames(ctx, d)
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return

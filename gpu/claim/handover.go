@@ -135,5 +135,5 @@ func (h *Holder) holds(from map[gpu.UUID]*held) bool {
 func (r *Reader) anyLate() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.late)+len(r.hung) > 0
+	return r.doubts.any() || len(r.hung) > 0
 }

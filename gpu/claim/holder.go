@@ -97,7 +97,7 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 	return others, news, nil
 }
 
-var errDoubt = errors.New("the claims of others could not be read in time")
+var errDoubt = errors.New("the claims of others could not be read to their end")
 
 // Again publishes a claim for what runs already, whatever others hold by now.
 func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {

@@ -36,28 +36,31 @@ func (s *sight) safely(f folder, read func()) {
 func (s *sight) read(ctx context.Context, f folder) {
 	d, err := openFolder(f)
 	if err != nil {
-		if !errors.Is(err, unix.ENOENT) {
+		if !errors.Is(err, unix.ENOENT) && !s.unreadable(f, f.path, err) {
 			s.warn("%s counts for nothing: %v", f.path, plain(err))
 		}
 		return
 	}
 	defer d.Close()
-	names, strange, more := listNames(ctx, d)
-	defer func() { s.short = ctx.Err() != nil }()
-	held, refused, most := 0, 0, maxRead
-	if f.uid == os.Getuid() {
-		most = maxOpened
+	names, strange, more, err := listNames(ctx, d)
+	if err != nil {
+		s.unreadable(f, f.path, err)
 	}
+	defer func() { s.short = s.short || ctx.Err() != nil }()
+	refused, seen := 0, map[uint64]bool{}
 	for i, name := range names {
-		if ctx.Err() != nil || i == maxOpened || held == most {
+		if ctx.Err() != nil || i == maxOpened || len(seen) == maxRead {
 			more = true
 			break
 		}
 		c, err := open(d, name, f.uid)
 		switch {
 		case err == nil:
-			held++
-			s.found = append(s.found, c)
+			if !seen[c.ino] { // one file may have several names
+				seen[c.ino] = true
+				s.found = append(s.found, c)
+			}
+		case s.unreadable(f, f.path+"/"+name, err):
 		case errors.Is(err, errGone), errors.Is(err, errHalfMade), errors.Is(err, unix.ENOENT):
 		default:
 			if refused++; refused <= maxNamed {
@@ -72,13 +75,13 @@ func (s *sight) read(ctx context.Context, f folder) {
 		s.warn("%s holds %s, which is no claim", f.path, strange)
 	}
 	if more {
-		s.warn("%s holds too many files, not all of them are read", f.path)
+		s.tooMany(f)
 	}
 }
 
 // listNames lists what is named like a claim, one other name, and whether there
 // is more than is looked at.
-func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool) {
+func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
 	for n := 0; ; {
 		batch, err := d.Readdirnames(512)
 		for _, name := range batch {
@@ -89,11 +92,11 @@ func listNames(ctx context.Context, d *os.File) (names []string, strange string,
 			}
 		}
 		n += len(batch)
-		if err != nil {
-			return names, strange, !errors.Is(err, io.EOF)
+		if errors.Is(err, io.EOF) {
+			return names, strange, false, nil
 		}
-		if n >= maxNames || ctx.Err() != nil {
-			return names, strange, true
+		if err != nil || n >= maxNames || ctx.Err() != nil {
+			return names, strange, err == nil, err
 		}
 	}
 }
@@ -120,6 +123,11 @@ func open(d *os.File, name string, uid int) (*content, error) {
 	case c.UID != uid:
 		return nil, fmt.Errorf("claims for uid %d, and belongs to uid %d", c.UID, uid)
 	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	c.ino = st.Ino
 	return c, c.exists()
 }
 
@@ -151,7 +159,7 @@ func openPlain(d *os.File, name string, uid int) (int, error) {
 }
 
 // trust says whether a file is one that a claim can be: a plain file of that
-// user's, under one name, of a bounded size.
+// user's, of a bounded size. It may have several names: others can give it one.
 func trust(st *unix.Stat_t, uid int) error {
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
@@ -162,8 +170,6 @@ func trust(st *unix.Stat_t, uid int) error {
 		return fmt.Errorf("belongs to uid %d", st.Uid)
 	case st.Nlink == 0:
 		return errGone
-	case st.Nlink > 1:
-		return errors.New("has several names")
 	case st.Size > maxSize:
 		return fmt.Errorf("has %d bytes", st.Size)
 	}

@@ -3,7 +3,6 @@ package claim
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -55,14 +54,14 @@ type Reader struct {
 
 	mu     sync.Mutex
 	warned map[string]bool
-	hung   map[string]int  // readings of a folder that were given up and have not come back
-	late   map[string]bool // folders of which the last reading was not whole
+	hung   map[string]int // readings of a folder that were given up and have not come back
+	doubts doubts
 }
 
 // NewReader reads the claims below roots, see Roots. A gpurun that runs within a
 // job of another may use what that job was given: its claim is no other's.
 func NewReader(roots []string) *Reader {
-	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, hung: map[string]int{}, late: map[string]bool{}}
+	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, hung: map[string]int{}}
 }
 
 // Others are the claims of all other processes of the host, and what was passed
@@ -72,8 +71,8 @@ func (r *Reader) Others(ctx context.Context) ([]gpu.Claim, []string) {
 	return claims, warnings
 }
 
-// look is Others, and says whether a folder could not be read to its end that
-// could be before: then nobody knows whether its user claims something.
+// look is Others, and reports whether something could not be read to its end that may
+// hold claims: then nothing may start. See doubts.
 func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -118,8 +117,9 @@ func (r *Reader) news(warnings []string) []string {
 type sight struct {
 	found    []*content
 	warnings []string
-	short    bool // time ran out
-	doubt    bool // and that was not to be expected
+	short    bool // not read to its end, by what lies there
+	ours     bool // not read to its end, for want of something this process needs
+	doubt    bool // nothing may start
 }
 
 func (s *sight) warn(format string, args ...any) {
@@ -130,6 +130,7 @@ func (s *sight) warn(format string, args ...any) {
 type folder struct {
 	path string
 	uid  int
+	dev  uint64 // of the root
 }
 
 // root reads all users' folders below one root, side by side: one may lie on a
@@ -139,15 +140,16 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		folder
 		sight
 	}
-	folders := r.folders(root, s)
+	folders := listFolders(ctx, root, s)
 	answers := make(chan answer, len(folders))
-	waiting := map[string]bool{}
+	waiting := map[string]folder{}
 	for _, f := range folders {
 		if r.hangs(f.path) {
 			s.warn("%s does not answer and is left out", f.path)
+			s.doubt = r.doubts.short(f, s, nil) || s.doubt
 			continue
 		}
-		waiting[f.path] = true
+		waiting[f.path] = f
 		go func() {
 			a := answer{folder: f}
 			a.safely(f, func() {
@@ -163,13 +165,12 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		select {
 		case a := <-answers:
 			delete(waiting, a.path)
-			s.found = append(s.found, a.found...)
 			s.warnings = append(s.warnings, a.warnings...)
-			s.doubt = r.lateness(a.path, a.short) || s.doubt
+			s.doubt = r.doubts.judge(a.folder, s, &a.sight) || s.doubt
 		case <-ctx.Done():
-			for path := range waiting {
+			for path, f := range waiting {
 				s.warn("%s does not answer and is left out", path)
-				s.doubt = r.lateness(path, true) || s.doubt
+				s.doubt = r.doubts.short(f, s, nil) || s.doubt
 			}
 			r.abandon(waiting)
 			go func() {
@@ -182,20 +183,6 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 	}
 }
 
-// lateness notes whether a folder was read to its end; true when it was not and
-// it is the first time.
-func (r *Reader) lateness(path string, late bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	was := r.late[path]
-	if late {
-		r.late[path] = true
-	} else if was {
-		delete(r.late, path)
-	}
-	return late && !was
-}
-
 // hangs says that a reading of a folder has not come back: another one would
 // cost one more thread.
 func (r *Reader) hangs(path string) bool {
@@ -204,7 +191,7 @@ func (r *Reader) hangs(path string) bool {
 	return r.hung[path] > 0
 }
 
-func (r *Reader) abandon(paths map[string]bool) {
+func (r *Reader) abandon(paths map[string]folder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for path := range paths {
@@ -218,37 +205,6 @@ func (r *Reader) returned(path string) {
 	if r.hung[path]--; r.hung[path] <= 0 {
 		delete(r.hung, path)
 	}
-}
-
-// folders lists what is named like a user's folder, one's own first.
-func (r *Reader) folders(root string, s *sight) []folder {
-	d, err := os.Open(root)
-	if err != nil {
-		if !errors.Is(err, os.ErrNotExist) {
-			s.warn("%s cannot be read: %v", root, err)
-		}
-		return nil
-	}
-	defer d.Close()
-	var list []folder
-	for n := 0; n < maxEntries && len(list) < maxFolders; {
-		names, err := d.Readdirnames(1024)
-		n += len(names)
-		for _, name := range names {
-			if uid, ok := folderOf(name); ok {
-				list = append(list, folder{filepath.Join(root, name), uid})
-			}
-		}
-		if err != nil {
-			return list
-		}
-	}
-	s.warn("%s holds more than can be read", root)
-	own := folder{filepath.Join(root, prefix+strconv.Itoa(os.Getuid())), os.Getuid()}
-	if !slices.Contains(list, own) {
-		list = append(list, own)
-	}
-	return list
 }
 
 // folderOf is the uid in the name of a user's folder.

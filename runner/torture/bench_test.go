@@ -36,6 +36,7 @@ func newPlace(t testing.TB) *place {
 	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))
 	p.write(t, "job.sh", jobScript) // here every user of a test can read it
 	p.mkdir(t, "claims")
+	p.mkdir(t, "runtime")
 	t.Cleanup(func() { killMarked(p.mark) })
 	return p
 }

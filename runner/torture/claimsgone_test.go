@@ -60,7 +60,7 @@ func TestClaimsTakenAway(t *testing.T) {
 			}
 			a.ended(first, 0)
 			b.ended(second, 0)
-			if n := strings.Count(first.out.String(), "cannot be used"); n != c.warns {
+			if n := strings.Count(first.out.String(), "\nwarning: claims: "); n != c.warns {
 				t.Errorf("it warned %d times, want %d:\n%s", n, c.warns, first.out.String())
 			}
 			holds(t, merge([][]*attempt{a.check(), b.check()}), gpuMemory)

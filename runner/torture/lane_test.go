@@ -33,6 +33,7 @@ type lane struct {
 type counts struct {
 	mu                                                               sync.Mutex
 	Runners, KillRunner, KillKeeper, KillBoth, Term, Pause, Rivals   int
+	Touched                                                          int
 	Traced, Starts, Attempts, Lost, Interrupted, Adopted, Rounds, On int
 }
 
@@ -61,7 +62,8 @@ type runner struct {
 	mark string        // in its environment, and in that of all that comes of it
 	log  string        // its run.log
 
-	beaten bool // another runner had the lock before it
+	beaten  bool  // another runner had the lock before it
+	touched []int // more exit statuses that it may have, since somebody touched its state
 }
 
 // start starts a runner of the lane, below a tracer or not.
@@ -220,6 +222,6 @@ func (l *lane) tally(all map[string]*attempt) {
 }
 
 func (c *counts) String() string {
-	return fmt.Sprintf("%d rounds, %d runners; killed: %d runners, %d keepers, %d both at once, %d in a system call; %d SIGTERM, %d SIGSTOP, %d rivals; %d attempts, %d of them ran, %d lost, %d interrupted; at most %d on one GPU",
-		c.Rounds, c.Runners, c.KillRunner, c.KillKeeper, c.KillBoth, c.Traced, c.Term, c.Pause, c.Rivals, c.Attempts, c.Starts, c.Lost, c.Interrupted, c.On)
+	return fmt.Sprintf("%d rounds, %d runners; killed: %d runners, %d keepers, %d both at once, %d in a system call; %d SIGTERM, %d SIGSTOP, %d rivals, %d ledgers or locks taken away; %d attempts, %d of them ran, %d lost, %d interrupted; at most %d on one GPU",
+		c.Rounds, c.Runners, c.KillRunner, c.KillKeeper, c.KillBoth, c.Traced, c.Term, c.Pause, c.Rivals, c.Touched, c.Attempts, c.Starts, c.Lost, c.Interrupted, c.On)
 }

@@ -104,12 +104,12 @@ func (l *lane) disturb(end time.Time) {
 		if l.rng.IntN(4) == 0 {
 			delay = time.Duration(l.rng.IntN(80_000)) * time.Microsecond
 		}
-		choice := l.rng.IntN(20)
+		choice := l.rng.IntN(22)
 		if !r.wait(delay) {
 			l.fault(r, choice)
 		}
 		if r.over() && r.code() >= 0 && !r.beaten {
-			l.ended(r, 0, 1, 143)
+			l.ended(r, append([]int{0, 1, 143}, r.touched...)...)
 			if r.code() == 0 {
 				return
 			}
@@ -151,6 +151,8 @@ func (l *lane) fault(r *runner, choice int) {
 		l.pause(r, keepers(l.mark, l.state))
 	case choice < 18:
 		l.rival(r)
+	case choice < 20:
+		l.touch(r)
 	default: // the runner alone gets SIGTERM, and is killed before it could write
 		r.signal(syscall.SIGTERM)
 		c.add(&c.Term)

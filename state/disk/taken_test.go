@@ -212,3 +212,57 @@ func TestClonedMachine(t *testing.T) {
 		}
 	}
 }
+
+// FuzzTouched: whatever somebody writes over the ledger of a live run, in its place
+// or as a new file, what the run recorded is there afterwards.
+func FuzzTouched(f *testing.F) {
+	f.Add([]byte("{\"kind\":\"end\"}\n"), true, uint8(0))
+	f.Add([]byte("{\"kind\":\"e"), false, uint8(30))
+	f.Add([]byte(nil), true, uint8(200))
+	f.Fuzz(func(t *testing.T, b []byte, anew bool, keep uint8) {
+		path := filepath.Join(t.TempDir(), ledgerName)
+		l, err := openLedger(path, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { l.close() }()
+		end := func(key string) state.Fact { return state.Fact{Kind: state.KindEnd, Key: key, State: state.Succeeded} }
+		if _, err := l.append(end("first"), end("second")); err != nil {
+			t.Fatal(err)
+		}
+		was, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b = append(was[:min(int(keep), len(was)):min(int(keep), len(was))], b...)
+		if len(b) == len(was) {
+			return // an edit of equal length in the last second goes unnoticed
+		}
+		if anew {
+			os.Remove(path)
+		}
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.append(end("third")); err != nil {
+			if !errors.As(err, new(*TakenError)) {
+				t.Fatal(err)
+			}
+			if _, err := l.append(end("third")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		seen := map[string]bool{}
+		r := newReader(path, func(f state.Fact) { seen[f.Key] = true })
+		if err := r.read(); err != nil {
+			if errors.Is(err, ErrNewer) {
+				return
+			}
+			t.Fatal(err)
+		}
+		if !seen["first"] || !seen["second"] || !seen["third"] {
+			got, _ := os.ReadFile(path)
+			t.Errorf("of %q after %q: %v\n%q", was, b, seen, got)
+		}
+	})
+}

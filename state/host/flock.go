@@ -27,28 +27,43 @@ func LockHolder(st *unix.Stat_t) int {
 	return 0
 }
 
-// holderOf reads one line of /proc/locks, proc_locks(5); 0 unless it is a flock on
-// that file which is held, not waited for.
+// holderOf is the process that a line of /proc/locks names as holder of a flock on a
+// file, or 0.
 func holderOf(line []byte, dev, ino uint64) int {
+	if l, ok := parseLock(line); ok && l.on(dev) && l.ino == ino {
+		return l.pid
+	}
+	return 0
+}
+
+// A lock is a flock that somebody holds.
+type lock struct {
+	pid          int
+	major, minor uint32
+	ino          uint64
+}
+
+func (l lock) on(dev uint64) bool { return l.major == unix.Major(dev) && l.minor == unix.Minor(dev) }
+
+// parseLock reads one line of /proc/locks, proc_locks(5). It is not ok for other kinds
+// of locks, for processes that wait, and for holders that cannot be seen from here.
+func parseLock(line []byte) (l lock, ok bool) {
 	field := bytes.Fields(line)
 	if len(field) < 6 || string(field[1]) != "FLOCK" {
-		return 0
+		return l, false
 	}
 	id := bytes.Split(field[5], []byte(":"))
 	if len(id) != 3 {
-		return 0
+		return l, false
 	}
 	major, err1 := strconv.ParseUint(string(id[0]), 16, 32)
 	minor, err2 := strconv.ParseUint(string(id[1]), 16, 32)
-	n, err3 := strconv.ParseUint(string(id[2]), 10, 64)
+	ino, err3 := strconv.ParseUint(string(id[2]), 10, 64)
 	pid, err4 := strconv.Atoi(string(field[4]))
-	if err1 != nil || err2 != nil || err3 != nil || err4 != nil || n != ino {
-		return 0
+	if err1 != nil || err2 != nil || err3 != nil || err4 != nil || pid <= 0 {
+		return l, false
 	}
-	if uint32(major) != unix.Major(dev) || uint32(minor) != unix.Minor(dev) {
-		return 0
-	}
-	return max(pid, 0)
+	return lock{pid, uint32(major), uint32(minor), ino}, true
 }
 
 // Owner returns the user that a process of this host runs as; false when it is gone
@@ -65,4 +80,21 @@ func Owner(pid int) (uid int, ok bool) {
 func Alive(pid int) bool {
 	err := unix.Kill(pid, 0)
 	return err == nil || err == unix.EPERM
+}
+
+// UserLock returns a process of a user that holds a flock on a file of a file system,
+// or 0.
+func UserLock(dev uint64, uid int) int {
+	f, err := os.Open("/proc/locks")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		l, ok := parseLock(in.Bytes())
+		if owner, known := Owner(l.pid); ok && l.on(dev) && known && owner == uid {
+			return l.pid
+		}
+	}
+	return 0
 }

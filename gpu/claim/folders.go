@@ -1,0 +1,102 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
+)
+
+// listFolders lists the users' folders below a root. Only one that belongs to the uid
+// in its name counts, so nobody can fill the list with others. Where the root holds
+// more names than are read, the folders of all users who have a process are looked for
+// by name: nobody else can hold a claim.
+func listFolders(ctx context.Context, root string, s *sight) []folder {
+	d, err := os.Open(root)
+	if err != nil {
+		if !errors.Is(err, os.ErrNotExist) && !s.rootUnreadable(root, err) {
+			s.warn("%s cannot be read: %v", root, err)
+		}
+		return nil
+	}
+	defer d.Close()
+	l := folderList{root: root, seen: map[int]bool{}, sight: s}
+	var st unix.Stat_t
+	if unix.Fstat(int(d.Fd()), &st) == nil {
+		l.dev = uint64(st.Dev)
+	}
+	for n := 0; n < maxEntries && len(l.folders) < maxFolders && ctx.Err() == nil; {
+		names, err := d.Readdirnames(1024)
+		n += len(names)
+		for _, name := range names {
+			if uid, ok := folderOf(name); ok {
+				l.add(d, name, uid)
+			}
+		}
+		if err != nil {
+			if s.rootUnreadable(root, err); l.strangers > maxNamed {
+				s.warn("%s holds more that counts for nothing", root)
+			}
+			return l.folders
+		}
+	}
+	s.warn("%s holds more than can be read", root)
+	for _, uid := range append(host.Users(), os.Getuid()) {
+		l.add(d, prefix+strconv.Itoa(uid), uid)
+	}
+	return l.folders
+}
+
+// rootUnreadable notes an error that hides everybody's claims.
+func (s *sight) rootUnreadable(root string, err error) bool {
+	var st unix.Stat_t
+	_ = unix.Stat(root, &st)
+	in := sight{}
+	if !in.unreadable(folder{path: root, dev: uint64(st.Dev)}, root, err) {
+		return false
+	}
+	s.warnings = append(s.warnings, in.warnings...)
+	s.doubt = true
+	return true
+}
+
+type folderList struct {
+	root      string
+	dev       uint64
+	seen      map[int]bool
+	folders   []folder
+	strangers int // named like a folder, and none
+	sight     *sight
+}
+
+// add takes a name if it is that of a user's own folder.
+func (l *folderList) add(d *os.File, name string, uid int) {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
+	var why string
+	switch {
+	case l.seen[uid] || err == unix.ENOENT:
+		return
+	case err != nil:
+		why = err.Error()
+	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+		why = "is a symbolic link"
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		why = "is no folder"
+	case int(st.Uid) != uid:
+		why = fmt.Sprintf("belongs to uid %d, not to the one in its name", st.Uid)
+	default:
+		l.seen[uid] = true
+		l.folders = append(l.folders, folder{filepath.Join(l.root, name), uid, l.dev})
+		return
+	}
+	if l.strangers++; l.strangers <= maxNamed {
+		l.sight.warn("%s counts for nothing: %s", filepath.Join(l.root, name), why)
+	}
+}

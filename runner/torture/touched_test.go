@@ -1,0 +1,113 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// touch takes the ledger or the lock of a living runner away. It notices, puts back
+// what it had, starts nothing more and ends with 4; meanwhile no second one may start.
+func (l *lane) touch(r *runner) {
+	name := filepath.Join(l.state, []string{"ledger.jsonl", "lock"}[l.rng.IntN(2)])
+	if !r.opened(filepath.Join(l.state, "ledger.jsonl")) {
+		return // what is taken from under no run is gone
+	}
+	l.count.add(&l.count.Touched)
+	r.touched = []int{4}
+	if os.Rename(name, name+".taken") != nil {
+		return
+	}
+	if l.rng.IntN(2) == 0 { // what it starts while r lives, the journal tells
+		l.count.add(&l.count.Rivals)
+		b := l.start()
+		b.wait(patience)
+		l.ended(b, 0, 1, 4)
+	}
+	if !r.wait(patience) {
+		l.t.Errorf("%s: gpurun did not end when somebody took %s away:\n%s", l.name, name, dump(r))
+	}
+	if exists(name) {
+		_ = os.Remove(name + ".taken")
+	} else { // it had ended before
+		_ = os.Rename(name+".taken", name)
+	}
+}
+
+// opened reports whether a runner has a file open for writing: the ledger from the
+// moment on in which it has read it.
+func (r *runner) opened(name string) bool {
+	fds := fmt.Sprintf("/proc/%d/fd", r.cmd.Process.Pid)
+	entries, _ := os.ReadDir(fds)
+	for _, e := range entries {
+		to, err := os.Readlink(filepath.Join(fds, e.Name()))
+		info, _ := os.ReadFile(filepath.Join(filepath.Dir(fds), "fdinfo", e.Name()))
+		_, flags, _ := strings.Cut(string(info), "flags:\t")
+		flags, _, _ = strings.Cut(flags, "\n")
+		if mode, _ := strconv.ParseInt(flags, 8, 64); err == nil && to == name && mode&syscall.O_ACCMODE == syscall.O_RDWR {
+			return true
+		}
+	}
+	return false
+}
+
+// A user shares a GPU with himself by a hundred claims: all of them count for another
+// user's run, and where his folder of claims is somebody else's for his own next one.
+func TestManyClaims(t *testing.T) {
+	for _, squatted := range []bool{false, true} {
+		t.Run(fmt.Sprint("squatted=", squatted), func(t *testing.T) {
+			p := newPlace(t)
+			p.write(t, "gpus.yaml", "gpus: [{memory: 24GiB}]\n")
+			if squatted {
+				p.write(t, fmt.Sprintf("claims/gpurun-%d", os.Getuid()), "")
+			}
+			lane := func(name, text string) *lane {
+				l := &lane{place: p, t: t, name: name, count: &counts{}}
+				l.state = filepath.Join(p.mkdir(t, name), ".gpurun", "jobs.yaml")
+				l.file = p.write(t, name+"/jobs.yaml", strings.ReplaceAll(text, "DIR", p.dir))
+				return l
+			}
+			// Simulated jobs hold their memory from the start; what they have not taken
+			// is promised by their claims alone.
+			many := lane("many", `settings: {max_concurrent: 100}
+jobs:
+  - {name: "j{i}", matrix: {i: "1..100"}, gpus: 1, share: true, cpus: 0, gpu_memory: 240MiB, run: "echo up >> DIR/up; until test -e DIR/go; do sleep 0.1; done"}
+`)
+			one := lane("one", `jobs:
+  - {name: big, gpus: 1, share: true, gpu_memory: 2GiB, run: "test -e DIR/go"}
+`)
+			if !squatted && os.Getuid() == 0 {
+				p.openTo(t, "one")
+				if err := os.Chmod(filepath.Join(p.dir, "claims"), os.ModeSticky|0o777); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chown(filepath.Join(p.dir, "one"), 64001, 64001); err != nil {
+					t.Fatal(err)
+				}
+				one.user = 64001
+			}
+			a := many.start()
+			until(t, "a hundred jobs", patience, func() bool {
+				b, _ := os.ReadFile(filepath.Join(p.dir, "up"))
+				return len(b) >= 300 || a.over()
+			})
+			b := one.startWith("--no-wait")
+			if !b.wait(patience) {
+				t.Fatal(dump(b))
+			}
+			one.ended(b, 75)
+			p.write(t, "go", "")
+			if !a.wait(patience) {
+				t.Fatal(dump(a))
+			}
+			many.ended(a, 0)
+			b = one.start()
+			b.wait(patience)
+			one.ended(b, 0)
+		})
+	}
+}

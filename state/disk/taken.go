@@ -83,11 +83,13 @@ func (l *ledger) putBack() (int, error) {
 	}
 	own, err := l.lines(f, fresh)
 	var lacking []byte
+	torn := false
 	if err == nil {
-		lacking, err = missing(f, own)
+		lacking, torn, err = missing(f, own)
 	}
 	if err == nil && len(lacking) > 0 {
 		_, err = f.Write(lacking)
+		torn = false
 	}
 	var fi os.FileInfo
 	if err == nil {
@@ -98,7 +100,7 @@ func (l *ledger) putBack() (int, error) {
 		return 0, cause(err)
 	}
 	l.f.Close()
-	l.f, l.torn, l.size, l.began = f, false, fi.Size(), 0
+	l.f, l.torn, l.size, l.began = f, torn, fi.Size(), 0
 	return len(lacking), nil
 }
 
@@ -126,16 +128,15 @@ func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
 }
 
 // missing returns those of some lines that a ledger does not have, ready to be
-// appended.
-func missing(f *os.File, own []byte) ([]byte, error) {
+// appended, and whether the last line of the ledger has no end.
+func missing(f *os.File, own []byte) (out []byte, torn bool, err error) {
 	seed := maphash.MakeSeed()
 	has := map[uint64]bool{}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), 256<<10)
-	torn := false
 	for {
 		text, whole, err := nextLine(in)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("cannot read it: %w", err)
+			return nil, false, fmt.Errorf("cannot read it: %w", err)
 		}
 		if !whole {
 			torn = len(text) > 0
@@ -143,7 +144,6 @@ func missing(f *os.File, own []byte) ([]byte, error) {
 		}
 		has[maphash.Bytes(seed, text)] = true
 	}
-	var out []byte
 	for line := range bytes.Lines(own) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		if len(line) > 0 && !has[maphash.Bytes(seed, line)] {
@@ -153,7 +153,7 @@ func missing(f *os.File, own []byte) ([]byte, error) {
 	if torn && len(out) > 0 {
 		out = append([]byte{'\n'}, out...)
 	}
-	return out, nil
+	return out, torn, nil
 }
 
 // maxRecent bounds what a ledger remembers of this run's lines.

@@ -79,3 +79,29 @@ func TestReadBlockConfigProblems(t *testing.T) {
 		}
 	}
 }
+
+// Whatever stands in config.yaml, a block file gives jobs or problems, and each
+// problem says what is wrong.
+func FuzzBlockConfig(f *testing.F) {
+	f.Add("check_time: 5\nretry_config: {backoff_duration: 600}\ntimeout: 6h\nretries: 2\n")
+	f.Add("poll: 5s\nshell: bash\nenv: {A: \"{name}\"}\nlog: \"logs/{name}.log\"\ncpus: 2\n")
+	f.Add("gpu_left: 1\nneeds: [a]\nname: x\nstdout: o\nstderr: \"{uni_id}\"\ngpu_model: [a100]\n")
+	f.Fuzz(func(t *testing.T, config string) {
+		dir := t.TempDir()
+		job := filepath.Join(dir, "command.txt")
+		for path, content := range map[string]string{job: blockSample, filepath.Join(dir, "config.yaml"): config} {
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b, problems := Load([]string{job}, Options{})
+		if (b == nil) != (len(problems) > 0) {
+			t.Fatalf("batch %v, problems %v", b != nil, problems)
+		}
+		for _, p := range problems {
+			if p.File == "" || p.Text == "" {
+				t.Errorf("problem %+v", p)
+			}
+		}
+	})
+}

@@ -133,7 +133,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		at.launch.Config, at.launch.ConfigSum = r.Config.Path, configcopy.Sum(r.Config.Content)
 	}
 	start = state.Fact{
-		UniID: uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: params(job),
+		UniID: uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: params(job), Traits: l.Batch.Traits(job),
 	}
 	return at, start, notes, nil
 }

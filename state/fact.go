@@ -46,6 +46,7 @@ type Fact struct {
 	Attempt  int               `json:"attempt,omitempty"`
 	Params   map[string]string `json:"params,omitempty"`
 	Commands []string          `json:"commands,omitempty"`
+	Traits   map[string]string `json:"traits,omitempty"` // of what else it does, for comparison: jobspec's Traits
 	GPUs     []int             `json:"gpus,omitempty"`
 	GPUUUIDs []gpu.UUID        `json:"gpu_uuids,omitempty"`
 	Memory   gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -70,10 +71,41 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 	if len(parts) == 0 { // else the commands differ by that
 		parts = commandDifference(was.Commands, b.Commands(j))
 	}
+	parts = append(parts, traitDifference(was, b.Traits(j))...)
 	if more := len(parts) - maxDifferences; more > 0 {
 		parts = append(parts[:maxDifferences], "and more")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// traitDifference compares environment, config and the rest. An older start, which
+// has none of them, tells nothing.
+func traitDifference(was state.Fact, now map[string]string) []string {
+	if was.Traits == nil {
+		return nil
+	}
+	var parts []string
+	all := maps.Clone(was.Traits)
+	maps.Copy(all, now)
+	for _, key := range sortedKeys(all) {
+		old, had := was.Traits[key]
+		fresh, has := now[key]
+		kind, name, _ := strings.Cut(key, " ")
+		switch {
+		case had && has && old == fresh:
+		case kind == "env":
+			parts = append(parts, "env: "+name)
+		case kind != "config" || name == "":
+			parts = append(parts, kind)
+		case !had:
+			parts = append(parts, "config: +"+name+" "+fresh)
+		case !has:
+			parts = append(parts, "config: -"+name)
+		default:
+			parts = append(parts, "config: "+name+" "+old+" → "+fresh)
+		}
+	}
+	return parts
 }
 
 // commandDifference compares commands word by word. A word that holds a {variable}
@@ -85,6 +117,9 @@ func commandDifference(was, now []string) []string {
 	}
 	for len(old) > 0 && len(fresh) > 0 && sameWord(old[len(old)-1], fresh[len(fresh)-1]) {
 		old, fresh = old[:len(old)-1], fresh[:len(fresh)-1]
+	}
+	if len(old) == 0 { // a variable may have been empty, as {gpu} of a CPU job
+		fresh = slices.DeleteFunc(fresh, func(w string) bool { return sameWord("", w) })
 	}
 	if len(old) == 0 && len(fresh) == 0 {
 		return nil

@@ -120,7 +120,7 @@ func encode(buf []byte, fact *state.Fact) ([]byte, error) {
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
 		func(f *state.Fact) { f.Inputs = nil }, // then their times alone tell
-		func(f *state.Fact) { f.Params, f.Settings = nil, nil },
+		func(f *state.Fact) { f.Params, f.Settings, f.Traits = nil, nil, nil },
 		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
 		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics too long for the ledger"} },
 		func(f *state.Fact) { f.Reason = f.Reason[:min(len(f.Reason), 1<<10)] },

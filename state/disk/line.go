@@ -18,6 +18,7 @@ func appendFact(b []byte, f *state.Fact) ([]byte, error) {
 	o.If(f.Attempt != 0).Int("attempt", int64(f.Attempt))
 	o.If(len(f.Params) > 0).Map("params", f.Params)
 	o.If(len(f.Commands) > 0).Strings("commands", f.Commands)
+	o.If(len(f.Traits) > 0).Map("traits", f.Traits)
 	if len(f.GPUs) > 0 {
 		o.Value("gpus", f.GPUs)
 	}

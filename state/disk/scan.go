@@ -91,6 +91,8 @@ func (s *scanner) field(f *state.Fact, name []byte) bool {
 		return listTo(s, &f.GPUs, intTo[int])
 	case "gpu_uuids":
 		return listTo(s, &f.GPUUUIDs, stringTo[gpu.UUID])
+	case "traits":
+		return f.Traits == nil && s.texts(&f.Traits)
 	case "params":
 		return f.Params == nil && s.texts(&f.Params)
 	}

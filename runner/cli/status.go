@@ -33,6 +33,7 @@ type status struct {
 	Alive     bool                `json:"alive"` // a run holds the lock
 	Runner    *runnerOf           `json:"runner,omitempty"`
 	Silent    string              `json:"silent,omitempty"` // why that run says nothing itself
+	Unread    string              `json:"unread,omitempty"` // why the job file is not what this goes by
 	At        time.Time           `json:"time"`
 	LastRun   *time.Time          `json:"last_run,omitempty"` // its start
 	Total     int                 `json:"total"`

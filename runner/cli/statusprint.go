@@ -31,6 +31,9 @@ func (p page) line(text string) {
 func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 	p := page{w, width, color, now}
 	p.line(s.headline() + "; " + terminal.Phases(s.Counts))
+	if s.Unread != "" {
+		p.line(s.Unread)
+	}
 	if s.Silent != "" {
 		p.line("the run does not tell more: " + s.Silent + "; this is what its ledger says")
 	}
@@ -188,7 +191,7 @@ func (s *status) took(phase state.Phase) string {
 
 // rest is what to type to go on.
 func (s *status) rest() string {
-	if s.Alive {
+	if s.Alive || s.Unread != "" {
 		return ""
 	}
 	for phase, n := range s.Counts {

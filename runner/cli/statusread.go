@@ -23,6 +23,10 @@ func (a *app) statusOf(ref *batchRef) *status {
 	}
 	if ref.batch == nil {
 		ref.batch = known(ref)
+		s.Unread = ref.name() + " has errors: gpurun check " + ref.name() + " shows them; these are the jobs that its ledger knows"
+		if !exists(ref.real) {
+			s.Unread = ref.name() + " is gone; these are the jobs that its ledger knows"
+		}
 	}
 	rep, err := ref.ask(control.Request{Op: control.OpStatus})
 	var m aftermath
@@ -60,13 +64,12 @@ func known(ref *batchRef) *jobspec.Batch {
 		b.Files = append(b.Files, jobspec.File{Path: shown(f), Real: f})
 	}
 	spec := &jobspec.Spec{When: jobspec.OnSuccess}
-	for r := range ref.history.Records() {
+	records := slices.SortedFunc(ref.history.Records(), func(x, y *state.Record) int {
+		return cmp.Or(cmp.Compare(x.Ledger, y.Ledger), cmp.Compare(x.StartSeq, y.StartSeq), cmp.Compare(x.EndSeq, y.EndSeq))
+	})
+	for _, r := range records {
 		key, _ := jobspec.ParseKey(r.Key)
-		b.Jobs = append(b.Jobs, jobspec.Job{Name: r.Job, File: int(r.Ledger), Key: key, Spec: spec, Queue: -1})
-	}
-	slices.SortFunc(b.Jobs, func(x, y jobspec.Job) int { return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Name, y.Name)) })
-	for i := range b.Jobs {
-		b.Jobs[i].ID = i
+		b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: r.Job, File: int(r.Ledger), Key: key, Spec: spec, Queue: -1})
 	}
 	return b
 }

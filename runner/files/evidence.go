@@ -77,7 +77,11 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}
 	}
 	var e sched.Evidence
-	missing, overwritten, unsure := w.outputs(j, r, got.Outputs)
+	outputs := got.Outputs
+	if r.By == state.ByDoneWithout {
+		outputs = nil
+	}
+	missing, overwritten, unsure := w.outputs(j, r, outputs)
 	if unsure != nil {
 		e.Unsearched = unsure.short(got.WorkDir)
 	}
@@ -104,9 +108,6 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 // change by the hand of many. A pattern that cannot be searched to its end is not
 // missing: a success that is on record counts until its output is known to be gone.
 func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string, unsure *GaveUp) {
-	if r.By == state.ByDoneWithout {
-		return "", "", nil
-	}
 	for _, p := range patterns {
 		fi, err := os.Stat(p)
 		there := err == nil

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -79,12 +80,18 @@ func printed(t *testing.T, name, content string) {
 		return path
 	}
 	write("SVHN.yaml", "lr: 0.1\nseed: 1 # of all\n")
-	b, problems := Load([]string{write(name, content)}, Options{})
+	path := write(name, content)
+	b, problems := Load([]string{path}, Options{})
+	Load([]string{path}, Options{Lint: true})
 	if b == nil {
 		if len(problems) == 0 {
 			t.Fatal("neither a batch nor a problem")
 		}
 		return
+	}
+	allow := map[string]string{"allow": strings.Join(lintNames, ",")}
+	if linted, problems := Load([]string{path}, Options{Lint: true, Flags: allow}); linted == nil && !strings.Contains(content, "allow") {
+		t.Fatalf("every lint is allowed, and one objects:\n%s", problemText(problems))
 	}
 	first := string(Print(b))
 	again, problems := Load([]string{write("printed.yaml", first)}, Options{})
@@ -132,6 +139,12 @@ func FuzzNative(f *testing.F) {
 	f.Add(nativeSample)
 	f.Add(nestedSample)
 	f.Add("jobs: [{run: x, params: {a: 1}, env: {A: \"{a}\"}}]")
+	files, _ := filepath.Glob("testdata/lint/*.yaml")
+	for _, file := range files {
+		if data, err := os.ReadFile(file); err == nil {
+			f.Add(string(data))
+		}
+	}
 	f.Fuzz(func(t *testing.T, content string) { fuzzed(t, "jobs.yaml", content) })
 }
 

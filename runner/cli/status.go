@@ -46,6 +46,7 @@ type status struct {
 	Held      []string            `json:"held,omitempty"` // jobs that the breaker holds, and why
 	Queues    []queue             `json:"queues,omitempty"`
 	Draining  string              `json:"draining,omitempty"`
+	Keepers   []string            `json:"silent_keepers,omitempty"` // that do not answer, each in a sentence
 	Failures  []ended             `json:"failures"`
 	Succeeded []ended             `json:"succeeded"` // what was up to date included
 

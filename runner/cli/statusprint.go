@@ -37,6 +37,9 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 	if s.Silent != "" {
 		p.line("the run does not tell more: " + s.Silent + "; this is what its ledger says")
 	}
+	for _, line := range s.Keepers {
+		p.line(line)
+	}
 	s.printRunning(p)
 	for _, r := range s.Waiting {
 		p.line(fmt.Sprintf("  %s: attempt %d in %s", r.Job, r.Attempt, terminal.Duration(r.NextAt.Sub(now))))

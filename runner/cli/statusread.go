@@ -96,6 +96,7 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 func (s *status) fill(m aftermath, ref *batchRef) {
 	s.Total, s.Counts = s.snap.Total, s.snap.Counts
 	s.Running, s.Waiting = views(s.snap.Running), views(s.snap.Waiting)
+	s.Keepers = s.snap.Silent
 	s.HeadWhy, s.Kept, s.Draining = s.snap.HeadWhy, s.snap.Kept, s.snap.Draining
 	for _, h := range s.snap.Held {
 		s.Held = append(s.Held, terminal.HeldLine(h))
@@ -107,7 +108,7 @@ func (s *status) fill(m aftermath, ref *batchRef) {
 		s.Queues = append(s.Queues, queue{q.Name, q.Busy, q.Left})
 	}
 	for i := range s.Running {
-		if at := ref.history.Open[s.Running[i].UniID]; at != nil {
+		if at := ref.history.Open[s.Running[i].UniID]; at != nil && !s.Alive {
 			s.Running[i].Note = m.words(at)
 		}
 	}
@@ -125,6 +126,9 @@ func views(vs []state.View) []running {
 		}
 		if r.GPUs == nil {
 			r.GPUs = []int{}
+		}
+		if v.Background != "" {
+			r.Note = "in the background: " + v.Background
 		}
 		out = append(out, r)
 	}

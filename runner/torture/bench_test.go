@@ -28,6 +28,9 @@ type place struct {
 //go:embed job.sh
 var jobScript string
 
+//go:embed chain.sh
+var chainScript string
+
 func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{dir: t.TempDir(), still: watchStills(t)}
@@ -35,6 +38,7 @@ func newPlace(t testing.TB) *place {
 	p.mark = fmt.Sprintf("TORTURE_MARK=%d-%s", os.Getpid(), filepath.Base(p.dir)+filepath.Base(filepath.Dir(p.dir)))
 	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))
 	p.write(t, "job.sh", jobScript) // here every user of a test can read it
+	p.write(t, "chain.sh", chainScript)
 	p.mkdir(t, "claims")
 	p.mkdir(t, "runtime")
 	t.Cleanup(func() { killMarked(p.mark) })
@@ -76,7 +80,7 @@ func (p *place) environ() []string {
 // A job is one of a batch, and how its attempts end.
 type job struct {
 	Name   string
-	Kind   string // plain, share, daemon
+	Kind   string // plain, share, daemon, traceless, chain
 	GPUs   int
 	Memory int // GiB
 	Plan   string
@@ -93,7 +97,7 @@ func someJobs(rng *rand.Rand, n int) []job {
 			Name: fmt.Sprintf("j%02d", i), Kind: "plain", GPUs: 1, Memory: 6 + rng.IntN(10),
 			Plan: plans[rng.IntN(len(plans))], Sleep: float64(rng.IntN(150)) / 1000, Retry: rng.IntN(3),
 		}
-		switch rng.IntN(6) {
+		switch rng.IntN(8) {
 		case 0:
 			jobs[i].GPUs = 2
 		case 1, 2:
@@ -102,6 +106,8 @@ func someJobs(rng *rand.Rand, n int) []job {
 			jobs[i].Kind = "daemon"
 		case 4:
 			jobs[i].GPUs = rng.IntN(2)
+		case 5:
+			jobs[i].Kind = []string{"traceless", "chain"}[rng.IntN(2)]
 		}
 	}
 	return jobs
@@ -116,8 +122,8 @@ func (p *place) jobFile(jobs []job, journal, counts, lane string) string {
 		if j.GPUs > 0 {
 			fmt.Fprintf(&b, "    gpu_memory: %dGiB\n    share: %v\n", j.Memory, j.Kind == "share")
 		}
-		fmt.Fprintf(&b, "    env: {LANE: %q, JOURNAL: %q, COUNTS: %q, PLAN: %q, SLEEP: %q, KIND: %s, MEMORY: \"%d\", GPU_LIST: \"{gpu_list}\"}\n",
-			lane, journal, counts, j.Plan, fmt.Sprint(j.Sleep), j.Kind, j.Memory)
+		fmt.Fprintf(&b, "    env: {LANE: %q, JOURNAL: %q, COUNTS: %q, PLAN: %q, SLEEP: %q, KIND: %s, CHAIN: %q, MEMORY: \"%d\", GPU_LIST: \"{gpu_list}\"}\n",
+			lane, journal, counts, j.Plan, fmt.Sprint(j.Sleep), j.Kind, filepath.Join(p.dir, "chain.sh"), j.Memory)
 	}
 	return b.String()
 }

@@ -14,6 +14,8 @@ shift "$n" || set -- 0
 code=${1:-0}
 case $KIND in
 daemon) setsid sleep 300 </dev/null >/dev/null 2>&1 & ;;
+traceless) (env -i TORTURE_MARK="$TORTURE_MARK" setsid sh -c 'cd /; exec sleep 302' </dev/null >/dev/null 2>&1 &) ;;
+chain) (setsid sh "$CHAIN" "$CHAIN" 2000 </dev/null >/dev/null 2>&1 &) ;;
 esac
 sleep "$SLEEP" &
 wait $!

@@ -34,6 +34,7 @@ type counts struct {
 	mu                                                               sync.Mutex
 	Runners, KillRunner, KillKeeper, KillBoth, Term, Pause, Rivals   int
 	Touched                                                          int
+	Stopped, Stalled                                                 int
 	Traced, Starts, Attempts, Lost, Interrupted, Adopted, Rounds, On int
 }
 
@@ -222,6 +223,6 @@ func (l *lane) tally(all map[string]*attempt) {
 }
 
 func (c *counts) String() string {
-	return fmt.Sprintf("%d rounds, %d runners; killed: %d runners, %d keepers, %d both at once, %d in a system call; %d SIGTERM, %d SIGSTOP, %d rivals, %d ledgers or locks taken away; %d attempts, %d of them ran, %d lost, %d interrupted; at most %d on one GPU",
-		c.Rounds, c.Runners, c.KillRunner, c.KillKeeper, c.KillBoth, c.Traced, c.Term, c.Pause, c.Rivals, c.Touched, c.Attempts, c.Starts, c.Lost, c.Interrupted, c.On)
+	return fmt.Sprintf("%d rounds, %d runners; killed: %d runners, %d keepers, %d both at once, %d in a system call; %d SIGTERM, %d SIGSTOP, %d keepers stopped for long, %d readers stalled, %d rivals, %d ledgers or locks taken away; %d attempts, %d of them ran, %d lost, %d interrupted; at most %d on one GPU",
+		c.Rounds, c.Runners, c.KillRunner, c.KillKeeper, c.KillBoth, c.Traced, c.Term, c.Pause, c.Stopped, c.Stalled, c.Rivals, c.Touched, c.Attempts, c.Starts, c.Lost, c.Interrupted, c.On)
 }

@@ -20,7 +20,7 @@ const leaveWithin = 3 * time.Second
 
 // thrice sends SIGTERM three times, each one after gpurun has had time to see the one
 // before: signals of one kind that come together are one.
-func (r *runner) thrice(t *testing.T) {
+func (r *runner) thrice(t testing.TB) {
 	t.Helper()
 	for range 3 {
 		r.signal(syscall.SIGTERM)
@@ -29,7 +29,68 @@ func (r *runner) thrice(t *testing.T) {
 		}
 	}
 	if !r.wait(leaveWithin) {
-		t.Fatalf("gpurun did not end at the third signal:\n%s", dump(r))
+		t.Errorf("gpurun did not end at the third signal:\n%s", dump(r))
+	}
+}
+
+// stopKeepers stops the keepers for longer than their runner takes to notice, has the
+// runner go or stay, and lets them go on.
+func (l *lane) stopKeepers(r *runner) {
+	l.count.add(&l.count.Stopped)
+	from := seconds(time.Now())
+	defer func() { l.stills.note(from, seconds(time.Now())) }() // what ends meanwhile is waited for later
+	pids := keepers(l.mark, l.state)
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	r.wait(8 * time.Second)
+	if l.rng.IntN(2) == 0 && !r.over() {
+		r.thrice(l.t)
+	}
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGCONT)
+	}
+}
+
+// stall starts a runner whose output nobody reads, and ends it as a person would.
+func (l *lane) stall() {
+	l.count.add(&l.count.Stalled)
+	r, reader := l.startStalled(gpurun, "run", "--sim", l.sim, l.file)
+	defer reader.Close()
+	r.wait(time.Duration(l.rng.IntN(1500)) * time.Millisecond)
+	r.thrice(l.t)
+	l.ended(r, 0, 1, 143, -int(syscall.SIGTERM))
+}
+
+// startStalled starts a runner that writes into a pipe of 4 KiB.
+func (l *lane) startStalled(argv ...string) (*runner, *os.File) {
+	reader, writer, err := os.Pipe()
+	if err == nil {
+		_, err = unix.FcntlInt(writer.Fd(), unix.F_SETPIPE_SZ, 4096)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer writer.Close()
+	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{}), mark: l.mark, log: filepath.Join(l.state, "run.log")}
+	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environ(), writer, writer
+	if err := r.cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	go func() {
+		_ = r.cmd.Wait()
+		close(r.done)
+	}()
+	l.count.add(&l.count.Runners)
+	return r, reader
+}
+
+// killTraceless ends daemons that have nothing of gpurun's about them.
+func killTraceless(mark string) {
+	for _, p := range marked(mark) {
+		if p.argv == "sleep 302" {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
 	}
 }
 
@@ -96,25 +157,8 @@ func TestReaderStalls(t *testing.T) {
 			if c.inMid {
 				p.write(t, "lane/jobs.yaml", "jobs: [{name: \"b-{i}\", matrix: {i: 1..300}, gpus: 0, run: 'trap \"\" TERM; if test {i} = 300; then sleep 1000; fi'}]\n")
 			}
-			reader, writer, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
+			r, reader := l.startStalled(gpurun, "run", l.file)
 			defer reader.Close()
-			if _, err := unix.FcntlInt(writer.Fd(), unix.F_SETPIPE_SZ, 4096); err != nil {
-				t.Fatal(err)
-			}
-			cmd := exec.Command(gpurun, "run", l.file)
-			cmd.Env, cmd.Stdout, cmd.Stderr = l.environ(), writer, writer
-			r := &runner{cmd: cmd, done: make(chan struct{}), mark: l.mark, log: filepath.Join(l.state, "run.log")}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			writer.Close()
-			go func() {
-				_ = cmd.Wait()
-				close(r.done)
-			}()
 			if !c.inMid {
 				until(t, "the file to be given back", patience, func() bool {
 					next := l.exec([]string{gpurun, "run", l.file})

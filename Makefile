@@ -21,7 +21,7 @@ help:
 	@echo 'make check    formatting, vet, staticcheck, all tests with -race, no cgo, a short fuzz, the README'
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
 	@echo 'make install  install gpurun in GOBIN'
-	@echo 'make bench    speed beside xargs, parallel, ninja, make and tsp (under ten minutes)'
+	@echo 'make bench    speed beside ninja, GNU parallel and xargs (some minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
 
 build: $(OUT)
@@ -96,14 +96,14 @@ gpu-smoke: build
 	dir=$$(mktemp -d) && $(OUT) run --state-dir $$dir --force jobs/multi_seed.yaml && rm -rf $$dir
 
 # Speed beside what people would use instead; docs/performance.md has the figures.
-PEERS := xargs parallel ninja tsp
+PEERS := xargs parallel ninja
 bench: build
 	@missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get install -y -qq findutils parallel ninja-build task-spooler >/dev/null || true; \
+		apt-get install -y -qq findutils parallel ninja-build >/dev/null || true; \
 		missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	fi; \
-	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build task-spooler)"; fi
+	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build)"; fi
 	@$(GO) run ./runner/bench -gpurun $(OUT)
 
 # TORTURE_TIME bounds all of it, but for building, for stops in the middle of claiming

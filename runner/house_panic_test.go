@@ -26,7 +26,6 @@ var bareGo = map[string]string{
 	"gpu/claim/proc.go":                   "asks for a name and does nothing else",
 	"runner/engine/enginetest/process.go": "tests",
 	"runner/engine/enginetest/sim.go":     "tests",
-	"runner/bench/gap.go":                 "measures",
 }
 
 func TestGoroutinesAreCaught(t *testing.T) {

@@ -1,173 +1,117 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// gaps is figure 3: how long a GPU stands idle between two jobs of one run, while
-// two other runs wait for the same GPUs.
-func (b *bench) gaps() error {
-	if !has("bash") {
-		b.missing("3 idle gap", "bash")
-		return nil
-	}
-	plain, err := b.gapsOf("plain", "")
-	if err != nil {
-		return err
-	}
-	half, most := median(plain), percentile(plain, 99)
-	b.under("3 idle gap, median", millis(half), "< 5 ms", half < 5*time.Millisecond)
-	b.under("3 idle gap, 99th percentile", millis(most), "< 20 ms", most < 20*time.Millisecond)
-	slow, err := b.gapsOf("slow", "jobs: {linger: 200ms}\nlatency: {processes: 4500us}\n")
-	if err != nil {
-		return err
-	}
-	b.shown("3 the same, slow driver", fmt.Sprintf("%s, p99 %s", millis(median(slow)), millis(percentile(slow, 99))), "", nan)
-	b.sweep(half)
-	return nil
-}
-
-// The jobs say when they begin and when they end, by the clock in their shell:
-// a gap includes the start of that shell and its exit.
+// The jobs print the clock of their shell when they begin and end: a gap includes
+// the start of that shell and its exit. Each needs what the one before it frees.
 const (
 	gapGPUs = 8
 	gapFile = `settings: {max_concurrent: 8, poll: 1s}
 jobs:
   - name: "g{i}"
     matrix: {i: 1..%d}
-    run: 'echo begin "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME; sleep 0.$((100 + i * 37 %% 200)); echo end "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME'
-    env: {i: "{i}", LC_ALL: C}
-    gpus: 1
+    run: 'echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME; sleep 0.$((100 + {i} * 37 %% 200)); echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME'
+    env: {LC_ALL: C}
     gpu_memory: 20GiB
     shell: [bash, -c]
 `
 )
 
-// gapsOf runs one batch and two rivals on the GPUs of a simulation file.
-func (b *bench) gapsOf(name, more string) ([]time.Duration, error) {
-	dir := b.folder("3-" + name)
-	sim := fmt.Sprintf("gpus:\n  - {memory: 24GiB, count: %d}\n%s", gapGPUs, more)
-	if err := write(dir, "sim.yaml", sim); err != nil {
-		return nil, err
+// gap measures how long a GPU stands idle between two jobs of one run, while two
+// other runs wait for the same GPUs.
+func (b *bench) gap() error {
+	dir := b.folder("gap")
+	sim := filepath.Join(dir, "sim.yaml")
+	if err := os.WriteFile(sim, fmt.Appendf(nil, "gpus:\n  - {memory: 24GiB, count: %d}\n", gapGPUs), 0o666); err != nil {
+		return err
 	}
-	if err := write(dir, "jobs.yaml", fmt.Sprintf(gapFile, gapGPUs+b.handOvers)); err != nil {
-		return nil, err
-	}
-	for _, rival := range []string{"rival1", "rival2"} {
-		stop, err := b.rival(b.folder("3-"+name+"-"+rival), filepath.Join(dir, "sim.yaml"), filepath.Join(dir, ".gpurun/jobs.yaml/logs/g1.log"))
+	logs := filepath.Join(dir, ".gpurun/jobs.yaml/logs")
+	for range 2 {
+		stop, err := b.rival(sim, filepath.Join(logs, "g1.log"))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		defer stop()
 	}
-	if _, err := (command{dir: dir, argv: []string{b.gpurun, "run", "--sim", "sim.yaml", "jobs.yaml"}}).measure(); err != nil {
-		return nil, err
+	files := map[string]string{"jobs.yaml": fmt.Sprintf(gapFile, gapGPUs+b.handOvers)}
+	if _, err := (command{dir: dir, files: files, argv: []string{b.gpurun, "run", "--sim", sim, "jobs.yaml"}}).measure(); err != nil {
+		return err
 	}
-	spans, err := readSpans(filepath.Join(dir, ".gpurun/jobs.yaml/logs"))
+	gaps, err := readGaps(logs)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	gaps := handOvers(spans)
 	if len(gaps) != b.handOvers {
-		return nil, fmt.Errorf("%d hand-overs, not %d", len(gaps), b.handOvers)
+		return fmt.Errorf("%d hand-overs, want %d", len(gaps), b.handOvers)
 	}
-	return gaps, nil
+	half, most := median(gaps), percentile(gaps, 99)
+	under(b, "idle gap, median", millis(half), half, 8*time.Millisecond, "8 ms")
+	under(b, "idle gap, p99", millis(most), most, 30*time.Millisecond, "30 ms")
+	return nil
 }
 
-// rival starts a run that wants the same GPUs as soon as the first one has begun.
-func (b *bench) rival(dir, sim, after string) (stop func(), err error) {
-	if err := write(dir, "jobs.yaml", fmt.Sprintf(gapFile, gapGPUs)); err != nil {
+// rival starts a run that wants the same GPUs once the measured one has begun.
+func (b *bench) rival(sim, after string) (stop func(), err error) {
+	dir := b.folder("rival")
+	if err := os.WriteFile(filepath.Join(dir, "jobs.yaml"), fmt.Appendf(nil, gapFile, gapGPUs), 0o666); err != nil {
 		return nil, err
 	}
-	script := fmt.Sprintf("until [ -e %q ]; do sleep 0.02; done; exec %q run --sim %q jobs.yaml", after, b.gpurun, sim)
-	cmd := exec.Command("sh", "-c", script)
+	cmd := exec.Command("sh", "-c", fmt.Sprintf("until [ -e %q ]; do sleep 0.02; done; exec %q run --sim %q jobs.yaml", after, b.gpurun, sim))
 	cmd.Dir = dir
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	return func() {
-		select { // its jobs run when the first run's are done
-		case <-ended:
-		case <-time.After(30 * time.Second):
-			_ = cmd.Process.Signal(os.Interrupt)
-			<-ended
-		}
-	}, nil
+	return func() { interrupt(cmd) }, nil
 }
 
-// A span is one job's time on its GPU.
+// interrupt stops a run and waits for it.
+func interrupt(cmd *exec.Cmd) {
+	_ = cmd.Process.Signal(os.Interrupt)
+	_ = cmd.Wait()
+}
+
+// A span is one job's time on its GPU, seconds since 1970.
 type span struct {
 	gpu        string
-	begin, end time.Duration // of the day's clock
+	begin, end float64
 }
 
-func readSpans(dir string) ([]span, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "*.log"))
+// readGaps returns the times between the end of each job and the beginning of the
+// next one on its GPU.
+func readGaps(logs string) ([]time.Duration, error) {
+	paths, err := filepath.Glob(filepath.Join(logs, "*.log"))
 	if err != nil {
 		return nil, err
 	}
-	spans := make([]span, 0, len(paths))
+	var spans []span
 	for _, path := range paths {
-		s, err := readSpan(path)
+		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
+		var s span
+		if _, err := fmt.Sscan(string(text), &s.gpu, &s.begin, &s.gpu, &s.end); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
 		spans = append(spans, s)
 	}
-	return spans, nil
-}
-
-func readSpan(path string) (span, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return span{}, err
-	}
-	defer f.Close()
-	var s span
-	for sc := bufio.NewScanner(f); sc.Scan(); {
-		word := strings.Fields(sc.Text())
-		if len(word) != 3 {
-			return s, fmt.Errorf("%s: %q is no stamp", path, sc.Text())
-		}
-		micros, err := strconv.ParseInt(strings.Replace(word[2], ".", "", 1), 10, 64)
-		if err != nil {
-			return s, fmt.Errorf("%s: %w", path, err)
-		}
-		s.gpu = word[1]
-		if word[0] == "begin" {
-			s.begin = time.Duration(micros) * time.Microsecond
-		} else {
-			s.end = time.Duration(micros) * time.Microsecond
-		}
-	}
-	if s.begin == 0 || s.end == 0 {
-		return s, fmt.Errorf("%s: the job has not said that it began and ended", path)
-	}
-	return s, nil
-}
-
-// handOvers are the times between the end of each job and the beginning of the
-// next one on its GPU.
-func handOvers(spans []span) []time.Duration {
 	slices.SortFunc(spans, func(x, y span) int {
 		return cmp.Or(strings.Compare(x.gpu, y.gpu), cmp.Compare(x.begin, y.begin))
 	})
 	var gaps []time.Duration
 	for i := 1; i < len(spans); i++ {
 		if spans[i].gpu == spans[i-1].gpu {
-			gaps = append(gaps, spans[i].begin-spans[i-1].end)
+			gaps = append(gaps, time.Duration((spans[i].begin-spans[i-1].end)*1e9))
 		}
 	}
-	return gaps
+	return gaps, nil
 }

@@ -1,163 +1,172 @@
-// Command bench measures gpurun beside the programs that people would use in its
-// place, in one run on one machine, and says which of its bars it meets. Each
-// figure is a ratio, the median of rounds in which all take turns: a busy machine
-// slows all of them alike. `make bench` runs it.
+// Command bench measures gpurun beside the programs that people use instead, in
+// one run on one machine, and reports which bars it meets. Peers take turns in
+// rounds, and each ratio is the median of the rounds' ratios: a busy machine slows
+// all of them alike. `make bench` runs it; docs/performance.md has the figures.
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"runtime"
 	"strings"
+	"text/tabwriter"
 	"time"
-
-	"github.com/dustin/go-humanize"
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the whole program; its result is the exit status.
-func run(args []string, out, said io.Writer) int {
-	if len(args) == 4 && args[0] == fillCommand {
-		if err := fill(args[1], args[2], args[3]); err != nil {
-			fmt.Fprintln(said, "bench:", err)
-			return 1
-		}
-		return 0
+// A bench is one run of all figures.
+type bench struct {
+	gpurun    string // the program to measure
+	dir       string // everything is made below it
+	rounds    int
+	jobs      int // of the throughput figure
+	few, many int // jobs of the two files with nothing to do
+	handOvers int // of the idle gap
+	progress  io.Writer
+	rows      []row
+}
+
+// A row is one line of the table.
+type row struct{ figure, ours, peer, ratio, bar, verdict string }
+
+// figures are measured in this order. Waiting comes first: it goes on while the
+// others are measured.
+var figures = []struct {
+	name    string
+	measure func(*bench) error
+}{
+	{"throughput", (*bench).throughput},
+	{"no-op", (*bench).nothing},
+	{"gap", (*bench).gap},
+	{"step", (*bench).step},
+	{"start-up", (*bench).startUp},
+}
+
+// run is the whole program; its result is the exit status: 1 when a bar is missed.
+func run(args []string, out, progress io.Writer) int {
+	if len(args) == 2 && args[0] == fillCommand {
+		return exit(fill(args[1]), progress)
 	}
-	if len(args) == 2 && args[0] == bareCommand {
-		return spawnMain(args[1], said)
-	}
-	b := newBench(said)
+	b := &bench{rounds: 3, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200, progress: progress}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(said)
-	only := flags.String("only", "", "measure these figures only: 1,2,3,4,5,6")
-	flags.StringVar(&b.gpurun, "gpurun", b.gpurun, "the program to measure")
+	flags.SetOutput(progress)
+	flags.StringVar(&b.gpurun, "gpurun", "bin/gpurun", "the program to measure")
 	flags.IntVar(&b.rounds, "rounds", b.rounds, "rounds of each figure")
-	flags.IntVar(&b.jobs, "jobs", b.jobs, "jobs of figure 1")
-	flags.IntVar(&b.few, "few", b.few, "jobs of the smaller file of figure 2")
-	flags.IntVar(&b.many, "many", b.many, "jobs of the larger file of figure 2")
-	flags.IntVar(&b.handOvers, "hand-overs", b.handOvers, "hand-overs of figure 3")
-	flags.StringVar(&b.dir, "dir", os.TempDir(), "where a new folder is made for everything, and removed at the end")
-	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
+	flags.StringVar(&b.dir, "dir", os.TempDir(), "where the bench makes its folder, and removes it")
+	only := flags.String("only", "", "measure this figure alone: throughput, no-op, gap, step, start-up or waiting")
+	if err := flags.Parse(args); err != nil {
 		return 2
 	}
+	began := time.Now()
 	if err := b.measure(*only); err != nil {
-		fmt.Fprintln(said, "bench:", err)
-		return 1
+		return exit(err, progress)
 	}
+	fmt.Fprintf(out, "\n%s, %d cores, load %s, Linux %s; %.0f s in all\n\n", began.Format("2006-01-02 15:04"), runtime.NumCPU(),
+		word("/proc/loadavg"), word("/proc/sys/kernel/osrelease"), time.Since(began).Seconds())
 	return b.report(out)
 }
 
-// bench is one run of all figures.
-type bench struct {
-	began     time.Time
-	said      io.Writer // what is being measured now
-	gpurun    string
-	dir       string
-	rounds    int
-	jobs      int
-	few, many int
-	handOvers int
-	rows      []row
-	notes     []string
+func exit(err error, progress io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(progress, "bench:", err)
+	return 1
 }
 
-func newBench(said io.Writer) *bench {
-	return &bench{
-		began: time.Now(), said: said, gpurun: "bin/gpurun",
-		rounds: 3, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200,
-	}
+// word is the first word of a file.
+func word(path string) string {
+	text, _ := os.ReadFile(path)
+	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	return first
 }
 
-// figures are the parts in their order. Waiting is measured while the others are.
-func (b *bench) figures() []figure {
-	return []figure{
-		{"1", "throughput", b.throughput},
-		{"2", "nothing to do", b.nothing},
-		{"3", "idle gap", b.gaps},
-		{"5", "growth", b.growth},
-		{"6", "start-up", b.startUp},
-	}
-}
-
-type figure struct {
-	number, name string
-	measure      func() error
-}
-
-// choose says which figures are wanted; "" are all.
-func choose(only string) (func(number string) bool, error) {
-	if only == "" {
-		return func(string) bool { return true }, nil
-	}
-	list := strings.Split(only, ",")
-	for _, n := range list {
-		if len(n) != 1 || n < "1" || n > "6" {
-			return nil, fmt.Errorf("there is no figure %q: say some of 1,2,3,4,5,6", n)
-		}
-	}
-	return func(number string) bool { return slices.Contains(list, number) }, nil
-}
-
-func (b *bench) measure(only string) error {
-	wanted, err := choose(only)
-	if err != nil {
-		return err
-	}
+func (b *bench) measure(only string) (err error) {
 	if b.gpurun, err = filepath.Abs(b.gpurun); err != nil {
 		return err
 	}
-	program, err := os.Stat(b.gpurun)
-	if err != nil {
-		return fmt.Errorf("%w: run make build first", err)
-	}
-	b.progress("measuring " + b.gpurun + ", built " + humanize.Time(program.ModTime()) + " (make build builds it anew)")
-	if b.dir, err = newDir(b.dir); err != nil {
+	if b.dir, err = os.MkdirTemp(b.dir, "gpurun-bench-"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(b.dir)
 	os.Setenv("GPURUN_SIM_HERE", "1")                  // its jobs use no GPU
-	os.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims")) // the machine's own runs are left alone
+	os.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims")) // keeps away from this machine's own runs
+	known := only == "" || only == "waiting"
 	var w *waiting
-	if wanted("4") {
-		if w, err = b.startWaiting(settle); err != nil {
+	if known {
+		if w, err = b.startWaiting(); err != nil {
 			return err
 		}
 		defer w.stop()
 	}
-	for _, f := range b.figures() {
-		if !wanted(f.number) {
+	for _, f := range figures {
+		if only != "" && only != f.name {
 			continue
 		}
-		b.progress(f.number + ". " + f.name)
-		if err := f.measure(); err != nil {
-			return fmt.Errorf("figure %s, %s: %w", f.number, f.name, err)
+		known = true
+		fmt.Fprintln(b.progress, f.name)
+		if err := f.measure(b); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
 		}
 	}
-	if w == nil {
-		return nil
+	if !known {
+		return fmt.Errorf("unknown figure %q (see -help)", only)
 	}
-	b.progress("4. waiting")
-	if err := b.endWaiting(w, leastWaiting); err != nil {
-		return err
+	if w != nil {
+		return b.endWaiting(w)
 	}
-	return b.snapshots()
+	return nil
 }
 
-// progress says on standard error what is being measured now.
-func (b *bench) progress(what string) {
-	fmt.Fprintf(b.said, "%4.0f s  %s\n", time.Since(b.began).Seconds(), what)
-}
-
-// folder makes a folder for one round or one figure. No run was ever in it.
+// folder makes a fresh folder.
 func (b *bench) folder(name string) string {
 	dir, err := os.MkdirTemp(b.dir, name+"-")
 	if err != nil {
-		panic(err) // the temporary folder cannot be used: nothing can be measured
+		panic(err) // without a folder nothing can be measured
 	}
 	return dir
+}
+
+// judge adds a row. Below bar is good when atMost, above it otherwise.
+func judge[T cmp.Ordered](b *bench, r row, value T, atMost bool, bar T) {
+	r.verdict = "met"
+	if (atMost && value > bar) || (!atMost && value < bar) {
+		r.verdict = "MISSED"
+	}
+	b.rows = append(b.rows, r)
+}
+
+// ratio adds a row for a ratio that must be at least, or at most, the bar.
+func (b *bench) ratio(figure, ours, peer string, value float64, sign string, bar float64) {
+	r := row{figure: figure, ours: ours, peer: peer, ratio: fmt.Sprintf("%.2f", value), bar: fmt.Sprintf("%s %.3g", sign, bar)}
+	judge(b, r, value, sign == "≤", bar)
+}
+
+// under adds a row for a value that has no peer.
+func under[T cmp.Ordered](b *bench, figure, text string, value, bar T, barText string) {
+	judge(b, row{figure: figure, ours: text, bar: "< " + barText}, value, true, bar)
+}
+
+// unmeasured adds a row for a figure whose peer is not installed.
+func (b *bench) unmeasured(figure, peer string) {
+	b.rows = append(b.rows, row{figure: figure, peer: peer + " is not installed", verdict: "not measured"})
+}
+
+// report prints the table; 1 when a bar is missed or could not be judged.
+func (b *bench) report(to io.Writer) (code int) {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "figure\tours\tpeer\tratio\tbar\t")
+	for _, r := range b.rows {
+		fmt.Fprintln(w, strings.Join([]string{r.figure, r.ours, r.peer, r.ratio, r.bar, r.verdict}, "\t"))
+		if r.verdict != "met" && r.verdict != "" {
+			code = 1
+		}
+	}
+	w.Flush()
+	return code
 }

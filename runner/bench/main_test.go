@@ -2,150 +2,166 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"gpurun/jobspec"
 	"gpurun/runner/cli"
 )
 
-// The test binary is the program that is measured, its keeper, the child that
-// fills a ledger, and the loop that keeps no records.
+// The test binary is also the program that is measured, with its keeper and probe,
+// and the child that fills a ledger.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case "run", "gpus", "--help", "__keeper", "__probe":
-			os.Exit(cli.Main(os.Args[1:]))
-		case fillCommand, bareCommand:
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
+		if os.Args[1] == fillCommand {
 			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 		}
+		os.Exit(cli.Main(os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }
 
-// tiny is a bench with few of everything. Its tests look at what is measured and
-// at what is left behind, never at how long it took.
+// tiny is a bench with few of everything: its tests look at what is measured,
+// never at how long it took.
 func tiny(t *testing.T) *bench {
 	t.Helper()
-	b := quiet()
-	var err error
-	if b.gpurun, err = os.Executable(); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.dir, b.rounds, b.jobs, b.few, b.many, b.handOvers = t.TempDir(), 1, 20, 50, 200, 4
 	t.Setenv("GPURUN_SIM_HERE", "1")
-	t.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims"))
-	return b
+	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir())
+	return &bench{gpurun: self, dir: t.TempDir(), rounds: 1, jobs: 10, few: 20, many: 40, handOvers: 2, progress: io.Discard}
 }
 
-// figuresOf are the rows' first column.
-func figuresOf(b *bench) []string {
-	var list []string
+func figuresOf(b *bench) (names []string) {
 	for _, r := range b.rows {
-		list = append(list, r.figure)
+		names = append(names, r.figure)
 	}
-	return list
+	return names
 }
 
-func wantFigures(t *testing.T, b *bench, want ...string) {
-	t.Helper()
-	if got := figuresOf(b); !slices.Equal(got, want) {
-		t.Errorf("got the rows %q, want %q", got, want)
+// The jobs really run: throughput fails if a peer, or gpurun, leaves one out.
+func TestThroughput(t *testing.T) {
+	b := tiny(t)
+	if err := b.throughput(); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.rows) != len(b.peers())-1 {
+		t.Errorf("got %d rows for %d peers", len(b.rows), len(b.peers())-1)
 	}
 }
 
-func TestCommandLine(t *testing.T) {
-	here := filepath.Join(t.TempDir(), "none")
-	tests := []struct {
+func TestThroughputOfARunThatFails(t *testing.T) {
+	b := tiny(t)
+	b.gpurun = "/bin/true"
+	if err := b.throughput(); err == nil || !strings.Contains(err.Error(), "gpurun ran 0 of 10 jobs") {
+		t.Errorf("got %v for a program that runs nothing", err)
+	}
+}
+
+func TestNothing(t *testing.T) {
+	b := tiny(t)
+	dir, err := b.upToDate(20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (command{dir: dir, argv: []string{b.gpurun, "run", "jobs.yaml"}}).measure(); err != nil {
+		t.Fatal(err)
+	}
+	if made, _ := filepath.Glob(filepath.Join(dir, "o*")); len(made) > 0 {
+		t.Errorf("%d jobs of a filled ledger ran again", len(made))
+	}
+	if !has("ninja") {
+		t.Skip("ninja is not installed")
+	}
+	if _, err := b.built(20); err != nil {
+		t.Errorf("ninja: %v", err)
+	}
+}
+
+func TestGap(t *testing.T) {
+	b := tiny(t)
+	if err := b.gap(); err != nil {
+		t.Fatal(err)
+	}
+	if got := figuresOf(b); !slices.Equal(got, []string{"idle gap, median", "idle gap, p99"}) {
+		t.Errorf("got the rows %q", got)
+	}
+}
+
+func TestReadGaps(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.log": "0 100.5\n0 101.25\n", "b.log": "0 101.5\n0 102\n", "c.log": "1 100\n1 103\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := readGaps(dir); err != nil || !slices.Equal(got, []time.Duration{250 * time.Millisecond}) {
+		t.Errorf("got %v, %v; want one gap of 250ms", got, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "d.log"), []byte("1 104\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readGaps(dir); err == nil {
+		t.Error("a job that did not end passed")
+	}
+}
+
+func TestNanoseconds(t *testing.T) {
+	out := []byte("BenchmarkStep/waiting=100-2  \t 2000\t 1340 ns/op\t 335.0 ns/step\t 4 B/op\nBenchmarkStep/waiting=1000000  2000  2186 ns/op  546 ns/step\n")
+	for waiting, want := range map[int]float64{100: 335, 1_000_000: 546} {
+		if got, err := nanoseconds(out, waiting); err != nil || got != want {
+			t.Errorf("waiting=%d: got %v, %v; want %v", waiting, got, err, want)
+		}
+	}
+	if _, err := nanoseconds(out, 10); err == nil {
+		t.Error("found a figure that is not there")
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	v := []int64{5, 1, 4, 2, 3}
+	for p, want := range map[int]int64{0: 1, 50: 3, 80: 4, 99: 5, 100: 5} {
+		if got := percentile(v, p); got != want {
+			t.Errorf("percentile %d: got %d, want %d", p, got, want)
+		}
+	}
+}
+
+// A bar that is missed, or could not be judged, is exit status 1.
+func TestReport(t *testing.T) {
+	for _, c := range []struct {
 		name string
-		args []string
+		rows func(*bench)
 		code int
 		says string
 	}{
-		{"no gpurun", []string{"-gpurun", here, "-only", "6"}, 1, "run make build first"},
-		{"no such figure", []string{"-only", "2,7"}, 1, `there is no figure "7"`},
-		{"an empty figure", []string{"-only", "2,"}, 1, `there is no figure ""`},
-		{"no such flag", []string{"-round", "1"}, 2, "-round"},
-		{"a word too many", []string{"2"}, 2, ""},
-		{"fill what is not there", []string{fillCommand, here, "jobs.yaml", "3"}, 1, "bench:"},
-		{"so many shells", []string{bareCommand, "many"}, 1, "bench:"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var out, said bytes.Buffer
-			if code := run(tt.args, &out, &said); code != tt.code || !strings.Contains(said.String(), tt.says) || out.Len() > 0 {
-				t.Errorf("got %d, %q, %q, want %d, %q", code, said.String(), out.String(), tt.code, tt.says)
-			}
-		})
-	}
-}
-
-func TestChoose(t *testing.T) {
-	all, err := choose("")
-	if err != nil || !all("1") || !all("6") {
-		t.Errorf("all: %v", err)
-	}
-	some, err := choose("2,5")
-	if err != nil || some("1") || !some("2") || some("4") || !some("5") {
-		t.Errorf("2,5: %v", err)
-	}
-}
-
-// Each job file has the jobs that its figure speaks of, and asks for what it says.
-func TestJobFiles(t *testing.T) {
-	for _, tt := range []struct {
-		name, text     string
-		jobs, gpus, at int
-	}{
-		{"CPU jobs", jobFile(5000, 0, 2), 5000, 0, 2},
-		{"GPU jobs", jobFile(300, 1, 8), 300, 1, 8},
-		{"hand-overs", strings.ReplaceAll(gapFile, "%%", "%"), 208, 1, 8},
+		{"met", func(b *bench) { b.ratio("x", "1", "y 1", 0.9, "≥", 0.9); b.ratio("x", "1", "y 1", 1, "≤", 1) }, 0, "met"},
+		{"too slow", func(b *bench) { b.ratio("x", "1", "y 1", 0.89, "≥", 0.9) }, 1, "MISSED"},
+		{"too much", func(b *bench) { b.ratio("x", "1", "y 1", 1.01, "≤", 1) }, 1, "MISSED"},
+		{"under", func(b *bench) { under(b, "x", "9 ms", 9, 8, "8 ms") }, 1, "< 8 ms"},
+		{"no peer", func(b *bench) { b.unmeasured("x", "ninja") }, 1, "ninja is not installed"},
+		{"no bar", func(b *bench) { b.rows = append(b.rows, row{figure: "x"}) }, 0, "x"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := write(dir, "jobs.yaml", strings.ReplaceAll(tt.text, "1..%d", "1.."+strconv.Itoa(tt.jobs))); err != nil {
-				t.Fatal(err)
-			}
-			b, problems := jobspec.Load([]string{filepath.Join(dir, "jobs.yaml")}, jobspec.Options{})
-			if len(problems) > 0 {
-				t.Fatal(problems)
-			}
-			spec := b.Jobs[0].Spec
-			if len(b.Jobs) != tt.jobs || spec.Request.Min != tt.gpus || b.Settings.MaxConcurrent != tt.at || len(b.Warnings) > 0 {
-				t.Errorf("%d jobs of %d GPUs, %d at once, warnings %v; want %+v", len(b.Jobs), spec.Request.Min, b.Settings.MaxConcurrent, b.Warnings, tt)
-			}
-		})
+		b := &bench{}
+		c.rows(b)
+		var out bytes.Buffer
+		if code := b.report(&out); code != c.code || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: got exit status %d, want %d:\n%s", c.name, code, c.code, out.String())
+		}
 	}
 }
 
-func TestStartUp(t *testing.T) {
-	b := tiny(t)
-	if err := b.startUp(); err != nil {
-		t.Fatal(err)
-	}
-	wantFigures(t, b, "6 gpurun --help", "6 gpurun gpus --sim 8x80GiB")
-}
-
-func TestWaiting(t *testing.T) {
-	b := tiny(t)
-	w, err := b.startWaiting(300 * time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = b.endWaiting(w, 100*time.Millisecond)
-	w.stop()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := figuresOf(b); len(got) != 2 || !strings.HasPrefix(got[0], "4 waiting, 0 s") || got[1] != "4 growth of its memory" {
-		t.Errorf("got the rows %q", got)
-	}
-	if err := b.endWaiting(w, 0); err == nil || !strings.Contains(err.Error(), "has ended") {
-		t.Errorf("got %v after its end", err)
+func TestUnknownFigure(t *testing.T) {
+	var said bytes.Buffer
+	if code := run([]string{"-only", "speed"}, io.Discard, &said); code != 1 || !strings.Contains(said.String(), `unknown figure "speed"`) {
+		t.Errorf("got exit status %d: %s", code, said.String())
 	}
 }

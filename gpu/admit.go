@@ -2,52 +2,52 @@ package gpu
 
 import "time"
 
-// The six rules of admission, in the order in which their reasons are given:
-// what no waiting helps against first, then what is plain to see on the device,
-// then the figures. Each finding has its words in reason.go.
+// The six admission rules, in the order in which their reasons are reported:
+// first what waiting cannot change, then who is on the device, then the
+// numbers. reason.go has the text for each finding.
 
-// A cause is why a device does not let a request on.
+// A cause is why a device refuses a request.
 type cause int
 
 const (
 	fits cause = iota
 	notManaged
 	isReserved
-	notAsked   // not among the request's own IDs
-	otherModel // not of its models
-	partOfGPU  // a MIG instance, and the request is for several devices
+	notAsked   // not in the request's own IDs
+	otherModel // none of the requested models
+	partOfGPU  // a MIG instance, but the request needs several devices
 	tooSmall
-	noReadings // of any device
+	noReadings // from any device
 	notRead
-	silent // it does not answer
+	silent // does not answer
 	prohibited
 	atLimit  // max_gpus
-	awaited  // handed back, free memory not yet read
+	awaited  // released, free memory not read since
 	heldHere // by an attempt of this run
 	claimed  // by another run
 	ownOn    // a process of this user
 	othersOn // others: avoid
-	hiddenOn // others: avoid, memory with nobody to be seen
+	hiddenOn // others: avoid, memory in use by no visible process
 	exclusive
-	blind // neither free memory nor that nobody is there can be told
+	blind // free memory is unknown, and the device may be in use
 	tooLittle
 	busy
 	watching
 	isKept
 )
 
-// never says whether no waiting helps.
+// never reports whether waiting cannot help.
 func (c cause) never() bool { return notManaged <= c && c <= tooSmall }
 
-// A finding is what came of judging one device. It holds no text, so that a
+// A finding is the result of judging one device. It holds no text, so a
 // scheduler can ask as often as it likes.
 type finding struct {
 	cause cause
-	ours  bool          // attempts of this run are why
-	until time.Duration // when time alone can change it; 0 never
+	ours  bool          // this run's own attempts are the reason
+	until time.Duration // when time alone can change it; 0 for never
 }
 
-// judge says whether d lets req on, by the rules 1 to 6.
+// judge applies rules 1 to 6 to d.
 func (p *Pool) judge(now time.Duration, req *Request, asked bool, d *device) finding {
 	if c := p.fixed(req, asked, d); c != fits {
 		return finding{cause: c}
@@ -64,10 +64,10 @@ func (p *Pool) judge(now time.Duration, req *Request, asked bool, d *device) fin
 	if c := d.memory(req); c != fits {
 		return finding{cause: c, ours: d.ourMemory(now, req)}
 	}
-	return p.utilisation(now, req, d)
+	return p.utilization(now, req, d)
 }
 
-// fixed is rule 1, and what a device can never have.
+// fixed applies rule 1 and whatever else can never change.
 func (p *Pool) fixed(req *Request, asked bool, d *device) cause {
 	switch {
 	case !d.managed:
@@ -86,7 +86,7 @@ func (p *Pool) fixed(req *Request, asked bool, d *device) cause {
 	return fits
 }
 
-// answers is rule 2.
+// answers applies rule 2.
 func (d *device) answers() cause {
 	switch {
 	case d.noReading != "":
@@ -101,7 +101,7 @@ func (d *device) answers() cause {
 	return fits
 }
 
-// company is rules 5 and 6, and exclusive compute mode.
+// company applies rules 5 and 6, and exclusive compute mode.
 func (p *Pool) company(now time.Duration, req *Request, d *device) cause {
 	for i := range d.holds {
 		if !req.Share || !d.holds[i].share || d.mode == ComputeExclusive {
@@ -122,7 +122,7 @@ func (p *Pool) company(now time.Duration, req *Request, d *device) cause {
 	return p.others(now, d)
 }
 
-// others is rule 6.
+// others applies rule 6.
 func (p *Pool) others(now time.Duration, d *device) cause {
 	switch {
 	case p.rules.Others != OthersAvoid:
@@ -134,8 +134,8 @@ func (p *Pool) others(now time.Duration, d *device) cause {
 	return fits
 }
 
-// withoutOurs says whether d, which attempts of this run hold, would let req on
-// once they are gone, as far as can be told now.
+// withoutOurs reports whether d, which attempts of this run hold, would admit
+// req once they are gone, as far as is known now.
 func (p *Pool) withoutOurs(now time.Duration, req *Request, d *device) bool {
 	for i := range d.claims {
 		if !req.Share || !d.claims[i].Share {
@@ -148,8 +148,8 @@ func (p *Pool) withoutOurs(now time.Duration, req *Request, d *device) bool {
 	return p.others(now, d) == fits && (d.free < 0 || d.potential() >= req.Memory)
 }
 
-// memory is rule 3. Where free memory cannot be read, only a device that nobody
-// is on lets anything on.
+// memory applies rule 3. A device whose free memory cannot be read admits a
+// request only if nobody is on it.
 func (d *device) memory(req *Request) cause {
 	if d.free < 0 {
 		if !d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0 {
@@ -163,8 +163,8 @@ func (d *device) memory(req *Request) cause {
 	return fits
 }
 
-// ourMemory says whether req lacks only memory that attempts of this run have,
-// or had until a moment ago.
+// ourMemory reports whether req lacks only memory that attempts of this run
+// hold, or held until a moment ago.
 func (d *device) ourMemory(now time.Duration, req *Request) bool {
 	if len(d.holds) == 0 && !d.returned(now) {
 		return false
@@ -172,7 +172,7 @@ func (d *device) ourMemory(now time.Duration, req *Request) bool {
 	return d.free < 0 || d.potential() >= req.Memory
 }
 
-// potential is what would be free without this run's attempts.
+// potential returns what would be free without this run's attempts.
 func (d *device) potential() Bytes {
 	free := d.free
 	if d.back {
@@ -185,8 +185,8 @@ func (d *device) potential() Bytes {
 	return free
 }
 
-// utilisation is rule 4.
-func (p *Pool) utilisation(now time.Duration, req *Request, d *device) finding {
+// utilization applies rule 4.
+func (p *Pool) utilization(now time.Duration, req *Request, d *device) finding {
 	strangers := d.foreign != nil || d.hidden > 0
 	highest := d.peaks[0]
 	window := briefly
@@ -196,7 +196,7 @@ func (p *Pool) utilisation(now time.Duration, req *Request, d *device) finding {
 	switch {
 	case req.MaxUtil >= 100 || d.empty() || d.returned(now):
 	case req.Share && !req.UtilOnOwn && !strangers:
-	case highest < 0: // cannot be read
+	case highest < 0: // unknown
 	case highest > req.MaxUtil:
 		return finding{cause: busy, ours: len(d.holds) > 0 && !strangers}
 	case d.watched < window && !p.rules.AtOnce:
@@ -205,7 +205,7 @@ func (p *Pool) utilisation(now time.Duration, req *Request, d *device) finding {
 	return finding{}
 }
 
-// window is how long rule 4 wants d to have been watched.
+// window returns how long rule 4 wants d to have been watched.
 func (d *device) window() time.Duration {
 	if d.foreign != nil || d.hidden > 0 {
 		return atLeast

@@ -9,7 +9,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Bytes is an amount of memory. Negative means unknown where a field says so.
+// Bytes is an amount of memory. In fields that say so, a negative value means unknown.
 type Bytes int64
 
 // Binary units, as NVML and the kernel count.
@@ -30,9 +30,9 @@ var byteUnits = []struct {
 	{"B", 1},
 }
 
-// ParseBytes reads "8GiB", "8000MiB", "1.5GiB" or the decimal "8GB". A bare
-// number is an error, since tools disagree on what it means; so are negative
-// amounts and those beyond 1 EiB.
+// ParseBytes parses "8GiB", "8000MiB", "1.5GiB" or the decimal "8GB". A bare
+// number is an error because tools disagree on what it means. So are negative
+// sizes and sizes over 1 EiB.
 func ParseBytes(s string) (Bytes, error) {
 	s = strings.TrimSpace(s)
 	for _, u := range byteUnits {
@@ -42,24 +42,24 @@ func ParseBytes(s string) (Bytes, error) {
 		}
 		f, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
 		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || strings.ContainsAny(num, "xXpP_") {
-			return 0, fmt.Errorf("%q is not a size: say 8GiB or 8000MiB", s)
+			return 0, fmt.Errorf("invalid size %q (try 8GiB)", s)
 		}
 		if f < 0 {
-			return 0, fmt.Errorf("%q is negative", s)
+			return 0, fmt.Errorf("size %q is negative", s)
 		}
 		if f*float64(u.size) > 1<<60 {
-			return 0, fmt.Errorf("%q is more than any machine has", s)
+			return 0, fmt.Errorf("size %q is more than any machine has", s)
 		}
 		return Bytes(math.Round(f * float64(u.size))), nil
 	}
 	if _, err := strconv.ParseFloat(s, 64); err == nil {
-		return 0, fmt.Errorf("%q has no unit: say %sMiB or %sGiB", s, s, s)
+		return 0, fmt.Errorf("size %q has no unit (try %sMiB or %sGiB)", s, s, s)
 	}
-	return 0, fmt.Errorf("%q is not a size: say 8GiB or 8000MiB", s)
+	return 0, fmt.Errorf("invalid size %q (try 8GiB)", s)
 }
 
-// String prints b exactly, in the largest binary unit that divides it
-// ("8GiB", "8000MiB"); ParseBytes reads it back.
+// String formats b exactly, in the largest binary unit that divides it
+// ("8GiB", "8000MiB"). ParseBytes reads it back.
 func (b Bytes) String() string {
 	if b < 0 {
 		return "unknown"
@@ -72,8 +72,8 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// Asked prints an amount that somebody asked for, as it was written where rounding
-// would make another of it: "16 GiB", but "8000MiB" and "8GB".
+// Asked formats a requested amount: rounded where that is exact ("16 GiB"),
+// else the way it was written ("8000MiB", "8GB").
 func (b Bytes) Asked() string {
 	round := b.Round()
 	if exact, err := ParseBytes(round); err == nil && exact == b {
@@ -89,12 +89,12 @@ func (b Bytes) Asked() string {
 		}
 	}
 	if best == "" {
-		return round // 90% of a GPU, say: nobody wrote that
+		return round // 90% of a GPU, say: nobody wrote this number
 	}
 	return best
 }
 
-// Round prints b for people: "37 GiB", "1.5 GiB", "512 MiB".
+// Round formats b for people: "37 GiB", "1.5 GiB", "512 MiB".
 func (b Bytes) Round() string {
 	if b < 0 {
 		return "unknown"

@@ -13,9 +13,9 @@ func TestParseBytes(t *testing.T) {
 	}{
 		{"8GiB", 8 * GiB, ""}, {" 8000 MiB ", 8000 * MiB, ""}, {"1.5GiB", 3 * GiB / 2, ""}, {"8GB", 8e9, ""},
 		{"1kB", 1000, ""}, {"1KiB", 1024, ""}, {"7B", 7, ""}, {"0B", 0, ""}, {"2TiB", 2 * TiB, ""},
-		{"8", 0, "has no unit: say 8MiB or 8GiB"}, {"", 0, "is not a size"}, {"GiB", 0, "is not a size"},
-		{"8Gi", 0, "is not a size"}, {"-1GiB", 0, "is negative"}, {"NaNGiB", 0, "is not a size"}, {"InfGiB", 0, "is not a size"},
-		{"0x8GiB", 0, "is not a size"}, {"1_0GiB", 0, "is not a size"}, {"9999999999TiB", 0, "is more than any machine has"},
+		{"8", 0, "has no unit (try 8MiB or 8GiB)"}, {"", 0, "invalid size"}, {"GiB", 0, "invalid size"},
+		{"8Gi", 0, "invalid size"}, {"-1GiB", 0, "is negative"}, {"NaNGiB", 0, "invalid size"}, {"InfGiB", 0, "invalid size"},
+		{"0x8GiB", 0, "invalid size"}, {"1_0GiB", 0, "invalid size"}, {"9999999999TiB", 0, "is more than any machine has"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.text, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Admit judges every device for req, in PCI order, by the six rules; it changes nothing.
+// Admit judges every device for req, in PCI order, by the six rules. It changes nothing.
 func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
 	verdicts := make([]Verdict, len(p.devs))
 	asked := p.asked(&req)
@@ -27,7 +27,7 @@ func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
 	return verdicts
 }
 
-// admit is judge with the limit on how many devices this run may hold.
+// admit is judge plus the limit on how many devices this run may hold.
 func (p *Pool) admit(now time.Duration, req *Request, asked []bool, full bool, i int) finding {
 	d := &p.devs[i]
 	f := p.judge(now, req, asked == nil || asked[i], d)
@@ -37,8 +37,8 @@ func (p *Pool) admit(now time.Duration, req *Request, asked []bool, full bool, i
 	return f
 }
 
-// asked says which devices the request names; nil for all of them. Jobs that
-// are tried one after another mostly share one list, which is never changed.
+// asked returns which devices the request names, nil for all of them. It keeps
+// the last answer: jobs tried in a row mostly share one list, never modified.
 func (p *Pool) asked(req *Request) []bool {
 	ids := req.IDs
 	if len(ids) == 0 {
@@ -50,8 +50,8 @@ func (p *Pool) asked(req *Request) []bool {
 	return p.lastAsked
 }
 
-// Choose picks devices for req, without kept ones, or says for each why not. It changes
-// nothing but the turn of round-robin, which moves on when the grant is held.
+// Choose picks devices for req, except kept ones, or returns a verdict on each. It
+// changes nothing: round-robin's turn advances only when the grant is held.
 func (p *Pool) Choose(now time.Duration, req Request, kept []UUID) (Grant, []Verdict, bool) {
 	if g, ok := p.Find(now, req, kept); ok {
 		return g, nil, true
@@ -66,8 +66,8 @@ func (p *Pool) Choose(now time.Duration, req Request, kept []UUID) (Grant, []Ver
 	return Grant{}, verdicts, false
 }
 
-// Find is Choose without the reasons, for a scheduler that asks often: it
-// allocates nothing when there is no grant.
+// Find is Choose without the reasons, for a scheduler that asks often. It
+// allocates nothing if there is no grant.
 func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	if req.Max <= 0 {
 		return Grant{}, true
@@ -85,13 +85,13 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	return g, true
 }
 
-// Fits says whether Choose would find a grant.
+// Fits reports whether Choose would find a grant.
 func (p *Pool) Fits(now time.Duration, req Request, kept []UUID) bool {
 	return req.Max <= 0 || p.find(now, &req, kept) > 0
 }
 
-// find puts the devices that req is to have at the front of p.found, and
-// returns how many: 0, or from req.Min to req.Max.
+// find puts the devices chosen for req at the front of p.found and returns
+// their number: 0, or from req.Min to req.Max.
 func (p *Pool) find(now time.Duration, req *Request, kept []UUID) int {
 	p.collect(now, req, kept)
 	if len(p.found) < max(1, req.Min) {
@@ -99,7 +99,7 @@ func (p *Pool) find(now time.Duration, req *Request, kept []UUID) int {
 	}
 	order(p.rules.Pick, p.found)
 	p.within()
-	// CUDA uses one MIG instance at most, and none beside a whole GPU.
+	// CUDA uses at most one MIG instance, and none next to a whole GPU.
 	if p.found[0].mig {
 		p.found = p.found[:1]
 	} else if req.Max > 1 {
@@ -111,7 +111,7 @@ func (p *Pool) find(now time.Duration, req *Request, kept []UUID) int {
 	return min(len(p.found), req.Max)
 }
 
-// collect fills p.found with the devices that let req on.
+// collect fills p.found with the devices that admit req.
 func (p *Pool) collect(now time.Duration, req *Request, kept []UUID) {
 	p.found = p.found[:0]
 	asked := p.asked(req)
@@ -131,8 +131,8 @@ func (p *Pool) collect(now time.Duration, req *Request, kept []UUID) {
 	}
 }
 
-// within takes out of p.found the last of those devices that would be new to this
-// run and are too many for its limit.
+// within drops from the end of p.found devices that are new to this run and
+// exceed its limit.
 func (p *Pool) within() {
 	room := p.limit() - p.held()
 	p.found = slices.DeleteFunc(p.found, func(c candidate) bool {
@@ -144,7 +144,7 @@ func (p *Pool) within() {
 	})
 }
 
-// held is how many devices attempts of this run stand on.
+// held returns how many devices this run's attempts hold.
 func (p *Pool) held() int {
 	n := 0
 	for i := range p.devs {
@@ -155,9 +155,9 @@ func (p *Pool) held() int {
 	return n
 }
 
-// limit is how many devices this run may hold at once:
-// min(max_gpus, max(min_gpus, available − reserve)). Available is a managed device that
-// answers and has 1 GiB free, or that this run holds already.
+// limit returns how many devices this run may hold at once:
+// min(max_gpus, max(min_gpus, available − reserve)). A managed device is available if
+// this run already holds it, or if it answers and has 1 GiB free.
 func (p *Pool) limit() int {
 	if !p.limited() {
 		return len(p.devs)
@@ -180,8 +180,8 @@ func (p *Pool) bound(available int) int {
 	return n
 }
 
-// Could says which devices let req on now, kept ones aside and no more than this
-// run's limit leaves, and which ones only attempts of this run keep from it.
+// Could returns the devices that admit req now, except kept ones and up to this
+// run's limit, and those that only this run's own attempts keep from it.
 // Together they are what patience can wait for.
 func (p *Pool) Could(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
 	asked := p.asked(&req)
@@ -208,8 +208,8 @@ func (p *Pool) Could(now time.Duration, req Request, kept []UUID) (free, ours []
 	return free, ours
 }
 
-// Possible says whether devices of this pool could ever take req, and if not,
-// why. A device that fails at present still counts.
+// Possible reports whether devices of this pool could ever take req, and if not,
+// why. A device that is failing right now still counts.
 func (p *Pool) Possible(req Request) (string, bool) {
 	if req.Min <= 0 {
 		return "", true
@@ -233,14 +233,14 @@ func (p *Pool) Possible(req Request) (string, bool) {
 		}
 	}
 	if p.limited() && p.bound(managed) < min(req.Min, usable) {
-		return "needs " + count(req.Min) + ", and min_gpus, max_gpus and reserve let this run have " + count(p.bound(managed)), false
+		return "needs " + count(req.Min) + ", but min_gpus, max_gpus and reserve allow this run only " + count(p.bound(managed)), false
 	}
 	return p.impossible(&req, usable, nearest, at)
 }
 
-// nearness says how near a device that is refused comes to what req asks: first those
-// that the job may have, then those of its model, then the largest. What is still wrong
-// with the nearest is what keeps the job from running.
+// nearness scores how close a refused device comes to req: devices the job may use
+// rank first, then those of its model, then the largest. Whatever is still wrong with
+// the nearest one is what keeps the job from running.
 func nearness(req *Request, asked bool, d *device) Bytes {
 	n := min(d.Total, req.Memory)
 	if model(d, req.Models) {
@@ -252,16 +252,16 @@ func nearness(req *Request, asked bool, d *device) Bytes {
 	return n
 }
 
-// impossible says how many devices could take req, and what is wrong with the
-// one that comes nearest.
+// impossible explains how many devices could take req and what is wrong with the
+// nearest one.
 func (p *Pool) impossible(req *Request, usable int, f finding, at *device) (string, bool) {
 	switch {
 	case usable >= req.Min:
 		return "", true
 	case at == nil:
-		return "needs " + count(req.Min) + ", and this machine has " + count(len(p.devs)), false
+		return "needs " + count(req.Min) + ", but this machine has " + count(len(p.devs)), false
 	case usable == 0 && req.Min == 1:
 		return "no GPU here can take it: GPU " + at.label() + ": " + p.reason(f, req, at), false
 	}
-	return "needs " + count(req.Min) + ", and only " + count(usable) + " here can take it; GPU " + at.label() + ": " + p.reason(f, req, at), false
+	return "needs " + count(req.Min) + ", but only " + count(usable) + " here can take it; GPU " + at.label() + ": " + p.reason(f, req, at), false
 }

@@ -1,9 +1,9 @@
 package gpu
 
-// Conflict takes over what other runs hold, as it was read after this run had
-// published a claim for g, which the pool holds, and says in words what of it
-// stands against g; "" when nothing does. Claims of nil were not read, and
-// nothing is known to stand against g.
+// Conflict records what other runs hold, as read after this run published a
+// claim for g, which the pool holds. It describes the claim that conflicts with
+// g, or returns "" if none does. Nil claims were not read and conflict with
+// nothing.
 func (p *Pool) Conflict(g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""
@@ -19,8 +19,8 @@ func (p *Pool) Conflict(g Grant, claims []Claim) string {
 	return ""
 }
 
-// withTaken adds to claims that were known before how much of them is in use,
-// where readings do not tell: only the processes on a device do.
+// withTaken carries over how much of each known claim is in use where readings
+// lack it: only a list of the device's processes shows that.
 func (p *Pool) withTaken(claims []Claim, readings []Reading) []Claim {
 	known := append([]Claim(nil), claims...)
 	for i := range known {
@@ -47,7 +47,7 @@ func tells(readings []Reading, id UUID) bool {
 	return false
 }
 
-// rival is a claim beside which a grant that is held on d cannot stand, or nil.
+// rival returns a claim that a grant held on d cannot coexist with, or nil.
 func (d *device) rival(share bool) *Claim {
 	for i := range d.claims {
 		if c := &d.claims[i]; !share || !c.Share || d.mode == ComputeExclusive {

@@ -55,7 +55,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// A reading of some devices says nothing about how much is in use on others.
+// A reading of some devices says nothing about memory in use on others.
 func TestTakenIsKept(t *testing.T) {
 	devs := []Device{{Index: 0, UUID: "GPU-0", Total: 24 * GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * GiB}}
 	p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
@@ -84,8 +84,8 @@ func TestTakenIsKept(t *testing.T) {
 	}
 }
 
-// While this run still claims a device that its job has left, who else claims it
-// is about to give way, and does not keep the next job off.
+// While this run still claims a device that its job has left, anyone else who
+// claims it is about to withdraw and must not keep the next job off.
 func TestClaimsBeforeTheYield(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -7,64 +7,64 @@ import (
 
 const (
 	// slack is how much memory may be in use on a device that counts as empty:
-	// displays and idle contexts of the driver's own take some.
+	// displays and the driver's own idle contexts take some.
 	slack = 512 * MiB
 
-	// backFor is how long a device counts as just got back.
+	// backFor is how long a device counts as just returned.
 	backFor = 30 * time.Second
 
-	briefly = 3 * time.Second  // utilisation is judged over this,
-	atLeast = 60 * time.Second // or over this, where another user's process is
+	briefly = 3 * time.Second  // utilization is judged over this,
+	atLeast = 60 * time.Second // or over this if another user's process is there
 )
 
-// A device is what the pool knows of one Device. The fields below the readings
-// are worked out by tally, so that judging a request costs next to nothing.
+// A device is what the pool knows about one Device. The last group of fields is
+// computed by tally, so judging a request costs next to nothing.
 type device struct {
 	Device
 	managed  bool
 	reserved bool // for others, by its index
 
 	read      bool          // at least once
-	at        time.Duration // of the newest reading
-	noReading string        // why there has been none since, of any device
+	at        time.Duration // of the latest reading
+	noReading string        // why no device has been read since
 	err       string        // why it does not answer
 	mode      ComputeMode
 	free      Bytes // as judged; -1 unknown
 	used      Bytes // -1 unknown
 	procs     []Process
-	listed    bool  // procs have been read once at least
-	quick     bool  // memory has been read since without them
-	listFree  Bytes // free when procs were read, and what has been released of them since; -1 unknown
-	listUsed  Bytes // used when procs were read, without what has been released
+	listed    bool  // procs have been read at least once
+	quick     bool  // the latest reading had memory but no procs
+	listFree  Bytes // free when procs were read, plus what was released since; -1 if unknown
+	listUsed  Bytes // used when procs were read, minus what was released since
 	samples   []Sample
-	since     time.Duration // where the unbroken row of samples begins
+	since     time.Duration // start of the unbroken run of samples
 
 	holds     []hold
 	claims    []Claim
-	released  time.Duration // of the last release
-	awaited   bool          // released, and not read since
-	back      bool          // just got back
-	whole     Bytes         // will be free once the memory of the last release is back, by the list before it; -1 unknown
-	most      Bytes         // free at most since the last release; -1 not read
-	unyielded bool          // released by the only one that held it, and claimed still: no other claim can stand
+	released  time.Duration // time of the last release
+	awaited   bool          // released and not read since
+	back      bool          // just returned to this run
+	whole     Bytes         // expected free once the released memory is back, by the list before; -1 if unknown
+	most      Bytes         // most ever free since the last release; -1 if not read
+	unyielded bool          // released by its only holder but still claimed: no other claim counts
 
-	promised Bytes // to holds and claims, not yet taken
-	ours     Bytes // so much more would be free, were this run's attempts gone
+	promised Bytes // to holds and claims, not yet allocated
+	ours     Bytes // how much more would be free without this run's attempts
 	foreign  *Process
-	own      *Process // of this user, and of no attempt that is held here
-	hidden   Bytes    // in use with no process to be seen, when more than slack; else 0
-	peaks    [2]int   // highest sample of the last 3 s and 60 s; -1 unknown
+	own      *Process // of this user, but of no attempt held here
+	hidden   Bytes    // in use by no visible process, if more than slack; else 0
+	peaks    [2]int   // highest sample of the last 3 s and 60 s; -1 if unknown
 	watched  time.Duration
 }
 
-// A hold is what one attempt of this run has of a device.
+// A hold is one attempt's share of a device.
 type hold struct {
 	attempt string
 	memory  Bytes
 	share   bool
 }
 
-// observe takes over a reading taken at at.
+// observe records a reading taken at at.
 func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 	if at < d.at || at < d.released {
 		return
@@ -91,27 +91,27 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.listed, d.listFree, d.listUsed = true, d.free, d.used
 		d.back = d.back && d.vacant(at)
 	} else if d.back && len(d.procs) == 0 && d.free > d.listFree {
-		d.listFree, d.listUsed = d.free, d.used // come back since the list, on which nobody was
+		d.listFree, d.listUsed = d.free, d.used // freed since the list, which was empty
 	}
 }
 
-// vacant says that a list just taken of a device that this run had got back
-// shows nobody there: what is in use may still be the ended job's, whose memory
-// some drivers give back long after its last process.
+// vacant reports whether a fresh list of a just returned device shows nobody
+// there. Memory in use may still be the ended job's: some drivers free it long
+// after its last process is gone.
 func (d *device) vacant(at time.Duration) bool {
 	return at-d.released <= backFor && len(d.procs)+len(d.claims) == 0
 }
 
-// filled says that memory which was free since the release is in use again: an
-// ended job takes none, so that somebody else has come, seen or unseen.
+// filled reports whether memory that was free since the release is in use again.
+// An ended job allocates nothing, so somebody else has come, visible or not.
 func (d *device) filled() bool {
 	before := d.most
 	d.most = max(before, d.free)
 	return d.free >= 0 && before-d.free > slack
 }
 
-// lingering is how much of the memory in use, as of the last list, the job that
-// has left the device may still have.
+// lingering returns how much of the memory in use, as of the last list, may
+// still belong to the job that left the device.
 func (d *device) lingering() Bytes {
 	if d.whole < 0 || d.listFree < 0 {
 		return 0
@@ -119,8 +119,8 @@ func (d *device) lingering() Bytes {
 	return max(0, d.whole-d.listFree)
 }
 
-// strange is the memory in use that nobody visible has and that the job which has
-// just ended here cannot have either.
+// strange returns the memory in use that belongs to no visible process and cannot
+// belong to the job that just ended here either.
 func (d *device) strange(now time.Duration) Bytes {
 	if d.returned(now) && d.hidden-d.lingering() <= slack {
 		return 0
@@ -148,7 +148,7 @@ func (d *device) watch(samples []Sample, gap time.Duration) {
 	d.samples = append(d.samples[:0], d.samples[old:]...)
 	d.peaks, d.watched = [2]int{-1, -1}, 0
 	if !any || d.at-last > gap {
-		return // unknown for so long that it says nothing about now
+		return // too old to say anything about now
 	}
 	d.watched = d.at - d.since
 	for i, window := range []time.Duration{briefly, atLeast} {
@@ -156,7 +156,7 @@ func (d *device) watch(samples []Sample, gap time.Duration) {
 	}
 }
 
-// last is the time of the newest sample.
+// last returns the time of the newest sample.
 func (d *device) last() (time.Duration, bool) {
 	if len(d.samples) == 0 {
 		return 0, false
@@ -164,7 +164,7 @@ func (d *device) last() (time.Duration, bool) {
 	return d.samples[len(d.samples)-1].At, true
 }
 
-// peak is the highest of samples from the time from on, the newest in any case; -1 without any.
+// peak returns the highest sample since from, always counting the newest; -1 if there is none.
 func peak(samples []Sample, from time.Duration) int {
 	highest := -1
 	for i, s := range samples {
@@ -175,7 +175,7 @@ func peak(samples []Sample, from time.Duration) int {
 	return highest
 }
 
-// drop takes the hold of attempt away.
+// drop removes attempt's hold.
 func (d *device) drop(attempt string) {
 	kept := d.holds[:0]
 	for _, h := range d.holds {
@@ -186,7 +186,7 @@ func (d *device) drop(attempt string) {
 	d.holds = kept
 }
 
-// release ends the hold of attempt.
+// release ends attempt's hold.
 func (d *device) release(now time.Duration, attempt string) {
 	shared := slices.ContainsFunc(d.holds, func(h hold) bool { return h.share })
 	d.drop(attempt)
@@ -213,13 +213,13 @@ func (d *device) release(now time.Duration, attempt string) {
 	}
 }
 
-// tally works out what judging needs, for user uid.
+// tally computes what judging needs, for user uid.
 //
-// After a quick reading nobody can say how much of its grant an attempt has
-// taken by now, nor whose memory has come or gone: all of it counts as promised.
+// A quick reading does not show how much of its grant an attempt has allocated,
+// nor whose memory came or went. The whole grant then counts as promised.
 func (d *device) tally(uid int) {
 	d.promised, d.ours = 0, 0
-	expected := Bytes(0) // of the memory in use with no process to be seen
+	expected := Bytes(0) // memory that invisible processes of jobs may be using
 	for _, h := range d.holds {
 		taken, known := d.taken(h.attempt)
 		left := max(0, h.memory-taken)
@@ -230,7 +230,7 @@ func (d *device) tally(uid int) {
 			d.ours += max(taken, h.memory)
 		default:
 			d.promised += h.memory
-			d.ours += 2 * h.memory // what it has taken, at most, and what it might still take
+			d.ours += 2 * h.memory // at most what it has allocated plus what it may still allocate
 		}
 	}
 	for _, c := range d.claims {
@@ -245,7 +245,7 @@ func (d *device) tally(uid int) {
 	d.hidden = d.unexplained(expected)
 }
 
-// who sorts out whose processes are there, besides those of attempts held here.
+// who finds the biggest foreign process and the biggest own one that no attempt held here owns.
 func (d *device) who(uid int) {
 	d.foreign, d.own = nil, nil
 	for i := range d.procs {
@@ -269,7 +269,7 @@ func (d *device) holder(attempt string) bool {
 	return false
 }
 
-// taken is what the processes of attempt use, and whether that can be told.
+// taken returns what attempt's processes use, and whether that is known.
 func (d *device) taken(attempt string) (Bytes, bool) {
 	sum := Bytes(0)
 	for i := range d.procs {
@@ -284,14 +284,14 @@ func (d *device) taken(attempt string) (Bytes, bool) {
 	return sum, true
 }
 
-// unexplained is the memory in use that no listed process has and that jobs
-// are not expected to have, 0 when that is at most slack or cannot be told.
+// unexplained returns the memory in use that neither a listed process nor an
+// expected job accounts for; 0 if that is at most slack or unknown.
 func (d *device) unexplained(expected Bytes) Bytes {
 	rest := d.used
 	if d.listed {
 		rest = d.listUsed
 	}
-	rest -= expected // a job in a container has memory, and no process to be seen
+	rest -= expected // a job in a container uses memory but shows no process
 	for i := range d.procs {
 		if d.procs[i].Memory < 0 {
 			return 0
@@ -304,12 +304,12 @@ func (d *device) unexplained(expected Bytes) Bytes {
 	return rest
 }
 
-// empty says that nobody is on the device.
+// empty reports whether nobody is on the device.
 func (d *device) empty() bool {
 	return len(d.procs) == 0 && d.hidden == 0 && (d.listed || d.used >= 0)
 }
 
-// returned says that this run has just got the device back.
+// returned reports whether this run just got the device back.
 func (d *device) returned(now time.Duration) bool {
 	return d.back && now-d.released <= backFor
 }

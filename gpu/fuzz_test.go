@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// A machine is what is really there: strangers, whose memory only shrinks,
-// attempts, which take what they like of what they were granted, and memory
-// that lingers after their ends.
+// A machine is what is really there: strangers, whose memory only shrinks;
+// attempts, which allocate as much of their grants as they like; and memory
+// that lingers after they end.
 type machine struct {
 	pool     *Pool
 	now      time.Duration
 	devs     []Device
 	stranger []Bytes
 	lingers  []Bytes
-	live     []liveAttempt // in the order of their start
+	live     []liveAttempt // in start order
 	started  int
 	script   []byte
 }
@@ -28,7 +28,7 @@ type liveAttempt struct {
 	taken Bytes
 }
 
-// next is the script's next byte, below n.
+// next returns the script's next byte, reduced to below n.
 func (m *machine) next(n int) int {
 	if len(m.script) == 0 {
 		return 0
@@ -53,7 +53,7 @@ func newMachine(script []byte) *machine {
 	return m
 }
 
-// on is what attempts use of a device, and what was granted to them there.
+// on returns what attempts use on a device, and what they were granted there.
 func (m *machine) on(id UUID) (taken, granted Bytes) {
 	for _, a := range m.live {
 		if slices.Contains(a.grant.UUIDs, id) {
@@ -85,7 +85,7 @@ func (m *machine) reading(i int, full bool) Reading {
 	return r
 }
 
-// step does one thing, and says what came of it.
+// step does one thing and returns a description of it.
 func (m *machine) step() string {
 	switch m.next(9) {
 	case 0:
@@ -109,7 +109,7 @@ func (m *machine) step() string {
 		}
 	case 8:
 		i := m.next(len(m.devs))
-		m.stranger[i] = m.stranger[i] * Bytes(m.next(3)) / 2 // halved, gone or as it is
+		m.stranger[i] = m.stranger[i] * Bytes(m.next(3)) / 2 // halved, gone or unchanged
 		m.lingers[i] = 0
 	}
 	return ""
@@ -161,7 +161,7 @@ func (m *machine) end() {
 	}
 }
 
-// check holds what was given out against what is there.
+// check compares what was granted with what is there.
 func (m *machine) check() string {
 	held := 0
 	for i, d := range m.devs {
@@ -188,7 +188,7 @@ func (m *machine) check() string {
 	return ""
 }
 
-// play runs a script, and returns all that was given out.
+// play runs a script and returns everything that was granted.
 func play(t *testing.T, script []byte) string {
 	m := newMachine(script)
 	log := ""

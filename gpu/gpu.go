@@ -1,10 +1,10 @@
-// Package gpu says what devices there are and how much of them may be had.
+// Package gpu decides which devices a job may use, and how much of each.
 //
-// A Device is a GPU, or a MIG instance, known by its UUID; its index is for
-// people. A Reading is what was seen of one device at one moment; a Snapshot is
-// one reading of every managed device. A Request is what a job asks for, a Grant
-// what it was given. Promised memory is what was granted on a device and has not
-// yet been taken.
+// A Device is a GPU or a MIG instance, identified by its UUID; its index is for
+// people. A Reading is the state of one device at one moment; a Snapshot is one
+// reading of every managed device. A Request is what a job asks for, a Grant
+// what it gets. Promised memory has been granted on a device but not yet
+// allocated.
 //
 // The package is pure: it reads no clock, file or driver, and holds no lock.
 // Times are durations of CLOCK_BOOTTIME that the caller passes in.
@@ -16,29 +16,29 @@ import (
 	"time"
 )
 
-// UUID names a device for good: "GPU-…" or "MIG-…", as NVML spells it.
+// UUID identifies a device permanently: "GPU-…" or "MIG-…", as NVML spells it.
 type UUID string
 
-// simulated is how the UUIDs of simulated GPUs begin. Ledgers hold them: it stays.
+// simulated is the prefix of simulated GPUs' UUIDs. Ledgers contain it: never change it.
 const simulated = "GPU-sim-"
 
-// SimulatedUUID is that of the i-th simulated GPU of a set that id names.
+// SimulatedUUID returns the UUID of the i-th simulated GPU of set id.
 func SimulatedUUID(id uint32, i int) UUID { return UUID(fmt.Sprintf(simulated+"%08x-%03d", id, i)) }
 
-// Simulated reports whether u is of a simulated GPU.
+// Simulated reports whether u belongs to a simulated GPU.
 func (u UUID) Simulated() bool { return strings.HasPrefix(string(u), simulated) }
 
-// A Device is what never changes about a GPU or a MIG instance while it is there.
+// A Device holds what never changes about a GPU or a MIG instance while it exists.
 type Device struct {
-	Index       int    // NVML's index, for people; MIG instances have their parent's
+	Index       int    // NVML's index, for people; a MIG instance has its parent's
 	UUID        UUID   // identity
 	Name        string // product name, "NVIDIA A100-SXM4-80GB"
-	PCI         string // bus id, "00000000:3B:00.0"; devices are listed in this order
-	Total       Bytes  // all of its memory; 0 when unknown
-	MIG         bool   // an instance, not a whole GPU
-	Parent      UUID   // of a MIG instance: the GPU that it is a part of
+	PCI         string // bus ID, "00000000:3B:00.0"; devices are listed in this order
+	Total       Bytes  // total memory; 0 if unknown
+	MIG         bool   // an instance rather than a whole GPU
+	Parent      UUID   // GPU that a MIG instance is part of
 	ComputeMode ComputeMode
-	Silent      bool `json:",omitempty"` // it has never answered: only its index is known, and UUID stands in for its own
+	Silent      bool `json:",omitempty"` // has never answered: only its index is known, and UUID is a placeholder
 }
 
 // ComputeMode is the driver's rule about how many processes may use a device.
@@ -46,40 +46,40 @@ type ComputeMode int
 
 const (
 	ComputeDefault    ComputeMode = iota // any number of processes
-	ComputeExclusive                     // one process at most
+	ComputeExclusive                     // at most one process
 	ComputeProhibited                    // none
 )
 
-// A Process is one that has a compute context on a device.
+// A Process has a compute context on a device.
 type Process struct {
-	PID      int    // the host's
-	UID      int    // its user; -1 when it cannot be found out, and then it counts as another user's
+	PID      int    // on the host
+	UID      int    // of its user; -1 if unknown, which counts as another user
 	User     string // login name of UID for messages, or ""
 	Command  string // short name for messages, or ""
-	Memory   Bytes  // on this device; -1 when unknown
-	Attempt  string // uni_id of the attempt of this run whose tree it belongs to, or ""
-	Doubtful bool   `json:",omitempty"` // its pid is of another pid namespace, where another process may have it
+	Memory   Bytes  // on this device; -1 if unknown
+	Attempt  string // uni_id of this run's attempt that it belongs to, or ""
+	Doubtful bool   `json:",omitempty"` // the pid is from another pid namespace and may be a different process here
 }
 
-// A Sample is the utilisation over a short time up to At.
+// A Sample is the utilization over a short time up to At.
 type Sample struct {
 	At      time.Duration // CLOCK_BOOTTIME
 	Percent int           // 0 to 100
 }
 
-// A Reading is what was seen of one device. Unknown values are -1: one that
-// cannot be read makes that value unknown and nothing more.
+// A Reading is the state of one device. Unknown values are -1. Failing to read
+// one value makes only that value unknown.
 type Reading struct {
 	UUID        UUID
-	Err         string   // why the device does not answer ("GPU is lost"); "" when it does. The rest is then void
-	Total       Bytes    // -1 unknown
-	Free        Bytes    // NVML's free; -1 unknown
-	Used        Bytes    // without what the driver reserves, where NVML tells; -1 unknown
-	Samples     []Sample // newest last; NVML's own buffer, or the one value read now; empty when unknown (MIG)
+	Err         string   // why the device does not answer ("GPU is lost"), or ""; if set, ignore the rest
+	Total       Bytes    // -1 if unknown
+	Free        Bytes    // NVML's free; -1 if unknown
+	Used        Bytes    // excluding what the driver reserves, if NVML reports that; -1 if unknown
+	Samples     []Sample // newest last; NVML's own buffer, or the current value; empty if unknown (MIG)
 	ComputeMode ComputeMode
-	Listed      bool // Processes were read; false after a quick reading of memory alone
+	Listed      bool // Processes were read; false for a quick reading of memory only
 	Processes   []Process
-	Found       *Device `json:",omitempty"` // a silent device has answered: this is what it is, from now on by its own UUID
+	Found       *Device `json:",omitempty"` // a silent device's identity once it answers; from then on it goes by its own UUID
 }
 
 // A Claim is what another run on this host holds of a device.
@@ -87,38 +87,38 @@ type Claim struct {
 	UUID    UUID
 	User    string
 	Job     string
-	PID     int // of the holder, the parent of the attempt's processes; 0 where its pids mean nothing here
+	PID     int // of the holder, the parent of the attempt's processes; 0 if from another pid namespace
 	Since   time.Time
 	Memory  Bytes  // granted
-	Taken   Bytes  // of it in use by the claim's process tree now; 0 when unknown
-	Share   bool   // the holder lets others stand beside it
-	Over    bool   // its attempt has ended, and the device passes to the next one of that run
-	Attempt string // uni_id of the attempt that it is for
+	Taken   Bytes  // part of Memory that the claim's process tree uses now; 0 if unknown
+	Share   bool   // the holder shares the device
+	Over    bool   // its attempt has ended, and the device passes to that run's next attempt
+	Attempt string // uni_id of the attempt
 }
 
-// A Snapshot is one reading of every managed device, or, after a hand-over, of a few.
+// A Snapshot is one reading of every managed device or, after a hand-over, of some.
 type Snapshot struct {
-	At       time.Duration // CLOCK_BOOTTIME when it was taken
+	At       time.Duration // CLOCK_BOOTTIME at which it was taken
 	Readings []Reading     // in PCI order
-	Claims   []Claim       // of other runs; nil when claims were not read
-	Err      string        // why there is no reading at all (driver gone, reading hung); "" when there is
+	Claims   []Claim       // of other runs; nil if claims were not read
+	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 
 // A Request is what one job asks for. The zero Request asks for no GPU.
 type Request struct {
 	Min, Max  int      // how many devices: at least Min, up to Max; 0, 0 for a CPU job
-	Memory    Bytes    // free on each of them, and set aside from the start on
-	MaxUtil   int      // percent; 100 when there is no limit
-	UtilOnOwn bool     // MaxUtil holds also where all processes are this user's own (experiment lists)
-	Models    []string // only devices whose name contains one of these, whatever the case; empty for any
-	IDs       []string // only these, indices or UUIDs (or a unique beginning of one); empty for any
-	Share     bool     // may stand beside other jobs
+	Memory    Bytes    // must be free on each, and is set aside from the start
+	MaxUtil   int      // percent; 100 for no limit
+	UtilOnOwn bool     // MaxUtil also applies if all processes are this user's own (experiment lists)
+	Models    []string // only devices whose name contains one of these, ignoring case; empty for any
+	IDs       []string // only these indices, UUIDs or unique UUID prefixes; empty for any
+	Share     bool     // may share a device with other jobs
 }
 
-// A Grant is what an attempt was given: all of it at once, or none.
+// A Grant is what an attempt was given, all at once or not at all.
 type Grant struct {
 	UUIDs   []UUID
-	Indices []int // the host's, parallel to UUIDs
+	Indices []int // on the host, parallel to UUIDs
 	Memory  Bytes // promised on each
 	Share   bool
 }

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Select returns the devices that ids name: indices, ranges of them ("2-3"),
-// UUIDs or the unique beginning of one. A GPU's index or UUID names its MIG
-// instances too. Without ids it returns all. The error names what matches
-// nothing, or several GPUs.
+// Select returns the devices that ids name: indices, index ranges ("2-3"),
+// UUIDs or unique UUID prefixes. A GPU's index or UUID also names its MIG
+// instances. Without ids it returns all. The error names an id that matches
+// nothing, or more than one GPU.
 func Select(devs []Device, ids []string) ([]Device, error) {
 	for _, id := range ids {
 		if _, err := matchOne(devs, id); err != nil {
@@ -25,7 +25,7 @@ func Select(devs []Device, ids []string) ([]Device, error) {
 	return selected, nil
 }
 
-// matches says for each device whether ids name it; what matches nothing names none.
+// matches returns, for each device, whether ids name it. It ignores ids that match nothing.
 func matches(devs []Device, ids []string) []bool {
 	all := make([]bool, len(devs))
 	for i := range all {
@@ -40,7 +40,7 @@ func matches(devs []Device, ids []string) []bool {
 	return all
 }
 
-// matchOne lists the positions that one id names.
+// matchOne returns the positions that one id names.
 func matchOne(devs []Device, id string) ([]int, error) {
 	id = strings.TrimSpace(id)
 	var found []int
@@ -58,18 +58,18 @@ func matchOne(devs []Device, id string) ([]int, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no GPU here is %q: there is %s", id, listed(devs))
+		return nil, fmt.Errorf("no GPU matches %q: this machine has %s", id, listed(devs))
 	}
 	for _, i := range found[1:] {
 		if !isNumber(id) && named(devs[i], id) != named(devs[found[0]], id) {
-			return nil, fmt.Errorf("%q is the beginning of several GPUs' UUIDs", id)
+			return nil, fmt.Errorf("%q is ambiguous: several GPUs' UUIDs begin with it", id)
 		}
 	}
 	return found, nil
 }
 
-// begins lists the devices whose UUID, or whose GPU's, is id or begins with it.
-// A whole UUID is never the beginning of another.
+// begins returns the devices whose UUID, or whose parent GPU's UUID, begins
+// with id, or only the one whose UUID is exactly id.
 func begins(devs []Device, id string) []int {
 	var found []int
 	for i, d := range devs {
@@ -83,7 +83,7 @@ func begins(devs []Device, id string) []int {
 	return found
 }
 
-// unknown lists the devices whose UUIDs are not known.
+// unknown returns the devices whose UUIDs are not known yet.
 func unknown(devs []Device) []int {
 	var found []int
 	for i := range devs {
@@ -94,7 +94,7 @@ func unknown(devs []Device) []int {
 	return found
 }
 
-// named is what id is the beginning of: the device, or the GPU that it is a part of.
+// named returns the UUID that begins with id: the device's, or its parent GPU's.
 func named(d Device, id string) UUID {
 	if strings.HasPrefix(string(d.UUID), id) {
 		return d.UUID
@@ -102,7 +102,7 @@ func named(d Device, id string) UUID {
 	return d.Parent
 }
 
-// indices reads "3" or "2-5".
+// indices parses "3" or "2-5".
 func indices(id string) (from, to int, ok bool) {
 	a, b, isRange := strings.Cut(id, "-")
 	from, err := strconv.Atoi(a)
@@ -135,8 +135,8 @@ func listed(devs []Device) string {
 	return strings.Join(names, ", ")
 }
 
-// model reports whether the device's name contains one of models, whatever the case.
-// One that has never answered may be any.
+// model reports whether the device's name contains one of models, ignoring case.
+// A device that has never answered may be any model.
 func model(d *device, models []string) bool {
 	if len(models) == 0 || d.Silent {
 		return true

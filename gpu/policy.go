@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// A candidate is a device that lets a request on, and what policies look at.
+// A candidate is a device that admits a request, with what policies compare.
 type candidate struct {
 	uuid     UUID
 	position int  // in PCI order
-	turn     int  // in the order of round-robin, this time
+	turn     int  // position in round-robin order
 	others   bool // another user is there
 	free     Bytes
-	util     int // highest sample of the last 3 s; -1 unknown
+	util     int // highest sample of the last 3 s; -1 if unknown
 	mig      bool
 }
 
-// policies compare two candidates: negative when the first is to be taken first.
+// policies compare two candidates: negative if the first should be taken first.
 var policies = map[Pick]func(a, b candidate) int{
 	MostFree:   func(a, b candidate) int { return cmp.Compare(b.free, a.free) },
 	LeastUtil:  func(a, b candidate) int { return cmp.Compare(a.knownUtil(), b.knownUtil()) },
@@ -25,7 +25,7 @@ var policies = map[Pick]func(a, b candidate) int{
 	RoundRobin: func(a, b candidate) int { return cmp.Compare(a.turn, b.turn) },
 }
 
-// knownUtil puts what cannot be read behind everything else.
+// knownUtil sorts unknown utilization after everything else.
 func (c candidate) knownUtil() int {
 	if c.util < 0 {
 		return 101
@@ -40,7 +40,7 @@ func (c candidate) knownFree() Bytes {
 	return c.free
 }
 
-// order sorts cands: those without others first, then by the policy, then by UUID.
+// order sorts cands: devices without other users first, then by policy, then by UUID.
 func order(pick Pick, cands []candidate) {
 	by := policies[pick]
 	if by == nil {

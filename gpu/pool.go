@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Rules are what a run as a whole may use. They do not change while it lives.
+// Rules are what a run as a whole may use. They never change during the run.
 type Rules struct {
-	IDs     []string      // the devices it manages: indices or UUIDs (or a unique beginning); empty for all
-	Reserve int           // so many of the highest managed indices stay free for others
-	MinGPUs int           // -1 when neither MinGPUs nor MaxGPUs is given, and then Reserve fixes indices
-	MaxGPUs int           // -1 when not given
+	IDs     []string      // managed devices: indices, UUIDs or unique UUID prefixes; empty for all
+	Reserve int           // how many of the highest managed indices stay free for others
+	MinGPUs int           // -1 if not given; with neither MinGPUs nor MaxGPUs, Reserve fixes indices
+	MaxGPUs int           // -1 if not given
 	Others  Others        // what another user's process on a device means
-	Pick    Pick          // which of the devices that fit
+	Pick    Pick          // how to choose among devices that fit
 	UID     int           // this user
-	Poll    time.Duration // how far apart readings are; samples further apart than one and a half of it, and 15 s, do not count as watching; 0 for a minute
-	AtOnce  bool          // judge utilisation by the samples there are, and say so in Verdict.Note: --no-wait, gpus, plan
+	Poll    time.Duration // interval of readings, 0 for a minute; gaps over 1.5 intervals and over 15 s break watching
+	AtOnce  bool          // judge utilization by the samples at hand, and say so in Verdict.Note: --no-wait, gpus, plan
 }
 
-// Others is the rule about devices that other users' processes stand on.
+// Others is the rule for devices that other users' processes are on.
 type Others string
 
 const (
-	OthersAllow Others = "allow" // memory and utilisation decide, empty devices first
-	OthersAvoid Others = "avoid" // refuse every device with another user's process or memory nobody visible holds
+	OthersAllow Others = "allow" // memory and utilization decide, empty devices first
+	OthersAvoid Others = "avoid" // refuse devices with another user's process, or with memory in use by no visible process
 )
 
-// Pick names a policy that chooses among the devices that fit.
+// Pick names a policy for choosing among the devices that fit.
 type Pick string
 
 const (
@@ -37,35 +37,35 @@ const (
 	RoundRobin Pick = "round-robin"
 )
 
-// A Verdict says whether a device lets a request on now.
+// A Verdict says whether a device admits a request now.
 type Verdict struct {
 	UUID   UUID
 	Index  int
 	OK     bool
-	Reason string        // in words, when not OK: "71% busy, limit 30%"
-	Never  bool          // no waiting helps: not managed, wrong model, too small
-	Until  time.Duration // CLOCK_BOOTTIME at which the verdict can change by time alone; 0 when it cannot
-	Free   Bytes         // free minus promised, as judged; -1 unknown
-	Ours   bool          // attempts of this run hold it, and that is why it is refused
-	Note   string        // when OK: what it was judged without, "watched for 5 of 60 s only"; usually ""
+	Reason string        // for people, if not OK: "71% busy, limit 30%"
+	Never  bool          // waiting cannot help: not managed, wrong model, too small
+	Until  time.Duration // CLOCK_BOOTTIME at which time alone may change the verdict; 0 for never
+	Free   Bytes         // free minus promised, as judged; -1 if unknown
+	Ours   bool          // refused only because this run's own attempts hold it
+	Note   string        // if OK: caveat, "watched for only 5 of 60 s"; usually ""
 }
 
-// A Pool knows the managed devices, their latest readings, and what this run
-// holds of them. It is plain state owned by one goroutine.
+// A Pool knows the managed devices, their latest readings and what this run
+// holds on them. It is plain state, owned by one goroutine.
 type Pool struct {
 	rules Rules
-	all   []Device // that NewPool was given, in PCI order
+	all   []Device // as given to NewPool, in PCI order
 	devs  []device // parallel to all
 	holds map[string]Grant
-	turn  int // position at which round-robin goes on
+	turn  int // position at which round-robin continues
 
 	found     []candidate // scratch of find
-	lastIDs   []string    // of the request that asked last looked at
+	lastIDs   []string    // IDs that lastAsked was computed for
 	lastAsked []bool
 }
 
-// NewPool makes a pool over devs, which are in PCI order. Those that rules do
-// not manage are judged too, and always refused.
+// NewPool makes a pool of devs, which are in PCI order. Devices that rules do
+// not manage are always refused.
 func NewPool(devs []Device, rules Rules) *Pool {
 	p := &Pool{rules: rules, all: slices.Clone(devs), holds: map[string]Grant{}}
 	managed := matches(devs, rules.IDs)
@@ -81,8 +81,8 @@ func NewPool(devs []Device, rules Rules) *Pool {
 	return p
 }
 
-// reserve sets aside the n highest indices of the managed devices. Instances of
-// one GPU share its index.
+// reserve sets aside the n highest indices of the managed devices. MIG instances
+// share their GPU's index.
 func (p *Pool) reserve(n int) {
 	var indices []int
 	for i := range p.devs {
@@ -101,12 +101,12 @@ func (p *Pool) reserve(n int) {
 	}
 }
 
-// limited says whether the number of devices counts instead of fixed indices.
+// limited reports whether a number of devices is limited, rather than fixed indices.
 func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >= 0 }
 
-// Observe takes over what snap says of the devices it has readings of. A
-// reading older than the one before it, or than the last release there, is
-// passed over. Without any reading no device lets anything on until the next.
+// Observe records a snapshot. It ignores a reading older than the device's
+// latest reading or release. After a snapshot without readings, no device admits
+// anything until the next.
 func (p *Pool) Observe(snap Snapshot) {
 	if snap.Claims != nil {
 		p.observeClaims(p.withTaken(snap.Claims, snap.Readings))
@@ -131,7 +131,7 @@ func (p *Pool) Observe(snap Snapshot) {
 	}
 }
 
-// identify takes over what a device is that had been silent so far.
+// identify records what a silent device turned out to be.
 func (p *Pool) identify(r *Reading) {
 	i := p.position(r.UUID)
 	if i < 0 {
@@ -156,8 +156,8 @@ func (p *Pool) observeClaims(claims []Claim) {
 	}
 }
 
-// gap is how far apart two samples may be and still count as watching: a poll
-// and a half, of a minute where nobody said.
+// gap returns how far apart two samples may be and still count as watching: one
+// and a half poll intervals, at least 15 s.
 func (p *Pool) gap() time.Duration {
 	poll := p.rules.Poll
 	if poll <= 0 {
@@ -166,7 +166,7 @@ func (p *Pool) gap() time.Duration {
 	return max(15*time.Second, poll*3/2)
 }
 
-// Hold sets a grant aside for attempt, a name that is unique among those held.
+// Hold sets a grant aside for attempt, a name that must be unique among holds.
 func (p *Pool) Hold(attempt string, g Grant) {
 	p.holds[attempt] = g
 	turn, furthest := p.turn, -1
@@ -186,13 +186,13 @@ func (p *Pool) Hold(attempt string, g Grant) {
 	p.turn = turn
 }
 
-// fromTurn is how far position i is from the one at which round-robin goes on.
+// fromTurn returns how far position i is from where round-robin continues.
 func (p *Pool) fromTurn(i int) int {
 	n := len(p.devs)
 	return (i - p.turn%n + n) % n
 }
 
-// Rename changes the name under which a grant is held.
+// Rename changes the name that a grant is held under.
 func (p *Pool) Rename(from, to string) {
 	g, ok := p.holds[from]
 	if !ok || from == to {
@@ -212,11 +212,11 @@ func (p *Pool) Rename(from, to string) {
 	}
 }
 
-// Release gives back what attempt holds, and returns those devices. Ones that nobody else of
-// this run stands on count from now on as just got back, until a grant, or a reading that shows
-// somebody else there, says otherwise, for 30 s at most. None of them lets anything on before its free memory was read again.
-// Until they are yielded or held again, this run's claim stands there: who claims them meanwhile
-// will find that out, and counts for nothing.
+// Release ends what attempt holds and returns those devices. Devices that no other attempt of
+// this run holds count as just returned, for up to 30 s or until a new grant or a reading that
+// shows somebody else there. No released device admits anything until its free memory is read again.
+// Until devices are yielded or held again, this run's claim on them stands: whoever claims them
+// meanwhile will find out and withdraw, so other claims do not count.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	g, ok := p.holds[attempt]
 	if !ok {
@@ -232,7 +232,7 @@ func (p *Pool) Release(now time.Duration, attempt string) []UUID {
 	return g.UUIDs
 }
 
-// Yield says that this run no longer claims devices that it has released.
+// Yield records that this run no longer claims devices it released.
 func (p *Pool) Yield(ids []UUID) {
 	for _, id := range ids {
 		if d := p.device(id); d != nil {
@@ -241,7 +241,7 @@ func (p *Pool) Yield(ids []UUID) {
 	}
 }
 
-// Undo takes a grant back under which nothing has run, as if it had not been held.
+// Undo drops a grant under which nothing has run, as if it had never been held.
 func (p *Pool) Undo(attempt string) {
 	g := p.holds[attempt]
 	delete(p.holds, attempt)
@@ -253,9 +253,9 @@ func (p *Pool) Undo(attempt string) {
 	}
 }
 
-// Crowded says whether, after a release, jobs of this or another run still stand on one of the
-// devices ids. A quick reading does not tell what has become of their memory, and all that they were
-// granted counts as promised until the next full one: a hand-over there wants the list of processes.
+// Crowded reports whether, after a release, jobs of this or another run are still on one of the
+// devices. A quick reading does not show how much those jobs have allocated, so all their grants
+// count as promised until the next full one: a hand-over there needs the process list.
 func (p *Pool) Crowded(ids []UUID) bool {
 	for _, id := range ids {
 		if d := p.device(id); d != nil && len(d.holds)+len(d.claims) > 0 {
@@ -265,8 +265,8 @@ func (p *Pool) Crowded(ids []UUID) bool {
 	return false
 }
 
-// Present are the processes on a device as of its last list, but for those of this run's
-// attempts there.
+// Present returns the processes on a device as of its last list, except those of this
+// run's attempts there.
 func (p *Pool) Present(id UUID) []Process {
 	d := p.device(id)
 	if d == nil {
@@ -281,7 +281,7 @@ func (p *Pool) Present(id UUID) []Process {
 	return others
 }
 
-// Label is how people call a device, "2" or "2 (MIG-…)"; "" for an unknown one.
+// Label returns a device's name for people, "2" or "2 (MIG-…)"; "" if unknown.
 func (p *Pool) Label(id UUID) string {
 	if d := p.device(id); d != nil {
 		return d.label()
@@ -289,7 +289,7 @@ func (p *Pool) Label(id UUID) string {
 	return ""
 }
 
-// Devices lists the managed devices in PCI order.
+// Devices returns the managed devices in PCI order.
 func (p *Pool) Devices() []Device {
 	var devs []Device
 	for i := range p.devs {

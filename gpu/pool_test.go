@@ -11,7 +11,7 @@ import (
 
 const me, bob = 1000, 1001
 
-// sec is seconds of CLOCK_BOOTTIME.
+// sec converts seconds to CLOCK_BOOTTIME.
 func sec(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
 // some makes n whole GPUs of total memory each.
@@ -23,17 +23,17 @@ func some(n int, total Bytes) []Device {
 	return devs
 }
 
-// anyone are the rules of a run that manages everything.
+// anyone returns the rules of a run that manages everything.
 func anyone() Rules {
 	return Rules{MinGPUs: -1, MaxGPUs: -1, Others: OthersAllow, Pick: FirstFit, UID: me}
 }
 
-// idle is a full reading of an empty device.
+// idle returns a full reading of an empty device.
 func idle(d Device, at time.Duration) Reading {
 	return Reading{UUID: d.UUID, Total: d.Total, Free: d.Total, Used: 0, Listed: true, Samples: []Sample{{At: at}}}
 }
 
-// see observes one full reading of every device, idle but for what change makes of it.
+// see observes one full reading of every device: idle, then modified by change.
 func see(p *Pool, at time.Duration, change func(i int, r *Reading)) {
 	snap := Snapshot{At: at}
 	for i, d := range p.all {
@@ -46,7 +46,7 @@ func see(p *Pool, at time.Duration, change func(i int, r *Reading)) {
 	p.Observe(snap)
 }
 
-// with puts a process on a reading, memory and all.
+// with adds a process and its memory to a reading.
 func with(r *Reading, pr Process) {
 	r.Processes = append(r.Processes, pr)
 	if pr.Memory > 0 {
@@ -70,7 +70,7 @@ func TestAdmitReasons(t *testing.T) {
 		req    func(*Request)
 		see    func(r *Reading)
 		do     func(p *Pool)
-		want   string // reason; "" when let on
+		want   string // reason; "" if admitted
 		never  bool
 		ours   bool
 		device func(*Device)
@@ -78,22 +78,22 @@ func TestAdmitReasons(t *testing.T) {
 		{name: "idle"},
 		{name: "exactly fits", see: func(r *Reading) { with(r, bobs(4*GiB)); r.Samples = nil }, req: func(r *Request) { r.Memory = 20 * GiB }},
 		{name: "one byte short", see: func(r *Reading) { with(r, bobs(4*GiB+1)) }, req: func(r *Request) { r.Memory = 20 * GiB },
-			want: "20479 MiB free, 20480 MiB asked; python 4711 of bob stands on it, 4 GiB"},
+			want: "20479 MiB free, 20480 MiB needed; python 4711 of bob is running on it, 4 GiB"},
 		{name: "not managed", rules: func(r *Rules) { r.IDs = []string{"7"} }, want: "not managed by this run (gpu_ids)", never: true},
 		{name: "reserved", rules: func(r *Rules) { r.Reserve = 1 }, want: "reserved for others (reserve: 1)", never: true},
-		{name: "not among the job's", req: func(r *Request) { r.IDs = []string{"GPU-7"} }, want: "not among the job's gpu_ids", never: true},
+		{name: "not among the job's", req: func(r *Request) { r.IDs = []string{"GPU-7"} }, want: "not in the job's gpu_ids", never: true},
 		{name: "among the job's by beginning", req: func(r *Request) { r.IDs = []string{"GPU"} }},
 		{name: "model", req: func(r *Request) { r.Models = []string{"a100"} }},
 		{name: "other model", req: func(r *Request) { r.Models = []string{"h100", "h200"} },
 			want: `NVIDIA A100-SXM4-80GB, not "h100" or "h200"`, never: true},
-		{name: "too small", req: func(r *Request) { r.Memory = 40 * GiB }, want: "24 GiB in all, 40 GiB asked", never: true},
+		{name: "too small", req: func(r *Request) { r.Memory = 40 * GiB }, want: "24 GiB total, 40 GiB needed", never: true},
 		{name: "never read", do: func(p *Pool) { p.devs[0].read = false }, want: "not read yet"},
 		{name: "lost", see: func(r *Reading) { r.Err = "GPU is lost" }, want: "does not answer: GPU is lost"},
 		{name: "no reading at all", do: func(p *Pool) { p.Observe(Snapshot{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
 		{name: "prohibited", see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited: no process may use it"},
 		{name: "exclusive and empty", see: func(r *Reading) { r.ComputeMode = ComputeExclusive }},
 		{name: "exclusive and used", see: func(r *Reading) { r.ComputeMode = ComputeExclusive; with(r, bobs(GiB)) },
-			want: "compute mode is exclusive, and python 4711 of bob stands on it, 1 GiB"},
+			want: "compute mode is exclusive, and python 4711 of bob is running on it, 1 GiB"},
 		{name: "exclusive and held, shared", see: func(r *Reading) { r.ComputeMode = ComputeExclusive },
 			do:  func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Share: true}) },
 			req: func(r *Request) { r.Share = true }, want: "held by a job of this run", ours: true},
@@ -104,27 +104,27 @@ func TestAdmitReasons(t *testing.T) {
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }},
 		{name: "shared, promised", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
-			want: "19 GiB free, 20 GiB asked; 5 GiB more are promised to jobs that run"},
+			want: "19 GiB free, 20 GiB needed; another 5 GiB promised to running jobs"},
 		{name: "claimed", do: func(p *Pool) {
 			p.Observe(Snapshot{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
 		}, want: "held by alice, train-svhn-s42, since 14:02"},
 		{name: "claim that shares", do: func(p *Pool) {
 			p.Observe(Snapshot{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
-		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB asked; 8 GiB more are promised to jobs that run"},
-		{name: "own process", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me stands on it, 1 GiB"},
+		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; another 8 GiB promised to running jobs"},
+		{name: "own process", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me is running on it, 1 GiB"},
 		{name: "own process, shared", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
 			req: func(r *Request) { r.Share = true }},
 		{name: "own process, shared, limit on own too", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
 			req: func(r *Request) { r.Share = true; r.UtilOnOwn = true }, want: "90% busy, limit 30%"},
 		{name: "others avoided", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { with(r, bobs(GiB)) },
-			want: "python 4711 of bob stands on it, 1 GiB (others: avoid)"},
+			want: "python 4711 of bob is running on it, 1 GiB (others: avoid)"},
 		{name: "nobody's memory avoided", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = GiB, 23*GiB },
-			want: "1 GiB in use with no process to be seen (others: avoid)"},
+			want: "1 GiB in use by no visible process (others: avoid)"},
 		{name: "nobody's memory within the slack", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = 512*MiB, 23*GiB }},
 		{name: "unknown user", see: func(r *Reading) { with(r, Process{PID: 9, UID: -1, Memory: 30 * GiB / 2}) }, req: func(r *Request) { r.Memory = 20 * GiB },
-			want: "9 GiB free, 20 GiB asked; process 9 of somebody stands on it, 15 GiB"},
+			want: "9 GiB free, 20 GiB needed; process 9 of an unknown user is running on it, 15 GiB"},
 		{name: "nobody's memory named", see: func(r *Reading) { r.Used, r.Free = 14*GiB, 10*GiB }, req: func(r *Request) { r.Memory = 12 * GiB },
-			want: "10 GiB free, 12 GiB asked; 14 GiB in use with no process to be seen"},
+			want: "10 GiB free, 12 GiB needed; 14 GiB in use by no visible process"},
 		{name: "busy", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 71 }, want: "71% busy, limit 30%"},
 		{name: "at the limit, but watched briefly", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watching: 0 of 60 s"},
 		{name: "judged at once", rules: func(r *Rules) { r.AtOnce = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }},
@@ -133,15 +133,15 @@ func TestAdmitReasons(t *testing.T) {
 		{name: "utilisation unknown", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
 		{name: "free unknown, nobody there", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
 		{name: "free unknown, somebody there", see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
-			want: "its free memory cannot be read, and python 4711 of bob stands on it"},
+			want: "its free memory cannot be read, and python 4711 of bob is running on it"},
 		{name: "nothing known", see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "neither its free memory nor its processes can be read"},
 		{name: "MIG instance for one", device: func(d *Device) { d.MIG = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
 		{name: "MIG instance for two", device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },
-			want: "a MIG instance, and the job asks for 2 GPUs", never: true},
+			want: "a MIG instance, but the job needs 2 GPUs", never: true},
 		{name: "just given back", do: func(p *Pool) {
 			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}})
 			p.Release(sec(101), "a")
-		}, want: "just given back, its free memory is being read", ours: true},
+		}, want: "just released, its free memory is being read", ours: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -196,8 +196,8 @@ func TestUtilisationOverTime(t *testing.T) {
 		reason(at, 0, bobs(GiB))
 	}
 	got = append(got, reason(85, 0, bobs(GiB)), reason(85.1, 0, bobs(GiB)), reason(200, 0, bobs(GiB)))
-	want := []string{"watching: 0 of 60 s", "80% busy, limit 30%", "80% busy within the last 60 s, limit 30%",
-		"80% busy within the last 60 s, limit 30%", "", "watching: 0 of 60 s"}
+	want := []string{"watching: 0 of 60 s", "80% busy, limit 30%", "80% busy in the last 60 s, limit 30%",
+		"80% busy in the last 60 s, limit 30%", "", "watching: 0 of 60 s"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -230,7 +230,7 @@ func TestNoteOfAtOnce(t *testing.T) {
 	for at := 0.0; at <= 25; at += 5 {
 		see(p, sec(at), func(_ int, r *Reading) { with(r, bobs(GiB)) })
 	}
-	if got, want := p.Admit(sec(25), one(GiB))[0].Note, "watched for 25 of 60 s only"; got != want {
+	if got, want := p.Admit(sec(25), one(GiB))[0].Note, "watched for only 25 of 60 s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -266,8 +266,8 @@ func TestPromisedMemory(t *testing.T) {
 	}
 }
 
-// A quick reading has no list: another attempt may have given back some of its
-// memory for a moment, while some of what has ended lingers.
+// A quick reading has no process list: another attempt may have freed some of its
+// memory for a moment while an ended one's memory lingers.
 func TestHandOverBesideOthers(t *testing.T) {
 	p := NewPool(some(1, 40*GiB), anyone())
 	ids := []UUID{"GPU-0"}
@@ -310,7 +310,7 @@ func TestHandOver(t *testing.T) {
 		p.Observe(Snapshot{At: sec(at), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: free, Used: 24*GiB - free}}})
 		return p.Admit(sec(at), one(20*GiB))[0]
 	}
-	see(p, sec(1.9), nil) // older than the release: passed over
+	see(p, sec(1.9), nil) // older than the release: ignored
 	if v := p.Admit(sec(2), one(GiB))[0]; v.OK {
 		t.Errorf("before its memory was read: got %+v", v)
 	}
@@ -318,22 +318,22 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("memory lingers: got %+v, want a refusal because of ours", v)
 	}
 	if v := quick(2.01, 24*GiB); !v.OK {
-		t.Errorf("memory is back: got %+v, want it let on without samples", v)
+		t.Errorf("memory is back: got %+v, want it admitted without samples", v)
 	}
 }
 
-// A list in the middle of a hand-over ends it only if it shows somebody: memory with
-// no process to be seen may be the ended job's.
+// A process list during a hand-over ends it only if it shows somebody: memory in use
+// by no visible process may be the ended job's.
 func TestListInAHandOver(t *testing.T) {
 	claimed := func(p *Pool) {
 		p.Yield([]UUID{"GPU-0"})
 		p.Observe(Snapshot{At: sec(2), Claims: []Claim{{UUID: "GPU-0", User: "alice"}}})
 	}
-	const watched, unseen = "98% busy within the last 60 s, limit 30%", "3 GiB in use with no process to be seen (others: avoid)"
+	const watched, unseen = "98% busy in the last 60 s, limit 30%", "3 GiB in use by no visible process (others: avoid)"
 	tests := []struct {
 		name   string
 		others Others
-		base   Bytes // in use all along, by nobody to be seen
+		base   Bytes // in use all along, by no visible process
 		do     func(*Pool)
 		list   func(*Reading)
 		at     float64
@@ -382,8 +382,8 @@ func TestListInAHandOver(t *testing.T) {
 	}
 }
 
-// What an ended job had only becomes less. Memory that is taken after it has come
-// back is somebody else's, also where no process of others can be seen.
+// An ended job's memory only shrinks. Memory allocated after it came back belongs to
+// somebody else, even if no process of others is visible.
 func TestSomebodyUnseenComesAfterAJob(t *testing.T) {
 	const watched = "98% busy, limit 30%"
 	used := func(r *Reading, n Bytes) { r.Used += n; r.Free -= n }
@@ -426,8 +426,8 @@ func TestSomebodyUnseenComesAfterAJob(t *testing.T) {
 	}
 }
 
-// The next job's memory is known to have been free before it, though the last list
-// was taken while the memory of the one before lingered.
+// The next job's memory is known to have been free before it, even though the last
+// list was taken while the previous job's memory lingered.
 func TestHandOverAfterAHandOver(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	see(p, sec(0), nil)
@@ -457,7 +457,7 @@ func TestUndo(t *testing.T) {
 	p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 20 * GiB})
 	p.Undo("a")
 	if v := p.Admit(sec(1), one(24*GiB))[0]; !v.OK {
-		t.Errorf("got %+v, want it let on at once", v)
+		t.Errorf("got %+v, want it admitted at once", v)
 	}
 	if got := p.Release(sec(1), "a"); got != nil {
 		t.Errorf("Release of what was undone: got %v", got)
@@ -496,7 +496,7 @@ func TestLimitOfTheRun(t *testing.T) {
 			if len(g.UUIDs) != tt.want || ok != (tt.want > 0) {
 				t.Errorf("got %v, want %d devices", g.UUIDs, tt.want)
 			}
-			if !ok && !strings.Contains(verdicts[7].Reason, "all that min_gpus, max_gpus and reserve let it have") {
+			if !ok && !strings.Contains(verdicts[7].Reason, "all that min_gpus, max_gpus and reserve allow now") {
 				t.Errorf("got %q", verdicts[7].Reason)
 			}
 		})

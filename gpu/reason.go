@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// reason says a finding in words, as one reads it behind "GPU 2: ".
+// reason describes a finding, to be printed after "GPU 2: ".
 func (p *Pool) reason(f finding, req *Request, d *device) string {
 	switch f.cause {
 	case notManaged:
@@ -14,13 +14,13 @@ func (p *Pool) reason(f finding, req *Request, d *device) string {
 	case isReserved:
 		return fmt.Sprintf("reserved for others (reserve: %d)", p.rules.Reserve)
 	case notAsked:
-		return "not among the job's gpu_ids"
+		return "not in the job's gpu_ids"
 	case otherModel:
 		return fmt.Sprintf("%s, not %s", orUnknown(d.Name), either(req.Models))
 	case partOfGPU:
-		return fmt.Sprintf("a MIG instance, and the job asks for %d GPUs", req.Min)
+		return fmt.Sprintf("a MIG instance, but the job needs %d GPUs", req.Min)
 	case tooSmall:
-		return have(d.Total, "in all", req.Memory)
+		return have(d.Total, "total", req.Memory)
 	case noReadings:
 		return "no readings: " + d.noReading
 	case notRead:
@@ -28,7 +28,7 @@ func (p *Pool) reason(f finding, req *Request, d *device) string {
 	case silent:
 		return "does not answer: " + d.err
 	case atLimit:
-		return fmt.Sprintf("this run holds %s, all that min_gpus, max_gpus and reserve let it have now", count(p.held()))
+		return fmt.Sprintf("this run holds %s, all that min_gpus, max_gpus and reserve allow now", count(p.held()))
 	case isKept:
 		return "kept for another job"
 	case tooLittle, blind:
@@ -60,12 +60,12 @@ func (d *device) companyReason(f finding) string {
 	case hiddenOn:
 		return d.hiddenWords() + " (others: avoid)"
 	case awaited:
-		return "just given back, its free memory is being read"
+		return "just released, its free memory is being read"
 	}
 	return ""
 }
 
-// memoryReason says what is lacking, and who has it.
+// memoryReason says how much memory is missing and who has it.
 func (d *device) memoryReason(req *Request) string {
 	if d.free < 0 {
 		if !d.listed {
@@ -78,7 +78,7 @@ func (d *device) memoryReason(req *Request) string {
 	}
 	s := have(max(0, d.free-d.promised), "free", req.Memory)
 	if d.promised > 0 {
-		s += fmt.Sprintf("; %s more are promised to jobs that run", d.promised.Round())
+		s += fmt.Sprintf("; another %s promised to running jobs", d.promised.Round())
 	}
 	if b := d.biggest(); b != nil && b.Memory > d.hidden {
 		s += "; " + b.on()
@@ -89,7 +89,7 @@ func (d *device) memoryReason(req *Request) string {
 }
 
 func (d *device) hiddenWords() string {
-	return d.hidden.Round() + " in use with no process to be seen"
+	return d.hidden.Round() + " in use by no visible process"
 }
 
 // utilReason says how busy the device is or was, or how long it has been watched.
@@ -103,13 +103,13 @@ func (d *device) utilReason(f finding, req *Request) string {
 		highest = d.peaks[1]
 	}
 	if now := d.samples[len(d.samples)-1].Percent; now <= req.MaxUtil {
-		return fmt.Sprintf("%d%% busy within the last %d s, limit %d%%", highest, window/time.Second, req.MaxUtil)
+		return fmt.Sprintf("%d%% busy in the last %d s, limit %d%%", highest, window/time.Second, req.MaxUtil)
 	}
 	return fmt.Sprintf("%d%% busy, limit %d%%", highest, req.MaxUtil)
 }
 
-// Note says what the devices of a grant, which is not yet held, were judged without:
-// "GPU 2 was watched for 5 of 60 s only"; usually "".
+// Note returns the caveats on the devices of a grant that is not yet held:
+// "GPU 2 was watched for only 5 of 60 s"; usually "".
 func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
 	var notes []string
 	for _, id := range g.UUIDs {
@@ -122,24 +122,24 @@ func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
 	return strings.Join(notes, ", ")
 }
 
-// note says what a verdict that lets a request on was judged without.
+// note returns the caveat on a verdict that admits a request, or "".
 func (p *Pool) note(now time.Duration, req *Request, d *device) string {
 	if !p.rules.AtOnce {
 		return ""
 	}
 	careful := Pool{rules: p.rules}
 	careful.rules.AtOnce = false
-	if careful.utilisation(now, req, d).cause != watching {
+	if careful.utilization(now, req, d).cause != watching {
 		return ""
 	}
-	return "watched for " + watchedFor(d.watched, d.window()) + " only"
+	return "watched for only " + watchedFor(d.watched, d.window())
 }
 
 func watchedFor(watched, window time.Duration) string {
 	return fmt.Sprintf("%d of %d s", watched/time.Second, window/time.Second)
 }
 
-// biggest is the process with the most memory, or nil.
+// biggest returns the process with the most memory, or nil.
 func (d *device) biggest() *Process {
 	var b *Process
 	for i := range d.procs {
@@ -148,13 +148,13 @@ func (d *device) biggest() *Process {
 	return b
 }
 
-// on says which process stands there: "python 4711 of bob stands on it, 37 GiB".
+// on describes a process on a device: "python 4711 of bob is running on it, 37 GiB".
 func (pr *Process) on() string {
 	name := "process"
 	if pr.Command != "" {
 		name = pr.Command
 	}
-	s := fmt.Sprintf("%s %d of %s stands on it", name, pr.PID, pr.user())
+	s := fmt.Sprintf("%s %d of %s is running on it", name, pr.PID, pr.user())
 	if pr.Memory >= 0 {
 		s += ", " + pr.Memory.Round()
 	}
@@ -166,13 +166,13 @@ func (pr *Process) user() string {
 	case pr.User != "":
 		return pr.User
 	case pr.UID < 0:
-		return "somebody"
+		return "an unknown user"
 	}
 	return fmt.Sprintf("uid %d", pr.UID)
 }
 
-// words is "held by alice, train-svhn-s42, since 14:02", or in a hand-over "held by
-// alice, for the job after train-svhn-s42".
+// words returns "held by alice, train-svhn-s42, since 14:02", or during a hand-over
+// "held by alice, for the job after train-svhn-s42".
 func (c *Claim) words() string {
 	s := "held by "
 	if c.User != "" {
@@ -192,10 +192,10 @@ func (c *Claim) words() string {
 	return s
 }
 
-// maxName is how many characters of another's job a reason names.
+// maxName is the longest name of another user's job that a reason shows, in characters.
 const maxName = 40
 
-// brief cuts a name in its middle: names of a matrix differ at their ends.
+// brief shortens a name in the middle: names from a matrix differ at the end.
 func brief(name string) string {
 	r := []rune(name)
 	if len(r) <= maxName {
@@ -204,13 +204,13 @@ func brief(name string) string {
 	return string(r[:maxName/2]) + "…" + string(r[len(r)-maxName/2+1:])
 }
 
-// have says "12 GiB free, 20 GiB asked", exactly where rounding would hide the difference.
+// have returns "12 GiB free, 20 GiB needed", in MiB where rounding would hide the difference.
 func have(there Bytes, word string, asked Bytes) string {
 	a, b := there.Round(), asked.Asked()
 	if a == asked.Round() {
 		a, b = fmt.Sprintf("%d MiB", there/MiB), fmt.Sprintf("%d MiB", (asked+MiB-1)/MiB)
 	}
-	return fmt.Sprintf("%s %s, %s asked", a, word, b)
+	return fmt.Sprintf("%s %s, %s needed", a, word, b)
 }
 
 func count(n int) string {
@@ -222,7 +222,7 @@ func count(n int) string {
 
 func orUnknown(name string) string {
 	if name == "" {
-		return "of an unknown model"
+		return "unknown model"
 	}
 	return name
 }

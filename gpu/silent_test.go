@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A device that has never answered counts as there, whatever a job asks of it, and is
-// itself from its first answer on.
+// A device that has never answered counts as present, whatever a job asks for, and
+// takes on its own identity with its first answer.
 func TestSilentDevice(t *testing.T) {
 	whole := Device{Index: 0, UUID: "GPU-a", Name: "NVIDIA A100", Total: 40 * GiB}
 	late := Device{Index: 1, UUID: "GPU-b", Name: "NVIDIA A100", Total: 40 * GiB}
 	p := NewPool([]Device{whole, {Index: 1, UUID: "GPU?1", Silent: true}}, Rules{MinGPUs: -1, MaxGPUs: -1, Pick: FirstFit})
 	req := Request{Min: 2, Max: 2, Memory: 30 * GiB, MaxUtil: 100, Models: []string{"a100"}}
 	if why, ok := p.Possible(req); !ok {
-		t.Errorf("a job is impossible for want of an answer: %s", why)
+		t.Errorf("a job counts as impossible because a device is silent: %s", why)
 	}
 	req.IDs = []string{"GPU-a", "GPU-b"}
 	if why, ok := p.Possible(req); !ok {

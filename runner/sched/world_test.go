@@ -22,7 +22,7 @@ type world struct {
 	rules  gpu.Rules
 	devs   []gpu.Device
 	load   []gpu.Bytes // other people's memory, by device
-	unseen []gpu.Bytes // memory in use with no process to be seen
+	unseen []gpu.Bytes // memory in use by no visible process
 	uses   []use       // what attempts have on GPUs
 	claims []gpu.Claim // of alice, nil while nobody reads them
 	fails  string      // why readings fail, or ""

@@ -169,7 +169,7 @@ func TestSettingsTable(t *testing.T) {
 			continue
 		}
 		defaults := word.FindAllStringSubmatch(row[1], -1)
-		said := len(defaults) == 0 || s.Value == "for ever"
+		said := len(defaults) == 0 || s.Value == "no limit"
 		for _, d := range defaults {
 			said = said || d[1] == s.Value
 		}

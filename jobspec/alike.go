@@ -5,12 +5,12 @@ import (
 	"sort"
 )
 
-// Names and keys of up to millions of jobs are compared by sorting their hashes: a
-// map of that size lies outside the caches, and each look at it would wait for
-// memory. A hashed job is its hash in the upper half of a number and its index in
-// the lower one.
+// Batches of up to millions of jobs are deduplicated by sorting hashes of names and
+// keys: a map that large does not fit the CPU caches, and every lookup would wait
+// for memory. A hashed job is one number: hash in the upper half, job index in the
+// lower.
 
-// byHash sorts n jobs by their hash, those with the same one by their index.
+// byHash sorts n jobs by hash; ties keep the order of their indices.
 func byHash(n int, hash func(i int) uint32) []uint64 {
 	list := make([]uint64, n)
 	for i := range list {
@@ -39,15 +39,15 @@ func byHash(n int, hash func(i int) uint32) []uint64 {
 	return list
 }
 
-// repeats calls f for every job of a sorted list that is the same as one before it:
-// with the first of those, and with how many have come before. It ends when f
-// returns false.
+// repeats calls f for every job of a sorted list that equals an earlier one, with the
+// first job of its kind and the number of equals so far. It stops when f returns
+// false.
 func repeats(list []uint64, same func(a, b int32) bool, f func(first, again int32, count int) bool) {
 	type group struct {
 		first int32
 		count int
 	}
-	var groups []group // of one hash: one, unless hashes collide
+	var groups []group // one per distinct job; several per hash only on a collision
 	for from := 0; from < len(list); {
 		to := from + 1
 		for to < len(list) && list[to]>>32 == list[from]>>32 {
@@ -72,7 +72,7 @@ func repeats(list []uint64, same func(a, b int32) bool, f func(first, again int3
 	}
 }
 
-// lookUp finds the job of a sorted list that has a hash and for which is says yes.
+// lookUp returns the job of a sorted list that has the hash and satisfies is.
 func lookUp(list []uint64, hash uint32, is func(id int32) bool) (id int32, ok bool) {
 	at := sort.Search(len(list), func(i int) bool { return uint32(list[i]>>32) >= hash })
 	for ; at < len(list) && uint32(list[at]>>32) == hash; at++ {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// closesBlock is a line that ends something, and takes no arguments.
+// closesBlock matches a line that closes something and takes no arguments.
 var closesBlock = regexp.MustCompile(`^(?:done|fi|esac|wait|exit|\}|\))(?:\s|$)`)
 
-// argsPlace looks at where args would come to stand: behind the last line of the
-// last command. In a comment they would be gone, and the job would run without
-// them; behind another command than the one they are for, they are lost to that.
+// argsPlace checks where args would land: after the last line of the last command.
+// In a comment they would be lost, and the job would run without them; after some
+// other command, that one would get them.
 func (p *proto) argsPlace() {
 	if len(p.args) == 0 || len(p.commands) == 0 {
 		return
@@ -25,15 +25,15 @@ func (p *proto) argsPlace() {
 	line, col := p.src.find(t.line, t.col, text)
 	switch {
 	case comment:
-		p.src.problem(line, col, "end the script with the command that they are for", "args would stand in the comment of %q, and do nothing", clip(text))
-	case p.list: // its program stands in the settings, once for all
+		p.src.problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", clip(text))
+	case p.list: // its program is in the settings, once for all jobs
 	case sign || quote == 0 && closesBlock.MatchString(text):
-		p.src.warning(line, col, "end the script with the command that they are for, or write them into it", "args stand behind %q as a whole: its last command gets them", clip(text))
+		p.src.warning(line, col, "end the script with the command they belong to, or write them into it", "args go after %q as a whole: only its last command gets them", clip(text))
 	}
 }
 
-// outsideQuotes says whether a line of a script ends in a comment, and whether a
-// command stands behind another in it. quote is the one that is open before it.
+// outsideQuotes reports whether a line of a script ends in a comment, and whether it
+// holds more than one command. quote is the quote left open by earlier lines, or 0.
 func outsideQuotes(line string, quote byte) (comment, several bool) {
 	for i := 0; i < len(line); i++ {
 		before, after := byte(' '), byte(' ')

@@ -6,43 +6,43 @@ import (
 	"gpurun/gpu"
 )
 
-// A Batch is what a run is about: the jobs of all its files, earlier files first.
+// A Batch is the unit of one run: the jobs of all its files, in the order given.
 type Batch struct {
 	Files    []File
 	Jobs     []Job
-	Queues   []string // "path\x00queue" for messages and identity; queues of different files are different
+	Queues   []string // "path\x00queue", for messages and identity; the same name in two files is two queues
 	Settings Settings
-	Warnings []Problem // worth saying, nothing wrong
+	Warnings []Problem // nothing that keeps the batch from running
 
-	clashing map[string]bool // logs that are also the name of another's old log
+	clashing map[string]bool // log paths that are also where another job's previous log is kept
 
-	bases map[string][]byte // config files that jobs copy, as they were when the keys were made
+	bases map[string][]byte // config files that jobs copy, as read when the keys were made
 }
 
 // A File is one job file of a batch.
 type File struct {
-	Path    string // as it was given
+	Path    string // as given
 	Real    string // absolute, links resolved
-	Dialect string // "native", "experiment list", "block"; for people
+	Dialect string // "native", "experiment list" or "block"; for display
 	WorkDir string // absolute
 	First   int    // ID of its first job
-	Count   int    // number of its jobs
-	UniID   string // absolute path of logs/uni_id.json, block dialect only
+	Count   int    // number of jobs
+	UniID   string // absolute path of logs/uni_id.json; block dialect only
 
 	dir string // the work dir as written
 }
 
-// Settings are the batch's, after flags, files, config.yaml and the user's own defaults.
+// Settings apply to the batch: flags over files over config.yaml over user defaults.
 type Settings struct {
-	MaxConcurrent int // 0 for as many as the GPUs take
+	MaxConcurrent int // 0 for no limit but the GPUs
 	MinMemory     gpu.Bytes
 	MaxUtil       int
 	Poll          time.Duration
-	MaxWait       time.Duration // 0 for ever
+	MaxWait       time.Duration // 0 for no limit
 	GPUIDs        []string
 	Reserve       int
-	MinGPUs       int // -1 when not given
-	MaxGPUs       int // -1 when not given
+	MinGPUs       int // -1 if not given
+	MaxGPUs       int // -1 if not given
 	Share         bool
 	Others        gpu.Others
 	Pick          gpu.Pick
@@ -53,11 +53,11 @@ type Settings struct {
 	FailFast      bool
 	Program       string
 	SeedAs        string
-	Breaker       int // a family whose first so many attempts failed alike is held; 0 never
+	Breaker       int // hold a family if its first Breaker attempts fail alike; 0 for never
 
-	Allow []string // lints that are switched off
+	Allow []string // lints switched off
 
-	Sources []Setting // every setting as text with where it came from, for plan -v, in the order of the reference
+	Sources []Setting // every setting with its origin, for plan -v, in the order of the reference
 }
 
 // A Setting is one line of plan -v.
@@ -65,21 +65,21 @@ type Setting struct {
 	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
 }
 
-// Options are what the command line says about reading files.
+// Options are what the command line says about reading job files.
 type Options struct {
 	Format     string            // "", "yaml" or "block"
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml beside the job file
-	Flags      map[string]string // setting name with hyphens → text as typed; bare sizes are MiB, bare times seconds
-	UserConfig string            // path of the user's own defaults; "" for none; a missing file is no error
-	Lint       bool              // also report what looks wrong: the batch is to be run
+	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is MiB, a bare time seconds
+	UserConfig string            // path of the user's own defaults; "" for none; may be missing
+	Lint       bool              // also lint the batch, because it is going to run
 }
 
-// A Problem is one thing wrong, or worth a warning, in a job file.
+// A Problem is an error or a warning in a job file.
 type Problem struct {
 	File string // as given
-	Line int    // 1-based; 0 when it concerns the whole file
-	Col  int    // 1-based, in characters; 0 when unknown
-	Text string // what is wrong, with the offending text quoted
-	Hint string // a fix or the nearest known word, or ""
-	Lint string // the lint that found it, by which it can be allowed, or ""
+	Line int    // 1-based; 0 if it concerns the whole file
+	Col  int    // 1-based, in characters; 0 if unknown
+	Text string // what is wrong, quoting the offending text
+	Hint string // a fix or the nearest known word; may be ""
+	Lint string // the lint that found it, by the name that allow takes; "" if none
 }

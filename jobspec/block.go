@@ -9,23 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// A block is one job of the block dialect, as it stands in the file.
+// A block is one job of the block dialect, as written.
 type block struct {
-	Line      int    // of its first line that is no comment, 1-based
+	Line      int    // first line that is not a comment, 1-based
 	Queue     string // digits, without leading zeros
 	GPUs      int
-	GiB       float64 // of memory on each GPU
+	GiB       float64 // free memory needed on each GPU
 	Commands  []blockCommand
-	Optimised bool // queue first, then the commands; else "queue,GB" at the end
+	Optimised bool // queue first, then the commands; otherwise "queue,GB" comes last
 }
 
-// A blockCommand is one line of a block, its pair of double quotes taken off.
+// A blockCommand is one line of a block without its surrounding double quotes.
 type blockCommand struct {
 	Text      string
 	Line, Col int // of its first character, 1-based, in characters
 }
 
-// Bounds of what is taken for a number that somebody meant.
+// Bounds for numbers that can plausibly be meant.
 const (
 	maxBlockGPUs  = 1024
 	maxBlockGiB   = 65536
@@ -35,7 +35,7 @@ const (
 var (
 	// "1,20", "1, 20GB # both"
 	queueAndGB = regexp.MustCompile(`^(-?\d+)\s*,\s*(-?\d+(?:\.\d+)?)\s*(?i:GiB|GB|G)?\s*(?:#.*)?$`)
-	// the same with another comma that looks like one
+	// the same, with a character that looks like a comma
 	wrongComma = regexp.MustCompile(`^(\d+)\s*[，、､;；]\s*(\d+(?:\.\d+)?)\s*(?i:GiB|GB|G)?\s*(?:#.*)?$`)
 	// "2 #GPUs", "20", "20 GB of memory"
 	numberLine = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\s*(?i:GiB|GB|G|GPUs?)?(?:\s*#.*|\s.*)?$`)
@@ -43,15 +43,15 @@ var (
 	commandBehind = regexp.MustCompile(`^-?[0-9.]+\s+"?((?:python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed|cd|export|source|rm|\./\S*|[A-Z_]+=\S*|\S+\.(?:py|sh))(?:\s.*)?)$`)
 )
 
-// A blockLine is a line that is neither blank nor a comment, without the space
-// around it.
+// A blockLine is a line that is neither blank nor a comment, with the space around
+// it trimmed.
 type blockLine struct {
 	text      string
 	line, col int
 }
 
-// parseBlocks reads a file of blocks. Every block is a job or a problem, never
-// nothing.
+// parseBlocks reads a file of blocks. Every block becomes a job or a problem; none
+// is dropped.
 func parseBlocks(file string, data []byte) ([]block, []Problem) {
 	p := &blockParser{file: file}
 	for _, lines := range splitBlocks(data) {
@@ -60,9 +60,8 @@ func parseBlocks(file string, data []byte) ([]block, []Problem) {
 	return p.blocks, p.problems
 }
 
-// looksLikeBlocks says whether a file of unknown kind is one of blocks: at least
-// one of its blocks is as it should be, so that the errors of the others are told
-// in the words of this dialect.
+// looksLikeBlocks reports whether a file of unknown kind is a block file. One valid
+// block is enough, so that errors in the others are reported in this dialect's terms.
 func looksLikeBlocks(data []byte) bool {
 	blocks, _ := parseBlocks("", data)
 	return len(blocks) > 0
@@ -95,7 +94,7 @@ type blockParser struct {
 	file     string
 	blocks   []block
 	problems []Problem
-	bad      bool // the block at hand has a problem
+	bad      bool // the current block has a problem
 }
 
 func (p *blockParser) problem(l blockLine, hint, format string, args ...any) {
@@ -103,7 +102,7 @@ func (p *blockParser) problem(l blockLine, hint, format string, args ...any) {
 	p.problems = append(p.problems, Problem{File: p.file, Line: l.line, Col: l.col, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// block reads one block in the layout that its first and last line tell.
+// block reads one block; its first and last lines tell the layout.
 func (p *blockParser) block(lines []blockLine) {
 	p.bad = false
 	first, last := lines[0], lines[len(lines)-1]
@@ -111,9 +110,9 @@ func (p *blockParser) block(lines []blockLine) {
 	starts, ends := numberLine.MatchString(first.text), queueAndGB.FindStringSubmatch(last.text)
 	switch {
 	case ends != nil && len(lines) == 1:
-		p.problem(last, "put a command above it", "%q has no command to run", clip(last.text))
+		p.problem(last, "add a command above it", "%q has no command to run", clip(last.text))
 	case ends != nil && starts:
-		p.problem(first, "take one of them out", "the queue stands twice, here and on line %d", last.line)
+		p.problem(first, "remove one of them", "the queue is given twice, here and on line %d", last.line)
 	case ends != nil:
 		b.Queue, b.GiB = p.queue(last, ends[1]), p.memory(last, ends[2])
 		b.Commands = p.commands(lines[:len(lines)-1])
@@ -137,42 +136,42 @@ func (p *blockParser) optimised(b *block, lines []blockLine) {
 		middle = middle[:len(middle)-1]
 	}
 	if len(middle) == 0 {
-		p.problem(first, "put a command between the queue and the numbers at the end", "the block has no command to run")
+		p.problem(first, "add a command between the queue and the numbers at the end", "the block has no command to run")
 	}
 	b.Commands = p.commands(middle)
 }
 
-// neither says why a block fits no layout, as far as its lines tell.
+// neither explains why a block fits neither layout, as far as its lines show.
 func (p *blockParser) neither(lines []blockLine) {
 	for i, l := range lines {
 		if m := wrongComma.FindStringSubmatch(l.text); m != nil {
-			p.problem(l, fmt.Sprintf("write %s,%s", m[1], m[2]), "%q is not separated by a comma of ASCII", clip(l.text))
+			p.problem(l, fmt.Sprintf("write %s,%s", m[1], m[2]), "%q is not separated by an ASCII comma", clip(l.text))
 			return
 		}
 		if i < len(lines)-1 && queueAndGB.MatchString(l.text) {
-			p.problem(lines[i+1], "put a blank line before it", "the block has ended with %q on line %d, and goes on", clip(l.text), l.line)
+			p.problem(lines[i+1], "put a blank line before it", "this line follows %q on line %d, which ends the block", clip(l.text), l.line)
 			return
 		}
 	}
 	first, last := lines[0], lines[len(lines)-1]
-	where := fmt.Sprintf("lines %d-%d are", first.line, last.line)
+	where := fmt.Sprintf("lines %d-%d are not", first.line, last.line)
 	if len(lines) == 1 {
-		where = fmt.Sprintf("line %d is", first.line)
+		where = fmt.Sprintf("line %d is not", first.line)
 	}
-	hint := `end it with a line "queue,GB", as 1,20`
+	hint := `end it with a line "queue,GB", for example 1,20`
 	if numberLine.MatchString(first.text) {
-		hint = "end it with a line that says how many GB of memory it needs, as 20"
+		hint = "end it with a line giving the GB of memory it needs, for example 20"
 	}
-	p.problem(first, hint, "%s no job: neither commands and then queue,GB, nor queue, commands and GB: %q", where, clip(first.text))
+	p.problem(first, hint, "%s a job: expected commands and then queue,GB, or queue, commands and GB: %q", where, clip(first.text))
 }
 
 func firstNumber(l blockLine) string { return numberLine.FindStringSubmatch(l.text)[1] }
 
-// number is the number that a line stands for. What is behind it is a comment,
-// unless it is a command, which must not be dropped.
+// number returns the number on a line. What follows it is a comment, unless it is a
+// command, which must not be dropped.
 func (p *blockParser) number(l blockLine) string {
 	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
-		p.problem(l, `give it a line of its own; if it is a comment, put a "#" before it`, "the command %q stands behind a number", clip(m[1]))
+		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", clip(m[1]))
 	}
 	return firstNumber(l)
 }
@@ -183,7 +182,7 @@ func (p *blockParser) queue(l blockLine, text string) string {
 		digits = "0"
 	}
 	if strings.ContainsAny(digits, "-.") || len(digits) > maxQueueWidth {
-		p.problem(l, "say 1", "queue %s is no number of a queue", clip(text))
+		p.problem(l, "try 1", "invalid queue number %s", clip(text))
 	}
 	return digits
 }
@@ -191,7 +190,7 @@ func (p *blockParser) queue(l blockLine, text string) string {
 func (p *blockParser) gpus(l blockLine, text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxBlockGPUs {
-		p.problem(l, fmt.Sprintf("say a whole number from 1 to %d", maxBlockGPUs), "%s is no number of GPUs", clip(text))
+		p.problem(l, fmt.Sprintf("use a whole number from 1 to %d", maxBlockGPUs), "invalid GPU count %s", clip(text))
 	}
 	return n
 }
@@ -199,7 +198,7 @@ func (p *blockParser) gpus(l blockLine, text string) int {
 func (p *blockParser) memory(l blockLine, text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f < 0 || f > maxBlockGiB {
-		p.problem(l, "say how many GB each GPU must have free, as 20", "%s GB is no amount of GPU memory", clip(text))
+		p.problem(l, "give the GB that each GPU must have free, for example 20", "invalid amount of GPU memory: %s GB", clip(text))
 	}
 	return f
 }
@@ -209,11 +208,11 @@ func (p *blockParser) commands(lines []blockLine) []blockCommand {
 	for _, l := range lines {
 		switch {
 		case queueAndGB.MatchString(l.text):
-			p.problem(l, "put a blank line behind it", "%q in the middle of a block", clip(l.text))
+			p.problem(l, "add a blank line after it", "%q in the middle of a block", clip(l.text))
 		case bareNumber(l.text):
-			p.problem(l, "a block has one queue, at most one number of GPUs, and one of GB", "the number %s stands where a command is expected", clip(l.text))
+			p.problem(l, "a block has one queue, at most one GPU count, and one number of GB", "expected a command, found the number %s", clip(l.text))
 		case strings.HasSuffix(l.text, `\`):
-			p.problem(l, "write it on one line: each line is a command of its own", "the command goes on behind its line: %q", clip(l.text))
+			p.problem(l, "write it on one line: each line is a separate command", "the command continues on the next line: %q", clip(l.text))
 		default:
 			list = append(list, p.command(l))
 		}
@@ -221,7 +220,7 @@ func (p *blockParser) commands(lines []blockLine) []blockCommand {
 	return list
 }
 
-// bareNumber tells a number, with or without a comment, from a command whose
+// bareNumber distinguishes a number, with or without a comment, from a command whose
 // name begins with one.
 func bareNumber(text string) bool {
 	number, _, _ := strings.Cut(text, "#")
@@ -229,9 +228,8 @@ func bareNumber(text string) bool {
 	return err == nil
 }
 
-// command takes off one pair of double quotes around the whole line. A line
-// with more of them is left to the shell, but for what no shell would understand
-// as it was meant.
+// command strips one pair of double quotes around the whole line. A line with more
+// quotes is left to the shell, except where no shell would read it as intended.
 func (p *blockParser) command(l blockLine) blockCommand {
 	c := blockCommand{l.text, l.line, l.col}
 	if l.text[0] != '"' {
@@ -240,20 +238,20 @@ func (p *blockParser) command(l blockLine) blockCommand {
 	end := closingQuote(l.text)
 	switch {
 	case end < 0:
-		p.problem(l, `close it, or take it off`, "a double quote is not closed: %q", clip(l.text))
+		p.problem(l, `close it, or remove it`, "unclosed double quote: %q", clip(l.text))
 	case end == len(l.text)-1:
 		inner := l.text[1:end]
 		c.Text, c.Col = strings.TrimSpace(inner), l.col+1+len(inner)-len(strings.TrimLeft(inner, " \t"))
 		if c.Text == "" {
-			p.problem(l, "put a command between the quotes", "an empty command")
+			p.problem(l, "put a command between the quotes", "empty command")
 		}
 	case strings.HasSuffix(l.text, `"`) && strings.ContainsRune(" =", rune(l.text[end-1])) && l.text[end+1] != ' ':
-		p.problem(l, "take the outer quotes off", "double quotes within double quotes: %q", clip(l.text))
+		p.problem(l, "remove the outer quotes", "double quotes within double quotes: %q", clip(l.text))
 	}
 	return c
 }
 
-// closingQuote is where the quote that text begins with is closed, or -1.
+// closingQuote returns the index of the quote that closes the one text begins with, or -1.
 func closingQuote(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {

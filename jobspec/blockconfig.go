@@ -14,41 +14,41 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A blockConfig is what a config.yaml says of the block file beside it.
+// A blockConfig is what a config.yaml says about the block file beside it.
 type blockConfig struct {
 	Settings    []blockSetting // in the file's order
 	WorkDir     string         // absolute
-	WorkDirLine int            // where the config file names it, 0 for nowhere
-	Retry       *Retry         // nil where retry_config is not given
-	Ignored     bool           // a file was there, with none of these keys
+	WorkDirLine int            // where the config file names it; 0 if it does not
+	Retry       *Retry         // nil if retry_config is not given
+	Ignored     bool           // the file exists but has none of these keys
 
-	job  *yaml.Node // a mapping of the job keys that all blocks have
-	file *source    // where they stand
+	job  *yaml.Node // a mapping of the job keys that apply to all blocks
+	file *source    // where they are
 
 	warnings []Problem
 }
 
-// A blockSetting is a native setting, its value spelt as a job file could have it.
+// A blockSetting is a native setting, its value spelled as in a job file.
 type blockSetting struct {
 	Name, Value string
 	Line        int // in the config file
 }
 
-// blockKeys are the words of the block dialect's config file and the native
-// settings that they stand for; "" for what is no setting.
+// blockKeys maps the keys of the block dialect's config file to the native settings
+// they stand for; "" if there is none.
 var blockKeys = map[string]string{
 	"check_time": "poll", "maximize_resource_utilization": "share", "memory_save_mode": "pick",
 	"compete_gpus": "gpu_ids", "use_all_gpus": "", "gpu_left": "reserve",
 	"min_gpu": "min_gpus", "max_gpu": "max_gpus", "retry_config": "", "work_dir": "",
 }
 
-// readBlockConfig reads configPath, or with "" the config.yaml beside the job
-// file if it is there. A file of other keys is another program's, and is ignored;
-// one that was named counts as soon as it has native settings.
+// readBlockConfig reads configPath or, if that is "", the config.yaml beside the job
+// file, if any. A file with none of our keys belongs to another program and is
+// ignored; one named explicitly counts as soon as it has native settings.
 func readBlockConfig(jobFile, configPath string) (blockConfig, []Problem) {
 	folder, err := filepath.Abs(filepath.Dir(jobFile))
 	if err != nil {
-		return blockConfig{}, []Problem{{File: jobFile, Text: "its folder cannot be found: " + err.Error()}}
+		return blockConfig{}, []Problem{{File: jobFile, Text: "cannot find its folder: " + err.Error()}}
 	}
 	c := blockConfig{WorkDir: filepath.Dir(folder)}
 	named := configPath != ""
@@ -81,12 +81,12 @@ func readBlockConfig(jobFile, configPath string) (blockConfig, []Problem) {
 type blockConfigReader struct {
 	*source
 	config *blockConfig
-	folder string                // absolute, of the job file
-	at     map[string]*yaml.Node // key of each setting given so far, by native name
+	folder string                // of the job file, absolute
+	at     map[string]*yaml.Node // key node of each setting so far, by native name
 	native []string
 }
 
-// concerns says whether the file is meant for gpurun.
+// concerns reports whether the file is meant for gpurun.
 func (r *blockConfigReader) concerns(root *yaml.Node, named bool) bool {
 	if root.Kind != yaml.MappingNode {
 		return false
@@ -133,11 +133,11 @@ func (r *blockConfigReader) read(root *yaml.Node) {
 	})
 }
 
-// set takes a setting; the same one in both dialects' words is a contradiction
-// that nobody could guess the end of.
+// set records a setting. The same setting under both its names is a contradiction
+// that gpurun must not guess about.
 func (r *blockConfigReader) set(k *yaml.Node, name, value string) {
 	if first := r.at[name]; first != nil {
-		r.problem(k.Line, k.Column, "keep one of them", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
+		r.problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
 		return
 	}
 	r.at[name] = k
@@ -146,8 +146,8 @@ func (r *blockConfigReader) set(k *yaml.Node, name, value string) {
 	}
 }
 
-// other takes native settings, and refuses what is nearly a known word. The rest
-// is left alone: such files hold the settings of the scripts too.
+// other accepts native settings and refuses near misses of known keys. Everything
+// else is left alone: such files also hold the settings of the scripts.
 func (r *blockConfigReader) other(k, v *yaml.Node) {
 	if slices.Contains(r.native, k.Value) {
 		if text, ok := r.settingText(k.Value, v); ok {
@@ -178,7 +178,7 @@ func (r *blockConfigReader) seconds(k, v *yaml.Node) string {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f > 0 && f <= 86400*365) {
-		r.problem(v.Line, v.Column, "say a number, as 5", "%s: %q is no number of seconds", k.Value, clip(text))
+		r.problem(v.Line, v.Column, "try 5", "%s: invalid number of seconds %q", k.Value, clip(text))
 		return ""
 	}
 	return time.Duration(f * float64(time.Second)).String()
@@ -188,7 +188,7 @@ func isTrue(v *yaml.Node) bool {
 	return v != nil && (strings.EqualFold(v.Value, "true") || strings.EqualFold(v.Value, "yes") || strings.EqualFold(v.Value, "on"))
 }
 
-// yesNo is one of two words. Programs that read these files take on and yes too.
+// yesNo returns yes or no. Programs that read these files also accept on and yes.
 func (r *blockConfigReader) yesNo(k, v *yaml.Node, yes, no string) string {
 	text, _, ok := r.scalar(v, k.Value)
 	switch strings.ToLower(text) {
@@ -198,7 +198,7 @@ func (r *blockConfigReader) yesNo(k, v *yaml.Node, yes, no string) string {
 		return no
 	}
 	if ok {
-		r.problem(v.Line, v.Column, "say true or false", "%s: %q is neither true nor false", k.Value, clip(text))
+		r.problem(v.Line, v.Column, "write true or false", "%s: must be true or false, not %q", k.Value, clip(text))
 	}
 	return ""
 }
@@ -211,7 +211,7 @@ func (r *blockConfigReader) ids(v *yaml.Node) string {
 			continue
 		}
 		if _, err := parseGPUIDs(text); err != nil {
-			r.problem(item.Line, item.Column, "say [0, 1]", "compete_gpus: %q is no GPU", clip(text))
+			r.problem(item.Line, item.Column, "try [0, 1]", "compete_gpus: invalid GPU %q", clip(text))
 			continue
 		}
 		ids = append(ids, text)
@@ -226,7 +226,7 @@ func (r *blockConfigReader) count(k, v *yaml.Node, least int) (int, bool) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > 1<<20 {
-		r.problem(v.Line, v.Column, fmt.Sprintf("say a whole number from %d on", least), "%s: %q is no number", k.Value, clip(text))
+		r.problem(v.Line, v.Column, fmt.Sprintf("use a whole number of at least %d", least), "%s: invalid number %q", k.Value, clip(text))
 		return 0, false
 	}
 	return n, true
@@ -244,11 +244,11 @@ func (r *blockConfigReader) retry(v *yaml.Node) {
 			}
 		default:
 			words := []string{"max_retry_before_backoff", "backoff_duration"}
-			r.problem(k.Line, k.Column, didYouMean(k.Value, words, "retry_config has max_retry_before_backoff and backoff_duration"), "unknown key %q in retry_config", k.Value)
+			r.problem(k.Line, k.Column, didYouMean(k.Value, words, "valid keys: max_retry_before_backoff, backoff_duration"), "unknown key %q in retry_config", k.Value)
 		}
 	})
 	if child(r.config.job, "retry") != nil {
-		r.problem(v.Line, v.Column, "keep one of them", "retry and retry_config are the same setting")
+		r.problem(v.Line, v.Column, "keep only one", "retry and retry_config are the same setting")
 	}
 	r.config.Retry = retry
 }

@@ -61,12 +61,12 @@ func TestReadBlockConfigPlace(t *testing.T) {
 func TestReadBlockConfigProblems(t *testing.T) {
 	for _, tt := range []struct{ name, file, want string }{
 		{"misspelt", "gpu_left: 1\nchek_time: 5\n", `unknown key "chek_time"; did you mean "check_time"?`},
-		{"both words", "poll: 5s\ncheck_time: 5\n", `"check_time" and "poll" (line 1) are the same setting; keep one of them`},
-		{"no number", "check_time: soon\n", `check_time: "soon" is no number of seconds; say a number, as 5`},
-		{"not a number", "check_time: .nan\n", `check_time: ".nan" is no number of seconds; say a number, as 5`},
-		{"no bool", "memory_save_mode: 2\n", `memory_save_mode: "2" is neither true nor false; say true or false`},
-		{"negative", "gpu_left: -1\n", `gpu_left: "-1" is no number; say a whole number from 0 on`},
-		{"bad GPU", "compete_gpus: [x y]\n", `compete_gpus: "x y" is no GPU; say [0, 1]`},
+		{"both words", "poll: 5s\ncheck_time: 5\n", `"check_time" and "poll" (line 1) are the same setting; keep only one`},
+		{"no number", "check_time: soon\n", `check_time: invalid number of seconds "soon"; try 5`},
+		{"not a number", "check_time: .nan\n", `check_time: invalid number of seconds ".nan"; try 5`},
+		{"no bool", "memory_save_mode: 2\n", `memory_save_mode: must be true or false, not "2"; write true or false`},
+		{"negative", "gpu_left: -1\n", `gpu_left: invalid number "-1"; use a whole number of at least 0`},
+		{"bad GPU", "compete_gpus: [x y]\n", `compete_gpus: invalid GPU "x y"; try [0, 1]`},
 		{"retry", "retry_config: {backof_duration: 1}\n", `unknown key "backof_duration" in retry_config; did you mean "backoff_duration"?`},
 	} {
 		dir := t.TempDir()

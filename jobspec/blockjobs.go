@@ -32,10 +32,10 @@ func (f *fileJobs) readBlocks() {
 		f.config.file.out = f.src.out
 	}
 	if len(f.blocks) == 0 && len(f.out.problems) == 0 {
-		f.src.problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "holds no block")
+		f.src.problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "contains no blocks")
 	}
 	if f.config.Ignored {
-		f.out.warn(Problem{File: f.configPath(), Text: "is ignored: none of its keys is a setting of job files", Hint: "see the block dialect in docs/jobfile.md"})
+		f.out.warn(Problem{File: f.configPath(), Text: "is ignored: none of its keys is a job-file setting", Hint: "see the block dialect in docs/jobfile.md"})
 	}
 }
 
@@ -46,7 +46,7 @@ func (f *fileJobs) configPath() string {
 	return filepath.Join(filepath.Dir(f.src.path), "config.yaml")
 }
 
-// blockSettings are what config.yaml gives, under the names of native settings.
+// blockSettings returns what config.yaml sets, under the native names.
 func (f *fileJobs) blockSettings(defs []settingDef) []given {
 	names := settingNames(defs)
 	var list []given
@@ -60,7 +60,7 @@ func (f *fileJobs) blockSettings(defs []settingDef) []given {
 	return list
 }
 
-// blockWorkDir is the parent of the job file's folder where config.yaml names none.
+// blockWorkDir is the parent of the job file's folder unless config.yaml names one.
 func (f *fileJobs) blockWorkDir() {
 	f.workDir, f.dirKey = filepath.Dir(f.src.dir), ".."
 	if f.config.WorkDir == "" {
@@ -70,7 +70,7 @@ func (f *fileJobs) blockWorkDir() {
 	if f.config.WorkDirLine > 0 {
 		f.dirFrom = given{file: f.configPath(), line: f.config.WorkDirLine}.source()
 	}
-	// As written it is absolute, or moves with the job file.
+	// The key keeps it as written: absolute, or relative to the job file.
 	if rel, err := filepath.Rel(f.src.dir, f.workDir); err == nil {
 		f.dirKey = rel
 	}
@@ -99,7 +99,7 @@ func (f *fileJobs) blockJobs() {
 			p.guardWorkDir(&t)
 			p.lookAlike(c.Text, c.Line, c.Col)
 			if len(bl.Commands) > 1 && onlyShell.MatchString(t.raw) {
-				f.src.warning(c.Line, c.Col, "join them: "+clip(t.raw)+" && …", "%q has no effect on the next command: each has a shell of its own", clip(t.raw))
+				f.src.warning(c.Line, c.Col, "join them: "+clip(t.raw)+" && …", "%q has no effect on the next command: each runs in its own shell", clip(t.raw))
 			}
 			p.commands = append(p.commands, t)
 		}
@@ -127,8 +127,8 @@ func (p *proto) blockSpec(bl *block) *Spec {
 	return s
 }
 
-// guardWorkDir refuses {work_dir} outside quotes where its value needs them:
-// rm -rf {work_dir}/x must not meet half a path.
+// guardWorkDir refuses an unquoted {work_dir} whose value needs quotes: rm -rf
+// {work_dir}/x must not see half a path.
 func (p *proto) guardWorkDir(t *text) {
 	dir := p.file.workDir
 	if shellescape.Quote(dir) == dir {
@@ -143,13 +143,13 @@ func (p *proto) guardWorkDir(t *text) {
 		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
 		if g.kind == varWorkDir && g.format != "q" && risky {
 			l, c := p.src.find(t.line, t.col, g.lit)
-			p.src.problem(l, c, "write {work_dir:q}", "{work_dir} stands unquoted, and its value %s would be taken apart by the shell", strconv.Quote(dir))
+			p.src.problem(l, c, "write {work_dir:q}", "{work_dir} is not quoted, and the shell would split or expand its value %s", strconv.Quote(dir))
 			return
 		}
 	}
 }
 
-// quoteAfter is the quote that is open after s in a shell, 0 for none.
+// quoteAfter returns the quote that a shell has open after s, or 0.
 func quoteAfter(s string, quote byte) byte {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

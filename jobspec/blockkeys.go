@@ -6,11 +6,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// blockJobKeys are keys of jobs that may stand in a block file's config.yaml: all
-// blocks have them.
+// blockJobKeys are the job keys allowed in a block file's config.yaml, where they
+// apply to all blocks.
 var blockJobKeys = []string{"timeout", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
 
-// vagueKeys are keys of jobs that scripts, too, may have in their config.yaml.
+// vagueKeys are job keys that a script's own config.yaml may well have too.
 var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
 
 func jobWord(key string) string {
@@ -20,25 +20,25 @@ func jobWord(key string) string {
 	return key
 }
 
-// jobKey takes a key of jobs, or refuses one that a block cannot have: nothing that
-// was written for gpurun is dropped without a word.
+// jobKey takes a job key, or refuses one that a block cannot have: nothing written
+// for gpurun is silently dropped.
 func (r *blockConfigReader) jobKey(k, v *yaml.Node) bool {
 	word := jobWord(k.Value)
 	switch {
 	case !slices.Contains(jobKeys, word):
 		return false
 	case slices.Contains(vagueKeys, word):
-		r.warning(k.Line, k.Column, "for gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
+		r.warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
 		return true
 	case !slices.Contains(blockJobKeys, word):
-		r.problem(k.Line, k.Column, "take it out; for jobs that need it, write the file as YAML", "%q has no effect on the jobs of a block file", k.Value)
+		r.problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
 		return true
 	}
 	if r.config.job == nil {
 		r.config.job, r.config.file = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.source
 	}
 	if other := child(r.config.job, word); other != nil || word == "retry" && r.config.Retry != nil {
-		r.problem(k.Line, k.Column, "keep one of them", "%q is given twice, under two names", word)
+		r.problem(k.Line, k.Column, "keep only one", "%q is given twice, under two names", word)
 		return true
 	}
 	own := *k
@@ -69,11 +69,11 @@ func (p *proto) common(s *Spec, blocks int) {
 	s.LogNamed = p.log != nil || p.stdout != nil || p.stderr != nil
 }
 
-// ownFile reads the path of a log, which each block must have for itself.
+// ownFile reads the path of a log, which must differ from block to block.
 func (p *proto) ownFile(f fields, key string, blocks int) *text {
 	t := p.optional(f, key, inLog)
 	if t != nil && blocks > 1 && t.raw != "/dev/null" && !t.uses(varName) && !t.uses(varUniID) {
-		p.src.problem(t.line, t.col, "put {name} into it", "%s: all %d blocks would write one file, %s", key, blocks, t.raw)
+		p.src.problem(t.line, t.col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.raw)
 		return nil
 	}
 	return t

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// checkLogs refuses two jobs that would write one log.
+// checkLogs refuses two jobs that would write to the same log.
 func (l *loader) checkLogs() {
 	seed := maphash.MakeSeed()
 	owner := map[uint64]int32{}
@@ -43,10 +43,10 @@ func (l *loader) checkLogs() {
 			told[t] = true
 			o := &l.batch.Jobs[other]
 			line, col := lt.line, lt.col
-			if l.files[j.File].isBlocks { // there it stands in the config file
+			if l.files[j.File].isBlocks { // the config file has it
 				line, col = t.line, t.col
 			}
-			l.files[j.File].src.problem(line, col, "put {name} into it", "%s: jobs %q and %q would write one file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
+			l.files[j.File].src.problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
 		}
 	}
 	for _, r := range aside {
@@ -56,7 +56,7 @@ func (l *loader) checkLogs() {
 	}
 }
 
-// keptLog is what the name of a log that is kept from the run before ends in.
+// keptLog is the suffix of a log kept from the previous run.
 const keptLog = ".1"
 
 // A logRef is a log that a job names.
@@ -66,7 +66,7 @@ type logRef struct {
 	path string
 }
 
-// logClash reports a log under whose name another's old log would be kept.
+// logClash reports a log at the path where another job's previous log would be kept.
 func (l *loader) logClash(r logRef, other *Job) {
 	if l.batch.clashing == nil {
 		l.batch.clashing = map[string]bool{}
@@ -79,12 +79,12 @@ func (l *loader) logClash(r logRef, other *Job) {
 	}
 }
 
-// ClashingLog reports whether a path is the log of one job of the batch and the name
-// under which another's old log would be kept.
+// ClashingLog reports whether a path is both the log of a job of the batch and where
+// another job's previous log would be kept.
 func (b *Batch) ClashingLog(path string) bool { return b.clashing[path] }
 
-// checkConfigUse refuses {config} in a job that has none: the command would get
-// nothing in its place.
+// checkConfigUse refuses {config} in a job without a config: it would be replaced by
+// nothing.
 func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
@@ -102,18 +102,18 @@ func (p *proto) checkConfigUse(given bool) {
 	for _, t := range list {
 		if t != nil && t.uses(varConfig) {
 			l, c := p.src.find(t.line, t.col, "{config")
-			hint := "add config: {base: …}, or write {{config}} for the text itself"
+			hint := "add config: {base: …}, or for the literal text write {{config}}"
 			if p.block {
-				hint = "write {{config}} for the text itself"
+				hint = "for the literal text write {{config}}"
 			}
-			p.src.problem(l, c, hint, "{config} in a job without config")
+			p.src.problem(l, c, hint, "{config} in a job without a config")
 		}
 	}
 }
 
 func (j *Job) id32() int32 { return int32(j.ID) }
 
-// logPath is where a job writes, and false where that cannot clash.
+// logPath returns where a job writes a log; false if that cannot clash.
 func (l *loader) logPath(j *Job, t *text, v *values) (string, bool) {
 	if t == nil || t.uses(varUniID) {
 		return "", false
@@ -126,9 +126,9 @@ func (l *loader) logPath(j *Job, t *text, v *values) (string, bool) {
 	return path, err == nil && path != "/dev/null"
 }
 
-// checkConfigs refuses two jobs that would write different content to one file.
-// Only where two would write it at all, and not by the same changes of one base,
-// their contents are looked at.
+// checkConfigs refuses two jobs that would write different content to the same file.
+// Contents are compared only where two jobs share a path and do not make the same
+// changes to the same base.
 func (l *loader) checkConfigs() {
 	owners := map[string]int32{}
 	told := map[*texts]bool{}
@@ -146,7 +146,7 @@ func (l *loader) checkConfigs() {
 		}
 		if _, base := l.batch.bases[path]; base {
 			told[t] = true
-			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "write the copy to another path", "job %q would write its config over %s, which is the base of a config", j.Name, path)
+			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
 			continue
 		}
 		first, taken := owners[path]
@@ -161,12 +161,12 @@ func (l *loader) checkConfigs() {
 		}
 		if a, b := l.content(o), l.content(j); perAttempt || a != nil && b != nil && !bytes.Equal(a, b) {
 			told[t] = true
-			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "put {name} into its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
+			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
 		}
 	}
 }
 
-// configPlace is the path of a text of config as seen from the job's work dir.
+// configPlace resolves a path given under config against the job's work dir.
 func (l *loader) configPlace(j *Job, t *text, v *values) (string, bool) {
 	dir, err := j.Spec.text.dirOf(l.batch.Files[j.File].WorkDir, v)
 	if err != nil {
@@ -179,15 +179,15 @@ func (l *loader) configPlace(j *Job, t *text, v *values) (string, bool) {
 	return path, err == nil
 }
 
-// perAttempt reports whether the content differs from attempt to attempt.
+// perAttempt reports whether the content differs from one attempt to the next.
 func (c *configText) perAttempt() bool {
 	return slices.ContainsFunc(c.sets, func(s setText) bool {
 		return slices.ContainsFunc(s.value.segs, func(g segment) bool { return g.kind >= varUniID })
 	})
 }
 
-// changes spells what a job changes in which base: of two jobs that agree in it
-// the contents are the same.
+// changes identifies the base and what a job changes in it: two jobs with equal
+// changes have equal contents.
 func (l *loader) changes(j *Job) string {
 	v := l.values(j, nil)
 	c := j.Spec.text.config
@@ -206,7 +206,7 @@ func (l *loader) changes(j *Job) string {
 	return string(buf)
 }
 
-// content is what a job would write, nil where that cannot be told.
+// content returns what a job would write, or nil if that is not known yet.
 func (l *loader) content(j *Job) []byte {
 	v := l.values(j, nil)
 	c := j.Spec.text.config

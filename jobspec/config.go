@@ -17,7 +17,7 @@ func (p *proto) readConfig(n *yaml.Node) {
 		return
 	}
 	if n.Kind == yaml.ScalarNode {
-		p.src.problem(n.Line, n.Column, fmt.Sprintf("write config: {base: %s, set: {…}}; or algorithm instead of run, for an experiment", n.Value), "config takes a mapping beside run, and this is %s", describe(n))
+		p.src.problem(n.Line, n.Column, fmt.Sprintf("write config: {base: %s, set: {…}}; or algorithm instead of run, for an experiment", n.Value), "with run, config must be a mapping, not %s", describe(n))
 		return
 	}
 	words := []string{"base", "set", "path"}
@@ -34,12 +34,12 @@ func (p *proto) readConfig(n *yaml.Node) {
 		case "set":
 			p.readSets(c, nil, false, v)
 		default:
-			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "config has base, set and path"), "unknown key %q in config", k.Value)
+			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "valid keys: base, set, path"), "unknown key %q in config", k.Value)
 		}
 	})
 	if c.base.raw == "" && !c.bad {
 		c.bad = true
-		p.src.problem(n.Line, n.Column, "add base: configs/a.yaml", "config names no base")
+		p.src.problem(n.Line, n.Column, "add base: configs/a.yaml", "config has no base")
 	}
 	p.config = c
 }
@@ -50,7 +50,7 @@ func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) 
 		parts := strings.Split(key, ".")
 		for _, part := range parts {
 			if part == "" {
-				p.src.problem(k.Line, k.Column, "say optim.lr", "config.set: %q is no key", k.Value)
+				p.src.problem(k.Line, k.Column, "try optim.lr", "config.set: invalid key %q", k.Value)
 				return
 			}
 		}
@@ -58,14 +58,14 @@ func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) 
 		adds = adds || add
 		if v.Kind == yaml.MappingNode {
 			if hint := quoteHint(v); hint != "" {
-				p.src.problem(v.Line, v.Column, hint, "config.set: %q takes a value, and this is a mapping", k.Value)
+				p.src.problem(v.Line, v.Column, hint, "config.set: %q must be a single value, not a mapping", k.Value)
 				return
 			}
 			p.readSets(c, path, adds, v)
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			p.src.problem(v.Line, v.Column, fmt.Sprintf("set its elements one by one: %s.0", k.Value), "config.set: %q takes one value, and this is a list", k.Value)
+			p.src.problem(v.Line, v.Column, fmt.Sprintf("set its elements one by one: %s.0", k.Value), "config.set: %q must be a single value, not a list", k.Value)
 			return
 		}
 		text, tag, ok := p.src.scalar(v, "config.set")
@@ -77,8 +77,8 @@ func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) 
 	})
 }
 
-// kind is the YAML type of the value: that of the one variable that it is, its
-// own where it has none, and text where variables stand in other text.
+// kind returns the YAML type of the value: that of the variable if it is a single
+// variable, text if variables are mixed with other text, otherwise its own.
 func (s *setText) kind(v *values) string {
 	g := s.value.sole()
 	switch {
@@ -94,7 +94,7 @@ func (s *setText) kind(v *values) string {
 	return "!!str"
 }
 
-// configSets renders the changes of one job.
+// rendered returns the changes of one job.
 func (c *configText) rendered(v *values, values any) []configSet {
 	list := make([]configSet, len(c.sets))
 	for i := range c.sets {
@@ -110,8 +110,8 @@ func (c *configText) rendered(v *values, values any) []configSet {
 	return list
 }
 
-// basePath is where the base is: {work_dir} is known in it, also while a key is
-// made.
+// basePath returns the path of the base. It may contain {work_dir}, even while a key
+// is made.
 func (c *configText) basePath(v *values) (string, error) {
 	at := *v
 	if at.rt == nil {
@@ -120,7 +120,7 @@ func (c *configText) basePath(v *values) (string, error) {
 	return absolute(v.workDir, c.base.render(&at))
 }
 
-// apply reads the base, once for all jobs, and changes it.
+// apply changes the base, which is read once for all jobs.
 func (b *Batch) apply(c *configText, v *values) (path string, content []byte, problems []Problem) {
 	path, err := c.basePath(v)
 	if err != nil {
@@ -145,7 +145,7 @@ func (b *Batch) apply(c *configText, v *values) (path string, content []byte, pr
 	return path, content, problems
 }
 
-// config is the copy that one attempt gets.
+// config returns the copy that one attempt gets.
 func (b *Batch) config(c *configText, v *values) (*Config, error) {
 	base, content, problems := b.apply(c, v)
 	if len(problems) > 0 {
@@ -167,7 +167,7 @@ func (k *keyer) configValuesOf(p *proto, v *values) (any, []Problem) {
 	at := *v
 	var err error
 	if at.workDir, err = p.dirOf(k.workDir, v); err != nil {
-		return nil, nil // checkPaths has said so
+		return nil, nil // checkPaths has reported it
 	}
 	path, content, problems := k.batch.apply(p.config, &at)
 	for i := range problems {

@@ -9,31 +9,31 @@ import (
 	"strings"
 )
 
-// How a config file is changed: it is read into a tree that knows where each
-// value stands, the text of the named values is replaced, and the result is read
-// again. Where that is not the old tree with the named values changed, the edit
-// is refused, so that no oddity of a format can change anything else.
+// How a config file is edited: it is parsed into a tree that knows the position of
+// each value, the text of the named values is replaced, and the result is parsed
+// again. Unless that equals the old tree with only the named values changed, the edit
+// is refused, so that no quirk of a format can change anything else.
 
 // A configSet is one change to a config file.
 type configSet struct {
 	Path      []string // the dotted key, split
 	Add       bool     // the key may be missing
-	Value     Param    // Text and Tag count
+	Value     Param    // only Text and Tag are used
 	Line, Col int      // in the job file
 }
 
-// A configNode is a value in a config file, with what an edit must know of it.
+// A configNode is a value in a config file, with what an edit needs to know about it.
 type configNode struct {
 	kind   configKind
 	keys   []configKey   // of a mapping
 	items  []*configNode // of a list, or the values of keys
 	tag    string        // of a scalar, YAML's short tag
-	value  string        // of a scalar: its text, decoded
-	name   string        // of an alias: the anchor; of any other node: its own anchor
+	value  string        // of a scalar: its decoded text
+	name   string        // of an alias: its anchor; of any other node: its own anchor
 	line   int
-	shared int      // line of an alias that means this very node, or 0
-	merged []string // keys that a mapping has through "<<"
-	at     any      // the format's own
+	shared int      // line of an alias that refers to this node, or 0
+	merged []string // keys that a mapping gets through "<<"
+	at     any      // position data of the format
 }
 
 type configKey struct {
@@ -50,14 +50,14 @@ const (
 	configAlias
 )
 
-// A configFormat reads and writes one format. Spans are in bytes of data.
+// A configFormat reads and edits one format. Spans are in bytes of data.
 type configFormat interface {
 	parse(data []byte) (*configNode, error)
 	replace(n *configNode, parent *configNode, value Param) ([]span, error)
 	insert(n *configNode, keys []string, value Param) ([]span, error)
 }
 
-// A span is a piece of text to be replaced.
+// A span is a piece of text to replace.
 type span struct {
 	from, to int
 	text     string
@@ -83,8 +83,8 @@ func formatOf(name string) configFormat {
 	return &yamlConfig{}
 }
 
-// editConfig changes the named values of base, and nothing else. name is the
-// path of the base, for messages and for its ending.
+// editConfig changes the named values of base and nothing else. name is the path of
+// the base, for messages and for its extension.
 func editConfig(name string, base []byte, sets []configSet) ([]byte, []Problem) {
 	e := &configEdit{name: name, format: formatOf(name)}
 	bom := bytes.HasPrefix(base, []byte("\ufeff"))
@@ -110,7 +110,7 @@ type configEdit struct {
 	format   configFormat
 	data     []byte
 	root     *configNode
-	later    []configSet // keys to be added, one after another
+	later    []configSet // keys to add, one after another
 	problems []Problem
 }
 
@@ -129,7 +129,7 @@ func (e *configEdit) read() (ok bool) {
 	return true
 }
 
-// change replaces all values that are there, at once.
+// change replaces all values that exist, in one pass.
 func (e *configEdit) change(sets []configSet) bool {
 	var spans []span
 	changed := map[*configNode]Param{}
@@ -140,12 +140,12 @@ func (e *configEdit) change(sets []configSet) bool {
 		case len(f.rest) > 0:
 			e.later = append(e.later, s)
 		case f.node.kind == configMap || f.node.kind == configList:
-			e.problem(s, "set the values in it", "%q is no single value", strings.Join(s.Path, "."))
+			e.problem(s, "set the values in it", "%q is not a single value", strings.Join(s.Path, "."))
 		case f.node.shared > 0:
-			e.problem(s, "write the value out on that line", "%q is &%s, and line %d means it too", strings.Join(s.Path, "."), f.node.name, f.node.shared)
+			e.problem(s, "write the value out on that line", "%q is &%s, which line %d also uses", strings.Join(s.Path, "."), f.node.name, f.node.shared)
 		default:
 			if _, twice := changed[f.node]; twice {
-				e.problem(s, "keep one of them", "%q is set twice", strings.Join(s.Path, "."))
+				e.problem(s, "keep only one", "%q is set twice", strings.Join(s.Path, "."))
 				continue
 			}
 			more, err := e.format.replace(f.node, f.parent, s.Value)
@@ -161,14 +161,14 @@ func (e *configEdit) change(sets []configSet) bool {
 	return e.swap(sets[0], applySpans(e.data, spans), comparison{changed: changed})
 }
 
-// add puts in one key that is missing.
+// add inserts one key that is missing.
 func (e *configEdit) add(s configSet) bool {
 	f, ok := e.find(s)
 	if !ok {
 		return false
 	}
-	if len(f.rest) == 0 { // an earlier one has brought it
-		return e.problem(s, "keep one of them", "%q is set twice", strings.Join(s.Path, "."))
+	if len(f.rest) == 0 { // an earlier set has added it
+		return e.problem(s, "keep only one", "%q is set twice", strings.Join(s.Path, "."))
 	}
 	spans, err := e.format.insert(f.node, f.rest, s.Value)
 	if err != nil {
@@ -177,23 +177,23 @@ func (e *configEdit) add(s configSet) bool {
 	return e.swap(s, applySpans(e.data, spans), comparison{grown: f.node, key: f.rest[0], rest: f.rest, value: s.Value})
 }
 
-// swap takes the new text if it says what it should.
+// swap accepts the new text if it parses to what was asked for.
 func (e *configEdit) swap(s configSet, data []byte, c comparison) bool {
 	root, err := e.format.parse(data)
 	if err != nil || !c.same(e.root, root) {
-		return e.problem(s, "write that value more plainly in the file", "%q cannot be set without changing more", strings.Join(s.Path, "."))
+		return e.problem(s, "write that value in a simpler form in the file", "%q cannot be set without changing something else", strings.Join(s.Path, "."))
 	}
 	e.data, e.root = data, root
 	return true
 }
 
-// A finding is where a path leads: a value, or as far as there is something.
+// A finding is where a path leads: a value, or the deepest node that exists.
 type finding struct {
 	node, parent *configNode
-	rest         []string // keys that are missing below node
+	rest         []string // keys missing below node
 }
 
-// find follows a path. A key that holds dots itself is found too.
+// find follows a path. A key that itself contains dots is found too.
 func (e *configEdit) find(s configSet) (finding, bool) {
 	f := finding{node: e.root, rest: s.Path}
 	for len(f.rest) > 0 {
@@ -201,7 +201,7 @@ func (e *configEdit) find(s configSet) (finding, bool) {
 		done := strings.Join(s.Path[:len(s.Path)-len(f.rest)], ".")
 		switch {
 		case n.kind == configAlias:
-			return f, e.problem(s, "", "%q is *%s, which is shared: what is set there would change more", done, n.name)
+			return f, e.problem(s, "", "%q is *%s, which is shared: setting it would change other values too", done, n.name)
 		case n.kind == configScalar && n.tag == "!!null" && s.Add:
 			return f, true
 		case n.kind == configScalar && n.tag != "!!null":
@@ -210,7 +210,7 @@ func (e *configEdit) find(s configSet) (finding, bool) {
 		next, used, twice := n.child(f.rest)
 		switch {
 		case twice:
-			return f, e.problem(s, "keep one of them", "the key %q stands twice", strings.Join(s.Path, "."))
+			return f, e.problem(s, "keep only one", "duplicate key %q", strings.Join(s.Path, "."))
 		case next == nil && n.kind == configMap && (s.Add || len(f.rest) == 1 && slices.Contains(n.merged, f.rest[0])):
 			return f, true
 		case next == nil:
@@ -248,10 +248,10 @@ func (n *configNode) child(path []string) (next *configNode, used int, twice boo
 
 func (e *configEdit) missing(s configSet) bool {
 	word := strings.Join(s.Path, ".")
-	return e.problem(s, didYouMean(word, e.root.dotted("", nil), fmt.Sprintf("to add it, write %q", "+"+word)), "there is no key %q", word)
+	return e.problem(s, didYouMean(word, e.root.dotted("", nil), fmt.Sprintf("to add it, write %q", "+"+word)), "no key %q", word)
 }
 
-// dotted are the keys of all values below n, as one would write them.
+// dotted lists the dotted keys of all values below n.
 func (n *configNode) dotted(prefix string, list []string) []string {
 	const most = 5000
 	for i, item := range n.items {
@@ -266,12 +266,12 @@ func (n *configNode) dotted(prefix string, list []string) []string {
 	return list
 }
 
-// A comparison is what may differ between a tree and the edited one.
+// A comparison tells how the edited tree may differ from the original.
 type comparison struct {
 	changed map[*configNode]Param
-	grown   *configNode // this one has a key more
+	grown   *configNode // this one has an additional key
 	key     string
-	rest    []string // the path of the new value below grown
+	rest    []string // path of the new value below grown
 	value   Param
 }
 
@@ -298,8 +298,8 @@ func (c *comparison) same(a, b *configNode) bool {
 	return true
 }
 
-// without takes the new key out of b, and makes a mapping of an a that was null.
-// b is nil where the new key does not lead to the new value.
+// without removes the new key from b, and turns a null a into a mapping. It returns a
+// nil b if the new key does not lead to the new value.
 func (c *comparison) without(a, b *configNode) (*configNode, *configNode) {
 	i := slices.IndexFunc(b.keys, func(k configKey) bool { return k.text == c.key })
 	if i < 0 {
@@ -324,7 +324,7 @@ func (c *comparison) without(a, b *configNode) (*configNode, *configNode) {
 	return a, &rest
 }
 
-// is says whether n is the value that was to be written.
+// is reports whether n is the value that was to be written.
 func (n *configNode) is(p Param) bool {
 	if n.kind != configScalar {
 		return false

@@ -96,13 +96,13 @@ func TestEditConfigSeveral(t *testing.T) {
 
 func TestEditConfigProblems(t *testing.T) {
 	for _, tt := range []struct{ name, file, key, want string }{
-		{"nearest", "optim:\n  lr: 1\n", "optim.lrr", `config f.yaml: there is no key "optim.lrr"; did you mean "optim.lr"?`},
-		{"nothing near", "a: 1\n", "wholly", `config f.yaml: there is no key "wholly"; to add it, write "+wholly"`},
-		{"a mapping", "a: {b: 1}\n", "a", `config f.yaml: "a" is no single value; set the values in it`},
+		{"nearest", "optim:\n  lr: 1\n", "optim.lrr", `config f.yaml: no key "optim.lrr"; did you mean "optim.lr"?`},
+		{"nothing near", "a: 1\n", "wholly", `config f.yaml: no key "wholly"; to add it, write "+wholly"`},
+		{"a mapping", "a: {b: 1}\n", "a", `config f.yaml: "a" is not a single value; set the values in it`},
 		{"below a value", "a: 1\n", "a.b", `config f.yaml: "a" is a value, not a mapping: it has no "b"`},
-		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" is &x, and line 2 means it too; write the value out on that line`},
-		{"shared mapping", "a: &x {c: 1}\nb: *x\n", "b.c", `config f.yaml: "b" is *x, which is shared: what is set there would change more`},
-		{"duplicate key", "a: 1\na: 2\n", "a", `config f.yaml: the key "a" stands twice; keep one of them`},
+		{"shared value", "a: &x 1\nb: *x\n", "a", `config f.yaml: "a" is &x, which line 2 also uses; write the value out on that line`},
+		{"shared mapping", "a: &x {c: 1}\nb: *x\n", "b.c", `config f.yaml: "b" is *x, which is shared: setting it would change other values too`},
+		{"duplicate key", "a: 1\na: 2\n", "a", `config f.yaml: duplicate key "a"; keep only one`},
 	} {
 		_, problems := editConfig("f.yaml", []byte(tt.file), []configSet{changeOf(tt.key, "5", "!!int")})
 		if len(problems) != 1 || problems[0].Line != 7 || strings.TrimSuffix(problems[0].Text+"; "+problems[0].Hint, "; ") != tt.want {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// jsonConfig edits JSON by the offsets that its decoder tells.
+// jsonConfig edits JSON by the offsets its decoder reports.
 type jsonConfig struct {
 	data []byte
 	dec  *json.Decoder
 }
 
-// jsonPlace is where a JSON value stands.
+// jsonPlace is the position of a JSON value.
 type jsonPlace struct{ from, to int }
 
 func (c *jsonConfig) parse(data []byte) (*configNode, error) {
@@ -32,7 +32,7 @@ func (c *jsonConfig) parse(data []byte) (*configNode, error) {
 	return c.node()
 }
 
-// start is where the next token begins.
+// start returns where the next token begins.
 func (c *jsonConfig) start() int {
 	at := int(c.dec.InputOffset())
 	for at < len(c.data) && strings.IndexByte(" \t\r\n,:", c.data[at]) >= 0 {
@@ -97,8 +97,8 @@ func (c *jsonConfig) replace(n, _ *configNode, p Param) ([]span, error) {
 	return []span{{at.from, at.to, text}}, err
 }
 
-// insert adds a pair behind the last one, laid out as that one is, or makes a
-// mapping of null.
+// insert adds a pair after the last one and in the same layout, or turns null into a
+// mapping.
 func (c *jsonConfig) insert(n *configNode, keys []string, p Param) ([]span, error) {
 	value, err := jsonText(p)
 	if err != nil {

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// The key of a job holds the values of its rendered config. To render and to
-// read a whole file for each of thousands of jobs would take seconds, and they
-// differ in a few values: so the first job that changes certain keys of a base is
-// rendered and read in full, and where putting its values into those of the base
-// comes to the same, that is done for all others. What they run is still rendered
-// in full, when they start.
+// A job's key includes the values of its rendered config. Rendering and parsing a
+// whole file for each of thousands of jobs would take seconds, though they differ in
+// only a few values. So the first job that changes a given set of keys of a base is
+// rendered and parsed in full. If putting its values straight into the base's gives
+// the same result, the other jobs take that shortcut. What they run is still rendered
+// in full when they start.
 
-// A quickConfig is what a base with certain keys changed comes to.
+// A quickConfig predicts a base with a certain set of keys changed.
 type quickConfig struct {
-	base   map[string]any // its values; nil where only rendering can tell
+	base   map[string]any // its values; nil if only rendering can tell
 	leaves map[Param]any  // values as the YAML parser reads them
 }
 
-// maxLeaves is how many values are remembered as they read: parameters of a
-// matrix have few.
+// maxLeaves bounds how many parsed values are remembered: parameters of a matrix
+// have few.
 const maxLeaves = 10_000
 
-// quickName tells apart which keys of which base are changed.
+// quickName identifies which keys of which base are changed.
 func (p *proto) quickName(path string) string {
 	name := append([]byte(path), 0)
 	for i := range p.config.sets {
@@ -40,8 +40,8 @@ func (p *proto) quickName(path string) string {
 	return string(name)
 }
 
-// quickHash is the hash of a job's config without rendering it; nil where it must
-// be rendered.
+// quickHash returns the hash of a job's config without rendering it, or nil if it
+// must be rendered.
 func (k *keyer) quickHash(p *proto, v *values) []byte {
 	q := k.quick[p.quickName(k.basePath(p, v))]
 	if q == nil || q.base == nil {
@@ -55,8 +55,8 @@ func (k *keyer) quickHash(p *proto, v *values) []byte {
 	return sum[:]
 }
 
-// learn finds out, from a config that was rendered and read, whether the others
-// of its kind need that.
+// learn decides, from a config that was rendered and parsed, whether the others of
+// its kind can skip that.
 func (k *keyer) learn(p *proto, v *values, rendered any) {
 	path := k.basePath(p, v)
 	name := p.quickName(path)
@@ -67,7 +67,7 @@ func (k *keyer) learn(p *proto, v *values, rendered any) {
 	k.quick[name] = q
 	data := k.batch.bases[path]
 	if isJSON(path) || bytes.IndexByte(data, '&') >= 0 {
-		return // an anchor carries a change to other places
+		return // an anchor carries the change to other places
 	}
 	values, err := configValues(path, data)
 	base, ok := values.(map[string]any)
@@ -80,7 +80,7 @@ func (k *keyer) learn(p *proto, v *values, rendered any) {
 	}
 }
 
-// basePath is where the base of a job's config is.
+// basePath returns the path of the base of a job's config.
 func (k *keyer) basePath(p *proto, v *values) string {
 	at := *v
 	var err error
@@ -94,7 +94,7 @@ func (k *keyer) basePath(p *proto, v *values) string {
 	return path
 }
 
-// dotted says whether some key has a dot in it, so that a dotted key could mean two things.
+// dotted reports whether any key has a dot in it, which makes dotted paths ambiguous.
 func dotted(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -109,7 +109,7 @@ func dotted(v any) bool {
 	return false
 }
 
-// with is the base with some values changed, or nil where that is no plain matter.
+// with returns the base with some values changed, or nil if that is not straightforward.
 func (q *quickConfig) with(sets []configSet) any {
 	root := any(q.base)
 	for i := range sets {
@@ -121,7 +121,7 @@ func (q *quickConfig) with(sets []configSet) any {
 	return root
 }
 
-// put copies what stands on the way to the value, which the base keeps as it was.
+// put copies the nodes on the way to the value and leaves the base itself unchanged.
 func (q *quickConfig) put(at any, path []string, s *configSet) (any, bool) {
 	switch at := at.(type) {
 	case map[string]any:
@@ -157,7 +157,7 @@ func (q *quickConfig) below(under any, path []string, s *configSet) (any, bool) 
 	return q.leaf(s.Value)
 }
 
-// leaf is a value as the YAML parser reads it.
+// leaf returns a value as the YAML parser reads it.
 func (q *quickConfig) leaf(p Param) (any, bool) {
 	if p.Tag == "" || p.Tag == "!!str" {
 		return p.Text, true

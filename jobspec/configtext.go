@@ -18,13 +18,13 @@ var (
 	jsonFloat = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 )
 
-// yamlWords are plain texts that some reader of YAML takes for something else.
+// yamlWords are plain texts that some YAML reader does not read as text.
 var yamlWords = map[string]bool{
 	"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true,
 	"true": true, "false": true, "null": true, "nan": true, "inf": true,
 }
 
-// yamlText spells a value. quote is the quote that the old text had, or 0.
+// yamlText spells a value. quote is the quote character of the old text, or 0.
 func yamlText(p Param, quote byte) string {
 	p = withoutZeros(p)
 	switch p.Tag {
@@ -47,9 +47,9 @@ func yamlText(p Param, quote byte) string {
 	return quoted(p.Text)
 }
 
-// withoutZeros is a whole number that is padded, 010, as the decimal that a command
-// or a range takes it for. Of readers of YAML some take it for 8, and 08 for a text
-// or for 8.0. No reader of YAML 1.1 knows 0o17.
+// withoutZeros turns a padded whole number such as 010 into the decimal that commands
+// and ranges read. Some YAML readers read it as 8, and 08 as text or 8.0. No YAML 1.1
+// reader knows 0o17.
 func withoutZeros(p Param) Param {
 	if p.Tag != "!!int" && p.Tag != "!!float" {
 		return p
@@ -62,8 +62,8 @@ func withoutZeros(p Param) Param {
 	return p
 }
 
-// yamlFloat spells a float so that YAML 1.1 reads one too: there 1e-5 is a text,
-// for want of a point in it and of a sign behind e.
+// yamlFloat spells a float so that YAML 1.1 reads it as one too: there 1e-5 is text,
+// because it lacks a point and a sign after the e.
 func yamlFloat(s string) string {
 	m := floatText.FindStringSubmatch(s)
 	if m == nil {
@@ -101,7 +101,7 @@ func jsonText(p Param) (string, error) {
 		}
 		f, err := strconv.ParseFloat(strings.ReplaceAll(p.Text, "_", ""), 64)
 		if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-			return "", fmt.Errorf("JSON has no number %s", p.Text)
+			return "", fmt.Errorf("JSON cannot represent the number %s", p.Text)
 		}
 		return strconv.FormatFloat(f, 'g', -1, 64), nil
 	}
@@ -112,7 +112,7 @@ func unprintable(r rune) bool {
 	return r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == utf8.RuneError
 }
 
-// quoted is s in double quotes, with escapes that JSON and YAML share.
+// quoted returns s in double quotes, with only escapes that JSON and YAML share.
 func quoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -135,7 +135,7 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// sameNumber compares two numbers by value, however they are spelt.
+// sameNumber reports whether two numbers are equal, however they are spelled.
 func sameNumber(a, b string) bool {
 	x, errX := strconv.ParseFloat(strings.ReplaceAll(a, "_", ""), 64)
 	y, errY := strconv.ParseFloat(strings.ReplaceAll(b, "_", ""), 64)

@@ -12,10 +12,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// configValues are the values of a config file, without what no program sees of
-// them: comments, order of keys, quotes, anchors. They are maps by string,
-// slices, strings, numbers, bools and nil, so that encoding/json makes the same
-// bytes of the same values; several YAML documents come as a slice.
+// configValues returns the values of a config file without what no program sees:
+// comments, key order, quotes, anchors. They consist of maps by string, slices,
+// strings, numbers, bools and nil, so that encoding/json encodes equal values to
+// equal bytes. Several YAML documents come as a slice.
 func configValues(name string, data []byte) (values any, err error) {
 	defer func() { // the YAML parser is known to panic on some malformed input
 		if r := recover(); r != nil {
@@ -30,7 +30,7 @@ func configValues(name string, data []byte) (values any, err error) {
 			return nil, err
 		}
 		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return nil, errors.New("there is more behind the JSON value")
+			return nil, errors.New("unexpected data after the JSON value")
 		}
 		return plainValues(values), nil
 	}
@@ -56,8 +56,8 @@ func configValues(name string, data []byte) (values any, err error) {
 	return documents, nil
 }
 
-// plainValues replaces what JSON has no word for. A text in the place of a
-// number gets a mark, so that it is never equal to a text of the file.
+// plainValues replaces what JSON cannot represent. A string that stands in for a
+// number is marked, so that it never equals a string of the file.
 func plainValues(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -11,12 +11,12 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// yamlConfig edits YAML. The parser tells where a value begins, in lines and
-// characters; where it ends is found here.
+// yamlConfig edits YAML. The parser reports where a value begins, in lines and
+// characters; this code finds where it ends.
 type yamlConfig struct {
 	data  []byte
-	lines []int // offset of each line, by the parser's idea of a line
-	empty bool  // no value at all in the file
+	lines []int // offset of each line, as the parser counts lines
+	empty bool  // the file has no value at all
 }
 
 func (c *yamlConfig) parse(data []byte) (*configNode, error) {
@@ -34,7 +34,7 @@ func (c *yamlConfig) parse(data []byte) (*configNode, error) {
 	return tree, nil
 }
 
-// yamlLines finds the lines: YAML knows more breaks than a newline.
+// yamlLines finds the lines: YAML has more line breaks than \n.
 func yamlLines(data []byte) []int {
 	starts := []int{0}
 	for i := 0; i < len(data); {
@@ -74,7 +74,7 @@ func (c *yamlConfig) tree(n *yaml.Node, nodes map[*yaml.Node]*configNode) *confi
 			if k.ShortTag() == "!!merge" {
 				t.merged = append(t.merged, mergedKeys(v, 0)...)
 			} else if key.kind != configScalar {
-				t.keys[len(t.keys)-1].text = "\x00" // no path leads there
+				t.keys[len(t.keys)-1].text = "\x00" // so that no path leads there
 			}
 		}
 	default:
@@ -102,7 +102,7 @@ func mergedKeys(n *yaml.Node, depth int) []string {
 	return keys
 }
 
-// offset is the byte at which a node begins.
+// offset returns the byte at which a node begins.
 func (c *yamlConfig) offset(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(c.lines) {
 		return len(c.data)
@@ -133,7 +133,7 @@ func (c *yamlConfig) replace(t, parent *configNode, p Param) ([]span, error) {
 		quote := c.byteAt(at)
 		end := c.closing(at, quote)
 		if end < 0 {
-			return nil, errors.New("its end is not found")
+			return nil, errors.New("cannot find where it ends")
 		}
 		return append(spans, span{at, end + 1, yamlText(p, quote)}), nil
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
@@ -143,13 +143,13 @@ func (c *yamlConfig) replace(t, parent *configNode, p Param) ([]span, error) {
 	}
 	end, ok := c.plainEnd(at, n.Value)
 	if !ok {
-		return nil, errors.New("its end is not found")
+		return nil, errors.New("cannot find where it ends")
 	}
 	return append(spans, span{at, end, yamlText(p, 0)}), nil
 }
 
-// properties passes over an anchor and a tag. after is right behind them. A tag
-// of YAML's own goes with the value that it was for.
+// properties skips an anchor and a tag; after is the byte that follows them. A YAML
+// core tag (!!int) goes away with the value it was for.
 func (c *yamlConfig) properties(n *yaml.Node, at int) (value, after int, tag span) {
 	after = at
 	for at < len(c.data) && (c.data[at] == '&' && n.Anchor != "" || c.data[at] == '!' && n.Style&yaml.TaggedStyle != 0) {
@@ -169,7 +169,7 @@ func (c *yamlConfig) properties(n *yaml.Node, at int) (value, after int, tag spa
 	return at, after, tag
 }
 
-// skipSpace passes over space, line breaks and comments.
+// skipSpace skips space, line breaks and comments.
 func (c *yamlConfig) skipSpace(at int) int {
 	for at < len(c.data) {
 		switch c.data[at] {
@@ -193,7 +193,7 @@ func (c *yamlConfig) byteAt(at int) byte {
 	return 0
 }
 
-// closing is the quote that ends the one at from, or -1.
+// closing returns the quote that ends the one at from, or -1.
 func (c *yamlConfig) closing(from int, quote byte) int {
 	for i := from + 1; i < len(c.data); i++ {
 		switch {
@@ -209,8 +209,8 @@ func (c *yamlConfig) closing(from int, quote byte) int {
 	return -1
 }
 
-// plainEnd follows a plain value through its text, whose line breaks and spaces
-// may differ from those of the value.
+// plainEnd follows a plain value through its text, whose line breaks and spaces may
+// differ from those of the value.
 func (c *yamlConfig) plainEnd(at int, value string) (int, bool) {
 	for _, r := range value {
 		if unicode.IsSpace(r) {
@@ -230,7 +230,7 @@ func (c *yamlConfig) plainEnd(at int, value string) (int, bool) {
 	return at, true
 }
 
-// gap is what must stand between what is there and a value where none was.
+// gap returns what must separate the text at a position from a value that was empty.
 func (c *yamlConfig) gap(at int) string {
 	if at == 0 {
 		return ""
@@ -255,8 +255,8 @@ func (c *yamlConfig) lastWord(at int) string {
 	return string(c.data[from:at])
 }
 
-// blockScalar takes the lines of a | or > value away; what stands behind the
-// sign on its line, a comment, stays.
+// blockScalar removes the lines of a | or > value. A comment after the indicator
+// stays.
 func (c *yamlConfig) blockScalar(n *yaml.Node, parent *configNode, at int, p Param) []span {
 	end := at
 	for end < len(c.data) && strings.ContainsRune("|>+-0123456789", rune(c.data[end])) {
@@ -266,7 +266,7 @@ func (c *yamlConfig) blockScalar(n *yaml.Node, parent *configNode, at int, p Par
 	least := c.indentOf(parent, n) + 1
 	line := n.Line
 	for line < len(c.lines) && c.lines[line] <= at {
-		line++ // the anchor may stand on an earlier line
+		line++ // the anchor may be on an earlier line
 	}
 	from, to := 0, 0
 	for ; line < len(c.lines); line++ {
@@ -292,7 +292,7 @@ func (c *yamlConfig) blockScalar(n *yaml.Node, parent *configNode, at int, p Par
 	return []span{head, {from, to, ""}}
 }
 
-// lineText is a line by its index, without its break.
+// lineText returns a line by index, without its break.
 func (c *yamlConfig) lineText(i int) string {
 	to := len(c.data)
 	if i+1 < len(c.lines) {
@@ -301,7 +301,7 @@ func (c *yamlConfig) lineText(i int) string {
 	return strings.TrimRight(string(c.data[c.lines[i]:to]), "\r\n\u0085\u2028\u2029")
 }
 
-// breakBefore is the end of the text of the line that at is on.
+// breakBefore returns the end of the text on the line that contains at.
 func (c *yamlConfig) breakBefore(at int) int {
 	for at < len(c.data) && c.data[at] != '\n' && c.data[at] != '\r' {
 		at++
@@ -309,7 +309,7 @@ func (c *yamlConfig) breakBefore(at int) int {
 	return at
 }
 
-// indentOf is the column, from 0, that the lines of a block value must be beyond.
+// indentOf returns the 0-based column that the lines of a block value must exceed.
 func (c *yamlConfig) indentOf(parent *configNode, n *yaml.Node) int {
 	if parent == nil {
 		return -1
@@ -322,7 +322,7 @@ func (c *yamlConfig) indentOf(parent *configNode, n *yaml.Node) int {
 	return parent.at.(*yaml.Node).Column - 1
 }
 
-// insert adds a key to a mapping, or to a value that is empty.
+// insert adds a key to a mapping or to an empty value.
 func (c *yamlConfig) insert(t *configNode, keys []string, p Param) ([]span, error) {
 	value := yamlText(p, 0)
 	for i := len(keys) - 1; i > 0; i-- {
@@ -350,13 +350,13 @@ func (c *yamlConfig) insert(t *configNode, keys []string, p Param) ([]span, erro
 		}
 		return []span{{at + 1, at + 1, pair}}, nil
 	case len(t.keys) == 0:
-		return nil, fmt.Errorf("nothing can be added there")
+		return nil, fmt.Errorf("cannot add a key there")
 	}
 	return []span{c.besideLast(t, pair)}, nil
 }
 
-// besideLast puts a pair behind the last value of a block mapping, where the end
-// of that is known, and else in front of the last key: its column is that of all.
+// besideLast puts a pair after the last value of a block mapping if its end is known,
+// otherwise before the last key, whose column all keys share.
 func (c *yamlConfig) besideLast(t *configNode, pair string) span {
 	k := t.keys[len(t.keys)-1].at.(*yaml.Node)
 	nl := "\n"
@@ -372,7 +372,7 @@ func (c *yamlConfig) besideLast(t *configNode, pair string) span {
 	return span{at, at, pair + nl + indent}
 }
 
-// end is where a value of one plain or quoted text ends.
+// end returns where a plain or quoted value ends.
 func (c *yamlConfig) end(n *yaml.Node) (int, bool) {
 	at, _, _ := c.properties(n, c.offset(n))
 	switch {

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// cycles looks for jobs that wait for each other. A job waits for its needs, and
-// for the one before it in its queue. Sets of needs that many jobs share are
-// points of the graph of their own, so that the search is linear in what is
-// stored, not in the number of pairs.
+// cycles looks for jobs that wait for each other. A job waits for its needs and for
+// the job before it in its queue. A set of needs shared by many jobs is a node of its
+// own, so the search is linear in what is stored, not in the number of pairs.
 func (g *grapher) cycles() {
 	s := &cycleSearch{grapher: g, sets: map[*int32]int32{}, before: g.queueOrder()}
 	n := len(g.batch.Jobs)
@@ -23,7 +22,7 @@ func (g *grapher) cycles() {
 	}
 }
 
-// queueOrder is, for each job, the one before it in its queue, or -1.
+// queueOrder returns, for each job, the job before it in its queue, or -1.
 func (g *grapher) queueOrder() []int32 {
 	if len(g.batch.Queues) == 0 {
 		return nil
@@ -45,13 +44,13 @@ func (g *grapher) queueOrder() []int32 {
 type cycleSearch struct {
 	*grapher
 	before  []int32
-	sets    map[*int32]int32 // first element of a shared slice → its point
+	sets    map[*int32]int32 // first element of a shared slice → its node
 	members [][]int32        // of each set
 	state   []uint8          // of jobs, then of sets: 0 new, 1 on the path, 2 done
 	found   int
 }
 
-// A step of the path: a point, and which of the points it waits for comes next.
+// A cycleStep is a step of the path: a node, and which of its edges to follow next.
 type cycleStep struct {
 	at   int32
 	next int
@@ -83,7 +82,7 @@ func (s *cycleSearch) walk(start int32) {
 	}
 }
 
-// edge is the i-th point that one waits for; -1 where there is none at i.
+// edge returns the i-th node that a node waits for, or -1 if there is none at i.
 func (s *cycleSearch) edge(at int32, i int) (int32, bool) {
 	n := int32(len(s.batch.Jobs))
 	if at >= n {
@@ -105,7 +104,7 @@ func (s *cycleSearch) edge(at int32, i int) (int32, bool) {
 	return 0, false
 }
 
-// set is the point of a slice of needs, or the one need itself.
+// set returns the node of a slice of needs, or the need itself if there is only one.
 func (s *cycleSearch) set(needs []int32) int32 {
 	switch len(needs) {
 	case 0:
@@ -123,7 +122,7 @@ func (s *cycleSearch) set(needs []int32) int32 {
 	return id
 }
 
-// tell reports the part of the path that begins and ends at one point.
+// tell reports the part of the path that begins and ends at one node.
 func (s *cycleSearch) tell(path []cycleStep, to int32) {
 	from := len(path) - 1
 	for from > 0 && path[from].at != to {
@@ -144,12 +143,12 @@ func (s *cycleSearch) tell(path []cycleStep, to int32) {
 		line, col = t.needs[0].line, t.needs[0].col
 	}
 	if s.before != nil && s.queued(jobs) {
-		hint = "jobs of one queue run in the file's order, each after the one before it"
+		hint = "jobs of a queue run one after another, in the file's order"
 	}
 	s.files[j.File].src.problem(line, col, hint, "these jobs wait for each other: %s", s.spell(jobs))
 }
 
-// queued says whether some step of a cycle is the order of a queue.
+// queued reports whether some step of a cycle comes from the order of a queue.
 func (s *cycleSearch) queued(jobs []int32) bool {
 	for i, id := range jobs {
 		if s.before[id] == jobs[(i+1)%len(jobs)] {

@@ -9,9 +9,9 @@ import (
 	"gpurun/gpu"
 )
 
-// FitDefaults lowers the default min_memory of jobs that say nothing to 90% of
-// the largest device, so that a small GPU is of use without a setting. devs are
-// all managed devices. It is called once, before anything looks at the jobs.
+// FitDefaults lowers the default min_memory of jobs that do not set gpu_memory to 90%
+// of the largest device, so that a small GPU is usable without a setting. devs are
+// all managed devices. It must be called once, before anything looks at the jobs.
 func (b *Batch) FitDefaults(devs []gpu.Device) {
 	most := defaultMost(devs)
 	var last *Spec
@@ -25,7 +25,7 @@ func (b *Batch) FitDefaults(devs []gpu.Device) {
 	}
 }
 
-// defaultMost is the most that a job which says nothing asks for.
+// defaultMost is the most that a job without gpu_memory asks for.
 func defaultMost(devs []gpu.Device) gpu.Bytes {
 	if most := largest(devs); most > 0 {
 		return most / 10 * 9
@@ -41,8 +41,8 @@ func largest(devs []gpu.Device) gpu.Bytes {
 	return most
 }
 
-// CheckDevices finds jobs, among those that wanted says would run, that no
-// device of pool could ever take.
+// CheckDevices reports jobs that no device of pool could ever take, among those that
+// wanted selects.
 func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem {
 	devs := pool.Devices()
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
@@ -54,31 +54,31 @@ func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem
 			r.Memory = min(r.Memory, defaultMost(devs))
 		}
 		if why, hint = b.never(&r, devs); why == "" {
-			why, _ = pool.Possible(r) // by all rules together
+			why, _ = pool.Possible(r) // all rules together
 		}
 		return why, hint
 	})
 }
 
-// CheckHost finds jobs, among those that wanted says would run, that ask for more
-// cores or host memory than this machine lets jobs have; 0 for what is not known.
+// CheckHost reports jobs that ask for more cores or host memory than this machine
+// grants jobs, among those that wanted selects. 0 means unknown.
 func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool) []Problem {
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
 		switch {
 		case cores > 0 && s.CPUs > cores:
-			return fmt.Sprintf("cpus: %d, and this machine has %d", s.CPUs, cores), ""
+			return fmt.Sprintf("cpus: %d, but this machine has %d", s.CPUs, cores), ""
 		case memory > 0 && s.Memory > memory:
 			hint := ""
 			if s.Request.Max > 0 {
-				hint = "memory is that of the host; for GPU memory write gpu_memory"
+				hint = "memory is host memory; for GPU memory write gpu_memory"
 			}
-			return fmt.Sprintf("memory: %s, and this machine has %s", s.Memory.Asked(), memory.Round()), hint
+			return fmt.Sprintf("memory: %s, but this machine has %s", s.Memory.Asked(), memory.Round()), hint
 		}
 		return "", ""
 	})
 }
 
-// judge tells once for each Spec why its jobs could never run.
+// judge reports once for each Spec why its jobs could never run.
 func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint string)) []Problem {
 	var out report
 	judged := map[*Spec]struct{}{}
@@ -92,7 +92,7 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 		if why == "" {
 			continue
 		}
-		p := Problem{File: b.Files[j.File].Path, Text: fmt.Sprintf("job %q could never run: %s", j.Name, why), Hint: hint}
+		p := Problem{File: b.Files[j.File].Path, Text: fmt.Sprintf("job %q can never run: %s", j.Name, why), Hint: hint}
 		if t := j.Spec.text; t != nil {
 			p.Line, p.Col = t.line, t.col
 		}
@@ -106,35 +106,35 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 	return out.problems
 }
 
-// never says why no choice of devices could take r, "" where one could.
+// never explains why no choice of devices could satisfy r; "" if one could.
 func (b *Batch) never(r *gpu.Request, devs []gpu.Device) (why, hint string) {
 	if len(devs) == 0 {
-		return "there is no GPU here", "for a job without one write gpus: 0"
+		return "this machine has no GPU", "if the job needs none, write gpus: 0"
 	}
 	fit := filter(devs, func(d gpu.Device) bool { return len(r.Models) == 0 || hasModel(d, r.Models) })
 	if len(fit) == 0 {
-		return fmt.Sprintf("no GPU here is called like %s", strings.Join(r.Models, " or ")), "here are " + models(devs)
+		return fmt.Sprintf("no GPU here matches %s", strings.Join(r.Models, " or ")), "this machine has " + models(devs)
 	}
 	fit = filter(fit, func(d gpu.Device) bool { return len(r.IDs) == 0 || hasID(d, r.IDs) })
 	if len(fit) == 0 {
-		return fmt.Sprintf("none of its gpu_ids (%s) is a GPU that this run may use", strings.Join(r.IDs, ", ")), ""
+		return fmt.Sprintf("this run may not use any of its gpu_ids (%s)", strings.Join(r.IDs, ", ")), ""
 	}
 	most := largest(fit)
 	big := filter(fit, func(d gpu.Device) bool { return d.Total == 0 || d.Total >= r.Memory })
 	switch n := b.usable(devs); {
 	case len(big) == 0:
-		return fmt.Sprintf("it asks for %s, and the largest GPU has %s", r.Memory.Asked(), most.Round()), ""
+		return fmt.Sprintf("needs %s, but the largest GPU has %s", r.Memory.Asked(), most.Round()), ""
 	case len(big) < r.Min && len(big) < len(devs):
-		return fmt.Sprintf("it asks for %d GPUs, and only %d could take it", r.Min, len(big)), ""
+		return fmt.Sprintf("needs %d GPUs, but only %d can take it", r.Min, len(big)), ""
 	case len(big) < r.Min:
-		return fmt.Sprintf("it asks for %d GPUs, and there are %d", r.Min, len(big)), ""
+		return fmt.Sprintf("needs %d GPUs, but there are %d", r.Min, len(big)), ""
 	case n < r.Min:
-		return fmt.Sprintf("it asks for %d GPUs, and reserve, min_gpus and max_gpus leave %d", r.Min, n), ""
+		return fmt.Sprintf("needs %d GPUs, but reserve, min_gpus and max_gpus leave %d", r.Min, n), ""
 	}
 	return "", ""
 }
 
-// usable is how many of the managed devices one run may hold at once.
+// usable returns how many of the managed devices one run may hold at once.
 func (b *Batch) usable(devs []gpu.Device) int {
 	s := &b.Settings
 	n := len(devs) - s.Reserve

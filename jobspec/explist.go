@@ -7,8 +7,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// isExperiment says whether a job is of the experiment-list dialect: a config
-// that is a path, an algorithm, and no run.
+// isExperiment reports whether a job is of the experiment-list dialect: config is a
+// path, and there is an algorithm but no run.
 func isExperiment(f fields) bool {
 	config := f.get("config")
 	return config != nil && config.Kind == yaml.ScalarNode && f.get("algorithm") != nil && f.get("run") == nil
@@ -21,7 +21,7 @@ func (p *proto) refuseListKeys(f fields) {
 		case "log_path", "extra_args":
 			p.src.problem(k.Line, k.Column, keyHint(k.Value, f.node.Content[i+1]), "unknown key %q in a job", k.Value)
 		case "algorithm":
-			p.src.problem(k.Line, k.Column, "an experiment has config: PATH and algorithm, and no run", "unknown key %q in a job", k.Value)
+			p.src.problem(k.Line, k.Column, "an experiment has config: PATH and algorithm, but no run", "unknown key %q in a job", k.Value)
 		}
 	}
 }
@@ -31,7 +31,7 @@ func (p *proto) refuseListKeys(f fields) {
 func (p *proto) experiment(f fields) {
 	if log := f.get("log_path"); log != nil {
 		if other := f.get("log"); other != nil && !p.inherited["log"] {
-			p.src.problem(log.Line, log.Column, "keep one of them", "log_path and log (line %d) mean the same", other.Line)
+			p.src.problem(log.Line, log.Column, "keep only one", "log_path and log (line %d) mean the same", other.Line)
 		}
 		renameKey(f.node, "log_path", "log")
 		p.inherited["log"] = false
@@ -54,7 +54,7 @@ func (p *proto) experiment(f fields) {
 	p.argsPlace()
 }
 
-// takeSeed takes the seed out of extra_args, where it belongs into the config.
+// takeSeed removes the seed from extra_args if it belongs in the config.
 func (p *proto) takeSeed(f fields) *yaml.Node {
 	extra := f.get("extra_args")
 	if extra == nil || extra.Kind != yaml.MappingNode || p.file.settings.SeedAs != "config" {
@@ -79,7 +79,7 @@ func (p *proto) takeSeed(f fields) *yaml.Node {
 	return seed
 }
 
-// seededCopy sets the seed in a copy of the config, and gives the copy's path:
+// seededCopy sets the seed in a copy of the config and returns the copy's path:
 // configs/SVHN.yaml becomes configs/temp/SVHN_seed42.yaml.
 func (p *proto) seededCopy(base text, seed *yaml.Node) text {
 	value, ok := p.text(seed, "extra_args: seed", inJob)

@@ -7,10 +7,10 @@ import (
 	"gpurun/gpu"
 )
 
-// familyOf is a hash that jobs share which differ only in parameters: the commands
-// before any is put in, the names of args, the shell, the work dir as written and
-// the number of GPUs. Files without parameters spell them out, mostly as numbers,
-// so numbers and the values of args are no part of it.
+// familyOf returns a hash shared by jobs that differ only in parameters. It covers
+// the commands before values are put in, the names of args, the shell, the work dir
+// as written and the number of GPUs. Files without parameters write them out, mostly
+// as numbers, so numbers and the values of args are not part of it.
 func (p *proto) familyOf(r gpu.Request) uint64 {
 	var b []byte
 	for i := range p.commands {
@@ -35,7 +35,7 @@ func (p *proto) familyOf(r gpu.Request) uint64 {
 	return h.Sum64()
 }
 
-// withoutNumbers leaves one sign of every number, as 1e-05 or 0.1.
+// withoutNumbers replaces every number, such as 1e-05 or 0.1, by one placeholder.
 func withoutNumbers(s string) string {
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {

@@ -6,19 +6,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// fields are the keys of one job after defaults were laid under it.
+// fields are the keys of one job, with defaults filled in.
 type fields struct {
-	node *yaml.Node // a mapping with our own words as keys
-	at   *yaml.Node // the job as the file has it, for its place
+	node *yaml.Node // a mapping with canonical keys
+	at   *yaml.Node // the job as written, for its position
 }
 
 func (f fields) get(key string) *yaml.Node { return child(f.node, key) }
 
-// canonicalKeys gives a job's mapping our words, and refuses all others.
+// canonicalKeys gives a job's mapping canonical keys and refuses unknown ones.
 func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Tag: "!!map"}
 	spelt := map[string]*yaml.Node{}
-	empty := "" // the last key that wants a mapping and has nothing behind it
+	empty := "" // the last key that needs a mapping and has no value
 	s.pairs(n, what, func(k, v *yaml.Node) {
 		word := k.Value
 		if own, ok := sameKeys[word]; ok {
@@ -36,7 +36,7 @@ func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
 			empty = word
 		}
 		if first := spelt[word]; first != nil {
-			s.problem(k.Line, k.Column, "keep one of them", "%q and %q (line %d) mean the same", k.Value, first.Value, first.Line)
+			s.problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) mean the same", k.Value, first.Value, first.Line)
 			return
 		}
 		spelt[word] = k
@@ -48,8 +48,8 @@ func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
 	return out
 }
 
-// overlay lays a job over the defaults: mappings key by key, all else replaces,
-// null takes away. Where nulls are values (config.set) they stay.
+// overlay lays a job over the defaults: mappings merge key by key, everything else
+// replaces, null removes. Where null is a value (config.set) it stays.
 func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 	out := *over
 	out.Content = nil

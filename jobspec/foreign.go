@@ -12,13 +12,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Words of other tools are answered with ours, and with the user's own value: who
-// wrote time: 12:00:00 reads timeout: 12h.
+// Keys of other tools are answered with ours and the user's own value: someone who
+// wrote time: 12:00:00 is told to write timeout: 12h.
 
-// An inOurWords spells another tool's value in our words, "" where it cannot.
+// An inOurWords translates another tool's value for a hint.
 type inOurWords func(v *yaml.Node) string
 
-// foreignKeys are words of other tools for keys of a job.
+// foreignKeys are other tools' words for job keys.
 var foreignKeys = map[string]inOurWords{
 	"time": timeoutIn("m"), "timeout-minutes": timeoutIn("m"), "timeout_minutes": timeoutIn("m"), "timeout_min": timeoutIn("m"),
 	"timeout_seconds": timeoutIn("s"), "time_limit": timeoutIn(""), "walltime": timeoutIn("s"), "max_time": timeoutIn(""), "max_runtime": timeoutIn(""),
@@ -48,7 +48,7 @@ var foreignKeys = map[string]inOurWords{
 	"extra_args": same("args"), "arguments": same("args"), "argv": same("args"), "continue-on-error": fixed("when: always in the jobs that need it"), "concurrency": same("settings.max_concurrent"),
 }
 
-// foreignHint answers another tool's word, "" where it is none that we know.
+// foreignHint answers another tool's key, or returns "" if it is unknown.
 func foreignHint(word string, v *yaml.Node) string {
 	ours, ok := foreignKeys[strings.ToLower(word)]
 	if !ok {
@@ -59,7 +59,7 @@ func foreignHint(word string, v *yaml.Node) string {
 
 func fixed(text string) inOurWords { return func(*yaml.Node) string { return text } }
 
-// same is a key of ours for the same value.
+// same answers with a key of ours that takes the same value.
 func same(key string) inOurWords {
 	return func(v *yaml.Node) string { return withValue(key, inline(v)) }
 }
@@ -71,7 +71,7 @@ func withValue(key, value string) string {
 	return key + ": " + value
 }
 
-// inline is a value as one would write it on one line, "" where that is long.
+// inline returns a value as written on one line, "" if that is too long.
 func inline(v *yaml.Node) string {
 	if v == nil {
 		return ""
@@ -109,7 +109,7 @@ func scalarText(v *yaml.Node) string {
 }
 
 // timeoutIn reads times as schedulers write them. bare is the unit of a bare number,
-// "" where tools disagree.
+// "" if tools disagree.
 func timeoutIn(bare string) inOurWords {
 	return func(v *yaml.Node) string {
 		s := scalarText(v)
@@ -137,7 +137,7 @@ var (
 	wordTime = regexp.MustCompile(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
 )
 
-// otherTime reads a time as Slurm, PBS, ISO 8601 and people write it.
+// otherTime reads a time as Slurm, PBS, ISO 8601 and humans write it.
 func otherTime(s string) (time.Duration, bool) {
 	n := func(s string) time.Duration { i, _ := strconv.Atoi(s); return time.Duration(i) }
 	if m := isoTime.FindStringSubmatch(strings.ToUpper(s)); m != nil && len(s) > 2 {
@@ -156,11 +156,11 @@ func otherTime(s string) (time.Duration, bool) {
 	case m[4] != "":
 		return n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
 	}
-	return n(m[2])*time.Minute + n(m[3])*time.Second, true // as Slurm has it
+	return n(m[2])*time.Minute + n(m[3])*time.Second, true // as in Slurm
 }
 
-// sizeIn spells a size in our units. G is GiB, as for every scheduler; a bare number
-// is MiB from 256 on, as Slurm has it, else GiB.
+// sizeIn spells a size in our units. G is GiB, as in every scheduler; a bare number
+// is MiB from 256 up, as in Slurm, otherwise GiB.
 func sizeIn(v *yaml.Node) string {
 	s := scalarText(v)
 	if f, err := strconv.ParseFloat(s, 64); err == nil && f > 0 {
@@ -254,7 +254,7 @@ func jobArray(v *yaml.Node) string {
 	return text
 }
 
-// attempts count the first one too.
+// attempts converts a number that includes the first attempt.
 func attempts(v *yaml.Node) string {
 	if n, err := strconv.Atoi(scalarText(v)); err == nil && n > 0 {
 		return fmt.Sprintf("retry: %d (attempts after the first)", n-1)

@@ -2,10 +2,10 @@ package jobspec
 
 import "strings"
 
-// isGlob says whether a name in needs, --only and the like is a pattern.
+// isGlob reports whether a name in needs, --only and the like is a pattern.
 func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
-// literalEnds are what every match of a pattern begins and ends with.
+// literalEnds returns what every match of a pattern begins and ends with.
 func literalEnds(pattern string) (head, tail string) {
 	head, tail = pattern, pattern
 	if i := strings.IndexAny(pattern, "*?["); i >= 0 {
@@ -17,8 +17,8 @@ func literalEnds(pattern string) (head, tail string) {
 	return head, tail
 }
 
-// MatchName says whether a job's name fits a pattern: * is any text, also with
-// slashes in it, ? one character, [ab] or [a-c] one of them, [!a] any other.
+// MatchName reports whether a job's name matches a pattern: * is any text, slashes
+// included; ? one character; [ab] or [a-c] one of a set; [!a] any other.
 func MatchName(pattern, name string) bool {
 	p, n := 0, 0
 	star, mark := -1, 0
@@ -47,7 +47,7 @@ func MatchName(pattern, name string) bool {
 	return p == len(pattern)
 }
 
-// matchByte matches one character, and says how long its pattern is.
+// matchByte matches one character and returns the width of its pattern.
 func matchByte(pattern string, c byte) (width int, ok bool) {
 	if pattern[0] == '?' {
 		return 1, true

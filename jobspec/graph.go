@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// link puts jobs into their queues, finds what they need, and refuses cycles.
+// link puts jobs into their queues, resolves their needs and refuses cycles.
 func (l *loader) link() {
 	l.queues()
 	g := &grapher{loader: l, sets: map[string]*needSet{}, sorted: make([][]int32, len(l.files)), reversed: make([][]int32, len(l.files))}
@@ -24,7 +24,7 @@ func (l *loader) link() {
 	g.cycles()
 }
 
-// values are a job's own, with run-time variables left as names.
+// values returns a job's own values; run-time variables stay as names.
 func (l *loader) values(j *Job, buf []Param) values {
 	return j.Spec.text.matrix.values(j.combo, j.Name, buf)
 }
@@ -53,25 +53,25 @@ func (l *loader) queues() {
 	}
 }
 
-// A grapher resolves needs. What many jobs need alike is found once, and they
-// share one slice.
+// A grapher resolves needs. A list of needs that many jobs have in common is resolved
+// once, and they share the slice.
 type grapher struct {
 	*loader
 	sets     map[string]*needSet // by file and patterns
-	sorted   [][]int32           // IDs of each file by name, made when a glob asks
-	reversed [][]int32           // and by name spelt backwards
+	sorted   [][]int32           // IDs of each file sorted by name, built when a glob needs it
+	reversed [][]int32           // the same, by name spelled backward
 	buf      []byte
 }
 
-// A needSet is what a list of patterns means in one file.
+// A needSet is what a list of patterns resolves to in one file.
 type needSet struct {
 	ids  []int32
-	self int32 // the first job of the set that needs the set, or -1
+	self int32 // the first job of the set that itself needs the set, or -1
 	told bool
 }
 
-// needs resolves what a job needs. A pattern does not mean the job itself; but
-// two jobs of one set that both need the set wait for each other.
+// needs resolves what a job needs. A pattern never matches the job itself; but two
+// jobs of one set that both need the set wait for each other.
 func (g *grapher) needs(j *Job, v *values) []int32 {
 	set := g.set(j, v)
 	at, self := slices.BinarySearch(set.ids, j.id32())
@@ -108,26 +108,26 @@ func (g *grapher) set(j *Job, v *values) *needSet {
 	return set
 }
 
-// pattern finds the jobs that one entry of needs means.
+// pattern returns the jobs that one entry of needs refers to.
 func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 	f := g.files[j.File]
 	name := spelt
 	if file, rest, ok := strings.Cut(spelt, ":"); ok {
 		other := g.otherFile(f, file)
 		if other == nil {
-			f.src.problem(t.line, t.col, "name it on the command line too: gpurun "+f.src.path+" "+file, "needs: %q is no file of this batch", file)
+			f.src.problem(t.line, t.col, "name it on the command line too: gpurun "+f.src.path+" "+file, "needs: %q is not a file of this batch", file)
 			return nil
 		}
 		f, name = other, rest
 	}
 	id, ok := f.called(name)
 	if f.partial && (isGlob(name) || !ok) {
-		return nil // what is missing was reported already
+		return nil // what is missing has been reported
 	}
 	if !isGlob(name) {
 		switch {
 		case ok && int(id) == j.ID:
-			g.files[j.File].src.problem(t.line, t.col, "take it out", "%q needs itself", j.Name)
+			g.files[j.File].src.problem(t.line, t.col, "remove it", "%q needs itself", j.Name)
 		case ok:
 			return []int32{id}
 		default:
@@ -137,7 +137,7 @@ func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 	}
 	set := g.glob(f, name)
 	if len(set) == 0 {
-		g.files[j.File].src.problem(t.line, t.col, g.nearestJob(f, strings.Trim(name, "*")), "needs: no job of %s is called like %q", f.src.path, clip(name))
+		g.files[j.File].src.problem(t.line, t.col, g.nearestJob(f, strings.Trim(name, "*")), "needs: no job in %s matches %q", f.src.path, clip(name))
 	}
 	return set
 }
@@ -159,7 +159,7 @@ func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	return ""
 }
 
-// otherFile finds a file of the batch as seen from f.
+// otherFile finds a file of the batch by its path relative to f.
 func (g *grapher) otherFile(f *fileJobs, path string) *fileJobs {
 	abs := path
 	if !filepath.IsAbs(path) {
@@ -183,9 +183,9 @@ func (g *grapher) otherFile(f *fileJobs, path string) *fileJobs {
 	return found
 }
 
-// glob finds the jobs of a file whose name fits. The literal beginning or end of
-// the pattern narrows the search down, so that a pattern for each of many jobs
-// costs no square.
+// glob returns the jobs of a file whose names match. The literal beginning or end of
+// the pattern narrows the search, so that one pattern per job does not make it
+// quadratic.
 func (g *grapher) glob(f *fileJobs, pattern string) []int32 {
 	own := g.batch.Files[f.index]
 	head, tail := literalEnds(pattern)
@@ -228,7 +228,7 @@ func (g *grapher) order(own File, by func(string) string) []int32 {
 	return ids
 }
 
-// beginning are those of ids whose name begins with head.
+// beginning returns those of ids whose names begin with head.
 func (g *grapher) beginning(ids []int32, head string, by func(string) string) []int32 {
 	name := func(i int) string { return by(g.batch.Jobs[ids[i]].Name) }
 	from := sort.Search(len(ids), func(i int) bool { return name(i) >= head })

@@ -6,19 +6,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// An entry of include or exclude, as the matrix sees it.
+// An entry is one item of include or exclude, as the matrix sees it.
 type entry struct {
 	node   *yaml.Node
-	given  []Param  // all of it, in order
+	given  []Param  // everything in it, in order
 	extra  []Param  // parameters that the matrix does not have
-	points [][]bool // for each axis: which points agree; nil where it says nothing
+	points [][]bool // per axis, which points agree; nil if the entry does not mention the axis
 	used   bool
 }
 
-// choose applies exclude, then include, as GitHub Actions does: an entry of
-// exclude takes out what agrees with all its values; one of include adds its new
-// parameters to each combination whose own values it does not change, or else is
-// a combination of its own.
+// choose applies exclude, then include, as GitHub Actions does. An exclude entry
+// removes the combinations that agree with all its values. An include entry adds its
+// new parameters to each combination it would not otherwise change; if there is none,
+// it becomes a combination of its own.
 func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	excludes := r.entries(exclude, "exclude")
 	includes := r.entries(include, "include")
@@ -32,11 +32,11 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	r.presence(includes)
 	for _, e := range excludes {
 		if !e.used {
-			r.warning(e.node.Line, e.node.Column, "", "this entry of exclude takes out nothing")
+			r.warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
 		}
 	}
 	if m.count() == 0 {
-		r.fail(exclude, "", "exclude leaves no job of this matrix")
+		r.fail(exclude, "", "exclude removes every job of this matrix")
 	}
 }
 
@@ -89,7 +89,7 @@ func excluded(excludes []entry, at []int) bool {
 	return out
 }
 
-// extras are what include adds to one combination; a later entry wins.
+// extras returns what include adds to one combination; later entries win.
 func extras(includes []entry, at []int) []Param {
 	var extra []Param
 	for i := range includes {
@@ -115,7 +115,7 @@ func (r *matrixReader) entries(n *yaml.Node, what string) []entry {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.fail(n, "write [{name: value}]", "%s takes a list of mappings, and this is %s", what, describe(n))
+		r.fail(n, "write [{name: value}]", "%s must be a list of mappings, not %s", what, describe(n))
 		return nil
 	}
 	var list []entry
@@ -133,7 +133,7 @@ func (r *matrixReader) entries(n *yaml.Node, what string) []entry {
 func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	name := k.Value
 	if v.Kind != yaml.ScalarNode {
-		r.fail(v, quoteHint(v), "%s: %q takes one value, and this is %s", what, name, describe(v))
+		r.fail(v, quoteHint(v), "%s: %q must be a single value, not %s", what, name, describe(v))
 		return
 	}
 	r.oneValueSlip(name, v)
@@ -147,7 +147,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		}
 	}
 	if slices.ContainsFunc(r.m.consts, func(c Param) bool { return c.Name == name }) {
-		r.fail(k, "leave it out here, or move it from params to matrix", "%s: %q is one of params, the same in each job", what, name)
+		r.fail(k, "remove it here, or move it from params to matrix", "%s: %q is in params, so it is the same in every job", what, name)
 		return
 	}
 	if what == "exclude" && r.loose {
@@ -158,7 +158,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		for _, a := range r.m.axes {
 			names = append(names, a.names...)
 		}
-		r.fail(k, didYouMean(name, names, "it can name only what the matrix has"), "exclude: the matrix has no parameter %q", name)
+		r.fail(k, didYouMean(name, names, "use only parameters of the matrix"), "exclude: the matrix has no parameter %q", name)
 		return
 	}
 	if r.at[name] == nil && !r.declare(k) {
@@ -167,7 +167,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	e.extra = append(e.extra, p)
 }
 
-// limit leaves only those points of axis i whose value j is p.
+// limit keeps only the points of axis i whose value j is p.
 func (e *entry) limit(i int, a *axis, j int, p Param) {
 	fresh := e.points[i] == nil
 	if fresh {
@@ -179,7 +179,7 @@ func (e *entry) limit(i int, a *axis, j int, p Param) {
 	}
 }
 
-// presence finds which parameters every expansion has.
+// presence determines which parameters every expansion has.
 func (r *matrixReader) presence(includes []entry) {
 	m := &r.m
 	var names []string

@@ -1,13 +1,13 @@
-// Package jobspec turns job files into a Batch: plain jobs in the file's order,
-// after all expansion, with their dependency graph. Three dialects go in (native
-// YAML, experiment lists, blocks); nothing that comes out says which it was, but
-// for the few rules that a dialect changes, and those are fields.
+// Package jobspec turns job files into a Batch: plain, fully expanded jobs in the
+// file's order, with their dependency graph. It reads three dialects (native YAML,
+// experiment lists, blocks). Nothing in a Batch depends on the dialect, except for a
+// few rules that are fields.
 //
-// A Job is immutable. What thousands of expansions share stands once, in a Spec;
-// texts that hold {variables} are rendered only when a job is looked at or
-// starts, so that a batch of a million jobs fits into memory.
+// A Job is immutable. What thousands of expansions share is stored once, in a Spec.
+// Texts with {variables} are rendered only when a job is looked at or starts, so that
+// a batch of a million jobs fits in memory.
 //
-// Load reports every problem of every file at once, and never half a batch.
+// Load reports every problem in every file at once, and never returns half a batch.
 package jobspec
 
 import (
@@ -17,13 +17,13 @@ import (
 	"gpurun/gpu"
 )
 
-// Key is the hash of what a job does, and its identity in the ledger.
+// A Key is the hash of what a job does, and its identity in the ledger.
 type Key [16]byte
 
-// String is the key as the ledger has it, 32 hex digits.
+// String returns the key as the ledger has it: 32 hex digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// ParseKey reads what String printed.
+// ParseKey parses what String returns.
 func ParseKey(s string) (Key, bool) {
 	var k Key
 	if len(s) != 2*len(k) {
@@ -33,48 +33,48 @@ func ParseKey(s string) (Key, bool) {
 	return k, err == nil
 }
 
-// When says which ends of a job's needs let it run.
+// When tells which outcomes of a job's needs let it run.
 type When string
 
 const (
 	OnSuccess When = "success" // all needs succeeded
-	OnFailure When = "failure" // some need failed, and all have ended
+	OnFailure When = "failure" // some need failed and all have ended
 	Always    When = "always"  // all needs have ended
 )
 
-// Retry says whether and when a failed attempt is followed by another.
+// Retry tells whether and when to follow a failed attempt with another.
 type Retry struct {
-	Max          int           // retries after the first attempt; -1 without end
+	Max          int           // retries after the first attempt; -1 for no limit
 	Delay        time.Duration // before each
-	BackoffAfter int           // after every so many failures comes Backoff instead; 0 never
+	BackoffAfter int           // Backoff replaces Delay after every BackoffAfter failures; 0 for never
 	Backoff      time.Duration
 	On           []string // kinds of failure: oom, timeout, signal, exit, lost; empty for all
-	MemoryGrowth float64  // factor on gpu_memory after an oom; 0 or 1 for none
+	MemoryGrowth float64  // factor on gpu_memory after an OOM; 0 or 1 for none
 }
 
-// A Job is one thing that can be attempted.
+// A Job is one unit of work: what an attempt runs.
 type Job struct {
 	ID    int    // its index in Batch.Jobs
 	File  int    // index in Batch.Files
 	Name  string // unique in its file
 	Key   Key
 	Spec  *Spec
-	Needs []int32 // IDs, ascending, each once
+	Needs []int32 // IDs, ascending, no duplicates
 	Queue int32   // index in Batch.Queues, or -1
 	combo int32   // which expansion of its matrix it is
 }
 
-// A Param is one parameter of a job, its value as it is spelt in the file.
+// A Param is one parameter of a job, its value spelled as in the file.
 type Param struct {
 	Name string
 	Text string
 	Tag  string // YAML's short tag: !!str, !!int, !!float, !!bool, !!null
 }
 
-// Params are the job's parameters, in the file's order. The caller must not change them.
+// Params returns the job's parameters in the file's order. Callers must not modify them.
 func (j *Job) Params() []Param { return j.values().resolved() }
 
-// values are what is known of its variables before it starts.
+// values returns what is known of the job's variables before it starts.
 func (j *Job) values() *values {
 	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.matrix == nil {
 		return &values{name: j.Name}
@@ -83,58 +83,58 @@ func (j *Job) values() *values {
 	return &v
 }
 
-// A Spec is what the scheduler needs to know of a job, shared by all expansions
-// that agree in it. Its texts are reached through Job.Render.
+// A Spec is what the scheduler needs to know about a job, shared by all expansions
+// that agree in it. Its texts are available through Job.Render.
 type Spec struct {
 	Request    gpu.Request // GPUs
-	CPUs       int         // cores set aside
-	CPUsGiven  bool        // the job file says cpus
-	Memory     gpu.Bytes   // host memory set aside
+	CPUs       int         // cores to reserve
+	CPUsGiven  bool        // the job file sets cpus
+	Memory     gpu.Bytes   // host memory to reserve
 	Priority   int         // higher first
 	When       When
 	Timeout    time.Duration // 0 for none
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Retry      Retry
-	Tree       bool   // block dialect: the job has ended when no process of its tree is left, and uni_id.json decides
-	Leftovers  string // what becomes of processes that outlive the last command: auto, wait, kill, fail; "" with Tree
+	Tree       bool   // block dialect: the job ends when its process tree is empty, and uni_id.json decides how
+	Leftovers  string // what to do with processes that outlive the last command: auto, wait, kill, fail; "" with Tree
 	LogNamed   bool   // the job file names a log
 	HasOutputs bool
 	HasInputs  bool
 	Family     uint64 // equal for jobs that differ only in parameters
 	Tags       []string
-	Allow      []string // objections switched off by name: "stray"
+	Allow      []string // lints switched off that only a running job can raise: "stray"
 	Desc       string
 
-	DefaultMemory bool // Request.Memory is the default min_memory: Batch.FitDefaults may lower it
+	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
 
-	text *texts // unrendered strings; owned by this package
+	text *texts // unrendered strings; only for this package
 }
 
-// A Runtime is what only an attempt knows.
+// A Runtime holds what is known only to an attempt.
 type Runtime struct {
 	UniID   string
 	Attempt int    // 1, 2, …
-	GPUs    []int  // the host's indices
+	GPUs    []int  // host indices
 	Port    int    // {port}
-	Log     string // absolute path of the log, where the job file names none
+	Log     string // absolute path of the log if the job file names none
 }
 
-// Rendered is a job with every variable put in: what an attempt runs.
+// Rendered is a job with every variable replaced: what an attempt runs.
 type Rendered struct {
-	Commands []string // in order, each in a shell of its own
-	Shell    []string // argv before the command; nil for the default (bash where there is one)
+	Commands []string // in order, each in its own shell
+	Shell    []string // argv before the command; nil for the default (bash if installed)
 	WorkDir  string   // absolute
-	Env      []string // NAME=value, the job file's env and GPURUN_PARAM_…; not gpurun's own environment
-	Stdout   string   // absolute; the log, where stdout and stderr are not apart
-	Stderr   string   // absolute; same as Stdout where they are not apart
+	Env      []string // NAME=value: the job file's env and GPURUN_PARAM_…, without gpurun's own environment
+	Stdout   string   // absolute; the log unless stdout and stderr are separate
+	Stderr   string   // absolute; same as Stdout unless they are separate
 	Outputs  []string // absolute paths or globs
 	Inputs   []string // absolute paths or globs
-	Config   *Config  // nil without config
+	Config   *Config  // nil if there is none
 }
 
-// A Config is a copy of a config file with some values changed; see jobfile.md section 5.
+// A Config is a copy of a config file with some values changed; see docs/jobfile.md.
 type Config struct {
 	Path      string // absolute, where the copy belongs
 	Content   []byte
-	ByContent bool // the name holds a hash of the content, and never gets another
+	ByContent bool // the name contains a hash of the content, so the content never changes
 }

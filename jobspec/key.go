@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// recipe is the version of the key. It changes only together with code that
-// still finds what older recipes called done.
+// recipe is the version of the key. Change it only together with code that still
+// recognizes what older recipes recorded as done.
 //
-// In the key: the commands and args with parameters put in and run-time variables
-// left as names, parameters, env, shell, the values of the rendered config, the
-// work dir as written; and, for jobs that agree in all this, their count in the
-// file. Not in it: name (unless a text has {name}), resources, retries, log,
-// needs, the place of the file. docs/jobfile.md tells users so.
+// The key covers commands and args with parameters put in and run-time variables left
+// as names, parameters, env, shell, the values of the rendered config, the work dir
+// as written and, for jobs equal in all this, their number within the file. It does
+// not cover name (unless a text uses {name}), resources, retries, log, needs, or the
+// location of the file. docs/jobfile.md tells users so.
 const recipe = "gpurun key 1"
 
-// A keyer makes the keys of one proto's jobs, in one buffer.
+// A keyer makes the keys of one proto's jobs, reusing one buffer.
 type keyer struct {
 	*fileJobs
 	proto  *proto
 	buf    []byte
-	byName []int // order of the parameters by name, for jobs that have all the usual ones
+	byName []int // parameters ordered by name, for jobs that have the usual set
 	env    []int
 	count  [4]byte
 }
 
-// makeKeys makes the keys of the jobs of one proto, which are equal for those that
-// do the same; tellApart comes when all jobs of the file are there.
+// makeKeys makes the keys of one proto's jobs. Jobs that do the same get equal keys;
+// tellApart separates them once all jobs of the file exist.
 func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
 	if p.config == nil {
 		if len(f.out.problems) == 0 {
@@ -45,12 +45,12 @@ func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
 		if len(f.out.problems) == 0 {
 			jobs[i].Key = k.key(&v)
 		} else if !p.config.bad {
-			k.configHash(p, &v) // for the problems in it
+			k.configHash(p, &v) // for the problems it reports
 		}
 	}
 }
 
-// keysOf makes keys that do not depend on files. Several goroutines may do so.
+// keysOf makes keys that do not depend on files. It is safe for concurrent use.
 func (f *fileJobs) keysOf(p *proto, jobs []Job) {
 	k := keyer{fileJobs: f, proto: p}
 	var v values
@@ -60,7 +60,7 @@ func (f *fileJobs) keysOf(p *proto, jobs []Job) {
 	}
 }
 
-// tellApart gives jobs of the file that do the same keys by their count.
+// tellApart numbers jobs of the file that do the same, so that their keys differ.
 func (f *fileJobs) tellApart() {
 	if len(f.out.problems) > 0 {
 		return
@@ -75,7 +75,7 @@ func (f *fileJobs) tellApart() {
 	})
 }
 
-// key hashes what the job that v renders does.
+// key hashes what the job rendered by v does.
 func (k *keyer) key(v *values) Key {
 	p := k.proto
 	k.buf = appendString(k.buf[:0], recipe)
@@ -108,19 +108,19 @@ func (k *keyer) key(v *values) Key {
 	return Key(sum[:16])
 }
 
-// appendString appends s so that no two lists of strings look the same.
+// appendString appends s unambiguously: different lists of strings never look alike.
 func appendString(buf []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(buf, uint32(len(s))), s...)
 }
 
-// text appends a rendered text in the form of appendString.
+// text appends a rendered text in the encoding of appendString.
 func (k *keyer) text(t *text, v *values) {
 	at := len(k.buf)
 	k.buf = t.append(append(k.buf, k.count[:]...), v)
 	binary.BigEndian.PutUint32(k.buf[at:], uint32(len(k.buf)-at-4))
 }
 
-// params appends parameters by name: their order in the file means nothing.
+// params appends parameters by name: their order in the file does not matter.
 func (k *keyer) params(list []Param) {
 	order := k.byName
 	if len(order) != len(list) || !sort.SliceIsSorted(order, func(a, b int) bool { return list[order[a]].Name < list[order[b]].Name }) {
@@ -153,8 +153,8 @@ func (k *keyer) environment(v *values) {
 	}
 }
 
-// configHash is the hash of the rendered config as parsed values. Equal changes
-// of one base are parsed once.
+// configHash returns the hash of the rendered config's parsed values. Equal changes
+// to one base are parsed once.
 func (k *keyer) configHash(p *proto, v *values) []byte {
 	key := p.config.base.append(nil, v)
 	key = append(key, 0)
@@ -185,7 +185,7 @@ func (k *keyer) configHash(p *proto, v *values) []byte {
 	return sum[:]
 }
 
-// appendValue spells parsed values so that only their meaning counts.
+// appendValue encodes parsed values by meaning alone.
 func appendValue(buf []byte, value any) []byte {
 	switch x := value.(type) {
 	case map[string]any:

@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// jobKeys are the words of a job, in the order of the reference.
+// jobKeys are the keys of a job, in the order of the reference.
 var jobKeys = []string{
 	"name", "run", "matrix", "zip", "params", "args", "needs", "when", "queue", "priority",
 	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "memory", "share",
@@ -15,29 +15,29 @@ var jobKeys = []string{
 	"outputs", "inputs", "config", "allow", "desc", "tags",
 }
 
-// listKeys are those that only an experiment list has.
+// listKeys are the keys that only an experiment list has.
 var listKeys = []string{"algorithm", "log_path", "extra_args"}
 
-// mappingKeys are those that have keys of their own below them.
+// mappingKeys are the keys whose value is a mapping.
 var mappingKeys = []string{"matrix", "zip", "params", "args", "env", "retry", "config", "extra_args"}
 
-// sameKeys are words of other tools that mean exactly one of ours.
+// sameKeys are keys of other tools that mean exactly one of ours.
 var sameKeys = map[string]string{
 	"command": "run", "cmd": "run",
 	"depends_on": "needs", "deps": "needs",
 	"retries": "retry",
 }
 
-// foreignTop are words that other tools have at the top of a file.
+// foreignTop are keys that other tools have at the top of a file.
 var foreignTop = map[string]string{
 	"tasks": "jobs", "experiments": "jobs", "runs": "jobs", "steps": "jobs", "commands": "jobs", "job": "jobs", "stages": "jobs",
 	"config": "settings", "options": "settings", "global": "settings", "env": "defaults: {env: …}",
 }
 
-// topKeys are the words at the top of a file.
+// topKeys are the keys at the top of a file.
 var topKeys = []string{"settings", "defaults", "jobs"}
 
-// keyHint answers a word that is no key of a job.
+// keyHint answers a word that is not a job key.
 func keyHint(word string, v *yaml.Node) string {
 	if hint := foreignHint(word, v); hint != "" {
 		return hint
@@ -46,7 +46,7 @@ func keyHint(word string, v *yaml.Node) string {
 		return "did you mean \"" + n + "\"?"
 	}
 	if slices.Contains(settingNames(settingDefs()), word) {
-		return "it is a setting: write it under settings"
+		return "it is a setting: move it under settings"
 	}
-	return "the keys of a job are " + strings.Join(jobKeys, ", ")
+	return "valid keys: " + strings.Join(jobKeys, ", ")
 }

@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Load reads the job files of one batch. With any problem there is no batch.
+// Load reads the job files of one batch. If there is any problem it returns no batch.
 func Load(paths []string, opts Options) (*Batch, []Problem) {
 	l := newLoader(opts)
 	if opts.Format != "" {
@@ -42,7 +42,7 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 	return l.batch, nil
 }
 
-// A loader is one Load.
+// A loader is the state of one Load.
 type loader struct {
 	opts       Options
 	out        report
@@ -50,10 +50,10 @@ type loader struct {
 	files      []*fileJobs
 	quick      map[string]*quickConfig
 	configKeys map[string][]byte      // hashes of rendered configs, by base and changed values
-	scripts    map[string]*scriptFile // that jobs run, by path; nil for what cannot be read
-	there      map[string]bool        // paths that the file system was asked for
-	searches   int                    // commands taken apart only to find the scripts in them
-	seed       maphash.Seed           // of the hashes of names
+	scripts    map[string]*scriptFile // scripts that jobs run, by path; nil if unreadable
+	there      map[string]bool        // paths checked for existence
+	searches   int                    // commands parsed only to find the scripts in them
+	seed       maphash.Seed           // for hashes of names
 }
 
 func newLoader(opts Options) *loader {
@@ -63,7 +63,7 @@ func newLoader(opts Options) *loader {
 	}
 }
 
-// fileJobs is one file while its jobs are read.
+// fileJobs is the state of one file while its jobs are read.
 type fileJobs struct {
 	*loader
 	src      *source
@@ -71,22 +71,22 @@ type fileJobs struct {
 	blocks   []block    // block dialect
 	config   blockConfig
 	isBlocks bool
-	broken   bool // its settings can be judged, its jobs cannot
+	broken   bool // its settings are usable, its jobs are not
 	partial  bool // some of its jobs could not be made
 	dialect  string
 	index    int // in Batch.Files
 
 	workDir  string // absolute
 	dirKey   string // the work dir as written, for the key
-	dirFrom  string // where that stands
+	dirFrom  string // where it was set
 	settings *Settings
 	given    map[string]given
 
-	names  []uint64 // jobs of this file by the hash of their name; made when it is asked for
-	unsure bool     // two of them may have one name
+	names  []uint64 // this file's jobs by hash of name; built on demand
+	unsure bool     // two jobs may have the same name
 }
 
-// read takes in one file as far as that goes without knowing the others.
+// read reads one file as far as possible without knowing the others.
 func (l *loader) read(path string) {
 	src := readSource(path, &l.out)
 	if src == nil {
@@ -94,7 +94,7 @@ func (l *loader) read(path string) {
 	}
 	for _, f := range l.files {
 		if f.src.real == src.real {
-			src.problem(0, 0, "name it once", "is the same file as %s", f.src.path)
+			src.problem(0, 0, "name it only once", "is the same file as %s", f.src.path)
 			return
 		}
 	}
@@ -110,7 +110,7 @@ func (l *loader) read(path string) {
 
 var jobsAtTop = regexp.MustCompile(`(?m)^["']?jobs["']?[ \t]*:`)
 
-// detect says whether a file is of the block dialect.
+// detect reports whether a file is of the block dialect.
 func (f *fileJobs) detect() bool {
 	switch f.opts.Format {
 	case "yaml":
@@ -124,7 +124,7 @@ func (f *fileJobs) detect() bool {
 	return strings.ToLower(filepath.Ext(f.src.path)) == ".txt" || looksLikeBlocks(f.src.data)
 }
 
-// settings folds what flags, files and the user's own defaults say.
+// settings merges flags, the files' settings and the user's own defaults.
 func (l *loader) settings() {
 	defs := settingDefs()
 	r := &settingsReader{defs: defs, out: &l.out, given: map[string]given{}, ranks: map[string]string{}}
@@ -147,7 +147,7 @@ func (l *loader) settings() {
 	}
 }
 
-// base are the defaults, as the dialects of the files have them.
+// base returns the default settings, which depend on the files' dialects.
 func (l *loader) base() Settings {
 	s := defaultSettings()
 	blocks := func(f *fileJobs) bool { return f.isBlocks }
@@ -167,8 +167,8 @@ func (f *fileJobs) ownSettings(defs []settingDef) []given {
 	return nil
 }
 
-// placeWorkDir finds the file's work dir: a flag's is relative to the current
-// folder, all others to the folder of the job file.
+// placeWorkDir determines the file's work dir: relative to the current folder if a
+// flag gives it, otherwise to the folder of the job file.
 func (f *fileJobs) placeWorkDir(flags, file, user []given) {
 	f.workDir, f.dirKey, f.dirFrom = f.src.dir, ".", "default"
 	if f.isBlocks {

@@ -63,11 +63,11 @@ func TestUnreadableFiles(t *testing.T) {
 	}
 	f.Close()
 	for _, test := range []struct{ path, want string }{
-		{at("missing.yaml"), "there is no such file"},
+		{at("missing.yaml"), "no such file"},
 		{dir, "is a folder, not a job file"},
-		{at("fifo.yaml"), "is no regular file"},
-		{"/dev/zero", "is no regular file"},
-		{at("large.yaml"), "is 1024 MiB large"},
+		{at("fifo.yaml"), "is not a regular file"},
+		{"/dev/zero", "is not a regular file"},
+		{at("large.yaml"), "is 1024 MiB; the limit"},
 	} {
 		b, problems := Load([]string{test.path}, Options{})
 		if b != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].Text, test.want) {
@@ -120,7 +120,7 @@ func TestSettingsPrecedence(t *testing.T) {
 
 func TestSmallBareSizeOfAFlag(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", "jobs: [{run: x}]\n")
-	for text, want := range map[string]string{"8": "--min-memory: 8 is 8MiB: nearly every GPU has that free; say 8GiB if that is meant", "8000": "", "8MiB": "", "0": ""} {
+	for text, want := range map[string]string{"8": "--min-memory: 8 means 8MiB, which nearly every GPU has free; if you mean GiB, write 8GiB", "8000": "", "8MiB": "", "0": ""} {
 		b, problems := Load([]string{path}, Options{Flags: map[string]string{"min-memory": text}})
 		if b == nil {
 			t.Fatal(problemText(problems))

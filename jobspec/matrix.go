@@ -9,32 +9,32 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// An axis is one direction of a matrix: a parameter, or several that go side by
-// side. Each of its points gives a value to each of its parameters.
+// An axis is one dimension of a matrix: a parameter, or several that are zipped. Each
+// of its points gives every one of its parameters a value.
 type axis struct {
 	names  []string
-	values []Param // point by point
+	values []Param // by point
 }
 
 func (a *axis) size() int { return len(a.values) / len(a.names) }
 
 func (a *axis) point(i int) []Param { return a.values[i*len(a.names) : (i+1)*len(a.names)] }
 
-// A matrix is all expansions of one job of the file. The plain product is not
-// written out: a job remembers its number in it, and its parameters are found
-// from that. What include made different stands in odd.
+// A matrix is all expansions of one job of the file. The plain product is not stored:
+// a job remembers its index in it, and its parameters are computed from that. What
+// include changed is stored in odd.
 type matrix struct {
 	axes    []axis
-	consts  []Param // params: the same in each
-	combos  []int32 // the expansions in order: ≥ 0 a number in the product, < 0 odd[-n-1]; nil for all of the product
+	consts  []Param // params: the same in every expansion
+	combos  []int32 // the expansions in order: ≥ 0 an index into the product, < 0 odd[-n-1]; nil for the whole product
 	odd     [][]Param
-	always  []string // names that every expansion has, in order
-	partial []string // names that only some have
+	always  []string // parameters that every expansion has, in order
+	partial []string // parameters that only some have
 	nested  nestedTexts
-	reach   map[string]varSet // {name} and {work_dir} in values of parameters, by parameter
+	reach   map[string]varSet // which of {name} and {work_dir} each parameter's values contain
 }
 
-// size is the number of points of the product.
+// size returns the number of points of the product.
 func (m *matrix) size() int {
 	n := 1
 	for i := range m.axes {
@@ -81,7 +81,7 @@ func (m *matrix) product(last, n int, buf []Param) []Param {
 	return append(buf, a.point(n)...)
 }
 
-// named are the parameters that tell expansions apart.
+// named returns the parameters that distinguish expansions.
 func (m *matrix) named() []string {
 	var names []string
 	for _, a := range m.axes {
@@ -101,15 +101,15 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 type matrixReader struct {
 	*source
 	m     matrix
-	at    map[string]*yaml.Node // where each parameter stands
+	at    map[string]*yaml.Node // where each parameter is defined
 	envs  map[string]string     // GPURUN_PARAM_ name → parameter
 	order []string
 	fails bool
 	loose bool // some parameters may be missing from the axes
 }
 
-// readMatrix gives one expansion where there is no matrix. Where it is not whole
-// a problem was reported, and the parameters are known by name alone.
+// readMatrix returns a single expansion if there is no matrix. If whole is false a
+// problem was reported, and only the parameters' names are known.
 func (s *source) readMatrix(node, zip, params *yaml.Node) (m *matrix, whole bool) {
 	r := &matrixReader{source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}}
 	var include, exclude *yaml.Node
@@ -152,7 +152,7 @@ func (s *source) readMatrix(node, zip, params *yaml.Node) (m *matrix, whole bool
 	return &r.m, true
 }
 
-// names is a matrix without values, so that the rest of the job can be judged.
+// names returns a matrix without values, enough to check the rest of the job.
 func (r *matrixReader) names() *matrix { return &matrix{always: r.order} }
 
 func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
@@ -160,21 +160,21 @@ func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 	r.problem(n.Line, n.Column, hint, format, args...)
 }
 
-// declare takes a new parameter's name.
+// declare records the name of a new parameter.
 func (r *matrixReader) declare(k *yaml.Node) bool {
 	name := k.Value
 	env := paramEnv(name)
 	switch {
 	case !identifier.MatchString(name):
-		r.fail(k, "letters, digits and _ only, as in {learning_rate}", "%q cannot be the name of a parameter", name)
+		r.fail(k, "use letters, digits and _, as in learning_rate", "invalid parameter name %q", name)
 	case builtin(name) != varLiteral:
-		r.fail(k, "choose another name", "{%s} is a variable that every job has", name)
+		r.fail(k, "choose another name", "{%s} is a built-in variable", name)
 	case name == "include" || name == "exclude":
-		r.fail(k, "choose another name", "%q is a word of the matrix itself", name)
+		r.fail(k, "choose another name", "%q is a keyword of matrix", name)
 	case r.at[name] != nil:
-		r.fail(k, "", "parameter %q is on line %d already", name, r.at[name].Line)
+		r.fail(k, "", "duplicate parameter %q, first on line %d", name, r.at[name].Line)
 	case r.envs[env] != "":
-		r.fail(k, "rename one", "parameters %q and %q would both be %s", r.envs[env], name, env)
+		r.fail(k, "rename one", "parameters %q and %q would both become %s", r.envs[env], name, env)
 	default:
 		r.at[name], r.envs[env] = k, name
 		r.order = append(r.order, name)
@@ -187,7 +187,7 @@ func paramEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(nam
 
 func (r *matrixReader) axis(k, v *yaml.Node) {
 	if k.Value == "zip" && v.Kind == yaml.MappingNode {
-		r.fail(k, "move it out, to the same depth as matrix", "zip stands beside matrix, not in it")
+		r.fail(k, "indent it like matrix", "zip belongs beside matrix, not inside it")
 		return
 	}
 	if !r.declare(k) {
@@ -196,7 +196,7 @@ func (r *matrixReader) axis(k, v *yaml.Node) {
 	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, r.values(k.Value, v)})
 }
 
-// values reads a list of values, or a range.
+// values reads a list of values or a range.
 func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 	if isRange(v, true) {
 		return r.ranged(name, v)
@@ -206,11 +206,11 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 		if v.Kind == yaml.ScalarNode {
 			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
 		}
-		r.fail(v, hint, "parameter %q takes a list of values, and this is %s", name, describe(v))
+		r.fail(v, hint, "parameter %q must be a list of values, not %s", name, describe(v))
 		return nil
 	}
 	if len(v.Content) == 0 {
-		r.fail(v, "give it values, or leave it out", "parameter %q has an empty list", name)
+		r.fail(v, "give it values, or remove it", "parameter %q is an empty list", name)
 	}
 	r.valueSlips(name, v)
 	list := make([]Param, 0, len(v.Content))
@@ -221,11 +221,11 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 		case item.Kind == yaml.ScalarNode:
 			list = append(list, r.value(name, item))
 		case item.Kind == yaml.SequenceNode:
-			r.fail(item, "write one flat list; for values that belong together use zip or include", "a value of parameter %q is a list", name)
+			r.fail(item, "write one flat list; to combine values use zip or include", "a value of parameter %q is a list", name)
 		default:
 			hint := quoteHint(item)
 			if hint == "" {
-				hint = "for values that belong together use zip or include"
+				hint = "to combine values use zip or include"
 			}
 			r.fail(item, hint, "a value of parameter %q is a mapping", name)
 		}
@@ -255,7 +255,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 	if zip.Kind == yaml.SequenceNode {
 		groups = zip.Content
 		if len(groups) == 0 {
-			r.fail(zip, "leave it out", "zip is an empty list")
+			r.fail(zip, "remove it", "zip is an empty list")
 		}
 	}
 	for _, g := range groups {
@@ -273,7 +273,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 		}
 		for i, l := range lists {
 			if len(l) != len(lists[0]) {
-				r.fail(r.at[names[i]], "lists that go side by side have equal lengths", "zip: %q has %d values and %q has %d", names[0], len(lists[0]), names[i], len(l))
+				r.fail(r.at[names[i]], "zipped lists must have equal lengths", "zip: %q has %d values and %q has %d", names[0], len(lists[0]), names[i], len(l))
 				return
 			}
 		}
@@ -293,7 +293,7 @@ func (r *matrixReader) constants(params *yaml.Node) {
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			r.fail(v, "for one job a value, write it under matrix", "parameter %q takes one value, and this is a list", k.Value)
+			r.fail(v, "for one job per value, write it under matrix", "parameter %q must be a single value, not a list", k.Value)
 			return
 		}
 		r.oneValueSlip(k.Value, v)

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// names renders the names of all expansions, and says whether they are known to
-// differ. Where they do not, the values of the parameters that the name lacks are
-// appended.
+// names renders the names of all expansions and reports whether they are known to
+// differ. If they do not, it appends the values of the parameters that the name lacks.
 func (p *proto) names(n int) (names []string, differ bool) {
 	names = p.render(n)
 	if n < 2 || p.file.allDifferent(names) {
@@ -26,8 +25,8 @@ func (p *proto) names(n int) (names []string, differ bool) {
 	return names, false
 }
 
-// render writes the names into a few large strings: a million small ones would
-// cost the collector more than the names are worth.
+// render writes the names into a few large strings: a million small ones would cost
+// the garbage collector more than they are worth.
 func (p *proto) render(n int) []string {
 	const chunk = 64 << 10
 	names := make([]string, n)
@@ -55,7 +54,7 @@ func (p *proto) render(n int) []string {
 	return names
 }
 
-// appendSafe spells a value with the characters that names may have.
+// appendSafe spells a value with the characters allowed in names.
 func appendSafe(buf []byte, s string) []byte {
 	if s == "" {
 		return append(buf, "none"...)
@@ -74,17 +73,16 @@ func nameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-+=,@/", c) >= 0
 }
 
-// maxSegment is the most that one segment of a name may have, so that a log can
-// be called by it.
+// maxSegment is the maximum length of one segment of a name: a log can be named by it.
 const maxSegment = 200
 
-// badName says what is wrong with a name, "" for nothing.
+// badName says what is wrong with a name; "" if nothing is.
 func badName(name string) string {
 	from := 0
 	for i := 0; i <= len(name); i++ {
 		if i < len(name) && name[i] != '/' {
 			if !nameByte(name[i]) {
-				return fmt.Sprintf("has %q in it", firstRune(name[i:]))
+				return fmt.Sprintf("contains %q", firstRune(name[i:]))
 			}
 			continue
 		}
@@ -108,21 +106,21 @@ func firstRune(s string) string {
 	return ""
 }
 
-// refuseName reports a bad name, once for all expansions of a job.
+// refuseName reports a bad name once for all expansions of a job.
 func (p *proto) refuseName(name, bad string) {
 	if p.told {
 		return
 	}
 	p.told = true
-	hint := "a name has letters, digits and . _ - + = , @ /"
+	hint := "a name may contain letters, digits and . _ - + = , @ /"
 	if m := variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
-		known := "the parameters of this job are " + strings.Join(p.matrix.always, ", ")
+		known := "parameters of this job: " + strings.Join(p.matrix.always, ", ")
 		if len(p.matrix.always) == 0 {
-			known = "this job has no parameters: give it a matrix or params"
+			known = "this job has no parameters: add matrix or params"
 		}
 		hint = didYouMean(m[1], p.matrix.always, known)
 	}
-	p.src.problem(p.name.line, p.name.col, hint, "the name %q %s", clip(name), bad)
+	p.src.problem(p.name.line, p.name.col, hint, "job name %q %s", clip(name), bad)
 }
 
 func (l *loader) hash(name string) uint32 { return uint32(maphash.String(l.seed, name)) }
@@ -135,12 +133,12 @@ func (l *loader) allDifferent(names []string) bool {
 	return differ
 }
 
-// sortNames sorts jobs of this file by their names' hashes.
+// sortNames sorts jobs of this file by the hash of their name.
 func (f *fileJobs) sortNames(jobs []Job) []uint64 {
 	return byHash(len(jobs), func(i int) uint32 { return f.hash(jobs[i].Name) })
 }
 
-// dropTwins refuses all but the first of the jobs that have one name.
+// dropTwins refuses all but the first of the jobs with the same name.
 func (f *fileJobs) dropTwins() {
 	first := f.batch.Files[f.index].First
 	jobs := f.batch.Jobs[first:]
@@ -170,14 +168,14 @@ func (f *fileJobs) refuseTwin(first, again *Job) {
 	switch {
 	case t.told:
 	case o == t:
-		f.src.problem(t.name.line, t.name.col, "is a value of the matrix there twice?", "two jobs of this matrix are called %q", again.Name)
+		f.src.problem(t.name.line, t.name.col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
 	default:
-		f.src.problem(t.name.line, t.name.col, "names are unique in a file", "the name %q is taken by the job on line %d", again.Name, o.line)
+		f.src.problem(t.name.line, t.name.col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.line)
 	}
 	t.told = true
 }
 
-// called finds a job of this file by its name, once all files have been read.
+// called finds a job of this file by name. All files must have been read.
 func (f *fileJobs) called(name string) (id int32, ok bool) {
 	file := f.batch.Files[f.index]
 	jobs := f.batch.Jobs[file.First:][:file.Count]

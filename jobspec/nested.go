@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// A value of a parameter may be made of other parameters: out: "runs/{scene}".
-// Such values are taken apart once, and put together when somebody looks at a job,
-// so that the product of a matrix need not be written out.
+// A parameter's value may refer to other parameters: out: "runs/{scene}". Such values
+// are parsed once and rendered when a job is looked at, so that the product of a
+// matrix need not be stored.
 
-// nestedTexts are the values that name variables, by parameter and by value as
-// spelt in the file.
+// nestedTexts are the values that refer to variables, by parameter and by value as
+// spelled in the file.
 type nestedTexts map[string]map[string]*text
 
-// maxNested bounds what one value may grow to: ten parameters that double each
-// other are a slip, thirty would fill the memory.
+// maxNested bounds the length of a value: ten parameters that double each other may be
+// a slip, but thirty would fill memory.
 const maxNested = 1 << 20
 
-// values are the variables of one expansion, run-time variables left as names.
+// values returns the variables of one expansion; run-time variables stay as names.
 func (m *matrix) values(combo int32, name string, buf []Param) values {
 	return values{params: m.params(combo, buf), nested: m.nested, name: name}
 }
 
-// resolve puts together a value that is made of others.
+// resolve renders a value that refers to other parameters.
 func (v *values) resolve(p Param) Param {
 	t := v.nested[p.Name][p.Text]
 	if t == nil {
@@ -36,7 +36,7 @@ func (v *values) resolve(p Param) Param {
 	return Param{Name: p.Name, Text: t.render(v), Tag: "!!str"}
 }
 
-// resolved are all parameters with their values put together.
+// resolved returns all parameters with their values rendered.
 func (v *values) resolved() []Param {
 	if v.nested == nil {
 		return v.params
@@ -48,7 +48,7 @@ func (v *values) resolved() []Param {
 	return list
 }
 
-// nest takes apart the values that name variables, and refuses circles.
+// nest parses the values that refer to variables and refuses circular references.
 func (r *matrixReader) nest() {
 	m := &r.m
 	sc := scope{params: m.always, partial: m.partial, known: setOf(varWorkDir)}
@@ -57,7 +57,7 @@ func (r *matrixReader) nest() {
 			r.nestValue(&sc, p)
 		}
 	}
-	// The names of jobs may be made of a matrix, but not of params that hold {name}.
+	// A job's name may use matrix parameters, but not params that contain {name}.
 	sc.known |= setOf(varName)
 	for _, p := range m.consts {
 		r.nestValue(&sc, p)
@@ -107,8 +107,8 @@ func (r *matrixReader) nestValue(sc *scope, p Param) {
 	r.m.nested[p.Name][p.Text] = &t
 }
 
-// circles refuses parameters that are made of themselves, and finds which
-// variables of the job each of the others comes to hold.
+// circles refuses parameters defined in terms of themselves, and finds out which of
+// the job's variables each of the others contains.
 func (r *matrixReader) circles() {
 	c := &circleFinder{m: &r.m, size: map[string]int{}}
 	c.m.reach = map[string]varSet{}
@@ -116,7 +116,7 @@ func (r *matrixReader) circles() {
 		switch size := c.visit(name); {
 		case c.circle != nil:
 			i := slices.Index(c.circle, c.circle[len(c.circle)-1])
-			r.fail(r.at[c.circle[i]], "take one of them out", "parameters are made of each other in a circle: %s", strings.Join(c.circle[i:], " → "))
+			r.fail(r.at[c.circle[i]], "remove one of them", "circular parameters: %s", strings.Join(c.circle[i:], " → "))
 			return
 		case size > maxNested:
 			r.fail(r.at[name], "", "the value of parameter %q would be longer than %d MiB", name, maxNested>>20)
@@ -127,12 +127,12 @@ func (r *matrixReader) circles() {
 
 type circleFinder struct {
 	m      *matrix
-	size   map[string]int // the longest value of each; -1 while it is being looked at
+	size   map[string]int // the longest value of each; -1 while being computed
 	path   []string
 	circle []string
 }
 
-// visit is the length of the longest value of a parameter.
+// visit returns the length of the longest value of a parameter.
 func (c *circleFinder) visit(name string) int {
 	if size, ok := c.size[name]; ok {
 		if size < 0 {
@@ -152,7 +152,7 @@ func (c *circleFinder) visit(name string) int {
 	return longest
 }
 
-// length is an upper bound of how long a value gets, and notes what it holds.
+// length returns an upper bound for the length of a value, and notes what it contains.
 func (c *circleFinder) length(name string, p Param) int {
 	t := c.m.nested[name][p.Text]
 	if t == nil {
@@ -176,7 +176,7 @@ func (c *circleFinder) length(name string, p Param) int {
 	return n
 }
 
-// nestedName refuses a name made of a parameter that holds the name itself, or a
+// nestedName refuses a name that uses a parameter containing the name itself, or a
 // path that differs from machine to machine.
 func (p *proto) nestedName() {
 	if p.matrix == nil {
@@ -190,19 +190,19 @@ func (p *proto) nestedName() {
 		case g.kind != varParam:
 			continue
 		case reach.has(varName):
-			text = fmt.Sprintf("the name is made of itself: name → %s → name", g.param)
+			text = fmt.Sprintf("the name refers to itself: name → %s → name", g.param)
 		case reach.has(varWorkDir):
-			text = fmt.Sprintf("%s is not known in name: it holds {work_dir}", g.lit)
+			text = fmt.Sprintf("%s is not available in name: it contains {work_dir}", g.lit)
 		default:
 			continue
 		}
 		p.told = true
 		l, col := p.src.find(p.name.line, p.name.col, g.lit)
-		p.src.problem(l, col, "name the other parameters instead", "%s", text)
+		p.src.problem(l, col, "use the other parameters instead", "%s", text)
 	}
 }
 
-// nestedFormats checks the number formats in values of parameters.
+// nestedFormats checks number formats in parameters' values.
 func (p *proto) nestedFormats() {
 	for name, list := range p.matrix.nested {
 		for _, t := range list {

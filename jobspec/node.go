@@ -7,19 +7,18 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxNodes is the most that a document may grow to through its aliases.
+// maxNodes bounds the size of a document after its aliases are expanded.
 const maxNodes = 2_000_000
 
-// resolve puts every alias's target in its place, merges "<<", and refuses what
-// merely looks right: duplicate keys, keys that are no text, unknown tags, and a
-// document that its aliases blow up. Afterwards there are only mappings,
-// sequences and scalars; subtrees may be shared. false after a problem that
-// forbids to go on.
+// resolve replaces every alias by its target, merges "<<", and refuses what only looks
+// right: duplicate keys, keys that are not text, unknown tags, and a document that its
+// aliases blow up. Afterwards there are only mappings, sequences and scalars; subtrees
+// may be shared. It returns false if a problem makes it pointless to continue.
 func (s *source) resolve(root *yaml.Node) bool {
 	w := &resolver{source: s, size: map[*yaml.Node]int{}}
 	total := w.visit(root)
 	if !w.failed && total > maxNodes && total > 20*len(w.size) {
-		s.problem(root.Line, root.Column, "write the repeated part as defaults, or as a matrix", "its aliases blow %d values up to more than %d", len(w.size), maxNodes)
+		s.problem(root.Line, root.Column, "write the repeated part as defaults or as a matrix", "aliases expand %d values to more than %d", len(w.size), maxNodes)
 		return false
 	}
 	return !w.failed
@@ -27,11 +26,11 @@ func (s *source) resolve(root *yaml.Node) bool {
 
 type resolver struct {
 	*source
-	size   map[*yaml.Node]int // after aliases; -1 while it is being looked at
+	size   map[*yaml.Node]int // with aliases expanded; -1 while being computed
 	failed bool
 }
 
-// visit resolves n in place and counts what it grows to.
+// visit resolves n in place and returns its expanded size.
 func (w *resolver) visit(n *yaml.Node) int {
 	if size, ok := w.size[n]; ok {
 		return size
@@ -41,7 +40,7 @@ func (w *resolver) visit(n *yaml.Node) int {
 	for i, c := range n.Content {
 		if c.Kind == yaml.AliasNode {
 			if w.size[c.Alias] == -1 {
-				w.problem(c.Line, c.Column, "", "%q stands inside what it means", "*"+c.Value)
+				w.problem(c.Line, c.Column, "", "alias %q refers to itself", "*"+c.Value)
 				w.failed = true
 				return 1
 			}
@@ -67,11 +66,11 @@ func (w *resolver) scalarTag(n *yaml.Node) {
 	switch tag := n.ShortTag(); {
 	case tag == "!!str", n.Style&yaml.TaggedStyle == 0:
 	default:
-		w.problem(n.Line, n.Column, fmt.Sprintf("quote it: %q", n.Tag+" "+n.Value), "the YAML tag %q means nothing here", n.Tag)
+		w.problem(n.Line, n.Column, fmt.Sprintf("quote it: %q", n.Tag+" "+n.Value), "unsupported YAML tag %q", n.Tag)
 	}
 }
 
-// mapping checks the keys of n and takes in what it merges.
+// mapping checks the keys of n and merges what "<<" refers to.
 func (w *resolver) mapping(n *yaml.Node) {
 	at := make(map[string]*yaml.Node, len(n.Content)/2)
 	own := make([]*yaml.Node, 0, len(n.Content))
@@ -80,11 +79,11 @@ func (w *resolver) mapping(n *yaml.Node) {
 		k, v := n.Content[i], n.Content[i+1]
 		switch first := at[k.Value]; {
 		case k.Kind != yaml.ScalarNode:
-			w.problem(k.Line, k.Column, quoteHint(k), "a key must be text, and this is %s", describe(k))
+			w.problem(k.Line, k.Column, quoteHint(k), "a key must be text, not %s", describe(k))
 		case k.ShortTag() == "!!merge":
 			merges = append(merges, v)
 		case first != nil:
-			w.problem(k.Line, k.Column, "keep one of them", "duplicate key %q, first on line %d", k.Value, first.Line)
+			w.problem(k.Line, k.Column, "keep only one", "duplicate key %q, first on line %d", k.Value, first.Line)
 		default:
 			at[k.Value] = k
 			own = append(own, k, v)
@@ -110,11 +109,11 @@ func (w *resolver) merge(n, from *yaml.Node, at map[string]*yaml.Node) {
 			}
 		}
 	default:
-		w.problem(from.Line, from.Column, "", "%q takes a mapping or a list of mappings, and this is %s", "<<", describe(from))
+		w.problem(from.Line, from.Column, "", "%q must be a mapping or a list of mappings, not %s", "<<", describe(from))
 	}
 }
 
-// describe says what a node is, as a newcomer would.
+// describe names a node's kind for a newcomer.
 func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -124,16 +123,16 @@ func describe(n *yaml.Node) string {
 	}
 	switch n.ShortTag() {
 	case "!!null":
-		return "nothing"
+		return "an empty value"
 	case "!!bool":
-		return fmt.Sprintf("%s, true or false", n.Value)
+		return fmt.Sprintf("the boolean %s", n.Value)
 	case "!!int", "!!float":
 		return "the number " + n.Value
 	}
 	return fmt.Sprintf("the text %q", clip(n.Value))
 }
 
-// quoteHint is the fix for what YAML reads as a mapping because it was not
+// quoteHint returns the fix for text that YAML reads as a mapping because it is not
 // quoted: {seed}, or {seed}: 1.
 func quoteHint(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle == 0 || len(n.Content) != 2 {
@@ -149,15 +148,15 @@ func quoteHint(n *yaml.Node) string {
 	return ""
 }
 
-// scalar is the text of a node that must be one value, with its tag.
+// scalar returns the text and the tag of a node that must be a single value.
 func (s *source) scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
 	if n.Kind != yaml.ScalarNode {
 		hint := quoteHint(n)
-		s.problem(n.Line, n.Column, hint, "%s takes one value, and this is %s", what, describe(n))
+		s.problem(n.Line, n.Column, hint, "%s must be a single value, not %s", what, describe(n))
 		return "", "", false
 	}
 	if strings.IndexByte(n.Value, 0) >= 0 {
-		s.problem(n.Line, n.Column, "take it out", "%s has a NUL character in it, which no command, path or variable can have", what)
+		s.problem(n.Line, n.Column, "remove it", "%s contains a NUL character, which no command, path or variable may contain", what)
 		return "", "", false
 	}
 	tag = n.ShortTag()
@@ -167,25 +166,25 @@ func (s *source) scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
 	return n.Value, tag, true
 }
 
-// items are the nodes of a list, or the one node that stands for a list of one.
+// items returns the elements of a list; a single value counts as a list of one.
 func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
 	switch n.Kind {
 	case yaml.ScalarNode:
 		return []*yaml.Node{n}
 	case yaml.SequenceNode:
 		if len(n.Content) == 0 {
-			s.problem(n.Line, n.Column, "leave the key out", "%s is an empty list", what)
+			s.problem(n.Line, n.Column, "remove the key", "%s is an empty list", what)
 		}
 		return n.Content
 	}
-	s.problem(n.Line, n.Column, quoteHint(n), "%s takes a list, and this is %s", what, describe(n))
+	s.problem(n.Line, n.Column, quoteHint(n), "%s must be a list, not %s", what, describe(n))
 	return nil
 }
 
 // pairs calls f for each key of a mapping, in the file's order.
 func (s *source) pairs(n *yaml.Node, what string, f func(k, v *yaml.Node)) bool {
 	if n.Kind != yaml.MappingNode {
-		s.problem(n.Line, n.Column, "", "%s takes a mapping (name: value), and this is %s", what, describe(n))
+		s.problem(n.Line, n.Column, "", "%s must be a mapping (name: value), not %s", what, describe(n))
 		return false
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -194,7 +193,7 @@ func (s *source) pairs(n *yaml.Node, what string, f func(k, v *yaml.Node)) bool 
 	return true
 }
 
-// child is the value of a key of a mapping, or nil.
+// child returns the value of a mapping's key, or nil.
 func child(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil

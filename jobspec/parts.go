@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// inParts calls f for parts of 0…n side by side, and returns when all are done. Of
-// little it makes one part. A panic comes up in the caller.
+// inParts calls f concurrently for parts of 0…n and returns when all are done. Small n
+// makes a single part. A panic in f reaches the caller.
 func inParts(n int, f func(from, to int)) {
 	const least = 4096
 	parts := min(n/least, runtime.GOMAXPROCS(0), 4)

@@ -11,19 +11,19 @@ import (
 
 var pathVariable = regexp.MustCompile(`\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
 
-// expandPath puts in ~ and $VAR. Another user's ~name is refused, and would else
-// become a folder of that name. An unset variable is an error: rm -rf $DIR/x
-// must not become rm -rf /x, nor a log land in /.
+// expandPath expands ~ and $VAR. It refuses another user's ~name, which would become a
+// folder with that name. An unset variable is an error: rm -rf $DIR/x must not become
+// rm -rf /x, nor a log land in /.
 func expandPath(s string) (string, error) {
 	if rest, ok := strings.CutPrefix(s, "~"); ok && (rest == "" || rest[0] == '/') {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("%q: the home folder is unknown: $HOME is not set", s)
+			return "", fmt.Errorf("%q: $HOME is not set", s)
 		}
 		s = home + rest
 	} else if ok {
 		user, _, _ := strings.Cut(s, "/")
-		return "", fmt.Errorf("only ~ itself is known, not %s", user)
+		return "", fmt.Errorf("~ is supported, but not %s", user)
 	}
 	if !strings.Contains(s, "$") {
 		return s, nil
@@ -43,7 +43,7 @@ func expandPath(s string) (string, error) {
 	return s, nil
 }
 
-// absolute is the path s as seen from dir.
+// absolute resolves the path s against dir.
 func absolute(dir, s string) (string, error) {
 	s, err := expandPath(s)
 	if err != nil {
@@ -70,7 +70,7 @@ func (p *proto) checkPaths() {
 	}
 	for _, t := range slices.DeleteFunc(list, func(t *text) bool { return t == nil }) {
 		if _, err := expandPath(t.raw); err != nil {
-			p.src.problem(t.line, t.col, "set it, or write the path out", "%q: %s", clip(t.raw), err)
+			p.src.problem(t.line, t.col, "set it, or write the full path", "%q: %s", clip(t.raw), err)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package jobspec
 
 import "slices"
 
-// Planned are the commands of a job as it would run them now. What only an attempt
-// knows, as {gpu} or {uni_id}, stays by its name, and later has these names.
+// Planned returns a job's commands as it would run them now. What is known only to an
+// attempt, such as {gpu} or {uni_id}, stays by name; later lists those names.
 func (b *Batch) Planned(j *Job) (commands, later []string) {
 	t, file := j.Spec.text, &b.Files[j.File]
 	if t == nil {
@@ -13,7 +13,7 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 	if t.workDir != nil {
 		dir, err := absolute(file.WorkDir, t.workDir.render(v))
 		if err != nil {
-			return b.Commands(j), nil // the attempt will say why
+			return b.Commands(j), nil // the attempt will report why
 		}
 		v.workDir = dir
 	}
@@ -38,7 +38,7 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 	return t.script(v), later
 }
 
-// isLater reports whether the value of a variable is not known before an attempt.
+// isLater reports whether a variable has no value before an attempt.
 func (v *values) isLater(k varKind) bool {
 	switch k {
 	case varLiteral, varParam, varName:
@@ -51,8 +51,8 @@ func (v *values) isLater(k varKind) bool {
 	return v.rt == nil
 }
 
-// startsLater reports whether the path of a config depends on what only an attempt
-// knows: where none is given it is named by its content.
+// startsLater reports whether a config's path depends on something known only to an
+// attempt. Without a path, the file is named by its content.
 func (c *configText) startsLater() bool {
 	texts := []*text{&c.base}
 	if c.path != nil {

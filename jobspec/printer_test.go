@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Print writes a batch as native YAML, every job for itself: parsed again it
-// gives jobs of the same names, keys, needs and resources, and printed again the
-// same text. Several files become several documents. What native YAML cannot say
-// is left out: that uni_id.json decides how a block's job ended, and that a limit on
-// utilisation counts a user's own processes too (gpu.Request.UtilOnOwn).
+// Print writes a batch as native YAML, with every job spelled out. Parsed again it
+// gives jobs with the same names, keys, needs and resources; printed again it gives the
+// same text. Several files become several documents. What native YAML cannot express is
+// left out: that uni_id.json decides how a block's job ended, and that a utilization
+// limit also counts the user's own processes (gpu.Request.UtilOnOwn).
 func Print(b *Batch) []byte {
 	p := &printer{b: b}
 	for i := range b.Files {
@@ -41,8 +41,8 @@ func (p *printer) line(indent int, format string, args ...any) {
 	p.out.WriteByte('\n')
 }
 
-// settings prints those that were given, or that a dialect has otherwise than
-// the native one.
+// settings prints the settings that were given and those whose default differs from
+// the native dialect's.
 func (p *printer) settings(f *File) {
 	base := defaultSettings()
 	p.line(0, "settings:")
@@ -58,7 +58,7 @@ func (p *printer) settings(f *File) {
 	}
 }
 
-// value spells a scalar so that it is read back with its type.
+// value spells a scalar so that it keeps its type when read back.
 func value(text, tag string) string {
 	switch tag {
 	case "!!int", "!!float", "!!bool", "!!null":
@@ -117,8 +117,8 @@ func (p *printer) job(j *Job) {
 	p.config(j, t.config)
 }
 
-// params prints parameters. One that is null stands in a matrix of one, since a
-// null in params takes it away.
+// params prints parameters. A null one goes into a one-value matrix, because null in
+// params removes the parameter.
 func (p *printer) params(list []Param) {
 	print := func(head string, null bool) {
 		if !slices.ContainsFunc(list, func(v Param) bool { return (v.Tag == "!!null") == null }) {
@@ -150,8 +150,7 @@ func (p *printer) args(t *texts) {
 	}
 }
 
-// resources prints what the job file says, and what an experiment list means
-// without saying it.
+// resources prints what the job file sets, and what an experiment list implies.
 func (p *printer) resources(j *Job, t *texts) {
 	for _, rk := range resourceKeys {
 		if strings.HasPrefix(rk.key, "retry.") {
@@ -182,7 +181,7 @@ func (p *printer) resources(j *Job, t *texts) {
 
 var plainValue = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|signal|lost|all)$`)
 
-// plain leaves the quotes off what no YAML reader takes for something else.
+// plain leaves out the quotes if no YAML reader needs them.
 func plain(s string) string {
 	if plainValue.MatchString(s) {
 		return s
@@ -201,7 +200,7 @@ func (p *printer) resource(indent int, key string, r *resource) {
 	}
 }
 
-// block prints the resources of a block, which has no keys.
+// block prints the resources of a block, which has no keys of its own.
 func (p *printer) block(s *Spec) {
 	p.line(4, "gpus: %d", s.Request.Min)
 	if s.Request.Max > 0 {
@@ -244,7 +243,7 @@ func (p *printer) config(j *Job, c *configText) {
 	}
 }
 
-// lacks says whether the base of a job's config has no such key at its top.
+// lacks reports whether the base of a job's config has no such top-level key.
 func (b *Batch) lacks(j *Job, c *configText, key string) bool {
 	v := *j.values()
 	dir, err := j.Spec.text.dirOf(b.Files[j.File].WorkDir, &v)

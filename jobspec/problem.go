@@ -10,7 +10,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// String is the problem on one line: file:line:column, what is wrong, and the fix.
+// String formats the problem on one line: file:line:column, what is wrong, the fix.
 func (p Problem) String() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -27,7 +27,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Message is what is wrong, without its place, and the lint that says so.
+// Message returns what is wrong and the lint that found it, without the position.
 func (p Problem) Message() string {
 	if p.Lint == "" {
 		return p.Text
@@ -35,11 +35,11 @@ func (p Problem) Message() string {
 	return p.Text + " [" + p.Lint + "]"
 }
 
-// Error is String: a Problem is an error.
+// Error makes a Problem an error.
 func (p Problem) Error() string { return p.String() }
 
-// A report gathers problems, each once. One mistake in a matrix must not be told
-// for each of its expansions: the first that meets it speaks for all.
+// A report collects problems, each once: a mistake in a matrix is reported for the
+// first expansion that has it, not for all of them.
 type report struct {
 	problems []Problem
 	warnings []Problem
@@ -69,7 +69,7 @@ func (r *report) first(p Problem) bool {
 	return true
 }
 
-// sortProblems orders them by file as given, line and column.
+// sortProblems orders problems by file as given, line and column.
 func sortProblems(list []Problem, files []string) {
 	order := map[string]int{}
 	for i, f := range files {
@@ -86,7 +86,7 @@ func sortProblems(list []Problem, files []string) {
 	})
 }
 
-// nearest is the known word that a mistyped one most likely meant, or "".
+// nearest returns the known word most likely meant by a mistyped one, or "".
 func nearest(word string, known []string) string {
 	best, dist := "", 1+len(word)/3
 	for _, k := range known {
@@ -100,7 +100,7 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// didYouMean is a hint with the nearest known word, or else.
+// didYouMean returns a hint with the nearest known word, or otherwise.
 func didYouMean(word string, known []string, otherwise string) string {
 	if n := nearest(word, known); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)

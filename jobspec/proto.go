@@ -8,35 +8,35 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A proto is one job of the file before its expansion.
+// A proto is one job of the file before expansion.
 type proto struct {
 	*texts
 	src       *source
 	file      *fileJobs
-	list      bool // an experiment
+	list      bool // an experiment-list job
 	block     bool
 	scope     scope
-	varied    bool            // some resource holds a variable: expansions may differ in their Spec
-	inherited map[string]bool // keys that come from defaults
+	varied    bool            // some resource uses a variable, so expansions may differ in their Spec
+	inherited map[string]bool // keys taken from defaults
 	specs     map[string]*Spec
 	shared    *Spec
 }
 
-// text reads a value that may hold variables.
+// text reads a value that may contain variables.
 func (p *proto) text(n *yaml.Node, what string, known varSet) (text, bool) {
 	s, _, ok := p.src.scalar(n, what)
 	if !ok {
 		return text{}, false
 	}
 	if isNull(n) {
-		p.src.problem(n.Line, n.Column, "give it a value, or leave it out", "%s has no value", what)
+		p.src.problem(n.Line, n.Column, "give it a value, or remove it", "%s has no value", what)
 		return text{}, false
 	}
 	return p.compile(s, n.Line, n.Column, what, known)
 }
 
-// compile takes a string apart and reports the words in it that are refused or
-// look like a variable and are none.
+// compile parses a string, reports unknown and forbidden variables, and warns about
+// words that look like variables but are not.
 func (p *proto) compile(s string, line, col int, what string, known varSet) (text, bool) {
 	p.scope.known, p.scope.where = known, what
 	t, ok := p.src.compile(&p.scope, s, line, col)
@@ -53,12 +53,12 @@ func (s *source) compile(sc *scope, raw string, line, col int) (text, bool) {
 	}
 	for _, word := range left {
 		l, c := s.find(line, col, word)
-		s.warning(l, c, "", "%s in %s is no variable and is left as it is", word, sc.where)
+		s.warning(l, c, "", "%s in %s is not a variable and stays as written", word, sc.where)
 	}
 	return t, len(bad) == 0
 }
 
-// checkFormats holds each number format against every value that its parameter has.
+// checkFormats tries each number format on every value of its parameter.
 func (p *proto) checkFormats(t *text, what string) {
 	for _, g := range t.segs {
 		if g.kind != varParam || g.format == "" || g.format == "q" || p.matrix == nil {
@@ -75,7 +75,7 @@ func (p *proto) checkFormats(t *text, what string) {
 	}
 }
 
-// formatted calls f for every value that a parameter comes to, until it says false.
+// formatted calls f for every rendered value of a parameter until it returns false.
 func (m *matrix) formatted(name string, f func(Param) bool) {
 	if m.nested[name] == nil {
 		m.each(name, f)
@@ -92,8 +92,8 @@ func (m *matrix) formatted(name string, f func(Param) bool) {
 	}
 }
 
-// each calls f for every value that a parameter has anywhere, as spelt in the file,
-// until it says false.
+// each calls f for every value a parameter has anywhere, as spelled in the file, until
+// it returns false.
 func (m *matrix) each(name string, f func(Param) bool) {
 	for i := range m.axes {
 		a := &m.axes[i]
@@ -114,7 +114,7 @@ func (m *matrix) each(name string, f func(Param) bool) {
 	}
 }
 
-// optional reads a text that need not be there.
+// optional reads a text that may be missing.
 func (p *proto) optional(f fields, key string, known varSet) *text {
 	n := f.get(key)
 	if n == nil {
@@ -125,12 +125,12 @@ func (p *proto) optional(f fields, key string, known varSet) *text {
 		return nil
 	}
 	if t.raw == "" {
-		p.src.problem(n.Line, n.Column, "leave it out", "%s is empty", key)
+		p.src.problem(n.Line, n.Column, "remove it", "%s is empty", key)
 	}
 	return &t
 }
 
-// texts reads a list of texts, or one.
+// textList reads a text or a list of texts.
 func (p *proto) textList(f fields, key string, known varSet) []text {
 	n := f.get(key)
 	if n == nil {
@@ -146,7 +146,7 @@ func (p *proto) textList(f fields, key string, known varSet) []text {
 			continue
 		}
 		if strings.TrimSpace(t.raw) == "" {
-			p.src.problem(item.Line, item.Column, "leave it out", "an entry of %s is empty", key)
+			p.src.problem(item.Line, item.Column, "remove it", "an entry of %s is empty", key)
 			continue
 		}
 		list = append(list, t)
@@ -154,7 +154,7 @@ func (p *proto) textList(f fields, key string, known varSet) []text {
 	return list
 }
 
-// spec is the Spec of one expansion; those that agree in all resources share one.
+// spec returns the Spec of one expansion; those with equal resources share one.
 func (p *proto) spec(v *values) *Spec {
 	if !p.varied {
 		if p.shared == nil {
@@ -179,7 +179,7 @@ func (p *proto) spec(v *values) *Spec {
 	return s
 }
 
-// shares says whether its jobs may stand beside others where they do not say.
+// shares reports whether jobs that do not set share may share GPUs.
 func (p *proto) shares() bool {
 	if _, given := p.file.given["share"]; given {
 		return p.file.settings.Share
@@ -187,7 +187,7 @@ func (p *proto) shares() bool {
 	return p.list
 }
 
-// util is the limit of a job that does not name one.
+// util returns the limit for a job that does not set one.
 func (p *proto) util(share bool) int {
 	if _, given := p.file.given["max_util"]; given {
 		return p.file.settings.MaxUtil

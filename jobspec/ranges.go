@@ -10,19 +10,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxJobs is the most that one batch may expand to.
+// maxJobs is the maximum size of a batch after expansion.
 const maxJobs = 10_000_000
 
 var rangeForm = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?:\.\.(-?\d+(?:\.\d+)?))?$`)
 
-// isRange says whether a node is written 0..9 or 0..1..0.25. In quotes it is text.
+// isRange reports whether a node is written 0..9 or 0..1..0.25. In quotes it is text.
 func isRange(n *yaml.Node, quoted bool) bool {
 	return n.Kind == yaml.ScalarNode && (quoted || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) == 0) && rangeForm.MatchString(n.Value)
 }
 
 var otherRange = regexp.MustCompile(`^(?:range\((?:(\d+), *)?(\d+)\)|(\d+) *[-:] *(\d+))$`)
 
-// rangeHint is our spelling of a range as Python or Slurm write it, or "".
+// rangeHint translates a range in Python's or Slurm's notation, or returns "".
 func rangeHint(s string) string {
 	m := otherRange.FindStringSubmatch(s)
 	if m == nil {
@@ -38,9 +38,9 @@ func rangeHint(s string) string {
 	return "write " + cmp.Or(m[1], "0") + ".." + strconv.FormatInt(end-1, 10)
 }
 
-// expandRange lists the values of a range, both ends included. It counts in
-// decimals, so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads
-// all values to one width, as in a shell.
+// expandRange lists the values of a range, both ends included. It counts in decimals,
+// so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads all values to the
+// same width, as in a shell.
 func expandRange(s, name string) ([]Param, error) {
 	m := rangeForm.FindStringSubmatch(s)
 	from, to, step := decimal(m[1]), decimal(m[2]), big.NewRat(1, 1)
@@ -49,7 +49,7 @@ func expandRange(s, name string) ([]Param, error) {
 		step = decimal(m[3])
 	}
 	if step.Sign() == 0 {
-		return nil, faultf("", "range %q never gets anywhere: its step is 0", s)
+		return nil, faultf("", "range %q has step 0", s)
 	}
 	step.Abs(step)
 	if to.Cmp(from) < 0 {
@@ -62,11 +62,11 @@ func expandRange(s, name string) ([]Param, error) {
 	}
 	if !steps.IsInt() && m[3] == "" {
 		finest := "0." + strings.Repeat("0", max(fraction(m[1]), fraction(m[2]))-1) + "1"
-		return nil, faultf("give it a step: "+m[1]+".."+m[2]+".."+finest, "range %q does not meet its end: it counts by 1", s)
+		return nil, faultf("give it a step: "+m[1]+".."+m[2]+".."+finest, "range %q never reaches its end: the default step is 1", s)
 	}
 	if !steps.IsInt() {
 		last := new(big.Rat).Add(from, new(big.Rat).Mul(new(big.Rat).SetInt(whole), step))
-		return nil, faultf("say "+m[1]+".."+spell(last, digits, true, 0)+".."+m[3]+", or list the values", "range %q does not meet its end", s)
+		return nil, faultf("try "+m[1]+".."+spell(last, digits, true, 0)+".."+m[3]+", or list the values", "range %q never reaches its end", s)
 	}
 	width := 0
 	if padded(m[1]) || padded(m[2]) {
@@ -87,8 +87,8 @@ func expandRange(s, name string) ([]Param, error) {
 	return values, nil
 }
 
-// wholeNumbers lists n numbers. All stand in one string, since a million small
-// ones would keep the collector busy.
+// wholeNumbers lists n numbers. Their texts share one string: a million small strings
+// would keep the garbage collector busy.
 func wholeNumbers(name string, from, step int64, n, width int) []Param {
 	values := make([]Param, n)
 	all := make([]byte, 0, n*max(width+1, len(strconv.FormatInt(from, 10)), len(strconv.FormatInt(from+int64(n-1)*step, 10))))
@@ -105,7 +105,7 @@ func wholeNumbers(name string, from, step int64, n, width int) []Param {
 	return values
 }
 
-// appendPadded writes a number with at least width digits.
+// appendPadded appends a number padded to width digits.
 func appendPadded(buf []byte, n int64, width int) []byte {
 	var digits [20]byte
 	text := strconv.AppendInt(digits[:0], n, 10)
@@ -119,7 +119,7 @@ func appendPadded(buf []byte, n int64, width int) []byte {
 }
 
 func decimal(s string) *big.Rat {
-	r, _ := new(big.Rat).SetString(s) // rangeForm lets only decimals through
+	r, _ := new(big.Rat).SetString(s) // rangeForm admits only decimals
 	return r
 }
 
@@ -133,7 +133,7 @@ func padded(s string) bool {
 	return len(s) > 1 && s[0] == '0' && s[1] != '.'
 }
 
-// spell writes a decimal without needless zeros, padded to width.
+// spell writes a decimal, trimmed if trim is set, padded to width.
 func spell(r *big.Rat, digits int, trim bool, width int) string {
 	s := r.FloatString(digits)
 	if trim && strings.Contains(s, ".") {
@@ -149,7 +149,7 @@ func spell(r *big.Rat, digits int, trim bool, width int) string {
 	return sign + s
 }
 
-// canonical is what exclude and include compare: numbers by value, all else as spelt.
+// canonical is the form that exclude and include compare: numbers by value, the rest as spelled.
 func canonical(p Param) string {
 	switch p.Tag {
 	case "!!int", "!!float":

@@ -8,19 +8,19 @@ import (
 	"al.essio.dev/pkg/shellescape"
 )
 
-// Render puts every variable in. It fails only where a path names an unset $VAR
-// or the base of a config file cannot be read or lacks a key.
+// Render replaces every variable. It fails only if a path refers to an unset $VAR, or
+// if the base of a config file is unreadable or lacks a key.
 func (b *Batch) Render(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, true) }
 
-// Paths is Render as far as it says where files are: without commands and
-// environment, and without a config unless the log is called by it. It is for
-// looking at thousands of jobs that will not run.
+// Paths is like Render but returns only where files are: no commands, no environment,
+// and no config unless the log's name depends on it. It is for looking at thousands of
+// jobs that will not run.
 func (b *Batch) Paths(j *Job, rt Runtime) (Rendered, error) { return b.render(j, rt, false) }
 
 func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	t, file := j.Spec.text, &b.Files[j.File]
 	if t == nil {
-		return Rendered{}, fmt.Errorf("job %q is not of a job file", j.Name)
+		return Rendered{}, fmt.Errorf("job %q does not come from a job file", j.Name)
 	}
 	v := j.values()
 	v.workDir, v.log, v.rt = file.WorkDir, rt.Log, &rt
@@ -70,7 +70,7 @@ func (t *texts) logUses(k varKind) bool {
 	return false
 }
 
-// logs finds where output goes.
+// logs determines where output goes.
 func (t *texts) logs(r *Rendered, v *values) (err error) {
 	r.Stdout, r.Stderr = v.log, v.log
 	place := func(t *text, at *string) {
@@ -100,8 +100,8 @@ func pathList(texts []text, v *values) ([]string, error) {
 	return list, nil
 }
 
-// Commands are what a job runs, as far as that is known before it starts: what only
-// an attempt knows, as {gpu} and {work_dir}, is left by its name.
+// Commands returns what a job runs, as far as that is known before it starts. What only
+// an attempt knows, such as {gpu}, stays by name, as does {work_dir}.
 func (b *Batch) Commands(j *Job) []string {
 	if j.Spec.text == nil {
 		return nil
@@ -109,7 +109,7 @@ func (b *Batch) Commands(j *Job) []string {
 	return j.Spec.text.script(j.values())
 }
 
-// script renders the commands, with args behind the last.
+// script renders the commands, with args after the last one.
 func (t *texts) script(v *values) []string {
 	list := make([]string, len(t.commands))
 	for i := range t.commands {
@@ -126,15 +126,15 @@ func (t *texts) script(v *values) []string {
 	return list
 }
 
-// How a value of args reads: --key, nothing at all, or --key value.
+// How an argument is passed: --key, not at all, or --key value.
 const (
 	argNone  = 'n'
 	argFlag  = 'f'
 	argValue = 'v'
 )
 
-// kind is decided by the value's YAML type; a value that is one variable alone
-// keeps the type of that.
+// kind follows the value's YAML type; a value that is a single variable has the
+// variable's type.
 func (a *argText) kind(v *values) byte {
 	tag := a.tag
 	value := a.value.raw
@@ -184,7 +184,7 @@ func (t *texts) environ(v *values) []string {
 	return list
 }
 
-// dirOf is a job's work dir, absolute.
+// dirOf returns a job's absolute work dir.
 func (t *texts) dirOf(batch string, v *values) (string, error) {
 	if t.workDir == nil {
 		return batch, nil

@@ -14,8 +14,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A settingDef is one line of the reference: how a setting is read from text and
-// printed, and what a bare number on the command line means.
+// A settingDef is one setting of the reference: how to parse and print it, and what a
+// bare number means on the command line.
 type settingDef struct {
 	name string
 	bare string // unit of a bare number in a flag: "MiB", "s" or ""
@@ -44,7 +44,7 @@ func switchSetting(name string, at func(*Settings) *bool) settingDef {
 	}, func(s *Settings) string { return strconv.FormatBool(*at(s)) }}
 }
 
-// settingDefs are all settings in the order of the reference.
+// settingDefs returns all settings in the order of the reference.
 func settingDefs() []settingDef {
 	return []settingDef{
 		countSetting("max_concurrent", func(s *Settings) *int { return &s.MaxConcurrent }),
@@ -58,7 +58,7 @@ func settingDefs() []settingDef {
 		}, func(s *Settings) string { return strconv.Itoa(s.MaxUtil) }},
 		{"poll", "s", func(s *Settings, t string) (err error) {
 			if s.Poll, err = parseDuration(t); err == nil && s.Poll < 10*time.Millisecond {
-				return faultf("say 5s", "%q would read the GPUs without a pause", t)
+				return faultf("try 5s", "%q would poll the GPUs without a pause", t)
 			}
 			return err
 		}, func(s *Settings) string { return formatDuration(s.Poll) }},
@@ -89,7 +89,7 @@ func settingDefs() []settingDef {
 		{"shuffle_seed", "", func(s *Settings, t string) error {
 			n, err := strconv.ParseInt(t, 10, 64)
 			if err != nil {
-				return faultf("", "%q is no whole number", t)
+				return faultf("", "%q is not a whole number", t)
 			}
 			s.ShuffleSeed = n
 			return nil
@@ -99,7 +99,7 @@ func settingDefs() []settingDef {
 		switchSetting("fail_fast", func(s *Settings) *bool { return &s.FailFast }),
 		{"program", "", func(s *Settings, t string) error {
 			if s.Program = strings.TrimSpace(t); s.Program == "" {
-				return faultf("say python test.py", "%q runs nothing", t)
+				return faultf("try python test.py", "%q runs nothing", t)
 			}
 			return nil
 		}, func(s *Settings) string { return s.Program }},
@@ -115,7 +115,7 @@ func settingDefs() []settingDef {
 	}
 }
 
-// defaultSettings are those of the reference.
+// defaultSettings returns the defaults of the reference.
 func defaultSettings() Settings {
 	return Settings{
 		MinMemory: 8000 * gpu.MiB, MaxUtil: 30, Poll: 5 * time.Second,
@@ -132,10 +132,10 @@ func sizeText(b gpu.Bytes) string {
 	return b.String()
 }
 
-// A given setting is one that somebody wrote, as text, with its place.
+// A given is a setting that somebody wrote, as text, with its position.
 type given struct {
 	name, text string
-	file       string // as messages name it
+	file       string // as in messages
 	line, col  int
 }
 
@@ -154,7 +154,7 @@ func settingNames(defs []settingDef) []string {
 	return names
 }
 
-// readSettings takes the settings of a mapping as text.
+// readSettings reads the settings of a mapping as text.
 func (s *source) readSettings(n *yaml.Node, defs []settingDef) []given {
 	names := settingNames(defs)
 	var list []given
@@ -174,13 +174,13 @@ func (s *source) readSettings(n *yaml.Node, defs []settingDef) []given {
 
 func settingHint(word string, names []string) string {
 	if slices.Contains(jobKeys, word) {
-		return "it is a key of jobs: write it under defaults or in a job"
+		return "it is a job key: move it under defaults or into a job"
 	}
-	return didYouMean(word, names, "the settings are "+strings.Join(names, ", "))
+	return didYouMean(word, names, "valid settings: "+strings.Join(names, ", "))
 }
 
-// settingText is a setting's value as one text; some may be lists. null
-// says nothing.
+// settingText returns a setting's value as one text; some may be lists. null counts as
+// not given.
 func (s *source) settingText(name string, v *yaml.Node) (string, bool) {
 	if (name == "gpu_ids" || name == "allow") && v.Kind == yaml.SequenceNode {
 		var parts []string
@@ -195,16 +195,16 @@ func (s *source) settingText(name string, v *yaml.Node) (string, bool) {
 	return text, ok && tag != "!!null"
 }
 
-// A settingsReader takes settings from one place after another, the strongest first.
+// A settingsReader merges settings from several places, strongest first.
 type settingsReader struct {
 	defs  []settingDef
 	out   *report
-	given map[string]given  // what counts so far, by name
-	ranks map[string]string // and the kind of place it came from
+	given map[string]given  // what applies so far, by name
+	ranks map[string]string // kind of place it came from
 }
 
-// take adds what one file says. A setting that another file of the batch gives
-// differently is a problem of both, unless a flag decides it.
+// take adds the settings of one file. A setting that two files of the batch give
+// differently is a problem, unless a flag decides it.
 func (r *settingsReader) take(list []given, rank string) {
 	for _, g := range list {
 		def := r.def(g.name)
@@ -221,14 +221,14 @@ func (r *settingsReader) take(list []given, rank string) {
 		case r.canonical(def, old.text) != r.canonical(def, g.text):
 			r.out.add(Problem{File: g.file, Line: g.line, Col: g.col,
 				Text: fmt.Sprintf("setting %s is %q here and %q in %s", g.name, g.text, old.text, old.source()),
-				Hint: fmt.Sprintf("make them the same, or give --%s", strings.ReplaceAll(g.name, "_", "-"))})
+				Hint: fmt.Sprintf("make them equal, or set --%s", strings.ReplaceAll(g.name, "_", "-"))})
 		}
 	}
 }
 
 func (r *settingsReader) canonical(def settingDef, text string) string {
 	var s Settings
-	_ = def.set(&s, text) // it was read before
+	_ = def.set(&s, text) // was parsed before
 	return def.show(&s)
 }
 
@@ -240,7 +240,7 @@ func (r *settingsReader) def(name string) settingDef {
 func (r *settingsReader) complain(g given, err error) {
 	name := g.name + ": "
 	if g.line == 0 {
-		name = "" // a flag: its place says it
+		name = "" // a flag: its position names it
 	}
 	p := Problem{File: g.file, Line: g.line, Col: g.col, Text: name + err.Error()}
 	var f *fault
@@ -250,8 +250,8 @@ func (r *settingsReader) complain(g given, err error) {
 	r.out.add(p)
 }
 
-// flags are settings from the command line, where a bare size is MiB and a bare
-// time seconds.
+// flags reads settings from the command line, where a bare size is MiB and a bare time
+// seconds.
 func (r *settingsReader) flags(flags map[string]string) []given {
 	var list []given
 	for _, d := range r.defs {
@@ -262,7 +262,7 @@ func (r *settingsReader) flags(flags map[string]string) []given {
 		}
 		if d.bare != "" && isNumber(text) {
 			if n, _ := strconv.ParseFloat(text, 64); d.bare == "MiB" && n > 0 && n < 256 {
-				r.out.warn(Problem{File: "--" + name, Text: text + " is " + text + "MiB: nearly every GPU has that free", Hint: "say " + text + "GiB if that is meant"})
+				r.out.warn(Problem{File: "--" + name, Text: text + " means " + text + "MiB, which nearly every GPU has free", Hint: "if you mean GiB, write " + text + "GiB"})
 			}
 			text += d.bare
 		}
@@ -271,7 +271,7 @@ func (r *settingsReader) flags(flags map[string]string) []given {
 	return list
 }
 
-// userConfig reads the user's own defaults; a file that is not there says nothing.
+// userConfig reads the user's own defaults; the file may be missing.
 func userConfig(path string, out *report, defs []settingDef) []given {
 	if path == "" {
 		return nil
@@ -281,7 +281,7 @@ func userConfig(path string, out *report, defs []settingDef) []given {
 		return nil
 	}
 	if _, yamlErr := parseYAML(data); err == nil && errors.Is(yamlErr, io.EOF) {
-		return nil // nothing but comments
+		return nil // only comments
 	}
 	s := readSource(path, out)
 	if s == nil {
@@ -294,17 +294,17 @@ func userConfig(path string, out *report, defs []settingDef) []given {
 	return s.readSettings(root, defs)
 }
 
-// result folds everything given over the defaults.
+// result lays everything given over the defaults.
 func (r *settingsReader) result(base Settings, defs []settingDef) Settings {
 	s := base
 	for _, d := range defs {
 		g, ok := r.given[d.name]
 		value, from := d.show(&base), "default"
 		if d.name == "shuffle_seed" {
-			value = "new in each run"
+			value = "new for each run"
 		}
 		if ok {
-			_ = d.set(&s, g.text) // it was read before
+			_ = d.set(&s, g.text) // was parsed before
 			value, from = d.show(&s), g.source()
 		}
 		s.Sources = append(s.Sources, Setting{Name: d.name, Value: settingValue(d.name, value), Source: from})
@@ -312,8 +312,8 @@ func (r *settingsReader) result(base Settings, defs []settingDef) Settings {
 	return s
 }
 
-// sources completes what plan -v says, once all files are read: each file's own
-// work dir, and what its dialect makes of a setting that nobody gave.
+// sources completes what plan -v shows once all files are read: each file's own work
+// dir, and the defaults that depend on the dialect.
 func (l *loader) sources() {
 	experiments := slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect == "experiment list" })
 	var all []Setting
@@ -326,22 +326,22 @@ func (l *loader) sources() {
 			all = slices.Compact(all)
 			continue
 		case s.Name == "share" && s.Source == "default" && experiments:
-			s.Value = "true for experiments, else false"
+			s.Value = "true for experiments, otherwise false"
 		}
 		all = append(all, s)
 	}
 	l.batch.Settings.Sources = all
 }
 
-// settingValue puts into words what a bare value would not tell.
+// settingValue describes special values that the bare value would not explain.
 func settingValue(name, value string) string {
 	switch {
 	case name == "max_concurrent" && value == "0":
-		return "as many as the GPUs take"
+		return "no limit but the GPUs"
 	case name == "breaker" && value == "0":
 		return "never"
 	case name == "max_wait" && value == "0":
-		return "for ever"
+		return "no limit"
 	case value == "-1", name == "gpu_ids" && value == "":
 		return "not given"
 	case name == "allow" && value == "":

@@ -6,28 +6,28 @@ import (
 	"strconv"
 )
 
-// bounds refuses min_gpus beyond max_gpus, wherever each of them stands.
+// bounds refuses min_gpus above max_gpus, wherever each was set.
 func (r *settingsReader) bounds() {
 	low, haveLow := r.given["min_gpus"]
 	high, haveHigh := r.given["max_gpus"]
 	if !haveLow || !haveHigh {
 		return
 	}
-	least, _ := strconv.Atoi(low.text) // both were read before
+	least, _ := strconv.Atoi(low.text) // both were parsed before
 	most, _ := strconv.Atoi(high.text)
 	if least <= most {
 		return
 	}
 	at := low
 	if low.line == 0 && high.line > 0 {
-		at = high // of a flag and a line of a file, the place in the file
+		at = high // given a flag and a line of a file, report the line
 	}
 	r.out.add(Problem{File: at.file, Line: at.line, Col: at.col,
 		Text: fmt.Sprintf("min_gpus %d (%s) is more than max_gpus %d (%s)", least, low.source(), most, high.source())})
 }
 
 // configUse refuses a --config that nothing reads: it holds the settings of block
-// files, and a file that is not there is a slip in any case.
+// files. A missing file is a mistake in any case.
 func (l *loader) configUse() {
 	if l.opts.Config == "" || len(l.files) == 0 || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.isBlocks }) {
 		return
@@ -36,5 +36,5 @@ func (l *loader) configUse() {
 		l.out.add(Problem{File: l.opts.Config, Text: err.Error()})
 		return
 	}
-	l.out.add(Problem{File: "--config", Text: "is for block files, and " + l.files[0].src.path + " is not one", Hint: "write settings: in the job file, or give flags"})
+	l.out.add(Problem{File: "--config", Text: "is for block files, and " + l.files[0].src.path + " is not one", Hint: "write settings: in the job file, or use flags"})
 }

@@ -10,20 +10,20 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// What YAML and the shell take otherwise than it was meant, and without a word:
-// each would run, some for hours, and do something else. All of it may be meant,
-// so these are warnings; a command in quotes or below a "|" is never in doubt of
-// how its lines are joined.
+// What YAML and the shell silently read differently from what was meant: it would run,
+// perhaps for hours, and do something else. All of it may be intended, so these are
+// warnings. In quotes or under a "|" there is no doubt how the lines of a command are
+// joined.
 
 var (
-	// A backslash that stands alone and is not the end of its line.
+	// A backslash on its own that is not at the end of its line.
 	loneBackslash = regexp.MustCompile(`(?m)(?:^|[ \t])\\[ \t]+(?:\S|$)`)
 	optionLine    = regexp.MustCompile(`^--?[A-Za-z][A-Za-z0-9_.-]*(?:[ =].*|)$`)
-	// Options at the end of a command, the comment behind which was to be the value.
+	// An option at the end of a command; the comment after it was meant to be its value.
 	lacksValue = regexp.MustCompile(`(?:^|\s)--?[A-Za-z][A-Za-z0-9_-]*$`)
 	// {{ seed }}, { seed }, ${{ matrix.seed }}, {matrix.seed}, {seed:4}, {seed!r}
 	otherBraces = regexp.MustCompile(`\$?\{+\s*(?:[A-Za-z_]*\.)?([A-Za-z_][A-Za-z0-9_]*)\s*(?:[:!][^{}]*)?\}+`)
-	// Programs that take no other program's call for their arguments.
+	// Programs whose arguments are never another program's command line.
 	ownCommand  = regexp.MustCompile(`^(?:python[0-9.]*|pip[0-9.]*|echo|cd|mkdir|rm|cp|mv|wget|curl|unzip|tar|git)(?:\s|$)`)
 	carriesOn   = regexp.MustCompile(`(?:\\|&&|\|\|?|;)\s*$`)
 	otherSign   = regexp.MustCompile(`([\x{a0}\x{2002}-\x{200b}\x{202f}\x{3000}]|(?:^|\s)[–—―−－]+[A-Za-z]|(?:^|[\s=])[“”‘’])`)
@@ -31,7 +31,7 @@ var (
 	fromOutside = regexp.MustCompile(`\$(?:[A-Za-z_]|\{[A-Za-z_])|^~(?:/|$)`)
 )
 
-// commandSlips looks at the commands of run as the file has them.
+// commandSlips checks the commands of run as written.
 func (p *proto) commandSlips(n, env *yaml.Node) {
 	nodes := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -42,7 +42,7 @@ func (p *proto) commandSlips(n, env *yaml.Node) {
 			continue
 		}
 		if i > 0 && optionLine.MatchString(strings.TrimSpace(c.Value)) {
-			p.src.warning(c.Line, c.Column, "put it behind the command that it belongs to", "%q is run as a command of its own", clip(c.Value))
+			p.src.warning(c.Line, c.Column, "append it to the command it belongs to", "%q runs as a separate command", clip(c.Value))
 		}
 		p.lineSlips(c)
 		p.commentSlip(c)
@@ -52,30 +52,30 @@ func (p *proto) commandSlips(n, env *yaml.Node) {
 	}
 }
 
-// lineSlips warns of lines that were to go on and do not.
+// lineSlips warns about lines that were meant to continue but do not.
 func (p *proto) lineSlips(n *yaml.Node) {
 	if loneBackslash.MatchString(n.Value) {
 		l, c := p.src.find(n.Line, n.Column, `\`)
-		hint := `put nothing behind the \ of a line, or write the command on one line`
+		hint := `put nothing after the \ at the end of a line, or write the command on one line`
 		if n.Style&yaml.LiteralStyle == 0 {
-			hint = `YAML joins these lines by itself: take each \ out, or write run: |`
+			hint = `YAML joins these lines itself: remove each \, or write run: |`
 		}
-		p.src.warning(l, c, hint, `"\ " makes the next word begin with a space: no line ends there`)
+		p.src.warning(l, c, hint, `"\ " makes the next word begin with a space: the line does not end there`)
 		return
 	}
 	if !strings.Contains(n.Value, "\n") || strings.Contains(n.Value, "<<") || strings.Contains(n.Value, "=(") {
-		return // a text or an array over several lines
+		return // text or an array spanning several lines
 	}
 	quote, before := byte(0), ""
 	for i, line := range strings.Split(n.Value, "\n") {
 		text := strings.TrimSpace(line)
 		if i > 0 && quote == 0 && optionLine.MatchString(text) && !carriesOn.MatchString(before) {
-			hint := `end the line before it with a \`
+			hint := `end the previous line with a \`
 			if n.Style&yaml.FoldedStyle != 0 {
-				hint = `YAML joins only lines with one indentation: begin it in the column of the line before`
+				hint = `YAML joins only lines of equal indentation: align it with the previous line`
 			}
 			l, c := p.src.find(n.Line, n.Column, text)
-			p.src.warning(l, c, hint, "%q is run as a command of its own", clip(text))
+			p.src.warning(l, c, hint, "%q runs as a separate command", clip(text))
 			return
 		}
 		quote = quoteAfter(line, quote)
@@ -85,16 +85,16 @@ func (p *proto) lineSlips(n *yaml.Node) {
 	}
 }
 
-// commentSlip warns of a value that has become a comment: --tag #1.
+// commentSlip warns about a value that became a comment: --tag #1.
 func (p *proto) commentSlip(n *yaml.Node) {
 	if n.Style == 0 && n.LineComment != "" && (lacksValue.MatchString(n.Value) || len(n.LineComment) > 1 && n.LineComment[1] >= '0' && n.LineComment[1] <= '9') {
 		comment, _, _ := strings.Cut(n.LineComment, "\n")
 		l, c := p.src.find(n.Line, n.Column, comment)
-		p.src.warning(l, c, "if it belongs to the command, put quotes around the whole command", "%q is a comment, and no part of the command", clip(comment))
+		p.src.warning(l, c, "if it belongs to the command, quote the whole command", "%q is a comment, not part of the command", clip(comment))
 	}
 }
 
-// joinedLines warns of two commands that YAML has made one of.
+// joinedLines warns about two commands that YAML joined into one.
 func (p *proto) joinedLines(n *yaml.Node) {
 	if n.Style&^yaml.FoldedStyle != 0 || !ownCommand.MatchString(n.Value) {
 		return
@@ -113,15 +113,15 @@ func (p *proto) joinedLines(n *yaml.Node) {
 		joined := i > 0 && rest[i-1] == ' '
 		if joined && ownCommand.MatchString(text) && !carriesOn.MatchString(before) {
 			l, c := p.src.find(at, 1, text)
-			p.src.warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is no command of its own, but arguments of the one before", clip(text))
+			p.src.warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is not a separate command but arguments of the previous one", clip(text))
 			return
 		}
 		rest, before = rest[i+len(text):], text
 	}
 }
 
-// lookAlike warns of what word processors and web pages make of a space, a hyphen
-// or a quote. The shell takes it for a letter.
+// lookAlike warns about the characters that word processors and web pages substitute
+// for spaces, hyphens and quotes. To the shell they are letters.
 func (p *proto) lookAlike(command string, line, col int) {
 	m := otherSign.FindStringSubmatchIndex(command)
 	if m == nil || quoteAfter(command[:m[2]], 0) != 0 {
@@ -129,10 +129,10 @@ func (p *proto) lookAlike(command string, line, col int) {
 	}
 	sign := strings.TrimLeft(command[m[2]:m[3]], "= \t\n")
 	l, c := p.src.find(line, col, sign)
-	p.src.warning(l, c, "type it anew", "%+q looks like a space, a hyphen or a quote, and is a letter to the shell", firstRune(sign))
+	p.src.warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but to the shell it is a letter", firstRune(sign))
 }
 
-// variableSlips warns of parameters in the spelling of other tools.
+// variableSlips warns about parameters written in the notation of other tools.
 func (p *proto) variableSlips(n, env *yaml.Node) {
 	known := slices.Concat(p.scope.params, p.scope.partial)
 	if len(known) == 0 {
@@ -144,17 +144,17 @@ func (p *proto) variableSlips(n, env *yaml.Node) {
 			continue
 		}
 		l, c := p.src.find(n.Line, n.Column, spelt)
-		p.src.warning(l, c, "for the parameter write {"+name+"}", "%s is left as it is", spelt)
+		p.src.warning(l, c, "for the parameter write {"+name+"}", "%s stays as written", spelt)
 	}
 	for _, name := range known {
 		if at := shellVariable(n.Value, name); at != "" && child(env, name) == nil {
 			l, c := p.src.find(n.Line, n.Column, at)
-			p.src.warning(l, c, "for the parameter write {"+name+"}, or $"+paramEnv(name), "%s is a variable of the shell, and nothing here sets it", at)
+			p.src.warning(l, c, "for the parameter write {"+name+"}, or $"+paramEnv(name), "%s is a shell variable that nothing here sets", at)
 		}
 	}
 }
 
-// shellVariable is $NAME or ${NAME} where the shell would put nothing in.
+// shellVariable returns $NAME or ${NAME} if the shell would replace it with nothing.
 func shellVariable(script, name string) string {
 	if !strings.Contains(script, "$"+name) && !strings.Contains(script, "${"+name) {
 		return ""
@@ -171,24 +171,24 @@ func shellVariable(script, name string) string {
 	return script[at[0]:at[1]]
 }
 
-// literalSlip warns of what no shell sees that would put $HOME in.
+// literalSlip warns about $HOME in a value that no shell expands.
 func (p *proto) literalSlip(v *yaml.Node, what string) {
 	if v.Kind == yaml.ScalarNode && fromOutside.MatchString(v.Value) {
-		p.src.warning(v.Line, v.Column, "write it out, or put it into run, where the shell sees it", "%s: %q arrives as it stands: nothing is put in for $ or ~ there", what, clip(v.Value))
+		p.src.warning(v.Line, v.Column, "write the full value, or put it in run, where the shell expands it", "%s: %q is passed as written: $ and ~ are not expanded there", what, clip(v.Value))
 	}
 }
 
-// switchSlip warns of yes and no, which are texts: --amp no.
+// switchSlip warns about yes and no, which are text: --amp no.
 func (p *proto) switchSlip(k, v *yaml.Node, what string) {
 	switch strings.ToLower(v.Value) {
 	case "yes", "no", "on", "off":
 		if v.Style == 0 {
-			p.src.warning(v.Line, v.Column, "for --"+k.Value+" or nothing write true or false; for the text, quote it", "%s: %s is a text, and gives --%s %s", what, v.Value, k.Value, v.Value)
+			p.src.warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
 		}
 	}
 }
 
-// valueSlips warns of values that look like a list or a range, and are one value.
+// valueSlips warns about single values that look like a list or a range.
 func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 	among := amongNumbers(list)
 	for _, v := range list.Content {
@@ -198,14 +198,14 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
 		switch {
 		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !isNumber(w) }):
-			r.warning(v.Line, v.Column, "put commas between them: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)
+			r.warning(v.Line, v.Column, "separate them with commas: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)
 		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
 			r.warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)
 		}
 	}
 }
 
-// nearlyRange knows 1-5, 1 - 5, 0...9, and 1e-5..1e-3.
+// nearlyRange recognizes 1-5, 1 - 5, 0...9 and 1e-5..1e-3.
 func nearlyRange(s string) bool {
 	for _, sign := range []string{"...", "..", "-"} {
 		if from, to, ok := strings.Cut(s, sign); ok {
@@ -217,29 +217,29 @@ func nearlyRange(s string) bool {
 	return false
 }
 
-// oneValueSlip warns of a range where one value belongs.
+// oneValueSlip warns about a range where a single value belongs.
 func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 	if isRange(v, false) {
-		r.warning(v.Line, v.Column, "for all of it, write it under matrix; if it is one value, quote it", "%q is one value of parameter %q, and no range here", v.Value, name)
+		r.warning(v.Line, v.Column, "for the whole range, write it under matrix; if it is one value, quote it", "%q is one value of parameter %q, not a range", v.Value, name)
 	}
 }
 
-// amongNumbers says whether a list has one value, or numbers too: groups of ages
-// are 0-9, 10-19 and so on, and no ranges.
+// amongNumbers reports whether a list has a single value, or numbers too: age groups
+// such as 0-9, 10-19 are not ranges.
 func amongNumbers(list *yaml.Node) bool {
 	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return isNumber(n.Value) })
 }
 
-// listSlip warns of a list without its brackets.
+// listSlip warns about a list without brackets.
 func (p *proto) listSlip(key string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ", ") {
-		p.src.warning(n.Line, n.Column, "a list stands in brackets: ["+n.Value+"]; if it is one, quote it", "%s: %q is one entry", key, clip(n.Value))
+		p.src.warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, clip(n.Value))
 	}
 }
 
-// homeSlip warns of a bare ~, which YAML takes for nothing.
+// homeSlip warns about a bare ~, which YAML reads as null.
 func (s *source) homeSlip(key string, n *yaml.Node) {
 	if key == "work_dir" && isNull(n) && n.Value == "~" {
-		s.warning(n.Line, n.Column, `for the home folder write "~", in quotes`, "work_dir: ~ is YAML's word for nothing")
+		s.warning(n.Line, n.Column, `for the home folder write "~", with quotes`, "work_dir: ~ means null in YAML")
 	}
 }

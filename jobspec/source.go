@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxFile is the most that a job file may hold. Files of a hundred thousand jobs
-// written out one by one are a quarter of it.
+// maxFile is the maximum size of a job file, four times that of a file with a hundred
+// thousand jobs written one by one.
 const maxFile = 64 << 20
 
-// A source is one job file as it was read, and where its problems go.
+// A source is one job file as read, and where its problems go.
 type source struct {
 	path string // as given
 	real string // absolute, links resolved
 	dir  string // absolute folder of path
-	data []byte // UTF-8 without a byte order mark, lines ended by \n
+	data []byte // UTF-8 without byte order mark, lines ending in \n
 	out  *report
 
-	starts []int // offset of each line, made when first asked for
+	starts []int // offset of each line, computed on first use
 }
 
 // readSource reads a job file. Whatever it is, it neither hangs nor fills memory.
@@ -50,7 +50,7 @@ func readSource(path string, out *report) *source {
 		s.real, err = filepath.EvalSymlinks(abs)
 	}
 	if err != nil {
-		out.add(Problem{File: path, Text: "cannot be found again: " + err.Error()})
+		out.add(Problem{File: path, Text: "cannot resolve its path: " + err.Error()})
 		return nil
 	}
 	if s.data = s.decode(data); s.data == nil {
@@ -59,13 +59,13 @@ func readSource(path string, out *report) *source {
 	return s
 }
 
-// A readError is a failure to read with something to say about it.
+// A readError is a failure to read, with a hint.
 type readError struct{ text, hint string }
 
 func (e *readError) Error() string { return e.text }
 
-// readRegular reads a regular file of at most maxFile bytes. It is opened
-// without blocking, since a FIFO without a writer would hang for ever.
+// readRegular reads a regular file of at most maxFile bytes. It opens the file without
+// blocking, because a FIFO without a writer would hang forever.
 func readRegular(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func readRegular(path string) ([]byte, error) {
 	case info.IsDir():
 		return nil, &readError{"is a folder, not a job file", "name the job file in it"}
 	case !info.Mode().IsRegular():
-		return nil, &readError{fmt.Sprintf("is no regular file (%s)", info.Mode().Type()), "write the jobs into a file: the ledger stands beside it"}
+		return nil, &readError{fmt.Sprintf("is not a regular file (%s)", info.Mode().Type()), "write the jobs to a file: the ledger goes beside it"}
 	case info.Size() > maxFile:
 		return nil, tooLarge(info.Size())
 	}
@@ -94,7 +94,7 @@ func readRegular(path string) ([]byte, error) {
 }
 
 func tooLarge(size int64) error {
-	return &readError{fmt.Sprintf("is %d MiB large; a job file has at most %d MiB", size>>20, maxFile>>20), "is it a job file? a matrix says a million jobs in a few lines"}
+	return &readError{fmt.Sprintf("is %d MiB; the limit for job files is %d MiB", size>>20, maxFile>>20), "is it a job file? a matrix expresses a million jobs in a few lines"}
 }
 
 func openError(err error) error {
@@ -105,17 +105,17 @@ func openError(err error) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &readError{"there is no such file", nearFile(path)}
+		return &readError{"no such file", nearFile(path)}
 	case errors.Is(err, fs.ErrPermission):
-		return &readError{"may not be read by this user", "chmod +r it"}
+		return &readError{"permission denied", "chmod +r it"}
 	}
 	return &readError{"cannot be read: " + err.Error(), ""}
 }
 
-// nearFile asks whether a file beside path was meant, or says nothing.
+// nearFile asks whether a file beside path was meant, or returns "".
 func nearFile(path string) string {
 	if path == "" {
-		return "the name is empty: is a variable of the shell not set?"
+		return "the name is empty: is a shell variable unset?"
 	}
 	dir, base := filepath.Split(path)
 	f, err := os.Open(cmp.Or(dir, "."))
@@ -137,8 +137,8 @@ func nearFile(path string) string {
 	return ""
 }
 
-// decode takes off the byte order mark and carriage returns, and refuses what is
-// not UTF-8 or holds nothing. nil after a problem.
+// decode strips the byte order mark and carriage returns, and refuses data that is
+// empty or not UTF-8. It returns nil after a problem.
 func (s *source) decode(data []byte) []byte {
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
 		s.out.add(Problem{File: s.path, Line: 1, Col: 1, Text: "is UTF-16, not UTF-8", Hint: "save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"})
@@ -153,7 +153,7 @@ func (s *source) decode(data []byte) []byte {
 		return nil
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		s.problem(1+bytes.Count(data[:i], []byte("\n")), 0, "is it a job file, saved as UTF-8?", "is no text: it has a NUL byte")
+		s.problem(1+bytes.Count(data[:i], []byte("\n")), 0, "is it a job file, saved as UTF-8?", "is not a text file: it contains a NUL byte")
 		return nil
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -177,7 +177,7 @@ func (s *source) badEncoding(data []byte) {
 	s.out.add(Problem{File: s.path, Line: line, Col: col, Text: fmt.Sprintf("is not UTF-8: byte 0x%02x", data[at]), Hint: "save it as UTF-8"})
 }
 
-// line is the text of a 1-based line, "" beyond the end.
+// line returns the text of a 1-based line, "" past the end.
 func (s *source) line(n int) string {
 	if s.starts == nil {
 		s.starts = []int{0}
@@ -197,7 +197,7 @@ func (s *source) line(n int) string {
 	return string(s.data[from:to])
 }
 
-// find is where text stands at or shortly behind a place, or that place itself.
+// find returns the position of text at or shortly after a position, or that position.
 func (s *source) find(line, col int, text string) (int, int) {
 	for n := line; n < line+200 && n > 0; n++ {
 		l := s.line(n)
@@ -212,7 +212,7 @@ func (s *source) find(line, col int, text string) (int, int) {
 	return line, col
 }
 
-// byteOffset is where the 1-based column col begins in l.
+// byteOffset returns where the 1-based column col begins in l.
 func byteOffset(l string, col int) int {
 	for i := range l {
 		if col--; col <= 0 {
@@ -225,7 +225,7 @@ func byteOffset(l string, col int) int {
 	return 0
 }
 
-// problem reports at a place of the file.
+// problem reports a problem at a position of the file.
 func (s *source) problem(line, col int, hint, format string, args ...any) {
 	s.out.add(Problem{File: s.path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
 }

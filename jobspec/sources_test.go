@@ -43,7 +43,7 @@ func TestSourcesOfSettings(t *testing.T) {
 		want  string
 	}{
 		{"native", []string{native}, Options{}, "work_dir = sub (a.yaml:1); share = false (default)"},
-		{"experiments", []string{list}, Options{}, "work_dir = . (default); share = true for experiments, else false (default)"},
+		{"experiments", []string{list}, Options{}, "work_dir = . (default); share = true for experiments, otherwise false (default)"},
 		{"experiments, given", []string{list}, Options{Flags: map[string]string{"share": "false"}}, "work_dir = . (default); share = false (--share)"},
 		{"blocks", []string{blocks}, Options{}, "work_dir = .. (default); share = false (default)"},
 		{"blocks with a config", []string{blocks}, Options{Config: other}, "work_dir = deep (other.yaml:2); share = false (default)"},
@@ -77,7 +77,7 @@ func TestFormat(t *testing.T) {
 		{"jobs", "x\n1,2\n", "", "block"},
 		{"jobs.txt", "jobs: [{run: x}]\n", "", "native"},
 		{"jobs", "jobs: [{run: x}]\n", "yaml", "native"},
-		{"jobs.txt", "jobs: [{run: x}]\n", "block", "is no job"},
+		{"jobs.txt", "jobs: [{run: x}]\n", "block", "is not a job"},
 		{"jobs.txt", "x\n1,2\n", "yaml", "a job file starts with"},
 		{"jobs.txt", "x\n1,2\n", "blocks", "did you mean \"block\"?"},
 		{"jobs.yaml", "x\n", "", "a job file starts with"},

@@ -10,13 +10,13 @@ import (
 	"gpurun/gpu"
 )
 
-// A resource is one of the keys that the scheduler reads, its values as texts.
+// A resource is one of the keys that the scheduler reads, its values as text.
 type resource struct {
 	key   string
 	texts []text
 }
 
-// resourceKeys says how each is read into a Spec, in the order that they apply.
+// resourceKeys tells how to parse each key into a Spec, in the order they apply.
 var resourceKeys = []struct {
 	key  string
 	list bool
@@ -35,7 +35,7 @@ var resourceKeys = []struct {
 	}},
 	{"gpu_model", true, func(d *draft, v []string) error {
 		if slices.Contains(v, "") {
-			return faultf("say a100", "an empty name fits every GPU")
+			return faultf("try a100", "an empty name matches every GPU")
 		}
 		d.Request.Models = v
 		return nil
@@ -71,7 +71,7 @@ var resourceKeys = []struct {
 	{"priority", false, func(d *draft, v []string) error {
 		n, err := strconv.Atoi(v[0])
 		if err != nil || n > 1e9 || n < -1e9 {
-			return faultf("higher numbers go first", "%q is no whole number", v[0])
+			return faultf("higher numbers go first", "%q is not a whole number", v[0])
 		}
 		d.Priority = n
 		return nil
@@ -118,7 +118,7 @@ var resourceKeys = []struct {
 	{"retry.memory_growth", false, func(d *draft, v []string) error {
 		f, err := strconv.ParseFloat(v[0], 64)
 		if err != nil || !(f >= 1 && f <= 100) {
-			return faultf("say a factor from 1 to 100, as 1.5", "%q is no factor", v[0])
+			return faultf("use a factor from 1 to 100, such as 1.5", "invalid factor %q", v[0])
 		}
 		d.Retry.MemoryGrowth = f
 		return nil
@@ -140,7 +140,7 @@ func readRetryMax(d *draft, v []string) (err error) {
 	return err
 }
 
-// A draft is a Spec while its keys are read, with the keys that were given.
+// A draft is a Spec under construction, with the keys that were given.
 type draft struct {
 	Spec
 	given map[string]*text
@@ -160,7 +160,7 @@ func (p *proto) build(v *values) *Spec {
 	return &spec
 }
 
-// read takes the resources that are given into d.
+// read applies the given resources to d.
 func (p *proto) read(d *draft, v *values) {
 	for _, rk := range resourceKeys {
 		i := slices.IndexFunc(p.resources, func(r resource) bool { return r.key == rk.key })
@@ -188,7 +188,7 @@ func (p *proto) complain(t *text, key string, err error) {
 	p.src.problem(t.line, t.col, "", "%s: %s", key, err)
 }
 
-// finish puts the batch's settings where the job says nothing.
+// finish fills in the batch's settings for what the job does not set.
 func (p *proto) finish(d *draft) {
 	s := p.file.settings
 	d.Grace = s.Grace
@@ -197,7 +197,7 @@ func (p *proto) finish(d *draft) {
 	if r.Max == 0 {
 		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids"} {
 			if t := d.given[key]; t != nil && !p.inherited[key] {
-				p.src.problem(t.line, t.col, "take it out, or give gpus", "%s on a job with gpus: 0", key)
+				p.src.problem(t.line, t.col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
 			}
 		}
 		d.Request = gpu.Request{}
@@ -215,17 +215,17 @@ func (p *proto) finish(d *draft) {
 			_, given := p.file.given["min_memory"]
 			r.Memory, d.DefaultMemory = s.MinMemory, !given
 			if t := d.given["memory"]; t != nil {
-				p.src.warning(t.line, t.col, "for memory of the GPU write gpu_memory", "memory is the host's, and the job says nothing of its GPU's")
+				p.src.warning(t.line, t.col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
 			}
 		}
 		r.UtilOnOwn = p.list
 	}
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
-		p.src.problem(t.line, t.col, "add backoff_after: 3", "retry: backoff without backoff_after never comes")
+		p.src.problem(t.line, t.col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
 	}
 }
 
-// readResources takes the scheduler's keys as texts.
+// readResources reads the scheduler's keys as text.
 func (p *proto) readResources(f fields) {
 	for _, rk := range resourceKeys {
 		if n := f.get(rk.key); n != nil && (rk.key != "retry" || n.Kind != yaml.MappingNode) {
@@ -239,7 +239,7 @@ func (p *proto) readResources(f fields) {
 	words := []string{"max", "delay", "backoff_after", "backoff", "on", "memory_growth"}
 	p.src.pairs(retry, "retry", func(k, v *yaml.Node) {
 		if !slices.Contains(words, k.Value) {
-			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "retry has max, delay, backoff_after, backoff, on, memory_growth"), "unknown key %q in retry", k.Value)
+			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "valid keys: max, delay, backoff_after, backoff, on, memory_growth"), "unknown key %q in retry", k.Value)
 			return
 		}
 		p.resource("retry."+k.Value, k.Value == "on", v)

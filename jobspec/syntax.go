@@ -13,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parseYAML reads the one document of data.
+// parseYAML parses data, which must be a single document.
 func parseYAML(data []byte) (root *yaml.Node, err error) {
 	// The parser is known to panic on some malformed input.
 	defer func() {
@@ -42,7 +42,7 @@ type secondDocument struct{ line int }
 
 func (e *secondDocument) Error() string { return "a second document" }
 
-// parse reads the file's document, and nil after a problem.
+// parse parses the file's document; it returns nil after a problem.
 func (s *source) parse() *yaml.Node {
 	root, err := parseYAML(s.data)
 	var second *secondDocument
@@ -50,9 +50,9 @@ func (s *source) parse() *yaml.Node {
 	case err == nil:
 		return root
 	case errors.Is(err, io.EOF):
-		s.problem(0, 0, "a job file starts with \"jobs:\"", "holds nothing but comments")
+		s.problem(0, 0, "a job file starts with \"jobs:\"", "contains only comments")
 	case errors.As(err, &second):
-		s.problem(second.line, 1, "take out the line \"---\", or write two files", "a second YAML document begins here; a job file has one")
+		s.problem(second.line, 1, "remove the line \"---\", or write two files", "a second YAML document begins here; a job file has one")
 	default:
 		s.syntax(err)
 	}
@@ -62,18 +62,18 @@ func (s *source) parse() *yaml.Node {
 var (
 	anchorError = regexp.MustCompile(`unknown anchor '([^']*)' referenced`)
 	lineError   = regexp.MustCompile(`^line \d+: `)
-	// What everybody gets wrong: a value that begins with a brace, a star or another
-	// character that means something to YAML.
+	// The usual mistake: a value that begins with a brace, a star or another character
+	// special to YAML.
 	unquoted = regexp.MustCompile("(?:^|[:\\-\\[,])[ \\t]+([{*&%@`!|>][^#]*?)[ \\t]*(?:#.*)?$")
 	braced   = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*(:[^{}]*)?\}`)
 )
 
-// syntax turns the parser's complaint into a problem with the line it is about.
+// syntax turns the parser's error into a problem at the line it is about.
 func (s *source) syntax(err error) {
 	msg := lineError.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	if m := anchorError.FindStringSubmatch(msg); m != nil {
 		line, col := s.find(1, 1, "*"+m[1])
-		s.problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias, and no anchor &%s stands before it", "*"+m[1], m[1])
+		s.problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias, but there is no anchor &%s before it", "*"+m[1], m[1])
 		return
 	}
 	line := s.brokenLine()
@@ -82,41 +82,41 @@ func (s *source) syntax(err error) {
 	hint := ""
 	colon := strings.Contains(msg, "mapping values are not allowed")
 	if i := strings.IndexByte(text, '\t'); i >= 0 && strings.TrimLeft(text[:i], " ") == "" {
-		col, hint, msg = i+1, "indent with spaces", "a tab is no indentation in YAML"
+		col, hint, msg = i+1, "indent with spaces", "YAML does not allow tabs as indentation"
 	} else if missing := s.missingColon(line); missing != "" {
 		hint = missing
 	} else if i := strings.IndexByte(text, '\\'); i >= 0 && badEscape(msg) {
-		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" begins an escape: use '…', or write it twice"
+		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" starts an escape: use '…', or double it"
 	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
 		col = 1 + utf8.RuneCountInString(text[:m[2]])
 		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])
 	} else if i := secondColon(text); colon && i >= 0 {
 		col = 1 + utf8.RuneCountInString(text[:i])
-		hint = "a value with \": \" in it must be quoted as a whole, or written below a \"|\""
+		hint = "quote a value containing \": \" as a whole, or write it under a \"|\""
 	} else if m := braced.FindStringIndex(text); m != nil {
 		col = 1 + utf8.RuneCountInString(text[:m[0]])
 		hint = "quote the whole value: \"… " + text[m[0]:m[1]] + " …\""
 	} else if colon {
-		hint = "does it begin in the same column as the lines that it belongs to? a value with \": \" in it must be quoted"
+		hint = "is it aligned with the lines it belongs to? a value containing \": \" must be quoted"
 	}
 	switch {
 	case hint != "":
 	case strings.Contains(msg, "incompatible YAML document"):
-		hint = "take the line out"
+		hint = "remove the line"
 	case strings.Contains(msg, "end of stream"):
 		hint = "a quote or bracket that opens here is not closed"
 	case strings.Contains(msg, "did not find expected"):
-		hint = "does it begin in the same column as the lines that it belongs to?"
+		hint = "is it aligned with the lines it belongs to?"
 	}
-	s.problem(line, col, hint, "%q is not YAML: %s", clip(strings.TrimSpace(text)), msg)
+	s.problem(line, col, hint, "%q is not valid YAML: %s", clip(strings.TrimSpace(text)), msg)
 }
 
 func badEscape(msg string) bool {
 	return strings.Contains(msg, "escape") || strings.Contains(msg, "hexdecimal")
 }
 
-// missingColon asks for what is missing behind a word of ours that begins this line
-// or the last one before it that says anything, or "".
+// missingColon asks about what is missing after a key of ours that begins this line or
+// the last non-empty line before it; "" if nothing is.
 func (s *source) missingColon(line int) string {
 	if hint := wantsColon(s.line(line)); hint != "" {
 		return hint
@@ -134,8 +134,8 @@ func (s *source) missingColon(line int) string {
 
 var firstWord = regexp.MustCompile(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
 
-// wantsColon says what is missing in a line that begins with a word of ours and
-// has no ": " behind it.
+// wantsColon says what is missing in a line that begins with a key of ours but has no
+// ": " after it.
 func wantsColon(text string) string {
 	m := firstWord.FindStringSubmatch(text)
 	if m == nil || !slices.Contains(slices.Concat(topKeys, jobKeys, listKeys, settingNames(settingDefs())), m[1]) {
@@ -143,15 +143,15 @@ func wantsColon(text string) string {
 	}
 	switch {
 	case m[2] == "" && m[3] == "":
-		return fmt.Sprintf("is a colon missing behind %q?", m[1])
+		return fmt.Sprintf("is a colon missing after %q?", m[1])
 	case m[2] != "" && m[3] != "":
-		return fmt.Sprintf("a space is missing behind \"%s:\"", m[1])
+		return fmt.Sprintf("add a space after \"%s:\"", m[1])
 	}
 	return ""
 }
 
-// secondColon is where the second ": " of a line stands, or -1: the one that
-// makes a mapping of a value.
+// secondColon returns the index of a line's second ": ", which makes a mapping of a
+// value, or -1.
 func secondColon(text string) int {
 	first := strings.Index(text, ": ")
 	if first < 0 {
@@ -163,9 +163,9 @@ func secondColon(text string) int {
 	return -1
 }
 
-// brokenLine is the first line that breaks the document. The parser names the
-// line where the surrounding block began; what is wanted is the line after the
-// longest beginning of the file that is a document.
+// brokenLine returns the first line that breaks the document. The parser names the line
+// where the surrounding block began; wanted is the line after the longest prefix of the
+// file that parses.
 func (s *source) brokenLine() int {
 	s.line(1)
 	good := func(lines int) bool {
@@ -184,7 +184,7 @@ func (s *source) brokenLine() int {
 		} else {
 			high = mid
 		}
-		// An open bracket or quote breaks a beginning and is closed further on.
+		// An open bracket or quote breaks a prefix but may be closed further on.
 		for n := high + 1; n < len(s.starts) && n <= high+20; n++ {
 			if good(n) {
 				low, high = n, len(s.starts)

@@ -1,9 +1,9 @@
 package jobspec
 
 // texts are the strings of one job of the file, shared by all its expansions and
-// put together anew for each that is looked at.
+// rendered anew for each that is looked at.
 type texts struct {
-	line, col int // where the job stands in its file
+	line, col int // where the job is in its file
 	matrix    *matrix
 	name      text
 	suffix    []string // parameters whose values are appended to the name
@@ -12,7 +12,7 @@ type texts struct {
 	env       []envText
 	shell     []string
 	workDir   *text
-	log       *text // stdout and stderr together
+	log       *text // stdout and stderr combined
 	stdout    *text
 	stderr    *text
 	outputs   []text
@@ -21,12 +21,12 @@ type texts struct {
 	queue     *text
 	needs     []text
 
-	told      bool       // a name of it was refused; the others need no saying
-	asList    bool       // an experiment: Print writes out what it means without saying it
+	told      bool       // one of its names was refused, which is reported only once
+	asList    bool       // an experiment-list job: Print writes out what it implies
 	resources []resource // as given, for Print and for Specs
 }
 
-// An argText is one --key value that is appended to the last command.
+// An argText is one --key value appended to the last command.
 type argText struct {
 	key   string
 	value text
@@ -42,16 +42,16 @@ type envText struct {
 // A configText is a copy of a config file with some values changed.
 type configText struct {
 	base text
-	path *text // where the copy belongs; nil for beside the base
+	path *text // where the copy goes; nil for beside the base
 	sets []setText
-	bad  bool // a problem of it was reported
+	bad  bool // a problem with it was reported
 }
 
-// A setText is one value of a config file.
+// A setText is one value to set in a config file.
 type setText struct {
 	path  []string
 	add   bool // a new key
-	place bool // set it where it is there, else add it: the seed of an experiment list
+	place bool // replace it if present, otherwise add it: the seed of an experiment list
 	value text
 	tag   string
 }

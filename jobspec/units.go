@@ -11,7 +11,7 @@ import (
 	"gpurun/gpu"
 )
 
-// A fault is what is wrong with one value, and the fix.
+// A fault is what is wrong with a value, and the fix.
 type fault struct{ text, hint string }
 
 func (f *fault) Error() string {
@@ -25,8 +25,8 @@ func faultf(hint, format string, args ...any) error {
 	return &fault{fmt.Sprintf(format, args...), hint}
 }
 
-// parseSize reads an amount of memory. Tools disagree on what a bare number
-// means, so it is refused; 0 needs no unit.
+// parseSize parses an amount of memory. Tools disagree about bare numbers, so they are
+// refused; 0 needs no unit.
 func parseSize(s string) (gpu.Bytes, error) {
 	if s == "0" {
 		return 0, nil
@@ -38,28 +38,28 @@ func parseSize(s string) (gpu.Bytes, error) {
 	n, bare := strconv.ParseFloat(s, 64)
 	switch {
 	case bare == nil && n < 0, strings.HasPrefix(s, "-"):
-		return 0, faultf("say 8GiB or 8000MiB", "%q is negative", s)
+		return 0, faultf("try 8GiB or 8000MiB", "%q is negative", s)
 	case bare == nil && n >= 256 && n == math.Trunc(n) && n < 1e12:
-		return 0, faultf(fmt.Sprintf("say %sMiB or %sGiB", s, strconv.FormatFloat(math.Max(1, math.Round(n/1000)), 'f', -1, 64)), "%q has no unit", s)
+		return 0, faultf(fmt.Sprintf("write %sMiB or %sGiB", s, strconv.FormatFloat(math.Max(1, math.Round(n/1000)), 'f', -1, 64)), "%q has no unit", s)
 	case bare == nil && !math.IsInf(n, 0) && !math.IsNaN(n):
-		return 0, faultf(fmt.Sprintf("say %sGiB or %sMiB", s, strconv.FormatFloat(n*1000, 'f', -1, 64)), "%q has no unit", s)
+		return 0, faultf(fmt.Sprintf("write %sGiB or %sMiB", s, strconv.FormatFloat(n*1000, 'f', -1, 64)), "%q has no unit", s)
 	case strings.Contains(err.Error(), "any machine"):
 		return 0, faultf("", "%q is more than any machine has", s)
 	}
-	return 0, faultf(sizeHint(s), "%q is no size", s)
+	return 0, faultf(sizeHint(s), "invalid size %q", s)
 }
 
 func sizeHint(s string) string {
 	if other := otherSize(s); other != "" {
-		return "say " + other
+		return "try " + other
 	}
-	return "say 8GiB or 8000MiB"
+	return "try 8GiB or 8000MiB"
 }
 
 var sizeForm = regexp.MustCompile(`(?i)^(\d+(?:\.\d+)?) *([kmgt])(i?)(b?|igs?)$`)
 
-// otherSize spells 8G, 8Gi, 8gb, 8000 MB in our units, "" for what is no size. A unit
-// with neither i nor B is binary, as for every scheduler.
+// otherSize spells 8G, 8Gi, 8gb, 8000 MB in our units; "" if it is not a size. A unit
+// with neither i nor B is binary, as in every scheduler.
 func otherSize(s string) string {
 	m := sizeForm.FindStringSubmatch(s)
 	if m == nil {
@@ -82,35 +82,35 @@ var timeUnits = []struct {
 // maxDuration is longer than any job: ten years.
 const maxDuration = 10 * 365 * 24 * time.Hour
 
-// parseDuration reads 90s, 10m, 1h30m, 2d. A bare number is refused; 0 needs no unit.
+// parseDuration parses 90s, 10m, 1h30m, 2d. A bare number is refused; 0 needs no unit.
 func parseDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil
 	}
 	if n, err := strconv.ParseFloat(s, 64); err == nil {
 		if n < 0 {
-			return 0, faultf("say 90s, 10m or 1h30m", "%q is negative", s)
+			return 0, faultf("try 90s, 10m or 1h30m", "%q is negative", s)
 		}
-		return 0, faultf(fmt.Sprintf("say %ss or %sm", s, s), "%q has no unit", s)
+		return 0, faultf(fmt.Sprintf("write %ss or %sm", s, s), "%q has no unit", s)
 	}
 	if strings.HasPrefix(s, "-") {
-		return 0, faultf("say 90s, 10m or 1h30m", "%q is negative", s)
+		return 0, faultf("try 90s, 10m or 1h30m", "%q is negative", s)
 	}
 	total, rest := 0.0, s
 	for rest != "" {
 		n, size, tail, ok := leadingTime(rest)
 		if !ok {
 			if d, ok := otherTime(s); ok {
-				return 0, faultf("say "+formatDuration(d), "%q is no time", s)
+				return 0, faultf("try "+formatDuration(d), "invalid duration %q", s)
 			}
-			return 0, faultf("say 90s, 10m, 1h30m or 2d", "%q is no time", s)
+			return 0, faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
 		}
 		total += n * float64(size)
 		rest = tail
 	}
 	switch {
 	case s == "":
-		return 0, faultf("say 90s, 10m, 1h30m or 2d", "%q is no time", s)
+		return 0, faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
 	case total > float64(maxDuration):
 		return 0, faultf("", "%q is more than ten years", s)
 	}
@@ -134,7 +134,7 @@ func leadingTime(s string) (n float64, unit time.Duration, rest string, ok bool)
 	return 0, 0, "", false
 }
 
-// formatDuration spells d so that parseDuration reads it back.
+// formatDuration formats d so that parseDuration can read it back.
 func formatDuration(d time.Duration) string {
 	if d == 0 {
 		return "0"
@@ -152,26 +152,26 @@ func formatDuration(d time.Duration) string {
 	return b.String()
 }
 
-// maxCount bounds counts of GPUs, cores, retries: beyond it is a slip.
+// maxCount bounds counts of GPUs, cores, retries; more is a mistake.
 const maxCount = 1_000_000
 
-// parseCount reads a whole number from least on.
+// parseCount parses a whole number of at least least.
 func parseCount(s string, least int) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
 	case err != nil && isNumber(s):
 		if f, _ := strconv.ParseFloat(s, 64); math.Abs(f) > maxCount {
-			return 0, faultf("", "%q is absurdly large", s)
+			return 0, faultf("", "%q is too large", s)
 		}
-		return 0, faultf("", "%q is no whole number", s)
+		return 0, faultf("", "%q is not a whole number", s)
 	case err != nil:
-		return 0, faultf("", "%q is no number", s)
+		return 0, faultf("", "%q is not a number", s)
 	case n < least && least == 0:
 		return 0, faultf("", "%q is negative", s)
 	case n < least:
 		return 0, faultf("", "%q is less than %d", s, least)
 	case n > maxCount:
-		return 0, faultf("", "%q is absurdly large", s)
+		return 0, faultf("", "%q is too large", s)
 	}
 	return n, nil
 }
@@ -181,19 +181,19 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// parsePercent reads 30; 30% is the slip that it looks like.
+// parsePercent parses 30; 30% is a mistake with an obvious fix.
 func parsePercent(s string) (int, error) {
 	if p, ok := strings.CutSuffix(s, "%"); ok {
-		return 0, faultf("say "+strings.TrimSpace(p), "%q is a percentage already, without the sign", s)
+		return 0, faultf("write "+strings.TrimSpace(p), "invalid percentage %q", s)
 	}
 	n, err := strconv.Atoi(s)
 	if err == nil && n >= 0 && n <= 100 {
 		return n, nil
 	}
 	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f > 0 && f < 1 {
-		return 0, faultf(fmt.Sprintf("say %d", int(math.Round(f*100))), "%q is no percentage", s)
+		return 0, faultf(fmt.Sprintf("try %d", int(math.Round(f*100))), "invalid percentage %q", s)
 	}
-	return 0, faultf("say a whole number from 0 to 100", "%q is no percentage", s)
+	return 0, faultf("use a whole number from 0 to 100", "invalid percentage %q", s)
 }
 
 func parseBool(s string) (bool, error) {
@@ -203,24 +203,24 @@ func parseBool(s string) (bool, error) {
 	case "false", "False", "FALSE":
 		return false, nil
 	case "yes", "Yes", "on", "On", "1", "y":
-		return false, faultf("say true", "%q is neither true nor false", s)
+		return false, faultf("write true", "must be true or false, not %q", s)
 	case "no", "No", "off", "Off", "0", "n":
-		return false, faultf("say false", "%q is neither true nor false", s)
+		return false, faultf("write false", "must be true or false, not %q", s)
 	}
-	return false, faultf("", "%q is neither true nor false", s)
+	return false, faultf("", "must be true or false, not %q", s)
 }
 
-// parseWord reads one of a few words.
+// parseWord parses one of a few words.
 func parseWord(s string, words ...string) (string, error) {
 	for _, w := range words {
 		if s == w {
 			return w, nil
 		}
 	}
-	return "", faultf(didYouMean(s, words, "say "+strings.Join(words, ", ")), "%q is none of its words", s)
+	return "", faultf(didYouMean(s, words, "valid values: "+strings.Join(words, ", ")), "unknown value %q", s)
 }
 
-// parseGPUIDs reads "0,2-3" or UUIDs into single ids.
+// parseGPUIDs parses "0,2-3" or UUIDs into single IDs.
 func parseGPUIDs(s string) ([]string, error) {
 	var ids []string
 	for _, part := range strings.Split(s, ",") {
@@ -236,7 +236,7 @@ func parseGPUIDs(s string) ([]string, error) {
 		a, errA := strconv.Atoi(low)
 		b, errB := strconv.Atoi(high)
 		if errA != nil || errB != nil || a < 0 || b < a || b > 4096 {
-			return nil, faultf("say indices (0,2-3) or UUIDs (GPU-…)", "%q names no GPU", part)
+			return nil, faultf("use indices (0,2-3) or UUIDs (GPU-…)", "invalid GPU ID %q", part)
 		}
 		for i := a; i <= b; i++ {
 			ids = append(ids, strconv.Itoa(i))
@@ -245,11 +245,11 @@ func parseGPUIDs(s string) ([]string, error) {
 	return ids, nil
 }
 
-// parseGPUs reads how many GPUs: 2, or 2-4 for at least 2 and up to 4.
+// parseGPUs parses a number of GPUs: 2, or 2-4 for at least 2 and at most 4.
 func parseGPUs(s string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(s, "-")
 	if strings.Contains(s, ",") {
-		return 0, 0, faultf("gpus says how many, as 2; for certain ones write gpu_ids: ["+s+"]", "%q is no number", s)
+		return 0, 0, faultf("gpus is a count; for specific GPUs write gpu_ids: ["+s+"]", "%q is not a number", s)
 	}
 	if !ranged || low == "" {
 		least, err = parseCount(s, 0)
@@ -259,7 +259,7 @@ func parseGPUs(s string) (least, most int, err error) {
 		most, err = parseCount(strings.TrimSpace(high), 1)
 	}
 	if err == nil && most < least {
-		err = faultf(fmt.Sprintf("say %d-%d", most, least), "%q ends before it begins", s)
+		err = faultf(fmt.Sprintf("write %d-%d", most, least), "range %q is reversed", s)
 	}
 	return least, most, err
 }

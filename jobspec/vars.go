@@ -11,8 +11,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Texts with {variables} are taken apart once and put together for each job that
-// is looked at: a text is a list of segments, each literal or a variable.
+// Texts with {variables} are parsed once and rendered for each job that is looked at: a
+// text is a list of segments, each literal or a variable.
 
 type varKind uint8
 
@@ -42,7 +42,7 @@ func setOf(kinds ...varKind) (s varSet) {
 
 func (s varSet) has(k varKind) bool { return s&(1<<k) != 0 }
 
-// What each place of a job knows besides its parameters.
+// What each place of a job can use besides the job's parameters.
 var (
 	inName   = setOf()
 	inJob    = setOf(varName, varWorkDir)
@@ -53,7 +53,7 @@ var (
 
 var builtins = []string{"name", "work_dir", "uni_id", "attempt", "gpu_list", "gpu", "ngpus", "port", "config", "log"}
 
-// builtin is the kind of a variable that every job has, varLiteral for none.
+// builtin returns the kind of a variable that every job has, or varLiteral.
 func builtin(word string) varKind {
 	if i := slices.Index(builtins, word); i >= 0 {
 		return varName + varKind(i)
@@ -61,7 +61,7 @@ func builtin(word string) varKind {
 	return varLiteral
 }
 
-// numeric says whether a run-time variable can take a number format.
+// numeric reports whether a run-time variable can have a number format.
 func (k varKind) numeric() bool {
 	return k == varAttempt || k == varGPU || k == varNGPUs || k == varPort
 }
@@ -69,19 +69,19 @@ func (k varKind) numeric() bool {
 type segment struct {
 	kind   varKind
 	format string // after the colon: "q", "03d"
-	lit    string // literal text, or the variable as it is spelt, braces and all
+	lit    string // literal text, or the variable as spelled, braces included
 	param  string // name, for varParam
-	index  int    // where that parameter usually stands
+	index  int    // where that parameter usually is
 }
 
-// A text is a string of the job file, taken apart.
+// A text is a string of the job file, parsed.
 type text struct {
 	segs      []segment
 	raw       string
 	line, col int
 }
 
-// sole is the one variable that the whole text is, or nil.
+// sole returns the variable that makes up the whole text, or nil.
 func (t *text) sole() *segment {
 	if len(t.segs) == 1 && t.segs[0].kind != varLiteral && t.segs[0].format == "" {
 		return &t.segs[0]
@@ -89,7 +89,7 @@ func (t *text) sole() *segment {
 	return nil
 }
 
-// constant says that every job has this text alike.
+// constant reports whether the text is the same for every job.
 func (t *text) constant() bool {
 	return len(t.segs) == 0 || len(t.segs) == 1 && t.segs[0].kind == varLiteral
 }
@@ -111,9 +111,9 @@ var (
 	numberFormat = regexp.MustCompile(`^(0?)([0-9]{0,2})(\.[0-9]{1,2})?([dfeEgGxX])$`)
 )
 
-// A scope is what a text may name.
+// A scope is what a text may refer to.
 type scope struct {
-	params  []string // in the order that jobs have them
+	params  []string // in the order jobs have them
 	partial []string // parameters that only some expansions have
 	known   varSet
 	where   string // "outputs", for messages
@@ -122,8 +122,8 @@ type scope struct {
 // wordError is a {word} that is refused.
 type wordError struct{ spelt, text, hint string }
 
-// compile takes s apart. Words that look like variables and are none come back
-// as left, those that must be refused as bad.
+// compile parses s. Words that look like variables but are not are returned in left,
+// those that must be refused in bad.
 func (sc *scope) compile(s string) (t text, left []string, bad []*wordError) {
 	t.raw = s
 	from := 0
@@ -178,7 +178,7 @@ func (sc *scope) compile(s string) (t text, left []string, bad []*wordError) {
 	return t, left, bad
 }
 
-// skipShell passes ${ by, and ${{ … }} as a whole.
+// skipShell skips ${, and ${{ … }} as a whole.
 func skipShell(s string, i int) int {
 	if strings.HasPrefix(s[i:], "{{") {
 		if end := strings.Index(s[i:], "}}"); end >= 0 {
@@ -200,7 +200,7 @@ func joinLiterals(segs []segment) []segment {
 	return out
 }
 
-// word judges one {word}: a segment, a refusal, or neither.
+// word parses one {word}: it returns a segment, a refusal, or neither.
 func (sc *scope) word(spelt string) (*segment, *wordError) {
 	m := variable.FindStringSubmatch(spelt)
 	name, format := m[1], m[2]
@@ -208,26 +208,26 @@ func (sc *scope) word(spelt string) (*segment, *wordError) {
 		return &segment{kind: varParam, format: format, lit: spelt, param: name, index: i}, nil
 	}
 	if slices.Contains(sc.partial, name) {
-		return nil, &wordError{spelt, fmt.Sprintf("%s has no value in every job of the matrix: only some entries of include give it", spelt),
-			fmt.Sprintf("an include entry of %s alone gives it to all", name)}
+		return nil, &wordError{spelt, fmt.Sprintf("not every job of the matrix has a value for %s: only some include entries set it", spelt),
+			fmt.Sprintf("an include entry with only %s sets it for all", name)}
 	}
 	if k := builtin(name); k != varLiteral {
 		switch {
 		case !sc.known.has(k):
-			return nil, &wordError{spelt, fmt.Sprintf("%s is not known in %s", spelt, sc.where), "write {" + spelt + "} for the text itself"}
+			return nil, &wordError{spelt, fmt.Sprintf("%s is not available in %s", spelt, sc.where), "for the literal text write {" + spelt + "}"}
 		case format != "" && format != "q" && !k.numeric():
-			return nil, &wordError{spelt, fmt.Sprintf("%s: {%s} is no number", spelt, name), "take the format off"}
+			return nil, &wordError{spelt, fmt.Sprintf("%s: {%s} is not a number", spelt, name), "remove the format"}
 		}
 		return &segment{kind: k, format: format, lit: spelt}, nil
 	}
 	if near := sc.near(name); near != "" {
-		return nil, &wordError{spelt, fmt.Sprintf("%s is no variable of this job", spelt),
-			fmt.Sprintf("did you mean {%s}? write {%s} for the text itself", near, spelt)}
+		return nil, &wordError{spelt, fmt.Sprintf("unknown variable %s", spelt),
+			fmt.Sprintf("did you mean {%s}? for the literal text write {%s}", near, spelt)}
 	}
 	return nil, nil
 }
 
-// near is the known variable that word is most likely a slip for.
+// near returns the known variable that word is most likely a typo of.
 func (sc *scope) near(word string) string {
 	for _, p := range append(append([]string(nil), sc.params...), sc.partial...) {
 		d := len(word) - len(p)
@@ -246,7 +246,7 @@ func (sc *scope) near(word string) string {
 	return ""
 }
 
-// swapped says whether two neighbouring letters of a changed places in b.
+// swapped reports whether a and b differ by two swapped neighboring letters.
 func swapped(a, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -260,17 +260,17 @@ func swapped(a, b string) bool {
 
 // values are what variables stand for while one job is rendered.
 type values struct {
-	params  []Param // as spelt in the file
+	params  []Param // as spelled in the file
 	nested  nestedTexts
 	name    string
 	workDir string
 	config  string
 	log     string
-	rt      *Runtime // nil: run-time variables and {work_dir} stay as names, as the key wants them
+	rt      *Runtime // nil: run-time variables and {work_dir} stay as names, as in the key
 	planned bool     // work dir and config are known, though there is no attempt yet
 }
 
-// append puts t together at the end of buf.
+// append appends the rendered t to buf.
 func (t *text) append(buf []byte, v *values) []byte {
 	for i := range t.segs {
 		buf = t.segs[i].append(buf, v)
@@ -357,17 +357,17 @@ func (v *values) runtime(k varKind) string {
 	return v.log
 }
 
-// formatNumber spells a number as format says: 03d, .2f, e.
+// formatNumber formats a number as 03d, .2f, e and the like.
 func formatNumber(format, value string) (string, error) {
 	if !numberFormat.MatchString(format) {
-		return "", fmt.Errorf("%q is no number format", format)
+		return "", fmt.Errorf("invalid number format %q", format)
 	}
 	if strings.ContainsAny(format[len(format)-1:], "dxX") {
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
 			f, ferr := strconv.ParseFloat(value, 64)
 			if n = int64(f); ferr != nil || float64(n) != f {
-				return "", fmt.Errorf("%q is no whole number", value)
+				return "", fmt.Errorf("%q is not a whole number", value)
 			}
 		}
 		m := numberFormat.FindStringSubmatch(format)
@@ -376,7 +376,7 @@ func formatNumber(format, value string) (string, error) {
 	}
 	f, err := strconv.ParseFloat(value, 64)
 	if err != nil {
-		return "", fmt.Errorf("%q is no number", value)
+		return "", fmt.Errorf("%q is not a number", value)
 	}
 	return fmt.Sprintf("%"+format, f), nil
 }

@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// native reads a YAML file's jobs.
+// native reads the jobs of a YAML file.
 func (f *fileJobs) native(root *yaml.Node) {
 	s := f.src
 	f.dialect = "native"
@@ -27,9 +27,9 @@ func (f *fileJobs) native(root *yaml.Node) {
 		if len(jobs.Content) > 0 {
 			hint = fmt.Sprintf("write a list: \"- name: %s\"", jobs.Content[0].Value)
 		}
-		s.problem(jobs.Line, jobs.Column, hint, "jobs takes a list of jobs, and this is a mapping")
+		s.problem(jobs.Line, jobs.Column, hint, "jobs must be a list of jobs, not a mapping")
 	case jobs.Kind != yaml.SequenceNode:
-		s.problem(jobs.Line, jobs.Column, "write a list: \"- name: …\" for each job", "jobs takes a list of jobs, and this is %s", describe(jobs))
+		s.problem(jobs.Line, jobs.Column, "write a list: \"- name: …\" for each job", "jobs must be a list of jobs, not %s", describe(jobs))
 	case len(jobs.Content) == 0:
 		s.problem(jobs.Line, jobs.Column, "", "jobs is an empty list")
 	default:
@@ -39,11 +39,11 @@ func (f *fileJobs) native(root *yaml.Node) {
 	}
 }
 
-// checkTop refuses unknown words at the top of a file. Words that begin with x-
-// are free, as a place for anchors.
+// checkTop refuses unknown keys at the top of a file. Keys that begin with x- are free,
+// as a place for anchors.
 func (s *source) checkTop(root *yaml.Node) bool {
 	if root.Kind != yaml.MappingNode {
-		s.problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top of a job file is a mapping, and this is %s", describe(root))
+		s.problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", describe(root))
 		return false
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
@@ -51,25 +51,25 @@ func (s *source) checkTop(root *yaml.Node) bool {
 		if slices.Contains(topKeys, k.Value) || strings.HasPrefix(k.Value, "x-") {
 			continue
 		}
-		hint := didYouMean(k.Value, topKeys, "the keys at the top are settings, defaults and jobs")
+		hint := didYouMean(k.Value, topKeys, "valid keys: settings, defaults, jobs")
 		if own := foreignTop[strings.ToLower(k.Value)]; own != "" {
-			hint = "here it is called " + own
+			hint = "in gpurun it is " + own
 		}
 		if slices.Contains(settingNames(settingDefs()), k.Value) {
-			hint = "it is a setting: write it under settings"
+			hint = "it is a setting: move it under settings"
 		} else if slices.Contains(jobKeys, k.Value) {
-			hint = "it is a key of jobs: write it in a job, or under defaults"
+			hint = "it is a job key: move it into a job, or under defaults"
 		}
-		s.problem(k.Line, k.Column, hint, "unknown key %q at the top", k.Value)
+		s.problem(k.Line, k.Column, hint, "unknown key %q at the top level", k.Value)
 	}
 	if child(root, "jobs") == nil {
-		s.problem(root.Line, root.Column, "write jobs: and a list of them", "there is no key \"jobs\"")
+		s.problem(root.Line, root.Column, "add jobs: and a list of jobs", "missing key \"jobs\"")
 		return false
 	}
 	return true
 }
 
-// job reads the i-th job of the file and all its expansions.
+// job reads the i-th job of the file and expands it.
 func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	s := f.src
 	if n.Kind != yaml.MappingNode {
@@ -79,7 +79,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 			first, _, _ := strings.Cut(strings.TrimSpace(n.Value), " ")
 			hint = cmp.Or(wantsColon(first), hint)
 		}
-		s.problem(n.Line, n.Column, hint, "a job is a mapping, and this is %s", describe(n))
+		s.problem(n.Line, n.Column, hint, "a job must be a mapping, not %s", describe(n))
 		return
 	}
 	own := s.canonicalKeys(n, "a job")
@@ -99,7 +99,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		f.dialect = "experiment list"
 		p.experiment(all)
 	} else if config := all.get("config"); config != nil && config.Kind == yaml.ScalarNode && all.get("run") == nil {
-		s.problem(p.line, p.col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, and neither run nor algorithm")
+		s.problem(p.line, p.col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
 	} else {
 		p.refuseListKeys(all)
 		p.run(all)
@@ -116,7 +116,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		f.partial = true
 	default:
 		f.partial = true
-		p.spec(&values{}) // for the problems in it
+		p.spec(&values{}) // for the problems it reports
 	}
 }
 
@@ -132,11 +132,11 @@ func (p *proto) readName(f fields, i int) {
 	p.nestedName()
 	if ok && t.raw == "" {
 		p.told = true
-		p.src.problem(n.Line, n.Column, "leave it out for job-1, job-2, …", "name is empty")
+		p.src.problem(n.Line, n.Column, "remove it to get job-1, job-2, …", "name is empty")
 	}
 }
 
-// onlyShell is an item of run that ends with its shell, and so does nothing.
+// onlyShell matches an item of run that affects only its own shell, and so does nothing.
 var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|module\s+load|set)(\s+[^;&|]*)?$`)
 
 func (p *proto) run(f fields) {
@@ -150,7 +150,7 @@ func (p *proto) run(f fields) {
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.commands {
 			if onlyShell.MatchString(c.raw) {
-				p.src.warning(c.line, c.col, "write run: | and one script instead of a list", "%q has no effect on the next command: each has a shell of its own", clip(c.raw))
+				p.src.warning(c.line, c.col, "write run: | and one script instead of a list", "%q has no effect on the next command: each runs in its own shell", clip(c.raw))
 			}
 		}
 	}
@@ -164,11 +164,11 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 	}
 	p.src.pairs(n, what, func(k, v *yaml.Node) {
 		if k.Value == "" || strings.ContainsAny(k.Value, " \t\n'\"$`\\;&|<>()") {
-			p.src.problem(k.Line, k.Column, "", "%q cannot be the name of an argument", k.Value)
+			p.src.problem(k.Line, k.Column, "", "invalid argument name %q", k.Value)
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			p.src.problem(v.Line, v.Column, "write it in run", "%s: %q takes one value, and this is a list", what, k.Value)
+			p.src.problem(v.Line, v.Column, "write it in run", "%s: %q must be a single value, not a list", what, k.Value)
 			return
 		}
 		s, tag, ok := p.src.scalar(v, what+": "+k.Value)
@@ -176,12 +176,12 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 			return
 		}
 		if slices.ContainsFunc(p.args, func(a argText) bool { return a.key == k.Value }) {
-			p.src.problem(k.Line, k.Column, "keep one of them", "%s: the argument %q is there already", what, k.Value)
+			p.src.problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
 			return
 		}
-		if tag == "!!null" { // it gives no argument: the job is the same without it
+		if tag == "!!null" { // passes no argument: the job is the same without it
 			if name, rest, ok := strings.Cut(k.Value, ":"); ok {
-				p.src.problem(k.Line, k.Column, "put a space behind the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
+				p.src.problem(k.Line, k.Column, "add a space after the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
 			}
 			return
 		}
@@ -194,7 +194,7 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// ownEnv are names that gpurun sets for every job.
+// ownEnv are variables that gpurun sets for every job.
 var ownEnv = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT"}
 
 func (p *proto) readEnv(n *yaml.Node) {
@@ -204,18 +204,18 @@ func (p *proto) readEnv(n *yaml.Node) {
 	p.src.pairs(n, "env", func(k, v *yaml.Node) {
 		switch {
 		case !envName.MatchString(k.Value):
-			p.src.problem(k.Line, k.Column, "letters, digits and _", "%q cannot be the name of an environment variable", k.Value)
+			p.src.problem(k.Line, k.Column, "use letters, digits and _", "invalid environment variable name %q", k.Value)
 			return
 		case slices.Contains(ownEnv, k.Value):
-			hint := "take it out"
+			hint := "remove it"
 			if strings.HasSuffix(k.Value, "VISIBLE_DEVICES") {
-				hint = "gpurun chooses the GPUs; for certain ones write gpu_ids"
+				hint = "gpurun chooses the GPUs; for specific ones write gpu_ids"
 			}
 			p.src.problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
 			return
 		}
 		if isNull(v) {
-			return // takes a default away, and says nothing where there is none
+			return // removes a default, and does nothing if there is none
 		}
 		s, _, ok := p.src.scalar(v, "env: "+k.Value)
 		if !ok {
@@ -227,7 +227,7 @@ func (p *proto) readEnv(n *yaml.Node) {
 	})
 }
 
-// readRest takes what is the same in both YAML dialects.
+// readRest reads what the YAML dialects have in common.
 func (p *proto) readRest(f fields) {
 	p.readEnv(f.get("env"))
 	p.workDir = p.optional(f, "work_dir", inJob)
@@ -237,7 +237,7 @@ func (p *proto) readRest(f fields) {
 	p.stderr = p.optional(f, "stderr", inLog)
 	if apart := p.stdout != nil || p.stderr != nil; apart && p.log != nil {
 		if !p.inherited["log"] {
-			p.src.problem(p.log.line, p.log.col, "keep log for both together, or stdout and stderr", "log beside stdout or stderr")
+			p.src.problem(p.log.line, p.log.col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
 		}
 		p.log = nil
 	}
@@ -248,6 +248,6 @@ func (p *proto) readRest(f fields) {
 	p.checkPaths()
 	p.checkConfigUse(f.get("config") != nil)
 	if c := p.config; c != nil && p.logUses(varConfig) && slices.ContainsFunc(c.sets, func(s setText) bool { return s.value.uses(varLog) }) {
-		p.src.problem(p.line, p.col, "take one of them out", "log names {config}, and config.set names {log}: neither can be known first")
+		p.src.problem(p.line, p.col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}
 }

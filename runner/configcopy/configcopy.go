@@ -1,9 +1,9 @@
-// Package configcopy writes the config files that jobs get, and keeps one that a
-// running job reads from being replaced beneath it.
+// Package configcopy writes the config files that jobs get, and prevents one that a
+// running job is using from being replaced.
 //
-// An attempt holds its copy by a shared flock for as long as it lives. Whoever is
-// about to put other content in its place asks for the exclusive one first. The
-// kernel drops a lock with its process, so nothing is left over from a crash.
+// An attempt holds a shared flock on its copy for as long as it lives. Whoever wants to
+// replace the content must first get the exclusive lock. The kernel drops a lock with its
+// process, so a crash leaves nothing behind.
 package configcopy
 
 import (
@@ -20,19 +20,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holdWait is how long Hold waits for a Write that is under way.
+// holdWait is how long Hold waits for a Write in progress.
 const holdWait = 2 * time.Second
 
-// Sum is what Hold recognizes content by.
+// Sum returns the digest by which Hold recognizes content.
 func Sum(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
 
-// Write puts content at path by rename, and leaves a file alone that has it already.
-// Other content there is replaced unless a running attempt holds it. Where the name
-// was made from the content (byContent) it is never replaced: such a file was
-// changed by hand, and the jobs that were started with it may still read it.
+// Write puts content at path by rename; a file that has it already is left alone. Other
+// content is replaced unless a running attempt holds it. A file named by its content
+// (byContent) is never replaced: it was changed by hand, and the jobs started with it
+// may still be reading it.
 func Write(path string, content []byte, byContent bool) error {
 	for {
 		old, err := open(path)
@@ -50,7 +50,7 @@ func Write(path string, content []byte, byContent bool) error {
 	}
 }
 
-// replace reports false where somebody else has replaced the file meanwhile.
+// replace returns done=false if somebody else has replaced the file meanwhile.
 func replace(old *os.File, path string, content []byte, byContent bool) (done bool, err error) {
 	sum, err := sumOf(old)
 	switch {
@@ -63,7 +63,7 @@ func replace(old *os.File, path string, content []byte, byContent bool) (done bo
 	}
 	switch err := unix.Flock(int(old.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return false, fmt.Errorf("config %q is in use by a running job with other values; start this job when that one has ended, or give it a path of its own", path)
+		return false, fmt.Errorf("config %q is in use by a running job with other values; start this job after that one ends, or give it its own path", path)
 	case !current(old, path):
 		return false, nil
 	}
@@ -81,8 +81,8 @@ func put(path string, content []byte) error {
 	return nil
 }
 
-// Hold keeps the file at path from being replaced until it is closed. It fails if
-// the content is not that of sum: another run has replaced it.
+// Hold keeps the file at path from being replaced until the result is closed. It fails if
+// the content does not match sum: another run has replaced it.
 func Hold(path, sum string) (io.Closer, error) {
 	for end := time.Now().Add(holdWait); ; {
 		f, err := open(path)
@@ -94,7 +94,7 @@ func Hold(path, sum string) (io.Closer, error) {
 		if !busy && current(f, path) {
 			got, err := sumOf(f)
 			if err == nil && got == sum {
-				return f, nil // also where the file system knows no locks
+				return f, nil // also if the file system has no locks
 			}
 			f.Close()
 			if err != nil {
@@ -109,7 +109,7 @@ func Hold(path, sum string) (io.Closer, error) {
 	}
 }
 
-// open does not wait for the writer of a FIFO.
+// open does not block on a FIFO without a writer.
 func open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -126,7 +126,7 @@ func open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// current reports whether path still is f.
+// current reports whether path still refers to f.
 func current(f *os.File, path string) bool {
 	a, errA := f.Stat()
 	b, errB := os.Stat(path)

@@ -1,4 +1,4 @@
-// Command gpurun runs batch job files on the GPUs of a shared machine; see README.md.
+// Command gpurun runs batch job files on the GPUs of a shared machine. See README.md.
 package main
 
 import (

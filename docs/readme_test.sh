@@ -35,7 +35,7 @@ while IFS= read -r line; do
 	case $cmd in
 	*'&') sh -c "${cmd%&}" >"$tmp/out" 2>&1 </dev/null || fail "$cmd" ;;
 	*'-w') timeout 3 sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || [ $? = 124 ] || fail "$cmd" ;;
-	*' stop '*) sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || grep -q 'is not being run' "$tmp/out" || fail "$cmd" ;;
+	*' stop '*) sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || grep -q 'is not running' "$tmp/out" || fail "$cmd" ;;
 	*) timeout 60 sh -c "$cmd" >"$tmp/out" 2>&1 </dev/null || fail "$cmd" ;;
 	esac
 done <commands

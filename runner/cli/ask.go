@@ -13,10 +13,10 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// askLimit bounds how long a run is waited for that does not answer.
+// askLimit bounds the wait for a run that does not answer.
 const askLimit = 5 * time.Second
 
-// A silentError says why a run that is alive cannot be asked.
+// A silentError reports why a live run cannot be reached.
 type silentError struct {
 	why  string
 	cure string
@@ -26,8 +26,8 @@ type silentError struct {
 func (e *silentError) Error() string { return e.why }
 func (e *silentError) Unwrap() error { return e.err }
 
-// ask sends a request to the run of a batch. ErrNoRun says that no run is alive, a
-// silentError that one is and does not answer.
+// ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
+// and a silentError if one is but does not answer.
 func (r *batchRef) ask(req control.Request) (control.Reply, error) {
 	if r.alive && r.runner.Here && procs.Stopped(r.runner.PID) {
 		return control.Reply{}, r.silent(nil)
@@ -45,21 +45,21 @@ func (r *batchRef) ask(req control.Request) (control.Reply, error) {
 	return rep, r.silent(err)
 }
 
-// silent says why the run does not answer.
+// silent returns the reason why the run does not answer.
 func (r *batchRef) silent(err error) error {
 	e := &silentError{err: err}
 	pid := r.runner.PID
 	switch {
 	case pid == 0:
-		e.why = "it does not say who it is, nor answer"
+		e.why = "it did not record its process, and does not answer"
 	case !r.runner.Here:
 		e.why, e.cure = fmt.Sprintf("it is process %d on %s", pid, r.runner.Host), "run this command on "+r.runner.Host
 	case r.runner.UID >= 0 && r.runner.UID != os.Getuid() && os.Getuid() != 0:
-		e.why = fmt.Sprintf("it is process %d of %s, who alone can ask it", pid, userName(r.runner.UID))
+		e.why = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, userName(r.runner.UID))
 	case procs.Stopped(pid):
-		e.why, e.cure = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d lets it go on", pid)
+		e.why, e.cure = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d resumes it", pid)
 	case errors.Is(err, control.ErrNoRun):
-		e.why = fmt.Sprintf("process %d is starting or ending", pid)
+		e.why = fmt.Sprintf("process %d is starting or exiting", pid)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
 		e.why = fmt.Sprintf("process %d has not answered for %v", pid, askLimit)
 	default:
@@ -68,7 +68,7 @@ func (r *batchRef) silent(err error) error {
 	return e
 }
 
-// userName is the name of a user, or the number.
+// userName returns a user's name, or "user N" if it has none.
 func userName(uid int) string {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return u.Username

@@ -13,33 +13,33 @@ import (
 	"gpurun/state/disk"
 )
 
-// A batchRef is the batch that a command beside a run is about: one job file, or
-// those that one live run has taken together.
+// A batchRef is the batch that a command like status or stop is about: one job file,
+// or those that one live run runs together.
 type batchRef struct {
-	file string   // its job file, as it is shown
+	file string   // its job file, as displayed
 	real string   // absolute, links resolved
 	dir  string   // its folder of state
 	more []string // real paths of the other files of a live run
 
-	alive  bool        // a run holds the lock
-	runner disk.Runner // who
-	doubt  error       // why nobody can tell whether a run is alive
+	alive  bool        // whether a run holds the lock
+	runner disk.Runner // that run
+	doubt  error       // why it is unknown whether a run is alive
 
-	batch   *jobspec.Batch // nil when the file cannot be read any more
+	batch   *jobspec.Batch // nil if the file can no longer be read
 	history *state.History
 }
 
-// Which batches a command may mean without a job file.
+// A purpose decides which batches a command without a job file may mean.
 type purpose bool
 
 const (
-	toShow   purpose = false // each live batch of this folder
-	toChange purpose = true  // one batch, and no guess
+	toShow   purpose = false // every live batch of this folder
+	toChange purpose = true  // exactly one batch; never guess
 )
 
-// find names the batches that a command means: the one of the job file, if that
-// is given; else the live ones of this folder; else the one that ran last here.
-// A command that changes something means exactly one.
+// find returns the batches that a command means: that of the job file if one is
+// given, else the live ones of this folder, else the one that ran last here. For a
+// command that changes something it is exactly one.
 func (a *app) find(file string, p purpose) ([]*batchRef, error) {
 	if file != "" {
 		ref, err := a.batchOf(file)
@@ -65,7 +65,7 @@ func (a *app) find(file string, p purpose) ([]*batchRef, error) {
 	return refs, nil
 }
 
-// liveOf are the batches that run now. Files that one run has taken together are one.
+// liveOf returns the batches that are running; files of one run count once.
 func (a *app) liveOf(batches []disk.Batch) ([]*batchRef, error) {
 	var refs []*batchRef
 	for _, b := range batches {
@@ -80,8 +80,8 @@ func (a *app) liveOf(batches []disk.Batch) ([]*batchRef, error) {
 	return refs, nil
 }
 
-// near is what a command means in a folder where nothing has run: a batch that
-// ran last in a folder near it can be shown, and that is said; nothing is changed there.
+// near handles a folder where nothing has run: it shows the batch that ran last in a
+// nearby folder, with a note, but never changes one.
 func (a *app) near(p purpose) ([]*batchRef, error) {
 	near := disk.Near(".", a.global.StateDir)
 	f := &failure{code: exitUsage, text: "no batch has run in this folder", hint: "name its job file with --file FILE"}
@@ -104,7 +104,7 @@ func (a *app) near(p purpose) ([]*batchRef, error) {
 	return refs, err
 }
 
-// names lists batches by their job files.
+// names joins the batches' job files.
 func names(refs []*batchRef) string {
 	var all []string
 	for _, r := range refs {
@@ -113,7 +113,7 @@ func names(refs []*batchRef) string {
 	return strings.Join(all, " and ")
 }
 
-// name is the job file, or those of one run, as they are shown.
+// name returns the job file, or those of one run, as displayed.
 func (r *batchRef) name() string {
 	all := []string{r.file}
 	for _, m := range r.more {
@@ -122,10 +122,10 @@ func (r *batchRef) name() string {
 	return strings.Join(all, ", ")
 }
 
-// files are all job files of the batch.
+// files returns all job files of the batch.
 func (r *batchRef) files() []string { return append([]string{r.real}, r.more...) }
 
-// batchOf is the batch of one job file.
+// batchOf returns the batch of one job file.
 func (a *app) batchOf(file string) (*batchRef, error) {
 	real, err := realPath(file)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *app) batchOf(file string) (*batchRef, error) {
 	}
 	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir)}
 	if !exists(real) && !exists(ref.dir) {
-		return nil, &failure{code: exitUsage, text: ref.file + ": no such file, and no state of one"}
+		return nil, &failure{code: exitUsage, text: ref.file + ": no such file, and no recorded run of one"}
 	}
 	ref.runner, ref.alive, ref.doubt = disk.Running(real, a.global.StateDir)
 	if !ref.alive || ref.runner.PID == 0 {
@@ -151,8 +151,8 @@ func (a *app) batchOf(file string) (*batchRef, error) {
 	return ref, nil
 }
 
-// realPath resolves links; the ledger of a job file that has been deleted can
-// still be looked at.
+// realPath resolves links. A deleted job file is not an error: its ledger can still
+// be read.
 func realPath(path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -165,7 +165,7 @@ func realPath(path string) (string, error) {
 	return real, err
 }
 
-// shown is a path as a person would write it from here.
+// shown returns a path as a user would type it from here.
 func shown(path string) string {
 	wd, err := os.Getwd()
 	if err != nil || !filepath.IsAbs(path) {
@@ -177,8 +177,8 @@ func shown(path string) string {
 	return path
 }
 
-// read loads the job files and the ledgers. A file that has errors by now still
-// has a ledger.
+// read loads the job files and the ledgers. A file that now has errors still has a
+// ledger.
 func (r *batchRef) read(a *app) error {
 	if b, ps := jobspec.Load(r.files(), a.options(&batchFlags{})); len(ps) == 0 {
 		r.batch = b

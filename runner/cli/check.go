@@ -13,9 +13,9 @@ type checkCmd struct {
 	JSON       bool `name:"json" help:"Print problems and warnings as JSON."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (checkCmd) Help() string {
-	return `Needs no GPU and starts nothing. Exit status 0 if the files can be run, else 2.
+	return `Needs no GPU and starts nothing. Exits with 0 if the files can run, else 2.
 
 Examples:
 
@@ -23,7 +23,7 @@ Examples:
     gpurun check --json jobs/*.yaml`
 }
 
-// A finding is one line of check --json.
+// A finding is one entry of check --json.
 type finding struct {
 	Severity string `json:"severity"`
 	File     string `json:"file"`
@@ -34,7 +34,7 @@ type finding struct {
 	Lint     string `json:"lint,omitempty"`
 }
 
-// Run reads the files and says what is wrong with them.
+// Run reads the files and reports what is wrong with them.
 func (c *checkCmd) Run(a *app) error {
 	paths, err := c.paths()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *checkCmd) Run(a *app) error {
 		}
 	}
 	for _, f := range batch.Files {
-		fmt.Fprintf(w, "%s: %s, %s, fine\n", f.Path, f.Dialect, count(f.Count, "job"))
+		fmt.Fprintf(w, "%s: %s, %s, ok\n", f.Path, f.Dialect, count(f.Count, "job"))
 	}
 	if len(warnings) > 0 {
 		fmt.Fprintln(w, count(len(warnings), "warning"))

@@ -11,12 +11,12 @@ import (
 	"gpurun/runner"
 )
 
-// chooseFlags say which jobs of a batch are meant.
+// chooseFlags select jobs of a batch.
 type chooseFlags struct {
-	Only  []string  `placeholder:"GLOB" sep:"none" help:"Only these jobs (may be given more than once)."`
-	Skip  []string  `placeholder:"GLOB" sep:"none" help:"Not these jobs."`
-	Tag   []string  `placeholder:"TAG" sep:"none" help:"Only jobs with this tag."`
-	Force forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that GLOB names."`
+	Only  []string  `placeholder:"GLOB" sep:"none" help:"Only these jobs (repeatable)."`
+	Skip  []string  `placeholder:"GLOB" sep:"none" help:"Leave out these jobs (repeatable)."`
+	Tag   []string  `placeholder:"TAG" sep:"none" help:"Only jobs with this tag (repeatable)."`
+	Force forceFlag `placeholder:"[GLOB]" help:"Run jobs even if they are up to date: all, or those that match GLOB."`
 }
 
 // forceFlag is --force, --force=GLOB or --force GLOB.
@@ -41,8 +41,8 @@ func isFile(path string) bool {
 	return err == nil
 }
 
-// selected says which jobs are meant; nil for all. A glob that names no job is an
-// error: it was meant to name one.
+// selected returns which jobs are selected; nil means all. A glob that matches no job
+// is an error: it was meant to match one.
 func (c *chooseFlags) selected(b *jobspec.Batch) (func(id int) bool, error) {
 	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
 		return nil, nil
@@ -65,12 +65,12 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (func(id int) bool, error) {
 		in[id] = tag && (len(c.Only) == 0 || only[id]) && !skip[id]
 	}
 	if tagged == 0 {
-		return nil, &failure{code: exitUsage, text: "no job has the tag " + strings.Join(c.Tag, ", ")}
+		return nil, &failure{code: exitUsage, text: "no job is tagged " + strings.Join(c.Tag, ", ")}
 	}
 	return func(id int) bool { return in[id] }, nil
 }
 
-// forced says which jobs --force means; nil for none.
+// forced returns which jobs --force means; nil means none.
 func (c *chooseFlags) forced(b *jobspec.Batch) (func(id int) bool, error) {
 	if len(c.Force.globs) == 0 {
 		return nil, nil
@@ -82,7 +82,7 @@ func (c *chooseFlags) forced(b *jobspec.Batch) (func(id int) bool, error) {
 	return func(id int) bool { return in[id] }, nil
 }
 
-// matching marks the jobs that names or globs mean.
+// matching marks the jobs that match names or globs.
 func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
 	in := map[int]bool{}
 	for _, g := range globs {
@@ -103,7 +103,7 @@ func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
 	return in, nil
 }
 
-// paths are the files of a batch, as they are shown.
+// paths joins the files of a batch, as displayed.
 func paths(b *jobspec.Batch) string {
 	names := make([]string, len(b.Files))
 	for i := range b.Files {

@@ -16,8 +16,8 @@ import (
 	"gpurun/runner/engine/local"
 )
 
-// claimRoots are where this run's claims and those of others are; none where no
-// other run can mean the same GPUs. dir is the run's own folder, or "".
+// claimRoots returns the folders that hold this run's claims and those of others;
+// none if no other run can use the same GPUs. dir is the run's own folder, or "".
 func claimRoots(p probe.Prober, dir string) []string {
 	if own, ok := p.(interface{ Private() bool }); ok && own.Private() {
 		return nil
@@ -25,11 +25,11 @@ func claimRoots(p probe.Prober, dir string) []string {
 	return claim.Roots("", dir)
 }
 
-// otherClaims are those of other gpuruns of this host, of which the readings may
-// tell more, and what there is to warn of.
+// otherClaims returns the claims of other gpuruns on this host, for which it may use
+// the readings, and warnings.
 type otherClaims func(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
 
-// observed is a reading of all devices with what gpuruns of this host hold.
+// observed reads all devices, and what gpuruns on this host hold.
 func (a *app) observed(ctx context.Context, p probe.Prober, claims otherClaims) gpu.Snapshot {
 	snap := p.Read(ctx, probe.Query{Processes: true})
 	var warnings []string
@@ -40,8 +40,8 @@ func (a *app) observed(ctx context.Context, p probe.Prober, claims otherClaims) 
 	return snap
 }
 
-// claimReader reads what gpuruns of this host hold; nothing where none can hold
-// these GPUs.
+// claimReader returns a reader of what gpuruns on this host hold. It finds nothing if
+// none can hold these GPUs.
 func claimReader(p probe.Prober) otherClaims {
 	roots := claimRoots(p, "")
 	if roots == nil {
@@ -51,8 +51,8 @@ func claimReader(p probe.Prober) otherClaims {
 	return func(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []string) { return r.Others(ctx) }
 }
 
-// An execClaim is what exec holds of the GPUs. A keeper holds it, so that it lasts
-// as long as the command even if gpurun itself is killed before.
+// An execClaim is exec's claim on GPUs. A keeper holds it, so it lasts as long as the
+// command even if gpurun itself is killed first.
 type execClaim struct {
 	*app
 	job, uniID string
@@ -65,7 +65,7 @@ func (e *execClaim) open(p probe.Prober) {
 	e.engine = local.OpenClaims(local.Config{Claims: claimRoots(p, last), Log: zerolog.Nop(), Go: e.goSafely})
 }
 
-// take claims a grant; what it says is why it could not be had.
+// take claims a grant. It returns why it could not, or "".
 func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
 	others, warnings, err := e.engine.Claim(ctx, e.uniID, e.job, g)
 	for _, w := range warnings {
@@ -84,7 +84,7 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	return why
 }
 
-// stand: the command is the process pid.
+// stand records that the command is the process pid.
 func (e *execClaim) stand(pid int) {
 	if e.engine != nil {
 		e.engine.Stand(e.uniID, e.job, e.grant, pid)
@@ -98,5 +98,5 @@ func (e *execClaim) release() {
 	}
 }
 
-// rivalPause is how long whoever lost a race waits: two that met should not meet again.
+// rivalPause is how long the loser of a race waits. It is random, lest two collide again.
 func rivalPause() time.Duration { return 5*time.Millisecond + rand.N(45*time.Millisecond) }

@@ -15,12 +15,12 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (completionCmd) Help() string {
 	return `Examples:
 
     gpurun completion bash > ~/.local/share/bash-completion/completions/gpurun
-    gpurun completion zsh > ~/.zfunc/_gpurun       with fpath=(~/.zfunc $fpath) before compinit
+    gpurun completion zsh > ~/.zfunc/_gpurun       (fpath=(~/.zfunc $fpath) before compinit)
     gpurun completion fish > ~/.config/fish/completions/gpurun.fish
 
 Or, in .bashrc or below compinit in .zshrc: source <(gpurun completion bash)`
@@ -33,22 +33,22 @@ func (c *completionCmd) Run(a *app, ctx *kong.Context) error {
 	return err
 }
 
-// completions are all commands, in the order of the help.
+// completions lists all commands, in the order of the help.
 type completions []completion
 
 // A completion is one command with its flags.
 type completion struct {
 	name, help string
 	flags      []completionFlag
-	jobs       bool // takes names of jobs
+	jobs       bool // takes job names
 }
 
 type completionFlag struct {
-	name, help string // with its dashes
-	value      bool   // takes one
+	name, help string // the name with its dashes
+	value      bool   // takes a value
 }
 
-// grammarOf reads the grammar, so that no flag is forgotten.
+// grammarOf reads the completions from the grammar, so that no flag is forgotten.
 func grammarOf(app *kong.Application) completions {
 	var out completions
 	for _, node := range app.Children {
@@ -81,12 +81,12 @@ func (cs completions) names() []string {
 	return names
 }
 
-// valued are the flags, of whatever command, that a value follows, but for --file.
+// valued returns the flags, of any command, that a value follows, except --file.
 func (cs completions) valued() []string {
 	var names []string
 	for _, c := range cs {
 		for _, f := range c.flags {
-			if f.value && f.name != "--file" && f.name != "--force" { // whose value may be missing
+			if f.value && f.name != "--file" && f.name != "--force" { // --force may lack its value
 				names = append(names, f.name)
 			}
 		}
@@ -95,7 +95,7 @@ func (cs completions) valued() []string {
 	return slices.Compact(names)
 }
 
-// pattern is the command's name as a pattern of case; no command means run.
+// pattern returns the command's name as a case pattern; no command means run.
 func (c completion) pattern() string {
 	if c.name == "run" {
 		return "run | ''"
@@ -103,8 +103,8 @@ func (c completion) pattern() string {
 	return c.name
 }
 
-// bashScript looks at the word as the line has it: readline divides it at = and :,
-// which names of jobs may hold, and replaces only the last part.
+// bashScript takes the word from the line itself: readline splits it at = and :, which
+// job names may contain, and replaces only the last part.
 func bashScript(cs completions) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `_gpurun() {
@@ -197,7 +197,7 @@ _gpurun() {
     fi
 }
 
-# Autoloaded from a folder of fpath, this file is the function's body.
+# Autoloaded from an fpath folder, this file is the body of the function.
 if [[ $funcstack[1] == _gpurun ]]; then
     _gpurun "$@"
 else
@@ -207,7 +207,7 @@ fi
 	return b.String()
 }
 
-// described is a word with its description, as _describe wants them.
+// described returns a word and its description, as _describe expects them.
 func described(word, help string) string { return shellescape.Quote(word + ":" + help) }
 
 func fishScript(cs completions) string {
@@ -256,16 +256,16 @@ func fishQuote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
 }
 
-// maxNames bounds how many names of jobs a shell is offered.
+// maxNames bounds how many job names a shell is offered.
 const maxNames = 1000
 
-// namesCmd is what the scripts ask for names of jobs.
+// namesCmd gives job names to the scripts.
 type namesCmd struct {
 	batchFlag `embed:""`
 	Prefix    string `arg:"" optional:""`
 }
 
-// Run prints the names of the batch that begin so; nothing where there is none.
+// Run prints the batch's job names that have the prefix.
 func (c *namesCmd) Run(a *app) error {
 	refs, err := a.find(c.File, toShow)
 	if err != nil {

@@ -28,16 +28,16 @@ type execCmd struct {
 	gpuFlags  `embed:""`
 	simFlag   `embed:""`
 	needFlags `embed:""`
-	GPUs      countFlag `name:"gpus" short:"g" default:"1" placeholder:"N" help:"How many GPUs, or 2-4 for at least 2 and up to 4 (${default})."`
-	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often the GPUs are read while none fits (${default})."`
-	MaxWait   timeFlag  `default:"0s" placeholder:"TIME" help:"Give up with status 124 after so long (never)."`
-	NoWait    bool      `help:"End with status 75 when no GPU is free at once."`
+	GPUs      countFlag `name:"gpus" short:"g" default:"1" placeholder:"N" help:"Number of GPUs; 2-4 for at least 2 and up to 4 (${default})."`
+	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
+	MaxWait   timeFlag  `default:"0s" placeholder:"TIME" help:"Give up after this long and exit with 124 (never)."`
+	NoWait    bool      `help:"Exit with 75 if no GPU is free right away."`
 	Command   []string  `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (execCmd) Help() string {
-	return `The command keeps the terminal, and its exit status is gpurun's: 128 + N after signal N, 127 if it is not found, 126 if it cannot be executed.
+	return `The command gets the terminal, and gpurun exits with its status: 128 + N after signal N, 127 if it is not found, 126 if it cannot be executed.
 
 Examples:
 
@@ -53,7 +53,7 @@ func (c *execCmd) Run(a *app) error {
 		argv = argv[1:]
 	}
 	if len(argv) == 0 {
-		return &failure{code: exitUsage, text: "no command given", hint: "say gpurun exec -- CMD, for instance gpurun exec -- python train.py"}
+		return &failure{code: exitUsage, text: "no command given", hint: "try gpurun exec -- CMD, e.g. gpurun exec -- python train.py"}
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *execCmd) Run(a *app) error {
 	return a.foreground(path, argv, execEnv(os.Environ(), claims.uniID, grant, whole), stop, claims.stand)
 }
 
-// cannotExecute is a command that cannot be run, with the status that shells give it.
+// cannotExecute returns the failure of a command that cannot run, with the status that shells use.
 func cannotExecute(name string, err error) error {
 	f := &failure{code: exitNotFound, err: err}
 	switch {
@@ -87,7 +87,7 @@ func cannotExecute(name string, err error) error {
 	return f
 }
 
-// reason is the part of err that is not the place.
+// reason returns err without the path that it is about.
 func reason(err error) string {
 	var no syscall.Errno
 	if errors.As(err, &no) {
@@ -96,8 +96,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// wait takes readings until GPUs are found. The driver is let go of again before
-// the command starts: whoever holds it stands in the way of a reset.
+// wait takes readings until GPUs are found. It closes the driver before the command
+// starts: an open driver blocks a GPU reset.
 func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Grant, bool, error) {
 	if c.GPUs.min == 0 {
 		return gpu.Grant{}, true, nil
@@ -125,8 +125,8 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 	return grant, indexed(p), err
 }
 
-// search is the wait itself; a line says for what whenever that changes. It calls
-// answered when the GPUs have been read once.
+// search is the wait itself. It prints the reason whenever that changes, and calls
+// answered once the GPUs have been read.
 func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request, claims *execClaim, answered func()) (gpu.Grant, error) {
 	began, said := probe.Boottime(), ""
 	for {
@@ -155,7 +155,7 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 			}
 			return grant, nil
 		case c.NoWait:
-			return gpu.Grant{}, &failure{code: exitNoWait, text: "no GPU is free: " + why}
+			return gpu.Grant{}, &failure{code: exitNoWait, text: "no GPU free: " + why}
 		case c.MaxWait > 0 && waited >= time.Duration(c.MaxWait):
 			return gpu.Grant{}, &failure{code: exitGaveUp, text: "gave up after " + terminal.Duration(waited) + ": " + why}
 		}
@@ -171,7 +171,7 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 	}
 }
 
-// reasons are why each GPU was refused.
+// reasons returns why each GPU was refused.
 func reasons(verdicts []gpu.Verdict) string {
 	var parts []string
 	for _, v := range verdicts {
@@ -182,7 +182,7 @@ func reasons(verdicts []gpu.Verdict) string {
 	return strings.Join(parts, "; ")
 }
 
-// execEnv is the command's environment.
+// execEnv returns the command's environment.
 func execEnv(base []string, uniID string, g gpu.Grant, whole bool) []string {
 	ids := make([]string, len(g.UUIDs))
 	for i, id := range g.UUIDs {
@@ -198,9 +198,9 @@ func execEnv(base []string, uniID string, g gpu.Grant, whole bool) []string {
 	return append(base, "GPURUN_UNI_ID="+uniID, "CUDA_VISIBLE_DEVICES="+cuda, "NVIDIA_VISIBLE_DEVICES="+nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID")
 }
 
-// foreground runs a command that has the terminal, and tells started its pid.
-// Signals of the keyboard reach it by themselves; others are passed on. It starts
-// nothing if interrupted, asked once signals come here, has an error.
+// foreground runs a command in the foreground, and passes its pid to started.
+// Keyboard signals reach the command directly; others are forwarded. It starts
+// nothing if interrupted, called once signals arrive here, returns an error.
 func (a *app) foreground(path string, argv, env []string, interrupted func() error, started func(pid int)) error {
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	in := make(chan os.Signal, 16)
@@ -209,14 +209,14 @@ func (a *app) foreground(path string, argv, env []string, interrupted func() err
 	if err := interrupted(); err != nil {
 		return err
 	}
-	runtime.LockOSThread() // of which the command inherits
+	runtime.LockOSThread() // the command inherits this thread's settings
 	defer runtime.UnlockOSThread()
 	timerslack.Restore()
 	timeslice.Restore()
 	if err := cmd.Start(); err != nil {
 		why := reason(err)
 		if errors.Is(err, os.ErrNotExist) {
-			why = "the interpreter that it names does not exist"
+			why = "its interpreter (the #! line) does not exist"
 		}
 		return &failure{code: exitCannotExecute, text: "cannot execute " + path + ": " + why, err: err}
 	}
@@ -235,7 +235,7 @@ func (a *app) foreground(path string, argv, env []string, interrupted func() err
 	}
 }
 
-// exitOfCommand is the exit status of a command as shells give it.
+// exitOfCommand returns a command's exit status as shells do.
 func exitOfCommand(err error) error {
 	var ee *exec.ExitError
 	switch {

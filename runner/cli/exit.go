@@ -6,36 +6,36 @@ import (
 	"gpurun/runner"
 )
 
-// Exit statuses; behaviour.md section 1. Of several the first in the order of
-// statusOf counts, and 0 never when something failed.
+// Exit statuses. If several apply, the first in the order of statusOf counts; never 0
+// if anything failed.
 const (
 	exitDone     = 0   // all done, or nothing to do
-	exitFailed   = 1   // some job failed
-	exitUsage    = 2   // the files or the arguments are wrong, nothing ran
+	exitFailed   = 1   // a job failed
+	exitUsage    = 2   // bad files or arguments; nothing ran
 	exitState    = 4   // the state cannot be used
-	exitInternal = 70  // gpurun itself failed
-	exitNoWait   = 75  // no GPU free at once, with --no-wait
-	exitGaveUp   = 124 // no GPU for max_wait
+	exitInternal = 70  // internal error
+	exitNoWait   = 75  // no GPU free right away, with --no-wait
+	exitGaveUp   = 124 // no GPU within max_wait
 	exitInt      = 130 // interrupted: Ctrl-C
 	exitTerm     = 143 // interrupted: SIGTERM, gpurun stop
 
 	exitCannotExecute = 126 // gpurun exec: the command cannot be executed
-	exitNotFound      = 127 // gpurun exec: there is no such command
+	exitNotFound      = 127 // gpurun exec: command not found
 )
 
-// A failure ends a command: what is said of it, and the exit status.
+// A failure ends a command, with a message and an exit status.
 type failure struct {
 	code int
 	text string
-	hint string   // a cure, or ""
-	more []string // lines below the text, as they are
+	hint string   // what to do about it, or ""
+	more []string // lines below the text, verbatim
 	err  error    // the cause, for errors.Is; may be nil
 }
 
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.err }
 
-// quiet is a failure about which everything has been said.
+// quiet returns a failure that needs no message.
 func quiet(code int) error {
 	if code == exitDone {
 		return nil
@@ -43,8 +43,8 @@ func quiet(code int) error {
 	return &failure{code: code}
 }
 
-// codeOf is the exit status of an error; one that carries none is a usage error
-// of the machine or the arguments: nothing ran.
+// codeOf returns the exit status of an error. An error without one comes from the
+// arguments or the machine, before anything ran: exitUsage.
 func codeOf(err error) int {
 	var f *failure
 	switch {
@@ -56,7 +56,7 @@ func codeOf(err error) int {
 	return exitUsage
 }
 
-// statusOf is the exit status of a run.
+// statusOf returns the exit status of a run.
 func statusOf(r runner.Result, noWait bool) int {
 	switch {
 	case r.Stopped == "SIGINT" || r.Stopped == "Ctrl-C":

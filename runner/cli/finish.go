@@ -14,7 +14,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// summary says how the run went, and is its exit status.
+// summary prints how the run went, and returns its exit status.
 func (r *run) summary(res runner.Result) error {
 	s := terminal.Summary{
 		Final: res.Final, Warnings: res.Warnings, Wall: res.Wall, GPUHours: res.GPUHours, Stopped: res.Stopped, GaveUp: res.GaveUp,
@@ -32,7 +32,7 @@ func (r *run) summary(res runner.Result) error {
 	if r.began {
 		r.keepSummary(s, code)
 	}
-	// Whoever reads this may never do so; nobody is to wait for them.
+	// The reader of stdout may never come back: release everything before writing.
 	r.close()
 	fmt.Fprintln(r.out, text)
 	if res.StateErr != nil {
@@ -41,14 +41,14 @@ func (r *run) summary(res runner.Result) error {
 	return quiet(code)
 }
 
-// unsaved is what to say of a run whose ledger could not be written.
+// unsaved returns the failure of a run whose ledger could not be written.
 func unsaved(res runner.Result, code int) error {
-	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "nothing that succeeded runs twice; make room and run it again"}
+	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "free some space and run it again; what succeeded does not run twice"}
 	if !finished(res.Final) {
 		f.text = "nothing more was started: " + f.text
 	}
 	if taken := (*disk.TakenError)(nil); errors.As(res.StateErr, &taken) {
-		f.hint = "what this run recorded is in the ledger again; run it again to go on"
+		f.hint = "what this run recorded is back in the ledger; run it again to continue"
 		if taken.Err != nil {
 			f.hint = "gpurun done JOB… records jobs as succeeded without running them"
 		}
@@ -56,8 +56,8 @@ func unsaved(res runner.Result, code int) error {
 	return f
 }
 
-// again is the command line that runs what is left, with this flag besides unless
-// it is "".
+// again returns the command line that runs what is left, with flag added unless it
+// is "".
 func (r *run) again(flag string) string {
 	args := []string{"gpurun"}
 	name, _, _ := strings.Cut(flag, "=")
@@ -81,7 +81,7 @@ func (r *run) again(flag string) string {
 	return shellescape.QuoteCommand(args)
 }
 
-// finished says that no job of the batch is left or was cut off.
+// finished reports whether no job is left or was interrupted.
 func finished(s state.Snapshot) bool {
 	return terminal.Count(s).Left == 0 && s.Counts[state.Interrupted] == 0
 }

@@ -17,28 +17,27 @@ import (
 	"gpurun/state"
 )
 
-// A follower prints a job's log as it grows, from one attempt to the next, until
-// the job has ended.
+// A follower prints a job's log as it grows, across attempts, until the job has ended.
 type follower struct {
 	*app
 	ref    *batchRef
-	only   string // the job file that was named, its links resolved; "" for all of the batch
+	only   string // the job file given, links resolved; "" for all of the batch
 	out    io.Writer
 	job    string
-	l      logged      // the attempt that is shown; without uni_id before the first
-	pid    int         // of its process, 0 unknown
+	l      logged      // the attempt being shown; no uni_id before the first
+	pid    int         // of its process; 0 if unknown
 	file   *os.File    // its log; nil before the first
-	waited state.Phase // what was last said to be waited for
-	phase  state.Phase // where the job was when the run was last asked; "" where it does not tell
+	waited state.Phase // the wait that was last reported
+	phase  state.Phase // the job's phase when the run last answered; "" if unknown
 }
 
-// follow prints the one job that the arguments mean until it ends or Ctrl-C, which
-// stops nothing. none is why no log matches yet.
+// follow prints the log of the one job that the arguments mean, until the job ends or
+// Ctrl-C, which stops nothing. none is the error if no log matches yet.
 func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error {
 	f := &follower{app: a, ref: ref, only: c.only(ref)}
 	switch {
 	case len(logs) > 1:
-		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows one job, and these are %d", len(logs)), hint: "name one of them: " + logs[0].job}
+		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows a single job, but %d match", len(logs)), hint: "name one of them: " + logs[0].job}
 	case len(logs) == 1:
 		f.job = logs[0].job
 	default:
@@ -64,7 +63,7 @@ func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error 
 	return ignorePipe(f.run())
 }
 
-// onlyJob is the job of the batch that the arguments mean, "" unless it is one.
+// onlyJob returns the job that the arguments mean, "" unless it is exactly one.
 func (c *logCmd) onlyJob(ref *batchRef) string {
 	if ref.batch == nil {
 		return ""
@@ -84,14 +83,14 @@ func (c *logCmd) onlyJob(ref *batchRef) string {
 	return only
 }
 
-// followEvery is how often a log is looked at for more.
+// followEvery is how often a log is checked for more.
 const followEvery = 250 * time.Millisecond
 
 func (f *follower) run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	for {
-		// Asked before the last look, so that nothing that was written before the end is missed.
+		// Ask before the last look, so as not to miss what was written before the end.
 		next, over := f.ask()
 		if over {
 			return f.last()
@@ -110,7 +109,7 @@ func (f *follower) run() error {
 	}
 }
 
-// ask finds out which attempt runs now, and whether nothing more will come.
+// ask finds out which attempt is running now, and whether nothing more will come.
 func (f *follower) ask() (now logged, over bool) {
 	rep, err := f.ref.ask(control.Request{Op: control.OpStatus, File: f.only, Jobs: []string{f.job}})
 	if err != nil || rep.Snapshot == nil {
@@ -128,13 +127,13 @@ func (f *follower) ask() (now logged, over bool) {
 		f.pid = v.PID
 		return logged{job: v.Job, uniID: v.UniID, path: v.Log, attempt: v.Attempt, open: true}, false
 	case v.Phase == state.Waiting && f.l.attempt < v.Attempt-1:
-		return f.newest(), false // it failed between two looks
+		return f.newest(), false // it failed between two polls
 	}
 	return logged{}, v.Phase == "" || v.Phase.Ended()
 }
 
-// rank orders the jobs of the name, of which each file of a batch may have one: what
-// is shown, what runs, what may still run.
+// rank orders the jobs of that name, since each file of a batch may have one: first
+// the one shown, then one that is running, then one that may still run.
 func (f *follower) rank(v state.View) int {
 	switch {
 	case v.UniID != "" && v.UniID == f.l.uniID:
@@ -147,7 +146,7 @@ func (f *follower) rank(v state.View) int {
 	return 3
 }
 
-// tell says what is being waited for, once.
+// tell reports what it is waiting for, once.
 func (f *follower) tell(v state.View, s *state.Snapshot) {
 	if v.Phase == f.waited || v.Phase != state.Pending && v.Phase != state.Waiting {
 		return
@@ -163,7 +162,7 @@ func (f *follower) tell(v state.View, s *state.Snapshot) {
 	fmt.Fprintln(f.err, "gpurun: waiting: "+terminal.CleanText(text))
 }
 
-// print copies what has come.
+// print copies what has been added.
 func (f *follower) print() error {
 	if f.file == nil {
 		return nil
@@ -172,7 +171,7 @@ func (f *follower) print() error {
 	return err
 }
 
-// newest is the job's newest attempt as far as the ledger goes.
+// newest returns the job's newest attempt in the ledger.
 func (f *follower) newest() logged {
 	if f.ref.read(f.app) != nil {
 		return logged{}
@@ -180,19 +179,19 @@ func (f *follower) newest() logged {
 	return newestLogs(f.ref.history, f.only != "")[f.job]
 }
 
-// turn goes on to another attempt, if l is one. A retry in the same log stands below
-// what has been printed, and needs no other file.
+// turn switches to another attempt, if l is one. A retry that shares the log follows
+// what has been printed, and needs no new file.
 func (f *follower) turn(l logged) error {
 	if l.uniID == "" || l.uniID == f.l.uniID {
 		return nil
 	}
 	part := l
 	if f.waited != "" {
-		part.attempt = 1 // nothing of this run's log has been shown: some attempts may have been too quick
+		part.attempt = 1 // nothing of this run's log was shown yet: some attempts may have been too quick
 	}
 	file, err := part.file()
 	if errors.Is(err, os.ErrNotExist) && l.open {
-		return nil // not made yet: looked for again
+		return nil // not created yet: try again later
 	}
 	if err != nil {
 		return err
@@ -216,8 +215,8 @@ func same(a, b *os.File) bool {
 	return err1 == nil && err2 == nil && os.SameFile(ai, bi)
 }
 
-// last prints what came between the last look and the end: the ledger knows of an
-// attempt that began and ended meanwhile.
+// last prints what came between the last look and the end. The ledger has any attempt
+// that began and ended in between.
 func (f *follower) last() error {
 	if err := f.turn(f.newest()); err != nil {
 		return err
@@ -227,7 +226,7 @@ func (f *follower) last() error {
 		if f.phase.Ended() {
 			text = f.job + " did not start: " + string(f.phase)
 		}
-		return &failure{code: exitFailed, text: text, hint: "gpurun plan " + f.ref.file + " says what would run"}
+		return &failure{code: exitFailed, text: text, hint: "gpurun plan " + f.ref.file + " shows what would run"}
 	}
 	return f.print()
 }

@@ -13,17 +13,17 @@ import (
 	"gpurun/state/disk"
 )
 
-// commit is what git says of a work dir.
+// commit is the git state of a work dir.
 type commit struct {
 	id    string // "" outside a repository
 	dirty bool
 }
 
-// gitLimit bounds how long git is waited for, on a slow network home for instance.
+// gitLimit bounds the wait for git, e.g. on a slow network home.
 const gitLimit = 2 * time.Second
 
-// askGit asks git for the commit of every file's work dir, beside the start of
-// the GPUs. git takes no lock for it.
+// askGit asks git for the commit of every file's work dir, while the GPUs start.
+// git takes no lock for that.
 func (r *run) askGit() <-chan []commit {
 	answer := make(chan []commit, 1)
 	r.goSafely(func() {
@@ -53,7 +53,7 @@ func gitCommit(ctx context.Context, dir string) commit {
 	return commit{id: id, dirty: err == nil && changes != ""}
 }
 
-// gitHead is the commit that is checked out, "" outside a repository.
+// gitHead returns the commit that is checked out, "" outside a repository.
 func gitHead(ctx context.Context, dir string) string {
 	id, err := git(ctx, dir, "rev-parse", "--verify", "-q", "HEAD")
 	if err != nil {
@@ -67,8 +67,8 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// codeChanged says where the code is another than in the last run: plan runs
-// nothing again for that, and whoever reads it may want to.
+// codeChanged reports code that has changed since the last run. That alone reruns
+// nothing, but the user may want it to.
 func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
 	defer cancel()
@@ -84,12 +84,12 @@ func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
 			known[f.WorkDir] = now
 		}
 		if now != "" && now != was {
-			fmt.Fprintf(w, "%s: the code has changed since its last run (commit %.10s, now %.10s); nothing runs again for that, --force makes it\n", f.Path, was, now)
+			fmt.Fprintf(w, "%s: the code has changed since the last run (commit %.10s, now %.10s); use --force to rerun jobs for that\n", f.Path, was, now)
 		}
 	}
 }
 
-// runFacts are the facts with which every file's ledger begins this run.
+// runFacts returns the facts that begin this run in each file's ledger.
 func (r *run) runFacts(commits []commit) []state.Fact {
 	settings := map[string]string{}
 	for _, s := range r.batch.Settings.Sources {

@@ -20,24 +20,24 @@ import (
 type gpusCmd struct {
 	gpuFlags  `embed:""`
 	needFlags `embed:""`
-	Watch     bool `short:"w" help:"Show it again and again, until Ctrl-C."`
+	Watch     bool `short:"w" help:"Redraw until Ctrl-C."`
 	JSON      bool `name:"json" help:"Print the GPUs as JSON."`
 }
 
-// needFlags say what one job wants of a GPU, for commands without a job file.
+// needFlags describe what one job needs, for commands without a job file.
 type needFlags struct {
-	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory that each GPU must have; a bare number is MiB (${default})."`
-	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"And at most this busy (${default})."`
-	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Only these GPUs: 0,2-3 or UUIDs."`
-	Model     []string    `placeholder:"NAME" help:"Only GPUs whose name contains this."`
-	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether GPUs with other users' processes may be used."`
-	Share     bool        `help:"Beside other jobs too, as far as the memory goes."`
-	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Which GPU of those that fit: ${enum}."`
+	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory each GPU needs; a bare number is MiB (${default})."`
+	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Highest utilization such a GPU may have (${default})."`
+	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
+	Model     []string    `placeholder:"NAME" help:"Use only GPUs whose name contains NAME."`
+	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
+	Share     bool        `help:"Share a GPU with other jobs as long as its memory suffices."`
+	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Which of the GPUs that fit to take: ${enum}."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (gpusCmd) Help() string {
-	return `Whether a job would be let on is judged for a job with the limits given, by what one reading shows.
+	return `Takes one reading, and checks each GPU against the limits you give.
 
 Examples:
 
@@ -47,7 +47,7 @@ Examples:
     gpurun gpus --sim 4x24GiB --json`
 }
 
-// request is what the flags ask for, on n GPUs.
+// request returns what the flags ask for, on c GPUs.
 func (n *needFlags) request(c countFlag) gpu.Request {
 	r := gpu.Request{Min: c.min, Max: c.max, Memory: gpu.Bytes(n.GPUMemory), MaxUtil: int(n.MaxUtil), Models: n.Model, Share: n.Share}
 	if n.Share {
@@ -56,8 +56,8 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 	return r
 }
 
-// pool is over the devices that the flags and the environment leave. They are read
-// every poll, 0 for once; atOnce as in gpu.Rules.
+// pool returns a pool of the devices that the flags and the environment leave. They
+// are read every poll, or once if that is 0; atOnce is as in gpu.Rules.
 func (n *needFlags) pool(p probe.Prober, sim bool, poll time.Duration, atOnce bool) (*gpu.Pool, error) {
 	var ids []string
 	if n.GPUIDs != "" {
@@ -110,7 +110,7 @@ func (c *gpusCmd) Run(a *app) error {
 	return nil
 }
 
-// A gpuRow is one device of gpus --json. Unknown amounts are -1.
+// A gpuRow is one device of gpus --json. Unknown numbers are -1.
 type gpuRow struct {
 	Index   int        `json:"index"`
 	UUID    gpu.UUID   `json:"uuid"`
@@ -125,7 +125,7 @@ type gpuRow struct {
 	Managed bool       `json:"managed"`
 	Lets    bool       `json:"lets_on"`
 	Reason  string     `json:"reason,omitempty"`
-	Note    string     `json:"note,omitempty"` // what it was judged without
+	Note    string     `json:"note,omitempty"` // what the verdict could not take into account
 	Users   []gpuUser  `json:"processes"`
 	Claims  []gpuClaim `json:"claims,omitempty"`
 }
@@ -143,11 +143,11 @@ type gpuClaim struct {
 	PID    int       `json:"pid"`
 	Memory gpu.Bytes `json:"memory_bytes"`
 	Since  time.Time `json:"since"`
-	Over   bool      `json:"over,omitempty"` // the job has ended, and its GPU passes to the next one of its run
+	Over   bool      `json:"over,omitempty"` // the job has ended, and its GPU passes to its run's next job
 }
 
-// look judges a reading. Devices that are not managed are shown too: they are
-// part of the machine.
+// look judges a reading. It includes devices that are not managed: they are part of
+// the machine, too.
 func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Snapshot) ([]gpuRow, error) {
 	if snap.Err != "" {
 		return nil, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
@@ -208,9 +208,9 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 	return row
 }
 
-// print is the table; what stands on a GPU comes below it, a line each.
+// print writes the table. Below each GPU come its processes and claims, a line each.
 func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
-	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "LETS ON A JOB OF " + gpu.Bytes(c.GPUMemory).String()}}
+	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "FITS " + gpu.Bytes(c.GPUMemory).String() + " JOB"}}
 	for _, r := range rows {
 		cells = append(cells, []string{fmt.Sprint(r.Index), onGPU(r.Name), r.memory(), r.util(), r.verdict()})
 		for _, u := range r.Users {
@@ -223,10 +223,10 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 	table(w, cells)
 }
 
-// onGPU is a name in the table, which others choose: a long one does not widen it.
+// onGPU shortens a name in the table: others choose it, and must not widen the table.
 func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
 
-// words say for whom a GPU is held.
+// words describes for whom a GPU is held.
 func (c gpuClaim) words() string {
 	if c.Over {
 		return c.User + ", for the job after " + c.Job
@@ -265,7 +265,7 @@ func (r gpuRow) verdict() string {
 	return "no: " + terminal.CleanText(r.Reason)
 }
 
-// watch shows the table again and again.
+// watch redraws the table until Ctrl-C.
 func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func() ([]gpuRow, error)) error {
 	painter := terminal.NewPainter(a.out, a.redraws(), terminalSize)
 	for {
@@ -280,7 +280,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func()
 		}
 		c.print(&b, rows)
 		if err := painter.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
-			return nil // nobody looks any more
+			return nil // nobody is reading
 		}
 		select {
 		case <-ctx.Done():

@@ -27,16 +27,16 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 	case errors.As(err, &m):
 		return nil, &failure{code: exitUsage, text: m.Text, hint: m.Hint, err: err}
 	case err != nil:
-		return nil, &failure{code: exitUsage, text: err.Error(), hint: "gpurun --sim 4x24GiB FILE runs it on simulated GPUs", err: err}
+		return nil, &failure{code: exitUsage, text: err.Error(), hint: "to use simulated GPUs: gpurun --sim 4x24GiB FILE", err: err}
 	}
 	return p, nil
 }
 
-// simLimit bounds how long --sim waits for a driver to say whether there are GPUs.
+// simLimit bounds how long --sim waits for a driver to report whether there are GPUs.
 const simLimit = 30 * time.Second
 
-// checkNoGPUs refuses --sim on a machine with GPUs: its jobs are real, and would
-// take what the simulation never looked at.
+// checkNoGPUs refuses --sim on a machine with GPUs: the jobs are real, and would use
+// GPUs that the simulation never looked at.
 func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error {
 	if f.Sim == "" || here.SimHere {
 		return nil
@@ -44,18 +44,18 @@ func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error 
 	ctx, cancel := context.WithTimeout(ctx, simLimit)
 	defer cancel()
 	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: zerolog.Nop(), Now: probe.Boottime, Go: a.goSafely})
-	text, hint := "", "leave out --sim to use them; or add --sim-here if the jobs may use them unwatched"
+	text, hint := "", "omit --sim to use them, or add --sim-here to let the jobs use them unchecked"
 	switch {
 	case err == nil:
-		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and may use GPUs that others are using", count(len(p.Devices()), "GPU"), p.Version())
+		text = fmt.Sprintf("--sim on a machine with %s (%s): jobs run for real, and might use GPUs that others are using", count(len(p.Devices()), "GPU"), p.Version())
 		p.Close()
 	case ctx.Err() != nil:
-		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real, and may use its GPUs"
+		text = "--sim on a machine whose NVIDIA driver does not answer: jobs run for real, and might use its GPUs"
 	default:
 		return nil // no driver, or none that works
 	}
 	if os.Getenv("GPURUN_SIM") != "" {
-		hint = "unset GPURUN_SIM to use them; or add --sim-here if the jobs may use them unwatched"
+		hint = "unset GPURUN_SIM to use them, or add --sim-here to let the jobs use them unchecked"
 	}
 	return &failure{code: exitUsage, text: text, hint: hint}
 }
@@ -63,22 +63,22 @@ func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error 
 func openSim(spec string) (*probe.Sim, error) {
 	s, err := probe.OpenSim(spec, probe.Boottime)
 	if err != nil {
-		return nil, &failure{code: exitUsage, text: err.Error(), hint: "say --sim 4x24GiB, or name a YAML file of simulated GPUs", err: err}
+		return nil, &failure{code: exitUsage, text: err.Error(), hint: "try --sim 4x24GiB, or give a YAML file that describes simulated GPUs", err: err}
 	}
 	return s, nil
 }
 
-// openLimit bounds the start of the driver: without persistence mode it takes seconds.
+// openLimit bounds the driver's start, which takes seconds without persistence mode.
 const openLimit = 2 * time.Minute
 
-// inherited is what gpurun's own environment says about which GPUs are its.
+// inherited holds the variables in gpurun's own environment that select its GPUs.
 type inherited struct {
-	set     bool   // CUDA_VISIBLE_DEVICES is there
+	set     bool   // CUDA_VISIBLE_DEVICES is set
 	visible string // its value
 	pci     bool   // CUDA_DEVICE_ORDER=PCI_BUS_ID
 }
 
-// inheritedGPUs reads the environment; simulated GPUs are no part of what it speaks of.
+// inheritedGPUs reads the environment, which does not apply to simulated GPUs.
 func inheritedGPUs(sim bool) inherited {
 	if sim {
 		return inherited{}
@@ -87,8 +87,8 @@ func inheritedGPUs(sim bool) inherited {
 	return inherited{set: ok, visible: v, pci: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}
 }
 
-// managed gives the devices that a run may use, as gpu.Rules.IDs: those that
-// gpu_ids names, of those that the inherited variable leaves. Nil means all.
+// managed returns the devices that a run may use, as gpu.Rules.IDs: those of gpu_ids
+// that the inherited variable leaves. Nil means all.
 func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
 	allowed, err := gpu.Select(devs, ids)
 	if err != nil {
@@ -112,13 +112,13 @@ func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
 		if len(ids) > 0 {
 			text += " of gpu_ids " + strings.Join(ids, ",")
 		}
-		return nil, &failure{code: exitUsage, text: text, hint: "unset CUDA_VISIBLE_DEVICES to have all GPUs managed"}
+		return nil, &failure{code: exitUsage, text: text, hint: "unset CUDA_VISIBLE_DEVICES to use all GPUs"}
 	}
 	return out, nil
 }
 
-// devices reads the variable as CUDA does: the list ends at its first entry that
-// names no device.
+// devices reads the variable as CUDA does: the list ends at the first entry that is
+// not a device.
 func (in inherited) devices(devs []gpu.Device) ([]gpu.Device, error) {
 	var out []gpu.Device
 	for _, word := range strings.Split(in.visible, ",") {
@@ -127,8 +127,8 @@ func (in inherited) devices(devs []gpu.Device) ([]gpu.Device, error) {
 		if n, err := strconv.Atoi(word); err == nil {
 			if !in.pci && mixed(devs) {
 				return nil, &failure{code: exitUsage,
-					text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, and without CUDA_DEVICE_ORDER=PCI_BUS_ID these need not be the indices that NVML and nvidia-smi show: the GPUs here are of different models", in.visible),
-					hint: "name them by UUID (gpurun gpus --json shows them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
+					text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID these may not be the indices of NVML and nvidia-smi", in.visible),
+					hint: "use UUIDs (gpurun gpus --json lists them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 			}
 			i = slices.IndexFunc(devs, func(d gpu.Device) bool { return d.Index == n && !d.MIG })
 		} else if word != "" {
@@ -142,7 +142,7 @@ func (in inherited) devices(devs []gpu.Device) ([]gpu.Device, error) {
 	return out, nil
 }
 
-// mixed says whether the GPUs are of different models.
+// mixed reports whether the GPUs are of different models.
 func mixed(devs []gpu.Device) bool {
 	return slices.ContainsFunc(devs, func(d gpu.Device) bool { return !d.MIG && d.Name != devs[0].Name })
 }

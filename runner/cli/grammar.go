@@ -7,90 +7,90 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// grammar is the command line. The order is that of the help.
+// grammar is the command line, in the order of the help.
 type grammar struct {
 	globalFlags
 
-	Run        runCmd        `cmd:"" default:"withargs" help:"Run what is not up to date; \"gpurun FILE\" is the same."`
-	Plan       planCmd       `cmd:"" help:"Say which jobs would run and why; start nothing."`
-	Check      checkCmd      `cmd:"" help:"Read the files and print every error and warning."`
-	Status     statusCmd     `cmd:"" help:"Show how far a batch is, whether or not it runs now."`
-	Log        logCmd        `cmd:"" help:"Print a job's log, newest attempt."`
-	Stop       stopCmd       `cmd:"" help:"End jobs of a run, or the whole run."`
-	Forget     forgetCmd     `cmd:"" help:"Have completed jobs run again next time."`
-	Done       doneCmd       `cmd:"" help:"Record jobs as succeeded without running them."`
-	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, who uses them, and whether a job would be let on."`
-	Exec       execCmd       `cmd:"" help:"Run one command on GPUs as soon as there are some."`
+	Run        runCmd        `cmd:"" default:"withargs" help:"Run the jobs that are not up to date; \"gpurun FILE\" does the same."`
+	Plan       planCmd       `cmd:"" help:"Show which jobs would run, and why. Starts nothing."`
+	Check      checkCmd      `cmd:"" help:"Report every error and warning in job files."`
+	Status     statusCmd     `cmd:"" help:"Show the progress of a batch, running or not."`
+	Log        logCmd        `cmd:"" help:"Print the log of a job's newest attempt."`
+	Stop       stopCmd       `cmd:"" help:"Stop a run, or some of its jobs."`
+	Forget     forgetCmd     `cmd:"" help:"Make finished jobs run again next time."`
+	Done       doneCmd       `cmd:"" help:"Record jobs as done without running them."`
+	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, who is using them, and which ones a job could use."`
+	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
 	Names      namesCmd      `cmd:"" name:"__names" hidden:"" help:"Print the names of jobs, for completion."`
 }
 
-// globalFlags are those of every command.
+// globalFlags apply to every command.
 type globalFlags struct {
 	Help     helpFlag `short:"h" help:"Show this help."`
-	StateDir string   `env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep ledger, logs and lock in DIR instead of .gpurun beside the job file."`
-	LogLevel string   `enum:"debug,info,warn,error" default:"info" help:"What goes into run.log: ${enum}."`
-	NoColor  bool     `help:"No colours; NO_COLOR in the environment does the same."`
+	StateDir string   `env:"GPURUN_STATE_DIR" placeholder:"DIR" help:"Keep the ledger, logs and lock in DIR instead of .gpurun next to the job file."`
+	LogLevel string   `enum:"debug,info,warn,error" default:"info" help:"Log level of run.log: ${enum}."`
+	NoColor  bool     `help:"Disable colors, as NO_COLOR in the environment does."`
 }
 
-// batchFlags say which files are read, and how.
+// batchFlags select the job files, and how to read them.
 type batchFlags struct {
-	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several are one batch, earlier files first."`
-	JobFile  []string      `sep:"none" placeholder:"FILE" help:"A job file, for those who like it as a flag."`
-	Format   string        `placeholder:"yaml|block" help:"The files' format, instead of finding it out."`
-	Config   string        `placeholder:"FILE" help:"Settings of a block file, instead of config.yaml beside it."`
+	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch, earlier files first."`
+	JobFile  []string      `sep:"none" placeholder:"FILE" help:"A job file, as a flag."`
+	Format   string        `placeholder:"yaml|block" help:"Format of the files; detected by default."`
+	Config   string        `placeholder:"FILE" help:"Settings of a block file, instead of the config.yaml next to it."`
 	Settings settingsFlags `embed:"" group:"settings"`
 }
 
-// settingsFlags are the settings of a batch; texts go to jobspec as they were typed.
+// settingsFlags are a batch's settings, passed to jobspec as typed.
 type settingsFlags struct {
-	MaxConcurrent string `placeholder:"N" help:"Jobs at once."`
-	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU must have for a job that does not say; a bare number is MiB."`
-	MaxUtil       string `placeholder:"PERCENT" help:"And at most this busy."`
-	Poll          string `placeholder:"TIME" help:"How often the GPUs are read while something waits; a bare number is seconds."`
-	MaxWait       string `placeholder:"TIME" help:"Give up when a ready job has found no GPU for so long."`
-	WorkDir       string `placeholder:"DIR" help:"Where jobs run."`
-	GPUIDs        string `name:"gpu-ids" placeholder:"IDS" help:"GPUs to manage: 0,2-3 or UUIDs."`
-	Reserve       string `placeholder:"N" help:"Keep the N highest GPU indices free."`
-	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Take up to N GPUs whatever --reserve says."`
-	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Never hold more than N GPUs."`
-	Share         bool   `negatable:"" help:"Let jobs stand on a GPU beside others, as far as the memory goes."`
-	Others        string `placeholder:"allow|avoid" help:"Whether GPUs with other users' processes may be used."`
-	Pick          string `placeholder:"POLICY" help:"Which GPU of those that fit: most-free, least-util, first-fit, best-fit, round-robin."`
-	Order         string `placeholder:"ORDER" help:"In which order jobs are tried: file, shuffle, largest-first."`
-	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run, which printed its seed."`
-	Patience      string `placeholder:"TIME" help:"How long smaller jobs may pass the first that waits."`
-	Grace         string `placeholder:"TIME" help:"Between SIGTERM and SIGKILL."`
+	MaxConcurrent string `placeholder:"N" help:"Run at most N jobs at once."`
+	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU needs, for jobs that do not set it; a bare number is MiB."`
+	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization such a GPU may have."`
+	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds."`
+	MaxWait       string `placeholder:"TIME" help:"Give up once a ready job has waited this long for a GPU."`
+	WorkDir       string `placeholder:"DIR" help:"Directory that jobs run in."`
+	GPUIDs        string `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
+	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free."`
+	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer."`
+	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Never use more than N GPUs at once."`
+	Share         bool   `negatable:"" help:"Let jobs share a GPU as long as its memory suffices."`
+	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
+	Pick          string `placeholder:"POLICY" help:"Which of the GPUs that fit to take: most-free, least-util, first-fit, best-fit, round-robin."`
+	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first."`
+	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run (it printed its seed)."`
+	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job."`
+	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL."`
 	FailFast      bool   `negatable:"" help:"Stop everything at the first failure."`
-	Program       string `placeholder:"CMD" help:"Program of experiment lists, instead of python test.py."`
-	Allow         string `placeholder:"LINTS" help:"Lints that are not meant: pinned,background; see docs/jobfile.md."`
+	Program       string `placeholder:"CMD" help:"Program that experiment lists run, instead of python test.py."`
+	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see docs/jobfile.md."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
-	Breaker       string `placeholder:"N" help:"Hold jobs of a kind once the first N attempts failed alike; 0 for never."`
+	Breaker       string `placeholder:"N" help:"Hold a family of jobs once its first N attempts failed alike; 0 for never."`
 }
 
-// gpuFlags say where GPUs are looked for.
+// gpuFlags select where the GPUs come from.
 type gpuFlags struct {
-	Sim  string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Simulated GPUs instead of real ones: 4x24GiB, or a YAML file."`
+	Sim  string `env:"GPURUN_SIM" placeholder:"SPEC" help:"Use simulated GPUs: 4x24GiB, or a YAML file."`
 	NVML string `name:"nvml" env:"GPURUN_NVML" placeholder:"PATH" help:"NVML library to load instead of libnvidia-ml.so.1."`
 }
 
-// simFlag is of the commands that start jobs.
+// simFlag belongs to the commands that start jobs.
 type simFlag struct {
 	SimHere bool `env:"GPURUN_SIM_HERE" help:"Allow --sim on a machine with GPUs: jobs run for real and may use them."`
 }
 
-// batchFlag names the batch that commands beside a run are about.
+// batchFlag names the batch that a command like status or stop is about.
 type batchFlag struct {
-	File string `placeholder:"FILE" help:"Its job file, instead of the batch that runs in this folder, or ran last here."`
+	File string `placeholder:"FILE" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
 }
 
-// paths are all job files of the command line.
+// paths returns all job files on the command line.
 func (b *batchFlags) paths() ([]string, error) {
 	paths := append(append([]string(nil), b.JobFile...), b.Files...)
 	if len(paths) == 0 {
 		return nil, &failure{code: exitUsage, text: "no job file given",
-			hint: "say gpurun FILE, for instance gpurun jobs/multi_seed.yaml; gpurun --help lists all commands"}
+			hint: "try gpurun FILE, e.g. gpurun jobs/multi_seed.yaml; gpurun --help lists the commands"}
 	}
 	for _, p := range paths {
 		if err := notACommand(p); err != nil {
@@ -100,15 +100,15 @@ func (b *batchFlags) paths() ([]string, error) {
 	return paths, nil
 }
 
-// helpFlag prints the help of the command that it stands in.
+// helpFlag prints the help of the command it is given to.
 type helpFlag bool
 
 var errHelpShown = errors.New("help shown")
 
-// IgnoreDefault has gpurun --help show all commands instead of run's flags.
+// IgnoreDefault makes gpurun --help show all commands instead of run's flags.
 func (helpFlag) IgnoreDefault() {}
 
-// BeforeReset is called as soon as the flag has been read.
+// BeforeReset is called as soon as the flag is read.
 func (helpFlag) BeforeReset(ctx *kong.Context) error {
 	if err := ctx.PrintUsage(false); err != nil {
 		return err
@@ -119,16 +119,16 @@ func (helpFlag) BeforeReset(ctx *kong.Context) error {
 func newParser(root *grammar, a *app) (*kong.Kong, error) {
 	return kong.New(root,
 		kong.Name("gpurun"),
-		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free ones, runs what is not up to date, and ends when all is finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. More with gpurun COMMAND --help."),
+		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free GPUs, runs the jobs that are not up to date, and exits when all are finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. For details: gpurun COMMAND --help."),
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),
-		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings, stronger than those of the files:"}}),
-		kong.Exit(func(code int) { panic(fmt.Sprintf("kong wants to exit with %d", code)) }),
+		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings (these override the job files):"}}),
+		kong.Exit(func(code int) { panic(fmt.Sprintf("kong tried to exit with %d", code)) }),
 	)
 }
 
-// givenSettings are the settings that the command line names.
+// givenSettings returns the settings given on the command line.
 func givenSettings(ctx *kong.Context) map[string]string {
 	given := map[string]string{}
 	for _, p := range ctx.Path {

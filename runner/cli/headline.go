@@ -10,23 +10,23 @@ import (
 	"gpurun/jobspec"
 )
 
-// headline is the first line of a run. It names file, dialect, work dir, number
-// of jobs and how many GPUs may be used. Reading a huge file or starting a driver
-// takes seconds, and silence is a bug, so the line is written as it comes to be
-// known: the files at once, the GPUs when they have answered.
+// headline is the first line of a run: file, dialect, work dir, number of jobs and of
+// usable GPUs. Reading a huge file or starting a driver takes seconds, and silence is a
+// bug, so the line is written piece by piece: the files at once, the GPUs when they
+// have answered.
 type headline struct {
 	out io.Writer
 
 	mu      sync.Mutex
-	begun   bool // something of the line is written
+	begun   bool // part of the line is written
 	timer   *time.Timer
 	waiting string
 }
 
-// patience is how long nothing may be seen.
+// headlineAfter is how long nothing may appear.
 const headlineAfter = 60 * time.Millisecond
 
-// newHeadline begins the line with the names of the files, unless more is known soon.
+// newHeadline starts the line with the file names, unless more is known soon.
 func newHeadline(out io.Writer, paths []string) *headline {
 	h := &headline{out: out, waiting: strings.Join(paths, ", ") + ": "}
 	h.timer = time.AfterFunc(headlineAfter, func() {
@@ -40,7 +40,7 @@ func newHeadline(out io.Writer, paths []string) *headline {
 	return h
 }
 
-// batch writes what the files say; the line stays open.
+// batch writes what is known from the files; the line stays open.
 func (h *headline) batch(b *jobspec.Batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,7 +58,7 @@ func (h *headline) end(text string) {
 	h.begun = false
 }
 
-// abandon ends a line that is never completed, so that an error stands on its own.
+// abandon ends a line that is never completed, so an error starts on its own line.
 func (h *headline) abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *headline) abandon() {
 	}
 }
 
-// batchWords is "native, work dir /home/me/exp, 24 jobs".
+// batchWords returns "native, work dir /home/me/exp, 24 jobs".
 func batchWords(b *jobspec.Batch) string {
 	parts := make([]string, len(b.Files))
 	for i, f := range b.Files {

@@ -40,7 +40,7 @@ func TestHomeOfAnother(t *testing.T) {
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_CONFIG_HOME=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64001, Gid: 64001}}
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "jobs.yaml: native, 1 job, fine") {
+	if err != nil || !strings.Contains(string(out), "jobs.yaml: native, 1 job, ok") {
 		t.Errorf("got %v, %s", err, out)
 	}
 	if want := "gpurun: warning: " + home + "/.config/gpurun/config.yaml was not read: " + home + " belongs to another user"; !strings.Contains(string(out), want) {

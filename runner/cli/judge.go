@@ -16,20 +16,20 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// A want is what some jobs ask of the GPUs alike.
+// A want is a GPU request that some jobs have in common.
 type want struct {
 	req   gpu.Request
-	first string // of the jobs, in the order of the file
+	first string // the first such job in the file
 	jobs  int
 }
 
-// maxWants bounds the wants that plan tells of.
+// maxWants bounds how many wants plan shows.
 const maxWants = 5
 
-// wants are what the jobs that run ask for, the first few; more is how many jobs ask
-// for something else.
+// wants returns the first few requests of the jobs that would run; more is how many
+// jobs have yet other requests.
 func wants(b *jobspec.Batch, runs func(id int) bool) (list []*want, more int) {
-	var spec *jobspec.Spec // of the job before: those of a matrix share theirs
+	var spec *jobspec.Spec // of the previous job: the jobs of a matrix share one
 	var last *want
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
@@ -52,7 +52,7 @@ func wants(b *jobspec.Batch, runs func(id int) bool) (list []*want, more int) {
 	return list, more
 }
 
-// alike finds a request in a list, or is nil.
+// alike finds a request in a list, or returns nil.
 func alike(list []*want, r gpu.Request) *want {
 	for _, w := range list {
 		if reflect.DeepEqual(w.req, r) {
@@ -69,8 +69,8 @@ func (w *want) who() string {
 	return fmt.Sprintf("%s and %d more", w.first, w.jobs-1)
 }
 
-// judge says which GPUs would let the jobs of a plan on now, and returns what no GPU here
-// could ever take. Where none can be asked the plan is as good without.
+// judge prints which GPUs the jobs of a plan could use now, and returns the jobs that
+// no GPU here could ever run. If the GPUs cannot be read, the plan does without.
 func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int) bool) (impossible []jobspec.Problem) {
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
@@ -82,7 +82,7 @@ func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int
 	}
 	answered()
 	if err != nil {
-		fmt.Fprintln(to, "which GPUs let the jobs on is judged when it runs: "+terminal.CleanText(err.Error()))
+		fmt.Fprintln(to, "not checked here: which GPUs the jobs could use: "+terminal.CleanText(err.Error()))
 	}
 	return impossible
 }
@@ -103,14 +103,14 @@ func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.
 		return nil, errors.New("the GPUs cannot be read: " + snap.Err)
 	}
 	pool.Observe(snap)
-	fmt.Fprintln(to, "by one reading of the GPUs now:")
+	fmt.Fprintln(to, "GPUs now, by one reading:")
 	list, more := wants(b, runs)
 	for _, w := range list {
 		text := sched.Judged(w.req, pool.Admit(snap.At, w.req))
 		fmt.Fprintf(to, "  %s: %s\n", w.who(), terminal.CleanText(text))
 	}
 	if more > 0 {
-		fmt.Fprintf(to, "  and %s that ask for something else\n", count(more, "job"))
+		fmt.Fprintf(to, "  and %s with other requests\n", count(more, "job"))
 	}
 	return nil, nil
 }

@@ -20,31 +20,31 @@ const (
 	maxSummary   = 1 << 20
 )
 
-// summaryHead is the first line of summary.txt: when the run was, and its exit status.
+// summaryHead is the first line of summary.txt: when the run took place, and its exit status.
 const summaryHead = "run of %s to %s, exit status %d"
 
-// keepSummary leaves the summary where status finds it, and whoever looks for it
-// when the terminal is gone. Without room for it the run is as good.
+// keepSummary saves the summary for status, and for users whose terminal is gone. A
+// full disk does not fail the run.
 func (r *run) keepSummary(s terminal.Summary, code int) {
 	end := time.Now()
 	head := fmt.Sprintf(summaryHead, end.Add(-s.Wall).Format(summaryTime), end.Format(summaryTime), code)
 	text := head + "\n\n" + strings.Join(s.Lines(summaryWidth, false), "\n") + "\n"
 	for i := range r.batch.Files {
 		if err := disk.Replace(filepath.Join(r.state.Dir(i), summaryName), []byte(text)); err != nil {
-			r.log.Warn().Err(err).Msg("cannot keep the summary")
+			r.log.Warn().Err(err).Msg("cannot save the summary")
 		}
 	}
 }
 
-// A kept is the summary that the last run has left.
+// A kept is the last run's summary.
 type kept struct {
 	head string
 	text string
 	code int // exit status
 }
 
-// keptSummary reads the summary of a batch's last run. One that the ledger has
-// outlived is none: a later run was killed, or somebody has marked jobs since.
+// keptSummary reads the summary of a batch's last run. It ignores one older than the
+// ledger: a later run was killed, or somebody has marked jobs since.
 func keptSummary(dir string) (k kept, ok bool) {
 	path := filepath.Join(dir, summaryName)
 	fi, err := os.Stat(path)
@@ -64,7 +64,7 @@ func keptSummary(dir string) (k kept, ok bool) {
 	return k, true
 }
 
-// shownFailures are failures as the terminal shows them.
+// shownFailures converts failures for the terminal.
 func shownFailures(fs []runner.Failure) []terminal.Failure {
 	var out []terminal.Failure
 	for _, f := range fs {
@@ -73,7 +73,7 @@ func shownFailures(fs []runner.Failure) []terminal.Failure {
 	return out
 }
 
-// demands are the sizes of a run as the terminal shows them.
+// demands converts a run's sizes for the terminal.
 func demands(sizes []runner.Size) []terminal.Demand {
 	var out []terminal.Demand
 	for _, d := range sizes {

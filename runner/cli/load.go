@@ -12,21 +12,21 @@ import (
 	"gpurun/jobspec"
 )
 
-// options are what the command line and the machine say about reading job files.
+// options returns how to read job files, from the command line and the machine.
 func (a *app) options(b *batchFlags) jobspec.Options {
 	return jobspec.Options{
 		Format: b.Format, Config: b.Config, Flags: a.settings, UserConfig: userConfig(),
 	}
 }
 
-// userConfig is the path of a user's own defaults, or "".
+// userConfig returns the path of the user's own defaults, or "".
 func userConfig() string {
 	path, _ := findUserConfig()
 	return path
 }
 
-// findUserConfig finds a user's own defaults. HOME may be that of somebody else, as
-// after su or sudo: what cannot be read there is none of this user's.
+// findUserConfig finds the user's own defaults. HOME may be somebody else's, as after
+// su or sudo: an unreadable file there is not this user's.
 func findUserConfig() (path, warning string) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -52,7 +52,7 @@ func ownFolder(path string) bool {
 	return unix.Stat(path, &st) == nil && int(st.Uid) == os.Getuid()
 }
 
-// load reads the files of the command line; all their problems are one failure.
+// load reads the job files on the command line; all their problems form one failure.
 func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	paths, err := b.paths()
 	if err != nil {
@@ -68,10 +68,10 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	return batch, nil
 }
 
-// maxWarnings bounds what check alone shows in full.
+// maxWarnings bounds the warnings shown; only check shows all.
 const maxWarnings = 5
 
-// warnings shows the first warnings of a batch, and says where the others are.
+// warnings shows a batch's first warnings, and how to see the others.
 func (a *app) warnings(b *jobspec.Batch) {
 	for i, p := range b.Warnings {
 		if i == maxWarnings {
@@ -83,7 +83,7 @@ func (a *app) warnings(b *jobspec.Batch) {
 	}
 }
 
-// realPaths are the files of a batch as the state knows them.
+// realPaths returns a batch's files as the state knows them.
 func realPaths(b *jobspec.Batch) []string {
 	paths := make([]string, len(b.Files))
 	for i, f := range b.Files {

@@ -8,15 +8,15 @@ import (
 	"gpurun/state/disk"
 )
 
-// stateFailure says why the state cannot be used, and by whom it is.
+// stateFailure reports why the state cannot be used, and who is using it.
 func stateFailure(err error) error {
 	var held *disk.LockedError
 	if !errors.As(err, &held) {
 		return &failure{code: exitState, text: err.Error(), err: err}
 	}
-	text := fmt.Sprintf("%s is being run already", held.File)
+	text := fmt.Sprintf("%s is already running", held.File)
 	if held.PID > 0 {
-		text += fmt.Sprintf(" by process %d on %s", held.PID, held.Host)
+		text += fmt.Sprintf(" as process %d on %s", held.PID, held.Host)
 	} else if held.Host != "" {
 		text += " on " + held.Host
 	}
@@ -30,13 +30,13 @@ func stateFailure(err error) error {
 		hint: "gpurun status -w shows it, gpurun stop ends it"}
 }
 
-// noStrayKeeper refuses to start beside jobs that nobody can ask about: their state
-// folder has been removed while they ran on without their runner.
+// noStrayKeeper refuses to start next to jobs that cannot be tracked: their state
+// folder was removed while they kept running without their runner.
 func (r *run) noStrayKeeper() error {
 	for i := range r.batch.Files {
 		if pid := local.StrayKeeper(r.state.Dir(i)); pid != 0 {
-			return &failure{code: exitState, text: fmt.Sprintf("jobs of an earlier run of %s are still running under process %d, and %s was removed meanwhile",
-				r.batch.Files[i].Path, pid, r.state.Dir(i)), hint: fmt.Sprintf("wait for their end, or end them (pstree -p %d lists them), then run it again", pid)}
+			return &failure{code: exitState, text: fmt.Sprintf("jobs of an earlier run of %s are still running under process %d, but %s was removed",
+				r.batch.Files[i].Path, pid, r.state.Dir(i)), hint: fmt.Sprintf("wait for them or kill them (pstree -p %d lists them), then try again", pid)}
 		}
 	}
 	return nil

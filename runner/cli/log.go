@@ -20,16 +20,16 @@ import (
 type logCmd struct {
 	batchFlag `embed:""`
 	Jobs      []string `arg:"" name:"job" help:"The job, or a glob."`
-	Follow    bool     `short:"f" help:"Go on printing until the job ends: wait for its start, and follow retries."`
+	Follow    bool     `short:"f" help:"Keep printing until the job ends; waits for its start and follows retries."`
 	Path      bool     `help:"Print only the path of the log."`
-	Raw       bool     `help:"Print control sequences to a terminal as they are, not only colors."`
+	Raw       bool     `help:"Send control sequences to the terminal unchanged."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (logCmd) Help() string {
-	return `Prints the newest attempt. The path works with less, tail and grep as well.
+	return `Use --path to open the log with less, tail or grep.
 
-On a terminal, control sequences other than colors are made visible: a log may hold whatever the job has printed. --raw, or a pipe, gets every byte.
+On a terminal, control sequences other than colors are made visible, since a log may hold anything. With --raw, or in a pipe, every byte passes through.
 
 Examples:
 
@@ -39,17 +39,17 @@ Examples:
     less $(gpurun log --path train-cifar10-s42)`
 }
 
-// A logged is one job's newest log.
+// A logged is a job's newest log.
 type logged struct {
 	job     string
 	uniID   string
 	path    string
 	attempt int
 	at      time.Time
-	open    bool // the attempt has not ended, as far as the ledger knows
+	open    bool // the attempt has not ended, according to the ledger
 }
 
-// Run prints the logs of the jobs that match, of each batch that may be meant.
+// Run prints the logs of the matching jobs, of each batch that may be meant.
 func (c *logCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 		err := show(out, l)
 		var f *failure
 		if len(logs) > 1 && errors.As(err, &f) {
-			a.warn(l.job + ": " + f.text) // one that cannot be shown hides no other
+			a.warn(l.job + ": " + f.text) // and still show the others
 			continue
 		}
 		if err != nil {
@@ -114,8 +114,8 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 	return nil
 }
 
-// only is the job file that --file names where the batch has others too, each of which
-// may have a job of the same name.
+// only returns the job file that --file names if the batch has others as well: each may
+// have a job of the same name.
 func (c *logCmd) only(ref *batchRef) string {
 	if c.File == "" || len(ref.more) == 0 {
 		return ""
@@ -123,8 +123,8 @@ func (c *logCmd) only(ref *batchRef) string {
 	return ref.real
 }
 
-// newestLogs are the newest attempts of all jobs, by name; of the first file alone, or
-// of all.
+// newestLogs returns the newest attempts of all jobs, by name; with first, only those of
+// the first file.
 func newestLogs(h *state.History, first bool) map[string]logged {
 	logs := map[string]logged{}
 	add := func(ledger int, l logged) {
@@ -145,7 +145,7 @@ func newestLogs(h *state.History, first bool) map[string]logged {
 	return logs
 }
 
-// matching are the logs that the arguments mean, in the order of the names.
+// matching returns the logs that the arguments mean, ordered by name.
 func (c *logCmd) matching(logs map[string]logged, ref *batchRef) ([]logged, error) {
 	names := slices.Sorted(maps.Keys(logs))
 	chosen := map[int]bool{}
@@ -165,11 +165,11 @@ func (c *logCmd) matching(logs map[string]logged, ref *batchRef) ([]logged, erro
 	return out, nil
 }
 
-// noLog says that nothing has run under this name, and whether anything could.
+// noLog reports that nothing has run under this name, and whether anything could.
 func noLog(glob string, names []string, ref *batchRef) error {
 	if ref.batch != nil {
 		if _, err := matching(ref.batch, []string{glob}); err == nil {
-			return &failure{code: exitUsage, text: quoted(glob) + " has not run yet, it has no log", hint: "gpurun status shows what runs"}
+			return &failure{code: exitUsage, text: quoted(glob) + " has not run yet, so it has no log", hint: "gpurun status shows what is running"}
 		}
 		for i := range ref.batch.Jobs {
 			names = append(names, ref.batch.Jobs[i].Name)
@@ -178,13 +178,13 @@ func noLog(glob string, names []string, ref *batchRef) error {
 	return noSuchJob(ref.file, glob, slices.Values(names))
 }
 
-// writer is where logs are printed: what a terminal would obey is made visible there.
+// writer returns where to print logs. On a terminal it makes control sequences visible.
 func (c *logCmd) writer(a *app) (out io.Writer, flush func()) {
 	if !a.outTTY || c.Raw {
 		return a.out, func() {}
 	}
 	v := terminal.NewVisible(a.out, a.colored())
-	return v, func() { _ = v.Close() } // nobody reads any more
+	return v, func() { _ = v.Close() } // nobody is reading
 }
 
 // show prints one log.
@@ -198,15 +198,15 @@ func show(out io.Writer, l logged) error {
 	return ignorePipe(err)
 }
 
-// file opens the log where the attempt's part of it begins.
+// file opens the log at the beginning of the attempt's part.
 func (l logged) file() (*os.File, error) {
 	f, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, &failure{code: exitUsage, text: "the log is gone: " + err.Error(), err: err}
+		return nil, &failure{code: exitUsage, text: "cannot open the log: " + err.Error(), err: err}
 	}
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		f.Close()
-		return nil, &failure{code: exitUsage, text: l.path + " is no regular file: there is nothing to be read again"}
+		return nil, &failure{code: exitUsage, text: l.path + " is not a regular file, so it cannot be read back"}
 	}
 	from, err := attemptStart(f, l.attempt)
 	if err == nil {
@@ -219,7 +219,7 @@ func (l logged) file() (*os.File, error) {
 	return f, nil
 }
 
-// attemptStart is where the newest attempt's part begins: below the header of a
+// attemptStart returns where the newest attempt's part begins: at the header of a
 // retry, else at the top.
 func attemptStart(f *os.File, attempt int) (int64, error) {
 	if attempt < 2 {
@@ -245,7 +245,7 @@ func attemptStart(f *os.File, attempt int) (int64, error) {
 	}
 }
 
-// ignorePipe forgets that nobody reads any more.
+// ignorePipe drops the error of a reader that has gone.
 func ignorePipe(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
 		return nil

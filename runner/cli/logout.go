@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// logindFiles are where logind's settings stand, weaker ones first.
+// logindFiles hold logind's settings, weaker ones first.
 var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
 
-// warnOfLogout says that logging out would end this run and all its jobs: a
-// hang-up does not, but logind can be told to kill all that a session has left.
+// warnOfLogout warns if logging out would end this run and all its jobs. A hang-up does
+// not, but logind can be set to kill everything that a session leaves behind.
 func (a *app) warnOfLogout() {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup")
 	var settings []string
@@ -25,11 +25,11 @@ func (a *app) warnOfLogout() {
 	}
 	if os.Getuid() != 0 && killedAtLogout(string(cgroup), settings) {
 		a.warn("logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)")
-		a.hint("loginctl enable-linger, and start it as: systemd-run --user --scope gpurun …")
+		a.hint("run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …")
 	}
 }
 
-// killedAtLogout judges the text of /proc/self/cgroup and logind's settings.
+// killedAtLogout judges the contents of /proc/self/cgroup and logind's settings.
 func killedAtLogout(cgroup string, settings []string) bool {
 	if !strings.Contains(cgroup, "/session-") || !strings.Contains(cgroup, ".scope") {
 		return false

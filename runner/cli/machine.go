@@ -14,7 +14,7 @@ import (
 	"gpurun/gpu"
 )
 
-// cores is how many CPU cores affinity and cgroups allow; 0 when nobody knows.
+// cores returns how many CPU cores affinity and cgroups allow, 0 if unknown.
 func cores() int {
 	n := 0
 	var set unix.CPUSet
@@ -32,7 +32,7 @@ func cores() int {
 	return n
 }
 
-// hostMemory is how much memory the machine and the cgroups allow; 0 when nobody knows.
+// hostMemory returns how much memory the machine and the cgroups allow, 0 if unknown.
 func hostMemory() gpu.Bytes {
 	total := memTotal()
 	for _, dir := range cgroups() {
@@ -55,7 +55,7 @@ func memTotal() gpu.Bytes {
 	return 0
 }
 
-// cgroups are the folders of this process's cgroup (version 2) and of those above it.
+// cgroups returns the folders of this process's cgroup (version 2) and its ancestors.
 func cgroups() []string {
 	b, _ := os.ReadFile("/proc/self/cgroup")
 	for _, line := range strings.Split(string(b), "\n") {

@@ -1,9 +1,9 @@
-// Package cli is the command line: its grammar, one file for each command, the
-// messages and the exit codes. It opens the parts of a run (job files, state,
-// GPUs, engine, terminal), hands them to the runner and says how it went.
+// Package cli is the command line: the grammar, a file per command, the messages and
+// the exit codes. It opens the parts of a run (job files, state, GPUs, engine,
+// terminal), hands them to the runner and reports how it went.
 //
-// Nothing below this package prints to a person's terminal or ends the process,
-// but for the view of runner/terminal; and nothing in here decides what runs.
+// Nothing below this package prints to a terminal or ends the process, except the view
+// of runner/terminal; and nothing in here decides what runs.
 package cli
 
 import (
@@ -20,8 +20,8 @@ import (
 	"gpurun/runner/engine/local"
 )
 
-// Main is gpurun: it runs the command that args, without the program's name,
-// ask for and returns the exit status.
+// Main runs the command in args, which do not include the program's name, and returns
+// the exit status.
 func Main(args []string) int {
 	if len(args) > 0 {
 		// The program's own helpers: the keeper of a run, and the child that talks to NVML.
@@ -37,20 +37,20 @@ func Main(args []string) int {
 	return a.guard(func() int { return a.main(args) })
 }
 
-// softMemory is from where on the garbage of a large batch is collected more often
-// than speed alone would have it: a million jobs leave room for other people's.
+// softMemory is where the garbage collector starts to trade speed for memory: a batch
+// of a million jobs must leave room for other users.
 const softMemory = 1200 << 20
 
-// app is one invocation: its streams, and what the flags of every command say.
+// app is one invocation: its streams and global flags.
 type app struct {
 	out, err io.Writer
-	outTTY   bool // out is a terminal
+	outTTY   bool // whether out is a terminal
 	errTTY   bool
 	global   globalFlags
-	settings map[string]string // settings given as flags, as they were typed
-	dead     chan int          // exit status of an invocation that cannot go on
-	onPanic  func()            // puts the terminal in order before the report of a panic
-	runLog   io.Writer         // where a dump of all goroutines goes; nil for err
+	settings map[string]string // settings given as flags, as typed
+	dead     chan int          // exit status of an invocation that cannot continue
+	onPanic  func()            // restores the terminal before a panic is reported
+	runLog   io.Writer         // receives goroutine dumps; nil means err
 }
 
 func newApp() *app {
@@ -62,8 +62,8 @@ func newApp() *app {
 	}
 }
 
-// guard runs f, and returns early when the invocation cannot go on: what f still
-// does then is lost with the process.
+// guard runs f, and returns early if the invocation cannot continue. Whatever f is
+// still doing then ends with the process.
 func (a *app) guard(f func() int) int {
 	done := make(chan int, 1)
 	a.goSafely(func() { done <- f() })
@@ -75,8 +75,8 @@ func (a *app) guard(f func() int) int {
 	}
 }
 
-// goSafely starts a goroutine whose panic is gpurun's own failure, exit status
-// 70: Go's 2 would say that nothing ran.
+// goSafely starts a goroutine whose panic is an internal error, exit status 70: Go's 2
+// would mean that nothing ran.
 func (a *app) goSafely(f func()) {
 	go func() {
 		defer func() {
@@ -97,7 +97,7 @@ func (a *app) crashed(what any, stack []byte) {
 		fmt.Fprintf(a.runLog, "panic: %v\n%s\n", what, stack)
 	}
 	fmt.Fprintf(a.err, "gpurun: internal error: %v\n%s", what, stack)
-	a.hint("this is a bug in gpurun; jobs that run go on, and the next gpurun of the same file finds them")
+	a.hint("this is a bug in gpurun; running jobs continue, and the next gpurun of the same file adopts them")
 	select {
 	case a.dead <- exitInternal:
 	default:
@@ -129,7 +129,7 @@ func (a *app) main(args []string) int {
 	return a.report(ctx.Run(a))
 }
 
-// badArguments is what kong says of a command line, with the way to the help.
+// badArguments returns kong's error, with a hint about the help.
 func (a *app) badArguments(err error) error {
 	hint := "gpurun --help lists the commands and their flags"
 	var pe *kong.ParseError

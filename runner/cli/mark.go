@@ -18,9 +18,9 @@ type forgetCmd struct {
 	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (forgetCmd) Help() string {
-	return `Nothing is deleted, neither lines of the ledger nor logs nor outputs.
+	return `Deletes nothing: the ledger, the logs and the outputs stay.
 
 Examples:
 
@@ -35,13 +35,13 @@ func (c *forgetCmd) Run(a *app) error {
 
 type doneCmd struct {
 	batchFlag      `embed:""`
-	WithoutOutputs bool     `help:"Count them as done even though outputs are missing, until what they run changes."`
+	WithoutOutputs bool     `help:"Record them even if outputs are missing; this holds until their command changes."`
 	Jobs           []string `arg:"" name:"job" help:"Jobs or globs."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (doneCmd) Help() string {
-	return `For jobs whose work was done before gpurun, or by hand. A job whose outputs are missing is not recorded (exit status 1), unless --without-outputs says that it counts all the same.
+	return `For work that was done by hand, or before you used gpurun. A job whose outputs are missing is not recorded (exit status 1) unless you add --without-outputs.
 
 Examples:
 
@@ -54,8 +54,8 @@ func (c *doneCmd) Run(a *app) error {
 	return a.mark(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
 
-// mark records what a person says of jobs: through the run, if there is one, else
-// in the ledger itself, under its lock.
+// mark records the user's verdict on jobs: through the run if there is one, else in
+// the ledger itself, under its lock.
 func (a *app) mark(f *batchFlag, req control.Request) error {
 	ref, err := a.change(f, req.Jobs)
 	if err != nil {
@@ -64,9 +64,9 @@ func (a *app) mark(f *batchFlag, req control.Request) error {
 	return a.request(ref, req, markWords[req.Op], func() error { return a.markDead(ref, req) })
 }
 
-var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "runs again next time"}
+var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
 
-// markDead appends the facts to the ledger of a batch that nobody runs.
+// markDead appends the facts to the ledger of a batch that is not running.
 func (a *app) markDead(ref *batchRef, req control.Request) error {
 	batch, ps := jobspec.Load([]string{ref.file}, a.options(&batchFlags{}))
 	if len(ps) > 0 {
@@ -102,12 +102,12 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 	return a.tell(ref, rep, markWords[req.Op], true)
 }
 
-// maxRefused bounds the jobs that are named one by one.
+// maxRefused bounds how many jobs are named one by one.
 const maxRefused = 10
 
-// refusal names the jobs to which what was asked could not be done, and why not.
+// refusal returns a failure that names the refused jobs and why, or nil.
 func refusal(ref *batchRef, kept []control.Kept) error {
-	f := &failure{code: exitFailed, hint: "make the outputs, let the next run make them, or add --without-outputs to count the jobs as done all the same"}
+	f := &failure{code: exitFailed, hint: "create the outputs, let the next run create them, or add --without-outputs to record the jobs anyway"}
 	refused := 0
 	for _, k := range kept {
 		if !k.Refused {
@@ -127,7 +127,7 @@ func refusal(ref *batchRef, kept []control.Kept) error {
 	return f
 }
 
-// markFact is what the ledger says of it.
+// markFact returns the fact to record for a job.
 func markFact(j *jobspec.Job, req control.Request) state.Fact {
 	at := sched.Now{Wall: time.Now().UTC()}
 	if req.Op == control.OpForget {

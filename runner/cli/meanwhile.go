@@ -11,16 +11,16 @@ import (
 	"gpurun/state/disk"
 )
 
-// An aftermath is what has become of the attempts that a ledger left open.
+// An aftermath tells how the attempts that a ledger left open have fared.
 type aftermath struct {
-	found map[string]local.Found // by uni_id: those that live
-	ended map[string]bool        // uni_ids of those that have ended since; the history has their ends now
-	away  map[string]string      // host, by uni_id: nothing here can tell
+	found map[string]local.Found // by uni_id: those still alive
+	ended map[string]bool        // by uni_id: those that have ended since; the history now has their ends
+	away  map[string]string      // by uni_id: the host that ran them; unknown from here
 }
 
-// settle looks at what the open attempts of a history have left on this host, and
-// completes the history as the next run would. It writes nothing. alive says that a
-// run is there, which does not answer: then only ends that are on record count.
+// settle looks at what a history's open attempts left on this host, and completes the
+// history as the next run would. It writes nothing. alive means that a run exists but
+// does not answer: then only recorded ends count.
 func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
 	m := aftermath{found: map[string]local.Found{}, ended: map[string]bool{}, away: map[string]string{}}
 	var looker local.Looker
@@ -46,7 +46,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 	return m
 }
 
-// finder finds the job of a batch that an attempt is of, or -1.
+// finder returns a function that finds the job of an attempt, or -1.
 func finder(b *jobspec.Batch) func(a *state.Attempt) int {
 	var known map[string]int
 	return func(a *state.Attempt) int {
@@ -66,7 +66,7 @@ func finder(b *jobspec.Batch) func(a *state.Attempt) int {
 	}
 }
 
-// words say how an open attempt is, for a person.
+// words describes the state of an open attempt.
 func (m aftermath) words(a *state.Attempt) string {
 	uni := a.Start.UniID
 	if host := m.away[uni]; host != "" {
@@ -77,7 +77,7 @@ func (m aftermath) words(a *state.Attempt) string {
 	case !ok || f.PID == 0:
 		return ""
 	case f.Keeper == 0:
-		return fmt.Sprintf("still running, its keeper is gone, pid %d", f.PID)
+		return fmt.Sprintf("still running without its keeper, pid %d", f.PID)
 	}
 	return fmt.Sprintf("still running under its keeper, pid %d", f.PID)
 }

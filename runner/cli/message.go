@@ -1,13 +1,13 @@
 package cli
 
-// What is said beside a command's own output, all of it on stderr:
+// Messages apart from a command's own output, all on stderr:
 //
-//	gpurun: error: what is wrong, lower case, no full stop
+//	gpurun: error: what is wrong, in lower case, without a period
 //	gpurun: warning: what is worth knowing
 //	gpurun: hint: what to do about it
-//	gpurun: note: what was taken where nothing was said
+//	gpurun: note: what was assumed
 //
-// Errors below carry no prefix; it is added here and nowhere else.
+// Errors themselves carry no prefix; it is added only here.
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// report says what err says and returns its exit status.
+// report prints err and returns its exit status.
 func (a *app) report(err error) int {
 	if err == nil {
 		return exitDone
@@ -61,24 +61,24 @@ func (a *app) say(kind, text string) {
 	fmt.Fprintf(a.err, "gpurun: %s %s\n", label, terminal.CleanText(text))
 }
 
-// colored reports whether colours are wanted where the output is a terminal.
+// colored reports whether terminal output may have colors.
 func (a *app) colored() bool {
 	return !a.global.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// redraws reports whether stdout is a terminal that can be redrawn. Who wants no
-// colours may still want that.
+// redraws reports whether stdout is a terminal that can be redrawn, with or without
+// colors.
 func (a *app) redraws() bool { return a.outTTY && os.Getenv("TERM") != "dumb" }
 
-// waitingForDriver is said while the NVIDIA driver initializes, which takes seconds
-// where nothing keeps it loaded.
+// waitingForDriver is printed while the NVIDIA driver initializes, which takes seconds
+// if nothing keeps it loaded.
 const waitingForDriver = "waiting for the NVIDIA driver"
 
-// silence is how long a command may say nothing: anything longer seems to hang.
+// silence is how long a command may print nothing before it seems to hang.
 const silence = 100 * time.Millisecond
 
-// unlessSoon says what is being waited for, unless done is called soon. On a terminal
-// the line goes away again.
+// unlessSoon prints what is being waited for, unless done is called soon. On a terminal
+// done erases the line.
 func (a *app) unlessSoon(text string) (done func()) {
 	var mu sync.Mutex
 	over, shown, redraw := false, false, a.errTTY && a.colored()
@@ -101,7 +101,7 @@ func (a *app) unlessSoon(text string) (done func()) {
 	})
 }
 
-// problems are the errors of job files, all in one report.
+// problems returns a failure that reports all errors of job files.
 func problems(ps []jobspec.Problem) error {
 	var all *multierror.Error
 	for _, p := range ps {
@@ -118,10 +118,10 @@ func problems(ps []jobspec.Problem) error {
 	return f
 }
 
-// maxProblems bounds a report: one mistake in the defaults of 100,000 jobs is one mistake.
+// maxProblems bounds a report: a mistake in the defaults may hit 100,000 jobs.
 const maxProblems = 200
 
-// problemLines are FILE:LINE:COL: text, and the hint below it.
+// problemLines returns "FILE:LINE:COL: text", with the hint below.
 func problemLines(p jobspec.Problem) []string {
 	lines := []string{"  " + place(p) + terminal.CleanText(p.Message())}
 	if p.Hint != "" {
@@ -145,7 +145,7 @@ func place(p jobspec.Problem) string {
 	return b.String()
 }
 
-// count is "1 job" or "3 jobs".
+// count returns "1 job" or "3 jobs".
 func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

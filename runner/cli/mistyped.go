@@ -8,17 +8,17 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// commands are those of the grammar, for whoever mistypes one.
+// commands are those of the grammar, to compare mistyped ones with.
 var commands = []string{"run", "plan", "check", "status", "log", "stop", "forget", "done", "gpus", "exec", "version", "completion"}
 
-// otherWords are commands of other tools, and ours for them.
+// otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{
 	"help": "--help", "ls": "status", "list": "status", "ps": "status", "queue": "status", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "run", "resume": "run", "retry": "run", "dry-run": "plan", "validate": "check", "lint": "check", "clean": "forget", "reset": "forget",
 }
 
-// mistyped refuses a first argument that was meant as a command: it is never
-// taken for a file, even if there is one of that name.
+// mistyped refuses a first argument that was meant as a command: it is never taken
+// for a file, even if a file has that name.
 func mistyped(args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func mistyped(args []string) error {
 	return notACommand(args[0])
 }
 
-// notACommand is an error if word, where a job file belongs, looks like a
+// notACommand returns an error if word, where a job file belongs, looks like a
 // mistyped command.
 func notACommand(word string) error {
 	if word == "" || word == "__names" || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") {
@@ -44,18 +44,18 @@ func notACommand(word string) error {
 		}
 		hint := "commands: " + strings.Join(commands, ", ")
 		if _, err := exec.LookPath(word); err == nil {
-			hint = "a program runs on a GPU with gpurun exec -- " + word + " …"
+			hint = "to run a program on a GPU: gpurun exec -- " + word + " …"
 		}
-		return &failure{code: exitUsage, text: quoted(word) + " is no command of gpurun and no file", hint: hint}
+		return &failure{code: exitUsage, text: quoted(word) + " is neither a gpurun command nor a file", hint: hint}
 	}
-	f := &failure{code: exitUsage, text: quoted(word) + " is no command", hint: "did you mean gpurun " + near + "?"}
+	f := &failure{code: exitUsage, text: quoted(word) + " is not a command", hint: "did you mean gpurun " + near + "?"}
 	if _, err := os.Stat(word); err == nil {
-		f.hint += " To run the file, say ./" + word
+		f.hint += " To run the file: gpurun ./" + word
 	}
 	return f
 }
 
-// nearest is the command that word was probably meant to be, or "".
+// nearest returns the command that word was probably meant to be, or "".
 func nearest(word string) string {
 	word = strings.ToLower(word)
 	if w := otherWords[word]; w != "" {
@@ -78,7 +78,7 @@ func nearest(word string) string {
 	return best
 }
 
-// swapped says whether a and b differ by two neighbouring letters that changed places.
+// swapped reports whether a and b differ only by two adjacent letters in swapped order.
 func swapped(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -25,7 +25,7 @@ func TestPanicInAGoroutine(t *testing.T) {
 	if code != exitInternal {
 		t.Errorf("got %d, want %d", code, exitInternal)
 	}
-	for _, want := range []string{"internal error: a goroutine fails", "panic_test.go", "jobs that run go on"} {
+	for _, want := range []string{"internal error: a goroutine fails", "panic_test.go", "running jobs continue"} {
 		if !strings.Contains(said.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, said.String())
 		}

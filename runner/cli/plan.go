@@ -21,18 +21,18 @@ type planCmd struct {
 	batchFlags  `embed:""`
 	chooseFlags `embed:""`
 	gpuFlags    `embed:""`
-	Verbose     bool `short:"v" help:"Show every setting with where it comes from, and what every job runs and needs."`
+	Verbose     bool `short:"v" help:"Also show every setting and its source, and what each job runs and needs."`
 	JSON        bool `name:"json" help:"Print the jobs as JSON."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (planCmd) Help() string {
-	return `Needs no GPU and starts nothing. Where there are GPUs, it says which of them would let the jobs on now.
+	return `Needs no GPU and starts nothing. If there are GPUs, it also shows which ones the jobs could use now.
 
 Examples:
 
     gpurun plan jobs.yaml
-    gpurun plan -v jobs.yaml            every setting, and what each job runs
+    gpurun plan -v jobs.yaml            also settings and commands
     gpurun plan --only 'train-*' jobs.yaml
     gpurun plan --json jobs.yaml | jq '.[] | select(.run)'`
 }
@@ -42,7 +42,7 @@ type planned struct {
 	File     string            `json:"file"`
 	Job      string            `json:"job"`
 	Run      bool              `json:"run"`
-	Running  bool              `json:"running,omitempty"` // an attempt of it has not ended: a run follows that
+	Running  bool              `json:"running,omitempty"` // an attempt has not ended: a run waits for that
 	Reason   string            `json:"reason"`
 	Key      string            `json:"key"`
 	GPUs     int               `json:"gpus"`
@@ -54,7 +54,7 @@ type planned struct {
 	Queue    string            `json:"queue,omitempty"`
 }
 
-// Run says what a run would do now.
+// Run shows what a run would do now.
 func (c *planCmd) Run(a *app) error {
 	batch, err := a.load(&c.batchFlags)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *planCmd) Run(a *app) error {
 		impossible = c.judge(w, a, batch, runs)
 	}
 	if len(impossible) > 0 {
-		fmt.Fprintf(w, "%s: none would run, because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
+		fmt.Fprintf(w, "%s: none can run because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
 		w.Flush()
 		return problems(impossible)
 	}
@@ -111,7 +111,7 @@ func (c *planCmd) Run(a *app) error {
 	return nil
 }
 
-// options are what the scheduler is told of the command line.
+// options returns the scheduler's options from the command line.
 func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	var o sched.Options
 	var err error
@@ -123,8 +123,8 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	return o, err
 }
 
-// judgedLater names what check leaves out: the machine that runs the jobs may be
-// another one. "" for nothing.
+// judgedLater names what check leaves out, since the jobs may run on another machine;
+// "" for nothing.
 func judgedLater(b *jobspec.Batch) string {
 	var what []string
 	if wantsGPU(b, func(int) bool { return true }) {
@@ -142,10 +142,10 @@ func judgedLater(b *jobspec.Batch) string {
 	if what == nil {
 		return ""
 	}
-	return "not checked here, but on the machine that runs it: " + strings.Join(what, ", ")
+	return "not checked here, only when it runs: " + strings.Join(what, ", ")
 }
 
-// checkSim judges requests that no simulated GPU could ever take.
+// checkSim reports jobs that the simulated GPUs could never run.
 func checkSim(b *jobspec.Batch, spec string, verdict verdicts) error {
 	sim, err := openSim(spec)
 	if err != nil {
@@ -162,7 +162,7 @@ func checkSim(b *jobspec.Batch, spec string, verdict verdicts) error {
 	return nil
 }
 
-// print writes the plan for people, and returns how many jobs would run, and how many run now.
+// print writes the plan as text. It returns how many jobs would run, and how many are running.
 func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdict verdicts) (run, live int) {
 	for _, f := range b.Files {
 		fmt.Fprintf(w, "%s: %s, work dir %s, %s\n", f.Path, f.Dialect, f.WorkDir, count(f.Count, "job"))
@@ -199,7 +199,7 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdict verdicts) (run, l
 	return run, live
 }
 
-// printCount writes how many jobs would run, and in which order.
+// printCount prints how many jobs would run, and in which order.
 func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 	text := fmt.Sprintf("%s: %d would run, %d would not", count(len(b.Jobs), "job"), run, len(b.Jobs)-run-live)
 	if live > 0 {
@@ -207,9 +207,9 @@ func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 	}
 	fmt.Fprintln(w, text)
 	if s := &b.Settings; s.Order == "shuffle" && run > 1 {
-		how := "each run tries them in a new random order (--shuffle-seed N fixes it)"
+		how := "a new random order in each run (--shuffle-seed N fixes it)"
 		if s.ShuffleSeedNamed() {
-			how = fmt.Sprintf("they are tried in the random order of seed %d", s.ShuffleSeed)
+			how = fmt.Sprintf("the random order of seed %d", s.ShuffleSeed)
 		}
 		fmt.Fprintf(w, "order: shuffle: %s\n", how)
 	}
@@ -223,7 +223,7 @@ func printSettings(w io.Writer, b *jobspec.Batch) {
 	table(w, rows)
 }
 
-// printCommands shows what a job runs, before it does: the file has it in parts.
+// printCommands prints the commands that a job would run, with its values filled in.
 func printCommands(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	commands, later := b.Planned(j)
 	for _, c := range commands {
@@ -234,7 +234,7 @@ func printCommands(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 		}
 	}
 	if len(later) > 0 {
-		fmt.Fprintf(w, "          (known when it starts: %s)\n", strings.Join(later, ", "))
+		fmt.Fprintf(w, "          (known only at its start: %s)\n", strings.Join(later, ", "))
 	}
 }
 
@@ -284,11 +284,11 @@ func queueName(b *jobspec.Batch, j *jobspec.Job) string {
 	return name
 }
 
-// maxLooked bounds how many jobs are looked at for work done before gpurun.
+// maxLooked bounds how many jobs are checked for work done before gpurun.
 const maxLooked = 10000
 
-// offerDone says how jobs are recorded whose work was done before gpurun: there is
-// no ledger, and logs or outputs are there.
+// offerDone explains how to record work that was done before gpurun: there is no
+// ledger, but logs or outputs exist.
 func offerDone(w io.Writer, b *jobspec.Batch) {
 	n, first := 0, ""
 	look := files.NewLook()
@@ -305,13 +305,13 @@ func offerDone(w io.Writer, b *jobspec.Batch) {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(w, "logs or outputs of %s are there already (%s, …); if that work was done before gpurun, record it with: gpurun done --file %s JOB…\n",
+		fmt.Fprintf(w, "logs or outputs of %s already exist (%s, …); if that work is done, record it with: gpurun done --file %s JOB…\n",
 			count(n, "job"), first, b.Files[0].Path)
 	}
 }
 
-// leftSomething says whether all outputs of a job are there, or, where it has
-// none, the log that the job file names.
+// leftSomething reports whether all outputs of a job exist or, if it has none, the log
+// that the job file names.
 func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
 	if err != nil {
@@ -325,7 +325,7 @@ func leftSomething(b *jobspec.Batch, j *jobspec.Job, look *files.Search) bool {
 	return err == nil && fi.Mode().IsRegular() && fi.Size() > 0
 }
 
-// readState reads the ledgers without locking or making anything.
+// readState reads the ledgers without locking or creating anything.
 func (a *app) readState(paths []string) (*state.History, []string, error) {
 	h, warnings, err := disk.Load(paths, disk.Options{StateDir: a.global.StateDir})
 	if err != nil {

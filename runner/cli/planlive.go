@@ -10,30 +10,30 @@ import (
 	"gpurun/state/disk"
 )
 
-// A verdict is the core's, with what goes on while plan asks.
+// A verdict is the core's, plus what happens while plan is asking.
 type verdict struct {
 	sched.Verdict
-	Live bool // an attempt of it has not ended
+	Live bool // an attempt has not ended
 }
 
 type verdicts func(id int) verdict
 
-// A nowRunning is what lives of a batch while plan looks at it.
+// A nowRunning is the part of a batch that is alive while plan looks at it.
 type nowRunning struct {
 	aftermath
-	run   string // who runs the batch, or ""
+	run   string // who is running the batch, or ""
 	live  map[int]string
 	ended map[int]bool
 }
 
-// runningNow looks at a live run's jobs, and at what a dead one has left.
+// runningNow looks at a live run's jobs, and at what a dead one left.
 func (a *app) runningNow(b *jobspec.Batch, h *state.History) nowRunning {
 	n := nowRunning{live: map[int]string{}, ended: map[int]bool{}}
 	alive := false
 	for _, f := range b.Files {
 		if r, ok, _ := disk.Running(f.Real, a.global.StateDir); ok {
 			alive = true
-			n.run = fmt.Sprintf("%s is being run by process %d on %s since %s; what has not ended is for that run", shown(f.Path), r.PID, r.Host, r.Since.Local().Format(time.DateTime))
+			n.run = fmt.Sprintf("%s: running since %[4]s as process %[2]d on %[3]s; unfinished jobs belong to that run", shown(f.Path), r.PID, r.Host, r.Since.Local().Format(time.DateTime))
 		}
 	}
 	attempts, job := h.Attempts(), finder(b)
@@ -52,7 +52,7 @@ func (a *app) runningNow(b *jobspec.Batch, h *state.History) nowRunning {
 	return n
 }
 
-// verdicts are the core's words, and newer ones where something has happened since.
+// verdicts returns the core's verdicts, updated by what has happened since.
 func (n nowRunning) verdicts(core *sched.Core) verdicts {
 	return func(id int) verdict {
 		v := verdict{Verdict: core.Verdict(id)}

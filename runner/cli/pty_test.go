@@ -158,7 +158,7 @@ jobs:
 		t.Errorf("nothing on the screen for %v", p.first)
 	}
 	p.types("\x03")
-	p.sees("nothing more starts; Ctrl-C again stops the jobs that run")
+	p.sees("nothing more starts; Ctrl-C again stops the running jobs")
 	p.types("\x03")
 	p.sees("2 interrupted")
 	if got := p.exit(); got != exitInt {

@@ -11,11 +11,11 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// muchRedone is how many GPU hours of successes may run again without a word.
+// muchRedone is how many GPU hours of successes may rerun without asking.
 const muchRedone = 1.0
 
-// redone are successes that a run would do once more, though nobody asked for that
-// with --force or forget.
+// redone counts successes that a run would repeat although nobody asked for that with
+// --force or forget.
 type redone struct {
 	jobs  int
 	hours float64 // of GPUs
@@ -38,8 +38,8 @@ func (r *run) redone() redone {
 	return d
 }
 
-// confirm says what successes would run again, where that costs more than a little,
-// and asks on a terminal. An answer other than yes ends the command.
+// confirm reports the successes that would rerun if that costs more than a little, and
+// asks on a terminal. An answer other than yes ends the command.
 func (r *run) confirm() error {
 	d := r.redone()
 	if d.hours <= muchRedone {
@@ -50,12 +50,12 @@ func (r *run) confirm() error {
 		reason += ": " + words
 	}
 	name := terminal.CleanText(r.batch.Jobs[d.first].Name)
-	r.warn(fmt.Sprintf("%s that succeeded would run again, %.1f GPU hours of work (%s: %s)", count(d.jobs, "job"), d.hours, name, terminal.CleanText(reason)))
-	r.hint("gpurun plan says why for each; gpurun done JOB… keeps a result as it is")
+	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", count(d.jobs, "job"), d.hours, name, terminal.CleanText(reason)))
+	r.hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
 	if r.cmd.Yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
 	}
-	fmt.Fprint(r.out, "run them again? [y/N] ")
+	fmt.Fprint(r.out, "rerun them? [y/N] ")
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":

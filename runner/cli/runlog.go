@@ -2,8 +2,8 @@ package cli
 
 import "io"
 
-// A forgiving writer takes what cannot be written: run.log is no reason to fill a
-// person's terminal while the disk is full.
+// A forgiving writer hides errors: a full disk under run.log must not flood the
+// terminal.
 type forgiving struct{ io.Writer }
 
 func (w forgiving) Write(p []byte) (int, error) {

@@ -16,12 +16,12 @@ import (
 	"gpurun/runner/sched"
 )
 
-// signals turns what reaches a run from outside into stops; behaviour.md section 6.
+// signals turns signals into stops.
 //
 //	Ctrl-C on a terminal   drain, then stop, then kill
 //	SIGTERM                stop, then kill; so does SIGINT without a terminal
-//	the third of these     gpurun ends within a second, whatever it waits for
-//	SIGHUP, SIGPIPE        nothing: the run goes on without its terminal
+//	the third of these     gpurun exits within a second, whatever it waits for
+//	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
 //	SIGQUIT                a dump of all goroutines in run.log, exit 70
 type signals struct {
 	in    chan os.Signal
@@ -30,13 +30,13 @@ type signals struct {
 	gone  sync.WaitGroup
 
 	mu   sync.Mutex
-	code int // exit status of an interrupted run: that of the first signal; 0 for none
+	code int // exit status by the first signal; 0 for none
 }
 
-// hinter shows a person what the next key does.
+// hinter shows what the next key press does.
 type hinter interface{ Hint(text string) }
 
-// catchSignals begins. tty says whether Ctrl-C is a key that somebody pressed.
+// catchSignals starts. tty means that SIGINT is a key that somebody pressed.
 func (a *app) catchSignals(view hinter, tty bool) *signals {
 	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.Stop, 16), end: make(chan struct{})}
 	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
@@ -48,14 +48,14 @@ func (a *app) catchSignals(view hinter, tty bool) *signals {
 	return s
 }
 
-// goOnWithoutReader keeps a closed stdout and a hang-up from ending the run, from
-// its first line on; behaviour.md section 6. The signals are caught rather than
-// ignored: what is ignored stays so in every job.
+// goOnWithoutReader keeps a closed stdout and a hang-up from ending the run, from its
+// first line on. It catches the signals rather than ignoring them: jobs would inherit
+// that.
 func goOnWithoutReader() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP)
 }
 
-// onTerminal says whether a person with a keyboard sees this run.
+// onTerminal reports whether somebody at a keyboard sees this run.
 func (a *app) onTerminal() bool { return a.outTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 
 func (s *signals) run(a *app, view hinter, tty bool) {
@@ -90,12 +90,12 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 }
 
 const (
-	leaveAt    = 3                      // so many signals end gpurun itself
-	leaveAfter = 600 * time.Millisecond // in which it may end in its own way
+	leaveAt    = 3                      // this many signals end gpurun itself
+	leaveAfter = 600 * time.Millisecond // for an orderly exit
 )
 
-// leave ends gpurun although something that it waits for has not happened. Even to
-// say so must not take long: the reader may be what it waits for.
+// leave ends gpurun although it is still waiting for something. Reporting that must not
+// take long either: what blocks may be the reader of stderr.
 func (a *app) leave(code int) {
 	said := make(chan struct{})
 	a.goSafely(func() {
@@ -103,8 +103,8 @@ func (a *app) leave(code int) {
 		if a.onPanic != nil {
 			a.onPanic()
 		}
-		a.say("error", "gpurun ends now, without waiting for its jobs to end")
-		a.hint("jobs that are still running go on; the next gpurun of the same file finds them")
+		a.say("error", "exiting now, without waiting for the jobs")
+		a.hint("running jobs continue; the next gpurun of the same file adopts them")
 	})
 	select {
 	case <-said:
@@ -113,34 +113,34 @@ func (a *app) leave(code int) {
 	a.dead <- code
 }
 
-// interrupt is what the n-th SIGINT asks for, and what is said about it. Without
-// a terminal nobody is there to be asked twice.
+// interrupt returns what the n-th SIGINT asks for, and the hint for it. Without a
+// terminal there is nobody to press it twice.
 func interrupt(n int, tty bool) (sched.Stop, string) {
 	switch {
 	case !tty:
 		return stopAll("SIGINT", n)
 	case n == 1:
-		return sched.Stop{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the jobs that run"
+		return sched.Stop{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the running jobs"
 	case n == 2:
-		return sched.Stop{All: true, Why: "Ctrl-C"}, "stopping the jobs that run; Ctrl-C again kills them"
+		return sched.Stop{All: true, Why: "Ctrl-C"}, "stopping the running jobs; Ctrl-C again kills them"
 	}
-	return sched.Stop{All: true, Kill: true, Why: "Ctrl-C"}, "killing the jobs that run"
+	return sched.Stop{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
 }
 
 func terminate(n int) (sched.Stop, string) { return stopAll("SIGTERM", n) }
 
 func stopAll(name string, n int) (sched.Stop, string) {
 	if n == 1 {
-		return sched.Stop{All: true, Why: name}, name + ": stopping the jobs that run; once more kills them"
+		return sched.Stop{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"
 	}
-	return sched.Stop{All: true, Kill: true, Why: name}, name + ": killing the jobs that run"
+	return sched.Stop{All: true, Kill: true, Why: name}, name + ": killing the running jobs"
 }
 
 func (s *signals) send(view hinter, stop sched.Stop, hint string) {
 	view.Hint(hint)
 	select {
 	case s.stops <- stop:
-	default: // as many are waiting: the loop stands still, and knows
+	default: // the queue is full: the loop is stuck, and has been told enough
 	}
 }
 
@@ -152,23 +152,23 @@ func (s *signals) remember(code int) {
 	}
 }
 
-// interrupted is the exit status that the signals ask for, or 0.
+// interrupted returns the exit status that the signals ask for, or 0.
 func (s *signals) interrupted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.code
 }
 
-// close lets go of the signals.
+// close stops catching signals.
 func (s *signals) close() {
 	signal.Stop(s.in)
 	close(s.end)
 	s.gone.Wait()
 }
 
-// untilSignal is a context that SIGINT or SIGTERM ends; its cause is then an error
-// that carries the exit status. stop gives the signals back and returns that error,
-// nil if none came: a signal reaches either it or whoever caught signals before.
+// untilSignal returns a context that SIGINT or SIGTERM cancels, with an error that
+// carries the exit status as its cause. stop releases the signals and returns that
+// error, or nil: each signal reaches either this context or an earlier handler.
 func (a *app) untilSignal() (ctx context.Context, stop func() error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	in, gone := make(chan os.Signal, 1), make(chan struct{})
@@ -191,8 +191,8 @@ func (a *app) untilSignal() (ctx context.Context, stop func() error) {
 	})
 }
 
-// dump writes down what every goroutine does, for a run that seems to hang, and
-// ends gpurun: the jobs run on under their keeper.
+// dump writes all goroutine stacks, for a run that seems to hang, and ends gpurun. The
+// jobs keep running under their keeper.
 func (a *app) dump() {
 	buf := make([]byte, 4<<20)
 	buf = buf[:runtime.Stack(buf, true)]
@@ -205,7 +205,7 @@ func (a *app) dump() {
 	if a.onPanic != nil {
 		a.onPanic()
 	}
-	a.say("error", "SIGQUIT: gpurun ends, what its goroutines did is "+where)
-	a.hint("jobs that run go on; the next gpurun of the same file finds them")
+	a.say("error", "SIGQUIT: exiting; the goroutine stacks are "+where)
+	a.hint("running jobs continue; the next gpurun of the same file adopts them")
 	a.dead <- exitInternal
 }

@@ -11,12 +11,12 @@ import (
 
 type stopCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to be cancelled; none for the whole run."`
-	GPU       *int     `name:"gpu" placeholder:"N" help:"End and requeue what stands on GPU N, and leave it alone from then on."`
-	Drain     bool     `help:"Start nothing more, let running jobs end."`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs to cancel; none stops the whole run."`
+	GPU       *int     `name:"gpu" placeholder:"N" help:"Stop and requeue the jobs on GPU N, and do not use it again."`
+	Drain     bool     `help:"Start nothing more, but let running jobs finish."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (stopCmd) Help() string {
 	return `Cancelled jobs are not retried; they run next time.
 
@@ -24,8 +24,8 @@ Examples:
 
     gpurun stop                    the whole run
     gpurun stop 'train-*-s42'      these jobs
-    gpurun stop --gpu 5            GPU 5 is wanted back; its jobs run elsewhere
-    gpurun stop --drain            nothing more starts`
+    gpurun stop --gpu 5            give GPU 5 back; its jobs run elsewhere
+    gpurun stop --drain            start nothing more`
 }
 
 // Run asks the run to stop.
@@ -37,7 +37,7 @@ func (c *stopCmd) Run(a *app) error {
 		}
 	}
 	if n > 1 {
-		return &failure{code: exitUsage, text: "JOB, --gpu and --drain are different stops: give one of them"}
+		return &failure{code: exitUsage, text: "JOB, --gpu and --drain exclude each other: give only one"}
 	}
 	ref, err := a.change(&c.batchFlag, c.Jobs)
 	if err != nil {
@@ -46,17 +46,17 @@ func (c *stopCmd) Run(a *app) error {
 	return a.request(ref, c.request(), c.said(), func() error { return c.dead(a, ref) })
 }
 
-// said is what the run does then.
+// said describes what the run does then.
 func (c *stopCmd) said() string {
 	switch {
 	case c.GPU != nil:
-		return fmt.Sprintf("GPU %d is given back and left alone from now on", *c.GPU)
+		return fmt.Sprintf("giving back GPU %d, which this run no longer uses", *c.GPU)
 	case c.Drain:
 		return "nothing more starts"
 	case len(c.Jobs) > 0:
 		return "cancelled"
 	}
-	return "the run is being stopped"
+	return "stopping the run"
 }
 
 func (c *stopCmd) request() control.Request {
@@ -69,8 +69,8 @@ func (c *stopCmd) request() control.Request {
 	return control.Request{Op: control.OpStop, Jobs: c.Jobs}
 }
 
-// request asks the run of a batch for something, and says what it does then;
-// without a run, dead is done.
+// request sends a request to the run of a batch, and prints what it does then.
+// Without a run it calls dead.
 func (a *app) request(ref *batchRef, req control.Request, said string, dead func() error) error {
 	rep, err := ref.ask(req)
 	var silent *silentError
@@ -80,14 +80,14 @@ func (a *app) request(ref *batchRef, req control.Request, said string, dead func
 	case rep.Err != "":
 		return &failure{code: exitUsage, text: ref.name() + ": " + rep.Err, err: err}
 	case errors.As(err, &silent):
-		return &failure{code: exitState, text: ref.name() + " is running and was not reached: " + silent.why, hint: silent.cure, err: err}
+		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.why, hint: silent.cure, err: err}
 	case err != nil:
 		return &failure{code: exitState, text: ref.name() + ": the run does not answer: " + err.Error(), err: err}
 	}
 	return a.tell(ref, rep, said, len(req.Jobs) > 0)
 }
 
-// change is the one batch that a command changes. A job file among the jobs is a slip.
+// change returns the one batch that a command changes. A job file among the jobs is an error.
 func (a *app) change(f *batchFlag, jobs []string) (*batchRef, error) {
 	if err := noFiles(jobs); err != nil {
 		return nil, err
@@ -99,8 +99,8 @@ func (a *app) change(f *batchFlag, jobs []string) (*batchRef, error) {
 	return refs[0], nil
 }
 
-// tell prints what was done to which jobs, and which were left as they are. To
-// have done nothing, because all of them run, is a failure.
+// tell prints what was done to which jobs, and which were left alone. It is a failure
+// if nothing was done because all of them are running.
 func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) error {
 	if !named || len(rep.Done) > 0 {
 		fmt.Fprintln(a.out, ref.name()+": "+reached(rep.Done, said))
@@ -110,23 +110,23 @@ func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) er
 	}
 	for _, k := range rep.Kept {
 		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
-			return &failure{code: exitUsage, text: ref.name() + ": " + reached(k.Jobs, k.Why), hint: "wait for its end, or gpurun stop it first"}
+			return &failure{code: exitUsage, text: ref.name() + ": " + reached(k.Jobs, k.Why), hint: "wait for it to end, or run gpurun stop first"}
 		}
 		fmt.Fprintln(a.out, ref.name()+": "+reached(k.Jobs, k.Why))
 	}
-	return unheard(ref, rep.Silent, "the run stops its jobs as soon as it answers")
+	return unheard(ref, rep.Silent, "the run stops them as soon as their keeper answers")
 }
 
-// unheard is the failure of a request that keepers must carry out that do not
-// answer, or nil.
+// unheard returns the failure of a request whose keepers do not answer, or nil if
+// all do.
 func unheard(ref *batchRef, silent []string, hint string) error {
 	if len(silent) == 0 {
 		return nil
 	}
-	return &failure{code: exitState, text: ref.name() + ": not all jobs were reached: " + strings.Join(silent, "; "), hint: hint}
+	return &failure{code: exitState, text: ref.name() + ": some jobs could not be reached: " + strings.Join(silent, "; "), hint: hint}
 }
 
-// reached is "cancelled: a, b, …".
+// reached returns "cancelled: a, b, …".
 func reached(jobs []string, said string) string {
 	if len(jobs) == 0 {
 		return said

@@ -15,8 +15,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// dead stops jobs that outlived their run: it takes them over for as long as it
-// takes to end them, and leaves the others alone.
+// dead stops jobs that outlived their run: it adopts them until they have ended, and
+// leaves the others alone.
 func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Recover: local.Recover, Go: a.goSafely})
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	defer s.Close()
 	open := s.History().Attempts()
 	if len(open) == 0 || c.Drain {
-		return &failure{code: exitState, text: ref.file + " is not being run", hint: "gpurun status shows how far it is"}
+		return &failure{code: exitState, text: ref.file + " is not running", hint: "gpurun status shows its progress"}
 	}
 	chosen, err := c.chosen(open)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	}
 	engine, err := local.Open(local.Config{Dir: s.Dir(0), Log: zerolog.Nop(), Go: a.goSafely})
 	if err != nil {
-		return &failure{code: exitState, text: "cannot reach the jobs of the run: " + err.Error(), err: err}
+		return &failure{code: exitState, text: "cannot reach the run's jobs: " + err.Error(), err: err}
 	}
 	defer engine.Close()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,7 +70,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	return unheard(ref, last.silent, "then run gpurun stop again")
 }
 
-// chosen are the attempts that the command line means, by their place in open.
+// chosen returns the attempts that the command line means, as indices into open.
 func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 	if len(c.Jobs) > 0 {
 		return runner.MatchJobs(c.Jobs, len(open), func(i int) string { return open[i].Start.Job })
@@ -81,13 +81,13 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 		}
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("no job stands on GPU %d", *c.GPU)
+		return nil, fmt.Errorf("no job is running on GPU %d", *c.GPU)
 	}
 	return ids, nil
 }
 
-// remains is a batch of what a dead run has left, one job an attempt. The job
-// file is not asked: it may have changed, or be gone.
+// remains returns a batch of what a dead run left, one job per attempt. It ignores
+// the job file, which may have changed or be gone.
 func remains(ref *batchRef, open []*state.Attempt) *jobspec.Batch {
 	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.file, Real: ref.real, Count: len(open)}}}
 	spec := &jobspec.Spec{When: jobspec.OnSuccess}
@@ -98,15 +98,15 @@ func remains(ref *batchRef, open []*state.Attempt) *jobspec.Batch {
 	return b
 }
 
-// lastEnd ends the taking over when everything that was to be stopped has ended,
-// whether by the stop or by itself before it, or when that cannot be waited for.
+// lastEnd releases the adopted jobs once all that were to be stopped have ended,
+// by the stop or on their own, or once waiting for them is pointless.
 type lastEnd struct {
 	left   map[string]bool // by uni_id
 	all    func()
-	silent []string // keepers that do not answer, for which nobody waits
+	silent []string // keepers that do not answer; not waited for
 }
 
-// Fact takes note of an end.
+// Fact records an end.
 func (l *lastEnd) Fact(_ int, f state.Fact) {
 	if f.Kind != state.KindEnd {
 		return
@@ -117,7 +117,7 @@ func (l *lastEnd) Fact(_ int, f state.Fact) {
 	}
 }
 
-// Snapshot gives up where a keeper does not answer.
+// Snapshot gives up if a keeper does not answer.
 func (l *lastEnd) Snapshot(s state.Snapshot) {
 	if len(s.Silent) > 0 {
 		l.silent = s.Silent

@@ -9,8 +9,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// noSuchJob says that nothing of a file has this name, and names the nearest that
-// there is, or the glob of those that begin with it.
+// noSuchJob reports that no job of a file matches, and suggests the nearest name, or
+// the glob of the names that begin with it.
 func noSuchJob(file, glob string, names iter.Seq[string]) error {
 	f := &failure{code: exitUsage, text: "no job of " + file + " matches " + quoted(glob)}
 	best, least, looked := "", max(1, len(glob)/3)+1, 0
@@ -33,17 +33,17 @@ func noSuchJob(file, glob string, names iter.Seq[string]) error {
 	if best != "" {
 		f.hint = "did you mean " + best + "?"
 	} else if f.hint = "gpurun plan " + file + " lists the jobs"; exists(glob) {
-		f.hint = "a file has this name: put globs in quotes, as '" + glob[:1] + "*'"
+		f.hint = "a file has this name: quote globs, e.g. '" + glob[:1] + "*'"
 	}
 	return f
 }
 
-// noFiles refuses a job file where jobs are named: "gpurun stop jobs.yaml" means the
-// batch, and would look for a job.
+// noFiles refuses a job file in place of jobs: "gpurun stop jobs.yaml" means the batch,
+// but would look for a job of that name.
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
 		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && isFile(j) {
-			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "name the job file with --file " + j + "; if the shell made it of a glob, put globs in quotes"}
+			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "give the job file with --file " + j + "; if the shell expanded a glob, quote it"}
 		}
 	}
 	return nil

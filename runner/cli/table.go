@@ -13,8 +13,8 @@ import (
 	"gpurun/runner/terminal"
 )
 
-// table writes rows in columns, by what terminals show rather than by bytes. The
-// last column is never padded or cut.
+// table writes rows in columns, aligned by display width rather than by bytes. The last
+// column is never padded or cut.
 func table(w io.Writer, rows [][]string) {
 	var widths []int
 	for _, row := range rows {
@@ -38,9 +38,8 @@ func table(w io.Writer, rows [][]string) {
 	}
 }
 
-// writeJSON prints v as --json does: one document, indented. Characters that change
-// what a terminal shows, or that nobody sees, are escaped: names and lines of logs may
-// hold any.
+// writeJSON prints v as one indented document. It escapes characters that a terminal
+// obeys or does not show: names and log lines may contain any.
 func writeJSON(w io.Writer, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -53,9 +52,9 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// escapeUnseen escapes controls and format characters in JSON, where they can stand
-// in strings alone. Those below the space are escaped already, but for the line
-// breaks between fields.
+// escapeUnseen escapes control and format characters in JSON, where they can only occur
+// in strings. Those below the space are escaped already, except the line breaks between
+// fields.
 func escapeUnseen(doc []byte) []byte {
 	unseen := func(r rune) bool {
 		return r > '~' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp))

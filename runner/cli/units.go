@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu"
 )
 
-// memoryFlag is a size on the command line; a bare number is MiB, as people type it.
+// memoryFlag is a size on the command line; a bare number is MiB.
 type memoryFlag gpu.Bytes
 
 // UnmarshalText reads it.
@@ -29,7 +29,7 @@ type timeFlag time.Duration
 // UnmarshalText reads it.
 func (t *timeFlag) UnmarshalText(text []byte) error {
 	s := string(text)
-	bad := fmt.Errorf("%q is no time: say 90s, 10m, 1h30m or 2d", s)
+	bad := fmt.Errorf("invalid time %q (try 90s, 10m, 1h30m or 2d)", s)
 	if n, err := strconv.ParseUint(s, 10, 31); err == nil {
 		*t = timeFlag(time.Duration(n) * time.Second)
 		return nil
@@ -65,7 +65,7 @@ func (c *countFlag) UnmarshalText(text []byte) error {
 		b, err2 = strconv.ParseUint(hi, 10, 16)
 	}
 	if err1 != nil || err2 != nil || b < a {
-		return fmt.Errorf("%q is no number of GPUs: say 2, or 2-4", text)
+		return fmt.Errorf("invalid number of GPUs %q (try 2 or 2-4)", text)
 	}
 	c.min, c.max = int(a), int(b)
 	return nil
@@ -78,7 +78,7 @@ type percentFlag int
 func (p *percentFlag) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(strings.TrimSuffix(string(text), "%"), 10, 16)
 	if err != nil || n > 100 {
-		return fmt.Errorf("%q is no percentage: say a number from 0 to 100", text)
+		return fmt.Errorf("invalid percentage %q (give 0 to 100)", text)
 	}
 	*p = percentFlag(n)
 	return nil

@@ -17,7 +17,7 @@ type versionCmd struct {
 	JSON     bool `name:"json" help:"Print the versions as JSON."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (versionCmd) Help() string {
 	return `Examples:
 
@@ -25,7 +25,7 @@ func (versionCmd) Help() string {
     gpurun version --json`
 }
 
-// versions are what version --json prints.
+// versions is what version --json prints.
 type versions struct {
 	Gpurun string `json:"gpurun"`
 	Go     string `json:"go"`
@@ -33,7 +33,7 @@ type versions struct {
 	Error  string `json:"nvml_error,omitempty"`
 }
 
-// Run prints the versions; a machine without a driver is no failure.
+// Run prints the versions. A missing driver is not a failure.
 func (c *versionCmd) Run(a *app) error {
 	v := versions{Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -52,17 +52,17 @@ func (c *versionCmd) Run(a *app) error {
 	}
 	nvml := v.NVML
 	if nvml == "" {
-		nvml = "no NVML: " + v.Error
+		nvml = "NVML not available: " + v.Error
 	}
 	_, err = fmt.Fprintf(a.out, "gpurun %s\n%s\n%s\n", v.Gpurun, v.Go, nvml)
 	return err
 }
 
-// version is set by the linker, to what git calls the commit.
+// version is set by the linker, to git's description of the commit.
 var version string
 
-// programVersion is what the Makefile says, else that of the module, or the commit
-// that it was built from.
+// programVersion returns the version set by the Makefile, else that of the module, or
+// the commit that it was built from.
 func programVersion() string {
 	if version != "" {
 		return version

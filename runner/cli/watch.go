@@ -17,15 +17,15 @@ import (
 // watchEvery is how often a run is asked.
 const watchEvery = 500 * time.Millisecond
 
-// A watcher shows a run as it goes on.
+// A watcher shows a run's progress.
 type watcher interface {
 	show(s state.Snapshot) error
-	silent(why string) error // the run is alive and does not answer
+	silent(why string) error // the run is alive but does not answer
 	end() error
 }
 
-// watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal
-// the view is drawn again and again; elsewhere what happens is printed once.
+// watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal it
+// redraws the view; elsewhere it prints each event once.
 func (a *app) watch(ref *batchRef) (ended bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -34,7 +34,7 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 		w = a.newChanges(ref)
 	}
 	for {
-		// Asked before the ledger is looked at, so that the last end is not missed.
+		// Ask before looking at the ledger, so as not to miss the last end.
 		ref.runner, ref.alive, _ = disk.Running(ref.real, a.global.StateDir)
 		rep, err := ref.ask(control.Request{Op: control.OpStatus})
 		var silent *silentError
@@ -49,7 +49,7 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 			err = w.show(*rep.Snapshot)
 		}
 		if err != nil {
-			return false, quiet(exitDone) // nobody looks any more
+			return false, quiet(exitDone) // nobody is reading
 		}
 		select {
 		case <-ctx.Done():
@@ -79,11 +79,11 @@ func (r *redrawn) silent(why string) error {
 
 func (r *redrawn) end() error { return r.painter.Draw(nil) }
 
-// changes prints what happens, each thing once, as a run without a terminal does.
+// changes prints each event once, as a run without a terminal does.
 type changes struct {
 	view    *terminal.View
 	ledgers []*disk.Follower
-	said    string // what was last said of the run as a whole
+	said    string // what was last printed about the run as a whole
 }
 
 func (a *app) newChanges(ref *batchRef) *changes {
@@ -131,7 +131,7 @@ func (c *changes) end() error {
 	return nil
 }
 
-// exitOf is the exit status of a batch's last run.
+// exitOf returns the exit status of a batch's last run.
 func (s *status) exitOf() int {
 	if s.kept != nil {
 		return s.kept.code

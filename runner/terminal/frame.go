@@ -20,7 +20,7 @@ type Frame struct {
 	Now   time.Time
 	Last  map[string]string // last line of each running attempt's log, by uni_id; cleaned
 	ETA   time.Duration     // until the batch is done; negative when nobody knows
-	Hint  string            // what a key does now: "Ctrl-C again stops the jobs that run"
+	Hint  string            // what a key does now: "Ctrl-C again stops the running jobs"
 	Color bool
 }
 

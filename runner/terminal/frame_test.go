@@ -77,7 +77,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	draining.Snap.Draining = "Ctrl-C"
 	draining.Snap.GPUStale = 40 * time.Second
 	draining.Snap.Running[1].Stop = "timeout"
-	draining.Hint = "nothing more starts; Ctrl-C again stops the jobs that run"
+	draining.Hint = "nothing more starts; Ctrl-C again stops the running jobs"
 	frames := map[string]Frame{
 		"sixteen":  busy(16, longName),
 		"forty":    busy(40, longName),

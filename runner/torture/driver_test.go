@@ -71,7 +71,7 @@ func TestPlanOfTheImpossible(t *testing.T) {
 	r := d.exec([]string{"env", d.setting, gpurun, "plan", "--nvml", d.library, d.file})
 	r.wait(patience)
 	d.ended(r, 2)
-	d.says(r, "needs 8 GPUs, but there are 2", "none would run, because of 1 problem")
+	d.says(r, "needs 8 GPUs, but there are 2", "none can run because of 1 problem")
 }
 
 // A peak of seconds is seen, and who comes to the GPU in use is said when it happens

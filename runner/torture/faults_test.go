@@ -141,7 +141,7 @@ func TestLockOfAnotherPIDNamespace(t *testing.T) {
 	second := l.start()
 	second.wait(patience)
 	l.ended(second, 4)
-	l.says(second, "is being run already by process", "in another pid namespace (a container)")
+	l.says(second, "is already running as process", "in another pid namespace (a container)")
 	if _, err := exec.LookPath("strace"); err == nil {
 		second = l.start("strace", "-f", "--seccomp-bpf", "-qq", "-o", os.DevNull, "-e", "trace=flock", "-e", "inject=flock:error=ENOLCK")
 		second.wait(patience)

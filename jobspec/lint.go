@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -95,8 +96,8 @@ func (p *proto) lintConfig() {
 		return
 	}
 	p.file.lint(p.texts, Problem{Lint: lintConfig, Line: c.base.line, Col: c.base.col,
-		Text: "the modified copy of " + clip(c.base.raw) + " is never used: {config} is not in run, args or env",
-		Hint: "pass it to the program, for example --config {config}"}, false)
+		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", p.name.raw, clip(c.base.raw)),
+		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
 // runs reports whether some text of what the job runs is as is says.

@@ -206,12 +206,17 @@ func firstFile(args []arg, ext string) string {
 	return ""
 }
 
-// moduleScript is the script behind python -m torch.distributed.run.
-func moduleScript(args []arg) string {
-	for _, a := range args {
-		if s, ok := a.one(); ok && strings.HasSuffix(s, ".py") {
+// moduleScript is the script behind python -m torch.distributed.run, or else the
+// module's own.
+func moduleScript(args []arg) (own string) {
+	for i, a := range args {
+		s, ok := a.one()
+		if ok && strings.HasSuffix(s, ".py") {
 			return s
 		}
+		if ok && own == "" && i > 0 && args[i-1].prefix == "-m" {
+			own = strings.ReplaceAll(s, ".", "/") + ".py"
+		}
 	}
-	return ""
+	return own
 }

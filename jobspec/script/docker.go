@@ -96,7 +96,7 @@ func (l *linter) dockerEnv(o dockerOpt, maybe bool) {
 		return
 	}
 	v := o.value.after(name+"=", rest)
-	if v.kind == constant && !v.hides() && !slices.Contains(v.texts, "none") && !slices.Contains(v.texts, "void") {
+	if v.kind == constant && !v.hides() {
 		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker %s pins the container to %s, no matter which GPUs gpurun grants the job", l.short(o.at), gpuWords(v)),
 			fmt.Sprintf("use -e %s, which passes on the job's own value", name))
 	}

@@ -26,11 +26,12 @@ func (l *linter) visible(name string, v value, maybe bool, at syntax.Node) {
 	}
 }
 
-// hides reports whether every value is empty or -1: no GPU at all.
+// hides reports whether every value shows no GPU at all: empty, -1, NoDevFiles. CUDA
+// stops reading the list at the first entry that is no device.
 func (v value) hides() bool {
 	return len(v.texts) > 0 && !slices.ContainsFunc(v.texts, func(s string) bool {
-		s = strings.TrimSpace(s)
-		return s != "" && !strings.HasPrefix(s, "-")
+		first, _, _ := strings.Cut(strings.TrimSpace(s), ",")
+		return first != "" && (strings.Trim(first, "0123456789") == "" || strings.HasPrefix(first, "GPU-") || strings.HasPrefix(first, "MIG-") || first == "all")
 	})
 }
 
@@ -75,7 +76,7 @@ func (l *linter) unset(c *syntax.CallExpr, args []arg, maybe bool) {
 }
 
 var (
-	cudaDevice  = regexp.MustCompile(`(?:^|[^A-Za-z0-9_])cuda:(\d{1,4})(?:[^0-9.]|$)`)
+	cudaDevice  = regexp.MustCompile(`(?:^|[^A-Za-z0-9_/.-])cuda:(\d{1,4})(?:[^A-Za-z0-9_.-]|$)`)
 	gpuOptions  = []string{"--gpu", "--gpus_id", "--gpu_id", "--gpu-id", "--gpuid", "--gpu_ids", "--gpu-ids", "--gpuids", "--gpu_index", "--gpu-index", "-gpu", "-gpu_id", "-gpu_ids"}
 	portOptions = []string{"--master_port", "--master-port", "--main_process_port", "--main-process-port"}
 )
@@ -96,9 +97,9 @@ func (l *linter) devices(args []arg, maybe bool) {
 			return
 		}
 		most := largest(v.texts)
-		for _, a := range rest { // --gpu_ids 0 1 2
+		for _, a := range rest { // --gpu_ids 0 1 2; --gpu takes one
 			n := largest(a.texts)
-			if n < 0 {
+			if n < 0 || most < 0 || !strings.HasSuffix(name, "ids") {
 				break
 			}
 			most = max(most, n)
@@ -148,16 +149,27 @@ func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
 
 // deepspeed refuses a constant list of devices: they are the host's.
 func (l *linter) deepspeed(args []arg, maybe bool) {
-	options(args, []string{"--include", "-i"}, func(_ string, v value, at syntax.Node, _ []arg) {
+	options(launcherOptions(args), []string{"--include", "-i"}, func(_ string, v value, at syntax.Node, _ []arg) {
 		if v.kind == constant {
 			l.find(Pinned, maybe, at, fmt.Sprintf("deepspeed %s pins the job to these GPUs, no matter which GPUs gpurun grants it", l.short(at)), "remove it: deepspeed then uses the GPUs in CUDA_VISIBLE_DEVICES")
 		}
 	})
 }
 
+// launcherOptions are the words of a launcher up to the program that it starts,
+// whose options may have the same names.
+func launcherOptions(args []arg) []arg {
+	for i, a := range args {
+		if a.prefix == "-m" || a.prefix == "--module" || !strings.HasPrefix(a.prefix, "-") && strings.HasSuffix(a.prefix, ".py") {
+			return args[:i]
+		}
+	}
+	return args
+}
+
 // accelerate sets CUDA_VISIBLE_DEVICES to what it is given.
 func (l *linter) accelerate(args []arg, maybe bool) {
-	options(args, []string{"--gpu_ids", "--gpu-ids"}, func(_ string, v value, at syntax.Node, _ []arg) {
+	options(launcherOptions(args), []string{"--gpu_ids", "--gpu-ids"}, func(_ string, v value, at syntax.Node, _ []arg) {
 		if n := largest(v.texts); v.kind == constant && n >= 0 && n < l.job.GPUs { // beyond them, devices says so
 			l.find(Pinned, maybe, at, fmt.Sprintf("accelerate %s pins the job to these GPUs, no matter which GPUs gpurun grants it", l.short(at)), "remove it: accelerate then uses the GPUs in CUDA_VISIBLE_DEVICES")
 		}

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -81,12 +82,40 @@ func (l *linter) endsInBackground(s *syntax.Stmt, depth int) (found *syntax.Stmt
 }
 
 // away reports work that leaves the job, where no other command of the script
-// waits for it.
+// waits for it. Where the script goes on to work of its own, what it starts may be
+// a service of that work's (a database, a container for docker exec), hence a warning.
 func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
 	}
-	l.find(Detached, maybe, c, l.short(c)+" moves the work out of the job: the job ends at once and its GPUs go to the next one", hint)
+	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends at once and its GPUs go to the next one", hint)
+}
+
+// onlyLooks are commands that do no work of their own behind work that left the job.
+var onlyLooks = []string{"tmux", "screen", "sbatch", "qsub", "nvidia-smi", "squeue", "qstat", "ps"}
+
+// worksAfter reports whether a command that works stands behind c.
+func (l *linter) worksAfter(c *syntax.CallExpr) (works bool) {
+	syntax.Walk(l.file, func(n syntax.Node) bool {
+		if n, ok := n.(*syntax.CallExpr); ok && n.Pos().After(c.End()) {
+			works = works || l.works(n)
+		}
+		return !works
+	})
+	return works
+}
+
+func (l *linter) works(c *syntax.CallExpr) bool {
+	words := l.unwrap(c.Args)
+	if len(words) == 0 {
+		return false
+	}
+	name := path.Base(words[0].prefix)
+	switch name {
+	case "docker", "podman", "nvidia-docker":
+		return len(words) > 1 && slices.Contains([]string{"exec", "stop", "kill", "rm"}, words[1].prefix)
+	}
+	return !slices.Contains(trivial, name) && !slices.Contains(quiet, name) && !slices.Contains(onlyLooks, name)
 }
 
 func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe bool) {

@@ -1,4 +1,4 @@
-// Package jobs_test holds the ready-made job files to what they promise.
+// Package jobs_test checks the ready-made job files.
 package jobs_test
 
 import (
@@ -18,7 +18,7 @@ func TestJobFiles(t *testing.T) {
 		file, dialect string
 		jobs          int
 		first         string // its command
-		log           string // of the first job, "" where the file names none
+		log           string // of the first job; "" if the file names none
 	}{
 		{"multi_seed.yaml", "native", 24, "sh jobs/train.sh --dataset cifar10 --algo fedavg --seed 42 --out jobs/ckpt/cifar10-fedavg-s42.pt", "logs/multi_seed/cifar10-fedavg-s42.log"},
 		{"gamma_sensitivity.yaml", "native", 6, "sh jobs/train.sh --algo ours --dataset svhn --seed 42 --gamma_reg 0 --out jobs/ckpt/gamma-0.pt", "logs/gamma_sensitivity/gamma-0.log"},
@@ -65,9 +65,9 @@ func TestTrain(t *testing.T) {
 		{"trains", "", "--seed 007", 0, false},
 		{"by config", "", "--cfp configs/SVHN.yaml", 0, false},
 		{"fails", "", "--fail", 1, false},
-		{"fails, told by the environment", "fail", "", 1, false},
+		{"fails because of the environment", "fail", "", 1, false},
 		{"runs out of memory", "", "--oom", 1, true},
-		{"a flag that it does not know", "", "--sead 1", 2, false},
+		{"unknown flag", "", "--sead 1", 2, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -110,7 +110,7 @@ func TestPipelineReports(t *testing.T) {
 		{"bad", "--fail", "abnormal_exit"},
 	} {
 		args := append([]string{filepath.Join(dir, "pipeline.sh"), "car196", "--uni_id", row.id}, strings.Fields(row.flags)...)
-		// Its output ends when the work behind it does.
+		// Its output ends when the background work does.
 		if log, err := exec.Command("sh", args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v:\n%s", err, log)
 		}

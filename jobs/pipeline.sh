@@ -1,7 +1,7 @@
 #!/bin/sh
-# A script of the kind that block files call: it puts its real work into the
-# background, exits at once with 0, and reports through logs/uni_id.json how the
-# work ended. gpurun waits for the work, and goes by the report.
+# A typical script for block files: it puts its real work in the background, exits 0
+# at once, and reports through logs/uni_id.json how the work ended. gpurun waits for
+# the work and uses the report.
 #
 #   sh pipeline.sh DATASET --uni_id ID [flags of train.sh]
 set -eu
@@ -10,21 +10,21 @@ here=$(cd "$(dirname "$0")" && pwd)
 dataset=$1 id=$3
 shift 3
 
-# report STATE: writes this attempt's state into the file that all pipelines share.
-# It is replaced by rename, so that nobody reads half of it; the folder makes
-# pipelines that end together do so one after another.
+# report STATE: writes this attempt's state to the file that all pipelines share. The
+# file is replaced by rename, so that nobody reads half of it. The lock folder
+# serializes pipelines that end at the same time.
 report() {
 	file=$here/logs/uni_id.json
 	mkdir -p "$here/logs"
 	tries=0
 	until mkdir "$file.lock" 2>/dev/null; do
 		tries=$((tries + 1))
-		[ "$tries" -lt 10 ] || break # whoever made it was killed
+		[ "$tries" -lt 10 ] || break # its owner was killed
 		sleep 1
 	done
 	entry="\"$id\": {\"pid\": $$, \"state\": \"$1\"}"
 	if [ -s "$file" ]; then
-		# An entry for the same ID further down counts instead of the one above.
+		# If an ID occurs twice, the later entry counts.
 		{ sed '$ s/}[[:space:]]*$//' "$file"; echo ", $entry}"; } >"$file.$$"
 	else
 		echo "{$entry}" >"$file.$$"
@@ -42,4 +42,4 @@ work() {
 }
 
 work "$@" &
-echo "pipeline for $dataset: works on in the background as $!"
+echo "pipeline for $dataset: continues in the background as $!"

@@ -1,18 +1,18 @@
 #!/bin/sh
-# A stand-in for a training program, for trying gpurun out: it needs nothing but a
-# POSIX shell, and takes as many seconds as it is told to.
+# A stand-in for a training program, for trying out gpurun. It needs only a POSIX
+# shell and takes as many seconds as you tell it to.
 #
 #   sh train.sh --dataset svhn --algo ours --seed 42 --out ckpt/a.pt
 #   sh train.sh --cfp configs/SVHN.yaml --algo ours --gamma_reg 0.001 --lambda_max 50
 #
 #   --cfp FILE      takes dataset, seed, gamma_reg and lambda_max from a config file; flags win
 #   --out FILE      where the checkpoint goes
-#   --seconds N     how long it "trains", 1 unless given
+#   --seconds N     how long it "trains", default 1
 #   --fail          fail in the first epoch
-#   --oom           run out of GPU memory in the first epoch, in PyTorch's words
+#   --oom           run out of GPU memory in the first epoch, with PyTorch's message
 #
-# The last two can be asked of any job without touching its file (a changed command
-# would be another job): GPURUN_DEMO=fail, or GPURUN_DEMO=oom, in the environment.
+# GPURUN_DEMO=fail or GPURUN_DEMO=oom in the environment does the same as the last two
+# without editing the job file (a changed command would be a different job).
 set -eu
 
 dataset='' algo=ours seed='' gamma='' lambda='' cfp='' out='' seconds=1 mode=${GPURUN_DEMO:-}
@@ -22,7 +22,7 @@ while [ $# -gt 0 ]; do
 	--fail) mode=fail; shift; continue ;;
 	--oom) mode=oom; shift; continue ;;
 	esac
-	[ $# -ge 2 ] || { echo "train.sh: $1 wants a value" >&2; exit 2; }
+	[ $# -ge 2 ] || { echo "train.sh: $1 needs a value" >&2; exit 2; }
 	case $1 in
 	--dataset) dataset=$2 ;;
 	--algo) algo=$2 ;;
@@ -41,7 +41,7 @@ done
 setting() { sed -n "s/^[[:space:]]*$1:[[:space:]]*\([^#[:space:]]*\).*/\1/p" "$2"; }
 
 if [ -n "$cfp" ]; then
-	[ -r "$cfp" ] || { echo "train.sh: there is no config $cfp" >&2; exit 2; }
+	[ -r "$cfp" ] || { echo "train.sh: no config $cfp" >&2; exit 2; }
 	dataset=${dataset:-$(setting dataset "$cfp")}
 	seed=${seed:-$(setting seed "$cfp")}
 	gamma=${gamma:-$(setting gamma_reg "$cfp")}
@@ -64,7 +64,7 @@ oom)
 	;;
 esac
 
-# One result for one set of hyperparameters, whatever the machine.
+# The result depends only on the hyperparameters, not on the machine.
 sum=0
 for word in "$dataset" "$algo" "$seed" "$gamma" "$lambda"; do
 	digits=$(printf %s "$word" | cksum)
@@ -80,14 +80,14 @@ while [ "$epoch" -le "$seconds" ]; do
 done
 echo "accuracy $accuracy"
 
-# The checkpoint appears whole or not at all: half of one must not pass for a result.
+# Write the checkpoint whole or not at all: half of one must not pass for a result.
 if [ -n "$out" ]; then
 	mkdir -p "$(dirname "$out")"
 	echo "$dataset $algo $seed $gamma $lambda $accuracy" >"$out.part"
 	mv "$out.part" "$out"
 fi
 
-# What a job appends here as JSON stands in the ledger as its metrics.
+# JSON that a job appends here is recorded in the ledger as its metrics.
 if [ -n "${GPURUN_RESULT:-}" ]; then
 	echo "{\"accuracy\": $accuracy, \"epochs\": $seconds}" >>"$GPURUN_RESULT"
 fi

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// Many jobs, so that the quick sort is taken, and hashes that collide.
+// Enough jobs for the fast sort, with hashes that collide.
 func TestRepeats(t *testing.T) {
 	for _, n := range []int{0, 1, 7, 100, 5000} {
-		// Every number of 0…n/2 comes twice or more often; hashes are of a few values.
+		// Every number in 0…n/2 occurs at least twice; hashes take only a few values.
 		value := func(i int) int { return i * i % (n/2 + 1) }
 		for name, hash := range map[string]func(i int) uint32{
 			"good": func(i int) uint32 { return uint32(value(i)) * 0x9e3779b1 },
@@ -46,13 +46,13 @@ func TestRepeats(t *testing.T) {
 				}
 			}
 			if _, ok := lookUp(list, 12345, func(int32) bool { return true }); ok {
-				t.Errorf("%d, %s: found what is not there", n, name)
+				t.Errorf("%d, %s: found a job that does not exist", n, name)
 			}
 		}
 	}
 }
 
-// The numbers of the quick way are spelt as the decimals are.
+// The fast path for whole numbers spells them as the decimal path does.
 func TestWholeRanges(t *testing.T) {
 	for _, s := range []string{
 		"0..3", "3..0", "-2..2", "5..5", "08..11", "-1..010", "010..-010..5", "-05..00..5", "0..100..25", "100..0..50", "7..1..3",
@@ -104,8 +104,8 @@ func slowRange(s string) []string {
 	}
 }
 
-// Jobs that do the same are told apart by their count in the file: the recipe of
-// the key, which no later version may change.
+// Jobs that do the same are distinguished by their count within the file. This is part
+// of the key's recipe, which no later version may change.
 func TestEqualKeys(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs:\n- {name: \"a{i}\", matrix: {i: 1..50}, run: x}\n- {name: b, run: x}\n- {name: c, run: x}\n- {name: d, run: x}\n"))
 	first := b.Jobs[50].Key

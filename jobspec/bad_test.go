@@ -10,7 +10,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected messages")
 
-// Each file of testdata/bad has its problems beside it, as a person sees them.
+// Every file in testdata/bad has the problems a user sees beside it.
 func TestBadFiles(t *testing.T) {
 	t.Chdir("testdata/bad")
 	files, err := filepath.Glob("*.yaml")
@@ -21,7 +21,7 @@ func TestBadFiles(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			b, problems := Load([]string{file}, Options{})
 			if b != nil || len(problems) == 0 {
-				t.Fatalf("it was taken: %v", b)
+				t.Fatalf("accepted: %v", b)
 			}
 			got := strings.ReplaceAll(problemText(problems), dirHere(t), "DIR")
 			want := strings.TrimSuffix(file, ".yaml") + ".want"
@@ -32,7 +32,7 @@ func TestBadFiles(t *testing.T) {
 			}
 			text, err := os.ReadFile(want)
 			if err != nil || got != string(text) {
-				t.Errorf("problems (run with -update to take them over):\n%s\nwant:\n%s", got, text)
+				t.Errorf("problems (run with -update to accept them):\n%s\nwant:\n%s", got, text)
 			}
 		})
 	}

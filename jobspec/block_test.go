@@ -70,8 +70,8 @@ func TestLooksLikeBlocks(t *testing.T) {
 	}
 }
 
-// FuzzParseBlocks holds that every block is a job or a problem, and that what
-// comes out, written down, reads the same.
+// FuzzParseBlocks checks that every block becomes a job or a problem, and that jobs
+// written back as blocks parse to the same.
 func FuzzParseBlocks(f *testing.F) {
 	for _, seed := range []string{"ls\n1,20", "1 #q\n\"ls\"\n2\n20 #GB", "1，20\n\nls", "\"\n1,2", "9\n9\n9\n9"} {
 		f.Add(seed)
@@ -79,12 +79,12 @@ func FuzzParseBlocks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file string) {
 		blocks, problems := parseBlocks("f", []byte(file))
 		if n := len(splitBlocks([]byte(file))); len(blocks)+len(problems) < n {
-			t.Fatalf("%d blocks came to %d jobs and %d problems", n, len(blocks), len(problems))
+			t.Fatalf("%d blocks became %d jobs and %d problems", n, len(blocks), len(problems))
 		}
 		lines := 1 + strings.Count(file, "\n")
 		for _, p := range problems {
 			if p.Line < 1 || p.Line > lines || p.Col < 1 {
-				t.Fatalf("%+v is at no place of the file", p)
+				t.Fatalf("%+v has no position in the file", p)
 			}
 		}
 		for _, b := range blocks {
@@ -93,7 +93,7 @@ func FuzzParseBlocks(f *testing.F) {
 			}
 			for _, c := range b.Commands {
 				if line := strings.Split(file, "\n")[c.Line-1]; !strings.Contains(line, c.Text) {
-					t.Fatalf("%q does not stand on its line %q", c.Text, line)
+					t.Fatalf("%q is not on its line %q", c.Text, line)
 				}
 			}
 		}

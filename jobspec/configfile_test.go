@@ -152,8 +152,8 @@ func valuesText(t *testing.T, name, data string) string {
 	return string(b)
 }
 
-// FuzzEditConfig holds that an edit changes the named value and no other, and
-// leaves every byte alone that is not of it.
+// FuzzEditConfig checks that an edit changes the named value and no other byte of the
+// file.
 func FuzzEditConfig(f *testing.F) {
 	for _, seed := range []string{
 		"a: 1\nb: 2\n", "b: {a: }\na: |\n  x\n", "a: &x !!str 1\nb: 'c'\n", "{\"a\": [1, null]}", "a:\r\n  b\r\nc: >-\r\n d\r\n", "? a\n: b\n", "a: \"\\\n x\"\n", "- a: 1\n",

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A config whose values were put into those of its base has the key of one that
-// was rendered and read.
+// A config predicted from its base's values has the same key as one that was rendered
+// and parsed.
 func TestQuickConfigs(t *testing.T) {
 	bases := map[string]string{
 		"plain.yaml":  "optim: {lr: 0.1}\nlist:\n  - a: 1\n  - a: 2\nseed: 0\ntext: \"x\"\n",
@@ -39,10 +39,10 @@ func TestQuickConfigs(t *testing.T) {
 					alone, problems := load(set, value)
 					both, more := load(set, first+", "+value)
 					if (alone == nil) != (both == nil) && len(more) == 0 {
-						t.Errorf("%s %s %s: alone %v, behind another fine", base, set, value, problems)
+						t.Errorf("%s %s %s: alone %v, after another fine", base, set, value, problems)
 					}
 					if alone != nil && both != nil && alone.Jobs[0].Key != both.Jobs[2].Key {
-						t.Errorf("%s %s %s: behind %s its key is another", base, set, value, first)
+						t.Errorf("%s %s %s: after %s its key differs", base, set, value, first)
 					}
 				}
 			}
@@ -50,7 +50,7 @@ func TestQuickConfigs(t *testing.T) {
 	}
 }
 
-// Thousands of configs are no thousand files to be parsed.
+// Thousands of configs do not mean parsing thousands of files.
 func TestManyConfigsShareOneReading(t *testing.T) {
 	dir := t.TempDir()
 	base, jobs := filepath.Join(dir, "c.yaml"), filepath.Join(dir, "jobs.yaml")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whether a job is up to date is looked up in the file system only where its
-// spec says that it declares something to look at.
+// The file system is checked for whether a job is up to date only if its Spec declares
+// something to check.
 func TestSpecSaysWhatIsDeclared(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "jobs.yaml")
 	text := `

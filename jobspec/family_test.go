@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Jobs of one family differ only in parameters, however the file spells those.
+// Jobs of one family differ only in parameters, however the file spells them.
 func TestFamily(t *testing.T) {
 	const base = "jobs:\n  - {name: 'a-{x}', run: 'python t.py --x {x}', matrix: {x: [1, b]}}\n"
 	for _, test := range []struct {
@@ -25,7 +25,7 @@ func TestFamily(t *testing.T) {
 	}
 }
 
-// Where the dialect has no parameters the values of args and all numbers are.
+// If the dialect has no parameters, the values of args and all numbers count as such.
 func TestFamilyWithoutParameters(t *testing.T) {
 	for name, content := range map[string]string{
 		"jobs.yaml": "jobs:\n" +
@@ -38,7 +38,7 @@ func TestFamilyWithoutParameters(t *testing.T) {
 		}
 	}
 	if got := familiesOf(t, "jobs.txt", "python a.py\n1,20\n\npython b.py\n2,20\n"); got[0] == got[1] {
-		t.Errorf("two programs have one family")
+		t.Errorf("two programs have the same family")
 	}
 }
 

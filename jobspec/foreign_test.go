@@ -6,7 +6,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Who writes another tool's word finds his own value in the answer.
+// A key of another tool is answered with the user's own value.
 func TestForeignWordsKeepTheirValue(t *testing.T) {
 	for _, test := range []struct{ line, want string }{
 		{"time: 12:00:00", "timeout: 12h"},

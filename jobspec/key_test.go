@@ -20,8 +20,8 @@ func keyOf(t *testing.T, content string) Key {
 	return b.Jobs[len(b.Jobs)-1].Key
 }
 
-// What is in the key and what is not decides which work is done twice. Each case
-// is loaded in a folder of its own: the place of the repository never counts.
+// What the key covers decides what is run twice. Each case loads in its own folder: the
+// location of a file never counts.
 func TestKey(t *testing.T) {
 	const base = "jobs:\n  - {name: a, run: python t.py, params: {x: 1, y: 2}, env: {A: 1, B: 2}}\n"
 	for _, test := range []struct {
@@ -53,9 +53,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// The recipe is a promise: a later gpurun never runs a month of work again for a
-// change of its own. If this fails, the recipe needs a new version, and history
-// must still be found under the old one.
+// The recipe is a promise: a new gpurun version must not rerun a month of work. If this
+// fails, give the recipe a new version, and make history under the old one still count.
 func TestKeyIsStable(t *testing.T) {
 	for content, want := range map[string]string{
 		"jobs: [{run: \"true\"}]\n": "a13c4b5c",

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Each file of testdata/lint has beside it what its lints say: errors, or, where
-// there are none, warnings.
+// Every file in testdata/lint has its findings beside it: errors or, if there are none,
+// warnings.
 func TestLints(t *testing.T) {
 	t.Chdir("testdata/lint")
 	t.Setenv("BASH_ENV", "")
@@ -32,14 +32,14 @@ func TestLints(t *testing.T) {
 			}
 			text, err := os.ReadFile(want)
 			if err != nil || got != string(text) {
-				t.Errorf("got (run with -update to take it over):\n%s\nwant:\n%s", got, text)
+				t.Errorf("got (run with -update to accept it):\n%s\nwant:\n%s", got, text)
 			}
 			if _, problems := Load([]string{file}, Options{}); len(problems) > 0 {
-				t.Errorf("who only looks at the batch cannot read it:\n%s", problemText(problems))
+				t.Errorf("without lints the batch does not load:\n%s", problemText(problems))
 			}
 			allowed := Options{Lint: true, Flags: map[string]string{"allow": strings.Join(lintNames, ",")}}
 			if b, problems := Load([]string{file}, allowed); len(problems) > 0 || strings.Contains(problemText(b.Warnings), "[") {
-				t.Errorf("all is allowed, and yet:\n%s", problemText(problems))
+				t.Errorf("every lint is allowed, but there are still findings:\n%s", problemText(problems))
 			}
 		})
 	}

@@ -47,7 +47,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// Whatever stands behind a path: a clean error, at once.
+// Whatever a path refers to, the error is clean and immediate.
 func TestUnreadableFiles(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -114,7 +114,7 @@ func TestSettingsPrecedence(t *testing.T) {
 		t.Errorf("settings that differ: %v", problems)
 	}
 	if b, problems = Load([]string{a, c}, Options{Flags: map[string]string{"poll": "5s"}}); b == nil {
-		t.Errorf("a flag decides, and still: %v", problems)
+		t.Errorf("a flag decides, but still: %v", problems)
 	}
 }
 

@@ -2,13 +2,13 @@ package jobspec
 
 import "testing"
 
-// An argument without a value is none: the job does the same without it, and has
+// An argument without a value is no argument: the job does the same without it, and has
 // the same key.
 func TestNullArgs(t *testing.T) {
 	with := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{name: a, run: x, args: {seed: 1, verbose: null}}]\n"))
 	without := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{name: a, run: x, args: {seed: 1}}]\n"))
 	if with.Jobs[0].Key != without.Jobs[0].Key {
-		t.Error("an argument without a value makes another job")
+		t.Error("an argument without a value changes the key")
 	}
 	printed(t, "jobs.yaml", "jobs: [{name: a, run: x, args: {seed: 1, verbose: null}}]\n")
 }

@@ -14,7 +14,7 @@ func TestInParts(t *testing.T) {
 			}
 		})
 		if i := slices.IndexFunc(seen, func(b byte) bool { return b != 1 }); i >= 0 {
-			t.Errorf("of %d, %d was done %d times", n, i, seen[i])
+			t.Errorf("of %d, %d was visited %d times", n, i, seen[i])
 		}
 	}
 	defer func() {
@@ -27,5 +27,5 @@ func TestInParts(t *testing.T) {
 			panic("bug")
 		}
 	})
-	panic("bug") // a machine with one processor has one part
+	panic("bug") // with one CPU there is a single part
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A range of thousands makes thousands of jobs: nothing is found there.
+// A range of thousands makes thousands of jobs, which would find no bugs.
 var rangeInText = regexp.MustCompile(`\d{4,}`)
 
 const nativeSample = `
@@ -68,7 +68,7 @@ jobs:
 
 const blockSample = "python train.py --seed 1\npython eval.py\n1,20\n\n2 #queue\n\"bash {work_dir}/a.sh --uni_id {uni_id}\"\n2 #GPUs\n10 #GB\n\npython b.py\n1,5\n"
 
-// printed loads content, prints it, loads that, and holds the two against each other.
+// printed loads content, prints it, loads the result, and compares the two.
 func printed(t *testing.T, name, content string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -91,15 +91,15 @@ func printed(t *testing.T, name, content string) {
 	}
 	allow := map[string]string{"allow": strings.Join(lintNames, ",")}
 	if linted, problems := Load([]string{path}, Options{Lint: true, Flags: allow}); linted == nil && !strings.Contains(content, "allow") {
-		t.Fatalf("every lint is allowed, and one objects:\n%s", problemText(problems))
+		t.Fatalf("every lint is allowed, but there is a finding:\n%s", problemText(problems))
 	}
 	first := string(Print(b))
 	again, problems := Load([]string{write("printed.yaml", first)}, Options{})
 	if again == nil {
-		t.Fatalf("what was printed does not load:\n%s\n%s", problemText(problems), first)
+		t.Fatalf("printed text does not load:\n%s\n%s", problemText(problems), first)
 	}
 	if second := string(Print(again)); second != first {
-		t.Fatalf("printed again it differs:\n%s\nfirst:\n%s", second, first)
+		t.Fatalf("second print differs:\n%s\nfirst:\n%s", second, first)
 	}
 	if got, want := len(again.Jobs), len(b.Jobs); got != want {
 		t.Fatalf("%d jobs, want %d:\n%s", got, want, first)
@@ -158,7 +158,7 @@ func FuzzBlocks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content string) { fuzzed(t, "command.txt", content) })
 }
 
-// fuzzed leaves out what is only large.
+// fuzzed skips inputs that are merely large.
 func fuzzed(t *testing.T, name, content string) {
 	if len(content) > 4096 || rangeInText.MatchString(content) {
 		return

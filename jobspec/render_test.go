@@ -47,7 +47,7 @@ jobs:
 	}
 }
 
-// What plan shows has parameters and args in it, and leaves what only an attempt knows.
+// plan shows parameters and args filled in, and leaves what only an attempt knows.
 func TestCommands(t *testing.T) {
 	b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs: [{name: \"j-{s}\", params: {s: 007}, run: [\"cd {work_dir}\", \"x {s} {gpu} {name}\"], args: {lr: 1e-5, amp: true}}]\n"))
 	got, want := b.Commands(&b.Jobs[0]), []string{"cd {work_dir}", "x 007 {gpu} j-007 --lr 1e-5 --amp"}

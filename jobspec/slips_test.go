@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// jobWith is a file of one job, its keys indented as they belong.
+// jobWith returns a file with one job, its keys indented.
 func jobWith(keys string) string {
 	return "jobs:\n  - name: j\n    " + strings.ReplaceAll(keys, "\n", "\n    ") + "\n"
 }
@@ -20,7 +20,7 @@ func warningsOf(t *testing.T, content string) []string {
 	return list
 }
 
-// What would run, and not as it was meant.
+// These would run, but not as intended.
 func TestSlipsAreWarnedOf(t *testing.T) {
 	for _, test := range []struct{ name, keys, want string }{
 		{"continued lines that YAML joins", "run: python t.py \\\n  --lr 1 \\\n  --seed 2", `:3:22: "\ " makes the next word begin with a space`},
@@ -67,7 +67,7 @@ func TestSlipsAreWarnedOf(t *testing.T) {
 	}
 }
 
-// What looks a little like it, and is as it was meant.
+// These look similar but are intended.
 func TestNoSlips(t *testing.T) {
 	for _, test := range []struct{ name, keys string }{
 		{"a script with continued lines", "run: |\n  python t.py \\\n    --lr 1 \\\n    --seed 2\n  echo done"},
@@ -112,7 +112,7 @@ func TestBlockCommandThatDoesNothing(t *testing.T) {
 	}
 }
 
-// To look at all values for each of them would take minutes.
+// Checking all values for each of them would take minutes.
 func TestNoSlipsAmongManyValues(t *testing.T) {
 	var values []string
 	for i := range 60_000 {

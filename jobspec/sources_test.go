@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// sourceLines are those lines of plan -v that a test is about.
+// sourceLines returns the lines of plan -v that a test is about.
 func sourceLines(b *Batch, names ...string) string {
 	var lines []string
 	for _, s := range b.Settings.Sources {

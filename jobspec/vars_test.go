@@ -44,12 +44,12 @@ func TestMisspeltVariables(t *testing.T) {
 	sc := scope{params: []string{"seed", "learning_rate"}, known: inJob, where: "outputs"}
 	for _, test := range []struct {
 		in   string
-		want []string // the words refused
+		want []string // words to be refused
 	}{
 		{"{seeds}", []string{"{seeds}"}},
 		{"{sed}", []string{"{sed}"}},
 		{"{se}", nil},
-		{"{sead}", nil}, // four letters, another word
+		{"{sead}", nil}, // four letters, a different word
 		{"{learning_rat}", []string{"{learning_rat}"}},
 		{"{learning_raet}", []string{"{learning_raet}"}},
 		{"{work_dri}", []string{"{work_dri}"}},

@@ -60,7 +60,7 @@ func TestHeldFileIsNotReplaced(t *testing.T) {
 	}
 	second.Close()
 	if err := Write(path, []byte("seed: 2\n"), false); err != nil {
-		t.Errorf("nobody holds it any more: %v", err)
+		t.Errorf("released, but not replaced: %v", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestHoldKnowsItsContent(t *testing.T) {
 		t.Errorf("other content was held: %v", err)
 	}
 	if _, err := Hold(filepath.Join(dir, "none.yaml"), ""); err == nil {
-		t.Error("a file that is not there was held")
+		t.Error("a missing file was held")
 	}
 	fifo := filepath.Join(dir, "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {

@@ -15,23 +15,23 @@ import (
 	"time"
 )
 
-// childArg is the word behind which this program is its own child.
+// childArg is the first argument that makes this program run as its own child.
 const childArg = "__probe"
 
-// A child is a process that holds NVML. It has no file of the parent's but three
-// pipes, is in a session of its own, so that no Ctrl-C reaches it, and ends when
-// its stdin does, whatever the driver does to the thread that called it.
+// A child is a process that holds NVML. It shares only three pipes with the
+// parent, runs in its own session so that Ctrl-C does not reach it, and exits
+// when its stdin closes, even if the driver never returns.
 type child struct {
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
-	start   func(func())  // goroutines
+	start   func(func())  // starts a goroutine
 	said    chan message  // one hello, then answers
 	done    chan struct{} // closed when the process is gone
-	ended   error         // how, once done is closed
+	ended   error         // from Wait; valid once done is closed
 	stderr  tail
 	lastID  uint64
-	pending time.Time     // when the oldest question without an answer was asked
-	stuckAt time.Duration // when it was given up
+	pending time.Time     // when the oldest unanswered question was asked
+	stuckAt time.Duration // when it was abandoned
 }
 
 // A message is one line from the child, or why there are no more.
@@ -57,14 +57,14 @@ func startChild(library string, lists bool, start func(func())) (*child, error) 
 	c.cmd.Env = childEnv(os.Environ())
 	c.cmd.Stderr = &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// What a grandchild of the library's might leave open must not keep Wait.
+	// Files that a grandchild of the library leaves open must not block Wait.
 	c.cmd.WaitDelay = time.Second
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
 	}
 	c.stdin = stdin
-	// Not StdoutPipe, which Wait closes before everything is read.
+	// Not StdoutPipe: Wait closes that before everything is read.
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func startChild(library string, lists bool, start func(func())) (*child, error) 
 	return c, nil
 }
 
-// childArgs names the library as the child, which has / as its folder, finds it too.
+// childArgs makes the library's path absolute, because the child runs in /.
 func childArgs(library string, lists bool) []string {
 	args := []string{childArg}
 	if !lists {
@@ -102,8 +102,8 @@ func childArgs(library string, lists bool) []string {
 	return append(args, "--library", library)
 }
 
-// childEnv is the environment without what would bind NVML's functions, which
-// the program may lack, at its start.
+// childEnv drops LD_BIND_NOW, which would bind all of NVML's functions at start:
+// this driver may lack some.
 func childEnv(env []string) []string {
 	var kept []string
 	for _, e := range env {
@@ -114,7 +114,7 @@ func childEnv(env []string) []string {
 	return kept
 }
 
-// listen passes on what the child says, until it says no more or is gone.
+// listen passes on the child's messages until there are no more or it is gone.
 func (c *child) listen(r *os.File) {
 	defer func() { _ = r.Close() }()
 	br := bufio.NewReaderSize(r, 64<<10)
@@ -124,7 +124,7 @@ func (c *child) listen(r *os.File) {
 		select {
 		case c.said <- m:
 		case <-c.done:
-			// Nobody may be asking any more; what fits is kept for one who does.
+			// Maybe nobody is asking any more. Keep the message if there is room.
 			select {
 			case c.said <- m:
 			default:
@@ -139,7 +139,7 @@ func (c *child) listen(r *os.File) {
 	}
 }
 
-// wait waits for the next message, until the deadline.
+// wait waits up to limit for the next message.
 func (c *child) wait(ctx context.Context, limit time.Duration) (message, error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -156,17 +156,17 @@ func (c *child) wait(ctx context.Context, limit time.Duration) (message, error) 
 	}
 }
 
-// crash says how the child ended, with the last line it wrote on stderr.
+// crash describes how the child ended, with its most telling line on stderr.
 func (c *child) crash(err error) error {
 	if !errors.Is(err, io.EOF) {
 		c.kill()
-		return fmt.Errorf("%w: it said something unintelligible: %v", errCrashed, err)
+		return fmt.Errorf("%w: it sent an unreadable line: %v", errCrashed, err)
 	}
 	select {
 	case <-c.done:
 	case <-time.After(5 * time.Second):
 		c.kill()
-		return fmt.Errorf("%w: it said no more", errCrashed)
+		return fmt.Errorf("%w: it closed its output without exiting", errCrashed)
 	}
 	how := "exit status 0"
 	if c.ended != nil {
@@ -178,9 +178,8 @@ func (c *child) crash(err error) error {
 	return fmt.Errorf("%w: %s", errCrashed, how)
 }
 
-// ask sends q and waits for its answer, passing over those to earlier
-// questions that nobody waited for. The limit counts from the oldest question
-// that has no answer yet.
+// ask sends q and waits for its answer, skipping answers to abandoned questions.
+// The limit counts from the oldest unanswered question.
 func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answer, error) {
 	c.lastID++
 	q.ID = c.lastID
@@ -202,8 +201,8 @@ func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answ
 	}
 }
 
-// kill ends the child by force. One that hangs in the kernel goes when the
-// kernel lets it, which alive tells.
+// kill sends SIGKILL. A child that hangs in the kernel stays alive until the
+// kernel lets it go.
 func (c *child) kill() {
 	_ = c.stdin.Close()
 	_ = c.cmd.Process.Kill()
@@ -218,7 +217,7 @@ func (c *child) alive() bool {
 	}
 }
 
-// close lets the child end by itself, then makes it.
+// close lets the child exit on its own, then kills it.
 func (c *child) close(limit time.Duration) {
 	_ = c.stdin.Close()
 	for range 2 {
@@ -231,7 +230,7 @@ func (c *child) close(limit time.Duration) {
 	}
 }
 
-// tail keeps the beginning and the end of what is written to it.
+// A tail keeps the beginning and the end of what is written to it.
 type tail struct {
 	mu         sync.Mutex
 	head, kept []byte
@@ -251,7 +250,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the line that tells most: the first of a Go crash, else the last one.
+// last returns the most telling line: the first of a Go crash, else the last one.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,25 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childMemory bounds what the child allocates: a driver that always says that there are
-// more processes than there was room for would have it take all memory there is.
+// childMemory bounds what the child allocates: a driver that always reports more
+// processes than fit the buffer would otherwise make it use up all memory.
 const childMemory = 1 << 30
 
-// ChildMain is the child process: args are those behind __probe. It answers
-// questions from stdin until that ends, and returns the exit status.
+// ChildMain is the child process; args are those after __probe. It answers
+// questions from stdin until EOF and returns the exit status.
 //
-// What calls the driver is a goroutine that may hang for good; the end of stdin
-// ends the process all the same.
+// A separate goroutine calls the driver and may hang forever. EOF on stdin ends
+// the process anyway.
 func ChildMain(args []string) int {
 	flags := flag.NewFlagSet("gpurun "+childArg, flag.ContinueOnError)
-	library := flags.String("library", "", "NVML's file")
-	lists := flags.Bool("lists", true, "whether lists of processes are read")
+	library := flags.String("library", "", "path of the NVML library")
+	lists := flags.Bool("lists", true, "read process lists")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
 	limit := unix.Rlimit{Cur: childMemory, Max: childMemory}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
-		fmt.Fprintln(os.Stderr, "limit of memory:", err)
+		fmt.Fprintln(os.Stderr, "memory limit:", err)
 	}
 	out, err := ownStdout()
 	if err != nil {
@@ -47,8 +47,8 @@ func ChildMain(args []string) int {
 	return <-over
 }
 
-// ownStdout keeps stdout for the answers, and turns what a library prints there
-// to stderr.
+// ownStdout reserves stdout for answers and redirects whatever a library prints
+// there to stderr.
 func ownStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
@@ -60,8 +60,8 @@ func ownStdout() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "answers"), nil
 }
 
-// listenTo passes on questions until there are no more. While the driver hangs
-// the newest takes the place of the one before it, for which nobody waits any more.
+// listenTo passes on questions until EOF. While the driver hangs, each question
+// replaces the one before it, which nobody waits for any more.
 func listenTo(in io.Reader, questions chan question) int {
 	r := bufio.NewReader(in)
 	for {

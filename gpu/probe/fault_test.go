@@ -11,7 +11,7 @@ import (
 	"gpurun/gpu"
 )
 
-// A GPU that is lost when the driver is opened is there, and is used once it answers.
+// A GPU that is lost at Open still counts, and is used once it answers.
 func TestLostAtTheStart(t *testing.T) {
 	for name, fault := range map[string]string{"no handle": "err.handle.1=15", "no UUID": "err.uuid.1=999"} {
 		t.Run(name, func(t *testing.T) {
@@ -41,15 +41,15 @@ func TestLostAtTheStart(t *testing.T) {
 	}
 }
 
-// A driver of which no device answers any more is initialised anew, by another child,
-// with pauses that grow.
+// When no device answers any more, another child initializes the driver again, with
+// growing pauses.
 func TestAllDevicesFail(t *testing.T) {
 	behave(t)
 	now := time.Hour
 	r := open(t, Options{Library: standIn(t), Now: func() time.Duration { return now }})
 	first := r.child
 	behave(t, "stale=1")
-	want := "no GPU answers: an unknown error of the driver (NVML error 999)"
+	want := "no GPU answers: unknown driver error (NVML error 999)"
 	if got := full(r).Err; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -80,8 +80,8 @@ func TestOneDeviceFails(t *testing.T) {
 	}
 }
 
-// Lists of processes that have no end take no more memory than the child may have, and
-// are not read again.
+// Endless process lists use no more memory than the child may have, and are not read
+// again.
 func TestEndlessLists(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
@@ -95,7 +95,7 @@ func TestEndlessLists(t *testing.T) {
 	}
 }
 
-// A GPU that is divided in mid-run is no device any more, its instances are.
+// A GPU partitioned in mid-run is no longer a device.
 func TestMIGSwitchedOn(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})

@@ -14,28 +14,28 @@ import (
 	"gpurun/gpu"
 )
 
-// Rules of this file and nvmlread.go, the only ones that use go-nvml, and run in
-// the child only:
+// Rules for this file and nvmlread.go, which alone use go-nvml, and only in the
+// child:
 //
-//   - Nothing is called before NVML is initialised, and no function before its
-//     symbol has been found: an unresolved one ends the process (exit 127).
-//     So go-nvml's texts of return codes are not used either.
-//   - Handles, names and UUIDs are read once; handles anew after an error.
-//   - A value that cannot be read is unknown, and that alone.
+//   - Call nothing before NVML is initialized, and no function before its symbol
+//     was found: an unresolved one ends the process (exit 127). That rules out
+//     go-nvml's texts for return codes, too.
+//   - Read handles, names and UUIDs once; read a handle again after an error.
+//   - A value that cannot be read is unknown, and affects no other value.
 
-// withNVML says whether this program can load NVML at all.
+// withNVML reports whether this program can load NVML at all.
 const withNVML = true
 
-// defaultLibrary is what the loader is asked for.
+// defaultLibrary is the name that the loader looks up.
 const defaultLibrary = "libnvidia-ml.so.1"
 
-// A session is an initialised NVML.
+// A session is an initialized NVML.
 type session struct {
 	lib      nvml.Interface
-	has      map[string]bool // symbols that were looked for
+	has      map[string]bool // symbols looked up so far
 	devs     []gpu.Device
 	handles  map[gpu.UUID]nvml.Device
-	lastSeen map[gpu.UUID]uint64 // time stamp of the newest utilisation sample, microseconds
+	lastSeen map[gpu.UUID]uint64 // timestamp of the newest utilization sample, in microseconds
 	owners   *owners
 	noLists  bool              // this driver's process lists overrun memory
 	fails    map[gpu.UUID]bool // whether the last reading of a device failed
@@ -43,7 +43,7 @@ type session struct {
 	partial  bool // a device was left out
 }
 
-// required functions have at least one of their versions in any usable driver.
+// required lists functions of which any usable driver has at least one version.
 var required = [][]string{
 	{"nvmlInit_v2", "nvmlInit"},
 	{"nvmlDeviceGetCount_v2", "nvmlDeviceGetCount"},
@@ -51,7 +51,7 @@ var required = [][]string{
 	{"nvmlDeviceGetUUID"},
 }
 
-// openSession loads and initialises NVML and lists the devices.
+// openSession loads and initializes NVML and lists the devices.
 func openSession(library string, lists bool) (*session, hello) {
 	if library == "" {
 		library = defaultLibrary
@@ -74,8 +74,8 @@ func openSession(library string, lists bool) (*session, hello) {
 	return s, hello{Devices: s.devs, Version: version, Warnings: s.warnings, Partial: s.partial}
 }
 
-// checkLibrary opens the library once by itself, for the loader's own words on
-// why that fails, and looks for what Init and the rest cannot do without.
+// checkLibrary opens the library once on its own, to get the loader's error if
+// that fails, and checks for the required functions.
 func checkLibrary(library string) *Missing {
 	l := dl.New(library, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := l.Open(); err != nil {
@@ -89,7 +89,7 @@ func checkLibrary(library string) *Missing {
 	return nil
 }
 
-// can says whether the driver has one of these functions.
+// can reports whether the driver has one of these functions.
 func (s *session) can(names ...string) bool {
 	for _, name := range names {
 		found, known := s.has[name]
@@ -104,7 +104,7 @@ func (s *session) can(names ...string) bool {
 	return false
 }
 
-// version is "NVML 13.580.65.06, driver 580.65.06".
+// version returns "NVML 13.580.65.06, driver 580.65.06".
 func (s *session) version() string {
 	driver, lib := "unknown", "unknown"
 	if s.can("nvmlSystemGetDriverVersion") {
@@ -124,8 +124,8 @@ func (s *session) version() string {
 	return "NVML " + lib + ", driver " + driver
 }
 
-// overrunsLists says whether a driver is one of those from 535.43 to 535.86,
-// whose records of processes are longer than their own header says.
+// overrunsLists reports whether a driver is one of 535.43 to 535.86, whose
+// process records are longer than their own header says.
 func overrunsLists(driver string) bool {
 	var major, minor int
 	if _, err := fmt.Sscanf(driver, "%d.%d", &major, &minor); err != nil {
@@ -134,7 +134,7 @@ func overrunsLists(driver string) bool {
 	return major == 535 && 43 <= minor && minor <= 86
 }
 
-// list finds the devices. A GPU that may not be used is left out.
+// list finds the devices. It leaves out GPUs that this user may not use.
 func (s *session) list() *Missing {
 	n, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -162,14 +162,14 @@ func (s *session) list() *Missing {
 	}
 	slices.SortStableFunc(s.devs, func(a, b gpu.Device) int {
 		if a.Silent != b.Silent {
-			return cmp.Compare(b.PCI, a.PCI) // silent ones, whose place is not known, come last
+			return cmp.Compare(b.PCI, a.PCI) // silent devices have no known place: they go last
 		}
 		return cmp.Compare(a.PCI, b.PCI)
 	})
 	return nil
 }
 
-// leaveOut says why a device is not listed.
+// leaveOut records why a device is not listed.
 func (s *session) leaveOut(format string, args ...any) {
 	s.partial = true
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
@@ -204,7 +204,7 @@ func (s *session) describe(d nvml.Device, index int) (gpu.Device, nvml.Return) {
 	return dev, nvml.SUCCESS
 }
 
-// partitioned says whether a GPU is in MIG mode, where only its instances can be used.
+// partitioned reports whether a GPU is in MIG mode, where only its instances are usable.
 func (s *session) partitioned(d nvml.Device) bool {
 	if !s.can("nvmlDeviceGetMigMode") || !s.can("nvmlDeviceGetMaxMigDeviceCount") || !s.can("nvmlDeviceGetMigDeviceHandleByIndex") {
 		return false
@@ -223,7 +223,7 @@ func (s *session) instances(parent nvml.Device, of gpu.Device) {
 	for i := range n {
 		d, ret := parent.GetMigDeviceHandleByIndex(i)
 		if ret == nvml.ERROR_NOT_FOUND {
-			continue // places that no instance is in
+			continue // an empty slot
 		}
 		dev := gpu.Device{}
 		if ret == nvml.SUCCESS {

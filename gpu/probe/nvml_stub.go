@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// withNVML says whether this program can load NVML at all.
+// withNVML reports whether this program can load NVML at all.
 const withNVML = false
 
-// ChildMain is never asked for in a program without NVML.
+// ChildMain is never called in a program without NVML.
 func ChildMain([]string) int {
 	fmt.Fprintln(os.Stderr, missingBuild().Text)
 	return 1

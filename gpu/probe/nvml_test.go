@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// libraries are the stand-ins built so far, by compiler flags.
+// libraries holds the stand-ins built so far, by compiler flags.
 var libraries struct {
 	sync.Mutex
 	dir   string
@@ -71,8 +71,8 @@ func standIn(t *testing.T, flags ...string) string {
 	return path
 }
 
-// behave says how the stand-in behaves from now on. It is replaced by rename,
-// since the library reads it at any moment.
+// behave sets how the stand-in behaves from now on. It replaces the file by
+// rename, since the library may read it at any moment.
 func behave(t *testing.T, lines ...string) {
 	t.Helper()
 	path := os.Getenv("NVML_STANDIN")
@@ -114,7 +114,7 @@ const (
 func TestReadsDevices(t *testing.T) {
 	behave(t, "mode.1=3", "total.1=81920", "noise=1")
 	r := open(t, Options{Library: standIn(t)})
-	want := []gpu.Device{ // in PCI order, which is not that of the indices
+	want := []gpu.Device{ // in PCI order, which differs from index order
 		{Index: 1, UUID: gpu1, Name: "NVIDIA Stand-In", PCI: "00000000:70:00.0", Total: 80 * gpu.GiB, ComputeMode: gpu.ComputeExclusive},
 		{Index: 0, UUID: gpu0, Name: "NVIDIA Stand-In", PCI: "00000000:80:00.0", Total: 24 * gpu.GiB},
 	}
@@ -129,7 +129,7 @@ func TestReadsDevices(t *testing.T) {
 	}
 }
 
-// reading is what one GPU of the stand-in reads, but for samples.
+// reading returns the expected reading of one stand-in GPU, without samples.
 func reading(t *testing.T, r *reader, id gpu.UUID) gpu.Reading {
 	t.Helper()
 	before := Boottime()
@@ -146,7 +146,7 @@ func reading(t *testing.T, r *reader, id gpu.UUID) gpu.Reading {
 	return gpu.Reading{}
 }
 
-// percents are the samples alone. Their times are checked.
+// percents checks the times of samples and returns their values.
 func percents(t *testing.T, r *gpu.Reading) []int {
 	t.Helper()
 	var p []int
@@ -327,12 +327,12 @@ func TestMissing(t *testing.T) {
 		{name: "not loaded", lines: []string{"err.init=9"}, text: "not loaded", hint: "modprobe nvidia"},
 		{name: "mismatch", lines: []string{"err.init=18"}, text: "do not match", hint: "reboot"},
 		{name: "no permission", lines: []string{"err.init=4"}, text: "no permission", hint: "/dev/nvidiactl"},
-		{name: "container without its GPUs", lines: []string{"err.init=999"}, text: "unknown error", hint: "start the container anew"},
+		{name: "container without its GPUs", lines: []string{"err.init=999"}, text: "unknown driver error", hint: "restart the container"},
 		{name: "another code", lines: []string{"err.init=77"}, text: "NVML error 77", hint: "nvidia-smi"},
-		{name: "cannot count", lines: []string{"err.count=999"}, text: "unknown error", hint: "nvidia-smi"},
-		{name: "no GPU", lines: []string{"count=0"}, text: "no GPU that may be used", hint: "nvidia-smi -L"},
+		{name: "cannot count", lines: []string{"err.count=999"}, text: "unknown driver error", hint: "nvidia-smi"},
+		{name: "no GPU", lines: []string{"count=0"}, text: "there is no usable GPU", hint: "nvidia-smi -L"},
 		{name: "crashes at init", lines: []string{"crash=init"}, text: "crashed: exit status 2: SIGSEGV", hint: "nvidia-smi"},
-		{name: "hangs at init", lines: []string{"hang=init"}, text: "has not answered in 500ms", hint: "nvidia-smi"},
+		{name: "hangs at init", lines: []string{"hang=init"}, text: "did not answer within 500ms", hint: "nvidia-smi"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

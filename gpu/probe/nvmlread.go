@@ -14,8 +14,8 @@ import (
 	"gpurun/gpu"
 )
 
-// answer reads the devices of q. When all devices fail it is the driver that does:
-// it may answer once it is initialised anew, by another child.
+// answer reads the devices of q. If all devices fail, it blames the driver, which
+// may answer once another child initializes it again.
 func (s *session) answer(q question) answer {
 	a := answer{ID: q.ID}
 	gone := 0
@@ -38,7 +38,7 @@ func (s *session) answer(q question) answer {
 	return a
 }
 
-// allFail reports whether all devices have been asked, and none answered the last time.
+// allFail reports whether all devices have been read and none answered last time.
 func (s *session) allFail() bool {
 	for _, fails := range s.fails {
 		if !fails {
@@ -48,17 +48,17 @@ func (s *session) allFail() bool {
 	return len(s.fails) >= len(s.devs)
 }
 
-// driverGone says that a code concerns the driver as a whole.
+// driverGone reports whether a code concerns the driver as a whole.
 func driverGone(ret nvml.Return) bool {
 	return ret == codeUninitialized || ret == codeDriverNotLoaded || ret == codeMismatch
 }
 
-// fatal says that after this code of any function the device does not answer.
+// fatal reports whether this code, from any function, means the device does not answer.
 func fatal(ret nvml.Return) bool {
 	return driverGone(ret) || ret == codeGPULost || ret == codeResetRequired
 }
 
-// handle is the device's, asked for anew when it had failed.
+// handle returns the device's handle, looked up again after a failure.
 func (s *session) handle(id gpu.UUID) (nvml.Device, nvml.Return) {
 	if d, ok := s.handles[id]; ok {
 		return d, nvml.SUCCESS
@@ -73,7 +73,7 @@ func (s *session) handle(id gpu.UUID) (nvml.Device, nvml.Return) {
 	return d, ret
 }
 
-// search finds a handle where the driver does not look UUIDs up.
+// search finds a handle if the driver cannot look up UUIDs.
 func (s *session) search(id gpu.UUID) (nvml.Device, nvml.Return) {
 	n, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
@@ -92,7 +92,7 @@ func (s *session) search(id gpu.UUID) (nvml.Device, nvml.Return) {
 	return nil, nvml.ERROR_NOT_FOUND
 }
 
-// read reads one device; not SUCCESS means that it does not answer.
+// read reads one device. A result other than SUCCESS means it does not answer.
 func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 	r := gpu.Reading{UUID: id}
 	var d nvml.Device
@@ -130,14 +130,14 @@ func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 	return r, nvml.SUCCESS
 }
 
-// A memory is a device's; -1 unknown. ret is not SUCCESS when the device does not answer.
+// A memory is a device's memory; -1 if unknown. ret is SUCCESS unless the device does not answer.
 type memory struct {
 	total, free, used gpu.Bytes
 	ret               nvml.Return
 }
 
-// memory reads v2 where there is one, since its used leaves out what the driver
-// reserves; free means the same in both.
+// memory prefers v2, whose used excludes what the driver reserves; free means
+// the same in both.
 func (s *session) memory(d nvml.Device) memory {
 	ret := nvml.ERROR_NOT_SUPPORTED
 	if s.can("nvmlDeviceGetMemoryInfo_v2") {
@@ -154,12 +154,12 @@ func (s *session) memory(d nvml.Device) memory {
 	}
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
-		ret = nvml.SUCCESS // unknown, as on GPUs that share the host's memory
+		ret = nvml.SUCCESS // unknown, as on GPUs that share host memory
 	}
 	return memory{-1, -1, -1, ret}
 }
 
-// amount is -1 for what NVML says is not available, all ones, and for nonsense.
+// amount returns -1 for nonsense and for NVML's "not available", which is all ones.
 func amount(n uint64) gpu.Bytes {
 	if n > 1<<60 {
 		return -1
@@ -183,9 +183,9 @@ func (s *session) computeMode(d nvml.Device) gpu.ComputeMode {
 	return gpu.ComputeDefault
 }
 
-// samples are what the driver's buffer has had since the last time, and the
-// value of now, as ages: negative times. None when utilisation cannot be read,
-// as on MIG instances.
+// samples returns what the driver buffered since the last call, plus the current
+// value. Times are ages, so negative. There are none if utilization cannot be
+// read, as on MIG instances.
 func (s *session) samples(id gpu.UUID, d nvml.Device) ([]gpu.Sample, nvml.Return) {
 	if !s.can("nvmlDeviceGetUtilizationRates") {
 		return s.buffered(id, d), nvml.SUCCESS
@@ -197,11 +197,11 @@ func (s *session) samples(id gpu.UUID, d nvml.Device) ([]gpu.Sample, nvml.Return
 	return append(s.buffered(id, d), gpu.Sample{Percent: int(u.Gpu)}), nvml.SUCCESS
 }
 
-// oldest is how far back samples are of use to anybody.
+// oldest is how far back samples are useful.
 const oldest = 2 * time.Minute
 
-// buffered reads the driver's own samples. Their time stamps are of the wall
-// clock; what lies in the future, or far back, is not believed.
+// buffered reads the driver's own samples. Their timestamps are wall-clock times;
+// it drops those in the future or far in the past.
 func (s *session) buffered(id gpu.UUID, d nvml.Device) []gpu.Sample {
 	if !s.can("nvmlDeviceGetSamples") {
 		return nil
@@ -225,8 +225,8 @@ func (s *session) buffered(id gpu.UUID, d nvml.Device) []gpu.Sample {
 	return samples
 }
 
-// processes lists who has a compute context, clients of MPS too, and says
-// whether that could be read. Impossible records are dropped.
+// processes returns the processes with a compute context, including MPS clients,
+// and whether they could be read. It drops impossible records.
 func (s *session) processes(d nvml.Device, total gpu.Bytes) (procs []gpu.Process, listed bool, ret nvml.Return) {
 	if s.noLists || !s.can("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses") {
 		return nil, false, nvml.SUCCESS
@@ -257,8 +257,8 @@ func (s *session) processes(d nvml.Device, total gpu.Bytes) (procs []gpu.Process
 	return procs, true, nvml.SUCCESS
 }
 
-// listOf calls one of go-nvml's lists, which panics over a driver that says
-// there are more records than it was given room for.
+// listOf calls one of go-nvml's list functions, which panic if a driver reports
+// more records than it had room for.
 func listOf(list func() ([]nvml.ProcessInfo, nvml.Return)) (infos []nvml.ProcessInfo, ret nvml.Return) {
 	defer func() {
 		if recover() != nil {

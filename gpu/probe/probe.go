@@ -1,13 +1,13 @@
 // Package probe reads the devices: through NVML, in a child process, or from a
 // simulation.
 //
-// A Prober lists the devices once and takes readings of them. A reading is full,
-// with the list of processes and the utilisation, or quick, of memory alone, for
-// a hand-over. What cannot be read is unknown, and that alone; what does not
-// answer says so in the reading; when nothing answers, the snapshot says why. No
-// reading takes longer than its deadline, whatever the driver does.
+// A Prober lists the devices once and takes readings of them. A full reading
+// includes processes and utilization; a quick one, for a hand-over, only memory.
+// A value that cannot be read is unknown and affects no other. If a device does
+// not answer, its reading says why; if none does, the snapshot says why. No
+// reading exceeds its deadline, whatever the driver does.
 //
-// The package decides nothing about who may use what; package gpu does.
+// This package decides nothing about who may use what; package gpu does.
 package probe
 
 import (
@@ -21,34 +21,34 @@ import (
 
 // A Query says what to read.
 type Query struct {
-	UUIDs     []gpu.UUID // of which devices; none for all of them
-	Processes bool       // a full reading; else the quick one of memory alone
+	UUIDs     []gpu.UUID // devices to read; empty for all
+	Processes bool       // take a full reading, not a quick one of memory only
 }
 
-// A Prober is where readings come from. Its methods are called from one
-// goroutine at a time.
+// A Prober is a source of readings. Only one goroutine at a time may call its
+// methods.
 type Prober interface {
-	// Devices lists what was found at Open, in PCI order.
+	// Devices returns what Open found, in PCI order.
 	Devices() []gpu.Device
-	// Read takes a reading. It blocks, no longer than ctx and the prober's own
-	// deadline let it, and never fails: failures are in Snapshot.Err and Reading.Err.
+	// Read takes a reading. It blocks until ctx ends or the prober's own deadline
+	// at the latest, and reports failures in Snapshot.Err and Reading.Err.
 	Read(ctx context.Context, q Query) gpu.Snapshot
-	// Version says what is read: "NVML 13.3, driver 580.65", or "simulated".
+	// Version names the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string
-	// Close lets go of the driver.
+	// Close releases the driver.
 	Close() error
 }
 
-// Missing is why there is no GPU to be had through NVML.
+// Missing explains why NVML offers no GPU.
 type Missing struct {
 	Text string // what is missing
-	Hint string // the cure
+	Hint string // how to fix it
 }
 
 func (m *Missing) Error() string { return m.Text }
 
-// Boottime is CLOCK_BOOTTIME now: it goes on while the machine sleeps, and no
-// change of the clock moves it.
+// Boottime returns the current CLOCK_BOOTTIME, which keeps running while the
+// machine sleeps and ignores clock changes.
 func Boottime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

@@ -12,18 +12,18 @@ import (
 	"gpurun/gpu"
 )
 
-// owners finds out whose a process is. A pid from NVML is the host's. In a pid
-// namespace of our own the same number may be quite another process, which is
-// believed only where it has a GPU's device file open.
+// owners finds the user and command of a process. NVML reports host pids. In our
+// own pid namespace the same number may be a different process, so we trust it
+// only if it has a GPU's device file open.
 type owners struct {
 	proc  string // "/proc"
-	inner bool   // we are in a pid namespace of our own
+	inner bool   // we are in a pid namespace other than the host's
 
 	mu    sync.Mutex
 	names map[int]string // by uid
 }
 
-// hostPIDNS is the inode of the host's pid namespace, fixed in the kernel.
+// hostPIDNS is the host's pid namespace; the kernel fixes its inode.
 const hostPIDNS = "pid:[4026531836]"
 
 func newOwners(proc string) *owners {
@@ -31,7 +31,7 @@ func newOwners(proc string) *owners {
 	return &owners{proc: proc, inner: err == nil && ns != hostPIDNS, names: map[int]string{}}
 }
 
-// find fills in user and command of p; what cannot be found out stays unknown.
+// find fills in p's user and command. What it cannot find stays unknown.
 func (o *owners) find(p *gpu.Process) {
 	p.UID, p.Doubtful = -1, o.inner
 	dir := filepath.Join(o.proc, strconv.Itoa(p.PID))
@@ -56,7 +56,7 @@ func (o *owners) find(p *gpu.Process) {
 	}
 }
 
-// usesGPU says whether a process is seen to have a GPU's device file open.
+// usesGPU reports whether a process visibly has a GPU's device file open.
 func usesGPU(dir string) bool {
 	fds, err := os.ReadDir(filepath.Join(dir, "fd"))
 	if err != nil {
@@ -71,8 +71,8 @@ func usesGPU(dir string) bool {
 	return false
 }
 
-// name is the login name of uid, or "". A directory service that does not
-// answer holds a reading up for a moment, once for each user.
+// name returns the login name of uid, or "". An unresponsive directory service
+// delays a reading briefly, once per user.
 func (o *owners) name(uid int) string {
 	o.mu.Lock()
 	name, known := o.names[uid]

@@ -8,7 +8,7 @@ import (
 	"gpurun/gpu"
 )
 
-// procDir makes a /proc with one process, 77 of root, which has the given files open.
+// procDir makes a /proc with one process, 77 of root, that has the given files open.
 func procDir(t *testing.T, ns string, open ...string) string {
 	t.Helper()
 	proc := t.TempDir()

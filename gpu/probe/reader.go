@@ -14,40 +14,40 @@ import (
 	"gpurun/gpu"
 )
 
-// Options say how to read through NVML.
+// Options control how to read through NVML.
 type Options struct {
-	Library string               // NVML's file; "" for the loader's libnvidia-ml.so.1
-	Log     zerolog.Logger       // for us; nothing goes there that Read does not say too
-	Now     func() time.Duration // Boottime where nil
-	Go      func(func())         // starts a goroutine, and sees to its panics; nil for a plain one
+	Library string               // path of the NVML library; "" for the loader's libnvidia-ml.so.1
+	Log     zerolog.Logger       // for developers; Read reports everything that matters
+	Now     func() time.Duration // nil for Boottime
+	Go      func(func())         // starts a goroutine and handles its panics; nil for a plain go
 
 	Deadline     time.Duration // for each reading; 0 for 10 s
-	InitDeadline time.Duration // for the first look at the driver, which may have to start the GPUs; 0 for 60 s
+	InitDeadline time.Duration // for the first contact, when the driver may have to start the GPUs; 0 for 60 s
 }
 
-// reader reads through a child. When the child hangs it is abandoned, and no
-// second one is started beside it while it lives; when it crashes, another is
-// started at once, then after pauses that grow.
+// A reader reads through a child. It abandons a child that hangs and starts no
+// other while that one lives. After a crash it starts another at once, then after
+// growing pauses.
 type reader struct {
 	o      Options
 	mu     sync.Mutex
-	found  hello // by Open; a silent device is replaced once it answers
+	found  hello // from Open; a silent device is replaced once it answers
 	closed bool
-	blind  bool // lists of processes are not read: the driver's have no end
+	blind  bool // process lists are not read: the driver's are endless
 
 	child   *child
 	stuck   *child        // abandoned, perhaps still alive
 	failed  string        // why there is no child
 	fails   int           // in a row
-	nextTry time.Duration // not before
+	nextTry time.Duration // earliest time of the next start
 }
 
-// maxPause is the longest pause between two starts of a child.
+// maxPause is the longest pause between two starts.
 const maxPause = 60 * time.Second
 
-// Open starts reading through NVML, in a child process: this program, started
-// anew with the argument __probe, which must call ChildMain. An error of type
-// *Missing says that there is no NVML or no GPU here.
+// Open starts reading through NVML in a child process: this program again, with
+// the argument __probe, for which it must call ChildMain. An error of type
+// *Missing means that there is no NVML or no GPU.
 func Open(ctx context.Context, o Options) (Prober, error) {
 	if o.Now == nil {
 		o.Now = Boottime
@@ -69,22 +69,22 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 		case errors.As(err, &missing) || ctx.Err() != nil:
 			return nil, err
 		case errors.Is(err, errHung):
-			return nil, &Missing{Text: fmt.Sprintf("the NVIDIA driver has not answered in %v", o.InitDeadline),
-				Hint: "see whether nvidia-smi answers and what the kernel log says (dmesg); or simulate GPUs: --sim 4x24GiB"}
+			return nil, &Missing{Text: fmt.Sprintf("the NVIDIA driver did not answer within %v", o.InitDeadline),
+				Hint: "run nvidia-smi, and look at the kernel log (dmesg)" + simInstead}
 		}
 		return nil, &Missing{Text: "the process that reads the GPUs " + err.Error(),
-			Hint: "see whether nvidia-smi works; or simulate GPUs: --sim 4x24GiB"}
+			Hint: "check that nvidia-smi works" + simInstead}
 	}
 	if len(h.Devices) == 0 {
 		_ = r.Close()
-		return nil, &Missing{Text: "the NVIDIA driver is here, but no GPU that may be used",
-			Hint: "see whether nvidia-smi -L lists one, and whether a container passes it on; or simulate GPUs: --sim 4x24GiB"}
+		return nil, &Missing{Text: "the NVIDIA driver is installed, but there is no usable GPU",
+			Hint: "check that nvidia-smi -L lists one and, in a container, that it is passed through" + simInstead}
 	}
 	r.found = *h
 	return r, nil
 }
 
-// start starts a child and hears its hello.
+// start starts a child and waits for its hello.
 func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error) {
 	c, err := startChild(r.o.Library, !r.blind, r.o.Go)
 	if err != nil {
@@ -110,21 +110,21 @@ func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error)
 	return m.hello, nil
 }
 
-// abandon ends a child that is of no use any more.
+// abandon kills a child that is no longer useful.
 func (r *reader) abandon(c *child) {
 	c.kill()
 	c.stuckAt = r.o.Now()
 	r.stuck, r.child = c, nil
 }
 
-// Devices lists what Open found.
+// Devices returns what Open found.
 func (r *reader) Devices() []gpu.Device {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.found.Devices)
 }
 
-// identify takes over what silent devices are that have answered.
+// identify records what silent devices turned out to be.
 func (r *reader) identify(readings []gpu.Reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,17 +137,17 @@ func (r *reader) identify(readings []gpu.Reading) {
 	}
 }
 
-// Version is NVML's and the driver's.
+// Version returns NVML's and the driver's versions.
 func (r *reader) Version() string { return r.found.Version }
 
-// Complete says whether every device that NVML counts is among Devices, so that
+// Complete reports whether Devices has every device that NVML counts, so that
 // indices mean the same to CUDA.
 func (r *reader) Complete() bool { return !r.found.Partial }
 
-// Warnings say what Open left out, and what this driver cannot do.
+// Warnings returns what Open left out and what this driver cannot do.
 func (r *reader) Warnings() []string { return slices.Clone(r.found.Warnings) }
 
-// Close ends the child. One that hangs is left behind.
+// Close ends the child, leaving it behind if it hangs.
 func (r *reader) Close() error {
 	r.closed = true
 	if r.child != nil {
@@ -181,22 +181,22 @@ func (r *reader) Read(ctx context.Context, q Query) gpu.Snapshot {
 	return snap
 }
 
-// ensure makes sure that there is a child, or says why there is none.
+// ensure starts a child if there is none, or returns why it cannot.
 func (r *reader) ensure(ctx context.Context) error {
 	if r.closed {
-		return errors.New("reading has been closed")
+		return errors.New("the reader is closed")
 	}
 	if r.child != nil {
 		return nil
 	}
 	if r.stuck != nil && r.stuck.alive() {
-		// A killed child is gone in a moment, unless it hangs in the kernel.
+		// A killed child is gone in a moment unless it hangs in the kernel.
 		select {
 		case <-r.stuck.done:
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(100 * time.Millisecond):
-			return fmt.Errorf("the driver hangs, its last reading was given up %v ago", (r.o.Now() - r.stuck.stuckAt).Round(time.Second))
+			return fmt.Errorf("the driver hangs: its last reading was abandoned %v ago", (r.o.Now() - r.stuck.stuckAt).Round(time.Second))
 		}
 	}
 	r.stuck = nil
@@ -212,13 +212,13 @@ func (r *reader) ensure(ctx context.Context) error {
 	return nil
 }
 
-// ask has the child read. A child that does not answer in time is abandoned.
+// ask has the child read, and abandons it if it does not answer in time.
 func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	sent := r.o.Now()
 	a, err := r.child.ask(ctx, question{UUIDs: q.UUIDs, Processes: q.Processes}, r.o.Deadline)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err() // the child may still answer; nobody will hear it
+		return nil, ctx.Err() // a late answer is skipped
 	case errors.Is(err, errHung):
 		err = fmt.Errorf("the driver hangs: no answer in %v", r.o.Deadline)
 		r.abandon(r.child)
@@ -231,7 +231,7 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 		err = fmt.Errorf("the process that reads the GPUs %w", err)
 		if q.Processes && !r.blind && strings.Contains(err.Error(), "out of memory") {
 			r.blind = true
-			r.o.Log.Warn().Msg("the driver's lists of processes have no end: they are no longer read")
+			r.o.Log.Warn().Msg("the driver's process lists are endless: no longer reading them")
 		}
 		r.abandon(r.child)
 		r.fail(err)
@@ -249,8 +249,8 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	return a.Readings, nil
 }
 
-// fail notes that there is no child, and when to try again: at once after the
-// first failure, then after 1, 2, 4 … 60 s.
+// fail records a failure and when to try again: at once after the first, then
+// after 1, 2, 4 … 60 s.
 func (r *reader) fail(err error) {
 	r.fails++
 	r.failed = err.Error()

@@ -21,7 +21,7 @@ func gone(t *testing.T, c *child) {
 	select {
 	case <-c.done:
 	case <-time.After(10 * time.Second):
-		t.Error("the child still lives")
+		t.Error("the child is still alive")
 	}
 }
 
@@ -47,7 +47,7 @@ func TestHangIsGivenUp(t *testing.T) {
 func TestNoSecondChildBesideOneThatHangs(t *testing.T) {
 	now := time.Hour
 	r := &reader{o: Options{Now: func() time.Duration { return now }}, stuck: &child{done: make(chan struct{}), stuckAt: time.Hour - 40*time.Second}}
-	if got, want := full(r).Err, "the driver hangs, its last reading was given up 40s ago"; got != want {
+	if got, want := full(r).Err, "the driver hangs: its last reading was abandoned 40s ago"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if r.child != nil {
@@ -91,7 +91,7 @@ func TestDriverGoneNeedsANewChild(t *testing.T) {
 	r := open(t, Options{Library: standIn(t)})
 	first := r.child
 	behave(t, "err.memory=1", "err.memory2=1")
-	if got, want := full(r).Err, "NVML is no longer initialised (NVML error 1)"; got != want {
+	if got, want := full(r).Err, "NVML is no longer initialized (NVML error 1)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	gone(t, first)
@@ -117,7 +117,7 @@ func TestContextEndsAReading(t *testing.T) {
 	}
 }
 
-// A hung library does not keep the child once its parent is gone.
+// A hung library does not keep the child alive once its parent is gone.
 func TestChildEndsWithItsStdin(t *testing.T) {
 	behave(t)
 	r := open(t, Options{Library: standIn(t)})
@@ -144,12 +144,12 @@ func TestNoReadingAfterClose(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, c)
-	if got := full(r).Err; got != "reading has been closed" || r.child != nil {
+	if got := full(r).Err; got != "the reader is closed" || r.child != nil {
 		t.Errorf("got %q", got)
 	}
 }
 
-// The child has its pipes, and no lock or file of its parent's.
+// The child has its pipes but none of its parent's locks or files.
 func TestChildHoldsNothing(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "lock"))
 	if err != nil {
@@ -174,7 +174,7 @@ func TestChildHoldsNothing(t *testing.T) {
 	}
 }
 
-// With LD_BIND_NOW the loader would look for all of NVML before main.
+// With LD_BIND_NOW the loader would resolve all of NVML before main.
 func TestBoundLazily(t *testing.T) {
 	t.Setenv("LD_BIND_NOW", "1")
 	behave(t)

@@ -11,8 +11,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A GPU that is counted and does not answer when the driver is opened is there all
-// the same: it is listed by its index, under a UUID of our own, until it says its own.
+// A GPU that NVML counts but that does not answer at Open is still there. It is
+// listed by its index, under a made-up UUID, until it reports its own.
 
 const silentPrefix = "GPU?"
 
@@ -22,7 +22,7 @@ func (s *session) silent(index int, ret nvml.Return) {
 	s.devs = append(s.devs, gpu.Device{Index: index, UUID: gpu.UUID(silentPrefix + strconv.Itoa(index)), Silent: true})
 }
 
-// silentIndex is the index of a device that was listed by it.
+// silentIndex returns the index in a made-up UUID.
 func silentIndex(id gpu.UUID) (int, bool) {
 	text, ok := strings.CutPrefix(string(id), silentPrefix)
 	if !ok {
@@ -32,7 +32,7 @@ func silentIndex(id gpu.UUID) (int, bool) {
 	return n, err == nil
 }
 
-// find asks a silent device what it is. From then on it has its own UUID here, too.
+// find asks a silent device for its identity, which replaces the made-up UUID.
 func (s *session) find(id gpu.UUID, index int) (gpu.Device, nvml.Device, nvml.Return) {
 	d, ret := s.lib.DeviceGetHandleByIndex(index)
 	if ret != nvml.SUCCESS {
@@ -52,10 +52,10 @@ func (s *session) find(id gpu.UUID, index int) (gpu.Device, nvml.Device, nvml.Re
 	return dev, d, nvml.SUCCESS
 }
 
-// parent is the text for a GPU that is no device any more.
-const parent = "MIG has been switched on: its instances can be used from the next run on"
+// parent is the error for a GPU that is no longer a device.
+const parent = "MIG was switched on: its instances can be used from the next run on"
 
-// noDevice reports whether a GPU that was listed as a device has been divided since.
+// noDevice reports whether a GPU that was listed as a device has since been partitioned.
 func (s *session) noDevice(id gpu.UUID, d nvml.Device) bool {
 	for i := range s.devs {
 		if s.devs[i].UUID == id && s.devs[i].MIG {

@@ -12,13 +12,13 @@ import (
 	"gpurun/gpu"
 )
 
-// sampleWindow is how far back a simulated device remembers its utilisation, one
-// sample a second, as a driver's buffer does.
+// sampleWindow is how many seconds of utilization a simulated device remembers,
+// one sample per second, like a driver's buffer.
 const sampleWindow = 16
 
-// A Sim is a set of simulated GPUs. Jobs that are placed on one take the memory
-// that they were granted; other people's load is what the simulation file says.
-// Unlike other probers its methods may be called from several goroutines.
+// A Sim is a set of simulated GPUs. Jobs placed on one allocate the memory they
+// were granted; other people's load comes from the simulation file. Unlike other
+// probers it is safe for concurrent use.
 type Sim struct {
 	mu      sync.Mutex
 	now     func() time.Duration
@@ -29,7 +29,7 @@ type Sim struct {
 	of      []*simGPU // parallel to devs
 	uids    map[string]int
 	me      string
-	placed  []placement // in the order of their start
+	placed  []placement // in start order
 }
 
 // A placement is a job of this run on its devices.
@@ -38,13 +38,13 @@ type placement struct {
 	pid   int
 	grant gpu.Grant
 	from  time.Duration
-	to    time.Duration // of its end; -1 while it runs
+	to    time.Duration // -1 while it runs
 }
 
 var _ Prober = (*Sim)(nil)
 
-// OpenSim makes the GPUs of spec: inline, "4x24GiB" or "2x24GiB,1x80GiB:A100", or
-// a YAML file. Its second 0 is now.
+// OpenSim makes the GPUs of spec: inline, such as "4x24GiB" or
+// "2x24GiB,1x80GiB:A100", or a YAML file. The simulation starts now.
 func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	sim, seed, private, err := loadSim(spec)
 	if err != nil {
@@ -82,24 +82,24 @@ func (s *Sim) add(g *simGPU, seed string) {
 	s.uids["me"], s.uids["?"] = os.Getuid(), -1
 }
 
-// Devices lists the simulated GPUs.
+// Devices returns the simulated GPUs.
 func (s *Sim) Devices() []gpu.Device { return slices.Clone(s.devs) }
 
-// Version is "simulated".
+// Version returns "simulated".
 func (s *Sim) Version() string { return "simulated" }
 
-// Private says that the devices are this run's alone, as those of an inline
-// spec are: no other run means the same ones by their UUIDs.
+// Private reports whether the devices are this run's alone, as with an inline
+// spec: other runs with the same UUIDs mean other devices.
 func (s *Sim) Private() bool { return s.private }
 
-// Complete is true: nothing is hidden here.
+// Complete returns true: nothing is hidden here.
 func (s *Sim) Complete() bool { return true }
 
 // Close does nothing.
 func (s *Sim) Close() error { return nil }
 
-// Placed puts an attempt of this run on the devices of g from now on. Where it is on
-// them already, its memory is this process's now.
+// Placed puts an attempt of this run on the devices of g. If it is already there,
+// its memory now belongs to pid.
 func (s *Sim) Placed(uniID string, pid int, g gpu.Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Sim) Placed(uniID string, pid int, g gpu.Grant) {
 	s.placed = append(s.placed, placement{uniID: uniID, pid: pid, grant: g, from: s.now(), to: -1})
 }
 
-// Removed says that an attempt has ended.
+// Removed records that an attempt has ended.
 func (s *Sim) Removed(uniID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *Sim) Removed(uniID string) {
 	s.placed = slices.DeleteFunc(s.placed, func(p placement) bool { return p.to >= 0 && now-p.to > forget })
 }
 
-// Read takes a reading of now.
+// Read takes a reading.
 func (s *Sim) Read(ctx context.Context, q Query) gpu.Snapshot {
 	snap := s.snapshot(q)
 	if d := time.Duration(s.spec.Latency.Processes); q.Processes && d > 0 {
@@ -164,7 +164,7 @@ func (f *simFault) text(otherwise string) string {
 	return f.Error
 }
 
-// read is the reading of one device.
+// read takes a reading of one device.
 func (s *Sim) read(i int, now time.Duration, full bool) gpu.Reading {
 	d, g := s.devs[i], s.of[i]
 	r := gpu.Reading{UUID: d.UUID, Total: d.Total, ComputeMode: d.ComputeMode}
@@ -191,7 +191,7 @@ func (s *Sim) read(i int, now time.Duration, full bool) gpu.Reading {
 	return r
 }
 
-// processes lists who is on device i, and how much memory is in use, by whomever.
+// processes returns who is on device i and how much memory is in use by anyone.
 func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu.Bytes) {
 	for n, l := range s.of[i].Load {
 		if !l.has(now - s.start) {
@@ -215,8 +215,8 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 	return procs, used
 }
 
-// stranger is the process of one line of load. Those without a pid get one that
-// no process of this host can have.
+// stranger returns the process for one line of load. Without a pid, it gets one
+// that no process on this host can have.
 func (s *Sim) stranger(i, n int, l simLoad) gpu.Process {
 	pr := gpu.Process{PID: l.PID, UID: s.uids[l.User], User: l.User, Command: l.Command, Memory: gpu.Bytes(l.Memory)}
 	switch l.User {
@@ -231,8 +231,8 @@ func (s *Sim) stranger(i, n int, l simLoad) gpu.Process {
 	return pr
 }
 
-// taken is the memory that a job has in use on each of its devices, and whether
-// it still lives.
+// taken returns the memory that a job uses on each of its devices, and whether it
+// is still alive.
 func (s *Sim) taken(p placement, now time.Duration) (gpu.Bytes, bool) {
 	lives := p.to < 0 || now < p.to
 	if !lives {
@@ -248,7 +248,7 @@ func (s *Sim) taken(p placement, now time.Duration) (gpu.Bytes, bool) {
 	return p.grant.Memory, lives
 }
 
-// samples is the utilisation of device i in the last seconds, one for each.
+// samples returns the utilization of device i, one sample for each recent second.
 func (s *Sim) samples(i int, now time.Duration) []gpu.Sample {
 	samples := make([]gpu.Sample, 0, sampleWindow)
 	for n := sampleWindow - 1; n >= 0; n-- {
@@ -258,7 +258,7 @@ func (s *Sim) samples(i int, now time.Duration) []gpu.Sample {
 	return samples
 }
 
-// util is how busy device i is at at; before the start it was what it is there.
+// util returns how busy device i is at at. Before the start it is as at the start.
 func (s *Sim) util(i int, at time.Duration) int {
 	percent := 0
 	for _, l := range s.of[i].Load {

@@ -13,7 +13,7 @@ import (
 	"gpurun/gpu"
 )
 
-// A clock stands until it is moved.
+// A clock stands still until it is moved.
 type clock struct{ t time.Duration }
 
 func (c *clock) now() time.Duration { return c.t }
@@ -40,7 +40,7 @@ func openSim(t *testing.T, spec string) (*Sim, *clock) {
 func TestInlineSpecs(t *testing.T) {
 	tests := []struct {
 		spec string
-		want []gpu.Device // Name and Total alone
+		want []gpu.Device // only Name and Total
 	}{
 		{"4x24GiB", slices.Repeat([]gpu.Device{{Name: "Simulated GPU", Total: 24 * gpu.GiB}}, 4)},
 		{"24GiB", []gpu.Device{{Name: "Simulated GPU", Total: 24 * gpu.GiB}}},
@@ -65,17 +65,17 @@ func TestInlineSpecs(t *testing.T) {
 
 func TestBadSimulations(t *testing.T) {
 	tests := []struct{ name, spec, file, want string }{
-		{name: "no file", spec: "nosuch.yaml", want: `"nosuch.yaml" is no file, nor of the form 4x24GiB`},
-		{name: "no unit", spec: "4x24", want: `"4x24" is no file`},
-		{name: "unknown unit", spec: "4x24Gi", want: `"24Gi" is not a size`},
-		{name: "none", spec: "0x24GiB", want: "count: 0 GPUs"},
+		{name: "no file", spec: "nosuch.yaml", want: `"nosuch.yaml" is neither a file nor a spec like 4x24GiB`},
+		{name: "no unit", spec: "4x24", want: `"4x24" is neither a file`},
+		{name: "unknown unit", spec: "4x24Gi", want: `invalid size "24Gi"`},
+		{name: "none", spec: "0x24GiB", want: "invalid count 0"},
 		{name: "too many", spec: "99999999999999999999x24GiB", want: "at most 1024"},
-		{name: "empty file", file: "", want: "it has no gpus"},
+		{name: "empty file", file: "", want: "no gpus"},
 		{name: "unknown key", file: "gpus: [{memory: 1GiB, users: 3}]", want: "users"},
-		{name: "bare size", file: "gpus:\n  - memory: 24\n", want: `line 2: "24" has no unit`},
-		{name: "bare time", file: "gpus:\n  - memory: 24GiB\n    load:\n      - {from: 10}\n", want: `line 4: "10" is not a time`},
-		{name: "no memory", file: "gpus: [{count: 2}]", want: "it has no memory"},
-		{name: "percent", file: "gpus: [{memory: 1GiB, load: [{util: 101}]}]", want: "util 101 is no percentage"},
+		{name: "bare size", file: "gpus:\n  - memory: 24\n", want: `line 2: size "24" has no unit`},
+		{name: "bare time", file: "gpus:\n  - memory: 24GiB\n    load:\n      - {from: 10}\n", want: `line 4: invalid duration "10"`},
+		{name: "no memory", file: "gpus: [{count: 2}]", want: "no memory given"},
+		{name: "percent", file: "gpus: [{memory: 1GiB, load: [{util: 101}]}]", want: "invalid util 101"},
 		{name: "mode", file: "gpus: [{memory: 1GiB, compute_mode: shared}]", want: `"shared" is not one of`},
 		{name: "blind", file: "gpus: [{memory: 1GiB, blind: [name]}]", want: `"name" is not one of`},
 		{name: "jobs", file: "gpus: [{memory: 1GiB}]\njobs: {util: -1}", want: "util -1"},
@@ -206,7 +206,7 @@ func TestPlacedJobs(t *testing.T) {
 	}
 }
 
-// A GPU that is busy, and one with little memory free, are used when the load goes.
+// A busy GPU and one with little free memory are used once their load is gone.
 func TestSimulationBehindThePool(t *testing.T) {
 	s, c := openSim(t, simFile(t, `
 gpus:
@@ -233,7 +233,7 @@ gpus:
 	}
 }
 
-// What docs/simulation.md shows is what can be written.
+// The example in docs/simulation.md is valid.
 func TestExamplesOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../docs/simulation.md")
 	if err != nil {

@@ -18,23 +18,23 @@ import (
 	"gpurun/gpu"
 )
 
-// A simulation is what a file of simulated GPUs says; docs/simulation.md has an
+// A simulation is the content of a simulation file; docs/simulation.md has an
 // example. Times count from the start of the run.
 //
 //	gpus:                          # in this order
-//	  - memory: 24GiB              # all of it
-//	    count: 2                   # so many alike; default 1
+//	  - memory: 24GiB              # total
+//	    count: 2                   # how many like this; default 1
 //	    name: NVIDIA A100          # default "Simulated GPU"
 //	    compute_mode: exclusive    # default, exclusive, prohibited
 //	    blind: [util]              # what cannot be read: util, memory, processes
 //	    load:                      # what other people do on it
 //	      - {from: 10s, to: 2m, user: alice, command: python, pid: 4711, memory: 20GiB, util: 90}
-//	      - {memory: 4GiB}         # without a user: memory in use with no process to be seen
-//	    fails:                     # it does not answer, and comes back
+//	      - {memory: 4GiB}         # without a user: memory in use by no visible process
+//	    fails:                     # when it does not answer
 //	      - {from: 30s, to: 40s, error: GPU is lost}
 //	jobs: {take: 20s, linger: 2s, util: 80}  # how this run's own jobs behave
-//	latency: {processes: 4500us}   # what the list of one GPU's processes takes
-//	outages:                       # no reading at all
+//	latency: {processes: 4500us}   # time to list the processes of one GPU
+//	outages:                       # when nothing can be read
 //	  - {from: 5m, to: 6m, error: the driver is reloaded}
 type simulation struct {
 	GPUs    []simGPU   `yaml:"gpus"`
@@ -58,7 +58,7 @@ type simGPU struct {
 	Fails       []simFault `yaml:"fails"`
 }
 
-// A span of time, To excluded; without To it lasts for ever.
+// A span is a time range that excludes To. Without To it never ends.
 type span struct {
 	From length  `yaml:"from"`
 	To   *length `yaml:"to"`
@@ -70,7 +70,7 @@ func (s *span) has(t time.Duration) bool {
 
 type simLoad struct {
 	span    `yaml:",inline"`
-	User    string `yaml:"user"` // "me": this user; "?": cannot be found out
+	User    string `yaml:"user"` // "me": this user; "?": unknown
 	Command string `yaml:"command"`
 	PID     int    `yaml:"pid"`
 	Memory  size   `yaml:"memory"`
@@ -82,10 +82,10 @@ type simFault struct {
 	Error string `yaml:"error"`
 }
 
-// simJobs says how the jobs that the run itself places behave.
+// simJobs describes how the run's own jobs behave.
 type simJobs struct {
-	Take   length `yaml:"take"`   // until all granted memory is taken, evenly
-	Linger length `yaml:"linger"` // for which it stays in use after the job's end
+	Take   length `yaml:"take"`   // time to allocate all granted memory, at a steady rate
+	Linger length `yaml:"linger"` // how long it stays in use after the job ends
 	Util   int    `yaml:"util"`   // percent, while one runs
 }
 
@@ -107,19 +107,19 @@ func (s *size) UnmarshalYAML(n *yaml.Node) error {
 func (l *length) UnmarshalYAML(n *yaml.Node) error {
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d < 0 {
-		return fmt.Errorf("line %d: %q is not a time: say 90s or 10m", n.Line, n.Value)
+		return fmt.Errorf("line %d: invalid duration %q (try 90s or 10m)", n.Line, n.Value)
 	}
 	*l = length(d)
 	return nil
 }
 
-// maxSimGPUs bounds what a slip of the finger can ask for.
+// maxSimGPUs bounds what a typo can ask for.
 const maxSimGPUs = 1024
 
 var inline = regexp.MustCompile(`^(?:(\d+)x)?([0-9.]+\s*[A-Za-z]+)(?::(.+))?$`)
 
-// parseInline reads "4x24GiB", "2x24GiB,1x80GiB:A100", "24GiB". looks says
-// whether spec was meant to be one.
+// parseInline parses "4x24GiB", "2x24GiB,1x80GiB:A100" or "24GiB". looks reports
+// whether spec looks like an inline spec.
 func parseInline(spec string) (sim simulation, looks bool, err error) {
 	for _, part := range strings.Split(spec, ",") {
 		m := inline.FindStringSubmatch(strings.TrimSpace(part))
@@ -144,7 +144,7 @@ func parseInline(spec string) (sim simulation, looks bool, err error) {
 	return sim, true, nil
 }
 
-// loadSim reads a spec, and returns what the UUIDs of its devices derive from.
+// loadSim reads a spec and returns the seed of its devices' UUIDs.
 func loadSim(spec string) (sim simulation, seed string, private bool, err error) {
 	sim, looks, err := parseInline(spec)
 	if err != nil {
@@ -156,7 +156,7 @@ func loadSim(spec string) (sim simulation, seed string, private bool, err error)
 	content, err := os.ReadFile(spec)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("simulated GPUs: %q is no file, nor of the form 4x24GiB", spec)
+			err = fmt.Errorf("simulated GPUs: %q is neither a file nor a spec like 4x24GiB", spec)
 		}
 		return sim, "", false, err
 	}
@@ -180,7 +180,7 @@ func realPath(path string) (string, error) {
 	return filepath.Abs(real)
 }
 
-// check finds what the decoder lets through.
+// check finds errors that the decoder lets through.
 func (sim *simulation) check(spec string) error {
 	total := 0
 	for i := range sim.GPUs {
@@ -192,11 +192,11 @@ func (sim *simulation) check(spec string) error {
 	}
 	switch {
 	case total == 0:
-		return fmt.Errorf("%s: it has no gpus", spec)
+		return fmt.Errorf("%s: no gpus", spec)
 	case total > maxSimGPUs:
-		return fmt.Errorf("%s: %d GPUs, at most %d can be simulated", spec, total, maxSimGPUs)
+		return fmt.Errorf("%s: %d GPUs are too many to simulate (at most %d)", spec, total, maxSimGPUs)
 	case sim.Jobs.Util < 0 || sim.Jobs.Util > 100:
-		return fmt.Errorf("%s: jobs: util %d is no percentage", spec, sim.Jobs.Util)
+		return fmt.Errorf("%s: jobs: invalid util %d (0 to 100)", spec, sim.Jobs.Util)
 	}
 	return nil
 }
@@ -210,10 +210,10 @@ func (g *simGPU) count() int {
 
 func (g *simGPU) check() error {
 	if g.Memory <= 0 {
-		return errors.New("it has no memory: say memory: 24GiB")
+		return errors.New("no memory given (try memory: 24GiB)")
 	}
 	if g.Count != nil && *g.Count < 1 {
-		return fmt.Errorf("count: %d GPUs", *g.Count)
+		return fmt.Errorf("invalid count %d (at least 1)", *g.Count)
 	}
 	if _, ok := computeModes[g.ComputeMode]; !ok {
 		return fmt.Errorf("compute_mode: %q is not one of default, exclusive, prohibited", g.ComputeMode)
@@ -225,7 +225,7 @@ func (g *simGPU) check() error {
 	}
 	for _, l := range g.Load {
 		if l.Util < 0 || l.Util > 100 {
-			return fmt.Errorf("load: util %d is no percentage", l.Util)
+			return fmt.Errorf("load: invalid util %d (0 to 100)", l.Util)
 		}
 	}
 	return nil
@@ -236,7 +236,7 @@ var computeModes = map[string]gpu.ComputeMode{
 	"exclusive": gpu.ComputeExclusive, "prohibited": gpu.ComputeProhibited,
 }
 
-// simUUID derives a device's UUID from where it is written down.
+// simUUID derives a device's UUID from the spec or its file's path.
 func simUUID(seed string, i int) gpu.UUID {
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, seed)

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestSmokeRealGPU reads the GPUs of this machine (make gpu-smoke), and fails where there are none.
+// TestSmokeRealGPU reads the GPUs of this machine (make gpu-smoke) and fails if there are none.
 func TestSmokeRealGPU(t *testing.T) {
 	if os.Getenv("GPURUN_GPU_SMOKE") != "1" {
 		t.Skip("runs with GPURUN_GPU_SMOKE=1, on a machine with a GPU")

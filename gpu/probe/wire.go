@@ -10,20 +10,20 @@ import (
 	"gpurun/gpu"
 )
 
-// The parent and the child speak in lines of JSON: the child says hello once,
-// then answers each question. Times in an answer are relative to the moment of
-// the reading; the parent, whose clock counts, puts them right.
+// The parent and the child exchange lines of JSON: the child says hello once,
+// then answers each question. Times in an answer are relative to the reading; the
+// parent converts them to its own clock.
 
-// maxLine bounds one line: some thousand processes on each of 64 devices.
+// maxLine bounds one line: about a thousand processes on each of 64 devices.
 const maxLine = 16 << 20
 
-// hello is the child's first line: what it found, or why there is nothing.
+// hello is the child's first line: what it found, or why it found nothing.
 type hello struct {
 	Devices  []gpu.Device `json:"devices,omitempty"`
 	Version  string       `json:"version,omitempty"`
 	Missing  *Missing     `json:"missing,omitempty"`
 	Warnings []string     `json:"warnings,omitempty"`
-	Partial  bool         `json:"partial,omitempty"` // some of what NVML counts is not in Devices
+	Partial  bool         `json:"partial,omitempty"` // Devices lacks some that NVML counts
 }
 
 // A question asks for a reading of devices by UUID.
@@ -33,19 +33,19 @@ type question struct {
 	Processes bool       `json:"processes"`
 }
 
-// An answer has one reading for each device of its question.
+// An answer has one reading for each device in its question.
 type answer struct {
 	ID       uint64        `json:"id"`
 	Readings []gpu.Reading `json:"readings"`
-	// Gone says that the driver as a whole is gone, and why. The child ends
-	// after it, since a process that has loaded one NVML cannot load another.
+	// Gone is why the whole driver is gone, or "". The child then exits, since a
+	// process that has loaded one NVML cannot load another.
 	Gone string `json:"gone,omitempty"`
 }
 
-var errLongLine = errors.New("a line longer than any answer")
+var errLongLine = errors.New("line too long for an answer")
 
-// readLine reads a line into v, and passes over what is no JSON object: a
-// library may print on its own account.
+// readLine reads the next JSON object into v. It skips other lines: a library may
+// print its own.
 func readLine(r *bufio.Reader, v any) error {
 	for {
 		line, err := boundedLine(r)
@@ -83,7 +83,7 @@ func writeLine(w io.Writer, v any) error {
 	return err
 }
 
-// shift moves the samples of readings by d: from the reading's own time to the parent's.
+// shift adds d to sample times, converting them to the parent's clock.
 func shift(readings []gpu.Reading, d time.Duration) {
 	for i := range readings {
 		for j := range readings[i].Samples {

@@ -38,7 +38,7 @@ jobs:
 	r := d.run()
 	until(t, "the first job", patience, func() bool { return exists(filepath.Join(d.dir, "up")) || r.over() })
 	d.behaves("stale=1")
-	d.until(r, filepath.Join(d.state, "run.log"), "no GPU answers: an unknown error")
+	d.until(r, filepath.Join(d.state, "run.log"), "no GPU answers: unknown driver error")
 	d.behaves("")
 	d.write(t, "go", "")
 	if !r.wait(patience) {

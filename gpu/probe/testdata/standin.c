@@ -1,28 +1,28 @@
 /*
  * A stand-in for libnvidia-ml.so.1: two GPUs, and whatever can be wrong with them.
  *
- * The file that the environment variable NVML_STANDIN names says how it behaves,
- * and is read anew at every call. A line is KEY=VALUE:
+ * The file named by the environment variable NVML_STANDIN controls it and is read
+ * again at every call. Each line is KEY=VALUE:
  *
  *   count=2              GPUs
  *   driver=580.65.06     its version
- *   hang=FUNCTION        never comes back from this function
+ *   hang=FUNCTION        never returns from this function
  *   crash=FUNCTION       ends the process in it
  *   err.FUNCTION=15      returns this code, on every device
  *   err.FUNCTION.1=15    on GPU 1
  *   total.0= free.0= used.0=      MiB
  *   util.0=71            percent
- *   samples.0=10,20,30   the buffer, one a second, newest a second ago; -1 is a
- *                        record of the far future
+ *   samples.0=10,20,30   the buffer, one per second, newest a second ago; -1 is a
+ *                        record in the far future
  *   mode.0=3             compute mode
  *   procs.0=4711:1024,0:5,99:-1   pid:MiB; -1 is not available
- *   mps.0=12:7           clients of MPS
+ *   mps.0=12:7           MPS clients
  *   endless.0=1          always has more processes than there was room for
- *   stale=1              once set, all devices fail with 999 until NVML is initialised anew
+ *   stale=1              once set, all devices fail with 999 until NVML is initialized again
  *   overlong.0=1         claims more processes than there was room for
  *   mig.0=3              MIG mode, with room for 3 instances of which the second is missing
  *   noise=1              prints on stdout
- *   write=PATH           appends to this file when it is asked for utilisation
+ *   write=PATH           appends to this file when asked for utilization
  *
  * Compiled with -DNO_FUNCTION it lacks that function; with -DOLD it has only the
  * unversioned ones, as old drivers have.

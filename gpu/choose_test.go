@@ -195,9 +195,9 @@ func TestSelect(t *testing.T) {
 		{ids: []string{"GPU-d"}, want: []int{4, 5}},
 		{ids: []string{"MIG-c2"}, want: []int{5}},
 		{ids: []string{"MIG-c"}, err: "several"},
-		{ids: []string{"0", "9"}, err: `no GPU matches "9": this machine has 0 (GPU-aa1), 1 (GPU-aa2)`},
-		{ids: []string{""}, err: `no GPU matches ""`},
-		{ids: []string{"-1"}, err: `no GPU matches "-1"`},
+		{ids: []string{"0", "9"}, err: `no GPU here matches "9": this machine has 0 (GPU-aa1), 1 (GPU-aa2)`},
+		{ids: []string{""}, err: `no GPU here matches ""`},
+		{ids: []string{"-1"}, err: `no GPU here matches "-1"`},
 	}
 	for _, tt := range tests {
 		t.Run(fmt.Sprint(tt.ids), func(t *testing.T) {

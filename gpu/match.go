@@ -58,7 +58,7 @@ func matchOne(devs []Device, id string) ([]int, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no GPU matches %q: this machine has %s", id, listed(devs))
+		return nil, fmt.Errorf("no GPU here matches %q: this machine has %s", id, listed(devs))
 	}
 	for _, i := range found[1:] {
 		if !isNumber(id) && named(devs[i], id) != named(devs[found[0]], id) {

@@ -12,15 +12,14 @@ import (
 	"gpurun/state"
 )
 
-// Evidence looks, job by job as it is asked, at what the file system says of jobs
-// whose last end was a success. Of other jobs, and of those that declare neither
-// outputs nor inputs nor a log, it says nothing and reads nothing. Several
-// goroutines may ask.
+// Evidence returns a function that checks the files of one job if it last succeeded.
+// For other jobs, and for those that declare no outputs, inputs or log, it returns
+// nothing and reads nothing. The function is safe for concurrent use.
 func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
 	return evidence(b, h, &witness{batch: b, reader: newLookingReader()})
 }
 
-// Lacks is the first output of a job that is not there, in words, or "".
+// Lacks describes the first missing output of a job, or returns "".
 func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
 	if !j.Spec.HasOutputs {
 		return ""
@@ -39,8 +38,8 @@ func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
 	}
 }
 
-// Remarks is Evidence with what changes nothing and is worth saying: Overwritten,
-// for which the newest attempt of each name must be known.
+// Remarks is Evidence plus what is worth reporting but changes nothing: Overwritten,
+// which requires knowing the newest attempt of each name.
 func Remarks(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
 	return evidence(b, h, &witness{batch: b, history: h, reader: newLookingReader()})
 }
@@ -73,7 +72,7 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	gpus := make([]int, r.GPUs)
 	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
 	if err != nil {
-		// Whether it is there cannot be told; the attempt will say why.
+		// Cannot tell whether it is there. The attempt will report why.
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}
 	}
 	var e sched.Evidence
@@ -101,12 +100,12 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	return e
 }
 
-// outputs finds the first one that is missing, or else the first one that was
-// written while the newest attempt of the job's name ran, if that had another key and
-// came after r: the command was changed, run, and changed back. For that only plain
-// files that are named one by one are looked at: a folder, or what a glob matches, may
-// change by the hand of many. A pattern that cannot be searched to its end is not
-// missing: a success that is on record counts until its output is known to be gone.
+// outputs returns the first missing output, or else the first one written by the
+// newest attempt of the job's name, if that had another key and came after r: the
+// command was changed, run, and changed back. The latter checks only regular files
+// that are named individually: many others may change a folder or what a glob
+// matches. A pattern whose search was cut short is not missing: a recorded success
+// counts until its output is known to be gone.
 func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (missing, overwritten string, unsure *GaveUp) {
 	for _, p := range patterns {
 		fi, err := os.Stat(p)
@@ -137,11 +136,11 @@ func (w *witness) writtenByAnother(j *jobspec.Job, r *state.Record, written time
 	return !written.Before(other.Start.Add(-tick)) && !written.After(other.End)
 }
 
-// tick is by how much the clock of file times may be behind.
+// tick is how far the clock of file times may lag behind.
 const tick = 10 * time.Millisecond
 
-// logGone says that neither the log as the job file has it now nor the one that
-// was written is there. What a person called done has written none.
+// logGone reports whether both the log that the job file names now and the one that
+// was written are gone. A job that a person marked done has written none.
 func logGone(path string, r *state.Record) bool {
 	if r.Log == "" {
 		return false
@@ -154,8 +153,8 @@ func logGone(path string, r *state.Record) bool {
 	return true
 }
 
-// changedInput is the first input that has changed since the attempt of r
-// started. One that is gone has not: what needs it and is up to date has read it.
+// changedInput returns the first input that changed since the attempt of r
+// started. A deleted input has not changed: an up-to-date job has already read it.
 func (w *witness) changedInput(patterns []string, r *state.Record) (path string, unsure *GaveUp) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -175,8 +174,8 @@ func (w *witness) changedInput(patterns []string, r *state.Record) (path string,
 	return "", unsure
 }
 
-// match is what a pattern stands for now, with sizes and times but no hashes; in
-// one where the start recorded it as one.
+// match returns the current matches of a pattern, with sizes and times but no
+// hashes; summed up as one input if that is how the start recorded them.
 func (rd *reader) match(pattern string, r *state.Record) ([]state.Input, error) {
 	paths, err := rd.search.glob(pattern)
 	if err != nil || len(paths) == 0 {
@@ -216,8 +215,8 @@ func wasSummed(pattern string, paths []string, r *state.Record) bool {
 	return false
 }
 
-// differs is changed, reading the content only where the time alone does not
-// tell: of a file that is as old as it was, nothing is read.
+// differs is changed, but reads the content only if the time does not settle it: a
+// file with an unchanged time is never read.
 func (rd *reader) differs(now state.Input, before []state.Input, start time.Time) bool {
 	if !changed(now, before, start) {
 		return false

@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// A world is a batch of three jobs in a folder of its own, whose outputs, inputs
-// and log are there, and the history of their success.
+// A world is a batch of three successful jobs in its own folder, with their outputs,
+// inputs, log and history.
 func world(t *testing.T) (dir string, b *jobspec.Batch, h *state.History) {
 	t.Helper()
 	dir = t.TempDir()
@@ -60,8 +60,8 @@ func TestEvidence(t *testing.T) {
 			h.Apply(0, f)
 		}
 	}
-	// another runs a job of the name train from the third to the fifth second, whose
-	// output is written in the given one.
+	// another runs a job named train from the third to the fifth second, whose
+	// output is written in the given second.
 	another := func(written int, phase state.Phase, change func(start, end *state.Fact)) func(*testing.T, string, *state.History, *jobspec.Batch) {
 		return func(t *testing.T, dir string, h *state.History, b *jobspec.Batch) {
 			ended := h.Of(0, b.Jobs[train].Key.String()).End

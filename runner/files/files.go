@@ -1,9 +1,9 @@
-// Package files says what the file system has to say of a job: which of its
-// outputs are there, what its inputs held when it started and hold now, how its
-// log ends, and what it left in its result file. It decides nothing.
+// Package files collects what the file system knows about a job: which outputs
+// exist, what its inputs contained when it started and contain now, how its log
+// ends, and what its result file says. It decides nothing.
 //
 // Patterns are absolute paths or globs (** crosses folders). A path that exists
-// as it is written is meant literally, whatever characters it has; so is the
+// exactly as written is taken literally, whatever characters it has. So is the
 // folder that a pattern begins with.
 package files
 
@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// split parts a glob into the folder where it begins and the pattern below that.
-// A work dir may be called "runs [old]", and a folder of that name is meant.
+// split splits a glob into its base folder and the pattern below it. A work dir may
+// be named "runs [old]", and that folder is taken literally.
 func split(pattern string) (base, rest string) {
 	base, rest = doublestar.SplitPattern(pattern)
 	for {
@@ -35,7 +35,7 @@ func split(pattern string) (base, rest string) {
 
 func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[{\`) }
 
-// Short is path as a person writes it: relative to dir where it lies within.
+// Short returns path the way people write it: relative to dir if it is inside.
 func Short(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
@@ -44,8 +44,8 @@ func Short(dir, path string) string {
 	return rel
 }
 
-// Tail is the end of a log from the offset from on, at most most bytes; nil when
-// there is no such file, or nothing in that part.
+// Tail returns the end of a log, at most most bytes and nothing before offset from;
+// nil if there is no file or nothing in that part.
 func Tail(path string, from int64, most int) []byte {
 	f, info, err := openRegular(path)
 	if err != nil {
@@ -60,10 +60,10 @@ func Tail(path string, from int64, most int) []byte {
 	return b
 }
 
-var errIrregular = errors.New("is no regular file")
+var errIrregular = errors.New("not a regular file")
 
-// openRegular opens a regular file. A pipe that a job has put in its place would
-// block for ever, so the opening waits for nobody.
+// openRegular opens a regular file without blocking: a job may have put a pipe in
+// its place, which would block forever.
 func openRegular(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {

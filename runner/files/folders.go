@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 )
 
-// MakeFolders creates the folders that outputs are to lie in, those of a glob as far
-// as its fixed part goes. A work dir that does not exist is not made: the job is to
-// fail there, not to run in an empty folder. Nor is an output itself ever made, since
-// its being there is what says that the job has done its work.
+// MakeFolders creates the folders that outputs go into; for a glob, only its fixed
+// part. It never creates the work dir: without one the job should fail, not run in an
+// empty folder. Nor does it create an output, whose existence means that the job has
+// done its work.
 func MakeFolders(workDir string, patterns []string) error {
 	if len(patterns) == 0 {
 		return nil
@@ -23,7 +23,7 @@ func MakeFolders(workDir string, patterns []string) error {
 			dir, _ = split(p)
 		}
 		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return fmt.Errorf("cannot create the folder of output %s: %w", Short(workDir, p), err)
+			return fmt.Errorf("cannot create the folder for output %s: %w", Short(workDir, p), err)
 		}
 	}
 	return nil

@@ -15,28 +15,27 @@ import (
 	"gpurun/state"
 )
 
-// maxHashed is the most that is read of an input to tell its content; above it,
-// size and time stand for the content.
+// maxHashed is the largest input that is hashed. Above it, size and time stand in
+// for the content.
 const maxHashed = 64 << 20
 
-// maxListed is how many inputs a start names one by one. The matches of patterns
-// that come to more are summed up, so that the start fits its line of the ledger.
+// maxListed is how many inputs a start lists one by one. Beyond it, the matches of a
+// pattern are summed up, so that the start fits its line of the ledger.
 const maxListed = 100
 
-// Inputs is what a job's inputs hold now. A folder is one input, all of it; so is
-// a pattern that matches very many files. A pattern that matches nothing is an
-// error.
+// Inputs returns the current content of a job's inputs. A folder is one input, and so
+// is a pattern that matches very many files. A pattern without a match is an error.
 func Inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
 	return newReader().inputs(ctx, patterns)
 }
 
-// NoMatch is an input that is not there.
+// NoMatch is the error for an input that does not exist.
 type NoMatch struct{ Pattern string }
 
 func (e *NoMatch) Error() string { return "input " + e.Pattern + " matches nothing" }
 
-// A reader looks at inputs, at each path once: thousands of jobs read the same.
-// It is not safe for use by several goroutines.
+// A reader reads inputs, each path once: thousands of jobs may share them. It is not
+// safe for concurrent use.
 type reader struct {
 	seen   map[string]state.Input
 	search *Search
@@ -74,7 +73,7 @@ func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, 
 	return out, nil
 }
 
-// content is what stands at a path, with its hash where it is small enough.
+// content describes what is at a path, with a hash if it is small enough.
 func (r *reader) content(ctx context.Context, path string) (state.Input, error) {
 	if in, ok := r.seen[path]; ok {
 		return in, nil
@@ -113,14 +112,14 @@ func (r *reader) folder(ctx context.Context, path string) (state.Input, error) {
 	return r.sum(ctx, path, paths)
 }
 
-// sum makes one input of many files: their sizes added up, the newest of their
-// times, and one hash over names and contents unless there is too much to read.
+// sum makes one input of many files: total size, newest time, and one hash over
+// names and contents unless there is too much to read.
 func (r *reader) sum(ctx context.Context, name string, paths []string) (state.Input, error) {
 	sum := state.Input{Path: name}
 	for _, p := range paths {
 		info, err := os.Stat(p)
 		if err != nil {
-			continue // gone meanwhile, or a link that leads nowhere
+			continue // gone meanwhile, or a dangling link
 		}
 		sum.Size += info.Size()
 		if t := info.ModTime().UTC(); t.After(sum.MTime) {
@@ -145,7 +144,7 @@ func (r *reader) sum(ctx context.Context, name string, paths []string) (state.In
 	return sum, nil
 }
 
-// hashInto adds the content of a regular file; of all else the name must do.
+// hashInto adds the content of a regular file. For anything else the name must do.
 func hashInto(ctx context.Context, h io.Writer, path string) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -170,7 +169,7 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	for {
 		n, err := f.Read(buf)
 		h.Write(buf[:n])
-		runtime.Gosched() // the loop may have something to hand over
+		runtime.Gosched() // let the event loop run
 		if err == io.EOF {
 			return hex.EncodeToString(h.Sum(nil)), nil
 		}
@@ -183,10 +182,10 @@ func hashFile(ctx context.Context, path string) (string, error) {
 	}
 }
 
-// changed says whether an input as it is now differs from what a start saw of
-// it. Where the start saw nothing of that name (inputs declared later, or the
-// folder of the batch moved) it counts as changed only if it is newer than the
-// start and nothing of the same base name and content was seen.
+// changed reports whether an input differs from what the start recorded. If the start
+// recorded nothing by that name (inputs declared later, or the batch's folder moved),
+// it counts as changed only if it is newer than the start and the start recorded
+// nothing with the same base name and content.
 func changed(now state.Input, before []state.Input, start time.Time) bool {
 	newer := now.MTime.After(start)
 	for _, b := range before {
@@ -200,7 +199,7 @@ func changed(now state.Input, before []state.Input, start time.Time) bool {
 	return newer
 }
 
-// same compares contents: by hash where both have one, else by size and time.
+// same compares contents: by hash if both have one, else by size and time.
 func same(a, b state.Input) bool {
 	if a.Hash != "" && b.Hash != "" {
 		return a.Hash == b.Hash

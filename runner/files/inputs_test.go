@@ -12,7 +12,7 @@ import (
 	"gpurun/state"
 )
 
-// start is when the jobs of these tests began: after their inputs were written.
+// start is when the jobs of these tests started: after their inputs were written.
 func started(t *testing.T, dir string, patterns ...string) (in []state.Input, start time.Time) {
 	t.Helper()
 	in, err := Inputs(context.Background(), absolute(dir, patterns))
@@ -30,7 +30,7 @@ func absolute(dir string, patterns []string) []string {
 	return out
 }
 
-// rewrite changes a file and makes it newer, whatever the clock's grain.
+// rewrite changes a file and makes it newer, whatever the clock's resolution.
 func rewrite(t *testing.T, path, content string, age time.Duration) {
 	t.Helper()
 	write(t, path, content)
@@ -144,6 +144,6 @@ func TestMovedFolderHasTheSameInputs(t *testing.T) {
 	rewrite(t, moved+"/data.csv", "b", 2*time.Hour)
 	w = &witness{reader: newReader()}
 	if got, _ := w.changedInput([]string{moved + "/data.csv"}, r); got == "" {
-		t.Error("got no change, and the content is another")
+		t.Error("got no change, but the content differs")
 	}
 }

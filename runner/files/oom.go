@@ -2,10 +2,9 @@ package files
 
 import "regexp"
 
-// What frameworks print when a GPU's memory has run out. Each pattern wants the
-// words of the error itself: advice that merely mentions it ("lower the batch
-// size if CUDA runs out of memory"), names of tests, and failures of host memory
-// match none.
+// What frameworks print when GPU memory runs out. Each pattern matches the error
+// message itself, not advice that mentions it ("lower the batch size if CUDA runs
+// out of memory"), names of tests, or running out of host memory.
 var outOfMemory = regexp.MustCompile(`(?m)` +
 	// PyTorch, also on ROCm, and its older spelling of the CUDA error.
 	`(CUDA|HIP) out of memory\. Tried to allocate` +
@@ -14,13 +13,13 @@ var outOfMemory = regexp.MustCompile(`(?m)` +
 	`|(CUDA|HIP)( driver| runtime)? [Ee]rror( \(?\d+\)? ?)?: ['"]?out of memory` +
 	`|cuda runtime error \(2\) ?: out of memory` +
 	`|CU(DNN|BLAS|SOLVER|SPARSE|FFT)_(STATUS_)?ALLOC_FAILED` +
-	// The words alone, with nothing before them but what a logger puts there.
+	// The words alone, after nothing but a logger's prefix.
 	`|^[ \t]*(` + loggerPrefix + `)*(CUDA|HIP) out of memory[.!]?\s*$` +
 	// TensorFlow, PaddlePaddle.
 	`|OOM when allocating tensor` +
 	`|ResourceExhaustedError.*(OOM|[Oo]ut of memory|[Ff]ailed to allocate)` +
 	`|Out of memory error on GPU \d` +
-	// JAX and XLA. The bare code is also what servers say of a quota.
+	// JAX and XLA. Servers also use the bare code for quotas.
 	`|RESOURCE_EXHAUSTED: ([Oo]ut of memory|[Ff]ailed to allocate|Error loading program: .*memory)` +
 	// CUDA's own names, CuPy, Numba, RMM, and programs that call cudaMalloc.
 	`|CUDA_ERROR_OUT_OF_MEMORY` +
@@ -30,21 +29,21 @@ var outOfMemory = regexp.MustCompile(`(?m)` +
 	`|cu(da|Mem)\w*[Aa]lloc\w*(\([^)\n]*\))? failed: out of memory` +
 	// NCCL and ONNX Runtime.
 	`|C(uda|UDA) failure:? ?2?:? ?'?out of memory` +
-	// Thrust: an uncaught system_error. The host's bad_alloc has other words.
+	// Thrust: an uncaught system_error. The host's bad_alloc reads differently.
 	`|what\(\): +([\w ]+: )?out of memory\s*$`)
 
-// loggerPrefix is one part of what stands before a logged message: "[rank0]:",
-// a time, a level.
+// loggerPrefix matches one part of the prefix of a logged message: "[rank0]:", a
+// time, a level.
 const loggerPrefix = `\[[^\]\n]*\]:?[ \t]*|\d[-\d:.,/TZ+]*[ \t]+|\w*(?i:error|exception|fatal|critical|failed):?[ \t]+`
 
-// noFailure matches lines that report no failure although they have its words:
-// TensorFlow and XLA warn when an attempt to allocate fails that they then make do
-// without, and test runners print names of tests.
+// noFailure matches lines that sound like a failure but are none: TensorFlow and XLA
+// warn about failed allocations that they can do without, and test runners print
+// names of tests.
 var noFailure = regexp.MustCompile(`(?mi)^.*(not a failure|will retry|trying again|falling back|\bpassed\b|\bxfail|\.\.\. ok\s*$).*$`)
 
-// OutOfMemory reports whether the end of a log tells that a GPU's memory ran out, in
-// the words of PyTorch, TensorFlow, JAX or CUDA. It is asked of jobs that have
-// failed, and of nobody else's part of the log.
+// OutOfMemory reports whether the end of a log shows that GPU memory ran out, as
+// PyTorch, TensorFlow, JAX or CUDA report it. Call it only for failed jobs, with only
+// the attempt's own part of the log.
 func OutOfMemory(tail []byte) bool {
 	if !outOfMemory.Match(tail) {
 		return false

@@ -14,23 +14,23 @@ import (
 	"gpurun/state"
 )
 
-// Limits of a result file: what is read of it, and what its metrics may take of
-// the one line of the ledger that an end is.
+// Limits of a result file: how much of it is read, and how much of the end's line in
+// the ledger its metrics may take.
 const (
 	maxResult  = 16 << 20
 	maxMetrics = 32 << 10
 )
 
-// MetricsFile is the metric that stands for all where they are too long for the
-// ledger: its value is the path of the file that has them.
+// MetricsFile is the metric that replaces all others if they are too long for the
+// ledger. Its value is the path of the file that has them.
 const MetricsFile = "gpurun_metrics_file"
 
-// Result reads what a job has left in its GPURUN_RESULT: JSON objects one after
-// another, later values over earlier ones. error_type is taken out of them, and
-// is "" unless it is one that a job may say. Where the metrics do not fit the
-// ledger the file is copied to keep, and the one metric MetricsFile names it. No
-// file, or an empty one, is no error. With an error, what could be read is
-// returned all the same.
+// Result reads what a job left in its GPURUN_RESULT: a sequence of JSON objects, in
+// which later values replace earlier ones. error_type is removed from the metrics and
+// returned, or "" unless a job may report it. If the metrics do not fit the ledger,
+// the file is copied to keep, and the only metric is MetricsFile, which names it. A
+// missing or empty file is not an error. With an error, Result still returns what it
+// could read.
 func Result(path, keep string) (metrics map[string]any, errorType string, err error) {
 	data, err := readResult(path)
 	if errors.Is(err, errTooLong) {
@@ -77,8 +77,8 @@ func readResult(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxResult))
 }
 
-// merge reads objects until the first that is none, which may be torn: its job
-// was killed while it wrote.
+// merge reads objects up to the first invalid one, which may be cut short because the
+// job was killed while writing.
 func merge(data []byte) (map[string]any, error) {
 	d := json.NewDecoder(bytes.NewReader(quoteNaN(data)))
 	d.UseNumber()
@@ -96,17 +96,17 @@ func merge(data []byte) (map[string]any, error) {
 	}
 }
 
-// kept copies a result file that is too long to where it stays.
+// kept copies a result file that is too long for the ledger to the path keep.
 func kept(path, keep string) (map[string]any, error) {
 	if err := copyFile(path, keep); err != nil {
-		return nil, fmt.Errorf("metrics are too long for the ledger, and could not be kept: %w", err)
+		return nil, fmt.Errorf("metrics are too long for the ledger and could not be saved: %w", err)
 	}
 	return map[string]any{MetricsFile: keep}, nil
 }
 
 func copyFile(from, to string) error {
 	if to == "" {
-		return errors.New("there is no place for them")
+		return errors.New("there is nowhere to save them")
 	}
 	src, _, err := openRegular(from)
 	if err != nil {
@@ -124,8 +124,8 @@ func copyFile(from, to string) error {
 	return dst.CloseAtomicallyReplace()
 }
 
-// quoteNaN puts quotes around NaN and the infinities, which JSON does not know
-// and Python's json.dumps writes: a loss that diverged is a result like others.
+// quoteNaN quotes NaN and the infinities, which JSON lacks but Python's json.dumps
+// writes: a diverged loss is a result like any other.
 func quoteNaN(data []byte) []byte {
 	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
 		return data
@@ -157,7 +157,7 @@ func bare(data []byte) string {
 	return ""
 }
 
-// stringLen is how long the JSON string is with which data begins.
+// stringLen returns the length of the JSON string that data begins with.
 func stringLen(data []byte) int {
 	for i := 1; i < len(data); i++ {
 		switch data[i] {

@@ -13,16 +13,16 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// A pattern such as /**/x crosses the whole file system, and links in it lead around
-// in circles: no search goes on for ever.
+// A pattern such as /**/x crosses the whole file system, where links can form loops.
+// So every search has a time limit.
 const (
 	searchOne = 30 * time.Second // for one pattern, when a job starts or has ended
 	lookOne   = 5 * time.Second  // when all jobs are judged, before anything starts
-	lookAll   = 15 * time.Second // all searches together that find no end there
+	lookAll   = 15 * time.Second // for all unfinished searches together, then
 	lookLeast = 100 * time.Millisecond
 )
 
-// GaveUp is a search that found nothing in its time, and was not at its end.
+// GaveUp is the error for a search that ran out of time before finding anything.
 type GaveUp struct {
 	Pattern string
 	After   time.Duration
@@ -32,25 +32,25 @@ func (e *GaveUp) Error() string {
 	return fmt.Sprintf("%s: no match after searching for %s; name the folder that it is in", e.Pattern, e.After)
 }
 
-// short is the message with the pattern as a person writes it.
+// short is the message with the pattern as people write it.
 func (e *GaveUp) short(dir string) string {
 	return (&GaveUp{Short(dir, e.Pattern), e.After}).Error()
 }
 
-// A Search looks for what patterns match, each for a limited time.
+// A Search finds matches of patterns, each within a time limit.
 type Search struct {
 	one  time.Duration
-	all  time.Duration // 0 for no bound on all together
-	lost atomic.Int64  // time spent on patterns that it gave up
+	all  time.Duration // total for searches that give up; 0 for no limit
+	lost atomic.Int64  // time spent on searches that gave up
 }
 
 func newSearch() *Search { return &Search{one: searchOne} }
 
-// NewLook is a Search for judging many jobs before anything starts.
+// NewLook returns a Search for judging many jobs before anything starts.
 func NewLook() *Search { return &Search{one: lookOne, all: lookAll} }
 
-// limit is how long the next search may take: after some that came to nothing there
-// is little time left, but enough for an ordinary pattern.
+// limit returns how long the next search may take. Once earlier ones have used up the
+// time, that is little, but enough for an ordinary pattern.
 func (s *Search) limit() time.Duration {
 	if s.all == 0 {
 		return s.one
@@ -58,14 +58,14 @@ func (s *Search) limit() time.Duration {
 	return max(lookLeast, min(s.one, s.all-time.Duration(s.lost.Load())))
 }
 
-// MissingOutput is the first pattern that matches nothing, or "". A search that gave
-// up has found nothing.
+// MissingOutput returns the first pattern that matches nothing, or "". A search that
+// gave up counts as no match.
 func MissingOutput(patterns []string) (pattern string, err error) {
 	return newSearch().Missing(patterns)
 }
 
-// Missing is the first pattern that matches nothing, or "", with GaveUp where it was
-// not looked for everywhere.
+// Missing returns the first pattern that matches nothing, or "", with GaveUp if the
+// search was not exhaustive.
 func (s *Search) Missing(patterns []string) (pattern string, err error) {
 	for _, p := range patterns {
 		if ok, err := s.matches(p); !ok {
@@ -75,7 +75,7 @@ func (s *Search) Missing(patterns []string) (pattern string, err error) {
 	return "", nil
 }
 
-// matches says whether a pattern has a match. A link that leads nowhere is none.
+// matches reports whether a pattern has a match. A dangling link is not one.
 func (s *Search) matches(pattern string) (bool, error) {
 	if _, err := os.Stat(pattern); err == nil {
 		return true, nil
@@ -91,7 +91,7 @@ func (s *Search) matches(pattern string) (bool, error) {
 	return found, err
 }
 
-// glob is every path that a pattern matches, in order.
+// glob returns every path that a pattern matches, sorted.
 func (s *Search) glob(pattern string) ([]string, error) {
 	if _, err := os.Stat(pattern); err == nil {
 		return []string{pattern}, nil
@@ -105,7 +105,7 @@ func (s *Search) glob(pattern string) ([]string, error) {
 	return paths, err
 }
 
-// walk calls f for what a glob matches until that returns SkipAll.
+// walk calls f for each match of a glob until f returns SkipAll.
 func (s *Search) walk(pattern string, f func(path string) error) error {
 	if !isGlob(pattern) {
 		return nil
@@ -128,10 +128,10 @@ func (s *Search) walk(pattern string, f func(path string) error) error {
 	return nil
 }
 
-var errTime = errors.New("the time for the search is over")
+var errTime = errors.New("search timed out")
 
-// timed is a file system that reads no folder after a certain time. What may not be
-// read has nothing in it.
+// timed is a file system that reads no folder after end. A folder that cannot be read
+// counts as empty.
 type timed struct {
 	fs.FS
 	end time.Time

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// circles is a folder in which links make a search endless.
+// circles returns a folder in which links make a search endless.
 func circles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestSearchesTogetherEnd(t *testing.T) {
 	}
 }
 
-// A success on record counts until its output is known to be gone.
+// A recorded success counts until its output is known to be gone.
 func TestUnsearchedOutputIsNotMissing(t *testing.T) {
 	dir := circles(t)
 	w := &witness{reader: &reader{search: &Search{one: 20 * time.Millisecond}}}

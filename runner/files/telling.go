@@ -8,21 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// What a line weighs that may tell why a job failed. The heaviest line counts, and
-// of equal ones the last.
+// How telling a line is about why a job failed. The highest weight wins; among equals,
+// the last line.
 const (
 	silent  = iota // says nothing: blank, a rule, a launcher's epilogue
-	plain          // the last thing that was printed
+	plain          // the last thing printed
 	warned         // mentions an error
-	wrapped        // says that something else failed: a launcher's exception, a shell's "Aborted"
-	fatal          // the exception of a traceback, a crash, a command that is not there
+	wrapped        // only says that something else failed: a launcher's exception, a shell's "Aborted"
+	fatal          // a traceback's exception, a crash, a missing command
 )
 
 var (
 	escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b.`)
 
-	// Prefixes by which launchers tell ranks apart ("[rank0]: ", "[default1]:", "0: "),
-	// and the margin that Python draws beside the tracebacks of an exception group.
+	// Prefixes that launchers use to tell ranks apart ("[rank0]: ", "[default1]:", "0: "),
+	// and the margin that Python draws next to the tracebacks of an exception group.
 	margin = regexp.MustCompile(`^((\[(rank|default)?\d+\]:?|\d+:) ?| *[|+] )`)
 
 	traceback = regexp.MustCompile(`^(Exception Group )?Traceback \(most recent call last\):`)
@@ -30,10 +30,10 @@ var (
 	// The exception below a traceback: "pkg.mod.SomeError: text", "KeyboardInterrupt".
 	exception = regexp.MustCompile(`^[A-Za-z_][\w.]*(:( .*)?)?$`)
 
-	// Exceptions by which a launcher says no more than that its worker failed.
+	// Exceptions with which a launcher only says that its worker failed.
 	launcher = regexp.MustCompile(`ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|^SystemExit`)
 
-	// Lines that end programs, whoever prints them.
+	// Lines that a program prints last, whatever the program.
 	deadly = regexp.MustCompile(`(?i)^\S+: (line \d+: )?.*: (command )?not found$` +
 		`|: (can't|cannot) open (file )?['"]|: No such file or directory$|: Permission denied$|cannot execute` +
 		`|segmentation fault|bus error|illegal instruction|floating point exception` +
@@ -42,29 +42,29 @@ var (
 		`|(?-i:\bKilled\b)|oom-kill|no space left on device|disk quota exceeded` +
 		`|^\S+: error: (unrecognized|the following|argument|ambiguous|invalid|unknown)`)
 
-	// What a shell says of a program that gave up, behind the program's own words.
+	// What a shell prints about an aborted program, after the program's own message.
 	aborted = regexp.MustCompile(`\bAborted\b`)
 
-	// Lines that mention an error, and are believed where nothing better is there.
+	// Lines that mention an error, used if there is nothing better.
 	mention = regexp.MustCompile(`(\b|_)(error|ERROR|Error|errors|fatal|FATAL|Fatal|CRITICAL|failed|FAILED|failure|Exception|exception|cannot|can't|not found|No such|Usage|usage)\b|\w(Error|Exception|Failure)\b`)
 
-	// Lines that mention one and tell nothing: epilogues of launchers, loggers and make.
+	// Lines that mention one but say nothing: epilogues of launchers, loggers and make.
 	epilogue = regexp.MustCompile(`^(srun|slurmstepd|make|ninja)(\[\d+\])?: |^wandb: |HYDRA_FULL_ERROR|^Error executing job with overrides` +
 		`|^\s*(error_file|traceback|exitcode|rank|host|time)\s*:|torch/distributed/elastic|torch\.distributed\.elastic|elastic_launch` +
 		`|^\[?[\d/: TIWEF,.-]*\]?\s*(INFO|DEBUG|WARNING)\b|UserWarning:|DeprecationWarning:|FutureWarning:` +
 		`|(?i)\b(0|no) errors?\b|^-{3,}|^={3,}|^#{3,}`)
 )
 
-// maxTelling bounds a telling line, in bytes: it goes into the ledger and on one
+// maxTelling bounds a telling line, in bytes: it goes into the ledger and onto one
 // line of a terminal.
 const maxTelling = 300
 
-// TellingLine is the line of a failed job's log that says best why it failed: the
-// exception of the last traceback, a crash, an error message, else the last line;
-// "" where the log says nothing.
+// TellingLine returns the line of a failed job's log that best explains the failure:
+// the exception of the last traceback, a crash, an error message, else the last line;
+// "" if the log says nothing.
 func TellingLine(tail []byte) string {
 	best, weight := "", silent
-	inside := false // a traceback, whose exception is still to come
+	inside := false // a traceback whose exception is still to come
 	for raw := range bytes.Lines(tail) {
 		line := logLine(raw)
 		bare := margin.ReplaceAllString(line, "")
@@ -91,7 +91,7 @@ func TellingLine(tail []byte) string {
 	return shorten(strings.TrimLeft(best, " \t"))
 }
 
-// weigh judges a line that stands in no traceback.
+// weigh rates a line outside tracebacks.
 func weigh(line string) int {
 	switch {
 	case epilogue.MatchString(line):
@@ -106,8 +106,8 @@ func weigh(line string) int {
 	return plain
 }
 
-// logLine is a line as it stands on a terminal in the end: without colours, and
-// of a progress bar only its last state.
+// logLine returns a line as a terminal finally shows it: without colors, and with only
+// the last state of a progress bar.
 func logLine(raw []byte) string {
 	line := strings.TrimRight(string(raw), "\r\n\t ")
 	if i := strings.LastIndexByte(line, '\r'); i >= 0 {

@@ -1,4 +1,4 @@
-// Package host tells what the kernel knows about this machine's processes.
+// Package host looks up this machine's processes, users and file locks.
 package host
 
 import (
@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockHolder returns the process that holds a flock on a file, or 0 when the kernel
-// does not tell: nobody does, or the process lives in a pid namespace that is not
-// visible from here.
+// LockHolder returns the process that holds a flock on a file, or 0 if there is none
+// or it is in a PID namespace that is not visible from here.
 func LockHolder(st *unix.Stat_t) int {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
@@ -27,8 +26,8 @@ func LockHolder(st *unix.Stat_t) int {
 	return 0
 }
 
-// holderOf is the process that a line of /proc/locks names as holder of a flock on a
-// file, or 0.
+// holderOf returns the process that a line of /proc/locks names as holding a flock
+// on a file, or 0.
 func holderOf(line []byte, dev, ino uint64) int {
 	if l, ok := parseLock(line); ok && l.on(dev) && l.ino == ino {
 		return l.pid
@@ -36,7 +35,7 @@ func holderOf(line []byte, dev, ino uint64) int {
 	return 0
 }
 
-// A lock is a flock that somebody holds.
+// A lock is a flock that a process holds.
 type lock struct {
 	pid          int
 	major, minor uint32
@@ -45,8 +44,8 @@ type lock struct {
 
 func (l lock) on(dev uint64) bool { return l.major == unix.Major(dev) && l.minor == unix.Minor(dev) }
 
-// parseLock reads one line of /proc/locks, proc_locks(5). It is not ok for other kinds
-// of locks, for processes that wait, and for holders that cannot be seen from here.
+// parseLock parses one line of /proc/locks, proc_locks(5). ok is false for other kinds
+// of locks, waiting processes, and holders not visible from here.
 func parseLock(line []byte) (l lock, ok bool) {
 	field := bytes.Fields(line)
 	if len(field) < 6 || string(field[1]) != "FLOCK" {
@@ -66,8 +65,8 @@ func parseLock(line []byte) (l lock, ok bool) {
 	return lock{pid, uint32(major), uint32(minor), ino}, true
 }
 
-// Owner returns the user that a process of this host runs as; false when it is gone
-// or hidden.
+// Owner returns the user a process runs as; ok is false if the process is gone or
+// hidden.
 func Owner(pid int) (uid int, ok bool) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
@@ -76,14 +75,14 @@ func Owner(pid int) (uid int, ok bool) {
 	return int(st.Uid), true
 }
 
-// Alive reports whether a process exists, whoever it belongs to.
+// Alive reports whether a process exists, whoever owns it.
 func Alive(pid int) bool {
 	err := unix.Kill(pid, 0)
 	return err == nil || err == unix.EPERM
 }
 
-// UserLock returns a process of a user that holds a flock on a file of a file system,
-// or 0.
+// UserLock returns a process of the given user that holds a flock on any file of a
+// file system, or 0.
 func UserLock(dev uint64, uid int) int {
 	f, err := os.Open("/proc/locks")
 	if err != nil {

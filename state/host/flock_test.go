@@ -19,13 +19,13 @@ func TestLockHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pid := LockHolder(&st); pid != 0 {
-		t.Errorf("held by %d before it is locked", pid)
+		t.Errorf("held by %d before anyone locked it", pid)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
 	if pid := LockHolder(&st); pid != os.Getpid() {
-		t.Skipf("/proc/locks says %d: this file system has device numbers of its own", pid)
+		t.Skipf("/proc/locks says %d: this file system uses its own device numbers", pid)
 	}
 	if uid, ok := Owner(os.Getpid()); !ok || uid != os.Getuid() || !Alive(os.Getpid()) {
 		t.Errorf("this process belongs to %d, %v", uid, ok)

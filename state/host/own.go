@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenOwn opens a file that gpurun keeps for itself. It never follows a link and
-// never takes anything but a regular file: a planted link would have us write to
-// somebody's data, and a pipe would make us wait for ever.
+// OpenOwn opens one of gpurun's own files. It refuses links and anything else that
+// is not a regular file: a planted link could make us overwrite somebody's data, and
+// a pipe would block forever.
 func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, perm)
 	switch {
@@ -30,12 +30,12 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Strange is the error for a name that holds something gpurun did not make.
+// Strange returns the error for a path that holds something gpurun did not create.
 func Strange(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
 }
 
-// ReadOwn reads a file of gpurun's, at most limit bytes of it.
+// ReadOwn reads at most limit bytes of one of gpurun's own files.
 func ReadOwn(path string, limit int64) ([]byte, error) {
 	f, err := OpenOwn(path, os.O_RDONLY, 0)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Users lists the users who have a process here that can be seen.
+// Users returns the users with at least one process visible from here.
 func Users() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

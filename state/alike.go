@@ -7,35 +7,35 @@ import (
 	"strconv"
 )
 
-// What changes from job to job in a line that means the same: addresses, paths, numbers.
+// What varies between log lines that mean the same thing: addresses, paths, numbers.
 var (
 	addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8}[0-9a-f-]*\b`)
 	paths     = regexp.MustCompile(`[\w.~+@=-]*(/[\w.~+@=-]*)+`)
 	numbers   = regexp.MustCompile(`[0-9]+([.,:][0-9]+)*([eE][+-]?[0-9]+)?`)
 )
 
-// A Failure is how an attempt failed, as far as another may have failed the same way.
+// A Failure is how an attempt failed, in terms that can be compared across attempts.
 type Failure struct {
 	State     Phase
 	ErrorType string
 	ExitCode  *int
 	Signal    string
 	Reason    string
-	Line      string // the telling line of its log
+	Line      string // the log line that best explains it
 }
 
-// Failure is how the attempt failed that f ends.
+// Failure returns how the attempt that f ends failed.
 func (f *Fact) Failure() Failure {
 	return Failure{f.State, f.ErrorType, f.ExitCode, f.Signal, f.Reason, f.Line}
 }
 
-// Failure is how r's attempt failed.
+// Failure returns how r's attempt failed.
 func (r *Record) Failure() Failure {
 	return Failure{r.State, r.ErrorType, r.ExitCode, r.Signal, r.Reason, r.Line}
 }
 
-// Kind is equal for failures that are alike: same state, error type, exit code or
-// signal, and the same words once numbers, paths and addresses are taken out.
+// Kind returns a string that is equal for failures that are alike: same state, error
+// type, exit code or signal, and same text once numbers, paths and addresses are removed.
 func (f Failure) Kind() string {
 	code := ""
 	if f.ExitCode != nil {
@@ -50,8 +50,8 @@ func general(s string) string {
 	return numbers.ReplaceAllString(s, "#")
 }
 
-// Cause says in a few words why the attempt failed: what its log says, else the
-// reason gpurun gives, else the signal or exit code.
+// Cause returns a short explanation of the failure: the reason gpurun gives, else
+// the log line, else the signal or exit code.
 func (f Failure) Cause() string {
 	switch {
 	case f.Reason != "":
@@ -66,29 +66,29 @@ func (f Failure) Cause() string {
 	return string(f.State)
 }
 
-// Alike are the jobs of a batch that failed the same way.
+// Alike is a group of jobs in a batch that failed the same way.
 type Alike struct {
-	Cause string // of the first of them
-	Count int    // jobs
+	Cause string // of the first job
+	Count int    // number of jobs
 	Jobs  []string
-	Log   string // of the first of them that has one
+	Log   string // of the first job that has one
 }
 
-// Bounds of what is kept of a batch of which every job may fail in its own way.
+// Bounds on memory for batches in which every job fails its own way.
 const (
 	maxGroups    = 1000
-	maxAlikeJobs = 20 // named of each
+	maxAlikeJobs = 20 // named per group
 )
 
-// A Grouping puts failures that are alike together, in the order in which each
-// group's first came.
+// A Grouping collects failures that are alike into groups, ordered by each group's
+// first failure.
 type Grouping struct {
 	Groups []Alike
 	at     map[string]int // index in Groups, by kind
 }
 
-// Add takes in the failure of one job and returns the index of its group; -1 when
-// it is like none and there is no room for more.
+// Add records one job's failure and returns the index of its group, or -1 if it
+// would start a new group and there is no room for one.
 func (g *Grouping) Add(job, log string, f Failure) int {
 	if g.at == nil {
 		g.at = map[string]int{}
@@ -114,7 +114,7 @@ func (g *Grouping) Add(job, log string, f Failure) int {
 	return i
 }
 
-// Frequent are the groups of more than one job, at most n, the largest first.
+// Frequent returns up to n groups of more than one job, largest first.
 func (g *Grouping) Frequent(n int) []Alike {
 	var list []Alike
 	for _, a := range g.Groups {

@@ -5,18 +5,17 @@ import (
 	"iter"
 )
 
-// A Base is what the facts of one ledger came to up to one of its lines, kept in
-// a form from which a record is made when somebody asks for it: a batch of a
-// million jobs that is up to date asks once for each.
+// A Base holds the state of one ledger up to some line, in a form from which records
+// are made on demand: an up-to-date batch of a million jobs asks for each only once.
 type Base interface {
-	Find(key string) *Record // a new Record each time, or nil
+	Find(key string) *Record // a new Record on each call, or nil
 	Plain(key [16]byte) bool // see History.Plain
-	All() iter.Seq[*Record]  // each key once, in no order
+	All() iter.Seq[*Record]  // each key once, in no particular order
 	Len() int
 }
 
-// Found puts a base under a ledger of which nothing has been applied yet. The
-// facts behind the base's last line come by Apply; seq is the order of that line.
+// Found sets the base of a ledger to which nothing has been applied yet. Facts after
+// the base's last line arrive through Apply; seq is that line's sequence number.
 func (h *History) Found(ledger int, b Base, seq int64) {
 	if h.base == nil {
 		h.base = map[int]Base{}
@@ -25,9 +24,9 @@ func (h *History) Found(ledger int, b Base, seq int64) {
 	h.seq = max(h.seq, seq)
 }
 
-// Settle takes the records of one ledger that were applied out of the history, for
-// its base: it must have them before anybody asks again. So whoever reads a long
-// ledger holds little of it as records at any time.
+// Settle removes one ledger's applied records from the history and returns them. The
+// caller must add them to the ledger's base before the next query. This bounds how
+// many records are in memory while a long ledger is read.
 func (h *History) Settle(ledger int) []*Record {
 	var settled []*Record
 	for key, r := range h.Last {
@@ -45,9 +44,9 @@ func (h *History) Settle(ledger int) []*Record {
 	return settled
 }
 
-// Plain says that the last end of a key, 32 hex digits, is a success that counts,
-// of an attempt that needed no other job. False says nothing: see Of. It is what
-// most jobs of a large batch that is up to date are asked, and makes no record.
+// Plain reports whether the last end of a key (32 hex digits) is a success that counts
+// and whose job has no needs. False is inconclusive: ask Of. It allocates no record,
+// which makes it the fast path for large batches that are up to date.
 func (h *History) Plain(ledger int, key [16]byte) bool {
 	b := h.base[ledger]
 	if b == nil {
@@ -63,15 +62,15 @@ func (h *History) Plain(ledger int, key [16]byte) bool {
 	return len(h.more) == 0 && b.Plain(key)
 }
 
-// Plain says this of a record.
+// Plain reports whether r is a success that counts and whose job has no needs.
 func (r *Record) Plain() bool {
 	return r.State == Succeeded && !r.Forgotten && !r.Sim && r.Needs == ""
 }
 
-// Seq is the order of the last fact that was applied.
+// Seq returns the sequence number of the last fact applied.
 func (h *History) Seq() int64 { return h.seq }
 
-// Empty says that no key has an end.
+// Empty reports whether no key has an end.
 func (h *History) Empty() bool {
 	for _, b := range h.base {
 		if b.Len() > 0 {
@@ -81,7 +80,7 @@ func (h *History) Empty() bool {
 	return len(h.Last) == 0
 }
 
-// Records are the last ends of all keys of all ledgers, in no order.
+// Records yields the last end of every key of every ledger, in no particular order.
 func (h *History) Records() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		for _, r := range h.Last {
@@ -104,7 +103,7 @@ func (h *History) Records() iter.Seq[*Record] {
 	}
 }
 
-// above is the record of a key from facts that were applied, whatever lies below.
+// above returns a key's record from applied facts, ignoring the base.
 func (h *History) above(ledger int, key string) *Record {
 	if r := h.Last[key]; r != nil && int(r.Ledger) == ledger {
 		return r
@@ -115,7 +114,7 @@ func (h *History) above(ledger int, key string) *Record {
 	return h.more[ledgerKey{ledger, key}]
 }
 
-// lift makes a record of a base one that can be changed.
+// lift copies a base's record into the history, where it can be changed.
 func (h *History) lift(r *Record) {
 	if h.above(int(r.Ledger), r.Key) != nil {
 		return

@@ -8,24 +8,24 @@ import (
 	"gpurun/gpu"
 )
 
-// A History is what the facts of a batch's ledgers come to. It is changed by
-// Apply alone, when a ledger is loaded and while a run goes on.
+// A History is the state that results from the facts in a batch's ledgers. Only
+// Apply changes it, both while a ledger is loaded and during a run.
 //
-// Of every key only the last end is kept, and of an attempt that has ended
-// nothing else, so that a million jobs fit into memory.
+// It keeps only the last end of each key, and nothing else about attempts that
+// have ended, so a million jobs fit in memory.
 type History struct {
-	Last map[string]*Record  // by key: the last end of each key, as far as it was applied and not founded; use Of and Records
+	Last map[string]*Record  // by key: its last end, if that was applied and is not in a base; use Of and Records
 	Open map[string]*Attempt // by uni_id: started, not yet ended
 
-	more  map[ledgerKey]*Record // keys whose place in Last belongs to another ledger
-	named map[ledgerKey]*Record // by name, the newest record; nil until Named is asked
-	base  map[int]Base          // by ledger: what lies below Last and more
+	more  map[ledgerKey]*Record // keys whose slot in Last is taken by another ledger
+	named map[ledgerKey]*Record // newest record by job name; nil until Named is called
+	base  map[int]Base          // by ledger: older records, overridden by Last and more
 	runs  map[int]Fact          // by ledger: the last run fact, see Ran
 	seq   int64
 }
 
-// WhyLeftOver is the reason of a stop that reaches only what an attempt has left
-// behind: it decides nothing about the attempt's end.
+// WhyLeftOver is the reason for a stop that affects only processes an attempt left
+// behind. It has no bearing on how the attempt ended.
 const WhyLeftOver = "left-over"
 
 // A ledgerKey is a key, or a name, in one ledger.
@@ -37,14 +37,14 @@ type ledgerKey struct {
 // A Record is the last end of one key.
 type Record struct {
 	Key       string
-	Job       string // name it had
+	Job       string // its name at the time
 	State     Phase
 	UniID     string
 	Attempt   int
-	Start     time.Time // zero when the ledger has no start of it (done)
+	Start     time.Time // zero if the ledger has no start for it (done)
 	End       time.Time
-	StartSeq  int64 // order of the start among the lines of its ledger; 0 when it has none
-	EndSeq    int64 // order of the end
+	StartSeq  int64 // sequence number of the start; 0 if there is none
+	EndSeq    int64 // sequence number of the end
 	ExitCode  *int
 	Signal    string
 	ErrorType string
@@ -54,32 +54,32 @@ type Record struct {
 	Needs     string
 	Inputs    []Input
 	Log       string
-	Commands  []string // of its start; kept only for jobs that did not succeed, else nil
+	Commands  []string // from its start; nil if the job succeeded
 	Peak      int64
 	GPUs      int
-	Sim       bool  // these were simulated
+	Sim       bool  // the GPUs were simulated
 	Ledger    int32 // index of the batch's file whose ledger has it
-	Forgotten bool  // a forget came after it
+	Forgotten bool  // a forget followed it
 	By        string
 }
 
-// An Attempt is one that has started and not yet ended.
+// An Attempt is an attempt that has started and not yet ended.
 type Attempt struct {
 	Start   Fact
 	Seq     int64
-	Running *Fact  // pid and its start time, once known
-	Stop    string // why it was to be stopped, or ""
+	Running *Fact  // PID and its start time, once known
+	Stop    string // why it is being stopped, or ""
 	Ledger  int    // index of the batch's file whose ledger has it
 }
 
-// NewHistory makes the history of empty ledgers.
+// NewHistory returns the history of empty ledgers.
 func NewHistory() *History {
 	return &History{Last: map[string]*Record{}, Open: map[string]*Attempt{}}
 }
 
-// Apply takes over one fact of the ledger of a batch's file, given by index.
-// The facts of one ledger come in its order; those of different ledgers may come
-// in any order. A fact that makes no sense changes nothing.
+// Apply adds one fact from the ledger of a batch's file, given by index. Facts of
+// one ledger must come in order; different ledgers may be interleaved. A fact that
+// makes no sense is ignored.
 func (h *History) Apply(ledger int, f Fact) {
 	h.seq++
 	switch f.Kind {
@@ -92,7 +92,7 @@ func (h *History) Apply(ledger int, f Fact) {
 			a.Running = &Fact{Kind: f.Kind, Time: f.Time, PID: f.PID, PIDStart: f.PIDStart}
 		}
 	case KindStop:
-		// The first reason counts: its signal is the one that ended the attempt.
+		// The first reason wins: its signal is the one that ended the attempt.
 		if a := h.Open[f.UniID]; a != nil && a.Stop == "" && f.Why != WhyLeftOver {
 			a.Stop = f.Why
 		}
@@ -106,7 +106,7 @@ func (h *History) Apply(ledger int, f Fact) {
 	}
 }
 
-// end makes the record of an end, and forgets the attempt.
+// end records an end and drops the open attempt.
 func (h *History) end(ledger int, f Fact) {
 	r := &Record{
 		Key: f.Key, Job: f.Job, State: known(f.State), UniID: f.UniID, Attempt: f.Attempt, End: f.Time, EndSeq: h.seq,
@@ -126,7 +126,7 @@ func (h *History) end(ledger int, f Fact) {
 	h.put(r)
 }
 
-// began completes a record with what the attempt's start says.
+// began fills in a record from the attempt's start.
 func (r *Record) began(a *Attempt) {
 	s := &a.Start
 	r.Start, r.StartSeq = s.Time, a.Seq
@@ -144,7 +144,7 @@ func (r *Record) began(a *Attempt) {
 	}
 }
 
-// put makes r the last record of its key.
+// put makes r its key's last record.
 func (h *History) put(r *Record) {
 	h.place(r)
 	if h.named != nil && r.Job != "" {
@@ -152,7 +152,7 @@ func (h *History) put(r *Record) {
 	}
 }
 
-// place files r under its key.
+// place stores r under its key.
 func (h *History) place(r *Record) {
 	at := ledgerKey{int(r.Ledger), r.Key}
 	if old := h.Last[r.Key]; old == nil && h.more[at] == nil || old != nil && old.Ledger == r.Ledger {
@@ -165,9 +165,8 @@ func (h *History) place(r *Record) {
 	}
 }
 
-// Of is the last record of a key in the ledger of one of the batch's files, or
-// nil. Files in different folders may have jobs that do the same, word by word:
-// each counts in its own ledger alone.
+// Of returns a key's last record in the ledger of one of the batch's files, or nil.
+// Files in different folders may contain identical jobs, which count separately.
 func (h *History) Of(ledger int, key string) *Record {
 	if r := h.above(ledger, key); r != nil {
 		return r
@@ -178,10 +177,9 @@ func (h *History) Of(ledger int, key string) *Record {
 	return nil
 }
 
-// Named is the newest record of a job name in one ledger, whatever its key, or
-// nil: a job that has no history under its key, but has one under its name, has
-// been changed. The index is made when it is first asked for, since a batch that
-// is up to date needs none.
+// Named returns the newest record of a job name in one ledger, whatever its key, or
+// nil. A job with history under its name but not under its key has been changed. The
+// index is built on first use, since a batch that is up to date never needs it.
 func (h *History) Named(ledger int, name string) *Record {
 	if h.named == nil {
 		h.named = map[ledgerKey]*Record{}
@@ -199,7 +197,7 @@ func (h *History) name(r *Record) {
 	}
 }
 
-// Attempts are the open attempts in the order of their starts.
+// Attempts returns the open attempts in start order.
 func (h *History) Attempts() []*Attempt {
 	open := make([]*Attempt, 0, len(h.Open))
 	for _, a := range h.Open {
@@ -209,8 +207,8 @@ func (h *History) Attempts() []*Attempt {
 	return open
 }
 
-// NewerThan says whether r ended after other began: by the order of lines where
-// both stand in one ledger, else by the time.
+// NewerThan reports whether r ended after other began: by line order if both are in
+// one ledger, else by time.
 func (r *Record) NewerThan(other *Record) bool {
 	if other.StartSeq > 0 && r.Ledger == other.Ledger {
 		return r.EndSeq > other.StartSeq
@@ -222,8 +220,7 @@ func (r *Record) NewerThan(other *Record) bool {
 	return r.End.After(began)
 }
 
-// known spells a phase with the constant's own string, so that a million records
-// do not each keep a copy.
+// known returns the constant equal to p, so that a million records share its string.
 func known(p Phase) Phase {
 	switch p {
 	case Succeeded:

@@ -1,37 +1,36 @@
-// Package state says what can be true of a job, and what has happened to it.
+// Package state defines the states of a job and the record of what happened to it.
 //
-// A Fact is one thing that happened, and one line of the ledger. Facts are the
-// only way in which anything that must outlive a crash is said: the ledger, the
-// terminal and the summary see the same ones. A History is what facts come to
-// when they are applied in order, live or replayed. A Snapshot is what a person
-// sees of a batch at one moment.
+// A Fact is one thing that happened, and one line of the ledger. Everything that
+// must survive a crash is a fact; the ledger, the terminal and the summary all see
+// the same ones. A History is the result of applying facts in order, live or
+// replayed. A Snapshot is what a person sees of a batch at one moment.
 //
-// The package is pure data: it reads no clock and no file.
+// The package is pure data: it reads no clock and no files.
 package state
 
-// Phase is where a job of this run is.
+// Phase is the state of a job in this run.
 type Phase string
 
 const (
-	Pending     Phase = "pending"     // not ready, or ready and without its GPU yet
-	Waiting     Phase = "waiting"     // for its retry
-	Running     Phase = "running"     // from the decision to start on
+	Pending     Phase = "pending"     // not ready, or ready but without a GPU yet
+	Waiting     Phase = "waiting"     // for a retry
+	Running     Phase = "running"     // from the decision to start it
 	Succeeded   Phase = "succeeded"   //
 	Failed      Phase = "failed"      //
 	Timeout     Phase = "timeout"     //
 	OOM         Phase = "oom"         // out of GPU or host memory
-	Cancelled   Phase = "cancelled"   // by a person's stop
+	Cancelled   Phase = "cancelled"   // by gpurun stop JOB
 	Interrupted Phase = "interrupted" // the run was stopped
-	Lost        Phase = "lost"        // gone without a status
+	Lost        Phase = "lost"        // disappeared without an exit status
 	Blocked     Phase = "blocked"     // a need failed
 	UpToDate    Phase = "up to date"  // nothing to do
 	NotNeeded   Phase = "not needed"  // when: failure, and no need has failed
 )
 
-// Ended says whether nothing more happens to a job in this phase in this run.
+// Ended reports whether a job in this phase is finished as far as this run goes.
 func (p Phase) Ended() bool { return p != Pending && p != Waiting && p != Running }
 
-// Bad says whether the phase is an end that makes a run exit with 1.
+// Bad reports whether the phase makes the run exit with 1.
 func (p Phase) Bad() bool {
 	switch p {
 	case Failed, Timeout, OOM, Lost, Blocked, Cancelled:

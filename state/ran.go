@@ -1,6 +1,6 @@
 package state
 
-// Ran takes over the last run fact of a ledger, from whoever has read it.
+// Ran sets the last run fact of a ledger, as its reader found it.
 func (h *History) Ran(ledger int, f Fact) {
 	if f.Kind != KindRun {
 		return
@@ -11,6 +11,6 @@ func (h *History) Ran(ledger int, f Fact) {
 	h.runs[ledger] = f
 }
 
-// LastRun is the run fact of the last run of a ledger as it was loaded, without a
-// kind where there was none.
+// LastRun returns the last run fact of a ledger when it was loaded; its Kind is empty
+// if there was none.
 func (h *History) LastRun(ledger int) Fact { return h.runs[ledger] }

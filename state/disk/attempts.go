@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// NewAttempt makes the folder of a new attempt. Its uni_id sorts by time and is
-// unique without asking anybody: letters, digits and one dash, fit for file names
-// and arguments.
+// NewAttempt creates the folder of a new attempt. Its uni_id sorts by time and is
+// unique without coordination. It consists of letters, digits and one dash, so it is
+// safe in file names and arguments.
 func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 	for {
 		uniID = newUniID(time.Now())
@@ -28,7 +28,7 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		if errors.Is(err, fs.ErrNotExist) { // somebody tidied up
+		if errors.Is(err, fs.ErrNotExist) { // somebody removed the parent
 			if err = os.MkdirAll(filepath.Dir(dir), 0o777); err == nil {
 				continue
 			}
@@ -43,29 +43,29 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 
 var uniEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// newUniID is the time to the second and 50 random bits.
+// newUniID returns the time to the second plus 50 random bits.
 func newUniID(now time.Time) string {
 	var b [7]byte
-	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
 	return now.UTC().Format("20060102t150405") + "-" + uniEncoding.EncodeToString(b[:])[:10]
 }
 
-// AttemptDir is the folder of an attempt, whether it is there or not.
+// AttemptDir returns the folder of an attempt, which may not exist.
 func (s *State) AttemptDir(file int, uniID string) string { return AttemptDir(s.dirs[file], uniID) }
 
-// AttemptDir is the folder of an attempt below a batch's folder.
+// AttemptDir returns the folder of an attempt within a batch's folder.
 func AttemptDir(dir, uniID string) string {
 	return filepath.Join(dir, triesName, filepath.Base(uniID))
 }
 
-// RemoveAttempt removes the folder of an attempt, or gives it to another, once
-// every end that was appended before is on the disk. It does not wait.
+// RemoveAttempt removes an attempt's folder, or recycles it, once every end appended
+// so far is on disk. It does not wait for that.
 func (s *State) RemoveAttempt(file int, uniID string) {
 	s.sync.remove(remains{s.AttemptDir(file, uniID), s.recycler.fit(uniID)})
 }
 
-// removeAttempt removes the few files that an attempt's folder has, then itself.
-// What cannot be removed now is swept when the state is opened next.
+// removeAttempt removes an attempt's folder and the few files in it. Whatever cannot
+// be removed now is swept when the state is next opened.
 func removeAttempt(dir string) {
 	for _, name := range []string{statusName, begunName, resultName, spareBegun} {
 		_ = os.Remove(filepath.Join(dir, name))
@@ -75,8 +75,8 @@ func removeAttempt(dir string) {
 	}
 }
 
-// attemptFolders are those that a file has now; none of them is over as far as is
-// known. They are listed before the ledger is read.
+// attemptFolders lists a file's attempt folders. It is called before the ledger is
+// read, so none of them is known to be over.
 func (s *State) attemptFolders(file int) map[string]bool {
 	entries, err := os.ReadDir(filepath.Join(s.dirs[file], triesName))
 	if err != nil {
@@ -89,10 +89,10 @@ func (s *State) attemptFolders(file int) map[string]bool {
 	return left
 }
 
-// sweep removes the folders of attempts that the ledgers know to be over, once
-// that is on the disk. Of those that no ledger knows, the ones that never began
-// go too: nothing of them ran. One that did has lost its start to a broken line,
-// and may be running still: it stays, and is named.
+// sweep removes the folders of attempts whose end a ledger has, once that end is on
+// disk. Attempts that no ledger knows and that never began are removed too, since
+// nothing of them ran. One that did begin lost its start to a broken line and may
+// still be running: its folder stays, and a warning names it.
 func (s *State) sweep() {
 	for i, left := range s.left {
 		for id, over := range left {
@@ -100,7 +100,7 @@ func (s *State) sweep() {
 				continue
 			}
 			if began(s.AttemptDir(i, id)) && !over {
-				s.warnings = append(s.warnings, fmt.Sprintf("%s: this attempt began, and the ledger has no start of it; look whether it runs, then remove the folder", s.AttemptDir(i, id)))
+				s.warnings = append(s.warnings, fmt.Sprintf("%s: this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder", s.AttemptDir(i, id)))
 				continue
 			}
 			s.sync.remove(remains{dir: s.AttemptDir(i, id)})
@@ -111,7 +111,7 @@ func (s *State) sweep() {
 
 func dirOf(path string) string { return filepath.Dir(path) }
 
-// short tells long names apart: 8 hex digits of a hash.
+// short returns 8 hex digits of a hash, to tell long names apart.
 func short(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:4])

@@ -15,9 +15,9 @@ type Batch struct {
 	Used time.Time // when its ledger last changed
 }
 
-// Batches lists the job files of a folder that have a ledger, the last used first.
-// A link in the folder counts for the file it names. Folders below and above are
-// not looked into. stateDir is where the ledgers are; "" for .gpurun beside each
+// Batches returns the job files in a folder that have a ledger, most recently used
+// first. A link in the folder stands for its target. Parent folders and subfolders
+// are not searched. stateDir is where the ledgers are; "" means .gpurun next to each
 // job file.
 func Batches(dir, stateDir string) []Batch {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -58,7 +58,7 @@ func Batches(dir, stateDir string) []Batch {
 	return found
 }
 
-// linked are the links to files in a folder.
+// linked returns the links to files in a folder.
 func linked(dir string) []string {
 	entries, _ := os.ReadDir(dir)
 	var links []string
@@ -74,8 +74,8 @@ func linked(dir string) []string {
 	return links
 }
 
-// Near lists the job files with a ledger in the folders right below dir, and in
-// the nearest one above it that has any: for a hint to who found none in dir.
+// Near returns the job files with a ledger in dir's direct subfolders and in its
+// nearest parent that has any: for a hint when there is none in dir.
 func Near(dir, stateDir string) []Batch {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package disk is the only one that knows the file names of a batch's state: its
-// folder, lock, ledger, logs and attempt folders (behaviour.md section 2).
+// Package disk keeps a batch's state on disk. No other package knows its file names:
+// the folder, lock, ledger, logs and attempt folders.
 package disk

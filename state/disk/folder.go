@@ -20,12 +20,12 @@ const (
 	runLogName = "run.log"
 	logsName   = "logs"
 	triesName  = "attempts"
-	begunName  = "begun" // in an attempt's folder, made by its own process
+	begunName  = "begun" // in an attempt's folder, created by its own process
 )
 
-// Folder says where the state of one job file is, whether it is there or not:
-// .gpurun/NAME beside the file, or under stateDir NAME-HASH of its real path, so
-// that two files of one name do not meet there.
+// Folder returns where the state of a job file is kept, whether or not it exists:
+// .gpurun/NAME next to the file, or NAME-HASH under stateDir. The hash of the real
+// path keeps files with the same name apart there.
 func Folder(jobFile, stateDir string) string {
 	if real, err := filepath.EvalSymlinks(jobFile); err == nil {
 		jobFile = real
@@ -44,7 +44,7 @@ func Folder(jobFile, stateDir string) string {
 	return filepath.Join(stateDir, name+"-"+hex.EncodeToString(sum[:4]))
 }
 
-// A FolderError says that a state folder cannot be used, and why.
+// A FolderError reports why a state folder cannot be used.
 type FolderError struct {
 	Dir string
 	Err error
@@ -54,11 +54,11 @@ func (e *FolderError) Error() string {
 	var why string
 	switch {
 	case errors.Is(e.Err, unix.EROFS):
-		why = "its file system is read-only: name another with --state-dir"
+		why = "its file system is read-only: choose another with --state-dir"
 	case errors.Is(e.Err, fs.ErrPermission):
-		why = "you may not write there: name another with --state-dir"
+		why = "you have no write permission: choose another with --state-dir"
 	case errors.Is(e.Err, unix.ENOSPC), errors.Is(e.Err, unix.EDQUOT):
-		why = "the disk is full: make room, or name another with --state-dir"
+		why = "the disk is full: free some space, or choose another with --state-dir"
 	default:
 		why = e.Err.Error()
 	}
@@ -67,8 +67,8 @@ func (e *FolderError) Error() string {
 
 func (e *FolderError) Unwrap() error { return e.Err }
 
-// makeFolder makes a batch folder with what is always in it, and carries the new
-// names to the disk.
+// makeFolder creates a batch folder and its fixed subfolders, and syncs the new
+// directory entries to disk.
 func makeFolder(dir string) error {
 	var made []string
 	for d := dir; ; d = filepath.Dir(d) {
@@ -95,8 +95,8 @@ func makeFolder(dir string) error {
 	return nil
 }
 
-// keepOutOfGit keeps a .gpurun folder out of "git status" and "git add". One that
-// is there counts, whatever it says; one that cannot be written is not missed.
+// keepOutOfGit hides a .gpurun folder from "git status" and "git add". An existing
+// .gitignore is left alone, and failure to write one is ignored.
 func keepOutOfGit(dir string) {
 	if filepath.Base(dir) != hidden {
 		return
@@ -109,7 +109,7 @@ func keepOutOfGit(dir string) {
 	_, _ = f.WriteString("*\n")
 }
 
-// cause takes the path out of an error whose message names it anyway.
+// cause strips the path from an error, for messages that already name it.
 func cause(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -118,8 +118,8 @@ func cause(err error) error {
 	return err
 }
 
-// syncDir carries a folder's names to the disk. File systems that cannot do it
-// say so, and then it is not needed.
+// syncDir syncs a folder's entries to disk. Errors are ignored: file systems that do
+// not support it do not need it.
 func syncDir(dir string) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"gpurun/state"
 )
 
-// A Follower reads what is added to a ledger while a run writes it.
+// A Follower reads a ledger as a run appends to it.
 type Follower struct {
 	path string
 	from int64
 }
 
-// Follow begins at the end of the ledger in a batch's folder.
+// Follow starts at the current end of the ledger in a batch's folder.
 func Follow(dir string) *Follower {
 	f := &Follower{path: filepath.Join(dir, ledgerName)}
 	if fi, err := os.Stat(f.path); err == nil {
@@ -24,8 +24,8 @@ func Follow(dir string) *Follower {
 	return f
 }
 
-// Next gives the facts that have been added since the last call. A line that is
-// being written waits for its end; a broken one says nothing.
+// Next passes the facts added since the last call to take. An incomplete last line is
+// left for the next call; broken lines are skipped.
 func (f *Follower) Next(take func(state.Fact)) {
 	file, err := os.Open(f.path)
 	if err != nil {

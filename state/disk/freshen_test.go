@@ -106,7 +106,7 @@ func TestCloseIndexesWhatTheRunHasAdded(t *testing.T) {
 	f.Close()
 	for range 2 { // is named each time, whoever reads it
 		bytes, of = run(func(s *State) {
-			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "is broken and passed over: no JSON") {
+			if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], "is broken and was skipped: invalid JSON") {
 				t.Errorf("got the warnings %q, want one", w)
 			}
 			addEnds(t, s, 0, 9000)

@@ -8,8 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// Host is what a ledger says of the machine and of the pid namespace: pids mean
-// something only there.
+// Host returns a run fact that identifies this machine and PID namespace, the only
+// place where its PIDs are valid.
 func Host() state.Fact {
 	return state.Fact{
 		Kind: state.KindRun, Version: state.Version,
@@ -27,7 +27,7 @@ func hostname() string {
 
 var bootID = sync.OnceValue(func() string { return line("/proc/sys/kernel/random/boot_id") })
 
-// pidNamespace names the namespace, "pid:[4026531836]"; "" where /proc does not tell.
+// pidNamespace returns the namespace's name, "pid:[4026531836]", or "" if unknown.
 func pidNamespace() string {
 	s, err := os.Readlink("/proc/self/ns/pid")
 	if err != nil {

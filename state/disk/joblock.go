@@ -9,11 +9,11 @@ import (
 	"gpurun/state/host"
 )
 
-// lockJobFile locks the job file itself: whatever becomes of the state folder, and
-// whichever folder a second run uses, one job file is not run beside itself. What
-// cannot be locked (no file, a pipe, a file system that wants the right to write)
-// goes without: nil. Another user may hold this lock on any file that he can read,
-// and so keeps nobody out; he may also be running a job file that people share.
+// lockJobFile locks the job file itself, so one job file never runs twice at once,
+// even if its state folder is removed or a second run uses another. It returns nil
+// for what cannot be locked: no file, a pipe, a file system that requires write
+// access. A lock held by another user is ignored: anybody who can read the file can
+// lock it, and it may be a shared job file that both are running.
 func lockJobFile(jobFile string) (*os.File, error) {
 	f, err := os.OpenFile(jobFile, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -46,8 +46,8 @@ func foreign(pid int) bool {
 	return pid != 0 && ok && uid != os.Geteuid() && uid != 0
 }
 
-// inherited reports whether the lock is one that this process was started under:
-// "flock jobs.yaml gpurun jobs.yaml" holds it in an open file of its own.
+// inherited reports whether this process inherited the lock, as under
+// "flock jobs.yaml gpurun jobs.yaml", which holds it in its own open file.
 func inherited(st *unix.Stat_t) bool {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"gpurun/state/host"
 )
 
-// maxLine is how long a line of the ledger may be, its newline included.
+// maxLine is the maximum length of a ledger line, including the newline.
 const maxLine = 64 << 10
 
-// A ledger is one that is open for appending.
+// A ledger is open for appending.
 type ledger struct {
-	mu     sync.Mutex // facts come from the loop, syncs and looks from the syncer
+	mu     sync.Mutex // the loop appends while the syncer syncs and checks
 	path   string
 	f      *os.File
-	size   int64  // of the file, as far as this run has written it
-	began  int64  // its size when this run opened it
-	recent []byte // lines of this run, see remember
-	torn   bool   // the last line has no newline: one goes before the next
+	size   int64  // of the file, as written by this run
+	began  int64  // size when this run opened it
+	recent []byte // lines written by this run, see remember
+	torn   bool   // the last line has no newline: write one before the next
 	buf    []byte
 	ends   []int // of the lines in buf
 	added  int64 // bytes that were appended
@@ -45,9 +45,9 @@ func openLedger(path string, torn bool) (*ledger, error) {
 	return &ledger{path: path, f: f, torn: torn, size: fi.Size(), began: fi.Size()}, nil
 }
 
-// append writes one line for each fact, all with a single write, and says how many
-// are in the ledger. What a short write leaves of the others is taken away again;
-// where that cannot be done it is a torn line, which is ended before the next one.
+// append writes one line per fact, all in a single write, and returns how many are in
+// the ledger. If a short write leaves part of a line it is truncated away; failing
+// that, it stays as a torn line, which the next append terminates.
 func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +62,7 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	for i := range facts {
 		b, err := encode(l.buf, &facts[i])
 		if err != nil {
-			failed = err // those before it are as good as ever
+			failed = err // the facts before it are still fine
 			break
 		}
 		l.buf = append(b, '\n')
@@ -98,20 +98,20 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	return n, err
 }
 
-// cut takes the last n bytes away, which are of a line that is not whole. One that
-// lacks only its newline would be taken for written once the next line is there, and
-// has been said not to be.
+// cut truncates the last n bytes, an incomplete line. A line that lacks only its
+// newline would count as written once the next one follows it, though the caller was
+// told it was not.
 func (l *ledger) cut(n int) bool {
 	info, err := l.f.Stat()
 	return err == nil && l.f.Truncate(info.Size()-int64(n)) == nil
 }
 
-// encode appends the line of a fact to buf. One that is too long loses what a
-// person can find elsewhere: the texts of its commands, the settings, the metrics.
+// encode appends a fact's line to buf. If it is too long it loses what can be found
+// elsewhere: commands, settings, metrics.
 func encode(buf []byte, fact *state.Fact) ([]byte, error) {
 	b, err := appendFact(buf, fact)
 	if err != nil {
-		return nil, fmt.Errorf("cannot write the fact %q of %q: %w", fact.Kind, fact.Job, err)
+		return nil, fmt.Errorf("cannot encode %q fact of job %q: %w", fact.Kind, fact.Job, err)
 	}
 	if len(b)-len(buf) < maxLine {
 		return b, nil
@@ -119,7 +119,7 @@ func encode(buf []byte, fact *state.Fact) ([]byte, error) {
 	f := *fact
 	for _, shorten := range []func(*state.Fact){
 		func(f *state.Fact) { f.Commands = shortened(f.Commands, 1<<10) },
-		func(f *state.Fact) { f.Inputs = nil }, // then their times alone tell
+		func(f *state.Fact) { f.Inputs = nil }, // then changes are detected by time alone
 		func(f *state.Fact) { f.Params, f.Settings, f.Traits = nil, nil, nil },
 		func(f *state.Fact) { f.Commands = shortened(f.Commands[:min(8, len(f.Commands))], 256) },
 		func(f *state.Fact) { f.Metrics = map[string]any{"gpurun": "metrics too long for the ledger"} },
@@ -130,10 +130,10 @@ func encode(buf []byte, fact *state.Fact) ([]byte, error) {
 			return b, err
 		}
 	}
-	return nil, fmt.Errorf("the fact %q of %q is longer than 64 KiB", f.Kind, f.Job)
+	return nil, fmt.Errorf("%q fact of job %q is longer than 64 KiB", f.Kind, f.Job)
 }
 
-// shortened cuts each text to n bytes, and says so.
+// shortened truncates each text to n bytes and marks that it did.
 func shortened(texts []string, n int) []string {
 	out := make([]string, len(texts))
 	for i, t := range texts {
@@ -145,8 +145,8 @@ func shortened(texts []string, n int) []string {
 	return out
 }
 
-// fsync carries the ledger to the disk, if it still is where the next run will look
-// for it.
+// fsync syncs the ledger to disk, and checks that it is still where the next run will
+// look for it.
 func (l *ledger) fsync() error {
 	l.mu.Lock()
 	err := l.guard()
@@ -155,7 +155,7 @@ func (l *ledger) fsync() error {
 	return errors.Join(err, f.Sync())
 }
 
-// look checks that nobody has changed the ledger.
+// look checks that nobody else has changed the ledger.
 func (l *ledger) look() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

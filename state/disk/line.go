@@ -5,8 +5,8 @@ import (
 	"gpurun/state/jsonline"
 )
 
-// appendFact appends the line of a fact, without its newline, as encoding/json
-// writes it.
+// appendFact appends a fact's line, without newline, byte for byte as encoding/json
+// would write it.
 func appendFact(b []byte, f *state.Fact) ([]byte, error) {
 	o := jsonline.Append(b)
 	o.String("kind", string(f.Kind))
@@ -53,7 +53,7 @@ func appendFact(b []byte, f *state.Fact) ([]byte, error) {
 	return o.End()
 }
 
-// appendRun appends the fields that only the beginning of a run has.
+// appendRun appends the fields of a run fact.
 func appendRun(o *jsonline.Object, f *state.Fact) {
 	o.If(f.Version != 0).Int("version", int64(f.Version))
 	o.If(f.Gpurun != "").String("gpurun", f.Gpurun)

@@ -14,20 +14,20 @@ import (
 	"gpurun/state/host"
 )
 
-// A LockedError says that another gpurun runs the job file.
+// A LockedError reports that another gpurun is running the job file.
 type LockedError struct {
 	File  string // job file
 	PID   int    // 0 when unknown
 	Host  string
 	Since time.Time
-	Space bool // PID is of another pid namespace, such as a container's
+	Space bool // PID is from another PID namespace, such as a container's
 }
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is being run by process %d on %s since %s", e.File, e.PID, e.Host, e.Since.Local().Format(time.DateTime))
 }
 
-// holder is what the lock file says of who holds it.
+// A holder is the content of a lock file: who holds it.
 type holder struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
@@ -36,15 +36,15 @@ type holder struct {
 	Since time.Time `json:"since"`
 }
 
-// foreign reports whether the pid of a holder on this host means nothing here.
+// foreign reports whether h is on this host but its PID is not valid in this PID namespace.
 func (h holder) foreign() bool {
 	here := pidNamespace()
 	return h.Boot == bootID() && h.PIDNS != "" && here != "" && h.PIDNS != here
 }
 
 // takeLock locks a batch folder for this process. The lock ends with the process,
-// however it ends; what the file says is for messages only, except where the file
-// system cannot lock: there another host's name counts as a lock.
+// however that ends. The file's content is only for messages, unless the file system
+// has no locks: then another host's name in it counts as a lock.
 func takeLock(jobFile, dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockName)
 	for {
@@ -94,14 +94,14 @@ func sameFile(f *os.File, path string) bool {
 	return unix.Fstat(int(f.Fd()), &st) == nil && unix.Lstat(path, &at) == nil && st.Dev == at.Dev && st.Ino == at.Ino
 }
 
-// How long a lock is tried for.
+// How long to retry a lock.
 const (
 	lockLook = 10 * time.Millisecond
-	askWait  = 50 * time.Millisecond // who only asks whether a run is alive holds a shared lock for microseconds
-	deadWait = 2 * time.Second       // a child of a killed run has the lock until it has become a program
+	askWait  = 50 * time.Millisecond // checking whether a run is alive takes a shared lock for microseconds
+	deadWait = 2 * time.Second       // a child of a killed run holds the lock until it execs
 )
 
-// tryLock tries for a moment, and longer while the run that has the lock is dead.
+// tryLock retries briefly, and for longer while the run that holds the lock is dead.
 func tryLock(f *os.File, dead func() bool) (bool, error) {
 	for began := time.Now(); ; time.Sleep(lockLook) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -118,16 +118,15 @@ func tryLock(f *os.File, dead func() bool) (bool, error) {
 	}
 }
 
-// dead says that the process of a holder was on this host and is gone.
+// dead reports whether h was a process on this host that is gone.
 func dead(h holder) bool { return h.PID != 0 && h.Host == hostname() && !alive(h) }
 
-// noLocks says that the file system has no flock.
+// noLocks reports whether err means that the file system does not support flock.
 func noLocks(err error) bool {
 	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }
 
-// alive reports whether the process of a holder on this host is still there, or cannot
-// be seen from here.
+// alive reports whether h, on this host, still exists or is not visible from here.
 func alive(h holder) bool {
 	if h.foreign() {
 		return true
@@ -143,15 +142,15 @@ func readHolder(f *os.File) holder {
 	var h holder
 	b := make([]byte, holderSize)
 	n, _ := f.ReadAt(b, 0)
-	_ = json.Unmarshal(b[:n], &h) // a holder that is just writing it stays unnamed
+	_ = json.Unmarshal(b[:n], &h) // fails while the holder is writing it: left unnamed
 	return h
 }
 
-// holderSize is the length of a lock file. It never changes, so that a full disk
-// cannot make it unreadable.
+// holderSize is the fixed length of a lock file. Rewriting it in place works even if
+// the disk is full.
 const holderSize = 512
 
-// writeHolder names this process in its lock file.
+// writeHolder writes this process's identity to its lock file.
 func writeHolder(f *os.File) error {
 	b, err := json.Marshal(holder{PID: os.Getpid(), Host: hostname(), Boot: bootID(), PIDNS: pidNamespace(), Since: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
@@ -163,7 +162,7 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
-// clearHolder takes the name out of a lock file that is let go.
+// clearHolder erases the identity from a lock file that is being released.
 func clearHolder(f *os.File) {
 	_, _ = f.WriteAt(bytes.Repeat([]byte{' '}, holderSize), 0)
 }

@@ -10,10 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FreshLog makes room for a new log: the old one is kept as LOG.1. Only a regular
-// file that is no link is moved aside; all else is opened as it is. An empty one
-// says nothing worth keeping. The result is true when what is written there now is
-// the first of it.
+// FreshLog makes room for a new log, keeping the old one as LOG.1. Only a nonempty
+// regular file is moved; links and special files are opened as they are. It reports
+// whether the log is now a missing or empty regular file.
 func FreshLog(path string) (empty bool, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,19 +34,19 @@ func FreshLog(path string) (empty bool, err error) {
 	return true, nil
 }
 
-// LogPath is where the output of a job goes that names no log. Names may hold
-// slashes, and then the log lies in folders below.
+// LogPath returns the default log path of a job. Slashes in its name become
+// subfolders.
 func (s *State) LogPath(file int, job string) string {
 	return logPath(s.dirs[file], job)
 }
 
-// maxName is how long a file name may be (NAME_MAX), with room for ".log.1".
+// maxName is the maximum length of a file name (NAME_MAX), less room for ".log.1".
 const maxName = unix.NAME_MAX - 8
 
 func logPath(dir, job string) string {
 	parts := strings.Split(job, "/")
 	for i, p := range parts {
-		if p == "." || p == ".." { // a log stays in its folder
+		if p == "." || p == ".." { // stay inside the logs folder
 			parts[i] = "_" + p
 		}
 		if len(p) > maxName {

@@ -13,20 +13,20 @@ import (
 	"gpurun/state/host"
 )
 
-// reader reads a ledger line by line, in bounded memory, whatever is in it.
+// reader reads a ledger line by line, in bounded memory whatever its content.
 type reader struct {
 	path     string
 	take     func(state.Fact)
-	live     bool // somebody may be writing: an unfinished last line is no news
+	live     bool // a run may be writing: do not warn about an incomplete last line
 	warnings []string
 	torn     bool       // the last line has no newline
-	host     state.Fact // of the last run that the ledger knows
+	host     state.Fact // run fact of the last run in the ledger
 	line     int
-	found    func(*os.File) // looks for what the first lines come to already; nil for none
-	from     int64          // bytes that were not read, thanks to that
-	offset   int64          // bytes of the whole lines until now
-	history  *state.History // what the ledger is folded into; see into
-	file     int            // its index among those of the batch
+	found    func(*os.File) // loads an index that covers the first lines; nil for none
+	from     int64          // bytes skipped thanks to the index
+	offset   int64          // bytes of complete lines so far
+	history  *state.History // where facts are applied; see into
+	file     int            // index of the ledger's file in the batch
 	base     *packed
 	each     int // facts after which the records are packed
 	facts    int // since then
@@ -36,11 +36,11 @@ func newReader(path string, take func(state.Fact)) *reader {
 	return &reader{path: path, take: take}
 }
 
-// tooManyWarnings is where a reader stops naming broken lines one by one.
+// tooManyWarnings is how many broken lines a reader reports one by one.
 const tooManyWarnings = 20
 
-// read takes every line. Only a ledger that cannot be read at all, or that a
-// newer gpurun wrote, is an error; one that is not there is an empty one.
+// read reads every line. It fails only if the ledger cannot be read at all or a newer
+// gpurun wrote it; a missing ledger counts as empty.
 func (r *reader) read() error {
 	f, err := host.OpenOwn(r.path, os.O_RDONLY, 0)
 	if isNotExist(err) {
@@ -66,14 +66,14 @@ func (r *reader) read() error {
 		r.line++
 		if !whole {
 			r.torn = true
-			// One that lacks its newline alone says all that it was to say, and will
-			// count once the next line has ended it: it counts now.
+			// A line that lacks only its newline is complete, and would count as soon as
+			// the next one follows it. So it counts now.
 			err := r.lineOf(text)
 			if errors.Is(err, ErrNewer) {
 				return fmt.Errorf("%s: %w", r.path, err)
 			}
 			if err != nil && !r.live {
-				r.warn("%s: line %d is unfinished, from a crash in the middle of a write, and is passed over", r.path, r.line)
+				r.warn("%s: line %d is incomplete (crash during a write); skipped", r.path, r.line)
 			}
 			break
 		}
@@ -83,17 +83,17 @@ func (r *reader) read() error {
 				return fmt.Errorf("%s: %w", r.path, err)
 			}
 			if broken++; broken <= tooManyWarnings {
-				r.warn("%s: line %d is broken and passed over: %v", r.path, r.line, err)
+				r.warn("%s: line %d is broken and was skipped: %v", r.path, r.line, err)
 			}
 		}
 	}
 	if broken > tooManyWarnings {
-		r.warn("%s: %d more broken lines are passed over", r.path, broken-tooManyWarnings)
+		r.warn("%s: %d more broken lines were skipped", r.path, broken-tooManyWarnings)
 	}
 	return nil
 }
 
-// fold takes over a fact.
+// fold applies a fact.
 func (r *reader) fold(f state.Fact) {
 	r.take(f)
 	if r.facts++; r.base != nil && r.facts >= r.each {
@@ -106,10 +106,10 @@ func (r *reader) warn(format string, args ...any) {
 	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
 }
 
-// lineOf takes one whole line.
+// lineOf processes one line.
 func (r *reader) lineOf(text []byte) error {
 	if len(text) == 0 {
-		return nil // the newline that ended a torn line
+		return nil // the newline that terminated a torn line
 	}
 	if len(text) > maxLine {
 		return errors.New("longer than 64 KiB")
@@ -128,8 +128,7 @@ func (r *reader) lineOf(text []byte) error {
 	return nil
 }
 
-// decode reads a line as a fact. Kinds that are not known are passed over by
-// whoever folds them.
+// decode parses a line as a fact. Unknown kinds are ignored when facts are applied.
 func decode(text []byte) (state.Fact, error) {
 	f, ok := scan(text)
 	if ok && f.Kind != "" {
@@ -139,18 +138,18 @@ func decode(text []byte) (state.Fact, error) {
 	if err := json.Unmarshal(text, &f); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
-			return f, fmt.Errorf("no JSON at byte %d", syntax.Offset)
+			return f, fmt.Errorf("invalid JSON at byte %d", syntax.Offset)
 		}
-		return f, errors.New("its values are not of the ledger's kind")
+		return f, errors.New("a value has the wrong type")
 	}
 	if f.Kind == "" {
-		return f, errors.New("it has no kind")
+		return f, errors.New("no kind")
 	}
 	return f, nil
 }
 
-// nextLine is the next line without its newline, cut to a little over what a line
-// may have. whole is false for a last line without newline.
+// nextLine returns the next line without its newline, truncated to a little more than
+// maxLine. whole is false for a last line without newline.
 func nextLine(in *bufio.Reader) (text []byte, whole bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')

@@ -11,23 +11,22 @@ import (
 	"gpurun/state"
 )
 
-// What an attempt's folder holds. While it waits for its next attempt the marker has
-// a name that means nothing: the next one is made of it by a rename that never
-// replaces anything. The status record stays as it is: it has the uni_id of the
-// attempt that is over, and counts for no other. A folder found so is swept like any.
+// Files in an attempt's folder. While a recycled folder waits for its next attempt,
+// the marker has a meaningless name; the next attempt renames it, which never replaces
+// anything. The status record stays: it has the old attempt's uni_id, so it counts for
+// no other. A folder found in this state is swept like any other.
 const (
 	statusName = "status"
 	resultName = "result"
 	spareBegun = "spare.begun"
 )
 
-// A recycler gives the folders of attempts that are over to new ones. ext4 skips
-// what was deleted in the last minute whenever it makes a file, one by one: a run
-// of short jobs that made and deleted three files for each would spend most of
-// its time there.
+// A recycler reuses the folders of attempts that are over. Whenever ext4 creates a
+// file it skips recently deleted inodes one by one, so a run of short jobs that
+// created and deleted three files each would spend most of its time there.
 type recycler struct {
 	mu    sync.Mutex
-	ended map[string]bool // by uni_id, attempts that this process made: whether one has ended as its keeper says
+	ended map[string]bool // by uni_id, this process's attempts: whether the keeper has reported the end
 	spare map[string][]string
 }
 
@@ -35,17 +34,17 @@ func newRecycler() *recycler {
 	return &recycler{ended: map[string]bool{}, spare: map[string][]string{}}
 }
 
-// made takes note of a new attempt.
+// made notes a new attempt.
 func (r *recycler) made(uniID string) {
 	r.mu.Lock()
 	r.ended[uniID] = false
 	r.mu.Unlock()
 }
 
-// saw takes note of a fact. Only an end with a status came from a keeper that had
-// closed the record. Where none is known, whatever the end is called (one that was
-// stopped is cancelled, not lost), the record still says that it may run, and a
-// keeper may still have it open: it must not write into another's.
+// saw notes a fact. Only an end with an exit status came from a keeper that has closed
+// the record. Without one, whatever the state (a stopped attempt is cancelled, not
+// lost), a keeper may still have the record open, and must not write into another
+// attempt's.
 func (r *recycler) saw(f *state.Fact) {
 	if f.Kind != state.KindEnd || f.ExitCode == nil && f.Signal == "" {
 		return
@@ -57,8 +56,7 @@ func (r *recycler) saw(f *state.Fact) {
 	r.mu.Unlock()
 }
 
-// fit reports whether the folder of an attempt may be used again, and forgets
-// the attempt.
+// fit reports whether an attempt's folder may be reused, and forgets the attempt.
 func (r *recycler) fit(uniID string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -67,7 +65,7 @@ func (r *recycler) fit(uniID string) bool {
 	return fit
 }
 
-// keep makes a folder ready for another attempt; false if it cannot be.
+// keep prepares a folder for reuse; false if it is not fit for that.
 func (r *recycler) keep(dir string) bool {
 	names, err := readNames(dir)
 	if i := slices.Index(names, resultName); i >= 0 && os.Remove(filepath.Join(dir, resultName)) == nil {
@@ -76,7 +74,7 @@ func (r *recycler) keep(dir string) bool {
 	if err != nil || !slices.Equal(names, []string{begunName, statusName}) {
 		return false
 	}
-	// Package os would look at each name once more.
+	// os.Rename would stat each name first.
 	if unix.Rename(filepath.Join(dir, begunName), filepath.Join(dir, spareBegun)) != nil {
 		return false
 	}
@@ -98,7 +96,7 @@ func readNames(dir string) ([]string, error) {
 	return names, err
 }
 
-// reuse makes dir of a folder that waits; false if there is none.
+// reuse turns a waiting folder into dir; false if there is none.
 func (r *recycler) reuse(dir string) bool {
 	parent := filepath.Dir(dir)
 	r.mu.Lock()
@@ -113,11 +111,11 @@ func (r *recycler) reuse(dir string) bool {
 	if unix.Renameat2(unix.AT_FDCWD, old, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE) == nil {
 		return true
 	}
-	removeAttempt(old) // the file system cannot do that; the caller makes a new one
+	removeAttempt(old) // not supported by the file system; the caller creates a new one
 	return false
 }
 
-// drop removes what waits.
+// drop removes the waiting folders.
 func (r *recycler) drop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Replace writes a small file in one step: a reader sees the old one or the new one.
+// Replace writes a small file atomically: readers see either the old or the new content.
 func Replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
@@ -28,7 +28,7 @@ func Replace(path string, data []byte) error {
 	return err
 }
 
-// Changed is when the ledger in a batch's folder last changed.
+// Changed returns when the ledger in a batch's folder last changed.
 func Changed(dir string) time.Time {
 	fi, err := os.Stat(filepath.Join(dir, ledgerName))
 	if err != nil {

@@ -12,17 +12,18 @@ import (
 	"gpurun/state/host"
 )
 
-// A Runner is the gpurun that runs a job file now.
+// A Runner is the gpurun process that is running a job file.
 type Runner struct {
-	PID   int // 0 when its lock does not name it
+	PID   int // 0 if its lock file does not name it
 	Host  string
 	Since time.Time
-	Here  bool // it is on this host
-	UID   int  // whose process it is; -1 when unknown
+	Here  bool // on this host
+	UID   int  // owner of the process; -1 if unknown
 }
 
-// Running reports who runs a job file now, by its lock: a run that is stopped,
-// hung or another user's is alive. An error says why nobody can tell.
+// Running returns who is running a job file, judging by its lock. A run that is
+// stopped, hung or owned by another user is alive. An error means it cannot be
+// determined.
 func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	path := filepath.Join(Folder(jobFile, stateDir), lockName)
 	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
@@ -38,7 +39,7 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	switch {
 	case err == nil:
 		return Runner{}, false, nil
-	case err == unix.EWOULDBLOCK: // somebody has it
+	case err == unix.EWOULDBLOCK: // somebody holds it
 	case noLocks(err):
 		if h.PID == 0 || h.Host == hostname() && !h.lives() {
 			return Runner{}, false, nil
@@ -49,13 +50,13 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	return h.runner(path), true, nil
 }
 
-// lives is alive, of a process that may be this one's own.
+// lives is like alive, but h may be this very process.
 func (h holder) lives() bool { return h.PID == os.Getpid() || alive(h) }
 
 func (h holder) runner(lock string) Runner {
 	r := Runner{PID: h.PID, Host: h.Host, Since: h.Since, UID: -1}
 	r.Here = h.Boot == bootID() && h.Boot != ""
-	of := lock // a host's processes are seen on that host alone; the lock is the runner's own
+	of := lock // the runner owns its lock file; other hosts' processes are not visible here
 	if r.Here && h.PID != 0 {
 		of = "/proc/" + strconv.Itoa(h.PID)
 	}

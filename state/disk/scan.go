@@ -9,10 +9,10 @@ import (
 	"gpurun/state"
 )
 
-// scan reads a line as this version writes most of them, several times as fast as
-// encoding/json, which every command waits for when a ledger is long. It reads
-// only what it is sure of: with anything unusual (escapes, spaces, null, fields
-// of other versions, nested values) ok is false, and encoding/json decides.
+// scan parses a line in the form this version usually writes, several times faster
+// than encoding/json: every command has to read the whole ledger. For anything
+// unusual (escapes, spaces, null, unknown fields, nested values) ok is false, and
+// encoding/json decides.
 func scan(line []byte) (f state.Fact, ok bool) {
 	s := scanner{line}
 	if !s.byte('{') {
@@ -34,7 +34,7 @@ func scan(line []byte) (f state.Fact, ok bool) {
 
 type scanner struct{ rest []byte }
 
-// field reads the value of a name into its place.
+// field reads the value of the named field into f.
 func (s *scanner) field(f *state.Fact, name []byte) bool {
 	switch string(name) {
 	case "kind":
@@ -134,7 +134,7 @@ func stringTo[T ~string](s *scanner, to *T) bool {
 	return ok
 }
 
-// intTo reads a whole number of at most 18 digits, and no -0.
+// intTo reads an integer of at most 18 digits, but not -0.
 func intTo[T ~int | ~int64 | ~uint64](s *scanner, to *T) bool {
 	negative := s.byte('-')
 	n, digits := int64(0), 0
@@ -155,7 +155,7 @@ func intTo[T ~int | ~int64 | ~uint64](s *scanner, to *T) bool {
 	return int64(*to) == n && (n < 0) == (*to < 0) && (!negative || n != 0)
 }
 
-// float reads a plain decimal number that is not below zero.
+// float reads a nonnegative decimal number without exponent.
 func (s *scanner) float(to *float64) bool {
 	whole := 0
 	for whole < len(s.rest) && isDigit(s.rest[whole]) {

@@ -6,8 +6,8 @@ import (
 	"gpurun/state"
 )
 
-// Starts looks the starts of some attempts up in the ledgers of files, by uni_id.
-// A History keeps less of an attempt that has ended.
+// Starts looks up the starts of the wanted attempts, by uni_id, in the ledgers of
+// files. A History keeps less about attempts that have ended.
 func Starts(files []string, o Options, wanted map[string]bool) map[string]state.Fact {
 	found := make(map[string]state.Fact, len(wanted))
 	for _, f := range files {
@@ -20,7 +20,7 @@ func Starts(files []string, o Options, wanted map[string]bool) map[string]state.
 			}
 		})
 		r.live = true
-		_ = r.read() // what cannot be read has been told of by who read it before
+		_ = r.read() // whoever loaded the history has reported errors already
 	}
 	return found
 }

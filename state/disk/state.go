@@ -13,27 +13,27 @@ import (
 	"gpurun/state"
 )
 
-// Options say where state is kept.
+// Options configure where state is kept and how it is opened.
 type Options struct {
-	StateDir string // "" for .gpurun beside the job file
-	Abandon  string // a host whose open attempts are given up as lost
+	StateDir string // "" for .gpurun next to the job file
+	Abandon  string // host whose open attempts are given up as lost
 
-	// Recover reads the start of an attempt from its folder, and the machine it was
-	// made on, where a ledger has lost them; nil where that is not asked. A start
-	// without a kind: nothing of the attempt runs. An error keeps the state shut.
+	// Recover reads an attempt's start and its run from its folder, for a ledger that
+	// has lost them; nil to skip that. A start without a Kind means that nothing of the
+	// attempt is running. An error makes Open fail.
 	Recover func(dir, uniID string) (start, run state.Fact, err error)
 
-	Go func(func()) // starts a goroutine, and sees to its panics; nil for a plain one
+	Go func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
 
-// State is the open state of a batch: locked for this process, its ledgers read.
-// Append and the attempt folders may be used from several goroutines.
+// State is the open state of a batch: locked for this process, with its ledgers
+// loaded. Append and the methods for attempt folders are safe for concurrent use.
 type State struct {
 	files    []string          // job files
 	dirs     []string          // their folders
-	locks    []*os.File        // lock files of the folders, in the order they were taken
-	jobLocks []*os.File        // the job files themselves, as far as they can be locked
-	left     []map[string]bool // by file: attempt folders that were there, and whether the ledger has their end
+	locks    []*os.File        // lock files of the folders, in locking order
+	jobLocks []*os.File        // the job files themselves, where they can be locked
+	left     []map[string]bool // by file: attempt folders found, and whether the ledger has their end
 	ledgers  []*ledger
 	history  *state.History
 	warnings []string
@@ -42,9 +42,8 @@ type State struct {
 	recycler *recycler
 }
 
-// Open takes the locks of all files in the order of their folders' paths, or none
-// (LockedError), and reads the ledgers. Folders that are not there are made. The
-// caller closes the State.
+// Open locks all files, in the order of their folders' paths, or none (LockedError),
+// and reads the ledgers. Missing folders are created. The caller must close the State.
 func Open(files []string, o Options) (*State, error) {
 	s := &State{files: files, dirs: make([]string, len(files)), ledgers: make([]*ledger, len(files)), left: make([]map[string]bool, len(files)), history: state.NewHistory()}
 	order := make([]int, len(files))
@@ -123,7 +122,7 @@ func (s *State) read(i int, o Options) error {
 			s.left[i][f.UniID] = true
 		}
 	})
-	// Of folders that are left, ends are looked for in every line.
+	// If attempt folders are left, look for their ends in every line.
 	r.into(s.history, i, len(s.left[i]) == 0)
 	if err := r.read(); err != nil {
 		return err
@@ -148,16 +147,16 @@ func (s *State) read(i int, o Options) error {
 		if _, err := l.append(f); err != nil {
 			return &FolderError{s.dirs[i], cause(err)}
 		}
-		if f.Kind != state.KindStart { // those that were found are known already
+		if f.Kind != state.KindStart { // recover has applied the starts
 			s.history.Apply(i, f)
 		}
 	}
 	return nil
 }
 
-// recover finds the attempts that began and of which the ledger has neither start
-// nor end, since somebody has cut it short, edited or removed it: they may be
-// running. Their starts are facts that the ledger gets again.
+// recover finds attempts that began but have neither start nor end in the ledger,
+// because somebody truncated, edited or removed it. They may be running. It returns
+// their starts, which must be written to the ledger again.
 func (s *State) recover(i int, r *reader, o Options) (found []state.Fact, err error) {
 	for id, over := range s.left[i] {
 		dir := s.AttemptDir(i, id)
@@ -177,20 +176,20 @@ func (s *State) recover(i int, r *reader, o Options) (found []state.Fact, err er
 			r.host = run
 		}
 		s.history.Apply(i, start)
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: the start of %s was missing and is put back from %s", r.path, start.Job, dir))
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: the start of %s was missing; restored it from %s", r.path, start.Job, dir))
 		found = append(found, start)
 	}
 	return found, nil
 }
 
-// began reports whether the first process of an attempt has been there.
+// began reports whether an attempt's first process ever existed.
 func began(dir string) bool {
 	_, err := os.Lstat(filepath.Join(dir, begunName))
 	return err == nil
 }
 
-// Load reads the ledgers of files as they are now, without lock, and makes
-// nothing; a line that a live run is just writing is passed over.
+// Load reads the ledgers of files as they are now. It takes no lock and creates
+// nothing; a line that a live run is still writing is skipped.
 func Load(files []string, o Options) (*state.History, []string, error) {
 	h := state.NewHistory()
 	var warnings []string
@@ -207,27 +206,27 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 	return h, warnings, nil
 }
 
-// History is what the ledgers said when they were opened. The caller takes it over.
+// History returns the ledgers' history as of Open. The caller owns it from then on.
 func (s *State) History() *state.History { return s.history }
 
-// Warnings are broken lines and other things that somebody should know of.
+// Warnings returns broken lines and other things the user should know about.
 func (s *State) Warnings() []string { return s.warnings }
 
-// Dir is the folder of a file's state.
+// Dir returns the folder of a file's state.
 func (s *State) Dir(file int) string { return s.dirs[file] }
 
-// RunLog is the rotated run.log of the batch, in the first file's folder.
+// RunLog returns the batch's rotated run.log, in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
-// Append writes one fact to the ledger of a file, with a single write. An end is
-// on the disk within a second. After an error the fact is not in the ledger; it
-// may be that of facts before it, which a failing disk did not take.
+// Append writes one fact to a file's ledger in a single write. An end is on disk
+// within a second. After an error the fact is not in the ledger; the error may be
+// about earlier facts that a failing disk did not sync.
 func (s *State) Append(file int, f state.Fact) error {
 	_, err := s.AppendAll(file, f)
 	return err
 }
 
-// AppendAll is Append of several facts, all with a single write. After an error the
+// AppendAll is like Append for several facts in a single write. After an error, the
 // first n of them are in the ledger.
 func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 	if err := s.sync.failure(); err != nil {
@@ -248,8 +247,8 @@ func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 	return n, nil
 }
 
-// Failure returns why the state cannot be relied on any more, once for each cause:
-// a failed sync, or somebody who removed, replaced or cut short the ledger or the lock.
+// Failure returns why the state is no longer reliable, once per cause: a sync failed,
+// or somebody removed, replaced or truncated the ledger or lock.
 func (s *State) Failure() error {
 	if err := s.sync.failure(); err != nil {
 		return &FolderError{s.dirs[0], cause(err)}
@@ -257,7 +256,7 @@ func (s *State) Failure() error {
 	return nil
 }
 
-// look checks that the locks and ledgers are still the ones that were opened.
+// look checks that the locks and ledgers are still the files that were opened.
 func (s *State) look() error {
 	var errs []error
 	for i, l := range s.locks {
@@ -275,8 +274,8 @@ func (s *State) look() error {
 	return errors.Join(errs...)
 }
 
-// Sync carries everything to the disk, after the last Append: some file systems say
-// only then that they had no room.
+// Sync syncs everything to disk after the last Append. Some file systems report only
+// then that they are full.
 func (s *State) Sync() error {
 	if err := s.sync.close(); err != nil {
 		return &FolderError{s.dirs[0], cause(err)}
@@ -284,7 +283,7 @@ func (s *State) Sync() error {
 	return nil
 }
 
-// Close carries everything to the disk and lets the locks go.
+// Close syncs everything to disk and releases the locks.
 func (s *State) Close() error {
 	err := s.sync.close()
 	for i := range s.files {
@@ -293,7 +292,7 @@ func (s *State) Close() error {
 	return errors.Join(err, s.runLog.Close(), s.unlock())
 }
 
-// ErrNewer says that a newer gpurun wrote the ledger.
-var ErrNewer = errors.New("a newer gpurun wrote it: use that one")
+// ErrNewer reports that a newer gpurun wrote the ledger.
+var ErrNewer = errors.New("written by a newer gpurun: use that version")
 
 func isNotExist(err error) bool { return errors.Is(err, os.ErrNotExist) }

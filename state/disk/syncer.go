@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// syncEvery is how long an end may stand in the ledger before it is on the disk:
-// all that come together share one fsync.
+// syncEvery is how long an end may be in the ledger before it is synced to disk, so
+// that ends close together share one fsync.
 const syncEvery = 300 * time.Millisecond
 
-// lookEvery is how long somebody's change of the state may go unnoticed.
+// lookEvery is how often to check whether somebody changed the state.
 const lookEvery = time.Second
 
-// syncer carries ends to the disk and removes attempt folders behind them, in a
-// goroutine of its own: the loop never waits for a disk.
+// syncer syncs ends to disk and then removes attempt folders, in its own goroutine,
+// so the loop never waits for a disk.
 type syncer struct {
 	mu      sync.Mutex
 	ledgers []*ledger
-	look    func() error // whether somebody has touched the state, every second
+	look    func() error // checks whether somebody changed the state, every lookEvery
 	wanted  bool
-	remains []remains // to clear away after the next sync
+	remains []remains // to remove after the next sync
 	recycle *recycler
 	wake    chan struct{}
 	end     chan struct{}
 	done    chan struct{}
 	once    sync.Once // of close
 	err     error
-	untold  error // of err, what no Append has reported yet
+	untold  error // the part of err that has not been reported yet
 }
 
-// remains are the folder of an attempt that is over.
+// remains is the folder of an attempt that is over.
 type remains struct {
 	dir string
-	fit bool // to be used again
+	fit bool // can be recycled
 }
 
 func newSyncer(ledgers []*ledger, r *recycler, look func() error, start func(func())) *syncer {
@@ -80,7 +80,7 @@ func (s *syncer) run() {
 			s.flush()
 			return
 		}
-		select { // wait for company
+		select { // wait for more
 		case <-time.After(syncEvery):
 		case <-s.end:
 		}
@@ -88,8 +88,8 @@ func (s *syncer) run() {
 	}
 }
 
-// flush syncs, then removes what was waiting when the sync began. Without a sync
-// that went well nothing is removed: the attempt's own record is the only one.
+// flush syncs, then removes the folders that were waiting when the sync began. If the
+// sync fails nothing is removed, because the attempt's own record may be the only one.
 func (s *syncer) flush() {
 	s.mu.Lock()
 	wanted, remains := s.wanted, s.remains
@@ -108,7 +108,7 @@ func (s *syncer) flush() {
 	}
 }
 
-// failed notes an error for whoever appends next, or asks.
+// failed keeps an error for the next call of failure.
 func (s *syncer) failed(err error) {
 	if err == nil {
 		return
@@ -118,7 +118,7 @@ func (s *syncer) failed(err error) {
 	s.mu.Unlock()
 }
 
-// failure is why the last sync failed, once: whoever appends next stops starting jobs.
+// failure returns why the last sync or look failed, once: the run then stops starting jobs.
 func (s *syncer) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +135,7 @@ func (s *syncer) fsync() error {
 	return errors.Join(errs...)
 }
 
-// close carries everything to the disk, and ends the goroutine. The second time there
-// is nothing more to do.
+// close syncs everything to disk and ends the goroutine. Further calls do nothing.
 func (s *syncer) close() (err error) {
 	s.once.Do(func() {
 		close(s.end)

@@ -15,22 +15,22 @@ import (
 	"gpurun/state/host"
 )
 
-// A TakenError reports that somebody changed a run's state under it.
+// A TakenError reports that somebody changed a run's state while it was running.
 type TakenError struct {
 	What string // "removed ledger.jsonl"
-	Err  error  // why what this run had recorded could not be put back; nil when it was
+	Err  error  // why what this run had recorded could not be restored; nil if it was
 }
 
 func (e *TakenError) Error() string {
 	text := "somebody " + e.What + " during this run"
 	if e.Err != nil {
-		return text + ", and what the run had recorded could not be put back: " + e.Err.Error()
+		return text + ", and what the run had recorded could not be restored: " + e.Err.Error()
 	}
 	return text
 }
 
-// intact compares a ledger with what was written to it: the name must lead to the
-// same file, and the file must have the same length. l.mu is held.
+// intact checks that the ledger's path still leads to the same file and that its size
+// is what this run has written. It returns what happened if not. l.mu is held.
 func (l *ledger) intact() (what string) {
 	var st, at unix.Stat_t
 	if unix.Fstat(int(l.f.Fd()), &st) != nil {
@@ -40,7 +40,7 @@ func (l *ledger) intact() (what string) {
 	case err == unix.ENOENT || err == unix.ENOTDIR:
 		return "removed " + ledgerName
 	case err != nil:
-		return "" // what the file system does not tell is no news
+		return "" // unknown: do not guess
 	case at.Dev != st.Dev || at.Ino != st.Ino:
 		return "replaced " + ledgerName
 	case st.Size < l.size:
@@ -51,9 +51,9 @@ func (l *ledger) intact() (what string) {
 	return ""
 }
 
-// guard returns an error when somebody has changed the ledger, once for each time,
-// and has put back by then what this run recorded in it: of a ledger that is gone
-// every line, of one that was changed the lines of this run. l.mu is held.
+// guard returns an error if somebody has changed the ledger, once per change. Before
+// that it restores what is missing: every line if the ledger is gone, this run's lines
+// if it was changed. l.mu is held.
 func (l *ledger) guard() error {
 	what := l.intact()
 	if what == "" {
@@ -61,13 +61,13 @@ func (l *ledger) guard() error {
 	}
 	put, err := l.putBack()
 	if err == nil && put == 0 && l.intact() == "" {
-		return nil // somebody added to it, and nothing is lost
+		return nil // somebody appended to it; nothing is lost
 	}
 	return &TakenError{What: what, Err: err}
 }
 
-// putBack reopens the ledger by its name and appends what it lacks. It returns the
-// number of bytes that were lacking.
+// putBack reopens the ledger by its path and appends the lines it lacks. It returns
+// how many bytes those were.
 func (l *ledger) putBack() (int, error) {
 	if err := makeFolder(filepath.Dir(l.path)); err != nil {
 		return 0, err
@@ -104,9 +104,9 @@ func (l *ledger) putBack() (int, error) {
 	return len(lacking), nil
 }
 
-// lines are the lines that the ledger must have: of one that is gone all, else
-// those of this run. A file that now is at the ledger's name leaves the open one as
-// it was; one that was changed in its place leaves only what is remembered.
+// lines returns the lines that the ledger must have: all of them if it is gone, else
+// this run's. If another file is now at its path, the open one still has them; if it
+// was edited in place, only the remembered lines are left.
 func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
 	fi, err := l.f.Stat()
 	if err != nil {
@@ -127,8 +127,8 @@ func (l *ledger) lines(now *os.File, all bool) ([]byte, error) {
 	return b, err
 }
 
-// missing returns those of some lines that a ledger does not have, ready to be
-// appended, and whether the last line of the ledger has no end.
+// missing returns the lines of own that a ledger lacks, ready to be appended, and
+// whether the ledger's last line lacks its newline.
 func missing(f *os.File, own []byte) (out []byte, torn bool, err error) {
 	seed := maphash.MakeSeed()
 	has := map[uint64]bool{}
@@ -136,7 +136,7 @@ func missing(f *os.File, own []byte) (out []byte, torn bool, err error) {
 	for {
 		text, whole, err := nextLine(in)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, false, fmt.Errorf("cannot read it: %w", err)
+			return nil, false, fmt.Errorf("cannot read the ledger: %w", err)
 		}
 		if !whole {
 			torn = len(text) > 0
@@ -156,10 +156,10 @@ func missing(f *os.File, own []byte) (out []byte, torn bool, err error) {
 	return out, torn, nil
 }
 
-// maxRecent bounds what a ledger remembers of this run's lines.
+// maxRecent bounds how many bytes of this run's lines a ledger remembers.
 const maxRecent = 16 << 20
 
-// remember keeps lines that were written, the newest of them.
+// remember keeps the newest of the written lines.
 func (l *ledger) remember(lines []byte) {
 	if len(l.recent)+len(lines) > maxRecent {
 		half := l.recent[len(l.recent)/2:]

@@ -14,14 +14,14 @@ import (
 	"gpurun/state/host"
 )
 
-// Whoever may write to a state folder can have this user's gpurun append to files
-// that are not its own, believe attempts that never were, and take its ledger away.
-// So it must belong to this user, and nobody else may write to it. Root may also use
-// the folder of the job file's owner, whose commands it runs anyway. A group that has
-// the owner's name or number is the owner's own (umask 002 with private groups).
+// Anybody who can write to a state folder can make this user's gpurun append to other
+// files or believe in attempts that never existed, and can remove its ledger. So the
+// folder must belong to this user, and nobody else may have write permission. Root may
+// also use the folder of the job file's owner, whose commands it runs anyway. A group
+// with the owner's name or number is the owner's own (umask 002 with private groups).
 
-// above checks .gpurun, whose owner could exchange the folders in it. A folder that
-// --state-dir names is the caller's choice.
+// above checks .gpurun, whose owner could replace the folders in it. A folder given
+// with --state-dir is the caller's choice.
 func above(dir, jobFile string) error {
 	parent := filepath.Dir(dir)
 	if filepath.Base(parent) != hidden {
@@ -33,7 +33,7 @@ func above(dir, jobFile string) error {
 	return nil
 }
 
-// within checks a batch folder and what gpurun keeps in it.
+// within checks a batch folder and its contents.
 func within(dir, jobFile string) error {
 	err := trusted(dir, jobFile, 0)
 	for _, sub := range []string{logsName, triesName} {
@@ -55,8 +55,8 @@ func within(dir, jobFile string) error {
 	return nil
 }
 
-// trusted reports why a folder is not safe to use; nil also when it is not there.
-// Where its mode has a bit of harmless it does not matter who may write.
+// trusted returns why a folder is not safe to use; nil if it is safe or missing. If
+// its mode has a bit of harmless set, it does not matter who can write to it.
 func trusted(dir, jobFile string, harmless uint32) error {
 	var link, st unix.Stat_t
 	if err := unix.Lstat(dir, &link); errors.Is(err, unix.ENOENT) {
@@ -76,7 +76,7 @@ func trusted(dir, jobFile string, harmless uint32) error {
 	if ours && !open {
 		return nil
 	}
-	// Some file systems (CIFS, drvfs, a squashed NFS) give every file one owner or mode.
+	// Some file systems (CIFS, drvfs, squashed NFS) give every file the same owner or mode.
 	if uid, mode, ok := probe(dir); ok && link.Mode&unix.S_IFMT == unix.S_IFDIR {
 		ours = ours || uid == st.Uid
 		open = open && mode&0o022 == 0
@@ -85,12 +85,12 @@ func trusted(dir, jobFile string, harmless uint32) error {
 	case !ours:
 		return fmt.Errorf("%s belongs to %s: use another folder (--state-dir)", dir, userName(st.Uid, link.Uid))
 	case open:
-		return fmt.Errorf("others may write to %s (mode %04o): look at what is in it, then chmod go-w %s, or use another folder (--state-dir)", dir, st.Mode&0o7777, dir)
+		return fmt.Errorf("other users can write to %s (mode %04o): check its contents, then chmod go-w %s, or use another folder (--state-dir)", dir, st.Mode&0o7777, dir)
 	}
 	return nil
 }
 
-// may reports whether a user's folder may be used.
+// may reports whether a folder owned by uid may be used.
 func may(uid uint32, jobFile string) bool {
 	var job unix.Stat_t
 	return int(uid) == os.Geteuid() || uid == 0 || os.Geteuid() == 0 && unix.Stat(jobFile, &job) == nil && job.Uid == uid
@@ -106,7 +106,7 @@ func privateGroup(st *unix.Stat_t) bool {
 	return err1 == nil && err2 == nil && u.Username == g.Name
 }
 
-// probe makes a file that nobody else may write, and returns its owner and mode.
+// probe creates a file that only its owner can write, and returns its owner and mode.
 func probe(dir string) (uid, mode uint32, ok bool) {
 	f, err := os.CreateTemp(dir, ".probe-")
 	if err != nil {
@@ -121,7 +121,7 @@ func probe(dir string) (uid, mode uint32, ok bool) {
 	return st.Uid, st.Mode, true
 }
 
-// userName names the first of these users that is not this one.
+// userName returns the name of the first of these users that is not the current one.
 func userName(uids ...uint32) string {
 	for _, uid := range uids {
 		if int(uid) == os.Geteuid() {

@@ -22,14 +22,14 @@ func TestTrusted(t *testing.T) {
 	}{
 		"own":                         {0, 0, 0o755, 0, ""},
 		"own, private group":          {0, 0, 0o775, 0, ""},
-		"own, shared group":           {0, lab, 0o775, 0, "others may write to"},
+		"own, shared group":           {0, lab, 0o775, 0, "other users can write to"},
 		"own, setgid, group may read": {0, lab, 0o755 | os.ModeSetgid, 0, ""},
 		"own, everybody":              {0, 0, 0o777, 0, "chmod go-w"},
 		"another's":                   {mallory, mallory, 0o755, 0, "belongs to uid 61001"},
 		"another's, open":             {mallory, mallory, 0o777, 0, "belongs to uid 61001"},
 		"root with a user's file":     {alice, alice, 0o775, alice, ""},
 		"root, another's folder":      {mallory, mallory, 0o755, alice, "belongs to uid 61001"},
-		"a user's file, shared group": {alice, lab, 0o775, alice, "others may write to"},
+		"a user's file, shared group": {alice, lab, 0o775, alice, "other users can write to"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, below := range []string{".", logsName, triesName, ".."} {

@@ -1,8 +1,7 @@
 // Package jsonline writes flat JSON objects field by field, byte for byte as
-// encoding/json would. It is for the two texts that are written several times for
-// every attempt, the lines of the ledger and the status record: there encoding/json
-// takes as long as the system call that writes them. Everything else uses
-// encoding/json, and so does this package for every value that is not simple.
+// encoding/json would. It is for ledger lines and status records, which are written
+// several times per attempt: there encoding/json takes as long as the write itself.
+// Everything else uses encoding/json, as does this package for complex values.
 package jsonline
 
 import (
@@ -12,22 +11,22 @@ import (
 	"time"
 )
 
-// An Object is being written. Its zero value writes into a new buffer.
+// An Object is a JSON object being written. Its zero value writes into a new buffer.
 type Object struct {
 	b    []byte
 	more bool // a field has been written
 	err  error
 }
 
-// Append begins an object behind b.
+// Append begins an object after b.
 func Append(b []byte) *Object { return &Object{b: append(b, '{')} }
 
-// End ends the object and returns the whole buffer. An error is the first of a
-// value that JSON has no form for, as of encoding/json.
+// End ends the object and returns the whole buffer, with the first error from
+// encoding/json for a value that JSON cannot represent.
 func (o *Object) End() ([]byte, error) { return append(o.b, '}'), o.err }
 
-// If is the object where keep is true; where it is not, nothing that is done to the
-// result has any effect. It is for fields that are left out when they are zero.
+// If returns o if keep is true, else an object whose methods do nothing. It is for
+// fields that are omitted if zero.
 func (o *Object) If(keep bool) *Object {
 	if keep {
 		return o
@@ -44,7 +43,7 @@ func (o *Object) name(name string) {
 	o.b = append(append(append(o.b, '"'), name...), '"', ':')
 }
 
-// String writes a text.
+// String writes a string.
 func (o *Object) String(name, v string) {
 	if o != nil {
 		o.name(name)
@@ -62,7 +61,7 @@ func (o *Object) text(v string) {
 	o.b = append(append(append(o.b, '"'), v...), '"')
 }
 
-// value leaves a value to encoding/json.
+// value writes a value with encoding/json.
 func (o *Object) value(v any) {
 	b, err := json.Marshal(v)
 	if o.err == nil {
@@ -87,7 +86,7 @@ func (o *Object) Uint(name string, v uint64) {
 	}
 }
 
-// Float writes a number; those that encoding/json writes with an exponent are its.
+// Float writes a number, with encoding/json if that uses an exponent.
 func (o *Object) Float(name string, v float64) {
 	if o == nil {
 		return
@@ -100,7 +99,7 @@ func (o *Object) Float(name string, v float64) {
 	}
 }
 
-// Bool writes a truth value.
+// Bool writes a bool.
 func (o *Object) Bool(name string, v bool) {
 	if o != nil {
 		o.name(name)
@@ -108,7 +107,7 @@ func (o *Object) Bool(name string, v bool) {
 	}
 }
 
-// Time writes a moment as RFC 3339 has it.
+// Time writes a time in RFC 3339 format.
 func (o *Object) Time(name string, v time.Time) {
 	if o == nil {
 		return
@@ -122,7 +121,7 @@ func (o *Object) Time(name string, v time.Time) {
 	o.b = append(b, '"')
 }
 
-// Strings writes a list of texts.
+// Strings writes a list of strings.
 func (o *Object) Strings(name string, v []string) {
 	if o == nil {
 		return
@@ -142,8 +141,8 @@ func (o *Object) Strings(name string, v []string) {
 	o.b = append(o.b, ']')
 }
 
-// Map writes texts by their names; one of more than one entry is encoding/json's,
-// which sorts them.
+// Map writes a map of strings, with encoding/json if there are several entries, since
+// it sorts them.
 func (o *Object) Map(name string, v map[string]string) {
 	if o == nil {
 		return
@@ -162,7 +161,7 @@ func (o *Object) Map(name string, v map[string]string) {
 	}
 }
 
-// Value writes whatever encoding/json makes of v.
+// Value writes v with encoding/json.
 func (o *Object) Value(name string, v any) {
 	if o != nil {
 		o.name(name)

@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// answer does what another command asks of this run. What it asks has happened
-// as far as the core goes when it is answered: stops are in the ledger.
+// answer carries out another command's request. By the time of the reply the core
+// has processed it: stops are in the ledger.
 func (l *loop) answer(call *control.Call) {
 	r, err := l.request(call.Request)
 	if err != nil {
@@ -47,10 +47,10 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	case control.OpDone:
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.Done{Jobs: ids, Without: r.Without} })
 	}
-	return control.Reply{}, fmt.Errorf("the run does not know the request %q: is it of another version of gpurun?", r.Op)
+	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
 }
 
-// views are the jobs that a request for the status names, as they stand.
+// views returns the current state of the jobs that a status request names.
 func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
 	if len(r.Jobs) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
 
 func (l *loop) stopGPU(index int) error {
 	if l.Prober == nil {
-		return fmt.Errorf("this run uses no GPU")
+		return fmt.Errorf("this run uses no GPUs")
 	}
 	for _, d := range l.Prober.Devices() {
 		if d.Index == index {
@@ -82,12 +82,12 @@ func (l *loop) stopGPU(index int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("there is no GPU %d", index)
+	return fmt.Errorf("no GPU %d in this run", index)
 }
 
-// onJobs sends the event for the jobs that the patterns name, and tells which
-// these are, and which it leaves as they are. A pattern that names none is an
-// error, and then nothing is done.
+// onJobs sends the event for the jobs that match the request's patterns. The reply
+// lists them, and those left unchanged with the reason. If a pattern matches no job,
+// nothing is done and an error is returned.
 func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (control.Reply, error) {
 	named, err := MatchJobs(req.Jobs, len(l.Batch.Jobs), func(id int) string { return l.Batch.Jobs[id].Name })
 	if err != nil {
@@ -113,27 +113,27 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 	return r, nil
 }
 
-// keeps says why a job in this phase is left as it is by a request, or "".
+// keeps returns why a request leaves a job in this phase unchanged, or "".
 func keeps(op string, p state.Phase) string {
 	switch {
 	case op == control.OpStop && p == "":
 		return "not part of this run"
 	case op == control.OpStop && p.Ended():
-		return "ended already"
+		return "already ended"
 	case op == control.OpDone && (p == state.Succeeded || p == state.UpToDate):
-		return "done already"
+		return "already done"
 	case op != control.OpStop && p == state.Running:
 		return StillRuns
 	}
 	return ""
 }
 
-// StillRuns is why a job that runs is neither forgotten nor recorded as done: its
-// end would be the last word.
-const StillRuns = "left as it is, because it runs"
+// StillRuns is why a running job cannot be forgotten or marked as done: its end would
+// override that.
+const StillRuns = "still running, left alone"
 
-// MatchJobs finds jobs by names or globs, in the order of the batch, each once;
-// globs mean what they mean in needs. A pattern without a match is an error.
+// MatchJobs finds jobs by name or glob and returns each once, in batch order. Globs
+// work as in needs. A pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error) {
 	chosen := make([]bool, n)
 	for _, p := range patterns {
@@ -144,7 +144,7 @@ func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no job is named %q", p)
+			return nil, fmt.Errorf("no job named %q", p)
 		}
 	}
 	var ids []int

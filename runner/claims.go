@@ -9,33 +9,33 @@ import (
 	"gpurun/runner/sched"
 )
 
-// A claimer is an engine whose attempts show other runs of the host what they
-// hold, and that sees what those hold. Its methods are called from goroutines
-// beside the loop.
+// A claimer is an engine that publishes what its attempts hold to other runs on this
+// host, and sees what theirs hold. Its methods are called from goroutines other than
+// the loop's.
 type claimer interface {
-	// Claim publishes a claim, then returns what others hold; nil where no claims
-	// are made. After an error nothing is claimed.
+	// Claim publishes a claim, then returns what others hold; nil if claims are
+	// disabled. After an error nothing is claimed.
 	Claim(ctx context.Context, uniID, job string, g gpu.Grant) (others []gpu.Claim, warnings []string, err error)
-	// Withdraw ends the claim of an attempt that is not launched.
+	// Withdraw ends the claim of an attempt that will not be launched.
 	Withdraw(uniID string)
-	// Yield gives up what the claim of an attempt that is over still holds of these
-	// devices, so that they can pass to the next one without a gap.
+	// Yield releases an ended attempt's claim on these devices, which pass to the next
+	// attempt without a gap.
 	Yield(uniID string, ids []gpu.UUID)
-	// Others are the claims of other runs, with what of them is in use by readings.
+	// Others returns the claims of other runs, and how much of each the readings show in use.
 	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
 }
 
-// A rival is why a grant could not be claimed now: no failure of the job's.
+// A rival is why a grant could not be claimed now. The job has not failed.
 type rival struct{ error }
 
-// warned is an event with what there is to say beside it.
+// warned is an event that comes with warnings.
 type warned struct {
 	sched.Event
 	event    sched.Event
 	warnings []string
 }
 
-// withWarnings is ev, with what a person should know.
+// withWarnings returns ev, wrapped with warnings if there are any.
 func withWarnings(ev sched.Event, warnings []string) sched.Event {
 	if len(warnings) == 0 {
 		return ev
@@ -43,8 +43,8 @@ func withWarnings(ev sched.Event, warnings []string) sched.Event {
 	return warned{Event: ev, event: ev, warnings: warnings}
 }
 
-// whose says of each process in a reading which attempt it belongs to. What a gpurun
-// inside a job has claimed for its own jobs is not that job's.
+// whose sets which attempt each process in a reading belongs to. A device that a
+// gpurun inside a job has claimed for its own jobs does not count as that job's.
 func (l *loop) whose(s *gpu.Snapshot) {
 	for i := range s.Readings {
 		for k := range s.Readings[i].Processes {
@@ -59,8 +59,8 @@ func (l *loop) whose(s *gpu.Snapshot) {
 	}
 }
 
-// nested reports whether a gpurun inside an attempt has claimed a device that is not
-// the attempt's.
+// nested reports whether a gpurun inside an attempt has claimed a device that the
+// attempt was not granted.
 func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
 	if at := l.live[uniID]; at == nil || slices.Contains(at.grant.UUIDs, id) {
 		return false
@@ -70,8 +70,8 @@ func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
 	})
 }
 
-// claim shows others what an attempt was granted, and says what they hold; nil
-// for one without GPUs.
+// claim publishes what an attempt was granted and returns what others hold; nil for
+// an attempt without GPUs.
 func (l *loop) claim(uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
 	c, ok := l.Engine.(claimer)
 	if !ok || len(g.UUIDs) == 0 {
@@ -82,13 +82,13 @@ func (l *loop) claim(uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, err
 		return nil, warnings, err
 	}
 	if err != nil {
-		// Nothing starts without its claim: it is tried again, as after a lost race.
+		// Nothing starts without a claim. It is retried, as after a lost race.
 		return nil, append(warnings, fmt.Sprintf("claims: %v", err)), rival{err}
 	}
 	return others, warnings, nil
 }
 
-// yield gives up the claim of an attempt that is over.
+// yield releases the claim of an attempt that is over.
 func (l *loop) yield(a sched.Yield) {
 	if c, ok := l.Engine.(claimer); ok {
 		c.Yield(a.UniID, a.UUIDs)

@@ -11,13 +11,13 @@ import (
 	"gpurun/state"
 )
 
-// A placer is a prober that must be told where jobs stand: the simulated one.
+// A placer is a prober that must be told where jobs run: the simulated one.
 type placer interface {
 	Placed(uniID string, pid int, g gpu.Grant)
 	Removed(uniID string)
 }
 
-// happened turns what the engine says into events of the core.
+// happened turns engine events into core events.
 func (l *loop) happened(ev engine.Event) {
 	l.warn(ev.Warnings)
 	if ev.Silent != nil {
@@ -25,12 +25,12 @@ func (l *loop) happened(ev engine.Event) {
 	}
 	at := l.live[ev.UniID]
 	if at == nil {
-		return // of no attempt that this run knows: an end that came twice
+		return // unknown attempt: a duplicate end
 	}
 	switch {
 	case ev.Running != nil:
 		if ev.Running.Adopted && at.job >= 0 {
-			l.fresh[at.job] = true // the next attempt goes on below its output
+			l.fresh[at.job] = true // the next attempt appends to its output
 		}
 		if p, ok := l.Prober.(placer); ok {
 			p.Placed(ev.UniID, ev.Running.PID, at.grant)
@@ -54,14 +54,14 @@ func (l *loop) happened(ev engine.Event) {
 	}
 }
 
-// finished is an end with what the file system says of it, on its way to the loop.
+// finished is an end, judged by the files it left, on its way to the loop.
 type finished struct {
 	sched.Event
 	at *attempt
 	ev sched.Ended
 }
 
-// look finds out, beside the loop, what an attempt that is over has left behind.
+// look examines, outside the loop, what an ended attempt left behind.
 func (l *loop) look(at *attempt, e engine.Ended) {
 	if p, ok := l.Prober.(placer); ok {
 		p.Removed(at.uniID)
@@ -79,14 +79,14 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 	})
 }
 
-// A reporter is a sink that knows what scripts of the block dialect report. The
-// engine sees only what stands at the path of uni_id.json when the tree is empty.
+// A reporter is a sink that tracks what block dialect scripts report. The engine sees
+// only the content of uni_id.json at the moment the tree is empty.
 type reporter interface {
 	Report(job int, uniID string) (end, errorType string)
 }
 
-// report is the end that an attempt's script reported, seen if the engine has seen
-// it already, and the kind of error that it named.
+// report returns the end that an attempt's script reported and the error type it
+// named. What the engine has seen takes precedence for the end.
 func (l *loop) report(at *attempt, seen string) (end, errorType string) {
 	for _, s := range l.Sinks {
 		if r, ok := s.(reporter); ok {
@@ -99,7 +99,7 @@ func (l *loop) report(at *attempt, seen string) (end, errorType string) {
 	return end, errorType
 }
 
-// forget gives back what only an attempt that lives needs.
+// forget releases what only a live attempt needs.
 func (l *loop) forget(at *attempt) {
 	delete(l.live, at.uniID)
 	delete(l.acks, at.uniID)
@@ -112,8 +112,8 @@ func (l *loop) releasePort(at *attempt) {
 	}
 }
 
-// judge completes an end with what log, result file and outputs say, and with the
-// kind of error that its script reported. It decides nothing: the core does.
+// judge adds to an end what the log, result file and outputs show, and the error type
+// that its script reported. Decisions are left to the core.
 func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	ev := sched.Ended{
 		UniID: at.uniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
@@ -149,10 +149,10 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	return ev
 }
 
-// logTail is how much of an attempt's log is read for what it says, at most.
+// logTail is the maximum number of bytes at a log's end that are examined.
 const logTail = 64 << 10
 
-// tail is the end of this attempt's part of its logs.
+// tail returns the last bytes of this attempt's part of its logs.
 func (p logPart) tail(max int) []byte {
 	out := files.Tail(p.stdout, p.start(p.stdout, p.fromStdout), max)
 	if p.stderr != p.stdout {
@@ -161,8 +161,8 @@ func (p logPart) tail(max int) []byte {
 	return out
 }
 
-// start is where the attempt's part begins. Of an adopted attempt nobody knows
-// it: its header is looked for, and without one the part is the whole file.
+// start returns where the attempt's part begins. For an adopted attempt that is
+// unknown: its header is searched for; without one, the part is the whole file.
 func (p logPart) start(path string, from int64) int64 {
 	if from >= 0 {
 		return from

@@ -10,7 +10,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// identity is what the environment of a job says of its attempt.
+// identity is what a job's environment tells it about its attempt.
 type identity struct {
 	uniID   string
 	attempt int
@@ -18,9 +18,9 @@ type identity struct {
 	result  string
 }
 
-// jobEnviron is a job's whole environment: gpurun's own, then what jobfile.md
-// section 2 promises, with the job file's env on top. What says which GPUs the
-// job has cannot be overridden: other people's are left alone.
+// jobEnviron returns a job's whole environment: gpurun's own, then the variables that
+// docs/jobfile.md promises, then the job file's env. The variables that name the job's
+// GPUs cannot be overridden, to keep it off other people's.
 func jobEnviron(base *environ, j *jobspec.Job, r jobspec.Rendered, a identity, g gpu.Grant, indexed bool) []string {
 	visible, nvidia := devices(g, indexed)
 	fixed := []string{
@@ -38,7 +38,7 @@ func jobEnviron(base *environ, j *jobspec.Job, r jobspec.Rendered, a identity, g
 		soft = append(soft, "OMP_NUM_THREADS="+strconv.Itoa(j.Spec.CPUs))
 	}
 	e := environ{list: make([]string, len(base.list), len(base.list)+len(soft)+len(r.Env)+len(fixed)), at: base.at}
-	copy(e.list, base.list) // of which others have their own
+	copy(e.list, base.list) // not shared: each job modifies its own list
 	for _, kv := range soft {
 		e.put(kv, false)
 	}
@@ -48,8 +48,8 @@ func jobEnviron(base *environ, j *jobspec.Job, r jobspec.Rendered, a identity, g
 	return e.list
 }
 
-// devices spells a grant for CUDA: the host's indices where these are sure to
-// mean the same devices, else UUIDs; for a CPU job nothing at all.
+// devices formats a grant for CUDA: as host indices if they are sure to name the same
+// devices, else as UUIDs. A CPU job gets no devices.
 func devices(g gpu.Grant, indexed bool) (cuda, nvidia string) {
 	if len(g.UUIDs) == 0 {
 		return "-1", "void"
@@ -70,11 +70,11 @@ func devices(g gpu.Grant, indexed bool) (cuda, nvidia string) {
 	return s, s
 }
 
-// An environ is an environment with each name once. All jobs share what they
-// inherit: its names are looked up in a map that is made once.
+// An environ is an environment without duplicate names. Jobs share one map of the
+// inherited names.
 type environ struct {
 	list []string
-	at   map[string]int // of what is inherited; the few names behind it are searched
+	at   map[string]int // index of inherited names; the few after them are searched linearly
 }
 
 func newEnviron(base []string) *environ {
@@ -91,7 +91,7 @@ func newEnviron(base []string) *environ {
 	return e
 }
 
-// put sets a name; over another value only where that is asked for.
+// put sets a variable; an existing value is replaced only if over is true.
 func (e *environ) put(kv string, over bool) {
 	name, _, _ := strings.Cut(kv, "=")
 	i, ok := e.at[name]
@@ -107,8 +107,8 @@ func (e *environ) put(kv string, over bool) {
 	}
 }
 
-// Environ is gpurun's own environment as jobs inherit it: without what an outer
-// gpurun said of its own job.
+// Environ returns gpurun's own environment as jobs inherit it: without the variables
+// that an outer gpurun set for its own job.
 func Environ() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -119,8 +119,8 @@ func Environ() []string {
 	return env
 }
 
-// ofOuterJob says whether an outer gpurun has set it for its job. All other names
-// are the user's, or are meant for every gpurun (GPURUN_STATE_DIR).
+// ofOuterJob reports whether an outer gpurun set kv for its job. All other variables
+// are the user's, or meant for every gpurun (GPURUN_STATE_DIR).
 func ofOuterJob(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	switch name {

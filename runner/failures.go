@@ -5,30 +5,30 @@ import (
 	"gpurun/state"
 )
 
-// A Failure is a job that did not succeed, with the end of its log. It stands for
-// all that failed alike.
+// A Failure is a job that did not succeed, with the end of its log. It represents
+// all jobs that failed the same way.
 type Failure struct {
 	Job     string
 	ID      int
-	Start   state.Fact // of that attempt: its time, its GPUs; zero when it never started
+	Start   state.Fact // of the last attempt; zero if it never started
 	End     state.Fact // its last end
 	Log     string
 	Tail    []string // last lines of this attempt's part of the log
 	Alike   state.Alike
-	Blocked int // jobs that did not run because of it, or of those that failed alike
+	Blocked int // jobs that did not run because of it or of those that failed alike
 }
 
-// maxFailures bounds the summary: nobody reads a table of a million rows.
+// maxFailures bounds the summary: nobody reads a million rows.
 const maxFailures = 50
 
-// A Last is the last attempt of a job that failed.
+// A Last is the last attempt of a failed job.
 type Last struct {
 	Start, End state.Fact
 	out        logPart
 }
 
-// Failures are the jobs that ended badly, those that failed alike as one, in the
-// order of the batch.
+// Failures returns the jobs that ended badly, in batch order, with those that failed
+// alike merged into one.
 func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []Failure {
 	var list []Failure
 	var alike state.Grouping
@@ -57,7 +57,7 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 	return list
 }
 
-// Recorded is the last attempt of a job as its ledger has it.
+// Recorded returns a job's last attempt as recorded in its ledger.
 func Recorded(r *state.Record) Last {
 	return Last{
 		Start: state.Fact{Time: r.Start, Log: r.Log},
@@ -69,7 +69,7 @@ func Recorded(r *state.Record) Last {
 	}
 }
 
-// lastEnd is the last attempt of a job in this run.
+// lastEnd returns a job's last attempt in this run.
 func (l *loop) lastEnd(id int) (Last, bool) {
 	e, ok := l.out.ends[id]
 	return Last{Start: e.start, End: e.fact, out: e.out}, ok
@@ -89,7 +89,7 @@ func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 	return count
 }
 
-// cause follows the needs of a blocked job up to one that failed.
+// cause follows a blocked job's needs to one that failed.
 func cause(b *jobspec.Batch, phase func(id int) state.Phase, id int, known map[int]int) int {
 	var path []int
 	found := -1

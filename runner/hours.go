@@ -8,16 +8,16 @@ import (
 	"gpurun/state"
 )
 
-// hours counts GPU hours: a second on a GPU is one second, however many jobs share it.
+// hours counts GPU hours. Time on a shared GPU counts once, however many jobs share it.
 type hours struct {
 	on    map[gpu.UUID]*occupied
 	total time.Duration
 }
 
-// occupied is when jobs were on one GPU, since nobody was last.
+// occupied is when jobs were on one GPU since it was last idle.
 type occupied struct {
 	live  int
-	spans []span // of jobs that have ended, in order, apart from each other
+	spans []span // of jobs that have ended, in order, disjoint
 }
 
 // A span is measured in CLOCK_BOOTTIME.
@@ -53,7 +53,7 @@ func (h *hours) ended(start, end state.Fact) {
 	}
 }
 
-// add takes in a span that ends no earlier than the others.
+// add merges in a span that ends no earlier than the others.
 func (o *occupied) add(s span) {
 	for n := len(o.spans); n > 0 && o.spans[n-1].to >= s.from; n-- {
 		last := o.spans[n-1]
@@ -63,7 +63,7 @@ func (o *occupied) add(s span) {
 	o.spans = append(o.spans, s)
 }
 
-// count is the sum, with what has ended on GPUs that other jobs are still on.
+// count returns the total, including ended jobs on GPUs that other jobs are still using.
 func (h *hours) count() float64 {
 	all := h.total
 	for _, o := range h.on {

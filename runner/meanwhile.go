@@ -7,15 +7,15 @@ import (
 	"gpurun/state"
 )
 
-// Meanwhile is the end of an attempt that no run looks after, as the next run
-// would record it: dir is its folder, e what the engine knows of the end. id is its
-// job in the batch, or -1.
+// Meanwhile returns the end of an attempt that no run is watching, as the next run
+// would record it. id is its job in the batch, or -1; dir is its folder; e is what the
+// engine knows of the end.
 func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e engine.Ended, now sched.Now) state.Fact {
 	at := adopted(b, id, a, dir)
 	return sched.EndFact(a, judge(at, e, ""), now)
 }
 
-// adopted is what an earlier run's ledger and the job file say of an attempt.
+// adopted rebuilds an earlier run's attempt from the ledger and the job file.
 func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	at := &attempt{
 		job: id, file: a.Ledger, uniID: a.Start.UniID, name: a.Start.Job, dir: dir,

@@ -9,21 +9,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ports gives every live attempt a TCP port of its own, outside the ephemeral
-// range, where the kernel would hand it to somebody else's connection.
+// ports gives each live attempt its own TCP port, outside the ephemeral range, from
+// which the kernel could assign it to another connection.
 type ports struct {
-	mu     sync.Mutex // attempts are prepared and judged beside the loop
+	mu     sync.Mutex // attempts are prepared outside the loop
 	lo, hi int        // lo <= port < hi
 	next   int
 	taken  map[int]bool
 }
 
-// Below 10000 stand the ports of well-known services.
+// Well-known services use ports below 10000.
 const firstPort = 10000
 
 func newPorts() *ports {
 	p := &ports{lo: firstPort, hi: ephemeralStart(), taken: map[int]bool{}}
-	// Runs of one host begin at different places, so that two seldom try the same.
+	// Runs on one host begin at different ports, so they rarely collide.
 	p.next = p.lo + os.Getpid()*61%(p.hi-p.lo)
 	return p
 }
@@ -38,7 +38,7 @@ func ephemeralStart() int {
 	return 32768
 }
 
-// take chooses a port that is free now; 0 when none is.
+// take returns a port that is free now, or 0 if there is none.
 func (p *ports) take() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -62,8 +62,8 @@ func (p *ports) give(n int) {
 	p.mu.Unlock()
 }
 
-// bindable reports whether nobody listens on a port, by either protocol. To bind
-// is enough for that, and is asked for at every start.
+// bindable reports whether nobody is listening on a port, over IPv4 or IPv6. It only
+// binds, which is enough and cheap, because it runs at every start.
 func bindable(n int) bool {
 	s, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -71,11 +71,11 @@ func bindable(n int) bool {
 	}
 	defer unix.Close(s)
 	_ = unix.SetsockoptInt(s, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
-	_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // what only lingers is free
+	_ = unix.SetsockoptInt(s, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1) // ports in TIME_WAIT are free
 	switch err := unix.Bind(s, &unix.SockaddrInet6{Port: n}); err {
 	case nil:
 		return true
-	case unix.EADDRNOTAVAIL: // IPv6 is switched off
+	case unix.EADDRNOTAVAIL: // IPv6 is disabled
 		return bindable4(n)
 	default:
 		return false

@@ -16,15 +16,15 @@ import (
 	"gpurun/state/disk"
 )
 
-// prepared is a Prepared or Refused on its way through the loop.
+// prepared is a Prepared on its way to the core, with its attempt.
 type prepared struct {
 	sched.Event
 	attempt *attempt
 	event   sched.Event
 }
 
-// prepare makes everything that a start needs, beside the loop: it touches the
-// file system, which may be slow, and may hash gigabytes of inputs.
+// prepare sets up everything a start needs, outside the loop: it uses the file
+// system, which may be slow, and may hash gigabytes of inputs.
 func (l *loop) prepare(a sched.Prepare) {
 	first := !l.fresh[a.Job]
 	port := l.ports.take()
@@ -44,7 +44,7 @@ func (l *loop) prepare(a sched.Prepare) {
 	})
 }
 
-// makeReady is the order of a start up to its record: folder, claim, rendered
+// makeReady performs a start's steps up to its record: folder, claim, rendered
 // commands, config file, inputs, log.
 func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) (sched.Event, []string) {
 	job := &l.Batch.Jobs[a.Job]
@@ -62,7 +62,7 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 	}
 	at, start, notes, err := l.furnish(a, job, uniID, dir, first, port, wall)
 	for tries := 0; outOfFiles(err) && tries < filesTries && l.ctx.Err() == nil; tries++ {
-		select { // no fault of the job's; others close theirs soon
+		select { // not the job's fault; descriptors will be freed
 		case <-time.After(filesPause):
 		case <-l.ctx.Done():
 		}
@@ -92,7 +92,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 			return fail(err)
 		}
 	}
-	if err := files.MakeFolders(r.WorkDir, r.Outputs); err != nil { // the job may be able to, say with a container
+	if err := files.MakeFolders(r.WorkDir, r.Outputs); err != nil { // the job itself may be able to, for example in a container
 		notes = append(notes, job.Name+": "+err.Error())
 	}
 	inputs, err := files.Inputs(l.ctx, r.Inputs)
@@ -108,7 +108,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 		shell = l.shell
 	}
 	if own := l.Ledger.LogPath(job.File, job.Name); r.Stdout == own {
-		// What the job file names is opened as it is; this is gpurun's own.
+		// Logs that the job file names are opened as they are, but this is gpurun's own.
 		if fi, err := os.Lstat(own); err == nil && !fi.Mode().IsRegular() {
 			return fail(fmt.Errorf("cannot open log %q: not a regular file: remove it", own))
 		}
@@ -117,7 +117,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	if err != nil {
 		return fail(err)
 	}
-	l.fresh[a.Job] = true // of a job that is prepared, nobody else looks at it
+	l.fresh[a.Job] = true // no race: only this goroutine uses it while the job is prepared
 	at = &attempt{
 		job: a.Job, file: job.File, uniID: uniID, name: job.Name, dir: dir, out: parts, outputs: r.Outputs, grant: a.Grant, port: port,
 		launch: engine.Launch{
@@ -138,7 +138,7 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	return at, start, notes, nil
 }
 
-// resultPath is where a job finds GPURUN_RESULT: gone with the attempt's folder.
+// resultPath returns the value of GPURUN_RESULT, a file in the attempt's folder.
 func resultPath(dir string) string { return filepath.Join(dir, "result") }
 
 func params(j *jobspec.Job) map[string]string {
@@ -158,8 +158,8 @@ type logPart struct {
 	fromStdout, fromStderr int64
 }
 
-// openLogs makes room for an attempt's output: the first attempt of a run starts
-// the log afresh, a retry goes on below a line that says so.
+// openLogs makes room for an attempt's output. A run's first attempt starts a new
+// log; a retry appends after a header line, which is returned.
 func openLogs(r jobspec.Rendered, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {
 	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
 	var err error
@@ -172,17 +172,17 @@ func openLogs(r jobspec.Rendered, n int, first bool, isLog func(string) bool, wa
 		}
 	}
 	if (first || n == 1) && p.fromStdout == 0 && p.fromStderr == 0 {
-		return p, "", nil // nothing is above; an attempt that lost a race for its GPU began the log
+		return p, "", nil // the log is empty, even if an attempt that lost a race for its GPU created it
 	}
 	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
 }
 
-// openLog says where the output begins in one log.
+// openLog returns the offset at which output begins in one log.
 func openLog(path string, first bool, isLog func(string) bool) (int64, error) {
-	if first && !isLog(path+".1") { // else the old log would replace another job's
+	if first && !isLog(path+".1") { // else the old log would overwrite another job's
 		empty, err := disk.FreshLog(path)
 		if err != nil {
-			return 0, fmt.Errorf("cannot start log %q afresh: %w", path, err)
+			return 0, fmt.Errorf("cannot start new log %q: %w", path, err)
 		}
 		if empty {
 			return 0, nil
@@ -199,7 +199,7 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
-// discard gives back what a prepared attempt had that will not start.
+// discard releases everything held by a prepared attempt that will not start.
 func (l *loop) discard(uniID string) {
 	at := l.live[uniID]
 	if at == nil {
@@ -211,7 +211,7 @@ func (l *loop) discard(uniID string) {
 	l.Ledger.RemoveAttempt(at.file, uniID)
 }
 
-// start launches a prepared attempt whose start the ledger has.
+// start launches a prepared attempt once the ledger has its start.
 func (l *loop) start(a sched.Launch) {
 	at := l.live[a.UniID]
 	if l.dropped[a.UniID] {
@@ -239,13 +239,13 @@ func (l *loop) adopt(a state.Attempt) {
 	l.Engine.Adopt(ask)
 }
 
-// A fileKey is a key in one file: two files may have jobs that do the same.
+// A fileKey is a key in one file; two files may have identical jobs.
 type fileKey struct {
 	file int
 	key  string
 }
 
-// jobOf finds the job of this batch that an attempt is of, or -1.
+// jobOf returns the job of this batch that an attempt belongs to, or -1.
 func (l *loop) jobOf(a state.Attempt) int {
 	if l.byKey == nil {
 		l.byKey = make(map[fileKey]int)

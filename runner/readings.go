@@ -10,11 +10,11 @@ import (
 	"gpurun/runner/sched"
 )
 
-// reader takes readings beside the loop, one at a time: what is asked for while
-// one is under way is asked for once it is over, all of it in one.
+// reader takes GPU readings outside the loop, one at a time. Requests that arrive
+// during a reading are merged into the next one.
 type reader struct {
 	prober probe.Prober
-	claims claimer // nil where nobody makes claims
+	claims claimer // nil if claims are disabled
 	asks   chan sched.Read
 	done   sync.WaitGroup
 }
@@ -32,7 +32,7 @@ func newReader(ctx context.Context, p probe.Prober, claims claimer, inbox chan<-
 func (r *reader) ask(a sched.Read) {
 	select {
 	case r.asks <- a:
-	default: // 64 are waiting already, and the answer to those serves this one
+	default: // 64 requests are waiting already; their answer serves this one too
 	}
 }
 
@@ -59,7 +59,7 @@ func (r *reader) run(ctx context.Context, inbox chan<- sched.Event) {
 	}
 }
 
-// onGPU tells the engine which processes of an attempt are on a GPU that it was given.
+// onGPU tells the engine which processes of an attempt are on the attempt's own GPUs.
 func (l *loop) onGPU(r *gpu.Reading) {
 	for _, p := range r.Processes {
 		at := l.live[p.Attempt]
@@ -74,8 +74,8 @@ func (l *loop) onGPU(r *gpu.Reading) {
 	}
 }
 
-// merge takes in what else waits: a reading of all devices answers all that was
-// asked, one with processes also what was asked without.
+// merge combines a with the requests that are waiting. A reading of all devices, or
+// with processes, also answers requests for less.
 func (r *reader) merge(a sched.Read) (q probe.Query, quick bool) {
 	all := len(a.UUIDs) == 0
 	q = probe.Query{UUIDs: append([]gpu.UUID(nil), a.UUIDs...), Processes: all || a.Processes}

@@ -5,9 +5,9 @@ import (
 	"gpurun/state"
 )
 
-// record takes a fact into what is written next. Several are one write: it is made
-// before anything is done that a fact has to come before, and when the loop has
-// nothing more to do. That an attempt's process is there may wait for company.
+// record queues a fact for the next write, which takes several at once. The write
+// happens before any action that must follow a fact, and when the loop runs out of
+// work. A running fact may wait for others.
 func (l *loop) record(a sched.Record) {
 	l.unwritten = append(l.unwritten, a)
 	l.urgent = l.urgent || a.Fact.Kind != state.KindRunning
@@ -16,7 +16,7 @@ func (l *loop) record(a sched.Record) {
 	}
 }
 
-// mayWait says that an action may be done before the facts that came before it are
+// mayWait reports whether an action may be done before the preceding facts are
 // written.
 func mayWait(a sched.Action) bool {
 	switch a.(type) {
@@ -26,10 +26,9 @@ func mayWait(a sched.Action) bool {
 	return false
 }
 
-// write puts the facts into their ledgers, and shows them. A start that the ledger
-// cannot take is never launched, and its end is no news to the ledger; an end that
-// it cannot take stays in the attempt's own record, and is tried again until the run
-// is over.
+// write appends the facts to their ledgers and passes them on. A start that cannot be
+// written is never launched, and its end is not written either. An end that cannot be
+// written stays in the attempt's own record and is retried until the run is over.
 func (l *loop) write() {
 	for left := l.unwritten; len(left) > 0; {
 		if l.unstarted[left[0].Fact.UniID] {
@@ -62,7 +61,7 @@ func (l *loop) write() {
 	l.unwritten, l.urgent = l.unwritten[:0], false
 }
 
-// tell shows a fact to everybody who wants to see it.
+// tell passes a fact to the summary and the sinks.
 func (l *loop) tell(a sched.Record) {
 	l.out.fact(l, a)
 	for _, s := range l.Sinks {
@@ -70,8 +69,8 @@ func (l *loop) tell(a sched.Record) {
 	}
 }
 
-// append writes facts of one ledger, and says how many it took; the first that
-// fails makes the core start nothing more.
+// append writes facts to one ledger and returns how many were written. The first
+// failure makes the core stop starting jobs.
 func (l *loop) append(some []sched.Record) int {
 	l.facts = l.facts[:0]
 	for _, a := range some {
@@ -91,7 +90,7 @@ func (l *loop) append(some []sched.Record) int {
 	return n
 }
 
-// save tries again what the ledger could not take, in order.
+// save retries, in order, the ends that could not be written.
 func (l *loop) save() {
 	for len(l.unsaved) > 0 && l.append(l.unsaved[:1]) == 1 {
 		l.unsaved = l.unsaved[1:]

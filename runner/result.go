@@ -9,33 +9,33 @@ import (
 	"gpurun/state"
 )
 
-// Result says how a run went.
+// Result is the outcome of a run.
 type Result struct {
 	Final    state.Snapshot
-	Failures []Failure     // one for all jobs that failed alike, in the order of the batch; at most maxFailures, Final counts all
-	Sizes    []Size        // jobs that took far more or less GPU memory than they asked for
+	Failures []Failure     // one for all jobs that failed alike, in batch order; at most maxFailures, but Final counts all
+	Sizes    []Size        // jobs that used far more or less GPU memory than requested
 	Warnings []string      // for the summary
 	Wall     time.Duration // of this run
 	GPUHours float64
 	Stopped  string // what stopped the whole run, "SIGTERM", or ""
 	StateErr error  // why the ledger could not be written, or nil
-	GaveUp   bool   // no GPU in time
+	GaveUp   bool   // gave up waiting for a GPU
 }
 
 // A Size is a job whose memory request is far off.
 type Size struct {
 	Job      string
-	Asked    int64 // bytes, on each GPU
+	Asked    int64 // bytes per GPU
 	Peak     int64 // bytes
-	Readings int   // that Peak is the highest of
+	Readings int   // number of readings behind Peak
 }
 
-// tally gathers, fact by fact, what the summary says.
+// tally collects the summary's data, fact by fact.
 type tally struct {
 	began    time.Time
-	gpus     map[string]state.Fact // starts of live attempts, by uni_id
+	gpus     map[string]state.Fact // start facts of live attempts, by uni_id
 	ends     map[int]end           // last bad end of each job
-	sizes    map[string]Size       // by job family: the biggest peak seen
+	sizes    map[string]Size       // by job name
 	warnings []string
 	hours    hours
 	stop     string
@@ -62,13 +62,13 @@ func (t *tally) stopped(s sched.Stop) {
 	}
 }
 
-// started takes in an attempt that is live from now on.
+// started adds an attempt that is now live.
 func (t *tally) started(f state.Fact) {
 	t.gpus[f.UniID] = f
 	t.hours.started(f)
 }
 
-// fact takes in what the summary needs of a fact.
+// fact collects what the summary needs from a fact.
 func (t *tally) fact(l *loop, a sched.Record) {
 	f := a.Fact
 	switch f.Kind {
@@ -98,15 +98,15 @@ func (t *tally) note(format string, args ...any) {
 	case len(t.warnings) < maxFailures:
 		t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
 	case len(t.warnings) == maxFailures:
-		t.warnings = append(t.warnings, "and more warnings like these")
+		t.warnings = append(t.warnings, "more warnings were omitted; see run.log")
 	}
 }
 
-// enough is how many readings must tell of a job before it is advised to ask for less.
+// enough is how many readings it takes before a job is advised to request less memory.
 const enough = 10
 
-// size remembers a job that asked for more than twice what it took, or took more
-// than it asked for, which one reading is enough for.
+// size records a job that requested more than twice what it used, or used more than
+// it requested; the latter takes only one reading to know.
 func (t *tally) size(f, start state.Fact) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 {
 		return
@@ -119,7 +119,7 @@ func (t *tally) size(f, start state.Fact) {
 	t.sizes[f.Job] = Size{Job: f.Job, Asked: int64(start.Memory), Peak: int64(peak), Readings: f.PeakReadings}
 }
 
-// result is what Run returns.
+// result builds what Run returns.
 func (l *loop) result() Result {
 	l.save()
 	now := l.Now()
@@ -139,7 +139,7 @@ func (l *loop) result() Result {
 	return r
 }
 
-// lastLines are the last n lines of b that say anything.
+// lastLines returns the last n lines of b, not counting trailing blank ones.
 func lastLines(b []byte, n int) []string {
 	lines := strings.Split(strings.TrimRight(string(b), "\n\r \t"), "\n")
 	if len(lines) == 1 && lines[0] == "" {

@@ -12,32 +12,32 @@ import (
 	"gpurun/state/disk"
 )
 
-// cramped is an event that came of a disk that takes nothing more, or of state
-// that cannot be written: no failure of the job.
+// cramped is an event caused by a full disk or by state that cannot be written. The
+// job has not failed.
 type cramped struct {
 	sched.Event
 	event sched.Event
 	err   error
 }
 
-// isCramped says whether another job would fail for the same cause.
+// isCramped reports whether any other job would fail for the same reason.
 func isCramped(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
 		errors.As(err, new(*disk.FolderError))
 }
 
-// A start waits for files to be closed for a minute.
+// A start waits up to a minute for free file descriptors.
 const (
 	filesPause = 200 * time.Millisecond
 	filesTries = int(time.Minute / filesPause)
 )
 
-// outOfFiles reports whether there was no descriptor to be had.
+// outOfFiles reports whether the process or system ran out of file descriptors.
 func outOfFiles(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }
 
-// refused is the answer to a Prepare that has failed.
+// refused returns the answer to a Prepare that failed.
 func refused(job int, err error) sched.Event {
 	ev := sched.Refused{Job: job, Reason: err.Error()}
 	if isCramped(err) {
@@ -46,7 +46,7 @@ func refused(job int, err error) sched.Event {
 	return ev
 }
 
-// stateFailed makes the core start nothing more; the first cause counts.
+// stateFailed makes the core stop starting jobs. Only the first cause counts.
 func (l *loop) stateFailed(err error) {
 	if l.out.stateErr == nil {
 		l.out.stateErr = err
@@ -54,8 +54,8 @@ func (l *loop) stateFailed(err error) {
 	}
 }
 
-// checkState starts nothing more once the state cannot be relied on, also while
-// nothing is written.
+// checkState makes the core stop starting jobs once the state is unreliable, even
+// while there is nothing to write.
 func (l *loop) checkState() {
 	if err := l.Ledger.Failure(); err != nil {
 		l.Log.Error().Err(err).Msg("state")
@@ -64,8 +64,8 @@ func (l *loop) checkState() {
 	}
 }
 
-// withoutRoom is the end of an attempt that never began since its folder or its
-// log took nothing: the run is at its end, not the job.
+// withoutRoom returns the end of an attempt that never began because its folder or
+// log could not be written. That ends the run; the job has not failed.
 func (l *loop) withoutRoom(e engine.Ended) engine.Ended {
 	l.stateFailed(errors.New(e.Err))
 	e.Lost, e.Void, e.Why = true, true, state.WhyInterrupted

@@ -16,27 +16,27 @@ import (
 	"gpurun/state"
 )
 
-// Config is everything that a run is made of. The caller opens and closes the
-// parts; Run uses them until it returns.
+// Config is everything a run consists of. The caller opens and closes the parts;
+// Run uses them until it returns.
 type Config struct {
 	Batch   *jobspec.Batch
 	Core    *sched.Core
 	Ledger  Ledger
-	Starts  []state.Fact // one run fact for each file's ledger, appended first
+	Starts  []state.Fact // one run fact per file, appended to its ledger first
 	Prober  probe.Prober // nil without GPUs
 	Engine  engine.Engine
 	Sinks   []Sink
 	Log     zerolog.Logger
-	Stops   <-chan sched.Stop    // what signals ask for
-	Control <-chan *control.Call // requests of other commands; nil for none
+	Stops   <-chan sched.Stop    // stops requested by signals
+	Control <-chan *control.Call // requests from other commands; nil for none
 	Environ []string             // gpurun's own environment, which jobs inherit
-	Indexed bool                 // CUDA_VISIBLE_DEVICES may hold indices: every device that NVML counts is accessible
+	Indexed bool                 // CUDA_VISIBLE_DEVICES may use indices: every device that NVML lists is accessible
 	Now     func() sched.Now
-	Go      func(f func()) // starts a goroutine, and sees to its panics; nil for a plain one
+	Go      func(f func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
 
-// Run carries the batch to its end and says how it went. It returns when nothing
-// runs any more, or when ctx is done: then what runs, runs on.
+// Run runs the batch to its end and returns the outcome. It returns when nothing is
+// running any more, or when ctx is done; then running jobs keep running.
 func Run(ctx context.Context, c Config) Result {
 	l := newLoop(ctx, c)
 	defer l.close()
@@ -59,10 +59,10 @@ type loop struct {
 	ctx       context.Context
 	cancel    context.CancelFunc
 	inbox     chan sched.Event
-	queue     []sched.Event // events that the loop itself has for the core
+	queue     []sched.Event // events for the core
 	live      map[string]*attempt
-	fresh     []bool        // by job: its log has been started afresh in this run
-	beside    *workers.Pool // prepares and looks
+	fresh     []bool        // by job: this run has started a new log for it
+	beside    *workers.Pool // runs prepare and look
 	ports     *ports
 	gpus      *reader
 	timer     *time.Timer
@@ -70,26 +70,26 @@ type loop struct {
 	dirty     bool // something has changed since the last snapshot
 	shown     time.Time
 	unwritten []sched.Record  // facts for the next write
-	urgent    bool            // some of them must not wait for company
+	urgent    bool            // some of them must be written now
 	facts     []state.Fact    // scratch of append
-	unsaved   []sched.Record  // ends that the ledger could not take yet
-	dropped   map[string]bool // starts that the ledger could not take: not to be launched
-	unstarted map[string]bool // of these, that were dropped, the end is still to come
+	unsaved   []sched.Record  // ends that could not be written yet
+	dropped   map[string]bool // starts that could not be written: do not launch
+	unstarted map[string]bool // dropped starts whose end is still to come
 	acks      map[string]func()
-	shell     []string // of jobs that name none
+	shell     []string // for jobs that specify none
 	inherited *environ
 	finished  bool
-	byKey     map[fileKey]int // made when an attempt is adopted
+	byKey     map[fileKey]int // built when an attempt is adopted
 	out       tally
-	said      map[string]bool   // warnings that have been given
+	said      map[string]bool   // warnings already given
 	lost      map[gpu.UUID]bool // devices that do not answer
 	silent    []string          // parts of the engine that do not answer
-	blind     bool              // the last reading was none
+	blind     bool              // the last reading failed
 }
 
-// attempt is what the loop knows of one that has been prepared and has not ended.
+// attempt is what the loop knows of an attempt that is prepared or running.
 type attempt struct {
-	job     int // -1 when it is of no job of this batch
+	job     int // -1 if it belongs to no job of this batch
 	file    int
 	uniID   string
 	name    string // of its job
@@ -99,10 +99,10 @@ type attempt struct {
 	outputs []string
 	grant   gpu.Grant
 	port    int
-	onGPU   map[int]bool // processes that were seen on its GPUs
+	onGPU   map[int]bool // processes seen on its GPUs
 }
 
-// inboxSize lets goroutines that finish together go on without waiting for the loop.
+// inboxSize lets goroutines that finish at once continue without waiting for the loop.
 const inboxSize = 256
 
 func newLoop(ctx context.Context, c Config) *loop {
@@ -141,7 +141,7 @@ func (l *loop) close() {
 	}
 }
 
-// wait takes one thing that happened and works it off; false when ctx is done.
+// wait waits for one thing to happen and handles it; false if ctx is done.
 func (l *loop) wait(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -170,8 +170,8 @@ func (l *loop) wait(ctx context.Context) bool {
 	return true
 }
 
-// step hands an event to the core and does what it answers, and so on with what
-// comes of that.
+// step passes an event to the core and carries out the actions it returns, including
+// those for events queued on the way.
 func (l *loop) step(ev sched.Event) {
 	l.queue = append(l.queue, ev)
 	for len(l.queue) > 0 || l.urgent {
@@ -191,11 +191,11 @@ func (l *loop) step(ev sched.Event) {
 	l.dirty = true
 }
 
-// later queues an event for the core, behind the actions that are being done.
+// later queues an event for the core, after the current actions.
 func (l *loop) later(ev sched.Event) { l.queue = append(l.queue, ev) }
 
-// do does one action. The order of actions is the core's: a start is in the
-// ledger before its launch.
+// do carries out one action. The core orders them: a start is in the ledger before
+// its launch.
 func (l *loop) do(a sched.Action) {
 	switch a := a.(type) {
 	case sched.Record:
@@ -235,8 +235,8 @@ func (l *loop) do(a sched.Action) {
 	}
 }
 
-// maxSleep bounds the timer: Go's timers stand still while the machine sleeps,
-// CLOCK_BOOTTIME does not.
+// maxSleep bounds the timer, because Go's timers stop while the machine is suspended
+// and CLOCK_BOOTTIME does not.
 const maxSleep = time.Minute
 
 func (l *loop) wake(at time.Duration) {
@@ -247,7 +247,7 @@ func (l *loop) wake(at time.Duration) {
 	l.timer.Reset(min(max(at-l.Now().Boot, 0), maxSleep))
 }
 
-// seen completes what a goroutine sent with what only the loop knows.
+// seen handles the part of a goroutine's event that is the loop's, and returns the core's.
 func (l *loop) seen(ev sched.Event) sched.Event {
 	switch ev := ev.(type) {
 	case prepared:
@@ -272,14 +272,14 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 	return ev
 }
 
-// snapshot is where the run is now.
+// snapshot returns the current state of the run.
 func (l *loop) snapshot() state.Snapshot {
 	s := l.Core.Snapshot(l.Now())
 	s.Silent = l.silent
 	return s
 }
 
-// show gives the sinks a snapshot when it is time for one.
+// show passes a snapshot to the sinks if it is time for one.
 func (l *loop) show() {
 	l.write()
 	now := l.Now()

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// defaultShell is what runs the commands of a job that names no shell: bash,
-// which ends at the first command or pipe that fails, or sh where there is no
-// bash. It is found by gpurun's own PATH and in the usual places, since a job's
-// env may have a PATH of its own.
+// defaultShell returns the shell for jobs that specify none: bash, exiting at the
+// first command or pipeline that fails, or sh if there is no bash. It is looked up in
+// gpurun's own PATH and the usual places, because a job's env may set another PATH.
 func defaultShell(environ []string) []string {
 	path := ""
 	for _, e := range environ {

@@ -7,12 +7,12 @@ import (
 	"gpurun/runner/sched"
 )
 
-// A warner is a sink that shows warnings when there is reason for them.
+// A warner is a sink that shows warnings as they happen.
 type warner interface {
 	Warn(text string)
 }
 
-// warn gives warnings that are given once.
+// warn gives warnings, each only once per run.
 func (l *loop) warn(warnings []string) {
 	for _, w := range warnings {
 		if l.said[w] {
@@ -23,7 +23,7 @@ func (l *loop) warn(warnings []string) {
 	}
 }
 
-// say gives a warning: at once to whoever looks and in run.log, and in the summary.
+// say gives a warning: in run.log, to the sinks at once, and in the summary.
 func (l *loop) say(text string) {
 	l.Log.Warn().Msg(text)
 	for _, s := range l.Sinks {
@@ -34,17 +34,17 @@ func (l *loop) say(text string) {
 	l.out.note("%s", text)
 }
 
-// missing warns of devices that do not answer, and when all readings begin to fail.
+// missing warns about devices that stop answering, and when readings start to fail.
 func (l *loop) missing(s gpu.Snapshot) {
 	if s.Err != "" && !l.blind {
-		l.say("the GPUs cannot be read, nothing more is started on them until they can: " + s.Err)
+		l.say("cannot read the GPUs; no more jobs start on them until that works again: " + s.Err)
 	}
 	l.blind = s.Err != ""
 	for _, r := range s.Readings {
 		switch lost := l.lost[r.UUID]; {
 		case r.Err != "" && !lost:
 			l.lost[r.UUID] = true
-			l.say(fmt.Sprintf("GPU %s does not answer, and is left out until it does: %s", l.indexOf(r.UUID), r.Err))
+			l.say(fmt.Sprintf("GPU %s does not answer and is not used until it does: %s", l.indexOf(r.UUID), r.Err))
 		case r.Err == "" && lost:
 			delete(l.lost, r.UUID)
 			if r.Found != nil {
@@ -55,7 +55,7 @@ func (l *loop) missing(s gpu.Snapshot) {
 	}
 }
 
-// indexOf is a device's number for people; its UUID if it has none.
+// indexOf returns a device's index, or its UUID if it has none.
 func (l *loop) indexOf(id gpu.UUID) string {
 	for _, d := range l.Prober.Devices() {
 		if d.UUID == id {
@@ -65,13 +65,13 @@ func (l *loop) indexOf(id gpu.UUID) string {
 	return string(id)
 }
 
-// warnOf gives what an end has to say that decides nothing.
+// warnOf gives the warnings that come with an end.
 func (l *loop) warnOf(job string, e sched.Ended) {
 	if e.LeftOver > 0 && e.Why == "" {
-		l.say(fmt.Sprintf("%s left %s behind, which gpurun has ended", job, processes(e.LeftOver)))
+		l.say(fmt.Sprintf("%s: ended %s that it left running", job, processes(e.LeftOver)))
 	}
 	if e.Stuck {
-		l.say(job + " has processes that nothing ends (see dmesg): its GPUs stay taken")
+		l.say(job + ": some of its processes survive SIGKILL (see dmesg); its GPUs stay reserved")
 	}
 	if e.Warning != "" {
 		l.say(job + ": " + e.Warning)

@@ -26,7 +26,7 @@ func TestSummary(t *testing.T) {
 			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB, Readings: 1},
 			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB, Readings: 43},
 		},
-		Warnings: []string{"train-c left 2 processes behind, they were ended"},
+		Warnings: []string{"train-c: ended 2 processes that it left running"},
 		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237, Rest: "gpurun jobs.yaml",
 	}
 	golden(t, "summary", s.Lines(80, false))

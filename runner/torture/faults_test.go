@@ -228,11 +228,11 @@ jobs:
 		says      []string
 	}{
 		{"all", "gpus: [{memory: 24GiB}]\noutages: [{from: 200ms, error: the driver is reloaded}]\n", 124,
-			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "the GPUs cannot be read, nothing more", "2 succeeded, 1 pending"}},
+			[]string{"gave up waiting for a GPU: train", "no readings: the driver is reloaded", "cannot read the GPUs; no more jobs start", "2 succeeded, 1 pending"}},
 		{"the only one", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}]\n", 124,
-			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer, and is left out until it does: GPU is lost", "2 succeeded, 1 pending"}},
+			[]string{"gave up waiting for a GPU: train", "GPU 0 does not answer and is not used until it does: GPU is lost", "2 succeeded, 1 pending"}},
 		{"one of two", "gpus: [{memory: 24GiB, fails: [{from: 200ms, error: GPU is lost}]}, {memory: 24GiB}]\n", 0,
-			[]string{"GPU 0 does not answer, and is left out until it does: GPU is lost", "3 succeeded"}},
+			[]string{"GPU 0 does not answer and is not used until it does: GPU is lost", "3 succeeded"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

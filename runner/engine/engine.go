@@ -1,12 +1,12 @@
-// Package engine says what an engine is: the thing that makes attempts run and
-// tells how they end. engine/local runs them as processes of this host;
-// enginetest holds the suite that every engine must pass.
+// Package engine defines engines, which run attempts and report how they end.
+// Package engine/local runs them as processes on this host; enginetest is the suite
+// that every engine must pass.
 //
-// Launch, Running and Ended go from process to process as JSON, thousands in a
-// second: what is zero is left out of it.
+// Launch, Running and Ended are passed between processes as JSON, thousands per
+// second, so zero fields are omitted.
 //
-// An engine never decides: when, where and whether an attempt runs, and what its
-// end means, is the scheduler's. An engine never imports it.
+// An engine makes no decisions: when, where and whether an attempt runs, and what
+// its end means, is up to the scheduler, which no engine imports.
 package engine
 
 import (
@@ -19,95 +19,95 @@ import (
 type Launch struct {
 	UniID    string        `json:",omitempty"`
 	Job      string        `json:",omitempty"`
-	Key      string        `json:",omitempty"` // of the job, and what it needed: kept with the attempt's
-	Needs    string        `json:",omitempty"` // status, for a ledger that has lost the start
+	Key      string        `json:",omitempty"` // Key and Needs of the job, kept with the attempt's
+	Needs    string        `json:",omitempty"` // status in case the ledger loses the start
 	Attempt  int           `json:",omitempty"`
-	Dir      string        `json:",omitempty"` // the attempt's own folder, already there and empty
+	Dir      string        `json:",omitempty"` // the attempt's own folder, existing and empty
 	Shell    []string      `json:",omitempty"` // argv before each command
-	Commands []string      `json:",omitempty"` // in order, each in a shell of its own; the first that fails ends the attempt
-	Argv     []string      `json:",omitempty"` // instead of Shell and Commands: one command, run as it is
+	Commands []string      `json:",omitempty"` // in order, each in its own shell; the first failure ends the attempt
+	Argv     []string      `json:",omitempty"` // instead of Shell and Commands: one command, run directly
 	Env      []string      `json:",omitempty"` // the whole environment
 	WorkDir  string        `json:",omitempty"`
-	Stdout   string        `json:",omitempty"` // opened for appending, made if missing, with its folders
-	Stderr   string        `json:",omitempty"` // same path: same open file
-	Header   string        `json:",omitempty"` // a line to write to Stdout, and to Stderr where it is another, before the first instruction, or ""
+	Stdout   string        `json:",omitempty"` // opened for appending; created if missing, with its folders
+	Stderr   string        `json:",omitempty"` // same path as Stdout: same open file
+	Header   string        `json:",omitempty"` // a line to write to Stdout, and to Stderr if different, before the commands; or ""
 	Timeout  time.Duration `json:",omitempty"` // 0 for none
 	Grace    time.Duration `json:",omitempty"` // between SIGTERM and SIGKILL
-	Tree     bool          `json:",omitempty"` // over when no process of the tree is left (block dialect)
-	Config   string        `json:",omitempty"` // the config file it reads; kept from being replaced while the attempt lives
-	// ConfigSum is what the content of Config must be (configcopy.Sum).
+	Tree     bool          `json:",omitempty"` // ends when no process of its tree is left (block dialect)
+	Config   string        `json:",omitempty"` // the config file it reads; not replaced while the attempt is live
+	// ConfigSum is the required checksum of Config (configcopy.Sum).
 	ConfigSum string `json:",omitempty"`
 
-	// Leftovers says what becomes of processes that outlive the last command:
-	// Leftovers…, "" for LeftoversKill.
+	// Leftovers says what to do with processes that outlive the last command, one of
+	// the Leftovers constants; "" means LeftoversKill.
 	Leftovers string    `json:",omitempty"`
-	UniFile   string    `json:",omitempty"` // with Tree: the uni_id.json in which the script reports; a pid it names as running is of the tree
+	UniFile   string    `json:",omitempty"` // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
 	Grant     gpu.Grant `json:",omitzero"`  // what the attempt's claim holds
 
-	// Foreground runs the attempt as a child of the calling process, in its
-	// session and process group and with its stdin, stdout and stderr; Stdout,
-	// Stderr and Header are not used. Signals of the terminal reach both, so the
-	// caller lets SIGINT and SIGQUIT pass; it dies with the caller's terminal.
+	// Foreground runs the attempt as a child of the calling process, with the same
+	// session, process group, stdin, stdout and stderr; Stdout, Stderr and Header are
+	// ignored. Terminal signals reach both, so the caller must ignore SIGINT and
+	// SIGQUIT. The attempt dies with the caller's terminal.
 	Foreground bool `json:",omitempty"`
 }
 
 // Values of Launch.Leftovers.
 const (
-	LeftoversAuto = "auto" // wait for what a launcher left, kill what any other job left
+	LeftoversAuto = "auto" // wait for what a launcher left behind, kill what any other job did
 	LeftoversWait = "wait"
 	LeftoversKill = "kill"
-	LeftoversFail = "fail" // kill, and the attempt has failed
+	LeftoversFail = "fail" // kill, and fail the attempt
 )
 
-// An Attempt is one that an earlier run started and whose end nobody recorded.
+// An Attempt was started by an earlier run and has no recorded end.
 type Attempt struct {
 	UniID    string
 	Job      string
-	Dir      string // its folder; may be gone
-	PID      int    // 0 when the ledger does not have it
+	Dir      string // its folder, which may be gone
+	PID      int    // 0 if not in the ledger
 	PIDStart uint64
 	Started  time.Time
 	Grace    time.Duration
-	Grant    gpu.Grant // what it holds, for a claim to be made again when its keeper has died
+	Grant    gpu.Grant // what it holds, to renew its claim if its keeper has died
 }
 
-// How says how an attempt is to be ended.
+// How is how to end an attempt.
 type How int
 
 const (
-	Term How = iota // SIGTERM to the whole tree, SIGKILL after the grace
-	Kill            // SIGKILL at once
+	Term How = iota // SIGTERM to the whole tree, SIGKILL after the grace period
+	Kill            // SIGKILL immediately
 )
 
-// An Engine runs attempts. Its methods do not wait for processes; what happens
-// comes over Events, in order for each attempt. It is used by one goroutine.
+// An Engine runs attempts. Its methods do not wait for processes. What happens
+// arrives on Events, in order for each attempt. It is not safe for concurrent use.
 type Engine interface {
-	// Launch asks for an attempt. Exactly one Ended follows, also when it could
-	// not be started; a Running comes before it when it was.
+	// Launch starts an attempt. Exactly one Ended follows, even if it could not be
+	// started; if it was, a Running comes first.
 	Launch(Launch)
-	// Stop asks for the end of an attempt; why is kept with its status before the
-	// first signal. An attempt that is over is no error. Kill overtakes Term.
+	// Stop ends an attempt. The reason is saved in its status before the first signal.
+	// It does nothing if the attempt is over. Kill overrides an earlier Term.
 	Stop(uniID, why string, how How)
-	// Adopt asks what has become of an attempt of an earlier run. Running
-	// follows when it lives, and one Ended when it is over, at once or later.
+	// Adopt takes on an attempt of an earlier run. Running follows if it is still
+	// running, and one Ended once it is over.
 	Adopt(Attempt)
-	// Attempt names the attempt whose tree has pid, or "".
+	// Attempt returns the attempt whose process tree contains pid, or "".
 	Attempt(pid int) string
-	// OnGPU reports processes of an attempt that were seen on its own GPUs: what it
-	// leaves in the background is judged by that.
+	// OnGPU tells the engine that processes of an attempt were seen on its own GPUs,
+	// which decides whether to wait for them if they stay in the background.
 	OnGPU(uniID string, pids []int)
-	// Events is where everything arrives. It is closed by Close.
+	// Events returns the channel of all events. Close closes it.
 	Events() <-chan Event
-	// Close lets go of the engine. What runs, runs on.
+	// Close releases the engine. Running attempts keep running.
 	Close() error
 }
 
-// A BrokenError is why an engine can start nothing more.
+// A BrokenError is why an engine cannot start any more attempts.
 type BrokenError struct{ Err error }
 
 func (e *BrokenError) Error() string { return e.Err.Error() }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (e *BrokenError) Unwrap() error { return e.Err }
 
 // An Event is something that happened to one attempt.
@@ -117,53 +117,53 @@ type Event struct {
 	Background *Background
 	Stopping   *Stopping
 	Ended      *Ended
-	Warnings   []string // what a person should know, of no attempt in particular
+	Warnings   []string // for the user, not about a particular attempt
 
-	// Silent, where it is not nil, are all parts of the engine that do not answer now,
-	// each in a sentence.
+	// Silent, if not nil, lists all parts of the engine that are not answering now, one
+	// sentence each.
 	Silent *[]string
 }
 
-// Background reports that the commands of an attempt have ended and that the
-// attempt goes on as what they left. It may come again, for another process.
+// Background reports that an attempt's commands have ended but a process they left
+// keeps it running. It may be repeated, for another process.
 type Background struct {
 	PID  int
-	Text string // the process in words: "python 4711"
+	Text string // describes the process: "python 4711"
 }
 
-// Running says that the attempt's first process is there.
+// Running reports that the attempt's first process exists.
 type Running struct {
 	PID      int       `json:",omitempty"`
-	PIDStart uint64    `json:",omitempty"` // kernel start time in clock ticks after boot
+	PIDStart uint64    `json:",omitempty"` // kernel start time, clock ticks after boot
 	Adopted  bool      `json:",omitempty"`
 	Started  time.Time `json:",omitzero"`
 }
 
-// Stopping says that the engine itself is about to signal the attempt: its
-// timeout is over. The engine waits for Ack, or a second, before the first
-// signal, so that the ledger has the reason first.
+// Stopping reports that the engine itself is about to signal the attempt, because it
+// timed out. The engine waits up to a second for Ack before the first signal, so the
+// ledger records the reason first.
 type Stopping struct {
 	Why string // state.WhyTimeout
 	Ack func()
 }
 
-// Ended says that nothing of the attempt lives any more, or that it never began.
+// Ended reports that no process of the attempt is left, or that it never began.
 type Ended struct {
-	ExitCode  int           `json:",omitempty"` // of the command that ended it; -1 when a signal did, or unknown
+	ExitCode  int           `json:",omitempty"` // of the command that ended it; -1 if killed by a signal or unknown
 	Signal    string        `json:",omitempty"` // "SIGKILL", or ""
-	Why       string        `json:",omitempty"` // the reason of a stop that came before the end: state.Why…, or ""
+	Why       string        `json:",omitempty"` // why it was stopped before its end (state.Why…), or ""
 	Started   time.Time     `json:",omitzero"`
 	At        time.Time     `json:",omitzero"`  // when the last command ended
 	Elapsed   time.Duration `json:",omitempty"` // in CLOCK_BOOTTIME
-	OOMKilled bool          `json:",omitempty"` // the kernel's count of OOM kills rose, and a SIGKILL that was not ours ended it
-	Lost      bool          `json:",omitempty"` // no status is known
-	Void      bool          `json:",omitempty"` // with Lost: no instruction of it ever ran
-	Err       string        `json:",omitempty"` // why it could not be started, in words; "" when it was
-	NoRoom    bool          `json:",omitempty"` // with Err: its record or its log could not be written, and nothing of it ran
-	Report    string        `json:",omitempty"` // Tree: what the script wrote, "normal_exit" or "abnormal_exit", or ""
-	LeftOver  int           `json:",omitempty"` // processes that had to be ended after the last command
+	OOMKilled bool          `json:",omitempty"` // the kernel's OOM kill count rose, and a SIGKILL that we did not send ended it
+	Lost      bool          `json:",omitempty"` // its exit status is unknown
+	Void      bool          `json:",omitempty"` // with Lost: it never executed anything
+	Err       string        `json:",omitempty"` // why it could not be started, or ""
+	NoRoom    bool          `json:",omitempty"` // with Err: its record or log could not be written, so nothing ran
+	Report    string        `json:",omitempty"` // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
+	LeftOver  int           `json:",omitempty"` // processes ended by the engine after the last command
 
-	Unsaved     string `json:",omitempty"` // why its status record could not be written, in words; or ""
-	LeftRunning string `json:",omitempty"` // why it is a failure that it left processes, in words; or ""
-	Stuck       []int  `json:",omitempty"` // pids that even SIGKILL has not ended in 30 s; they may hold GPUs
+	Unsaved     string `json:",omitempty"` // why its status record could not be written, or ""
+	LeftRunning string `json:",omitempty"` // why leaving processes behind counts as a failure, or ""
+	Stuck       []int  `json:",omitempty"` // PIDs that survived SIGKILL for 30 s; they may hold GPUs
 }

@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// testAdoption: a run ends, its attempts do not.
+// testAdoption: attempts outlive their run.
 func testAdoption(t *testing.T, open Opener) {
 	adopt := func(b *bench, l engine.Launch, r engine.Running) {
 		b.use(open(b.t.(*testing.T), b.dir))
@@ -17,7 +17,7 @@ func testAdoption(t *testing.T, open Opener) {
 			UniID: l.UniID, Job: l.Job, Dir: l.Dir, PID: r.PID, PIDStart: r.PIDStart, Started: r.Started, Grace: l.Grace,
 		})
 	}
-	// begin starts a job that waits for a word, and closes the engine.
+	// begin starts a job that waits for a line of input, and closes the engine.
 	begin := func(t *testing.T, command string) (*bench, engine.Launch, engine.Running, string) {
 		b := newBench(t, open)
 		l := b.launch("read x <$DIR/fifo; " + command)

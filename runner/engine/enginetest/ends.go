@@ -10,7 +10,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// testEnds: every way in which commands end by themselves.
+// testEnds: all the ways commands end on their own.
 func testEnds(t *testing.T, open Opener) {
 	tests := []struct {
 		name     string
@@ -56,7 +56,7 @@ func testEnds(t *testing.T, open Opener) {
 	}
 }
 
-// testStart: what an attempt finds when it starts, and what keeps it from that.
+// testStart: what an attempt finds when it starts, and what can prevent its start.
 func testStart(t *testing.T, open Opener) {
 	b := newBench(t, open)
 	run := func(name string, f func(t *testing.T)) {
@@ -107,14 +107,14 @@ func testStart(t *testing.T, open Opener) {
 		l := b.launch("echo ran")
 		l.WorkDir = "/nowhere/at/all"
 		if got := b.run(l); got.Err == "" || !strings.Contains(got.Err, l.WorkDir) {
-			t.Errorf("Err = %q, want the folder named", got.Err)
+			t.Errorf("Err = %q, does not name the folder", got.Err)
 		}
 	})
 	run("no shell", func(t *testing.T) {
 		l := b.launch("echo ran")
 		l.Shell = []string{"/nowhere/sh", "-c"}
 		if got := b.run(l); got.Err == "" || got.ExitCode != 127 {
-			t.Errorf("exit %d, Err %q, want 127 and why", got.ExitCode, got.Err)
+			t.Errorf("exit %d, Err %q, want 127 and a reason", got.ExitCode, got.Err)
 		}
 	})
 	run("a shell that is no program", func(t *testing.T) {
@@ -124,7 +124,7 @@ func testStart(t *testing.T, open Opener) {
 			t.Fatal(err)
 		}
 		if got := b.run(l); got.Err == "" || got.ExitCode != 126 {
-			t.Errorf("exit %d, Err %q, want 126 and why", got.ExitCode, got.Err)
+			t.Errorf("exit %d, Err %q, want 126 and a reason", got.ExitCode, got.Err)
 		}
 	})
 	run("nothing runs twice", func(t *testing.T) {
@@ -143,7 +143,7 @@ func testStart(t *testing.T, open Opener) {
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Lost: true, Void: true})
 		b.expect(b.run(l), outcome{Exit: -1, Lost: true, Void: true})
 		if _, err := os.Stat(l.Stdout); err == nil && b.log(l) != "" {
-			t.Errorf("it ran after it was void: %q", b.log(l))
+			t.Errorf("it ran after it was voided: %q", b.log(l))
 		}
 	})
 }

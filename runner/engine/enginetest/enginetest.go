@@ -1,5 +1,5 @@
-// Package enginetest holds one conformance suite for all engines, and Sim, an
-// engine without processes for tests of what stands above engines.
+// Package enginetest has the conformance suite for engines, and Sim, an engine
+// without processes for testing the code that uses engines.
 package enginetest
 
 import (
@@ -13,14 +13,14 @@ import (
 	"gpurun/runner/engine"
 )
 
-// An Opener opens an engine on a batch folder. It is called again on the same
-// folder for a later run; the engine before it may be closed or not.
+// An Opener opens an engine on a batch folder. It is called again on the same folder
+// for a later run, whether or not the previous engine has been closed.
 type Opener func(t *testing.T, dir string) engine.Engine
 
-// patience is how long the suite waits for what must come.
+// patience is how long the suite waits for an expected event.
 const patience = 20 * time.Second
 
-// Run holds an engine against everything that package engine promises.
+// Run checks an engine against everything that package engine promises.
 func Run(t *testing.T, open Opener) {
 	groups := []struct {
 		name string
@@ -40,14 +40,14 @@ func Run(t *testing.T, open Opener) {
 	}
 }
 
-// A bench is an engine on a folder of its own, and what has been heard from it.
+// A bench is an engine with its own folder, and the events received from it.
 type bench struct {
 	t      testing.TB
 	dir    string // batch folder
 	engine engine.Engine
 	n      int
 	heard  map[string][]engine.Event
-	open   map[string]bool // running, as far as is known
+	open   map[string]bool // known to be running
 }
 
 func newBench(t *testing.T, open Opener) *bench {
@@ -57,8 +57,8 @@ func newBench(t *testing.T, open Opener) *bench {
 	return b
 }
 
-// use takes an engine and closes it at the end of the test. What a failed test
-// has left running is ended first.
+// use sets the engine and closes it at the end of the test, after ending whatever a
+// failed test left running.
 func (b *bench) use(e engine.Engine) {
 	b.engine = e
 	b.t.Cleanup(func() {
@@ -82,7 +82,7 @@ func (b *bench) use(e engine.Engine) {
 	})
 }
 
-// launch is a launch of shell commands with everything that it needs.
+// launch returns a complete launch of shell commands.
 func (b *bench) launch(commands ...string) engine.Launch {
 	b.t.Helper()
 	b.n++
@@ -109,12 +109,12 @@ func (b *bench) start(l engine.Launch) engine.Running {
 			return *ev.Running
 		}
 		if ev.Ended != nil {
-			b.t.Fatalf("ended without running: %+v", *ev.Ended)
+			b.t.Fatalf("ended before Running: %+v", *ev.Ended)
 		}
 	}
 }
 
-// background waits until an attempt goes on in the background.
+// background waits until an attempt continues in the background.
 func (b *bench) background(uniID string) engine.Background {
 	b.t.Helper()
 	for {
@@ -123,7 +123,7 @@ func (b *bench) background(uniID string) engine.Background {
 			return *ev.Background
 		}
 		if ev.Ended != nil {
-			b.t.Fatalf("ended without going on in the background: %+v", *ev.Ended)
+			b.t.Fatalf("ended without continuing in the background: %+v", *ev.Ended)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func (b *bench) run(l engine.Launch) engine.Ended {
 	return b.end(l.UniID)
 }
 
-// next is the next event of one attempt. Stoppings are acknowledged.
+// next returns the next event of one attempt, acknowledging any Stopping.
 func (b *bench) next(uniID string) engine.Event {
 	b.t.Helper()
 	deadline := time.After(patience)
@@ -153,7 +153,7 @@ func (b *bench) next(uniID string) engine.Event {
 		select {
 		case ev, ok := <-b.engine.Events():
 			if !ok {
-				b.t.Fatalf("the engine closed its events")
+				b.t.Fatalf("the engine closed its event channel")
 			}
 			if ev.Stopping != nil {
 				ev.Stopping.Ack()
@@ -165,7 +165,7 @@ func (b *bench) next(uniID string) engine.Event {
 			}
 			b.heard[ev.UniID] = append(b.heard[ev.UniID], ev)
 		case <-deadline:
-			b.t.Fatalf("nothing heard of %s in %v", uniID, patience)
+			b.t.Fatalf("no event of %s within %v", uniID, patience)
 		}
 	}
 	ev := b.heard[uniID][0]
@@ -173,7 +173,7 @@ func (b *bench) next(uniID string) engine.Event {
 	return ev
 }
 
-// log is what an attempt has written.
+// log returns what an attempt has written.
 func (b *bench) log(l engine.Launch) string {
 	b.t.Helper()
 	text, err := os.ReadFile(l.Stdout)
@@ -183,7 +183,7 @@ func (b *bench) log(l engine.Launch) string {
 	return string(text)
 }
 
-// outcome is the part of an Ended that a test can know beforehand.
+// outcome is the predictable part of an Ended.
 type outcome struct {
 	Exit     int
 	Signal   string
@@ -205,8 +205,8 @@ func (b *bench) expect(got engine.Ended, want outcome) {
 	}
 }
 
-// fifo makes the FIFO through which a job says that it is where the test wants
-// it; no sleeping to see.
+// fifo creates the FIFO through which a job signals that it has reached the point the
+// test waits for, so no test has to sleep.
 func (b *bench) fifo(l engine.Launch) string {
 	b.t.Helper()
 	path := filepath.Join(l.Dir, "fifo")

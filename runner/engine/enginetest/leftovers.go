@@ -8,7 +8,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// testLeftovers: what outlives the commands goes on, or is ended, as the launch says.
+// testLeftovers: processes that outlive the commands keep running or are ended, as configured.
 func testLeftovers(t *testing.T, open Opener) {
 	b := newBench(t, open)
 	run := func(name string, f func(t *testing.T)) {
@@ -19,13 +19,13 @@ func testLeftovers(t *testing.T, open Opener) {
 		l.Leftovers, l.Grant = engine.LeftoversAuto, gpu.Grant{UUIDs: []gpu.UUID{"GPU-1"}}
 		return l
 	}
-	// behind launches l, whose leftovers read the fifo, and lets them go on.
+	// behind launches l, whose leftovers block on the fifo, and releases them.
 	behind := func(l engine.Launch, seen bool) engine.Ended {
 		fifo := b.fifo(l)
 		b.start(l)
 		bg := b.background(l.UniID)
 		if bg.Text == "" {
-			t.Error("the process in the background has no description")
+			t.Error("the background process has no description")
 		}
 		if seen {
 			b.engine.OnGPU(l.UniID, []int{bg.PID})

@@ -62,7 +62,7 @@ func testOutput(t *testing.T, open Opener) {
 		l := b.launch("echo ran")
 		l.Stdout = t.TempDir()
 		if got := b.run(l); !strings.Contains(got.Err, l.Stdout) {
-			t.Errorf("Err = %q, want the log named", got.Err)
+			t.Errorf("Err = %q, does not name the log", got.Err)
 		}
 	})
 	run("a device", func(t *testing.T) {

@@ -19,11 +19,11 @@ func mkfifo(t testing.TB, path string) {
 	}
 }
 
-// hear reads the next line that a job writes into a FIFO: when it comes, the job
-// is at that place.
+// hear reads the next line that a job writes to a FIFO, which shows how far the job
+// has got.
 func hear(t testing.TB, path string) string {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // not to hang when nobody writes
+	f, err := os.OpenFile(path, os.O_RDWR, 0) // read-write, so that opening does not block
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +38,12 @@ func hear(t testing.TB, path string) string {
 	case s := <-got:
 		return s
 	case <-time.After(patience):
-		t.Fatalf("nothing came through %s", path)
+		t.Fatalf("nothing arrived on %s", path)
 		return ""
 	}
 }
 
-// awaitGone waits for the end of a process that is no child of this one.
+// awaitGone waits for the end of a process that is not a child of this one.
 func awaitGone(t testing.TB, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
@@ -56,21 +56,21 @@ func awaitGone(t testing.TB, pid int) {
 		n, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds()))
 	}
 	if n == 0 {
-		t.Fatalf("process %d still runs", pid)
+		t.Fatalf("process %d is still running", pid)
 	}
 }
 
-// pid is a number that a job wrote.
+// pid parses a PID that a job wrote.
 func pid(t testing.TB, s string) int {
 	t.Helper()
 	n, err := strconv.Atoi(s)
 	if err != nil {
-		t.Fatalf("no pid: %q", s)
+		t.Fatalf("not a PID: %q", s)
 	}
 	return n
 }
 
-// alive reports whether a process runs; a zombie does not.
+// alive reports whether a process is running; zombies are not.
 func alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

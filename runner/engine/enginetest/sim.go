@@ -8,22 +8,22 @@ import (
 	"gpurun/state"
 )
 
-// A Play says how one attempt goes in a Sim. The zero one exits 0 at once.
+// A Play is the script of one attempt in a Sim. The zero Play exits 0 at once.
 type Play struct {
-	For      time.Duration // how long it runs by itself; negative: until it is stopped
+	For      time.Duration // how long it runs on its own; negative: until stopped
 	Exit     int
 	Signal   string        // ends it instead of Exit, e.g. "SIGKILL"
 	OOM      bool          // Ended.OOMKilled
 	Report   string        // Ended.Report
 	LeftOver int           // Ended.LeftOver
-	Err      string        // it cannot be started, and this is why
+	Err      string        // why it cannot be started
 	NoRoom   bool          // Ended.NoRoom, with Err
-	TermFor  time.Duration // how long it goes on after SIGTERM; beyond its grace it is killed
-	TermExit int           // its exit code then, where TermFor is positive; else SIGTERM ends it
+	TermFor  time.Duration // how long it runs after SIGTERM; killed after its grace period
+	TermExit int           // its exit code then, if TermFor is positive; else SIGTERM kills it
 }
 
-// Sim is an engine without processes. Its time is that of package time, so that
-// in a synctest bubble it takes none.
+// Sim is an engine without processes. It uses package time, so inside a synctest
+// bubble it takes no real time.
 type Sim struct {
 	events chan engine.Event
 	play   func(engine.Launch) Play
@@ -36,7 +36,7 @@ type Sim struct {
 	closed  bool
 	nextPID int
 	live    map[string]*simAttempt
-	left    map[string]*simAttempt // of an earlier run, until they are adopted
+	left    map[string]*simAttempt // from an earlier run, until adopted
 	started []string
 }
 
@@ -47,13 +47,13 @@ type simAttempt struct {
 	grace   time.Duration
 	started time.Time
 	why     string
-	end     *time.Timer // by itself, by its handler or by SIGKILL
+	end     *time.Timer // on its own, through its SIGTERM handler, or by SIGKILL
 	limit   *time.Timer
 	at      time.Time // when end fires
 	past    *engine.Ended
 }
 
-// NewSim is a Sim whose attempts go as play says.
+// NewSim returns a Sim whose attempts follow play.
 func NewSim(play func(engine.Launch) Play) *Sim {
 	s := &Sim{
 		events: make(chan engine.Event), play: play, queued: make(chan struct{}, 1), quit: make(chan struct{}),
@@ -63,8 +63,8 @@ func NewSim(play func(engine.Launch) Play) *Sim {
 	return s
 }
 
-// Leave puts an attempt there that an earlier run has started: it goes on as p
-// says from now on, and is heard of when it is adopted.
+// Leave adds an attempt that an earlier run started. It follows p from now on and
+// sends events once it is adopted.
 func (s *Sim) Leave(uniID string, started time.Time, p Play) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,28 +72,28 @@ func (s *Sim) Leave(uniID string, started time.Time, p Play) {
 	s.left[uniID] = &simAttempt{uniID: uniID, pid: s.nextPID, play: p, started: started}
 }
 
-// LeaveEnded puts the end of an attempt there that nobody has recorded.
+// LeaveEnded adds an attempt that has ended with no recorded end.
 func (s *Sim) LeaveEnded(uniID string, e engine.Ended) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left[uniID] = &simAttempt{uniID: uniID, past: &e}
 }
 
-// Launched lists the uni_ids of all launches so far, in their order.
+// Launched returns the uni_ids of all launches so far, in order.
 func (s *Sim) Launched() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.started...)
 }
 
-// Live reports how many attempts run now.
+// Live returns how many attempts are running.
 func (s *Sim) Live() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live)
 }
 
-// PID is the pid of a live attempt, or 0.
+// PID returns the PID of a live attempt, or 0.
 func (s *Sim) PID(uniID string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Sim) PID(uniID string) int {
 	return 0
 }
 
-// Launch starts an attempt, which goes as the script says.
+// Launch starts an attempt, which follows its script.
 func (s *Sim) Launch(l engine.Launch) {
 	p := s.play(l)
 	s.mu.Lock()
@@ -132,7 +132,7 @@ func (s *Sim) begin(a *simAttempt, adopted bool) {
 	}
 }
 
-// endIn ends an attempt after a while, if it has not been set to end sooner.
+// endIn ends an attempt after a delay, unless it is set to end sooner.
 func (s *Sim) endIn(a *simAttempt, d time.Duration, exit int, signal string) {
 	at := time.Now().Add(d)
 	if a.end != nil {
@@ -179,7 +179,7 @@ func (s *Sim) timedOut(a *simAttempt) {
 	}})
 }
 
-// Stop ends an attempt as its script takes SIGTERM, or at once.
+// Stop ends an attempt the way its script handles SIGTERM, or at once.
 func (s *Sim) Stop(uniID, why string, how engine.How) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *Sim) Stop(uniID, why string, how engine.How) {
 	}
 }
 
-// Adopt answers for what Leave and LeaveEnded have put there; all else never began.
+// Adopt adopts what Leave and LeaveEnded added. Any other attempt never began.
 func (s *Sim) Adopt(at engine.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *Sim) Adopt(at engine.Attempt) {
 	}
 }
 
-// Attempt names the attempt that has pid.
+// Attempt returns the attempt with the given PID.
 func (s *Sim) Attempt(pid int) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,13 +231,13 @@ func (s *Sim) Attempt(pid int) string {
 	return ""
 }
 
-// OnGPU changes nothing: no attempt leaves anything in the background.
+// OnGPU does nothing: no attempt leaves anything in the background.
 func (s *Sim) OnGPU(string, []int) {}
 
-// Events is where everything arrives.
+// Events returns the channel of all events.
 func (s *Sim) Events() <-chan engine.Event { return s.events }
 
-// Close ends the engine and what it simulates.
+// Close ends the engine and everything it simulates.
 func (s *Sim) Close() error {
 	s.mu.Lock()
 	if s.closed {

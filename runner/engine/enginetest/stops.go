@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// testStops: ends that are asked for, and timeouts.
+// testStops: requested stops, and timeouts.
 func testStops(t *testing.T, open Opener) {
 	b := newBench(t, open)
 	stop := func(name, command string, grace time.Duration, how engine.How, want outcome) {
@@ -94,7 +94,7 @@ func testTimeouts(t *testing.T, b *bench) {
 			got := b.end(l.UniID)
 			b.expect(got, tt.want)
 			if got.Elapsed < l.Timeout {
-				t.Errorf("it ended after %v of %v", got.Elapsed, l.Timeout)
+				t.Errorf("it ended after %v, timeout %v", got.Elapsed, l.Timeout)
 			}
 		})
 	}

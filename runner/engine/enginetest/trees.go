@@ -11,14 +11,14 @@ import (
 	"gpurun/runner/engine"
 )
 
-// daemon is a shell command that leaves a daemon behind which has given up its
-// parent, session, output and folder. The daemon writes its pid into $DIR/fifo.
+// daemon is a shell command that leaves a daemon behind, detached from its parent,
+// session, output and folder. The daemon writes its PID to $DIR/fifo.
 const daemon = `(setsid sh -c '(cd /; echo $$ >/dev/null; exec sh -c "echo \$\$ >$DIR/fifo; exec sleep 1000" >/dev/null 2>&1) &') `
 
 // stubborn ignores SIGTERM.
 const stubborn = `trap "" TERM; `
 
-// testTrees: an attempt is its whole tree.
+// testTrees: an attempt is its whole process tree.
 func testTrees(t *testing.T, open Opener) {
 	b := newBench(t, open)
 	run := func(name string, f func(t *testing.T)) {
@@ -41,7 +41,7 @@ func testTrees(t *testing.T, open Opener) {
 		began := time.Now()
 		b.expect(b.end(l.UniID), outcome{LeftOver: 1})
 		if d := time.Since(began); d < l.Grace {
-			t.Errorf("it ended after %v, before its grace of %v", d, l.Grace)
+			t.Errorf("it ended after %v, before its grace period of %v", d, l.Grace)
 		}
 		gone(t, child)
 	})
@@ -97,7 +97,7 @@ func testTrees(t *testing.T, open Opener) {
 		end := b.end(l.UniID)
 		b.expect(end, outcome{})
 		if end.At.Before(released) {
-			t.Errorf("it ended at %v, with its last command; its tree went on until %v at least", end.At, released)
+			t.Errorf("it ended at %v, with its last command; but its tree was running until at least %v", end.At, released)
 		}
 		if got := b.log(l); got != "later\n" {
 			t.Errorf("log = %q", got)
@@ -133,10 +133,10 @@ func testTrees(t *testing.T, open Opener) {
 	}
 }
 
-// gone fails unless a process has ended.
+// gone fails the test unless a process has ended.
 func gone(t testing.TB, pid int) {
 	t.Helper()
 	if alive(pid) {
-		t.Errorf("process %d still runs", pid)
+		t.Errorf("process %d is still running", pid)
 	}
 }

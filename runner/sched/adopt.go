@@ -5,8 +5,8 @@ import (
 	"gpurun/state"
 )
 
-// adoptAll asks the engine about every attempt that the history left open. Until
-// all of them have been answered nothing starts; what they hold is held.
+// adoptAll asks the engine about every attempt that the history left open. Nothing starts
+// until all have been answered, and what they hold stays reserved.
 func (c *Core) adoptAll() {
 	if c.begun || c.asked > 0 {
 		return
@@ -22,7 +22,7 @@ func (c *Core) adoptAll() {
 	}
 }
 
-// adopt takes over one open attempt, as its start recorded it.
+// adopt adopts one open attempt.
 func (c *Core) adopt(o *state.Attempt, id, follows int32) {
 	a := adopted(o)
 	a.job, a.follows, a.since = id, follows, c.now.Boot
@@ -37,7 +37,7 @@ func (c *Core) adopt(o *state.Attempt, id, follows int32) {
 	c.do(Adopt{Attempt: *o})
 }
 
-// adopted is an open attempt as its start recorded it.
+// adopted returns an open attempt as its start recorded it.
 func adopted(o *state.Attempt) *attempt {
 	s := &o.Start
 	a := &attempt{
@@ -52,8 +52,8 @@ func adopted(o *state.Attempt) *attempt {
 	return a
 }
 
-// finder says which job an attempt is of; where the batch has none with its key,
-// which job has its name now.
+// finder returns a function that finds the job an attempt belongs to or, if no job of the
+// batch has its key, the job that has its name now.
 func (c *Core) finder(open []*state.Attempt) func(*state.Attempt) (id, follows int32) {
 	if len(open) == 0 {
 		return nil
@@ -80,7 +80,7 @@ func (c *Core) finder(open []*state.Attempt) func(*state.Attempt) (id, follows i
 	}
 }
 
-// answered takes note that the engine has said what became of an attempt.
+// answered notes that the engine has reported on an attempt.
 func (c *Core) answered(a *attempt) {
 	if !a.asked {
 		return
@@ -91,8 +91,8 @@ func (c *Core) answered(a *attempt) {
 	}
 }
 
-// begin judges all jobs and opens the way for those that run. What has been
-// learnt of adopted attempts is part of the history by now.
+// begin judges all jobs and lets those proceed that should run. By now the history
+// includes what was learned about adopted attempts.
 func (c *Core) begin(learnt bool) {
 	c.begun, c.refill = true, true
 	if learnt {
@@ -118,7 +118,7 @@ func (c *Core) begin(learnt bool) {
 	}
 }
 
-// place puts a job where it is when the run begins.
+// place puts a job in its phase at the beginning of the run.
 func (c *Core) place(id int32) {
 	j := &c.jobs[id]
 	switch {
@@ -138,7 +138,7 @@ func (c *Core) place(id int32) {
 	}
 }
 
-// countNeeds finds out how many needs of a job have not ended.
+// countNeeds counts the needs of a job that have not ended.
 func (c *Core) countNeeds(id int32) {
 	j := &c.jobs[id]
 	j.unmet, j.bad = 0, false

@@ -8,46 +8,46 @@ import (
 	"gpurun/state"
 )
 
-// attempt is one that holds something: from its grant on, while it is prepared,
-// while it runs, until its end.
+// attempt is one that holds resources: from its grant, through preparation and running,
+// until its end.
 type attempt struct {
-	job    int32  // -1 when the batch has no job of its key
-	file   int    // whose ledger has it
-	uniID  string // "" while it is prepared
+	job    int32  // -1 if no job of the batch has its key
+	file   int    // index of the file whose ledger has it
+	uniID  string // "" while being prepared
 	n      int32  // 1, 2, …
 	grant  gpu.Grant
 	cpus   int
 	memory gpu.Bytes
 	since  time.Duration // CLOCK_BOOTTIME of its grant
-	name   string        // of its job, and its key, when it started
+	name   string        // its job's name and key when it started
 	key    string
 	log    string
 	start  time.Time
 	pid    int
 
-	background string // what it goes on as after its commands, or ""
+	background string // what keeps it running after its commands, or ""
 
 	stop    string    // why it is being stopped, or ""
-	stopAt  time.Time // when this run recorded that
-	prior   bool      // and an earlier run decided so
+	stopAt  time.Time // when this run recorded the stop
+	prior   bool      // an earlier run decided the stop
 	adopted bool
-	outrun  bool  // another run was quicker
-	asked   bool  // the engine has not yet said what has become of it
-	follows int32 // a job of the same name that may start only after it; -1 for none
+	outrun  bool  // another run took its GPUs first
+	asked   bool  // the engine has not yet reported on it
+	follows int32 // job of the same name that must wait for it; -1 for none
 
-	seats    []seat        // parallel to the grant's GPUs, from the first reading on
+	seats    []seat        // parallel to the grant's GPUs; nil before the first reading
 	peak     gpu.Bytes     // the most on one GPU
-	readings int           // that told what it uses
-	lookAt   time.Duration // when it is looked for on other GPUs
-	looks    int           // done
-	strayed  []gpu.UUID    // GPUs on which it has been seen and that are not its own
-	stray    string        // and what was said of that
-	came     []guest       // others who came to its GPUs while it was there
+	readings int           // readings that showed what it uses
+	lookAt   time.Duration // when to look for it on other GPUs next
+	looks    int           // number of such looks so far
+	strayed  []gpu.UUID    // other GPUs on which it was seen
+	stray    string        // the message about that
+	came     []guest       // other processes that came to its GPUs while it ran
 
 	prev, next *attempt
 }
 
-// hold is the name under which the pool knows the attempt.
+// hold returns the name under which the pool knows the attempt.
 func (a *attempt) hold() string {
 	if a.uniID == "" {
 		return "prepare " + strconv.Itoa(int(a.job))
@@ -55,7 +55,7 @@ func (a *attempt) hold() string {
 	return a.uniID
 }
 
-// attempts are all live ones, in the order of their grants.
+// attempts is a list of all live attempts, in the order of their grants.
 type attempts struct {
 	byID        map[string]*attempt // by uni_id
 	first, last *attempt
@@ -89,7 +89,7 @@ func (l *attempts) remove(a *attempt) {
 	delete(l.byID, a.uniID)
 }
 
-// take sets aside everything that an attempt holds.
+// take reserves everything that an attempt holds.
 func (c *Core) take(a *attempt) {
 	c.live.add(a)
 	if a.uniID != "" {
@@ -110,8 +110,8 @@ func (c *Core) take(a *attempt) {
 	}
 }
 
-// giveBack undoes take. What is stuck keeps its GPUs: nobody knows what still
-// writes there.
+// giveBack undoes take. A stuck attempt keeps its GPUs: nobody knows what is still
+// writing there.
 func (c *Core) giveBack(a *attempt, stuck bool) {
 	c.live.remove(a)
 	c.cpus -= a.cpus
@@ -124,7 +124,7 @@ func (c *Core) giveBack(a *attempt, stuck bool) {
 		case a.uniID != "":
 			c.reads.freed(c.now.Boot, c.pool.Release(c.now.Boot, a.hold()))
 			c.past = append(c.past, past{a.uniID, a.grant.UUIDs})
-		case a.outrun: // what was read of its devices no longer holds
+		case a.outrun: // earlier readings of its devices are out of date
 			c.pool.Yield(c.pool.Release(c.now.Boot, a.hold()))
 		default:
 			c.pool.Undo(a.hold())
@@ -139,7 +139,8 @@ func (c *Core) giveBack(a *attempt, stuck bool) {
 	c.refill = true
 }
 
-// moveOn lets what waited for an attempt go on, once its own job has been moved.
+// moveOn lets jobs proceed that waited for an attempt, once the attempt's own job has
+// moved.
 func (c *Core) moveOn(a *attempt) {
 	if a.follows >= 0 {
 		c.consider(a.follows)
@@ -151,8 +152,8 @@ func (c *Core) moveOn(a *attempt) {
 	}
 }
 
-// apply makes a fact true: what the history folds, and what a live attempt
-// remembers of itself. Live and replayed facts take the same way; see New.
+// apply applies a fact to the history and to the live attempt it concerns. Live and
+// replayed facts take the same path; see New.
 func (c *Core) apply(file int, f state.Fact) {
 	c.h.Apply(file, f)
 	a := c.live.byID[f.UniID]

@@ -10,45 +10,46 @@ import (
 	"gpurun/state"
 )
 
-// The breaker holds a family of jobs, those that differ only in parameters, when
-// its first attempts in this run failed alike: soon after their start, the same
-// way, on different GPUs, and none has succeeded. The others would most likely be
-// burnt as well. A job that is held has not ended: it runs in the next run, or in
-// this one if an attempt that was under way succeeds after all.
+// The breaker holds a family of jobs, which differ only in parameters, when its
+// first attempts in this run failed alike: soon after their start, the same way, on
+// different GPUs, and without a success. The other jobs would most likely fail too.
+// A held job has not ended: it runs in the next run, or in this one if an attempt
+// that was already running succeeds after all.
 
-// early is how soon after its start an attempt fails that never got going.
+// early is how soon after its start an attempt must fail to count as never having got
+// going.
 const early = time.Minute
 
-// breaker is what ends have told of families in this run.
+// breaker is what this run has learned about families.
 type breaker struct {
 	families map[uint64]*family // by jobspec.Spec.Family
-	held     []*family          // in the order in which they were
-	lifted   bool               // one has been let go again
+	held     []*family          // in the order they were held
+	lifted   bool               // some family was released again
 }
 
 type family struct {
-	worked  bool // an attempt has succeeded
+	worked  bool // an attempt succeeded
 	streaks []*streak
-	hold    *streak // why it is held; nil when it is not
-	jobs    int     // that are held
-	first   int32   // of these; -1 for none yet
+	hold    *streak // why it is held; nil if it is not
+	jobs    int     // number held
+	first   int32   // first of these; -1 for none yet
 }
 
-// maxStreaks bounds the ways to fail that are told apart: a family with more of
-// them is not failing alike.
+// maxStreaks bounds the ways to fail that are told apart. A family with more of them is
+// not failing alike.
 const maxStreaks = 16
 
-// A streak is attempts of a family that failed the same way.
+// A streak is a set of attempts of one family that failed the same way.
 type streak struct {
 	kind    string
-	failure state.Failure // of the first
+	failure state.Failure // of the first attempt
 	log     string
 	count   int
-	gpus    []int      // indices that they were on, ascending
-	common  []gpu.UUID // devices that every one of them was on
+	gpus    []int      // indices they ran on, ascending
+	common  []gpu.UUID // devices that all of them ran on
 }
 
-// watch takes in the end of an attempt of a job of this batch.
+// watch takes account of the end of an attempt of a job in this batch.
 func (c *Core) watch(a *attempt, f state.Fact) {
 	if c.b.Settings.Breaker <= 0 || a.job < 0 {
 		return
@@ -71,15 +72,15 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 	}
 }
 
-// telling reports whether a failure says something of the whole family. One that
-// the next attempt answers with more memory does not.
+// telling reports whether a failure says something about the whole family. One that the
+// next attempt answers with more memory does not.
 func (c *Core) telling(id int32, f state.Fact) bool {
 	grows := f.ErrorType == state.ErrOOM && c.spec(id).Retry.MemoryGrowth > 1
 	return f.ErrorType != "" && f.ErrorType != state.ErrLost && !grows && f.Seconds <= early.Seconds()
 }
 
-// add counts a failure of the family and returns its streak, nil where there are
-// too many.
+// add counts a failure of the family and returns its streak, or nil if there are too
+// many.
 func (fam *family) add(a *attempt, fl state.Failure) *streak {
 	kind := fl.Kind()
 	i := slices.IndexFunc(fam.streaks, func(s *streak) bool { return s.kind == kind })
@@ -101,9 +102,9 @@ func (fam *family) add(a *attempt, fl state.Failure) *streak {
 	return s
 }
 
-// enough reports whether a streak holds its family. As long as all of it was on
-// one GPU that may be what is wrong, if there is another to try; where none comes
-// free for that, twice as many failures are enough.
+// enough reports whether a streak holds its family. While all its failures were on one
+// GPU, the GPU may be at fault: if the job could run on another, that is tried first, and
+// only twice as many failures are enough.
 func (c *Core) enough(id int32, s *streak) bool {
 	n := c.b.Settings.Breaker
 	return s.count >= n && (len(s.common) == 0 || s.count >= 2*n || !c.another(id, s.common))
@@ -123,8 +124,8 @@ func (c *Core) another(id int32, ids []gpu.UUID) bool {
 	return n >= max(req.Min, 1)
 }
 
-// avoided are the GPUs on which a job's family has failed so often that another is
-// to be tried first.
+// avoided returns the GPUs on which a job's family failed so often that others should be
+// tried first.
 func (c *Core) avoided(id int32) []gpu.UUID {
 	if len(c.breaker.families) == 0 {
 		return nil
@@ -148,14 +149,14 @@ func (c *Core) isHeld(id int32) bool {
 	return fam != nil && fam.hold != nil
 }
 
-// hold has no more jobs of a family start, nor those that need them. Those that
-// wait for a retry have failed.
+// hold keeps further jobs of a family, and jobs that need them, from starting. Those that
+// wait for a retry fail.
 func (c *Core) hold(key uint64, fam *family, s *streak) {
 	fam.hold, fam.first = s, -1
 	c.breaker.held = append(c.breaker.held, fam)
 	for i := range c.jobs {
 		if c.jobs[i].phase == held && c.spec(int32(i)).Family == key {
-			c.countHeld(int32(i), 1) // it needs a job that is held already
+			c.countHeld(int32(i), 1) // already held because of a need
 		}
 	}
 	for i := range c.jobs {
@@ -173,7 +174,7 @@ func (c *Core) hold(key uint64, fam *family, s *streak) {
 	c.refill = true
 }
 
-// holdJob holds a job, and all that wait for its end. Their queues go on without them.
+// holdJob holds a job and all that wait for its end. Their queues continue without them.
 func (c *Core) holdJob(id int32) {
 	open := []int32{id}
 	c.set(id, held)
@@ -192,7 +193,7 @@ func (c *Core) holdJob(id int32) {
 	}
 }
 
-// letGo lets the jobs of a family start again: an attempt of it has succeeded.
+// letGo lets the jobs of a family start again after an attempt of it succeeded.
 func (c *Core) letGo(fam *family) {
 	if fam.hold == nil {
 		return
@@ -218,8 +219,8 @@ func (c *Core) letGo(fam *family) {
 	}
 }
 
-// needsEnded moves on a job that is held for one that it needs, when that has ended
-// by a person's word.
+// needsEnded moves a job on that was held because of a need, once the user has ended that
+// need.
 func (c *Core) needsEnded(id int32) {
 	j := &c.jobs[id]
 	blocks := j.bad && c.spec(id).When != jobspec.Always && c.spec(id).When != jobspec.OnFailure
@@ -232,7 +233,8 @@ func (c *Core) needsEnded(id int32) {
 	}
 }
 
-// countHeld keeps a family's count when a job of it becomes held, or no longer is.
+// countHeld updates the family's count when one of its jobs becomes held or stops being
+// held.
 func (c *Core) countHeld(id int32, by int) {
 	if fam := c.breaker.families[c.spec(id).Family]; fam != nil && fam.hold != nil {
 		fam.jobs += by
@@ -242,11 +244,11 @@ func (c *Core) countHeld(id int32, by int) {
 	}
 }
 
-// whyHeld says why a job does not start that is held, or needs one that is.
+// whyHeld returns why a job does not start that is held or needs one that is.
 func (c *Core) whyHeld(id int32) string {
 	if c.isHeld(id) {
 		s := c.breaker.families[c.spec(id).Family].hold
-		return fmt.Sprintf("held: %d attempts of jobs like it failed alike: %s", s.count, s.failure.Cause())
+		return fmt.Sprintf("held: %d attempts of similar jobs failed alike: %s", s.count, s.failure.Cause())
 	}
 	for _, n := range c.b.Jobs[id].Needs {
 		if c.jobs[n].phase == held {
@@ -256,13 +258,13 @@ func (c *Core) whyHeld(id int32) string {
 	return ""
 }
 
-// How much of what failed alike a snapshot shows.
+// How many groups of similar failures a snapshot shows.
 const (
 	maxAlike = 5
 	maxHeld  = 20
 )
 
-// viewHeld shows the families that are held.
+// viewHeld returns the families that are held.
 func (c *Core) viewHeld() []state.Held {
 	var list []state.Held
 	for _, fam := range c.breaker.held {

@@ -9,7 +9,7 @@ import (
 	"gpurun/jobspec"
 )
 
-// check states what must be true between two Steps. Tests call it after each.
+// check verifies the invariants that hold between two Steps. Tests call it after each.
 func (c *Core) check() error {
 	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkPast(), c.checkQueues(), c.checkJobs(), c.checkHeld())
 }
@@ -27,12 +27,12 @@ func (c *Core) checkCounts() error {
 		return fmt.Errorf("counts are %v of %d, should be %v of %d", c.counts, c.total, counts, total)
 	}
 	if len(c.ended) > 0 {
-		return fmt.Errorf("%d ends have not been told", len(c.ended))
+		return fmt.Errorf("%d ends have not been processed", len(c.ended))
 	}
 	return nil
 }
 
-// checkLive holds what live attempts hold against the sums.
+// checkLive compares what live attempts hold with the totals.
 func (c *Core) checkLive() error {
 	n, cpus, memory, onGPUs, asked := 0, 0, gpu.Bytes(0), 0, 0
 	own := map[int32]int16{}
@@ -50,13 +50,13 @@ func (c *Core) checkLive() error {
 			own[a.job]++
 		}
 		if a.uniID != "" && c.live.byID[a.uniID] != a || a.uniID == "" && c.preps[a.job] != a {
-			return fmt.Errorf("attempt %q of %s is not to be found", a.uniID, a.name)
+			return fmt.Errorf("attempt %q of %s cannot be found", a.uniID, a.name)
 		}
 		if a.uniID != "" && c.h.Open[a.uniID] == nil {
-			return fmt.Errorf("attempt %q of %s is live and not open in the history", a.uniID, a.name)
+			return fmt.Errorf("attempt %q of %s is live but not open in the history", a.uniID, a.name)
 		}
 		if own[a.job] > 1 && a.job >= 0 && !a.adopted {
-			return fmt.Errorf("%s runs twice", a.name)
+			return fmt.Errorf("%s is running twice", a.name)
 		}
 	}
 	if n != c.live.n || n != len(c.live.byID)+len(c.preps) || len(c.live.byID) != len(c.h.Open) && !(c.live.n == 0 && !c.begun) {
@@ -73,7 +73,7 @@ func (c *Core) checkLive() error {
 	return c.checkLimits()
 }
 
-// checkLimits: what an earlier run started is held against no limit.
+// checkLimits: limits do not apply to what an earlier run started.
 func (c *Core) checkLimits() error {
 	for a := c.live.first; a != nil; a = a.next {
 		if a.adopted {
@@ -81,19 +81,19 @@ func (c *Core) checkLimits() error {
 		}
 	}
 	if most := c.b.Settings.MaxConcurrent; most > 0 && c.live.n > most {
-		return fmt.Errorf("%d jobs run, max_concurrent is %d", c.live.n, most)
+		return fmt.Errorf("%d jobs are running, max_concurrent is %d", c.live.n, most)
 	}
 	if c.opts.CPUs > 0 && c.cpus > c.opts.CPUs {
-		return fmt.Errorf("%d cores are set aside of %d", c.cpus, c.opts.CPUs)
+		return fmt.Errorf("%d cores are reserved of %d", c.cpus, c.opts.CPUs)
 	}
 	if c.opts.Memory > 0 && c.memory > c.opts.Memory {
-		return fmt.Errorf("%v of host memory is set aside of %v", c.memory, c.opts.Memory)
+		return fmt.Errorf("%v of host memory is reserved of %v", c.memory, c.opts.Memory)
 	}
 	return nil
 }
 
-// checkPast: the claim of an attempt that is over is kept for one that is being
-// prepared, or in a hand-over that some job waits for, and else given up.
+// checkPast: the claim of an attempt that is over is kept only for an attempt being
+// prepared, or in a hand-over that some job waits for.
 func (c *Core) checkPast() error {
 	for _, p := range c.past {
 		if len(p.ids) == 0 || c.live.byID[p.uniID] != nil || c.finished {
@@ -112,8 +112,8 @@ func (c *Core) checkPast() error {
 	return nil
 }
 
-// checkGPUs: no device stands under two attempts but where both share it, and
-// then not beyond its memory.
+// checkGPUs: no device is held by two attempts unless both share it, and then not beyond
+// its memory.
 func (c *Core) checkGPUs() error {
 	if c.pool == nil {
 		return nil
@@ -152,7 +152,7 @@ func (c *Core) checkGPUs() error {
 	return nil
 }
 
-// checkQueues: one live attempt in a queue at most, and nothing before it is left.
+// checkQueues: a queue has at most one live attempt, and nothing before it is left.
 func (c *Core) checkQueues() error {
 	for q := range c.queues {
 		busy, left, adopted := 0, 0, false
@@ -163,7 +163,7 @@ func (c *Core) checkQueues() error {
 			busy++
 			adopted = adopted || a.adopted
 			if !a.adopted && !c.breaker.lifted && c.queueHead(&c.queues[q]) != a.job {
-				return fmt.Errorf("queue %q: %s runs, and is not its head", c.b.Queues[q], a.name)
+				return fmt.Errorf("queue %q: %s is running but is not its head", c.b.Queues[q], a.name)
 			}
 		}
 		for _, id := range c.queues[q].jobs {
@@ -172,14 +172,14 @@ func (c *Core) checkQueues() error {
 			}
 		}
 		if busy != c.queues[q].busy || busy > 1 && !adopted || c.begun && left != c.queues[q].left {
-			return fmt.Errorf("queue %q: %d run, counted %d; %d left, counted %d", c.b.Queues[q], busy, c.queues[q].busy, left, c.queues[q].left)
+			return fmt.Errorf("queue %q: %d running, counted %d; %d left, counted %d", c.b.Queues[q], busy, c.queues[q].busy, left, c.queues[q].left)
 		}
 	}
 	return nil
 }
 
-// checkHeld: a family is held for enough failures and no success, and knows how
-// many jobs of it are.
+// checkHeld: a family is held only after enough failures and no success, and counts its
+// held jobs correctly.
 func (c *Core) checkHeld() error {
 	jobs := map[uint64]int{}
 	for i := range c.jobs {
@@ -202,7 +202,7 @@ func (c *Core) checkHeld() error {
 	return nil
 }
 
-// checkJobs: every job is where its needs, its attempts and its queue say.
+// checkJobs: every job's phase agrees with its needs, its attempts and its queue.
 func (c *Core) checkJobs() error {
 	if !c.begun {
 		return nil
@@ -244,14 +244,14 @@ func (c *Core) checkJob(id int32) error {
 	when := c.spec(id).When
 	met := unmet == 0 && (when == jobspec.Always || bad == (when == jobspec.OnFailure))
 	if (j.phase == ready || active && !adopted) && !met {
-		return fmt.Errorf("it may run, and its needs do not let it")
+		return fmt.Errorf("it may run although its needs do not allow it")
 	}
 	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
 	switch isHeld := c.isHeld(id); {
 	case isHeld && (j.phase == pending || j.phase == ready || j.phase == waiting), heldNeed && j.phase == pending:
-		return fmt.Errorf("it is not held, its family %v, a need %v", isHeld, heldNeed)
+		return fmt.Errorf("it is not held, but its family is: %v, or a need is: %v", isHeld, heldNeed)
 	case j.phase == held && !isHeld && unmet == 0:
-		return fmt.Errorf("it is held for nothing")
+		return fmt.Errorf("it is held for no reason")
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && c.turn(id) {
 		return fmt.Errorf("it waits for nothing")

@@ -8,86 +8,86 @@ import (
 	"gpurun/state"
 )
 
-// Evidence is what the file system says of a job whose last end was a success.
-// The edge gathers it once, before the core is made.
+// Evidence is what the file system shows about a job that last ended in success. The edge
+// gathers it once, before the core is created.
 type Evidence struct {
-	MissingOutput string // an output that is not there
-	Overwritten   string // an output that another command has written since: for plan, and runs nothing again
-	Unsearched    string // an output or input that could not be searched to its end, and why: runs nothing again
-	ChangedInput  string // an input that is newer than the job's start, with other content
-	LogDeleted    bool   // the job file names the log, the job has no outputs, the log is gone
+	MissingOutput string // an output that does not exist
+	Overwritten   string // an output that another command has written since; shown by plan, reruns nothing
+	Unsearched    string // an output or input whose search was cut short, and why; reruns nothing
+	ChangedInput  string // an input that is newer than the job's start and has different content
+	LogDeleted    bool   // the job has no outputs, and the log that its file names is gone
 }
 
-// Options are what the command line asks of a run.
+// Options are a run's command-line options.
 type Options struct {
 	Selected func(id int) bool // nil for all: --only, --skip, --tag
 	Forced   func(id int) bool // nil for none: --force
-	NoWait   bool              // finish as soon as nothing more can start at once
-	CPUs     int               // cores of this run; 0 for no limit
-	Memory   gpu.Bytes         // host memory of this run; 0 for no limit
+	NoWait   bool              // finish as soon as nothing can start immediately
+	CPUs     int               // cores for this run; 0 means no limit
+	Memory   gpu.Bytes         // host memory for this run; 0 means no limit
 	UID      int
-	Strays   bool // the GPUs are real: jobs can be on ones that they were not given
-	Sim      bool // the GPUs are simulated: a success on such counts
+	Strays   bool // watch for strays: the GPUs are real, and jobs can use ones they were not given
+	Sim      bool // the GPUs are simulated, so successes on simulated GPUs count
 }
 
 // Core is the scheduler's state. One goroutine owns it.
 type Core struct {
 	b        *jobspec.Batch
 	h        *state.History
-	pool     *gpu.Pool // nil where no device is there
+	pool     *gpu.Pool // nil if there are no devices
 	opts     Options
 	evidence func(id int) Evidence
 
-	now Now      // of the event that is being worked off
-	out []Action // what it comes to
+	now Now      // time of the current event
+	out []Action // actions in response to it
 
 	jobs   []job
-	counts [phaseCount]int // of selected jobs
+	counts [phaseCount]int // selected jobs by phase
 	total  int             // selected
 	graph  graph
 	ranks  ranks
-	notes  map[int32]string // what a verdict says, where its code is not enough
-	ended  []int32          // jobs that have ended and whose needers have not been told yet
+	notes  map[int32]string // verdict texts that a code alone cannot express
+	ended  []int32          // ended jobs whose dependents have not been updated yet
 
 	classes classes
 	queues  []queue
-	backoff backoffs // jobs that wait for their retry
+	backoff backoffs // jobs waiting for a retry
 	grown   map[int32]gpu.Bytes
 
 	breaker breaker
-	alike   state.Grouping // of jobs that have finally failed in this run
+	alike   state.Grouping // groups the jobs that failed for good in this run
 
 	live   attempts
-	preps  map[int32]*attempt // by job: prepared at the moment
+	preps  map[int32]*attempt // by job: attempts being prepared
 	asked  int                // adopted attempts without an answer
-	begun  bool               // every adopted attempt has been answered, and all jobs are judged
-	cpus   int                // set aside by live attempts
+	begun  bool               // all adopted attempts have been answered and all jobs judged
+	cpus   int                // reserved by live attempts
 	memory gpu.Bytes
 	onGPUs int // live attempts that hold a GPU
 
-	refill   bool // something has changed that may let a job start
-	looked   bool // in this Step, by a reading
+	refill   bool // a change may let some job start
+	looked   bool // this Step brought a reading
 	waiter   waiter
 	cramped  cramped
-	excluded []gpu.UUID // given up for this run by stop --gpu
-	shunned  []shun     // lost to another run a moment ago
-	refusals int        // of these in a row
+	excluded []gpu.UUID // released for this run by stop --gpu
+	shunned  []shun     // just lost to another run
+	refusals int        // such losses in a row
 	reads    reads
-	pidsTell bool    // a job has been seen on its own GPU: the driver's pids are ours
-	known    []guest // others on GPUs of this run's jobs, who have been spoken of or were there before
-	past     []past  // claims that are kept for a hand-over, the oldest first
+	pidsTell bool    // a job was seen on its own GPU, so the driver reports pids of our namespace
+	known    []guest // other processes on this run's GPUs, already reported or there before its jobs
+	past     []past  // claims kept for a hand-over, oldest first
 
 	draining string // why nothing more starts, or ""
-	stopping bool   // and what runs is being ended
+	stopping bool   // and running jobs are being stopped
 	broken   bool   // the ledger cannot be written
 	gaveUp   bool
-	vain     state.Snapshot // the head that was waited for in vain when the run gave up, and why
+	vain     state.Snapshot // when the run gave up: the head it was waiting for, and why
 	wakeAt   time.Duration
 	finished bool
 }
 
-// New makes the core of a run. history is what the ledgers said; the core takes
-// it over and keeps it up to date. pool is nil where no device is there.
+// New creates the core of a run. The core takes ownership of history, which holds what
+// the ledgers recorded, and keeps it up to date. pool is nil if there are no devices.
 func New(b *jobspec.Batch, history *state.History, evidence func(id int) Evidence, pool *gpu.Pool, opts Options) *Core {
 	c := &Core{b: b, h: history, pool: pool, opts: opts, evidence: evidence}
 	c.jobs = make([]job, len(b.Jobs))
@@ -114,10 +114,10 @@ func New(b *jobspec.Batch, history *state.History, evidence func(id int) Evidenc
 	return c
 }
 
-// Phase is where a job is now; "" for one that is not selected.
+// Phase returns a job's current phase, or "" if the job is not selected.
 func (c *Core) Phase(id int) state.Phase { return c.jobs[id].phase.public() }
 
-// record says a fact, and makes it true.
+// record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
 	c.do(Record{File: file, Job: int(job), Fact: f})
 	c.apply(file, f)

@@ -33,8 +33,8 @@ func TestPlainJobsWithNeeds(t *testing.T) {
 	}
 }
 
-// A hundred thousand jobs, each of which needs the one before: the first fails,
-// and all others are blocked within one Step.
+// A hundred thousand jobs each need the one before: the first fails, and all others
+// are blocked within one Step.
 func TestLongChain(t *testing.T) {
 	w := newWorld(t)
 	const n = 100_000
@@ -42,7 +42,7 @@ func TestLongChain(t *testing.T) {
 	w.b.Jobs = make([]jobspec.Job, n)
 	for i := range w.b.Jobs {
 		w.b.Jobs[i] = jobspec.Job{ID: i, Name: "j", Key: keyOf("j", string(rune(i))), Spec: spec, Queue: -1}
-		if i < n-1 { // the file's order turned round
+		if i < n-1 { // the reverse of the file's order
 			w.b.Jobs[i].Needs = []int32{int32(i + 1)}
 		}
 	}
@@ -57,7 +57,7 @@ func TestLongChain(t *testing.T) {
 	}
 }
 
-// Two files whose jobs do the same, word by word: each counts in its own ledger.
+// Two files with identical jobs: each counts in its own ledger.
 func TestFilesApart(t *testing.T) {
 	w := newWorld(t)
 	w.b.Files = append(w.b.Files, jobspec.File{Path: "other.yaml"})

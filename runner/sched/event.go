@@ -1,14 +1,14 @@
-// Package sched decides. Step takes what happened and the time, and returns what
-// is to be done; nothing in here reads a clock, a file, a device or a process,
-// nothing is random but what a seed passed in makes so, and no map is ranged over
-// to decide anything. What happened to a job is said in Facts, and apply(Fact)
-// alone changes what they can change, live and replayed.
+// Package sched is the scheduler. Step takes an event and the time, and returns the
+// actions to perform. The package reads no clock, file, device or process; its only
+// randomness comes from a seed passed in; and no decision depends on the iteration
+// order of a map. Facts record what happened to jobs, and only apply(Fact) makes the
+// changes that facts describe, live or replayed.
 //
-// The words: a job is ready when its needs and its queue let it run, it is
-// granted GPUs, prepared (the edge claims them and makes what a start needs),
-// started, and ended. A job backs off while it waits for its retry. A head is
-// the first ready job that found no GPU; it is passed by smaller ones until its
-// patience is over, then GPUs are kept for it.
+// Terms: a job is ready when its needs and its queue let it run. It is granted GPUs,
+// prepared (the edge claims them and creates what a start needs), started, and
+// ended. A job backs off while it waits to retry. The head is the first ready job
+// that found no GPU. Smaller jobs may pass it until its patience is over; then GPUs
+// are kept for it.
 package sched
 
 import (
@@ -18,48 +18,48 @@ import (
 	"gpurun/state"
 )
 
-// Now is the time of an event. Durations and limits count in Boot, which no
-// change of the clock moves; Wall is for people and for the ledger.
+// Now is the time of an event. Durations and limits count in Boot, which clock changes do
+// not affect; Wall is for people and the ledger.
 type Now struct {
 	Boot time.Duration // CLOCK_BOOTTIME
 	Wall time.Time     // UTC
 }
 
-// An Event is something that happened outside.
+// An Event is something that happened outside the core.
 type Event interface{ event() }
 
-// Began is the first event of a run. The core answers with Adopt for every
-// attempt that the history left open, and starts nothing else before each of
-// them has been answered with Running or Ended.
+// Began is the first event of a run. The core answers with an Adopt for every attempt
+// that the history left open, and starts nothing else until each has been answered with
+// Running or Ended.
 type Began struct{}
 
-// Snapshot brings a reading of devices; Quick is one of their memory alone.
+// Snapshot brings a reading of devices. A Quick one covers only their memory.
 type Snapshot struct {
 	Snap  gpu.Snapshot
 	Quick bool
 }
 
-// Prepared says that Prepare has succeeded: claim held, record made. Start
-// holds what the edge knows and the core does not: UniID, Log, Commands,
-// Inputs. The core completes it and records it. Claims are what other runs held
-// when this attempt's claim was there for them to see; nil when nothing was
-// claimed. One that stands against the grant makes the core discard the attempt,
-// as if it had been Refused to a rival.
+// Prepared reports that Prepare succeeded: the claim is held and the record is created.
+// Start holds what the edge knows and the core does not: UniID, Log, Commands, Inputs.
+// The core completes and records it. Claims are the other runs' claims that were there
+// once this attempt's claim was visible to them; nil if nothing was claimed. If one of
+// them conflicts with the grant, the core discards the attempt as if it had been Refused
+// because of a rival.
 type Prepared struct {
 	Job    int
 	Start  state.Fact
 	Claims []gpu.Claim
 }
 
-// Refused says that Prepare has failed. Lost races for a GPU are no failure and
-// spend no retry; what the edge could not make at all (its log, its config file) is.
+// Refused reports that Prepare failed. A lost race for a GPU is not a failure and spends
+// no retry; something the edge could not create (the log, the config file) is.
 type Refused struct {
 	Job    int
 	Reason string
-	Rival  bool // another run was quicker: look again
+	Rival  bool // another run took the GPU first: look again
 }
 
-// Running says that an attempt's process is there.
+// Running reports that an attempt's process exists.
 type Running struct {
 	UniID    string
 	PID      int
@@ -67,52 +67,52 @@ type Running struct {
 	Adopted  bool
 }
 
-// Background reports that the commands of an attempt have ended and that it goes on
-// as what they left, What in words.
+// Background reports that an attempt's commands have ended but processes they left keep
+// it running. What describes them.
 type Background struct{ UniID, What string }
 
-// Stopping says that the engine is about to signal an attempt for its timeout.
+// Stopping reports that the engine is about to signal an attempt because of its timeout.
 type Stopping struct{ UniID, Why string }
 
-// Ended says that an attempt is over, raw: what it means is decided here.
+// Ended reports the raw end of an attempt; the core decides what it means.
 type Ended struct {
 	UniID    string
-	ExitCode int    // -1 with a signal, or unknown
+	ExitCode int    // -1 after a signal, or if unknown
 	Signal   string // "SIGKILL", or ""
-	Why      string // reason of a stop that the engine knows of, or ""
+	Why      string // why the engine stopped it, or ""
 	At       time.Time
 	Seconds  float64
-	OOM      bool   // log, result file or kernel say so
-	Lost     bool   // no status is known
-	Void     bool   // with Lost: nothing of it ever ran
-	Err      string // it could not be started, in words
-	Line     string // what the log of a failure says of its cause
-	Failed   string // reasons to fail in spite of exit 0: "output X missing", "abnormal_exit"; "" for none
-	Good     bool   // the script said normal_exit: a success whatever the exit status
+	OOM      bool   // according to the log, the result file or the kernel
+	Lost     bool   // its status is unknown
+	Void     bool   // with Lost: it never ran
+	Err      string // why it could not be started
+	Line     string // for a failure, the log line that explains it
+	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
+	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
 	Peak     gpu.Bytes
-	Stuck    bool // something of it may still hold its GPUs: they are not given back
-	LeftOver int  // processes that had to be ended after its last command
+	Stuck    bool // part of it may still be using its GPUs: they are not released
+	LeftOver int  // number of processes that had to be ended after its last command
 
-	LeftRunning string // why it is a failure that its commands left processes running; "" for none
+	LeftRunning string // if it failed because its commands left processes running, the reason; or ""
 
-	Warning string // worth a line in the summary; decides nothing
+	Warning string // for the summary; decides nothing
 }
 
-// Tick says that the time asked for with Wake has come.
+// Tick reports that the time requested with Wake has come.
 type Tick struct{}
 
-// Stop is what a person asks for.
+// Stop is a user's request to stop.
 type Stop struct {
-	Jobs  []int  // cancel these; not retried, run next time
-	GPU   *int   // or end and requeue what stands on this index, uncharged, and leave it alone from then on
-	Drain bool   // or start nothing more
+	Jobs  []int  // cancel these; no retry in this run, but they run next time
+	GPU   *int   // or end and requeue what runs on the GPU with this index, spending no retry, and avoid it from then on
+	Drain bool   // or start no more jobs
 	All   bool   // or stop the whole run: interrupted
 	Kill  bool   // with All: SIGKILL at once
-	Why   string // for the view: "Ctrl-C", "SIGTERM", "gpurun stop"
+	Why   string // for display: "Ctrl-C", "SIGTERM", "gpurun stop"
 }
 
-// StateFailed says that the ledger cannot be written: nothing more starts.
+// StateFailed reports that the ledger cannot be written. No more jobs start.
 type StateFailed struct{ Err string }
 
 func (Began) event()       {}
@@ -127,37 +127,37 @@ func (Tick) event()        {}
 func (Stop) event()        {}
 func (StateFailed) event() {}
 
-// An Action is something to be done outside, in the order given.
+// An Action is something to do outside the core, in the order given.
 type Action interface{ action() }
 
-// Record: append the fact to the ledger of the batch's file, then show it to the sinks.
+// Record: append the fact to the ledger of the batch's file, then pass it to the sinks.
 type Record struct {
 	File int
-	Job  int // -1 when it is of no job of this batch
+	Job  int // -1 if it concerns no job of this batch
 	Fact state.Fact
 }
 
-// Prepare: claim the grant and make everything that a start needs; answered by
-// Prepared or Refused.
+// Prepare: claim the grant and create everything that a start needs. Answered by Prepared
+// or Refused.
 type Prepare struct {
 	Job     int
 	Attempt int
 	Grant   gpu.Grant
-	Note    string // what the GPUs were judged without, for a warning; usually ""
+	Note    string // for a warning: what could not be considered in judging the GPUs; usually ""
 }
 
-// Discard: give back what Prepared brought; the attempt will not start.
+// Discard: release what Prepared brought; the attempt will not start.
 type Discard struct{ UniID string }
 
-// Yield: give up what the claim of an attempt that is over still holds of these
-// GPUs. Until then they are claimed, for the next attempt on them. Each GPU of each
-// attempt that was launched and has given back its GPUs is yielded once.
+// Yield: release these GPUs from the claim of an attempt that is over. Until then they
+// stay claimed, for the next attempt on them. Each GPU of each attempt that was launched
+// and has released its GPUs is yielded once.
 type Yield struct {
 	UniID string
 	UUIDs []gpu.UUID
 }
 
-// Launch: have the engine start it. Its start is in the ledger before.
+// Launch: have the engine start the attempt. Its start is already in the ledger.
 type Launch struct {
 	Job   int
 	UniID string
@@ -170,25 +170,25 @@ type End struct {
 	Kill  bool
 }
 
-// Adopt: ask the engine what has become of an attempt of an earlier run.
+// Adopt: ask the engine about an attempt of an earlier run.
 type Adopt struct{ Attempt state.Attempt }
 
-// Warn: say at once what a person should know.
+// Warn: tell the user something right away.
 type Warn struct{ Text string }
 
-// Ack: let the engine go on with the stop that Stopping announced.
+// Ack: let the engine proceed with the stop that Stopping announced.
 type Ack struct{ UniID string }
 
-// Read: take a reading, answered by Snapshot. Without UUIDs it is one of all
-// devices, with their processes. With UUIDs it is one of these: a quick one, of
-// their free memory and no process list, answered with Quick; or, with
-// Processes, a full one, answered without.
+// Read: take a reading, answered by Snapshot. Without UUIDs it covers all devices
+// with their processes. With UUIDs it covers only those: with Processes, fully;
+// otherwise only their free memory, answered with Quick set.
 type Read struct {
 	UUIDs     []gpu.UUID
 	Processes bool
 }
 
-// Wake: send Tick at this time (CLOCK_BOOTTIME). It replaces the Wake before; 0 asks for none.
+// Wake: send Tick at this time (CLOCK_BOOTTIME). It replaces the previous Wake; 0 cancels
+// it.
 type Wake struct{ At time.Duration }
 
 // Finish: the run is over.

@@ -10,29 +10,29 @@ import (
 	"gpurun/gpu"
 )
 
-// maxPreparing bounds the jobs that the edge makes ready at once; with neither
-// GPUs nor a limit in their way a million jobs would be in its hands together.
+// maxPreparing bounds the jobs that the edge prepares at once. Jobs that need no
+// GPU could otherwise swamp it by the million.
 const maxPreparing = 64
 
 // waiter is the first ready job that found no GPU in the last fill.
 type waiter struct {
 	id    int32         // -1 when there is none
-	first int32         // the one whose patience is counted; the same, but for fills that a limit cut short
-	since time.Duration // it has been first since then
-	kept  []gpu.UUID    // GPUs that smaller jobs leave alone for it
-	free  int           // so many of these let it on already
-	until time.Duration // when a GPU may let it on by time alone; 0 for none
-	alone time.Duration // since when it waits while this run holds no GPU; 0 when it does
+	first int32         // the one whose patience counts; same as id, except in fills that a limit cut short
+	since time.Duration // when it became first
+	kept  []gpu.UUID    // GPUs that smaller jobs must leave to it
+	free  int           // how many of these it could use already
+	until time.Duration // when a GPU may admit it by time alone; 0 for none
+	alone time.Duration // since when it has waited with this run holding no GPU; 0 if the run holds one
 }
 
-// shun is a GPU that another run was quicker to take.
+// shun is a GPU that another run took first.
 type shun struct {
 	id    gpu.UUID
 	until time.Duration
 }
 
-// fill starts every ready job that there is room for, in order: the first of
-// each class of equal requests stands for the class.
+// fill starts every ready job that there is room for, in order. The first job of each
+// class of equal requests stands for the class.
 func (c *Core) fill() {
 	if !c.refill || !c.begun {
 		return
@@ -70,8 +70,8 @@ func (c *Core) fill() {
 	}
 }
 
-// startJob grants a job what it asks for and has it prepared; false when there is
-// no GPU for it.
+// startJob grants a job what it asks for and has it prepared. It returns false if no GPU
+// is free for it.
 func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 	if !cl.gpus() {
 		c.grant(id, cl, gpu.Grant{}, "")
@@ -99,8 +99,8 @@ func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 	return false
 }
 
-// vain says that something easier has found no GPU in this fill already, so that
-// a batch in which every job asks for another amount of memory costs no more.
+// vain reports whether something easier has already found no GPU in this fill. That keeps
+// a batch cheap in which every job asks for a different amount of memory.
 func (cs *classes) vain(req gpu.Request) bool {
 	for i := range cs.failed[:min(len(cs.failed), 4)] {
 		f := &cs.failed[i]
@@ -112,8 +112,8 @@ func (cs *classes) vain(req gpu.Request) bool {
 	return false
 }
 
-// wait makes a job the one that waits at the head. When its patience is over the
-// GPUs that it could use are kept for it, as long as those would suffice.
+// wait makes a job the head that waits. Once its patience is over, the GPUs it could use
+// are kept for it, as long as they would suffice.
 func (c *Core) wait(id int32, cl *class) {
 	w := &c.waiter
 	w.id = id
@@ -133,7 +133,7 @@ func (c *Core) wait(id int32, cl *class) {
 	}
 }
 
-// letsOn is when some GPU may let a class on by time alone; 0 for never.
+// letsOn returns when some GPU may admit a class by time alone; 0 for never.
 func (c *Core) letsOn(cl *class) time.Duration {
 	at := time.Duration(0)
 	for _, v := range c.pool.Admit(c.now.Boot, cl.req) {
@@ -144,7 +144,7 @@ func (c *Core) letsOn(cl *class) time.Duration {
 	return at
 }
 
-// grant sets aside what a job was given and has the edge prepare its start.
+// grant reserves what a job was given and has the edge prepare its start.
 func (c *Core) grant(id int32, cl *class, g gpu.Grant, note string) {
 	cl.ranks.pop()
 	if c.waiter.first == id {
@@ -160,7 +160,7 @@ func (c *Core) grant(id int32, cl *class, g gpu.Grant, note string) {
 	c.do(Prepare{Job: int(id), Attempt: int(a.n), Grant: g, Note: note})
 }
 
-// slots says why no job at all may start now; "" when one may.
+// slots returns why no job at all may start now, or "".
 func (c *Core) slots() string {
 	if most := c.b.Settings.MaxConcurrent; most > 0 && c.live.n >= most {
 		noun := "jobs are"
@@ -172,8 +172,8 @@ func (c *Core) slots() string {
 	return ""
 }
 
-// cramped is the first ready job that found too few cores or too little host
-// memory. When its patience is over no other job takes any of these.
+// cramped is the first ready job that found too few cores or too little host memory. Once
+// its patience is over, no other job may take any of them.
 type cramped struct {
 	id, first int32 // as in waiter
 	since     time.Duration
@@ -186,8 +186,7 @@ func (w *cramped) wait(id int32, now time.Duration) {
 	}
 }
 
-// room says why the limits of this run do not let a job of a class start now; ""
-// when they do.
+// room returns why the limits of this run keep a job of a class from starting now, or "".
 func (c *Core) room(id int32, cl *class) string {
 	w := &c.cramped
 	if (cl.cpus > 0 || cl.memory > 0) && w.id >= 0 && w.id != id && c.now.Boot-w.since >= c.b.Settings.Patience {
@@ -202,7 +201,7 @@ func (c *Core) room(id int32, cl *class) string {
 	return ""
 }
 
-// aside are the GPUs that no job of this run takes now.
+// aside returns the GPUs that no job of this run may take now.
 func (c *Core) aside() []gpu.UUID {
 	if len(c.excluded) == 0 && len(c.shunned) == 0 {
 		return nil
@@ -219,9 +218,9 @@ func (c *Core) aside() []gpu.UUID {
 	return aside
 }
 
-// shun keeps off GPUs that another run has just taken, for a moment that grows
-// while it goes on like that, and has them read again by then. Two runs that have
-// met wait for different times, by the names of their attempts.
+// shun avoids GPUs that another run just took, for a moment that grows with each loss in
+// a row, and has them read again after it. The pause depends on the attempt's name, so
+// that two runs that collided wait for different times.
 func (c *Core) shun(ids []gpu.UUID, name string) {
 	pause := min(rivalPause(name)<<min(c.refusals, 10), max(c.b.Settings.Poll, shortPause))
 	c.refusals++
@@ -233,14 +232,14 @@ func (c *Core) shun(ids []gpu.UUID, name string) {
 
 const shortPause = 50 * time.Millisecond
 
-// rivalPause is from 5 to 50 ms.
+// rivalPause returns a pause from 5 to 50 ms.
 func rivalPause(name string) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
 	return time.Duration(5+h.Sum32()%46) * time.Millisecond
 }
 
-// byRank is a heap of classes by their first job.
+// byRank is a heap of classes, ordered by their first job.
 type byRank []*class
 
 func (h byRank) Len() int           { return len(h) }

@@ -2,10 +2,10 @@ package sched
 
 import "time"
 
-// giveUp sees whether the first that waits for a GPU has waited long enough while
-// no job of this run held one: max_wait, or at once with --no-wait, when all GPUs
-// have been read since it began to wait. What a hand-over brings still counts as at
-// once; max_wait goes on meanwhile, since the driver may fail in the middle of one.
+// giveUp gives up when the first job waiting for a GPU has waited long enough while
+// no job of this run held one: for max_wait or, with --no-wait, until all GPUs have
+// been read once since. --no-wait lets a hand-over finish first; max_wait keeps
+// counting during one, since the driver may fail in the middle of it.
 func (c *Core) giveUp() {
 	w := &c.waiter
 	c.reads.expire(c.now.Boot)
@@ -32,8 +32,8 @@ func (c *Core) giveUp() {
 	}
 }
 
-// unlock is for a batch whose jobs wait for each other, which no loaded one does:
-// rather than wait for ever, the first of them counts as blocked.
+// unlock handles a batch whose jobs wait for each other, which no loaded batch does:
+// rather than wait forever, it marks the first of them blocked.
 func (c *Core) unlock() bool {
 	if !c.begun || c.draining != "" || c.live.n > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false
@@ -47,7 +47,7 @@ func (c *Core) unlock() bool {
 	return false
 }
 
-// finish ends the run when nothing is left to do in it.
+// finish ends the run when it has nothing left to do.
 func (c *Core) finish() bool {
 	if c.live.n > 0 || !c.begun && c.draining == "" {
 		return false
@@ -60,7 +60,7 @@ func (c *Core) finish() bool {
 	return true
 }
 
-// onlyGPUs says that every job that is left waits for a GPU, or for one that does.
+// onlyGPUs reports whether every remaining job waits for a GPU, or for a job that does.
 func (c *Core) onlyGPUs() bool {
 	for _, d := range c.backoff {
 		if c.jobs[d.id].phase == waiting && c.spec(d.id).Request.Max == 0 {
@@ -75,7 +75,7 @@ func (c *Core) onlyGPUs() bool {
 	return true
 }
 
-// wake asks for a Tick when the next thing happens by time alone.
+// wake requests a Tick for the next thing that happens by time alone.
 func (c *Core) wake() {
 	at := c.nextTime()
 	if at == c.wakeAt {

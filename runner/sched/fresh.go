@@ -12,27 +12,27 @@ import (
 	"gpurun/state"
 )
 
-// code is why a job runs, or not; see Verdict. What is below runs is not run.
+// code is why a job runs or not; see Verdict. Jobs with a code below runs do not run.
 type code uint8
 
 const (
 	isUpToDate code = iota
 	notSelected
-	noNeedFailed // when: failure, and none of its needs failed or runs
+	noNeedFailed // when: failure, and none of its needs failed or will run
 	needMissing  // job.about is a need that is not selected and has not succeeded
 	runs
 	neverRan
 	forced
-	notEnded       // an earlier attempt may still run
-	noted          // the text is in Core.notes; isUpToDate may have one too
-	commandChanged // another key had its name
+	notEnded       // an earlier attempt may still be running
+	noted          // the text is in Core.notes; isUpToDate may have a note too
+	commandChanged // its name used to have another key
 	logDeleted
 	needsChanged // job.about is by how many
 	needNewer    // job.about is the need
 	needRuns     // job.about is the need
 )
 
-// judge says of every job whether it runs, each behind its needs.
+// judge decides for every job whether it runs, each after its needs.
 func (c *Core) judge() {
 	clear(c.notes)
 	f := fresh{c: c, open: map[string]bool{}}
@@ -54,7 +54,7 @@ func (c *Core) judge() {
 type fresh struct {
 	c       *Core
 	open    map[string]bool // keys with an attempt that has not ended, by jobKey
-	present map[string]bool // all keys of the batch, by jobKey; made when needed
+	present map[string]bool // all keys of the batch, by jobKey; built when needed
 	needs   needsCache
 }
 
@@ -65,8 +65,8 @@ func (f *fresh) judge(id int32) {
 	j.verdict, j.about = f.verdict(id)
 }
 
-// verdict applies the rules of behaviour.md section 3, in the order in which a
-// person would ask.
+// verdict applies the rules for what runs again, in the order in which a person
+// would ask.
 func (f *fresh) verdict(id int32) (code, int32) {
 	c := f.c
 	if c.jobs[id].phase == unselected {
@@ -79,7 +79,7 @@ func (f *fresh) verdict(id int32) (code, int32) {
 	when := c.spec(id).When
 	switch {
 	case missing && when == jobspec.OnFailure || when == jobspec.OnFailure && need >= 0:
-		// Whether it has anything to do is seen when its needs have ended.
+		// Whether it has anything to do is known once its needs have ended.
 	case missing && when != jobspec.Always:
 		return needMissing, need
 	case when == jobspec.OnFailure:
@@ -108,13 +108,13 @@ func (f *fresh) verdict(id int32) (code, int32) {
 	return f.fromNeeds(id, rec, need)
 }
 
-// note keeps what a verdict says, where its code is not enough.
+// note stores the text of a verdict that a code alone cannot express.
 func (f *fresh) note(id int32, text string) code {
 	f.c.notes[id] = text
 	return noted
 }
 
-// fromFiles judges a job that succeeded by what the file system says.
+// fromFiles judges a job that succeeded by the state of its files.
 func (f *fresh) fromFiles(id int32) code {
 	if f.c.evidence == nil {
 		return isUpToDate
@@ -129,13 +129,13 @@ func (f *fresh) fromFiles(id int32) code {
 	case e.Unsearched != "":
 		f.note(id, e.Unsearched)
 	case e.Overwritten != "":
-		f.note(id, "output "+e.Overwritten+" was written by another command since")
+		f.note(id, "output "+e.Overwritten+" has since been written by another command")
 	}
 	return isUpToDate
 }
 
-// without tells a job that is new from one whose command has changed: its name
-// has a history, under a key that no job of this batch has any more.
+// without tells a new job from one whose command changed: the name of the latter has a
+// history, under a key that no job of this batch has any more.
 func (f *fresh) without(id int32) code {
 	c := f.c
 	if c.h.Empty() {
@@ -157,8 +157,8 @@ func (f *fresh) without(id int32) code {
 	return commandChanged
 }
 
-// needRuns finds the first need that runs again, or, when missing is set, the
-// first that is not selected and has no success to show.
+// needRuns finds the first need that runs again. If a need is not selected and has no
+// success on record, it returns the first such need, with missing set.
 func (f *fresh) needRuns(id int32) (need int32, missing bool) {
 	need = -1
 	for _, n := range f.c.b.Jobs[id].Needs {
@@ -171,21 +171,21 @@ func (f *fresh) needRuns(id int32) (need int32, missing bool) {
 	return need, false
 }
 
-// succeededBefore says whether the last end of a job is a success that counts.
+// succeededBefore reports whether a job last ended in a success that counts.
 func (c *Core) succeededBefore(id int32) bool {
 	rec := c.last(id)
 	return rec != nil && rec.State == state.Succeeded && !rec.Forgotten && c.real(rec)
 }
 
-// real reports whether a success is one for this run: one on simulated GPUs is none
-// for a run on real ones.
+// real reports whether a success counts for this run: one on simulated GPUs does not
+// count on real ones.
 func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Sim }
 
-// fromNeeds judges a job that is fresh by itself by what it needs.
+// fromNeeds judges a job that is otherwise up to date by its needs.
 func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) (code, int32) {
 	needs := f.c.b.Jobs[id].Needs
 	hash := ""
-	if known := rec.StartSeq > 0; known { // a person's `done` says nothing of needs
+	if known := rec.StartSeq > 0; known { // a user's `done` records no needs
 		hash = f.needs.hash(f.c.b, needs)
 		if d := int32(len(needs) - countOf(rec.Needs)); d != 0 {
 			return needsChanged, d
@@ -206,15 +206,15 @@ func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) (code, int32)
 	return isUpToDate, 0
 }
 
-// needsCache remembers the last hash: expansions that need the same jobs share
-// one slice, and stand side by side.
+// needsCache remembers the last hash: expansions that need the same jobs share one slice
+// and come one after another.
 type needsCache struct {
 	needs []int32
 	sum   string
 }
 
-// hash names the set of jobs that needs match: how many, and a hash over their
-// sorted keys; "" for none.
+// hash identifies the set of jobs in needs by their number and a hash of their sorted
+// keys; "" for none.
 func (n *needsCache) hash(b *jobspec.Batch, needs []int32) string {
 	if len(needs) == 0 {
 		return ""
@@ -236,14 +236,14 @@ func (n *needsCache) hash(b *jobspec.Batch, needs []int32) string {
 	return n.sum
 }
 
-// countOf is the number of needs that a hash was made of.
+// countOf returns the number of needs in a hash.
 func countOf(hash string) int {
 	head, _, _ := strings.Cut(hash, ":")
 	n, _ := strconv.Atoi(head)
 	return n
 }
 
-// ending says in words how an attempt ended that was no success.
+// ending describes how an unsuccessful attempt ended.
 func ending(r *state.Record) string {
 	if r.State != state.Failed {
 		return string(r.State)
@@ -259,8 +259,8 @@ func ending(r *state.Record) string {
 	return "failed"
 }
 
-// Before is the last end of a job that had this one's name and did something else,
-// nil where the verdict is not that its command has changed.
+// Before returns the last end of a job that had this one's name but did something else,
+// or nil unless this job's verdict is that its command changed.
 func (c *Core) Before(id int) *state.Record {
 	if c.jobs[id].verdict != commandChanged {
 		return nil
@@ -268,8 +268,8 @@ func (c *Core) Before(id int) *state.Record {
 	return c.h.Named(c.file(int32(id)), c.name(int32(id)))
 }
 
-// Redoes is the success that a run of a job would do once more, nil where there is
-// none, or where a person has asked for that.
+// Redoes returns the success that running a job would repeat, or nil if there is none or
+// the user forced the job to run.
 func (c *Core) Redoes(id int) *state.Record {
 	j := &c.jobs[id]
 	if j.verdict <= runs || j.verdict == forced {
@@ -285,13 +285,13 @@ func (c *Core) Redoes(id int) *state.Record {
 	return r
 }
 
-// Verdict says why a job runs or not, before anything has started: for plan.
+// Verdict explains whether a job runs, before anything has started. It is used by plan.
 type Verdict struct {
 	Run    bool
 	Reason string // "never ran", "failed (exit 1)", "command changed", …; "up to date", "not selected"
 }
 
-// Verdict is valid for every job of the batch from New on.
+// Verdict returns a job's verdict. It may be called as soon as New has returned.
 func (c *Core) Verdict(id int) Verdict {
 	j := &c.jobs[id]
 	v := Verdict{Run: j.verdict > runs}
@@ -312,7 +312,7 @@ func (c *Core) Verdict(id int) Verdict {
 	case forced:
 		v.Reason = "forced"
 	case notEnded:
-		v.Reason = "started, its end is not known"
+		v.Reason = "started, but how it ended is unknown"
 	case noted:
 		v.Reason = c.notes[int32(id)]
 	case commandChanged:

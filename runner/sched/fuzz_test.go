@@ -13,11 +13,11 @@ import (
 	"gpurun/state"
 )
 
-// FuzzCore drives a small batch with events that the input chooses: ends of every
-// kind, races, stops, crashes of the runner between any two actions, a driver that
-// fails. After every Step the invariants hold; the history kept live is the one
-// that the facts replay to; no job runs beside itself, no attempt starts without
-// its fact or ends twice; and when all ends are let come, the run ends.
+// FuzzCore drives a small batch with events chosen by the input: ends of every kind,
+// races, stops, crashes of the runner between any two actions, a failing driver. After
+// every Step the invariants hold and the live history equals the replayed one. No job
+// runs twice at once, no attempt starts without its fact or ends twice, and once all
+// attempts are allowed to end, the run ends.
 func FuzzCore(f *testing.F) {
 	for seed := range 40 {
 		data := make([]byte, 400)
@@ -27,8 +27,8 @@ func FuzzCore(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		// Each new run replays the ledger: a long input would take more than the ten
-		// seconds after which fuzzing calls it hung.
+		// Each new run replays the ledger: a long input would exceed the ten seconds
+		// after which fuzzing considers it hung.
 		data = data[:min(len(data), 1000)]
 		c := &chaos{world: newWorld(t), data: data, started: map[string]bool{}, stopped: map[string]bool{}}
 		c.chaotic = true
@@ -43,7 +43,7 @@ func FuzzCore(f *testing.F) {
 	})
 }
 
-// chaos is a world in which the input says what happens.
+// chaos is a world in which the input decides what happens.
 type chaos struct {
 	*world
 	data    []byte
@@ -51,11 +51,11 @@ type chaos struct {
 	reads   []Read
 	started map[string]bool // by uni_id: its start is recorded
 	stopped map[string]bool // its end is
-	dying   int             // 1 when the core does not know all facts any more
-	hung    bool            // some attempt has left its GPUs in an unknown state
+	dying   int             // 1 if the core no longer knows all facts
+	hung    bool            // some attempt left its GPUs in an unknown state
 }
 
-// pick takes a number below n from the input; 0 when that is used up.
+// pick takes a number below n from the input, or 0 when the input is used up.
 func (c *chaos) pick(n int) int {
 	if len(c.data) == 0 {
 		return 0
@@ -121,8 +121,8 @@ func (c *chaos) someSpec() jobspec.Spec {
 	return spec
 }
 
-// begin opens a core on the facts so far, as after a crash, and holds it against
-// one that goes on from the live history.
+// begin opens a core on the facts so far, as after a crash, and compares it with one
+// that continues from the live history.
 func (c *chaos) begin() {
 	c.compare()
 	c.open()
@@ -130,14 +130,14 @@ func (c *chaos) begin() {
 	c.send(Began{})
 }
 
-// compare holds what the dead run knew against what its facts say.
+// compare checks that what the dead run knew agrees with its facts.
 func (c *chaos) compare() {
 	if c.core == nil || c.dying != 0 {
 		return
 	}
 	replayed := c.replay()
 	if !reflect.DeepEqual(c.core.h.Last, replayed.Last) || !reflect.DeepEqual(c.core.h.Open, replayed.Open) {
-		c.t.Fatalf("the live history is not the replayed one:\n%+v\n%+v", c.core.h, replayed)
+		c.t.Fatalf("the live history differs from the replayed one:\n%+v\n%+v", c.core.h, replayed)
 	}
 	proof := func(int) Evidence { return Evidence{} }
 	live, again := New(c.b, c.core.h, proof, c.pool(), c.opts), New(c.b, replayed, proof, c.pool(), c.opts)
@@ -193,7 +193,7 @@ func (c *chaos) launched(a Launch) {
 
 func (c *chaos) mayFinish() {
 	if len(c.live) > 0 {
-		c.t.Fatalf("finished while %v run", slices.Sorted(maps.Keys(c.live)))
+		c.t.Fatalf("finished while %v are running", slices.Sorted(maps.Keys(c.live)))
 	}
 	if c.core.draining != "" || c.core.gaveUp {
 		return
@@ -205,7 +205,7 @@ func (c *chaos) mayFinish() {
 	}
 }
 
-// event is one thing that happens.
+// event makes one thing happen.
 func (c *chaos) event() {
 	if c.done != nil {
 		if c.chance(40) {
@@ -249,7 +249,7 @@ func (c *chaos) event() {
 	c.core.Snapshot(c.now)
 }
 
-// somewhere has an attempt, or somebody else, take memory of some GPU, its own or not.
+// somewhere makes an attempt or somebody else take memory on some GPU, its own or not.
 func (c *chaos) somewhere() {
 	if uni := c.one(); len(c.devs) > 0 && len(c.uses) < 20 {
 		if c.chance(20) {
@@ -267,7 +267,7 @@ func (c *chaos) byHand(id int) {
 		f.Kind, f.State, f.By = state.KindEnd, state.Succeeded, "done"
 	}
 	c.ledger = append(c.ledger, Record{Job: id, Fact: f})
-	c.dying = 1 // the core of the run before knows nothing of it
+	c.dying = 1 // the previous run's core does not know of it
 }
 
 func (c *chaos) answerPrepare() {
@@ -295,7 +295,7 @@ func (c *chaos) answerRead() {
 	}
 }
 
-// one is a live attempt of the input's choice, or "".
+// one returns a live attempt chosen by the input, or "".
 func (c *chaos) one() string {
 	all := slices.Sorted(maps.Keys(c.live))
 	if len(all) == 0 {
@@ -333,7 +333,7 @@ func (c *chaos) stopSomething() {
 			c.send(Stopping{UniID: uni, Why: state.WhyTimeout})
 		}
 	case 7, 8:
-		// Of a job that is not selected, what it was at the start is what counts.
+		// For a job that is not selected, its state at the start counts.
 		if ids := []int{c.pick(len(c.b.Jobs))}; c.core.jobs[ids[0]].phase == unselected {
 			return
 		} else if c.chance(30) {
@@ -363,7 +363,7 @@ func (c *chaos) elsewhere() {
 	}
 }
 
-// strange are events that come too late, or of nothing that this run knows.
+// strange sends events that come too late, or concern nothing this run knows.
 func (c *chaos) strange() {
 	n := c.pick(len(c.b.Jobs))
 	busy := slices.ContainsFunc(c.preps, func(p Prepare) bool { return p.Job == n })
@@ -385,8 +385,8 @@ func (c *chaos) strange() {
 	}
 }
 
-// crash kills the runner between two actions: of what the last Step answered only
-// the first so many are done.
+// crash kills the runner between two actions: only the first few actions of the last
+// Step are carried out.
 func (c *chaos) crash() {
 	ev := Event(Tick{})
 	if len(c.preps) > 0 && c.chance(70) {
@@ -400,7 +400,7 @@ func (c *chaos) crash() {
 		c.act(a)
 	}
 	if e, ok := ev.(Ended); ok && !c.stopped[e.UniID] {
-		c.live[e.UniID] = true // its end is known to the engine alone: asked again
+		c.live[e.UniID] = true // only the engine knows of its end: asked again
 	}
 	c.dying = 1
 	c.begin()
@@ -441,8 +441,8 @@ func (c *chaos) calm() {
 	c.compare()
 }
 
-// stuck says that every GPU is out of reach for good, by a person's word or by a
-// process that cannot be ended; then a run without max_wait waits for ever.
+// stuck reports whether every GPU is out of reach for good, because of the user or a
+// process that cannot be ended. A run without max_wait then waits forever.
 func (c *chaos) stuck() bool {
 	return c.core.waiter.id >= 0 && (len(c.core.excluded) > 0 || c.hung) && c.b.Settings.MaxWait == 0 && len(c.live) == 0 && len(c.preps) == 0 && len(c.reads) == 0
 }

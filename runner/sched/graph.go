@@ -2,12 +2,12 @@ package sched
 
 import "gpurun/jobspec"
 
-// graph is the needs turned round: who needs a job. Both slices are laid out so
-// that a batch of a million jobs costs two allocations.
+// graph maps each job to the jobs that need it. Both slices are laid out so that a batch
+// of a million jobs costs two allocations.
 type graph struct {
-	first []int32 // by job: where its needers begin in to; one more at the end; nil without any need
+	first []int32 // by job: where its needers begin in to, plus one entry at the end; nil if no job has needs
 	to    []int32
-	order []int32 // jobs, each behind its needs; nil when the file's order is one
+	order []int32 // jobs, each after its needs; nil if the file's order is such an order
 }
 
 func newGraph(b *jobspec.Batch) graph {
@@ -44,7 +44,7 @@ func newGraph(b *jobspec.Batch) graph {
 	return g
 }
 
-// sort puts every job behind its needs. Jobs on a cycle, which no loaded batch
+// sort returns the jobs, each after its needs. Jobs on a cycle, which no loaded batch
 // has, are left out.
 func (g *graph) sort(b *jobspec.Batch) []int32 {
 	left := make([]int32, len(b.Jobs))
@@ -65,7 +65,7 @@ func (g *graph) sort(b *jobspec.Batch) []int32 {
 	return order
 }
 
-// needers are the jobs that need id.
+// needers returns the jobs that need id.
 func (g *graph) needers(id int32) []int32 {
 	if g.first == nil {
 		return nil
@@ -73,7 +73,7 @@ func (g *graph) needers(id int32) []int32 {
 	return g.to[g.first[id]:g.first[id+1]]
 }
 
-// end takes a job to its end; cascade tells those who wait for it.
+// end moves a job to its final phase; cascade updates the jobs that wait for it.
 func (c *Core) end(id int32, p phase) {
 	if c.jobs[id].phase == unselected {
 		return
@@ -82,14 +82,14 @@ func (c *Core) end(id int32, p phase) {
 	c.ended = append(c.ended, id)
 }
 
-// cascade works off the jobs that have ended, and those that end because of it.
-// It is a loop, not a recursion: a chain of needs may have a million links.
+// cascade processes the jobs that have ended and those that end as a result. It is a loop
+// rather than a recursion because a chain of needs may have a million links.
 func (c *Core) cascade() {
 	for len(c.ended) > 0 {
 		id := c.ended[len(c.ended)-1]
 		c.ended = c.ended[:len(c.ended)-1]
-		// An interrupted job is neither done nor failed: those who need it stay
-		// where they are, and nothing more starts in this run anyway.
+		// An interrupted job is neither done nor failed. Its needers stay where
+		// they are; no more jobs start in this run anyway.
 		if p := c.jobs[id].phase; p != interrupted {
 			for _, d := range c.graph.needers(id) {
 				c.jobs[d].unmet--
@@ -102,8 +102,8 @@ func (c *Core) cascade() {
 	}
 }
 
-// consider moves a pending job on: to ready, to blocked, to those that are held, or
-// to its end when there is nothing to do for it.
+// consider moves a pending job on: to ready, blocked or held, or to its end if it has
+// nothing to do.
 func (c *Core) consider(id int32) {
 	j := &c.jobs[id]
 	if j.phase != pending || !c.begun {

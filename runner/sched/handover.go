@@ -6,17 +6,16 @@ import (
 	"gpurun/gpu"
 )
 
-// past is what the claim of an attempt that is over still holds of the GPUs, so
-// that they pass to the next attempt without an instant in which nobody claims them.
+// past is the part of a finished attempt's claim that is still held, so that its GPUs
+// pass to the next attempt without ever being unclaimed.
 type past struct {
 	uniID string
 	ids   []gpu.UUID
 }
 
-// yield gives up such claims but for GPUs on which the next attempt is being
-// prepared, whose own claim may not be there yet, and for those of a hand-over
-// that a job waits for. So the claim ends when the next one is there, and at once
-// when there is no use for it.
+// yield releases such claims, except on GPUs where the next attempt is being prepared,
+// whose own claim may not exist yet, and in a hand-over that a job waits for. So a claim
+// ends once the next one exists, or at once if nobody can use it.
 func (c *Core) yield() {
 	if len(c.past) == 0 {
 		return
@@ -43,7 +42,7 @@ func (c *Core) yield() {
 	c.past = left
 }
 
-// preparingOn are the GPUs that attempts are being prepared on.
+// preparingOn returns the GPUs of attempts being prepared.
 func (c *Core) preparingOn() []gpu.UUID {
 	var ids []gpu.UUID
 	for a := c.live.first; a != nil && len(c.preps) > 0; a = a.next {
@@ -54,9 +53,9 @@ func (c *Core) preparingOn() []gpu.UUID {
 	return ids
 }
 
-// handedOver are the GPUs of hand-overs by which some waiting job may get all that
-// it asks for: with what is free now, and what is handed over at the same time. A
-// GPU that it would only wait on for others is not claimed for it.
+// handedOver returns the GPUs in hand-over that, with what is free now, may give some
+// waiting job everything it asks for. A GPU is not claimed for a job that would still
+// have to wait for others.
 func (c *Core) handedOver() []gpu.UUID {
 	if c.waiter.id < 0 || len(c.reads.hands) == 0 {
 		return nil
@@ -66,7 +65,7 @@ func (c *Core) handedOver() []gpu.UUID {
 	}
 	var ids []gpu.UUID
 	aside := c.aside()
-	for i, req := range c.classes.failed { // the first of them is the waiter's
+	for i, req := range c.classes.failed { // the first is the waiter's
 		if i == 1 {
 			aside = append(aside, c.waiter.kept...)
 		}

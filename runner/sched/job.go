@@ -6,18 +6,18 @@ import (
 	"gpurun/state"
 )
 
-// phase is state.Phase in a byte, with the steps that only the core tells apart.
+// phase is a state.Phase in one byte, plus the steps that only the core tells apart.
 type phase uint8
 
 const (
 	unselected  phase = iota
-	pending           // its needs, its queue or an earlier attempt do not let it run yet
+	pending           // blocked for now by its needs, its queue or an earlier attempt
 	ready             // in the heap of its class
-	preparing         // granted what it needs; the edge makes ready for its start
+	preparing         // resources granted; the edge is preparing its start
 	running           //
-	waiting           // for its retry
-	held              // by the breaker; see there
-	succeeded         // from here on nothing more happens to it in this run
+	waiting           // for its retry delay
+	held              // by the breaker
+	succeeded         // this and all below are final in this run
 	failed            //
 	timedOut          //
 	outOfMemory       //
@@ -39,12 +39,12 @@ var publicPhases = [phaseCount]state.Phase{
 
 func (p phase) public() state.Phase { return publicPhases[p] }
 
-// over says that nothing more happens to the job in this run.
+// over reports whether the job is finished for this run.
 func (p phase) over() bool { return p >= succeeded }
 
 func (p phase) good() bool { return p == succeeded || p == upToDate || p == notNeeded }
 
-// phaseOf is the phase of an end.
+// phaseOf returns the final phase for p.
 func phaseOf(p state.Phase) phase {
 	for i := succeeded; i < phaseCount; i++ {
 		if publicPhases[i] == p {
@@ -54,23 +54,23 @@ func phaseOf(p state.Phase) phase {
 	return failed
 }
 
-// job is what the core knows of one job beyond its jobspec.Job. There may be a
-// million of them.
+// job is the core's own state for one job, beyond its jobspec.Job. There may be a million
+// of them.
 type job struct {
 	phase    phase
-	verdict  code  // why it runs, or not
-	bad      bool  // a need has ended without success
-	quit     bool  // a person wants no more of it in this run
-	own      int16 // live attempts of it
-	held     int16 // live attempts of others that must end before it may start: of a job that had its name
-	about    int32 // what the verdict speaks of: a need, or a number
+	verdict  code  // why it runs or not
+	bad      bool  // a need ended without success
+	quit     bool  // cancelled by the user for this run
+	own      int16 // its live attempts
+	held     int16 // live attempts that must end first: those of a job that used to have its name
+	about    int32 // subject of the verdict: a need or a number
 	unmet    int32 // needs that have not ended
-	class    int32 // that it is or was ready in; -1 before
+	class    int32 // class it is or was ready in; -1 before that
 	attempt  int32 // number of its last attempt in this run
 	failures int32 // attempts that spent a retry
 }
 
-// set moves a job to a phase and keeps the counts.
+// set moves a job to a phase and updates the counts.
 func (c *Core) set(id int32, p phase) {
 	j := &c.jobs[id]
 	if j.phase == unselected || j.phase == p {
@@ -92,8 +92,8 @@ func (c *Core) name(id int32) string { return c.b.Jobs[id].Name }
 
 func (c *Core) file(id int32) int { return c.b.Jobs[id].File }
 
-// request is what a job asks for now: more memory than its file says after an
-// oom with memory_growth.
+// request returns what a job asks for now, which is more memory than its file says after
+// an oom with memory_growth.
 func (c *Core) request(id int32) gpu.Request {
 	req := c.spec(id).Request
 	if m, ok := c.grown[id]; ok {
@@ -102,7 +102,7 @@ func (c *Core) request(id int32) gpu.Request {
 	return req
 }
 
-// last is what the history says of a job, or nil.
+// last returns the history's record of a job, or nil.
 func (c *Core) last(id int32) *state.Record {
 	if c.h.Empty() {
 		return nil

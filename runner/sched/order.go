@@ -7,10 +7,10 @@ import (
 	"gpurun/jobspec"
 )
 
-// ranks is the order in which ready jobs are tried: by priority, then as the
-// settings' order says.
+// ranks is the order in which ready jobs are tried: by priority, then by the order
+// setting.
 type ranks struct {
-	byJob  []int32 // rank of a job; nil when the file's order is it
+	byJob  []int32 // rank of each job; nil if that is the file's order
 	byRank []int32
 }
 
@@ -35,7 +35,7 @@ func newRanks(b *jobspec.Batch) ranks {
 	return r
 }
 
-// ranking compares two jobs; it never says that different ones are equal.
+// ranking returns a comparison of two jobs. It never calls different jobs equal.
 func ranking(b *jobspec.Batch) func(a, c int32) int {
 	within := func(x, y int32) int { return 0 }
 	switch b.Settings.Order {
@@ -56,8 +56,8 @@ func ranking(b *jobspec.Batch) func(a, c int32) int {
 	}
 }
 
-// larger compares what two jobs ask for: GPU memory on all their GPUs, then
-// GPUs, host memory, cores.
+// larger compares what two jobs ask for: GPU memory on all their GPUs, then GPUs, host
+// memory, and cores.
 func larger(a, b *jobspec.Spec) int {
 	return cmp.Or(
 		cmp.Compare(int64(a.Request.Memory)*int64(a.Request.Min), int64(b.Request.Memory)*int64(b.Request.Min)),
@@ -67,8 +67,8 @@ func larger(a, b *jobspec.Spec) int {
 	)
 }
 
-// mix is splitmix64: a number for each job that looks random, the same in every
-// run with the same seed.
+// mix is splitmix64: it gives each job a random-looking number, the same in every run
+// with the same seed.
 func mix(seed uint64, id int32) uint64 {
 	z := seed + (uint64(id)+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

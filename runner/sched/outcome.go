@@ -6,9 +6,10 @@ import (
 	"gpurun/state"
 )
 
-// outcome is what an end means, and what kind of failure it is. stop is why the
-// attempt was stopped: a reason that was recorded before the first signal decides,
-// whatever the exit status, since a checkpoint handler that exits 0 is no success.
+// outcome returns how an attempt ended and, if it failed, the kind of failure. stop is
+// why the attempt was stopped. A reason recorded before the first signal decides
+// regardless of the exit status, since a checkpoint handler that exits with 0 is not a
+// success.
 func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 	switch stop {
 	case state.WhyCancelled:
@@ -18,7 +19,7 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 	case state.WhyTimeout:
 		return state.Timeout, state.ErrTimeout, ""
 	case state.WhyStray:
-		return state.Failed, state.ErrStray, "it was on a GPU that it was not given"
+		return state.Failed, state.ErrStray, "it used a GPU that it was not given"
 	}
 	switch {
 	case e.Lost:
@@ -41,21 +42,21 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 	return state.Succeeded, "", ""
 }
 
-// whyLost says what is known of an attempt of which no status came. A keeper writes
-// one before it goes by itself.
+// whyLost explains an attempt without a status. A keeper writes one before it exits
+// on its own.
 func whyLost(e Ended) string {
 	switch {
 	case e.Err != "":
 		return e.Err
 	case e.Void:
-		return "it never began"
+		return "it never started"
 	}
-	return "its keeper was killed or the machine went down; nobody saw how it ended"
+	return "its keeper was killed or the machine went down, so how it ended is unknown"
 }
 
-// stopped is why an attempt that is over was stopped, or "". One that had ended by
-// itself before the reason was recorded, and that no signal ever reached, was not:
-// the news of it was on its way.
+// stopped returns why an attempt that is over was stopped, or "". An attempt does not
+// count as stopped if it ended on its own before the reason was recorded and no signal
+// ever reached it: news of its end was just late.
 func (a *attempt) stopped(e Ended) string {
 	if a.stop == "" || e.Why == "" && !e.Lost && !e.At.IsZero() && e.At.Before(a.stopAt) {
 		return e.Why
@@ -63,14 +64,13 @@ func (a *attempt) stopped(e Ended) string {
 	return a.stop
 }
 
-// EndFact is the ledger's line of the end of an attempt that an earlier run has
-// left open.
+// EndFact returns the ledger fact that ends an attempt left open by an earlier run.
 func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
 	c := &Core{now: now}
 	return c.endFact(adopted(o), e)
 }
 
-// endFact is the ledger's line of an end.
+// endFact returns the ledger fact for an end.
 func (c *Core) endFact(a *attempt, e Ended) state.Fact {
 	stop := a.stopped(e)
 	f := state.Fact{
@@ -100,7 +100,7 @@ func (c *Core) endFact(a *attempt, e Ended) state.Fact {
 	return f
 }
 
-// join puts two reasons together, either of which may be "".
+// join joins two reasons, either of which may be "".
 func join(a, b string) string {
 	if a == "" || b == "" {
 		return a + b

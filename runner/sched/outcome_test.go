@@ -27,8 +27,8 @@ func TestOutcome(t *testing.T) {
 		{"killed for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", OOM: true}, result{state.OOM, state.ErrOOM, ""}},
 		{"output missing", "", Ended{Failed: "output a missing"}, result{state.Failed, state.ErrExit, "output a missing"}},
 		{"script says normal_exit", "", Ended{ExitCode: 9, Good: true}, result{state.Succeeded, "", ""}},
-		{"lost", "", Ended{ExitCode: -1, Lost: true}, result{state.Lost, state.ErrLost, "its keeper was killed or the machine went down; nobody saw how it ended"}},
-		{"lost before it began", "", Ended{ExitCode: -1, Lost: true, Void: true}, result{state.Lost, state.ErrLost, "it never began"}},
+		{"lost", "", Ended{ExitCode: -1, Lost: true}, result{state.Lost, state.ErrLost, "its keeper was killed or the machine went down, so how it ended is unknown"}},
+		{"lost before it began", "", Ended{ExitCode: -1, Lost: true, Void: true}, result{state.Lost, state.ErrLost, "it never started"}},
 		{"lost, with more known", "", Ended{ExitCode: -1, Lost: true, Err: "its folder is gone"}, result{state.Lost, state.ErrLost, "its folder is gone"}},
 		{"could not be started", "", Ended{ExitCode: -1, Err: "no such shell"}, result{state.Failed, state.ErrExit, "no such shell"}},
 		{"status unknown", "", Ended{ExitCode: -1}, result{state.Failed, state.ErrExit, ""}},
@@ -52,8 +52,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// A reason that was recorded decides for every end that comes after it; one that came
-// before, by itself, was only on its way.
+// A recorded reason decides every end after it. If the attempt had ended on its own
+// before, news of that was just late.
 func TestEndedBeforeItsStop(t *testing.T) {
 	at := time.Unix(1000, 0)
 	a := &attempt{stop: state.WhyInterrupted, stopAt: at}
@@ -116,7 +116,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// The ledger has all times in UTC, whatever the zone of the process that saw an end.
+// All times in the ledger are UTC, whatever the zone of the process that saw an end.
 func TestEndIsInUTC(t *testing.T) {
 	at := time.Unix(1000, 0)
 	f := (&Core{}).endFact(&attempt{}, Ended{At: at.In(time.FixedZone("", 8*60*60))})
@@ -125,8 +125,8 @@ func TestEndIsInUTC(t *testing.T) {
 	}
 }
 
-// What an attempt's processes take is added up over its GPUs for the view, and the
-// most on one of them goes into its end.
+// The view shows the memory of an attempt's processes summed over its GPUs; its end
+// records the most on a single one.
 func TestPeakMemory(t *testing.T) {
 	w := newWorld(t)
 	w.gpus(2, 24*gpu.GiB)
@@ -149,7 +149,7 @@ func TestPeakMemory(t *testing.T) {
 	}
 }
 
-// A snapshot shows the retries that come first, whatever their number.
+// A snapshot shows the earliest retries, however many there are.
 func TestWaitingViews(t *testing.T) {
 	w := newWorld(t)
 	for i := range 100 {

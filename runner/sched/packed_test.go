@@ -29,8 +29,8 @@ func (b records) Plain(key [16]byte) bool {
 func (b records) All() iter.Seq[*state.Record] { return maps.Values(b) }
 func (b records) Len() int                     { return len(b) }
 
-// checkPacked holds the verdicts of a core that has just been made against those
-// of one whose history lies in a base, as that of a long ledger does.
+// checkPacked compares the verdicts of a new core with those of one whose history is
+// in a base, as a long ledger's is.
 func (w *world) checkPacked() {
 	w.t.Helper()
 	h := w.replay()
@@ -49,14 +49,14 @@ func (w *world) checkPacked() {
 	}
 }
 
-// What the file system says of a job that succeeded, and what is said for it.
+// The state of a successful job's files, and the verdict it leads to.
 func TestVerdictFromFiles(t *testing.T) {
 	for _, tt := range []struct {
 		proof Evidence
 		want  Verdict
 	}{
 		{Evidence{}, Verdict{false, "up to date"}},
-		{Evidence{Overwritten: "o"}, Verdict{false, "up to date; output o was written by another command since"}},
+		{Evidence{Overwritten: "o"}, Verdict{false, "up to date; output o has since been written by another command"}},
 		{Evidence{MissingOutput: "o", Overwritten: "p"}, Verdict{true, "output o missing"}},
 		{Evidence{ChangedInput: "i"}, Verdict{true, "input i changed"}},
 		{Evidence{LogDeleted: true}, Verdict{true, "log deleted"}},

@@ -2,15 +2,14 @@ package sched
 
 import "gpurun/state"
 
-// Forget takes jobs out of the skipped ones: their last success no longer counts,
-// from the next run on.
+// Forget makes jobs' last success count no longer, from the next run on.
 type Forget struct{ Jobs []int }
 
-// Done records jobs as succeeded without running them. Jobs that run, or have
-// succeeded, stay as they are.
+// Done records jobs as succeeded without running them. Jobs that are running or have
+// succeeded stay as they are.
 type Done struct {
 	Jobs    []int
-	Without bool // they count even without their outputs
+	Without bool // count them as done even without their outputs
 }
 
 func (Forget) event() {}
@@ -32,20 +31,20 @@ func (c *Core) done(ev Done) {
 		default:
 			c.record(c.file(int32(id)), int32(id), DoneFact(c.b.Jobs[id].Name, c.b.Jobs[id].Key.String(), c.now, ev.Without))
 			if j.phase == pending || j.phase == ready || j.phase == waiting || j.phase == held {
-				c.refill = true // it may be the one that the others wait behind
+				c.refill = true // others may be waiting behind it
 				c.end(int32(id), succeeded)
 			}
 		}
 	}
 }
 
-// ForgetFact says that a job's last success no longer counts.
+// ForgetFact returns the fact that a job's last success no longer counts.
 func ForgetFact(job, key string, now Now) state.Fact {
 	return state.Fact{Kind: state.KindForget, Time: now.Wall, Job: job, Key: key}
 }
 
-// DoneFact says that a job's work was done before gpurun; without, even though its
-// outputs are missing.
+// DoneFact returns the fact that a job's work was done outside gpurun. If without is set,
+// it counts even though outputs are missing.
 func DoneFact(job, key string, now Now, without bool) state.Fact {
 	by := state.ByDone
 	if without {

@@ -5,9 +5,8 @@ import (
 	"gpurun/state"
 )
 
-// Phases says where each job of a batch is when no run tells: what the last run of
-// its file has left it as, in the run's own words. An attempt that is open counts
-// as running.
+// Phases returns each job's phase while no run is active: the one in which the last run
+// of its file left it. Jobs with an open attempt count as running.
 func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	p := after{b: b, h: h, phases: make([]state.Phase, len(b.Jobs)), open: map[string]bool{}}
 	for _, a := range h.Open {
@@ -25,7 +24,7 @@ func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	return p.phases
 }
 
-// after is one pass over all jobs, each behind its needs.
+// after is one pass over all jobs, each after its needs.
 type after struct {
 	b      *jobspec.Batch
 	h      *state.History
@@ -42,7 +41,7 @@ func (p *after) of(id int32) state.Phase {
 	if rec != nil && rec.Forgotten {
 		rec = nil
 	}
-	// An end from before the last run says what that run found; the needs, what it did.
+	// An end from before the last run is what that run started from; the needs tell what it did.
 	before := rec == nil || rec.End.Before(p.h.LastRun(j.File).Time)
 	if before {
 		if phase := p.byNeeds(j); phase != "" {
@@ -58,7 +57,7 @@ func (p *after) of(id int32) state.Phase {
 	return rec.State
 }
 
-// byNeeds is where a job's needs alone have left it, or "".
+// byNeeds returns the phase that a job's needs alone put it in, or "".
 func (p *after) byNeeds(j *jobspec.Job) state.Phase {
 	bad, all := false, true
 	for _, n := range j.Needs {

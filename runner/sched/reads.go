@@ -7,40 +7,40 @@ import (
 	"gpurun/gpu"
 )
 
-// When GPUs are read: all of them every poll while a ready job waits for one, and
-// to find strays; those with jobs of this run as watch.go says; one that such a job
-// has just left quickly and again and again, until the next job is on it.
+// When GPUs are read: all of them at every poll while a ready job waits for one, and
+// to find strays; those with jobs of this run as described in watch.go; and one that
+// such a job just left in quick succession, until the next job is on it.
 const (
-	handOverFirst = 5 * time.Millisecond  // doubled each time,
-	handOverFine  = 20 * time.Millisecond // and no longer than this, or an eighth of the time since the job's end
+	handOverFirst = 5 * time.Millisecond  // doubles each time,
+	handOverFine  = 20 * time.Millisecond // up to this or, if longer, an eighth of the time since the job ended
 	handOverFor   = 30 * time.Second
-	readingLost   = 2 * time.Minute // an answer that has not come by then never will
-	longestPause  = time.Minute     // between readings that fail; or a poll
+	readingLost   = 2 * time.Minute // after this long, no answer is coming
+	longestPause  = time.Minute     // between failing readings, or a poll if that is longer
 )
 
 type reads struct {
-	next     time.Duration // when all may be read again
-	asked    time.Duration // when that was last asked for
-	out      bool          // and not yet answered
-	answered time.Duration // when all were last read with success
-	tried    time.Duration // when such a reading last came back, with success or without
-	ever     bool          // some reading of all has come back
+	next     time.Duration // when all GPUs may be read again
+	asked    time.Duration // when that was last requested
+	out      bool          // requested and not yet answered
+	answered time.Duration // when all were last read successfully
+	tried    time.Duration // when such a reading last came back, successful or not
+	ever     bool          // some reading of all GPUs has come back
 	failures int           // in a row
-	err      string        // of the last one
+	err      string        // the latest failure
 	hands    []handOver
 	watch    watch
-	stray    time.Duration // when all are to be read for strays; 0 for never
+	stray    time.Duration // when to read all GPUs for strays; 0 for never
 }
 
-// handOver is a GPU that a job of this run has just left.
+// handOver is a GPU that a job of this run just left.
 type handOver struct {
 	id         gpu.UUID
 	began, due time.Duration
 	pause      time.Duration
-	out        bool // a quick reading of it is under way
+	out        bool // a quick reading of it is in progress
 }
 
-// freed begins a hand-over.
+// freed begins hand-overs.
 func (r *reads) freed(now time.Duration, ids []gpu.UUID) {
 	r.taken(ids)
 	for _, id := range ids {
@@ -48,9 +48,9 @@ func (r *reads) freed(now time.Duration, ids []gpu.UUID) {
 	}
 }
 
-// again says when to read next. A quick reading costs next to nothing: memory that
-// has come back is to be seen soon, measured by how long it took. A list of
-// processes costs milliseconds, and pauses after one just double.
+// again schedules the next reading. A quick one costs almost nothing, so that returned
+// memory is noticed soon, in proportion to how long it took to come back. A process list
+// costs milliseconds; pauses after one simply double.
 func (h *handOver) again(now time.Duration, quick bool) {
 	h.due = now + h.pause
 	h.pause *= 2
@@ -59,23 +59,23 @@ func (h *handOver) again(now time.Duration, quick bool) {
 	}
 }
 
-// taken ends the hand-over of GPUs that a job stands on again.
+// taken ends the hand-over of GPUs that a job holds again.
 func (r *reads) taken(ids []gpu.UUID) {
 	if len(r.hands) > 0 {
 		r.hands = slices.DeleteFunc(r.hands, func(h handOver) bool { return slices.Contains(ids, h.id) })
 	}
 }
 
-// expire gives up hand-overs after which the memory did not come back in time.
+// expire ends hand-overs whose memory did not come back in time.
 func (r *reads) expire(now time.Duration) {
 	if len(r.hands) > 0 {
 		r.hands = slices.DeleteFunc(r.hands, func(h handOver) bool { return now-h.began >= handOverFor })
 	}
 }
 
-// observe takes over a reading. Of a quick one the pool learns only what a hand-over
-// asked for, and what does not answer: nobody can say whose the memory on a GPU in
-// use is without the processes there.
+// observe processes a reading. From a quick one the pool learns only about GPUs in
+// hand-over and GPUs that do not answer: on a GPU in use, nobody can tell whose the
+// memory is without a process list.
 func (c *Core) observe(ev Snapshot) {
 	if c.pool == nil {
 		return
@@ -112,7 +112,7 @@ func (c *Core) observe(ev Snapshot) {
 	r.next = max(r.next, r.asked+c.pollPause())
 }
 
-// forPool are the quick readings that the pool is told.
+// forPool returns the quick readings that the pool should see.
 func (c *Core) forPool(all []gpu.Reading) []gpu.Reading {
 	var some []gpu.Reading
 	for _, r := range all {
@@ -123,7 +123,7 @@ func (c *Core) forPool(all []gpu.Reading) []gpu.Reading {
 	return some
 }
 
-// pollPause is the time between two readings of all GPUs; it grows while they fail.
+// pollPause returns the time between readings of all GPUs. It grows while they fail.
 func (c *Core) pollPause() time.Duration {
 	poll := max(c.b.Settings.Poll, shortPause)
 	if c.reads.failures == 0 {
@@ -141,7 +141,7 @@ func reading(s gpu.Snapshot, id gpu.UUID) *gpu.Reading {
 	return nil
 }
 
-// read asks for the readings that are due.
+// read requests the readings that are due.
 func (c *Core) read() {
 	if c.pool == nil || c.draining != "" && c.live.n == 0 {
 		return
@@ -157,7 +157,8 @@ func (c *Core) read() {
 	c.readWatched()
 }
 
-// readFreed asks for the quick readings of hand-overs that are due.
+// readFreed requests the quick readings that are due for hand-overs, and reports whether
+// there are any.
 func (c *Core) readFreed() bool {
 	var ids []gpu.UUID
 	for i := range c.reads.hands {
@@ -167,14 +168,14 @@ func (c *Core) readFreed() bool {
 		}
 	}
 	if len(ids) > 0 {
-		// Where other jobs stand, free memory alone does not tell whose it is.
+		// If other jobs are there, free memory alone does not tell whose it is.
 		c.do(Read{UUIDs: ids, Processes: c.pool.Crowded(ids)})
 	}
 	return len(ids) > 0
 }
 
-// handing says that a quick reading is under way: a reading of all GPUs, which
-// takes longer, waits for it.
+// handing reports whether a quick reading is in progress. A reading of all GPUs takes
+// longer and waits for it.
 func (r *reads) handing() bool {
 	for i := range r.hands {
 		if r.hands[i].out {
@@ -186,7 +187,7 @@ func (r *reads) handing() bool {
 
 func (r *reads) waits(now time.Duration) bool { return r.out && now-r.asked <= readingLost }
 
-// standing are the GPUs that started attempts of this run hold.
+// standing returns the GPUs that started attempts of this run hold.
 func (c *Core) standing() []gpu.UUID {
 	var ids []gpu.UUID
 	for a := c.live.first; a != nil; a = a.next {

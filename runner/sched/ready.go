@@ -8,15 +8,14 @@ import (
 	"gpurun/state"
 )
 
-// A class is all ready jobs that ask for the same. When the first of them finds
-// no room, neither does any other, so that a Step looks at classes and never at
-// all that wait.
+// A class is all ready jobs with the same request. If the first of them finds no room,
+// neither does any other, so a Step looks at classes and never at every waiting job.
 type class struct {
 	req        gpu.Request
 	cpus       int
 	memory     gpu.Bytes
-	impossible string  // why none of them can ever start, or ""
-	ranks      minHeap // of ready jobs; stale entries are dropped when they come up
+	impossible string  // why they can never start, or ""
+	ranks      minHeap // ranks of ready jobs; stale entries are dropped when they reach the top
 	at         int     // in classes.filled, or -1
 }
 
@@ -27,16 +26,16 @@ type classes struct {
 	all    []*class
 	bySpec map[*jobspec.Spec]int32
 	byText map[string]int32
-	filled []*class      // those with ready jobs, in no order
-	try    []*class      // scratch of fill
-	failed []gpu.Request // that found no GPU in the fill under way
+	filled []*class      // those with ready jobs, unordered
+	try    []*class      // scratch space for fill
+	failed []gpu.Request // requests that found no GPU in the current fill
 }
 
 func newClasses() classes {
 	return classes{bySpec: map[*jobspec.Spec]int32{}, byText: map[string]int32{}}
 }
 
-// classOf finds or makes the class of a job as it asks now.
+// classOf returns the class of a job's current request, creating it if necessary.
 func (c *Core) classOf(id int32) int32 {
 	spec := c.spec(id)
 	_, grown := c.grown[id]
@@ -58,7 +57,7 @@ func (c *Core) classOf(id int32) int32 {
 	return n
 }
 
-// impossible says why nothing that may happen here lets a class start.
+// impossible returns why a class can never start here, or "".
 func (c *Core) impossible(cl *class) string {
 	if c.opts.CPUs > 0 && cl.cpus > c.opts.CPUs {
 		return fmt.Sprintf("needs %d cores, this run has %d", cl.cpus, c.opts.CPUs)
@@ -70,7 +69,7 @@ func (c *Core) impossible(cl *class) string {
 		return ""
 	}
 	if c.pool == nil {
-		return "needs a GPU, and there is none"
+		return "needs a GPU, but there is none"
 	}
 	why, ok := c.pool.Possible(cl.req)
 	if ok {
@@ -79,7 +78,7 @@ func (c *Core) impossible(cl *class) string {
 	return why
 }
 
-// makeReady puts a job among those that may start.
+// makeReady adds a job to those that may start.
 func (c *Core) makeReady(id int32) {
 	n := c.classOf(id)
 	c.jobs[id].class = n
@@ -98,8 +97,8 @@ func (c *Core) makeReady(id int32) {
 	c.refill = true
 }
 
-// head is the first ready job of a class; -1 when it has none, and then the
-// class is no longer among the filled ones.
+// head returns the first ready job of a class. If there is none, it returns -1 and drops
+// the class from the filled ones.
 func (c *Core) head(cl *class) int32 {
 	for len(cl.ranks) > 0 {
 		id := c.ranks.job(cl.ranks[0])
@@ -121,8 +120,8 @@ func (c *Core) head(cl *class) int32 {
 // A queue runs its jobs strictly one after another, in the file's order.
 type queue struct {
 	jobs []int32 // in the file's order
-	next int     // none before it may run: they have ended or are held
-	busy int     // live attempts of its jobs, adopted ones as well
+	next int     // all before it have ended or are held
+	busy int     // live attempts of its jobs, including adopted ones
 	left int     // selected jobs that have not ended
 }
 
@@ -136,7 +135,7 @@ func newQueues(b *jobspec.Batch) []queue {
 	return queues
 }
 
-// turn says whether the job's queue lets it run now.
+// turn reports whether the job's queue lets it run now.
 func (c *Core) turn(id int32) bool {
 	q := c.b.Jobs[id].Queue
 	if q < 0 {
@@ -145,7 +144,7 @@ func (c *Core) turn(id int32) bool {
 	return c.queues[q].busy == 0 && c.queueHead(&c.queues[q]) == id
 }
 
-// queueHead is the first job of a queue that has not ended and is not held, or -1.
+// queueHead returns the first job of a queue that has neither ended nor is held, or -1.
 func (c *Core) queueHead(q *queue) int32 {
 	for q.next < len(q.jobs) {
 		if p := c.jobs[q.jobs[q.next]].phase; !p.over() && p != unselected && p != held {
@@ -156,7 +155,7 @@ func (c *Core) queueHead(q *queue) int32 {
 	return -1
 }
 
-// queueEnded lets the next job of a queue go on when one has ended.
+// queueEnded lets a queue's next job proceed after one has ended.
 func (c *Core) queueEnded(id int32) {
 	q := c.b.Jobs[id].Queue
 	if q < 0 {

@@ -10,21 +10,21 @@ import (
 	"gpurun/state"
 )
 
-// decide moves a job on after an end of it.
+// decide moves a job on after one of its attempts ended.
 func (c *Core) decide(a *attempt, f state.Fact) {
 	id := a.job
 	switch f.State {
 	case state.Succeeded:
 		delete(c.grown, id)
-		if r := c.last(id); a.adopted && r != nil && !c.real(r) && c.draining == "" { // of a run on simulated GPUs
+		if r := c.last(id); a.adopted && r != nil && !c.real(r) && c.draining == "" { // succeeded on simulated GPUs
 			c.set(id, pending)
 			c.consider(id)
 			return
 		}
 		c.end(id, succeeded)
 	case state.Cancelled, state.Interrupted:
-		// What an earlier run stopped runs again in this one, and so does what had
-		// to leave a GPU; it spends no retry.
+		// A job that an earlier run stopped, or that had to leave a GPU, runs again.
+		// That spends no retry.
 		again := f.State == state.Interrupted || a.prior
 		switch {
 		case again && c.jobs[id].quit:
@@ -40,7 +40,7 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 	}
 }
 
-// failed counts a failed attempt, and sees to the next one or to the job's end.
+// failed counts a failed attempt and schedules the next one or ends the job.
 func (c *Core) failed(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	j := &c.jobs[id]
 	j.failures++
@@ -56,7 +56,7 @@ func (c *Core) failed(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	c.backoff.push(due{c.now.Boot + pause(r, int(j.failures)), id})
 }
 
-// lose takes a job to its final failure, of which the history has the last end.
+// lose ends a job that failed for good. The history already has its last end.
 func (c *Core) lose(id int32, p phase) {
 	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
 		c.alike.Add(c.name(id), r.Log, r.Failure())
@@ -65,15 +65,14 @@ func (c *Core) lose(id int32, p phase) {
 	c.failFast(id)
 }
 
-// retries says whether the failure that was the n-th of its job is followed by
-// another attempt.
+// retries reports whether a job's n-th failure is followed by another attempt.
 func retries(r *jobspec.Retry, n int, f state.Fact) bool {
-	// A script that leaves its work in the background does so again.
+	// A script that leaves its work in the background would do so again.
 	if f.ErrorType == state.ErrLeftRunning {
 		return false
 	}
-	// 126 and 127 mean that the command cannot be executed or is not there: it
-	// will be no different next time.
+	// 126 and 127 mean that the command cannot be executed or does not exist.
+	// Retrying would not change that.
 	if f.ErrorType == state.ErrExit && f.ExitCode != nil && (*f.ExitCode == 126 || *f.ExitCode == 127) {
 		return false
 	}
@@ -87,7 +86,7 @@ func retries(r *jobspec.Retry, n int, f state.Fact) bool {
 	return len(r.On) == 0 || slices.Contains(r.On, f.ErrorType)
 }
 
-// pause is how long a job waits after its n-th failure.
+// pause returns how long a job waits after its n-th failure.
 func pause(r *jobspec.Retry, n int) time.Duration {
 	if r.BackoffAfter > 0 && n%r.BackoffAfter == 0 {
 		return r.Backoff
@@ -95,8 +94,8 @@ func pause(r *jobspec.Retry, n int) time.Duration {
 	return r.Delay
 }
 
-// grow has the next attempt ask for more memory, up to the largest GPU that the
-// job may use.
+// grow makes the next attempt ask for more memory, up to the largest GPU that the job may
+// use.
 func (c *Core) grow(id int32, granted gpu.Bytes) {
 	req := c.request(id)
 	if c.pool == nil || req.Max == 0 {
@@ -107,8 +106,8 @@ func (c *Core) grow(id int32, granted gpu.Bytes) {
 	c.grown[id] = max(now, min(want, c.largest(req)))
 }
 
-// largest is the most memory that some GPU can ever give req. The driver keeps
-// some of what a GPU has: a request for all of it would wait for ever.
+// largest returns the most memory that any GPU could ever give req. The driver keeps part
+// of a GPU's memory for itself, so a request for all of it would wait forever.
 func (c *Core) largest(req gpu.Request) gpu.Bytes {
 	most := gpu.Bytes(0)
 	for _, d := range c.pool.Devices() {
@@ -120,7 +119,7 @@ func (c *Core) largest(req gpu.Request) gpu.Bytes {
 	return most
 }
 
-// due is a job that waits, and until when (CLOCK_BOOTTIME).
+// due is a waiting job and when it may retry (CLOCK_BOOTTIME).
 type due struct {
 	at time.Duration
 	id int32
@@ -128,8 +127,8 @@ type due struct {
 
 func (d due) before(e due) bool { return d.at < e.at || d.at == e.at && d.id < e.id }
 
-// backoffs is a heap of those that wait, the next one first. Entries of jobs that
-// no longer wait are dropped when they come up.
+// backoffs is a heap of waiting jobs, earliest first. Entries of jobs that no longer wait
+// are dropped when they reach the top.
 type backoffs []due
 
 func (b *backoffs) push(d due) {
@@ -165,7 +164,7 @@ func (b *backoffs) pop() {
 	}
 }
 
-// nextRetry is when the next job has waited long enough.
+// nextRetry returns the job that may retry first.
 func (c *Core) nextRetry() (due, bool) {
 	for len(c.backoff) > 0 {
 		if d := c.backoff[0]; c.jobs[d.id].phase == waiting {
@@ -176,7 +175,7 @@ func (c *Core) nextRetry() (due, bool) {
 	return due{}, false
 }
 
-// due makes ready what has waited long enough.
+// due lets jobs retry that have waited long enough.
 func (c *Core) due() {
 	if c.draining != "" {
 		return

@@ -16,9 +16,9 @@ import (
 	"gpurun/state"
 )
 
-// Scenarios are testdata/*.txt: what happens, one thing a line, and below it,
-// behind ">", everything that the core answers. An answer that is not there, or
-// one too many, fails; -update writes them anew. testdata/README says the words.
+// Scenarios are testdata/*.txt: one event per line and below it, after ">", all of the
+// core's answers. A missing or extra answer fails the test; -update rewrites them.
+// testdata/README explains the language.
 
 var update = flag.Bool("update", false, "rewrite the expected lines of testdata/*.txt")
 
@@ -74,7 +74,7 @@ func runScenario(t *testing.T, path string) {
 	}
 }
 
-// firstDifference shows where two texts part, with some lines before.
+// firstDifference shows where two texts diverge, with some lines before.
 func firstDifference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	i := 0
@@ -86,11 +86,11 @@ func firstDifference(got, want string) string {
 		strings.Join(g[from:min(len(g), i+5)], "\n"), from+1, strings.Join(w[from:min(len(w), i+5)], "\n"))
 }
 
-// A scenario is a world that reads lines.
+// A scenario is a world driven by lines.
 type scenario struct {
 	*world
 	at     string
-	defs   [][]string // jobs, as they stand in the file
+	defs   [][]string // jobs, in the file's order
 	hidden map[string]bool
 }
 
@@ -99,10 +99,10 @@ func (s *scenario) do(f []string) {
 	if s.setUp(f) || s.happens(f) || s.asks(f) {
 		return
 	}
-	s.t.Fatalf("%s: what is that?", s.at)
+	s.t.Fatalf("%s: unknown line", s.at)
 }
 
-// setUp are the lines that say what there is.
+// setUp handles the lines that set things up.
 func (s *scenario) setUp(f []string) bool {
 	switch f[0] {
 	case "gpus":
@@ -157,7 +157,7 @@ func (s *scenario) setUp(f []string) bool {
 	return true
 }
 
-// define adds a job, or changes one where it stands.
+// define adds a job, or changes one in place.
 func (s *scenario) define(d []string) {
 	for i := range s.defs {
 		if s.defs[i][0] == d[0] {
@@ -177,7 +177,7 @@ func (s *scenario) drop(name string) {
 	}
 }
 
-// evidence says what the file system shows: "output a ckpt/a.pt missing".
+// evidence sets what the file system shows: "output a ckpt/a.pt missing".
 func (s *scenario) evidence(f []string) {
 	e := Evidence{}
 	if f[len(f)-1] != "fine" {
@@ -227,11 +227,11 @@ func (s *scenario) set(key, value string) {
 	case "force":
 		s.opts.Forced = func(id int) bool { return strings.HasPrefix(s.b.Jobs[id].Name, value) }
 	default:
-		s.t.Fatalf("%s: no such setting", s.at)
+		s.t.Fatalf("%s: unknown setting", s.at)
 	}
 }
 
-// build makes the batch of the jobs as they stand now.
+// build builds the batch from the current jobs.
 func (s *scenario) build() {
 	s.b.Jobs, s.b.Queues = nil, nil
 	for _, d := range s.defs {
@@ -307,11 +307,11 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 	case "growth":
 		spec.Retry.MemoryGrowth, _ = strconv.ParseFloat(v, 64)
 	default:
-		s.t.Fatalf("%s: no such option", s.at)
+		s.t.Fatalf("%s: unknown option", s.at)
 	}
 }
 
-// happens are the lines that say what happens.
+// happens handles the lines that are events.
 func (s *scenario) happens(f []string) bool {
 	switch f[0] {
 	case "run":
@@ -386,7 +386,7 @@ func (s *scenario) stopping(f []string) Stop {
 	return Stop{Jobs: s.ids(f[1:])}
 }
 
-// person is what the commands done and forget ask of a run.
+// person sends a run what the commands done and forget ask for.
 func (s *scenario) person(word string, jobs []string) Event {
 	if word == "done" {
 		return Done{Jobs: s.ids(jobs)}
@@ -401,7 +401,7 @@ func (s *scenario) ids(names []string) (ids []int) {
 	return ids
 }
 
-// byHand are the facts of the commands done and forget, before a run.
+// byHand records the facts of the commands done and forget, before a run.
 func (s *scenario) byHand(f []string) {
 	s.build()
 	fact := state.Fact{Kind: state.KindForget, Time: s.now.Wall, Job: f[1], Key: s.b.Jobs[s.id(f[1])].Key.String()}
@@ -411,7 +411,7 @@ func (s *scenario) byHand(f []string) {
 	s.ledger = append(s.ledger, Record{Fact: fact})
 }
 
-// asks are the lines that ask what the core says of itself.
+// asks handles the lines that question the core.
 func (s *scenario) asks(f []string) bool {
 	switch f[0] {
 	case "plan":

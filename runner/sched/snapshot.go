@@ -8,13 +8,13 @@ import (
 	"gpurun/state"
 )
 
-// How much of what waits a snapshot shows.
+// How many waiting jobs and queues a snapshot shows.
 const (
 	maxWaiting = 20
 	maxQueues  = 50
 )
 
-// Snapshot is what a person sees now.
+// Snapshot returns the state of the run for display.
 func (c *Core) Snapshot(now Now) state.Snapshot {
 	was := c.now
 	c.now = now
@@ -44,8 +44,8 @@ func (a *attempt) view() state.View {
 	}
 }
 
-// viewWaiting shows the retries that come first. It walks down the heap only as
-// far as it must.
+// viewWaiting returns the earliest retries. It walks down the heap only as far as
+// necessary.
 func (c *Core) viewWaiting() []state.View {
 	var views []state.View
 	open := []int{0}
@@ -75,8 +75,8 @@ func (c *Core) viewWaiting() []state.View {
 	return views
 }
 
-// viewHead shows the first job that is ready and has not started, and why: it found no
-// GPU, or a limit of this run keeps it, GPUs or not.
+// viewHead shows the first ready job that has not started, and why: it found no GPU, or a
+// limit of this run holds it back whether or not it needs GPUs.
 func (c *Core) viewHead(s *state.Snapshot) {
 	if c.finished && c.gaveUp {
 		s.Head, s.HeadWhy = c.vain.Head, c.vain.HeadWhy
@@ -102,13 +102,13 @@ func (c *Core) viewHead(s *state.Snapshot) {
 	}
 }
 
-// firstReady is the first job in order that might start; -1 for none.
+// firstReady returns the first job in order that might start, or -1.
 func (c *Core) firstReady() int32 {
 	first := int32(-1)
 	if c.draining != "" || c.finished {
 		return first
 	}
-	for _, cl := range slices.Clone(c.classes.filled) { // head drops those that are empty
+	for _, cl := range slices.Clone(c.classes.filled) { // head drops empty ones
 		if id := c.head(cl); id >= 0 && (first < 0 || c.ranks.of(id) < c.ranks.of(first)) {
 			first = id
 		}
@@ -116,7 +116,7 @@ func (c *Core) firstReady() int32 {
 	return first
 }
 
-// viewQueues shows the named queues that still have something to do.
+// viewQueues returns the named queues that still have work.
 func (c *Core) viewQueues() []state.QueueView {
 	busy := map[int32]string{}
 	for a := c.live.first; a != nil; a = a.next {
@@ -136,8 +136,8 @@ func (c *Core) viewQueues() []state.QueueView {
 	return views
 }
 
-// viewReadings says when what is known of the GPUs is too old to go by: only
-// while something waits for one, since otherwise nobody reads them.
+// viewReadings reports when the GPU readings are too old to rely on, but only while a job
+// waits for a GPU, since otherwise nobody reads them.
 func (c *Core) viewReadings(s *state.Snapshot) {
 	r := &c.reads
 	s.GPUErr = r.err

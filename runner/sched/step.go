@@ -5,7 +5,7 @@ import (
 	"gpurun/state"
 )
 
-// Step takes one event and says what to do.
+// Step takes one event and returns the actions it calls for.
 func (c *Core) Step(now Now, ev Event) []Action {
 	c.now, c.out, c.looked = now, nil, false
 	if c.finished {
@@ -21,7 +21,7 @@ func (c *Core) Step(now Now, ev Event) []Action {
 	return out
 }
 
-// handle works off one event.
+// handle processes one event.
 func (c *Core) handle(ev Event) {
 	switch ev := ev.(type) {
 	case Began:
@@ -53,13 +53,12 @@ func (c *Core) handle(ev Event) {
 		c.done(ev)
 	case StateFailed:
 		c.broken = true
-		c.drain("the ledger cannot be written: " + ev.Err)
+		c.drain("cannot write the ledger: " + ev.Err)
 	}
 }
 
-// settle lets everything that the event has made possible happen: ends that
-// follow from ends, retries that are due, starts, readings, the next Wake, the
-// end of the run.
+// settle does everything that the event made possible: ends that follow from ends, due
+// retries, starts, readings, the next Wake, and the end of the run.
 func (c *Core) settle() {
 	for {
 		c.cascade()
@@ -78,7 +77,7 @@ func (c *Core) settle() {
 	c.wake()
 }
 
-// prepared records the start of an attempt and has it launched.
+// prepared records the start of an attempt and launches it.
 func (c *Core) prepared(ev Prepared) {
 	a := c.preps[int32(ev.Job)]
 	uni := ev.Start.UniID
@@ -114,7 +113,7 @@ func (c *Core) prepared(ev Prepared) {
 	c.do(Launch{Job: int(a.job), UniID: uni})
 }
 
-// startFact completes what the edge knows of a start with what the core knows.
+// startFact adds what the core knows of a start to what the edge knows.
 func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.Kind, f.Time, f.Boot = state.KindStart, c.now.Wall, c.now.Boot
 	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
@@ -124,8 +123,8 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	return f
 }
 
-// abandon gives back a grant that comes to no start. Why the attempt was stopped
-// decides about its job.
+// abandon returns a grant that led to no start. The reason the attempt was stopped
+// decides what happens to its job.
 func (c *Core) abandon(a *attempt) {
 	c.giveBack(a, false)
 	c.set(a.job, pending)
@@ -138,7 +137,7 @@ func (c *Core) abandon(a *attempt) {
 	c.moveOn(a)
 }
 
-// refused takes a failed Prepare. A lost race is no failure.
+// refused handles a failed Prepare. A lost race is not a failure.
 func (c *Core) refused(ev Refused) {
 	a := c.preps[int32(ev.Job)]
 	if a == nil {
@@ -176,7 +175,7 @@ func (c *Core) failUnstarted(id int32, p state.Phase, reason string) state.Fact 
 	return f
 }
 
-// running takes note of an attempt's process.
+// running records an attempt's process.
 func (c *Core) running(ev Running) {
 	a := c.live.byID[ev.UniID]
 	if a == nil || a.uniID == "" {
@@ -191,7 +190,7 @@ func (c *Core) running(ev Running) {
 	c.answered(a)
 }
 
-// stoppingFor records why the engine is about to signal an attempt, before it does.
+// stoppingFor records why the engine is about to signal an attempt, before it does so.
 func (c *Core) stoppingFor(ev Stopping) {
 	if a := c.live.byID[ev.UniID]; a != nil {
 		c.recordStop(a, ev.Why)
@@ -199,11 +198,12 @@ func (c *Core) stoppingFor(ev Stopping) {
 	c.do(Ack{UniID: ev.UniID})
 }
 
-// over takes the end of an attempt: the fact, what it held, its job.
+// over handles the end of an attempt: it records the fact, releases what the attempt
+// held, and moves its job on.
 func (c *Core) over(ev Ended) {
 	a := c.live.byID[ev.UniID]
 	if a == nil {
-		return // of an attempt that has ended already
+		return // it has already ended
 	}
 	f := c.endFact(a, ev)
 	c.giveBack(a, ev.Stuck)
@@ -212,7 +212,7 @@ func (c *Core) over(ev Ended) {
 	switch {
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
 	case ev.Void && c.broken:
-		c.set(a.job, pending) // its start could not be recorded, so nothing of it ran
+		c.set(a.job, pending) // its start could not be recorded, so it never ran
 	default:
 		c.decide(a, f)
 	}

@@ -6,13 +6,13 @@ import (
 	"gpurun/state"
 )
 
-// stop does what a person asks for.
+// stop carries out a user's request to stop.
 func (c *Core) stop(ev Stop) {
 	c.refill = true
 	switch {
 	case ev.All:
 		if !c.stopping {
-			c.draining = ev.Why // it says more than the reason to drain before
+			c.draining = ev.Why // it says more than the earlier reason to drain
 		}
 		c.drain("stopped")
 		c.stopping = true
@@ -27,7 +27,7 @@ func (c *Core) stop(ev Stop) {
 	}
 }
 
-// drain has nothing more start; what runs goes on to its end.
+// drain keeps new jobs from starting; running jobs continue to their end.
 func (c *Core) drain(why string) {
 	if c.draining == "" {
 		c.draining = why
@@ -35,12 +35,12 @@ func (c *Core) drain(why string) {
 	c.refill = true
 }
 
-// failFast stops the run after a job's final failure, where the settings say so.
+// failFast stops the run after a job failed for good, if the settings ask for that.
 func (c *Core) failFast(id int32) {
 	if !c.b.Settings.FailFast || c.draining != "" {
 		return
 	}
-	c.drain(c.name(id) + " failed, and fail_fast is set")
+	c.drain(c.name(id) + " failed and fail_fast is set")
 	c.endAll(state.WhyFailFast, false)
 }
 
@@ -50,8 +50,8 @@ func (c *Core) endAll(why string, kill bool) {
 	}
 }
 
-// endAttempt records why and has the engine end an attempt. One that is still
-// being prepared is given back when that is over.
+// endAttempt records why an attempt is ended and has the engine end it. One still being
+// prepared is given back once that is done.
 func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 	if a.uniID == "" {
 		if a.stop == "" || why == state.WhyCancelled {
@@ -59,7 +59,7 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 		}
 		return
 	}
-	// Of a stop by an earlier run nobody knows whether its signal was ever sent.
+	// If an earlier run stopped it, nobody knows whether the signal was ever sent.
 	again := a.stop != "" && !a.prior
 	c.recordStop(a, why)
 	if !again || kill {
@@ -67,8 +67,8 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 	}
 }
 
-// recordStop says why an attempt is to be ended, before anything is sent to it.
-// The first reason stays.
+// recordStop records why an attempt is to be ended, before anything is sent to it. The
+// first reason stands.
 func (c *Core) recordStop(a *attempt, why string) {
 	if a.stop != "" {
 		return
@@ -78,7 +78,7 @@ func (c *Core) recordStop(a *attempt, why string) {
 	})
 }
 
-// cancel ends these jobs: those that run are stopped, all others are over at once.
+// cancel ends these jobs: running ones are stopped, all others end at once.
 func (c *Core) cancel(ids []int) {
 	live := false
 	for _, id := range ids {
@@ -104,14 +104,14 @@ func (c *Core) cancel(ids []int) {
 	}
 }
 
-// cancelUnstarted records that a person has cancelled a job that does not run.
+// cancelUnstarted records that the user canceled a job that is not running.
 func (c *Core) cancelUnstarted(id int32) {
 	c.failUnstarted(id, state.Cancelled, "")
 	c.end(id, cancelled)
 }
 
-// leave ends and requeues what stands on the GPUs of an index, and has the run
-// keep off them from now on.
+// leave ends and requeues the attempts on the GPUs with this index, and has the run avoid
+// those from now on.
 func (c *Core) leave(index int) {
 	if c.pool == nil {
 		return

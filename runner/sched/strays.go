@@ -10,20 +10,20 @@ import (
 	"gpurun/state"
 )
 
-// A stray is an attempt on a GPU that it was not given: the hours that it takes there
-// are somebody else's. All GPUs are looked at soon after each start, when a script has
-// chosen its GPU, and now and then; and every list that is read for another reason is
-// looked at as well.
+// A stray is an attempt on a GPU that it was not given: the hours it uses there belong
+// to somebody else. All GPUs are checked soon after each start, when a script has
+// chosen its GPU, and every so often after that. Every process list that is read for
+// another reason is checked as well.
 const (
 	strayFirst  = 15 * time.Second
 	straySecond = 60 * time.Second
 	strayEvery  = 10 * time.Minute
 )
 
-// allowStray is the name by which a job file switches the end of strays off.
+// allowStray is the name under allow that keeps strays from being ended.
 const allowStray = "stray"
 
-// lookFor has an attempt that runs looked for on all GPUs.
+// lookFor schedules the search for a running attempt on all GPUs.
 func (c *Core) lookFor(a *attempt) {
 	if c.pool == nil || !c.opts.Strays {
 		return
@@ -34,7 +34,7 @@ func (c *Core) lookFor(a *attempt) {
 	}
 }
 
-// strayLooked notes that all GPUs have been looked at, and works out when next.
+// strayLooked notes that all GPUs have been checked, and schedules the next check.
 func (c *Core) strayLooked() {
 	r := &c.reads
 	if r.stray == 0 || r.stray > c.now.Boot {
@@ -58,7 +58,7 @@ func (c *Core) strayLooked() {
 	}
 }
 
-// strays finds attempts on GPUs that are not theirs, and ends them.
+// strays finds attempts on GPUs that are not theirs and ends them.
 func (c *Core) strays(s gpu.Snapshot) {
 	for i := range s.Readings {
 		r := &s.Readings[i]
@@ -74,18 +74,18 @@ func (c *Core) strays(s gpu.Snapshot) {
 	}
 }
 
-// strayOn says that an attempt is on a GPU that is not its own, once, and ends it
-// unless its job may do that. In a pid namespace of our own, where the driver may say
-// the host's pids, a process may have its pid by chance: until some job has been seen on
-// its own GPU it is only said. What the engine has not found yet waits.
+// strayOn reports once that an attempt is on a GPU that is not its own, and ends it
+// unless its job allows that. In our own pid namespace, where the driver may report the
+// host's pids, the pid may match by chance: until some job has been seen on its own GPU,
+// a stray is only reported. One that the engine has not found yet has to wait.
 func (c *Core) strayOn(a *attempt, id gpu.UUID, p *gpu.Process) {
 	if slices.Contains(a.strayed, id) || a.asked || a.stop != "" && !(a.stop == state.WhyStray && a.prior) {
 		return
 	}
-	text := fmt.Sprintf("process %d%s is on GPU %s, and the job was given %s", p.PID, command(p), c.index(id), given(a))
+	text := fmt.Sprintf("process %d%s is on GPU %s, but the job was given %s", p.PID, command(p), c.index(id), given(a))
 	cure := "; remove the pin from the script (CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it, or set gpu_ids"
 	if p.Doubtful && !c.pidsTell {
-		c.do(Warn{Text: a.name + ": it seems that " + text + cure})
+		c.do(Warn{Text: a.name + ": apparently, " + text + cure})
 		return
 	}
 	a.strayed = append(a.strayed, id)
@@ -94,11 +94,11 @@ func (c *Core) strayOn(a *attempt, id gpu.UUID, p *gpu.Process) {
 		return
 	}
 	a.stray = text + cure
-	c.do(Warn{Text: a.name + " is ended: " + a.stray})
+	c.do(Warn{Text: "stopping " + a.name + ": " + a.stray})
 	c.endAttempt(a, state.WhyStray, false)
 }
 
-// command is " (python)", as far as it is known.
+// command formats a process's command as " (python)", or "" if unknown.
 func command(p *gpu.Process) string {
 	if p.Command == "" {
 		return ""
@@ -106,7 +106,7 @@ func command(p *gpu.Process) string {
 	return " (" + p.Command + ")"
 }
 
-// given is what an attempt was granted, in words.
+// given describes the GPUs an attempt was granted.
 func given(a *attempt) string {
 	if len(a.grant.Indices) == 0 {
 		return "no GPU"
@@ -114,7 +114,7 @@ func given(a *attempt) string {
 	return gpuNumbers(a.grant.Indices)
 }
 
-// index is the number of a GPU, for people.
+// index returns a GPU's number for display.
 func (c *Core) index(id gpu.UUID) string {
 	if label := c.pool.Label(id); label != "" {
 		return label
@@ -122,7 +122,7 @@ func (c *Core) index(id gpu.UUID) string {
 	return string(id)
 }
 
-// A guest is somebody else who has come to a GPU while an attempt was there.
+// A guest is another process that came to a GPU while an attempt was there.
 type guest struct {
 	gpu.Process
 	id gpu.UUID
@@ -130,7 +130,7 @@ type guest struct {
 
 func (g guest) is(id gpu.UUID, p *gpu.Process) bool { return g.id == id && g.PID == p.PID }
 
-// guests notes who comes to the GPUs of this run's jobs, and says it once.
+// guests notes who comes to the GPUs of this run's jobs, and warns once about each.
 func (c *Core) guests(s gpu.Snapshot) {
 	for i := range s.Readings {
 		r := &s.Readings[i]
@@ -148,8 +148,8 @@ func (c *Core) guests(s gpu.Snapshot) {
 	}
 }
 
-// guest notes one process of somebody else. While a job has not been seen on its GPU
-// it may be the job's own, in a container: nothing is said of it.
+// guest notes one process that is not ours. Until a job has been seen on its GPU, the
+// process may be the job's own, in a container, so there is no warning.
 func (c *Core) guest(id gpu.UUID, p *gpu.Process) {
 	if slices.ContainsFunc(c.known, func(g guest) bool { return g.is(id, p) }) {
 		c.recall(id, p)
@@ -164,11 +164,11 @@ func (c *Core) guest(id gpu.UUID, p *gpu.Process) {
 	}
 	if len(names) > 0 {
 		c.known = append(c.known, guest{*p, id})
-		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, on which %s runs", c.whose(p), c.index(id), strings.Join(names, ", "))})
+		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, where %s is running", c.whose(p), c.index(id), strings.Join(names, ", "))})
 	}
 }
 
-// recall notes how much somebody who has come has taken by now.
+// recall updates how much memory a known guest uses.
 func (c *Core) recall(id gpu.UUID, p *gpu.Process) {
 	for a := c.live.first; a != nil; a = a.next {
 		for i := range a.came {
@@ -179,7 +179,7 @@ func (c *Core) recall(id gpu.UUID, p *gpu.Process) {
 	}
 }
 
-// whose is "alice's python (pid 4711, 37 GiB)".
+// whose formats a process as "alice's python (pid 4711, 37 GiB)".
 func (c *Core) whose(p *gpu.Process) string {
 	who := p.User + "'s"
 	switch {
@@ -200,7 +200,7 @@ func (c *Core) whose(p *gpu.Process) string {
 	return fmt.Sprintf("%s %s (pid %d)", who, what, p.PID)
 }
 
-// crowded says who came to an attempt's GPUs while it was there; "" for nobody.
+// crowded describes who came to an attempt's GPUs while it was there, or returns "".
 func (c *Core) crowded(a *attempt) string {
 	var words []string
 	for _, g := range a.came {
@@ -219,8 +219,8 @@ func (c *Core) onGPU(id gpu.UUID) bool {
 	return false
 }
 
-// greet takes those who are on an attempt's GPUs when it starts for known: they have
-// not come to it.
+// greet marks processes that are on an attempt's GPUs when it starts as known, so that
+// they do not count as having come later.
 func (c *Core) greet(a *attempt) {
 	for _, id := range a.grant.UUIDs {
 		if c.onGPU(id) {

@@ -7,41 +7,41 @@ import (
 	"gpurun/gpu"
 )
 
-// What the jobs of this run take of their GPUs is watched densely enough to be worth
-// an advice: the free memory of these GPUs once a second, which costs microseconds,
-// and who has it every few seconds, which costs milliseconds and holds the driver's
-// lock. Less free memory than at any list before is a reason for a list at once, so
-// that a short peak is told from a neighbour's.
+// The GPU memory that this run's jobs use is sampled often enough to base advice on:
+// free memory once a second, which costs microseconds, and the process list every few
+// seconds, which costs milliseconds and holds the driver's lock. When free memory drops
+// below that of every list so far, a new list is read at once, to tell a job's own
+// short peak from a neighbor's.
 const (
-	watchFirst = 500 * time.Millisecond // after a start, for the sake of short jobs
+	watchFirst = 500 * time.Millisecond // after a start, so that short jobs are sampled too
 	watchEvery = time.Second
 	listEvery  = 5 * time.Second
-	watchStep  = 128 * gpu.MiB // so much less free memory asks for a list
+	watchStep  = 128 * gpu.MiB // a drop in free memory that triggers a list
 )
 
 type watch struct {
 	next time.Duration // when the GPUs in use may be read again
-	list time.Duration // when with their processes
-	at   time.Duration // when that was last asked for
-	out  bool          // and not yet answered
-	now  []gpu.UUID    // of which a list is wanted at once
+	list time.Duration // when to read them with their processes
+	at   time.Duration // when a reading was last requested
+	out  bool          // requested and not yet answered
+	now  []gpu.UUID    // GPUs whose list is wanted at once
 }
 
-// begun has a new job's GPUs read soon.
+// begun schedules an early reading of a new job's GPUs.
 func (w *watch) begun(now time.Duration) {
 	if w.next <= now || w.next > now+watchFirst {
 		w.next = now + watchFirst
 	}
 }
 
-// listed says that a reading with processes has been asked for.
+// listed notes that a reading with processes was requested.
 func (w *watch) listed(now time.Duration) {
 	w.at, w.next, w.list = now, now+watchEvery, now+listEvery
 }
 
 func (w *watch) waits(now time.Duration) bool { return w.out && now-w.at <= readingLost }
 
-// readWatched asks for the readings of GPUs in use that are due.
+// readWatched requests the readings that are due of GPUs in use.
 func (c *Core) readWatched() {
 	w := &c.reads.watch
 	now := c.now.Boot
@@ -63,7 +63,7 @@ func (c *Core) readWatched() {
 	c.do(Read{UUIDs: ids, Processes: list})
 }
 
-// watchDue is when readWatched has something to do by time alone; 0 for never.
+// watchDue returns when readWatched next has something to do by time alone; 0 for never.
 func (c *Core) watchDue() time.Duration {
 	w := &c.reads.watch
 	switch {
@@ -77,11 +77,11 @@ func (c *Core) watchDue() time.Duration {
 
 // A seat is what is known of an attempt on one of its GPUs.
 type seat struct {
-	used gpu.Bytes // when last seen; -1 unknown
-	low  gpu.Bytes // least free memory at a list; -1 before the first
+	used gpu.Bytes // as last seen; -1 if unknown
+	low  gpu.Bytes // least free memory of all lists; -1 before the first
 }
 
-// see notes what the live attempts use of their GPUs.
+// see records how much of their GPUs the live attempts use.
 func (c *Core) see(ev Snapshot) {
 	c.reads.watch.out = false
 	if ev.Snap.Err != "" {
@@ -105,8 +105,9 @@ func (c *Core) see(ev Snapshot) {
 	c.guests(ev.Snap)
 }
 
-// seat notes what an attempt uses of its i-th GPU, and reports whether the reading
-// tells: a list with its processes, or no less free memory than with them.
+// seat records how much an attempt uses of its i-th GPU, and reports whether the
+// reading counts: it is a list with the attempt's processes, or a quick reading with
+// no less free memory than such a list.
 func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
 	for len(a.seats) < len(a.grant.UUIDs) {
 		a.seats = append(a.seats, seat{used: -1, low: -1})
@@ -139,7 +140,7 @@ func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
 	return s.used > 0
 }
 
-// used is what an attempt has on all its GPUs, when last seen; -1 unknown.
+// used returns the memory an attempt uses on all its GPUs, as last seen; -1 if unknown.
 func (a *attempt) used() gpu.Bytes {
 	if len(a.seats) == 0 {
 		return -1

@@ -10,8 +10,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// Why says in words what a job that has not started waits for, from the same
-// tests that starting uses; "" when it waits for nothing.
+// Why returns what a job that has not started is waiting for, using the same tests that
+// starting uses, or "" if nothing.
 func (c *Core) Why(now Now, id int) string {
 	was := c.now
 	c.now = now
@@ -63,12 +63,12 @@ func (c *Core) whyBlocked(id int32) string {
 			return fmt.Sprintf("need %s: %s", c.name(n), p.public())
 		}
 	}
-	return "it and others wait for each other"
+	return "its needs form a cycle"
 }
 
 func (c *Core) whyPending(id int32) string {
 	if !c.begun {
-		return "attempts of an earlier run are being looked for"
+		return "looking for attempts of an earlier run"
 	}
 	j := &c.jobs[id]
 	if j.unmet > 0 {
@@ -77,22 +77,22 @@ func (c *Core) whyPending(id int32) string {
 	if j.held > 0 || j.own > 0 {
 		for a := c.live.first; a != nil; a = a.next {
 			if a.follows == id || a.job == id {
-				return fmt.Sprintf("an attempt of an earlier run still runs, pid %d, since %s", a.pid, a.start.Format("15:04"))
+				return fmt.Sprintf("an attempt of an earlier run is still running (pid %d, since %s)", a.pid, a.start.Format("15:04"))
 			}
 		}
 	}
 	if q := c.b.Jobs[id].Queue; q >= 0 {
 		if h := c.queueHead(&c.queues[q]); h != id && h >= 0 {
-			return fmt.Sprintf("queue %s: %s comes first", queueName(c.b.Queues[q]), c.name(h))
+			return fmt.Sprintf("queue %s: %s goes first", queueName(c.b.Queues[q]), c.name(h))
 		}
 		if name := c.inQueue(q); name != "" {
-			return fmt.Sprintf("queue %s: %s runs", queueName(c.b.Queues[q]), name)
+			return fmt.Sprintf("queue %s: %s is running", queueName(c.b.Queues[q]), name)
 		}
 	}
 	return ""
 }
 
-// whyNeeds names the first need that has not ended, and how many more there are.
+// whyNeeds names the first need that has not ended and counts the others.
 func (c *Core) whyNeeds(id int32) string {
 	unmet := c.jobs[id].unmet
 	for _, n := range c.b.Jobs[id].Needs {
@@ -102,7 +102,7 @@ func (c *Core) whyNeeds(id int32) string {
 		}
 		word := "needs"
 		if w := c.spec(id).When; w == jobspec.Always || w == jobspec.OnFailure {
-			word = "waits for the end of"
+			word = "runs after"
 		}
 		if unmet > 1 {
 			return fmt.Sprintf("%s %s and %d more", word, c.name(n), unmet-1)
@@ -112,7 +112,7 @@ func (c *Core) whyNeeds(id int32) string {
 	return ""
 }
 
-// whyReady says which limit, or which GPUs, a ready job waits for.
+// whyReady returns the limit or the GPUs that a ready job waits for.
 func (c *Core) whyReady(id int32) string {
 	cl := c.classes.all[c.jobs[id].class]
 	if why := c.slots(); why != "" {
@@ -125,7 +125,7 @@ func (c *Core) whyReady(id int32) string {
 		return ""
 	}
 	if c.gaveUp {
-		return "given up: no GPU came free in time"
+		return "gave up: no GPU became free in time"
 	}
 	aside := c.aside()
 	if id != c.waiter.id {
@@ -133,14 +133,14 @@ func (c *Core) whyReady(id int32) string {
 	}
 	if c.pool.Fits(c.now.Boot, cl.req, aside) {
 		if h := c.waiter.id; h >= 0 && h != id && c.ranks.of(h) < c.ranks.of(id) {
-			return c.name(h) + " comes first"
+			return c.name(h) + " goes first"
 		}
 		return ""
 	}
 	return wants(cl.req) + "; " + c.whyNot(id, c.pool.Admit(c.now.Boot, cl.req))
 }
 
-// wants says what a request asks for: "needs 2 GPUs with 40 GiB".
+// wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB".
 func wants(r gpu.Request) string {
 	if r.Min > 1 {
 		return fmt.Sprintf("needs %d GPUs with %s", r.Min, r.Memory.Asked())
@@ -148,33 +148,33 @@ func wants(r gpu.Request) string {
 	return "needs " + r.Memory.Asked()
 }
 
-// maxReasons bounds the reasons that are told one by one.
+// maxReasons bounds the reasons that are listed one by one.
 const maxReasons = 4
 
-// Judged says what a request asks for, and of every GPU that could be had in
-// principle whether it can be had now, and why not.
+// Judged describes what a request asks for and, for each GPU that could ever serve it,
+// whether that GPU is free now, and if not, why.
 func Judged(r gpu.Request, verdicts []gpu.Verdict) string {
 	return wants(r) + "; " + together(verdicts, func(v gpu.Verdict) string {
 		switch {
 		case !v.OK:
 			return v.Reason
 		case v.Note != "":
-			return "can be had, " + v.Note
+			return "free now, " + v.Note
 		}
-		return "can be had"
+		return "free now"
 	})
 }
 
-// whyNot says of every GPU that could be had in principle why not now.
+// whyNot returns, for each GPU that could ever serve the job, why it cannot now.
 func (c *Core) whyNot(id int32, verdicts []gpu.Verdict) string {
 	return together(verdicts, func(v gpu.Verdict) string { return c.whyNotOn(id, v) })
 }
 
-// together says something of each GPU; those of which the same is to be said are
-// told together, and those of which there is nothing to say could be had.
+// together describes each GPU with say and groups those with the same description. GPUs
+// with an empty description count as free.
 func together(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
 	var reasons []string
-	alike := map[string][]int{} // indices of the GPUs, by reason
+	alike := map[string][]int{} // GPU indices by reason
 	free := 0
 	for _, v := range verdicts {
 		if v.Never {
@@ -192,7 +192,7 @@ func together(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
 	}
 	var words []string
 	if free > 0 {
-		words = append(words, fmt.Sprintf("%d could be had", free))
+		words = append(words, fmt.Sprintf("%d free now", free))
 	}
 	more := 0
 	for i, reason := range reasons {
@@ -206,27 +206,27 @@ func together(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
 		words = append(words, fmt.Sprintf("and %d more", more))
 	}
 	if len(words) == 0 {
-		return "no GPU may be used"
+		return "no GPU here qualifies"
 	}
 	return strings.Join(words, "; ")
 }
 
-// whyNotOn says why a job cannot have one GPU now; "" if it can.
+// whyNotOn returns why a job cannot have a particular GPU now, or "" if it can.
 func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
 	switch {
 	case has(c.excluded, v.UUID):
-		return "given up by stop --gpu"
+		return "released by stop --gpu"
 	case id != c.waiter.id && has(c.waiter.kept, v.UUID) && v.OK:
 		return "kept for " + c.name(c.waiter.id)
 	case c.isShunned(v.UUID):
-		return "another run has just taken it"
+		return "another run just took it"
 	case v.OK:
 		return ""
 	}
 	return v.Reason
 }
 
-// gpuNumbers is "GPU 3", "GPU 0, 2" or "GPU 0-2, 5".
+// gpuNumbers formats indices as "GPU 3", "GPU 0, 2" or "GPU 0-2, 5".
 func gpuNumbers(ids []int) string {
 	var s []string
 	for i := 0; i < len(ids); {
@@ -265,7 +265,7 @@ func has(ids []gpu.UUID, id gpu.UUID) bool {
 	return false
 }
 
-// queueName is the part of a queue's identity that the job file spells.
+// queueName returns the part of a queue's identity that the job file spells out.
 func queueName(q string) string {
 	if _, name, ok := strings.Cut(q, "\x00"); ok {
 		return name
@@ -273,7 +273,7 @@ func queueName(q string) string {
 	return q
 }
 
-// inQueue is the name of a live attempt of a queue's jobs, or "".
+// inQueue returns the job name of a live attempt in a queue, or "".
 func (c *Core) inQueue(q int32) string {
 	if c.queues[q].busy == 0 {
 		return ""

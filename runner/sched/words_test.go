@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// words says an action in one line of a scenario.
+// words formats an action as one line of a scenario.
 func (w *world) words(a Action) string {
 	switch a := a.(type) {
 	case Record:
@@ -53,7 +53,7 @@ func (w *world) words(a Action) string {
 	return fmt.Sprintf("%T", a)
 }
 
-// idWords are the indices that the test's GPUs have in their UUIDs.
+// idWords formats the indices in the test GPUs' UUIDs.
 func idWords(ids []gpu.UUID) (s string) {
 	for _, id := range ids {
 		s += " " + strings.TrimLeft(strings.TrimPrefix(string(id), "GPU-"), "0")

@@ -13,8 +13,8 @@ import (
 	"gpurun/state"
 )
 
-// A world is what stands around a core in tests: GPUs with their load, an edge
-// that answers, a ledger, a clock.
+// A world surrounds a core in tests: GPUs with their load, an edge that answers, a
+// ledger, a clock.
 type world struct {
 	t      testing.TB
 	b      *jobspec.Batch
@@ -23,8 +23,8 @@ type world struct {
 	devs   []gpu.Device
 	load   []gpu.Bytes // other people's memory, by device
 	unseen []gpu.Bytes // memory in use by no visible process
-	uses   []use       // what attempts have on GPUs
-	claims []gpu.Claim // of alice, nil while nobody reads them
+	uses   []use       // what attempts use on GPUs
+	claims []gpu.Claim // alice's; nil while nobody reads them
 	fails  string      // why readings fail, or ""
 	proof  map[int]Evidence
 
@@ -34,18 +34,18 @@ type world struct {
 	wakeAt  time.Duration
 	done    *Finish
 	before  int             // facts in the ledger when the run began
-	manual  map[string]bool // "prepare", "read": not answered by the world itself
+	manual  map[string]bool // "prepare", "read": not answered automatically
 	live    map[string]bool // uni_ids that the engine runs
 	grants  map[string]gpu.Grant
 	adopt   []string     // uni_ids asked about, not yet answered
-	pending []Event      // answers that are on their way
+	pending []Event      // answers not yet delivered
 	hook    func(Action) // sees every action, if set
 	log     func(string)
 	unis    map[string]int // attempts so far, by job
 	chaotic bool           // jobs may wait for each other, and attempts end before the run has begun
 }
 
-// A use is what a process of an attempt has on a GPU.
+// A use is the GPU memory of one attempt's process.
 type use struct {
 	uni    string
 	gpu    int
@@ -80,7 +80,7 @@ func (w *world) gpus(n int, total gpu.Bytes) {
 
 func uuid(i int) gpu.UUID { return gpu.UUID(fmt.Sprintf("GPU-%04d", i)) }
 
-// job adds a job; its key is made of its name and command.
+// job adds a job; its key is derived from its name and command.
 func (w *world) job(name, command string, spec jobspec.Spec, queue string, needs ...string) *jobspec.Job {
 	j := jobspec.Job{ID: len(w.b.Jobs), Name: name, Spec: &spec, Queue: -1, Key: keyOf(name, command)}
 	if spec.When == "" {
@@ -137,8 +137,7 @@ func (w *world) replay() *state.History {
 	return h
 }
 
-// send gives the core one event, and then the answers of the world until there
-// are none left.
+// send sends the core one event, and then the world's answers until none are left.
 func (w *world) send(ev Event) {
 	w.step(ev)
 	for len(w.pending) > 0 {
@@ -170,13 +169,13 @@ func (w *world) step(ev Event) {
 	}
 }
 
-// checkPhases holds that a ledger says after a run what the run said at its end.
+// checkPhases checks that the ledger shows after a run what the run showed at its end.
 func (w *world) checkPhases() {
-	h, began := state.NewHistory(), w.now.Wall.Add(time.Hour) // behind all that was before
+	h, began := state.NewHistory(), w.now.Wall.Add(time.Hour) // after everything so far
 	for i, r := range w.ledger {
 		if i >= w.before {
 			if r.Fact.By != "" || r.Fact.Kind == state.KindForget {
-				return // a person's word, which is for the next run
+				return // the user's command, which is for the next run
 			}
 			r.Fact.Time = began
 		}
@@ -187,12 +186,12 @@ func (w *world) checkPhases() {
 	}
 	for id, after := range Phases(w.b, h) {
 		if was := w.core.Phase(id); w.opts.Selected == nil && was.Ended() && after != was {
-			w.t.Fatalf("%s was %q at the end of the run, and is %q by the ledger", w.b.Jobs[id].Name, was, after)
+			w.t.Fatalf("%s was %q at the end of the run, but is %q according to the ledger", w.b.Jobs[id].Name, was, after)
 		}
 	}
 }
 
-// act is the edge.
+// act plays the edge.
 func (w *world) act(a Action) {
 	if w.done != nil {
 		if _, ok := a.(Discard); !ok {
@@ -236,7 +235,7 @@ func (w *world) prepared(job, attempt int) Event {
 	return Prepared{Job: job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[job].Name, Commands: []string{"true"}}, Claims: w.claims}
 }
 
-// reading is what NVML would say now: the load of other people, and memory that nobody visible has.
+// reading returns what NVML would report now: other people's load, and memory without a visible process.
 func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Snapshot{At: w.now.Boot, Err: w.fails}
@@ -262,7 +261,7 @@ func (w *world) reading(r Read) Event {
 	return Snapshot{Snap: s, Quick: quick}
 }
 
-// used adds what attempts have on a GPU to its reading.
+// used adds what attempts use on a GPU to its reading.
 func (w *world) used(i int, x *gpu.Reading) {
 	for k, u := range w.uses {
 		if u.gpu != i {
@@ -283,7 +282,7 @@ func (w *world) after(d time.Duration) {
 // tick lets time pass until the core wants to be woken.
 func (w *world) tick() {
 	if w.wakeAt == 0 {
-		w.t.Fatal("nothing is to be waited for")
+		w.t.Fatal("there is nothing to wait for")
 	}
 	if d := w.wakeAt - w.now.Boot; d > 0 {
 		w.after(d)
@@ -292,7 +291,7 @@ func (w *world) tick() {
 	w.send(Tick{})
 }
 
-// wait lets time pass, with every Tick that the core asks for on the way.
+// wait lets time pass, including every Tick that the core asks for.
 func (w *world) wait(d time.Duration) {
 	end := w.now.Boot + d
 	for w.wakeAt > 0 && w.wakeAt <= end && w.done == nil {

@@ -95,7 +95,7 @@ func TestPeakAndGuest(t *testing.T) {
 		t.Fatal(dump(r))
 	}
 	d.ended(r, 1)
-	d.says(r, "(pid 1, 20 GiB) came to GPU 0, on which train runs", "oom train: exit 1, ", "(pid 1, 20 GiB) came to GPU 0 meanwhile", "peak 20 GiB")
+	d.says(r, "(pid 1, 20 GiB) came to GPU 0, where train is running", "oom train: exit 1, ", "(pid 1, 20 GiB) came to GPU 0 meanwhile", "peak 20 GiB")
 }
 
 // untilStatus waits until status says something of the live run.

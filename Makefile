@@ -1,12 +1,12 @@
-# Two commands do all the setup: `make run` and `make test`.
-# They need only Go (go.mod has the version) and a C compiler.
+# Two commands are all you need: `make run` and `make test`.
+# They require only Go (version in go.mod) and a C compiler.
 
 GO      ?= go
 OUT     ?= bin/gpurun
-# NVML's header marks functions as deprecated; gcc would print a page of warnings.
+# NVML's header marks functions as deprecated, which would print a page of warnings.
 export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
-# NVML is loaded at run time: with all symbols bound at start, the binary would die
-# on every machine without a driver.
+# NVML is loaded at run time. With all symbols bound at start, the binary would not run
+# on machines without a driver.
 LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --dirty 2>/dev/null)
 ifneq ($(shell $(GO) env CGO_ENABLED),0)
 LDFLAGS += -extldflags=-Wl,-z,lazy
@@ -18,10 +18,10 @@ FUZZTIME ?= 2s
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
 	@echo 'make test     all tests'
-	@echo 'make check    formatting, vet, staticcheck, all tests with -race, no cgo, a short fuzz, the README'
+	@echo 'make check    formatting, vet, staticcheck, all tests with -race, a build without cgo, short fuzzing, the README'
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
 	@echo 'make install  install gpurun in GOBIN'
-	@echo 'make bench    speed beside ninja, GNU parallel and xargs (some minutes)'
+	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
 
 build: $(OUT)
@@ -55,7 +55,7 @@ vet:
 staticcheck:
 	$(GO) tool staticcheck ./...
 
-# The shells whose completions are tested; a test skips those that are missing.
+# The shells whose completions are tested; the test skips missing ones.
 SHELLS := bash zsh fish
 shells:
 	@missing() { for s in $(SHELLS); do command -v $$s >/dev/null || printf ' %s' $$s; done; }; \
@@ -63,14 +63,14 @@ shells:
 		apt-get install -y -qq $$(missing) >/dev/null 2>&1 || \
 		{ apt-get update -qq && apt-get install -y -qq $$(missing); } >/dev/null 2>&1 || true; \
 	fi; \
-	[ -z "$$(missing)" ] || echo "not tested, since missing:$$(missing) (Debian: apt-get install$$(missing))"
+	[ -z "$$(missing)" ] || echo "not tested because missing:$$(missing) (Debian: apt-get install$$(missing))"
 
 nocgo:
 	CGO_ENABLED=0 $(GO) build -o /dev/null .
 	CGO_ENABLED=0 $(GO) vet ./...
 
-# Every fuzz test for a short while; see docs/architecture.md for longer ones. A
-# worker that is busy when the time is over is Go's own failure, and finds nothing.
+# Every fuzz test, briefly; see docs/architecture.md for longer runs. A worker that is
+# still busy at the deadline is a quirk of Go, not a finding.
 fuzz:
 	@for pkg in $$($(GO) list ./...); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
@@ -81,12 +81,12 @@ fuzz:
 		done; \
 	done; rm -f .fuzz.out
 
-# The README's job file and its gpurun commands; .ci/run does its make commands.
+# The README's job file and gpurun commands; .ci/run runs its make commands.
 readme: build
 	sh docs/readme_test.sh
 
-# On a machine with a GPU: readings through the real driver, a command on a GPU, a
-# batch, and what it cost. docs/gpu-smoke.md has what it printed, where it has run.
+# Needs a GPU: readings from the real driver, a command on a GPU, a batch, and what it
+# cost. docs/gpu-smoke.md has its output from real machines.
 gpu-smoke: build
 	@$(OUT) gpus >/dev/null 2>&1 || { echo 'no GPU here'; exit 1; }
 	GPURUN_GPU_SMOKE=1 $(GO) test -count=1 -v -run SmokeRealGPU ./gpu/probe
@@ -95,7 +95,7 @@ gpu-smoke: build
 	$(OUT) exec --no-wait -m 1GiB -- sh -c 'echo "CUDA_VISIBLE_DEVICES=$$CUDA_VISIBLE_DEVICES in $$CUDA_DEVICE_ORDER"'
 	dir=$$(mktemp -d) && $(OUT) run --state-dir $$dir --force jobs/multi_seed.yaml && rm -rf $$dir
 
-# Speed beside what people would use instead; docs/performance.md has the figures.
+# Speed compared with the alternatives; docs/performance.md has the figures.
 PEERS := xargs parallel ninja
 bench: build
 	@missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
@@ -106,12 +106,12 @@ bench: build
 	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build)"; fi
 	@$(GO) run ./runner/bench -gpurun $(OUT)
 
-# TORTURE_TIME bounds all of it, but for building, for stops in the middle of claiming
-# and for the last batch to end, some seconds each: one half for random faults, one
-# half for kills at every system call of a start. The second half ends early when it
-# has struck at all of them, which takes it about twenty minutes; where it is broken
-# off it says how far it came, and another seed takes it elsewhere. A seed repeats the
-# choices, not the scheduler's. docs/reliability.md has the figures of long ones.
+# TORTURE_TIME bounds everything except building, stops in the middle of claiming, and
+# the end of the last batch, a few seconds each. One half goes to random faults, the other
+# to kills at every system call of a start. The second half ends early once it has covered
+# all of them, in about twenty minutes; if cut short it prints how far it got, and another
+# seed starts elsewhere. A seed repeats the choices, but not the kernel's scheduling.
+# docs/reliability.md has the figures of long runs.
 TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
 torture:

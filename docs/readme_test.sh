@@ -1,6 +1,6 @@
 #!/bin/sh
-# Does what README.md says of gpurun, as a newcomer would: its job file, and every
-# gpurun command of its blocks, in their order. .ci/run does the make commands.
+# Follows README.md as a newcomer would: runs its job file, and every gpurun command in
+# its code blocks, in order. .ci/run runs the make commands.
 set -eu
 cd "$(dirname "$0")/.."
 here=$PWD
@@ -11,9 +11,9 @@ fail() { say "FAILED: $*"; cat "$tmp/out" 2>/dev/null; exit 1; }
 
 say 'gpurun version'
 bin/gpurun version >"$tmp/out"
-grep -qF "gpurun $(git describe --tags --always --dirty)" "$tmp/out" || fail 'the version is not what git says'
+grep -qF "gpurun $(git describe --tags --always --dirty)" "$tmp/out" || fail "the version differs from git's"
 
-# The README's job file calls python train.py: a stand-in that writes its output.
+# The README's job file calls python train.py; this stand-in writes its output.
 mkdir "$tmp/work" "$tmp/path"
 cat >"$tmp/path/python" <<'PY'
 #!/bin/sh
@@ -28,7 +28,7 @@ export PATH="$tmp/path:$PATH" GPURUN_SIM=4x24GiB GPURUN_SIM_HERE=1
 cd "$tmp/work"
 awk '/^```yaml/ {on=1; next} /^```/ {on=0} on' "$here/README.md" >jobs.yaml
 awk '/^```sh/ {on=1; next} /^```/ {on=0} on' "$here/README.md" | grep '^\(nohup \)\{0,1\}gpurun' >commands
-[ "$(wc -l <commands)" -ge 5 ] || fail 'README.md shows hardly any command'
+[ "$(wc -l <commands)" -ge 5 ] || fail 'README.md shows fewer than 5 commands'
 while IFS= read -r line; do
 	cmd=$(printf '%s' "$line" | sed 's/ *#.*//')
 	say "$cmd"
@@ -40,5 +40,5 @@ while IFS= read -r line; do
 	esac
 done <commands
 gpurun jobs.yaml >"$tmp/out" 2>&1 || fail 'the second run of the job file'
-grep -q '7 up to date' "$tmp/out" || fail 'the second run did not say "7 up to date"'
+grep -q '7 up to date' "$tmp/out" || fail 'the second run did not print "7 up to date"'
 say ok

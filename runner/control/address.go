@@ -20,11 +20,11 @@ import (
 
 const (
 	addressName = "control.json"
-	maxAddress  = 64 << 10 // bytes that are read of an address file
+	maxAddress  = 64 << 10 // bytes to read of an address file
 )
 
-// An OtherHostError says that the run is on another host: sockets do not reach
-// that far, although the folder does.
+// An OtherHostError reports that the run is on another host, which shares the folder but
+// which no socket reaches.
 type OtherHostError struct {
 	Host string
 	PID  int
@@ -34,9 +34,9 @@ func (e *OtherHostError) Error() string {
 	return fmt.Sprintf("it is on %s, process %d: run this command there", e.Host, e.PID)
 }
 
-// An address says where a run listens. It lies beside the socket, locked by the
-// run as long as that lives: a folder may be one that several hosts share, or one
-// that cannot hold sockets.
+// An address tells where a run listens. It lies next to the socket, locked while the run
+// is alive: several hosts may share the folder, or its file system may not support
+// sockets.
 type address struct {
 	Host   string `json:"host"`
 	Boot   string `json:"boot_id"`
@@ -44,15 +44,14 @@ type address struct {
 	Socket string `json:"socket,omitempty"` // "" for the one in the folder
 }
 
-// here is the address of this process.
+// here returns the address of this process.
 func here(socket string) address {
 	host, _ := os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return address{Host: host, Boot: strings.TrimSpace(string(boot)), PID: os.Getpid(), Socket: socket}
 }
 
-// publish leaves the address in a batch folder. The file that is returned holds
-// its lock.
+// publish writes the address to a batch folder. The returned file holds its lock.
 func (a address) publish(dir string) (*os.File, error) {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -63,7 +62,7 @@ func (a address) publish(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) // without it others must take the run for alive
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) // without the lock others must assume that the run is alive
 	if _, err = f.Write(append(b, '\n')); err == nil {
 		err = os.Rename(path+".new", path)
 	}
@@ -73,11 +72,10 @@ func (a address) publish(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// findRun is the address of the run of a batch folder. One that is not there or is
-// broken is that of the folder's own socket. ErrNoRun and OtherHostError say that
-// it cannot be reached. The same boot is the same kernel, also from within a
-// container of another name; the same name with another boot is a run that died
-// with its machine.
+// findRun returns the address of the run of a batch folder; if it is missing or broken,
+// that of the folder's own socket. It returns ErrNoRun or an OtherHostError if the run
+// cannot be reached. The same boot means the same kernel, even from a container of
+// another name; the same name with another boot is a run that died with its machine.
 func findRun(dir string) (address, error) {
 	var a address
 	f, err := host.OpenOwn(filepath.Join(dir, addressName), os.O_RDONLY, 0)
@@ -99,9 +97,9 @@ func findRun(dir string) (address, error) {
 	return a, &OtherHostError{Host: a.Host, PID: a.PID}
 }
 
-// elsewhere is a path for the socket of a batch folder whose file system holds
-// none: in $XDG_RUNTIME_DIR/gpurun or /tmp/gpurun-UID, named by a hash of the
-// folder. Its own folder is this user's alone.
+// elsewhere returns a socket path for a batch folder whose file system does not support
+// sockets: in $XDG_RUNTIME_DIR/gpurun or /tmp/gpurun-UID, named by a hash of the folder.
+// Only this user can write there.
 func elsewhere(dir string, why error) (string, error) {
 	uid := os.Geteuid()
 	base := filepath.Join("/tmp", "gpurun-"+strconv.Itoa(uid))
@@ -116,7 +114,7 @@ func elsewhere(dir string, why error) (string, error) {
 		return "", &fs.PathError{Op: "stat", Path: base, Err: err}
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != uid || st.Mode&0o022 != 0 {
-		return "", fmt.Errorf("%w; nor elsewhere: %s is not a folder of this user alone", why, base)
+		return "", fmt.Errorf("%w; nor elsewhere: %s is not a folder that only this user can write to", why, base)
 	}
 	sum := sha256.Sum256([]byte(dir))
 	return filepath.Join(base, hex.EncodeToString(sum[:8])+".sock"), nil

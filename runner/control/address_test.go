@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A run on a host that shares the folder is named as long as it lives, and is no
-// run when it has died there.
+// A run on a host that shares the folder is reported while it is alive, and counts as
+// none once it has died.
 func TestRunOnAnotherHost(t *testing.T) {
 	dir := t.TempDir()
 	f, err := address{Host: "gpu01", Boot: "another", PID: 7}.publish(dir)
@@ -50,8 +50,8 @@ func TestBrokenAddressIsNone(t *testing.T) {
 	}
 }
 
-// Where the folder cannot hold a socket, here since a folder stands in its place,
-// the run listens in the runtime folder.
+// If the folder cannot hold a socket, here because a folder is in its place, the run
+// listens in the runtime folder.
 func TestSocketElsewhere(t *testing.T) {
 	runtime, dir := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", runtime)
@@ -74,6 +74,6 @@ func TestSocketElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Listen(dir, nil); err == nil {
-		t.Error("a folder that all may write was taken for the socket")
+		t.Error("used a world-writable folder for the socket")
 	}
 }

@@ -1,6 +1,6 @@
-// Package control is how other commands reach a live run: a socket in the batch's
-// folder, one request and one reply a connection, from processes of the same user
-// alone. It knows the words of a request, not what they do.
+// Package control lets other commands reach a live run: a socket in the batch's folder,
+// with one request and one reply per connection, for processes of the same user only. It
+// defines the requests, not what they do.
 package control
 
 import (
@@ -23,44 +23,44 @@ import (
 
 // The operations of a Request.
 const (
-	OpStatus  = "status"   // the run's Snapshot, and Jobs as they stand
-	OpStop    = "stop"     // Jobs, or without any the whole run
-	OpStopGPU = "stop-gpu" // what stands on GPU; leave it alone from then on
+	OpStatus  = "status"   // the run's Snapshot, and the state of Jobs
+	OpStop    = "stop"     // Jobs, or the whole run if there are none
+	OpStopGPU = "stop-gpu" // the jobs on GPU; do not use it again
 	OpDrain   = "drain"    // start nothing more
 	OpForget  = "forget"   // Jobs: their last success no longer counts
-	OpDone    = "done"     // Jobs: succeeded, without running them
+	OpDone    = "done"     // Jobs: record them as succeeded without running them
 )
 
 // A Request is what a command asks of a live run.
 type Request struct {
 	Op   string   `json:"op"`
 	Jobs []string `json:"jobs,omitempty"` // names or globs; status: names
-	File string   `json:"file,omitempty"` // status: the job file whose Jobs are meant, its links resolved; "" for all
+	File string   `json:"file,omitempty"` // status: the job file of Jobs, links resolved; "" for all
 	GPU  int      `json:"gpu,omitempty"`  // index
 	Kill bool     `json:"kill,omitempty"` // stop: SIGKILL at once
 
-	Without bool `json:"without_outputs,omitempty"` // done: they count even though outputs are missing
+	Without bool `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
 }
 
 // A Reply is what the run answers.
 type Reply struct {
-	Err      string          `json:"err,omitempty"`    // why not, in words; "" when it was done
+	Err      string          `json:"err,omitempty"`    // why the request failed, or ""
 	Done     []string        `json:"done,omitempty"`   // names of the jobs that the request reached
-	Kept     []Kept          `json:"kept,omitempty"`   // those that it leaves as they are
+	Kept     []Kept          `json:"kept,omitempty"`   // those that it left alone
 	PID      int             `json:"pid,omitempty"`    // of the runner
-	Silent   []string        `json:"silent,omitempty"` // keepers that do not answer: what they run cannot be stopped
+	Silent   []string        `json:"silent,omitempty"` // keepers that do not answer: their jobs cannot be stopped
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
-	Jobs     []state.View    `json:"jobs,omitempty"` // status: those that the request names
+	Jobs     []state.View    `json:"jobs,omitempty"` // status: those in the request
 }
 
-// Kept are jobs that a request names and does nothing to.
+// Kept are jobs in a request to which nothing was done.
 type Kept struct {
 	Why     string   `json:"why"`
 	Jobs    []string `json:"jobs"`
-	Refused bool     `json:"refused,omitempty"` // what was asked cannot be done to them
+	Refused bool     `json:"refused,omitempty"` // the request cannot be carried out for them
 }
 
-// Keep notes why a job is left as it is.
+// Keep records why a job is left alone.
 func (r *Reply) Keep(why, job string) {
 	for i := range r.Kept {
 		if r.Kept[i].Why == why && !r.Kept[i].Refused {
@@ -71,23 +71,23 @@ func (r *Reply) Keep(why, job string) {
 	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}})
 }
 
-// Refuse notes why what was asked cannot be done to a job.
+// Refuse records why the request cannot be carried out for a job.
 func (r *Reply) Refuse(why, job string) {
 	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}, Refused: true})
 }
 
-// ErrNoRun says that no run is alive there.
+// ErrNoRun means that no run is alive.
 var ErrNoRun = errors.New("no run is alive")
 
 const (
 	socketName = "control.sock"
 	maxRequest = 1 << 20
 	maxReply   = 64 << 20
-	patience   = 10 * time.Second // for one side to be heard by the other
+	patience   = 10 * time.Second // for each side to answer the other
 )
 
-// within gives a path to name in folder dir that is short enough for a socket's
-// address, which holds 107 bytes: through the descriptor of the folder.
+// within returns a path to name in folder dir, via the folder's descriptor: a socket
+// address holds only 107 bytes.
 func within(dir, name string) (path string, done func(), err error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -96,9 +96,9 @@ func within(dir, name string) (path string, done func(), err error) {
 	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, name), func() { unix.Close(fd) }, nil
 }
 
-// Do sends one request to the run whose folder is dir, and waits for its reply.
-// ErrNoRun says that nobody listens there, an OtherHostError that the run is where
-// no socket reaches.
+// Do sends one request to the run whose folder is dir, and waits for the reply. It
+// returns ErrNoRun if nobody is listening, an OtherHostError if the run is on another
+// host.
 func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	at, err := findRun(dir)
 	if err != nil {
@@ -128,7 +128,7 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	if at.Socket != "" && !sameUser(c.(*net.UnixConn)) {
-		return Reply{}, fmt.Errorf("%s is not this user's", at.Socket)
+		return Reply{}, fmt.Errorf("%s belongs to another user", at.Socket)
 	}
 	return talk(c, dir, r)
 }
@@ -140,7 +140,7 @@ func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	}
 	err := json.NewDecoder(io.LimitReader(c, maxReply)).Decode(&reply)
 	if errors.Is(err, io.EOF) {
-		return reply, ErrNoRun // it ended before it could answer
+		return reply, ErrNoRun // it exited before it could answer
 	}
 	if err != nil {
 		return reply, fmt.Errorf("the run in %s did not answer: %w", dir, err)
@@ -151,10 +151,10 @@ func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	return reply, nil
 }
 
-// socketPath is where the socket lies, for messages.
+// socketPath returns the socket's path, for messages.
 func socketPath(dir string) string { return filepath.Join(dir, socketName) }
 
-// sameUser says whether the peer is this user, or root.
+// sameUser reports whether the peer is this user or root.
 func sameUser(c *net.UnixConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

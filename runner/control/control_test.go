@@ -13,7 +13,7 @@ import (
 	"gpurun/state"
 )
 
-// answer replies to every call with what f makes of it, until the server is closed.
+// answer replies to every call with f's result, until the server is closed.
 func answer(s *Server, f func(Request) Reply) {
 	go func() {
 		for call := range s.Requests() {
@@ -66,7 +66,7 @@ func TestNobodyListens(t *testing.T) {
 	dir := t.TempDir()
 	s := listen(t, dir)
 	s.Close()
-	// What a killed run leaves behind: a socket that nobody listens on.
+	// What a killed run leaves: a socket that nobody listens on.
 	left := filepath.Join(t.TempDir(), socketName)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: left, Net: "unix"})
 	if err != nil {

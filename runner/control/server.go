@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A Call is one request that waits for its reply.
+// A Call is a request that is waiting for its reply.
 type Call struct {
 	Request
 	reply chan Reply
@@ -31,7 +31,7 @@ func (c *Call) Reply(r Reply) {
 // A Server listens in the folder of a batch.
 type Server struct {
 	path  string   // of the socket
-	addr  *os.File // the address, locked; nil where it could not be left
+	addr  *os.File // the address, locked; nil if it could not be written
 	dir   string
 	l     *net.UnixListener
 	calls chan *Call
@@ -42,9 +42,9 @@ type Server struct {
 	once  sync.Once
 }
 
-// Listen opens the socket in dir. A socket that a dead run has left is replaced:
-// the caller holds the batch's lock, so that it cannot be a live one's. Start starts
-// a goroutine, and sees to its panics; nil for a plain one.
+// Listen opens the socket in dir, and replaces one that a dead run left: the caller holds
+// the batch's lock, so it cannot belong to a live one. start starts a goroutine and
+// handles its panics; nil for a plain one.
 func Listen(dir string, start func(func())) (*Server, error) {
 	if start == nil {
 		start = func(f func()) { go f() }
@@ -61,10 +61,10 @@ func Listen(dir string, start func(func())) (*Server, error) {
 			return nil, err
 		}
 	}
-	// Without the address only those on other hosts take the run for none, and
-	// those who must look for the socket elsewhere.
+	// Without the address, only other hosts miss the run, and those who must look for
+	// the socket elsewhere.
 	if s.addr, err = at.publish(dir); err != nil && at.Socket != "" {
-		return nil, errors.Join(fmt.Errorf("cannot say in %s where the socket is: %w", dir, err), s.l.Close(), os.Remove(s.path))
+		return nil, errors.Join(fmt.Errorf("cannot record in %s where the socket is: %w", dir, err), s.l.Close(), os.Remove(s.path))
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.conns.Add(1)
@@ -72,7 +72,7 @@ func Listen(dir string, start func(func())) (*Server, error) {
 	return s, nil
 }
 
-// bind opens a socket, in the place of one that is left over.
+// bind opens a socket, and replaces a leftover one.
 func bind(dir, name string) (*net.UnixListener, error) {
 	short, done, err := within(dir, name)
 	if err != nil {
@@ -87,17 +87,17 @@ func bind(dir, name string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on %s: %w", path, err)
 	}
-	l.SetUnlinkOnClose(false) // its path was through a descriptor that is closed by then
+	l.SetUnlinkOnClose(false) // its path goes through a descriptor that is closed by then
 	if err := os.Chmod(path, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close(), os.Remove(path))
 	}
 	return l, nil
 }
 
-// Requests is where calls arrive. It is closed by Close.
+// Requests returns the channel on which calls arrive. Close closes it.
 func (s *Server) Requests() <-chan *Call { return s.calls }
 
-// Close stops listening and removes the socket. Calls that nobody has taken are dropped.
+// Close stops listening and removes the socket. It drops calls that nobody has received.
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -122,7 +122,7 @@ func (s *Server) accept() {
 			select {
 			case <-s.ctx.Done():
 				return
-			case <-time.After(100 * time.Millisecond): // out of descriptors, say
+			case <-time.After(100 * time.Millisecond): // e.g. out of descriptors
 				continue
 			}
 		}
@@ -131,8 +131,7 @@ func (s *Server) accept() {
 	}
 }
 
-// serve carries one request to the run and its reply back. A peer that says
-// nothing is let go.
+// serve passes one request to the run, and its reply back. It drops a silent peer.
 func (s *Server) serve(c *net.UnixConn) {
 	defer s.conns.Done()
 	defer c.Close()
@@ -140,7 +139,7 @@ func (s *Server) serve(c *net.UnixConn) {
 		return
 	}
 	c.SetDeadline(time.Now().Add(patience))
-	stop := context.AfterFunc(s.ctx, func() { c.SetReadDeadline(time.Unix(1, 0)) }) // a silent peer holds up nobody's end
+	stop := context.AfterFunc(s.ctx, func() { c.SetReadDeadline(time.Unix(1, 0)) }) // a silent peer must not delay Close
 	defer stop()
 	call := &Call{reply: make(chan Reply, 1)}
 	if err := json.NewDecoder(io.LimitReader(c, maxRequest)).Decode(&call.Request); err != nil {
@@ -159,8 +158,8 @@ func (s *Server) serve(c *net.UnixConn) {
 	}
 }
 
-// NewCall makes a call without a connection, for whoever serves calls and is
-// tested; its reply comes over the channel.
+// NewCall returns a call without a connection, for tests of code that serves calls. Its
+// reply arrives on the channel.
 func NewCall(r Request) (*Call, <-chan Reply) {
 	c := &Call{Request: r, reply: make(chan Reply, 1)}
 	return c, c.reply

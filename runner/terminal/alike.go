@@ -6,7 +6,7 @@ import (
 	"gpurun/state"
 )
 
-// HeldLine says which jobs do not start because jobs like them failed alike.
+// HeldLine describes jobs that are held because jobs like them failed alike.
 func HeldLine(h state.Held) string {
 	who := CleanText(h.First)
 	if h.Jobs > 1 {
@@ -19,11 +19,11 @@ func HeldLine(h state.Held) string {
 	return fmt.Sprintf("holding %s: %d attempts failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
 }
 
-// maxAlikeRows bounds the rows of the live view for failures that are alike.
+// maxAlikeRows bounds the live view's rows for failures that are alike.
 const maxAlikeRows = 2
 
-// alikeRows are what the live view says of failures that are alike, and of the
-// families that are held for them.
+// alikeRows returns the live view's rows for failures that are alike, and for the
+// families that are held because of them.
 func alikeRows(s *state.Snapshot) []string {
 	var rows []string
 	told := map[string]bool{}

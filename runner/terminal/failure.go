@@ -8,19 +8,19 @@ import (
 	"gpurun/state"
 )
 
-// A Failure is a job that did not succeed, and stands for all that failed alike.
+// A Failure is a job that did not succeed. It represents all that failed alike.
 type Failure struct {
 	Job     string
-	Start   state.Fact // of its last attempt: when, and on which GPUs; zero when it never started
+	Start   state.Fact // of its last attempt: when, and on which GPUs; zero if it never started
 	End     state.Fact
 	Log     string
-	Tail    []string    // last lines of its log, as they are
-	Alike   state.Alike // of more than one job, or zero
+	Tail    []string    // last lines of its log, verbatim
+	Alike   state.Alike // if more than one job failed alike, else zero
 	Blocked int         // jobs that did not run because of it
-	Note    string      // what else is to be said of its end, or ""
+	Note    string      // what else to say about its end, or ""
 }
 
-// Lines are the failure in at most width columns, but for the path of its log.
+// Lines returns the failure in at most width columns, except the path of its log.
 func (f Failure) Lines(width int, color bool) []string {
 	lines := f.head(width, color)
 	if when := f.when(); when != "" {
@@ -38,7 +38,7 @@ func (f Failure) Lines(width int, color bool) []string {
 	return lines
 }
 
-// shows reports whether the last lines of the log hold the one that tells why.
+// shows reports whether the log's last lines contain the one that tells why.
 func (f Failure) shows(line string) bool {
 	for _, t := range f.Tail {
 		if strings.Contains(CleanText(t), CleanText(line)) {
@@ -48,7 +48,7 @@ func (f Failure) shows(line string) bool {
 	return false
 }
 
-// maxAlike bounds the jobs that are named of those that failed alike.
+// maxAlike bounds how many of the jobs that failed alike are named.
 const maxAlike = 3
 
 func (f Failure) head(width int, color bool) []string {
@@ -74,7 +74,7 @@ func (f Failure) head(width int, color bool) []string {
 	return painted(color, Red, string(f.End.State), head, width)
 }
 
-// alike is the head of jobs that failed alike: what they have in common, and who they are.
+// alike returns the head of jobs that failed alike: their common cause, and their names.
 func (f Failure) alike(width int, color bool) []string {
 	count := fmt.Sprintf("%d failed alike", f.Alike.Count)
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
@@ -91,12 +91,12 @@ func (f Failure) alike(width int, color bool) []string {
 	return append(painted(color, Red, count, count+": "+CleanText(f.Alike.Cause), width), Wrap("    "+who, width, 4)...)
 }
 
-// when is "2026-11-21 02:11:09 to 02:14:12 (3m03s), GPU 2"; of jobs that failed
-// alike it is the first one's.
+// when returns "2026-11-21 02:11:09 to 02:14:12 (3m03s), GPU 2"; for jobs that failed
+// alike, that of the first.
 func (f Failure) when() string {
 	s := f.span()
 	if s != "" && f.Alike.Count > 1 {
-		return "the first: " + s
+		return "first: " + s
 	}
 	return s
 }
@@ -120,8 +120,7 @@ func (f Failure) span() string {
 	return s + ", " + gpuList(f.Start.GPUs)
 }
 
-// painted wraps text, and puts its beginning in a colour, as far as that is in the
-// first line.
+// painted wraps text and colors its beginning, as far as that is on the first line.
 func painted(color bool, c Color, beginning, text string, width int) []string {
 	rows := Wrap(text, width, 4)
 	switch {

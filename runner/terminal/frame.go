@@ -11,22 +11,22 @@ import (
 	"gpurun/state"
 )
 
-// Size is that of a terminal, in columns and rows.
+// Size is a terminal's size in columns and rows.
 type Size struct{ Width, Height int }
 
-// A Frame is everything that the live view shows of one moment.
+// A Frame is everything that the live view shows at one moment.
 type Frame struct {
 	Snap  state.Snapshot
 	Now   time.Time
 	Last  map[string]string // last line of each running attempt's log, by uni_id; cleaned
-	ETA   time.Duration     // until the batch is done; negative when nobody knows
-	Hint  string            // what a key does now: "Ctrl-C again stops the running jobs"
+	ETA   time.Duration     // until the batch is done; negative if unknown
+	Hint  string            // what a key press does now: "Ctrl-C again stops the running jobs"
 	Color bool
 }
 
-// Rows draws the frame: at most size.Height-1 lines of at most size.Width-1
-// columns, so that no terminal wraps or scrolls. Running jobs come first, then
-// those that back off, then the bar, then why the head of the queue waits.
+// Rows draws the frame in at most size.Height-1 lines of at most size.Width-1 columns,
+// so that no terminal wraps or scrolls: running jobs, jobs that are backing off, the bar,
+// and why the head of the queue is waiting.
 func (f Frame) Rows(size Size) []string {
 	w, h := max(size.Width-1, 10), max(size.Height-1, 2)
 	foot := f.foot(w)
@@ -36,7 +36,7 @@ func (f Frame) Rows(size Size) []string {
 	return append(f.jobs(w, h-len(foot)), foot...)
 }
 
-// jobs are the lines of running jobs, in at most room rows.
+// jobs returns the lines of running jobs, in at most room rows.
 func (f Frame) jobs(w, room int) []string {
 	shown := f.Snap.Running
 	more := 0
@@ -56,11 +56,11 @@ func (f Frame) jobs(w, room int) []string {
 	return lines
 }
 
-// layout is how many columns each part of a job's line has; 0 leaves it out.
+// layout holds the columns of each part of a job's line; 0 leaves it out.
 type layout struct{ name, gpus, memory, time, last int }
 
-// columns gives the parts their room: what the log says shrinks first, then the
-// memory goes, then names are cut.
+// columns assigns the columns: the log line shrinks first, then the memory goes, then
+// names are cut.
 func (f Frame) columns(shown []state.View, w int) layout {
 	var l layout
 	for _, v := range shown {
@@ -117,8 +117,8 @@ func (f Frame) job(v state.View, l layout) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// says is the last thing on a job's line: why it is being stopped, else what its
-// log said last.
+// says returns the end of a job's line: why it is being stopped, else the last line of
+// its log.
 func (f Frame) says(v state.View) string {
 	if v.Stop != "" {
 		return "stopping: " + CleanText(v.Stop)
@@ -129,7 +129,7 @@ func (f Frame) says(v state.View) string {
 	return f.Last[v.UniID]
 }
 
-// inBackground is "in the background: python 4711".
+// inBackground returns "in the background: python 4711".
 func inBackground(v state.View) string { return "in the background: " + CleanText(v.Background) }
 
 func (f Frame) age(v state.View) string {
@@ -139,7 +139,7 @@ func (f Frame) age(v state.View) string {
 	return Duration(f.Now.Sub(v.Started))
 }
 
-// label is a job's name, with its attempt where it is not the first.
+// label returns a job's name, with its attempt unless it is the first.
 func label(v state.View) string {
 	if v.Attempt > 1 {
 		return CleanText(v.Job) + " #" + strconv.Itoa(v.Attempt)
@@ -147,7 +147,7 @@ func label(v state.View) string {
 	return CleanText(v.Job)
 }
 
-// gpuList is "GPU 0,3", or "CPU".
+// gpuList returns "GPU 0,3", or "CPU".
 func gpuList(ids []int) string {
 	if len(ids) == 0 {
 		return "CPU"
@@ -159,7 +159,7 @@ func gpuList(ids []int) string {
 	return "GPU " + strings.Join(s, ",")
 }
 
-// memory is what a job uses now of what it asked for, on all its GPUs together.
+// memory returns what a job uses of what it asked for, summed over its GPUs.
 func memory(v state.View) string {
 	if len(v.GPUs) == 0 {
 		return ""
@@ -175,7 +175,7 @@ func memory(v state.View) string {
 	return used + "/" + total
 }
 
-// foot is everything below the running jobs.
+// foot returns everything below the running jobs.
 func (f Frame) foot(w int) []string {
 	var lines []string
 	s := &f.Snap
@@ -184,8 +184,8 @@ func (f Frame) foot(w int) []string {
 	}
 	lines = append(lines, f.bar(w))
 	if s.Head != nil {
-		name := FitMiddle(CleanText(s.Head.Job), max(16, w/4)) // the reason is what is looked for
-		lines = append(lines, wrapped(name+" waits: "+CleanText(s.HeadWhy), w)...)
+		name := FitMiddle(CleanText(s.Head.Job), max(16, w/4)) // leave room for the reason
+		lines = append(lines, wrapped(name+" is waiting: "+CleanText(s.HeadWhy), w)...)
 	}
 	for _, n := range f.notices() {
 		for _, l := range wrapped(CleanText(n), w) {
@@ -195,10 +195,10 @@ func (f Frame) foot(w int) []string {
 	return lines
 }
 
-// maxReason bounds the rows of one reason in the live view.
+// maxReason bounds the rows of a reason in the live view.
 const maxReason = 4
 
-// wrapped is s in a few rows that no terminal wraps.
+// wrapped returns s in a few rows that no terminal wraps.
 func wrapped(s string, w int) []string {
 	rows := Wrap(s, w, 2)
 	if len(rows) > maxReason {
@@ -211,7 +211,7 @@ func wrapped(s string, w int) []string {
 	return rows
 }
 
-// notices are what a person must know of the run as a whole.
+// notices returns what the user must know about the run as a whole.
 func (f Frame) notices() []string {
 	s := &f.Snap
 	n := slices.Clone(s.Silent)
@@ -221,9 +221,9 @@ func (f Frame) notices() []string {
 	n = append(n, alikeRows(s)...)
 	switch {
 	case s.GPUErr != "":
-		n = append(n, "GPUs cannot be read: "+s.GPUErr)
+		n = append(n, "the GPUs cannot be read: "+s.GPUErr)
 	case s.GPUStale > 0:
-		n = append(n, fmt.Sprintf("GPU readings %d s old", int(s.GPUStale.Seconds())))
+		n = append(n, fmt.Sprintf("GPU readings are %d s old", int(s.GPUStale.Seconds())))
 	}
 	switch {
 	case f.Hint != "":
@@ -234,7 +234,7 @@ func (f Frame) notices() []string {
 	return n
 }
 
-// bar is "[#####.....] 12/24, 1 failed, 4 running, 7 left, 12m left".
+// bar returns "[#####.....] 12/24 done, 1 failed, 4 running, 7 pending, about 12m to go".
 func (f Frame) bar(w int) string {
 	t := Count(f.Snap)
 	text := t.String()

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Names lists jobs below a few words that count them, in at most so many lines:
-// "31 succeeded: prep, train-s{1..30}". Names that differ in one number are one
-// item; what has no room is counted.
+// Names lists jobs after a head that counts them, in at most the given number of lines:
+// "31 succeeded: prep, train-s{1..30}". Names that differ in one number form one item;
+// what does not fit is counted.
 func Names(head string, names []string, width, lines int) []string {
 	items := compact(names)
 	var rows []string
@@ -36,13 +36,13 @@ func Names(head string, names []string, width, lines int) []string {
 	return append(rows, row)
 }
 
-// An item is one name, or n that differ in one number.
+// An item is one name, or n names that differ in one number.
 type item struct {
 	text string
 	n    int
 }
 
-// compact puts names that follow each other and differ in one number together.
+// compact joins successive names that differ in one number.
 func compact(names []string) []item {
 	var items []item
 	for i := 0; i < len(names); {
@@ -59,8 +59,8 @@ func compact(names []string) []item {
 	return items
 }
 
-// run is how many names from the first on differ in one and the same number, and
-// where that stands in the first.
+// run returns how many names from the first on differ in the same number, and its place
+// in the first.
 func run(names []string) (n, from, to int) {
 	if len(names) < 2 {
 		return 1, 0, 0
@@ -78,7 +78,7 @@ func run(names []string) (n, from, to int) {
 	return n, from, to
 }
 
-// differ finds the one number in which two names differ: its place in the first.
+// differ finds the one number in which two names differ, and returns its place in the first.
 func differ(a, b string) (from, to int, ok bool) {
 	for from < len(a) && from < len(b) && a[from] == b[from] {
 		from++
@@ -97,10 +97,10 @@ func differ(a, b string) (from, to int, ok bool) {
 	return from, to, to > from && end > from && a[to:] == b[end:]
 }
 
-// maxRanges bounds the ranges of one item that are told.
+// maxRanges bounds how many ranges of an item are shown.
 const maxRanges = 6
 
-// numbersOf is "1..30" where the numbers follow each other, "1..6,8,10" where some are missing.
+// numbersOf returns "1..30" for consecutive numbers, "1..6,8,10" if some are missing.
 func numbersOf(names []string, from, tail int) string {
 	var ranges []string
 	for i := 0; i < len(names); {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Painter shows rows again and again in one place, for commands that watch.
+// A Painter redraws rows in place, for commands that watch.
 type Painter struct {
 	out  io.Writer
 	live bool
@@ -13,13 +13,13 @@ type Painter struct {
 	scr  screen
 }
 
-// NewPainter makes a painter on out. Where out is no terminal, or nothing is to
-// be redrawn, each drawing follows the last.
+// NewPainter returns a painter on out. If live is false, each drawing follows the last
+// instead of replacing it.
 func NewPainter(out io.Writer, live bool, size func() Size) *Painter {
 	return &Painter{out: out, live: live, size: size}
 }
 
-// Draw shows rows instead of those before. Rows that do not fit are cut, or left out.
+// Draw replaces the rows shown before. Rows that do not fit are cut or left out.
 func (p *Painter) Draw(rows []string) error {
 	if !p.live {
 		return p.append(rows)
@@ -39,7 +39,7 @@ func (p *Painter) Draw(rows []string) error {
 	return err
 }
 
-// append writes rows and an empty line behind them, with no word to a terminal.
+// append writes rows and an empty line, without control sequences.
 func (p *Painter) append(rows []string) error {
 	if len(rows) == 0 {
 		return nil

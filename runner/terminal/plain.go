@@ -8,10 +8,10 @@ import (
 	"gpurun/state"
 )
 
-// clock is how lines outside a live view begin, so that a log of last night can be read.
+// clock returns the timestamp of lines outside a live view, with the date for logs read later.
 func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
 
-// StartLine says that an attempt begins.
+// StartLine reports the start of an attempt.
 func StartLine(f state.Fact) string {
 	s := "start       " + name(f.Job, f.Attempt) + ", " + gpuList(f.GPUs)
 	if len(f.GPUs) > 0 && f.Memory > 0 {
@@ -23,7 +23,7 @@ func StartLine(f state.Fact) string {
 	return s
 }
 
-// EndLine says how an attempt ended; start is its start, as far as it is known.
+// EndLine reports how an attempt ended; start is its start, as far as known.
 func EndLine(f, start state.Fact, color bool) string {
 	c := Green
 	if f.State != state.Succeeded {
@@ -49,8 +49,8 @@ func EndLine(f, start state.Fact, color bool) string {
 	return s + ": " + strings.Join(parts, ", ")
 }
 
-// Ending says in a few words how an attempt ended: "exit 1", "SIGKILL", "output
-// X missing"; "" where the state says it all.
+// Ending describes how an attempt ended: "exit 1", "SIGKILL", "output X missing"; ""
+// if the state says it all.
 func Ending(f state.Fact) string {
 	var parts []string
 	switch {
@@ -72,7 +72,7 @@ func name(job string, attempt int) string {
 	return CleanText(job)
 }
 
-// MinuteLine is the summary line that comes once a minute where there is no live view.
+// MinuteLine returns the summary line that is printed every minute without a live view.
 func MinuteLine(s state.Snapshot, now time.Time, eta time.Duration) string {
 	t := Count(s)
 	line := "so far      " + t.String()
@@ -80,7 +80,7 @@ func MinuteLine(s state.Snapshot, now time.Time, eta time.Duration) string {
 		line += ", about " + Duration(eta) + " to go"
 	}
 	if s.Head != nil {
-		line += "; " + CleanText(s.Head.Job+" waits: "+s.HeadWhy)
+		line += "; " + CleanText(s.Head.Job+" is waiting: "+s.HeadWhy)
 	}
 	if text := retries(s, now); text != "" {
 		line += "; " + text
@@ -91,8 +91,8 @@ func MinuteLine(s state.Snapshot, now time.Time, eta time.Duration) string {
 	return line
 }
 
-// retries says when the next attempt of a job that backs off comes, and how many
-// more jobs back off; "" where none does.
+// retries reports when the next job that is backing off starts its attempt, and how
+// many more are backing off; "" if none is.
 func retries(s state.Snapshot, now time.Time) string {
 	if len(s.Waiting) == 0 {
 		return ""
@@ -100,7 +100,7 @@ func retries(s state.Snapshot, now time.Time) string {
 	v := s.Waiting[0]
 	text := fmt.Sprintf("%s: attempt %d in %s", CleanText(v.Job), v.Attempt, Duration(v.NextAt.Sub(now)))
 	if all := max(len(s.Waiting), s.Counts[state.Waiting]); all > 1 {
-		text += fmt.Sprintf("; %d more wait for their retry", all-1)
+		text += fmt.Sprintf("; %d more waiting to retry", all-1)
 	}
 	return text
 }

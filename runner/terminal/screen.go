@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// screen is the part of a terminal that the live view draws again and again: the
-// rows above the cursor. It uses no other screen, hides no cursor and changes no
-// mode of the terminal, so there is nothing to put back, whatever ends the process.
+// screen is the part of a terminal that the live view redraws: the rows above the cursor.
+// It does not switch screens, hide the cursor or change terminal modes, so there is
+// nothing to restore, however the process ends.
 //
-// Every update is one string for one write: move up over the old rows, erase,
-// write what stays, write the new rows. The cursor then stands below them.
+// Every update is one string for one write: move up over the old rows, erase, write the
+// lines that stay, write the new rows. That leaves the cursor below them.
 type screen struct {
-	widths []int // columns of each row that is drawn now
+	widths []int // columns of each row drawn now
 }
 
-// update is what to write so that lines scroll away above and rows are drawn below them.
+// update returns what to write so that lines scroll away above and rows are drawn below.
 func (s *screen) update(lines, rows []string, size Size) string {
 	var b strings.Builder
 	b.WriteString(s.erase(size))
@@ -31,8 +31,8 @@ func (s *screen) update(lines, rows []string, size Size) string {
 	return b.String()
 }
 
-// erase is what to write so that nothing of the view is left. A terminal that
-// has become narrower since has wrapped the old rows.
+// erase returns what to write to erase the view. A terminal that has become narrower has
+// wrapped the old rows.
 func (s *screen) erase(size Size) string {
 	if len(s.widths) == 0 {
 		return ""
@@ -45,7 +45,7 @@ func (s *screen) erase(size Size) string {
 	return fmt.Sprintf("\r\x1b[%dA\x1b[J", min(up, max(size.Height-1, 1)))
 }
 
-// stripped is s without colours.
+// stripped returns s without colors.
 func stripped(s string) string {
 	if !strings.Contains(s, "\x1b") {
 		return s

@@ -10,10 +10,10 @@ import (
 	"gpurun/state"
 )
 
-// A Summary is what is said at the end of a run.
+// A Summary is what a run prints at its end.
 type Summary struct {
 	Final    state.Snapshot
-	Failures []Failure // those that are shown
+	Failures []Failure // those to show
 	Demands  []Demand
 	Warnings []string
 	Wall     time.Duration
@@ -21,35 +21,35 @@ type Summary struct {
 	Stopped  string // what stopped the run, or ""
 	GaveUp   bool
 	Rest     string // the command that runs what is left, or ""
-	Anyway   string // the command that runs also what is held
+	Anyway   string // the command that also runs what is held
 }
 
-// A Demand is that of a job that took far more or less GPU memory than it asked for.
+// A Demand describes a job that used far more or less GPU memory than it asked for.
 type Demand struct {
 	Job         string
 	Asked, Peak gpu.Bytes // on each GPU
-	Readings    int       // that Peak is the highest of
+	Readings    int       // how many Peak is the highest of
 }
 
-// maxDemands bounds the list: the jobs of a matrix all ask for the same.
+// maxDemands bounds the list: the jobs of a matrix all ask for the same amount.
 const maxDemands = 8
 
-// Lines are the summary, failures first, in at most width columns where lines
-// can be cut: never in paths and commands that a person copies.
+// Lines returns the summary, failures first, in at most width columns. Paths and
+// commands are never cut, so that they can be copied.
 func (s Summary) Lines(width int, color bool) []string {
 	var out []string
 	for _, f := range s.Failures {
 		out = append(out, f.Lines(width, color)...)
 	}
 	if n := s.unshown(); n > 0 {
-		out = append(out, fmt.Sprintf("… and %d more that failed", n))
+		out = append(out, fmt.Sprintf("… and %d more failed", n))
 	}
 	for _, h := range s.Final.Held {
 		out = append(out, painted(color, Yellow, HeldLine(h), HeldLine(h), width)...)
 	}
 	if len(s.Final.Held) > 0 {
-		advice := "    fix the cause and run the rest; or run them as they are: "
-		if Width(advice+s.Anyway) > width { // a command is copied: it has a line of its own
+		advice := "    fix the cause and rerun, or run them anyway: "
+		if Width(advice+s.Anyway) > width { // keep the command on its own line, for copying
 			advice = strings.TrimRight(advice, " ") + "\n        "
 		}
 		out = append(out, advice+s.Anyway)
@@ -70,7 +70,7 @@ func (s Summary) Lines(width int, color bool) []string {
 	return out
 }
 
-// unshown counts failures that are not in the table; blocked jobs stand with what blocked them.
+// unshown counts the failures not shown; blocked jobs are shown with what blocked them.
 func (s Summary) unshown() int {
 	n := 0
 	for _, f := range s.Failures {
@@ -82,7 +82,7 @@ func (s Summary) unshown() int {
 	return n
 }
 
-// demandLines name the jobs whose memory is far off, and what to write instead.
+// demandLines names the jobs whose memory is far off, and what to set instead.
 func demandLines(ds []Demand) []string {
 	var out []string
 	for i, s := range ds {
@@ -90,7 +90,7 @@ func demandLines(ds []Demand) []string {
 			out = append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
 			break
 		}
-		out = append(out, fmt.Sprintf("memory: %s asked for %s and took %s (highest of %s); write gpu_memory: %s", CleanText(s.Job), s.Asked.Asked(), s.Peak.Round(), readings(s.Readings), Suggest(s.Peak)))
+		out = append(out, fmt.Sprintf("memory: %s asked for %s but used %s (highest of %s); set gpu_memory: %s", CleanText(s.Job), s.Asked.Asked(), s.Peak.Round(), readings(s.Readings), Suggest(s.Peak)))
 	}
 	return out
 }
@@ -102,7 +102,7 @@ func readings(n int) string {
 	return fmt.Sprintf("%d readings", n)
 }
 
-// Suggest is what to ask for where peak was taken: a tenth more, in whole GiB.
+// Suggest returns what to ask for if peak was used: a tenth more, in whole GiB.
 func Suggest(peak gpu.Bytes) gpu.Bytes {
 	want := float64(peak) * 1.1
 	if want < float64(gpu.GiB) {
@@ -119,7 +119,7 @@ func (s Summary) gaveUp() string {
 	return line
 }
 
-// last is the line that says it all: counts, wall time, GPU hours.
+// last returns the final line: counts, wall time, GPU hours.
 func (s Summary) last(width int, color bool) []string {
 	c := Green
 	for p, n := range s.Final.Counts {

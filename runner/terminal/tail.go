@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// tails reads the last line of logs, and reads a log again only when it has grown.
+// tails reads the last lines of logs, each again only when it has grown.
 type tails map[string]tailed
 
 type tailed struct {
@@ -15,15 +15,15 @@ type tailed struct {
 	used bool
 }
 
-// tailBytes is how much of a log's end is looked at for its last line.
+// tailBytes is how much of a log's end is searched for its last line.
 const tailBytes = 4096
 
-// line is the last line of the log at path that says anything, cleaned.
+// line returns the last non-empty line of the log at path, cleaned.
 func (t tails) line(path string) string {
 	if path == "" {
 		return ""
 	}
-	// A log may be anything that the job file names; a FIFO must not block the view.
+	// The job file may name anything as a log; a FIFO must not block the view.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return ""
@@ -46,7 +46,7 @@ func (t tails) line(path string) string {
 	return line
 }
 
-// forget drops what has not been asked for since the last call.
+// forget drops logs that were not asked for since the last call.
 func (t tails) forget() {
 	for path, v := range t {
 		if !v.used {
@@ -58,7 +58,7 @@ func (t tails) forget() {
 	}
 }
 
-// lastLine is the last line of b that says anything.
+// lastLine returns the last non-empty line of b.
 func lastLine(b []byte) string {
 	for len(b) > 0 {
 		i := bytes.LastIndexByte(b, '\n')
@@ -70,5 +70,5 @@ func lastLine(b []byte) string {
 	return ""
 }
 
-// LastLine is the last line of the log at path that says anything, cleaned, or "".
+// LastLine returns the last non-empty line of the log at path, cleaned, or "".
 func LastLine(path string) string { return tails{}.line(path) }

@@ -10,14 +10,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures text as terminals show it; characters of ambiguous width take
-// one column, as everywhere but in CJK locales.
+// columns measures text as terminals show it. Characters of ambiguous width take one
+// column, as everywhere except in CJK locales.
 var columns = &runewidth.Condition{}
 
-// Width is the number of columns that s takes. s holds no colours.
+// Width returns the number of columns that s takes. s has no colors.
 func Width(s string) int { return columns.StringWidth(s) }
 
-// Fit cuts s to w columns; what is cut off is shown as "…".
+// Fit cuts s to w columns, with "…" for what is cut off.
 func Fit(s string, w int) string {
 	switch {
 	case w <= 0:
@@ -28,8 +28,8 @@ func Fit(s string, w int) string {
 	return columns.Truncate(s, w, "…")
 }
 
-// Wrap breaks s between words into lines of at most w columns, the second and all
-// that follow indented. A word that is longer stays whole: a path is to be copied.
+// Wrap breaks s between words into lines of at most w columns, indented from the second
+// on. A longer word stays whole: paths must stay copyable.
 func Wrap(s string, w, indent int) []string {
 	var lines []string
 	begin := s[:len(s)-len(strings.TrimLeft(s, " "))]
@@ -48,14 +48,14 @@ func Wrap(s string, w, indent int) []string {
 	return append(lines, line)
 }
 
-// Pad is s in exactly w columns, left-aligned.
+// Pad returns s in exactly w columns, left-aligned.
 func Pad(s string, w int) string {
 	s = Fit(s, w)
 	return s + strings.Repeat(" ", max(0, w-Width(s)))
 }
 
-// FitMiddle cuts s to w columns in its middle: of names that differ at their
-// ends, like those of a matrix, both ends matter.
+// FitMiddle cuts s to w columns in its middle. Both ends of a name matter: those of a
+// matrix differ only at their ends.
 func FitMiddle(s string, w int) string {
 	if Width(s) <= w || w < 8 {
 		return Fit(s, w)
@@ -70,9 +70,9 @@ func FitMiddle(s string, w int) string {
 	return head + "…" + tail
 }
 
-// Clean makes a line of a log, or a name, safe to show: escape sequences and
-// control characters are gone, of what a progress bar has overwritten only the
-// last state is left, and nothing can change the direction of the text.
+// Clean makes a log line or a name safe to show. It removes escape sequences, control
+// characters and whatever changes the direction of text, and keeps only the last state
+// of a progress bar.
 func Clean(line string) string {
 	line = strings.TrimRight(line, "\r\n \t")
 	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
@@ -81,7 +81,7 @@ func Clean(line string) string {
 	return CleanText(line)
 }
 
-// CleanText is Clean for text that never was on a terminal: all of it is kept.
+// CleanText is Clean for text that was never on a terminal: it keeps what precedes a \r.
 func CleanText(s string) string {
 	if plain(s) {
 		return s
@@ -107,7 +107,7 @@ func CleanText(s string) string {
 	return b.String()
 }
 
-// CleanLines is CleanText for text of several lines.
+// CleanLines is CleanText for several lines.
 func CleanLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -125,8 +125,8 @@ func plain(s string) bool {
 	return true
 }
 
-// escapeLen is the length of the escape sequence that s begins with: CSI up to
-// its final byte, OSC and other strings up to BEL or ST, else two bytes.
+// escapeLen returns the length of the escape sequence that s begins with: CSI up to its
+// final byte, OSC and other strings up to BEL or ST, else two bytes.
 func escapeLen(s string) int {
 	if len(s) < 2 {
 		return len(s)
@@ -153,7 +153,7 @@ func escapeLen(s string) int {
 	return 2
 }
 
-// Duration prints d for people: "8s", "3m05s", "2h07m", "4d03h".
+// Duration formats d for people: "8s", "3m05s", "2h07m", "4d03h".
 func Duration(d time.Duration) string {
 	s := int64(max(d, 0).Round(time.Second) / time.Second)
 	switch {
@@ -167,10 +167,10 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
 }
 
-// A Color is an ANSI colour.
+// A Color is an ANSI color.
 type Color int
 
-// The colours in use, those that every terminal has.
+// The colors in use; every terminal has them.
 const (
 	None   Color = 0
 	Red    Color = 31
@@ -181,7 +181,7 @@ const (
 	Bold   Color = 1
 )
 
-// Paint puts s in colour c.
+// Paint colors s.
 func Paint(c Color, s string) string {
 	if c == None || s == "" {
 		return s
@@ -189,7 +189,7 @@ func Paint(c Color, s string) string {
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", int(c), s)
 }
 
-// paint is Paint where colours are wanted.
+// paint is Paint if color is set.
 func paint(color bool, c Color, s string) string {
 	if !color {
 		return s

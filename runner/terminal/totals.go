@@ -11,15 +11,15 @@ import (
 // Totals are a batch in a few numbers.
 type Totals struct {
 	Total   int // selected jobs
-	Done    int // nothing is left to do for them, and nothing went wrong
-	Bad     int // every other end
+	Done    int // ended well, or needing nothing
+	Bad     int // ended otherwise
 	Running int
-	Left    int // running ones included
+	Left    int // not ended, including running ones
 
 	counts map[state.Phase]int
 }
 
-// Count folds the phases of a snapshot.
+// Count sums up the phases of a snapshot.
 func Count(s state.Snapshot) Totals {
 	t := Totals{Total: s.Total, Running: s.Counts[state.Running], counts: s.Counts}
 	for phase, n := range s.Counts {
@@ -39,8 +39,8 @@ func done(p state.Phase) bool {
 	return p == state.Succeeded || p == state.UpToDate || p == state.NotNeeded
 }
 
-// String is "12/24 done, 1 failed, 4 running, 1 waiting, 6 pending": what is done,
-// and the states of all else in their own words, those that a person must see first.
+// String returns "12/24 done, 1 failed, 4 running, 1 waiting, 6 pending": what is done,
+// then the other states, bad ones first.
 func (t Totals) String() string {
 	s := fmt.Sprintf("%d/%d done", t.Done, t.Total)
 	for _, open := range []bool{false, true} {
@@ -53,13 +53,13 @@ func (t Totals) String() string {
 	return s
 }
 
-// phaseOrder is that of counts in words: what is good, what is open, what is not good.
+// phaseOrder is the order of counts: good, open, bad.
 var phaseOrder = []state.Phase{
 	state.Succeeded, state.UpToDate, state.NotNeeded, state.Running, state.Waiting, state.Pending,
 	state.Failed, state.Timeout, state.OOM, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
 }
 
-// Phases is "20 succeeded, 4 up to date"; phases without a job are left out.
+// Phases returns "20 succeeded, 4 up to date", without phases that have no jobs.
 func Phases(counts map[state.Phase]int) string {
 	var parts []string
 	for _, p := range phaseOrder {
@@ -73,7 +73,7 @@ func Phases(counts map[state.Phase]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// pace knows how long jobs take, from those that ended well.
+// pace knows how long jobs take, from those that succeeded.
 type pace struct {
 	n   int
 	sum time.Duration
@@ -86,8 +86,8 @@ func (p *pace) add(d time.Duration) {
 	}
 }
 
-// left guesses the time until all is done, if as many jobs as now run side by
-// side; negative when there is nothing to go by.
+// left estimates the time until all is done, if as many jobs run at once as now. It is
+// negative if there is nothing to go by.
 func (p pace) left(s state.Snapshot, now time.Time) time.Duration {
 	t := Count(s)
 	if p.n == 0 || t.Left == 0 || t.Running == 0 {

@@ -1,14 +1,14 @@
-// Package terminal is what a person sees of a run: on a terminal a live view of
-// the jobs that run, with a bar for the batch; elsewhere a line for every start
-// and end; and the summary at the end.
+// Package terminal is what the user sees of a run: on a terminal, a live view of the
+// running jobs with a bar for the batch; elsewhere, a line for every start and end; and
+// the summary at the end.
 //
-// A View is an observer: it is told facts and snapshots, and never asks. What it
-// is told it only notes down; one goroutine of its own reads logs and writes, so
-// that a terminal that stands still (Ctrl-S, a slow connection) holds up nothing.
-// A terminal that is gone is no error: the run goes on without it.
+// A View is an observer: it receives facts and snapshots, and never asks. It only stores
+// them; its own goroutine reads logs and writes, so a blocked terminal (Ctrl-S, a slow
+// connection) holds up nothing. A terminal that disappears is not an error: the run
+// continues without it.
 //
-// What is drawn is worked out by pure functions, from a width and a Frame or a
-// Fact to lines of text. Names and log lines are cleaned before they are shown.
+// Pure functions turn a width and a Frame or a Fact into lines of text. Names and log
+// lines are cleaned before they are shown.
 package terminal
 
 import (
@@ -25,13 +25,13 @@ import (
 // Config says how a view shows a run.
 type Config struct {
 	Out   io.Writer
-	Live  bool             // Out is a terminal and is to be redrawn
-	Color bool             // colours are wanted
-	Size  func() Size      // of the terminal, asked at every redraw; nil for 80×24
+	Live  bool             // Out is a terminal that can be redrawn
+	Color bool             // whether to use colors
+	Size  func() Size      // the terminal's size, asked at every redraw; nil for 80×24
 	Now   func() time.Time // wall clock
-	Past  []float64        // seconds that jobs of this batch took in earlier runs, for the first guess
+	Past  []float64        // seconds that jobs took in earlier runs, for the first estimate
 	Open  []state.Fact     // starts of earlier runs that have no end yet
-	Go    func(func())     // starts the writer, and catches its panics; nil for a bare go statement
+	Go    func(func())     // starts the writer and handles its panics; nil for a plain go statement
 }
 
 // A View shows one run. It is a runner.Sink.
@@ -39,28 +39,28 @@ type View struct {
 	cfg     Config
 	wake    chan struct{} // capacity 1: there is something to write
 	closing chan struct{} // closed by Close
-	done    chan struct{} // closed when the writer has gone
+	done    chan struct{} // closed when the writer has exited
 
 	mu     sync.Mutex
 	lines  []string // to be written, in order
-	lost   int      // lines that had no room
+	lost   int      // lines dropped for lack of room
 	snap   *state.Snapshot
 	hint   string
 	closed bool
-	gone   bool                  // nobody is there to see anything
+	gone   bool                  // the output is gone
 	starts map[string]state.Fact // of live attempts, by uni_id
 	pace   pace
 	minute time.Time         // of the last summary line
-	silent []string          // keepers that were last said not to answer
-	behind map[string]string // by uni_id: what each attempt was last said to go on as
+	silent []string          // keepers last reported as not answering
+	behind map[string]string // by uni_id: the background process last reported
 	alike  state.Grouping
-	held   map[string]bool // causes for which a family is held, as far as told
+	held   map[string]bool // causes for which held families were reported
 }
 
-// maxLines is how many lines wait for a terminal that stands still.
+// maxLines bounds the lines queued for a terminal that is blocked.
 const maxLines = 20000
 
-// New makes a view; Close ends it.
+// New starts a view; Close ends it.
 func New(c Config) *View {
 	if c.Size == nil {
 		c.Size = func() Size { return Size{80, 24} }
@@ -82,7 +82,7 @@ func New(c Config) *View {
 	return v
 }
 
-// Fact notes a fact down.
+// Fact records a fact.
 func (v *View) Fact(job int, f state.Fact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,11 +105,10 @@ func (v *View) Fact(job int, f state.Fact) {
 	}
 }
 
-// enoughAlike is how many ends the live view tells one by one of those that are
-// alike; it counts the others.
+// enoughAlike is how many ends that are alike the live view prints; it counts the rest.
 const enoughAlike = 3
 
-// oneMore reports whether an end is like so many before that it needs no line.
+// oneMore reports whether enough ends like this one have had a line.
 func (v *View) oneMore(f state.Fact) bool {
 	if !v.cfg.Live || f.ErrorType == "" {
 		return false
@@ -118,7 +117,7 @@ func (v *View) oneMore(f state.Fact) bool {
 	return i >= 0 && v.alike.Groups[i].Count > enoughAlike
 }
 
-// Snapshot notes down where the run is.
+// Snapshot records the state of the run.
 func (v *View) Snapshot(s state.Snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -140,8 +139,7 @@ func (v *View) Snapshot(s state.Snapshot) {
 	v.notify()
 }
 
-// changes prints what a snapshot says that no fact does, where nothing is redrawn.
-// The caller holds mu.
+// changes prints what only a snapshot tells, if nothing is redrawn. The caller holds mu.
 func (v *View) changes(s *state.Snapshot, now time.Time) {
 	for _, text := range s.Silent {
 		if !slices.Contains(v.silent, text) {
@@ -160,7 +158,7 @@ func (v *View) changes(s *state.Snapshot, now time.Time) {
 	}
 }
 
-// Hint shows what a key does now, until another hint.
+// Hint shows what a key press does now, until the next hint.
 func (v *View) Hint(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -171,22 +169,22 @@ func (v *View) Hint(text string) {
 	v.notify()
 }
 
-// Print shows a line of its own, above the live view.
+// Print shows a line above the live view.
 func (v *View) Print(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.line(v.cfg.Now(), text)
 }
 
-// Warn shows a warning when there is reason for it.
+// Warn shows a warning.
 func (v *View) Warn(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.line(v.cfg.Now(), paint(v.cfg.Color, Yellow, Pad("warning", 12))+CleanText(text))
 }
 
-// Close writes what is left, takes the live view off the screen and lets go of
-// the terminal. It waits at most a second for one that stands still.
+// Close writes what is left, erases the live view and releases the terminal. It waits
+// at most a second for one that is blocked.
 func (v *View) Close() {
 	v.mu.Lock()
 	if !v.closed {
@@ -201,7 +199,7 @@ func (v *View) Close() {
 	}
 }
 
-// line queues one; with its time where nothing is redrawn. The caller holds mu.
+// line queues a line, with its time if nothing is redrawn. The caller holds mu.
 func (v *View) line(t time.Time, text string) {
 	if v.gone {
 		return
@@ -224,7 +222,7 @@ func (v *View) notify() {
 	}
 }
 
-// job is what the writer takes over from the noted down, in one go.
+// job is what the writer takes to write at once.
 type job struct {
 	lines  []string
 	frame  *Frame
@@ -237,7 +235,7 @@ func (v *View) take() job {
 	j := job{lines: v.lines, closed: v.closed}
 	v.lines = nil
 	if v.lost > 0 {
-		j.lines = append(j.lines, fmt.Sprintf("… %d lines left out", v.lost))
+		j.lines = append(j.lines, fmt.Sprintf("… %d lines omitted", v.lost))
 		v.lost = 0
 	}
 	if v.cfg.Live && v.snap != nil && !v.closed {
@@ -247,12 +245,12 @@ func (v *View) take() job {
 	return j
 }
 
-// redrawPause bounds how often the live view is drawn; thousands of short jobs
-// may end in a second.
+// redrawPause bounds how often the live view is drawn: thousands of short jobs may end
+// in a second.
 const redrawPause = 50 * time.Millisecond
 
-// write is the goroutine that owns the output. It ends after Close, or when the
-// output is gone.
+// write is the goroutine that owns the output. It ends after Close, or when the output
+// is gone.
 func (v *View) write() {
 	defer close(v.done)
 	var scr screen
@@ -275,7 +273,7 @@ func (v *View) write() {
 	}
 }
 
-// draw is the text of one update.
+// draw returns the text of one update.
 func (v *View) draw(scr *screen, last tails, j job) string {
 	if !v.cfg.Live {
 		if len(j.lines) == 0 {
@@ -298,7 +296,7 @@ func (v *View) draw(scr *screen, last tails, j job) string {
 	return scr.update(j.lines, j.frame.Rows(size), size)
 }
 
-// leave has everything dropped from now on.
+// leave makes the view drop everything from now on.
 func (v *View) leave() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

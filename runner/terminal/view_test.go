@@ -217,7 +217,7 @@ func TestMinuteLineOfABackoff(t *testing.T) {
 		{nil, "so far      1/3 done, 2 waiting"},
 		{
 			[]state.View{{Job: "a\x1b", Attempt: 4, NextAt: noon.Add(9 * time.Minute)}},
-			"so far      1/3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more wait for their retry",
+			"so far      1/3 done, 2 waiting; a: attempt 4 in 9m00s; 1 more waiting to retry",
 		},
 	} {
 		s.Waiting = tt.waiting

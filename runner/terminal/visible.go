@@ -7,21 +7,20 @@ import (
 	"unicode/utf8"
 )
 
-// Visible passes text on to a terminal, with everything that the terminal would obey
-// made visible instead, as cat -v does: a log holds whatever a job has printed, and
-// what a job prints may come from anywhere. Line breaks, tabs, carriage returns and
-// colors pass.
+// Visible forwards text to a terminal, and makes control sequences visible as cat -v
+// does: a log contains whatever a job printed, which may come from anywhere. Line breaks,
+// tabs, carriage returns and colors pass through.
 type Visible struct {
 	w       io.Writer
-	colors  bool   // else they are left out
-	rest    []byte // the beginning of a sequence or character whose end has not come yet
+	colors  bool   // whether colors pass through
+	rest    []byte // the beginning of an incomplete sequence or character
 	painted bool   // a color is on
 }
 
-// NewVisible writes to w.
+// NewVisible returns a Visible that writes to w.
 func NewVisible(w io.Writer, colors bool) *Visible { return &Visible{w: w, colors: colors} }
 
-// maxColor bounds a sequence that sets colors.
+// maxColor bounds the length of a color sequence.
 const maxColor = 64
 
 // Write implements io.Writer.
@@ -35,7 +34,7 @@ func (v *Visible) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close shows what is left of an unfinished sequence, and takes the last color off.
+// Close shows the rest of an incomplete sequence, and resets the color.
 func (v *Visible) Close() error {
 	out, _ := v.show(nil, v.rest, true)
 	v.rest = nil
@@ -46,8 +45,8 @@ func (v *Visible) Close() error {
 	return err
 }
 
-// show appends what is shown of in, and tells how much of it that was. The rest
-// may be judged when more has come, unless this is the end.
+// show appends what to show for in, and returns how much of it that covers. The rest
+// needs more input, unless this is the end.
 func (v *Visible) show(out, in []byte, end bool) ([]byte, int) {
 	n := 0
 	for n < len(in) {
@@ -84,8 +83,8 @@ func (v *Visible) show(out, in []byte, end bool) ([]byte, int) {
 	return out, n
 }
 
-// colorLen is the length of the sequence that sets colors with which b begins, 0 if
-// it begins with another. It is not whole if that cannot be told yet.
+// colorLen returns the length of the color sequence that b begins with, 0 if it begins
+// with another one. whole is false if more input is needed to tell.
 func colorLen(b []byte) (size int, whole bool) {
 	if len(b) > 1 && b[1] != '[' {
 		return 0, true
@@ -101,10 +100,10 @@ func colorLen(b []byte) (size int, whole bool) {
 	return 0, len(b) >= maxColor
 }
 
-// appendVisible appends one character outside ASCII, text, which is r.
+// appendVisible appends the non-ASCII character r, whose bytes are text.
 func appendVisible(out []byte, r rune, text []byte) []byte {
 	switch {
-	case r == utf8.RuneError && len(text) == 1 && text[0] < 0xa0: // C1 where the terminal is not in UTF-8
+	case r == utf8.RuneError && len(text) == 1 && text[0] < 0xa0: // C1, if the terminal is not in UTF-8 mode
 		return fmt.Appendf(out, "<%02X>", text[0])
 	case obeyed(r):
 		return fmt.Appendf(out, "<U+%04X>", r)
@@ -112,6 +111,6 @@ func appendVisible(out []byte, r rune, text []byte) []byte {
 	return append(out, text...)
 }
 
-// obeyed reports whether a terminal does something for r, a character outside ASCII,
-// instead of showing it: C1 controls, and what changes the direction of text.
+// obeyed reports whether a terminal acts on the non-ASCII character r instead of showing
+// it: C1 controls, and whatever changes the direction of text.
 func obeyed(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }

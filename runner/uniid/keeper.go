@@ -1,15 +1,14 @@
-// Package uniid keeps logs/uni_id.json, in which batches of the block dialect
-// say what has become of each attempt, for other scripts to read.
+// Package uniid maintains logs/uni_id.json, in which batches of the block dialect tell
+// other scripts how each attempt ended.
 //
-// The file is shared with scripts that know nothing of gpurun and may rewrite it
-// whole at any moment. So what is there is merged, never replaced: entries and
-// fields that gpurun did not write stay, an end that a script has written is not
-// taken back, and what does not parse is left alone until it does. Nothing here
-// waits: what cannot be done now is done by a later Flush.
+// The file is shared with scripts that know nothing of gpurun and may rewrite it at any
+// moment. So gpurun merges into it: entries and fields that it did not write stay, an end
+// that a script wrote is not overwritten, and a file that does not parse is left alone
+// until it does. Nothing here blocks: what cannot be done now is left to a later Flush.
 //
-// Usually the file is replaced by rename, so that a reader always sees a whole
-// one. Scripts that lock it would then write into a file that is no longer
-// there; once a lock is met, it is written in place, under that lock.
+// Usually the file is replaced by rename, so that a reader always sees a complete one.
+// Scripts that lock it would then write to a file that is no longer there; once a lock
+// has been seen, the file is written in place, under that lock.
 package uniid
 
 import (
@@ -33,27 +32,27 @@ const (
 	Abnormal = "abnormal_exit"
 )
 
-// ErrBusy says that the file cannot be written at this moment: it is locked, or a
-// script is in the middle of writing it.
+// ErrBusy means that the file cannot be written right now: it is locked, or a script is
+// writing it.
 var ErrBusy = errors.New("is being written by somebody else")
 
-// emptyFor is how long a file stays empty before that counts as its content and
-// not as the first half of a script's rewriting it.
+// emptyFor is how long a file must stay empty before it counts as empty, rather than as
+// truncated by a script that is about to rewrite it.
 const emptyFor = time.Second
 
-// A Keeper keeps one file. It is not safe for use by several goroutines.
+// A Keeper maintains one file. It is not safe for concurrent use.
 type Keeper struct {
 	path string
-	mine map[string]entry // what gpurun has to say
+	mine map[string]entry // gpurun's own entries
 
-	inPlace    bool // somebody locks the file
+	inPlace    bool // scripts lock the file
 	emptySince time.Time
 	left       []orphan
-	seen       stamp // of the file when it last said all that it should
-	dirty      bool  // something of mine has not been merged yet
+	seen       stamp // of the file when it was last complete
+	dirty      bool  // part of mine has not been merged yet
 }
 
-// A stamp tells one content of one file from another.
+// A stamp identifies one version of a file.
 type stamp struct {
 	inode uint64
 	size  int64
@@ -68,13 +67,13 @@ func stampOf(info fs.FileInfo) stamp {
 	return s
 }
 
-// NewKeeper keeps the file at an absolute path; it need not be there.
+// NewKeeper maintains the file at an absolute path; it need not exist.
 func NewKeeper(path string) *Keeper {
 	return &Keeper{path: path, mine: map[string]entry{}}
 }
 
-// Set says what has become of an attempt, and flushes. A pid of 0 says nothing of
-// the pid; an empty errorType nothing of the error.
+// Set records the state of an attempt, and flushes. A pid of 0 leaves the pid unset, an
+// empty errorType the error.
 func (k *Keeper) Set(uniID string, pid int, state string, retryCount int, errorType string) error {
 	k.put(uniID, entry{PID: pid, State: state, RetryCount: retryCount, ErrorType: errorType})
 	return k.Flush()
@@ -88,8 +87,8 @@ func (k *Keeper) put(uniID string, e entry) {
 	k.dirty = true
 }
 
-// Flush merges all that was set into the file, if anything of it is not there or
-// somebody else has written the file since. ErrBusy asks for another Flush soon.
+// Flush merges everything set into the file, if some of it is missing or somebody else
+// has written the file since. ErrBusy asks for another Flush soon.
 func (k *Keeper) Flush() error {
 	rescued := k.rescue()
 	if len(k.mine) == 0 || !k.dirty && len(rescued) == 0 && k.unchanged() {
@@ -105,7 +104,7 @@ func (k *Keeper) Flush() error {
 	return err
 }
 
-// unchanged says that the file is as Flush has left it.
+// unchanged reports whether the file is as Flush left it.
 func (k *Keeper) unchanged() bool {
 	info, err := os.Stat(k.path)
 	return err == nil && stampOf(info) == k.seen
@@ -130,13 +129,13 @@ func (k *Keeper) flush(rescued []change) error {
 	}
 	now, watched, err := k.update(f, path, rescued)
 	if !watched {
-		f.Close() // gives its lock back
+		f.Close() // releases its lock
 	}
 	return k.done(now, err)
 }
 
-// update merges into the file that is open as f. watched says that f has been
-// replaced and is kept open.
+// update merges into the file that is open as f. watched reports whether f was replaced
+// and is kept open.
 func (k *Keeper) update(f *os.File, path string, rescued []change) (now stamp, watched bool, err error) {
 	if err := k.lock(f); err != nil {
 		return stamp{}, false, err
@@ -165,8 +164,8 @@ func (k *Keeper) update(f *os.File, path string, rescued []change) (now stamp, w
 	return now, err == nil, err
 }
 
-// lockFolder keeps other runs out whose job files stand in the same folder. A
-// file system that cannot lock a folder must do without.
+// lockFolder keeps out other runs whose job files are in the same folder. It does nothing
+// on a file system that cannot lock folders.
 func (k *Keeper) lockFolder() (*os.File, error) {
 	dir := filepath.Dir(k.path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -183,18 +182,18 @@ func (k *Keeper) lockFolder() (*os.File, error) {
 	return f, nil
 }
 
-// read is the whole content. An empty file is one that a script has just begun to
-// rewrite, unless it stays so.
+// read returns the whole content. An empty file is one that a script is about to
+// rewrite, unless it stays empty.
 func (k *Keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is no regular file", path)
+		return nil, nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if now, err := os.Stat(path); err != nil || !os.SameFile(now, info) {
-		return nil, nil, ErrBusy // replaced while its lock was waited for
+		return nil, nil, ErrBusy // replaced while we waited for its lock
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, info.Size()))
 	switch {
@@ -219,8 +218,8 @@ func (k *Keeper) created(path string, changes []change) (stamp, error) {
 	return create(path, text)
 }
 
-// create makes the file where there is none, by a link and not by a rename: what
-// a script has made meanwhile must stay.
+// create creates the file by link rather than rename: it must not replace one that a
+// script has created meanwhile.
 func create(path string, text []byte) (stamp, error) {
 	t, now, err := temporary(path, text, 0o644)
 	if err != nil {
@@ -236,10 +235,9 @@ func create(path string, text []byte) (stamp, error) {
 	return now, nil
 }
 
-// replace puts a new file in the place of the one that was read. What a script
-// has put there in the meantime comes out again, and is returned: no moment
-// between looking and renaming is left in which it could be lost. A file system
-// that cannot exchange two files must do with looking.
+// replace replaces the file that was read. It exchanges the two, so that a file that a
+// script has put there in between is not lost, but returned. On a file system that cannot
+// exchange files it only checks first.
 func replace(path string, text []byte, read fs.FileInfo) (now stamp, displaced *os.File, err error) {
 	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {
@@ -254,7 +252,7 @@ func replace(path string, text []byte, read fs.FileInfo) (now stamp, displaced *
 	}
 	f, err := os.Open(t.Name())
 	if err != nil {
-		return now, nil, nil // it was read before
+		return now, nil, nil // its content was read before
 	}
 	if info, err := f.Stat(); err == nil && !os.SameFile(info, read) {
 		return now, f, nil
@@ -263,7 +261,7 @@ func replace(path string, text []byte, read fs.FileInfo) (now stamp, displaced *
 	return now, nil, nil
 }
 
-// temporary is a file beside path with its new content, and that file's stamp.
+// temporary returns a file next to path with the new content, and its stamp.
 func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFile, stamp, error) {
 	t, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(mode))
 	if err != nil {
@@ -283,8 +281,8 @@ func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFil
 	return t, stampOf(info), nil
 }
 
-// writeInPlace overwrites the content in one write. What is shorter than before
-// is filled up with space, so that a reader without the lock finds no remains.
+// writeInPlace overwrites the content in one write. It pads shorter content with spaces,
+// so that a reader without the lock sees no remains.
 func writeInPlace(f *os.File, text []byte, old int64) (stamp, error) {
 	for int64(len(text)) < old {
 		text = append(text, ' ')
@@ -302,7 +300,7 @@ func writeInPlace(f *os.File, text []byte, old int64) (stamp, error) {
 	return stampOf(info), nil
 }
 
-// done remembers the file as one that says all that it should.
+// done remembers the file as complete.
 func (k *Keeper) done(now stamp, err error) error {
 	if err == nil {
 		k.seen, k.dirty = now, false

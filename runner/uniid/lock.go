@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes both kinds of lock that scripts take (flock; lockf, which is
-// fcntl's), or neither. Closing the file gives them back. A lock that somebody
-// holds shows that the file is one that scripts lock.
+// lock takes both kinds of lock that scripts use (flock, and fcntl as lockf does), or
+// neither. Closing the file releases them. A lock held by somebody else shows that
+// scripts lock this file.
 func (k *Keeper) lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
@@ -23,7 +23,7 @@ func (k *Keeper) lock(f *os.File) error {
 		k.inPlace = true
 		return ErrBusy
 	}
-	return nil // a file system without locks has no scripts that lock
+	return nil // if the file system has no locks, no script locks
 }
 
 func unlock(f *os.File) {
@@ -31,15 +31,14 @@ func unlock(f *os.File) {
 	_ = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_UNLCK})
 }
 
-// orphanFor is how long a file that was replaced is watched: a script that had
-// opened it before, and waited for its lock or just then wrote, writes into it.
-// No more of them than maxOrphans are kept open.
+// orphanFor is how long a replaced file is watched: a script that had opened it before
+// may still write to it. At most maxOrphans of them are kept open.
 const (
 	orphanFor  = 10 * time.Second
 	maxOrphans = 64
 )
 
-// An orphan is a file that was replaced, and what it held then.
+// An orphan is a file that was replaced, with its content at that time.
 type orphan struct {
 	file  *os.File
 	base  []byte
@@ -47,8 +46,8 @@ type orphan struct {
 	at    time.Time
 }
 
-// watch takes over a file that was replaced. base is what of it has been merged
-// already, and at which stamp.
+// watch takes ownership of a file that was replaced. base is its content that has been
+// merged, s the stamp of that.
 func (k *Keeper) watch(f *os.File, base []byte, s stamp) {
 	unlock(f)
 	if len(k.left) == maxOrphans {
@@ -58,9 +57,9 @@ func (k *Keeper) watch(f *os.File, base []byte, s stamp) {
 	k.left = append(k.left, orphan{file: f, base: base, stamp: s, at: time.Now()})
 }
 
-// rescue is what scripts have written into files after these were replaced. It is
-// told for as long as the files are watched: a script that had read the file
-// before may write over it once more.
+// rescue returns what scripts have written to files after these were replaced. It repeats
+// that as long as the files are watched: a script with an old copy may overwrite the
+// current file again.
 func (k *Keeper) rescue() []change {
 	var all []change
 	keep := k.left[:0]
@@ -79,8 +78,8 @@ func (k *Keeper) rescue() []change {
 	return all
 }
 
-// report is the end that a script has written for an attempt, in the file or in
-// one that was replaced, or "", and the kind of error that it named.
+// report returns the end that a script has written for an attempt, in the file or in a
+// replaced one, or "", and the error type that it gave.
 func (k *Keeper) report(uniID string) (end, errorType string) {
 	texts := []json.RawMessage{}
 	for _, c := range k.rescue() {
@@ -108,8 +107,8 @@ func (k *Keeper) report(uniID string) (end, errorType string) {
 	return end, errorType
 }
 
-// news is how an orphan's content differs from what it was; nil when it does not,
-// or not yet in a form that parses.
+// news returns how an orphan's content has changed; nil if it has not, or does not parse
+// yet.
 func (o *orphan) news() []change {
 	info, err := o.file.Stat()
 	if err != nil || stampOf(info) == o.stamp {
@@ -122,7 +121,7 @@ func (o *orphan) news() []change {
 	return difference(o.base, data)
 }
 
-// close gives up the orphans.
+// close closes the orphans.
 func (k *Keeper) close() {
 	for _, o := range k.left {
 		o.file.Close()

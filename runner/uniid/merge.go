@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// An entry is what gpurun says of one attempt.
+// An entry is gpurun's record of one attempt.
 type entry struct {
 	PID        int
 	State      string
@@ -19,7 +19,7 @@ type entry struct {
 // A record is one entry of the file with all its fields.
 type record map[string]json.RawMessage
 
-// A change is what a script has made of one entry, nil where there was none.
+// A change is a script's change to one entry; from is nil if there was none.
 type change struct {
 	id       string
 	from, to json.RawMessage
@@ -38,7 +38,7 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 	if all == nil {
 		return nil, errNoObject // null
 	}
-	for id, raw := range all { // so that equal entries have equal bytes
+	for id, raw := range all { // make equal entries equal bytes
 		var buf bytes.Buffer
 		if err := json.Compact(&buf, raw); err != nil {
 			return nil, err
@@ -48,9 +48,9 @@ func parse(data []byte) (map[string]json.RawMessage, error) {
 	return all, nil
 }
 
-// merge puts changes and what gpurun says into the content of a file. A change
-// counts where the entry is still as it was before it. changed is false where the
-// content says all of it already. An error means that it does not parse.
+// merge merges changes and gpurun's entries into the content of a file. A change applies
+// only if the entry is still as it was before it. changed is false if the content has it
+// all already. An error means that it does not parse.
 func merge(data []byte, mine map[string]entry, changes []change) (text []byte, changed bool, err error) {
 	all, err := parse(data)
 	if err != nil {
@@ -73,7 +73,7 @@ func merge(data []byte, mine map[string]entry, changes []change) (text []byte, c
 	return text, true, err
 }
 
-// encode is the file's text: an entry a line.
+// encode returns the file's text.
 func encode(all map[string]json.RawMessage) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -86,8 +86,8 @@ func encode(all map[string]json.RawMessage) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// into completes an attempt's entry. What the script has written of its pid and of
-// its error stays, and so does an end that it has written while gpurun says running.
+// into completes an attempt's entry. The script's own pid and error stay, and so does an
+// end that it has written while gpurun says running.
 func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	var r record
 	if json.Unmarshal(raw, &r) != nil || r == nil {
@@ -121,15 +121,15 @@ func (r record) ended() bool {
 	return state == Normal || state == Abnormal
 }
 
-// text is a field's string, or "" where it is missing or of another type.
+// text returns a field's string, or "" if it is missing or of another type.
 func (r record) text(field string) string {
 	var s string
 	_ = json.Unmarshal(r[field], &s)
 	return s
 }
 
-// difference is how now has other entries than before, in the order of their
-// ids; nil when now does not parse.
+// difference returns the entries of now that differ from before, in the order of their
+// ids; nil if either does not parse.
 func difference(before, now []byte) []change {
 	is, err := parse(now)
 	if err != nil {

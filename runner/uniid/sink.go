@@ -9,20 +9,20 @@ import (
 	"gpurun/state"
 )
 
-// Times of a Sink: how often a file that was busy is tried again, how often a
-// file is looked at that scripts may have written over, and how long Close tries.
+// Times of a Sink: how often to retry a busy file, how often to check a file that scripts
+// may have overwritten, and how long Close keeps trying.
 const (
 	retryEvery = 50 * time.Millisecond
 	checkEvery = time.Second
 	closeFor   = 5 * time.Second
 )
 
-// A Sink follows a run, and keeps the files of those job files that have one. It
-// blocks nobody: a goroutine of its own does the writing.
+// A Sink follows a run, and maintains the uni_id.json of each job file that has one. It
+// never blocks: its own goroutine does the writing.
 type Sink struct {
 	batch *jobspec.Batch
 
-	files   sync.Mutex // held while the keepers are at work
+	files   sync.Mutex // held while keepers are in use
 	keepers map[string]*Keeper
 
 	mu     sync.Mutex
@@ -30,17 +30,17 @@ type Sink struct {
 	wake   chan struct{} // of capacity 1
 	closed chan struct{}
 	done   chan struct{}
-	err    error // of the goroutine, readable once done is closed
+	err    error // from the goroutine, readable once done is closed
 }
 
-// News is one thing to be set in one file.
+// news is one entry to set in one file.
 type news struct {
 	path, uniID string
 	entry       entry
 }
 
-// New follows the jobs of a batch. Close ends it. Start starts a goroutine, and sees
-// to its panics; nil for a plain one.
+// New returns a sink for the jobs of a batch; Close ends it. start starts a goroutine and
+// handles its panics; nil for a plain one.
 func New(b *jobspec.Batch, start func(func())) *Sink {
 	s := &Sink{batch: b, keepers: map[string]*Keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	if start == nil {
@@ -50,7 +50,7 @@ func New(b *jobspec.Batch, start func(func())) *Sink {
 	return s
 }
 
-// Fact takes note of an attempt that runs or has ended.
+// Fact records an attempt that runs or has ended.
 func (s *Sink) Fact(job int, f state.Fact) {
 	if job < 0 || f.UniID == "" {
 		return
@@ -79,9 +79,9 @@ func (s *Sink) Fact(job int, f state.Fact) {
 	}
 }
 
-// Report is the end that a script has written for its attempt, or "", and the kind
-// of error that it named. It finds also what went into a file that was replaced while the script had it open: who
-// looks at the path alone sees nothing of that.
+// Report returns the end that a script has written for its attempt, or "", and the error
+// type that it gave. It also finds what went to a file that was replaced while the script
+// had it open, which the path alone would not show.
 func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 	if job < 0 {
 		return "", ""
@@ -95,7 +95,7 @@ func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 	return s.keeper(path).report(uniID)
 }
 
-// keeper is the one of a file. The caller holds files.
+// keeper returns the keeper of a file. The caller holds files.
 func (s *Sink) keeper(path string) *Keeper {
 	k := s.keepers[path]
 	if k == nil {
@@ -105,11 +105,11 @@ func (s *Sink) keeper(path string) *Keeper {
 	return k
 }
 
-// Snapshot tells nothing that the facts do not.
+// Snapshot does nothing: the facts tell it all.
 func (s *Sink) Snapshot(state.Snapshot) {}
 
-// Close waits until everything is written, and returns what could not be. Files
-// that are busy for very long are given up.
+// Close waits until everything is written, and returns what could not be. It gives up on
+// files that stay busy.
 func (s *Sink) Close() error {
 	close(s.closed)
 	<-s.done
@@ -132,7 +132,7 @@ func (s *Sink) run() {
 	for {
 		s.take()
 		busy := s.flush()
-		if closed == nil && !busy && !s.flush() { // again: what the first has displaced
+		if closed == nil && !busy && !s.flush() { // again: for what the first one displaced
 			return
 		}
 		if timer.Reset(checkEvery); busy {
@@ -149,7 +149,7 @@ func (s *Sink) run() {
 	}
 }
 
-// take hands what has come to the keepers.
+// take passes the queue to the keepers.
 func (s *Sink) take() {
 	s.mu.Lock()
 	queue := s.queue
@@ -162,7 +162,7 @@ func (s *Sink) take() {
 	}
 }
 
-// flush says whether some file must be tried again soon.
+// flush reports whether a file must be retried soon.
 func (s *Sink) flush() (busy bool) {
 	s.files.Lock()
 	defer s.files.Unlock()

@@ -8,13 +8,12 @@ import (
 	"gpurun/jobspec/script"
 )
 
-// Lints find what is wrong with a batch although every word of it can be read:
-// work that looks done and is not, GPUs chosen by hand, two jobs on one file. Each
-// has a name, by which "allow" in the settings or on a job switches it off. They
-// are judged where a batch is checked, planned or run; who only looks at a batch
-// must be able to, whatever is wrong with it.
+// Lints find mistakes in a batch that is otherwise valid: work that looks done but is
+// not, GPUs chosen by hand, two jobs writing one file. Each has a name, by which "allow"
+// in the settings or on a job switches it off. They run when a batch is checked, planned
+// or run. Commands that only look at a batch skip them and so work whatever is wrong.
 
-// The lints that no command alone shows.
+// Lints that no single command reveals.
 const (
 	lintUnused     = "unused"
 	lintConfig     = "config-unused"
@@ -26,14 +25,14 @@ const (
 	lintOneNeed    = "one-need"
 )
 
-// lintNames are all lints, errors first.
+// lintNames lists all lints, errors first.
 var lintNames = []string{
 	script.Pinned, script.Background, script.Detached, lintUnused, lintConfig, lintSameOutput, lintOrder, lintLogClash,
 	script.FixedPort, script.Unquoted, script.Conda, lintMissing, lintConcurrent, lintOneNeed,
 	"stray", // found while a job runs
 }
 
-// parseAllow reads a list of lints that are not meant.
+// parseAllow parses a list of lints to switch off.
 func parseAllow(words []string) ([]string, error) {
 	var list []string
 	for _, w := range words {
@@ -41,7 +40,7 @@ func parseAllow(words []string) ([]string, error) {
 			continue
 		}
 		if !slices.Contains(lintNames, w) {
-			return nil, faultf(didYouMean(w, lintNames, "the lints are "+strings.Join(lintNames, ", ")), "unknown lint %q", w)
+			return nil, faultf(didYouMean(w, lintNames, "valid lints: "+strings.Join(lintNames, ", ")), "unknown lint %q", w)
 		}
 		list = append(list, w)
 	}
@@ -61,8 +60,8 @@ func (f *fileJobs) allows(t *texts, lint string) bool {
 	return false
 }
 
-// lint reports a finding, unless it is allowed. An error of a lint is one that the
-// author of the file can overrule.
+// lint reports a finding unless it is allowed. Its errors are those that the author of
+// the file may overrule.
 func (f *fileJobs) lint(t *texts, p Problem, warn bool) {
 	if f.allows(t, p.Lint) {
 		return
@@ -79,7 +78,7 @@ func (f *fileJobs) lint(t *texts, p Problem, warn bool) {
 	f.out.add(p)
 }
 
-// lint judges one job of the file, all expansions at once.
+// lint checks one job of the file, all expansions at once.
 func (p *proto) lint(f fields) {
 	if !p.file.opts.Lint || p.matrix == nil || p.matrix.count() == 0 {
 		return
@@ -89,7 +88,7 @@ func (p *proto) lint(f fields) {
 	p.lintCommands(p.block || f.get("leftovers") != nil)
 }
 
-// lintConfig reports a config that the job does not get to see.
+// lintConfig reports a config copy that the job never gets to see.
 func (p *proto) lintConfig() {
 	c := p.config
 	if c == nil || c.path != nil || p.runs(func(t *text) bool { return t.uses(varConfig) }) {
@@ -100,7 +99,7 @@ func (p *proto) lintConfig() {
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
-// runs reports whether some text of what the job runs is as is says.
+// runs reports whether any text the job runs satisfies is.
 func (p *proto) runs(is func(t *text) bool) bool {
 	for i := range p.commands {
 		if is(&p.commands[i]) {

@@ -11,16 +11,16 @@ import (
 	"gpurun/jobspec/script"
 )
 
-// A commandLinter judges the commands of one job of the file, as templates.
+// A commandLinter checks the commands of one job of the file, as templates.
 type commandLinter struct {
 	*proto
 	job     script.Job
-	index   map[string]int // holes by how they are spelt
-	risky   bool           // some hole has values that the shell does not take as they are
-	inBlock bool           // what is left in the background is taken care of
+	index   map[string]int // holes by spelling
+	risky   bool           // some hole has values that the shell does not take literally
+	inBlock bool           // work left in the background is handled
 }
 
-// maxValues is how many values of a parameter are looked at.
+// maxValues bounds how many values of a parameter are checked.
 const maxValues = 256
 
 func (p *proto) lintCommands(background bool) {
@@ -60,8 +60,8 @@ func (p *proto) lintCommands(background bool) {
 	}
 }
 
-// shellKind reports whether the commands are shell scripts, and whether the shell
-// reads the user's start files.
+// shellKind reports whether the commands are shell scripts, and whether the shell reads
+// the user's startup files.
 func (p *proto) shellKind() (shell, login bool) {
 	for _, word := range p.shell {
 		shell = shell || slices.Contains([]string{"bash", "sh", "zsh", "dash", "ksh"}, filepath.Base(word))
@@ -70,7 +70,7 @@ func (p *proto) shellKind() (shell, login bool) {
 	return shell || len(p.shell) == 0, login
 }
 
-// condaLine is what makes conda activate work, or "" where it does already.
+// condaLine returns the line that makes conda activate work, or "" if it already does.
 func condaLine() string {
 	if _, ok := os.LookupEnv("BASH_FUNC_conda%%"); ok || os.Getenv("BASH_ENV") != "" {
 		return ""
@@ -82,7 +82,7 @@ func condaLine() string {
 	return `eval "$(` + conda + ` shell.bash hook)"`
 }
 
-// mostGPUs is the most GPUs that some expansion can be granted.
+// mostGPUs returns the largest number of GPUs any expansion can be granted.
 func (p *proto) mostGPUs() int {
 	if p.shared != nil {
 		return p.shared.Request.Max
@@ -94,7 +94,7 @@ func (p *proto) mostGPUs() int {
 	return most
 }
 
-// template is a text as the shell sees it, with a hole for each variable.
+// template returns a text as the shell sees it, with a hole for each variable.
 func (c *commandLinter) template(t *text, quoted bool) string {
 	var b strings.Builder
 	for i := range t.segs {
@@ -139,7 +139,7 @@ func (c *commandLinter) hole(g *segment, quoted bool) script.Hole {
 	return h
 }
 
-// command judges one command, and the scripts that it runs.
+// command checks one command and the scripts it runs.
 func (c *commandLinter) command(t *text, last bool) {
 	c.risky = false
 	from := len(c.job.Holes)
@@ -169,7 +169,7 @@ func (c *commandLinter) command(t *text, last bool) {
 	}
 }
 
-// value judges a value that reaches the program as one word, whatever is in it.
+// value checks a value that reaches the program as one word, whatever it contains.
 func (c *commandLinter) value(before string, t *text) {
 	if !script.Worth(before + t.raw) {
 		return
@@ -188,8 +188,8 @@ func (c *commandLinter) tell(t *text, f script.Finding) {
 	c.file.lint(c.texts, Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
 }
 
-// scriptFile judges a file that a command runs. It may be run in another way than
-// this, so that all its findings are warnings.
+// scriptFile checks a file that a command runs. The file may be run differently, so all
+// its findings are warnings.
 func (c *commandLinter) scriptFile(t *text, file *scriptFile) {
 	if !script.Worth(file.text) {
 		return
@@ -209,7 +209,7 @@ func (c *commandLinter) scriptFile(t *text, file *scriptFile) {
 	}
 }
 
-// passesGPUs reports whether a command hands on the GPUs that the job was granted.
+// passesGPUs reports whether a command passes on the GPUs granted to the job.
 func (c *commandLinter) passesGPUs() bool {
 	return c.runs(func(t *text) bool {
 		return t.uses(varGPU) || t.uses(varGPUList) || strings.Contains(t.raw, "VISIBLE_DEVICES")

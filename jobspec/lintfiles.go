@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// lintBatch judges what no job shows alone.
+// lintBatch checks what no job reveals on its own.
 func (l *loader) lintBatch() {
 	if !l.opts.Lint || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
 		return
@@ -19,11 +19,11 @@ func (l *loader) lintBatch() {
 	l.lintOneNeed()
 }
 
-// An outputRef is one entry of outputs of one job.
+// An outputRef is one entry in the outputs of one job.
 type outputRef struct{ job, text int32 }
 
-// lintSameOutput reports two jobs that may run at once and write one file. All paths
-// of up to millions of jobs are hashed, side by side, and sorted by that.
+// lintSameOutput reports two jobs that may run at the same time and write the same file.
+// The paths, of up to millions of jobs, are hashed in parallel and sorted by hash.
 func (l *loader) lintSameOutput() {
 	refs := l.outputRefs()
 	if len(refs) < 2 {
@@ -61,8 +61,8 @@ func (l *loader) lintSameOutput() {
 	})
 }
 
-// outputRefs are the outputs of all jobs that name one path. Where the only text
-// of a batch holds {name}, no two can be the same.
+// outputRefs returns the outputs of all jobs that name a single path. If the only such
+// text of a batch contains {name}, no two paths can be equal.
 func (l *loader) outputRefs() []outputRef {
 	var refs []outputRef
 	var last *texts
@@ -92,7 +92,7 @@ func (l *loader) outputPath(buf []byte, j *Job, n int32, v *values) []byte {
 	t := j.Spec.text
 	dir := l.batch.Files[j.File].WorkDir
 	if t.workDir != nil {
-		dir, _ = t.dirOf(dir, v) // checkPaths has said what is wrong with it
+		dir, _ = t.dirOf(dir, v) // checkPaths has reported what is wrong with it
 	}
 	at := *v
 	at.workDir = dir
@@ -110,17 +110,17 @@ func (l *loader) outputPath(buf []byte, j *Job, n int32, v *values) []byte {
 	return buf
 }
 
-// orders tells which jobs cannot run at once.
+// orders determines which jobs cannot run at the same time.
 type orders struct {
 	l     *loader
 	steps int
 }
 
-// maxOrderSteps bounds the walks through needs of a whole batch; beyond it jobs are
-// taken to be in order.
+// maxOrderSteps bounds the walks through the needs of a whole batch; beyond it jobs are
+// assumed to be in order.
 const maxOrderSteps = 2_000_000
 
-// ordered reports whether b starts only when a is over.
+// ordered reports whether b starts only after a has ended.
 func (o *orders) ordered(a, b *Job) bool {
 	if a.Queue >= 0 && a.Queue == b.Queue && a.ID < b.ID {
 		return true
@@ -147,7 +147,7 @@ func (o *orders) ordered(a, b *Job) bool {
 	return false
 }
 
-// lintWorkDirs warns of work dirs that are not there and that no job can have made.
+// lintWorkDirs warns about work dirs that do not exist and that no job can have made.
 func (l *loader) lintWorkDirs() {
 	for _, f := range l.files {
 		if !f.exists(f.workDir) {
@@ -173,7 +173,7 @@ func (l *loader) lintWorkDirs() {
 	}
 }
 
-// lintConcurrent warns of a limit of none, which is no limit.
+// lintConcurrent warns about max_concurrent: 0, which means no limit.
 func (l *loader) lintConcurrent(g given) {
 	if !l.opts.Lint {
 		return
@@ -182,11 +182,11 @@ func (l *loader) lintConcurrent(g given) {
 		return
 	}
 	l.out.warn(Problem{File: g.file, Line: g.line, Col: g.col, Lint: lintConcurrent,
-		Text: "max_concurrent: 0 means no limit: as many jobs as the GPUs take", Hint: "leave it out for no limit, or set at least 1"})
+		Text: "max_concurrent: 0 means no limit: as many jobs as the GPUs take", Hint: "remove it for no limit, or set at least 1"})
 }
 
-// lintOneNeed warns of a need that is one of several expansions of its job, where
-// all were probably meant.
+// lintOneNeed warns about a need that is one of several expansions of its job, when
+// probably all were meant.
 func (l *loader) lintOneNeed() {
 	told := map[*texts]bool{}
 	for i := range l.batch.Jobs {
@@ -227,7 +227,7 @@ func (l *loader) oneNeed(j *Job, need *text) {
 	}
 }
 
-// expansions is a pattern for all expansions of a job's matrix.
+// expansions returns a pattern that matches all expansions of a job's matrix.
 func expansions(j *Job) string {
 	t := j.Spec.text
 	pattern := ""
@@ -244,8 +244,8 @@ func expansions(j *Job) string {
 	return pattern
 }
 
-// exists reports whether a path is there. What it costs to ask is bounded; what
-// was not asked for counts as there.
+// exists reports whether a path exists. The number of checks is bounded; beyond it a path
+// is assumed to exist.
 func (l *loader) exists(path string) bool {
 	there, known := l.there[path]
 	if !known {
@@ -258,10 +258,10 @@ func (l *loader) exists(path string) bool {
 	return there
 }
 
-// maxAsked bounds the paths of a batch that the file system is asked for.
+// maxAsked bounds how many paths of a batch are checked for existence.
 const maxAsked = 1000
 
-// parents calls f for a path and the folders that it is in, until it says false.
+// parents calls f for a path and then its parent folders until f returns false.
 func parents(path string, f func(string) bool) {
 	for f(path) && path != "/" && path != "." {
 		path = filepath.Dir(path)

@@ -8,8 +8,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// lintOrder reports inputs that another job of the batch makes and that this one
-// does not wait for, and warns of those that nobody makes.
+// lintOrder reports inputs made by another job of the batch that this job does not wait
+// for, and warns about inputs that nobody makes.
 func (l *loader) lintOrder() {
 	if len(l.batch.Jobs) == 0 {
 		return
@@ -46,7 +46,7 @@ func (l *loader) lintOrder() {
 	}
 }
 
-// inputOrder judges one input of one job, and reports whether it said anything.
+// inputOrder checks one input of one job, and reports whether it found something.
 func (l *loader) inputOrder(o *orders, made *producers, j *Job, t *text, path string) bool {
 	by, ok := made.of(path)
 	glob := isGlob(path)
@@ -70,11 +70,11 @@ func (l *loader) inputOrder(o *orders, made *producers, j *Job, t *text, path st
 	return false
 }
 
-// producers are the paths that jobs make, with the first job that makes each.
+// producers maps paths to the first job that makes them.
 type producers struct {
 	paths map[string]int32
 	globs []madeGlob
-	list  []string // some of the paths, for inputs that are globs
+	list  []string // a sample of the paths, for inputs that are globs
 	known map[string]int32
 }
 
@@ -83,8 +83,7 @@ type madeGlob struct {
 	job     int32
 }
 
-// maxMatched bounds the outputs that an input glob is held against, and the other
-// way round.
+// maxMatched bounds how many outputs an input glob is compared with, and vice versa.
 const maxMatched = 2000
 
 func (l *loader) producers() *producers {
@@ -122,7 +121,7 @@ func (l *loader) producers() *producers {
 	return m
 }
 
-// inputHeads are what the inputs of all jobs begin with, each once.
+// inputHeads returns what the inputs of all jobs begin with, without duplicates.
 func (l *loader) inputHeads() []string {
 	var heads []string
 	var last *texts
@@ -144,7 +143,7 @@ func (l *loader) inputHeads() []string {
 	return heads
 }
 
-// head is what a path of all expansions of a job begins with, "" if that varies.
+// head returns what a path begins with in all expansions of a job, "" if that varies.
 func (l *loader) head(j *Job, t *text) string {
 	if j.Spec.text.workDir != nil || len(t.segs) == 0 || t.segs[0].kind != varLiteral {
 		return ""
@@ -163,8 +162,8 @@ func (l *loader) head(j *Job, t *text) string {
 	return path
 }
 
-// mayMake reports whether an output of a job may be an input of another, by what
-// they begin with.
+// mayMake reports whether an output of a job may be an input of another, judging by
+// what they begin with.
 func (l *loader) mayMake(j *Job, heads []string) bool {
 	t := j.Spec.text
 	for n := range t.outputs {
@@ -176,7 +175,7 @@ func (l *loader) mayMake(j *Job, heads []string) bool {
 	return false
 }
 
-// of is the job that makes a path, or something that it is in or that fits it.
+// of returns the job that makes a path, a folder containing it, or a glob matching it.
 func (m *producers) of(path string) (int32, bool) {
 	if by, ok := m.known[path]; ok {
 		return by, by >= 0

@@ -8,13 +8,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// repeats are names of parameters that only count repetitions.
+// repeatNames are names of parameters that merely count repetitions.
 var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 
-// lintUnused reports parameters that make jobs differ in name only. Parameters with
-// one value, and those zipped with one that is used, may exist for a name or a path;
-// one value used nowhere is a label in the ledger at best, hence a warning. own are
-// the job's own params: those from defaults need not be used by every job.
+// lintUnused reports parameters that make jobs differ in name only. A parameter with a
+// single value, or zipped with one that is used, may exist for a name or path. A single
+// value used nowhere is at best a label in the ledger, hence a warning. own are the job's
+// own params: those from defaults need not be used by every job.
 func (p *proto) lintUnused(own *yaml.Node) {
 	m := p.matrix
 	if len(m.always)+len(m.partial) == 0 || p.file.allows(p.texts, lintUnused) {
@@ -49,8 +49,8 @@ func (p *proto) unusedParam(name string, values int, named bool) {
 		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, paramEnv(name))}, values < 2)
 }
 
-// mates are the parameters that go side by side with one, and how many values it
-// has; of one that only entries of include give, all others may be.
+// mates returns the parameters zipped with a parameter, and the number of its values. For
+// one set only by include entries, any other parameter may be a mate.
 func (m *matrix) mates(name string) (names []string, values int) {
 	for i := range m.axes {
 		if slices.Contains(m.axes[i].names, name) {
@@ -63,9 +63,9 @@ func (m *matrix) mates(name string) (names []string, values int) {
 	return slices.Concat(m.always, m.partial), len(m.odd)
 }
 
-// used are the parameters that a job uses.
+// used holds the parameters that a job uses.
 type used struct {
-	reached map[string]bool // in what it runs, where, and with which resources
+	reached map[string]bool // in what it runs, where it runs, and with which resources
 	named   map[string]bool // anywhere else
 }
 
@@ -103,7 +103,7 @@ func (p *proto) uses() used {
 	return u
 }
 
-// mark notes the parameters in a text, and those that they are made of.
+// mark records the parameters in a text, and those they refer to.
 func (p *proto) mark(used map[string]bool, t *text) {
 	if t == nil {
 		return
@@ -126,8 +126,8 @@ func (p *proto) markParam(used map[string]bool, name string) {
 	}
 }
 
-// markEnvironment notes the parameters that a command takes from its environment.
-// Where it goes through all of GPURUN_PARAM_*, it may use any.
+// markEnvironment records the parameters that a command reads from its environment. If it
+// iterates over GPURUN_PARAM_*, it may use any.
 func (p *proto) markEnvironment(used map[string]bool, raw string) {
 	const prefix = "GPURUN_PARAM_"
 	for rest := raw; ; {
@@ -148,8 +148,8 @@ func (p *proto) markEnvironment(used map[string]bool, raw string) {
 	}
 }
 
-// readByScript reports whether a file that the job runs reads the parameter from
-// its environment.
+// readByScript reports whether a file that the job runs reads the parameter from its
+// environment.
 func (p *proto) readByScript(name string) bool {
 	used := map[string]bool{}
 	for _, file := range p.scripts() {

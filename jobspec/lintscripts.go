@@ -14,11 +14,11 @@ import (
 	"gpurun/jobspec/script"
 )
 
-// A scriptFile is a program that a job runs, as far as it was read.
+// A scriptFile is a program that a job runs, as much of it as was read.
 type scriptFile struct{ name, text string }
 
-// Bounds of looking into scripts: how much of one, how many, and in how many
-// commands of a batch one is looked for that is not named in its work dir.
+// Bounds on reading scripts: how much of each, how many, and how many commands of a batch
+// are searched for scripts not named relative to the work dir.
 const (
 	maxScriptBytes = 128 << 10
 	maxScripts     = 1000
@@ -27,8 +27,8 @@ const (
 
 func fileLine(name string, line int) string { return name + ":" + strconv.Itoa(line) + ": " }
 
-// mayRunScripts reports whether a command may run a script that is worth a look. A
-// batch may have a hundred thousand commands, and not each is taken apart for that.
+// mayRunScripts reports whether a command may run a script that is worth reading. A batch
+// may have a hundred thousand commands, too many to parse them all for that.
 func (p *proto) mayRunScripts(command string) bool {
 	for _, ext := range []string{".sh", ".py"} {
 		i := strings.Index(command, ext)
@@ -47,7 +47,7 @@ func (p *proto) mayRunScripts(command string) bool {
 	return false
 }
 
-// named are the scripts that can be read.
+// named returns the scripts that can be read.
 func (p *proto) named(names []string) []*scriptFile {
 	var list []*scriptFile
 	for _, name := range names {
@@ -58,7 +58,7 @@ func (p *proto) named(names []string) []*scriptFile {
 	return list
 }
 
-// scripts are all files that the job runs.
+// scripts returns all files that the job runs.
 func (p *proto) scripts() []*scriptFile {
 	var list []*scriptFile
 	if p.file.searches++; p.file.searches > maxSearches {
@@ -70,7 +70,7 @@ func (p *proto) scripts() []*scriptFile {
 	return list
 }
 
-// scriptAt reads a file that a command names, or gives nil. Each is read once.
+// scriptAt reads a file that a command names, each once; nil if it cannot be read.
 func (p *proto) scriptAt(name string) *scriptFile {
 	dir := p.file.workDir
 	if p.workDir != nil {
@@ -94,13 +94,13 @@ func (p *proto) scriptAt(name string) *scriptFile {
 	return f
 }
 
-// present reports whether a path is there, as far as this user can tell.
+// present reports whether a path exists, as far as this user can tell.
 func present(path string) bool {
 	_, err := os.Stat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// readScript reads a small regular file of text; anything else is none of ours.
+// readScript reads a small regular text file; anything else is not for us to judge.
 func readScript(path string) (string, bool) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// An arg is a word of a command with what it comes to.
+// An arg is a word of a command and what it evaluates to.
 type arg struct {
 	value
 	word *syntax.Word
@@ -17,8 +17,8 @@ type arg struct {
 // wrappers run the command that follows their own options.
 var wrappers = []string{"nohup", "time", "nice", "ionice", "env", "sudo", "exec", "command", "builtin", "stdbuf", "timeout", "setsid", "numactl", "taskset", "chrt", "srun"}
 
-// unwrap evaluates the words of a command and takes off what stands before the
-// program that does the work: nohup, timeout 5h, env NAME=value.
+// unwrap evaluates the words of a command and strips what precedes the program that does
+// the work: nohup, timeout 5h, env NAME=value.
 func (l *linter) unwrap(words []*syntax.Word) []arg {
 	args := make([]arg, len(words))
 	for i, w := range words {
@@ -37,10 +37,10 @@ func isWrapperOption(s string) bool {
 	return s != "" && (s[0] == '-' || s[0] >= '0' && s[0] <= '9' || strings.Contains(s, "=") && !strings.HasPrefix(s, "/"))
 }
 
-// quiet commands do no work on a GPU, whatever words they are given.
+// quiet commands do no work on a GPU, whatever their arguments.
 var quiet = []string{"echo", "printf", "grep", "sed", "awk", "kill", "pkill", "git", "cat", "rm", "ls", "mkdir", "cp", "mv", "test", "[", "tee", "touch", "ln", "export", "read", "trap"}
 
-// call judges one simple command.
+// call checks one simple command.
 func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 	for _, a := range c.Assigns {
 		l.assign(a, maybe)
@@ -82,7 +82,7 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 	}
 }
 
-// environment judges the NAME=value words of env, and what env -u takes away.
+// environment checks the NAME=value words of env, and what env -u removes.
 func (l *linter) environment(c *syntax.CallExpr, wrapped int, maybe bool) {
 	for i, w := range c.Args[:wrapped] {
 		v := l.eval(w)
@@ -95,7 +95,7 @@ func (l *linter) environment(c *syntax.CallExpr, wrapped int, maybe bool) {
 	}
 }
 
-// after is a value without what it begins with.
+// after returns a value without its beginning.
 func (v value) after(head, prefix string) value {
 	out := value{kind: v.kind, prefix: prefix, host: v.host}
 	for _, t := range v.texts {
@@ -104,8 +104,8 @@ func (v value) after(head, prefix string) value {
 	return out
 }
 
-// options calls f for each option of a command that is written as one of names,
-// with the value that is behind it.
+// options calls f for each option of a command that matches one of names, with the value
+// that follows it.
 func options(args []arg, names []string, f func(name string, v value, at syntax.Node, rest []arg)) {
 	for i, a := range args {
 		name, rest, joined := strings.Cut(a.prefix, "=")
@@ -121,7 +121,7 @@ func options(args []arg, names []string, f func(name string, v value, at syntax.
 	}
 }
 
-// A span is all from one word to another.
+// A span covers the text from one word to another.
 type span struct{ from, to *syntax.Word }
 
 func (s span) Pos() syntax.Pos { return s.from.Pos() }
@@ -139,7 +139,7 @@ func (l *linter) chdir(args []arg) {
 	}
 }
 
-// nested judges the script of bash -c.
+// nested checks the script of bash -c.
 func (l *linter) nested(c *syntax.CallExpr, args []arg, maybe bool) {
 	for i, a := range args {
 		if len(a.prefix) < 2 || a.prefix[0] != '-' || a.prefix[1] == '-' || !strings.HasSuffix(a.prefix, "c") {
@@ -160,7 +160,7 @@ func (l *linter) nested(c *syntax.CallExpr, args []arg, maybe bool) {
 
 var interpreters = []string{"bash", "sh", "zsh", "dash", "ksh", "source", "."}
 
-// script notes the file that a command runs.
+// script records the file that a command runs.
 func (l *linter) script(args []arg) {
 	if l.lost {
 		return
@@ -186,7 +186,7 @@ func (l *linter) script(args []arg) {
 	}
 }
 
-// firstFile is the first word that is no option and ends in ext.
+// firstFile returns the first word that is not an option and ends in ext.
 func firstFile(args []arg, ext string) string {
 	for _, a := range args {
 		s, ok := a.one()
@@ -206,8 +206,8 @@ func firstFile(args []arg, ext string) string {
 	return ""
 }
 
-// moduleScript is the script behind python -m torch.distributed.run, or else the
-// module's own.
+// moduleScript returns the script after python -m torch.distributed.run, or the module's
+// own.
 func moduleScript(args []arg) (own string) {
 	for i, a := range args {
 		s, ok := a.one()

@@ -12,7 +12,7 @@ import (
 var dockerFlags = []string{"--detach", "--interactive", "--tty", "--rm", "--init", "--privileged", "--read-only", "--no-healthcheck", "--oom-kill-disable",
 	"--sig-proxy", "--publish-all", "--disable-content-trust", "--quiet", "--help", "--no-hosts", "--replace", "--tls-verify", "--http-proxy"}
 
-// docker judges docker run. Behind the image all words are the container's.
+// docker checks docker run. All words after the image belong to the container.
 func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	if len(args) > 0 && args[0].prefix == "container" {
 		args = args[1:]
@@ -48,8 +48,8 @@ type dockerOpt struct {
 	at    syntax.Node // the option with its value
 }
 
-// dockerOption reads the option that args begin with, and how many words it takes.
-// Short options may stand together, of which -d is told.
+// dockerOption reads the option that args begin with, and returns how many words it takes.
+// Short options may be combined; if -d is among them, it is the one returned.
 func dockerOption(args []arg) (dockerOpt, int, bool) {
 	a := args[0]
 	word := a.prefix
@@ -89,7 +89,7 @@ func valued(name string, args []arg) (dockerOpt, int, bool) {
 	return dockerOpt{name, args[1].value, span{args[0].word, args[1].word}}, 2, true
 }
 
-// dockerEnv judges -e NAME=value; -e NAME alone passes on what the job has.
+// dockerEnv checks -e NAME=value; -e NAME alone passes on the job's value.
 func (l *linter) dockerEnv(o dockerOpt, maybe bool) {
 	name, rest, ok := strings.Cut(o.value.prefix, "=")
 	if !ok || !grantedName(name) {

@@ -10,12 +10,12 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// gpurun chooses the GPUs of a job and tells it through CUDA_VISIBLE_DEVICES; in
-// the job they count from 0. What follows finds commands that choose for themselves.
+// gpurun chooses a job's GPUs and passes them in CUDA_VISIBLE_DEVICES; inside the job they
+// are numbered from 0. This file finds commands that choose for themselves.
 
 const keepVisible = "remove it: gpurun sets CUDA_VISIBLE_DEVICES to the GPUs it grants; to use specific GPUs, set gpu_ids"
 
-// visible judges a value of CUDA_VISIBLE_DEVICES.
+// visible checks a value of CUDA_VISIBLE_DEVICES.
 func (l *linter) visible(name string, v value, maybe bool, at syntax.Node) {
 	switch {
 	case v.kind == granted || v.hides():
@@ -26,8 +26,8 @@ func (l *linter) visible(name string, v value, maybe bool, at syntax.Node) {
 	}
 }
 
-// hides reports whether every value shows no GPU at all: empty, -1, NoDevFiles. CUDA
-// stops reading the list at the first entry that is no device.
+// hides reports whether every value hides all GPUs: empty, -1, NoDevFiles. CUDA stops
+// reading the list at the first entry that is not a device.
 func (v value) hides() bool {
 	return len(v.texts) > 0 && !slices.ContainsFunc(v.texts, func(s string) bool {
 		first, _, _ := strings.Cut(strings.TrimSpace(s), ",")
@@ -53,7 +53,7 @@ func gpuWords(v value) string {
 	return "GPUs " + strings.Join(list, ", ")
 }
 
-// short is a node as spelt, cut to one short line.
+// short returns a node as spelled, cut to one short line.
 func (l *linter) short(n syntax.Node) string { return clip(l.spelt(n)) }
 
 func clip(s string) string {
@@ -81,7 +81,7 @@ var (
 	portOptions = []string{"--master_port", "--master-port", "--main_process_port", "--main-process-port"}
 )
 
-// devices judges the words by which a program is told which GPU to use.
+// devices checks the words that tell a program which GPU to use.
 func (l *linter) devices(args []arg, maybe bool) {
 	for _, a := range args {
 		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
@@ -110,7 +110,7 @@ func (l *linter) devices(args []arg, maybe bool) {
 	})
 }
 
-// cudaNumber is the highest N of cuda:N, or -1.
+// cudaNumber returns the highest N of cuda:N, or -1.
 func cudaNumber(texts []string) int {
 	most := -1
 	for _, t := range texts {
@@ -147,7 +147,7 @@ func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
 	}
 }
 
-// deepspeed refuses a constant list of devices: they are the host's.
+// deepspeed refuses a constant list of devices, which are the host's.
 func (l *linter) deepspeed(args []arg, maybe bool) {
 	options(launcherOptions(args), []string{"--include", "-i"}, func(_ string, v value, at syntax.Node, _ []arg) {
 		if v.kind == constant {
@@ -156,8 +156,8 @@ func (l *linter) deepspeed(args []arg, maybe bool) {
 	})
 }
 
-// launcherOptions are the words of a launcher up to the program that it starts,
-// whose options may have the same names.
+// launcherOptions returns a launcher's words up to the program it starts, whose options
+// may have the same names.
 func launcherOptions(args []arg) []arg {
 	for i, a := range args {
 		if a.prefix == "-m" || a.prefix == "--module" || !strings.HasPrefix(a.prefix, "-") && strings.HasSuffix(a.prefix, ".py") {
@@ -170,13 +170,13 @@ func launcherOptions(args []arg) []arg {
 // accelerate sets CUDA_VISIBLE_DEVICES to what it is given.
 func (l *linter) accelerate(args []arg, maybe bool) {
 	options(launcherOptions(args), []string{"--gpu_ids", "--gpu-ids"}, func(_ string, v value, at syntax.Node, _ []arg) {
-		if n := largest(v.texts); v.kind == constant && n >= 0 && n < l.job.GPUs { // beyond them, devices says so
+		if n := largest(v.texts); v.kind == constant && n >= 0 && n < l.job.GPUs { // out-of-range numbers are reported by devices
 			l.find(Pinned, maybe, at, fmt.Sprintf("accelerate %s pins the job to these GPUs, no matter which GPUs gpurun grants it", l.short(at)), "remove it: accelerate then uses the GPUs in CUDA_VISIBLE_DEVICES")
 		}
 	})
 }
 
-// ports warns of a port that two jobs would both want.
+// ports warns about a port that two jobs would both use.
 func (l *linter) ports(args []arg) {
 	options(args, portOptions, func(_ string, v value, at syntax.Node, _ []arg) { l.port("", v, at) })
 	options(args, []string{"--rdzv_endpoint", "--rdzv-endpoint"}, func(_ string, v value, at syntax.Node, _ []arg) {

@@ -8,13 +8,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Work that goes on when the command that started it has ended.
+// Work that continues after the command that started it has ended.
 
-// trivial commands end at once: behind a command in the background they wait for nothing.
+// trivial commands end at once: after a command in the background they wait for nothing.
 var trivial = []string{"echo", "printf", "true", ":", "date", "disown", "exit", "return", "sleep", "cd", "set", "unset", "export", "shift", "let"}
 
-// background reports a script that ends with work in the background and does not
-// wait for it.
+// background reports a script that ends with work in the background and does not wait for
+// it.
 func (l *linter) background() {
 	for _, c := range []string{"wait", "fg", "kill -0", "jobs", "tail", "pgrep", "pwait"} {
 		if l.commands[c] {
@@ -30,7 +30,7 @@ func (l *linter) background() {
 	}
 }
 
-// lastInBackground is the command with which a list ends, if it goes to the background.
+// lastInBackground returns the command that ends a list, if it runs in the background.
 func (l *linter) lastInBackground(list []*syntax.Stmt, depth int) *syntax.Stmt {
 	for _, s := range slices.Backward(list) {
 		if s.Background || s.Disown {
@@ -61,10 +61,10 @@ func (l *linter) endsInBackground(s *syntax.Stmt, depth int) (found *syntax.Stmt
 		}
 		return nil
 	}
-	if c, ok := s.Cmd.(*syntax.BinaryCmd); ok { // of a pipe or a chain the end counts
+	if c, ok := s.Cmd.(*syntax.BinaryCmd); ok { // the end of a pipe or chain counts
 		return l.lastInBackground([]*syntax.Stmt{c.Y}, depth)
 	}
-	if c, ok := s.Cmd.(*syntax.IfClause); ok { // any branch, but no condition
+	if c, ok := s.Cmd.(*syntax.IfClause); ok { // any branch, but not the condition
 		for ; c != nil && found == nil; c = c.Else {
 			found = l.lastInBackground(c.Then, depth)
 		}
@@ -81,9 +81,9 @@ func (l *linter) endsInBackground(s *syntax.Stmt, depth int) (found *syntax.Stmt
 	return found
 }
 
-// away reports work that leaves the job, where no other command of the script
-// waits for it. Where the script goes on to work of its own, what it starts may be
-// a service of that work's (a database, a container for docker exec), hence a warning.
+// away reports work that leaves the job, unless another command of the script waits for
+// it. If the script continues with work of its own, what it starts may be a service for
+// that work (a database, a container for docker exec), hence a warning.
 func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...string) {
 	if slices.ContainsFunc(waits, func(w string) bool { return l.commands[w] }) {
 		return
@@ -91,10 +91,10 @@ func (l *linter) away(c *syntax.CallExpr, maybe bool, hint string, waits ...stri
 	l.find(Detached, maybe || l.worksAfter(c), c, l.short(c)+" moves the work out of the job: the job ends at once and its GPUs go to the next one", hint)
 }
 
-// onlyLooks are commands that do no work of their own behind work that left the job.
+// onlyLooks are commands that do no work of their own after work that left the job.
 var onlyLooks = []string{"tmux", "screen", "sbatch", "qsub", "nvidia-smi", "squeue", "qstat", "ps"}
 
-// worksAfter reports whether a command that works stands behind c.
+// worksAfter reports whether a command that does work follows c.
 func (l *linter) worksAfter(c *syntax.CallExpr) (works bool) {
 	syntax.Walk(l.file, func(n syntax.Node) bool {
 		if n, ok := n.(*syntax.CallExpr); ok && n.Pos().After(c.End()) {
@@ -146,8 +146,8 @@ func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe boo
 	}
 }
 
-// hasFlag reports whether one of the short options of a command is flag. Those of
-// valued have a value behind them; the first word that is no option ends them.
+// hasFlag reports whether flag is among a command's short options. Those in valued are
+// followed by a value; the first word that is not an option ends the options.
 func hasFlag(words []string, flag byte, valued string) bool {
 	for i := 0; i < len(words); i++ {
 		w := words[i]

@@ -11,8 +11,8 @@ var (
 	pyDevice  = regexp.MustCompile(`["']cuda:(\d{1,4})["']|\bset_device\(\s*(\d{1,4})\s*\)`)
 )
 
-// CheckPython looks for GPUs chosen in a Python program, line by line. A line may
-// never run, so all that it finds are warnings.
+// CheckPython looks for GPUs chosen in a Python program, line by line. A line may never
+// run, so all its findings are warnings.
 func CheckPython(text string, job Job) Report {
 	l := &linter{job: job}
 	for i, line := range strings.Split(text, "\n") {

@@ -8,16 +8,16 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// What the shell takes apart or obeys in a value, by the quotes around it. A value
-// such as $HOME/data is meant to be put in by the shell.
+// What the shell splits or interprets in a value, by the quotes around it. A value such as
+// $HOME/data is meant to be expanded by the shell.
 var unsafe = map[byte]*regexp.Regexp{
 	0:    regexp.MustCompile(`[\s|&;<>()"'` + "`" + `\\*?\[]|^#|\$\(`),
 	'"':  regexp.MustCompile(`["` + "`" + `\\]|\$\(`),
 	'\'': regexp.MustCompile(`'`),
 }
 
-// arguments warns of values that the shell would take apart. The first word is a
-// command, which is meant to be more than one word.
+// arguments warns about values that the shell would split or interpret. The first word is
+// a command, which may well be more than one word.
 func (l *linter) arguments(c *syntax.CallExpr, args []arg) {
 	for i, w := range c.Args {
 		if i == len(c.Args)-len(args) && strings.ContainsFunc(w.Lit(), l.isHole) {
@@ -69,7 +69,7 @@ func (l *linter) quoted(at syntax.Node, s string, quote byte) {
 	}
 }
 
-// meantApart knows values that are several words on purpose: options, numbers.
+// meantApart recognizes values that are several words on purpose: options, numbers.
 func meantApart(v string) bool {
 	return strings.HasPrefix(v, "-") || strings.TrimSpace(v) != "" && strings.Trim(v, "0123456789., \t") == ""
 }
@@ -81,5 +81,5 @@ func (l *linter) unquoted(at syntax.Node, h *Hole, v string, quote byte) {
 		hint = fmt.Sprintf("use {%s:q}, without quotes around it", name)
 	}
 	l.report.Findings = append(l.report.Findings, Finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
-		Text: fmt.Sprintf("the shell does not see a value of %s as one word: %q", h.Spelt, clip(v)), Hint: hint})
+		Text: fmt.Sprintf("a value of %s is not one word to the shell: %q", h.Spelt, clip(v)), Hint: hint})
 }

@@ -1,14 +1,13 @@
-// Package script finds mistakes in shell commands before they cost GPU hours:
-// GPUs chosen by hand, work that outlives its job unseen, fixed ports. It parses
-// commands and never runs them, reads no file and no environment.
+// Package script finds mistakes in shell commands before they cost GPU hours: GPUs chosen
+// by hand, work that silently outlives its job, fixed ports. It parses commands but never
+// runs them, and reads no file and no environment.
 //
-// A command is a template: where gpurun puts a value in stands a hole, one rune
-// that the shell takes for a letter. So all expansions of a matrix are judged by
-// one look at their template.
+// A command is a template: a value that gpurun puts in is a hole, one rune that the shell
+// takes for a letter. So one check of the template covers all expansions of a matrix.
 //
-// Two rules hold throughout. A finding is an error only when it is certain;
-// anything that depends on what the command meets when it runs is a warning, or
-// nothing. And no input makes this package panic or hang.
+// Two rules hold throughout. A finding is an error only if it is certain; anything that
+// depends on what happens at run time is a warning or nothing. And no input makes this
+// package panic or hang.
 package script
 
 import (
@@ -30,62 +29,61 @@ const (
 
 // A Hole is a place where a value is put in before the shell sees the command.
 type Hole struct {
-	Spelt   string   // as the job file has it: {seed}
-	Values  []string // the values it takes; nil when only the start of the job tells
+	Spelt   string   // as in the job file: {seed}
+	Values  []string // the values it takes; nil if known only at the start of the job
 	Granted bool     // the host's numbers of the job's GPUs
-	Quoted  bool     // put in so that the shell leaves it alone
+	Quoted  bool     // quoted for the shell
 }
 
-// firstHole is the rune that stands for the first hole; the others follow. It is
-// from Unicode's private use area, which no command holds otherwise.
+// firstHole is the rune for the first hole; the others follow. It is in Unicode's private
+// use area, which commands do not otherwise use.
 const (
 	firstHole = '\uE000'
 	maxHoles  = 6000
 )
 
-// HoleRune is the rune that stands for hole i.
+// HoleRune returns the rune for hole i.
 func HoleRune(i int) rune { return firstHole + rune(i) }
 
-// A Job is what a command is judged by.
+// A Job is the context in which a command is checked.
 type Job struct {
 	Holes []Hole
 	Env   map[string]string // of the job file; values may have holes
-	GPUs  int               // the most that the job can be granted; -1 if unknown
-	Conda string            // line that makes conda activate work; "" where it works already
+	GPUs  int               // the most GPUs the job can be granted; -1 if unknown
+	Conda string            // line that makes conda activate work; "" if it already does
 }
 
 // A Finding is one thing wrong with a command.
 type Finding struct {
 	Lint string // its name
-	Warn bool   // it may be meant, or cannot be told for certain
-	At   string // the text it is about, as the job file spells it
-	Line int    // of the command, 1-based
+	Warn bool   // may be intended, or is not certain
+	At   string // the text it is about, as spelled in the job file
+	Line int    // line of the command, 1-based
 	Text string
 	Hint string
 }
 
-// A Report is what one command is like.
+// A Report is the result of checking one command.
 type Report struct {
 	Findings []Finding
-	Scripts  []string // files that it runs, as it names them, relative to its work dir
+	Scripts  []string // files it runs, as it names them, relative to its work dir
 }
 
-// maxScript is the most that is parsed. No command line that Linux can pass on is
-// larger than 128 KiB.
+// maxScript bounds what is parsed. Linux cannot pass a command line longer than 128 KiB.
 const maxScript = 128 << 10
 
-// signs are in every command that there is something to say about, a value that
-// the shell would take apart aside.
+// signs are substrings: every command with a finding contains one, except findings about
+// values that the shell would split.
 var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
 
-// Worth reports whether a command or program may be worth a Check. It is much
-// cheaper than one.
+// Worth reports whether a command or program may be worth a Check. It is much cheaper
+// than one.
 func Worth(text string) bool {
 	return inBackground(text) || slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(text, s) })
 }
 
-// inBackground reports whether there is an & that is not of &&, 2>&1 or &>.
+// inBackground reports whether there is an & that is not part of &&, 2>&1 or &>.
 func inBackground(text string) bool {
 	for from := 0; ; {
 		i := strings.IndexByte(text[from:], '&')
@@ -101,14 +99,14 @@ func inBackground(text string) bool {
 	}
 }
 
-// Check judges a command. What is no shell script is not judged.
+// Check checks a command. Text that is not a shell script has no findings.
 func Check(text string, job Job) Report { return check(text, job, 0) }
 
 func check(text string, job Job, depth int) (r Report) {
 	if len(text) > maxScript || len(job.Holes) > maxHoles || tooDeep(text) {
 		return Report{}
 	}
-	defer func() { // a mistake of the parser's must not keep a batch from running
+	defer func() { // a bug in the parser must not keep a batch from running
 		if recover() != nil {
 			r = Report{}
 		}
@@ -126,8 +124,8 @@ func check(text string, job Job, depth int) (r Report) {
 	return l.report
 }
 
-// tooDeep reports whether brackets are nested deeper than anybody writes them: the
-// parser calls itself for each, and looks twice at some.
+// tooDeep reports whether brackets are nested deeper than anybody writes them: the parser
+// recurses on each, and reads some twice.
 func tooDeep(text string) bool {
 	depth, ticks := 0, 0
 	for i := range len(text) {
@@ -145,7 +143,7 @@ func tooDeep(text string) bool {
 	return ticks > 400
 }
 
-// A linter is one Check.
+// A linter is the state of one Check.
 type linter struct {
 	job    Job
 	src    string
@@ -157,11 +155,11 @@ type linter struct {
 	funcs    map[string]*syntax.Stmt // bodies of the functions it declares
 	commands map[string]bool         // "docker wait", "wait", …: the first words of its commands
 	granted  bool                    // it reads $CUDA_VISIBLE_DEVICES somewhere
-	busy     map[string]bool         // variables being followed, against circles
+	busy     map[string]bool         // variables being followed, to detect circles
 	steps    int                     // how many have been followed
 	dir      string                  // where cd has led
-	lost     bool                    // cd has led somewhere that cannot be told
-	hooked   bool                    // conda has been made known
+	lost     bool                    // cd has led somewhere unknown
+	hooked   bool                    // the conda function has been defined
 }
 
 func (l *linter) find(lint string, warn bool, n syntax.Node, text, hint string) {
@@ -170,7 +168,7 @@ func (l *linter) find(lint string, warn bool, n syntax.Node, text, hint string) 
 	})
 }
 
-// spelt is a node as the job file has it.
+// spelt returns a node as spelled in the job file.
 func (l *linter) spelt(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset())
 	if from > to || to > len(l.src) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// found lists the findings as names, those that are only warnings with a "?".
+// found lists findings by name, with "?" for warnings.
 func found(r Report) string {
 	var names []string
 	for _, f := range r.Findings {
@@ -19,8 +19,8 @@ func found(r Report) string {
 	return strings.Join(names, " ")
 }
 
-// In these commands ${seed}… are holes: S takes 1 2, D takes 0 1 2 3, P takes texts
-// with spaces, G is granted, U is known only at the start.
+// testJob returns a job with holes of every kind, and a replacer that puts them into a
+// command.
 func testJob(gpus int) (Job, *strings.Replacer) {
 	holes := []Hole{
 		{Spelt: "{seed}", Values: []string{"1", "2"}},
@@ -206,7 +206,7 @@ torch.cuda.set_device(0)
 	}
 }
 
-// Deep nesting makes a parser call itself, and doubts make it read twice.
+// Deep nesting makes a parser recurse, and ambiguity makes it read twice.
 func TestNothingHangs(t *testing.T) {
 	for _, unit := range []string{"(", "((", "$((", "$(", "`", "\"$(", "{ ", "[[ ", "if x; then ", "${x:-", "a=$b$b;b=$c$c;c=$d$d;", "<<E\n", "for x in ", "case x in ", "\\`", "<(", "$(( ( "} {
 		text := "CUDA_VISIBLE_DEVICES=$a x\n" + strings.Repeat(unit, 40_000/len(unit))

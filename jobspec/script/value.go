@@ -14,25 +14,25 @@ type certainty int
 const (
 	constant certainty = iota // the same wherever it runs
 	unknown                   // from outside: $1, $(command), an unset variable
-	granted                   // made from the GPUs that the job was granted
+	granted                   // derived from the GPUs granted to the job
 )
 
-// A value is what a word comes to.
+// A value is what a word evaluates to.
 type value struct {
 	kind   certainty
-	texts  []string // what it may be, if constant; none where that is computed
-	prefix string   // what it certainly begins with
+	texts  []string // what it may be, if constant; none if computed
+	prefix string   // what it is certain to begin with
 	host   bool     // granted through {gpu} or {gpu_list}: the host's numbers
 }
 
-// Bounds of how many texts one word is followed to, and through how many variables
-// in all: a=$b$b, b=$c$c and so on would take for ever.
+// Bounds on how many texts a word is expanded to, and on how many variables are followed
+// in all: a=$b$b, b=$c$c and so on would take forever.
 const (
 	maxTexts = 256
 	maxSteps = 2000
 )
 
-// join is a followed by b.
+// join returns a followed by b.
 func join(a, b value) value {
 	v := value{kind: max(a.kind, b.kind), prefix: a.prefix, host: a.host || b.host}
 	if a.kind == constant && len(a.texts) == 1 {
@@ -52,7 +52,7 @@ func join(a, b value) value {
 	return v
 }
 
-// either is a or b.
+// either returns a value that is a or b.
 func either(a, b value) value {
 	v := value{kind: max(a.kind, b.kind), host: a.host || b.host}
 	if v.kind == constant {
@@ -64,7 +64,7 @@ func either(a, b value) value {
 
 func text(s string) value { return value{texts: []string{s}, prefix: s} }
 
-// one is the only text that a value can be.
+// one returns the only text a value can be.
 func (v value) one() (string, bool) {
 	if v.kind == constant && len(v.texts) == 1 {
 		return v.texts[0], true
@@ -72,7 +72,7 @@ func (v value) one() (string, bool) {
 	return "", false
 }
 
-// eval follows a word as far as the script tells.
+// eval evaluates a word as far as the script determines it.
 func (l *linter) eval(w *syntax.Word) value {
 	v := text("")
 	for _, p := range w.Parts {
@@ -103,7 +103,7 @@ func (l *linter) part(p syntax.WordPart) value {
 	return value{kind: unknown}
 }
 
-// unescape takes the backslashes off a literal.
+// unescape removes the backslashes from a literal.
 func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -118,7 +118,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// holes is a literal with the values of its holes.
+// holes returns a literal with the values of its holes.
 func (l *linter) holes(s string) value {
 	v := text("")
 	from := 0
@@ -145,7 +145,7 @@ func grantedName(name string) bool {
 	return name == "CUDA_VISIBLE_DEVICES" || name == "NVIDIA_VISIBLE_DEVICES"
 }
 
-// expansion is $NAME or ${NAME…}.
+// expansion evaluates $NAME or ${NAME…}.
 func (l *linter) expansion(p *syntax.ParamExp) value {
 	if p.Param == nil {
 		return value{kind: unknown}
@@ -156,12 +156,12 @@ func (l *linter) expansion(p *syntax.ParamExp) value {
 	}
 	v := l.variable(name)
 	if v.kind == constant && (p.Length || p.Slice != nil || p.Repl != nil || p.Exp != nil) {
-		v.texts, v.prefix = nil, "" // of a constant, and so the same everywhere
+		v.texts, v.prefix = nil, "" // of a constant, so the same everywhere
 	}
 	return v
 }
 
-// variable is what a variable of the script has been set to, whichever it is.
+// variable returns everything a variable of the script may have been set to.
 func (l *linter) variable(name string) value {
 	from, ok := l.vars[name]
 	if !ok {
@@ -193,8 +193,8 @@ func (l *linter) variable(name string) value {
 	return v
 }
 
-// outside is a value that the script does not tell. Where it reads the granted
-// GPUs somewhere, the value may well be made from them.
+// outside returns a value that the script does not determine. If the script reads the
+// granted GPUs anywhere, the value may be derived from them.
 func (l *linter) outside() value {
 	if l.granted {
 		return value{kind: granted}
@@ -202,7 +202,7 @@ func (l *linter) outside() value {
 	return value{kind: unknown}
 }
 
-// computed is $((…)) or $(…): as well known as the least known thing in it.
+// computed evaluates $((…)) or $(…): it is as certain as the least certain thing in it.
 func (l *linter) computed(n syntax.Node) value {
 	v := value{}
 	syntax.Walk(n, func(n syntax.Node) bool {
@@ -227,7 +227,7 @@ func (l *linter) computed(n syntax.Node) value {
 
 // A source is one thing that a variable is set from.
 type source struct {
-	word  *syntax.Word // nil where no word tells
+	word  *syntax.Word // nil if no word determines it
 	node  syntax.Node  // what computes it, or nil
 	maybe bool         // only under some condition
 }
@@ -248,7 +248,7 @@ func (l *linter) origin(s source) value {
 	return v
 }
 
-// sequence is a word with its {0..3} expanded, as far as the ends of that.
+// sequence evaluates a word of a loop; for {0..3} it returns only the ends.
 func (l *linter) sequence(w *syntax.Word) value {
 	lit := w.Lit()
 	inner, isBraces := strings.CutPrefix(lit, "{")
@@ -270,7 +270,7 @@ func (l *linter) sequence(w *syntax.Word) value {
 	return v
 }
 
-// origins gathers what variables are set from.
+// origins collects what variables are set from.
 func (l *linter) origins(list []*syntax.Stmt, maybe bool) {
 	for _, s := range list {
 		switch c := s.Cmd.(type) {
@@ -313,7 +313,7 @@ func (l *linter) assigned(list []*syntax.Assign, maybe bool) {
 	}
 }
 
-// reads gathers the variables that a command reads from its input.
+// reads collects the variables that a command reads from its input.
 func (l *linter) reads(c *syntax.CallExpr) {
 	if len(c.Args) == 0 {
 		return
@@ -348,7 +348,7 @@ func (l *linter) loop(c *syntax.ForClause, maybe bool) {
 	}
 }
 
-// numbers are the whole numbers of a list such as 0,1 or "0 1"; none where it is
+// numbers returns the whole numbers in a list such as 0,1 or "0 1"; none if it contains
 // anything else.
 func numbers(s string) []int {
 	var list []int

@@ -4,7 +4,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// survey notes what the judgement of single commands needs to know of the whole.
+// survey records what checking single commands needs to know about the whole script.
 func (l *linter) survey() {
 	l.commands = map[string]bool{}
 	syntax.Walk(l.file, func(n syntax.Node) bool {
@@ -25,7 +25,7 @@ func (l *linter) survey() {
 	l.origins(l.file.Stmts, false)
 }
 
-// note remembers the first word of a command, and its first two.
+// note records the first word of a command, and its first two.
 func (l *linter) note(c *syntax.CallExpr) {
 	words := l.unwrap(c.Args)
 	if len(words) == 0 {
@@ -38,8 +38,7 @@ func (l *linter) note(c *syntax.CallExpr) {
 	}
 }
 
-// stmts judges commands. maybe is set where it depends on something whether they
-// run at all.
+// stmts checks commands. maybe is set if it is not certain that they run at all.
 func (l *linter) stmts(list []*syntax.Stmt, maybe bool) {
 	for _, s := range list {
 		l.stmt(s, maybe)
@@ -104,7 +103,7 @@ func eachBody(s *syntax.Stmt, maybe bool, f func(list []*syntax.Stmt, maybe bool
 	}
 }
 
-// isTest knows [ … ], [[ … ]] and their like, behind which && is an if.
+// isTest recognizes [ … ], [[ … ]] and the like, after which && is an if.
 func isTest(s *syntax.Stmt) bool {
 	switch c := s.Cmd.(type) {
 	case *syntax.TestClause, *syntax.ArithmCmd:
@@ -123,7 +122,7 @@ func isTest(s *syntax.Stmt) bool {
 	return false
 }
 
-// loopWords looks at the words that a for or case goes over.
+// loopWords checks the words that a for or case iterates over.
 func (l *linter) loopWords(c syntax.Command, maybe bool) {
 	switch c := c.(type) {
 	case *syntax.ForClause:
@@ -139,7 +138,7 @@ func (l *linter) loopWords(c syntax.Command, maybe bool) {
 	}
 }
 
-// inner judges the commands of $(…) within n.
+// inner checks the commands of $(…) within n.
 func (l *linter) inner(n syntax.Node, maybe bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -154,7 +153,7 @@ func (l *linter) inner(n syntax.Node, maybe bool) {
 	})
 }
 
-// assign judges NAME=value.
+// assign checks NAME=value.
 func (l *linter) assign(a *syntax.Assign, maybe bool) {
 	if a.Value != nil {
 		l.inner(a.Value, maybe)
@@ -173,7 +172,7 @@ func (l *linter) assign(a *syntax.Assign, maybe bool) {
 	l.setting(a.Name.Value, v, maybe, a)
 }
 
-// setting judges a variable of the environment that a command sets.
+// setting checks an environment variable that a command sets.
 func (l *linter) setting(name string, v value, maybe bool, at syntax.Node) {
 	switch name {
 	case "CUDA_VISIBLE_DEVICES":

@@ -2,6 +2,9 @@ package enginetest
 
 import (
 	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"gpurun/gpu"
@@ -49,8 +52,22 @@ func testLeftovers(t *testing.T, open Opener) {
 		b.expect(behind(onGPU("(read x <$DIR/fifo; exit 3) &"), false), outcome{Exit: 3})
 	})
 	run("what was on no GPU does not count beside what was", func(t *testing.T) {
-		l := onGPU("(read x <$DIR/fifo; exit 0) & (sleep 0.02; exit 3) &")
-		b.expect(behind(l, true), outcome{})
+		l := onGPU("(until test -e $DIR/seen; do sleep 0.01; done; exit 3) & (read x <$DIR/fifo; exit 0) & echo $! >$DIR/main")
+		fifo := b.fifo(l)
+		b.start(l)
+		shown := b.background(l.UniID)
+		text, _ := os.ReadFile(filepath.Join(l.Dir, "main"))
+		main, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		b.engine.OnGPU(l.UniID, []int{main})
+		for shown.PID != main { // it is shown first as soon as the keeper has taken that in
+			shown = b.background(l.UniID)
+		}
+		for _, name := range []string{filepath.Join(l.Dir, "seen"), fifo} {
+			if err := os.WriteFile(name, []byte("go\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.expect(b.end(l.UniID), outcome{})
 	})
 	run("a filter of its output does not count", func(t *testing.T) {
 		l := onGPU("(read x <$DIR/fifo) > >(cat; exit 1) & exit 0")

@@ -87,3 +87,30 @@ func TestBackgroundWithoutGPU(t *testing.T) {
 		t.Errorf("got LeftRunning %q", got.LeftRunning)
 	}
 }
+
+// A script that starts a server, uses it and kills it has not failed, however the
+// server ends: only what dies by itself has.
+func TestServerThatItsScriptKills(t *testing.T) {
+	for _, c := range []struct {
+		name, server string
+		served       string
+		exit         int
+		signal       string
+	}{
+		{"it takes a moment", "trap 'sleep 0.5; exit 143' TERM", "1ms", 0, ""},
+		{"it fails by itself", "trap 'sleep 0.5; exit 3' TERM", "1ms", 3, ""},
+		{"a launcher's work is killed by somebody", "trap 'sleep 0.5; exit 143' TERM", "1h", 143, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(servedEnv, c.served)
+			s := newScene(t, "("+c.server+"; echo up >fifo; while :; do sleep 0.05; done) & read x <fifo; kill $!")
+			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
+			s.start()
+			pid := s.background().PID
+			s.engine.OnGPU(s.launch.UniID, []int{pid})
+			if got := s.ended(); got.ExitCode != c.exit || got.Signal != c.signal || got.LeftRunning != "" {
+				t.Errorf("got %+v, want exit %d", got, c.exit)
+			}
+		})
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 )
@@ -29,13 +31,23 @@ var (
 	launcherSettle = 3 * time.Second
 	// onGPUWithin is how long what a launcher left may take to appear on a GPU.
 	onGPUWithin = 10 * time.Minute
+	// served is how long the commands of a script take at least that has started a
+	// server for itself, used it and ended it.
+	served = 2 * time.Second
 )
+
+// dismissal is how soon after the commands such a server has ended.
+const dismissal = 10 * time.Second
+
+// maxEnded is how many orphans of an attempt are remembered: the newest.
+const maxEnded = 2000
 
 // behind is what is known of the processes that an attempt leaves behind.
 type behind struct {
 	shown   atomic.Pointer[engine.Background] // nil until the attempt goes on as these
 	seen    map[procs.ID]bool                 // on the attempt's GPUs, with all that is above them; under attempt.mu
-	ended   []end                             // orphans; under attempt.mu
+	ended   []end                             // orphans, the newest of them; under attempt.mu
+	cpu     time.Duration                     // that all orphans used; under attempt.mu
 	filters map[procs.ID]bool                 // those that only read what the job wrote
 	idle    time.Duration                     // for which nothing was on a GPU while a runner looked
 	looked  time.Duration                     // CLOCK_BOOTTIME of the last look
@@ -67,7 +79,13 @@ func (a *attempt) onGPU(pids []int) {
 func (a *attempt) lostOrphan(e end) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.behind.ended = append(a.behind.ended, e)
+	b := &a.behind
+	if len(b.ended) >= maxEnded {
+		b.ended = append(b.ended[:0], b.ended[maxEnded/2:]...)
+	}
+	e.at = boottime()
+	b.ended = append(b.ended, e)
+	b.cpu += e.cpu
 }
 
 // launcher reports whether the attempt's commands only started something else.
@@ -77,11 +95,7 @@ func (a *attempt) launcher() bool {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	used := a.cpu
-	for _, e := range a.behind.ended {
-		used += e.cpu
-	}
-	return used < launcherCPU
+	return a.cpu+a.behind.cpu < launcherCPU
 }
 
 // clear waits until nothing of the tree is left, and ends what is not to go on.
@@ -213,12 +227,31 @@ func (a *attempt) takeBehind() {
 	defer a.mu.Unlock()
 	for _, e := range a.behind.ended {
 		switch {
-		case e.round < a.last || e.status == 0:
+		case e.round < a.last || e.status == 0 || a.dismissed(e):
 		case used && a.behind.seen[e.ID], !used && a.counts(e):
 			a.status(e.status)
 			return
 		}
 	}
+}
+
+// dismissed reports whether an orphan ended as a server does that the script had
+// started for its own use and has killed as the last thing: that is no failure.
+func (a *attempt) dismissed(e end) bool {
+	if a.rec.Elapsed < served || e.at > a.rec.Boot+a.rec.Elapsed+dismissal {
+		return false
+	}
+	if e.status.Signaled() {
+		switch e.status.Signal() {
+		case unix.SIGTERM, unix.SIGINT, unix.SIGHUP:
+			return true
+		case unix.SIGKILL:
+			return a.k.oom.now() == a.oomBase
+		}
+		return false
+	}
+	code := e.status.ExitStatus()
+	return code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGINT)
 }
 
 // counts reports whether the status of an orphan of an attempt that nobody saw on a

@@ -16,14 +16,20 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// onGPUWithinEnv shortens onGPUWithin in the keepers of a test.
-const onGPUWithinEnv = "TEST_ON_GPU_WITHIN"
+// These set onGPUWithin and served in the keepers of a test.
+const (
+	onGPUWithinEnv = "TEST_ON_GPU_WITHIN"
+	servedEnv      = "TEST_SERVED"
+)
 
 // TestMain lets the test binary be its own keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
 		if d, err := time.ParseDuration(os.Getenv(onGPUWithinEnv)); err == nil {
 			onGPUWithin = d
+		}
+		if d, err := time.ParseDuration(os.Getenv(servedEnv)); err == nil {
+			served = d
 		}
 		os.Exit(KeeperMain(os.Args[2:]))
 	}

@@ -38,6 +38,7 @@ type end struct {
 	status   unix.WaitStatus
 	cpu      time.Duration // that it used, with the children that it waited for
 	round    uint64        // what ended together was reaped in one round
+	at       time.Duration // CLOCK_BOOTTIME of when an orphan was told of
 }
 
 // A birth is a process that is being started. It may be listed as a child, and may

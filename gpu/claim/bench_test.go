@@ -9,7 +9,7 @@ import (
 	"gpurun/gpu"
 )
 
-// What a claim costs beside those of many attempts of one's own and of another.
+// The cost of a claim next to those of many own attempts and another user's.
 func BenchmarkClaim(b *testing.B) {
 	root, err := os.MkdirTemp("", "claims")
 	if err != nil {

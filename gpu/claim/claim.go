@@ -1,17 +1,17 @@
-// Package claim lets all gpuruns of one host, of all users, see what each of
-// them holds of the GPUs, without a daemon and without root.
+// Package claim lets all gpuruns on one host, of all users, see which GPUs each
+// of them holds, without a daemon and without root.
 //
 // A claim belongs to an attempt: its devices and the memory promised on each. It
-// is a file in a folder of the user's own, gpurun-<uid>, below a root that all
-// users share. A Holder makes claims and holds a lock on each file for as long
-// as the attempt's processes live; the kernel lets go of the lock when the holder
-// dies, however it dies. A Reader reads the folders of all users, and trusts none
-// of them: what is no plain file of the folder's owner is passed over and named
-// in a warning, and nothing that lies there makes it wait for long.
+// is a file in the user's own folder, gpurun-<uid>, below a root that all users
+// share. A Holder makes claims and locks each file for as long as the attempt's
+// processes live. If the holder dies, however it dies, the kernel releases the
+// lock. A Reader reads all users' folders and trusts none of them: it ignores
+// anything but regular files of the folder's owner, with a warning, and nothing
+// in a folder makes it wait for long.
 //
-// A claim counts while its lock is held and its process exists. Whoever wants
-// one publishes it first and then reads all others: of two that do so at once,
-// one at least sees the other.
+// A claim counts while its lock is held and its process exists. To claim a GPU,
+// publish the claim first, then read all others: if two claim at once, at least
+// one sees the other.
 package claim
 
 import (
@@ -33,7 +33,7 @@ const (
 	version = 1
 	suffix  = ".claim"
 
-	// RootVariable is the environment variable that names another root.
+	// RootVariable is the environment variable that overrides the root.
 	RootVariable = "GPURUN_CLAIMS_DIR"
 	defaultRoot  = "/var/tmp"
 
@@ -43,20 +43,20 @@ const (
 	prefix = "gpurun-"
 )
 
-// Bounds of what is read of others. None of them is met in honest use.
+// Limits on what is read from others. Honest use reaches none of them.
 const (
 	maxSize    = 64 << 10 // bytes of a claim
-	maxRead    = 4096     // claims of one user that are held
-	maxOpened  = 16384    // files of one user that are looked at
+	maxRead    = 4096     // held claims of one user
+	maxOpened  = 16384    // files of one user that are opened
 	maxNames   = 65536    // names in one user's folder
 	maxFolders = 4096     // users
 	maxEntries = 200000   // names in the root
-	maxDevices = 256      // of one claim
+	maxDevices = 256      // in one claim
 	maxMemory  = gpu.Bytes(math.MaxInt64 >> 16)
 	maxText    = 200 // bytes of a name
 )
 
-// Root is where the folders of all users are: GPURUN_CLAIMS_DIR, else /var/tmp.
+// Root returns the parent of all users' folders: GPURUN_CLAIMS_DIR, else /var/tmp.
 func Root() string {
 	if dir := os.Getenv(RootVariable); dir != "" {
 		return dir
@@ -64,10 +64,9 @@ func Root() string {
 	return defaultRoot
 }
 
-// Roots are the places where claims of this user can be: root, and where that
-// cannot be used a place that all runs of this user know, so that they still see each
-// other: the runtime folder, else the home. At last comes state, a folder of the run
-// itself. Empty ones are left out.
+// Roots returns where this user's claims can be, in order of preference: root; places
+// that all runs of this user know, so that at least they see each other (the runtime
+// folder, then the home); and the run's own folder, state. Empty ones are left out.
 func Roots(root, state string) []string {
 	if root == "" {
 		root = Root()
@@ -80,7 +79,7 @@ func Roots(root, state string) []string {
 			}
 		}
 	}
-	// Not every process of a user is told where the runtime folder is (cron, sudo).
+	// Under cron and sudo, XDG_RUNTIME_DIR may be unset.
 	add(os.Getenv("XDG_RUNTIME_DIR"), "gpurun-claims")
 	add("/run/user/"+strconv.Itoa(os.Getuid()), "gpurun-claims")
 	host, _ := os.Hostname() // hosts may share a home
@@ -91,26 +90,26 @@ func Roots(root, state string) []string {
 	return roots
 }
 
-// owned reports whether a folder is this user's own.
+// owned reports whether this user owns a folder.
 func owned(dir string) bool {
 	var st unix.Stat_t
 	return unix.Stat(dir, &st) == nil && int(st.Uid) == os.Getuid()
 }
 
-// content is a claim as its file has it.
+// content is the content of a claim file.
 type content struct {
 	Version int             `json:"version"`
 	UID     int             `json:"uid"`
-	User    string          `json:"user,omitempty"` // for whoever reads the file; others find the name themselves
+	User    string          `json:"user,omitempty"` // for people; readers look the name up themselves
 	BootID  string          `json:"boot_id"`
-	PIDNS   string          `json:"pid_ns"` // pids mean something only in it
+	PIDNS   string          `json:"pid_ns"` // pids are only valid in it
 	PID     int             `json:"pid"`
 	Start   uint64          `json:"pid_start"` // in clock ticks after boot
 	UniID   string          `json:"uni_id"`
 	Job     string          `json:"job"`
 	Since   time.Time       `json:"since"`
 	Share   bool            `json:"share,omitempty"`
-	Over    bool            `json:"over,omitempty"` // the attempt has ended: the devices pass to the next one of its run
+	Over    bool            `json:"over,omitempty"` // the attempt has ended: the devices pass to its run's next one
 	Devices []contentDevice `json:"devices"`
 
 	ino uint64 // of the file it was read from
@@ -121,7 +120,7 @@ type contentDevice struct {
 	Memory gpu.Bytes `json:"memory_bytes"`
 }
 
-// newContent is a claim of this process.
+// newContent returns a claim of this process.
 func newContent(uniID, job, user string, g gpu.Grant, since time.Time) *content {
 	me := self()
 	c := &content{
@@ -134,7 +133,7 @@ func newContent(uniID, job, user string, g gpu.Grant, since time.Time) *content 
 	return c
 }
 
-// encode is the text of a claim, with blanks up to size.
+// encode returns the text of a claim, padded with blanks to size.
 func (c *content) encode(size int) ([]byte, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -146,17 +145,17 @@ func (c *content) encode(size int) ([]byte, error) {
 	return append(body, '\n'), nil
 }
 
-// parse reads a claim that may have been written by anybody.
+// parse parses a claim that anybody may have written.
 func parse(b []byte) (*content, error) {
 	var c content
 	if err := json.Unmarshal(b, &c); err != nil {
-		return nil, fmt.Errorf("is no claim: %w", err)
+		return nil, fmt.Errorf("not a claim: %w", err)
 	}
 	switch {
 	case c.Version < 1 || c.PID < 1 || c.UniID == "" || len(c.Devices) == 0:
-		return nil, fmt.Errorf("is no claim: it lacks a version, a pid, a uni_id or devices")
+		return nil, fmt.Errorf("not a claim: it lacks a version, a pid, a uni_id or devices")
 	case len(c.Devices) > maxDevices:
-		return nil, fmt.Errorf("claims %d devices", len(c.Devices))
+		return nil, fmt.Errorf("it claims %d devices", len(c.Devices))
 	}
 	c.Job, c.UniID = cut(c.Job), cut(c.UniID)
 	return &c, nil
@@ -164,7 +163,7 @@ func parse(b []byte) (*content, error) {
 
 func cut(s string) string { return s[:min(len(s), maxText)] }
 
-// claims are what c holds of each device.
+// claims returns what c holds on each device.
 func (c *content) claims(user string) []gpu.Claim {
 	list := make([]gpu.Claim, 0, len(c.Devices))
 	pid := c.PID

@@ -18,7 +18,7 @@ import (
 	"gpurun/gpu"
 )
 
-// TestMain lets the test binary be one of the processes that the tests need.
+// TestMain lets the test binary run as one of the processes that tests need.
 func TestMain(m *testing.M) {
 	if kind := os.Getenv("CLAIM_CHILD"); kind != "" {
 		if err := children[kind](os.Args[1:]); err != nil {
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 
 var children = map[string]func(args []string) error{"hold": holdChild, "many": manyChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild}
 
-// holdChild claims GPU-0 below args[0] for the job args[1], and holds it until
-// its stdin is closed.
+// holdChild claims GPU-0 below args[0] for the job args[1] and holds it until its
+// stdin closes.
 func holdChild(args []string) error {
 	h := Open(strings.Split(args[0], ":"))
 	others, _, err := h.Claim(context.Background(), "uni-"+args[1], args[1], gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB})
@@ -45,7 +45,7 @@ func holdChild(args []string) error {
 	return nil
 }
 
-// A child is one of these processes; its first line has been read.
+// A child is one of these processes, after reading its first line.
 type child struct {
 	*exec.Cmd
 	in    io.WriteCloser
@@ -53,7 +53,7 @@ type child struct {
 	first string
 }
 
-// start starts one as user uid (-1: this one) and waits for its first line.
+// start starts a child as user uid (-1: this one) and waits for its first line.
 func start(t *testing.T, uid int, kind string, args ...string) *child {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", args...)
@@ -86,7 +86,7 @@ func start(t *testing.T, uid int, kind string, args ...string) *child {
 	return c
 }
 
-// end lets a child end by itself.
+// end lets a child exit on its own.
 func (c *child) end(t *testing.T) {
 	t.Helper()
 	c.in.Close()
@@ -95,7 +95,7 @@ func (c *child) end(t *testing.T) {
 	}
 }
 
-// sharedRoot is a root that every user may write to.
+// sharedRoot creates a root that every user may write to.
 func sharedRoot(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "claims") // nobody else may enter t.TempDir
@@ -134,7 +134,7 @@ func others(t *testing.T, root string) ([]gpu.Claim, []string) {
 	return claims, warnings
 }
 
-// jobs are the names of those who hold something.
+// jobs returns the names of the jobs that hold something.
 func jobs(claims []gpu.Claim) []string {
 	var names []string
 	for _, c := range claims {
@@ -210,7 +210,7 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// What a job of another gpurun was given is there for the gpurun that it runs.
+// A gpurun inside a job of another gpurun may use what that job was given.
 func TestWithinAJob(t *testing.T) {
 	root := t.TempDir()
 	for _, name := range []string{"outer", "other"} {
@@ -240,7 +240,7 @@ func TestTakenAwayIsPublishedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, w, err := h.Claim(context.Background(), "uni-2", "b", g); err != nil || len(w) > 0 || len(files(t, root)) != 2 {
-		t.Errorf("Claim in a folder that was taken away: %q, %v, leaves %q", w, err, files(t, root))
+		t.Errorf("Claim in a folder that was removed: %q, %v, leaves %q", w, err, files(t, root))
 	}
 }
 
@@ -276,8 +276,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// In a file, locked by its owner, it never stops a reader, and what counts of it
-		// is this user's and lives.
+		// In a file locked by its owner it never blocks a reader, and it counts only if
+		// it is this user's and alive.
 		path := filepath.Join(t.TempDir(), "a.claim")
 		must(t, os.WriteFile(path, b, 0o644))
 		flocked(t, path)

@@ -13,39 +13,40 @@ import (
 	"gpurun/state/host"
 )
 
-// What could not be read to its end may hold claims, and nothing starts in doubt. But
-// nobody may keep all others from their GPUs by what he puts into his folder:
+// Whatever could not be read completely may contain claims: that is doubt, and nothing
+// starts in doubt. But nobody may keep everyone else off the GPUs by what they put into
+// their folder:
 //
-//   - What this process lacks (descriptors, memory, a disk that reads) is doubt until
-//     it is there again.
-//   - Another user's folder that cannot be read to its end (it hangs, it is overfull)
-//     is doubt the first time; then, while a process of his holds a lock there, for
-//     doubtFor in all. After that his claims count that were seen last and whose
-//     processes live, on the whole of their GPUs; the other GPUs are free for all.
-//   - Files that nobody holds a lock on are never a reason for doubt.
+//   - If this process lacks something (descriptors, memory, a readable disk), there is
+//     doubt until it has it again.
+//   - If another user's folder cannot be read completely (it hangs, it is overfull),
+//     there is doubt the first time; then, while a process of that user holds a lock
+//     there, for doubtFor in total. After that, those of the user's last seen claims
+//     count whose processes live, each on its whole GPUs. The other GPUs are free.
+//   - Files that nobody holds a lock on never cause doubt.
 //
-// To claim all GPUs outright costs a cheat less, and is named like any claim.
+// A cheat could more easily claim all GPUs outright, and would be named like any holder.
 
 const (
 	doubtFor   = 10 * time.Second
-	doubtAgain = time.Hour // after which a folder may cause doubt anew
+	doubtAgain = time.Hour // after which a folder may cause doubt again
 )
 
 type doubts struct {
 	mu    sync.Mutex
-	since map[string]time.Time  // by folder: when it could not be read first
-	late  map[string]bool       // those that the last reading did not read to their end
-	known map[string][]*content // by folder: what the last whole reading found
+	since map[string]time.Time  // by folder: when reading it first failed
+	late  map[string]bool       // folders that the last reading did not complete
+	known map[string][]*content // by folder: what the last complete reading found
 }
 
-// any reports whether some folder was not read to its end.
+// any reports whether some folder was not read completely.
 func (d *doubts) any() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.late) > 0
 }
 
-// judge takes over what was found in a folder, and reports whether it leaves doubt.
+// judge records what was found in a folder and reports whether it leaves doubt.
 func (d *doubts) judge(f folder, s, in *sight) bool {
 	switch {
 	case in.ours:
@@ -67,7 +68,7 @@ func (d *doubts) judge(f folder, s, in *sight) bool {
 	return false
 }
 
-// short takes over what was found in a folder that was not read to its end.
+// short records what was found in a folder that was not read completely.
 func (d *doubts) short(f folder, s *sight, found []*content) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,15 +97,15 @@ func (d *doubts) short(f folder, s *sight, found []*content) bool {
 	return false
 }
 
-// whole is a claim as one that leaves nothing of its devices to others.
+// whole returns a claim that leaves nothing of its devices to others.
 func (c *content) whole() *content {
 	w := *c
 	w.Share = false
 	return &w
 }
 
-// unreadable reports whether an error is one of reading, not of what lies there, and
-// notes it: what it hides may be a claim.
+// unreadable reports whether reading failed, rather than what was read being wrong,
+// and records that: the error may hide a claim.
 func (s *sight) unreadable(f folder, path string, err error) bool {
 	cure := ""
 	switch {
@@ -113,7 +114,7 @@ func (s *sight) unreadable(f folder, path string, err error) bool {
 	case errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
 	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO):
 		var st unix.Stat_t
-		if unix.Stat(f.path, &st) == nil && st.Dev != f.dev { // a file system that its user has put there
+		if unix.Stat(f.path, &st) == nil && st.Dev != f.dev { // a file system that its user mounted there
 			s.short = true
 			s.warn("%s cannot be read: %v%s", path, err, by(f))
 			return true
@@ -126,11 +127,11 @@ func (s *sight) unreadable(f folder, path string, err error) bool {
 	return true
 }
 
-// tooMany: a folder holds more than is read.
+// tooMany records that a folder holds more than is read.
 func (s *sight) tooMany(f folder) {
-	s.warn("%s holds too many files, not all of them are read%s", f.path, by(f))
+	s.warn("%s has too many files to read them all%s", f.path, by(f))
 	if f.uid == os.Getuid() {
-		s.warn("%s: remove the files there that no run of yours needs", f.path)
+		s.warn("%s: remove the files there that none of your runs needs", f.path)
 	}
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
 }
@@ -138,7 +139,7 @@ func (s *sight) tooMany(f folder) {
 // by names the process that may hold claims in a folder.
 func by(f folder) string {
 	if pid := host.UserLock(f.dev, f.uid); pid != 0 {
-		return fmt.Sprintf(" (process %d of uid %d holds locks there: ask that user to tidy up)", pid, f.uid)
+		return fmt.Sprintf(" (process %d of uid %d holds locks there: ask that user to clean up)", pid, f.uid)
 	}
 	return ""
 }

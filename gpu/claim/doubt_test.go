@@ -17,7 +17,7 @@ import (
 	"gpurun/gpu"
 )
 
-// manyChild holds args[1] claims of 1 GiB with share on GPU-0 below args[0].
+// manyChild holds args[1] shared claims of 1 GiB on GPU-0 below args[0].
 func manyChild(args []string) error {
 	h := NewHolder(args[:1])
 	var n int
@@ -49,7 +49,7 @@ func TestManyClaimsOfOneUser(t *testing.T) {
 	c.end(t)
 }
 
-// A claim whose file somebody has given a second name counts, once.
+// A claim whose file somebody hard-linked counts once.
 func TestSecondNameOfAClaim(t *testing.T) {
 	root := sharedRoot(t)
 	uid := -1
@@ -82,8 +82,8 @@ func TestForeignFolders(t *testing.T) {
 	c.end(t)
 }
 
-// What this process lacks to read the claims of others is doubt for as long as it
-// lasts, and says what to do.
+// If this process lacks something to read others' claims, there is doubt for as long
+// as that lasts, and a warning says what to do.
 func TestOwnReadError(t *testing.T) {
 	root := t.TempDir()
 	c := start(t, -1, "hold", root, "a")
@@ -93,7 +93,7 @@ func TestOwnReadError(t *testing.T) {
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &was))
 	var fill []*os.File
 	low := unix.Rlimit{Cur: 64, Max: was.Max}
-	h.published = func() { // the claim is there, and not one descriptor more
+	h.published = func() { // the claim is there, and no descriptor is left
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &low))
 		for {
 			f, err := os.Open(os.DevNull)
@@ -121,8 +121,8 @@ func TestOwnReadError(t *testing.T) {
 	c.end(t)
 }
 
-// Doubt that another user causes ends after a while: then his claims that were seen
-// last count, on the whole of their GPUs, and nothing else does.
+// Doubt caused by another user ends after a while. Then only that user's last seen
+// claims count, each on its whole GPUs.
 func TestDoubtIsBounded(t *testing.T) {
 	root := sharedRoot(t)
 	uid := os.Getuid()
@@ -134,7 +134,7 @@ func TestDoubtIsBounded(t *testing.T) {
 	if claims, _, doubt := r.look(context.Background()); len(claims) != 2 || doubt {
 		t.Fatalf("%+v, %v", claims, doubt)
 	}
-	for name := range strings.FieldsSeq("a b c d e f g h") { // more than anybody reads
+	for name := range strings.FieldsSeq("a b c d e f g h") { // more than are read
 		for i := range maxNames / 8 {
 			fd, err := unix.Open(filepath.Join(root, fmt.Sprint(prefix, uid), fmt.Sprint(name, i, suffix)), unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, 0o644)
 			must(t, err)
@@ -143,7 +143,7 @@ func TestDoubtIsBounded(t *testing.T) {
 	}
 	for range 2 {
 		if _, _, doubt := r.look(context.Background()); !doubt {
-			t.Error("no doubt while more is there than is read")
+			t.Error("no doubt although there is more than is read")
 		}
 	}
 	r.doubts.mu.Lock()
@@ -161,8 +161,8 @@ func TestDoubtIsBounded(t *testing.T) {
 	}
 }
 
-// Where nobody can make a claim in the shared root, a user's own runs still see each
-// other, whatever folders they keep their state in.
+// If nobody can claim in the shared root, a user's own runs still see each other,
+// whatever their state folders.
 func TestOwnRunsSeeEachOther(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("HOME", filepath.Join(dir, "home"))

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownFolder opens this user's folder below root, and makes it if it is not there;
-// a private root as well, but never one that all users share. A folder that others
-// could write to is brought back to its mode.
+// ownFolder opens this user's folder below root, creating it if necessary. It also
+// creates a private root, but never one that all users share. It restores the mode
+// of a folder that others could write to.
 func ownFolder(root string, private bool) (*os.File, error) {
 	f := folder{path: filepath.Join(root, prefix+strconv.Itoa(os.Getuid())), uid: os.Getuid()}
 	if private {
@@ -30,7 +30,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	}
 	fi, err := d.Stat()
 	if err == nil && fi.Mode().Perm() != 0o755 {
-		err = d.Chmod(0o755) // the umask cuts what mkdir is given
+		err = d.Chmod(0o755) // mkdir's mode is subject to the umask
 	}
 	if err != nil {
 		d.Close()
@@ -39,7 +39,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 	return d, nil
 }
 
-// sweep removes the claims of this user's that nobody holds.
+// sweep removes this user's claims that nobody holds.
 func sweep(root string) {
 	uid := os.Getuid()
 	d, err := openFolder(folder{path: filepath.Join(root, prefix+strconv.Itoa(uid)), uid: uid})
@@ -58,8 +58,8 @@ func sweep(root string) {
 	}
 }
 
-// sweepOne removes a claim if nobody holds its lock; with the lock, so that one
-// that is just being made is not lost but made anew (lockNew).
+// sweepOne removes a claim if nobody holds its lock. It takes the lock first, so
+// that whoever is just creating this claim notices and creates it again (lockNew).
 func sweepOne(d *os.File, name string, uid int) {
 	fd, err := openPlain(d, name, uid)
 	if err != nil {
@@ -71,10 +71,10 @@ func sweepOne(d *os.File, name string, uid int) {
 	}
 }
 
-// A rivalLock keeps those who claim at the same time from seeing, and refusing,
-// each other. Nothing depends on it: whoever cannot have it goes on without.
+// A rivalLock keeps runs that claim at the same time from seeing each other and both
+// withdrawing. Nothing depends on it: a run that cannot get it continues without.
 type rivalLock struct {
-	spent bool // a holder has made this process wait for as long as it ever will
+	spent bool // this process has waited for it once, and never will again
 }
 
 const (
@@ -82,7 +82,7 @@ const (
 	rivalLook = time.Millisecond
 )
 
-// take takes the lock on root, if it can be had in time; the func gives it back.
+// take takes the lock on root if it is free in time. The returned func releases it.
 func (l *rivalLock) take(ctx context.Context, root string) func() {
 	fd, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

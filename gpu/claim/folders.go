@@ -13,10 +13,10 @@ import (
 	"gpurun/state/host"
 )
 
-// listFolders lists the users' folders below a root. Only one that belongs to the uid
-// in its name counts, so nobody can fill the list with others. Where the root holds
-// more names than are read, the folders of all users who have a process are looked for
-// by name: nobody else can hold a claim.
+// listFolders returns the users' folders below a root. Only a folder that belongs to
+// the uid in its name counts, so nobody can flood the list. If the root has too many
+// names to read, it looks up by name the folder of every user with a process: nobody
+// else can hold a claim.
 func listFolders(ctx context.Context, root string, s *sight) []folder {
 	d, err := os.Open(root)
 	if err != nil {
@@ -41,19 +41,19 @@ func listFolders(ctx context.Context, root string, s *sight) []folder {
 		}
 		if err != nil {
 			if s.rootUnreadable(root, err); l.strangers > maxNamed {
-				s.warn("%s holds more that counts for nothing", root)
+				s.warn("%s: further entries ignored", root)
 			}
 			return l.folders
 		}
 	}
-	s.warn("%s holds more than can be read", root)
+	s.warn("%s has too many entries to read them all", root)
 	for _, uid := range append(host.Users(), os.Getuid()) {
 		l.add(d, prefix+strconv.Itoa(uid), uid)
 	}
 	return l.folders
 }
 
-// rootUnreadable notes an error that hides everybody's claims.
+// rootUnreadable records an error that hides everybody's claims.
 func (s *sight) rootUnreadable(root string, err error) bool {
 	var st unix.Stat_t
 	_ = unix.Stat(root, &st)
@@ -71,11 +71,11 @@ type folderList struct {
 	dev       uint64
 	seen      map[int]bool
 	folders   []folder
-	strangers int // named like a folder, and none
+	strangers int // named like a user's folder, but not one
 	sight     *sight
 }
 
-// add takes a name if it is that of a user's own folder.
+// add adds a name if it is a user's own folder.
 func (l *folderList) add(d *os.File, name string, uid int) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
@@ -86,17 +86,17 @@ func (l *folderList) add(d *os.File, name string, uid int) {
 	case err != nil:
 		why = err.Error()
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-		why = "is a symbolic link"
+		why = "it is a symbolic link"
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-		why = "is no folder"
+		why = "it is not a folder"
 	case int(st.Uid) != uid:
-		why = fmt.Sprintf("belongs to uid %d, not to the one in its name", st.Uid)
+		why = fmt.Sprintf("it belongs to uid %d, not to the one in its name", st.Uid)
 	default:
 		l.seen[uid] = true
 		l.folders = append(l.folders, folder{filepath.Join(l.root, name), uid, l.dev})
 		return
 	}
 	if l.strangers++; l.strangers <= maxNamed {
-		l.sight.warn("%s counts for nothing: %s", filepath.Join(l.root, name), why)
+		l.sight.warn("ignoring %s: %s", filepath.Join(l.root, name), why)
 	}
 }

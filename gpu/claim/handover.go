@@ -8,21 +8,21 @@ import (
 	"gpurun/gpu"
 )
 
-// The rules of a hand-over. A claim whose attempt has ended may be kept until the
-// next claim of the same holder is there for all to see (HandOver, Give). Its
-// devices have been claimed all along, so whoever claims them meanwhile finds that
-// out and withdraws: the next claim waits for those, and does not withdraw itself.
-// Who does not withdraw has not seen it, and then the usual rules hold.
+// The rules of a hand-over. A holder may keep a claim whose attempt has ended until
+// its next claim is visible to all (HandOver, Give). The devices stay claimed
+// throughout, so anyone who claims them meanwhile finds out and withdraws: the next
+// claim waits for that and does not withdraw itself. Anyone who does not withdraw has
+// not seen it, and then the usual rules apply.
 
-// settleFor is how long those are waited for: they may be starved, or their disk
-// may be slow. Nobody else waits meanwhile.
+// settleFor is how long to wait for others to withdraw: they may be starved, or
+// their disk may be slow. Nobody else waits meanwhile.
 const (
 	settleFor   = 2 * time.Second
 	settlePause = 50 * time.Millisecond // between two looks, at most
 )
 
-// HandOver says that the attempt of a claim is over and that its devices are held
-// for the holder's next claim.
+// HandOver records that a claim's attempt is over and that its devices are held for
+// the holder's next claim.
 func (h *Holder) HandOver(uniID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -31,7 +31,7 @@ func (h *Holder) HandOver(uniID string) {
 	}
 }
 
-// TellOver has the claim itself say so, to whoever asks who holds a device.
+// TellOver writes that into the claim file, for anyone who asks who holds a device.
 func (h *Holder) TellOver(uniID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,8 +42,8 @@ func (h *Holder) TellOver(uniID string) {
 	}
 }
 
-// Give ends a claim as far as it is of these devices. The others stay claimed at
-// every instant; left says that there are such.
+// Give releases these devices of a claim. The others stay claimed without a gap; left
+// reports whether there are any.
 func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,9 +62,9 @@ func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 	return true
 }
 
-// rewrite changes what a claim says, in its place: who looks for it under another
-// name might find neither. A reader that sees a part of it reads again. Where it
-// cannot be written it stays as it was: what is held too long is of a hand-over.
+// rewrite changes a claim file in place: with a rename, a reader might find neither
+// file. A reader that sees half a write reads again. If the write fails the claim
+// stays as it was, which at worst holds a hand-over's devices for too long.
 func (k *held) rewrite(c *content) {
 	body, err := c.encode(k.size)
 	if err != nil {
@@ -75,14 +75,14 @@ func (k *held) rewrite(c *content) {
 	}
 }
 
-// handedOver are the claims of this holder that a grant's devices pass on from.
+// handedOver returns the claims of this holder that a grant's devices come from.
 func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
 	from := map[gpu.UUID]*held{}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, k := range h.held {
 		if !k.over || k.content.Share || g.Share {
-			continue // of a shared device something may be others' rightly
+			continue // others may rightly hold part of a shared device
 		}
 		for _, d := range k.content.Devices {
 			if slices.Contains(g.UUIDs, d.UUID) {
@@ -93,9 +93,9 @@ func (h *Holder) handedOver(g gpu.Grant) map[gpu.UUID]*held {
 	return from
 }
 
-// settle waits for those who have claimed, at the same moment, what this holder
-// has had all along, and returns others without the ones that have withdrawn.
-// Those who come later are not waited for: they see the new claim.
+// settle waits for those who have just claimed what this holder has had all along, and
+// returns others without those that withdrew. It does not wait for anyone who comes
+// later: they see the new claim.
 func (h *Holder) settle(ctx context.Context, others []gpu.Claim, from map[gpu.UUID]*held) []gpu.Claim {
 	disputed := func(c gpu.Claim) bool { return from[c.UUID] != nil }
 	for pause, waited := time.Millisecond, time.Duration(0); slices.ContainsFunc(others, disputed); pause = min(2*pause, settlePause) {
@@ -114,12 +114,12 @@ func (h *Holder) settle(ctx context.Context, others []gpu.Claim, from map[gpu.UU
 	return others
 }
 
-// same says that two readings have seen one claim, not one and its next try.
+// same reports whether two readings saw the same claim, not a claim and its retry.
 func same(a, b gpu.Claim) bool {
 	return a.Attempt == b.Attempt && a.UUID == b.UUID && a.User == b.User && a.PID == b.PID && a.Since.Equal(b.Since)
 }
 
-// holds says that all these claims have been there for others to see until now.
+// holds reports whether all these claims have been visible to others until now.
 func (h *Holder) holds(from map[gpu.UUID]*held) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +131,7 @@ func (h *Holder) holds(from map[gpu.UUID]*held) bool {
 	return true
 }
 
-// anyLate says that some folder was not read to its end.
+// anyLate reports whether some folder was not read completely.
 func (r *Reader) anyLate() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

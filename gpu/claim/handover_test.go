@@ -16,7 +16,7 @@ import (
 )
 
 // rivalChild claims GPU-0 below args[0] again and again, without a pause, until it
-// may keep it or its stdin is closed, and says how often it tried.
+// may keep it or its stdin closes, and prints how often it tried.
 func rivalChild(args []string) error {
 	var enough atomic.Bool
 	go func() {
@@ -43,8 +43,8 @@ func rivalChild(args []string) error {
 	}
 }
 
-// In hundreds of hand-overs nobody comes between, and nobody makes the run step
-// back; once it lets go the others may have the device.
+// In hundreds of hand-overs nobody gets in between or makes the run withdraw. Once
+// it lets go, others can have the device.
 func TestHandOverIsNeverLost(t *testing.T) {
 	const handOvers = 300
 	root := sharedRoot(t)
@@ -90,8 +90,8 @@ func TestHandOverIsNeverLost(t *testing.T) {
 	}
 }
 
-// One who holds the device rightly, and has not withdrawn when its time is over,
-// is named to the caller.
+// A rightful holder of the device that has not withdrawn in time is reported to the
+// caller.
 func TestHandOverBesideAHolder(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})
@@ -156,7 +156,7 @@ func TestGive(t *testing.T) {
 	}
 }
 
-// othersChild says what is claimed below args[0] whenever it is asked.
+// othersChild prints what is claimed below args[0] whenever it is asked.
 func othersChild(args []string) error {
 	fmt.Println("ready")
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -173,7 +173,7 @@ func othersChild(args []string) error {
 	return nil
 }
 
-// A claim that is released while another is published in its place is gone.
+// A claim released while another is published in its place is gone.
 func TestReleasedMeanwhile(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})

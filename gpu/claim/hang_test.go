@@ -12,8 +12,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A folder whose file system hangs is waited for once, and lets nothing start
-// that time: nobody knows what its user holds. From then on it is left out.
+// A folder whose file system hangs is waited for once, and nothing starts that time:
+// nobody knows what its user holds. From then on it is left out.
 func TestFolderThatHangs(t *testing.T) {
 	root := t.TempDir()
 	start(t, -1, "hold", root, "honest")
@@ -43,7 +43,7 @@ func TestFolderThatHangs(t *testing.T) {
 	close(thaw)
 	for deadline := time.Now().Add(5 * time.Second); h.hangs(filepath.Join(mustEval(t, root), filepath.Base(slow))); {
 		if time.Now().After(deadline) {
-			t.Fatal("the folder answers again, and is left out for ever")
+			t.Fatal("the folder answers again but is still left out")
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestLimitCountsRunningTime(t *testing.T) {
 	}
 }
 
-// A bug that a folder brings to light leaves its claims in doubt, and ends nobody.
+// A panic that a folder triggers leaves its claims in doubt and kills nobody.
 func TestBugInAReading(t *testing.T) {
 	root := t.TempDir()
 	h := Open([]string{root})

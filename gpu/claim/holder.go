@@ -16,8 +16,8 @@ import (
 	"gpurun/gpu"
 )
 
-// A Holder makes claims and holds them. They end with Release, or with this
-// process. Several goroutines may use it.
+// A Holder makes claims and holds them until Release or the end of this process. It
+// is safe for concurrent use.
 type Holder struct {
 	*Reader
 	turn sync.Mutex // one claim at a time
@@ -25,7 +25,7 @@ type Holder struct {
 
 	touched time.Time // with turn
 
-	published func() // tests stop here, under the lock; nil
+	published func() // hook for tests, called under the lock; nil otherwise
 
 	mu   sync.Mutex
 	held map[string]*held // by uni_id
@@ -40,12 +40,12 @@ type held struct {
 	over    bool     // its attempt has ended, see HandOver
 }
 
-// NewHolder makes a holder for claims below the first of roots that can be used.
+// NewHolder returns a holder for claims below the first usable root.
 func NewHolder(roots []string) *Holder {
 	return &Holder{Reader: NewReader(roots), held: map[string]*held{}}
 }
 
-// Open is NewHolder, and removes what holders of this user that died have left.
+// Open is NewHolder, but first removes claims left by dead holders of this user.
 func Open(roots []string) *Holder {
 	h := NewHolder(roots)
 	for _, root := range roots {
@@ -54,9 +54,9 @@ func Open(roots []string) *Holder {
 	return h
 }
 
-// Claim publishes a claim, then reads what all others hold: the claim is the
-// caller's to keep or to release by what it sees. After an error nothing is held:
-// it could not be published, or what others hold could not be found out.
+// Claim publishes a claim, then reads what all others hold, for the caller to decide
+// whether to keep or release the claim. It returns an error, holding nothing, if it
+// cannot publish the claim or cannot find out what others hold.
 func (h *Holder) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
 	from := h.handedOver(g)
 	others, warnings, err := h.claim(ctx, uniID, job, g, len(from) > 0 && len(from) == len(g.UUIDs))
@@ -66,8 +66,8 @@ func (h *Holder) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]g
 	return others, warnings, err
 }
 
-// claim is Claim without what a hand-over needs. Sure: whoever claims the same
-// now will have to withdraw, and is not to be kept away for it.
+// claim is Claim without the rules of a hand-over. If sure, anyone else who claims
+// the same now must withdraw, so there is no need to lock them out.
 func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure bool) ([]gpu.Claim, []string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -84,7 +84,7 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 		h.published()
 	}
 	others, news, doubt := h.look(ctx)
-	if doubt && sure { // there is time for another look
+	if doubt && sure { // there is time for a second look
 		var more []string
 		others, more, doubt = h.look(ctx)
 		news = append(news, more...)
@@ -97,9 +97,9 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 	return others, news, nil
 }
 
-var errDoubt = errors.New("the claims of others could not be read to their end")
+var errDoubt = errors.New("could not read all claims of others")
 
-// Again publishes a claim for what runs already, whatever others hold by now.
+// Again publishes a claim for what is already running, whatever others hold now.
 func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -107,8 +107,8 @@ func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {
 	return h.news(warnings), err
 }
 
-// publish puts a claim where others see it, in the first root that takes it; in
-// place of old, where that is not nil and still held.
+// publish puts a claim where others see it, in the first root that accepts it. It
+// replaces old if that is not nil and still held.
 func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 	for i, root := range h.roots {
 		var k *held
@@ -117,7 +117,7 @@ func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 			return warnings, nil
 		}
 		if i+1 < len(h.roots) {
-			warnings = append(warnings, fmt.Sprintf("claims: %v; other users do not see what this run holds, claims go to %s", err, h.roots[i+1]))
+			warnings = append(warnings, fmt.Sprintf("claims: %v; using %s instead, where other users cannot see what this run holds", err, h.roots[i+1]))
 		}
 	}
 	if err == nil {
@@ -126,7 +126,7 @@ func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 	return warnings, fmt.Errorf("cannot claim GPUs: %w", err)
 }
 
-// exchange holds k in place of old; without it where old has been released since.
+// exchange holds k instead of old, or ends k if old has been released since.
 func (h *Holder) exchange(k, old *held) {
 	h.mu.Lock()
 	now := h.held[k.content.UniID]
@@ -145,7 +145,7 @@ func (h *Holder) exchange(k, old *held) {
 	}
 }
 
-// Release ends a claim. One that is not held is no error.
+// Release ends a claim. It does nothing if the claim is not held.
 func (h *Holder) Release(uniID string) {
 	h.mu.Lock()
 	k := h.held[uniID]
@@ -164,7 +164,7 @@ func (h *Holder) Close() {
 	h.held = map[string]*held{}
 }
 
-// end takes the file away before it lets go of the lock.
+// end removes the file before it releases the lock.
 func (k *held) end() {
 	if k == nil {
 		return
@@ -175,18 +175,18 @@ func (k *held) end() {
 	k.file.Close()
 }
 
-// linked says that the claim's file is where it was made.
+// linked reports whether the claim's file is still where it was created.
 func (k *held) linked() bool {
 	var st, at unix.Stat_t
 	return unix.Fstat(int(k.file.Fd()), &st) == nil && unix.Lstat(k.path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev
 }
 
-// touchEvery is how often claims are touched: /var/tmp is cleaned by age.
+// touchEvery is how often claims are touched: systems clean /var/tmp by age.
 const touchEvery = time.Hour
 
-// Keep looks after the claims: it publishes again what has been taken away, since
-// until then nobody sees it, and now and then touches them all. Every few seconds is
-// right; it costs two system calls for each claim.
+// Keep maintains the claims: it republishes those whose files were removed, which
+// nobody can see until then, and now and then touches them all. Call it every few
+// seconds; it costs two system calls per claim.
 func (h *Holder) Keep() []string {
 	h.turn.Lock()
 	defer h.turn.Unlock()
@@ -207,7 +207,7 @@ func (h *Holder) touch(now time.Time) {
 	}
 }
 
-// mend publishes again every claim whose file somebody has taken away.
+// mend republishes every claim whose file somebody removed.
 func (h *Holder) mend() []string {
 	gone := map[*held]*content{}
 	h.mu.Lock()
@@ -222,17 +222,17 @@ func (h *Holder) mend() []string {
 		w, err := h.publish(c, k)
 		warnings = append(warnings, w...)
 		if err != nil {
-			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was taken away: %v", c.Job, err))
+			warnings = append(warnings, fmt.Sprintf("claims: the claim of %s was removed and cannot be published again: %v", c.Job, err))
 		}
 	}
 	return warnings
 }
 
-// maxNamesTried bounds the names that one claim is tried under.
+// maxNamesTried bounds the file names tried for one claim.
 const maxNamesTried = 20
 
-// create makes a claim's file below root and locks it. Until it is locked nobody
-// else can open it, so that nobody else can hold it up.
+// create makes a claim's file below root and locks it. Until it is locked no other
+// user can open it, so none can delay it.
 func create(root string, private bool, c *content) (*held, error) {
 	dir, err := ownFolder(root, private)
 	if err != nil {
@@ -253,10 +253,10 @@ func create(root string, private bool, c *content) (*held, error) {
 			return nil, fmt.Errorf("%s cannot be written: %w", filepath.Join(dir.Name(), name), err)
 		}
 	}
-	return nil, fmt.Errorf("%s is full of claims of %s", dir.Name(), c.UniID)
+	return nil, fmt.Errorf("%s has too many claims of %s", dir.Name(), c.UniID)
 }
 
-// createAt makes one file; EEXIST when its name cannot be had.
+// createAt makes one file. It returns EEXIST if its name is taken.
 func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -277,8 +277,8 @@ func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 	return f, nil
 }
 
-// lockNew locks a file that was just made. Another process of this user may look
-// at it for a moment, or may have taken it for what a dead one left.
+// lockNew locks a file that was just created. Another process of this user may be
+// reading it, or may have mistaken it for a dead holder's claim and removed it.
 func lockNew(fd int) error {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
@@ -302,7 +302,7 @@ func lockNew(fd int) error {
 	return nil
 }
 
-// fileName is the n-th name that a claim is tried under.
+// fileName returns the n-th file name to try for a claim.
 func fileName(uniID string, n int) string {
 	base := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

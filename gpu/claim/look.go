@@ -13,15 +13,15 @@ import (
 )
 
 var (
-	errGone     = errors.New("nobody holds it") // what a dead holder left: no reason to warn
-	errHalfMade = errors.New("is being made")
+	errGone     = errors.New("nobody holds it") // left by a dead holder: no reason to warn
+	errHalfMade = errors.New("it is still being written")
 )
 
 // maxNamed is how many files of one user are named in warnings.
 const maxNamed = 5
 
-// safely has f read. Whatever others have put there, and whatever this makes of it,
-// costs no process its life: the folder was not read to its end.
+// safely calls read for f. If what others put there makes it panic, the process
+// survives and the folder counts as not read completely.
 func (s *sight) safely(f folder, read func()) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -37,7 +37,7 @@ func (s *sight) read(ctx context.Context, f folder) {
 	d, err := openFolder(f)
 	if err != nil {
 		if !errors.Is(err, unix.ENOENT) && !s.unreadable(f, f.path, err) {
-			s.warn("%s counts for nothing: %v", f.path, plain(err))
+			s.warn("ignoring %s: %v", f.path, plain(err))
 		}
 		return
 	}
@@ -64,23 +64,23 @@ func (s *sight) read(ctx context.Context, f folder) {
 		case errors.Is(err, errGone), errors.Is(err, errHalfMade), errors.Is(err, unix.ENOENT):
 		default:
 			if refused++; refused <= maxNamed {
-				s.warn("%s/%s counts for nothing: %v", f.path, name, plain(err))
+				s.warn("ignoring %s/%s: %v", f.path, name, plain(err))
 			}
 		}
 	}
 	if refused > maxNamed {
-		s.warn("%s holds more that counts for nothing", f.path)
+		s.warn("%s: further entries ignored", f.path)
 	}
 	if strange != "" {
-		s.warn("%s holds %s, which is no claim", f.path, strange)
+		s.warn("%s contains %s, which is not a claim", f.path, strange)
 	}
 	if more {
 		s.tooMany(f)
 	}
 }
 
-// listNames lists what is named like a claim, one other name, and whether there
-// is more than is looked at.
+// listNames returns the names of claims, one other name if there is any, and whether
+// the folder has more names than it reads.
 func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
 	for n := 0; ; {
 		batch, err := d.Readdirnames(512)
@@ -101,8 +101,7 @@ func listNames(ctx context.Context, d *os.File) (names []string, strange string,
 	}
 }
 
-// open reads a claim of user uid. Nothing makes it wait: not a FIFO, not a device,
-// not a write lease.
+// open reads a claim of user uid. Nothing blocks it: no FIFO, device or write lease.
 func open(d *os.File, name string, uid int) (*content, error) {
 	fd, err := openPlain(d, name, uid)
 	if err != nil {
@@ -110,7 +109,7 @@ func open(d *os.File, name string, uid int) (*content, error) {
 	}
 	defer unix.Close(fd)
 	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
-		return nil, errGone // closing gives back the lock, if that was it
+		return nil, errGone // closing releases the lock if it was free
 	}
 	c, err := readContent(fd)
 	if err != nil && !errors.Is(err, errHalfMade) {
@@ -121,7 +120,7 @@ func open(d *os.File, name string, uid int) (*content, error) {
 	case err != nil:
 		return nil, err
 	case c.UID != uid:
-		return nil, fmt.Errorf("claims for uid %d, and belongs to uid %d", c.UID, uid)
+		return nil, fmt.Errorf("it claims for uid %d but belongs to uid %d", c.UID, uid)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -131,9 +130,9 @@ func open(d *os.File, name string, uid int) (*content, error) {
 	return c, c.exists()
 }
 
-// openPlain opens a file if it can be a claim of user uid. What it is is looked at
-// before, since to open a device may do something, and after, since only that is
-// what was opened.
+// openPlain opens a file if it can be a claim of user uid. It checks the file before
+// opening, since opening a device may have effects, and again after, since it may
+// have been replaced in between.
 func openPlain(d *os.File, name string, uid int) (int, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -144,7 +143,7 @@ func openPlain(d *os.File, name string, uid int) (int, error) {
 	}
 	fd, err := unix.Openat(int(d.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err == unix.EACCES {
-		return -1, errHalfMade // a claim is opened to others when it is locked and written
+		return -1, errHalfMade // a claim becomes readable once it is locked and written
 	}
 	if err != nil {
 		return -1, err
@@ -158,20 +157,20 @@ func openPlain(d *os.File, name string, uid int) (int, error) {
 	return fd, err
 }
 
-// trust says whether a file is one that a claim can be: a plain file of that
-// user's, of a bounded size. It may have several names: others can give it one.
+// trust returns an error unless a file can be a claim: a regular file of that user,
+// of limited size. It may have several links: others can create those.
 func trust(st *unix.Stat_t, uid int) error {
 	switch {
 	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
-		return errors.New("is a symbolic link")
+		return errors.New("it is a symbolic link")
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("is no plain file")
+		return errors.New("it is not a regular file")
 	case int(st.Uid) != uid:
-		return fmt.Errorf("belongs to uid %d", st.Uid)
+		return fmt.Errorf("it belongs to uid %d", st.Uid)
 	case st.Nlink == 0:
 		return errGone
 	case st.Size > maxSize:
-		return fmt.Errorf("has %d bytes", st.Size)
+		return fmt.Errorf("it has %d bytes", st.Size)
 	}
 	return nil
 }
@@ -196,17 +195,17 @@ func readContent(fd int) (*content, error) {
 	return parse(b[:n])
 }
 
-// plain says an error of the kernel in words.
+// plain describes an error of the kernel.
 func plain(err error) string {
 	switch {
 	case errors.Is(err, unix.ELOOP):
-		return "is a symbolic link"
+		return "it is a symbolic link"
 	case errors.Is(err, unix.ENOTDIR):
-		return "is no folder"
+		return "it is not a folder"
 	case errors.Is(err, unix.EWOULDBLOCK):
-		return "is under a lease of its owner"
+		return "its owner has a lease on it"
 	case errors.Is(err, unix.ENXIO):
-		return "is a socket or a device that is not there"
+		return "it is a socket, or a device that does not exist"
 	}
 	return err.Error()
 }

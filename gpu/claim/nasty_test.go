@@ -16,13 +16,13 @@ import (
 	"gpurun/gpu"
 )
 
-// nobodys are uids that need no account; what they own is another user's.
+// nobodys are uids that need no account; what they own belongs to another user.
 const (
 	mallory = 61001
 	alice   = 61002
 )
 
-// leaseChild holds a write lease on args[0] until its stdin is closed.
+// leaseChild holds a write lease on args[0] until its stdin closes.
 func leaseChild(args []string) error {
 	f, err := os.OpenFile(args[0], os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -36,8 +36,8 @@ func leaseChild(args []string) error {
 	return nil
 }
 
-// What one user may lay into his folder, and what is said about it. None of it
-// may be counted, or keep a reader for long, or hide another user's claim.
+// What a user may put into their folder, and the warning about it. None of it may
+// count, delay a reader for long, or hide another user's claim.
 var nasty = map[string]struct {
 	make func(t *testing.T, root, dir string)
 	want string // in a warning
@@ -45,26 +45,26 @@ var nasty = map[string]struct {
 	"fifo": {func(t *testing.T, root, dir string) {
 		must(t, unix.Mkfifo(filepath.Join(dir, "a.claim"), 0o644))
 		must(t, os.Chown(filepath.Join(dir, "a.claim"), mallory, mallory))
-	}, "a.claim counts for nothing: is no plain file"},
+	}, "a.claim: it is not a regular file"},
 	"symlink": {func(t *testing.T, root, dir string) {
 		must(t, os.Symlink("/etc/passwd", filepath.Join(dir, "a.claim")))
-	}, "a.claim counts for nothing: is a symbolic link"},
+	}, "a.claim: it is a symbolic link"},
 	"folder is a symlink": {func(t *testing.T, root, dir string) {
 		must(t, os.Symlink(dir, filepath.Join(root, "gpurun-61009")))
-	}, "gpurun-61009 counts for nothing"},
+	}, "gpurun-61009: it is a symbolic link"},
 	"folder is a file": {func(t *testing.T, root, dir string) {
 		must(t, os.WriteFile(filepath.Join(root, "gpurun-61009"), nil, 0o644))
-	}, "gpurun-61009 counts for nothing: is no folder"},
+	}, "gpurun-61009: it is not a folder"},
 	"folder is a fifo": {func(t *testing.T, root, dir string) {
 		must(t, unix.Mkfifo(filepath.Join(root, "gpurun-61009"), 0o666))
-	}, "gpurun-61009 counts for nothing: is no folder"},
+	}, "gpurun-61009: it is not a folder"},
 	"device": {func(t *testing.T, root, dir string) {
 		path := filepath.Join(dir, "a.claim")
 		if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(5, 0))); err != nil {
-			t.Skip("devices cannot be made here")
+			t.Skip("cannot create devices here")
 		}
 		must(t, os.Chown(path, mallory, mallory))
-	}, "a.claim counts for nothing: is no plain file"},
+	}, "a.claim: it is not a regular file"},
 	"hard link": {func(t *testing.T, root, dir string) {
 		path := filepath.Join(dir, "a.claim")
 		must(t, os.WriteFile(path, nil, 0o644))
@@ -74,30 +74,30 @@ var nasty = map[string]struct {
 	"another's file": {func(t *testing.T, root, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, "a.claim"), nil, 0o644))
 		must(t, os.Chown(filepath.Join(dir, "a.claim"), alice, alice))
-	}, "a.claim counts for nothing: belongs to uid 61002"},
+	}, "a.claim: it belongs to uid 61002"},
 	"1 GiB": {func(t *testing.T, root, dir string) {
 		path := filepath.Join(dir, "a.claim")
 		must(t, os.WriteFile(path, nil, 0o644))
 		must(t, os.Truncate(path, 1<<30))
 		must(t, os.Chown(path, mallory, mallory))
 		flocked(t, path)
-	}, "a.claim counts for nothing: has 1073741824 bytes"},
+	}, "a.claim: it has 1073741824 bytes"},
 	"garbage": {func(t *testing.T, root, dir string) {
 		garbage(t, filepath.Join(dir, "a.claim"), `{"version":1,"pid":`)
-	}, "a.claim counts for nothing: is no claim"},
+	}, "a.claim: not a claim"},
 	"forged for another uid": {func(t *testing.T, root, dir string) {
 		garbage(t, filepath.Join(dir, "a.claim"),
 			fmt.Sprintf(`{"version":1,"uid":%d,"pid":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`, alice, os.Getpid()))
-	}, "a.claim counts for nothing: claims for uid 61002, and belongs to uid 61001"},
+	}, "a.claim: it claims for uid 61002 but belongs to uid 61001"},
 	"of another's process": {func(t *testing.T, root, dir string) {
 		me := self()
 		garbage(t, filepath.Join(dir, "a.claim"),
 			fmt.Sprintf(`{"version":1,"uid":%d,"boot_id":%q,"pid_ns":%q,"pid":%d,"pid_start":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`,
 				mallory, me.boot, me.ns, me.pid, me.start))
-	}, "which is another user's"},
+	}, "which belongs to another user"},
 	"folder of somebody else, closed": {func(t *testing.T, root, dir string) {
 		must(t, os.Chmod(userFolder(t, root, 61009, mallory), 0o700))
-	}, "gpurun-61009 counts for nothing: belongs to uid 61001"},
+	}, "gpurun-61009: it belongs to uid 61001"},
 	"own folder, closed": {func(t *testing.T, root, dir string) {
 		must(t, os.Chmod(dir, 0o700))
 	}, ""},
@@ -110,10 +110,10 @@ var nasty = map[string]struct {
 	}, "too many files"},
 	"no claim": {func(t *testing.T, root, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644))
-	}, "holds notes.txt, which is no claim"},
+	}, "contains notes.txt, which is not a claim"},
 }
 
-// quickest is a folder in which many files are soon made.
+// quickest returns a folder in which creating many files is fast.
 func quickest() string {
 	const shm = "/dev/shm"
 	if unix.Access(shm, unix.W_OK|unix.X_OK) == nil {
@@ -129,7 +129,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// garbage makes mallory's file with this content, and holds a lock on it.
+// garbage creates mallory's file with this content and holds a lock on it.
 func garbage(t *testing.T, path, content string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(content), 0o644))
@@ -159,7 +159,7 @@ func TestNastyFolders(t *testing.T) {
 			dir := userFolder(t, root, mallory, mallory)
 			honest := start(t, alice, "hold", root, "honest")
 			tt.make(t, root, dir)
-			for _, uid := range []int{0, alice} { // root may look into everything, alice may not
+			for _, uid := range []int{0, alice} { // root may read everything, alice may not
 				h := start(t, uid, "hold", root, fmt.Sprint("mine", uid))
 				if h.first != "held 1\n" {
 					t.Errorf("uid %d saw %q, want one other claim", uid, h.first)
@@ -228,7 +228,7 @@ func TestProtectedRegular(t *testing.T) {
 	m.end(t)
 }
 
-// A user cannot write where his folder should be; his own runs still see each other.
+// A user who cannot create their folder still sees their own runs.
 func TestRootOfOthers(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")

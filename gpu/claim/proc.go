@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity names this process for everybody on the host.
+// identity identifies this process to everybody on the host.
 type identity struct {
 	boot, ns string
 	pid      int
@@ -27,17 +27,17 @@ var self = sync.OnceValue(func() identity {
 	return identity{boot: strings.TrimSpace(string(b)), ns: ns, pid: os.Getpid(), start: start}
 })
 
-// mine says that this very process made the claim.
+// mine reports whether this process made the claim.
 func (c *content) mine() bool {
 	me := self()
 	return c.UID == os.Getuid() && c.PID == me.pid && c.Start == me.start && c.PIDNS == me.ns && c.BootID == me.boot
 }
 
-// exists says why the process that made a claim cannot be its holder any more;
-// nil when it can. What cannot be told speaks for the claim.
+// exists returns why the process that made a claim can no longer hold it, or nil.
+// The claim gets the benefit of the doubt.
 func (c *content) exists() error {
 	if me := self(); c.PIDNS != me.ns || c.BootID != me.boot || c.mine() {
-		return nil // its pids mean nothing here, or it is this one
+		return nil // its pid means nothing here, or it is this process
 	}
 	if err := unix.Kill(c.PID, 0); err == unix.ESRCH {
 		return errGone
@@ -46,12 +46,12 @@ func (c *content) exists() error {
 		return errGone
 	}
 	if uid, ok := processUser(c.PID); ok && uid != c.UID {
-		return fmt.Errorf("names process %d, which is another user's", c.PID)
+		return fmt.Errorf("it names process %d, which belongs to another user", c.PID)
 	}
 	return nil
 }
 
-// startTime is when a process started, where /proc shows it.
+// startTime returns when a process started, if /proc shows it.
 func startTime(pid int) (uint64, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	shut := bytes.LastIndexByte(b, ')')
@@ -66,7 +66,7 @@ func startTime(pid int) (uint64, bool) {
 	return n, err == nil
 }
 
-// processUser is the real uid of a process, where /proc shows it.
+// processUser returns the real uid of a process, if /proc shows it.
 func processUser(pid int) (int, bool) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -85,8 +85,8 @@ func processUser(pid int) (int, bool) {
 	return 0, false
 }
 
-// names are login names by uid. A directory service that does not answer costs
-// a moment, once for each user.
+// names caches login names by uid. An unresponsive directory service costs a moment,
+// once per user.
 type names struct{ known sync.Map }
 
 func (n *names) of(uid int) string {

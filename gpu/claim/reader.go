@@ -17,16 +17,15 @@ import (
 	"gpurun/gpu"
 )
 
-// readLimit is how long a reading of all users' claims takes at most, whatever
-// lies there. What has not been read by then is left out, and named.
+// readLimit is the most that a reading of all users' claims may take, whatever it
+// finds. Anything not read by then is left out, with a warning.
 const (
 	readLimit = time.Second
 	readTick  = 10 * time.Millisecond
 )
 
-// limited is ctx until this process has run for readLimit. Time in which it stood
-// still does not count: one that is stopped in the middle of a reading has not
-// yet been kept waiting by anybody.
+// limited cancels ctx once this process has run for readLimit. Time during which it
+// was stopped does not count: nobody kept it waiting then.
 func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	tick := time.NewTicker(readTick)
@@ -44,35 +43,35 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// A Reader reads what all users of the host claim. Several goroutines may use it.
+// A Reader reads what all users of the host claim. It is safe for concurrent use.
 type Reader struct {
 	roots []string
-	outer string // the attempt that this process is a part of, or ""
+	outer string // the attempt that this process is part of, or ""
 	names names
 
-	entered func(path string) // tests hold up the reading of a folder here; nil
+	entered func(path string) // hook for tests to delay reading a folder; nil otherwise
 
 	mu     sync.Mutex
 	warned map[string]bool
-	hung   map[string]int // readings of a folder that were given up and have not come back
+	hung   map[string]int // abandoned readings of a folder that have not returned
 	doubts doubts
 }
 
-// NewReader reads the claims below roots, see Roots. A gpurun that runs within a
-// job of another may use what that job was given: its claim is no other's.
+// NewReader returns a reader of the claims below roots; see Roots. A gpurun inside a
+// job of another gpurun may use what that job was given, so it ignores that claim.
 func NewReader(roots []string) *Reader {
 	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, hung: map[string]int{}}
 }
 
-// Others are the claims of all other processes of the host, and what was passed
-// over, each of these told once. It takes a second at most. The list is never nil.
+// Others returns the claims of all other processes on the host, and warnings about what
+// it ignored, each only once. It takes at most a second. The list is never nil.
 func (r *Reader) Others(ctx context.Context) ([]gpu.Claim, []string) {
 	claims, warnings, _ := r.look(ctx)
 	return claims, warnings
 }
 
-// look is Others, and reports whether something could not be read to its end that may
-// hold claims: then nothing may start. See doubts.
+// look is Others, and also reports whether something that may contain claims could not
+// be read completely. Then nothing may start; see doubts.
 func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	ctx, cancel := limited(ctx)
 	defer cancel()
@@ -96,10 +95,10 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	return claims, r.news(s.warnings), s.doubt
 }
 
-// maxWarned bounds what a reader remembers to have said.
+// maxWarned bounds how many warnings a reader remembers.
 const maxWarned = 1000
 
-// news are the warnings that have not been given before.
+// news returns the warnings that have not been reported yet.
 func (r *Reader) news(warnings []string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,12 +112,12 @@ func (r *Reader) news(warnings []string) []string {
 	return fresh
 }
 
-// A sight is what was seen in one or more folders.
+// A sight is what a reading found in one or more folders.
 type sight struct {
 	found    []*content
 	warnings []string
-	short    bool // not read to its end, by what lies there
-	ours     bool // not read to its end, for want of something this process needs
+	short    bool // not read completely, because of what is there
+	ours     bool // not read completely, because this process lacks something
 	doubt    bool // nothing may start
 }
 
@@ -126,15 +125,15 @@ func (s *sight) warn(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf("claims: "+format, args...))
 }
 
-// A folder is one user's below a root.
+// A folder is one user's folder below a root.
 type folder struct {
 	path string
 	uid  int
 	dev  uint64 // of the root
 }
 
-// root reads all users' folders below one root, side by side: one may lie on a
-// file system that does not answer.
+// root reads all users' folders below one root in parallel: one may be on a file
+// system that does not answer.
 func (r *Reader) root(ctx context.Context, root string, s *sight) {
 	type answer struct {
 		folder
@@ -183,8 +182,8 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 	}
 }
 
-// hangs says that a reading of a folder has not come back: another one would
-// cost one more thread.
+// hangs reports whether a reading of a folder has not returned yet. Another one would
+// tie up one more thread.
 func (r *Reader) hangs(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,14 +206,14 @@ func (r *Reader) returned(path string) {
 	}
 }
 
-// folderOf is the uid in the name of a user's folder.
+// folderOf returns the uid in the name of a user's folder.
 func folderOf(name string) (int, bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	uid, err := strconv.ParseUint(digits, 10, 32)
 	return int(uid), ok && err == nil && strconv.FormatUint(uid, 10) == digits
 }
 
-// openFolder opens a user's folder, if it is one: a directory of that user's own.
+// openFolder opens a user's folder if it is a directory that the user owns.
 func openFolder(f folder) (*os.File, error) {
 	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -228,7 +227,7 @@ func openFolder(f folder) (*os.File, error) {
 	}
 	if int(st.Uid) != f.uid {
 		d.Close()
-		return nil, fmt.Errorf("belongs to uid %d, not to the one in its name", st.Uid)
+		return nil, fmt.Errorf("it belongs to uid %d, not to the one in its name", st.Uid)
 	}
 	return d, nil
 }

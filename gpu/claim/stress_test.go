@@ -18,10 +18,10 @@ import (
 	"gpurun/gpu"
 )
 
-// stressChild starts args[2] jobs of an instant each on GPU-0 and GPU-1, claimed
-// below args[0], and writes to the journal args[1] when each begins and ends. At
-// the start number args[3] it stops itself, with its claim published and the
-// others not yet read, under the lock.
+// stressChild runs args[2] instant jobs on GPU-0 and GPU-1, claimed below args[0],
+// and writes to the journal args[1] when each starts and ends. At start number
+// args[3] it stops itself under the lock, after publishing its claim and before
+// reading the others.
 func stressChild(args []string) error {
 	starts, _ := strconv.Atoi(args[2])
 	stopAt, _ := strconv.Atoi(args[3])
@@ -64,8 +64,8 @@ func stressChild(args []string) error {
 	return nil
 }
 
-// check reads the journal: who holds a device when another begins there is one
-// too many. It returns how many began, by pid.
+// check fails if, by the journal, a job starts on a device that another still holds.
+// It returns how many started, by pid.
 func check(t *testing.T, path string) map[string]int {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -74,7 +74,7 @@ func check(t *testing.T, path string) map[string]int {
 	for line := range strings.Lines(string(b)) {
 		f := strings.Fields(line)
 		if len(f) != 3 {
-			continue // the end of a line that is being written
+			continue // a line that is still being written
 		}
 		if what, device, pid := f[0], f[1], f[2]; what == "begin" {
 			if on[device] != "" {
@@ -105,7 +105,7 @@ func TestManyAtOnce(t *testing.T) {
 	before, at := check(t, journal), time.Now()
 	for went := 0; went < processes-1; {
 		if time.Since(at) > 3*time.Second {
-			t.Fatalf("with one stopped under the lock %d of %d others have gone on in 3 s", went, processes-1)
+			t.Fatalf("with one stopped under the lock, %d of %d others continued within 3 s", went, processes-1)
 		}
 		time.Sleep(10 * time.Millisecond)
 		now := check(t, journal)
@@ -116,7 +116,7 @@ func TestManyAtOnce(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("the others went on %v after one was stopped under the lock", time.Since(at).Round(time.Millisecond))
+	t.Logf("the others continued %v after one was stopped under the lock", time.Since(at).Round(time.Millisecond))
 	must(t, unix.Kill(stopped.Process.Pid, unix.SIGCONT))
 	rivals := ""
 	for _, c := range all {

@@ -78,7 +78,15 @@ func (c *planCmd) Run(a *app) error {
 		}
 	}
 	if c.JSON {
-		return writeJSON(a.out, planRows(batch, verdict))
+		if err := writeJSON(a.out, planRows(batch, verdict)); err != nil {
+			return err
+		}
+		if runs := func(id int) bool { return verdict(id).Run }; wantsGPU(batch, runs) {
+			if impossible := c.judge(io.Discard, a, batch, runs); len(impossible) > 0 {
+				return problems(impossible)
+			}
+		}
+		return nil
 	}
 	a.warnings(batch)
 	for _, w := range warnings {
@@ -252,10 +260,11 @@ func planRows(b *jobspec.Batch, verdict verdicts) []planned {
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		v := verdict(id)
+		commands, _ := b.Planned(j)
 		r := planned{
 			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Running: v.Live, Reason: v.Reason, Key: j.Key.String(),
 			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
-			Commands: b.Commands(j), Needs: needNames(b, j), Queue: queueName(b, j),
+			Commands: commands, Needs: needNames(b, j), Queue: queueName(b, j),
 		}
 		for _, p := range j.Params() {
 			if r.Params == nil {

@@ -72,6 +72,10 @@ func TestPlanOfTheImpossible(t *testing.T) {
 	r.wait(patience)
 	d.ended(r, 2)
 	d.says(r, "needs 8 GPUs, but there are 2", "none can run because of 1 problem")
+	r = d.exec([]string{"env", d.setting, gpurun, "plan", "--json", "--nvml", d.library, d.file})
+	r.wait(patience)
+	d.ended(r, 2)
+	d.says(r, "needs 8 GPUs, but there are 2")
 }
 
 // A peak of seconds is seen, and who comes to the GPU in use is said when it happens

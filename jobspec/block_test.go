@@ -48,8 +48,8 @@ func TestParseBlocksProblems(t *testing.T) {
 		{"open quote", "\"ls\n1,20", `f:1:1: unclosed double quote: "\"ls"; close it, or remove it`},
 		{"quotes in quotes", "\"echo \"a\"\"\n1,20", `f:1:1: double quotes within double quotes: "\"echo \"a\"\""; remove the outer quotes`},
 		{"nothing in quotes", "\" \"\n1,20", `f:1:1: empty command; put a command between the quotes`},
-		{"a command behind the queue", "1 python a.py\nls\n20", `f:1:1: the command "python a.py" follows a number; put it on its own line; if it is a comment, put "#" before it`},
-		{"a command behind the GPUs", "1\nls\n2 \"./b.sh -x\"\n20", `f:3:1: the command "./b.sh -x\"" follows a number; put it on its own line; if it is a comment, put "#" before it`},
+		{"a command after the queue", "1 python a.py\nls\n20", `f:1:1: the command "python a.py" follows a number; put it on its own line; if it is a comment, put "#" before it`},
+		{"a command after the GPUs", "1\nls\n2 \"./b.sh -x\"\n20", `f:3:1: the command "./b.sh -x\"" follows a number; put it on its own line; if it is a comment, put "#" before it`},
 		{"continued", "ls \\\n -l\n1,20", `f:1:1: the command continues on the next line: "ls \\"; write it on one line: each line is a separate command`},
 	} {
 		got, problems := parseBlocks("f", []byte(tt.file))

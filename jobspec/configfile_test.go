@@ -15,7 +15,7 @@ func TestEditConfig(t *testing.T) {
 	for _, tt := range []struct{ name, file, key, value, tag, want string }{
 		{"plain", "# head\na: 1 # one\nb:  é x # two\n", "b", "new", "!!str", "# head\na: 1 # one\nb:  new # two\n"},
 		{"float for YAML 1.1", "lr: 0.1\n", "lr", "1e-5", "!!float", "lr: 1.0e-05\n"},
-		{"as spelt", "lr: 0.1\n", "lr", "0.10", "!!float", "lr: 0.10\n"},
+		{"as spelled", "lr: 0.1\n", "lr", "0.10", "!!float", "lr: 0.10\n"},
 		{"padded, no octal", "seed: 1\n", "seed", "010", "!!int", "seed: 10\n"},
 		{"padded, no float", "seed: 1\n", "seed", "008", "!!float", "seed: 8\n"},
 		{"padded, of a range", "seed: 1\n", "seed", "-08", "!!int", "seed: -8\n"},

@@ -100,7 +100,7 @@ func present(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// readScript reads a small regular text file; anything else is not for us to judge.
+// readScript reads a small regular text file; anything else is not checked.
 func readScript(path string) (string, bool) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {

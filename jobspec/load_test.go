@@ -26,7 +26,7 @@ func TestMatrix(t *testing.T) {
 		{"downwards", "matrix: {a: 1..-1}", "j-1 j-0 j--1"},
 		{"steps", "matrix: {a: 0..1..0.25}", "j-0 j-0.25 j-0.5 j-0.75 j-1"},
 		{"range as an element", "matrix: {a: [0..2, 7, \"0..9\"]}", "j-0 j-1 j-2 j-7 j-0..9"},
-		{"as spelt", "matrix: {a: [007, 1e-5, 0.10]}", "j-007 j-1e-5 j-0.10"},
+		{"as spelled", "matrix: {a: [007, 1e-5, 0.10]}", "j-007 j-1e-5 j-0.10"},
 		{"exclude by value", "matrix: {a: [1e-5, 1], exclude: [{a: 0.00001}]}", "j"},
 		{"exclude in part", "matrix: {a: [1, 2], b: [x, y], exclude: [{a: 1}]}", "j-2-x j-2-y"},
 		{"include a new one", "matrix: {a: [1], b: [x], include: [{a: 2, b: y}]}", "j-1-x j-2-y"},

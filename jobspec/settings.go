@@ -343,9 +343,9 @@ func settingValue(name, value string) string {
 	case name == "max_wait" && value == "0":
 		return "no limit"
 	case value == "-1", name == "gpu_ids" && value == "":
-		return "not given"
+		return "not set"
 	case name == "allow" && value == "":
-		return "nothing"
+		return "none"
 	}
 	return value
 }

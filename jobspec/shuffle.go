@@ -2,8 +2,8 @@ package jobspec
 
 import "strconv"
 
-// DrawShuffleSeed gives a shuffled batch whose seed nobody named the one that draw
-// returns, so that no two runs favor the same jobs. It is called before the batch is
+// DrawShuffleSeed sets the seed of a shuffled batch to the result of draw unless the user
+// set one, so that no two runs favor the same jobs. It must be called before the batch is
 // scheduled, and reports whether jobs are shuffled at all.
 func (s *Settings) DrawShuffleSeed(draw func() int64) bool {
 	if s.Order != "shuffle" {
@@ -18,7 +18,7 @@ func (s *Settings) DrawShuffleSeed(draw func() int64) bool {
 	return true
 }
 
-// ShuffleSeedNamed reports whether somebody named the seed.
+// ShuffleSeedNamed reports whether the user set the seed.
 func (s *Settings) ShuffleSeedNamed() bool {
 	for _, from := range s.Sources {
 		if from.Name == "shuffle_seed" {

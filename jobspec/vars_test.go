@@ -16,7 +16,7 @@ func TestVariables(t *testing.T) {
 		rt:      &Runtime{UniID: "u", Attempt: 2, GPUs: []int{0, 3}, Port: 4711},
 	}
 	for _, test := range []struct{ name, in, want string }{
-		{"as spelt", "{seed} {lr}", "007 1e-5"},
+		{"as spelled", "{seed} {lr}", "007 1e-5"},
 		{"quoted", "{model:q} {seed:q}", "'a b' 007"},
 		{"number formats", "{seed:03d} {seed:d} {lr:.2f} {lr:e} {attempt:02d}", "007 7 0.00 1.000000e-05 02"},
 		{"run time", "{uni_id} {attempt} {gpu_list} {gpu} {ngpus} {port}", "u 2 0,3 0 2 4711"},

@@ -43,7 +43,7 @@ func TestCheck(t *testing.T) {
 		{"pin", "CUDA_VISIBLE_DEVICES=2 python a.py", "pinned"},
 		{"pin exported", "export CUDA_VISIBLE_DEVICES=2,3\npython a.py", "pinned"},
 		{"pin by env", "env CUDA_VISIBLE_DEVICES=2 python a.py", "pinned"},
-		{"pin behind cd", "cd x && CUDA_VISIBLE_DEVICES=0 python a.py", "pinned"},
+		{"pin after cd", "cd x && CUDA_VISIBLE_DEVICES=0 python a.py", "pinned"},
 		{"pin in nohup", "nohup env CUDA_VISIBLE_DEVICES=0 python a.py", "pinned"},
 		{"empty", "CUDA_VISIBLE_DEVICES= python a.py; CUDA_VISIBLE_DEVICES=-1 python b.py; CUDA_VISIBLE_DEVICES='' c", ""},
 		{"derived", "CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES%%,*} python a.py", ""},
@@ -105,11 +105,11 @@ func TestCheck(t *testing.T) {
 		{"docker granted", `docker run --gpus "\"device=$CUDA_VISIBLE_DEVICES\"" image; docker run --gpus '"device={gpu_list}"' image`, ""},
 		{"docker env", "docker run -e CUDA_VISIBLE_DEVICES=2 image; docker run --env=NVIDIA_VISIBLE_DEVICES=all i", "pinned pinned"},
 		{"docker env passed on", "docker run -e CUDA_VISIBLE_DEVICES -e NVIDIA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES image", ""},
-		{"docker behind the image", "docker run --rm -v /a:/b -p 80:80 image python a.py -d --gpus all", ""},
+		{"docker after the image", "docker run --rm -v /a:/b -p 80:80 image python a.py -d --gpus all", ""},
 
 		{"background", "python a.py &", "background"},
 		{"nohup", "nohup python train.py > log 2>&1 &", "background"},
-		{"background behind cd", "cd x && python a.py &", "background"},
+		{"background after cd", "cd x && python a.py &", "background"},
 		{"background and echo", "python a.py &\necho started $!", "background"},
 		{"background loop", "for s in 1 2; do\n python a.py $s &\n sleep 5\ndone", "background"},
 		{"background branch", "if [ -f x ]; then python a.py & else python b.py; fi", "background"},
@@ -143,7 +143,7 @@ func TestCheck(t *testing.T) {
 
 		{"docker for docker exec", "docker run -d --name x image sleep infinity\ndocker exec x python a.py\ndocker rm -f x", "detached?"},
 		{"docker -d for a service", "docker run -d redis; python a.py", "detached?"},
-		{"docker -d behind a clean-up", "docker rm -f x; docker run -d --name x image; docker ps; echo started", "detached"},
+		{"docker -d after a clean-up", "docker rm -f x; docker run -d --name x image; docker ps; echo started", "detached"},
 		{"tmux with its keys", "tmux new -s a -d; tmux send-keys -t a 'python a.py' Enter", "detached"},
 
 		{"conda", "conda activate x\npython a.py", "conda?"},

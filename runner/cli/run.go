@@ -30,26 +30,26 @@ type runCmd struct {
 	chooseFlags `embed:""`
 	gpuFlags    `embed:""`
 	simFlag     `embed:""`
-	DryRun      bool   `short:"n" help:"Start nothing, say what would run: gpurun plan."`
-	Verbose     bool   `short:"v" help:"With -n: every setting with where it comes from, and what every job runs and needs."`
-	Abandon     string `placeholder:"HOST" help:"Give up as lost what a run on another machine has left open: that machine is gone."`
-	Yes         bool   `short:"y" help:"Do not ask before successes that took more than a GPU hour run again."`
-	NoWait      bool   `help:"End with status 75 when no GPU is free at once."`
+	DryRun      bool   `short:"n" help:"Start nothing, show what would run (gpurun plan)."`
+	Verbose     bool   `short:"v" help:"With -n: also show every setting and its source, and what each job runs and needs."`
+	Abandon     string `placeholder:"HOST" help:"Record as lost what a run on HOST left unfinished. Only if that machine is gone."`
+	Yes         bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
+	NoWait      bool   `help:"Exit with 75 if no GPU is free right away."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (runCmd) Help() string {
-	return `A job that is up to date is not run again; "gpurun plan" says why another is. Ctrl-C once starts nothing more, twice stops the jobs, three times kills them.
+	return `Jobs that are up to date do not run again; "gpurun plan" shows why the others would. The first Ctrl-C starts nothing more, the second stops the jobs, the third kills them.
 
-Exit status: 0 all done, 1 some job failed, 2 wrong files or arguments, 4 the state cannot be used (another gpurun runs the file), 75 no GPU free with --no-wait, 124 no GPU within max_wait, 130 or 143 interrupted, 70 gpurun itself failed.
+Exit status: 0 all done, 1 a job failed, 2 bad files or arguments, 4 the state cannot be used (e.g. the file is already running), 75 no GPU free with --no-wait, 124 no GPU within max_wait, 130 or 143 interrupted, 70 internal error.
 
 Examples:
 
     gpurun jobs.yaml
     gpurun --max-concurrent 4 --min-memory 8000 jobs.yaml
     gpurun --sim 4x24GiB jobs.yaml                 simulated GPUs
-    gpurun --only 'train-*' --force jobs.yaml      these again, done or not
-    nohup gpurun jobs.yaml > run.out &             goes on after logout`
+    gpurun --only 'train-*' --force jobs.yaml      rerun these, done or not
+    nohup gpurun jobs.yaml > run.out &             keeps running after logout`
 }
 
 // Run runs the batch.
@@ -72,13 +72,13 @@ func (c *runCmd) Run(a *app) error {
 	if r.nothing() {
 		r.head.end("nothing to do")
 		r.tellWarnings()
-		r.core.Step(now(), sched.Began{}) // judges every job, and finishes
+		r.core.Step(now(), sched.Began{}) // decides every job, and finishes
 		return r.summary(runner.Result{Final: r.core.Snapshot(now())})
 	}
 	return r.carry()
 }
 
-// run is one run while it is put together and under way.
+// run is one run, from its setup to its end.
 type run struct {
 	*app
 	cmd     *runCmd
@@ -105,11 +105,11 @@ func (r *run) close() {
 
 func (r *run) later(f func()) { r.closers = append(r.closers, f) }
 
-// now is the time, as the scheduler wants it.
+// now returns the time as the scheduler wants it.
 func now() sched.Now { return sched.Now{Boot: probe.Boottime(), Wall: time.Now().UTC()} }
 
-// open reads the files, takes the state and finds out what would run; the GPUs
-// are opened only if something that would run wants one.
+// open reads the files, locks the state and finds out what would run. It opens the GPUs
+// only if something that would run needs one.
 func (r *run) open() error {
 	var err error
 	if r.batch, err = r.load(&r.cmd.batchFlags); err != nil {
@@ -148,7 +148,7 @@ func (r *run) open() error {
 	return nil
 }
 
-// logger writes run.log.
+// logger returns the logger of run.log.
 func (r *run) logger() zerolog.Logger {
 	level, err := zerolog.ParseLevel(r.global.LogLevel)
 	if err != nil {
@@ -157,8 +157,8 @@ func (r *run) logger() zerolog.Logger {
 	return zerolog.New(forgiving{r.runLog}).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
 
-// remembered asks the file system only once for each of n jobs. Of most there is
-// nothing to say, and nothing is kept.
+// remembered asks the file system only once for each of n jobs. It stores nothing for
+// the many without evidence.
 func remembered(n int, ask func(id int) sched.Evidence) func(id int) sched.Evidence {
 	asked := make([]bool, n)
 	known := make(map[int]sched.Evidence)
@@ -175,7 +175,7 @@ func remembered(n int, ask func(id int) sched.Evidence) func(id int) sched.Evide
 	}
 }
 
-// wantsGPU says whether a job that would run needs a GPU.
+// wantsGPU reports whether a job that would run needs a GPU.
 func (r *run) wantsGPU() bool {
 	return wantsGPU(r.batch, func(id int) bool { return r.core.Verdict(id).Run })
 }
@@ -189,7 +189,7 @@ func wantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
 	return false
 }
 
-// nothing says that there is nothing to run and nothing to look after.
+// nothing reports whether there is nothing to run and nothing to adopt.
 func (r *run) nothing() bool {
 	if len(r.state.History().Open) > 0 {
 		return false
@@ -202,7 +202,7 @@ func (r *run) nothing() bool {
 	return true
 }
 
-// openPool opens the GPUs and judges what could never stand on any of them.
+// openPool opens the GPUs, and reports jobs that could never run on any of them.
 func (r *run) openPool() (*gpu.Pool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
@@ -227,7 +227,7 @@ func (r *run) openPool() (*gpu.Pool, error) {
 	return pool, nil
 }
 
-// rulesOf are a batch's settings as far as they say which GPUs may be used.
+// rulesOf returns a batch's settings that decide which GPUs may be used.
 func rulesOf(s jobspec.Settings, devs []gpu.Device, in inherited) (gpu.Rules, error) {
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
@@ -236,7 +236,7 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, in inherited) (gpu.Rules, er
 	}, err
 }
 
-// gpuWords end the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
+// gpuWords returns the end of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
 func (r *run) gpuWords() string {
 	if r.prober == nil {
 		return "no GPU needed"
@@ -260,7 +260,7 @@ func (r *run) carry() error {
 	}
 	r.head.end(r.gpuWords())
 	if r.shuffled {
-		fmt.Fprintf(r.out, "jobs are tried in random order; --shuffle-seed %d repeats it\n", r.batch.Settings.ShuffleSeed)
+		fmt.Fprintf(r.out, "trying jobs in random order; --shuffle-seed %d repeats it\n", r.batch.Settings.ShuffleSeed)
 	}
 	r.tellWarnings()
 	if err := r.confirm(); err != nil {
@@ -283,8 +283,8 @@ func (r *run) carry() error {
 	view := r.openView()
 	sig := r.catchSignals(view, r.onTerminal())
 	r.later(sig.close)
-	// From here on nearly everything waits for the loop, and threads that wake up for
-	// nothing cost a run of short jobs a tenth of its time, the jobs' own included.
+	// From here on nearly everything waits for the loop, and idle wake-ups of threads would
+	// cost a run of short jobs a tenth of its time, the jobs' own included.
 	runtime.GOMAXPROCS(1)
 	res := runner.Run(context.Background(), runner.Config{
 		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
@@ -302,7 +302,7 @@ func (r *run) carry() error {
 	return r.summary(res)
 }
 
-// tellWarnings says what the job files and the ledgers give reason to warn of.
+// tellWarnings prints the warnings of the job files and the ledgers.
 func (r *run) tellWarnings() {
 	r.warnings(r.batch)
 	for _, w := range r.state.Warnings() {
@@ -310,7 +310,7 @@ func (r *run) tellWarnings() {
 	}
 }
 
-// reporters are the sinks that keep what other programs read.
+// reporters returns the sinks that write files for other programs.
 func (r *run) reporters() []runner.Sink {
 	for i := range r.batch.Files {
 		if r.batch.Files[i].UniID == "" {
@@ -327,13 +327,13 @@ func (r *run) reporters() []runner.Sink {
 	return nil
 }
 
-// indexed says whether jobs may be given the host's indices: nobody hides a device.
+// indexed reports whether jobs may get the host's indices, since no device is hidden.
 func indexed(p probe.Prober) bool {
 	whole, ok := p.(interface{ Complete() bool })
 	return !ok || whole.Complete()
 }
 
-// openView begins what a person sees.
+// openView starts what the user sees.
 func (r *run) openView() *terminal.View {
 	var open []state.Fact
 	for _, a := range r.state.History().Attempts() {
@@ -347,7 +347,7 @@ func (r *run) openView() *terminal.View {
 	return view
 }
 
-// terminalSize asks the terminal at every redraw, so that no signal is needed to resize.
+// terminalSize asks the terminal, at every redraw: so resizing needs no signal.
 func terminalSize() terminal.Size {
 	w, h, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil || w <= 0 || h <= 0 {
@@ -356,7 +356,7 @@ func terminalSize() terminal.Size {
 	return terminal.Size{Width: w, Height: h}
 }
 
-// pastSeconds are how long jobs took that ended well; some of them are enough.
+// pastSeconds returns how long jobs took that succeeded, up to 1000 of them.
 func pastSeconds(h *state.History) []float64 {
 	var past []float64
 	for r := range h.Records() {
@@ -370,7 +370,7 @@ func pastSeconds(h *state.History) []float64 {
 	return past
 }
 
-// listen opens the door for other commands in the folder of every file.
+// listen lets other commands reach the run, through the folder of every file.
 func (r *run) listen() (<-chan *control.Call, error) {
 	calls := make(chan *control.Call)
 	end := make(chan struct{})
@@ -378,7 +378,7 @@ func (r *run) listen() (<-chan *control.Call, error) {
 	for i := range r.batch.Files {
 		srv, err := control.Listen(r.state.Dir(i), r.goSafely)
 		if err != nil {
-			r.warn("gpurun status and stop cannot reach this run: " + err.Error())
+			r.warn("gpurun status and gpurun stop cannot reach this run: " + err.Error())
 			continue
 		}
 		r.later(func() { srv.Close() })

@@ -10,15 +10,15 @@ import (
 )
 
 type statusCmd struct {
-	Path  string `arg:"" optional:"" name:"file" help:"The job file, instead of the batch that runs in this folder, or ran last here."`
-	File  string `placeholder:"FILE" help:"The same, as a flag."`
-	Watch bool   `short:"w" help:"Show it live until it ends or Ctrl-C, which stops nothing; exit with its status."`
-	JSON  bool   `name:"json" help:"Print it as JSON."`
+	Path  string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
+	File  string `placeholder:"FILE" help:"The job file, as a flag."`
+	Watch bool   `short:"w" help:"Watch until it ends, and exit with its status. Ctrl-C only stops watching."`
+	JSON  bool   `name:"json" help:"Print the status as JSON."`
 }
 
-// Help shows how the command is used.
+// Help returns the command's description and examples.
 func (statusCmd) Help() string {
-	return `Whether or not a run is alive: without one, what its ledger says.
+	return `Asks the run if there is one, else reads the ledger of the last one.
 
 Examples:
 
@@ -27,13 +27,13 @@ Examples:
     gpurun status --json jobs.yaml | jq .counts`
 }
 
-// A status is what is known of a batch at one moment, and what --json prints.
+// A status is what is known about a batch at one moment, and what --json prints.
 type status struct {
 	File      string              `json:"file"`
-	Alive     bool                `json:"alive"` // a run holds the lock
+	Alive     bool                `json:"alive"` // whether a run holds the lock
 	Runner    *runnerOf           `json:"runner,omitempty"`
-	Silent    string              `json:"silent,omitempty"` // why that run says nothing itself
-	Unread    string              `json:"unread,omitempty"` // why the job file is not what this goes by
+	Silent    string              `json:"silent,omitempty"` // why that run does not answer
+	Unread    string              `json:"unread,omitempty"` // why this is not based on the job file
 	At        time.Time           `json:"time"`
 	LastRun   *time.Time          `json:"last_run,omitempty"` // its start
 	Total     int                 `json:"total"`
@@ -48,16 +48,16 @@ type status struct {
 	Draining  string              `json:"draining,omitempty"`
 	Keepers   []string            `json:"silent_keepers,omitempty"` // that do not answer, each in a sentence
 	Failures  []ended             `json:"failures"`
-	Succeeded []ended             `json:"succeeded"` // what was up to date included
+	Succeeded []ended             `json:"succeeded"` // including what was up to date
 
 	snap  state.Snapshot
 	lists map[state.Phase][]string // names of the jobs, in the order of the batch
-	fails []terminal.Failure       // as a person sees them
+	fails []terminal.Failure       // as displayed
 	last  time.Time                // the ledger's last change
-	kept  *kept                    // summary of the last run, if nothing has happened since
+	kept  *kept                    // the last run's summary, unless something has happened since
 }
 
-// A runnerOf is the process that runs a batch.
+// A runnerOf is the process that is running a batch.
 type runnerOf struct {
 	PID   int       `json:"pid"`
 	Host  string    `json:"host"`
@@ -76,7 +76,7 @@ type running struct {
 	NextAt  *time.Time `json:"next_attempt,omitempty"`
 	Stop    string     `json:"stopping,omitempty"`
 	Log     string     `json:"log,omitempty"`
-	Note    string     `json:"note,omitempty"` // how it is, when its run is dead
+	Note    string     `json:"note,omitempty"` // its state, if its run is dead
 }
 
 type queue struct {
@@ -89,11 +89,11 @@ type queue struct {
 type ended struct {
 	Job       string      `json:"job"`
 	State     state.Phase `json:"state"`
-	Meanwhile bool        `json:"meanwhile,omitempty"` // it ended after its run was killed; the ledger does not have it yet
+	Meanwhile bool        `json:"meanwhile,omitempty"` // it ended after its run was killed; not in the ledger yet
 	ExitCode  *int        `json:"exit_code,omitempty"`
 	Signal    string      `json:"signal,omitempty"`
 	Reason    string      `json:"reason,omitempty"`
-	Line      string      `json:"line,omitempty"` // what its log says of the cause
+	Line      string      `json:"line,omitempty"` // the log line that tells the cause
 	Started   *time.Time  `json:"started,omitempty"`
 	Ended     time.Time   `json:"ended"`
 	Seconds   float64     `json:"seconds,omitempty"`
@@ -102,8 +102,8 @@ type ended struct {
 	Log       string      `json:"log,omitempty"`
 }
 
-// Run shows the status, once or live: of each batch that runs in this folder, or
-// of the one that ran last.
+// Run shows the status, once or live, of each batch running in this folder, or of the one
+// that ran last.
 func (c *statusCmd) Run(a *app) error {
 	file := c.Path
 	if file == "" {

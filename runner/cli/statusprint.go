@@ -27,7 +27,7 @@ func (p page) line(text string) {
 	}
 }
 
-// print writes the status for people.
+// print writes the status as text.
 func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 	p := page{w, width, color, now}
 	p.line(s.headline() + "; " + terminal.Phases(s.Counts))
@@ -35,7 +35,7 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 		p.line(s.Unread)
 	}
 	if s.Silent != "" {
-		p.line("the run does not tell more: " + s.Silent + "; this is what its ledger says")
+		p.line("the run does not answer: " + s.Silent + "; this is from its ledger")
 	}
 	for _, line := range s.Keepers {
 		p.line(line)
@@ -45,7 +45,7 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 		p.line(fmt.Sprintf("  %s: attempt %d in %s", r.Job, r.Attempt, terminal.Duration(r.NextAt.Sub(now))))
 	}
 	if s.Head != "" {
-		p.line(s.Head + " waits: " + s.HeadWhy)
+		p.line(s.Head + " is waiting: " + s.HeadWhy)
 	}
 	for _, line := range []string{s.Kept, prefixed("nothing more starts: ", s.Draining)} {
 		if line != "" {
@@ -72,7 +72,7 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 	}
 }
 
-// headline is "jobs.yaml: running since 14:02 (process 4711)".
+// headline returns "jobs.yaml: running since 14:02 (process 4711)".
 func (s *status) headline() string {
 	switch {
 	case s.Alive && s.Runner != nil && s.Runner.PID > 0:
@@ -82,12 +82,12 @@ func (s *status) headline() string {
 	case s.LastRun == nil:
 		return s.File + ": not running"
 	case s.kept == nil && s.cutOff():
-		return fmt.Sprintf("%s: not running; the run of %s was cut off, its last word is from %s", s.File, s.moment(*s.LastRun), s.moment(s.last))
+		return fmt.Sprintf("%s: not running; the run of %s was cut off, last seen at %s", s.File, s.moment(*s.LastRun), s.moment(s.last))
 	}
 	return s.File + ": not running"
 }
 
-// cutOff reports whether the last run has left jobs that it would not have.
+// cutOff reports whether the last run left jobs that an orderly end would not.
 func (s *status) cutOff() bool {
 	return s.Counts[state.Running] > 0 || len(s.Running) > 0 || s.interrupted()
 }
@@ -101,7 +101,7 @@ func (s *status) interrupted() bool {
 	return s.Counts[state.Pending] > 0 && s.Counts[state.Interrupted] == 0 && s.Counts[state.Cancelled] == 0
 }
 
-// moment is a time of day, with the date unless it is today.
+// moment returns a time of day, with the date unless it is today.
 func (s *status) moment(t time.Time) string {
 	t, now := t.Local(), s.At.Local()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
@@ -140,7 +140,7 @@ func (r running) cells(now time.Time) []string {
 	if r.Attempt > 1 {
 		name += fmt.Sprintf(" #%d", r.Attempt)
 	}
-	note, _, _ := strings.Cut(r.Note, ", pid ") // that stands in its own column
+	note, _, _ := strings.Cut(r.Note, ", pid ") // the pid has its own column
 	return []string{"  " + name, gpus, mem, age, pid, note}
 }
 
@@ -156,12 +156,12 @@ func (s *status) printQueues(w io.Writer) {
 	table(w, rows)
 }
 
-// listed are the states whose jobs are named, in so many lines each.
+// listed are the states whose jobs are named, in linesOfNames lines each.
 var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Blocked, state.Pending}
 
 const linesOfNames = 2
 
-// printLists names the jobs that need no words of their own.
+// printLists names the jobs that need no further explanation.
 func (s *status) printLists(p page) {
 	for _, phase := range listed {
 		names := s.lists[phase]
@@ -174,7 +174,7 @@ func (s *status) printLists(p page) {
 	}
 }
 
-// took is how long the jobs that succeeded took.
+// took returns how long the jobs that succeeded took.
 func (s *status) took(phase state.Phase) string {
 	n, sum := 0, 0.0
 	for _, e := range s.Succeeded {
@@ -192,7 +192,7 @@ func (s *status) took(phase state.Phase) string {
 	}
 }
 
-// rest is what to type to go on.
+// rest returns what to type to continue.
 func (s *status) rest() string {
 	if s.Alive || s.Unread != "" {
 		return ""
@@ -201,7 +201,7 @@ func (s *status) rest() string {
 		if n > 0 && (phase.Bad() || !phase.Ended() || phase == state.Interrupted) {
 			rest := "run the rest with: gpurun " + shellescape.QuoteCommand(strings.Split(s.File, ", "))
 			if len(s.Running) > 0 {
-				rest = "what still runs is taken over by the next run\n" + rest
+				rest = "the next run adopts the jobs that are still running\n" + rest
 			}
 			return rest
 		}

@@ -14,8 +14,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// statusOf asks the run, and reads the ledger for what the run does not say, or for
-// everything when there is none or it does not answer.
+// statusOf asks the run, and reads the rest from the ledger; all of it if there is no run
+// or it does not answer.
 func (a *app) statusOf(ref *batchRef) *status {
 	s := &status{File: ref.name(), Alive: ref.alive, At: time.Now().UTC(), last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}}
 	if t := ref.history.LastRun(0).Time; !t.IsZero() {
@@ -23,9 +23,9 @@ func (a *app) statusOf(ref *batchRef) *status {
 	}
 	if ref.batch == nil {
 		ref.batch = known(ref)
-		s.Unread = ref.name() + " has errors: gpurun check " + ref.name() + " shows them; these are the jobs that its ledger knows"
+		s.Unread = ref.name() + " has errors (gpurun check " + ref.name() + " shows them); these are the jobs in its ledger"
 		if !exists(ref.real) {
-			s.Unread = ref.name() + " is gone; these are the jobs that its ledger knows"
+			s.Unread = ref.name() + " is gone; these are the jobs in its ledger"
 		}
 	}
 	rep, err := ref.ask(control.Request{Op: control.OpStatus})
@@ -50,14 +50,14 @@ func (a *app) statusOf(ref *batchRef) *status {
 	return s
 }
 
-// folder is where the state of each file of the batch is.
+// folder returns a function that gives the state folder of each file of the batch.
 func (r *batchRef) folder(a *app) func(int) string {
 	files := r.files()
 	return func(i int) string { return disk.Folder(files[i], a.global.StateDir) }
 }
 
-// known is a batch of the jobs that the ledgers know: the job file is gone, or has
-// errors by now.
+// known returns a batch of the jobs in the ledgers, for a job file that is gone or now
+// has errors.
 func known(ref *batchRef) *jobspec.Batch {
 	b := &jobspec.Batch{}
 	for _, f := range ref.files() {
@@ -74,7 +74,7 @@ func known(ref *batchRef) *jobspec.Batch {
 	return b
 }
 
-// snapshot is what the ledger says with what has been found since: no run tells.
+// snapshot returns what the ledger has and what was found since, without a run to ask.
 func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 	s := state.Snapshot{Total: len(ref.batch.Jobs), Counts: map[state.Phase]int{}}
 	for _, at := range ref.history.Attempts() {
@@ -135,7 +135,7 @@ func views(vs []state.View) []running {
 	return out
 }
 
-// ended lists the jobs whose last attempt is over, with the attempts' own words.
+// ended lists the jobs whose last attempt is over, with details of the attempt.
 func (s *status) ended(a *app, ref *batchRef, m aftermath) {
 	b, h := ref.batch, ref.history
 	s.Failures, s.Succeeded = []ended{}, []ended{}
@@ -177,8 +177,8 @@ func (s *status) ended(a *app, ref *batchRef, m aftermath) {
 	}
 }
 
-// phases say where each job is. The ledger does not know which jobs a live run has
-// still before it, but the run's start does.
+// phases returns the phase of each job. The ledger does not tell which jobs a live run
+// has yet to run, but an end before the run's start does.
 func (s *status) phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	phases := sched.Phases(b, h)
 	if !s.Alive {
@@ -201,7 +201,7 @@ func (s *status) phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	return phases
 }
 
-// onGPUs are the uni_ids of the attempts that ended badly and held GPUs.
+// onGPUs returns the uni_ids of the attempts that held GPUs and did not succeed.
 func onGPUs(phases []state.Phase, record func(id int) *state.Record) map[string]bool {
 	uni := map[string]bool{}
 	for id, p := range phases {

@@ -45,7 +45,7 @@ jobs:
 		t.Fatal(dump(r))
 	}
 	d.ended(r, 0)
-	d.says(r, "warning     the GPUs cannot be read", "2 succeeded")
+	d.says(r, "warning     cannot read the GPUs", "2 succeeded")
 }
 
 // Lists of processes without an end cost no memory and stop no batch.

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -169,5 +170,37 @@ func TestWaitingViews(t *testing.T) {
 		if want := w.now.Wall.Add(time.Duration(i+1) * time.Second); !v.NextAt.Equal(want) {
 			t.Errorf("got %v at %d, want %v", v.NextAt, i, want)
 		}
+	}
+}
+
+// A neighbor who starts a process every few seconds floods neither the warnings nor
+// what an end that runs out of memory says.
+func TestManyGuests(t *testing.T) {
+	w := newWorld(t)
+	w.gpus(1, 24*gpu.GiB)
+	w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB}}, "")
+	warnings := 0
+	w.hook = func(a Action) {
+		if _, ok := a.(Warn); ok {
+			warnings++
+		}
+	}
+	w.open()
+	w.send(Began{})
+	for pid := range 200 {
+		s := w.reading(Read{}).(Snapshot)
+		s.Snap.Readings[0].Processes = []gpu.Process{
+			{PID: 1, UID: 1000, Memory: gpu.GiB, Attempt: "a.1"},
+			{PID: 100 + pid, UID: 1001, User: "alice", Command: "python", Memory: gpu.Bytes(pid) * gpu.MiB},
+		}
+		w.send(s)
+	}
+	if warnings != maxGuestWarnings+1 {
+		t.Errorf("%d warnings", warnings)
+	}
+	w.exit("a", Ended{ExitCode: 1, OOM: true})
+	got := w.ledger[len(w.ledger)-1].Fact.Reason
+	if !strings.Contains(got, "alice's python (pid 299, 199 MiB)") || !strings.HasSuffix(got, "and 13 more") {
+		t.Errorf("got %q", got)
 	}
 }

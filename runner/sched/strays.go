@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,13 +160,43 @@ func (c *Core) guest(id gpu.UUID, p *gpu.Process) {
 	for a := c.live.first; a != nil; a = a.next {
 		if i := slices.Index(a.grant.UUIDs, id); i >= 0 && i < len(a.seats) && a.seats[i].used > 0 {
 			names = append(names, a.name)
-			a.came = append(a.came, guest{*p, id})
+			a.met(guest{*p, id})
 		}
 	}
-	if len(names) > 0 {
-		c.known = append(c.known, guest{*p, id})
-		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, where %s is running", c.whose(p), c.index(id), strings.Join(names, ", "))})
+	if len(names) == 0 {
+		return
 	}
+	c.known = append(c.known, guest{*p, id})
+	if c.comers++; c.comers <= maxGuestWarnings {
+		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, where %s is running", c.whose(p), c.index(id), few(names))})
+	}
+	if c.comers == maxGuestWarnings {
+		c.do(Warn{Text: "no further processes that come to GPUs of this run are reported, except when a job runs out of memory"})
+	}
+}
+
+// A neighbor may start a process every few seconds, for weeks.
+const (
+	maxGuestWarnings = 50 // in a run
+	maxGuests        = 16 // that an attempt remembers: those with the most memory
+	maxNamed         = 3  // in one sentence
+)
+
+// few joins the first of some words.
+func few(words []string) string {
+	if more := len(words) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], ", "), more)
+	}
+	return strings.Join(words, ", ")
+}
+
+// met remembers a guest of an attempt.
+func (a *attempt) met(g guest) {
+	if len(a.came) == maxGuests {
+		least := slices.MinFunc(a.came, func(x, y guest) int { return cmp.Compare(x.Memory, y.Memory) })
+		a.came = slices.DeleteFunc(a.came, func(x guest) bool { return x.is(least.id, &least.Process) })
+	}
+	a.came = append(a.came, g)
 }
 
 // recall updates how much memory a known guest uses.
@@ -202,11 +233,12 @@ func (c *Core) whose(p *gpu.Process) string {
 
 // crowded describes who came to an attempt's GPUs while it was there, or returns "".
 func (c *Core) crowded(a *attempt) string {
+	slices.SortStableFunc(a.came, func(x, y guest) int { return cmp.Compare(y.Memory, x.Memory) })
 	var words []string
 	for _, g := range a.came {
 		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", c.whose(&g.Process), c.index(g.id)))
 	}
-	return strings.Join(words, ", ")
+	return few(words)
 }
 
 // onGPU reports whether a started attempt of this run is on a GPU.

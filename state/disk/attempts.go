@@ -24,12 +24,12 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 			s.recycler.made(uniID)
 			return uniID, dir, nil
 		}
-		err = os.Mkdir(dir, 0o777)
+		err = os.Mkdir(dir, 0o755)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if errors.Is(err, fs.ErrNotExist) { // somebody removed the parent
-			if err = os.MkdirAll(filepath.Dir(dir), 0o777); err == nil {
+			if err = os.MkdirAll(filepath.Dir(dir), 0o755); err == nil { // trusted again by the next run
 				continue
 			}
 		}

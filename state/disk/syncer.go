@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"time"
 )
@@ -108,14 +109,17 @@ func (s *syncer) flush() {
 	}
 }
 
-// failed keeps an error for the next call of failure.
+// failed keeps an error for the next call of failure. One that looks find again every
+// second is reported once.
 func (s *syncer) failed(err error) {
 	if err == nil {
 		return
 	}
 	s.mu.Lock()
-	s.err, s.untold = errors.Join(s.err, err), err
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	if s.err == nil || !strings.Contains(s.err.Error(), err.Error()) {
+		s.err, s.untold = errors.Join(s.err, err), err
+	}
 }
 
 // failure returns why the last sync or look failed, once: the run then stops starting jobs.

@@ -266,3 +266,23 @@ func FuzzTouched(f *testing.F) {
 		}
 	})
 }
+
+// A state that stays broken is looked at every second: its error neither grows nor is
+// reported again.
+func TestRepeatedFailure(t *testing.T) {
+	var s syncer
+	for range 3 {
+		s.failed(&TakenError{What: "removed ledger.jsonl"})
+	}
+	if err := s.failure(); err == nil {
+		t.Error("not reported")
+	}
+	s.failed(&TakenError{What: "removed ledger.jsonl"})
+	if err := s.failure(); err != nil || strings.Count(s.err.Error(), "\n") > 0 {
+		t.Errorf("reported again: %v; all: %v", err, s.err)
+	}
+	s.failed(&TakenError{What: "removed lock"})
+	if s.failure() == nil {
+		t.Error("another failure is not reported")
+	}
+}

@@ -25,7 +25,7 @@ func TestAlike(t *testing.T) {
 		other := base
 		tt.other(&other)
 		if got := base.Kind() == other.Kind(); got != tt.alike {
-			t.Errorf("%s: alike %v, want %v:\n%s\n%s", tt.name, got, tt.alike, base.Kind(), other.Kind())
+			t.Errorf("%s: alike is %v, want %v:\n%s\n%s", tt.name, got, tt.alike, base.Kind(), other.Kind())
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// at numbers the facts of a test by the second.
+// at sets a fact's time, in seconds after t0.
 func at(sec int, f Fact) Fact {
 	f.Time = t0.Add(time.Duration(sec) * time.Second)
 	return f
@@ -44,7 +44,7 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 	)
 	a := h.Open["u1"]
 	if a == nil || a.Running.PID != 7 || a.Stop != WhyTimeout || a.Seq != 1 {
-		t.Fatalf("got %+v, want an open attempt with pid 7 that timed out", a)
+		t.Fatalf("got %+v, want an open attempt with PID 7 that timed out", a)
 	}
 	h.Apply(0, at(5, ended("u1", Failed)))
 	if len(h.Open) != 0 || h.Last["k"].State != Failed || h.Last["k"].Commands == nil {
@@ -52,7 +52,7 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 	}
 	h.Apply(0, at(6, started("k", "train", "u2")))
 	if h.Last["k"].UniID != "u1" {
-		t.Fatal("a start alone changed the last end")
+		t.Fatal("a start changed the last end")
 	}
 	h.Apply(0, at(7, ended("u2", Succeeded)))
 	want := &Record{
@@ -74,11 +74,11 @@ func TestHistoryDoneAndForget(t *testing.T) {
 	}
 	h.Apply(0, Fact{Kind: KindForget, Key: "k"})
 	if !h.Last["k"].Forgotten {
-		t.Fatal("forget was not kept")
+		t.Fatal("the forget was not recorded")
 	}
 	h.Apply(0, Fact{Kind: KindEnd, Key: "k", State: Succeeded, By: "done"})
 	if h.Last["k"].Forgotten {
-		t.Fatal("an end after a forget is forgotten too")
+		t.Fatal("an end after a forget counts as forgotten")
 	}
 }
 
@@ -88,13 +88,13 @@ func TestHistoryFilesWithTheSameKey(t *testing.T) {
 	h.Apply(1, ended2("k", "b", Failed))
 	h.Apply(1, Fact{Kind: KindForget, Key: "k"})
 	if got := h.Of(0, "k"); got == nil || got.Job != "a" || got.Forgotten {
-		t.Errorf("got %+v of file 0, want a", got)
+		t.Errorf("got %+v for file 0, want a", got)
 	}
 	if got := h.Of(1, "k"); got == nil || got.Job != "b" || !got.Forgotten {
-		t.Errorf("got %+v of file 1, want b, forgotten", got)
+		t.Errorf("got %+v for file 1, want b, forgotten", got)
 	}
 	if got := h.Of(2, "k"); got != nil {
-		t.Errorf("got %+v of file 2, want nothing", got)
+		t.Errorf("got %+v for file 2, want nothing", got)
 	}
 }
 
@@ -109,10 +109,10 @@ func TestHistoryNamed(t *testing.T) {
 	}
 	h.Apply(0, ended2("k4", "train", Failed))
 	if got := h.Named(0, "train"); got.Key != "k4" {
-		t.Errorf("got %+v, want what came after the index was made", got)
+		t.Errorf("got %+v, want the record added after the index was built", got)
 	}
 	if got := h.Named(1, "train"); got != nil {
-		t.Errorf("got %+v, want nothing of another ledger", got)
+		t.Errorf("got %+v, want nothing from another ledger", got)
 	}
 }
 
@@ -120,17 +120,17 @@ func TestNewerThan(t *testing.T) {
 	h := fold(started("need", "need", "u1"), started("job", "job", "u2"), ended("u2", Succeeded), ended("u1", Succeeded))
 	need, job := h.Last["need"], h.Last["job"]
 	if !need.NewerThan(job) {
-		t.Error("a need that ended in a later line is not newer")
+		t.Error("a need that ended in a later line does not count as newer")
 	}
 	h = fold(started("need", "need", "u1"), ended("u1", Succeeded), started("job", "job", "u2"), ended("u2", Succeeded))
 	need, job = h.Last["need"], h.Last["job"]
 	need.End = need.End.Add(time.Hour)
 	if need.NewerThan(job) {
-		t.Error("within one ledger the order of lines counts, not the clock")
+		t.Error("within one ledger, line order must count, not the clock")
 	}
 	need.Ledger = 1
 	if !need.NewerThan(job) {
-		t.Error("between ledgers the time counts")
+		t.Error("between ledgers, time must count")
 	}
 }
 
@@ -146,8 +146,8 @@ func TestAttemptsInOrder(t *testing.T) {
 	}
 }
 
-// FuzzApply feeds facts of any content: nothing may panic, and no attempt may be
-// open and ended at once.
+// FuzzApply feeds arbitrary facts: nothing may panic, and no attempt may be both open
+// and ended.
 func FuzzApply(f *testing.F) {
 	f.Add([]byte(`[{"kind":"start","uni_id":"u","key":"k"},{"kind":"end","uni_id":"u","state":"succeeded"}]`))
 	f.Add([]byte(`[{"kind":"end"},{"kind":"forget","key":"k"},{"kind":"running","uni_id":"x"},{"kind":"end","key":"k"}]`))
@@ -172,7 +172,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// packedAway is a base of records as they are.
+// packedAway is a base that keeps plain records.
 type packedAway map[string]*Record
 
 func (b packedAway) Find(key string) *Record {
@@ -191,7 +191,7 @@ func (b packedAway) Plain(key [16]byte) bool {
 func (b packedAway) All() iter.Seq[*Record] { return maps.Values(b) }
 func (b packedAway) Len() int               { return len(b) }
 
-// What is settled into a base in between changes nothing that anybody can ask.
+// Settling records into a base at any time does not change any answer.
 func TestSettlingChangesNothing(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -223,10 +223,10 @@ func TestSettlingChangesNothing(t *testing.T) {
 					t.Fatalf("seed %d, ledger %d, key %d: %+v, want %+v", seed, ledger, k, a, b)
 				}
 				if got.Plain(ledger, [16]byte{15: byte(k)}) && !b.Plain() {
-					t.Fatalf("seed %d, ledger %d, key %d is no plain success", seed, ledger, k)
+					t.Fatalf("seed %d, ledger %d, key %d is not a plain success", seed, ledger, k)
 				}
 				if a, b := got.Named(ledger, "j"+key[31:]), want.Named(ledger, "j"+key[31:]); !reflect.DeepEqual(a, b) {
-					t.Fatalf("seed %d, ledger %d, name of key %d: %+v, want %+v", seed, ledger, k, a, b)
+					t.Fatalf("seed %d, ledger %d, job name of key %d: %+v, want %+v", seed, ledger, k, a, b)
 				}
 			}
 		}

@@ -17,8 +17,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func exit(n int) *int { return &n }
 
-// facts are the lines of a small batch: one job that succeeded, one that failed,
-// one that still runs.
+// facts are the lines of a small batch: one job succeeded, one failed, one is still
+// running.
 func facts() []state.Fact {
 	run := Host()
 	run.Time = noon
@@ -33,7 +33,7 @@ func facts() []state.Fact {
 	}
 }
 
-// jobFile makes a job file in a folder of its own.
+// jobFile creates a job file in its own folder.
 func jobFile(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -65,7 +65,7 @@ func write(t *testing.T, s *State, fs []state.Fact) {
 	}
 }
 
-// ledgerOf is a ledger with facts in it, as bytes.
+// ledgerOf returns the bytes of a ledger with these facts.
 func ledgerOf(t *testing.T) []byte {
 	t.Helper()
 	job := jobFile(t)
@@ -104,8 +104,8 @@ func TestWriteAndRead(t *testing.T) {
 	}
 }
 
-// A crash can cut a ledger at any byte. It then loads all whole lines, also one that
-// lacks nothing but its newline, and the next line goes below the torn one.
+// A crash can cut a ledger at any byte. All complete lines are still loaded, including
+// one that lacks only its newline, and the next line goes after the torn one.
 func TestTruncatedAtEveryByte(t *testing.T) {
 	whole := ledgerOf(t)
 	job := jobFile(t)
@@ -129,7 +129,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 		s.Close()
 		h, _, err := Load([]string{job}, Options{})
 		if err != nil || h.Last["kz"] == nil {
-			t.Fatalf("cut at %d: the line after it is lost: %v", n, err)
+			t.Fatalf("cut at %d: the next line is lost: %v", n, err)
 		}
 		if lines := strings.Count(string(whole[:n]), "\n"); lines >= 4 && h.Last["ka"] == nil {
 			t.Fatalf("cut at %d: the end of a is lost", n)
@@ -162,7 +162,7 @@ func TestBrokenLines(t *testing.T) {
 				t.Errorf("warnings: got %q, want %q", got, tt.want)
 			}
 			if s.History().Last["ka"] == nil || s.History().Last["kb"] == nil {
-				t.Error("what stands below it is lost")
+				t.Error("the lines after it are lost")
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestNewerLedger(t *testing.T) {
 	if _, err := Open([]string{job}, Options{}); !errors.Is(err, ErrNewer) {
 		t.Errorf("got %v, want ErrNewer", err)
 	}
-	// The refusal lets the lock go.
+	// A refusal releases the lock.
 	if _, alive, err := Running(job, ""); alive || err != nil {
 		t.Error("the lock is still held")
 	}
@@ -230,7 +230,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Folder(link, "") != Folder(job, "") || Folder(link, "/s") != Folder(job, "/s") {
-		t.Error("a link to a job file has a state of its own")
+		t.Error("a link to a job file has its own state")
 	}
 	if got := Folder(job, "/s"); !regexp.MustCompile(`^/s/jobs\.yaml-[0-9a-f]{8}$`).MatchString(got) {
 		t.Errorf("got %s", got)
@@ -259,7 +259,7 @@ func TestAttemptFolders(t *testing.T) {
 	if _, err := os.Stat(s.AttemptDir(0, id)); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)
 	}
-	// What no ledger knows never ran; what is open stays.
+	// Attempts no ledger knows never ran; open ones stay.
 	s = open(t, job)
 	keep, dir, _ := s.NewAttempt(0)
 	write(t, s, []state.Fact{{Kind: state.KindStart, UniID: keep, Key: "k"}})
@@ -293,7 +293,7 @@ func TestFreshLog(t *testing.T) {
 	os.Symlink("/dev/null", link)
 	fresh(link, false)
 	if _, err := os.Lstat(link); err != nil {
-		t.Error("a link was moved aside")
+		t.Error("a link was moved")
 	}
 	fresh("/dev/null", false)
 }
@@ -323,7 +323,7 @@ func TestElsewhere(t *testing.T) {
 
 func TestReadOnlyFolder(t *testing.T) {
 	if os.Getuid() == 0 {
-		t.Skip("root may write everywhere")
+		t.Skip("root can write everywhere")
 	}
 	job := jobFile(t)
 	os.Chmod(filepath.Dir(job), 0o555)
@@ -333,11 +333,11 @@ func TestReadOnlyFolder(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := Load([]string{job}, Options{}); err != nil {
-		t.Errorf("reading needs no folder: %v", err)
+		t.Errorf("reading should not need a folder: %v", err)
 	}
 }
 
-// /dev/full takes nothing, as a disk without room.
+// /dev/full behaves like a full disk.
 func TestFullDisk(t *testing.T) {
 	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -419,7 +419,7 @@ func FuzzLedger(f *testing.F) {
 		if err := r.read(); err != nil && !errors.Is(err, ErrNewer) {
 			t.Fatal(err)
 		}
-		// Packed away fact by fact, it comes to the same.
+		// Packing after every fact makes no difference.
 		other := state.NewHistory()
 		packs := newReader(path, func(f state.Fact) { other.Apply(0, f) })
 		packs.into(other, 0, false)
@@ -429,7 +429,7 @@ func FuzzLedger(f *testing.F) {
 		} else if err == nil {
 			same(t, other, h)
 		}
-		// Whatever is in it, the next line counts.
+		// Whatever the content, the next line counts.
 		l, err := openLedger(path, r.torn)
 		if err != nil {
 			t.Fatal(err)
@@ -441,7 +441,7 @@ func FuzzLedger(f *testing.F) {
 		got := state.NewHistory()
 		r = newReader(path, func(f state.Fact) { got.Apply(0, f) })
 		if err := r.read(); err == nil && got.Last["next"] == nil {
-			t.Fatal("the line after it is lost")
+			t.Fatal("the next line is lost")
 		}
 	})
 }

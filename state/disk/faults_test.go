@@ -16,12 +16,12 @@ import (
 	"gpurun/state"
 )
 
-// mount puts a small tmpfs at a new folder, for what a mode cannot do to root.
+// mount mounts a small tmpfs on a new folder, because file modes do not stop root.
 func mount(t *testing.T, flags uintptr, data string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", flags, data); err != nil {
-		t.Skipf("may not mount a tmpfs here: %v", err)
+		t.Skipf("cannot mount a tmpfs here: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir
@@ -35,12 +35,12 @@ func TestReadOnlyFileSystem(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := Load([]string{job}, Options{}); err != nil {
-		t.Errorf("reading needs no folder: %v", err)
+		t.Errorf("reading should not need a folder: %v", err)
 	}
 }
 
-// A disk that fills up: the fact that does not fit is refused, and after room is
-// made everything that was taken, and what comes next, is there.
+// When a disk fills up, the fact that does not fit is refused. Once there is room
+// again, every accepted fact is there, and so are later ones.
 func TestDiskFillsUp(t *testing.T) {
 	for _, together := range []int{1, 7} {
 		t.Run(fmt.Sprint(together), func(t *testing.T) { diskFillsUp(t, together) })
@@ -68,7 +68,7 @@ func diskFillsUp(t *testing.T, together int) {
 		var n int
 		n, err = s.AppendAll(0, some...)
 		if taken += n; (n < together) != (err != nil) {
-			t.Fatalf("%d of %d were taken, %v", n, together, err)
+			t.Fatalf("%d of %d were accepted, %v", n, together, err)
 		}
 	}
 	if !errors.Is(err, unix.ENOSPC) || !strings.Contains(err.Error(), "full") {
@@ -88,8 +88,8 @@ func diskFillsUp(t *testing.T, together int) {
 	}
 }
 
-// What was given up stays given up: the run that did it is the ledger's last, and
-// its host is this one.
+// An abandoned attempt stays abandoned: the run that abandoned it is now the ledger's
+// last, and its host is this one.
 func TestAbandonedForGood(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -112,8 +112,8 @@ func TestAbandonedForGood(t *testing.T) {
 	}
 }
 
-// An attempt whose start is a broken line may be running: its folder, with its
-// status, is not swept away.
+// An attempt whose start is a broken line may be running: its folder and status are
+// not swept.
 func TestBegunWithoutStartStays(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -144,8 +144,8 @@ func TestBegunWithoutStartStays(t *testing.T) {
 	}
 }
 
-// Where the file system cannot lock, a name left in the lock file would lock out
-// every other host for ever.
+// If the file system has no locks, a name left in the lock file would lock out every
+// other host forever.
 func TestHolderIsClearedWithoutFlock(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), lockName))
 	if err != nil {
@@ -171,7 +171,7 @@ func TestHolderIsClearedWithoutFlock(t *testing.T) {
 	}
 }
 
-// A sync that fails is told by the next Append, once, and folders stay.
+// A failed sync is reported once, by the next Append, and folders stay.
 func TestFailedSyncIsTold(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -193,29 +193,29 @@ func TestFailedSyncIsTold(t *testing.T) {
 	s.ledgers[0].f = whole
 	end := state.Fact{Kind: state.KindEnd, Key: "k", State: state.Succeeded}
 	if err := s.Append(0, end); err == nil {
-		t.Error("the failed sync was not told")
+		t.Error("the failed sync was not reported")
 	}
 	if err := s.Append(0, end); err != nil {
-		t.Errorf("told twice: %v", err)
+		t.Errorf("reported twice: %v", err)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		t.Errorf("the folder is gone before its end is on the disk: %v", err)
+		t.Errorf("the folder was removed before its end was on disk: %v", err)
 	}
 	s.Close()
 }
 
-// The last sync of a run has no Append behind it that could tell.
+// No Append follows a run's last sync, so Sync reports it.
 func TestLastSyncIsTold(t *testing.T) {
 	s := open(t, jobFile(t))
 	whole := s.ledgers[0].f
 	s.ledgers[0].f = os.NewFile(^uintptr(0), "none")
 	s.sync.want()
 	if err := s.Sync(); err == nil {
-		t.Error("the failed sync was not told")
+		t.Error("the failed sync was not reported")
 	}
 	s.ledgers[0].f = whole
 	if err := s.Close(); err != nil {
-		t.Errorf("told twice: %v", err)
+		t.Errorf("reported twice: %v", err)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestLogsStayInTheirFolder(t *testing.T) {
 	}
 }
 
-// A line of any length costs no more memory than a line may have.
+// Reading a line of any length takes no more memory than the longest valid line.
 func TestHugeLine(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)
@@ -253,8 +253,8 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-// Wherever a write of several facts is cut short, those that are said to be in the
-// ledger are there once, and no other is, also when the next ones are.
+// Wherever a write of several facts is cut short, exactly those reported as written
+// are in the ledger, once, even after the next ones follow.
 func TestShortWriteAtEveryByte(t *testing.T) {
 	signal.Ignore(unix.SIGXFSZ)
 	defer signal.Reset(unix.SIGXFSZ)
@@ -296,7 +296,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 			t.Fatalf("at %d, with %d there:\n got %s\nwant %s", cut, n, got, want)
 		}
 		if l.added != int64(len(want)) {
-			t.Errorf("at %d: %d bytes were added, it says %d", cut, len(want), l.added)
+			t.Errorf("at %d: %d bytes were added, but added is %d", cut, len(want), l.added)
 		}
 	}
 }

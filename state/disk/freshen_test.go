@@ -11,7 +11,7 @@ import (
 	"gpurun/state"
 )
 
-// addEnds appends n ends of jobs, numbered from first, of about a KiB each.
+// addEnds appends n ends of about a KiB each, for jobs numbered from first.
 func addEnds(t *testing.T, s *State, first, n int) {
 	t.Helper()
 	for i := first; i < first+n; i++ {
@@ -25,7 +25,7 @@ func addEnds(t *testing.T, s *State, first, n int) {
 	}
 }
 
-// covered is how much of the ledger of a job file its index covers; 0 without one.
+// covered returns how much of a job file's ledger its index covers; 0 without one.
 func covered(t *testing.T, job string) (bytes, of int64) {
 	t.Helper()
 	path := filepath.Join(Folder(job, ""), ledgerName)
@@ -48,9 +48,9 @@ func covered(t *testing.T, job string) (bytes, of int64) {
 	return x.Offset, fi.Size()
 }
 
-// A run that has added much writes the index at its end, so that the next one
-// reads none of it. Little is not worth it, and an open attempt is better read from
-// the ledger.
+// A run that has added a lot writes the index at its end, which saves the next one
+// reading it. A little is not worth it, and an open attempt is better read from the
+// ledger.
 func TestCloseIndexesWhatTheRunHasAdded(t *testing.T) {
 	job := jobFile(t)
 	run := func(do func(s *State)) (bytes, of int64) {
@@ -88,7 +88,7 @@ func TestCloseIndexesWhatTheRunHasAdded(t *testing.T) {
 		write(t, s, []state.Fact{attempt})
 	})
 	if bytes != before {
-		t.Errorf("the index covers %d of %d bytes, want %d as before: this run has added little", bytes, of, before)
+		t.Errorf("the index covers %d of %d bytes, want %d as before: this run added little", bytes, of, before)
 	}
 	bytes, of = run(func(s *State) { // the next one has read much
 		if got := s.History().Of(0, attempt.Key); got == nil || got.State != state.Succeeded || got.UniID != "u" {

@@ -14,42 +14,42 @@ import (
 	"gpurun/state/host"
 )
 
-// indexName is a file beside the ledger that has what the ledger comes to up to
-// some line, so that only the lines behind it are read: those of 100,000 jobs take
-// most of a second. It is derived. Deleted, broken or of another ledger, it
-// counts for nothing, and the ledger is read whole.
+// indexName is a file next to the ledger with the result of its lines up to some
+// point, so that only later lines must be read: those of 100,000 jobs take most of a
+// second. It is derived data. If it is missing, broken or of another ledger, it is
+// ignored and the whole ledger is read.
 const indexName = "ledger.index"
 
-// An index is, in this order:
+// An index consists of, in this order:
 //
-//	magic; header; what was read beside the records, as JSON
+//	magic; header; aside, as JSON
 //	the entries, the records (packed.go)
-//	a checksum of all that
+//	a checksum of all of the above
 type index struct {
 	header
 	aside aside
 	base  *packed
 }
 
-// aside is what a reader has to say besides what happened to jobs.
+// aside is what a reader finds besides records.
 type aside struct {
 	Run      state.Fact // the last one
 	Warnings []string   // of the lines that are covered
 }
 
-// header is what an index says of itself.
+// header is the fixed-size header of an index.
 type header struct {
-	Offset  int64  // bytes of the ledger that it covers, whole lines
+	Offset  int64  // bytes of the ledger covered, in complete lines
 	Line    int64  // lines in them
-	Seq     int64  // facts that were applied until then
+	Seq     int64  // facts applied up to there
 	Sum     uint32 // of these bytes
 	Entries uint32
-	Aside   uint32 // bytes of it
+	Aside   uint32 // its size in bytes
 }
 
 const indexMagic = "gpurun ledger index 5\n"
 
-var errNoIndex = errors.New("no index that can be used")
+var errNoIndex = errors.New("no usable index")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -75,8 +75,8 @@ func openIndex(path string, ledger *os.File, file int) (*index, error) {
 	return x, nil
 }
 
-// readIndex checks an index of so many bytes as a whole: its records are believed
-// afterwards.
+// readIndex reads an index of the given size and verifies it; afterwards its records
+// are trusted.
 func readIndex(from io.Reader, size int64, file int) (*index, error) {
 	if size < 4 {
 		return nil, errNoIndex
@@ -94,7 +94,7 @@ func readIndex(from io.Reader, size int64, file int) (*index, error) {
 	return parseIndex(text.String(), file)
 }
 
-// parseIndex takes an index without its checksum apart.
+// parseIndex parses an index, without its checksum.
 func parseIndex(text string, file int) (*index, error) {
 	size := len(indexMagic) + binary.Size(header{})
 	if len(text) < size || !strings.HasPrefix(text, indexMagic) {
@@ -116,8 +116,8 @@ func parseIndex(text string, file int) (*index, error) {
 	return x, nil
 }
 
-// sumOf is a checksum of the part of a ledger that an index covers: somebody may have
-// edited any line of it. To read a line costs twenty times as much.
+// sumOf returns a checksum of the part of a ledger that an index covers, since anybody
+// may have edited it. Parsing the lines would take twenty times as long.
 func sumOf(ledger io.ReaderAt, offset int64) (uint32, error) {
 	sum := crc32.New(castagnoli)
 	n, err := io.CopyBuffer(sum, struct{ io.Reader }{io.NewSectionReader(ledger, 0, offset)}, make([]byte, 256<<10))
@@ -147,5 +147,5 @@ func (x *index) writeTo(to io.Writer) error {
 		}
 	}
 	_ = binary.Write(buffer, binary.LittleEndian, sum.Sum32())
-	return buffer.Flush() // has the first error of all writes
+	return buffer.Flush() // returns the first error of all writes
 }

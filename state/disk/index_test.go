@@ -17,7 +17,7 @@ import (
 	"gpurun/state"
 )
 
-// someFact is any fact that a ledger may have, of few keys, so that they meet.
+// someFact returns a random fact, with few different keys so that they collide.
 func someFact(r *rand.Rand, i int) state.Fact {
 	key := fmt.Sprintf("%032x", r.IntN(12))
 	if r.IntN(10) == 0 {
@@ -53,8 +53,8 @@ func someFact(r *rand.Rand, i int) state.Fact {
 	return f
 }
 
-// fold reads a ledger, with its index if it has one that counts; then its records
-// are packed after a few facts each.
+// fold reads a ledger, with its index if that is valid; then records are packed every
+// few facts.
 func fold(t *testing.T, path string, with bool) (*state.History, *reader) {
 	t.Helper()
 	h := state.NewHistory()
@@ -71,7 +71,7 @@ func fold(t *testing.T, path string, with bool) (*state.History, *reader) {
 	return h, r
 }
 
-// same compares all that anybody can ask of two histories.
+// same compares every query of two histories.
 func same(t *testing.T, got, want *state.History) {
 	t.Helper()
 	if !reflect.DeepEqual(got.Open, want.Open) || got.Empty() != want.Empty() || got.Seq() != want.Seq() {
@@ -99,12 +99,12 @@ func same(t *testing.T, got, want *state.History) {
 			t.Fatalf("name %s: %+v, want %+v", name, a, b)
 		}
 		if id, _ := keyID(key); got.Plain(0, id) && !want.Of(0, key).Plain() {
-			t.Fatalf("key %s is no plain success", key)
+			t.Fatalf("key %s is not a plain success", key)
 		}
 	}
 }
 
-// writeFacts makes a ledger in which some lines are broken.
+// writeFacts creates a ledger with some broken lines.
 func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	t.Helper()
 	var text bytes.Buffer
@@ -123,8 +123,8 @@ func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	}
 }
 
-// An index and the lines behind it come to what all lines come to, wherever it
-// was written, and whether it was made of lines or of another index.
+// An index plus the lines after it gives the same result as all lines, wherever it
+// was written, and whether it was built from lines or from another index.
 func TestIndexAndTailAreTheLedger(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -159,7 +159,7 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 	}
 }
 
-// An index that does not fit its ledger counts for nothing.
+// An index that does not match its ledger is ignored.
 func TestStaleIndex(t *testing.T) {
 	end := func(key, job string) state.Fact {
 		return state.Fact{Kind: state.KindEnd, Key: key, Job: job, State: state.Succeeded, Time: time.Unix(1, 0).UTC()}
@@ -214,7 +214,7 @@ func TestStaleIndex(t *testing.T) {
 	}
 }
 
-// FuzzIndex: whatever a file holds, it is refused or can be asked for anything.
+// FuzzIndex: whatever a file contains, it is either refused or answers every query.
 func FuzzIndex(f *testing.F) {
 	h := state.NewHistory()
 	r := rand.New(rand.NewPCG(1, 1))

@@ -9,21 +9,21 @@ import (
 	"gpurun/state/host"
 )
 
-// When an index is worth its writing, in bytes of the ledger behind the last one.
+// When it is worth writing an index, in ledger bytes since the last one.
 const (
-	indexFrom  = 4 << 20 // less is read in a moment
-	indexShare = 8       // nor less than one part in so many of what is covered already
-	indexClose = 1 << 30 // more is left to the next run, which reads it anyway
+	indexFrom  = 4 << 20 // less is read quickly anyway
+	indexShare = 8       // and at least 1/indexShare of what is already covered
+	indexClose = 1 << 30 // at the end of a run, leave more than this to the next run
 )
 
-// manyWarnings are more than a person reads, and than an index carries.
+// manyWarnings is more than a person reads; an index does not store that many.
 const manyWarnings = 100
 
 // settleEach is how many facts a reader keeps as records before it packs them.
 const settleEach = 64 << 10
 
-// into lets a reader fold the ledger into h, beginning with its index if there is
-// one and if may says so, and pack what would be too much as records.
+// into makes the reader apply the ledger to h, starting from its index if there is one
+// and may allows it, and packing records to save memory.
 func (r *reader) into(h *state.History, file int, may bool) {
 	r.history, r.file, r.base, r.each = h, file, &packed{ledger: file}, settleEach
 	r.found = func(ledger *os.File) {
@@ -35,7 +35,7 @@ func (r *reader) into(h *state.History, file int, may bool) {
 	}
 }
 
-// begin begins behind what the index covers, and returns the order of its last fact.
+// begin skips what the index covers, and returns the sequence number of its last fact.
 func (r *reader) begin(ledger *os.File) (seq int64) {
 	x, err := openIndex(indexPath(r.path), ledger, r.file)
 	if err != nil {
@@ -49,14 +49,14 @@ func (r *reader) begin(ledger *os.File) (seq int64) {
 	return x.Seq
 }
 
-// settle packs what the history has of this ledger.
+// settle packs this ledger's records from the history.
 func (r *reader) settle() { r.base.put(r.history.Settle(r.file)) }
 
 func indexPath(ledger string) string { return filepath.Join(filepath.Dir(ledger), indexName) }
 
-// index writes the index of a ledger that has just been read into h, if that is
-// worth it. What may still change (a torn line, an attempt that is open) is better
-// read from the ledger itself.
+// index writes the index of a ledger that has just been read into h, if that is worth
+// it. What may still change (a torn line, an open attempt) is better read from the
+// ledger itself.
 func (r *reader) index() {
 	added := r.offset - r.from
 	if added < indexFrom || added < r.from/indexShare || r.torn || len(r.warnings) > manyWarnings {
@@ -67,7 +67,7 @@ func (r *reader) index() {
 			return
 		}
 	}
-	// Without an index everything goes as before, only later.
+	// Everything works without an index, only slower.
 	_ = r.writeIndex()
 }
 
@@ -81,9 +81,9 @@ func (r *reader) writeIndex() error {
 	if err != nil {
 		return err
 	}
-	// A crash may leave half of it in its place: its checksum tells. So it need not
-	// be carried to the disk, which would take longer than all else. Nobody else
-	// writes one: the ledger is locked.
+	// A crash may leave a partial index, which its checksum reveals. So there is no
+	// need to sync it, which would take longer than everything else. Nobody else
+	// writes one, because the ledger is locked.
 	tmp, err := host.OpenOwn(indexPath(r.path)+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
@@ -106,8 +106,8 @@ func (r *reader) writeIndex() error {
 	return err
 }
 
-// freshen writes the index of what this run has added, so that the next one need
-// not read it.
+// freshen writes the index of what this run has added, to save the next run reading
+// it.
 func (s *State) freshen(file int) {
 	added := s.ledgers[file].added
 	if added < indexFrom || added > indexClose {

@@ -8,8 +8,8 @@ import (
 	"gpurun/state"
 )
 
-// appendRecord writes a record without its key: texts and lists with their length,
-// numbers as varints, all fields in the order in which decoder.record reads them.
+// appendRecord encodes a record without its key: strings and lists prefixed with their
+// length, numbers as varints, fields in the order in which decoder.record reads them.
 func appendRecord(b []byte, r *state.Record) []byte {
 	flags := byte(0)
 	if r.Forgotten {
@@ -49,7 +49,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// appendCount writes the length of a list, one more than it is: nil is 0.
+// appendCount encodes the length of a list plus one; nil is 0.
 func appendCount(b []byte, n int, none bool) []byte {
 	if none {
 		return append(b, 0)
@@ -57,7 +57,7 @@ func appendCount(b []byte, n int, none bool) []byte {
 	return binary.AppendUvarint(b, uint64(n)+1)
 }
 
-// appendTime writes a time in UTC as two numbers, any other as package time does.
+// appendTime encodes a UTC time as two numbers, any other as package time does.
 func appendTime(b []byte, t time.Time) []byte {
 	if t.Location() == time.UTC {
 		return binary.AppendUvarint(binary.AppendVarint(append(b, 1), t.Unix()), uint64(t.Nanosecond()))
@@ -69,8 +69,8 @@ func appendTime(b []byte, t time.Time) []byte {
 	return append(append(b, 2), appendText(nil, string(text))...)
 }
 
-// A decoder reads what appendRecord wrote; bad once something did not fit. Its
-// texts are parts of the index itself.
+// A decoder reads what appendRecord wrote; bad is set once something is invalid. The
+// strings it returns are slices of the index.
 type decoder struct {
 	rest string
 	bad  bool
@@ -165,7 +165,7 @@ func (d *decoder) text() string {
 	return s
 }
 
-// count is the length of a list; false for none. A list is never longer than its text.
+// count reads the length of a list; false for nil. It never exceeds the remaining bytes.
 func (d *decoder) count() (int, bool) {
 	n := d.uvarint()
 	if n == 0 || n-1 > uint64(len(d.rest)) {

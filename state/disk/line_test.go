@@ -8,7 +8,7 @@ import (
 	"gpurun/state/jsonline/jsonlinetest"
 )
 
-// A line is what encoding/json makes of the fact, with every field set and with none.
+// A line is what encoding/json would write, with every field set and with none.
 func TestLineIsJSON(t *testing.T) {
 	var full state.Fact
 	jsonlinetest.Fill(&full)

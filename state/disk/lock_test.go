@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A run that was killed while it started a child leaves the lock to that child
-// until the child has become a program. Who starts again meanwhile is not told
-// that a dead process runs the file.
+// If a run is killed while starting a child, that child holds the lock until it execs.
+// A new run started meanwhile must not report that a dead process runs the file.
 func TestLockOfADeadRun(t *testing.T) {
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {

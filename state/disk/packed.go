@@ -14,35 +14,34 @@ import (
 	"gpurun/state"
 )
 
-// A packed base holds the records of one ledger in two long texts, without a
-// pointer that the collector would have to follow: the entries, all of one size,
-// and what they lead to (indexrecord.go). Entries stand in the order of their
-// starts, as far as the ledger was written in one: jobs that are asked about in
-// the file's order are found one behind the other, and only what is elsewhere is
-// looked for in a table of hashes, which is made when it is first needed.
+// A packed base holds one ledger's records in two long strings, without pointers for
+// the garbage collector to follow: fixed-size entries, and the records they refer to
+// (indexrecord.go). Entries are in start order, as far as the ledger was written in one
+// run, so jobs queried in file order are found one after another. Only other lookups
+// use the hash table, which is built on first use.
 //
-// It grows by put, in one goroutine. After that several may ask.
+// put may be used by only one goroutine. After that, queries may be concurrent.
 type packed struct {
 	ledger  int
 	entries growing
 	records growing
-	dead    []uint64 // a bit for each entry that a later one replaces; nil for none
+	dead    []uint64 // bitmap of entries replaced by later ones; nil if none
 	deaths  int
-	next    atomic.Int32 // the entry behind the one that was found last
-	slots   []int32      // entry + 1, by the first bytes of its key; see table
+	next    atomic.Int32 // the entry after the one found last
+	slots   []int32      // entry + 1, hashed by the first bytes of its key; see table
 	once    sync.Once
 }
 
-// An entry is a key (keyID), in six bytes the place of its record in the records, and
-// in two bytes flags.
+// An entry is a key (keyID), the offset of its record in six bytes, and flags in two
+// bytes.
 const entrySize = 24
 
 const (
 	flagPlain = 1 << iota // state.Record.Plain
-	flagOdd               // the key is no 32 hex digits, and stands before the record
+	flagOdd               // the key is not 32 hex digits, and is stored before the record
 )
 
-// growing is a text that was read, and what has come behind it since.
+// growing is a string that was read, and what has been appended to it since.
 type growing struct {
 	read string
 	more strings.Builder
@@ -50,7 +49,7 @@ type growing struct {
 
 func (g *growing) size() int { return len(g.read) + g.more.Len() }
 
-// from is the text from a place on. It never runs from the one part into the other.
+// from returns the string from an offset on. It never spans the two parts.
 func (g *growing) from(at int) string {
 	if at < len(g.read) {
 		return g.read[at:]
@@ -58,7 +57,7 @@ func (g *growing) from(at int) string {
 	return g.more.String()[at-len(g.read):]
 }
 
-// keyID makes the 16 bytes by which a key is found.
+// keyID returns the 16 bytes by which a key is looked up.
 func keyID(key string) (id [16]byte, odd bool) {
 	if len(key) == 32 && strings.IndexFunc(key, func(c rune) bool { return !('0' <= c && c <= '9' || 'a' <= c && c <= 'f') }) < 0 {
 		if _, err := hex.Decode(id[:], []byte(key)); err == nil {
@@ -71,7 +70,7 @@ func keyID(key string) (id [16]byte, odd bool) {
 
 func (x *packed) count() int { return x.entries.size() / entrySize }
 
-// Len is the number of records.
+// Len returns the number of records.
 func (x *packed) Len() int { return x.count() - x.deaths }
 
 func (x *packed) entry(i int) string { return x.entries.from(i * entrySize)[:entrySize] }
@@ -85,13 +84,13 @@ func number(b string) uint64 {
 		uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
 }
 
-// split takes an entry apart.
+// split decodes an entry.
 func split(entry string) (key string, place int, flags uint16) {
 	n := number(entry[16:])
 	return entry[:16], int(n & (1<<48 - 1)), uint16(n >> 48)
 }
 
-// find is the entry of a key, or -1.
+// find returns the entry of a key, or -1.
 func (x *packed) find(id [16]byte) int {
 	if next := int(x.next.Load()); next < x.count() && x.entry(next)[:16] == string(id[:]) && !x.isDead(next) {
 		x.next.Store(int32(next + 1))
@@ -110,7 +109,7 @@ func (x *packed) find(id [16]byte) int {
 
 func slotOf(key string) int { return int(uint32(number(key))) }
 
-// table makes the slots, with room for as many again.
+// table builds the slots, with room to double.
 func (x *packed) table() {
 	size := 8
 	for size < 4*x.count() {
@@ -124,8 +123,8 @@ func (x *packed) table() {
 	}
 }
 
-// enter puts an entry into the slots, in the place of an older one of its key,
-// which is returned, or -1.
+// enter adds an entry to the slots. It returns the older entry of its key that it
+// replaces, or -1.
 func (x *packed) enter(i int) (older int) {
 	key := x.entry(i)[:16]
 	mask := len(x.slots) - 1
@@ -141,7 +140,7 @@ func (x *packed) enter(i int) (older int) {
 	return -1
 }
 
-// put takes over records, each in the place of an older one of its key.
+// put adds records, each replacing an older one of the same key.
 func (x *packed) put(list []*state.Record) {
 	slices.SortFunc(list, func(a, b *state.Record) int {
 		return cmp.Compare(cmp.Or(a.StartSeq, a.EndSeq), cmp.Or(b.StartSeq, b.EndSeq))
@@ -188,7 +187,7 @@ func (x *packed) bury(i int) {
 	x.deaths++
 }
 
-// record makes the record of entry i; nil where the file was not what it said.
+// record returns the record of entry i, or nil if the file was corrupt.
 func (x *packed) record(i int) *state.Record {
 	key, flags, text := x.parts(i)
 	d := decoder{rest: text}
@@ -200,8 +199,7 @@ func (x *packed) record(i int) *state.Record {
 	return d.record(key, x.ledger)
 }
 
-// parts are what is stored of entry i; its text is empty where the file was not
-// what it said.
+// parts returns what is stored of entry i; text is empty if the file was corrupt.
 func (x *packed) parts(i int) (key string, flags uint16, text string) {
 	key, place, flags := split(x.entry(i))
 	if place >= x.records.size() {
@@ -211,7 +209,7 @@ func (x *packed) parts(i int) (key string, flags uint16, text string) {
 	return key, flags, frame.text()
 }
 
-// Find makes the record of a key, or returns nil.
+// Find returns a new record of a key, or nil.
 func (x *packed) Find(key string) *state.Record {
 	id, _ := keyID(key)
 	i := x.find(id)
@@ -224,7 +222,7 @@ func (x *packed) Find(key string) *state.Record {
 	return nil
 }
 
-// Plain is state.Base's.
+// Plain implements state.Base.
 func (x *packed) Plain(key [16]byte) bool {
 	i := x.find(key)
 	if i < 0 {
@@ -234,7 +232,7 @@ func (x *packed) Plain(key [16]byte) bool {
 	return flags&(flagPlain|flagOdd) == flagPlain
 }
 
-// All makes every record.
+// All yields every record.
 func (x *packed) All() iter.Seq[*state.Record] {
 	return func(yield func(*state.Record) bool) {
 		for i := range x.count() {
@@ -248,7 +246,7 @@ func (x *packed) All() iter.Seq[*state.Record] {
 	}
 }
 
-// living is x without the entries that others have replaced.
+// living returns x without replaced entries.
 func (x *packed) living() *packed {
 	if x.deaths == 0 {
 		return x

@@ -9,8 +9,8 @@ import (
 	"gpurun/state"
 )
 
-// A packed base answers as a map of records does, whatever is asked in which
-// order, while records are added and replaced.
+// A packed base answers like a map of records, in any order of queries, while records
+// are added and replaced.
 func TestPacked(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -76,11 +76,11 @@ func askPacked(t *testing.T, r *rand.Rand, x *packed, keys []string, want map[st
 		}
 	}
 	if x.Find("none") != nil || x.Find(fmt.Sprintf("%032x", 1)) != nil {
-		t.Fatal("found what is not there")
+		t.Fatal("found a missing key")
 	}
 }
 
-// Asking in the order of the starts makes no table of hashes.
+// Queries in start order do not build the hash table.
 func TestPackedIsReadInOrder(t *testing.T) {
 	y := &packed{}
 	for i := range 1000 {
@@ -89,10 +89,10 @@ func TestPackedIsReadInOrder(t *testing.T) {
 	}
 	for i := range 1000 {
 		if id, _ := keyID(fmt.Sprintf("%032x", i)); !y.Plain(id) {
-			t.Fatalf("%d is not found", i)
+			t.Fatalf("%d not found", i)
 		}
 	}
 	if y.slots != nil {
-		t.Error("a table was made")
+		t.Error("the hash table was built")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"gpurun/state"
 )
 
-// finish makes an attempt as its keeper leaves it, and ends it.
+// finish creates an attempt the way its keeper leaves it, and ends it.
 func finish(t *testing.T, s *State, end state.Fact, more ...string) (uniID, dir string) {
 	t.Helper()
 	id, dir, err := s.NewAttempt(0)
@@ -31,7 +31,7 @@ func finish(t *testing.T, s *State, end state.Fact, more ...string) (uniID, dir 
 	return id, dir
 }
 
-// A new attempt never sees a file of an old one under a name that means something.
+// A new attempt never sees an old one's file under a meaningful name.
 func TestFoldersAreUsedAgain(t *testing.T) {
 	good := state.Fact{State: state.Succeeded, ExitCode: exit(0)}
 	tests := []struct {
@@ -65,7 +65,7 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 				want = []string{spareBegun, statusName}
 			}
 			if waits != tt.again || !slices.Equal(names, want) || dir != s.AttemptDir(0, id) {
-				t.Errorf("waits %v, and %s has %q, want %v and %q", waits, dir, names, tt.again, want)
+				t.Errorf("waiting: %v, %s has %q; want %v and %q", waits, dir, names, tt.again, want)
 			}
 			if _, err := os.Stat(old); err == nil {
 				t.Errorf("%s is still there", old)
@@ -89,7 +89,7 @@ func TestNothingIsLeftOfFolders(t *testing.T) {
 	}
 }
 
-// A run that was killed leaves folders that wait: the next one sweeps them.
+// The next run sweeps the waiting folders that a killed run left.
 func TestFoldersThatWaitAreSwept(t *testing.T) {
 	job := jobFile(t)
 	s := open(t, job)

@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-// What scan takes, encoding/json must take as the same.
+// For every line that scan accepts, encoding/json must give the same fact.
 func sameAsJSON(t *testing.T, line []byte) bool {
 	t.Helper()
 	got, ok := scan(line)
@@ -24,7 +24,7 @@ func sameAsJSON(t *testing.T, line []byte) bool {
 	return true
 }
 
-// longFacts are the lines that make a ledger long.
+// longFacts are the kinds of lines that make up most of a long ledger.
 func longFacts() []state.Fact {
 	return []state.Fact{
 		{Kind: state.KindStart, Time: noon.Add(123 * time.Microsecond), Job: "train-ü", Key: "k", UniID: "20261121t120000-abc", Attempt: 2,
@@ -57,7 +57,7 @@ func TestScanLeavesWhatIsUnusual(t *testing.T) {
 		`{"gpus":[,1]}`, `{"params":{"a":"b"},"params":{"c":"d"}}`, `{"time":"yesterday"}`, "{\"job\":\"\xff\"}", "{\"job\":\"a\tb\"}", `{"metrics":{}}`,
 	} {
 		if f, ok := scan([]byte(line)); ok {
-			t.Errorf("%s was taken as %+v", line, f)
+			t.Errorf("%s was accepted as %+v", line, f)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"gpurun/state"
 )
 
-// What people do to the ledger of a live run. Whatever it is, what the run recorded
-// is there in the end, once; and it is reported, unless nothing was lost.
+// Things people do to the ledger of a live run. Whatever they do, what the run
+// recorded is there once in the end, and it is reported unless nothing was lost.
 func TestLedgerTouched(t *testing.T) {
 	truncate := func(path string) error { return os.Truncate(path, 0) }
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestLedgerTouched(t *testing.T) {
 			}
 			h, _, err := Load([]string{job}, Options{})
 			if err != nil || h.Last["before"] == nil || h.Last["after"] == nil || (h.Last["old"] != nil) != c.old {
-				t.Errorf("after it %v, %v", h.Last, err)
+				t.Errorf("afterwards %v, %v", h.Last, err)
 			}
 			b, _ := os.ReadFile(filepath.Join(s.Dir(0), ledgerName))
 			if n := strings.Count(string(b), `"before","state":"succeeded"}`); n != 1 {
@@ -84,7 +84,7 @@ func TestLedgerTouched(t *testing.T) {
 	}
 }
 
-// A run that writes nothing notices it within seconds, too, and holds the lock again.
+// A run that writes nothing also notices within seconds, and takes the lock again.
 func TestTouchedWhileNothingIsWritten(t *testing.T) {
 	for _, name := range []string{ledgerName, lockName} {
 		s := open(t, jobFile(t))
@@ -106,8 +106,8 @@ func TestTouchedWhileNothingIsWritten(t *testing.T) {
 	}
 }
 
-// One job file is not run twice at once, whichever folder holds the state and
-// whatever it is called; but it may be run under a lock of whoever started it.
+// A job file is never run twice at once, whatever its state folder or the name it is
+// given by. But it may be run under a lock inherited from whoever started gpurun.
 func TestJobFileIsLocked(t *testing.T) {
 	job := jobFile(t)
 	if err := os.WriteFile(job, []byte("jobs: []\n"), 0o644); err != nil {
@@ -153,7 +153,7 @@ func TestJobFileIsLocked(t *testing.T) {
 	open(t, job).Close()
 }
 
-// Another user's lock on a job file that he may read keeps nobody from running it.
+// Another user's lock on a job file does not stop anybody from running it.
 func TestJobFileLockedByAnother(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
@@ -184,8 +184,8 @@ func TestJobFileLockedByAnother(t *testing.T) {
 	open(t, job).Close()
 }
 
-// Two machines that were cloned from one image have one machine-id, but names and
-// boots of their own; a machine that got another name, or has booted, is the same.
+// Machines cloned from one image share a machine-id, but not host names and boot IDs.
+// A machine that was renamed, or rebooted, is still the same.
 func TestClonedMachine(t *testing.T) {
 	for _, c := range []struct {
 		host, boot string
@@ -213,8 +213,8 @@ func TestClonedMachine(t *testing.T) {
 	}
 }
 
-// FuzzTouched: whatever somebody writes over the ledger of a live run, in its place
-// or as a new file, what the run recorded is there afterwards.
+// FuzzTouched: whatever somebody writes over a live run's ledger, in place or as a new
+// file, what the run recorded is there afterwards.
 func FuzzTouched(f *testing.F) {
 	f.Add([]byte("{\"kind\":\"end\"}\n"), true, uint8(0))
 	f.Add([]byte("{\"kind\":\"e"), false, uint8(30))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whose folders may be used, and who may write to them.
+// Which owners and permissions of state folders are accepted.
 func TestTrusted(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make folders of other users")

@@ -35,7 +35,7 @@ func (f *fields) line(b []byte) ([]byte, error) {
 	return o.End()
 }
 
-// check compares with encoding/json: the same text, or an error from both.
+// check compares with encoding/json: same text, or an error from both.
 func check(t *testing.T, f *fields) {
 	t.Helper()
 	want, wantErr := json.Marshal(f)

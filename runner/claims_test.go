@@ -17,7 +17,7 @@ import (
 	"gpurun/state"
 )
 
-// rivalry is an engine on a host where alice holds what theirs says.
+// rivalry is an engine on a host where alice holds the claims that theirs returns.
 type rivalry struct {
 	*enginetest.Sim
 	theirs func() []gpu.Claim
@@ -54,7 +54,7 @@ func (r *rivalry) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string)
 
 const oneGPUJob = "settings: {poll: 5s}\njobs: [{name: a, run: x, gpu_memory: 20GiB}]\n"
 
-// Alice was quicker: no start, no attempt spent, and the job runs once she has gone.
+// Alice was quicker: no start, no attempt charged, and the job runs once she is gone.
 func TestALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var header string
@@ -66,7 +66,7 @@ func TestALostRace(t *testing.T) {
 		r := &rivalry{Sim: w.engine}
 		r.theirs = func() []gpu.Claim {
 			since := time.Since(began)
-			if r.claimed == nil || since > 30*time.Second { // she claims while this run does
+			if r.claimed == nil || since > 30*time.Second { // she claims at the same moment as this run
 				return []gpu.Claim{}
 			}
 			return []gpu.Claim{{UUID: w.Prober.Devices()[0].UUID, User: "alice", Job: "train", Attempt: "hers"}}
@@ -94,7 +94,7 @@ func TestALostRace(t *testing.T) {
 	})
 }
 
-// lastWhy is a sink that keeps the last reason why the head waits.
+// lastWhy is a sink that keeps the latest reason why the head is waiting.
 type lastWhy struct{ text string }
 
 func (*lastWhy) Fact(int, state.Fact) {}
@@ -104,8 +104,7 @@ func (l *lastWhy) Snapshot(s state.Snapshot) {
 	}
 }
 
-// Nothing starts without its claim, and a claim that cannot be made is no failure
-// of the job's.
+// Nothing starts without a claim, and failing to make one does not fail the job.
 func TestAClaimThatCannotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, oneGPUJob, "1x24GiB", exits(nil))
@@ -123,7 +122,7 @@ func TestAClaimThatCannotBeMade(t *testing.T) {
 		}
 		res := w.run()
 		if b, err := os.ReadFile(log + ".1"); string(b) != "of an earlier run" {
-			t.Errorf("the log of before is not kept: %q, %v", b, err)
+			t.Errorf("the old log is not kept: %q, %v", b, err)
 		}
 		if got := w.memory.ends(); !slices.Equal(got, []string{"a: succeeded"}) || len(r.claimed) != 4 || res.Wall > 10*time.Second {
 			t.Errorf("ends %q after %d claims and %v", got, len(r.claimed), res.Wall)

@@ -22,9 +22,9 @@ func TestWhatJobsInherit(t *testing.T) {
 	}
 }
 
-// What a job file says is over what is inherited, that over gpurun's suggestions,
-// and nothing over what says which GPUs there are. Each name is there once, and no
-// job sees another's.
+// The job file overrides the inherited environment, which overrides gpurun's
+// suggestions; nothing overrides the variables that name the GPUs. Each name occurs
+// once, and no job sees another's.
 func TestLayersOfAnEnvironment(t *testing.T) {
 	base := newEnviron([]string{"A=1", "PYTHONUNBUFFERED=no", "odd", "A=2", "B=1", "CUDA_VISIBLE_DEVICES=0"})
 	environ := func(env ...string) []string {

@@ -8,7 +8,7 @@ import (
 	"gpurun/state"
 )
 
-// Three jobs on one GPU use it once.
+// Three jobs that share a GPU count once.
 func TestSharedGPUHours(t *testing.T) {
 	var h hours
 	on := func(ids ...gpu.UUID) state.Fact { return state.Fact{GPUUUIDs: ids} }
@@ -21,7 +21,7 @@ func TestSharedGPUHours(t *testing.T) {
 	h.ended(on("a"), end(1, 1))
 	h.ended(on("a"), end(3, 0.5)) // from 2.5
 	if got := h.count(); got != 1.5 {
-		t.Errorf("got %v hours while one runs, want 1.5", got)
+		t.Errorf("got %v hours while one is running, want 1.5", got)
 	}
 	h.ended(on("a", "b"), end(4, 3.5)) // from 0.5
 	h.started(on("a"))

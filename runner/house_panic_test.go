@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// Where a bare go statement is right, and why. Everywhere else a goroutine is
-// started by a func that sees to its panics: gpurun's own failure is exit status
-// 70, and Go's 2 would say that nothing ran.
+// Where a bare go statement is fine, and why. Everywhere else goroutines are started
+// by a func that handles their panics: an internal failure exits with 70, while Go's
+// own 2 would mean that nothing ran.
 var bareGo = map[string]string{
 	"runner/cli/main.go":                  "it is what sees to panics",
 	"runner/engine/local/contain.go":      "it is what sees to them in a keeper",
@@ -46,7 +46,7 @@ func TestGoroutinesAreCaught(t *testing.T) {
 				return true
 			}
 			if used[name] = true; bareGo[name] == "" {
-				t.Errorf("%s starts a goroutine whose panic nobody catches", set.Position(g.Pos()))
+				t.Errorf("%s starts a goroutine whose panics are not handled", set.Position(g.Pos()))
 			}
 			return true
 		})
@@ -57,13 +57,13 @@ func TestGoroutinesAreCaught(t *testing.T) {
 	}
 	for name := range bareGo {
 		if !used[name] {
-			t.Errorf("%s has no bare go statement any more", name)
+			t.Errorf("%s no longer has a bare go statement: remove it from the list", name)
 		}
 	}
 }
 
-// isPlainStart: `go f()` in a func(f func()) is how a package starts what it is
-// given, where nobody gave it a better way.
+// isPlainStart reports `go f()` in a func(f func()), the default way in which a
+// package starts goroutines if it was given none.
 func isPlainStart(g *ast.GoStmt) bool {
 	f, ok := g.Call.Fun.(*ast.Ident)
 	return ok && f.Name == "f" && len(g.Call.Args) == 0

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The rules of docs/architecture.md: what each package may import of ours.
+// The rules of docs/architecture.md: which of our packages each package may import.
 var mayImport = map[string][]string{
 	"gpurun":                          {"gpurun/runner/cli"},
 	"gpurun/gpu":                      {},
@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/terminal":          {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
 }
 
-// pure packages decide; what could make them decide differently a second time is kept out.
+// Pure packages make decisions. They may not import anything that makes those unrepeatable.
 var neverInPure = []string{"os", "os/exec", "log", "sync", "math/rand", "math/rand/v2", "context", "net", "syscall"}
 
 func TestImportsRunOneWay(t *testing.T) {
@@ -61,7 +61,7 @@ func TestImportsRunOneWay(t *testing.T) {
 	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/runner/sched"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
-				t.Errorf("%s imports %s: it is pure", pkg, d)
+				t.Errorf("%s imports %s: pure packages may not", pkg, d)
 			}
 		}
 	}
@@ -82,7 +82,7 @@ func listImports(t *testing.T) map[string][]string {
 		imports[f[0]] = f[1:]
 	}
 	if len(imports) < 10 {
-		t.Fatalf("go list named only %d packages", len(imports))
+		t.Fatalf("go list returned only %d packages", len(imports))
 	}
 	return imports
 }
@@ -96,7 +96,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// Only main.go ends the process: everything else says its exit status upwards.
+// Only main.go ends the process; everything else returns its exit status.
 func TestOnlyMainExits(t *testing.T) {
 	eachSource(t, func(path string, src []byte) {
 		if filepath.Base(path) != "main.go" && bytes.Contains(src, []byte("os.Exit(")) {
@@ -105,7 +105,7 @@ func TestOnlyMainExits(t *testing.T) {
 	})
 }
 
-// A file is one idea; one of more than 400 lines is two.
+// A file is one idea; more than 400 lines is two.
 func TestFilesAreShort(t *testing.T) {
 	eachSource(t, func(path string, src []byte) {
 		if n := bytes.Count(src, []byte("\n")); n > 400 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A port that somebody listens on is given to no job, whatever the protocol and
-// however few addresses it is bound to.
+// No job gets a port that is in use, over IPv4 or IPv6, even if it is bound to only
+// one address.
 func TestPortsInUse(t *testing.T) {
 	for _, at := range []struct{ network, address string }{
 		{"tcp", ":0"}, {"tcp4", ":0"}, {"tcp4", "127.0.0.1:0"}, {"tcp6", "[::1]:0"},
@@ -18,11 +18,11 @@ func TestPortsInUse(t *testing.T) {
 		}
 		port := l.Addr().(*net.TCPAddr).Port
 		if bindable(port) {
-			t.Errorf("%s %s: port %d is in use, and was called free", at.network, at.address, port)
+			t.Errorf("%s %s: port %d is in use but was reported free", at.network, at.address, port)
 		}
 		l.Close()
 		if !bindable(port) {
-			t.Errorf("%s %s: port %d is free, and was called in use", at.network, at.address, port)
+			t.Errorf("%s %s: port %d is free but was reported in use", at.network, at.address, port)
 		}
 	}
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -31,6 +31,6 @@ func TestPortsInUse(t *testing.T) {
 	}
 	defer l.Close()
 	if bindable4(l.Addr().(*net.TCPAddr).Port) {
-		t.Error("called free without IPv6")
+		t.Error("reported free without IPv6")
 	}
 }

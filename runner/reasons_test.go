@@ -8,7 +8,7 @@ import (
 	"gpurun/state"
 )
 
-// Reasons name paths as the job file does.
+// Reasons show paths the way the job file does.
 func TestPathsInReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, `
@@ -29,14 +29,14 @@ jobs:
 	})
 }
 
-// scripted is a sink that has found what a script reported.
+// scripted is a sink that saw what a script reported.
 type scripted map[string]string
 
 func (scripted) Fact(int, state.Fact)                  {}
 func (scripted) Snapshot(state.Snapshot)               {}
 func (s scripted) Report(int, string) (string, string) { return s["state"], "" }
 
-// What the script wrote decides, also where only a sink has found it.
+// The script's report decides, even if only a sink saw it.
 func TestReportsThatSinksFind(t *testing.T) {
 	for report, want := range map[string]state.Phase{"": state.Succeeded, "normal_exit": state.Succeeded, "abnormal_exit": state.Failed} {
 		synctest.Test(t, func(t *testing.T) {

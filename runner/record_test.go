@@ -10,8 +10,8 @@ import (
 	"gpurun/state"
 )
 
-// That a process is there goes into the ledger with what comes next, in order; a
-// start and an end go at once.
+// A running fact is written together with the next fact, in order; a start and an end
+// are written at once.
 func TestFactsThatComeTogetherAreOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 2}\njobs:\n  - {name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 0}\n", "",
@@ -35,13 +35,13 @@ func TestFactsThatComeTogetherAreOneWrite(t *testing.T) {
 	})
 }
 
-// A job that goes on is in the ledger with its process before long.
+// The process of a job that keeps running is soon in the ledger.
 func TestRunningIsNotPutOffForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "jobs:\n  - {name: a, run: x, gpus: 0}\n", "", lasts(time.Hour))
 		time.AfterFunc(time.Second, func() {
 			if n := len(w.memory.kinds(state.KindRunning)); n != 1 {
-				t.Errorf("%d facts say that it runs, after a second", n)
+				t.Errorf("%d running facts after a second", n)
 			}
 		})
 		w.run()

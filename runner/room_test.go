@@ -15,7 +15,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// crowded is a ledger that has room for some attempts only.
+// crowded is a ledger with room for only some attempts.
 type crowded struct {
 	*memory
 	room atomic.Int32
@@ -28,7 +28,7 @@ func (m *crowded) NewAttempt(file int) (string, string, error) {
 	return m.memory.NewAttempt(file)
 }
 
-// A disk that has no room for an attempt's folder is no failure of the jobs.
+// A disk without room for an attempt's folder does not fail the job.
 func TestNoRoomForAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
@@ -45,7 +45,7 @@ func TestNoRoomForAnAttempt(t *testing.T) {
 	})
 }
 
-// Nor is one that has none for its record or its log.
+// Nor does one without room for its record or log.
 func TestNoRoomForARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(l engine.Launch) enginetest.Play {
@@ -61,8 +61,8 @@ func TestNoRoomForARecord(t *testing.T) {
 	})
 }
 
-// Of a start that the ledger had no room for it has no end either, though that is
-// shorter and would fit.
+// If the ledger had no room for a start it does not get the end either, though that
+// is shorter and would fit.
 func TestNoEndWithoutItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))

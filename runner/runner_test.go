@@ -25,12 +25,12 @@ import (
 
 // memory is a ledger without a disk.
 type memory struct {
-	mu     sync.Mutex // attempts are prepared beside the loop
+	mu     sync.Mutex // attempts are prepared outside the loop
 	dir    string
 	facts  []state.Fact
 	n      int
 	writes int
-	full   func(f state.Fact) bool // facts that it cannot take
+	full   func(f state.Fact) bool // facts it has no room for
 	gone   []string                // removed attempts
 }
 
@@ -72,7 +72,7 @@ func (m *memory) kinds(k state.Kind) (list []state.Fact) {
 	return list
 }
 
-// ends are "job: state" in the ledger's order.
+// ends returns "job: state" in the ledger's order.
 func (m *memory) ends() (list []string) {
 	for _, f := range m.kinds(state.KindEnd) {
 		list = append(list, f.Job+": "+string(f.State))
@@ -168,7 +168,7 @@ func TestAFailureBlocksOnlyWhatNeedsIt(t *testing.T) {
 	})
 }
 
-// What a start promises: the record before the launch, the environment, the GPU.
+// A start comes with its record before the launch, its environment and its GPU.
 func TestAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got engine.Launch
@@ -232,8 +232,8 @@ func TestDevicesAreNamedSurely(t *testing.T) {
 	}
 }
 
-// A retry appends below a line that says so; what is read of a log is read from
-// this attempt's part.
+// A retry appends after a header line, and only this attempt's part of a log is
+// examined.
 func TestRetriesShareALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var headers []string
@@ -278,8 +278,8 @@ jobs:
 	})
 }
 
-// Without room for a start nothing is launched; what runs goes on, and its end
-// stays where it is until there is room.
+// Without room for a start nothing is launched. Running jobs continue, and their ends
+// are kept until there is room.
 func TestAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", exits(nil))
@@ -315,7 +315,7 @@ func TestEndsWaitForRoom(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		if r.StateErr == nil {
-			t.Error("nobody is told that the disk was full")
+			t.Error("the full disk was not reported")
 		}
 	})
 }
@@ -382,7 +382,7 @@ func ask(w *world, r control.Request) control.Reply {
 	return <-reply
 }
 
-// A job that outlived its runner goes on as it was; nothing of it runs twice.
+// A job that outlived its runner just continues; nothing of it runs twice.
 func TestAdoption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
@@ -400,8 +400,7 @@ func TestAdoption(t *testing.T) {
 	})
 }
 
-// Of one that fails after that a person sees as much as of any other: its log, and
-// what it cost.
+// If it fails later, it is reported like any other: with its log and its GPU hours.
 func TestAdoptedFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "jobs: [{name: a, run: x}]\n", "1x24GiB", exits(nil))

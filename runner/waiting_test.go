@@ -16,7 +16,7 @@ import (
 	"gpurun/runner/sched"
 )
 
-// counted counts the readings of a prober.
+// counted counts a prober's readings.
 type counted struct {
 	probe.Prober
 	n atomic.Int64
@@ -27,8 +27,8 @@ func (c *counted) Read(ctx context.Context, q probe.Query) gpu.Snapshot {
 	return c.Prober.Read(ctx, q)
 }
 
-// Ten minutes of waiting: at most one snapshot a poll, and none while nothing
-// that is ready waits and no job of this run is on a GPU. The bench reads the line.
+// Ten minutes of waiting: at most one snapshot per poll, and none while no ready job
+// is waiting and none of this run's jobs is on a GPU. The benchmark reads the line.
 func TestTenMinutesOfWaiting(t *testing.T) {
 	tests := []struct {
 		name, yaml, sim string
@@ -52,7 +52,7 @@ func TestTenMinutesOfWaiting(t *testing.T) {
 				w.Prober = c
 				done := make(chan struct{})
 				go func() { w.run(); close(done) }()
-				time.Sleep(time.Second) // of virtual time: the first reading is that of the start
+				time.Sleep(time.Second) // virtual time; the first reading is the initial one
 				before := c.n.Load()
 				time.Sleep(10 * time.Minute)
 				got := c.n.Load() - before

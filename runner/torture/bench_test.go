@@ -10,18 +10,18 @@ import (
 	"testing"
 )
 
-// The simulated GPUs that all lanes share.
+// The simulated GPUs shared by all lanes.
 const (
 	gpuCount  = 4
 	gpuMemory = 24 // GiB
 )
 
-// A place is where rounds of several lanes are held: one simulation, one journal.
+// A place is where rounds of several lanes run, with one simulation and one journal.
 type place struct {
 	dir     string
 	sim     string
 	journal string
-	mark    string // in the environment of every process that comes of it
+	mark    string // in the environment of all its processes
 	still   *stills
 }
 
@@ -37,7 +37,7 @@ func newPlace(t testing.TB) *place {
 	p.sim, p.journal = filepath.Join(p.dir, "gpus.yaml"), filepath.Join(p.dir, "journal")
 	p.mark = fmt.Sprintf("TORTURE_MARK=%d-%s", os.Getpid(), filepath.Base(p.dir)+filepath.Base(filepath.Dir(p.dir)))
 	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))
-	p.write(t, "job.sh", jobScript) // here every user of a test can read it
+	p.write(t, "job.sh", jobScript) // readable by every user in a test
 	p.write(t, "chain.sh", chainScript)
 	p.mkdir(t, "claims")
 	p.mkdir(t, "runtime")
@@ -63,7 +63,7 @@ func (p *place) mkdir(t testing.TB, name string) string {
 	return path
 }
 
-// environ is what runners are started with.
+// environ returns the runners' environment.
 func (p *place) environ() []string {
 	env := []string{p.mark, "GPURUN_SIM_HERE=1", "GPURUN_CLAIMS_DIR=" + filepath.Join(p.dir, "claims"), "HOME=" + p.dir, "XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "runtime")}
 	for _, kv := range os.Environ() {
@@ -77,7 +77,7 @@ func (p *place) environ() []string {
 	return env
 }
 
-// A job is one of a batch, and how its attempts end.
+// A job is a job of a batch, with how its attempts end.
 type job struct {
 	Name   string
 	Kind   string // plain, share, daemon, traceless, chain
@@ -88,7 +88,7 @@ type job struct {
 	Retry  int
 }
 
-// someJobs makes up a batch. About half of its jobs fail before they succeed.
+// someJobs returns a random batch. About half of its jobs fail before they succeed.
 func someJobs(rng *rand.Rand, n int) []job {
 	plans := []string{"0", "0", "0", "0", "3 0", "k 0", "1 7 0", "0"}
 	jobs := make([]job, n)
@@ -113,7 +113,7 @@ func someJobs(rng *rand.Rand, n int) []job {
 	return jobs
 }
 
-// jobFile is the batch as gpurun reads it.
+// jobFile returns the batch's job file.
 func (p *place) jobFile(jobs []job, journal, counts, lane string) string {
 	var b strings.Builder
 	b.WriteString("settings: {grace: 1s, poll: 1s, breaker: 0}\njobs:\n")

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The folder of claims goes away, or cannot be written any more, while a job holds
-// a GPU: the run goes on, its claim comes back where it can be seen, and another
-// run waits for the GPU as before.
+// The claims folder is removed, or becomes unwritable, while a job holds a GPU. The
+// run continues, its claim reappears where others can see it, and another run still
+// waits for the GPU.
 func TestClaimsTakenAway(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestClaimsTakenAway(t *testing.T) {
 			if err := os.RemoveAll(claims); err != nil {
 				return err
 			}
-			return os.WriteFile(claims, nil, 0o644) // as root too
+			return os.WriteFile(claims, nil, 0o644) // stops root too
 		}, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestClaimsTakenAway(t *testing.T) {
 			a.ended(first, 0)
 			b.ended(second, 0)
 			if n := strings.Count(first.out.String(), "\nwarning: claims: "); n != c.warns {
-				t.Errorf("it warned %d times, want %d:\n%s", n, c.warns, first.out.String())
+				t.Errorf("%d warnings, want %d:\n%s", n, c.warns, first.out.String())
 			}
 			holds(t, merge([][]*attempt{a.check(), b.check()}), gpuMemory)
 			noneLeft(t, p.mark)

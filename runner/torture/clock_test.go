@@ -11,8 +11,8 @@ import (
 	"gpurun/state"
 )
 
-// later moves every time of a ledger by d: with the past an hour ahead, the clock
-// has been set back by an hour since.
+// later shifts every time in a ledger by d. With the past an hour later, it looks as
+// if the clock has been set back by an hour since.
 func (l *lane) later(d time.Duration) {
 	l.t.Helper()
 	path := filepath.Join(l.state, "ledger.jsonl")
@@ -39,9 +39,9 @@ func (l *lane) later(d time.Duration) {
 	}
 }
 
-// The clock is set back, or forward, by an hour while no runner lives: the job
-// that runs on is adopted, its time is what it ran, its retry comes when it is
-// due, and nothing that succeeded runs again.
+// The clock is set back, or forward, by an hour while there is no runner. The running
+// job is adopted, its duration is what it really ran, its retry happens when due, and
+// nothing that succeeded runs again.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"back": time.Hour, "forward": -time.Hour} {

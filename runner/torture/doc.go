@@ -1,11 +1,11 @@
-// Package torture holds gpurun to its promises under faults: real processes, a
-// batch of short jobs on simulated GPUs, runners and keepers killed, stopped and
-// continued at random instants and between any two system calls, and started
-// again until everything is done. The jobs keep a journal of their own, and what
-// is believed is the journal.
+// Package torture checks gpurun's promises under faults. It runs batches of short
+// jobs as real processes on simulated GPUs; runners and keepers are killed, stopped
+// and continued at random moments and between any two system calls, and restarted
+// until everything is done. The jobs keep their own journal, which is the reference
+// for what really happened.
 //
-// A lane is one job file and the runners that are started for it, one after the
-// other; several lanes use the same simulated GPUs at once. A round is a batch
-// from its first start to the verdict. The tests of the package are all there
-// is; `make torture` runs them for as long as it is told.
+// A lane is one job file and the runners started for it, one after another; several
+// lanes share the same simulated GPUs. A round is a batch from its first start to the
+// verdict. The package consists only of tests; `make torture` runs them for a given
+// time.
 package torture

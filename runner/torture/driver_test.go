@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A GPU that is lost when the run starts is there: no job is impossible for it, and it
-// is used once it answers.
+// A GPU that is lost when the run starts still counts: it makes no job impossible, and
+// it is used once it answers.
 func TestGPULostAtTheStart(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
@@ -27,7 +27,7 @@ jobs:
 	d.says(r, "warning     GPU 1 does not answer", "warning     GPU 1 answers again", "1 succeeded")
 }
 
-// What breaks a driver until it is initialised anew stops no batch.
+// A driver that fails until it is reinitialized does not stop a batch.
 func TestDriverMustBeInitialisedAnew(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
@@ -48,7 +48,7 @@ jobs:
 	d.says(r, "warning     cannot read the GPUs", "2 succeeded")
 }
 
-// Lists of processes without an end cost no memory and stop no batch.
+// Endless process lists use no memory and do not stop a batch.
 func TestListsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `settings: {poll: 1s}
@@ -63,7 +63,7 @@ jobs:
 	d.ended(r, 0)
 }
 
-// What no GPU of the driver could ever take is no plan.
+// Jobs that no GPU of the driver could ever run are not planned.
 func TestPlanOfTheImpossible(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, "jobs:\n  - {name: eight, gpus: 8, gpu_memory: 1GiB, run: \"true\"}\n")
@@ -78,8 +78,8 @@ func TestPlanOfTheImpossible(t *testing.T) {
 	d.says(r, "needs 8 GPUs, but there are 2")
 }
 
-// A peak of seconds is seen, and who comes to the GPU in use is said when it happens
-// and in the end of a job that runs out of memory.
+// A memory peak of a few seconds is seen. Another process that arrives on the GPU is
+// reported when it does, and again if the job then runs out of memory.
 func TestPeakAndGuest(t *testing.T) {
 	t.Parallel()
 	d := onDriver(t, `jobs:
@@ -102,7 +102,7 @@ func TestPeakAndGuest(t *testing.T) {
 	d.says(r, "(pid 1, 20 GiB) came to GPU 0, where train is running", "oom train: exit 1, ", "(pid 1, 20 GiB) came to GPU 0 meanwhile", "peak 20 GiB")
 }
 
-// untilStatus waits until status says something of the live run.
+// untilStatus waits until gpurun status shows a text about the live run.
 func (d *driver) untilStatus(r *runner, text string) {
 	d.t.Helper()
 	var out []byte

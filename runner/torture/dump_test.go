@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// dump makes a runner that hangs say where: what it has printed, what all its
-// goroutines do, and what every process that came of its place is at.
+// dump shows where a runner hangs: its output, its goroutines, and what every process
+// of its place is doing.
 func dump(r *runner) string {
 	alive := &strings.Builder{}
 	for _, p := range marked(r.mark) {
 		fmt.Fprintf(alive, "%d %s: %s\n", p.pid, p.argv, waitsIn(p.pid))
-		if strings.Contains(p.argv, gpurun+" run ") { // a tracer before it would keep the signal
+		if strings.Contains(p.argv, gpurun+" run ") { // not its tracer, which would swallow the signal
 			_ = syscall.Kill(p.pid, syscall.SIGQUIT)
 		}
 	}
@@ -28,7 +28,7 @@ func dump(r *runner) string {
 	return r.out.String() + goroutines(r.log) + alive.String()
 }
 
-// goroutines is what a SIGQUIT has left in a run.log.
+// goroutines returns the dump that SIGQUIT wrote to a run.log.
 func goroutines(log string) string {
 	b, _ := os.ReadFile(log)
 	if i := strings.LastIndex(string(b), "SIGQUIT at "); i >= 0 {
@@ -37,8 +37,8 @@ func goroutines(log string) string {
 	return ""
 }
 
-// waitsIn says of every thread of a process whether it runs or sleeps, and in
-// which function of the kernel.
+// waitsIn returns, for every thread of a process, its state and the kernel function it
+// sleeps in.
 func waitsIn(pid int) string {
 	var threads []string
 	dirs, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
@@ -51,7 +51,7 @@ func waitsIn(pid int) string {
 	return strings.Join(threads, ", ")
 }
 
-// A runner below a tracer says it too.
+// This also works for a traced runner.
 func TestDump(t *testing.T) {
 	for _, under := range [][]string{nil, {"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock"}} {
 		t.Run(strings.Join(under, " "), func(t *testing.T) {

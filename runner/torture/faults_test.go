@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// batch is a lane of a job file that a test writes out itself.
+// batch returns a lane for a job file given as text.
 func batch(t *testing.T, text string) *lane {
 	t.Helper()
 	p := newPlace(t)
@@ -25,12 +25,12 @@ func (l *lane) says(r *runner, texts ...string) {
 	l.t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(r.out.String(), text) {
-			l.t.Errorf("it does not say %q:\n%s", text, r.out.String())
+			l.t.Errorf("no %q in the output:\n%s", text, r.out.String())
 		}
 	}
 }
 
-// A log that cannot be opened is the failure of its job, and of no other.
+// A log that cannot be opened fails its own job only.
 func TestLogCannotBeOpened(t *testing.T) {
 	l := batch(t, `jobs:
   - {name: folder, gpus: 0, run: "true", log: DIR/lane}
@@ -45,8 +45,8 @@ func TestLogCannotBeOpened(t *testing.T) {
 	noneLeft(t, l.mark)
 }
 
-// 20,000 open files of whoever starts gpurun are no job's: it gets three, and the
-// limit that it would have had without gpurun.
+// Jobs do not inherit the 20,000 open files of whoever starts gpurun. They get three,
+// and the limit they would have had without gpurun.
 func TestTwentyThousandOpenFiles(t *testing.T) {
 	l := batch(t, `jobs:
   - {name: "j{i}", matrix: {i: "1..50"}, gpus: 0, run: "ls /proc/self/fd | wc -l >DIR/fds.{i}; ulimit -Sn >DIR/limit.{i}"}
@@ -72,16 +72,16 @@ exec "$@"`
 	for i := 1; i <= 50; i++ {
 		fds, _ := os.ReadFile(fmt.Sprintf("%s/fds.%d", l.dir, i))
 		limit, _ := os.ReadFile(fmt.Sprintf("%s/limit.%d", l.dir, i))
-		if n := strings.TrimSpace(string(fds)); n != "4" { // one of them is what lists them
+		if n := strings.TrimSpace(string(fds)); n != "4" { // the fourth is for listing them
 			t.Fatalf("job %d has %s open files", i, n)
 		}
 		if string(limit) != string(want) {
-			t.Fatalf("job %d may open %s files, want %s", i, limit, want)
+			t.Fatalf("job %d has a limit of %s files, want %s", i, limit, want)
 		}
 	}
 }
 
-// Few descriptors are enough for many jobs at once, or it is said what is short.
+// Few descriptors are enough for many jobs at once, or else the error says what is short.
 func TestFewOpenFiles(t *testing.T) {
 	l := batch(t, `settings: {max_concurrent: 200}
 jobs:
@@ -103,7 +103,7 @@ jobs:
 	noneLeft(t, l.mark)
 }
 
-// On a file system without flock a run works, and one of another host counts.
+// A run works on a file system without flock, and respects a run on another host.
 func TestWithoutFlock(t *testing.T) {
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("no strace")
@@ -128,8 +128,8 @@ func TestWithoutFlock(t *testing.T) {
 	l.says(r, "elsewhere", "4711")
 }
 
-// A run in another pid namespace holds its lock, and its pid is not taken for one of
-// this namespace, with flock or without.
+// A run in another PID namespace holds its lock, and its PID is not mistaken for one
+// of this namespace, with or without flock.
 func TestLockOfAnotherPIDNamespace(t *testing.T) {
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
@@ -153,7 +153,7 @@ func TestLockOfAnotherPIDNamespace(t *testing.T) {
 	l.kill(r)
 }
 
-// What runs in another pid namespace is not judged from here.
+// Attempts in another PID namespace are not judged from here.
 func TestAnotherPIDNamespace(t *testing.T) {
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
@@ -173,10 +173,10 @@ func TestAnotherPIDNamespace(t *testing.T) {
 	}
 }
 
-// With /proc hidden from others a run, its death and the adoption work as ever.
+// With /proc hidden from other users, a run, its death and adoption work as usual.
 func TestHiddenProc(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may hide /proc")
+		t.Skip("only root can hide /proc")
 	}
 	hidden := []string{"unshare", "--mount", "sh", "-c", `mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`, "sh"}
 	if out, err := exec.Command(hidden[0], append(hidden[1:], "true")...).CombinedOutput(); err != nil {
@@ -212,8 +212,8 @@ func TestHiddenProc(t *testing.T) {
 	noneLeft(t, l.mark)
 }
 
-// Where no GPU can be read any more, jobs without GPUs run on, and the run says why
-// it gives up; one GPU that is lost keeps no job from the others.
+// If no GPU can be read any more, CPU jobs keep running, and the run says why it gives
+// up. One lost GPU does not keep jobs off the others.
 func TestReadingsFailForEver(t *testing.T) {
 	t.Parallel()
 	const jobs = `settings: {poll: 1s, max_wait: 2s}
@@ -243,8 +243,8 @@ jobs:
 	}
 }
 
-// While no GPU can be read nothing new is placed, ends are noticed, and the run
-// goes on when readings are back.
+// While no GPU can be read nothing is placed, ends are still noticed, and the run
+// continues when readings are back.
 func TestOutageOfReadings(t *testing.T) {
 	l := batch(t, `settings: {poll: 1s}
 jobs:

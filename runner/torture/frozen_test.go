@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// frozen is a folder on a file system of its own, and freezes it.
+// frozen returns a folder on its own file system, and a func that freezes it.
 func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	t.Helper()
 	image, dir := filepath.Join(p.dir, "image"), p.mkdir(t, "disk")
@@ -27,7 +27,7 @@ func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	}
 	must("mke2fs", "-q", "-F", "-t", "ext4", image)
 	must("mount", "-o", "loop", image, dir)
-	t.Cleanup(func() { // once what hung there is gone
+	t.Cleanup(func() { // after whatever hung there is gone
 		until(t, "the end of what uses "+dir, patience, func() bool { return exec.Command("umount", dir).Run() == nil })
 	})
 	must("fsfreeze", "--freeze", dir)
@@ -38,32 +38,32 @@ func (p *place) frozen(t *testing.T) (dir string, freeze func()) {
 	}
 }
 
-// standIn is a library in the place of NVML, as gpu/probe's tests have it, that
-// writes to a file when it is asked for utilisation.
+// standIn builds gpu/probe's stand-in for NVML, which writes to a file when asked for
+// utilization.
 func (p *place) standIn(t *testing.T, writes string) (library, setting string) {
 	t.Helper()
 	header, err := exec.Command("go", "list", "-f", "{{.Dir}}", "github.com/NVIDIA/go-nvml/pkg/nvml").Output()
 	if err != nil {
-		t.Skipf("where nvml.h is: %v", err)
+		t.Skipf("cannot find nvml.h: %v", err)
 	}
 	library = filepath.Join(p.dir, "libnvidia-ml.so")
 	out, err := exec.Command("cc", "-shared", "-fPIC", "-DNVML_NO_UNVERSIONED_FUNC_DEFS=1", "-I", strings.TrimSpace(string(header)),
 		"-o", library, "../../gpu/probe/testdata/standin.c").CombinedOutput()
 	if err != nil {
-		t.Skipf("the stand-in for NVML cannot be built: %v %s", err, out)
+		t.Skipf("cannot build the NVML stand-in: %v %s", err, out)
 	}
 	return library, "NVML_STANDIN=" + p.write(t, "standin", "write="+writes+"\n")
 }
 
-// The process that reads the GPUs hangs in the kernel, where not even SIGKILL ends
-// it. The run goes on without it: other jobs run, no second one is started beside
-// it, and gpurun gives up in time and ends although that process cannot.
+// The process that reads the GPUs hangs in the kernel, where not even SIGKILL ends it.
+// The run continues without it: other jobs run, no second reader is started, and
+// gpurun gives up in time and exits although that process cannot.
 func TestDriverHangsInKernel(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root may freeze a file system")
+		t.Skip("only root can freeze a file system")
 	}
 	if os.Getenv("CGO_ENABLED") == "0" {
-		t.Skip("without cgo there is no NVML")
+		t.Skip("NVML needs cgo")
 	}
 	t.Parallel()
 	l := batch(t, `settings: {poll: 1s, max_wait: 15s}
@@ -94,18 +94,18 @@ jobs:
 	for !r.wait(100 * time.Millisecond) {
 		for _, pid := range probes() {
 			if pid != hung {
-				t.Errorf("a second process reads the GPUs: %d", pid)
+				t.Errorf("a second process is reading the GPUs: %d", pid)
 			}
 		}
 	}
 	if !inKernel(hung) {
-		t.Error("the hung process is gone: this has shown nothing")
+		t.Error("the hung process is gone, so this test proved nothing")
 	}
 	l.ended(r, 124)
 	l.says(r, "gave up waiting for a GPU: train", "the driver hangs", "2 succeeded, 1 pending")
 }
 
-// inKernel says that some thread of a process waits where no signal reaches it.
+// inKernel reports whether a thread of a process is in uninterruptible sleep.
 func inKernel(pid int) bool {
 	paths, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 	for _, path := range paths {

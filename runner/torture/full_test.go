@@ -9,21 +9,21 @@ import (
 	"testing"
 )
 
-// mount puts a small file system at a new folder of a place; only root may.
+// mount mounts a small file system on a new folder of a place, which takes root.
 func (p *place) mount(t *testing.T, name, data string) string {
 	t.Helper()
 	dir := p.mkdir(t, name)
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, data); err != nil {
-		t.Skipf("may not mount a file system here: %v", err)
+		t.Skipf("cannot mount a file system here: %v", err)
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	return dir
 }
 
-// A state folder that runs full: nothing more starts, what runs ends, the status
-// is 4 and says where; with room again the batch goes on, and nothing that has
-// succeeded runs twice. What is refused first differs: the ledger's line, the
-// attempt's folder, its record, its marker, its log.
+// The state folder's disk fills up. No more jobs start, running ones end, and gpurun
+// exits with 4 and names the folder. Once there is room the batch continues, and
+// nothing that succeeded runs twice. What fails first varies: the ledger line, or the
+// attempt's folder, record, marker or log.
 func TestStateFolderRunsFull(t *testing.T) {
 	for _, limit := range []string{"size=1m", "size=208k", "nr_inodes=40", "nr_inodes=41", "nr_inodes=42"} {
 		t.Run(limit, func(t *testing.T) {
@@ -45,7 +45,7 @@ func runsFull(t *testing.T, limit string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Logs of some size, which the jobs do without where there is no room.
+	// Sizable logs, which the jobs can do without if there is no room.
 	l.write(t, "lane/jobs.yaml", strings.ReplaceAll(string(b), "run: .", "run: head -c 16000 /dev/zero || :; ."))
 	run := func() *runner {
 		r := l.startWith("--state-dir", tiny)
@@ -58,7 +58,7 @@ func runsFull(t *testing.T, limit string) {
 	l.ended(r, 4)
 	said := r.out.String()
 	if !strings.Contains(said, "error: nothing more was started: ") || !strings.Contains(said, tiny) || strings.Contains(said, " failed ") || strings.Contains(said, "zerolog") {
-		t.Errorf("it says:\n%s", said)
+		t.Errorf("output:\n%s", said)
 	}
 	before := len(l.notes("start"))
 	if before == 0 || before == len(jobs) {

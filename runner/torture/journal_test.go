@@ -14,7 +14,7 @@ import (
 	"gpurun/state"
 )
 
-// A note is one line that a job wrote.
+// A note is one line of the journal, written by a job.
 type note struct {
 	at      float64 // seconds since 1970
 	what    string  // start or end
@@ -23,10 +23,10 @@ type note struct {
 	uniID   string
 	attempt string
 	gpus    []string
-	memory  float64 // GiB on each
+	memory  float64 // GiB per GPU
 	kind    string
 	pid     int
-	code    string // of an end: exit status, k or term
+	code    string // for an end: exit status, k or term
 }
 
 func readJournal(t testing.TB, path string) []note {
@@ -66,15 +66,15 @@ func parseNote(line string) (note, error) {
 	return n, err
 }
 
-// An entry is what the ledger says of one attempt.
+// An entry is what the ledger has about one attempt.
 type entry struct {
 	start, running, stop, end *state.Fact
 }
 
-// A ledger is the facts of one lane.
+// A ledger holds the facts of one lane.
 type ledger struct {
 	attempts map[string]*entry
-	order    []string // uni_ids as they were started
+	order    []string // uni_ids in start order
 	runs     int
 	torn     int
 }
@@ -115,9 +115,9 @@ func (l *ledger) take(t testing.TB, f state.Fact) {
 	case state.KindStart:
 		once(t, &e.start, f)
 	case state.KindRunning:
-		e.running = &f // an adopted attempt is said to run once more
+		e.running = &f // repeated when an attempt is adopted
 	case state.KindStop:
-		e.stop = &f // the first reason counts, further stops may follow
+		e.stop = &f // the first reason counts; more stops may follow
 	case state.KindEnd:
 		once(t, &e.end, f)
 	}
@@ -133,15 +133,15 @@ func once(t testing.TB, at **state.Fact, f state.Fact) {
 
 func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
-// An attempt is one as the journal and the ledger together have it.
+// An attempt combines what the journal and the ledger have about it.
 type attempt struct {
 	entry
 	begun, ended *note
-	bare         float64 // from when on its claim had no keeper to hold it, or 0
+	bare         float64 // since when no keeper held its claim, or 0
 }
 
-// from and to are its time as the journal has it. An attempt that was killed has
-// no end there: it is over when the ledger says so.
+// from and to are when it ran according to the journal. A killed attempt has no end
+// there, so the ledger's counts.
 func (a *attempt) from() float64 { return a.begun.at }
 
 func (a *attempt) to() float64 {
@@ -154,7 +154,7 @@ func (a *attempt) to() float64 {
 	return math.Inf(1)
 }
 
-// match puts journal and ledger side by side.
+// match joins journal and ledger.
 func match(t testing.TB, l ledger, notes []note) map[string]*attempt {
 	t.Helper()
 	all := map[string]*attempt{}
@@ -165,7 +165,7 @@ func match(t testing.TB, l ledger, notes []note) map[string]*attempt {
 		n := &notes[i]
 		a := all[n.uniID]
 		if a == nil {
-			t.Errorf("%s ran as %s, which the ledger does not know", n.job, n.uniID)
+			t.Errorf("%s ran as %s, which is not in the ledger", n.job, n.uniID)
 			continue
 		}
 		switch {
@@ -174,9 +174,9 @@ func match(t testing.TB, l ledger, notes []note) map[string]*attempt {
 		case n.what == "end" && a.begun != nil && a.ended == nil:
 			a.ended = n
 		case n.what == "end" && a.ended != nil && n.code == "term" && a.ended.code != "term":
-			// it was told to stop when it had just ended
+			// it was stopped just after it had ended
 		default:
-			t.Errorf("%s noted down %s of %s out of turn", n.job, n.what, n.uniID)
+			t.Errorf("%s wrote %s of %s out of order", n.job, n.what, n.uniID)
 		}
 	}
 	return all

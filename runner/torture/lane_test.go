@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A lane is one job file with the runners that are started for it.
+// A lane is one job file and the runners started for it.
 type lane struct {
 	*place
 	t     testing.TB
@@ -23,13 +23,13 @@ type lane struct {
 	jobs  []job
 	file  string
 	state string // folder
-	user  uint32 // 0 for the one who runs the tests
+	user  uint32 // 0 for the user who runs the tests
 	rng   *rand.Rand
 	count *counts
 	excuses
 }
 
-// counts are what was done, over all lanes.
+// counts says how often each thing was done, over all lanes.
 type counts struct {
 	mu                                                               sync.Mutex
 	Runners, KillRunner, KillKeeper, KillBoth, Term, Pause, Rivals   int
@@ -55,24 +55,24 @@ func newLane(t testing.TB, p *place, name string, rng *rand.Rand, jobs []job, c 
 	return l
 }
 
-// A runner is one that was started, with what it said.
+// A runner is a started gpurun, with its output.
 type runner struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
-	done chan struct{} // closed when it has ended and been waited for
-	mark string        // in its environment, and in that of all that comes of it
+	done chan struct{} // closed when it has been reaped
+	mark string        // in its environment and its descendants'
 	log  string        // its run.log
 
-	beaten  bool  // another runner had the lock before it
-	touched []int // more exit statuses that it may have, since somebody touched its state
+	beaten  bool  // another runner had the lock already
+	touched []int // more exit statuses to expect, because its state was touched
 }
 
-// start starts a runner of the lane, below a tracer or not.
+// start starts a runner of the lane, under a tracer if one is given.
 func (l *lane) start(under ...string) *runner {
 	return l.exec(append(under, gpurun, "run", "--sim", l.sim, l.file))
 }
 
-// startWith starts one with more flags.
+// startWith is like start with more flags.
 func (l *lane) startWith(flags ...string) *runner {
 	return l.exec(append([]string{gpurun, "run", "--sim", l.sim, l.file}, flags...))
 }
@@ -107,7 +107,7 @@ func (r *runner) over() bool {
 	}
 }
 
-// wait waits for the end, for d at most.
+// wait waits up to d for the runner to end.
 func (r *runner) wait(d time.Duration) bool {
 	for left := allow(d); ; {
 		select {
@@ -121,7 +121,7 @@ func (r *runner) wait(d time.Duration) bool {
 	}
 }
 
-// code is the exit status, or minus the signal that ended it.
+// code returns the exit status, or the negative signal number.
 func (r *runner) code() int {
 	st, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if ok && st.Signaled() {
@@ -130,7 +130,7 @@ func (r *runner) code() int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-// ended holds that a runner ended with one of these.
+// ended checks that a runner ended with one of these exit statuses.
 func (l *lane) ended(r *runner, codes ...int) {
 	l.t.Helper()
 	if !r.over() {
@@ -141,7 +141,7 @@ func (l *lane) ended(r *runner, codes ...int) {
 	}
 }
 
-// killKeepers kills the lane's keepers and notes down when.
+// killKeepers kills the lane's keepers and records when.
 func (l *lane) killKeepers(pids []int) bool {
 	if len(pids) == 0 {
 		return false
@@ -153,11 +153,11 @@ func (l *lane) killKeepers(pids []int) bool {
 	return true
 }
 
-// patience is how long a runner may take that nobody disturbs.
+// patience is how long an undisturbed runner may take.
 const patience = 90 * time.Second
 
-// finish runs the batch to its end. Jobs that have failed for good in one run
-// are run again by the next.
+// finish runs the batch to its end. Jobs that failed for good in one run are run
+// again by the next.
 func (l *lane) finish() {
 	for range 20 {
 		r := l.start()
@@ -169,10 +169,10 @@ func (l *lane) finish() {
 			return
 		}
 	}
-	l.t.Errorf("%s: the batch did not come to its end in 20 runs", l.name)
+	l.t.Errorf("%s: the batch was not finished after 20 runs", l.name)
 }
 
-// check judges the finished lane and returns its attempts.
+// check verifies the finished lane and returns its attempts.
 func (l *lane) check() []*attempt {
 	t := l.t
 	led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
@@ -188,14 +188,14 @@ func (l *lane) check() []*attempt {
 	}
 	judge(t, l.jobs, led, all, l.excuses)
 	if left, err := os.ReadDir(filepath.Join(l.state, "attempts")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
-		t.Errorf("%s: folders of attempts are left: %v %v", l.name, left, err)
+		t.Errorf("%s: attempt folders are left: %v %v", l.name, left, err)
 	}
 	l.tally(all)
 	return byTime(all)
 }
 
-// gone holds that nothing of the lane lives any more, and that no keeper that
-// ended by itself has left its socket.
+// gone checks that no process of the lane is left, and that no keeper that ended on
+// its own left its socket behind.
 func (l *lane) gone() {
 	l.t.Helper()
 	noneLeft(l.t, l.mark)

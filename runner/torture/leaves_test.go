@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaveWithin is how soon gpurun ends at the third signal, on a busy machine too.
+// leaveWithin is how soon gpurun must end after the third signal, even on a busy machine.
 const leaveWithin = 3 * time.Second
 
-// thrice sends SIGTERM three times, each one after gpurun has had time to see the one
-// before: signals of one kind that come together are one.
+// thrice sends SIGTERM three times, giving gpurun time to see each: simultaneous
+// signals of one kind are merged.
 func (r *runner) thrice(t testing.TB) {
 	t.Helper()
 	for range 3 {
@@ -29,16 +29,16 @@ func (r *runner) thrice(t testing.TB) {
 		}
 	}
 	if !r.wait(leaveWithin) {
-		t.Errorf("gpurun did not end at the third signal:\n%s", dump(r))
+		t.Errorf("gpurun did not end after the third signal:\n%s", dump(r))
 	}
 }
 
-// stopKeepers stops the keepers for longer than their runner takes to notice, has the
-// runner go or stay, and lets them go on.
+// stopKeepers stops the keepers for longer than their runner takes to notice, ends the
+// runner or keeps it, and continues them.
 func (l *lane) stopKeepers(r *runner) {
 	l.count.add(&l.count.Stopped)
 	from := seconds(time.Now())
-	defer func() { l.stills.note(from, seconds(time.Now())) }() // what ends meanwhile is waited for later
+	defer func() { l.stills.note(from, seconds(time.Now())) }() // ends in between are noticed later
 	pids := keepers(l.mark, l.state)
 	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGSTOP)
@@ -52,7 +52,7 @@ func (l *lane) stopKeepers(r *runner) {
 	}
 }
 
-// stall starts a runner whose output nobody reads, and ends it as a person would.
+// stall starts a runner whose output nobody reads, and ends it the way a person would.
 func (l *lane) stall() {
 	l.count.add(&l.count.Stalled)
 	r, reader := l.startStalled(gpurun, "run", "--sim", l.sim, l.file)
@@ -62,7 +62,7 @@ func (l *lane) stall() {
 	l.ended(r, 0, 1, 143, -int(syscall.SIGTERM))
 }
 
-// startStalled starts a runner that writes into a pipe of 4 KiB.
+// startStalled starts a runner that writes to a pipe of 4 KiB.
 func (l *lane) startStalled(argv ...string) (*runner, *os.File) {
 	reader, writer, err := os.Pipe()
 	if err == nil {
@@ -85,7 +85,7 @@ func (l *lane) startStalled(argv ...string) (*runner, *os.File) {
 	return r, reader
 }
 
-// killTraceless ends daemons that have nothing of gpurun's about them.
+// killTraceless kills daemons that nothing connects to gpurun.
 func killTraceless(mark string) {
 	for _, p := range marked(mark) {
 		if p.argv == "sleep 302" {
@@ -94,9 +94,9 @@ func killTraceless(mark string) {
 	}
 }
 
-// TestStoppedKeeper stops a keeper, kills its runner and runs the file again: gpurun
-// says which process does not answer, stop says what it could not do, the third
-// signal ends gpurun, and once the keeper goes on nothing has been lost.
+// TestStoppedKeeper stops a keeper, kills its runner and runs the file again. gpurun
+// says which process does not answer, gpurun stop says what it could not do, the third
+// signal ends gpurun, and once the keeper continues nothing is lost.
 func TestStoppedKeeper(t *testing.T) {
 	l := alone(t, job{Name: "a", Kind: "plain", Plan: "0", Sleep: 1000})
 	first := l.started(1)
@@ -142,8 +142,8 @@ func TestStoppedKeeper(t *testing.T) {
 	}
 }
 
-// TestReaderStalls runs a batch whose output nobody reads any more, as behind a pager:
-// the run comes to its end, gives the file back, and a signal ends what is left.
+// TestReaderStalls runs a batch whose output nobody reads any more, as with a pager.
+// The run finishes and unlocks the file, and a signal ends what is left.
 func TestReaderStalls(t *testing.T) {
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
@@ -151,7 +151,7 @@ func TestReaderStalls(t *testing.T) {
 	l.file = p.write(t, "lane/jobs.yaml", "jobs: [{name: \"a-{i}\", matrix: {i: 1..300}, gpus: 0, run: \"true\"}]\n")
 	for _, c := range []struct {
 		name  string
-		inMid bool // the signals come while jobs run
+		inMid bool // send the signals while jobs are running
 	}{{"at the end", false}, {"in the middle", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.inMid {
@@ -165,7 +165,7 @@ func TestReaderStalls(t *testing.T) {
 					return next.wait(patience) && next.code() == 0
 				})
 				if r.over() {
-					t.Error("the reader did not hold gpurun up; make it stall earlier")
+					t.Error("the reader did not block gpurun; make it stall earlier")
 				}
 			} else {
 				until(t, "the last job", patience, func() bool { return len(readLedger(t, filepath.Join(l.state, "ledger.jsonl")).order) >= 600 })
@@ -173,7 +173,7 @@ func TestReaderStalls(t *testing.T) {
 			r.thrice(t)
 			said, _ := io.ReadAll(reader)
 			if len(said) > 8192 {
-				t.Errorf("it wrote %d bytes into a pipe of 4096", len(said))
+				t.Errorf("it wrote %d bytes to a pipe of 4096", len(said))
 			}
 			for _, pid := range keepers(l.mark, l.state) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)

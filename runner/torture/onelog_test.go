@@ -9,7 +9,7 @@ import (
 )
 
 // TestLogOfAnAttemptThatEndedMeanwhile kills a runner, lets its job fail without it,
-// and runs the file again: each of the two attempts has a log of its own.
+// and runs the file again. Each of the two attempts has its own log.
 func TestLogOfAnAttemptThatEndedMeanwhile(t *testing.T) {
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
@@ -36,6 +36,6 @@ jobs:
 	now, _ := os.ReadFile(log)
 	old, _ := os.ReadFile(log + ".1")
 	if n, m := strings.Count(string(now), "output of"), strings.Count(string(old), "output of"); n != 1 || m != 1 {
-		t.Errorf("got %d and %d outputs in the log and in the one kept of it, want 1 and 1:\n%s\n%s", n, m, now, old)
+		t.Errorf("got %d and %d outputs in the log and the old log, want 1 and 1:\n%s\n%s", n, m, now, old)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"gpurun/state"
 )
 
-// alone is a lane with one job, whose runner a test ends by hand.
+// alone returns a lane with one job, whose runner the test ends itself.
 func alone(t *testing.T, j job) *lane {
 	t.Helper()
 	l := newLane(t, newPlace(t), "lane", nil, []job{j}, &counts{})
@@ -46,13 +46,13 @@ func (l *lane) notes(what string) []note {
 	return found
 }
 
-// kill ends the runner, and only it, with SIGKILL.
+// kill kills only the runner, with SIGKILL.
 func (l *lane) kill(r *runner) {
 	r.signal(syscall.SIGKILL)
 	<-r.done
 }
 
-// run is a runner that nobody disturbs.
+// run runs the lane undisturbed.
 func (l *lane) run(codes ...int) *runner {
 	l.t.Helper()
 	r := l.start()
@@ -63,7 +63,7 @@ func (l *lane) run(codes ...int) *runner {
 	return r
 }
 
-// last is the one attempt of a lane's job, or the last of several.
+// last returns the last attempt of a lane's job.
 func (l *lane) last() *entry {
 	l.t.Helper()
 	led := readLedger(l.t, filepath.Join(l.state, "ledger.jsonl"))
@@ -73,7 +73,7 @@ func (l *lane) last() *entry {
 	return led.attempts[led.order[len(led.order)-1]]
 }
 
-// outcome is how an attempt ended, in words.
+// outcome describes how an attempt ended.
 func outcome(e *entry) string {
 	if e.end == nil {
 		return "open"
@@ -85,13 +85,13 @@ func outcome(e *entry) string {
 	return s + " " + e.end.Signal
 }
 
-// A job outlives its runner, and the next one follows it to its end, or learns of
-// the end when that has come: with the true status and duration either way.
+// A job outlives its runner. The next one follows it to its end, or learns that it has
+// ended, with the true status and duration either way.
 func TestJobsOutliveTheirRunner(t *testing.T) {
 	const lasts = 1.5 // seconds
 	for _, c := range []struct {
 		name, plan string
-		after      bool // the rerun comes after the end of the job
+		after      bool // rerun after the job has ended
 		code       int
 		want       string
 	}{
@@ -110,7 +110,7 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 				until(t, "the end of its keeper", patience, func() bool { return len(keepers(l.mark, l.state)) == 0 })
 			}
 			r := l.run(0, 1)
-			if c.code == 1 { // found failed, it is run again by this very run, and its second plan is 0
+			if c.code == 1 { // having failed, it is rerun by this very run, and exits with 0
 				t.Log(r.out.String())
 			}
 			led := readLedger(t, filepath.Join(l.state, "ledger.jsonl"))
@@ -120,7 +120,7 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 			}
 			ran := l.notes("end")[0].at - l.notes("start")[0].at
 			if math.Abs(first.end.Seconds-ran) > 0.5 {
-				t.Errorf("the ledger says %.2f s, the job ran for %.2f", first.end.Seconds, ran)
+				t.Errorf("%.2f s in the ledger, but the job ran for %.2f s", first.end.Seconds, ran)
 			}
 			if c.code == 0 && (len(l.notes("start")) != 1 || r.code() != 0) {
 				t.Errorf("%d starts, exit status %d", len(l.notes("start")), r.code())
@@ -129,7 +129,7 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 	}
 }
 
-// What an adopted job is shown as: running since its true start.
+// An adopted job is shown as running since its true start.
 func TestAdoptedIsShownSinceItsStart(t *testing.T) {
 	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 4})
 	r := l.started(1)
@@ -158,8 +158,8 @@ func TestAdoptedIsShownSinceItsStart(t *testing.T) {
 	l.ended(r, 0)
 }
 
-// Runner and keeper killed in one instant: the job is waited for, and never run
-// beside itself.
+// Runner and keeper are killed at once. The next run waits for the job, and never runs
+// it twice at the same time.
 func TestKeeperDiesWithRunner(t *testing.T) {
 	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 1})
 	r := l.started(1)
@@ -183,8 +183,8 @@ func TestKeeperDiesWithRunner(t *testing.T) {
 	}
 }
 
-// A handler that writes a checkpoint at SIGTERM and exits 0 is no success, even
-// when the runner dies before it could write anything about the end.
+// A job whose SIGTERM handler writes a checkpoint and exits 0 has not succeeded, even
+// if the runner dies before recording its end.
 func TestCheckpointIsNoSuccess(t *testing.T) {
 	p := newPlace(t)
 	mark := filepath.Join(p.dir, "up")
@@ -219,7 +219,7 @@ jobs:
 	noneLeft(t, p.mark)
 }
 
-// command runs another command of gpurun.
+// command runs another gpurun command.
 func (l *lane) command(args ...string) ([]byte, error) {
 	cmd := exec.Command(gpurun, args...)
 	cmd.Env = l.environ()
@@ -231,7 +231,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// A timeout goes on counting while there is no runner.
+// A timeout keeps counting while there is no runner.
 func TestTimeoutWithoutRunner(t *testing.T) {
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}

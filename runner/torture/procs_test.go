@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// A process is a living one that came of a place, by its environment.
+// A process is a live process of a place, identified by its environment.
 type process struct {
 	pid  int
 	argv string
 }
 
-// marked lists the living processes with mark in their environment.
+// marked returns the live processes with mark in their environment.
 func marked(mark string) []process {
 	var found []process
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -43,7 +43,7 @@ func zombie(dir string) bool {
 	return err != nil || ok && (after[0] == 'Z' || after[0] == 'X')
 }
 
-// keepers lists the keepers of the batch whose state is in dir.
+// keepers returns the keepers of the batch whose state is in dir.
 func keepers(mark, dir string) []int {
 	var pids []int
 	for _, p := range marked(mark) {
@@ -67,7 +67,7 @@ func killMarked(mark string) {
 	}
 }
 
-// noneLeft holds that everything that came of a place goes, within a while.
+// noneLeft checks that all processes of a place end within a while.
 func noneLeft(t testing.TB, mark string) {
 	t.Helper()
 	var left []process
@@ -79,7 +79,7 @@ func noneLeft(t testing.TB, mark string) {
 	t.Errorf("processes left over: %v", left)
 }
 
-// until waits for something to become true, with a deadline.
+// until waits for a condition, with a deadline.
 func until(t testing.TB, what string, limit time.Duration, ok func() bool) {
 	t.Helper()
 	for left := allow(limit); !ok(); time.Sleep(5 * time.Millisecond) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// runaway forks, leaves its session and ends, again and again, and ignores SIGTERM:
-// no pid of it is alive when a reading of /proc is over. After a minute it gives up.
+// runaway keeps forking, leaving its session and exiting, and ignores SIGTERM. None of
+// its PIDs is still alive by the end of a scan of /proc. It gives up after a minute.
 const runaway = `
 #include <signal.h>
 #include <time.h>
@@ -29,9 +29,9 @@ int main(void) {
 }
 `
 
-// TestRunaway has a job whose process is never the same for a millisecond. The job is
-// not over while it runs, and its timeout ends it; so it does beside another job whose
-// daemon has given up everything that says where it came from.
+// TestRunaway has a job whose PID changes every millisecond. The job is not over while
+// that process exists, and its timeout ends it, even next to another job whose daemon
+// has dropped everything that connects it to that job.
 func TestRunaway(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -71,7 +71,7 @@ jobs:
 	}
 }
 
-// named lists the processes that run a program.
+// named returns the processes that run a program.
 func named(program string) (pids []int) {
 	exes, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, exe := range exes {

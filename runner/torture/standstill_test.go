@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A keeper that is stopped in the middle of claiming, where it matters most: the
-// others go on within 3 s, and nothing is held twice when it is continued, nor when
-// it is killed instead.
+// A keeper is stopped in the middle of claiming, where it matters most. The others
+// continue within 3 s, and nothing is held twice, whether it is then continued or
+// killed.
 func TestStoppedInTheMiddleOfClaiming(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("strace", "-f", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
-		t.Skipf("strace cannot be used here: %v %s", err, out)
+		t.Skipf("cannot use strace here: %v %s", err, out)
 	}
 	limit := 3.0
-	if *traced >= 0 { // among other tests the machine is too busy to hold it to that
+	if *traced >= 0 { // next to other tests the machine is too busy to check this
 		limit = 10
 	}
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestStoppedInTheMiddleOfClaiming(t *testing.T) {
 				return b.over()
 			})
 			if next == 0 || next-p.still.between(at, at+next) > limit {
-				t.Errorf("another run's first job came onto a GPU after %.1f s:\n%s", next, b.out.String())
+				t.Errorf("another run's first job got a GPU only after %.1f s:\n%s", next, b.out.String())
 			}
 			t.Logf("%s: another run's first job came onto a GPU %.2f s after it stood still", c.name, next)
 			if c.killed {
@@ -79,7 +79,7 @@ func TestStoppedInTheMiddleOfClaiming(t *testing.T) {
 	}
 }
 
-// onGPUs are short jobs for so many GPUs each, behind one that needs none.
+// onGPUs returns short jobs that need this many GPUs each, after one that needs none.
 func onGPUs(n, gpus int) []job {
 	jobs := []job{{Name: "gate", Kind: "plain", Plan: "0"}}
 	for i := range n {
@@ -106,7 +106,7 @@ func (l *lane) stopAt(call, path string) (pid int, r *runner, goOn func()) {
 		b, _ := os.ReadFile(trace)
 		return strings.Contains(string(b), "stopped by SIGSTOP")
 	})
-	return pid, r, func() { // without a tracer, which would stop its next thread too
+	return pid, r, func() { // detach the tracer, which would stop its next thread too
 		_ = tracer.Process.Signal(syscall.SIGTERM)
 		_ = tracer.Wait()
 		_ = syscall.Kill(pid, syscall.SIGCONT)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// stills are when the whole machine stood still, as a virtual one does that is
-// paused, or was too busy even for this process: nobody can be on time then.
+// stills are the times when the whole machine was frozen, like a paused virtual
+// machine, or too busy even for this process. Nobody can be on time then.
 type stills struct {
 	mu   sync.Mutex
 	from []float64 // seconds since 1970
@@ -16,10 +16,10 @@ type stills struct {
 
 const (
 	stillTick = 50 * time.Millisecond
-	stillFrom = 0.5 // seconds from which a pause is noted
+	stillFrom = 0.5 // minimum length of a pause, in seconds
 )
 
-// watchStills notes them until the test ends.
+// watchStills records them until the test ends.
 func watchStills(t testing.TB) *stills {
 	s, done := &stills{}, make(chan struct{})
 	var watch sync.WaitGroup
@@ -53,7 +53,7 @@ func (s *stills) note(from, to float64) {
 	s.from, s.to = append(s.from, from), append(s.to, to)
 }
 
-// between is for how long it stood still from one time to another, in seconds.
+// between returns for how many seconds the machine was frozen between two times.
 func (s *stills) between(from, to float64) (sum float64) {
 	if s == nil {
 		return 0
@@ -78,8 +78,8 @@ func TestStills(t *testing.T) {
 	}
 }
 
-// An allowance is how long may still be waited. Only time in which this process ran
-// counts: after a pause of the whole machine everybody else needs a moment too.
+// An allowance is the time left to wait. Only time in which this process was running
+// counts, since after a pause of the machine everybody else needs a moment too.
 type allowance struct {
 	left time.Duration
 	last time.Time
@@ -87,7 +87,7 @@ type allowance struct {
 
 func allow(d time.Duration) *allowance { return &allowance{d, time.Now()} }
 
-// over counts the time since it was last asked, and says whether it is used up.
+// over deducts the time since the last call, and reports whether the allowance is used up.
 func (a *allowance) over(now time.Time) bool {
 	a.left -= min(now.Sub(a.last), time.Duration(stillFrom*float64(time.Second)))
 	a.last = now
@@ -97,7 +97,7 @@ func (a *allowance) over(now time.Time) bool {
 func TestAllowance(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		steps []time.Duration // between the times at which it is asked
+		steps []time.Duration // between the calls
 		want  []bool
 	}{
 		{"used up", []time.Duration{400 * time.Millisecond, 400 * time.Millisecond, 300 * time.Millisecond}, []bool{false, false, true}},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// driver is a batch on the stand-in for NVML, whose two GPUs do what it is told.
+// driver is a batch on the NVML stand-in, whose two GPUs behave as configured.
 type driver struct {
 	*lane
 	library, setting string
@@ -17,14 +17,14 @@ type driver struct {
 func onDriver(t *testing.T, text string) *driver {
 	t.Helper()
 	if os.Getenv("CGO_ENABLED") == "0" {
-		t.Skip("without cgo there is no NVML")
+		t.Skip("NVML needs cgo")
 	}
 	d := &driver{lane: batch(t, text)}
 	d.library, d.setting = d.standIn(t, os.DevNull)
 	return d
 }
 
-// behaves says how the stand-in behaves from now on.
+// behaves sets how the stand-in behaves from now on.
 func (d *driver) behaves(lines ...string) {
 	d.t.Helper()
 	path := d.write(d.t, "standin.new", strings.Join(lines, "\n")+"\n")
@@ -37,7 +37,7 @@ func (d *driver) run(flags ...string) *runner {
 	return d.exec(append([]string{"env", d.setting, gpurun, "run", "--nvml", d.library, d.file}, flags...))
 }
 
-// until waits until a file below the lane's folders has a text.
+// until waits until a file within the lane's folders contains a text.
 func (d *driver) until(r *runner, path, text string) string {
 	d.t.Helper()
 	found := ""
@@ -52,8 +52,8 @@ func (d *driver) until(r *runner, path, text string) string {
 	return found
 }
 
-// A job on a GPU that it was not given is ended at once, not retried, and both GPUs
-// are named; one that may do that is only spoken of.
+// A job on a GPU that it was not granted is ended at once and not retried, and both
+// GPUs are named. If strays are allowed there is only a warning.
 func TestStray(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -8,29 +8,29 @@ import (
 	"testing"
 )
 
-// A sweep strikes at every n of every kind of system call, in an order that has
-// reached all kinds before it comes to a second n of any, so that one which is
-// broken off has seen something of everything. Which n come first is the seed's
-// choice: sweeps with other seeds, broken off, see other ones.
+// A sweep strikes at every n-th call of every kind of system call. It reaches all
+// kinds before it tries a second n of any, so a sweep that is cut short has covered a
+// bit of everything. The seed decides which n come first, so sweeps with different
+// seeds that are cut short cover different ones.
 type sweep struct {
 	rng   *rand.Rand
 	all   []*line
-	round []*line // what is left of this round
+	round []*line // the rest of this round
 }
 
-// A line is the strikes at one kind of call. How often a start makes it is not
-// known beforehand, and differs a little from one start to the next.
+// A line holds the strikes at one kind of call. How often a start makes that call is
+// not known in advance, and varies a little between starts.
 type line struct {
 	side, call string
-	top        int          // n above it are not tried yet
-	tried      map[int]bool // by n: whether the kill came about
-	last       int          // the n tried last
+	top        int          // higher n have not been tried yet
+	tried      map[int]bool // by n: whether the kill happened
+	last       int          // the last n tried
 }
 
 const (
 	firstTop = 4
 	lastTop  = 400
-	beyond   = 3 // as many n in a row that are not reached are behind the last
+	beyond   = 3 // after this many n in a row that are not reached, there are no more
 )
 
 func newSweep(seed uint64, calls map[string][]string) *sweep {
@@ -43,7 +43,7 @@ func newSweep(seed uint64, calls map[string][]string) *sweep {
 	return s
 }
 
-// next is what to strike at; nil when nothing is left.
+// next returns what to strike at, or nil if nothing is left.
 func (s *sweep) next() (l *line, n int) {
 	for fresh := false; ; fresh = true {
 		for len(s.round) > 0 {
@@ -64,8 +64,8 @@ func (s *sweep) next() (l *line, n int) {
 	}
 }
 
-// choose takes any n that is left, but looks first whether one that was not
-// reached was behind the last.
+// choose picks any remaining n, but first checks whether one that was not reached was
+// beyond the last.
 func (l *line) choose(left []int, rng *rand.Rand) int {
 	if killed, ok := l.tried[l.last]; ok && !killed {
 		for n := l.last + 1; n < l.last+beyond; n++ {
@@ -77,14 +77,14 @@ func (l *line) choose(left []int, rng *rand.Rand) int {
 	return left[rng.IntN(len(left))]
 }
 
-// left are the n still to be tried, as far as is known.
+// left returns the n still to be tried, as far as known.
 func (l *line) left() (left []int) {
 	missed := 0
 	for n := 1; n <= l.top+beyond && n <= lastTop && missed < beyond; n++ {
 		switch killed, ok := l.tried[n]; {
 		case !ok && n <= l.top:
 			left, missed = append(left, n), 0
-		case !ok && missed > 0: // is this behind the last?
+		case !ok && missed > 0: // is this beyond the last?
 			left, missed = append(left, n), 0
 		case ok && !killed:
 			missed++
@@ -95,7 +95,7 @@ func (l *line) left() (left []int) {
 	return left
 }
 
-// struck takes down what became of a strike.
+// struck records the outcome of a strike.
 func (l *line) struck(n int, killed bool) {
 	l.tried[n], l.last = killed, n
 	if killed && n > l.top/2 {
@@ -103,7 +103,7 @@ func (l *line) struck(n int, killed bool) {
 	}
 }
 
-// String says how far it came, say "openat: 31 struck, 1 to 31: all".
+// String describes the progress, for example "openat: 31 struck, 1 to 31: all".
 func (l *line) String() string {
 	kills, reached := 0, 0
 	for n, killed := range l.tried {
@@ -118,7 +118,7 @@ func (l *line) String() string {
 	return fmt.Sprintf("%s %s: %d struck, up to the %dth: %s", l.side, l.call, kills, reached, how)
 }
 
-// String is a line for each kind of call.
+// String returns a line for each kind of call.
 func (s *sweep) String() string {
 	lines, done := make([]string, len(s.all)), 0
 	for i, l := range s.all {
@@ -130,7 +130,7 @@ func (s *sweep) String() string {
 	return fmt.Sprintf("%d of %d kinds of call struck at wherever they were made:%s", done, len(s.all), strings.Join(lines, ""))
 }
 
-// Every n is struck at that there is, and few that are not.
+// Every n that exists is struck, and few that do not.
 func TestSweepIsComplete(t *testing.T) {
 	made := map[string]int{"never": 0, "once": 1, "some": 5, "many": 77, "endless": 1000}
 	s := newSweep(1, map[string][]string{"runner": {"never", "some", "endless"}, "keeper": {"once", "many"}})
@@ -147,7 +147,7 @@ func TestSweepIsComplete(t *testing.T) {
 	for _, l := range s.all {
 		for n := 1; n <= min(made[l.call], lastTop); n++ {
 			if !l.tried[n] {
-				t.Errorf("%s: the %dth is left out", l.call, n)
+				t.Errorf("%s: n = %d is missing", l.call, n)
 			}
 		}
 		if vain[l.call] > 40 {
@@ -162,8 +162,8 @@ func TestSweepIsComplete(t *testing.T) {
 	}
 }
 
-// One that is broken off has seen every kind of both sides, and another seed
-// takes it elsewhere.
+// A sweep that is cut short has covered every kind of call on both sides, and another
+// seed covers others.
 func TestSweepSpreads(t *testing.T) {
 	calls := map[string][]string{"runner": runnerCalls, "keeper": keeperCalls}
 	first := func(seed uint64) (order []string, seen map[string]int) {
@@ -187,6 +187,6 @@ func TestSweepSpreads(t *testing.T) {
 	again, _ := first(1)
 	b, _ := first(2)
 	if !slices.Equal(a, again) || slices.Equal(a, b) {
-		t.Error("the seed does not decide the order")
+		t.Error("the order does not depend on the seed")
 	}
 }

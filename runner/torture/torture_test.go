@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestTorture disturbs runners in every way until its time is over. What it
-// prints with -v is what docs/reliability.md quotes.
+// TestTorture disturbs runners in every way until its time is up. docs/reliability.md
+// quotes what it prints with -v.
 func TestTorture(t *testing.T) {
 	s, c := someSeed(t), &counts{}
 	end := time.Now().Add(budget())
@@ -27,7 +27,7 @@ func TestTorture(t *testing.T) {
 	t.Logf("%s", c)
 }
 
-// someSeed is the seed that was asked for, or another one each time.
+// someSeed returns the requested seed, or a random one.
 func someSeed(t *testing.T) uint64 {
 	s := *seed
 	if s == 0 {
@@ -37,8 +37,8 @@ func someSeed(t *testing.T) uint64 {
 	return s
 }
 
-// budget is the time of one test: all of it, or one half where both the random
-// faults and the sweep over system calls are to be had within it.
+// budget returns the time for one test: all of it, or half if both the random faults
+// and the sweep over system calls have to fit.
 func budget() time.Duration {
 	if *traced < 0 {
 		return *duration / 2
@@ -46,12 +46,12 @@ func budget() time.Duration {
 	return *duration
 }
 
-// oneRound takes each lane's batch through its faults to its end, all at once.
+// oneRound runs all lanes' batches, with faults, to their end, all at once.
 func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 	p := newPlace(t)
 	attempts := make([][]*attempt, *lanes)
 	var all sync.WaitGroup
-	var excused atomic.Bool // a keeper was killed: nobody can find what has no trace
+	var excused atomic.Bool // a keeper was killed: traceless processes cannot be found
 	for i := range *lanes {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		l := newLane(t, p, fmt.Sprintf("lane%d", i), rng, someJobs(rng, 25), c)
@@ -86,7 +86,7 @@ func merge(lists [][]*attempt) []*attempt {
 	return byTime(all)
 }
 
-// keep leaves a failed round for a person to look at.
+// keep preserves a failed round for inspection.
 func keep(t testing.TB, p *place) {
 	kept, err := os.MkdirTemp("", "torture-kept-")
 	if err == nil {
@@ -95,7 +95,7 @@ func keep(t testing.TB, p *place) {
 	t.Logf("what the round left: %s %v", kept, err)
 }
 
-// faultsPerRound bounds how long one batch is kept from its end.
+// faultsPerRound bounds how long one batch is disturbed.
 const faultsPerRound = 25
 
 // disturb starts runners and does something to each of them.
@@ -130,7 +130,7 @@ func (l *lane) disturb(end time.Time) {
 	}
 }
 
-// fault does one thing to a living runner.
+// fault does one thing to a live runner.
 func (l *lane) fault(r *runner, choice int) {
 	c := l.count
 	switch {
@@ -153,7 +153,7 @@ func (l *lane) fault(r *runner, choice int) {
 		r.signal(syscall.SIGTERM)
 		c.add(&c.Term)
 		if !r.wait(patience) {
-			l.t.Errorf("%s: gpurun did not end at SIGTERM:\n%s", l.name, dump(r))
+			l.t.Errorf("%s: gpurun did not end on SIGTERM:\n%s", l.name, dump(r))
 		}
 	case choice < 16:
 		l.pause(r, keepers(l.mark, l.state))
@@ -168,7 +168,7 @@ func (l *lane) fault(r *runner, choice int) {
 		r.wait(patience)
 		c.add(&c.KillRunner)
 		l.stall()
-	default: // the runner alone gets SIGTERM, and is killed before it could write
+	default: // only the runner gets SIGTERM, and is killed before it can write
 		r.signal(syscall.SIGTERM)
 		c.add(&c.Term)
 		r.wait(time.Duration(l.rng.IntN(20)) * time.Millisecond)
@@ -178,8 +178,8 @@ func (l *lane) fault(r *runner, choice int) {
 	}
 }
 
-// pause stops the runner or its keepers for a moment, and may kill the runner
-// while it stands.
+// pause stops the runner or its keepers for a moment, and may kill the runner while
+// stopped.
 func (l *lane) pause(r *runner, keepers []int) {
 	l.count.add(&l.count.Pause)
 	stopped := keepers
@@ -201,11 +201,11 @@ func (l *lane) pause(r *runner, keepers []int) {
 	}
 }
 
-// lastBreath is how long a runner may take to end once its state is closed.
+// lastBreath is how long a runner may take to exit after closing its state.
 const lastBreath = 10 * time.Second
 
-// rival starts a second runner on the same file: while the first lives, one of
-// the two has to give way, and says so with status 4.
+// rival starts a second runner on the same file. While the first is running, one of
+// the two has to give way, with exit status 4.
 func (l *lane) rival(r *runner) {
 	l.count.add(&l.count.Rivals)
 	b := l.start()
@@ -214,14 +214,14 @@ func (l *lane) rival(r *runner) {
 	}
 	switch {
 	case b.over() && b.code() == 4:
-	case r.over() && r.code() == 4: // the second was quicker; the first is done with
+	case r.over() && r.code() == 4: // the second was quicker; done with the first
 		b.wait(patience)
 		l.ended(b, 0, 1)
 		r.beaten = true
-	case r.over(): // the first came to its end meanwhile
+	case r.over(): // the first ended in the meantime
 		b.wait(patience)
 		l.ended(b, 0, 1, 4)
-	default: // or had let go of the file, and had only to end
+	default: // or had released the file, and only had to exit
 		l.ended(b, 0, 1)
 		if !r.wait(lastBreath) {
 			l.t.Errorf("%s: two gpuruns on the same file, the second ended with %d:\n%s", l.name, b.code(), b.out.String())

@@ -10,26 +10,26 @@ import (
 	"testing"
 )
 
-// touch takes the ledger or the lock of a living runner away. It notices, puts back
-// what it had, starts nothing more and ends with 4; meanwhile no second one may start.
+// touch removes the ledger or lock of a live runner. The runner notices, restores what
+// it had, starts no more jobs and exits with 4. No second runner may start meanwhile.
 func (l *lane) touch(r *runner) {
 	name := filepath.Join(l.state, []string{"ledger.jsonl", "lock"}[l.rng.IntN(2)])
 	if !r.opened(filepath.Join(l.state, "ledger.jsonl")) {
-		return // what is taken from under no run is gone
+		return // without a live run nobody would restore it
 	}
 	l.count.add(&l.count.Touched)
 	r.touched = []int{4}
 	if os.Rename(name, name+".taken") != nil {
 		return
 	}
-	if l.rng.IntN(2) == 0 { // what it starts while r lives, the journal tells
+	if l.rng.IntN(2) == 0 { // the journal shows what it starts while r is running
 		l.count.add(&l.count.Rivals)
 		b := l.start()
 		b.wait(patience)
 		l.ended(b, 0, 1, 4)
 	}
 	if !r.wait(patience) {
-		l.t.Errorf("%s: gpurun did not end when somebody took %s away:\n%s", l.name, name, dump(r))
+		l.t.Errorf("%s: gpurun did not end after %s was removed:\n%s", l.name, name, dump(r))
 	}
 	if exists(name) {
 		_ = os.Remove(name + ".taken")
@@ -38,8 +38,8 @@ func (l *lane) touch(r *runner) {
 	}
 }
 
-// opened reports whether a runner has a file open for writing: the ledger from the
-// moment on in which it has read it.
+// opened reports whether a runner has a file open for writing, as it does the ledger
+// once it has read it.
 func (r *runner) opened(name string) bool {
 	fds := fmt.Sprintf("/proc/%d/fd", r.cmd.Process.Pid)
 	entries, _ := os.ReadDir(fds)
@@ -55,8 +55,9 @@ func (r *runner) opened(name string) bool {
 	return false
 }
 
-// A user shares a GPU with himself by a hundred claims: all of them count for another
-// user's run, and where his folder of claims is somebody else's for his own next one.
+// A user shares a GPU with himself through a hundred claims. All of them count for
+// another user's run, and for his own next one even if his claims folder belongs to
+// somebody else.
 func TestManyClaims(t *testing.T) {
 	for _, squatted := range []bool{false, true} {
 		t.Run(fmt.Sprint("squatted=", squatted), func(t *testing.T) {
@@ -71,8 +72,8 @@ func TestManyClaims(t *testing.T) {
 				l.file = p.write(t, name+"/jobs.yaml", strings.ReplaceAll(text, "DIR", p.dir))
 				return l
 			}
-			// Simulated jobs hold their memory from the start; what they have not taken
-			// is promised by their claims alone.
+			// Simulated jobs use their memory from the start; what they have not taken yet
+			// is reserved only by their claims.
 			many := lane("many", `settings: {max_concurrent: 100}
 jobs:
   - {name: "j{i}", matrix: {i: "1..100"}, gpus: 1, share: true, cpus: 0, gpu_memory: 240MiB, run: "echo up >> DIR/up; until test -e DIR/go; do sleep 0.1; done"}

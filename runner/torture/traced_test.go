@@ -12,19 +12,19 @@ import (
 	"time"
 )
 
-// What a start is made of, as the kernel sees it. Each is counted for itself.
+// The system calls of a start. Each is counted separately.
 var (
 	runnerCalls = []string{"openat", "mkdirat", "write", "pwrite64", "unlinkat", "renameat", "flock", "fsync", "clone", "clone3", "socketpair", "bind", "listen", "connect", "close", "fcntl", "newfstatat", "read", "epoll_pwait", "renameat2", "recvmsg"}
 	keeperCalls = []string{"openat", "write", "pwrite64", "clone", "clone3", "getppid", "setsid", "read", "dup3", "chdir", "execve", "wait4", "waitid", "close", "newfstatat", "unlinkat", "linkat", "renameat", "renameat2", "flock", "ftruncate", "fstat", "pidfd_open", "fcntl", "chmod", "fchmod", "utimensat", "sendmsg", "kill", "pidfd_send_signal", "mkdirat", "mmap", "epoll_ctl"}
 )
 
-// TestBetweenSystemCalls kills a runner, or a keeper with the child it is just
-// making, when it enters its n-th call of some kind, and has the next run bring
-// the batch to its end: a few times, or for each n that a start comes to, for as
-// long as it is told.
+// TestBetweenSystemCalls kills a runner, or a keeper with the child it is creating,
+// when it enters its n-th system call of some kind, and has the next run finish the
+// batch: a few times by default, else for every n that a start reaches, until the
+// given time is up.
 func TestBetweenSystemCalls(t *testing.T) {
 	if out, err := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
-		t.Skipf("strace cannot be used here: %v %s", err, out)
+		t.Skipf("cannot use strace here: %v %s", err, out)
 	}
 	s, c := someSeed(t), &counts{}
 	sw := newSweep(s, map[string][]string{"runner": runnerCalls, "keeper": keeperCalls})
@@ -42,7 +42,7 @@ func TestBetweenSystemCalls(t *testing.T) {
 	}
 }
 
-// oneTrace reports whether the kill came about.
+// oneTrace reports whether the kill happened.
 func oneTrace(t *testing.T, at *line, n int, c *counts) (killed bool) {
 	kill := (*lane).killRunnerAt
 	if at.side == "keeper" {
@@ -80,7 +80,7 @@ func inject(trace, call string, n int) []string {
 		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", call, n)}
 }
 
-// killRunnerAt kills the runner alone: whatever executes a program is let go.
+// killRunnerAt kills only the runner: processes that exec are not traced further.
 func (l *lane) killRunnerAt(call string, n int) bool {
 	trace := filepath.Join(l.dir, "trace")
 	r := l.start(inject(trace, call, n)...)
@@ -94,13 +94,13 @@ func (l *lane) killRunnerAt(call string, n int) bool {
 	return struckDown(trace)
 }
 
-// struckDown says whether the trace ends with a kill.
+// struckDown reports whether the trace ends with a kill.
 func struckDown(trace string) bool {
 	b, _ := os.ReadFile(trace)
 	return strings.Contains(string(b), "killed by SIGKILL")
 }
 
-// gated has the first job hold the batch up until the gate is opened.
+// gated makes the first job block the batch until the gate is opened.
 func (l *lane) gated() (gate string) {
 	gate = filepath.Join(l.dir, l.name, "gate")
 	if err := syscall.Mkfifo(gate, 0o600); err != nil {
@@ -116,10 +116,10 @@ func (l *lane) gated() (gate string) {
 	return gate
 }
 
-// atGate waits until the first job stands at the gate, and returns it with the
-// pid of the lane's keeper.
+// atGate waits until the first job is at the gate, and returns it with the PID of the
+// lane's keeper.
 func (l *lane) atGate(gate string) (*os.File, int) {
-	f, err := os.OpenFile(gate, os.O_WRONLY, 0) // returns when the job reads
+	f, err := os.OpenFile(gate, os.O_WRONLY, 0) // blocks until the job reads
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -130,16 +130,15 @@ func (l *lane) atGate(gate string) (*os.File, int) {
 	return f, pids[0]
 }
 
-// open lets the first job go on, and its later attempts: nobody will write again.
+// open releases the first job and its later attempts, since nobody writes again.
 func (l *lane) open(gate *os.File) {
 	l.write(l.t, l.name+"/gate.open", "")
 	fmt.Fprintln(gate, "go")
 	gate.Close()
 }
 
-// killKeeperAt kills the keeper, or its child before that has become a program.
-// The first job holds the batch up until the tracer is there, or has struck
-// already at a call that was going on.
+// killKeeperAt kills the keeper, or its child before it execs. The first job blocks
+// the batch until the tracer is attached, or has already struck at a call in progress.
 func (l *lane) killKeeperAt(call string, n int) bool {
 	trace, gate := filepath.Join(l.dir, "trace"), l.gated()
 	r := l.start()
@@ -164,7 +163,7 @@ func (l *lane) killKeeperAt(call string, n int) bool {
 	return struckDown(trace)
 }
 
-// isTraced says whether all threads of a process have a tracer.
+// isTraced reports whether all threads of a process have a tracer.
 func isTraced(pid int) bool {
 	paths, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	for _, p := range paths {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// openTo lets other users reach a place, and makes what lies in it belong to all.
+// openTo gives other users access to a place and everything in it.
 func (p *place) openTo(t *testing.T, names ...string) {
 	t.Helper()
 	for _, path := range []string{p.dir, gpurun} {
@@ -29,9 +29,9 @@ func (p *place) openTo(t *testing.T, names ...string) {
 	}
 }
 
-// Eight runners of two users over four GPUs, one or the other of them stopped
-// with its keeper at any instant, in the middle of claiming too: nothing is ever
-// held twice, and the others go on.
+// Eight runners of two users share four GPUs. At any moment one of them is stopped
+// with its keeper, even in the middle of claiming. Nothing is ever held twice, and the
+// others continue.
 func TestEightRunnersOfTwoUsers(t *testing.T) {
 	const runners = 8
 	s := *seed
@@ -39,7 +39,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	p := newPlace(t)
 	var users []uint32
 	if os.Getuid() == 0 {
-		users = []uint32{64001, 64002} // they need no name
+		users = []uint32{64001, 64002} // need not exist in /etc/passwd
 		if err := os.Chmod(filepath.Join(p.dir, "claims"), os.ModeSticky|0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	stops := standStill(rng, ls, rs)
 	var attempts [][]*attempt
 	for i, l := range ls {
-		if rs[i].code() != 0 { // a neighbour's GPU may have been all that was left
+		if rs[i].code() != 0 { // perhaps only a neighbor's GPU was left
 			t.Errorf("%s ended with %d:\n%.2000s", l.name, rs[i].code(), rs[i].out.String())
 		}
 		attempts = append(attempts, l.check())
@@ -92,7 +92,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 		}
 	}
 	if longest > 3 {
-		t.Errorf("after a runner had been stopped, no other started a job for %.1f s", longest)
+		t.Errorf("after a runner was stopped, no other started a job for %.1f s", longest)
 	}
 	t.Logf("seed %d: %d starts by %d runners in %.0f s, at most %d on one GPU; %d times a runner and its keeper stood still, the next start came %.2f s later at most",
 		s, len(all), runners, time.Since(began).Seconds(), most, len(stops), longest)
@@ -101,14 +101,14 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	}
 }
 
-// A stop is when the runner of a lane and its keeper were made to stand still.
+// A stop is when a lane's runner and its keeper were stopped.
 type stop struct {
 	at   float64
 	lane string
 }
 
-// hadAll says that every GPU was in this lane's hands when it stood still: it hands
-// them over to its own next jobs, and nobody else can go on before it does.
+// hadAll reports whether this lane held every GPU when it was stopped. It hands them
+// over to its own next jobs, so nobody else can continue before it does.
 func (s stop) hadAll(all []*attempt) bool {
 	last := map[string]string{} // lane, by GPU
 	for _, a := range all {
@@ -127,8 +127,8 @@ func (s stop) hadAll(all []*attempt) bool {
 	return len(last) == gpuCount
 }
 
-// standStill stops one runner with its keeper after the other, each for up to 4 s,
-// until all runners have ended, and says when it did.
+// standStill stops one runner and its keeper after another, each for up to 4 s, until
+// all runners have ended, and returns when it did.
 func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 	var all sync.WaitGroup
 	for _, r := range rs {

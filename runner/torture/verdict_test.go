@@ -9,21 +9,21 @@ import (
 	"gpurun/state"
 )
 
-// What happened to a lane that excuses an attempt: only these may lose one.
+// What happened to a lane, as an excuse for lost attempts: nothing else may lose one.
 type excuses struct {
 	keepers []float64 // when keepers were killed
-	traced  []float64 // when a process of a keeper's was killed in a system call
+	traced  []float64 // when a keeper's process was killed in a system call
 	stills  *stills
 }
 
-// lost says whether a keeper of the lane was killed while the attempt lasted.
+// lost reports whether a keeper of the lane was killed during the attempt.
 func (x excuses) lost(a *attempt) bool { return during(a, x.keepers) }
 
 func (x excuses) struck(a *attempt) bool { return during(a, x.traced) }
 
-// bare is when the first of the keepers was killed that could have held the
-// claim of an attempt whose status nobody knows; 0 for none. From then on only the GPU's own
-// list of processes protects it, which a simulated one does not have.
+// bare returns when the first keeper was killed that could have held the claim of an
+// attempt with unknown status; 0 for none. From then on only the GPU's own process list
+// protects it, which simulated GPUs do not have.
 func (x excuses) bare(a *attempt) float64 {
 	if a.start == nil || a.end == nil || a.end.ExitCode != nil || a.end.Signal != "" {
 		return 0
@@ -46,7 +46,7 @@ func during(a *attempt, times []float64) bool {
 	return false
 }
 
-// judge holds one finished batch against what its jobs wrote.
+// judge checks a finished batch against what its jobs wrote.
 func judge(t testing.TB, jobs []job, l ledger, all map[string]*attempt, x excuses) {
 	t.Helper()
 	for _, id := range l.order {
@@ -68,11 +68,11 @@ func judge(t testing.TB, jobs []job, l ledger, all map[string]*attempt, x excuse
 	beside(t, l, all)
 }
 
-// agrees says what ledger and journal tell apart about one attempt, or "".
+// agrees returns how ledger and journal differ about one attempt, or "".
 func agrees(a *attempt, x excuses) string {
 	stopped, lost := a.stop != nil, a.end.State == state.Lost
 	if stopped && a.end.State != state.Interrupted && a.end.Time.Before(a.stop.Time) {
-		stopped = false // it had ended by itself, and no signal reached it
+		stopped = false // it had ended on its own, and no signal reached it
 	}
 	switch {
 	case a.begun == nil && a.end.State == state.Succeeded:
@@ -122,11 +122,11 @@ func sameStatus(a *attempt) string {
 	return ""
 }
 
-// slack is how late a busy machine may notice things, in seconds.
+// slack is how late, in seconds, a busy machine may notice things.
 const slack = 8
 
-// sameTimes compares when the attempt ran; the journal is written by the job
-// itself, a little after its start and a little before its end.
+// sameTimes compares when the attempt ran. The job itself writes the journal, a little
+// after its start and a little before its end.
 func sameTimes(a *attempt, s *stills) string {
 	ran, slack := a.to()-a.from(), slack+s.between(a.from(), seconds(a.end.Time))
 	switch {
@@ -140,8 +140,8 @@ func sameTimes(a *attempt, s *stills) string {
 	return ""
 }
 
-// endedWellOnce: a job's last attempt succeeded, no other one did, and none that
-// exited 0 was run again without a reason.
+// endedWellOnce: a job's last attempt succeeded, no other did, and none that exited
+// with 0 was rerun without a reason.
 func endedWellOnce(name string, l ledger, all map[string]*attempt) string {
 	good, last := 0, ""
 	for _, id := range l.order {
@@ -160,14 +160,14 @@ func endedWellOnce(name string, l ledger, all map[string]*attempt) string {
 	return ""
 }
 
-// beside: no job ever ran twice at the same time.
+// beside: no job ran twice at the same time.
 func beside(t testing.TB, l ledger, all map[string]*attempt) {
 	t.Helper()
 	last := map[string]*attempt{}
 	for _, a := range byTime(all) {
 		name := a.begun.job
 		if b := last[name]; b != nil && a.from() < b.to() {
-			t.Errorf("%s ran as %s beside itself, as %s", name, a.begun.uniID, b.begun.uniID)
+			t.Errorf("%s ran twice at the same time, as %s and as %s", name, a.begun.uniID, b.begun.uniID)
 		}
 		last[name] = a
 	}
@@ -184,10 +184,10 @@ func byTime(all map[string]*attempt) []*attempt {
 	return s
 }
 
-// uncovered: the claim of a was gone with its keeper when b began.
+// uncovered reports whether a's claim was gone with its keeper when b began.
 func (a *attempt) uncovered(b *attempt) bool { return a.bare > 0 && a.bare <= b.from() }
 
-// holds: no GPU was ever held by two, and no more memory granted than there is.
+// holds: no GPU was ever held twice, and no more memory was granted than exists.
 func holds(t testing.TB, attempts []*attempt, total float64) (most int) {
 	t.Helper()
 	on := map[string][]*attempt{}
@@ -207,7 +207,7 @@ func holds(t testing.TB, attempts []*attempt, total float64) (most int) {
 				}
 			}
 			if memory > total {
-				t.Errorf("GPU %s: %v GiB granted of %v when %s of %s started", g, memory, total, a.begun.job, a.begun.lane)
+				t.Errorf("GPU %s: %v of %v GiB granted when %s of %s started", g, memory, total, a.begun.job, a.begun.lane)
 			}
 			on[g] = append(still, a)
 			most = max(most, len(on[g]))

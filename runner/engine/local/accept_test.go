@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A cramped listener has no descriptor for the first connection.
+// A cramped listener has no descriptor for its first connection.
 type cramped struct {
 	fails int
 	conns chan net.Conn
@@ -28,7 +28,7 @@ func (l *cramped) Accept() (net.Conn, error) {
 func (l *cramped) Close() error   { return nil }
 func (l *cramped) Addr() net.Addr { return nil }
 
-// A keeper that was out of descriptors for a moment lets the next runner in.
+// A keeper that was briefly out of descriptors still accepts the next runner.
 func TestAcceptGoesOn(t *testing.T) {
 	k, err := newKeeper(false)
 	if err != nil {
@@ -46,7 +46,7 @@ func TestAcceptGoesOn(t *testing.T) {
 	select {
 	case l.conns <- ours:
 	case <-done:
-		t.Fatal("it lets nobody in any more")
+		t.Fatal("it no longer accepts anybody")
 	}
 	close(l.conns)
 	<-done

@@ -19,14 +19,14 @@ import (
 	"gpurun/state"
 )
 
-// An attempt is one launch from its status record to the end of its whole tree.
-// One goroutine runs it; others reach it by its channels.
+// An attempt covers one launch, from its status record to the end of its whole tree. One
+// goroutine runs it; others reach it through its channels.
 type attempt struct {
 	engine.Launch
 	k   *keeper
 	env []byte
 
-	running  atomic.Pointer[engine.Running] // nil until its first process is there
+	running  atomic.Pointer[engine.Running] // nil until its first process exists
 	dev, ino atomic.Uint64                  // of the log
 	stops    chan struct{}
 	kicks    chan struct{}
@@ -37,16 +37,16 @@ type attempt struct {
 	rec     record
 	file    recordFile
 	out     outputs
-	config  io.Closer // keeps its config file from being replaced; nil without one
+	config  io.Closer // protects its config file from replacement; nil without one
 	oomBase uint64
 	leader  procs.ID
-	exit    <-chan end    // nil while no process of its own runs
-	cpu     time.Duration // that its commands used
-	last    uint64        // round in which the last command was reaped
+	exit    <-chan end    // nil while no command runs
+	cpu     time.Duration // used by its commands
+	last    uint64        // reaper round of the last command
 	timeout alarm
 	ending  ending
 	made    bool // its record is on disk
-	cramped bool // it never began for want of room
+	cramped bool // it never started for lack of disk space
 	behind  behind
 }
 
@@ -56,7 +56,7 @@ type stopRequest struct {
 }
 
 func newAttempt(k *keeper, l *engine.Launch, env []byte) *attempt {
-	if procs.UniIDIn(env) == "" { // by it a tree is found that has lost everything else
+	if procs.UniIDIn(env) == "" { // lets us find a tree that has lost every other trace
 		env = append(append(append(env, procs.UniIDName...), '='), l.UniID...)
 		env = append(env, 0)
 	}
@@ -83,11 +83,10 @@ func poke(c chan struct{}) {
 	}
 }
 
-// log identifies the log file, for processes that nothing else tells apart.
+// log identifies the log file, for processes that can only be told apart by it.
 func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
 
-// run is the whole life of the attempt. When it returns, the record says what it
-// returns.
+// run runs the attempt's whole life. Its result is also in the record.
 func (a *attempt) run() *engine.Ended {
 	err := a.patient(a.furnish)
 	if a.file == noRecord {
@@ -104,7 +103,7 @@ func (a *attempt) run() *engine.Ended {
 		a.takeStops()
 		if a.ending.on {
 			if i == 0 {
-				a.rec.Err = "stopped before it began"
+				a.rec.Err = "stopped before it started"
 			}
 			break
 		}
@@ -120,7 +119,7 @@ func (a *attempt) run() *engine.Ended {
 	return a.finish()
 }
 
-// prepare makes the status record, without which nothing starts.
+// prepare creates the status record, without which nothing starts.
 func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = record{
@@ -137,8 +136,8 @@ func (a *attempt) prepare() error {
 	return err
 }
 
-// furnish gets everything that the attempt holds while it runs. Where descriptors are
-// scarce it holds none of them meanwhile: others need them to come to their end.
+// furnish acquires everything that the attempt holds while it runs. If descriptors are
+// scarce it keeps none of them: other attempts need them in order to end.
 func (a *attempt) furnish() error {
 	err := a.prepare()
 	if err != nil {
@@ -156,9 +155,9 @@ func (a *attempt) furnish() error {
 	return err
 }
 
-// open opens what the attempt reads and writes. The working directory is looked
-// at here since a file system that hangs would hold up every other start if the
-// first to touch it were a child.
+// open opens what the attempt reads and writes. It checks the working directory here
+// because a hung file system would hold up every other start if a child were the first to
+// touch it.
 func (a *attempt) open() error {
 	var st unix.Stat_t
 	if err := unix.Stat(a.WorkDir, &st); err != nil {
@@ -183,14 +182,14 @@ func (a *attempt) open() error {
 	return nil
 }
 
-// letGo allows others to replace its config file.
+// letGo lets others replace its config file again.
 func (a *attempt) letGo() {
 	if a.config != nil {
 		_ = a.config.Close()
 	}
 }
 
-// steps are the programs to run one after the other.
+// steps returns the programs to run, one after another.
 func (a *attempt) steps() [][]string {
 	if len(a.Argv) > 0 {
 		return [][]string{a.Argv}
@@ -206,7 +205,7 @@ func (a *attempt) steps() [][]string {
 	return steps
 }
 
-// marker is the name of the file that says that command i has begun.
+// marker returns the path of the file that marks command i as begun.
 func marker(dir string, i int) string {
 	if i == 0 {
 		return filepath.Join(dir, "begun")
@@ -214,7 +213,7 @@ func marker(dir string, i int) string {
 	return filepath.Join(dir, "begun."+strconv.Itoa(i+1))
 }
 
-// spare is the file that the marker of command i may be made of, or "".
+// spare returns the path of a file that can become the marker of command i, or "".
 func spare(dir string, i int) string {
 	if i > 0 {
 		return ""
@@ -257,7 +256,7 @@ const (
 	exitNotFound      = 127
 )
 
-// notStarted keeps why command i could not be started.
+// notStarted records why command i could not be started.
 func (a *attempt) notStarted(i int, name string, err error) {
 	a.rec.Exit, a.rec.Signal = -1, ""
 	var e *spawn.Error
@@ -276,7 +275,7 @@ func (a *attempt) notStarted(i int, name string, err error) {
 	}
 }
 
-// follow waits for the end of the current command, through stops and the timeout.
+// follow waits for the current command to end, handling stops and the timeout.
 func (a *attempt) follow() {
 	for {
 		select {
@@ -299,7 +298,7 @@ func (a *attempt) follow() {
 	}
 }
 
-// took keeps how the current command ended.
+// took records how the current command ended.
 func (a *attempt) took(e end) {
 	a.exit = nil
 	a.last = e.round
@@ -308,13 +307,13 @@ func (a *attempt) took(e end) {
 	a.status(e.status)
 }
 
-// status keeps a status as that of the attempt.
+// status records a wait status as the attempt's own.
 func (a *attempt) status(st unix.WaitStatus) {
 	a.rec.Exit, a.rec.Signal = st.ExitStatus(), ""
 	if st.Signaled() {
 		a.rec.Exit, a.rec.Signal = -1, unix.SignalName(st.Signal())
 	}
-	// A shell reports the SIGKILL of its command as an exit status.
+	// A shell reports a SIGKILL of its command as an exit status.
 	killed := a.rec.Signal == "SIGKILL" || a.rec.Exit == 128+int(unix.SIGKILL)
 	a.rec.OOM = killed && !a.ending.killed && a.k.oom.now() > a.oomBase
 }
@@ -329,8 +328,8 @@ func (a *attempt) takeStops() {
 	}
 }
 
-// timedOut ends the attempt because its time is over. The runner's ledger gets
-// the reason first, if there is a runner.
+// timedOut ends the attempt because its timeout expired. If there is a runner, its ledger
+// gets the reason first.
 func (a *attempt) timedOut() {
 	if a.ending.on {
 		return
@@ -351,8 +350,8 @@ func (a *attempt) timedOut() {
 // ackWait is how long the first signal of a timeout waits for the ledger.
 const ackWait = time.Second
 
-// because writes the reason of a stop into the record, before any signal. The
-// first reason stays.
+// because writes the reason for a stop into the record, before any signal. The first
+// reason stands.
 func (a *attempt) because(why string) {
 	if a.rec.Why != "" || why == "" {
 		return
@@ -361,7 +360,7 @@ func (a *attempt) because(why string) {
 	_ = a.file.put(&a.rec)
 }
 
-// finish keeps the end on disk, and returns it.
+// finish saves the end to disk and returns it.
 func (a *attempt) finish() *engine.Ended {
 	a.timeout.off()
 	a.rec.State = recordEnded

@@ -13,8 +13,8 @@ import (
 
 const atOnce = 2
 
-// BenchmarkKeeper runs trivial jobs two at a time through the keeper, with their
-// records, markers and logs.
+// BenchmarkKeeper runs trivial jobs, two at a time, through the keeper, including
+// their records, markers and logs.
 func BenchmarkKeeper(b *testing.B) {
 	dir := b.TempDir()
 	l, err := Open(Config{Dir: dir})
@@ -54,7 +54,7 @@ func BenchmarkKeeper(b *testing.B) {
 	}
 }
 
-// BenchmarkOsExec runs the same two at a time as plain children, with a log each.
+// BenchmarkOsExec runs the same jobs, two at a time, as plain children with a log each.
 func BenchmarkOsExec(b *testing.B) {
 	dir := b.TempDir()
 	var wg sync.WaitGroup

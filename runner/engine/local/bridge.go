@@ -7,14 +7,14 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A bridge holds the claims of attempts whose keeper has died, until the next
-// keeper has them: this process does it at once.
+// A bridge holds the claims of attempts whose keeper died until the next keeper has
+// them. It lives in this process, so it can do so at once.
 type bridge struct {
 	mu     sync.Mutex
-	holder *claim.Holder // from the first need on
+	holder *claim.Holder // nil before first use
 }
 
-// hold claims for attempts that run on, and returns what there is to warn of.
+// hold claims for attempts that keep running, and returns any warnings.
 func (b *bridge) hold(roots []string, attempts []engine.Attempt) (warnings []string) {
 	if len(attempts) == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (b *bridge) close() {
 	}
 }
 
-// bereft takes note that a keeper is gone, and lists its attempts that claim GPUs.
+// bereft records that a keeper is gone and returns its attempts that claim GPUs.
 func (l *Local) bereft(r *remote) []engine.Attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,18 +8,18 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// A census is one reading of all processes with the uni_id in each environment,
-// shared by all attempts whose keeper is gone.
+// A census is one reading of all processes and of the uni_id in each environment. All
+// attempts without a keeper share it.
 type census struct {
 	mu    sync.Mutex
 	at    time.Time
 	table procs.Table
 	uniID map[int]string
-	known map[procs.ID]string // environments that have been read
+	known map[procs.ID]string // uni_ids in environments that have been read
 }
 
-// tree lists what lives of an attempt, by a reading no older than since: what
-// descends from its roots, is in a session of theirs, or has its uni_id.
+// tree lists the living processes of an attempt, from a reading no older than since:
+// those that descend from its roots, are in a session of theirs, or have its uni_id.
 func (c *census) tree(uniID string, roots []procs.ID, since time.Time) []procs.ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +48,8 @@ func (c *census) tree(uniID string, roots []procs.ID, since time.Time) []procs.I
 	return ids
 }
 
-// reused: another process has this pid now, which the kernel gives away only when
-// nothing is left of the session that was named for it. c.mu is held.
+// reused reports whether another process has this pid now. The kernel reuses a pid only
+// when nothing is left of the session named after it. c.mu is held.
 func (c *census) reused(id procs.ID) bool {
 	now, ok := c.table[id.PID]
 	return id.PID == 0 || ok && now.ID != id
@@ -61,8 +61,8 @@ func (c *census) read() {
 	c.uniID = make(map[int]string, len(c.table))
 	known := make(map[procs.ID]string, len(c.table))
 	for pid, p := range c.table {
-		// An environment changes when a process executes a program, but a uni_id
-		// that was there once says where the process came from.
+		// An environment changes when a process executes a program, but a uni_id that
+		// was once in it still shows where the process came from.
 		id, ok := c.known[p.ID]
 		if !ok || id == "" {
 			id = procs.UniID(pid)

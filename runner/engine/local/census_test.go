@@ -8,8 +8,8 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// A process that has got the pid of one that is long gone is no part of the
-// attempt, and nor is its session: neither is followed, nor would it be ended.
+// A process that reuses the pid of one that is long gone is not part of the attempt, and
+// neither is its session: they are neither followed nor ended.
 func TestPIDReused(t *testing.T) {
 	p := sleeper(t)
 	earlier, none := p.ID, procs.ID{}

@@ -13,17 +13,16 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// claimWait is how long a keeper may take to claim: 3 s where others do their
-// worst, and a moment for each claim that comes before.
+// claimWait is how long a keeper may take to claim: 3 s if other users do their worst,
+// plus a moment for each claim ahead in line.
 const claimWait = 30 * time.Second
 
-// errKeeperGone says that nobody answered to a claim.
-var errKeeperGone = errors.New("the keeper has ended while it claimed GPUs")
+// errKeeperGone means that nobody answered a claim.
+var errKeeperGone = errors.New("the keeper ended while claiming GPUs")
 
-// Claim has the keeper claim a grant for an attempt that is to be launched, and
-// returns what other runs held when the claim was there for them to see; nil
-// where this engine makes no claims. After an error nothing is claimed. It may be
-// called from any goroutine.
+// Claim has the keeper claim a grant for an attempt about to be launched. It returns the
+// other runs' claims once this claim is visible to them, or nil if this engine makes no
+// claims. After an error nothing is claimed. Any goroutine may call it.
 func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
 	if len(l.Claims) == 0 {
 		return nil, nil, nil
@@ -36,8 +35,7 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 	return others, warnings, err
 }
 
-// claim asks the keeper. For an attempt that is to be launched it is kept in mind
-// who holds its claim.
+// claim asks the keeper. With launch set, it remembers which keeper has the claim.
 func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launch bool) ([]gpu.Claim, []string, error) {
 	l.mine.reading(1)
 	defer l.mine.reading(-1)
@@ -61,7 +59,7 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launc
 	defer late.Stop()
 	select {
 	case <-late.C:
-		return nil, nil, errors.New("the keeper does not answer") // it is tried again
+		return nil, nil, errors.New("the keeper does not answer") // the claim is retried
 	case m := <-answer:
 		if m.Err != "" {
 			return nil, m.Warnings, errors.New(m.Err)
@@ -81,7 +79,7 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launc
 	}
 }
 
-// answered takes the answer to a claim to whoever waits for it. l.mu is held.
+// answered passes the answer to a claim to whoever waits for it. l.mu is held.
 func (l *Local) answered(m *message) {
 	if m.Op == opWithdrawn {
 		l.unclaimed(m.UniID)
@@ -93,7 +91,7 @@ func (l *Local) answered(m *message) {
 	}
 }
 
-// keeper is this run's, started if there is none. l.mu is held.
+// keeper returns this run's keeper, starting one if there is none. l.mu is held.
 func (l *Local) keeper() (*remote, error) {
 	if l.own == nil {
 		if l.stillborn >= stillbornMost {
@@ -108,9 +106,9 @@ func (l *Local) keeper() (*remote, error) {
 	return l.own, nil
 }
 
-// refuse says how a launch has ended that cannot be made; nil when it can, by
-// l.own. A claim that died with its keeper was there for others to take: its
-// attempt never begins. l.mu is held.
+// refuse returns the end of a launch that cannot be made, or nil if l.own can make it.
+// If a claim died with its keeper, others could take the GPUs, so its attempt never
+// begins. l.mu is held.
 func (l *Local) refuse(la *engine.Launch) *engine.Ended {
 	own, err := l.keeper()
 	if err != nil {
@@ -125,7 +123,7 @@ func (l *Local) refuse(la *engine.Launch) *engine.Ended {
 	return nil
 }
 
-// Withdraw ends the claim of an attempt that is not launched.
+// Withdraw ends the claim of an attempt that is not going to be launched.
 func (l *Local) Withdraw(uniID string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,8 +132,8 @@ func (l *Local) Withdraw(uniID string) {
 	l.withdraw(uniID)
 }
 
-// withdraw has the keeper end a claim. Until it says that it has, others still
-// see it, and this run must know it for its own. l.mu is held.
+// withdraw has the keeper end a claim. Until the keeper confirms that, others still see
+// the claim, and this run must recognize it as its own. l.mu is held.
 func (l *Local) withdraw(uniID string) {
 	if l.own == nil || l.own.link.send(&message{Op: opWithdraw, UniID: uniID}) != nil {
 		l.unclaimed(uniID)
@@ -144,14 +142,14 @@ func (l *Local) withdraw(uniID string) {
 	l.overs[uniID] = l.own
 }
 
-// unclaimed: nobody sees this claim any more. l.mu is held.
+// unclaimed handles a claim that nobody sees any more. l.mu is held.
 func (l *Local) unclaimed(uniID string) {
 	delete(l.overs, uniID)
 	l.mine.retire(uniID)
 	poke(l.ended)
 }
 
-// withdrawAll ends the claims that nobody stands on, for good. l.mu is held.
+// withdrawAll ends all claims that no attempt uses any more. l.mu is held.
 func (l *Local) withdrawAll() {
 	for uniID, r := range l.overs {
 		if r.link.send(&message{Op: opWithdraw, UniID: uniID}) != nil {
@@ -160,8 +158,8 @@ func (l *Local) withdrawAll() {
 	}
 }
 
-// awaitWithdrawn waits for this, a moment at most: what runs next may want the
-// same GPUs.
+// awaitWithdrawn waits a moment for these claims to end: the next run may want the same
+// GPUs.
 func (l *Local) awaitWithdrawn() {
 	late := time.NewTimer(time.Second)
 	defer late.Stop()
@@ -180,9 +178,9 @@ func (l *Local) awaitWithdrawn() {
 	}
 }
 
-// Yield gives up what the claim of an attempt that is over still holds of these
-// devices. Until then, or for 30 s, or until this process dies, they are claimed:
-// the claim of the next attempt can be made before.
+// Yield releases these devices from the claim of an attempt that is over. Until then,
+// for up to 30 s or until this process dies, they stay claimed, so that the next
+// attempt can make its claim first.
 func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,9 +194,9 @@ func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	}
 }
 
-// Others reads what other runs hold, and finds out from readings of the devices
-// how much of it they use, where that can be told. The list is nil where this
-// engine makes no claims. It takes about a second at most.
+// Others returns the claims of other runs and, where device readings can tell, how much
+// of them is in use. The list is nil if this engine makes no claims. It takes a second
+// or so at most.
 func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string) {
 	if len(l.Claims) == 0 {
 		return nil, nil
@@ -211,7 +209,7 @@ func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim
 	return others, warnings
 }
 
-// reader is made when it is needed first.
+// reader returns the claim reader, created on first use.
 func (l *Local) reader() *claim.Reader {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,9 +219,9 @@ func (l *Local) reader() *claim.Reader {
 	return l.rivals
 }
 
-// claimAgain claims for an attempt that runs on after its keeper has died, and
-// with it the claim. What others have taken meanwhile changes nothing for it.
-// l.mu is held, and the engine open.
+// claimAgain renews the claim of a running attempt whose keeper died, and the claim
+// with it. Claims that others made meanwhile do not affect the attempt. l.mu is held,
+// and the engine is open.
 func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	if len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0 {
 		return
@@ -235,7 +233,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 			l.Log.Warn().Msg(w)
 		}
 		if err != nil {
-			l.Log.Warn().Err(err).Str("job", e.Job).Msg("no claim for a job whose keeper has died")
+			l.Log.Warn().Err(err).Str("job", e.Job).Msg("cannot renew the claim of a job whose keeper died")
 		} else {
 			l.bridge.release(e.UniID)
 		}
@@ -248,8 +246,8 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 	})
 }
 
-// unclaim ends the claim of an attempt that is over. Its own keeper goes on holding
-// it until Yield; one that was made again by claimAgain ends at once. l.mu is held.
+// unclaim ends the claim of an attempt that is over. Its own keeper keeps holding it
+// until Yield; a claim that claimAgain renewed ends at once. l.mu is held.
 func (l *Local) unclaim(e *entry) {
 	switch {
 	case len(l.Claims) == 0 || len(e.Grant.UUIDs) == 0:
@@ -262,8 +260,8 @@ func (l *Local) unclaim(e *entry) {
 	}
 }
 
-// mine are the attempts of this run, whose claims are no other's. One that has
-// ended is remembered for as long as somebody reads who may have seen its claim.
+// mine is the set of this run's attempts, whose claims do not count as others'. An
+// ended one is remembered while a reader that may have seen its claim is active.
 type mine struct {
 	mu      sync.Mutex
 	ids     map[string]bool
@@ -297,7 +295,7 @@ func (m *mine) reading(n int) {
 	m.forget()
 }
 
-// forget drops those that no reading can have seen. m.mu is held.
+// forget drops attempts whose claims no reader can have seen. m.mu is held.
 func (m *mine) forget() {
 	if m.readers > 0 {
 		return
@@ -308,7 +306,7 @@ func (m *mine) forget() {
 	m.retired = nil
 }
 
-// without are the claims of others. It is never nil.
+// without returns the claims of others. It is never nil.
 func (m *mine) without(claims []gpu.Claim) []gpu.Claim {
 	m.mu.Lock()
 	defer m.mu.Unlock()

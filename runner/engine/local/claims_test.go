@@ -20,7 +20,7 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// claiming makes the scene's engine one that claims below a root of its own.
+// claiming makes the scene's engine claim below its own root.
 func claiming(s *scene, root string) *scene {
 	s.engine.Claims = []string{root}
 	s.launch.Grant = gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB}
@@ -36,7 +36,7 @@ func (s *scene) claim() []gpu.Claim {
 	return others
 }
 
-// seen are the claims below root as another user of the host sees them.
+// seen returns the claims below root as another user of the host sees them.
 func seen(t *testing.T, root string) []gpu.Claim {
 	t.Helper()
 	claims, warnings := claim.NewReader([]string{root}).Others(context.Background())
@@ -46,7 +46,7 @@ func seen(t *testing.T, root string) []gpu.Claim {
 	return claims
 }
 
-// await waits until n claims are to be seen.
+// await waits until n claims are visible.
 func await(t *testing.T, root string, n int) []gpu.Claim {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -81,7 +81,7 @@ func TestClaimOutlivesRunner(t *testing.T) {
 		t.Fatalf("got %+v, want Running", ev)
 	}
 	if others, _ := s.engine.Others(context.Background(), nil); len(others) > 0 || others == nil {
-		t.Errorf("the run that has adopted the attempt takes it for another's: %+v", others)
+		t.Errorf("the run that adopted the attempt mistakes its claim for another's: %+v", others)
 	}
 	s.goOn()
 	s.ended()
@@ -133,7 +133,7 @@ func TestClaimOfManyAndOfRivals(t *testing.T) {
 	await(t, root, 1)
 }
 
-// heldAre waits until the run remembers n claims of its own.
+// heldAre waits until the run remembers n of its own claims.
 func (s *scene) heldAre(n int) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -150,8 +150,8 @@ func (s *scene) heldAre(n int) {
 	}
 }
 
-// A claim dies with its keeper: no job has it open. The runner makes it again at
-// once for the job that lives on, and the run's next keeper takes it over.
+// A claim dies with its keeper: no job has it open. The runner renews it at once for the
+// surviving job, and the run's next keeper takes it over.
 func TestClaimOfKilledKeeper(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)
@@ -168,16 +168,16 @@ func TestClaimOfKilledKeeper(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the claim is %+v still", got)
+			t.Fatalf("the claim is still %+v", got)
 		}
 	}
-	t.Logf("for %s nothing was claimed", longest())
+	t.Logf("nothing was claimed for %s", longest())
 	b := &s.engine.bridge
 	b.mu.Lock()
 	bridged := b.holder != nil
 	b.mu.Unlock()
 	if !bridged {
-		t.Error("the runner has not held the claim meanwhile")
+		t.Error("the runner did not hold the claim meanwhile")
 	}
 	s.goOn()
 	if e := s.ended(); !e.Lost {
@@ -186,8 +186,8 @@ func TestClaimOfKilledKeeper(t *testing.T) {
 	await(t, root, 0)
 }
 
-// watchChild looks at the claims below args[0] all the time until its stdin is
-// closed, and says for how long there was none.
+// watchChild watches the claims below args[0] until its stdin is closed, and prints how
+// long there was none.
 func watchChild(args []string) error {
 	var enough atomic.Bool
 	go func() {
@@ -206,12 +206,12 @@ func watchChild(args []string) error {
 	return nil
 }
 
-// watchClaims starts such a process; the func ends it and returns what it says.
+// watchClaims starts such a process. The func ends it and returns its output.
 func watchClaims(t *testing.T, root string) func() string {
 	t.Helper()
 	_, in, said := child(t, "watch child", root)
 	if line, err := said.ReadString('\n'); err != nil {
-		t.Fatalf("the watcher says %q, %v", line, err)
+		t.Fatalf("the watcher printed %q, %v", line, err)
 	}
 	return func() string {
 		in.Close()
@@ -220,7 +220,7 @@ func watchClaims(t *testing.T, root string) func() string {
 	}
 }
 
-// The keeper dies between claim and launch: others may have the GPU by now.
+// The keeper dies between claim and launch, so others may have taken the GPU.
 func TestNoLaunchWithoutItsClaim(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "touch ran"), root)
@@ -238,7 +238,7 @@ func TestNoLaunchWithoutItsClaim(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody notices the keeper's death")
+			t.Fatal("nobody noticed the keeper's death")
 		}
 	}
 	s.engine.Launch(s.launch)
@@ -250,8 +250,8 @@ func TestNoLaunchWithoutItsClaim(t *testing.T) {
 	}
 }
 
-// Runner and keeper die, the next run claims for what it adopts, and dies as well:
-// the claim is held as long as the job lives.
+// Runner and keeper die, and the next run claims for the jobs it adopts, then dies as
+// well: the claim is held as long as the job lives.
 func TestClaimOfOrphan(t *testing.T) {
 	root := t.TempDir()
 	s := claiming(newScene(t, "read x < fifo"), root)

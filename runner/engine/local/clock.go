@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// boottime is CLOCK_BOOTTIME: it goes on in suspend and no one sets it back.
+// boottime returns CLOCK_BOOTTIME, which keeps counting during suspend and is never set
+// back.
 func boottime() time.Duration {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
@@ -18,15 +19,15 @@ func boottime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// bootID names this boot of the machine: pids and times of boottime mean nothing
-// after it.
+// bootID identifies this boot of the machine. Pids and boottime values are meaningless
+// in any other.
 var bootID = sync.OnceValue(func() string {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b))
 })
 
-// longestWait bounds a timer: Go's stand still while the machine is suspended, so
-// a long one is looked at again from time to time.
+// longestWait bounds a timer: Go's timers stop while the machine is suspended, so a long
+// one is checked from time to time.
 const longestWait = time.Minute
 
 // An alarm fires at a time in CLOCK_BOOTTIME. The zero alarm is off.
@@ -35,14 +36,14 @@ type alarm struct {
 	timer *time.Timer
 }
 
-// set arms the alarm for a time of boottime.
+// set arms the alarm for a boottime.
 func (a *alarm) set(at time.Duration) {
 	a.off()
 	a.at = at
 	a.timer = time.NewTimer(min(max(at-boottime(), 0), longestWait))
 }
 
-// C ticks when the alarm should be looked at: then due says whether it is time.
+// C ticks when the alarm should be checked: due then reports whether it is time.
 func (a *alarm) C() <-chan time.Time {
 	if a.timer == nil {
 		return nil
@@ -71,11 +72,11 @@ func (a *alarm) off() {
 	}
 }
 
-// tick is the resolution of a process's start time; proc(5), USER_HZ.
+// tick is the resolution of a process's start time: USER_HZ, see proc(5).
 const tick = 10 * time.Millisecond
 
-// nextTick returns at the beginning of a clock tick, and its number: what started
-// before has a lower one.
+// nextTick waits for the next clock tick to begin and returns its number: processes that
+// started earlier have a lower one.
 func nextTick() uint64 {
 	const spin = 300 * time.Microsecond
 	at := (boottime()/tick + 1) * tick

@@ -9,13 +9,13 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A bug in what a keeper does for one attempt, one claim or one connection must not
-// cost the statuses of all the other jobs: it is told in keeper.log, and the keeper
-// goes on. What all of them depend on, such as waiting for children, is not
-// contained: a keeper without it is better dead, since its jobs are then found and
-// waited for without it.
+// A bug in a keeper's work for one attempt, claim or connection must not cost the
+// statuses of all the other jobs: it is logged in keeper.log, and the keeper keeps
+// running. Work that all jobs depend on, such as waiting for children, is not contained:
+// a keeper that cannot do it is better dead, since its jobs are then found and waited
+// for without it.
 
-// contained runs f; false when it panicked.
+// contained runs f and reports whether it returned without a panic.
 func contained(what string, f func()) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -26,11 +26,11 @@ func contained(what string, f func()) (ok bool) {
 	return true
 }
 
-// contain starts a goroutine of the keeper's.
+// contain starts a goroutine of the keeper with contained.
 func (k *keeper) contain(what string, f func()) { go contained(what, f) }
 
-// live runs an attempt to its end. Where that fails, its processes are waited for,
-// and nobody knows how they ended.
+// live runs an attempt to its end. If that panics, it waits for the attempt's processes,
+// whose end is then unknown.
 func (k *keeper) live(a *attempt) (ended *engine.Ended) {
 	if contained("the attempt "+a.UniID, func() { ended = a.run() }) {
 		return ended

@@ -6,7 +6,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A bug that one attempt meets in the keeper costs its status, and nothing else.
+// A bug that one attempt hits in the keeper costs the attempt's status, nothing else.
 func TestBugInOneAttempt(t *testing.T) {
 	k, err := newKeeper(false)
 	if err != nil {
@@ -18,6 +18,6 @@ func TestBugInOneAttempt(t *testing.T) {
 		t.Errorf("got %+v, want lost", got)
 	}
 	if contained("nothing", func() {}) != true {
-		t.Error("what went well is told as a failure")
+		t.Error("a success is reported as a failure")
 	}
 }

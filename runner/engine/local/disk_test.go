@@ -11,7 +11,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A disk that is full takes no start, and takes no end away.
+// On a full disk no attempt starts, and no end is lost.
 func TestDiskFull(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to mount a small file system")
@@ -55,8 +55,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// A disk that takes no record any more keeps no runner from the end: it is told, with
-// the reason, and the keeper stays until the record is written or not needed.
+// If the disk no longer takes records, runners still learn of the end, with the reason,
+// and the keeper stays until the record is written or not needed.
 func TestEndCannotBeWritten(t *testing.T) {
 	k, err := newKeeper(false)
 	if err != nil {
@@ -87,6 +87,6 @@ func TestEndCannotBeWritten(t *testing.T) {
 	stays := k.outlasts
 	k.mu.Unlock()
 	if stays != 1 {
-		t.Error("the keeper does not stay for the record")
+		t.Error("the keeper did not stay for the record")
 	}
 }

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	settleTime = 100 * time.Millisecond // for what only finishes its output when a job has ended
-	stuckAfter = 30 * time.Second       // after SIGKILL: nothing will end this any more
-	treeLook   = time.Second            // between two looks at a tree that may take its time
+	settleTime = 100 * time.Millisecond // for processes that are just finishing their output when a job has ended
+	stuckAfter = 30 * time.Second       // after SIGKILL, when nothing will end a process any more
+	treeLook   = time.Second            // between looks at a tree that may take its time
 )
 
-// An ending is how far the end of a tree has been forced. The zero one has not
+// An ending tracks how far the end of a tree has been forced. The zero ending has not
 // begun.
 type ending struct {
 	on       bool
@@ -25,19 +25,19 @@ type ending struct {
 	killAt   time.Duration // CLOCK_BOOTTIME
 	killedAt time.Duration
 	sent     map[procs.ID]notice
-	first    uint64 // clock tick of the first signals, as the kernel counts starts
+	first    uint64 // clock tick of the first signals, in the kernel's start-time units
 	pause    time.Duration
 	timer    *time.Timer
 }
 
-// A notice is what a process was sent, and what it was then. A child that took
-// the signal between fork and exec, with its parent's handler, has lost it.
+// A notice is the signal a process was sent and what it was running then. A child that
+// received it between fork and exec, with its parent's handler, has lost it.
 type notice struct {
 	sig     unix.Signal
 	cmdline string
 }
 
-// look ticks when the tree is to be looked at again.
+// look ticks when it is time to look at the tree again.
 func (e *ending) look() <-chan time.Time {
 	if e.timer == nil {
 		return nil
@@ -45,7 +45,7 @@ func (e *ending) look() <-chan time.Time {
 	return e.timer.C
 }
 
-// again sets the next look, later each time.
+// again schedules the next look, with a longer pause each time.
 func (e *ending) again(longest time.Duration) {
 	e.pause = min(max(2*e.pause, firstLook), longest)
 	if e.timer == nil {
@@ -55,7 +55,7 @@ func (e *ending) again(longest time.Duration) {
 	e.timer.Reset(e.pause)
 }
 
-// begin sets when SIGKILL is due. A later one may only bring it forward.
+// begin sets when SIGKILL is due. Later calls can only bring it forward.
 func (e *ending) begin(grace time.Duration) {
 	at := boottime() + grace
 	if !e.on || at < e.killAt {
@@ -66,7 +66,8 @@ func (e *ending) begin(grace time.Duration) {
 	}
 }
 
-// signal sends what is due to those that have not had it yet, as what they are now.
+// signal sends the signal that is due to the processes that have not had it yet as what
+// they are now.
 func (e *ending) signal(ids []procs.ID, first procs.ID) {
 	now := boottime()
 	sig := unix.SIGTERM
@@ -76,7 +77,7 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 			e.killed, e.killedAt = true, now
 		}
 	}
-	// A shell that sees its command die before itself would run the next one.
+	// A shell that saw its command die first would run the next one.
 	slices.SortFunc(ids, func(x, y procs.ID) int {
 		if x == first || y == first {
 			return map[bool]int{true: -1, false: 1}[x == first]
@@ -102,10 +103,10 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 // kills reports whether SIGKILL is due.
 func (e *ending) kills() bool { return e.on && boottime() >= e.killAt }
 
-// handled reports whether a process hangs on one that has had its SIGTERM and
-// lives. If it came after that it is what a handler runs, to save the work
-// perhaps, and is not to be ended before the grace is over. If it came before,
-// it had only slipped through: a shell's handler waits for it.
+// handled reports whether a process descends from one that received its SIGTERM and is
+// still alive. If the process started after that, a signal handler runs it, perhaps to
+// save work, and it may live until the grace period is over. If it started before, it
+// merely slipped through: a shell's handler waits for it.
 func (e *ending) handled(pid int) bool {
 	for {
 		p, ok := procs.One(pid)
@@ -121,10 +122,10 @@ func (e *ending) handled(pid int) bool {
 	}
 }
 
-// stuck reports whether SIGKILL has had its time.
+// stuck reports whether SIGKILL has had long enough to work.
 func (e *ending) stuck() bool { return e.killed && boottime() > e.killedAt+stuckAfter }
 
-// stop begins the end of the attempt, or hastens it.
+// stop begins to end the attempt, or speeds it up.
 func (a *attempt) stop(why string, how engine.How) {
 	a.because(why)
 	grace := a.Grace
@@ -137,7 +138,7 @@ func (a *attempt) stop(why string, how engine.How) {
 	}
 }
 
-// press signals whatever lives of the tree now, and says when to look again:
+// press signals the processes of the tree that are alive now, and schedules another look
 // soon, since a process that forks may have slipped through.
 func (a *attempt) press() {
 	var ids []procs.ID
@@ -155,7 +156,7 @@ func (a *attempt) press() {
 	a.ending.again(lastLook)
 }
 
-// idle waits for something that makes another look worth while.
+// idle waits for a reason to look again.
 func (a *attempt) idle() {
 	select {
 	case <-a.kicks:

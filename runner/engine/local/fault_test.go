@@ -18,8 +18,8 @@ import (
 
 const patience = 20 * time.Second
 
-// A scene is an engine with one attempt whose command waits for a word in a FIFO
-// and then goes on.
+// A scene is an engine with one attempt whose command waits for a word in a FIFO before
+// it continues.
 type scene struct {
 	*testing.T
 	dir    string
@@ -59,7 +59,7 @@ func (s *scene) prepare(id string, commands ...string) engine.Launch {
 	}
 	log := filepath.Join(s.dir, id+".log")
 	uniID := fmt.Sprintf("%s-%d-%s", id, os.Getpid(), filepath.Base(s.dir)+filepath.Base(filepath.Dir(s.dir)))
-	s.Cleanup(func() { // should the test fail before its jobs have ended
+	s.Cleanup(func() { // in case the test fails before its jobs have ended
 		for _, p := range new(census).tree(uniID, nil, time.Now()) {
 			_ = procs.Signal(p, unix.SIGKILL)
 		}
@@ -71,7 +71,7 @@ func (s *scene) prepare(id string, commands ...string) engine.Launch {
 	}
 }
 
-// start launches the attempt and waits until it runs.
+// start launches the attempt and waits until it is running.
 func (s *scene) start() {
 	s.Helper()
 	s.engine.Launch(s.launch)
@@ -96,7 +96,7 @@ func (s *scene) next() engine.Event {
 	}
 }
 
-// ended waits for the end, past anything else.
+// ended waits for the end, skipping other events.
 func (s *scene) ended() engine.Ended {
 	s.Helper()
 	for {
@@ -114,7 +114,7 @@ func (s *scene) attempt() engine.Attempt {
 	}
 }
 
-// keeper is the process that the attempt's own hangs on.
+// keeper returns the parent of the attempt's process.
 func (s *scene) keeper() procs.ID {
 	s.Helper()
 	p, ok := procs.One(s.run.PID)
@@ -203,7 +203,7 @@ func TestKeeperKilled(t *testing.T) {
 		t.Errorf("ended as %s", got)
 	}
 	if got := s.log(); got != "go\n" {
-		t.Errorf("log = %q: the first command alone should have gone on", got)
+		t.Errorf("log = %q: only the first command should have continued", got)
 	}
 	s.launch = s.prepare("next", "echo next")
 	s.start()
@@ -219,7 +219,7 @@ func TestKeeperAndRunnerKilled(t *testing.T) {
 			want := lostRunning
 			if how == "a daemon alone is left" {
 				s.launch.Commands[0] = "setsid sh -c '(echo up >up; read x <fifo) &'; exec sleep 1000"
-				s.launch.Tree = true // else it would be ended
+				s.launch.Tree = true // otherwise it would be ended
 			}
 			if how == "timeout" {
 				s.launch.Timeout = 300 * time.Millisecond
@@ -254,7 +254,7 @@ func TestKeeperAndRunnerKilled(t *testing.T) {
 	}
 }
 
-// An attempt whose every process has gone with its keeper is lost at once.
+// An attempt whose processes are all gone along with its keeper is lost at once.
 func TestAllKilled(t *testing.T) {
 	s := newScene(t, "read x <fifo", "echo second")
 	s.start()
@@ -292,7 +292,7 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 	k := s.keeper()
 	s.engine.Close()
 	if !procs.Alive(k) {
-		t.Fatal("the keeper went before its job")
+		t.Fatal("the keeper exited before its job")
 	}
 	s.goOn()
 	s.awaitGone(k)
@@ -308,8 +308,8 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 	}
 }
 
-// Signals that a terminal sends to everything in sight do not reach the keeper's
-// work, and jobs have them at their defaults.
+// Signals that a terminal sends to all its processes do not disturb the keeper, and jobs
+// have them at their defaults.
 func TestKeeperIgnoresTerminal(t *testing.T) {
 	s := newScene(t, "while read -r k v; do case $k in SigIgn:) echo $v;; esac; done </proc/self/status; read x <fifo; exit 4")
 	s.start()
@@ -320,7 +320,7 @@ func TestKeeperIgnoresTerminal(t *testing.T) {
 	if got := s.ended(); got.ExitCode != 4 || got.Lost {
 		t.Errorf("ended as %+v", got)
 	}
-	// libc keeps signals 32 and 33 for itself; what starts the tests may have them ignored.
+	// libc reserves signals 32 and 33; the tests may have been started with them ignored.
 	const libc = 1<<31 | 1<<32
 	got, err := strconv.ParseUint(strings.TrimSpace(s.log()), 16, 64)
 	if err != nil || got&^libc != 0 {
@@ -345,8 +345,8 @@ func TestLongFolder(t *testing.T) {
 	}
 }
 
-// Two daemons that hide from everything but their parent's keeper are told apart
-// in the end, and none outlives its attempt's end for ever.
+// Two daemons that hide from everything but their parent's keeper are eventually told
+// apart, and neither outlives its attempt forever.
 func TestHiddenDaemons(t *testing.T) {
 	hide := "setsid env -i PATH=$PATH sh -c '(cd /; exec sleep 1000 >/dev/null 2>&1) &'; "
 	s := newScene(t, hide+"read x <fifo")

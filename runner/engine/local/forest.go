@@ -9,19 +9,19 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// A forest tells which process belongs to which attempt. As the keeper is the
-// subreaper of everything below it, each such process hangs on one of the
-// keeper's own children: the first process of an attempt, or an orphan, which is
-// its attempt's by what is known of it, in this order: seen before below that
-// attempt, its session, the uni_id in its environment, the log that it writes
-// to, and at last that no other attempt is left that it could have come from.
+// A forest tells which process belongs to which attempt. Since the keeper is the
+// subreaper of everything below it, each such process descends from one of the keeper's
+// own children. That child is the first process of an attempt, or an orphan. An orphan
+// is assigned to an attempt by, in this order: having been seen below it before, its
+// session, the uni_id in its environment, the log it writes to, and finally that no
+// other live attempt could have started it.
 type forest struct {
 	mu    sync.Mutex
 	roots []root
 	seen  map[procs.ID]string // uni_id
 }
 
-// A root is a process that an attempt started itself.
+// A root is a process that an attempt started directly.
 type root struct {
 	id      procs.ID
 	attempt *attempt
@@ -45,7 +45,7 @@ func (f *forest) drop(a *attempt) {
 	}
 }
 
-// owner names the attempt of one of the keeper's children, or "". f.mu is held.
+// owner returns the attempt of one of the keeper's children, or "". f.mu is held.
 func (f *forest) owner(k *keeper, p procs.Proc, live []*attempt) string {
 	for _, r := range f.roots {
 		if r.id == p.ID {
@@ -89,7 +89,8 @@ func (f *forest) orphan(k *keeper, p procs.Proc, live []*attempt) string {
 	return f.only(p, live)
 }
 
-// only names the one attempt that is old enough to have made p, if there is one.
+// only returns the one attempt that is old enough to have started p, or "" if there are
+// several or none.
 func (f *forest) only(p procs.Proc, live []*attempt) string {
 	found := ""
 	for _, a := range live {
@@ -106,7 +107,7 @@ func (f *forest) only(p procs.Proc, live []*attempt) string {
 	return found
 }
 
-// formerly is the attempt that an orphan which has ended came from, or nil.
+// formerly returns the attempt that an ended orphan came from, or nil.
 func (f *forest) formerly(k *keeper, e end) *attempt {
 	live := k.living()
 	f.mu.Lock()
@@ -135,7 +136,7 @@ func (k *keeper) left(a *attempt) []procs.ID {
 		return nil
 	}
 	ids := k.members(a)
-	if len(ids) == 0 { // one may have forked and ended while the table was read
+	if len(ids) == 0 { // one may have forked and exited while the table was read
 		ids = k.members(a)
 	}
 	if len(ids) == 0 && k.alone && k.fleeting() {
@@ -147,7 +148,7 @@ func (k *keeper) left(a *attempt) []procs.ID {
 	return ids
 }
 
-// Pauses between two looks at a tree that is to end.
+// Pauses between looks at a tree that is being ended.
 const (
 	firstLook = 2 * time.Millisecond
 	lastLook  = 250 * time.Millisecond

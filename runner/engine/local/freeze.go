@@ -11,19 +11,19 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// What forks, leaves its session and ends, again and again, is gone before a signal
-// reaches what a reading of /proc has found. So a tree is stopped before it is killed,
-// until nothing new turns up: what is stopped does not fork. A generation that loses
-// its parent becomes this keeper's child, and the list of those is read in microseconds.
+// A process that keeps forking, leaving its session and exiting is gone before a signal
+// reaches what a reading of /proc has found. So before a tree is killed it is stopped,
+// until nothing new turns up: stopped processes do not fork. A generation that loses its
+// parent becomes this keeper's child, and the list of those is read in microseconds.
 
 const (
-	freezeLooks = 50  // after so many the rest is left to the next look
-	stopRounds  = 500 // of the list of children, while new ones turn up
-	stopSame    = 5   // of them in a row without a new one
+	freezeLooks = 50  // after this many, the rest is left to the next time
+	stopRounds  = 500 // most readings of the list of children while new ones turn up
+	stopSame    = 5   // readings in a row without a new child
 )
 
-// A quarry is what is to be frozen: the trees below those children of the keeper's
-// that are of one attempt, or of none ("").
+// A quarry is what to freeze: the trees below the keeper's children that belong to one
+// attempt, or to none ("").
 type quarry struct {
 	k     *keeper
 	uniID string
@@ -31,14 +31,14 @@ type quarry struct {
 	tops  map[int]string // of the last scan
 }
 
-// foreign reports whether a child is known to be another's.
+// foreign reports whether a child is known to belong to another attempt.
 func (q *quarry) foreign(pid int) bool {
 	uniID, known := q.tops[pid]
 	return known && uniID != q.uniID
 }
 
-// freeze stops what is found until nothing new has been found twice in a row, and
-// returns what is there to be killed.
+// freeze stops what it finds until it has found nothing new twice in a row, and returns
+// what there is to kill.
 func (q *quarry) freeze() []procs.ID {
 	stopped := map[procs.ID]bool{}
 	var ids []procs.ID
@@ -58,16 +58,16 @@ func (q *quarry) freeze() []procs.ID {
 		}
 	}
 	for id := range stopped {
-		if q.foreign(id.PID) && !slices.Contains(ids, id) { // stopped before it was known
+		if q.foreign(id.PID) && !slices.Contains(ids, id) { // stopped before it was identified
 			_ = procs.Signal(id, unix.SIGCONT)
 		}
 	}
 	return ids
 }
 
-// stopOrphans stops children that were not started here, as soon as they are listed,
-// until no new ones are. It reports whether there were any. Nothing is reaped
-// meanwhile, so that no pid becomes another's.
+// stopOrphans stops children that were not started here as soon as they are listed,
+// until no new ones turn up. It reports whether there were any. Nothing is reaped
+// meanwhile, so that no pid is reused.
 func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped map[procs.ID]bool) (found bool) {
 	if list == nil {
 		return false
@@ -101,13 +101,13 @@ func (k *keeper) fleeting() bool {
 	})
 }
 
-// frozen stops the tree of an attempt and lists it.
+// frozen stops the tree of an attempt and returns it.
 func (k *keeper) frozen(a *attempt) []procs.ID {
 	q := quarry{k: k, uniID: a.UniID, find: func() ([]procs.ID, *scan) { return k.membersOf(a, true) }}
 	return q.freeze()
 }
 
-// strays lists orphans that no attempt can be told to have left, with all below them.
+// strays lists orphans that cannot be assigned to any attempt, and all their descendants.
 func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 	s := k.scan(hurry)
 	set := map[int]bool{}
@@ -119,15 +119,15 @@ func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 	return s.living(set), s
 }
 
-// sweep ends strays, now that no attempt lives that could have left them: they would
-// be nobody's, and hold their GPUs.
+// sweep ends strays once no live attempt could have left them: nobody would own them, and
+// they would hold their GPUs.
 func (k *keeper) sweep(grace time.Duration) {
 	q := quarry{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
 	ids := q.freeze()
 	if len(ids) == 0 {
 		return
 	}
-	k.warn([]string{fmt.Sprintf("%s ran on after the jobs that may have started it, and is ended", described(ids))})
+	k.warn([]string{fmt.Sprintf("%s outlived the jobs that may have started it; stopping it", described(ids))})
 	var e ending
 	for e.begin(grace); len(ids) > 0 && !e.stuck(); ids = q.freeze() {
 		e.signal(ids, procs.ID{})

@@ -7,7 +7,7 @@ import (
 	"gpurun/state"
 )
 
-// What a job runs to save its work when it is told to stop is not told to stop.
+// A process that a job runs to save its work when stopped is not itself stopped.
 func TestHandlersMayRunPrograms(t *testing.T) {
 	for _, keeper := range []string{"alive", "killed"} {
 		t.Run(keeper, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// A rival that claims the GPU all the time never gets it while one attempt of a
-// run follows the other on it, and gets it when the run yields it.
+// A rival that keeps claiming the GPU never gets it while a run's attempts follow each
+// other on it, and gets it when the run yields it.
 func TestRivalInHandOvers(t *testing.T) {
 	const handOvers = 200
 	root := t.TempDir()
@@ -86,8 +86,8 @@ func TestYieldOfSome(t *testing.T) {
 	s.heldAre(0)
 }
 
-// runnerChild is a run whose job is over and whose next one has not been claimed
-// for: args are the folder and the root of claims.
+// runnerChild is a run whose job is over and whose next job has no claim yet. args are
+// the folder and the root of claims.
 func runnerChild(args []string) error {
 	l, err := Open(Config{Dir: args[0], Claims: args[1:]})
 	if err != nil {
@@ -111,12 +111,12 @@ func runnerChild(args []string) error {
 	return nil
 }
 
-// A runner that is killed in a hand-over leaves no claim behind, and no keeper.
+// A runner killed during a hand-over leaves behind neither a claim nor a keeper.
 func TestRunnerKilledInHandOver(t *testing.T) {
 	root, dir := t.TempDir(), t.TempDir()
 	cmd, _, said := child(t, "runner child", dir, root)
 	if line, err := said.ReadString('\n'); line != "ended\n" {
-		t.Fatalf("the runner says %q, %v", line, err)
+		t.Fatalf("the runner printed %q, %v", line, err)
 	}
 	keeper, _ := procs.One(await(t, root, 1)[0].PID)
 	if err := cmd.Process.Kill(); err != nil {
@@ -124,16 +124,15 @@ func TestRunnerKilledInHandOver(t *testing.T) {
 	}
 	began := time.Now()
 	await(t, root, 0)
-	t.Logf("nothing is claimed any more %v after the runner's death", time.Since(began).Round(time.Millisecond))
+	t.Logf("the claim was gone %v after the runner's death", time.Since(began).Round(time.Millisecond))
 	for deadline := time.Now().Add(patience); procs.Alive(keeper.ID); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("the keeper stays")
+			t.Fatal("the keeper is still running")
 		}
 	}
 }
 
-// A hand-over that takes long is told to others, and one that does not come to an
-// end is ended.
+// A long hand-over is shown to others, and one that never finishes is ended.
 func TestHandOverIsBounded(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +144,7 @@ func TestHandOverIsBounded(t *testing.T) {
 		s.made = true
 		c.launched("u")
 		if !c.handOver("u") {
-			t.Fatal("the run is there, and its claim is not kept")
+			t.Fatal("the run exists, but its claim is not kept")
 		}
 		look := func() string {
 			synctest.Wait()
@@ -167,7 +166,7 @@ func TestHandOverIsBounded(t *testing.T) {
 	})
 }
 
-// claimFile is the only file of this user below root, or "".
+// claimFile returns the only file of this user below root, or "".
 func claimFile(t *testing.T, root string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "*", "*"))

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket on which somebody else listens is not a keeper's, whatever it is called:
-// it is named, and hears nothing.
+// A socket on which another user listens is not a keeper's, whatever its name: it is
+// reported, and nothing is sent to it.
 func TestAnotherUserListens(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may listen as another user")
@@ -44,7 +44,7 @@ func TestAnotherUserListens(t *testing.T) {
 		t.Errorf("got %+v, want a warning that names %s", ev, path)
 	}
 	if n := <-heard; n != 0 {
-		t.Error("the other user heard something")
+		t.Error("the other user received something")
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("somebody else's socket is gone: %v", err)
@@ -63,7 +63,7 @@ func listenAs(t *testing.T, path string, uid int) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Of this thread alone, which package syscall would not do.
+	// For this thread only, unlike package syscall.
 	become := func(uid int) {
 		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); e != 0 {
 			t.Fatal(e)

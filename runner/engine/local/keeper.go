@@ -25,14 +25,14 @@ import (
 	"gpurun/runner/workers"
 )
 
-// Descriptors that the runner gives to a keeper.
+// Descriptors that a keeper inherits from the runner.
 const (
 	keeperConn   = 3 // the runner's own connection
 	keeperListen = 4 // for later runners; may be missing
 )
 
-// A keeper is the parent of a run's jobs and outlives the runner. It goes when no
-// runner is connected and its last job has gone.
+// A keeper is the parent of a run's jobs and outlives the runner. It exits when no
+// runner is connected and its last job is gone.
 type keeper struct {
 	reaper   *reaper
 	oom      oomCounter
@@ -40,32 +40,32 @@ type keeper struct {
 	children *os.File // see procs.ChildList
 	null     int
 	noFile   uint64
-	files    int    // descriptors that this process may have; 0 for not known
-	slack    uint64 // of timers, as jobs are to have it; 0 for this process's own
-	slice    uint64 // of time on a processor, likewise
-	alone    bool   // its children are jobs and what jobs left, and nothing else
+	files    int    // how many descriptors this process may have; 0 if unknown
+	slack    uint64 // timer slack for jobs; 0 for this process's own
+	slice    uint64 // time slice for jobs, likewise
+	alone    bool   // all its children are jobs or were left by jobs
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
 	links    map[*link]bool
-	quiet    chan struct{} // closed when nobody is left
-	lives    *workers.Pool // of attempts
+	quiet    chan struct{} // closed when the keeper has nothing left to do
+	lives    *workers.Pool // goroutines for attempts
 	forest   forest
 	scans    scans
 	claims   claims
-	outlasts int            // claims that are held for what nobody waits for
-	tell     func(*message) // to every runner
+	outlasts int            // claims held for processes that are not this keeper's attempts
+	tell     func(*message) // sends to every runner
 }
 
-// newKeeper makes a keeper within this process. Only one that is alone may take
-// every child for its own.
+// newKeeper creates a keeper in this process. Only one that is alone may treat every
+// child as its own.
 func newKeeper(alone bool) (*keeper, error) {
 	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("cannot become the parent of what jobs leave behind: %w", err)
+		return nil, fmt.Errorf("cannot become the parent of orphaned job processes: %w", err)
 	}
 	k := &keeper{
 		null: null, noFile: softNoFile(), slack: timerslack.Original(), slice: timeslice.Original(), alone: alone,
@@ -83,8 +83,8 @@ func newKeeper(alone bool) (*keeper, error) {
 	return k, nil
 }
 
-// softNoFile is the soft limit of open files that jobs are to have, 0 for their
-// parent's: Go raises its own at start, but not that of the programs it runs.
+// softNoFile returns the soft limit of open files for jobs, or 0 for their parent's. Go
+// raises its own limit at startup, but not that of the programs it runs.
 func softNoFile() uint64 {
 	var lim unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) != nil || lim.Cur != lim.Max-1 {
@@ -98,14 +98,14 @@ func softNoFile() uint64 {
 	return n
 }
 
-// KeeperMain is the process `gpurun __keeper`. Its arguments are the path of the
-// socket that it listens on, to be removed at the end, and the slack of timers and
-// the time slice that the runner was started with.
+// KeeperMain is the main function of `gpurun __keeper`. Its arguments are the path of the
+// socket it listens on, which it removes at the end, and the timer slack and time slice
+// that the runner was started with.
 func KeeperMain(args []string) int {
-	// What it does is short and mostly system calls. A second processor would spend
-	// more on waking up for it than it saves: one step in ten of a run of short jobs.
+	// Its work is short and mostly system calls. Waking up a second processor would
+	// cost more than it saves: a tenth of the time of a run of short jobs.
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400) // of a few megabytes
+	debug.SetGCPercent(400) // the heap is only a few megabytes
 	ignoreTerminal()
 	spawn.NoChildSignals()
 	closeOnExec()
@@ -138,10 +138,9 @@ func KeeperMain(args []string) int {
 	return 0
 }
 
-// ignoreTerminal takes note of every signal that a terminal, a logout or a batch
-// system may send, and of those that were ignored at the start, and does nothing
-// about them. Caught ones are back at their defaults in a job; ignored ones would
-// stay so.
+// ignoreTerminal catches, and drops, every signal that a terminal, a logout or a batch
+// system may send, and those that were ignored at startup. It does not ignore them,
+// because ignored signals would stay ignored in jobs, while caught ones are reset.
 func ignoreTerminal() {
 	caught := []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 	for s := unix.Signal(1); s < 65; s++ {
@@ -152,7 +151,7 @@ func ignoreTerminal() {
 	signal.Notify(make(chan os.Signal, 1), caught...)
 }
 
-// closeOnExec keeps from jobs whatever descriptors the runner itself inherited.
+// closeOnExec keeps descriptors that the runner itself inherited from reaching jobs.
 func closeOnExec() {
 	names, _ := filepath.Glob("/proc/self/fd/*")
 	for _, n := range names {
@@ -162,11 +161,12 @@ func closeOnExec() {
 	}
 }
 
-// acceptAgain is the pause after an accept that failed.
+// acceptAgain is the pause after a failed accept.
 const acceptAgain = 100 * time.Millisecond
 
-// accept lets later runners in that are the same user's, or root's. Being out of
-// descriptors, say, passes: a runner that nobody lets in would wait for ever.
+// accept accepts later runners of the same user or root. It keeps trying after errors
+// such as running out of descriptors: they pass, and a runner that is never accepted
+// would wait forever.
 func (k *keeper) accept(l net.Listener) {
 	for {
 		c, err := l.Accept()
@@ -187,8 +187,8 @@ func (k *keeper) accept(l net.Listener) {
 	}
 }
 
-// sameUser reports whether this user, or root, is at the other end: of a connection
-// that was accepted whoever connected, of one that was made whoever listens.
+// sameUser reports whether this user or root is at the other end of a connection: the
+// one who connected or, if we did, the one who listens.
 func sameUser(c net.Conn) bool {
 	u, ok := c.(*net.UnixConn)
 	if !ok {
@@ -206,7 +206,7 @@ func sameUser(c net.Conn) bool {
 	return err == nil && same
 }
 
-// serve talks to one runner until it goes; own says that it has started this
+// serve talks to one runner until it disconnects; own means that this runner started the
 // keeper. k.mu is held.
 func (k *keeper) serve(c net.Conn, own bool) {
 	l := newLink(c, own, func(f func()) { k.contain("a connection", f) })
@@ -251,7 +251,7 @@ func (k *keeper) broadcast(m *message) {
 	}
 }
 
-// handle does what a runner asks. It never waits.
+// handle carries out a runner's request. It never blocks.
 func (k *keeper) handle(l *link, m *message) {
 	switch m.Op {
 	case opLaunch:
@@ -288,7 +288,7 @@ func (k *keeper) handle(l *link, m *message) {
 			if b := a.behind.shown.Load(); b != nil {
 				_ = l.send(&message{Op: opBehind, UniID: m.UniID, Background: b})
 			}
-		} // else it is starting, and every runner will hear of that
+		} // otherwise it is starting, and every runner will be told
 	}
 }
 
@@ -298,7 +298,7 @@ func (k *keeper) find(uniID string) *attempt {
 	return k.attempts[uniID]
 }
 
-// launch begins an attempt.
+// launch starts an attempt.
 func (k *keeper) launch(l *engine.Launch, env []byte) {
 	a := newAttempt(k, l, env)
 	k.mu.Lock()
@@ -326,12 +326,12 @@ func (k *keeper) forget(a *attempt) {
 	last := len(k.attempts) == 0
 	k.mu.Unlock()
 	if last && k.alone && len(k.reaper.orphans(k.children)) > 0 {
-		k.contain("ending what nobody left", func() { k.sweep(a.Grace) })
+		k.contain("ending stray processes", func() { k.sweep(a.Grace) })
 	}
 }
 
-// orphaned takes in which orphans have ended, and makes every attempt that waits
-// for its tree look again.
+// orphaned records which orphans have ended, and makes every attempt that waits for
+// its tree look again.
 func (k *keeper) orphaned(ends []end) {
 	for _, e := range ends {
 		if a := k.forest.formerly(k, e); a != nil {
@@ -344,7 +344,7 @@ func (k *keeper) orphaned(ends []end) {
 	k.checkQuiet()
 }
 
-// living are the attempts that are not over.
+// living returns the attempts that are not over.
 func (k *keeper) living() []*attempt {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -355,7 +355,7 @@ func (k *keeper) living() []*attempt {
 	return all
 }
 
-// start starts a process of an attempt and plants it in the forest.
+// start starts a process of an attempt and adds it to the forest.
 func (k *keeper) start(a *attempt, r *spawn.Request) (spawn.Process, <-chan end, error) {
 	return k.reaper.start(r, func(p spawn.Process) {
 		k.forest.mu.Lock()
@@ -364,7 +364,7 @@ func (k *keeper) start(a *attempt, r *spawn.Request) (spawn.Process, <-chan end,
 	})
 }
 
-// heard reports whether a runner listens.
+// heard reports whether a runner is listening.
 func (k *keeper) heard() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -12,50 +12,50 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// A claimRequest asks a keeper to claim for an attempt what it was granted.
+// A claimRequest asks a keeper to claim an attempt's grant.
 type claimRequest struct {
 	Job   string     `json:"job"`
 	Grant gpu.Grant  `json:"grant"`
-	Roots []string   `json:"roots"`           // where claims are; see claim.Roots
-	Trees []procs.ID `json:"trees,omitempty"` // the attempt runs already, without a keeper: these are its processes
+	Roots []string   `json:"roots"`           // where claims are made; see claim.Roots
+	Trees []procs.ID `json:"trees,omitempty"` // processes of an attempt already running without a keeper
 }
 
-// claims are what a keeper holds of the GPUs. A claim goes with the run that asked
-// for it until its attempt is launched; from then on with the attempt's processes;
-// and when these are gone it goes with the run again, which hands the GPUs over to
-// its next attempt and then withdraws the claim.
+// claims are a keeper's claims on GPUs. A claim depends on the run that asked for it
+// until its attempt is launched, and then on the attempt's processes. When these are
+// gone it depends on the run again, which hands the GPUs over to its next attempt and
+// then withdraws the claim.
 type claims struct {
 	mu     sync.Mutex
-	holder *claim.Holder          // from the first request on
+	holder *claim.Holder          // nil before the first request
 	all    map[string]*claimState // by uni_id
 }
 
-// A claimState is one claim: how far it is, and what it goes with.
+// A claimState is the state of one claim and what its life depends on.
 type claimState struct {
 	made, dropped bool
-	run           *link         // that asked for it or has adopted its attempt; nil when it is gone
-	loose         bool          // it goes with run
-	trees         []procs.ID    // its processes, where nobody here waits for them
-	bounds        []*time.Timer // of a hand-over
+	run           *link         // run that asked for it or adopted its attempt; nil once that is gone
+	loose         bool          // it ends with run
+	trees         []procs.ID    // its processes, if this keeper is not their parent
+	bounds        []*time.Timer // time limits of a hand-over
 }
 
 const (
-	// handOverFor is the longest that a run may take to hand a GPU over; a runner
-	// that stands still must not keep it for ever.
+	// handOverFor is how long a run may take to hand a GPU over. A runner that is
+	// stopped must not keep it forever.
 	handOverFor = 30 * time.Second
-	// handOverShown is how long one takes that is worth telling to others.
+	// handOverShown is when a hand-over has taken long enough to tell others.
 	handOverShown = time.Second
 )
 
-// keepEvery is how often claims are looked after: for so long a claim may be out of
-// sight when somebody takes its file or its folder away.
+// keepEvery is how often claims are checked. If somebody removes a claim's file or
+// folder, the claim may be invisible for that long.
 const keepEvery = 2 * time.Second
 
-// treeLookSlow is how often processes are looked at that may live for days.
+// treeLookSlow is how often processes are checked that may live for days.
 const treeLookSlow = time.Second
 
-// open makes the holder, once, and looks after its claims; warn is told what came of
-// that.
+// open creates the holder, once, and keeps its claims in order, passing any warnings to
+// warn.
 func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +72,8 @@ func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
 	return c.holder
 }
 
-// begin notes a request before anything is done for it, so that whatever ends it
-// meanwhile is not lost.
+// begin registers a request before anything is done for it, so that ending it meanwhile
+// is not lost.
 func (c *claims) begin(uniID string, l *link, trees []procs.ID) *claimState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,8 @@ func (c *claims) begin(uniID string, l *link, trees []procs.ID) *claimState {
 	return s
 }
 
-// drop ends a claim; false when it is still being made, and will be ended then.
+// drop ends a claim. It returns false if the claim is still being made, in which case it
+// ends right after.
 func (c *claims) drop(uniID string) bool {
 	c.mu.Lock()
 	s, h := c.all[uniID], c.holder
@@ -104,7 +105,7 @@ func (c *claims) drop(uniID string) bool {
 	return made
 }
 
-// launched: from now on the claim goes with the attempt.
+// launched makes the claim depend on its attempt from now on.
 func (c *claims) launched(uniID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,7 +114,7 @@ func (c *claims) launched(uniID string) {
 	}
 }
 
-// followed: the run of l has adopted the attempt, and hands its GPUs over.
+// followed records that the run of l adopted the attempt and will hand its GPUs over.
 func (c *claims) followed(uniID string, l *link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,8 +123,8 @@ func (c *claims) followed(uniID string, l *link) {
 	}
 }
 
-// handOver keeps the claim of an attempt that is over for its run, if that is
-// there; false when it is not.
+// handOver keeps the claim of an attempt that is over for its run to hand over. It
+// returns false if the run is gone.
 func (c *claims) handOver(uniID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +141,8 @@ func (c *claims) handOver(uniID string) bool {
 	return true
 }
 
-// give ends what a claim holds of these devices; false when it still holds others.
+// give releases these devices from a claim. It returns false while the claim holds
+// others.
 func (c *claims) give(uniID string, ids []gpu.UUID) bool {
 	c.mu.Lock()
 	h := c.holder
@@ -151,20 +153,20 @@ func (c *claims) give(uniID string, ids []gpu.UUID) bool {
 	return c.drop(uniID)
 }
 
-// has says whether a claim is held or being made.
+// has reports whether a claim is held or being made.
 func (c *claims) has(uniID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.all[uniID] != nil
 }
 
-// A leftClaim is one whose run is gone.
+// A leftClaim is a claim whose run is gone.
 type leftClaim struct {
-	trees []procs.ID // that it may be for
-	fresh bool       // nobody has ever said what it is for
+	trees []procs.ID // processes it may be for
+	fresh bool       // its processes were never named
 }
 
-// left: the run of l is gone. Lists the claims that went with it.
+// left handles the loss of the run of l and returns the claims that depended on it.
 func (c *claims) left(l *link) map[string]leftClaim {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,7 +183,7 @@ func (c *claims) left(l *link) map[string]leftClaim {
 	return found
 }
 
-// warn tells every runner, and whoever looks into keeper.log.
+// warn sends warnings to every runner and writes them to keeper.log.
 func (k *keeper) warn(warnings []string) {
 	for _, w := range warnings {
 		fmt.Fprintln(os.Stderr, w)
@@ -189,7 +191,7 @@ func (k *keeper) warn(warnings []string) {
 	k.tell(&message{Op: opWarn, Warnings: warnings})
 }
 
-// claim makes a claim and answers, beside everything else that the keeper does.
+// claim makes a claim and answers, in the background.
 func (k *keeper) claim(l *link, m *message) {
 	if m.Claim == nil {
 		return
@@ -198,7 +200,7 @@ func (k *keeper) claim(l *link, m *message) {
 	go func() {
 		answer := &message{Op: opClaimed, UniID: m.UniID}
 		h := k.claims.open(m.Claim.Roots, k.warn)
-		answer.Err = "the keeper failed at it, see keeper.log"
+		answer.Err = "the keeper failed to claim the GPUs; see keeper.log"
 		contained("the claim of "+m.UniID, func() {
 			others, warnings, err := h.Claim(context.Background(), m.UniID, m.Claim.Job, m.Claim.Grant)
 			answer.Claims, answer.Warnings, answer.Err = others, warnings, ""
@@ -218,8 +220,8 @@ func (k *keeper) claim(l *link, m *message) {
 	}()
 }
 
-// stands: the process that asked for a claim runs these itself. Should it be gone
-// before them, they keep the claim.
+// stands records the processes that the one who asked for a claim runs itself. If they
+// outlive it, they keep the claim.
 func (c *claims) stands(uniID string, trees []procs.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +230,7 @@ func (c *claims) stands(uniID string, trees []procs.ID) {
 	}
 }
 
-// withdraw ends a claim, or what it holds of the devices that are named.
+// withdraw ends a claim, or releases the named devices from it.
 func (k *keeper) withdraw(l *link, m *message) {
 	gone := false
 	if m.Claim != nil {
@@ -241,10 +243,10 @@ func (k *keeper) withdraw(l *link, m *message) {
 	}
 }
 
-// unlinked ends the claims that went with a run that is gone. Those for processes
-// that live are held for as long; also for one that was killed when it had started
-// its command and not yet said so. The link was the command's as well until it had
-// become a program: it can be found.
+// unlinked ends the claims that depended on a run that is gone. Claims of processes
+// that are alive are held until these end. That includes the command of a run killed
+// before it could name it: the command shared the link until it had executed its
+// program, so by now it can be found.
 func (k *keeper) unlinked(l *link) {
 	for uniID, c := range k.claims.left(l) {
 		if c.fresh {
@@ -254,8 +256,7 @@ func (k *keeper) unlinked(l *link) {
 	}
 }
 
-// outlast holds a claim until these processes are gone, and the keeper stays for
-// as long.
+// outlast holds a claim until these processes are gone. The keeper stays until then.
 func (k *keeper) outlast(uniID string, ids []procs.ID) {
 	if !k.claims.has(uniID) {
 		return
@@ -280,8 +281,8 @@ func (k *keeper) outlast(uniID string, ids []procs.ID) {
 	}()
 }
 
-// overFor ends the claim of an attempt that is over, or keeps it for its run to
-// hand over. What not even SIGKILL has ended keeps it.
+// overFor ends the claim of an attempt that is over, or keeps it for its run to hand
+// over. Processes that survive SIGKILL keep it.
 func (k *keeper) overFor(uniID string, stuck []int) {
 	if len(stuck) == 0 && k.claims.handOver(uniID) {
 		return

@@ -9,7 +9,7 @@ import (
 	"gpurun/runner/engine"
 )
 
-// background waits until the attempt goes on in the background.
+// background waits until the attempt continues in the background.
 func (s *scene) background() engine.Background {
 	s.Helper()
 	for {
@@ -23,8 +23,8 @@ func (s *scene) background() engine.Background {
 	}
 }
 
-// What a job leaves behind is ended although its keeper is gone: it would hold
-// its GPUs for ever.
+// Processes that a job leaves behind are ended even if its keeper is gone: they would
+// hold its GPUs forever.
 func TestLeftOverWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestLeftOverWithoutKeeper(t *testing.T) {
 	}
 }
 
-// What a launcher left is the job, also when its keeper is gone: nobody ends it.
+// Processes left by a launcher are the job, even if its keeper is gone: nobody ends them.
 func TestBackgroundWithoutKeeper(t *testing.T) {
 	for _, runner := range []string{"alive", "new"} {
 		t.Run(runner, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestBackgroundWithoutKeeper(t *testing.T) {
 	}
 }
 
-// What a launcher left and what uses no GPU is ended after a while, and is a failure.
+// Processes left by a launcher that use no GPU are ended after a while, as a failure.
 func TestBackgroundWithoutGPU(t *testing.T) {
 	t.Setenv(onGPUWithinEnv, "1ms")
 	s := newScene(t, "sleep 1000 & exit 0")

@@ -15,46 +15,46 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// What becomes of the processes that outlive an attempt's last command is the job
-// file's to say (leftovers). By default it depends on what the job was: one whose
-// commands have all ended with 0 and used next to no CPU was a launcher, as in
-// "nohup python train.py &", and what it left is the job. What any other job left
-// is ended: a crashed rank 0 does not keep its hung ranks.
+// The job file decides what happens to processes that outlive an attempt's last command
+// (leftovers). The default depends on the job. If all its commands ended with 0 and used
+// next to no CPU, it was a launcher, as in "nohup python train.py &", and the processes
+// it left are the job. Those that any other job left are ended: a crashed rank 0 does
+// not keep its hung ranks alive.
 
-// launcherCPU is how much CPU a launcher's commands use at most.
+// launcherCPU is the most CPU time that a launcher's commands may use.
 const launcherCPU = 10 * time.Second
 
 // Limits that tests shorten.
 var (
-	// launcherSettle is how long what a launcher without GPUs left may take to finish
-	// its output. To end it is to fail the job.
+	// launcherSettle is how long processes left by a launcher without GPUs may take to
+	// finish their output. Ending them fails the job.
 	launcherSettle = 3 * time.Second
-	// onGPUWithin is how long what a launcher left may take to appear on a GPU.
+	// onGPUWithin is how long processes left by a launcher may take to appear on a GPU.
 	onGPUWithin = 10 * time.Minute
-	// served is how long the commands of a script take at least that has started a
-	// server for itself, used it and ended it.
+	// served is the least time that a script takes to start a server for its own use,
+	// use it and end it.
 	served = 2 * time.Second
 )
 
-// dismissal is how soon after the commands such a server has ended.
+// dismissal is how soon after the commands such a server must have ended.
 const dismissal = 10 * time.Second
 
-// maxEnded is how many orphans of an attempt are remembered: the newest.
+// maxEnded bounds the orphans of an attempt that are remembered; the newest are kept.
 const maxEnded = 2000
 
-// behind is what is known of the processes that an attempt leaves behind.
+// behind describes the processes that an attempt leaves behind.
 type behind struct {
-	shown   atomic.Pointer[engine.Background] // nil until the attempt goes on as these
-	seen    map[procs.ID]bool                 // on the attempt's GPUs, with all that is above them; under attempt.mu
-	ended   []end                             // orphans, the newest of them; under attempt.mu
-	cpu     time.Duration                     // that all orphans used; under attempt.mu
-	filters map[procs.ID]bool                 // those that only read what the job wrote
-	idle    time.Duration                     // for which nothing was on a GPU while a runner looked
+	shown   atomic.Pointer[engine.Background] // nil until only these keep the attempt running
+	seen    map[procs.ID]bool                 // seen on the attempt's GPUs, and their ancestors; guarded by attempt.mu
+	ended   []end                             // newest orphans; guarded by attempt.mu
+	cpu     time.Duration                     // used by all orphans; guarded by attempt.mu
+	filters map[procs.ID]bool                 // whether they only read the job's output
+	idle    time.Duration                     // how long nothing was on a GPU while a runner watched
 	looked  time.Duration                     // CLOCK_BOOTTIME of the last look
 }
 
-// onGPU notes processes that were seen on the attempt's GPUs. What is above them, up
-// to this keeper's own child, stands for them: only its status is to be had.
+// onGPU notes processes that were seen on the attempt's GPUs, and their ancestors up to
+// the keeper's own child, which is the only one whose status the keeper gets.
 func (a *attempt) onGPU(pids []int) {
 	self := os.Getpid()
 	for _, pid := range pids {
@@ -98,7 +98,8 @@ func (a *attempt) launcher() bool {
 	return a.cpu+a.behind.cpu < launcherCPU
 }
 
-// clear waits until nothing of the tree is left, and ends what is not to go on.
+// clear waits until nothing of the tree is left, and ends processes that may not keep
+// running.
 func (a *attempt) clear() {
 	if a.leader.PID == 0 || a.exit != nil {
 		return
@@ -109,7 +110,7 @@ func (a *attempt) clear() {
 	if launcher {
 		settle = launcherSettle
 	}
-	var since time.Duration // of the first look that found something
+	var since time.Duration // when a look first found something
 	for {
 		left := a.k.left(a)
 		if len(left) == 0 {
@@ -147,7 +148,7 @@ func (a *attempt) clear() {
 	}
 }
 
-// leave begins the end of what the attempt has left.
+// leave begins to end the processes that the attempt left.
 func (a *attempt) leave(left []procs.ID, launcher bool) {
 	what := described(left)
 	switch {
@@ -163,8 +164,8 @@ func (a *attempt) leave(left []procs.ID, launcher bool) {
 	a.ending.begin(a.Grace)
 }
 
-// goOn has the attempt go on as what its commands left; false when that has had its
-// time to appear on a GPU, and has not.
+// goOn keeps the attempt running for the processes its commands left. It returns false
+// once these have had long enough to appear on a GPU and have not.
 func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
 	b := &a.behind
 	now := boottime()
@@ -192,7 +193,7 @@ func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
 	return b.idle < onGPUWithin
 }
 
-// anySeen reports whether anything that ran in the background was seen on a GPU.
+// anySeen reports whether any background process was seen on a GPU.
 func (a *attempt) anySeen() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -214,9 +215,9 @@ func (a *attempt) endedBehind(id procs.ID) bool {
 	return false
 }
 
-// takeBehind makes the status of what ran in the background that of the attempt. Of
-// several, what was seen on a GPU counts; where nothing was, all but filters does:
-// a training that fails before it gets that far has failed.
+// takeBehind makes the status of the background processes the attempt's own. Of several,
+// those seen on a GPU count. If none was, all but filters count: a training that fails
+// before it gets that far has failed.
 func (a *attempt) takeBehind() {
 	if a.ending.on || a.rec.Exit != 0 || a.rec.Signal != "" {
 		return
@@ -235,8 +236,8 @@ func (a *attempt) takeBehind() {
 	}
 }
 
-// dismissed reports whether an orphan ended as a server does that the script had
-// started for its own use and has killed as the last thing: that is no failure.
+// dismissed reports whether an orphan ended like a server that the script started for
+// its own use and killed as its last step. That is not a failure.
 func (a *attempt) dismissed(e end) bool {
 	if a.rec.Elapsed < served || e.at > a.rec.Boot+a.rec.Elapsed+dismissal {
 		return false
@@ -254,9 +255,9 @@ func (a *attempt) dismissed(e end) bool {
 	return code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGINT)
 }
 
-// counts reports whether the status of an orphan of an attempt that nobody saw on a
-// GPU says how the attempt went. Of one that ended before it could be looked at, only
-// what no filter ends with does.
+// counts reports whether the status of an orphan counts for an attempt that was never
+// seen on a GPU. If the orphan ended before it could be inspected, only a status that
+// no filter exits with counts.
 func (a *attempt) counts(e end) bool {
 	if is, known := a.behind.filters[e.ID]; known {
 		return !is
@@ -271,8 +272,8 @@ func filter(pid int) bool {
 	return err == nil && strings.HasPrefix(in, "pipe:")
 }
 
-// usesCUDA reports whether one of these processes has a CUDA context. NVML, where it
-// runs in a container, may not know them by their pids here.
+// usesCUDA reports whether any of these processes has a CUDA context. In a container,
+// NVML may not know them by the pids seen here.
 func usesCUDA(ids []procs.ID) bool {
 	for _, id := range ids {
 		names, _ := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/fd/*")
@@ -285,7 +286,8 @@ func usesCUDA(ids []procs.ID) bool {
 	return false
 }
 
-// foremost is the process to name first: one that was seen on a GPU, else the oldest.
+// foremost returns the process to name first: one that was seen on a GPU, else the
+// oldest.
 func (a *attempt) foremost(ids []procs.ID) procs.ID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -304,7 +306,7 @@ func (a *attempt) foremost(ids []procs.ID) procs.ID {
 	return first
 }
 
-// described names processes: "python 4711 and 3 more".
+// described formats processes as "python 4711 and 3 more".
 func described(ids []procs.ID, first ...procs.ID) string {
 	main := append(first, ids[0])[0]
 	name, _ := os.ReadFile("/proc/" + strconv.Itoa(main.PID) + "/comm")

@@ -1,10 +1,10 @@
-// Package local runs attempts as processes of this host. Beside the runner
-// stands a keeper, a process of its own, that is the parent of all jobs of the
-// run: it starts them, drives their commands, enforces timeouts, ends whole
-// process trees, and writes each end into the attempt's folder before it tells
-// anybody. A killed runner costs nothing: the keeper goes on, and the next runner
-// asks it. When keepers are gone as well, what stays is found by markers, records
-// and the process table (recover.go). Nothing is ever started twice.
+// Package local runs attempts as processes of this host. Next to the runner there is a
+// keeper, a separate process that is the parent of all jobs of the run: it starts them,
+// drives their commands, enforces timeouts, ends whole process trees, and writes each
+// end into the attempt's folder before it reports it. Killing a runner loses nothing:
+// the keeper keeps running, and the next runner asks it. If keepers are gone as well,
+// surviving jobs are found through markers, records and the process table (recover.go).
+// Nothing is ever started twice.
 package local
 
 import (
@@ -18,12 +18,12 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// Config says where an engine lives.
+// Config configures an engine.
 type Config struct {
-	Dir    string // batch folder: the sockets of keepers are here
+	Dir    string // batch folder, which has the keepers' sockets
 	Log    zerolog.Logger
-	Claims []string     // where host-wide claims are made, see claim.Roots; none for no claims
-	Go     func(func()) // starts a goroutine, and sees to its panics; nil for a plain one
+	Claims []string     // where host-wide claims are made, see claim.Roots; empty for no claims
+	Go     func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
 
 // Local is the runner's side of the engine.
@@ -37,41 +37,39 @@ type Local struct {
 	closed bool
 	queue  []engine.Event
 	queued chan struct{}
-	own    *remote          // where new attempts start, nil after it died
+	own    *remote          // where new attempts start; nil after it died
 	others map[*remote]bool // keepers of earlier runs
-	inner  *keeper          // this process, for attempts in the foreground
+	inner  *keeper          // keeper in this process, for attempts in the foreground
 	live   map[string]*entry
-	pids   map[procs.ID]string // answers of Attempt
+	pids   map[procs.ID]string // cached answers of Attempt
 	census census
-	claims map[string]chan *message // answers that are waited for
-	homes  map[string]*remote       // of claims whose attempts are not launched
-	overs  map[string]*remote       // of claims that are about to end: nobody stands on them
-	ended  chan struct{}            // one of these has
+	claims map[string]chan *message // awaited answers
+	homes  map[string]*remote       // of claims whose attempts are not launched yet
+	overs  map[string]*remote       // of claims that are about to end and that no attempt uses
+	ended  chan struct{}            // poked when one of these has ended
 	bridge bridge
-	stands map[string]stand // of commands that this process runs itself
+	stands map[string]stand // commands that this process runs itself
 	rivals *claim.Reader
-	silent []string // keepers that do not answer, as was told last
+	silent []string // keepers that do not answer, as last reported
 
-	stillborn int // keepers in a row that ended without a word
+	stillborn int // keepers in a row that ended without sending anything
 	mine      mine
 }
 
-// An entry is an attempt that this runner has launched or asked about and that
-// has not ended.
+// An entry is an attempt that this runner launched or asked about and that has not ended.
 type entry struct {
 	engine.Attempt
-	home    *remote // the keeper that has it, nil for none or not known
+	home    *remote // the keeper that has it; nil if none or unknown
 	asked   map[*remote]bool
-	told    bool // Running was sent
+	told    bool // Running was emitted
 	adopted bool
 	roots   []procs.ID
-	stops   chan stopRequest // while recover has it
-	before  []stopRequest    // asked for while nobody had it
+	stops   chan stopRequest // while recover handles it
+	before  []stopRequest    // requested while nobody had it
 	acks    chan struct{}
 }
 
-// Open finds the keepers of earlier runs that are still alive and starts one for
-// this run.
+// Open finds the live keepers of earlier runs and starts one for this run.
 func Open(c Config) (*Local, error) {
 	l := newLocal(c)
 	if err := l.findKeepers(); err != nil {
@@ -100,10 +98,10 @@ func newLocal(c Config) *Local {
 	}
 }
 
-// Events is where everything arrives.
+// Events delivers all events.
 func (l *Local) Events() <-chan engine.Event { return l.events }
 
-// Close lets go of the keepers; what runs, runs on.
+// Close disconnects from the keepers; running attempts keep running.
 func (l *Local) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -128,7 +126,7 @@ func (l *Local) Close() error {
 	return nil
 }
 
-// remotes are all connected keepers. l.mu is held.
+// remotes returns all connected keepers. l.mu is held.
 func (l *Local) remotes() []*remote {
 	var rs []*remote
 	if l.own != nil {
@@ -140,7 +138,7 @@ func (l *Local) remotes() []*remote {
 	return rs
 }
 
-// pump moves events from the queue, which never refuses one, to the channel.
+// pump moves events from the queue, which is unbounded, to the channel.
 func (l *Local) pump() {
 	for {
 		l.mu.Lock()
@@ -171,14 +169,14 @@ func (l *Local) emit(ev engine.Event) {
 	poke(l.queued)
 }
 
-// emitWarning queues what a person should know.
+// emitWarning queues a warning for the user.
 func (l *Local) emitWarning(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.emit(engine.Event{Warnings: []string{text}})
 }
 
-// Launch asks for an attempt.
+// Launch starts an attempt.
 func (l *Local) Launch(la engine.Launch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,7 +219,7 @@ func (l *Local) launchHere(e *entry, la engine.Launch) {
 	l.inner.launch(&la, env)
 }
 
-// environ is an environment as the kernel takes it.
+// environ encodes an environment the way the kernel takes it.
 func environ(env []string) []byte {
 	n := 0
 	for _, kv := range env {
@@ -234,7 +232,7 @@ func environ(env []string) []byte {
 	return b
 }
 
-// Stop asks for the end of an attempt.
+// Stop ends an attempt.
 func (l *Local) Stop(uniID, why string, how engine.How) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -247,20 +245,20 @@ func (l *Local) Stop(uniID, why string, how engine.How) {
 	case l.inner != nil && l.inner.find(uniID) != nil:
 		l.inner.handle(nil, m)
 	case e.home != nil:
-		e.before = append(e.before, stopRequest{why, how}) // should the keeper die now
+		e.before = append(e.before, stopRequest{why, how}) // in case the keeper dies now
 		_ = e.home.link.send(m)
 	case e.stops != nil:
 		select {
 		case e.stops <- stopRequest{why, how}:
-		default: // enough are waiting
+		default: // enough are queued
 		}
 	default:
 		e.before = append(e.before, stopRequest{why, how})
 	}
 }
 
-// Adopt asks every keeper about an attempt of an earlier run; when none knows it,
-// what the disk and the process table say counts.
+// Adopt asks every keeper about an attempt of an earlier run. If none has it, the disk
+// and the process table decide.
 func (l *Local) Adopt(a engine.Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,7 +281,7 @@ func (l *Local) Adopt(a engine.Attempt) {
 	}
 }
 
-// told takes in what a keeper says; r is nil for the one in this process.
+// told handles a keeper's message; r is nil for the keeper in this process.
 func (l *Local) told(r *remote, m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,14 +316,14 @@ func (l *Local) told(r *remote, m *message) {
 		}
 		l.emit(engine.Event{UniID: m.UniID, Stopping: &engine.Stopping{Why: m.Why, Ack: ack}})
 	case opEnded:
-		e.home = r // where its claim is, also when it had not answered yet
+		e.home = r // where its claim is, even if it had not answered yet
 		l.end(e, m.Ended)
 	case opUnknown:
 		l.refused(e, r)
 	}
 }
 
-// toldRunning: an attempt lives at this keeper. l.mu is held.
+// toldRunning: this keeper has the attempt, alive. l.mu is held.
 func (l *Local) toldRunning(e *entry, r *remote, running *engine.Running) {
 	if e.told {
 		return
@@ -353,7 +351,7 @@ func (l *Local) refused(e *entry, r *remote) {
 	}
 }
 
-// end is the last that is heard of an attempt. l.mu is held.
+// end handles the end of an attempt, the last that is heard of it. l.mu is held.
 func (l *Local) end(e *entry, ended *engine.Ended) {
 	delete(l.live, e.UniID)
 	if len(ended.Stuck) == 0 {

@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child starts one of these, with pipes to its stdin and stdout. It does not outlive the test.
+// child starts one of these, with pipes to its stdin and stdout, and ends it with the test.
 func child(t *testing.T, args ...string) (cmd *exec.Cmd, in io.Closer, said *bufio.Reader) {
 	t.Helper()
 	cmd = exec.Command("/proc/self/exe", args...)
@@ -64,8 +64,8 @@ func child(t *testing.T, args ...string) (cmd *exec.Cmd, in io.Closer, said *buf
 	return cmd, in, bufio.NewReader(out)
 }
 
-// sleeper is a process in a session of its own that nobody knows of. It does not
-// outlive the test.
+// sleeper starts a process in its own session that nobody knows of, and ends it with the
+// test.
 func sleeper(t *testing.T) procs.Proc {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")

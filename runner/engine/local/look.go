@@ -9,20 +9,20 @@ import (
 	"gpurun/runner/engine/local/spawn"
 )
 
-// A Found is what can be seen of an attempt that no runner looks after. With
-// neither Ended nor PID nothing of it lives, and no end is on record.
+// Found is what can be seen of an attempt without a runner. If neither Ended nor PID is
+// set, nothing of it is alive and no end is on record.
 type Found struct {
-	Ended  *engine.Ended // it is over, and this is its record
-	PID    int           // its first process, or another of its tree, lives
-	Keeper int           // pid of the keeper that it runs under; 0 when that is gone
-	Began  bool          // something of it ran
+	Ended  *engine.Ended // its recorded end, if it is over
+	PID    int           // a live process of its tree, the first if possible; or 0
+	Keeper int           // pid of the keeper it runs under; 0 if that is gone
+	Began  bool          // some command of it began
 }
 
-// A Looker sees what has become of attempts, and changes nothing: what it finds is
-// true for the moment, and the next run finds out by itself.
+// A Looker finds out how attempts are doing or how they ended, and changes nothing. What
+// it finds is true for the moment; the next run finds out for itself.
 type Looker struct{ census census }
 
-// Look sees what has become of the attempt in a folder.
+// Look looks at the attempt in a folder.
 func (l *Looker) Look(dir, uniID string) Found {
 	rec, err := readRecord(dir, uniID)
 	if err == nil && rec.State == recordEnded {
@@ -54,7 +54,7 @@ func (l *Looker) Look(dir, uniID string) Found {
 		}
 	}
 	if f.PID == 0 {
-		// It may have ended in between.
+		// It may have ended in the meantime.
 		if rec, err := readRecord(dir, uniID); err == nil && rec.State == recordEnded {
 			return Found{Ended: rec.ended(), Began: !rec.Void}
 		}
@@ -64,9 +64,9 @@ func (l *Looker) Look(dir, uniID string) Found {
 	return f
 }
 
-// keeperAbove is the keeper above a process, or 0.
+// keeperAbove returns the pid of the keeper above a process, or 0.
 func keeperAbove(pid int) int {
-	for range 64 { // no job is a child of so many
+	for range 64 { // no job is nested that deep
 		p, ok := procs.One(pid)
 		if !ok || p.Parent <= 1 {
 			return 0

@@ -13,22 +13,22 @@ import (
 
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// programs remembers for a moment where programs were found: all jobs of a batch
-// start the same shell.
+// programs remembers briefly where programs were found: all jobs of a batch start the
+// same shell.
 type programs struct {
 	mu    sync.Mutex
 	since time.Time
 	found map[program]string
 }
 
-// A program is a name in the place from which it is looked for.
+// A program is a name and the places it is searched from.
 type program struct{ name, dir, path string }
 
-// rememberFor is how long a program that was put into an earlier folder of PATH
-// may be passed over.
+// rememberFor is how long a program newly added to an earlier folder of PATH may be
+// missed.
 const rememberFor = time.Second
 
-// find is lookPath from memory.
+// find is lookPath with a cache.
 func (p *programs) find(name, dir, path string) (string, error) {
 	key := program{name, dir, path}
 	now := time.Now()
@@ -50,7 +50,7 @@ func (p *programs) find(name, dir, path string) (string, error) {
 	return at, err
 }
 
-// lookPath finds a program as the job itself would: by its PATH, not by ours.
+// lookPath finds a program as the job itself would: through the job's PATH, not ours.
 func lookPath(name, dir, path string) (string, error) {
 	if name == "" {
 		return "", &spawn.Error{Stage: spawn.Exec, Path: name, Errno: unix.ENOENT}

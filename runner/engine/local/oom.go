@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// oomCounter reads how many processes the kernel has killed for want of memory:
-// in this cgroup (v2) where it counts them, else on the whole host.
+// oomCounter reads how many processes the kernel has killed for lack of memory: in this
+// cgroup (v2) if it counts them, otherwise on the whole host.
 type oomCounter struct {
 	mu   sync.Mutex
 	path string
@@ -21,8 +21,8 @@ type oomCounter struct {
 // freshFor is how old a reading may be for the start of an attempt.
 const freshFor = 100 * time.Millisecond
 
-// before is a count from before now, at most freshFor old: the readings of many
-// starts at once are one.
+// before returns a count at most freshFor old, so that many simultaneous starts share
+// one reading.
 func (c *oomCounter) before() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,7 +32,7 @@ func (c *oomCounter) before() uint64 {
 	return c.last
 }
 
-// now is the count at this moment.
+// now returns the current count.
 func (c *oomCounter) now() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"gpurun/state"
 )
 
-// An origin is what a record tells of an attempt's start, for when the ledger has
-// lost it: enough to find the attempt's job again and to know what it holds.
+// An origin is what a record keeps about an attempt's start in case the ledger loses it:
+// enough to find the attempt's job again and to know what it holds.
 type origin struct {
 	Job     string     `json:"job"`
 	Key     string     `json:"key"`
@@ -41,8 +41,8 @@ func originOf(l *engine.Launch) *origin {
 	}
 }
 
-// shorter leaves out, of an origin that does not fit into its record, first the
-// log, then the end of a long name.
+// shorter shortens an origin that does not fit into its record: first it drops the log,
+// then the end of a long name.
 func (o *origin) shorter(i int) *origin {
 	if o == nil {
 		return nil
@@ -56,21 +56,21 @@ func (o *origin) shorter(i int) *origin {
 	return &c
 }
 
-// An UnknownError reports an attempt that runs and of which neither the ledger nor
-// its record tells which job it is of.
+// An UnknownError reports a running attempt whose job neither the ledger nor its record
+// identifies.
 type UnknownError struct {
 	Dir string
 	PID int
 }
 
 func (e *UnknownError) Error() string {
-	return fmt.Sprintf("process %d runs a job of which the ledger has no start (%s): wait for its end, or end it", e.PID, e.Dir)
+	return fmt.Sprintf("process %d is running a job whose start is not in the ledger (%s): wait for it to end, or kill it", e.PID, e.Dir)
 }
 
-// Recover reads from an attempt's folder what its start was, and on which machine:
-// for an attempt that began and that the ledger does not have. Without an error and
-// without a kind there is nothing to recover: nothing of it runs, and its record
-// does not tell.
+// Recover reads an attempt's start, and the machine it ran on, from the attempt's folder,
+// for an attempt that began but is missing from the ledger. If it returns neither an
+// error nor a kind, there is nothing to recover: the attempt is not running, and its
+// record does not identify it.
 func Recover(dir, uniID string) (start, run state.Fact, err error) {
 	rec, err := readRecord(dir, uniID)
 	if err != nil || rec.Of == nil || rec.Of.Key == "" {
@@ -87,7 +87,7 @@ func Recover(dir, uniID string) (start, run state.Fact, err error) {
 	return start, state.Fact{Kind: state.KindRun, Host: o.Host, BootID: rec.BootID, PIDNS: o.PIDNS}, nil
 }
 
-// unknown is an error while a process of the attempt lives.
+// unknown returns an error while a process of the attempt is alive.
 func unknown(dir, uniID string) error {
 	for i := 0; ; i++ {
 		p, err := spawn.Begun(marker(dir, i))
@@ -107,11 +107,11 @@ func unknown(dir, uniID string) error {
 	return nil
 }
 
-// keeperLinger is how long a keeper takes to go that has nothing more to do.
+// keeperLinger is how long a keeper may take to exit once it has nothing left to do.
 const keeperLinger = 2 * time.Second
 
-// StrayKeeper returns a keeper of an earlier run in a state folder that has been
-// removed since, or 0: nobody can ask it what became of its jobs.
+// StrayKeeper returns the pid of a keeper of an earlier run in a state folder that has
+// since been removed, or 0. Nobody can ask such a keeper about its jobs.
 func StrayKeeper(dir string) int {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		pid := strayKeeper(dir)
@@ -143,7 +143,8 @@ func strayKeeper(dir string) int {
 	return 0
 }
 
-// isSocketOf reports whether a path is that of a keeper's socket in a state folder.
+// isSocketOf reports whether a path is that of a keeper's socket in the given state
+// folder.
 func isSocketOf(path, dir string) bool {
 	name, ok := strings.CutPrefix(path, dir+"/keeper-")
 	return ok && strings.HasSuffix(name, ".sock")

@@ -14,8 +14,8 @@ import (
 	"gpurun/state"
 )
 
-// What a record keeps of a start comes back as the fact that the ledger has lost;
-// however long the names are, the record keeps its length and its key.
+// A record's origin comes back as the start that the ledger has lost. However long the
+// names, the record keeps its length and its key.
 func TestRecover(t *testing.T) {
 	for _, long := range []int{1, 300, 5000} {
 		l := engine.Launch{Job: strings.Repeat("j", long), Key: "k", Needs: "n", Attempt: 3, Stdout: strings.Repeat("l", long)}
@@ -40,8 +40,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A record that tells nothing is no start; while a process of the attempt lives it is
-// an error, since nobody knows which job must not be started beside it.
+// A record that identifies no job yields no start. While a process of the attempt is
+// alive that is an error, since nobody knows which job must not be started next to it.
 func TestRecoverUnknown(t *testing.T) {
 	dir := t.TempDir()
 	if start, _, err := Recover(dir, "u"); err != nil || start.Kind != "" {

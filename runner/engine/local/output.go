@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openLog opens a log for appending and makes it with its folders if it is
-// missing. A FIFO without a reader is an error and never blocks.
+// openLog opens a log for appending and creates it with its folders if it is missing. A
+// FIFO without a reader is an error; it never blocks.
 func openLog(path string) (int, error) {
 	if path == "" {
 		path = os.DevNull
@@ -21,7 +21,7 @@ func openLog(path string) (int, error) {
 	fd, err := openFile(path, flags, 0o666)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			return -1, fmt.Errorf("cannot make the folder of log %q: %w", path, err)
+			return -1, fmt.Errorf("cannot create the folder of log %q: %w", path, err)
 		}
 		fd, err = openFile(path, flags, 0o666)
 	}
@@ -34,15 +34,15 @@ func openLog(path string) (int, error) {
 	return fd, nil
 }
 
-// noRoom says that a disk takes nothing more, or nothing at all.
+// noRoom reports whether err means that a disk is full or read-only.
 func noRoom(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS)
 }
 
-// outputs are the descriptors of one attempt; out and err may be the same.
+// outputs are an attempt's descriptors; out and err may be the same.
 type outputs struct {
 	in, out, err int
-	shared       bool // with this process: its own terminal
+	shared       bool // shared with this process: its own terminal
 }
 
 func (o outputs) files() [3]int { return [3]int{o.in, o.out, o.err} }
@@ -63,11 +63,11 @@ func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
 	}
 	o.say(header)
 	if header != "" && o.err != o.out {
-		_, _ = unix.Write(o.err, []byte(header)) // as little worth failing for
+		_, _ = unix.Write(o.err, []byte(header)) // not worth failing for either
 	}
-	// From here on the job's own writes wait, as it expects.
+	// From here on the job's own writes block, as it expects.
 	for _, fd := range slices.Compact([]int{o.out, o.err}) {
-		// Of what was asked for at opening, O_APPEND is all that is to stay.
+		// Of the flags it was opened with, only O_APPEND stays.
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_APPEND); err != nil {
 			o.close()
 			return o, fmt.Errorf("cannot open log %q: %w", stdout, err)
@@ -76,15 +76,15 @@ func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
 	return o, nil
 }
 
-// say writes a line of gpurun's own into the log. That the log takes it is not
-// worth failing for: a job may succeed without its log.
+// say writes a line of gpurun's own to the log. A write error is not worth failing for:
+// a job may succeed without its log.
 func (o outputs) say(s string) {
 	if s != "" && o.out >= 0 && !o.shared {
 		_, _ = unix.Write(o.out, []byte(s))
 	}
 }
 
-// inode identifies the log, so that a process that writes to it can be told.
+// inode identifies the log, so that processes writing to it can be recognized.
 func (o outputs) inode() (dev, ino uint64) {
 	var st unix.Stat_t
 	if unix.Fstat(o.out, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {

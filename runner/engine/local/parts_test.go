@@ -32,13 +32,13 @@ func TestOOMCounter(t *testing.T) {
 func TestEnding(t *testing.T) {
 	var e ending
 	if e.look() != nil || e.stuck() {
-		t.Error("an ending that has not begun wants something")
+		t.Error("an ending that has not begun is due")
 	}
 	e.begin(time.Hour)
 	first := e.killAt
 	e.begin(2 * time.Hour)
 	if e.killAt != first {
-		t.Error("a later stop put SIGKILL off")
+		t.Error("a later stop delayed SIGKILL")
 	}
 	e.begin(0)
 	e.signal(nil, procs.ID{})
@@ -106,17 +106,17 @@ func TestLookPath(t *testing.T) {
 		}
 	}
 	if _, err := lookPath("text", dir, dir); err == nil {
-		t.Error("a file that is no program was found")
+		t.Error("a file that is not a program was found")
 	}
 }
 
-// A program is remembered where it was found, and one that was not there is looked
-// for anew each time.
+// Where a program was found is remembered; one that was not found is searched for again
+// each time.
 func TestPrograms(t *testing.T) {
 	dir := t.TempDir()
 	var p programs
 	if _, err := p.find("prog", "/", dir); err == nil {
-		t.Fatal("a program was found that is not there")
+		t.Fatal("a program was found that does not exist")
 	}
 	path := filepath.Join(dir, "prog")
 	if err := os.WriteFile(path, nil, 0o755); err != nil {

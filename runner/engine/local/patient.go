@@ -11,28 +11,28 @@ import (
 	"gpurun/runner/engine/local/spawn"
 )
 
-// How long a start waits for a process, and how often it tries.
+// How long a start waits for a process or descriptor, and how often it tries.
 const (
 	scarceFor   = time.Minute
-	scarcePause = 100 * time.Millisecond // doubled each time,
-	scarceMost  = 2 * time.Second        // and no longer than this
+	scarcePause = 100 * time.Millisecond // doubles each time,
+	scarceMost  = 2 * time.Second        // up to this
 )
 
-// spareFiles are descriptors that no attempt may take: without them this process could
-// not read /proc, and would take what runs for what has ended.
+// spareFiles is the number of descriptors that no attempt may take: without them this
+// process could not read /proc, and would believe that running processes had ended.
 const spareFiles = 8
 
-// crowded reports whether these descriptors are among the last that there are: the
-// kernel gives the lowest that is free.
+// crowded reports whether these descriptors are among the last ones available: the
+// kernel always assigns the lowest free one.
 func (k *keeper) crowded(fds ...int) bool {
 	return k.files > 0 && slices.Max(fds) >= k.files-spareFiles
 }
 
-// outOfFiles reports whether there was no descriptor to be had.
+// outOfFiles reports whether err means that no descriptor was free.
 func outOfFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
-// scarce reports whether there was no process or no descriptor to be had: this user
-// has too many, or the host too little memory, at the moment. Nothing has begun.
+// scarce reports whether err means that no process or descriptor was available: at the
+// moment this user has too many, or the host too little memory. Nothing has begun.
 func scarce(err error) bool {
 	var e *spawn.Error
 	if !errors.As(err, &e) {
@@ -41,18 +41,18 @@ func scarce(err error) bool {
 	return e.Stage == spawn.Fork && (e.Errno == unix.EAGAIN || e.Errno == unix.ENOMEM)
 }
 
-// patient makes a step again while processes or files are scarce: it is no fault of
-// the job's, and a whole batch would fail of it within seconds. Where other attempts
-// run, one of which may end and make room, it waits for as long as they do.
+// patient retries a step while processes or files are scarce. That is not the job's
+// fault, and a whole batch would otherwise fail within seconds. While other attempts are
+// running, which may end and make room, it keeps waiting.
 func (a *attempt) patient(step func() error) error {
 	err := step()
 	if !scarce(err) {
 		return err
 	}
 	if outOfFiles(err) {
-		a.k.warn([]string{fmt.Sprintf("jobs wait for their start: too many open files (ulimit -n is %d)", a.k.files)})
+		a.k.warn([]string{fmt.Sprintf("jobs are waiting to start: too many open files (ulimit -n is %d)", a.k.files)})
 	} else {
-		a.k.warn([]string{fmt.Sprintf("%s: %v; it is tried again for a minute", a.Job, err)})
+		a.k.warn([]string{fmt.Sprintf("%s: %v; retrying for a minute", a.Job, err)})
 	}
 	for pause, until := scarcePause, boottime()+scarceFor; scarce(err) && (boottime() < until || a.k.othersRun(a)); pause = min(2*pause, scarceMost) {
 		select {

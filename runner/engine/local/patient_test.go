@@ -34,8 +34,7 @@ func TestWhatIsScarce(t *testing.T) {
 	}
 }
 
-// A start that finds no process is made again, until there is one or the attempt is
-// stopped.
+// A start that cannot get a process is retried until it can or the attempt is stopped.
 func TestStartsAgainWhenThereIsRoom(t *testing.T) {
 	warned := 0
 	k := &keeper{tell: func(m *message) { warned += len(m.Warnings) }}

@@ -14,22 +14,21 @@ import (
 	"gpurun/state/host"
 )
 
-// A keeper that is stopped, or that hangs, ends no job and tells of no end. So each
-// is asked now and then whether it is still there, and a person is told when no
-// answer comes. Every keeper, of any version, answers to an attempt that it has never
-// heard of.
+// A keeper that is stopped or hangs ends no jobs and reports no ends. So each is asked
+// every so often whether it is still there, and the user is told if it does not answer.
+// Keepers of every version answer when asked about an attempt they do not know.
 
 const (
 	pulseEvery = time.Second
-	askAfter   = 2 // pulses without a word until a keeper is asked,
-	silentFrom = 6 // and until it is silent
+	askAfter   = 2 // pulses without a message until a keeper is asked,
+	silentFrom = 6 // and until it counts as silent
 )
 
 // pulseID is an attempt that no keeper has.
 const pulseID = "pulse"
 
-// watchKeepers asks keepers for as long as the engine is open. It counts pulses and
-// not time: where this process was stopped itself, answers wait to be read.
+// watchKeepers asks keepers while the engine is open. It counts pulses rather than time:
+// if this process itself was stopped, answers are waiting to be read.
 func (l *Local) watchKeepers() {
 	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()
@@ -69,7 +68,7 @@ func (l *Local) pulse() {
 	}
 }
 
-// silence says that a keeper does not answer.
+// silence describes a keeper that does not answer.
 func (r *remote) silence() string {
 	if r.pid == 0 {
 		r.pid = keeperOf(r.socket)
@@ -80,8 +79,8 @@ func (r *remote) silence() string {
 	return fmt.Sprintf("keeper %d does not answer (stopped? kill -CONT %[1]d)", r.pid)
 }
 
-// keeperOf is the pid of the keeper that listens on a socket, or 0. The kernel knows
-// who made the socket, which was the keeper's runner.
+// keeperOf returns the pid of the keeper that listens on a socket, or 0. Peer credentials
+// would name the socket's creator, which was the keeper's runner.
 func keeperOf(socket string) int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range dirs {
@@ -95,13 +94,13 @@ func keeperOf(socket string) int {
 	return 0
 }
 
-// stillbornMost is how many keepers in a row may end before they say anything.
+// stillbornMost is how many keepers in a row may end before sending anything.
 const stillbornMost = 3
 
 // errStillborn is why no further keeper is started.
-var errStillborn = errors.New("the keeper ends as soon as it is started")
+var errStillborn = errors.New("the keeper exits as soon as it starts")
 
-// buried takes note of whether a keeper that is gone ever said anything. l.mu is held.
+// buried records whether a keeper that is gone ever sent anything. l.mu is held.
 func (l *Local) buried(r *remote) {
 	if r != l.own {
 		return
@@ -111,7 +110,7 @@ func (l *Local) buried(r *remote) {
 	}
 }
 
-// lastWords are the end of keeper.log.
+// lastWords returns the last line of keeper.log.
 func (l *Local) lastWords() string {
 	b, err := host.ReadOwn(filepath.Join(l.Dir, "keeper.log"), 1<<26)
 	if err != nil || l.Dir == "" {

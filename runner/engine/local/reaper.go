@@ -14,12 +14,12 @@ import (
 	"gpurun/runner/engine/local/spawn"
 )
 
-// A reaper waits for the children of this process: those that it started, whose
-// status somebody wants, and the orphans that a subreaper is given.
+// A reaper waits for the children of this process: those it started, whose status
+// somebody wants, and the orphans that it gets as a subreaper.
 type reaper struct {
-	all     bool          // wait for every child; else only for those it knows (others have their own waiter)
-	orphan  func([]end)   // told which orphans have ended, before the ends that came with them are
-	born    chan struct{} // poked when there is a child to wait for
+	all     bool          // wait for every child; else only for known ones (others have their own waiter)
+	orphan  func([]end)   // called with the orphans that have ended, before other ends of the same round are delivered
+	born    chan struct{} // poked when there is a new child to wait for
 	signals chan os.Signal
 	quit    chan struct{}
 
@@ -27,27 +27,27 @@ type reaper struct {
 	mu     sync.Mutex
 	births []*birth
 	want   map[int]chan end // by pid
-	extra  map[int]bool     // known orphans, where all is false
+	extra  map[int]bool     // known orphans, if all is false
 	rounds uint64
 }
 
 // An end is a child that has ended.
 type end struct {
-	procs.ID     // of an orphan; of others only the pid
-	session  int // of an orphan: pid of its session's leader
+	procs.ID     // for children started here, only the pid
+	session  int // for an orphan: pid of its session's leader
 	status   unix.WaitStatus
-	cpu      time.Duration // that it used, with the children that it waited for
-	round    uint64        // what ended together was reaped in one round
-	at       time.Duration // CLOCK_BOOTTIME of when an orphan was told of
+	cpu      time.Duration // used by it and the children that it waited for
+	round    uint64        // children that ended together are reaped in one round
+	at       time.Duration // for an orphan: CLOCK_BOOTTIME when its end was reported
 }
 
-// A birth is a process that is being started. It may be listed as a child, and may
-// even have ended, before whoever starts it knows of it.
+// A birth is a process being started. It may be listed as a child, or even have ended,
+// before whoever starts it knows of it.
 type birth struct {
-	pid   atomic.Int32 // 0 until there is a process
+	pid   atomic.Int32 // 0 until the process exists
 	exit  chan end
-	ended bool          // and exit has its status
-	over  chan struct{} // closed when it is known for what it is, or has come to nothing
+	ended bool          // exit has its status
+	over  chan struct{} // closed when the process is known, or could not be started
 }
 
 func newReaper(all bool, orphan func([]end)) *reaper {
@@ -70,9 +70,8 @@ func (r *reaper) stop() {
 	close(r.quit)
 }
 
-// start starts a process and returns the channel on which its status will come.
-// When plant returns, the process is known for what it is; nobody waits for that
-// longer than a start takes.
+// start starts a process and returns the channel that will receive its end. When plant
+// returns, the process is known; nobody waits longer than a start takes for that.
 func (r *reaper) start(req *spawn.Request, plant func(spawn.Process)) (spawn.Process, <-chan end, error) {
 	b := &birth{exit: make(chan end, 1), over: make(chan struct{})}
 	req.PID = &b.pid
@@ -97,7 +96,7 @@ func (r *reaper) start(req *spawn.Request, plant func(spawn.Process)) (spawn.Pro
 	return p, b.exit, nil
 }
 
-// settle waits until every process that is being started now is known.
+// settle waits until every process that is currently being started is known.
 func (r *reaper) settle() {
 	r.mu.Lock()
 	births := slices.Clone(r.births)
@@ -120,7 +119,7 @@ func (r *reaper) childless() bool {
 	return err == unix.ECHILD
 }
 
-// birth finds the start that a process comes from. r.mu is held.
+// birth returns the start that a process comes from, or nil. r.mu is held.
 func (r *reaper) birth(pid int) *birth {
 	for _, b := range r.births {
 		if int(b.pid.Load()) == pid {
@@ -130,7 +129,7 @@ func (r *reaper) birth(pid int) *birth {
 	return nil
 }
 
-// adoptOrphan makes a reaper that does not wait for all wait for this child too.
+// adoptOrphan makes a reaper that does not wait for all children wait for this one too.
 func (r *reaper) adoptOrphan(pid int) {
 	if r.all {
 		return
@@ -141,7 +140,7 @@ func (r *reaper) adoptOrphan(pid int) {
 	r.wake()
 }
 
-// wake has the children looked at: there is another to wait for.
+// wake makes the reaper look again because there is another child to wait for.
 func (r *reaper) wake() {
 	if r.all {
 		poke(r.born)
@@ -153,8 +152,8 @@ func (r *reaper) wake() {
 	}
 }
 
-// wait waits for whatever child ends next. A thread that stands in the kernel
-// hears of it at once; a signal would go through three goroutines.
+// wait waits for whichever child ends next. A thread blocked in the kernel learns of it
+// at once; a signal would pass through three goroutines.
 func (r *reaper) wait() {
 	for {
 		switch pid, err := spawn.Peek(); {
@@ -180,9 +179,9 @@ func (r *reaper) run() {
 	}
 }
 
-// reap takes these children, where they have ended, and every other that has, then
-// tells those who wait: when they hear of it, nothing that ended before is still
-// listed as a child. When it returns, everybody has heard of what ended before.
+// reap reaps these children if they have ended, and all others that have, and only then
+// notifies the waiters: by that time, nothing that ended earlier is still listed as a
+// child. When it returns, all waiters have been notified.
 func (r *reaper) reap(pids ...int) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
@@ -204,8 +203,8 @@ func (r *reaper) reap(pids ...int) {
 	tell()
 }
 
-// take waits for one child that has ended, and appends its end. Who an orphan was
-// can be told only before that. r.mu is held.
+// take reaps one child that has ended and appends its end. An orphan has to be
+// identified before that. r.mu is held.
 func (r *reaper) take(ends []end, pid int) []end {
 	e := end{ID: procs.ID{PID: pid}, round: r.rounds}
 	if r.want[pid] == nil && r.birth(pid) == nil {
@@ -228,8 +227,8 @@ func (r *reaper) take(ends []end, pid int) []end {
 	return append(ends, e)
 }
 
-// sort parts ends into those that somebody waits for and orphans. What it returns
-// tells both, when r.mu is no longer held: orphans first. r.mu is held.
+// sort separates ends that somebody waits for from orphans. It returns a function that
+// delivers both, orphans first, to be called once r.mu is released. r.mu is held.
 func (r *reaper) sort(ends []end) (tell func()) {
 	var orphans []end
 	var waits []chan end
@@ -258,7 +257,7 @@ func (r *reaper) sort(ends []end) (tell func()) {
 	}
 }
 
-// known are the children that somebody waits for. r.mu is held.
+// known returns the children that somebody waits for. r.mu is held.
 func (r *reaper) known() []int {
 	pids := make([]int, 0, len(r.want)+len(r.extra))
 	for pid := range r.want {
@@ -270,8 +269,8 @@ func (r *reaper) known() []int {
 	return pids
 }
 
-// orphans lists the children that were not started here. It is cheap where the
-// kernel has a list of children, and reads all of /proc where not.
+// orphans lists the children that were not started here. That is cheap if the kernel
+// provides a list of children; otherwise it reads all of /proc.
 func (r *reaper) orphans(list *os.File) []int {
 	var children []int
 	pids, err := procs.Pids(list)
@@ -287,7 +286,7 @@ func (r *reaper) orphans(list *os.File) []int {
 	}
 	strange := func(pid int) bool { return !r.ours(pid) }
 	if slices.ContainsFunc(children, strange) {
-		r.settle() // the list may have had one that is just being started
+		r.settle() // the list may include one that is just being started
 	}
 	return slices.DeleteFunc(children, func(pid int) bool { return !strange(pid) })
 }

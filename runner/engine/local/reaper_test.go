@@ -8,8 +8,8 @@ import (
 	"gpurun/runner/engine/local/spawn"
 )
 
-// TestEndedBeforeItWasKnown has a child end while whoever starts it still waits
-// for it to become a program: its status is kept for it, and it is no orphan.
+// TestEndedBeforeItWasKnown has a child end while its starter still waits for it to
+// execute its program: its status is kept, and it is not treated as an orphan.
 func TestEndedBeforeItWasKnown(t *testing.T) {
 	const pid = 1 << 30 // no process has it
 	r := &reaper{want: map[int]chan end{}, extra: map[int]bool{}}
@@ -17,7 +17,7 @@ func TestEndedBeforeItWasKnown(t *testing.T) {
 	b.pid.Store(pid)
 	r.births = append(r.births, b)
 	if !r.ours(pid) || r.ours(pid+1) {
-		t.Error("a process that is being started is not told from others")
+		t.Error("a process that is being started is not recognized")
 	}
 	var orphans []end
 	r.orphan = func(ends []end) { orphans = append(orphans, ends...) }
@@ -30,8 +30,8 @@ func TestEndedBeforeItWasKnown(t *testing.T) {
 	}
 }
 
-// TestQuickEnds starts programs that end at once, many at a time: every status
-// comes, and nothing is wanted any more.
+// TestQuickEnds starts programs that end at once, many at a time: every status arrives,
+// and nothing remains to be waited for.
 func TestQuickEnds(t *testing.T) {
 	r := newReaper(false, func([]end) {})
 	defer r.stop()

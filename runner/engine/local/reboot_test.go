@@ -11,8 +11,8 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// An attempt that was open when the machine went down is lost: pids mean nothing
-// any more, whoever has them now is left alone, and nobody waits for it.
+// An attempt that was open when the machine went down is lost: its pids are meaningless,
+// processes that have them now are left alone, and nobody waits for it.
 func TestMachineWentDown(t *testing.T) {
 	p := sleeper(t)
 	began := time.Now().Add(-time.Hour).UTC()
@@ -39,7 +39,7 @@ func TestMachineWentDown(t *testing.T) {
 			e := &entry{Attempt: engine.Attempt{UniID: "u", Dir: dir, Started: began}, stops: make(chan stopRequest, 1), acks: make(chan struct{}, 1)}
 			got := make(chan *engine.Ended, 1)
 			go func() { got <- l.follow(e) }()
-			if !c.lost { // it lives, and is followed until this engine is closed
+			if !c.lost { // it is alive, and is followed until this engine is closed
 				if ev := <-l.events; ev.Running == nil || ev.Running.PID != p.PID {
 					t.Errorf("got %+v, want it running", ev)
 				}

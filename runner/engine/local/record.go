@@ -18,9 +18,9 @@ import (
 	"gpurun/state/jsonline"
 )
 
-// statusFile is the record of an attempt in its folder. It is written out at its
-// full length before anything starts and only ever overwritten in its place, so
-// that a full disk cannot take an end.
+// statusFile is the record of an attempt in its folder. It is written at full length
+// before anything starts and only ever overwritten in place, so that a full disk cannot
+// lose an end.
 const (
 	statusFile = "status"
 	statusSize = 4096
@@ -30,18 +30,18 @@ var blanks = bytes.Repeat([]byte{' '}, statusSize)
 
 // States of an attempt in its record.
 const (
-	recordOpen  = "open"  // it may run
-	recordEnded = "ended" // it is over, and all that is known of it is here
+	recordOpen  = "open"  // it may be running
+	recordEnded = "ended" // it is over, and everything known about it is here
 )
 
-// record is what stays of an attempt when nobody is left who remembers it.
+// record is what remains of an attempt when nobody is left who remembers it.
 type record struct {
 	State    string        `json:"state"`
 	UniID    string        `json:"uni_id"`
-	Steps    int           `json:"steps"` // commands of the attempt
+	Steps    int           `json:"steps"` // number of commands
 	PID      int           `json:"pid,omitempty"`
 	Start    uint64        `json:"pid_start,omitempty"`
-	Why      string        `json:"why,omitempty"` // of a stop, from before the first signal
+	Why      string        `json:"why,omitempty"` // why it was stopped, recorded before the first signal
 	Exit     int           `json:"exit"`
 	Signal   string        `json:"signal,omitempty"`
 	Started  time.Time     `json:"started"`
@@ -54,19 +54,19 @@ type record struct {
 	Report   string        `json:"report,omitempty"`
 	LeftOver int           `json:"left_over,omitempty"`
 	Stuck    []int         `json:"stuck,omitempty"`
-	Behind   bool          `json:"background,omitempty"` // the commands have ended with 0, what they left is the attempt
+	Behind   bool          `json:"background,omitempty"` // the commands ended with 0, and the processes they left are the attempt
 	LeftRun  string        `json:"left_running,omitempty"`
 
-	Tree    bool          `json:"tree,omitempty"` // over when no process of it is left
+	Tree    bool          `json:"tree,omitempty"` // the attempt ends when no process of its tree is left
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
 	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
-	BootID  string        `json:"boot_id,omitempty"`     // of the machine's boot whose pids and times these are
+	BootID  string        `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
 
 	Of *origin `json:"of,omitempty"`
 }
 
-// ended is the record as the engine's event.
+// ended returns the record as an event of the engine.
 func (r *record) ended() *engine.Ended {
 	return &engine.Ended{
 		ExitCode: r.Exit, Signal: r.Signal, Why: r.Why, Started: r.Started, At: r.Ended, Elapsed: r.Elapsed,
@@ -75,7 +75,7 @@ func (r *record) ended() *engine.Ended {
 	}
 }
 
-// encode fills one record's full length: a checksum, then JSON, then blanks.
+// encode returns the record at full length: a checksum, then JSON, then blanks.
 func (r *record) encode() []byte {
 	const longest = 1024
 	c := *r
@@ -94,7 +94,7 @@ func (r *record) encode() []byte {
 	}
 }
 
-// appendTo appends the record as encoding/json writes it.
+// appendTo appends the record the way encoding/json would.
 func (r *record) appendTo(b []byte) ([]byte, error) {
 	o := jsonline.Append(b)
 	o.String("state", r.State)
@@ -132,8 +132,8 @@ func (r *record) appendTo(b []byte) ([]byte, error) {
 
 var errNoRecord = errors.New("no readable status record")
 
-// readRecord reads the record of an attempt in its folder. One that is torn, missing
-// or another attempt's is errNoRecord.
+// readRecord reads an attempt's record from its folder. If it is torn, missing or
+// another attempt's, the error is errNoRecord.
 func readRecord(dir, uniID string) (*record, error) {
 	b, err := host.ReadOwn(filepath.Join(dir, statusFile), 2*statusSize)
 	if err != nil {
@@ -148,21 +148,21 @@ func readRecord(dir, uniID string) (*record, error) {
 		return nil, fmt.Errorf("%w: %w", errNoRecord, err)
 	}
 	if r.UniID != uniID {
-		return nil, fmt.Errorf("%w: it is of %q", errNoRecord, r.UniID)
+		return nil, fmt.Errorf("%w: it belongs to %q", errNoRecord, r.UniID)
 	}
 	return &r, nil
 }
 
-// recordFile is the descriptor of an open record of an attempt that may run.
+// recordFile is the descriptor of an attempt's open record.
 type recordFile int
 
-// noRecord is one that is not open.
+// noRecord is a recordFile that is not open.
 const noRecord recordFile = -1
 
-// createRecord writes a new record out at full length. Without it nothing starts.
-// In a folder that has been given to a new attempt (state/disk) stands the record
-// of an older one, which is over: it is overwritten in its place. It has the older
-// attempt's uni_id, so that nobody takes it for this one's.
+// createRecord writes a new record at full length. Without it nothing starts. A folder
+// recycled for a new attempt (state/disk) has the record of an older one, which is over:
+// it is overwritten in place. Until then it has the older attempt's uni_id, so nobody
+// takes it for this one's.
 func createRecord(dir string, r *record) (recordFile, error) {
 	path := filepath.Join(dir, statusFile)
 	fd, err := openFile(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -176,7 +176,7 @@ func createRecord(dir string, r *record) (recordFile, error) {
 		err = unix.EEXIST
 	}
 	if err != nil {
-		return -1, fmt.Errorf("cannot make the status record %q: %w", path, err)
+		return -1, fmt.Errorf("cannot create the status record %q: %w", path, err)
 	}
 	if err := f.put(r); err != nil {
 		f.close()
@@ -185,7 +185,7 @@ func createRecord(dir string, r *record) (recordFile, error) {
 	return f, nil
 }
 
-// another reports whether the record is of another attempt, one that is over.
+// another reports whether the record belongs to another attempt, which is over.
 func (f recordFile) another(uniID string) bool {
 	var b [128]byte
 	n, _ := unix.Pread(int(f), b[:], 0)
@@ -204,8 +204,8 @@ func openRecord(dir string) (recordFile, error) {
 	return recordFile(fd), nil
 }
 
-// openFile opens a file for this process alone. Package os would ask for four things
-// more that are not needed for a file that is waited for anyhow.
+// openFile opens a file, close-on-exec. Package os would make four more system calls,
+// which a file used with blocking calls does not need.
 func openFile(path string, flags int, mode uint32) (int, error) {
 	for {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, mode)
@@ -221,7 +221,7 @@ func (f recordFile) put(r *record) error {
 	for {
 		n, err := unix.Pwrite(int(f), line, 0)
 		if err == nil && n < len(line) {
-			err = unix.ENOSPC // what is there has no valid checksum, and is not read
+			err = unix.ENOSPC // what was written has no valid checksum and will not be read
 		}
 		if err != unix.EINTR {
 			return err

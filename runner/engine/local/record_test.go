@@ -27,7 +27,7 @@ func TestRecord(t *testing.T) {
 	}
 	defer f.close()
 	if _, err := createRecord(dir, &full); err == nil {
-		t.Error("a record was made anew over another")
+		t.Error("a record was created over another")
 	}
 	if err := f.put(&full); err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A record is what encoding/json makes of it, with every field set and with none.
+// A record is encoded as encoding/json would, with every field set and with none.
 func TestRecordIsJSON(t *testing.T) {
 	var full record
 	jsonlinetest.Fill(&full)
@@ -56,7 +56,7 @@ func TestRecordIsJSON(t *testing.T) {
 	}
 }
 
-// A record never grows, whatever it holds.
+// A record never grows, whatever it contains.
 func TestRecordIsOfOneLength(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 3000, 3500, 4000, 5000, 100000} {
 		r := record{UniID: "u", Err: strings.Repeat("\x01é", n), Stuck: make([]int, n)}
@@ -66,8 +66,8 @@ func TestRecordIsOfOneLength(t *testing.T) {
 	}
 }
 
-// Truncated anywhere, or with any byte changed, it is no record, and never an end
-// that was not written.
+// Truncated anywhere, or with any byte changed, it is not a record, and never an end that
+// was not written.
 func TestRecordTorn(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, statusFile)
@@ -101,8 +101,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// In a folder that was another attempt's the record is written over, once that one is
-// over; until then nobody takes the old one for the new attempt's.
+// In a folder that was another attempt's, the record is overwritten once that attempt is
+// over. Until then nobody takes the old record for the new attempt's.
 func TestRecordOverAnother(t *testing.T) {
 	tests := []struct {
 		name string
@@ -140,7 +140,7 @@ func TestRecordOverAnother(t *testing.T) {
 	}
 }
 
-// What cannot be read is nobody's to write over.
+// An unreadable record is never overwritten.
 func TestRecordOverGarbage(t *testing.T) {
 	for _, text := range []string{"", "x", strings.Repeat("x", statusSize)} {
 		dir := t.TempDir()
@@ -148,7 +148,7 @@ func TestRecordOverGarbage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := createRecord(dir, &record{UniID: "u"}); err == nil {
-			t.Errorf("a record was made over %.20q", text)
+			t.Errorf("a record was created over %.20q", text)
 		}
 	}
 }

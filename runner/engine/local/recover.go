@@ -13,7 +13,7 @@ import (
 	"gpurun/state"
 )
 
-// lost: a keeper is gone. What it had is looked for without it.
+// lost handles the loss of a keeper: its attempts are looked for without it.
 func (l *Local) lost(r *remote) {
 	for _, w := range l.bridge.hold(l.Claims, l.bereft(r)) {
 		l.Log.Warn().Msg(w)
@@ -33,9 +33,9 @@ func (l *Local) lost(r *remote) {
 	}
 }
 
-// recover finds out what became of an attempt that no keeper has: over and in its
-// record; never begun, and now never to begin; or still alive without anybody who
-// could tell its status. l.mu is held.
+// recover finds out how an attempt ended that no keeper has. It may be over and in its
+// record; it may never have begun, and is kept from beginning now; or it may be alive,
+// with nobody able to get its status. l.mu is held.
 func (l *Local) recover(e *entry) {
 	e.stops = make(chan stopRequest, 16)
 	e.acks = make(chan struct{}, 1)
@@ -54,7 +54,7 @@ func (l *Local) recover(e *entry) {
 	})
 }
 
-// follow is nil when the engine was closed before the attempt was over.
+// follow follows an attempt to its end. It returns nil if the engine is closed first.
 func (l *Local) follow(e *entry) *engine.Ended {
 	rec, err := readRecord(e.Dir, e.UniID)
 	if err == nil && rec.State == recordEnded {
@@ -81,9 +81,9 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	return w.run()
 }
 
-// settle makes sure that no command of an attempt begins any more, of so many, or
-// of nobody knows how many (0), and returns the processes of those that did, and
-// of the last that did, if its marker tells. Void: none did.
+// settle makes sure that no further command of an attempt begins, given the number of
+// its commands (0 if unknown). It returns the processes of those that began, and the
+// process of the last one if its marker has it. void means that none began.
 func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void bool) {
 	for i := 0; ; i++ {
 		if i == steps && steps > 0 {
@@ -100,13 +100,13 @@ func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void bool) 
 	}
 }
 
-// A watch follows the tree of an attempt whose keeper is gone to its end.
+// A watch follows the tree of an attempt without a keeper to its end.
 type watch struct {
 	l       *Local
 	e       *entry
 	rec     *record
 	roots   []procs.ID
-	leader  procs.ID // whose end leaves only what a job leaves behind; zero when not known, or when the job is its tree
+	leader  procs.ID // once it ends, the rest is left behind; zero if unknown or if the whole tree is the job
 	ending  ending
 	timeout alarm
 	stuck   []int
@@ -146,8 +146,8 @@ func (w *watch) run() *engine.Ended {
 	}
 }
 
-// tree lists what lives. That nothing does is believed only the second time: a
-// process may have forked and ended while the table was read.
+// tree lists the living processes. It looks twice before it reports none: a process
+// may have forked and exited while the table was read.
 func (w *watch) tree() []procs.ID {
 	ids := w.l.census.tree(w.e.UniID, w.roots, time.Now())
 	if len(ids) == 0 {
@@ -156,7 +156,7 @@ func (w *watch) tree() []procs.ID {
 	return ids
 }
 
-// remains is what still lives a moment after the leader's end.
+// remains returns what is still alive a moment after the leader ended.
 func (w *watch) remains() []procs.ID {
 	select {
 	case <-time.After(settleTime):
@@ -165,7 +165,7 @@ func (w *watch) remains() []procs.ID {
 	return w.tree()
 }
 
-// latest is the first process of the command that ran last.
+// latest returns the first process of the most recent command.
 func (w *watch) latest() procs.ID {
 	if len(w.roots) == 0 {
 		return procs.ID{}
@@ -173,8 +173,8 @@ func (w *watch) latest() procs.ID {
 	return w.roots[len(w.roots)-1]
 }
 
-// found says that the attempt lives, unless that was said before, and sets its
-// timeout, which has gone on counting.
+// found reports that the attempt is alive, unless that has been reported, and sets its
+// timeout, which kept counting.
 func (w *watch) found(ids []procs.ID) {
 	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= boottime() {
 		w.timeout.set(w.rec.Boot + w.rec.Timeout)
@@ -206,7 +206,7 @@ func (w *watch) found(ids []procs.ID) {
 	}
 }
 
-// wait returns when something may have changed; false when the engine is closed.
+// wait returns when something may have changed, or false when the engine is closed.
 func (w *watch) wait(ids []procs.ID) bool {
 	gone := make(chan struct{})
 	quit := make(chan struct{})
@@ -233,7 +233,7 @@ func (w *watch) wait(ids []procs.ID) bool {
 	return true
 }
 
-// awaitAll returns when none of the processes lives any more, or at quit.
+// awaitAll returns when all these processes have ended, or at quit.
 func awaitAll(ids []procs.ID, quit <-chan struct{}) {
 	const look = time.Second
 	for _, id := range ids {
@@ -254,8 +254,8 @@ func awaitAll(ids []procs.ID, quit <-chan struct{}) {
 	}
 }
 
-// awaitOne waits for the end of one process, a while at most. False where the
-// kernel cannot do that.
+// awaitOne waits up to d for one process to end. It returns false if the kernel does
+// not support that.
 func awaitOne(id procs.ID, d time.Duration) bool {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *watch) stop(s stopRequest) {
 	w.ending.begin(grace)
 }
 
-// because keeps the reason where a later runner will look for it.
+// because stores the reason where a later runner will look for it.
 func (w *watch) because(why string) {
 	if w.rec.Why != "" {
 		return
@@ -304,7 +304,7 @@ func (w *watch) timedOut() {
 	w.ending.begin(w.rec.Grace)
 }
 
-// ended: the tree is gone. Perhaps the keeper wrote the end before it died.
+// ended returns the end once the tree is gone. The keeper may have written it before it died.
 func (w *watch) ended() *engine.Ended {
 	if rec, err := readRecord(w.e.Dir, w.e.UniID); err == nil && rec.State == recordEnded {
 		return rec.ended()

@@ -23,13 +23,13 @@ import (
 // A remote is a keeper as the runner sees it.
 type remote struct {
 	link *link
-	gone chan struct{} // closed when its last message has been taken in
+	gone chan struct{} // closed when its last message has been handled
 
-	socket string        // that it listens on, or ""
-	pid    int           // 0 when not known
-	heard  atomic.Uint64 // messages so far
-	known  uint64        // of these at the last pulse
-	quiet  int           // pulses since then
+	socket string        // socket it listens on, or ""
+	pid    int           // 0 if unknown
+	heard  atomic.Uint64 // number of messages received
+	known  uint64        // value of heard at the last pulse
+	quiet  int           // pulses since it last changed
 }
 
 func (r *remote) close() {
@@ -37,8 +37,7 @@ func (r *remote) close() {
 	<-r.gone
 }
 
-// connect takes a connection into use; own says that this process has started the
-// keeper.
+// connect starts using a connection; own means that this process started the keeper.
 func (l *Local) connect(c net.Conn, own bool, socket string) *remote {
 	r := &remote{link: newLink(c, own, plain(l.Go)), gone: make(chan struct{}), socket: socket}
 	l.start(func() {
@@ -56,18 +55,18 @@ func (l *Local) connect(c net.Conn, own bool, socket string) *remote {
 
 const socketPattern = "keeper-*.sock"
 
-// findKeepers connects to every keeper of an earlier run. A socket that nobody
-// listens on is what a killed keeper left. One that cannot be reached is an
-// error: its attempts must not be taken for orphaned ones.
+// findKeepers connects to every keeper of an earlier run. A socket that nobody listens
+// on was left by a killed keeper. One that cannot be reached is an error: its attempts
+// must not be mistaken for orphaned ones.
 func (l *Local) findKeepers() error {
 	paths, _ := filepath.Glob(filepath.Join(escape(l.Dir), socketPattern))
 	for _, path := range paths {
 		c, err := dial(path)
 		switch {
 		case err == nil && !sameUser(c):
-			// Whose jobs these are is found out from their records instead.
+			// The jobs are found through their records instead.
 			c.Close()
-			l.emitWarning(fmt.Sprintf("%s: another user listens there, which no keeper of yours does; it was passed over, remove it", path))
+			l.emitWarning(fmt.Sprintf("%s: ignored, since another user is listening on it, so it is not your keeper's; remove it", path))
 		case err == nil:
 			l.mu.Lock()
 			r := l.connect(c, false, path)
@@ -75,7 +74,7 @@ func (l *Local) findKeepers() error {
 			l.mu.Unlock()
 		case errors.Is(err, unix.ECONNREFUSED):
 			_ = os.Remove(path)
-		case errors.Is(err, unix.ENOENT): // it went this moment
+		case errors.Is(err, unix.ENOENT): // it exited just now
 		default:
 			return fmt.Errorf("cannot reach the keeper of an earlier run: %w", err)
 		}
@@ -83,7 +82,7 @@ func (l *Local) findKeepers() error {
 	return nil
 }
 
-// escape keeps a folder's name from being taken for a pattern.
+// escape keeps special characters in a folder's name from being taken for a pattern.
 func escape(dir string) string {
 	var b []byte
 	for i := range len(dir) {
@@ -95,8 +94,8 @@ func escape(dir string) string {
 	return string(b)
 }
 
-// throughDir runs f with a short name for a file in a folder of any length: the
-// address of a socket has room for 107 bytes.
+// throughDir runs f with a short name for a file, however long its path is: a socket's
+// address has room for only 107 bytes.
 func throughDir(path string, f func(name string) error) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -115,7 +114,7 @@ func dial(path string) (net.Conn, error) {
 	return c, err
 }
 
-// listen makes the socket of a keeper, which only this user may connect to.
+// listen creates a keeper's socket, which only this user may connect to.
 func listen(path string) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -123,7 +122,7 @@ func listen(path string) (*os.File, error) {
 	}
 	f := os.NewFile(uintptr(fd), path)
 	err = throughDir(path, func(name string) error {
-		if err := unix.Fchmod(fd, 0o600); err != nil { // binding takes the mode from here
+		if err := unix.Fchmod(fd, 0o600); err != nil { // bind uses this mode
 			return err
 		}
 		if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
@@ -138,8 +137,8 @@ func listen(path string) (*os.File, error) {
 	return f, nil
 }
 
-// startKeeper starts a keeper for this run. Its connection is there at once; what
-// is sent waits until it reads.
+// startKeeper starts a keeper for this run. Its connection can be used at once;
+// messages wait until the keeper reads them.
 func (l *Local) startKeeper() (*remote, error) {
 	id := make([]byte, 4)
 	if _, err := rand.Read(id); err != nil {
@@ -147,7 +146,7 @@ func (l *Local) startKeeper() (*remote, error) {
 	}
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a connection: %w", err)
+		return nil, fmt.Errorf("cannot create a connection: %w", err)
 	}
 	mine, theirs := os.NewFile(uintptr(pair[0]), "keeper"), os.NewFile(uintptr(pair[1]), "runner")
 	defer mine.Close()
@@ -155,12 +154,12 @@ func (l *Local) startKeeper() (*remote, error) {
 	socket := filepath.Join(l.Dir, "keeper-"+hex.EncodeToString(id)+".sock")
 	var listener *os.File
 	if l.Dir == "" {
-		socket = "" // there is no later run
+		socket = "" // there will be no later run
 	} else if listener, err = listen(socket); err != nil {
-		// Without a socket a later run finds the jobs by their records.
-		l.Log.Warn().Err(err).Str("socket", socket).Msg("no socket for later runs")
+		// Without a socket, a later run finds the jobs through their records.
+		l.Log.Warn().Err(err).Str("socket", socket).Msg("cannot create the socket for later runs")
 	}
-	defer listener.Close() // nil is no error
+	defer listener.Close() // nil is fine
 	pid, err := l.execKeeper(theirs, listener, socket)
 	if err != nil {
 		_ = os.Remove(socket)
@@ -168,7 +167,7 @@ func (l *Local) startKeeper() (*remote, error) {
 	}
 	c, err := net.FileConn(mine)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a connection: %w", err)
+		return nil, fmt.Errorf("cannot create a connection: %w", err)
 	}
 	r := l.connect(c, true, socket)
 	r.pid = pid
@@ -199,6 +198,6 @@ func (l *Local) execKeeper(conn, listener *os.File, socket string) (pid int, err
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	go cmd.Wait() // it may end before this process; nobody cares how
+	go cmd.Wait() // reap it if it ends before this process
 	return cmd.Process.Pid, nil
 }

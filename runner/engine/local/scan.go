@@ -8,9 +8,9 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// A scan is one reading of all processes, and which attempt each child of the
-// keeper's belongs to. All attempts that want one at a time share it: to stop 150
-// jobs must not mean to read /proc 150 times for each look.
+// A scan is one reading of all processes, together with the attempt that each of the
+// keeper's children belongs to. Attempts that want one at the same time share it:
+// stopping 150 jobs must not read /proc 150 times per look.
 type scan struct {
 	began, ended time.Duration // CLOCK_BOOTTIME
 	table        procs.Table
@@ -18,21 +18,21 @@ type scan struct {
 	tops         map[int]string // uni_ids, or "", by pid of the keeper's child
 }
 
-// scans are those of a keeper, one after another.
+// scans manages a keeper's scans, which run one at a time.
 type scans struct {
 	mu    sync.Mutex
 	last  *scan
-	spent time.Duration // on scans of late
+	spent time.Duration // on recent scans
 }
 
-// Scans take one part in scanShare of the time in the long run, where nobody is in a
-// hurry; scanBurst may be taken at once.
+// Unless somebody is in a hurry, scans take at most 1/scanShare of the time in the long
+// run; scanBurst may be spent at once.
 const (
 	scanShare = 10
 	scanBurst = 50 * time.Millisecond
 )
 
-// scan returns a scan that began after it was asked for.
+// scan returns a scan that began after the call.
 func (k *keeper) scan(hurry bool) *scan {
 	asked := boottime()
 	c := &k.scans
@@ -44,12 +44,12 @@ func (k *keeper) scan(hurry bool) *scan {
 		}
 		c.spent = max(0, c.spent-(boottime()-c.last.ended)/scanShare)
 		if over := c.spent - scanBurst; over > 0 && !hurry {
-			time.Sleep(min(over*scanShare, lastLook)) // who asks meanwhile gets the one that begins then
+			time.Sleep(min(over*scanShare, lastLook)) // others who ask meanwhile share the scan that begins then
 		}
 	}
 	s := &scan{began: boottime()}
 	s.table = procs.Read()
-	k.reaper.settle() // nobody may be taken for an orphan before it is planted
+	k.reaper.settle() // no process may be taken for an orphan before it is in the forest
 	s.below = s.table.Children()
 	s.tops = k.forest.tops(k, s)
 	s.ended = boottime()
@@ -57,7 +57,7 @@ func (k *keeper) scan(hurry bool) *scan {
 	return s
 }
 
-// tops finds out whose the keeper's children are.
+// tops assigns the keeper's children to attempts.
 func (f *forest) tops(k *keeper, s *scan) map[int]string {
 	live := k.living()
 	f.mu.Lock()
@@ -95,7 +95,7 @@ func (k *keeper) membersOf(a *attempt, hurry bool) ([]procs.ID, *scan) {
 	return ids, s
 }
 
-// living lists what lives of these processes and of all below them.
+// living lists the living ones of these processes and all their descendants.
 func (s *scan) living(set map[int]bool) (ids []procs.ID) {
 	s.below.Add(set)
 	delete(set, os.Getpid())

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Attempts that want to know their processes at one time read /proc once or twice
-// between them, not once each, and nobody gets a reading from before it asked.
+// Attempts that look for their processes at the same time read /proc once or twice
+// together, not once each, and none gets a reading from before it asked.
 func TestScansAreShared(t *testing.T) {
 	k, err := newKeeper(false)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// Which process was the last that an attempt began, by the markers that its
-// keeper and those who came after it have left.
+// Which process an attempt began last, according to the markers that its keeper and
+// later runners left.
 func TestSettle(t *testing.T) {
 	const began = "17 (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711\n"
 	p := procs.ID{PID: 17, Start: 4711}
@@ -30,7 +30,7 @@ func TestSettle(t *testing.T) {
 		{"the only command", map[string]string{"begun": began}, 1, result{[]procs.ID{p}, p, false}},
 		{"the first of two", map[string]string{"begun": began}, 2, result{[]procs.ID{p}, p, false}},
 		{"the first of nobody knows how many", map[string]string{"begun": began}, 0, result{[]procs.ID{p}, p, false}},
-		// A runner was killed while it made the second void: there is no second.
+		// A runner was killed while voiding the second command, which therefore never began.
 		{"an empty marker behind the last", map[string]string{"begun": began, "begun.2": ""}, 1, result{[]procs.ID{p}, p, false}},
 		// Here it may be the second command's, which may run.
 		{"an empty marker of the second", map[string]string{"begun": began, "begun.2": ""}, 2, result{[]procs.ID{p}, procs.ID{}, false}},
@@ -44,7 +44,7 @@ func TestSettle(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 2 { // the next runner finds what this one has left
+			for range 2 { // the next runner finds what this one left
 				var got result
 				got.Roots, got.Last, got.Void = settle(dir, c.steps)
 				if !reflect.DeepEqual(got, c.want) {

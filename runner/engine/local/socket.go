@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket is a connection that wakes this process only for what arrives. Package
-// net has the kernel tell it also, each time that the other side has read something,
-// that there is room again: two processes that exchange short messages would wake
-// each other for nothing as often as for a message. Here an epoll that asks for
-// input alone stands between the socket and the runtime's own.
+// A socket is a connection that wakes this process only when data arrives. Package net
+// is also notified of free buffer space each time the other side has read something: two
+// processes that exchange short messages would wake each other for nothing as often as
+// for a message. So an epoll that watches for input only sits between the socket and the
+// runtime's own epoll.
 //
-// One goroutine reads, one writes and closes; sendNow and SetWriteDeadline may be
-// called beside them until Close is.
+// One goroutine reads, another writes and closes. sendNow and SetWriteDeadline may be
+// called concurrently until Close is called.
 type socket struct {
 	fd    int
 	epoll *os.File
 	input syscall.RawConn // of the epoll
-	until atomic.Int64    // deadline of writes, Unix time in ns; 0 for none
+	until atomic.Int64    // write deadline, Unix time in ns; 0 for none
 }
 
-// newSocket takes a connection over: c is closed when there is no error.
+// newSocket takes over a connection: if there is no error, c is closed.
 func newSocket(c *net.UnixConn) (*socket, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -49,8 +49,8 @@ func newSocket(c *net.UnixConn) (*socket, error) {
 	return s, nil
 }
 
-// listen makes the epoll. It does not block, so that the runtime waits for it; nor
-// does the socket, which package net has seen to.
+// listen creates the epoll, in non-blocking mode so that the runtime can wait for it.
+// Package net has already made the socket non-blocking.
 func (s *socket) listen() error {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *socket) listen() error {
 		return os.NewSyscallError("epoll_ctl", err)
 	}
 	s.epoll = os.NewFile(uintptr(fd), "epoll")
-	// Only a file that the runtime could take into its own epoll has deadlines.
+	// Deadlines work only if the runtime was able to add the file to its own epoll.
 	if err = s.epoll.SetReadDeadline(time.Time{}); err == nil {
 		s.input, err = s.epoll.SyscallConn()
 	}
@@ -91,7 +91,7 @@ func (s *socket) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// sendNow writes as much as there is room for, and never waits.
+// sendNow writes as much as there is room for. It never blocks.
 func (s *socket) sendNow(p []byte) (int, error) {
 	return ignoringEINTR(func() (int, error) {
 		n, err := unix.SendmsgN(s.fd, p, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -99,7 +99,7 @@ func (s *socket) sendNow(p []byte) (int, error) {
 	})
 }
 
-// Write writes all, and waits for room until the deadline.
+// Write writes all of p, waiting for room until the deadline.
 func (s *socket) Write(p []byte) (n int, err error) {
 	for n < len(p) {
 		m, err := s.sendNow(p[n:])
@@ -114,7 +114,7 @@ func (s *socket) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// room waits until there is some. The deadline may be set meanwhile.
+// room waits for free buffer space. The deadline may change meanwhile.
 func (s *socket) room() error {
 	wait := time.Second
 	if until := s.until.Load(); until != 0 {
@@ -134,9 +134,9 @@ func (s *socket) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// Close ends a Read that waits.
+// Close unblocks a pending Read.
 func (s *socket) Close() error {
-	_ = s.epoll.Close() // comes back when nobody reads any more
+	_ = s.epoll.Close() // returns when nobody is reading any more
 	return os.NewSyscallError("close", unix.Close(s.fd))
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets are the two ends of a connection.
+// sockets returns the two ends of a connection.
 func sockets(t *testing.T) (ours, theirs *socket) {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -34,7 +34,7 @@ func sockets(t *testing.T) (ours, theirs *socket) {
 	return ends[0], ends[1]
 }
 
-// More than there is room for arrives whole, while the other side reads now and then.
+// Data that exceeds the buffer arrives whole if the other side reads from time to time.
 func TestSocketWaitsForRoom(t *testing.T) {
 	ours, theirs := sockets(t)
 	want := bytes.Repeat([]byte("0123456789"), 200_000)
@@ -59,7 +59,7 @@ func TestSocketWaitsForRoom(t *testing.T) {
 	theirs.Close()
 }
 
-// Nobody waits for a side that does not read, once the deadline is over.
+// After the deadline, nobody waits for a side that does not read.
 func TestSocketDeadline(t *testing.T) {
 	ours, theirs := sockets(t)
 	defer theirs.Close()
@@ -78,7 +78,7 @@ func TestSocketDeadline(t *testing.T) {
 	}
 }
 
-// A Read that waits ends with Close, and one of nothing more with EOF.
+// Close ends a pending Read, and a Read after the last data returns EOF.
 func TestSocketEnds(t *testing.T) {
 	ours, theirs := sockets(t)
 	read := make(chan error)
@@ -106,7 +106,7 @@ func TestSocketEnds(t *testing.T) {
 	theirs.Close()
 }
 
-// What the other side reads is no news to this one: only what arrives is.
+// A side is notified only of arriving data, not when the other side reads.
 func TestSocketIsWokenByInputAlone(t *testing.T) {
 	ours, theirs := sockets(t)
 	defer theirs.Close()

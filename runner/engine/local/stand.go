@@ -6,17 +6,17 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// A stand is a command that this process runs itself on GPUs that a keeper claims
-// for it.
+// A stand is a command that this process runs itself, on GPUs that a keeper claims for
+// it.
 type stand struct {
 	engine.Attempt
 	home *remote
 }
 
-// OpenClaims makes an engine that launches nothing: it claims GPUs for a
-// command that the caller runs itself (Claim, Stand, Withdraw). Its keeper, which
-// holds the claim, is started by the first claim and outlives a caller that is
-// killed, for as long as the command lives. Of c only Claims, Log and Go count.
+// OpenClaims creates an engine that launches nothing: it claims GPUs for a command that
+// the caller runs itself (Claim, Stand, Withdraw). The first claim starts the keeper,
+// which holds the claim. If the caller is killed, the keeper lives as long as the
+// command. Only Claims, Log and Go of c are used.
 func OpenClaims(c Config) *Local {
 	l := newLocal(Config{Claims: c.Claims, Log: c.Log, Go: c.Go})
 	l.start(l.pump)
@@ -24,7 +24,7 @@ func OpenClaims(c Config) *Local {
 	return l
 }
 
-// Stand says that the process pid is the command that the claim of uniID is for.
+// Stand records that process pid is the command that the claim of uniID is for.
 func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
 	p, ok := procs.One(pid)
 	l.mu.Lock()

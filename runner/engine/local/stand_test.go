@@ -15,9 +15,9 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// standChild claims GPU-0 below args[0] for a command that it runs itself, and
-// waits for that; then it withdraws. With a second argument it does not come to
-// telling the keeper of the command.
+// standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the
+// command, and withdraws. With a second argument it never tells the keeper of the
+// command.
 func standChild(args []string) error {
 	l := OpenClaims(Config{Claims: args[:1]})
 	defer l.Close()
@@ -41,9 +41,8 @@ func standChild(args []string) error {
 	return nil
 }
 
-// The claim for a command that its caller runs lasts as long as the command,
-// whether the caller or the keeper is killed meanwhile, and no longer than either
-// when none is.
+// The claim for a command that its caller runs lasts as long as the command if the caller
+// or the keeper is killed meanwhile, and no longer than either if neither is.
 func TestStand(t *testing.T) {
 	for _, killed := range []string{"nobody", "caller", "caller before it has told", "keeper"} {
 		t.Run(killed, func(t *testing.T) {
@@ -71,7 +70,7 @@ func TestStand(t *testing.T) {
 				_ = unix.Kill(keeper.PID, unix.SIGKILL)
 				for deadline := time.Now().Add(patience); await(t, root, 1)[0].PID != cmd.Process.Pid; {
 					if time.Now().After(deadline) {
-						t.Fatal("the caller does not take the claim over")
+						t.Fatal("the caller did not take over the claim")
 					}
 				}
 			}
@@ -82,13 +81,13 @@ func TestStand(t *testing.T) {
 			if killed != "caller" {
 				_ = cmd.Wait()
 				if left := seen(t, root); len(left) > 0 {
-					t.Errorf("the caller has ended, and the claim has not: %+v", left)
+					t.Errorf("the caller has ended, but the claim has not: %+v", left)
 				}
 			}
 			await(t, root, 0)
 			for deadline := time.Now().Add(patience); procs.Alive(keeper.ID); time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
-					t.Fatal("the keeper stays")
+					t.Fatal("the keeper is still running")
 				}
 			}
 		})

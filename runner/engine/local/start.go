@@ -9,7 +9,7 @@ func (l *Local) start(f func()) {
 	})
 }
 
-// plain is the go statement where nobody sees to panics.
+// plain returns start or, if that is nil, a plain go statement.
 func plain(start func(func())) func(func()) {
 	if start == nil {
 		return func(f func()) { go f() }

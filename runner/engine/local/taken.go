@@ -5,11 +5,11 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// fillTaken finds out how much of what others claim is in use by now: what is
-// used on a device by processes below a claim's holder. Where one holder has
-// several claims on a device, the uni_id in a process's environment tells them
-// apart, if it may be read; and also where a claim's processes do not hang on its
-// holder. What cannot be told stays 0: all of the claim is then still promised.
+// fillTaken finds out how much of other runs' claims is already in use: what processes
+// below a claim's holder use on a device. If a holder has several claims on a device, or
+// a claim's processes do not descend from its holder, the uni_id in a process's
+// environment tells, if it can be read. If nothing tells, Taken stays 0, so all of the
+// claim still counts as promised.
 func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	holders := map[int]bool{}
 	for _, c := range claims {
@@ -33,7 +33,7 @@ func fillTaken(claims []gpu.Claim, readings []gpu.Reading) {
 	}
 }
 
-// above is the holder that a process descends from, or 0.
+// above returns the holder that a process descends from, or 0.
 func above(pid int, holders map[int]bool) int {
 	for range 64 {
 		p, ok := procs.One(pid)
@@ -47,8 +47,8 @@ func above(pid int, holders map[int]bool) int {
 	return 0
 }
 
-// claimOf is the claim on a device that a process below a holder (0: below none)
-// belongs to, or nil.
+// claimOf returns the claim on a device that a process below holder belongs to, or nil.
+// holder is 0 if the process is below none.
 func claimOf(claims []gpu.Claim, id gpu.UUID, holder int, p gpu.Process) *gpu.Claim {
 	var found *gpu.Claim
 	several := false

@@ -10,7 +10,7 @@ import (
 	"gpurun/runner/engine/local/procs"
 )
 
-// What a script of the block dialect writes for its uni_id (jobfile.md section 4).
+// States that a script of the block dialect reports for its uni_id (docs/jobfile.md).
 const (
 	scriptRunning  = "running"
 	scriptNormal   = "normal_exit"
@@ -22,8 +22,8 @@ type scriptEntry struct {
 	State string `json:"state"`
 }
 
-// entry is what the script's file says of this attempt. A file that is being
-// written, or whose fields are of other types, says nothing.
+// entry returns what the script's file reports for this attempt. A file that is being
+// written, or whose fields have other types, reports nothing.
 func (a *attempt) entry() scriptEntry {
 	var e scriptEntry
 	b, err := os.ReadFile(a.UniFile)
@@ -37,8 +37,8 @@ func (a *attempt) entry() scriptEntry {
 	return e
 }
 
-// reported names the process that the script wrote as running, if it is alive,
-// this user's, and no older than the attempt: an older one has the pid by chance.
+// reported returns the process that the script reported as running, if it is alive, this
+// user's, and no older than the attempt: an older one has that pid by chance.
 func (a *attempt) reported(t procs.Table) []procs.ID {
 	if !a.Tree || a.UniFile == "" {
 		return nil
@@ -55,7 +55,7 @@ func (a *attempt) reported(t procs.Table) []procs.ID {
 	return []procs.ID{p.ID}
 }
 
-// report is the end that the script wrote, or "".
+// report returns the end that the script reported, or "".
 func (a *attempt) report() string {
 	if a.UniFile == "" {
 		return ""

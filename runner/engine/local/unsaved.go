@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pauses before a record is written again, and how often that is tried while a runner
+// Pauses before a record is written again, and how often that is retried while a runner
 // waits for the end.
 const (
 	saveAgain = 100 * time.Millisecond
@@ -19,8 +19,9 @@ const (
 	saveTries = 3
 )
 
-// save writes the end over the record, and again until the disk takes it. Where a
-// runner waits for the end it is told before that, and why: its ledger is another file.
+// save overwrites the record with the end, retrying until the disk takes it. A runner
+// that waits for the end is told after a few tries, with the reason: its ledger is
+// another file.
 func (a *attempt) save() (unsaved string) {
 	err := a.file.put(&a.rec)
 	for tries, pause := 0, saveAgain; err != nil && (tries < saveTries || !a.k.heard()); tries, pause = tries+1, min(2*pause, saveLater) {
@@ -34,8 +35,8 @@ func (a *attempt) save() (unsaved string) {
 	return fmt.Sprintf("cannot write %s: %v", filepath.Join(a.Dir, statusFile), err)
 }
 
-// saveLater goes on trying until the disk takes the record, or nobody needs it any
-// more: the runner has removed its folder. The keeper stays for as long.
+// saveLater keeps trying until the disk takes the record, or until the runner has
+// removed its folder, so that nobody needs it. The keeper stays until then.
 func (k *keeper) saveLater(f recordFile, r record, dir string) {
 	fd, err := unix.FcntlInt(uintptr(f), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -2,7 +2,7 @@ package local
 
 import "gpurun/runner/engine/local/procs"
 
-// Attempt names the attempt whose tree has pid, or "".
+// Attempt returns the attempt whose tree includes pid, or "".
 func (l *Local) Attempt(pid int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,7 +24,8 @@ func (l *Local) Attempt(pid int) string {
 	return ""
 }
 
-// known is what is known of one process without its parents. l.mu is held.
+// known returns the attempt of a process as far as it can be told without its parents.
+// l.mu is held.
 func (l *Local) known(p procs.Proc) string {
 	if uniID := l.pids[p.ID]; uniID != "" {
 		return uniID

@@ -14,14 +14,13 @@ import (
 	"gpurun/runner/engine"
 )
 
-// A message goes one way between a runner and a keeper. Both sides pass over ops
-// and fields that they do not know: the two may be of different versions when a
-// newer gpurun adopts what an older one started.
+// A message goes one way between a runner and a keeper. Both sides ignore ops and fields
+// that they do not know, because their versions may differ when a newer gpurun adopts
+// jobs of an older one.
 //
-// A frame is the length of a JSON text, the length of the environment behind it,
-// both as four bytes, and the two. The environment is most of a launch, and is
-// the same bytes here and in the child. In place of the JSON may be a packed text
-// (packed.go).
+// A frame is the length of a JSON text and the length of the environment after it, four
+// bytes each, followed by the two. The environment is most of a launch, and is the same
+// bytes here and in the child. A packed text (packed.go) may replace the JSON.
 type message struct {
 	Op      string          `json:"op"`
 	UniID   string          `json:"uni_id,omitempty"`
@@ -46,28 +45,28 @@ type message struct {
 const (
 	opLaunch = "launch"
 	opStop   = "stop"
-	opAdopt  = "adopt" // is answered by running or unknown, or later by what becomes of it
-	opAck    = "ack"   // the ledger has the reason of a stopping
+	opAdopt  = "adopt" // answered by running, unknown, or later by ended
+	opAck    = "ack"   // the ledger has the reason for a stopping
 
 	opOnGPU = "on-gpu" // these processes were seen on the attempt's GPUs
 
-	opClaim    = "claim"    // is answered by claimed
-	opStand    = "stand"    // says which processes a claim is for that the asker runs itself
-	opWithdraw = "withdraw" // of a claim whose attempt is not launched; is answered by withdrawn
+	opClaim    = "claim"    // answered by claimed
+	opStand    = "stand"    // names the processes a claim is for that the sender runs itself
+	opWithdraw = "withdraw" // ends a claim or part of it; answered by withdrawn
 )
 
 // Ops from the keeper.
 const (
 	opRunning  = "running"
-	opStep     = "step" // a further command of the list runs
+	opStep     = "step" // the next command is running
 	opStopping = "stopping"
-	opBehind   = "background" // the commands have ended, what they left goes on
+	opBehind   = "background" // the commands have ended, but processes they left keep running
 	opEnded    = "ended"
-	opUnknown  = "unknown" // no such attempt; its record may tell
-	opClaimed  = "claimed" // and what others hold, or why not
+	opUnknown  = "unknown" // no such attempt; look at its record
+	opClaimed  = "claimed" // with other runs' claims, or why it failed
 
 	opWithdrawn = "withdrawn" // nobody sees the claim any more
-	opWarn      = "warn"      // of what the keeper does by itself
+	opWarn      = "warn"      // about the keeper's own work
 )
 
 const maxFrame = 64 << 20
@@ -83,7 +82,7 @@ func (m *message) encode(b []byte) ([]byte, error) {
 	return append(append(b, head...), m.env...), nil
 }
 
-// encodePacked appends the frame of a message that is packable.
+// encodePacked appends the frame of a packable message.
 func (m *message) encodePacked(b []byte) []byte {
 	at := len(b)
 	b = pack(append(b, make([]byte, 8)...), m)
@@ -120,29 +119,29 @@ type link struct {
 	conn    conn
 	mu      sync.Mutex
 	out     []byte
-	due     bool        // out is to be written now
-	writing bool        // the writer has something in hand that comes before out
-	soon    *time.Timer // makes it due; nil while nothing is put off
+	due     bool        // out should be written now
+	writing bool        // the writer is still writing what comes before out
+	soon    *time.Timer // makes out due; nil while nothing is put off
 	full    sync.Cond
 	done    bool
 	gone    chan struct{} // closed when the writer has ended
 }
 
-// putOff is how long a message may wait for another to go with it.
+// putOff is how long a message may wait to be sent together with another.
 const putOff = 5 * time.Millisecond
 
-// A conn is what a link needs of a connection.
+// A conn is the part of a connection that a link needs.
 type conn interface {
 	io.ReadWriteCloser
 	SetWriteDeadline(time.Time) error
 }
 
-// newLink starts the writer; its reader is receive.
+// newLink starts the link's writer; receive is its reader.
 func newLink(c net.Conn, same bool, start func(func())) *link {
 	l := &link{conn: c, same: same, gone: make(chan struct{})}
 	l.full.L = &l.mu
 	if u, ok := c.(*net.UnixConn); ok {
-		if s, err := newSocket(u); err == nil { // or c does it as well, at more cost
+		if s, err := newSocket(u); err == nil { // otherwise c works too, at a higher cost
 			l.conn = s
 		}
 	}
@@ -150,8 +149,8 @@ func newLink(c net.Conn, same bool, start func(func())) *link {
 	return l
 }
 
-// send queues a message. What a broken connection does not take is dropped: the
-// receiver notices, and the records on disk tell.
+// send queues a message. Messages on a broken connection are dropped: the receiver
+// notices that it is broken, and the records on disk have the facts.
 func (l *link) send(m *message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,7 +162,7 @@ func (l *link) send(m *message) error {
 	return nil
 }
 
-// queue puts a message behind what is to be written. l.mu is held.
+// queue appends a message to the output. l.mu is held.
 func (l *link) queue(m *message) (err error) {
 	if l.done {
 		return net.ErrClosed
@@ -176,8 +175,8 @@ func (l *link) queue(m *message) (err error) {
 	return err
 }
 
-// now writes what the other side has room for. It is at work on it before the next
-// thing is done here; the writer would wait until there is nothing more to do.
+// now writes as much as the other side has room for, so that it can start working at
+// once. The writer goroutine would run only once this process has nothing else to do.
 // l.mu is held.
 func (l *link) now() {
 	if s, ok := l.conn.(*socket); ok && !l.writing {
@@ -186,8 +185,8 @@ func (l *link) now() {
 	}
 }
 
-// sendSoon queues a message that nobody is in a hurry for: of a job that ends at
-// once, its beginning and its end are one write, and wake the other side once.
+// sendSoon queues a message that is not urgent. If a job ends at once, its beginning and
+// its end become one write and wake the other side once.
 func (l *link) sendSoon(m *message) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +203,7 @@ func (l *link) sendSoon(m *message) error {
 	return nil
 }
 
-// flush has everything that is queued written now. l.mu is held.
+// flush makes the writer write everything that is queued. l.mu is held.
 func (l *link) flush() {
 	if l.soon != nil {
 		l.soon.Stop()
@@ -255,7 +254,7 @@ func (l *link) receive(f func(*message)) error {
 	}
 }
 
-// close lets what is queued out, for a moment at most, and ends the connection.
+// close lets queued messages out, for a moment at most, and closes the connection.
 func (l *link) close() {
 	l.mu.Lock()
 	l.done = true

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What nobody is in a hurry for goes with the next message, in its order, or by
-// itself a moment later.
+// A message that is not urgent goes out with the next one, in order, or by itself a
+// moment later.
 func TestPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
@@ -35,7 +35,7 @@ func TestPutOff(t *testing.T) {
 		send(l.sendSoon, opRunning, "b")
 		time.Sleep(time.Minute)
 		send(l.sendSoon, opRunning, "c")
-		l.close() // lets it out
+		l.close() // flushes it
 		<-read
 		far.close()
 		want := []string{"running a", "ended a", "running b", "running c"}
@@ -46,7 +46,7 @@ func TestPutOff(t *testing.T) {
 			}
 		}
 		if err := l.sendSoon(&message{Op: opRunning}); err == nil {
-			t.Error("a link that is closed took a message")
+			t.Error("a closed link accepted a message")
 		}
 	})
 }

@@ -1,7 +1,6 @@
-// Package procs reads the kernel's table of processes: who is whose child, in
-// which session, with which environment. A process is always named by pid and
-// start time, since pids are used again. What /proc does not show (hidepid,
-// another user's environment) is simply not there.
+// Package procs reads the kernel's process table: parents, sessions, environments. A
+// process is always identified by pid and start time, since pids are reused. What /proc
+// does not show (hidepid, another user's environment) is treated as absent.
 package procs
 
 import (
@@ -16,22 +15,22 @@ import (
 	"gpurun/runner/engine/local/spawn"
 )
 
-// ID names a process for ever.
+// ID identifies a process, also after its pid has been reused.
 type ID = spawn.Process
 
 // A Proc is one living process.
 type Proc struct {
 	ID
 	Parent  int // pid
-	Session int // pid of its leader, dead or alive
+	Session int // pid of the session leader, dead or alive
 	Zombie  bool
 }
 
-// A Table is one reading of all processes, by pid. It is no instant: what forks
-// while it is read may be missing from it.
+// A Table is one reading of all processes, by pid. It is not a snapshot of one instant:
+// a process that forks while it is read may be missing.
 type Table map[int]Proc
 
-// Read reads the whole of /proc.
+// Read reads all of /proc.
 func Read() Table {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -52,7 +51,7 @@ func Read() Table {
 	return t
 }
 
-// One reads one process; false when there is none of that pid.
+// One reads one process. It returns false if there is none with that pid.
 func One(pid int) (Proc, bool) {
 	var buf [1024]byte
 	b, ok := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
@@ -63,11 +62,11 @@ func One(pid int) (Proc, bool) {
 	if shut < 0 {
 		return Proc{}, false
 	}
-	f := bytes.Fields(b[shut+1:]) // from field 3 of proc(5) on
+	f := bytes.Fields(b[shut+1:]) // fields 3 and up in proc(5)
 	if len(f) < 20 {
 		return Proc{}, false
 	}
-	// Where only the first thread has ended the state is Z too, but others run on.
+	// The state is also Z if only the first thread has ended and others keep running.
 	dead, threads := f[0][0] == 'Z' || f[0][0] == 'X', string(f[17])
 	p := Proc{ID: ID{PID: pid}, Zombie: dead && (threads == "0" || threads == "1")}
 	p.Parent, _ = strconv.Atoi(string(f[1]))
@@ -76,7 +75,7 @@ func One(pid int) (Proc, bool) {
 	return p, true
 }
 
-// Alive reports whether the process of this name still runs; a zombie does not.
+// Alive reports whether this very process is still running. A zombie is not.
 func Alive(id ID) bool {
 	p, ok := One(id.PID)
 	return ok && p.ID == id && !p.Zombie
@@ -90,8 +89,8 @@ func Stopped(pid int) bool {
 	return ok && shut > 0 && len(b) > shut+2 && (b[shut+2] == 'T' || b[shut+2] == 't')
 }
 
-// Signal sends a signal to the process of this name and to no other that may
-// have its pid by now. A process that is gone is no error.
+// Signal sends a signal to this very process, never to another that has its pid by now.
+// A process that is gone is not an error.
 func Signal(id ID, sig unix.Signal) error {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if err == nil {
@@ -111,10 +110,10 @@ func Signal(id ID, sig unix.Signal) error {
 	return err
 }
 
-// Children are the pids of the children of each process, by its pid.
+// Children maps each pid to the pids of its children.
 type Children map[int][]int
 
-// Children sorts the processes by their parents.
+// Children groups the processes by parent.
 func (t Table) Children() Children {
 	children := make(Children, len(t))
 	for _, p := range t {
@@ -123,10 +122,10 @@ func (t Table) Children() Children {
 	return children
 }
 
-// Below adds to the set all descendants of its members.
+// Below adds all descendants of the set's members to it.
 func (t Table) Below(set map[int]bool) { t.Children().Add(set) }
 
-// Add adds to the set all descendants of its members.
+// Add adds all descendants of the set's members to it.
 func (children Children) Add(set map[int]bool) {
 	todo := make([]int, 0, len(set))
 	for pid := range set {
@@ -144,13 +143,13 @@ func (children Children) Add(set map[int]bool) {
 	}
 }
 
-// UniIDName is the variable that names the attempt a process comes from.
+// UniIDName is the environment variable that names the attempt a process belongs to.
 const UniIDName = "GPURUN_UNI_ID"
 
-// UniIDIn is the uni_id in an environment, or "".
+// UniIDIn returns the uni_id in an environment, or "".
 func UniIDIn(env []byte) string { return Lookup(env, UniIDName) }
 
-// UniID is the uni_id with which a process was started, or "".
+// UniID returns the uni_id that a process was started with, or "".
 func UniID(pid int) string {
 	for range 50 {
 		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
@@ -165,7 +164,7 @@ func UniID(pid int) string {
 	return ""
 }
 
-// Named lists the processes that were started with a uni_id.
+// Named returns the processes that were started with a uni_id.
 func Named(uniID string) []ID {
 	var ids []ID
 	for pid, p := range Read() {
@@ -176,8 +175,8 @@ func Named(uniID string) []ID {
 	return ids
 }
 
-// executing reports whether a process is just becoming another program: for that
-// moment it has no environment that could be read.
+// executing reports whether a process is in the middle of executing another program. At
+// that moment its environment cannot be read.
 func executing(pid int) bool {
 	const kernelThread = 0x00200000 // PF_KTHREAD
 	var buf [1024]byte
@@ -190,14 +189,14 @@ func executing(pid int) bool {
 	return err == nil && flags&kernelThread == 0 && string(f[48]) == "0" // env_end
 }
 
-// Cmdline is the beginning of the arguments of a process, each ended by a NUL byte.
+// Cmdline returns the beginning of a process's arguments, each terminated by a NUL byte.
 func Cmdline(pid int) string {
 	var buf [512]byte
 	b, _ := readInto("/proc/"+strconv.Itoa(pid)+"/cmdline", buf[:])
 	return string(b)
 }
 
-// Lookup finds a name in an environment whose entries are ended by NUL bytes.
+// Lookup returns a variable of an environment whose entries are NUL-terminated.
 func Lookup(env []byte, name string) string {
 	for len(env) > 0 {
 		kv := env
@@ -213,8 +212,8 @@ func Lookup(env []byte, name string) string {
 	return ""
 }
 
-// Writes reports whether descriptor 1 or 2 of a process is this file, named by
-// its device and inode.
+// Writes reports whether descriptor 1 or 2 of a process is the file with this device and
+// inode.
 func Writes(pid int, dev, ino uint64) bool {
 	for _, fd := range []string{"1", "2"} {
 		var st unix.Stat_t
@@ -225,15 +224,15 @@ func Writes(pid int, dev, ino uint64) bool {
 	return false
 }
 
-// ChildList opens a list of the children of this process that can be read again
-// and again for one system call. It holds those that were left behind by their
-// parents (the kernel gives them to the first thread), and may hold others.
+// ChildList opens a list of this process's children that can be reread with a single
+// system call. It includes orphans (the kernel assigns them to the first thread), and
+// may include other children.
 func ChildList() (*os.File, error) {
 	pid := strconv.Itoa(os.Getpid())
 	return os.Open("/proc/" + pid + "/task/" + pid + "/children")
 }
 
-// Pids reads such a list.
+// Pids reads a list opened by ChildList.
 func Pids(list *os.File) ([]int, error) {
 	var buf [4096]byte
 	var pids []int

@@ -44,7 +44,7 @@ func TestChildList(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Pids(nil); err == nil {
-		t.Error("Pids of no list is no error")
+		t.Error("Pids without a list returned no error")
 	}
 }
 
@@ -101,7 +101,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A process whose first thread has ended lives on in its others.
+// A process whose first thread has ended stays alive in its others.
 func TestFirstThreadEnded(t *testing.T) {
 	cmd := exec.Command("python3", "-c", `
 import ctypes, threading, sys

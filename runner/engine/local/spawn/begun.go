@@ -13,13 +13,13 @@ import (
 	"gpurun/state/host"
 )
 
-// voidMark is what a marker holds that was made so that nothing begins any more.
+// voidMark is the content of a marker created to keep the program from beginning.
 const voidMark = "void\n"
 
-// Void makes the marker in the place of a child, so that no child will run its
-// program from now on. It reports whether it won: if so, none ever has. The marker
-// comes to be in one step with what it holds: one that is empty, since this
-// process was killed while it wrote, would look like a child's.
+// Void creates the marker instead of a child, so that from now on no child will run its
+// program. It reports whether it won: if so, none ever has. The marker appears in one
+// step with its content: an empty one, from a process killed while writing, would look
+// like a child's.
 func Void(path string) (won bool, err error) {
 	switch err = voidWhole(path); {
 	case err == nil:
@@ -28,7 +28,7 @@ func Void(path string) (won bool, err error) {
 		b, err := host.ReadOwn(path, 4096)
 		return err == nil && string(b) == voidMark, err
 	}
-	// No room, or a file system that cannot do it in one step.
+	// The disk is full, or the file system cannot do it in one step.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
@@ -43,8 +43,8 @@ func Void(path string) (won bool, err error) {
 	return true, err
 }
 
-// voidWhole writes a marker under another name, and gives it its own if that is
-// still to be had: fs.ErrExist if not.
+// voidWhole writes a marker under a temporary name and renames it. The error is
+// fs.ErrExist if the marker exists already.
 func voidWhole(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "void-")
 	if err != nil {
@@ -63,9 +63,9 @@ func voidWhole(path string) error {
 	return err
 }
 
-// Begun reads the marker that a child left. A marker without a readable process
-// (its child was killed while it wrote, or the disk was full) is a Process of
-// zeros: what began must then be found by other means.
+// Begun reads the marker that a child left. If the marker names no process (the child
+// was killed while writing it, or the disk was full), Begun returns a zero Process:
+// what began must then be found by other means.
 func Begun(path string) (Process, error) {
 	b, err := host.ReadOwn(path, 4096)
 	if err != nil {
@@ -78,9 +78,9 @@ func Begun(path string) (Process, error) {
 	return p, nil
 }
 
-var errNoStat = errors.New("no line of /proc/PID/stat")
+var errNoStat = errors.New("not a line of /proc/PID/stat")
 
-// parseStat takes pid and start time out of a /proc/PID/stat; proc(5).
+// parseStat extracts pid and start time from /proc/PID/stat; see proc(5).
 func parseStat(b []byte) (Process, error) {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || shut < open {
@@ -90,7 +90,7 @@ func parseStat(b []byte) (Process, error) {
 	if err != nil {
 		return Process{}, errNoStat
 	}
-	const startTime = 22 - 3 // field 22, counted from the third, behind the name
+	const startTime = 22 - 3 // field 22, counted from the third, which follows the name
 	fields := bytes.Fields(b[shut+1:])
 	if len(fields) <= startTime {
 		return Process{}, errNoStat

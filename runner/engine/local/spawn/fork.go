@@ -8,9 +8,8 @@ import (
 )
 
 // The child shares this process's memory and stack until it executes its program
-// (vfork): the parent's thread stands still meanwhile, so that errors can simply
-// be left in the child's struct. os/exec does the same, but has no place where
-// the marker could be made.
+// (vfork). The parent's thread is suspended meanwhile, so errors can simply be left in
+// the child struct. os/exec does the same, but has no place to create the marker.
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -21,10 +20,10 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// The parent's thread stands still until the child has become a program, which
-// is longer than everything else about a start. Its goroutine is in a system call
-// meanwhile, as the runtime sees it, so that others can go on: entersyscall lets
-// them take the processor when they need it, entersyscallblock gives it away.
+// The parent's thread is suspended until the child has executed its program, which takes
+// longer than everything else about a start. To the runtime its goroutine is in a system
+// call, so that others can run: entersyscall lets them take the processor when they need
+// it, entersyscallblock gives it away.
 
 //go:linkname entersyscall runtime.entersyscall
 func entersyscall()
@@ -41,7 +40,7 @@ func exitsyscall()
 //go:noescape
 func vfork(flags uintptr, pid *int32) (ret int)
 
-// vfork3 is vfork by clone3.
+// vfork3 is vfork through clone3.
 //
 //go:noescape
 func vfork3(args *cloneArgs) (ret int)
@@ -56,12 +55,12 @@ type schedAttr struct {
 	flags            uint64
 	nice             int32
 	priority         uint32
-	runtime          uint64 // of a fair policy: the time slice
+	runtime          uint64 // for a fair policy: the time slice
 	deadline, period uint64
 	utilMin, utilMax uint32
 }
 
-// fair reports whether its policy is one in which runtime is the time slice.
+// fair reports whether runtime is the time slice under its policy.
 //
 //go:nosplit
 //go:norace
@@ -69,7 +68,7 @@ func (a *schedAttr) fair() bool {
 	return a.policy == unix.SCHED_NORMAL || a.policy == unix.SCHED_BATCH || a.policy == unix.SCHED_IDLE
 }
 
-// Indices of those that are used.
+// Indices of the fields that are used.
 const (
 	cloneFlags = 0
 	parentTID  = 3
@@ -81,10 +80,10 @@ const (
 	clearSighand = 0x1_0000_0000 // CLONE_CLEAR_SIGHAND: Linux 5.5
 )
 
-// child is all that a child reads and writes before its program runs.
+// child is everything that a child reads and writes before its program runs.
 type child struct {
 	path, dir, begun *byte
-	spare            *byte // nil for none
+	spare            *byte // nil if there is none
 	argv, envv       []*byte
 	files            [3]int
 	session          bool
@@ -96,13 +95,13 @@ type child struct {
 
 	clone cloneArgs
 	pid   *int32
-	mask  uint64 // of signals, as it is in this thread
+	mask  uint64 // signal mask of this thread
 	old   bool   // the kernel has no clone3: handlers are still the parent's
 
 	before  unix.Timespec // CLOCK_BOOTTIME before the fork
 	now     unix.Timespec
-	began   uint64   // the child's start as the kernel counts it; 0 where it is to be read from stat
-	stat    statLine // the child's /proc/self/stat, or what of it matters, as it went into the marker
+	began   uint64   // the child's start in the kernel's units; 0 if it must be read from stat
+	stat    statLine // the child's /proc/self/stat, or the fields that matter, as written to the marker
 	statLen int
 	stage   Stage
 	errno   syscall.Errno
@@ -113,12 +112,12 @@ var procStat = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 
 const (
 	atCwd       = ^uintptr(99) // AT_FDCWD
 	markerFlags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC | unix.O_NOFOLLOW
-	markerSize  = 512 // of a marker, at least; the line in it is shorter
-	neverRan    = 127 // exit status of a child that did not reach its program; nobody reads it
+	markerSize  = 512 // minimum size of a marker; the line in it is shorter
+	neverRan    = 127 // exit status of a child that did not get to its program; nobody reads it
 )
 
-// fork makes the child, which never returns from here. In the child no function
-// may be called that allocates, grows the stack or is instrumented.
+// fork creates the child, which never returns from here. The child must not call any
+// function that allocates, grows the stack or is instrumented.
 //
 //go:norace
 //go:noinline
@@ -139,7 +138,7 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 		pid = vfork(vforkFlags|uintptr(unix.SIGCHLD), c.pid)
 	}
 	if pid != 0 {
-		// Nothing may happen in this frame but to leave it: the child used it.
+		// The child used this frame: do nothing in it but return.
 		afterFork()
 		exitsyscall()
 		if pid < 0 {
@@ -163,7 +162,7 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 	c.stage = Begin
 	if c.began = ticks(c.boottime()); c.began == ticks(c.before) {
 		n = c.stat.line(uint64(*c.pid), c.began)
-	} else { // the tick turned meanwhile: only the kernel knows
+	} else { // the tick changed meanwhile: only the kernel knows
 		stat, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(&procStat[0])), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
 		if e != 0 {
 			goto failed
@@ -175,11 +174,11 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 		c.began = 0
 	}
 	c.statLen = int(n)
-	for ; n < markerSize; n++ { // over all that a spare marker may still hold
+	for ; n < markerSize; n++ { // overwrite anything that a spare marker may still contain
 		c.stat[n] = '\n'
 	}
-	// A parent that was killed meanwhile has let go of whatever it held for this
-	// program: without it nothing begins.
+	// A parent that was killed meanwhile has released whatever it held for this
+	// program, so the program must not begin.
 	if parent, _, _ = syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); parent != c.parent {
 		e = unix.ESRCH
 		goto failed
@@ -190,7 +189,7 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 			_, _, e = syscall.RawSyscall(unix.SYS_WRITE, marker, uintptr(unsafe.Pointer(&c.stat[0])), n)
 		}
 		if e == 0 {
-			// As exclusive as O_EXCL: whoever made the marker before keeps it.
+			// As exclusive as O_EXCL: an existing marker stays.
 			_, _, e = syscall.RawSyscall6(unix.SYS_RENAMEAT2, atCwd, uintptr(unsafe.Pointer(c.spare)), atCwd, uintptr(unsafe.Pointer(c.begun)), unix.RENAME_NOREPLACE, 0)
 		}
 		if e == 0 {
@@ -234,7 +233,7 @@ begun:
 	}
 
 	if c.slice != 0 {
-		// All else stays as it is now: somebody may have changed the niceness meanwhile.
+		// Everything else stays as it is: somebody may have changed the niceness meanwhile.
 		_, _, e = syscall.RawSyscall6(unix.SYS_SCHED_GETATTR, 0, uintptr(unsafe.Pointer(&c.attr)), unsafe.Sizeof(c.attr), 0, 0, 0)
 		if e == 0 && c.attr.fair() {
 			c.attr.runtime = c.slice

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes are how a process is scheduled; it skips the test where time slices
-// are not to be had.
+// attributes returns how a process is scheduled. It skips the test if the kernel has no
+// time slices.
 func attributes(t *testing.T, pid int) unix.SchedAttr {
 	t.Helper()
 	a, err := unix.SchedGetAttr(pid, 0)

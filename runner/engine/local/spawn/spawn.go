@@ -1,6 +1,6 @@
-// Package spawn makes one process so that nobody can ever be in doubt whether it
-// came to be: before its first instruction the child itself leaves a marker,
-// begun, that only one side can make. It does not know what a job is.
+// Package spawn starts a process in such a way that there is never any doubt whether it
+// began: before the program's first instruction, the child itself leaves a marker, begun,
+// that can be created only once. The package knows nothing about jobs.
 package spawn
 
 import (
@@ -16,28 +16,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Request is one program to be started. Nothing but Files is inherited, as far
-// as every other descriptor of this process is close-on-exec.
+// A Request is a program to start. It inherits only Files, provided that every other
+// descriptor of this process is close-on-exec.
 type Request struct {
-	Path    string   // of the program; no search is done
-	Argv    []string // as the program sees it, Argv[0] too
-	Env     []byte   // NAME=value, each ended by a NUL byte
+	Path    string   // of the program; PATH is not searched
+	Argv    []string // as the program sees it, including Argv[0]
+	Env     []byte   // NAME=value, each terminated by a NUL byte
 	Dir     string   // working directory
-	Files   [3]int   // descriptors for 0, 1 and 2: above 2, or in their place already
+	Files   [3]int   // descriptors for 0, 1 and 2: each above 2, or already in place
 	Begun   string   // path of the marker
-	Spare   string   // path of a file that the marker is made of if it is there; "" for none
-	Session bool     // in a session of its own, without a terminal
-	NoFile  uint64   // soft limit of open files, 0 to leave it
-	Slack   uint64   // of timers, in nanoseconds, 0 to leave it
-	Slice   uint64   // of time on a processor, in nanoseconds, 0 to leave it
+	Spare   string   // path of a file to turn into the marker if it exists; "" for none
+	Session bool     // in its own session, without a terminal
+	NoFile  uint64   // soft limit of open files; 0 to leave it unchanged
+	Slack   uint64   // timer slack in nanoseconds; 0 to leave it unchanged
+	Slice   uint64   // scheduler time slice in nanoseconds; 0 to leave it unchanged
 
-	// PID gets the pid as soon as there is a process, while Start is still waiting
-	// for it to become a program; nil for none.
+	// PID, if not nil, receives the pid as soon as the process exists, while Start is
+	// still waiting for it to execute its program.
 	PID *atomic.Int32
 }
 
-// A Process is named by its pid and by when the kernel started it, in clock ticks
-// after boot: a pid alone may be another's by now.
+// A Process is identified by its pid and its start time, in clock ticks after boot: the
+// pid alone may have been reused by now.
 type Process struct {
 	PID   int
 	Start uint64
@@ -46,7 +46,7 @@ type Process struct {
 // A Stage is a step of the child before the program runs.
 type Stage int
 
-// The stages in their order.
+// The stages, in order.
 const (
 	Fork Stage = iota
 	Session
@@ -57,16 +57,16 @@ const (
 	Exec
 )
 
-// An Error says which stage of a start failed. At Begin with EEXIST somebody else
-// made the marker: the program must not run, and has not.
+// An Error tells which stage of a start failed. Begin with EEXIST means that somebody
+// else created the marker: the program must not run, and has not.
 type Error struct {
 	Stage Stage
-	Path  string // that could not be used, or ""
+	Path  string // path that could not be used, or ""
 	Errno syscall.Errno
 }
 
 func (e *Error) Error() string {
-	what := [...]string{"cannot fork", "cannot make a session", "cannot mark the start", "cannot redirect output",
+	what := [...]string{"cannot fork", "cannot create a session", "cannot mark the start", "cannot redirect output",
 		"cannot set the limit of open files", "cannot enter the working directory", "cannot execute"}[e.Stage]
 	if e.Path == "" {
 		return fmt.Sprintf("%s: %s", what, e.Errno.Error())
@@ -76,8 +76,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Errno }
 
-// Start starts the program and returns when it runs, or when it is sure that it
-// never will: then the error is an *Error and the child has been reaped, or it
+// Start starts the program. It returns when the program is running or definitely never
+// will. In that case the error is an *Error and the child has been reaped, or the error
 // is about a string with a NUL byte. The caller waits for the process.
 func Start(r *Request) (Process, error) {
 	c, err := newChild(r)
@@ -88,8 +88,8 @@ func Start(r *Request) (Process, error) {
 }
 
 func (c *child) start(r *Request) (Process, error) {
-	// Without syscall.ForkLock: as long as one child takes to become a program no
-	// other could be started, and whatever is opened here is close-on-exec at once.
+	// syscall.ForkLock is not needed, since every descriptor here is opened with
+	// close-on-exec, and would keep others from starting until this child has executed.
 	pid, errno := fork(c)
 	runtime.KeepAlive(r)
 	if errno != 0 {
@@ -122,8 +122,8 @@ func (s Stage) path(r *Request) string {
 	return ""
 }
 
-// reap waits for a child that never became a program. Somebody who waits for all
-// children may have been quicker.
+// reap waits for a child that never executed its program. Somebody who waits for all
+// children may have reaped it already.
 func reap(pid int) {
 	for {
 		_, err := unix.Wait4(pid, nil, 0, nil)
@@ -133,8 +133,8 @@ func reap(pid int) {
 	}
 }
 
-// newChild lays out everything the child will need: between fork and exec it
-// cannot allocate.
+// newChild prepares everything the child will need: between fork and exec it cannot
+// allocate.
 func newChild(r *Request) (*child, error) {
 	c := &child{session: r.Session, parent: uintptr(os.Getpid()), files: r.Files, noFile: r.NoFile, slack: r.Slack, slice: r.Slice}
 	var err error
@@ -164,7 +164,7 @@ func newChild(r *Request) (*child, error) {
 	return c, nil
 }
 
-// pointers is the vector of strings that lie in env one behind the other.
+// pointers returns a vector of pointers to the strings in env.
 func pointers(env []byte) []*byte {
 	v := make([]*byte, 0, bytes.Count(env, []byte{0})+1)
 	for len(env) > 0 {

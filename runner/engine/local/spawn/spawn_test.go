@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// request runs a shell command with its output in a file, which is returned.
+// request returns a request for a shell command, and the file of its output.
 func request(t testing.TB, command string) (*Request, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func TestStartIsSession(t *testing.T) {
 
 func TestStartSignals(t *testing.T) {
 	t.Run("clone3", func(t *testing.T) { startSignals(t, uint64(unix.SIGCHLD)) })
-	const refused = 1 << 20 // no signal: clone3 is refused as by a kernel or a container without it
+	const refused = 1 << 20 // not a signal: clone3 is refused, as by a kernel or container without it
 	t.Run("clone", func(t *testing.T) { startSignals(t, refused) })
 }
 
@@ -162,7 +162,7 @@ func TestVoid(t *testing.T) {
 		}
 	}
 	if names, _ := os.ReadDir(filepath.Dir(path)); len(names) != 1 {
-		t.Errorf("beside the marker there is something else: %v", names)
+		t.Errorf("there is something besides the marker: %v", names)
 	}
 	if p, err := Begun(path); p != (Process{}) || err != nil {
 		t.Errorf("Begun of a void marker = %v, %v", p, err)
@@ -178,7 +178,7 @@ func TestVoid(t *testing.T) {
 	}
 }
 
-// Only one of a child and of somebody who voids may win, however they race.
+// When a child races somebody who voids its marker, only one of them wins.
 func TestVoidRace(t *testing.T) {
 	for range 200 {
 		r, out := request(t, "echo ran")
@@ -197,14 +197,14 @@ func TestVoidRace(t *testing.T) {
 	}
 }
 
-// A child that finds its parent gone begins nothing, and leaves no marker.
+// A child that finds its parent gone does not begin, and leaves no marker.
 func TestParentGone(t *testing.T) {
 	r, out := request(t, "echo ran")
 	c, err := newChild(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.parent = 1 // as it would be by now
+	c.parent = 1 // as if the parent were gone
 	if _, err := c.start(r); err == nil {
 		t.Error("it was started")
 	}
@@ -268,7 +268,7 @@ func BenchmarkOsExec(b *testing.B) {
 	}
 }
 
-// A marker that is made of a spare file is as exclusive as a new one.
+// A marker made from a spare file is as exclusive as a new one.
 func TestStartSpareMarker(t *testing.T) {
 	for _, void := range []bool{false, true} {
 		r, out := request(t, "echo ran")
@@ -303,8 +303,8 @@ func TestStartSpareMarker(t *testing.T) {
 	}
 }
 
-// TestOthersGoOn holds a child up at its marker, and needs another goroutine to
-// let it go, with one processor for both.
+// TestOthersGoOn blocks a child at its marker. Another goroutine has to release it, with
+// one processor for both.
 func TestOthersGoOn(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, _ := request(t, "exit 3")
@@ -337,7 +337,7 @@ func TestOthersGoOn(t *testing.T) {
 	}
 }
 
-// A child that ends is waited for, and no signal says so.
+// A child that ends can be waited for without a signal.
 func TestNoChildSignals(t *testing.T) {
 	var before [4]uint64
 	action := func(set, get *[4]uint64) {
@@ -376,7 +376,7 @@ func TestNoChildSignals(t *testing.T) {
 	}
 	NoChildSignals()
 	child()
-	// One that comes surely, and after what may have come of the child.
+	// One that surely arrives, after any that the child may have caused.
 	if err := unix.Kill(os.Getpid(), unix.SIGWINCH); err != nil {
 		t.Fatal(err)
 	}

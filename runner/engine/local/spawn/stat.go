@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// When a process started is field 22 of its /proc/PID/stat, CLOCK_BOOTTIME in
-// hundredths of a second (proc(5), USER_HZ). To have the kernel make that file costs
-// more than the marker itself, so that a child looks at the clock: if it shows the
-// same tick as before the fork, this is the one.
+// A process's start time is field 22 of its /proc/PID/stat, CLOCK_BOOTTIME in hundredths
+// of a second (proc(5), USER_HZ). Having the kernel generate that file costs more than
+// the marker itself, so a child looks at the clock instead: if that shows the same tick
+// as before the fork, the tick is its start time.
 
-// boottime reads the clock. It is called in the child.
+// boottime reads the clock, in the child.
 //
 //go:norace
 //go:nosplit
@@ -21,7 +21,7 @@ func (c *child) boottime() unix.Timespec {
 	return c.now
 }
 
-// ticks is a time as the kernel counts starts.
+// ticks converts a time to the kernel's start-time units.
 //
 //go:norace
 //go:nosplit
@@ -33,7 +33,7 @@ func ticks(t unix.Timespec) uint64 {
 // A statLine holds a line of /proc/PID/stat.
 type statLine [1024]byte
 
-// line writes one with the fields that a marker is read for, and returns its length.
+// line writes a line with the fields that markers are read for, and returns its length.
 //
 //go:norace
 //go:nosplit
@@ -47,7 +47,7 @@ func (s *statLine) line(pid, start uint64) uintptr {
 	return s.number(n, start)
 }
 
-// number writes n in decimal at a place, and returns the next place.
+// number writes n in decimal at a position, and returns the next position.
 //
 //go:norace
 //go:nosplit

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStartTime holds what a child tells of itself against what the kernel says,
-// often enough for a tick of the clock to come between.
+// TestStartTime compares the start time a child finds for itself with the kernel's, often
+// enough for a clock tick to fall in between.
 func TestStartTime(t *testing.T) {
 	looked, read := 0, 0
 	for range 300 {
@@ -41,9 +41,9 @@ func TestStartTime(t *testing.T) {
 		}
 	}
 	if looked == 0 {
-		t.Error("no start was told by the clock")
+		t.Error("no start time came from the clock")
 	}
-	t.Logf("%d told by the clock, %d by the kernel", looked, read)
+	t.Logf("%d from the clock, %d from the kernel", looked, read)
 }
 
 func TestStatLine(t *testing.T) {

@@ -7,19 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoChildSignals has the kernel send this process no SIGCHLD: the runtime would take
-// each and drop it, which costs as much as waiting for the child. Who waits is woken
-// all the same. Package os/signal cannot do it: to ignore the signal would leave
-// nothing to wait for. Without it, where a filter forbids it, everything works too.
+// NoChildSignals keeps the kernel from sending this process SIGCHLD: the runtime would
+// receive and drop each one, which costs as much as waiting for the child. Waiters are
+// woken anyway. Package os/signal cannot do this: ignoring the signal would leave nothing
+// to wait for. If a seccomp filter forbids it, everything still works.
 func NoChildSignals() {
 	action := [4]uint64{} // struct sigaction of the kernel: SIG_DFL, no flags, no restorer, an empty mask
 	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
 }
 
-// Peek waits for any child to end, orphans that this process was given too, and
-// leaves it to be waited for. It stands in the kernel without holding up a processor:
-// the runtime would take that away by force each time, and would look every few
-// microseconds whether to.
+// Peek waits for any child to end, including adopted orphans, and leaves it to be reaped.
+// It blocks in the kernel without holding a processor, which the runtime would otherwise
+// have to take away each time, after checking every few microseconds.
 //
 //go:norace
 func Peek() (pid int, err error) {
@@ -33,8 +32,8 @@ func Peek() (pid int, err error) {
 	return int(info.pid), nil
 }
 
-// PeekNow is a child that has ended and has not been waited for; 0 when there is
-// none. The error is ECHILD when this process has no children at all.
+// PeekNow returns a child that has ended and has not been reaped, or 0 if there is none.
+// The error is ECHILD if this process has no children at all.
 func PeekNow() (pid int, err error) {
 	var info siginfo
 	for {
@@ -51,7 +50,7 @@ func PeekNow() (pid int, err error) {
 
 const peekFlags = unix.WEXITED | unix.WNOWAIT | unix.WALL
 
-// siginfo is struct siginfo of the kernel, as far as waitid fills it in.
+// siginfo is the part of the kernel's struct siginfo that waitid fills in.
 type siginfo struct {
 	signo, errno, code, _ int32
 	pid                   int32

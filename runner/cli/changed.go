@@ -11,9 +11,8 @@ import (
 	"gpurun/state/disk"
 )
 
-// changes says of jobs whose command has changed what is different from the last
-// attempt of the same name. The ledger is read once more for that, since of what
-// succeeded no more is kept in memory than that it did.
+// changes tells, for jobs whose command has changed, how it differs from the last attempt
+// of the same name. It rereads the ledger: for successes only the fact is in memory.
 func (a *app) changes(b *jobspec.Batch, core *sched.Core) map[int]string {
 	was := map[int]*state.Record{} // by job
 	wanted := map[string]bool{}    // uni_ids
@@ -35,7 +34,7 @@ func (a *app) changes(b *jobspec.Batch, core *sched.Core) map[int]string {
 	return words
 }
 
-// withChanges completes verdicts with what has changed, where that is known.
+// withChanges adds what has changed to verdicts, if known.
 func withChanges(of verdicts, changes map[int]string) verdicts {
 	return func(id int) verdict {
 		v := of(id)
@@ -46,11 +45,11 @@ func withChanges(of verdicts, changes map[int]string) verdicts {
 	}
 }
 
-// maxDifferences bounds what is said of one job.
+// maxDifferences bounds how many differences of a job are shown.
 const maxDifferences = 4
 
-// difference says what a job does otherwise than an attempt did: "param seed 1 → 2,
-// args: +--lr 0.2"; "" where its commands and parameters are the same.
+// difference describes how a job differs from an attempt: "param seed 1 → 2, args:
+// +--lr 0.2"; "" if nothing does.
 func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 	var parts []string
 	values := map[string]string{}
@@ -68,7 +67,7 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 			parts = append(parts, "param -"+name)
 		}
 	}
-	if len(parts) == 0 { // else the commands differ by that
+	if len(parts) == 0 { // otherwise the parameters explain the commands
 		parts = commandDifference(was.Commands, b.Commands(j))
 	}
 	parts = append(parts, traitDifference(was, b.Traits(j))...)
@@ -78,8 +77,8 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 	return strings.Join(parts, ", ")
 }
 
-// traitDifference compares environment, config and the rest. An older start, which
-// has none of them, tells nothing.
+// traitDifference compares environment, config and the rest, unless the attempt's start
+// is too old to record them.
 func traitDifference(was state.Fact, now map[string]string) []string {
 	if was.Traits == nil {
 		return nil
@@ -108,8 +107,8 @@ func traitDifference(was state.Fact, now map[string]string) []string {
 	return parts
 }
 
-// commandDifference compares commands word by word. A word that holds a {variable}
-// of the attempt stands for whatever it was.
+// commandDifference compares commands word by word. A word with a {variable} of the
+// attempt matches any value.
 func commandDifference(was, now []string) []string {
 	old, fresh := strings.Fields(strings.Join(was, " ")), strings.Fields(strings.Join(now, " "))
 	for len(old) > 0 && len(fresh) > 0 && sameWord(old[0], fresh[0]) {
@@ -118,7 +117,7 @@ func commandDifference(was, now []string) []string {
 	for len(old) > 0 && len(fresh) > 0 && sameWord(old[len(old)-1], fresh[len(fresh)-1]) {
 		old, fresh = old[:len(old)-1], fresh[:len(fresh)-1]
 	}
-	if len(old) == 0 { // a variable may have been empty, as {gpu} of a CPU job
+	if len(old) == 0 { // a variable may have been empty, like {gpu} of a CPU job
 		fresh = slices.DeleteFunc(fresh, func(w string) bool { return sameWord("", w) })
 	}
 	if len(old) == 0 && len(fresh) == 0 {
@@ -146,7 +145,7 @@ func sameWord(old, fresh string) bool {
 	return len(old) >= len(head)+len(tail) && strings.HasPrefix(old, head) && strings.HasSuffix(old, tail)
 }
 
-// clipped joins words to a text of a moderate length.
+// clipped joins words, and cuts a long result.
 func clipped(words []string) string {
 	const most = 60
 	text := []rune(strings.Join(words, " "))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Who wants no colours still sees the view redrawn in its place.
+// Without colors the view is still redrawn in place.
 func TestNoColorStillRedraws(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
@@ -23,6 +23,6 @@ jobs:
 	p.types("\x03")
 	p.exit()
 	if m := regexp.MustCompile(`\x1b\[[0-9;]*m`).FindString(p.text()); m != "" {
-		t.Errorf("a colour in spite of --no-color: %q", m)
+		t.Errorf("a color despite --no-color: %q", m)
 	}
 }

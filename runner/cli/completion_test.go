@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What is typed before a tab, and what the line is after it. That which stays as it
-// is has several continuations, or none.
+// What is typed before a tab, and the line after it. A line that does not change has
+// several completions, or none.
 var completed = []struct{ typed, want string }{
 	{"gpurun sta", "gpurun status "},
 	{"gpurun st", "gpurun st"}, // status, stop
@@ -18,21 +18,21 @@ var completed = []struct{ typed, want string }{
 	{"gpurun --max-con", "gpurun --max-concurrent "},
 	{"gpurun stop --dr", "gpurun stop --drain "},
 	{"gpurun plan --max-util 30 tr", "gpurun plan --max-util 30 train.yaml "},
-	// Jobs, of the file that was used last, or of --file.
+	// Jobs of the file used last, or of --file.
 	{"gpurun log ab", "gpurun log abc "},
 	{"gpurun log b-", "gpurun log b-"}, // b-1, b-2
 	{"gpurun stop abc b-2", "gpurun stop abc b-2 "},
 	{"gpurun log lr=0.1-", "gpurun log lr=0.1-s1 "},
 	{"gpurun log lr=", "gpurun log lr=0.1-s1 "},
-	{"gpurun log tr", "gpurun log tr"}, // no job begins so, and no file is meant
+	{"gpurun log tr", "gpurun log tr"}, // no job begins with it, and files are not offered
 	{"gpurun forget --file other.yaml c", "gpurun forget --file other.yaml cod "},
 	{"gpurun done --file=other.yaml c", "gpurun done --file=other.yaml cod "},
 	{"gpurun forget --file oth", "gpurun forget --file other.yaml "},
 	{"gpurun forget --file=oth", "gpurun forget --file=other.yaml "},
 }
 
-// The scripts are installed as gpurun completion --help has it, and completion is
-// what the shell makes of a tab.
+// Installs the scripts as gpurun completion --help describes, and presses tab in a real
+// shell.
 func TestCompletionInShells(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "train.yaml"), `jobs:
@@ -58,7 +58,7 @@ func TestCompletionInShells(t *testing.T) {
 	need := func(t *testing.T, shell string) string {
 		path, err := exec.LookPath(shell)
 		if err != nil {
-			t.Skip(shell + " is missing here: its completion is not tested")
+			t.Skip(shell + " is not installed: its completion is not tested")
 		}
 		return path
 	}
@@ -111,7 +111,7 @@ bindkey '^O' show
 	})
 }
 
-// tabs types every line, a tab, and the key that shows the line.
+// tabs types each line, a tab, and the key that prints the line.
 func tabs(t *testing.T, shell *onPTY) {
 	t.Helper()
 	for _, row := range completed {

@@ -11,9 +11,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// standInDriver is the command of scripts that puts a driver in the place of NVML:
-// driver hang=init. gpu/probe/testdata/standin.c says what there is to choose from.
-// What an earlier one said is replaced.
+// standInDriver is the script command that replaces NVML by a stand-in, e.g. driver
+// hang=init; gpu/probe/testdata/standin.c has the options. It replaces earlier options.
 func standInDriver(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
 	dir := t.TempDir()
 	build := sync.OnceValues(func() (library string, err error) {
@@ -30,7 +29,7 @@ func standInDriver(t *testing.T) func(ts *testscript.TestScript, neg bool, args 
 		ts.Check(err)
 		file := ts.MkAbs("driver")
 		ts.Check(os.WriteFile(file+".new", []byte(strings.Join(args, "\n")+"\n"), 0o666))
-		ts.Check(os.Rename(file+".new", file)) // the library reads it at any moment
+		ts.Check(os.Rename(file+".new", file)) // the library may read it at any moment
 		ts.Setenv("NVML_STANDIN", file)
 		ts.Setenv("GPURUN_NVML", library)
 	}

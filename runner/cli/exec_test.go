@@ -13,8 +13,8 @@ import (
 	"gpurun/runner/engine/local/timeslice"
 )
 
-// The command of gpurun exec has the timers that gpurun was started with, not the
-// late ones of gpurun's own.
+// The command of gpurun exec gets the timer slack that gpurun was started with, not
+// gpurun's own.
 func TestTimersOfExec(t *testing.T) {
 	own, err := os.ReadFile("/proc/self/timerslack_ns")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestTimersOfExec(t *testing.T) {
 	}
 }
 
-// Its turns on a processor are as long, too.
+// Likewise its CPU time slice.
 func TestTimeSliceOfExec(t *testing.T) {
 	own, err := unix.SchedGetAttr(0, 0)
 	if err != nil || own.Runtime == 0 {

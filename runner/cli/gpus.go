@@ -27,12 +27,12 @@ type gpusCmd struct {
 // needFlags describe what one job needs, for commands without a job file.
 type needFlags struct {
 	GPUMemory memoryFlag  `name:"gpu-memory" short:"m" default:"8000MiB" placeholder:"SIZE" help:"Free memory each GPU needs; a bare number is MiB (${default})."`
-	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Highest utilization such a GPU may have (${default})."`
+	MaxUtil   percentFlag `default:"30" placeholder:"PERCENT" help:"Highest utilization a GPU may have (${default})."`
 	GPUIDs    string      `name:"gpu-ids" placeholder:"IDS" help:"Use only these GPUs: 0,2-3 or UUIDs."`
 	Model     []string    `placeholder:"NAME" help:"Use only GPUs whose name contains NAME."`
 	Others    string      `enum:"allow,avoid" default:"allow" placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
 	Share     bool        `help:"Share a GPU with other jobs as long as its memory suffices."`
-	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"Which of the GPUs that fit to take: ${enum}."`
+	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"How to choose among the GPUs that fit: ${enum}."`
 }
 
 // Help returns the command's description and examples.

@@ -11,7 +11,7 @@ import (
 type grammar struct {
 	globalFlags
 
-	Run        runCmd        `cmd:"" default:"withargs" help:"Run the jobs that are not up to date; \"gpurun FILE\" does the same."`
+	Run        runCmd        `cmd:"" default:"withargs" help:"Run jobs that are not up to date (\"gpurun FILE\" is the same)."`
 	Plan       planCmd       `cmd:"" help:"Show which jobs would run, and why. Starts nothing."`
 	Check      checkCmd      `cmd:"" help:"Report every error and warning in job files."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a batch, running or not."`
@@ -19,7 +19,7 @@ type grammar struct {
 	Stop       stopCmd       `cmd:"" help:"Stop a run, or some of its jobs."`
 	Forget     forgetCmd     `cmd:"" help:"Make finished jobs run again next time."`
 	Done       doneCmd       `cmd:"" help:"Record jobs as done without running them."`
-	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, who is using them, and which ones a job could use."`
+	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, their users, and which ones a job could use."`
 	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
@@ -47,7 +47,7 @@ type batchFlags struct {
 type settingsFlags struct {
 	MaxConcurrent string `placeholder:"N" help:"Run at most N jobs at once."`
 	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU needs, for jobs that do not set it; a bare number is MiB."`
-	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization such a GPU may have."`
+	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization a GPU may have, for jobs that do not set it."`
 	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds."`
 	MaxWait       string `placeholder:"TIME" help:"Give up once a ready job has waited this long for a GPU."`
 	WorkDir       string `placeholder:"DIR" help:"Directory that jobs run in."`
@@ -57,7 +57,7 @@ type settingsFlags struct {
 	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Never use more than N GPUs at once."`
 	Share         bool   `negatable:"" help:"Let jobs share a GPU as long as its memory suffices."`
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
-	Pick          string `placeholder:"POLICY" help:"Which of the GPUs that fit to take: most-free, least-util, first-fit, best-fit, round-robin."`
+	Pick          string `placeholder:"POLICY" help:"How to choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin."`
 	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first."`
 	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run (it printed its seed)."`
 	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job."`

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// su and sudo may leave HOME as it was. A home that cannot be read is somebody
-// else's, and so are the defaults in it.
+// su and sudo may leave HOME unchanged. An unreadable home belongs to somebody else, and
+// so do the defaults in it.
 func TestHomeOfAnother(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can be another user")
@@ -20,7 +20,7 @@ func TestHomeOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer exe.Close()
-	dir, err := os.MkdirTemp("", "gpurun-home-") // t.TempDir is root's alone
+	dir, err := os.MkdirTemp("", "gpurun-home-") // only root can enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"gpurun/jobspec"
 )
 
-// Jobs that ask for the same are told of once, by the first; those that do not run,
-// or want no GPU, not at all.
+// Jobs with the same request are listed once, by the first; those that do not run or need
+// no GPU, not at all.
 func TestWants(t *testing.T) {
 	spec := func(min int, memory gpu.Bytes) *jobspec.Spec {
 		return &jobspec.Spec{Request: gpu.Request{Min: min, Max: min, Memory: memory}}

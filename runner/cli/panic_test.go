@@ -11,7 +11,7 @@ import (
 	"gpurun/state/disk"
 )
 
-// A panic in any goroutine is exit status 70, with what a person should know.
+// A panic in any goroutine exits with 70, and tells the user what to know.
 func TestPanicInAGoroutine(t *testing.T) {
 	var said, log bytes.Buffer
 	a := &app{err: &said, dead: make(chan int, 1), runLog: &log}
@@ -27,7 +27,7 @@ func TestPanicInAGoroutine(t *testing.T) {
 	}
 	for _, want := range []string{"internal error: a goroutine fails", "panic_test.go", "running jobs continue"} {
 		if !strings.Contains(said.String(), want) {
-			t.Errorf("it does not say %q:\n%s", want, said.String())
+			t.Errorf("output lacks %q:\n%s", want, said.String())
 		}
 	}
 	if !strings.Contains(log.String(), "panic: a goroutine fails") {
@@ -35,7 +35,7 @@ func TestPanicInAGoroutine(t *testing.T) {
 	}
 }
 
-// What a run starts is started by whoever catches its panics.
+// The parts of a run start their goroutines through the function that catches panics.
 func TestGoroutinesOfARun(t *testing.T) {
 	dir, started := t.TempDir(), 0
 	count := func(f func()) {
@@ -45,7 +45,7 @@ func TestGoroutinesOfARun(t *testing.T) {
 	more := func(what string) {
 		t.Helper()
 		if started == 0 {
-			t.Errorf("%s starts no goroutine by what it is given", what)
+			t.Errorf("%s does not start its goroutine through the given function", what)
 		}
 		started = 0
 	}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onPTY is gpurun on a terminal of its own.
+// onPTY is gpurun on its own terminal.
 type onPTY struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -23,7 +23,7 @@ type onPTY struct {
 
 	mu    sync.Mutex
 	out   bytes.Buffer
-	first time.Duration // until something was on the screen
+	first time.Duration // until something appeared
 	grown chan struct{}
 }
 
@@ -32,7 +32,7 @@ func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
 	return startCommandOnPTY(t, dir, gpurunBinary(t), args...)
 }
 
-// startCommandOnPTY is another program, which finds gpurun on its PATH.
+// startCommandOnPTY starts another program, with gpurun on its PATH.
 func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -69,7 +69,7 @@ func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY
 	return p
 }
 
-// gpurunBinary is a link named gpurun to the test binary, which testscript makes gpurun.
+// gpurunBinary returns a link named gpurun to the test binary, which then acts as gpurun.
 func gpurunBinary(t *testing.T) string {
 	t.Helper()
 	exe, err := os.Executable()
@@ -109,7 +109,7 @@ func (p *onPTY) text() string {
 	return p.out.String()
 }
 
-// sees waits until the text has come.
+// sees waits for the text.
 func (p *onPTY) sees(text string) {
 	p.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -164,7 +164,7 @@ jobs:
 	if got := p.exit(); got != exitInt {
 		t.Errorf("exit status %d, want %d", got, exitInt)
 	}
-	// Below the last that was erased stands the summary alone.
+	// Below what was last erased there is only the summary.
 	out := p.text()
 	last := out[strings.LastIndex(out, "\x1b[J")+3:]
 	if strings.Contains(last, "epoch") || strings.Contains(last, "[....") || !strings.Contains(last, "1 pending") {
@@ -172,7 +172,7 @@ jobs:
 	}
 }
 
-// On a terminal, what a job has printed cannot command it.
+// Control sequences that a job has printed do not reach the terminal.
 func TestLogOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "painted"), "\x1b[2Jcleared \x1b[31mred\x1b[0m \u009b2J \u202ertl\n")

@@ -50,7 +50,7 @@ func TestStatusOfARun(t *testing.T) {
 	}
 }
 
-// Readings every two minutes are no gap in watching a GPU.
+// Readings two minutes apart do not interrupt the watch of a GPU.
 func TestRulesKnowThePoll(t *testing.T) {
 	const poll = 2 * time.Minute
 	devs := []gpu.Device{{UUID: "GPU-a", Total: 24 * gpu.GiB}}

@@ -32,7 +32,7 @@ type runCmd struct {
 	simFlag     `embed:""`
 	DryRun      bool   `short:"n" help:"Start nothing, show what would run (gpurun plan)."`
 	Verbose     bool   `short:"v" help:"With -n: also show every setting and its source, and what each job runs and needs."`
-	Abandon     string `placeholder:"HOST" help:"Record as lost what a run on HOST left unfinished. Only if that machine is gone."`
+	Abandon     string `placeholder:"HOST" help:"Record as lost what a run on HOST left open; use it only if that machine is gone."`
 	Yes         bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
 	NoWait      bool   `help:"Exit with 75 if no GPU is free right away."`
 }

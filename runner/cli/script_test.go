@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain makes the test binary gpurun, its keeper and its NVML child included.
+// TestMain makes the test binary act as gpurun, including its keeper and NVML child.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "__keeper" || os.Args[1] == "__probe") {
 		os.Exit(Main(os.Args[1:]))
@@ -36,7 +36,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("GPURUN_SIM_HERE", "1") // whatever machine the tests run on
 			env.Setenv("JOBS", jobs)           // the ready-made job files
-			// Under the race detector every process would sleep a second at its end.
+			// Under the race detector every process would sleep a second at exit.
 			env.Setenv("GORACE", "atexit_sleep_ms=0")
 			return nil
 		},
@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a command and holds its exit status: exits 2 gpurun check bad.yaml.
+// exits runs a command and checks its exit status: exits 2 gpurun check bad.yaml.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits N command [arg...]")
@@ -76,8 +76,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// waitFor waits until a file is there: the only way a script learns that a job
-// has begun.
+// waitFor waits until a file exists: the only way for a script to learn that a job has
+// started.
 func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	for _, name := range args {
 		deadline := time.Now().Add(30 * time.Second)

@@ -13,11 +13,11 @@ import (
 	"gpurun/state"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// golden compares lines with a file of testdata.
+// golden compares lines with a file in testdata.
 func golden(t *testing.T, name string, lines []string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".txt")
@@ -36,7 +36,7 @@ func golden(t *testing.T, name string, lines []string) {
 	}
 }
 
-// busy is a frame with n running jobs, names as a matrix makes them.
+// busy returns a frame with n running jobs, named as by a matrix.
 func busy(n int, name func(i int) string) Frame {
 	s := state.Snapshot{
 		At: noon, Total: 48,
@@ -98,7 +98,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	}
 }
 
-// fits holds that nothing wraps and nothing scrolls.
+// fits checks that nothing wraps or scrolls.
 func fits(t *testing.T, rows []string, size Size) {
 	t.Helper()
 	if len(rows) > max(size.Height-1, 2) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Where nothing is to be redrawn, drawings are plain text, one behind the other.
+// Without redrawing, drawings are plain text, one after another.
 func TestPainterWithoutTerminal(t *testing.T) {
 	var out strings.Builder
 	p := NewPainter(&out, false, func() Size { return Size{Width: 10, Height: 2} })

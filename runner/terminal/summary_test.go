@@ -59,7 +59,7 @@ func TestPaceGuessesFromWhatEnded(t *testing.T) {
 	}
 	p.add(2 * time.Minute)
 	p.add(4 * time.Minute)
-	// 4 × 3m, 2m and 0m of those that run, two side by side.
+	// 4 × 3m, plus 2m and 0m of the running ones, two at a time.
 	if got, want := p.left(s, noon), 7*time.Minute; got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}

@@ -10,7 +10,7 @@ import (
 func TestCleanLeavesWhatATerminalWouldShow(t *testing.T) {
 	cases := map[string]struct{ in, want string }{
 		"plain":        {"epoch 1 loss=0.2", "epoch 1 loss=0.2"},
-		"colours":      {"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"},
+		"colors":       {"\x1b[31mred\x1b[0m and \x1b[1;32mgreen\x1b[m", "red and green"},
 		"progress bar": {"\r 10%|#   |\r 50%|##  |\r100%|####|\n", "100%|####|"},
 		"ends in CR":   {"done\r", "done"},
 		"title":        {"\x1b]0;evil title\x07text", "text"},

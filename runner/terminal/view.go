@@ -22,7 +22,7 @@ import (
 	"gpurun/state"
 )
 
-// Config says how a view shows a run.
+// Config describes how a view shows a run.
 type Config struct {
 	Out   io.Writer
 	Live  bool             // Out is a terminal that can be redrawn

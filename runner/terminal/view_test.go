@@ -16,7 +16,7 @@ import (
 	"gpurun/state"
 )
 
-// emulator is as much of a terminal as the view uses: it holds what is on it.
+// emulator is as much of a terminal as the view uses, and holds its contents.
 type emulator struct {
 	mu    sync.Mutex
 	rows  []string
@@ -132,7 +132,7 @@ func TestManyFactsAreFewWrites(t *testing.T) {
 	})
 }
 
-// stuck never takes a byte.
+// stuck is a writer that blocks forever.
 type stuck struct{ t *testing.T }
 
 func (s stuck) Write(p []byte) (int, error) { select {} }
@@ -148,7 +148,7 @@ func TestATerminalThatStandsStillHoldsUpNothing(t *testing.T) {
 		t.Errorf("facts took %v", d)
 	}
 	if v.lost == 0 || len(v.lines) > maxLines {
-		t.Errorf("%d lines held, %d left out", len(v.lines), v.lost)
+		t.Errorf("%d lines held, %d omitted", len(v.lines), v.lost)
 	}
 	v.Close()
 }
@@ -207,7 +207,7 @@ func TestPlainLines(t *testing.T) {
 	})
 }
 
-// A batch of which everything backs off says so, and until when.
+// A batch whose jobs are all backing off shows that, and until when.
 func TestMinuteLineOfABackoff(t *testing.T) {
 	s := state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Waiting: 2, state.Succeeded: 1}}
 	for _, tt := range []struct {

@@ -27,7 +27,7 @@ func TestVisible(t *testing.T) {
 	for _, row := range []struct{ in, want string }{
 		{"epoch 1\tloss 0.5\r 10%\n", "epoch 1\tloss 0.5\r 10%\n"},
 		{"\x1b[1;31mred\x1b[0m\x1b[38:2::1:2:3mx\x1b[m", "\x1b[1;31mred\x1b[0m\x1b[38:2::1:2:3mx\x1b[m"},
-		{"\x1b[32mgreen", "\x1b[32mgreen\x1b[0m"}, // taken off at the end
+		{"\x1b[32mgreen", "\x1b[32mgreen\x1b[0m"}, // reset at the end
 		{"\x1b[2J\x1b[H\x1b[?25l", "^[[2J^[[H^[[?25l"},
 		{"\x1b]0;title\x07\x1bPq\x1b\\", "^[]0;title^G^[Pq^[\\"},
 		{"\x1b[" + strings.Repeat("1;", 64) + "m", "^[[" + strings.Repeat("1;", 64) + "m"},
@@ -44,7 +44,7 @@ func TestVisible(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", row.in, got, row.want)
 		}
 		if got := visible(t, true, strings.Split(row.in, "")...); got != row.want {
-			t.Errorf("%q, letter by letter: got %q, want %q", row.in, got, row.want)
+			t.Errorf("%q, byte by byte: got %q, want %q", row.in, got, row.want)
 		}
 	}
 	if got, want := visible(t, false, "\x1b[31mred\x1b[0m\x1b[K"), "red^[[K"; got != want {
@@ -52,7 +52,7 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// Whatever a log holds, and wherever a read of it ends, nothing but colors is obeyed.
+// Whatever a log contains, and wherever a read ends, only colors reach the terminal.
 func FuzzVisible(f *testing.F) {
 	for _, s := range []string{"\x1b[31mred\x1b[K\u009b2J\u202e", "\x1b]0;t\x07", "caf\xe9 训练\x1b["} {
 		f.Add(s, 3)

@@ -10,7 +10,7 @@ import (
 	"gpurun/state"
 )
 
-// A script that had the file open when it was replaced has still reported.
+// A script's report counts even if the file was replaced while it had it open.
 func TestReportFromAFileThatWasReplaced(t *testing.T) {
 	dir := t.TempDir()
 	jobs, path := filepath.Join(dir, "command.txt"), filepath.Join(dir, "logs", "uni_id.json")

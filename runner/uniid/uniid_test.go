@@ -46,7 +46,7 @@ func equal(t *testing.T, got, want content) {
 	}
 }
 
-// kept is a keeper of a file in a folder of its own.
+// kept returns a keeper of a file in its own folder.
 func kept(t *testing.T, text string) (*Keeper, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "uni_id.json")
@@ -114,7 +114,7 @@ func TestWhatDoesNotParseIsLeftAlone(t *testing.T) {
 	}
 	equal(t, load(t, path), content{"other": {"state": "running"}, "u1": {"state": "normal_exit", "retry_count": 0.}})
 	if info, _ := os.Stat(path); info.Mode().Perm() != 0o640 {
-		t.Errorf("got mode %v, want the one it had", info.Mode())
+		t.Errorf("got mode %v, want it unchanged", info.Mode())
 	}
 }
 
@@ -159,7 +159,7 @@ func TestScriptThatLocksIsWaitedFor(t *testing.T) {
 			}
 			before, _ := f.Stat()
 			if after, _ := os.Stat(path); !os.SameFile(before, after) {
-				t.Error("the file was replaced, and its scripts lock it")
+				t.Error("the file was replaced although scripts lock it")
 			}
 			equal(t, load(t, path), content{
 				"other": {"state": "running"}, "u1": {"pid": 7., "state": "running", "retry_count": 0.},
@@ -189,8 +189,8 @@ func TestWriteIntoReplacedFileIsRescued(t *testing.T) {
 	})
 }
 
-// A script that reads the file, changes its own entry and renames, without a
-// lock, all the while gpurun does the same: nobody's entry may be lost.
+// A script that reads the file, changes its own entry and renames, without a lock, while
+// gpurun does the same: no entry may be lost.
 func TestNothingIsLostToScriptsWithoutALock(t *testing.T) {
 	k, path := kept(t, `{}`)
 	const entries = 150
@@ -258,7 +258,7 @@ func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 	equal(t, load(t, path), want)
 }
 
-// readUntil is a reader that takes no lock: whatever it finds must be whole.
+// readUntil reads without a lock: whatever it finds must be complete.
 func readUntil(t *testing.T, path string, stop <-chan struct{}) {
 	for {
 		select {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Every test that reliability.md names is in one of the packages named beside it,
-// and every package named there has one of them.
+// Every test that reliability.md names is in one of the packages listed with it,
+// and every package listed there has one of them.
 func TestPromisesAreTested(t *testing.T) {
 	page, err := os.ReadFile("reliability.md")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestPromisesAreTested(t *testing.T) {
 		}
 	}
 	if rows < 40 {
-		t.Errorf("%d promises were found", rows)
+		t.Errorf("found only %d promises", rows)
 	}
 }
 

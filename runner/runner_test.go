@@ -223,7 +223,7 @@ func TestDevicesAreNamedSurely(t *testing.T) {
 	}{
 		{"indices", g, true, "2,5"},
 		{"a device is hidden", g, false, "GPU-a,GPU-b"},
-		{"an instance", mig, true, "MIG-a"},
+		{"a MIG instance", mig, true, "MIG-a"},
 	}
 	for _, tt := range tests {
 		if got, _ := devices(tt.grant, tt.indexed); got != tt.want {

@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture goes on; with -torture.traced -1 one half of it, and TestBetweenSystemCalls the other")
-	seed     = flag.Uint64("torture.seed", 0, "of the random choices; 0 for the time")
+	duration = flag.Duration("torture.time", 12*time.Second, "how long TestTorture runs; with -torture.traced -1, half for it and half for TestBetweenSystemCalls")
+	seed     = flag.Uint64("torture.seed", 0, "seed of the random choices; 0 for the current time")
 	lanes    = flag.Int("torture.lanes", 3, "runners at once")
-	starts   = flag.Int("torture.starts", 240, "jobs that eight runners of two users start together")
-	traced   = flag.Int("torture.traced", 12, "kills between two system calls; -1 for every system call of a start, as far as the time goes")
+	starts   = flag.Int("torture.starts", 240, "total number of jobs of eight runners of two users")
+	traced   = flag.Int("torture.traced", 12, "kills between two system calls; -1 for every system call of a start, as time allows")
 )
 
 // gpurun is the program, built once for all tests.

@@ -1,26 +1,26 @@
-// Package workers keeps goroutines for the next thing to do. A new goroutine begins
-// with a stack of 2 KiB, which is copied each time that it proves too small: for
-// what lasts a fraction of a millisecond that is a good part of the work.
+// Package workers reuses goroutines. A new goroutine starts with a stack of 2 KiB,
+// which is copied each time it proves too small. For work that takes a fraction of a
+// millisecond, that is a good part of the cost.
 package workers
 
-// A Pool runs functions beside its caller. As many goroutines stay as have been
-// busy at one time.
+// A Pool runs functions concurrently with its caller. It keeps as many goroutines as
+// were ever busy at once.
 type Pool struct {
 	next  chan func()
 	start func(func())
 	done  <-chan struct{}
 }
 
-// New makes a pool. start starts a goroutine; those that wait for work end when
-// done is closed.
+// New returns a pool. start starts a goroutine. Idle goroutines end when done is
+// closed.
 func New(start func(func()), done <-chan struct{}) *Pool {
 	return &Pool{next: make(chan func()), start: start, done: done}
 }
 
-// Run runs f beside the caller, and never waits.
+// Run runs f in a goroutine, and never blocks.
 func (p *Pool) Run(f func()) {
 	select {
-	case p.next <- f: // somebody was waiting for it
+	case p.next <- f: // an idle goroutine took it
 	default:
 		p.start(func() { p.work(f) })
 	}

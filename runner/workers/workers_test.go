@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 )
 
-// Nobody waits for a worker, one that is free is used again, and all end.
+// Run never waits for a worker, idle workers are reused, and all of them end.
 func TestPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		started := 0

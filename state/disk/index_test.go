@@ -150,7 +150,7 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 		if !slices.Equal(tail.warnings, whole.warnings) || tail.line != whole.line || !reflect.DeepEqual(tail.host, whole.host) {
 			t.Fatalf("%d lines, warnings %q, want %d, %q", tail.line, tail.warnings, whole.line, whole.warnings)
 		}
-		for i := range 20 { // and as a run goes on
+		for i := range 20 { // and as a run continues
 			f := someFact(r, 1000+i)
 			got.Apply(0, f)
 			want.Apply(0, f)

@@ -47,7 +47,7 @@ func TestFoldersAreUsedAgain(t *testing.T) {
 		{"lost: its keeper may still write", state.Fact{State: state.Lost}, nil, false},
 		{"stopped, and lost", state.Fact{State: state.Timeout}, nil, false},
 		{"several commands", good, []string{"begun.2"}, false},
-		{"what a job has put there", good, []string{"x"}, false},
+		{"a job's own file", good, []string{"x"}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -109,8 +109,8 @@ func (s *syncer) flush() {
 	}
 }
 
-// failed keeps an error for the next call of failure. One that looks find again every
-// second is reported once.
+// failed keeps an error for the next call of failure. An error that every look finds
+// again is reported once.
 func (s *syncer) failed(err error) {
 	if err == nil {
 		return

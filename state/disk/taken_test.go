@@ -267,7 +267,7 @@ func FuzzTouched(f *testing.F) {
 	})
 }
 
-// A state that stays broken is looked at every second: its error neither grows nor is
+// State that stays broken is checked every second: its error neither grows nor is
 // reported again.
 func TestRepeatedFailure(t *testing.T) {
 	var s syncer

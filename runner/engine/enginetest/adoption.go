@@ -61,14 +61,14 @@ func testAdoption(t *testing.T, open Opener) {
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGTERM", Why: state.WhyInterrupted})
 		gone(t, r.PID)
 	})
-	t.Run("what never began is void", func(t *testing.T) {
+	t.Run("void if it never began", func(t *testing.T) {
 		b := newBench(t, open)
 		l := b.launch("echo ran")
 		b.engine.Close()
 		adopt(b, l, engine.Running{})
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Lost: true, Void: true})
 	})
-	t.Run("further commands go on without a runner", func(t *testing.T) {
+	t.Run("later commands run without a runner", func(t *testing.T) {
 		b := newBench(t, open)
 		l := b.launch("read x <$DIR/fifo", "echo second", "echo third")
 		fifo := b.fifo(l)

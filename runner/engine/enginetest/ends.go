@@ -23,13 +23,13 @@ func testEnds(t *testing.T, open Opener) {
 		{"exit 126", []string{"exit 126"}, outcome{Exit: 126}, ""},
 		{"command not found", []string{"exec /nowhere/x 2>/dev/null"}, outcome{Exit: 127}, ""},
 		{"SIGKILL", []string{"kill -9 $$"}, outcome{Exit: -1, Signal: "SIGKILL"}, ""},
-		{"SIGTERM of its own", []string{"kill $$"}, outcome{Exit: -1, Signal: "SIGTERM"}, ""},
+		{"SIGTERM to itself", []string{"kill $$"}, outcome{Exit: -1, Signal: "SIGTERM"}, ""},
 		{"SIGSEGV", []string{"kill -SEGV $$"}, outcome{Exit: -1, Signal: "SIGSEGV"}, ""},
 		{"its whole group", []string{"kill -9 0"}, outcome{Exit: -1, Signal: "SIGKILL"}, ""},
 		{"a list in order", []string{"echo 1", "echo 2", "echo 3"}, outcome{}, "1\n2\n3\n"},
 		{"a list up to the first failure", []string{"echo 1", "exit 4", "echo 3"}, outcome{Exit: 4}, "1\n"},
 		{"a list up to the first signal", []string{"echo 1", "kill -9 $$", "echo 3"}, outcome{Exit: -1, Signal: "SIGKILL"}, "1\n"},
-		{"each command in a shell of its own", []string{"X=1; cd /", "echo \"[$X]\""}, outcome{}, "[]\n"},
+		{"each command in its own shell", []string{"X=1; cd /", "echo \"[$X]\""}, outcome{}, "[]\n"},
 	}
 	b := newBench(t, open)
 	for _, tt := range tests {
@@ -62,7 +62,7 @@ func testStart(t *testing.T, open Opener) {
 	run := func(name string, f func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) { b.t = t; f(t) })
 	}
-	run("environment is the given one alone", func(t *testing.T) {
+	run("environment is exactly the given one", func(t *testing.T) {
 		l := b.launch("env | grep -vE '^(PWD|OLDPWD|SHLVL|_)=' | sort")
 		l.Env = append(l.Env, "A=b c", "Z=")
 		b.expect(b.run(l), outcome{})
@@ -80,7 +80,7 @@ func testStart(t *testing.T, open Opener) {
 			t.Errorf("pwd = %q, want %q", got, real)
 		}
 	})
-	run("stdin is empty", func(t *testing.T) {
+	run("empty stdin", func(t *testing.T) {
 		l := b.launch("cat; echo end")
 		b.expect(b.run(l), outcome{})
 		if got := b.log(l); got != "end\n" {
@@ -117,7 +117,7 @@ func testStart(t *testing.T, open Opener) {
 			t.Errorf("exit %d, Err %q, want 127 and a reason", got.ExitCode, got.Err)
 		}
 	})
-	run("a shell that is no program", func(t *testing.T) {
+	run("a shell that is not executable", func(t *testing.T) {
 		l := b.launch("echo ran")
 		l.Shell = []string{filepath.Join(l.Dir, "sh"), "-c"}
 		if err := os.WriteFile(l.Shell[0], nil, 0o644); err != nil {

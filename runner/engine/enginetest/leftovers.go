@@ -38,20 +38,20 @@ func testLeftovers(t *testing.T, open Opener) {
 		}
 		return b.end(l.UniID)
 	}
-	run("what a launcher left is waited for", func(t *testing.T) {
+	run("waits for what a launcher left", func(t *testing.T) {
 		l := onGPU("nohup sh -c 'read x <$DIR/fifo; echo trained' 2>/dev/null &")
 		b.expect(behind(l, true), outcome{})
 		if got := b.log(l); got != "trained\n" {
 			t.Errorf("log = %q", got)
 		}
 	})
-	run("it fails the attempt", func(t *testing.T) {
+	run("its failure fails the attempt", func(t *testing.T) {
 		b.expect(behind(onGPU("(read x <$DIR/fifo; exit 3) &"), true), outcome{Exit: 3})
 	})
-	run("it fails the attempt before anybody saw it on a GPU", func(t *testing.T) {
+	run("its failure fails the attempt before it was seen on a GPU", func(t *testing.T) {
 		b.expect(behind(onGPU("(read x <$DIR/fifo; exit 3) &"), false), outcome{Exit: 3})
 	})
-	run("what was on no GPU does not count beside what was", func(t *testing.T) {
+	run("a process on no GPU does not count next to one that was", func(t *testing.T) {
 		l := onGPU("(until test -e $DIR/seen; do sleep 0.01; done; exit 3) & (read x <$DIR/fifo; exit 0) & echo $! >$DIR/main")
 		fifo := b.fifo(l)
 		b.start(l)
@@ -59,7 +59,7 @@ func testLeftovers(t *testing.T, open Opener) {
 		text, _ := os.ReadFile(filepath.Join(l.Dir, "main"))
 		main, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 		b.engine.OnGPU(l.UniID, []int{main})
-		for shown.PID != main { // it is shown first as soon as the keeper has taken that in
+		for shown.PID != main { // the keeper shows it first once it knows
 			shown = b.background(l.UniID)
 		}
 		for _, name := range []string{filepath.Join(l.Dir, "seen"), fifo} {
@@ -69,18 +69,18 @@ func testLeftovers(t *testing.T, open Opener) {
 		}
 		b.expect(b.end(l.UniID), outcome{})
 	})
-	run("a filter of its output does not count", func(t *testing.T) {
+	run("an output filter does not count", func(t *testing.T) {
 		l := onGPU("(read x <$DIR/fifo) > >(cat; exit 1) & exit 0")
 		l.Shell = []string{"bash", "-c"}
 		b.expect(behind(l, false), outcome{})
 	})
-	run("a command that is not found fails the attempt", func(t *testing.T) {
+	run("command not found fails the attempt", func(t *testing.T) {
 		b.expect(b.run(onGPU("exec 2>/dev/null; nosuchcommand & exit 0")), outcome{Exit: 127})
 	})
-	run("a job that fails does not keep what it left", func(t *testing.T) {
+	run("a failed job's leftovers are ended", func(t *testing.T) {
 		b.expect(b.run(onGPU("sleep 1000 & exit 4")), outcome{Exit: 4, LeftOver: 1})
 	})
-	run("without a GPU it is ended", func(t *testing.T) {
+	run("a CPU job's leftovers are ended", func(t *testing.T) {
 		l := b.launch("sleep 1000 &")
 		l.Leftovers = engine.LeftoversAuto
 		if e := b.run(l); e.LeftRunning == "" || e.LeftOver != 0 {
@@ -101,10 +101,10 @@ func testLeftovers(t *testing.T, open Opener) {
 		l := onGPU("sleep 1000 &")
 		l.Leftovers = engine.LeftoversFail
 		if e := b.run(l); e.LeftRunning == "" {
-			t.Error("it did not fail")
+			t.Error("the attempt did not fail")
 		}
 	})
-	run("a stop reaches it", func(t *testing.T) {
+	run("stop ends it", func(t *testing.T) {
 		l := onGPU("sleep 1000 &")
 		b.start(l)
 		b.background(l.UniID)

@@ -41,7 +41,7 @@ func testOutput(t *testing.T, open Opener) {
 			t.Errorf("log = %q, want %q", got, want)
 		}
 	})
-	run("header in both of two files", func(t *testing.T) {
+	run("header in both files", func(t *testing.T) {
 		l := b.launch("echo out; echo err >&2")
 		l.Stderr, l.Header = filepath.Join(t.TempDir(), "err"), "--- attempt 2 ---\n"
 		b.expect(b.run(l), outcome{})
@@ -70,7 +70,7 @@ func testOutput(t *testing.T, open Opener) {
 		l.Stdout, l.Stderr = os.DevNull, os.DevNull
 		b.expect(b.run(l), outcome{})
 	})
-	run("much of it", func(t *testing.T) {
+	run("a lot of output", func(t *testing.T) {
 		l := b.launch("head -c 67108864 /dev/zero")
 		b.expect(b.run(l), outcome{})
 		if fi, err := os.Stat(l.Stdout); err != nil || fi.Size() != 64<<20 {

@@ -37,7 +37,7 @@ func testStops(t *testing.T, open Opener) {
 	stop("Kill", stubborn+say+"sleep 1000", patience, engine.Kill, by(-1, "SIGKILL"))
 	stop("Term to a daemon", daemon+"; exec sleep 1000", patience, engine.Term, by(-1, "SIGTERM"))
 
-	t.Run("Kill overtakes Term", func(t *testing.T) {
+	t.Run("Kill overrides Term", func(t *testing.T) {
 		b.t = t
 		l := b.launch(stubborn + say + "while :; do sleep 1000; done")
 		l.Grace = time.Hour
@@ -48,7 +48,7 @@ func testStops(t *testing.T, open Opener) {
 		b.engine.Stop(l.UniID, state.WhyCancelled, engine.Kill)
 		b.expect(b.end(l.UniID), by(-1, "SIGKILL"))
 	})
-	t.Run("no further command after a stop", func(t *testing.T) {
+	t.Run("no more commands after a stop", func(t *testing.T) {
 		b.t = t
 		l := b.launch("trap 'exit 0' TERM; "+say+"sleep 1000", "echo second")
 		fifo := b.fifo(l)
@@ -60,7 +60,7 @@ func testStops(t *testing.T, open Opener) {
 			t.Errorf("log = %q", got)
 		}
 	})
-	t.Run("a stop of nothing is no error", func(t *testing.T) {
+	t.Run("stopping an unknown attempt is not an error", func(t *testing.T) {
 		b.t = t
 		b.engine.Stop("nobody", state.WhyCancelled, engine.Kill)
 		b.expect(b.run(b.launch(":")), outcome{})
@@ -74,9 +74,9 @@ func testTimeouts(t *testing.T, b *bench) {
 		want          outcome
 	}{
 		{"timeout", "sleep 1000", outcome{Exit: -1, Signal: "SIGTERM"}},
-		{"timeout of one that ignores SIGTERM", stubborn + "sleep 1000; sleep 1000", outcome{Exit: -1, Signal: "SIGKILL"}},
-		{"timeout of one that closed its output", "exec >&- 2>&-; sleep 1000", outcome{Exit: -1, Signal: "SIGTERM"}},
-		{"timeout of one that exits 0 then", "trap 'exit 0' TERM; sleep 1000", outcome{}},
+		{"timeout, ignores SIGTERM", stubborn + "sleep 1000; sleep 1000", outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout, closed its output", "exec >&- 2>&-; sleep 1000", outcome{Exit: -1, Signal: "SIGTERM"}},
+		{"timeout, exits 0 on SIGTERM", "trap 'exit 0' TERM; sleep 1000", outcome{}},
 		{"timeout with a daemon", daemon + "; sleep 1000", outcome{Exit: -1, Signal: "SIGTERM"}},
 	}
 	for _, tt := range timeouts {
@@ -98,7 +98,7 @@ func testTimeouts(t *testing.T, b *bench) {
 			}
 		})
 	}
-	t.Run("a job that is quicker than its timeout", func(t *testing.T) {
+	t.Run("a job that ends before its timeout", func(t *testing.T) {
 		b.t = t
 		l := b.launch(":")
 		l.Timeout = time.Hour

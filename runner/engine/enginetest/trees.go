@@ -24,7 +24,7 @@ func testTrees(t *testing.T, open Opener) {
 	run := func(name string, f func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) { b.t = t; f(t) })
 	}
-	run("a child left over ends", func(t *testing.T) {
+	run("a leftover child is ended", func(t *testing.T) {
 		l := b.launch("sleep 1000 & echo $! >$DIR/fifo")
 		fifo := b.fifo(l)
 		b.engine.Launch(l)
@@ -32,7 +32,7 @@ func testTrees(t *testing.T, open Opener) {
 		b.expect(b.end(l.UniID), outcome{LeftOver: 1})
 		gone(t, child)
 	})
-	run("a child left over that ignores SIGTERM has its grace", func(t *testing.T) {
+	run("a leftover child that ignores SIGTERM gets the grace period", func(t *testing.T) {
 		l := b.launch(stubborn + "sleep 1000 & echo $! >$DIR/fifo")
 		l.Grace = 300 * time.Millisecond
 		fifo := b.fifo(l)
@@ -45,7 +45,7 @@ func testTrees(t *testing.T, open Opener) {
 		}
 		gone(t, child)
 	})
-	run("a daemon left over ends", func(t *testing.T) {
+	run("a leftover daemon is ended", func(t *testing.T) {
 		l := b.launch(daemon + "; exit 5")
 		fifo := b.fifo(l)
 		b.engine.Launch(l)
@@ -53,7 +53,7 @@ func testTrees(t *testing.T, open Opener) {
 		b.expect(b.end(l.UniID), outcome{Exit: 5, LeftOver: 1})
 		gone(t, d)
 	})
-	run("a daemon without an environment ends", func(t *testing.T) {
+	run("a daemon without an environment is ended", func(t *testing.T) {
 		l := b.launch("env -i DIR=$DIR PATH=\"$PATH\" " + daemon[1:len(daemon)-2])
 		fifo := b.fifo(l)
 		b.engine.Launch(l)
@@ -61,14 +61,14 @@ func testTrees(t *testing.T, open Opener) {
 		b.expect(b.end(l.UniID), outcome{LeftOver: 1})
 		gone(t, d)
 	})
-	run("what ends its output late is not left over", func(t *testing.T) {
+	run("a process that closes its output late is not a leftover", func(t *testing.T) {
 		l := b.launch("(sleep 0.02; echo late) &")
 		b.expect(b.run(l), outcome{})
 		if got := b.log(l); got != "late\n" {
 			t.Errorf("log = %q", got)
 		}
 	})
-	run("Attempt names the tree", func(t *testing.T) {
+	run("Attempt knows the tree", func(t *testing.T) {
 		l := b.launch(daemon + "; sleep 1000")
 		fifo := b.fifo(l)
 		r := b.start(l)
@@ -103,7 +103,7 @@ func testTrees(t *testing.T, open Opener) {
 			t.Errorf("log = %q", got)
 		}
 	})
-	run("a stop reaches what the script names as running", func(t *testing.T) {
+	run("stop ends what the script reports as running", func(t *testing.T) {
 		l := b.launch("exit 0")
 		l.Tree, l.UniFile = true, filepath.Join(l.Dir, "uni_id.json")
 		l.Commands[0] = fmt.Sprintf(`read p <$DIR/fifo; printf '{"%s": {"pid": %%d, "state": "running"}}' $p >%s`, l.UniID, l.UniFile)

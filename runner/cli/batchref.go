@@ -99,7 +99,7 @@ func (a *app) near(p purpose) ([]*batchRef, error) {
 		refs = []*batchRef{ref}
 	}
 	if err == nil {
-		a.say("note", "no batch has run in this folder; this is "+names(refs))
+		a.say("note", "no batch has run in this folder; showing "+names(refs))
 	}
 	return refs, err
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
@@ -138,5 +139,9 @@ func (a *app) badArguments(err error) error {
 			hint = "gpurun " + cmd.Name + " --help lists its flags"
 		}
 	}
-	return &failure{code: exitUsage, text: err.Error(), hint: hint}
+	text := err.Error()
+	if missing, ok := strings.CutPrefix(text, "expected \""); ok {
+		text = "missing argument \"" + missing
+	}
+	return &failure{code: exitUsage, text: text, hint: hint}
 }

@@ -69,9 +69,19 @@ func (f Failure) Cause() string {
 // Alike is a group of jobs in a batch that failed the same way.
 type Alike struct {
 	Cause string // of the first job
+	State Phase  // of all
 	Count int    // number of jobs
 	Jobs  []string
 	Log   string // of the first job that has one
+}
+
+// Head counts the group's jobs: "12 failed alike". Jobs that a person stopped did not
+// fail.
+func (a *Alike) Head() string {
+	if a.State == Cancelled {
+		return fmt.Sprintf("%d %s", a.Count, a.State)
+	}
+	return fmt.Sprintf("%d failed alike", a.Count)
 }
 
 // Bounds on memory for batches in which every job fails its own way.
@@ -101,7 +111,7 @@ func (g *Grouping) Add(job, log string, f Failure) int {
 	if !ok {
 		i = len(g.Groups)
 		g.at[kind] = i
-		g.Groups = append(g.Groups, Alike{Cause: f.Cause()})
+		g.Groups = append(g.Groups, Alike{Cause: f.Cause(), State: f.State})
 	}
 	a := &g.Groups[i]
 	a.Count++

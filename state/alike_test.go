@@ -53,3 +53,14 @@ func TestGroupingCountsJobs(t *testing.T) {
 		t.Errorf("%+v", g.Groups)
 	}
 }
+
+func TestCancelledDidNotFail(t *testing.T) {
+	var g Grouping
+	for _, job := range []string{"x", "y"} {
+		g.Add(job, "", Failure{State: Cancelled, Signal: "SIGTERM"})
+		g.Add(job, "", Failure{State: Failed, Signal: "SIGTERM"})
+	}
+	if g.Groups[0].Head() != "2 cancelled" || g.Groups[1].Head() != "2 failed alike" {
+		t.Errorf("%+v", g.Groups)
+	}
+}

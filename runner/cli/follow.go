@@ -35,6 +35,9 @@ type follower struct {
 // Ctrl-C, which stops nothing. none is the error if no log matches yet.
 func (c *logCmd) follow(a *app, ref *batchRef, logs []logged, none error) error {
 	f := &follower{app: a, ref: ref, only: c.only(ref)}
+	if len(logs) > 1 && !slices.ContainsFunc(logs, func(l logged) bool { return l.job != logs[0].job }) {
+		logs = []logged{newestOf(logs)} // of the files of one batch
+	}
 	switch {
 	case len(logs) > 1:
 		return &failure{code: exitUsage, text: fmt.Sprintf("-f follows a single job, but %d match", len(logs)), hint: "name one of them: " + logs[0].job}
@@ -176,7 +179,15 @@ func (f *follower) newest() logged {
 	if f.ref.read(f.app) != nil {
 		return logged{}
 	}
-	return newestLogs(f.ref.history, f.only != "")[f.job]
+	logs := slices.DeleteFunc(newestLogs(f.ref.history, f.only != ""), func(l logged) bool { return l.job != f.job })
+	if len(logs) == 0 {
+		return logged{}
+	}
+	return newestOf(logs)
+}
+
+func newestOf(logs []logged) logged {
+	return slices.MaxFunc(logs, func(a, b logged) int { return a.at.Compare(b.at) })
 }
 
 // turn switches to another attempt, if l is one. A retry that shares the log follows

@@ -3,12 +3,14 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,6 +49,7 @@ type logged struct {
 	attempt int
 	at      time.Time
 	open    bool // the attempt has not ended, according to the ledger
+	ledger  int  // of which of the batch's files
 }
 
 // Run prints the logs of the matching jobs, of each batch that may be meant.
@@ -99,7 +102,7 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 			fmt.Fprintln(a.out, l.path)
 			continue
 		case len(logs) > 1:
-			fmt.Fprintf(a.out, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.job)
+			fmt.Fprintf(a.out, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.title(logs, ref))
 		}
 		err := show(out, l)
 		var f *failure
@@ -123,35 +126,53 @@ func (c *logCmd) only(ref *batchRef) string {
 	return ref.real
 }
 
-// newestLogs returns the newest attempts of all jobs, by name; with first, only those of
-// the first file.
-func newestLogs(h *state.History, first bool) map[string]logged {
-	logs := map[string]logged{}
-	add := func(ledger int, l logged) {
-		if first && ledger != 0 {
+// title names a log among others: each file of a batch may have a job of that name.
+func (l logged) title(all []logged, ref *batchRef) string {
+	if slices.ContainsFunc(all, func(o logged) bool { return o.job == l.job && o.ledger != l.ledger }) {
+		return l.job + " (" + shown(ref.files()[l.ledger]) + ")"
+	}
+	return l.job
+}
+
+// newestLogs returns the newest attempts of all jobs, ordered by name; with first, only
+// those of the first file.
+func newestLogs(h *state.History, first bool) []logged {
+	type key struct {
+		job    string
+		ledger int
+	}
+	logs := map[key]logged{}
+	add := func(l logged) {
+		if first && l.ledger != 0 {
 			return
 		}
-		if old, ok := logs[l.job]; l.path != "" && (!ok || old.at.Before(l.at)) {
-			logs[l.job] = l
+		k := key{l.job, l.ledger}
+		if old, ok := logs[k]; l.path != "" && (!ok || old.at.Before(l.at)) {
+			logs[k] = l
 		}
 	}
 	for r := range h.Records() {
-		add(int(r.Ledger), logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false})
+		add(logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false, int(r.Ledger)})
 	}
 	for _, at := range h.Open {
 		s := at.Start
-		add(at.Ledger, logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true})
+		add(logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true, at.Ledger})
 	}
-	return logs
+	return slices.SortedFunc(maps.Values(logs), func(a, b logged) int {
+		return cmp.Or(strings.Compare(a.job, b.job), a.ledger-b.ledger)
+	})
 }
 
 // matching returns the logs that the arguments mean, ordered by name.
-func (c *logCmd) matching(logs map[string]logged, ref *batchRef) ([]logged, error) {
-	names := slices.Sorted(maps.Keys(logs))
+func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 	chosen := map[int]bool{}
 	for _, g := range c.Jobs {
-		ids, err := runner.MatchJobs([]string{g}, len(names), func(i int) string { return names[i] })
+		ids, err := runner.MatchJobs([]string{g}, len(logs), func(i int) string { return logs[i].job })
 		if err != nil {
+			var names []string
+			for _, l := range logs {
+				names = append(names, l.job)
+			}
 			return nil, noLog(g, names, ref)
 		}
 		for _, i := range ids {
@@ -160,7 +181,7 @@ func (c *logCmd) matching(logs map[string]logged, ref *batchRef) ([]logged, erro
 	}
 	var out []logged
 	for _, i := range slices.Sorted(maps.Keys(chosen)) {
-		out = append(out, logs[names[i]])
+		out = append(out, logs[i])
 	}
 	return out, nil
 }

@@ -35,7 +35,7 @@ func alikeRows(s *state.Snapshot) []string {
 	}
 	for _, a := range s.Alike {
 		if len(rows) < maxAlikeRows && !told[a.Cause] {
-			rows = append(rows, fmt.Sprintf("%d failed alike: %s", a.Count, CleanText(a.Cause)))
+			rows = append(rows, a.Head()+": "+CleanText(a.Cause))
 		}
 	}
 	return rows

@@ -76,7 +76,7 @@ func (f Failure) head(width int, color bool) []string {
 
 // alike returns the head of jobs that failed alike: their common cause, and their names.
 func (f Failure) alike(width int, color bool) []string {
-	count := fmt.Sprintf("%d failed alike", f.Alike.Count)
+	count := f.Alike.Head()
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
 	who := CleanText(strings.Join(names, ", "))
 	if more := f.Alike.Count - len(names); more > 0 {

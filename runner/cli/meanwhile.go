@@ -70,7 +70,7 @@ func finder(b *jobspec.Batch) func(a *state.Attempt) int {
 func (m aftermath) words(a *state.Attempt) string {
 	uni := a.Start.UniID
 	if host := m.away[uni]; host != "" {
-		return "may still run on " + host
+		return "may still be running on " + host
 	}
 	f, ok := m.found[uni]
 	switch {

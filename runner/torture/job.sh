@@ -1,7 +1,7 @@
-# What every job of the harness runs: it notes down its start and its end in the
-# journal, one write each, and ends as its PLAN says: the n-th attempt that ends
-# by itself takes the n-th word, an exit status or k for a SIGKILL by its own
-# hand; 0 when there are no more words.
+# The script of every job in the harness. It records its start and end in the journal,
+# one write each, and ends as its PLAN says: the n-th attempt that ends on its own
+# takes the n-th word, an exit status or k to SIGKILL itself; 0 if there are no more
+# words.
 note() {
 	printf '%s\n' "$EPOCHREALTIME $1 $LANE $GPURUN_JOB $GPURUN_UNI_ID $GPURUN_ATTEMPT ${GPU_LIST:--} $MEMORY $KIND $$ $2" >>"$JOURNAL"
 }

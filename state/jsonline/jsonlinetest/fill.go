@@ -1,5 +1,5 @@
-// Package jsonlinetest is for tests of what is written field by field: that no
-// field is left out, also of those that are added one day.
+// Package jsonlinetest helps test code that writes field by field: no field may be
+// missing, including ones added later.
 package jsonlinetest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Fill gives every field below what v points to a value that is not zero and not
-// that of its neighbour.
+// Fill sets every field of what v points to, recursively, to a nonzero value different
+// from its neighbor's.
 func Fill(v any) {
 	n := int64(0)
 	fill(reflect.ValueOf(v).Elem(), &n)

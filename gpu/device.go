@@ -95,7 +95,7 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 	}
 }
 
-// vacant reports whether a fresh list of a just returned device shows nobody
+// vacant reports whether a fresh list of a just-returned device shows nobody
 // there. Memory in use may still be the ended job's: some drivers free it long
 // after its last process is gone.
 func (d *device) vacant(at time.Duration) bool {

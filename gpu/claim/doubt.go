@@ -21,8 +21,8 @@ import (
 //     doubt until it has it again.
 //   - If another user's folder cannot be read completely (it hangs, it is overfull),
 //     there is doubt the first time; then, while a process of that user holds a lock
-//     there, for doubtFor in total. After that, those of the user's last seen claims
-//     count whose processes live, each on its whole GPUs. The other GPUs are free.
+//     there, for doubtFor in total. After that, the user's claims seen last count if
+//     their processes live, each for its entire GPUs. All other GPUs are free.
 //   - Files that nobody holds a lock on never cause doubt.
 //
 // A cheat could more easily claim all GPUs outright, and would be named like any holder.

@@ -121,8 +121,8 @@ func TestOwnReadError(t *testing.T) {
 	c.end(t)
 }
 
-// Doubt caused by another user ends after a while. Then only that user's last seen
-// claims count, each on its whole GPUs.
+// Doubt caused by another user ends after a while. Then only that user's claims seen
+// last count, each for its entire GPUs.
 func TestDoubtIsBounded(t *testing.T) {
 	root := sharedRoot(t)
 	uid := os.Getuid()

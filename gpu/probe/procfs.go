@@ -12,9 +12,9 @@ import (
 	"gpurun/gpu"
 )
 
-// owners finds the user and command of a process. NVML reports host pids. In our
-// own pid namespace the same number may be a different process, so we trust it
-// only if it has a GPU's device file open.
+// owners finds the user and command of a process. NVML reports host pids. Inside
+// another pid namespace, the same number may be a different process, so it is
+// trusted only if it has a GPU's device file open.
 type owners struct {
 	proc  string // "/proc"
 	inner bool   // we are in a pid namespace other than the host's

@@ -258,7 +258,7 @@ func (s *Sim) samples(i int, now time.Duration) []gpu.Sample {
 	return samples
 }
 
-// util returns how busy device i is at at. Before the start it is as at the start.
+// util returns how busy device i is at a time; before the start, as at the start.
 func (s *Sim) util(i int, at time.Duration) int {
 	percent := 0
 	for _, l := range s.of[i].Load {

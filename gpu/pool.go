@@ -101,7 +101,7 @@ func (p *Pool) reserve(n int) {
 	}
 }
 
-// limited reports whether a number of devices is limited, rather than fixed indices.
+// limited reports whether this run's share is a number of devices, not fixed indices.
 func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >= 0 }
 
 // Observe records a snapshot. It ignores a reading older than the device's

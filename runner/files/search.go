@@ -16,10 +16,10 @@ import (
 // A pattern such as /**/x crosses the whole file system, where links can form loops.
 // So every search has a time limit.
 const (
-	searchOne = 30 * time.Second // for one pattern, when a job starts or has ended
-	lookOne   = 5 * time.Second  // when all jobs are judged, before anything starts
-	lookAll   = 15 * time.Second // for all unfinished searches together, then
-	lookLeast = 100 * time.Millisecond
+	searchOne = 30 * time.Second       // for one pattern, when a job starts or has ended
+	lookOne   = 5 * time.Second        // for one pattern, when all jobs are judged before anything starts
+	lookAll   = 15 * time.Second       // for all searches of that kind that time out, in total
+	lookLeast = 100 * time.Millisecond // for one pattern once lookAll is used up
 )
 
 // GaveUp is the error for a search that ran out of time before finding anything.

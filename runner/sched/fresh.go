@@ -27,7 +27,7 @@ const (
 	noted          // the text is in Core.notes; isUpToDate may have a note too
 	commandChanged // its name used to have another key
 	logDeleted
-	needsChanged // job.about is by how many
+	needsChanged // job.about is the difference in number
 	needNewer    // job.about is the need
 	needRuns     // job.about is the need
 )

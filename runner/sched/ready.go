@@ -21,7 +21,7 @@ type class struct {
 
 func (cl *class) gpus() bool { return cl.req.Max > 0 || cl.req.Min > 0 }
 
-// classes finds the class of a job.
+// classes holds all classes and finds a job's class.
 type classes struct {
 	all    []*class
 	bySpec map[*jobspec.Spec]int32

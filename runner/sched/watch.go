@@ -75,7 +75,7 @@ func (c *Core) watchDue() time.Duration {
 	return w.next
 }
 
-// A seat is what is known of an attempt on one of its GPUs.
+// A seat is the memory use of an attempt on one of its GPUs.
 type seat struct {
 	used gpu.Bytes // as last seen; -1 if unknown
 	low  gpu.Bytes // least free memory of all lists; -1 before the first

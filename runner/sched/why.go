@@ -63,7 +63,7 @@ func (c *Core) whyBlocked(id int32) string {
 			return fmt.Sprintf("need %s: %s", c.name(n), p.public())
 		}
 	}
-	return "its needs form a cycle"
+	return "it and other jobs wait for each other"
 }
 
 func (c *Core) whyPending(id int32) string {

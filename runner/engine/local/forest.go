@@ -129,8 +129,8 @@ func (f *forest) formerly(k *keeper, e end) *attempt {
 	return nil
 }
 
-// left reports whether an attempt whose own process has ended may have anything
-// left. Mostly the keeper has no orphan at all, and that costs one system call.
+// left lists what remains of an attempt whose own process has ended. Usually the keeper
+// has no orphans at all, which takes one system call to find out.
 func (k *keeper) left(a *attempt) []procs.ID {
 	if k.alone && a.UniFile == "" && len(k.reaper.orphans(k.children)) == 0 {
 		return nil

@@ -318,7 +318,7 @@ func (k *keeper) launch(l *engine.Launch, env []byte) {
 	})
 }
 
-// forget drops an attempt whose record is written.
+// forget drops an attempt once its record is written.
 func (k *keeper) forget(a *attempt) {
 	k.forest.drop(a)
 	k.mu.Lock()

@@ -323,7 +323,7 @@ func (l *Local) told(r *remote, m *message) {
 	}
 }
 
-// toldRunning: this keeper has the attempt, alive. l.mu is held.
+// toldRunning handles news that the attempt is alive in this keeper. l.mu is held.
 func (l *Local) toldRunning(e *entry, r *remote, running *engine.Running) {
 	if e.told {
 		return
@@ -340,7 +340,7 @@ func (l *Local) toldRunning(e *entry, r *remote, running *engine.Running) {
 	}
 }
 
-// refused: this keeper does not have the attempt. l.mu is held.
+// refused handles a keeper's answer that it does not have the attempt. l.mu is held.
 func (l *Local) refused(e *entry, r *remote) {
 	if !e.asked[r] {
 		return

@@ -172,7 +172,7 @@ func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Snapshot) ([]gpu
 		if v, ok := verdicts[d.UUID]; ok {
 			row.Lets, row.Reason, row.Note = v.OK, v.Reason, v.Note
 		} else {
-			row.Reason = "not managed"
+			row.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
 		}
 		rows = append(rows, row)
 	}

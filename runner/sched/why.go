@@ -140,10 +140,10 @@ func (c *Core) whyReady(id int32) string {
 	return wants(cl.req) + "; " + c.whyNot(id, c.pool.Admit(c.now.Boot, cl.req))
 }
 
-// wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB".
+// wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB each".
 func wants(r gpu.Request) string {
 	if r.Min > 1 {
-		return fmt.Sprintf("needs %d GPUs with %s", r.Min, r.Memory.Asked())
+		return fmt.Sprintf("needs %d GPUs with %s each", r.Min, r.Memory.Asked())
 	}
 	return "needs " + r.Memory.Asked()
 }

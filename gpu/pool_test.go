@@ -130,7 +130,7 @@ func TestAdmitReasons(t *testing.T) {
 		{name: "judged at once", rules: func(r *Rules) { r.AtOnce = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }},
 		{name: "no limit", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 99 }, req: func(r *Request) { r.MaxUtil = 100 }},
 		{name: "empty but latched at 100%", see: func(r *Reading) { r.Samples[0].Percent = 100 }},
-		{name: "utilisation unknown", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
+		{name: "utilization unknown", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
 		{name: "free unknown, nobody there", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
 		{name: "free unknown, somebody there", see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
 			want: "its free memory cannot be read, and python 4711 of bob is running on it"},
@@ -171,7 +171,7 @@ func apply[T any](f func(*T), v *T) {
 	}
 }
 
-func TestUtilisationOverTime(t *testing.T) {
+func TestUtilizationOverTime(t *testing.T) {
 	p := NewPool(some(1, 24*GiB), anyone())
 	reason := func(at, percent float64, prs ...Process) string {
 		see(p, sec(at), func(_ int, r *Reading) {

@@ -181,8 +181,8 @@ func TestReadings(t *testing.T) {
 				r.Free, r.Used, r.ComputeMode = gpu.GiB, 23000*gpu.MiB, gpu.ComputeProhibited
 			}},
 		{name: "the driver's own samples", lines: []string{"util.0=5", "samples.0=10,20,30,-1,400"}, percents: []int{10, 20, 30, 5}},
-		{name: "no utilisation", lines: []string{"err.util.0=3", "samples.0=1,2"}},
-		{name: "impossible utilisation", lines: []string{"util.0=4294967295"}},
+		{name: "no utilization", lines: []string{"err.util.0=3", "samples.0=1,2"}},
+		{name: "impossible utilization", lines: []string{"util.0=4294967295"}},
 		{name: "processes", lines: []string{fmt.Sprintf("procs.0=0:5,%d:1024,2147483646:-1,2147483645:99999999,2147483646:7", os.Getpid()), "mps.0=2147483644:7"},
 			percents: []int{0}, want: func(r *gpu.Reading) {
 				mine := me

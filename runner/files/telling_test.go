@@ -100,7 +100,7 @@ bash: line 1: 12345 Segmentation fault      (core dumped) python a.py
 		{"make", "cc: fatal error: no input files\ncompilation terminated.\nmake: *** [Makefile:3: train] Error 1\n", "cc: fatal error: no input files"},
 		{"srun", "config.yaml: no key lr\nsrun: error: gpu01: task 0: Exited with exit code 1\n", "config.yaml: no key lr"},
 		{"a progress bar", "epoch 1:  10%|#   |\repoch 1:  20%|##  |\rRuntimeError: CUDA error: an illegal memory access was encountered\n", "RuntimeError: CUDA error: an illegal memory access was encountered"},
-		{"colours", "\x1b[31mERROR\x1b[0m: \x1b[1mdataset missing\x1b[0m\n", "ERROR: dataset missing"},
+		{"colors", "\x1b[31mERROR\x1b[0m: \x1b[1mdataset missing\x1b[0m\n", "ERROR: dataset missing"},
 		{"warnings are no errors", "/w/a.py:3: UserWarning: this failed silently\nno checkpoint at step 0\n", "no checkpoint at step 0"},
 		{"the last line", "starting\nlicense server busy\n\n\n", "license server busy"},
 		{"nothing", "\n \n", ""},

@@ -29,20 +29,24 @@ func (r *run) summary(res runner.Result) error {
 		width = 200
 	}
 	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
+	var failed *failure
+	if res.StateErr != nil {
+		failed = unsaved(res, code)
+	}
 	if r.began {
-		r.keepSummary(s, code)
+		r.keepSummary(s, code, failed)
 	}
 	// The reader of stdout may never come back: release everything before writing.
 	r.close()
 	fmt.Fprintln(r.out, text)
-	if res.StateErr != nil {
-		return unsaved(res, code)
+	if failed != nil {
+		return failed
 	}
 	return quiet(code)
 }
 
 // unsaved returns the failure of a run whose ledger could not be written.
-func unsaved(res runner.Result, code int) error {
+func unsaved(res runner.Result, code int) *failure {
 	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "free some space and run it again; what succeeded does not run twice"}
 	if !finished(res.Final) {
 		f.text = "nothing more was started: " + f.text

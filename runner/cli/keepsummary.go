@@ -24,11 +24,16 @@ const (
 const summaryHead = "run of %s to %s, exit status %d"
 
 // keepSummary saves the summary for status, and for users whose terminal is gone. A
-// full disk does not fail the run.
-func (r *run) keepSummary(s terminal.Summary, code int) {
+// full disk does not fail the run. failed is what else the run says at its end, or nil.
+func (r *run) keepSummary(s terminal.Summary, code int, failed *failure) {
 	end := time.Now()
 	head := fmt.Sprintf(summaryHead, end.Add(-s.Wall).Format(summaryTime), end.Format(summaryTime), code)
-	text := head + "\n\n" + strings.Join(s.Lines(summaryWidth, false), "\n") + "\n"
+	lines := s.Lines(summaryWidth, false)
+	if failed != nil {
+		lines = append(lines, terminal.Wrap("error: "+failed.text, summaryWidth, 4)...)
+		lines = append(lines, terminal.Wrap("hint: "+failed.hint, summaryWidth, 4)...)
+	}
+	text := head + "\n\n" + strings.Join(lines, "\n") + "\n"
 	for i := range r.batch.Files {
 		if err := disk.Replace(filepath.Join(r.state.Dir(i), summaryName), []byte(text)); err != nil {
 			r.log.Warn().Err(err).Msg("cannot save the summary")

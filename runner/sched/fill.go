@@ -186,6 +186,13 @@ func (w *cramped) wait(id int32, now time.Duration) {
 	}
 }
 
+func cores(n int) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%d cores", n)
+}
+
 // room returns why the limits of this run keep a job of a class from starting now, or "".
 func (c *Core) room(id int32, cl *class) string {
 	w := &c.cramped
@@ -193,7 +200,7 @@ func (c *Core) room(id int32, cl *class) string {
 		return "cores and host memory are kept for " + c.name(w.id)
 	}
 	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && c.cpus+cl.cpus > most {
-		return fmt.Sprintf("needs %d cores, %d of %d are free", cl.cpus, max(0, most-c.cpus), most)
+		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-c.cpus), most)
 	}
 	if most := c.opts.Memory; most > 0 && cl.memory > 0 && c.memory+cl.memory > most {
 		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-c.memory).Round(), most.Round())

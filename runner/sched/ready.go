@@ -60,7 +60,7 @@ func (c *Core) classOf(id int32) int32 {
 // impossible returns why a class can never start here, or "".
 func (c *Core) impossible(cl *class) string {
 	if c.opts.CPUs > 0 && cl.cpus > c.opts.CPUs {
-		return fmt.Sprintf("needs %d cores, this run has %d", cl.cpus, c.opts.CPUs)
+		return fmt.Sprintf("needs %s, this run has %d", cores(cl.cpus), c.opts.CPUs)
 	}
 	if c.opts.Memory > 0 && cl.memory > c.opts.Memory {
 		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Asked(), c.opts.Memory.Round())

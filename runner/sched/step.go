@@ -211,7 +211,7 @@ func (c *Core) over(ev Ended) {
 	c.watch(a, f)
 	switch {
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
-	case ev.Void && c.broken:
+	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start could not be recorded, so it never ran
 	default:
 		c.decide(a, f)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +60,12 @@ func runsFull(t *testing.T, limit string) {
 	said := r.out.String()
 	if !strings.Contains(said, "error: nothing more was started: ") || !strings.Contains(said, tiny) || strings.Contains(said, " failed ") || strings.Contains(said, "zerolog") {
 		t.Errorf("output:\n%s", said)
+	}
+	counts := regexp.MustCompile(`(?m)^(\d+ \w+.*); \w+$`).FindStringSubmatch(said)
+	status := l.exec([]string{gpurun, "status", "--state-dir", tiny, l.file})
+	status.wait(patience)
+	if counts == nil || !strings.Contains(strings.Join(strings.Fields(status.out.String()), " "), "not running; "+counts[1]) {
+		t.Errorf("the run said %q, but status says:\n%s", counts, status.out.String())
 	}
 	before := len(l.notes("start"))
 	if before == 0 || before == len(jobs) {

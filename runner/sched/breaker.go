@@ -16,7 +16,7 @@ import (
 // A held job has not ended: it runs in the next run, or in this one if an attempt
 // that was already running succeeds after all.
 
-// early is how soon after its start an attempt must fail to count as never having got
+// early is how soon after its start an attempt has to fail to be one that never got
 // going.
 const early = time.Minute
 
@@ -104,7 +104,7 @@ func (fam *family) add(a *attempt, fl state.Failure) *streak {
 
 // enough reports whether a streak holds its family. While all its failures were on one
 // GPU, the GPU may be at fault: if the job could run on another, that is tried first, and
-// only twice as many failures are enough.
+// it takes twice as many failures.
 func (c *Core) enough(id int32, s *streak) bool {
 	n := c.b.Settings.Breaker
 	return s.count >= n && (len(s.common) == 0 || s.count >= 2*n || !c.another(id, s.common))

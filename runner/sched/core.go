@@ -75,7 +75,7 @@ type Core struct {
 	reads    reads
 	pidsTell bool    // a job was seen on its own GPU, so the driver reports pids of our namespace
 	known    []guest // other processes on this run's GPUs, already reported or there before its jobs
-	comers   int     // reported so far
+	comers   int     // number of guests so far
 	past     []past  // claims kept for a hand-over, oldest first
 
 	draining string // why nothing more starts, or ""

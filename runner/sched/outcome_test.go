@@ -173,8 +173,8 @@ func TestWaitingViews(t *testing.T) {
 	}
 }
 
-// A neighbor who starts a process every few seconds floods neither the warnings nor
-// what an end that runs out of memory says.
+// A neighbor who starts a process every few seconds floods neither the warnings nor the
+// reason of an end that runs out of memory.
 func TestManyGuests(t *testing.T) {
 	w := newWorld(t)
 	w.gpus(1, 24*gpu.GiB)

@@ -9,7 +9,7 @@ import (
 
 // When GPUs are read: all of them at every poll while a ready job waits for one, and
 // to find strays; those with jobs of this run as described in watch.go; and one that
-// such a job just left in quick succession, until the next job is on it.
+// such a job just left, in quick succession until the next job is on it.
 const (
 	handOverFirst = 5 * time.Millisecond  // doubles each time,
 	handOverFine  = 20 * time.Millisecond // up to this or, if longer, an eighth of the time since the job ended

@@ -171,18 +171,18 @@ func (c *Core) guest(id gpu.UUID, p *gpu.Process) {
 		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, where %s is running", c.whose(p), c.index(id), few(names))})
 	}
 	if c.comers == maxGuestWarnings {
-		c.do(Warn{Text: "no further processes that come to GPUs of this run are reported, except when a job runs out of memory"})
+		c.do(Warn{Text: "not reporting any more processes that come to GPUs of this run, except when a job runs out of memory"})
 	}
 }
 
-// A neighbor may start a process every few seconds, for weeks.
+// Limits on guests: a neighbor may start a process every few seconds, for weeks.
 const (
-	maxGuestWarnings = 50 // in a run
-	maxGuests        = 16 // that an attempt remembers: those with the most memory
-	maxNamed         = 3  // in one sentence
+	maxGuestWarnings = 50 // per run
+	maxGuests        = 16 // remembered per attempt: those with the most memory
+	maxNamed         = 3  // listed in one message
 )
 
-// few joins the first of some words.
+// few joins the first maxNamed words and counts the rest.
 func few(words []string) string {
 	if more := len(words) - maxNamed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], ", "), more)

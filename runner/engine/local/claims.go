@@ -260,8 +260,8 @@ func (l *Local) unclaim(e *entry) {
 	}
 }
 
-// mine is the set of this run's attempts, whose claims do not count as others'. An
-// ended one is remembered while a reader that may have seen its claim is active.
+// mine is the set of this run's attempts: their claims do not count as those of others.
+// An ended one is remembered while a reader that may have seen its claim is active.
 type mine struct {
 	mu      sync.Mutex
 	ids     map[string]bool

@@ -53,7 +53,7 @@ type keeper struct {
 	forest   forest
 	scans    scans
 	claims   claims
-	outlasts int            // claims held for processes that are not this keeper's attempts
+	outlasts int            // claims held for other processes, and records not saved yet
 	tell     func(*message) // sends to every runner
 }
 

@@ -33,9 +33,9 @@ func (l *Local) lost(r *remote) {
 	}
 }
 
-// recover finds out how an attempt ended that no keeper has. It may be over and in its
-// record; it may never have begun, and is kept from beginning now; or it may be alive,
-// with nobody able to get its status. l.mu is held.
+// recover finds out what happened to an attempt that no keeper has. It may be over and in
+// its record; it may never have begun, and is kept from beginning now; or it may be
+// alive, with nobody able to get its status. l.mu is held.
 func (l *Local) recover(e *entry) {
 	e.stops = make(chan stopRequest, 16)
 	e.acks = make(chan struct{}, 1)

@@ -73,9 +73,12 @@ func (l *loader) inputOrder(o *orders, made *producers, j *Job, t *text, path st
 // producers maps paths to the first job that makes them.
 type producers struct {
 	paths map[string]int32
-	globs []madeGlob
-	list  []string // a sample of the paths, for inputs that are globs
+	globs map[string][]madeGlob // by what every match begins with
+	heads map[int]bool          // lengths of these beginnings
+	count int                   // of globs
+	list  []string              // a sample of the paths, sorted, for inputs that are globs
 	known map[string]int32
+	spent int // matches tried
 }
 
 type madeGlob struct {
@@ -83,11 +86,14 @@ type madeGlob struct {
 	job     int32
 }
 
-// maxMatched bounds how many outputs an input glob is compared with, and vice versa.
-const maxMatched = 2000
+const (
+	maxMatched = 2000   // outputs that are globs, and others that input globs are compared with
+	maxMatches = 200000 // that are tried in all; a lint must not keep a big batch from starting
+)
 
 func (l *loader) producers() *producers {
-	m := &producers{paths: map[string]int32{}, known: map[string]int32{}}
+	m := &producers{paths: map[string]int32{}, globs: map[string][]madeGlob{}, heads: map[int]bool{}, known: map[string]int32{}}
+	defer func() { slices.Sort(m.list) }()
 	heads := l.inputHeads()
 	var last *texts
 	skip := false
@@ -105,9 +111,7 @@ func (l *loader) producers() *producers {
 			v = l.values(j, v.params[:0])
 			path := string(l.outputPath(nil, j, int32(n), &v))
 			if isGlob(path) {
-				if len(m.globs) < maxMatched {
-					m.globs = append(m.globs, madeGlob{path, j.id32()})
-				}
+				m.addGlob(path, j.id32())
 				continue
 			}
 			if _, ok := m.paths[path]; !ok {
@@ -188,19 +192,70 @@ func (m *producers) of(path string) (int32, bool) {
 		}
 		return !ok
 	})
-	for _, g := range m.globs {
-		if ok, _ := doublestar.PathMatch(g.pattern, path); ok && found < 0 {
-			found = g.job
-		}
+	if found < 0 {
+		found = m.globOf(path)
 	}
 	if isGlob(path) && found < 0 {
-		for _, p := range m.list {
-			if ok, _ := doublestar.PathMatch(path, p); ok {
-				found = m.paths[p]
-				break
-			}
-		}
+		found = m.sampleOf(path)
 	}
 	m.known[path] = found
 	return found, found >= 0
+}
+
+func (m *producers) addGlob(pattern string, job int32) {
+	if m.count == maxMatched {
+		return
+	}
+	head := literalHead(pattern)
+	m.globs[head], m.heads[len(head)] = append(m.globs[head], madeGlob{pattern, job}), true
+	m.count++
+}
+
+// globOf returns the first job with an output glob that matches a path, or -1.
+func (m *producers) globOf(path string) int32 {
+	found := int32(-1)
+	for n := range m.heads {
+		if n > len(path) {
+			continue
+		}
+		for _, g := range m.globs[path[:n]] {
+			if (found < 0 || g.job < found) && m.matches(g.pattern, path) {
+				found = g.job
+			}
+		}
+	}
+	return found
+}
+
+// sampleOf returns the first job with an output that an input glob matches, or -1.
+func (m *producers) sampleOf(pattern string) int32 {
+	found := int32(-1)
+	head := literalHead(pattern)
+	from, _ := slices.BinarySearch(m.list, head)
+	for _, p := range m.list[from:] {
+		if !strings.HasPrefix(p, head) {
+			break
+		}
+		if by := m.paths[p]; (found < 0 || by < found) && m.matches(pattern, p) {
+			found = by
+		}
+	}
+	return found
+}
+
+// literalHead returns what every path begins with that doublestar matches.
+func literalHead(pattern string) string {
+	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
+}
+
+func (m *producers) matches(pattern, path string) bool {
+	if m.spent == maxMatches {
+		return false
+	}
+	m.spent++
+	ok, _ := doublestar.PathMatch(pattern, path)
+	return ok
 }

@@ -1,0 +1,35 @@
+package jobspec
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// Thousands of globs on both sides cost about one match each, not one for each pair.
+func TestProducersOfManyGlobs(t *testing.T) {
+	m := &producers{paths: map[string]int32{}, globs: map[string][]madeGlob{}, heads: map[int]bool{}, known: map[string]int32{}}
+	const n = 1000
+	for i := range n {
+		m.addGlob(fmt.Sprintf("/w/ckpt/%d/*.pt", i), int32(i))
+		path := fmt.Sprintf("/w/data/%d/x.bin", i)
+		m.list, m.paths[path] = append(m.list, path), int32(n+i)
+	}
+	m.addGlob("/w/{a,b}/*.txt", 2*n)
+	slices.Sort(m.list)
+	for path, want := range map[string]int32{
+		"/w/ckpt/7/last.pt": 7, "/w/ckpt/7/last.bin": -1, "/w/ckpt/70/*.pt": 70, "/w/data/8/*.bin": n + 8, "/w/data/*/x.bin": n, "/w/b/x.txt": 2 * n,
+	} {
+		if by, ok := m.of(path); by != want || ok != (want >= 0) {
+			t.Errorf("%s is made by %d, want %d", path, by, want)
+		}
+	}
+	m.spent = 0
+	for i := range n {
+		m.of(fmt.Sprintf("/w/ckpt/%d/new.pt", i))
+		m.of(fmt.Sprintf("/w/data/%d/*.new", i))
+	}
+	if m.spent > 4*n {
+		t.Errorf("%d matches for %d paths", m.spent, 2*n)
+	}
+}

@@ -53,7 +53,8 @@ func (q *quarry) freeze() []procs.ID {
 				_ = procs.Signal(id, unix.SIGSTOP)
 			}
 		}
-		if q.k.alone && q.k.reaper.stopOrphans(q.k.children, q.foreign, stopped) {
+		// The last look is one that identifies, or another's orphan would stay stopped.
+		if looks+1 < freezeLooks && q.k.alone && q.k.reaper.stopOrphans(q.k.children, q.foreign, stopped) {
 			same = 0
 		}
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,18 +88,11 @@ func (s *status) headline() string {
 	return s.File + ": not running"
 }
 
-// cutOff reports whether the last run left jobs that an orderly end would not.
+// cutOff reports whether the last run was killed, or left jobs that an orderly end
+// would not.
 func (s *status) cutOff() bool {
-	return s.Counts[state.Running] > 0 || len(s.Running) > 0 || s.interrupted()
-}
-
-func (s *status) interrupted() bool {
-	for _, e := range append(s.Failures, s.Succeeded...) {
-		if e.Meanwhile {
-			return true
-		}
-	}
-	return s.Counts[state.Pending] > 0 && s.Counts[state.Interrupted] == 0 && s.Counts[state.Cancelled] == 0
+	return s.died || s.Counts[state.Running] > 0 || len(s.Running) > 0 ||
+		slices.ContainsFunc(append(s.Failures, s.Succeeded...), func(e ended) bool { return e.Meanwhile })
 }
 
 // moment returns a time of day, with the date unless it is today.

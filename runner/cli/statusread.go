@@ -39,6 +39,7 @@ func (a *app) statusOf(ref *batchRef) *status {
 		m = settle(ref.batch, ref.history, ref.folder(a), s.Alive)
 		s.snap = m.snapshot(ref)
 	}
+	s.died = !ref.alive && ref.runner.PID != 0
 	if s.Alive {
 		s.Runner = &runnerOf{ref.runner.PID, ref.runner.Host, ref.runner.Since}
 	}

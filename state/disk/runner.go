@@ -23,7 +23,8 @@ type Runner struct {
 
 // Running returns who is running a job file, judging by its lock. A run that is
 // stopped, hung or owned by another user is alive. An error means it cannot be
-// determined.
+// determined. Of a run that is not alive, a PID means that it died: a run that ends
+// erases its name.
 func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	path := filepath.Join(Folder(jobFile, stateDir), lockName)
 	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
@@ -38,7 +39,7 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	switch {
 	case err == nil:
-		return Runner{}, false, nil
+		return h.runner(path), false, nil
 	case err == unix.EWOULDBLOCK: // somebody holds it
 	case noLocks(err):
 		if h.PID == 0 || h.Host == hostname() && !h.lives() {

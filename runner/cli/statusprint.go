@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -88,11 +87,10 @@ func (s *status) headline() string {
 	return s.File + ": not running"
 }
 
-// cutOff reports whether the last run was killed, or left jobs that an orderly end
-// would not.
+// cutOff reports whether the last run was killed, or left jobs running. Ends that are
+// not in the ledger do not tell: there may have been no room for them.
 func (s *status) cutOff() bool {
-	return s.died || s.Counts[state.Running] > 0 || len(s.Running) > 0 ||
-		slices.ContainsFunc(append(s.Failures, s.Succeeded...), func(e ended) bool { return e.Meanwhile })
+	return s.died || s.Counts[state.Running] > 0 || len(s.Running) > 0
 }
 
 // moment returns a time of day, with the date unless it is today.

@@ -107,13 +107,14 @@ func (l *loop) furnish(a sched.Prepare, job *jobspec.Job, uniID, dir string, fir
 	if len(shell) == 0 {
 		shell = l.shell
 	}
-	if own := l.Ledger.LogPath(job.File, job.Name); r.Stdout == own {
+	own := l.Ledger.LogPath(job.File, job.Name)
+	if r.Stdout == own {
 		// Logs that the job file names are opened as they are, but this is gpurun's own.
 		if fi, err := os.Lstat(own); err == nil && !fi.Mode().IsRegular() {
 			return fail(fmt.Errorf("cannot open log %q: not a regular file: remove it", own))
 		}
 	}
-	parts, header, err := openLogs(r, a.Attempt, first, l.Batch.ClashingLog, wall)
+	parts, header, err := openLogs(r, own, a.Attempt, first, l.Batch.ClashingLog, wall)
 	if err != nil {
 		return fail(err)
 	}
@@ -159,15 +160,16 @@ type logPart struct {
 }
 
 // openLogs makes room for an attempt's output. A run's first attempt starts a new
-// log; a retry appends after a header line, which is returned.
-func openLogs(r jobspec.Rendered, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {
+// log; a retry appends after a header line, which is returned. own is where gpurun keeps
+// the log of a job that names none.
+func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {
 	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
 	var err error
-	if p.fromStdout, err = openLog(r.Stdout, first, isLog); err != nil {
+	if p.fromStdout, err = openLog(r.Stdout, own, first, isLog); err != nil {
 		return p, "", err
 	}
 	if p.fromStderr = p.fromStdout; r.Stderr != r.Stdout {
-		if p.fromStderr, err = openLog(r.Stderr, first, isLog); err != nil {
+		if p.fromStderr, err = openLog(r.Stderr, own, first, isLog); err != nil {
 			return p, "", err
 		}
 	}
@@ -178,9 +180,9 @@ func openLogs(r jobspec.Rendered, n int, first bool, isLog func(string) bool, wa
 }
 
 // openLog returns the offset at which output begins in one log.
-func openLog(path string, first bool, isLog func(string) bool) (int64, error) {
+func openLog(path, own string, first bool, isLog func(string) bool) (int64, error) {
 	if first && !isLog(path+".1") { // else the old log would overwrite another job's
-		empty, err := disk.FreshLog(path)
+		empty, err := disk.FreshLog(path, path == own)
 		if err != nil {
 			return 0, fmt.Errorf("cannot start new log %q: %w", path, err)
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/state"
 )
 
@@ -277,7 +279,7 @@ func TestFreshLog(t *testing.T) {
 	log := filepath.Join(dir, "a.log")
 	fresh := func(path string, want bool) {
 		t.Helper()
-		if empty, err := FreshLog(path); err != nil || empty != want {
+		if empty, err := FreshLog(path, false); err != nil || empty != want {
 			t.Errorf("%s: empty %v, %v; want %v", path, empty, err, want)
 		}
 	}
@@ -296,6 +298,40 @@ func TestFreshLog(t *testing.T) {
 		t.Error("a link was moved")
 	}
 	fresh("/dev/null", false)
+}
+
+// A file that somebody else has under the name of the previous log is not replaced by it.
+func TestForeignPreviousLog(t *testing.T) {
+	dir := t.TempDir()
+	log := filepath.Join(dir, "result")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept := func(own, moved bool, want string) {
+		t.Helper()
+		write(log, "log")
+		if empty, err := FreshLog(log, own); err != nil || empty != moved {
+			t.Errorf("moved %v, %v; want %v", empty, err, moved)
+		}
+		if b, _ := os.ReadFile(log + ".1"); string(b) != want {
+			t.Errorf("the previous log is %q, want %q", b, want)
+		}
+	}
+	write(log, "")
+	if err := unix.Setxattr(log, "user.test", nil, 0); err != nil {
+		t.Skip("no extended attributes here: ", err)
+	}
+	write(log+".1", "theirs")
+	kept(false, false, "theirs")
+	kept(false, false, "theirs")
+	kept(true, true, "log")
+	os.Remove(log + ".1")
+	kept(false, true, "log")
+	write(log+".1", "older")
+	kept(false, true, "log")
 }
 
 func TestElsewhere(t *testing.T) {

@@ -10,10 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// keptMark is an extended attribute of a log that was moved aside, for the next time:
+// what else has that name is somebody's file.
+const keptMark = "user.gpurun.kept"
+
 // FreshLog makes room for a new log, keeping the old one as LOG.1. Only a nonempty
 // regular file is moved; links and special files are opened as they are. It reports
-// whether the log is now a missing or empty regular file.
-func FreshLog(path string) (empty bool, err error) {
+// whether the log is now a missing or empty regular file. Nothing is moved where LOG.1
+// exists and is no log that was moved there, as far as the file system can tell; in
+// gpurun's own folder (own) it is one.
+func FreshLog(path string, own bool) (empty bool, err error) {
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
@@ -24,6 +30,9 @@ func FreshLog(path string) (empty bool, err error) {
 	if !fi.Mode().IsRegular() || fi.Size() == 0 {
 		return fi.Mode().IsRegular(), nil
 	}
+	if !own && !mayKeep(path, path+".1") {
+		return false, nil
+	}
 	if err := os.Rename(path, path+".1"); err != nil {
 		var l *os.LinkError
 		if errors.As(err, &l) {
@@ -32,6 +41,20 @@ func FreshLog(path string) (empty bool, err error) {
 		return false, err
 	}
 	return true, nil
+}
+
+// mayKeep reports whether a log may be moved to a name, and marks it for that.
+func mayKeep(log, name string) bool {
+	_, err := os.Lstat(name)
+	if err == nil {
+		_, err = unix.Lgetxattr(name, keptMark, nil)
+		if err != nil && unix.Setxattr(log, keptMark, []byte("1"), 0) == nil {
+			_ = unix.Removexattr(log, keptMark)
+			return false
+		}
+	}
+	_ = unix.Setxattr(log, keptMark, []byte("1"), 0)
+	return true
 }
 
 // LogPath returns the default log path of a job. Slashes in its name become

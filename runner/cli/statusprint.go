@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,7 +150,7 @@ func (s *status) printQueues(w io.Writer) {
 }
 
 // listed are the states whose jobs are named, in linesOfNames lines each.
-var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Blocked, state.Pending}
+var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Interrupted, state.Blocked, state.Pending}
 
 const linesOfNames = 2
 
@@ -168,20 +169,23 @@ func (s *status) printLists(p page) {
 
 // took returns how long the jobs that succeeded took.
 func (s *status) took(phase state.Phase) string {
-	n, sum := 0, 0.0
+	var took []time.Duration
 	for _, e := range s.Succeeded {
 		if e.State == phase && e.Seconds > 0 {
-			n, sum = n+1, sum+e.Seconds
+			took = append(took, time.Duration(e.Seconds*float64(time.Second)))
 		}
 	}
-	switch d := terminal.Duration(time.Duration(sum / float64(max(n, 1)) * float64(time.Second))); n {
-	case 0:
+	if len(took) == 0 {
 		return ""
-	case 1:
-		return " (" + d + ")"
-	default:
-		return " (" + d + " each)"
 	}
+	least, most := terminal.Duration(slices.Min(took)), terminal.Duration(slices.Max(took))
+	switch {
+	case least != most:
+		return " (" + least + " to " + most + ")"
+	case len(took) == 1:
+		return " (" + least + ")"
+	}
+	return " (" + least + " each)"
 }
 
 // rest returns what to type to continue.

@@ -52,7 +52,7 @@ func TestNoRoomForARecord(t *testing.T) {
 			return enginetest.Play{Err: "cannot write the status record", NoRoom: l.Job != "a"}
 		})
 		r := w.run()
-		if r.StateErr == nil || r.Final.Counts[state.Pending] != 1 {
+		if r.StateErr == nil || r.Final.Counts[state.Interrupted] != 1 {
 			t.Errorf("got %v, %v", r.StateErr, r.Final.Counts)
 		}
 		if got, want := fmt.Sprint(w.memory.ends()), "[a: failed d: interrupted]"; got != want {

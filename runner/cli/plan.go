@@ -72,6 +72,7 @@ func (c *planCmd) Run(a *app) error {
 	now := a.runningNow(batch, history)
 	core := sched.New(batch, history, files.Remarks(batch, history), nil, opts)
 	verdict := withChanges(now.verdicts(core), a.changes(batch, core))
+	verdict = withPast(verdict, batch, a.nearest(batch, core, -1))
 	if c.Sim != "" {
 		if err := checkSim(batch, c.Sim, verdict); err != nil {
 			return err

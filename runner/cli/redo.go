@@ -22,15 +22,18 @@ type redone struct {
 	first int     // a job
 }
 
-func (r *run) redone() redone {
+func (r *run) redone(pasts map[int]past) redone {
 	d := redone{first: -1}
 	for id := range r.batch.Jobs {
 		rec := r.core.Redoes(id)
 		if rec == nil {
+			rec = pasts[id].rec
+		}
+		if rec == nil {
 			continue
 		}
 		d.jobs++
-		d.hours += rec.Seconds / 3600 * float64(rec.GPUs)
+		d.hours += gpuHours(rec)
 		if d.first < 0 {
 			d.first = id
 		}
@@ -41,12 +44,15 @@ func (r *run) redone() redone {
 // confirm reports the successes that would rerun if that costs more than a little, and
 // asks on a terminal. An answer other than yes ends the command.
 func (r *run) confirm() error {
-	d := r.redone()
+	pasts := r.nearest(r.batch, r.core, muchRedone)
+	d := r.redone(pasts)
 	if d.hours <= muchRedone {
 		return nil
 	}
 	reason := r.core.Verdict(d.first).Reason
-	if words := r.changes(r.batch, r.core)[d.first]; words != "" {
+	if p, ok := pasts[d.first]; ok {
+		reason = p.since(r.batch, &r.batch.Jobs[d.first])
+	} else if words := r.changes(r.batch, r.core)[d.first]; words != "" {
 		reason += ": " + words
 	}
 	name := terminal.CleanText(r.batch.Jobs[d.first].Name)

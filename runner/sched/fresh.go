@@ -268,6 +268,35 @@ func (c *Core) Before(id int) *state.Record {
 	return c.h.Named(c.file(int32(id)), c.name(int32(id)))
 }
 
+// Replaced returns the jobs that never ran, and the successes of which neither the name
+// nor the key is in the batch any more: one may be what another was called and did
+// before. Nothing is returned where there are more than most of either.
+func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
+	for id := range c.jobs {
+		if c.jobs[id].verdict == neverRan {
+			jobs = append(jobs, id)
+		}
+	}
+	if len(jobs) == 0 || len(jobs) > most || c.h.Empty() {
+		return nil, nil
+	}
+	there := map[string]bool{}
+	for id := range c.jobs {
+		file, j := c.file(int32(id)), &c.b.Jobs[id]
+		there[jobKey(file, j.Key.String())], there[jobKey(file, j.Name)] = true, true
+	}
+	for r := range c.h.Records() {
+		file := int(r.Ledger)
+		if r.State != state.Succeeded || r.Forgotten || r.UniID == "" || !c.real(r) || there[jobKey(file, r.Key)] || there[jobKey(file, r.Job)] {
+			continue
+		}
+		if gone = append(gone, r); len(gone) > most {
+			return nil, nil
+		}
+	}
+	return jobs, gone
+}
+
 // Redoes returns the success that running a job would repeat, or nil if there is none or
 // the user forced the job to run.
 func (c *Core) Redoes(id int) *state.Record {

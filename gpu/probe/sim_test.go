@@ -75,6 +75,7 @@ func TestBadSimulations(t *testing.T) {
 		{name: "bare size", file: "gpus:\n  - memory: 24\n", want: `line 2: size "24" has no unit`},
 		{name: "bare time", file: "gpus:\n  - memory: 24GiB\n    load:\n      - {from: 10}\n", want: `line 4: invalid duration "10"`},
 		{name: "no memory", file: "gpus: [{count: 2}]", want: "no memory given"},
+		{name: "mistyped key", file: "gpus:\n  - {memory: 1GiB, loads: []}\n", want: `line 2: unknown key "loads"`},
 		{name: "percent", file: "gpus: [{memory: 1GiB, load: [{util: 101}]}]", want: "invalid util 101"},
 		{name: "mode", file: "gpus: [{memory: 1GiB, compute_mode: shared}]", want: `"shared" is not one of`},
 		{name: "blind", file: "gpus: [{memory: 1GiB, blind: [name]}]", want: `"name" is not one of`},

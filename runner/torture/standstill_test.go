@@ -108,7 +108,10 @@ func (l *lane) stopAt(call, path string) (pid int, r *runner, goOn func()) {
 	})
 	return pid, r, func() { // detach the tracer, which would stop its next thread too
 		_ = tracer.Process.Signal(syscall.SIGTERM)
+		// A tracer whose tracee was killed in a stop may wait for it forever.
+		hung := time.AfterFunc(patience/10, func() { _ = tracer.Process.Kill() })
 		_ = tracer.Wait()
+		hung.Stop()
 		_ = syscall.Kill(pid, syscall.SIGCONT)
 	}
 }

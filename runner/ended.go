@@ -37,6 +37,7 @@ func (l *loop) happened(ev engine.Event) {
 		}
 		l.step(sched.Running{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
 	case ev.Background != nil:
+		at.behind = true
 		if p, ok := l.Prober.(placer); ok {
 			p.Placed(ev.UniID, ev.Background.PID, at.grant)
 		}
@@ -66,12 +67,16 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 	if p, ok := l.Prober.(placer); ok {
 		p.Removed(at.uniID)
 	}
+	vanished := at.vanished(e)
 	l.beside.Run(func() {
 		kind := ""
 		if at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
 			e.Report, kind = l.report(at, e.Report)
 		}
 		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e, kind)}
+		if vanished && ev.ev.Warning == "" {
+			ev.ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
+		}
 		select {
 		case l.inbox <- ev:
 		case <-l.ctx.Done():

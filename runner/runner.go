@@ -100,6 +100,7 @@ type attempt struct {
 	grant   gpu.Grant
 	port    int
 	onGPU   map[int]bool // processes seen on its GPUs
+	behind  bool         // it goes on as what its commands left in the background
 }
 
 // inboxSize lets goroutines that finish at once continue without waiting for the loop.

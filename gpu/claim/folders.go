@@ -77,20 +77,19 @@ type folderList struct {
 
 // add adds a name if it is a user's own folder.
 func (l *folderList) add(d *os.File, name string, uid int) {
-	var st unix.Stat_t
-	err := unix.Fstatat(int(d.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT)
+	mode, owner, err := ownerOf(d, name)
 	var why string
 	switch {
 	case l.seen[uid] || err == unix.ENOENT:
 		return
 	case err != nil:
 		why = err.Error()
-	case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+	case mode&unix.S_IFMT == unix.S_IFLNK:
 		why = "it is a symbolic link"
-	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+	case mode&unix.S_IFMT != unix.S_IFDIR:
 		why = "it is not a folder"
-	case int(st.Uid) != uid:
-		why = fmt.Sprintf("it belongs to uid %d, not to the one in its name", st.Uid)
+	case owner != uid:
+		why = fmt.Sprintf("it belongs to uid %d, not to the one in its name", owner)
 	default:
 		l.seen[uid] = true
 		l.folders = append(l.folders, folder{filepath.Join(l.root, name), uid, l.dev})
@@ -99,4 +98,18 @@ func (l *folderList) add(d *os.File, name string, uid int) {
 	if l.strangers++; l.strangers <= maxNamed {
 		l.sight.warn("ignoring %s: %s", filepath.Join(l.root, name), why)
 	}
+}
+
+// ownerOf returns the mode and owner of what has a name in a folder. What a user has
+// mounted there may never answer, so it is not asked.
+func ownerOf(d *os.File, name string) (mode uint32, uid int, err error) {
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
+	var x unix.Statx_t
+	err = unix.Statx(int(d.Fd()), name, flags|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_UID, &x)
+	if err != unix.ENOSYS && err != unix.EPERM { // an old kernel or sandbox has no statx
+		return uint32(x.Mode), int(x.Uid), err
+	}
+	var st unix.Stat_t
+	err = unix.Fstatat(int(d.Fd()), name, &st, flags)
+	return st.Mode, int(st.Uid), err
 }

@@ -87,10 +87,17 @@ type changes struct {
 }
 
 func (a *app) newChanges(ref *batchRef) *changes {
-	c := &changes{view: terminal.New(terminal.Config{Out: a.out, Now: time.Now, Go: a.goSafely})}
+	c := &changes{}
 	for i := range ref.files() {
 		c.ledgers = append(c.ledgers, disk.Follow(ref.folder(a)(i)))
 	}
+	var open []state.Fact // where their jobs run
+	if err := ref.read(a); err == nil {
+		for _, at := range ref.history.Open {
+			open = append(open, at.Start)
+		}
+	}
+	c.view = terminal.New(terminal.Config{Out: a.out, Now: time.Now, Go: a.goSafely, Open: open})
 	if ref.alive {
 		c.view.Print("watching " + ref.name())
 	}

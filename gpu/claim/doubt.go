@@ -113,8 +113,7 @@ func (s *sight) unreadable(f folder, path string, err error) bool {
 		cure = ": raise ulimit -n"
 	case errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
 	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO):
-		var st unix.Stat_t
-		if unix.Stat(f.path, &st) == nil && st.Dev != f.dev { // a file system that its user mounted there
+		if mounted(f, f.path) || mounted(f, path) { // a file system that its user mounted there
 			s.short = true
 			s.warn("%s cannot be read: %v%s", path, err, by(f))
 			return true
@@ -142,4 +141,12 @@ func by(f folder) string {
 		return fmt.Sprintf(" (process %d of uid %d holds locks there: ask that user to clean up)", pid, f.uid)
 	}
 	return ""
+}
+
+// mounted reports whether a path is on another file system than the root of claims. It
+// asks neither.
+func mounted(f folder, path string) bool {
+	var x unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &x)
+	return err == nil && unix.Mkdev(x.Dev_major, x.Dev_minor) != f.dev
 }

@@ -26,13 +26,7 @@ func TestFolderOnSilentFileSystem(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err == nil {
-		err = unix.Mount("silent", dir, "fuse.silent", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=64007,group_id=64007,allow_other", fuse))
-	}
-	if err != nil {
-		t.Skip("cannot mount: ", err)
-	}
+	unmount := mountSilent(t, dir, 0o40000)
 	done := make(chan []gpu.Claim, 1)
 	go func() {
 		claims, _ := NewReader([]string{root}).Others(context.Background())
@@ -44,9 +38,48 @@ func TestFolderOnSilentFileSystem(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		hung = true
 	}
-	unix.Close(fuse) // ends whatever waits for it
-	_ = unix.Unmount(dir, unix.MNT_DETACH)
+	unmount()
 	if hung {
 		t.Error("the reading does not end")
+	}
+}
+
+// A user may mount a file system over a single file of his, too, and let it fail: that is
+// not this process's want, which would be doubt without end.
+func TestFailingFileOfAnother(t *testing.T) {
+	root := t.TempDir()
+	file := filepath.Join(root, "x"+suffix)
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(root, &st); err != nil {
+		t.Fatal(err)
+	}
+	f := folder{path: root, uid: 64007, dev: uint64(st.Dev)}
+	for _, want := range []bool{true, false} {
+		if !want {
+			defer mountSilent(t, file, 0o100000)()
+		}
+		var s sight
+		if !s.unreadable(f, file, unix.EIO) || s.ours != want || s.short == want {
+			t.Errorf("ours %v, short %v; want ours %v", s.ours, s.short, want)
+		}
+	}
+}
+
+// mountSilent mounts a file system that never answers.
+func mountSilent(t *testing.T, path string, mode int) (unmount func()) {
+	t.Helper()
+	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Mount("silent", path, "fuse.silent", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=%o,user_id=64007,group_id=64007,allow_other", fuse, mode))
+	}
+	if err != nil {
+		t.Skip("cannot mount: ", err)
+	}
+	return func() {
+		unix.Close(fuse) // ends whatever waits for it
+		_ = unix.Unmount(path, unix.MNT_DETACH)
 	}
 }

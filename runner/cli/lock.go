@@ -26,8 +26,14 @@ func stateFailure(err error) error {
 	if !held.Since.IsZero() {
 		text += held.Since.Local().Format(", since 2006-01-02 15:04:05")
 	}
-	return &failure{code: exitState, text: text, err: err,
-		hint: "gpurun status -w shows it, gpurun stop ends it"}
+	hint := "gpurun status -w shows it, gpurun stop ends it"
+	if held.Elsewhere {
+		hint = "its state is in another folder, or was removed: give gpurun status and stop its --state-dir, or the name it was started with"
+		if held.PID > 0 {
+			hint += fmt.Sprintf(" (ps -fp %d shows both)", held.PID)
+		}
+	}
+	return &failure{code: exitState, text: text, err: err, hint: hint}
 }
 
 // noStrayKeeper refuses to start next to jobs that cannot be tracked: their state

@@ -37,7 +37,7 @@ func lockJobFile(jobFile string) (*os.File, error) {
 		return nil, nil
 	}
 	f.Close()
-	return nil, &LockedError{File: jobFile, PID: pid, Host: hostname()}
+	return nil, &LockedError{File: jobFile, PID: pid, Host: hostname(), Elsewhere: true}
 }
 
 // foreign reports whether a process belongs to another user.

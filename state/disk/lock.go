@@ -16,11 +16,12 @@ import (
 
 // A LockedError reports that another gpurun is running the job file.
 type LockedError struct {
-	File  string // job file
-	PID   int    // 0 when unknown
-	Host  string
-	Since time.Time
-	Space bool // PID is from another PID namespace, such as a container's
+	File      string // job file
+	PID       int    // 0 when unknown
+	Host      string
+	Since     time.Time
+	Elsewhere bool // its state is in another folder, or the file has another name there
+	Space     bool // PID is from another PID namespace, such as a container's
 }
 
 func (e *LockedError) Error() string {

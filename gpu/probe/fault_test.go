@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -95,6 +96,18 @@ func TestEndlessLists(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(childArgs("", false), " "), "--lists=false") || !r.blind {
 		t.Error("lists are still read")
+	}
+}
+
+func TestOutOfMemory(t *testing.T) {
+	for text, want := range map[string]bool{
+		"crashed: exit status 2: fatal error: runtime: out of memory":          true,
+		"crashed: exit status 2: fatal error: runtime: cannot allocate memory": true,
+		"crashed: signal: segmentation fault":                                  false,
+	} {
+		if got := outOfMemory(errors.New(text)); got != want {
+			t.Errorf("%s: got %v", text, got)
+		}
 	}
 }
 

@@ -229,7 +229,7 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 			err = fmt.Errorf("%w: %v", errCrashed, err)
 		}
 		err = fmt.Errorf("the process that reads the GPUs %w", err)
-		if q.Processes && !r.blind && strings.Contains(err.Error(), "out of memory") {
+		if q.Processes && !r.blind && outOfMemory(err) {
 			r.blind = true
 			r.o.Log.Warn().Msg("the driver's process lists are endless: no longer reading them")
 		}
@@ -247,6 +247,12 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	shift(a.Readings, sent)
 	r.identify(a.Readings)
 	return a.Readings, nil
+}
+
+// outOfMemory reports whether the child died of its memory limit. Go says so in two ways,
+// by the allocation that failed.
+func outOfMemory(err error) bool {
+	return strings.Contains(err.Error(), "out of memory") || strings.Contains(err.Error(), "cannot allocate memory")
 }
 
 // fail records a failure and when to try again: at once after the first, then

@@ -135,11 +135,11 @@ func (k *keeper) left(a *attempt) []procs.ID {
 	if k.alone && a.UniFile == "" && len(k.reaper.orphans(k.children)) == 0 {
 		return nil
 	}
-	ids := k.members(a)
+	ids, s := k.membersOf(a, false)
 	if len(ids) == 0 { // one may have forked and exited while the table was read
-		ids = k.members(a)
+		ids, s = k.membersOf(a, false)
 	}
-	if len(ids) == 0 && k.alone && k.fleeting() {
+	if len(ids) == 0 && k.alone && k.fleeting(s) {
 		ids = k.frozen(a)
 		for _, id := range ids {
 			_ = procs.Signal(id, unix.SIGCONT)

@@ -91,11 +91,10 @@ func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped 
 	return found
 }
 
-// fleeting reports whether there are orphans that the last scan did not see.
-func (k *keeper) fleeting() bool {
-	k.scans.mu.Lock()
-	s := k.scans.last
-	k.scans.mu.Unlock()
+// fleeting reports whether there are orphans that a scan did not see. It takes the scan
+// in which an attempt had nothing left: a newer one, of another attempt, may have
+// assigned to this attempt what that one missed.
+func (k *keeper) fleeting(s *scan) bool {
 	return slices.ContainsFunc(k.reaper.orphans(k.children), func(pid int) bool {
 		_, seen := s.tops[pid]
 		return !seen

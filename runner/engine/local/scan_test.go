@@ -1,6 +1,7 @@
 package local
 
 import (
+	"os/exec"
 	"sync"
 	"testing"
 )
@@ -34,5 +35,28 @@ func TestScansAreShared(t *testing.T) {
 	}
 	if len(distinct) > n/10 {
 		t.Errorf("%d readings for %d that asked at one time", len(distinct), n)
+	}
+}
+
+// What an attempt's own scan missed may be its process, even if another attempt has
+// scanned since and found it.
+func TestFleetingAfterAnotherScan(t *testing.T) {
+	k, err := newKeeper(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.reaper.stop()
+	k.children = nil // the list is of the main thread's children, which a test's are not
+	s := k.scan(false)
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	if k.scan(false) == s {
+		t.Fatal("the scan was not a new one")
+	}
+	if !k.fleeting(s) {
+		t.Error("an orphan that started after the scan counts as seen")
 	}
 }

@@ -29,7 +29,7 @@ func (p *proto) lintUnused(own *yaml.Node) {
 		switch {
 		case values < 2 && (u.named[name] || child(own, name) == nil):
 		case u.named[name] && slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] }):
-		case p.readByScript(name):
+		case p.readByScript(name) || p.inName(name) && p.readsByName():
 		default:
 			p.unusedParam(name, values, u.named[name])
 		}
@@ -157,3 +157,32 @@ func (p *proto) readByScript(name string) bool {
 	}
 	return used[name]
 }
+
+// inName reports whether the job's name holds the parameter.
+func (p *proto) inName(name string) bool {
+	used := map[string]bool{}
+	p.mark(used, &p.name)
+	return used[name]
+}
+
+// readsByName reports whether a command names something that exists through the job's
+// name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
+// --out ckpt/{name}.pt hides a parameter that does nothing.
+func (p *proto) readsByName() bool {
+	v := p.matrix.values(p.matrix.combo(0), p.render(1)[0], nil)
+	return p.runs(func(t *text) bool {
+		if !slices.ContainsFunc(t.segs, func(g segment) bool { return g.kind == varName }) {
+			return false
+		}
+		return slices.ContainsFunc(strings.FieldsFunc(t.render(&v), wordBreak), func(word string) bool {
+			if strings.HasPrefix(word, "-") {
+				_, word, _ = strings.Cut(word, "=")
+			}
+			path, err := absolute(p.file.workDir, word)
+			return err == nil && strings.Contains(word, v.name) && p.file.exists(path)
+		})
+	})
+}
+
+// wordBreak reports whether a character separates words, or quotes them.
+func wordBreak(r rune) bool { return strings.ContainsRune(" \t\n\"';", r) }

@@ -160,6 +160,7 @@ func TestReaderStalls(t *testing.T) {
 			r, reader := l.startStalled(gpurun, "run", l.file)
 			defer reader.Close()
 			if !c.inMid {
+				until(t, "its ledger", patience, func() bool { return exists(filepath.Join(l.state, "ledger.jsonl")) })
 				until(t, "the file to be given back", patience, func() bool {
 					next := l.exec([]string{gpurun, "run", l.file})
 					return next.wait(patience) && next.code() == 0

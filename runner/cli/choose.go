@@ -28,13 +28,16 @@ func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 	switch {
 	case t.Type == kong.FlagValueToken:
 		f.globs = append(f.globs, ctx.Scan.Pop().String())
-	case t.IsEOL(), t.Type != kong.UntypedToken, strings.HasPrefix(t.String(), "-"), isFile(t.String()):
+	case t.IsEOL(), t.Type != kong.UntypedToken, !takesGlob(t.String()):
 		f.globs = append(f.globs, "*")
 	default:
 		f.globs = append(f.globs, ctx.Scan.Pop().String())
 	}
 	return nil
 }
+
+// takesGlob reports whether --force takes the argument after it as its glob.
+func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !isFile(next) }
 
 func isFile(path string) bool {
 	_, err := os.Stat(path)

@@ -66,12 +66,13 @@ func (r *run) again(flag string) string {
 	args := []string{"gpurun"}
 	name, _, _ := strings.Cut(flag, "=")
 	skip := false
-	for _, arg := range os.Args[1:] {
+	for i, arg := range os.Args {
 		switch {
+		case i == 0:
 		case skip:
 			skip = false
 		case arg == "--force":
-			skip = len(r.cmd.Force.globs) > 0 && r.cmd.Force.globs[0] != "*"
+			skip = i+1 < len(os.Args) && takesGlob(os.Args[i+1])
 		case strings.HasPrefix(arg, "--force="), name != "" && strings.HasPrefix(arg, name+"="):
 		case name != "" && arg == name:
 			skip = true

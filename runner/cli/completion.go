@@ -1,11 +1,11 @@
 package cli
 
 import (
+	"embed"
 	"fmt"
 	"slices"
 	"strings"
 
-	"al.essio.dev/pkg/shellescape"
 	"github.com/alecthomas/kong"
 
 	"gpurun/jobspec"
@@ -26,261 +26,125 @@ func (completionCmd) Help() string {
 Or, in .bashrc or below compinit in .zshrc: source <(gpurun completion bash)`
 }
 
+// scripts ask gpurun __complete what may come next.
+//
+//go:embed completion
+var scripts embed.FS
+
 // Run prints the script.
-func (c *completionCmd) Run(a *app, ctx *kong.Context) error {
-	script := map[string]func(completions) string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell]
-	_, err := fmt.Fprint(a.out, script(grammarOf(ctx.Model)))
+func (c *completionCmd) Run(a *app) error {
+	script, err := scripts.ReadFile("completion/gpurun." + c.Shell)
+	if err != nil {
+		return err
+	}
+	_, err = a.out.Write(script)
 	return err
 }
 
-// completions lists all commands, in the order of the help.
-type completions []completion
-
-// A completion is one command with its flags.
-type completion struct {
-	name, help string
-	flags      []completionFlag
-	jobs       bool // takes job names
+// completeCmd prints what the last word may become: a line each, with a description after
+// a tab. Its exit status is 0 if that may be a file as well.
+type completeCmd struct {
+	Words []string `arg:"" optional:"" help:"The words up to the cursor, without gpurun itself."`
 }
 
-type completionFlag struct {
-	name, help string // the name with its dashes
-	value      bool   // takes a value
-}
-
-// grammarOf reads the completions from the grammar, so that no flag is forgotten.
-func grammarOf(app *kong.Application) completions {
-	var out completions
-	for _, node := range app.Children {
-		if node.Hidden {
-			continue
+// Run prints the completions.
+func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
+	if len(c.Words) == 0 {
+		return nil
+	}
+	word := c.Words[len(c.Words)-1]
+	before := readTyped(ctx.Model, c.Words[:len(c.Words)-1])
+	offer := func(name, help string) {
+		if strings.HasPrefix(name, word) {
+			fmt.Fprintf(a.out, "%s\t%s\n", name, help)
 		}
-		c := completion{name: node.Name, help: node.Help}
-		for _, group := range node.AllFlags(true) {
-			for _, f := range group {
-				c.flags = append(c.flags, completionFlag{"--" + f.Name, f.Help, !f.IsBool()})
-				if f.Short != 0 {
-					c.flags = append(c.flags, completionFlag{"-" + string(f.Short), f.Help, !f.IsBool()})
-				}
+	}
+	switch {
+	case before.value, strings.HasPrefix(word, "-") && strings.Contains(word, "="):
+		return nil
+	case strings.HasPrefix(word, "-"):
+		for _, f := range flags(before.cmd) {
+			offer("--"+f.Name, f.Help)
+			if f.Short != 0 {
+				offer("-"+string(f.Short), f.Help)
 			}
 		}
-		slices.SortFunc(c.flags, func(a, b completionFlag) int { return strings.Compare(a.name, b.name) })
-		for _, p := range node.Positional {
-			c.jobs = c.jobs || p.Name == "job"
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-func (cs completions) names() []string {
-	var names []string
-	for _, c := range cs {
-		names = append(names, c.name)
-	}
-	return names
-}
-
-// valued returns the flags, of any command, that a value follows, except --file.
-func (cs completions) valued() []string {
-	var names []string
-	for _, c := range cs {
-		for _, f := range c.flags {
-			if f.value && f.name != "--file" && f.name != "--force" { // --force may lack its value
-				names = append(names, f.name)
+		return quiet(exitFailed)
+	case slices.ContainsFunc(before.cmd.Positional, func(p *kong.Positional) bool { return p.Name == "job" }):
+		a.offerJobs(before.file, word)
+		return quiet(exitFailed)
+	case !before.named:
+		for _, cmd := range ctx.Model.Children {
+			if !cmd.Hidden {
+				offer(cmd.Name, cmd.Help)
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return nil
 }
 
-// pattern returns the command's name as a case pattern; no command means run.
-func (c completion) pattern() string {
-	if c.name == "run" {
-		return "run | ''"
-	}
-	return c.name
+// typed is what the words before the cursor say.
+type typed struct {
+	cmd   *kong.Node // no command means run
+	named bool       // the command is given
+	value bool       // the next word is the value of a flag
+	file  string     // --file
 }
 
-// bashScript takes the word from the line itself: readline splits it at = and :, which
-// job names may contain, and replaces only the last part.
-func bashScript(cs completions) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `_gpurun() {
-    local cur=${COMP_WORDS[COMP_CWORD]} word=${COMP_LINE:0:COMP_POINT} cmd= file= flags= byname= i
-    word=${word##*[[:space:]]}
-    [[ $word == *"$cur" && $cur != [=:@] ]] || cur=
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        case ${COMP_WORDS[i]} in
-        --file)
-            ((i++))
-            [[ ${COMP_WORDS[i]} == = ]] && ((i++))
-            file=${COMP_WORDS[i]} ;;
-        %s)
-            ((i++))
-            [[ ${COMP_WORDS[i]} == = ]] && ((i++)) ;;
-        -*) ;;
-        *) [[ -z $cmd ]] && cmd=${COMP_WORDS[i]} ;;
-        esac
-    done
-    case $cmd in
-`, strings.Join(cs.valued(), " | "))
-	for _, c := range cs {
-		var flags []string
-		for _, f := range c.flags {
-			flags = append(flags, f.name)
-		}
-		fmt.Fprintf(&b, "    %s) flags='%s'%s ;;\n", c.pattern(), strings.Join(flags, " "), map[bool]string{true: " byname=1"}[c.jobs])
-	}
-	fmt.Fprintf(&b, `    esac
-    COMPREPLY=()
-    if [[ $word == -* && $word != *=* ]]; then
-        COMPREPLY=($(compgen -W "$flags" -- "$cur"))
-    elif [[ -n $byname && $word != -* && ${COMP_WORDS[COMP_CWORD-1]} != --file ]]; then
-        COMPREPLY=($(gpurun __names ${file:+--file="$file"} -- "$word" 2>/dev/null))
-        COMPREPLY=("${COMPREPLY[@]#"${word%%"$cur"}"}")
-    else
-        [[ -z $cmd && $word != -* ]] && COMPREPLY=($(compgen -W '%s' -- "$cur"))
-        compopt -o filenames 2>/dev/null
-        local IFS=$'\n'
-        COMPREPLY+=($(compgen -f -- "$cur"))
-    fi
-}
-complete -F _gpurun gpurun
-`, strings.Join(cs.names(), " "))
-	return b.String()
-}
-
-func zshScript(cs completions) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `#compdef gpurun
-
-_gpurun() {
-    local cmd file byname
-    local -a commands flags names
-    integer i
-    for ((i = 2; i < CURRENT; i++)); do
-        case $words[i] in
-        (--file) file=$words[++i] ;;
-        (--file=*) file=${words[i]#--file=} ;;
-        (%s) ((i++)) ;;
-        (-*) ;;
-        (*) [[ -z $cmd ]] && cmd=$words[i] ;;
-        esac
-    done
-    commands=(
-`, strings.Join(cs.valued(), " | "))
-	for _, c := range cs {
-		fmt.Fprintf(&b, "        %s\n", described(c.name, c.help))
-	}
-	b.WriteString("    )\n    case $cmd in\n")
-	for _, c := range cs {
-		fmt.Fprintf(&b, "    (%s)%s flags=(\n", c.pattern(), map[bool]string{true: " byname=1"}[c.jobs])
-		for _, f := range c.flags {
-			fmt.Fprintf(&b, "        %s\n", described(f.name, f.help))
-		}
-		b.WriteString("    ) ;;\n")
-	}
-	b.WriteString(`    esac
-    if [[ $PREFIX == -*=* ]]; then
-        compset -P '*='
-        _files
-    elif [[ $PREFIX == -* ]]; then
-        _describe -o option flags
-    elif [[ -n $byname && $words[CURRENT-1] != --file ]]; then
-        names=(${(f)"$(gpurun __names ${file:+--file=$file} -- $PREFIX 2>/dev/null)"})
-        compadd -a names
-    else
-        [[ -z $cmd ]] && _describe command commands
-        _files
-    fi
-}
-
-# Autoloaded from an fpath folder, this file is the body of the function.
-if [[ $funcstack[1] == _gpurun ]]; then
-    _gpurun "$@"
-else
-    compdef _gpurun gpurun
-fi
-`)
-	return b.String()
-}
-
-// described returns a word and its description, as _describe expects them.
-func described(word, help string) string { return shellescape.Quote(word + ":" + help) }
-
-func fishScript(cs completions) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `function __gpurun_no_command
-    not __fish_seen_subcommand_from %s
-end
-function __gpurun_names
-    set -l file
-    set -l words (commandline -opc)
-    for i in (seq (count $words))
-        switch $words[$i]
-            case --file
-                set file --file=$words[(math $i + 1)]
-            case '--file=*'
-                set file $words[$i]
-        end
-    end
-    gpurun __names $file -- (commandline -ct) 2>/dev/null
-end
-`, strings.Join(cs.names(), " "))
-	for _, c := range cs {
-		fmt.Fprintf(&b, "complete -c gpurun -n __gpurun_no_command -a %s -d %s\n", c.name, fishQuote(c.help))
-		when := "__fish_seen_subcommand_from " + c.name
-		if c.jobs {
-			fmt.Fprintf(&b, "complete -c gpurun -n '%s' -f -a '(__gpurun_names)'\n", when)
-		}
-		if c.name == "run" {
-			when = "__gpurun_no_command; or " + when
-		}
-		for _, f := range c.flags {
-			option := "-s " + strings.TrimPrefix(f.name, "-")
-			if long, ok := strings.CutPrefix(f.name, "--"); ok {
-				option = "-l " + long
+func readTyped(app *kong.Application, words []string) typed {
+	valued := map[string]bool{} // flags of any command that a value follows
+	for _, cmd := range app.Children {
+		for _, f := range flags(cmd) {
+			if f.Name != "force" && !f.IsBool() { // --force may lack its value
+				valued["--"+f.Name] = true
+				valued["-"+string(f.Short)] = f.Short != 0
 			}
-			if f.value && f.name != "--force" {
-				option += " -r -F"
-			}
-			fmt.Fprintf(&b, "complete -c gpurun -n '%s' %s -d %s\n", when, option, fishQuote(f.help))
 		}
 	}
-	return b.String()
+	t := typed{cmd: app.DefaultCmd}
+	for i := 0; i < len(words); i++ {
+		flag, value, given := strings.Cut(words[i], "=")
+		if valued[flag] && !given {
+			if i++; i == len(words) {
+				t.value = true
+				break
+			}
+			value = words[i]
+		}
+		switch {
+		case flag == "--file":
+			t.file = value
+		case !strings.HasPrefix(flag, "-") && !t.named:
+			t.named = true
+			if at := slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == flag }); at >= 0 {
+				t.cmd = app.Children[at]
+			}
+		}
+	}
+	return t
 }
 
-func fishQuote(s string) string {
-	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(s) + "'"
-}
+// flags returns all flags of a command that its help shows.
+func flags(cmd *kong.Node) []*kong.Flag { return slices.Concat(cmd.AllFlags(true)...) }
 
 // maxNames bounds how many job names a shell is offered.
 const maxNames = 1000
 
-// namesCmd gives job names to the scripts.
-type namesCmd struct {
-	batchFlag `embed:""`
-	Prefix    string `arg:"" optional:""`
-}
-
-// Run prints the batch's job names that have the prefix.
-func (c *namesCmd) Run(a *app) error {
-	refs, err := a.find(c.File, toShow)
+// offerJobs prints the names of a batch's jobs that have the prefix.
+func (a *app) offerJobs(file, prefix string) {
+	refs, err := a.find(file, toShow)
 	if err != nil {
-		return err
+		return // nothing to offer
 	}
-	batch, ps := jobspec.Load(refs[0].files(), a.options(&batchFlags{}))
-	if len(ps) > 0 {
-		return problems(ps)
+	batch, _ := jobspec.Load(refs[0].files(), a.options(&batchFlags{}))
+	if batch == nil {
+		return
 	}
 	n := 0
 	for id := range batch.Jobs {
-		if name := batch.Jobs[id].Name; strings.HasPrefix(name, c.Prefix) && n < maxNames {
-			fmt.Fprintln(a.out, name)
+		if name := batch.Jobs[id].Name; strings.HasPrefix(name, prefix) && n < maxNames {
+			fmt.Fprintln(a.out, name+"\t")
 			n++
 		}
 	}
-	return nil
 }

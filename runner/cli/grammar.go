@@ -23,7 +23,7 @@ type grammar struct {
 	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
-	Names      namesCmd      `cmd:"" name:"__names" hidden:"" help:"Print the names of jobs, for completion."`
+	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Print what a word may become, for completion."`
 }
 
 // globalFlags apply to every command.

@@ -29,7 +29,7 @@ func mistyped(args []string) error {
 // notACommand returns an error if word, where a job file belongs, looks like a
 // mistyped command.
 func notACommand(word string) error {
-	if word == "" || word == "__names" || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") {
+	if word == "" || word == "__complete" || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") {
 		return nil
 	}
 	for _, c := range commands {

@@ -14,7 +14,7 @@ import (
 var mayImport = map[string][]string{
 	"gpurun":                          {"gpurun/runner/cli"},
 	"gpurun/gpu":                      {},
-	"gpurun/gpu/probe":                {"gpurun/gpu"},
+	"gpurun/gpu/probe":                {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/gpu/claim":                {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/jobspec":                  {"gpurun/gpu", "gpurun/jobspec/script"},
 	"gpurun/jobspec/script":           {},
@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/workers":           {},
 	"gpurun/runner/configcopy":        {},
 	"gpurun/runner/engine/local":      {"gpurun/runner/workers", "gpurun/runner/configcopy", "gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/state/jsonline", "gpurun/runner/engine", "gpurun/runner/engine/local/procs", "gpurun/runner/engine/local/spawn", "gpurun/runner/engine/local/timerslack", "gpurun/runner/engine/local/timeslice"},
-	"gpurun/runner/engine/enginetest": {"gpurun/gpu", "gpurun/state", "gpurun/runner/engine"},
+	"gpurun/runner/engine/enginetest": {"gpurun/gpu", "gpurun/state/host", "gpurun/state", "gpurun/runner/engine"},
 	"gpurun/runner/control":           {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
 	"gpurun/runner/uniid":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
 	"gpurun/runner/files":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/runner/sched"},

@@ -76,7 +76,7 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 		defer unlock()
 	}
 	mended := h.mend()
-	warnings, err := h.publish(newContent(uniID, job, h.names.of(os.Getuid()), g, time.Now()), nil)
+	warnings, err := h.publish(newContent(uniID, job, login(os.Getuid()), g, time.Now()), nil)
 	if err != nil {
 		return nil, h.news(append(mended, warnings...)), err
 	}
@@ -103,7 +103,7 @@ var errDoubt = errors.New("could not read all claims of others")
 func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	warnings, err := h.publish(newContent(uniID, job, h.names.of(os.Getuid()), g, time.Now()), nil)
+	warnings, err := h.publish(newContent(uniID, job, login(os.Getuid()), g, time.Now()), nil)
 	return h.news(warnings), err
 }
 

@@ -47,7 +47,6 @@ func limited(ctx context.Context) (context.Context, context.CancelFunc) {
 type Reader struct {
 	roots []string
 	outer string // the attempt that this process is part of, or ""
-	names names
 
 	entered func(path string) // hook for tests to delay reading a folder; nil otherwise
 
@@ -86,7 +85,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	claims := []gpu.Claim{}
 	for _, c := range s.found {
 		if !c.mine() && (c.UniID != r.outer || r.outer == "") {
-			claims = append(claims, c.claims(r.names.of(c.UID))...)
+			claims = append(claims, c.claims(login(c.UID))...)
 		}
 	}
 	slices.SortStableFunc(claims, func(a, b gpu.Claim) int {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 // The tests of NVML run the real child, go-nvml and all, over a stand-in library
@@ -132,7 +133,7 @@ func TestReadsDevices(t *testing.T) {
 // reading returns the expected reading of one stand-in GPU, without samples.
 func reading(t *testing.T, r *reader, id gpu.UUID) gpu.Reading {
 	t.Helper()
-	before := Boottime()
+	before := host.Boottime()
 	snap := full(r)
 	if snap.Err != "" || snap.At < before {
 		t.Fatalf("got %+v", snap)
@@ -152,8 +153,8 @@ func percents(t *testing.T, r *gpu.Reading) []int {
 	var p []int
 	last := time.Duration(0)
 	for _, s := range r.Samples {
-		if s.At <= last || s.At > Boottime() || s.At < Boottime()-time.Minute {
-			t.Errorf("a sample at %v, now %v", s.At, Boottime())
+		if s.At <= last || s.At > host.Boottime() || s.At < host.Boottime()-time.Minute {
+			t.Errorf("a sample at %v, now %v", s.At, host.Boottime())
 		}
 		last = s.At
 		p = append(p, s.Percent)

@@ -12,9 +12,6 @@ package probe
 
 import (
 	"context"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 )
@@ -46,13 +43,3 @@ type Missing struct {
 }
 
 func (m *Missing) Error() string { return m.Text }
-
-// Boottime returns the current CLOCK_BOOTTIME, which keeps running while the
-// machine sleeps and ignores clock changes.
-func Boottime() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		panic("no CLOCK_BOOTTIME: " + err.Error())
-	}
-	return time.Duration(ts.Nano())
-}

@@ -2,14 +2,12 @@ package probe
 
 import (
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 // owners finds the user and command of a process. NVML reports host pids. Inside
@@ -18,9 +16,6 @@ import (
 type owners struct {
 	proc  string // "/proc"
 	inner bool   // we are in a pid namespace other than the host's
-
-	mu    sync.Mutex
-	names map[int]string // by uid
 }
 
 // hostPIDNS is the host's pid namespace; the kernel fixes its inode.
@@ -28,31 +23,20 @@ const hostPIDNS = "pid:[4026531836]"
 
 func newOwners(proc string) *owners {
 	ns, err := os.Readlink(filepath.Join(proc, "self/ns/pid"))
-	return &owners{proc: proc, inner: err == nil && ns != hostPIDNS, names: map[int]string{}}
+	return &owners{proc: proc, inner: err == nil && ns != hostPIDNS}
 }
 
 // find fills in p's user and command. What it cannot find stays unknown.
 func (o *owners) find(p *gpu.Process) {
 	p.UID, p.Doubtful = -1, o.inner
 	dir := filepath.Join(o.proc, strconv.Itoa(p.PID))
-	status, err := os.ReadFile(filepath.Join(dir, "status"))
+	command, uid, err := host.Status(dir)
 	if err != nil || o.inner && !usesGPU(dir) {
 		return
 	}
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		fields := strings.Fields(value)
-		switch {
-		case name == "Name":
-			p.Command = strings.TrimSpace(value)
-		case name == "Uid" && len(fields) > 0:
-			if uid, err := strconv.Atoi(fields[0]); err == nil {
-				p.UID = uid
-			}
-		}
-	}
-	if p.UID >= 0 {
-		p.User = o.name(p.UID)
+	p.Command, p.UID = command, uid
+	if uid >= 0 {
+		p.User = host.Login(uid)
 	}
 }
 
@@ -69,34 +53,4 @@ func usesGPU(dir string) bool {
 		}
 	}
 	return false
-}
-
-// name returns the login name of uid, or "". An unresponsive directory service
-// delays a reading briefly, once per user.
-func (o *owners) name(uid int) string {
-	o.mu.Lock()
-	name, known := o.names[uid]
-	if !known {
-		o.names[uid] = ""
-	}
-	o.mu.Unlock()
-	if known {
-		return name
-	}
-	found := make(chan string, 1)
-	go func() {
-		n := ""
-		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-			n = u.Username
-		}
-		o.mu.Lock()
-		o.names[uid] = n
-		o.mu.Unlock()
-		found <- n
-	}()
-	select {
-	case name = <-found:
-	case <-time.After(200 * time.Millisecond):
-	}
-	return name
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 // Options control how to read through NVML.
@@ -50,7 +51,7 @@ const maxPause = 60 * time.Second
 // *Missing means that there is no NVML or no GPU.
 func Open(ctx context.Context, o Options) (Prober, error) {
 	if o.Now == nil {
-		o.Now = Boottime
+		o.Now = host.Boottime
 	}
 	if o.Deadline == 0 {
 		o.Deadline = 10 * time.Second

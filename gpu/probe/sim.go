@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"slices"
 	"sync"
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 // sampleWindow is how many seconds of utilization a simulated device remembers,
@@ -57,9 +57,7 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 			s.add(g, seed)
 		}
 	}
-	if u, err := user.Current(); err == nil {
-		s.me = u.Username
-	}
+	s.me = host.Login(os.Getuid())
 	return s, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 // A clock stands still until it is moved.
@@ -87,7 +88,7 @@ func TestBadSimulations(t *testing.T) {
 			if spec == "" {
 				spec = simFile(t, tt.file)
 			}
-			_, err := OpenSim(spec, Boottime)
+			_, err := OpenSim(spec, host.Boottime)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}

@@ -1,16 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
-	"strconv"
 	"time"
 
 	"gpurun/runner/control"
 	"gpurun/runner/engine/local/procs"
+	"gpurun/state/host"
 )
 
 // askLimit bounds the wait for a run that does not answer.
@@ -55,7 +55,7 @@ func (r *batchRef) silent(err error) error {
 	case !r.runner.Here:
 		e.why, e.cure = fmt.Sprintf("it is process %d on %s", pid, r.runner.Host), "run this command on "+r.runner.Host
 	case r.runner.UID >= 0 && r.runner.UID != os.Getuid() && os.Getuid() != 0:
-		e.why = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, userName(r.runner.UID))
+		e.why = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, cmp.Or(host.Login(r.runner.UID), fmt.Sprintf("user %d", r.runner.UID)))
 	case procs.Stopped(pid):
 		e.why, e.cure = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d resumes it", pid)
 	case errors.Is(err, control.ErrNoRun):
@@ -66,12 +66,4 @@ func (r *batchRef) silent(err error) error {
 		e.why = fmt.Sprintf("process %d does not answer: %v", pid, err)
 	}
 	return e
-}
-
-// userName returns a user's name, or "user N" if it has none.
-func userName(uid int) string {
-	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
-		return u.Username
-	}
-	return "user " + strconv.Itoa(uid)
 }

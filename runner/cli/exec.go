@@ -22,6 +22,7 @@ import (
 	"gpurun/runner/engine/local/timerslack"
 	"gpurun/runner/engine/local/timeslice"
 	"gpurun/runner/terminal"
+	"gpurun/state/host"
 )
 
 type execCmd struct {
@@ -128,7 +129,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 // search is the wait itself. It prints the reason whenever that changes, and calls
 // answered once the GPUs have been read.
 func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, req gpu.Request, claims *execClaim, answered func()) (gpu.Grant, error) {
-	began, said := probe.Boottime(), ""
+	began, said := host.Boottime(), ""
 	for {
 		snap := a.observed(ctx, p, claims.engine.Others)
 		answered()
@@ -147,7 +148,7 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 				ok, why, pause = false, lost, rivalPause()
 			}
 		}
-		waited := probe.Boottime() - began
+		waited := host.Boottime() - began
 		switch {
 		case ok:
 			if note := pool.Note(snap.At, req, grant); note != "" {

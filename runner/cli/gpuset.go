@@ -14,6 +14,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/state/host"
 )
 
 // openProber opens the GPUs, real or simulated.
@@ -21,7 +22,7 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 	if f.Sim != "" {
 		return openSim(f.Sim)
 	}
-	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: probe.Boottime, Go: a.goSafely})
+	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: host.Boottime, Go: a.goSafely})
 	var m *probe.Missing
 	switch {
 	case errors.As(err, &m):
@@ -43,7 +44,7 @@ func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, simLimit)
 	defer cancel()
-	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: zerolog.Nop(), Now: probe.Boottime, Go: a.goSafely})
+	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: zerolog.Nop(), Now: host.Boottime, Go: a.goSafely})
 	text, hint := "", "omit --sim to use them, or add --sim-here to let the jobs use them unchecked"
 	switch {
 	case err == nil:
@@ -61,7 +62,7 @@ func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error 
 }
 
 func openSim(spec string) (*probe.Sim, error) {
-	s, err := probe.OpenSim(spec, probe.Boottime)
+	s, err := probe.OpenSim(spec, host.Boottime)
 	if err != nil {
 		return nil, &failure{code: exitUsage, text: err.Error(), hint: "try --sim 4x24GiB, or give a YAML file that describes simulated GPUs", err: err}
 	}

@@ -23,6 +23,7 @@ import (
 	"gpurun/runner/uniid"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 type runCmd struct {
@@ -106,7 +107,7 @@ func (r *run) close() {
 func (r *run) later(f func()) { r.closers = append(r.closers, f) }
 
 // now returns the time as the scheduler wants it.
-func now() sched.Now { return sched.Now{Boot: probe.Boottime(), Wall: time.Now().UTC()} }
+func now() sched.Now { return sched.Now{Boot: host.Boottime(), Wall: time.Now().UTC()} }
 
 // open reads the files, locks the state and finds out what would run. It opens the GPUs
 // only if something that would run needs one.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -46,9 +45,7 @@ type address struct {
 
 // here returns the address of this process.
 func here(socket string) address {
-	host, _ := os.Hostname()
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return address{Host: host, Boot: strings.TrimSpace(string(boot)), PID: os.Getpid(), Socket: socket}
+	return address{Host: host.Name(), Boot: host.BootID(), PID: os.Getpid(), Socket: socket}
 }
 
 // publish writes the address to a batch folder. The returned file holds its lock.

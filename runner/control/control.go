@@ -4,6 +4,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,14 +12,12 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // The operations of a Request.
@@ -86,16 +85,6 @@ const (
 	patience   = 10 * time.Second // for each side to answer the other
 )
 
-// within returns a path to name in folder dir, via the folder's descriptor: a socket
-// address holds only 107 bytes.
-func within(dir, name string) (path string, done func(), err error) {
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return "", nil, &fs.PathError{Op: "open", Path: dir, Err: err}
-	}
-	return fmt.Sprintf("/proc/self/fd/%d/%s", fd, name), func() { unix.Close(fd) }, nil
-}
-
 // Do sends one request to the run whose folder is dir, and waits for the reply. It
 // returns ErrNoRun if nobody is listening, an OtherHostError if the run is on another
 // host.
@@ -104,20 +93,12 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	folder, name := dir, socketName
-	if at.Socket != "" {
-		folder, name = filepath.Split(at.Socket)
-	}
-	path, done, err := within(folder, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Reply{}, ErrNoRun
-	}
-	if err != nil {
-		return Reply{}, err
-	}
-	defer done()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", path)
+	var c net.Conn
+	err = host.ShortPath(cmp.Or(at.Socket, socketPath(dir)), func(name string) (err error) {
+		var d net.Dialer
+		c, err = d.DialContext(ctx, "unix", name)
+		return err
+	})
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return Reply{}, ErrNoRun
 	}
@@ -127,7 +108,7 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
-	if at.Socket != "" && !sameUser(c.(*net.UnixConn)) {
+	if at.Socket != "" && !host.SameUser(c) {
 		return Reply{}, fmt.Errorf("%s belongs to another user", at.Socket)
 	}
 	return talk(c, dir, r)
@@ -153,17 +134,3 @@ func talk(c net.Conn, dir string, r Request) (Reply, error) {
 
 // socketPath returns the socket's path, for messages.
 func socketPath(dir string) string { return filepath.Join(dir, socketName) }
-
-// sameUser reports whether the peer is this user or root.
-func sameUser(c *net.UnixConn) bool {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return false
-	}
-	ok := false
-	_ = raw.Control(func(fd uintptr) {
-		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		ok = err == nil && (int(cred.Uid) == os.Getuid() || cred.Uid == 0)
-	})
-	return ok
-}

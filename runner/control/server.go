@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"gpurun/state/host"
 	"io"
 	"net"
 	"os"
@@ -52,12 +53,12 @@ func Listen(dir string, start func(func())) (*Server, error) {
 	s := &Server{start: start, dir: dir, path: socketPath(dir), calls: make(chan *Call)}
 	at := here("")
 	var err error
-	if s.l, err = bind(dir, socketName); err != nil {
+	if s.l, err = bind(socketPath(dir)); err != nil {
 		if at.Socket, err = elsewhere(dir, err); err != nil {
 			return nil, err
 		}
 		s.path = at.Socket
-		if s.l, err = bind(filepath.Split(s.path)); err != nil {
+		if s.l, err = bind(s.path); err != nil {
 			return nil, err
 		}
 	}
@@ -73,19 +74,19 @@ func Listen(dir string, start func(func())) (*Server, error) {
 }
 
 // bind opens a socket, and replaces a leftover one.
-func bind(dir, name string) (*net.UnixListener, error) {
-	short, done, err := within(dir, name)
+func bind(path string) (*net.UnixListener, error) {
+	var l *net.UnixListener
+	err := host.ShortPath(path, func(name string) (err error) {
+		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+			return fmt.Errorf("cannot replace %s: %w", path, err)
+		}
+		if l, err = net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"}); err != nil {
+			return fmt.Errorf("cannot listen on %s: %w", path, err)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	defer done()
-	path := filepath.Join(dir, name)
-	if err := os.Remove(short); err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("cannot replace %s: %w", path, err)
-	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false) // its path goes through a descriptor that is closed by then
 	if err := os.Chmod(path, 0o600); err != nil {
@@ -135,7 +136,7 @@ func (s *Server) accept() {
 func (s *Server) serve(c *net.UnixConn) {
 	defer s.conns.Done()
 	defer c.Close()
-	if !sameUser(c) {
+	if !host.SameUser(c) {
 		return
 	}
 	c.SetDeadline(time.Now().Add(patience))

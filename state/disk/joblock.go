@@ -37,7 +37,7 @@ func lockJobFile(jobFile string) (*os.File, error) {
 		return nil, nil
 	}
 	f.Close()
-	return nil, &LockedError{File: jobFile, PID: pid, Host: hostname(), Elsewhere: true}
+	return nil, &LockedError{File: jobFile, PID: pid, Host: host.Name(), Elsewhere: true}
 }
 
 // foreign reports whether a process belongs to another user.

@@ -39,8 +39,8 @@ type holder struct {
 
 // foreign reports whether h is on this host but its PID is not valid in this PID namespace.
 func (h holder) foreign() bool {
-	here := pidNamespace()
-	return h.Boot == bootID() && h.PIDNS != "" && here != "" && h.PIDNS != here
+	here := host.PIDNamespace()
+	return h.Boot == host.BootID() && h.PIDNS != "" && here != "" && h.PIDNS != here
 }
 
 // takeLock locks a batch folder for this process. The lock ends with the process,
@@ -78,7 +78,7 @@ func lockFile(f *os.File, jobFile string) error {
 	was := readHolder(f)
 	switch {
 	case noLocks(err):
-		if was.PID == 0 || was.Host == hostname() && !alive(was) {
+		if was.PID == 0 || was.Host == host.Name() && !alive(was) {
 			return nil
 		}
 	case err != nil:
@@ -120,7 +120,7 @@ func tryLock(f *os.File, dead func() bool) (bool, error) {
 }
 
 // dead reports whether h was a process on this host that is gone.
-func dead(h holder) bool { return h.PID != 0 && h.Host == hostname() && !alive(h) }
+func dead(h holder) bool { return h.PID != 0 && h.Host == host.Name() && !alive(h) }
 
 // noLocks reports whether err means that the file system does not support flock.
 func noLocks(err error) bool {
@@ -132,7 +132,7 @@ func alive(h holder) bool {
 	if h.foreign() {
 		return true
 	}
-	if h.Boot != bootID() || h.PID == os.Getpid() {
+	if h.Boot != host.BootID() || h.PID == os.Getpid() {
 		return false
 	}
 	err := unix.Kill(h.PID, 0)
@@ -153,7 +153,7 @@ const holderSize = 512
 
 // writeHolder writes this process's identity to its lock file.
 func writeHolder(f *os.File) error {
-	b, err := json.Marshal(holder{PID: os.Getpid(), Host: hostname(), Boot: bootID(), PIDNS: pidNamespace(), Since: time.Now().UTC().Truncate(time.Second)})
+	b, err := json.Marshal(holder{PID: os.Getpid(), Host: host.Name(), Boot: host.BootID(), PIDNS: host.PIDNamespace(), Since: time.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package disk
 import (
 	"encoding/json"
 	"errors"
+	"gpurun/state/host"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -34,7 +35,7 @@ func TestLockOfADeadRun(t *testing.T) {
 			if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 				t.Fatal(err)
 			}
-			h := holder{PID: c.pid, Host: hostname(), Boot: bootID(), Since: time.Now()}
+			h := holder{PID: c.pid, Host: host.Name(), Boot: host.BootID(), Since: time.Now()}
 			if err := json.NewEncoder(f).Encode(h); err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 		return h.runner(path), false, nil
 	case err == unix.EWOULDBLOCK: // somebody holds it
 	case noLocks(err):
-		if h.PID == 0 || h.Host == hostname() && !h.lives() {
+		if h.PID == 0 || h.Host == host.Name() && !h.lives() {
 			return Runner{}, false, nil
 		}
 	default:
@@ -56,7 +56,7 @@ func (h holder) lives() bool { return h.PID == os.Getpid() || alive(h) }
 
 func (h holder) runner(lock string) Runner {
 	r := Runner{PID: h.PID, Host: h.Host, Since: h.Since, UID: -1}
-	r.Here = h.Boot == bootID() && h.Boot != ""
+	r.Here = h.Boot == host.BootID() && h.Boot != ""
 	of := lock // the runner owns its lock file; other hosts' processes are not visible here
 	if r.Here && h.PID != 0 {
 		of = "/proc/" + strconv.Itoa(h.PID)

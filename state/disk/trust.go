@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -127,10 +128,7 @@ func userName(uids ...uint32) string {
 		if int(uid) == os.Geteuid() {
 			continue
 		}
-		if u, err := user.LookupId(strconv.Itoa(int(uid))); err == nil {
-			return u.Username
-		}
-		return fmt.Sprintf("uid %d", uid)
+		return cmp.Or(host.Login(int(uid)), fmt.Sprintf("uid %d", uid))
 	}
 	return "somebody else"
 }

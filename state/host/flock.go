@@ -1,4 +1,3 @@
-// Package host looks up this machine's processes, users and file locks.
 package host
 
 import (
@@ -63,22 +62,6 @@ func parseLock(line []byte) (l lock, ok bool) {
 		return l, false
 	}
 	return lock{pid, uint32(major), uint32(minor), ino}, true
-}
-
-// Owner returns the user a process runs as; ok is false if the process is gone or
-// hidden.
-func Owner(pid int) (uid int, ok bool) {
-	var st unix.Stat_t
-	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
-		return 0, false
-	}
-	return int(st.Uid), true
-}
-
-// Alive reports whether a process exists, whoever owns it.
-func Alive(pid int) bool {
-	err := unix.Kill(pid, 0)
-	return err == nil || err == unix.EPERM
 }
 
 // UserLock returns a process of the given user that holds a flock on any file of a

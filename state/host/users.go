@@ -2,7 +2,11 @@ package host
 
 import (
 	"os"
+	"os/user"
+	"slices"
 	"strconv"
+	"sync"
+	"time"
 )
 
 // Users returns the users with at least one process visible from here.
@@ -12,16 +16,37 @@ func Users() []int {
 		return nil
 	}
 	var uids []int
-	seen := map[int]bool{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
 			continue
 		}
-		if uid, ok := Owner(pid); ok && !seen[uid] {
-			seen[uid] = true
+		if uid, ok := Owner(pid); ok && !slices.Contains(uids, uid) {
 			uids = append(uids, uid)
 		}
 	}
 	return uids
+}
+
+var logins sync.Map // by uid
+
+// Login returns a user's login name, or "" if it has none. An unresponsive directory
+// service costs a moment, once per user.
+func Login(uid int) string {
+	if name, known := logins.LoadOrStore(uid, ""); known {
+		return name.(string)
+	}
+	found := make(chan struct{})
+	go func() {
+		defer close(found)
+		if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+			logins.Store(uid, u.Username)
+		}
+	}()
+	select {
+	case <-found:
+	case <-time.After(200 * time.Millisecond):
+	}
+	name, _ := logins.Load(uid)
+	return name.(string)
 }

@@ -1,8 +1,7 @@
 package enginetest
 
 import (
-	"bytes"
-	"fmt"
+	"gpurun/state/host"
 	"os"
 	"strconv"
 	"strings"
@@ -72,10 +71,6 @@ func pid(t testing.TB, s string) int {
 
 // alive reports whether a process is running; zombies are not.
 func alive(pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return false
-	}
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	return len(f) > 0 && f[0][0] != 'Z' && f[0][0] != 'X'
+	s, ok := host.StatOf(pid)
+	return ok && s.State != 'Z' && s.State != 'X'
 }

@@ -17,6 +17,7 @@ import (
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // An attempt covers one launch, from its status record to the end of its whole tree. One
@@ -124,7 +125,7 @@ func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = record{
 		State: recordOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
-		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: boottime(), BootID: bootID(), Of: originOf(&a.Launch),
+		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Of: originOf(&a.Launch),
 	}
 	var err error
 	if a.made {
@@ -227,7 +228,7 @@ func (a *attempt) step(i int, argv []string) error {
 	if err != nil {
 		return err
 	}
-	started, boot := time.Now(), boottime()
+	started, boot := time.Now(), host.Boottime()
 	p, exit, err := a.k.start(a, &spawn.Request{
 		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile, Slack: a.k.slack, Slice: a.k.slice,
 		Begun: marker(a.Dir, i), Spare: spare(a.Dir, i), Session: !a.Foreground,
@@ -291,7 +292,7 @@ func (a *attempt) follow() {
 		case <-a.ending.look():
 			a.press()
 			if len(a.rec.Stuck) > 0 {
-				a.rec.Exit, a.rec.Signal, a.rec.Ended, a.rec.Elapsed = -1, "", time.Now(), boottime()-a.rec.Boot
+				a.rec.Exit, a.rec.Signal, a.rec.Ended, a.rec.Elapsed = -1, "", time.Now(), host.Boottime()-a.rec.Boot
 				return
 			}
 		}
@@ -303,7 +304,7 @@ func (a *attempt) took(e end) {
 	a.exit = nil
 	a.last = e.round
 	a.cpu += e.cpu
-	a.rec.Ended, a.rec.Elapsed = time.Now(), boottime()-a.rec.Boot
+	a.rec.Ended, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot
 	a.status(e.status)
 }
 
@@ -368,7 +369,7 @@ func (a *attempt) finish() *engine.Ended {
 		a.rec.Ended = time.Now()
 	}
 	if a.Tree || a.rec.Behind {
-		a.rec.Ended, a.rec.Elapsed = time.Now(), boottime()-a.rec.Boot // the tree is the job
+		a.rec.Ended, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot // the tree is the job
 	}
 	if a.Tree {
 		a.rec.Report = a.report()

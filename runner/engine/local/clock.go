@@ -1,30 +1,9 @@
 package local
 
 import (
-	"os"
-	"strings"
-	"sync"
+	"gpurun/state/host"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// boottime returns CLOCK_BOOTTIME, which keeps counting during suspend and is never set
-// back.
-func boottime() time.Duration {
-	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts) != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
-}
-
-// bootID identifies this boot of the machine. Pids and boottime values are meaningless
-// in any other.
-var bootID = sync.OnceValue(func() string {
-	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b))
-})
 
 // longestWait bounds a timer: Go's timers stop while the machine is suspended, so a long
 // one is checked from time to time.
@@ -40,7 +19,7 @@ type alarm struct {
 func (a *alarm) set(at time.Duration) {
 	a.off()
 	a.at = at
-	a.timer = time.NewTimer(min(max(at-boottime(), 0), longestWait))
+	a.timer = time.NewTimer(min(max(at-host.Boottime(), 0), longestWait))
 }
 
 // C ticks when the alarm should be checked: due then reports whether it is time.
@@ -56,7 +35,7 @@ func (a *alarm) due() bool {
 	if a.timer == nil {
 		return false
 	}
-	left := a.at - boottime()
+	left := a.at - host.Boottime()
 	if left > 0 {
 		a.timer.Reset(min(left, longestWait))
 		return false
@@ -79,12 +58,12 @@ const tick = 10 * time.Millisecond
 // started earlier have a lower one.
 func nextTick() uint64 {
 	const spin = 300 * time.Microsecond
-	at := (boottime()/tick + 1) * tick
-	if d := at - boottime() - spin; d > 0 {
+	at := (host.Boottime()/tick + 1) * tick
+	if d := at - host.Boottime() - spin; d > 0 {
 		time.Sleep(d)
 	}
-	for boottime() < at {
+	for host.Boottime() < at {
 		continue
 	}
-	return uint64(boottime() / tick)
+	return uint64(host.Boottime() / tick)
 }

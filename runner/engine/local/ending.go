@@ -9,6 +9,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
+	"gpurun/state/host"
 )
 
 const (
@@ -57,7 +58,7 @@ func (e *ending) again(longest time.Duration) {
 
 // begin sets when SIGKILL is due. Later calls can only bring it forward.
 func (e *ending) begin(grace time.Duration) {
-	at := boottime() + grace
+	at := host.Boottime() + grace
 	if !e.on || at < e.killAt {
 		e.killAt = at
 	}
@@ -69,7 +70,7 @@ func (e *ending) begin(grace time.Duration) {
 // signal sends the signal that is due to the processes that have not had it yet as what
 // they are now.
 func (e *ending) signal(ids []procs.ID, first procs.ID) {
-	now := boottime()
+	now := host.Boottime()
 	sig := unix.SIGTERM
 	if now >= e.killAt {
 		sig = unix.SIGKILL
@@ -101,7 +102,7 @@ func (e *ending) signal(ids []procs.ID, first procs.ID) {
 }
 
 // kills reports whether SIGKILL is due.
-func (e *ending) kills() bool { return e.on && boottime() >= e.killAt }
+func (e *ending) kills() bool { return e.on && host.Boottime() >= e.killAt }
 
 // handled reports whether a process descends from one that received its SIGTERM and is
 // still alive. If the process started after that, a signal handler runs it, perhaps to
@@ -123,7 +124,7 @@ func (e *ending) handled(pid int) bool {
 }
 
 // stuck reports whether SIGKILL has had long enough to work.
-func (e *ending) stuck() bool { return e.killed && boottime() > e.killedAt+stuckAfter }
+func (e *ending) stuck() bool { return e.killed && host.Boottime() > e.killedAt+stuckAfter }
 
 // stop begins to end the attempt, or speeds it up.
 func (a *attempt) stop(why string, how engine.How) {

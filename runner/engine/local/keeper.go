@@ -23,6 +23,7 @@ import (
 	"gpurun/runner/engine/local/timerslack"
 	"gpurun/runner/engine/local/timeslice"
 	"gpurun/runner/workers"
+	"gpurun/state/host"
 )
 
 // Descriptors that a keeper inherits from the runner.
@@ -178,32 +179,13 @@ func (k *keeper) accept(l net.Listener) {
 			continue
 		}
 		k.mu.Lock()
-		if k.over() || !sameUser(c) {
+		if k.over() || !host.SameUser(c) {
 			c.Close()
 		} else {
 			k.serve(c, false)
 		}
 		k.mu.Unlock()
 	}
-}
-
-// sameUser reports whether this user or root is at the other end of a connection: the
-// one who connected or, if we did, the one who listens.
-func sameUser(c net.Conn) bool {
-	u, ok := c.(*net.UnixConn)
-	if !ok {
-		return false
-	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return false
-	}
-	same := false
-	err = raw.Control(func(fd uintptr) {
-		cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		same = err == nil && (int(cred.Uid) == os.Getuid() || cred.Uid == 0)
-	})
-	return err == nil && same
 }
 
 // serve talks to one runner until it disconnects; own means that this runner started the

@@ -13,6 +13,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
+	"gpurun/state/host"
 )
 
 // The job file decides what happens to processes that outlive an attempt's last command
@@ -83,7 +84,7 @@ func (a *attempt) lostOrphan(e end) {
 	if len(b.ended) >= maxEnded {
 		b.ended = append(b.ended[:0], b.ended[maxEnded/2:]...)
 	}
-	e.at = boottime()
+	e.at = host.Boottime()
 	b.ended = append(b.ended, e)
 	b.cpu += e.cpu
 }
@@ -116,7 +117,7 @@ func (a *attempt) clear() {
 		if len(left) == 0 {
 			break
 		}
-		now := boottime()
+		now := host.Boottime()
 		if since == 0 {
 			since = now
 		}
@@ -168,7 +169,7 @@ func (a *attempt) leave(left []procs.ID, launcher bool) {
 // once these have had long enough to appear on a GPU and have not.
 func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
 	b := &a.behind
-	now := boottime()
+	now := host.Boottime()
 	if !a.rec.Behind {
 		a.rec.Behind = true
 		_ = a.file.put(&a.rec) // so that a runner without this keeper knows what to wait for

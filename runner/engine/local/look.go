@@ -7,6 +7,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
+	"gpurun/state/host"
 )
 
 // Found is what can be seen of an attempt without a runner. If neither Ended nor PID is
@@ -40,7 +41,7 @@ func (l *Looker) Look(dir, uniID string) Found {
 			roots = append(roots, p)
 		}
 	}
-	if err == nil && rec.BootID != "" && rec.BootID != bootID() {
+	if err == nil && rec.BootID != "" && rec.BootID != host.BootID() {
 		return f // the machine went down with it
 	}
 	for i := len(roots) - 1; i >= 0 && f.PID == 0; i-- {

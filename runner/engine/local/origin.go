@@ -15,6 +15,7 @@ import (
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // An origin is what a record keeps about an attempt's start in case the ledger loses it:
@@ -81,7 +82,7 @@ func Recover(dir, uniID string) (start, run state.Fact, err error) {
 		Kind: state.KindStart, Time: rec.Started.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt,
 		GPUs: o.GPUs, GPUUUIDs: o.UUIDs, Memory: o.Memory, Log: o.Log, Needs: o.Needs,
 	}
-	if rec.BootID == bootID() {
+	if rec.BootID == host.BootID() {
 		start.Boot = rec.Boot
 	}
 	return start, state.Fact{Kind: state.KindRun, Host: o.Host, BootID: rec.BootID, PIDNS: o.PIDNS}, nil

@@ -12,6 +12,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // A record's origin comes back as the start that the ledger has lost. However long the
@@ -24,7 +25,7 @@ func TestRecover(t *testing.T) {
 			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(strings.Repeat("u", 40)))
 		}
 		dir := t.TempDir()
-		r := &record{State: recordOpen, UniID: "u", Started: time.Now(), BootID: bootID(), Boot: 5, Of: originOf(&l)}
+		r := &record{State: recordOpen, UniID: "u", Started: time.Now(), BootID: host.BootID(), Boot: 5, Of: originOf(&l)}
 		f, err := createRecord(dir, r)
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/local/procs"
+	"gpurun/state/host"
 )
 
 func TestOOMCounter(t *testing.T) {
@@ -56,14 +57,14 @@ func TestAlarm(t *testing.T) {
 	if a.C() != nil || a.due() {
 		t.Error("an alarm that is off fires")
 	}
-	a.set(boottime() + time.Millisecond)
+	a.set(host.Boottime() + time.Millisecond)
 	for !a.due() {
 		<-a.C()
 	}
-	if left := a.at - boottime(); left > 0 || a.C() != nil {
+	if left := a.at - host.Boottime(); left > 0 || a.C() != nil {
 		t.Errorf("it was due %v early", left)
 	}
-	a.set(boottime() + time.Hour)
+	a.set(host.Boottime() + time.Hour)
 	if a.due() {
 		t.Error("it is due an hour early")
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/local/spawn"
+	"gpurun/state/host"
 )
 
 // How long a start waits for a process or descriptor, and how often it tries.
@@ -54,7 +55,7 @@ func (a *attempt) patient(step func() error) error {
 	} else {
 		a.k.warn([]string{fmt.Sprintf("%s: %v; retrying for a minute", a.Job, err)})
 	}
-	for pause, until := scarcePause, boottime()+scarceFor; scarce(err) && (boottime() < until || a.k.othersRun(a)); pause = min(2*pause, scarceMost) {
+	for pause, until := scarcePause, host.Boottime()+scarceFor; scarce(err) && (host.Boottime() < until || a.k.othersRun(a)); pause = min(2*pause, scarceMost) {
 		select {
 		case <-a.stops:
 			if a.takeStops(); a.ending.on {

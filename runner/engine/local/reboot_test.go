@@ -9,6 +9,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
+	"gpurun/state/host"
 )
 
 // An attempt that was open when the machine went down is lost: its pids are meaningless,
@@ -19,7 +20,7 @@ func TestMachineWentDown(t *testing.T) {
 	for _, c := range []struct {
 		name, boot string
 		lost       bool
-	}{{"another boot", "of another boot", true}, {"this boot", bootID(), false}} {
+	}{{"another boot", "of another boot", true}, {"this boot", host.BootID(), false}} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			f, err := createRecord(dir, &record{

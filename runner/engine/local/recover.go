@@ -11,6 +11,7 @@ import (
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // lost handles the loss of a keeper: its attempts are looked for without it.
@@ -71,7 +72,7 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	if err == nil && !rec.Tree && !rec.Behind {
 		w.leader = leader
 	}
-	if rec.BootID != "" && rec.BootID != bootID() {
+	if rec.BootID != "" && rec.BootID != host.BootID() {
 		return w.ended() // the machine went down with it
 	}
 	l.mu.Lock()
@@ -176,7 +177,7 @@ func (w *watch) latest() procs.ID {
 // found reports that the attempt is alive, unless that has been reported, and sets its
 // timeout, which kept counting.
 func (w *watch) found(ids []procs.ID) {
-	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= boottime() {
+	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= host.Boottime() {
 		w.timeout.set(w.rec.Boot + w.rec.Timeout)
 	}
 	main := ids[0]
@@ -312,8 +313,8 @@ func (w *watch) ended() *engine.Ended {
 	e := &engine.Ended{
 		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Stuck: w.stuck, LeftOver: w.left,
 	}
-	if w.rec.Boot > 0 && w.rec.BootID == bootID() {
-		e.Elapsed = max(boottime()-w.rec.Boot, 0)
+	if w.rec.Boot > 0 && w.rec.BootID == host.BootID() {
+		e.Elapsed = max(host.Boottime()-w.rec.Boot, 0)
 	}
 	return e
 }

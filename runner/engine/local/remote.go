@@ -63,7 +63,7 @@ func (l *Local) findKeepers() error {
 	for _, path := range paths {
 		c, err := dial(path)
 		switch {
-		case err == nil && !sameUser(c):
+		case err == nil && !host.SameUser(c):
 			// The jobs are found through their records instead.
 			c.Close()
 			l.emitWarning(fmt.Sprintf("%s: ignored, since another user is listening on it, so it is not your keeper's; remove it", path))
@@ -94,20 +94,9 @@ func escape(dir string) string {
 	return string(b)
 }
 
-// throughDir runs f with a short name for a file, however long its path is: a socket's
-// address has room for only 107 bytes.
-func throughDir(path string, f func(name string) error) error {
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
-}
-
 func dial(path string) (net.Conn, error) {
 	var c net.Conn
-	err := throughDir(path, func(name string) (err error) {
+	err := host.ShortPath(path, func(name string) (err error) {
 		c, err = net.Dial("unix", name)
 		return err
 	})
@@ -121,7 +110,7 @@ func listen(path string) (*os.File, error) {
 		return nil, err
 	}
 	f := os.NewFile(uintptr(fd), path)
-	err = throughDir(path, func(name string) error {
+	err = host.ShortPath(path, func(name string) error {
 		if err := unix.Fchmod(fd, 0o600); err != nil { // bind uses this mode
 			return err
 		}

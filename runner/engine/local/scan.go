@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine/local/procs"
+	"gpurun/state/host"
 )
 
 // A scan is one reading of all processes, together with the attempt that each of the
@@ -34,7 +35,7 @@ const (
 
 // scan returns a scan that began after the call.
 func (k *keeper) scan(hurry bool) *scan {
-	asked := boottime()
+	asked := host.Boottime()
 	c := &k.scans
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,17 +43,17 @@ func (k *keeper) scan(hurry bool) *scan {
 		if c.last.began >= asked {
 			return c.last
 		}
-		c.spent = max(0, c.spent-(boottime()-c.last.ended)/scanShare)
+		c.spent = max(0, c.spent-(host.Boottime()-c.last.ended)/scanShare)
 		if over := c.spent - scanBurst; over > 0 && !hurry {
 			time.Sleep(min(over*scanShare, lastLook)) // others who ask meanwhile share the scan that begins then
 		}
 	}
-	s := &scan{began: boottime()}
+	s := &scan{began: host.Boottime()}
 	s.table = procs.Read()
 	k.reaper.settle() // no process may be taken for an orphan before it is in the forest
 	s.below = s.table.Children()
 	s.tops = k.forest.tops(k, s)
-	s.ended = boottime()
+	s.ended = host.Boottime()
 	c.last, c.spent = s, c.spent+s.ended-s.began
 	return s
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"gpurun/state/host"
 	"os/exec"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ func TestScansAreShared(t *testing.T) {
 		all.Go(func() {
 			begin.Done()
 			begin.Wait()
-			asked := boottime()
+			asked := host.Boottime()
 			if got[i] = k.scan(false); got[i].began < asked {
 				t.Errorf("asked at %v, got a reading of %v", asked, got[i].began)
 			}

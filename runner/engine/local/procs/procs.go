@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine/local/spawn"
+	"gpurun/state/host"
 )
 
 // ID identifies a process, also after its pid has been reused.
@@ -53,26 +54,11 @@ func Read() Table {
 
 // One reads one process. It returns false if there is none with that pid.
 func One(pid int) (Proc, bool) {
-	var buf [1024]byte
-	b, ok := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
+	s, ok := host.StatOf(pid)
 	if !ok {
 		return Proc{}, false
 	}
-	shut := bytes.LastIndexByte(b, ')')
-	if shut < 0 {
-		return Proc{}, false
-	}
-	f := bytes.Fields(b[shut+1:]) // fields 3 and up in proc(5)
-	if len(f) < 20 {
-		return Proc{}, false
-	}
-	// The state is also Z if only the first thread has ended and others keep running.
-	dead, threads := f[0][0] == 'Z' || f[0][0] == 'X', string(f[17])
-	p := Proc{ID: ID{PID: pid}, Zombie: dead && (threads == "0" || threads == "1")}
-	p.Parent, _ = strconv.Atoi(string(f[1]))
-	p.Session, _ = strconv.Atoi(string(f[3]))
-	p.Start, _ = strconv.ParseUint(string(f[19]), 10, 64)
-	return p, true
+	return Proc{ID: ID{PID: pid, Start: s.Start}, Parent: s.Parent, Session: s.Session, Zombie: s.Over()}, true
 }
 
 // Alive reports whether this very process is still running. A zombie is not.
@@ -83,10 +69,8 @@ func Alive(id ID) bool {
 
 // Stopped reports whether a process has been stopped, by a signal or a debugger.
 func Stopped(pid int) bool {
-	var buf [1024]byte
-	b, ok := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
-	shut := bytes.LastIndexByte(b, ')')
-	return ok && shut > 0 && len(b) > shut+2 && (b[shut+2] == 'T' || b[shut+2] == 't')
+	s, ok := host.StatOf(pid)
+	return ok && (s.State == 'T' || s.State == 't')
 }
 
 // Signal sends a signal to this very process, never to another that has its pid by now.
@@ -179,14 +163,8 @@ func Named(uniID string) []ID {
 // that moment its environment cannot be read.
 func executing(pid int) bool {
 	const kernelThread = 0x00200000 // PF_KTHREAD
-	var buf [1024]byte
-	b, _ := readInto("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
-	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(f) < 49 || f[0][0] == 'Z' || f[0][0] == 'X' {
-		return false
-	}
-	flags, err := strconv.ParseUint(string(f[6]), 10, 64)
-	return err == nil && flags&kernelThread == 0 && string(f[48]) == "0" // env_end
+	s, ok := host.StatOf(pid)
+	return ok && s.State != 'Z' && s.State != 'X' && s.Flags&kernelThread == 0 && s.EnvEnd == 0
 }
 
 // Cmdline returns the beginning of a process's arguments, each terminated by a NUL byte.

@@ -1,12 +1,10 @@
 package spawn
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -82,22 +80,9 @@ var errNoStat = errors.New("not a line of /proc/PID/stat")
 
 // parseStat extracts pid and start time from /proc/PID/stat; see proc(5).
 func parseStat(b []byte) (Process, error) {
-	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
-	if open < 1 || shut < open {
+	s, ok := host.ParseStat(b)
+	if !ok {
 		return Process{}, errNoStat
 	}
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(b[:open])))
-	if err != nil {
-		return Process{}, errNoStat
-	}
-	const startTime = 22 - 3 // field 22, counted from the third, which follows the name
-	fields := bytes.Fields(b[shut+1:])
-	if len(fields) <= startTime {
-		return Process{}, errNoStat
-	}
-	start, err := strconv.ParseUint(string(fields[startTime]), 10, 64)
-	if err != nil {
-		return Process{}, errNoStat
-	}
-	return Process{PID: pid, Start: start}, nil
+	return Process{PID: s.PID, Start: s.Start}, nil
 }

@@ -1,0 +1,50 @@
+// Package host knows which machine, boot, process and user this is, and what the
+// kernel tells of others: processes, their locks, the far end of a socket.
+package host
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Boottime returns CLOCK_BOOTTIME, which keeps counting while the machine sleeps and is
+// never set.
+func Boottime() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
+		panic("no CLOCK_BOOTTIME: " + err.Error())
+	}
+	return time.Duration(ts.Nano())
+}
+
+// BootID identifies this boot of the machine: pids and boottimes mean nothing in any
+// other.
+var BootID = sync.OnceValue(func() string { return line("/proc/sys/kernel/random/boot_id") })
+
+// MachineID identifies the machine; it is empty if it has none.
+var MachineID = sync.OnceValue(func() string { return line("/etc/machine-id") })
+
+// PIDNamespace returns the name of this PID namespace, "pid:[4026531836]", or "" if
+// unknown.
+var PIDNamespace = sync.OnceValue(func() string {
+	s, _ := os.Readlink("/proc/self/ns/pid")
+	return s
+})
+
+// Name returns the machine's name.
+func Name() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return name
+}
+
+func line(path string) string {
+	b, _ := os.ReadFile(path)
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,104 @@
+package host
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Stat is what /proc/PID/stat says of a process, proc(5).
+type Stat struct {
+	PID     int
+	State   byte // 'R', 'S', 'T', 'Z', …
+	Parent  int
+	Session int // pid of the session leader, dead or alive
+	Threads int
+	Start   uint64 // in clock ticks after boot: with the pid, it identifies a process
+	Flags   uint64 // PF_*
+	EnvEnd  uint64 // 0 while it executes another program, or if hidden
+}
+
+// StatOf returns the stat of a process; ok is false if /proc does not show it.
+func StatOf(pid int) (s Stat, ok bool) {
+	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return s, false
+	}
+	defer unix.Close(fd)
+	var buf [1024]byte
+	n, err := unix.Read(fd, buf[:])
+	if err != nil {
+		return s, false
+	}
+	return ParseStat(buf[:n])
+}
+
+// ParseStat parses a line of /proc/PID/stat, at least up to the start time.
+func ParseStat(line []byte) (s Stat, ok bool) {
+	open, shut := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
+	if open < 1 || shut < open {
+		return s, false
+	}
+	f := bytes.Fields(line[shut+1:]) // from field 3 of proc(5) on
+	if len(f) < 20 {
+		return s, false
+	}
+	s.PID, ok = int(number(line[:open-1])), true
+	s.State, s.Parent, s.Session, s.Flags = f[0][0], int(number(f[1])), int(number(f[3])), number(f[6])
+	s.Threads, s.Start = int(number(f[17])), number(f[19])
+	if len(f) > 48 {
+		s.EnvEnd = number(f[48])
+	}
+	return s, s.PID > 0
+}
+
+func number(b []byte) uint64 {
+	n, _ := strconv.ParseUint(string(b), 10, 64)
+	return n
+}
+
+// Over reports whether a process has ended. The state is also Z if only its first
+// thread has ended and others keep running.
+func (s *Stat) Over() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
+
+// Status returns the command and real uid of the process whose folder in /proc is dir.
+// The uid is -1 if unknown.
+func Status(dir string) (command string, uid int, err error) {
+	b, err := os.ReadFile(filepath.Join(dir, "status"))
+	if err != nil {
+		return "", -1, err
+	}
+	uid = -1
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch fields := strings.Fields(value); {
+		case name == "Name":
+			command = strings.TrimSpace(value)
+		case name == "Uid" && len(fields) > 0:
+			if n, err := strconv.Atoi(fields[0]); err == nil {
+				uid = n
+			}
+		}
+	}
+	return command, uid, nil
+}
+
+// Alive reports whether a process exists, whoever owns it.
+func Alive(pid int) bool {
+	err := unix.Kill(pid, 0)
+	return err == nil || err == unix.EPERM
+}
+
+// Owner returns the user a process runs as; ok is false if the process is gone or
+// hidden.
+func Owner(pid int) (uid int, ok bool) {
+	var st unix.Stat_t
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil {
+		return 0, false
+	}
+	return int(st.Uid), true
+}

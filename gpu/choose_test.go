@@ -166,7 +166,7 @@ func TestPossible(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := NewPool(devs, tt.rules)
-			p.Observe(Snapshot{Err: "hangs"}) // whatever fails at present
+			p.Observe(Observation{Err: "hangs"}) // whatever fails at present
 			got, ok := p.Possible(tt.req)
 			if ok != (tt.want == "") || !strings.Contains(got, tt.want) {
 				t.Errorf("got %q, %t, want %q", got, ok, tt.want)

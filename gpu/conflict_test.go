@@ -31,7 +31,7 @@ func TestConflict(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			devs := []Device{{Index: 0, UUID: "GPU-0", Total: 24 * GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * GiB}}
 			p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
-			snap := Snapshot{At: 1, Claims: tt.before}
+			snap := Observation{At: 1, Claims: tt.before}
 			for _, d := range devs {
 				snap.Readings = append(snap.Readings, Reading{UUID: d.UUID, Total: d.Total, Free: 24 * GiB, Used: 0, Listed: true})
 			}
@@ -60,7 +60,7 @@ func TestTakenIsKept(t *testing.T) {
 	devs := []Device{{Index: 0, UUID: "GPU-0", Total: 24 * GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * GiB}}
 	p := NewPool(devs, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
 	see := func(at time.Duration, taken Bytes, ids ...UUID) {
-		snap := Snapshot{At: at, Claims: []Claim{
+		snap := Observation{At: at, Claims: []Claim{
 			{UUID: "GPU-0", Attempt: "u", Memory: 10 * GiB, Share: true}, {UUID: "GPU-1", Attempt: "u", Memory: 10 * GiB, Share: true},
 		}}
 		for _, id := range ids {
@@ -102,7 +102,7 @@ func TestClaimsBeforeTheYield(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := NewPool([]Device{{UUID: "GPU-0", Total: 24 * GiB}}, Rules{MinGPUs: -1, MaxGPUs: -1, UID: 1000})
 			see := func(at time.Duration, hers ...Claim) {
-				p.Observe(Snapshot{At: at, Claims: append([]Claim{}, hers...), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: 24 * GiB, Used: 0, Listed: true}}})
+				p.Observe(Observation{At: at, Claims: append([]Claim{}, hers...), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: 24 * GiB, Used: 0, Listed: true}}})
 			}
 			see(1)
 			p.Hold("mine", Grant{UUIDs: []UUID{"GPU-0"}, Memory: GiB, Share: tt.share})

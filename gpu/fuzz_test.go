@@ -91,13 +91,13 @@ func (m *machine) step() string {
 	case 0:
 		m.now += time.Duration(m.next(200)) * 100 * time.Millisecond
 	case 1, 2:
-		snap := Snapshot{At: m.now}
+		snap := Observation{At: m.now}
 		for i := range m.devs {
 			snap.Readings = append(snap.Readings, m.reading(i, true))
 		}
 		m.pool.Observe(snap)
 	case 3:
-		m.pool.Observe(Snapshot{At: m.now, Readings: []Reading{m.reading(m.next(len(m.devs)), m.next(2) == 0)}})
+		m.pool.Observe(Observation{At: m.now, Readings: []Reading{m.reading(m.next(len(m.devs)), m.next(2) == 0)}})
 	case 4, 5:
 		return m.start()
 	case 6:

@@ -1,7 +1,7 @@
 // Package gpu decides which devices a job may use, and how much of each.
 //
 // A Device is a GPU or a MIG instance, identified by its UUID; its index is for
-// people. A Reading is the state of one device at one moment; a Snapshot is one
+// people. A Reading is the state of one device at one moment; an Observation is one
 // reading of every managed device. A Request is what a job asks for, a Grant
 // what it gets. Promised memory has been granted on a device but not yet
 // allocated.
@@ -96,8 +96,8 @@ type Claim struct {
 	Attempt string // uni_id of the attempt
 }
 
-// A Snapshot is one reading of every managed device or, after a hand-over, of some.
-type Snapshot struct {
+// An Observation is one reading of every managed device or, after a hand-over, of some.
+type Observation struct {
 	At       time.Duration // CLOCK_BOOTTIME at which it was taken
 	Readings []Reading     // in PCI order
 	Claims   []Claim       // of other runs; nil if claims were not read

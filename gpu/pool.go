@@ -107,7 +107,7 @@ func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >
 // Observe records a snapshot. It ignores a reading older than the device's
 // latest reading or release. After a snapshot without readings, no device admits
 // anything until the next.
-func (p *Pool) Observe(snap Snapshot) {
+func (p *Pool) Observe(snap Observation) {
 	if snap.Claims != nil {
 		p.observeClaims(p.withTaken(snap.Claims, snap.Readings))
 	}

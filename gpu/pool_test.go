@@ -35,7 +35,7 @@ func idle(d Device, at time.Duration) Reading {
 
 // see observes one full reading of every device: idle, then modified by change.
 func see(p *Pool, at time.Duration, change func(i int, r *Reading)) {
-	snap := Snapshot{At: at}
+	snap := Observation{At: at}
 	for i, d := range p.all {
 		r := idle(d, at)
 		if change != nil {
@@ -89,7 +89,7 @@ func TestAdmitReasons(t *testing.T) {
 		{name: "too small", req: func(r *Request) { r.Memory = 40 * GiB }, want: "24 GiB total, 40 GiB needed", never: true},
 		{name: "never read", do: func(p *Pool) { p.devs[0].read = false }, want: "not read yet"},
 		{name: "lost", see: func(r *Reading) { r.Err = "GPU is lost" }, want: "does not answer: GPU is lost"},
-		{name: "no reading at all", do: func(p *Pool) { p.Observe(Snapshot{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
+		{name: "no reading at all", do: func(p *Pool) { p.Observe(Observation{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
 		{name: "prohibited", see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited: no process may use it"},
 		{name: "exclusive and empty", see: func(r *Reading) { r.ComputeMode = ComputeExclusive }},
 		{name: "exclusive and used", see: func(r *Reading) { r.ComputeMode = ComputeExclusive; with(r, bobs(GiB)) },
@@ -106,10 +106,10 @@ func TestAdmitReasons(t *testing.T) {
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
 			want: "19 GiB free, 20 GiB needed; another 5 GiB promised to running jobs"},
 		{name: "claimed", do: func(p *Pool) {
-			p.Observe(Snapshot{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
+			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
 		}, want: "held by alice, train-svhn-s42, since 14:02"},
 		{name: "claim that shares", do: func(p *Pool) {
-			p.Observe(Snapshot{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
+			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
 		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; another 8 GiB promised to running jobs"},
 		{name: "own process", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me is running on it, 1 GiB"},
 		{name: "own process, shared", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
@@ -282,7 +282,7 @@ func TestHandOverBesideOthers(t *testing.T) {
 		t.Error("not crowded")
 	}
 	free := func() Bytes { return p.Admit(sec(2), one(GiB))[0].Free }
-	p.Observe(Snapshot{At: sec(2), Readings: []Reading{{UUID: "GPU-0", Total: 40 * GiB, Free: 22 * GiB, Used: 18 * GiB}}})
+	p.Observe(Observation{At: sec(2), Readings: []Reading{{UUID: "GPU-0", Total: 40 * GiB, Free: 22 * GiB, Used: 18 * GiB}}})
 	if got, want := free(), 4*GiB; got != want {
 		t.Errorf("after a quick reading: got %s, want %s", got, want)
 	}
@@ -307,7 +307,7 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("Release: got %v", got)
 	}
 	quick := func(at float64, free Bytes) Verdict {
-		p.Observe(Snapshot{At: sec(at), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: free, Used: 24*GiB - free}}})
+		p.Observe(Observation{At: sec(at), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: free, Used: 24*GiB - free}}})
 		return p.Admit(sec(at), one(20*GiB))[0]
 	}
 	see(p, sec(1.9), nil) // older than the release: ignored
@@ -327,7 +327,7 @@ func TestHandOver(t *testing.T) {
 func TestListInAHandOver(t *testing.T) {
 	claimed := func(p *Pool) {
 		p.Yield([]UUID{"GPU-0"})
-		p.Observe(Snapshot{At: sec(2), Claims: []Claim{{UUID: "GPU-0", User: "alice"}}})
+		p.Observe(Observation{At: sec(2), Claims: []Claim{{UUID: "GPU-0", User: "alice"}}})
 	}
 	const watched, unseen = "98% busy in the last 60 s, limit 30%", "3 GiB in use by no visible process (others: avoid)"
 	tests := []struct {
@@ -374,7 +374,7 @@ func TestListInAHandOver(t *testing.T) {
 			back := idle(p.all[0], sec(tt.at+0.005))
 			back.Listed, back.Samples = false, nil
 			used(&back, tt.base)
-			p.Observe(Snapshot{At: sec(tt.at + 0.005), Readings: []Reading{back}})
+			p.Observe(Observation{At: sec(tt.at + 0.005), Readings: []Reading{back}})
 			if v := p.Admit(sec(tt.at+0.005), one(20*GiB))[0]; v.Reason != tt.want || v.OK != (tt.want == "") {
 				t.Errorf("memory is back: got %+v, want reason %q", v, tt.want)
 			}
@@ -408,7 +408,7 @@ func TestSomebodyUnseenComesAfterAJob(t *testing.T) {
 				r := idle(p.all[0], sec(at))
 				r.Listed, r.Samples = false, nil
 				used(&r, n)
-				p.Observe(Snapshot{At: sec(at), Readings: []Reading{r}})
+				p.Observe(Observation{At: sec(at), Readings: []Reading{r}})
 			}
 			quick(2.01, 8*GiB)
 			quick(2.03, 0)
@@ -433,7 +433,7 @@ func TestHandOverAfterAHandOver(t *testing.T) {
 	see(p, sec(0), nil)
 	lingers := func(_ int, r *Reading) { r.Used, r.Free = 20*GiB, 4*GiB }
 	quick := func(at float64, free Bytes) Verdict {
-		p.Observe(Snapshot{At: sec(at), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: free, Used: 24*GiB - free}}})
+		p.Observe(Observation{At: sec(at), Readings: []Reading{{UUID: "GPU-0", Total: 24 * GiB, Free: free, Used: 24*GiB - free}}})
 		return p.Admit(sec(at), one(20*GiB))[0]
 	}
 	for i := range 2 {

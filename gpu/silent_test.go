@@ -22,13 +22,13 @@ func TestSilentDevice(t *testing.T) {
 	reading := func(id UUID) Reading {
 		return Reading{UUID: id, Total: 40 * GiB, Free: 40 * GiB, Listed: true}
 	}
-	p.Observe(Snapshot{At: time.Second, Readings: []Reading{reading("GPU-a"), {UUID: "GPU?1", Err: "GPU is lost"}}})
+	p.Observe(Observation{At: time.Second, Readings: []Reading{reading("GPU-a"), {UUID: "GPU?1", Err: "GPU is lost"}}})
 	if _, ok := p.Find(time.Second, req, nil); ok {
 		t.Error("a device that does not answer is given to a job")
 	}
 	answer := reading("GPU?1")
 	answer.Found = &late
-	p.Observe(Snapshot{At: 2 * time.Second, Readings: []Reading{reading("GPU-a"), answer}})
+	p.Observe(Observation{At: 2 * time.Second, Readings: []Reading{reading("GPU-a"), answer}})
 	if req.IDs[1] = "GPU-c"; p.Fits(2*time.Second, req, nil) {
 		t.Error("a job that asked for another GPU is given the one that has answered")
 	}

@@ -28,24 +28,24 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		s := l.snapshot()
 		return control.Reply{Snapshot: &s, Jobs: l.views(r, &s)}, nil
 	case control.OpDrain:
-		l.step(sched.Stop{Drain: true, Why: "gpurun stop --drain"})
+		l.step(sched.StopRequested{Drain: true, Why: "gpurun stop --drain"})
 		return control.Reply{}, nil
 	case control.OpStopGPU:
 		return control.Reply{}, l.stopGPU(r.GPU)
 	case control.OpStop:
 		if len(r.Jobs) == 0 {
-			s := sched.Stop{All: true, Kill: r.Kill, Why: "gpurun stop"}
+			s := sched.StopRequested{All: true, Kill: r.Kill, Why: "gpurun stop"}
 			l.out.stopped(s)
 			l.step(s)
 			return control.Reply{}, nil
 		}
 		return l.onJobs(r, func(ids []int) sched.Event {
-			return sched.Stop{Jobs: ids, Why: "gpurun stop"}
+			return sched.StopRequested{Jobs: ids, Why: "gpurun stop"}
 		})
 	case control.OpForget:
-		return l.onJobs(r, func(ids []int) sched.Event { return sched.Forget{Jobs: ids} })
+		return l.onJobs(r, func(ids []int) sched.Event { return sched.ForgetRequested{Jobs: ids} })
 	case control.OpDone:
-		return l.onJobs(r, func(ids []int) sched.Event { return sched.Done{Jobs: ids, Without: r.Without} })
+		return l.onJobs(r, func(ids []int) sched.Event { return sched.DoneRequested{Jobs: ids, Without: r.Without} })
 	}
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
 }
@@ -78,7 +78,7 @@ func (l *loop) stopGPU(index int) error {
 	}
 	for _, d := range l.Prober.Devices() {
 		if d.Index == index {
-			l.step(sched.Stop{GPU: &index, Why: fmt.Sprintf("gpurun stop --gpu %d", index)})
+			l.step(sched.StopRequested{GPU: &index, Why: fmt.Sprintf("gpurun stop --gpu %d", index)})
 			return nil
 		}
 	}

@@ -45,7 +45,7 @@ func withWarnings(ev sched.Event, warnings []string) sched.Event {
 
 // whose sets which attempt each process in a reading belongs to. A device that a
 // gpurun inside a job has claimed for its own jobs does not count as that job's.
-func (l *loop) whose(s *gpu.Snapshot) {
+func (l *loop) whose(s *gpu.Observation) {
 	for i := range s.Readings {
 		for k := range s.Readings[i].Processes {
 			p := &s.Readings[i].Processes[k]

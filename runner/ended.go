@@ -35,16 +35,16 @@ func (l *loop) happened(ev engine.Event) {
 		if p, ok := l.Prober.(placer); ok {
 			p.Placed(ev.UniID, ev.Running.PID, at.grant)
 		}
-		l.step(sched.Running{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
+		l.step(sched.Started{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
 	case ev.Background != nil:
 		at.behind = true
 		if p, ok := l.Prober.(placer); ok {
 			p.Placed(ev.UniID, ev.Background.PID, at.grant)
 		}
-		l.step(sched.Background{UniID: ev.UniID, What: ev.Background.Text})
+		l.step(sched.Backgrounded{UniID: ev.UniID, What: ev.Background.Text})
 	case ev.Stopping != nil:
 		l.acks[ev.UniID] = ev.Stopping.Ack
-		l.step(sched.Stopping{UniID: ev.UniID, Why: ev.Stopping.Why})
+		l.step(sched.StopAnnounced{UniID: ev.UniID, Why: ev.Stopping.Why})
 	case ev.Ended != nil && ev.Ended.NoRoom:
 		l.look(at, l.withoutRoom(*ev.Ended))
 	case ev.Ended != nil:

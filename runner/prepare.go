@@ -58,7 +58,7 @@ func (l *loop) makeReady(a sched.Prepare, first bool, port int, wall time.Time) 
 		if !errors.As(err, new(rival)) {
 			return refused(a.Job, err), warnings
 		}
-		return sched.Refused{Job: a.Job, Reason: err.Error(), Rival: true}, warnings
+		return sched.PrepareFailed{Job: a.Job, Reason: err.Error(), Rival: true}, warnings
 	}
 	at, start, notes, err := l.furnish(a, job, uniID, dir, first, port, wall)
 	for tries := 0; outOfFiles(err) && tries < filesTries && l.ctx.Err() == nil; tries++ {

@@ -45,10 +45,10 @@ func (r *reader) run(ctx context.Context, inbox chan<- sched.Event) {
 			return
 		case a := <-r.asks:
 			q, quick := r.merge(a)
-			ev := sched.Snapshot{Snap: r.prober.Read(ctx, q), Quick: quick}
+			ev := sched.Observed{Observation: r.prober.Read(ctx, q), Quick: quick}
 			var warnings []string
 			if r.claims != nil && !quick {
-				ev.Snap.Claims, warnings = r.claims.Others(ctx, ev.Snap.Readings)
+				ev.Claims, warnings = r.claims.Others(ctx, ev.Readings)
 			}
 			select {
 			case inbox <- withWarnings(ev, warnings):

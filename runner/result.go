@@ -56,7 +56,7 @@ func (t *tally) begin(c Config) {
 	t.sizes = map[string]Size{}
 }
 
-func (t *tally) stopped(s sched.Stop) {
+func (t *tally) stopped(s sched.StopRequested) {
 	if s.All && t.stop == "" {
 		t.stop = s.Why
 	}

@@ -39,7 +39,7 @@ func outOfFiles(err error) bool {
 
 // refused returns the answer to a Prepare that failed.
 func refused(job int, err error) sched.Event {
-	ev := sched.Refused{Job: job, Reason: err.Error()}
+	ev := sched.PrepareFailed{Job: job, Reason: err.Error()}
 	if isCramped(err) {
 		return cramped{Event: ev, event: ev, err: err}
 	}
@@ -60,7 +60,7 @@ func (l *loop) checkState() {
 	if err := l.Ledger.Failure(); err != nil {
 		l.Log.Error().Err(err).Msg("state")
 		l.stateFailed(err)
-		l.step(sched.Tick{})
+		l.step(sched.Woken{})
 	}
 }
 

@@ -27,10 +27,10 @@ type Config struct {
 	Engine  engine.Engine
 	Sinks   []Sink
 	Log     zerolog.Logger
-	Stops   <-chan sched.Stop    // stops requested by signals
-	Control <-chan *control.Call // requests from other commands; nil for none
-	Environ []string             // gpurun's own environment, which jobs inherit
-	Indexed bool                 // CUDA_VISIBLE_DEVICES may use indices: every device that NVML lists is accessible
+	Stops   <-chan sched.StopRequested // stops requested by signals
+	Control <-chan *control.Call       // requests from other commands; nil for none
+	Environ []string                   // gpurun's own environment, which jobs inherit
+	Indexed bool                       // CUDA_VISIBLE_DEVICES may use indices: every device that NVML lists is accessible
 	Now     func() sched.Now
 	Go      func(f func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
@@ -163,7 +163,7 @@ func (l *loop) wait(ctx context.Context) bool {
 	case call := <-l.Control:
 		l.answer(call)
 	case <-l.timer.C:
-		l.step(sched.Tick{})
+		l.step(sched.Woken{})
 	case <-l.ticker.C:
 		l.show()
 		l.checkState()
@@ -263,11 +263,11 @@ func (l *loop) seen(ev sched.Event) sched.Event {
 	case finished:
 		l.warnOf(ev.at.name, ev.ev)
 		return ev.ev
-	case sched.Snapshot:
-		l.missing(ev.Snap)
-		l.whose(&ev.Snap)
-		for i := range ev.Snap.Readings {
-			l.onGPU(&ev.Snap.Readings[i])
+	case sched.Observed:
+		l.missing(ev.Observation)
+		l.whose(&ev.Observation)
+		for i := range ev.Readings {
+			l.onGPU(&ev.Readings[i])
 		}
 	}
 	return ev

@@ -85,7 +85,7 @@ type world struct {
 	Config
 	memory *memory
 	engine *enginetest.Sim
-	stops  chan sched.Stop
+	stops  chan sched.StopRequested
 	calls  chan *control.Call
 }
 
@@ -102,7 +102,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) enginetes
 	}
 	began := time.Now()
 	now := func() sched.Now { return sched.Now{Boot: time.Since(began) + time.Hour, Wall: time.Now()} }
-	w := &world{memory: &memory{dir: dir}, engine: enginetest.NewSim(play), stops: make(chan sched.Stop, 4), calls: make(chan *control.Call)}
+	w := &world{memory: &memory{dir: dir}, engine: enginetest.NewSim(play), stops: make(chan sched.StopRequested, 4), calls: make(chan *control.Call)}
 	w.Config = Config{Batch: b, Ledger: w.memory, Engine: w.engine, Stops: w.stops, Control: w.calls, Indexed: true, Now: now}
 	var pool *gpu.Pool
 	if sim != "" {
@@ -323,11 +323,11 @@ func TestEndsWaitForRoom(t *testing.T) {
 func TestStops(t *testing.T) {
 	tests := []struct {
 		name string
-		stop sched.Stop
+		stop sched.StopRequested
 		want map[state.Phase]int
 	}{
-		{"drain", sched.Stop{Drain: true, Why: "Ctrl-C"}, map[state.Phase]int{state.Succeeded: 1, state.Pending: 3}},
-		{"all", sched.Stop{All: true, Why: "SIGTERM"}, map[state.Phase]int{state.Interrupted: 1, state.Pending: 3}},
+		{"drain", sched.StopRequested{Drain: true, Why: "Ctrl-C"}, map[state.Phase]int{state.Succeeded: 1, state.Pending: 3}},
+		{"all", sched.StopRequested{All: true, Why: "SIGTERM"}, map[state.Phase]int{state.Interrupted: 1, state.Pending: 3}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ type counted struct {
 	n atomic.Int64
 }
 
-func (c *counted) Read(ctx context.Context, q probe.Query) gpu.Snapshot {
+func (c *counted) Read(ctx context.Context, q probe.Query) gpu.Observation {
 	c.n.Add(1)
 	return c.Prober.Read(ctx, q)
 }
@@ -60,7 +60,7 @@ func TestTenMinutesOfWaiting(t *testing.T) {
 				if got > tt.most {
 					t.Errorf("%d snapshots in ten minutes, want at most %d", got, tt.most)
 				}
-				w.stops <- sched.Stop{All: true, Kill: true, Why: "test"}
+				w.stops <- sched.StopRequested{All: true, Kill: true, Why: "test"}
 				<-done
 			})
 		})

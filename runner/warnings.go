@@ -35,7 +35,7 @@ func (l *loop) say(text string) {
 }
 
 // missing warns about devices that stop answering, and when readings start to fail.
-func (l *loop) missing(s gpu.Snapshot) {
+func (l *loop) missing(s gpu.Observation) {
 	if s.Err != "" && !l.blind {
 		l.say("cannot read the GPUs; no more jobs start on them until that works again: " + s.Err)
 	}

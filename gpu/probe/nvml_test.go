@@ -103,7 +103,7 @@ func open(t *testing.T, o Options) *reader {
 	return p.(*reader)
 }
 
-func full(r *reader) gpu.Snapshot {
+func full(r *reader) gpu.Observation {
 	return r.Read(context.Background(), Query{Processes: true})
 }
 

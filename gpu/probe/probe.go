@@ -29,7 +29,7 @@ type Prober interface {
 	Devices() []gpu.Device
 	// Read takes a reading. It blocks until ctx ends or the prober's own deadline
 	// at the latest, and reports failures in Snapshot.Err and Reading.Err.
-	Read(ctx context.Context, q Query) gpu.Snapshot
+	Read(ctx context.Context, q Query) gpu.Observation
 	// Version names the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string
 	// Close releases the driver.

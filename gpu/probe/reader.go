@@ -159,14 +159,14 @@ func (r *reader) Close() error {
 }
 
 // Read takes a reading; see Prober.
-func (r *reader) Read(ctx context.Context, q Query) gpu.Snapshot {
+func (r *reader) Read(ctx context.Context, q Query) gpu.Observation {
 	at := r.o.Now()
 	if len(q.UUIDs) == 0 {
 		for _, d := range r.Devices() {
 			q.UUIDs = append(q.UUIDs, d.UUID)
 		}
 	}
-	snap := gpu.Snapshot{At: at}
+	snap := gpu.Observation{At: at}
 	var err error
 	for range 2 {
 		if err = r.ensure(ctx); err != nil {

@@ -125,7 +125,7 @@ func (s *Sim) Removed(uniID string) {
 }
 
 // Read takes a reading.
-func (s *Sim) Read(ctx context.Context, q Query) gpu.Snapshot {
+func (s *Sim) Read(ctx context.Context, q Query) gpu.Observation {
 	snap := s.snapshot(q)
 	if d := time.Duration(s.spec.Latency.Processes); q.Processes && d > 0 {
 		select {
@@ -136,11 +136,11 @@ func (s *Sim) Read(ctx context.Context, q Query) gpu.Snapshot {
 	return snap
 }
 
-func (s *Sim) snapshot(q Query) gpu.Snapshot {
+func (s *Sim) snapshot(q Query) gpu.Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	snap := gpu.Snapshot{At: now}
+	snap := gpu.Observation{At: now}
 	for _, o := range s.spec.Outages {
 		if o.has(now - s.start) {
 			snap.Err = o.text("no readings")

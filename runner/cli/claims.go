@@ -30,7 +30,7 @@ func claimRoots(p probe.Prober, dir string) []string {
 type otherClaims func(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
 
 // observed reads all devices, and what gpuruns on this host hold.
-func (a *app) observed(ctx context.Context, p probe.Prober, claims otherClaims) gpu.Snapshot {
+func (a *app) observed(ctx context.Context, p probe.Prober, claims otherClaims) gpu.Observation {
 	snap := p.Read(ctx, probe.Query{Processes: true})
 	var warnings []string
 	snap.Claims, warnings = claims(ctx, snap.Readings)

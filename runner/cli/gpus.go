@@ -148,7 +148,7 @@ type gpuClaim struct {
 
 // look judges a reading. It includes devices that are not managed: they are part of
 // the machine, too.
-func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Snapshot) ([]gpuRow, error) {
+func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) ([]gpuRow, error) {
 	if snap.Err != "" {
 		return nil, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
 	}

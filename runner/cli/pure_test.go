@@ -62,7 +62,7 @@ func TestRulesKnowThePoll(t *testing.T) {
 	alice := []gpu.Process{{PID: 1, UID: rules.UID + 1, Memory: gpu.GiB}}
 	for now := time.Duration(0); now <= poll; now += poll {
 		r := gpu.Reading{UUID: "GPU-a", Total: 24 * gpu.GiB, Free: 23 * gpu.GiB, Used: gpu.GiB, Listed: true, Processes: alice, Samples: []gpu.Sample{{At: now}}}
-		pool.Observe(gpu.Snapshot{At: now, Readings: []gpu.Reading{r}})
+		pool.Observe(gpu.Observation{At: now, Readings: []gpu.Reading{r}})
 	}
 	req := gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB, MaxUtil: 30}
 	if v := pool.Admit(poll, req); !v[0].OK {
@@ -86,7 +86,7 @@ func TestInterruptDrainsStopsKills(t *testing.T) {
 			t.Errorf("SIGINT %d, tty %v: got %+v, %q, want %+v", c.n, c.tty, got, hint, c.want)
 		}
 	}
-	for n, want := range []sched.Stop{{All: true, Why: "SIGTERM"}, {All: true, Kill: true, Why: "SIGTERM"}} {
+	for n, want := range []sched.StopRequested{{All: true, Why: "SIGTERM"}, {All: true, Kill: true, Why: "SIGTERM"}} {
 		if got, _ := terminate(n + 1); !reflect.DeepEqual(got, want) {
 			t.Errorf("SIGTERM %d: got %+v, want %+v", n+1, got, want)
 		}

@@ -25,7 +25,7 @@ import (
 //	SIGQUIT                a dump of all goroutines in run.log, exit 70
 type signals struct {
 	in    chan os.Signal
-	stops chan sched.Stop
+	stops chan sched.StopRequested
 	end   chan struct{}
 	gone  sync.WaitGroup
 
@@ -38,7 +38,7 @@ type hinter interface{ Hint(text string) }
 
 // catchSignals starts. tty means that SIGINT is a key that somebody pressed.
 func (a *app) catchSignals(view hinter, tty bool) *signals {
-	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.Stop, 16), end: make(chan struct{})}
+	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), end: make(chan struct{})}
 	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	s.gone.Add(1)
 	a.goSafely(func() {
@@ -115,28 +115,28 @@ func (a *app) leave(code int) {
 
 // interrupt returns what the n-th SIGINT asks for, and the hint for it. Without a
 // terminal there is nobody to press it twice.
-func interrupt(n int, tty bool) (sched.Stop, string) {
+func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	switch {
 	case !tty:
 		return stopAll("SIGINT", n)
 	case n == 1:
-		return sched.Stop{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the running jobs"
+		return sched.StopRequested{Drain: true, Why: "Ctrl-C"}, "nothing more starts; Ctrl-C again stops the running jobs"
 	case n == 2:
-		return sched.Stop{All: true, Why: "Ctrl-C"}, "stopping the running jobs; Ctrl-C again kills them"
+		return sched.StopRequested{All: true, Why: "Ctrl-C"}, "stopping the running jobs; Ctrl-C again kills them"
 	}
-	return sched.Stop{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
+	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
 }
 
-func terminate(n int) (sched.Stop, string) { return stopAll("SIGTERM", n) }
+func terminate(n int) (sched.StopRequested, string) { return stopAll("SIGTERM", n) }
 
-func stopAll(name string, n int) (sched.Stop, string) {
+func stopAll(name string, n int) (sched.StopRequested, string) {
 	if n == 1 {
-		return sched.Stop{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"
+		return sched.StopRequested{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"
 	}
-	return sched.Stop{All: true, Kill: true, Why: name}, name + ": killing the running jobs"
+	return sched.StopRequested{All: true, Kill: true, Why: name}, name + ": killing the running jobs"
 }
 
-func (s *signals) send(view hinter, stop sched.Stop, hint string) {
+func (s *signals) send(view hinter, stop sched.StopRequested, hint string) {
 	view.Hint(hint)
 	select {
 	case s.stops <- stop:

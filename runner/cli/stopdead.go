@@ -42,8 +42,8 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	for _, i := range chosen {
 		last.left[open[i].Start.UniID] = true
 	}
-	stops := make(chan sched.Stop, 1)
-	stops <- sched.Stop{Jobs: chosen, Why: "gpurun stop"}
+	stops := make(chan sched.StopRequested, 1)
+	stops <- sched.StopRequested{Jobs: chosen, Why: "gpurun stop"}
 	b := remains(ref, open)
 	none := func(int) bool { return false }
 	res := runner.Run(ctx, runner.Config{

@@ -82,7 +82,7 @@ func drive(w *world, ev Event, steps *int) []string {
 				todo = append(todo, w.reading(a))
 			case Launch:
 				live = append(live, a.UniID)
-				todo = append(todo, Running{UniID: a.UniID, PID: 1, PIDStart: 1})
+				todo = append(todo, Started{UniID: a.UniID, PID: 1, PIDStart: 1})
 			}
 		}
 	}

@@ -30,12 +30,12 @@ type Event interface{ event() }
 
 // Began is the first event of a run. The core answers with an Adopt for every attempt
 // that the history left open, and starts nothing else until each has been answered with
-// Running or Ended.
+// Started or Ended.
 type Began struct{}
 
-// Snapshot brings a reading of devices. A Quick one covers only their memory.
-type Snapshot struct {
-	Snap  gpu.Snapshot
+// Observed brings a reading of devices. A Quick one covers only their memory.
+type Observed struct {
+	gpu.Observation
 	Quick bool
 }
 
@@ -43,36 +43,36 @@ type Snapshot struct {
 // Start holds what the edge knows and the core does not: UniID, Log, Commands, Inputs.
 // The core completes and records it. Claims are the other runs' claims that were there
 // once this attempt's claim was visible to them; nil if nothing was claimed. If one of
-// them conflicts with the grant, the core discards the attempt as if it had been Refused
-// because of a rival.
+// them conflicts with the grant, the core discards the attempt as if it had failed
+// to a rival.
 type Prepared struct {
 	Job    int
 	Start  state.Fact
 	Claims []gpu.Claim
 }
 
-// Refused reports that Prepare failed. A lost race for a GPU is not a failure and spends
+// PrepareFailed reports that Prepare failed. A lost race for a GPU is not a failure and spends
 // no retry; something the edge could not create (the log, the config file) is.
-type Refused struct {
+type PrepareFailed struct {
 	Job    int
 	Reason string
 	Rival  bool // another run took the GPU first: look again
 }
 
-// Running reports that an attempt's process exists.
-type Running struct {
+// Started reports that an attempt's process exists.
+type Started struct {
 	UniID    string
 	PID      int
 	PIDStart uint64
 	Adopted  bool
 }
 
-// Background reports that an attempt's commands have ended but processes they left keep
+// Backgrounded reports that an attempt's commands have ended but processes they left keep
 // it running. What describes them.
-type Background struct{ UniID, What string }
+type Backgrounded struct{ UniID, What string }
 
-// Stopping reports that the engine is about to signal an attempt because of its timeout.
-type Stopping struct{ UniID, Why string }
+// StopAnnounced reports that the engine is about to signal an attempt because of its timeout.
+type StopAnnounced struct{ UniID, Why string }
 
 // Ended reports the raw end of an attempt; the core decides what it means.
 type Ended struct {
@@ -99,11 +99,11 @@ type Ended struct {
 	Warning string // for the summary; decides nothing
 }
 
-// Tick reports that the time requested with Wake has come.
-type Tick struct{}
+// Woken reports that the time requested with Wake has come.
+type Woken struct{}
 
-// Stop is a user's request to stop.
-type Stop struct {
+// StopRequested is a user's request to stop.
+type StopRequested struct {
 	Jobs  []int  // cancel these; no retry in this run, but they run next time
 	GPU   *int   // or end and requeue what runs on the GPU with this index, spending no retry, and avoid it from then on
 	Drain bool   // or start no more jobs
@@ -115,17 +115,17 @@ type Stop struct {
 // StateFailed reports that the ledger cannot be written. No more jobs start.
 type StateFailed struct{ Err string }
 
-func (Began) event()       {}
-func (Snapshot) event()    {}
-func (Prepared) event()    {}
-func (Refused) event()     {}
-func (Running) event()     {}
-func (Background) event()  {}
-func (Stopping) event()    {}
-func (Ended) event()       {}
-func (Tick) event()        {}
-func (Stop) event()        {}
-func (StateFailed) event() {}
+func (Began) event()         {}
+func (Observed) event()      {}
+func (Prepared) event()      {}
+func (PrepareFailed) event() {}
+func (Started) event()       {}
+func (Backgrounded) event()  {}
+func (StopAnnounced) event() {}
+func (Ended) event()         {}
+func (Woken) event()         {}
+func (StopRequested) event() {}
+func (StateFailed) event()   {}
 
 // An Action is something to do outside the core, in the order given.
 type Action interface{ action() }
@@ -138,7 +138,7 @@ type Record struct {
 }
 
 // Prepare: claim the grant and create everything that a start needs. Answered by Prepared
-// or Refused.
+// or PrepareFailed.
 type Prepare struct {
 	Job     int
 	Attempt int
@@ -176,10 +176,10 @@ type Adopt struct{ Attempt state.Attempt }
 // Warn: tell the user something right away.
 type Warn struct{ Text string }
 
-// Ack: let the engine proceed with the stop that Stopping announced.
+// Ack: let the engine proceed with the stop that StopAnnounced brought.
 type Ack struct{ UniID string }
 
-// Read: take a reading, answered by Snapshot. Without UUIDs it covers all devices
+// Read: take a reading, answered by Observed. Without UUIDs it covers all devices
 // with their processes. With UUIDs it covers only those: with Processes, fully;
 // otherwise only their free memory, answered with Quick set.
 type Read struct {
@@ -187,7 +187,7 @@ type Read struct {
 	Processes bool
 }
 
-// Wake: send Tick at this time (CLOCK_BOOTTIME). It replaces the previous Wake; 0 cancels
+// Wake: send Woken at this time (CLOCK_BOOTTIME). It replaces the previous Wake; 0 cancels
 // it.
 type Wake struct{ At time.Duration }
 

@@ -75,7 +75,7 @@ func (c *Core) onlyGPUs() bool {
 	return true
 }
 
-// wake requests a Tick for the next thing that happens by time alone.
+// wake requests a Woken for the next thing that happens by time alone.
 func (c *Core) wake() {
 	at := c.nextTime()
 	if at == c.wakeAt {

@@ -223,7 +223,7 @@ func (c *chaos) event() {
 		c.endOne()
 	case 7:
 		c.after(time.Duration(c.pick(60)) * time.Second)
-		c.send(Tick{})
+		c.send(Woken{})
 	case 8:
 		if c.wakeAt > 0 {
 			c.tick()
@@ -236,7 +236,7 @@ func (c *chaos) event() {
 		c.strange()
 	case 12:
 		if uni := c.one(); uni != "" {
-			c.send(Running{UniID: uni, PID: 1 + c.pick(100), PIDStart: 1, Adopted: c.chance(50)})
+			c.send(Started{UniID: uni, PID: 1 + c.pick(100), PIDStart: 1, Adopted: c.chance(50)})
 		}
 	case 13:
 		c.crash()
@@ -279,9 +279,9 @@ func (c *chaos) answerPrepare() {
 	c.preps = slices.Delete(c.preps, i, i+1)
 	switch c.pick(6) {
 	case 0:
-		c.send(Refused{Job: p.Job, Rival: true})
+		c.send(PrepareFailed{Job: p.Job, Rival: true})
 	case 1:
-		c.send(Refused{Job: p.Job, Reason: "no log"})
+		c.send(PrepareFailed{Job: p.Job, Reason: "no log"})
 	default:
 		c.send(c.prepared(p.Job, p.Attempt))
 	}
@@ -321,28 +321,28 @@ func (c *chaos) stopSomething() {
 	n := c.pick(max(1, len(c.devs)))
 	switch c.pick(12) {
 	case 0:
-		c.send(Stop{All: true, Kill: c.chance(30), Why: "SIGTERM"})
+		c.send(StopRequested{All: true, Kill: c.chance(30), Why: "SIGTERM"})
 	case 1:
-		c.send(Stop{Drain: true, Why: "Ctrl-C"})
+		c.send(StopRequested{Drain: true, Why: "Ctrl-C"})
 	case 2, 3:
-		c.send(Stop{GPU: &n})
+		c.send(StopRequested{GPU: &n})
 	case 4:
 		c.send(StateFailed{Err: "no space"})
 	case 5, 6:
 		if uni := c.one(); uni != "" {
-			c.send(Stopping{UniID: uni, Why: state.WhyTimeout})
+			c.send(StopAnnounced{UniID: uni, Why: state.WhyTimeout})
 		}
 	case 7, 8:
 		// For a job that is not selected, its state at the start counts.
 		if ids := []int{c.pick(len(c.b.Jobs))}; c.core.jobs[ids[0]].phase == unselected {
 			return
 		} else if c.chance(30) {
-			c.send(Forget{Jobs: ids})
+			c.send(ForgetRequested{Jobs: ids})
 		} else {
-			c.send(Done{Jobs: ids})
+			c.send(DoneRequested{Jobs: ids})
 		}
 	default:
-		c.send(Stop{Jobs: []int{c.pick(len(c.b.Jobs))}})
+		c.send(StopRequested{Jobs: []int{c.pick(len(c.b.Jobs))}})
 	}
 }
 
@@ -371,14 +371,14 @@ func (c *chaos) strange() {
 	case 0:
 		c.send(Ended{UniID: "nobody"})
 	case 1:
-		c.send(Running{UniID: "nobody", PID: 1})
+		c.send(Started{UniID: "nobody", PID: 1})
 	case 2:
 		if !busy {
 			c.send(Prepared{Job: n, Start: state.Fact{UniID: "late"}})
 		}
 	case 3:
 		if !busy {
-			c.send(Refused{Job: n, Reason: "late"})
+			c.send(PrepareFailed{Job: n, Reason: "late"})
 		}
 	case 4:
 		c.send(c.reading(Read{}))
@@ -388,7 +388,7 @@ func (c *chaos) strange() {
 // crash kills the runner between two actions: only the first few actions of the last
 // Step are carried out.
 func (c *chaos) crash() {
-	ev := Event(Tick{})
+	ev := Event(Woken{})
 	if len(c.preps) > 0 && c.chance(70) {
 		ev = c.prepared(c.preps[0].Job, c.preps[0].Attempt)
 	} else if uni := c.one(); uni != "" && c.chance(70) {

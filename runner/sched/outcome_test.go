@@ -135,9 +135,9 @@ func TestPeakMemory(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	for _, use := range [][2]gpu.Bytes{{2, 3}, {7, 1}, {1, 1}} {
-		s := w.reading(Read{}).(Snapshot)
-		for i := range s.Snap.Readings {
-			s.Snap.Readings[i].Processes = []gpu.Process{{PID: 1, UID: 1000, Memory: use[i] * gpu.GiB, Attempt: "a.1"}, {PID: 2, Memory: gpu.GiB}}
+		s := w.reading(Read{}).(Observed)
+		for i := range s.Readings {
+			s.Readings[i].Processes = []gpu.Process{{PID: 1, UID: 1000, Memory: use[i] * gpu.GiB, Attempt: "a.1"}, {PID: 2, Memory: gpu.GiB}}
 		}
 		w.send(s)
 	}
@@ -188,8 +188,8 @@ func TestManyGuests(t *testing.T) {
 	w.open()
 	w.send(Began{})
 	for pid := range 200 {
-		s := w.reading(Read{}).(Snapshot)
-		s.Snap.Readings[0].Processes = []gpu.Process{
+		s := w.reading(Read{}).(Observed)
+		s.Readings[0].Processes = []gpu.Process{
 			{PID: 1, UID: 1000, Memory: gpu.GiB, Attempt: "a.1"},
 			{PID: 100 + pid, UID: 1001, User: "alice", Command: "python", Memory: gpu.Bytes(pid) * gpu.MiB},
 		}

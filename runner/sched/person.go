@@ -2,18 +2,18 @@ package sched
 
 import "gpurun/state"
 
-// Forget makes jobs' last success count no longer, from the next run on.
-type Forget struct{ Jobs []int }
+// ForgetRequested makes jobs' last success count no longer, from the next run on.
+type ForgetRequested struct{ Jobs []int }
 
-// Done records jobs as succeeded without running them. Jobs that are running or have
+// DoneRequested records jobs as succeeded without running them. Jobs that are running or have
 // succeeded stay as they are.
-type Done struct {
+type DoneRequested struct {
 	Jobs    []int
 	Without bool // count them as done even without their outputs
 }
 
-func (Forget) event() {}
-func (Done) event()   {}
+func (ForgetRequested) event() {}
+func (DoneRequested) event()   {}
 
 func (c *Core) forget(ids []int) {
 	for _, id := range ids {
@@ -23,7 +23,7 @@ func (c *Core) forget(ids []int) {
 	}
 }
 
-func (c *Core) done(ev Done) {
+func (c *Core) done(ev DoneRequested) {
 	for _, id := range ev.Jobs {
 		j := &c.jobs[id]
 		switch {

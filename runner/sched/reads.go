@@ -76,34 +76,34 @@ func (r *reads) expire(now time.Duration) {
 // observe processes a reading. From a quick one the pool learns only about GPUs in
 // hand-over and GPUs that do not answer: on a GPU in use, nobody can tell whose the
 // memory is without a process list.
-func (c *Core) observe(ev Snapshot) {
+func (c *Core) observe(ev Observed) {
 	if c.pool == nil {
 		return
 	}
 	c.see(ev)
-	if ev.Quick && ev.Snap.Err == "" {
-		if ev.Snap.Readings = c.forPool(ev.Snap.Readings); len(ev.Snap.Readings) == 0 {
+	if ev.Quick && ev.Err == "" {
+		if ev.Readings = c.forPool(ev.Readings); len(ev.Readings) == 0 {
 			return
 		}
 	}
-	c.pool.Observe(ev.Snap)
+	c.pool.Observe(ev.Observation)
 	r := &c.reads
 	for i := range r.hands {
 		h := &r.hands[i]
-		if h.out && (ev.Snap.Err != "" || reading(ev.Snap, h.id) != nil) {
+		if h.out && (ev.Err != "" || reading(ev.Observation, h.id) != nil) {
 			h.out = false
-			h.again(c.now.Boot, ev.Quick && ev.Snap.Err == "")
+			h.again(c.now.Boot, ev.Quick && ev.Err == "")
 		}
 	}
 	c.refill, c.looked = true, true
 	if ev.Quick {
 		return
 	}
-	if ev.Snap.Err == "" && len(ev.Snap.Readings) < len(c.pool.Devices()) {
+	if ev.Err == "" && len(ev.Readings) < len(c.pool.Devices()) {
 		return
 	}
-	r.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Snap.Err
-	if ev.Snap.Err == "" {
+	r.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Err
+	if ev.Err == "" {
 		r.answered, r.failures = c.now.Boot, 0
 		c.strayLooked()
 		return
@@ -132,7 +132,7 @@ func (c *Core) pollPause() time.Duration {
 	return min(poll<<min(c.reads.failures, 10), max(longestPause, poll))
 }
 
-func reading(s gpu.Snapshot, id gpu.UUID) *gpu.Reading {
+func reading(s gpu.Observation, id gpu.UUID) *gpu.Reading {
 	for i := range s.Readings {
 		if s.Readings[i].UUID == id {
 			return &s.Readings[i]

@@ -325,19 +325,19 @@ func (s *scenario) happens(f []string) bool {
 	case "prepared":
 		s.send(s.prepared(s.id(f[1]), 0))
 	case "refused":
-		s.send(Refused{Job: s.id(f[1]), Reason: strings.Join(f[2:], " ")})
+		s.send(PrepareFailed{Job: s.id(f[1]), Reason: strings.Join(f[2:], " ")})
 	case "rival":
-		s.send(Refused{Job: s.id(f[1]), Rival: true})
+		s.send(PrepareFailed{Job: s.id(f[1]), Rival: true})
 	case "reading":
 		s.send(s.reading(Read{}))
 	case "running":
-		s.send(Running{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
+		s.send(Started{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":
-		s.send(Running{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1, Adopted: true})
+		s.send(Started{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1, Adopted: true})
 	case "exit", "dies", "signal", "oom", "lost", "void", "good", "bad":
 		s.exit(f[1], s.ending(f))
 	case "timeout":
-		s.send(Stopping{UniID: s.attempt(f[1]), Why: state.WhyTimeout})
+		s.send(StopAnnounced{UniID: s.attempt(f[1]), Why: state.WhyTimeout})
 	case "stop", "kill", "drain":
 		s.send(s.stopping(f))
 	case "ledger":
@@ -373,25 +373,25 @@ func (s *scenario) ending(f []string) Ended {
 	return Ended{Failed: rest}
 }
 
-func (s *scenario) stopping(f []string) Stop {
+func (s *scenario) stopping(f []string) StopRequested {
 	switch {
 	case f[0] == "drain":
-		return Stop{Drain: true, Why: "Ctrl-C"}
+		return StopRequested{Drain: true, Why: "Ctrl-C"}
 	case f[1] == "all":
-		return Stop{All: true, Kill: f[0] == "kill", Why: "SIGTERM"}
+		return StopRequested{All: true, Kill: f[0] == "kill", Why: "SIGTERM"}
 	case f[1] == "gpu":
 		n := s.number(f[2])
-		return Stop{GPU: &n}
+		return StopRequested{GPU: &n}
 	}
-	return Stop{Jobs: s.ids(f[1:])}
+	return StopRequested{Jobs: s.ids(f[1:])}
 }
 
 // person sends a run what the commands done and forget ask for.
 func (s *scenario) person(word string, jobs []string) Event {
 	if word == "done" {
-		return Done{Jobs: s.ids(jobs)}
+		return DoneRequested{Jobs: s.ids(jobs)}
 	}
-	return Forget{Jobs: s.ids(jobs)}
+	return ForgetRequested{Jobs: s.ids(jobs)}
 }
 
 func (s *scenario) ids(names []string) (ids []int) {

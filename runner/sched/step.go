@@ -26,30 +26,30 @@ func (c *Core) handle(ev Event) {
 	switch ev := ev.(type) {
 	case Began:
 		c.adoptAll()
-	case Snapshot:
+	case Observed:
 		c.observe(ev)
 	case Prepared:
 		c.prepared(ev)
-	case Refused:
+	case PrepareFailed:
 		c.refused(ev)
-	case Running:
+	case Started:
 		c.running(ev)
-	case Background:
+	case Backgrounded:
 		if a := c.live.byID[ev.UniID]; a != nil {
 			a.background = ev.What
 		}
-	case Stopping:
+	case StopAnnounced:
 		c.stoppingFor(ev)
 	case Ended:
 		c.over(ev)
-	case Tick:
+	case Woken:
 		c.wakeAt = 0
 		c.refill = true
-	case Stop:
+	case StopRequested:
 		c.stop(ev)
-	case Forget:
+	case ForgetRequested:
 		c.forget(ev.Jobs)
-	case Done:
+	case DoneRequested:
 		c.done(ev)
 	case StateFailed:
 		c.broken = true
@@ -138,7 +138,7 @@ func (c *Core) abandon(a *attempt) {
 }
 
 // refused handles a failed Prepare. A lost race is not a failure.
-func (c *Core) refused(ev Refused) {
+func (c *Core) refused(ev PrepareFailed) {
 	a := c.preps[int32(ev.Job)]
 	if a == nil {
 		return
@@ -176,7 +176,7 @@ func (c *Core) failUnstarted(id int32, p state.Phase, reason string) state.Fact 
 }
 
 // running records an attempt's process.
-func (c *Core) running(ev Running) {
+func (c *Core) running(ev Started) {
 	a := c.live.byID[ev.UniID]
 	if a == nil || a.uniID == "" {
 		return
@@ -191,7 +191,7 @@ func (c *Core) running(ev Running) {
 }
 
 // stoppingFor records why the engine is about to signal an attempt, before it does so.
-func (c *Core) stoppingFor(ev Stopping) {
+func (c *Core) stoppingFor(ev StopAnnounced) {
 	if a := c.live.byID[ev.UniID]; a != nil {
 		c.recordStop(a, ev.Why)
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // stop carries out a user's request to stop.
-func (c *Core) stop(ev Stop) {
+func (c *Core) stop(ev StopRequested) {
 	c.refill = true
 	switch {
 	case ev.All:

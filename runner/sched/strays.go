@@ -60,7 +60,7 @@ func (c *Core) strayLooked() {
 }
 
 // strays finds attempts on GPUs that are not theirs and ends them.
-func (c *Core) strays(s gpu.Snapshot) {
+func (c *Core) strays(s gpu.Observation) {
 	for i := range s.Readings {
 		r := &s.Readings[i]
 		if !r.Listed || r.Err != "" {
@@ -132,7 +132,7 @@ type guest struct {
 func (g guest) is(id gpu.UUID, p *gpu.Process) bool { return g.id == id && g.PID == p.PID }
 
 // guests notes who comes to the GPUs of this run's jobs, and warns once about each.
-func (c *Core) guests(s gpu.Snapshot) {
+func (c *Core) guests(s gpu.Observation) {
 	for i := range s.Readings {
 		r := &s.Readings[i]
 		if !r.Listed || r.Err != "" || !c.onGPU(r.UUID) {

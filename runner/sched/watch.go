@@ -82,9 +82,9 @@ type seat struct {
 }
 
 // see records how much of their GPUs the live attempts use.
-func (c *Core) see(ev Snapshot) {
+func (c *Core) see(ev Observed) {
 	c.reads.watch.out = false
-	if ev.Snap.Err != "" {
+	if ev.Err != "" {
 		return
 	}
 	for a := c.live.first; a != nil; a = a.next {
@@ -93,7 +93,7 @@ func (c *Core) see(ev Snapshot) {
 		}
 		seen := false
 		for i, id := range a.grant.UUIDs {
-			if r := reading(ev.Snap, id); r != nil && r.Err == "" {
+			if r := reading(ev.Observation, id); r != nil && r.Err == "" {
 				seen = c.seat(a, i, r) || seen
 			}
 		}
@@ -101,8 +101,8 @@ func (c *Core) see(ev Snapshot) {
 			a.readings++
 		}
 	}
-	c.strays(ev.Snap)
-	c.guests(ev.Snap)
+	c.strays(ev.Observation)
+	c.guests(ev.Observation)
 }
 
 // seat records how much an attempt uses of its i-th GPU, and reports whether the

@@ -238,7 +238,7 @@ func (w *world) prepared(job, attempt int) Event {
 // reading returns what NVML would report now: other people's load, and memory without a visible process.
 func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
-	s := gpu.Snapshot{At: w.now.Boot, Err: w.fails}
+	s := gpu.Observation{At: w.now.Boot, Err: w.fails}
 	if !quick {
 		s.Claims = w.claims
 	}
@@ -258,7 +258,7 @@ func (w *world) reading(r Read) Event {
 			s.Readings = append(s.Readings, x)
 		}
 	}
-	return Snapshot{Snap: s, Quick: quick}
+	return Observed{Observation: s, Quick: quick}
 }
 
 // used adds what attempts use on a GPU to its reading.
@@ -288,10 +288,10 @@ func (w *world) tick() {
 		w.after(d)
 	}
 	w.wakeAt = 0 // a timer fires once
-	w.send(Tick{})
+	w.send(Woken{})
 }
 
-// wait lets time pass, including every Tick that the core asks for.
+// wait lets time pass, including every Woken that the core asks for.
 func (w *world) wait(d time.Duration) {
 	end := w.now.Boot + d
 	for w.wakeAt > 0 && w.wakeAt <= end && w.done == nil {

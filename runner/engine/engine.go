@@ -25,7 +25,6 @@ type Launch struct {
 	Dir      string        `json:",omitempty"` // the attempt's own folder, existing and empty
 	Shell    []string      `json:",omitempty"` // argv before each command
 	Commands []string      `json:",omitempty"` // in order, each in its own shell; the first failure ends the attempt
-	Argv     []string      `json:",omitempty"` // instead of Shell and Commands: one command, run directly
 	Env      []string      `json:",omitempty"` // the whole environment
 	WorkDir  string        `json:",omitempty"`
 	Stdout   string        `json:",omitempty"` // opened for appending; created if missing, with its folders
@@ -43,12 +42,6 @@ type Launch struct {
 	Leftovers string    `json:",omitempty"`
 	UniFile   string    `json:",omitempty"` // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
 	Grant     gpu.Grant `json:",omitzero"`  // what the attempt's claim holds
-
-	// Foreground runs the attempt as a child of the calling process, with the same
-	// session, process group, stdin, stdout and stderr; Stdout, Stderr and Header are
-	// ignored. Terminal signals reach both, so the caller must ignore SIGINT and
-	// SIGQUIT. The attempt dies with the caller's terminal.
-	Foreground bool `json:",omitempty"`
 }
 
 // Values of Launch.Leftovers.

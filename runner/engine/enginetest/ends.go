@@ -95,14 +95,6 @@ func testStart(t *testing.T, open Opener) {
 			t.Errorf("log = %q", got)
 		}
 	})
-	run("argv", func(t *testing.T) {
-		l := b.launch()
-		l.Argv = []string{"printf", "%s|", "a b", "$X"}
-		b.expect(b.run(l), outcome{})
-		if got := b.log(l); got != "a b|$X|" {
-			t.Errorf("log = %q", got)
-		}
-	})
 	run("no working directory", func(t *testing.T) {
 		l := b.launch("echo ran")
 		l.WorkDir = "/nowhere/at/all"

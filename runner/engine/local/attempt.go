@@ -170,10 +170,6 @@ func (a *attempt) open() error {
 			return err
 		}
 	}
-	if a.Foreground {
-		a.out = outputs{in: 0, out: 1, err: 2, shared: true}
-		return nil
-	}
 	if a.out, err = openOutputs(a.k.null, a.Stdout, a.Stderr, a.Header); err != nil {
 		return err
 	}
@@ -192,9 +188,6 @@ func (a *attempt) letGo() {
 
 // steps returns the programs to run, one after another.
 func (a *attempt) steps() [][]string {
-	if len(a.Argv) > 0 {
-		return [][]string{a.Argv}
-	}
 	shell := a.Shell
 	if len(shell) == 0 {
 		shell = []string{"/bin/sh", "-c"}
@@ -231,7 +224,7 @@ func (a *attempt) step(i int, argv []string) error {
 	started, boot := time.Now(), host.Boottime()
 	p, exit, err := a.k.start(a, &spawn.Request{
 		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile, Slack: a.k.slack, Slice: a.k.slice,
-		Begun: marker(a.Dir, i), Spare: spare(a.Dir, i), Session: !a.Foreground,
+		Begun: marker(a.Dir, i), Spare: spare(a.Dir, i), Session: true,
 	})
 	if err != nil {
 		return err

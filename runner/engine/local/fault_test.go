@@ -366,29 +366,3 @@ func TestHiddenDaemons(t *testing.T) {
 		}
 	}
 }
-
-func TestForeground(t *testing.T) {
-	s := newScene(t)
-	s.launch.Argv = []string{"sh", "-c", "sleep 1000 & exit 5"}
-	s.launch.Foreground = true
-	s.start()
-	if p, ok := procs.One(s.run.PID); ok && p.Parent != os.Getpid() {
-		t.Errorf("parent of the command is %d, want this process", p.Parent)
-	}
-	if got := s.ended(); got.ExitCode != 5 || got.LeftOver != 1 {
-		t.Errorf("ended as %+v", got)
-	}
-	s.launch = s.prepare("second")
-	s.launch.Argv, s.launch.Foreground = []string{"sleep", "1000"}, true
-	s.start()
-	s.engine.Stop(s.launch.UniID, state.WhyInterrupted, engine.Term)
-	if got := s.ended(); got.Signal != "SIGTERM" || got.Why != state.WhyInterrupted {
-		t.Errorf("ended as %+v", got)
-	}
-	s.launch = s.prepare("third")
-	s.launch.Argv, s.launch.Foreground = []string{"no-such-program"}, true
-	s.engine.Launch(s.launch)
-	if got := s.ended(); got.ExitCode != 127 || got.Err == "" {
-		t.Errorf("ended as %+v", got)
-	}
-}

@@ -39,7 +39,6 @@ type Local struct {
 	queued chan struct{}
 	own    *remote          // where new attempts start; nil after it died
 	others map[*remote]bool // keepers of earlier runs
-	inner  *keeper          // keeper in this process, for attempts in the foreground
 	live   map[string]*entry
 	pids   map[procs.ID]string // cached answers of Attempt
 	census census
@@ -119,9 +118,6 @@ func (l *Local) Close() error {
 	}
 	l.work.Wait()
 	l.bridge.close()
-	if l.inner != nil {
-		l.inner.reaper.stop()
-	}
 	close(l.events)
 	return nil
 }
@@ -184,10 +180,6 @@ func (l *Local) Launch(la engine.Launch) {
 		return
 	}
 	e := &entry{Attempt: engine.Attempt{UniID: la.UniID, Job: la.Job, Dir: la.Dir, Grace: la.Grace, Grant: la.Grant}}
-	if la.Foreground {
-		l.launchHere(e, la)
-		return
-	}
 	if ended := l.refuse(&la); ended != nil {
 		l.emit(engine.Event{UniID: la.UniID, Ended: ended})
 		return
@@ -200,23 +192,6 @@ func (l *Local) Launch(la engine.Launch) {
 		e.home, l.own = nil, nil
 		l.recover(e)
 	}
-}
-
-// launchHere runs an attempt as a child of this process.
-func (l *Local) launchHere(e *entry, la engine.Launch) {
-	if l.inner == nil {
-		k, err := newKeeper(false)
-		if err != nil {
-			l.emit(engine.Event{UniID: la.UniID, Ended: &engine.Ended{ExitCode: -1, Err: err.Error()}})
-			return
-		}
-		k.tell = func(m *message) { l.told(nil, m) }
-		l.inner = k
-	}
-	l.live[la.UniID] = e
-	env := environ(la.Env)
-	la.Env = nil
-	l.inner.launch(&la, env)
 }
 
 // environ encodes an environment the way the kernel takes it.
@@ -242,8 +217,6 @@ func (l *Local) Stop(uniID, why string, how engine.How) {
 	}
 	m := &message{Op: opStop, UniID: uniID, Why: why, How: how}
 	switch {
-	case l.inner != nil && l.inner.find(uniID) != nil:
-		l.inner.handle(nil, m)
 	case e.home != nil:
 		e.before = append(e.before, stopRequest{why, how}) // in case the keeper dies now
 		_ = e.home.link.send(m)
@@ -281,7 +254,7 @@ func (l *Local) Adopt(a engine.Attempt) {
 	}
 }
 
-// told handles a keeper's message; r is nil for the keeper in this process.
+// told handles a keeper's message.
 func (l *Local) told(r *remote, m *message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,7 +267,7 @@ func (l *Local) told(r *remote, m *message) {
 		return
 	}
 	e := l.live[m.UniID]
-	if e == nil || l.closed || (r != nil && e.home != r && !e.asked[r]) {
+	if e == nil || l.closed || e.home != r && !e.asked[r] {
 		return
 	}
 	switch m.Op {
@@ -307,13 +280,7 @@ func (l *Local) told(r *remote, m *message) {
 	case opStep:
 		e.roots = append(e.roots, procs.ID{PID: m.Running.PID, Start: m.Running.PIDStart})
 	case opStopping:
-		ack := func() {
-			if r != nil {
-				_ = r.link.send(&message{Op: opAck, UniID: m.UniID})
-			} else {
-				l.inner.handle(nil, &message{Op: opAck, UniID: m.UniID})
-			}
-		}
+		ack := func() { _ = r.link.send(&message{Op: opAck, UniID: m.UniID}) }
 		l.emit(engine.Event{UniID: m.UniID, Stopping: &engine.Stopping{Why: m.Why, Ack: ack}})
 	case opEnded:
 		e.home = r // where its claim is, even if it had not answered yet
@@ -333,7 +300,7 @@ func (l *Local) toldRunning(e *entry, r *remote, running *engine.Running) {
 	c := *running
 	c.Adopted = e.adopted
 	l.emit(engine.Event{UniID: e.UniID, Running: &c})
-	if e.adopted && r != nil {
+	if e.adopted {
 		for _, s := range e.before {
 			_ = r.link.send(&message{Op: opStop, UniID: e.UniID, Why: s.why, How: s.how})
 		}

@@ -42,7 +42,6 @@ func noRoom(err error) bool {
 // outputs are an attempt's descriptors; out and err may be the same.
 type outputs struct {
 	in, out, err int
-	shared       bool // shared with this process: its own terminal
 }
 
 func (o outputs) files() [3]int { return [3]int{o.in, o.out, o.err} }
@@ -79,7 +78,7 @@ func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
 // say writes a line of gpurun's own to the log. A write error is not worth failing for:
 // a job may succeed without its log.
 func (o outputs) say(s string) {
-	if s != "" && o.out >= 0 && !o.shared {
+	if s != "" && o.out >= 0 {
 		_, _ = unix.Write(o.out, []byte(s))
 	}
 }
@@ -94,7 +93,7 @@ func (o outputs) inode() (dev, ino uint64) {
 }
 
 func (o outputs) close() {
-	if o.out < 0 || o.shared {
+	if o.out < 0 {
 		return
 	}
 	unix.Close(o.out)

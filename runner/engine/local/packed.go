@@ -85,7 +85,6 @@ func (p *packer) launch(l *engine.Launch) {
 	p.string(&l.Dir)
 	list(p, &l.Shell, p.string)
 	list(p, &l.Commands, p.string)
-	list(p, &l.Argv, p.string)
 	list(p, &l.Env, p.string)
 	p.string(&l.WorkDir)
 	p.string(&l.Stdout)
@@ -102,7 +101,6 @@ func (p *packer) launch(l *engine.Launch) {
 	list(p, &l.Grant.Indices, func(i *int) { whole(p, i) })
 	whole(p, &l.Grant.Memory)
 	p.bool(&l.Grant.Share)
-	p.bool(&l.Foreground)
 }
 
 func (p *packer) running(r *engine.Running) {

@@ -3,6 +3,8 @@ package jobspec
 import (
 	"regexp"
 	"strings"
+
+	"gpurun/jobspec/source"
 )
 
 // closesBlock matches a line that closes something and takes no arguments.
@@ -22,13 +24,13 @@ func (p *proto) argsPlace() {
 	quote := quoteAfter(script[:from], 0)
 	comment, sign := outsideQuotes(last, quote)
 	text := strings.TrimSpace(last)
-	line, col := p.src.find(t.line, t.col, text)
+	line, col := p.src.Find(t.line, t.col, text)
 	switch {
 	case comment:
-		p.src.problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", clip(text))
+		p.src.Problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", source.Clip(text))
 	case p.list: // its program is in the settings, once for all jobs
 	case sign || quote == 0 && closesBlock.MatchString(text):
-		p.src.warning(line, col, "end the script with the command they belong to, or write them into it", "args go after %q as a whole: only its last command gets them", clip(text))
+		p.src.Warning(line, col, "end the script with the command they belong to, or write them into it", "args go after %q as a whole: only its last command gets them", source.Clip(text))
 	}
 }
 

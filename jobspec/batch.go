@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/source"
 )
 
 // A Batch is the unit of one run: the jobs of all its files, in the order given.
@@ -75,11 +76,4 @@ type Options struct {
 }
 
 // A Problem is an error or a warning in a job file.
-type Problem struct {
-	File string // as given
-	Line int    // 1-based; 0 if it concerns the whole file
-	Col  int    // 1-based, in characters; 0 if unknown
-	Text string // what is wrong, quoting the offending text
-	Hint string // a fix or the nearest known word; may be ""
-	Lint string // the lint that found it, by the name that allow takes; "" if none
-}
+type Problem = source.Problem

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"gpurun/jobspec/source"
 )
 
 // A block is one job of the block dialect, as written.
@@ -110,7 +112,7 @@ func (p *blockParser) block(lines []blockLine) {
 	starts, ends := numberLine.MatchString(first.text), queueAndGB.FindStringSubmatch(last.text)
 	switch {
 	case ends != nil && len(lines) == 1:
-		p.problem(last, "add a command above it", "%q has no command to run", clip(last.text))
+		p.problem(last, "add a command above it", "%q has no command to run", source.Clip(last.text))
 	case ends != nil && starts:
 		p.problem(first, "remove one of them", "the queue is given twice, here and on line %d", last.line)
 	case ends != nil:
@@ -145,11 +147,11 @@ func (p *blockParser) optimised(b *block, lines []blockLine) {
 func (p *blockParser) neither(lines []blockLine) {
 	for i, l := range lines {
 		if m := wrongComma.FindStringSubmatch(l.text); m != nil {
-			p.problem(l, fmt.Sprintf("write %s,%s", m[1], m[2]), "%q is not separated by an ASCII comma", clip(l.text))
+			p.problem(l, fmt.Sprintf("write %s,%s", m[1], m[2]), "%q is not separated by an ASCII comma", source.Clip(l.text))
 			return
 		}
 		if i < len(lines)-1 && queueAndGB.MatchString(l.text) {
-			p.problem(lines[i+1], "put a blank line before it", "this line follows %q on line %d, which ends the block", clip(l.text), l.line)
+			p.problem(lines[i+1], "put a blank line before it", "this line follows %q on line %d, which ends the block", source.Clip(l.text), l.line)
 			return
 		}
 	}
@@ -162,7 +164,7 @@ func (p *blockParser) neither(lines []blockLine) {
 	if numberLine.MatchString(first.text) {
 		hint = "end it with a line giving the GB of memory it needs, for example 20"
 	}
-	p.problem(first, hint, "%s a job: expected commands and then queue,GB, or queue, commands and GB: %q", where, clip(first.text))
+	p.problem(first, hint, "%s a job: expected commands and then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
 }
 
 func firstNumber(l blockLine) string { return numberLine.FindStringSubmatch(l.text)[1] }
@@ -171,7 +173,7 @@ func firstNumber(l blockLine) string { return numberLine.FindStringSubmatch(l.te
 // command, which must not be dropped.
 func (p *blockParser) number(l blockLine) string {
 	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
-		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", clip(m[1]))
+		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", source.Clip(m[1]))
 	}
 	return firstNumber(l)
 }
@@ -182,7 +184,7 @@ func (p *blockParser) queue(l blockLine, text string) string {
 		digits = "0"
 	}
 	if strings.ContainsAny(digits, "-.") || len(digits) > maxQueueWidth {
-		p.problem(l, "try 1", "invalid queue number %s", clip(text))
+		p.problem(l, "try 1", "invalid queue number %s", source.Clip(text))
 	}
 	return digits
 }
@@ -190,7 +192,7 @@ func (p *blockParser) queue(l blockLine, text string) string {
 func (p *blockParser) gpus(l blockLine, text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxBlockGPUs {
-		p.problem(l, fmt.Sprintf("use a whole number from 1 to %d", maxBlockGPUs), "invalid GPU count %s", clip(text))
+		p.problem(l, fmt.Sprintf("use a whole number from 1 to %d", maxBlockGPUs), "invalid GPU count %s", source.Clip(text))
 	}
 	return n
 }
@@ -198,7 +200,7 @@ func (p *blockParser) gpus(l blockLine, text string) int {
 func (p *blockParser) memory(l blockLine, text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || f < 0 || f > maxBlockGiB {
-		p.problem(l, "give the GB that each GPU must have free, for example 20", "invalid amount of GPU memory: %s GB", clip(text))
+		p.problem(l, "give the GB that each GPU must have free, for example 20", "invalid amount of GPU memory: %s GB", source.Clip(text))
 	}
 	return f
 }
@@ -208,11 +210,11 @@ func (p *blockParser) commands(lines []blockLine) []blockCommand {
 	for _, l := range lines {
 		switch {
 		case queueAndGB.MatchString(l.text):
-			p.problem(l, "add a blank line after it", "%q in the middle of a block", clip(l.text))
+			p.problem(l, "add a blank line after it", "%q in the middle of a block", source.Clip(l.text))
 		case bareNumber(l.text):
-			p.problem(l, "a block has one queue, at most one GPU count, and one number of GB", "expected a command, found the number %s", clip(l.text))
+			p.problem(l, "a block has one queue, at most one GPU count, and one number of GB", "expected a command, found the number %s", source.Clip(l.text))
 		case strings.HasSuffix(l.text, `\`):
-			p.problem(l, "write it on one line: each line is a separate command", "the command continues on the next line: %q", clip(l.text))
+			p.problem(l, "write it on one line: each line is a separate command", "the command continues on the next line: %q", source.Clip(l.text))
 		default:
 			list = append(list, p.command(l))
 		}
@@ -238,7 +240,7 @@ func (p *blockParser) command(l blockLine) blockCommand {
 	end := closingQuote(l.text)
 	switch {
 	case end < 0:
-		p.problem(l, `close it, or remove it`, "unclosed double quote: %q", clip(l.text))
+		p.problem(l, `close it, or remove it`, "unclosed double quote: %q", source.Clip(l.text))
 	case end == len(l.text)-1:
 		inner := l.text[1:end]
 		c.Text, c.Col = strings.TrimSpace(inner), l.col+1+len(inner)-len(strings.TrimLeft(inner, " \t"))
@@ -246,7 +248,7 @@ func (p *blockParser) command(l blockLine) blockCommand {
 			p.problem(l, "put a command between the quotes", "empty command")
 		}
 	case strings.HasSuffix(l.text, `"`) && strings.ContainsRune(" =", rune(l.text[end-1])) && l.text[end+1] != ' ':
-		p.problem(l, "remove the outer quotes", "double quotes within double quotes: %q", clip(l.text))
+		p.problem(l, "remove the outer quotes", "double quotes within double quotes: %q", source.Clip(l.text))
 	}
 	return c
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/jobspec/source"
+
 	"github.com/agnivade/levenshtein"
 	"gopkg.in/yaml.v3"
 )
@@ -22,8 +24,8 @@ type blockConfig struct {
 	Retry       *Retry         // nil if retry_config is not given
 	Ignored     bool           // the file exists but has none of these keys
 
-	job  *yaml.Node // a mapping of the job keys that apply to all blocks
-	file *source    // where they are
+	job  *yaml.Node     // a mapping of the job keys that apply to all blocks
+	file *source.Source // where they are
 
 	warnings []Problem
 }
@@ -58,28 +60,28 @@ func readBlockConfig(jobFile, configPath string) (blockConfig, []Problem) {
 			return c, nil
 		}
 	}
-	out := &report{}
+	out := &source.Report{}
 	r := &blockConfigReader{config: &c, folder: folder, at: map[string]*yaml.Node{}, native: settingNames(settingDefs())}
-	if data, err := readRegular(configPath); err == nil && len(bytes.TrimSpace(data)) == 0 {
+	if data, err := source.ReadRegular(configPath); err == nil && len(bytes.TrimSpace(data)) == 0 {
 		c.Ignored = true
 		return c, nil
 	}
-	if r.source = readSource(configPath, out); r.source == nil {
-		return c, out.problems
+	if r.Source = source.Read(configPath, out); r.Source == nil {
+		return c, out.Problems
 	}
-	root := r.parse()
-	if root == nil || len(out.problems) > 0 || root.Kind == yaml.MappingNode && !r.resolve(root) {
-		return c, out.problems
+	root := r.Parse(ourKeys())
+	if root == nil || len(out.Problems) > 0 || root.Kind == yaml.MappingNode && !r.Resolve(root) {
+		return c, out.Problems
 	}
 	if c.Ignored = !r.concerns(root, named); !c.Ignored {
 		r.read(root)
 	}
-	c.warnings = out.warnings
-	return c, out.problems
+	c.warnings = out.Warnings
+	return c, out.Problems
 }
 
 type blockConfigReader struct {
-	*source
+	*source.Source
 	config *blockConfig
 	folder string                // of the job file, absolute
 	at     map[string]*yaml.Node // key node of each setting so far, by native name
@@ -101,9 +103,9 @@ func (r *blockConfigReader) concerns(root *yaml.Node, named bool) bool {
 }
 
 func (r *blockConfigReader) read(root *yaml.Node) {
-	all := child(root, "use_all_gpus")
-	r.pairs(root, "the file", func(k, v *yaml.Node) {
-		if isNull(v) {
+	all := source.Child(root, "use_all_gpus")
+	r.Pairs(root, "the file", func(k, v *yaml.Node) {
+		if source.IsNull(v) {
 			return
 		}
 		switch k.Value {
@@ -137,7 +139,7 @@ func (r *blockConfigReader) read(root *yaml.Node) {
 // that gpurun must not guess about.
 func (r *blockConfigReader) set(k *yaml.Node, name, value string) {
 	if first := r.at[name]; first != nil {
-		r.problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
+		r.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
 		return
 	}
 	r.at[name] = k
@@ -150,7 +152,7 @@ func (r *blockConfigReader) set(k *yaml.Node, name, value string) {
 // else is left alone: such files also hold the settings of the scripts.
 func (r *blockConfigReader) other(k, v *yaml.Node) {
 	if slices.Contains(r.native, k.Value) {
-		if text, ok := r.settingText(k.Value, v); ok {
+		if text, ok := settingText(r.Source, k.Value, v); ok {
 			r.set(k, k.Value, text)
 		}
 		return
@@ -165,20 +167,20 @@ func (r *blockConfigReader) other(k, v *yaml.Node) {
 	slices.Sort(known)
 	for _, word := range known {
 		if len(word) > 4 && levenshtein.ComputeDistance(k.Value, word) <= 2 {
-			r.problem(k.Line, k.Column, fmt.Sprintf("did you mean %q?", word), "unknown key %q", k.Value)
+			r.Problem(k.Line, k.Column, fmt.Sprintf("did you mean %q?", word), "unknown key %q", k.Value)
 			return
 		}
 	}
 }
 
 func (r *blockConfigReader) seconds(k, v *yaml.Node) string {
-	text, _, ok := r.scalar(v, k.Value)
+	text, _, ok := r.Scalar(v, k.Value)
 	if !ok {
 		return ""
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(f > 0 && f <= 86400*365) {
-		r.problem(v.Line, v.Column, "try 5", "%s: invalid number of seconds %q", k.Value, clip(text))
+		r.Problem(v.Line, v.Column, "try 5", "%s: invalid number of seconds %q", k.Value, source.Clip(text))
 		return ""
 	}
 	return time.Duration(f * float64(time.Second)).String()
@@ -190,7 +192,7 @@ func isTrue(v *yaml.Node) bool {
 
 // yesNo returns yes or no. Programs that read these files also accept on and yes.
 func (r *blockConfigReader) yesNo(k, v *yaml.Node, yes, no string) string {
-	text, _, ok := r.scalar(v, k.Value)
+	text, _, ok := r.Scalar(v, k.Value)
 	switch strings.ToLower(text) {
 	case "true", "yes", "on":
 		return yes
@@ -198,20 +200,20 @@ func (r *blockConfigReader) yesNo(k, v *yaml.Node, yes, no string) string {
 		return no
 	}
 	if ok {
-		r.problem(v.Line, v.Column, "write true or false", "%s: must be true or false, not %q", k.Value, clip(text))
+		r.Problem(v.Line, v.Column, "write true or false", "%s: must be true or false, not %q", k.Value, source.Clip(text))
 	}
 	return ""
 }
 
 func (r *blockConfigReader) ids(v *yaml.Node) string {
 	var ids []string
-	for _, item := range r.items(v, "compete_gpus") {
-		text, _, ok := r.scalar(item, "compete_gpus")
+	for _, item := range r.Items(v, "compete_gpus") {
+		text, _, ok := r.Scalar(item, "compete_gpus")
 		if !ok {
 			continue
 		}
 		if _, err := parseGPUIDs(text); err != nil {
-			r.problem(item.Line, item.Column, "try [0, 1]", "compete_gpus: invalid GPU %q", clip(text))
+			r.Problem(item.Line, item.Column, "try [0, 1]", "compete_gpus: invalid GPU %q", source.Clip(text))
 			continue
 		}
 		ids = append(ids, text)
@@ -220,13 +222,13 @@ func (r *blockConfigReader) ids(v *yaml.Node) string {
 }
 
 func (r *blockConfigReader) count(k, v *yaml.Node, least int) (int, bool) {
-	text, _, ok := r.scalar(v, k.Value)
+	text, _, ok := r.Scalar(v, k.Value)
 	if !ok {
 		return 0, false
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > 1<<20 {
-		r.problem(v.Line, v.Column, fmt.Sprintf("use a whole number of at least %d", least), "%s: invalid number %q", k.Value, clip(text))
+		r.Problem(v.Line, v.Column, fmt.Sprintf("use a whole number of at least %d", least), "%s: invalid number %q", k.Value, source.Clip(text))
 		return 0, false
 	}
 	return n, true
@@ -234,7 +236,7 @@ func (r *blockConfigReader) count(k, v *yaml.Node, least int) (int, bool) {
 
 func (r *blockConfigReader) retry(v *yaml.Node) {
 	retry := &Retry{Max: -1}
-	r.pairs(v, "retry_config", func(k, v *yaml.Node) {
+	r.Pairs(v, "retry_config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "max_retry_before_backoff":
 			retry.BackoffAfter, _ = r.count(k, v, 0)
@@ -244,17 +246,17 @@ func (r *blockConfigReader) retry(v *yaml.Node) {
 			}
 		default:
 			words := []string{"max_retry_before_backoff", "backoff_duration"}
-			r.problem(k.Line, k.Column, didYouMean(k.Value, words, "valid keys: max_retry_before_backoff, backoff_duration"), "unknown key %q in retry_config", k.Value)
+			r.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: max_retry_before_backoff, backoff_duration"), "unknown key %q in retry_config", k.Value)
 		}
 	})
-	if child(r.config.job, "retry") != nil {
-		r.problem(v.Line, v.Column, "keep only one", "retry and retry_config are the same setting")
+	if source.Child(r.config.job, "retry") != nil {
+		r.Problem(v.Line, v.Column, "keep only one", "retry and retry_config are the same setting")
 	}
 	r.config.Retry = retry
 }
 
 func (r *blockConfigReader) workDir(k, v *yaml.Node) {
-	text, _, ok := r.scalar(v, k.Value)
+	text, _, ok := r.Scalar(v, k.Value)
 	if ok && text != "" {
 		r.config.WorkDirLine = k.Line
 	}

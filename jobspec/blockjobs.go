@@ -11,31 +11,32 @@ import (
 	"al.essio.dev/pkg/shellescape"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/source"
 )
 
 // readBlocks reads a file of the block dialect and the config.yaml beside it.
 func (f *fileJobs) readBlocks() {
 	f.dialect = "block"
 	var problems []Problem
-	f.blocks, problems = parseBlocks(f.src.path, f.src.data)
+	f.blocks, problems = parseBlocks(f.src.Path, f.src.Data)
 	for _, p := range problems {
-		f.out.add(p)
+		f.out.Add(p)
 	}
-	f.config, problems = readBlockConfig(f.src.path, f.opts.Config)
+	f.config, problems = readBlockConfig(f.src.Path, f.opts.Config)
 	for _, p := range problems {
-		f.out.add(p)
+		f.out.Add(p)
 	}
 	for _, p := range f.config.warnings {
-		f.out.warn(p)
+		f.out.Warn(p)
 	}
 	if f.config.file != nil {
-		f.config.file.out = f.src.out
+		f.config.file.Out = f.src.Out
 	}
-	if len(f.blocks) == 0 && len(f.out.problems) == 0 {
-		f.src.problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "contains no blocks")
+	if len(f.blocks) == 0 && len(f.out.Problems) == 0 {
+		f.src.Problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "contains no blocks")
 	}
 	if f.config.Ignored {
-		f.out.warn(Problem{File: f.configPath(), Text: "is ignored: none of its keys is a job-file setting", Hint: "see the block dialect in docs/jobfile.md"})
+		f.out.Warn(Problem{File: f.configPath(), Text: "is ignored: none of its keys is a job-file setting", Hint: "see the block dialect in docs/jobfile.md"})
 	}
 }
 
@@ -43,7 +44,7 @@ func (f *fileJobs) configPath() string {
 	if f.opts.Config != "" {
 		return f.opts.Config
 	}
-	return filepath.Join(filepath.Dir(f.src.path), "config.yaml")
+	return filepath.Join(filepath.Dir(f.src.Path), "config.yaml")
 }
 
 // blockSettings returns what config.yaml sets, under the native names.
@@ -52,7 +53,7 @@ func (f *fileJobs) blockSettings(defs []settingDef) []given {
 	var list []given
 	for _, s := range f.config.Settings {
 		if !slices.Contains(names, s.Name) {
-			f.out.add(Problem{File: f.configPath(), Line: s.Line, Text: fmt.Sprintf("unknown setting %q", s.Name), Hint: settingHint(s.Name, names)})
+			f.out.Add(Problem{File: f.configPath(), Line: s.Line, Text: fmt.Sprintf("unknown setting %q", s.Name), Hint: settingHint(s.Name, names)})
 			continue
 		}
 		list = append(list, given{s.Name, s.Value, f.configPath(), s.Line, 0})
@@ -62,7 +63,7 @@ func (f *fileJobs) blockSettings(defs []settingDef) []given {
 
 // blockWorkDir is the parent of the job file's folder unless config.yaml names one.
 func (f *fileJobs) blockWorkDir() {
-	f.workDir, f.dirKey = filepath.Dir(f.src.dir), ".."
+	f.workDir, f.dirKey = filepath.Dir(f.src.Dir), ".."
 	if f.config.WorkDir == "" {
 		return
 	}
@@ -71,12 +72,12 @@ func (f *fileJobs) blockWorkDir() {
 		f.dirFrom = given{file: f.configPath(), line: f.config.WorkDirLine}.source()
 	}
 	// The key keeps it as written: absolute, or relative to the job file.
-	if rel, err := filepath.Rel(f.src.dir, f.workDir); err == nil {
+	if rel, err := filepath.Rel(f.src.Dir, f.workDir); err == nil {
 		f.dirKey = rel
 	}
-	if data, err := readRegular(f.configPath()); err == nil {
-		root, _ := parseYAML(data)
-		if n := child(root, "work_dir"); n != nil && filepath.IsAbs(n.Value) {
+	if data, err := source.ReadRegular(f.configPath()); err == nil {
+		root, _ := source.ParseYAML(data)
+		if n := source.Child(root, "work_dir"); n != nil && filepath.IsAbs(n.Value) {
 			f.dirKey = f.workDir
 		}
 	}
@@ -84,7 +85,7 @@ func (f *fileJobs) blockWorkDir() {
 
 // blockJobs makes a job of each block.
 func (f *fileJobs) blockJobs() {
-	f.batch.Files[f.index].UniID = filepath.Join(filepath.Dir(f.src.real), "logs", "uni_id.json")
+	f.batch.Files[f.index].UniID = filepath.Join(filepath.Dir(f.src.Real), "logs", "uni_id.json")
 	count := map[string]int{}
 	for i := range f.blocks {
 		bl := &f.blocks[i]
@@ -99,7 +100,7 @@ func (f *fileJobs) blockJobs() {
 			p.guardWorkDir(&t)
 			p.lookAlike(c.Text, c.Line, c.Col)
 			if len(bl.Commands) > 1 && onlyShell.MatchString(t.raw) {
-				f.src.warning(c.Line, c.Col, "join them: "+clip(t.raw)+" && …", "%q has no effect on the next command: each runs in its own shell", clip(t.raw))
+				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.raw))
 			}
 			p.commands = append(p.commands, t)
 		}
@@ -142,8 +143,8 @@ func (p *proto) guardWorkDir(t *text) {
 		}
 		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
 		if g.kind == varWorkDir && g.format != "q" && risky {
-			l, c := p.src.find(t.line, t.col, g.lit)
-			p.src.problem(l, c, "write {work_dir:q}", "{work_dir} is not quoted, and the shell would split or expand its value %s", strconv.Quote(dir))
+			l, c := p.src.Find(t.line, t.col, g.lit)
+			p.src.Problem(l, c, "write {work_dir:q}", "{work_dir} is not quoted, and the shell would split or expand its value %s", strconv.Quote(dir))
 			return
 		}
 	}

@@ -3,6 +3,8 @@ package jobspec
 import (
 	"slices"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -28,17 +30,17 @@ func (r *blockConfigReader) jobKey(k, v *yaml.Node) bool {
 	case !slices.Contains(jobKeys, word):
 		return false
 	case slices.Contains(vagueKeys, word):
-		r.warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
+		r.Warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
 		return true
 	case !slices.Contains(blockJobKeys, word):
-		r.problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
+		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
 		return true
 	}
 	if r.config.job == nil {
-		r.config.job, r.config.file = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.source
+		r.config.job, r.config.file = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.Source
 	}
-	if other := child(r.config.job, word); other != nil || word == "retry" && r.config.Retry != nil {
-		r.problem(k.Line, k.Column, "keep only one", "%q is given twice, under two names", word)
+	if other := source.Child(r.config.job, word); other != nil || word == "retry" && r.config.Retry != nil {
+		r.Problem(k.Line, k.Column, "keep only one", "%q is given twice, under two names", word)
 		return true
 	}
 	own := *k
@@ -73,7 +75,7 @@ func (p *proto) common(s *Spec, blocks int) {
 func (p *proto) ownFile(f fields, key string, blocks int) *text {
 	t := p.optional(f, key, inLog)
 	if t != nil && blocks > 1 && t.raw != "/dev/null" && !t.uses(varName) && !t.uses(varUniID) {
-		p.src.problem(t.line, t.col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.raw)
+		p.src.Problem(t.line, t.col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.raw)
 		return nil
 	}
 	return t

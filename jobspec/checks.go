@@ -46,7 +46,7 @@ func (l *loader) checkLogs() {
 			if l.files[j.File].isBlocks { // the config file has it
 				line, col = t.line, t.col
 			}
-			l.files[j.File].src.problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
+			l.files[j.File].src.Problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
 		}
 	}
 	for _, r := range aside {
@@ -101,12 +101,12 @@ func (p *proto) checkConfigUse(given bool) {
 	}
 	for _, t := range list {
 		if t != nil && t.uses(varConfig) {
-			l, c := p.src.find(t.line, t.col, "{config")
+			l, c := p.src.Find(t.line, t.col, "{config")
 			hint := "add config: {base: …}, or for the literal text write {{config}}"
 			if p.block {
 				hint = "for the literal text write {{config}}"
 			}
-			p.src.problem(l, c, hint, "{config} in a job without a config")
+			p.src.Problem(l, c, hint, "{config} in a job without a config")
 		}
 	}
 }
@@ -146,7 +146,7 @@ func (l *loader) checkConfigs() {
 		}
 		if _, base := l.batch.bases[path]; base {
 			told[t] = true
-			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
+			l.files[j.File].src.Problem(t.config.path.line, t.config.path.col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
 			continue
 		}
 		first, taken := owners[path]
@@ -161,7 +161,7 @@ func (l *loader) checkConfigs() {
 		}
 		if a, b := l.content(o), l.content(j); perAttempt || a != nil && b != nil && !bytes.Equal(a, b) {
 			told[t] = true
-			l.files[j.File].src.problem(t.config.path.line, t.config.path.col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
+			l.files[j.File].src.Problem(t.config.path.line, t.config.path.col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gpurun/jobspec/configedit"
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -17,12 +20,12 @@ func (p *proto) readConfig(n *yaml.Node) {
 		return
 	}
 	if n.Kind == yaml.ScalarNode {
-		p.src.problem(n.Line, n.Column, fmt.Sprintf("write config: {base: %s, set: {…}}; or algorithm instead of run, for an experiment", n.Value), "with run, config must be a mapping, not %s", describe(n))
+		p.src.Problem(n.Line, n.Column, fmt.Sprintf("write config: {base: %s, set: {…}}; or algorithm instead of run, for an experiment", n.Value), "with run, config must be a mapping, not %s", source.Describe(n))
 		return
 	}
 	words := []string{"base", "set", "path"}
 	c := &configText{}
-	p.src.pairs(n, "config", func(k, v *yaml.Node) {
+	p.src.Pairs(n, "config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "base":
 			t, ok := p.text(v, "config.base", inJob)
@@ -34,41 +37,41 @@ func (p *proto) readConfig(n *yaml.Node) {
 		case "set":
 			p.readSets(c, nil, false, v)
 		default:
-			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "valid keys: base, set, path"), "unknown key %q in config", k.Value)
+			p.src.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: base, set, path"), "unknown key %q in config", k.Value)
 		}
 	})
 	if c.base.raw == "" && !c.bad {
 		c.bad = true
-		p.src.problem(n.Line, n.Column, "add base: configs/a.yaml", "config has no base")
+		p.src.Problem(n.Line, n.Column, "add base: configs/a.yaml", "config has no base")
 	}
 	p.config = c
 }
 
 func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) {
-	p.src.pairs(n, "config.set", func(k, v *yaml.Node) {
+	p.src.Pairs(n, "config.set", func(k, v *yaml.Node) {
 		key, adds := strings.CutPrefix(k.Value, "+")
 		parts := strings.Split(key, ".")
 		for _, part := range parts {
 			if part == "" {
-				p.src.problem(k.Line, k.Column, "try optim.lr", "config.set: invalid key %q", k.Value)
+				p.src.Problem(k.Line, k.Column, "try optim.lr", "config.set: invalid key %q", k.Value)
 				return
 			}
 		}
 		path := append(append([]string(nil), under...), parts...)
 		adds = adds || add
 		if v.Kind == yaml.MappingNode {
-			if hint := quoteHint(v); hint != "" {
-				p.src.problem(v.Line, v.Column, hint, "config.set: %q must be a single value, not a mapping", k.Value)
+			if hint := source.QuoteHint(v); hint != "" {
+				p.src.Problem(v.Line, v.Column, hint, "config.set: %q must be a single value, not a mapping", k.Value)
 				return
 			}
 			p.readSets(c, path, adds, v)
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			p.src.problem(v.Line, v.Column, fmt.Sprintf("set its elements one by one: %s.0", k.Value), "config.set: %q must be a single value, not a list", k.Value)
+			p.src.Problem(v.Line, v.Column, fmt.Sprintf("set its elements one by one: %s.0", k.Value), "config.set: %q must be a single value, not a list", k.Value)
 			return
 		}
-		text, tag, ok := p.src.scalar(v, "config.set")
+		text, tag, ok := p.src.Scalar(v, "config.set")
 		if !ok {
 			return
 		}
@@ -95,12 +98,12 @@ func (s *setText) kind(v *values) string {
 }
 
 // rendered returns the changes of one job.
-func (c *configText) rendered(v *values, values any) []configSet {
-	list := make([]configSet, len(c.sets))
+func (c *configText) rendered(v *values, values any) []configedit.Set {
+	list := make([]configedit.Set, len(c.sets))
 	for i := range c.sets {
 		s := &c.sets[i]
-		list[i] = configSet{Path: s.path, Add: s.add, Line: s.value.line, Col: s.value.col,
-			Value: Param{Name: strings.Join(s.path, "."), Text: s.value.render(v), Tag: s.kind(v)}}
+		list[i] = configedit.Set{Path: s.path, Add: s.add, Line: s.value.line, Col: s.value.col,
+			Value: configedit.Value{Text: s.value.render(v), Tag: s.kind(v)}}
 		if s.place {
 			top, _ := values.(map[string]any)
 			_, there := top[s.path[0]]
@@ -128,7 +131,7 @@ func (b *Batch) apply(c *configText, v *values) (path string, content []byte, pr
 	}
 	base, ok := b.bases[path]
 	if !ok {
-		if base, err = readRegular(path); err != nil {
+		if base, err = source.ReadRegular(path); err != nil {
 			return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %q: %s (%s)", c.base.raw, err, path)}}
 		}
 		b.bases[path] = base
@@ -136,12 +139,12 @@ func (b *Batch) apply(c *configText, v *values) (path string, content []byte, pr
 	var parsed any
 	for i := range c.sets {
 		if c.sets[i].place && parsed == nil {
-			if parsed, err = configValues(path, base); err != nil {
+			if parsed, err = configedit.Values(path, base); err != nil {
 				return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %s: %s", path, err)}}
 			}
 		}
 	}
-	content, problems = editConfig(path, base, c.rendered(v, parsed))
+	content, problems = configedit.Edit(path, base, c.rendered(v, parsed))
 	return path, content, problems
 }
 
@@ -172,7 +175,7 @@ func (k *keyer) configValuesOf(p *proto, v *values) (any, []Problem) {
 	path, content, problems := k.batch.apply(p.config, &at)
 	for i := range problems {
 		pr := &problems[i]
-		pr.File = p.src.path
+		pr.File = p.src.Path
 		if pr.Line == 0 {
 			pr.Line, pr.Col = p.config.base.line, p.config.base.col
 		}
@@ -180,9 +183,9 @@ func (k *keyer) configValuesOf(p *proto, v *values) (any, []Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	values, err := configValues(path, content)
+	values, err := configedit.Values(path, content)
 	if err != nil {
-		return nil, []Problem{{File: p.src.path, Line: p.config.base.line, Col: p.config.base.col, Text: fmt.Sprintf("config %s: %s", path, err)}}
+		return nil, []Problem{{File: p.src.Path, Line: p.config.base.line, Col: p.config.base.col, Text: fmt.Sprintf("config %s: %s", path, err)}}
 	}
 	return values, nil
 }

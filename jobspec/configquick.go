@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpurun/jobspec/configedit"
 )
 
 // A job's key includes the values of its rendered config. Rendering and parsing a
@@ -18,8 +20,8 @@ import (
 
 // A quickConfig predicts a base with a certain set of keys changed.
 type quickConfig struct {
-	base   map[string]any // its values; nil if only rendering can tell
-	leaves map[Param]any  // values as the YAML parser reads them
+	base   map[string]any           // its values; nil if only rendering can tell
+	leaves map[configedit.Value]any // values as the YAML parser reads them
 }
 
 // maxLeaves bounds how many parsed values are remembered: parameters of a matrix
@@ -63,13 +65,13 @@ func (k *keyer) learn(p *proto, v *values, rendered any) {
 	if k.quick[name] != nil {
 		return
 	}
-	q := &quickConfig{leaves: map[Param]any{}}
+	q := &quickConfig{leaves: map[configedit.Value]any{}}
 	k.quick[name] = q
 	data := k.batch.bases[path]
-	if isJSON(path) || bytes.IndexByte(data, '&') >= 0 {
+	if configedit.IsJSON(path) || bytes.IndexByte(data, '&') >= 0 {
 		return // an anchor carries the change to other places
 	}
-	values, err := configValues(path, data)
+	values, err := configedit.Values(path, data)
 	base, ok := values.(map[string]any)
 	if err != nil || !ok || dotted(base) {
 		return
@@ -110,7 +112,7 @@ func dotted(v any) bool {
 }
 
 // with returns the base with some values changed, or nil if that is not straightforward.
-func (q *quickConfig) with(sets []configSet) any {
+func (q *quickConfig) with(sets []configedit.Set) any {
 	root := any(q.base)
 	for i := range sets {
 		var ok bool
@@ -122,7 +124,7 @@ func (q *quickConfig) with(sets []configSet) any {
 }
 
 // put copies the nodes on the way to the value and leaves the base itself unchanged.
-func (q *quickConfig) put(at any, path []string, s *configSet) (any, bool) {
+func (q *quickConfig) put(at any, path []string, s *configedit.Set) (any, bool) {
 	switch at := at.(type) {
 	case map[string]any:
 		under, there := at[path[0]]
@@ -146,7 +148,7 @@ func (q *quickConfig) put(at any, path []string, s *configSet) (any, bool) {
 	return nil, false
 }
 
-func (q *quickConfig) below(under any, path []string, s *configSet) (any, bool) {
+func (q *quickConfig) below(under any, path []string, s *configedit.Set) (any, bool) {
 	if len(path) > 1 {
 		return q.put(under, path[1:], s)
 	}
@@ -158,15 +160,14 @@ func (q *quickConfig) below(under any, path []string, s *configSet) (any, bool) 
 }
 
 // leaf returns a value as the YAML parser reads it.
-func (q *quickConfig) leaf(p Param) (any, bool) {
+func (q *quickConfig) leaf(p configedit.Value) (any, bool) {
 	if p.Tag == "" || p.Tag == "!!str" {
 		return p.Text, true
 	}
-	p.Name = ""
 	if v, ok := q.leaves[p]; ok {
 		return v, true
 	}
-	v, err := configValues("", []byte(yamlText(p, 0)))
+	v, err := configedit.Values("", []byte(configedit.YAMLText(p, 0)))
 	if err != nil {
 		return nil, false
 	}

@@ -145,7 +145,7 @@ func (s *cycleSearch) tell(path []cycleStep, to int32) {
 	if s.before != nil && s.queued(jobs) {
 		hint = "jobs of a queue run one after another, in the file's order"
 	}
-	s.files[j.File].src.problem(line, col, hint, "these jobs wait for each other: %s", s.spell(jobs))
+	s.files[j.File].src.Problem(line, col, hint, "these jobs wait for each other: %s", s.spell(jobs))
 }
 
 // queued reports whether some step of a cycle comes from the order of a queue.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/source"
 )
 
 // FitDefaults lowers the default min_memory of jobs that do not set gpu_memory to 90%
@@ -80,7 +81,7 @@ func (b *Batch) CheckHost(cores int, memory gpu.Bytes, wanted func(id int) bool)
 
 // judge reports once for each Spec why its jobs could never run.
 func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint string)) []Problem {
-	var out report
+	var out source.Report
 	judged := map[*Spec]struct{}{}
 	for i := range b.Jobs {
 		j := &b.Jobs[i]
@@ -96,14 +97,14 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 		if t := j.Spec.text; t != nil {
 			p.Line, p.Col = t.line, t.col
 		}
-		out.add(p)
+		out.Add(p)
 	}
 	var files []string
 	for _, f := range b.Files {
 		files = append(files, f.Path)
 	}
-	sortProblems(out.problems, files)
-	return out.problems
+	source.Sort(out.Problems, files)
+	return out.Problems
 }
 
 // never explains why no choice of devices could satisfy r; "" if one could.

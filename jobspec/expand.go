@@ -6,7 +6,7 @@ import "slices"
 func (f *fileJobs) expand(p *proto) {
 	b, n := f.batch, p.matrix.count()
 	if len(b.Jobs)+n > maxJobs {
-		p.src.problem(p.line, p.col, "", "with this job the batch has more than %d million jobs", maxJobs/1_000_000)
+		p.src.Problem(p.line, p.col, "", "with this job the batch has more than %d million jobs", maxJobs/1_000_000)
 		return
 	}
 	first := len(b.Jobs)

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -19,9 +21,9 @@ func (p *proto) refuseListKeys(f fields) {
 		k := f.node.Content[i]
 		switch k.Value {
 		case "log_path", "extra_args":
-			p.src.problem(k.Line, k.Column, keyHint(k.Value, f.node.Content[i+1]), "unknown key %q in a job", k.Value)
+			p.src.Problem(k.Line, k.Column, keyHint(k.Value, f.node.Content[i+1]), "unknown key %q in a job", k.Value)
 		case "algorithm":
-			p.src.problem(k.Line, k.Column, "an experiment has config: PATH and algorithm, but no run", "unknown key %q in a job", k.Value)
+			p.src.Problem(k.Line, k.Column, "an experiment has config: PATH and algorithm, but no run", "unknown key %q in a job", k.Value)
 		}
 	}
 }
@@ -31,7 +33,7 @@ func (p *proto) refuseListKeys(f fields) {
 func (p *proto) experiment(f fields) {
 	if log := f.get("log_path"); log != nil {
 		if other := f.get("log"); other != nil && !p.inherited["log"] {
-			p.src.problem(log.Line, log.Column, "keep only one", "log_path and log (line %d) mean the same", other.Line)
+			p.src.Problem(log.Line, log.Column, "keep only one", "log_path and log (line %d) mean the same", other.Line)
 		}
 		renameKey(f.node, "log_path", "log")
 		p.inherited["log"] = false
@@ -60,8 +62,8 @@ func (p *proto) takeSeed(f fields) *yaml.Node {
 	if extra == nil || extra.Kind != yaml.MappingNode || p.file.settings.SeedAs != "config" {
 		return nil
 	}
-	seed := child(extra, "seed")
-	if seed == nil || isNull(seed) {
+	seed := source.Child(extra, "seed")
+	if seed == nil || source.IsNull(seed) {
 		return nil
 	}
 	rest := *extra

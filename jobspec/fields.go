@@ -3,6 +3,8 @@ package jobspec
 import (
 	"slices"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -12,14 +14,14 @@ type fields struct {
 	at   *yaml.Node // the job as written, for its position
 }
 
-func (f fields) get(key string) *yaml.Node { return child(f.node, key) }
+func (f fields) get(key string) *yaml.Node { return source.Child(f.node, key) }
 
 // canonicalKeys gives a job's mapping canonical keys and refuses unknown ones.
-func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
+func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Tag: "!!map"}
 	spelt := map[string]*yaml.Node{}
 	empty := "" // the last key that needs a mapping and has no value
-	s.pairs(n, what, func(k, v *yaml.Node) {
+	s.Pairs(n, what, func(k, v *yaml.Node) {
 		word := k.Value
 		if own, ok := sameKeys[word]; ok {
 			word = own
@@ -29,18 +31,18 @@ func (s *source) canonicalKeys(n *yaml.Node, what string) *yaml.Node {
 			if empty != "" {
 				hint = "if it belongs to " + empty + ", indent it more than " + empty
 			}
-			s.problem(k.Line, k.Column, hint, "unknown key %q in %s", k.Value, what)
+			s.Problem(k.Line, k.Column, hint, "unknown key %q in %s", k.Value, what)
 			return
 		}
-		if empty = ""; isNull(v) && slices.Contains(mappingKeys, word) {
+		if empty = ""; source.IsNull(v) && slices.Contains(mappingKeys, word) {
 			empty = word
 		}
 		if first := spelt[word]; first != nil {
-			s.problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) mean the same", k.Value, first.Value, first.Line)
+			s.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) mean the same", k.Value, first.Value, first.Line)
 			return
 		}
 		spelt[word] = k
-		s.homeSlip(word, v)
+		homeSlip(s, word, v)
 		own := *k
 		own.Value = word
 		out.Content = append(out.Content, &own, v)
@@ -55,24 +57,22 @@ func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 	out.Content = nil
 	for i := 0; under != nil && i+1 < len(under.Content); i += 2 {
 		k, v := under.Content[i], under.Content[i+1]
-		mine := child(over, k.Value)
+		mine := source.Child(over, k.Value)
 		switch {
 		case mine == nil:
 			mine = v
 		case mine.Kind == yaml.MappingNode && v.Kind == yaml.MappingNode:
 			mine = overlay(v, mine, nulls || k.Value == "set")
 		}
-		if nulls || !isNull(mine) {
+		if nulls || !source.IsNull(mine) {
 			out.Content = append(out.Content, k, mine)
 		}
 	}
 	for i := 0; i+1 < len(over.Content); i += 2 {
 		k, v := over.Content[i], over.Content[i+1]
-		if (under == nil || child(under, k.Value) == nil) && (nulls || !isNull(v)) {
+		if (under == nil || source.Child(under, k.Value) == nil) && (nulls || !source.IsNull(v)) {
 			out.Content = append(out.Content, k, v)
 		}
 	}
 	return &out
 }
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

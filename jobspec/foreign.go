@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -78,7 +80,7 @@ func inline(v *yaml.Node) string {
 	}
 	switch v.Kind {
 	case yaml.ScalarNode:
-		if isNull(v) || len(v.Value) > 40 || strings.ContainsAny(v.Value, "\n\"") {
+		if source.IsNull(v) || len(v.Value) > 40 || strings.ContainsAny(v.Value, "\n\"") {
 			return ""
 		}
 		if v.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
@@ -102,7 +104,7 @@ func inline(v *yaml.Node) string {
 }
 
 func scalarText(v *yaml.Node) string {
-	if v == nil || v.Kind != yaml.ScalarNode || isNull(v) {
+	if v == nil || v.Kind != yaml.ScalarNode || source.IsNull(v) {
 		return ""
 	}
 	return strings.TrimSpace(v.Value)

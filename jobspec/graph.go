@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"gpurun/jobspec/source"
 )
 
 // link puts jobs into their queues, resolves their needs and refuses cycles.
@@ -84,7 +86,7 @@ func (g *grapher) needs(j *Job, v *values) []int32 {
 	case !set.told:
 		set.told = true
 		t, other := &j.Spec.text.needs[0], g.batch.Jobs[set.self].Name
-		g.files[j.File].src.problem(t.line, t.col, "", "these jobs wait for each other: %s → %s → %s", other, j.Name, other)
+		g.files[j.File].src.Problem(t.line, t.col, "", "these jobs wait for each other: %s → %s → %s", other, j.Name, other)
 	}
 	return nil
 }
@@ -115,7 +117,7 @@ func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 	if file, rest, ok := strings.Cut(spelt, ":"); ok {
 		other := g.otherFile(f, file)
 		if other == nil {
-			f.src.problem(t.line, t.col, "name it on the command line too: gpurun "+f.src.path+" "+file, "needs: %q is not a file of this batch", file)
+			f.src.Problem(t.line, t.col, "name it on the command line too: gpurun "+f.src.Path+" "+file, "needs: %q is not a file of this batch", file)
 			return nil
 		}
 		f, name = other, rest
@@ -127,17 +129,17 @@ func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 	if !isGlob(name) {
 		switch {
 		case ok && int(id) == j.ID:
-			g.files[j.File].src.problem(t.line, t.col, "remove it", "%q needs itself", j.Name)
+			g.files[j.File].src.Problem(t.line, t.col, "remove it", "%q needs itself", j.Name)
 		case ok:
 			return []int32{id}
 		default:
-			g.files[j.File].src.problem(t.line, t.col, g.nearestJob(f, name), "needs: %s has no job %q", f.src.path, clip(name))
+			g.files[j.File].src.Problem(t.line, t.col, g.nearestJob(f, name), "needs: %s has no job %q", f.src.Path, source.Clip(name))
 		}
 		return nil
 	}
 	set := g.glob(f, name)
 	if len(set) == 0 {
-		g.files[j.File].src.problem(t.line, t.col, g.nearestJob(f, strings.Trim(name, "*")), "needs: no job in %s matches %q", f.src.path, clip(name))
+		g.files[j.File].src.Problem(t.line, t.col, g.nearestJob(f, strings.Trim(name, "*")), "needs: no job in %s matches %q", f.src.Path, source.Clip(name))
 	}
 	return set
 }
@@ -153,7 +155,7 @@ func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	for id := first; id < first+min(g.batch.Files[f.index].Count, 5000); id++ {
 		known = append(known, g.batch.Jobs[id].Name)
 	}
-	if n := nearest(name, known); n != "" {
+	if n := source.Nearest(name, known); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
 	}
 	return ""
@@ -163,17 +165,17 @@ func (g *grapher) nearestJob(f *fileJobs, name string) string {
 func (g *grapher) otherFile(f *fileJobs, path string) *fileJobs {
 	abs := path
 	if !filepath.IsAbs(path) {
-		abs = filepath.Join(f.src.dir, path)
+		abs = filepath.Join(f.src.Dir, path)
 	}
 	real, _ := filepath.EvalSymlinks(abs)
 	for _, o := range g.files {
-		if o.src.real == real || o.src.path == path {
+		if o.src.Real == real || o.src.Path == path {
 			return o
 		}
 	}
 	var found *fileJobs
 	for _, o := range g.files {
-		if filepath.Base(o.src.path) == path {
+		if filepath.Base(o.src.Path) == path {
 			if found != nil {
 				return nil
 			}

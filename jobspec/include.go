@@ -3,6 +3,8 @@ package jobspec
 import (
 	"slices"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -32,7 +34,7 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	r.presence(includes)
 	for _, e := range excludes {
 		if !e.used {
-			r.warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
+			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
 		}
 	}
 	if m.count() == 0 {
@@ -115,13 +117,13 @@ func (r *matrixReader) entries(n *yaml.Node, what string) []entry {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.fail(n, "write [{name: value}]", "%s must be a list of mappings, not %s", what, describe(n))
+		r.fail(n, "write [{name: value}]", "%s must be a list of mappings, not %s", what, source.Describe(n))
 		return nil
 	}
 	var list []entry
 	for _, item := range n.Content {
 		e := entry{node: item, points: make([][]bool, len(r.m.axes))}
-		ok := r.pairs(item, "an entry of "+what, func(k, v *yaml.Node) { r.entryValue(&e, k, v, what) })
+		ok := r.Pairs(item, "an entry of "+what, func(k, v *yaml.Node) { r.entryValue(&e, k, v, what) })
 		if !ok {
 			r.fails = true
 		}
@@ -133,7 +135,7 @@ func (r *matrixReader) entries(n *yaml.Node, what string) []entry {
 func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	name := k.Value
 	if v.Kind != yaml.ScalarNode {
-		r.fail(v, quoteHint(v), "%s: %q must be a single value, not %s", what, name, describe(v))
+		r.fail(v, source.QuoteHint(v), "%s: %q must be a single value, not %s", what, name, source.Describe(v))
 		return
 	}
 	r.oneValueSlip(name, v)
@@ -158,7 +160,7 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		for _, a := range r.m.axes {
 			names = append(names, a.names...)
 		}
-		r.fail(k, didYouMean(name, names, "use only parameters of the matrix"), "exclude: the matrix has no parameter %q", name)
+		r.fail(k, source.DidYouMean(name, names, "use only parameters of the matrix"), "exclude: the matrix has no parameter %q", name)
 		return
 	}
 	if r.at[name] == nil && !r.declare(k) {

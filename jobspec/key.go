@@ -33,7 +33,7 @@ type keyer struct {
 // tellApart separates them once all jobs of the file exist.
 func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
 	if p.config == nil {
-		if len(f.out.problems) == 0 {
+		if len(f.out.Problems) == 0 {
 			inParts(len(jobs), func(from, to int) { f.keysOf(p, jobs[from:to]) })
 		}
 		return
@@ -42,7 +42,7 @@ func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
 	var v values
 	for i := range jobs {
 		v = p.matrix.values(jobs[i].combo, jobs[i].Name, v.params[:0])
-		if len(f.out.problems) == 0 {
+		if len(f.out.Problems) == 0 {
 			jobs[i].Key = k.key(&v)
 		} else if !p.config.bad {
 			k.configHash(p, &v) // for the problems it reports
@@ -62,7 +62,7 @@ func (f *fileJobs) keysOf(p *proto, jobs []Job) {
 
 // tellApart numbers jobs of the file that do the same, so that their keys differ.
 func (f *fileJobs) tellApart() {
-	if len(f.out.problems) > 0 {
+	if len(f.out.Problems) > 0 {
 		return
 	}
 	jobs := f.batch.Jobs[f.batch.Files[f.index].First:]
@@ -178,7 +178,7 @@ func (k *keyer) configHash(p *proto, v *values) []byte {
 	}
 	p.config.bad = p.config.bad || len(problems) > 0
 	for _, pr := range problems {
-		k.out.add(pr)
+		k.out.Add(pr)
 	}
 	sum := sha256.Sum256(appendValue(nil, values))
 	k.configKeys[whole] = sum[:]

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -42,11 +44,16 @@ func keyHint(word string, v *yaml.Node) string {
 	if hint := foreignHint(word, v); hint != "" {
 		return hint
 	}
-	if n := nearest(word, slices.Concat(jobKeys, listKeys, []string{"command", "depends_on"})); n != "" {
+	if n := source.Nearest(word, slices.Concat(jobKeys, listKeys, []string{"command", "depends_on"})); n != "" {
 		return "did you mean \"" + n + "\"?"
 	}
 	if slices.Contains(settingNames(settingDefs()), word) {
 		return "it is a setting: move it under settings"
 	}
 	return "valid keys: " + strings.Join(jobKeys, ", ")
+}
+
+// ourKeys are all words that may begin a line of a job file.
+func ourKeys() []string {
+	return slices.Concat(topKeys, jobKeys, listKeys, settingNames(settingDefs()))
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/script"
+	"gpurun/jobspec/source"
 )
 
 // Lints find mistakes in a batch that is otherwise valid: work that looks done but is
@@ -40,7 +41,7 @@ func parseAllow(words []string) ([]string, error) {
 			continue
 		}
 		if !slices.Contains(lintNames, w) {
-			return nil, faultf(didYouMean(w, lintNames, "valid lints: "+strings.Join(lintNames, ", ")), "unknown lint %q", w)
+			return nil, source.Faultf(source.DidYouMean(w, lintNames, "valid lints: "+strings.Join(lintNames, ", ")), "unknown lint %q", w)
 		}
 		list = append(list, w)
 	}
@@ -66,16 +67,16 @@ func (f *fileJobs) lint(t *texts, p Problem, warn bool) {
 	if f.allows(t, p.Lint) {
 		return
 	}
-	p.File = f.src.path
+	p.File = f.src.Path
 	if warn {
-		f.out.warn(p)
+		f.out.Warn(p)
 		return
 	}
 	if p.Hint != "" {
 		p.Hint += "; "
 	}
 	p.Hint += "or, if intended, set allow: [" + p.Lint + "]"
-	f.out.add(p)
+	f.out.Add(p)
 }
 
 // lint checks one job of the file, all expansions at once.
@@ -83,7 +84,7 @@ func (p *proto) lint(f fields) {
 	if !p.file.opts.Lint || p.matrix == nil || p.matrix.count() == 0 {
 		return
 	}
-	p.lintUnused(child(f.at, "params"))
+	p.lintUnused(source.Child(f.at, "params"))
 	p.lintConfig()
 	p.lintCommands(p.block || f.get("leftovers") != nil)
 }
@@ -95,7 +96,7 @@ func (p *proto) lintConfig() {
 		return
 	}
 	p.file.lint(p.texts, Problem{Lint: lintConfig, Line: c.base.line, Col: c.base.col,
-		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", p.name.raw, clip(c.base.raw)),
+		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", p.name.raw, source.Clip(c.base.raw)),
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 

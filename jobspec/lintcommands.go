@@ -183,7 +183,7 @@ func (c *commandLinter) tell(t *text, f script.Finding) {
 	at, _, _ := strings.Cut(f.At, "\n")
 	line, col := t.line, t.col
 	if strings.Contains(t.raw, at) {
-		line, col = c.src.find(t.line, t.col, at)
+		line, col = c.src.Find(t.line, t.col, at)
 	}
 	c.file.lint(c.texts, Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
 }
@@ -200,7 +200,7 @@ func (c *commandLinter) scriptFile(t *text, file *scriptFile) {
 	} else {
 		r = script.Check(file.text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
 	}
-	line, col := c.src.find(t.line, t.col, file.name)
+	line, col := c.src.Find(t.line, t.col, file.name)
 	for _, f := range r.Findings {
 		if f.Lint == script.Background && c.inBlock || f.Lint == script.Pinned && f.Warn && c.passesGPUs() && !strings.HasSuffix(file.name, ".py") {
 			continue

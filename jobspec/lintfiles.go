@@ -181,7 +181,7 @@ func (l *loader) lintConcurrent(g given) {
 	if n, err := parseCount(g.text, 0); g.name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lintConcurrent) {
 		return
 	}
-	l.out.warn(Problem{File: g.file, Line: g.line, Col: g.col, Lint: lintConcurrent,
+	l.out.Warn(Problem{File: g.file, Line: g.line, Col: g.col, Lint: lintConcurrent,
 		Text: "max_concurrent: 0 means no limit: as many jobs as the GPUs take", Hint: "remove it for no limit, or set at least 1"})
 }
 

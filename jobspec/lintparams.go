@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -27,7 +29,7 @@ func (p *proto) lintUnused(own *yaml.Node) {
 		}
 		mates, values := m.mates(name)
 		switch {
-		case values < 2 && (u.named[name] || child(own, name) == nil):
+		case values < 2 && (u.named[name] || source.Child(own, name) == nil):
 		case u.named[name] && slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] }):
 		case p.readByScript(name) || p.inName(name) && p.readsByName():
 		default:
@@ -37,7 +39,7 @@ func (p *proto) lintUnused(own *yaml.Node) {
 }
 
 func (p *proto) unusedParam(name string, values int, named bool) {
-	line, col := p.src.find(p.line, p.col, name+":")
+	line, col := p.src.Find(p.line, p.col, name+":")
 	text := fmt.Sprintf("parameter %q never reaches the command", name)
 	if named {
 		text = fmt.Sprintf("parameter %q is used in names and paths only and never reaches the command", name)

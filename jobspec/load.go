@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -16,9 +18,8 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 	l := newLoader(opts)
 	if opts.Format != "" {
 		if _, err := parseWord(opts.Format, "yaml", "block"); err != nil {
-			f := err.(*fault)
-			l.out.add(Problem{File: "--format", Text: f.text, Hint: f.hint})
-			return nil, l.out.problems
+			l.out.Add(Problem{File: "--format"}.Because(err))
+			return nil, l.out.Problems
 		}
 	}
 	for _, path := range paths {
@@ -32,20 +33,20 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 	l.checkLogs()
 	l.checkConfigs()
 	l.lintBatch()
-	sortProblems(l.out.problems, paths)
-	if len(l.out.problems) > 0 {
-		return nil, l.out.problems
+	source.Sort(l.out.Problems, paths)
+	if len(l.out.Problems) > 0 {
+		return nil, l.out.Problems
 	}
 	l.sources()
-	sortProblems(l.out.warnings, paths)
-	l.batch.Warnings = l.out.warnings
+	source.Sort(l.out.Warnings, paths)
+	l.batch.Warnings = l.out.Warnings
 	return l.batch, nil
 }
 
 // A loader is the state of one Load.
 type loader struct {
 	opts       Options
-	out        report
+	out        source.Report
 	batch      *Batch
 	files      []*fileJobs
 	quick      map[string]*quickConfig
@@ -66,7 +67,7 @@ func newLoader(opts Options) *loader {
 // fileJobs is the state of one file while its jobs are read.
 type fileJobs struct {
 	*loader
-	src      *source
+	src      *source.Source
 	root     *yaml.Node // YAML
 	blocks   []block    // block dialect
 	config   blockConfig
@@ -88,13 +89,13 @@ type fileJobs struct {
 
 // read reads one file as far as possible without knowing the others.
 func (l *loader) read(path string) {
-	src := readSource(path, &l.out)
+	src := source.Read(path, &l.out)
 	if src == nil {
 		return
 	}
 	for _, f := range l.files {
-		if f.src.real == src.real {
-			src.problem(0, 0, "name it only once", "is the same file as %s", f.src.path)
+		if f.src.Real == src.Real {
+			src.Problem(0, 0, "name it only once", "is the same file as %s", f.src.Path)
 			return
 		}
 	}
@@ -102,8 +103,8 @@ func (l *loader) read(path string) {
 	if f.isBlocks = f.detect(); f.isBlocks {
 		f.readBlocks()
 	} else {
-		f.root = src.parse()
-		f.broken = f.root == nil || !src.resolve(f.root) || !src.checkTop(f.root)
+		f.root = src.Parse(ourKeys())
+		f.broken = f.root == nil || !src.Resolve(f.root) || !checkTop(src, f.root)
 	}
 	l.files = append(l.files, f)
 }
@@ -118,10 +119,10 @@ func (f *fileJobs) detect() bool {
 	case "block":
 		return true
 	}
-	if jobsAtTop.Match(f.src.data) || bytes.HasPrefix(bytes.TrimSpace(f.src.data), []byte("{")) {
+	if jobsAtTop.Match(f.src.Data) || bytes.HasPrefix(bytes.TrimSpace(f.src.Data), []byte("{")) {
 		return false
 	}
-	return strings.ToLower(filepath.Ext(f.src.path)) == ".txt" || looksLikeBlocks(f.src.data)
+	return strings.ToLower(filepath.Ext(f.src.Path)) == ".txt" || looksLikeBlocks(f.src.Data)
 }
 
 // settings merges flags, the files' settings and the user's own defaults.
@@ -161,8 +162,8 @@ func (f *fileJobs) ownSettings(defs []settingDef) []given {
 	if f.isBlocks {
 		return f.blockSettings(defs)
 	}
-	if n := child(f.root, "settings"); n != nil && !isNull(n) {
-		return f.src.readSettings(n, defs)
+	if n := source.Child(f.root, "settings"); n != nil && !source.IsNull(n) {
+		return readSettings(f.src, n, defs)
 	}
 	return nil
 }
@@ -170,7 +171,7 @@ func (f *fileJobs) ownSettings(defs []settingDef) []given {
 // placeWorkDir determines the file's work dir: relative to the current folder if a
 // flag gives it, otherwise to the folder of the job file.
 func (f *fileJobs) placeWorkDir(flags, file, user []given) {
-	f.workDir, f.dirKey, f.dirFrom = f.src.dir, ".", "default"
+	f.workDir, f.dirKey, f.dirFrom = f.src.Dir, ".", "default"
 	if f.isBlocks {
 		f.blockWorkDir()
 	}
@@ -179,13 +180,13 @@ func (f *fileJobs) placeWorkDir(flags, file, user []given) {
 		if at < 0 {
 			continue
 		}
-		g, base := list[at], f.src.dir
+		g, base := list[at], f.src.Dir
 		if i == 0 {
 			base, _ = filepath.Abs(".")
 		}
 		dir, err := absolute(base, g.text)
 		if err != nil {
-			f.out.add(Problem{File: g.file, Line: g.line, Col: g.col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
+			f.out.Add(Problem{File: g.file, Line: g.line, Col: g.col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
 			return
 		}
 		f.workDir, f.dirKey, f.dirFrom = dir, filepath.Clean(g.text), g.source()
@@ -197,10 +198,10 @@ func (f *fileJobs) placeWorkDir(flags, file, user []given) {
 func (f *fileJobs) expandAll() {
 	b := f.batch
 	first := len(b.Jobs)
-	b.Files = append(b.Files, File{Path: f.src.path, Real: f.src.real, WorkDir: f.workDir, First: first, dir: f.dirKey})
+	b.Files = append(b.Files, File{Path: f.src.Path, Real: f.src.Real, WorkDir: f.workDir, First: first, dir: f.dirKey})
 	f.partial = f.broken
 	if f.isBlocks {
-		f.partial = len(f.out.problems) > 0
+		f.partial = len(f.out.Problems) > 0
 		f.blockJobs()
 	} else if !f.broken {
 		f.native(f.root)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -99,7 +101,7 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // A matrixReader reads matrix, zip and params of one job.
 type matrixReader struct {
-	*source
+	*source.Source
 	m     matrix
 	at    map[string]*yaml.Node // where each parameter is defined
 	envs  map[string]string     // GPURUN_PARAM_ name → parameter
@@ -110,11 +112,11 @@ type matrixReader struct {
 
 // readMatrix returns a single expansion if there is no matrix. If whole is false a
 // problem was reported, and only the parameters' names are known.
-func (s *source) readMatrix(node, zip, params *yaml.Node) (m *matrix, whole bool) {
-	r := &matrixReader{source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}}
+func readMatrix(s *source.Source, node, zip, params *yaml.Node) (m *matrix, whole bool) {
+	r := &matrixReader{Source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}}
 	var include, exclude *yaml.Node
 	if node != nil {
-		r.fails = !s.pairs(node, "matrix", func(k, v *yaml.Node) {
+		r.fails = !s.Pairs(node, "matrix", func(k, v *yaml.Node) {
 			switch k.Value {
 			case "include":
 				include = v
@@ -139,7 +141,7 @@ func (s *source) readMatrix(node, zip, params *yaml.Node) (m *matrix, whole bool
 	}
 	if r.m.size() > maxJobs {
 		at := cmp.Or(node, zip)
-		s.problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", maxJobs/1_000_000)
+		s.Problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", maxJobs/1_000_000)
 		return r.names(), false
 	}
 	r.choose(exclude, include)
@@ -157,7 +159,7 @@ func (r *matrixReader) names() *matrix { return &matrix{always: r.order} }
 
 func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 	r.fails = true
-	r.problem(n.Line, n.Column, hint, format, args...)
+	r.Problem(n.Line, n.Column, hint, format, args...)
 }
 
 // declare records the name of a new parameter.
@@ -202,11 +204,11 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 		return r.ranged(name, v)
 	}
 	if v.Kind != yaml.SequenceNode {
-		hint := quoteHint(v)
+		hint := source.QuoteHint(v)
 		if v.Kind == yaml.ScalarNode {
 			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
 		}
-		r.fail(v, hint, "parameter %q must be a list of values, not %s", name, describe(v))
+		r.fail(v, hint, "parameter %q must be a list of values, not %s", name, source.Describe(v))
 		return nil
 	}
 	if len(v.Content) == 0 {
@@ -223,7 +225,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 		case item.Kind == yaml.SequenceNode:
 			r.fail(item, "write one flat list; to combine values use zip or include", "a value of parameter %q is a list", name)
 		default:
-			hint := quoteHint(item)
+			hint := source.QuoteHint(item)
 			if hint == "" {
 				hint = "to combine values use zip or include"
 			}
@@ -236,14 +238,14 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 func (r *matrixReader) ranged(name string, v *yaml.Node) []Param {
 	list, err := expandRange(v.Value, name)
 	if err != nil {
-		f := err.(*fault)
-		r.fail(v, f.hint, "%s", f.text)
+		r.fails = true
+		r.Out.Add(Problem{File: r.Path, Line: v.Line, Col: v.Column}.Because(err))
 	}
 	return list
 }
 
 func (r *matrixReader) value(name string, n *yaml.Node) Param {
-	text, tag, ok := r.scalar(n, "parameter "+name)
+	text, tag, ok := r.Scalar(n, "parameter "+name)
 	if !ok {
 		r.fails = true
 	}
@@ -261,7 +263,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 	for _, g := range groups {
 		var names []string
 		var lists [][]Param
-		ok := r.pairs(g, "zip", func(k, v *yaml.Node) {
+		ok := r.Pairs(g, "zip", func(k, v *yaml.Node) {
 			if r.declare(k) {
 				names = append(names, k.Value)
 				lists = append(lists, r.values(k.Value, v))
@@ -288,7 +290,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 }
 
 func (r *matrixReader) constants(params *yaml.Node) {
-	r.fails = !r.pairs(params, "params", func(k, v *yaml.Node) {
+	r.fails = !r.Pairs(params, "params", func(k, v *yaml.Node) {
 		if !r.declare(k) {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
+
+	"gpurun/jobspec/source"
 )
 
 // names renders the names of all expansions and reports whether they are known to
@@ -118,9 +120,9 @@ func (p *proto) refuseName(name, bad string) {
 		if len(p.matrix.always) == 0 {
 			known = "this job has no parameters: add matrix or params"
 		}
-		hint = didYouMean(m[1], p.matrix.always, known)
+		hint = source.DidYouMean(m[1], p.matrix.always, known)
 	}
-	p.src.problem(p.name.line, p.name.col, hint, "job name %q %s", clip(name), bad)
+	p.src.Problem(p.name.line, p.name.col, hint, "job name %q %s", source.Clip(name), bad)
 }
 
 func (l *loader) hash(name string) uint32 { return uint32(maphash.String(l.seed, name)) }
@@ -168,9 +170,9 @@ func (f *fileJobs) refuseTwin(first, again *Job) {
 	switch {
 	case t.told:
 	case o == t:
-		f.src.problem(t.name.line, t.name.col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
+		f.src.Problem(t.name.line, t.name.col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
 	default:
-		f.src.problem(t.name.line, t.name.col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.line)
+		f.src.Problem(t.name.line, t.name.col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.line)
 	}
 	t.told = true
 }

@@ -93,7 +93,7 @@ func (r *matrixReader) nestValue(sc *scope, p Param) {
 		return
 	}
 	sc.where = "the parameter " + p.Name
-	t, ok := r.source.compile(sc, p.Text, at.Line, at.Column)
+	t, ok := compile(r.Source, sc, p.Text, at.Line, at.Column)
 	r.fails = r.fails || !ok
 	if t.constant() && t.render(nil) == p.Text {
 		return
@@ -197,8 +197,8 @@ func (p *proto) nestedName() {
 			continue
 		}
 		p.told = true
-		l, col := p.src.find(p.name.line, p.name.col, g.lit)
-		p.src.problem(l, col, "use the other parameters instead", "%s", text)
+		l, col := p.src.Find(p.name.line, p.name.col, g.lit)
+		p.src.Problem(l, col, "use the other parameters instead", "%s", text)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"gpurun/jobspec/source"
 )
 
 var pathVariable = regexp.MustCompile(`\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})`)
@@ -70,7 +72,7 @@ func (p *proto) checkPaths() {
 	}
 	for _, t := range slices.DeleteFunc(list, func(t *text) bool { return t == nil }) {
 		if _, err := expandPath(t.raw); err != nil {
-			p.src.problem(t.line, t.col, "set it, or write the full path", "%q: %s", clip(t.raw), err)
+			p.src.Problem(t.line, t.col, "set it, or write the full path", "%q: %s", source.Clip(t.raw), err)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpurun/jobspec/configedit"
 )
 
 // Print writes a batch as native YAML, with every job spelled out. Parsed again it
@@ -254,7 +256,7 @@ func (b *Batch) lacks(j *Job, c *configText, key string) bool {
 	if err != nil {
 		return false
 	}
-	parsed, err := configValues(path, b.bases[path])
+	parsed, err := configedit.Values(path, b.bases[path])
 	top, _ := parsed.(map[string]any)
 	_, there := top[key]
 	return err == nil && !there

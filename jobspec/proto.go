@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
 // A proto is one job of the file before expansion.
 type proto struct {
 	*texts
-	src       *source
+	src       *source.Source
 	file      *fileJobs
 	list      bool // an experiment-list job
 	block     bool
@@ -24,12 +26,12 @@ type proto struct {
 
 // text reads a value that may contain variables.
 func (p *proto) text(n *yaml.Node, what string, known varSet) (text, bool) {
-	s, _, ok := p.src.scalar(n, what)
+	s, _, ok := p.src.Scalar(n, what)
 	if !ok {
 		return text{}, false
 	}
-	if isNull(n) {
-		p.src.problem(n.Line, n.Column, "give it a value, or remove it", "%s has no value", what)
+	if source.IsNull(n) {
+		p.src.Problem(n.Line, n.Column, "give it a value, or remove it", "%s has no value", what)
 		return text{}, false
 	}
 	return p.compile(s, n.Line, n.Column, what, known)
@@ -39,21 +41,21 @@ func (p *proto) text(n *yaml.Node, what string, known varSet) (text, bool) {
 // words that look like variables but are not.
 func (p *proto) compile(s string, line, col int, what string, known varSet) (text, bool) {
 	p.scope.known, p.scope.where = known, what
-	t, ok := p.src.compile(&p.scope, s, line, col)
+	t, ok := compile(p.src, &p.scope, s, line, col)
 	p.checkFormats(&t, what)
 	return t, ok
 }
 
-func (s *source) compile(sc *scope, raw string, line, col int) (text, bool) {
+func compile(s *source.Source, sc *scope, raw string, line, col int) (text, bool) {
 	t, left, bad := sc.compile(raw)
 	t.line, t.col = line, col
 	for _, e := range bad {
-		l, c := s.find(line, col, e.spelt)
-		s.problem(l, c, e.hint, "%s", e.text)
+		l, c := s.Find(line, col, e.spelt)
+		s.Problem(l, c, e.hint, "%s", e.text)
 	}
 	for _, word := range left {
-		l, c := s.find(line, col, word)
-		s.warning(l, c, "", "%s in %s is not a variable and stays as written", word, sc.where)
+		l, c := s.Find(line, col, word)
+		s.Warning(l, c, "", "%s in %s is not a variable and stays as written", word, sc.where)
 	}
 	return t, len(bad) == 0
 }
@@ -67,8 +69,8 @@ func (p *proto) checkFormats(t *text, what string) {
 		p.matrix.formatted(g.param, func(v Param) bool {
 			_, err := formatNumber(g.format, v.Text)
 			if err != nil {
-				l, c := p.src.find(t.line, t.col, g.lit)
-				p.src.problem(l, c, fmt.Sprintf("write {%s}", g.param), "%s in %s: %s", g.lit, what, err)
+				l, c := p.src.Find(t.line, t.col, g.lit)
+				p.src.Problem(l, c, fmt.Sprintf("write {%s}", g.param), "%s in %s: %s", g.lit, what, err)
 			}
 			return err == nil
 		})
@@ -125,7 +127,7 @@ func (p *proto) optional(f fields, key string, known varSet) *text {
 		return nil
 	}
 	if t.raw == "" {
-		p.src.problem(n.Line, n.Column, "remove it", "%s is empty", key)
+		p.src.Problem(n.Line, n.Column, "remove it", "%s is empty", key)
 	}
 	return &t
 }
@@ -140,13 +142,13 @@ func (p *proto) textList(f fields, key string, known varSet) []text {
 		p.listSlip(key, n)
 	}
 	var list []text
-	for _, item := range p.src.items(n, key) {
+	for _, item := range p.src.Items(n, key) {
 		t, ok := p.text(item, key, known)
 		if !ok {
 			continue
 		}
 		if strings.TrimSpace(t.raw) == "" {
-			p.src.problem(item.Line, item.Column, "remove it", "an entry of %s is empty", key)
+			p.src.Problem(item.Line, item.Column, "remove it", "an entry of %s is empty", key)
 			continue
 		}
 		list = append(list, t)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -49,7 +51,7 @@ func expandRange(s, name string) ([]Param, error) {
 		step = decimal(m[3])
 	}
 	if step.Sign() == 0 {
-		return nil, faultf("", "range %q has step 0", s)
+		return nil, source.Faultf("", "range %q has step 0", s)
 	}
 	step.Abs(step)
 	if to.Cmp(from) < 0 {
@@ -58,15 +60,15 @@ func expandRange(s, name string) ([]Param, error) {
 	steps := new(big.Rat).Quo(new(big.Rat).Sub(to, from), step)
 	whole := new(big.Int).Quo(steps.Num(), steps.Denom())
 	if !whole.IsInt64() || whole.Int64() >= maxJobs {
-		return nil, faultf("", "range %q has more than %d million values", s, maxJobs/1_000_000)
+		return nil, source.Faultf("", "range %q has more than %d million values", s, maxJobs/1_000_000)
 	}
 	if !steps.IsInt() && m[3] == "" {
 		finest := "0." + strings.Repeat("0", max(fraction(m[1]), fraction(m[2]))-1) + "1"
-		return nil, faultf("give it a step: "+m[1]+".."+m[2]+".."+finest, "range %q never reaches its end: the default step is 1", s)
+		return nil, source.Faultf("give it a step: "+m[1]+".."+m[2]+".."+finest, "range %q never reaches its end: the default step is 1", s)
 	}
 	if !steps.IsInt() {
 		last := new(big.Rat).Add(from, new(big.Rat).Mul(new(big.Rat).SetInt(whole), step))
-		return nil, faultf("try "+m[1]+".."+spell(last, digits, true, 0)+".."+m[3]+", or list the values", "range %q never reaches its end", s)
+		return nil, source.Faultf("try "+m[1]+".."+spell(last, digits, true, 0)+".."+m[3]+", or list the values", "range %q never reaches its end", s)
 	}
 	width := 0
 	if padded(m[1]) || padded(m[2]) {

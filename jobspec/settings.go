@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/source"
 )
 
 // A settingDef is one setting of the reference: how to parse and print it, and what a
@@ -58,7 +59,7 @@ func settingDefs() []settingDef {
 		}, func(s *Settings) string { return strconv.Itoa(s.MaxUtil) }},
 		{"poll", "s", func(s *Settings, t string) (err error) {
 			if s.Poll, err = parseDuration(t); err == nil && s.Poll < 10*time.Millisecond {
-				return faultf("try 5s", "%q would poll the GPUs without a pause", t)
+				return source.Faultf("try 5s", "%q would poll the GPUs without a pause", t)
 			}
 			return err
 		}, func(s *Settings) string { return formatDuration(s.Poll) }},
@@ -89,7 +90,7 @@ func settingDefs() []settingDef {
 		{"shuffle_seed", "", func(s *Settings, t string) error {
 			n, err := strconv.ParseInt(t, 10, 64)
 			if err != nil {
-				return faultf("", "%q is not a whole number", t)
+				return source.Faultf("", "%q is not a whole number", t)
 			}
 			s.ShuffleSeed = n
 			return nil
@@ -99,7 +100,7 @@ func settingDefs() []settingDef {
 		switchSetting("fail_fast", func(s *Settings) *bool { return &s.FailFast }),
 		{"program", "", func(s *Settings, t string) error {
 			if s.Program = strings.TrimSpace(t); s.Program == "" {
-				return faultf("try python test.py", "%q runs nothing", t)
+				return source.Faultf("try python test.py", "%q runs nothing", t)
 			}
 			return nil
 		}, func(s *Settings) string { return s.Program }},
@@ -155,18 +156,18 @@ func settingNames(defs []settingDef) []string {
 }
 
 // readSettings reads the settings of a mapping as text.
-func (s *source) readSettings(n *yaml.Node, defs []settingDef) []given {
+func readSettings(s *source.Source, n *yaml.Node, defs []settingDef) []given {
 	names := settingNames(defs)
 	var list []given
-	s.pairs(n, "settings", func(k, v *yaml.Node) {
+	s.Pairs(n, "settings", func(k, v *yaml.Node) {
 		if !slices.Contains(names, k.Value) {
-			s.problem(k.Line, k.Column, settingHint(k.Value, names), "unknown setting %q", k.Value)
+			s.Problem(k.Line, k.Column, settingHint(k.Value, names), "unknown setting %q", k.Value)
 			return
 		}
-		s.homeSlip(k.Value, v)
-		text, ok := s.settingText(k.Value, v)
+		homeSlip(s, k.Value, v)
+		text, ok := settingText(s, k.Value, v)
 		if ok {
-			list = append(list, given{k.Value, text, s.path, v.Line, v.Column})
+			list = append(list, given{k.Value, text, s.Path, v.Line, v.Column})
 		}
 	})
 	return list
@@ -176,29 +177,29 @@ func settingHint(word string, names []string) string {
 	if slices.Contains(jobKeys, word) {
 		return "it is a job key: move it under defaults or into a job"
 	}
-	return didYouMean(word, names, "valid settings: "+strings.Join(names, ", "))
+	return source.DidYouMean(word, names, "valid settings: "+strings.Join(names, ", "))
 }
 
 // settingText returns a setting's value as one text; some may be lists. null counts as
 // not given.
-func (s *source) settingText(name string, v *yaml.Node) (string, bool) {
+func settingText(s *source.Source, name string, v *yaml.Node) (string, bool) {
 	if (name == "gpu_ids" || name == "allow") && v.Kind == yaml.SequenceNode {
 		var parts []string
-		for _, item := range s.items(v, name) {
-			if text, _, ok := s.scalar(item, name); ok {
+		for _, item := range s.Items(v, name) {
+			if text, _, ok := s.Scalar(item, name); ok {
 				parts = append(parts, text)
 			}
 		}
 		return strings.Join(parts, ","), len(parts) > 0
 	}
-	text, tag, ok := s.scalar(v, name)
+	text, tag, ok := s.Scalar(v, name)
 	return text, ok && tag != "!!null"
 }
 
 // A settingsReader merges settings from several places, strongest first.
 type settingsReader struct {
 	defs  []settingDef
-	out   *report
+	out   *source.Report
 	given map[string]given  // what applies so far, by name
 	ranks map[string]string // kind of place it came from
 }
@@ -219,7 +220,7 @@ func (r *settingsReader) take(list []given, rank string) {
 			r.given[g.name], r.ranks[g.name] = g, rank
 		case r.ranks[g.name] != rank || g.name == "work_dir":
 		case r.canonical(def, old.text) != r.canonical(def, g.text):
-			r.out.add(Problem{File: g.file, Line: g.line, Col: g.col,
+			r.out.Add(Problem{File: g.file, Line: g.line, Col: g.col,
 				Text: fmt.Sprintf("setting %s is %q here and %q in %s", g.name, g.text, old.text, old.source()),
 				Hint: fmt.Sprintf("make them equal, or set --%s", strings.ReplaceAll(g.name, "_", "-"))})
 		}
@@ -242,12 +243,7 @@ func (r *settingsReader) complain(g given, err error) {
 	if g.line == 0 {
 		name = "" // a flag: its position names it
 	}
-	p := Problem{File: g.file, Line: g.line, Col: g.col, Text: name + err.Error()}
-	var f *fault
-	if errors.As(err, &f) {
-		p.Text, p.Hint = name+f.text, f.hint
-	}
-	r.out.add(p)
+	r.out.Add(Problem{File: g.file, Line: g.line, Col: g.col, Text: name}.Because(err))
 }
 
 // flags reads settings from the command line, where a bare size is MiB and a bare time
@@ -262,7 +258,7 @@ func (r *settingsReader) flags(flags map[string]string) []given {
 		}
 		if d.bare != "" && isNumber(text) {
 			if n, _ := strconv.ParseFloat(text, 64); d.bare == "MiB" && n > 0 && n < 256 {
-				r.out.warn(Problem{File: "--" + name, Text: text + " means " + text + "MiB, which nearly every GPU has free", Hint: "if you mean GiB, write " + text + "GiB"})
+				r.out.Warn(Problem{File: "--" + name, Text: text + " means " + text + "MiB, which nearly every GPU has free", Hint: "if you mean GiB, write " + text + "GiB"})
 			}
 			text += d.bare
 		}
@@ -272,26 +268,26 @@ func (r *settingsReader) flags(flags map[string]string) []given {
 }
 
 // userConfig reads the user's own defaults; the file may be missing.
-func userConfig(path string, out *report, defs []settingDef) []given {
+func userConfig(path string, out *source.Report, defs []settingDef) []given {
 	if path == "" {
 		return nil
 	}
-	data, err := readRegular(path)
+	data, err := source.ReadRegular(path)
 	if err != nil && strings.Contains(err.Error(), "no such file") {
 		return nil
 	}
-	if _, yamlErr := parseYAML(data); err == nil && errors.Is(yamlErr, io.EOF) {
+	if _, yamlErr := source.ParseYAML(data); err == nil && errors.Is(yamlErr, io.EOF) {
 		return nil // only comments
 	}
-	s := readSource(path, out)
+	s := source.Read(path, out)
 	if s == nil {
 		return nil
 	}
-	root := s.parse()
-	if root == nil || isNull(root) || !s.resolve(root) {
+	root := s.Parse(ourKeys())
+	if root == nil || source.IsNull(root) || !s.Resolve(root) {
 		return nil
 	}
-	return s.readSettings(root, defs)
+	return readSettings(s, root, defs)
 }
 
 // result lays everything given over the defaults.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"gpurun/jobspec/source"
 )
 
 // bounds refuses min_gpus above max_gpus, wherever each was set.
@@ -22,7 +24,7 @@ func (r *settingsReader) bounds() {
 	if low.line == 0 && high.line > 0 {
 		at = high // given a flag and a line of a file, report the line
 	}
-	r.out.add(Problem{File: at.file, Line: at.line, Col: at.col,
+	r.out.Add(Problem{File: at.file, Line: at.line, Col: at.col,
 		Text: fmt.Sprintf("min_gpus %d (%s) is more than max_gpus %d (%s)", least, low.source(), most, high.source())})
 }
 
@@ -32,9 +34,9 @@ func (l *loader) configUse() {
 	if l.opts.Config == "" || len(l.files) == 0 || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.isBlocks }) {
 		return
 	}
-	if _, err := readRegular(l.opts.Config); err != nil {
-		l.out.add(Problem{File: l.opts.Config, Text: err.Error()})
+	if _, err := source.ReadRegular(l.opts.Config); err != nil {
+		l.out.Add(Problem{File: l.opts.Config, Text: err.Error()})
 		return
 	}
-	l.out.add(Problem{File: "--config", Text: "is for block files, and " + l.files[0].src.path + " is not one", Hint: "write settings: in the job file, or use flags"})
+	l.out.Add(Problem{File: "--config", Text: "is for block files, and " + l.files[0].src.Path + " is not one", Hint: "write settings: in the job file, or use flags"})
 }

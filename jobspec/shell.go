@@ -22,9 +22,9 @@ func (p *proto) readShell(n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	items := p.src.items(n, "shell")
+	items := p.src.Items(n, "shell")
 	for _, item := range items {
-		word, _, ok := p.src.scalar(item, "shell")
+		word, _, ok := p.src.Scalar(item, "shell")
 		if ok && n.Kind == yaml.ScalarNode {
 			p.shell = strings.Fields(word)
 		} else if ok {
@@ -34,11 +34,11 @@ func (p *proto) readShell(n *yaml.Node) {
 	switch {
 	case len(items) == 0:
 	case len(p.shell) == 0 || p.shell[0] == "":
-		p.src.problem(n.Line, n.Column, "try [bash, -c]", "shell names no program")
+		p.src.Problem(n.Line, n.Column, "try [bash, -c]", "shell names no program")
 	case len(p.shell) == 1 && n.Kind == yaml.ScalarNode && shells[p.shell[0]] != nil:
 		p.shell = shells[p.shell[0]]
 	case takesFile(p.shell):
-		p.src.problem(n.Line, n.Column, "write ["+strings.Join(append(slices.Clone(p.shell), "-c"), ", ")+"]",
+		p.src.Problem(n.Line, n.Column, "write ["+strings.Join(append(slices.Clone(p.shell), "-c"), ", ")+"]",
 			"shell: %s would treat each command as the name of a script", strings.Join(p.shell, " "))
 	}
 }

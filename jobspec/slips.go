@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -42,7 +44,7 @@ func (p *proto) commandSlips(n, env *yaml.Node) {
 			continue
 		}
 		if i > 0 && optionLine.MatchString(strings.TrimSpace(c.Value)) {
-			p.src.warning(c.Line, c.Column, "append it to the command it belongs to", "%q runs as a separate command", clip(c.Value))
+			p.src.Warning(c.Line, c.Column, "append it to the command it belongs to", "%q runs as a separate command", source.Clip(c.Value))
 		}
 		p.lineSlips(c)
 		p.commentSlip(c)
@@ -55,12 +57,12 @@ func (p *proto) commandSlips(n, env *yaml.Node) {
 // lineSlips warns about lines that were meant to continue but do not.
 func (p *proto) lineSlips(n *yaml.Node) {
 	if loneBackslash.MatchString(n.Value) {
-		l, c := p.src.find(n.Line, n.Column, `\`)
+		l, c := p.src.Find(n.Line, n.Column, `\`)
 		hint := `put nothing after the \ at the end of a line, or write the command on one line`
 		if n.Style&yaml.LiteralStyle == 0 {
 			hint = `YAML joins these lines itself: remove each \, or write run: |`
 		}
-		p.src.warning(l, c, hint, `"\ " makes the next word begin with a space: the line does not end there`)
+		p.src.Warning(l, c, hint, `"\ " makes the next word begin with a space: the line does not end there`)
 		return
 	}
 	if !strings.Contains(n.Value, "\n") || strings.Contains(n.Value, "<<") || strings.Contains(n.Value, "=(") {
@@ -74,8 +76,8 @@ func (p *proto) lineSlips(n *yaml.Node) {
 			if n.Style&yaml.FoldedStyle != 0 {
 				hint = `YAML joins only lines of equal indentation: align it with the previous line`
 			}
-			l, c := p.src.find(n.Line, n.Column, text)
-			p.src.warning(l, c, hint, "%q runs as a separate command", clip(text))
+			l, c := p.src.Find(n.Line, n.Column, text)
+			p.src.Warning(l, c, hint, "%q runs as a separate command", source.Clip(text))
 			return
 		}
 		quote = quoteAfter(line, quote)
@@ -89,8 +91,8 @@ func (p *proto) lineSlips(n *yaml.Node) {
 func (p *proto) commentSlip(n *yaml.Node) {
 	if n.Style == 0 && n.LineComment != "" && (lacksValue.MatchString(n.Value) || len(n.LineComment) > 1 && n.LineComment[1] >= '0' && n.LineComment[1] <= '9') {
 		comment, _, _ := strings.Cut(n.LineComment, "\n")
-		l, c := p.src.find(n.Line, n.Column, comment)
-		p.src.warning(l, c, "if it belongs to the command, quote the whole command", "%q is a comment, not part of the command", clip(comment))
+		l, c := p.src.Find(n.Line, n.Column, comment)
+		p.src.Warning(l, c, "if it belongs to the command, quote the whole command", "%q is a comment, not part of the command", source.Clip(comment))
 	}
 }
 
@@ -101,19 +103,19 @@ func (p *proto) joinedLines(n *yaml.Node) {
 	}
 	at, before := n.Line, ""
 	if n.Style == 0 {
-		before = p.src.line(at)
+		before = p.src.Line(at)
 	}
 	rest := n.Value
 	for at++; ; at++ {
-		text := strings.TrimSpace(p.src.line(at))
+		text := strings.TrimSpace(p.src.Line(at))
 		i := strings.Index(rest, text)
 		if text == "" || i < 0 {
 			return
 		}
 		joined := i > 0 && rest[i-1] == ' '
 		if joined && ownCommand.MatchString(text) && !carriesOn.MatchString(before) {
-			l, c := p.src.find(at, 1, text)
-			p.src.warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is not a separate command but arguments of the previous one", clip(text))
+			l, c := p.src.Find(at, 1, text)
+			p.src.Warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is not a separate command but arguments of the previous one", source.Clip(text))
 			return
 		}
 		rest, before = rest[i+len(text):], text
@@ -128,8 +130,8 @@ func (p *proto) lookAlike(command string, line, col int) {
 		return
 	}
 	sign := strings.TrimLeft(command[m[2]:m[3]], "= \t\n")
-	l, c := p.src.find(line, col, sign)
-	p.src.warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but to the shell it is a letter", firstRune(sign))
+	l, c := p.src.Find(line, col, sign)
+	p.src.Warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but to the shell it is a letter", firstRune(sign))
 }
 
 // variableSlips warns about parameters written in the notation of other tools.
@@ -143,13 +145,13 @@ func (p *proto) variableSlips(n, env *yaml.Node) {
 		if !slices.Contains(known, name) || strings.HasPrefix(spelt, "${") && spelt[2] != '{' || variable.MatchString(spelt) || strings.HasPrefix(spelt, "{{"+name) {
 			continue
 		}
-		l, c := p.src.find(n.Line, n.Column, spelt)
-		p.src.warning(l, c, "for the parameter write {"+name+"}", "%s stays as written", spelt)
+		l, c := p.src.Find(n.Line, n.Column, spelt)
+		p.src.Warning(l, c, "for the parameter write {"+name+"}", "%s stays as written", spelt)
 	}
 	for _, name := range known {
-		if at := shellVariable(n.Value, name); at != "" && child(env, name) == nil {
-			l, c := p.src.find(n.Line, n.Column, at)
-			p.src.warning(l, c, "for the parameter write {"+name+"}, or $"+paramEnv(name), "%s is a shell variable that nothing here sets", at)
+		if at := shellVariable(n.Value, name); at != "" && source.Child(env, name) == nil {
+			l, c := p.src.Find(n.Line, n.Column, at)
+			p.src.Warning(l, c, "for the parameter write {"+name+"}, or $"+paramEnv(name), "%s is a shell variable that nothing here sets", at)
 		}
 	}
 }
@@ -174,7 +176,7 @@ func shellVariable(script, name string) string {
 // literalSlip warns about $HOME in a value that no shell expands.
 func (p *proto) literalSlip(v *yaml.Node, what string) {
 	if v.Kind == yaml.ScalarNode && fromOutside.MatchString(v.Value) {
-		p.src.warning(v.Line, v.Column, "write the full value, or put it in run, where the shell expands it", "%s: %q is passed as written: $ and ~ are not expanded there", what, clip(v.Value))
+		p.src.Warning(v.Line, v.Column, "write the full value, or put it in run, where the shell expands it", "%s: %q is passed as written: $ and ~ are not expanded there", what, source.Clip(v.Value))
 	}
 }
 
@@ -183,7 +185,7 @@ func (p *proto) switchSlip(k, v *yaml.Node, what string) {
 	switch strings.ToLower(v.Value) {
 	case "yes", "no", "on", "off":
 		if v.Style == 0 {
-			p.src.warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
+			p.src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
 		}
 	}
 }
@@ -198,9 +200,9 @@ func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
 		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
 		switch {
 		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !isNumber(w) }):
-			r.warning(v.Line, v.Column, "separate them with commas: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)
+			r.Warning(v.Line, v.Column, "separate them with commas: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
 		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
-			r.warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", clip(v.Value), name)
+			r.Warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
 		}
 	}
 }
@@ -220,7 +222,7 @@ func nearlyRange(s string) bool {
 // oneValueSlip warns about a range where a single value belongs.
 func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
 	if isRange(v, false) {
-		r.warning(v.Line, v.Column, "for the whole range, write it under matrix; if it is one value, quote it", "%q is one value of parameter %q, not a range", v.Value, name)
+		r.Warning(v.Line, v.Column, "for the whole range, write it under matrix; if it is one value, quote it", "%q is one value of parameter %q, not a range", v.Value, name)
 	}
 }
 
@@ -233,13 +235,13 @@ func amongNumbers(list *yaml.Node) bool {
 // listSlip warns about a list without brackets.
 func (p *proto) listSlip(key string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ", ") {
-		p.src.warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, clip(n.Value))
+		p.src.Warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, source.Clip(n.Value))
 	}
 }
 
 // homeSlip warns about a bare ~, which YAML reads as null.
-func (s *source) homeSlip(key string, n *yaml.Node) {
-	if key == "work_dir" && isNull(n) && n.Value == "~" {
-		s.warning(n.Line, n.Column, `for the home folder write "~", with quotes`, "work_dir: ~ means null in YAML")
+func homeSlip(s *source.Source, key string, n *yaml.Node) {
+	if key == "work_dir" && source.IsNull(n) && n.Value == "~" {
+		s.Warning(n.Line, n.Column, `for the home folder write "~", with quotes`, "work_dir: ~ means null in YAML")
 	}
 }

@@ -1,13 +1,13 @@
 package jobspec
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 
 	"gopkg.in/yaml.v3"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/source"
 )
 
 // A resource is one of the keys that the scheduler reads, its values as text.
@@ -35,7 +35,7 @@ var resourceKeys = []struct {
 	}},
 	{"gpu_model", true, func(d *draft, v []string) error {
 		if slices.Contains(v, "") {
-			return faultf("try a100", "an empty name matches every GPU")
+			return source.Faultf("try a100", "an empty name matches every GPU")
 		}
 		d.Request.Models = v
 		return nil
@@ -71,7 +71,7 @@ var resourceKeys = []struct {
 	{"priority", false, func(d *draft, v []string) error {
 		n, err := strconv.Atoi(v[0])
 		if err != nil || n > 1e9 || n < -1e9 {
-			return faultf("higher numbers go first", "%q is not a whole number", v[0])
+			return source.Faultf("higher numbers go first", "%q is not a whole number", v[0])
 		}
 		d.Priority = n
 		return nil
@@ -118,7 +118,7 @@ var resourceKeys = []struct {
 	{"retry.memory_growth", false, func(d *draft, v []string) error {
 		f, err := strconv.ParseFloat(v[0], 64)
 		if err != nil || !(f >= 1 && f <= 100) {
-			return faultf("use a factor from 1 to 100, such as 1.5", "invalid factor %q", v[0])
+			return source.Faultf("use a factor from 1 to 100, such as 1.5", "invalid factor %q", v[0])
 		}
 		d.Retry.MemoryGrowth = f
 		return nil
@@ -180,12 +180,7 @@ func (p *proto) read(d *draft, v *values) {
 }
 
 func (p *proto) complain(t *text, key string, err error) {
-	var f *fault
-	if errors.As(err, &f) {
-		p.src.problem(t.line, t.col, f.hint, "%s: %s", key, f.text)
-		return
-	}
-	p.src.problem(t.line, t.col, "", "%s: %s", key, err)
+	p.src.Out.Add(Problem{File: p.src.Path, Line: t.line, Col: t.col, Text: key + ": "}.Because(err))
 }
 
 // finish fills in the batch's settings for what the job does not set.
@@ -197,7 +192,7 @@ func (p *proto) finish(d *draft) {
 	if r.Max == 0 {
 		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids"} {
 			if t := d.given[key]; t != nil && !p.inherited[key] {
-				p.src.problem(t.line, t.col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
+				p.src.Problem(t.line, t.col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
 			}
 		}
 		d.Request = gpu.Request{}
@@ -215,13 +210,13 @@ func (p *proto) finish(d *draft) {
 			_, given := p.file.given["min_memory"]
 			r.Memory, d.DefaultMemory = s.MinMemory, !given
 			if t := d.given["memory"]; t != nil {
-				p.src.warning(t.line, t.col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
+				p.src.Warning(t.line, t.col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
 			}
 		}
 		r.UtilOnOwn = p.list
 	}
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
-		p.src.problem(t.line, t.col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
+		p.src.Problem(t.line, t.col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
 	}
 }
 
@@ -237,22 +232,22 @@ func (p *proto) readResources(f fields) {
 		return
 	}
 	words := []string{"max", "delay", "backoff_after", "backoff", "on", "memory_growth"}
-	p.src.pairs(retry, "retry", func(k, v *yaml.Node) {
+	p.src.Pairs(retry, "retry", func(k, v *yaml.Node) {
 		if !slices.Contains(words, k.Value) {
-			p.src.problem(k.Line, k.Column, didYouMean(k.Value, words, "valid keys: max, delay, backoff_after, backoff, on, memory_growth"), "unknown key %q in retry", k.Value)
+			p.src.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: max, delay, backoff_after, backoff, on, memory_growth"), "unknown key %q in retry", k.Value)
 			return
 		}
 		p.resource("retry."+k.Value, k.Value == "on", v)
 	})
-	if child(retry, "max") == nil {
-		p.src.problem(retry.Line, retry.Column, "add max: 3", "retry without max retries nothing")
+	if source.Child(retry, "max") == nil {
+		p.src.Problem(retry.Line, retry.Column, "add max: 3", "retry without max retries nothing")
 	}
 }
 
 func (p *proto) resource(key string, list bool, n *yaml.Node) {
 	nodes := []*yaml.Node{n}
 	if list {
-		nodes = p.src.items(n, key)
+		nodes = p.src.Items(n, key)
 		p.listSlip(key, n)
 	}
 	r := resource{key: key}

@@ -9,21 +9,8 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/source"
 )
-
-// A fault is what is wrong with a value, and the fix.
-type fault struct{ text, hint string }
-
-func (f *fault) Error() string {
-	if f.hint == "" {
-		return f.text
-	}
-	return f.text + "; " + f.hint
-}
-
-func faultf(hint, format string, args ...any) error {
-	return &fault{fmt.Sprintf(format, args...), hint}
-}
 
 // parseSize parses an amount of memory. Tools disagree about bare numbers, so they are
 // refused; 0 needs no unit.
@@ -38,15 +25,15 @@ func parseSize(s string) (gpu.Bytes, error) {
 	n, bare := strconv.ParseFloat(s, 64)
 	switch {
 	case bare == nil && n < 0, strings.HasPrefix(s, "-"):
-		return 0, faultf("try 8GiB or 8000MiB", "%q is negative", s)
+		return 0, source.Faultf("try 8GiB or 8000MiB", "%q is negative", s)
 	case bare == nil && n >= 256 && n == math.Trunc(n) && n < 1e12:
-		return 0, faultf(fmt.Sprintf("write %sMiB or %sGiB", s, strconv.FormatFloat(math.Max(1, math.Round(n/1000)), 'f', -1, 64)), "%q has no unit", s)
+		return 0, source.Faultf(fmt.Sprintf("write %sMiB or %sGiB", s, strconv.FormatFloat(math.Max(1, math.Round(n/1000)), 'f', -1, 64)), "%q has no unit", s)
 	case bare == nil && !math.IsInf(n, 0) && !math.IsNaN(n):
-		return 0, faultf(fmt.Sprintf("write %sGiB or %sMiB", s, strconv.FormatFloat(n*1000, 'f', -1, 64)), "%q has no unit", s)
+		return 0, source.Faultf(fmt.Sprintf("write %sGiB or %sMiB", s, strconv.FormatFloat(n*1000, 'f', -1, 64)), "%q has no unit", s)
 	case strings.Contains(err.Error(), "any machine"):
-		return 0, faultf("", "%q is more than any machine has", s)
+		return 0, source.Faultf("", "%q is more than any machine has", s)
 	}
-	return 0, faultf(sizeHint(s), "invalid size %q", s)
+	return 0, source.Faultf(sizeHint(s), "invalid size %q", s)
 }
 
 func sizeHint(s string) string {
@@ -89,30 +76,30 @@ func parseDuration(s string) (time.Duration, error) {
 	}
 	if n, err := strconv.ParseFloat(s, 64); err == nil {
 		if n < 0 {
-			return 0, faultf("try 90s, 10m or 1h30m", "%q is negative", s)
+			return 0, source.Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
 		}
-		return 0, faultf(fmt.Sprintf("write %ss or %sm", s, s), "%q has no unit", s)
+		return 0, source.Faultf(fmt.Sprintf("write %ss or %sm", s, s), "%q has no unit", s)
 	}
 	if strings.HasPrefix(s, "-") {
-		return 0, faultf("try 90s, 10m or 1h30m", "%q is negative", s)
+		return 0, source.Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
 	}
 	total, rest := 0.0, s
 	for rest != "" {
 		n, size, tail, ok := leadingTime(rest)
 		if !ok {
 			if d, ok := otherTime(s); ok {
-				return 0, faultf("try "+formatDuration(d), "invalid duration %q", s)
+				return 0, source.Faultf("try "+formatDuration(d), "invalid duration %q", s)
 			}
-			return 0, faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
+			return 0, source.Faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
 		}
 		total += n * float64(size)
 		rest = tail
 	}
 	switch {
 	case s == "":
-		return 0, faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
+		return 0, source.Faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
 	case total > float64(maxDuration):
-		return 0, faultf("", "%q is more than ten years", s)
+		return 0, source.Faultf("", "%q is more than ten years", s)
 	}
 	return time.Duration(math.Round(total)), nil
 }
@@ -161,17 +148,17 @@ func parseCount(s string, least int) (int, error) {
 	switch {
 	case err != nil && isNumber(s):
 		if f, _ := strconv.ParseFloat(s, 64); math.Abs(f) > maxCount {
-			return 0, faultf("", "%q is too large", s)
+			return 0, source.Faultf("", "%q is too large", s)
 		}
-		return 0, faultf("", "%q is not a whole number", s)
+		return 0, source.Faultf("", "%q is not a whole number", s)
 	case err != nil:
-		return 0, faultf("", "%q is not a number", s)
+		return 0, source.Faultf("", "%q is not a number", s)
 	case n < least && least == 0:
-		return 0, faultf("", "%q is negative", s)
+		return 0, source.Faultf("", "%q is negative", s)
 	case n < least:
-		return 0, faultf("", "%q is less than %d", s, least)
+		return 0, source.Faultf("", "%q is less than %d", s, least)
 	case n > maxCount:
-		return 0, faultf("", "%q is too large", s)
+		return 0, source.Faultf("", "%q is too large", s)
 	}
 	return n, nil
 }
@@ -184,16 +171,16 @@ func isNumber(s string) bool {
 // parsePercent parses 30; 30% is a mistake with an obvious fix.
 func parsePercent(s string) (int, error) {
 	if p, ok := strings.CutSuffix(s, "%"); ok {
-		return 0, faultf("write "+strings.TrimSpace(p), "invalid percentage %q", s)
+		return 0, source.Faultf("write "+strings.TrimSpace(p), "invalid percentage %q", s)
 	}
 	n, err := strconv.Atoi(s)
 	if err == nil && n >= 0 && n <= 100 {
 		return n, nil
 	}
 	if f, ferr := strconv.ParseFloat(s, 64); ferr == nil && f > 0 && f < 1 {
-		return 0, faultf(fmt.Sprintf("try %d", int(math.Round(f*100))), "invalid percentage %q", s)
+		return 0, source.Faultf(fmt.Sprintf("try %d", int(math.Round(f*100))), "invalid percentage %q", s)
 	}
-	return 0, faultf("use a whole number from 0 to 100", "invalid percentage %q", s)
+	return 0, source.Faultf("use a whole number from 0 to 100", "invalid percentage %q", s)
 }
 
 func parseBool(s string) (bool, error) {
@@ -203,11 +190,11 @@ func parseBool(s string) (bool, error) {
 	case "false", "False", "FALSE":
 		return false, nil
 	case "yes", "Yes", "on", "On", "1", "y":
-		return false, faultf("write true", "must be true or false, not %q", s)
+		return false, source.Faultf("write true", "must be true or false, not %q", s)
 	case "no", "No", "off", "Off", "0", "n":
-		return false, faultf("write false", "must be true or false, not %q", s)
+		return false, source.Faultf("write false", "must be true or false, not %q", s)
 	}
-	return false, faultf("", "must be true or false, not %q", s)
+	return false, source.Faultf("", "must be true or false, not %q", s)
 }
 
 // parseWord parses one of a few words.
@@ -217,7 +204,7 @@ func parseWord(s string, words ...string) (string, error) {
 			return w, nil
 		}
 	}
-	return "", faultf(didYouMean(s, words, "valid values: "+strings.Join(words, ", ")), "unknown value %q", s)
+	return "", source.Faultf(source.DidYouMean(s, words, "valid values: "+strings.Join(words, ", ")), "unknown value %q", s)
 }
 
 // parseGPUIDs parses "0,2-3" or UUIDs into single IDs.
@@ -236,7 +223,7 @@ func parseGPUIDs(s string) ([]string, error) {
 		a, errA := strconv.Atoi(low)
 		b, errB := strconv.Atoi(high)
 		if errA != nil || errB != nil || a < 0 || b < a || b > 4096 {
-			return nil, faultf("use indices (0,2-3) or UUIDs (GPU-…)", "invalid GPU ID %q", part)
+			return nil, source.Faultf("use indices (0,2-3) or UUIDs (GPU-…)", "invalid GPU ID %q", part)
 		}
 		for i := a; i <= b; i++ {
 			ids = append(ids, strconv.Itoa(i))
@@ -249,7 +236,7 @@ func parseGPUIDs(s string) ([]string, error) {
 func parseGPUs(s string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(s, "-")
 	if strings.Contains(s, ",") {
-		return 0, 0, faultf("gpus is a count; for specific GPUs write gpu_ids: ["+s+"]", "%q is not a number", s)
+		return 0, 0, source.Faultf("gpus is a count; for specific GPUs write gpu_ids: ["+s+"]", "%q is not a number", s)
 	}
 	if !ranged || low == "" {
 		least, err = parseCount(s, 0)
@@ -259,7 +246,7 @@ func parseGPUs(s string) (least, most int, err error) {
 		most, err = parseCount(strings.TrimSpace(high), 1)
 	}
 	if err == nil && most < least {
-		err = faultf(fmt.Sprintf("write %d-%d", most, least), "range %q is reversed", s)
+		err = source.Faultf(fmt.Sprintf("write %d-%d", most, least), "range %q is reversed", s)
 	}
 	return least, most, err
 }

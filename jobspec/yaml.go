@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -14,24 +16,24 @@ import (
 func (f *fileJobs) native(root *yaml.Node) {
 	s := f.src
 	f.dialect = "native"
-	defaults := child(root, "defaults")
-	if defaults != nil && !isNull(defaults) {
-		defaults = s.canonicalKeys(defaults, "defaults")
+	defaults := source.Child(root, "defaults")
+	if defaults != nil && !source.IsNull(defaults) {
+		defaults = canonicalKeys(s, defaults, "defaults")
 	} else {
 		defaults = nil
 	}
-	jobs := child(root, "jobs")
+	jobs := source.Child(root, "jobs")
 	switch {
 	case jobs.Kind == yaml.MappingNode:
 		hint := "write a list: \"- name: …\" for each job"
 		if len(jobs.Content) > 0 {
 			hint = fmt.Sprintf("write a list: \"- name: %s\"", jobs.Content[0].Value)
 		}
-		s.problem(jobs.Line, jobs.Column, hint, "jobs must be a list of jobs, not a mapping")
+		s.Problem(jobs.Line, jobs.Column, hint, "jobs must be a list of jobs, not a mapping")
 	case jobs.Kind != yaml.SequenceNode:
-		s.problem(jobs.Line, jobs.Column, "write a list: \"- name: …\" for each job", "jobs must be a list of jobs, not %s", describe(jobs))
+		s.Problem(jobs.Line, jobs.Column, "write a list: \"- name: …\" for each job", "jobs must be a list of jobs, not %s", source.Describe(jobs))
 	case len(jobs.Content) == 0:
-		s.problem(jobs.Line, jobs.Column, "", "jobs is an empty list")
+		s.Problem(jobs.Line, jobs.Column, "", "jobs is an empty list")
 	default:
 		for i, n := range jobs.Content {
 			f.job(i, n, defaults)
@@ -41,9 +43,9 @@ func (f *fileJobs) native(root *yaml.Node) {
 
 // checkTop refuses unknown keys at the top of a file. Keys that begin with x- are free,
 // as a place for anchors.
-func (s *source) checkTop(root *yaml.Node) bool {
+func checkTop(s *source.Source, root *yaml.Node) bool {
 	if root.Kind != yaml.MappingNode {
-		s.problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", describe(root))
+		s.Problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", source.Describe(root))
 		return false
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
@@ -51,7 +53,7 @@ func (s *source) checkTop(root *yaml.Node) bool {
 		if slices.Contains(topKeys, k.Value) || strings.HasPrefix(k.Value, "x-") {
 			continue
 		}
-		hint := didYouMean(k.Value, topKeys, "valid keys: settings, defaults, jobs")
+		hint := source.DidYouMean(k.Value, topKeys, "valid keys: settings, defaults, jobs")
 		if own := foreignTop[strings.ToLower(k.Value)]; own != "" {
 			hint = "in gpurun it is " + own
 		}
@@ -60,10 +62,10 @@ func (s *source) checkTop(root *yaml.Node) bool {
 		} else if slices.Contains(jobKeys, k.Value) {
 			hint = "it is a job key: move it into a job, or under defaults"
 		}
-		s.problem(k.Line, k.Column, hint, "unknown key %q at the top level", k.Value)
+		s.Problem(k.Line, k.Column, hint, "unknown key %q at the top level", k.Value)
 	}
-	if child(root, "jobs") == nil {
-		s.problem(root.Line, root.Column, "add jobs: and a list of jobs", "missing key \"jobs\"")
+	if source.Child(root, "jobs") == nil {
+		s.Problem(root.Line, root.Column, "add jobs: and a list of jobs", "missing key \"jobs\"")
 		return false
 	}
 	return true
@@ -77,20 +79,20 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		hint := "write \"- run: …\""
 		if n.Kind == yaml.ScalarNode {
 			first, _, _ := strings.Cut(strings.TrimSpace(n.Value), " ")
-			hint = cmp.Or(wantsColon(first), hint)
+			hint = cmp.Or(source.WantsColon(first, ourKeys()), hint)
 		}
-		s.problem(n.Line, n.Column, hint, "a job must be a mapping, not %s", describe(n))
+		s.Problem(n.Line, n.Column, hint, "a job must be a mapping, not %s", source.Describe(n))
 		return
 	}
-	own := s.canonicalKeys(n, "a job")
+	own := canonicalKeys(s, n, "a job")
 	all := fields{overlay(defaults, own, false), n}
 	p := &proto{texts: &texts{line: n.Line, col: n.Column}, src: s, file: f, inherited: map[string]bool{}}
 	for j := 0; j < len(all.node.Content); j += 2 {
 		key := all.node.Content[j].Value
-		p.inherited[key] = child(own, key) == nil
+		p.inherited[key] = source.Child(own, key) == nil
 	}
 	var whole bool
-	p.matrix, whole = s.readMatrix(all.get("matrix"), all.get("zip"), all.get("params"))
+	p.matrix, whole = readMatrix(s, all.get("matrix"), all.get("zip"), all.get("params"))
 	p.scope.params, p.scope.partial = p.matrix.always, p.matrix.partial
 	p.nestedFormats()
 	p.list = isExperiment(all)
@@ -99,7 +101,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		f.dialect = "experiment list"
 		p.experiment(all)
 	} else if config := all.get("config"); config != nil && config.Kind == yaml.ScalarNode && all.get("run") == nil {
-		s.problem(p.line, p.col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
+		s.Problem(p.line, p.col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
 	} else {
 		p.refuseListKeys(all)
 		p.run(all)
@@ -132,7 +134,7 @@ func (p *proto) readName(f fields, i int) {
 	p.nestedName()
 	if ok && t.raw == "" {
 		p.told = true
-		p.src.problem(n.Line, n.Column, "remove it to get job-1, job-2, …", "name is empty")
+		p.src.Problem(n.Line, n.Column, "remove it to get job-1, job-2, …", "name is empty")
 	}
 }
 
@@ -142,7 +144,7 @@ var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|mo
 func (p *proto) run(f fields) {
 	n := f.get("run")
 	if n == nil {
-		p.src.problem(p.line, p.col, "add run: python train.py", "this job has no run")
+		p.src.Problem(p.line, p.col, "add run: python train.py", "this job has no run")
 		return
 	}
 	p.commands = p.textList(f, "run", atStart)
@@ -150,7 +152,7 @@ func (p *proto) run(f fields) {
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.commands {
 			if onlyShell.MatchString(c.raw) {
-				p.src.warning(c.line, c.col, "write run: | and one script instead of a list", "%q has no effect on the next command: each runs in its own shell", clip(c.raw))
+				p.src.Warning(c.line, c.col, "write run: | and one script instead of a list", "%q has no effect on the next command: each runs in its own shell", source.Clip(c.raw))
 			}
 		}
 	}
@@ -162,26 +164,26 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	p.src.pairs(n, what, func(k, v *yaml.Node) {
+	p.src.Pairs(n, what, func(k, v *yaml.Node) {
 		if k.Value == "" || strings.ContainsAny(k.Value, " \t\n'\"$`\\;&|<>()") {
-			p.src.problem(k.Line, k.Column, "", "invalid argument name %q", k.Value)
+			p.src.Problem(k.Line, k.Column, "", "invalid argument name %q", k.Value)
 			return
 		}
 		if v.Kind == yaml.SequenceNode {
-			p.src.problem(v.Line, v.Column, "write it in run", "%s: %q must be a single value, not a list", what, k.Value)
+			p.src.Problem(v.Line, v.Column, "write it in run", "%s: %q must be a single value, not a list", what, k.Value)
 			return
 		}
-		s, tag, ok := p.src.scalar(v, what+": "+k.Value)
+		s, tag, ok := p.src.Scalar(v, what+": "+k.Value)
 		if !ok {
 			return
 		}
 		if slices.ContainsFunc(p.args, func(a argText) bool { return a.key == k.Value }) {
-			p.src.problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
+			p.src.Problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
 			return
 		}
 		if tag == "!!null" { // passes no argument: the job is the same without it
 			if name, rest, ok := strings.Cut(k.Value, ":"); ok {
-				p.src.problem(k.Line, k.Column, "add a space after the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
+				p.src.Problem(k.Line, k.Column, "add a space after the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
 			}
 			return
 		}
@@ -201,23 +203,23 @@ func (p *proto) readEnv(n *yaml.Node) {
 	if n == nil {
 		return
 	}
-	p.src.pairs(n, "env", func(k, v *yaml.Node) {
+	p.src.Pairs(n, "env", func(k, v *yaml.Node) {
 		switch {
 		case !envName.MatchString(k.Value):
-			p.src.problem(k.Line, k.Column, "use letters, digits and _", "invalid environment variable name %q", k.Value)
+			p.src.Problem(k.Line, k.Column, "use letters, digits and _", "invalid environment variable name %q", k.Value)
 			return
 		case slices.Contains(ownEnv, k.Value):
 			hint := "remove it"
 			if strings.HasSuffix(k.Value, "VISIBLE_DEVICES") {
 				hint = "gpurun chooses the GPUs; for specific ones write gpu_ids"
 			}
-			p.src.problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
+			p.src.Problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
 			return
 		}
-		if isNull(v) {
+		if source.IsNull(v) {
 			return // removes a default, and does nothing if there is none
 		}
-		s, _, ok := p.src.scalar(v, "env: "+k.Value)
+		s, _, ok := p.src.Scalar(v, "env: "+k.Value)
 		if !ok {
 			return
 		}
@@ -237,7 +239,7 @@ func (p *proto) readRest(f fields) {
 	p.stderr = p.optional(f, "stderr", inLog)
 	if apart := p.stdout != nil || p.stderr != nil; apart && p.log != nil {
 		if !p.inherited["log"] {
-			p.src.problem(p.log.line, p.log.col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
+			p.src.Problem(p.log.line, p.log.col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
 		}
 		p.log = nil
 	}
@@ -248,6 +250,6 @@ func (p *proto) readRest(f fields) {
 	p.checkPaths()
 	p.checkConfigUse(f.get("config") != nil)
 	if c := p.config; c != nil && p.logUses(varConfig) && slices.ContainsFunc(c.sets, func(s setText) bool { return s.value.uses(varLog) }) {
-		p.src.problem(p.line, p.col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
+		p.src.Problem(p.line, p.col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}
 }

@@ -1,4 +1,4 @@
-package jobspec
+package source
 
 import (
 	"fmt"
@@ -10,22 +10,22 @@ import (
 // maxNodes bounds the size of a document after its aliases are expanded.
 const maxNodes = 2_000_000
 
-// resolve replaces every alias by its target, merges "<<", and refuses what only looks
+// Resolve replaces every alias by its target, merges "<<", and refuses what only looks
 // right: duplicate keys, keys that are not text, unknown tags, and a document that its
 // aliases blow up. Afterwards there are only mappings, sequences and scalars; subtrees
 // may be shared. It returns false if a problem makes it pointless to continue.
-func (s *source) resolve(root *yaml.Node) bool {
-	w := &resolver{source: s, size: map[*yaml.Node]int{}}
+func (s *Source) Resolve(root *yaml.Node) bool {
+	w := &resolver{Source: s, size: map[*yaml.Node]int{}}
 	total := w.visit(root)
 	if !w.failed && total > maxNodes && total > 20*len(w.size) {
-		s.problem(root.Line, root.Column, "write the repeated part as defaults or as a matrix", "aliases expand %d values to more than %d", len(w.size), maxNodes)
+		s.Problem(root.Line, root.Column, "write the repeated part as defaults or as a matrix", "aliases expand %d values to more than %d", len(w.size), maxNodes)
 		return false
 	}
 	return !w.failed
 }
 
 type resolver struct {
-	*source
+	*Source
 	size   map[*yaml.Node]int // with aliases expanded; -1 while being computed
 	failed bool
 }
@@ -40,7 +40,7 @@ func (w *resolver) visit(n *yaml.Node) int {
 	for i, c := range n.Content {
 		if c.Kind == yaml.AliasNode {
 			if w.size[c.Alias] == -1 {
-				w.problem(c.Line, c.Column, "", "alias %q refers to itself", "*"+c.Value)
+				w.Problem(c.Line, c.Column, "", "alias %q refers to itself", "*"+c.Value)
 				w.failed = true
 				return 1
 			}
@@ -66,7 +66,7 @@ func (w *resolver) scalarTag(n *yaml.Node) {
 	switch tag := n.ShortTag(); {
 	case tag == "!!str", n.Style&yaml.TaggedStyle == 0:
 	default:
-		w.problem(n.Line, n.Column, fmt.Sprintf("quote it: %q", n.Tag+" "+n.Value), "unsupported YAML tag %q", n.Tag)
+		w.Problem(n.Line, n.Column, fmt.Sprintf("quote it: %q", n.Tag+" "+n.Value), "unsupported YAML tag %q", n.Tag)
 	}
 }
 
@@ -79,11 +79,11 @@ func (w *resolver) mapping(n *yaml.Node) {
 		k, v := n.Content[i], n.Content[i+1]
 		switch first := at[k.Value]; {
 		case k.Kind != yaml.ScalarNode:
-			w.problem(k.Line, k.Column, quoteHint(k), "a key must be text, not %s", describe(k))
+			w.Problem(k.Line, k.Column, QuoteHint(k), "a key must be text, not %s", Describe(k))
 		case k.ShortTag() == "!!merge":
 			merges = append(merges, v)
 		case first != nil:
-			w.problem(k.Line, k.Column, "keep only one", "duplicate key %q, first on line %d", k.Value, first.Line)
+			w.Problem(k.Line, k.Column, "keep only one", "duplicate key %q, first on line %d", k.Value, first.Line)
 		default:
 			at[k.Value] = k
 			own = append(own, k, v)
@@ -109,12 +109,12 @@ func (w *resolver) merge(n, from *yaml.Node, at map[string]*yaml.Node) {
 			}
 		}
 	default:
-		w.problem(from.Line, from.Column, "", "%q must be a mapping or a list of mappings, not %s", "<<", describe(from))
+		w.Problem(from.Line, from.Column, "", "%q must be a mapping or a list of mappings, not %s", "<<", Describe(from))
 	}
 }
 
-// describe names a node's kind for a newcomer.
-func describe(n *yaml.Node) string {
+// Describe names a node's kind for a newcomer.
+func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -129,12 +129,12 @@ func describe(n *yaml.Node) string {
 	case "!!int", "!!float":
 		return "the number " + n.Value
 	}
-	return fmt.Sprintf("the text %q", clip(n.Value))
+	return fmt.Sprintf("the text %q", Clip(n.Value))
 }
 
-// quoteHint returns the fix for text that YAML reads as a mapping because it is not
+// QuoteHint returns the fix for text that YAML reads as a mapping because it is not
 // quoted: {seed}, or {seed}: 1.
-func quoteHint(n *yaml.Node) string {
+func QuoteHint(n *yaml.Node) string {
 	if n.Kind != yaml.MappingNode || n.Style&yaml.FlowStyle == 0 || len(n.Content) != 2 {
 		return ""
 	}
@@ -142,21 +142,21 @@ func quoteHint(n *yaml.Node) string {
 	if k.Kind == yaml.ScalarNode && v.Kind == yaml.ScalarNode && v.ShortTag() == "!!null" {
 		return fmt.Sprintf("quote it: %q", "{"+k.Value+"}")
 	}
-	if inner := quoteHint(k); inner != "" && v.ShortTag() == "!!null" {
+	if inner := QuoteHint(k); inner != "" && v.ShortTag() == "!!null" {
 		return strings.NewReplacer(`"{`, `"{{`, `}"`, `}}"`).Replace(inner)
 	}
 	return ""
 }
 
-// scalar returns the text and the tag of a node that must be a single value.
-func (s *source) scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
+// Scalar returns the text and the tag of a node that must be a single value.
+func (s *Source) Scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
 	if n.Kind != yaml.ScalarNode {
-		hint := quoteHint(n)
-		s.problem(n.Line, n.Column, hint, "%s must be a single value, not %s", what, describe(n))
+		hint := QuoteHint(n)
+		s.Problem(n.Line, n.Column, hint, "%s must be a single value, not %s", what, Describe(n))
 		return "", "", false
 	}
 	if strings.IndexByte(n.Value, 0) >= 0 {
-		s.problem(n.Line, n.Column, "remove it", "%s contains a NUL character, which no command, path or variable may contain", what)
+		s.Problem(n.Line, n.Column, "remove it", "%s contains a NUL character, which no command, path or variable may contain", what)
 		return "", "", false
 	}
 	tag = n.ShortTag()
@@ -166,25 +166,25 @@ func (s *source) scalar(n *yaml.Node, what string) (text, tag string, ok bool) {
 	return n.Value, tag, true
 }
 
-// items returns the elements of a list; a single value counts as a list of one.
-func (s *source) items(n *yaml.Node, what string) []*yaml.Node {
+// Items returns the elements of a list; a single value counts as a list of one.
+func (s *Source) Items(n *yaml.Node, what string) []*yaml.Node {
 	switch n.Kind {
 	case yaml.ScalarNode:
 		return []*yaml.Node{n}
 	case yaml.SequenceNode:
 		if len(n.Content) == 0 {
-			s.problem(n.Line, n.Column, "remove the key", "%s is an empty list", what)
+			s.Problem(n.Line, n.Column, "remove the key", "%s is an empty list", what)
 		}
 		return n.Content
 	}
-	s.problem(n.Line, n.Column, quoteHint(n), "%s must be a list, not %s", what, describe(n))
+	s.Problem(n.Line, n.Column, QuoteHint(n), "%s must be a list, not %s", what, Describe(n))
 	return nil
 }
 
-// pairs calls f for each key of a mapping, in the file's order.
-func (s *source) pairs(n *yaml.Node, what string, f func(k, v *yaml.Node)) bool {
+// Pairs calls f for each key of a mapping, in the file's order.
+func (s *Source) Pairs(n *yaml.Node, what string, f func(k, v *yaml.Node)) bool {
 	if n.Kind != yaml.MappingNode {
-		s.problem(n.Line, n.Column, "", "%s must be a mapping (name: value), not %s", what, describe(n))
+		s.Problem(n.Line, n.Column, "", "%s must be a mapping (name: value), not %s", what, Describe(n))
 		return false
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -193,8 +193,8 @@ func (s *source) pairs(n *yaml.Node, what string, f func(k, v *yaml.Node)) bool 
 	return true
 }
 
-// child returns the value of a mapping's key, or nil.
-func child(n *yaml.Node, key string) *yaml.Node {
+// Child returns the value of a mapping's key, or nil.
+func Child(n *yaml.Node, key string) *yaml.Node {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -205,3 +205,6 @@ func child(n *yaml.Node, key string) *yaml.Node {
 	}
 	return nil
 }
+
+// IsNull reports whether a node is null, which in most places counts as not given.
+func IsNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }

@@ -1,4 +1,9 @@
-package jobspec
+// Package configedit makes a copy of a YAML or JSON file with some values changed. The file
+// is parsed into a tree that knows the position of each value, the text of the named values
+// is replaced, and the result is parsed again. Unless that equals the old tree with only the
+// named values changed, the edit is refused, so that no quirk of a format can change anything
+// else.
+package configedit
 
 import (
 	"bytes"
@@ -7,54 +12,57 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpurun/jobspec/source"
 )
 
-// How a config file is edited: it is parsed into a tree that knows the position of
-// each value, the text of the named values is replaced, and the result is parsed
-// again. Unless that equals the old tree with only the named values changed, the edit
-// is refused, so that no quirk of a format can change anything else.
-
-// A configSet is one change to a config file.
-type configSet struct {
+// A Set is one change to a config file.
+type Set struct {
 	Path      []string // the dotted key, split
 	Add       bool     // the key may be missing
-	Value     Param    // only Text and Tag are used
-	Line, Col int      // in the job file
+	Value     Value
+	Line, Col int // in the job file
 }
 
-// A configNode is a value in a config file, with what an edit needs to know about it.
-type configNode struct {
-	kind   configKind
-	keys   []configKey   // of a mapping
-	items  []*configNode // of a list, or the values of keys
-	tag    string        // of a scalar, YAML's short tag
-	value  string        // of a scalar: its decoded text
-	name   string        // of an alias: its anchor; of any other node: its own anchor
+// A Value is a single value as spelled in YAML.
+type Value struct {
+	Text string
+	Tag  string // YAML's short tag: !!str, !!int, !!float, !!bool, !!null
+}
+
+// A node is a value in a config file, with what an edit needs to know about it.
+type node struct {
+	kind   kind
+	keys   []key   // of a mapping
+	items  []*node // of a list, or the values of keys
+	tag    string  // of a scalar, YAML's short tag
+	value  string  // of a scalar: its decoded text
+	name   string  // of an alias: its anchor; of any other node: its own anchor
 	line   int
 	shared int      // line of an alias that refers to this node, or 0
 	merged []string // keys that a mapping gets through "<<"
 	at     any      // position data of the format
 }
 
-type configKey struct {
+type key struct {
 	text string
 	at   any
 }
 
-type configKind uint8
+type kind uint8
 
 const (
-	configScalar configKind = iota
-	configMap
-	configList
-	configAlias
+	scalar kind = iota
+	mapping
+	list
+	alias
 )
 
-// A configFormat reads and edits one format. Spans are in bytes of data.
-type configFormat interface {
-	parse(data []byte) (*configNode, error)
-	replace(n *configNode, parent *configNode, value Param) ([]span, error)
-	insert(n *configNode, keys []string, value Param) ([]span, error)
+// A format reads and edits one format. Spans are in bytes of data.
+type format interface {
+	parse(data []byte) (*node, error)
+	replace(n *node, parent *node, value Value) ([]span, error)
+	insert(n *node, keys []string, value Value) ([]span, error)
 }
 
 // A span is a piece of text to replace.
@@ -74,19 +82,19 @@ func applySpans(data []byte, spans []span) []byte {
 	return append(out, data[at:]...)
 }
 
-func isJSON(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".json") }
+func IsJSON(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".json") }
 
-func formatOf(name string) configFormat {
-	if isJSON(name) {
-		return &jsonConfig{}
+func formatOf(name string) format {
+	if IsJSON(name) {
+		return &jsonFormat{}
 	}
-	return &yamlConfig{}
+	return &yamlFormat{}
 }
 
-// editConfig changes the named values of base and nothing else. name is the path of
+// Edit changes the named values of base and nothing else. name is the path of
 // the base, for messages and for its extension.
-func editConfig(name string, base []byte, sets []configSet) ([]byte, []Problem) {
-	e := &configEdit{name: name, format: formatOf(name)}
+func Edit(name string, base []byte, sets []Set) ([]byte, []source.Problem) {
+	e := &edit{name: name, format: formatOf(name)}
 	bom := bytes.HasPrefix(base, []byte("\ufeff"))
 	e.data = bytes.TrimPrefix(base, []byte("\ufeff"))
 	if e.read() && e.change(sets) {
@@ -105,41 +113,41 @@ func editConfig(name string, base []byte, sets []configSet) ([]byte, []Problem) 
 	return e.data, nil
 }
 
-type configEdit struct {
+type edit struct {
 	name     string
-	format   configFormat
+	format   format
 	data     []byte
-	root     *configNode
-	later    []configSet // keys to add, one after another
-	problems []Problem
+	root     *node
+	later    []Set // keys to add, one after another
+	problems []source.Problem
 }
 
-func (e *configEdit) problem(s configSet, hint, format string, args ...any) bool {
+func (e *edit) problem(s Set, hint, format string, args ...any) bool {
 	text := "config " + e.name + ": " + fmt.Sprintf(format, args...)
-	e.problems = append(e.problems, Problem{Line: s.Line, Col: s.Col, Text: text, Hint: hint})
+	e.problems = append(e.problems, source.Problem{Line: s.Line, Col: s.Col, Text: text, Hint: hint})
 	return false
 }
 
-func (e *configEdit) read() (ok bool) {
+func (e *edit) read() (ok bool) {
 	root, err := e.format.parse(e.data)
 	if err != nil {
-		return e.problem(configSet{}, "", "%s", err)
+		return e.problem(Set{}, "", "%s", err)
 	}
 	e.root = root
 	return true
 }
 
 // change replaces all values that exist, in one pass.
-func (e *configEdit) change(sets []configSet) bool {
+func (e *edit) change(sets []Set) bool {
 	var spans []span
-	changed := map[*configNode]Param{}
+	changed := map[*node]Value{}
 	for _, s := range sets {
 		f, ok := e.find(s)
 		switch {
 		case !ok:
 		case len(f.rest) > 0:
 			e.later = append(e.later, s)
-		case f.node.kind == configMap || f.node.kind == configList:
+		case f.node.kind == mapping || f.node.kind == list:
 			e.problem(s, "set the values in it", "%q is not a single value", strings.Join(s.Path, "."))
 		case f.node.shared > 0:
 			e.problem(s, "write the value out on that line", "%q is &%s, which line %d also uses", strings.Join(s.Path, "."), f.node.name, f.node.shared)
@@ -162,7 +170,7 @@ func (e *configEdit) change(sets []configSet) bool {
 }
 
 // add inserts one key that is missing.
-func (e *configEdit) add(s configSet) bool {
+func (e *edit) add(s Set) bool {
 	f, ok := e.find(s)
 	if !ok {
 		return false
@@ -178,7 +186,7 @@ func (e *configEdit) add(s configSet) bool {
 }
 
 // swap accepts the new text if it parses to what was asked for.
-func (e *configEdit) swap(s configSet, data []byte, c comparison) bool {
+func (e *edit) swap(s Set, data []byte, c comparison) bool {
 	root, err := e.format.parse(data)
 	if err != nil || !c.same(e.root, root) {
 		return e.problem(s, "write that value in a simpler form in the file", "%q cannot be set without changing something else", strings.Join(s.Path, "."))
@@ -189,29 +197,29 @@ func (e *configEdit) swap(s configSet, data []byte, c comparison) bool {
 
 // A finding is where a path leads: a value, or the deepest node that exists.
 type finding struct {
-	node, parent *configNode
+	node, parent *node
 	rest         []string // keys missing below node
 }
 
 // find follows a path. A key that itself contains dots is found too.
-func (e *configEdit) find(s configSet) (finding, bool) {
+func (e *edit) find(s Set) (finding, bool) {
 	f := finding{node: e.root, rest: s.Path}
 	for len(f.rest) > 0 {
 		n := f.node
 		done := strings.Join(s.Path[:len(s.Path)-len(f.rest)], ".")
 		switch {
-		case n.kind == configAlias:
+		case n.kind == alias:
 			return f, e.problem(s, "", "%q is *%s, which is shared: setting it would change other values too", done, n.name)
-		case n.kind == configScalar && n.tag == "!!null" && s.Add:
+		case n.kind == scalar && n.tag == "!!null" && s.Add:
 			return f, true
-		case n.kind == configScalar && n.tag != "!!null":
+		case n.kind == scalar && n.tag != "!!null":
 			return f, e.problem(s, "", "%q is a value, not a mapping: it has no %q", done, strings.Join(f.rest, "."))
 		}
 		next, used, twice := n.child(f.rest)
 		switch {
 		case twice:
 			return f, e.problem(s, "keep only one", "duplicate key %q", strings.Join(s.Path, "."))
-		case next == nil && n.kind == configMap && (s.Add || len(f.rest) == 1 && slices.Contains(n.merged, f.rest[0])):
+		case next == nil && n.kind == mapping && (s.Add || len(f.rest) == 1 && slices.Contains(n.merged, f.rest[0])):
 			return f, true
 		case next == nil:
 			return f, e.missing(s)
@@ -221,8 +229,8 @@ func (e *configEdit) find(s configSet) (finding, bool) {
 	return f, true
 }
 
-func (n *configNode) child(path []string) (next *configNode, used int, twice bool) {
-	if n.kind == configList {
+func (n *node) child(path []string) (next *node, used int, twice bool) {
+	if n.kind == list {
 		i, err := strconv.Atoi(path[0])
 		if err != nil || i < 0 || i >= len(n.items) {
 			return nil, 0, false
@@ -246,17 +254,17 @@ func (n *configNode) child(path []string) (next *configNode, used int, twice boo
 	return nil, 0, false
 }
 
-func (e *configEdit) missing(s configSet) bool {
+func (e *edit) missing(s Set) bool {
 	word := strings.Join(s.Path, ".")
-	return e.problem(s, didYouMean(word, e.root.dotted("", nil), fmt.Sprintf("to add it, write %q", "+"+word)), "no key %q", word)
+	return e.problem(s, source.DidYouMean(word, e.root.dotted("", nil), fmt.Sprintf("to add it, write %q", "+"+word)), "no key %q", word)
 }
 
 // dotted lists the dotted keys of all values below n.
-func (n *configNode) dotted(prefix string, list []string) []string {
+func (n *node) dotted(prefix string, list []string) []string {
 	const most = 5000
 	for i, item := range n.items {
 		word := prefix + strconv.Itoa(i)
-		if n.kind == configMap {
+		if n.kind == mapping {
 			word = prefix + n.keys[i].text
 		}
 		if len(list) < most {
@@ -268,16 +276,16 @@ func (n *configNode) dotted(prefix string, list []string) []string {
 
 // A comparison tells how the edited tree may differ from the original.
 type comparison struct {
-	changed map[*configNode]Param
-	grown   *configNode // this one has an additional key
+	changed map[*node]Value
+	grown   *node // this one has an additional key
 	key     string
 	rest    []string // path of the new value below grown
-	value   Param
+	value   Value
 }
 
-func (c *comparison) same(a, b *configNode) bool {
+func (c *comparison) same(a, b *node) bool {
 	if want, ok := c.changed[a]; ok {
-		return b.is(want) && (a.name == b.name || a.kind == configAlias)
+		return b.is(want) && (a.name == b.name || a.kind == alias)
 	}
 	if a == c.grown {
 		a, b = c.without(a, b)
@@ -300,14 +308,14 @@ func (c *comparison) same(a, b *configNode) bool {
 
 // without removes the new key from b, and turns a null a into a mapping. It returns a
 // nil b if the new key does not lead to the new value.
-func (c *comparison) without(a, b *configNode) (*configNode, *configNode) {
-	i := slices.IndexFunc(b.keys, func(k configKey) bool { return k.text == c.key })
+func (c *comparison) without(a, b *node) (*node, *node) {
+	i := slices.IndexFunc(b.keys, func(k key) bool { return k.text == c.key })
 	if i < 0 {
 		return a, nil
 	}
 	leaf := b.items[i]
 	for _, key := range c.rest[1:] {
-		if leaf.kind != configMap || len(leaf.keys) != 1 || leaf.keys[0].text != key {
+		if leaf.kind != mapping || len(leaf.keys) != 1 || leaf.keys[0].text != key {
 			return a, nil
 		}
 		leaf = leaf.items[0]
@@ -318,15 +326,15 @@ func (c *comparison) without(a, b *configNode) (*configNode, *configNode) {
 	rest := *b
 	rest.keys = slices.Delete(slices.Clone(b.keys), i, i+1)
 	rest.items = slices.Delete(slices.Clone(b.items), i, i+1)
-	if a.kind == configScalar {
-		return &configNode{kind: configMap, name: a.name, tag: rest.tag}, &rest
+	if a.kind == scalar {
+		return &node{kind: mapping, name: a.name, tag: rest.tag}, &rest
 	}
 	return a, &rest
 }
 
 // is reports whether n is the value that was to be written.
-func (n *configNode) is(p Param) bool {
-	if n.kind != configScalar {
+func (n *node) is(p Value) bool {
+	if n.kind != scalar {
 		return false
 	}
 	if p.Tag == "" || p.Tag == "!!str" {

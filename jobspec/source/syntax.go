@@ -1,4 +1,4 @@
-package jobspec
+package source
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parseYAML parses data, which must be a single document.
-func parseYAML(data []byte) (root *yaml.Node, err error) {
+// ParseYAML parses data, which must be a single document.
+func ParseYAML(data []byte) (root *yaml.Node, err error) {
 	// The parser is known to panic on some malformed input.
 	defer func() {
 		if r := recover(); r != nil {
@@ -42,19 +42,20 @@ type secondDocument struct{ line int }
 
 func (e *secondDocument) Error() string { return "a second document" }
 
-// parse parses the file's document; it returns nil after a problem.
-func (s *source) parse() *yaml.Node {
-	root, err := parseYAML(s.data)
+// Parse parses the file's document; it returns nil after a problem. keys are the words that
+// may begin a line, for hints.
+func (s *Source) Parse(keys []string) *yaml.Node {
+	root, err := ParseYAML(s.Data)
 	var second *secondDocument
 	switch {
 	case err == nil:
 		return root
 	case errors.Is(err, io.EOF):
-		s.problem(0, 0, "a job file starts with \"jobs:\"", "contains only comments")
+		s.Problem(0, 0, "a job file starts with \"jobs:\"", "contains only comments")
 	case errors.As(err, &second):
-		s.problem(second.line, 1, "remove the line \"---\", or write two files", "a second YAML document begins here; a job file has one")
+		s.Problem(second.line, 1, "remove the line \"---\", or write two files", "a second YAML document begins here; a job file has one")
 	default:
-		s.syntax(err)
+		s.syntax(err, keys)
 	}
 	return nil
 }
@@ -69,21 +70,21 @@ var (
 )
 
 // syntax turns the parser's error into a problem at the line it is about.
-func (s *source) syntax(err error) {
+func (s *Source) syntax(err error, keys []string) {
 	msg := lineError.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")
 	if m := anchorError.FindStringSubmatch(msg); m != nil {
-		line, col := s.find(1, 1, "*"+m[1])
-		s.problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias, but there is no anchor &%s before it", "*"+m[1], m[1])
+		line, col := s.Find(1, 1, "*"+m[1])
+		s.Problem(line, col, fmt.Sprintf("quote it: %q", "*"+m[1]), "%q is an alias, but there is no anchor &%s before it", "*"+m[1], m[1])
 		return
 	}
 	line := s.brokenLine()
-	text := s.line(line)
+	text := s.Line(line)
 	col := 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " "))
 	hint := ""
 	colon := strings.Contains(msg, "mapping values are not allowed")
 	if i := strings.IndexByte(text, '\t'); i >= 0 && strings.TrimLeft(text[:i], " ") == "" {
 		col, hint, msg = i+1, "indent with spaces", "YAML does not allow tabs as indentation"
-	} else if missing := s.missingColon(line); missing != "" {
+	} else if missing := s.missingColon(line, keys); missing != "" {
 		hint = missing
 	} else if i := strings.IndexByte(text, '\\'); i >= 0 && badEscape(msg) {
 		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" starts an escape: use '…', or double it"
@@ -108,7 +109,7 @@ func (s *source) syntax(err error) {
 	case strings.Contains(msg, "did not find expected"):
 		hint = "is it aligned with the lines it belongs to?"
 	}
-	s.problem(line, col, hint, "%q is not valid YAML: %s", clip(strings.TrimSpace(text)), msg)
+	s.Problem(line, col, hint, "%q is not valid YAML: %s", Clip(strings.TrimSpace(text)), msg)
 }
 
 func badEscape(msg string) bool {
@@ -117,13 +118,13 @@ func badEscape(msg string) bool {
 
 // missingColon asks about what is missing after a key of ours that begins this line or
 // the last non-empty line before it; "" if nothing is.
-func (s *source) missingColon(line int) string {
-	if hint := wantsColon(s.line(line)); hint != "" {
+func (s *Source) missingColon(line int, keys []string) string {
+	if hint := WantsColon(s.Line(line), keys); hint != "" {
 		return hint
 	}
 	for line--; line > 0; line-- {
-		if text := strings.TrimSpace(s.line(line)); text != "" && text[0] != '#' {
-			if hint := wantsColon(text); hint != "" {
+		if text := strings.TrimSpace(s.Line(line)); text != "" && text[0] != '#' {
+			if hint := WantsColon(text, keys); hint != "" {
 				return hint + fmt.Sprintf(" (line %d)", line)
 			}
 			break
@@ -134,11 +135,11 @@ func (s *source) missingColon(line int) string {
 
 var firstWord = regexp.MustCompile(`^ *(?:- +)*([a-z_]+)(:?)([^ ]?)[^:]*$`)
 
-// wantsColon says what is missing in a line that begins with a key of ours but has no
+// WantsColon says what is missing in a line that begins with one of keys but has no
 // ": " after it.
-func wantsColon(text string) string {
+func WantsColon(text string, keys []string) string {
 	m := firstWord.FindStringSubmatch(text)
-	if m == nil || !slices.Contains(slices.Concat(topKeys, jobKeys, listKeys, settingNames(settingDefs())), m[1]) {
+	if m == nil || !slices.Contains(keys, m[1]) {
 		return ""
 	}
 	switch {
@@ -166,14 +167,14 @@ func secondColon(text string) int {
 // brokenLine returns the first line that breaks the document. The parser names the line
 // where the surrounding block began; wanted is the line after the longest prefix of the
 // file that parses.
-func (s *source) brokenLine() int {
-	s.line(1)
+func (s *Source) brokenLine() int {
+	s.Line(1)
 	good := func(lines int) bool {
-		end := len(s.data)
+		end := len(s.Data)
 		if lines < len(s.starts) {
 			end = s.starts[lines]
 		}
-		_, err := parseYAML(s.data[:end])
+		_, err := ParseYAML(s.Data[:end])
 		return err == nil || errors.Is(err, io.EOF)
 	}
 	low, high := 0, len(s.starts)

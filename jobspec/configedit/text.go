@@ -1,4 +1,4 @@
-package jobspec
+package configedit
 
 import (
 	"cmp"
@@ -24,8 +24,8 @@ var yamlWords = map[string]bool{
 	"true": true, "false": true, "null": true, "nan": true, "inf": true,
 }
 
-// yamlText spells a value. quote is the quote character of the old text, or 0.
-func yamlText(p Param, quote byte) string {
+// YAMLText spells a value. quote is the quote character of the old text, or 0.
+func YAMLText(p Value, quote byte) string {
 	p = withoutZeros(p)
 	switch p.Tag {
 	case "!!int", "!!bool":
@@ -50,7 +50,7 @@ func yamlText(p Param, quote byte) string {
 // withoutZeros turns a padded whole number such as 010 into the decimal that commands
 // and ranges read. Some YAML readers read it as 8, and 08 as text or 8.0. No YAML 1.1
 // reader knows 0o17.
-func withoutZeros(p Param) Param {
+func withoutZeros(p Value) Value {
 	if p.Tag != "!!int" && p.Tag != "!!float" {
 		return p
 	}
@@ -83,7 +83,7 @@ func yamlFloat(s string) string {
 }
 
 // jsonText spells a value in JSON.
-func jsonText(p Param) (string, error) {
+func jsonText(p Value) (string, error) {
 	p = withoutZeros(p)
 	switch p.Tag {
 	case "!!bool":

@@ -1,7 +1,8 @@
-package jobspec
+package source
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +10,37 @@ import (
 
 	"github.com/agnivade/levenshtein"
 )
+
+// A Problem is an error or a warning in a job file.
+type Problem struct {
+	File string // as given
+	Line int    // 1-based; 0 if it concerns the whole file
+	Col  int    // 1-based, in characters; 0 if unknown
+	Text string // what is wrong, quoting the offending text
+	Hint string // a fix or the nearest known word; may be ""
+	Lint string // the lint that found it, by the name that allow takes; "" if none
+}
+
+// Because fills in the cause, and the cure if err has one.
+func (p Problem) Because(err error) Problem {
+	p.Text += err.Error()
+	var f *Fault
+	if errors.As(err, &f) {
+		p.Hint = f.Hint
+	}
+	return p
+}
+
+// A Fault is what is wrong with a value or a file, and the cure, where the place is not
+// known.
+type Fault struct{ Text, Hint string }
+
+func (f *Fault) Error() string { return f.Text }
+
+// Faultf returns a Fault with a formatted text.
+func Faultf(hint, format string, args ...any) error {
+	return &Fault{fmt.Sprintf(format, args...), hint}
+}
 
 // String formats the problem on one line: file:line:column, what is wrong, the fix.
 func (p Problem) String() string {
@@ -38,27 +70,27 @@ func (p Problem) Message() string {
 // Error makes a Problem an error.
 func (p Problem) Error() string { return p.String() }
 
-// A report collects problems, each once: a mistake in a matrix is reported for the
+// A Report collects problems, each once: a mistake in a matrix is reported for the
 // first expansion that has it, not for all of them.
-type report struct {
-	problems []Problem
-	warnings []Problem
+type Report struct {
+	Problems []Problem
+	Warnings []Problem
 	seen     map[Problem]bool
 }
 
-func (r *report) add(p Problem) {
+func (r *Report) Add(p Problem) {
 	if r.first(p) {
-		r.problems = append(r.problems, p)
+		r.Problems = append(r.Problems, p)
 	}
 }
 
-func (r *report) warn(p Problem) {
+func (r *Report) Warn(p Problem) {
 	if r.first(p) {
-		r.warnings = append(r.warnings, p)
+		r.Warnings = append(r.Warnings, p)
 	}
 }
 
-func (r *report) first(p Problem) bool {
+func (r *Report) first(p Problem) bool {
 	if r.seen == nil {
 		r.seen = map[Problem]bool{}
 	}
@@ -69,8 +101,8 @@ func (r *report) first(p Problem) bool {
 	return true
 }
 
-// sortProblems orders problems by file as given, line and column.
-func sortProblems(list []Problem, files []string) {
+// Sort orders problems by file as given, line and column.
+func Sort(list []Problem, files []string) {
 	order := map[string]int{}
 	for i, f := range files {
 		if _, ok := order[f]; !ok {
@@ -86,8 +118,8 @@ func sortProblems(list []Problem, files []string) {
 	})
 }
 
-// nearest returns the known word most likely meant by a mistyped one, or "".
-func nearest(word string, known []string) string {
+// Nearest returns the known word most likely meant by a mistyped one, or "".
+func Nearest(word string, known []string) string {
 	best, dist := "", 1+len(word)/3
 	for _, k := range known {
 		if len(k) > len(word)+dist || len(word) > len(k)+dist {
@@ -100,16 +132,16 @@ func nearest(word string, known []string) string {
 	return best
 }
 
-// didYouMean returns a hint with the nearest known word, or otherwise.
-func didYouMean(word string, known []string, otherwise string) string {
-	if n := nearest(word, known); n != "" {
+// DidYouMean returns a hint with the nearest known word, or otherwise.
+func DidYouMean(word string, known []string, otherwise string) string {
+	if n := Nearest(word, known); n != "" {
 		return fmt.Sprintf("did you mean %q?", n)
 	}
 	return otherwise
 }
 
-// clip shortens s for a message.
-func clip(s string) string {
+// Clip shortens s for a message.
+func Clip(s string) string {
 	const most = 60
 	s, _, cut := strings.Cut(s, "\n")
 	if r := []rune(s); len(r) > most {

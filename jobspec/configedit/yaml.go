@@ -1,4 +1,4 @@
-package jobspec
+package configedit
 
 import (
 	"errors"
@@ -8,28 +8,30 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"gpurun/jobspec/source"
+
 	"gopkg.in/yaml.v3"
 )
 
-// yamlConfig edits YAML. The parser reports where a value begins, in lines and
+// yamlFormat edits YAML. The parser reports where a value begins, in lines and
 // characters; this code finds where it ends.
-type yamlConfig struct {
+type yamlFormat struct {
 	data  []byte
 	lines []int // offset of each line, as the parser counts lines
 	empty bool  // the file has no value at all
 }
 
-func (c *yamlConfig) parse(data []byte) (*configNode, error) {
+func (c *yamlFormat) parse(data []byte) (*node, error) {
 	c.data, c.lines = data, yamlLines(data)
-	root, err := parseYAML(data)
+	root, err := source.ParseYAML(data)
 	c.empty = errors.Is(err, io.EOF)
 	if c.empty {
-		return &configNode{tag: "!!null"}, nil
+		return &node{tag: "!!null"}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	nodes := map[*yaml.Node]*configNode{}
+	nodes := map[*yaml.Node]*node{}
 	tree := c.tree(root, nodes)
 	return tree, nil
 }
@@ -50,30 +52,30 @@ func yamlLines(data []byte) []int {
 	return starts
 }
 
-func (c *yamlConfig) tree(n *yaml.Node, nodes map[*yaml.Node]*configNode) *configNode {
-	t := &configNode{name: n.Anchor, line: n.Line, at: n}
+func (c *yamlFormat) tree(n *yaml.Node, nodes map[*yaml.Node]*node) *node {
+	t := &node{name: n.Anchor, line: n.Line, at: n}
 	nodes[n] = t
 	switch n.Kind {
 	case yaml.AliasNode:
-		t.kind, t.name = configAlias, n.Value
+		t.kind, t.name = alias, n.Value
 		if target := nodes[n.Alias]; target != nil {
 			target.shared = n.Line
 		}
 	case yaml.SequenceNode:
-		t.kind = configList
+		t.kind = list
 		for _, item := range n.Content {
 			t.items = append(t.items, c.tree(item, nodes))
 		}
 	case yaml.MappingNode:
-		t.kind = configMap
+		t.kind = mapping
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i], n.Content[i+1]
-			key := c.tree(k, nodes)
-			t.keys = append(t.keys, configKey{k.Value, k})
+			name := c.tree(k, nodes)
+			t.keys = append(t.keys, key{k.Value, k})
 			t.items = append(t.items, c.tree(v, nodes))
 			if k.ShortTag() == "!!merge" {
 				t.merged = append(t.merged, mergedKeys(v, 0)...)
-			} else if key.kind != configScalar {
+			} else if name.kind != scalar {
 				t.keys[len(t.keys)-1].text = "\x00" // so that no path leads there
 			}
 		}
@@ -103,7 +105,7 @@ func mergedKeys(n *yaml.Node, depth int) []string {
 }
 
 // offset returns the byte at which a node begins.
-func (c *yamlConfig) offset(n *yaml.Node) int {
+func (c *yamlFormat) offset(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(c.lines) {
 		return len(c.data)
 	}
@@ -117,11 +119,11 @@ func (c *yamlConfig) offset(n *yaml.Node) int {
 
 const quoteStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
 
-func (c *yamlConfig) replace(t, parent *configNode, p Param) ([]span, error) {
+func (c *yamlFormat) replace(t, parent *node, p Value) ([]span, error) {
 	n := t.at.(*yaml.Node)
 	at := c.offset(n)
 	if n.Kind == yaml.AliasNode {
-		return []span{{at, at + 1 + len(n.Value), yamlText(p, 0)}}, nil
+		return []span{{at, at + 1 + len(n.Value), YAMLText(p, 0)}}, nil
 	}
 	var spans []span
 	at, after, tag := c.properties(n, at)
@@ -135,22 +137,22 @@ func (c *yamlConfig) replace(t, parent *configNode, p Param) ([]span, error) {
 		if end < 0 {
 			return nil, errors.New("cannot find where it ends")
 		}
-		return append(spans, span{at, end + 1, yamlText(p, quote)}), nil
+		return append(spans, span{at, end + 1, YAMLText(p, quote)}), nil
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		return append(spans, c.blockScalar(n, parent, at, p)...), nil
 	case n.Value == "":
-		return append(spans, span{after, after, c.gap(after) + yamlText(p, 0)}), nil
+		return append(spans, span{after, after, c.gap(after) + YAMLText(p, 0)}), nil
 	}
 	end, ok := c.plainEnd(at, n.Value)
 	if !ok {
 		return nil, errors.New("cannot find where it ends")
 	}
-	return append(spans, span{at, end, yamlText(p, 0)}), nil
+	return append(spans, span{at, end, YAMLText(p, 0)}), nil
 }
 
 // properties skips an anchor and a tag; after is the byte that follows them. A YAML
 // core tag (!!int) goes away with the value it was for.
-func (c *yamlConfig) properties(n *yaml.Node, at int) (value, after int, tag span) {
+func (c *yamlFormat) properties(n *yaml.Node, at int) (value, after int, tag span) {
 	after = at
 	for at < len(c.data) && (c.data[at] == '&' && n.Anchor != "" || c.data[at] == '!' && n.Style&yaml.TaggedStyle != 0) {
 		from := at
@@ -170,7 +172,7 @@ func (c *yamlConfig) properties(n *yaml.Node, at int) (value, after int, tag spa
 }
 
 // skipSpace skips space, line breaks and comments.
-func (c *yamlConfig) skipSpace(at int) int {
+func (c *yamlFormat) skipSpace(at int) int {
 	for at < len(c.data) {
 		switch c.data[at] {
 		case ' ', '\t', '\r', '\n':
@@ -186,7 +188,7 @@ func (c *yamlConfig) skipSpace(at int) int {
 	return at
 }
 
-func (c *yamlConfig) byteAt(at int) byte {
+func (c *yamlFormat) byteAt(at int) byte {
 	if at < len(c.data) {
 		return c.data[at]
 	}
@@ -194,7 +196,7 @@ func (c *yamlConfig) byteAt(at int) byte {
 }
 
 // closing returns the quote that ends the one at from, or -1.
-func (c *yamlConfig) closing(from int, quote byte) int {
+func (c *yamlFormat) closing(from int, quote byte) int {
 	for i := from + 1; i < len(c.data); i++ {
 		switch {
 		case quote == '"' && c.data[i] == '\\':
@@ -211,7 +213,7 @@ func (c *yamlConfig) closing(from int, quote byte) int {
 
 // plainEnd follows a plain value through its text, whose line breaks and spaces may
 // differ from those of the value.
-func (c *yamlConfig) plainEnd(at int, value string) (int, bool) {
+func (c *yamlFormat) plainEnd(at int, value string) (int, bool) {
 	for _, r := range value {
 		if unicode.IsSpace(r) {
 			continue
@@ -231,7 +233,7 @@ func (c *yamlConfig) plainEnd(at int, value string) (int, bool) {
 }
 
 // gap returns what must separate the text at a position from a value that was empty.
-func (c *yamlConfig) gap(at int) string {
+func (c *yamlFormat) gap(at int) string {
 	if at == 0 {
 		return ""
 	}
@@ -247,7 +249,7 @@ func (c *yamlConfig) gap(at int) string {
 	return ": "
 }
 
-func (c *yamlConfig) lastWord(at int) string {
+func (c *yamlFormat) lastWord(at int) string {
 	from := at
 	for from > 0 && !strings.ContainsRune(" \t\r\n", rune(c.data[from-1])) {
 		from--
@@ -257,12 +259,12 @@ func (c *yamlConfig) lastWord(at int) string {
 
 // blockScalar removes the lines of a | or > value. A comment after the indicator
 // stays.
-func (c *yamlConfig) blockScalar(n *yaml.Node, parent *configNode, at int, p Param) []span {
+func (c *yamlFormat) blockScalar(n *yaml.Node, parent *node, at int, p Value) []span {
 	end := at
 	for end < len(c.data) && strings.ContainsRune("|>+-0123456789", rune(c.data[end])) {
 		end++
 	}
-	head := span{at, end, yamlText(p, 0)}
+	head := span{at, end, YAMLText(p, 0)}
 	least := c.indentOf(parent, n) + 1
 	line := n.Line
 	for line < len(c.lines) && c.lines[line] <= at {
@@ -293,7 +295,7 @@ func (c *yamlConfig) blockScalar(n *yaml.Node, parent *configNode, at int, p Par
 }
 
 // lineText returns a line by index, without its break.
-func (c *yamlConfig) lineText(i int) string {
+func (c *yamlFormat) lineText(i int) string {
 	to := len(c.data)
 	if i+1 < len(c.lines) {
 		to = c.lines[i+1]
@@ -302,7 +304,7 @@ func (c *yamlConfig) lineText(i int) string {
 }
 
 // breakBefore returns the end of the text on the line that contains at.
-func (c *yamlConfig) breakBefore(at int) int {
+func (c *yamlFormat) breakBefore(at int) int {
 	for at < len(c.data) && c.data[at] != '\n' && c.data[at] != '\r' {
 		at++
 	}
@@ -310,12 +312,12 @@ func (c *yamlConfig) breakBefore(at int) int {
 }
 
 // indentOf returns the 0-based column that the lines of a block value must exceed.
-func (c *yamlConfig) indentOf(parent *configNode, n *yaml.Node) int {
+func (c *yamlFormat) indentOf(parent *node, n *yaml.Node) int {
 	if parent == nil {
 		return -1
 	}
 	for i, item := range parent.items {
-		if item.at == n && parent.kind == configMap {
+		if item.at == n && parent.kind == mapping {
 			return parent.keys[i].at.(*yaml.Node).Column - 1
 		}
 	}
@@ -323,8 +325,8 @@ func (c *yamlConfig) indentOf(parent *configNode, n *yaml.Node) int {
 }
 
 // insert adds a key to a mapping or to an empty value.
-func (c *yamlConfig) insert(t *configNode, keys []string, p Param) ([]span, error) {
-	value := yamlText(p, 0)
+func (c *yamlFormat) insert(t *node, keys []string, p Value) ([]span, error) {
+	value := YAMLText(p, 0)
 	for i := len(keys) - 1; i > 0; i-- {
 		value = "{" + yamlKey(keys[i]) + ": " + value + "}"
 	}
@@ -338,10 +340,10 @@ func (c *yamlConfig) insert(t *configNode, keys []string, p Param) ([]span, erro
 	n := t.at.(*yaml.Node)
 	at := c.offset(n)
 	switch {
-	case t.kind == configScalar && n.Value == "" && n.Style&quoteStyles == 0:
+	case t.kind == scalar && n.Value == "" && n.Style&quoteStyles == 0:
 		_, after, _ := c.properties(n, at)
 		return []span{{after, after, c.gap(after) + "{" + pair + "}"}}, nil
-	case t.kind == configScalar:
+	case t.kind == scalar:
 		return []span{{at, at + len(n.Value), "{" + pair + "}"}}, nil
 	case n.Style&yaml.FlowStyle != 0:
 		at, _, _ = c.properties(n, at)
@@ -357,7 +359,7 @@ func (c *yamlConfig) insert(t *configNode, keys []string, p Param) ([]span, erro
 
 // besideLast puts a pair after the last value of a block mapping if its end is known,
 // otherwise before the last key, whose column all keys share.
-func (c *yamlConfig) besideLast(t *configNode, pair string) span {
+func (c *yamlFormat) besideLast(t *node, pair string) span {
 	k := t.keys[len(t.keys)-1].at.(*yaml.Node)
 	nl := "\n"
 	if strings.Contains(string(c.data), "\r\n") {
@@ -373,7 +375,7 @@ func (c *yamlConfig) besideLast(t *configNode, pair string) span {
 }
 
 // end returns where a plain or quoted value ends.
-func (c *yamlConfig) end(n *yaml.Node) (int, bool) {
+func (c *yamlFormat) end(n *yaml.Node) (int, bool) {
 	at, _, _ := c.properties(n, c.offset(n))
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
@@ -386,4 +388,4 @@ func (c *yamlConfig) end(n *yaml.Node) (int, bool) {
 	return end, ok && n.Value != ""
 }
 
-func yamlKey(key string) string { return yamlText(Param{Text: key}, 0) }
+func yamlKey(key string) string { return YAMLText(Value{Text: key}, 0) }

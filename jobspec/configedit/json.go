@@ -1,4 +1,4 @@
-package jobspec
+package configedit
 
 import (
 	"bytes"
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// jsonConfig edits JSON by the offsets its decoder reports.
-type jsonConfig struct {
+// jsonFormat edits JSON by the offsets its decoder reports.
+type jsonFormat struct {
 	data []byte
 	dec  *json.Decoder
 }
@@ -17,7 +17,7 @@ type jsonConfig struct {
 // jsonPlace is the position of a JSON value.
 type jsonPlace struct{ from, to int }
 
-func (c *jsonConfig) parse(data []byte) (*configNode, error) {
+func (c *jsonFormat) parse(data []byte) (*node, error) {
 	c.data = data
 	var whole any
 	if err := json.Unmarshal(data, &whole); err != nil {
@@ -33,7 +33,7 @@ func (c *jsonConfig) parse(data []byte) (*configNode, error) {
 }
 
 // start returns where the next token begins.
-func (c *jsonConfig) start() int {
+func (c *jsonFormat) start() int {
 	at := int(c.dec.InputOffset())
 	for at < len(c.data) && strings.IndexByte(" \t\r\n,:", c.data[at]) >= 0 {
 		at++
@@ -41,18 +41,18 @@ func (c *jsonConfig) start() int {
 	return at
 }
 
-func (c *jsonConfig) node() (*configNode, error) {
+func (c *jsonFormat) node() (*node, error) {
 	from := c.start()
 	token, err := c.dec.Token()
 	if err != nil {
 		return nil, err
 	}
-	n := &configNode{}
+	n := &node{}
 	switch v := token.(type) {
 	case json.Delim:
-		n.kind = configList
+		n.kind = list
 		if v == '{' {
-			n.kind = configMap
+			n.kind = mapping
 		}
 		if err := c.contents(n); err != nil {
 			return nil, err
@@ -70,16 +70,16 @@ func (c *jsonConfig) node() (*configNode, error) {
 	return n, nil
 }
 
-func (c *jsonConfig) contents(n *configNode) error {
+func (c *jsonFormat) contents(n *node) error {
 	for c.dec.More() {
-		if n.kind == configMap {
+		if n.kind == mapping {
 			from := c.start()
 			token, err := c.dec.Token()
 			if err != nil {
 				return err
 			}
-			key, _ := token.(string)
-			n.keys = append(n.keys, configKey{key, jsonPlace{from, int(c.dec.InputOffset())}})
+			word, _ := token.(string)
+			n.keys = append(n.keys, key{word, jsonPlace{from, int(c.dec.InputOffset())}})
 		}
 		item, err := c.node()
 		if err != nil {
@@ -91,7 +91,7 @@ func (c *jsonConfig) contents(n *configNode) error {
 	return err
 }
 
-func (c *jsonConfig) replace(n, _ *configNode, p Param) ([]span, error) {
+func (c *jsonFormat) replace(n, _ *node, p Value) ([]span, error) {
 	text, err := jsonText(p)
 	at := n.at.(jsonPlace)
 	return []span{{at.from, at.to, text}}, err
@@ -99,7 +99,7 @@ func (c *jsonConfig) replace(n, _ *configNode, p Param) ([]span, error) {
 
 // insert adds a pair after the last one and in the same layout, or turns null into a
 // mapping.
-func (c *jsonConfig) insert(n *configNode, keys []string, p Param) ([]span, error) {
+func (c *jsonFormat) insert(n *node, keys []string, p Value) ([]span, error) {
 	value, err := jsonText(p)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (c *jsonConfig) insert(n *configNode, keys []string, p Param) ([]span, erro
 	}
 	pair := quoted(keys[0]) + ": " + value
 	at := n.at.(jsonPlace)
-	if n.kind == configScalar {
+	if n.kind == scalar {
 		return []span{{at.from, at.to, "{" + pair + "}"}}, nil
 	}
 	if len(n.keys) == 0 {

@@ -1,0 +1,91 @@
+package source
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxFile is the maximum size of a job file, four times that of a file with a hundred
+// thousand jobs written one by one.
+const maxFile = 64 << 20
+
+// ReadRegular reads a regular file of at most maxFile bytes. It opens the file without
+// blocking, because a FIFO without a writer would hang forever.
+func ReadRegular(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, openError(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, openError(err)
+	case info.IsDir():
+		return nil, Faultf("name the job file in it", "is a folder, not a job file")
+	case !info.Mode().IsRegular():
+		return nil, Faultf("write the jobs to a file: the ledger goes beside it", "is not a regular file (%s)", info.Mode().Type())
+	case info.Size() > maxFile:
+		return nil, tooLarge(info.Size())
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, openError(err)
+	}
+	if len(data) > maxFile {
+		return nil, tooLarge(int64(len(data)))
+	}
+	return data, nil
+}
+
+func tooLarge(size int64) error {
+	return Faultf("is it a job file? a matrix expresses a million jobs in a few lines", "is %d MiB; the limit for job files is %d MiB", size>>20, maxFile>>20)
+}
+
+func openError(err error) error {
+	var pe *fs.PathError
+	path := ""
+	if errors.As(err, &pe) {
+		path, err = pe.Path, pe.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Faultf(nearFile(path), "no such file")
+	case errors.Is(err, fs.ErrPermission):
+		return Faultf("chmod +r it", "permission denied")
+	}
+	return Faultf("", "cannot be read: %s", err)
+}
+
+// nearFile asks whether a file beside path was meant, or returns "".
+func nearFile(path string) string {
+	if path == "" {
+		return "the name is empty: is a shell variable unset?"
+	}
+	dir, base := filepath.Split(path)
+	f, err := os.Open(cmp.Or(dir, "."))
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var near []string
+	names, _ := f.Readdirnames(10_000)
+	for _, n := range names {
+		if slices.Contains([]string{".yaml", ".yml", ".txt", ".json"}, filepath.Ext(n)) {
+			near = append(near, n)
+		}
+	}
+	slices.Sort(near)
+	if n := Nearest(base, near); n != "" {
+		return fmt.Sprintf("did you mean %s?", dir+n)
+	}
+	return ""
+}

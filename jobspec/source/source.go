@@ -1,0 +1,144 @@
+// Package source reads job files and the files beside them: it knows where every value
+// is, walks YAML strictly, and collects what is wrong as Problems with a place, a cause and
+// a cure. It knows nothing of jobs.
+package source
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Source is one job file as read, and where its problems go.
+type Source struct {
+	Path string // as given
+	Real string // absolute, links resolved
+	Dir  string // absolute folder of Path
+	Data []byte // UTF-8 without byte order mark, lines ending in \n
+	Out  *Report
+
+	starts []int // offset of each line, computed on first use
+}
+
+// Read reads a job file. Whatever it is, it neither hangs nor fills memory.
+func Read(path string, out *Report) *Source {
+	s := &Source{Path: path, Out: out}
+	data, err := ReadRegular(path)
+	if err != nil {
+		out.Add(Problem{File: cmp.Or(path, `""`)}.Because(err))
+		return nil
+	}
+	abs, err := filepath.Abs(path)
+	if err == nil {
+		s.Dir = filepath.Dir(abs)
+		s.Real, err = filepath.EvalSymlinks(abs)
+	}
+	if err != nil {
+		out.Add(Problem{File: path, Text: "cannot resolve its path: " + err.Error()})
+		return nil
+	}
+	if s.Data = s.decode(data); s.Data == nil {
+		return nil
+	}
+	return s
+}
+
+// decode strips the byte order mark and carriage returns, and refuses data that is
+// empty or not UTF-8. It returns nil after a problem.
+func (s *Source) decode(data []byte) []byte {
+	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
+		s.Out.Add(Problem{File: s.Path, Line: 1, Col: 1, Text: "is UTF-16, not UTF-8", Hint: "save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"})
+		return nil
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if bytes.IndexByte(data, '\r') >= 0 {
+		data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	}
+	if !utf8.Valid(data) {
+		s.badEncoding(data)
+		return nil
+	}
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		s.Problem(1+bytes.Count(data[:i], []byte("\n")), 0, "is it a job file, saved as UTF-8?", "is not a text file: it contains a NUL byte")
+		return nil
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		s.Out.Add(Problem{File: s.Path, Text: "is empty", Hint: "a job file starts with \"jobs:\""})
+		return nil
+	}
+	return data
+}
+
+func (s *Source) badEncoding(data []byte) {
+	at := 0
+	for at < len(data) {
+		r, n := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && n == 1 {
+			break
+		}
+		at += n
+	}
+	line := 1 + bytes.Count(data[:at], []byte("\n"))
+	col := 1 + utf8.RuneCount(data[1+bytes.LastIndexByte(data[:at], '\n'):at])
+	s.Out.Add(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf("is not UTF-8: byte 0x%02x", data[at]), Hint: "save it as UTF-8"})
+}
+
+// Line returns the text of a 1-based line, "" past the end.
+func (s *Source) Line(n int) string {
+	if s.starts == nil {
+		s.starts = []int{0}
+		for i, c := range s.Data {
+			if c == '\n' {
+				s.starts = append(s.starts, i+1)
+			}
+		}
+	}
+	if n < 1 || n > len(s.starts) {
+		return ""
+	}
+	from, to := s.starts[n-1], len(s.Data)
+	if n < len(s.starts) {
+		to = s.starts[n] - 1
+	}
+	return string(s.Data[from:to])
+}
+
+// Find returns the position of text at or shortly after a position, or that position.
+func (s *Source) Find(line, col int, text string) (int, int) {
+	for n := line; n < line+200 && n > 0; n++ {
+		l := s.Line(n)
+		from := 0
+		if n == line {
+			from = byteOffset(l, col)
+		}
+		if i := strings.Index(l[from:], text); i >= 0 {
+			return n, 1 + utf8.RuneCountInString(l[:from+i])
+		}
+	}
+	return line, col
+}
+
+// byteOffset returns where the 1-based column col begins in l.
+func byteOffset(l string, col int) int {
+	for i := range l {
+		if col--; col <= 0 {
+			return i
+		}
+	}
+	if col <= 1 {
+		return len(l)
+	}
+	return 0
+}
+
+// Problem reports a problem at a position of the file.
+func (s *Source) Problem(line, col int, hint, format string, args ...any) {
+	s.Out.Add(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (s *Source) Warning(line, col int, hint, format string, args ...any) {
+	s.Out.Warn(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
+}

@@ -61,7 +61,10 @@ func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
 		if !slices.Contains(r.Jobs, j.Name) || r.File != "" && r.File != l.Batch.Files[j.File].Real {
 			continue
 		}
-		v := state.View{Job: j.Name, ID: id, Phase: l.Core.Phase(id)}
+		v := state.View{Job: j.Name, Phase: l.Core.Phase(id)}
+		if s.Head != "" && s.HeadID == id {
+			v.Note = s.HeadWhy
+		}
 		for _, live := range slices.Concat(s.Running, s.Waiting) {
 			if live.ID == id {
 				v = live

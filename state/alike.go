@@ -68,11 +68,11 @@ func (f Failure) Cause() string {
 
 // Alike is a group of jobs in a batch that failed the same way.
 type Alike struct {
-	Cause string // of the first job
-	State Phase  // of all
-	Count int    // number of jobs
-	Jobs  []string
-	Log   string // of the first job that has one
+	Cause string   `json:"cause"` // of the first job
+	State Phase    `json:"state"` // of all
+	Count int      `json:"count"` // number of jobs
+	Jobs  []string `json:"jobs"`
+	Log   string   `json:"log,omitempty"` // of the first job that has one
 }
 
 // Head counts the group's jobs: "12 failed alike". Jobs that a person stopped did not

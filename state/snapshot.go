@@ -7,58 +7,59 @@ import (
 )
 
 // A Snapshot is what a person sees of a run at one moment. Its size is bounded,
-// whatever the number of jobs.
+// whatever the number of jobs. Its JSON is what status --json prints, and what a run
+// answers to whoever asks for its status.
 type Snapshot struct {
-	At       time.Time
-	Total    int           // selected jobs
-	Counts   map[Phase]int // selected jobs by phase
-	Running  []View        // in start order
-	Waiting  []View        // backing off, ordered by next attempt; at most 20
-	Head     *View         // the first ready job that found no GPU
-	HeadWhy  string        // why Head waits, "needs 40 GiB; GPU 2: 71% busy, limit 30%"
-	Kept     string        // "kept for X: 3 of 4", or ""
-	Queues   []QueueView   // named queues; at most 50
-	Draining string        // why no more jobs start, or ""
-	GPUStale time.Duration // age of the last reading if it is too old to use; else 0
-	GPUErr   string        // why there is no reading
-	Alike    []Alike       // failures shared by several jobs, most frequent first; at most 5
-	Held     []Held        // job families held by the breaker; at most 20
-	Silent   []string      // keepers that do not answer, one sentence each
+	At       time.Time     `json:"time"`
+	Total    int           `json:"total"`                       // selected jobs
+	Counts   map[Phase]int `json:"counts"`                      // selected jobs by phase
+	Running  []View        `json:"running"`                     // in start order; not nil
+	Waiting  []View        `json:"waiting_for_retry,omitempty"` // backing off, ordered by next attempt; at most 20
+	Head     string        `json:"head,omitempty"`              // the first ready job that found no GPU
+	HeadID   int           `json:"-"`                           // in the batch, if there is a Head
+	HeadWhy  string        `json:"head_waits_for,omitempty"`    // "needs 40 GiB; GPU 2: 71% busy, limit 30%"
+	Kept     string        `json:"kept,omitempty"`              // "kept for X: 3 of 4"
+	Queues   []QueueView   `json:"queues,omitempty"`            // named queues; at most 50
+	Draining string        `json:"draining,omitempty"`          // why no more jobs start
+	GPUStale time.Duration `json:"readings_age_ns,omitempty"`   // of the last reading, if it is too old to use
+	GPUErr   string        `json:"no_readings,omitempty"`       // why there is no reading
+	Alike    []Alike       `json:"alike,omitempty"`             // failures shared by several jobs, most frequent first; at most 5
+	Held     []Held        `json:"held,omitempty"`              // job families held by the breaker; at most 20
+	Silent   []string      `json:"silent_keepers,omitempty"`    // keepers that do not answer, one sentence each
 }
 
 // Held is a family of jobs held back because the first attempts of jobs like them
 // all failed the same way.
 type Held struct {
-	Jobs     int    // held back
-	First    string // the first job held back
-	Attempts int    // that failed the same way
-	Cause    string
-	GPUs     []int  // those attempts ran on; nil for CPU jobs
-	Log      string // of one of those attempts
+	Jobs     int    `json:"jobs"`     // held back
+	First    string `json:"first"`    // the first job held back
+	Attempts int    `json:"attempts"` // that failed the same way
+	Cause    string `json:"cause"`
+	GPUs     []int  `json:"gpus,omitempty"` // those attempts ran on; nil for CPU jobs
+	Log      string `json:"log,omitempty"`  // of one of those attempts
 }
 
 // A View is one job as a person sees it.
 type View struct {
-	Job     string
-	ID      int // in the batch; -1 if the attempt's job is no longer in it
-	UniID   string
-	Attempt int
-	Phase   Phase
-	Started time.Time
-	PID     int
-	GPUs    []int
-	Memory  gpu.Bytes // granted on each GPU
-	Used    gpu.Bytes // in use now on all its GPUs together; -1 if unknown
-	Log     string
-	NextAt  time.Time // next attempt, while backing off
-	Stop    string    // why it is being stopped, or ""
-
-	Background string // the process that keeps it running after its commands, "python 4711", or ""
+	Job     string    `json:"job"`
+	ID      int       `json:"-"` // in the batch; -1 if the attempt's job is no longer in it
+	UniID   string    `json:"uni_id,omitempty"`
+	Attempt int       `json:"attempt"`
+	Phase   Phase     `json:"state"`
+	GPUs    []int     `json:"gpus"`              // not nil
+	Memory  gpu.Bytes `json:"memory_bytes"`      // granted on each GPU
+	Used    gpu.Bytes `json:"memory_used_bytes"` // now, on all its GPUs together; -1 if unknown
+	PID     int       `json:"pid,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	NextAt  time.Time `json:"next_attempt,omitzero"` // while backing off
+	Stop    string    `json:"stopping,omitempty"`    // why it is being stopped
+	Log     string    `json:"log,omitempty"`
+	Note    string    `json:"note,omitempty"` // "in the background: python 4711", or what else is to be said
 }
 
 // A QueueView is a named queue.
 type QueueView struct {
-	Name string
-	Busy string // the running job, or ""
-	Left int    // jobs that have not ended
+	Name string `json:"name"`
+	Busy string `json:"running,omitempty"` // the running job
+	Left int    `json:"left"`              // jobs that have not ended
 }

@@ -159,8 +159,8 @@ func (f *follower) tell(v state.View, s *state.Snapshot) {
 	switch {
 	case v.Phase == state.Waiting:
 		text = fmt.Sprintf("attempt %d of %s starts in %s", v.Attempt, f.job, terminal.Duration(v.NextAt.Sub(s.At)))
-	case s.Head != nil && s.Head.ID == v.ID && s.HeadWhy != "":
-		text += ": " + s.HeadWhy
+	case v.Note != "":
+		text += ": " + v.Note
 	}
 	fmt.Fprintln(f.err, "gpurun: waiting: "+terminal.CleanText(text))
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gpurun/gpu"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 )
@@ -29,28 +28,17 @@ Examples:
 
 // A status is what is known about a batch at one moment, and what --json prints.
 type status struct {
-	File      string              `json:"file"`
-	Alive     bool                `json:"alive"` // whether a run holds the lock
-	Runner    *runnerOf           `json:"runner,omitempty"`
-	Silent    string              `json:"silent,omitempty"` // why that run does not answer
-	Unread    string              `json:"unread,omitempty"` // why this is not based on the job file
-	At        time.Time           `json:"time"`
-	LastRun   *time.Time          `json:"last_run,omitempty"` // its start
-	Total     int                 `json:"total"`
-	Counts    map[state.Phase]int `json:"counts"`
-	Running   []running           `json:"running"`
-	Waiting   []running           `json:"waiting_for_retry,omitempty"`
-	Head      string              `json:"head,omitempty"`
-	HeadWhy   string              `json:"head_waits_for,omitempty"`
-	Kept      string              `json:"kept,omitempty"`
-	Held      []string            `json:"held,omitempty"` // jobs that the breaker holds, and why
-	Queues    []queue             `json:"queues,omitempty"`
-	Draining  string              `json:"draining,omitempty"`
-	Keepers   []string            `json:"silent_keepers,omitempty"` // that do not answer, each in a sentence
-	Failures  []ended             `json:"failures"`
-	Succeeded []ended             `json:"succeeded"` // including what was up to date
+	File   string    `json:"file"`
+	Alive  bool      `json:"alive"` // whether a run holds the lock
+	Runner *runnerOf `json:"runner,omitempty"`
+	Mute   string    `json:"silent,omitempty"` // why that run does not answer
+	Unread string    `json:"unread,omitempty"` // why this is not based on the job file
+	state.Snapshot
+	Held      []string  `json:"held,omitempty"`    // the snapshot's, each in a sentence
+	LastRun   time.Time `json:"last_run,omitzero"` // its start
+	Failures  []ended   `json:"failures"`
+	Succeeded []ended   `json:"succeeded"` // including what was up to date
 
-	snap  state.Snapshot
 	lists map[state.Phase][]string // names of the jobs, in the order of the batch
 	fails []terminal.Failure       // as displayed
 	last  time.Time                // the ledger's last change
@@ -65,27 +53,6 @@ type runnerOf struct {
 	Since time.Time `json:"since"`
 }
 
-type running struct {
-	Job     string     `json:"job"`
-	UniID   string     `json:"uni_id,omitempty"`
-	Attempt int        `json:"attempt"`
-	GPUs    []int      `json:"gpus"`
-	Memory  gpu.Bytes  `json:"memory_bytes"`
-	Used    gpu.Bytes  `json:"memory_used_bytes"`
-	PID     int        `json:"pid,omitempty"`
-	Started *time.Time `json:"started,omitempty"`
-	NextAt  *time.Time `json:"next_attempt,omitempty"`
-	Stop    string     `json:"stopping,omitempty"`
-	Log     string     `json:"log,omitempty"`
-	Note    string     `json:"note,omitempty"` // its state, if its run is dead
-}
-
-type queue struct {
-	Name string `json:"name"`
-	Busy string `json:"running,omitempty"`
-	Left int    `json:"left"`
-}
-
 // An ended is a job whose last attempt is over.
 type ended struct {
 	Job       string      `json:"job"`
@@ -95,7 +62,7 @@ type ended struct {
 	Signal    string      `json:"signal,omitempty"`
 	Reason    string      `json:"reason,omitempty"`
 	Line      string      `json:"line,omitempty"` // the log line that tells the cause
-	Started   *time.Time  `json:"started,omitempty"`
+	Started   time.Time   `json:"started,omitzero"`
 	Ended     time.Time   `json:"ended"`
 	Seconds   float64     `json:"seconds,omitempty"`
 	GPUs      []int       `json:"gpus,omitempty"`

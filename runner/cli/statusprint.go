@@ -35,10 +35,10 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 	if s.Unread != "" {
 		p.line(s.Unread)
 	}
-	if s.Silent != "" {
-		p.line("the run does not answer: " + s.Silent + "; this is from its ledger")
+	if s.Mute != "" {
+		p.line("the run does not answer: " + s.Mute + "; this is from its ledger")
 	}
-	for _, line := range s.Keepers {
+	for _, line := range s.Silent {
 		p.line(line)
 	}
 	s.printRunning(p)
@@ -53,7 +53,7 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 			p.line(line)
 		}
 	}
-	for _, h := range s.snap.Held {
+	for _, h := range s.Snapshot.Held {
 		p.line(terminal.HeldLine(h))
 	}
 	s.printQueues(w)
@@ -80,10 +80,10 @@ func (s *status) headline() string {
 		return fmt.Sprintf("%s: running since %s (process %d)", s.File, s.moment(s.Runner.Since), s.Runner.PID)
 	case s.Alive:
 		return s.File + ": running"
-	case s.LastRun == nil:
+	case s.LastRun.IsZero():
 		return s.File + ": not running"
 	case s.kept == nil && s.cutOff():
-		return fmt.Sprintf("%s: not running; the run of %s was cut off, last seen at %s", s.File, s.moment(*s.LastRun), s.moment(s.last))
+		return fmt.Sprintf("%s: not running; the run of %s was cut off, last seen at %s", s.File, s.moment(s.LastRun), s.moment(s.last))
 	}
 	return s.File + ": not running"
 }
@@ -109,12 +109,12 @@ func (s *status) printRunning(p page) {
 	}
 	rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
 	for _, r := range s.Running {
-		rows = append(rows, r.cells(p.now))
+		rows = append(rows, cells(r, p.now))
 	}
 	table(p.w, rows)
 }
 
-func (r running) cells(now time.Time) []string {
+func cells(r state.View, now time.Time) []string {
 	gpus, mem, pid, age := "CPU", "", "", "starting"
 	if len(r.GPUs) > 0 {
 		gpus = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.GPUs), " ", ","), "[]")
@@ -126,8 +126,8 @@ func (r running) cells(now time.Time) []string {
 	if r.PID > 0 {
 		pid = fmt.Sprint(r.PID)
 	}
-	if r.Started != nil {
-		age = terminal.Duration(now.Sub(*r.Started))
+	if !r.Started.IsZero() {
+		age = terminal.Duration(now.Sub(r.Started))
 	}
 	name := terminal.CleanText(r.Job)
 	if r.Attempt > 1 {

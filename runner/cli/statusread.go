@@ -17,10 +17,7 @@ import (
 // statusOf asks the run, and reads the rest from the ledger; all of it if there is no run
 // or it does not answer.
 func (a *app) statusOf(ref *batchRef) *status {
-	s := &status{File: ref.name(), Alive: ref.alive, At: time.Now().UTC(), last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}}
-	if t := ref.history.LastRun(0).Time; !t.IsZero() {
-		s.LastRun = &t
-	}
+	s := &status{File: ref.name(), Alive: ref.alive, LastRun: ref.history.LastRun(0).Time, last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}}
 	if ref.batch == nil {
 		ref.batch = known(ref)
 		s.Unread = ref.name() + " has errors (gpurun check " + ref.name() + " shows them); these are the jobs in its ledger"
@@ -31,19 +28,21 @@ func (a *app) statusOf(ref *batchRef) *status {
 	rep, err := ref.ask(control.Request{Op: control.OpStatus})
 	var m aftermath
 	if err == nil && rep.Snapshot != nil {
-		s.Alive, s.snap = true, *rep.Snapshot
+		s.Alive, s.Snapshot = true, *rep.Snapshot
 	} else {
 		if s.Alive {
-			s.Silent = err.Error()
+			s.Mute = err.Error()
 		}
 		m = settle(ref.batch, ref.history, ref.folder(a), s.Alive)
-		s.snap = m.snapshot(ref)
+		s.Snapshot = m.snapshot(ref)
 	}
 	s.died = !ref.alive && ref.runner.PID != 0
 	if s.Alive {
 		s.Runner = &runnerOf{ref.runner.PID, ref.runner.Host, ref.runner.Since}
 	}
-	s.fill(m, ref)
+	for _, h := range s.Snapshot.Held {
+		s.Held = append(s.Held, terminal.HeldLine(h))
+	}
 	s.ended(a, ref, m)
 	if k, ok := keptSummary(ref.dir); ok && !s.Alive && len(m.ended)+len(s.Running) == 0 {
 		s.kept = &k
@@ -77,14 +76,17 @@ func known(ref *batchRef) *jobspec.Batch {
 
 // snapshot returns what the ledger has and what was found since, without a run to ask.
 func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
-	s := state.Snapshot{Total: len(ref.batch.Jobs), Counts: map[state.Phase]int{}}
+	s := state.Snapshot{At: time.Now().UTC(), Running: []state.View{}, Total: len(ref.batch.Jobs), Counts: map[state.Phase]int{}}
 	for _, at := range ref.history.Attempts() {
 		v := state.View{
 			Job: at.Start.Job, ID: -1, UniID: at.Start.UniID, Attempt: at.Start.Attempt, Phase: state.Running, Started: at.Start.Time,
-			GPUs: at.Start.GPUs, Memory: at.Start.Memory, Used: -1, Log: at.Start.Log, Stop: at.Stop,
+			GPUs: append([]int{}, at.Start.GPUs...), Memory: at.Start.Memory, Used: -1, Log: at.Start.Log, Stop: at.Stop,
 		}
 		if v.PID = m.found[v.UniID].PID; v.PID == 0 && at.Running != nil {
 			v.PID = at.Running.PID
+		}
+		if !ref.alive {
+			v.Note = m.words(at)
 		}
 		s.Running = append(s.Running, v)
 	}
@@ -92,48 +94,6 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 		s.Counts[p]++
 	}
 	return s
-}
-
-func (s *status) fill(m aftermath, ref *batchRef) {
-	s.Total, s.Counts = s.snap.Total, s.snap.Counts
-	s.Running, s.Waiting = views(s.snap.Running), views(s.snap.Waiting)
-	s.Keepers = s.snap.Silent
-	s.HeadWhy, s.Kept, s.Draining = s.snap.HeadWhy, s.snap.Kept, s.snap.Draining
-	for _, h := range s.snap.Held {
-		s.Held = append(s.Held, terminal.HeldLine(h))
-	}
-	if s.snap.Head != nil {
-		s.Head = s.snap.Head.Job
-	}
-	for _, q := range s.snap.Queues {
-		s.Queues = append(s.Queues, queue{q.Name, q.Busy, q.Left})
-	}
-	for i := range s.Running {
-		if at := ref.history.Open[s.Running[i].UniID]; at != nil && !s.Alive {
-			s.Running[i].Note = m.words(at)
-		}
-	}
-}
-
-func views(vs []state.View) []running {
-	out := []running{}
-	for _, v := range vs {
-		r := running{Job: v.Job, UniID: v.UniID, Attempt: v.Attempt, GPUs: v.GPUs, Memory: v.Memory, Used: v.Used, PID: v.PID, Stop: v.Stop, Log: v.Log}
-		if !v.Started.IsZero() {
-			r.Started = &v.Started
-		}
-		if !v.NextAt.IsZero() {
-			r.NextAt = &v.NextAt
-		}
-		if r.GPUs == nil {
-			r.GPUs = []int{}
-		}
-		if v.Background != "" {
-			r.Note = "in the background: " + v.Background
-		}
-		out = append(out, r)
-	}
-	return out
 }
 
 // ended lists the jobs whose last attempt is over, with details of the attempt.
@@ -151,10 +111,7 @@ func (s *status) ended(a *app, ref *batchRef, m aftermath) {
 		}
 		e := ended{
 			Job: b.Jobs[id].Name, State: p, Meanwhile: m.ended[r.UniID], ExitCode: r.ExitCode, Signal: r.Signal, Reason: r.Reason, Line: r.Line,
-			Ended: r.End, Seconds: r.Seconds, GPUs: gpus[r.UniID].GPUs, GPUCount: r.GPUs, Log: r.Log,
-		}
-		if !r.Start.IsZero() {
-			e.Started = &r.Start
+			Ended: r.End, Seconds: r.Seconds, GPUs: gpus[r.UniID].GPUs, GPUCount: r.GPUs, Log: r.Log, Started: r.Start,
 		}
 		if r.State == state.Succeeded {
 			s.Succeeded = append(s.Succeeded, e)
@@ -186,7 +143,7 @@ func (s *status) phases(b *jobspec.Batch, h *state.History) []state.Phase {
 		return phases
 	}
 	open := map[string]bool{}
-	for _, v := range append(slices.Clone(s.snap.Running), s.snap.Waiting...) {
+	for _, v := range append(slices.Clone(s.Running), s.Waiting...) {
 		open[v.Job] = true
 	}
 	for id := range phases {

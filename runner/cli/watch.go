@@ -112,10 +112,7 @@ func (c *changes) look() {
 
 func (c *changes) show(s state.Snapshot) error {
 	c.look()
-	about := s.Kept + s.Draining + s.GPUErr
-	if s.Head != nil {
-		about += s.Head.Job
-	}
+	about := s.Kept + s.Draining + s.GPUErr + s.Head
 	if about != c.said && about != "" {
 		c.view.Print(terminal.MinuteLine(s, time.Now(), -1))
 	}
@@ -143,7 +140,7 @@ func (s *status) exitOf() int {
 	if s.kept != nil {
 		return s.kept.code
 	}
-	res := runner.Result{Final: s.snap}
+	res := runner.Result{Final: s.Snapshot}
 	if s.Counts[state.Interrupted] > 0 {
 		res.Stopped = "SIGTERM"
 	}

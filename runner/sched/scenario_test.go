@@ -442,8 +442,8 @@ func (s *scenario) status() {
 			s.log(fmt.Sprintf("%d %s", v.Counts[p.public()], p.public()))
 		}
 	}
-	if v.Head != nil {
-		s.log(v.Head.Job + " waits: " + v.HeadWhy)
+	if v.Head != "" {
+		s.log(v.Head + " waits: " + v.HeadWhy)
 	}
 	for _, line := range []string{v.Kept, v.Draining, v.GPUErr} {
 		if line != "" {

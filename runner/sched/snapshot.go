@@ -19,7 +19,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	was := c.now
 	c.now = now
 	defer func() { c.now = was }()
-	s := state.Snapshot{At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Draining: c.draining}
+	s := state.Snapshot{At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining}
 	for p := pending; p < phaseCount; p++ {
 		if n := c.counts[p]; n > 0 {
 			s.Counts[p.public()] += n
@@ -37,11 +37,14 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 }
 
 func (a *attempt) view() state.View {
-	return state.View{
+	v := state.View{
 		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: state.Running, Started: a.start, PID: a.pid,
-		GPUs: a.grant.Indices, Memory: a.grant.Memory, Used: a.used(), Log: a.log, Stop: a.stop,
-		Background: a.background,
+		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Used: a.used(), Log: a.log, Stop: a.stop,
 	}
+	if a.background != "" {
+		v.Note = "in the background: " + a.background
+	}
+	return v
 }
 
 // viewWaiting returns the earliest retries. It walks down the heap only as far as
@@ -68,7 +71,7 @@ func (c *Core) viewWaiting() []state.View {
 		if d := c.backoff[at]; c.jobs[d.id].phase == waiting {
 			views = append(views, state.View{
 				Job: c.name(d.id), ID: int(d.id), Attempt: int(c.jobs[d.id].attempt) + 1, Phase: state.Waiting,
-				Used: -1, NextAt: c.now.Wall.Add(d.at - c.now.Boot),
+				GPUs: []int{}, Used: -1, NextAt: c.now.Wall.Add(d.at - c.now.Boot),
 			})
 		}
 	}
@@ -79,7 +82,7 @@ func (c *Core) viewWaiting() []state.View {
 // limit of this run holds it back whether or not it needs GPUs.
 func (c *Core) viewHead(s *state.Snapshot) {
 	if c.finished && c.gaveUp {
-		s.Head, s.HeadWhy = c.vain.Head, c.vain.HeadWhy
+		s.Head, s.HeadID, s.HeadWhy = c.vain.Head, c.vain.HeadID, c.vain.HeadWhy
 	}
 	id := c.waiter.id
 	if id < 0 {
@@ -92,13 +95,9 @@ func (c *Core) viewHead(s *state.Snapshot) {
 	if why == "" {
 		return
 	}
-	req := c.request(id)
-	s.Head = &state.View{
-		Job: c.name(id), ID: int(id), Attempt: int(c.jobs[id].attempt) + 1, Phase: state.Pending, Memory: req.Memory, Used: -1,
-	}
-	s.HeadWhy = why
+	s.Head, s.HeadID, s.HeadWhy = c.name(id), int(id), why
 	if len(c.waiter.kept) > 0 && id == c.waiter.id {
-		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head.Job, c.waiter.free, req.Min)
+		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head, c.waiter.free, c.request(id).Min)
 	}
 }
 

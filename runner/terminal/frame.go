@@ -123,14 +123,11 @@ func (f Frame) says(v state.View) string {
 	if v.Stop != "" {
 		return "stopping: " + CleanText(v.Stop)
 	}
-	if v.Background != "" {
-		return strings.TrimSuffix(inBackground(v)+"; "+f.Last[v.UniID], "; ")
+	if v.Note != "" {
+		return strings.TrimSuffix(CleanText(v.Note)+"; "+f.Last[v.UniID], "; ")
 	}
 	return f.Last[v.UniID]
 }
-
-// inBackground returns "in the background: python 4711".
-func inBackground(v state.View) string { return "in the background: " + CleanText(v.Background) }
 
 func (f Frame) age(v state.View) string {
 	if v.Started.IsZero() {
@@ -183,8 +180,8 @@ func (f Frame) foot(w int) []string {
 		lines = append(lines, paint(f.Color, Dim, Fit("  "+text, w)))
 	}
 	lines = append(lines, f.bar(w))
-	if s.Head != nil {
-		name := FitMiddle(CleanText(s.Head.Job), max(16, w/4)) // leave room for the reason
+	if s.Head != "" {
+		name := FitMiddle(CleanText(s.Head), max(16, w/4)) // leave room for the reason
 		lines = append(lines, wrapped(name+" is waiting: "+CleanText(s.HeadWhy), w)...)
 	}
 	for _, n := range f.notices() {

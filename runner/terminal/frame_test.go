@@ -65,13 +65,13 @@ func shortName(i int) string { return fmt.Sprintf("train-s%d", i) }
 
 func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 	waits := busy(4, shortName)
-	waits.Snap.Head = &state.View{Job: "big", ID: 40}
+	waits.Snap.Head = "big"
 	waits.Snap.HeadWhy = "needs 40 GiB; GPU 2 held by alice, python 4711, 37 GiB, since 06:10"
 	waits.Snap.Kept = "kept for big: 3 of 4"
 	waits.Snap.Waiting = []state.View{{Job: "q1-3", Attempt: 4, NextAt: noon.Add(500 * time.Second)}}
 	waits.Snap.Counts[state.Waiting] = 3
 	long := busy(2, shortName)
-	long.Snap.Head = &state.View{Job: longName(7), ID: 40}
+	long.Snap.Head = longName(7)
 	long.Snap.HeadWhy = waits.Snap.HeadWhy
 	draining := busy(3, shortName)
 	draining.Snap.Draining = "Ctrl-C"

@@ -79,8 +79,8 @@ func MinuteLine(s state.Snapshot, now time.Time, eta time.Duration) string {
 	if eta >= 0 && t.Left > 0 {
 		line += ", about " + Duration(eta) + " to go"
 	}
-	if s.Head != nil {
-		line += "; " + CleanText(s.Head.Job+" is waiting: "+s.HeadWhy)
+	if s.Head != "" {
+		line += "; " + CleanText(s.Head+" is waiting: "+s.HeadWhy)
 	}
 	if text := retries(s, now); text != "" {
 		line += "; " + text

@@ -113,8 +113,8 @@ func Suggest(peak gpu.Bytes) gpu.Bytes {
 
 func (s Summary) gaveUp() string {
 	line := "gave up waiting for a GPU"
-	if s.Final.Head != nil {
-		line += ": " + CleanText(s.Final.Head.Job+" "+s.Final.HeadWhy)
+	if s.Final.Head != "" {
+		line += ": " + CleanText(s.Final.Head+" "+s.Final.HeadWhy)
 	}
 	return line
 }

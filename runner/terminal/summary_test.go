@@ -31,7 +31,7 @@ func TestSummary(t *testing.T) {
 	}
 	golden(t, "summary", s.Lines(80, false))
 	gaveUp := Summary{
-		Final:  state.Snapshot{Total: 1, Counts: map[state.Phase]int{state.Pending: 1}, Head: &state.View{Job: "big"}, HeadWhy: "needs 40 GiB; GPU 0: 90% busy, limit 30%"},
+		Final:  state.Snapshot{Total: 1, Counts: map[state.Phase]int{state.Pending: 1}, Head: "big", HeadWhy: "needs 40 GiB; GPU 0: 90% busy, limit 30%"},
 		GaveUp: true, Wall: time.Hour,
 	}
 	golden(t, "gave-up", gaveUp.Lines(80, false))

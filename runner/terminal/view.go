@@ -151,9 +151,9 @@ func (v *View) changes(s *state.Snapshot, now time.Time) {
 	}
 	v.silent = s.Silent
 	for _, r := range s.Running {
-		if r.Background != v.behind[r.UniID] {
-			v.behind[r.UniID] = r.Background
-			v.line(now, "running     "+name(r.Job, r.Attempt)+", "+inBackground(r))
+		if r.Note != v.behind[r.UniID] {
+			v.behind[r.UniID] = r.Note
+			v.line(now, "running     "+name(r.Job, r.Attempt)+", "+CleanText(r.Note))
 		}
 	}
 }

@@ -18,13 +18,13 @@ func (p *proto) argsPlace() {
 		return
 	}
 	t := &p.commands[len(p.commands)-1]
-	script := strings.TrimRight(t.raw, "\n")
+	script := strings.TrimRight(t.Raw, "\n")
 	from := strings.LastIndexByte(script, '\n') + 1
 	last := script[from:]
 	quote := quoteAfter(script[:from], 0)
 	comment, sign := outsideQuotes(last, quote)
 	text := strings.TrimSpace(last)
-	line, col := p.src.Find(t.line, t.col, text)
+	line, col := p.src.Find(t.Line, t.Col, text)
 	switch {
 	case comment:
 		p.src.Problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", source.Clip(text))

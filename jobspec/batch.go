@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 )
 
@@ -77,3 +78,9 @@ type Options struct {
 
 // A Problem is an error or a warning in a job file.
 type Problem = source.Problem
+
+// A Param is one parameter of a job, and a Runtime what is known only to an attempt.
+type (
+	Param   = expand.Param
+	Runtime = expand.Runtime
+)

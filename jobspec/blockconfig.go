@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
 
 	"github.com/agnivade/levenshtein"
 	"gopkg.in/yaml.v3"
@@ -212,7 +213,7 @@ func (r *blockConfigReader) ids(v *yaml.Node) string {
 		if !ok {
 			continue
 		}
-		if _, err := parseGPUIDs(text); err != nil {
+		if _, err := units.ParseGPUIDs(text); err != nil {
 			r.Problem(item.Line, item.Column, "try [0, 1]", "compete_gpus: invalid GPU %q", source.Clip(text))
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"al.essio.dev/pkg/shellescape"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 )
 
@@ -90,17 +91,17 @@ func (f *fileJobs) blockJobs() {
 	for i := range f.blocks {
 		bl := &f.blocks[i]
 		count[bl.Queue]++
-		p := &proto{texts: &texts{line: bl.Line, col: 1, matrix: &matrix{}}, src: f.src, file: f, block: true}
-		p.name = literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
-		p.name.line, p.name.col = bl.Line, 1
-		queue := literal(bl.Queue)
+		p := &proto{texts: &texts{line: bl.Line, col: 1, matrix: &expand.Matrix{}}, src: f.src, file: f, block: true}
+		p.name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
+		p.name.Line, p.name.Col = bl.Line, 1
+		queue := expand.Literal(bl.Queue)
 		p.queue = &queue
 		for _, c := range bl.Commands {
-			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", atStart)
+			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
 			p.guardWorkDir(&t)
 			p.lookAlike(c.Text, c.Line, c.Col)
-			if len(bl.Commands) > 1 && onlyShell.MatchString(t.raw) {
-				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.raw))
+			if len(bl.Commands) > 1 && onlyShell.MatchString(t.Raw) {
+				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.Raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
 			}
 			p.commands = append(p.commands, t)
 		}
@@ -130,20 +131,20 @@ func (p *proto) blockSpec(bl *block) *Spec {
 
 // guardWorkDir refuses an unquoted {work_dir} whose value needs quotes: rm -rf
 // {work_dir}/x must not see half a path.
-func (p *proto) guardWorkDir(t *text) {
+func (p *proto) guardWorkDir(t *expand.Text) {
 	dir := p.file.workDir
 	if shellescape.Quote(dir) == dir {
 		return
 	}
 	quote := byte(0)
-	for _, g := range t.segs {
-		if g.kind == varLiteral {
-			quote = quoteAfter(g.lit, quote)
+	for _, g := range t.Segs {
+		if g.Kind == expand.VarLiteral {
+			quote = quoteAfter(g.Lit, quote)
 			continue
 		}
 		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
-		if g.kind == varWorkDir && g.format != "q" && risky {
-			l, c := p.src.Find(t.line, t.col, g.lit)
+		if g.Kind == expand.VarWorkDir && g.Format != "q" && risky {
+			l, c := p.src.Find(t.Line, t.Col, g.Lit)
 			p.src.Problem(l, c, "write {work_dir:q}", "{work_dir} is not quoted, and the shell would split or expand its value %s", strconv.Quote(dir))
 			return
 		}

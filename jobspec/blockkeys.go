@@ -3,6 +3,7 @@ package jobspec
 import (
 	"slices"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -65,17 +66,17 @@ func (p *proto) common(s *Spec, blocks int) {
 	p.log, p.stdout, p.stderr = p.ownFile(f, "log", blocks), p.ownFile(f, "stdout", blocks), p.ownFile(f, "stderr", blocks)
 	p.checkPaths()
 	p.checkConfigUse(false)
-	d := draft{Spec: *s, given: map[string]*text{}}
-	p.read(&d, &values{name: p.name.raw})
+	d := draft{Spec: *s, given: map[string]*expand.Text{}}
+	p.read(&d, &expand.Values{Name: p.name.Raw})
 	*s = d.Spec
 	s.LogNamed = p.log != nil || p.stdout != nil || p.stderr != nil
 }
 
 // ownFile reads the path of a log, which must differ from block to block.
-func (p *proto) ownFile(f fields, key string, blocks int) *text {
-	t := p.optional(f, key, inLog)
-	if t != nil && blocks > 1 && t.raw != "/dev/null" && !t.uses(varName) && !t.uses(varUniID) {
-		p.src.Problem(t.line, t.col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.raw)
+func (p *proto) ownFile(f fields, key string, blocks int) *expand.Text {
+	t := p.optional(f, key, expand.InLog)
+	if t != nil && blocks > 1 && t.Raw != "/dev/null" && !t.Uses(expand.VarName) && !t.Uses(expand.VarUniID) {
+		p.src.Problem(t.Line, t.Col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.Raw)
 		return nil
 	}
 	return t

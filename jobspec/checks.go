@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpurun/jobspec/expand"
 )
 
 // checkLogs refuses two jobs that would write to the same log.
@@ -15,15 +17,15 @@ func (l *loader) checkLogs() {
 	owner := map[uint64]int32{}
 	told := map[*texts]bool{}
 	var aside []logRef
-	var v values
+	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
 		if t.log == nil && t.stdout == nil && t.stderr == nil || told[t] {
 			continue
 		}
-		v = l.values(j, v.params[:0])
-		for n, lt := range []*text{t.log, t.stdout, t.stderr} {
+		v = l.values(j, v.Params[:0])
+		for n, lt := range []*expand.Text{t.log, t.stdout, t.stderr} {
 			path, ok := l.logPath(j, lt, &v)
 			if !ok {
 				continue
@@ -42,7 +44,7 @@ func (l *loader) checkLogs() {
 			}
 			told[t] = true
 			o := &l.batch.Jobs[other]
-			line, col := lt.line, lt.col
+			line, col := lt.Line, lt.Col
 			if l.files[j.File].isBlocks { // the config file has it
 				line, col = t.line, t.col
 			}
@@ -62,7 +64,7 @@ const keptLog = ".1"
 // A logRef is a log that a job names.
 type logRef struct {
 	job  *Job
-	text *text
+	text *expand.Text
 	path string
 }
 
@@ -73,7 +75,7 @@ func (l *loader) logClash(r logRef, other *Job) {
 	}
 	l.batch.clashing[r.path] = true
 	if l.opts.Lint {
-		l.files[r.job.File].lint(r.job.Spec.text, Problem{Lint: lintLogClash, Line: r.text.line, Col: r.text.col,
+		l.files[r.job.File].lint(r.job.Spec.text, Problem{Lint: lintLogClash, Line: r.text.Line, Col: r.text.Col,
 			Text: fmt.Sprintf("the log of job %q, %s, is also where the previous log of job %q would be kept", r.job.Name, r.path, other.Name),
 			Hint: "give the logs an extension, for example {name}.log"}, false)
 	}
@@ -89,7 +91,7 @@ func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
 	}
-	list := []*text{p.log, p.stdout, p.stderr}
+	list := []*expand.Text{p.log, p.stdout, p.stderr}
 	for i := range p.commands {
 		list = append(list, &p.commands[i])
 	}
@@ -100,8 +102,8 @@ func (p *proto) checkConfigUse(given bool) {
 		list = append(list, &p.env[i].value)
 	}
 	for _, t := range list {
-		if t != nil && t.uses(varConfig) {
-			l, c := p.src.Find(t.line, t.col, "{config")
+		if t != nil && t.Uses(expand.VarConfig) {
+			l, c := p.src.Find(t.Line, t.Col, "{config")
 			hint := "add config: {base: …}, or for the literal text write {{config}}"
 			if p.block {
 				hint = "for the literal text write {{config}}"
@@ -114,15 +116,15 @@ func (p *proto) checkConfigUse(given bool) {
 func (j *Job) id32() int32 { return int32(j.ID) }
 
 // logPath returns where a job writes a log; false if that cannot clash.
-func (l *loader) logPath(j *Job, t *text, v *values) (string, bool) {
-	if t == nil || t.uses(varUniID) {
+func (l *loader) logPath(j *Job, t *expand.Text, v *expand.Values) (string, bool) {
+	if t == nil || t.Uses(expand.VarUniID) {
 		return "", false
 	}
 	dir, err := j.Spec.text.dirOf(l.batch.Files[j.File].WorkDir, v)
 	if err != nil {
 		return "", false
 	}
-	path, err := absolute(dir, t.render(v))
+	path, err := absolute(dir, t.Render(v))
 	return path, err == nil && path != "/dev/null"
 }
 
@@ -132,21 +134,21 @@ func (l *loader) logPath(j *Job, t *text, v *values) (string, bool) {
 func (l *loader) checkConfigs() {
 	owners := map[string]int32{}
 	told := map[*texts]bool{}
-	var v values
+	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if t.config == nil || t.config.path == nil || t.config.bad || told[t] || t.config.path.uses(varUniID) {
+		if t.config == nil || t.config.path == nil || t.config.bad || told[t] || t.config.path.Uses(expand.VarUniID) {
 			continue
 		}
-		v = l.values(j, v.params[:0])
+		v = l.values(j, v.Params[:0])
 		path, ok := l.configPlace(j, t.config.path, &v)
 		if !ok {
 			continue
 		}
 		if _, base := l.batch.bases[path]; base {
 			told[t] = true
-			l.files[j.File].src.Problem(t.config.path.line, t.config.path.col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
+			l.files[j.File].src.Problem(t.config.path.Line, t.config.path.Col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
 			continue
 		}
 		first, taken := owners[path]
@@ -161,28 +163,28 @@ func (l *loader) checkConfigs() {
 		}
 		if a, b := l.content(o), l.content(j); perAttempt || a != nil && b != nil && !bytes.Equal(a, b) {
 			told[t] = true
-			l.files[j.File].src.Problem(t.config.path.line, t.config.path.col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
+			l.files[j.File].src.Problem(t.config.path.Line, t.config.path.Col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
 		}
 	}
 }
 
 // configPlace resolves a path given under config against the job's work dir.
-func (l *loader) configPlace(j *Job, t *text, v *values) (string, bool) {
+func (l *loader) configPlace(j *Job, t *expand.Text, v *expand.Values) (string, bool) {
 	dir, err := j.Spec.text.dirOf(l.batch.Files[j.File].WorkDir, v)
 	if err != nil {
 		return "", false
 	}
-	v.workDir = dir
+	v.WorkDir = dir
 	at := *v
-	at.rt = &Runtime{}
-	path, err := absolute(dir, t.render(&at))
+	at.Runtime = &Runtime{}
+	path, err := absolute(dir, t.Render(&at))
 	return path, err == nil
 }
 
 // perAttempt reports whether the content differs from one attempt to the next.
 func (c *configText) perAttempt() bool {
 	return slices.ContainsFunc(c.sets, func(s setText) bool {
-		return slices.ContainsFunc(s.value.segs, func(g segment) bool { return g.kind >= varUniID })
+		return slices.ContainsFunc(s.value.Segs, func(g expand.Segment) bool { return g.Kind >= expand.VarUniID })
 	})
 }
 
@@ -195,13 +197,13 @@ func (l *loader) changes(j *Job) string {
 	if !ok {
 		return "\x00" + j.Name
 	}
-	v.rt = &Runtime{}
+	v.Runtime = &Runtime{}
 	buf := appendString(nil, base)
 	for i := range c.sets {
 		s := &c.sets[i]
 		buf = strconv.AppendBool(strconv.AppendBool(buf, s.add), s.place)
 		buf = appendString(appendString(buf, strings.Join(s.path, "\x00")), s.kind(&v))
-		buf = appendString(buf, s.value.render(&v))
+		buf = appendString(buf, s.value.Render(&v))
 	}
 	return string(buf)
 }
@@ -213,7 +215,7 @@ func (l *loader) content(j *Job) []byte {
 	if _, ok := l.configPlace(j, &c.base, &v); !ok {
 		return nil
 	}
-	v.rt = &Runtime{}
+	v.Runtime = &Runtime{}
 	_, content, problems := l.batch.apply(c, &v)
 	if len(problems) > 0 {
 		return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/configedit"
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -28,10 +29,10 @@ func (p *proto) readConfig(n *yaml.Node) {
 	p.src.Pairs(n, "config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "base":
-			t, ok := p.text(v, "config.base", inJob)
+			t, ok := p.text(v, "config.base", expand.InJob)
 			c.base, c.bad = t, !ok
 		case "path":
-			if t, ok := p.text(v, "config.path", inConfig); ok {
+			if t, ok := p.text(v, "config.path", expand.InConfig); ok {
 				c.path = &t
 			}
 		case "set":
@@ -40,7 +41,7 @@ func (p *proto) readConfig(n *yaml.Node) {
 			p.src.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: base, set, path"), "unknown key %q in config", k.Value)
 		}
 	})
-	if c.base.raw == "" && !c.bad {
+	if c.base.Raw == "" && !c.bad {
 		c.bad = true
 		p.src.Problem(n.Line, n.Column, "add base: configs/a.yaml", "config has no base")
 	}
@@ -75,35 +76,35 @@ func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) 
 		if !ok {
 			return
 		}
-		t, _ := p.compile(text, v.Line, v.Column, "config.set", inConfig)
+		t, _ := p.compile(text, v.Line, v.Column, "config.set", expand.InConfig)
 		c.sets = append(c.sets, setText{path: path, add: adds, value: t, tag: tag})
 	})
 }
 
 // kind returns the YAML type of the value: that of the variable if it is a single
 // variable, text if variables are mixed with other text, otherwise its own.
-func (s *setText) kind(v *values) string {
-	g := s.value.sole()
+func (s *setText) kind(v *expand.Values) string {
+	g := s.value.Sole()
 	switch {
-	case s.value.constant():
+	case s.value.Constant():
 		return s.tag
 	case g == nil:
 		return "!!str"
-	case g.kind == varParam:
-		return v.param(g).Tag
-	case g.kind.numeric() && v.rt != nil:
+	case g.Kind == expand.VarParam:
+		return v.Param(g).Tag
+	case g.Kind.Numeric() && v.Runtime != nil:
 		return "!!int"
 	}
 	return "!!str"
 }
 
 // rendered returns the changes of one job.
-func (c *configText) rendered(v *values, values any) []configedit.Set {
+func (c *configText) rendered(v *expand.Values, values any) []configedit.Set {
 	list := make([]configedit.Set, len(c.sets))
 	for i := range c.sets {
 		s := &c.sets[i]
-		list[i] = configedit.Set{Path: s.path, Add: s.add, Line: s.value.line, Col: s.value.col,
-			Value: configedit.Value{Text: s.value.render(v), Tag: s.kind(v)}}
+		list[i] = configedit.Set{Path: s.path, Add: s.add, Line: s.value.Line, Col: s.value.Col,
+			Value: configedit.Value{Text: s.value.Render(v), Tag: s.kind(v)}}
 		if s.place {
 			top, _ := values.(map[string]any)
 			_, there := top[s.path[0]]
@@ -115,16 +116,16 @@ func (c *configText) rendered(v *values, values any) []configedit.Set {
 
 // basePath returns the path of the base. It may contain {work_dir}, even while a key
 // is made.
-func (c *configText) basePath(v *values) (string, error) {
+func (c *configText) basePath(v *expand.Values) (string, error) {
 	at := *v
-	if at.rt == nil {
-		at.rt = &Runtime{}
+	if at.Runtime == nil {
+		at.Runtime = &Runtime{}
 	}
-	return absolute(v.workDir, c.base.render(&at))
+	return absolute(v.WorkDir, c.base.Render(&at))
 }
 
 // apply changes the base, which is read once for all jobs.
-func (b *Batch) apply(c *configText, v *values) (path string, content []byte, problems []Problem) {
+func (b *Batch) apply(c *configText, v *expand.Values) (path string, content []byte, problems []Problem) {
 	path, err := c.basePath(v)
 	if err != nil {
 		return path, nil, []Problem{{Text: "config.base: " + err.Error()}}
@@ -132,7 +133,7 @@ func (b *Batch) apply(c *configText, v *values) (path string, content []byte, pr
 	base, ok := b.bases[path]
 	if !ok {
 		if base, err = source.ReadRegular(path); err != nil {
-			return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %q: %s (%s)", c.base.raw, err, path)}}
+			return path, nil, []Problem{{Line: c.base.Line, Col: c.base.Col, Text: fmt.Sprintf("config %q: %s (%s)", c.base.Raw, err, path)}}
 		}
 		b.bases[path] = base
 	}
@@ -140,7 +141,7 @@ func (b *Batch) apply(c *configText, v *values) (path string, content []byte, pr
 	for i := range c.sets {
 		if c.sets[i].place && parsed == nil {
 			if parsed, err = configedit.Values(path, base); err != nil {
-				return path, nil, []Problem{{Line: c.base.line, Col: c.base.col, Text: fmt.Sprintf("config %s: %s", path, err)}}
+				return path, nil, []Problem{{Line: c.base.Line, Col: c.base.Col, Text: fmt.Sprintf("config %s: %s", path, err)}}
 			}
 		}
 	}
@@ -149,13 +150,13 @@ func (b *Batch) apply(c *configText, v *values) (path string, content []byte, pr
 }
 
 // config returns the copy that one attempt gets.
-func (b *Batch) config(c *configText, v *values) (*Config, error) {
+func (b *Batch) config(c *configText, v *expand.Values) (*Config, error) {
 	base, content, problems := b.apply(c, v)
 	if len(problems) > 0 {
 		return nil, errors.New(problems[0].Text)
 	}
 	if c.path != nil {
-		path, err := absolute(v.workDir, c.path.render(v))
+		path, err := absolute(v.WorkDir, c.path.Render(v))
 		return &Config{Path: path, Content: content}, err
 	}
 	dir, file := filepath.Split(base)
@@ -166,10 +167,10 @@ func (b *Batch) config(c *configText, v *values) (*Config, error) {
 }
 
 // configValuesOf renders a job's config for its key.
-func (k *keyer) configValuesOf(p *proto, v *values) (any, []Problem) {
+func (k *keyer) configValuesOf(p *proto, v *expand.Values) (any, []Problem) {
 	at := *v
 	var err error
-	if at.workDir, err = p.dirOf(k.workDir, v); err != nil {
+	if at.WorkDir, err = p.dirOf(k.workDir, v); err != nil {
 		return nil, nil // checkPaths has reported it
 	}
 	path, content, problems := k.batch.apply(p.config, &at)
@@ -177,7 +178,7 @@ func (k *keyer) configValuesOf(p *proto, v *values) (any, []Problem) {
 		pr := &problems[i]
 		pr.File = p.src.Path
 		if pr.Line == 0 {
-			pr.Line, pr.Col = p.config.base.line, p.config.base.col
+			pr.Line, pr.Col = p.config.base.Line, p.config.base.Col
 		}
 	}
 	if len(problems) > 0 {
@@ -185,7 +186,7 @@ func (k *keyer) configValuesOf(p *proto, v *values) (any, []Problem) {
 	}
 	values, err := configedit.Values(path, content)
 	if err != nil {
-		return nil, []Problem{{File: p.src.Path, Line: p.config.base.line, Col: p.config.base.col, Text: fmt.Sprintf("config %s: %s", path, err)}}
+		return nil, []Problem{{File: p.src.Path, Line: p.config.base.Line, Col: p.config.base.Col, Text: fmt.Sprintf("config %s: %s", path, err)}}
 	}
 	return values, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/configedit"
+	"gpurun/jobspec/expand"
 )
 
 // A job's key includes the values of its rendered config. Rendering and parsing a
@@ -44,7 +45,7 @@ func (p *proto) quickName(path string) string {
 
 // quickHash returns the hash of a job's config without rendering it, or nil if it
 // must be rendered.
-func (k *keyer) quickHash(p *proto, v *values) []byte {
+func (k *keyer) quickHash(p *proto, v *expand.Values) []byte {
 	q := k.quick[p.quickName(k.basePath(p, v))]
 	if q == nil || q.base == nil {
 		return nil
@@ -59,7 +60,7 @@ func (k *keyer) quickHash(p *proto, v *values) []byte {
 
 // learn decides, from a config that was rendered and parsed, whether the others of
 // its kind can skip that.
-func (k *keyer) learn(p *proto, v *values, rendered any) {
+func (k *keyer) learn(p *proto, v *expand.Values, rendered any) {
 	path := k.basePath(p, v)
 	name := p.quickName(path)
 	if k.quick[name] != nil {
@@ -83,10 +84,10 @@ func (k *keyer) learn(p *proto, v *values, rendered any) {
 }
 
 // basePath returns the path of the base of a job's config.
-func (k *keyer) basePath(p *proto, v *values) string {
+func (k *keyer) basePath(p *proto, v *expand.Values) string {
 	at := *v
 	var err error
-	if at.workDir, err = p.dirOf(k.workDir, v); err != nil {
+	if at.WorkDir, err = p.dirOf(k.workDir, v); err != nil {
 		return ""
 	}
 	path, err := p.config.basePath(&at)

@@ -140,7 +140,7 @@ func (s *cycleSearch) tell(path []cycleStep, to int32) {
 	t := j.Spec.text
 	line, col, hint := t.line, t.col, ""
 	if len(t.needs) > 0 {
-		line, col = t.needs[0].line, t.needs[0].col
+		line, col = t.needs[0].Line, t.needs[0].Col
 	}
 	if s.before != nil && s.queued(jobs) {
 		hint = "jobs of a queue run one after another, in the file's order"

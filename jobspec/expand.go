@@ -1,24 +1,28 @@
 package jobspec
 
-import "slices"
+import (
+	"slices"
+
+	"gpurun/jobspec/expand"
+)
 
 // expand makes the jobs of one proto.
 func (f *fileJobs) expand(p *proto) {
-	b, n := f.batch, p.matrix.count()
-	if len(b.Jobs)+n > maxJobs {
-		p.src.Problem(p.line, p.col, "", "with this job the batch has more than %d million jobs", maxJobs/1_000_000)
+	b, n := f.batch, p.matrix.Count()
+	if len(b.Jobs)+n > expand.MaxJobs {
+		p.src.Problem(p.line, p.col, "", "with this job the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
 		return
 	}
 	first := len(b.Jobs)
 	names, differ := p.names(n)
 	f.unsure = f.unsure || !differ || first > b.Files[f.index].First
 	b.Jobs = slices.Grow(b.Jobs, n)
-	v := values{}
+	v := expand.Values{}
 	for i := range n {
-		combo := p.matrix.combo(i)
+		combo := p.matrix.Combo(i)
 		spec := p.shared
 		if spec == nil {
-			v = p.matrix.values(combo, names[i], v.params[:0])
+			v = p.matrix.Values(combo, names[i], v.Params[:0])
 			spec = p.spec(&v)
 		}
 		if bad := badName(names[i]); bad != "" {

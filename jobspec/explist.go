@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -38,13 +39,13 @@ func (p *proto) experiment(f fields) {
 		renameKey(f.node, "log_path", "log")
 		p.inherited["log"] = false
 	}
-	base, okBase := p.text(f.get("config"), "config", inJob)
-	algorithm, okAlgo := p.text(f.get("algorithm"), "algorithm", atStart)
+	base, okBase := p.text(f.get("config"), "config", expand.InJob)
+	algorithm, okAlgo := p.text(f.get("algorithm"), "algorithm", expand.AtStart)
 	if !okBase || !okAlgo {
 		return
 	}
-	program, _ := p.compile(p.file.settings.Program, p.line, p.col, "program", atStart)
-	p.commands = []text{program}
+	program, _ := p.compile(p.file.settings.Program, p.line, p.col, "program", expand.AtStart)
+	p.commands = []expand.Text{program}
 	seed := p.takeSeed(f)
 	config := base
 	if seed != nil {
@@ -83,15 +84,15 @@ func (p *proto) takeSeed(f fields) *yaml.Node {
 
 // seededCopy sets the seed in a copy of the config and returns the copy's path:
 // configs/SVHN.yaml becomes configs/temp/SVHN_seed42.yaml.
-func (p *proto) seededCopy(base text, seed *yaml.Node) text {
-	value, ok := p.text(seed, "extra_args: seed", inJob)
+func (p *proto) seededCopy(base expand.Text, seed *yaml.Node) expand.Text {
+	value, ok := p.text(seed, "extra_args: seed", expand.InJob)
 	if !ok {
 		return base
 	}
-	dir, file := filepath.Split(base.raw)
+	dir, file := filepath.Split(base.Raw)
 	ext := filepath.Ext(file)
-	copied := dir + "temp/" + strings.TrimSuffix(file, ext) + "_seed" + value.raw + ext
-	path, _ := p.compile(copied, base.line, base.col, "config", inJob)
+	copied := dir + "temp/" + strings.TrimSuffix(file, ext) + "_seed" + value.Raw + ext
+	path, _ := p.compile(copied, base.Line, base.Col, "config", expand.InJob)
 	p.config = &configText{base: base, path: &path, sets: []setText{{path: []string{"seed"}, place: true, value: value, tag: seed.ShortTag()}}}
 	return path
 }

@@ -14,7 +14,7 @@ import (
 func (p *proto) familyOf(r gpu.Request) uint64 {
 	var b []byte
 	for i := range p.commands {
-		b = appendString(b, withoutNumbers(p.commands[i].raw))
+		b = appendString(b, withoutNumbers(p.commands[i].Raw))
 	}
 	b = append(b, 0)
 	for i := range p.args {
@@ -27,7 +27,7 @@ func (p *proto) familyOf(r gpu.Request) uint64 {
 	b = append(b, 0)
 	b = appendString(b, p.file.dirKey)
 	if p.workDir != nil {
-		b = appendString(b, withoutNumbers(p.workDir.raw))
+		b = appendString(b, withoutNumbers(p.workDir.Raw))
 	}
 	b = binary.AppendVarint(binary.AppendVarint(b, int64(r.Min)), int64(r.Max))
 	h := fnv.New64a()

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
 
 	"gopkg.in/yaml.v3"
 )
@@ -116,49 +116,19 @@ func timeoutIn(bare string) inOurWords {
 	return func(v *yaml.Node) string {
 		s := scalarText(v)
 		switch {
-		case isNumber(s) && bare == "":
+		case units.IsNumber(s) && bare == "":
 			return fmt.Sprintf("timeout: %sm (minutes) or timeout: %ss (seconds)", s, s)
-		case isNumber(s):
+		case units.IsNumber(s):
 			s += bare
 		}
-		if _, err := parseDuration(s); err == nil {
+		if _, err := units.ParseDuration(s); err == nil {
 			return "timeout: " + s
 		}
-		if d, ok := otherTime(s); ok {
-			return "timeout: " + formatDuration(d)
+		if d, ok := units.OtherTime(s); ok {
+			return "timeout: " + units.FormatDuration(d)
 		}
 		return "timeout: 6h"
 	}
-}
-
-var (
-	// 12:00:00, 30:00, 1-12, 1-12:00, 1-12:00:00
-	clockTime = regexp.MustCompile(`^(?:(\d{1,4})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?$`)
-	isoTime   = regexp.MustCompile(`^P(?:(\d{1,4})D)?(?:T(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,8})S)?)?$`)
-	// 12 hours, 90 min, 1 day
-	wordTime = regexp.MustCompile(`^(\d+(?:\.\d+)?) *(d|h|m|s)(?:ays?|ours?|rs?|in(?:ute)?s?|ec(?:ond)?s?)?$`)
-)
-
-// otherTime reads a time as Slurm, PBS, ISO 8601 and humans write it.
-func otherTime(s string) (time.Duration, bool) {
-	n := func(s string) time.Duration { i, _ := strconv.Atoi(s); return time.Duration(i) }
-	if m := isoTime.FindStringSubmatch(strings.ToUpper(s)); m != nil && len(s) > 2 {
-		return n(m[1])*24*time.Hour + n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
-	}
-	if m := wordTime.FindStringSubmatch(strings.ToLower(s)); m != nil {
-		d, err := parseDuration(m[1] + m[2])
-		return d, err == nil
-	}
-	m := clockTime.FindStringSubmatch(s)
-	switch {
-	case m == nil, m[1] == "" && m[3] == "":
-		return 0, false
-	case m[1] != "": // days-hours[:minutes[:seconds]]
-		return n(m[1])*24*time.Hour + n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
-	case m[4] != "":
-		return n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
-	}
-	return n(m[2])*time.Minute + n(m[3])*time.Second, true // as in Slurm
 }
 
 // sizeIn spells a size in our units. G is GiB, as in every scheduler; a bare number
@@ -171,10 +141,10 @@ func sizeIn(v *yaml.Node) string {
 		}
 		return s + "GiB"
 	}
-	if _, err := parseSize(s); err == nil {
+	if _, err := units.ParseSize(s); err == nil {
 		return s
 	}
-	if other := otherSize(s); other != "" {
+	if other := units.OtherSize(s); other != "" {
 		return other
 	}
 	return "16GiB"
@@ -208,7 +178,7 @@ func howManyOrWhich(v *yaml.Node) string {
 	if _, err := strconv.Atoi(s); err == nil {
 		return fmt.Sprintf("gpus: %s (how many) or %s (which)", s, gpuIDs(v))
 	}
-	if _, err := parseGPUIDs(strings.TrimPrefix(s, "cuda:")); err != nil && s != "" {
+	if _, err := units.ParseGPUIDs(strings.TrimPrefix(s, "cuda:")); err != nil && s != "" {
 		return "gpu_model: " + s
 	}
 	return gpuIDs(v)
@@ -219,7 +189,7 @@ func gpuIDs(v *yaml.Node) string {
 	if list := inline(v); strings.HasPrefix(list, "[") {
 		return "gpu_ids: " + list
 	}
-	ids, err := parseGPUIDs(strings.TrimPrefix(scalarText(v), "cuda:"))
+	ids, err := units.ParseGPUIDs(strings.TrimPrefix(scalarText(v), "cuda:"))
 	if err != nil {
 		ids = []string{"0"}
 	}
@@ -238,7 +208,7 @@ func jobArray(v *yaml.Node) string {
 	s := scalarText(v)
 	m := arraySpec.FindStringSubmatch(s)
 	if m == nil {
-		if ids := strings.Split(s, ","); len(ids) > 1 && !slices.ContainsFunc(ids, func(id string) bool { return !isNumber(strings.TrimSpace(id)) }) {
+		if ids := strings.Split(s, ","); len(ids) > 1 && !slices.ContainsFunc(ids, func(id string) bool { return !units.IsNumber(strings.TrimSpace(id)) }) {
 			return "matrix: {i: [" + s + "]}"
 		}
 		return "matrix: {i: " + cmp.Or(inline(v), "0..9") + "}"

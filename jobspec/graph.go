@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 )
 
@@ -15,11 +16,11 @@ import (
 func (l *loader) link() {
 	l.queues()
 	g := &grapher{loader: l, sets: map[string]*needSet{}, sorted: make([][]int32, len(l.files)), reversed: make([][]int32, len(l.files))}
-	var v values
+	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		if t := j.Spec.text; len(t.needs) > 0 {
-			v = l.values(j, v.params[:0])
+			v = l.values(j, v.Params[:0])
 			j.Needs = g.needs(j, &v)
 		}
 	}
@@ -27,8 +28,8 @@ func (l *loader) link() {
 }
 
 // values returns a job's own values; run-time variables stay as names.
-func (l *loader) values(j *Job, buf []Param) values {
-	return j.Spec.text.matrix.values(j.combo, j.Name, buf)
+func (l *loader) values(j *Job, buf []Param) expand.Values {
+	return j.Spec.text.matrix.Values(j.combo, j.Name, buf)
 }
 
 func (l *loader) queues() {
@@ -40,11 +41,11 @@ func (l *loader) queues() {
 		if t == nil {
 			continue
 		}
-		v := values{name: j.Name}
-		if !t.constant() {
+		v := expand.Values{Name: j.Name}
+		if !t.Constant() {
 			v = l.values(j, nil)
 		}
-		q := b.Files[j.File].Path + "\x00" + t.render(&v)
+		q := b.Files[j.File].Path + "\x00" + t.Render(&v)
 		at, ok := index[q]
 		if !ok {
 			at = int32(len(b.Queues))
@@ -74,7 +75,7 @@ type needSet struct {
 
 // needs resolves what a job needs. A pattern never matches the job itself; but two
 // jobs of one set that both need the set wait for each other.
-func (g *grapher) needs(j *Job, v *values) []int32 {
+func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 	set := g.set(j, v)
 	at, self := slices.BinarySearch(set.ids, j.id32())
 	switch {
@@ -86,16 +87,16 @@ func (g *grapher) needs(j *Job, v *values) []int32 {
 	case !set.told:
 		set.told = true
 		t, other := &j.Spec.text.needs[0], g.batch.Jobs[set.self].Name
-		g.files[j.File].src.Problem(t.line, t.col, "", "these jobs wait for each other: %s → %s → %s", other, j.Name, other)
+		g.files[j.File].src.Problem(t.Line, t.Col, "", "these jobs wait for each other: %s → %s → %s", other, j.Name, other)
 	}
 	return nil
 }
 
-func (g *grapher) set(j *Job, v *values) *needSet {
+func (g *grapher) set(j *Job, v *expand.Values) *needSet {
 	t := j.Spec.text
 	g.buf = append(g.buf[:0], byte(j.File), byte(j.File>>8), 0)
 	for i := range t.needs {
-		g.buf = append(t.needs[i].append(g.buf, v), 0)
+		g.buf = append(t.needs[i].Append(g.buf, v), 0)
 	}
 	if set := g.sets[string(g.buf)]; set != nil {
 		return set
@@ -103,7 +104,7 @@ func (g *grapher) set(j *Job, v *values) *needSet {
 	set := &needSet{self: -1}
 	g.sets[string(g.buf)] = set
 	for i := range t.needs {
-		set.ids = append(set.ids, g.pattern(j, &t.needs[i], t.needs[i].render(v))...)
+		set.ids = append(set.ids, g.pattern(j, &t.needs[i], t.needs[i].Render(v))...)
 	}
 	slices.Sort(set.ids)
 	set.ids = slices.Clip(slices.Compact(set.ids))
@@ -111,13 +112,13 @@ func (g *grapher) set(j *Job, v *values) *needSet {
 }
 
 // pattern returns the jobs that one entry of needs refers to.
-func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
+func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 	f := g.files[j.File]
 	name := spelt
 	if file, rest, ok := strings.Cut(spelt, ":"); ok {
 		other := g.otherFile(f, file)
 		if other == nil {
-			f.src.Problem(t.line, t.col, "name it on the command line too: gpurun "+f.src.Path+" "+file, "needs: %q is not a file of this batch", file)
+			f.src.Problem(t.Line, t.Col, "name it on the command line too: gpurun "+f.src.Path+" "+file, "needs: %q is not a file of this batch", file)
 			return nil
 		}
 		f, name = other, rest
@@ -129,24 +130,24 @@ func (g *grapher) pattern(j *Job, t *text, spelt string) []int32 {
 	if !isGlob(name) {
 		switch {
 		case ok && int(id) == j.ID:
-			g.files[j.File].src.Problem(t.line, t.col, "remove it", "%q needs itself", j.Name)
+			g.files[j.File].src.Problem(t.Line, t.Col, "remove it", "%q needs itself", j.Name)
 		case ok:
 			return []int32{id}
 		default:
-			g.files[j.File].src.Problem(t.line, t.col, g.nearestJob(f, name), "needs: %s has no job %q", f.src.Path, source.Clip(name))
+			g.files[j.File].src.Problem(t.Line, t.Col, g.nearestJob(f, name), "needs: %s has no job %q", f.src.Path, source.Clip(name))
 		}
 		return nil
 	}
 	set := g.glob(f, name)
 	if len(set) == 0 {
-		g.files[j.File].src.Problem(t.line, t.col, g.nearestJob(f, strings.Trim(name, "*")), "needs: no job in %s matches %q", f.src.Path, source.Clip(name))
+		g.files[j.File].src.Problem(t.Line, t.Col, g.nearestJob(f, strings.Trim(name, "*")), "needs: no job in %s matches %q", f.src.Path, source.Clip(name))
 	}
 	return set
 }
 
 func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	for _, k := range g.batch.Jobs[g.batch.Files[f.index].First:][:g.batch.Files[f.index].Count] {
-		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.matrix.count() > 1 {
+		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.matrix.Count() > 1 {
 			return fmt.Sprintf("its matrix expands to %q and others: write %q", k.Name, name+"-*")
 		}
 	}

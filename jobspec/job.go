@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/expand"
 )
 
 // A Key is the hash of what a job does, and its identity in the ledger.
@@ -64,22 +65,15 @@ type Job struct {
 	combo int32   // which expansion of its matrix it is
 }
 
-// A Param is one parameter of a job, its value spelled as in the file.
-type Param struct {
-	Name string
-	Text string
-	Tag  string // YAML's short tag: !!str, !!int, !!float, !!bool, !!null
-}
-
 // Params returns the job's parameters in the file's order. Callers must not modify them.
-func (j *Job) Params() []Param { return j.values().resolved() }
+func (j *Job) Params() []Param { return j.values().Resolved() }
 
 // values returns what is known of the job's variables before it starts.
-func (j *Job) values() *values {
+func (j *Job) values() *expand.Values {
 	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.matrix == nil {
-		return &values{name: j.Name}
+		return &expand.Values{Name: j.Name}
 	}
-	v := j.Spec.text.matrix.values(j.combo, j.Name, nil)
+	v := j.Spec.text.matrix.Values(j.combo, j.Name, nil)
 	return &v
 }
 
@@ -108,15 +102,6 @@ type Spec struct {
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
 
 	text *texts // unrendered strings; only for this package
-}
-
-// A Runtime holds what is known only to an attempt.
-type Runtime struct {
-	UniID   string
-	Attempt int    // 1, 2, …
-	GPUs    []int  // host indices
-	Port    int    // {port}
-	Log     string // absolute path of the log if the job file names none
 }
 
 // Rendered is a job with every variable replaced: what an attempt runs.

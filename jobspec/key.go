@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"gpurun/jobspec/expand"
 )
 
 // recipe is the version of the key. Change it only together with code that still
@@ -39,9 +41,9 @@ func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
 		return
 	}
 	k := keyer{fileJobs: f, proto: p}
-	var v values
+	var v expand.Values
 	for i := range jobs {
-		v = p.matrix.values(jobs[i].combo, jobs[i].Name, v.params[:0])
+		v = p.matrix.Values(jobs[i].combo, jobs[i].Name, v.Params[:0])
 		if len(f.out.Problems) == 0 {
 			jobs[i].Key = k.key(&v)
 		} else if !p.config.bad {
@@ -53,9 +55,9 @@ func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
 // keysOf makes keys that do not depend on files. It is safe for concurrent use.
 func (f *fileJobs) keysOf(p *proto, jobs []Job) {
 	k := keyer{fileJobs: f, proto: p}
-	var v values
+	var v expand.Values
 	for i := range jobs {
-		v = p.matrix.values(jobs[i].combo, jobs[i].Name, v.params[:0])
+		v = p.matrix.Values(jobs[i].combo, jobs[i].Name, v.Params[:0])
 		jobs[i].Key = k.key(&v)
 	}
 }
@@ -76,7 +78,7 @@ func (f *fileJobs) tellApart() {
 }
 
 // key hashes what the job rendered by v does.
-func (k *keyer) key(v *values) Key {
+func (k *keyer) key(v *expand.Values) Key {
 	p := k.proto
 	k.buf = appendString(k.buf[:0], recipe)
 	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.commands)))
@@ -89,7 +91,7 @@ func (k *keyer) key(v *values) Key {
 		k.buf = append(k.buf, p.args[i].kind(v))
 		k.text(&p.args[i].value, v)
 	}
-	k.params(v.resolved())
+	k.params(v.Resolved())
 	k.environment(v)
 	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.shell)))
 	for _, word := range p.shell {
@@ -114,9 +116,9 @@ func appendString(buf []byte, s string) []byte {
 }
 
 // text appends a rendered text in the encoding of appendString.
-func (k *keyer) text(t *text, v *values) {
+func (k *keyer) text(t *expand.Text, v *expand.Values) {
 	at := len(k.buf)
-	k.buf = t.append(append(k.buf, k.count[:]...), v)
+	k.buf = t.Append(append(k.buf, k.count[:]...), v)
 	binary.BigEndian.PutUint32(k.buf[at:], uint32(len(k.buf)-at-4))
 }
 
@@ -137,7 +139,7 @@ func (k *keyer) params(list []Param) {
 	}
 }
 
-func (k *keyer) environment(v *values) {
+func (k *keyer) environment(v *expand.Values) {
 	env := k.proto.env
 	if len(k.env) != len(env) {
 		k.env = make([]int, len(env))
@@ -155,14 +157,14 @@ func (k *keyer) environment(v *values) {
 
 // configHash returns the hash of the rendered config's parsed values. Equal changes
 // to one base are parsed once.
-func (k *keyer) configHash(p *proto, v *values) []byte {
-	key := p.config.base.append(nil, v)
+func (k *keyer) configHash(p *proto, v *expand.Values) []byte {
+	key := p.config.base.Append(nil, v)
 	key = append(key, 0)
 	if p.workDir != nil {
-		key = append(p.workDir.append(key, v), 0)
+		key = append(p.workDir.Append(key, v), 0)
 	}
 	for i := range p.config.sets {
-		key = p.config.sets[i].value.append(append(appendString(key, strings.Join(p.config.sets[i].path, "\x00")), p.config.sets[i].kind(v)...), v)
+		key = p.config.sets[i].value.Append(append(appendString(key, strings.Join(p.config.sets[i].path, "\x00")), p.config.sets[i].kind(v)...), v)
 		key = append(key, 0)
 	}
 	whole := fmt.Sprintf("%d\x00%p\x00%s", k.index, p, key)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
 )
@@ -54,7 +55,7 @@ func (f *fileJobs) allows(t *texts, lint string) bool {
 		return true
 	}
 	for i := range t.resources {
-		if r := &t.resources[i]; r.key == "allow" && slices.ContainsFunc(r.texts, func(name text) bool { return name.raw == lint }) {
+		if r := &t.resources[i]; r.key == "allow" && slices.ContainsFunc(r.texts, func(name expand.Text) bool { return name.Raw == lint }) {
 			return true
 		}
 	}
@@ -81,7 +82,7 @@ func (f *fileJobs) lint(t *texts, p Problem, warn bool) {
 
 // lint checks one job of the file, all expansions at once.
 func (p *proto) lint(f fields) {
-	if !p.file.opts.Lint || p.matrix == nil || p.matrix.count() == 0 {
+	if !p.file.opts.Lint || p.matrix == nil || p.matrix.Count() == 0 {
 		return
 	}
 	p.lintUnused(source.Child(f.at, "params"))
@@ -92,16 +93,16 @@ func (p *proto) lint(f fields) {
 // lintConfig reports a config copy that the job never gets to see.
 func (p *proto) lintConfig() {
 	c := p.config
-	if c == nil || c.path != nil || p.runs(func(t *text) bool { return t.uses(varConfig) }) {
+	if c == nil || c.path != nil || p.runs(func(t *expand.Text) bool { return t.Uses(expand.VarConfig) }) {
 		return
 	}
-	p.file.lint(p.texts, Problem{Lint: lintConfig, Line: c.base.line, Col: c.base.col,
-		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", p.name.raw, source.Clip(c.base.raw)),
+	p.file.lint(p.texts, Problem{Lint: lintConfig, Line: c.base.Line, Col: c.base.Col,
+		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", p.name.Raw, source.Clip(c.base.Raw)),
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
 // runs reports whether any text the job runs satisfies is.
-func (p *proto) runs(is func(t *text) bool) bool {
+func (p *proto) runs(is func(t *expand.Text) bool) bool {
 	for i := range p.commands {
 		if is(&p.commands[i]) {
 			return true

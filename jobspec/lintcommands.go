@@ -8,6 +8,7 @@ import (
 
 	"al.essio.dev/pkg/shellescape"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
 )
 
@@ -95,15 +96,15 @@ func (p *proto) mostGPUs() int {
 }
 
 // template returns a text as the shell sees it, with a hole for each variable.
-func (c *commandLinter) template(t *text, quoted bool) string {
+func (c *commandLinter) template(t *expand.Text, quoted bool) string {
 	var b strings.Builder
-	for i := range t.segs {
-		g := &t.segs[i]
-		if g.kind == varLiteral {
-			b.WriteString(g.lit)
+	for i := range t.Segs {
+		g := &t.Segs[i]
+		if g.Kind == expand.VarLiteral {
+			b.WriteString(g.Lit)
 			continue
 		}
-		key := g.lit
+		key := g.Lit
 		if quoted {
 			key += "\x00"
 		}
@@ -118,20 +119,20 @@ func (c *commandLinter) template(t *text, quoted bool) string {
 	return b.String()
 }
 
-func (c *commandLinter) hole(g *segment, quoted bool) script.Hole {
-	h := script.Hole{Spelt: g.lit, Granted: g.kind == varGPU || g.kind == varGPUList, Quoted: quoted || g.format == "q"}
-	switch g.kind {
-	case varParam:
-		c.matrix.formatted(g.param, func(v Param) bool {
+func (c *commandLinter) hole(g *expand.Segment, quoted bool) script.Hole {
+	h := script.Hole{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
+	switch g.Kind {
+	case expand.VarParam:
+		c.matrix.Formatted(g.Param, func(v Param) bool {
 			s := v.Text
-			if g.format != "" && g.format != "q" {
-				s, _ = formatNumber(g.format, s)
+			if g.Format != "" && g.Format != "q" {
+				s, _ = expand.FormatNumber(g.Format, s)
 			}
 			h.Values = append(h.Values, s)
 			c.risky = c.risky || !h.Quoted && shellescape.Quote(s) != s
 			return len(h.Values) < maxValues
 		})
-	case varWorkDir:
+	case expand.VarWorkDir:
 		if dir := c.file.workDir; c.workDir == nil && shellescape.Quote(dir) != dir {
 			h.Values, c.risky = []string{dir}, true
 		}
@@ -140,7 +141,7 @@ func (c *commandLinter) hole(g *segment, quoted bool) script.Hole {
 }
 
 // command checks one command and the scripts it runs.
-func (c *commandLinter) command(t *text, last bool) {
+func (c *commandLinter) command(t *expand.Text, last bool) {
 	c.risky = false
 	from := len(c.job.Holes)
 	template := c.template(t, false)
@@ -170,8 +171,8 @@ func (c *commandLinter) command(t *text, last bool) {
 }
 
 // value checks a value that reaches the program as one word, whatever it contains.
-func (c *commandLinter) value(before string, t *text) {
-	if !script.Worth(before + t.raw) {
+func (c *commandLinter) value(before string, t *expand.Text) {
+	if !script.Worth(before + t.Raw) {
 		return
 	}
 	for _, f := range script.Check(before+shellescape.Quote(c.template(t, true)), c.job).Findings {
@@ -179,18 +180,18 @@ func (c *commandLinter) value(before string, t *text) {
 	}
 }
 
-func (c *commandLinter) tell(t *text, f script.Finding) {
+func (c *commandLinter) tell(t *expand.Text, f script.Finding) {
 	at, _, _ := strings.Cut(f.At, "\n")
-	line, col := t.line, t.col
-	if strings.Contains(t.raw, at) {
-		line, col = c.src.Find(t.line, t.col, at)
+	line, col := t.Line, t.Col
+	if strings.Contains(t.Raw, at) {
+		line, col = c.src.Find(t.Line, t.Col, at)
 	}
 	c.file.lint(c.texts, Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
 }
 
 // scriptFile checks a file that a command runs. The file may be run differently, so all
 // its findings are warnings.
-func (c *commandLinter) scriptFile(t *text, file *scriptFile) {
+func (c *commandLinter) scriptFile(t *expand.Text, file *scriptFile) {
 	if !script.Worth(file.text) {
 		return
 	}
@@ -200,7 +201,7 @@ func (c *commandLinter) scriptFile(t *text, file *scriptFile) {
 	} else {
 		r = script.Check(file.text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
 	}
-	line, col := c.src.Find(t.line, t.col, file.name)
+	line, col := c.src.Find(t.Line, t.Col, file.name)
 	for _, f := range r.Findings {
 		if f.Lint == script.Background && c.inBlock || f.Lint == script.Pinned && f.Warn && c.passesGPUs() && !strings.HasSuffix(file.name, ".py") {
 			continue
@@ -211,7 +212,7 @@ func (c *commandLinter) scriptFile(t *text, file *scriptFile) {
 
 // passesGPUs reports whether a command passes on the GPUs granted to the job.
 func (c *commandLinter) passesGPUs() bool {
-	return c.runs(func(t *text) bool {
-		return t.uses(varGPU) || t.uses(varGPUList) || strings.Contains(t.raw, "VISIBLE_DEVICES")
+	return c.runs(func(t *expand.Text) bool {
+		return t.Uses(expand.VarGPU) || t.Uses(expand.VarGPUList) || strings.Contains(t.Raw, "VISIBLE_DEVICES")
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/units"
 )
 
 // lintBatch checks what no job reveals on its own.
@@ -32,11 +35,11 @@ func (l *loader) lintSameOutput() {
 	seed := maphash.MakeSeed()
 	hashes := make([]uint32, len(refs))
 	inParts(len(refs), func(from, to int) {
-		var v values
+		var v expand.Values
 		var buf []byte
 		for i := from; i < to; i++ {
 			j := &l.batch.Jobs[refs[i].job]
-			v = l.values(j, v.params[:0])
+			v = l.values(j, v.Params[:0])
 			buf = l.outputPath(buf[:0], j, refs[i].text, &v)
 			hashes[i] = uint32(maphash.Bytes(seed, buf))
 		}
@@ -53,7 +56,7 @@ func (l *loader) lintSameOutput() {
 		if t := b.Spec.text; a != b && !told[t] && !o.ordered(a, b) && !o.ordered(b, a) {
 			told[t] = true
 			at := &t.outputs[refs[again].text]
-			l.files[b.File].lint(t, Problem{Lint: lintSameOutput, Line: at.line, Col: at.col,
+			l.files[b.File].lint(t, Problem{Lint: lintSameOutput, Line: at.Line, Col: at.Col,
 				Text: fmt.Sprintf("jobs %q and %q can run at the same time and both write %s", a.Name, b.Name, path(again)),
 				Hint: "put {name} into the path, and into the command that writes it"}, false)
 		}
@@ -71,10 +74,10 @@ func (l *loader) outputRefs() []outputRef {
 	for i := range l.batch.Jobs {
 		t := l.batch.Jobs[i].Spec.text
 		for n := range t.outputs {
-			if o := &t.outputs[n]; !strings.ContainsAny(o.raw, "*?[") {
+			if o := &t.outputs[n]; !strings.ContainsAny(o.Raw, "*?[") {
 				if t != last {
-					plain = plain || !o.uses(varName) || only != "" && only != o.raw || t.workDir != nil || len(l.files) > 1
-					only = o.raw
+					plain = plain || !o.Uses(expand.VarName) || only != "" && only != o.Raw || t.workDir != nil || len(l.files) > 1
+					only = o.Raw
 				}
 				refs = append(refs, outputRef{int32(i), int32(n)})
 			}
@@ -88,22 +91,22 @@ func (l *loader) outputRefs() []outputRef {
 }
 
 // outputPath appends the path of an output. Most are relative and need no cleaning.
-func (l *loader) outputPath(buf []byte, j *Job, n int32, v *values) []byte {
+func (l *loader) outputPath(buf []byte, j *Job, n int32, v *expand.Values) []byte {
 	t := j.Spec.text
 	dir := l.batch.Files[j.File].WorkDir
 	if t.workDir != nil {
 		dir, _ = t.dirOf(dir, v) // checkPaths has reported what is wrong with it
 	}
 	at := *v
-	at.workDir = dir
+	at.WorkDir = dir
 	from := len(buf)
 	buf = append(append(buf, dir...), '/')
 	start := len(buf)
-	buf = t.outputs[n].append(buf, &at)
+	buf = t.outputs[n].Append(buf, &at)
 	own := string(buf[start:])
-	if t.outputs[n].uses(varWorkDir) || strings.ContainsAny(own, "$~") || strings.Contains(own, "//") || strings.Contains(own, "./") || strings.HasPrefix(own, "/") || strings.HasSuffix(own, "/") {
-		at.rt = &Runtime{}
-		if path, err := absolute(dir, t.outputs[n].render(&at)); err == nil {
+	if t.outputs[n].Uses(expand.VarWorkDir) || strings.ContainsAny(own, "$~") || strings.Contains(own, "//") || strings.Contains(own, "./") || strings.HasPrefix(own, "/") || strings.HasSuffix(own, "/") {
+		at.Runtime = &Runtime{}
+		if path, err := absolute(dir, t.outputs[n].Render(&at)); err == nil {
 			return append(buf[:from], path...)
 		}
 	}
@@ -155,19 +158,19 @@ func (l *loader) lintWorkDirs() {
 		}
 	}
 	told := map[*texts]bool{}
-	var v values
+	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
 		if t.workDir == nil || told[t] || len(j.Needs) > 0 || j.Queue >= 0 {
 			continue
 		}
-		told[t] = t.workDir.constant()
+		told[t] = t.workDir.Constant()
 		f := l.files[j.File]
-		v = l.values(j, v.params[:0])
+		v = l.values(j, v.Params[:0])
 		if dir, err := t.dirOf(f.workDir, &v); err == nil && f.exists(f.workDir) && !f.exists(dir) {
 			told[t] = true
-			f.lint(t, Problem{Lint: lintMissing, Line: t.workDir.line, Col: t.workDir.col,
+			f.lint(t, Problem{Lint: lintMissing, Line: t.workDir.Line, Col: t.workDir.Col,
 				Text: fmt.Sprintf("work_dir of job %q does not exist: %s", j.Name, dir), Hint: "create it, or correct work_dir"}, true)
 		}
 	}
@@ -178,7 +181,7 @@ func (l *loader) lintConcurrent(g given) {
 	if !l.opts.Lint {
 		return
 	}
-	if n, err := parseCount(g.text, 0); g.name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lintConcurrent) {
+	if n, err := units.ParseCount(g.text, 0); g.name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lintConcurrent) {
 		return
 	}
 	l.out.Warn(Problem{File: g.file, Line: g.line, Col: g.col, Lint: lintConcurrent,
@@ -197,21 +200,21 @@ func (l *loader) lintOneNeed() {
 		}
 		told[t] = true
 		for n := range t.needs {
-			if need := &t.needs[n]; need.constant() && !isGlob(need.raw) {
+			if need := &t.needs[n]; need.Constant() && !isGlob(need.Raw) {
 				l.oneNeed(j, need)
 			}
 		}
 	}
 }
 
-func (l *loader) oneNeed(j *Job, need *text) {
+func (l *loader) oneNeed(j *Job, need *expand.Text) {
 	var one *Job
 	for _, id := range j.Needs {
-		if o := &l.batch.Jobs[id]; o.Name == need.raw && o.File == j.File {
+		if o := &l.batch.Jobs[id]; o.Name == need.Raw && o.File == j.File {
 			one = o
 		}
 	}
-	if one == nil || one.Spec.text.matrix == nil || one.Spec.text.matrix.count() < 2 || one.Spec.text == j.Spec.text {
+	if one == nil || one.Spec.text.matrix == nil || one.Spec.text.matrix.Count() < 2 || one.Spec.text == j.Spec.text {
 		return
 	}
 	siblings := 0
@@ -221,8 +224,8 @@ func (l *loader) oneNeed(j *Job, need *text) {
 		}
 	}
 	if siblings == 1 {
-		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintOneNeed, Line: need.line, Col: need.col,
-			Text: fmt.Sprintf("needs: %q is only one of %d expansions of its job", need.raw, one.Spec.text.matrix.count()),
+		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintOneNeed, Line: need.Line, Col: need.Col,
+			Text: fmt.Sprintf("needs: %q is only one of %d expansions of its job", need.Raw, one.Spec.text.matrix.Count()),
 			Hint: fmt.Sprintf("to need all of them, write %q", expansions(one))}, true)
 	}
 }
@@ -231,9 +234,9 @@ func (l *loader) oneNeed(j *Job, need *text) {
 func expansions(j *Job) string {
 	t := j.Spec.text
 	pattern := ""
-	for i := range t.name.segs {
-		if g := &t.name.segs[i]; g.kind == varLiteral {
-			pattern += g.lit
+	for i := range t.name.Segs {
+		if g := &t.name.Segs[i]; g.Kind == expand.VarLiteral {
+			pattern += g.Lit
 		} else if !strings.HasSuffix(pattern, "*") {
 			pattern += "*"
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/expand"
+
 	"github.com/bmatcuk/doublestar/v4"
 )
 
@@ -17,7 +19,7 @@ func (l *loader) lintOrder() {
 	var made *producers
 	o := &orders{l: l}
 	told := map[*texts]bool{}
-	var v values
+	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
@@ -27,17 +29,17 @@ func (l *loader) lintOrder() {
 		if made == nil {
 			made = l.producers()
 		}
-		v = l.values(j, v.params[:0])
+		v = l.values(j, v.Params[:0])
 		dir, err := t.dirOf(l.batch.Files[j.File].WorkDir, &v)
 		if err != nil {
 			continue
 		}
 		at := v
-		at.workDir, at.rt = dir, &Runtime{}
+		at.WorkDir, at.Runtime = dir, &Runtime{}
 		varies := false
 		for n := range t.inputs {
-			varies = varies || !t.inputs[n].constant()
-			path, err := absolute(dir, t.inputs[n].render(&at))
+			varies = varies || !t.inputs[n].Constant()
+			path, err := absolute(dir, t.inputs[n].Render(&at))
 			if err == nil && l.inputOrder(o, made, j, &t.inputs[n], path) {
 				told[t] = true
 			}
@@ -47,7 +49,7 @@ func (l *loader) lintOrder() {
 }
 
 // inputOrder checks one input of one job, and reports whether it found something.
-func (l *loader) inputOrder(o *orders, made *producers, j *Job, t *text, path string) bool {
+func (l *loader) inputOrder(o *orders, made *producers, j *Job, t *expand.Text, path string) bool {
 	by, ok := made.of(path)
 	glob := isGlob(path)
 	switch {
@@ -59,11 +61,11 @@ func (l *loader) inputOrder(o *orders, made *producers, j *Job, t *text, path st
 		}
 		warn := glob || l.exists(path)
 		text := fmt.Sprintf("job %q reads %s, which job %q makes, and does not wait for it", j.Name, path, p.Name)
-		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintOrder, Line: t.line, Col: t.col, Text: text, Hint: fmt.Sprintf("add needs: [%q]", p.Name)}, warn)
+		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintOrder, Line: t.Line, Col: t.Col, Text: text, Hint: fmt.Sprintf("add needs: [%q]", p.Name)}, warn)
 		return true
 	case glob || len(j.Needs) > 0 || j.Queue >= 0 || l.exists(path):
 	default:
-		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintMissing, Line: t.line, Col: t.col,
+		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintMissing, Line: t.Line, Col: t.Col,
 			Text: fmt.Sprintf("input %s does not exist, and no job of this batch makes it", path), Hint: "correct the path, or add the job that makes it to needs"}, true)
 		return true
 	}
@@ -97,7 +99,7 @@ func (l *loader) producers() *producers {
 	heads := l.inputHeads()
 	var last *texts
 	skip := false
-	var v values
+	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
@@ -108,7 +110,7 @@ func (l *loader) producers() *producers {
 			continue
 		}
 		for n := range t.outputs {
-			v = l.values(j, v.params[:0])
+			v = l.values(j, v.Params[:0])
 			path := string(l.outputPath(nil, j, int32(n), &v))
 			if isGlob(path) {
 				m.addGlob(path, j.id32())
@@ -148,11 +150,11 @@ func (l *loader) inputHeads() []string {
 }
 
 // head returns what a path begins with in all expansions of a job, "" if that varies.
-func (l *loader) head(j *Job, t *text) string {
-	if j.Spec.text.workDir != nil || len(t.segs) == 0 || t.segs[0].kind != varLiteral {
+func (l *loader) head(j *Job, t *expand.Text) string {
+	if j.Spec.text.workDir != nil || len(t.Segs) == 0 || t.Segs[0].Kind != expand.VarLiteral {
 		return ""
 	}
-	lit := t.segs[0].lit
+	lit := t.Segs[0].Lit
 	if strings.Contains(lit, "..") || strings.Contains(lit, "./") || strings.Contains(lit, "//") {
 		return ""
 	}

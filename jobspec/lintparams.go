@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -19,15 +20,15 @@ var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 // own params: those from defaults need not be used by every job.
 func (p *proto) lintUnused(own *yaml.Node) {
 	m := p.matrix
-	if len(m.always)+len(m.partial) == 0 || p.file.allows(p.texts, lintUnused) {
+	if len(m.Always)+len(m.Partial) == 0 || p.file.allows(p.texts, lintUnused) {
 		return
 	}
 	u := p.uses()
-	for _, name := range slices.Concat(m.always, m.partial) {
+	for _, name := range slices.Concat(m.Always, m.Partial) {
 		if u.reached[name] || slices.Contains(repeatNames, name) {
 			continue
 		}
-		mates, values := m.mates(name)
+		mates, values := m.Mates(name)
 		switch {
 		case values < 2 && (u.named[name] || source.Child(own, name) == nil):
 		case u.named[name] && slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] }):
@@ -48,21 +49,7 @@ func (p *proto) unusedParam(name string, values int, named bool) {
 		text += fmt.Sprintf(": its %d values give identical jobs", values)
 	}
 	p.file.lint(p.texts, Problem{Lint: lintUnused, Line: line, Col: col, Text: text,
-		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, paramEnv(name))}, values < 2)
-}
-
-// mates returns the parameters zipped with a parameter, and the number of its values. For
-// one set only by include entries, any other parameter may be a mate.
-func (m *matrix) mates(name string) (names []string, values int) {
-	for i := range m.axes {
-		if slices.Contains(m.axes[i].names, name) {
-			return m.axes[i].names, m.axes[i].size()
-		}
-	}
-	if slices.ContainsFunc(m.consts, func(c Param) bool { return c.Name == name }) {
-		return nil, 1
-	}
-	return slices.Concat(m.always, m.partial), len(m.odd)
+		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, values < 2)
 }
 
 // used holds the parameters that a job uses.
@@ -73,7 +60,7 @@ type used struct {
 
 func (p *proto) uses() used {
 	u := used{map[string]bool{}, map[string]bool{}}
-	p.runs(func(t *text) bool { p.mark(u.reached, t); return false })
+	p.runs(func(t *expand.Text) bool { p.mark(u.reached, t); return false })
 	p.mark(u.reached, p.workDir)
 	for i := range p.inputs {
 		p.mark(u.reached, &p.inputs[i])
@@ -94,10 +81,10 @@ func (p *proto) uses() used {
 			p.mark(u.reached, &c.sets[i].value)
 		}
 	}
-	for _, t := range []*text{&p.name, p.log, p.stdout, p.stderr, p.queue} {
+	for _, t := range []*expand.Text{&p.name, p.log, p.stdout, p.stderr, p.queue} {
 		p.mark(u.named, t)
 	}
-	for _, list := range [][]text{p.outputs, p.needs} {
+	for _, list := range [][]expand.Text{p.outputs, p.needs} {
 		for i := range list {
 			p.mark(u.named, &list[i])
 		}
@@ -106,16 +93,16 @@ func (p *proto) uses() used {
 }
 
 // mark records the parameters in a text, and those they refer to.
-func (p *proto) mark(used map[string]bool, t *text) {
+func (p *proto) mark(used map[string]bool, t *expand.Text) {
 	if t == nil {
 		return
 	}
-	for i := range t.segs {
-		if g := &t.segs[i]; g.kind == varParam {
-			p.markParam(used, g.param)
+	for i := range t.Segs {
+		if g := &t.Segs[i]; g.Kind == expand.VarParam {
+			p.markParam(used, g.Param)
 		}
 	}
-	p.markEnvironment(used, t.raw)
+	p.markEnvironment(used, t.Raw)
 }
 
 func (p *proto) markParam(used map[string]bool, name string) {
@@ -123,7 +110,7 @@ func (p *proto) markParam(used map[string]bool, name string) {
 		return
 	}
 	used[name] = true
-	for _, t := range p.matrix.nested[name] {
+	for _, t := range p.matrix.Nested[name] {
 		p.mark(used, t)
 	}
 }
@@ -142,8 +129,8 @@ func (p *proto) markEnvironment(used map[string]bool, raw string) {
 		if end < 0 {
 			end = len(rest)
 		}
-		for _, name := range slices.Concat(p.matrix.always, p.matrix.partial) {
-			if end == 0 || paramEnv(name) == prefix+rest[:end] {
+		for _, name := range slices.Concat(p.matrix.Always, p.matrix.Partial) {
+			if end == 0 || expand.ParamEnv(name) == prefix+rest[:end] {
 				p.markParam(used, name)
 			}
 		}
@@ -171,17 +158,17 @@ func (p *proto) inName(name string) bool {
 // name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
 // --out ckpt/{name}.pt hides a parameter that does nothing.
 func (p *proto) readsByName() bool {
-	v := p.matrix.values(p.matrix.combo(0), p.render(1)[0], nil)
-	return p.runs(func(t *text) bool {
-		if !slices.ContainsFunc(t.segs, func(g segment) bool { return g.kind == varName }) {
+	v := p.matrix.Values(p.matrix.Combo(0), p.render(1)[0], nil)
+	return p.runs(func(t *expand.Text) bool {
+		if !slices.ContainsFunc(t.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarName }) {
 			return false
 		}
-		return slices.ContainsFunc(strings.FieldsFunc(t.render(&v), wordBreak), func(word string) bool {
+		return slices.ContainsFunc(strings.FieldsFunc(t.Render(&v), wordBreak), func(word string) bool {
 			if strings.HasPrefix(word, "-") {
 				_, word, _ = strings.Cut(word, "=")
 			}
 			path, err := absolute(p.file.workDir, word)
-			return err == nil && strings.Contains(word, v.name) && p.file.exists(path)
+			return err == nil && strings.Contains(word, v.Name) && p.file.exists(path)
 		})
 	})
 }

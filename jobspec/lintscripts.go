@@ -65,7 +65,7 @@ func (p *proto) scripts() []*scriptFile {
 		return nil
 	}
 	for i := range p.commands {
-		list = append(list, p.named(script.Check(p.commands[i].raw, script.Job{}).Scripts)...)
+		list = append(list, p.named(script.Check(p.commands[i].Raw, script.Job{}).Scripts)...)
 	}
 	return list
 }
@@ -75,7 +75,7 @@ func (p *proto) scriptAt(name string) *scriptFile {
 	dir := p.file.workDir
 	if p.workDir != nil {
 		var err error
-		if dir, err = absolute(dir, p.workDir.raw); err != nil || !p.workDir.constant() {
+		if dir, err = absolute(dir, p.workDir.Raw); err != nil || !p.workDir.Constant() {
 			return nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
 
 	"gopkg.in/yaml.v3"
 )
@@ -17,7 +18,7 @@ import (
 func Load(paths []string, opts Options) (*Batch, []Problem) {
 	l := newLoader(opts)
 	if opts.Format != "" {
-		if _, err := parseWord(opts.Format, "yaml", "block"); err != nil {
+		if _, err := units.ParseWord(opts.Format, "yaml", "block"); err != nil {
 			l.out.Add(Problem{File: "--format"}.Because(err))
 			return nil, l.out.Problems
 		}

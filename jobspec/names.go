@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 )
 
@@ -16,8 +17,8 @@ func (p *proto) names(n int) (names []string, differ bool) {
 	if n < 2 || p.file.allDifferent(names) {
 		return names, true
 	}
-	for _, param := range p.matrix.named() {
-		if !slices.ContainsFunc(p.name.segs, func(g segment) bool { return g.kind == varParam && g.param == param }) {
+	for _, param := range p.matrix.Named() {
+		if !slices.ContainsFunc(p.name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param }) {
 			p.suffix = append(p.suffix, param)
 		}
 	}
@@ -32,16 +33,16 @@ func (p *proto) names(n int) (names []string, differ bool) {
 func (p *proto) render(n int) []string {
 	const chunk = 64 << 10
 	names := make([]string, n)
-	var v values
+	var v expand.Values
 	var buf []byte
 	var all strings.Builder
 	for i := range names {
-		v = p.matrix.values(p.matrix.combo(i), "", v.params[:0])
-		buf = p.name.append(buf[:0], &v)
+		v = p.matrix.Values(p.matrix.Combo(i), "", v.Params[:0])
+		buf = p.name.Append(buf[:0], &v)
 		for _, s := range p.suffix {
-			for _, param := range v.params {
+			for _, param := range v.Params {
 				if param.Name == s {
-					buf = appendSafe(append(buf, '-'), v.resolve(param).Text)
+					buf = appendSafe(append(buf, '-'), v.Resolve(param).Text)
 				}
 			}
 		}
@@ -115,14 +116,14 @@ func (p *proto) refuseName(name, bad string) {
 	}
 	p.told = true
 	hint := "a name may contain letters, digits and . _ - + = , @ /"
-	if m := variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
-		known := "parameters of this job: " + strings.Join(p.matrix.always, ", ")
-		if len(p.matrix.always) == 0 {
+	if m := expand.Variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
+		known := "parameters of this job: " + strings.Join(p.matrix.Always, ", ")
+		if len(p.matrix.Always) == 0 {
 			known = "this job has no parameters: add matrix or params"
 		}
-		hint = source.DidYouMean(m[1], p.matrix.always, known)
+		hint = source.DidYouMean(m[1], p.matrix.Always, known)
 	}
-	p.src.Problem(p.name.line, p.name.col, hint, "job name %q %s", source.Clip(name), bad)
+	p.src.Problem(p.name.Line, p.name.Col, hint, "job name %q %s", source.Clip(name), bad)
 }
 
 func (l *loader) hash(name string) uint32 { return uint32(maphash.String(l.seed, name)) }
@@ -170,9 +171,9 @@ func (f *fileJobs) refuseTwin(first, again *Job) {
 	switch {
 	case t.told:
 	case o == t:
-		f.src.Problem(t.name.line, t.name.col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
+		f.src.Problem(t.name.Line, t.name.Col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
 	default:
-		f.src.Problem(t.name.line, t.name.col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.line)
+		f.src.Problem(t.name.Line, t.name.Col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.line)
 	}
 	t.told = true
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 )
 
@@ -59,7 +60,7 @@ func absolute(dir, s string) (string, error) {
 
 // checkPaths reports unset variables in all paths of a job.
 func (p *proto) checkPaths() {
-	var list []*text
+	var list []*expand.Text
 	list = append(list, p.workDir, p.log, p.stdout, p.stderr)
 	for i := range p.outputs {
 		list = append(list, &p.outputs[i])
@@ -70,9 +71,9 @@ func (p *proto) checkPaths() {
 	if p.config != nil {
 		list = append(list, &p.config.base, p.config.path)
 	}
-	for _, t := range slices.DeleteFunc(list, func(t *text) bool { return t == nil }) {
-		if _, err := expandPath(t.raw); err != nil {
-			p.src.Problem(t.line, t.col, "set it, or write the full path", "%q: %s", source.Clip(t.raw), err)
+	for _, t := range slices.DeleteFunc(list, func(t *expand.Text) bool { return t == nil }) {
+		if _, err := expandPath(t.Raw); err != nil {
+			p.src.Problem(t.Line, t.Col, "set it, or write the full path", "%q: %s", source.Clip(t.Raw), err)
 		}
 	}
 }

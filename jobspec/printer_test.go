@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"gpurun/jobspec/configedit"
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/units"
 )
 
 // Print writes a batch as native YAML, with every job spelled out. Parsed again it
@@ -69,26 +71,26 @@ func value(text, tag string) string {
 	return strconv.Quote(text)
 }
 
-func (p *printer) text(key string, t *text) {
+func (p *printer) text(key string, t *expand.Text) {
 	if t != nil {
-		p.line(4, "%s: %s", key, strconv.Quote(t.raw))
+		p.line(4, "%s: %s", key, strconv.Quote(t.Raw))
 	}
 }
 
-func (p *printer) list(key string, list []text) {
+func (p *printer) list(key string, list []expand.Text) {
 	if len(list) == 0 {
 		return
 	}
 	p.line(4, "%s:", key)
 	for i := range list {
-		p.line(6, "- %s", strconv.Quote(list[i].raw))
+		p.line(6, "- %s", strconv.Quote(list[i].Raw))
 	}
 }
 
 func (p *printer) job(j *Job) {
 	t := j.Spec.text
 	p.line(2, "- name: %s", strconv.Quote(j.Name))
-	p.params(j.values().params)
+	p.params(j.values().Params)
 	p.list("run", t.commands)
 	p.args(t)
 	p.list("needs", t.needs)
@@ -101,7 +103,7 @@ func (p *printer) job(j *Job) {
 	if len(t.env) > 0 {
 		p.line(4, "env:")
 		for i := range t.env {
-			p.line(6, "%s: %s", t.env[i].name, strconv.Quote(t.env[i].value.raw))
+			p.line(6, "%s: %s", t.env[i].name, strconv.Quote(t.env[i].value.Raw))
 		}
 	}
 	p.text("work_dir", t.workDir)
@@ -148,7 +150,7 @@ func (p *printer) args(t *texts) {
 	}
 	p.line(4, "args:")
 	for _, a := range t.args {
-		p.line(6, "%s: %s", strconv.Quote(a.key), value(a.value.raw, a.tag))
+		p.line(6, "%s: %s", strconv.Quote(a.key), value(a.value.Raw, a.tag))
 	}
 }
 
@@ -193,12 +195,12 @@ func plain(s string) string {
 
 func (p *printer) resource(indent int, key string, r *resource) {
 	if len(r.texts) == 1 {
-		p.line(indent, "%s: %s", key, plain(r.texts[0].raw))
+		p.line(indent, "%s: %s", key, plain(r.texts[0].Raw))
 		return
 	}
 	p.line(indent, "%s:", key)
 	for i := range r.texts {
-		p.line(indent+2, "- %s", plain(r.texts[i].raw))
+		p.line(indent+2, "- %s", plain(r.texts[i].Raw))
 	}
 }
 
@@ -217,9 +219,9 @@ func (p *printer) block(s *Spec) {
 	}
 	p.line(4, "retry:")
 	p.line(6, "max: %s", most)
-	p.line(6, "delay: %s", formatDuration(s.Retry.Delay))
+	p.line(6, "delay: %s", units.FormatDuration(s.Retry.Delay))
 	p.line(6, "backoff_after: %d", s.Retry.BackoffAfter)
-	p.line(6, "backoff: %s", formatDuration(s.Retry.Backoff))
+	p.line(6, "backoff: %s", units.FormatDuration(s.Retry.Backoff))
 }
 
 func (p *printer) config(j *Job, c *configText) {
@@ -227,9 +229,9 @@ func (p *printer) config(j *Job, c *configText) {
 		return
 	}
 	p.line(4, "config:")
-	p.line(6, "base: %s", strconv.Quote(c.base.raw))
+	p.line(6, "base: %s", strconv.Quote(c.base.Raw))
 	if c.path != nil {
-		p.line(6, "path: %s", strconv.Quote(c.path.raw))
+		p.line(6, "path: %s", strconv.Quote(c.path.Raw))
 	}
 	if len(c.sets) == 0 {
 		return
@@ -241,7 +243,7 @@ func (p *printer) config(j *Job, c *configText) {
 		if s.add || s.place && p.b.lacks(j, c, s.path[0]) {
 			key = "+" + key
 		}
-		p.line(8, "%s: %s", strconv.Quote(key), value(s.value.raw, s.tag))
+		p.line(8, "%s: %s", strconv.Quote(key), value(s.value.Raw, s.tag))
 	}
 }
 
@@ -252,7 +254,7 @@ func (b *Batch) lacks(j *Job, c *configText, key string) bool {
 	if err != nil {
 		return false
 	}
-	path, err := absolute(dir, c.base.render(&v))
+	path, err := absolute(dir, c.base.Render(&v))
 	if err != nil {
 		return false
 	}

@@ -2,9 +2,9 @@ package jobspec
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -17,7 +17,7 @@ type proto struct {
 	file      *fileJobs
 	list      bool // an experiment-list job
 	block     bool
-	scope     scope
+	scope     expand.Scope
 	varied    bool            // some resource uses a variable, so expansions may differ in their Spec
 	inherited map[string]bool // keys taken from defaults
 	specs     map[string]*Spec
@@ -25,99 +25,46 @@ type proto struct {
 }
 
 // text reads a value that may contain variables.
-func (p *proto) text(n *yaml.Node, what string, known varSet) (text, bool) {
+func (p *proto) text(n *yaml.Node, what string, known expand.VarSet) (expand.Text, bool) {
 	s, _, ok := p.src.Scalar(n, what)
 	if !ok {
-		return text{}, false
+		return expand.Text{}, false
 	}
 	if source.IsNull(n) {
 		p.src.Problem(n.Line, n.Column, "give it a value, or remove it", "%s has no value", what)
-		return text{}, false
+		return expand.Text{}, false
 	}
 	return p.compile(s, n.Line, n.Column, what, known)
 }
 
 // compile parses a string, reports unknown and forbidden variables, and warns about
 // words that look like variables but are not.
-func (p *proto) compile(s string, line, col int, what string, known varSet) (text, bool) {
-	p.scope.known, p.scope.where = known, what
-	t, ok := compile(p.src, &p.scope, s, line, col)
+func (p *proto) compile(s string, line, col int, what string, known expand.VarSet) (expand.Text, bool) {
+	p.scope.Known, p.scope.Where = known, what
+	t, ok := p.scope.Compile(p.src, s, line, col)
 	p.checkFormats(&t, what)
 	return t, ok
 }
 
-func compile(s *source.Source, sc *scope, raw string, line, col int) (text, bool) {
-	t, left, bad := sc.compile(raw)
-	t.line, t.col = line, col
-	for _, e := range bad {
-		l, c := s.Find(line, col, e.spelt)
-		s.Problem(l, c, e.hint, "%s", e.text)
-	}
-	for _, word := range left {
-		l, c := s.Find(line, col, word)
-		s.Warning(l, c, "", "%s in %s is not a variable and stays as written", word, sc.where)
-	}
-	return t, len(bad) == 0
-}
-
 // checkFormats tries each number format on every value of its parameter.
-func (p *proto) checkFormats(t *text, what string) {
-	for _, g := range t.segs {
-		if g.kind != varParam || g.format == "" || g.format == "q" || p.matrix == nil {
+func (p *proto) checkFormats(t *expand.Text, what string) {
+	for _, g := range t.Segs {
+		if g.Kind != expand.VarParam || g.Format == "" || g.Format == "q" || p.matrix == nil {
 			continue
 		}
-		p.matrix.formatted(g.param, func(v Param) bool {
-			_, err := formatNumber(g.format, v.Text)
+		p.matrix.Formatted(g.Param, func(v Param) bool {
+			_, err := expand.FormatNumber(g.Format, v.Text)
 			if err != nil {
-				l, c := p.src.Find(t.line, t.col, g.lit)
-				p.src.Problem(l, c, fmt.Sprintf("write {%s}", g.param), "%s in %s: %s", g.lit, what, err)
+				l, c := p.src.Find(t.Line, t.Col, g.Lit)
+				p.src.Problem(l, c, fmt.Sprintf("write {%s}", g.Param), "%s in %s: %s", g.Lit, what, err)
 			}
 			return err == nil
 		})
 	}
 }
 
-// formatted calls f for every rendered value of a parameter until it returns false.
-func (m *matrix) formatted(name string, f func(Param) bool) {
-	if m.nested[name] == nil {
-		m.each(name, f)
-		return
-	}
-	var v values
-	for i := range m.count() {
-		v = m.values(m.combo(i), "", v.params[:0])
-		for _, p := range v.params {
-			if p.Name == name && !f(v.resolve(p)) {
-				return
-			}
-		}
-	}
-}
-
-// each calls f for every value a parameter has anywhere, as spelled in the file, until
-// it returns false.
-func (m *matrix) each(name string, f func(Param) bool) {
-	for i := range m.axes {
-		a := &m.axes[i]
-		if j := slices.Index(a.names, name); j >= 0 {
-			for n := range a.size() {
-				if !f(a.point(n)[j]) {
-					return
-				}
-			}
-		}
-	}
-	for _, list := range append([][]Param{m.consts}, m.odd...) {
-		for _, v := range list {
-			if v.Name == name && !f(v) {
-				return
-			}
-		}
-	}
-}
-
 // optional reads a text that may be missing.
-func (p *proto) optional(f fields, key string, known varSet) *text {
+func (p *proto) optional(f fields, key string, known expand.VarSet) *expand.Text {
 	n := f.get(key)
 	if n == nil {
 		return nil
@@ -126,14 +73,14 @@ func (p *proto) optional(f fields, key string, known varSet) *text {
 	if !ok {
 		return nil
 	}
-	if t.raw == "" {
+	if t.Raw == "" {
 		p.src.Problem(n.Line, n.Column, "remove it", "%s is empty", key)
 	}
 	return &t
 }
 
 // textList reads a text or a list of texts.
-func (p *proto) textList(f fields, key string, known varSet) []text {
+func (p *proto) textList(f fields, key string, known expand.VarSet) []expand.Text {
 	n := f.get(key)
 	if n == nil {
 		return nil
@@ -141,13 +88,13 @@ func (p *proto) textList(f fields, key string, known varSet) []text {
 	if key == "outputs" || key == "inputs" {
 		p.listSlip(key, n)
 	}
-	var list []text
+	var list []expand.Text
 	for _, item := range p.src.Items(n, key) {
 		t, ok := p.text(item, key, known)
 		if !ok {
 			continue
 		}
-		if strings.TrimSpace(t.raw) == "" {
+		if strings.TrimSpace(t.Raw) == "" {
 			p.src.Problem(item.Line, item.Column, "remove it", "an entry of %s is empty", key)
 			continue
 		}
@@ -157,7 +104,7 @@ func (p *proto) textList(f fields, key string, known varSet) []text {
 }
 
 // spec returns the Spec of one expansion; those with equal resources share one.
-func (p *proto) spec(v *values) *Spec {
+func (p *proto) spec(v *expand.Values) *Spec {
 	if !p.varied {
 		if p.shared == nil {
 			p.shared = p.build(v)
@@ -167,7 +114,7 @@ func (p *proto) spec(v *values) *Spec {
 	var key []byte
 	for i := range p.resources {
 		for j := range p.resources[i].texts {
-			key = append(p.resources[i].texts[j].append(key, v), 0)
+			key = append(p.resources[i].texts[j].Append(key, v), 0)
 		}
 	}
 	if s := p.specs[string(key)]; s != nil {
@@ -198,4 +145,39 @@ func (p *proto) util(share bool) int {
 		return 100
 	}
 	return p.file.settings.MaxUtil
+}
+
+// nestedName refuses a name that uses a parameter containing the name itself, or a
+// path that differs from machine to machine.
+func (p *proto) nestedName() {
+	if p.matrix == nil {
+		return
+	}
+	for i := range p.name.Segs {
+		g := &p.name.Segs[i]
+		reach := p.matrix.Reach[g.Param]
+		var text string
+		switch {
+		case g.Kind != expand.VarParam:
+			continue
+		case reach.Has(expand.VarName):
+			text = fmt.Sprintf("the name refers to itself: name → %s → name", g.Param)
+		case reach.Has(expand.VarWorkDir):
+			text = fmt.Sprintf("%s is not available in name: it contains {work_dir}", g.Lit)
+		default:
+			continue
+		}
+		p.told = true
+		l, col := p.src.Find(p.name.Line, p.name.Col, g.Lit)
+		p.src.Problem(l, col, "use the other parameters instead", "%s", text)
+	}
+}
+
+// nestedFormats checks number formats in parameters' values.
+func (p *proto) nestedFormats() {
+	for name, list := range p.matrix.Nested {
+		for _, t := range list {
+			p.checkFormats(t, "the parameter "+name)
+		}
+	}
 }

@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/units"
+
 	"al.essio.dev/pkg/shellescape"
 )
 
@@ -23,16 +26,16 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 		return Rendered{}, fmt.Errorf("job %q does not come from a job file", j.Name)
 	}
 	v := j.values()
-	v.workDir, v.log, v.rt = file.WorkDir, rt.Log, &rt
+	v.WorkDir, v.Log, v.Runtime = file.WorkDir, rt.Log, &rt
 	r := Rendered{Shell: t.shell, WorkDir: file.WorkDir}
 	var err error
 	if t.workDir != nil {
-		if r.WorkDir, err = absolute(file.WorkDir, t.workDir.render(v)); err != nil {
+		if r.WorkDir, err = absolute(file.WorkDir, t.workDir.Render(v)); err != nil {
 			return Rendered{}, err
 		}
-		v.workDir = r.WorkDir
+		v.WorkDir = r.WorkDir
 	}
-	logFirst := !t.logUses(varConfig)
+	logFirst := !t.logUses(expand.VarConfig)
 	if logFirst {
 		if err := t.logs(&r, v); err != nil {
 			return Rendered{}, err
@@ -42,7 +45,7 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 		if r.Config, err = b.config(t.config, v); err != nil {
 			return Rendered{}, err
 		}
-		v.config = r.Config.Path
+		v.Config = r.Config.Path
 	}
 	if !logFirst {
 		if err := t.logs(&r, v); err != nil {
@@ -61,9 +64,9 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	return r, nil
 }
 
-func (t *texts) logUses(k varKind) bool {
-	for _, l := range []*text{t.log, t.stdout, t.stderr} {
-		if l != nil && l.uses(k) {
+func (t *texts) logUses(k expand.VarKind) bool {
+	for _, l := range []*expand.Text{t.log, t.stdout, t.stderr} {
+		if l != nil && l.Uses(k) {
 			return true
 		}
 	}
@@ -71,11 +74,11 @@ func (t *texts) logUses(k varKind) bool {
 }
 
 // logs determines where output goes.
-func (t *texts) logs(r *Rendered, v *values) (err error) {
-	r.Stdout, r.Stderr = v.log, v.log
-	place := func(t *text, at *string) {
+func (t *texts) logs(r *Rendered, v *expand.Values) (err error) {
+	r.Stdout, r.Stderr = v.Log, v.Log
+	place := func(t *expand.Text, at *string) {
 		if t != nil && err == nil {
-			*at, err = absolute(v.workDir, t.render(v))
+			*at, err = absolute(v.WorkDir, t.Render(v))
 		}
 	}
 	place(t.log, &r.Stdout)
@@ -84,14 +87,14 @@ func (t *texts) logs(r *Rendered, v *values) (err error) {
 	}
 	place(t.stdout, &r.Stdout)
 	place(t.stderr, &r.Stderr)
-	v.log = r.Stdout
+	v.Log = r.Stdout
 	return err
 }
 
-func pathList(texts []text, v *values) ([]string, error) {
+func pathList(texts []expand.Text, v *expand.Values) ([]string, error) {
 	var list []string
 	for i := range texts {
-		p, err := absolute(v.workDir, texts[i].render(v))
+		p, err := absolute(v.WorkDir, texts[i].Render(v))
 		if err != nil {
 			return nil, err
 		}
@@ -110,10 +113,10 @@ func (b *Batch) Commands(j *Job) []string {
 }
 
 // script renders the commands, with args after the last one.
-func (t *texts) script(v *values) []string {
+func (t *texts) script(v *expand.Values) []string {
 	list := make([]string, len(t.commands))
 	for i := range t.commands {
-		list[i] = t.commands[i].render(v)
+		list[i] = t.commands[i].Render(v)
 	}
 	if len(t.args) == 0 {
 		return list
@@ -135,13 +138,13 @@ const (
 
 // kind follows the value's YAML type; a value that is a single variable has the
 // variable's type.
-func (a *argText) kind(v *values) byte {
+func (a *argText) kind(v *expand.Values) byte {
 	tag := a.tag
-	value := a.value.raw
-	if g := a.value.sole(); g != nil {
+	value := a.value.Raw
+	if g := a.value.Sole(); g != nil {
 		tag = "!!str"
-		if g.kind == varParam {
-			p := v.param(g)
+		if g.Kind == expand.VarParam {
+			p := v.Param(g)
 			tag, value = p.Tag, p.Text
 		}
 	}
@@ -149,7 +152,7 @@ func (a *argText) kind(v *values) byte {
 	case "!!null":
 		return argNone
 	case "!!bool":
-		if on, _ := parseBool(value); on {
+		if on, _ := units.ParseBool(value); on {
 			return argFlag
 		}
 		return argNone
@@ -157,7 +160,7 @@ func (a *argText) kind(v *values) byte {
 	return argValue
 }
 
-func (a *argText) append(buf []byte, v *values) []byte {
+func (a *argText) append(buf []byte, v *expand.Values) []byte {
 	kind := a.kind(v)
 	if kind == argNone {
 		return buf
@@ -170,27 +173,27 @@ func (a *argText) append(buf []byte, v *values) []byte {
 	if kind == argFlag {
 		return buf
 	}
-	return append(append(buf, ' '), shellescape.Quote(string(a.value.append(nil, v)))...)
+	return append(append(buf, ' '), shellescape.Quote(string(a.value.Append(nil, v)))...)
 }
 
-func (t *texts) environ(v *values) []string {
-	list := make([]string, 0, len(v.params)+len(t.env))
-	for _, p := range v.resolved() {
-		list = append(list, paramEnv(p.Name)+"="+p.Text)
+func (t *texts) environ(v *expand.Values) []string {
+	list := make([]string, 0, len(v.Params)+len(t.env))
+	for _, p := range v.Resolved() {
+		list = append(list, expand.ParamEnv(p.Name)+"="+p.Text)
 	}
 	for i := range t.env {
-		list = append(list, t.env[i].name+"="+t.env[i].value.render(v))
+		list = append(list, t.env[i].name+"="+t.env[i].value.Render(v))
 	}
 	return list
 }
 
 // dirOf returns a job's absolute work dir.
-func (t *texts) dirOf(batch string, v *values) (string, error) {
+func (t *texts) dirOf(batch string, v *expand.Values) (string, error) {
 	if t.workDir == nil {
 		return batch, nil
 	}
 	own := *v
-	own.rt, own.workDir = &Runtime{}, batch
-	dir, err := absolute(batch, t.workDir.render(&own))
+	own.Runtime, own.WorkDir = &Runtime{}, batch
+	dir, err := absolute(batch, t.workDir.Render(&own))
 	return filepath.Clean(dir), err
 }

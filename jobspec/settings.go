@@ -13,6 +13,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
 )
 
 // A settingDef is one setting of the reference: how to parse and print it, and what a
@@ -26,21 +27,21 @@ type settingDef struct {
 
 func countSetting(name string, at func(*Settings) *int) settingDef {
 	return settingDef{name, "", func(s *Settings, t string) (err error) {
-		*at(s), err = parseCount(t, 0)
+		*at(s), err = units.ParseCount(t, 0)
 		return err
 	}, func(s *Settings) string { return strconv.Itoa(*at(s)) }}
 }
 
 func timeSetting(name string, at func(*Settings) *time.Duration) settingDef {
 	return settingDef{name, "s", func(s *Settings, t string) (err error) {
-		*at(s), err = parseDuration(t)
+		*at(s), err = units.ParseDuration(t)
 		return err
-	}, func(s *Settings) string { return formatDuration(*at(s)) }}
+	}, func(s *Settings) string { return units.FormatDuration(*at(s)) }}
 }
 
 func switchSetting(name string, at func(*Settings) *bool) settingDef {
 	return settingDef{name, "", func(s *Settings, t string) (err error) {
-		*at(s), err = parseBool(t)
+		*at(s), err = units.ParseBool(t)
 		return err
 	}, func(s *Settings) string { return strconv.FormatBool(*at(s)) }}
 }
@@ -50,23 +51,23 @@ func settingDefs() []settingDef {
 	return []settingDef{
 		countSetting("max_concurrent", func(s *Settings) *int { return &s.MaxConcurrent }),
 		{"min_memory", "MiB", func(s *Settings, t string) (err error) {
-			s.MinMemory, err = parseSize(t)
+			s.MinMemory, err = units.ParseSize(t)
 			return err
 		}, func(s *Settings) string { return sizeText(s.MinMemory) }},
 		{"max_util", "", func(s *Settings, t string) (err error) {
-			s.MaxUtil, err = parsePercent(t)
+			s.MaxUtil, err = units.ParsePercent(t)
 			return err
 		}, func(s *Settings) string { return strconv.Itoa(s.MaxUtil) }},
 		{"poll", "s", func(s *Settings, t string) (err error) {
-			if s.Poll, err = parseDuration(t); err == nil && s.Poll < 10*time.Millisecond {
+			if s.Poll, err = units.ParseDuration(t); err == nil && s.Poll < 10*time.Millisecond {
 				return source.Faultf("try 5s", "%q would poll the GPUs without a pause", t)
 			}
 			return err
-		}, func(s *Settings) string { return formatDuration(s.Poll) }},
+		}, func(s *Settings) string { return units.FormatDuration(s.Poll) }},
 		timeSetting("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
 		{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }},
 		{"gpu_ids", "", func(s *Settings, t string) (err error) {
-			s.GPUIDs, err = parseGPUIDs(t)
+			s.GPUIDs, err = units.ParseGPUIDs(t)
 			return err
 		}, func(s *Settings) string { return strings.Join(s.GPUIDs, ",") }},
 		countSetting("reserve", func(s *Settings) *int { return &s.Reserve }),
@@ -74,17 +75,17 @@ func settingDefs() []settingDef {
 		countSetting("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
 		switchSetting("share", func(s *Settings) *bool { return &s.Share }),
 		{"others", "", func(s *Settings, t string) error {
-			w, err := parseWord(t, string(gpu.OthersAllow), string(gpu.OthersAvoid))
+			w, err := units.ParseWord(t, string(gpu.OthersAllow), string(gpu.OthersAvoid))
 			s.Others = gpu.Others(w)
 			return err
 		}, func(s *Settings) string { return string(s.Others) }},
 		{"pick", "", func(s *Settings, t string) error {
-			w, err := parseWord(t, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin))
+			w, err := units.ParseWord(t, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin))
 			s.Pick = gpu.Pick(w)
 			return err
 		}, func(s *Settings) string { return string(s.Pick) }},
 		{"order", "", func(s *Settings, t string) (err error) {
-			s.Order, err = parseWord(t, "file", "shuffle", "largest-first")
+			s.Order, err = units.ParseWord(t, "file", "shuffle", "largest-first")
 			return err
 		}, func(s *Settings) string { return s.Order }},
 		{"shuffle_seed", "", func(s *Settings, t string) error {
@@ -105,7 +106,7 @@ func settingDefs() []settingDef {
 			return nil
 		}, func(s *Settings) string { return s.Program }},
 		{"seed_as", "", func(s *Settings, t string) (err error) {
-			s.SeedAs, err = parseWord(t, "config", "argument")
+			s.SeedAs, err = units.ParseWord(t, "config", "argument")
 			return err
 		}, func(s *Settings) string { return s.SeedAs }},
 		countSetting("breaker", func(s *Settings) *int { return &s.Breaker }),
@@ -256,7 +257,7 @@ func (r *settingsReader) flags(flags map[string]string) []given {
 		if !ok {
 			continue
 		}
-		if d.bare != "" && isNumber(text) {
+		if d.bare != "" && units.IsNumber(text) {
 			if n, _ := strconv.ParseFloat(text, 64); d.bare == "MiB" && n > 0 && n < 256 {
 				r.out.Warn(Problem{File: "--" + name, Text: text + " means " + text + "MiB, which nearly every GPU has free", Hint: "if you mean GiB, write " + text + "GiB"})
 			}

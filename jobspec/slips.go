@@ -4,9 +4,9 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -29,7 +29,6 @@ var (
 	ownCommand  = regexp.MustCompile(`^(?:python[0-9.]*|pip[0-9.]*|echo|cd|mkdir|rm|cp|mv|wget|curl|unzip|tar|git)(?:\s|$)`)
 	carriesOn   = regexp.MustCompile(`(?:\\|&&|\|\|?|;)\s*$`)
 	otherSign   = regexp.MustCompile(`([\x{a0}\x{2002}-\x{200b}\x{202f}\x{3000}]|(?:^|\s)[–—―−－]+[A-Za-z]|(?:^|[\s=])[“”‘’])`)
-	rangeCall   = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
 	fromOutside = regexp.MustCompile(`\$(?:[A-Za-z_]|\{[A-Za-z_])|^~(?:/|$)`)
 )
 
@@ -136,13 +135,13 @@ func (p *proto) lookAlike(command string, line, col int) {
 
 // variableSlips warns about parameters written in the notation of other tools.
 func (p *proto) variableSlips(n, env *yaml.Node) {
-	known := slices.Concat(p.scope.params, p.scope.partial)
+	known := slices.Concat(p.scope.Params, p.scope.Partial)
 	if len(known) == 0 {
 		return
 	}
 	for _, m := range otherBraces.FindAllStringSubmatch(n.Value, -1) {
 		spelt, name := m[0], m[1]
-		if !slices.Contains(known, name) || strings.HasPrefix(spelt, "${") && spelt[2] != '{' || variable.MatchString(spelt) || strings.HasPrefix(spelt, "{{"+name) {
+		if !slices.Contains(known, name) || strings.HasPrefix(spelt, "${") && spelt[2] != '{' || expand.Variable.MatchString(spelt) || strings.HasPrefix(spelt, "{{"+name) {
 			continue
 		}
 		l, c := p.src.Find(n.Line, n.Column, spelt)
@@ -151,7 +150,7 @@ func (p *proto) variableSlips(n, env *yaml.Node) {
 	for _, name := range known {
 		if at := shellVariable(n.Value, name); at != "" && source.Child(env, name) == nil {
 			l, c := p.src.Find(n.Line, n.Column, at)
-			p.src.Warning(l, c, "for the parameter write {"+name+"}, or $"+paramEnv(name), "%s is a shell variable that nothing here sets", at)
+			p.src.Warning(l, c, "for the parameter write {"+name+"}, or $"+expand.ParamEnv(name), "%s is a shell variable that nothing here sets", at)
 		}
 	}
 }
@@ -188,48 +187,6 @@ func (p *proto) switchSlip(k, v *yaml.Node, what string) {
 			p.src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
 		}
 	}
-}
-
-// valueSlips warns about single values that look like a list or a range.
-func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
-	among := amongNumbers(list)
-	for _, v := range list.Content {
-		if v.Kind != yaml.ScalarNode || v.Style != 0 || isNumber(v.Value) || isRange(v, false) {
-			continue
-		}
-		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
-		switch {
-		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !isNumber(w) }):
-			r.Warning(v.Line, v.Column, "separate them with commas: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
-		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
-			r.Warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
-		}
-	}
-}
-
-// nearlyRange recognizes 1-5, 1 - 5, 0...9 and 1e-5..1e-3.
-func nearlyRange(s string) bool {
-	for _, sign := range []string{"...", "..", "-"} {
-		if from, to, ok := strings.Cut(s, sign); ok {
-			a, errA := strconv.ParseFloat(strings.TrimSpace(from), 64)
-			b, errB := strconv.ParseFloat(strings.TrimSpace(to), 64)
-			return errA == nil && errB == nil && a < b
-		}
-	}
-	return false
-}
-
-// oneValueSlip warns about a range where a single value belongs.
-func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
-	if isRange(v, false) {
-		r.Warning(v.Line, v.Column, "for the whole range, write it under matrix; if it is one value, quote it", "%q is one value of parameter %q, not a range", v.Value, name)
-	}
-}
-
-// amongNumbers reports whether a list has a single value, or numbers too: age groups
-// such as 0-9, 10-19 are not ranges.
-func amongNumbers(list *yaml.Node) bool {
-	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return isNumber(n.Value) })
 }
 
 // listSlip warns about a list without brackets.

@@ -7,13 +7,15 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
 )
 
 // A resource is one of the keys that the scheduler reads, its values as text.
 type resource struct {
 	key   string
-	texts []text
+	texts []expand.Text
 }
 
 // resourceKeys tells how to parse each key into a Spec, in the order they apply.
@@ -23,14 +25,14 @@ var resourceKeys = []struct {
 	read func(d *draft, values []string) error
 }{
 	{"gpus", false, func(d *draft, v []string) error {
-		least, most, err := parseGPUs(v[0])
+		least, most, err := units.ParseGPUs(v[0])
 		if err == nil {
 			d.Request.Min, d.Request.Max = least, most
 		}
 		return err
 	}},
 	{"gpu_memory", false, func(d *draft, v []string) (err error) {
-		d.Request.Memory, err = parseSize(v[0])
+		d.Request.Memory, err = units.ParseSize(v[0])
 		return err
 	}},
 	{"gpu_model", true, func(d *draft, v []string) error {
@@ -43,7 +45,7 @@ var resourceKeys = []struct {
 	{"gpu_ids", true, func(d *draft, v []string) error {
 		d.Request.IDs = nil
 		for _, s := range v {
-			ids, err := parseGPUIDs(s)
+			ids, err := units.ParseGPUIDs(s)
 			if err != nil {
 				return err
 			}
@@ -52,20 +54,20 @@ var resourceKeys = []struct {
 		return nil
 	}},
 	{"max_util", false, func(d *draft, v []string) (err error) {
-		d.Request.MaxUtil, err = parsePercent(v[0])
+		d.Request.MaxUtil, err = units.ParsePercent(v[0])
 		return err
 	}},
 	{"cpus", false, func(d *draft, v []string) (err error) {
-		d.CPUs, err = parseCount(v[0], 0)
+		d.CPUs, err = units.ParseCount(v[0], 0)
 		d.CPUsGiven = true
 		return err
 	}},
 	{"memory", false, func(d *draft, v []string) (err error) {
-		d.Memory, err = parseSize(v[0])
+		d.Memory, err = units.ParseSize(v[0])
 		return err
 	}},
 	{"share", false, func(d *draft, v []string) (err error) {
-		d.Request.Share, err = parseBool(v[0])
+		d.Request.Share, err = units.ParseBool(v[0])
 		return err
 	}},
 	{"priority", false, func(d *draft, v []string) error {
@@ -77,30 +79,30 @@ var resourceKeys = []struct {
 		return nil
 	}},
 	{"when", false, func(d *draft, v []string) error {
-		w, err := parseWord(v[0], string(OnSuccess), string(OnFailure), string(Always))
+		w, err := units.ParseWord(v[0], string(OnSuccess), string(OnFailure), string(Always))
 		d.When = When(w)
 		return err
 	}},
 	{"timeout", false, func(d *draft, v []string) (err error) {
-		d.Timeout, err = parseDuration(v[0])
+		d.Timeout, err = units.ParseDuration(v[0])
 		return err
 	}},
 	{"leftovers", false, func(d *draft, v []string) (err error) {
-		d.Leftovers, err = parseWord(v[0], "auto", "wait", "kill", "fail")
+		d.Leftovers, err = units.ParseWord(v[0], "auto", "wait", "kill", "fail")
 		return err
 	}},
 	{"retry", false, readRetryMax},
 	{"retry.max", false, readRetryMax},
 	{"retry.delay", false, func(d *draft, v []string) (err error) {
-		d.Retry.Delay, err = parseDuration(v[0])
+		d.Retry.Delay, err = units.ParseDuration(v[0])
 		return err
 	}},
 	{"retry.backoff_after", false, func(d *draft, v []string) (err error) {
-		d.Retry.BackoffAfter, err = parseCount(v[0], 0)
+		d.Retry.BackoffAfter, err = units.ParseCount(v[0], 0)
 		return err
 	}},
 	{"retry.backoff", false, func(d *draft, v []string) (err error) {
-		d.Retry.Backoff, err = parseDuration(v[0])
+		d.Retry.Backoff, err = units.ParseDuration(v[0])
 		return err
 	}},
 	{"retry.on", true, func(d *draft, v []string) error {
@@ -108,7 +110,7 @@ var resourceKeys = []struct {
 			return nil
 		}
 		for _, kind := range v {
-			if _, err := parseWord(kind, "oom", "timeout", "signal", "exit", "lost"); err != nil {
+			if _, err := units.ParseWord(kind, "oom", "timeout", "signal", "exit", "lost"); err != nil {
 				return err
 			}
 		}
@@ -136,19 +138,19 @@ func readRetryMax(d *draft, v []string) (err error) {
 		d.Retry.Max = -1
 		return nil
 	}
-	d.Retry.Max, err = parseCount(v[0], 0)
+	d.Retry.Max, err = units.ParseCount(v[0], 0)
 	return err
 }
 
 // A draft is a Spec under construction, with the keys that were given.
 type draft struct {
 	Spec
-	given map[string]*text
+	given map[string]*expand.Text
 }
 
 // build reads the resources of one job, with its parameters put in.
-func (p *proto) build(v *values) *Spec {
-	d := draft{given: map[string]*text{}}
+func (p *proto) build(v *expand.Values) *Spec {
+	d := draft{given: map[string]*expand.Text{}}
 	d.When, d.Request.Min, d.Request.Max, d.Leftovers = OnSuccess, 1, 1, "auto"
 	d.text = p.texts
 	d.LogNamed = p.texts.log != nil || p.texts.stdout != nil || p.texts.stderr != nil
@@ -161,7 +163,7 @@ func (p *proto) build(v *values) *Spec {
 }
 
 // read applies the given resources to d.
-func (p *proto) read(d *draft, v *values) {
+func (p *proto) read(d *draft, v *expand.Values) {
 	for _, rk := range resourceKeys {
 		i := slices.IndexFunc(p.resources, func(r resource) bool { return r.key == rk.key })
 		if i < 0 {
@@ -170,7 +172,7 @@ func (p *proto) read(d *draft, v *values) {
 		r := &p.resources[i]
 		vals := make([]string, len(r.texts))
 		for n := range r.texts {
-			vals[n] = r.texts[n].render(v)
+			vals[n] = r.texts[n].Render(v)
 		}
 		d.given[rk.key] = &r.texts[0]
 		if err := rk.read(d, vals); err != nil {
@@ -179,8 +181,8 @@ func (p *proto) read(d *draft, v *values) {
 	}
 }
 
-func (p *proto) complain(t *text, key string, err error) {
-	p.src.Out.Add(Problem{File: p.src.Path, Line: t.line, Col: t.col, Text: key + ": "}.Because(err))
+func (p *proto) complain(t *expand.Text, key string, err error) {
+	p.src.Out.Add(Problem{File: p.src.Path, Line: t.Line, Col: t.Col, Text: key + ": "}.Because(err))
 }
 
 // finish fills in the batch's settings for what the job does not set.
@@ -192,7 +194,7 @@ func (p *proto) finish(d *draft) {
 	if r.Max == 0 {
 		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids"} {
 			if t := d.given[key]; t != nil && !p.inherited[key] {
-				p.src.Problem(t.line, t.col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
+				p.src.Problem(t.Line, t.Col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
 			}
 		}
 		d.Request = gpu.Request{}
@@ -210,13 +212,13 @@ func (p *proto) finish(d *draft) {
 			_, given := p.file.given["min_memory"]
 			r.Memory, d.DefaultMemory = s.MinMemory, !given
 			if t := d.given["memory"]; t != nil {
-				p.src.Warning(t.line, t.col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
+				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
 			}
 		}
 		r.UtilOnOwn = p.list
 	}
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
-		p.src.Problem(t.line, t.col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
+		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
 	}
 }
 
@@ -252,7 +254,7 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 	}
 	r := resource{key: key}
 	for _, item := range nodes {
-		if t, ok := p.text(item, key, inJob); ok {
+		if t, ok := p.text(item, key, expand.InJob); ok {
 			r.texts = append(r.texts, t)
 		}
 	}
@@ -261,6 +263,6 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 	}
 	p.resources = append(p.resources, r)
 	for i := range r.texts {
-		p.varied = p.varied || !r.texts[i].constant()
+		p.varied = p.varied || !r.texts[i].Constant()
 	}
 }

@@ -1,25 +1,27 @@
 package jobspec
 
+import "gpurun/jobspec/expand"
+
 // texts are the strings of one job of the file, shared by all its expansions and
 // rendered anew for each that is looked at.
 type texts struct {
 	line, col int // where the job is in its file
-	matrix    *matrix
-	name      text
+	matrix    *expand.Matrix
+	name      expand.Text
 	suffix    []string // parameters whose values are appended to the name
-	commands  []text
+	commands  []expand.Text
 	args      []argText
 	env       []envText
 	shell     []string
-	workDir   *text
-	log       *text // stdout and stderr combined
-	stdout    *text
-	stderr    *text
-	outputs   []text
-	inputs    []text
+	workDir   *expand.Text
+	log       *expand.Text // stdout and stderr combined
+	stdout    *expand.Text
+	stderr    *expand.Text
+	outputs   []expand.Text
+	inputs    []expand.Text
 	config    *configText
-	queue     *text
-	needs     []text
+	queue     *expand.Text
+	needs     []expand.Text
 
 	told      bool       // one of its names was refused, which is reported only once
 	asList    bool       // an experiment-list job: Print writes out what it implies
@@ -29,20 +31,20 @@ type texts struct {
 // An argText is one --key value appended to the last command.
 type argText struct {
 	key   string
-	value text
+	value expand.Text
 	tag   string // of a value without variables
 }
 
 // An envText is one NAME=value.
 type envText struct {
 	name  string
-	value text
+	value expand.Text
 }
 
 // A configText is a copy of a config file with some values changed.
 type configText struct {
-	base text
-	path *text // where the copy goes; nil for beside the base
+	base expand.Text
+	path *expand.Text // where the copy goes; nil for beside the base
 	sets []setText
 	bad  bool // a problem with it was reported
 }
@@ -52,6 +54,6 @@ type setText struct {
 	path  []string
 	add   bool // a new key
 	place bool // replace it if present, otherwise add it: the seed of an experiment list
-	value text
+	value expand.Text
 	tag   string
 }

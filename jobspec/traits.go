@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"gpurun/jobspec/expand"
+
 	"gopkg.in/yaml.v3"
 )
 
@@ -25,22 +27,22 @@ func (b *Batch) Traits(j *Job) map[string]string {
 		return nil
 	}
 	traits := map[string]string{}
-	v := &values{params: j.Params(), name: j.Name}
+	v := &expand.Values{Params: j.Params(), Name: j.Name}
 	for i := range t.env {
-		traits["env "+t.env[i].name] = shortHash(t.env[i].value.render(v))
+		traits["env "+t.env[i].name] = shortHash(t.env[i].value.Render(v))
 	}
 	if t.shell != nil {
 		traits["shell"] = shortHash(fmt.Sprintf("%q", t.shell))
 	}
 	if t.workDir != nil {
-		traits["work_dir"] = shortHash(t.workDir.render(v))
+		traits["work_dir"] = shortHash(t.workDir.Render(v))
 	}
 	if t.config == nil {
 		return traits
 	}
-	v.planned = true
+	v.Planned = true
 	var err error
-	if v.workDir, err = t.dirOf(file.WorkDir, v); err != nil {
+	if v.WorkDir, err = t.dirOf(file.WorkDir, v); err != nil {
 		return traits
 	}
 	c, err := b.config(t.config, v)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 
 	"gopkg.in/yaml.v3"
@@ -92,8 +93,8 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		p.inherited[key] = source.Child(own, key) == nil
 	}
 	var whole bool
-	p.matrix, whole = readMatrix(s, all.get("matrix"), all.get("zip"), all.get("params"))
-	p.scope.params, p.scope.partial = p.matrix.always, p.matrix.partial
+	p.matrix, whole = expand.Read(s, all.get("matrix"), all.get("zip"), all.get("params"))
+	p.scope.Params, p.scope.Partial = p.matrix.Always, p.matrix.Partial
 	p.nestedFormats()
 	p.list = isExperiment(all)
 	p.asList = p.list
@@ -118,21 +119,21 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		f.partial = true
 	default:
 		f.partial = true
-		p.spec(&values{}) // for the problems it reports
+		p.spec(&expand.Values{}) // for the problems it reports
 	}
 }
 
 func (p *proto) readName(f fields, i int) {
 	n := f.get("name")
 	if n == nil {
-		p.name = literal(fmt.Sprintf("job-%d", i+1))
-		p.name.line, p.name.col = p.line, p.col
+		p.name = expand.Literal(fmt.Sprintf("job-%d", i+1))
+		p.name.Line, p.name.Col = p.line, p.col
 		return
 	}
-	t, ok := p.text(n, "name", inName)
+	t, ok := p.text(n, "name", expand.InName)
 	p.name, p.told = t, !ok
 	p.nestedName()
-	if ok && t.raw == "" {
+	if ok && t.Raw == "" {
 		p.told = true
 		p.src.Problem(n.Line, n.Column, "remove it to get job-1, job-2, …", "name is empty")
 	}
@@ -147,12 +148,12 @@ func (p *proto) run(f fields) {
 		p.src.Problem(p.line, p.col, "add run: python train.py", "this job has no run")
 		return
 	}
-	p.commands = p.textList(f, "run", atStart)
+	p.commands = p.textList(f, "run", expand.AtStart)
 	p.commandSlips(n, f.get("env"))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.commands {
-			if onlyShell.MatchString(c.raw) {
-				p.src.Warning(c.line, c.col, "write run: | and one script instead of a list", "%q has no effect on the next command: each runs in its own shell", source.Clip(c.raw))
+			if onlyShell.MatchString(c.Raw) {
+				p.src.Warning(c.Line, c.Col, "write run: | and one script instead of a list", "%q has no effect on the next command: each runs in its own shell", source.Clip(c.Raw))
 			}
 		}
 	}
@@ -189,7 +190,7 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 		}
 		p.literalSlip(v, what+": "+k.Value)
 		p.switchSlip(k, v, what)
-		t, _ := p.compile(s, v.Line, v.Column, what, atStart)
+		t, _ := p.compile(s, v.Line, v.Column, what, expand.AtStart)
 		p.args = append(p.args, argText{k.Value, t, tag})
 	})
 }
@@ -224,7 +225,7 @@ func (p *proto) readEnv(n *yaml.Node) {
 			return
 		}
 		p.literalSlip(v, "env: "+k.Value)
-		t, _ := p.compile(s, v.Line, v.Column, "env", atStart)
+		t, _ := p.compile(s, v.Line, v.Column, "env", expand.AtStart)
 		p.env = append(p.env, envText{k.Value, t})
 	})
 }
@@ -232,24 +233,24 @@ func (p *proto) readEnv(n *yaml.Node) {
 // readRest reads what the YAML dialects have in common.
 func (p *proto) readRest(f fields) {
 	p.readEnv(f.get("env"))
-	p.workDir = p.optional(f, "work_dir", inJob)
+	p.workDir = p.optional(f, "work_dir", expand.InJob)
 	p.readShell(f.get("shell"))
-	p.log = p.optional(f, "log", inLog)
-	p.stdout = p.optional(f, "stdout", inLog)
-	p.stderr = p.optional(f, "stderr", inLog)
+	p.log = p.optional(f, "log", expand.InLog)
+	p.stdout = p.optional(f, "stdout", expand.InLog)
+	p.stderr = p.optional(f, "stderr", expand.InLog)
 	if apart := p.stdout != nil || p.stderr != nil; apart && p.log != nil {
 		if !p.inherited["log"] {
-			p.src.Problem(p.log.line, p.log.col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
+			p.src.Problem(p.log.Line, p.log.Col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
 		}
 		p.log = nil
 	}
-	p.outputs = p.textList(f, "outputs", inJob)
-	p.inputs = p.textList(f, "inputs", inJob)
-	p.needs = p.textList(f, "needs", inJob)
-	p.queue = p.optional(f, "queue", inJob)
+	p.outputs = p.textList(f, "outputs", expand.InJob)
+	p.inputs = p.textList(f, "inputs", expand.InJob)
+	p.needs = p.textList(f, "needs", expand.InJob)
+	p.queue = p.optional(f, "queue", expand.InJob)
 	p.checkPaths()
 	p.checkConfigUse(f.get("config") != nil)
-	if c := p.config; c != nil && p.logUses(varConfig) && slices.ContainsFunc(c.sets, func(s setText) bool { return s.value.uses(varLog) }) {
+	if c := p.config; c != nil && p.logUses(expand.VarConfig) && slices.ContainsFunc(c.sets, func(s setText) bool { return s.value.Uses(expand.VarLog) }) {
 		p.src.Problem(p.line, p.col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}
 }

@@ -1,108 +1,21 @@
-package jobspec
+package expand
 
 import (
 	"cmp"
 	"regexp"
-	"slices"
 	"strings"
 
-	"gpurun/jobspec/source"
-
 	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
 )
-
-// An axis is one dimension of a matrix: a parameter, or several that are zipped. Each
-// of its points gives every one of its parameters a value.
-type axis struct {
-	names  []string
-	values []Param // by point
-}
-
-func (a *axis) size() int { return len(a.values) / len(a.names) }
-
-func (a *axis) point(i int) []Param { return a.values[i*len(a.names) : (i+1)*len(a.names)] }
-
-// A matrix is all expansions of one job of the file. The plain product is not stored:
-// a job remembers its index in it, and its parameters are computed from that. What
-// include changed is stored in odd.
-type matrix struct {
-	axes    []axis
-	consts  []Param // params: the same in every expansion
-	combos  []int32 // the expansions in order: ≥ 0 an index into the product, < 0 odd[-n-1]; nil for the whole product
-	odd     [][]Param
-	always  []string // parameters that every expansion has, in order
-	partial []string // parameters that only some have
-	nested  nestedTexts
-	reach   map[string]varSet // which of {name} and {work_dir} each parameter's values contain
-}
-
-// size returns the number of points of the product.
-func (m *matrix) size() int {
-	n := 1
-	for i := range m.axes {
-		n *= max(1, m.axes[i].size())
-		if n > maxJobs {
-			return maxJobs + 1
-		}
-	}
-	return n
-}
-
-func (m *matrix) count() int {
-	if m.combos != nil {
-		return len(m.combos)
-	}
-	return m.size()
-}
-
-func (m *matrix) combo(i int) int32 {
-	if m.combos != nil {
-		return m.combos[i]
-	}
-	return int32(i)
-}
-
-// params appends the parameters of one expansion to buf.
-func (m *matrix) params(combo int32, buf []Param) []Param {
-	if combo < 0 {
-		return append(buf, m.odd[-combo-1]...)
-	}
-	if len(m.axes) > 0 {
-		buf = m.product(len(m.axes)-1, int(combo), buf)
-	}
-	return append(buf, m.consts...)
-}
-
-// product appends the values of axes 0…last at point n of their product.
-func (m *matrix) product(last, n int, buf []Param) []Param {
-	a := &m.axes[last]
-	if last > 0 {
-		buf = m.product(last-1, n/a.size(), buf)
-		n %= a.size()
-	}
-	return append(buf, a.point(n)...)
-}
-
-// named returns the parameters that distinguish expansions.
-func (m *matrix) named() []string {
-	var names []string
-	for _, a := range m.axes {
-		names = append(names, a.names...)
-	}
-	for _, n := range slices.Concat(m.always, m.partial) {
-		if !slices.Contains(names, n) && !slices.ContainsFunc(m.consts, func(p Param) bool { return p.Name == n }) {
-			names = append(names, n)
-		}
-	}
-	return names
-}
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // A matrixReader reads matrix, zip and params of one job.
 type matrixReader struct {
 	*source.Source
-	m     matrix
+	m     Matrix
 	at    map[string]*yaml.Node // where each parameter is defined
 	envs  map[string]string     // GPURUN_PARAM_ name → parameter
 	order []string
@@ -110,9 +23,9 @@ type matrixReader struct {
 	loose bool // some parameters may be missing from the axes
 }
 
-// readMatrix returns a single expansion if there is no matrix. If whole is false a
+// Read returns a single expansion if there is no matrix. If whole is false a
 // problem was reported, and only the parameters' names are known.
-func readMatrix(s *source.Source, node, zip, params *yaml.Node) (m *matrix, whole bool) {
+func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool) {
 	r := &matrixReader{Source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}}
 	var include, exclude *yaml.Node
 	if node != nil {
@@ -139,9 +52,9 @@ func readMatrix(s *source.Source, node, zip, params *yaml.Node) (m *matrix, whol
 		r.entries(include, "include")
 		return r.names(), false
 	}
-	if r.m.size() > maxJobs {
+	if r.m.size() > MaxJobs {
 		at := cmp.Or(node, zip)
-		s.Problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", maxJobs/1_000_000)
+		s.Problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", MaxJobs/1_000_000)
 		return r.names(), false
 	}
 	r.choose(exclude, include)
@@ -155,7 +68,7 @@ func readMatrix(s *source.Source, node, zip, params *yaml.Node) (m *matrix, whol
 }
 
 // names returns a matrix without values, enough to check the rest of the job.
-func (r *matrixReader) names() *matrix { return &matrix{always: r.order} }
+func (r *matrixReader) names() *Matrix { return &Matrix{Always: r.order} }
 
 func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 	r.fails = true
@@ -165,11 +78,11 @@ func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 // declare records the name of a new parameter.
 func (r *matrixReader) declare(k *yaml.Node) bool {
 	name := k.Value
-	env := paramEnv(name)
+	env := ParamEnv(name)
 	switch {
 	case !identifier.MatchString(name):
 		r.fail(k, "use letters, digits and _, as in learning_rate", "invalid parameter name %q", name)
-	case builtin(name) != varLiteral:
+	case builtin(name) != VarLiteral:
 		r.fail(k, "choose another name", "{%s} is a built-in variable", name)
 	case name == "include" || name == "exclude":
 		r.fail(k, "choose another name", "%q is a keyword of matrix", name)
@@ -185,7 +98,7 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 	return false
 }
 
-func paramEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(name) }
+func ParamEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(name) }
 
 func (r *matrixReader) axis(k, v *yaml.Node) {
 	if k.Value == "zip" && v.Kind == yaml.MappingNode {
@@ -198,7 +111,7 @@ func (r *matrixReader) axis(k, v *yaml.Node) {
 	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, r.values(k.Value, v)})
 }
 
-// values reads a list of values or a range.
+// Values reads a list of values or a range.
 func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 	if isRange(v, true) {
 		return r.ranged(name, v)
@@ -239,7 +152,7 @@ func (r *matrixReader) ranged(name string, v *yaml.Node) []Param {
 	list, err := expandRange(v.Value, name)
 	if err != nil {
 		r.fails = true
-		r.Out.Add(Problem{File: r.Path, Line: v.Line, Col: v.Column}.Because(err))
+		r.Out.Add(source.Problem{File: r.Path, Line: v.Line, Col: v.Column}.Because(err))
 	}
 	return list
 }

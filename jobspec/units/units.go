@@ -1,4 +1,6 @@
-package jobspec
+// Package units reads amounts as people spell them: sizes, durations, counts, GPUs. A value
+// that other tools would take is refused with ours as the cure.
+package units
 
 import (
 	"fmt"
@@ -6,15 +8,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec/source"
 )
 
-// parseSize parses an amount of memory. Tools disagree about bare numbers, so they are
+// ParseSize parses an amount of memory. Tools disagree about bare numbers, so they are
 // refused; 0 needs no unit.
-func parseSize(s string) (gpu.Bytes, error) {
+func ParseSize(s string) (gpu.Bytes, error) {
 	if s == "0" {
 		return 0, nil
 	}
@@ -37,7 +38,7 @@ func parseSize(s string) (gpu.Bytes, error) {
 }
 
 func sizeHint(s string) string {
-	if other := otherSize(s); other != "" {
+	if other := OtherSize(s); other != "" {
 		return "try " + other
 	}
 	return "try 8GiB or 8000MiB"
@@ -45,9 +46,9 @@ func sizeHint(s string) string {
 
 var sizeForm = regexp.MustCompile(`(?i)^(\d+(?:\.\d+)?) *([kmgt])(i?)(b?|igs?)$`)
 
-// otherSize spells 8G, 8Gi, 8gb, 8000 MB in our units; "" if it is not a size. A unit
+// OtherSize spells 8G, 8Gi, 8gb, 8000 MB in our units; "" if it is not a size. A unit
 // with neither i nor B is binary, as in every scheduler.
-func otherSize(s string) string {
+func OtherSize(s string) string {
 	m := sizeForm.FindStringSubmatch(s)
 	if m == nil {
 		return ""
@@ -59,94 +60,14 @@ func otherSize(s string) string {
 	return m[1] + unit + "iB"
 }
 
-var timeUnits = []struct {
-	name string
-	size time.Duration
-}{
-	{"ms", time.Millisecond}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
-}
-
-// maxDuration is longer than any job: ten years.
-const maxDuration = 10 * 365 * 24 * time.Hour
-
-// parseDuration parses 90s, 10m, 1h30m, 2d. A bare number is refused; 0 needs no unit.
-func parseDuration(s string) (time.Duration, error) {
-	if s == "0" {
-		return 0, nil
-	}
-	if n, err := strconv.ParseFloat(s, 64); err == nil {
-		if n < 0 {
-			return 0, source.Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
-		}
-		return 0, source.Faultf(fmt.Sprintf("write %ss or %sm", s, s), "%q has no unit", s)
-	}
-	if strings.HasPrefix(s, "-") {
-		return 0, source.Faultf("try 90s, 10m or 1h30m", "%q is negative", s)
-	}
-	total, rest := 0.0, s
-	for rest != "" {
-		n, size, tail, ok := leadingTime(rest)
-		if !ok {
-			if d, ok := otherTime(s); ok {
-				return 0, source.Faultf("try "+formatDuration(d), "invalid duration %q", s)
-			}
-			return 0, source.Faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
-		}
-		total += n * float64(size)
-		rest = tail
-	}
-	switch {
-	case s == "":
-		return 0, source.Faultf("try 90s, 10m, 1h30m or 2d", "invalid duration %q", s)
-	case total > float64(maxDuration):
-		return 0, source.Faultf("", "%q is more than ten years", s)
-	}
-	return time.Duration(math.Round(total)), nil
-}
-
-func leadingTime(s string) (n float64, unit time.Duration, rest string, ok bool) {
-	i := 0
-	for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.') {
-		i++
-	}
-	n, err := strconv.ParseFloat(s[:i], 64)
-	if err != nil {
-		return 0, 0, "", false
-	}
-	for _, u := range timeUnits {
-		if rest, ok := strings.CutPrefix(s[i:], u.name); ok {
-			return n, u.size, rest, true
-		}
-	}
-	return 0, 0, "", false
-}
-
-// formatDuration formats d so that parseDuration can read it back.
-func formatDuration(d time.Duration) string {
-	if d == 0 {
-		return "0"
-	}
-	var b strings.Builder
-	for _, u := range timeUnits[1:] {
-		if n := d / u.size; n > 0 {
-			fmt.Fprintf(&b, "%d%s", n, u.name)
-			d %= u.size
-		}
-	}
-	if d > 0 {
-		b.WriteString(strconv.FormatFloat(float64(d)/float64(time.Millisecond), 'f', -1, 64) + "ms")
-	}
-	return b.String()
-}
-
 // maxCount bounds counts of GPUs, cores, retries; more is a mistake.
 const maxCount = 1_000_000
 
-// parseCount parses a whole number of at least least.
-func parseCount(s string, least int) (int, error) {
+// ParseCount parses a whole number of at least least.
+func ParseCount(s string, least int) (int, error) {
 	n, err := strconv.Atoi(s)
 	switch {
-	case err != nil && isNumber(s):
+	case err != nil && IsNumber(s):
 		if f, _ := strconv.ParseFloat(s, 64); math.Abs(f) > maxCount {
 			return 0, source.Faultf("", "%q is too large", s)
 		}
@@ -163,13 +84,13 @@ func parseCount(s string, least int) (int, error) {
 	return n, nil
 }
 
-func isNumber(s string) bool {
+func IsNumber(s string) bool {
 	_, err := strconv.ParseFloat(s, 64)
 	return err == nil
 }
 
-// parsePercent parses 30; 30% is a mistake with an obvious fix.
-func parsePercent(s string) (int, error) {
+// ParsePercent parses 30; 30% is a mistake with an obvious fix.
+func ParsePercent(s string) (int, error) {
 	if p, ok := strings.CutSuffix(s, "%"); ok {
 		return 0, source.Faultf("write "+strings.TrimSpace(p), "invalid percentage %q", s)
 	}
@@ -183,7 +104,7 @@ func parsePercent(s string) (int, error) {
 	return 0, source.Faultf("use a whole number from 0 to 100", "invalid percentage %q", s)
 }
 
-func parseBool(s string) (bool, error) {
+func ParseBool(s string) (bool, error) {
 	switch s {
 	case "true", "True", "TRUE":
 		return true, nil
@@ -197,8 +118,8 @@ func parseBool(s string) (bool, error) {
 	return false, source.Faultf("", "must be true or false, not %q", s)
 }
 
-// parseWord parses one of a few words.
-func parseWord(s string, words ...string) (string, error) {
+// ParseWord parses one of a few words.
+func ParseWord(s string, words ...string) (string, error) {
 	for _, w := range words {
 		if s == w {
 			return w, nil
@@ -207,8 +128,8 @@ func parseWord(s string, words ...string) (string, error) {
 	return "", source.Faultf(source.DidYouMean(s, words, "valid values: "+strings.Join(words, ", ")), "unknown value %q", s)
 }
 
-// parseGPUIDs parses "0,2-3" or UUIDs into single IDs.
-func parseGPUIDs(s string) ([]string, error) {
+// ParseGPUIDs parses "0,2-3" or UUIDs into single IDs.
+func ParseGPUIDs(s string) ([]string, error) {
 	var ids []string
 	for _, part := range strings.Split(s, ",") {
 		part = strings.TrimSpace(part)
@@ -232,18 +153,18 @@ func parseGPUIDs(s string) ([]string, error) {
 	return ids, nil
 }
 
-// parseGPUs parses a number of GPUs: 2, or 2-4 for at least 2 and at most 4.
-func parseGPUs(s string) (least, most int, err error) {
+// ParseGPUs parses a number of GPUs: 2, or 2-4 for at least 2 and at most 4.
+func ParseGPUs(s string) (least, most int, err error) {
 	low, high, ranged := strings.Cut(s, "-")
 	if strings.Contains(s, ",") {
 		return 0, 0, source.Faultf("gpus is a count; for specific GPUs write gpu_ids: ["+s+"]", "%q is not a number", s)
 	}
 	if !ranged || low == "" {
-		least, err = parseCount(s, 0)
+		least, err = ParseCount(s, 0)
 		return least, least, err
 	}
-	if least, err = parseCount(strings.TrimSpace(low), 1); err == nil {
-		most, err = parseCount(strings.TrimSpace(high), 1)
+	if least, err = ParseCount(strings.TrimSpace(low), 1); err == nil {
+		most, err = ParseCount(strings.TrimSpace(high), 1)
 	}
 	if err == nil && most < least {
 		err = source.Faultf(fmt.Sprintf("write %d-%d", most, least), "range %q is reversed", s)

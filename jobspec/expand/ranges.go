@@ -1,4 +1,4 @@
-package jobspec
+package expand
 
 import (
 	"cmp"
@@ -12,8 +12,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// maxJobs is the maximum size of a batch after expansion.
-const maxJobs = 10_000_000
+// MaxJobs is the maximum size of a batch after expansion.
+const MaxJobs = 10_000_000
 
 var rangeForm = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)(?:\.\.(-?\d+(?:\.\d+)?))?$`)
 
@@ -59,8 +59,8 @@ func expandRange(s, name string) ([]Param, error) {
 	}
 	steps := new(big.Rat).Quo(new(big.Rat).Sub(to, from), step)
 	whole := new(big.Int).Quo(steps.Num(), steps.Denom())
-	if !whole.IsInt64() || whole.Int64() >= maxJobs {
-		return nil, source.Faultf("", "range %q has more than %d million values", s, maxJobs/1_000_000)
+	if !whole.IsInt64() || whole.Int64() >= MaxJobs {
+		return nil, source.Faultf("", "range %q has more than %d million values", s, MaxJobs/1_000_000)
 	}
 	if !steps.IsInt() && m[3] == "" {
 		finest := "0." + strings.Repeat("0", max(fraction(m[1]), fraction(m[2]))-1) + "1"

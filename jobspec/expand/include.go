@@ -1,4 +1,4 @@
-package jobspec
+package expand
 
 import (
 	"slices"
@@ -37,7 +37,7 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
 		}
 	}
-	if m.count() == 0 {
+	if m.Count() == 0 {
 		r.fail(exclude, "", "exclude removes every job of this matrix")
 	}
 }
@@ -200,7 +200,7 @@ func (r *matrixReader) presence(includes []entry) {
 		}
 	}
 	have := make([]int, len(names))
-	plain := m.count() - len(m.odd)
+	plain := m.Count() - len(m.odd)
 	for i := range names[:all] {
 		have[i] = plain
 	}
@@ -210,10 +210,10 @@ func (r *matrixReader) presence(includes []entry) {
 		}
 	}
 	for i, n := range names {
-		if have[i] == m.count() {
-			m.always = append(m.always, n)
+		if have[i] == m.Count() {
+			m.Always = append(m.Always, n)
 		} else {
-			m.partial = append(m.partial, n)
+			m.Partial = append(m.Partial, n)
 		}
 	}
 }

@@ -1,7 +1,6 @@
-package jobspec
+package expand
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -12,38 +11,38 @@ import (
 
 // nestedTexts are the values that refer to variables, by parameter and by value as
 // spelled in the file.
-type nestedTexts map[string]map[string]*text
+type nestedTexts map[string]map[string]*Text
 
 // maxNested bounds the length of a value: ten parameters that double each other may be
 // a slip, but thirty would fill memory.
 const maxNested = 1 << 20
 
-// values returns the variables of one expansion; run-time variables stay as names.
-func (m *matrix) values(combo int32, name string, buf []Param) values {
-	return values{params: m.params(combo, buf), nested: m.nested, name: name}
+// Values returns the variables of one expansion; run-time variables stay as names.
+func (m *Matrix) Values(combo int32, name string, buf []Param) Values {
+	return Values{Params: m.params(combo, buf), nested: m.Nested, Name: name}
 }
 
-// resolve renders a value that refers to other parameters.
-func (v *values) resolve(p Param) Param {
+// Resolve renders a value that refers to other parameters.
+func (v *Values) Resolve(p Param) Param {
 	t := v.nested[p.Name][p.Text]
 	if t == nil {
 		return p
 	}
-	if g := t.sole(); g != nil && g.kind == varParam {
-		q := v.param(g)
+	if g := t.Sole(); g != nil && g.Kind == VarParam {
+		q := v.Param(g)
 		return Param{Name: p.Name, Text: q.Text, Tag: q.Tag}
 	}
-	return Param{Name: p.Name, Text: t.render(v), Tag: "!!str"}
+	return Param{Name: p.Name, Text: t.Render(v), Tag: "!!str"}
 }
 
-// resolved returns all parameters with their values rendered.
-func (v *values) resolved() []Param {
+// Resolved returns all parameters with their values rendered.
+func (v *Values) Resolved() []Param {
 	if v.nested == nil {
-		return v.params
+		return v.Params
 	}
-	list := make([]Param, len(v.params))
-	for i, p := range v.params {
-		list[i] = v.resolve(p)
+	list := make([]Param, len(v.Params))
+	for i, p := range v.Params {
+		list[i] = v.Resolve(p)
 	}
 	return list
 }
@@ -51,27 +50,27 @@ func (v *values) resolved() []Param {
 // nest parses the values that refer to variables and refuses circular references.
 func (r *matrixReader) nest() {
 	m := &r.m
-	sc := scope{params: m.always, partial: m.partial, known: setOf(varWorkDir)}
+	sc := Scope{Params: m.Always, Partial: m.Partial, Known: setOf(VarWorkDir)}
 	for i := range m.axes {
 		for _, p := range m.axes[i].values {
 			r.nestValue(&sc, p)
 		}
 	}
 	// A job's name may use matrix parameters, but not params that contain {name}.
-	sc.known |= setOf(varName)
+	sc.Known |= setOf(VarName)
 	for _, p := range m.consts {
 		r.nestValue(&sc, p)
 	}
-	sc.known = setOf(varWorkDir)
+	sc.Known = setOf(VarWorkDir)
 	for _, list := range m.odd {
 		if slices.ContainsFunc(list, func(p Param) bool { return strings.Contains(p.Text, "{") }) {
-			sc.params, sc.partial = paramNames(list), append(slices.Clone(m.always), m.partial...)
+			sc.Params, sc.Partial = paramNames(list), append(slices.Clone(m.Always), m.Partial...)
 			for _, p := range list {
 				r.nestValue(&sc, p)
 			}
 		}
 	}
-	if !r.fails && m.nested != nil {
+	if !r.fails && m.Nested != nil {
 		r.circles()
 	}
 }
@@ -84,34 +83,34 @@ func paramNames(list []Param) []string {
 	return names
 }
 
-func (r *matrixReader) nestValue(sc *scope, p Param) {
-	if !strings.Contains(p.Text, "{") || r.m.nested[p.Name][p.Text] != nil {
+func (r *matrixReader) nestValue(sc *Scope, p Param) {
+	if !strings.Contains(p.Text, "{") || r.m.Nested[p.Name][p.Text] != nil {
 		return
 	}
 	at := r.at[p.Name]
 	if at == nil {
 		return
 	}
-	sc.where = "the parameter " + p.Name
-	t, ok := compile(r.Source, sc, p.Text, at.Line, at.Column)
+	sc.Where = "the parameter " + p.Name
+	t, ok := sc.Compile(r.Source, p.Text, at.Line, at.Column)
 	r.fails = r.fails || !ok
-	if t.constant() && t.render(nil) == p.Text {
+	if t.Constant() && t.Render(nil) == p.Text {
 		return
 	}
-	if r.m.nested == nil {
-		r.m.nested = nestedTexts{}
+	if r.m.Nested == nil {
+		r.m.Nested = nestedTexts{}
 	}
-	if r.m.nested[p.Name] == nil {
-		r.m.nested[p.Name] = map[string]*text{}
+	if r.m.Nested[p.Name] == nil {
+		r.m.Nested[p.Name] = map[string]*Text{}
 	}
-	r.m.nested[p.Name][p.Text] = &t
+	r.m.Nested[p.Name][p.Text] = &t
 }
 
 // circles refuses parameters defined in terms of themselves, and finds out which of
 // the job's variables each of the others contains.
 func (r *matrixReader) circles() {
 	c := &circleFinder{m: &r.m, size: map[string]int{}}
-	c.m.reach = map[string]varSet{}
+	c.m.Reach = map[string]VarSet{}
 	for _, name := range r.order {
 		switch size := c.visit(name); {
 		case c.circle != nil:
@@ -126,7 +125,7 @@ func (r *matrixReader) circles() {
 }
 
 type circleFinder struct {
-	m      *matrix
+	m      *Matrix
 	size   map[string]int // the longest value of each; -1 while being computed
 	path   []string
 	circle []string
@@ -154,59 +153,24 @@ func (c *circleFinder) visit(name string) int {
 
 // length returns an upper bound for the length of a value, and notes what it contains.
 func (c *circleFinder) length(name string, p Param) int {
-	t := c.m.nested[name][p.Text]
+	t := c.m.Nested[name][p.Text]
 	if t == nil {
 		return len(p.Text)
 	}
 	n := 0
-	for i := range t.segs {
-		g := &t.segs[i]
-		switch g.kind {
-		case varParam:
-			n += c.visit(g.param)
-			c.m.reach[name] |= c.m.reach[g.param]
+	for i := range t.Segs {
+		g := &t.Segs[i]
+		switch g.Kind {
+		case VarParam:
+			n += c.visit(g.Param)
+			c.m.Reach[name] |= c.m.Reach[g.Param]
 		default:
-			n += len(g.lit)
-			c.m.reach[name] |= setOf(g.kind)
+			n += len(g.Lit)
+			c.m.Reach[name] |= setOf(g.Kind)
 		}
 		if c.circle != nil || n > maxNested {
 			return n
 		}
 	}
 	return n
-}
-
-// nestedName refuses a name that uses a parameter containing the name itself, or a
-// path that differs from machine to machine.
-func (p *proto) nestedName() {
-	if p.matrix == nil {
-		return
-	}
-	for i := range p.name.segs {
-		g := &p.name.segs[i]
-		reach := p.matrix.reach[g.param]
-		var text string
-		switch {
-		case g.kind != varParam:
-			continue
-		case reach.has(varName):
-			text = fmt.Sprintf("the name refers to itself: name → %s → name", g.param)
-		case reach.has(varWorkDir):
-			text = fmt.Sprintf("%s is not available in name: it contains {work_dir}", g.lit)
-		default:
-			continue
-		}
-		p.told = true
-		l, col := p.src.Find(p.name.line, p.name.col, g.lit)
-		p.src.Problem(l, col, "use the other parameters instead", "%s", text)
-	}
-}
-
-// nestedFormats checks number formats in parameters' values.
-func (p *proto) nestedFormats() {
-	for name, list := range p.matrix.nested {
-		for _, t := range list {
-			p.checkFormats(t, "the parameter "+name)
-		}
-	}
 }

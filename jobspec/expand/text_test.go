@@ -1,4 +1,4 @@
-package jobspec
+package expand
 
 import (
 	"slices"
@@ -6,14 +6,14 @@ import (
 )
 
 func TestVariables(t *testing.T) {
-	sc := scope{params: []string{"seed", "lr", "model"}, known: atStart, where: "run"}
-	v := &values{
-		params:  []Param{{"seed", "007", "!!int"}, {"lr", "1e-5", "!!float"}, {"model", "a b", "!!str"}},
-		name:    "job",
-		workDir: "/w",
-		config:  "/w/c.yaml",
-		log:     "/w/l.log",
-		rt:      &Runtime{UniID: "u", Attempt: 2, GPUs: []int{0, 3}, Port: 4711},
+	sc := Scope{Params: []string{"seed", "lr", "model"}, Known: AtStart, Where: "run"}
+	v := &Values{
+		Params:  []Param{{"seed", "007", "!!int"}, {"lr", "1e-5", "!!float"}, {"model", "a b", "!!str"}},
+		Name:    "job",
+		WorkDir: "/w",
+		Config:  "/w/c.yaml",
+		Log:     "/w/l.log",
+		Runtime: &Runtime{UniID: "u", Attempt: 2, GPUs: []int{0, 3}, Port: 4711},
 	}
 	for _, test := range []struct{ name, in, want string }{
 		{"as spelled", "{seed} {lr}", "007 1e-5"},
@@ -29,11 +29,11 @@ func TestVariables(t *testing.T) {
 		{"unknown words", "{foo} {foo:03d} {seed:zz}", "{foo} {foo:03d} {seed:zz}"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			text, _, bad := sc.compile(test.in)
+			text, _, bad := sc.parse(test.in)
 			if len(bad) > 0 {
 				t.Fatalf("refused: %v", *bad[0])
 			}
-			if got := text.render(v); got != test.want {
+			if got := text.Render(v); got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
@@ -41,7 +41,7 @@ func TestVariables(t *testing.T) {
 }
 
 func TestMisspeltVariables(t *testing.T) {
-	sc := scope{params: []string{"seed", "learning_rate"}, known: inJob, where: "outputs"}
+	sc := Scope{Params: []string{"seed", "learning_rate"}, Known: InJob, Where: "outputs"}
 	for _, test := range []struct {
 		in   string
 		want []string // words to be refused
@@ -57,7 +57,7 @@ func TestMisspeltVariables(t *testing.T) {
 		{"{prot}", nil},
 		{"{seeds} {seeds:03d} {sed:q}", []string{"{seeds}", "{seeds:03d}", "{sed:q}"}},
 	} {
-		_, _, bad := sc.compile(test.in)
+		_, _, bad := sc.parse(test.in)
 		var got []string
 		for _, e := range bad {
 			got = append(got, e.spelt)

@@ -1,0 +1,59 @@
+package expand
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+)
+
+// What looks like several values but is one.
+
+var rangeCall = regexp.MustCompile(`^(?:np\.)?(?:range|arange|linspace)\(.*\)$`)
+
+// valueSlips warns about single values that look like a list or a range.
+func (r *matrixReader) valueSlips(name string, list *yaml.Node) {
+	among := amongNumbers(list)
+	for _, v := range list.Content {
+		if v.Kind != yaml.ScalarNode || v.Style != 0 || units.IsNumber(v.Value) || isRange(v, false) {
+			continue
+		}
+		words := strings.FieldsFunc(v.Value, func(r rune) bool { return strings.ContainsRune(" \t;，、；", r) })
+		switch {
+		case len(words) > 1 && !slices.ContainsFunc(words, func(w string) bool { return !units.IsNumber(w) }):
+			r.Warning(v.Line, v.Column, "separate them with commas: "+strings.Join(words, ", ")+"; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
+		case rangeCall.MatchString(v.Value), among && nearlyRange(v.Value):
+			r.Warning(v.Line, v.Column, "a range is written 0..9, or 0..1..0.1 with a step; if it is one value, quote it", "%q is one value of parameter %q", source.Clip(v.Value), name)
+		}
+	}
+}
+
+// nearlyRange recognizes 1-5, 1 - 5, 0...9 and 1e-5..1e-3.
+func nearlyRange(s string) bool {
+	for _, sign := range []string{"...", "..", "-"} {
+		if from, to, ok := strings.Cut(s, sign); ok {
+			a, errA := strconv.ParseFloat(strings.TrimSpace(from), 64)
+			b, errB := strconv.ParseFloat(strings.TrimSpace(to), 64)
+			return errA == nil && errB == nil && a < b
+		}
+	}
+	return false
+}
+
+// oneValueSlip warns about a range where a single value belongs.
+func (r *matrixReader) oneValueSlip(name string, v *yaml.Node) {
+	if isRange(v, false) {
+		r.Warning(v.Line, v.Column, "for the whole range, write it under matrix; if it is one value, quote it", "%q is one value of parameter %q, not a range", v.Value, name)
+	}
+}
+
+// amongNumbers reports whether a list has a single value, or numbers too: age groups
+// such as 0-9, 10-19 are not ranges.
+func amongNumbers(list *yaml.Node) bool {
+	return len(list.Content) == 1 || slices.ContainsFunc(list.Content, func(n *yaml.Node) bool { return units.IsNumber(n.Value) })
+}

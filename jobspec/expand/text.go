@@ -1,0 +1,102 @@
+// Package expand turns the matrix of one job of a file into its expansions, and texts with
+// {variables} into what they say for one of them. It knows neither jobs nor dialects.
+package expand
+
+import (
+	"slices"
+)
+
+// Texts with {variables} are parsed once and rendered for each job that is looked at: a
+// Text is a list of segments, each literal or a variable.
+
+type VarKind uint8
+
+const (
+	VarLiteral VarKind = iota
+	VarParam
+	VarName
+	VarWorkDir
+	VarUniID
+	varAttempt
+	VarGPUList
+	VarGPU
+	varNGPUs
+	varPort
+	VarConfig
+	VarLog
+)
+
+type VarSet uint16
+
+func setOf(kinds ...VarKind) (s VarSet) {
+	for _, k := range kinds {
+		s |= 1 << k
+	}
+	return s
+}
+
+func (s VarSet) Has(k VarKind) bool { return s&(1<<k) != 0 }
+
+// What each place of a job can use besides the job's parameters.
+var (
+	InName   = setOf()
+	InJob    = setOf(VarName, VarWorkDir)
+	AtStart  = InJob | setOf(VarUniID, varAttempt, VarGPUList, VarGPU, varNGPUs, varPort, VarConfig, VarLog)
+	InLog    = AtStart &^ setOf(VarLog)
+	InConfig = AtStart &^ setOf(VarConfig)
+)
+
+var builtins = []string{"name", "work_dir", "uni_id", "attempt", "gpu_list", "gpu", "ngpus", "port", "config", "log"}
+
+// builtin returns the kind of a variable that every job has, or varLiteral.
+func builtin(word string) VarKind {
+	if i := slices.Index(builtins, word); i >= 0 {
+		return VarName + VarKind(i)
+	}
+	return VarLiteral
+}
+
+// Numeric reports whether a run-time variable can have a number format.
+func (k VarKind) Numeric() bool {
+	return k == varAttempt || k == VarGPU || k == varNGPUs || k == varPort
+}
+
+type Segment struct {
+	Kind   VarKind
+	Format string // after the colon: "q", "03d"
+	Lit    string // literal text, or the variable as spelled, braces included
+	Param  string // name, for varParam
+	index  int    // where that parameter usually is
+}
+
+// A Text is a string of the job file, parsed.
+type Text struct {
+	Segs      []Segment
+	Raw       string
+	Line, Col int
+}
+
+// Sole returns the variable that makes up the whole text, or nil.
+func (t *Text) Sole() *Segment {
+	if len(t.Segs) == 1 && t.Segs[0].Kind != VarLiteral && t.Segs[0].Format == "" {
+		return &t.Segs[0]
+	}
+	return nil
+}
+
+// Constant reports whether the text is the same for every job.
+func (t *Text) Constant() bool {
+	return len(t.Segs) == 0 || len(t.Segs) == 1 && t.Segs[0].Kind == VarLiteral
+}
+
+func (t *Text) Uses(k VarKind) bool {
+	return slices.ContainsFunc(t.Segs, func(s Segment) bool { return s.Kind == k })
+}
+
+func Literal(s string) Text {
+	t := Text{Raw: s}
+	if s != "" {
+		t.Segs = []Segment{{Kind: VarLiteral, Lit: s}}
+	}
+	return t
+}

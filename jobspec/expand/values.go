@@ -1,0 +1,154 @@
+package expand
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"al.essio.dev/pkg/shellescape"
+)
+
+// A Runtime holds what is known only to an attempt.
+type Runtime struct {
+	UniID   string
+	Attempt int    // 1, 2, …
+	GPUs    []int  // host indices
+	Port    int    // {port}
+	Log     string // absolute path of the log if the job file names none
+}
+
+// Values are what variables stand for while one job is rendered.
+type Values struct {
+	Params  []Param // as spelled in the file
+	nested  nestedTexts
+	Name    string
+	WorkDir string
+	Config  string
+	Log     string
+	Runtime *Runtime // nil: run-time variables and {work_dir} stay as names, as in the key
+	Planned bool     // work dir and config are known, though there is no attempt yet
+}
+
+// IsLater reports whether a variable has no value before an attempt.
+func (v *Values) IsLater(k VarKind) bool {
+	switch k {
+	case VarLiteral, VarParam, VarName:
+		return false
+	case VarWorkDir:
+		return v.Runtime == nil && !v.Planned
+	case VarConfig:
+		return v.Runtime == nil && v.Config == ""
+	}
+	return v.Runtime == nil
+}
+
+// Append appends the rendered t to buf.
+func (t *Text) Append(buf []byte, v *Values) []byte {
+	for i := range t.Segs {
+		buf = t.Segs[i].append(buf, v)
+	}
+	return buf
+}
+
+func (t *Text) Render(v *Values) string {
+	if t.Constant() {
+		if len(t.Segs) == 0 {
+			return ""
+		}
+		return t.Segs[0].Lit
+	}
+	return string(t.Append(nil, v))
+}
+
+func (g *Segment) append(buf []byte, v *Values) []byte {
+	if g.Kind == VarLiteral {
+		return append(buf, g.Lit...)
+	}
+	var value string
+	switch {
+	case g.Kind == VarParam:
+		value = v.Param(g).Text
+	case g.Kind == VarName:
+		value = v.Name
+	case v.IsLater(g.Kind):
+		return append(buf, g.Lit...)
+	default:
+		value = v.runtime(g.Kind)
+	}
+	switch g.Format {
+	case "":
+		return append(buf, value...)
+	case "q":
+		return append(buf, shellescape.Quote(value)...)
+	}
+	formatted, err := FormatNumber(g.Format, value)
+	if err != nil {
+		formatted = value
+	}
+	return append(buf, formatted...)
+}
+
+func (v *Values) Param(g *Segment) Param {
+	if g.index < len(v.Params) && v.Params[g.index].Name == g.Param {
+		return v.Resolve(v.Params[g.index])
+	}
+	for _, p := range v.Params {
+		if p.Name == g.Param {
+			return v.Resolve(p)
+		}
+	}
+	return Param{Name: g.Param, Tag: "!!null"}
+}
+
+func (v *Values) runtime(k VarKind) string {
+	switch k {
+	case VarWorkDir:
+		return v.WorkDir
+	case VarUniID:
+		return v.Runtime.UniID
+	case varAttempt:
+		return strconv.Itoa(v.Runtime.Attempt)
+	case VarGPUList:
+		var ids []string
+		for _, i := range v.Runtime.GPUs {
+			ids = append(ids, strconv.Itoa(i))
+		}
+		return strings.Join(ids, ",")
+	case VarGPU:
+		if len(v.Runtime.GPUs) > 0 {
+			return strconv.Itoa(v.Runtime.GPUs[0])
+		}
+		return ""
+	case varNGPUs:
+		return strconv.Itoa(len(v.Runtime.GPUs))
+	case varPort:
+		return strconv.Itoa(v.Runtime.Port)
+	case VarConfig:
+		return v.Config
+	}
+	return v.Log
+}
+
+// FormatNumber formats a number as 03d, .2f, e and the like.
+func FormatNumber(format, value string) (string, error) {
+	if !numberFormat.MatchString(format) {
+		return "", fmt.Errorf("invalid number format %q", format)
+	}
+	if strings.ContainsAny(format[len(format)-1:], "dxX") {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			f, ferr := strconv.ParseFloat(value, 64)
+			if n = int64(f); ferr != nil || float64(n) != f {
+				return "", fmt.Errorf("%q is not a whole number", value)
+			}
+		}
+		m := numberFormat.FindStringSubmatch(format)
+		format = m[1] + m[2] + m[4]
+		return fmt.Sprintf("%"+format, n), nil
+	}
+	f, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return "", fmt.Errorf("%q is not a number", value)
+	}
+	return fmt.Sprintf("%"+format, f), nil
+}

@@ -68,7 +68,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		p.Removed(at.uniID)
 	}
 	vanished := at.vanished(e)
-	l.beside.Run(func() {
+	l.Go(func() {
 		kind := ""
 		if at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
 			e.Report, kind = l.report(at, e.Report)

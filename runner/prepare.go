@@ -32,7 +32,7 @@ func (l *loop) prepare(a sched.Prepare) {
 	if a.Note != "" {
 		l.warn([]string{l.Batch.Jobs[a.Job].Name + ": " + a.Note})
 	}
-	l.beside.Run(func() {
+	l.Go(func() {
 		ev, warnings := l.makeReady(a, first, port, wall)
 		if _, ok := ev.(prepared); !ok {
 			l.ports.give(port)

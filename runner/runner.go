@@ -12,7 +12,6 @@ import (
 	"gpurun/runner/control"
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
-	"gpurun/runner/workers"
 	"gpurun/state"
 )
 
@@ -61,8 +60,7 @@ type loop struct {
 	inbox     chan sched.Event
 	queue     []sched.Event // events for the core
 	live      map[string]*attempt
-	fresh     []bool        // by job: this run has started a new log for it
-	beside    *workers.Pool // runs prepare and look
+	fresh     []bool // by job: this run has started a new log for it
 	ports     *ports
 	gpus      *reader
 	timer     *time.Timer
@@ -124,7 +122,6 @@ func newLoop(ctx context.Context, c Config) *loop {
 		said: map[string]bool{}, lost: map[gpu.UUID]bool{},
 		shell: defaultShell(c.Environ), inherited: newEnviron(c.Environ),
 	}
-	l.beside = workers.New(c.Go, ctx.Done())
 	l.out.begin(c)
 	if c.Prober != nil {
 		claims, _ := c.Engine.(claimer)

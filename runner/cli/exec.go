@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,8 +18,6 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
-	"gpurun/runner/engine/local/timerslack"
-	"gpurun/runner/engine/local/timeslice"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 )
@@ -210,10 +207,6 @@ func (a *app) foreground(path string, argv, env []string, interrupted func() err
 	if err := interrupted(); err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the command inherits this thread's settings
-	defer runtime.UnlockOSThread()
-	timerslack.Restore()
-	timeslice.Restore()
 	if err := cmd.Start(); err != nil {
 		why := reason(err)
 		if errors.Is(err, os.ErrNotExist) {

@@ -20,10 +20,6 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 	for {
 		uniID = newUniID(time.Now())
 		dir = s.AttemptDir(file, uniID)
-		if s.recycler.reuse(dir) {
-			s.recycler.made(uniID)
-			return uniID, dir, nil
-		}
 		err = os.Mkdir(dir, 0o755)
 		if errors.Is(err, fs.ErrExist) {
 			continue
@@ -36,7 +32,6 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 		if err != nil {
 			return "", "", &FolderError{s.dirs[file], cause(err)}
 		}
-		s.recycler.made(uniID)
 		return uniID, dir, nil
 	}
 }
@@ -58,21 +53,10 @@ func AttemptDir(dir, uniID string) string {
 	return filepath.Join(dir, triesName, filepath.Base(uniID))
 }
 
-// RemoveAttempt removes an attempt's folder, or recycles it, once every end appended
-// so far is on disk. It does not wait for that.
+// RemoveAttempt removes an attempt's folder once every end appended so far is on disk.
+// It does not wait for that.
 func (s *State) RemoveAttempt(file int, uniID string) {
-	s.sync.remove(remains{s.AttemptDir(file, uniID), s.recycler.fit(uniID)})
-}
-
-// removeAttempt removes an attempt's folder and the few files in it. Whatever cannot
-// be removed now is swept when the state is next opened.
-func removeAttempt(dir string) {
-	for _, name := range []string{statusName, begunName, resultName, spareBegun} {
-		_ = os.Remove(filepath.Join(dir, name))
-	}
-	if err := os.Remove(dir); err != nil && !isNotExist(err) {
-		_ = os.RemoveAll(dir)
-	}
+	s.sync.remove(s.AttemptDir(file, uniID))
 }
 
 // attemptFolders lists a file's attempt folders. It is called before the ledger is
@@ -103,7 +87,7 @@ func (s *State) sweep() {
 				s.warnings = append(s.warnings, fmt.Sprintf("%s: this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder", s.AttemptDir(i, id)))
 				continue
 			}
-			s.sync.remove(remains{dir: s.AttemptDir(i, id)})
+			s.sync.remove(s.AttemptDir(i, id))
 		}
 	}
 	s.left = nil

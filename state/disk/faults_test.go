@@ -187,7 +187,7 @@ func TestFailedSyncIsTold(t *testing.T) {
 	closed.Close()
 	s.ledgers[0].f = closed
 	s.sync.mu.Lock()
-	s.sync.remains = append(s.sync.remains, remains{dir: s.AttemptDir(0, id)})
+	s.sync.remains = append(s.sync.remains, s.AttemptDir(0, id))
 	s.sync.mu.Unlock()
 	s.sync.flush()
 	s.ledgers[0].f = whole

@@ -39,7 +39,6 @@ type State struct {
 	warnings []string
 	runLog   *lumberjack.Logger
 	sync     *syncer
-	recycler *recycler
 }
 
 // Open locks all files, in the order of their folders' paths, or none (LockedError),
@@ -62,8 +61,7 @@ func Open(files []string, o Options) (*State, error) {
 		}
 	}
 	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.dirs[0], runLogName), MaxSize: 10, MaxBackups: 3}
-	s.recycler = newRecycler()
-	s.sync = newSyncer(s.ledgers, s.recycler, s.look, o.Go)
+	s.sync = newSyncer(s.ledgers, s.look, o.Go)
 	s.sweep()
 	return s, nil
 }
@@ -235,7 +233,6 @@ func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 	n, err = s.ledgers[file].append(facts...)
 	sync := false
 	for i := range facts[:n] {
-		s.recycler.saw(&facts[i])
 		sync = sync || facts[i].Kind == state.KindEnd || facts[i].Kind == state.KindForget
 	}
 	if sync {

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,7 @@ type syncer struct {
 	ledgers []*ledger
 	look    func() error // checks whether somebody changed the state, every lookEvery
 	wanted  bool
-	remains []remains // to remove after the next sync
-	recycle *recycler
+	remains []string // folders of attempts that are over, to remove after the next sync
 	wake    chan struct{}
 	end     chan struct{}
 	done    chan struct{}
@@ -31,14 +31,8 @@ type syncer struct {
 	untold  error // the part of err that has not been reported yet
 }
 
-// remains is the folder of an attempt that is over.
-type remains struct {
-	dir string
-	fit bool // can be recycled
-}
-
-func newSyncer(ledgers []*ledger, r *recycler, look func() error, start func(func())) *syncer {
-	s := &syncer{ledgers: ledgers, recycle: r, look: look, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
+func newSyncer(ledgers []*ledger, look func() error, start func(func())) *syncer {
+	s := &syncer{ledgers: ledgers, look: look, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
 	if start == nil {
 		start = func(f func()) { go f() }
 	}
@@ -53,9 +47,9 @@ func (s *syncer) want() {
 	s.poke()
 }
 
-func (s *syncer) remove(r remains) {
+func (s *syncer) remove(dir string) {
 	s.mu.Lock()
-	s.remains = append(s.remains, r)
+	s.remains = append(s.remains, dir)
 	s.mu.Unlock()
 	s.poke()
 }
@@ -102,10 +96,8 @@ func (s *syncer) flush() {
 			return
 		}
 	}
-	for _, r := range remains {
-		if !r.fit || !s.recycle.keep(r.dir) {
-			removeAttempt(r.dir)
-		}
+	for _, dir := range remains {
+		_ = os.RemoveAll(dir) // what cannot be removed now is swept when the state is next opened
 	}
 }
 
@@ -144,7 +136,6 @@ func (s *syncer) close() (err error) {
 	s.once.Do(func() {
 		close(s.end)
 		<-s.done
-		s.recycle.drop()
 		err = s.err
 	})
 	return err

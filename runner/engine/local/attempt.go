@@ -207,24 +207,16 @@ func marker(dir string, i int) string {
 	return filepath.Join(dir, "begun."+strconv.Itoa(i+1))
 }
 
-// spare returns the path of a file that can become the marker of command i, or "".
-func spare(dir string, i int) string {
-	if i > 0 {
-		return ""
-	}
-	return filepath.Join(dir, "spare.begun")
-}
-
 // step starts command i.
 func (a *attempt) step(i int, argv []string) error {
-	path, err := a.k.programs.find(argv[0], a.WorkDir, procs.Lookup(a.env, "PATH"))
+	path, err := lookPath(argv[0], a.WorkDir, procs.Lookup(a.env, "PATH"))
 	if err != nil {
 		return err
 	}
 	started, boot := time.Now(), host.Boottime()
 	p, exit, err := a.k.start(a, &spawn.Request{
-		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile, Slack: a.k.slack, Slice: a.k.slice,
-		Begun: marker(a.Dir, i), Spare: spare(a.Dir, i), Session: true,
+		Path: path, Argv: argv, Env: a.env, Dir: a.WorkDir, Files: a.out.files(), NoFile: a.k.noFile,
+		Begun: marker(a.Dir, i), Session: true,
 	})
 	if err != nil {
 		return err

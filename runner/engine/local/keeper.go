@@ -20,9 +20,6 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
-	"gpurun/runner/engine/local/timerslack"
-	"gpurun/runner/engine/local/timeslice"
-	"gpurun/runner/workers"
 	"gpurun/state/host"
 )
 
@@ -37,20 +34,16 @@ const (
 type keeper struct {
 	reaper   *reaper
 	oom      oomCounter
-	programs programs
 	children *os.File // see procs.ChildList
 	null     int
 	noFile   uint64
-	files    int    // how many descriptors this process may have; 0 if unknown
-	slack    uint64 // timer slack for jobs; 0 for this process's own
-	slice    uint64 // time slice for jobs, likewise
-	alone    bool   // all its children are jobs or were left by jobs
+	files    int  // how many descriptors this process may have; 0 if unknown
+	alone    bool // all its children are jobs or were left by jobs
 
 	mu       sync.Mutex
 	attempts map[string]*attempt
 	links    map[*link]bool
 	quiet    chan struct{} // closed when the keeper has nothing left to do
-	lives    *workers.Pool // goroutines for attempts
 	forest   forest
 	scans    scans
 	claims   claims
@@ -69,7 +62,7 @@ func newKeeper(alone bool) (*keeper, error) {
 		return nil, fmt.Errorf("cannot become the parent of orphaned job processes: %w", err)
 	}
 	k := &keeper{
-		null: null, noFile: softNoFile(), slack: timerslack.Original(), slice: timeslice.Original(), alone: alone,
+		null: null, noFile: softNoFile(), alone: alone,
 		attempts: map[string]*attempt{}, links: map[*link]bool{}, quiet: make(chan struct{}),
 	}
 	k.forest.seen = map[procs.ID]string{}
@@ -78,7 +71,6 @@ func newKeeper(alone bool) (*keeper, error) {
 		k.files = int(lim.Cur)
 	}
 	k.children, _ = procs.ChildList()
-	k.lives = workers.New(func(f func()) { go f() }, k.quiet)
 	k.tell = k.broadcast
 	k.reaper = newReaper(alone, k.orphaned)
 	return k, nil
@@ -99,9 +91,8 @@ func softNoFile() uint64 {
 	return n
 }
 
-// KeeperMain is the main function of `gpurun __keeper`. Its arguments are the path of the
-// socket it listens on, which it removes at the end, and the timer slack and time slice
-// that the runner was started with.
+// KeeperMain is the main function of `gpurun __keeper`. Its argument is the path of the
+// socket it listens on, which it removes at the end.
 func KeeperMain(args []string) int {
 	// Its work is short and mostly system calls. Waking up a second processor would
 	// cost more than it saves: a tenth of the time of a run of short jobs.
@@ -114,12 +105,6 @@ func KeeperMain(args []string) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 70
-	}
-	if len(args) > 1 {
-		k.slack, _ = strconv.ParseUint(args[1], 10, 64)
-	}
-	if len(args) > 2 {
-		k.slice, _ = strconv.ParseUint(args[2], 10, 64)
 	}
 	first, err := net.FileConn(os.NewFile(keeperConn, "runner"))
 	if err != nil {
@@ -291,13 +276,13 @@ func (k *keeper) launch(l *engine.Launch, env []byte) {
 	k.attempts[l.UniID] = a
 	k.mu.Unlock()
 	k.claims.launched(l.UniID)
-	k.lives.Run(func() {
+	go func() {
 		ended := k.live(a)
 		k.overFor(l.UniID, ended.Stuck)
 		k.forget(a)
 		k.tell(&message{Op: opEnded, UniID: l.UniID, Ended: ended})
 		k.checkQuiet()
-	})
+	}()
 }
 
 // forget drops an attempt once its record is written.

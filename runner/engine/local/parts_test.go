@@ -110,32 +110,3 @@ func TestLookPath(t *testing.T) {
 		t.Error("a file that is not a program was found")
 	}
 }
-
-// Where a program was found is remembered; one that was not found is searched for again
-// each time.
-func TestPrograms(t *testing.T) {
-	dir := t.TempDir()
-	var p programs
-	if _, err := p.find("prog", "/", dir); err == nil {
-		t.Fatal("a program was found that does not exist")
-	}
-	path := filepath.Join(dir, "prog")
-	if err := os.WriteFile(path, nil, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if got, err := p.find("prog", "/", dir); got != path || err != nil {
-			t.Errorf("got %q, %v, want %q", got, err, path)
-		}
-	}
-	if len(p.found) != 1 {
-		t.Errorf("%v is remembered", p.found)
-	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
-	p.since = p.since.Add(-2 * rememberFor)
-	if got, err := p.find("prog", "/", dir); err == nil {
-		t.Errorf("it was still found at %q after its time", got)
-	}
-}

@@ -159,22 +159,11 @@ type recordFile int
 // noRecord is a recordFile that is not open.
 const noRecord recordFile = -1
 
-// createRecord writes a new record at full length. Without it nothing starts. A folder
-// recycled for a new attempt (state/disk) has the record of an older one, which is over:
-// it is overwritten in place. Until then it has the older attempt's uni_id, so nobody
-// takes it for this one's.
+// createRecord writes a new record at full length. Without it nothing starts.
 func createRecord(dir string, r *record) (recordFile, error) {
 	path := filepath.Join(dir, statusFile)
-	fd, err := openFile(path, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	fd, err := openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o644)
 	f := recordFile(fd)
-	switch {
-	case err == unix.ENOENT:
-		fd, err = openFile(path, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o644)
-		f = recordFile(fd)
-	case err == nil && !f.another(r.UniID):
-		f.close()
-		err = unix.EEXIST
-	}
 	if err != nil {
 		return -1, fmt.Errorf("cannot create the status record %q: %w", path, err)
 	}
@@ -183,15 +172,6 @@ func createRecord(dir string, r *record) (recordFile, error) {
 		return -1, fmt.Errorf("cannot write the status record %q: %w", path, err)
 	}
 	return f, nil
-}
-
-// another reports whether the record belongs to another attempt, which is over.
-func (f recordFile) another(uniID string) bool {
-	var b [128]byte
-	n, _ := unix.Pread(int(f), b[:], 0)
-	_, body, _ := bytes.Cut(b[:max(n, 0)], []byte(" "))
-	id, ok := bytes.CutPrefix(body, []byte(`{"state":"`+recordEnded+`","uni_id":"`))
-	return ok && !bytes.HasPrefix(id, []byte(uniID+`"`))
 }
 
 // openRecord opens the record of an attempt whose keeper is gone.

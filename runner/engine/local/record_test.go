@@ -101,45 +101,6 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// In a folder that was another attempt's, the record is overwritten once that attempt is
-// over. Until then nobody takes the old record for the new attempt's.
-func TestRecordOverAnother(t *testing.T) {
-	tests := []struct {
-		name string
-		old  record
-		ok   bool
-	}{
-		{"ended", record{State: recordEnded, UniID: "new2"}, true},
-		{"open: its keeper may still write", record{State: recordOpen, UniID: "old"}, false},
-		{"its own", record{State: recordEnded, UniID: "new"}, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			old, err := createRecord(dir, &tt.old)
-			if err != nil {
-				t.Fatal(err)
-			}
-			old.close()
-			if r, err := readRecord(dir, "new"); (err == nil) != (tt.old.UniID == "new") {
-				t.Errorf("before: %+v, %v", r, err)
-			}
-			f, err := createRecord(dir, &record{State: recordOpen, UniID: "new"})
-			if (err == nil) != tt.ok {
-				t.Fatalf("got %v", err)
-			}
-			want := tt.old
-			if tt.ok {
-				f.close()
-				want = record{State: recordOpen, UniID: "new"}
-			}
-			if r, err := readRecord(dir, want.UniID); err != nil || r.State != want.State {
-				t.Errorf("after: %+v, %v, want %+v", r, err, want)
-			}
-		})
-	}
-}
-
 // An unreadable record is never overwritten.
 func TestRecordOverGarbage(t *testing.T) {
 	for _, text := range []string{"", "x", strings.Repeat("x", statusSize)} {

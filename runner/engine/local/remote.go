@@ -9,14 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
-	"gpurun/runner/engine/local/timerslack"
-	"gpurun/runner/engine/local/timeslice"
 	"gpurun/state/host"
 )
 
@@ -174,8 +171,7 @@ func (l *Local) execKeeper(conn, listener *os.File, socket string) (pid int, err
 		return 0, fmt.Errorf("cannot open the keeper's log: %w", err)
 	}
 	defer log.Close()
-	cmd := exec.Command("/proc/self/exe", "__keeper", socket,
-		strconv.FormatUint(timerslack.Original(), 10), strconv.FormatUint(timeslice.Original(), 10))
+	cmd := exec.Command("/proc/self/exe", "__keeper", socket)
 	cmd.Args[0] = "gpurun"
 	cmd.Dir = "/"
 	cmd.Stderr = log

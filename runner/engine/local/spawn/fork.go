@@ -49,25 +49,6 @@ func vfork3(args *cloneArgs) (ret int)
 // pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls.
 type cloneArgs [8]uint64
 
-// schedAttr is struct sched_attr of sched_setattr(2), all 56 bytes of it.
-type schedAttr struct {
-	size, policy     uint32
-	flags            uint64
-	nice             int32
-	priority         uint32
-	runtime          uint64 // for a fair policy: the time slice
-	deadline, period uint64
-	utilMin, utilMax uint32
-}
-
-// fair reports whether runtime is the time slice under its policy.
-//
-//go:nosplit
-//go:norace
-func (a *schedAttr) fair() bool {
-	return a.policy == unix.SCHED_NORMAL || a.policy == unix.SCHED_BATCH || a.policy == unix.SCHED_IDLE
-}
-
 // Indices of the fields that are used.
 const (
 	cloneFlags = 0
@@ -83,15 +64,12 @@ const (
 // child is everything that a child reads and writes before its program runs.
 type child struct {
 	path, dir, begun *byte
-	spare            *byte // nil if there is none
 	argv, envv       []*byte
 	files            [3]int
 	session          bool
 	parent           uintptr // pid of this process
 	noFile           uint64
-	slack, slice     uint64
 	limit            [2]uint64
-	attr             schedAttr
 
 	clone cloneArgs
 	pid   *int32
@@ -112,7 +90,6 @@ var procStat = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 
 const (
 	atCwd       = ^uintptr(99) // AT_FDCWD
 	markerFlags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_CLOEXEC | unix.O_NOFOLLOW
-	markerSize  = 512 // minimum size of a marker; the line in it is shorter
 	neverRan    = 127 // exit status of a child that did not get to its program; nobody reads it
 )
 
@@ -174,27 +151,11 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 		c.began = 0
 	}
 	c.statLen = int(n)
-	for ; n < markerSize; n++ { // overwrite anything that a spare marker may still contain
-		c.stat[n] = '\n'
-	}
 	// A parent that was killed meanwhile has released whatever it held for this
 	// program, so the program must not begin.
 	if parent, _, _ = syscall.RawSyscall(unix.SYS_GETPPID, 0, 0, 0); parent != c.parent {
 		e = unix.ESRCH
 		goto failed
-	}
-	if c.spare != nil {
-		marker, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.spare)), unix.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0, 0, 0)
-		if e == 0 {
-			_, _, e = syscall.RawSyscall(unix.SYS_WRITE, marker, uintptr(unsafe.Pointer(&c.stat[0])), n)
-		}
-		if e == 0 {
-			// As exclusive as O_EXCL: an existing marker stays.
-			_, _, e = syscall.RawSyscall6(unix.SYS_RENAMEAT2, atCwd, uintptr(unsafe.Pointer(c.spare)), atCwd, uintptr(unsafe.Pointer(c.begun)), unix.RENAME_NOREPLACE, 0)
-		}
-		if e == 0 {
-			goto begun
-		}
 	}
 	marker, _, e = syscall.RawSyscall6(unix.SYS_OPENAT, atCwd, uintptr(unsafe.Pointer(c.begun)), markerFlags, 0o644, 0, 0)
 	if e != 0 {
@@ -204,7 +165,6 @@ func fork(c *child) (pid int, errno syscall.Errno) {
 		goto failed
 	}
 
-begun:
 	c.stage = Input
 	for fd = 0; fd < len(c.files); fd++ {
 		if c.files[fd] == fd {
@@ -225,19 +185,6 @@ begun:
 		c.limit[0] = c.noFile
 		if _, _, e = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&c.limit)), 0, 0, 0); e != 0 {
 			goto failed
-		}
-	}
-
-	if c.slack != 0 {
-		syscall.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_TIMERSLACK, uintptr(c.slack), 0)
-	}
-
-	if c.slice != 0 {
-		// Everything else stays as it is: somebody may have changed the niceness meanwhile.
-		_, _, e = syscall.RawSyscall6(unix.SYS_SCHED_GETATTR, 0, uintptr(unsafe.Pointer(&c.attr)), unsafe.Sizeof(c.attr), 0, 0, 0)
-		if e == 0 && c.attr.fair() {
-			c.attr.runtime = c.slice
-			syscall.RawSyscall(unix.SYS_SCHED_SETATTR, 0, uintptr(unsafe.Pointer(&c.attr)), 0)
 		}
 	}
 

@@ -25,11 +25,8 @@ type Request struct {
 	Dir     string   // working directory
 	Files   [3]int   // descriptors for 0, 1 and 2: each above 2, or already in place
 	Begun   string   // path of the marker
-	Spare   string   // path of a file to turn into the marker if it exists; "" for none
 	Session bool     // in its own session, without a terminal
 	NoFile  uint64   // soft limit of open files; 0 to leave it unchanged
-	Slack   uint64   // timer slack in nanoseconds; 0 to leave it unchanged
-	Slice   uint64   // scheduler time slice in nanoseconds; 0 to leave it unchanged
 
 	// PID, if not nil, receives the pid as soon as the process exists, while Start is
 	// still waiting for it to execute its program.
@@ -136,7 +133,7 @@ func reap(pid int) {
 // newChild prepares everything the child will need: between fork and exec it cannot
 // allocate.
 func newChild(r *Request) (*child, error) {
-	c := &child{session: r.Session, parent: uintptr(os.Getpid()), files: r.Files, noFile: r.NoFile, slack: r.Slack, slice: r.Slice}
+	c := &child{session: r.Session, parent: uintptr(os.Getpid()), files: r.Files, noFile: r.NoFile}
 	var err error
 	if c.path, err = syscall.BytePtrFromString(r.Path); err != nil {
 		return nil, fmt.Errorf("cannot execute %q: its name has a NUL byte", r.Path)
@@ -149,11 +146,6 @@ func newChild(r *Request) (*child, error) {
 	}
 	if c.begun, err = syscall.BytePtrFromString(r.Begun); err != nil {
 		return nil, fmt.Errorf("cannot mark the start in %q: its name has a NUL byte", r.Begun)
-	}
-	if r.Spare != "" {
-		if c.spare, err = syscall.BytePtrFromString(r.Spare); err != nil {
-			return nil, fmt.Errorf("cannot mark the start with %q: its name has a NUL byte", r.Spare)
-		}
 	}
 	c.envv = pointers(r.Env)
 	c.pid = new(int32)

@@ -6,11 +6,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -265,75 +263,6 @@ func BenchmarkOsExec(b *testing.B) {
 		if err := exec.Command("/bin/sh", "-c", ":").Run(); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// A marker made from a spare file is as exclusive as a new one.
-func TestStartSpareMarker(t *testing.T) {
-	for _, void := range []bool{false, true} {
-		r, out := request(t, "echo ran")
-		r.Spare = filepath.Join(r.Dir, "spare")
-		if err := os.WriteFile(r.Spare, []byte(strings.Repeat("9 (old) ", 40)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if void {
-			Void(r.Begun)
-		}
-		p, err := Start(r)
-		var e *Error
-		if void {
-			if !errors.As(err, &e) || e.Stage != Begin || e.Errno != syscall.EEXIST {
-				t.Errorf("err = %v, want EEXIST at Begin", err)
-			}
-			if b, _ := os.ReadFile(out); len(b) != 0 {
-				t.Errorf("it ran: %q", b)
-			}
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		wait(t, p.PID)
-		if begun, err := Begun(r.Begun); err != nil || begun != p {
-			t.Errorf("Begun = %v, %v, want %v", begun, err, p)
-		}
-		if _, err := os.Stat(r.Spare); err == nil {
-			t.Error("the spare marker was not used")
-		}
-	}
-}
-
-// TestOthersGoOn blocks a child at its marker. Another goroutine has to release it, with
-// one processor for both.
-func TestOthersGoOn(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	r, _ := request(t, "exit 3")
-	r.Spare, r.PID = filepath.Join(r.Dir, "spare"), new(atomic.Int32)
-	if err := unix.Mkfifo(r.Spare, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	started := make(chan Process)
-	go func() {
-		p, err := Start(r)
-		if err != nil {
-			t.Error(err)
-		}
-		started <- p
-	}()
-	for r.PID.Load() == 0 {
-		runtime.Gosched()
-	}
-	f, err := os.Open(r.Spare) // the child waits for a reader
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	p := <-started
-	if got := r.PID.Load(); int(got) != p.PID || p.PID == 0 {
-		t.Errorf("PID = %d while it was started, then %d", got, p.PID)
-	}
-	if st := wait(t, p.PID); st.ExitStatus() != 3 {
-		t.Errorf("status = %v, want exit 3", st)
 	}
 }
 

@@ -1,5 +1,0 @@
-//go:build !cgo
-
-package timerslack
-
-func original() uint64 { return 0 }

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 )
 
 // The jobs print the clock of their shell when they begin and end: a gap includes
@@ -29,21 +25,16 @@ jobs:
 // gap measures how long a GPU stands idle between two jobs of one run, while two
 // other runs wait for the same GPUs.
 func (b *bench) gap() error {
-	dir := b.folder("gap")
-	sim := filepath.Join(dir, "sim.yaml")
-	if err := os.WriteFile(sim, fmt.Appendf(nil, "gpus:\n  - {memory: 24GiB, count: %d}\n", gapGPUs), 0o666); err != nil {
-		return err
-	}
+	dir := b.folder("gap",
+		file{"sim.yaml", fmt.Sprintf("gpus:\n  - {memory: 24GiB, count: %d}\n", gapGPUs)},
+		file{"jobs.yaml", fmt.Sprintf(gapFile, gapGPUs+b.handOvers)},
+		file{"a.yaml", fmt.Sprintf(gapFile, gapGPUs)}, file{"b.yaml", fmt.Sprintf(gapFile, gapGPUs)})
 	logs := filepath.Join(dir, ".gpurun/jobs.yaml/logs")
-	for range 2 {
-		stop, err := b.rival(sim, filepath.Join(logs, "g1.log"))
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
-	files := map[string]string{"jobs.yaml": fmt.Sprintf(gapFile, gapGPUs+b.handOvers)}
-	if _, err := (command{dir: dir, files: files, argv: []string{b.gpurun, "run", "--sim", sim, "jobs.yaml"}}).measure(); err != nil {
+	err := b.race(1, &contender{program: "gpurun", dir: dir, argv: sh(`for rival in a b; do
+		{ until [ -e %[1]q ]; do sleep 0.02; done; %[2]q run --sim sim.yaml $rival.yaml; } &
+	done
+	%[2]q run --sim sim.yaml jobs.yaml; code=$?; wait; exit $code`, filepath.Join(logs, "g1.log"), b.gpurun)})
+	if err != nil {
 		return err
 	}
 	gaps, err := readGaps(logs)
@@ -53,64 +44,35 @@ func (b *bench) gap() error {
 	if len(gaps) != b.handOvers {
 		return fmt.Errorf("%d hand-overs, want %d", len(gaps), b.handOvers)
 	}
-	half, most := median(gaps), percentile(gaps, 99)
-	under(b, "idle gap, median", millis(half), half, 8*time.Millisecond, "8 ms")
-	under(b, "idle gap, p99", millis(most), most, 30*time.Millisecond, "30 ms")
+	b.table.under("idle gap, median", "%.1f ms", gaps.median(), 8, " ms")
+	b.table.under("idle gap, p99", "%.1f ms", gaps.percentile(99), 30, " ms")
 	return nil
 }
 
-// rival starts a run that wants the same GPUs once the measured one has begun.
-func (b *bench) rival(sim, after string) (stop func(), err error) {
-	dir := b.folder("rival")
-	if err := os.WriteFile(filepath.Join(dir, "jobs.yaml"), fmt.Appendf(nil, gapFile, gapGPUs), 0o666); err != nil {
-		return nil, err
-	}
-	cmd := exec.Command("sh", "-c", fmt.Sprintf("until [ -e %q ]; do sleep 0.02; done; exec %q run --sim %q jobs.yaml", after, b.gpurun, sim))
-	cmd.Dir = dir
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	return func() { interrupt(cmd) }, nil
-}
-
-// interrupt stops a run and waits for it.
-func interrupt(cmd *exec.Cmd) {
-	_ = cmd.Process.Signal(os.Interrupt)
-	_ = cmd.Wait()
-}
-
-// A span is one job's time on its GPU, seconds since 1970.
-type span struct {
-	gpu        string
-	begin, end float64
-}
-
-// readGaps returns the times between the end of each job and the beginning of the
-// next one on its GPU.
-func readGaps(logs string) ([]time.Duration, error) {
+// readGaps returns the milliseconds between the end of each job and the beginning of
+// the next one on its GPU.
+func readGaps(logs string) (gaps series, err error) {
 	paths, err := filepath.Glob(filepath.Join(logs, "*.log"))
 	if err != nil {
 		return nil, err
 	}
-	var spans []span
+	times := map[string][]float64{} // by GPU: where jobs begin and end, in seconds
 	for _, path := range paths {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err
 		}
-		var s span
-		if _, err := fmt.Sscan(string(text), &s.gpu, &s.begin, &s.gpu, &s.end); err != nil {
+		var gpu string
+		var begin, end float64
+		if _, err := fmt.Sscan(string(text), &gpu, &begin, &gpu, &end); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		spans = append(spans, s)
+		times[gpu] = append(times[gpu], begin, end)
 	}
-	slices.SortFunc(spans, func(x, y span) int {
-		return cmp.Or(strings.Compare(x.gpu, y.gpu), cmp.Compare(x.begin, y.begin))
-	})
-	var gaps []time.Duration
-	for i := 1; i < len(spans); i++ {
-		if spans[i].gpu == spans[i-1].gpu {
-			gaps = append(gaps, time.Duration((spans[i].begin-spans[i-1].end)*1e9))
+	for _, t := range times {
+		slices.Sort(t)
+		for i := 2; i < len(t); i += 2 {
+			gaps = append(gaps, 1e3*(t[i]-t[i-1]))
 		}
 	}
 	return gaps, nil

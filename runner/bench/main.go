@@ -5,7 +5,6 @@
 package main
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -28,14 +26,10 @@ type bench struct {
 	few, many int // jobs of the two files with nothing to do
 	handOvers int // of the idle gap
 	progress  io.Writer
-	rows      []row
+	table     table
 }
 
-// A row is one line of the table.
-type row struct{ figure, ours, peer, ratio, bar, verdict string }
-
-// figures are measured in this order. Waiting comes first: it goes on while the
-// others are measured.
+// figures are measured in this order.
 var figures = []struct {
 	name    string
 	measure func(*bench) error
@@ -45,12 +39,13 @@ var figures = []struct {
 	{"gap", (*bench).gap},
 	{"step", (*bench).step},
 	{"start-up", (*bench).startUp},
+	{"waiting", (*bench).waiting},
 }
 
 // run is the whole program; its result is the exit status: 1 when a bar is missed.
 func run(args []string, out, progress io.Writer) int {
 	if len(args) == 2 && args[0] == fillCommand {
-		return exit(fill(args[1]), progress)
+		return fail(fill(args[1]), progress)
 	}
 	b := &bench{rounds: 3, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200, progress: progress}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -64,14 +59,14 @@ func run(args []string, out, progress io.Writer) int {
 	}
 	began := time.Now()
 	if err := b.measure(*only); err != nil {
-		return exit(err, progress)
+		return fail(err, progress)
 	}
 	fmt.Fprintf(out, "\n%s, %d cores, load %s, Linux %s; %.0f s in all\n\n", began.Format("2006-01-02 15:04"), runtime.NumCPU(),
 		word("/proc/loadavg"), word("/proc/sys/kernel/osrelease"), time.Since(began).Seconds())
-	return b.report(out)
+	return b.table.print(out)
 }
 
-func exit(err error, progress io.Writer) int {
+func fail(err error, progress io.Writer) int {
 	if err == nil {
 		return 0
 	}
@@ -96,14 +91,7 @@ func (b *bench) measure(only string) (err error) {
 	defer os.RemoveAll(b.dir)
 	os.Setenv("GPURUN_SIM_HERE", "1")                  // its jobs use no GPU
 	os.Setenv("GPURUN_CLAIMS_DIR", b.folder("claims")) // keeps away from this machine's own runs
-	known := only == "" || only == "waiting"
-	var w *waiting
-	if known {
-		if w, err = b.startWaiting(); err != nil {
-			return err
-		}
-		defer w.stop()
-	}
+	known := false
 	for _, f := range figures {
 		if only != "" && only != f.name {
 			continue
@@ -117,56 +105,5 @@ func (b *bench) measure(only string) (err error) {
 	if !known {
 		return fmt.Errorf("unknown figure %q (see -help)", only)
 	}
-	if w != nil {
-		return b.endWaiting(w)
-	}
 	return nil
-}
-
-// folder makes a fresh folder.
-func (b *bench) folder(name string) string {
-	dir, err := os.MkdirTemp(b.dir, name+"-")
-	if err != nil {
-		panic(err) // without a folder nothing can be measured
-	}
-	return dir
-}
-
-// judge adds a row. Below bar is good when atMost, above it otherwise.
-func judge[T cmp.Ordered](b *bench, r row, value T, atMost bool, bar T) {
-	r.verdict = "met"
-	if (atMost && value > bar) || (!atMost && value < bar) {
-		r.verdict = "MISSED"
-	}
-	b.rows = append(b.rows, r)
-}
-
-// ratio adds a row for a ratio that must be at least, or at most, the bar.
-func (b *bench) ratio(figure, ours, peer string, value float64, sign string, bar float64) {
-	r := row{figure: figure, ours: ours, peer: peer, ratio: fmt.Sprintf("%.2f", value), bar: fmt.Sprintf("%s %.3g", sign, bar)}
-	judge(b, r, value, sign == "≤", bar)
-}
-
-// under adds a row for a value that has no peer.
-func under[T cmp.Ordered](b *bench, figure, text string, value, bar T, barText string) {
-	judge(b, row{figure: figure, ours: text, bar: "< " + barText}, value, true, bar)
-}
-
-// unmeasured adds a row for a figure whose peer is not installed.
-func (b *bench) unmeasured(figure, peer string) {
-	b.rows = append(b.rows, row{figure: figure, peer: peer + " is not installed", verdict: "not measured"})
-}
-
-// report prints the table; 1 when a bar is missed or could not be judged.
-func (b *bench) report(to io.Writer) (code int) {
-	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "figure\tours\tpeer\tratio\tbar\t")
-	for _, r := range b.rows {
-		fmt.Fprintln(w, strings.Join([]string{r.figure, r.ours, r.peer, r.ratio, r.bar, r.verdict}, "\t"))
-		if r.verdict != "met" && r.verdict != "" {
-			code = 1
-		}
-	}
-	w.Flush()
-	return code
 }

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"gpurun/runner/cli"
 )
@@ -39,7 +39,7 @@ func tiny(t *testing.T) *bench {
 }
 
 func figuresOf(b *bench) (names []string) {
-	for _, r := range b.rows {
+	for _, r := range b.table {
 		names = append(names, r.figure)
 	}
 	return names
@@ -51,8 +51,8 @@ func TestThroughput(t *testing.T) {
 	if err := b.throughput(); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.rows) != len(b.peers())-1 {
-		t.Errorf("got %d rows for %d peers", len(b.rows), len(b.peers())-1)
+	if len(b.table) != len(b.contenders(b.jobs))-1 {
+		t.Errorf("got %d rows for %d peers", len(b.table), len(b.contenders(b.jobs))-1)
 	}
 }
 
@@ -66,17 +66,17 @@ func TestThroughputOfARunThatFails(t *testing.T) {
 
 func TestNothing(t *testing.T) {
 	b := tiny(t)
-	dir, err := b.upToDate(20)
+	c, err := b.upToDate(20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (command{dir: dir, argv: []string{b.gpurun, "run", "jobs.yaml"}}).measure(); err != nil {
+	if err := b.race(1, c); err != nil {
 		t.Fatal(err)
 	}
-	if made, _ := filepath.Glob(filepath.Join(dir, "o*")); len(made) > 0 {
+	if made, _ := filepath.Glob(filepath.Join(c.dir, "o*")); len(made) > 0 || len(c.millis) != 1 {
 		t.Errorf("%d jobs of a filled ledger ran again", len(made))
 	}
-	if !has("ninja") {
+	if _, err := exec.LookPath("ninja"); err != nil {
 		t.Skip("ninja is not installed")
 	}
 	if _, err := b.built(20); err != nil {
@@ -103,8 +103,8 @@ func TestReadGaps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := readGaps(dir); err != nil || !slices.Equal(got, []time.Duration{250 * time.Millisecond}) {
-		t.Errorf("got %v, %v; want one gap of 250ms", got, err)
+	if got, err := readGaps(dir); err != nil || !slices.Equal(got, series{250}) {
+		t.Errorf("got %v, %v; want one gap of 250 ms", got, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "d.log"), []byte("1 104\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -114,23 +114,23 @@ func TestReadGaps(t *testing.T) {
 	}
 }
 
-func TestNanoseconds(t *testing.T) {
+func TestMicros(t *testing.T) {
 	out := []byte("BenchmarkStep/waiting=100-2  \t 2000\t 1340 ns/op\t 335.0 ns/step\t 4 B/op\nBenchmarkStep/waiting=1000000  2000  2186 ns/op  546 ns/step\n")
-	for waiting, want := range map[int]float64{100: 335, 1_000_000: 546} {
-		if got, err := nanoseconds(out, waiting); err != nil || got != want {
+	for waiting, want := range map[int]float64{100: 0.335, 1_000_000: 0.546} {
+		if got, err := micros(out, waiting); err != nil || got != want {
 			t.Errorf("waiting=%d: got %v, %v; want %v", waiting, got, err, want)
 		}
 	}
-	if _, err := nanoseconds(out, 10); err == nil {
+	if _, err := micros(out, 10); err == nil {
 		t.Error("found a figure that is not there")
 	}
 }
 
 func TestPercentile(t *testing.T) {
-	v := []int64{5, 1, 4, 2, 3}
-	for p, want := range map[int]int64{0: 1, 50: 3, 80: 4, 99: 5, 100: 5} {
-		if got := percentile(v, p); got != want {
-			t.Errorf("percentile %d: got %d, want %d", p, got, want)
+	v := series{5, 1, 4, 2, 3}
+	for p, want := range map[int]float64{0: 1, 50: 3, 80: 4, 99: 5, 100: 5} {
+		if got := v.percentile(p); got != want {
+			t.Errorf("percentile %d: got %v, want %v", p, got, want)
 		}
 	}
 }
@@ -139,24 +139,29 @@ func TestPercentile(t *testing.T) {
 func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		rows func(*bench)
+		rows func(*table)
 		code int
 		says string
 	}{
-		{"met", func(b *bench) { b.ratio("x", "1", "y 1", 0.9, "≥", 0.9); b.ratio("x", "1", "y 1", 1, "≤", 1) }, 0, "met"},
-		{"too slow", func(b *bench) { b.ratio("x", "1", "y 1", 0.89, "≥", 0.9) }, 1, "MISSED"},
-		{"too much", func(b *bench) { b.ratio("x", "1", "y 1", 1.01, "≤", 1) }, 1, "MISSED"},
-		{"under", func(b *bench) { under(b, "x", "9 ms", 9, 8, "8 ms") }, 1, "< 8 ms"},
-		{"no peer", func(b *bench) { b.unmeasured("x", "ninja") }, 1, "ninja is not installed"},
-		{"no bar", func(b *bench) { b.rows = append(b.rows, row{figure: "x"}) }, 0, "x"},
+		{"met", func(t *table) { ratio(t, 0.9, "≥", 0.9); ratio(t, 1, "≤", 1) }, 0, "met"},
+		{"too slow", func(t *table) { ratio(t, 0.89, "≥", 0.9) }, 1, "MISSED"},
+		{"too much", func(t *table) { ratio(t, 1.01, "≤", 1) }, 1, "MISSED"},
+		{"under", func(t *table) { t.under("x", "%g ms", 9, 8, " ms") }, 1, "< 8 ms"},
+		{"no peer", func(t *table) { t.compare("x", "%g", series{1}, "ninja", nil, "≥", 1) }, 1, "ninja is not installed"},
+		{"no bar", func(t *table) { ratio(t, 0.1, "", 0) }, 0, "x"},
 	} {
-		b := &bench{}
-		c.rows(b)
+		var made table
+		c.rows(&made)
 		var out bytes.Buffer
-		if code := b.report(&out); code != c.code || !strings.Contains(out.String(), c.says) {
+		if code := made.print(&out); code != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: got exit status %d, want %d:\n%s", c.name, code, c.code, out.String())
 		}
 	}
+}
+
+// ratio adds a row for a ratio to a peer of 1.
+func ratio(t *table, value float64, sign string, bar float64) {
+	t.compare("x", "%g", series{value}, "y", series{1}, sign, bar)
 }
 
 func TestUnknownFigure(t *testing.T) {

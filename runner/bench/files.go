@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+// folder makes a fresh folder with these files.
+func (b *bench) folder(name string, files ...file) string {
+	dir, err := os.MkdirTemp(b.dir, name+"-")
+	for _, f := range files {
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o666)
+		}
+	}
+	if err != nil {
+		panic(err) // without a folder nothing can be measured
+	}
+	return dir
+}
+
+type file struct{ name, text string }
+
+// jobFile is a job file of n CPU jobs, the commands of ninja's edges.
+func jobFile(n int) file {
+	return file{"jobs.yaml", fmt.Sprintf("settings: {max_concurrent: 2}\njobs:\n"+
+		"  - {name: \"j{i}\", matrix: {i: 1..%d}, run: \"touch o{i}\", gpus: 0, shell: [sh, -c]}\n", n)}
+}
+
+// edges is a ninja file with an edge for each of these outputs, all with one command.
+func edges(command string, outputs []string) file {
+	return file{"build.ninja", "rule t\n command = " + command + "\nbuild " + strings.Join(outputs, ": t\nbuild ") + ": t\n"}
+}
+
+// outputs are the files that n jobs touch.
+func outputs(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("o%d", i+1)
+	}
+	return names
+}
+
+// upToDate makes a job file of n jobs and the ledger of the run that did them, in
+// a process of its own: memory of this one would count as its children's.
+func (b *bench) upToDate(n int) (*contender, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &contender{program: "gpurun", argv: []string{b.gpurun, "run", "jobs.yaml"}, dir: b.folder("no-op", jobFile(n))}
+	return c, b.time(&contender{argv: []string{self, fillCommand, "jobs.yaml"}}, c.dir)
+}
+
+const fillCommand = "__fill"
+
+// fill appends to the ledger of a job file what a run of its jobs would.
+func fill(file string) error {
+	batch, problems := jobspec.Load([]string{file}, jobspec.Options{})
+	if len(problems) > 0 {
+		return fmt.Errorf("%s: %s", file, problems[0].Text)
+	}
+	s, err := disk.Open([]string{file}, disk.Options{})
+	if err != nil {
+		return err
+	}
+	run := disk.Host()
+	run.Time = time.Now().UTC()
+	if err := s.Append(0, run); err != nil {
+		return err
+	}
+	zero := 0
+	for i := range batch.Jobs {
+		j := &batch.Jobs[i]
+		f := state.Fact{Time: run.Time, Job: j.Name, Key: j.Key.String(), Attempt: 1, UniID: fmt.Sprintf("20260101t000000-%010d", i)}
+		start, running, end := f, f, f
+		start.Kind, start.Commands, start.Params = state.KindStart, []string{"touch o" + strconv.Itoa(i+1)}, map[string]string{"i": strconv.Itoa(i + 1)}
+		start.Log, start.Boot = s.LogPath(0, j.Name), time.Duration(i+1)*time.Millisecond
+		running.Kind, running.PID, running.PIDStart = state.KindRunning, 1000+i%30000, uint64(100000+i)
+		end.Kind, end.State, end.ExitCode, end.Seconds = state.KindEnd, state.Succeeded, &zero, 0.001
+		if _, err := s.AppendAll(0, start, running, end); err != nil {
+			return err
+		}
+	}
+	return s.Close()
+}
+
+// built makes a folder in which ninja has built n edges. One edge with all outputs
+// builds them in a second; then each output gets an edge of its own. As its command
+// is the same to the letter, ninja has nothing to do.
+func (b *bench) built(n int) (*contender, error) {
+	c := &contender{program: "ninja", argv: []string{"ninja"}}
+	command, names := fmt.Sprintf("seq -f o%%.0f %d | xargs touch", n), outputs(n)
+	all, each := edges(command, []string{strings.Join(names, " ")}), edges(command, names)
+	c.dir = b.folder("ninja", all, file{"each", each.text})
+	return c, b.race(1, &contender{program: "ninja", dir: c.dir, argv: sh("ninja && mv each build.ninja && ninja -n | grep 'no work to do'")})
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// A contender is a command, and what it took round by round.
+type contender struct {
+	program string // left out where this is not installed
+	argv    []string
+	dir     string  // where it runs; "" for a fresh folder every round
+	jobs    int     // what it runs in a fresh folder
+	bar     float64 // least ratio of gpurun's rate to its rate; 0 for none
+
+	millis series
+	rate   series // jobs a second
+	mebi   series // peak memory of the process itself
+	cpu    series // seconds
+}
+
+// race lets contenders take turns. Those that are not installed are left out.
+func (b *bench) race(rounds int, all ...*contender) error {
+	for range rounds {
+		for _, c := range all {
+			if _, err := exec.LookPath(c.program); err != nil && c.program != "gpurun" {
+				continue
+			}
+			if err := b.turn(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) turn(c *contender) error {
+	if c.dir != "" {
+		return b.time(c, c.dir)
+	}
+	dir := b.folder(c.program, jobFile(c.jobs), edges("touch $out", outputs(c.jobs)))
+	defer os.RemoveAll(dir)
+	if err := b.time(c, dir); err != nil {
+		return err
+	}
+	if made, _ := filepath.Glob(filepath.Join(dir, "o*")); len(made) != c.jobs {
+		return fmt.Errorf("%s ran %d of %d jobs", c.program, len(made), c.jobs)
+	}
+	fmt.Fprintf(b.progress, "  %-8s %6.0f jobs/s\n", c.program, c.rate[len(c.rate)-1])
+	return nil
+}
+
+// time runs a command to its end and discards what it prints, unless it fails.
+func (b *bench) time(c *contender, dir string) error {
+	out, err := os.Create(filepath.Join(b.dir, "output")) // a pipe would make the bench take part
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command(c.argv[0], c.argv[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, out, out
+	began := time.Now()
+	if err = cmd.Run(); err != nil {
+		text, _ := os.ReadFile(out.Name())
+		return fmt.Errorf("%s: %w\n%s", cmd, err, text[max(0, len(text)-2000):])
+	}
+	took := time.Since(began).Seconds()
+	c.millis, c.rate = append(c.millis, 1e3*took), append(c.rate, float64(c.jobs)/took)
+	c.cpu = append(c.cpu, (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
+	c.mebi = append(c.mebi, float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)/1024)
+	return nil
+}

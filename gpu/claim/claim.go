@@ -120,12 +120,12 @@ type contentDevice struct {
 	Memory gpu.Bytes `json:"memory_bytes"`
 }
 
-// newContent returns a claim of this process.
-func newContent(uniID, job, user string, g gpu.Grant, since time.Time) *content {
+// newContent returns a claim of this process, from now on.
+func newContent(uniID, job string, g gpu.Grant) *content {
 	me := self()
 	c := &content{
-		Version: version, UID: os.Getuid(), User: user, BootID: me.boot, PIDNS: me.ns, PID: me.pid, Start: me.start,
-		UniID: uniID, Job: cut(job), Since: since, Share: g.Share,
+		Version: version, UID: os.Getuid(), User: login(os.Getuid()), BootID: me.boot, PIDNS: me.ns, PID: me.pid, Start: me.start,
+		UniID: uniID, Job: cut(job), Since: time.Now(), Share: g.Share,
 	}
 	for _, id := range g.UUIDs {
 		c.Devices = append(c.Devices, contentDevice{id, g.Memory})

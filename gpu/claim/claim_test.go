@@ -271,7 +271,7 @@ func TestFallback(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	whole, _ := json.Marshal(newContent("uni", "job", "me", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 1}, time.Now()))
+	whole, _ := json.Marshal(newContent("uni", "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 1}))
 	for _, s := range []string{string(whole), "", "{}", `{"version":1,"pid":1,"uni_id":"u","devices":[{"uuid":"a","memory_bytes":-5},{"uuid":"a"}]}`} {
 		f.Add([]byte(s))
 	}

@@ -146,11 +146,11 @@ func TestDoubtIsBounded(t *testing.T) {
 			t.Error("no doubt although there is more than is read")
 		}
 	}
-	r.doubts.mu.Lock()
-	for path := range r.doubts.since {
-		r.doubts.since[path] = time.Now().Add(-doubtFor)
+	r.mu.Lock()
+	for _, d := range r.doubts {
+		d.since = time.Now().Add(-doubtFor)
 	}
-	r.doubts.mu.Unlock()
+	r.mu.Unlock()
 	claims, _, doubt := r.look(context.Background())
 	if doubt || len(claims) != 2 || claims[0].Share || claims[1].Share {
 		t.Errorf("after %v: %+v, %v", doubtFor, claims, doubt)

@@ -7,109 +7,113 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"gpurun/state/host"
 )
 
-// listFolders returns the users' folders below a root. Only a folder that belongs to
+// A folder is one user's folder below a root.
+type folder struct {
+	path string
+	uid  int
+	dev  uint64 // of the root
+}
+
+// folders returns the users' folders below a root. Only a folder that belongs to
 // the uid in its name counts, so nobody can flood the list. If the root has too many
 // names to read, it looks up by name the folder of every user with a process: nobody
 // else can hold a claim.
-func listFolders(ctx context.Context, root string, s *sight) []folder {
+func (s *sight) folders(ctx context.Context, root string) (list []folder) {
+	at := folder{path: root}
+	at.dev, _ = device(root)
 	d, err := os.Open(root)
 	if err != nil {
-		if !errors.Is(err, os.ErrNotExist) && !s.rootUnreadable(root, err) {
+		if s.unreadable(at, root, err) {
+			s.doubt = true
+		} else if !errors.Is(err, os.ErrNotExist) {
 			s.warn("%s cannot be read: %v", root, err)
 		}
 		return nil
 	}
 	defer d.Close()
-	l := folderList{root: root, seen: map[int]bool{}, sight: s}
-	var st unix.Stat_t
-	if unix.Fstat(int(d.Fd()), &st) == nil {
-		l.dev = uint64(st.Dev)
+	seen, strangers := map[int]bool{}, 0
+	add := func(name string, uid int) {
+		err := isFolderOf(d, name, uid)
+		switch {
+		case seen[uid] || err == unix.ENOENT:
+		case err == nil:
+			seen[uid] = true
+			list = append(list, folder{filepath.Join(root, name), uid, at.dev})
+		default:
+			if strangers++; strangers <= maxNamed {
+				s.warn("ignoring %s: %v", filepath.Join(root, name), err)
+			}
+		}
 	}
-	for n := 0; n < maxEntries && len(l.folders) < maxFolders && ctx.Err() == nil; {
+	for n := 0; n < maxEntries && len(list) < maxFolders && ctx.Err() == nil; {
 		names, err := d.Readdirnames(1024)
 		n += len(names)
 		for _, name := range names {
 			if uid, ok := folderOf(name); ok {
-				l.add(d, name, uid)
+				add(name, uid)
 			}
 		}
 		if err != nil {
-			if s.rootUnreadable(root, err); l.strangers > maxNamed {
+			s.doubt = s.unreadable(at, root, err) || s.doubt
+			if strangers > maxNamed {
 				s.warn("%s: further entries ignored", root)
 			}
-			return l.folders
+			return list
 		}
 	}
 	s.warn("%s has too many entries to read them all", root)
 	for _, uid := range append(host.Users(), os.Getuid()) {
-		l.add(d, prefix+strconv.Itoa(uid), uid)
+		add(prefix+strconv.Itoa(uid), uid)
 	}
-	return l.folders
+	return list
 }
 
-// rootUnreadable records an error that hides everybody's claims.
-func (s *sight) rootUnreadable(root string, err error) bool {
-	var st unix.Stat_t
-	_ = unix.Stat(root, &st)
-	in := sight{}
-	if !in.unreadable(folder{path: root, dev: uint64(st.Dev)}, root, err) {
-		return false
-	}
-	s.warnings = append(s.warnings, in.warnings...)
-	s.doubt = true
-	return true
+// folderOf returns the uid in the name of a user's folder.
+func folderOf(name string) (int, bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	uid, err := strconv.ParseUint(digits, 10, 32)
+	return int(uid), ok && err == nil && strconv.FormatUint(uid, 10) == digits
 }
 
-type folderList struct {
-	root      string
-	dev       uint64
-	seen      map[int]bool
-	folders   []folder
-	strangers int // named like a user's folder, but not one
-	sight     *sight
-}
-
-// add adds a name if it is a user's own folder.
-func (l *folderList) add(d *os.File, name string, uid int) {
-	mode, owner, err := ownerOf(d, name)
-	var why string
+// isFolderOf returns why what has a name in d is not a folder of that user, or nil.
+// What a user has mounted there may never answer, so it is not asked.
+func isFolderOf(d *os.File, name string, uid int) error {
+	x, err := statx(int(d.Fd()), name)
 	switch {
-	case l.seen[uid] || err == unix.ENOENT:
-		return
 	case err != nil:
-		why = err.Error()
-	case mode&unix.S_IFMT == unix.S_IFLNK:
-		why = "it is a symbolic link"
-	case mode&unix.S_IFMT != unix.S_IFDIR:
-		why = "it is not a folder"
-	case owner != uid:
-		why = fmt.Sprintf("it belongs to uid %d, not to the one in its name", owner)
-	default:
-		l.seen[uid] = true
-		l.folders = append(l.folders, folder{filepath.Join(l.root, name), uid, l.dev})
-		return
+		return err
+	case x.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return errors.New("it is a symbolic link")
+	case x.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return errors.New("it is not a folder")
+	case int(x.Uid) != uid:
+		return fmt.Errorf("it belongs to uid %d, not to the one in its name", x.Uid)
 	}
-	if l.strangers++; l.strangers <= maxNamed {
-		l.sight.warn("ignoring %s: %s", filepath.Join(l.root, name), why)
-	}
+	return nil
 }
 
-// ownerOf returns the mode and owner of what has a name in a folder. What a user has
-// mounted there may never answer, so it is not asked.
-func ownerOf(d *os.File, name string) (mode uint32, uid int, err error) {
+// device returns the device of a path, which it does not ask.
+func device(path string) (dev uint64, ok bool) {
+	x, err := statx(unix.AT_FDCWD, path)
+	return unix.Mkdev(x.Dev_major, x.Dev_minor), err == nil
+}
+
+// statx returns what the kernel knows about a name without asking its file system.
+func statx(dir int, name string) (x unix.Statx_t, err error) {
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT
-	var x unix.Statx_t
-	err = unix.Statx(int(d.Fd()), name, flags|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_UID, &x)
+	err = unix.Statx(dir, name, flags|unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_UID, &x)
 	if err != unix.ENOSYS && err != unix.EPERM { // an old kernel or sandbox has no statx
-		return uint32(x.Mode), int(x.Uid), err
+		return x, err
 	}
 	var st unix.Stat_t
-	err = unix.Fstatat(int(d.Fd()), name, &st, flags)
-	return st.Mode, int(st.Uid), err
+	err = unix.Fstatat(dir, name, &st, flags)
+	dev := uint64(st.Dev)
+	return unix.Statx_t{Mode: uint16(st.Mode), Uid: st.Uid, Dev_major: unix.Major(dev), Dev_minor: unix.Minor(dev)}, err
 }

@@ -22,23 +22,12 @@ const (
 )
 
 // HandOver records that a claim's attempt is over and that its devices are held for
-// the holder's next claim.
+// the holder's next claim. If that takes long, Keep writes it into the claim.
 func (h *Holder) HandOver(uniID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if k := h.held[uniID]; k != nil {
 		k.over = true
-	}
-}
-
-// TellOver writes that into the claim file, for anyone who asks who holds a device.
-func (h *Holder) TellOver(uniID string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if k := h.held[uniID]; k != nil {
-		c := *k.content
-		c.Over = true
-		k.rewrite(&c)
 	}
 }
 
@@ -60,19 +49,6 @@ func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 	}
 	k.rewrite(&c)
 	return true
-}
-
-// rewrite changes a claim file in place: with a rename, a reader might find neither
-// file. A reader that sees half a write reads again. If the write fails the claim
-// stays as it was, which at worst holds a hand-over's devices for too long.
-func (k *held) rewrite(c *content) {
-	body, err := c.encode(k.size)
-	if err != nil {
-		return
-	}
-	if _, err := k.file.WriteAt(body, 0); err == nil {
-		k.content, k.size = c, len(body)
-	}
 }
 
 // handedOver returns the claims of this holder that a grant's devices come from.
@@ -129,11 +105,4 @@ func (h *Holder) holds(from map[gpu.UUID]*held) bool {
 		}
 	}
 	return true
-}
-
-// anyLate reports whether some folder was not read completely.
-func (r *Reader) anyLate() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.doubts.any() || len(r.hung) > 0
 }

@@ -63,7 +63,7 @@ func TestHandOverIsNeverLost(t *testing.T) {
 		last, next := strconv.Itoa(i-1), strconv.Itoa(i)
 		h.HandOver(last)
 		if i%10 == 0 {
-			h.TellOver(last)
+			h.Keep()
 		}
 		if now, _ := h.Others(ctx); len(now) > 0 {
 			disputed++
@@ -137,11 +137,11 @@ func TestGive(t *testing.T) {
 	}{
 		{func() bool { return true }, true, "GPU-0 GPU-1 GPU-2"},
 		{func() bool { return h.Give("1", []gpu.UUID{"GPU-1"}) }, true, "GPU-0 GPU-2"},
-		{func() bool { h.HandOver("1"); h.TellOver("1"); return true }, true, "GPU-0 over GPU-2 over"},
+		{func() bool { h.HandOver("1"); h.Keep(); return true }, true, "GPU-0 over GPU-2 over"},
 		{func() bool { return h.Give("1", []gpu.UUID{"GPU-1"}) }, true, "GPU-0 over GPU-2 over"},
 		{func() bool { return h.Give("1", []gpu.UUID{"GPU-0"}) }, true, "GPU-2 over"},
 		{func() bool { return h.Give("1", []gpu.UUID{"GPU-0", "GPU-2"}) }, false, ""},
-		{func() bool { h.TellOver("1"); return h.Give("1", nil) }, false, ""},
+		{func() bool { h.Keep(); return h.Give("1", nil) }, false, ""},
 	}
 	for i, s := range steps {
 		if left := s.do(); left != s.left {
@@ -184,8 +184,9 @@ func TestReleasedMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 		done := make(chan struct{})
+		h.HandOver(uniID)
 		go func() {
-			h.TellOver(uniID)
+			h.Keep()
 			close(done)
 		}()
 		h.Release(uniID)

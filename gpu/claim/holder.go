@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,24 +16,14 @@ import (
 // is safe for concurrent use.
 type Holder struct {
 	*Reader
-	turn sync.Mutex // one claim at a time
-	lock rivalLock  // with turn
-
-	touched time.Time // with turn
-
 	published func() // hook for tests, called under the lock; nil otherwise
+
+	turn    sync.Mutex // one claim at a time
+	waited  bool       // with turn: for the lock of rivals
+	touched time.Time  // with turn
 
 	mu   sync.Mutex
 	held map[string]*held // by uni_id
-}
-
-// held is a claim that this process holds.
-type held struct {
-	content *content
-	path    string
-	file    *os.File // with the lock; closed on exec
-	size    int      // of the file
-	over    bool     // its attempt has ended, see HandOver
 }
 
 // NewHolder returns a holder for claims below the first usable root.
@@ -72,24 +58,23 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 	h.turn.Lock()
 	defer h.turn.Unlock()
 	if !sure {
-		unlock := h.lock.take(ctx, h.roots[0])
-		defer unlock()
+		defer h.keepOut(ctx)()
 	}
 	mended := h.mend()
-	warnings, err := h.publish(newContent(uniID, job, login(os.Getuid()), g, time.Now()), nil)
+	warnings, err := h.publish(newContent(uniID, job, g), nil)
+	news := h.news(append(mended, warnings...))
 	if err != nil {
-		return nil, h.news(append(mended, warnings...)), err
+		return nil, news, err
 	}
 	if h.published != nil {
 		h.published()
 	}
-	others, news, doubt := h.look(ctx)
+	others, more, doubt := h.look(ctx)
+	news = append(news, more...)
 	if doubt && sure { // there is time for a second look
-		var more []string
 		others, more, doubt = h.look(ctx)
 		news = append(news, more...)
 	}
-	news = append(h.news(append(mended, warnings...)), news...)
 	if doubt || ctx.Err() != nil {
 		h.Release(uniID)
 		return nil, news, errDoubt
@@ -103,7 +88,7 @@ var errDoubt = errors.New("could not read all claims of others")
 func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	warnings, err := h.publish(newContent(uniID, job, login(os.Getuid()), g, time.Now()), nil)
+	warnings, err := h.publish(newContent(uniID, job, g), nil)
 	return h.news(warnings), err
 }
 
@@ -126,23 +111,21 @@ func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 	return warnings, fmt.Errorf("cannot claim GPUs: %w", err)
 }
 
-// exchange holds k instead of old, or ends k if old has been released since.
+// exchange holds k instead of what it replaces, or ends k if old was released since.
 func (h *Holder) exchange(k, old *held) {
 	h.mu.Lock()
-	now := h.held[k.content.UniID]
-	gone := old != nil && now != old
-	if !gone {
+	out := h.held[k.content.UniID]
+	switch {
+	case old == nil:
 		h.held[k.content.UniID] = k
-	}
-	if old != nil {
+	case old == out:
 		k.over = old.over
+		h.held[k.content.UniID] = k
+	default:
+		out = k
 	}
 	h.mu.Unlock()
-	if gone {
-		k.end()
-	} else {
-		now.end()
-	}
+	out.end()
 }
 
 // Release ends a claim. It does nothing if the claim is not held.
@@ -164,47 +147,34 @@ func (h *Holder) Close() {
 	h.held = map[string]*held{}
 }
 
-// end removes the file before it releases the lock.
-func (k *held) end() {
-	if k == nil {
-		return
-	}
-	if k.linked() {
-		_ = os.Remove(k.path)
-	}
-	k.file.Close()
-}
-
-// linked reports whether the claim's file is still where it was created.
-func (k *held) linked() bool {
-	var st, at unix.Stat_t
-	return unix.Fstat(int(k.file.Fd()), &st) == nil && unix.Lstat(k.path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev
-}
-
 // touchEvery is how often claims are touched: systems clean /var/tmp by age.
 const touchEvery = time.Hour
 
 // Keep maintains the claims: it republishes those whose files were removed, which
-// nobody can see until then, and now and then touches them all. Call it every few
-// seconds; it costs two system calls per claim.
+// nobody can see until then, tells others which are being handed over, and now and
+// then touches them all. Call it every few seconds; it costs two system calls per
+// claim.
 func (h *Holder) Keep() []string {
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	if now := time.Now(); now.Sub(h.touched) >= touchEvery {
+	warnings := h.mend()
+	now := time.Now()
+	touch := now.Sub(h.touched) >= touchEvery
+	if touch {
 		h.touched = now
-		h.touch(now)
 	}
-	return h.news(h.mend())
-}
-
-func (h *Holder) touch(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	times := []unix.Timeval{unix.NsecToTimeval(now.UnixNano()), unix.NsecToTimeval(now.UnixNano())}
 	for _, k := range h.held {
-		_ = unix.Futimes(int(k.file.Fd()), times)
-		_ = unix.Utimes(filepath.Dir(k.path), times)
+		if touch {
+			k.touch(now)
+		}
+		if c := *k.content; k.over && !c.Over {
+			c.Over = true
+			k.rewrite(&c)
+		}
 	}
+	return h.news(warnings)
 }
 
 // mend republishes every claim whose file somebody removed.
@@ -228,90 +198,25 @@ func (h *Holder) mend() []string {
 	return warnings
 }
 
-// maxNamesTried bounds the file names tried for one claim.
-const maxNamesTried = 20
+// A lock on the root keeps runs that claim at the same time from seeing each other and
+// both withdrawing. Nothing depends on it.
+const (
+	rivalWait = 2 * time.Second // once; then never again
+	rivalLook = time.Millisecond
+)
 
-// create makes a claim's file below root and locks it. Until it is locked no other
-// user can open it, so none can delay it.
-func create(root string, private bool, c *content) (*held, error) {
-	dir, err := ownFolder(root, private)
+// keepOut locks rivals out if it can in time, and returns what lets them in again.
+func (h *Holder) keepOut(ctx context.Context) (release func()) {
+	fd, err := unix.Open(h.roots[0], unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return func() {}
 	}
-	defer dir.Close()
-	body, err := c.encode(0)
-	if err != nil {
-		return nil, err
-	}
-	for n := range maxNamesTried {
-		name := fileName(c.UniID, n)
-		f, err := createAt(dir, name, body)
-		if err == nil {
-			return &held{content: c, path: filepath.Join(dir.Name(), name), file: f, size: len(body)}, nil
-		}
-		if !errors.Is(err, unix.EEXIST) {
-			return nil, fmt.Errorf("%s cannot be written: %w", filepath.Join(dir.Name(), name), err)
-		}
-	}
-	return nil, fmt.Errorf("%s has too many claims of %s", dir.Name(), c.UniID)
-}
-
-// createAt makes one file. It returns EEXIST if its name is taken.
-func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if err = lockNew(fd); err == nil {
-		_, err = f.WriteAt(body, 0)
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err != nil {
-		_ = unix.Unlinkat(int(dir.Fd()), name, 0)
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// lockNew locks a file that was just created. Another process of this user may be
-// reading it, or may have mistaken it for a dead holder's claim and removed it.
-func lockNew(fd int) error {
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(rivalLook) {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
+		if err == nil || err != unix.EINTR && err != unix.EWOULDBLOCK || h.waited || ctx.Err() != nil {
 			break
 		}
-		if err != unix.EWOULDBLOCK && err != unix.EINTR {
-			return err
-		}
-		if time.Since(began) > 200*time.Millisecond {
-			return unix.EEXIST
-		}
+		h.waited = time.Since(began) > rivalWait
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
-	}
-	if st.Nlink == 0 {
-		return unix.EEXIST
-	}
-	return nil
-}
-
-// fileName returns the n-th file name to try for a claim.
-func fileName(uniID string, n int) string {
-	base := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, cut(uniID))
-	if n > 0 {
-		base += "." + strconv.Itoa(n)
-	}
-	return base + suffix
+	return func() { unix.Close(fd) }
 }

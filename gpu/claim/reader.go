@@ -3,16 +3,11 @@ package claim
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 )
@@ -52,14 +47,13 @@ type Reader struct {
 
 	mu     sync.Mutex
 	warned map[string]bool
-	hung   map[string]int // abandoned readings of a folder that have not returned
-	doubts doubts
+	doubts map[string]*doubt // by folder
 }
 
 // NewReader returns a reader of the claims below roots; see Roots. A gpurun inside a
 // job of another gpurun may use what that job was given, so it ignores that claim.
 func NewReader(roots []string) *Reader {
-	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, hung: map[string]int{}}
+	return &Reader{roots: roots, outer: os.Getenv(AttemptVariable), warned: map[string]bool{}, doubts: map[string]*doubt{}}
 }
 
 // Others returns the claims of all other processes on the host, and warnings about what
@@ -111,26 +105,6 @@ func (r *Reader) news(warnings []string) []string {
 	return fresh
 }
 
-// A sight is what a reading found in one or more folders.
-type sight struct {
-	found    []*content
-	warnings []string
-	short    bool // not read completely, because of what is there
-	ours     bool // not read completely, because this process lacks something
-	doubt    bool // nothing may start
-}
-
-func (s *sight) warn(format string, args ...any) {
-	s.warnings = append(s.warnings, fmt.Sprintf("claims: "+format, args...))
-}
-
-// A folder is one user's folder below a root.
-type folder struct {
-	path string
-	uid  int
-	dev  uint64 // of the root
-}
-
 // root reads all users' folders below one root in parallel: one may be on a file
 // system that does not answer.
 func (r *Reader) root(ctx context.Context, root string, s *sight) {
@@ -138,13 +112,12 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		folder
 		sight
 	}
-	folders := listFolders(ctx, root, s)
+	folders := s.folders(ctx, root)
 	answers := make(chan answer, len(folders))
 	waiting := map[string]folder{}
 	for _, f := range folders {
-		if r.hangs(f.path) {
-			s.warn("%s does not answer and is left out", f.path)
-			s.doubt = r.doubts.short(f, s, nil) || s.doubt
+		if r.hung(f.path, 0) { // another reading would tie up one more thread
+			r.silent(f, s)
 			continue
 		}
 		waiting[f.path] = f
@@ -163,70 +136,18 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		select {
 		case a := <-answers:
 			delete(waiting, a.path)
-			s.warnings = append(s.warnings, a.warnings...)
-			s.doubt = r.doubts.judge(a.folder, s, &a.sight) || s.doubt
+			r.judge(a.folder, s, &a.sight)
 		case <-ctx.Done():
 			for path, f := range waiting {
-				s.warn("%s does not answer and is left out", path)
-				s.doubt = r.doubts.short(f, s, nil) || s.doubt
+				r.hung(path, 1)
+				r.silent(f, s)
 			}
-			r.abandon(waiting)
 			go func() {
 				for range len(waiting) {
-					r.returned((<-answers).path)
+					r.hung((<-answers).path, -1)
 				}
 			}()
 			return
 		}
 	}
-}
-
-// hangs reports whether a reading of a folder has not returned yet. Another one would
-// tie up one more thread.
-func (r *Reader) hangs(path string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hung[path] > 0
-}
-
-func (r *Reader) abandon(paths map[string]folder) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for path := range paths {
-		r.hung[path]++
-	}
-}
-
-func (r *Reader) returned(path string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.hung[path]--; r.hung[path] <= 0 {
-		delete(r.hung, path)
-	}
-}
-
-// folderOf returns the uid in the name of a user's folder.
-func folderOf(name string) (int, bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	uid, err := strconv.ParseUint(digits, 10, 32)
-	return int(uid), ok && err == nil && strconv.FormatUint(uid, 10) == digits
-}
-
-// openFolder opens a user's folder if it is a directory that the user owns.
-func openFolder(f folder) (*os.File, error) {
-	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	d := os.NewFile(uintptr(fd), f.path)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		d.Close()
-		return nil, err
-	}
-	if int(st.Uid) != f.uid {
-		d.Close()
-		return nil, fmt.Errorf("it belongs to uid %d, not to the one in its name", st.Uid)
-	}
-	return d, nil
 }

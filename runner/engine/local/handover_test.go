@@ -155,11 +155,12 @@ func TestHandOverIsBounded(t *testing.T) {
 			return string(b)
 		}
 		before := look()
-		time.Sleep(handOverShown)
+		time.Sleep(keepEvery)
+		c.holder.Keep()
 		if after := look(); after == before || after == "nothing" {
-			t.Errorf("after %v the claim is %s", handOverShown, after)
+			t.Errorf("after %v the claim is %s", keepEvery, after)
 		}
-		time.Sleep(handOverFor - handOverShown)
+		time.Sleep(handOverFor - keepEvery)
 		if after := look(); after != "nothing" || c.has("u") {
 			t.Errorf("after %v the claim is %s", handOverFor, after)
 		}

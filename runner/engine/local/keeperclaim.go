@@ -33,19 +33,15 @@ type claims struct {
 // A claimState is the state of one claim and what its life depends on.
 type claimState struct {
 	made, dropped bool
-	run           *link         // run that asked for it or adopted its attempt; nil once that is gone
-	loose         bool          // it ends with run
-	trees         []procs.ID    // its processes, if this keeper is not their parent
-	bounds        []*time.Timer // time limits of a hand-over
+	run           *link       // run that asked for it or adopted its attempt; nil once that is gone
+	loose         bool        // it ends with run
+	trees         []procs.ID  // its processes, if this keeper is not their parent
+	bound         *time.Timer // limit of a hand-over
 }
 
-const (
-	// handOverFor is how long a run may take to hand a GPU over. A runner that is
-	// stopped must not keep it forever.
-	handOverFor = 30 * time.Second
-	// handOverShown is when a hand-over has taken long enough to tell others.
-	handOverShown = time.Second
-)
+// handOverFor is how long a run may take to hand a GPU over. A runner that is
+// stopped must not keep it forever.
+const handOverFor = 30 * time.Second
 
 // keepEvery is how often claims are checked. If somebody removes a claim's file or
 // folder, the claim may be invisible for that long.
@@ -93,8 +89,8 @@ func (c *claims) drop(uniID string) bool {
 	made := s == nil || s.made
 	if s != nil {
 		s.dropped = true
-		for _, t := range s.bounds {
-			t.Stop()
+		if s.bound != nil {
+			s.bound.Stop()
 		}
 	}
 	delete(c.all, uniID)
@@ -134,10 +130,7 @@ func (c *claims) handOver(uniID string) bool {
 	}
 	s.loose = true
 	h.HandOver(uniID)
-	s.bounds = []*time.Timer{
-		time.AfterFunc(handOverShown, func() { h.TellOver(uniID) }),
-		time.AfterFunc(handOverFor, func() { c.drop(uniID) }),
-	}
+	s.bound = time.AfterFunc(handOverFor, func() { c.drop(uniID) })
 	return true
 }
 
@@ -177,7 +170,7 @@ func (c *claims) left(l *link) map[string]leftClaim {
 		}
 		s.run = nil
 		if s.loose {
-			found[uniID] = leftClaim{s.trees, len(s.trees) == 0 && len(s.bounds) == 0}
+			found[uniID] = leftClaim{s.trees, len(s.trees) == 0 && s.bound == nil}
 		}
 	}
 	return found

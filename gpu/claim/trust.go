@@ -1,12 +1,9 @@
 package claim
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,88 +14,23 @@ var (
 	errHalfMade = errors.New("it is still being written")
 )
 
-// maxNamed is how many files of one user are named in warnings.
-const maxNamed = 5
-
-// safely calls read for f. If what others put there makes it panic, the process
-// survives and the folder counts as not read completely.
-func (s *sight) safely(f folder, read func()) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.short = true
-			s.warn("%s could not be read: internal error: %v", f.path, p)
-		}
-	}()
-	read()
-}
-
-// read reads one user's folder into s.
-func (s *sight) read(ctx context.Context, f folder) {
-	d, err := openFolder(f)
+// openFolder opens a user's folder if it is a directory that the user owns.
+func openFolder(f folder) (*os.File, error) {
+	fd, err := unix.Open(f.path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		if !errors.Is(err, unix.ENOENT) && !s.unreadable(f, f.path, err) {
-			s.warn("ignoring %s: %v", f.path, plain(err))
-		}
-		return
+		return nil, err
 	}
-	defer d.Close()
-	names, strange, more, err := listNames(ctx, d)
-	if err != nil {
-		s.unreadable(f, f.path, err)
+	d := os.NewFile(uintptr(fd), f.path)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		d.Close()
+		return nil, err
 	}
-	defer func() { s.short = s.short || ctx.Err() != nil }()
-	refused, seen := 0, map[uint64]bool{}
-	for i, name := range names {
-		if ctx.Err() != nil || i == maxOpened || len(seen) == maxRead {
-			more = true
-			break
-		}
-		c, err := open(d, name, f.uid)
-		switch {
-		case err == nil:
-			if !seen[c.ino] { // one file may have several names
-				seen[c.ino] = true
-				s.found = append(s.found, c)
-			}
-		case s.unreadable(f, f.path+"/"+name, err):
-		case errors.Is(err, errGone), errors.Is(err, errHalfMade), errors.Is(err, unix.ENOENT):
-		default:
-			if refused++; refused <= maxNamed {
-				s.warn("ignoring %s/%s: %v", f.path, name, plain(err))
-			}
-		}
+	if int(st.Uid) != f.uid {
+		d.Close()
+		return nil, fmt.Errorf("it belongs to uid %d, not to the one in its name", st.Uid)
 	}
-	if refused > maxNamed {
-		s.warn("%s: further entries ignored", f.path)
-	}
-	if strange != "" {
-		s.warn("%s contains %s, which is not a claim", f.path, strange)
-	}
-	if more {
-		s.tooMany(f)
-	}
-}
-
-// listNames returns the names of claims, one other name if there is any, and whether
-// the folder has more names than it reads.
-func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
-	for n := 0; ; {
-		batch, err := d.Readdirnames(512)
-		for _, name := range batch {
-			if strings.HasSuffix(name, suffix) {
-				names = append(names, name)
-			} else if strange == "" {
-				strange = name
-			}
-		}
-		n += len(batch)
-		if errors.Is(err, io.EOF) {
-			return names, strange, false, nil
-		}
-		if err != nil || n >= maxNames || ctx.Err() != nil {
-			return names, strange, err == nil, err
-		}
-	}
+	return d, nil
 }
 
 // open reads a claim of user uid. Nothing blocks it: no FIFO, device or write lease.
@@ -116,17 +48,12 @@ func open(d *os.File, name string, uid int) (*content, error) {
 		time.Sleep(5 * time.Millisecond) // it may be half written
 		c, err = readContent(fd)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case c.UID != uid:
+	}
+	if c.UID != uid {
 		return nil, fmt.Errorf("it claims for uid %d but belongs to uid %d", c.UID, uid)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
-	}
-	c.ino = st.Ino
 	return c, c.exists()
 }
 
@@ -176,7 +103,11 @@ func trust(st *unix.Stat_t, uid int) error {
 }
 
 func readContent(fd int) (*content, error) {
-	b := make([]byte, 4096)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(st.Size, maxSize))
 	n, err := unix.Pread(fd, b, 0)
 	if err != nil {
 		return nil, err
@@ -184,15 +115,12 @@ func readContent(fd int) (*content, error) {
 	if n == 0 {
 		return nil, errHalfMade
 	}
-	if n == len(b) {
-		b = append(b, make([]byte, maxSize-len(b))...)
-		more, err := unix.Pread(fd, b[n:], int64(n))
-		if err != nil {
-			return nil, err
-		}
-		n += more
+	c, err := parse(b[:n])
+	if err != nil {
+		return nil, err
 	}
-	return parse(b[:n])
+	c.ino = st.Ino
+	return c, nil
 }
 
 // plain describes an error of the kernel.

@@ -1,0 +1,147 @@
+package claim
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// held is a claim that this process holds.
+type held struct {
+	content *content
+	path    string
+	file    *os.File // with the lock; closed on exec
+	size    int      // of the file
+	over    bool     // its attempt has ended, see HandOver
+}
+
+// maxNamesTried bounds the file names tried for one claim.
+const maxNamesTried = 20
+
+// create makes a claim's file below root and locks it. Until it is locked no other
+// user can open it, so none can delay it.
+func create(root string, private bool, c *content) (*held, error) {
+	dir, err := ownFolder(root, private)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	body, err := c.encode(0)
+	if err != nil {
+		return nil, err
+	}
+	for n := range maxNamesTried {
+		name := fileName(c.UniID, n)
+		f, err := createAt(dir, name, body)
+		if err == nil {
+			return &held{content: c, path: filepath.Join(dir.Name(), name), file: f, size: len(body)}, nil
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			return nil, fmt.Errorf("%s cannot be written: %w", filepath.Join(dir.Name(), name), err)
+		}
+	}
+	return nil, fmt.Errorf("%s has too many claims of %s", dir.Name(), c.UniID)
+}
+
+// createAt makes one file. It returns EEXIST if its name is taken.
+func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if err = lockNew(fd); err == nil {
+		_, err = f.WriteAt(body, 0)
+	}
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(int(dir.Fd()), name, 0)
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// lockNew locks a file that was just created. Another process of this user may be
+// reading it, or may have mistaken it for a dead holder's claim and removed it.
+func lockNew(fd int) error {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if err != unix.EWOULDBLOCK && err != unix.EINTR {
+			return err
+		}
+		if time.Since(began) > 200*time.Millisecond {
+			return unix.EEXIST
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return err
+	}
+	if st.Nlink == 0 {
+		return unix.EEXIST
+	}
+	return nil
+}
+
+// fileName returns the n-th file name to try for a claim.
+func fileName(uniID string, n int) string {
+	base := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, cut(uniID))
+	if n > 0 {
+		base += "." + strconv.Itoa(n)
+	}
+	return base + suffix
+}
+
+// rewrite changes a claim file in place: with a rename, a reader might find neither
+// file. A reader that sees half a write reads again. If the write fails the claim
+// stays as it was, which at worst holds a hand-over's devices for too long.
+func (k *held) rewrite(c *content) {
+	body, err := c.encode(k.size)
+	if err != nil {
+		return
+	}
+	if _, err := k.file.WriteAt(body, 0); err == nil {
+		k.content, k.size = c, len(body)
+	}
+}
+
+// touch makes a claim and its folder look used.
+func (k *held) touch(now time.Time) {
+	times := []unix.Timeval{unix.NsecToTimeval(now.UnixNano()), unix.NsecToTimeval(now.UnixNano())}
+	_ = unix.Futimes(int(k.file.Fd()), times)
+	_ = unix.Utimes(filepath.Dir(k.path), times)
+}
+
+// end removes the file before it releases the lock.
+func (k *held) end() {
+	if k == nil {
+		return
+	}
+	if k.linked() {
+		_ = os.Remove(k.path)
+	}
+	k.file.Close()
+}
+
+// linked reports whether the claim's file is still where it was created.
+func (k *held) linked() bool {
+	var st, at unix.Stat_t
+	return unix.Fstat(int(k.file.Fd()), &st) == nil && unix.Lstat(k.path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev
+}

@@ -1,0 +1,156 @@
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
+)
+
+// A sight is what a reading found in one or more folders.
+type sight struct {
+	found    []*content
+	warnings []string
+	short    bool // not read completely, because of what is there
+	ours     bool // not read completely, because this process lacks something
+	doubt    bool // nothing may start
+}
+
+func (s *sight) warn(format string, args ...any) {
+	s.warnings = append(s.warnings, fmt.Sprintf("claims: "+format, args...))
+}
+
+// maxNamed is how many files of one user are named in warnings.
+const maxNamed = 5
+
+// safely calls read for f. If what others put there makes it panic, the process
+// survives and the folder counts as not read completely.
+func (s *sight) safely(f folder, read func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.short = true
+			s.warn("%s could not be read: internal error: %v", f.path, p)
+		}
+	}()
+	read()
+}
+
+// read reads one user's folder into s.
+func (s *sight) read(ctx context.Context, f folder) {
+	d, err := openFolder(f)
+	if err != nil {
+		if !errors.Is(err, unix.ENOENT) && !s.unreadable(f, f.path, err) {
+			s.warn("ignoring %s: %v", f.path, plain(err))
+		}
+		return
+	}
+	defer d.Close()
+	names, strange, more, err := listNames(ctx, d)
+	if err != nil {
+		s.unreadable(f, f.path, err)
+	}
+	defer func() { s.short = s.short || ctx.Err() != nil }()
+	refused, seen := 0, map[uint64]bool{}
+	for i, name := range names {
+		if ctx.Err() != nil || i == maxOpened || len(seen) == maxRead {
+			more = true
+			break
+		}
+		c, err := open(d, name, f.uid)
+		switch {
+		case err == nil:
+			if !seen[c.ino] { // one file may have several names
+				seen[c.ino] = true
+				s.found = append(s.found, c)
+			}
+		case s.unreadable(f, f.path+"/"+name, err):
+		case errors.Is(err, errGone), errors.Is(err, errHalfMade), errors.Is(err, unix.ENOENT):
+		default:
+			if refused++; refused <= maxNamed {
+				s.warn("ignoring %s/%s: %v", f.path, name, plain(err))
+			}
+		}
+	}
+	if refused > maxNamed {
+		s.warn("%s: further entries ignored", f.path)
+	}
+	if strange != "" {
+		s.warn("%s contains %s, which is not a claim", f.path, strange)
+	}
+	if more {
+		s.tooMany(f)
+	}
+}
+
+// listNames returns the names of claims, one other name if there is any, and whether
+// the folder has more names than it reads.
+func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
+	for n := 0; ; {
+		batch, err := d.Readdirnames(512)
+		for _, name := range batch {
+			if strings.HasSuffix(name, suffix) {
+				names = append(names, name)
+			} else if strange == "" {
+				strange = name
+			}
+		}
+		n += len(batch)
+		if errors.Is(err, io.EOF) {
+			return names, strange, false, nil
+		}
+		if err != nil || n >= maxNames || ctx.Err() != nil {
+			return names, strange, err == nil, err
+		}
+	}
+}
+
+// unreadable reports whether reading failed, rather than what was read being wrong,
+// and records that: the error may hide a claim.
+func (s *sight) unreadable(f folder, path string, err error) bool {
+	cure := ""
+	switch {
+	case errors.Is(err, unix.EMFILE):
+		cure = ": raise ulimit -n"
+	case errors.Is(err, unix.ENFILE), errors.Is(err, unix.ENOMEM):
+	case errors.Is(err, unix.EIO), errors.Is(err, unix.ESTALE), errors.Is(err, unix.ETIMEDOUT), errors.Is(err, unix.EREMOTEIO):
+		if f.mounted(f.path) || f.mounted(path) { // a file system that its user mounted there
+			s.short = true
+			s.warn("%s cannot be read: %v%s", path, err, by(f))
+			return true
+		}
+	default:
+		return false
+	}
+	s.ours = true
+	s.warn("%s cannot be read, and nothing starts until it can: %v%s", path, err, cure)
+	return true
+}
+
+// tooMany records that a folder holds more than is read.
+func (s *sight) tooMany(f folder) {
+	s.warn("%s has too many files to read them all%s", f.path, by(f))
+	if f.uid == os.Getuid() {
+		s.warn("%s: remove the files there that none of your runs needs", f.path)
+	}
+	s.short = s.short || host.UserLock(f.dev, f.uid) != 0
+}
+
+// by names the process that may hold claims in a folder.
+func by(f folder) string {
+	if pid := host.UserLock(f.dev, f.uid); pid != 0 {
+		return fmt.Sprintf(" (process %d of uid %d holds locks there: ask that user to clean up)", pid, f.uid)
+	}
+	return ""
+}
+
+// mounted reports whether a path is on another file system than the root of claims.
+func (f folder) mounted(path string) bool {
+	dev, ok := device(path)
+	return ok && dev != f.dev
+}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -24,11 +23,10 @@ func (r *run) summary(res runner.Result) error {
 	if code != exitDone {
 		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
 	}
-	width := terminalSize().Width
+	width := terminal.CurrentSize().Width
 	if !r.outTTY {
 		width = 200
 	}
-	text := strings.Join(s.Lines(width, r.outTTY && r.colored()), "\n")
 	var failed *failure
 	if res.StateErr != nil {
 		failed = unsaved(res, code)
@@ -38,7 +36,7 @@ func (r *run) summary(res runner.Result) error {
 	}
 	// The reader of stdout may never come back: release everything before writing.
 	r.close()
-	fmt.Fprintln(r.out, text)
+	r.print(strings.Join(s.Lines(width), "\n") + "\n")
 	if failed != nil {
 		return failed
 	}

@@ -267,7 +267,7 @@ func (r gpuRow) verdict() string {
 
 // watch redraws the table until Ctrl-C.
 func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func() ([]gpuRow, error)) error {
-	painter := terminal.NewPainter(a.out, a.redraws(), terminalSize)
+	screen := a.screen()
 	for {
 		rows, err := look()
 		if ctx.Err() != nil {
@@ -279,7 +279,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func()
 			fmt.Fprintln(&b, err)
 		}
 		c.print(&b, rows)
-		if err := painter.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
+		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
 			return nil // nobody is reading
 		}
 		select {

@@ -28,12 +28,12 @@ const summaryHead = "run of %s to %s, exit status %d"
 func (r *run) keepSummary(s terminal.Summary, code int, failed *failure) {
 	end := time.Now()
 	head := fmt.Sprintf(summaryHead, end.Add(-s.Wall).Format(summaryTime), end.Format(summaryTime), code)
-	lines := s.Lines(summaryWidth, false)
+	lines := s.Lines(summaryWidth)
 	if failed != nil {
 		lines = append(lines, terminal.Wrap("error: "+failed.text, summaryWidth, 4)...)
 		lines = append(lines, terminal.Wrap("hint: "+failed.hint, summaryWidth, 4)...)
 	}
-	text := head + "\n\n" + strings.Join(lines, "\n") + "\n"
+	text := head + "\n\n" + terminal.Plain(strings.Join(lines, "\n")) + "\n"
 	for i := range r.batch.Files {
 		if err := disk.Replace(filepath.Join(r.state.Dir(i), summaryName), []byte(text)); err != nil {
 			r.log.Warn().Err(err).Msg("cannot save the summary")
@@ -65,7 +65,11 @@ func keptSummary(dir string) (k kept, ok bool) {
 	if _, err := fmt.Sscan(code, &k.code); err != nil {
 		return k, false
 	}
-	k.text = terminal.CleanLines(strings.Trim(k.text, "\n"))
+	lines := strings.Split(strings.Trim(k.text, "\n"), "\n")
+	for i := range lines {
+		lines[i] = terminal.CleanText(lines[i])
+	}
+	k.text = strings.Join(lines, "\n")
 	return k, true
 }
 

@@ -12,6 +12,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -66,9 +67,18 @@ func (a *app) colored() bool {
 	return !a.global.NoColor && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// redraws reports whether stdout is a terminal that can be redrawn, with or without
-// colors.
-func (a *app) redraws() bool { return a.outTTY && os.Getenv("TERM") != "dumb" }
+// screen returns stdout, which can be redrawn with or without colors.
+func (a *app) screen() terminal.Screen {
+	return terminal.Screen{Out: a.out, Live: a.outTTY && os.Getenv("TERM") != "dumb", Color: a.outTTY && a.colored()}
+}
+
+// print writes text to stdout, with its colors if they are wanted there.
+func (a *app) print(text string) {
+	if !a.screen().Color {
+		text = terminal.Plain(text)
+	}
+	io.WriteString(a.out, text)
+}
 
 // waitingForDriver is printed while the NVIDIA driver initializes, which takes seconds
 // if nothing keeps it loaded.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/term"
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
@@ -341,20 +340,10 @@ func (r *run) openView() *terminal.View {
 		open = append(open, a.Start)
 	}
 	view := terminal.New(terminal.Config{
-		Out: r.out, Live: r.redraws(), Color: r.outTTY && r.colored(), Size: terminalSize, Now: time.Now,
-		Past: pastSeconds(r.state.History()), Open: open, Go: r.goSafely,
+		Screen: r.screen(), Past: pastSeconds(r.state.History()), Open: open, Go: r.goSafely,
 	})
 	r.onPanic = view.Close
 	return view
-}
-
-// terminalSize asks the terminal, at every redraw: so resizing needs no signal.
-func terminalSize() terminal.Size {
-	w, h, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil || w <= 0 || h <= 0 {
-		return terminal.Size{Width: 80, Height: 24}
-	}
-	return terminal.Size{Width: w, Height: h}
 }
 
 // pastSeconds returns how long jobs took that succeeded, up to 1000 of them.

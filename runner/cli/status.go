@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"gpurun/runner/terminal"
@@ -102,7 +103,9 @@ func (c *statusCmd) Run(a *app) error {
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
-		s.print(a.out, terminalSize().Width, a.outTTY && a.colored(), time.Now())
+		var text strings.Builder
+		s.print(&text, terminal.CurrentSize().Width, time.Now())
+		a.print(text.String())
 	}
 	switch {
 	case c.JSON && len(all) == 1:

@@ -18,7 +18,6 @@ import (
 type page struct {
 	w     io.Writer
 	width int
-	color bool
 	now   time.Time
 }
 
@@ -29,8 +28,8 @@ func (p page) line(text string) {
 }
 
 // print writes the status as text.
-func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
-	p := page{w, width, color, now}
+func (s *status) print(w io.Writer, width int, now time.Time) {
+	p := page{w, width, now}
 	p.line(s.headline() + "; " + terminal.Phases(s.Counts))
 	if s.Unread != "" {
 		p.line(s.Unread)
@@ -63,7 +62,7 @@ func (s *status) print(w io.Writer, width int, color bool, now time.Time) {
 		return
 	}
 	for _, f := range s.fails {
-		for _, l := range f.Lines(width, color) {
+		for _, l := range f.Lines(width) {
 			fmt.Fprintln(w, l)
 		}
 	}

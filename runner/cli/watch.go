@@ -29,8 +29,8 @@ type watcher interface {
 func (a *app) watch(ref *batchRef) (ended bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var w watcher = &redrawn{a: a, painter: terminal.NewPainter(a.out, true, terminalSize)}
-	if !a.redraws() {
+	var w watcher = &redrawn{a.screen()}
+	if !a.screen().Live {
 		w = a.newChanges(ref)
 	}
 	for {
@@ -60,24 +60,17 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 }
 
 // redrawn is a live view.
-type redrawn struct {
-	a       *app
-	painter *terminal.Painter
-}
+type redrawn struct{ screen terminal.Screen }
 
 func (r *redrawn) show(s state.Snapshot) error {
-	frame := terminal.Frame{Snap: s, Now: time.Now(), ETA: -1, Color: r.a.outTTY && r.a.colored(), Last: map[string]string{}}
-	for _, v := range frame.Snap.Running {
-		frame.Last[v.UniID] = terminal.LastLine(v.Log)
-	}
-	return r.painter.Draw(frame.Rows(terminalSize()))
+	return r.screen.Draw(terminal.Frame{Snap: s, Now: time.Now(), ETA: -1, Last: terminal.LastLine}.Rows(terminal.CurrentSize()))
 }
 
 func (r *redrawn) silent(why string) error {
-	return r.painter.Draw(terminal.Wrap("the run does not answer: "+why, terminalSize().Width-1, 4))
+	return r.screen.Draw(terminal.Wrap("the run does not answer: "+why, terminal.CurrentSize().Width-1, 4))
 }
 
-func (r *redrawn) end() error { return r.painter.Draw(nil) }
+func (r *redrawn) end() error { return r.screen.Draw(nil) }
 
 // changes prints each event once, as a run without a terminal does.
 type changes struct {
@@ -97,7 +90,7 @@ func (a *app) newChanges(ref *batchRef) *changes {
 			open = append(open, at.Start)
 		}
 	}
-	c.view = terminal.New(terminal.Config{Out: a.out, Now: time.Now, Go: a.goSafely, Open: open})
+	c.view = terminal.New(terminal.Config{Screen: terminal.Screen{Out: a.out}, Go: a.goSafely, Open: open})
 	if ref.alive {
 		c.view.Print("watching " + ref.name())
 	}

@@ -3,7 +3,6 @@ package terminal
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"gpurun/state"
 )
@@ -21,44 +20,29 @@ type Failure struct {
 }
 
 // Lines returns the failure in at most width columns, except the path of its log.
-func (f Failure) Lines(width int, color bool) []string {
-	lines := f.head(width, color)
+func (f Failure) Lines(width int) []string {
+	lines, first := f.head(width), ""
+	if f.Alike.Count > 1 {
+		lines, first = f.alike(width), "first: "
+	}
 	if when := f.when(); when != "" {
-		lines = append(lines, Wrap("    "+when, width, 4)...)
+		lines = append(lines, Wrap("    "+first+when, width, 4)...)
 	}
 	if f.Log != "" {
 		lines = append(lines, "    log: "+CleanText(f.Log))
 	}
-	if l := f.End.Line; l != "" && f.Alike.Count <= 1 && !f.shows(l) {
-		lines = append(lines, "    | "+Fit(CleanText(l), max(width-7, 20)), "    | …")
+	room := max(width-7, 20)
+	if l := CleanText(f.End.Line); l != "" && f.Alike.Count <= 1 && !strings.Contains(CleanText(strings.Join(f.Tail, "\n")), l) {
+		lines = append(lines, "    | "+Fit(l, room), "    | …")
 	}
 	for _, t := range f.Tail {
-		lines = append(lines, "    | "+paint(color, Dim, Fit(Clean(t), max(width-7, 20))))
+		lines = append(lines, "    | "+Paint(Dim, Fit(Clean(t), room)))
 	}
 	return lines
 }
 
-// shows reports whether the log's last lines contain the one that tells why.
-func (f Failure) shows(line string) bool {
-	for _, t := range f.Tail {
-		if strings.Contains(CleanText(t), CleanText(line)) {
-			return true
-		}
-	}
-	return false
-}
-
-// maxAlike bounds how many of the jobs that failed alike are named.
-const maxAlike = 3
-
-func (f Failure) head(width int, color bool) []string {
-	if f.Alike.Count > 1 {
-		return f.alike(width, color)
-	}
-	head := string(f.End.State) + " " + CleanText(f.Job)
-	if f.Note != "" {
-		head += " " + f.Note
-	}
+func (f Failure) head(width int) []string {
+	head := strings.TrimSuffix(string(f.End.State)+" "+CleanText(f.Job)+" "+f.Note, " ")
 	if why := Ending(f.End); why != "" {
 		head += ": " + why
 	}
@@ -71,11 +55,14 @@ func (f Failure) head(width int, color bool) []string {
 	if f.Blocked > 0 {
 		head += fmt.Sprintf("; %d more did not run because of it", f.Blocked)
 	}
-	return painted(color, Red, string(f.End.State), head, width)
+	return painted(Red, string(f.End.State), head, width)
 }
 
+// maxAlike bounds how many of the jobs that failed alike are named.
+const maxAlike = 3
+
 // alike returns the head of jobs that failed alike: their common cause, and their names.
-func (f Failure) alike(width int, color bool) []string {
+func (f Failure) alike(width int) []string {
 	count := f.Alike.Head()
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
 	who := CleanText(strings.Join(names, ", "))
@@ -88,20 +75,11 @@ func (f Failure) alike(width int, color bool) []string {
 	if f.Blocked > 0 {
 		who += fmt.Sprintf("; %d more did not run because of them", f.Blocked)
 	}
-	return append(painted(color, Red, count, count+": "+CleanText(f.Alike.Cause), width), Wrap("    "+who, width, 4)...)
+	return append(painted(Red, count, count+": "+CleanText(f.Alike.Cause), width), Wrap("    "+who, width, 4)...)
 }
 
-// when returns "2026-11-21 02:11:09 to 02:14:12 (3m03s), GPU 2"; for jobs that failed
-// alike, that of the first.
+// when returns "2026-11-21 02:11:09 to 02:14:12 (3m03s), GPU 2".
 func (f Failure) when() string {
-	s := f.span()
-	if s != "" && f.Alike.Count > 1 {
-		return "first: " + s
-	}
-	return s
-}
-
-func (f Failure) span() string {
 	if f.End.Time.IsZero() {
 		return ""
 	}
@@ -114,20 +92,8 @@ func (f Failure) span() string {
 		end = end[day:]
 	}
 	s := start + " to " + end
-	if d := f.End.Seconds; d > 0 {
-		s += " (" + Duration(time.Duration(d*float64(time.Second))) + ")"
+	if f.End.Seconds > 0 {
+		s += " (" + seconds(f.End.Seconds) + ")"
 	}
 	return s + ", " + gpuList(f.Start.GPUs)
-}
-
-// painted wraps text and colors its beginning, as far as that is on the first line.
-func painted(color bool, c Color, beginning, text string, width int) []string {
-	rows := Wrap(text, width, 4)
-	switch {
-	case strings.HasPrefix(rows[0], beginning):
-		rows[0] = paint(color, c, beginning) + rows[0][len(beginning):]
-	case strings.HasPrefix(beginning, rows[0]):
-		rows[0] = paint(color, c, rows[0])
-	}
-	return rows
 }

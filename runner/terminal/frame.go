@@ -11,17 +11,13 @@ import (
 	"gpurun/state"
 )
 
-// Size is a terminal's size in columns and rows.
-type Size struct{ Width, Height int }
-
 // A Frame is everything that the live view shows at one moment.
 type Frame struct {
-	Snap  state.Snapshot
-	Now   time.Time
-	Last  map[string]string // last line of each running attempt's log, by uni_id; cleaned
-	ETA   time.Duration     // until the batch is done; negative if unknown
-	Hint  string            // what a key press does now: "Ctrl-C again stops the running jobs"
-	Color bool
+	Snap state.Snapshot
+	Now  time.Time
+	Last func(log string) string // returns the last line of a log, cleaned; nil shows none
+	ETA  time.Duration           // until the batch is done; negative if unknown
+	Hint string                  // what a key press does now: "Ctrl-C again stops the running jobs"
 }
 
 // Rows draws the frame in at most size.Height-1 lines of at most size.Width-1 columns,
@@ -30,103 +26,94 @@ type Frame struct {
 func (f Frame) Rows(size Size) []string {
 	w, h := max(size.Width-1, 10), max(size.Height-1, 2)
 	foot := f.foot(w)
-	if len(foot) > h {
-		foot = foot[:h]
-	}
+	foot = foot[:min(len(foot), h)]
 	return append(f.jobs(w, h-len(foot)), foot...)
 }
 
 // jobs returns the lines of running jobs, in at most room rows.
 func (f Frame) jobs(w, room int) []string {
-	shown := f.Snap.Running
-	more := 0
+	shown, more := f.Snap.Running, ""
 	if len(shown) > room {
 		keep := max(room-1, 0)
-		more = len(shown) - keep
+		more = fmt.Sprintf("  +%d more running", len(shown)-keep)
 		shown = shown[:keep]
 	}
-	cols := f.columns(shown, w)
-	lines := make([]string, 0, room)
-	for _, v := range shown {
-		lines = append(lines, f.job(v, cols))
+	rows := make([][]string, len(shown))
+	for i, v := range shown {
+		rows[i] = []string{label(v), gpuList(v.GPUs), memory(v), f.age(v)}
 	}
-	if more > 0 && room > 0 {
-		lines = append(lines, paint(f.Color, Dim, Fit(fmt.Sprintf("  +%d more running", more), w)))
+	cols, last := columnsOf(rows, w)
+	lines := make([]string, 0, room)
+	for i, v := range shown {
+		lines = append(lines, f.job(v, rows[i], cols, last))
+	}
+	if more != "" && room > 0 {
+		lines = append(lines, Paint(Dim, Fit(more, w)))
 	}
 	return lines
 }
 
-// layout holds the columns of each part of a job's line; 0 leaves it out.
-type layout struct{ name, gpus, memory, time, last int }
-
-// columns assigns the columns: the log line shrinks first, then the memory goes, then
-// names are cut.
-func (f Frame) columns(shown []state.View, w int) layout {
-	var l layout
-	for _, v := range shown {
-		l.name = max(l.name, Width(label(v)))
-		l.gpus = max(l.gpus, Width(gpuList(v.GPUs)))
-		l.memory = max(l.memory, Width(memory(v)))
-		l.time = max(l.time, Width(f.age(v)))
+// columnsOf assigns columns to the parts of the jobs' lines, 0 to one that is left out,
+// and the rest to the log lines. These shrink first, then the memory goes, then the GPUs
+// and the time, then names are cut.
+func columnsOf(rows [][]string, w int) (cols [4]int, last int) {
+	for _, row := range rows {
+		for i, cell := range row {
+			cols[i] = max(cols[i], Width(cell))
+		}
 	}
 	fixed := func() int {
 		n := 2
-		for _, c := range []int{l.gpus, l.memory, l.time} {
+		for _, c := range cols[1:] {
 			if c > 0 {
 				n += 2 + c
 			}
 		}
 		return n
 	}
-	if w < 60 || fixed()+8 > w {
-		l.memory = 0
+	for _, i := range []int{2, 1, 3} {
+		if fixed()+8 > w || i == 2 && w < 60 {
+			cols[i] = 0
+		}
 	}
-	if fixed()+8 > w {
-		l.gpus = 0
+	cols[0] = max(min(cols[0], w-fixed(), max(w*2/5, 16)), 4)
+	if last = w - fixed() - cols[0] - 2; last < 8 {
+		last = 0
 	}
-	if fixed()+8 > w {
-		l.time = 0
-	}
-	l.name = max(min(l.name, w-fixed(), max(w*2/5, 16)), 4)
-	if rest := w - fixed() - l.name - 2; rest >= 8 {
-		l.last = rest
-	}
-	return l
+	return cols, last
 }
 
-func (f Frame) job(v state.View, l layout) string {
+func (f Frame) job(v state.View, cells []string, cols [4]int, last int) string {
 	c := None
 	if v.Stop != "" {
 		c = Yellow
 	}
-	var b strings.Builder
-	b.WriteString("  " + paint(f.Color, c, Pad(FitMiddle(label(v), l.name), l.name)))
-	for _, c := range []struct {
-		text string
-		room int
-	}{{gpuList(v.GPUs), l.gpus}, {memory(v), l.memory}, {f.age(v), l.time}} {
-		if c.room > 0 {
-			b.WriteString("  " + Pad(c.text, c.room))
+	line := "  " + Paint(c, Pad(FitMiddle(cells[0], cols[0]), cols[0]))
+	for i := 1; i < len(cells); i++ {
+		if cols[i] > 0 {
+			line += "  " + Pad(cells[i], cols[i])
 		}
 	}
-	if l.last > 0 {
-		if s := f.says(v); s != "" {
-			b.WriteString("  " + paint(f.Color, Dim, Fit(s, l.last)))
-		}
+	if last > 0 {
+		line += "  " + Paint(Dim, Fit(f.says(v), last))
 	}
-	return strings.TrimRight(b.String(), " ")
+	return strings.TrimRight(line, " ")
 }
 
 // says returns the end of a job's line: why it is being stopped, else the last line of
 // its log.
 func (f Frame) says(v state.View) string {
-	if v.Stop != "" {
+	text := ""
+	switch {
+	case v.Stop != "":
 		return "stopping: " + CleanText(v.Stop)
+	case f.Last != nil:
+		text = f.Last(v.Log)
 	}
 	if v.Note != "" {
-		return strings.TrimSuffix(CleanText(v.Note)+"; "+f.Last[v.UniID], "; ")
+		return strings.TrimSuffix(CleanText(v.Note)+"; "+text, "; ")
 	}
-	return f.Last[v.UniID]
+	return text
 }
 
 func (f Frame) age(v state.View) string {
@@ -149,11 +136,7 @@ func gpuList(ids []int) string {
 	if len(ids) == 0 {
 		return "CPU"
 	}
-	s := make([]string, len(ids))
-	for i, id := range ids {
-		s[i] = strconv.Itoa(id)
-	}
-	return "GPU " + strings.Join(s, ",")
+	return "GPU " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]")
 }
 
 // memory returns what a job uses of what it asked for, summed over its GPUs.
@@ -161,11 +144,11 @@ func memory(v state.View) string {
 	if len(v.GPUs) == 0 {
 		return ""
 	}
-	asked := v.Memory * gpu.Bytes(len(v.GPUs))
+	total := (v.Memory * gpu.Bytes(len(v.GPUs))).Round()
 	if v.Used < 0 {
-		return "?/" + asked.Round()
+		return "?/" + total
 	}
-	used, total := v.Used.Round(), asked.Round()
+	used := v.Used.Round()
 	if n, unit, ok := strings.Cut(used, " "); ok && (v.Used == 0 || strings.HasSuffix(total, " "+unit)) {
 		used = n
 	}
@@ -177,17 +160,15 @@ func (f Frame) foot(w int) []string {
 	var lines []string
 	s := &f.Snap
 	if text := retries(*s, f.Now); text != "" {
-		lines = append(lines, paint(f.Color, Dim, Fit("  "+text, w)))
+		lines = append(lines, Paint(Dim, Fit("  "+text, w)))
 	}
 	lines = append(lines, f.bar(w))
 	if s.Head != "" {
 		name := FitMiddle(CleanText(s.Head), max(16, w/4)) // leave room for the reason
-		lines = append(lines, wrapped(name+" is waiting: "+CleanText(s.HeadWhy), w)...)
+		lines = append(lines, wrapped(None, name+" is waiting: "+CleanText(s.HeadWhy), w)...)
 	}
-	for _, n := range f.notices() {
-		for _, l := range wrapped(CleanText(n), w) {
-			lines = append(lines, paint(f.Color, Yellow, l))
-		}
+	for _, n := range notices(s, f.Hint) {
+		lines = append(lines, wrapped(Yellow, CleanText(n), w)...)
 	}
 	return lines
 }
@@ -196,21 +177,20 @@ func (f Frame) foot(w int) []string {
 const maxReason = 4
 
 // wrapped returns s in a few rows that no terminal wraps.
-func wrapped(s string, w int) []string {
+func wrapped(c Color, s string, w int) []string {
 	rows := Wrap(s, w, 2)
 	if len(rows) > maxReason {
 		rows = rows[:maxReason]
 		rows[maxReason-1] += " …"
 	}
 	for i := range rows {
-		rows[i] = Fit(rows[i], w)
+		rows[i] = Paint(c, Fit(rows[i], w))
 	}
 	return rows
 }
 
 // notices returns what the user must know about the run as a whole.
-func (f Frame) notices() []string {
-	s := &f.Snap
+func notices(s *state.Snapshot, hint string) []string {
 	n := slices.Clone(s.Silent)
 	if s.Kept != "" {
 		n = append(n, s.Kept)
@@ -223,8 +203,8 @@ func (f Frame) notices() []string {
 		n = append(n, fmt.Sprintf("GPU readings are %d s old", int(s.GPUStale.Seconds())))
 	}
 	switch {
-	case f.Hint != "":
-		n = append(n, f.Hint)
+	case hint != "":
+		n = append(n, hint)
 	case s.Draining != "":
 		n = append(n, "nothing more starts: "+s.Draining)
 	}
@@ -234,23 +214,24 @@ func (f Frame) notices() []string {
 // bar returns "[#####.....] 12/24 done, 1 failed, 4 running, 7 pending, about 12m to go".
 func (f Frame) bar(w int) string {
 	t := Count(f.Snap)
-	text := t.String()
-	if f.ETA >= 0 && t.Left > 0 {
-		text += ", about " + Duration(f.ETA) + " to go"
-	}
+	text := t.String() + toGo(t, f.ETA)
 	room := min(w-Width(text)-3, 30)
 	if room < 8 {
 		return Fit(text, w)
 	}
-	done := 0
-	if t.Total > 0 {
-		done = room * (t.Done + t.Bad) / t.Total
-	}
-	failed := 0
+	done, failed := room*(t.Done+t.Bad)/max(t.Total, 1), 0
 	if t.Bad > 0 {
 		failed = max(1, done*t.Bad/(t.Done+t.Bad))
 		done = max(done, failed)
 	}
-	return "[" + paint(f.Color, Green, strings.Repeat("#", done-failed)) + paint(f.Color, Red, strings.Repeat("!", failed)) +
+	return "[" + Paint(Green, strings.Repeat("#", done-failed)) + Paint(Red, strings.Repeat("!", failed)) +
 		strings.Repeat(".", room-done) + "] " + text
+}
+
+// toGo returns ", about 12m00s to go", or "" if that is unknown.
+func toGo(t Totals, eta time.Duration) string {
+	if eta < 0 || t.Left == 0 {
+		return ""
+	}
+	return ", about " + Duration(eta) + " to go"
 }

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -10,18 +11,17 @@ import (
 // "31 succeeded: prep, train-s{1..30}". Names that differ in one number form one item;
 // what does not fit is counted.
 func Names(head string, names []string, width, lines int) []string {
-	items := compact(names)
 	var rows []string
-	row, shown := head+":", 0
-	for i, it := range items {
-		text := " " + CleanText(it.text)
-		last := i == len(items)-1
-		if !last {
-			text += ","
-		}
+	row := head + ":"
+	for shown := 0; shown < len(names); {
+		text, n := item(names[shown:])
+		text = " " + CleanText(text)
 		rest := 0
-		if len(rows) == lines-1 && !last { // room for what is left out
-			rest = Width(fmt.Sprintf(" and %d more", len(names)))
+		if shown+n < len(names) {
+			text += ","
+			if len(rows) == lines-1 { // room for what is left out
+				rest = Width(fmt.Sprintf(" and %d more", len(names)))
+			}
 		}
 		if Width(row)+Width(text)+rest > width && row != head+":" {
 			if len(rows) == lines-1 {
@@ -31,100 +31,75 @@ func Names(head string, names []string, width, lines int) []string {
 			row = "   "
 		}
 		row += text
-		shown += it.n
+		shown += n
 	}
 	return append(rows, row)
 }
 
-// An item is one name, or n names that differ in one number.
-type item struct {
-	text string
-	n    int
-}
-
-// compact joins successive names that differ in one number.
-func compact(names []string) []item {
-	var items []item
-	for i := 0; i < len(names); {
-		n, from, to := run(names[i:])
-		if n < 3 {
-			items = append(items, item{names[i], 1})
-			i++
-			continue
-		}
-		name := names[i]
-		items = append(items, item{name[:from] + "{" + numbersOf(names[i:i+n], from, len(name)-to) + "}" + name[to:], n})
-		i += n
-	}
-	return items
-}
-
-// run returns how many names from the first on differ in the same number, and its place
-// in the first.
-func run(names []string) (n, from, to int) {
-	if len(names) < 2 {
-		return 1, 0, 0
-	}
-	from, to, ok := differ(names[0], names[1])
+// item returns the first name or, if more than two from the first on differ only in the
+// same number, all of these as one: "train-s{1..30}".
+func item(names []string) (text string, n int) {
+	head, tail, ok := differ(names)
 	if !ok {
-		return 1, 0, 0
+		return names[0], 1
 	}
-	tail := names[0][to:]
-	n = 1
-	for n < len(names) && strings.HasPrefix(names[n], names[0][:from]) && strings.HasSuffix(names[n], tail) &&
-		len(names[n]) > from+len(tail) && isNumber(names[n][from:len(names[n])-len(tail)]) {
-		n++
+	var numbers []string
+	for _, name := range names {
+		name, isHead := strings.CutPrefix(name, head)
+		number, isTail := strings.CutSuffix(name, tail)
+		if !isHead || !isTail || strings.Trim(number, "0123456789") != "" || number == "" {
+			break
+		}
+		numbers = append(numbers, number)
 	}
-	return n, from, to
+	if len(numbers) < 3 {
+		return names[0], 1
+	}
+	return head + "{" + ranges(numbers) + "}" + tail, len(numbers)
 }
 
-// differ finds the one number in which two names differ, and returns its place in the first.
-func differ(a, b string) (from, to int, ok bool) {
-	for from < len(a) && from < len(b) && a[from] == b[from] {
-		from++
+var parts = regexp.MustCompile(`\d+|\D+`)
+
+// differ finds the one number in which the first two names differ, and returns what
+// surrounds it.
+func differ(names []string) (head, tail string, ok bool) {
+	if len(names) < 2 {
+		return "", "", false
 	}
-	for from > 0 && isDigit(a[from-1]) {
-		from--
+	a, b := parts.FindAllString(names[0], -1), parts.FindAllString(names[1], -1)
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			head, tail = strings.Join(a[:i], ""), strings.Join(a[i+1:], "")
+			return head, tail, tail == strings.Join(b[i+1:], "") && isDigit(a[i][0]) && isDigit(b[i][0])
+		}
 	}
-	to = from
-	for to < len(a) && isDigit(a[to]) {
-		to++
-	}
-	end := from
-	for end < len(b) && isDigit(b[end]) {
-		end++
-	}
-	return from, to, to > from && end > from && a[to:] == b[end:]
+	return "", "", false
 }
 
 // maxRanges bounds how many ranges of an item are shown.
 const maxRanges = 6
 
-// numbersOf returns "1..30" for consecutive numbers, "1..6,8,10" if some are missing.
-func numbersOf(names []string, from, tail int) string {
-	var ranges []string
-	for i := 0; i < len(names); {
-		k := i + 1
-		for k < len(names) && follows(number(names[k-1], from, tail), number(names[k], from, tail)) {
-			k++
+// ranges returns "1..30" for consecutive numbers, "1..6,8,10" if some are missing.
+func ranges(numbers []string) string {
+	var list []string
+	for len(numbers) > 0 {
+		n := 1
+		for n < len(numbers) && follows(numbers[n-1], numbers[n]) {
+			n++
 		}
-		if k-i < 3 {
-			k = i + 1
+		if n < 3 {
+			n = 1
+			list = append(list, numbers[0])
+		} else {
+			list = append(list, numbers[0]+".."+numbers[n-1])
 		}
-		text := number(names[i], from, tail)
-		if k-i > 1 {
-			text += ".." + number(names[k-1], from, tail)
-		}
-		ranges = append(ranges, text)
-		i = k
+		numbers = numbers[n:]
 	}
-	if n := len(ranges); n > maxRanges {
-		ranges = append(ranges[:maxRanges-2], "…", ranges[n-1])
+	if n := len(list); n > maxRanges {
+		list = append(list[:maxRanges-2], "…", list[n-1])
 	}
-	return strings.Join(ranges, ",")
+	return strings.Join(list, ",")
 }
-
-func number(name string, from, tail int) string { return name[from : len(name)-tail] }
 
 // follows reports whether b is the number after a, written the same way.
 func follows(a, b string) bool {
@@ -134,12 +109,3 @@ func follows(a, b string) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isNumber(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}

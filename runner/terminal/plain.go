@@ -8,9 +8,6 @@ import (
 	"gpurun/state"
 )
 
-// clock returns the timestamp of lines outside a live view, with the date for logs read later.
-func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
-
 // StartLine reports the start of an attempt.
 func StartLine(f state.Fact) string {
 	s := "start       " + name(f.Job, f.Attempt) + ", " + gpuList(f.GPUs)
@@ -24,18 +21,17 @@ func StartLine(f state.Fact) string {
 }
 
 // EndLine reports how an attempt ended; start is its start, as far as known.
-func EndLine(f, start state.Fact, color bool) string {
+func EndLine(f, start state.Fact) string {
 	c := Green
 	if f.State != state.Succeeded {
 		c = Red
 	}
-	s := paint(color, c, Pad(string(f.State), 12)) + name(f.Job, f.Attempt)
 	var parts []string
 	if why := Ending(f); why != "" {
 		parts = append(parts, why)
 	}
 	if f.UniID != "" {
-		parts = append(parts, Duration(time.Duration(f.Seconds*float64(time.Second))), gpuList(start.GPUs))
+		parts = append(parts, seconds(f.Seconds), gpuList(start.GPUs))
 	}
 	if f.PeakMemory > 0 {
 		parts = append(parts, "peak "+f.PeakMemory.Round())
@@ -43,10 +39,8 @@ func EndLine(f, start state.Fact, color bool) string {
 	if f.State != state.Succeeded && start.Log != "" {
 		parts = append(parts, CleanText(start.Log))
 	}
-	if len(parts) == 0 {
-		return s
-	}
-	return s + ": " + strings.Join(parts, ", ")
+	line := Paint(c, Pad(string(f.State), 12)) + name(f.Job, f.Attempt) + ": " + strings.Join(parts, ", ")
+	return strings.TrimSuffix(line, ": ")
 }
 
 // Ending describes how an attempt ended: "exit 1", "SIGKILL", "output X missing"; ""
@@ -75,17 +69,14 @@ func name(job string, attempt int) string {
 // MinuteLine returns the summary line that is printed every minute without a live view.
 func MinuteLine(s state.Snapshot, now time.Time, eta time.Duration) string {
 	t := Count(s)
-	line := "so far      " + t.String()
-	if eta >= 0 && t.Left > 0 {
-		line += ", about " + Duration(eta) + " to go"
-	}
+	line := "so far      " + t.String() + toGo(t, eta)
 	if s.Head != "" {
 		line += "; " + CleanText(s.Head+" is waiting: "+s.HeadWhy)
 	}
 	if text := retries(s, now); text != "" {
 		line += "; " + text
 	}
-	for _, n := range (Frame{Snap: s}).notices() {
+	for _, n := range notices(&s, "") {
 		line += "; " + CleanText(n)
 	}
 	return line
@@ -103,4 +94,35 @@ func retries(s state.Snapshot, now time.Time) string {
 		text += fmt.Sprintf("; %d more waiting to retry", all-1)
 	}
 	return text
+}
+
+// HeldLine describes jobs that are held because jobs like them failed alike.
+func HeldLine(h state.Held) string {
+	who, on := CleanText(h.First), ""
+	if h.Jobs > 1 {
+		who = fmt.Sprintf("%d jobs like %s", h.Jobs, who)
+	}
+	if len(h.GPUs) > 0 {
+		on = " on " + gpuList(h.GPUs)
+	}
+	return fmt.Sprintf("holding %s: %d attempts failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
+}
+
+// maxAlikeRows bounds the notices about failures that are alike.
+const maxAlikeRows = 2
+
+// alikeRows describes the families that are held, then other failures that are alike.
+func alikeRows(s *state.Snapshot) []string {
+	var rows []string
+	told := map[string]bool{}
+	for _, h := range s.Held[:min(len(s.Held), maxAlikeRows)] {
+		rows = append(rows, HeldLine(h))
+		told[h.Cause] = true
+	}
+	for _, a := range s.Alike {
+		if len(rows) < maxAlikeRows && !told[a.Cause] {
+			rows = append(rows, a.Head()+": "+CleanText(a.Cause))
+		}
+	}
+	return rows
 }

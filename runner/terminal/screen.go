@@ -2,38 +2,87 @@ package terminal
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 )
 
-// screen is the part of a terminal that the live view redraws: the rows above the cursor.
-// It does not switch screens, hide the cursor or change terminal modes, so there is
-// nothing to restore, however the process ends.
+// Size is a terminal's size in columns and rows.
+type Size struct{ Width, Height int }
+
+// CurrentSize asks the terminal. Everything is laid out anew at every redraw, so resizing
+// needs no signal.
+func CurrentSize() Size {
+	w, h, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil || w <= 0 || h <= 0 {
+		return Size{Width: 80, Height: 24}
+	}
+	return Size{Width: w, Height: h}
+}
+
+// A Screen is the part of a terminal that is redrawn: the rows above the cursor. It does
+// not switch screens, hide the cursor or change terminal modes, so there is nothing to
+// restore, however the process ends.
 //
-// Every update is one string for one write: move up over the old rows, erase, write the
-// lines that stay, write the new rows. That leaves the cursor below them.
-type screen struct {
+// Every update is one write: move up over the old rows, erase, write the lines that stay,
+// write the new rows. That leaves the cursor below them.
+type Screen struct {
+	Out   io.Writer
+	Live  bool // Out is a terminal that can be redrawn; otherwise drawings follow each other
+	Color bool
+
 	widths []int // columns of each row drawn now
 }
 
-// update returns what to write so that lines scroll away above and rows are drawn below.
-func (s *screen) update(lines, rows []string, size Size) string {
+// Draw replaces the rows drawn before. Rows that do not fit are cut or left out.
+func (s *Screen) Draw(rows []string) error {
+	size := CurrentSize()
+	if !s.Live {
+		if len(rows) > 0 {
+			rows = append(rows, "")
+		}
+		return s.update(rows, nil, size)
+	}
+	cut := rows[:min(len(rows), max(size.Height-1, 1))]
+	for i, r := range cut {
+		if Width(r) >= size.Width {
+			cut[i] = Fit(Plain(r), size.Width-1)
+		}
+	}
+	return s.update(nil, cut, size)
+}
+
+// update writes lines, which scroll away, and draws rows below them.
+func (s *Screen) update(lines, rows []string, size Size) error {
 	var b strings.Builder
 	b.WriteString(s.erase(size))
 	for _, l := range lines {
 		b.WriteString(l)
-		b.WriteString("\x1b[K\n")
+		if s.Live {
+			b.WriteString("\x1b[K")
+		}
+		b.WriteString("\n")
 	}
 	for _, r := range rows {
-		b.WriteString(r)
-		b.WriteString("\n")
-		s.widths = append(s.widths, Width(stripped(r)))
+		b.WriteString(r + "\n")
+		s.widths = append(s.widths, Width(r))
 	}
-	return b.String()
+	text := b.String()
+	if !s.Color {
+		text = Plain(text)
+	}
+	if text == "" {
+		return nil
+	}
+	_, err := io.WriteString(s.Out, text)
+	return err
 }
 
-// erase returns what to write to erase the view. A terminal that has become narrower has
-// wrapped the old rows.
-func (s *screen) erase(size Size) string {
+// erase returns what to write to erase the rows. A terminal that has become narrower has
+// wrapped them.
+func (s *Screen) erase(size Size) string {
 	if len(s.widths) == 0 {
 		return ""
 	}
@@ -43,25 +92,4 @@ func (s *screen) erase(size Size) string {
 	}
 	s.widths = s.widths[:0]
 	return fmt.Sprintf("\r\x1b[%dA\x1b[J", min(up, max(size.Height-1, 1)))
-}
-
-// stripped returns s without colors.
-func stripped(s string) string {
-	if !strings.Contains(s, "\x1b") {
-		return s
-	}
-	var b strings.Builder
-	for len(s) > 0 {
-		if s[0] == 0x1b {
-			s = s[escapeLen(s):]
-			continue
-		}
-		i := strings.IndexByte(s, 0x1b)
-		if i < 0 {
-			i = len(s)
-		}
-		b.WriteString(s[:i])
-		s = s[i:]
-	}
-	return b.String()
 }

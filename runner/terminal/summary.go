@@ -36,16 +36,16 @@ const maxDemands = 8
 
 // Lines returns the summary, failures first, in at most width columns. Paths and
 // commands are never cut, so that they can be copied.
-func (s Summary) Lines(width int, color bool) []string {
+func (s Summary) Lines(width int) []string {
 	var out []string
 	for _, f := range s.Failures {
-		out = append(out, f.Lines(width, color)...)
+		out = append(out, f.Lines(width)...)
 	}
 	if n := s.unshown(); n > 0 {
 		out = append(out, fmt.Sprintf("… and %d more failed", n))
 	}
 	for _, h := range s.Final.Held {
-		out = append(out, painted(color, Yellow, HeldLine(h), HeldLine(h), width)...)
+		out = append(out, painted(Yellow, HeldLine(h), HeldLine(h), width)...)
 	}
 	if len(s.Final.Held) > 0 {
 		advice := "    fix the cause and rerun, or run them anyway: "
@@ -55,15 +55,19 @@ func (s Summary) Lines(width int, color bool) []string {
 		out = append(out, advice+s.Anyway)
 	}
 	for _, w := range s.Warnings {
-		out = append(out, painted(color, Yellow, "warning:", "warning: "+CleanText(w), width)...)
+		out = append(out, painted(Yellow, "warning:", "warning: "+CleanText(w), width)...)
 	}
 	for _, l := range demandLines(s.Demands) {
 		out = append(out, Wrap(l, width, 4)...)
 	}
 	if s.GaveUp {
-		out = append(out, Wrap(s.gaveUp(), width, 4)...)
+		line := "gave up waiting for a GPU"
+		if s.Final.Head != "" {
+			line += ": " + CleanText(s.Final.Head+" "+s.Final.HeadWhy)
+		}
+		out = append(out, Wrap(line, width, 4)...)
 	}
-	out = append(out, s.last(width, color)...)
+	out = append(out, s.last(width)...)
 	if s.Rest != "" {
 		out = append(out, "run the rest with: "+s.Rest)
 	}
@@ -85,42 +89,31 @@ func (s Summary) unshown() int {
 // demandLines names the jobs whose memory is far off, and what to set instead.
 func demandLines(ds []Demand) []string {
 	var out []string
-	for i, s := range ds {
+	for i, d := range ds {
 		if i == maxDemands {
-			out = append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
-			break
+			return append(out, fmt.Sprintf("… and %d more whose gpu_memory is far off", len(ds)-i))
 		}
-		out = append(out, fmt.Sprintf("memory: %s asked for %s but used %s (highest of %s); set gpu_memory: %s", CleanText(s.Job), s.Asked.Asked(), s.Peak.Round(), readings(s.Readings), Suggest(s.Peak)))
+		readings := "1 reading"
+		if d.Readings != 1 {
+			readings = fmt.Sprintf("%d readings", d.Readings)
+		}
+		out = append(out, fmt.Sprintf("memory: %s asked for %s but used %s (highest of %s); set gpu_memory: %s", CleanText(d.Job), d.Asked.Asked(), d.Peak.Round(), readings, Suggest(d.Peak)))
 	}
 	return out
 }
 
-func readings(n int) string {
-	if n == 1 {
-		return "1 reading"
-	}
-	return fmt.Sprintf("%d readings", n)
-}
-
-// Suggest returns what to ask for if peak was used: a tenth more, in whole GiB.
+// Suggest returns what to ask for if peak was used: a tenth more, in whole GiB, below one
+// in steps of 256 MiB.
 func Suggest(peak gpu.Bytes) gpu.Bytes {
-	want := float64(peak) * 1.1
+	want, step := float64(peak)*1.1, gpu.GiB
 	if want < float64(gpu.GiB) {
-		return gpu.Bytes(math.Ceil(want/float64(256*gpu.MiB))) * 256 * gpu.MiB
+		step = 256 * gpu.MiB
 	}
-	return gpu.Bytes(math.Ceil(want/float64(gpu.GiB))) * gpu.GiB
-}
-
-func (s Summary) gaveUp() string {
-	line := "gave up waiting for a GPU"
-	if s.Final.Head != "" {
-		line += ": " + CleanText(s.Final.Head+" "+s.Final.HeadWhy)
-	}
-	return line
+	return gpu.Bytes(math.Ceil(want/float64(step))) * step
 }
 
 // last returns the final line: counts, wall time, GPU hours.
-func (s Summary) last(width int, color bool) []string {
+func (s Summary) last(width int) []string {
 	c := Green
 	for p, n := range s.Final.Counts {
 		if n > 0 && (p.Bad() || !p.Ended()) {
@@ -137,5 +130,5 @@ func (s Summary) last(width int, color bool) []string {
 	if s.Stopped != "" {
 		parts = append(parts, "stopped by "+s.Stopped)
 	}
-	return painted(color, c, parts[0], strings.Join(parts, "; "), width)
+	return painted(c, parts[0], strings.Join(parts, "; "), width)
 }

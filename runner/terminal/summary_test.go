@@ -29,13 +29,13 @@ func TestSummary(t *testing.T) {
 		Warnings: []string{"train-c: ended 2 processes that it left running"},
 		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237, Rest: "gpurun jobs.yaml",
 	}
-	golden(t, "summary", s.Lines(80, false))
+	golden(t, "summary", s.Lines(80))
 	gaveUp := Summary{
 		Final:  state.Snapshot{Total: 1, Counts: map[state.Phase]int{state.Pending: 1}, Head: "big", HeadWhy: "needs 40 GiB; GPU 0: 90% busy, limit 30%"},
 		GaveUp: true, Wall: time.Hour,
 	}
-	golden(t, "gave-up", gaveUp.Lines(80, false))
-	golden(t, "up-to-date", Summary{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}.Lines(80, false))
+	golden(t, "gave-up", gaveUp.Lines(80))
+	golden(t, "up-to-date", Summary{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}.Lines(80))
 }
 
 func TestSuggestAsksForATenthMore(t *testing.T) {
@@ -57,8 +57,8 @@ func TestPaceGuessesFromWhatEnded(t *testing.T) {
 	if got := p.left(s, noon); got >= 0 {
 		t.Errorf("with nothing to go by: %v", got)
 	}
-	p.add(2 * time.Minute)
-	p.add(4 * time.Minute)
+	p.add(120)
+	p.add(240)
 	// 4 × 3m, plus 2m and 0m of the running ones, two at a time.
 	if got, want := p.left(s, noon), 7*time.Minute; got != want {
 		t.Errorf("got %v, want %v", got, want)

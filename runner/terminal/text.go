@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -14,30 +15,39 @@ import (
 // column, as everywhere except in CJK locales.
 var columns = &runewidth.Condition{}
 
-// Width returns the number of columns that s takes. s has no colors.
-func Width(s string) int { return columns.StringWidth(s) }
+// Width returns the number of columns that s takes, without its colors.
+func Width(s string) int { return columns.StringWidth(Plain(s)) }
 
 // Fit cuts s to w columns, with "…" for what is cut off.
 func Fit(s string, w int) string {
-	switch {
-	case w <= 0:
+	if w <= 0 {
 		return ""
-	case Width(s) <= w:
-		return s
 	}
 	return columns.Truncate(s, w, "…")
+}
+
+// Pad returns s in exactly w columns, left-aligned.
+func Pad(s string, w int) string { return columns.FillRight(Fit(s, w), w) }
+
+// FitMiddle cuts s to w columns in its middle. Both ends of a name matter: those of a
+// matrix differ only at their ends.
+func FitMiddle(s string, w int) string {
+	if Width(s) <= w || w < 8 {
+		return Fit(s, w)
+	}
+	head := columns.Truncate(s, (w-1)/2, "")
+	return head + columns.TruncatePrefix(s, w-Width(head), "…")
 }
 
 // Wrap breaks s between words into lines of at most w columns, indented from the second
 // on. A longer word stays whole: paths must stay copyable.
 func Wrap(s string, w, indent int) []string {
 	var lines []string
-	begin := s[:len(s)-len(strings.TrimLeft(s, " "))]
-	line := ""
-	for _, word := range strings.Fields(s) {
+	line := s[:len(s)-len(strings.TrimLeft(s, " "))]
+	for i, word := range strings.Fields(s) {
 		switch {
-		case line == "":
-			line = begin + word
+		case i == 0:
+			line += word
 		case Width(line)+1+Width(word) <= w:
 			line += " " + word
 		default:
@@ -48,109 +58,34 @@ func Wrap(s string, w, indent int) []string {
 	return append(lines, line)
 }
 
-// Pad returns s in exactly w columns, left-aligned.
-func Pad(s string, w int) string {
-	s = Fit(s, w)
-	return s + strings.Repeat(" ", max(0, w-Width(s)))
-}
-
-// FitMiddle cuts s to w columns in its middle. Both ends of a name matter: those of a
-// matrix differ only at their ends.
-func FitMiddle(s string, w int) string {
-	if Width(s) <= w || w < 8 {
-		return Fit(s, w)
-	}
-	head := columns.Truncate(s, (w-1)/2, "")
-	room := w - 1 - Width(head)
-	tail := s
-	for Width(tail) > room {
-		_, n := utf8.DecodeRuneInString(tail)
-		tail = tail[n:]
-	}
-	return head + "…" + tail
-}
-
 // Clean makes a log line or a name safe to show. It removes escape sequences, control
 // characters and whatever changes the direction of text, and keeps only the last state
 // of a progress bar.
 func Clean(line string) string {
 	line = strings.TrimRight(line, "\r\n \t")
-	if i := strings.LastIndexByte(line, '\r'); i >= 0 {
-		line = line[i+1:]
-	}
-	return CleanText(line)
+	return CleanText(line[strings.LastIndexByte(line, '\r')+1:])
 }
+
+// An escape sequence is CSI up to its final byte, OSC and other strings up to BEL or ST,
+// else two characters.
+var escape = regexp.MustCompile(`(?s)\x1b(\[[^@-~]*[@-~]?|[\]P^_X].*?(\x07|\x1b\\|$)|.?)`)
 
 // CleanText is Clean for text that was never on a terminal: it keeps what precedes a \r.
 func CleanText(s string) string {
-	if plain(s) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s
 	}
-	var b strings.Builder
-	for len(s) > 0 {
-		if s[0] == 0x1b {
-			s = s[escapeLen(s):]
-			continue
-		}
-		r, n := utf8.DecodeRuneInString(s)
+	return strings.Map(func(r rune) rune {
 		switch {
-		case r == utf8.RuneError && n == 1:
-			b.WriteByte('?')
+		case r == utf8.RuneError:
+			return '?'
 		case r == '\t' || r == '\n' || r == '\r':
-			b.WriteByte(' ')
+			return ' '
 		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200d':
-		default:
-			b.WriteRune(r)
+			return -1
 		}
-		s = s[n:]
-	}
-	return b.String()
-}
-
-// CleanLines is CleanText for several lines.
-func CleanLines(s string) string {
-	lines := strings.Split(s, "\n")
-	for i := range lines {
-		lines[i] = CleanText(lines[i])
-	}
-	return strings.Join(lines, "\n")
-}
-
-func plain(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
-
-// escapeLen returns the length of the escape sequence that s begins with: CSI up to its
-// final byte, OSC and other strings up to BEL or ST, else two bytes.
-func escapeLen(s string) int {
-	if len(s) < 2 {
-		return len(s)
-	}
-	switch s[1] {
-	case '[':
-		for i := 2; i < len(s); i++ {
-			if s[i] >= 0x40 && s[i] <= 0x7e {
-				return i + 1
-			}
-		}
-		return len(s)
-	case ']', 'P', '^', '_', 'X':
-		for i := 2; i < len(s); i++ {
-			if s[i] == 0x07 {
-				return i + 1
-			}
-			if s[i] == 0x1b && i+1 < len(s) && s[i+1] == '\\' {
-				return i + 2
-			}
-		}
-		return len(s)
-	}
-	return 2
+		return r
+	}, escape.ReplaceAllString(s, ""))
 }
 
 // Duration formats d for people: "8s", "3m05s", "2h07m", "4d03h".
@@ -167,6 +102,9 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
 }
 
+// seconds is Duration for the ledger's seconds.
+func seconds(s float64) string { return Duration(time.Duration(s * float64(time.Second))) }
+
 // A Color is an ANSI color.
 type Color int
 
@@ -178,10 +116,9 @@ const (
 	Yellow Color = 33
 	Cyan   Color = 36
 	Dim    Color = 2
-	Bold   Color = 1
 )
 
-// Paint colors s.
+// Paint colors s. Everything here returns colored text; Plain is for outputs without.
 func Paint(c Color, s string) string {
 	if c == None || s == "" {
 		return s
@@ -189,10 +126,27 @@ func Paint(c Color, s string) string {
 	return fmt.Sprintf("\x1b[%dm%s\x1b[0m", int(c), s)
 }
 
-// paint is Paint if color is set.
-func paint(color bool, c Color, s string) string {
-	if !color {
+var colors = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// Plain returns s without its colors.
+func Plain(s string) string {
+	if !strings.Contains(s, "\x1b") {
 		return s
 	}
-	return Paint(c, s)
+	return colors.ReplaceAllString(s, "")
 }
+
+// painted wraps text and colors its beginning, as far as that is on the first line.
+func painted(c Color, beginning, text string, width int) []string {
+	rows := Wrap(text, width, 4)
+	switch {
+	case strings.HasPrefix(rows[0], beginning):
+		rows[0] = Paint(c, beginning) + rows[0][len(beginning):]
+	case strings.HasPrefix(beginning, rows[0]):
+		rows[0] = Paint(c, rows[0])
+	}
+	return rows
+}
+
+// clock returns the timestamp of lines outside a live view, with the date for logs read later.
+func clock(t time.Time) string { return t.Local().Format(time.DateTime) }

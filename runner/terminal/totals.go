@@ -79,10 +79,10 @@ type pace struct {
 	sum time.Duration
 }
 
-func (p *pace) add(d time.Duration) {
-	if d > 0 {
+func (p *pace) add(seconds float64) {
+	if seconds > 0 {
 		p.n++
-		p.sum += d
+		p.sum += time.Duration(seconds * float64(time.Second))
 	}
 }
 

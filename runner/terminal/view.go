@@ -13,9 +13,7 @@ package terminal
 
 import (
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,37 +22,39 @@ import (
 
 // Config describes how a view shows a run.
 type Config struct {
-	Out   io.Writer
-	Live  bool             // Out is a terminal that can be redrawn
-	Color bool             // whether to use colors
-	Size  func() Size      // the terminal's size, asked at every redraw; nil for 80×24
-	Now   func() time.Time // wall clock
-	Past  []float64        // seconds that jobs took in earlier runs, for the first estimate
-	Open  []state.Fact     // starts of earlier runs that have no end yet
-	Go    func(func())     // starts the writer and handles its panics; nil for a plain go statement
+	Screen              // shows the live view; if it is not live, a line for every event
+	Past   []float64    // seconds that jobs took in earlier runs, for the first estimate
+	Open   []state.Fact // starts of earlier runs that have no end yet
+	Go     func(func()) // starts the writer and handles its panics
 }
 
 // A View shows one run. It is a runner.Sink.
 type View struct {
-	cfg     Config
+	screen  Screen        // the writer's
+	live    bool          // whether it is redrawn
 	wake    chan struct{} // capacity 1: there is something to write
 	closing chan struct{} // closed by Close
 	done    chan struct{} // closed when the writer has exited
 
-	mu     sync.Mutex
-	lines  []string // to be written, in order
-	lost   int      // lines dropped for lack of room
-	snap   *state.Snapshot
+	mu sync.Mutex
+	unwritten
+	gone   bool // the output is gone
+	pace   pace
+	minute time.Time             // of the last summary line
+	starts map[string]state.Fact // of live attempts, by uni_id
+	alike  state.Grouping
+	last   state.Snapshot  // the one before
+	held   map[string]bool // causes for which held families were reported
+}
+
+// unwritten is what the writer takes to write at once.
+type unwritten struct {
+	lines  []string
+	lost   int             // lines dropped for lack of room
+	snap   *state.Snapshot // the newest
+	eta    time.Duration
 	hint   string
 	closed bool
-	gone   bool                  // the output is gone
-	starts map[string]state.Fact // of live attempts, by uni_id
-	pace   pace
-	minute time.Time         // of the last summary line
-	silent []string          // keepers last reported as not answering
-	behind map[string]string // by uni_id: the background process last reported
-	alike  state.Grouping
-	held   map[string]bool // causes for which held families were reported
 }
 
 // maxLines bounds the lines queued for a terminal that is blocked.
@@ -62,21 +62,15 @@ const maxLines = 20000
 
 // New starts a view; Close ends it.
 func New(c Config) *View {
-	if c.Size == nil {
-		c.Size = func() Size { return Size{80, 24} }
-	}
 	v := &View{
-		cfg: c, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
-		starts: map[string]state.Fact{}, behind: map[string]string{}, held: map[string]bool{}, minute: c.Now(),
+		screen: c.Screen, live: c.Live, wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
+		minute: time.Now(), starts: map[string]state.Fact{}, held: map[string]bool{},
 	}
 	for _, f := range c.Open {
 		v.starts[f.UniID] = f
 	}
 	for _, s := range c.Past {
-		v.pace.add(time.Duration(s * float64(time.Second)))
-	}
-	if c.Go == nil {
-		c.Go = func(f func()) { go f() }
+		v.pace.add(s)
 	}
 	c.Go(v.write)
 	return v
@@ -89,18 +83,17 @@ func (v *View) Fact(job int, f state.Fact) {
 	switch f.Kind {
 	case state.KindStart:
 		v.starts[f.UniID] = state.Fact{GPUs: f.GPUs, Log: f.Log, Job: f.Job}
-		if !v.cfg.Live {
+		if !v.live {
 			v.line(f.Time, StartLine(f))
 		}
 	case state.KindEnd:
 		start := v.starts[f.UniID]
 		delete(v.starts, f.UniID)
-		delete(v.behind, f.UniID)
 		if f.State == state.Succeeded {
-			v.pace.add(time.Duration(f.Seconds * float64(time.Second)))
+			v.pace.add(f.Seconds)
 		}
 		if !v.oneMore(f) {
-			v.line(f.Time, EndLine(f, start, v.cfg.Color))
+			v.line(f.Time, EndLine(f, start))
 		}
 	}
 }
@@ -110,7 +103,7 @@ const enoughAlike = 3
 
 // oneMore reports whether enough ends like this one have had a line.
 func (v *View) oneMore(f state.Fact) bool {
-	if !v.cfg.Live || f.ErrorType == "" {
+	if !v.live || f.ErrorType == "" {
 		return false
 	}
 	i := v.alike.Add(f.Job, "", f.Failure())
@@ -121,40 +114,43 @@ func (v *View) oneMore(f state.Fact) bool {
 func (v *View) Snapshot(s state.Snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.snap = &s
-	now := v.cfg.Now()
+	now := time.Now()
+	v.snap, v.eta = &s, v.pace.left(s, now)
 	for _, h := range s.Held {
 		if !v.held[h.Cause] {
 			v.held[h.Cause] = true
 			v.line(now, HeldLine(h))
 		}
 	}
-	if !v.cfg.Live {
+	if !v.live {
 		v.changes(&s, now)
 	}
-	if !v.cfg.Live && now.Sub(v.minute) >= time.Minute {
-		v.minute = now
-		v.line(now, MinuteLine(s, now, v.pace.left(s, now)))
-	}
+	v.last = s
 	v.notify()
 }
 
 // changes prints what only a snapshot tells, if nothing is redrawn. The caller holds mu.
 func (v *View) changes(s *state.Snapshot, now time.Time) {
 	for _, text := range s.Silent {
-		if !slices.Contains(v.silent, text) {
+		if !slices.Contains(v.last.Silent, text) {
 			v.line(now, CleanText(text))
 		}
 	}
-	if len(v.silent) > 0 && len(s.Silent) == 0 {
+	if len(v.last.Silent) > 0 && len(s.Silent) == 0 {
 		v.line(now, "the keeper answers again")
 	}
-	v.silent = s.Silent
+	before := map[string]string{}
+	for _, r := range v.last.Running {
+		before[r.UniID] = r.Note
+	}
 	for _, r := range s.Running {
-		if r.Note != v.behind[r.UniID] {
-			v.behind[r.UniID] = r.Note
+		if r.Note != before[r.UniID] {
 			v.line(now, "running     "+name(r.Job, r.Attempt)+", "+CleanText(r.Note))
 		}
+	}
+	if now.Sub(v.minute) >= time.Minute {
+		v.minute = now
+		v.line(now, MinuteLine(*s, now, v.eta))
 	}
 }
 
@@ -163,8 +159,8 @@ func (v *View) Hint(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.hint = text
-	if !v.cfg.Live {
-		v.line(v.cfg.Now(), text)
+	if !v.live {
+		v.line(time.Now(), text)
 	}
 	v.notify()
 }
@@ -173,15 +169,11 @@ func (v *View) Hint(text string) {
 func (v *View) Print(text string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.line(v.cfg.Now(), text)
+	v.line(time.Now(), text)
 }
 
 // Warn shows a warning.
-func (v *View) Warn(text string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.line(v.cfg.Now(), paint(v.cfg.Color, Yellow, Pad("warning", 12))+CleanText(text))
-}
+func (v *View) Warn(text string) { v.Print(Paint(Yellow, Pad("warning", 12)) + CleanText(text)) }
 
 // Close writes what is left, erases the live view and releases the terminal. It waits
 // at most a second for one that is blocked.
@@ -208,7 +200,7 @@ func (v *View) line(t time.Time, text string) {
 		v.lost++
 		return
 	}
-	if !v.cfg.Live {
+	if !v.live {
 		text = clock(t) + " " + text
 	}
 	v.lines = append(v.lines, text)
@@ -222,27 +214,15 @@ func (v *View) notify() {
 	}
 }
 
-// job is what the writer takes to write at once.
-type job struct {
-	lines  []string
-	frame  *Frame
-	closed bool
-}
-
-func (v *View) take() job {
+func (v *View) take() unwritten {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	j := job{lines: v.lines, closed: v.closed}
-	v.lines = nil
-	if v.lost > 0 {
-		j.lines = append(j.lines, fmt.Sprintf("… %d lines omitted", v.lost))
-		v.lost = 0
+	u := v.unwritten
+	if u.lost > 0 {
+		u.lines = append(u.lines, fmt.Sprintf("… %d lines omitted", u.lost))
 	}
-	if v.cfg.Live && v.snap != nil && !v.closed {
-		now := v.cfg.Now()
-		j.frame = &Frame{Snap: *v.snap, Now: now, ETA: v.pace.left(*v.snap, now), Hint: v.hint, Color: v.cfg.Color}
-	}
-	return j
+	v.lines, v.lost = nil, 0
+	return u
 }
 
 // redrawPause bounds how often the live view is drawn: thousands of short jobs may end
@@ -253,52 +233,27 @@ const redrawPause = 50 * time.Millisecond
 // is gone.
 func (v *View) write() {
 	defer close(v.done)
-	var scr screen
-	last := tails{}
 	for range v.wake {
-		j := v.take()
-		if _, err := io.WriteString(v.cfg.Out, v.draw(&scr, last, j)); err != nil {
-			v.leave()
+		u := v.take()
+		var rows []string
+		size := CurrentSize()
+		if v.live && u.snap != nil && !u.closed {
+			rows = Frame{Snap: *u.snap, Now: time.Now(), Last: LastLine, ETA: u.eta, Hint: u.hint}.Rows(size)
+		}
+		if err := v.screen.update(u.lines, rows, size); err != nil {
+			v.mu.Lock()
+			v.gone, v.lines = true, nil // drop everything from now on
+			v.mu.Unlock()
 			return
 		}
-		if j.closed {
+		if u.closed {
 			return
 		}
-		if v.cfg.Live {
+		if v.live {
 			select {
 			case <-time.After(redrawPause):
 			case <-v.closing:
 			}
 		}
 	}
-}
-
-// draw returns the text of one update.
-func (v *View) draw(scr *screen, last tails, j job) string {
-	if !v.cfg.Live {
-		if len(j.lines) == 0 {
-			return ""
-		}
-		return strings.Join(j.lines, "\n") + "\n"
-	}
-	size := v.cfg.Size()
-	if j.frame == nil {
-		return scr.update(j.lines, nil, size)
-	}
-	j.frame.Last = map[string]string{}
-	for i, r := range j.frame.Snap.Running {
-		if i >= size.Height {
-			break
-		}
-		j.frame.Last[r.UniID] = last.line(r.Log)
-	}
-	last.forget()
-	return scr.update(j.lines, j.frame.Rows(size), size)
-}
-
-// leave makes the view drop everything from now on.
-func (v *View) leave() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.gone, v.lines = true, nil
 }

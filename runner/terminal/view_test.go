@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ func (e *emulator) Write(p []byte) (int, error) {
 	for s := string(p); s != ""; {
 		switch {
 		case strings.HasPrefix(s, "\x1b["):
-			n := escapeLen(s)
+			n := len(escape.FindString(s))
 			e.csi(s[2:n])
 			s = s[n:]
 		case s[0] == '\n':
@@ -76,6 +77,8 @@ func (e *emulator) screen() []string {
 	return append([]string(nil), e.rows...)
 }
 
+func plainly(f func()) { go f() }
+
 func exit(code int) *int { return &code }
 
 func facts(job string, code int) (start, end state.Fact) {
@@ -90,7 +93,7 @@ func facts(job string, code int) (start, end state.Fact) {
 func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &emulator{}
-		v := New(Config{Out: e, Live: true, Now: time.Now})
+		v := New(Config{Screen: Screen{Out: e, Live: true}, Go: plainly})
 		start, end := facts("a", 0)
 		v.Fact(0, start)
 		f := busy(3, shortName)
@@ -116,7 +119,7 @@ func TestTheScreenIsCleanAtTheEnd(t *testing.T) {
 func TestManyFactsAreFewWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &emulator{}
-		v := New(Config{Out: e, Live: true, Now: time.Now})
+		v := New(Config{Screen: Screen{Out: e, Live: true}, Go: plainly})
 		for i := range 5000 {
 			start, end := facts(fmt.Sprint("j", i), 0)
 			v.Fact(i, start)
@@ -138,7 +141,7 @@ type stuck struct{ t *testing.T }
 func (s stuck) Write(p []byte) (int, error) { select {} }
 
 func TestATerminalThatStandsStillHoldsUpNothing(t *testing.T) {
-	v := New(Config{Out: stuck{t}, Now: time.Now})
+	v := New(Config{Screen: Screen{Out: stuck{t}}, Go: plainly})
 	began := time.Now()
 	for i := range 2 * maxLines {
 		start, _ := facts(fmt.Sprint("j", i), 0)
@@ -159,7 +162,7 @@ func (broken) Write(p []byte) (int, error) { return 0, errors.New("broken pipe")
 
 func TestAnOutputThatIsGoneIsNoError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v := New(Config{Out: broken{}, Now: time.Now})
+		v := New(Config{Screen: Screen{Out: broken{}}, Go: plainly})
 		for i := range 100 {
 			start, end := facts(fmt.Sprint("j", i), 1)
 			v.Fact(i, start)
@@ -179,7 +182,7 @@ func TestPlainLines(t *testing.T) {
 		var out bytes.Buffer
 		before, since := facts("adopted", 4)
 		before.UniID, since.UniID = "before", "before"
-		v := New(Config{Out: &out, Now: time.Now, Open: []state.Fact{before}})
+		v := New(Config{Screen: Screen{Out: &out}, Go: plainly, Open: []state.Fact{before}})
 		start, end := facts("train\x1b[2J-1", 3)
 		v.Fact(0, start)
 		v.Fact(0, end)
@@ -228,7 +231,7 @@ func TestMinuteLineOfABackoff(t *testing.T) {
 }
 
 func TestScreenForgetsRowsThatANarrowerTerminalHasWrapped(t *testing.T) {
-	var s screen
+	s := Screen{Out: io.Discard, Live: true}
 	s.update(nil, []string{strings.Repeat("x", 79), "short"}, Size{80, 24})
 	if got, want := s.erase(Size{40, 24}), "\r\x1b[3A\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -237,7 +240,6 @@ func TestScreenForgetsRowsThatANarrowerTerminalHasWrapped(t *testing.T) {
 
 func TestTheLastLineOfALog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	last := tails{}
 	steps := []struct{ add, want string }{
 		{"", ""},
 		{"one\n", "one"},
@@ -252,11 +254,11 @@ func TestTheLastLineOfALog(t *testing.T) {
 		}
 		f.WriteString(s.add)
 		f.Close()
-		if got := last.line(path); got != s.want {
+		if got := LastLine(path); got != s.want {
 			t.Errorf("after %q: got %q, want %q", s.add, got, s.want)
 		}
 	}
-	if got := last.line(filepath.Join(t.TempDir(), "none")); got != "" {
+	if got := LastLine(filepath.Join(t.TempDir(), "none")); got != "" {
 		t.Errorf("of no file: %q", got)
 	}
 }

@@ -3,6 +3,7 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"unicode"
 	"unicode/utf8"
 )
@@ -20,15 +21,28 @@ type Visible struct {
 // NewVisible returns a Visible that writes to w.
 func NewVisible(w io.Writer, colors bool) *Visible { return &Visible{w: w, colors: colors} }
 
-// maxColor bounds the length of a color sequence.
-const maxColor = 64
+var (
+	special    = regexp.MustCompile("\x1b\\[[0-9;:]{0,61}m|[^ -~\n\t\r]") // a color, or one character
+	unfinished = regexp.MustCompile("\x1b(\\[[0-9;:]{0,61})?$")           // may become a color
+)
 
 // Write implements io.Writer.
 func (v *Visible) Write(p []byte) (int, error) {
 	in := append(v.rest, p...)
-	out, n := v.show(nil, in, false)
-	v.rest = append([]byte(nil), in[n:]...)
-	if _, err := v.w.Write(out); err != nil {
+	end := len(in)
+	if at := unfinished.FindIndex(in); at != nil {
+		end = at[0]
+	}
+	for i := end - 1; i >= max(0, end-utf8.UTFMax); i-- {
+		if utf8.RuneStart(in[i]) {
+			if !utf8.FullRune(in[i:end]) {
+				end = i
+			}
+			break
+		}
+	}
+	v.rest = append([]byte(nil), in[end:]...)
+	if _, err := v.w.Write(special.ReplaceAllFunc(in[:end], v.show)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -36,7 +50,7 @@ func (v *Visible) Write(p []byte) (int, error) {
 
 // Close shows the rest of an incomplete sequence, and resets the color.
 func (v *Visible) Close() error {
-	out, _ := v.show(nil, v.rest, true)
+	out := special.ReplaceAllFunc(v.rest, v.show)
 	v.rest = nil
 	if v.painted {
 		out = append(out, "\x1b[0m"...)
@@ -45,70 +59,22 @@ func (v *Visible) Close() error {
 	return err
 }
 
-// show appends what to show for in, and returns how much of it that covers. The rest
-// needs more input, unless this is the end.
-func (v *Visible) show(out, in []byte, end bool) ([]byte, int) {
-	n := 0
-	for n < len(in) {
-		switch c := in[n]; {
-		case c >= ' ' && c < 0x7f, c == '\n', c == '\t', c == '\r':
-			out = append(out, c)
-			n++
-		case c == 0x1b:
-			size, whole := colorLen(in[n:])
-			if !whole && !end {
-				return out, n
-			}
-			if !whole || size == 0 {
-				out = append(out, "^["...)
-				n++
-				break
-			}
-			if v.colors {
-				out = append(out, in[n:n+size]...)
-				v.painted = string(in[n:n+size]) != "\x1b[m" && string(in[n:n+size]) != "\x1b[0m"
-			}
-			n += size
-		case c < ' ' || c == 0x7f:
-			out = append(out, '^', c^0x40)
-			n++
-		case !utf8.FullRune(in[n:]) && !end:
-			return out, n
-		default:
-			r, size := utf8.DecodeRune(in[n:])
-			out = appendVisible(out, r, in[n:n+size])
-			n += size
-		}
-	}
-	return out, n
-}
-
-// colorLen returns the length of the color sequence that b begins with, 0 if it begins
-// with another one. whole is false if more input is needed to tell.
-func colorLen(b []byte) (size int, whole bool) {
-	if len(b) > 1 && b[1] != '[' {
-		return 0, true
-	}
-	for i := 2; i < min(len(b), maxColor); i++ {
-		switch c := b[i]; {
-		case c == 'm':
-			return i + 1, true
-		case (c < '0' || c > '9') && c != ';' && c != ':':
-			return 0, true
-		}
-	}
-	return 0, len(b) >= maxColor
-}
-
-// appendVisible appends the non-ASCII character r, whose bytes are text.
-func appendVisible(out []byte, r rune, text []byte) []byte {
+// show returns what to show for a color or a character.
+func (v *Visible) show(text []byte) []byte {
+	r, size := utf8.DecodeRune(text)
 	switch {
-	case r == utf8.RuneError && len(text) == 1 && text[0] < 0xa0: // C1, if the terminal is not in UTF-8 mode
-		return fmt.Appendf(out, "<%02X>", text[0])
+	case len(text) > size && !v.colors:
+		return nil
+	case len(text) > size:
+		v.painted = string(text) != "\x1b[m" && string(text) != "\x1b[0m"
+	case r < ' ' || r == 0x7f:
+		return []byte{'^', text[0] ^ 0x40}
+	case r == utf8.RuneError && size == 1 && text[0] < 0xa0: // C1, if the terminal is not in UTF-8 mode
+		return fmt.Appendf(nil, "<%02X>", text[0])
 	case obeyed(r):
-		return fmt.Appendf(out, "<U+%04X>", r)
+		return fmt.Appendf(nil, "<U+%04X>", r)
 	}
-	return append(out, text...)
+	return text
 }
 
 // obeyed reports whether a terminal acts on the non-ASCII character r instead of showing

@@ -6,9 +6,9 @@ import (
 )
 
 // Without redrawing, drawings are plain text, one after another.
-func TestPainterWithoutTerminal(t *testing.T) {
+func TestScreenWithoutTerminal(t *testing.T) {
 	var out strings.Builder
-	p := NewPainter(&out, false, func() Size { return Size{Width: 10, Height: 2} })
+	p := Screen{Out: &out}
 	for _, rows := range [][]string{{"a much longer row", "b", "c"}, {"d"}, nil} {
 		if err := p.Draw(rows); err != nil {
 			t.Fatal(err)

@@ -1,214 +1,188 @@
 package gpu
 
-import "time"
-
-// The six admission rules, in the order in which their reasons are reported:
-// first what waiting cannot change, then who is on the device, then the
-// numbers. reason.go has the text for each finding.
-
-// A cause is why a device refuses a request.
-type cause int
-
-const (
-	fits cause = iota
-	notManaged
-	isReserved
-	notAsked   // not in the request's own IDs
-	otherModel // none of the requested models
-	partOfGPU  // a MIG instance, but the request needs several devices
-	tooSmall
-	noReadings // from any device
-	notRead
-	silent // does not answer
-	prohibited
-	atLimit  // max_gpus
-	awaited  // released, free memory not read since
-	heldHere // by an attempt of this run
-	claimed  // by another run
-	ownOn    // a process of this user
-	othersOn // others: avoid
-	hiddenOn // others: avoid, memory in use by no visible process
-	exclusive
-	blind // free memory is unknown, and the device may be in use
-	tooLittle
-	busy
-	watching
-	isKept
+import (
+	"fmt"
+	"slices"
+	"time"
 )
 
-// never reports whether waiting cannot help.
-func (c cause) never() bool { return notManaged <= c && c <= tooSmall }
-
-// A finding is the result of judging one device. It holds no text, so a
-// scheduler can ask as often as it likes.
-type finding struct {
-	cause cause
-	ours  bool          // this run's own attempts are the reason
-	until time.Duration // when time alone can change it; 0 for never
+// A rule is a reason to refuse a device to a request. A new rule is a new row below.
+type rule struct {
+	refuses func(q *query, d *device) bool
+	words   func(q *query, d *device) string // for people, after "GPU 2: "
+	ours    func(q *query, d *device) bool   // whether only this run's attempts are the reason; nil for never
+	never   bool                             // waiting cannot help
 }
 
-// judge applies rules 1 to 6 to d.
-func (p *Pool) judge(now time.Duration, req *Request, asked bool, d *device) finding {
-	if c := p.fixed(req, asked, d); c != fits {
-		return finding{cause: c}
+// The rules, in the order in which their reasons are reported: first what waiting cannot
+// change, then whether the device answers, then who is on it, then the numbers.
+var (
+	fixed = []rule{
+		{never: true, refuses: func(_ *query, d *device) bool { return !d.managed },
+			words: text("not managed by this run (gpu_ids)")},
+		{never: true, refuses: func(_ *query, d *device) bool { return d.reserved },
+			words: func(q *query, _ *device) string {
+				return fmt.Sprintf("reserved for others (reserve: %d)", q.pool.rules.Reserve)
+			}},
+		{never: true, refuses: func(q *query, d *device) bool { return !q.named[d.position] },
+			words: text("not in the job's gpu_ids")},
+		{never: true, refuses: func(q *query, d *device) bool { return !d.is(q.req.Models) },
+			words: func(q *query, d *device) string { return orUnknown(d.Name) + ", not " + either(q.req.Models.List()) }},
+		{never: true, refuses: func(q *query, d *device) bool { return d.MIG && q.req.Min > 1 },
+			words: func(q *query, _ *device) string {
+				return fmt.Sprintf("a MIG instance, but the job needs %d GPUs", q.req.Min)
+			}},
+		{never: true, refuses: func(q *query, d *device) bool { return d.Total > 0 && d.Total < q.req.Memory },
+			words: func(q *query, d *device) string { return have(d.Total, "total", q.req.Memory) }},
 	}
-	if c := d.answers(); c != fits {
-		return finding{cause: c}
+	answering = []rule{
+		{refuses: func(_ *query, d *device) bool { return d.noReading != "" },
+			words: func(_ *query, d *device) string { return "no readings: " + d.noReading }},
+		{refuses: func(_ *query, d *device) bool { return !d.read },
+			words: text("not read yet")},
+		{refuses: func(_ *query, d *device) bool { return d.err != "" },
+			words: func(_ *query, d *device) string { return "does not answer: " + d.err }},
+		{refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
+			words: text("compute mode is prohibited: no process may use it")},
 	}
-	if c := p.company(now, req, d); c != fits {
-		return finding{cause: c, ours: c == heldHere && p.withoutOurs(now, req, d)}
+	company = []rule{
+		{refuses: func(q *query, d *device) bool {
+			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.share) })
+		}, words: func(_ *query, d *device) string { return heldHere(len(d.holds)) }, ours: withoutOurs},
+		{refuses: func(q *query, d *device) bool { return d.barring(q.req.Share) != nil },
+			words: func(_ *query, d *device) string { return d.claims[0].words() }},
+		{refuses: func(_ *query, d *device) bool { return d.mode == ComputeExclusive && len(d.procs) > 0 },
+			words: func(_ *query, d *device) string { return "compute mode is exclusive, and " + d.biggest().on() }},
+		{refuses: func(q *query, d *device) bool { return d.own != nil && !q.req.Share },
+			words: func(_ *query, d *device) string { return d.own.on() }},
+		{refuses: func(q *query, d *device) bool { return q.avoids() && d.foreign != nil },
+			words: func(_ *query, d *device) string { return d.foreign.on() + " (others: avoid)" }},
+		{refuses: func(q *query, d *device) bool { return q.avoids() && d.strange(q.now) > 0 },
+			words: func(_ *query, d *device) string { return d.hiddenWords() + " (others: avoid)" }},
 	}
-	if d.awaited {
-		return finding{cause: awaited, ours: true}
+	numbers = []rule{
+		{refuses: func(_ *query, d *device) bool { return d.awaited },
+			words: text("just released, its free memory is being read"),
+			ours:  func(*query, *device) bool { return true }},
+		// A device whose free memory cannot be read admits a request only if nobody is on it.
+		{refuses: func(_ *query, d *device) bool {
+			return d.free < 0 && (!d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0)
+		}, words: unreadable, ours: ourMemory},
+		{refuses: func(q *query, d *device) bool { return d.free >= 0 && d.free-d.promised < q.req.Memory },
+			words: missingMemory, ours: ourMemory},
+		{refuses: func(q *query, d *device) bool { return q.util(d) > q.req.MaxUtil }, words: busy,
+			ours: func(_ *query, d *device) bool { return len(d.holds) > 0 && !d.strangers() }},
+		{refuses: func(q *query, d *device) bool { return q.full && len(d.holds) == 0 },
+			words: func(q *query, _ *device) string {
+				return fmt.Sprintf("this run holds %s, all that min_gpus, max_gpus and reserve allow now", count(q.pool.held()))
+			}},
+		{refuses: func(q *query, d *device) bool { return !q.pool.rules.AtOnce && q.unwatched(d) },
+			words: func(_ *query, d *device) string { return "watching: " + d.watchedFor() }},
 	}
-	if c := d.memory(req); c != fits {
-		return finding{cause: c, ours: d.ourMemory(now, req)}
-	}
-	return p.utilization(now, req, d)
+	rules = slices.Concat(fixed, answering, company, numbers)
+)
+
+func text(s string) func(*query, *device) string { return func(*query, *device) string { return s } }
+
+// A query is a request on its way through the rules.
+type query struct {
+	pool  *Pool
+	req   *Request
+	now   time.Duration
+	named []bool // by position: what the request's IDs name
+	full  bool   // this run holds as many devices as it may
 }
 
-// fixed applies rule 1 and whatever else can never change.
-func (p *Pool) fixed(req *Request, asked bool, d *device) cause {
-	switch {
-	case !d.managed:
-		return notManaged
-	case d.reserved:
-		return isReserved
-	case !asked:
-		return notAsked
-	case !model(d, req.Models):
-		return otherModel
-	case d.MIG && req.Min > 1:
-		return partOfGPU
-	case d.Total > 0 && d.Total < req.Memory:
-		return tooSmall
-	}
-	return fits
+func (p *Pool) query(now time.Duration, req *Request) query {
+	return query{pool: p, req: req, now: now, named: matches(p.all(), req.IDs.List()), full: p.held() >= p.limit()}
 }
 
-// answers applies rule 2.
-func (d *device) answers() cause {
-	switch {
-	case d.noReading != "":
-		return noReadings
-	case !d.read:
-		return notRead
-	case d.err != "":
-		return silent
-	case d.mode == ComputeProhibited:
-		return prohibited
-	}
-	return fits
-}
-
-// company applies rules 5 and 6, and exclusive compute mode.
-func (p *Pool) company(now time.Duration, req *Request, d *device) cause {
-	for i := range d.holds {
-		if !req.Share || !d.holds[i].share || d.mode == ComputeExclusive {
-			return heldHere
+// refusal returns the first of some rules by which d is refused, or nil.
+func (q *query) refusal(some []rule, d *device) *rule {
+	for i := range some {
+		if some[i].refuses(q, d) {
+			return &some[i]
 		}
 	}
+	return nil
+}
+
+func (q *query) avoids() bool { return q.pool.rules.Others == OthersAvoid }
+
+// beside reports whether two that do or do not share may both be on the device.
+func (d *device) beside(a, b bool) bool { return a && b && d.mode != ComputeExclusive }
+
+// barring returns a claim that keeps off whoever does or does not share, or nil.
+func (d *device) barring(share bool) *Claim {
 	for i := range d.claims {
-		if !req.Share || !d.claims[i].Share || d.mode == ComputeExclusive {
-			return claimed
+		if !d.beside(share, d.claims[i].Share) {
+			return &d.claims[i]
 		}
 	}
-	switch {
-	case d.mode == ComputeExclusive && len(d.procs) > 0:
-		return exclusive
-	case d.own != nil && !req.Share:
-		return ownOn
-	}
-	return p.others(now, d)
+	return nil
 }
 
-// others applies rule 6.
-func (p *Pool) others(now time.Duration, d *device) cause {
-	switch {
-	case p.rules.Others != OthersAvoid:
-	case d.foreign != nil:
-		return othersOn
-	case d.strange(now) > 0:
-		return hiddenOn
-	}
-	return fits
-}
-
-// withoutOurs reports whether d, which attempts of this run hold, would admit
-// req once they are gone, as far as is known now.
-func (p *Pool) withoutOurs(now time.Duration, req *Request, d *device) bool {
+// withoutOurs reports whether d, which attempts of this run hold, would admit the request
+// once they are gone, as far as is known now.
+func withoutOurs(q *query, d *device) bool {
 	for i := range d.claims {
-		if !req.Share || !d.claims[i].Share {
+		if !q.req.Share || !d.claims[i].Share {
 			return false
 		}
 	}
-	if d.own != nil && !req.Share || d.foreign != nil && d.mode == ComputeExclusive {
+	if d.own != nil && !q.req.Share || d.foreign != nil && (d.mode == ComputeExclusive || q.avoids()) {
 		return false
 	}
-	return p.others(now, d) == fits && (d.free < 0 || d.potential() >= req.Memory)
+	return !(q.avoids() && d.strange(q.now) > 0) && (d.free < 0 || d.potential() >= q.req.Memory)
 }
 
-// memory applies rule 3. A device whose free memory cannot be read admits a
-// request only if nobody is on it.
-func (d *device) memory(req *Request) cause {
-	if d.free < 0 {
-		if !d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0 {
-			return blind
-		}
-		return fits
-	}
-	if d.free-d.promised < req.Memory {
-		return tooLittle
-	}
-	return fits
+// ourMemory reports whether the request lacks only memory that attempts of this run hold,
+// or held until a moment ago.
+func ourMemory(q *query, d *device) bool {
+	return (len(d.holds) > 0 || d.returned(q.now)) && (d.free < 0 || d.potential() >= q.req.Memory)
 }
 
-// ourMemory reports whether req lacks only memory that attempts of this run
-// hold, or held until a moment ago.
-func (d *device) ourMemory(now time.Duration, req *Request) bool {
-	if len(d.holds) == 0 && !d.returned(now) {
-		return false
+// util returns the utilization that counts for the request, in percent: the highest of
+// the last 3 s, or of the last minute if strangers are there; -1 if it is unknown or does
+// not matter.
+func (q *query) util(d *device) int {
+	if q.req.MaxUtil >= 100 || d.empty() || d.returned(q.now) || q.req.Share && !q.req.UtilOnOwn && !d.strangers() {
+		return -1
 	}
-	return d.free < 0 || d.potential() >= req.Memory
+	return d.peaks[d.window()]
 }
 
-// potential returns what would be free without this run's attempts.
-func (d *device) potential() Bytes {
-	free := d.free
-	if d.back {
-		free = max(free, d.whole)
+// unwatched reports whether d has not been watched for as long as its utilization counts.
+func (q *query) unwatched(d *device) bool { return q.util(d) >= 0 && d.watched < windows[d.window()] }
+
+func unreadable(_ *query, d *device) string {
+	if !d.listed {
+		return "neither its free memory nor its processes can be read"
 	}
-	free += d.ours - d.promised
-	if d.Total > 0 {
-		free = min(free, d.Total)
+	if b := d.biggest(); b != nil {
+		return "its free memory cannot be read, and " + b.on()
 	}
-	return free
+	return "its free memory cannot be read, and a job holds it"
 }
 
-// utilization applies rule 4.
-func (p *Pool) utilization(now time.Duration, req *Request, d *device) finding {
-	strangers := d.foreign != nil || d.hidden > 0
-	highest := d.peaks[0]
-	window := briefly
-	if strangers {
-		highest, window = d.peaks[1], atLeast
+// missingMemory says how much memory is missing and who has it.
+func missingMemory(q *query, d *device) string {
+	s := have(max(0, d.free-d.promised), "free", q.req.Memory)
+	if d.promised > 0 {
+		s += fmt.Sprintf("; another %s promised to running jobs", d.promised.Round())
 	}
-	switch {
-	case req.MaxUtil >= 100 || d.empty() || d.returned(now):
-	case req.Share && !req.UtilOnOwn && !strangers:
-	case highest < 0: // unknown
-	case highest > req.MaxUtil:
-		return finding{cause: busy, ours: len(d.holds) > 0 && !strangers}
-	case d.watched < window && !p.rules.AtOnce:
-		return finding{cause: watching, until: d.at - d.watched + window}
+	if b := d.biggest(); b != nil && b.Memory > d.hidden {
+		s += "; " + b.on()
+	} else if d.hidden > 0 {
+		s += "; " + d.hiddenWords()
 	}
-	return finding{}
+	return s
 }
 
-// window returns how long rule 4 wants d to have been watched.
-func (d *device) window() time.Duration {
-	if d.foreign != nil || d.hidden > 0 {
-		return atLeast
+func busy(q *query, d *device) string {
+	window := d.window()
+	if now := d.samples[len(d.samples)-1].Percent; now <= q.req.MaxUtil {
+		return fmt.Sprintf("%d%% busy in the last %d s, limit %d%%", d.peaks[window], windows[window]/time.Second, q.req.MaxUtil)
 	}
-	return briefly
+	return fmt.Sprintf("%d%% busy, limit %d%%", d.peaks[window], q.req.MaxUtil)
 }

@@ -1,154 +1,174 @@
 package gpu
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
-// Admit judges every device for req, in PCI order, by the six rules. It changes nothing.
+// A Verdict says whether a device admits a request now.
+type Verdict struct {
+	UUID   UUID
+	Index  int
+	OK     bool
+	Reason string // for people, if not OK: "71% busy, limit 30%"
+	Never  bool   // waiting cannot help: not managed, wrong model, too small
+	Free   Bytes  // free minus promised, as judged; -1 if unknown
+	Ours   bool   // refused only because this run's own attempts hold it
+	Note   string // if OK: caveat, "watched for only 5 of 60 s"; usually ""
+}
+
+// Admit judges every device for req by all rules, in PCI order. It changes nothing.
 func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
+	q := p.query(now, &req)
 	verdicts := make([]Verdict, len(p.devs))
-	asked := p.asked(&req)
-	full := p.held() >= p.limit()
 	for i := range p.devs {
 		d := &p.devs[i]
-		f := p.admit(now, &req, asked, full, i)
-		v := &verdicts[i]
-		*v = Verdict{UUID: d.UUID, Index: d.Index, OK: f.cause == fits, Never: f.cause.never(), Until: f.until, Ours: f.ours, Free: -1}
-		if d.free >= 0 {
-			v.Free = max(0, d.free-d.promised)
-		}
-		if v.OK {
-			v.Note = p.note(now, &req, d)
+		v := Verdict{UUID: d.UUID, Index: d.Index, Free: max(-1, d.available())}
+		if r := q.refusal(rules, d); r != nil {
+			v.Reason, v.Never, v.Ours = r.words(&q, d), r.never, r.ours != nil && r.ours(&q, d)
 		} else {
-			v.Reason = p.reason(f, &req, d)
+			v.OK, v.Note = true, q.note(d)
 		}
+		verdicts[i] = v
 	}
 	return verdicts
 }
 
-// admit is judge plus the limit on how many devices this run may hold.
-func (p *Pool) admit(now time.Duration, req *Request, asked []bool, full bool, i int) finding {
-	d := &p.devs[i]
-	f := p.judge(now, req, asked == nil || asked[i], d)
-	if full && len(d.holds) == 0 && (f.cause == fits || f.cause == watching) {
-		return finding{cause: atLimit}
+// note returns the caveat on a device that admits the request, or "".
+func (q *query) note(d *device) string {
+	if !q.pool.rules.AtOnce || !q.unwatched(d) {
+		return ""
 	}
-	return f
+	return "watched for only " + d.watchedFor()
 }
 
-// asked returns which devices the request names, nil for all of them. It keeps
-// the last answer: jobs tried in a row mostly share one list, never modified.
-func (p *Pool) asked(req *Request) []bool {
-	ids := req.IDs
-	if len(ids) == 0 {
-		return nil
-	}
-	if len(p.lastIDs) != len(ids) || &p.lastIDs[0] != &ids[0] {
-		p.lastIDs, p.lastAsked = ids, matches(p.all, ids)
-	}
-	return p.lastAsked
-}
-
-// Choose picks devices for req, except kept ones, or returns a verdict on each. It
-// changes nothing: round-robin's turn advances only when the grant is held.
-func (p *Pool) Choose(now time.Duration, req Request, kept []UUID) (Grant, []Verdict, bool) {
-	if g, ok := p.Find(now, req, kept); ok {
-		return g, nil, true
-	}
-	verdicts := p.Admit(now, req)
-	for i := range verdicts {
-		if v := &verdicts[i]; v.OK && slices.Contains(kept, v.UUID) {
-			v.OK, v.Note = false, ""
-			v.Reason = p.reason(finding{cause: isKept}, &req, &p.devs[i])
+// Note returns the caveats on the devices of a grant that is not yet held:
+// "GPU 2 was watched for only 5 of 60 s"; usually "".
+func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
+	q, notes := p.query(now, &req), ""
+	for d := range p.among(g.UUIDs) {
+		if note := q.note(d); note != "" {
+			if notes != "" {
+				notes += ", "
+			}
+			notes += "GPU " + d.label() + " was " + note
 		}
 	}
-	return Grant{}, verdicts, false
+	return notes
 }
 
-// Find is Choose without the reasons, for a scheduler that asks often. It
-// allocates nothing if there is no grant.
+// Find picks devices for req, except kept ones. It changes nothing: round-robin's turn
+// advances only when the grant is held.
 func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	if req.Max <= 0 {
 		return Grant{}, true
 	}
-	n := p.find(now, &req, kept)
-	if n == 0 {
+	free, _ := p.sort(now, &req, kept)
+	p.order(now, free)
+	free = p.within(free)
+	// CUDA uses at most one MIG instance, and none next to a whole GPU.
+	if len(free) > 0 && free[0].MIG {
+		free = free[:1]
+	} else if req.Max > 1 {
+		free = slices.DeleteFunc(free, func(d *device) bool { return d.MIG })
+	}
+	if len(free) < max(1, req.Min) {
 		return Grant{}, false
 	}
-	chosen := p.found[:n]
-	slices.SortFunc(chosen, func(a, b candidate) int { return a.position - b.position })
-	g := Grant{UUIDs: make([]UUID, n), Indices: make([]int, n), Memory: req.Memory, Share: req.Share}
-	for i, c := range chosen {
-		g.UUIDs[i], g.Indices[i] = c.uuid, p.devs[c.position].Index
+	free = free[:min(len(free), req.Max)]
+	slices.SortFunc(free, func(a, b *device) int { return a.position - b.position })
+	g := Grant{UUIDs: uuids(free), Memory: req.Memory, Share: req.Share}
+	for _, d := range free {
+		g.Indices = append(g.Indices, d.Index)
 	}
 	return g, true
 }
 
-// Fits reports whether Choose would find a grant.
-func (p *Pool) Fits(now time.Duration, req Request, kept []UUID) bool {
-	return req.Max <= 0 || p.find(now, &req, kept) > 0
+// Could returns the devices that admit req now, except kept ones and up to this
+// run's limit, and those that only this run's own attempts keep from it.
+// Together they are what patience can wait for.
+func (p *Pool) Could(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
+	f, o := p.sort(now, &req, kept)
+	return uuids(p.within(f)), uuids(o)
 }
 
-// find puts the devices chosen for req at the front of p.found and returns
-// their number: 0, or from req.Min to req.Max.
-func (p *Pool) find(now time.Duration, req *Request, kept []UUID) int {
-	p.collect(now, req, kept)
-	if len(p.found) < max(1, req.Min) {
-		return 0
-	}
-	order(p.rules.Pick, p.found)
-	p.within()
-	// CUDA uses at most one MIG instance, and none next to a whole GPU.
-	if p.found[0].mig {
-		p.found = p.found[:1]
-	} else if req.Max > 1 {
-		p.found = slices.DeleteFunc(p.found, func(c candidate) bool { return c.mig })
-	}
-	if len(p.found) < max(1, req.Min) {
-		return 0
-	}
-	return min(len(p.found), req.Max)
-}
-
-// collect fills p.found with the devices that admit req.
-func (p *Pool) collect(now time.Duration, req *Request, kept []UUID) {
-	p.found = p.found[:0]
-	asked := p.asked(req)
-	full := p.held() >= p.limit()
+// sort returns the devices, except kept ones, that admit req, and those that only this
+// run's own attempts keep from it.
+func (p *Pool) sort(now time.Duration, req *Request, kept []UUID) (free, ours []*device) {
+	q := p.query(now, req)
 	for i := range p.devs {
 		d := &p.devs[i]
-		if p.admit(now, req, asked, full, i).cause != fits || slices.Contains(kept, d.UUID) {
+		if slices.Contains(kept, d.UUID) {
 			continue
 		}
-		c := candidate{uuid: d.UUID, position: i, mig: d.MIG, util: d.peaks[0], free: -1}
-		c.turn = p.fromTurn(i)
-		c.others = d.foreign != nil || d.strange(now) > 0
-		if d.free >= 0 {
-			c.free = d.free - d.promised
+		if r := q.refusal(rules, d); r == nil {
+			free = append(free, d)
+		} else if r.ours != nil && r.ours(&q, d) {
+			ours = append(ours, d)
 		}
-		p.found = append(p.found, c)
 	}
+	return free, ours
 }
 
-// within drops from the end of p.found devices that are new to this run and
-// exceed its limit.
-func (p *Pool) within() {
-	room := p.limit() - p.held()
-	p.found = slices.DeleteFunc(p.found, func(c candidate) bool {
-		if len(p.devs[c.position].holds) > 0 {
-			return false
+func uuids(devs []*device) []UUID {
+	var ids []UUID
+	for _, d := range devs {
+		ids = append(ids, d.UUID)
+	}
+	return ids
+}
+
+// policies score a device: the lowest is taken first.
+var policies = map[Pick]func(p *Pool, d *device) int64{
+	MostFree:   func(_ *Pool, d *device) int64 { return -int64(d.available()) },
+	LeastUtil:  func(_ *Pool, d *device) int64 { return unknownLast(d.peaks[0]) },
+	FirstFit:   func(_ *Pool, d *device) int64 { return int64(d.position) },
+	BestFit:    func(_ *Pool, d *device) int64 { return unknownLast(d.available()) },
+	RoundRobin: func(p *Pool, d *device) int64 { return int64(p.fromTurn(d)) },
+}
+
+func unknownLast[T ~int | ~int64](n T) int64 {
+	if n < 0 {
+		return 1 << 62
+	}
+	return int64(n)
+}
+
+// order sorts devices: those without other users first, then by policy, then by UUID.
+func (p *Pool) order(now time.Duration, devs []*device) {
+	score := policies[p.rules.Pick]
+	if score == nil {
+		score = policies[MostFree]
+	}
+	others := func(d *device) int {
+		if d.foreign != nil || d.strange(now) > 0 {
+			return 1
 		}
-		room--
-		return room < 0
+		return 0
+	}
+	slices.SortFunc(devs, func(a, b *device) int {
+		return cmp.Or(others(a)-others(b), cmp.Compare(score(p, a), score(p, b)), cmp.Compare(a.UUID, b.UUID))
+	})
+}
+
+// within leaves out, from the end, devices that are new to this run and exceed its limit.
+func (p *Pool) within(devs []*device) []*device {
+	room := p.limit() - p.held()
+	return slices.DeleteFunc(devs, func(d *device) bool {
+		if len(d.holds) == 0 {
+			room--
+		}
+		return len(d.holds) == 0 && room < 0
 	})
 }
 
 // held returns how many devices this run's attempts hold.
-func (p *Pool) held() int {
-	n := 0
+func (p *Pool) held() int { return p.count(func(d *device) bool { return len(d.holds) > 0 }) }
+
+func (p *Pool) count(is func(d *device) bool) (n int) {
 	for i := range p.devs {
-		if len(p.devs[i].holds) > 0 {
+		if is(&p.devs[i]) {
 			n++
 		}
 	}
@@ -162,14 +182,10 @@ func (p *Pool) limit() int {
 	if !p.limited() {
 		return len(p.devs)
 	}
-	available := 0
-	for i := range p.devs {
-		d := &p.devs[i]
-		if d.managed && (len(d.holds) > 0 || d.answers() == fits && (d.free < 0 || d.free >= GiB)) {
-			available++
-		}
-	}
-	return p.bound(available)
+	var q query
+	return p.bound(p.count(func(d *device) bool {
+		return d.managed && (len(d.holds) > 0 || q.refusal(answering, d) == nil && (d.free < 0 || d.free >= GiB))
+	}))
 }
 
 func (p *Pool) bound(available int) int {
@@ -180,88 +196,50 @@ func (p *Pool) bound(available int) int {
 	return n
 }
 
-// Could returns the devices that admit req now, except kept ones and up to this
-// run's limit, and those that only this run's own attempts keep from it.
-// Together they are what patience can wait for.
-func (p *Pool) Could(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
-	asked := p.asked(&req)
-	full := p.held() >= p.limit()
-	for i := range p.devs {
-		d := &p.devs[i]
-		f := p.admit(now, &req, asked, full, i)
-		switch {
-		case slices.Contains(kept, d.UUID):
-		case f.ours:
-			ours = append(ours, d.UUID)
-		case f.cause == fits:
-			free = append(free, d.UUID)
-		}
-	}
-	room := p.limit() - p.held()
-	free = slices.DeleteFunc(free, func(id UUID) bool {
-		if len(p.device(id).holds) > 0 {
-			return false
-		}
-		room--
-		return room < 0
-	})
-	return free, ours
-}
-
 // Possible reports whether devices of this pool could ever take req, and if not,
 // why. A device that is failing right now still counts.
 func (p *Pool) Possible(req Request) (string, bool) {
 	if req.Min <= 0 {
 		return "", true
 	}
-	asked := p.asked(&req)
-	usable, managed := 0, 0
-	var nearest finding
-	var at *device
-	var near Bytes
+	q := p.query(0, &req)
+	usable := 0
+	var nearest *device // of those refused
 	for i := range p.devs {
 		d := &p.devs[i]
-		if d.managed {
-			managed++
-		}
-		may := asked == nil || asked[i]
-		c := p.fixed(&req, may, d)
-		if c == fits {
+		if q.refusal(fixed, d) == nil {
 			usable++
-		} else if n := nearness(&req, may, d); at == nil || n > near {
-			nearest, at, near = finding{cause: c}, d, n
+		} else if nearest == nil || q.nearness(d) > q.nearness(nearest) {
+			nearest = d
 		}
 	}
-	if p.limited() && p.bound(managed) < min(req.Min, usable) {
-		return "needs " + count(req.Min) + ", but min_gpus, max_gpus and reserve allow this run only " + count(p.bound(managed)), false
+	managed := p.count(func(d *device) bool { return d.managed })
+	needs := "needs " + count(req.Min)
+	switch {
+	case p.limited() && p.bound(managed) < min(req.Min, usable):
+		return needs + ", but min_gpus, max_gpus and reserve allow this run only " + count(p.bound(managed)), false
+	case usable >= req.Min:
+		return "", true
+	case nearest == nil:
+		return needs + ", but this machine has " + count(len(p.devs)), false
 	}
-	return p.impossible(&req, usable, nearest, at)
+	why := "GPU " + nearest.label() + ": " + q.refusal(fixed, nearest).words(&q, nearest)
+	if usable == 0 && req.Min == 1 {
+		return "no GPU here can take it: " + why, false
+	}
+	return needs + ", but only " + count(usable) + " here can take it; " + why, false
 }
 
-// nearness scores how close a refused device comes to req: devices the job may use
-// rank first, then those of its model, then the largest. Whatever is still wrong with
+// nearness scores how close a refused device comes to the request: devices the job may
+// use rank first, then those of its model, then the largest. Whatever is still wrong with
 // the nearest one is what keeps the job from running.
-func nearness(req *Request, asked bool, d *device) Bytes {
-	n := min(d.Total, req.Memory)
-	if model(d, req.Models) {
+func (q *query) nearness(d *device) Bytes {
+	n := min(d.Total, q.req.Memory)
+	if d.is(q.req.Models) {
 		n += 1 << 60
 	}
-	if asked {
+	if q.named[d.position] {
 		n += 1 << 61
 	}
 	return n
-}
-
-// impossible explains how many devices could take req and what is wrong with the
-// nearest one.
-func (p *Pool) impossible(req *Request, usable int, f finding, at *device) (string, bool) {
-	switch {
-	case usable >= req.Min:
-		return "", true
-	case at == nil:
-		return "needs " + count(req.Min) + ", but this machine has " + count(len(p.devs)), false
-	case usable == 0 && req.Min == 1:
-		return "no GPU here can take it: GPU " + at.label() + ": " + p.reason(f, req, at), false
-	}
-	return "needs " + count(req.Min) + ", but only " + count(usable) + " here can take it; GPU " + at.label() + ": " + p.reason(f, req, at), false
 }

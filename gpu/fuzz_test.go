@@ -122,11 +122,7 @@ func (m *machine) start() string {
 	if m.next(4) == 0 {
 		kept = []UUID{m.devs[m.next(3)].UUID}
 	}
-	fits := m.pool.Fits(m.now, req, kept)
-	g, verdicts, ok := m.pool.Choose(m.now, req, kept)
-	if ok != fits || ok != (verdicts == nil) {
-		return fmt.Sprintf("WRONG: Fits %t, Choose %t", fits, ok)
-	}
+	g, ok := m.pool.Find(m.now, req, kept)
 	if !ok {
 		return "none"
 	}

@@ -104,17 +104,6 @@ type Observation struct {
 	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 
-// A Request is what one job asks for. The zero Request asks for no GPU.
-type Request struct {
-	Min, Max  int      // how many devices: at least Min, up to Max; 0, 0 for a CPU job
-	Memory    Bytes    // must be free on each, and is set aside from the start
-	MaxUtil   int      // percent; 100 for no limit
-	UtilOnOwn bool     // MaxUtil also applies if all processes are this user's own (experiment lists)
-	Models    []string // only devices whose name contains one of these, ignoring case; empty for any
-	IDs       []string // only these indices, UUIDs or unique UUID prefixes; empty for any
-	Share     bool     // may share a device with other jobs
-}
-
 // A Grant is what an attempt was given, all at once or not at all.
 type Grant struct {
 	UUIDs   []UUID

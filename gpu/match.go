@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,7 +13,7 @@ import (
 // nothing, or more than one GPU.
 func Select(devs []Device, ids []string) ([]Device, error) {
 	for _, id := range ids {
-		if _, err := matchOne(devs, id); err != nil {
+		if _, err := match(devs, id); err != nil {
 			return nil, err
 		}
 	}
@@ -27,71 +28,52 @@ func Select(devs []Device, ids []string) ([]Device, error) {
 
 // matches returns, for each device, whether ids name it. It ignores ids that match nothing.
 func matches(devs []Device, ids []string) []bool {
-	all := make([]bool, len(devs))
-	for i := range all {
-		all[i] = len(ids) == 0
+	named := make([]bool, len(devs))
+	for i := range named {
+		named[i] = len(ids) == 0
 	}
 	for _, id := range ids {
-		one, _ := matchOne(devs, id)
-		for _, i := range one {
-			all[i] = true
+		some, _ := match(devs, id)
+		for _, i := range some {
+			named[i] = true
 		}
 	}
-	return all
+	return named
 }
 
-// matchOne returns the positions that one id names.
-func matchOne(devs []Device, id string) ([]int, error) {
+// match returns the positions of the devices that one id names. What names none may be
+// the UUID of any that has never answered.
+func match(devs []Device, id string) ([]int, error) {
 	id = strings.TrimSpace(id)
-	var found []int
-	if from, to, ok := indices(id); ok {
-		for i, d := range devs {
+	from, to, numbered := indices(id)
+	var found, silent []int
+	for i, d := range devs {
+		switch {
+		case numbered:
 			if from <= d.Index && d.Index <= to {
 				found = append(found, i)
 			}
-		}
-	} else if id != "" {
-		if found = begins(devs, id); len(found) == 0 {
-			if found = unknown(devs); len(found) > 0 {
-				return found, nil // it may be any of these
-			}
+		case id == "":
+		case string(d.UUID) == id:
+			return []int{i}, nil
+		case strings.HasPrefix(string(d.UUID), id) || strings.HasPrefix(string(d.Parent), id):
+			found = append(found, i)
+		case d.Silent:
+			silent = append(silent, i)
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case len(found)+len(silent) == 0:
 		return nil, fmt.Errorf("no GPU here matches %q: this machine has %s", id, listed(devs))
+	case len(found) == 0:
+		return silent, nil
 	}
-	for _, i := range found[1:] {
-		if !isNumber(id) && named(devs[i], id) != named(devs[found[0]], id) {
+	for _, i := range found {
+		if !numbered && named(devs[i], id) != named(devs[found[0]], id) {
 			return nil, fmt.Errorf("%q is ambiguous: several GPUs' UUIDs begin with it", id)
 		}
 	}
 	return found, nil
-}
-
-// begins returns the devices whose UUID, or whose parent GPU's UUID, begins
-// with id, or only the one whose UUID is exactly id.
-func begins(devs []Device, id string) []int {
-	var found []int
-	for i, d := range devs {
-		if string(d.UUID) == id {
-			return []int{i}
-		}
-		if strings.HasPrefix(string(d.UUID), id) || strings.HasPrefix(string(d.Parent), id) {
-			found = append(found, i)
-		}
-	}
-	return found
-}
-
-// unknown returns the devices whose UUIDs are not known yet.
-func unknown(devs []Device) []int {
-	var found []int
-	for i := range devs {
-		if devs[i].Silent {
-			found = append(found, i)
-		}
-	}
-	return found
 }
 
 // named returns the UUID that begins with id: the device's, or its parent GPU's.
@@ -116,11 +98,6 @@ func indices(id string) (from, to int, ok bool) {
 	return from, to, err == nil && to >= from
 }
 
-func isNumber(id string) bool {
-	_, _, ok := indices(id)
-	return ok
-}
-
 func listed(devs []Device) string {
 	if len(devs) == 0 {
 		return "none"
@@ -135,17 +112,10 @@ func listed(devs []Device) string {
 	return strings.Join(names, ", ")
 }
 
-// model reports whether the device's name contains one of models, ignoring case.
+// is reports whether the device's name contains one of models, ignoring case.
 // A device that has never answered may be any model.
-func model(d *device, models []string) bool {
-	if len(models) == 0 || d.Silent {
-		return true
-	}
-	name := strings.ToLower(d.Name)
-	for _, m := range models {
-		if strings.Contains(name, strings.ToLower(m)) {
-			return true
-		}
-	}
-	return false
+func (d Device) is(models Names) bool {
+	return models == "" || d.Silent || slices.ContainsFunc(models.List(), func(m string) bool {
+		return strings.Contains(strings.ToLower(d.Name), strings.ToLower(m))
+	})
 }

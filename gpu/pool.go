@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"iter"
 	"slices"
 	"time"
 )
@@ -37,47 +38,27 @@ const (
 	RoundRobin Pick = "round-robin"
 )
 
-// A Verdict says whether a device admits a request now.
-type Verdict struct {
-	UUID   UUID
-	Index  int
-	OK     bool
-	Reason string        // for people, if not OK: "71% busy, limit 30%"
-	Never  bool          // waiting cannot help: not managed, wrong model, too small
-	Until  time.Duration // CLOCK_BOOTTIME at which time alone may change the verdict; 0 for never
-	Free   Bytes         // free minus promised, as judged; -1 if unknown
-	Ours   bool          // refused only because this run's own attempts hold it
-	Note   string        // if OK: caveat, "watched for only 5 of 60 s"; usually ""
-}
-
 // A Pool knows the managed devices, their latest readings and what this run
 // holds on them. It is plain state, owned by one goroutine.
 type Pool struct {
 	rules Rules
-	all   []Device // as given to NewPool, in PCI order
-	devs  []device // parallel to all
-	holds map[string]Grant
-	turn  int // position at which round-robin continues
-
-	found     []candidate // scratch of find
-	lastIDs   []string    // IDs that lastAsked was computed for
-	lastAsked []bool
+	devs  []device // in PCI order
+	turn  int      // position at which round-robin continues
 }
 
 // NewPool makes a pool of devs, which are in PCI order. Devices that rules do
 // not manage are always refused.
 func NewPool(devs []Device, rules Rules) *Pool {
-	p := &Pool{rules: rules, all: slices.Clone(devs), holds: map[string]Grant{}}
+	p := &Pool{rules: rules, devs: make([]device, len(devs))}
 	managed := matches(devs, rules.IDs)
-	p.devs = make([]device, len(devs))
-	for i, d := range devs {
-		p.devs[i] = device{Device: d, managed: managed[i], mode: d.ComputeMode, free: -1, used: -1}
-		p.devs[i].peaks = [2]int{-1, -1}
+	for i, known := range devs {
+		d := &p.devs[i]
+		d.Device, d.position, d.managed = known, i, managed[i]
+		d.mode, d.free, d.used, d.peaks = known.ComputeMode, -1, -1, [2]int{-1, -1}
 	}
 	if !p.limited() {
 		p.reserve(rules.Reserve)
 	}
-	p.found = make([]candidate, 0, len(devs))
 	return p
 }
 
@@ -85,10 +66,8 @@ func NewPool(devs []Device, rules Rules) *Pool {
 // share their GPU's index.
 func (p *Pool) reserve(n int) {
 	var indices []int
-	for i := range p.devs {
-		if p.devs[i].managed {
-			indices = append(indices, p.devs[i].Index)
-		}
+	for _, d := range p.Devices() {
+		indices = append(indices, d.Index)
 	}
 	slices.Sort(indices)
 	indices = slices.Compact(indices)
@@ -104,55 +83,56 @@ func (p *Pool) reserve(n int) {
 // limited reports whether this run's share is a number of devices, not fixed indices.
 func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >= 0 }
 
-// Observe records a snapshot. It ignores a reading older than the device's
-// latest reading or release. After a snapshot without readings, no device admits
+// Observe records an observation. It ignores a reading older than the device's
+// latest reading or release. After an observation without readings, no device admits
 // anything until the next.
-func (p *Pool) Observe(snap Observation) {
-	if snap.Claims != nil {
-		p.observeClaims(p.withTaken(snap.Claims, snap.Readings))
+func (p *Pool) Observe(seen Observation) {
+	if seen.Claims != nil {
+		p.observeClaims(seen.Claims, seen.Readings)
 	}
-	for i := range p.devs {
-		d := &p.devs[i]
-		if snap.Err != "" && snap.At >= d.at {
-			d.noReading = snap.Err
-		}
-	}
-	if snap.Err != "" {
-		return
-	}
-	for i := range snap.Readings {
-		if r := &snap.Readings[i]; r.Found != nil {
-			p.identify(r)
-		}
-		if d := p.device(snap.Readings[i].UUID); d != nil {
-			d.observe(snap.At, &snap.Readings[i], p.gap())
-			d.tally(p.rules.UID)
-		}
-	}
-}
-
-// identify records what a silent device turned out to be.
-func (p *Pool) identify(r *Reading) {
-	i := p.position(r.UUID)
-	if i < 0 {
-		return
-	}
-	r.UUID = r.Found.UUID
-	p.all[i], p.devs[i].Device = *r.Found, *r.Found
-	p.devs[i].managed = matches(p.all, p.rules.IDs)[i]
-	p.lastIDs, p.lastAsked = nil, nil
-}
-
-func (p *Pool) observeClaims(claims []Claim) {
-	for i := range p.devs {
-		d := &p.devs[i]
-		d.claims = d.claims[:0]
-		for _, c := range claims {
-			if c.UUID == d.UUID && !d.unyielded {
-				d.claims = append(d.claims, c)
+	if seen.Err != "" {
+		for i := range p.devs {
+			if d := &p.devs[i]; seen.At >= d.at {
+				d.noReading = seen.Err
 			}
 		}
-		d.tally(p.rules.UID)
+		return
+	}
+	for i := range seen.Readings {
+		r := &seen.Readings[i]
+		d := p.device(r.UUID)
+		if d == nil {
+			continue
+		}
+		if r.Found != nil { // a silent device turns out to be this one
+			r.UUID, d.Device = r.Found.UUID, *r.Found
+			d.managed = matches(p.all(), p.rules.IDs)[d.position]
+		}
+		d.observe(seen.At, r, p.gap())
+		d.count(p.rules.UID)
+	}
+}
+
+// observeClaims records what other runs hold. How much of a known claim is in use is
+// carried over where readings do not tell: only a list of the device's processes does.
+func (p *Pool) observeClaims(claims []Claim, readings []Reading) {
+	for i := range p.devs {
+		d := &p.devs[i]
+		known := d.claims
+		d.claims = nil
+		for _, c := range claims {
+			if c.UUID != d.UUID || d.unyielded {
+				continue
+			}
+			told := slices.ContainsFunc(readings, func(r Reading) bool { return r.UUID == d.UUID && r.Listed })
+			for _, k := range known {
+				if k.Attempt == c.Attempt && c.Attempt != "" && !told {
+					c.Taken = max(c.Taken, k.Taken)
+				}
+			}
+			d.claims = append(d.claims, c)
+		}
+		d.count(p.rules.UID)
 	}
 }
 
@@ -168,46 +148,31 @@ func (p *Pool) gap() time.Duration {
 
 // Hold sets a grant aside for attempt, a name that must be unique among holds.
 func (p *Pool) Hold(attempt string, g Grant) {
-	p.holds[attempt] = g
 	turn, furthest := p.turn, -1
-	for _, id := range g.UUIDs {
-		d := p.device(id)
-		if d == nil {
-			continue
-		}
+	for d := range p.among(g.UUIDs) {
 		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share})
 		d.back, d.unyielded = false, false
-		d.tally(p.rules.UID)
-		i := p.position(id)
-		if dist := p.fromTurn(i); dist > furthest {
-			turn, furthest = i+1, dist
+		d.count(p.rules.UID)
+		if dist := p.fromTurn(d); dist > furthest {
+			turn, furthest = d.position+1, dist
 		}
 	}
 	p.turn = turn
 }
 
-// fromTurn returns how far position i is from where round-robin continues.
-func (p *Pool) fromTurn(i int) int {
+// fromTurn returns how far d is from where round-robin continues.
+func (p *Pool) fromTurn(d *device) int {
 	n := len(p.devs)
-	return (i - p.turn%n + n) % n
+	return (d.position - p.turn%n + n) % n
 }
 
 // Rename changes the name that a grant is held under.
 func (p *Pool) Rename(from, to string) {
-	g, ok := p.holds[from]
-	if !ok || from == to {
-		return
-	}
-	delete(p.holds, from)
-	p.holds[to] = g
-	for _, id := range g.UUIDs {
-		if d := p.device(id); d != nil {
-			for i := range d.holds {
-				if d.holds[i].attempt == from {
-					d.holds[i].attempt = to
-				}
-			}
-			d.tally(p.rules.UID)
+	for i := range p.devs {
+		d := &p.devs[i]
+		if h := d.hold(from); h != nil {
+			h.attempt = to
+			d.count(p.rules.UID)
 		}
 	}
 }
@@ -218,47 +183,60 @@ func (p *Pool) Rename(from, to string) {
 // Until devices are yielded or held again, this run's claim on them stands: whoever claims them
 // meanwhile will find out and withdraw, so other claims do not count.
 func (p *Pool) Release(now time.Duration, attempt string) []UUID {
-	g, ok := p.holds[attempt]
-	if !ok {
-		return nil
-	}
-	delete(p.holds, attempt)
-	for _, id := range g.UUIDs {
-		if d := p.device(id); d != nil {
-			d.release(now, attempt)
-			d.tally(p.rules.UID)
-		}
-	}
-	return g.UUIDs
-}
-
-// Yield records that this run no longer claims devices it released.
-func (p *Pool) Yield(ids []UUID) {
-	for _, id := range ids {
-		if d := p.device(id); d != nil {
-			d.unyielded = false
-		}
-	}
+	return p.drop(attempt, func(d *device) { d.release(now, attempt) })
 }
 
 // Undo drops a grant under which nothing has run, as if it had never been held.
 func (p *Pool) Undo(attempt string) {
-	g := p.holds[attempt]
-	delete(p.holds, attempt)
-	for _, id := range g.UUIDs {
-		if d := p.device(id); d != nil {
-			d.drop(attempt)
-			d.tally(p.rules.UID)
+	p.drop(attempt, func(d *device) { d.drop(attempt) })
+}
+
+// drop calls do with every device that attempt holds, and returns those devices.
+func (p *Pool) drop(attempt string, do func(d *device)) (ids []UUID) {
+	for i := range p.devs {
+		if d := &p.devs[i]; d.hold(attempt) != nil {
+			do(d)
+			d.count(p.rules.UID)
+			ids = append(ids, d.UUID)
 		}
 	}
+	return ids
+}
+
+// Yield records that this run no longer claims devices it released.
+func (p *Pool) Yield(ids []UUID) {
+	for d := range p.among(ids) {
+		d.unyielded = false
+	}
+}
+
+// Conflict records what other runs hold, as read after this run published a
+// claim for g, which the pool holds. It describes the claim that conflicts with
+// g, or returns "" if none does. Nil claims were not read and conflict with
+// nothing.
+func (p *Pool) Conflict(g Grant, claims []Claim) string {
+	if claims == nil {
+		return ""
+	}
+	p.observeClaims(claims, nil)
+	for d := range p.among(g.UUIDs) {
+		c := d.barring(g.Share)
+		if n := len(d.claims); c == nil && n > 0 && (d.free < 0 || d.free < d.promised) {
+			c = &d.claims[n-1] // they share, but the memory does not suffice
+		}
+		if c != nil {
+			return "GPU " + d.label() + ": " + c.words()
+		}
+	}
+	return ""
 }
 
 // Crowded reports whether, after a release, jobs of this or another run are still on one of the
 // devices. A quick reading does not show how much those jobs have allocated, so all their grants
 // count as promised until the next full one: a hand-over there needs the process list.
 func (p *Pool) Crowded(ids []UUID) bool {
-	for _, id := range ids {
-		if d := p.device(id); d != nil && len(d.holds)+len(d.claims) > 0 {
+	for d := range p.among(ids) {
+		if len(d.holds)+len(d.claims) > 0 {
 			return true
 		}
 	}
@@ -267,51 +245,54 @@ func (p *Pool) Crowded(ids []UUID) bool {
 
 // Present returns the processes on a device as of its last list, except those of this
 // run's attempts there.
-func (p *Pool) Present(id UUID) []Process {
-	d := p.device(id)
-	if d == nil {
-		return nil
-	}
-	var others []Process
-	for _, pr := range d.procs {
-		if pr.Attempt == "" || !d.holder(pr.Attempt) {
-			others = append(others, pr)
+func (p *Pool) Present(id UUID) (others []Process) {
+	for d := range p.among([]UUID{id}) {
+		for _, pr := range d.procs {
+			if d.hold(pr.Attempt) == nil {
+				others = append(others, pr)
+			}
 		}
 	}
 	return others
 }
 
-// Label returns a device's name for people, "2" or "2 (MIG-…)"; "" if unknown.
+// Label returns a device's name for people, "2" or "2 (MIG-…)"; its UUID if unknown.
 func (p *Pool) Label(id UUID) string {
 	if d := p.device(id); d != nil {
 		return d.label()
 	}
-	return ""
+	return string(id)
 }
 
 // Devices returns the managed devices in PCI order.
 func (p *Pool) Devices() []Device {
-	var devs []Device
+	return slices.DeleteFunc(p.all(), func(known Device) bool { return !p.device(known.UUID).managed })
+}
+
+func (p *Pool) all() []Device {
+	all := make([]Device, len(p.devs))
 	for i := range p.devs {
-		if p.devs[i].managed {
-			devs = append(devs, p.devs[i].Device)
-		}
+		all[i] = p.devs[i].Device
 	}
-	return devs
+	return all
 }
 
 func (p *Pool) device(id UUID) *device {
-	if i := p.position(id); i >= 0 {
-		return &p.devs[i]
+	for i := range p.devs {
+		if p.devs[i].UUID == id {
+			return &p.devs[i]
+		}
 	}
 	return nil
 }
 
-func (p *Pool) position(id UUID) int {
-	for i := range p.devs {
-		if p.devs[i].UUID == id {
-			return i
+// among yields the pool's devices with these UUIDs.
+func (p *Pool) among(ids []UUID) iter.Seq[*device] {
+	return func(yield func(*device) bool) {
+		for _, id := range ids {
+			if d := p.device(id); d != nil && !yield(d) {
+				return
+			}
 		}
 	}
-	return -1
 }

@@ -11,11 +11,11 @@ func TestSilentDevice(t *testing.T) {
 	whole := Device{Index: 0, UUID: "GPU-a", Name: "NVIDIA A100", Total: 40 * GiB}
 	late := Device{Index: 1, UUID: "GPU-b", Name: "NVIDIA A100", Total: 40 * GiB}
 	p := NewPool([]Device{whole, {Index: 1, UUID: "GPU?1", Silent: true}}, Rules{MinGPUs: -1, MaxGPUs: -1, Pick: FirstFit})
-	req := Request{Min: 2, Max: 2, Memory: 30 * GiB, MaxUtil: 100, Models: []string{"a100"}}
+	req := Request{Min: 2, Max: 2, Memory: 30 * GiB, MaxUtil: 100, Models: "a100"}
 	if why, ok := p.Possible(req); !ok {
 		t.Errorf("a job counts as impossible because a device is silent: %s", why)
 	}
-	req.IDs = []string{"GPU-a", "GPU-b"}
+	req.IDs = NamesOf([]string{"GPU-a", "GPU-b"})
 	if why, ok := p.Possible(req); !ok {
 		t.Errorf("a UUID that may be that of the silent one is impossible: %s", why)
 	}
@@ -29,10 +29,10 @@ func TestSilentDevice(t *testing.T) {
 	answer := reading("GPU?1")
 	answer.Found = &late
 	p.Observe(Observation{At: 2 * time.Second, Readings: []Reading{reading("GPU-a"), answer}})
-	if req.IDs[1] = "GPU-c"; p.Fits(2*time.Second, req, nil) {
+	if req.IDs = NamesOf([]string{"GPU-a", "GPU-c"}); fits(p, 2*time.Second, req) {
 		t.Error("a job that asked for another GPU is given the one that has answered")
 	}
-	req.IDs = nil
+	req.IDs = ""
 	if g, ok := p.Find(2*time.Second, req, nil); !ok || g.UUIDs[1] != "GPU-b" {
 		t.Errorf("got %v, %t, want both devices by their own UUIDs", g, ok)
 	}

@@ -112,13 +112,13 @@ func (b *Batch) never(r *gpu.Request, devs []gpu.Device) (why, hint string) {
 	if len(devs) == 0 {
 		return "this machine has no GPU", "if the job needs none, write gpus: 0"
 	}
-	fit := filter(devs, func(d gpu.Device) bool { return len(r.Models) == 0 || hasModel(d, r.Models) })
+	fit := filter(devs, func(d gpu.Device) bool { return r.Models == "" || hasModel(d, r.Models.List()) })
 	if len(fit) == 0 {
-		return fmt.Sprintf("no GPU here matches %s", strings.Join(r.Models, " or ")), "this machine has " + models(devs)
+		return fmt.Sprintf("no GPU here matches %s", strings.Join(r.Models.List(), " or ")), "this machine has " + models(devs)
 	}
-	fit = filter(fit, func(d gpu.Device) bool { return len(r.IDs) == 0 || hasID(d, r.IDs) })
+	fit = filter(fit, func(d gpu.Device) bool { return r.IDs == "" || hasID(d, r.IDs.List()) })
 	if len(fit) == 0 {
-		return fmt.Sprintf("this run may not use any of its gpu_ids (%s)", strings.Join(r.IDs, ", ")), ""
+		return fmt.Sprintf("this run may not use any of its gpu_ids (%s)", strings.Join(r.IDs.List(), ", ")), ""
 	}
 	most := largest(fit)
 	big := filter(fit, func(d gpu.Device) bool { return d.Total == 0 || d.Total >= r.Memory })

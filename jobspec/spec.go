@@ -39,18 +39,19 @@ var resourceKeys = []struct {
 		if slices.Contains(v, "") {
 			return source.Faultf("try a100", "an empty name matches every GPU")
 		}
-		d.Request.Models = v
+		d.Request.Models = gpu.NamesOf(v)
 		return nil
 	}},
 	{"gpu_ids", true, func(d *draft, v []string) error {
-		d.Request.IDs = nil
+		var all []string
 		for _, s := range v {
 			ids, err := units.ParseGPUIDs(s)
 			if err != nil {
 				return err
 			}
-			d.Request.IDs = append(d.Request.IDs, ids...)
+			all = append(all, ids...)
 		}
+		d.Request.IDs = gpu.NamesOf(all)
 		return nil
 	}},
 	{"max_util", false, func(d *draft, v []string) (err error) {

@@ -134,8 +134,8 @@ func (c *execCmd) search(ctx context.Context, a *app, p probe.Prober, pool *gpu.
 			return gpu.Grant{}, err
 		}
 		pool.Observe(snap)
-		grant, verdicts, ok := pool.Choose(snap.At, req, nil)
-		why := reasons(verdicts)
+		grant, ok := pool.Find(snap.At, req, nil)
+		why := reasons(pool.Admit(snap.At, req))
 		if snap.Err != "" {
 			ok, why = false, "the GPUs cannot be read: "+snap.Err
 		}

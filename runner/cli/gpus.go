@@ -49,7 +49,7 @@ Examples:
 
 // request returns what the flags ask for, on c GPUs.
 func (n *needFlags) request(c countFlag) gpu.Request {
-	r := gpu.Request{Min: c.min, Max: c.max, Memory: gpu.Bytes(n.GPUMemory), MaxUtil: int(n.MaxUtil), Models: n.Model, Share: n.Share}
+	r := gpu.Request{Min: c.min, Max: c.max, Memory: gpu.Bytes(n.GPUMemory), MaxUtil: int(n.MaxUtil), Models: gpu.NamesOf(n.Model), Share: n.Share}
 	if n.Share {
 		r.MaxUtil = 100
 	}

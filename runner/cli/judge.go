@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"reflect"
 
 	"github.com/rs/zerolog"
 
@@ -55,7 +54,7 @@ func wants(b *jobspec.Batch, runs func(id int) bool) (list []*want, more int) {
 // alike finds a request in a list, or returns nil.
 func alike(list []*want, r gpu.Request) *want {
 	for _, w := range list {
-		if reflect.DeepEqual(w.req, r) {
+		if w.req == r {
 			return w
 		}
 	}

@@ -66,7 +66,6 @@ type Core struct {
 	onGPUs int // live attempts that hold a GPU
 
 	refill   bool // a change may let some job start
-	looked   bool // this Step brought a reading
 	waiter   waiter
 	cramped  cramped
 	excluded []gpu.UUID // released for this run by stop --gpu

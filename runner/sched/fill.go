@@ -21,7 +21,6 @@ type waiter struct {
 	since time.Duration // when it became first
 	kept  []gpu.UUID    // GPUs that smaller jobs must leave to it
 	free  int           // how many of these it could use already
-	until time.Duration // when a GPU may admit it by time alone; 0 for none
 	alone time.Duration // since when it has waited with this run holding no GPU; 0 if the run holds one
 }
 
@@ -103,9 +102,7 @@ func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
 // a batch cheap in which every job asks for a different amount of memory.
 func (cs *classes) vain(req gpu.Request) bool {
 	for i := range cs.failed[:min(len(cs.failed), 4)] {
-		f := &cs.failed[i]
-		if len(f.Models)+len(f.IDs) == 0 && f.Min <= 1 && req.Memory >= f.Memory && req.MaxUtil <= f.MaxUtil &&
-			req.Share == f.Share && (req.UtilOnOwn || !f.UtilOnOwn) {
+		if req.AtLeast(cs.failed[i]) {
 			return true
 		}
 	}
@@ -118,10 +115,7 @@ func (c *Core) wait(id int32, cl *class) {
 	w := &c.waiter
 	w.id = id
 	if w.first != id {
-		w.first, w.since, w.until = id, c.now.Boot, 0
-	}
-	if c.looked {
-		w.until = c.letsOn(cl)
+		w.first, w.since = id, c.now.Boot
 	}
 	if c.now.Boot-w.since < c.b.Settings.Patience {
 		return
@@ -131,17 +125,6 @@ func (c *Core) wait(id int32, cl *class) {
 		w.kept = append(append(w.kept, free...), ours...)
 		w.free = len(free)
 	}
-}
-
-// letsOn returns when some GPU may admit a class by time alone; 0 for never.
-func (c *Core) letsOn(cl *class) time.Duration {
-	at := time.Duration(0)
-	for _, v := range c.pool.Admit(c.now.Boot, cl.req) {
-		if v.Until > c.now.Boot && (at == 0 || v.Until < at) {
-			at = v.Until
-		}
-	}
-	return at
 }
 
 // grant reserves what a job was given and has the edge prepare its start.

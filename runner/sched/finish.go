@@ -119,7 +119,6 @@ func (c *Core) nextTime() time.Duration {
 		by(s.until)
 	}
 	by(w.since + c.b.Settings.Patience)
-	by(w.until)
 	if w.alone > 0 && c.b.Settings.MaxWait > 0 {
 		by(w.alone + c.b.Settings.MaxWait)
 	}

@@ -95,7 +95,7 @@ func (c *Core) observe(ev Observed) {
 			h.again(c.now.Boot, ev.Quick && ev.Err == "")
 		}
 	}
-	c.refill, c.looked = true, true
+	c.refill = true
 	if ev.Quick {
 		return
 	}

@@ -21,18 +21,24 @@ type class struct {
 
 func (cl *class) gpus() bool { return cl.req.Max > 0 || cl.req.Min > 0 }
 
+type classKey struct {
+	req    gpu.Request
+	cpus   int
+	memory gpu.Bytes
+}
+
 // classes holds all classes and finds a job's class.
 type classes struct {
 	all    []*class
 	bySpec map[*jobspec.Spec]int32
-	byText map[string]int32
+	byNeed map[classKey]int32
 	filled []*class      // those with ready jobs, unordered
 	try    []*class      // scratch space for fill
 	failed []gpu.Request // requests that found no GPU in the current fill
 }
 
 func newClasses() classes {
-	return classes{bySpec: map[*jobspec.Spec]int32{}, byText: map[string]int32{}}
+	return classes{bySpec: map[*jobspec.Spec]int32{}, byNeed: map[classKey]int32{}}
 }
 
 // classOf returns the class of a job's current request, creating it if necessary.
@@ -43,13 +49,13 @@ func (c *Core) classOf(id int32) int32 {
 		return n
 	}
 	cl := &class{req: c.request(id), cpus: spec.CPUs, memory: spec.Memory, at: -1}
-	text := fmt.Sprintf("%q %d %d", fmt.Sprint(cl.req.Min, cl.req.Max, int64(cl.req.Memory), cl.req.MaxUtil, cl.req.UtilOnOwn, cl.req.Share, len(cl.req.Models), cl.req.Models, cl.req.IDs), cl.cpus, int64(cl.memory))
-	n, ok := c.classes.byText[text]
+	key := classKey{cl.req, cl.cpus, cl.memory}
+	n, ok := c.classes.byNeed[key]
 	if !ok {
 		n = int32(len(c.classes.all))
 		cl.impossible = c.impossible(cl)
 		c.classes.all = append(c.classes.all, cl)
-		c.classes.byText[text] = n
+		c.classes.byNeed[key] = n
 	}
 	if !grown {
 		c.classes.bySpec[spec] = n

@@ -7,7 +7,7 @@ import (
 
 // Step takes one event and returns the actions it calls for.
 func (c *Core) Step(now Now, ev Event) []Action {
-	c.now, c.out, c.looked = now, nil, false
+	c.now, c.out = now, nil
 	if c.finished {
 		if p, ok := ev.(Prepared); ok {
 			c.do(Discard{UniID: p.Start.UniID})

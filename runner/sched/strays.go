@@ -83,7 +83,7 @@ func (c *Core) strayOn(a *attempt, id gpu.UUID, p *gpu.Process) {
 	if slices.Contains(a.strayed, id) || a.asked || a.stop != "" && !(a.stop == state.WhyStray && a.prior) {
 		return
 	}
-	text := fmt.Sprintf("process %d%s is on GPU %s, but the job was given %s", p.PID, command(p), c.index(id), given(a))
+	text := fmt.Sprintf("process %d%s is on GPU %s, but the job was given %s", p.PID, command(p), c.pool.Label(id), given(a))
 	cure := "; remove the pin from the script (CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it, or set gpu_ids"
 	if p.Doubtful && !c.pidsTell {
 		c.do(Warn{Text: a.name + ": apparently, " + text + cure})
@@ -113,14 +113,6 @@ func given(a *attempt) string {
 		return "no GPU"
 	}
 	return gpuNumbers(a.grant.Indices)
-}
-
-// index returns a GPU's number for display.
-func (c *Core) index(id gpu.UUID) string {
-	if label := c.pool.Label(id); label != "" {
-		return label
-	}
-	return string(id)
 }
 
 // A guest is another process that came to a GPU while an attempt was there.
@@ -168,7 +160,7 @@ func (c *Core) guest(id gpu.UUID, p *gpu.Process) {
 	}
 	c.known = append(c.known, guest{*p, id})
 	if c.comers++; c.comers <= maxGuestWarnings {
-		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, where %s is running", c.whose(p), c.index(id), few(names))})
+		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, where %s is running", c.whose(p), c.pool.Label(id), few(names))})
 	}
 	if c.comers == maxGuestWarnings {
 		c.do(Warn{Text: "not reporting any more processes that come to GPUs of this run, except when a job runs out of memory"})
@@ -236,7 +228,7 @@ func (c *Core) crowded(a *attempt) string {
 	slices.SortStableFunc(a.came, func(x, y guest) int { return cmp.Compare(y.Memory, x.Memory) })
 	var words []string
 	for _, g := range a.came {
-		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", c.whose(&g.Process), c.index(g.id)))
+		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", c.whose(&g.Process), c.pool.Label(g.id)))
 	}
 	return few(words)
 }

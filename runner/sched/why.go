@@ -131,7 +131,7 @@ func (c *Core) whyReady(id int32) string {
 	if id != c.waiter.id {
 		aside = append(aside, c.waiter.kept...)
 	}
-	if c.pool.Fits(c.now.Boot, cl.req, aside) {
+	if _, ok := c.pool.Find(c.now.Boot, cl.req, aside); ok {
 		if h := c.waiter.id; h >= 0 && h != id && c.ranks.of(h) < c.ranks.of(id) {
 			return c.name(h) + " goes first"
 		}

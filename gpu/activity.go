@@ -1,0 +1,60 @@
+package gpu
+
+import "time"
+
+// activity is how busy a device has been in the last minute.
+type activity struct {
+	samples []Sample
+	since   time.Duration     // start of the unbroken run of samples
+	watched time.Duration     // how long that has been
+	peaks   [len(windows)]int // highest sample of each window; -1 if unknown
+}
+
+// windows are what utilization is judged over: briefly, and for longer if strangers are there.
+var windows = [2]time.Duration{3 * time.Second, 60 * time.Second}
+
+// window returns which of the windows counts for d.
+func (d *device) window() int {
+	if d.strangers() {
+		return 1
+	}
+	return 0
+}
+
+// watch adds samples, as of now.
+func (w *activity) watch(now time.Duration, samples []Sample, gap time.Duration) {
+	for _, s := range samples {
+		last, any := w.last()
+		if any && s.At <= last {
+			continue
+		}
+		if !any || s.At-last > gap {
+			w.since = s.At
+		}
+		w.samples = append(w.samples, s)
+	}
+	last, any := w.last()
+	for len(w.samples) > 0 && w.samples[0].At < now-windows[1] {
+		w.samples = w.samples[1:]
+	}
+	w.peaks, w.watched = [2]int{-1, -1}, 0
+	if !any || now-last > gap {
+		return // too old to say anything about now
+	}
+	w.watched = now - w.since
+	for i, window := range windows {
+		for k, s := range w.samples { // always counting the newest
+			if s.At >= now-window || k == len(w.samples)-1 {
+				w.peaks[i] = max(w.peaks[i], s.Percent)
+			}
+		}
+	}
+}
+
+// last returns the time of the newest sample.
+func (w *activity) last() (time.Duration, bool) {
+	if len(w.samples) == 0 {
+		return 0, false
+	}
+	return w.samples[len(w.samples)-1].At, true
+}

@@ -1,0 +1,116 @@
+package gpu
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// on describes a process on a device: "python 4711 of bob is running on it, 37 GiB".
+func (pr *Process) on() string {
+	name := "process"
+	if pr.Command != "" {
+		name = pr.Command
+	}
+	s := fmt.Sprintf("%s %d of %s is running on it", name, pr.PID, pr.user())
+	if pr.Memory >= 0 {
+		s += ", " + pr.Memory.Round()
+	}
+	return s
+}
+
+func (pr *Process) user() string {
+	switch {
+	case pr.User != "":
+		return pr.User
+	case pr.UID < 0:
+		return "an unknown user"
+	}
+	return fmt.Sprintf("uid %d", pr.UID)
+}
+
+// words returns "held by alice, train-svhn-s42, since 14:02", or during a hand-over
+// "held by alice, for the job after train-svhn-s42".
+func (c *Claim) words() string {
+	s := "held by another run"
+	if c.User != "" {
+		s = "held by " + c.User
+	}
+	if c.Over {
+		return s + ", for the job after " + brief(c.Job)
+	}
+	if c.Job != "" {
+		s += ", " + brief(c.Job)
+	}
+	if !c.Since.IsZero() {
+		s += ", since " + c.Since.Format("15:04")
+	}
+	return s
+}
+
+// maxName is the longest name of another user's job that a reason shows, in characters.
+const maxName = 40
+
+// brief shortens a name in the middle: names from a matrix differ at the end.
+func brief(name string) string {
+	r := []rune(name)
+	if len(r) <= maxName {
+		return name
+	}
+	return string(r[:maxName/2]) + "…" + string(r[len(r)-maxName/2+1:])
+}
+
+func heldHere(jobs int) string {
+	if jobs > 1 {
+		return fmt.Sprintf("held by %d jobs of this run", jobs)
+	}
+	return "held by a job of this run"
+}
+
+func (d *device) hiddenWords() string {
+	return d.hidden.Round() + " in use by no visible process"
+}
+
+func (d *device) watchedFor() string {
+	return fmt.Sprintf("%d of %d s", d.watched/time.Second, windows[d.window()]/time.Second)
+}
+
+// have returns "12 GiB free, 20 GiB needed", in MiB where rounding would hide the difference.
+func have(there Bytes, word string, asked Bytes) string {
+	a, b := there.Round(), asked.Asked()
+	if a == asked.Round() {
+		a, b = fmt.Sprintf("%d MiB", there/MiB), fmt.Sprintf("%d MiB", (asked+MiB-1)/MiB)
+	}
+	return fmt.Sprintf("%s %s, %s needed", a, word, b)
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
+}
+
+func orUnknown(name string) string {
+	if name == "" {
+		return "unknown model"
+	}
+	return name
+}
+
+// either returns the names as "a" or "b", quoted.
+func either(names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = strconv.Quote(n)
+	}
+	return strings.Join(quoted, " or ")
+}
+
+func (d *device) label() string {
+	if d.MIG {
+		return fmt.Sprintf("%d (%s)", d.Index, d.UUID)
+	}
+	return strconv.Itoa(d.Index)
+}

@@ -83,6 +83,9 @@ func (p *Pool) reserve(n int) {
 // limited reports whether this run's share is a number of devices, not fixed indices.
 func (p *Pool) limited() bool { return p.rules.MinGPUs >= 0 || p.rules.MaxGPUs >= 0 }
 
+// Own reports whether a process belongs to the user of this run.
+func (p *Pool) Own(pr *Process) bool { return pr.UID == p.rules.UID }
+
 // Observe records an observation. It ignores a reading older than the device's
 // latest reading or release. After an observation without readings, no device admits
 // anything until the next.

@@ -1,29 +1,12 @@
 package runner
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"gpurun/gpu"
 	"gpurun/runner/sched"
 )
-
-// A claimer is an engine that publishes what its attempts hold to other runs on this
-// host, and sees what theirs hold. Its methods are called from goroutines other than
-// the loop's.
-type claimer interface {
-	// Claim publishes a claim, then returns what others hold; nil if claims are
-	// disabled. After an error nothing is claimed.
-	Claim(ctx context.Context, uniID, job string, g gpu.Grant) (others []gpu.Claim, warnings []string, err error)
-	// Withdraw ends the claim of an attempt that will not be launched.
-	Withdraw(uniID string)
-	// Yield releases an ended attempt's claim on these devices, which pass to the next
-	// attempt without a gap.
-	Yield(uniID string, ids []gpu.UUID)
-	// Others returns the claims of other runs, and how much of each the readings show in use.
-	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
-}
 
 // A rival is why a grant could not be claimed now. The job has not failed.
 type rival struct{ error }
@@ -73,11 +56,10 @@ func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
 // claim publishes what an attempt was granted and returns what others hold; nil for
 // an attempt without GPUs.
 func (l *loop) claim(uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
-	c, ok := l.Engine.(claimer)
-	if !ok || len(g.UUIDs) == 0 {
+	if len(g.UUIDs) == 0 {
 		return nil, nil, nil
 	}
-	others, warnings, err := c.Claim(l.ctx, uniID, job, g)
+	others, warnings, err := l.Engine.Claim(l.ctx, uniID, job, g)
 	if isCramped(err) {
 		return nil, warnings, err
 	}
@@ -88,16 +70,9 @@ func (l *loop) claim(uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, err
 	return others, warnings, nil
 }
 
-// yield releases the claim of an attempt that is over.
-func (l *loop) yield(a sched.Yield) {
-	if c, ok := l.Engine.(claimer); ok {
-		c.Yield(a.UniID, a.UUIDs)
-	}
-}
-
 // withdraw ends the claim of an attempt that will not be launched.
 func (l *loop) withdraw(uniID string, g gpu.Grant) {
-	if c, ok := l.Engine.(claimer); ok && len(g.UUIDs) > 0 {
-		c.Withdraw(uniID)
+	if len(g.UUIDs) > 0 {
+		l.Engine.Withdraw(uniID)
 	}
 }

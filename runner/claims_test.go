@@ -46,8 +46,6 @@ func (r *rivalry) Withdraw(uniID string) {
 	r.withdrawn = append(r.withdrawn, uniID)
 }
 
-func (r *rivalry) Yield(string, []gpu.UUID) {}
-
 func (r *rivalry) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) {
 	return r.theirs(), nil
 }
@@ -98,6 +96,7 @@ func TestALostRace(t *testing.T) {
 type lastWhy struct{ text string }
 
 func (*lastWhy) Fact(int, state.Fact) {}
+func (*lastWhy) Warn(string)          {}
 func (l *lastWhy) Snapshot(s state.Snapshot) {
 	if s.HeadWhy != "" {
 		l.text = s.HeadWhy

@@ -2,20 +2,14 @@ package runner
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 
-	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
-
-// A placer is a prober that must be told where jobs run: the simulated one.
-type placer interface {
-	Placed(uniID string, pid int, g gpu.Grant)
-	Removed(uniID string)
-}
 
 // happened turns engine events into core events.
 func (l *loop) happened(ev engine.Event) {
@@ -32,15 +26,11 @@ func (l *loop) happened(ev engine.Event) {
 		if ev.Running.Adopted && at.job >= 0 {
 			l.fresh[at.job] = true // the next attempt appends to its output
 		}
-		if p, ok := l.Prober.(placer); ok {
-			p.Placed(ev.UniID, ev.Running.PID, at.grant)
-		}
+		l.placed(at, ev.Running.PID)
 		l.step(sched.Started{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
 	case ev.Background != nil:
 		at.behind = true
-		if p, ok := l.Prober.(placer); ok {
-			p.Placed(ev.UniID, ev.Background.PID, at.grant)
-		}
+		l.placed(at, ev.Background.PID)
 		l.step(sched.Backgrounded{UniID: ev.UniID, What: ev.Background.Text})
 	case ev.Stopping != nil:
 		l.acks[ev.UniID] = ev.Stopping.Ack
@@ -55,6 +45,13 @@ func (l *loop) happened(ev engine.Event) {
 	}
 }
 
+// placed tells the prober whose processes to expect on the GPUs of an attempt.
+func (l *loop) placed(at *attempt, pid int) {
+	if l.Prober != nil {
+		l.Prober.Placed(at.uniID, pid, at.grant)
+	}
+}
+
 // finished is an end, judged by the files it left, on its way to the loop.
 type finished struct {
 	sched.Event
@@ -64,8 +61,8 @@ type finished struct {
 
 // look examines, outside the loop, what an ended attempt left behind.
 func (l *loop) look(at *attempt, e engine.Ended) {
-	if p, ok := l.Prober.(placer); ok {
-		p.Removed(at.uniID)
+	if l.Prober != nil {
+		l.Prober.Removed(at.uniID)
 	}
 	vanished := at.vanished(e)
 	l.Go(func() {
@@ -84,24 +81,13 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 	})
 }
 
-// A reporter is a sink that tracks what block dialect scripts report. The engine sees
-// only the content of uni_id.json at the moment the tree is empty.
-type reporter interface {
-	Report(job int, uniID string) (end, errorType string)
-}
-
 // report returns the end that an attempt's script reported and the error type it
 // named. What the engine has seen takes precedence for the end.
 func (l *loop) report(at *attempt, seen string) (end, errorType string) {
-	for _, s := range l.Sinks {
-		if r, ok := s.(reporter); ok {
-			end, errorType = r.Report(at.job, at.uniID)
-		}
+	if l.Report != nil {
+		end, errorType = l.Report(at.job, at.uniID)
 	}
-	if seen != "" {
-		end = seen
-	}
-	return end, errorType
+	return cmp.Or(seen, end), errorType
 }
 
 // forget releases what only a live attempt needs.

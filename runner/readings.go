@@ -7,6 +7,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
+	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 )
 
@@ -14,13 +15,13 @@ import (
 // during a reading are merged into the next one.
 type reader struct {
 	prober probe.Prober
-	claims claimer // nil if claims are disabled
+	engine engine.Engine
 	asks   chan sched.Read
 	done   sync.WaitGroup
 }
 
-func newReader(ctx context.Context, p probe.Prober, claims claimer, inbox chan<- sched.Event, start func(func())) *reader {
-	r := &reader{prober: p, claims: claims, asks: make(chan sched.Read, 64)}
+func newReader(ctx context.Context, p probe.Prober, e engine.Engine, inbox chan<- sched.Event, start func(func())) *reader {
+	r := &reader{prober: p, engine: e, asks: make(chan sched.Read, 64)}
 	r.done.Add(1)
 	start(func() {
 		defer r.done.Done()
@@ -47,8 +48,8 @@ func (r *reader) run(ctx context.Context, inbox chan<- sched.Event) {
 			q, quick := r.merge(a)
 			ev := sched.Observed{Observation: r.prober.Read(ctx, q), Quick: quick}
 			var warnings []string
-			if r.claims != nil && !quick {
-				ev.Claims, warnings = r.claims.Others(ctx, ev.Readings)
+			if !quick {
+				ev.Claims, warnings = r.engine.Others(ctx, ev.Readings)
 			}
 			select {
 			case inbox <- withWarnings(ev, warnings):

@@ -29,20 +29,13 @@ jobs:
 	})
 }
 
-// scripted is a sink that saw what a script reported.
-type scripted map[string]string
-
-func (scripted) Fact(int, state.Fact)                  {}
-func (scripted) Snapshot(state.Snapshot)               {}
-func (s scripted) Report(int, string) (string, string) { return s["state"], "" }
-
 // The script's report decides, even if only a sink saw it.
 func TestReportsThatSinksFind(t *testing.T) {
 	for report, want := range map[string]state.Phase{"": state.Succeeded, "normal_exit": state.Succeeded, "abnormal_exit": state.Failed} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
 			w.Batch.Jobs[0].Spec.Tree = true
-			w.Sinks = []Sink{scripted{"state": report}}
+			w.Report = func(int, string) (string, string) { return report, "" }
 			w.run()
 			if got := w.memory.kinds(state.KindEnd)[0].State; got != want {
 				t.Errorf("reported %q: got %s, want %s", report, got, want)

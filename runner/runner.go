@@ -18,13 +18,16 @@ import (
 // Config is everything a run consists of. The caller opens and closes the parts;
 // Run uses them until it returns.
 type Config struct {
-	Batch   *jobspec.Batch
-	Core    *sched.Core
-	Ledger  Ledger
-	Starts  []state.Fact // one run fact per file, appended to its ledger first
-	Prober  probe.Prober // nil without GPUs
-	Engine  engine.Engine
-	Sinks   []Sink
+	Batch  *jobspec.Batch
+	Core   *sched.Core
+	Ledger Ledger
+	Starts []state.Fact // one run fact per file, appended to its ledger first
+	Prober probe.Prober // nil without GPUs
+	Engine engine.Engine
+	Sinks  []Sink
+	// Report returns what a block dialect script has reported of its attempt: the engine
+	// sees only what uni_id.json says when the tree is empty. nil for none.
+	Report  func(job int, uniID string) (end, errorType string)
 	Log     zerolog.Logger
 	Stops   <-chan sched.StopRequested // stops requested by signals
 	Control <-chan *control.Call       // requests from other commands; nil for none
@@ -124,8 +127,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 	}
 	l.out.begin(c)
 	if c.Prober != nil {
-		claims, _ := c.Engine.(claimer)
-		l.gpus = newReader(ctx, c.Prober, claims, l.inbox, c.Go)
+		l.gpus = newReader(ctx, c.Prober, c.Engine, l.inbox, c.Go)
 	}
 	return l
 }
@@ -203,7 +205,7 @@ func (l *loop) do(a sched.Action) {
 	case sched.Discard:
 		l.discard(a.UniID)
 	case sched.Yield:
-		l.yield(a)
+		l.Engine.Yield(a.UniID, a.UUIDs)
 	case sched.Launch:
 		l.start(a)
 	case sched.End:

@@ -17,6 +17,8 @@ type Sink interface {
 	// Snapshot receives the state of the run, a few times a second while something
 	// changes, else once a second.
 	Snapshot(s state.Snapshot)
+	// Warn receives a warning as it happens.
+	Warn(text string)
 }
 
 // A Ledger stores facts and attempt folders; *disk.State is one.

@@ -7,11 +7,6 @@ import (
 	"gpurun/runner/sched"
 )
 
-// A warner is a sink that shows warnings as they happen.
-type warner interface {
-	Warn(text string)
-}
-
 // warn gives warnings, each only once per run.
 func (l *loop) warn(warnings []string) {
 	for _, w := range warnings {
@@ -27,9 +22,7 @@ func (l *loop) warn(warnings []string) {
 func (l *loop) say(text string) {
 	l.Log.Warn().Msg(text)
 	for _, s := range l.Sinks {
-		if w, ok := s.(warner); ok {
-			w.Warn(text)
-		}
+		s.Warn(text)
 	}
 	l.out.note("%s", text)
 }

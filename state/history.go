@@ -72,6 +72,13 @@ type Attempt struct {
 	Ledger  int    // index of the batch's file whose ledger has it
 }
 
+// A Trace is what is left of an attempt whose start no ledger has.
+type Trace struct {
+	Began bool // some command of it began
+	Start Fact // without a Kind if nothing of it is running and nothing identifies its job
+	Run   Fact // the machine it ran on
+}
+
 // NewHistory returns the history of empty ledgers.
 func NewHistory() *History {
 	return &History{Last: map[string]*Record{}, Open: map[string]*Attempt{}}

@@ -32,6 +32,17 @@ type Prober interface {
 	Read(ctx context.Context, q Query) gpu.Observation
 	// Version names the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string
+	// Complete reports whether Devices has every device of the host, so that indices mean
+	// the same to CUDA.
+	Complete() bool
+	// Private reports whether the devices are this run's alone, so that there is nothing to
+	// claim.
+	Private() bool
+	// Placed tells a simulation, the only one who needs to be told, that an attempt is on
+	// the devices of g, or that its memory now belongs to pid.
+	Placed(uniID string, pid int, g gpu.Grant)
+	// Removed tells it that an attempt has ended.
+	Removed(uniID string)
 	// Close releases the driver.
 	Close() error
 }

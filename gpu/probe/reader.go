@@ -141,9 +141,17 @@ func (r *reader) identify(readings []gpu.Reading) {
 // Version returns NVML's and the driver's versions.
 func (r *reader) Version() string { return r.found.Version }
 
-// Complete reports whether Devices has every device that NVML counts, so that
-// indices mean the same to CUDA.
+// Complete reports whether Devices has every device that NVML counts.
 func (r *reader) Complete() bool { return !r.found.Partial }
+
+// Private returns false: every process of the host sees these devices.
+func (r *reader) Private() bool { return false }
+
+// Placed does nothing: the driver knows.
+func (r *reader) Placed(string, int, gpu.Grant) {}
+
+// Removed does nothing.
+func (r *reader) Removed(string) {}
 
 // Warnings returns what Open left out and what this driver cannot do.
 func (r *reader) Warnings() []string { return slices.Clone(r.found.Warnings) }

@@ -13,13 +13,13 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
-	"gpurun/runner/engine/local"
+	"gpurun/runner/engine"
 )
 
 // claimRoots returns the folders that hold this run's claims and those of others;
 // none if no other run can use the same GPUs. dir is the run's own folder, or "".
 func claimRoots(p probe.Prober, dir string) []string {
-	if own, ok := p.(interface{ Private() bool }); ok && own.Private() {
+	if p != nil && p.Private() {
 		return nil
 	}
 	return claim.Roots("", dir)
@@ -57,12 +57,13 @@ type execClaim struct {
 	*app
 	job, uniID string
 	grant      gpu.Grant
-	engine     *local.Local // nil without GPUs
+	engine     engine.Engine // nil without GPUs
 }
 
-func (e *execClaim) open(p probe.Prober) {
+func (e *execClaim) open(p probe.Prober) (err error) {
 	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
-	e.engine = local.OpenClaims(local.Config{Claims: claimRoots(p, last), Log: zerolog.Nop(), Go: e.goSafely})
+	e.engine, err = e.openEngine("", zerolog.Nop(), claimRoots(p, last))
+	return err
 }
 
 // take claims a grant. It returns why it could not, or "".

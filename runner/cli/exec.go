@@ -118,7 +118,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, claims *execClaim) (gpu.Gran
 	if why, ok := pool.Possible(req); !ok {
 		return gpu.Grant{}, false, &failure{code: exitUsage, text: why}
 	}
-	claims.open(p)
+	if err := claims.open(p); err != nil {
+		return gpu.Grant{}, false, err
+	}
 	grant, err := c.search(ctx, a, p, pool, req, claims, answered)
 	return grant, indexed(p), err
 }

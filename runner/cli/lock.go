@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"gpurun/runner/engine/local"
 	"gpurun/state/disk"
 )
 
@@ -40,7 +39,7 @@ func stateFailure(err error) error {
 // folder was removed while they kept running without their runner.
 func (r *run) noStrayKeeper() error {
 	for i := range r.batch.Files {
-		if pid := local.StrayKeeper(r.state.Dir(i)); pid != 0 {
+		if pid := r.engine().Stray(r.state.Dir(i)); pid != 0 {
 			return &failure{code: exitState, text: fmt.Sprintf("jobs of an earlier run of %s are still running under process %d, but %s was removed",
 				r.batch.Files[i].Path, pid, r.state.Dir(i)), hint: fmt.Sprintf("wait for them or kill them (pstree -p %d lists them), then try again", pid)}
 		}

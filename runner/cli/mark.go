@@ -6,7 +6,6 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner/control"
-	"gpurun/runner/engine/local"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
@@ -76,7 +75,7 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 	if err != nil {
 		return err
 	}
-	st, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Recover: local.Recover, Go: a.goSafely})
+	st, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Trace: a.engine().Trace, Go: a.goSafely})
 	if err != nil {
 		return stateFailure(err)
 	}

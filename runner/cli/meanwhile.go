@@ -6,33 +6,32 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
 
 // An aftermath tells how the attempts that a ledger left open have fared.
 type aftermath struct {
-	found map[string]local.Found // by uni_id: those still alive
-	ended map[string]bool        // by uni_id: those that have ended since; the history now has their ends
-	away  map[string]string      // by uni_id: the host that ran them; unknown from here
+	found map[string]engine.Found // by uni_id: those still alive
+	ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
+	away  map[string]string       // by uni_id: the host that ran them; unknown from here
 }
 
 // settle looks at what a history's open attempts left on this host, and completes the
 // history as the next run would. It writes nothing. alive means that a run exists but
 // does not answer: then only recorded ends count.
-func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
-	m := aftermath{found: map[string]local.Found{}, ended: map[string]bool{}, away: map[string]string{}}
-	var looker local.Looker
+func (a *app) settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
+	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, away: map[string]string{}}
+	look := a.engine().Looker()
 	job := finder(b)
-	for _, a := range h.Attempts() {
-		uni := a.Start.UniID
-		if run := h.LastRun(a.Ledger); !disk.OnThisHost(run) {
+	for _, at := range h.Attempts() {
+		uni := at.Start.UniID
+		if run := h.LastRun(at.Ledger); !disk.OnThisHost(run) {
 			m.away[uni] = run.Host
 			continue
 		}
-		folder := disk.AttemptDir(dir(a.Ledger), uni)
-		f := looker.Look(folder, uni)
+		folder := disk.AttemptDir(dir(at.Ledger), uni)
+		f := look(folder, uni)
 		switch {
 		case f.PID != 0, f.Ended == nil && alive:
 			m.found[uni] = f
@@ -41,7 +40,7 @@ func settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, ali
 			f.Ended = &engine.Ended{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
 		m.ended[uni] = true
-		h.Apply(a.Ledger, runner.Meanwhile(b, job(a), a, folder, *f.Ended, now()))
+		h.Apply(at.Ledger, runner.Meanwhile(b, job(at), at, folder, *f.Ended, now()))
 	}
 	return m
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpurun/runner/control"
+	"gpurun/runner/engine"
 	"gpurun/runner/engine/local"
 	"gpurun/state/disk"
 )
@@ -59,7 +60,10 @@ func TestGoroutinesOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	more("runner/control")
-	engine := local.OpenClaims(local.Config{Go: count})
+	engine, err := local.Kind{}.Open(engine.Config{Go: count})
+	if err != nil {
+		t.Fatal(err)
+	}
 	more("runner/engine/local")
 	for what, err := range map[string]error{"engine": engine.Close(), "control": srv.Close(), "state": s.Close()} {
 		if err != nil {

@@ -128,7 +128,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 		return o, err
 	}
 	o.Forced, err = c.forced(b)
-	o.CPUs, o.Memory, o.UID = cores(), hostMemory(), os.Getuid()
+	o.CPUs, o.Memory = cores(), hostMemory()
 	return o, err
 }
 

@@ -37,7 +37,7 @@ func (a *app) runningNow(b *jobspec.Batch, h *state.History) nowRunning {
 		}
 	}
 	attempts, job := h.Attempts(), finder(b)
-	n.aftermath = settle(b, h, func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }, alive)
+	n.aftermath = a.settle(b, h, func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }, alive)
 	for _, at := range attempts {
 		id := job(at)
 		switch words := n.words(at); {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -15,7 +16,6 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/control"
-	"gpurun/runner/engine/local"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
@@ -119,9 +119,10 @@ func (r *run) open() error {
 		return err
 	}
 	r.opts.NoWait, r.opts.Sim, r.opts.Strays = r.cmd.NoWait, r.cmd.Sim != "", r.cmd.Sim == ""
+	r.opts.Placement = r.engine().Placement()
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
-	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Recover: local.Recover, Go: r.goSafely}); err != nil {
+	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Trace: r.engine().Trace, Go: r.goSafely}); err != nil {
 		return stateFailure(err)
 	}
 	r.later(func() {
@@ -175,9 +176,9 @@ func remembered(n int, ask func(id int) sched.Evidence) func(id int) sched.Evide
 	}
 }
 
-// wantsGPU reports whether a job that would run needs a GPU.
+// wantsGPU reports whether a job that would run needs a GPU of this host.
 func (r *run) wantsGPU() bool {
-	return wantsGPU(r.batch, func(id int) bool { return r.core.Verdict(id).Run })
+	return r.opts.Placement == gpu.Here && wantsGPU(r.batch, func(id int) bool { return r.core.Verdict(id).Run })
 }
 
 func wantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
@@ -270,7 +271,7 @@ func (r *run) carry() error {
 	if err := r.noStrayKeeper(); err != nil {
 		return err
 	}
-	engine, err := local.Open(local.Config{Dir: r.state.Dir(0), Log: r.log, Claims: claimRoots(r.prober, r.state.Dir(0)), Go: r.goSafely})
+	engine, err := r.openEngine(r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)))
 	if err != nil {
 		return &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}
 	}
@@ -286,11 +287,16 @@ func (r *run) carry() error {
 	// From here on nearly everything waits for the loop, and idle wake-ups of threads would
 	// cost a run of short jobs a tenth of its time, the jobs' own included.
 	runtime.GOMAXPROCS(1)
-	res := runner.Run(context.Background(), runner.Config{
+	c := runner.Config{
 		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
-		Sinks: append(r.reporters(), view), Log: r.log, Stops: sig.stops, Control: calls,
+		Log: r.log, Stops: sig.stops, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
-	})
+	}
+	if u := r.uniIDs(); u != nil {
+		c.Sinks, c.Report = append(c.Sinks, u), u.Report
+	}
+	c.Sinks = append(c.Sinks, view)
+	res := runner.Run(context.Background(), c)
 	if err := r.state.Sync(); err != nil && res.StateErr == nil {
 		res.StateErr = err
 	}
@@ -310,28 +316,22 @@ func (r *run) tellWarnings() {
 	}
 }
 
-// reporters returns the sinks that write files for other programs.
-func (r *run) reporters() []runner.Sink {
-	for i := range r.batch.Files {
-		if r.batch.Files[i].UniID == "" {
-			continue
-		}
-		sink := uniid.New(r.batch, r.goSafely)
-		r.later(func() {
-			if err := sink.Close(); err != nil {
-				r.warn(err.Error())
-			}
-		})
-		return []runner.Sink{sink}
+// uniIDs keeps the uni_id.json files of the block dialect. It returns nil if there are none.
+func (r *run) uniIDs() *uniid.Sink {
+	if !slices.ContainsFunc(r.batch.Files, func(f jobspec.File) bool { return f.UniID != "" }) {
+		return nil
 	}
-	return nil
+	sink := uniid.New(r.batch, r.goSafely)
+	r.later(func() {
+		if err := sink.Close(); err != nil {
+			r.warn(err.Error())
+		}
+	})
+	return sink
 }
 
 // indexed reports whether jobs may get the host's indices, since no device is hidden.
-func indexed(p probe.Prober) bool {
-	whole, ok := p.(interface{ Complete() bool })
-	return !ok || whole.Complete()
-}
+func indexed(p probe.Prober) bool { return p == nil || p.Complete() }
 
 // openView starts what the user sees.
 func (r *run) openView() *terminal.View {

@@ -33,7 +33,7 @@ func (a *app) statusOf(ref *batchRef) *status {
 		if s.Alive {
 			s.Mute = err.Error()
 		}
-		m = settle(ref.batch, ref.history, ref.folder(a), s.Alive)
+		m = a.settle(ref.batch, ref.history, ref.folder(a), s.Alive)
 		s.Snapshot = m.snapshot(ref)
 	}
 	s.died = !ref.alive && ref.runner.PID != 0

@@ -9,7 +9,6 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
-	"gpurun/runner/engine/local"
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -18,7 +17,7 @@ import (
 // dead stops jobs that outlived their run: it adopts them until they have ended, and
 // leaves the others alone.
 func (c *stopCmd) dead(a *app, ref *batchRef) error {
-	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Recover: local.Recover, Go: a.goSafely})
+	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Trace: a.engine().Trace, Go: a.goSafely})
 	if err != nil {
 		return stateFailure(err)
 	}
@@ -31,7 +30,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	if err != nil {
 		return &failure{code: exitUsage, text: err.Error(), err: err}
 	}
-	engine, err := local.Open(local.Config{Dir: s.Dir(0), Log: zerolog.Nop(), Go: a.goSafely})
+	engine, err := a.openEngine(s.Dir(0), zerolog.Nop(), nil)
 	if err != nil {
 		return &failure{code: exitState, text: "cannot reach the run's jobs: " + err.Error(), err: err}
 	}
@@ -116,6 +115,9 @@ func (l *lastEnd) Fact(_ int, f state.Fact) {
 		l.all()
 	}
 }
+
+// Warn does nothing.
+func (l *lastEnd) Warn(string) {}
 
 // Snapshot gives up if a keeper does not answer.
 func (l *lastEnd) Snapshot(s state.Snapshot) {

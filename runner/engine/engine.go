@@ -10,6 +10,7 @@
 package engine
 
 import (
+	"context"
 	"time"
 
 	"gpurun/gpu"
@@ -73,7 +74,11 @@ const (
 )
 
 // An Engine runs attempts. Its methods do not wait for processes. What happens
-// arrives on Events, in order for each attempt. It is not safe for concurrent use.
+// arrives on Events, in order for each attempt. It is not safe for concurrent use, apart
+// from the methods about claims.
+//
+// A claim tells other runs on this host what an attempt holds. The engine keeps it for as
+// long as anything of the attempt lives, whatever happens to this process.
 type Engine interface {
 	// Launch starts an attempt. Exactly one Ended follows, even if it could not be
 	// started; if it was, a Running comes first.
@@ -89,6 +94,21 @@ type Engine interface {
 	// OnGPU tells the engine that processes of an attempt were seen on its own GPUs,
 	// which decides whether to wait for them if they stay in the background.
 	OnGPU(uniID string, pids []int)
+
+	// Claim publishes a claim, then returns what others hold; nil if claims are disabled.
+	// After an error nothing is claimed.
+	Claim(ctx context.Context, uniID, job string, g gpu.Grant) (others []gpu.Claim, warnings []string, err error)
+	// Stand says that the claim of uniID is for the process pid, which the caller started
+	// itself, instead of for an attempt.
+	Stand(uniID, job string, g gpu.Grant, pid int)
+	// Withdraw ends the claim of an attempt that will not be launched.
+	Withdraw(uniID string)
+	// Yield releases an ended attempt's claim on these devices, which pass to the next
+	// attempt without a gap.
+	Yield(uniID string, ids []gpu.UUID)
+	// Others returns the claims of other runs, and how much of each the readings show in use.
+	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
+
 	// Events returns the channel of all events. Close closes it.
 	Events() <-chan Event
 	// Close releases the engine. Running attempts keep running.

@@ -25,16 +25,17 @@ type Options struct {
 	NoWait   bool              // finish as soon as nothing can start immediately
 	CPUs     int               // cores for this run; 0 means no limit
 	Memory   gpu.Bytes         // host memory for this run; 0 means no limit
-	UID      int
-	Strays   bool // watch for strays: the GPUs are real, and jobs can use ones they were not given
-	Sim      bool // the GPUs are simulated, so successes on simulated GPUs count
+	Strays   bool              // watch for strays: the GPUs are real, and jobs can use ones they were not given
+	Sim      bool              // the GPUs are simulated, so successes on simulated GPUs count
+
+	Placement gpu.Placement // who grants GPUs
 }
 
 // Core is the scheduler's state. One goroutine owns it.
 type Core struct {
 	b        *jobspec.Batch
 	h        *state.History
-	pool     *gpu.Pool // nil if there are no devices
+	pool     *gpu.Pool // nil if there are no devices that this run grants
 	opts     Options
 	evidence func(id int) Evidence
 

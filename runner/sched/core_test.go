@@ -33,6 +33,25 @@ func TestPlainJobsWithNeeds(t *testing.T) {
 	}
 }
 
+// A core without GPUs fails jobs that need some, unless the engine grants them.
+func TestGPUsElsewhere(t *testing.T) {
+	for _, place := range []gpu.Placement{gpu.Here, gpu.Elsewhere} {
+		w := newWorld(t)
+		w.opts.Placement = place
+		w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB}}, "")
+		w.open()
+		w.send(Began{})
+		want := state.Failed
+		if place == gpu.Elsewhere {
+			w.exit("a", Ended{})
+			want = state.Succeeded
+		}
+		if w.done == nil || w.core.Snapshot(w.now).Counts[want] != 1 {
+			t.Errorf("placement %d: got %+v, want it %s", place, w.core.Snapshot(w.now).Counts, want)
+		}
+	}
+}
+
 // A hundred thousand jobs each need the one before: the first fails, and all others
 // are blocked within one Step.
 func TestLongChain(t *testing.T) {

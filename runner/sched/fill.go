@@ -72,7 +72,7 @@ func (c *Core) fill() {
 // startJob grants a job what it asks for and has it prepared. It returns false if no GPU
 // is free for it.
 func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
-	if !cl.gpus() {
+	if !cl.gpus {
 		c.grant(id, cl, gpu.Grant{}, "")
 		return true
 	}

@@ -68,7 +68,7 @@ func (c *Core) onlyGPUs() bool {
 		}
 	}
 	for _, cl := range c.classes.filled {
-		if !cl.gpus() && c.head(cl) >= 0 {
+		if !cl.gpus && c.head(cl) >= 0 {
 			return false
 		}
 	}

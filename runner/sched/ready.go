@@ -14,12 +14,11 @@ type class struct {
 	req        gpu.Request
 	cpus       int
 	memory     gpu.Bytes
+	gpus       bool    // they need devices of the pool
 	impossible string  // why they can never start, or ""
 	ranks      minHeap // ranks of ready jobs; stale entries are dropped when they reach the top
 	at         int     // in classes.filled, or -1
 }
-
-func (cl *class) gpus() bool { return cl.req.Max > 0 || cl.req.Min > 0 }
 
 type classKey struct {
 	req    gpu.Request
@@ -49,6 +48,7 @@ func (c *Core) classOf(id int32) int32 {
 		return n
 	}
 	cl := &class{req: c.request(id), cpus: spec.CPUs, memory: spec.Memory, at: -1}
+	cl.gpus = (cl.req.Max > 0 || cl.req.Min > 0) && c.opts.Placement == gpu.Here
 	key := classKey{cl.req, cl.cpus, cl.memory}
 	n, ok := c.classes.byNeed[key]
 	if !ok {
@@ -71,7 +71,7 @@ func (c *Core) impossible(cl *class) string {
 	if c.opts.Memory > 0 && cl.memory > c.opts.Memory {
 		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Asked(), c.opts.Memory.Round())
 	}
-	if !cl.gpus() {
+	if !cl.gpus {
 		return ""
 	}
 	if c.pool == nil {

@@ -206,7 +206,7 @@ func (c *Core) recall(id gpu.UUID, p *gpu.Process) {
 func (c *Core) whose(p *gpu.Process) string {
 	who := p.User + "'s"
 	switch {
-	case p.UID == c.opts.UID:
+	case c.pool.Own(p):
 		who = "your own"
 	case p.User == "" && p.UID >= 0:
 		who = fmt.Sprintf("user %d's", p.UID)

@@ -121,7 +121,7 @@ func (c *Core) whyReady(id int32) string {
 	if why := c.room(id, cl); why != "" {
 		return why
 	}
-	if !cl.gpus() {
+	if !cl.gpus {
 		return ""
 	}
 	if c.gaveUp {

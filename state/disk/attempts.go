@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -74,20 +73,13 @@ func (s *State) attemptFolders(file int) map[string]bool {
 }
 
 // sweep removes the folders of attempts whose end a ledger has, once that end is on
-// disk. Attempts that no ledger knows and that never began are removed too, since
-// nothing of them ran. One that did begin lost its start to a broken line and may
-// still be running: its folder stays, and a warning names it.
+// disk, and of those that no ledger knows and that never began.
 func (s *State) sweep() {
 	for i, left := range s.left {
-		for id, over := range left {
-			if _, open := s.history.Open[id]; open {
-				continue
+		for id := range left {
+			if _, open := s.history.Open[id]; !open {
+				s.sync.remove(s.AttemptDir(i, id))
 			}
-			if began(s.AttemptDir(i, id)) && !over {
-				s.warnings = append(s.warnings, fmt.Sprintf("%s: this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder", s.AttemptDir(i, id)))
-				continue
-			}
-			s.sync.remove(s.AttemptDir(i, id))
 		}
 	}
 	s.left = nil

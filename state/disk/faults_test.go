@@ -125,14 +125,21 @@ func TestBegunWithoutStartStays(t *testing.T) {
 		}
 		ids[what] = dir
 		if what != "never began" {
-			os.WriteFile(filepath.Join(dir, begunName), nil, 0o644)
+			os.WriteFile(filepath.Join(dir, "mark"), nil, 0o644)
 		}
 		if what == "over" {
 			write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "k", UniID: id, State: state.Failed}})
 		}
 	}
 	s.Close()
-	s = open(t, job)
+	trace := func(dir, _ string) (state.Trace, error) {
+		_, err := os.Stat(filepath.Join(dir, "mark"))
+		return state.Trace{Began: err == nil}, nil
+	}
+	s, err := Open([]string{job}, Options{Trace: trace})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if w := s.Warnings(); len(w) != 1 || !strings.Contains(w[0], ids["began"]) {
 		t.Errorf("got warnings %q", w)
 	}

@@ -20,7 +20,6 @@ const (
 	runLogName = "run.log"
 	logsName   = "logs"
 	triesName  = "attempts"
-	begunName  = "begun" // in an attempt's folder, created by its own process
 )
 
 // Folder returns where the state of a job file is kept, whether or not it exists:

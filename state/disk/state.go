@@ -18,10 +18,9 @@ type Options struct {
 	StateDir string // "" for .gpurun next to the job file
 	Abandon  string // host whose open attempts are given up as lost
 
-	// Recover reads an attempt's start and its run from its folder, for a ledger that
-	// has lost them; nil to skip that. A start without a Kind means that nothing of the
-	// attempt is running. An error makes Open fail.
-	Recover func(dir, uniID string) (start, run state.Fact, err error)
+	// Trace reads an attempt's start from its folder, for a ledger that has lost it; nil if
+	// nothing can have begun. An error makes Open fail.
+	Trace func(dir, uniID string) (state.Trace, error)
 
 	Go func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
@@ -153,37 +152,36 @@ func (s *State) read(i int, o Options) error {
 }
 
 // recover finds attempts that began but have neither start nor end in the ledger,
-// because somebody truncated, edited or removed it. They may be running. It returns
-// their starts, which must be written to the ledger again.
+// because somebody truncated, edited or removed it, or its line is broken. They may be
+// running. It returns their starts, which must be written to the ledger again. The folder
+// of one whose start cannot be restored stays, and a warning names it.
 func (s *State) recover(i int, r *reader, o Options) (found []state.Fact, err error) {
 	for id, over := range s.left[i] {
 		dir := s.AttemptDir(i, id)
-		if _, open := s.history.Open[id]; open || over || o.Recover == nil || !began(dir) {
+		if _, open := s.history.Open[id]; open || over || o.Trace == nil {
 			continue
 		}
-		start, run, err := o.Recover(dir, id)
+		t, err := o.Trace(dir, id)
 		if err != nil {
 			return nil, &FolderError{s.dirs[i], err}
 		}
-		if start.Kind == "" {
+		if t.Start.Kind == "" {
+			if t.Began {
+				delete(s.left[i], id)
+				s.warnings = append(s.warnings, dir+": this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder")
+			}
 			continue
 		}
 		if r.host.Kind == "" {
 			here := Host()
-			run.MachineID = here.MachineID
-			r.host = run
+			t.Run.MachineID = here.MachineID
+			r.host = t.Run
 		}
-		s.history.Apply(i, start)
-		s.warnings = append(s.warnings, fmt.Sprintf("%s: the start of %s was missing; restored it from %s", r.path, start.Job, dir))
-		found = append(found, start)
+		s.history.Apply(i, t.Start)
+		s.warnings = append(s.warnings, fmt.Sprintf("%s: the start of %s was missing; restored it from %s", r.path, t.Start.Job, dir))
+		found = append(found, t.Start)
 	}
 	return found, nil
-}
-
-// began reports whether an attempt's first process ever existed.
-func began(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, begunName))
-	return err == nil
 }
 
 // Load reads the ledgers of files as they are now. It takes no lock and creates

@@ -1,9 +1,11 @@
 package enginetest
 
 import (
+	"context"
 	"sync"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/state"
 )
@@ -233,6 +235,23 @@ func (s *Sim) Attempt(pid int) string {
 
 // OnGPU does nothing: no attempt leaves anything in the background.
 func (s *Sim) OnGPU(string, []int) {}
+
+// Claim claims nothing, and nobody else does: tests of claims wrap a Sim.
+func (s *Sim) Claim(context.Context, string, string, gpu.Grant) ([]gpu.Claim, []string, error) {
+	return nil, nil, nil
+}
+
+// Stand does nothing.
+func (s *Sim) Stand(string, string, gpu.Grant, int) {}
+
+// Withdraw does nothing.
+func (s *Sim) Withdraw(string) {}
+
+// Yield does nothing.
+func (s *Sim) Yield(string, []gpu.UUID) {}
+
+// Others finds no claims.
+func (s *Sim) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
 
 // Events returns the channel of all events.
 func (s *Sim) Events() <-chan engine.Event { return s.events }

@@ -17,7 +17,7 @@ const atOnce = 2
 // their records, markers and logs.
 func BenchmarkKeeper(b *testing.B) {
 	dir := b.TempDir()
-	l, err := Open(Config{Dir: dir})
+	l, err := openLocal(engine.Config{Dir: dir})
 	if err != nil {
 		b.Fatal(err)
 	}

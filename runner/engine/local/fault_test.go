@@ -38,7 +38,7 @@ func newScene(t *testing.T, commands ...string) *scene {
 
 func (s *scene) open() {
 	s.Helper()
-	l, err := Open(Config{Dir: s.dir})
+	l, err := openLocal(engine.Config{Dir: s.dir})
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func TestYieldOfSome(t *testing.T) {
 // runnerChild is a run whose job is over and whose next job has no claim yet. args are
 // the folder and the root of claims.
 func runnerChild(args []string) error {
-	l, err := Open(Config{Dir: args[0], Claims: args[1:]})
+	l, err := openLocal(engine.Config{Dir: args[0], Claims: args[1:]})
 	if err != nil {
 		return err
 	}

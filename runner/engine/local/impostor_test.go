@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
 )
 
 // A socket on which another user listens is not a keeper's, whatever its name: it is
@@ -35,7 +37,7 @@ func TestAnotherUserListens(t *testing.T) {
 		n, _ := c.Read(make([]byte, 1))
 		heard <- n
 	}()
-	l, err := Open(Config{Dir: dir})
+	l, err := openLocal(engine.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,24 +11,51 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/rs/zerolog"
-
+	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 )
 
-// Config configures an engine.
-type Config struct {
-	Dir    string // batch folder, which has the keepers' sockets
-	Log    zerolog.Logger
-	Claims []string     // where host-wide claims are made, see claim.Roots; empty for no claims
-	Go     func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
+// Kind is the kind of engine that runs attempts as processes of this host.
+type Kind struct{}
+
+// Placement says that gpurun chooses the GPUs.
+func (Kind) Placement() gpu.Placement { return gpu.Here }
+
+// Open finds the live keepers of earlier runs and starts one for this run. Without a
+// folder it starts one at the first claim.
+func (Kind) Open(c engine.Config) (engine.Engine, error) {
+	l := newLocal(c)
+	if c.Dir != "" {
+		if err := l.begin(); err != nil {
+			_ = l.Close()
+			return nil, err
+		}
+	}
+	l.start(l.pump)
+	l.start(l.watchKeepers)
+	return l, nil
+}
+
+// begin connects to the keepers of earlier runs and starts this run's.
+func (l *Local) begin() error {
+	if err := l.findKeepers(); err != nil {
+		return err
+	}
+	own, err := l.startKeeper()
+	if err != nil {
+		return fmt.Errorf("cannot start the keeper: %w", err)
+	}
+	l.mu.Lock()
+	l.own = own
+	l.mu.Unlock()
+	return nil
 }
 
 // Local is the runner's side of the engine.
 type Local struct {
-	Config
+	engine.Config
 	events chan engine.Event
 	stop   chan struct{} // closed by Close
 	work   sync.WaitGroup
@@ -68,27 +95,7 @@ type entry struct {
 	acks    chan struct{}
 }
 
-// Open finds the live keepers of earlier runs and starts one for this run.
-func Open(c Config) (*Local, error) {
-	l := newLocal(c)
-	if err := l.findKeepers(); err != nil {
-		_ = l.Close()
-		return nil, err
-	}
-	own, err := l.startKeeper()
-	if err != nil {
-		_ = l.Close()
-		return nil, fmt.Errorf("cannot start the keeper: %w", err)
-	}
-	l.mu.Lock()
-	l.own = own
-	l.mu.Unlock()
-	l.start(l.pump)
-	l.start(l.watchKeepers)
-	return l, nil
-}
-
-func newLocal(c Config) *Local {
+func newLocal(c engine.Config) *Local {
 	return &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},

@@ -84,9 +84,17 @@ func sleeper(t *testing.T) procs.Proc {
 	return p
 }
 
+func openLocal(c engine.Config) (*Local, error) {
+	e, err := Kind{}.Open(c)
+	if err != nil {
+		return nil, err
+	}
+	return e.(*Local), nil
+}
+
 func open(t *testing.T, dir string) engine.Engine {
 	t.Helper()
-	l, err := Open(Config{Dir: dir})
+	l, err := openLocal(engine.Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

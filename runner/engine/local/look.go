@@ -10,26 +10,20 @@ import (
 	"gpurun/state/host"
 )
 
-// Found is what can be seen of an attempt without a runner. If neither Ended nor PID is
-// set, nothing of it is alive and no end is on record.
-type Found struct {
-	Ended  *engine.Ended // its recorded end, if it is over
-	PID    int           // a live process of its tree, the first if possible; or 0
-	Keeper int           // pid of the keeper it runs under; 0 if that is gone
-	Began  bool          // some command of it began
+// Looker returns a function that looks at the attempt in a folder.
+func (Kind) Looker() func(dir, uniID string) engine.Found {
+	var l looker
+	return l.look
 }
 
-// A Looker finds out how attempts are doing or how they ended, and changes nothing. What
-// it finds is true for the moment; the next run finds out for itself.
-type Looker struct{ census census }
+type looker struct{ census census }
 
-// Look looks at the attempt in a folder.
-func (l *Looker) Look(dir, uniID string) Found {
+func (l *looker) look(dir, uniID string) engine.Found {
 	rec, err := readRecord(dir, uniID)
 	if err == nil && rec.State == recordEnded {
-		return Found{Ended: rec.ended(), Began: !rec.Void}
+		return engine.Found{Ended: rec.ended(), Began: !rec.Void}
 	}
-	var f Found
+	var f engine.Found
 	var roots []procs.ID
 	for i := 0; ; i++ {
 		p, err := spawn.Begun(marker(dir, i))
@@ -57,7 +51,7 @@ func (l *Looker) Look(dir, uniID string) Found {
 	if f.PID == 0 {
 		// It may have ended in the meantime.
 		if rec, err := readRecord(dir, uniID); err == nil && rec.State == recordEnded {
-			return Found{Ended: rec.ended(), Began: !rec.Void}
+			return engine.Found{Ended: rec.ended(), Began: !rec.Void}
 		}
 		return f
 	}

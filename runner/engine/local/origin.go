@@ -68,24 +68,25 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("process %d is running a job whose start is not in the ledger (%s): wait for it to end, or kill it", e.PID, e.Dir)
 }
 
-// Recover reads an attempt's start, and the machine it ran on, from the attempt's folder,
-// for an attempt that began but is missing from the ledger. If it returns neither an
-// error nor a kind, there is nothing to recover: the attempt is not running, and its
-// record does not identify it.
-func Recover(dir, uniID string) (start, run state.Fact, err error) {
+// Trace reads an attempt's start from its record.
+func (Kind) Trace(dir, uniID string) (state.Trace, error) {
+	if _, err := os.Lstat(marker(dir, 0)); err != nil {
+		return state.Trace{}, nil
+	}
 	rec, err := readRecord(dir, uniID)
 	if err != nil || rec.Of == nil || rec.Of.Key == "" {
-		return start, run, unknown(dir, uniID)
+		return state.Trace{Began: true}, unknown(dir, uniID)
 	}
 	o := rec.Of
-	start = state.Fact{
+	start := state.Fact{
 		Kind: state.KindStart, Time: rec.Started.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt,
 		GPUs: o.GPUs, GPUUUIDs: o.UUIDs, Memory: o.Memory, Log: o.Log, Needs: o.Needs,
 	}
 	if rec.BootID == host.BootID() {
 		start.Boot = rec.Boot
 	}
-	return start, state.Fact{Kind: state.KindRun, Host: o.Host, BootID: rec.BootID, PIDNS: o.PIDNS}, nil
+	run := state.Fact{Kind: state.KindRun, Host: o.Host, BootID: rec.BootID, PIDNS: o.PIDNS}
+	return state.Trace{Began: true, Start: start, Run: run}, nil
 }
 
 // unknown returns an error while a process of the attempt is alive.
@@ -111,9 +112,9 @@ func unknown(dir, uniID string) error {
 // keeperLinger is how long a keeper may take to exit once it has nothing left to do.
 const keeperLinger = 2 * time.Second
 
-// StrayKeeper returns the pid of a keeper of an earlier run in a state folder that has
-// since been removed, or 0. Nobody can ask such a keeper about its jobs.
-func StrayKeeper(dir string) int {
+// Stray returns the pid of a keeper of an earlier run in a state folder that has since
+// been removed, or 0. Nobody can ask such a keeper about its jobs.
+func (Kind) Stray(dir string) int {
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		pid := strayKeeper(dir)
 		if pid == 0 || time.Since(began) > keeperLinger {

@@ -31,7 +31,11 @@ func TestRecover(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.close()
-		start, run, err := Recover(dir, "u")
+		if err := os.WriteFile(marker(dir, 0), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		found, err := Kind{}.Trace(dir, "u")
+		start, run := found.Start, found.Run
 		if err != nil || start.Kind != state.KindStart || start.Key != "k" || start.Needs != "n" || start.Attempt != 3 || start.Boot != 5 || run.Host == "" {
 			t.Errorf("%d: got %+v %+v %v", long, start, run, err)
 		}
@@ -45,8 +49,8 @@ func TestRecover(t *testing.T) {
 // alive that is an error, since nobody knows which job must not be started next to it.
 func TestRecoverUnknown(t *testing.T) {
 	dir := t.TempDir()
-	if start, _, err := Recover(dir, "u"); err != nil || start.Kind != "" {
-		t.Errorf("got %+v, %v", start, err)
+	if got, err := (Kind{}).Trace(dir, "u"); err != nil || got.Began || got.Start.Kind != "" {
+		t.Errorf("got %+v, %v", got, err)
 	}
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
@@ -56,7 +60,7 @@ func TestRecoverUnknown(t *testing.T) {
 		t.Fatal(err)
 	}
 	var unknown *UnknownError
-	if _, _, err := Recover(dir, "u"); !errors.As(err, &unknown) || unknown.PID != os.Getpid() {
+	if _, err := (Kind{}).Trace(dir, "u"); !errors.As(err, &unknown) || unknown.PID != os.Getpid() {
 		t.Errorf("got %v", err)
 	}
 }

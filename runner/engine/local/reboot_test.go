@@ -35,7 +35,7 @@ func TestMachineWentDown(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "begun"), []byte(stat), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			l := newLocal(Config{Dir: dir})
+			l := newLocal(engine.Config{Dir: dir})
 			l.start(l.pump)
 			e := &entry{Attempt: engine.Attempt{UniID: "u", Dir: dir, Started: began}, stops: make(chan stopRequest, 1), acks: make(chan struct{}, 1)}
 			got := make(chan *engine.Ended, 1)

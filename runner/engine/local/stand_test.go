@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
+	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/procs"
 )
 
@@ -19,7 +20,10 @@ import (
 // command, and withdraws. With a second argument it never tells the keeper of the
 // command.
 func standChild(args []string) error {
-	l := OpenClaims(Config{Claims: args[:1]})
+	l, err := openLocal(engine.Config{Claims: args[:1]})
+	if err != nil {
+		return err
+	}
 	defer l.Close()
 	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
 	if _, _, err := l.Claim(context.Background(), "stand", "exec sleep", g); err != nil {

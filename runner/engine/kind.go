@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// A Kind is one way to run attempts, which the command line knows by name. What it says
+// of an attempt without opening an engine is what its folder and the host show, and asking
+// changes nothing.
+type Kind interface {
+	// Placement says who chooses the GPUs of an attempt.
+	Placement() gpu.Placement
+	// Open returns an engine that reaches what earlier runs left in Config.Dir.
+	Open(Config) (Engine, error)
+	// Trace reads what an attempt's folder says of its start, for a ledger that lost it.
+	// It returns an error if something of the attempt is running and nothing identifies it.
+	Trace(dir, uniID string) (state.Trace, error)
+	// Looker returns a function that finds out how the attempt in a folder is doing or how
+	// it ended. It is true for the moment; the next run finds out for itself.
+	Looker() func(dir, uniID string) Found
+	// Stray returns the pid of what still runs attempts whose folder was removed, or 0.
+	Stray(dir string) int
+}
+
+// Config configures an engine.
+type Config struct {
+	Dir    string // batch folder; "" for an engine that only claims GPUs
+	Log    zerolog.Logger
+	Claims []string     // where host-wide claims are made, see claim.Roots; empty for no claims
+	Go     func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
+}
+
+// Found is what can be seen of an attempt without a run. If neither Ended nor PID is set,
+// nothing of it is alive and no end is on record.
+type Found struct {
+	Ended  *Ended // its recorded end, if it is over
+	PID    int    // a live process of its tree, the first if possible; or 0
+	Keeper int    // pid of the keeper it runs under; 0 if that is gone
+	Began  bool   // some command of it began
+}

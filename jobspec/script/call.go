@@ -14,6 +14,8 @@ type arg struct {
 	word *syntax.Word
 }
 
+var shells = []string{"bash", "sh", "zsh", "dash", "ksh"}
+
 // wrappers run the command that follows their own options.
 var wrappers = []string{"nohup", "time", "nice", "ionice", "env", "sudo", "exec", "command", "builtin", "stdbuf", "timeout", "setsid", "numactl", "taskset", "chrt", "srun"}
 
@@ -42,12 +44,6 @@ var quiet = []string{"echo", "printf", "grep", "sed", "awk", "kill", "pkill", "g
 
 // call checks one simple command.
 func (l *linter) call(c *syntax.CallExpr, maybe bool) {
-	for _, a := range c.Assigns {
-		l.assign(a, maybe)
-	}
-	for _, w := range c.Args {
-		l.inner(w, maybe)
-	}
 	args := l.unwrap(c.Args)
 	l.environment(c, len(c.Args)-len(args), maybe)
 	l.arguments(c, args)
@@ -55,29 +51,29 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 		return
 	}
 	name := path.Base(args[0].prefix)
+	rest := args[1:]
+	if slices.Contains(shells, name) {
+		l.nested(c, rest, maybe)
+	}
 	switch name {
 	case "cd", "pushd":
-		l.chdir(args[1:])
+		l.chdir(rest)
 	case "unset":
-		l.unset(c, args[1:], maybe)
+		l.unset(c, rest)
 	case "docker", "podman", "nvidia-docker":
-		l.docker(c, args[1:], maybe)
-	case "deepspeed":
-		l.deepspeed(args[1:], maybe)
+		l.docker(c, rest, maybe)
+	case "deepspeed", "accelerate":
+		l.launcher(name, rest, maybe)
 	case "tmux", "screen", "sbatch", "qsub":
-		l.detached(name, c, args[1:], maybe)
+		l.detached(name, c, rest, maybe)
 	case "conda", "mamba", "micromamba":
-		l.conda(name, c, args[1:])
+		l.conda(name, c, rest)
 	case "source", ".", "eval":
-		l.hook(args[1:])
-	case "bash", "sh", "zsh", "dash", "ksh":
-		l.nested(c, args[1:], maybe)
-	case "accelerate":
-		l.accelerate(args[1:], maybe)
+		l.hook(rest)
 	}
 	if !slices.Contains(quiet, name) {
-		l.devices(args[1:], maybe)
-		l.ports(args[1:])
+		l.devices(rest, maybe)
+		l.ports(rest)
 		l.script(args)
 	}
 }
@@ -86,20 +82,29 @@ func (l *linter) call(c *syntax.CallExpr, maybe bool) {
 func (l *linter) environment(c *syntax.CallExpr, wrapped int, maybe bool) {
 	for i, w := range c.Args[:wrapped] {
 		v := l.eval(w)
-		if name, rest, ok := strings.Cut(v.prefix, "="); ok && syntax.ValidName(name) {
-			l.setting(name, v.after(name+"=", rest), maybe, w)
+		if name, to, ok := v.cut(); ok && syntax.ValidName(name) {
+			l.setting(name, to, maybe, w)
 		}
 		if v.prefix == "-u" && i+1 < wrapped {
-			l.unset(c, []arg{{l.eval(c.Args[i+1]), c.Args[i+1]}}, maybe)
+			l.unset(c, []arg{{l.eval(c.Args[i+1]), c.Args[i+1]}})
 		}
 	}
 }
 
-// after returns a value without its beginning.
-func (v value) after(head, prefix string) value {
-	out := value{kind: v.kind, prefix: prefix, host: v.host}
+// cut splits NAME=value.
+func (v value) cut() (name string, rest value, ok bool) {
+	name, _, ok = strings.Cut(v.prefix, "=")
+	return name, v.from(len(name) + 1), ok
+}
+
+// from returns a value without its first n bytes, which are certain.
+func (v value) from(n int) value {
+	if n > len(v.prefix) {
+		return value{kind: v.kind, host: v.host}
+	}
+	out := value{kind: v.kind, prefix: v.prefix[n:], host: v.host}
 	for _, t := range v.texts {
-		out.texts = append(out.texts, strings.TrimPrefix(t, head))
+		out.texts = append(out.texts, t[n:])
 	}
 	return out
 }
@@ -108,13 +113,13 @@ func (v value) after(head, prefix string) value {
 // that follows it.
 func options(args []arg, names []string, f func(name string, v value, at syntax.Node, rest []arg)) {
 	for i, a := range args {
-		name, rest, joined := strings.Cut(a.prefix, "=")
+		name, v, joined := a.cut()
 		if !slices.Contains(names, name) {
 			continue
 		}
 		switch {
 		case joined:
-			f(name, a.after(name+"=", rest), a.word, nil)
+			f(name, v, a.word, nil)
 		case i+1 < len(args):
 			f(name, args[i+1].value, span{a.word, args[i+1].word}, args[i+2:])
 		}
@@ -158,8 +163,6 @@ func (l *linter) nested(c *syntax.CallExpr, args []arg, maybe bool) {
 	}
 }
 
-var interpreters = []string{"bash", "sh", "zsh", "dash", "ksh", "source", "."}
-
 // script records the file that a command runs.
 func (l *linter) script(args []arg) {
 	if l.lost {
@@ -168,7 +171,7 @@ func (l *linter) script(args []arg) {
 	name := path.Base(args[0].prefix)
 	var found string
 	switch {
-	case slices.Contains(interpreters, name):
+	case slices.Contains(shells, name), name == "source", name == ".":
 		found = firstFile(args[1:], "")
 	case strings.HasPrefix(name, "python"), name == "torchrun", name == "deepspeed", name == "accelerate":
 		found = firstFile(args[1:], ".py")
@@ -190,17 +193,13 @@ func (l *linter) script(args []arg) {
 func firstFile(args []arg, ext string) string {
 	for _, a := range args {
 		s, ok := a.one()
-		if !ok || s == "" || s == "-c" || s == "-m" && ext == ".py" {
-			if ext == ".py" && ok && s == "-m" {
-				return moduleScript(args)
-			}
+		switch {
+		case s == "-m" && ext == ".py":
+			return moduleScript(args)
+		case !ok || s == "" || s == "-c":
 			return ""
-		}
-		if s[0] != '-' && strings.HasSuffix(s, ext) {
+		case s[0] != '-' && strings.HasSuffix(s, ext):
 			return s
-		}
-		if s[0] != '-' && ext == "" {
-			return ""
 		}
 	}
 	return ""

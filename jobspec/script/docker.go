@@ -20,12 +20,12 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	if len(args) == 0 || args[0].prefix != "run" && args[0].prefix != "exec" {
 		return
 	}
-	for i := 1; i < len(args); {
-		opt, next, ok := dockerOption(args[i:])
+	for args = args[1:]; len(args) > 0; {
+		opt, next, ok := dockerOption(args)
 		if !ok {
 			return
 		}
-		i += next
+		args = args[next:]
 		switch opt.name {
 		case "-d", "--detach":
 			if v, _ := opt.value.one(); v != "false" {
@@ -50,53 +50,39 @@ type dockerOpt struct {
 
 // dockerOption reads the option that args begin with, and returns how many words it takes.
 // Short options may be combined; if -d is among them, it is the one returned.
-func dockerOption(args []arg) (dockerOpt, int, bool) {
+func dockerOption(args []arg) (opt dockerOpt, words int, ok bool) {
 	a := args[0]
 	word := a.prefix
 	if len(word) < 2 || word[0] != '-' {
 		return dockerOpt{}, 0, false
 	}
+	name, v, joined := a.cut()
 	if strings.HasPrefix(word, "--") {
-		name, rest, joined := strings.Cut(word, "=")
-		switch {
-		case joined:
-			return dockerOpt{name, a.after(name+"=", rest), a.word}, 1, true
-		case slices.Contains(dockerFlags, name):
-			return dockerOpt{name, value{}, a.word}, 1, true
+		if joined || slices.Contains(dockerFlags, name) {
+			return dockerOpt{name, v, a.word}, 1, true
 		}
-		return valued(name, args)
+	} else {
+		switch short := strings.TrimLeft(word[1:], "ditqP"); { // what follows those that take no value
+		case short == "" && strings.Contains(word, "d"):
+			return dockerOpt{"-d", value{}, a.word}, 1, true
+		case short == "":
+			return dockerOpt{word, value{}, a.word}, 1, true
+		case len(short) > 1: // -p8080:80
+			return dockerOpt{word[:2], a.from(2), a.word}, 1, true
+		default:
+			name = "-" + short
+		}
 	}
-	name := ""
-	for i := 1; i < len(word); i++ {
-		if strings.IndexByte("ditqP", word[i]) >= 0 {
-			if word[i] == 'd' {
-				name = "-d"
-			}
-			continue
-		}
-		if i == len(word)-1 {
-			return valued("-"+word[i:], args)
-		}
-		return dockerOpt{word[:2], a.after(word[:2], word[2:]), a.word}, 1, true // -p8080:80
-	}
-	return dockerOpt{name, value{}, a.word}, 1, true
-}
-
-func valued(name string, args []arg) (dockerOpt, int, bool) {
 	if len(args) < 2 {
 		return dockerOpt{}, 0, false
 	}
-	return dockerOpt{name, args[1].value, span{args[0].word, args[1].word}}, 2, true
+	return dockerOpt{name, args[1].value, span{a.word, args[1].word}}, 2, true
 }
 
 // dockerEnv checks -e NAME=value; -e NAME alone passes on the job's value.
 func (l *linter) dockerEnv(o dockerOpt, maybe bool) {
-	name, rest, ok := strings.Cut(o.value.prefix, "=")
-	if !ok || !grantedName(name) {
-		return
-	}
-	v := o.value.after(name+"=", rest)
-	if v.kind == constant && !v.hides() {
+	name, v, ok := o.value.cut()
+	if ok && grantedName(name) && v.kind == constant && !v.hides() {
 		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker %s pins the container to %s, no matter which GPUs gpurun grants the job", l.short(o.at), gpuWords(v)),
 			fmt.Sprintf("use -e %s, which passes on the job's own value", name))
 	}

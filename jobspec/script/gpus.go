@@ -16,7 +16,7 @@ import (
 const keepVisible = "remove it: gpurun sets CUDA_VISIBLE_DEVICES to the GPUs it grants; to use specific GPUs, set gpu_ids"
 
 // visible checks a value of CUDA_VISIBLE_DEVICES.
-func (l *linter) visible(name string, v value, maybe bool, at syntax.Node) {
+func (l *linter) visible(v value, maybe bool, at syntax.Node) {
 	switch {
 	case v.kind == granted || v.hides():
 	case v.kind == unknown:
@@ -53,21 +53,7 @@ func gpuWords(v value) string {
 	return "GPUs " + strings.Join(list, ", ")
 }
 
-// short returns a node as spelled, cut to one short line.
-func (l *linter) short(n syntax.Node) string { return clip(l.spelt(n)) }
-
-func clip(s string) string {
-	s, _, cut := strings.Cut(s, "\n")
-	if r := []rune(s); len(r) > 60 {
-		s, cut = string(r[:60]), true
-	}
-	if cut {
-		s += "…"
-	}
-	return s
-}
-
-func (l *linter) unset(c *syntax.CallExpr, args []arg, maybe bool) {
+func (l *linter) unset(c *syntax.CallExpr, args []arg) {
 	for _, a := range args {
 		if a.prefix == "CUDA_VISIBLE_DEVICES" {
 			l.find(Pinned, true, c, l.short(c)+" exposes every GPU to the job, including those it was not granted", "remove it")
@@ -87,8 +73,13 @@ func (l *linter) devices(args []arg, maybe bool) {
 		if a.host && strings.HasSuffix(a.prefix, "cuda:") {
 			l.find(Pinned, true, a.word, l.short(a.word)+" uses the host's GPU numbers; inside the job they start at 0", "use cuda:0")
 		}
-		if n := cudaNumber(a.texts); n >= 0 {
-			l.beyond(n, maybe, a.word, "cuda:"+strconv.Itoa(n))
+		most := -1
+		for _, m := range cudaDevice.FindAllStringSubmatch(strings.Join(a.texts, "\n\n"), -1) {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+		if most >= 0 {
+			l.beyond(most, maybe, a.word, "cuda:"+strconv.Itoa(most))
 		}
 	}
 	options(args, gpuOptions, func(name string, v value, at syntax.Node, rest []arg) {
@@ -110,18 +101,6 @@ func (l *linter) devices(args []arg, maybe bool) {
 	})
 }
 
-// cudaNumber returns the highest N of cuda:N, or -1.
-func cudaNumber(texts []string) int {
-	most := -1
-	for _, t := range texts {
-		for _, m := range cudaDevice.FindAllStringSubmatch(t, -1) {
-			n, _ := strconv.Atoi(m[1])
-			most = max(most, n)
-		}
-	}
-	return most
-}
-
 func largest(texts []string) int {
 	most := -1
 	for _, t := range texts {
@@ -132,27 +111,35 @@ func largest(texts []string) int {
 	return most
 }
 
+const numbersFrom0 = "inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids"
+
 // beyond reports a GPU that the job does not have.
 func (l *linter) beyond(n int, maybe bool, at syntax.Node, what string) {
 	if l.job.GPUs < 0 || n < l.job.GPUs {
 		return
 	}
-	switch l.job.GPUs {
-	case 0:
-		l.find(Pinned, maybe, at, what+" in a job with gpus: 0", "set gpus: 1, or remove the option")
-	case 1:
-		l.find(Pinned, maybe, at, what+" is out of range: a job with gpus: 1 sees only GPU 0", "use 0: inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids")
-	default:
-		l.find(Pinned, maybe, at, fmt.Sprintf("%s is out of range: a job with gpus: %d sees GPUs 0 to %d", what, l.job.GPUs, l.job.GPUs-1), "inside the job GPU numbers start at 0; to use specific GPUs, set gpu_ids")
+	text, hint := " in a job with gpus: 0", "set gpus: 1, or remove the option"
+	switch {
+	case l.job.GPUs == 1:
+		text, hint = " is out of range: a job with gpus: 1 sees only GPU 0", "use 0: "+numbersFrom0
+	case l.job.GPUs > 1:
+		text, hint = fmt.Sprintf(" is out of range: a job with gpus: %d sees GPUs 0 to %d", l.job.GPUs, l.job.GPUs-1), numbersFrom0
 	}
+	l.find(Pinned, maybe, at, what+text, hint)
 }
 
-// deepspeed refuses a constant list of devices, which are the host's.
-func (l *linter) deepspeed(args []arg, maybe bool) {
-	options(launcherOptions(args), []string{"--include", "-i"}, func(_ string, v value, at syntax.Node, _ []arg) {
-		if v.kind == constant {
-			l.find(Pinned, maybe, at, fmt.Sprintf("deepspeed %s pins the job to these GPUs, no matter which GPUs gpurun grants it", l.short(at)), "remove it: deepspeed then uses the GPUs in CUDA_VISIBLE_DEVICES")
+// launchers choose devices, which are the host's, by these options.
+var launchers = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerate": {"--gpu_ids", "--gpu-ids"}}
+
+// launcher refuses a constant list of devices.
+func (l *linter) launcher(name string, args []arg, maybe bool) {
+	options(launcherOptions(args), launchers[name], func(_ string, v value, at syntax.Node, _ []arg) {
+		n := largest(v.texts)
+		if v.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // out-of-range numbers are reported by devices
+			return
 		}
+		l.find(Pinned, maybe, at, fmt.Sprintf("%s %s pins the job to these GPUs, no matter which GPUs gpurun grants it", name, l.short(at)),
+			fmt.Sprintf("remove it: %s then uses the GPUs in CUDA_VISIBLE_DEVICES", name))
 	})
 }
 
@@ -167,28 +154,19 @@ func launcherOptions(args []arg) []arg {
 	return args
 }
 
-// accelerate sets CUDA_VISIBLE_DEVICES to what it is given.
-func (l *linter) accelerate(args []arg, maybe bool) {
-	options(launcherOptions(args), []string{"--gpu_ids", "--gpu-ids"}, func(_ string, v value, at syntax.Node, _ []arg) {
-		if n := largest(v.texts); v.kind == constant && n >= 0 && n < l.job.GPUs { // out-of-range numbers are reported by devices
-			l.find(Pinned, maybe, at, fmt.Sprintf("accelerate %s pins the job to these GPUs, no matter which GPUs gpurun grants it", l.short(at)), "remove it: accelerate then uses the GPUs in CUDA_VISIBLE_DEVICES")
-		}
-	})
-}
-
 // ports warns about a port that two jobs would both use.
 func (l *linter) ports(args []arg) {
-	options(args, portOptions, func(_ string, v value, at syntax.Node, _ []arg) { l.port("", v, at) })
+	options(args, portOptions, func(_ string, v value, at syntax.Node, _ []arg) { l.port(v, at) })
 	options(args, []string{"--rdzv_endpoint", "--rdzv-endpoint"}, func(_ string, v value, at syntax.Node, _ []arg) {
 		if s, ok := v.one(); ok {
 			if _, port, ok := strings.Cut(s, ":"); ok {
-				l.port("", text(port), at)
+				l.port(text(port), at)
 			}
 		}
 	})
 }
 
-func (l *linter) port(_ string, v value, at syntax.Node) {
+func (l *linter) port(v value, at syntax.Node) {
 	s, ok := v.one()
 	if n, err := strconv.Atoi(s); ok && err == nil && n > 0 {
 		l.find(FixedPort, true, at, fmt.Sprintf("port %d is fixed: two jobs on one machine would collide", n), "use {port}, a free port for each attempt (MASTER_PORT is set to it)")

@@ -36,15 +36,20 @@ func (l *linter) lastInBackground(list []*syntax.Stmt, depth int) *syntax.Stmt {
 		if s.Background || s.Disown {
 			return s
 		}
-		if l.isTrivial(s) || depth > 50 {
+		if isTrivial(s) || depth > 50 {
 			continue
 		}
-		return l.endsInBackground(s, depth+1)
+		for _, end := range l.ends(s.Cmd) {
+			if found := l.lastInBackground(end, depth+1); found != nil {
+				return found
+			}
+		}
+		return nil
 	}
 	return nil
 }
 
-func (l *linter) isTrivial(s *syntax.Stmt) bool {
+func isTrivial(s *syntax.Stmt) bool {
 	switch c := s.Cmd.(type) {
 	case *syntax.CallExpr:
 		return len(c.Args) == 0 || slices.Contains(trivial, c.Args[0].Lit())
@@ -54,31 +59,39 @@ func (l *linter) isTrivial(s *syntax.Stmt) bool {
 	return false
 }
 
-func (l *linter) endsInBackground(s *syntax.Stmt, depth int) (found *syntax.Stmt) {
-	if c, ok := s.Cmd.(*syntax.CallExpr); ok {
+// ends returns the lists of commands with which a command may end.
+func (l *linter) ends(c syntax.Command) (lists [][]*syntax.Stmt) {
+	switch c := c.(type) {
+	case *syntax.CallExpr:
 		if body := l.funcs[c.Args[0].Lit()]; body != nil {
-			return l.lastInBackground([]*syntax.Stmt{body}, depth)
+			lists = [][]*syntax.Stmt{{body}}
 		}
-		return nil
-	}
-	if c, ok := s.Cmd.(*syntax.BinaryCmd); ok { // the end of a pipe or chain counts
-		return l.lastInBackground([]*syntax.Stmt{c.Y}, depth)
-	}
-	if c, ok := s.Cmd.(*syntax.IfClause); ok { // any branch, but not the condition
-		for ; c != nil && found == nil; c = c.Else {
-			found = l.lastInBackground(c.Then, depth)
+	case *syntax.Block:
+		lists = [][]*syntax.Stmt{c.Stmts}
+	case *syntax.Subshell:
+		lists = [][]*syntax.Stmt{c.Stmts}
+	case *syntax.BinaryCmd:
+		lists = [][]*syntax.Stmt{{c.Y}}
+	case *syntax.WhileClause:
+		lists = [][]*syntax.Stmt{c.Do}
+	case *syntax.ForClause:
+		lists = [][]*syntax.Stmt{c.Do}
+	case *syntax.IfClause:
+		for ; c != nil; c = c.Else {
+			lists = append(lists, c.Then)
 		}
-		return found
-	}
-	if c, ok := s.Cmd.(*syntax.WhileClause); ok {
-		return l.lastInBackground(c.Do, depth)
-	}
-	eachBody(s, false, func(list []*syntax.Stmt, _ bool) {
-		if found == nil {
-			found = l.lastInBackground(list, depth)
+	case *syntax.CaseClause:
+		for _, item := range c.Items {
+			lists = append(lists, item.Stmts)
 		}
-	})
-	return found
+	case *syntax.TimeClause:
+		if c.Stmt != nil {
+			lists = [][]*syntax.Stmt{{c.Stmt}}
+		}
+	case *syntax.CoprocClause:
+		lists = [][]*syntax.Stmt{{c.Stmt}}
+	}
+	return lists
 }
 
 // away reports work that leaves the job, unless another command of the script waits for
@@ -118,31 +131,37 @@ func (l *linter) works(c *syntax.CallExpr) bool {
 	return !slices.Contains(trivial, name) && !slices.Contains(quiet, name) && !slices.Contains(onlyLooks, name)
 }
 
+// leaving tells of programs when their words move work out of the job, what to do instead,
+// and which commands wait for it.
+var leaving = map[string]struct {
+	is    func(words []string) bool
+	hint  string
+	waits []string
+}{
+	"tmux": {func(words []string) bool {
+		for len(words) > 1 && strings.HasPrefix(words[0], "-") { // -L socket
+			words = words[2:]
+		}
+		return len(words) > 0 && (words[0] == "new" || words[0] == "new-session") && hasFlag(words[1:], 'd', "cefFnstxy")
+	}, "run the command directly: gpurun keeps its log and survives your logout", []string{"tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach"}},
+	"screen": {func(words []string) bool {
+		return hasFlag(words, 'd', "cehpsStT") && hasFlag(words, 'm', "cehpsStT")
+	}, "run the command directly (gpurun keeps its log and survives your logout), or use screen -D -m", []string{"screen -r", "screen -ls", "screen -list"}},
+	"sbatch": {func(words []string) bool {
+		return !slices.Contains(words, "--wait") && !slices.Contains(words, "-W")
+	}, "run the command directly, or use sbatch --wait", []string{"squeue", "sacct"}},
+	"qsub": {func(words []string) bool {
+		return !slices.Contains(words, "-sync") && !strings.Contains(strings.Join(words, " "), "block=true")
+	}, "run the command directly, or use qsub -sync y", []string{"qstat"}},
+}
+
 func (l *linter) detached(name string, c *syntax.CallExpr, args []arg, maybe bool) {
 	words := make([]string, len(args))
 	for i, a := range args {
 		words[i] = a.prefix
 	}
-	switch name {
-	case "tmux":
-		for len(words) > 1 && strings.HasPrefix(words[0], "-") { // -L socket
-			words = words[2:]
-		}
-		if len(words) > 0 && (words[0] == "new" || words[0] == "new-session") && hasFlag(words[1:], 'd', "cefFnstxy") {
-			l.away(c, maybe, "run the command directly: gpurun keeps its log and survives your logout", "tmux wait", "tmux wait-for", "tmux has-session", "tmux has", "tmux attach")
-		}
-	case "screen":
-		if hasFlag(words, 'd', "cehpsStT") && hasFlag(words, 'm', "cehpsStT") {
-			l.away(c, maybe, "run the command directly (gpurun keeps its log and survives your logout), or use screen -D -m", "screen -r", "screen -ls", "screen -list")
-		}
-	case "sbatch":
-		if !slices.Contains(words, "--wait") && !slices.Contains(words, "-W") {
-			l.away(c, maybe, "run the command directly, or use sbatch --wait", "squeue", "sacct")
-		}
-	case "qsub":
-		if !slices.Contains(words, "-sync") && !strings.Contains(strings.Join(words, " "), "block=true") {
-			l.away(c, maybe, "run the command directly, or use qsub -sync y", "qstat")
-		}
+	if p := leaving[name]; p.is(words) {
+		l.away(c, maybe, p.hint, p.waits...)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"gpurun/jobspec/source"
 )
 
 // What the shell splits or interprets in a value, by the quotes around it. A value such as
@@ -81,5 +83,5 @@ func (l *linter) unquoted(at syntax.Node, h *Hole, v string, quote byte) {
 		hint = fmt.Sprintf("use {%s:q}, without quotes around it", name)
 	}
 	l.report.Findings = append(l.report.Findings, Finding{Lint: Unquoted, Warn: true, At: h.Spelt, Line: int(at.Pos().Line()),
-		Text: fmt.Sprintf("a value of %s is not one word to the shell: %q", h.Spelt, clip(v)), Hint: hint})
+		Text: fmt.Sprintf("a value of %s is not one word to the shell: %q", h.Spelt, source.Clip(v)), Hint: hint})
 }

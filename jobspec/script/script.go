@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"gpurun/jobspec/source"
 )
 
 // The lints of this package, by the names that switch them off.
@@ -115,9 +117,12 @@ func check(text string, job Job, depth int) (r Report) {
 	if err != nil {
 		return Report{}
 	}
-	l := &linter{job: job, src: text, file: file, depth: depth, vars: map[string][]source{}, funcs: map[string]*syntax.Stmt{}}
+	l := &linter{
+		job: job, src: text, file: file, depth: depth,
+		vars: map[string][]origin{}, busy: map[string]bool{}, funcs: map[string]*syntax.Stmt{}, commands: map[string]bool{},
+	}
 	l.survey()
-	l.stmts(file.Stmts, false)
+	l.each(l.check)
 	if depth == 0 {
 		l.background()
 	}
@@ -151,7 +156,7 @@ type linter struct {
 	depth  int // of bash -c in bash -c
 	report Report
 
-	vars     map[string][]source     // what each shell variable is set from
+	vars     map[string][]origin     // what each shell variable is set from
 	funcs    map[string]*syntax.Stmt // bodies of the functions it declares
 	commands map[string]bool         // "docker wait", "wait", …: the first words of its commands
 	granted  bool                    // it reads $CUDA_VISIBLE_DEVICES somewhere
@@ -177,11 +182,11 @@ func (l *linter) spelt(n syntax.Node) string {
 	return l.unhole(strings.TrimRight(l.src[from:to], "\n"))
 }
 
+// short returns a node as spelled, cut to one short line.
+func (l *linter) short(n syntax.Node) string { return source.Clip(l.spelt(n)) }
+
 // unhole spells holes as the job file does.
 func (l *linter) unhole(s string) string {
-	if !strings.ContainsFunc(s, l.isHole) {
-		return s
-	}
 	var b strings.Builder
 	for _, r := range s {
 		if h := l.hole(r); h != nil {

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,7 +85,7 @@ func (l *linter) eval(w *syntax.Word) value {
 func (l *linter) part(p syntax.WordPart) value {
 	switch p := p.(type) {
 	case *syntax.Lit:
-		return l.holes(unescape(p.Value))
+		return l.holes(backslash.ReplaceAllString(p.Value, "$1"))
 	case *syntax.SglQuoted:
 		return l.holes(p.Value)
 	case *syntax.DblQuoted:
@@ -103,20 +104,7 @@ func (l *linter) part(p syntax.WordPart) value {
 	return value{kind: unknown}
 }
 
-// unescape removes the backslashes from a literal.
-func unescape(s string) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+1 < len(s) {
-			i++
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
+var backslash = regexp.MustCompile(`(?s)\\(.)`)
 
 // holes returns a literal with the values of its holes.
 func (l *linter) holes(s string) value {
@@ -173,22 +161,14 @@ func (l *linter) variable(name string) value {
 	if l.busy[name] {
 		return value{} // x=$x.y adds nothing to what x may be
 	}
-	if l.busy == nil {
-		l.busy = map[string]bool{}
-	}
 	if l.steps++; len(l.busy) > 20 || l.steps > maxSteps {
 		return value{kind: unknown}
 	}
 	l.busy[name] = true
 	defer delete(l.busy, name)
-	var v value
-	for i, s := range from {
-		next := l.origin(s)
-		if i == 0 {
-			v = next
-			continue
-		}
-		v = either(v, next)
+	v := l.follow(from[0])
+	for _, s := range from[1:] {
+		v = either(v, l.follow(s))
 	}
 	return v
 }
@@ -225,14 +205,14 @@ func (l *linter) computed(n syntax.Node) value {
 	return v
 }
 
-// A source is one thing that a variable is set from.
-type source struct {
+// An origin is one thing that a variable is set from.
+type origin struct {
 	word  *syntax.Word // nil if no word determines it
 	node  syntax.Node  // what computes it, or nil
 	maybe bool         // only under some condition
 }
 
-func (l *linter) origin(s source) value {
+func (l *linter) follow(s origin) value {
 	var v value
 	switch {
 	case s.word != nil:
@@ -270,25 +250,26 @@ func (l *linter) sequence(w *syntax.Word) value {
 	return v
 }
 
-// origins collects what variables are set from.
-func (l *linter) origins(list []*syntax.Stmt, maybe bool) {
-	for _, s := range list {
-		switch c := s.Cmd.(type) {
-		case *syntax.CallExpr:
-			if len(c.Args) == 0 {
-				l.assigned(c.Assigns, maybe)
-			}
-			l.reads(c)
-		case *syntax.DeclClause:
-			l.assigned(c.Args, maybe)
-		case *syntax.ForClause:
-			l.loop(c, maybe)
+// origins records what a node sets variables from. Those of $(…) are its own.
+func (l *linter) origins(n syntax.Node, maybe bool) bool {
+	switch n := n.(type) {
+	case *syntax.CmdSubst, *syntax.ProcSubst:
+		return false
+	case *syntax.CallExpr:
+		if len(n.Args) == 0 {
+			l.assigned(n.Assigns, maybe)
+		} else {
+			l.reads(n)
 		}
-		eachBody(s, maybe, l.origins)
+	case *syntax.DeclClause:
+		l.assigned(n.Args, maybe)
+	case *syntax.ForClause:
+		l.loop(n, maybe)
 	}
+	return true
 }
 
-func (l *linter) set(name string, s source) {
+func (l *linter) set(name string, s origin) {
 	if len(l.vars[name]) < maxTexts {
 		l.vars[name] = append(l.vars[name], s)
 	}
@@ -303,26 +284,23 @@ func (l *linter) assigned(list []*syntax.Assign, maybe bool) {
 		switch {
 		case a.Array != nil:
 			for _, e := range a.Array.Elems {
-				l.set(name, source{word: e.Value, maybe: maybe})
+				l.set(name, origin{word: e.Value, maybe: maybe})
 			}
 		case a.Value != nil:
-			l.set(name, source{word: a.Value, maybe: maybe})
+			l.set(name, origin{word: a.Value, maybe: maybe})
 		default:
-			l.set(name, source{word: &syntax.Word{}, maybe: maybe})
+			l.set(name, origin{word: &syntax.Word{}, maybe: maybe})
 		}
 	}
 }
 
 // reads collects the variables that a command reads from its input.
 func (l *linter) reads(c *syntax.CallExpr) {
-	if len(c.Args) == 0 {
-		return
-	}
 	switch c.Args[0].Lit() {
 	case "read", "mapfile", "readarray", "getopts", "printf":
 		for _, w := range c.Args[1:] {
 			if name := w.Lit(); syntax.ValidName(name) {
-				l.set(name, source{})
+				l.set(name, origin{})
 			}
 		}
 	}
@@ -332,16 +310,16 @@ func (l *linter) loop(c *syntax.ForClause, maybe bool) {
 	switch it := c.Loop.(type) {
 	case *syntax.WordIter:
 		if !it.InPos.IsValid() || c.Select {
-			l.set(it.Name.Value, source{})
+			l.set(it.Name.Value, origin{})
 		}
 		for _, w := range it.Items {
-			l.set(it.Name.Value, source{word: w, maybe: maybe})
+			l.set(it.Name.Value, origin{word: w, maybe: maybe})
 		}
 	case *syntax.CStyleLoop:
 		for _, x := range []syntax.ArithmExpr{it.Init, it.Post} {
 			if b, ok := x.(*syntax.BinaryArithm); ok {
 				if w, ok := b.X.(*syntax.Word); ok && syntax.ValidName(w.Lit()) {
-					l.set(w.Lit(), source{node: b.Y})
+					l.set(w.Lit(), origin{node: b.Y})
 				}
 			}
 		}

@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"gpurun/jobspec":                  {"gpurun/gpu", "gpurun/jobspec/configedit", "gpurun/jobspec/expand", "gpurun/jobspec/script", "gpurun/jobspec/source", "gpurun/jobspec/units"},
 	"gpurun/jobspec/configedit":       {"gpurun/jobspec/source"},
 	"gpurun/jobspec/expand":           {"gpurun/jobspec/source", "gpurun/jobspec/units"},
-	"gpurun/jobspec/script":           {},
+	"gpurun/jobspec/script":           {"gpurun/jobspec/source"},
 	"gpurun/jobspec/units":            {"gpurun/gpu", "gpurun/jobspec/source"},
 	"gpurun/jobspec/source":           {},
 	"gpurun/state":                    {"gpurun/gpu"},
@@ -28,13 +28,13 @@ var mayImport = map[string][]string{
 	"gpurun/state/jsonline":           {},
 	"gpurun/runner/sched":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
 	"gpurun/runner/engine":            {"gpurun/gpu", "gpurun/state"},
-	"gpurun/runner/configcopy":        {},
+	"gpurun/runner/configcopy":        {"gpurun/state/host"},
 	"gpurun/runner/engine/local":      {"gpurun/runner/configcopy", "gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/state/jsonline", "gpurun/runner/engine", "gpurun/runner/engine/local/procs", "gpurun/runner/engine/local/spawn"},
 	"gpurun/runner/engine/enginetest": {"gpurun/gpu", "gpurun/state/host", "gpurun/state", "gpurun/runner/engine"},
 	"gpurun/runner/control":           {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
 	"gpurun/runner/uniid":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
-	"gpurun/runner/files":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/runner/sched"},
-	"gpurun/runner/terminal":          {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
+	"gpurun/runner/files":             {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/runner/sched"},
+	"gpurun/runner/terminal":          {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host"},
 }
 
 // Pure packages make decisions. They may not import anything that makes those unrepeatable.

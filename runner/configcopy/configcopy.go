@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // holdWait is how long Hold waits for a Write in progress.
@@ -35,7 +37,7 @@ func Sum(content []byte) string {
 // may still be reading it.
 func Write(path string, content []byte, byContent bool) error {
 	for {
-		old, err := open(path)
+		old, _, err := host.OpenRegular(path)
 		if errors.Is(err, os.ErrNotExist) {
 			return put(path, content)
 		}
@@ -85,7 +87,7 @@ func put(path string, content []byte) error {
 // the content does not match sum: another run has replaced it.
 func Hold(path, sum string) (io.Closer, error) {
 	for end := time.Now().Add(holdWait); ; {
-		f, err := open(path)
+		f, _, err := host.OpenRegular(path)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read config %q: %w", path, err)
 		}
@@ -107,23 +109,6 @@ func Hold(path, sum string) (io.Closer, error) {
 			<-time.After(5 * time.Millisecond)
 		}
 	}
-}
-
-// open does not block on a FIFO without a writer.
-func open(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // current reports whether path still refers to f.

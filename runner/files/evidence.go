@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -204,15 +205,8 @@ func (rd *reader) match(pattern string, r *state.Record) ([]state.Input, error) 
 }
 
 func wasSummed(pattern string, paths []string, r *state.Record) bool {
-	if len(paths) == 1 && paths[0] == pattern {
-		return false
-	}
-	for _, in := range r.Inputs {
-		if in.Path == pattern {
-			return true
-		}
-	}
-	return false
+	literal := len(paths) == 1 && paths[0] == pattern
+	return !literal && slices.ContainsFunc(r.Inputs, func(in state.Input) bool { return in.Path == pattern })
 }
 
 // differs is changed, but reads the content only if the time does not settle it: a

@@ -8,15 +8,14 @@
 package files
 
 import (
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
-	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // split splits a glob into its base folder and the pattern below it. A work dir may
@@ -47,7 +46,7 @@ func Short(dir, path string) string {
 // Tail returns the end of a log, at most most bytes and nothing before offset from;
 // nil if there is no file or nothing in that part.
 func Tail(path string, from int64, most int) []byte {
-	f, info, err := openRegular(path)
+	f, info, err := host.OpenRegular(path)
 	if err != nil {
 		return nil
 	}
@@ -58,24 +57,4 @@ func Tail(path string, from int64, most int) []byte {
 	}
 	b, _ := io.ReadAll(io.NewSectionReader(f, from, info.Size()-from))
 	return b
-}
-
-var errIrregular = errors.New("not a regular file")
-
-// openRegular opens a regular file without blocking: a job may have put a pipe in
-// its place, which would block forever.
-func openRegular(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "read", Path: path, Err: errIrregular}
-	}
-	if err != nil {
-		f.Close()
-		return nil, nil, err
-	}
-	return f, info, nil
 }

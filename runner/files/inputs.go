@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,10 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // maxHashed is the largest input that is hashed. Above it, size and time stand in
@@ -136,50 +137,33 @@ func (r *reader) sum(ctx context.Context, name string, paths []string) (state.In
 			return state.Input{}, ctx.Err()
 		}
 		fmt.Fprintf(h, "%d:%s\n", len(rel), rel)
-		if err := hashInto(ctx, h, p); err != nil {
+		info, err := os.Stat(p)
+		if err != nil || !info.Mode().IsRegular() {
+			continue // the name must do
+		}
+		content, err := hashFile(ctx, p)
+		if err != nil {
 			return state.Input{}, err
 		}
+		fmt.Fprintln(h, content)
 	}
 	sum.Hash = hex.EncodeToString(h.Sum(nil))
 	return sum, nil
 }
 
-// hashInto adds the content of a regular file. For anything else the name must do.
-func hashInto(ctx context.Context, h io.Writer, path string) error {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	sum, err := hashFile(ctx, path)
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(h, sum+"\n")
-	return err
-}
-
 func hashFile(ctx context.Context, path string) (string, error) {
-	f, _, err := openRegular(path)
+	f, _, err := host.OpenRegular(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
+	defer context.AfterFunc(ctx, func() { f.Close() })()
 	h := sha256.New()
-	buf := make([]byte, 256<<10)
-	for {
-		n, err := f.Read(buf)
-		h.Write(buf[:n])
-		runtime.Gosched() // let the event loop run
-		if err == io.EOF {
-			return hex.EncodeToString(h.Sum(nil)), nil
-		}
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return "", err
-		}
+	_, err = io.Copy(h, f)
+	if err = cmp.Or(ctx.Err(), err); err != nil {
+		return "", err
 	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // changed reports whether an input differs from what the start recorded. If the start

@@ -8,10 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"regexp"
+	"strconv"
 
 	"github.com/google/renameio/v2"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // Limits of a result file: how much of it is read, and how much of the end's line in
@@ -63,7 +66,7 @@ func Result(path, keep string) (metrics map[string]any, errorType string, err er
 var errTooLong = errors.New("too long")
 
 func readResult(path string) ([]byte, error) {
-	f, info, err := openRegular(path)
+	f, info, err := host.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -108,7 +111,7 @@ func copyFile(from, to string) error {
 	if to == "" {
 		return errors.New("there is nowhere to save them")
 	}
-	src, _, err := openRegular(from)
+	src, _, err := host.OpenRegular(from)
 	if err != nil {
 		return err
 	}
@@ -124,48 +127,16 @@ func copyFile(from, to string) error {
 	return dst.CloseAtomicallyReplace()
 }
 
-// quoteNaN quotes NaN and the infinities, which JSON lacks but Python's json.dumps
-// writes: a diverged loss is a result like any other.
+// notJSON matches strings, to skip them, and the numbers that JSON lacks.
+var notJSON = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"?|NaN|-?Infinity`)
+
+// quoteNaN quotes NaN and the infinities, which Python's json.dumps writes: a diverged
+// loss is a result like any other.
 func quoteNaN(data []byte) []byte {
-	if !bytes.Contains(data, []byte("NaN")) && !bytes.Contains(data, []byte("Infinity")) {
-		return data
-	}
-	out := make([]byte, 0, len(data)+64)
-	for i := 0; i < len(data); {
-		n := 1
-		switch word := bare(data[i:]); {
-		case data[i] == '"':
-			n = stringLen(data[i:])
-			out = append(out, data[i:i+n]...)
-		case word != "":
-			n = len(word)
-			out = append(append(append(out, '"'), word...), '"')
-		default:
-			out = append(out, data[i])
+	return notJSON.ReplaceAllFunc(data, func(word []byte) []byte {
+		if word[0] == '"' {
+			return word
 		}
-		i += n
-	}
-	return out
-}
-
-func bare(data []byte) string {
-	for _, w := range []string{"NaN", "-Infinity", "Infinity"} {
-		if bytes.HasPrefix(data, []byte(w)) {
-			return w
-		}
-	}
-	return ""
-}
-
-// stringLen returns the length of the JSON string that data begins with.
-func stringLen(data []byte) int {
-	for i := 1; i < len(data); i++ {
-		switch data[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(data)
+		return strconv.AppendQuote(nil, string(word))
+	})
 }

@@ -1,9 +1,9 @@
 package terminal
 
 import (
-	"os"
 	"strings"
-	"syscall"
+
+	"gpurun/state/host"
 )
 
 // tailBytes is how much of a log's end is searched for its last line.
@@ -12,15 +12,11 @@ const tailBytes = 4096
 // LastLine returns the last non-empty line of the log at path, cleaned, or "".
 func LastLine(path string) string {
 	// The job file may name anything as a log; a FIFO must not block the view.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	f, fi, err := host.OpenRegular(path)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	fi, err := f.Stat()
-	if err != nil || !fi.Mode().IsRegular() {
-		return ""
-	}
 	b := make([]byte, min(fi.Size(), tailBytes))
 	n, _ := f.ReadAt(b, fi.Size()-int64(len(b)))
 	for rest := string(b[:n]); rest != ""; {

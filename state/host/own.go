@@ -4,11 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
+
+// ErrIrregular is the error for a path that holds something other than a file's content.
+var ErrIrregular = errors.New("not a regular file")
+
+// OpenRegular opens a regular file of somebody else for reading. It does not block: a
+// pipe without a writer would do so forever.
+func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: path, Err: ErrIrregular}
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
 
 // OpenOwn opens one of gpurun's own files. It refuses links and anything else that
 // is not a regular file: a planted link could make us overwrite somebody's data, and

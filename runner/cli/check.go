@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"gpurun/jobspec"
 )
@@ -86,4 +88,26 @@ func findings(severity string, ps []jobspec.Problem) []finding {
 		out = append(out, finding{severity, p.File, p.Line, p.Col, p.Text, p.Hint, p.Lint})
 	}
 	return out
+}
+
+// judgedLater names what check leaves out, since the jobs may run on another machine;
+// "" for nothing.
+func judgedLater(b *jobspec.Batch) string {
+	var what []string
+	if wantsGPU(b, func(int) bool { return true }) {
+		what = append(what, "GPUs")
+	}
+	has := func(f func(s *jobspec.Spec) bool) bool {
+		return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return f(j.Spec) })
+	}
+	if has(func(s *jobspec.Spec) bool { return s.CPUsGiven }) {
+		what = append(what, "cores")
+	}
+	if has(func(s *jobspec.Spec) bool { return s.Memory > 0 }) {
+		what = append(what, "host memory")
+	}
+	if what == nil {
+		return ""
+	}
+	return "not checked here, only when it runs: " + strings.Join(what, ", ")
 }

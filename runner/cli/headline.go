@@ -70,11 +70,16 @@ func (h *headline) abandon() {
 	}
 }
 
-// batchWords returns "native, work dir /home/me/exp, 24 jobs".
+// batchWords describes each file.
 func batchWords(b *jobspec.Batch) string {
 	parts := make([]string, len(b.Files))
 	for i, f := range b.Files {
-		parts[i] = fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, count(f.Count, "job"))
+		parts[i] = fileWords(f)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// fileWords returns "native, work dir /home/me/exp, 24 jobs".
+func fileWords(f jobspec.File) string {
+	return fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, count(f.Count, "job"))
 }

@@ -28,37 +28,25 @@ const maxWants = 5
 // wants returns the first few requests of the jobs that would run; more is how many
 // jobs have yet other requests.
 func wants(b *jobspec.Batch, runs func(id int) bool) (list []*want, more int) {
-	var spec *jobspec.Spec // of the previous job: the jobs of a matrix share one
-	var last *want
+	known := map[gpu.Request]*want{}
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		if j.Spec.Request.Min == 0 || !runs(id) {
 			continue
 		}
-		if j.Spec != spec {
-			spec, last = j.Spec, alike(list, j.Spec.Request)
+		w := known[j.Spec.Request]
+		if w == nil && len(list) < maxWants {
+			w = &want{req: j.Spec.Request, first: j.Name}
+			known[w.req] = w
+			list = append(list, w)
 		}
-		if last == nil && len(list) < maxWants {
-			last = &want{req: j.Spec.Request, first: j.Name}
-			list = append(list, last)
-		}
-		if last == nil {
+		if w == nil {
 			more++
 			continue
 		}
-		last.jobs++
+		w.jobs++
 	}
 	return list, more
-}
-
-// alike finds a request in a list, or returns nil.
-func alike(list []*want, r gpu.Request) *want {
-	for _, w := range list {
-		if w.req == r {
-			return w
-		}
-	}
-	return nil
 }
 
 func (w *want) who() string {
@@ -71,6 +59,9 @@ func (w *want) who() string {
 // judge prints which GPUs the jobs of a plan could use now, and returns the jobs that
 // no GPU here could ever run. If the GPUs cannot be read, the plan does without.
 func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int) bool) (impossible []jobspec.Problem) {
+	if !wantsGPU(b, runs) {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
 	answered := a.unlessSoon(waitingForDriver)
@@ -87,15 +78,9 @@ func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int
 }
 
 func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.Batch, p probe.Prober, runs func(id int) bool) ([]jobspec.Problem, error) {
-	rules, err := rulesOf(b.Settings, p.Devices(), inheritedGPUs(c.Sim != ""))
-	if err != nil {
-		return nil, err
-	}
-	rules.AtOnce = true
-	pool := gpu.NewPool(p.Devices(), rules)
-	b.FitDefaults(pool.Devices())
-	if ps := b.CheckDevices(pool, runs); len(ps) > 0 {
-		return ps, nil
+	pool, impossible, err := poolFor(b, p, c.Sim != "", true, runs)
+	if err != nil || len(impossible) > 0 {
+		return impossible, err
 	}
 	snap := a.observed(ctx, p, claimReader(p))
 	if snap.Err != "" {

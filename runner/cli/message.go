@@ -111,8 +111,11 @@ func (a *app) unlessSoon(text string) (done func()) {
 	})
 }
 
-// problems returns a failure that reports all errors of job files.
+// problems returns a failure that reports all errors of job files, or nil if there are none.
 func problems(ps []jobspec.Problem) error {
+	if len(ps) == 0 {
+		return nil
+	}
 	var all *multierror.Error
 	for _, p := range ps {
 		all = multierror.Append(all, p)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"gpurun/gpu"
@@ -69,25 +68,18 @@ func (c *planCmd) Run(a *app) error {
 		return err
 	}
 	opts.Sim = c.Sim != ""
-	now := a.runningNow(batch, history)
-	core := sched.New(batch, history, files.Remarks(batch, history), nil, opts)
-	verdict := withChanges(now.verdicts(core), a.changes(batch, core))
-	verdict = withPast(verdict, batch, a.nearest(batch, core, -1))
+	verdicts, running := a.verdicts(batch, history, opts)
+	runs := func(id int) bool { return verdicts[id].Run }
 	if c.Sim != "" {
-		if err := checkSim(batch, c.Sim, verdict); err != nil {
+		if err := checkSim(batch, c.Sim, runs); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
-		if err := writeJSON(a.out, planRows(batch, verdict)); err != nil {
+		if err := writeJSON(a.out, planRows(batch, verdicts)); err != nil {
 			return err
 		}
-		if runs := func(id int) bool { return verdict(id).Run }; wantsGPU(batch, runs) {
-			if impossible := c.judge(io.Discard, a, batch, runs); len(impossible) > 0 {
-				return problems(impossible)
-			}
-		}
-		return nil
+		return problems(c.judge(io.Discard, a, batch, runs))
 	}
 	a.warnings(batch)
 	for _, w := range warnings {
@@ -95,22 +87,18 @@ func (c *planCmd) Run(a *app) error {
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
-	if now.run != "" {
-		fmt.Fprintln(w, now.run)
+	if running != "" {
+		fmt.Fprintln(w, running)
 	}
-	run, live := c.print(w, batch, verdict)
-	var impossible []jobspec.Problem
-	if runs := func(id int) bool { return verdict(id).Run }; wantsGPU(batch, runs) {
-		w.Flush() // a driver may take seconds to answer
-		impossible = c.judge(w, a, batch, runs)
-	}
-	if len(impossible) > 0 {
+	run, live := c.print(w, batch, verdicts)
+	w.Flush() // a driver may take seconds to answer
+	if impossible := c.judge(w, a, batch, runs); len(impossible) > 0 {
 		fmt.Fprintf(w, "%s: none can run because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
 		w.Flush()
 		return problems(impossible)
 	}
 	printCount(w, batch, run, live)
-	for _, p := range batch.CheckHost(cores(), hostMemory(), func(id int) bool { return verdict(id).Run }) {
+	for _, p := range batch.CheckHost(cores(), hostMemory(), runs) {
 		fmt.Fprintln(w, "on this machine "+p.Text)
 	}
 	codeChanged(w, batch, history)
@@ -132,30 +120,8 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	return o, err
 }
 
-// judgedLater names what check leaves out, since the jobs may run on another machine;
-// "" for nothing.
-func judgedLater(b *jobspec.Batch) string {
-	var what []string
-	if wantsGPU(b, func(int) bool { return true }) {
-		what = append(what, "GPUs")
-	}
-	has := func(f func(s *jobspec.Spec) bool) bool {
-		return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return f(j.Spec) })
-	}
-	if has(func(s *jobspec.Spec) bool { return s.CPUsGiven }) {
-		what = append(what, "cores")
-	}
-	if has(func(s *jobspec.Spec) bool { return s.Memory > 0 }) {
-		what = append(what, "host memory")
-	}
-	if what == nil {
-		return ""
-	}
-	return "not checked here, only when it runs: " + strings.Join(what, ", ")
-}
-
 // checkSim reports jobs that the simulated GPUs could never run.
-func checkSim(b *jobspec.Batch, spec string, verdict verdicts) error {
+func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 	sim, err := openSim(spec)
 	if err != nil {
 		return err
@@ -165,44 +131,38 @@ func checkSim(b *jobspec.Batch, spec string, verdict verdicts) error {
 	if err != nil {
 		return err
 	}
-	if ps := b.CheckDevices(gpu.NewPool(sim.Devices(), rules), func(id int) bool { return verdict(id).Run }); len(ps) > 0 {
-		return problems(ps)
-	}
-	return nil
+	return problems(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs))
 }
 
 // print writes the plan as text. It returns how many jobs would run, and how many are running.
-func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdict verdicts) (run, live int) {
+func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdicts []verdict) (run, live int) {
 	for _, f := range b.Files {
-		fmt.Fprintf(w, "%s: %s, work dir %s, %s\n", f.Path, f.Dialect, f.WorkDir, count(f.Count, "job"))
+		fmt.Fprintf(w, "%s: %s\n", f.Path, fileWords(f))
 	}
 	if c.Verbose {
-		printSettings(w, b)
+		rows := make([][]string, 0, len(b.Settings.Sources))
+		for _, s := range b.Settings.Sources {
+			rows = append(rows, []string{"  " + s.Name, s.Value, s.Source})
+		}
+		table(w, rows)
 	}
 	width := 0
 	for id := range b.Jobs {
 		width = max(width, min(terminal.Width(b.Jobs[id].Name), 72))
 	}
 	for id := range b.Jobs {
-		v := verdict(id)
-		word := "  skip  "
+		j, v, word := &b.Jobs[id], verdicts[id], "skip"
 		switch {
 		case v.Live:
-			word = "  now   "
+			word = "now"
 			live++
 		case v.Run:
-			word = "  run   "
+			word = "run"
 			run++
 		}
-		j := &b.Jobs[id]
-		io.WriteString(w, word)
-		io.WriteString(w, terminal.Pad(j.Name, max(width, terminal.Width(j.Name))))
-		io.WriteString(w, "  ")
-		io.WriteString(w, terminal.CleanText(v.Reason))
-		io.WriteString(w, "\n")
+		fmt.Fprintf(w, "  %-4s  %s  %s\n", word, terminal.Pad(j.Name, max(width, terminal.Width(j.Name))), terminal.CleanText(v.Reason))
 		if c.Verbose {
-			printCommands(w, b, j)
-			printGraph(w, b, j)
+			printDetails(w, b, j)
 		}
 	}
 	return run, live
@@ -224,16 +184,9 @@ func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 	}
 }
 
-func printSettings(w io.Writer, b *jobspec.Batch) {
-	rows := make([][]string, 0, len(b.Settings.Sources))
-	for _, s := range b.Settings.Sources {
-		rows = append(rows, []string{"  " + s.Name, s.Value, s.Source})
-	}
-	table(w, rows)
-}
-
-// printCommands prints the commands that a job would run, with its values filled in.
-func printCommands(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
+// printDetails prints the commands that a job would run, with its values filled in, and
+// what it waits for.
+func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	commands, later := b.Planned(j)
 	for _, c := range commands {
 		sign := "$"
@@ -245,9 +198,6 @@ func printCommands(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	if len(later) > 0 {
 		fmt.Fprintf(w, "          (known only at its start: %s)\n", strings.Join(later, ", "))
 	}
-}
-
-func printGraph(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	if n := needNames(b, j); len(n) > 0 {
 		fmt.Fprintf(w, "          needs %s\n", strings.Join(n, ", "))
 	}
@@ -256,24 +206,17 @@ func printGraph(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	}
 }
 
-func planRows(b *jobspec.Batch, verdict verdicts) []planned {
+func planRows(b *jobspec.Batch, verdicts []verdict) []planned {
 	rows := make([]planned, 0, len(b.Jobs))
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
-		v := verdict(id)
+		v := verdicts[id]
 		commands, _ := b.Planned(j)
-		r := planned{
+		rows = append(rows, planned{
 			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Running: v.Live, Reason: v.Reason, Key: j.Key.String(),
 			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
-			Commands: commands, Needs: needNames(b, j), Queue: queueName(b, j),
-		}
-		for _, p := range j.Params() {
-			if r.Params == nil {
-				r.Params = map[string]string{}
-			}
-			r.Params[p.Name] = p.Text
-		}
-		rows = append(rows, r)
+			Params: params(j), Commands: commands, Needs: needNames(b, j), Queue: queueName(b, j),
+		})
 	}
 	return rows
 }
@@ -300,23 +243,16 @@ const maxLooked = 10000
 // offerDone explains how to record work that was done before gpurun: there is no
 // ledger, but logs or outputs exist.
 func offerDone(w io.Writer, b *jobspec.Batch) {
-	n, first := 0, ""
+	var left []string
 	look := files.NewLook()
-	for id := range b.Jobs {
-		j := &b.Jobs[id]
-		if id == maxLooked {
-			break
-		}
-		if (j.Spec.HasOutputs || j.Spec.LogNamed) && leftSomething(b, j, look) {
-			if n == 0 {
-				first = j.Name
-			}
-			n++
+	for id := range b.Jobs[:min(len(b.Jobs), maxLooked)] {
+		if j := &b.Jobs[id]; (j.Spec.HasOutputs || j.Spec.LogNamed) && leftSomething(b, j, look) {
+			left = append(left, j.Name)
 		}
 	}
-	if n > 0 {
+	if len(left) > 0 {
 		fmt.Fprintf(w, "logs or outputs of %s already exist (%s, …); if that work is done, record it with: gpurun done --file %s JOB…\n",
-			count(n, "job"), first, b.Files[0].Path)
+			count(len(left), "job"), left[0], b.Files[0].Path)
 	}
 }
 

@@ -2,61 +2,56 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
 
 	"golang.org/x/term"
 
-	"gpurun/runner/terminal"
+	"gpurun/state"
 )
 
 // muchRedone is how many GPU hours of successes may rerun without asking.
 const muchRedone = 1.0
 
 // redone counts successes that a run would repeat although nobody asked for that with
-// --force or forget.
-type redone struct {
-	jobs  int
-	hours float64 // of GPUs
-	first int     // a job
-}
-
-func (r *run) redone(pasts map[int]past) redone {
-	d := redone{first: -1}
+// --force or forget, and their GPU hours.
+func (r *run) redone(pasts map[int]past) (jobs, first int, hours float64) {
 	for id := range r.batch.Jobs {
-		rec := r.core.Redoes(id)
-		if rec == nil {
-			rec = pasts[id].rec
-		}
-		if rec == nil {
-			continue
-		}
-		d.jobs++
-		d.hours += gpuHours(rec)
-		if d.first < 0 {
-			d.first = id
+		if rec := cmp.Or(r.core.Redoes(id), pasts[id].was); rec != nil {
+			if jobs++; jobs == 1 {
+				first = id
+			}
+			hours += gpuHours(rec)
 		}
 	}
-	return d
+	return jobs, first, hours
 }
+
+func gpuHours(r *state.Record) float64 { return r.Seconds / 3600 * float64(r.GPUs) }
 
 // confirm reports the successes that would rerun if that costs more than a little, and
 // asks on a terminal. An answer other than yes ends the command.
 func (r *run) confirm() error {
-	pasts := r.nearest(r.batch, r.core, muchRedone)
-	d := r.redone(pasts)
-	if d.hours <= muchRedone {
+	_, _, most := r.redone(nil)
+	_, gone := r.core.Replaced(maxReplaced)
+	for _, rec := range gone {
+		most += gpuHours(rec)
+	}
+	if most <= muchRedone {
+		return nil // without reading the ledger again
+	}
+	pasts := r.pasts(r.batch, r.core)
+	jobs, first, hours := r.redone(pasts)
+	if hours <= muchRedone {
 		return nil
 	}
-	reason := r.core.Verdict(d.first).Reason
-	if p, ok := pasts[d.first]; ok {
-		reason = p.since(r.batch, &r.batch.Jobs[d.first])
-	} else if words := r.changes(r.batch, r.core)[d.first]; words != "" {
-		reason += ": " + words
+	j, reason := &r.batch.Jobs[first], r.core.Verdict(first).Reason
+	if p, ok := pasts[first]; ok {
+		reason = p.reason(reason, r.batch, j)
 	}
-	name := terminal.CleanText(r.batch.Jobs[d.first].Name)
-	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", count(d.jobs, "job"), d.hours, name, terminal.CleanText(reason)))
+	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", count(jobs, "job"), hours, j.Name, reason))
 	r.hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
 	if r.cmd.Yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil

@@ -87,7 +87,8 @@ type run struct {
 	state   *disk.State
 	core    *sched.Core
 	opts    sched.Options
-	prober  probe.Prober
+	prober  probe.Prober // nil if no GPU is needed
+	usable  int          // devices that the run may use
 	log     zerolog.Logger
 	git     <-chan []commit
 	began   bool // jobs could start
@@ -134,10 +135,10 @@ func (r *run) open() error {
 	r.log = r.logger()
 	evidence := remembered(len(r.batch.Jobs), files.Evidence(r.batch, r.state.History()))
 	r.core = sched.New(r.batch, r.state.History(), evidence, nil, r.opts)
-	if ps := r.batch.CheckHost(cores(), hostMemory(), func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
-		return problems(ps)
+	if err := problems(r.batch.CheckHost(cores(), hostMemory(), r.runs)); err != nil {
+		return err
 	}
-	if !r.wantsGPU() {
+	if r.opts.Placement != gpu.Here || !wantsGPU(r.batch, r.runs) {
 		return nil
 	}
 	r.git = r.askGit()
@@ -176,11 +177,10 @@ func remembered(n int, ask func(id int) sched.Evidence) func(id int) sched.Evide
 	}
 }
 
-// wantsGPU reports whether a job that would run needs a GPU of this host.
-func (r *run) wantsGPU() bool {
-	return r.opts.Placement == gpu.Here && wantsGPU(r.batch, func(id int) bool { return r.core.Verdict(id).Run })
-}
+// runs reports whether a job would run.
+func (r *run) runs(id int) bool { return r.core.Verdict(id).Run }
 
+// wantsGPU reports whether one of the jobs that runs selects needs a GPU.
 func wantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
 	for id := range b.Jobs {
 		if b.Jobs[id].Spec.Request.Min > 0 && runs(id) {
@@ -192,15 +192,7 @@ func wantsGPU(b *jobspec.Batch, runs func(id int) bool) bool {
 
 // nothing reports whether there is nothing to run and nothing to adopt.
 func (r *run) nothing() bool {
-	if len(r.state.History().Open) > 0 {
-		return false
-	}
-	for id := range r.batch.Jobs {
-		if r.core.Verdict(id).Run {
-			return false
-		}
-	}
-	return true
+	return len(r.state.History().Open) == 0 && !slices.ContainsFunc(r.batch.Jobs, func(j jobspec.Job) bool { return r.runs(j.ID) })
 }
 
 // openPool opens the GPUs, and reports jobs that could never run on any of them.
@@ -215,17 +207,25 @@ func (r *run) openPool() (*gpu.Pool, error) {
 		return nil, err
 	}
 	r.later(func() { r.prober.Close() })
-	rules, err := rulesOf(r.batch.Settings, r.prober.Devices(), inheritedGPUs(r.cmd.Sim != ""))
+	pool, impossible, err := poolFor(r.batch, r.prober, r.cmd.Sim != "", r.cmd.NoWait, r.runs)
 	if err != nil {
 		return nil, err
 	}
-	rules.AtOnce = r.cmd.NoWait
-	pool := gpu.NewPool(r.prober.Devices(), rules)
-	r.batch.FitDefaults(pool.Devices())
-	if ps := r.batch.CheckDevices(pool, func(id int) bool { return r.core.Verdict(id).Run }); len(ps) > 0 {
-		return nil, problems(ps)
+	r.usable = len(pool.Devices())
+	return pool, problems(impossible)
+}
+
+// poolFor returns a pool of the devices that a batch may use, or the jobs that none of
+// them could ever run, among those that runs selects.
+func poolFor(b *jobspec.Batch, p probe.Prober, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
+	rules, err := rulesOf(b.Settings, p.Devices(), inheritedGPUs(sim))
+	if err != nil {
+		return nil, nil, err
 	}
-	return pool, nil
+	rules.AtOnce = atOnce
+	pool := gpu.NewPool(p.Devices(), rules)
+	b.FitDefaults(pool.Devices())
+	return pool, b.CheckDevices(pool, runs), nil
 }
 
 // rulesOf returns a batch's settings that decide which GPUs may be used.
@@ -242,16 +242,11 @@ func (r *run) gpuWords() string {
 	if r.prober == nil {
 		return "no GPU needed"
 	}
-	all := len(r.prober.Devices())
-	rules, err := rulesOf(r.batch.Settings, r.prober.Devices(), inheritedGPUs(r.cmd.Sim != ""))
-	n := all
-	if err == nil {
-		n = len(gpu.NewPool(r.prober.Devices(), rules).Devices())
+	text := count(len(r.prober.Devices()), "GPU")
+	if r.usable < len(r.prober.Devices()) {
+		text = fmt.Sprintf("%d of %s", r.usable, text)
 	}
-	if n == all {
-		return fmt.Sprintf("%s, %s", count(n, "GPU"), r.prober.Version())
-	}
-	return fmt.Sprintf("%d of %s, %s", n, count(all, "GPU"), r.prober.Version())
+	return text + ", " + r.prober.Version()
 }
 
 // carry starts the engine and hands everything to the runner.

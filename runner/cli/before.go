@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,38 +12,92 @@ import (
 	"gpurun/state/disk"
 )
 
-// changes tells, for jobs whose command has changed, how it differs from the last attempt
-// of the same name. It rereads the ledger: for successes only the fact is in memory.
-func (a *app) changes(b *jobspec.Batch, core *sched.Core) map[int]string {
-	was := map[int]*state.Record{} // by job
-	wanted := map[string]bool{}    // uni_ids
+// A past is what a job was before it changed.
+type past struct {
+	start state.Fact    // of the last attempt
+	was   *state.Record // its end, if the job had another name
+}
+
+// maxReplaced bounds how many jobs that never ran are compared with what is gone from
+// the job files.
+const maxReplaced = 10000
+
+// pasts finds out what jobs were before: the last attempt of the same name if only the
+// command has changed. A job that never ran was given a new name and a new command at
+// once if the same program ran with the same parameters, for a job that is gone from the
+// file, and nothing else fits either of them. It rereads the ledger: for successes only
+// the fact is in memory.
+func (a *app) pasts(b *jobspec.Batch, core *sched.Core) map[int]past {
+	wanted := map[string]bool{} // uni_ids
 	for id := range b.Jobs {
 		if r := core.Before(id); r != nil && r.UniID != "" {
-			was[id], wanted[r.UniID] = r, true
+			wanted[r.UniID] = true
 		}
 	}
-	if len(was) == 0 {
+	jobs, gone := core.Replaced(maxReplaced)
+	for _, r := range gone {
+		wanted[r.UniID] = true
+	}
+	if len(wanted) == 0 {
 		return nil
 	}
 	starts := disk.Starts(realPaths(b), disk.Options{StateDir: a.global.StateDir}, wanted)
-	words := map[int]string{}
-	for id, r := range was {
-		if f, ok := starts[r.UniID]; ok {
-			words[id] = difference(f, b, &b.Jobs[id])
+	found := map[int]past{}
+	for id := range b.Jobs {
+		if r := core.Before(id); r != nil {
+			if start, ok := starts[r.UniID]; ok {
+				found[id] = past{start: start}
+			}
 		}
 	}
-	return words
+	old, fresh := map[string][]past{}, map[string][]int{}
+	for _, r := range gone {
+		if start, ok := starts[r.UniID]; ok {
+			sign := signature(int(r.Ledger), start.Params, start.Commands)
+			old[sign] = append(old[sign], past{start, r})
+		}
+	}
+	for _, id := range jobs {
+		j := &b.Jobs[id]
+		sign := signature(j.File, params(j), b.Commands(j))
+		fresh[sign] = append(fresh[sign], id)
+	}
+	for sign, ids := range fresh {
+		if len(ids) == 1 && len(old[sign]) == 1 {
+			found[ids[0]] = old[sign][0]
+		}
+	}
+	return found
 }
 
-// withChanges adds what has changed to verdicts, if known.
-func withChanges(of verdicts, changes map[int]string) verdicts {
-	return func(id int) verdict {
-		v := of(id)
-		if words := changes[id]; words != "" && !v.Live {
-			v.Reason += ": " + words
-		}
-		return v
+// signature is the same for what may be one job: the file, the parameters, and the
+// program with the first word that it gets.
+func signature(file int, params map[string]string, commands []string) string {
+	words := strings.Fields(strings.Join(commands, " "))
+	return fmt.Sprintf("%d %q %q", file, words[:min(2, len(words))], params) // a map is printed in order
+}
+
+// params returns a job's parameters by name.
+func params(j *jobspec.Job) map[string]string {
+	m := map[string]string{}
+	for _, p := range j.Params() {
+		m[p.Name] = p.Text
 	}
+	return m
+}
+
+// reason completes the reason why a job runs by what has changed.
+func (p past) reason(reason string, b *jobspec.Batch, j *jobspec.Job) string {
+	if p.was != nil {
+		reason = "command changed"
+	}
+	if words := difference(p.start, b, j); words != "" {
+		reason += ": " + words
+	}
+	if p.was != nil {
+		reason += " (was " + p.was.Job + ")"
+	}
+	return reason
 }
 
 // maxDifferences bounds how many differences of a job are shown.
@@ -52,9 +107,7 @@ const maxDifferences = 4
 // +--lr 0.2"; "" if nothing does.
 func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 	var parts []string
-	values := map[string]string{}
 	for _, p := range j.Params() {
-		values[p.Name] = p.Text
 		switch old, ok := was.Params[p.Name]; {
 		case !ok:
 			parts = append(parts, "param +"+p.Name+" "+p.Text)
@@ -62,15 +115,16 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 			parts = append(parts, "param "+p.Name+" "+old+" → "+p.Text)
 		}
 	}
-	for _, name := range sortedKeys(was.Params) {
-		if _, ok := values[name]; !ok {
+	now := params(j)
+	for _, name := range slices.Sorted(maps.Keys(was.Params)) {
+		if _, ok := now[name]; !ok {
 			parts = append(parts, "param -"+name)
 		}
 	}
 	if len(parts) == 0 { // otherwise the parameters explain the commands
 		parts = commandDifference(was.Commands, b.Commands(j))
 	}
-	parts = append(parts, traitDifference(was, b.Traits(j))...)
+	parts = append(parts, traitDifference(was.Traits, b.Traits(j))...)
 	if more := len(parts) - maxDifferences; more > 0 {
 		parts = append(parts[:maxDifferences], "and more")
 	}
@@ -79,15 +133,15 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 
 // traitDifference compares environment, config and the rest, unless the attempt's start
 // is too old to record them.
-func traitDifference(was state.Fact, now map[string]string) []string {
-	if was.Traits == nil {
+func traitDifference(was, now map[string]string) []string {
+	if was == nil {
 		return nil
 	}
 	var parts []string
-	all := maps.Clone(was.Traits)
+	all := maps.Clone(was)
 	maps.Copy(all, now)
-	for _, key := range sortedKeys(all) {
-		old, had := was.Traits[key]
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		old, had := was[key]
 		fresh, has := now[key]
 		kind, name, _ := strings.Cut(key, " ")
 		switch {
@@ -153,13 +207,4 @@ func clipped(words []string) string {
 		return string(text[:most-1]) + "…"
 	}
 	return string(text)
-}
-
-func sortedKeys(m map[string]string) []string {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -35,8 +35,8 @@ func (h *hours) started(start state.Fact) {
 	}
 }
 
-func (h *hours) ended(start, end state.Fact) {
-	s := span{end.Boot - time.Duration(end.Seconds*float64(time.Second)), end.Boot}
+func (h *hours) ended(start, end state.Fact, now time.Duration) {
+	s := span{now - time.Duration(end.Seconds*float64(time.Second)), now}
 	for _, id := range start.GPUUUIDs {
 		o := h.on[id]
 		if o == nil {

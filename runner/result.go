@@ -77,7 +77,7 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	case state.KindEnd:
 		start := t.gpus[f.UniID]
 		delete(t.gpus, f.UniID)
-		t.hours.ended(start, f)
+		t.hours.ended(start, f, l.Now().Boot)
 		if a.Job < 0 {
 			return
 		}

@@ -52,8 +52,7 @@ type Fact struct {
 	Memory   gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
 	Log      string            `json:"log,omitempty"`
 	Inputs   []Input           `json:"inputs,omitempty"`
-	Needs    string            `json:"needs,omitempty"`   // hash of the sorted keys of its needs
-	Boot     time.Duration     `json:"boot_ns,omitempty"` // CLOCK_BOOTTIME at a start or end, for timers that survive a restart of gpurun
+	Needs    string            `json:"needs,omitempty"` // hash of the sorted keys of its needs
 
 	// Running.
 	PID      int    `json:"pid,omitempty"`

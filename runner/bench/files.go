@@ -83,7 +83,7 @@ func fill(file string) error {
 		f := state.Fact{Time: run.Time, Job: j.Name, Key: j.Key.String(), Attempt: 1, UniID: fmt.Sprintf("20260101t000000-%010d", i)}
 		start, running, end := f, f, f
 		start.Kind, start.Commands, start.Params = state.KindStart, []string{"touch o" + strconv.Itoa(i+1)}, map[string]string{"i": strconv.Itoa(i + 1)}
-		start.Log, start.Boot = s.LogPath(0, j.Name), time.Duration(i+1)*time.Millisecond
+		start.Log = s.LogPath(0, j.Name)
 		running.Kind, running.PID, running.PIDStart = state.KindRunning, 1000+i%30000, uint64(100000+i)
 		end.Kind, end.State, end.ExitCode, end.Seconds = state.KindEnd, state.Succeeded, &zero, 0.001
 		if _, err := s.AppendAll(0, start, running, end); err != nil {

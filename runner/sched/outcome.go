@@ -74,7 +74,7 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
 func (c *Core) endFact(a *attempt, e Ended) state.Fact {
 	stop := a.stopped(e)
 	f := state.Fact{
-		Kind: state.KindEnd, Time: e.At.UTC(), Boot: c.now.Boot, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n),
+		Kind: state.KindEnd, Time: e.At.UTC(), Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n),
 		Signal: e.Signal, Seconds: e.Seconds, PeakMemory: max(e.Peak, a.peak), PeakReadings: a.readings, Metrics: e.Metrics, Why: stop,
 	}
 	f.State, f.ErrorType, f.Reason = outcome(stop, e)

@@ -51,7 +51,7 @@ func DoneFact(job, key string, now Now, without bool) state.Fact {
 		by = state.ByDoneWithout
 	}
 	return state.Fact{
-		Kind: state.KindEnd, Time: now.Wall, Boot: now.Boot, Job: job, Key: key,
+		Kind: state.KindEnd, Time: now.Wall, Job: job, Key: key,
 		State: state.Succeeded, By: by,
 	}
 }

@@ -115,7 +115,7 @@ func (c *Core) prepared(ev Prepared) {
 
 // startFact adds what the core knows of a start to what the edge knows.
 func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
-	f.Kind, f.Time, f.Boot = state.KindStart, c.now.Wall, c.now.Boot
+	f.Kind, f.Time = state.KindStart, c.now.Wall
 	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
 	f.GPUs, f.GPUUUIDs, f.Memory = a.grant.Indices, a.grant.UUIDs, a.grant.Memory
 	var n needsCache
@@ -165,7 +165,7 @@ func (c *Core) refused(ev PrepareFailed) {
 // failUnstarted records the end of a job that never started.
 func (c *Core) failUnstarted(id int32, p state.Phase, reason string) state.Fact {
 	f := state.Fact{
-		Kind: state.KindEnd, Time: c.now.Wall, Boot: c.now.Boot, Job: c.name(id), Key: c.b.Jobs[id].Key.String(),
+		Kind: state.KindEnd, Time: c.now.Wall, Job: c.name(id), Key: c.b.Jobs[id].Key.String(),
 		Attempt: int(c.jobs[id].attempt), State: p, Reason: reason,
 	}
 	if p == state.Failed {

@@ -31,7 +31,6 @@ func appendFact(b []byte, f *state.Fact) ([]byte, error) {
 		o.Value("inputs", f.Inputs)
 	}
 	o.If(f.Needs != "").String("needs", f.Needs)
-	o.If(f.Boot != 0).Int("boot_ns", int64(f.Boot))
 	o.If(f.PID != 0).Int("pid", int64(f.PID))
 	o.If(f.PIDStart != 0).Uint("pid_start", f.PIDStart)
 	o.If(f.Why != "").String("why", f.Why)

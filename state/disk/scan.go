@@ -75,7 +75,8 @@ func (s *scanner) field(f *state.Fact, name []byte) bool {
 	case "peak_readings":
 		return intTo(s, &f.PeakReadings)
 	case "boot_ns":
-		return intTo(s, &f.Boot)
+		var old int64 // of an earlier gpurun
+		return intTo(s, &old)
 	case "pid":
 		return intTo(s, &f.PID)
 	case "pid_start":

@@ -29,7 +29,7 @@ func longFacts() []state.Fact {
 	return []state.Fact{
 		{Kind: state.KindStart, Time: noon.Add(123 * time.Microsecond), Job: "train-ü", Key: "k", UniID: "20261121t120000-abc", Attempt: 2,
 			Params: map[string]string{"seed": "1", "lr": "0.1"}, Commands: []string{"python train.py --seed 1", "true"}, GPUs: []int{0, 3},
-			GPUUUIDs: []gpu.UUID{"GPU-1", "GPU-2"}, Log: "/home/u/x.log", Memory: 24 << 30, Needs: "n", Boot: 12345678901234},
+			GPUUUIDs: []gpu.UUID{"GPU-1", "GPU-2"}, Log: "/home/u/x.log", Memory: 24 << 30, Needs: "n"},
 		{Kind: state.KindRunning, Time: noon, UniID: "u", PID: 77, PIDStart: 1 << 40},
 		{Kind: state.KindStop, Time: noon, UniID: "u", Why: state.WhyTimeout},
 		{Kind: state.KindEnd, Time: noon, UniID: "u", State: state.Failed, ExitCode: exit(0), Seconds: 12.75, PeakMemory: 5 << 30, ErrorType: "exit", Reason: "r", By: "done"},

@@ -15,7 +15,6 @@ import (
 	"gpurun/runner/engine/local/procs"
 	"gpurun/runner/engine/local/spawn"
 	"gpurun/state"
-	"gpurun/state/host"
 )
 
 // An origin is what a record keeps about an attempt's start in case the ledger loses it:
@@ -81,9 +80,6 @@ func (Kind) Trace(dir, uniID string) (state.Trace, error) {
 	start := state.Fact{
 		Kind: state.KindStart, Time: rec.Started.UTC(), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt,
 		GPUs: o.GPUs, GPUUUIDs: o.UUIDs, Memory: o.Memory, Log: o.Log, Needs: o.Needs,
-	}
-	if rec.BootID == host.BootID() {
-		start.Boot = rec.Boot
 	}
 	run := state.Fact{Kind: state.KindRun, Host: o.Host, BootID: rec.BootID, PIDNS: o.PIDNS}
 	return state.Trace{Began: true, Start: start, Run: run}, nil

@@ -36,7 +36,7 @@ func TestRecover(t *testing.T) {
 		}
 		found, err := Kind{}.Trace(dir, "u")
 		start, run := found.Start, found.Run
-		if err != nil || start.Kind != state.KindStart || start.Key != "k" || start.Needs != "n" || start.Attempt != 3 || start.Boot != 5 || run.Host == "" {
+		if err != nil || start.Kind != state.KindStart || start.Key != "k" || start.Needs != "n" || start.Attempt != 3 || run.Host == "" {
 			t.Errorf("%d: got %+v %+v %v", long, start, run, err)
 		}
 		if long == 1 && (start.Job != l.Job || start.Log != l.Stdout || !slices.Equal(start.GPUUUIDs, l.Grant.UUIDs)) {

@@ -19,7 +19,7 @@ func (l *loop) answer(call *control.Call) {
 		r.Err = err.Error()
 	}
 	r.Silent = l.silent
-	call.Reply(r)
+	call.Reply <- r
 }
 
 func (l *loop) request(r control.Request) (control.Reply, error) {
@@ -34,7 +34,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		return control.Reply{}, l.stopGPU(r.GPU)
 	case control.OpStop:
 		if len(r.Jobs) == 0 {
-			s := sched.StopRequested{All: true, Kill: r.Kill, Why: "gpurun stop"}
+			s := sched.StopRequested{All: true, Why: "gpurun stop"}
 			l.out.stopped(s)
 			l.step(s)
 			return control.Reply{}, nil

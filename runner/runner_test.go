@@ -377,8 +377,8 @@ func TestRequests(t *testing.T) {
 }
 
 func ask(w *world, r control.Request) control.Reply {
-	call, reply := control.NewCall(r)
-	w.calls <- call
+	reply := make(chan control.Reply, 1)
+	w.calls <- &control.Call{Request: r, Reply: reply}
 	return <-reply
 }
 

@@ -29,15 +29,14 @@ func (e *silentError) Unwrap() error { return e.err }
 // ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
 // and a silentError if one is but does not answer.
 func (r *batchRef) ask(req control.Request) (control.Reply, error) {
-	if r.alive && r.runner.Here && procs.Stopped(r.runner.PID) {
+	if r.alive && r.runner.PID != 0 && (!r.runner.Here || procs.Stopped(r.runner.PID)) {
 		return control.Reply{}, r.silent(nil)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
 	rep, err := control.Do(ctx, r.dir, req)
-	var other *control.OtherHostError
 	switch {
-	case err == nil || rep.Err != "" || errors.As(err, &other):
+	case err == nil || rep.Err != "":
 		return rep, err
 	case !r.alive && (r.doubt == nil || errors.Is(err, control.ErrNoRun)):
 		return rep, control.ErrNoRun

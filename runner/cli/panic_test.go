@@ -55,7 +55,7 @@ func TestGoroutinesOfARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	more("state/disk")
-	srv, err := control.Listen(s.Dir(0), count)
+	srv, err := control.Listen(s.Dir(0), make(chan *control.Call), count)
 	if err != nil {
 		t.Fatal(err)
 	}

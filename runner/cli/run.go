@@ -271,10 +271,7 @@ func (r *run) carry() error {
 		return &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}
 	}
 	r.later(func() { engine.Close() })
-	calls, err := r.listen()
-	if err != nil {
-		return err
-	}
+	calls := r.listen()
 	r.began = true
 	view := r.openView()
 	sig := r.catchSignals(view, r.onTerminal())
@@ -356,26 +353,15 @@ func pastSeconds(h *state.History) []float64 {
 }
 
 // listen lets other commands reach the run, through the folder of every file.
-func (r *run) listen() (<-chan *control.Call, error) {
+func (r *run) listen() <-chan *control.Call {
 	calls := make(chan *control.Call)
-	end := make(chan struct{})
-	r.later(func() { close(end) })
 	for i := range r.batch.Files {
-		srv, err := control.Listen(r.state.Dir(i), r.goSafely)
+		srv, err := control.Listen(r.state.Dir(i), calls, r.goSafely)
 		if err != nil {
 			r.warn("gpurun status and gpurun stop cannot reach this run: " + err.Error())
 			continue
 		}
 		r.later(func() { srv.Close() })
-		r.goSafely(func() {
-			for call := range srv.Requests() {
-				select {
-				case calls <- call:
-				case <-end:
-					return
-				}
-			}
-		})
 	}
-	return calls, nil
+	return calls
 }

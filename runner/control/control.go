@@ -36,7 +36,6 @@ type Request struct {
 	Jobs []string `json:"jobs,omitempty"` // names or globs; status: names
 	File string   `json:"file,omitempty"` // status: the job file of Jobs, links resolved; "" for all
 	GPU  int      `json:"gpu,omitempty"`  // index
-	Kill bool     `json:"kill,omitempty"` // stop: SIGKILL at once
 
 	Without bool `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
 }
@@ -79,39 +78,45 @@ func (r *Reply) Refuse(why, job string) {
 var ErrNoRun = errors.New("no run is alive")
 
 const (
-	socketName = "control.sock"
 	maxRequest = 1 << 20
 	maxReply   = 64 << 20
 	patience   = 10 * time.Second // for each side to answer the other
 )
 
 // Do sends one request to the run whose folder is dir, and waits for the reply. It
-// returns ErrNoRun if nobody is listening, an OtherHostError if the run is on another
-// host.
+// returns ErrNoRun if nobody is listening.
 func Do(ctx context.Context, dir string, r Request) (Reply, error) {
-	at, err := findRun(dir)
+	c, err := dial(ctx, dir)
 	if err != nil {
 		return Reply{}, err
-	}
-	var c net.Conn
-	err = host.ShortPath(cmp.Or(at.Socket, socketPath(dir)), func(name string) (err error) {
-		var d net.Dialer
-		c, err = d.DialContext(ctx, "unix", name)
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return Reply{}, ErrNoRun
-	}
-	if err != nil {
-		return Reply{}, fmt.Errorf("cannot reach the run in %s: %w", dir, err)
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
-	if at.Socket != "" && !host.SameUser(c) {
-		return Reply{}, fmt.Errorf("%s belongs to another user", at.Socket)
-	}
 	return talk(c, dir, r)
+}
+
+// dial connects to the run, wherever it listens.
+func dial(ctx context.Context, dir string) (net.Conn, error) {
+	own := filepath.Join(dir, socketName)
+	var failed error
+	for _, path := range append([]string{own}, elsewhere(dir)...) {
+		var c net.Conn
+		err := host.ShortPath(path, func(name string) (err error) {
+			c, err = new(net.Dialer).DialContext(ctx, "unix", name)
+			return err
+		})
+		switch {
+		case err == nil && (path == own || host.SameUser(c)):
+			return c, nil
+		case err == nil:
+			c.Close()
+			failed = cmp.Or(failed, fmt.Errorf("%s belongs to another user", path))
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ECONNREFUSED):
+			failed = cmp.Or(failed, fmt.Errorf("cannot reach the run in %s: %w", dir, err))
+		}
+	}
+	return nil, cmp.Or(failed, ErrNoRun)
 }
 
 func talk(c net.Conn, dir string, r Request) (Reply, error) {
@@ -131,6 +136,3 @@ func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	}
 	return reply, nil
 }
-
-// socketPath returns the socket's path, for messages.
-func socketPath(dir string) string { return filepath.Join(dir, socketName) }

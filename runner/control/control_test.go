@@ -10,27 +10,34 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/state"
 )
 
-// answer replies to every call with f's result, until the server is closed.
-func answer(s *Server, f func(Request) Reply) {
-	go func() {
-		for call := range s.Requests() {
-			call.Reply(f(call.Request))
-		}
-	}()
-}
+func plain(f func()) { go f() }
 
-func listen(t *testing.T, dir string) *Server {
+// listen starts a server whose run answers with f.
+func listen(t *testing.T, dir string, f func(Request) Reply) *Server {
 	t.Helper()
-	s, err := Listen(dir, nil)
+	calls := make(chan *Call)
+	s, err := Listen(dir, calls, plain)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	go func() {
+		for call := range calls {
+			call.Reply <- f(call.Request)
+		}
+	}()
+	t.Cleanup(func() {
+		s.Close()
+		close(calls)
+	})
 	return s
 }
+
+func nothing(Request) Reply { return Reply{} }
 
 func TestRequestAndReply(t *testing.T) {
 	dirs := map[string]string{
@@ -42,8 +49,7 @@ func TestRequestAndReply(t *testing.T) {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			s := listen(t, dir)
-			answer(s, func(r Request) Reply {
+			listen(t, dir, func(r Request) Reply {
 				return Reply{Done: r.Jobs, Snapshot: &state.Snapshot{Total: 7}}
 			})
 			got, err := Do(context.Background(), dir, Request{Op: OpStop, Jobs: []string{"a", "b*"}})
@@ -56,7 +62,7 @@ func TestRequestAndReply(t *testing.T) {
 
 func TestRefusalIsAnError(t *testing.T) {
 	dir := t.TempDir()
-	answer(listen(t, dir), func(Request) Reply { return Reply{Err: `no job "x"`} })
+	listen(t, dir, func(Request) Reply { return Reply{Err: `no job "x"`} })
 	if _, err := Do(context.Background(), dir, Request{Op: OpStop}); err == nil || err.Error() != `no job "x"` {
 		t.Errorf("got %v", err)
 	}
@@ -64,8 +70,10 @@ func TestRefusalIsAnError(t *testing.T) {
 
 func TestNobodyListens(t *testing.T) {
 	dir := t.TempDir()
-	s := listen(t, dir)
-	s.Close()
+	listen(t, dir, nothing).Close()
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("a closed server leaves %v", left)
+	}
 	// What a killed run leaves: a socket that nobody listens on.
 	left := filepath.Join(t.TempDir(), socketName)
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: left, Net: "unix"})
@@ -79,7 +87,7 @@ func TestNobodyListens(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNoRun", name, err)
 		}
 	}
-	answer(listen(t, filepath.Dir(left)), func(Request) Reply { return Reply{} })
+	listen(t, filepath.Dir(left), nothing)
 	if _, err := Do(context.Background(), filepath.Dir(left), Request{Op: OpStatus}); err != nil {
 		t.Errorf("after a new run has replaced the socket: %v", err)
 	}
@@ -89,9 +97,8 @@ func TestNobodyListens(t *testing.T) {
 // nor the server from closing.
 func TestSilentPeer(t *testing.T) {
 	dir := t.TempDir()
-	s := listen(t, dir)
-	answer(s, func(Request) Reply { return Reply{} })
-	silent, err := net.Dial("unix", socketPath(dir))
+	listen(t, dir, nothing)
+	silent, err := net.Dial("unix", filepath.Join(dir, socketName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +112,8 @@ func TestSilentPeer(t *testing.T) {
 
 func TestGarbageIsDropped(t *testing.T) {
 	dir := t.TempDir()
-	answer(listen(t, dir), func(Request) Reply { return Reply{} })
-	c, err := net.Dial("unix", socketPath(dir))
+	listen(t, dir, nothing)
+	c, err := net.Dial("unix", filepath.Join(dir, socketName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,5 +122,32 @@ func TestGarbageIsDropped(t *testing.T) {
 	c.SetReadDeadline(time.Now().Add(5 * time.Second))
 	if n, err := c.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("got %d bytes, %v; want the connection closed", n, err)
+	}
+}
+
+// If the folder cannot hold a socket, here because a folder is in its place, the run
+// listens in the runtime folder.
+func TestSocketElsewhere(t *testing.T) {
+	runtime, dir := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", runtime)
+	if err := os.MkdirAll(filepath.Join(dir, socketName, "x"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := listen(t, dir, func(Request) Reply { return Reply{Done: []string{"a"}} })
+	if got, err := Do(context.Background(), dir, Request{Op: OpStop}); err != nil || len(got.Done) != 1 {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	s.Close()
+	if left, _ := os.ReadDir(filepath.Join(runtime, "gpurun")); len(left) != 0 {
+		t.Errorf("a closed server leaves %v", left)
+	}
+	if _, err := Do(context.Background(), dir, Request{Op: OpStop}); !errors.Is(err, ErrNoRun) && !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("got %v after the end", err)
+	}
+	if err := os.Chmod(filepath.Join(runtime, "gpurun"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(dir, nil, plain); err == nil {
+		t.Error("used a world-writable folder for the socket")
 	}
 }

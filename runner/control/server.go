@@ -5,71 +5,51 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"gpurun/state/host"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"gpurun/state/host"
 )
 
 // A Call is a request that is waiting for its reply.
 type Call struct {
 	Request
-	reply chan Reply
+	Reply chan<- Reply // has room for one
 }
 
-// Reply answers the call; a second answer is dropped.
-func (c *Call) Reply(r Reply) {
-	r.PID = os.Getpid()
-	select {
-	case c.reply <- r:
-	default:
-	}
-}
-
-// A Server listens in the folder of a batch.
+// A Server listens for the run of a batch.
 type Server struct {
-	path  string   // of the socket
-	addr  *os.File // the address, locked; nil if it could not be written
-	dir   string
+	path  string // of the socket
 	l     *net.UnixListener
-	calls chan *Call
+	calls chan<- *Call
 	ctx   context.Context
 	end   context.CancelFunc
-	conns sync.WaitGroup
+	work  sync.WaitGroup
 	start func(func())
-	once  sync.Once
 }
 
-// Listen opens the socket in dir, and replaces one that a dead run left: the caller holds
-// the batch's lock, so it cannot belong to a live one. start starts a goroutine and
-// handles its panics; nil for a plain one.
-func Listen(dir string, start func(func())) (*Server, error) {
-	if start == nil {
-		start = func(f func()) { go f() }
-	}
-	s := &Server{start: start, dir: dir, path: socketPath(dir), calls: make(chan *Call)}
-	at := here("")
+// Listen opens the socket of the batch folder dir, and replaces one that a dead run left:
+// the caller holds the batch's lock, so it cannot belong to a live one. Requests arrive on
+// calls. start starts a goroutine and handles its panics.
+func Listen(dir string, calls chan<- *Call, start func(func())) (*Server, error) {
+	s := &Server{path: filepath.Join(dir, socketName), calls: calls, start: start}
 	var err error
-	if s.l, err = bind(socketPath(dir)); err != nil {
-		if at.Socket, err = elsewhere(dir, err); err != nil {
-			return nil, err
+	if s.l, err = bind(s.path); err != nil {
+		s.path = elsewhere(dir)[0]
+		other := makeFolder(s.path)
+		if other == nil {
+			s.l, other = bind(s.path)
 		}
-		s.path = at.Socket
-		if s.l, err = bind(s.path); err != nil {
-			return nil, err
+		if other != nil {
+			return nil, fmt.Errorf("%w; nor elsewhere: %w", err, other)
 		}
-	}
-	// Without the address, only other hosts miss the run, and those who must look for
-	// the socket elsewhere.
-	if s.addr, err = at.publish(dir); err != nil && at.Socket != "" {
-		return nil, errors.Join(fmt.Errorf("cannot record in %s where the socket is: %w", dir, err), s.l.Close(), os.Remove(s.path))
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
-	s.conns.Add(1)
-	s.start(s.accept)
+	s.goes(s.accept)
 	return s, nil
 }
 
@@ -95,46 +75,44 @@ func bind(path string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// Requests returns the channel on which calls arrive. Close closes it.
-func (s *Server) Requests() <-chan *Call { return s.calls }
-
 // Close stops listening and removes the socket. It drops calls that nobody has received.
 func (s *Server) Close() error {
-	var err error
-	s.once.Do(func() {
-		s.end()
-		err = s.l.Close()
-		s.conns.Wait()
-		close(s.calls)
-		os.Remove(s.path)
-		if s.addr != nil {
-			os.Remove(filepath.Join(s.dir, addressName))
-			s.addr.Close()
-		}
-	})
+	if s.ctx.Err() != nil {
+		return nil
+	}
+	s.end()
+	err := s.l.Close()
+	s.work.Wait()
+	os.Remove(s.path)
 	return err
 }
 
+// goes starts a goroutine that Close waits for.
+func (s *Server) goes(f func()) {
+	s.work.Add(1)
+	s.start(func() {
+		defer s.work.Done()
+		f()
+	})
+}
+
 func (s *Server) accept() {
-	defer s.conns.Done()
 	for {
 		c, err := s.l.AcceptUnix()
-		if err != nil {
-			select {
-			case <-s.ctx.Done():
-				return
-			case <-time.After(100 * time.Millisecond): // e.g. out of descriptors
-				continue
-			}
+		if err == nil {
+			s.goes(func() { s.serve(c) })
+			continue
 		}
-		s.conns.Add(1)
-		s.start(func() { s.serve(c) })
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(100 * time.Millisecond): // e.g. out of descriptors
+		}
 	}
 }
 
 // serve passes one request to the run, and its reply back. It drops a silent peer.
 func (s *Server) serve(c *net.UnixConn) {
-	defer s.conns.Done()
 	defer c.Close()
 	if !host.SameUser(c) {
 		return
@@ -142,7 +120,8 @@ func (s *Server) serve(c *net.UnixConn) {
 	c.SetDeadline(time.Now().Add(patience))
 	stop := context.AfterFunc(s.ctx, func() { c.SetReadDeadline(time.Unix(1, 0)) }) // a silent peer must not delay Close
 	defer stop()
-	call := &Call{reply: make(chan Reply, 1)}
+	reply := make(chan Reply, 1)
+	call := &Call{Reply: reply}
 	if err := json.NewDecoder(io.LimitReader(c, maxRequest)).Decode(&call.Request); err != nil {
 		return
 	}
@@ -152,16 +131,10 @@ func (s *Server) serve(c *net.UnixConn) {
 		return
 	}
 	select {
-	case r := <-call.reply:
+	case r := <-reply:
+		r.PID = os.Getpid()
 		c.SetDeadline(time.Now().Add(patience))
 		_ = json.NewEncoder(c).Encode(r)
 	case <-s.ctx.Done():
 	}
-}
-
-// NewCall returns a call without a connection, for tests of code that serves calls. Its
-// reply arrives on the channel.
-func NewCall(r Request) (*Call, <-chan Reply) {
-	c := &Call{Request: r, reply: make(chan Reply, 1)}
-	return c, c.reply
 }

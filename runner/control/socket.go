@@ -1,0 +1,48 @@
+package control
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// socketName is the socket's name in the batch folder.
+const socketName = "control.sock"
+
+// elsewhere returns where the run of a batch folder may listen whose file system does not
+// support sockets: in the user's runtime folder or in /tmp, by a hash of the batch folder.
+// A run takes the first; whoever asks it may have been started with another environment,
+// and tries them all.
+func elsewhere(dir string) (paths []string) {
+	uid := strconv.Itoa(os.Geteuid())
+	sum := sha256.Sum256([]byte(dir))
+	name := hex.EncodeToString(sum[:8]) + ".sock"
+	if runtime := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
+		paths = append(paths, filepath.Join(runtime, "gpurun", name))
+	}
+	return append(paths, filepath.Join("/tmp/gpurun-"+uid, name), filepath.Join("/run/user", uid, "gpurun", name))
+}
+
+// makeFolder makes the folder of a socket outside the batch folder. Only this user can
+// write there.
+func makeFolder(path string) error {
+	dir := filepath.Dir(path)
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Geteuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s is not a folder that only this user can write to", dir)
+	}
+	return nil
+}

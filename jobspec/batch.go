@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 )
@@ -18,7 +19,7 @@ type Batch struct {
 
 	clashing map[string]bool // log paths that are also where another job's previous log is kept
 
-	bases map[string][]byte // config files that jobs copy, as read when the keys were made
+	bases map[string]*configedit.File // config files that jobs copy, as read when the keys were made
 }
 
 // A File is one job file of a batch.

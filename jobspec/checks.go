@@ -216,9 +216,10 @@ func (l *loader) content(j *Job) []byte {
 		return nil
 	}
 	v.Runtime = &Runtime{}
-	_, content, problems := l.batch.apply(c, &v)
+	base, sets, problems := l.batch.open(c, &v)
 	if len(problems) > 0 {
 		return nil
 	}
+	content, _ := base.Edit(sets)
 	return content
 }

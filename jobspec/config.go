@@ -98,22 +98,6 @@ func (s *setText) kind(v *expand.Values) string {
 	return "!!str"
 }
 
-// rendered returns the changes of one job.
-func (c *configText) rendered(v *expand.Values, values any) []configedit.Set {
-	list := make([]configedit.Set, len(c.sets))
-	for i := range c.sets {
-		s := &c.sets[i]
-		list[i] = configedit.Set{Path: s.path, Add: s.add, Line: s.value.Line, Col: s.value.Col,
-			Value: configedit.Value{Text: s.value.Render(v), Tag: s.kind(v)}}
-		if s.place {
-			top, _ := values.(map[string]any)
-			_, there := top[s.path[0]]
-			list[i].Add = !there
-		}
-	}
-	return list
-}
-
 // basePath returns the path of the base. It may contain {work_dir}, even while a key
 // is made.
 func (c *configText) basePath(v *expand.Values) (string, error) {
@@ -124,34 +108,38 @@ func (c *configText) basePath(v *expand.Values) (string, error) {
 	return absolute(v.WorkDir, c.base.Render(&at))
 }
 
-// apply changes the base, which is read once for all jobs.
-func (b *Batch) apply(c *configText, v *expand.Values) (path string, content []byte, problems []Problem) {
+// open returns the base, which is read once for all jobs, and the changes of one job.
+func (b *Batch) open(c *configText, v *expand.Values) (base *configedit.File, sets []configedit.Set, problems []Problem) {
 	path, err := c.basePath(v)
 	if err != nil {
-		return path, nil, []Problem{{Text: "config.base: " + err.Error()}}
+		return nil, nil, []Problem{{Text: "config.base: " + err.Error()}}
 	}
 	base, ok := b.bases[path]
 	if !ok {
-		if base, err = source.ReadRegular(path); err != nil {
-			return path, nil, []Problem{{Line: c.base.Line, Col: c.base.Col, Text: fmt.Sprintf("config %q: %s (%s)", c.base.Raw, err, path)}}
+		data, err := source.ReadRegular(path)
+		if err != nil {
+			return nil, nil, []Problem{{Line: c.base.Line, Col: c.base.Col, Text: fmt.Sprintf("config %q: %s (%s)", c.base.Raw, err, path)}}
 		}
+		base = configedit.Open(path, data)
 		b.bases[path] = base
 	}
-	var parsed any
 	for i := range c.sets {
-		if c.sets[i].place && parsed == nil {
-			if parsed, err = configedit.Values(path, base); err != nil {
-				return path, nil, []Problem{{Line: c.base.Line, Col: c.base.Col, Text: fmt.Sprintf("config %s: %s", path, err)}}
-			}
-		}
+		s := &c.sets[i]
+		sets = append(sets, configedit.Set{
+			Path: s.path, Add: s.add || s.place && !base.Has(s.path[0]), Line: s.value.Line, Col: s.value.Col,
+			Value: configedit.Value{Text: s.value.Render(v), Tag: s.kind(v)},
+		})
 	}
-	content, problems = configedit.Edit(path, base, c.rendered(v, parsed))
-	return path, content, problems
+	return base, sets, nil
 }
 
 // config returns the copy that one attempt gets.
 func (b *Batch) config(c *configText, v *expand.Values) (*Config, error) {
-	base, content, problems := b.apply(c, v)
+	base, sets, problems := b.open(c, v)
+	var content []byte
+	if len(problems) == 0 {
+		content, problems = base.Edit(sets)
+	}
 	if len(problems) > 0 {
 		return nil, errors.New(problems[0].Text)
 	}
@@ -159,34 +147,9 @@ func (b *Batch) config(c *configText, v *expand.Values) (*Config, error) {
 		path, err := absolute(v.WorkDir, c.path.Render(v))
 		return &Config{Path: path, Content: content}, err
 	}
-	dir, file := filepath.Split(base)
+	dir, file := filepath.Split(base.Name)
 	ext := filepath.Ext(file)
 	sum := sha256.Sum256(content)
 	name := fmt.Sprintf(".%s.%s.gpurun%s", strings.TrimSuffix(file, ext), hex.EncodeToString(sum[:8]), ext)
 	return &Config{Path: filepath.Join(dir, name), Content: content, ByContent: true}, nil
-}
-
-// configValuesOf renders a job's config for its key.
-func (k *keyer) configValuesOf(p *proto, v *expand.Values) (any, []Problem) {
-	at := *v
-	var err error
-	if at.WorkDir, err = p.dirOf(k.workDir, v); err != nil {
-		return nil, nil // checkPaths has reported it
-	}
-	path, content, problems := k.batch.apply(p.config, &at)
-	for i := range problems {
-		pr := &problems[i]
-		pr.File = p.src.Path
-		if pr.Line == 0 {
-			pr.Line, pr.Col = p.config.base.Line, p.config.base.Col
-		}
-	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	values, err := configedit.Values(path, content)
-	if err != nil {
-		return nil, []Problem{{File: p.src.Path, Line: p.config.base.Line, Col: p.config.base.Col, Text: fmt.Sprintf("config %s: %s", path, err)}}
-	}
-	return values, nil
 }

@@ -13,24 +13,32 @@ func (f *fileJobs) expand(p *proto) {
 		p.src.Problem(p.line, p.col, "", "with this job the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
 		return
 	}
-	first := len(b.Jobs)
-	names, differ := p.names(n)
-	f.unsure = f.unsure || !differ || first > b.Files[f.index].First
 	b.Jobs = slices.Grow(b.Jobs, n)
-	v := expand.Values{}
+	if len(f.called) == 0 {
+		f.called, f.alike = make(map[string]int32, n), make(map[Key]int32, n)
+	}
+	p.distinguish()
+	k := newKeyer(f, p)
+	var v expand.Values
 	for i := range n {
 		combo := p.matrix.Combo(i)
-		spec := p.shared
-		if spec == nil {
-			v = p.matrix.Values(combo, names[i], v.Params[:0])
-			spec = p.spec(&v)
-		}
-		if bad := badName(names[i]); bad != "" {
-			p.refuseName(names[i], bad)
+		v = p.matrix.Values(combo, "", v.Params[:0])
+		v.Name = p.nameOf(&v)
+		name := v.Name
+		spec := p.spec(&v)
+		if bad := badName(name); bad != "" {
+			p.refuseName(name, bad)
 			f.partial = true
 			continue
 		}
-		b.Jobs = append(b.Jobs, Job{ID: len(b.Jobs), File: f.index, Name: names[i], Spec: spec, Queue: -1, combo: combo})
+		job := Job{ID: len(b.Jobs), File: f.index, Name: name, Spec: spec, Queue: -1, combo: combo}
+		if twin, taken := f.called[name]; taken {
+			f.refuseTwin(&b.Jobs[twin], &job)
+			f.partial = true
+			continue
+		}
+		f.called[name] = job.id32()
+		job.Key = k.key(&v)
+		b.Jobs = append(b.Jobs, job)
 	}
-	f.makeKeys(p, b.Jobs[first:])
 }

@@ -5,18 +5,6 @@ import "strings"
 // isGlob reports whether a name in needs, --only and the like is a pattern.
 func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
-// literalEnds returns what every match of a pattern begins and ends with.
-func literalEnds(pattern string) (head, tail string) {
-	head, tail = pattern, pattern
-	if i := strings.IndexAny(pattern, "*?["); i >= 0 {
-		head = pattern[:i]
-	}
-	if i := strings.LastIndexAny(pattern, "*?]"); i >= 0 {
-		tail = pattern[i+1:]
-	}
-	return head, tail
-}
-
 // MatchName reports whether a job's name matches a pattern: * is any text, slashes
 // included; ? one character; [ab] or [a-c] one of a set; [!a] any other.
 func MatchName(pattern, name string) bool {

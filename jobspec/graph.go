@@ -1,11 +1,9 @@
 package jobspec
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"gpurun/jobspec/expand"
@@ -15,7 +13,7 @@ import (
 // link puts jobs into their queues, resolves their needs and refuses cycles.
 func (l *loader) link() {
 	l.queues()
-	g := &grapher{loader: l, sets: map[string]*needSet{}, sorted: make([][]int32, len(l.files)), reversed: make([][]int32, len(l.files))}
+	g := &grapher{loader: l, sets: map[string]*needSet{}, sorted: make([][]int32, len(l.files))}
 	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
@@ -60,10 +58,9 @@ func (l *loader) queues() {
 // once, and they share the slice.
 type grapher struct {
 	*loader
-	sets     map[string]*needSet // by file and patterns
-	sorted   [][]int32           // IDs of each file sorted by name, built when a glob needs it
-	reversed [][]int32           // the same, by name spelled backward
-	buf      []byte
+	sets   map[string]*needSet // by file and patterns
+	sorted [][]int32           // IDs of each file sorted by name, built when a glob needs it
+	buf    []byte
 }
 
 // A needSet is what a list of patterns resolves to in one file.
@@ -123,7 +120,7 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 		}
 		f, name = other, rest
 	}
-	id, ok := f.called(name)
+	id, ok := f.called[name]
 	if f.partial && (isGlob(name) || !ok) {
 		return nil // what is missing has been reported
 	}
@@ -186,61 +183,29 @@ func (g *grapher) otherFile(f *fileJobs, path string) *fileJobs {
 	return found
 }
 
-// glob returns the jobs of a file whose names match. The literal beginning or end of
-// the pattern narrows the search, so that one pattern per job does not make it
-// quadratic.
+// glob returns the jobs of a file whose names match. What every match begins with narrows
+// the search, so that one pattern per job does not make it quadratic.
 func (g *grapher) glob(f *fileJobs, pattern string) []int32 {
-	own := g.batch.Files[f.index]
-	head, tail := literalEnds(pattern)
-	if g.sorted[f.index] == nil {
-		g.sorted[f.index] = g.order(own, func(s string) string { return s })
-	}
-	ids := g.beginning(g.sorted[f.index], head, func(s string) string { return s })
-	if tail != "" && len(ids) > 64 {
-		if g.reversed[f.index] == nil {
-			g.reversed[f.index] = g.order(own, reverse)
+	name := func(id int32) string { return g.batch.Jobs[id].Name }
+	ids := g.sorted[f.index]
+	if ids == nil {
+		own := g.batch.Files[f.index]
+		for id := own.First; id < own.First+own.Count; id++ {
+			ids = append(ids, int32(id))
 		}
-		if back := g.beginning(g.reversed[f.index], reverse(tail), reverse); len(back) < len(ids) {
-			ids = back
-		}
+		slices.SortFunc(ids, func(a, b int32) int { return strings.Compare(name(a), name(b)) })
+		g.sorted[f.index] = ids
 	}
+	head := pattern[:strings.IndexAny(pattern, "*?[")]
+	from, _ := slices.BinarySearchFunc(ids, head, func(id int32, head string) int { return strings.Compare(name(id), head) })
 	var set []int32
-	for _, id := range ids {
-		if MatchName(pattern, g.batch.Jobs[id].Name) {
+	for _, id := range ids[from:] {
+		if !strings.HasPrefix(name(id), head) {
+			break
+		}
+		if MatchName(pattern, name(id)) {
 			set = append(set, id)
 		}
 	}
 	return set
-}
-
-func (g *grapher) order(own File, by func(string) string) []int32 {
-	type item struct {
-		key string
-		id  int32
-	}
-	items := make([]item, own.Count)
-	for i := range items {
-		id := own.First + i
-		items[i] = item{by(g.batch.Jobs[id].Name), int32(id)}
-	}
-	slices.SortFunc(items, func(a, b item) int { return cmp.Compare(a.key, b.key) })
-	ids := make([]int32, len(items))
-	for i, it := range items {
-		ids[i] = it.id
-	}
-	return ids
-}
-
-// beginning returns those of ids whose names begin with head.
-func (g *grapher) beginning(ids []int32, head string, by func(string) string) []int32 {
-	name := func(i int) string { return by(g.batch.Jobs[ids[i]].Name) }
-	from := sort.Search(len(ids), func(i int) bool { return name(i) >= head })
-	n := sort.Search(len(ids)-from, func(i int) bool { return !strings.HasPrefix(name(from+i), head) })
-	return ids[from : from+n]
-}
-
-func reverse(s string) string {
-	b := []byte(s)
-	slices.Reverse(b)
-	return string(b)
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 
 	"gpurun/jobspec/expand"
@@ -21,79 +20,49 @@ import (
 // location of the file. docs/jobfile.md tells users so.
 const recipe = "gpurun key 1"
 
-// A keyer makes the keys of one proto's jobs, reusing one buffer.
+// A keyer makes the keys of one proto's jobs, reusing its buffers.
 type keyer struct {
 	*fileJobs
 	proto  *proto
 	buf    []byte
-	byName []int // parameters ordered by name, for jobs that have the usual set
-	env    []int
-	count  [4]byte
+	params []Param
+	env    []envText       // by name
+	edited map[string]bool // bases whose copy has been made once, for the problems that reports
 }
 
-// makeKeys makes the keys of one proto's jobs. Jobs that do the same get equal keys;
-// tellApart separates them once all jobs of the file exist.
-func (f *fileJobs) makeKeys(p *proto, jobs []Job) {
-	if p.config == nil {
-		if len(f.out.Problems) == 0 {
-			inParts(len(jobs), func(from, to int) { f.keysOf(p, jobs[from:to]) })
-		}
-		return
-	}
-	k := keyer{fileJobs: f, proto: p}
-	var v expand.Values
-	for i := range jobs {
-		v = p.matrix.Values(jobs[i].combo, jobs[i].Name, v.Params[:0])
-		if len(f.out.Problems) == 0 {
-			jobs[i].Key = k.key(&v)
-		} else if !p.config.bad {
-			k.configHash(p, &v) // for the problems it reports
-		}
-	}
+func newKeyer(f *fileJobs, p *proto) *keyer {
+	k := &keyer{fileJobs: f, proto: p, env: slices.Clone(p.env), edited: map[string]bool{}}
+	slices.SortFunc(k.env, func(a, b envText) int { return strings.Compare(a.name, b.name) })
+	return k
 }
 
-// keysOf makes keys that do not depend on files. It is safe for concurrent use.
-func (f *fileJobs) keysOf(p *proto, jobs []Job) {
-	k := keyer{fileJobs: f, proto: p}
-	var v expand.Values
-	for i := range jobs {
-		v = p.matrix.Values(jobs[i].combo, jobs[i].Name, v.Params[:0])
-		jobs[i].Key = k.key(&v)
-	}
-}
-
-// tellApart numbers jobs of the file that do the same, so that their keys differ.
-func (f *fileJobs) tellApart() {
-	if len(f.out.Problems) > 0 {
-		return
-	}
-	jobs := f.batch.Jobs[f.batch.Files[f.index].First:]
-	list := byHash(len(jobs), func(i int) uint32 { return binary.BigEndian.Uint32(jobs[i].Key[:]) })
-	repeats(list, func(a, b int32) bool { return jobs[a].Key == jobs[b].Key }, func(first, again int32, count int) bool {
-		key := jobs[first].Key
-		sum := sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), key[:]...), uint64(count)))
-		jobs[again].Key = Key(sum[:16])
-		return true
-	})
-}
-
-// key hashes what the job rendered by v does.
+// key hashes what the job rendered by v does. Jobs of the file that do the same are
+// numbered, so that their keys differ.
 func (k *keyer) key(v *expand.Values) Key {
 	p := k.proto
 	k.buf = appendString(k.buf[:0], recipe)
-	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.commands)))
+	k.count(len(p.commands))
 	for i := range p.commands {
 		k.text(&p.commands[i], v)
 	}
-	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.args)))
+	k.count(len(p.args))
 	for i := range p.args {
 		k.buf = appendString(k.buf, p.args[i].key)
 		k.buf = append(k.buf, p.args[i].kind(v))
 		k.text(&p.args[i].value, v)
 	}
-	k.params(v.Resolved())
-	k.environment(v)
-	k.buf = binary.AppendUvarint(k.buf, uint64(len(p.shell)))
+	k.params = append(k.params[:0], v.Resolved()...) // by name: their order in the file does not matter
+	slices.SortFunc(k.params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
+	k.count(len(k.params))
+	for _, param := range k.params {
+		k.buf = appendString(appendString(k.buf, param.Name), param.Text)
+	}
+	k.count(len(k.env))
+	for i := range k.env {
+		k.buf = appendString(k.buf, k.env[i].name)
+		k.text(&k.env[i].value, v)
+	}
+	k.count(len(p.shell))
 	for _, word := range p.shell {
 		k.buf = appendString(k.buf, word)
 	}
@@ -104,87 +73,63 @@ func (k *keyer) key(v *expand.Values) Key {
 		k.buf = appendString(k.buf, "")
 	}
 	if p.config != nil {
-		k.buf = append(k.buf, k.configHash(p, v)...)
+		sum := sha256.Sum256(appendValue(nil, k.config(v)))
+		k.buf = append(k.buf, sum[:]...)
 	}
 	sum := sha256.Sum256(k.buf)
-	return Key(sum[:16])
+	key := Key(sum[:16])
+	before := k.alike[key]
+	k.alike[key]++
+	if before > 0 {
+		sum = sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), key[:]...), uint64(before)))
+		key = Key(sum[:16])
+	}
+	return key
+}
+
+func (k *keyer) count(n int) { k.buf = binary.AppendUvarint(k.buf, uint64(n)) }
+
+// text appends a rendered text in the encoding of appendString.
+func (k *keyer) text(t *expand.Text, v *expand.Values) {
+	at := len(k.buf)
+	k.buf = t.Append(append(k.buf, 0, 0, 0, 0), v)
+	binary.BigEndian.PutUint32(k.buf[at:], uint32(len(k.buf)-at-4))
+}
+
+// config returns the values of a job's copy of its config. The copy itself is made only for
+// the first job that changes a base, for the problems that this reports.
+func (k *keyer) config(v *expand.Values) any {
+	c := k.proto.config
+	at := *v
+	var err error
+	if at.WorkDir, err = k.proto.dirOf(k.workDir, v); err != nil || c.bad {
+		return nil // has been reported
+	}
+	base, sets, problems := k.batch.open(c, &at)
+	var values any
+	if len(problems) == 0 {
+		if !k.edited[base.Name] {
+			_, problems = base.Edit(sets)
+		}
+		k.edited[base.Name] = true
+	}
+	if len(problems) == 0 {
+		values, problems = base.Values(sets)
+	}
+	c.bad = len(problems) > 0
+	for _, problem := range problems {
+		problem.File = k.proto.src.Path
+		if problem.Line == 0 {
+			problem.Line, problem.Col = c.base.Line, c.base.Col
+		}
+		k.out.Add(problem)
+	}
+	return values
 }
 
 // appendString appends s unambiguously: different lists of strings never look alike.
 func appendString(buf []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(buf, uint32(len(s))), s...)
-}
-
-// text appends a rendered text in the encoding of appendString.
-func (k *keyer) text(t *expand.Text, v *expand.Values) {
-	at := len(k.buf)
-	k.buf = t.Append(append(k.buf, k.count[:]...), v)
-	binary.BigEndian.PutUint32(k.buf[at:], uint32(len(k.buf)-at-4))
-}
-
-// params appends parameters by name: their order in the file does not matter.
-func (k *keyer) params(list []Param) {
-	order := k.byName
-	if len(order) != len(list) || !sort.SliceIsSorted(order, func(a, b int) bool { return list[order[a]].Name < list[order[b]].Name }) {
-		order = make([]int, len(list))
-		for i := range order {
-			order[i] = i
-		}
-		slices.SortFunc(order, func(a, b int) int { return strings.Compare(list[a].Name, list[b].Name) })
-		k.byName = order
-	}
-	k.buf = binary.AppendUvarint(k.buf, uint64(len(list)))
-	for _, i := range order {
-		k.buf = appendString(appendString(k.buf, list[i].Name), list[i].Text)
-	}
-}
-
-func (k *keyer) environment(v *expand.Values) {
-	env := k.proto.env
-	if len(k.env) != len(env) {
-		k.env = make([]int, len(env))
-		for i := range k.env {
-			k.env[i] = i
-		}
-		slices.SortFunc(k.env, func(a, b int) int { return strings.Compare(env[a].name, env[b].name) })
-	}
-	k.buf = binary.AppendUvarint(k.buf, uint64(len(env)))
-	for _, i := range k.env {
-		k.buf = appendString(k.buf, env[i].name)
-		k.text(&env[i].value, v)
-	}
-}
-
-// configHash returns the hash of the rendered config's parsed values. Equal changes
-// to one base are parsed once.
-func (k *keyer) configHash(p *proto, v *expand.Values) []byte {
-	key := p.config.base.Append(nil, v)
-	key = append(key, 0)
-	if p.workDir != nil {
-		key = append(p.workDir.Append(key, v), 0)
-	}
-	for i := range p.config.sets {
-		key = p.config.sets[i].value.Append(append(appendString(key, strings.Join(p.config.sets[i].path, "\x00")), p.config.sets[i].kind(v)...), v)
-		key = append(key, 0)
-	}
-	whole := fmt.Sprintf("%d\x00%p\x00%s", k.index, p, key)
-	if h, ok := k.configKeys[whole]; ok {
-		return h
-	}
-	if h := k.quickHash(p, v); h != nil {
-		return h
-	}
-	values, problems := k.configValuesOf(p, v)
-	if len(problems) == 0 {
-		k.learn(p, v, values)
-	}
-	p.config.bad = p.config.bad || len(problems) > 0
-	for _, pr := range problems {
-		k.out.Add(pr)
-	}
-	sum := sha256.Sum256(appendValue(nil, values))
-	k.configKeys[whole] = sum[:]
-	return sum[:]
 }
 
 // appendValue encodes parsed values by meaning alone.

@@ -1,6 +1,8 @@
 package jobspec
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"testing"
@@ -62,6 +64,19 @@ func TestKeyIsStable(t *testing.T) {
 	} {
 		if got := keyOf(t, content).String()[:8]; got != want {
 			t.Errorf("key %s, want %s, of %s", got, want, content)
+		}
+	}
+}
+
+// Jobs that do the same are distinguished by their count within the file. This is part
+// of the key's recipe, which no later version may change.
+func TestEqualKeys(t *testing.T) {
+	b := mustLoad(t, writeJobFile(t, "jobs.yaml", "jobs:\n- {name: \"a{i}\", matrix: {i: 1..50}, run: x}\n- {name: b, run: x}\n- {name: c, run: x}\n- {name: d, run: x}\n"))
+	first := b.Jobs[50].Key
+	for n, j := range b.Jobs[51:] {
+		sum := sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), first[:]...), uint64(n+1)))
+		if want := Key(sum[:16]); j.Key != want {
+			t.Errorf("%s has the key %s, want %s", j.Name, j.Key, want)
 		}
 	}
 }

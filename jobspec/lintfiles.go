@@ -2,7 +2,6 @@ package jobspec
 
 import (
 	"fmt"
-	"hash/maphash"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,42 +25,32 @@ func (l *loader) lintBatch() {
 type outputRef struct{ job, text int32 }
 
 // lintSameOutput reports two jobs that may run at the same time and write the same file.
-// The paths, of up to millions of jobs, are hashed in parallel and sorted by hash.
 func (l *loader) lintSameOutput() {
 	refs := l.outputRefs()
 	if len(refs) < 2 {
 		return
 	}
-	seed := maphash.MakeSeed()
-	hashes := make([]uint32, len(refs))
-	inParts(len(refs), func(from, to int) {
-		var v expand.Values
-		var buf []byte
-		for i := from; i < to; i++ {
-			j := &l.batch.Jobs[refs[i].job]
-			v = l.values(j, v.Params[:0])
-			buf = l.outputPath(buf[:0], j, refs[i].text, &v)
-			hashes[i] = uint32(maphash.Bytes(seed, buf))
-		}
-	})
-	path := func(i int32) string {
-		j := &l.batch.Jobs[refs[i].job]
-		v := l.values(j, nil)
-		return string(l.outputPath(nil, j, refs[i].text, &v))
-	}
 	o := &orders{l: l}
 	told := map[*texts]bool{}
-	repeats(byHash(len(refs), func(i int) uint32 { return hashes[i] }), func(a, b int32) bool { return path(a) == path(b) }, func(first, again int32, _ int) bool {
-		a, b := &l.batch.Jobs[refs[first].job], &l.batch.Jobs[refs[again].job]
+	first := map[string]*Job{} // that writes each path
+	var v expand.Values
+	for _, r := range refs {
+		b := &l.batch.Jobs[r.job]
+		v = l.values(b, v.Params[:0])
+		path := l.outputPath(b, r.text, &v)
+		a := first[path]
+		if a == nil {
+			first[path] = b
+			continue
+		}
 		if t := b.Spec.text; a != b && !told[t] && !o.ordered(a, b) && !o.ordered(b, a) {
 			told[t] = true
-			at := &t.outputs[refs[again].text]
+			at := &t.outputs[r.text]
 			l.files[b.File].lint(t, Problem{Lint: lintSameOutput, Line: at.Line, Col: at.Col,
-				Text: fmt.Sprintf("jobs %q and %q can run at the same time and both write %s", a.Name, b.Name, path(again)),
+				Text: fmt.Sprintf("jobs %q and %q can run at the same time and both write %s", a.Name, b.Name, path),
 				Hint: "put {name} into the path, and into the command that writes it"}, false)
 		}
-		return true
-	})
+	}
 }
 
 // outputRefs returns the outputs of all jobs that name a single path. If the only such
@@ -90,27 +79,14 @@ func (l *loader) outputRefs() []outputRef {
 	return refs
 }
 
-// outputPath appends the path of an output. Most are relative and need no cleaning.
-func (l *loader) outputPath(buf []byte, j *Job, n int32, v *expand.Values) []byte {
+// outputPath returns the path of an output, what only an attempt knows by name.
+func (l *loader) outputPath(j *Job, n int32, v *expand.Values) string {
 	t := j.Spec.text
-	dir := l.batch.Files[j.File].WorkDir
-	if t.workDir != nil {
-		dir, _ = t.dirOf(dir, v) // checkPaths has reported what is wrong with it
-	}
 	at := *v
-	at.WorkDir = dir
-	from := len(buf)
-	buf = append(append(buf, dir...), '/')
-	start := len(buf)
-	buf = t.outputs[n].Append(buf, &at)
-	own := string(buf[start:])
-	if t.outputs[n].Uses(expand.VarWorkDir) || strings.ContainsAny(own, "$~") || strings.Contains(own, "//") || strings.Contains(own, "./") || strings.HasPrefix(own, "/") || strings.HasSuffix(own, "/") {
-		at.Runtime = &Runtime{}
-		if path, err := absolute(dir, t.outputs[n].Render(&at)); err == nil {
-			return append(buf[:from], path...)
-		}
-	}
-	return buf
+	at.Planned = true
+	at.WorkDir, _ = t.dirOf(l.batch.Files[j.File].WorkDir, v) // checkPaths has reported what is wrong with it
+	path, _ := absolute(at.WorkDir, t.outputs[n].Render(&at)) // the same
+	return path
 }
 
 // orders determines which jobs cannot run at the same time.

@@ -111,7 +111,7 @@ func (l *loader) producers() *producers {
 		}
 		for n := range t.outputs {
 			v = l.values(j, v.Params[:0])
-			path := string(l.outputPath(nil, j, int32(n), &v))
+			path := l.outputPath(j, int32(n), &v)
 			if isGlob(path) {
 				m.addGlob(path, j.id32())
 				continue

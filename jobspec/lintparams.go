@@ -158,7 +158,8 @@ func (p *proto) inName(name string) bool {
 // name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
 // --out ckpt/{name}.pt hides a parameter that does nothing.
 func (p *proto) readsByName() bool {
-	v := p.matrix.Values(p.matrix.Combo(0), p.render(1)[0], nil)
+	v := p.matrix.Values(p.matrix.Combo(0), "", nil)
+	v.Name = p.nameOf(&v)
 	return p.runs(func(t *expand.Text) bool {
 		if !slices.ContainsFunc(t.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarName }) {
 			return false

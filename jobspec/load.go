@@ -2,12 +2,12 @@ package jobspec
 
 import (
 	"bytes"
-	"hash/maphash"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 
@@ -46,23 +46,17 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 
 // A loader is the state of one Load.
 type loader struct {
-	opts       Options
-	out        source.Report
-	batch      *Batch
-	files      []*fileJobs
-	quick      map[string]*quickConfig
-	configKeys map[string][]byte      // hashes of rendered configs, by base and changed values
-	scripts    map[string]*scriptFile // scripts that jobs run, by path; nil if unreadable
-	there      map[string]bool        // paths checked for existence
-	searches   int                    // commands parsed only to find the scripts in them
-	seed       maphash.Seed           // for hashes of names
+	opts     Options
+	out      source.Report
+	batch    *Batch
+	files    []*fileJobs
+	scripts  map[string]*scriptFile // scripts that jobs run, by path; nil if unreadable
+	there    map[string]bool        // paths checked for existence
+	searches int                    // commands parsed only to find the scripts in them
 }
 
 func newLoader(opts Options) *loader {
-	return &loader{
-		opts: opts, batch: &Batch{bases: map[string][]byte{}}, configKeys: map[string][]byte{},
-		quick: map[string]*quickConfig{}, scripts: map[string]*scriptFile{}, there: map[string]bool{}, seed: maphash.MakeSeed(),
-	}
+	return &loader{opts: opts, batch: &Batch{bases: map[string]*configedit.File{}}, scripts: map[string]*scriptFile{}, there: map[string]bool{}}
 }
 
 // fileJobs is the state of one file while its jobs are read.
@@ -84,8 +78,8 @@ type fileJobs struct {
 	settings *Settings
 	given    map[string]given
 
-	names  []uint64 // this file's jobs by hash of name; built on demand
-	unsure bool     // two jobs may have the same name
+	called map[string]int32 // IDs of its jobs by name
+	alike  map[Key]int32    // how many of its jobs do the same
 }
 
 // read reads one file as far as possible without knowing the others.
@@ -207,11 +201,7 @@ func (f *fileJobs) expandAll() {
 	} else if !f.broken {
 		f.native(f.root)
 	}
-	if f.unsure {
-		f.dropTwins()
-	}
-	f.tellApart()
 	own := &b.Files[f.index]
 	own.Dialect, own.Count = f.dialect, len(b.Jobs)-first
-	f.root, f.blocks = nil, nil
+	f.root, f.blocks, f.alike = nil, nil, nil
 }

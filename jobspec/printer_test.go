@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/units"
 )
@@ -258,8 +257,6 @@ func (b *Batch) lacks(j *Job, c *configText, key string) bool {
 	if err != nil {
 		return false
 	}
-	parsed, err := configedit.Values(path, b.bases[path])
-	top, _ := parsed.(map[string]any)
-	_, there := top[key]
-	return err == nil && !there
+	base := b.bases[path]
+	return base != nil && !base.Has(key)
 }

@@ -105,10 +105,10 @@ func (p *proto) textList(f fields, key string, known expand.VarSet) []expand.Tex
 
 // spec returns the Spec of one expansion; those with equal resources share one.
 func (p *proto) spec(v *expand.Values) *Spec {
-	if !p.varied {
-		if p.shared == nil {
-			p.shared = p.build(v)
-		}
+	if p.shared == nil && !p.varied {
+		p.shared = p.build(v)
+	}
+	if p.shared != nil {
 		return p.shared
 	}
 	var key []byte

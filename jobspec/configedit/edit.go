@@ -6,7 +6,6 @@
 package configedit
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -82,35 +81,13 @@ func applySpans(data []byte, spans []span) []byte {
 	return append(out, data[at:]...)
 }
 
-func IsJSON(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".json") }
+func isJSON(name string) bool { return strings.HasSuffix(strings.ToLower(name), ".json") }
 
 func formatOf(name string) format {
-	if IsJSON(name) {
+	if isJSON(name) {
 		return &jsonFormat{}
 	}
 	return &yamlFormat{}
-}
-
-// Edit changes the named values of base and nothing else. name is the path of
-// the base, for messages and for its extension.
-func Edit(name string, base []byte, sets []Set) ([]byte, []source.Problem) {
-	e := &edit{name: name, format: formatOf(name)}
-	bom := bytes.HasPrefix(base, []byte("\ufeff"))
-	e.data = bytes.TrimPrefix(base, []byte("\ufeff"))
-	if e.read() && e.change(sets) {
-		for _, s := range e.later {
-			if !e.add(s) {
-				break
-			}
-		}
-	}
-	if len(e.problems) > 0 {
-		return nil, e.problems
-	}
-	if bom {
-		e.data = append([]byte("\ufeff"), e.data...)
-	}
-	return e.data, nil
 }
 
 type edit struct {

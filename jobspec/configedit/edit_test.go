@@ -2,6 +2,7 @@ package configedit
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -58,7 +59,7 @@ func TestEditConfig(t *testing.T) {
 		{"add to nothing", "# c\n", "+a", "3", "!!int", "# c\na: 3\n"},
 		{"add what is there", "a: 1\n", "+a", "3", "!!int", "a: 3\n"},
 	} {
-		got, problems := Edit("f.yaml", []byte(tt.file), []Set{changeOf(tt.key, tt.value, tt.tag)})
+		got, problems := Open("f.yaml", []byte(tt.file)).Edit([]Set{changeOf(tt.key, tt.value, tt.tag)})
 		if len(problems) > 0 || string(got) != tt.want {
 			t.Errorf("%s: got %q, %v\nwant %q", tt.name, got, problems, tt.want)
 		}
@@ -78,7 +79,7 @@ func TestEditConfigJSON(t *testing.T) {
 		{"add", "+e", "x", "!!str", strings.Replace(base, "null", "null,\n\t\"e\": \"x\"", 1)},
 		{"add below null", "+d.e", "2", "!!int", strings.Replace(base, "null", `{"e": 2}`, 1)},
 	} {
-		got, problems := Edit("F.JSON", []byte(base), []Set{changeOf(tt.key, tt.value, tt.tag)})
+		got, problems := Open("F.JSON", []byte(base)).Edit([]Set{changeOf(tt.key, tt.value, tt.tag)})
 		if len(problems) > 0 || string(got) != tt.want {
 			t.Errorf("%s: got %q, %v\nwant %q", tt.name, got, problems, tt.want)
 		}
@@ -86,7 +87,7 @@ func TestEditConfigJSON(t *testing.T) {
 }
 
 func TestEditConfigSeveral(t *testing.T) {
-	got, problems := Edit("f.yaml", []byte("b: 2\na: {x: 1}\n"), []Set{
+	got, problems := Open("f.yaml", []byte("b: 2\na: {x: 1}\n")).Edit([]Set{
 		changeOf("+k.m", "1", "!!int"), changeOf("a.x", "longer", "!!str"), changeOf("+k.o", "2", "!!int"), changeOf("b", "3", "!!int"),
 	})
 	if want := "b: 3\nk: {o: 2, m: 1}\na: {x: longer}\n"; len(problems) > 0 || string(got) != want {
@@ -104,15 +105,15 @@ func TestEditConfigProblems(t *testing.T) {
 		{"shared mapping", "a: &x {c: 1}\nb: *x\n", "b.c", `config f.yaml: "b" is *x, which is shared: setting it would change other values too`},
 		{"duplicate key", "a: 1\na: 2\n", "a", `config f.yaml: duplicate key "a"; keep only one`},
 	} {
-		_, problems := Edit("f.yaml", []byte(tt.file), []Set{changeOf(tt.key, "5", "!!int")})
+		_, problems := Open("f.yaml", []byte(tt.file)).Edit([]Set{changeOf(tt.key, "5", "!!int")})
 		if len(problems) != 1 || problems[0].Line != 7 || strings.TrimSuffix(problems[0].Text+"; "+problems[0].Hint, "; ") != tt.want {
 			t.Errorf("%s: got %v\nwant %s", tt.name, problems, tt.want)
 		}
 	}
-	if _, problems := Edit("f.yaml", []byte("a: [\n"), []Set{changeOf("a", "5", "!!int")}); len(problems) != 1 {
+	if _, problems := Open("f.yaml", []byte("a: [\n")).Edit([]Set{changeOf("a", "5", "!!int")}); len(problems) != 1 {
 		t.Errorf("broken YAML: got %v", problems)
 	}
-	if _, problems := Edit("f.yaml", []byte("a: 1\n"), []Set{changeOf("a", "5", "!!int"), changeOf("a", "6", "!!int")}); len(problems) != 1 {
+	if _, problems := Open("f.yaml", []byte("a: 1\n")).Edit([]Set{changeOf("a", "5", "!!int"), changeOf("a", "6", "!!int")}); len(problems) != 1 {
 		t.Errorf("set twice: got %v", problems)
 	}
 }
@@ -141,7 +142,7 @@ func TestConfigValues(t *testing.T) {
 
 func valuesText(t *testing.T, name, data string) string {
 	t.Helper()
-	v, err := Values(name, []byte(data))
+	v, err := parseValues(name, []byte(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,19 +173,22 @@ func FuzzEditConfig(f *testing.F) {
 		if strings.HasPrefix(file, "{\"") {
 			name = "f.json"
 		}
-		before, err := Values(name, []byte(file))
+		before, err := parseValues(name, []byte(file))
 		if err != nil {
 			return
 		}
 		set := Set{Path: []string{key}, Value: Value{Text: value, Tag: tag}}
-		got, problems := Edit(name, []byte(file), []Set{set})
+		got, problems := Open(name, []byte(file)).Edit([]Set{set})
 		top, ok := before.(map[string]any)
 		if _, text := top[key]; len(problems) > 0 || !ok || !text {
 			return
 		}
-		after, err := Values(name, got)
+		after, err := parseValues(name, got)
 		if err != nil {
 			t.Fatalf("%q became %q: %v", file, got, err)
+		}
+		if values, problems := Open(name, []byte(file)).Values([]Set{set}); len(problems) > 0 || !reflect.DeepEqual(values, after) {
+			t.Fatalf("%q became %q: got the values %v, want %v", file, got, values, after)
 		}
 		changed, ok := after.(map[string]any)
 		if !ok {

@@ -24,8 +24,8 @@ var yamlWords = map[string]bool{
 	"true": true, "false": true, "null": true, "nan": true, "inf": true,
 }
 
-// YAMLText spells a value. quote is the quote character of the old text, or 0.
-func YAMLText(p Value, quote byte) string {
+// yamlText spells a value. quote is the quote character of the old text, or 0.
+func yamlText(p Value, quote byte) string {
 	p = withoutZeros(p)
 	switch p.Tag {
 	case "!!int", "!!bool":

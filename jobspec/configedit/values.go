@@ -12,18 +12,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Values returns the values of a config file without what no program sees:
-// comments, key order, quotes, anchors. They consist of maps by string, slices,
-// strings, numbers, bools and nil, so that encoding/json encodes equal values to
-// equal bytes. Several YAML documents come as a slice.
-func Values(name string, data []byte) (values any, err error) {
+// parseValues returns the values of a config file. Several YAML documents come as a slice.
+func parseValues(name string, data []byte) (values any, err error) {
 	defer func() { // the YAML parser is known to panic on some malformed input
 		if r := recover(); r != nil {
 			values, err = nil, fmt.Errorf("yaml: %v", r)
 		}
 	}()
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	if IsJSON(name) {
+	if isJSON(name) {
 		dec := json.NewDecoder(bytes.NewReader(data))
 		dec.UseNumber()
 		if err := dec.Decode(&values); err != nil {

@@ -123,7 +123,7 @@ func (c *yamlFormat) replace(t, parent *node, p Value) ([]span, error) {
 	n := t.at.(*yaml.Node)
 	at := c.offset(n)
 	if n.Kind == yaml.AliasNode {
-		return []span{{at, at + 1 + len(n.Value), YAMLText(p, 0)}}, nil
+		return []span{{at, at + 1 + len(n.Value), yamlText(p, 0)}}, nil
 	}
 	var spans []span
 	at, after, tag := c.properties(n, at)
@@ -137,17 +137,17 @@ func (c *yamlFormat) replace(t, parent *node, p Value) ([]span, error) {
 		if end < 0 {
 			return nil, errors.New("cannot find where it ends")
 		}
-		return append(spans, span{at, end + 1, YAMLText(p, quote)}), nil
+		return append(spans, span{at, end + 1, yamlText(p, quote)}), nil
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		return append(spans, c.blockScalar(n, parent, at, p)...), nil
 	case n.Value == "":
-		return append(spans, span{after, after, c.gap(after) + YAMLText(p, 0)}), nil
+		return append(spans, span{after, after, c.gap(after) + yamlText(p, 0)}), nil
 	}
 	end, ok := c.plainEnd(at, n.Value)
 	if !ok {
 		return nil, errors.New("cannot find where it ends")
 	}
-	return append(spans, span{at, end, YAMLText(p, 0)}), nil
+	return append(spans, span{at, end, yamlText(p, 0)}), nil
 }
 
 // properties skips an anchor and a tag; after is the byte that follows them. A YAML
@@ -264,7 +264,7 @@ func (c *yamlFormat) blockScalar(n *yaml.Node, parent *node, at int, p Value) []
 	for end < len(c.data) && strings.ContainsRune("|>+-0123456789", rune(c.data[end])) {
 		end++
 	}
-	head := span{at, end, YAMLText(p, 0)}
+	head := span{at, end, yamlText(p, 0)}
 	least := c.indentOf(parent, n) + 1
 	line := n.Line
 	for line < len(c.lines) && c.lines[line] <= at {
@@ -326,7 +326,7 @@ func (c *yamlFormat) indentOf(parent *node, n *yaml.Node) int {
 
 // insert adds a key to a mapping or to an empty value.
 func (c *yamlFormat) insert(t *node, keys []string, p Value) ([]span, error) {
-	value := YAMLText(p, 0)
+	value := yamlText(p, 0)
 	for i := len(keys) - 1; i > 0; i-- {
 		value = "{" + yamlKey(keys[i]) + ": " + value + "}"
 	}
@@ -388,4 +388,4 @@ func (c *yamlFormat) end(n *yaml.Node) (int, bool) {
 	return end, ok && n.Value != ""
 }
 
-func yamlKey(key string) string { return YAMLText(Value{Text: key}, 0) }
+func yamlKey(key string) string { return yamlText(Value{Text: key}, 0) }

@@ -40,89 +40,66 @@ func rangeHint(s string) string {
 	return "write " + cmp.Or(m[1], "0") + ".." + strconv.FormatInt(end-1, 10)
 }
 
-// expandRange lists the values of a range, both ends included. It counts in decimals,
-// so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads all values to the
-// same width, as in a shell.
+// expandRange lists the values of a range, both ends included. It counts in whole numbers
+// of its last decimal, so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads all
+// values to the same width, as in a shell.
 func expandRange(s, name string) ([]Param, error) {
 	m := rangeForm.FindStringSubmatch(s)
-	from, to, step := decimal(m[1]), decimal(m[2]), big.NewRat(1, 1)
-	digits := max(fraction(m[1]), fraction(m[3]))
-	if m[3] != "" {
-		step = decimal(m[3])
-	}
+	digits := max(fraction(m[1]), fraction(m[2]), fraction(m[3]))
+	from, to, step := decimal(m[1], digits), decimal(m[2], digits), decimal(cmp.Or(m[3], "1"), digits)
 	if step.Sign() == 0 {
 		return nil, source.Faultf("", "range %q has step 0", s)
 	}
-	step.Abs(step)
-	if to.Cmp(from) < 0 {
+	if step.Abs(step); to.Cmp(from) < 0 {
 		step.Neg(step)
 	}
-	steps := new(big.Rat).Quo(new(big.Rat).Sub(to, from), step)
-	whole := new(big.Int).Quo(steps.Num(), steps.Denom())
-	if !whole.IsInt64() || whole.Int64() >= MaxJobs {
+	steps, rest := new(big.Int).QuoRem(new(big.Int).Sub(to, from), step, new(big.Int))
+	switch {
+	case !steps.IsInt64() || steps.Int64() >= MaxJobs:
 		return nil, source.Faultf("", "range %q has more than %d million values", s, MaxJobs/1_000_000)
-	}
-	if !steps.IsInt() && m[3] == "" {
-		finest := "0." + strings.Repeat("0", max(fraction(m[1]), fraction(m[2]))-1) + "1"
+	case rest.Sign() != 0 && m[3] == "":
+		finest := "0." + strings.Repeat("0", digits-1) + "1"
 		return nil, source.Faultf("give it a step: "+m[1]+".."+m[2]+".."+finest, "range %q never reaches its end: the default step is 1", s)
-	}
-	if !steps.IsInt() {
-		last := new(big.Rat).Add(from, new(big.Rat).Mul(new(big.Rat).SetInt(whole), step))
-		return nil, source.Faultf("try "+m[1]+".."+spell(last, digits, true, 0)+".."+m[3]+", or list the values", "range %q never reaches its end", s)
+	case rest.Sign() != 0:
+		last := spell(to.Sub(to, rest), digits, 0)
+		return nil, source.Faultf("try "+m[1]+".."+last+".."+m[3]+", or list the values", "range %q never reaches its end", s)
 	}
 	width := 0
 	if padded(m[1]) || padded(m[2]) {
 		width = max(len(strings.TrimPrefix(m[1], "-")), len(strings.TrimPrefix(m[2], "-")))
 	}
 	tag := "!!int"
-	if digits > 0 || fraction(m[2]) > 0 {
+	if digits > 0 {
 		tag = "!!float"
 	}
-	if tag == "!!int" && from.Num().IsInt64() && to.Num().IsInt64() && step.Num().IsInt64() {
-		return wholeNumbers(name, from.Num().Int64(), step.Num().Int64(), int(whole.Int64())+1, width), nil
-	}
-	values := make([]Param, 0, whole.Int64()+1)
-	for at, i := new(big.Rat).Set(from), int64(0); i <= whole.Int64(); i++ {
-		values = append(values, Param{Name: name, Text: spell(at, digits, tag == "!!float", width), Tag: tag})
-		at.Add(at, step)
+	values := make([]Param, steps.Int64()+1)
+	for i := range values {
+		values[i] = Param{Name: name, Text: spell(from, digits, width), Tag: tag}
+		from.Add(from, step)
 	}
 	return values, nil
 }
 
-// wholeNumbers lists n numbers. Their texts share one string: a million small strings
-// would keep the garbage collector busy.
-func wholeNumbers(name string, from, step int64, n, width int) []Param {
-	values := make([]Param, n)
-	all := make([]byte, 0, n*max(width+1, len(strconv.FormatInt(from, 10)), len(strconv.FormatInt(from+int64(n-1)*step, 10))))
-	ends := make([]int32, n)
-	for i := range n {
-		all = appendPadded(all, from+int64(i)*step, width)
-		ends[i] = int32(len(all))
-	}
-	text, begin := string(all), int32(0)
-	for i, end := range ends {
-		values[i] = Param{Name: name, Text: text[begin:end], Tag: "!!int"}
-		begin = end
-	}
-	return values
+// decimal returns a decimal in units of its last of digits decimals.
+func decimal(s string, digits int) *big.Int {
+	whole, rest, _ := strings.Cut(s, ".")
+	n, _ := new(big.Int).SetString(whole+rest+strings.Repeat("0", digits-len(rest)), 10) // rangeForm admits only decimals
+	return n
 }
 
-// appendPadded appends a number padded to width digits.
-func appendPadded(buf []byte, n int64, width int) []byte {
-	var digits [20]byte
-	text := strconv.AppendInt(digits[:0], n, 10)
-	if n < 0 {
-		buf, text = append(buf, '-'), text[1:]
+// spell writes what decimal returned, without zeros at the end, padded to width.
+func spell(n *big.Int, digits, width int) string {
+	s, negative := strings.CutPrefix(n.String(), "-")
+	if digits > 0 {
+		s = strings.Repeat("0", max(0, digits+1-len(s))) + s
+		s = strings.TrimRight(s[:len(s)-digits]+"."+s[len(s)-digits:], "0")
+		s = strings.TrimSuffix(s, ".")
 	}
-	for range width - len(text) {
-		buf = append(buf, '0')
+	s = strings.Repeat("0", max(0, width-len(s))) + s
+	if negative {
+		return "-" + s
 	}
-	return append(buf, text...)
-}
-
-func decimal(s string) *big.Rat {
-	r, _ := new(big.Rat).SetString(s) // rangeForm admits only decimals
-	return r
+	return s
 }
 
 func fraction(s string) int {
@@ -133,22 +110,6 @@ func fraction(s string) int {
 func padded(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	return len(s) > 1 && s[0] == '0' && s[1] != '.'
-}
-
-// spell writes a decimal, trimmed if trim is set, padded to width.
-func spell(r *big.Rat, digits int, trim bool, width int) string {
-	s := r.FloatString(digits)
-	if trim && strings.Contains(s, ".") {
-		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	}
-	sign := ""
-	if strings.HasPrefix(s, "-") {
-		sign, s = "-", s[1:]
-	}
-	if n := width - len(s); n > 0 {
-		s = strings.Repeat("0", n) + s
-	}
-	return sign + s
 }
 
 // canonical is the form that exclude and include compare: numbers by value, the rest as spelled.

@@ -21,6 +21,7 @@ var bareGo = map[string]string{
 	"runner/engine/local/reaper.go":       "a keeper, which is better dead without it",
 	"runner/engine/local/remote.go":       "waits for a process and does nothing else",
 	"gpu/probe/childmain.go":              "another process, whose crash is made good",
+	"gpu/probe/child.go":                  "waits for a process and does nothing else",
 	"gpu/claim/reader.go":                 "reads for any process, and fails alone",
 	"state/host/users.go":                 "asks for a name and does nothing else",
 	"runner/engine/enginetest/process.go": "tests",

@@ -3,14 +3,15 @@ package probe
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -20,25 +21,20 @@ const childArg = "__probe"
 
 // A child is a process that holds NVML. It shares only three pipes with the
 // parent, runs in its own session so that Ctrl-C does not reach it, and exits
-// when its stdin closes, even if the driver never returns.
+// when its stdin closes, even if the driver never returns. It says hello, then
+// answers questions.
 type child struct {
 	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	start   func(func())  // starts a goroutine
-	said    chan message  // one hello, then answers
+	stdin   *os.File
+	stdout  *os.File
+	lines   *bufio.Reader
+	line    []byte // the beginning of its next answer
+	stderr  tail
 	done    chan struct{} // closed when the process is gone
 	ended   error         // from Wait; valid once done is closed
-	stderr  tail
 	lastID  uint64
 	pending time.Time     // when the oldest unanswered question was asked
 	stuckAt time.Duration // when it was abandoned
-}
-
-// A message is one line from the child, or why there are no more.
-type message struct {
-	hello  *hello
-	answer *answer
-	err    error
 }
 
 var (
@@ -46,42 +42,39 @@ var (
 	errCrashed = errors.New("crashed")
 )
 
-// startChild starts a child. Its hello is the first message.
-func startChild(library string, lists bool, start func(func())) (*child, error) {
-	if start == nil {
-		start = func(f func()) { go f() }
+// startChild starts a child.
+func startChild(library string, lists bool) (*child, error) {
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, err
 	}
-	c := &child{cmd: exec.Command("/proc/self/exe", childArgs(library, lists)...), said: make(chan message, 1), done: make(chan struct{})}
+	defer in.Close()
+	stdout, out, err := os.Pipe()
+	if err != nil {
+		_ = stdin.Close()
+		return nil, err
+	}
+	defer out.Close()
+	c := &child{
+		cmd: exec.Command("/proc/self/exe", childArgs(library, lists)...), stdin: stdin, stdout: stdout,
+		lines: bufio.NewReaderSize(stdout, 64<<10), done: make(chan struct{}), pending: time.Now(),
+	}
 	c.cmd.Args[0] = "gpurun"
 	c.cmd.Dir = "/"
-	c.cmd.Env = childEnv(os.Environ())
-	c.cmd.Stderr = &c.stderr
+	// LD_BIND_NOW would bind all of NVML's functions at start: this driver may lack some.
+	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "LD_BIND_NOW=") })
+	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = in, out, &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// Files that a grandchild of the library leaves open must not block Wait.
 	c.cmd.WaitDelay = time.Second
-	stdin, err := c.cmd.StdinPipe()
-	if err != nil {
+	if err := c.cmd.Start(); err != nil {
+		_, _ = stdin.Close(), stdout.Close()
 		return nil, err
 	}
-	c.stdin = stdin
-	// Not StdoutPipe: Wait closes that before everything is read.
-	r, w, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	c.cmd.Stdout = w
-	err = c.cmd.Start()
-	_ = w.Close()
-	if err != nil {
-		_ = r.Close()
-		return nil, err
-	}
-	c.start = start
-	start(func() { c.listen(r) })
-	start(func() {
+	go func() {
 		c.ended = c.cmd.Wait()
 		close(c.done)
-	})
+	}()
 	return c, nil
 }
 
@@ -102,58 +95,59 @@ func childArgs(library string, lists bool) []string {
 	return append(args, "--library", library)
 }
 
-// childEnv drops LD_BIND_NOW, which would bind all of NVML's functions at start:
-// this driver may lack some.
-func childEnv(env []string) []string {
-	var kept []string
-	for _, e := range env {
-		if !strings.HasPrefix(e, "LD_BIND_NOW=") {
-			kept = append(kept, e)
-		}
+// ask sends q and returns its answer, skipping answers to abandoned questions. The
+// limit counts from the oldest unanswered question.
+func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answer, error) {
+	c.lastID++
+	q.ID = c.lastID
+	if c.pending.IsZero() {
+		c.pending = time.Now()
 	}
-	return kept
-}
-
-// listen passes on the child's messages until there are no more or it is gone.
-func (c *child) listen(r *os.File) {
-	defer func() { _ = r.Close() }()
-	br := bufio.NewReaderSize(r, 64<<10)
-	m := message{hello: &hello{}}
-	m.err = readLine(br, m.hello)
+	line, err := json.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	_ = c.stdin.SetWriteDeadline(c.pending.Add(limit))
+	if _, err := c.stdin.Write(append(line, '\n')); errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil, errHung
+	} // after any other error there is no answer, which says more
 	for {
-		select {
-		case c.said <- m:
-		case <-c.done:
-			// Maybe nobody is asking any more. Keep the message if there is room.
-			select {
-			case c.said <- m:
-			default:
-			}
-			return
+		a, err := c.next(ctx, limit)
+		if err != nil || a.ID == q.ID {
+			return a, err
 		}
-		if m.err != nil {
-			return
-		}
-		m = message{answer: &answer{}}
-		m.err = readLine(br, m.answer)
+		c.pending = time.Now()
 	}
 }
 
-// wait waits up to limit for the next message.
-func (c *child) wait(ctx context.Context, limit time.Duration) (message, error) {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case m := <-c.said:
-		if m.err != nil {
-			return m, c.crash(m.err)
+// next returns the next answer within limit of the oldest question.
+func (c *child) next(ctx context.Context, limit time.Duration) (*answer, error) {
+	by := c.pending.Add(limit)
+	defer context.AfterFunc(ctx, func() { _ = c.stdout.SetReadDeadline(time.Now()) })()
+	_ = c.stdout.SetReadDeadline(by)
+	for ctx.Err() == nil {
+		part, err := c.lines.ReadSlice('\n')
+		c.line = append(c.line, part...)
+		switch {
+		case len(c.line) > maxLine:
+			return nil, c.crash(errLongLine)
+		case err == nil:
+			var a answer
+			if err := json.Unmarshal(c.line, &a); err != nil {
+				return nil, c.crash(err)
+			}
+			c.line, c.pending = nil, time.Time{}
+			return &a, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			if !time.Now().Before(by) {
+				return nil, errHung
+			}
+			_ = c.stdout.SetReadDeadline(by) // it was that of an earlier ctx
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, c.crash(err)
 		}
-		return m, nil
-	case <-timer.C:
-		return message{}, errHung
-	case <-ctx.Done():
-		return message{}, ctx.Err()
 	}
+	return nil, ctx.Err()
 }
 
 // crash describes how the child ended, with its most telling line on stderr.
@@ -178,87 +172,31 @@ func (c *child) crash(err error) error {
 	return fmt.Errorf("%w: %s", errCrashed, how)
 }
 
-// ask sends q and waits for its answer, skipping answers to abandoned questions.
-// The limit counts from the oldest unanswered question.
-func (c *child) ask(ctx context.Context, q question, limit time.Duration) (*answer, error) {
-	c.lastID++
-	q.ID = c.lastID
-	sent := make(chan error, 1)
-	c.start(func() { sent <- writeLine(c.stdin, q) })
-	if c.pending.IsZero() {
-		c.pending = time.Now()
-	}
-	for {
-		m, err := c.wait(ctx, time.Until(c.pending.Add(limit)))
-		if err != nil {
-			return nil, err
-		}
-		c.pending = time.Now()
-		if m.answer != nil && m.answer.ID == q.ID {
-			c.pending = time.Time{}
-			return m.answer, <-sent
-		}
-	}
-}
-
 // kill sends SIGKILL. A child that hangs in the kernel stays alive until the
 // kernel lets it go.
 func (c *child) kill() {
 	_ = c.stdin.Close()
 	_ = c.cmd.Process.Kill()
+	_ = c.stdout.Close()
 }
 
-func (c *child) alive() bool {
+// gone reports whether the process is gone within limit.
+func (c *child) gone(ctx context.Context, limit time.Duration) bool {
 	select {
 	case <-c.done:
-		return false
-	default:
 		return true
+	case <-ctx.Done():
+	case <-time.After(limit):
 	}
+	return false
 }
 
 // close lets the child exit on its own, then kills it.
 func (c *child) close(limit time.Duration) {
 	_ = c.stdin.Close()
-	for range 2 {
-		select {
-		case <-c.done:
-			return
-		case <-time.After(limit):
-			c.kill()
-		}
+	if !c.gone(context.Background(), limit) {
+		c.kill()
+		c.gone(context.Background(), limit)
 	}
-}
-
-// A tail keeps the beginning and the end of what is written to it.
-type tail struct {
-	mu         sync.Mutex
-	head, kept []byte
-}
-
-const tailSize = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	room := min(tailSize-len(t.head), len(p))
-	t.head = append(t.head, p[:room]...)
-	t.kept = append(t.kept, p...)
-	if n := len(t.kept); n > tailSize {
-		t.kept = append(t.kept[:0], t.kept[n-tailSize:]...)
-	}
-	return len(p), nil
-}
-
-// last returns the most telling line: the first of a Go crash, else the last one.
-func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for line := range strings.Lines(string(t.head)) {
-		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIG") {
-			return strings.TrimSpace(line)
-		}
-	}
-	lines := strings.Split(strings.TrimSpace(string(t.kept)), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
+	_ = c.stdout.Close()
 }

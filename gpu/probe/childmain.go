@@ -3,10 +3,9 @@
 package probe
 
 import (
-	"bufio"
+	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -34,15 +33,15 @@ func ChildMain(args []string) int {
 	}
 	out, err := ownStdout()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "stdout:", err)
 		return 1
 	}
 	questions, over := make(chan question, 1), make(chan int, 2)
 	go func() {
-		over <- listenTo(os.Stdin, questions)
+		over <- listen(questions)
 	}()
 	go func() {
-		over <- work(*library, *lists, questions, out)
+		over <- work(*library, *lists, questions, json.NewEncoder(out))
 	}()
 	return <-over
 }
@@ -51,22 +50,18 @@ func ChildMain(args []string) int {
 // there to stderr.
 func ownStdout() (*os.File, error) {
 	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
-	if err != nil {
-		return nil, fmt.Errorf("stdout: %w", err)
+	if err == nil {
+		err = unix.Dup3(2, 1, 0)
 	}
-	if err := unix.Dup3(2, 1, 0); err != nil {
-		return nil, fmt.Errorf("stdout: %w", err)
-	}
-	return os.NewFile(uintptr(fd), "answers"), nil
+	return os.NewFile(uintptr(fd), "answers"), err
 }
 
-// listenTo passes on questions until EOF. While the driver hangs, each question
+// listen passes on questions until EOF. While the driver hangs, each question
 // replaces the one before it, which nobody waits for any more.
-func listenTo(in io.Reader, questions chan question) int {
-	r := bufio.NewReader(in)
-	for {
+func listen(questions chan question) int {
+	for in := json.NewDecoder(os.Stdin); ; {
 		var q question
-		if err := readLine(r, &q); err != nil {
+		if err := in.Decode(&q); err != nil {
 			return 0
 		}
 		select {
@@ -78,17 +73,14 @@ func listenTo(in io.Reader, questions chan question) int {
 }
 
 // work opens NVML, says hello, and answers questions until the driver is gone.
-func work(library string, lists bool, questions <-chan question, out io.Writer) int {
+func work(library string, lists bool, questions <-chan question, out *json.Encoder) int {
 	s, h := openSession(library, lists)
-	if err := writeLine(out, h); err != nil || h.Missing != nil {
+	if err := out.Encode(answer{Hello: &h}); err != nil || h.Missing != nil {
 		return 1
 	}
 	for q := range questions {
 		a := s.answer(q)
-		if err := writeLine(out, a); err != nil {
-			return 1
-		}
-		if a.Gone != "" {
+		if err := out.Encode(a); err != nil || a.Gone != "" {
 			return 1
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/dl"
@@ -33,15 +34,25 @@ const defaultLibrary = "libnvidia-ml.so.1"
 type session struct {
 	lib      nvml.Interface
 	has      map[string]bool // symbols looked up so far
-	devs     []gpu.Device
-	handles  map[gpu.UUID]nvml.Device
-	lastSeen map[gpu.UUID]uint64 // timestamp of the newest utilization sample, in microseconds
+	known    map[gpu.UUID]*device
+	listed   int // how many devices were found
 	owners   *owners
-	noLists  bool              // this driver's process lists overrun memory
-	fails    map[gpu.UUID]bool // whether the last reading of a device failed
+	noLists  bool // this driver's process lists overrun memory
 	warnings []string
 	partial  bool // a device was left out
 }
+
+// A device is what a session remembers about one.
+type device struct {
+	gpu.Device
+	handle nvml.Device // nil after a failure
+	read   bool        // at least once
+	failed bool        // the last time
+	newest uint64      // timestamp of its newest utilization sample, in microseconds
+}
+
+// versions returns the names of a function of which go-nvml calls the newest.
+func versions(name string) []string { return []string{name + "_v3", name + "_v2", name} }
 
 // required lists functions of which any usable driver has at least one version.
 var required = [][]string{
@@ -53,25 +64,24 @@ var required = [][]string{
 
 // openSession loads and initializes NVML and lists the devices.
 func openSession(library string, lists bool) (*session, hello) {
-	if library == "" {
-		library = defaultLibrary
-	}
+	library = cmp.Or(library, defaultLibrary)
 	if m := checkLibrary(library); m != nil {
 		return nil, hello{Missing: m}
 	}
 	s := &session{
-		lib: nvml.New(nvml.WithLibraryPath(library)), has: map[string]bool{},
-		handles: map[gpu.UUID]nvml.Device{}, lastSeen: map[gpu.UUID]uint64{}, owners: newOwners("/proc"),
-		fails: map[gpu.UUID]bool{}, noLists: !lists,
+		lib: nvml.New(nvml.WithLibraryPath(library)), has: map[string]bool{}, known: map[gpu.UUID]*device{},
+		owners: newOwners("/proc"), noLists: !lists,
 	}
 	if ret := s.lib.Init(); ret != nvml.SUCCESS {
 		return nil, hello{Missing: missingInit(int(ret))}
 	}
 	version := s.version()
-	if err := s.list(); err != nil {
-		return nil, hello{Missing: err}
+	devs, ret := s.list()
+	if ret != nvml.SUCCESS {
+		return nil, hello{Missing: missingInit(int(ret))}
 	}
-	return s, hello{Devices: s.devs, Version: version, Warnings: s.warnings, Partial: s.partial}
+	s.listed = len(devs)
+	return s, hello{Devices: devs, Version: version, Warnings: s.warnings, Partial: s.partial}
 }
 
 // checkLibrary opens the library once on its own, to get the loader's error if
@@ -91,37 +101,39 @@ func checkLibrary(library string) *Missing {
 
 // can reports whether the driver has one of these functions.
 func (s *session) can(names ...string) bool {
-	for _, name := range names {
+	return slices.ContainsFunc(names, func(name string) bool {
 		found, known := s.has[name]
 		if !known {
 			found = s.lib.Extensions().LookupSymbol(name) == nil
 			s.has[name] = found
 		}
-		if found {
-			return true
-		}
+		return found
+	})
+}
+
+// query calls f if the driver has a version of it. go-nvml's list functions panic if
+// a driver reports more records than it had room for.
+func query[T any](s *session, f func() (T, nvml.Return), names ...string) (v T, ret nvml.Return) {
+	if !s.can(names...) {
+		return v, nvml.ERROR_FUNCTION_NOT_FOUND
 	}
-	return false
+	defer func() {
+		if recover() != nil {
+			ret = nvml.ERROR_UNKNOWN
+		}
+	}()
+	return f()
 }
 
 // version returns "NVML 13.580.65.06, driver 580.65.06".
 func (s *session) version() string {
-	driver, lib := "unknown", "unknown"
-	if s.can("nvmlSystemGetDriverVersion") {
-		if v, ret := s.lib.SystemGetDriverVersion(); ret == nvml.SUCCESS {
-			driver = v
-		}
-	}
-	if s.can("nvmlSystemGetNVMLVersion") {
-		if v, ret := s.lib.SystemGetNVMLVersion(); ret == nvml.SUCCESS {
-			lib = v
-		}
-	}
+	driver, _ := query(s, s.lib.SystemGetDriverVersion, "nvmlSystemGetDriverVersion")
+	lib, _ := query(s, s.lib.SystemGetNVMLVersion, "nvmlSystemGetNVMLVersion")
 	if overrunsLists(driver) {
 		s.noLists = true
 		s.warnings = append(s.warnings, "driver "+driver+" has broken process lists, which are not read: update it to 535.98 or newer")
 	}
-	return "NVML " + lib + ", driver " + driver
+	return "NVML " + cmp.Or(lib, "unknown") + ", driver " + cmp.Or(driver, "unknown")
 }
 
 // overrunsLists reports whether a driver is one of 535.43 to 535.86, whose
@@ -134,109 +146,116 @@ func overrunsLists(driver string) bool {
 	return major == 535 && 43 <= minor && minor <= 86
 }
 
-// list finds the devices. It leaves out GPUs that this user may not use.
-func (s *session) list() *Missing {
+// list finds the devices, in PCI order. It leaves out GPUs that this user may not
+// use. One that does not answer is still there: it comes last, by its index.
+func (s *session) list() ([]gpu.Device, nvml.Return) {
 	n, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return missingInit(int(ret))
+		return nil, ret
 	}
+	var devs, silent []gpu.Device
 	for i := range n {
-		d, ret := s.lib.DeviceGetHandleByIndex(i)
-		dev := gpu.Device{}
-		if ret == nvml.SUCCESS {
-			dev, ret = s.describe(d, i)
+		d, ret := s.at(i)
+		switch {
+		case ret == nvml.ERROR_NO_PERMISSION:
+			s.leaveOut("GPU %d is left out: %s", i, ret)
+		case ret != nvml.SUCCESS:
+			s.leaveOut("GPU %d does not answer: %s", i, ret)
+			d.Device = gpu.Device{Index: i, UUID: silentUUID(i), Silent: true}
+			silent = append(silent, d.Device)
+			s.known[d.UUID] = d
+		case s.partitioned(d.handle):
+			devs = append(devs, s.instances(d)...)
+		default:
+			devs = append(devs, d.Device)
+			s.known[d.UUID] = d
 		}
-		if ret == nvml.ERROR_NO_PERMISSION {
-			s.leaveOut("GPU %d is left out: %s", i, codeText(int(ret)))
-			continue
-		}
-		if ret != nvml.SUCCESS {
-			s.silent(i, ret)
-			continue
-		}
-		if s.partitioned(d) {
-			s.instances(d, dev)
-			continue
-		}
-		s.add(dev, d)
 	}
-	slices.SortStableFunc(s.devs, func(a, b gpu.Device) int {
-		if a.Silent != b.Silent {
-			return cmp.Compare(b.PCI, a.PCI) // silent devices have no known place: they go last
-		}
-		return cmp.Compare(a.PCI, b.PCI)
-	})
-	return nil
+	slices.SortStableFunc(devs, func(a, b gpu.Device) int { return cmp.Compare(a.PCI, b.PCI) })
+	return append(devs, silent...), nvml.SUCCESS
 }
 
-// leaveOut records why a device is not listed.
+// leaveOut records why a device is not listed as what it is. The last argument is a
+// return code.
 func (s *session) leaveOut(format string, args ...any) {
 	s.partial = true
+	args[len(args)-1] = codeText(int(args[len(args)-1].(nvml.Return)))
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
-func (s *session) add(dev gpu.Device, d nvml.Device) {
-	s.devs = append(s.devs, dev)
-	s.handles[dev.UUID] = d
+// at describes the GPU with an index.
+func (s *session) at(index int) (*device, nvml.Return) {
+	h, ret := s.lib.DeviceGetHandleByIndex(index)
+	if ret != nvml.SUCCESS {
+		return &device{}, ret
+	}
+	return s.describe(h, index)
 }
 
 // describe reads what never changes about a device.
-func (s *session) describe(d nvml.Device, index int) (gpu.Device, nvml.Return) {
-	uuid, ret := d.GetUUID()
+func (s *session) describe(h nvml.Device, index int) (*device, nvml.Return) {
+	uuid, ret := h.GetUUID()
 	if ret != nvml.SUCCESS {
-		return gpu.Device{}, ret
+		return &device{}, ret
 	}
-	dev := gpu.Device{Index: index, UUID: gpu.UUID(uuid)}
-	if s.can("nvmlDeviceGetName") {
-		if name, ret := d.GetName(); ret == nvml.SUCCESS {
-			dev.Name = name
-		}
+	d := &device{Device: gpu.Device{Index: index, UUID: gpu.UUID(uuid)}, handle: h}
+	d.Name, _ = query(s, h.GetName, "nvmlDeviceGetName")
+	if pci, ret := query(s, h.GetPciInfo, versions("nvmlDeviceGetPciInfo")...); ret == nvml.SUCCESS {
+		d.PCI = fmt.Sprintf("%08X:%02X:%02X.0", pci.Domain, pci.Bus, pci.Device)
 	}
-	if s.can("nvmlDeviceGetPciInfo_v3", "nvmlDeviceGetPciInfo_v2", "nvmlDeviceGetPciInfo") {
-		if pci, ret := d.GetPciInfo(); ret == nvml.SUCCESS {
-			dev.PCI = fmt.Sprintf("%08X:%02X:%02X.0", pci.Domain, pci.Bus, pci.Device)
-		}
-	}
-	if m := s.memory(d); m.total > 0 {
-		dev.Total = m.total
-	}
-	dev.ComputeMode = s.computeMode(d)
-	return dev, nvml.SUCCESS
+	m, _ := s.memory(h)
+	d.Total = max(0, m.total)
+	d.ComputeMode = s.computeMode(h)
+	return d, nvml.SUCCESS
 }
 
 // partitioned reports whether a GPU is in MIG mode, where only its instances are usable.
-func (s *session) partitioned(d nvml.Device) bool {
+func (s *session) partitioned(h nvml.Device) bool {
 	if !s.can("nvmlDeviceGetMigMode") || !s.can("nvmlDeviceGetMaxMigDeviceCount") || !s.can("nvmlDeviceGetMigDeviceHandleByIndex") {
 		return false
 	}
-	now, _, ret := d.GetMigMode()
+	now, _, ret := h.GetMigMode()
 	return ret == nvml.SUCCESS && now == nvml.DEVICE_MIG_ENABLE
 }
 
 // instances lists the MIG instances of a GPU.
-func (s *session) instances(parent nvml.Device, of gpu.Device) {
-	n, ret := parent.GetMaxMigDeviceCount()
+func (s *session) instances(parent *device) (devs []gpu.Device) {
+	n, ret := parent.handle.GetMaxMigDeviceCount()
 	if ret != nvml.SUCCESS {
-		s.leaveOut("GPU %d is left out: its MIG instances cannot be counted: %s", of.Index, codeText(int(ret)))
-		return
+		s.leaveOut("GPU %d is left out: its MIG instances cannot be counted: %s", parent.Index, ret)
 	}
 	for i := range n {
-		d, ret := parent.GetMigDeviceHandleByIndex(i)
+		h, ret := parent.handle.GetMigDeviceHandleByIndex(i)
 		if ret == nvml.ERROR_NOT_FOUND {
 			continue // an empty slot
 		}
-		dev := gpu.Device{}
+		var d *device
 		if ret == nvml.SUCCESS {
-			dev, ret = s.describe(d, of.Index)
+			d, ret = s.describe(h, parent.Index)
 		}
 		if ret != nvml.SUCCESS {
-			s.leaveOut("GPU %d: MIG instance %d is left out: %s", of.Index, i, codeText(int(ret)))
+			s.leaveOut("GPU %d: MIG instance %d is left out: %s", parent.Index, i, ret)
 			continue
 		}
-		dev.MIG, dev.Parent, dev.PCI = true, of.UUID, of.PCI
-		if dev.Name == "" || dev.Name == of.Name {
-			dev.Name = strings.TrimSpace(of.Name + " MIG")
+		d.MIG, d.Parent, d.PCI = true, parent.UUID, parent.PCI
+		if d.Name == "" || d.Name == parent.Name {
+			d.Name = strings.TrimSpace(parent.Name + " MIG")
 		}
-		s.add(dev, d)
+		devs = append(devs, d.Device)
+		s.known[d.UUID] = d
 	}
+	return devs
+}
+
+// A GPU that does not answer when the devices are listed has a made-up UUID, until it
+// reports its own.
+const silentPrefix = "GPU?"
+
+func silentUUID(index int) gpu.UUID { return gpu.UUID(silentPrefix + strconv.Itoa(index)) }
+
+// silentIndex returns the index in a made-up UUID.
+func silentIndex(id gpu.UUID) (int, bool) {
+	text, ok := strings.CutPrefix(string(id), silentPrefix)
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil
 }

@@ -122,8 +122,8 @@ func TestReadsDevices(t *testing.T) {
 	if got := r.Devices(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if !r.Complete() || len(r.Warnings()) > 0 {
-		t.Errorf("got complete %t, %q", r.Complete(), r.Warnings())
+	if !r.Complete() || len(r.found.Warnings) > 0 {
+		t.Errorf("got complete %t, %q", r.Complete(), r.found.Warnings)
 	}
 	if got, want := r.Version(), "NVML 13.580.65.06, driver 580.65.06"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -302,7 +302,7 @@ func TestLeavesOutWhatMayNotBeUsed(t *testing.T) {
 		t.Errorf("got %+v, want GPU 1 alone", got)
 	}
 	want := []string{"GPU 0 is left out: no permission (NVML error 4)"}
-	if got := r.Warnings(); !reflect.DeepEqual(got, want) || r.Complete() {
+	if got := r.found.Warnings; !reflect.DeepEqual(got, want) || r.Complete() {
 		t.Errorf("got %q, complete %t, want %q", got, r.Complete(), want)
 	}
 }

@@ -21,11 +21,8 @@ func (s *session) answer(q question) answer {
 	gone := 0
 	for _, id := range q.UUIDs {
 		r, ret := s.read(id, q.Processes)
-		if ret != nvml.SUCCESS {
-			r = gpu.Reading{UUID: id, Err: codeText(int(ret)), Total: -1, Free: -1, Used: -1}
-			delete(s.handles, id)
-		}
-		if s.fails[id] = ret != nvml.SUCCESS; s.allFail() {
+		a.Readings = append(a.Readings, r)
+		if s.allFail() {
 			a.Gone = "no GPU answers: " + r.Err
 		}
 		if driverGone(ret) {
@@ -33,19 +30,22 @@ func (s *session) answer(q question) answer {
 				a.Gone = codeText(int(ret))
 			}
 		}
-		a.Readings = append(a.Readings, r)
 	}
 	return a
 }
 
 // allFail reports whether all devices have been read and none answered last time.
 func (s *session) allFail() bool {
-	for _, fails := range s.fails {
-		if !fails {
+	failed := 0
+	for _, d := range s.known {
+		if d.read && !d.failed {
 			return false
 		}
+		if d.read {
+			failed++
+		}
 	}
-	return len(s.fails) >= len(s.devs)
+	return failed >= s.listed
 }
 
 // driverGone reports whether a code concerns the driver as a whole.
@@ -58,105 +58,106 @@ func fatal(ret nvml.Return) bool {
 	return driverGone(ret) || ret == codeGPULost || ret == codeResetRequired
 }
 
-// handle returns the device's handle, looked up again after a failure.
-func (s *session) handle(id gpu.UUID) (nvml.Device, nvml.Return) {
-	if d, ok := s.handles[id]; ok {
-		return d, nvml.SUCCESS
+// find returns what is known of a device, with its handle, and what a silent one
+// turns out to be.
+func (s *session) find(id gpu.UUID) (d *device, found *gpu.Device, ret nvml.Return) {
+	if d = s.known[id]; d == nil {
+		d = &device{Device: gpu.Device{UUID: id}}
+		s.known[id] = d
 	}
-	if !s.can("nvmlDeviceGetHandleByUUID") {
-		return s.search(id)
+	if d.handle != nil {
+		return d, nil, nvml.SUCCESS
 	}
-	d, ret := s.lib.DeviceGetHandleByUUID(string(id))
-	if ret == nvml.SUCCESS {
-		s.handles[id] = d
+	if index, silent := silentIndex(id); silent {
+		other, ret := s.at(index)
+		if ret != nvml.SUCCESS {
+			return d, nil, ret
+		}
+		delete(s.known, id)
+		s.known[other.UUID] = other
+		return other, &other.Device, ret
 	}
-	return d, ret
-}
-
-// search finds a handle if the driver cannot look up UUIDs.
-func (s *session) search(id gpu.UUID) (nvml.Device, nvml.Return) {
+	if s.can("nvmlDeviceGetHandleByUUID") {
+		d.handle, ret = s.lib.DeviceGetHandleByUUID(string(id))
+		return d, nil, ret
+	}
 	n, ret := s.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, ret
+		return d, nil, ret
 	}
 	for i := range n {
-		d, ret := s.lib.DeviceGetHandleByIndex(i)
-		if ret != nvml.SUCCESS {
-			continue
-		}
-		if uuid, ret := d.GetUUID(); ret == nvml.SUCCESS && uuid == string(id) {
-			s.handles[id] = d
-			return d, nvml.SUCCESS
+		if other, ret := s.at(i); ret == nvml.SUCCESS && other.UUID == id {
+			d.handle = other.handle
+			return d, nil, ret
 		}
 	}
-	return nil, nvml.ERROR_NOT_FOUND
+	return d, nil, nvml.ERROR_NOT_FOUND
 }
 
 // read reads one device. A result other than SUCCESS means it does not answer.
 func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
-	r := gpu.Reading{UUID: id}
-	var d nvml.Device
-	var ret nvml.Return
-	if index, silent := silentIndex(id); silent {
-		var dev gpu.Device
-		if dev, d, ret = s.find(id, index); ret == nvml.SUCCESS {
-			r.Found = &dev
-		}
-	} else {
-		d, ret = s.handle(id)
+	d, found, ret := s.find(id)
+	r := gpu.Reading{Found: found}
+	if ret == nvml.SUCCESS {
+		ret = s.values(d, &r, full)
 	}
+	d.read, d.failed = true, ret != nvml.SUCCESS
+	if d.failed {
+		d.handle = nil
+		r = unread(codeText(int(ret)))
+	}
+	r.UUID = id
+	return r, ret
+}
+
+// parent is the error for a GPU that is no longer a device.
+const parent = "MIG was switched on: its instances can be used from the next run on"
+
+func (s *session) values(d *device, r *gpu.Reading, full bool) nvml.Return {
+	if !d.MIG && s.partitioned(d.handle) {
+		*r = unread(parent)
+		return nvml.SUCCESS
+	}
+	m, ret := s.memory(d.handle)
 	if ret != nvml.SUCCESS {
-		return r, ret
-	}
-	if s.noDevice(id, d) {
-		return gpu.Reading{UUID: id, Err: parent, Total: -1, Free: -1, Used: -1}, nvml.SUCCESS
-	}
-	m := s.memory(d)
-	if m.ret != nvml.SUCCESS {
-		return r, m.ret
+		return ret
 	}
 	r.Total, r.Free, r.Used = m.total, m.free, m.used
 	if !full {
-		return r, nvml.SUCCESS
+		return nvml.SUCCESS
 	}
-	r.ComputeMode = s.computeMode(d)
-	if r.Samples, ret = s.samples(id, d); fatal(ret) {
-		return r, ret
+	r.ComputeMode = s.computeMode(d.handle)
+	if r.Samples, ret = s.samples(d); fatal(ret) {
+		return ret
 	}
-	r.Processes, r.Listed, ret = s.processes(d, m.total)
-	if fatal(ret) {
-		return r, ret
+	if r.Processes, ret = s.processes(d.handle, m.total); fatal(ret) {
+		return ret
 	}
-	return r, nvml.SUCCESS
+	r.Listed = ret == nvml.SUCCESS
+	return nvml.SUCCESS
 }
 
-// A memory is a device's memory; -1 if unknown. ret is SUCCESS unless the device does not answer.
-type memory struct {
-	total, free, used gpu.Bytes
-	ret               nvml.Return
-}
+// A memory is a device's memory; -1 if unknown.
+type memory struct{ total, free, used gpu.Bytes }
 
-// memory prefers v2, whose used excludes what the driver reserves; free means
-// the same in both.
-func (s *session) memory(d nvml.Device) memory {
-	ret := nvml.ERROR_NOT_SUPPORTED
-	if s.can("nvmlDeviceGetMemoryInfo_v2") {
-		var m nvml.Memory_v2
-		if m, ret = d.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
-			return memory{amount(m.Total), amount(m.Free), amount(m.Used), ret}
-		}
+// memory prefers v2, whose used excludes what the driver reserves; free means the
+// same in both. A result other than SUCCESS means that the device does not answer.
+func (s *session) memory(h nvml.Device) (memory, nvml.Return) {
+	m2, ret := query(s, h.GetMemoryInfo_v2, "nvmlDeviceGetMemoryInfo_v2")
+	if ret == nvml.SUCCESS {
+		return memory{amount(m2.Total), amount(m2.Free), amount(m2.Used)}, ret
 	}
-	if s.can("nvmlDeviceGetMemoryInfo") && !fatal(ret) {
+	if !fatal(ret) {
 		var m nvml.Memory
-		if m, ret = d.GetMemoryInfo(); ret == nvml.SUCCESS {
-			return memory{amount(m.Total), amount(m.Free), amount(m.Used), ret}
+		if m, ret = query(s, h.GetMemoryInfo, "nvmlDeviceGetMemoryInfo"); ret == nvml.SUCCESS {
+			return memory{amount(m.Total), amount(m.Free), amount(m.Used)}, ret
 		}
 	}
 	switch ret {
 	case nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_FUNCTION_NOT_FOUND, nvml.ERROR_ARGUMENT_VERSION_MISMATCH:
 		ret = nvml.SUCCESS // unknown, as on GPUs that share host memory
 	}
-	return memory{-1, -1, -1, ret}
+	return memory{-1, -1, -1}, ret
 }
 
 // amount returns -1 for nonsense and for NVML's "not available", which is all ones.
@@ -167,14 +168,10 @@ func amount(n uint64) gpu.Bytes {
 	return gpu.Bytes(n)
 }
 
-func (s *session) computeMode(d nvml.Device) gpu.ComputeMode {
-	if !s.can("nvmlDeviceGetComputeMode") {
-		return gpu.ComputeDefault
-	}
-	mode, ret := d.GetComputeMode()
+func (s *session) computeMode(h nvml.Device) gpu.ComputeMode {
+	mode, ret := query(s, h.GetComputeMode, "nvmlDeviceGetComputeMode")
 	switch {
 	case ret != nvml.SUCCESS:
-		return gpu.ComputeDefault
 	case mode == nvml.COMPUTEMODE_PROHIBITED:
 		return gpu.ComputeProhibited
 	case mode == nvml.COMPUTEMODE_EXCLUSIVE_PROCESS || mode == nvml.COMPUTEMODE_EXCLUSIVE_THREAD:
@@ -186,15 +183,15 @@ func (s *session) computeMode(d nvml.Device) gpu.ComputeMode {
 // samples returns what the driver buffered since the last call, plus the current
 // value. Times are ages, so negative. There are none if utilization cannot be
 // read, as on MIG instances.
-func (s *session) samples(id gpu.UUID, d nvml.Device) ([]gpu.Sample, nvml.Return) {
-	if !s.can("nvmlDeviceGetUtilizationRates") {
-		return s.buffered(id, d), nvml.SUCCESS
-	}
-	u, ret := d.GetUtilizationRates()
-	if ret != nvml.SUCCESS || u.Gpu > 100 {
+func (s *session) samples(d *device) ([]gpu.Sample, nvml.Return) {
+	u, ret := query(s, d.handle.GetUtilizationRates, "nvmlDeviceGetUtilizationRates")
+	switch {
+	case ret == nvml.ERROR_FUNCTION_NOT_FOUND:
+		return s.buffered(d), nvml.SUCCESS
+	case ret != nvml.SUCCESS || u.Gpu > 100:
 		return nil, ret
 	}
-	return append(s.buffered(id, d), gpu.Sample{Percent: int(u.Gpu)}), nvml.SUCCESS
+	return append(s.buffered(d), gpu.Sample{Percent: int(u.Gpu)}), nvml.SUCCESS
 }
 
 // oldest is how far back samples are useful.
@@ -202,11 +199,11 @@ const oldest = 2 * time.Minute
 
 // buffered reads the driver's own samples. Their timestamps are wall-clock times;
 // it drops those in the future or far in the past.
-func (s *session) buffered(id gpu.UUID, d nvml.Device) []gpu.Sample {
+func (s *session) buffered(d *device) []gpu.Sample {
 	if !s.can("nvmlDeviceGetSamples") {
 		return nil
 	}
-	kind, raw, ret := d.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, s.lastSeen[id])
+	kind, raw, ret := d.handle.GetSamples(nvml.GPU_UTILIZATION_SAMPLES, d.newest)
 	if ret != nvml.SUCCESS || kind != nvml.VALUE_TYPE_UNSIGNED_INT {
 		return nil
 	}
@@ -218,27 +215,26 @@ func (s *session) buffered(id gpu.UUID, d nvml.Device) []gpu.Sample {
 		if r.TimeStamp == 0 || percent > 100 || age >= 0 || age < -oldest {
 			continue
 		}
-		s.lastSeen[id] = max(s.lastSeen[id], r.TimeStamp)
+		d.newest = max(d.newest, r.TimeStamp)
 		samples = append(samples, gpu.Sample{At: age, Percent: int(percent)})
 	}
 	slices.SortFunc(samples, func(a, b gpu.Sample) int { return cmp.Compare(a.At, b.At) })
 	return samples
 }
 
-// processes returns the processes with a compute context, including MPS clients,
-// and whether they could be read. It drops impossible records.
-func (s *session) processes(d nvml.Device, total gpu.Bytes) (procs []gpu.Process, listed bool, ret nvml.Return) {
-	if s.noLists || !s.can("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses") {
-		return nil, false, nvml.SUCCESS
+// processes returns the processes with a compute context, including MPS clients. It
+// drops impossible records.
+func (s *session) processes(h nvml.Device, total gpu.Bytes) (procs []gpu.Process, ret nvml.Return) {
+	if s.noLists {
+		return nil, nvml.ERROR_NOT_SUPPORTED
 	}
-	infos, ret := listOf(d.GetComputeRunningProcesses)
+	infos, ret := query(s, h.GetComputeRunningProcesses, versions("nvmlDeviceGetComputeRunningProcesses")...)
 	if ret != nvml.SUCCESS {
-		return nil, false, ret
+		return nil, ret
 	}
-	if s.can("nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2", "nvmlDeviceGetMPSComputeRunningProcesses") {
-		if clients, ret := listOf(d.GetMPSComputeRunningProcesses); ret == nvml.SUCCESS {
-			infos = append(infos, clients...)
-		}
+	clients, ret := query(s, h.GetMPSComputeRunningProcesses, versions("nvmlDeviceGetMPSComputeRunningProcesses")...)
+	if ret == nvml.SUCCESS {
+		infos = append(infos, clients...)
 	}
 	seen := map[uint32]bool{}
 	for _, info := range infos {
@@ -254,16 +250,5 @@ func (s *session) processes(d nvml.Device, total gpu.Bytes) (procs []gpu.Process
 		s.owners.find(&p)
 		procs = append(procs, p)
 	}
-	return procs, true, nvml.SUCCESS
-}
-
-// listOf calls one of go-nvml's list functions, which panic if a driver reports
-// more records than it had room for.
-func listOf(list func() ([]nvml.ProcessInfo, nvml.Return)) (infos []nvml.ProcessInfo, ret nvml.Return) {
-	defer func() {
-		if recover() != nil {
-			infos, ret = nil, nvml.ERROR_UNKNOWN
-		}
-	}()
-	return list()
+	return procs, nvml.SUCCESS
 }

@@ -54,3 +54,6 @@ type Missing struct {
 }
 
 func (m *Missing) Error() string { return m.Text }
+
+// unread is the reading of a device that does not answer.
+func unread(why string) gpu.Reading { return gpu.Reading{Err: why, Total: -1, Free: -1, Used: -1} }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,8 +20,7 @@ import (
 type Options struct {
 	Library string               // path of the NVML library; "" for the loader's libnvidia-ml.so.1
 	Log     zerolog.Logger       // for developers; Read reports everything that matters
-	Now     func() time.Duration // nil for Boottime
-	Go      func(func())         // starts a goroutine and handles its panics; nil for a plain go
+	Now     func() time.Duration // nil for host.Boottime
 
 	Deadline     time.Duration // for each reading; 0 for 10 s
 	InitDeadline time.Duration // for the first contact, when the driver may have to start the GPUs; 0 for 60 s
@@ -53,12 +53,7 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 	if o.Now == nil {
 		o.Now = host.Boottime
 	}
-	if o.Deadline == 0 {
-		o.Deadline = 10 * time.Second
-	}
-	if o.InitDeadline == 0 {
-		o.InitDeadline = 60 * time.Second
-	}
+	o.Deadline, o.InitDeadline = cmp.Or(o.Deadline, 10*time.Second), cmp.Or(o.InitDeadline, time.Minute)
 	if !withNVML {
 		return nil, missingBuild()
 	}
@@ -87,11 +82,11 @@ func Open(ctx context.Context, o Options) (Prober, error) {
 
 // start starts a child and waits for its hello.
 func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error) {
-	c, err := startChild(r.o.Library, !r.blind, r.o.Go)
+	c, err := startChild(r.o.Library, !r.blind)
 	if err != nil {
 		return nil, fmt.Errorf("cannot be started: %w", err)
 	}
-	m, err := c.wait(ctx, limit)
+	a, err := c.next(ctx, limit)
 	if err != nil {
 		r.abandon(c)
 		if errors.Is(err, errHung) {
@@ -99,16 +94,17 @@ func (r *reader) start(ctx context.Context, limit time.Duration) (*hello, error)
 		}
 		return nil, err
 	}
-	if m.hello.Missing != nil {
+	h := a.Hello
+	if h.Missing != nil {
 		c.close(time.Second)
-		return nil, m.hello.Missing
+		return nil, h.Missing
 	}
-	for _, w := range m.hello.Warnings {
+	for _, w := range h.Warnings {
 		r.o.Log.Warn().Msg(w)
 	}
-	r.o.Log.Info().Str("version", m.hello.Version).Int("pid", c.cmd.Process.Pid).Int("devices", len(m.hello.Devices)).Msg("reading GPUs")
+	r.o.Log.Info().Str("version", h.Version).Int("pid", c.cmd.Process.Pid).Int("devices", len(h.Devices)).Msg("reading GPUs")
 	r.child = c
-	return m.hello, nil
+	return h, nil
 }
 
 // abandon kills a child that is no longer useful.
@@ -153,9 +149,6 @@ func (r *reader) Placed(string, int, gpu.Grant) {}
 // Removed does nothing.
 func (r *reader) Removed(string) {}
 
-// Warnings returns what Open left out and what this driver cannot do.
-func (r *reader) Warnings() []string { return slices.Clone(r.found.Warnings) }
-
 // Close ends the child, leaving it behind if it hangs.
 func (r *reader) Close() error {
 	r.closed = true
@@ -198,15 +191,9 @@ func (r *reader) ensure(ctx context.Context) error {
 	if r.child != nil {
 		return nil
 	}
-	if r.stuck != nil && r.stuck.alive() {
-		// A killed child is gone in a moment unless it hangs in the kernel.
-		select {
-		case <-r.stuck.done:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-			return fmt.Errorf("the driver hangs: its last reading was abandoned %v ago", (r.o.Now() - r.stuck.stuckAt).Round(time.Second))
-		}
+	// A killed child is gone in a moment unless it hangs in the kernel.
+	if r.stuck != nil && !r.stuck.gone(ctx, 100*time.Millisecond) {
+		return cmp.Or(ctx.Err(), fmt.Errorf("the driver hangs: its last reading was abandoned %v ago", (r.o.Now()-r.stuck.stuckAt).Round(time.Second)))
 	}
 	r.stuck = nil
 	if r.fails > 0 && r.o.Now() < r.nextTry {
@@ -228,16 +215,12 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err() // a late answer is skipped
-	case errors.Is(err, errHung):
-		err = fmt.Errorf("the driver hangs: no answer in %v", r.o.Deadline)
-		r.abandon(r.child)
-		r.fail(err)
-		return nil, err
 	case err != nil:
-		if !errors.Is(err, errCrashed) {
-			err = fmt.Errorf("%w: %v", errCrashed, err)
+		if errors.Is(err, errHung) {
+			err = fmt.Errorf("the driver hangs: no answer in %v", r.o.Deadline)
+		} else {
+			err = fmt.Errorf("the process that reads the GPUs %w", err)
 		}
-		err = fmt.Errorf("the process that reads the GPUs %w", err)
 		if q.Processes && !r.blind && outOfMemory(err) {
 			r.blind = true
 			r.o.Log.Warn().Msg("the driver's process lists are endless: no longer reading them")
@@ -253,7 +236,11 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 		return nil, err
 	}
 	r.fails = 0
-	shift(a.Readings, sent)
+	for i := range a.Readings {
+		for j := range a.Readings[i].Samples {
+			a.Readings[i].Samples[j].At += sent // the child gives their ages
+		}
+	}
 	r.identify(a.Readings)
 	return a.Readings, nil
 }

@@ -1,23 +1,24 @@
 package probe
 
 import (
-	"bufio"
-	"encoding/json"
+	"bytes"
 	"errors"
-	"io"
-	"time"
+	"strings"
+	"sync"
 
 	"gpurun/gpu"
 )
 
-// The parent and the child exchange lines of JSON: the child says hello once,
-// then answers each question. Times in an answer are relative to the reading; the
+// The parent and the child exchange lines of JSON: the child says hello, then
+// answers each question. Times in an answer are relative to the reading; the
 // parent converts them to its own clock.
 
 // maxLine bounds one line: about a thousand processes on each of 64 devices.
 const maxLine = 16 << 20
 
-// hello is the child's first line: what it found, or why it found nothing.
+var errLongLine = errors.New("line too long for an answer")
+
+// hello is what the child found, or why it found nothing.
 type hello struct {
 	Devices  []gpu.Device `json:"devices,omitempty"`
 	Version  string       `json:"version,omitempty"`
@@ -36,58 +37,56 @@ type question struct {
 // An answer has one reading for each device in its question.
 type answer struct {
 	ID       uint64        `json:"id"`
-	Readings []gpu.Reading `json:"readings"`
+	Hello    *hello        `json:"hello,omitempty"` // in the first answer, and nothing else
+	Readings []gpu.Reading `json:"readings,omitempty"`
 	// Gone is why the whole driver is gone, or "". The child then exits, since a
 	// process that has loaded one NVML cannot load another.
 	Gone string `json:"gone,omitempty"`
 }
 
-var errLongLine = errors.New("line too long for an answer")
+// A tail keeps the most telling line of what is written to it: the first of a Go
+// crash, else the last one.
+type tail struct {
+	mu    sync.Mutex
+	part  []byte // of a line
+	crash string
+	line  string
+}
 
-// readLine reads the next JSON object into v. It skips other lines: a library may
-// print its own.
-func readLine(r *bufio.Reader, v any) error {
-	for {
-		line, err := boundedLine(r)
-		if err != nil {
-			return err
+const maxTail = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for line := range bytes.Lines(p) {
+		t.part = append(t.part, line[:min(len(line), maxTail-len(t.part))]...)
+		if line[len(line)-1] == '\n' {
+			t.end()
 		}
-		if len(line) > 0 && line[0] == '{' {
-			return json.Unmarshal(line, v)
+	}
+	return len(p), nil
+}
+
+// end ends a line.
+func (t *tail) end() {
+	line := strings.TrimSpace(string(t.part))
+	t.part = t.part[:0]
+	for _, start := range []string{"panic: ", "fatal error: ", "SIG"} {
+		if t.crash == "" && strings.HasPrefix(line, start) {
+			t.crash = line
 		}
+	}
+	if line != "" {
+		t.line = line
 	}
 }
 
-func boundedLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for {
-		part, err := r.ReadSlice('\n')
-		line = append(line, part...)
-		switch {
-		case len(line) > maxLine:
-			return nil, errLongLine
-		case err == nil:
-			return line, nil
-		case !errors.Is(err, bufio.ErrBufferFull):
-			return nil, err
-		}
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end()
+	if t.crash != "" {
+		return t.crash
 	}
-}
-
-func writeLine(w io.Writer, v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(line, '\n'))
-	return err
-}
-
-// shift adds d to sample times, converting them to the parent's clock.
-func shift(readings []gpu.Reading, d time.Duration) {
-	for i := range readings {
-		for j := range readings[i].Samples {
-			readings[i].Samples[j].At += d
-		}
-	}
+	return t.line
 }

@@ -22,7 +22,7 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 	if f.Sim != "" {
 		return openSim(f.Sim)
 	}
-	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: host.Boottime, Go: a.goSafely})
+	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: host.Boottime})
 	var m *probe.Missing
 	switch {
 	case errors.As(err, &m):
@@ -44,7 +44,7 @@ func (a *app) checkNoGPUs(ctx context.Context, f *gpuFlags, here simFlag) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, simLimit)
 	defer cancel()
-	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: zerolog.Nop(), Now: host.Boottime, Go: a.goSafely})
+	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: zerolog.Nop(), Now: host.Boottime})
 	text, hint := "", "omit --sim to use them, or add --sim-here to let the jobs use them unchecked"
 	switch {
 	case err == nil:

@@ -5,19 +5,6 @@ import (
 	"gpurun/state"
 )
 
-// A Failure is a job that did not succeed, with the end of its log. It represents
-// all jobs that failed the same way.
-type Failure struct {
-	Job     string
-	ID      int
-	Start   state.Fact // of the last attempt; zero if it never started
-	End     state.Fact // its last end
-	Log     string
-	Tail    []string // last lines of this attempt's part of the log
-	Alike   state.Alike
-	Blocked int // jobs that did not run because of it or of those that failed alike
-}
-
 // maxFailures bounds the summary: nobody reads a million rows.
 const maxFailures = 50
 
@@ -29,8 +16,8 @@ type Last struct {
 
 // Failures returns the jobs that ended badly, in batch order, with those that failed
 // alike merged into one.
-func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []Failure {
-	var list []Failure
+func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int) (Last, bool)) []state.FailedJob {
+	var list []state.FailedJob
 	var alike state.Grouping
 	blocked := blockedBy(b, phase)
 	for id := range b.Jobs {
@@ -47,7 +34,7 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 			continue
 		}
 		if i == len(list) && i < maxFailures {
-			list = append(list, Failure{Job: name, ID: id, Start: l.Start, End: l.End, Log: l.Start.Log, Tail: lastLines(l.out.tail(logTail), 5)})
+			list = append(list, state.FailedJob{Job: name, Start: l.Start, End: l.End, Log: l.Start.Log, Tail: lastLines(l.out.tail(logTail), 5)})
 		}
 		if i < len(list) {
 			list[i].Alike = alike.Groups[i]

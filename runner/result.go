@@ -12,30 +12,22 @@ import (
 // Result is the outcome of a run.
 type Result struct {
 	Final    state.Snapshot
-	Failures []Failure     // one for all jobs that failed alike, in batch order; at most maxFailures, but Final counts all
-	Sizes    []Size        // jobs that used far more or less GPU memory than requested
-	Warnings []string      // for the summary
-	Wall     time.Duration // of this run
+	Failures []state.FailedJob // one for all jobs that failed alike, in batch order; at most maxFailures, but Final counts all
+	Demands  []state.Demand    // jobs that used far more or less GPU memory than requested
+	Warnings []string          // for the summary
+	Wall     time.Duration     // of this run
 	GPUHours float64
 	Stopped  string // what stopped the whole run, "SIGTERM", or ""
 	StateErr error  // why the ledger could not be written, or nil
 	GaveUp   bool   // gave up waiting for a GPU
 }
 
-// A Size is a job whose memory request is far off.
-type Size struct {
-	Job      string
-	Asked    int64 // bytes per GPU
-	Peak     int64 // bytes
-	Readings int   // number of readings behind Peak
-}
-
 // tally collects the summary's data, fact by fact.
 type tally struct {
 	began    time.Time
-	gpus     map[string]state.Fact // start facts of live attempts, by uni_id
-	ends     map[int]end           // last bad end of each job
-	sizes    map[string]Size       // by job name
+	gpus     map[string]state.Fact   // start facts of live attempts, by uni_id
+	ends     map[int]end             // last bad end of each job
+	sizes    map[string]state.Demand // by job name
 	warnings []string
 	hours    hours
 	stop     string
@@ -53,7 +45,7 @@ func (t *tally) begin(c Config) {
 	t.began = c.Now().Wall
 	t.gpus = map[string]state.Fact{}
 	t.ends = map[int]end{}
-	t.sizes = map[string]Size{}
+	t.sizes = map[string]state.Demand{}
 }
 
 func (t *tally) stopped(s sched.StopRequested) {
@@ -116,7 +108,7 @@ func (t *tally) size(f, start state.Fact) {
 	if peak <= start.Memory && !less || len(t.sizes) >= maxFailures {
 		return
 	}
-	t.sizes[f.Job] = Size{Job: f.Job, Asked: int64(start.Memory), Peak: int64(peak), Readings: f.PeakReadings}
+	t.sizes[f.Job] = state.Demand{Job: f.Job, Asked: start.Memory, Peak: peak, Readings: f.PeakReadings}
 }
 
 // result builds what Run returns.
@@ -133,7 +125,7 @@ func (l *loop) result() Result {
 	r.Failures = Failures(l.Batch, l.Core.Phase, l.lastEnd)
 	for id := range l.Batch.Jobs {
 		if s, ok := l.out.sizes[l.Batch.Jobs[id].Name]; ok {
-			r.Sizes = append(r.Sizes, s)
+			r.Demands = append(r.Demands, s)
 		}
 	}
 	return r

@@ -17,8 +17,8 @@ import (
 func (r *run) summary(res runner.Result) error {
 	s := terminal.Summary{
 		Final: res.Final, Warnings: res.Warnings, Wall: res.Wall, GPUHours: res.GPUHours, Stopped: res.Stopped, GaveUp: res.GaveUp,
+		Failures: res.Failures, Demands: res.Demands,
 	}
-	s.Failures, s.Demands = shownFailures(res.Failures), demands(res.Sizes)
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
 		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")

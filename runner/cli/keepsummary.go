@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/gpu"
-	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
 )
@@ -71,22 +69,4 @@ func keptSummary(dir string) (k kept, ok bool) {
 	}
 	k.text = strings.Join(lines, "\n")
 	return k, true
-}
-
-// shownFailures converts failures for the terminal.
-func shownFailures(fs []runner.Failure) []terminal.Failure {
-	var out []terminal.Failure
-	for _, f := range fs {
-		out = append(out, terminal.Failure{Job: f.Job, Start: f.Start, End: f.End, Log: f.Log, Tail: f.Tail, Alike: f.Alike, Blocked: f.Blocked})
-	}
-	return out
-}
-
-// demands converts a run's sizes for the terminal.
-func demands(sizes []runner.Size) []terminal.Demand {
-	var out []terminal.Demand
-	for _, d := range sizes {
-		out = append(out, terminal.Demand{Job: d.Job, Asked: gpu.Bytes(d.Asked), Peak: gpu.Bytes(d.Peak), Readings: d.Readings})
-	}
-	return out
 }

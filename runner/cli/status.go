@@ -41,7 +41,7 @@ type status struct {
 	Succeeded []ended   `json:"succeeded"` // including what was up to date
 
 	lists map[state.Phase][]string // names of the jobs, in the order of the batch
-	fails []terminal.Failure       // as displayed
+	fails []state.FailedJob        // as displayed
 	last  time.Time                // the ledger's last change
 	died  bool                     // the last run did not get to its end
 	kept  *kept                    // the last run's summary, unless something has happened since

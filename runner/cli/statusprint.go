@@ -62,7 +62,7 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 		return
 	}
 	for _, f := range s.fails {
-		for _, l := range f.Lines(width) {
+		for _, l := range terminal.FailureLines(f, width) {
 			fmt.Fprintln(w, l)
 		}
 	}

@@ -119,7 +119,7 @@ func (s *status) ended(a *app, ref *batchRef, m aftermath) {
 			s.Failures = append(s.Failures, e)
 		}
 	}
-	s.fails = shownFailures(runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
+	s.fails = runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
 		r := record(id)
 		if r == nil {
 			return runner.Last{}, false
@@ -127,7 +127,7 @@ func (s *status) ended(a *app, ref *batchRef, m aftermath) {
 		l := runner.Recorded(r)
 		l.Start.GPUs = gpus[r.UniID].GPUs
 		return l, true
-	}))
+	})
 	for i := range s.fails {
 		if m.ended[s.fails[i].End.UniID] && s.fails[i].Alike.Count <= 1 {
 			s.fails[i].Note = "meanwhile"

@@ -7,25 +7,13 @@ import (
 	"gpurun/state"
 )
 
-// A Failure is a job that did not succeed. It represents all that failed alike.
-type Failure struct {
-	Job     string
-	Start   state.Fact // of its last attempt: when, and on which GPUs; zero if it never started
-	End     state.Fact
-	Log     string
-	Tail    []string    // last lines of its log, verbatim
-	Alike   state.Alike // if more than one job failed alike, else zero
-	Blocked int         // jobs that did not run because of it
-	Note    string      // what else to say about its end, or ""
-}
-
-// Lines returns the failure in at most width columns, except the path of its log.
-func (f Failure) Lines(width int) []string {
-	lines, first := f.head(width), ""
+// FailureLines describes a failure in at most width columns, except the path of its log.
+func FailureLines(f state.FailedJob, width int) []string {
+	lines, first := failureHead(f, width), ""
 	if f.Alike.Count > 1 {
-		lines, first = f.alike(width), "first: "
+		lines, first = alikeHead(f, width), "first: "
 	}
-	if when := f.when(); when != "" {
+	if when := when(f); when != "" {
 		lines = append(lines, Wrap("    "+first+when, width, 4)...)
 	}
 	if f.Log != "" {
@@ -41,7 +29,7 @@ func (f Failure) Lines(width int) []string {
 	return lines
 }
 
-func (f Failure) head(width int) []string {
+func failureHead(f state.FailedJob, width int) []string {
 	head := strings.TrimSuffix(string(f.End.State)+" "+CleanText(f.Job)+" "+f.Note, " ")
 	if why := Ending(f.End); why != "" {
 		head += ": " + why
@@ -61,8 +49,8 @@ func (f Failure) head(width int) []string {
 // maxAlike bounds how many of the jobs that failed alike are named.
 const maxAlike = 3
 
-// alike returns the head of jobs that failed alike: their common cause, and their names.
-func (f Failure) alike(width int) []string {
+// alikeHead returns the head of jobs that failed alike: their common cause, and their names.
+func alikeHead(f state.FailedJob, width int) []string {
 	count := f.Alike.Head()
 	names := f.Alike.Jobs[:min(maxAlike, len(f.Alike.Jobs))]
 	who := CleanText(strings.Join(names, ", "))
@@ -79,7 +67,7 @@ func (f Failure) alike(width int) []string {
 }
 
 // when returns "2026-11-21 02:11:09 to 02:14:12 (3m03s), GPU 2".
-func (f Failure) when() string {
+func when(f state.FailedJob) string {
 	if f.End.Time.IsZero() {
 		return ""
 	}

@@ -13,8 +13,8 @@ import (
 // A Summary is what a run prints at its end.
 type Summary struct {
 	Final    state.Snapshot
-	Failures []Failure // those to show
-	Demands  []Demand
+	Failures []state.FailedJob // those to show
+	Demands  []state.Demand
 	Warnings []string
 	Wall     time.Duration
 	GPUHours float64
@@ -22,13 +22,6 @@ type Summary struct {
 	GaveUp   bool
 	Rest     string // the command that runs what is left, or ""
 	Anyway   string // the command that also runs what is held
-}
-
-// A Demand describes a job that used far more or less GPU memory than it asked for.
-type Demand struct {
-	Job         string
-	Asked, Peak gpu.Bytes // on each GPU
-	Readings    int       // how many Peak is the highest of
 }
 
 // maxDemands bounds the list: the jobs of a matrix all ask for the same amount.
@@ -39,7 +32,7 @@ const maxDemands = 8
 func (s Summary) Lines(width int) []string {
 	var out []string
 	for _, f := range s.Failures {
-		out = append(out, f.Lines(width)...)
+		out = append(out, FailureLines(f, width)...)
 	}
 	if n := s.unshown(); n > 0 {
 		out = append(out, fmt.Sprintf("… and %d more failed", n))
@@ -87,7 +80,7 @@ func (s Summary) unshown() int {
 }
 
 // demandLines names the jobs whose memory is far off, and what to set instead.
-func demandLines(ds []Demand) []string {
+func demandLines(ds []state.Demand) []string {
 	var out []string
 	for i, d := range ds {
 		if i == maxDemands {

@@ -15,14 +15,14 @@ func TestSummary(t *testing.T) {
 		Final: state.Snapshot{Total: 30, Counts: map[state.Phase]int{
 			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 102, state.OOM: 1, state.Blocked: 2,
 		}},
-		Failures: []Failure{
+		Failures: []state.FailedJob{
 			{Job: "train-a", End: failed, Log: "/w/logs/a.log", Tail: []string{"Traceback:", "\x1b[31mValueError\x1b[0m: " + longName(1) + longName(2)}, Blocked: 2},
 			{Job: "train-b", End: oom, Log: "/w/logs/b.log"},
 			{Job: "eval-1", End: state.Fact{State: state.Failed, ErrorType: state.ErrExit, ExitCode: failed.ExitCode}, Log: "/w/logs/e1.log",
 				Tail:  []string{"ModuleNotFoundError: No module named 'torchh'"},
 				Alike: state.Alike{Cause: "ModuleNotFoundError: No module named 'torchh'", Count: 100, Jobs: []string{"eval-1", "eval-2", "eval-3", "eval-4"}}, Blocked: 7},
 		},
-		Demands: []Demand{
+		Demands: []state.Demand{
 			{Job: "train-c", Asked: 12 * gpu.GiB, Peak: 29 * gpu.GiB, Readings: 1},
 			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB, Readings: 43},
 		},

@@ -13,13 +13,12 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/enginetest"
 	"gpurun/state"
 )
 
 // rivalry is an engine on a host where alice holds the claims that theirs returns.
 type rivalry struct {
-	*enginetest.Sim
+	*Sim
 	theirs func() []gpu.Claim
 	fails  func(n int) error // the n-th claim, from 1 on
 
@@ -56,9 +55,9 @@ const oneGPUJob = "settings: {poll: 5s}\njobs: [{name: a, run: x, gpu_memory: 20
 func TestALostRace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var header string
-		w := newWorld(t, oneGPUJob, "1x24GiB", func(l engine.Launch) enginetest.Play {
+		w := newWorld(t, oneGPUJob, "1x24GiB", func(l engine.Launch) Play {
 			header = l.Header
-			return enginetest.Play{For: time.Second}
+			return Play{For: time.Second}
 		})
 		began := time.Now()
 		r := &rivalry{Sim: w.engine}

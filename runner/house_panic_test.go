@@ -25,7 +25,6 @@ var bareGo = map[string]string{
 	"gpu/claim/reader.go":                 "reads for any process, and fails alone",
 	"state/host/users.go":                 "asks for a name and does nothing else",
 	"runner/engine/enginetest/process.go": "tests",
-	"runner/engine/enginetest/sim.go":     "tests",
 }
 
 func TestGoroutinesAreCaught(t *testing.T) {

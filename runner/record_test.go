@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/enginetest"
 	"gpurun/state"
 )
 
@@ -15,7 +14,7 @@ import (
 func TestFactsThatComeTogetherAreOneWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 2}\njobs:\n  - {name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 0}\n", "",
-			func(engine.Launch) enginetest.Play { return enginetest.Play{} })
+			func(engine.Launch) Play { return Play{} })
 		r := w.run()
 		if r.Final.Counts[state.Succeeded] != 20 || len(w.memory.facts) != 60 {
 			t.Fatalf("got %v, %d facts", r.Final.Counts, len(w.memory.facts))
@@ -48,6 +47,6 @@ func TestRunningIsNotPutOffForLong(t *testing.T) {
 	})
 }
 
-func lasts(d time.Duration) func(engine.Launch) enginetest.Play {
-	return func(engine.Launch) enginetest.Play { return enginetest.Play{For: d} }
+func lasts(d time.Duration) func(engine.Launch) Play {
+	return func(engine.Launch) Play { return Play{For: d} }
 }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/enginetest"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -48,8 +47,8 @@ func TestNoRoomForAnAttempt(t *testing.T) {
 // Nor does one without room for its record or log.
 func TestNoRoomForARecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(l engine.Launch) enginetest.Play {
-			return enginetest.Play{Err: "cannot write the status record", NoRoom: l.Job != "a"}
+		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(l engine.Launch) Play {
+			return Play{Err: "cannot write the status record", NoRoom: l.Job != "a"}
 		})
 		r := w.run()
 		if r.StateErr == nil || r.Final.Counts[state.Interrupted] != 1 {

@@ -18,7 +18,6 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/enginetest"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -84,12 +83,12 @@ func (m *memory) ends() (list []string) {
 type world struct {
 	Config
 	memory *memory
-	engine *enginetest.Sim
+	engine *Sim
 	stops  chan sched.StopRequested
 	calls  chan *control.Call
 }
 
-func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) enginetest.Play) *world {
+func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *world {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "jobs.yaml")
@@ -102,7 +101,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) enginetes
 	}
 	began := time.Now()
 	now := func() sched.Now { return sched.Now{Boot: time.Since(began) + time.Hour, Wall: time.Now()} }
-	w := &world{memory: &memory{dir: dir}, engine: enginetest.NewSim(play), stops: make(chan sched.StopRequested, 4), calls: make(chan *control.Call)}
+	w := &world{memory: &memory{dir: dir}, engine: NewSim(play), stops: make(chan sched.StopRequested, 4), calls: make(chan *control.Call)}
 	w.Config = Config{Batch: b, Ledger: w.memory, Engine: w.engine, Stops: w.stops, Control: w.calls, Indexed: true, Now: now}
 	var pool *gpu.Pool
 	if sim != "" {
@@ -124,9 +123,9 @@ func (w *world) run() Result {
 }
 
 // exits makes every attempt of a job end with this code after a second.
-func exits(codes map[string]int) func(engine.Launch) enginetest.Play {
-	return func(l engine.Launch) enginetest.Play {
-		return enginetest.Play{For: time.Second, Exit: codes[l.Job]}
+func exits(codes map[string]int) func(engine.Launch) Play {
+	return func(l engine.Launch) Play {
+		return Play{For: time.Second, Exit: codes[l.Job]}
 	}
 }
 
@@ -180,12 +179,12 @@ jobs:
     run: python train.py --seed {seed} --gpu {gpu}
     env: {A: "{attempt}"}
     gpu_memory: 8GiB
-`, "2x24GiB", func(l engine.Launch) enginetest.Play {
+`, "2x24GiB", func(l engine.Launch) Play {
 			got = l
 			if len(w.memory.kinds(state.KindStart)) != 1 {
 				t.Error("launched before its start was recorded")
 			}
-			return enginetest.Play{For: time.Second}
+			return Play{For: time.Second}
 		})
 		w.Environ = []string{"HOME=/home/u", "A=outer", "MASTER_PORT=4"}
 		w.run()
@@ -240,7 +239,7 @@ func TestRetriesShareALog(t *testing.T) {
 		w := newWorld(t, `
 jobs:
   - {name: a, run: "false", gpus: 0, retry: {max: 2, delay: 10s}}
-`, "", func(l engine.Launch) enginetest.Play {
+`, "", func(l engine.Launch) Play {
 			headers = append(headers, l.Header)
 			f, err := os.OpenFile(l.Stdout, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 			if err != nil {
@@ -253,7 +252,7 @@ jobs:
 			} else {
 				fmt.Fprintf(f, "attempt %d\n", l.Attempt)
 			}
-			return enginetest.Play{For: time.Second, Exit: 1}
+			return Play{For: time.Second, Exit: 1}
 		})
 		old := w.memory.LogPath(0, "a")
 		os.MkdirAll(filepath.Dir(old), 0o755)
@@ -302,8 +301,8 @@ func TestAFullDisk(t *testing.T) {
 
 func TestEndsWaitForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) enginetest.Play {
-			return enginetest.Play{For: map[string]time.Duration{"a": time.Second, "b": time.Minute}[l.Job]}
+		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
+			return Play{For: map[string]time.Duration{"a": time.Second, "b": time.Minute}[l.Job]}
 		})
 		began := time.Now()
 		w.memory.full = func(f state.Fact) bool {
@@ -350,8 +349,8 @@ func TestStops(t *testing.T) {
 
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) enginetest.Play {
-			return enginetest.Play{For: time.Minute}
+		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) Play {
+			return Play{For: time.Minute}
 		})
 		done := make(chan Result)
 		go func() { done <- w.run() }()
@@ -389,7 +388,7 @@ func TestAdoption(t *testing.T) {
 		h := state.NewHistory()
 		h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Now(), Job: "a", Key: w.Batch.Jobs[0].Key.String(), UniID: "old", Attempt: 1})
 		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, nil, sched.Options{})
-		w.engine.Leave("old", time.Now().Add(-time.Hour), enginetest.Play{For: time.Minute})
+		w.engine.Leave("old", time.Now().Add(-time.Hour), Play{For: time.Minute})
 		r := w.run()
 		if got := w.engine.Launched(); len(got) != 0 {
 			t.Errorf("launched %q", got)
@@ -411,7 +410,7 @@ func TestAdoptedFailure(t *testing.T) {
 		})
 		pool := gpu.NewPool(w.Prober.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()})
 		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{Sim: true})
-		w.engine.Leave("old", time.Now(), enginetest.Play{For: time.Hour, Exit: 3})
+		w.engine.Leave("old", time.Now(), Play{For: time.Hour, Exit: 3})
 		r := w.run()
 		if len(r.Failures) != 1 || r.Failures[0].Log != "/w/logs/a.log" || r.GPUHours < 1 {
 			t.Errorf("got %+v, %v GPU hours", r.Failures, r.GPUHours)
@@ -432,8 +431,8 @@ func TestHandOver(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) enginetest.Play {
-			return enginetest.Play{For: time.Second, LeftOver: map[string]int{"a": 2}[l.Job]}
+		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
+			return Play{For: time.Second, LeftOver: map[string]int{"a": 2}[l.Job]}
 		})
 		if got, want := w.run().Warnings, []string{"a: ended 2 processes that it left running"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/enginetest"
 )
 
 func TestDefaultShell(t *testing.T) {
@@ -23,11 +22,11 @@ func TestDefaultShell(t *testing.T) {
 jobs:
   - {name: a, run: "false | true", gpus: 0, env: {PATH: /nowhere}}
   - {name: b, run: x, gpus: 0, shell: [python3, -c]}
-`, "", func(l engine.Launch) enginetest.Play {
+`, "", func(l engine.Launch) Play {
 		mu.Lock()
 		defer mu.Unlock()
 		got[l.Job] = l.Shell
-		return enginetest.Play{}
+		return Play{}
 	})
 	w.Environ = []string{"PATH=relative:/nowhere:" + dir}
 	w.run()

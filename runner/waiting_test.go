@@ -12,7 +12,6 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/enginetest"
 	"gpurun/runner/sched"
 )
 
@@ -47,7 +46,7 @@ func TestTenMinutesOfWaiting(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				w := newWorld(t, tt.yaml, sim, func(engine.Launch) enginetest.Play { return enginetest.Play{For: time.Hour} })
+				w := newWorld(t, tt.yaml, sim, func(engine.Launch) Play { return Play{For: time.Hour} })
 				c := &counted{Prober: w.Prober}
 				w.Prober = c
 				done := make(chan struct{})

@@ -1,5 +1,4 @@
-// Package enginetest has the conformance suite for engines, and Sim, an engine
-// without processes for testing the code that uses engines.
+// Package enginetest has the conformance suite for engines.
 package enginetest
 
 import (

@@ -1,4 +1,4 @@
-package enginetest
+package runner
 
 import (
 	"testing"
@@ -10,6 +10,21 @@ import (
 )
 
 var _ engine.Engine = (*Sim)(nil)
+
+// outcome is the part of an Ended that a Play decides.
+type outcome struct {
+	Exit     int
+	Signal   string
+	Why      string
+	Lost     bool
+	Void     bool
+	Report   string
+	LeftOver int
+}
+
+func short(e engine.Ended) outcome {
+	return outcome{e.ExitCode, e.Signal, e.Why, e.Lost, e.Void, e.Report, e.LeftOver}
+}
 
 func TestSim(t *testing.T) {
 	launch := engine.Launch{UniID: "a", Grace: 10 * time.Second}

@@ -27,9 +27,9 @@ func TestJobFiles(t *testing.T) {
 		{"command.txt", "block", 6, "sh jobs/train.sh --dataset cifar10 --seed 42 --out jobs/out/cifar10-42.pt", ""},
 	} {
 		t.Run(row.file, func(t *testing.T) {
-			b, problems := jobspec.Load([]string{row.file}, jobspec.Options{})
-			if len(problems) > 0 {
-				t.Fatal(problems)
+			b, err := jobspec.Load([]string{row.file}, jobspec.Options{})
+			if err != nil {
+				t.Fatal(err)
 			}
 			if len(b.Warnings) > 0 {
 				t.Errorf("got warnings %v", b.Warnings)

@@ -19,7 +19,7 @@ func TestBadFiles(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
-			b, problems := Load([]string{file}, Options{})
+			b, problems := load([]string{file}, Options{})
 			if b != nil || len(problems) == 0 {
 				t.Fatalf("accepted: %v", b)
 			}

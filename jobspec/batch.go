@@ -3,6 +3,8 @@ package jobspec
 import (
 	"time"
 
+	"github.com/hashicorp/go-multierror"
+
 	"gpurun/gpu"
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
@@ -79,6 +81,15 @@ type Options struct {
 
 // A Problem is an error or a warning in a job file.
 type Problem = source.Problem
+
+// Report returns all problems as one error, a *multierror.Error; nil if there are none.
+func Report(problems []Problem) error {
+	var all *multierror.Error
+	for _, p := range problems {
+		all = multierror.Append(all, p)
+	}
+	return all.ErrorOrNil()
+}
 
 // A Param is one parameter of a job, and a Runtime what is known only to an attempt.
 type (

@@ -20,7 +20,7 @@ func writeJobFile(tb testing.TB, name, content string) string {
 
 func mustLoad(tb testing.TB, paths ...string) *Batch {
 	tb.Helper()
-	b, problems := Load(paths, Options{})
+	b, problems := load(paths, Options{})
 	if len(problems) > 0 {
 		tb.Fatalf("problems:\n%s", problemText(problems[:min(len(problems), 10)]))
 	}

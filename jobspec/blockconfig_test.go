@@ -94,7 +94,7 @@ func FuzzBlockConfig(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		b, problems := Load([]string{job}, Options{})
+		b, problems := load([]string{job}, Options{})
 		if (b == nil) != (len(problems) > 0) {
 			t.Fatalf("batch %v, problems %v", b != nil, problems)
 		}

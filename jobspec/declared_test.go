@@ -21,7 +21,7 @@ jobs:
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b, problems := Load([]string{file}, Options{})
+	b, problems := load([]string{file}, Options{})
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}

@@ -19,7 +19,7 @@ func TestLints(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(file, func(t *testing.T) {
-			b, problems := Load([]string{file}, Options{Lint: true})
+			b, problems := load([]string{file}, Options{Lint: true})
 			if b != nil {
 				problems = b.Warnings
 			}
@@ -34,11 +34,11 @@ func TestLints(t *testing.T) {
 			if err != nil || got != string(text) {
 				t.Errorf("got (run with -update to accept it):\n%s\nwant:\n%s", got, text)
 			}
-			if _, problems := Load([]string{file}, Options{}); len(problems) > 0 {
+			if _, problems := load([]string{file}, Options{}); len(problems) > 0 {
 				t.Errorf("without lints the batch does not load:\n%s", problemText(problems))
 			}
 			allowed := Options{Lint: true, Flags: map[string]string{"allow": strings.Join(lintNames, ",")}}
-			if b, problems := Load([]string{file}, allowed); len(problems) > 0 || strings.Contains(problemText(b.Warnings), "[") {
+			if b, problems := load([]string{file}, allowed); len(problems) > 0 || strings.Contains(problemText(b.Warnings), "[") {
 				t.Errorf("every lint is allowed, but there are still findings:\n%s", problemText(problems))
 			}
 		})

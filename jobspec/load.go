@@ -14,13 +14,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Load reads the job files of one batch. If there is any problem it returns no batch.
-func Load(paths []string, opts Options) (*Batch, []Problem) {
+// Load reads the job files of one batch. If there is any problem it returns no batch, and
+// all problems as Report does.
+func Load(paths []string, opts Options) (*Batch, error) {
 	l := newLoader(opts)
 	if opts.Format != "" {
 		if _, err := units.ParseWord(opts.Format, "yaml", "block"); err != nil {
 			l.out.Add(Problem{File: "--format"}.Because(err))
-			return nil, l.out.Problems
+			return nil, Report(l.out.Problems)
 		}
 	}
 	for _, path := range paths {
@@ -36,7 +37,7 @@ func Load(paths []string, opts Options) (*Batch, []Problem) {
 	l.lintBatch()
 	source.Sort(l.out.Problems, paths)
 	if len(l.out.Problems) > 0 {
-		return nil, l.out.Problems
+		return nil, Report(l.out.Problems)
 	}
 	l.sources()
 	source.Sort(l.out.Warnings, paths)

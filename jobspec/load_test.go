@@ -1,12 +1,14 @@
 package jobspec
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-multierror"
 	"golang.org/x/sys/unix"
 )
 
@@ -69,7 +71,7 @@ func TestUnreadableFiles(t *testing.T) {
 		{"/dev/zero", "is not a regular file"},
 		{at("large.yaml"), "is 1024 MiB; the limit"},
 	} {
-		b, problems := Load([]string{test.path}, Options{})
+		b, problems := load([]string{test.path}, Options{})
 		if b != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].Text, test.want) {
 			t.Errorf("%s: %v, want %q", test.path, problems, test.want)
 		}
@@ -102,7 +104,7 @@ func TestSettingsPrecedence(t *testing.T) {
 	a := write("a.yaml", "settings: {poll: 7s, max_util: 40}\njobs: [{run: x}]\n")
 	c := write("c.yaml", "settings: {poll: 8s}\njobs: [{run: y}]\n")
 	user := write("user.yaml", "poll: 9s\nmax_util: 50\nreserve: 1\n")
-	b, problems := Load([]string{a}, Options{UserConfig: user, Flags: map[string]string{"poll": "60", "min-memory": "9000"}})
+	b, problems := load([]string{a}, Options{UserConfig: user, Flags: map[string]string{"poll": "60", "min-memory": "9000"}})
 	if b == nil {
 		t.Fatal(problemText(problems))
 	}
@@ -110,10 +112,10 @@ func TestSettingsPrecedence(t *testing.T) {
 	if s.Poll != time.Minute || s.MaxUtil != 40 || s.Reserve != 1 || s.MinMemory.String() != "9000MiB" {
 		t.Errorf("poll %s, max_util %d, reserve %d, min_memory %s", s.Poll, s.MaxUtil, s.Reserve, s.MinMemory)
 	}
-	if _, problems = Load([]string{a, c}, Options{}); len(problems) != 1 || !strings.Contains(problems[0].Text, a) || problems[0].File != c {
+	if _, problems = load([]string{a, c}, Options{}); len(problems) != 1 || !strings.Contains(problems[0].Text, a) || problems[0].File != c {
 		t.Errorf("settings that differ: %v", problems)
 	}
-	if b, problems = Load([]string{a, c}, Options{Flags: map[string]string{"poll": "5s"}}); b == nil {
+	if b, problems = load([]string{a, c}, Options{Flags: map[string]string{"poll": "5s"}}); b == nil {
 		t.Errorf("a flag decides, but still: %v", problems)
 	}
 }
@@ -121,7 +123,7 @@ func TestSettingsPrecedence(t *testing.T) {
 func TestSmallBareSizeOfAFlag(t *testing.T) {
 	path := writeJobFile(t, "jobs.yaml", "jobs: [{run: x}]\n")
 	for text, want := range map[string]string{"8": "--min-memory: 8 means 8MiB, which nearly every GPU has free; if you mean GiB, write 8GiB", "8000": "", "8MiB": "", "0": ""} {
-		b, problems := Load([]string{path}, Options{Flags: map[string]string{"min-memory": text}})
+		b, problems := load([]string{path}, Options{Flags: map[string]string{"min-memory": text}})
 		if b == nil {
 			t.Fatal(problemText(problems))
 		}
@@ -146,4 +148,17 @@ func TestNeedsAcrossFiles(t *testing.T) {
 	if got := b.Jobs[3].Needs; len(got) != 3 || got[0] != 0 || got[1] != 1 || got[2] != 2 {
 		t.Errorf("needs %v, want [0 1 2]", got)
 	}
+}
+
+// load returns the problems that Load reports.
+func load(paths []string, opts Options) (b *Batch, problems []Problem) {
+	b, err := Load(paths, opts)
+	var all *multierror.Error
+	errors.As(err, &all)
+	if all != nil {
+		for _, err := range all.Errors {
+			problems = append(problems, err.(Problem))
+		}
+	}
+	return b, problems
 }

@@ -81,8 +81,8 @@ func printed(t *testing.T, name, content string) {
 	}
 	write("SVHN.yaml", "lr: 0.1\nseed: 1 # of all\n")
 	path := write(name, content)
-	b, problems := Load([]string{path}, Options{})
-	Load([]string{path}, Options{Lint: true})
+	b, problems := load([]string{path}, Options{})
+	load([]string{path}, Options{Lint: true})
 	if b == nil {
 		if len(problems) == 0 {
 			t.Fatal("neither a batch nor a problem")
@@ -90,11 +90,11 @@ func printed(t *testing.T, name, content string) {
 		return
 	}
 	allow := map[string]string{"allow": strings.Join(lintNames, ",")}
-	if linted, problems := Load([]string{path}, Options{Lint: true, Flags: allow}); linted == nil && !strings.Contains(content, "allow") {
+	if linted, problems := load([]string{path}, Options{Lint: true, Flags: allow}); linted == nil && !strings.Contains(content, "allow") {
 		t.Fatalf("every lint is allowed, but there is a finding:\n%s", problemText(problems))
 	}
 	first := string(Print(b))
-	again, problems := Load([]string{write("printed.yaml", first)}, Options{})
+	again, problems := load([]string{write("printed.yaml", first)}, Options{})
 	if again == nil {
 		t.Fatalf("printed text does not load:\n%s\n%s", problemText(problems), first)
 	}

@@ -79,7 +79,7 @@ func TestExperiment(t *testing.T) {
 	if !q.Share || q.MaxUtil != 30 || !q.UtilOnOwn {
 		t.Errorf("request %+v, want shared with a limit of 30%%", q)
 	}
-	b, problems := Load([]string{path}, Options{Flags: map[string]string{"seed-as": "argument", "program": "python run.py"}})
+	b, problems := load([]string{path}, Options{Flags: map[string]string{"seed-as": "argument", "program": "python run.py"}})
 	if b == nil {
 		t.Fatal(problemText(problems))
 	}

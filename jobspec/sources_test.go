@@ -49,7 +49,7 @@ func TestSourcesOfSettings(t *testing.T) {
 		{"blocks with a config", []string{blocks}, Options{Config: other}, "work_dir = deep (other.yaml:2); share = false (default)"},
 		{"two folders", []string{native, blocks}, Options{}, "work_dir = sub (a.yaml:1); work_dir = .. (default); share = false (default)"},
 	} {
-		b, problems := Load(test.files, test.opts)
+		b, problems := load(test.files, test.opts)
 		if b == nil {
 			t.Errorf("%s: %s", test.name, problemText(problems))
 			continue
@@ -64,7 +64,7 @@ func TestUserConfigThatSaysNothing(t *testing.T) {
 	file := writeJobFile(t, "jobs.yaml", "jobs: [{run: x}]\n")
 	for _, content := range []string{"", "\n", "# poll: 9s\n", "---\n"} {
 		user := writeJobFile(t, "config.yaml", content)
-		if b, problems := Load([]string{file}, Options{UserConfig: user}); b == nil {
+		if b, problems := load([]string{file}, Options{UserConfig: user}); b == nil {
 			t.Errorf("%q: %s", content, problemText(problems))
 		}
 	}
@@ -82,7 +82,7 @@ func TestFormat(t *testing.T) {
 		{"jobs.txt", "x\n1,2\n", "blocks", "did you mean \"block\"?"},
 		{"jobs.yaml", "x\n", "", "a job file starts with"},
 	} {
-		b, problems := Load([]string{writeJobFile(t, test.name, test.content)}, Options{Format: test.format})
+		b, problems := load([]string{writeJobFile(t, test.name, test.content)}, Options{Format: test.format})
 		got := problemText(problems)
 		if b != nil {
 			got = b.Files[0].Dialect

@@ -95,9 +95,9 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 	if err := os.WriteFile(file, []byte(yaml), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b, problems := jobspec.Load([]string{file}, jobspec.Options{})
-	if len(problems) > 0 {
-		t.Fatal(problems)
+	b, err := jobspec.Load([]string{file}, jobspec.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	began := time.Now()
 	now := func() sched.Now { return sched.Now{Boot: time.Since(began) + time.Hour, Wall: time.Now()} }

@@ -64,9 +64,9 @@ const fillCommand = "__fill"
 
 // fill appends to the ledger of a job file what a run of its jobs would.
 func fill(file string) error {
-	batch, problems := jobspec.Load([]string{file}, jobspec.Options{})
-	if len(problems) > 0 {
-		return fmt.Errorf("%s: %s", file, problems[0].Text)
+	batch, err := jobspec.Load([]string{file}, jobspec.Options{})
+	if err != nil {
+		return err
 	}
 	s, err := disk.Open([]string{file}, disk.Options{})
 	if err != nil {

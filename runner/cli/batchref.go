@@ -180,7 +180,7 @@ func shown(path string) string {
 // read loads the job files and the ledgers. A file that now has errors still has a
 // ledger.
 func (r *batchRef) read(a *app) error {
-	if b, ps := jobspec.Load(r.files(), a.options(&batchFlags{})); len(ps) == 0 {
+	if b, err := jobspec.Load(r.files(), a.options(&batchFlags{})); err == nil {
 		r.batch = b
 	}
 	var err error

@@ -45,16 +45,16 @@ func (c *checkCmd) Run(a *app) error {
 	a.warnOfUserConfig()
 	o := a.options(&c.batchFlags)
 	o.Lint = true
-	batch, ps := jobspec.Load(paths, o)
+	batch, err := jobspec.Load(paths, o)
 	var warnings []jobspec.Problem
 	if batch != nil {
 		warnings = batch.Warnings
 	}
 	if c.JSON {
-		return errors.Join(writeJSON(a.out, append(findings("error", ps), findings("warning", warnings)...)), quiet(exitIf(len(ps) > 0)))
+		return errors.Join(writeJSON(a.out, append(findings("error", problemsIn(err)), findings("warning", warnings)...)), quiet(exitIf(err != nil)))
 	}
-	if len(ps) > 0 {
-		return problems(ps)
+	if err != nil {
+		return problems(err)
 	}
 	w := bufio.NewWriter(a.out)
 	defer w.Flush()

@@ -61,11 +61,8 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	a.warnOfUserConfig()
 	o := a.options(b)
 	o.Lint = true
-	batch, ps := jobspec.Load(paths, o)
-	if len(ps) > 0 {
-		return nil, problems(ps)
-	}
-	return batch, nil
+	batch, err := jobspec.Load(paths, o)
+	return batch, problems(err)
 }
 
 // maxWarnings bounds the warnings shown; only check shows all.

@@ -67,9 +67,9 @@ var markWords = map[string]string{control.OpDone: "recorded as done", control.Op
 
 // markDead appends the facts to the ledger of a batch that is not running.
 func (a *app) markDead(ref *batchRef, req control.Request) error {
-	batch, ps := jobspec.Load([]string{ref.file}, a.options(&batchFlags{}))
-	if len(ps) > 0 {
-		return problems(ps)
+	batch, err := jobspec.Load([]string{ref.file}, a.options(&batchFlags{}))
+	if err != nil {
+		return problems(err)
 	}
 	in, err := matching(batch, req.Jobs)
 	if err != nil {

@@ -112,15 +112,12 @@ func (a *app) unlessSoon(text string) (done func()) {
 }
 
 // problems returns a failure that reports all errors of job files, or nil if there are none.
-func problems(ps []jobspec.Problem) error {
-	if len(ps) == 0 {
+func problems(err error) error {
+	if err == nil {
 		return nil
 	}
-	var all *multierror.Error
-	for _, p := range ps {
-		all = multierror.Append(all, p)
-	}
-	f := &failure{code: exitUsage, text: count(len(ps), "problem") + ", nothing was started", err: all}
+	ps := problemsIn(err)
+	f := &failure{code: exitUsage, text: count(len(ps), "problem") + ", nothing was started", err: err}
 	for i, p := range ps {
 		if i == maxProblems {
 			f.more = append(f.more, fmt.Sprintf("  … and %d more", len(ps)-i))
@@ -129,6 +126,18 @@ func problems(ps []jobspec.Problem) error {
 		f.more = append(f.more, problemLines(p)...)
 	}
 	return f
+}
+
+func problemsIn(err error) []jobspec.Problem {
+	var all *multierror.Error
+	if !errors.As(err, &all) {
+		return nil
+	}
+	list := make([]jobspec.Problem, len(all.Errors))
+	for i, err := range all.Errors {
+		errors.As(err, &list[i])
+	}
+	return list
 }
 
 // maxProblems bounds a report: a mistake in the defaults may hit 100,000 jobs.

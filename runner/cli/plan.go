@@ -79,7 +79,7 @@ func (c *planCmd) Run(a *app) error {
 		if err := writeJSON(a.out, planRows(batch, verdicts)); err != nil {
 			return err
 		}
-		return problems(c.judge(io.Discard, a, batch, runs))
+		return problems(jobspec.Report(c.judge(io.Discard, a, batch, runs)))
 	}
 	a.warnings(batch)
 	for _, w := range warnings {
@@ -95,7 +95,7 @@ func (c *planCmd) Run(a *app) error {
 	if impossible := c.judge(w, a, batch, runs); len(impossible) > 0 {
 		fmt.Fprintf(w, "%s: none can run because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
 		w.Flush()
-		return problems(impossible)
+		return problems(jobspec.Report(impossible))
 	}
 	printCount(w, batch, run, live)
 	for _, p := range batch.CheckHost(cores(), hostMemory(), runs) {
@@ -131,7 +131,7 @@ func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 	if err != nil {
 		return err
 	}
-	return problems(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs))
+	return problems(jobspec.Report(b.CheckDevices(gpu.NewPool(sim.Devices(), rules), runs)))
 }
 
 // print writes the plan as text. It returns how many jobs would run, and how many are running.

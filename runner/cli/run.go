@@ -135,7 +135,7 @@ func (r *run) open() error {
 	r.log = r.logger()
 	evidence := remembered(len(r.batch.Jobs), files.Evidence(r.batch, r.state.History()))
 	r.core = sched.New(r.batch, r.state.History(), evidence, nil, r.opts)
-	if err := problems(r.batch.CheckHost(cores(), hostMemory(), r.runs)); err != nil {
+	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
 		return err
 	}
 	if r.opts.Placement != gpu.Here || !wantsGPU(r.batch, r.runs) {
@@ -212,7 +212,7 @@ func (r *run) openPool() (*gpu.Pool, error) {
 		return nil, err
 	}
 	r.usable = len(pool.Devices())
-	return pool, problems(impossible)
+	return pool, problems(jobspec.Report(impossible))
 }
 
 // poolFor returns a pool of the devices that a batch may use, or the jobs that none of

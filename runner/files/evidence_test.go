@@ -25,9 +25,9 @@ jobs:
 	write(t, dir+"/ckpt/a.pt", "x")
 	write(t, dir+"/data/a.csv", "x")
 	write(t, dir+"/talk.log", "x")
-	b, problems := jobspec.Load([]string{dir + "/jobs.yaml"}, jobspec.Options{})
-	if len(problems) > 0 {
-		t.Fatal(problems)
+	b, err := jobspec.Load([]string{dir + "/jobs.yaml"}, jobspec.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	h = state.NewHistory()
 	in, start := started(t, dir, "data/*.csv")

@@ -15,9 +15,9 @@ func TestReportFromAFileThatWasReplaced(t *testing.T) {
 	dir := t.TempDir()
 	jobs, path := filepath.Join(dir, "command.txt"), filepath.Join(dir, "logs", "uni_id.json")
 	write(t, jobs, "x\n1,1\n")
-	b, problems := jobspec.Load([]string{jobs}, jobspec.Options{})
-	if len(problems) > 0 {
-		t.Fatal(problems)
+	b, err := jobspec.Load([]string{jobs}, jobspec.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)

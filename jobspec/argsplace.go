@@ -14,10 +14,10 @@ var closesBlock = regexp.MustCompile(`^(?:done|fi|esac|wait|exit|\}|\))(?:\s|$)`
 // In a comment they would be lost, and the job would run without them; after some
 // other command, that one would get them.
 func (p *proto) argsPlace() {
-	if len(p.args) == 0 || len(p.commands) == 0 {
+	if len(p.Args) == 0 || len(p.Commands) == 0 {
 		return
 	}
-	t := &p.commands[len(p.commands)-1]
+	t := &p.Commands[len(p.Commands)-1]
 	script := strings.TrimRight(t.Raw, "\n")
 	from := strings.LastIndexByte(script, '\n') + 1
 	last := script[from:]

@@ -13,6 +13,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 )
 
 // readBlocks reads a file of the block dialect and the config.yaml beside it.
@@ -91,11 +92,11 @@ func (f *fileJobs) blockJobs() {
 	for i := range f.blocks {
 		bl := &f.blocks[i]
 		count[bl.Queue]++
-		p := &proto{texts: &texts{line: bl.Line, col: 1, matrix: &expand.Matrix{}}, src: f.src, file: f, block: true}
-		p.name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
-		p.name.Line, p.name.Col = bl.Line, 1
+		p := &proto{Job: &written.Job{Line: bl.Line, Col: 1, Matrix: &expand.Matrix{}}, src: f.src, file: f, block: true}
+		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
+		p.Name.Line, p.Name.Col = bl.Line, 1
 		queue := expand.Literal(bl.Queue)
-		p.queue = &queue
+		p.Queue = &queue
 		for _, c := range bl.Commands {
 			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
 			p.guardWorkDir(&t)
@@ -103,7 +104,7 @@ func (f *fileJobs) blockJobs() {
 			if len(bl.Commands) > 1 && onlyShell.MatchString(t.Raw) {
 				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.Raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
 			}
-			p.commands = append(p.commands, t)
+			p.Commands = append(p.Commands, t)
 		}
 		p.checkConfigUse(false)
 		p.shared = p.blockSpec(bl)
@@ -114,7 +115,7 @@ func (f *fileJobs) blockJobs() {
 }
 
 func (p *proto) blockSpec(bl *block) *Spec {
-	s := &Spec{When: OnSuccess, Grace: p.file.settings.Grace, Allow: p.file.settings.Allow, Tree: true, text: p.texts}
+	s := &Spec{When: OnSuccess, Grace: p.file.settings.Grace, Allow: p.file.settings.Allow, Tree: true, text: p.Job}
 	s.Retry = Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}
 	if p.file.config.Retry != nil {
 		s.Retry = *p.file.config.Retry

@@ -63,13 +63,13 @@ func (p *proto) common(s *Spec, blocks int) {
 	p.readResources(f)
 	p.readEnv(f.get("env"))
 	p.readShell(f.get("shell"))
-	p.log, p.stdout, p.stderr = p.ownFile(f, "log", blocks), p.ownFile(f, "stdout", blocks), p.ownFile(f, "stderr", blocks)
+	p.Log, p.Stdout, p.Stderr = p.ownFile(f, "log", blocks), p.ownFile(f, "stdout", blocks), p.ownFile(f, "stderr", blocks)
 	p.checkPaths()
 	p.checkConfigUse(false)
 	d := draft{Spec: *s, given: map[string]*expand.Text{}}
-	p.read(&d, &expand.Values{Name: p.name.Raw})
+	p.read(&d, &expand.Values{Name: p.Name.Raw})
 	*s = d.Spec
-	s.LogNamed = p.log != nil || p.stdout != nil || p.stderr != nil
+	s.LogNamed = p.Log != nil || p.Stdout != nil || p.Stderr != nil
 }
 
 // ownFile reads the path of a log, which must differ from block to block.

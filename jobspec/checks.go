@@ -4,28 +4,28 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
-	"slices"
 	"strconv"
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/written"
 )
 
 // checkLogs refuses two jobs that would write to the same log.
 func (l *loader) checkLogs() {
 	seed := maphash.MakeSeed()
 	owner := map[uint64]int32{}
-	told := map[*texts]bool{}
+	told := map[*written.Job]bool{}
 	var aside []logRef
 	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if t.log == nil && t.stdout == nil && t.stderr == nil || told[t] {
+		if t.Log == nil && t.Stdout == nil && t.Stderr == nil || told[t] {
 			continue
 		}
 		v = l.values(j, v.Params[:0])
-		for n, lt := range []*expand.Text{t.log, t.stdout, t.stderr} {
+		for n, lt := range []*expand.Text{t.Log, t.Stdout, t.Stderr} {
 			path, ok := l.logPath(j, lt, &v)
 			if !ok {
 				continue
@@ -46,7 +46,7 @@ func (l *loader) checkLogs() {
 			o := &l.batch.Jobs[other]
 			line, col := lt.Line, lt.Col
 			if l.files[j.File].isBlocks { // the config file has it
-				line, col = t.line, t.col
+				line, col = t.Line, t.Col
 			}
 			l.files[j.File].src.Problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
 		}
@@ -91,15 +91,15 @@ func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
 	}
-	list := []*expand.Text{p.log, p.stdout, p.stderr}
-	for i := range p.commands {
-		list = append(list, &p.commands[i])
+	list := []*expand.Text{p.Log, p.Stdout, p.Stderr}
+	for i := range p.Commands {
+		list = append(list, &p.Commands[i])
 	}
-	for i := range p.args {
-		list = append(list, &p.args[i].value)
+	for i := range p.Args {
+		list = append(list, &p.Args[i].Value)
 	}
-	for i := range p.env {
-		list = append(list, &p.env[i].value)
+	for i := range p.Env {
+		list = append(list, &p.Env[i].Value)
 	}
 	for _, t := range list {
 		if t != nil && t.Uses(expand.VarConfig) {
@@ -120,11 +120,11 @@ func (l *loader) logPath(j *Job, t *expand.Text, v *expand.Values) (string, bool
 	if t == nil || t.Uses(expand.VarUniID) {
 		return "", false
 	}
-	dir, err := j.Spec.text.dirOf(l.batch.Files[j.File].WorkDir, v)
+	dir, err := j.Spec.text.Dir(l.batch.Files[j.File].WorkDir, v)
 	if err != nil {
 		return "", false
 	}
-	path, err := absolute(dir, t.Render(v))
+	path, err := expand.Absolute(dir, t.Render(v))
 	return path, err == nil && path != "/dev/null"
 }
 
@@ -133,22 +133,22 @@ func (l *loader) logPath(j *Job, t *expand.Text, v *expand.Values) (string, bool
 // changes to the same base.
 func (l *loader) checkConfigs() {
 	owners := map[string]int32{}
-	told := map[*texts]bool{}
+	told := map[*written.Job]bool{}
 	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if t.config == nil || t.config.path == nil || t.config.bad || told[t] || t.config.path.Uses(expand.VarUniID) {
+		if t.Config == nil || t.Config.Path == nil || t.Config.Bad || told[t] || t.Config.Path.Uses(expand.VarUniID) {
 			continue
 		}
 		v = l.values(j, v.Params[:0])
-		path, ok := l.configPlace(j, t.config.path, &v)
+		path, ok := l.configPlace(j, t.Config.Path, &v)
 		if !ok {
 			continue
 		}
 		if _, base := l.batch.bases[path]; base {
 			told[t] = true
-			l.files[j.File].src.Problem(t.config.path.Line, t.config.path.Col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
+			l.files[j.File].src.Problem(t.Config.Path.Line, t.Config.Path.Col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
 			continue
 		}
 		first, taken := owners[path]
@@ -157,53 +157,46 @@ func (l *loader) checkConfigs() {
 			continue
 		}
 		o := &l.batch.Jobs[first]
-		perAttempt := t.config.perAttempt() || o.Spec.text.config.perAttempt()
+		perAttempt := t.Config.PerAttempt() || o.Spec.text.Config.PerAttempt()
 		if !perAttempt && l.changes(o) == l.changes(j) {
 			continue
 		}
 		if a, b := l.content(o), l.content(j); perAttempt || a != nil && b != nil && !bytes.Equal(a, b) {
 			told[t] = true
-			l.files[j.File].src.Problem(t.config.path.Line, t.config.path.Col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
+			l.files[j.File].src.Problem(t.Config.Path.Line, t.Config.Path.Col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
 		}
 	}
 }
 
 // configPlace resolves a path given under config against the job's work dir.
 func (l *loader) configPlace(j *Job, t *expand.Text, v *expand.Values) (string, bool) {
-	dir, err := j.Spec.text.dirOf(l.batch.Files[j.File].WorkDir, v)
+	dir, err := j.Spec.text.Dir(l.batch.Files[j.File].WorkDir, v)
 	if err != nil {
 		return "", false
 	}
 	v.WorkDir = dir
 	at := *v
 	at.Runtime = &Runtime{}
-	path, err := absolute(dir, t.Render(&at))
+	path, err := expand.Absolute(dir, t.Render(&at))
 	return path, err == nil
-}
-
-// perAttempt reports whether the content differs from one attempt to the next.
-func (c *configText) perAttempt() bool {
-	return slices.ContainsFunc(c.sets, func(s setText) bool {
-		return slices.ContainsFunc(s.value.Segs, func(g expand.Segment) bool { return g.Kind >= expand.VarUniID })
-	})
 }
 
 // changes identifies the base and what a job changes in it: two jobs with equal
 // changes have equal contents.
 func (l *loader) changes(j *Job) string {
 	v := l.values(j, nil)
-	c := j.Spec.text.config
-	base, ok := l.configPlace(j, &c.base, &v)
+	c := j.Spec.text.Config
+	base, ok := l.configPlace(j, &c.Base, &v)
 	if !ok {
 		return "\x00" + j.Name
 	}
 	v.Runtime = &Runtime{}
 	buf := appendString(nil, base)
-	for i := range c.sets {
-		s := &c.sets[i]
-		buf = strconv.AppendBool(strconv.AppendBool(buf, s.add), s.place)
-		buf = appendString(appendString(buf, strings.Join(s.path, "\x00")), s.kind(&v))
-		buf = appendString(buf, s.value.Render(&v))
+	for i := range c.Sets {
+		s := &c.Sets[i]
+		buf = strconv.AppendBool(strconv.AppendBool(buf, s.Add), s.Place)
+		buf = appendString(appendString(buf, strings.Join(s.Path, "\x00")), s.Kind(&v))
+		buf = appendString(buf, s.Value.Render(&v))
 	}
 	return string(buf)
 }
@@ -211,8 +204,8 @@ func (l *loader) changes(j *Job) string {
 // content returns what a job would write, or nil if that is not known yet.
 func (l *loader) content(j *Job) []byte {
 	v := l.values(j, nil)
-	c := j.Spec.text.config
-	if _, ok := l.configPlace(j, &c.base, &v); !ok {
+	c := j.Spec.text.Config
+	if _, ok := l.configPlace(j, &c.Base, &v); !ok {
 		return nil
 	}
 	v.Runtime = &Runtime{}

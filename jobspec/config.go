@@ -11,6 +11,7 @@ import (
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 
 	"gopkg.in/yaml.v3"
 )
@@ -25,15 +26,15 @@ func (p *proto) readConfig(n *yaml.Node) {
 		return
 	}
 	words := []string{"base", "set", "path"}
-	c := &configText{}
+	c := &written.Config{}
 	p.src.Pairs(n, "config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "base":
 			t, ok := p.text(v, "config.base", expand.InJob)
-			c.base, c.bad = t, !ok
+			c.Base, c.Bad = t, !ok
 		case "path":
 			if t, ok := p.text(v, "config.path", expand.InConfig); ok {
-				c.path = &t
+				c.Path = &t
 			}
 		case "set":
 			p.readSets(c, nil, false, v)
@@ -41,14 +42,14 @@ func (p *proto) readConfig(n *yaml.Node) {
 			p.src.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: base, set, path"), "unknown key %q in config", k.Value)
 		}
 	})
-	if c.base.Raw == "" && !c.bad {
-		c.bad = true
+	if c.Base.Raw == "" && !c.Bad {
+		c.Bad = true
 		p.src.Problem(n.Line, n.Column, "add base: configs/a.yaml", "config has no base")
 	}
-	p.config = c
+	p.Config = c
 }
 
-func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) {
+func (p *proto) readSets(c *written.Config, under []string, add bool, n *yaml.Node) {
 	p.src.Pairs(n, "config.set", func(k, v *yaml.Node) {
 		key, adds := strings.CutPrefix(k.Value, "+")
 		parts := strings.Split(key, ".")
@@ -77,40 +78,13 @@ func (p *proto) readSets(c *configText, under []string, add bool, n *yaml.Node) 
 			return
 		}
 		t, _ := p.compile(text, v.Line, v.Column, "config.set", expand.InConfig)
-		c.sets = append(c.sets, setText{path: path, add: adds, value: t, tag: tag})
+		c.Sets = append(c.Sets, written.Set{Path: path, Add: adds, Value: t, Tag: tag})
 	})
 }
 
-// kind returns the YAML type of the value: that of the variable if it is a single
-// variable, text if variables are mixed with other text, otherwise its own.
-func (s *setText) kind(v *expand.Values) string {
-	g := s.value.Sole()
-	switch {
-	case s.value.Constant():
-		return s.tag
-	case g == nil:
-		return "!!str"
-	case g.Kind == expand.VarParam:
-		return v.Param(g).Tag
-	case g.Kind.Numeric() && v.Runtime != nil:
-		return "!!int"
-	}
-	return "!!str"
-}
-
-// basePath returns the path of the base. It may contain {work_dir}, even while a key
-// is made.
-func (c *configText) basePath(v *expand.Values) (string, error) {
-	at := *v
-	if at.Runtime == nil {
-		at.Runtime = &Runtime{}
-	}
-	return absolute(v.WorkDir, c.base.Render(&at))
-}
-
 // open returns the base, which is read once for all jobs, and the changes of one job.
-func (b *Batch) open(c *configText, v *expand.Values) (base *configedit.File, sets []configedit.Set, problems []Problem) {
-	path, err := c.basePath(v)
+func (b *Batch) open(c *written.Config, v *expand.Values) (base *configedit.File, sets []configedit.Set, problems []Problem) {
+	path, err := c.BasePath(v)
 	if err != nil {
 		return nil, nil, []Problem{{Text: "config.base: " + err.Error()}}
 	}
@@ -118,23 +92,23 @@ func (b *Batch) open(c *configText, v *expand.Values) (base *configedit.File, se
 	if !ok {
 		data, err := source.ReadRegular(path)
 		if err != nil {
-			return nil, nil, []Problem{{Line: c.base.Line, Col: c.base.Col, Text: fmt.Sprintf("config %q: %s (%s)", c.base.Raw, err, path)}}
+			return nil, nil, []Problem{{Line: c.Base.Line, Col: c.Base.Col, Text: fmt.Sprintf("config %q: %s (%s)", c.Base.Raw, err, path)}}
 		}
 		base = configedit.Open(path, data)
 		b.bases[path] = base
 	}
-	for i := range c.sets {
-		s := &c.sets[i]
+	for i := range c.Sets {
+		s := &c.Sets[i]
 		sets = append(sets, configedit.Set{
-			Path: s.path, Add: s.add || s.place && !base.Has(s.path[0]), Line: s.value.Line, Col: s.value.Col,
-			Value: configedit.Value{Text: s.value.Render(v), Tag: s.kind(v)},
+			Path: s.Path, Add: s.Add || s.Place && !base.Has(s.Path[0]), Line: s.Value.Line, Col: s.Value.Col,
+			Value: configedit.Value{Text: s.Value.Render(v), Tag: s.Kind(v)},
 		})
 	}
 	return base, sets, nil
 }
 
 // config returns the copy that one attempt gets.
-func (b *Batch) config(c *configText, v *expand.Values) (*Config, error) {
+func (b *Batch) config(c *written.Config, v *expand.Values) (*Config, error) {
 	base, sets, problems := b.open(c, v)
 	var content []byte
 	if len(problems) == 0 {
@@ -143,8 +117,8 @@ func (b *Batch) config(c *configText, v *expand.Values) (*Config, error) {
 	if len(problems) > 0 {
 		return nil, errors.New(problems[0].Text)
 	}
-	if c.path != nil {
-		path, err := absolute(v.WorkDir, c.path.Render(v))
+	if c.Path != nil {
+		path, err := expand.Absolute(v.WorkDir, c.Path.Render(v))
 		return &Config{Path: path, Content: content}, err
 	}
 	dir, file := filepath.Split(base.Name)

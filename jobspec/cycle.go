@@ -138,9 +138,9 @@ func (s *cycleSearch) tell(path []cycleStep, to int32) {
 	s.found++
 	j := &s.batch.Jobs[jobs[0]]
 	t := j.Spec.text
-	line, col, hint := t.line, t.col, ""
-	if len(t.needs) > 0 {
-		line, col = t.needs[0].Line, t.needs[0].Col
+	line, col, hint := t.Line, t.Col, ""
+	if len(t.Needs) > 0 {
+		line, col = t.Needs[0].Line, t.Needs[0].Col
 	}
 	if s.before != nil && s.queued(jobs) {
 		hint = "jobs of a queue run one after another, in the file's order"

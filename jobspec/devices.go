@@ -81,7 +81,7 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 		}
 		p := Problem{File: b.Files[j.File].Path, Text: fmt.Sprintf("job %q can never run: %s", j.Name, why), Hint: hint}
 		if t := j.Spec.text; t != nil {
-			p.Line, p.Col = t.line, t.col
+			p.Line, p.Col = t.Line, t.Col
 		}
 		out.Add(p)
 	}

@@ -8,9 +8,9 @@ import (
 
 // expand makes the jobs of one proto.
 func (f *fileJobs) expand(p *proto) {
-	b, n := f.batch, p.matrix.Count()
+	b, n := f.batch, p.Matrix.Count()
 	if len(b.Jobs)+n > expand.MaxJobs {
-		p.src.Problem(p.line, p.col, "", "with this job the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
+		p.src.Problem(p.Line, p.Col, "", "with this job the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
 		return
 	}
 	b.Jobs = slices.Grow(b.Jobs, n)
@@ -21,8 +21,8 @@ func (f *fileJobs) expand(p *proto) {
 	k := newKeyer(f, p)
 	var v expand.Values
 	for i := range n {
-		combo := p.matrix.Combo(i)
-		v = p.matrix.Values(combo, "", v.Params[:0])
+		combo := p.Matrix.Combo(i)
+		v = p.Matrix.Values(combo, "", v.Params[:0])
 		v.Name = p.nameOf(&v)
 		name := v.Name
 		spec := p.spec(&v)

@@ -6,6 +6,7 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 
 	"gopkg.in/yaml.v3"
 )
@@ -44,14 +45,14 @@ func (p *proto) experiment(f fields) {
 	if !okBase || !okAlgo {
 		return
 	}
-	program, _ := p.compile(p.file.settings.Program, p.line, p.col, "program", expand.AtStart)
-	p.commands = []expand.Text{program}
+	program, _ := p.compile(p.file.settings.Program, p.Line, p.Col, "program", expand.AtStart)
+	p.Commands = []expand.Text{program}
 	seed := p.takeSeed(f)
 	config := base
 	if seed != nil {
 		config = p.seededCopy(base, seed)
 	}
-	p.args = append(p.args, argText{"cfp", config, "!!str"}, argText{"algo", algorithm, "!!str"})
+	p.Args = append(p.Args, written.Arg{Key: "cfp", Value: config, Tag: "!!str"}, written.Arg{Key: "algo", Value: algorithm, Tag: "!!str"})
 	p.readArgs("extra_args", f.get("extra_args"))
 	p.readArgs("args", f.get("args"))
 	p.argsPlace()
@@ -93,7 +94,7 @@ func (p *proto) seededCopy(base expand.Text, seed *yaml.Node) expand.Text {
 	ext := filepath.Ext(file)
 	copied := dir + "temp/" + strings.TrimSuffix(file, ext) + "_seed" + value.Raw + ext
 	path, _ := p.compile(copied, base.Line, base.Col, "config", expand.InJob)
-	p.config = &configText{base: base, path: &path, sets: []setText{{path: []string{"seed"}, place: true, value: value, tag: seed.ShortTag()}}}
+	p.Config = &written.Config{Base: base, Path: &path, Sets: []written.Set{{Path: []string{"seed"}, Place: true, Value: value, Tag: seed.ShortTag()}}}
 	return path
 }
 

@@ -13,21 +13,21 @@ import (
 // as numbers, so numbers and the values of args are not part of it.
 func (p *proto) familyOf(r gpu.Request) uint64 {
 	var b []byte
-	for i := range p.commands {
-		b = appendString(b, withoutNumbers(p.commands[i].Raw))
+	for i := range p.Commands {
+		b = appendString(b, withoutNumbers(p.Commands[i].Raw))
 	}
 	b = append(b, 0)
-	for i := range p.args {
-		b = appendString(b, p.args[i].key)
+	for i := range p.Args {
+		b = appendString(b, p.Args[i].Key)
 	}
 	b = append(b, 0)
-	for _, word := range p.shell {
+	for _, word := range p.Shell {
 		b = appendString(b, word)
 	}
 	b = append(b, 0)
 	b = appendString(b, p.file.dirKey)
-	if p.workDir != nil {
-		b = appendString(b, withoutNumbers(p.workDir.Raw))
+	if p.WorkDir != nil {
+		b = appendString(b, withoutNumbers(p.WorkDir.Raw))
 	}
 	b = binary.AppendVarint(binary.AppendVarint(b, int64(r.Min)), int64(r.Max))
 	h := fnv.New64a()

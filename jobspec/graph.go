@@ -17,7 +17,7 @@ func (l *loader) link() {
 	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
-		if t := j.Spec.text; len(t.needs) > 0 {
+		if t := j.Spec.text; len(t.Needs) > 0 {
 			v = l.values(j, v.Params[:0])
 			j.Needs = g.needs(j, &v)
 		}
@@ -27,7 +27,7 @@ func (l *loader) link() {
 
 // values returns a job's own values; run-time variables stay as names.
 func (l *loader) values(j *Job, buf []Param) expand.Values {
-	return j.Spec.text.matrix.Values(j.combo, j.Name, buf)
+	return j.Spec.text.Matrix.Values(j.combo, j.Name, buf)
 }
 
 func (l *loader) queues() {
@@ -35,7 +35,7 @@ func (l *loader) queues() {
 	index := map[string]int32{}
 	for i := range b.Jobs {
 		j := &b.Jobs[i]
-		t := j.Spec.text.queue
+		t := j.Spec.text.Queue
 		if t == nil {
 			continue
 		}
@@ -83,7 +83,7 @@ func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 		return slices.Delete(slices.Clone(set.ids), at, at+1)
 	case !set.told:
 		set.told = true
-		t, other := &j.Spec.text.needs[0], g.batch.Jobs[set.self].Name
+		t, other := &j.Spec.text.Needs[0], g.batch.Jobs[set.self].Name
 		g.files[j.File].src.Problem(t.Line, t.Col, "", "these jobs wait for each other: %s → %s → %s", other, j.Name, other)
 	}
 	return nil
@@ -92,16 +92,16 @@ func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 func (g *grapher) set(j *Job, v *expand.Values) *needSet {
 	t := j.Spec.text
 	g.buf = append(g.buf[:0], byte(j.File), byte(j.File>>8), 0)
-	for i := range t.needs {
-		g.buf = append(t.needs[i].Append(g.buf, v), 0)
+	for i := range t.Needs {
+		g.buf = append(t.Needs[i].Append(g.buf, v), 0)
 	}
 	if set := g.sets[string(g.buf)]; set != nil {
 		return set
 	}
 	set := &needSet{self: -1}
 	g.sets[string(g.buf)] = set
-	for i := range t.needs {
-		set.ids = append(set.ids, g.pattern(j, &t.needs[i], t.needs[i].Render(v))...)
+	for i := range t.Needs {
+		set.ids = append(set.ids, g.pattern(j, &t.Needs[i], t.Needs[i].Render(v))...)
 	}
 	slices.Sort(set.ids)
 	set.ids = slices.Clip(slices.Compact(set.ids))
@@ -144,7 +144,7 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 
 func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	for _, k := range g.batch.Jobs[g.batch.Files[f.index].First:][:g.batch.Files[f.index].Count] {
-		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.matrix.Count() > 1 {
+		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.Matrix.Count() > 1 {
 			return fmt.Sprintf("its matrix expands to %q and others: write %q", k.Name, name+"-*")
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/written"
 )
 
 // A Key is the hash of what a job does, and its identity in the ledger.
@@ -70,10 +71,10 @@ func (j *Job) Params() []Param { return j.values().Resolved() }
 
 // values returns what is known of the job's variables before it starts.
 func (j *Job) values() *expand.Values {
-	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.matrix == nil {
+	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.Matrix == nil {
 		return &expand.Values{Name: j.Name}
 	}
-	v := j.Spec.text.matrix.Values(j.combo, j.Name, nil)
+	v := j.Spec.text.Matrix.Values(j.combo, j.Name, nil)
 	return &v
 }
 
@@ -101,7 +102,7 @@ type Spec struct {
 
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
 
-	text *texts // unrendered strings; only for this package
+	text *written.Job // unrendered strings; only for this package
 }
 
 // Rendered is a job with every variable replaced: what an attempt runs.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/written"
 )
 
 // recipe is the version of the key. Change it only together with code that still
@@ -26,13 +27,13 @@ type keyer struct {
 	proto  *proto
 	buf    []byte
 	params []Param
-	env    []envText       // by name
+	env    []written.Env   // by name
 	edited map[string]bool // bases whose copy has been made once, for the problems that reports
 }
 
 func newKeyer(f *fileJobs, p *proto) *keyer {
-	k := &keyer{fileJobs: f, proto: p, env: slices.Clone(p.env), edited: map[string]bool{}}
-	slices.SortFunc(k.env, func(a, b envText) int { return strings.Compare(a.name, b.name) })
+	k := &keyer{fileJobs: f, proto: p, env: slices.Clone(p.Env), edited: map[string]bool{}}
+	slices.SortFunc(k.env, func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
 	return k
 }
 
@@ -41,15 +42,15 @@ func newKeyer(f *fileJobs, p *proto) *keyer {
 func (k *keyer) key(v *expand.Values) Key {
 	p := k.proto
 	k.buf = appendString(k.buf[:0], recipe)
-	k.count(len(p.commands))
-	for i := range p.commands {
-		k.text(&p.commands[i], v)
+	k.count(len(p.Commands))
+	for i := range p.Commands {
+		k.text(&p.Commands[i], v)
 	}
-	k.count(len(p.args))
-	for i := range p.args {
-		k.buf = appendString(k.buf, p.args[i].key)
-		k.buf = append(k.buf, p.args[i].kind(v))
-		k.text(&p.args[i].value, v)
+	k.count(len(p.Args))
+	for i := range p.Args {
+		k.buf = appendString(k.buf, p.Args[i].Key)
+		k.buf = append(k.buf, p.Args[i].Kind(v))
+		k.text(&p.Args[i].Value, v)
 	}
 	k.params = append(k.params[:0], v.Resolved()...) // by name: their order in the file does not matter
 	slices.SortFunc(k.params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
@@ -59,20 +60,20 @@ func (k *keyer) key(v *expand.Values) Key {
 	}
 	k.count(len(k.env))
 	for i := range k.env {
-		k.buf = appendString(k.buf, k.env[i].name)
-		k.text(&k.env[i].value, v)
+		k.buf = appendString(k.buf, k.env[i].Name)
+		k.text(&k.env[i].Value, v)
 	}
-	k.count(len(p.shell))
-	for _, word := range p.shell {
+	k.count(len(p.Shell))
+	for _, word := range p.Shell {
 		k.buf = appendString(k.buf, word)
 	}
 	k.buf = appendString(k.buf, k.dirKey)
-	if p.workDir != nil {
-		k.text(p.workDir, v)
+	if p.WorkDir != nil {
+		k.text(p.WorkDir, v)
 	} else {
 		k.buf = appendString(k.buf, "")
 	}
-	if p.config != nil {
+	if p.Config != nil {
 		sum := sha256.Sum256(appendValue(nil, k.config(v)))
 		k.buf = append(k.buf, sum[:]...)
 	}
@@ -99,10 +100,10 @@ func (k *keyer) text(t *expand.Text, v *expand.Values) {
 // config returns the values of a job's copy of its config. The copy itself is made only for
 // the first job that changes a base, for the problems that this reports.
 func (k *keyer) config(v *expand.Values) any {
-	c := k.proto.config
+	c := k.proto.Config
 	at := *v
 	var err error
-	if at.WorkDir, err = k.proto.dirOf(k.workDir, v); err != nil || c.bad {
+	if at.WorkDir, err = k.proto.Dir(k.workDir, v); err != nil || c.Bad {
 		return nil // has been reported
 	}
 	base, sets, problems := k.batch.open(c, &at)
@@ -116,11 +117,11 @@ func (k *keyer) config(v *expand.Values) any {
 	if len(problems) == 0 {
 		values, problems = base.Values(sets)
 	}
-	c.bad = len(problems) > 0
+	c.Bad = len(problems) > 0
 	for _, problem := range problems {
 		problem.File = k.proto.src.Path
 		if problem.Line == 0 {
-			problem.Line, problem.Col = c.base.Line, c.base.Col
+			problem.Line, problem.Col = c.Base.Line, c.Base.Col
 		}
 		k.out.Add(problem)
 	}

@@ -8,6 +8,7 @@ import (
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 )
 
 // Lints find mistakes in a batch that is otherwise valid: work that looks done but is
@@ -50,12 +51,12 @@ func parseAllow(words []string) ([]string, error) {
 }
 
 // allows reports whether a lint is switched off for a job.
-func (f *fileJobs) allows(t *texts, lint string) bool {
+func (f *fileJobs) allows(t *written.Job, lint string) bool {
 	if slices.Contains(f.settings.Allow, lint) {
 		return true
 	}
-	for i := range t.resources {
-		if r := &t.resources[i]; r.key == "allow" && slices.ContainsFunc(r.texts, func(name expand.Text) bool { return name.Raw == lint }) {
+	for i := range t.Resources {
+		if r := &t.Resources[i]; r.Key == "allow" && slices.ContainsFunc(r.Texts, func(name expand.Text) bool { return name.Raw == lint }) {
 			return true
 		}
 	}
@@ -64,7 +65,7 @@ func (f *fileJobs) allows(t *texts, lint string) bool {
 
 // lint reports a finding unless it is allowed. Its errors are those that the author of
 // the file may overrule.
-func (f *fileJobs) lint(t *texts, p Problem, warn bool) {
+func (f *fileJobs) lint(t *written.Job, p Problem, warn bool) {
 	if f.allows(t, p.Lint) {
 		return
 	}
@@ -82,7 +83,7 @@ func (f *fileJobs) lint(t *texts, p Problem, warn bool) {
 
 // lint checks one job of the file, all expansions at once.
 func (p *proto) lint(f fields) {
-	if !p.file.opts.Lint || p.matrix == nil || p.matrix.Count() == 0 {
+	if !p.file.opts.Lint || p.Matrix == nil || p.Matrix.Count() == 0 {
 		return
 	}
 	p.lintUnused(source.Child(f.at, "params"))
@@ -92,29 +93,29 @@ func (p *proto) lint(f fields) {
 
 // lintConfig reports a config copy that the job never gets to see.
 func (p *proto) lintConfig() {
-	c := p.config
-	if c == nil || c.path != nil || p.runs(func(t *expand.Text) bool { return t.Uses(expand.VarConfig) }) {
+	c := p.Config
+	if c == nil || c.Path != nil || p.runs(func(t *expand.Text) bool { return t.Uses(expand.VarConfig) }) {
 		return
 	}
-	p.file.lint(p.texts, Problem{Lint: lintConfig, Line: c.base.Line, Col: c.base.Col,
-		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", p.name.Raw, source.Clip(c.base.Raw)),
+	p.file.lint(p.Job, Problem{Lint: lintConfig, Line: c.Base.Line, Col: c.Base.Col,
+		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", p.Name.Raw, source.Clip(c.Base.Raw)),
 		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
 }
 
 // runs reports whether any text the job runs satisfies is.
 func (p *proto) runs(is func(t *expand.Text) bool) bool {
-	for i := range p.commands {
-		if is(&p.commands[i]) {
+	for i := range p.Commands {
+		if is(&p.Commands[i]) {
 			return true
 		}
 	}
-	for i := range p.args {
-		if is(&p.args[i].value) {
+	for i := range p.Args {
+		if is(&p.Args[i].Value) {
 			return true
 		}
 	}
-	for i := range p.env {
-		if is(&p.env[i].value) {
+	for i := range p.Env {
+		if is(&p.Env[i].Value) {
 			return true
 		}
 	}

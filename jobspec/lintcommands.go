@@ -35,28 +35,28 @@ func (p *proto) lintCommands(background bool) {
 		c.job.Conda = condaLine()
 	}
 	c.job.Env = map[string]string{}
-	for i := range p.env {
-		c.job.Env[p.env[i].name] = c.template(&p.env[i].value, false)
+	for i := range p.Env {
+		c.job.Env[p.Env[i].Name] = c.template(&p.Env[i].Value, false)
 	}
-	for i := range p.commands {
-		c.command(&p.commands[i], i == len(p.commands)-1)
+	for i := range p.Commands {
+		c.command(&p.Commands[i], i == len(p.Commands)-1)
 	}
-	for i := range p.args {
-		a := &p.args[i]
-		key := a.key
+	for i := range p.Args {
+		a := &p.Args[i]
+		key := a.Key
 		if !strings.HasPrefix(key, "-") {
 			key = "--" + key
 		}
-		c.value("x "+key+" ", &a.value)
+		c.value("x "+key+" ", &a.Value)
 	}
-	for i := range p.env {
-		if name := p.env[i].name; strings.HasSuffix(name, "PORT") {
-			c.value(name+"=", &p.env[i].value)
+	for i := range p.Env {
+		if name := p.Env[i].Name; strings.HasSuffix(name, "PORT") {
+			c.value(name+"=", &p.Env[i].Value)
 		}
 	}
-	if p.config != nil {
-		for i := range p.config.sets {
-			c.value("x ", &p.config.sets[i].value)
+	if p.Config != nil {
+		for i := range p.Config.Sets {
+			c.value("x ", &p.Config.Sets[i].Value)
 		}
 	}
 }
@@ -64,11 +64,11 @@ func (p *proto) lintCommands(background bool) {
 // shellKind reports whether the commands are shell scripts, and whether the shell reads
 // the user's startup files.
 func (p *proto) shellKind() (shell, login bool) {
-	for _, word := range p.shell {
+	for _, word := range p.Shell {
 		shell = shell || slices.Contains([]string{"bash", "sh", "zsh", "dash", "ksh"}, filepath.Base(word))
 		login = login || word == "--login" || len(word) > 1 && word[0] == '-' && word[1] != '-' && strings.ContainsAny(word, "li")
 	}
-	return shell || len(p.shell) == 0, login
+	return shell || len(p.Shell) == 0, login
 }
 
 // condaLine returns the line that makes conda activate work, or "" if it already does.
@@ -123,7 +123,7 @@ func (c *commandLinter) hole(g *expand.Segment, quoted bool) script.Hole {
 	h := script.Hole{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
 	switch g.Kind {
 	case expand.VarParam:
-		c.matrix.Formatted(g.Param, func(v Param) bool {
+		c.Matrix.Formatted(g.Param, func(v Param) bool {
 			s := v.Text
 			if g.Format != "" && g.Format != "q" {
 				s, _ = expand.FormatNumber(g.Format, s)
@@ -133,7 +133,7 @@ func (c *commandLinter) hole(g *expand.Segment, quoted bool) script.Hole {
 			return len(h.Values) < maxValues
 		})
 	case expand.VarWorkDir:
-		if dir := c.file.workDir; c.workDir == nil && shellescape.Quote(dir) != dir {
+		if dir := c.file.workDir; c.WorkDir == nil && shellescape.Quote(dir) != dir {
 			h.Values, c.risky = []string{dir}, true
 		}
 	}
@@ -186,7 +186,7 @@ func (c *commandLinter) tell(t *expand.Text, f script.Finding) {
 	if strings.Contains(t.Raw, at) {
 		line, col = c.src.Find(t.Line, t.Col, at)
 	}
-	c.file.lint(c.texts, Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
+	c.file.lint(c.Job, Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
 }
 
 // scriptFile checks a file that a command runs. The file may be run differently, so all
@@ -206,7 +206,7 @@ func (c *commandLinter) scriptFile(t *expand.Text, file *scriptFile) {
 		if f.Lint == script.Background && c.inBlock || f.Lint == script.Pinned && f.Warn && c.passesGPUs() && !strings.HasSuffix(file.name, ".py") {
 			continue
 		}
-		c.file.lint(c.texts, Problem{Lint: f.Lint, Line: line, Col: col, Text: fileLine(file.name, f.Line) + f.Text, Hint: f.Hint}, true)
+		c.file.lint(c.Job, Problem{Lint: f.Lint, Line: line, Col: col, Text: fileLine(file.name, f.Line) + f.Text, Hint: f.Hint}, true)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/units"
+	"gpurun/jobspec/written"
 )
 
 // lintBatch checks what no job reveals on its own.
@@ -31,7 +32,7 @@ func (l *loader) lintSameOutput() {
 		return
 	}
 	o := &orders{l: l}
-	told := map[*texts]bool{}
+	told := map[*written.Job]bool{}
 	first := map[string]*Job{} // that writes each path
 	var v expand.Values
 	for _, r := range refs {
@@ -45,7 +46,7 @@ func (l *loader) lintSameOutput() {
 		}
 		if t := b.Spec.text; a != b && !told[t] && !o.ordered(a, b) && !o.ordered(b, a) {
 			told[t] = true
-			at := &t.outputs[r.text]
+			at := &t.Outputs[r.text]
 			l.files[b.File].lint(t, Problem{Lint: lintSameOutput, Line: at.Line, Col: at.Col,
 				Text: fmt.Sprintf("jobs %q and %q can run at the same time and both write %s", a.Name, b.Name, path),
 				Hint: "put {name} into the path, and into the command that writes it"}, false)
@@ -57,15 +58,15 @@ func (l *loader) lintSameOutput() {
 // text of a batch contains {name}, no two paths can be equal.
 func (l *loader) outputRefs() []outputRef {
 	var refs []outputRef
-	var last *texts
+	var last *written.Job
 	var only string
 	plain := false
 	for i := range l.batch.Jobs {
 		t := l.batch.Jobs[i].Spec.text
-		for n := range t.outputs {
-			if o := &t.outputs[n]; !strings.ContainsAny(o.Raw, "*?[") {
+		for n := range t.Outputs {
+			if o := &t.Outputs[n]; !strings.ContainsAny(o.Raw, "*?[") {
 				if t != last {
-					plain = plain || !o.Uses(expand.VarName) || only != "" && only != o.Raw || t.workDir != nil || len(l.files) > 1
+					plain = plain || !o.Uses(expand.VarName) || only != "" && only != o.Raw || t.WorkDir != nil || len(l.files) > 1
 					only = o.Raw
 				}
 				refs = append(refs, outputRef{int32(i), int32(n)})
@@ -84,8 +85,8 @@ func (l *loader) outputPath(j *Job, n int32, v *expand.Values) string {
 	t := j.Spec.text
 	at := *v
 	at.Planned = true
-	at.WorkDir, _ = t.dirOf(l.batch.Files[j.File].WorkDir, v) // checkPaths has reported what is wrong with it
-	path, _ := absolute(at.WorkDir, t.outputs[n].Render(&at)) // the same
+	at.WorkDir, _ = t.Dir(l.batch.Files[j.File].WorkDir, v)          // checkPaths has reported what is wrong with it
+	path, _ := expand.Absolute(at.WorkDir, t.Outputs[n].Render(&at)) // the same
 	return path
 }
 
@@ -130,23 +131,23 @@ func (o *orders) ordered(a, b *Job) bool {
 func (l *loader) lintWorkDirs() {
 	for _, f := range l.files {
 		if !f.exists(f.workDir) {
-			f.lint(&texts{}, Problem{Lint: lintMissing, Text: fmt.Sprintf("work_dir %s does not exist", f.workDir), Hint: "create it, or correct work_dir"}, true)
+			f.lint(&written.Job{}, Problem{Lint: lintMissing, Text: fmt.Sprintf("work_dir %s does not exist", f.workDir), Hint: "create it, or correct work_dir"}, true)
 		}
 	}
-	told := map[*texts]bool{}
+	told := map[*written.Job]bool{}
 	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if t.workDir == nil || told[t] || len(j.Needs) > 0 || j.Queue >= 0 {
+		if t.WorkDir == nil || told[t] || len(j.Needs) > 0 || j.Queue >= 0 {
 			continue
 		}
-		told[t] = t.workDir.Constant()
+		told[t] = t.WorkDir.Constant()
 		f := l.files[j.File]
 		v = l.values(j, v.Params[:0])
-		if dir, err := t.dirOf(f.workDir, &v); err == nil && f.exists(f.workDir) && !f.exists(dir) {
+		if dir, err := t.Dir(f.workDir, &v); err == nil && f.exists(f.workDir) && !f.exists(dir) {
 			told[t] = true
-			f.lint(t, Problem{Lint: lintMissing, Line: t.workDir.Line, Col: t.workDir.Col,
+			f.lint(t, Problem{Lint: lintMissing, Line: t.WorkDir.Line, Col: t.WorkDir.Col,
 				Text: fmt.Sprintf("work_dir of job %q does not exist: %s", j.Name, dir), Hint: "create it, or correct work_dir"}, true)
 		}
 	}
@@ -167,16 +168,16 @@ func (l *loader) lintConcurrent(g given) {
 // lintOneNeed warns about a need that is one of several expansions of its job, when
 // probably all were meant.
 func (l *loader) lintOneNeed() {
-	told := map[*texts]bool{}
+	told := map[*written.Job]bool{}
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if len(t.needs) == 0 || told[t] {
+		if len(t.Needs) == 0 || told[t] {
 			continue
 		}
 		told[t] = true
-		for n := range t.needs {
-			if need := &t.needs[n]; need.Constant() && !isGlob(need.Raw) {
+		for n := range t.Needs {
+			if need := &t.Needs[n]; need.Constant() && !isGlob(need.Raw) {
 				l.oneNeed(j, need)
 			}
 		}
@@ -190,7 +191,7 @@ func (l *loader) oneNeed(j *Job, need *expand.Text) {
 			one = o
 		}
 	}
-	if one == nil || one.Spec.text.matrix == nil || one.Spec.text.matrix.Count() < 2 || one.Spec.text == j.Spec.text {
+	if one == nil || one.Spec.text.Matrix == nil || one.Spec.text.Matrix.Count() < 2 || one.Spec.text == j.Spec.text {
 		return
 	}
 	siblings := 0
@@ -201,7 +202,7 @@ func (l *loader) oneNeed(j *Job, need *expand.Text) {
 	}
 	if siblings == 1 {
 		l.files[j.File].lint(j.Spec.text, Problem{Lint: lintOneNeed, Line: need.Line, Col: need.Col,
-			Text: fmt.Sprintf("needs: %q is only one of %d expansions of its job", need.Raw, one.Spec.text.matrix.Count()),
+			Text: fmt.Sprintf("needs: %q is only one of %d expansions of its job", need.Raw, one.Spec.text.Matrix.Count()),
 			Hint: fmt.Sprintf("to need all of them, write %q", expansions(one))}, true)
 	}
 }
@@ -210,14 +211,14 @@ func (l *loader) oneNeed(j *Job, need *expand.Text) {
 func expansions(j *Job) string {
 	t := j.Spec.text
 	pattern := ""
-	for i := range t.name.Segs {
-		if g := &t.name.Segs[i]; g.Kind == expand.VarLiteral {
+	for i := range t.Name.Segs {
+		if g := &t.Name.Segs[i]; g.Kind == expand.VarLiteral {
 			pattern += g.Lit
 		} else if !strings.HasSuffix(pattern, "*") {
 			pattern += "*"
 		}
 	}
-	if len(t.suffix) > 0 && !strings.HasSuffix(pattern, "*") {
+	if len(t.Suffix) > 0 && !strings.HasSuffix(pattern, "*") {
 		pattern += "-*"
 	}
 	return pattern

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/written"
 
 	"github.com/bmatcuk/doublestar/v4"
 )
@@ -18,33 +19,33 @@ func (l *loader) lintOrder() {
 	}
 	var made *producers
 	o := &orders{l: l}
-	told := map[*texts]bool{}
+	told := map[*written.Job]bool{}
 	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if len(t.inputs) == 0 || told[t] {
+		if len(t.Inputs) == 0 || told[t] {
 			continue
 		}
 		if made == nil {
 			made = l.producers()
 		}
 		v = l.values(j, v.Params[:0])
-		dir, err := t.dirOf(l.batch.Files[j.File].WorkDir, &v)
+		dir, err := t.Dir(l.batch.Files[j.File].WorkDir, &v)
 		if err != nil {
 			continue
 		}
 		at := v
 		at.WorkDir, at.Runtime = dir, &Runtime{}
 		varies := false
-		for n := range t.inputs {
-			varies = varies || !t.inputs[n].Constant()
-			path, err := absolute(dir, t.inputs[n].Render(&at))
-			if err == nil && l.inputOrder(o, made, j, &t.inputs[n], path) {
+		for n := range t.Inputs {
+			varies = varies || !t.Inputs[n].Constant()
+			path, err := expand.Absolute(dir, t.Inputs[n].Render(&at))
+			if err == nil && l.inputOrder(o, made, j, &t.Inputs[n], path) {
 				told[t] = true
 			}
 		}
-		told[t] = told[t] || !varies && t.workDir == nil && len(t.needs) == 0
+		told[t] = told[t] || !varies && t.WorkDir == nil && len(t.Needs) == 0
 	}
 }
 
@@ -97,7 +98,7 @@ func (l *loader) producers() *producers {
 	m := &producers{paths: map[string]int32{}, globs: map[string][]madeGlob{}, heads: map[int]bool{}, known: map[string]int32{}}
 	defer func() { slices.Sort(m.list) }()
 	heads := l.inputHeads()
-	var last *texts
+	var last *written.Job
 	skip := false
 	var v expand.Values
 	for i := range l.batch.Jobs {
@@ -109,7 +110,7 @@ func (l *loader) producers() *producers {
 		if skip {
 			continue
 		}
-		for n := range t.outputs {
+		for n := range t.Outputs {
 			v = l.values(j, v.Params[:0])
 			path := l.outputPath(j, int32(n), &v)
 			if isGlob(path) {
@@ -130,7 +131,7 @@ func (l *loader) producers() *producers {
 // inputHeads returns what the inputs of all jobs begin with, without duplicates.
 func (l *loader) inputHeads() []string {
 	var heads []string
-	var last *texts
+	var last *written.Job
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
@@ -138,8 +139,8 @@ func (l *loader) inputHeads() []string {
 			continue
 		}
 		last = t
-		for n := range t.inputs {
-			if h := l.head(j, &t.inputs[n]); !slices.Contains(heads, h) && len(heads) < 100 {
+		for n := range t.Inputs {
+			if h := l.head(j, &t.Inputs[n]); !slices.Contains(heads, h) && len(heads) < 100 {
 				heads = append(heads, h)
 			} else if len(heads) == 100 {
 				return []string{""}
@@ -151,14 +152,14 @@ func (l *loader) inputHeads() []string {
 
 // head returns what a path begins with in all expansions of a job, "" if that varies.
 func (l *loader) head(j *Job, t *expand.Text) string {
-	if j.Spec.text.workDir != nil || len(t.Segs) == 0 || t.Segs[0].Kind != expand.VarLiteral {
+	if j.Spec.text.WorkDir != nil || len(t.Segs) == 0 || t.Segs[0].Kind != expand.VarLiteral {
 		return ""
 	}
 	lit := t.Segs[0].Lit
 	if strings.Contains(lit, "..") || strings.Contains(lit, "./") || strings.Contains(lit, "//") {
 		return ""
 	}
-	path, err := absolute(l.batch.Files[j.File].WorkDir, lit)
+	path, err := expand.Absolute(l.batch.Files[j.File].WorkDir, lit)
 	if err != nil {
 		return ""
 	}
@@ -172,8 +173,8 @@ func (l *loader) head(j *Job, t *expand.Text) string {
 // what they begin with.
 func (l *loader) mayMake(j *Job, heads []string) bool {
 	t := j.Spec.text
-	for n := range t.outputs {
-		h := l.head(j, &t.outputs[n])
+	for n := range t.Outputs {
+		h := l.head(j, &t.Outputs[n])
 		if slices.ContainsFunc(heads, func(in string) bool { return strings.HasPrefix(in, h) || strings.HasPrefix(h, in) }) {
 			return true
 		}

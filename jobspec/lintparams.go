@@ -19,8 +19,8 @@ var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
 // value used nowhere is at best a label in the ledger, hence a warning. own are the job's
 // own params: those from defaults need not be used by every job.
 func (p *proto) lintUnused(own *yaml.Node) {
-	m := p.matrix
-	if len(m.Always)+len(m.Partial) == 0 || p.file.allows(p.texts, lintUnused) {
+	m := p.Matrix
+	if len(m.Always)+len(m.Partial) == 0 || p.file.allows(p.Job, lintUnused) {
 		return
 	}
 	u := p.uses()
@@ -40,7 +40,7 @@ func (p *proto) lintUnused(own *yaml.Node) {
 }
 
 func (p *proto) unusedParam(name string, values int, named bool) {
-	line, col := p.src.Find(p.line, p.col, name+":")
+	line, col := p.src.Find(p.Line, p.Col, name+":")
 	text := fmt.Sprintf("parameter %q never reaches the command", name)
 	if named {
 		text = fmt.Sprintf("parameter %q is used in names and paths only and never reaches the command", name)
@@ -48,7 +48,7 @@ func (p *proto) unusedParam(name string, values int, named bool) {
 	if values > 1 {
 		text += fmt.Sprintf(": its %d values give identical jobs", values)
 	}
-	p.file.lint(p.texts, Problem{Lint: lintUnused, Line: line, Col: col, Text: text,
+	p.file.lint(p.Job, Problem{Lint: lintUnused, Line: line, Col: col, Text: text,
 		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, values < 2)
 }
 
@@ -61,30 +61,30 @@ type used struct {
 func (p *proto) uses() used {
 	u := used{map[string]bool{}, map[string]bool{}}
 	p.runs(func(t *expand.Text) bool { p.mark(u.reached, t); return false })
-	p.mark(u.reached, p.workDir)
-	for i := range p.inputs {
-		p.mark(u.reached, &p.inputs[i])
+	p.mark(u.reached, p.WorkDir)
+	for i := range p.Inputs {
+		p.mark(u.reached, &p.Inputs[i])
 	}
-	for i := range p.resources {
+	for i := range p.Resources {
 		to := u.reached
-		if r := &p.resources[i]; r.key == "desc" || r.key == "tags" {
+		if r := &p.Resources[i]; r.Key == "desc" || r.Key == "tags" {
 			to = u.named
 		}
-		for j := range p.resources[i].texts {
-			p.mark(to, &p.resources[i].texts[j])
+		for j := range p.Resources[i].Texts {
+			p.mark(to, &p.Resources[i].Texts[j])
 		}
 	}
-	if c := p.config; c != nil {
-		p.mark(u.reached, &c.base)
-		p.mark(u.reached, c.path)
-		for i := range c.sets {
-			p.mark(u.reached, &c.sets[i].value)
+	if c := p.Config; c != nil {
+		p.mark(u.reached, &c.Base)
+		p.mark(u.reached, c.Path)
+		for i := range c.Sets {
+			p.mark(u.reached, &c.Sets[i].Value)
 		}
 	}
-	for _, t := range []*expand.Text{&p.name, p.log, p.stdout, p.stderr, p.queue} {
+	for _, t := range []*expand.Text{&p.Name, p.Log, p.Stdout, p.Stderr, p.Queue} {
 		p.mark(u.named, t)
 	}
-	for _, list := range [][]expand.Text{p.outputs, p.needs} {
+	for _, list := range [][]expand.Text{p.Outputs, p.Needs} {
 		for i := range list {
 			p.mark(u.named, &list[i])
 		}
@@ -110,7 +110,7 @@ func (p *proto) markParam(used map[string]bool, name string) {
 		return
 	}
 	used[name] = true
-	for _, t := range p.matrix.Nested[name] {
+	for _, t := range p.Matrix.Nested[name] {
 		p.mark(used, t)
 	}
 }
@@ -129,7 +129,7 @@ func (p *proto) markEnvironment(used map[string]bool, raw string) {
 		if end < 0 {
 			end = len(rest)
 		}
-		for _, name := range slices.Concat(p.matrix.Always, p.matrix.Partial) {
+		for _, name := range slices.Concat(p.Matrix.Always, p.Matrix.Partial) {
 			if end == 0 || expand.ParamEnv(name) == prefix+rest[:end] {
 				p.markParam(used, name)
 			}
@@ -150,7 +150,7 @@ func (p *proto) readByScript(name string) bool {
 // inName reports whether the job's name holds the parameter.
 func (p *proto) inName(name string) bool {
 	used := map[string]bool{}
-	p.mark(used, &p.name)
+	p.mark(used, &p.Name)
 	return used[name]
 }
 
@@ -158,7 +158,7 @@ func (p *proto) inName(name string) bool {
 // name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
 // --out ckpt/{name}.pt hides a parameter that does nothing.
 func (p *proto) readsByName() bool {
-	v := p.matrix.Values(p.matrix.Combo(0), "", nil)
+	v := p.Matrix.Values(p.Matrix.Combo(0), "", nil)
 	v.Name = p.nameOf(&v)
 	return p.runs(func(t *expand.Text) bool {
 		if !slices.ContainsFunc(t.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarName }) {
@@ -168,7 +168,7 @@ func (p *proto) readsByName() bool {
 			if strings.HasPrefix(word, "-") {
 				_, word, _ = strings.Cut(word, "=")
 			}
-			path, err := absolute(p.file.workDir, word)
+			path, err := expand.Absolute(p.file.workDir, word)
 			return err == nil && strings.Contains(word, v.Name) && p.file.exists(path)
 		})
 	})

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
 )
 
@@ -64,8 +65,8 @@ func (p *proto) scripts() []*scriptFile {
 	if p.file.searches++; p.file.searches > maxSearches {
 		return nil
 	}
-	for i := range p.commands {
-		list = append(list, p.named(script.Check(p.commands[i].Raw, script.Job{}).Scripts)...)
+	for i := range p.Commands {
+		list = append(list, p.named(script.Check(p.Commands[i].Raw, script.Job{}).Scripts)...)
 	}
 	return list
 }
@@ -73,9 +74,9 @@ func (p *proto) scripts() []*scriptFile {
 // scriptAt reads a file that a command names, each once; nil if it cannot be read.
 func (p *proto) scriptAt(name string) *scriptFile {
 	dir := p.file.workDir
-	if p.workDir != nil {
+	if p.WorkDir != nil {
 		var err error
-		if dir, err = absolute(dir, p.workDir.Raw); err != nil || !p.workDir.Constant() {
+		if dir, err = expand.Absolute(dir, p.WorkDir.Raw); err != nil || !p.WorkDir.Constant() {
 			return nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/configedit"
+	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 
@@ -180,7 +181,7 @@ func (f *fileJobs) placeWorkDir(flags, file, user []given) {
 		if i == 0 {
 			base, _ = filepath.Abs(".")
 		}
-		dir, err := absolute(base, g.text)
+		dir, err := expand.Absolute(base, g.text)
 		if err != nil {
 			f.out.Add(Problem{File: g.file, Line: g.line, Col: g.col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
 			return

@@ -12,17 +12,17 @@ import (
 // distinguish appends to the name the values of the parameters that it lacks, if two
 // expansions would have the same name without them.
 func (p *proto) distinguish() {
-	lacks := slices.DeleteFunc(p.matrix.Named(), func(param string) bool {
-		return slices.ContainsFunc(p.name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param })
+	lacks := slices.DeleteFunc(p.Matrix.Named(), func(param string) bool {
+		return slices.ContainsFunc(p.Name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param })
 	})
 	if len(lacks) == 0 {
 		return
 	}
 	seen := map[string]bool{}
-	for i := range p.matrix.Count() {
-		v := p.matrix.Values(p.matrix.Combo(i), "", nil)
+	for i := range p.Matrix.Count() {
+		v := p.Matrix.Values(p.Matrix.Combo(i), "", nil)
 		if name := p.nameOf(&v); seen[name] {
-			p.suffix = lacks
+			p.Suffix = lacks
 			return
 		} else {
 			seen[name] = true
@@ -31,8 +31,8 @@ func (p *proto) distinguish() {
 }
 
 func (p *proto) nameOf(v *expand.Values) string {
-	name := p.name.Append(nil, v)
-	for _, s := range p.suffix {
+	name := p.Name.Append(nil, v)
+	for _, s := range p.Suffix {
 		for _, param := range v.Params {
 			if param.Name == s {
 				name = appendSafe(append(name, '-'), v.Resolve(param).Text)
@@ -96,29 +96,29 @@ func firstRune(s string) string {
 
 // refuseName reports a bad name once for all expansions of a job.
 func (p *proto) refuseName(name, bad string) {
-	if p.told {
+	if p.Told {
 		return
 	}
-	p.told = true
+	p.Told = true
 	hint := "a name may contain letters, digits and . _ - + = , @ /"
 	if m := expand.Variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
-		known := "parameters of this job: " + strings.Join(p.matrix.Always, ", ")
-		if len(p.matrix.Always) == 0 {
+		known := "parameters of this job: " + strings.Join(p.Matrix.Always, ", ")
+		if len(p.Matrix.Always) == 0 {
 			known = "this job has no parameters: add matrix or params"
 		}
-		hint = source.DidYouMean(m[1], p.matrix.Always, known)
+		hint = source.DidYouMean(m[1], p.Matrix.Always, known)
 	}
-	p.src.Problem(p.name.Line, p.name.Col, hint, "job name %q %s", source.Clip(name), bad)
+	p.src.Problem(p.Name.Line, p.Name.Col, hint, "job name %q %s", source.Clip(name), bad)
 }
 
 func (f *fileJobs) refuseTwin(first, again *Job) {
 	t, o := again.Spec.text, first.Spec.text
 	switch {
-	case t.told:
+	case t.Told:
 	case o == t:
-		f.src.Problem(t.name.Line, t.name.Col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
+		f.src.Problem(t.Name.Line, t.Name.Col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
 	default:
-		f.src.Problem(t.name.Line, t.name.Col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.line)
+		f.src.Problem(t.Name.Line, t.Name.Col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.Line)
 	}
-	t.told = true
+	t.Told = true
 }

@@ -14,15 +14,15 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 		return nil, nil
 	}
 	v := &expand.Values{Params: j.Params(), Name: j.Name, WorkDir: file.WorkDir, Planned: true}
-	if t.workDir != nil {
-		dir, err := absolute(file.WorkDir, t.workDir.Render(v))
+	if t.WorkDir != nil {
+		dir, err := expand.Absolute(file.WorkDir, t.WorkDir.Render(v))
 		if err != nil {
 			return b.Commands(j), nil // the attempt will report why
 		}
 		v.WorkDir = dir
 	}
-	if t.config != nil && !t.config.startsLater() {
-		if c, err := b.config(t.config, v); err == nil {
+	if t.Config != nil && !t.Config.StartsLater() {
+		if c, err := b.config(t.Config, v); err == nil {
 			v.Config = c.Path
 		}
 	}
@@ -33,28 +33,11 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 			}
 		}
 	}
-	for i := range t.commands {
-		note(&t.commands[i])
+	for i := range t.Commands {
+		note(&t.Commands[i])
 	}
-	for i := range t.args {
-		note(&t.args[i].value)
+	for i := range t.Args {
+		note(&t.Args[i].Value)
 	}
-	return t.script(v), later
-}
-
-// startsLater reports whether a config's path depends on something known only to an
-// attempt. Without a path, the file is named by its content.
-func (c *configText) startsLater() bool {
-	texts := []*expand.Text{&c.base}
-	if c.path != nil {
-		texts = append(texts, c.path)
-	} else {
-		for i := range c.sets {
-			texts = append(texts, &c.sets[i].value)
-		}
-	}
-	v := expand.Values{Planned: true}
-	return slices.ContainsFunc(texts, func(t *expand.Text) bool {
-		return slices.ContainsFunc(t.Segs, func(g expand.Segment) bool { return v.IsLater(g.Kind) })
-	})
+	return t.Script(v), later
 }

@@ -10,6 +10,7 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/units"
+	"gpurun/jobspec/written"
 )
 
 // Print writes a batch as native YAML, with every job spelled out. Parsed again it
@@ -90,34 +91,34 @@ func (p *printer) job(j *Job) {
 	t := j.Spec.text
 	p.line(2, "- name: %s", strconv.Quote(j.Name))
 	p.params(j.values().Params)
-	p.list("run", t.commands)
+	p.list("run", t.Commands)
 	p.args(t)
-	p.list("needs", t.needs)
-	p.text("queue", t.queue)
+	p.list("needs", t.Needs)
+	p.text("queue", t.Queue)
 	if p.b.Files[j.File].Dialect == "block" {
 		p.block(j.Spec)
 	} else {
 		p.resources(j, t)
 	}
-	if len(t.env) > 0 {
+	if len(t.Env) > 0 {
 		p.line(4, "env:")
-		for i := range t.env {
-			p.line(6, "%s: %s", t.env[i].name, strconv.Quote(t.env[i].value.Raw))
+		for i := range t.Env {
+			p.line(6, "%s: %s", t.Env[i].Name, strconv.Quote(t.Env[i].Value.Raw))
 		}
 	}
-	p.text("work_dir", t.workDir)
-	if len(t.shell) > 0 {
+	p.text("work_dir", t.WorkDir)
+	if len(t.Shell) > 0 {
 		p.line(4, "shell:")
-		for _, word := range t.shell {
+		for _, word := range t.Shell {
 			p.line(6, "- %s", strconv.Quote(word))
 		}
 	}
-	p.text("log", t.log)
-	p.text("stdout", t.stdout)
-	p.text("stderr", t.stderr)
-	p.list("outputs", t.outputs)
-	p.list("inputs", t.inputs)
-	p.config(j, t.config)
+	p.text("log", t.Log)
+	p.text("stdout", t.Stdout)
+	p.text("stderr", t.Stderr)
+	p.list("outputs", t.Outputs)
+	p.list("inputs", t.Inputs)
+	p.config(j, t.Config)
 }
 
 // params prints parameters. A null one goes into a one-value matrix, because null in
@@ -143,36 +144,36 @@ func (p *printer) params(list []Param) {
 	print("params", false)
 }
 
-func (p *printer) args(t *texts) {
-	if len(t.args) == 0 {
+func (p *printer) args(t *written.Job) {
+	if len(t.Args) == 0 {
 		return
 	}
 	p.line(4, "args:")
-	for _, a := range t.args {
-		p.line(6, "%s: %s", strconv.Quote(a.key), value(a.value.Raw, a.tag))
+	for _, a := range t.Args {
+		p.line(6, "%s: %s", strconv.Quote(a.Key), value(a.Value.Raw, a.Tag))
 	}
 }
 
 // resources prints what the job file sets, and what an experiment list implies.
-func (p *printer) resources(j *Job, t *texts) {
+func (p *printer) resources(j *Job, t *written.Job) {
 	for _, rk := range resourceKeys {
 		if strings.HasPrefix(rk.key, "retry.") {
 			continue
 		}
-		i := slices.IndexFunc(t.resources, func(r resource) bool { return r.key == rk.key })
+		i := slices.IndexFunc(t.Resources, func(r written.Resource) bool { return r.Key == rk.key })
 		switch r := j.Spec.Request; {
 		case i >= 0:
-			p.resource(4, rk.key, &t.resources[i])
-		case t.asList && r.Max > 0 && rk.key == "max_util":
+			p.resource(4, rk.key, &t.Resources[i])
+		case t.AsList && r.Max > 0 && rk.key == "max_util":
 			p.line(4, "max_util: %d", r.MaxUtil)
-		case t.asList && r.Max > 0 && rk.key == "share":
+		case t.AsList && r.Max > 0 && rk.key == "share":
 			p.line(4, "share: %t", r.Share)
 		}
 	}
 	retry := false
-	for i := range t.resources {
-		r := &t.resources[i]
-		if key, ok := strings.CutPrefix(r.key, "retry."); ok {
+	for i := range t.Resources {
+		r := &t.Resources[i]
+		if key, ok := strings.CutPrefix(r.Key, "retry."); ok {
 			if !retry {
 				p.line(4, "retry:")
 				retry = true
@@ -192,14 +193,14 @@ func plain(s string) string {
 	return strconv.Quote(s)
 }
 
-func (p *printer) resource(indent int, key string, r *resource) {
-	if len(r.texts) == 1 {
-		p.line(indent, "%s: %s", key, plain(r.texts[0].Raw))
+func (p *printer) resource(indent int, key string, r *written.Resource) {
+	if len(r.Texts) == 1 {
+		p.line(indent, "%s: %s", key, plain(r.Texts[0].Raw))
 		return
 	}
 	p.line(indent, "%s:", key)
-	for i := range r.texts {
-		p.line(indent+2, "- %s", plain(r.texts[i].Raw))
+	for i := range r.Texts {
+		p.line(indent+2, "- %s", plain(r.Texts[i].Raw))
 	}
 }
 
@@ -223,37 +224,37 @@ func (p *printer) block(s *Spec) {
 	p.line(6, "backoff: %s", units.FormatDuration(s.Retry.Backoff))
 }
 
-func (p *printer) config(j *Job, c *configText) {
+func (p *printer) config(j *Job, c *written.Config) {
 	if c == nil {
 		return
 	}
 	p.line(4, "config:")
-	p.line(6, "base: %s", strconv.Quote(c.base.Raw))
-	if c.path != nil {
-		p.line(6, "path: %s", strconv.Quote(c.path.Raw))
+	p.line(6, "base: %s", strconv.Quote(c.Base.Raw))
+	if c.Path != nil {
+		p.line(6, "path: %s", strconv.Quote(c.Path.Raw))
 	}
-	if len(c.sets) == 0 {
+	if len(c.Sets) == 0 {
 		return
 	}
 	p.line(6, "set:")
-	for i := range c.sets {
-		s := &c.sets[i]
-		key := strings.Join(s.path, ".")
-		if s.add || s.place && p.b.lacks(j, c, s.path[0]) {
+	for i := range c.Sets {
+		s := &c.Sets[i]
+		key := strings.Join(s.Path, ".")
+		if s.Add || s.Place && p.b.lacks(j, c, s.Path[0]) {
 			key = "+" + key
 		}
-		p.line(8, "%s: %s", strconv.Quote(key), value(s.value.Raw, s.tag))
+		p.line(8, "%s: %s", strconv.Quote(key), value(s.Value.Raw, s.Tag))
 	}
 }
 
 // lacks reports whether the base of a job's config has no such top-level key.
-func (b *Batch) lacks(j *Job, c *configText, key string) bool {
+func (b *Batch) lacks(j *Job, c *written.Config, key string) bool {
 	v := *j.values()
-	dir, err := j.Spec.text.dirOf(b.Files[j.File].WorkDir, &v)
+	dir, err := j.Spec.text.Dir(b.Files[j.File].WorkDir, &v)
 	if err != nil {
 		return false
 	}
-	path, err := absolute(dir, c.base.Render(&v))
+	path, err := expand.Absolute(dir, c.Base.Render(&v))
 	if err != nil {
 		return false
 	}

@@ -6,13 +6,14 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 
 	"gopkg.in/yaml.v3"
 )
 
 // A proto is one job of the file before expansion.
 type proto struct {
-	*texts
+	*written.Job
 	src       *source.Source
 	file      *fileJobs
 	list      bool // an experiment-list job
@@ -49,10 +50,10 @@ func (p *proto) compile(s string, line, col int, what string, known expand.VarSe
 // checkFormats tries each number format on every value of its parameter.
 func (p *proto) checkFormats(t *expand.Text, what string) {
 	for _, g := range t.Segs {
-		if g.Kind != expand.VarParam || g.Format == "" || g.Format == "q" || p.matrix == nil {
+		if g.Kind != expand.VarParam || g.Format == "" || g.Format == "q" || p.Matrix == nil {
 			continue
 		}
-		p.matrix.Formatted(g.Param, func(v Param) bool {
+		p.Matrix.Formatted(g.Param, func(v Param) bool {
 			_, err := expand.FormatNumber(g.Format, v.Text)
 			if err != nil {
 				l, c := p.src.Find(t.Line, t.Col, g.Lit)
@@ -112,9 +113,9 @@ func (p *proto) spec(v *expand.Values) *Spec {
 		return p.shared
 	}
 	var key []byte
-	for i := range p.resources {
-		for j := range p.resources[i].texts {
-			key = append(p.resources[i].texts[j].Append(key, v), 0)
+	for i := range p.Resources {
+		for j := range p.Resources[i].Texts {
+			key = append(p.Resources[i].Texts[j].Append(key, v), 0)
 		}
 	}
 	if s := p.specs[string(key)]; s != nil {
@@ -150,12 +151,12 @@ func (p *proto) util(share bool) int {
 // nestedName refuses a name that uses a parameter containing the name itself, or a
 // path that differs from machine to machine.
 func (p *proto) nestedName() {
-	if p.matrix == nil {
+	if p.Matrix == nil {
 		return
 	}
-	for i := range p.name.Segs {
-		g := &p.name.Segs[i]
-		reach := p.matrix.Reach[g.Param]
+	for i := range p.Name.Segs {
+		g := &p.Name.Segs[i]
+		reach := p.Matrix.Reach[g.Param]
 		var text string
 		switch {
 		case g.Kind != expand.VarParam:
@@ -167,15 +168,15 @@ func (p *proto) nestedName() {
 		default:
 			continue
 		}
-		p.told = true
-		l, col := p.src.Find(p.name.Line, p.name.Col, g.Lit)
+		p.Told = true
+		l, col := p.src.Find(p.Name.Line, p.Name.Col, g.Lit)
 		p.src.Problem(l, col, "use the other parameters instead", "%s", text)
 	}
 }
 
 // nestedFormats checks number formats in parameters' values.
 func (p *proto) nestedFormats() {
-	for name, list := range p.matrix.Nested {
+	for name, list := range p.Matrix.Nested {
 		for _, t := range list {
 			p.checkFormats(t, "the parameter "+name)
 		}

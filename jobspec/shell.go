@@ -26,20 +26,20 @@ func (p *proto) readShell(n *yaml.Node) {
 	for _, item := range items {
 		word, _, ok := p.src.Scalar(item, "shell")
 		if ok && n.Kind == yaml.ScalarNode {
-			p.shell = strings.Fields(word)
+			p.Shell = strings.Fields(word)
 		} else if ok {
-			p.shell = append(p.shell, word)
+			p.Shell = append(p.Shell, word)
 		}
 	}
 	switch {
 	case len(items) == 0:
-	case len(p.shell) == 0 || p.shell[0] == "":
+	case len(p.Shell) == 0 || p.Shell[0] == "":
 		p.src.Problem(n.Line, n.Column, "try [bash, -c]", "shell names no program")
-	case len(p.shell) == 1 && n.Kind == yaml.ScalarNode && shells[p.shell[0]] != nil:
-		p.shell = shells[p.shell[0]]
-	case takesFile(p.shell):
-		p.src.Problem(n.Line, n.Column, "write ["+strings.Join(append(slices.Clone(p.shell), "-c"), ", ")+"]",
-			"shell: %s would treat each command as the name of a script", strings.Join(p.shell, " "))
+	case len(p.Shell) == 1 && n.Kind == yaml.ScalarNode && shells[p.Shell[0]] != nil:
+		p.Shell = shells[p.Shell[0]]
+	case takesFile(p.Shell):
+		p.src.Problem(n.Line, n.Column, "write ["+strings.Join(append(slices.Clone(p.Shell), "-c"), ", ")+"]",
+			"shell: %s would treat each command as the name of a script", strings.Join(p.Shell, " "))
 	}
 }
 

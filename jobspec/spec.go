@@ -10,13 +10,8 @@ import (
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
+	"gpurun/jobspec/written"
 )
-
-// A resource is one of the keys that the scheduler reads, its values as text.
-type resource struct {
-	key   string
-	texts []expand.Text
-}
 
 // resourceKeys tells how to parse each key into a Spec, in the order they apply.
 var resourceKeys = []struct {
@@ -153,9 +148,9 @@ type draft struct {
 func (p *proto) build(v *expand.Values) *Spec {
 	d := draft{given: map[string]*expand.Text{}}
 	d.When, d.Request.Min, d.Request.Max, d.Leftovers = OnSuccess, 1, 1, "auto"
-	d.text = p.texts
-	d.LogNamed = p.texts.log != nil || p.texts.stdout != nil || p.texts.stderr != nil
-	d.HasOutputs, d.HasInputs = len(p.texts.outputs) > 0, len(p.texts.inputs) > 0
+	d.text = p.Job
+	d.LogNamed = p.Job.Log != nil || p.Job.Stdout != nil || p.Job.Stderr != nil
+	d.HasOutputs, d.HasInputs = len(p.Job.Outputs) > 0, len(p.Job.Inputs) > 0
 	p.read(&d, v)
 	p.finish(&d)
 	d.Family = p.familyOf(d.Request)
@@ -166,18 +161,18 @@ func (p *proto) build(v *expand.Values) *Spec {
 // read applies the given resources to d.
 func (p *proto) read(d *draft, v *expand.Values) {
 	for _, rk := range resourceKeys {
-		i := slices.IndexFunc(p.resources, func(r resource) bool { return r.key == rk.key })
+		i := slices.IndexFunc(p.Resources, func(r written.Resource) bool { return r.Key == rk.key })
 		if i < 0 {
 			continue
 		}
-		r := &p.resources[i]
-		vals := make([]string, len(r.texts))
-		for n := range r.texts {
-			vals[n] = r.texts[n].Render(v)
+		r := &p.Resources[i]
+		vals := make([]string, len(r.Texts))
+		for n := range r.Texts {
+			vals[n] = r.Texts[n].Render(v)
 		}
-		d.given[rk.key] = &r.texts[0]
+		d.given[rk.key] = &r.Texts[0]
 		if err := rk.read(d, vals); err != nil {
-			p.complain(&r.texts[0], rk.key, err)
+			p.complain(&r.Texts[0], rk.key, err)
 		}
 	}
 }
@@ -253,17 +248,17 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 		nodes = p.src.Items(n, key)
 		p.listSlip(key, n)
 	}
-	r := resource{key: key}
+	r := written.Resource{Key: key}
 	for _, item := range nodes {
 		if t, ok := p.text(item, key, expand.InJob); ok {
-			r.texts = append(r.texts, t)
+			r.Texts = append(r.Texts, t)
 		}
 	}
-	if len(r.texts) == 0 {
+	if len(r.Texts) == 0 {
 		return
 	}
-	p.resources = append(p.resources, r)
-	for i := range r.texts {
-		p.varied = p.varied || !r.texts[i].Constant()
+	p.Resources = append(p.Resources, r)
+	for i := range r.Texts {
+		p.varied = p.varied || !r.Texts[i].Constant()
 	}
 }

@@ -28,24 +28,24 @@ func (b *Batch) Traits(j *Job) map[string]string {
 	}
 	traits := map[string]string{}
 	v := &expand.Values{Params: j.Params(), Name: j.Name}
-	for i := range t.env {
-		traits["env "+t.env[i].name] = shortHash(t.env[i].value.Render(v))
+	for i := range t.Env {
+		traits["env "+t.Env[i].Name] = shortHash(t.Env[i].Value.Render(v))
 	}
-	if t.shell != nil {
-		traits["shell"] = shortHash(fmt.Sprintf("%q", t.shell))
+	if t.Shell != nil {
+		traits["shell"] = shortHash(fmt.Sprintf("%q", t.Shell))
 	}
-	if t.workDir != nil {
-		traits["work_dir"] = shortHash(t.workDir.Render(v))
+	if t.WorkDir != nil {
+		traits["work_dir"] = shortHash(t.WorkDir.Render(v))
 	}
-	if t.config == nil {
+	if t.Config == nil {
 		return traits
 	}
 	v.Planned = true
 	var err error
-	if v.WorkDir, err = t.dirOf(file.WorkDir, v); err != nil {
+	if v.WorkDir, err = t.Dir(file.WorkDir, v); err != nil {
 		return traits
 	}
-	c, err := b.config(t.config, v)
+	c, err := b.config(t.Config, v)
 	if err != nil {
 		return traits
 	}

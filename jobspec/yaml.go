@@ -9,6 +9,7 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 
 	"gopkg.in/yaml.v3"
 )
@@ -87,22 +88,22 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	}
 	own := canonicalKeys(s, n, "a job")
 	all := fields{overlay(defaults, own, false), n}
-	p := &proto{texts: &texts{line: n.Line, col: n.Column}, src: s, file: f, inherited: map[string]bool{}}
+	p := &proto{Job: &written.Job{Line: n.Line, Col: n.Column}, src: s, file: f, inherited: map[string]bool{}}
 	for j := 0; j < len(all.node.Content); j += 2 {
 		key := all.node.Content[j].Value
 		p.inherited[key] = source.Child(own, key) == nil
 	}
 	var whole bool
-	p.matrix, whole = expand.Read(s, all.get("matrix"), all.get("zip"), all.get("params"))
-	p.scope.Params, p.scope.Partial = p.matrix.Always, p.matrix.Partial
+	p.Matrix, whole = expand.Read(s, all.get("matrix"), all.get("zip"), all.get("params"))
+	p.scope.Params, p.scope.Partial = p.Matrix.Always, p.Matrix.Partial
 	p.nestedFormats()
 	p.list = isExperiment(all)
-	p.asList = p.list
+	p.AsList = p.list
 	if p.list {
 		f.dialect = "experiment list"
 		p.experiment(all)
 	} else if config := all.get("config"); config != nil && config.Kind == yaml.ScalarNode && all.get("run") == nil {
-		s.Problem(p.line, p.col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
+		s.Problem(p.Line, p.Col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
 	} else {
 		p.refuseListKeys(all)
 		p.run(all)
@@ -126,15 +127,15 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 func (p *proto) readName(f fields, i int) {
 	n := f.get("name")
 	if n == nil {
-		p.name = expand.Literal(fmt.Sprintf("job-%d", i+1))
-		p.name.Line, p.name.Col = p.line, p.col
+		p.Name = expand.Literal(fmt.Sprintf("job-%d", i+1))
+		p.Name.Line, p.Name.Col = p.Line, p.Col
 		return
 	}
 	t, ok := p.text(n, "name", expand.InName)
-	p.name, p.told = t, !ok
+	p.Name, p.Told = t, !ok
 	p.nestedName()
 	if ok && t.Raw == "" {
-		p.told = true
+		p.Told = true
 		p.src.Problem(n.Line, n.Column, "remove it to get job-1, job-2, …", "name is empty")
 	}
 }
@@ -145,13 +146,13 @@ var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|mo
 func (p *proto) run(f fields) {
 	n := f.get("run")
 	if n == nil {
-		p.src.Problem(p.line, p.col, "add run: python train.py", "this job has no run")
+		p.src.Problem(p.Line, p.Col, "add run: python train.py", "this job has no run")
 		return
 	}
-	p.commands = p.textList(f, "run", expand.AtStart)
+	p.Commands = p.textList(f, "run", expand.AtStart)
 	p.commandSlips(n, f.get("env"))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
-		for _, c := range p.commands {
+		for _, c := range p.Commands {
 			if onlyShell.MatchString(c.Raw) {
 				p.src.Warning(c.Line, c.Col, "write run: | and one script instead of a list", "%q has no effect on the next command: each runs in its own shell", source.Clip(c.Raw))
 			}
@@ -178,7 +179,7 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 		if !ok {
 			return
 		}
-		if slices.ContainsFunc(p.args, func(a argText) bool { return a.key == k.Value }) {
+		if slices.ContainsFunc(p.Args, func(a written.Arg) bool { return a.Key == k.Value }) {
 			p.src.Problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
 			return
 		}
@@ -191,7 +192,7 @@ func (p *proto) readArgs(what string, n *yaml.Node) {
 		p.literalSlip(v, what+": "+k.Value)
 		p.switchSlip(k, v, what)
 		t, _ := p.compile(s, v.Line, v.Column, what, expand.AtStart)
-		p.args = append(p.args, argText{k.Value, t, tag})
+		p.Args = append(p.Args, written.Arg{Key: k.Value, Value: t, Tag: tag})
 	})
 }
 
@@ -226,31 +227,31 @@ func (p *proto) readEnv(n *yaml.Node) {
 		}
 		p.literalSlip(v, "env: "+k.Value)
 		t, _ := p.compile(s, v.Line, v.Column, "env", expand.AtStart)
-		p.env = append(p.env, envText{k.Value, t})
+		p.Env = append(p.Env, written.Env{Name: k.Value, Value: t})
 	})
 }
 
 // readRest reads what the YAML dialects have in common.
 func (p *proto) readRest(f fields) {
 	p.readEnv(f.get("env"))
-	p.workDir = p.optional(f, "work_dir", expand.InJob)
+	p.WorkDir = p.optional(f, "work_dir", expand.InJob)
 	p.readShell(f.get("shell"))
-	p.log = p.optional(f, "log", expand.InLog)
-	p.stdout = p.optional(f, "stdout", expand.InLog)
-	p.stderr = p.optional(f, "stderr", expand.InLog)
-	if apart := p.stdout != nil || p.stderr != nil; apart && p.log != nil {
+	p.Log = p.optional(f, "log", expand.InLog)
+	p.Stdout = p.optional(f, "stdout", expand.InLog)
+	p.Stderr = p.optional(f, "stderr", expand.InLog)
+	if apart := p.Stdout != nil || p.Stderr != nil; apart && p.Log != nil {
 		if !p.inherited["log"] {
-			p.src.Problem(p.log.Line, p.log.Col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
+			p.src.Problem(p.Log.Line, p.Log.Col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
 		}
-		p.log = nil
+		p.Log = nil
 	}
-	p.outputs = p.textList(f, "outputs", expand.InJob)
-	p.inputs = p.textList(f, "inputs", expand.InJob)
-	p.needs = p.textList(f, "needs", expand.InJob)
-	p.queue = p.optional(f, "queue", expand.InJob)
+	p.Outputs = p.textList(f, "outputs", expand.InJob)
+	p.Inputs = p.textList(f, "inputs", expand.InJob)
+	p.Needs = p.textList(f, "needs", expand.InJob)
+	p.Queue = p.optional(f, "queue", expand.InJob)
 	p.checkPaths()
 	p.checkConfigUse(f.get("config") != nil)
-	if c := p.config; c != nil && p.logUses(expand.VarConfig) && slices.ContainsFunc(c.sets, func(s setText) bool { return s.value.Uses(expand.VarLog) }) {
-		p.src.Problem(p.line, p.col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
+	if c := p.Config; c != nil && p.LogUses(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s written.Set) bool { return s.Value.Uses(expand.VarLog) }) {
+		p.src.Problem(p.Line, p.Col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}
 }

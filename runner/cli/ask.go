@@ -16,18 +16,8 @@ import (
 // askLimit bounds the wait for a run that does not answer.
 const askLimit = 5 * time.Second
 
-// A silentError reports why a live run cannot be reached.
-type silentError struct {
-	why  string
-	cure string
-	err  error
-}
-
-func (e *silentError) Error() string { return e.why }
-func (e *silentError) Unwrap() error { return e.err }
-
 // ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
-// and a silentError if one is but does not answer.
+// and a failure that tells why if one is but does not answer.
 func (r *batchRef) ask(req control.Request) (control.Reply, error) {
 	if r.alive && r.runner.PID != 0 && (!r.runner.Here || procs.Stopped(r.runner.PID)) {
 		return control.Reply{}, r.silent(nil)
@@ -46,23 +36,23 @@ func (r *batchRef) ask(req control.Request) (control.Reply, error) {
 
 // silent returns the reason why the run does not answer.
 func (r *batchRef) silent(err error) error {
-	e := &silentError{err: err}
+	e := &failure{code: exitState, err: err}
 	pid := r.runner.PID
 	switch {
 	case pid == 0:
-		e.why = "it did not record its process, and does not answer"
+		e.text = "it did not record its process, and does not answer"
 	case !r.runner.Here:
-		e.why, e.cure = fmt.Sprintf("it is process %d on %s", pid, r.runner.Host), "run this command on "+r.runner.Host
+		e.text, e.hint = fmt.Sprintf("it is process %d on %s", pid, r.runner.Host), "run this command on "+r.runner.Host
 	case r.runner.UID >= 0 && r.runner.UID != os.Getuid() && os.Getuid() != 0:
-		e.why = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, cmp.Or(host.Login(r.runner.UID), fmt.Sprintf("user %d", r.runner.UID)))
+		e.text = fmt.Sprintf("it is process %d of %s, and only that user can reach it", pid, cmp.Or(host.Login(r.runner.UID), fmt.Sprintf("user %d", r.runner.UID)))
 	case procs.Stopped(pid):
-		e.why, e.cure = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d resumes it", pid)
+		e.text, e.hint = fmt.Sprintf("process %d is stopped", pid), fmt.Sprintf("kill -CONT %d resumes it", pid)
 	case errors.Is(err, control.ErrNoRun):
-		e.why = fmt.Sprintf("process %d is starting or exiting", pid)
+		e.text = fmt.Sprintf("process %d is starting or exiting", pid)
 	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded):
-		e.why = fmt.Sprintf("process %d has not answered for %v", pid, askLimit)
+		e.text = fmt.Sprintf("process %d has not answered for %v", pid, askLimit)
 	default:
-		e.why = fmt.Sprintf("process %d does not answer: %v", pid, err)
+		e.text = fmt.Sprintf("process %d does not answer: %v", pid, err)
 	}
 	return e
 }

@@ -12,8 +12,8 @@ import (
 func TestRunOnAnotherHost(t *testing.T) {
 	r := &batchRef{dir: t.TempDir(), alive: true, runner: disk.Runner{PID: 7, Host: "gpu01", UID: -1}}
 	_, err := r.ask(control.Request{Op: control.OpStop})
-	var silent *silentError
-	if !errors.As(err, &silent) || silent.why != "it is process 7 on gpu01" || silent.cure != "run this command on gpu01" {
+	var silent *failure
+	if !errors.As(err, &silent) || silent.text != "it is process 7 on gpu01" || silent.hint != "run this command on gpu01" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -38,31 +38,48 @@ const (
 )
 
 // find returns the batches that a command means: that of the job file if one is
-// given, else the live ones of this folder, else the one that ran last here. For a
-// command that changes something it is exactly one.
+// given, else the live ones of this folder, else the one that ran last here. Where nothing
+// has run, a nearby batch is shown, with a note, but never changed.
 func (a *app) find(file string, p purpose) ([]*batchRef, error) {
 	if file != "" {
 		ref, err := a.batchOf(file)
-		if err != nil {
-			return nil, err
-		}
-		return []*batchRef{ref}, nil
+		return []*batchRef{ref}, err
 	}
 	batches := disk.Batches(".", a.global.StateDir)
-	if len(batches) == 0 {
-		return a.near(p)
+	nearby := len(batches) == 0
+	if nearby {
+		batches = disk.Near(".", a.global.StateDir)
+		f := &failure{code: exitUsage, text: "no batch has run in this folder", hint: "name its job file with --file FILE"}
+		if len(batches) > 0 && p == toChange {
+			f.hint = "name its job file: --file " + shown(batches[0].File)
+		}
+		if len(batches) == 0 || p == toChange {
+			return nil, f
+		}
 	}
 	refs, err := a.liveOf(batches)
+	if err == nil && len(refs) == 0 {
+		var last *batchRef
+		last, err = a.batchOf(batches[0].File)
+		refs = append(refs, last)
+	}
 	switch {
 	case err != nil:
 		return nil, err
-	case len(refs) == 0:
-		ref, err := a.batchOf(batches[0].File)
-		return []*batchRef{ref}, err
-	case len(refs) > 1 && p == toChange:
-		return nil, &failure{code: exitUsage, text: fmt.Sprintf("%d batches are running here: ", len(refs)) + names(refs), hint: "name one of them: --file " + refs[0].file}
+	case nearby:
+		a.say("note", "no batch has run in this folder; showing "+namesOf(refs))
+	case p == toChange:
+		return refs, onlyOne(refs, "--file ")
 	}
 	return refs, nil
+}
+
+// onlyOne returns a failure if there are several batches; how names one of them.
+func onlyOne(refs []*batchRef, how string) error {
+	if len(refs) == 1 {
+		return nil
+	}
+	return &failure{code: exitUsage, text: fmt.Sprintf("%d batches are running here: %s", len(refs), namesOf(refs)), hint: "name one of them: " + how + refs[0].file}
 }
 
 // liveOf returns the batches that are running; files of one run count once.
@@ -80,46 +97,15 @@ func (a *app) liveOf(batches []disk.Batch) ([]*batchRef, error) {
 	return refs, nil
 }
 
-// near handles a folder where nothing has run: it shows the batch that ran last in a
-// nearby folder, with a note, but never changes one.
-func (a *app) near(p purpose) ([]*batchRef, error) {
-	near := disk.Near(".", a.global.StateDir)
-	f := &failure{code: exitUsage, text: "no batch has run in this folder", hint: "name its job file with --file FILE"}
-	if len(near) == 0 {
-		return nil, f
-	}
-	if p == toChange {
-		f.hint = "name its job file: --file " + shown(near[0].File)
-		return nil, f
-	}
-	refs, err := a.liveOf(near)
-	if err == nil && len(refs) == 0 {
-		var ref *batchRef
-		ref, err = a.batchOf(near[0].File)
-		refs = []*batchRef{ref}
-	}
-	if err == nil {
-		a.say("note", "no batch has run in this folder; showing "+names(refs))
-	}
-	return refs, err
-}
-
-// names joins the batches' job files.
-func names(refs []*batchRef) string {
-	var all []string
-	for _, r := range refs {
-		all = append(all, r.name())
-	}
-	return strings.Join(all, " and ")
+// namesOf joins the batches' job files.
+func namesOf(refs []*batchRef) string {
+	return strings.Join(names(len(refs), func(i int) string { return refs[i].name() }), " and ")
 }
 
 // name returns the job file, or those of one run, as displayed.
 func (r *batchRef) name() string {
-	all := []string{r.file}
-	for _, m := range r.more {
-		all = append(all, shown(m))
-	}
-	return strings.Join(all, ", ")
+	more := names(len(r.more), func(i int) string { return shown(r.more[i]) })
+	return strings.Join(append([]string{r.file}, more...), ", ")
 }
 
 // files returns all job files of the batch.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"slices"
 	"strings"
 
@@ -37,12 +36,7 @@ func (f *forceFlag) Decode(ctx *kong.DecodeContext) error {
 }
 
 // takesGlob reports whether --force takes the argument after it as its glob.
-func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !isFile(next) }
-
-func isFile(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
+func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !exists(next) }
 
 // selected returns which jobs are selected; nil means all. A glob that matches no job
 // is an error: it was meant to match one.
@@ -50,7 +44,6 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (func(id int) bool, error) {
 	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
 		return nil, nil
 	}
-	in := make([]bool, len(b.Jobs))
 	only, err := matching(b, c.Only)
 	if err != nil {
 		return nil, err
@@ -59,18 +52,13 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (func(id int) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	tagged := 0
-	for id := range b.Jobs {
-		tag := len(c.Tag) == 0 || slices.ContainsFunc(b.Jobs[id].Spec.Tags, func(t string) bool { return slices.Contains(c.Tag, t) })
-		if tag {
-			tagged++
-		}
-		in[id] = tag && (len(c.Only) == 0 || only[id]) && !skip[id]
+	tagged := func(j jobspec.Job) bool {
+		return len(c.Tag) == 0 || slices.ContainsFunc(j.Spec.Tags, func(t string) bool { return slices.Contains(c.Tag, t) })
 	}
-	if tagged == 0 {
+	if !slices.ContainsFunc(b.Jobs, tagged) {
 		return nil, &failure{code: exitUsage, text: "no job is tagged " + strings.Join(c.Tag, ", ")}
 	}
-	return func(id int) bool { return in[id] }, nil
+	return func(id int) bool { return tagged(b.Jobs[id]) && (len(c.Only) == 0 || only[id]) && !skip[id] }, nil
 }
 
 // forced returns which jobs --force means; nil means none.
@@ -79,25 +67,21 @@ func (c *chooseFlags) forced(b *jobspec.Batch) (func(id int) bool, error) {
 		return nil, nil
 	}
 	in, err := matching(b, c.Force.globs)
-	if err != nil {
-		return nil, err
-	}
-	return func(id int) bool { return in[id] }, nil
+	return func(id int) bool { return in[id] }, err
 }
 
 // matching marks the jobs that match names or globs.
 func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
+	name := func(id int) string { return b.Jobs[id].Name }
 	in := map[int]bool{}
 	for _, g := range globs {
-		ids, err := runner.MatchJobs([]string{g}, len(b.Jobs), func(id int) string { return b.Jobs[id].Name })
+		ids, err := runner.MatchJobs([]string{g}, len(b.Jobs), name)
 		if err != nil {
-			return nil, noSuchJob(paths(b), g, func(yield func(string) bool) {
-				for id := range b.Jobs {
-					if !yield(b.Jobs[id].Name) {
-						return
-					}
-				}
-			})
+			files := make([]string, len(b.Files))
+			for i := range b.Files {
+				files[i] = shown(b.Files[i].Path)
+			}
+			return nil, noSuchJob(strings.Join(files, " "), g, names(len(b.Jobs), name))
 		}
 		for _, id := range ids {
 			in[id] = true
@@ -106,11 +90,11 @@ func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
 	return in, nil
 }
 
-// paths joins the files of a batch, as displayed.
-func paths(b *jobspec.Batch) string {
-	names := make([]string, len(b.Files))
-	for i := range b.Files {
-		names[i] = shown(b.Files[i].Path)
+// names lists the names of n jobs.
+func names(n int, name func(i int) string) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = name(i)
 	}
-	return strings.Join(names, " ")
+	return all
 }

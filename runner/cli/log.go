@@ -169,11 +169,7 @@ func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 	for _, g := range c.Jobs {
 		ids, err := runner.MatchJobs([]string{g}, len(logs), func(i int) string { return logs[i].job })
 		if err != nil {
-			var names []string
-			for _, l := range logs {
-				names = append(names, l.job)
-			}
-			return nil, noLog(g, names, ref)
+			return nil, noLog(g, names(len(logs), func(i int) string { return logs[i].job }), ref)
 		}
 		for _, i := range ids {
 			chosen[i] = true
@@ -187,16 +183,14 @@ func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 }
 
 // noLog reports that nothing has run under this name, and whether anything could.
-func noLog(glob string, names []string, ref *batchRef) error {
+func noLog(glob string, known []string, ref *batchRef) error {
 	if ref.batch != nil {
 		if _, err := matching(ref.batch, []string{glob}); err == nil {
 			return &failure{code: exitUsage, text: quoted(glob) + " has not run yet, so it has no log", hint: "gpurun status shows what is running"}
 		}
-		for i := range ref.batch.Jobs {
-			names = append(names, ref.batch.Jobs[i].Name)
-		}
+		known = append(known, names(len(ref.batch.Jobs), func(id int) string { return ref.batch.Jobs[id].Name })...)
 	}
-	return noSuchJob(ref.file, glob, slices.Values(names))
+	return noSuchJob(ref.file, glob, known)
 }
 
 // writer returns where to print logs. On a terminal it makes control sequences visible.

@@ -110,8 +110,10 @@ func (a *app) main(args []string) int {
 	if len(args) == 1 && args[0] == "--version" {
 		args = []string{"version"}
 	}
-	if err := mistyped(args); err != nil {
-		return a.report(err)
+	if len(args) > 0 {
+		if err := notACommand(args[0]); err != nil {
+			return a.report(err)
+		}
 	}
 	root := &grammar{}
 	parser, err := newParser(root, a)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -74,17 +75,13 @@ type ended struct {
 // Run shows the status, once or live, of each batch running in this folder, or of the one
 // that ran last.
 func (c *statusCmd) Run(a *app) error {
-	file := c.Path
-	if file == "" {
-		file = c.File
-	}
-	refs, err := a.find(file, toShow)
+	refs, err := a.find(cmp.Or(c.Path, c.File), toShow)
 	if err != nil {
 		return err
 	}
 	if c.Watch {
-		if len(refs) > 1 {
-			return &failure{code: exitUsage, text: fmt.Sprintf("%d batches are running here: ", len(refs)) + names(refs), hint: "name one of them: gpurun status -w " + refs[0].file}
+		if err := onlyOne(refs, "gpurun status -w "); err != nil {
+			return err
 		}
 		if over, err := a.watch(refs[0]); err != nil || !over {
 			return err

@@ -73,14 +73,14 @@ func (c *stopCmd) request() control.Request {
 // Without a run it calls dead.
 func (a *app) request(ref *batchRef, req control.Request, said string, dead func() error) error {
 	rep, err := ref.ask(req)
-	var silent *silentError
+	var silent *failure
 	switch {
 	case errors.Is(err, control.ErrNoRun):
 		return dead()
 	case rep.Err != "":
 		return &failure{code: exitUsage, text: ref.name() + ": " + rep.Err, err: err}
 	case errors.As(err, &silent):
-		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.why, hint: silent.cure, err: err}
+		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
 	case err != nil:
 		return &failure{code: exitState, text: ref.name() + ": the run does not answer: " + err.Error(), err: err}
 	}

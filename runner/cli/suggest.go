@@ -1,48 +1,108 @@
 package cli
 
 import (
-	"iter"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
 )
 
+// commands are those of the grammar, to compare mistyped ones with.
+var commands = []string{"run", "plan", "check", "status", "log", "stop", "forget", "done", "gpus", "exec", "version", "completion"}
+
+// otherWords maps commands of other tools to ours.
+var otherWords = map[string]string{
+	"help": "--help", "ls": "status", "list": "status", "ps": "status", "queue": "status", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
+	"kill": "stop", "cancel": "stop", "start": "run", "submit": "run", "resume": "run", "retry": "run", "dry-run": "plan", "validate": "check", "lint": "check", "clean": "forget", "reset": "forget",
+}
+
+// notACommand returns an error if word, where a job file belongs, looks like a mistyped
+// command: that is never taken for a file, even if a file has that name.
+func notACommand(word string) error {
+	if word == "" || word == "__complete" || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(commands, word) {
+		return nil
+	}
+	near := nearest(word)
+	switch {
+	case near != "":
+		f := &failure{code: exitUsage, text: quoted(word) + " is not a command", hint: "did you mean gpurun " + near + "?"}
+		if exists(word) {
+			f.hint += " To run the file: gpurun ./" + word
+		}
+		return f
+	case exists(word):
+		return nil
+	}
+	hint := "commands: " + strings.Join(commands, ", ")
+	if _, err := exec.LookPath(word); err == nil {
+		hint = "to run a program on a GPU: gpurun exec -- " + word + " …"
+	}
+	return &failure{code: exitUsage, text: quoted(word) + " is neither a gpurun command nor a file", hint: hint}
+}
+
+// nearest returns the command that word was probably meant to be, or "".
+func nearest(word string) string {
+	word = strings.ToLower(word)
+	if w := otherWords[word]; w != "" {
+		return w
+	}
+	return closest(word, commands, func(c string) int { return 1 + min(len(c)/5, 1) })
+}
+
 // noSuchJob reports that no job of a file matches, and suggests the nearest name, or
 // the glob of the names that begin with it.
-func noSuchJob(file, glob string, names iter.Seq[string]) error {
-	f := &failure{code: exitUsage, text: "no job of " + file + " matches " + quoted(glob)}
-	best, least, looked := "", max(1, len(glob)/3)+1, 0
-	for n := range names {
-		if strings.HasPrefix(n, glob+"-") {
-			best = "'" + glob + "-*'"
-			break
-		}
-		if looked++; looked > 20000 {
-			break // the distance to a million names is not worth a second
-		}
-		d := levenshtein.ComputeDistance(glob, n)
-		if swapped(glob, n) {
-			d = 1
-		}
-		if d < least {
-			best, least = n, d
-		}
+func noSuchJob(file, glob string, names []string) error {
+	names = names[:min(len(names), 20000)] // the distance to a million names is not worth a second
+	best := closest(glob, names, func(string) int { return max(1, len(glob)/3) })
+	if slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, glob+"-") }) {
+		best = "'" + glob + "-*'"
 	}
+	f := &failure{code: exitUsage, text: "no job of " + file + " matches " + quoted(glob), hint: "gpurun plan " + file + " lists the jobs"}
 	if best != "" {
 		f.hint = "did you mean " + best + "?"
-	} else if f.hint = "gpurun plan " + file + " lists the jobs"; exists(glob) {
+	} else if exists(glob) {
 		f.hint = "a file has this name: quote globs, e.g. '" + glob[:1] + "*'"
 	}
 	return f
+}
+
+// closest returns the first of the words that differ least from word, if it differs in at
+// most so many letters; swapped ones count once.
+func closest(word string, known []string, most func(known string) int) (best string) {
+	least := len(word) + 1
+	for _, k := range known {
+		d := levenshtein.ComputeDistance(word, k)
+		if swapped(word, k) {
+			d = 1
+		}
+		if d <= most(k) && d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// swapped reports whether a and b differ only by two adjacent letters in swapped order.
+func swapped(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := 0; i+1 < len(a); i++ {
+		if a[i] != b[i] {
+			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		}
+	}
+	return false
 }
 
 // noFiles refuses a job file in place of jobs: "gpurun stop jobs.yaml" means the batch,
 // but would look for a job of that name.
 func noFiles(jobs []string) error {
 	for _, j := range jobs {
-		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && isFile(j) {
+		if ext := filepath.Ext(j); (ext == ".yaml" || ext == ".yml") && exists(j) {
 			return &failure{code: exitUsage, text: quoted(j) + " is a file, not a job", hint: "give the job file with --file " + j + "; if the shell expanded a glob, quote it"}
 		}
 	}
@@ -53,3 +113,5 @@ func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
+
+func quoted(s string) string { return "\"" + s + "\"" }

@@ -37,10 +37,10 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 		// Ask before looking at the ledger, so as not to miss the last end.
 		ref.runner, ref.alive, _ = disk.Running(ref.real, a.global.StateDir)
 		rep, err := ref.ask(control.Request{Op: control.OpStatus})
-		var silent *silentError
+		var silent *failure
 		switch {
 		case errors.As(err, &silent):
-			err = w.silent(silent.why)
+			err = w.silent(silent.text)
 		case err != nil && !ref.alive:
 			return true, w.end()
 		case err != nil:

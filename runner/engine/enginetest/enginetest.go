@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/runner/engine"
 )
 
@@ -19,62 +21,77 @@ type Opener func(t *testing.T, dir string) engine.Engine
 // patience is how long the suite waits for an expected event.
 const patience = 20 * time.Second
 
+// A test is one promise of package engine, checked on a bench that others share.
+type test struct {
+	name  string
+	check func(*bench)
+}
+
 // Run checks an engine against everything that package engine promises.
 func Run(t *testing.T, open Opener) {
 	groups := []struct {
-		name string
-		run  func(*testing.T, Opener)
+		name  string
+		tests []test
 	}{
-		{"Ends", testEnds},
-		{"Start", testStart},
-		{"Output", testOutput},
-		{"Trees", testTrees},
-		{"Leftovers", testLeftovers},
-		{"Stops", testStops},
-		{"Adoption", testAdoption},
-		{"Many", testMany},
+		{"Commands", commands()},
+		{"Logs", logs},
+		{"Once", once},
+		{"Trees", trees},
+		{"Leftovers", leftovers()},
+		{"Stops", stops()},
+		{"Adoption", adoption},
+		{"Many", many},
 	}
 	for _, g := range groups {
-		t.Run(g.name, func(t *testing.T) { g.run(t, open) })
+		t.Run(g.name, func(t *testing.T) {
+			b := newBench(t, open)
+			for _, tt := range g.tests {
+				t.Run(tt.name, func(t *testing.T) {
+					b.t = t
+					tt.check(b)
+				})
+			}
+		})
 	}
 }
 
 // A bench is an engine with its own folder, and the events received from it.
 type bench struct {
-	t      testing.TB
-	dir    string // batch folder
-	engine engine.Engine
-	n      int
-	heard  map[string][]engine.Event
-	open   map[string]bool // known to be running
+	t       *testing.T
+	dir     string // batch folder
+	opener  Opener
+	engine  engine.Engine
+	n       int
+	heard   map[string][]engine.Event
+	running map[string]bool
 }
 
 func newBench(t *testing.T, open Opener) *bench {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir(), heard: map[string][]engine.Event{}, open: map[string]bool{}}
-	b.use(open(t, b.dir))
+	b := &bench{t: t, dir: t.TempDir(), opener: open, heard: map[string][]engine.Event{}, running: map[string]bool{}}
+	b.open()
 	return b
 }
 
-// use sets the engine and closes it at the end of the test, after ending whatever a
-// failed test left running.
-func (b *bench) use(e engine.Engine) {
+// open opens another engine, and closes it at the end of the test, after ending
+// whatever a failed test left running.
+func (b *bench) open() {
+	e := b.opener(b.t, b.dir)
 	b.engine = e
 	b.t.Cleanup(func() {
-		for id := range b.open {
+		for id := range b.running {
 			e.Stop(id, "", engine.Kill)
 		}
-		for deadline := time.After(patience); e == b.engine && len(b.open) > 0; {
+		for deadline := time.After(patience); e == b.engine && len(b.running) > 0; {
 			select {
 			case ev, ok := <-e.Events():
-				if ev.Ended != nil || !ok {
-					delete(b.open, ev.UniID)
-				}
-				if !ok {
-					clear(b.open)
+				if ev.Ended != nil {
+					delete(b.running, ev.UniID)
+				} else if !ok {
+					clear(b.running)
 				}
 			case <-deadline:
-				clear(b.open)
+				clear(b.running)
 			}
 		}
 		e.Close()
@@ -102,37 +119,31 @@ func (b *bench) launch(commands ...string) engine.Launch {
 func (b *bench) start(l engine.Launch) engine.Running {
 	b.t.Helper()
 	b.engine.Launch(l)
-	for {
-		ev := b.next(l.UniID)
-		if ev.Running != nil {
-			return *ev.Running
-		}
-		if ev.Ended != nil {
-			b.t.Fatalf("ended before Running: %+v", *ev.Ended)
-		}
-	}
+	return *b.until(l.UniID, func(ev engine.Event) bool { return ev.Running != nil }).Running
 }
 
 // background waits until an attempt continues in the background.
 func (b *bench) background(uniID string) engine.Background {
 	b.t.Helper()
-	for {
-		ev := b.next(uniID)
-		if ev.Background != nil {
-			return *ev.Background
-		}
-		if ev.Ended != nil {
-			b.t.Fatalf("ended without continuing in the background: %+v", *ev.Ended)
-		}
-	}
+	return *b.until(uniID, func(ev engine.Event) bool { return ev.Background != nil }).Background
 }
 
 // end waits for the end of an attempt.
 func (b *bench) end(uniID string) engine.Ended {
 	b.t.Helper()
+	return *b.until(uniID, func(ev engine.Event) bool { return ev.Ended != nil }).Ended
+}
+
+// until waits for an event of an attempt, which must not end before.
+func (b *bench) until(uniID string, is func(engine.Event) bool) engine.Event {
+	b.t.Helper()
 	for {
-		if ev := b.next(uniID); ev.Ended != nil {
-			return *ev.Ended
+		ev := b.next(uniID)
+		if is(ev) {
+			return ev
+		}
+		if ev.Ended != nil {
+			b.t.Fatalf("ended before: %+v", *ev.Ended)
 		}
 	}
 }
@@ -158,9 +169,9 @@ func (b *bench) next(uniID string) engine.Event {
 				ev.Stopping.Ack()
 			}
 			if ev.Running != nil {
-				b.open[ev.UniID] = true
+				b.running[ev.UniID] = true
 			} else if ev.Ended != nil {
-				delete(b.open, ev.UniID)
+				delete(b.running, ev.UniID)
 			}
 			b.heard[ev.UniID] = append(b.heard[ev.UniID], ev)
 		case <-deadline:
@@ -172,14 +183,31 @@ func (b *bench) next(uniID string) engine.Event {
 	return ev
 }
 
-// log returns what an attempt has written.
-func (b *bench) log(l engine.Launch) string {
+// logged checks what an attempt has written.
+func (b *bench) logged(l engine.Launch, want string) {
 	b.t.Helper()
-	text, err := os.ReadFile(l.Stdout)
-	if err != nil {
+	b.contains(l.Stdout, want)
+}
+
+func (b *bench) contains(path, want string) {
+	b.t.Helper()
+	if text, err := os.ReadFile(path); err != nil || string(text) != want {
+		b.t.Errorf("%s is %q, %v; want %q", path, text, err, want)
+	}
+}
+
+// write creates a file or writes to a FIFO.
+func (b *bench) write(path, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		b.t.Fatal(err)
 	}
-	return string(text)
+}
+
+// goOn releases a job that reads a line from its FIFO.
+func (b *bench) goOn(l engine.Launch) {
+	b.t.Helper()
+	b.write(filepath.Join(l.Dir, "fifo"), "go\n")
 }
 
 // outcome is the predictable part of an Ended.
@@ -209,6 +237,8 @@ func (b *bench) expect(got engine.Ended, want outcome) {
 func (b *bench) fifo(l engine.Launch) string {
 	b.t.Helper()
 	path := filepath.Join(l.Dir, "fifo")
-	mkfifo(b.t, path)
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
 	return path
 }

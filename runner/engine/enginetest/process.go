@@ -1,49 +1,47 @@
 package enginetest
 
 import (
-	"gpurun/state/host"
+	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
-func mkfifo(t testing.TB, path string) {
+// hear reads the PID that a job writes to a FIFO, which shows how far the job has got.
+func hear(t *testing.T, path string) int {
 	t.Helper()
-	if err := unix.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// hear reads the next line that a job writes to a FIFO, which shows how far the job
-// has got.
-func hear(t testing.TB, path string) string {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0) // read-write, so that opening does not block
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0) // read-write, so that opening does not block
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	got := make(chan string, 1)
-	go func() {
-		b := make([]byte, 256)
-		n, _ := f.Read(b)
-		got <- strings.TrimSpace(string(b[:n]))
-	}()
-	select {
-	case s := <-got:
-		return s
-	case <-time.After(patience):
-		t.Fatalf("nothing arrived on %s", path)
-		return ""
+	_ = f.SetReadDeadline(time.Now().Add(patience))
+	var pid int
+	if _, err := fmt.Fscanln(f, &pid); err != nil {
+		t.Fatalf("no PID arrived on %s: %v", path, err)
 	}
+	return pid
+}
+
+// readPID reads the PID that a job wrote to a file.
+func (b *bench) readPID(path string) (pid int) {
+	b.t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		_, err = fmt.Sscanln(string(text), &pid)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return pid
 }
 
 // awaitGone waits for the end of a process that is not a child of this one.
-func awaitGone(t testing.TB, pid int) {
+func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -59,18 +57,10 @@ func awaitGone(t testing.TB, pid int) {
 	}
 }
 
-// pid parses a PID that a job wrote.
-func pid(t testing.TB, s string) int {
+// gone fails the test unless a process has ended; a zombie has.
+func gone(t *testing.T, pid int) {
 	t.Helper()
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		t.Fatalf("not a PID: %q", s)
+	if s, ok := host.StatOf(pid); ok && s.State != 'Z' && s.State != 'X' {
+		t.Errorf("process %d is still running", pid)
 	}
-	return n
-}
-
-// alive reports whether a process is running; zombies are not.
-func alive(pid int) bool {
-	s, ok := host.StatOf(pid)
-	return ok && s.State != 'Z' && s.State != 'X'
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"gpurun/runner/engine"
@@ -18,125 +17,96 @@ const daemon = `(setsid sh -c '(cd /; echo $$ >/dev/null; exec sh -c "echo \$\$ 
 // stubborn ignores SIGTERM.
 const stubborn = `trap "" TERM; `
 
-// testTrees: an attempt is its whole process tree.
-func testTrees(t *testing.T, open Opener) {
-	b := newBench(t, open)
-	run := func(name string, f func(t *testing.T)) {
-		t.Run(name, func(t *testing.T) { b.t = t; f(t) })
-	}
-	run("a leftover child is ended", func(t *testing.T) {
-		l := b.launch("sleep 1000 & echo $! >$DIR/fifo")
+// leaves returns a test in which a command writes the PID of something that it leaves
+// behind to its FIFO. The engine ends that.
+func leaves(name, command string, want outcome) test {
+	return test{name, func(b *bench) {
+		l := b.launch(command)
 		fifo := b.fifo(l)
 		b.engine.Launch(l)
-		child := pid(t, hear(t, fifo))
-		b.expect(b.end(l.UniID), outcome{LeftOver: 1})
-		gone(t, child)
-	})
-	run("a leftover child that ignores SIGTERM gets the grace period", func(t *testing.T) {
+		left := hear(b.t, fifo)
+		b.expect(b.end(l.UniID), want)
+		gone(b.t, left)
+	}}
+}
+
+// trees: an attempt is its whole process tree.
+var trees = []test{
+	leaves("a leftover child is ended", "sleep 1000 & echo $! >$DIR/fifo", outcome{LeftOver: 1}),
+	leaves("a leftover daemon is ended", daemon+"; exit 5", outcome{Exit: 5, LeftOver: 1}),
+	leaves("a daemon without an environment is ended", "env -i DIR=$DIR PATH=\"$PATH\" "+daemon[1:len(daemon)-2], outcome{LeftOver: 1}),
+	{"a leftover child that ignores SIGTERM gets the grace period", func(b *bench) {
 		l := b.launch(stubborn + "sleep 1000 & echo $! >$DIR/fifo")
 		l.Grace = 300 * time.Millisecond
 		fifo := b.fifo(l)
 		b.engine.Launch(l)
-		child := pid(t, hear(t, fifo))
+		child := hear(b.t, fifo)
 		began := time.Now()
 		b.expect(b.end(l.UniID), outcome{LeftOver: 1})
 		if d := time.Since(began); d < l.Grace {
-			t.Errorf("it ended after %v, before its grace period of %v", d, l.Grace)
+			b.t.Errorf("it ended after %v, before its grace period of %v", d, l.Grace)
 		}
-		gone(t, child)
-	})
-	run("a leftover daemon is ended", func(t *testing.T) {
-		l := b.launch(daemon + "; exit 5")
-		fifo := b.fifo(l)
-		b.engine.Launch(l)
-		d := pid(t, hear(t, fifo))
-		b.expect(b.end(l.UniID), outcome{Exit: 5, LeftOver: 1})
-		gone(t, d)
-	})
-	run("a daemon without an environment is ended", func(t *testing.T) {
-		l := b.launch("env -i DIR=$DIR PATH=\"$PATH\" " + daemon[1:len(daemon)-2])
-		fifo := b.fifo(l)
-		b.engine.Launch(l)
-		d := pid(t, hear(t, fifo))
-		b.expect(b.end(l.UniID), outcome{LeftOver: 1})
-		gone(t, d)
-	})
-	run("a process that closes its output late is not a leftover", func(t *testing.T) {
+		gone(b.t, child)
+	}},
+	{"a process that closes its output late is not a leftover", func(b *bench) {
 		l := b.launch("(sleep 0.02; echo late) &")
 		b.expect(b.run(l), outcome{})
-		if got := b.log(l); got != "late\n" {
-			t.Errorf("log = %q", got)
-		}
-	})
-	run("Attempt knows the tree", func(t *testing.T) {
+		b.logged(l, "late\n")
+	}},
+	{"Attempt knows the tree", func(b *bench) {
 		l := b.launch(daemon + "; sleep 1000")
 		fifo := b.fifo(l)
 		r := b.start(l)
-		d := pid(t, hear(t, fifo))
-		for _, p := range []int{r.PID, d} {
-			if got := b.engine.Attempt(p); got != l.UniID {
-				t.Errorf("Attempt(%d) = %q, want %q", p, got, l.UniID)
+		d := hear(b.t, fifo)
+		for pid, want := range map[int]string{r.PID: l.UniID, d: l.UniID, os.Getpid(): ""} {
+			if got := b.engine.Attempt(pid); got != want {
+				b.t.Errorf("Attempt(%d) = %q, want %q", pid, got, want)
 			}
-		}
-		if got := b.engine.Attempt(os.Getpid()); got != "" {
-			t.Errorf("Attempt of the runner = %q", got)
 		}
 		b.engine.Stop(l.UniID, "cancelled", engine.Kill)
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: "cancelled"})
-		gone(t, d)
-	})
-	run("a tree job ends with its last process", func(t *testing.T) {
+		gone(b.t, d)
+	}},
+	{"a tree job ends with its last process", func(b *bench) {
 		l := b.launch("(read x <$DIR/fifo; echo later) & exit 0")
 		l.Tree = true
-		fifo := b.fifo(l)
+		b.fifo(l)
 		b.start(l)
 		released := time.Now()
-		if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		b.goOn(l)
 		end := b.end(l.UniID)
 		b.expect(end, outcome{})
 		if end.At.Before(released) {
-			t.Errorf("it ended at %v, with its last command; but its tree was running until at least %v", end.At, released)
+			b.t.Errorf("it ended at %v, with its last command; but its tree was running until at least %v", end.At, released)
 		}
-		if got := b.log(l); got != "later\n" {
-			t.Errorf("log = %q", got)
-		}
-	})
-	run("stop ends what the script reports as running", func(t *testing.T) {
-		l := b.launch("exit 0")
-		l.Tree, l.UniFile = true, filepath.Join(l.Dir, "uni_id.json")
-		l.Commands[0] = fmt.Sprintf(`read p <$DIR/fifo; printf '{"%s": {"pid": %%d, "state": "running"}}' $p >%s`, l.UniID, l.UniFile)
+		b.logged(l, "later\n")
+	}},
+	{"stop ends what the script reports as running", func(b *bench) {
+		l := b.reporting("$(cat $DIR/fifo)", "running")
 		fifo := b.fifo(l)
 		r := b.start(l)
 		other := exec.Command("sleep", "1000")
 		if err := other.Start(); err != nil {
-			t.Fatal(err)
+			b.t.Fatal(err)
 		}
 		defer other.Process.Kill()
-		if err := os.WriteFile(fifo, fmt.Appendln(nil, other.Process.Pid), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		awaitGone(t, r.PID)
+		b.write(fifo, fmt.Sprintln(other.Process.Pid))
+		awaitGone(b.t, r.PID)
 		b.engine.Stop(l.UniID, "cancelled", engine.Term)
 		_ = other.Wait()
 		b.expect(b.end(l.UniID), outcome{Why: "cancelled"})
-	})
-	for _, report := range []string{"normal_exit", "abnormal_exit"} {
-		run("a tree job reports "+report, func(t *testing.T) {
-			l := b.launch("")
-			l.Tree = true
-			l.UniFile = filepath.Join(l.Dir, "uni_id.json")
-			l.Commands[0] = fmt.Sprintf(`printf '{"%s": {"pid": %%d, "state": "%s"}}' $$ >%s`, l.UniID, report, l.UniFile)
-			b.expect(b.run(l), outcome{Report: report})
-		})
-	}
+	}},
+	{"a tree job reports its end", func(b *bench) {
+		for _, report := range []string{"normal_exit", "abnormal_exit"} {
+			b.expect(b.run(b.reporting("$$", report)), outcome{Report: report})
+		}
+	}},
 }
 
-// gone fails the test unless a process has ended.
-func gone(t testing.TB, pid int) {
-	t.Helper()
-	if alive(pid) {
-		t.Errorf("process %d is still running", pid)
-	}
+// reporting returns a tree job that reports the state of a PID.
+func (b *bench) reporting(pid, state string) engine.Launch {
+	l := b.launch("")
+	l.Tree, l.UniFile = true, filepath.Join(l.Dir, "uni_id.json")
+	l.Commands[0] = fmt.Sprintf(`printf '{"%s": {"pid": %%d, "state": "%s"}}' %s >%s`, l.UniID, state, pid, l.UniFile)
+	return l
 }

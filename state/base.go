@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// A Base holds the state of one ledger up to some line, in a form from which records
-// are made on demand: an up-to-date batch of a million jobs asks for each only once.
+// A Base is what one ledger had when it was read, in a form from which records are made
+// on demand: a million of them would not fit in memory.
 type Base interface {
 	Find(key string) *Record // a new Record on each call, or nil
 	Plain(key [16]byte) bool // see History.Plain
@@ -22,26 +22,6 @@ func (h *History) Found(ledger int, b Base, seq int64) {
 	}
 	h.base[ledger] = b
 	h.seq = max(h.seq, seq)
-}
-
-// Settle removes one ledger's applied records from the history and returns them. The
-// caller must add them to the ledger's base before the next query. This bounds how
-// many records are in memory while a long ledger is read.
-func (h *History) Settle(ledger int) []*Record {
-	var settled []*Record
-	for key, r := range h.Last {
-		if int(r.Ledger) == ledger {
-			settled = append(settled, r)
-			delete(h.Last, key)
-		}
-	}
-	for at, r := range h.more {
-		if at.ledger == ledger {
-			settled = append(settled, r)
-			delete(h.more, at)
-		}
-	}
-	return settled
 }
 
 // Plain reports whether the last end of a key (32 hex digits) is a success that counts
@@ -120,7 +100,4 @@ func (h *History) lift(r *Record) {
 		return
 	}
 	h.place(r)
-	if at := (ledgerKey{int(r.Ledger), r.Job}); h.named[at] != nil && h.named[at].EndSeq == r.EndSeq {
-		h.named[at] = r
-	}
 }

@@ -1,11 +1,9 @@
 package state
 
 import (
-	"slices"
 	"sort"
+	"strings"
 	"time"
-
-	"gpurun/gpu"
 )
 
 // A History is the state that results from the facts in a batch's ledgers. Only
@@ -18,7 +16,7 @@ type History struct {
 	Open map[string]*Attempt // by uni_id: started, not yet ended
 
 	more  map[ledgerKey]*Record // keys whose slot in Last is taken by another ledger
-	named map[ledgerKey]*Record // newest record by job name; nil until Named is called
+	named map[ledgerKey]newest  // by job name; nil until Named is called
 	base  map[int]Base          // by ledger: older records, overridden by Last and more
 	runs  map[int]Fact          // by ledger: the last run fact, see Ran
 	seq   int64
@@ -32,6 +30,12 @@ const WhyLeftOver = "left-over"
 type ledgerKey struct {
 	ledger int
 	text   string
+}
+
+// The newest record of a name is that of a key.
+type newest struct {
+	key string
+	end int64 // its EndSeq
 }
 
 // A Record is the last end of one key.
@@ -88,11 +92,17 @@ func NewHistory() *History {
 // one ledger must come in order; different ledgers may be interleaved. A fact that
 // makes no sense is ignored.
 func (h *History) Apply(ledger int, f Fact) {
-	h.seq++
+	h.ApplyAt(ledger, h.seq+1, f)
+}
+
+// ApplyAt is like Apply for a fact that was there before others that have been applied:
+// seq is its sequence number.
+func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
+	h.seq = max(h.seq, seq)
 	switch f.Kind {
 	case KindStart:
 		if f.UniID != "" {
-			h.Open[f.UniID] = &Attempt{Start: f, Seq: h.seq, Ledger: ledger}
+			h.Open[f.UniID] = &Attempt{Start: f, Seq: seq, Ledger: ledger}
 		}
 	case KindRunning:
 		if a := h.Open[f.UniID]; a != nil {
@@ -104,7 +114,7 @@ func (h *History) Apply(ledger int, f Fact) {
 			a.Stop = f.Why
 		}
 	case KindEnd:
-		h.end(ledger, f)
+		h.end(ledger, seq, f)
 	case KindForget:
 		if r := h.Of(ledger, f.Key); r != nil {
 			h.lift(r)
@@ -114,23 +124,29 @@ func (h *History) Apply(ledger int, f Fact) {
 }
 
 // end records an end and drops the open attempt.
-func (h *History) end(ledger int, f Fact) {
+func (h *History) end(ledger int, seq int64, f Fact) {
+	r := NewRecord(ledger, seq, f, h.Open[f.UniID])
+	delete(h.Open, f.UniID)
+	if r.Key != "" {
+		h.put(r)
+	}
+}
+
+// NewRecord returns the record of an end with this sequence number; a is its attempt, or
+// nil if it has no start.
+func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	r := &Record{
-		Key: f.Key, Job: f.Job, State: known(f.State), UniID: f.UniID, Attempt: f.Attempt, End: f.Time, EndSeq: h.seq,
+		Key: f.Key, Job: f.Job, State: known(f.State), UniID: f.UniID, Attempt: f.Attempt, End: f.Time, EndSeq: seq,
 		ExitCode: f.ExitCode, Signal: f.Signal, ErrorType: f.ErrorType, Reason: f.Reason, Line: f.Line, Seconds: f.Seconds,
 		Peak: int64(f.PeakMemory), Ledger: int32(ledger), By: f.By,
 	}
-	if a := h.Open[f.UniID]; a != nil {
+	if a != nil {
 		r.began(a)
-		delete(h.Open, f.UniID)
-	}
-	if r.Key == "" {
-		return
 	}
 	if r.State == Succeeded {
 		r.Commands = nil
 	}
-	h.put(r)
+	return r
 }
 
 // began fills in a record from the attempt's start.
@@ -138,7 +154,7 @@ func (r *Record) began(a *Attempt) {
 	s := &a.Start
 	r.Start, r.StartSeq = s.Time, a.Seq
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs = s.Needs, s.Inputs, s.Log, s.Commands, len(s.GPUs)
-	r.Sim = slices.ContainsFunc(s.GPUUUIDs, gpu.UUID.Simulated)
+	r.Sim = s.Simulated()
 	r.Ledger = int32(a.Ledger)
 	if r.Key == "" {
 		r.Key = s.Key
@@ -155,7 +171,7 @@ func (r *Record) began(a *Attempt) {
 func (h *History) put(r *Record) {
 	h.place(r)
 	if h.named != nil && r.Job != "" {
-		h.named[ledgerKey{int(r.Ledger), r.Job}] = r
+		h.name(r)
 	}
 }
 
@@ -189,18 +205,21 @@ func (h *History) Of(ledger int, key string) *Record {
 // index is built on first use, since a batch that is up to date never needs it.
 func (h *History) Named(ledger int, name string) *Record {
 	if h.named == nil {
-		h.named = map[ledgerKey]*Record{}
+		h.named = map[ledgerKey]newest{}
 		for r := range h.Records() {
 			h.name(r)
 		}
 	}
-	return h.named[ledgerKey{ledger, name}]
+	if r := h.Of(ledger, h.named[ledgerKey{ledger, name}].key); r != nil && r.Job == name {
+		return r
+	}
+	return nil
 }
 
 func (h *History) name(r *Record) {
 	at := ledgerKey{int(r.Ledger), r.Job}
-	if old := h.named[at]; old == nil || old.EndSeq < r.EndSeq {
-		h.named[at] = r
+	if h.named[at].end < r.EndSeq {
+		h.named[ledgerKey{at.ledger, strings.Clone(r.Job)}] = newest{strings.Clone(r.Key), r.EndSeq}
 	}
 }
 

@@ -33,13 +33,16 @@ func (b records) Len() int                     { return len(b) }
 // in a base, as a long ledger's is.
 func (w *world) checkPacked() {
 	w.t.Helper()
-	h := w.replay()
+	all, h := w.replay(), state.NewHistory()
+	h.Open = all.Open
 	for i := range w.b.Files {
 		b := records{}
-		for _, r := range h.Settle(i) {
-			b[r.Key] = r
+		for r := range all.Records() {
+			if int(r.Ledger) == i {
+				b[r.Key] = r
+			}
 		}
-		h.Found(i, b, h.Seq())
+		h.Found(i, b, all.Seq())
 	}
 	other := New(w.b, h, func(id int) Evidence { return w.proof[id] }, w.pool(), w.opts)
 	for id := range w.b.Jobs {

@@ -83,8 +83,8 @@ func diskFillsUp(t *testing.T, together int) {
 	}
 	s.Close()
 	h, warnings, err := Load([]string{job}, Options{})
-	if err != nil || len(h.Last) != taken+1 || h.Last["after"] == nil || len(warnings) > 1 {
-		t.Errorf("got %d records of %d, %q, %v", len(h.Last), taken+1, warnings, err)
+	if err != nil || count(h) != taken+1 || h.Of(0, "after") == nil || len(warnings) > 1 {
+		t.Errorf("got %d records of %d, %q, %v", count(h), taken+1, warnings, err)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestAbandonedForGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if r := s.History().Last["kc"]; r == nil || r.State != state.Lost || len(s.History().Open) != 0 {
+	if r := s.History().Of(0, "kc"); r == nil || r.State != state.Lost || len(s.History().Open) != 0 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -255,8 +255,8 @@ func TestHugeLine(t *testing.T) {
 	write(t, s, []state.Fact{{Kind: state.KindEnd, Key: "after", State: state.Succeeded}})
 	s.Close()
 	h, warnings, err := Load([]string{job}, Options{})
-	if err != nil || h.Last["before"] == nil || h.Last["after"] == nil || len(warnings) != 1 {
-		t.Errorf("got %d records, %q, %v", len(h.Last), warnings, err)
+	if err != nil || h.Of(0, "before") == nil || h.Of(0, "after") == nil || len(warnings) != 1 {
+		t.Errorf("got %d records, %q, %v", count(h), warnings, err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	fact := func(id string) state.Fact { return state.Fact{Kind: state.KindStart, Job: "j", UniID: id} }
-	first, _ := encode(nil, new(fact("a")))
+	first, _ := encode(new(fact("a")))
 	for cut := range 2*len(first) + 2 {
 		path := filepath.Join(t.TempDir(), "ledger")
 		l, err := openLedger(path, false)
@@ -296,14 +296,14 @@ func TestShortWriteAtEveryByte(t *testing.T) {
 		l.close()
 		var want []byte
 		for _, id := range append([]string{"0", "a", "b"}[:1+n], "c") {
-			want, _ = encode(want, new(fact(id)))
-			want = append(want, '\n')
+			line, _ := encode(new(fact(id)))
+			want = append(append(want, line...), '\n')
 		}
 		if got, _ := os.ReadFile(path); string(got) != string(want) {
 			t.Fatalf("at %d, with %d there:\n got %s\nwant %s", cut, n, got, want)
 		}
-		if l.added != int64(len(want)) {
-			t.Errorf("at %d: %d bytes were added, but added is %d", cut, len(want), l.added)
+		if added := l.size - l.began; added != int64(len(want)) {
+			t.Errorf("at %d: %d bytes were added, but it counts %d", cut, len(want), added)
 		}
 	}
 }

@@ -41,7 +41,8 @@ func (f *Follower) Next(take func(state.Fact)) {
 			return
 		}
 		f.from += int64(len(line))
-		if fact, err := decode(line[:len(line)-1]); err == nil {
+		var fact state.Fact
+		if decode(line[:len(line)-1], &fact) == nil {
 			take(fact)
 		}
 	}

@@ -25,8 +25,8 @@ func addEnds(t *testing.T, s *State, first, n int) {
 	}
 }
 
-// covered returns how much of a job file's ledger its index covers; 0 without one.
-func covered(t *testing.T, job string) (bytes, of int64) {
+// coverage returns how much of a job file's ledger its index covers; 0 without one.
+func coverage(t *testing.T, job string) (bytes, of int64) {
 	t.Helper()
 	path := filepath.Join(Folder(job, ""), ledgerName)
 	ledger, err := os.Open(path)
@@ -41,11 +41,8 @@ func covered(t *testing.T, job string) (bytes, of int64) {
 	if _, err := os.Stat(indexPath(path) + ".new"); err == nil {
 		t.Error("a half-written index was left behind")
 	}
-	x, err := openIndex(indexPath(path), ledger, 0)
-	if err != nil {
-		return 0, fi.Size()
-	}
-	return x.Offset, fi.Size()
+	c, _ := readIndex(path, ledger)
+	return c.Offset, fi.Size()
 }
 
 // A run that has added a lot writes the index at its end, which saves the next one
@@ -59,7 +56,7 @@ func TestCloseIndexesWhatTheRunHasAdded(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return covered(t, job)
+		return coverage(t, job)
 	}
 	if bytes, _ := run(func(s *State) { addEnds(t, s, 0, 100) }); bytes != 0 {
 		t.Errorf("an index covers %d bytes of a short ledger", bytes)

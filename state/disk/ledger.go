@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +26,6 @@ type ledger struct {
 	torn   bool   // the last line has no newline: write one before the next
 	buf    []byte
 	ends   []int // of the lines in buf
-	added  int64 // bytes that were appended
 }
 
 func openLedger(path string, torn bool) (*ledger, error) {
@@ -60,12 +60,12 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	}
 	var failed error
 	for i := range facts {
-		b, err := encode(l.buf, &facts[i])
+		b, err := encode(&facts[i])
 		if err != nil {
 			failed = err // the facts before it are still fine
 			break
 		}
-		l.buf = append(b, '\n')
+		l.buf = append(append(l.buf, b...), '\n')
 		l.ends = append(l.ends, len(l.buf))
 	}
 	if len(l.ends) == 0 {
@@ -87,7 +87,6 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 		l.torn = true
 	}
 	l.size += int64(written)
-	l.added += int64(written)
 	l.remember(l.buf[:whole])
 	if err == nil && n < len(l.ends) {
 		err = io.ErrShortWrite
@@ -106,14 +105,14 @@ func (l *ledger) cut(n int) bool {
 	return err == nil && l.f.Truncate(info.Size()-int64(n)) == nil
 }
 
-// encode appends a fact's line to buf. If it is too long it loses what can be found
-// elsewhere: commands, settings, metrics.
-func encode(buf []byte, fact *state.Fact) ([]byte, error) {
-	b, err := appendFact(buf, fact)
+// encode returns a fact's line without its newline. If it is too long it loses what can
+// be found elsewhere: commands, settings, metrics.
+func encode(fact *state.Fact) ([]byte, error) {
+	b, err := json.Marshal(fact)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode %q fact of job %q: %w", fact.Kind, fact.Job, err)
 	}
-	if len(b)-len(buf) < maxLine {
+	if len(b) < maxLine {
 		return b, nil
 	}
 	f := *fact
@@ -126,7 +125,7 @@ func encode(buf []byte, fact *state.Fact) ([]byte, error) {
 		func(f *state.Fact) { f.Reason = f.Reason[:min(len(f.Reason), 1<<10)] },
 	} {
 		shorten(&f)
-		if b, err = appendFact(buf, &f); err != nil || len(b)-len(buf) < maxLine {
+		if b, err = json.Marshal(&f); err != nil || len(b) < maxLine {
 			return b, err
 		}
 	}

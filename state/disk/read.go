@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,83 +10,82 @@ import (
 	"os"
 	"path/filepath"
 
+	fastjson "github.com/goccy/go-json"
+
 	"gpurun/state"
 	"gpurun/state/host"
 )
 
-// reader reads a ledger line by line, in bounded memory whatever its content.
+// A reader reads a ledger line by line, in bounded memory whatever its content.
 type reader struct {
-	path     string
-	take     func(state.Fact)
-	live     bool // a run may be writing: do not warn about an incomplete last line
-	warnings []string
-	torn     bool       // the last line has no newline
-	host     state.Fact // run fact of the last run in the ledger
-	line     int
-	found    func(*os.File) // loads an index that covers the first lines; nil for none
-	from     int64          // bytes skipped thanks to the index
-	offset   int64          // bytes of complete lines so far
-	history  *state.History // where facts are applied; see into
-	file     int            // index of the ledger's file in the batch
-	base     *packed
-	each     int // facts after which the records are packed
-	facts    int // since then
+	path string
+	live bool // a run may be writing: do not warn about an incomplete last line
+
+	covered            // what has been read
+	from    int64      // bytes skipped thanks to an index
+	torn    bool       // the last line has no newline
+	fact    state.Fact // the current one
 }
 
-func newReader(path string, take func(state.Fact)) *reader {
-	return &reader{path: path, take: take}
+// covered is what a reader knows of the lines up to some point, besides the past.
+type covered struct {
+	Offset   int64 // bytes of complete lines
+	Line     int
+	Run      state.Fact // the last one
+	Warnings []string
 }
+
+func newReader(path string) *reader { return &reader{path: path} }
 
 // tooManyWarnings is how many broken lines a reader reports one by one.
 const tooManyWarnings = 20
 
-// read reads every line. It fails only if the ledger cannot be read at all or a newer
-// gpurun wrote it; a missing ledger counts as empty.
-func (r *reader) read() error {
+// open opens the ledger; nil if there is none.
+func (r *reader) open() (*os.File, error) {
 	f, err := host.OpenOwn(r.path, os.O_RDONLY, 0)
 	if isNotExist(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return &FolderError{filepath.Dir(r.path), cause(err)}
+		return nil, &FolderError{filepath.Dir(r.path), cause(err)}
 	}
-	defer f.Close()
-	if r.found != nil {
-		r.found(f)
+	return f, nil
+}
+
+// read passes each fact from the current offset on to take, with the offset of its
+// line. The fact is valid until take returns. It fails only if the ledger cannot be read
+// at all or a newer gpurun wrote it.
+func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
+	if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
+		return &FolderError{filepath.Dir(r.path), cause(err)}
 	}
 	in := bufio.NewReaderSize(f, 256<<10)
 	broken := 0
 	for {
-		text, whole, err := nextLine(in)
+		text, size, whole, err := nextLine(in)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return &FolderError{filepath.Dir(r.path), cause(err)}
 		}
-		if len(text) == 0 && !whole {
+		if size == 0 {
 			break
 		}
-		r.line++
-		if !whole {
-			r.torn = true
-			// A line that lacks only its newline is complete, and would count as soon as
-			// the next one follows it. So it counts now.
-			err := r.lineOf(text)
-			if errors.Is(err, ErrNewer) {
-				return fmt.Errorf("%s: %w", r.path, err)
-			}
-			if err != nil && !r.live {
-				r.warn("%s: line %d is incomplete (crash during a write); skipped", r.path, r.line)
-			}
-			break
-		}
-		r.offset += int64(len(text)) + 1
-		if err := r.lineOf(text); err != nil {
-			if errors.Is(err, ErrNewer) {
-				return fmt.Errorf("%s: %w", r.path, err)
-			}
+		r.Line++
+		// A line that lacks only its newline is complete, and would count as soon as
+		// the next one follows it. So it counts now.
+		switch err := r.line(text, take); {
+		case errors.Is(err, ErrNewer):
+			return fmt.Errorf("%s: %w", r.path, err)
+		case err != nil && whole:
 			if broken++; broken <= tooManyWarnings {
-				r.warn("%s: line %d is broken and was skipped: %v", r.path, r.line, err)
+				r.warn("%s: line %d is broken and was skipped: %v", r.path, r.Line, err)
 			}
+		case err != nil && !r.live:
+			r.warn("%s: line %d is incomplete (crash during a write); skipped", r.path, r.Line)
 		}
+		if r.torn = !whole; r.torn {
+			break
+		}
+		r.Offset += size
 	}
 	if broken > tooManyWarnings {
 		r.warn("%s: %d more broken lines were skipped", r.path, broken-tooManyWarnings)
@@ -93,82 +93,74 @@ func (r *reader) read() error {
 	return nil
 }
 
-// fold applies a fact.
-func (r *reader) fold(f state.Fact) {
-	r.take(f)
-	if r.facts++; r.base != nil && r.facts >= r.each {
-		r.settle()
-		r.facts = 0
-	}
-}
-
 func (r *reader) warn(format string, args ...any) {
-	r.warnings = append(r.warnings, fmt.Sprintf(format, args...))
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }
 
-// lineOf processes one line.
-func (r *reader) lineOf(text []byte) error {
+// line processes the line at the current offset.
+func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 	if len(text) == 0 {
 		return nil // the newline that terminated a torn line
 	}
-	if len(text) > maxLine {
-		return errors.New("longer than 64 KiB")
-	}
-	f, err := decode(text)
-	if err != nil {
+	if err := decode(text, &r.fact); err != nil {
 		return err
 	}
-	if f.Kind == state.KindRun {
-		if f.Version > state.Version {
+	if r.fact.Kind == state.KindRun {
+		if r.fact.Version > state.Version {
 			return ErrNewer
 		}
-		r.host = f
+		r.Run = r.fact
 	}
-	r.fold(f)
+	take(&r.fact, r.Offset)
 	return nil
 }
 
-// decode parses a line as a fact. Unknown kinds are ignored when facts are applied.
-func decode(text []byte) (state.Fact, error) {
-	f, ok := scan(text)
-	if ok && f.Kind != "" {
-		return f, nil
+// decode parses a line. Unknown kinds are ignored when facts are applied.
+func decode(text []byte, f *state.Fact) error {
+	if len(text) > maxLine {
+		return errors.New("longer than 64 KiB")
 	}
-	f = state.Fact{}
-	if err := json.Unmarshal(text, &f); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return f, fmt.Errorf("invalid JSON at byte %d", syntax.Offset)
+	*f = state.Fact{}
+	if fastjson.Unmarshal(text, f) != nil { // encoding/json decides, and knows where the mistake is
+		*f = state.Fact{}
+		if err := json.Unmarshal(text, f); err != nil {
+			var syntax *json.SyntaxError
+			if errors.As(err, &syntax) {
+				return fmt.Errorf("invalid JSON at byte %d", syntax.Offset)
+			}
+			return errors.New("a value has the wrong type")
 		}
-		return f, errors.New("a value has the wrong type")
 	}
 	if f.Kind == "" {
-		return f, errors.New("no kind")
+		return errors.New("no kind")
 	}
-	return f, nil
+	return nil
 }
 
 // nextLine returns the next line without its newline, truncated to a little more than
-// maxLine. whole is false for a last line without newline.
-func nextLine(in *bufio.Reader) (text []byte, whole bool, err error) {
+// maxLine, and how many bytes it takes. whole is false for a last line without newline.
+func nextLine(in *bufio.Reader) (text []byte, size int64, whole bool, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
+		size += int64(len(part))
 		if err == nil && text == nil {
-			return part[:len(part)-1], true, nil
+			return part[:len(part)-1], size, true, nil
 		}
 		if len(text) <= maxLine {
 			text = append(text, part...)
 		}
 		switch {
 		case err == nil:
-			if n := len(text); n > 0 && text[n-1] == '\n' {
-				text = text[:n-1]
-			}
-			return text, true, nil
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		default:
-			return text, false, err
+			return bytes.TrimSuffix(text, []byte("\n")), size, true, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return text, size, false, err
 		}
 	}
+}
+
+// lineAt decodes the line at an offset; ok is false if somebody has changed it.
+func lineAt(f io.ReaderAt, at int64) (fact state.Fact, ok bool) {
+	in := bufio.NewReaderSize(io.NewSectionReader(f, at, maxLine+1), 1<<10)
+	text, _, _, err := nextLine(in)
+	return fact, (err == nil || errors.Is(err, io.EOF)) && decode(text, &fact) == nil
 }

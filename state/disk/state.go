@@ -113,24 +113,24 @@ func (s *State) unlock() error {
 func (s *State) read(i int, o Options) error {
 	path := filepath.Join(s.dirs[i], ledgerName)
 	s.left[i] = s.attemptFolders(i)
-	r := newReader(path, func(f state.Fact) {
-		s.history.Apply(i, f)
-		if _, there := s.left[i][f.UniID]; there && f.Kind == state.KindEnd {
-			s.left[i][f.UniID] = true
+	r := newReader(path)
+	var ended func(string)
+	if len(s.left[i]) > 0 {
+		ended = func(uniID string) {
+			if _, there := s.left[i][uniID]; there {
+				s.left[i][uniID] = true
+			}
 		}
-	})
-	// If attempt folders are left, look for their ends in every line.
-	r.into(s.history, i, len(s.left[i]) == 0)
-	if err := r.read(); err != nil {
+	}
+	if err := r.load(s.history, i, ended, true); err != nil {
 		return err
 	}
-	r.index()
-	s.warnings = append(s.warnings, r.warnings...)
+	s.warnings = append(s.warnings, r.Warnings...)
 	found, err := s.recover(i, r, o)
 	if err != nil {
 		return err
 	}
-	given, err := elsewhere(s.history, i, r.host, o.Abandon)
+	given, err := elsewhere(s.history, i, r.Run, o.Abandon)
 	if err != nil {
 		return err
 	}
@@ -172,10 +172,10 @@ func (s *State) recover(i int, r *reader, o Options) (found []state.Fact, err er
 			}
 			continue
 		}
-		if r.host.Kind == "" {
+		if r.Run.Kind == "" {
 			here := Host()
 			t.Run.MachineID = here.MachineID
-			r.host = t.Run
+			r.Run = t.Run
 		}
 		s.history.Apply(i, t.Start)
 		s.warnings = append(s.warnings, fmt.Sprintf("%s: the start of %s was missing; restored it from %s", r.path, t.Start.Job, dir))
@@ -190,14 +190,13 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 	h := state.NewHistory()
 	var warnings []string
 	for i, f := range files {
-		r := newReader(filepath.Join(Folder(f, o.StateDir), ledgerName), func(f state.Fact) { h.Apply(i, f) })
+		r := newReader(filepath.Join(Folder(f, o.StateDir), ledgerName))
 		r.live = true
-		r.into(h, i, true)
-		if err := r.read(); err != nil {
+		if err := r.load(h, i, nil, false); err != nil {
 			return nil, nil, err
 		}
-		warnings = append(warnings, r.warnings...)
-		h.Ran(i, r.host)
+		warnings = append(warnings, r.Warnings...)
+		h.Ran(i, r.Run)
 	}
 	return h, warnings, nil
 }
@@ -281,8 +280,10 @@ func (s *State) Sync() error {
 // Close syncs everything to disk and releases the locks.
 func (s *State) Close() error {
 	err := s.sync.close()
-	for i := range s.files {
-		s.freshen(i)
+	for i, l := range s.ledgers { // save the next run reading what this one has written
+		if added := l.size - l.began; added >= indexFrom && added < indexClose {
+			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
+		}
 	}
 	return errors.Join(err, s.runLog.Close(), s.unlock())
 }

@@ -134,7 +134,7 @@ func missing(f *os.File, own []byte) (out []byte, torn bool, err error) {
 	has := map[uint64]bool{}
 	in := bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), 256<<10)
 	for {
-		text, whole, err := nextLine(in)
+		text, _, whole, err := nextLine(in)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, false, fmt.Errorf("cannot read the ledger: %w", err)
 		}

@@ -73,8 +73,8 @@ func TestLedgerTouched(t *testing.T) {
 				t.Errorf("reported twice: %v", err)
 			}
 			h, _, err := Load([]string{job}, Options{})
-			if err != nil || h.Last["before"] == nil || h.Last["after"] == nil || (h.Last["old"] != nil) != c.old {
-				t.Errorf("afterwards %v, %v", h.Last, err)
+			if err != nil || h.Of(0, "before") == nil || h.Of(0, "after") == nil || (h.Of(0, "old") != nil) != c.old {
+				t.Errorf("afterwards %d records, %v", count(h), err)
 			}
 			b, _ := os.ReadFile(filepath.Join(s.Dir(0), ledgerName))
 			if n := strings.Count(string(b), `"before","state":"succeeded"}`); n != 1 {
@@ -253,8 +253,13 @@ func FuzzTouched(f *testing.F) {
 			}
 		}
 		seen := map[string]bool{}
-		r := newReader(path, func(f state.Fact) { seen[f.Key] = true })
-		if err := r.read(); err != nil {
+		r := newReader(path)
+		now, err := r.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer now.Close()
+		if err := r.read(now, func(f *state.Fact, _ int64) { seen[f.Key] = true }); err != nil {
 			if errors.Is(err, ErrNewer) {
 				return
 			}

@@ -1,0 +1,211 @@
+package disk
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gpurun/state"
+)
+
+// A past is what the lines of a ledger add up to, as a state.Base: for each key, where
+// the lines of its last end and of that attempt's start are. Records are read from there
+// when somebody asks, so a million of them fit in memory.
+type past struct {
+	f       *os.File
+	ledger  int   // index in the batch
+	first   int64 // sequence number of the line at offset 0
+	entries []entry
+	at      map[keyID]int32 // index in entries
+	open    map[string]*opened
+}
+
+func newPast(f *os.File, ledger int, first int64) *past {
+	return &past{f: f, ledger: ledger, first: first, at: map[keyID]int32{}, open: map[string]*opened{}}
+}
+
+type entry struct {
+	id         keyID
+	start, end int64 // offsets; start is -1 if there is none
+	forgotten  bool
+	plain      bool // see state.Record.Plain
+}
+
+// opened is an attempt that has not ended.
+type opened struct {
+	id    keyID
+	plain bool
+	at    []int64 // its lines
+}
+
+// A keyID stands for a key: the 16 bytes whose hexadecimal form it is, or a hash of one
+// that is nothing of the kind.
+type keyID [16]byte
+
+func idOf(key string) (id keyID) {
+	if key == "" {
+		return id
+	}
+	if len(key) == 2*len(id) && key == strings.ToLower(key) {
+		if _, err := hex.Decode(id[:], []byte(key)); err == nil && id != (keyID{}) {
+			return id
+		}
+	}
+	sum := sha256.Sum256([]byte(key))
+	return keyID(sum[:])
+}
+
+// load adds a ledger to a history to which nothing of it has been applied yet, with the
+// help of its index unless ended is set: that is called for each attempt that has ended.
+// If it took long, and save is set, it writes an index for the next time.
+func (r *reader) load(h *state.History, file int, ended func(uniID string), save bool) error {
+	f, err := r.open()
+	if f == nil || err != nil {
+		return err
+	}
+	p := newPast(f, file, h.Seq()+1)
+	if ended == nil {
+		r.covered, p.entries = readIndex(r.path, f)
+		r.from = r.Offset
+		for i := range p.entries {
+			p.at[p.entries[i].id] = int32(i)
+		}
+	}
+	err = r.read(f, func(fact *state.Fact, at int64) {
+		p.take(fact, at)
+		if fact.Kind == state.KindEnd && ended != nil {
+			ended(fact.UniID)
+		}
+	})
+	if err != nil {
+		f.Close()
+		return err
+	}
+	if added := r.Offset - r.from; save && added >= indexFrom && added >= r.from/indexShare && !r.torn && len(p.open) == 0 && len(r.Warnings) <= manyWarnings {
+		_ = writeIndex(r.path, f, r.covered, p.entries) // everything works without it, only slower
+	}
+	for _, o := range p.open {
+		for _, at := range o.at {
+			if fact, ok := lineAt(f, at); ok {
+				h.ApplyAt(file, p.first+at, fact)
+			}
+		}
+	}
+	h.Found(file, p, p.first+r.Offset)
+	return nil
+}
+
+// take folds one line, as state.History.Apply does with facts.
+func (p *past) take(f *state.Fact, at int64) {
+	o := p.open[f.UniID]
+	switch f.Kind {
+	case state.KindStart:
+		if f.UniID != "" {
+			p.open[strings.Clone(f.UniID)] = &opened{idOf(f.Key), f.Needs == "" && !f.Simulated(), []int64{at}}
+		}
+	case state.KindRunning, state.KindStop:
+		if o != nil {
+			o.at = append(o.at, at)
+		}
+	case state.KindEnd:
+		e := entry{id: idOf(f.Key), start: -1, end: at, plain: f.State == state.Succeeded}
+		if o != nil {
+			e.start, e.plain = o.at[0], e.plain && o.plain
+			if f.Key == "" {
+				e.id = o.id
+			}
+			delete(p.open, f.UniID)
+		}
+		p.put(e)
+	case state.KindForget:
+		if i, known := p.at[idOf(f.Key)]; known {
+			p.entries[i].forgotten, p.entries[i].plain = true, false
+		}
+	}
+}
+
+// put replaces the entry of a key, if it has one.
+func (p *past) put(e entry) {
+	if e.id == (keyID{}) {
+		return
+	}
+	i, known := p.at[e.id]
+	if !known {
+		i = int32(len(p.entries))
+		p.at[e.id], p.entries = i, append(p.entries, e)
+	}
+	p.entries[i] = e
+}
+
+func (p *past) record(e entry) *state.Record {
+	end, ok := lineAt(p.f, e.end)
+	var a *state.Attempt
+	if e.start >= 0 {
+		start, found := lineAt(p.f, e.start)
+		ok = ok && found
+		a = &state.Attempt{Start: start, Seq: p.first + e.start, Ledger: p.ledger}
+	}
+	if !ok {
+		return nil
+	}
+	r := state.NewRecord(p.ledger, p.first+e.end, end, a)
+	r.Forgotten = e.forgotten
+	return r
+}
+
+// Find implements state.Base.
+func (p *past) Find(key string) *state.Record {
+	i, known := p.at[idOf(key)]
+	if !known {
+		return nil
+	}
+	if r := p.record(p.entries[i]); r != nil && r.Key == key {
+		return r
+	}
+	return nil
+}
+
+// Plain implements state.Base.
+func (p *past) Plain(key [16]byte) bool {
+	i, known := p.at[key]
+	return known && p.entries[i].plain
+}
+
+// Len implements state.Base.
+func (p *past) Len() int { return len(p.entries) }
+
+// All implements state.Base.
+func (p *past) All() iter.Seq[*state.Record] {
+	return func(yield func(*state.Record) bool) {
+		for _, e := range p.entries {
+			if r := p.record(e); r != nil && !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// Starts looks up the starts of the wanted attempts, by uni_id, in the ledgers of
+// files. A History keeps less about attempts that have ended.
+func Starts(files []string, o Options, wanted map[string]bool) map[string]state.Fact {
+	found := make(map[string]state.Fact, len(wanted))
+	for _, path := range files {
+		if len(wanted) == 0 {
+			break
+		}
+		r := newReader(filepath.Join(Folder(path, o.StateDir), ledgerName))
+		// Whoever loaded the history has reported errors already.
+		if f, _ := r.open(); f != nil {
+			_ = r.read(f, func(f *state.Fact, _ int64) {
+				if f.Kind == state.KindStart && wanted[f.UniID] {
+					found[f.UniID] = *f
+				}
+			})
+			f.Close()
+		}
+	}
+	return found
+}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // An ElsewhereError reports that an attempt on another machine or in another PID
@@ -61,4 +62,13 @@ func elsewhere(h *state.History, file int, run state.Fact, abandon string) ([]st
 			Reason: "abandoned: it was on " + run.Host})
 	}
 	return given, nil
+}
+
+// Host returns a run fact that identifies this machine and PID namespace, the only
+// place where its PIDs are valid.
+func Host() state.Fact {
+	return state.Fact{
+		Kind: state.KindRun, Version: state.Version,
+		MachineID: host.MachineID(), Host: host.Name(), BootID: host.BootID(), PIDNS: host.PIDNamespace(),
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -166,4 +168,121 @@ func writeHolder(f *os.File) error {
 // clearHolder erases the identity from a lock file that is being released.
 func clearHolder(f *os.File) {
 	_, _ = f.WriteAt(bytes.Repeat([]byte{' '}, holderSize), 0)
+}
+
+// lockJobFile locks the job file itself, so one job file never runs twice at once,
+// even if its state folder is removed or a second run uses another. It returns nil
+// for what cannot be locked: no file, a pipe, a file system that requires write
+// access. A lock held by another user is ignored: anybody who can read the file can
+// lock it, and it may be a shared job file that both are running.
+func lockJobFile(jobFile string) (*os.File, error) {
+	f, err := os.OpenFile(jobFile, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil
+	}
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		f.Close()
+		return nil, nil
+	}
+	pid := 0
+	got, err := tryLock(f, func() bool {
+		pid = host.LockHolder(&st)
+		return pid != 0 && !host.Alive(pid)
+	})
+	switch {
+	case got:
+		return f, nil
+	case err != nil || inherited(&st) || foreign(pid):
+		f.Close()
+		return nil, nil
+	}
+	f.Close()
+	return nil, &LockedError{File: jobFile, PID: pid, Host: host.Name(), Elsewhere: true}
+}
+
+// foreign reports whether a process belongs to another user.
+func foreign(pid int) bool {
+	uid, ok := host.Owner(pid)
+	return pid != 0 && ok && uid != os.Geteuid() && uid != 0
+}
+
+// inherited reports whether this process inherited the lock, as under
+// "flock jobs.yaml gpurun jobs.yaml", which holds it in its own open file.
+func inherited(st *unix.Stat_t) bool {
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		var at unix.Stat_t
+		if err != nil || unix.Fstat(fd, &at) != nil || at.Dev != st.Dev || at.Ino != st.Ino {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
+			continue // ours
+		}
+		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// A Runner is the gpurun process that is running a job file.
+type Runner struct {
+	PID   int // 0 if its lock file does not name it
+	Host  string
+	Since time.Time
+	Here  bool // on this host
+	UID   int  // owner of the process; -1 if unknown
+}
+
+// Running returns who is running a job file, judging by its lock. A run that is
+// stopped, hung or owned by another user is alive. An error means it cannot be
+// determined. Of a run that is not alive, a PID means that it died: a run that ends
+// erases its name.
+func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
+	path := filepath.Join(Folder(jobFile, stateDir), lockName)
+	f, err := host.OpenOwn(path, os.O_RDONLY, 0)
+	if isNotExist(err) {
+		return Runner{}, false, nil
+	}
+	if err != nil {
+		return Runner{}, false, err
+	}
+	defer f.Close()
+	h := readHolder(f)
+	err = unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+	switch {
+	case err == nil:
+		return h.runner(path), false, nil
+	case err == unix.EWOULDBLOCK: // somebody holds it
+	case noLocks(err):
+		if h.PID == 0 || h.Host == host.Name() && !h.lives() {
+			return Runner{}, false, nil
+		}
+	default:
+		return Runner{}, false, os.NewSyscallError("flock", err)
+	}
+	return h.runner(path), true, nil
+}
+
+// lives is like alive, but h may be this very process.
+func (h holder) lives() bool { return h.PID == os.Getpid() || alive(h) }
+
+func (h holder) runner(lock string) Runner {
+	r := Runner{PID: h.PID, Host: h.Host, Since: h.Since, UID: -1}
+	r.Here = h.Boot == host.BootID() && h.Boot != ""
+	of := lock // the runner owns its lock file; other hosts' processes are not visible here
+	if r.Here && h.PID != 0 {
+		of = "/proc/" + strconv.Itoa(h.PID)
+	}
+	if fi, err := os.Stat(of); err == nil {
+		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+			r.UID = int(st.Uid)
+		}
+	}
+	return r
 }

@@ -27,30 +27,31 @@ const gitLimit = 2 * time.Second
 func (r *run) askGit() <-chan []commit {
 	answer := make(chan []commit, 1)
 	r.goSafely(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
-		defer cancel()
-		known := map[string]commit{}
-		var out []commit
-		for _, f := range r.batch.Files {
-			c, ok := known[f.WorkDir]
-			if !ok {
-				c = gitCommit(ctx, f.WorkDir)
-				known[f.WorkDir] = c
+		answer <- inWorkDirs(r.batch, func(ctx context.Context, dir string) commit {
+			id := gitHead(ctx, dir)
+			if id == "" {
+				return commit{}
 			}
-			out = append(out, c)
-		}
-		answer <- out
+			changes, err := git(ctx, dir, "status", "--porcelain", "--untracked-files=no")
+			return commit{id: id, dirty: err == nil && changes != ""}
+		})
 	})
 	return answer
 }
 
-func gitCommit(ctx context.Context, dir string) commit {
-	id := gitHead(ctx, dir)
-	if id == "" {
-		return commit{}
+// inWorkDirs asks something about the work dir of every file, once for each dir.
+func inWorkDirs[T any](b *jobspec.Batch, ask func(ctx context.Context, dir string) T) []T {
+	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
+	defer cancel()
+	known := map[string]T{}
+	out := make([]T, len(b.Files))
+	for i, f := range b.Files {
+		if _, ok := known[f.WorkDir]; !ok {
+			known[f.WorkDir] = ask(ctx, f.WorkDir)
+		}
+		out[i] = known[f.WorkDir]
 	}
-	changes, err := git(ctx, dir, "status", "--porcelain", "--untracked-files=no")
-	return commit{id: id, dirty: err == nil && changes != ""}
+	return out
 }
 
 // gitHead returns the commit that is checked out, "" outside a repository.
@@ -70,21 +71,13 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 // codeChanged reports code that has changed since the last run. That alone reruns
 // nothing, but the user may want it to.
 func codeChanged(w io.Writer, b *jobspec.Batch, h *state.History) {
-	ctx, cancel := context.WithTimeout(context.Background(), gitLimit)
-	defer cancel()
-	known := map[string]string{}
-	for i, f := range b.Files {
-		was := h.LastRun(i).Commit
-		if was == "" {
-			continue
-		}
-		now, ok := known[f.WorkDir]
-		if !ok {
-			now = gitHead(ctx, f.WorkDir)
-			known[f.WorkDir] = now
-		}
-		if now != "" && now != was {
-			fmt.Fprintf(w, "%s: the code has changed since the last run (commit %.10s, now %.10s); use --force to rerun jobs for that\n", f.Path, was, now)
+	was := names(len(b.Files), func(i int) string { return h.LastRun(i).Commit })
+	if strings.Join(was, "") == "" {
+		return // nothing to compare with
+	}
+	for i, now := range inWorkDirs(b, gitHead) {
+		if was[i] != "" && now != "" && now != was[i] {
+			fmt.Fprintf(w, "%s: the code has changed since the last run (commit %.10s, now %.10s); use --force to rerun jobs for that\n", b.Files[i].Path, was[i], now)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -153,27 +154,22 @@ func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) ([]
 		return nil, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
 	}
 	pool.Observe(snap)
-	verdicts := map[gpu.UUID]gpu.Verdict{}
+	verdicts := map[gpu.UUID]gpu.Verdict{} // of those that are managed
 	for _, v := range pool.Admit(snap.At, c.request(countFlag{1, 1})) {
 		verdicts[v.UUID] = v
 	}
-	managed := map[gpu.UUID]bool{}
-	for _, d := range pool.Devices() {
-		managed[d.UUID] = true
-	}
-	readings := map[gpu.UUID]gpu.Reading{}
-	for _, r := range snap.Readings {
-		readings[r.UUID] = r
-	}
 	rows := []gpuRow{}
 	for _, d := range p.Devices() {
-		row := rowOf(d, readings[d.UUID], snap.Claims)
-		row.Managed = managed[d.UUID]
-		if v, ok := verdicts[d.UUID]; ok {
-			row.Lets, row.Reason, row.Note = v.OK, v.Reason, v.Note
-		} else {
-			row.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
+		var r gpu.Reading
+		if i := slices.IndexFunc(snap.Readings, func(r gpu.Reading) bool { return r.UUID == d.UUID }); i >= 0 {
+			r = snap.Readings[i]
 		}
+		row := rowOf(d, r, snap.Claims)
+		v, managed := verdicts[d.UUID]
+		if !managed {
+			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
+		}
+		row.Managed, row.Lets, row.Reason, row.Note = managed, v.OK, v.Reason, v.Note
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -191,14 +187,11 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 		row.Util = r.Samples[n-1].Percent
 	}
 	for _, p := range r.Processes {
-		user := p.User
-		if user == "" {
-			user = "?"
-			if p.UID >= 0 {
-				user = fmt.Sprint(p.UID)
-			}
+		uid := "?"
+		if p.UID >= 0 {
+			uid = fmt.Sprint(p.UID)
 		}
-		row.Users = append(row.Users, gpuUser{p.PID, user, p.Command, p.Memory})
+		row.Users = append(row.Users, gpuUser{p.PID, cmp.Or(p.User, uid), p.Command, p.Memory})
 	}
 	for _, c := range claims {
 		if c.UUID == d.UUID {
@@ -212,12 +205,26 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "FITS " + gpu.Bytes(c.GPUMemory).String() + " JOB"}}
 	for _, r := range rows {
-		cells = append(cells, []string{fmt.Sprint(r.Index), onGPU(r.Name), r.memory(), r.util(), r.verdict()})
+		memory, util, verdict := "?", "?", "no: "+terminal.CleanText(r.Reason)
+		if r.Error == "" {
+			memory = memoryWords(r.Used) + " / " + memoryWords(r.Total)
+		}
+		if r.Util >= 0 {
+			util = fmt.Sprintf("%d%%", r.Util)
+		}
+		if r.Lets {
+			verdict = strings.TrimSuffix("yes, "+r.Note, ", ")
+		}
+		cells = append(cells, []string{fmt.Sprint(r.Index), onGPU(r.Name), memory, util, verdict})
 		for _, u := range r.Users {
 			cells = append(cells, []string{"", "  " + onGPU(u.User+" "+u.Command), memoryWords(u.Memory), "", fmt.Sprintf("pid %d", u.PID)})
 		}
 		for _, cl := range r.Claims {
-			cells = append(cells, []string{"", "  " + onGPU("held by "+cl.words()), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
+			who := cl.User + ", " + cl.Job
+			if cl.Over {
+				who = cl.User + ", for the job after " + cl.Job
+			}
+			cells = append(cells, []string{"", "  " + onGPU("held by "+who), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
 		}
 	}
 	table(w, cells)
@@ -226,43 +233,11 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 // onGPU shortens a name in the table: others choose it, and must not widen the table.
 func onGPU(name string) string { return terminal.FitMiddle(terminal.CleanText(name), 36) }
 
-// words describes for whom a GPU is held.
-func (c gpuClaim) words() string {
-	if c.Over {
-		return c.User + ", for the job after " + c.Job
-	}
-	return c.User + ", " + c.Job
-}
-
-func (r gpuRow) memory() string {
-	if r.Error != "" {
-		return "?"
-	}
-	return memoryWords(r.Used) + " / " + memoryWords(r.Total)
-}
-
 func memoryWords(b gpu.Bytes) string {
 	if b < 0 {
 		return "?"
 	}
 	return b.Round()
-}
-
-func (r gpuRow) util() string {
-	if r.Util < 0 {
-		return "?"
-	}
-	return fmt.Sprintf("%d%%", r.Util)
-}
-
-func (r gpuRow) verdict() string {
-	if r.Lets && r.Note != "" {
-		return "yes, " + r.Note
-	}
-	if r.Lets {
-		return "yes"
-	}
-	return "no: " + terminal.CleanText(r.Reason)
 }
 
 // watch redraws the table until Ctrl-C.

@@ -15,12 +15,10 @@ import (
 // bug, so the line is written piece by piece: the files at once, the GPUs when they
 // have answered.
 type headline struct {
-	out io.Writer
-
-	mu      sync.Mutex
-	begun   bool // part of the line is written
-	timer   *time.Timer
-	waiting string
+	out   io.Writer
+	paths string
+	named func() bool // stops the clock; reports whether the paths were written
+	open  bool        // more than the paths is written, but not the end
 }
 
 // headlineAfter is how long nothing may appear.
@@ -28,58 +26,54 @@ const headlineAfter = 60 * time.Millisecond
 
 // newHeadline starts the line with the file names, unless more is known soon.
 func newHeadline(out io.Writer, paths []string) *headline {
-	h := &headline{out: out, waiting: strings.Join(paths, ", ") + ": "}
-	h.timer = time.AfterFunc(headlineAfter, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.waiting != "" {
-			io.WriteString(h.out, h.waiting)
-			h.begun, h.waiting = true, ""
-		}
-	})
+	h := &headline{out: out, paths: strings.Join(paths, ", ") + ": "}
+	h.named = unlessStopped(headlineAfter, func() { io.WriteString(out, h.paths) })
 	return h
 }
 
 // batch writes what is known from the files; the line stays open.
 func (h *headline) batch(b *jobspec.Batch) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.timer.Stop()
-	text := h.waiting + batchWords(b)
-	h.begun, h.waiting = true, ""
-	io.WriteString(h.out, text)
+	if !h.named() {
+		io.WriteString(h.out, h.paths)
+	}
+	words := names(len(b.Files), func(i int) string { return fileWords(b.Files[i]) })
+	io.WriteString(h.out, strings.Join(words, "; "))
+	h.open = true
 }
 
 // end completes the line.
-func (h *headline) end(text string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	io.WriteString(h.out, ", "+text+"\n")
-	h.begun = false
-}
+func (h *headline) end(text string) { io.WriteString(h.out, ", "+text+"\n") }
 
 // abandon ends a line that is never completed, so an error starts on its own line.
 func (h *headline) abandon() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.timer.Stop()
-	h.waiting = ""
-	if h.begun {
-		h.begun = false
+	if h.named() || h.open {
 		io.WriteString(h.out, "\n")
 	}
-}
-
-// batchWords describes each file.
-func batchWords(b *jobspec.Batch) string {
-	parts := make([]string, len(b.Files))
-	for i, f := range b.Files {
-		parts[i] = fileWords(f)
-	}
-	return strings.Join(parts, "; ")
 }
 
 // fileWords returns "native, work dir /home/me/exp, 24 jobs".
 func fileWords(f jobspec.File) string {
 	return fmt.Sprintf("%s, work dir %s, %s", f.Dialect, f.WorkDir, count(f.Count, "job"))
+}
+
+// unlessStopped runs f after some time, unless stop is called before. stop reports
+// whether f has run.
+func unlessStopped(after time.Duration, f func()) (stop func() bool) {
+	var mu sync.Mutex
+	over, ran := false, false
+	timer := time.AfterFunc(after, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			f()
+			ran = true
+		}
+	})
+	return func() bool {
+		timer.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		return ran
+	}
 }

@@ -7,6 +7,15 @@ import (
 	"gpurun/state/disk"
 )
 
+// openState opens and locks the state of job files.
+func (a *app) openState(paths []string, abandon string) (*disk.State, error) {
+	s, err := disk.Open(paths, disk.Options{StateDir: a.global.StateDir, Abandon: abandon, Trace: a.engine().Trace, Go: a.goSafely})
+	if err != nil {
+		return nil, stateFailure(err)
+	}
+	return s, nil
+}
+
 // stateFailure reports why the state cannot be used, and who is using it.
 func stateFailure(err error) error {
 	var held *disk.LockedError

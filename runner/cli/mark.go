@@ -8,8 +8,6 @@ import (
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
-	"gpurun/state"
-	"gpurun/state/disk"
 )
 
 type forgetCmd struct {
@@ -53,17 +51,13 @@ func (c *doneCmd) Run(a *app) error {
 	return a.mark(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
 
+var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
+
 // mark records the user's verdict on jobs: through the run if there is one, else in
 // the ledger itself, under its lock.
 func (a *app) mark(f *batchFlag, req control.Request) error {
-	ref, err := a.change(f, req.Jobs)
-	if err != nil {
-		return err
-	}
-	return a.request(ref, req, markWords[req.Op], func() error { return a.markDead(ref, req) })
+	return a.request(f, req, markWords[req.Op], func(ref *batchRef) error { return a.markDead(ref, req) })
 }
-
-var markWords = map[string]string{control.OpDone: "recorded as done", control.OpForget: "will run again"}
 
 // markDead appends the facts to the ledger of a batch that is not running.
 func (a *app) markDead(ref *batchRef, req control.Request) error {
@@ -75,10 +69,11 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 	if err != nil {
 		return err
 	}
-	st, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Trace: a.engine().Trace, Go: a.goSafely})
+	st, err := a.openState([]string{ref.real}, "")
 	if err != nil {
-		return stateFailure(err)
+		return err
 	}
+	at := sched.Now{Wall: time.Now().UTC()}
 	var rep control.Reply
 	for id := range batch.Jobs {
 		j := &batch.Jobs[id]
@@ -89,7 +84,11 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 			rep.Refuse(why, j.Name)
 			continue
 		}
-		if err := st.Append(0, markFact(j, req)); err != nil {
+		fact := sched.ForgetFact(j.Name, j.Key.String(), at)
+		if req.Op == control.OpDone {
+			fact = sched.DoneFact(j.Name, j.Key.String(), at, req.Without)
+		}
+		if err := st.Append(0, fact); err != nil {
 			st.Close()
 			return stateFailure(err)
 		}
@@ -106,31 +105,19 @@ const maxRefused = 10
 
 // refusal returns a failure that names the refused jobs and why, or nil.
 func refusal(ref *batchRef, kept []control.Kept) error {
-	f := &failure{code: exitFailed, hint: "create the outputs, let the next run create them, or add --without-outputs to record the jobs anyway"}
-	refused := 0
+	var lines []string
 	for _, k := range kept {
-		if !k.Refused {
-			continue
-		}
-		if refused++; refused <= maxRefused {
-			f.more = append(f.more, "    "+k.Jobs[0]+": "+k.Why)
+		if k.Refused {
+			lines = append(lines, "    "+k.Jobs[0]+": "+k.Why)
 		}
 	}
-	if refused == 0 {
+	n := len(lines)
+	if n == 0 {
 		return nil
 	}
-	if refused > maxRefused {
-		f.more = append(f.more, fmt.Sprintf("    and %d more", refused-maxRefused))
+	if n > maxRefused {
+		lines = append(lines[:maxRefused], fmt.Sprintf("    and %d more", n-maxRefused))
 	}
-	f.text = fmt.Sprintf("%s: %s not recorded as done", ref.name(), count(refused, "job"))
-	return f
-}
-
-// markFact returns the fact to record for a job.
-func markFact(j *jobspec.Job, req control.Request) state.Fact {
-	at := sched.Now{Wall: time.Now().UTC()}
-	if req.Op == control.OpForget {
-		return sched.ForgetFact(j.Name, j.Key.String(), at)
-	}
-	return sched.DoneFact(j.Name, j.Key.String(), at, req.Without)
+	return &failure{code: exitFailed, text: fmt.Sprintf("%s: %s not recorded as done", ref.name(), count(n, "job")), more: lines,
+		hint: "create the outputs, let the next run create them, or add --without-outputs to record the jobs anyway"}
 }

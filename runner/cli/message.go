@@ -90,23 +90,14 @@ const silence = 100 * time.Millisecond
 // unlessSoon prints what is being waited for, unless done is called soon. On a terminal
 // done erases the line.
 func (a *app) unlessSoon(text string) (done func()) {
-	var mu sync.Mutex
-	over, shown, redraw := false, false, a.errTTY && a.colored()
-	timer := time.AfterFunc(silence, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if over {
-			return
-		}
-		shown = true
-		fmt.Fprint(a.err, "gpurun: "+text+map[bool]string{true: "…", false: "\n"}[redraw])
-	})
+	end, erase := "\n", ""
+	if a.errTTY && a.colored() {
+		end, erase = "…", "\r\x1b[K"
+	}
+	stop := unlessStopped(silence, func() { fmt.Fprint(a.err, "gpurun: "+text+end) })
 	return sync.OnceFunc(func() {
-		timer.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		if over = true; shown && redraw {
-			fmt.Fprint(a.err, "\r\x1b[K")
+		if stop() {
+			fmt.Fprint(a.err, erase)
 		}
 	})
 }

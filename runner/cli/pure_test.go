@@ -87,7 +87,7 @@ func TestInterruptDrainsStopsKills(t *testing.T) {
 		}
 	}
 	for n, want := range []sched.StopRequested{{All: true, Why: "SIGTERM"}, {All: true, Kill: true, Why: "SIGTERM"}} {
-		if got, _ := terminate(n + 1); !reflect.DeepEqual(got, want) {
+		if got, _ := stopAll("SIGTERM", n+1); !reflect.DeepEqual(got, want) {
 			t.Errorf("SIGTERM %d: got %+v, want %+v", n+1, got, want)
 		}
 	}

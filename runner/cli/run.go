@@ -123,8 +123,8 @@ func (r *run) open() error {
 	r.opts.Placement = r.engine().Placement()
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
-	if r.state, err = disk.Open(realPaths(r.batch), disk.Options{StateDir: r.global.StateDir, Abandon: r.cmd.Abandon, Trace: r.engine().Trace, Go: r.goSafely}); err != nil {
-		return stateFailure(err)
+	if r.state, err = r.openState(realPaths(r.batch), r.cmd.Abandon); err != nil {
+		return err
 	}
 	r.later(func() {
 		if err := r.state.Close(); err != nil {
@@ -294,8 +294,8 @@ func (r *run) carry() error {
 	}
 	view.Close()
 	r.onPanic = nil
-	if code := sig.interrupted(); code != 0 && res.Stopped == "" && !finished(res.Final) {
-		res.Stopped = map[int]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
+	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !finished(res.Final) {
+		res.Stopped = map[int32]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
 	}
 	return r.summary(res)
 }

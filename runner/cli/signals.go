@@ -3,11 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -26,11 +26,8 @@ import (
 type signals struct {
 	in    chan os.Signal
 	stops chan sched.StopRequested
-	end   chan struct{}
 	gone  sync.WaitGroup
-
-	mu   sync.Mutex
-	code int // exit status by the first signal; 0 for none
+	code  atomic.Int32 // exit status by the first signal; 0 for none
 }
 
 // hinter shows what the next key press does.
@@ -38,7 +35,7 @@ type hinter interface{ Hint(text string) }
 
 // catchSignals starts. tty means that SIGINT is a key that somebody pressed.
 func (a *app) catchSignals(view hinter, tty bool) *signals {
-	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), end: make(chan struct{})}
+	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16)}
 	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	s.gone.Add(1)
 	a.goSafely(func() {
@@ -46,6 +43,13 @@ func (a *app) catchSignals(view hinter, tty bool) *signals {
 		s.run(a, view, tty)
 	})
 	return s
+}
+
+// close stops catching signals.
+func (s *signals) close() {
+	signal.Stop(s.in)
+	close(s.in)
+	s.gone.Wait()
 }
 
 // goOnWithoutReader keeps a closed stdout and a hang-up from ending the run, from its
@@ -59,32 +63,31 @@ func goOnWithoutReader() {
 func (a *app) onTerminal() bool { return a.outTTY || term.IsTerminal(int(os.Stdin.Fd())) }
 
 func (s *signals) run(a *app, view hinter, tty bool) {
-	ints, terms := 0, 0
-	for {
-		select {
-		case <-s.end:
+	n := map[os.Signal]int{}
+	for sig := range s.in {
+		n[sig]++
+		var stop sched.StopRequested
+		var hint string
+		switch sig {
+		case syscall.SIGINT:
+			s.code.CompareAndSwap(0, exitInt)
+			stop, hint = interrupt(n[sig], tty)
+		case syscall.SIGTERM:
+			s.code.CompareAndSwap(0, exitTerm)
+			stop, hint = stopAll("SIGTERM", n[sig])
+		case syscall.SIGQUIT:
+			a.dump()
 			return
-		case sig := <-s.in:
-			if sig == syscall.SIGINT || sig == syscall.SIGTERM {
-				if ints+terms == leaveAt-1 {
-					time.AfterFunc(leaveAfter, func() { a.leave(s.interrupted()) })
-				}
-			}
-			switch sig {
-			case syscall.SIGINT:
-				ints++
-				s.remember(exitInt)
-				stop, hint := interrupt(ints, tty)
-				s.send(view, stop, hint)
-			case syscall.SIGTERM:
-				terms++
-				s.remember(exitTerm)
-				stop, hint := terminate(terms)
-				s.send(view, stop, hint)
-			case syscall.SIGQUIT:
-				a.dump()
-				return
-			}
+		default:
+			continue
+		}
+		if n[syscall.SIGINT]+n[syscall.SIGTERM] == leaveAt {
+			time.AfterFunc(leaveAfter, func() { a.leave(int(s.code.Load()), "exiting now, without waiting for the jobs") })
+		}
+		view.Hint(hint)
+		select {
+		case s.stops <- stop:
+		default: // the queue is full: the loop is stuck, and has been told enough
 		}
 	}
 }
@@ -94,16 +97,16 @@ const (
 	leaveAfter = 600 * time.Millisecond // for an orderly exit
 )
 
-// leave ends gpurun although it is still waiting for something. Reporting that must not
-// take long either: what blocks may be the reader of stderr.
-func (a *app) leave(code int) {
+// leave ends gpurun although it may still be waiting for something. Reporting that must
+// not take long either: what blocks may be the reader of stderr.
+func (a *app) leave(code int, text string) {
 	said := make(chan struct{})
 	a.goSafely(func() {
 		defer close(said)
 		if a.onPanic != nil {
 			a.onPanic()
 		}
-		a.say("error", "exiting now, without waiting for the jobs")
+		a.say("error", text)
 		a.hint("running jobs continue; the next gpurun of the same file adopts them")
 	})
 	select {
@@ -111,6 +114,19 @@ func (a *app) leave(code int) {
 	case <-time.After(200 * time.Millisecond):
 	}
 	a.dead <- code
+}
+
+// dump writes all goroutine stacks, for a run that seems to hang, and ends gpurun. The
+// jobs keep running under their keeper.
+func (a *app) dump() {
+	buf := make([]byte, 4<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	w, where := a.err, "on stderr"
+	if a.runLog != nil {
+		w, where = a.runLog, "in run.log"
+	}
+	fmt.Fprintf(w, "SIGQUIT at %s\n%s\n", time.Now().UTC().Format(time.RFC3339), buf)
+	a.leave(exitInternal, "SIGQUIT: exiting; the goroutine stacks are "+where)
 }
 
 // interrupt returns what the n-th SIGINT asks for, and the hint for it. Without a
@@ -127,43 +143,12 @@ func interrupt(n int, tty bool) (sched.StopRequested, string) {
 	return sched.StopRequested{All: true, Kill: true, Why: "Ctrl-C"}, "killing the running jobs"
 }
 
-func terminate(n int) (sched.StopRequested, string) { return stopAll("SIGTERM", n) }
-
+// stopAll returns what the n-th signal to a run asks for, and the hint for it.
 func stopAll(name string, n int) (sched.StopRequested, string) {
 	if n == 1 {
 		return sched.StopRequested{All: true, Why: name}, name + ": stopping the running jobs; a second one kills them"
 	}
 	return sched.StopRequested{All: true, Kill: true, Why: name}, name + ": killing the running jobs"
-}
-
-func (s *signals) send(view hinter, stop sched.StopRequested, hint string) {
-	view.Hint(hint)
-	select {
-	case s.stops <- stop:
-	default: // the queue is full: the loop is stuck, and has been told enough
-	}
-}
-
-func (s *signals) remember(code int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.code == 0 {
-		s.code = code
-	}
-}
-
-// interrupted returns the exit status that the signals ask for, or 0.
-func (s *signals) interrupted() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.code
-}
-
-// close stops catching signals.
-func (s *signals) close() {
-	signal.Stop(s.in)
-	close(s.end)
-	s.gone.Wait()
 }
 
 // untilSignal returns a context that SIGINT or SIGTERM cancels, with an error that
@@ -189,23 +174,4 @@ func (a *app) untilSignal() (ctx context.Context, stop func() error) {
 		defer cancel(nil)
 		return context.Cause(ctx)
 	})
-}
-
-// dump writes all goroutine stacks, for a run that seems to hang, and ends gpurun. The
-// jobs keep running under their keeper.
-func (a *app) dump() {
-	buf := make([]byte, 4<<20)
-	buf = buf[:runtime.Stack(buf, true)]
-	var w io.Writer = a.err
-	where := "on stderr"
-	if a.runLog != nil {
-		w, where = a.runLog, "in run.log"
-	}
-	fmt.Fprintf(w, "SIGQUIT at %s\n%s\n", time.Now().UTC().Format(time.RFC3339), buf)
-	if a.onPanic != nil {
-		a.onPanic()
-	}
-	a.say("error", "SIGQUIT: exiting; the goroutine stacks are "+where)
-	a.hint("running jobs continue; the next gpurun of the same file adopts them")
-	a.dead <- exitInternal
 }

@@ -63,13 +63,11 @@ func known(ref *batchRef) *jobspec.Batch {
 	for _, f := range ref.files() {
 		b.Files = append(b.Files, jobspec.File{Path: shown(f), Real: f})
 	}
-	spec := &jobspec.Spec{When: jobspec.OnSuccess}
 	records := slices.SortedFunc(ref.history.Records(), func(x, y *state.Record) int {
 		return cmp.Or(cmp.Compare(x.Ledger, y.Ledger), cmp.Compare(x.StartSeq, y.StartSeq), cmp.Compare(x.EndSeq, y.EndSeq))
 	})
 	for _, r := range records {
-		key, _ := jobspec.ParseKey(r.Key)
-		b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: r.Job, File: int(r.Ledger), Key: key, Spec: spec, Queue: -1})
+		addJob(b, r.Job, int(r.Ledger), r.Key)
 	}
 	return b
 }

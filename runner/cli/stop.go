@@ -30,73 +30,47 @@ Examples:
 
 // Run asks the run to stop.
 func (c *stopCmd) Run(a *app) error {
-	n := 0
-	for _, given := range []bool{len(c.Jobs) > 0, c.GPU != nil, c.Drain} {
-		if given {
-			n++
-		}
+	req, said, given := control.Request{Op: control.OpStop, Jobs: c.Jobs}, "stopping the run", 0
+	if len(c.Jobs) > 0 {
+		said = "cancelled"
+		given++
 	}
-	if n > 1 {
+	if c.GPU != nil {
+		req, said = control.Request{Op: control.OpStopGPU, GPU: *c.GPU}, fmt.Sprintf("giving back GPU %d, which this run no longer uses", *c.GPU)
+		given++
+	}
+	if c.Drain {
+		req, said = control.Request{Op: control.OpDrain}, "nothing more starts"
+		given++
+	}
+	if given > 1 {
 		return &failure{code: exitUsage, text: "JOB, --gpu and --drain exclude each other: give only one"}
 	}
-	ref, err := a.change(&c.batchFlag, c.Jobs)
+	return a.request(&c.batchFlag, req, said, func(ref *batchRef) error { return c.dead(a, ref) })
+}
+
+// request sends a request to the run of the one batch that is meant, and prints what it
+// does then. Without a run it calls dead. A job file among the jobs is an error.
+func (a *app) request(f *batchFlag, req control.Request, said string, dead func(ref *batchRef) error) error {
+	if err := noFiles(req.Jobs); err != nil {
+		return err
+	}
+	refs, err := a.find(f.File, toChange)
 	if err != nil {
 		return err
 	}
-	return a.request(ref, c.request(), c.said(), func() error { return c.dead(a, ref) })
-}
-
-// said describes what the run does then.
-func (c *stopCmd) said() string {
-	switch {
-	case c.GPU != nil:
-		return fmt.Sprintf("giving back GPU %d, which this run no longer uses", *c.GPU)
-	case c.Drain:
-		return "nothing more starts"
-	case len(c.Jobs) > 0:
-		return "cancelled"
-	}
-	return "stopping the run"
-}
-
-func (c *stopCmd) request() control.Request {
-	switch {
-	case c.GPU != nil:
-		return control.Request{Op: control.OpStopGPU, GPU: *c.GPU}
-	case c.Drain:
-		return control.Request{Op: control.OpDrain}
-	}
-	return control.Request{Op: control.OpStop, Jobs: c.Jobs}
-}
-
-// request sends a request to the run of a batch, and prints what it does then.
-// Without a run it calls dead.
-func (a *app) request(ref *batchRef, req control.Request, said string, dead func() error) error {
+	ref := refs[0]
 	rep, err := ref.ask(req)
 	var silent *failure
 	switch {
 	case errors.Is(err, control.ErrNoRun):
-		return dead()
-	case rep.Err != "":
-		return &failure{code: exitUsage, text: ref.name() + ": " + rep.Err, err: err}
+		return dead(ref)
 	case errors.As(err, &silent):
 		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
 	case err != nil:
-		return &failure{code: exitState, text: ref.name() + ": the run does not answer: " + err.Error(), err: err}
+		return &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
 	}
 	return a.tell(ref, rep, said, len(req.Jobs) > 0)
-}
-
-// change returns the one batch that a command changes. A job file among the jobs is an error.
-func (a *app) change(f *batchFlag, jobs []string) (*batchRef, error) {
-	if err := noFiles(jobs); err != nil {
-		return nil, err
-	}
-	refs, err := a.find(f.File, toChange)
-	if err != nil {
-		return nil, err
-	}
-	return refs[0], nil
 }
 
 // tell prints what was done to which jobs, and which were left alone. It is a failure

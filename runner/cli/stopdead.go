@@ -11,15 +11,14 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/sched"
 	"gpurun/state"
-	"gpurun/state/disk"
 )
 
 // dead stops jobs that outlived their run: it adopts them until they have ended, and
 // leaves the others alone.
 func (c *stopCmd) dead(a *app, ref *batchRef) error {
-	s, err := disk.Open([]string{ref.real}, disk.Options{StateDir: a.global.StateDir, Trace: a.engine().Trace, Go: a.goSafely})
+	s, err := a.openState([]string{ref.real}, "")
 	if err != nil {
-		return stateFailure(err)
+		return err
 	}
 	defer s.Close()
 	open := s.History().Attempts()
@@ -52,19 +51,16 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	if res.StateErr != nil {
 		return stateFailure(res.StateErr)
 	}
-	var names, left []string
-	for _, i := range chosen {
-		if last.left[open[i].Start.UniID] {
-			left = append(left, open[i].Start.Job)
-		} else {
-			names = append(names, open[i].Start.Job)
+	for _, left := range []bool{false, true} {
+		var jobs []string
+		for _, i := range chosen {
+			if last.left[open[i].Start.UniID] == left {
+				jobs = append(jobs, open[i].Start.Job)
+			}
 		}
-	}
-	if len(names) > 0 {
-		fmt.Fprintln(a.out, ref.name()+": "+reached(names, "stopped"))
-	}
-	if len(left) > 0 {
-		fmt.Fprintln(a.out, ref.name()+": "+reached(left, "not stopped"))
+		if len(jobs) > 0 {
+			fmt.Fprintln(a.out, ref.name()+": "+reached(jobs, map[bool]string{false: "stopped", true: "not stopped"}[left]))
+		}
 	}
 	return unheard(ref, last.silent, "then run gpurun stop again")
 }
@@ -89,12 +85,16 @@ func (c *stopCmd) chosen(open []*state.Attempt) (ids []int, err error) {
 // the job file, which may have changed or be gone.
 func remains(ref *batchRef, open []*state.Attempt) *jobspec.Batch {
 	b := &jobspec.Batch{Files: []jobspec.File{{Path: ref.file, Real: ref.real, Count: len(open)}}}
-	spec := &jobspec.Spec{When: jobspec.OnSuccess}
-	for i, at := range open {
-		key, _ := jobspec.ParseKey(at.Start.Key)
-		b.Jobs = append(b.Jobs, jobspec.Job{ID: i, Name: at.Start.Job, Key: key, Spec: spec, Queue: -1})
+	for _, at := range open {
+		addJob(b, at.Start.Job, 0, at.Start.Key)
 	}
 	return b
+}
+
+// addJob adds a job of which only the ledger tells.
+func addJob(b *jobspec.Batch, name string, file int, recorded string) {
+	key, _ := jobspec.ParseKey(recorded)
+	b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, File: file, Key: key, Spec: &jobspec.Spec{When: jobspec.OnSuccess}, Queue: -1})
 }
 
 // lastEnd releases the adopted jobs once all that were to be stopped have ended,

@@ -1,8 +1,11 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"os"
 	"slices"
 	"sync"
@@ -41,6 +44,10 @@ type placement struct {
 	to    time.Duration // -1 while it runs
 }
 
+func (p *placement) lives(at time.Duration) bool { return at >= p.from && (p.to < 0 || at < p.to) }
+
+func (p *placement) on(id gpu.UUID) bool { return slices.Contains(p.grant.UUIDs, id) }
+
 var _ Prober = (*Sim)(nil)
 
 // OpenSim makes the GPUs of spec: inline, such as "4x24GiB" or
@@ -50,34 +57,26 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sim{now: now, start: now(), spec: sim, private: private, uids: map[string]int{}}
+	s := &Sim{now: now, start: now(), spec: sim, private: private, me: host.Login(os.Getuid()), uids: map[string]int{"me": os.Getuid(), "?": -1}}
+	set := fnv.New32a()
+	_, _ = io.WriteString(set, seed)
 	for i := range sim.GPUs {
 		g := &sim.GPUs[i]
-		for range g.count() {
-			s.add(g, seed)
+		for range *g.Count {
+			n := len(s.devs)
+			s.of = append(s.of, g)
+			s.devs = append(s.devs, gpu.Device{
+				Index: n, UUID: gpu.SimulatedUUID(set.Sum32(), n), Name: cmp.Or(g.Name, "Simulated GPU"), PCI: fmt.Sprintf("00000000:%02X:00.0", n),
+				Total: gpu.Bytes(g.Memory), ComputeMode: computeModes[g.ComputeMode],
+			})
+		}
+		for _, l := range g.Load {
+			if _, ok := s.uids[l.User]; !ok {
+				s.uids[l.User] = 100000 + len(s.uids) - 2
+			}
 		}
 	}
-	s.me = host.Login(os.Getuid())
 	return s, nil
-}
-
-func (s *Sim) add(g *simGPU, seed string) {
-	i := len(s.devs)
-	name := g.Name
-	if name == "" {
-		name = "Simulated GPU"
-	}
-	s.devs = append(s.devs, gpu.Device{
-		Index: i, UUID: simUUID(seed, i), Name: name, PCI: fmt.Sprintf("00000000:%02X:00.0", i),
-		Total: gpu.Bytes(g.Memory), ComputeMode: computeModes[g.ComputeMode],
-	})
-	s.of = append(s.of, g)
-	for _, l := range g.Load {
-		if _, ok := s.uids[l.User]; !ok {
-			s.uids[l.User] = 100000 + len(s.uids)
-		}
-	}
-	s.uids["me"], s.uids["?"] = os.Getuid(), -1
 }
 
 // Devices returns the simulated GPUs.
@@ -143,7 +142,7 @@ func (s *Sim) snapshot(q Query) gpu.Observation {
 	snap := gpu.Observation{At: now}
 	for _, o := range s.spec.Outages {
 		if o.has(now - s.start) {
-			snap.Err = o.text("no readings")
+			snap.Err = cmp.Or(o.Error, "no readings")
 			return snap
 		}
 	}
@@ -155,20 +154,15 @@ func (s *Sim) snapshot(q Query) gpu.Observation {
 	return snap
 }
 
-func (f *simFault) text(otherwise string) string {
-	if f.Error == "" {
-		return otherwise
-	}
-	return f.Error
-}
-
 // read takes a reading of one device.
 func (s *Sim) read(i int, now time.Duration, full bool) gpu.Reading {
 	d, g := s.devs[i], s.of[i]
 	r := gpu.Reading{UUID: d.UUID, Total: d.Total, ComputeMode: d.ComputeMode}
 	for _, f := range g.Fails {
 		if f.has(now - s.start) {
-			return gpu.Reading{UUID: d.UUID, Err: f.text("GPU is lost"), Total: -1, Free: -1, Used: -1}
+			r = unread(cmp.Or(f.Error, "GPU is lost"))
+			r.UUID = d.UUID
+			return r
 		}
 	}
 	procs, used := s.processes(i, now)
@@ -197,53 +191,46 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 		}
 		used = min(used+gpu.Bytes(l.Memory), 1<<61)
 		if l.User != "" {
-			procs = append(procs, s.stranger(i, n, l))
+			pid := cmp.Or(l.PID, 1<<22+1+1000*i+n) // which no process on this host can have
+			procs = append(procs, gpu.Process{PID: pid, UID: s.uids[l.User], User: s.names(l.User), Command: l.Command, Memory: gpu.Bytes(l.Memory)})
 		}
 	}
 	for _, p := range s.placed {
-		memory, lives := s.taken(p, now)
-		if !slices.Contains(p.grant.UUIDs, s.devs[i].UUID) || memory == 0 && !lives {
+		if !p.on(s.devs[i].UUID) {
 			continue
 		}
-		used = min(used+memory, 1<<61)
-		if lives {
-			procs = append(procs, gpu.Process{PID: p.pid, UID: os.Getuid(), User: s.me, Command: "job", Memory: memory, Attempt: p.uniID})
+		used = min(used+s.taken(p, now), 1<<61)
+		if p.lives(now) {
+			procs = append(procs, gpu.Process{PID: p.pid, UID: os.Getuid(), User: s.me, Command: "job", Memory: s.taken(p, now), Attempt: p.uniID})
 		}
 	}
 	return procs, used
 }
 
-// stranger returns the process for one line of load. Without a pid, it gets one
-// that no process on this host can have.
-func (s *Sim) stranger(i, n int, l simLoad) gpu.Process {
-	pr := gpu.Process{PID: l.PID, UID: s.uids[l.User], User: l.User, Command: l.Command, Memory: gpu.Bytes(l.Memory)}
-	switch l.User {
+// names returns the name of a user in the file.
+func (s *Sim) names(user string) string {
+	switch user {
 	case "me":
-		pr.User = s.me
+		return s.me
 	case "?":
-		pr.User = ""
+		return ""
 	}
-	if pr.PID == 0 {
-		pr.PID = 1<<22 + 1 + 1000*i + n
-	}
-	return pr
+	return user
 }
 
-// taken returns the memory that a job uses on each of its devices, and whether it
-// is still alive.
-func (s *Sim) taken(p placement, now time.Duration) (gpu.Bytes, bool) {
-	lives := p.to < 0 || now < p.to
-	if !lives {
+// taken returns the memory that a job uses on each of its devices, for a while even
+// after its end.
+func (s *Sim) taken(p placement, now time.Duration) gpu.Bytes {
+	if !p.lives(now) {
 		if now >= p.to+time.Duration(s.spec.Jobs.Linger) {
-			return 0, false
+			return 0
 		}
 		now = p.to
 	}
-	take := time.Duration(s.spec.Jobs.Take)
-	if since := now - p.from; since < take {
-		return gpu.Bytes(float64(p.grant.Memory) * float64(since) / float64(take)), lives
+	if since, take := now-p.from, time.Duration(s.spec.Jobs.Take); since < take {
+		return gpu.Bytes(float64(p.grant.Memory) * float64(since) / float64(take))
 	}
-	return p.grant.Memory, lives
+	return p.grant.Memory
 }
 
 // samples returns the utilization of device i, one sample for each recent second.
@@ -265,7 +252,7 @@ func (s *Sim) util(i int, at time.Duration) int {
 		}
 	}
 	for _, p := range s.placed {
-		if at >= p.from && (p.to < 0 || at < p.to) && slices.Contains(p.grant.UUIDs, s.devs[i].UUID) {
+		if p.lives(at) && p.on(s.devs[i].UUID) {
 			percent += s.spec.Jobs.Util
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
 	"path/filepath"
@@ -37,31 +36,32 @@ import (
 //	outages:                       # when nothing can be read
 //	  - {from: 5m, to: 6m, error: the driver is reloaded}
 type simulation struct {
-	GPUs    []simGPU   `yaml:"gpus"`
-	Jobs    simJobs    `yaml:"jobs"`
-	Latency simLatency `yaml:"latency"`
-	Outages []simFault `yaml:"outages"`
-}
-
-// simLatency is how long the driver takes to answer.
-type simLatency struct {
-	Processes length `yaml:"processes"` // for each device whose processes are listed
+	GPUs []simGPU
+	Jobs struct {
+		Take   length // time to allocate all granted memory, at a steady rate
+		Linger length // how long it stays in use after the job ends
+		Util   int    // percent, while one runs
+	}
+	Latency struct {
+		Processes length // for each device whose processes are listed
+	}
+	Outages []simFault
 }
 
 type simGPU struct {
-	Memory      size       `yaml:"memory"`
-	Count       *int       `yaml:"count"`
-	Name        string     `yaml:"name"`
-	ComputeMode string     `yaml:"compute_mode"`
-	Blind       []string   `yaml:"blind"`
-	Load        []simLoad  `yaml:"load"`
-	Fails       []simFault `yaml:"fails"`
+	Memory      size
+	Count       *int
+	Name        string
+	ComputeMode string `yaml:"compute_mode"`
+	Blind       []string
+	Load        []simLoad
+	Fails       []simFault
 }
 
 // A span is a time range that excludes To. Without To it never ends.
 type span struct {
-	From length  `yaml:"from"`
-	To   *length `yaml:"to"`
+	From length
+	To   *length
 }
 
 func (s *span) has(t time.Duration) bool {
@@ -70,23 +70,16 @@ func (s *span) has(t time.Duration) bool {
 
 type simLoad struct {
 	span    `yaml:",inline"`
-	User    string `yaml:"user"` // "me": this user; "?": unknown
-	Command string `yaml:"command"`
-	PID     int    `yaml:"pid"`
-	Memory  size   `yaml:"memory"`
-	Util    int    `yaml:"util"` // percent
+	User    string // "me": this user; "?": unknown
+	Command string
+	PID     int
+	Memory  size
+	Util    int // percent
 }
 
 type simFault struct {
 	span  `yaml:",inline"`
-	Error string `yaml:"error"`
-}
-
-// simJobs describes how the run's own jobs behave.
-type simJobs struct {
-	Take   length `yaml:"take"`   // time to allocate all granted memory, at a steady rate
-	Linger length `yaml:"linger"` // how long it stays in use after the job ends
-	Util   int    `yaml:"util"`   // percent, while one runs
+	Error string
 }
 
 // size and length are scalars with units.
@@ -95,22 +88,24 @@ type (
 	length time.Duration
 )
 
-func (s *size) UnmarshalYAML(n *yaml.Node) error {
-	b, err := gpu.ParseBytes(n.Value)
-	if err != nil {
+// scalar parses n into v.
+func scalar[T any](n *yaml.Node, v *T, parse func(string) (T, error)) (err error) {
+	if *v, err = parse(n.Value); err != nil {
 		return fmt.Errorf("line %d: %w", n.Line, err)
 	}
-	*s = size(b)
 	return nil
 }
 
+func (s *size) UnmarshalYAML(n *yaml.Node) error { return scalar(n, (*gpu.Bytes)(s), gpu.ParseBytes) }
+
 func (l *length) UnmarshalYAML(n *yaml.Node) error {
-	d, err := time.ParseDuration(n.Value)
-	if err != nil || d < 0 {
-		return fmt.Errorf("line %d: invalid duration %q (try 90s or 10m)", n.Line, n.Value)
-	}
-	*l = length(d)
-	return nil
+	return scalar(n, (*time.Duration)(l), func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		if err != nil || d < 0 {
+			return 0, fmt.Errorf("invalid duration %q (try 90s or 10m)", text)
+		}
+		return d, nil
+	})
 }
 
 // maxSimGPUs bounds what a typo can ask for.
@@ -144,43 +139,44 @@ func parseInline(spec string) (sim simulation, looks bool, err error) {
 	return sim, true, nil
 }
 
-// loadSim reads a spec and returns the seed of its devices' UUIDs.
+// loadSim reads a spec and returns the seed of its devices' UUIDs. Inline GPUs are
+// private to their run.
 func loadSim(spec string) (sim simulation, seed string, private bool, err error) {
-	sim, looks, err := parseInline(spec)
-	if err != nil {
-		return sim, "", true, err
+	sim, private, err = parseInline(spec)
+	seed = spec
+	if !private {
+		sim, seed, err = readSim(spec)
 	}
-	if looks {
-		return sim, spec, true, sim.check(spec)
+	if err == nil {
+		err = sim.check(spec)
 	}
-	content, err := os.ReadFile(spec)
-	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("simulated GPUs: %q is neither a file nor a spec like 4x24GiB", spec)
-		}
-		return sim, "", false, err
+	return sim, seed, private, err
+}
+
+// unknownField matches how yaml.v3 reports a key that a struct lacks.
+var unknownField = regexp.MustCompile(`field (\S+) not found in type [^\n]+`)
+
+// readSim reads a file. Whatever links lead to it, it means the same devices.
+func readSim(path string) (sim simulation, real string, err error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return sim, "", fmt.Errorf("simulated GPUs: %q is neither a file nor a spec like 4x24GiB", path)
 	}
-	real, err := realPath(spec)
+	if err == nil {
+		real, err = filepath.EvalSymlinks(path)
+	}
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
 	if err != nil {
-		return sim, "", false, err
+		return sim, "", err
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(content))
 	dec.KnownFields(true)
 	if err := dec.Decode(&sim); err != nil && err != io.EOF {
-		return sim, "", false, fmt.Errorf("%s: %s", spec, unknownField.ReplaceAllString(err.Error(), `unknown key "$1"`))
+		return sim, "", fmt.Errorf("%s: %s", path, unknownField.ReplaceAllString(err.Error(), `unknown key "$1"`))
 	}
-	return sim, real, false, sim.check(spec)
-}
-
-// unknownField matches how yaml.v3 reports a key that a struct lacks.
-var unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
-
-func realPath(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", err
-	}
-	return filepath.Abs(real)
+	return sim, real, nil
 }
 
 // check finds errors that the decoder lets through.
@@ -188,7 +184,10 @@ func (sim *simulation) check(spec string) error {
 	total := 0
 	for i := range sim.GPUs {
 		g := &sim.GPUs[i]
-		total += g.count()
+		if g.Count == nil {
+			g.Count = new(1)
+		}
+		total += min(*g.Count, maxSimGPUs+1)
 		if err := g.check(); err != nil {
 			return fmt.Errorf("%s: gpus[%d]: %w", spec, i, err)
 		}
@@ -204,18 +203,11 @@ func (sim *simulation) check(spec string) error {
 	return nil
 }
 
-func (g *simGPU) count() int {
-	if g.Count == nil {
-		return 1
-	}
-	return min(max(0, *g.Count), maxSimGPUs+1)
-}
-
 func (g *simGPU) check() error {
 	if g.Memory <= 0 {
 		return errors.New("no memory given (try memory: 24GiB)")
 	}
-	if g.Count != nil && *g.Count < 1 {
+	if *g.Count < 1 {
 		return fmt.Errorf("invalid count %d (at least 1)", *g.Count)
 	}
 	if _, ok := computeModes[g.ComputeMode]; !ok {
@@ -237,11 +229,4 @@ func (g *simGPU) check() error {
 var computeModes = map[string]gpu.ComputeMode{
 	"": gpu.ComputeDefault, "default": gpu.ComputeDefault,
 	"exclusive": gpu.ComputeExclusive, "prohibited": gpu.ComputeProhibited,
-}
-
-// simUUID derives a device's UUID from the spec or its file's path.
-func simUUID(seed string, i int) gpu.UUID {
-	h := fnv.New32a()
-	_, _ = io.WriteString(h, seed)
-	return gpu.SimulatedUUID(h.Sum32(), i)
 }

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/enginetest"
 	"gpurun/runner/engine/local/procs"
 )
 
@@ -91,14 +90,3 @@ func openLocal(c engine.Config) (*Local, error) {
 	}
 	return e.(*Local), nil
 }
-
-func open(t *testing.T, dir string) engine.Engine {
-	t.Helper()
-	l, err := openLocal(engine.Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func TestConformance(t *testing.T) { enginetest.Run(t, open) }

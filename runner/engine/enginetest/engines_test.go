@@ -1,4 +1,5 @@
-// Package enginetest has the conformance suite for engines.
+// Package enginetest checks every engine against everything that package engine
+// promises.
 package enginetest
 
 import (
@@ -12,23 +13,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local"
 )
 
-// An Opener opens an engine on a batch folder. It is called again on the same folder
-// for a later run, whether or not the previous engine has been closed.
-type Opener func(t *testing.T, dir string) engine.Engine
+// kinds are the engines that are checked.
+var kinds = map[string]engine.Kind{"local": local.Kind{}}
+
+// TestMain lets the test binary be a keeper.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
+		os.Exit(local.KeeperMain(os.Args[2:]))
+	}
+	os.Exit(m.Run())
+}
 
 // patience is how long the suite waits for an expected event.
 const patience = 20 * time.Second
 
-// A test is one promise of package engine, checked on a bench that others share.
+// A test is one promise, checked on a bench that others share.
 type test struct {
 	name  string
 	check func(*bench)
 }
 
-// Run checks an engine against everything that package engine promises.
-func Run(t *testing.T, open Opener) {
+func TestEngines(t *testing.T) {
 	groups := []struct {
 		name  string
 		tests []test
@@ -42,16 +50,18 @@ func Run(t *testing.T, open Opener) {
 		{"Adoption", adoption},
 		{"Many", many},
 	}
-	for _, g := range groups {
-		t.Run(g.name, func(t *testing.T) {
-			b := newBench(t, open)
-			for _, tt := range g.tests {
-				t.Run(tt.name, func(t *testing.T) {
-					b.t = t
-					tt.check(b)
-				})
-			}
-		})
+	for name, kind := range kinds {
+		for _, g := range groups {
+			t.Run(name+"/"+g.name, func(t *testing.T) {
+				b := newBench(t, kind)
+				for _, tt := range g.tests {
+					t.Run(tt.name, func(t *testing.T) {
+						b.t = t
+						tt.check(b)
+					})
+				}
+			})
+		}
 	}
 }
 
@@ -59,16 +69,16 @@ func Run(t *testing.T, open Opener) {
 type bench struct {
 	t       *testing.T
 	dir     string // batch folder
-	opener  Opener
+	kind    engine.Kind
 	engine  engine.Engine
 	n       int
 	heard   map[string][]engine.Event
 	running map[string]bool
 }
 
-func newBench(t *testing.T, open Opener) *bench {
+func newBench(t *testing.T, kind engine.Kind) *bench {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir(), opener: open, heard: map[string][]engine.Event{}, running: map[string]bool{}}
+	b := &bench{t: t, dir: t.TempDir(), kind: kind, heard: map[string][]engine.Event{}, running: map[string]bool{}}
 	b.open()
 	return b
 }
@@ -76,7 +86,11 @@ func newBench(t *testing.T, open Opener) *bench {
 // open opens another engine, and closes it at the end of the test, after ending
 // whatever a failed test left running.
 func (b *bench) open() {
-	e := b.opener(b.t, b.dir)
+	b.t.Helper()
+	e, err := b.kind.Open(engine.Config{Dir: b.dir})
+	if err != nil {
+		b.t.Fatal(err)
+	}
 	b.engine = e
 	b.t.Cleanup(func() {
 		for id := range b.running {

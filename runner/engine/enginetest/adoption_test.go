@@ -18,7 +18,7 @@ func (b *bench) adopt(l engine.Launch, r engine.Running) {
 // abandon starts a job on a bench of its own, which waits for a line of input and then
 // runs these commands, and closes the engine.
 func abandon(b *bench, commands ...string) (*bench, engine.Launch, engine.Running) {
-	b = newBench(b.t, b.opener)
+	b = newBench(b.t, b.kind)
 	l := b.launch(append([]string{"read x <$DIR/fifo; " + commands[0]}, commands[1:]...)...)
 	b.fifo(l)
 	r := b.start(l)
@@ -59,7 +59,7 @@ var adoption = []test{
 		gone(b.t, r.PID)
 	}},
 	{"void if it never began", func(b *bench) {
-		b = newBench(b.t, b.opener)
+		b = newBench(b.t, b.kind)
 		l := b.launch("echo ran")
 		b.engine.Close()
 		b.adopt(l, engine.Running{})

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
@@ -22,6 +23,12 @@ type Batch struct {
 	clashing map[string]bool // log paths that are also where another job's previous log is kept
 
 	bases map[string]*configedit.File // config files that jobs copy, as read when the keys were made
+}
+
+// QueueName returns the name of a queue as its file spells it.
+func (b *Batch) QueueName(q int32) string {
+	_, name, _ := strings.Cut(b.Queues[q], "\x00")
+	return name
 }
 
 // A File is one job file of a batch.

@@ -71,6 +71,9 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			e.Report, kind = l.report(at, e.Report)
 		}
 		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e, kind)}
+		if at.evidence != nil {
+			ev.ev.Evidence = at.evidence()
+		}
 		if vanished && ev.ev.Warning == "" {
 			ev.ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
 		}

@@ -3,6 +3,7 @@ package runner
 import (
 	"gpurun/jobspec"
 	"gpurun/runner/engine"
+	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -26,6 +27,9 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 		return at
 	}
 	at.grant.Share = b.Jobs[id].Spec.Request.Share
+	s := &a.Start
+	was := state.Record{UniID: s.UniID, Attempt: s.Attempt, Start: s.Time, Log: s.Log, Inputs: s.Inputs, GPUs: len(s.GPUs)}
+	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
 	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
 		at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
 	}

@@ -102,6 +102,8 @@ type attempt struct {
 	port    int
 	onGPU   map[int]bool // processes seen on its GPUs
 	behind  bool         // it goes on as what its commands left in the background
+
+	evidence func() sched.Evidence // of an earlier run's attempt: what the file system shows now
 }
 
 // inboxSize lets goroutines that finish at once continue without waiting for the loop.

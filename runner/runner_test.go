@@ -112,7 +112,8 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 		w.Prober = p
 		pool = gpu.NewPool(p.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()})
 	}
-	w.Core = sched.New(b, state.NewHistory(), func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{Sim: true})
+	w.Core = sched.New(b, state.NewHistory(), sched.Options{Sim: true})
+	w.Core.Use(pool)
 	return w
 }
 
@@ -387,7 +388,7 @@ func TestAdoption(t *testing.T) {
 		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", exits(nil))
 		h := state.NewHistory()
 		h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Now(), Job: "a", Key: w.Batch.Jobs[0].Key.String(), UniID: "old", Attempt: 1})
-		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, nil, sched.Options{})
+		w.Core = sched.New(w.Batch, h, sched.Options{})
 		w.engine.Leave("old", time.Now().Add(-time.Hour), Play{For: time.Minute})
 		r := w.run()
 		if got := w.engine.Launched(); len(got) != 0 {
@@ -409,7 +410,8 @@ func TestAdoptedFailure(t *testing.T) {
 			Log: "/w/logs/a.log", GPUs: []int{0}, GPUUUIDs: []gpu.UUID{w.Prober.Devices()[0].UUID},
 		})
 		pool := gpu.NewPool(w.Prober.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()})
-		w.Core = sched.New(w.Batch, h, func(int) sched.Evidence { return sched.Evidence{} }, pool, sched.Options{Sim: true})
+		w.Core = sched.New(w.Batch, h, sched.Options{Sim: true})
+		w.Core.Use(pool)
 		w.engine.Leave("old", time.Now(), Play{For: time.Hour, Exit: 3})
 		r := w.run()
 		if len(r.Failures) != 1 || r.Failures[0].Log != "/w/logs/a.log" || r.GPUHours < 1 {

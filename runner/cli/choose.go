@@ -40,7 +40,7 @@ func takesGlob(next string) bool { return !strings.HasPrefix(next, "-") && !exis
 
 // selected returns which jobs are selected; nil means all. A glob that matches no job
 // is an error: it was meant to match one.
-func (c *chooseFlags) selected(b *jobspec.Batch) (func(id int) bool, error) {
+func (c *chooseFlags) selected(b *jobspec.Batch) ([]bool, error) {
 	if len(c.Only)+len(c.Skip)+len(c.Tag) == 0 {
 		return nil, nil
 	}
@@ -58,22 +58,16 @@ func (c *chooseFlags) selected(b *jobspec.Batch) (func(id int) bool, error) {
 	if !slices.ContainsFunc(b.Jobs, tagged) {
 		return nil, &failure{code: exitUsage, text: "no job is tagged " + strings.Join(c.Tag, ", ")}
 	}
-	return func(id int) bool { return tagged(b.Jobs[id]) && (len(c.Only) == 0 || only[id]) && !skip[id] }, nil
-}
-
-// forced returns which jobs --force means; nil means none.
-func (c *chooseFlags) forced(b *jobspec.Batch) (func(id int) bool, error) {
-	if len(c.Force.globs) == 0 {
-		return nil, nil
+	in := make([]bool, len(b.Jobs))
+	for id := range in {
+		in[id] = tagged(b.Jobs[id]) && (len(c.Only) == 0 || only[id]) && !skip[id]
 	}
-	in, err := matching(b, c.Force.globs)
-	return func(id int) bool { return in[id] }, err
+	return in, nil
 }
 
 // matching marks the jobs that match names or globs.
-func matching(b *jobspec.Batch, globs []string) (map[int]bool, error) {
-	name := func(id int) string { return b.Jobs[id].Name }
-	in := map[int]bool{}
+func matching(b *jobspec.Batch, globs []string) ([]bool, error) {
+	name, in := func(id int) string { return b.Jobs[id].Name }, make([]bool, len(b.Jobs))
 	for _, g := range globs {
 		ids, err := runner.MatchJobs([]string{g}, len(b.Jobs), name)
 		if err != nil {

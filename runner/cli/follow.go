@@ -76,7 +76,10 @@ func (c *logCmd) onlyJob(ref *batchRef) string {
 		return ""
 	}
 	only := ""
-	for id := range in {
+	for id, is := range in {
+		if !is {
+			continue
+		}
 		name := ref.batch.Jobs[id].Name
 		if only != "" && only != name {
 			return ""

@@ -115,7 +115,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	if o.Selected, err = c.selected(b); err != nil {
 		return o, err
 	}
-	o.Forced, err = c.forced(b)
+	o.Forced, err = matching(b, c.Force.globs)
 	o.CPUs, o.Memory = cores(), hostMemory()
 	return o, err
 }
@@ -233,8 +233,7 @@ func queueName(b *jobspec.Batch, j *jobspec.Job) string {
 	if j.Queue < 0 {
 		return ""
 	}
-	_, name, _ := strings.Cut(b.Queues[j.Queue], "\x00")
-	return name
+	return b.QueueName(j.Queue)
 }
 
 // maxLooked bounds how many jobs are checked for work done before gpurun.

@@ -119,7 +119,7 @@ func (r *run) open() error {
 	if r.opts, err = r.cmd.options(r.batch); err != nil {
 		return err
 	}
-	r.opts.NoWait, r.opts.Sim, r.opts.Strays = r.cmd.NoWait, r.cmd.Sim != "", r.cmd.Sim == ""
+	r.opts.NoWait, r.opts.Sim = r.cmd.NoWait, r.cmd.Sim != ""
 	r.opts.Placement = r.engine().Placement()
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
@@ -133,8 +133,8 @@ func (r *run) open() error {
 	})
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
-	evidence := remembered(len(r.batch.Jobs), files.Evidence(r.batch, r.state.History()))
-	r.core = sched.New(r.batch, r.state.History(), evidence, nil, r.opts)
+	r.core = sched.New(r.batch, r.state.History(), r.opts)
+	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
 	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (r *run) open() error {
 	if err != nil {
 		return err
 	}
-	r.core = sched.New(r.batch, r.state.History(), evidence, pool, r.opts)
+	r.core.Use(pool)
 	return nil
 }
 
@@ -157,24 +157,6 @@ func (r *run) logger() zerolog.Logger {
 		level = zerolog.InfoLevel
 	}
 	return zerolog.New(forgiving{r.runLog}).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
-}
-
-// remembered asks the file system only once for each of n jobs. It stores nothing for
-// the many without evidence.
-func remembered(n int, ask func(id int) sched.Evidence) func(id int) sched.Evidence {
-	asked := make([]bool, n)
-	known := make(map[int]sched.Evidence)
-	return func(id int) sched.Evidence {
-		if asked[id] {
-			return known[id]
-		}
-		asked[id] = true
-		e := ask(id)
-		if e != (sched.Evidence{}) {
-			known[id] = e
-		}
-		return e
-	}
 }
 
 // runs reports whether a job would run.

@@ -43,9 +43,8 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	stops := make(chan sched.StopRequested, 1)
 	stops <- sched.StopRequested{Jobs: chosen, Why: "gpurun stop"}
 	b := remains(ref, open)
-	none := func(int) bool { return false }
 	res := runner.Run(ctx, runner.Config{
-		Batch: b, Core: sched.New(b, s.History(), func(int) sched.Evidence { return sched.Evidence{} }, nil, sched.Options{Selected: none}),
+		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs))}),
 		Ledger: s, Engine: engine, Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: now, Go: a.goSafely,
 	})
 	if res.StateErr != nil {

@@ -29,7 +29,8 @@ func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs 
 	}
 	attempts, job := h.Attempts(), finder(b)
 	m := a.settle(b, h, func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }, alive)
-	core := sched.New(b, h, files.Remarks(b, h), nil, o)
+	core := sched.New(b, h, o)
+	core.Step(now(), sched.Looked{Evidence: files.Remarks(b, h, o)})
 	for id := range b.Jobs {
 		vs = append(vs, verdict{Verdict: core.Verdict(id)})
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"gpurun/jobspec"
@@ -13,11 +12,46 @@ import (
 	"gpurun/state"
 )
 
-// Evidence returns a function that checks the files of one job if it last succeeded.
-// For other jobs, and for those that declare no outputs, inputs or log, it returns
-// nothing and reads nothing. The function is safe for concurrent use.
-func Evidence(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
-	return evidence(b, h, &witness{batch: b, reader: newLookingReader()})
+// Evidence checks the files of the jobs that last succeeded, if they are selected and not
+// forced, and returns what it found, by ID. It reads nothing for jobs that declare no
+// outputs, inputs or log.
+func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
+	return evidence(b, h, o, &witness{batch: b, reader: newLookingReader()})
+}
+
+// Remarks is Evidence plus what is worth reporting but changes nothing: Overwritten,
+// which requires knowing the newest attempt of each name.
+func Remarks(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
+	return evidence(b, h, o, &witness{batch: b, history: h, reader: newLookingReader()})
+}
+
+func evidence(b *jobspec.Batch, h *state.History, o sched.Options, w *witness) map[int]sched.Evidence {
+	found := map[int]sched.Evidence{}
+	for id := range b.Jobs {
+		j := &b.Jobs[id]
+		if !declares(j.Spec) || o.Selected != nil && !o.Selected[id] || o.Forced != nil && o.Forced[id] {
+			continue
+		}
+		r := h.Of(j.File, j.Key.String())
+		if r == nil || r.State != state.Succeeded || r.Forgotten {
+			continue
+		}
+		if e := w.look(j, r); e != (sched.Evidence{}) {
+			found[id] = e
+		}
+	}
+	return found
+}
+
+func declares(s *jobspec.Spec) bool { return s.HasOutputs || s.HasInputs || s.LogNamed }
+
+// EvidenceOf checks the files of one job by the record of its success.
+func EvidenceOf(b *jobspec.Batch, j *jobspec.Job, r *state.Record) sched.Evidence {
+	if !declares(j.Spec) {
+		return sched.Evidence{}
+	}
+	w := witness{batch: b, reader: newLookingReader()}
+	return w.look(j, r)
 }
 
 // Lacks describes the first missing output of a job, or returns "".
@@ -39,31 +73,8 @@ func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
 	}
 }
 
-// Remarks is Evidence plus what is worth reporting but changes nothing: Overwritten,
-// which requires knowing the newest attempt of each name.
-func Remarks(b *jobspec.Batch, h *state.History) func(id int) sched.Evidence {
-	return evidence(b, h, &witness{batch: b, history: h, reader: newLookingReader()})
-}
-
-func evidence(b *jobspec.Batch, h *state.History, w *witness) func(id int) sched.Evidence {
-	return func(id int) sched.Evidence {
-		j := &b.Jobs[id]
-		s := j.Spec
-		if !s.HasOutputs && !s.HasInputs && !s.LogNamed {
-			return sched.Evidence{}
-		}
-		r := h.Of(j.File, j.Key.String())
-		if r == nil || r.State != state.Succeeded || r.Forgotten {
-			return sched.Evidence{}
-		}
-		return w.look(j, r)
-	}
-}
-
 type witness struct {
-	batch *jobspec.Batch
-
-	mu      sync.Mutex
+	batch   *jobspec.Batch
 	history *state.History // for remarks; nil for none
 	reader  *reader
 }
@@ -128,8 +139,6 @@ func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (m
 }
 
 func (w *witness) writtenByAnother(j *jobspec.Job, r *state.Record, written time.Time) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	other := w.history.Named(j.File, j.Name)
 	if other == nil || other.Key == r.Key || other.Start.Before(r.End) { // zero of what a person called done
 		return false
@@ -157,8 +166,6 @@ func logGone(path string, r *state.Record) bool {
 // changedInput returns the first input that changed since the attempt of r
 // started. A deleted input has not changed: an up-to-date job has already read it.
 func (w *witness) changedInput(patterns []string, r *state.Record) (path string, unsure *GaveUp) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	began := r.Start
 	if began.IsZero() {
 		began = r.End.Add(-time.Duration(r.Seconds * float64(time.Second)))

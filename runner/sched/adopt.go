@@ -5,46 +5,46 @@ import (
 	"gpurun/state"
 )
 
-// adoptAll asks the engine about every attempt that the history left open. Nothing starts
+// on asks the engine about every attempt that the history left open. Nothing starts
 // until all have been answered, and what they hold stays reserved.
-func (c *Core) adoptAll() {
-	if c.begun || c.asked > 0 {
+func (Began) on(c *Core) {
+	if c.begun || c.live.asked > 0 {
 		return
 	}
+	if !c.judged {
+		c.judge()
+	}
 	open := c.h.Attempts()
-	find := c.finder(open)
+	jobs := c.jobsOf(open)
 	for _, o := range open {
-		id, follows := find(o)
-		c.adopt(o, id, follows)
+		a := adopted(o)
+		if a.job = jobs[sameKey(o)]; a.job < 0 {
+			a.follows = jobs[sameName(o)]
+		}
+		if a.job >= 0 {
+			spec := c.spec(a.job)
+			a.cpus, a.memory, a.grant.Share = spec.CPUs, spec.Memory, spec.Request.Share
+			c.jobs[a.job].attempt = max(c.jobs[a.job].attempt, a.n)
+		}
+		c.take(a)
+		c.lookFor(a)
+		c.live.asked++
+		c.do(Adopt{Attempt: *o})
 	}
-	if c.asked == 0 {
-		c.begin(len(open) > 0)
+	if c.live.asked == 0 {
+		c.begin()
 	}
-}
-
-// adopt adopts one open attempt.
-func (c *Core) adopt(o *state.Attempt, id, follows int32) {
-	a := adopted(o)
-	a.job, a.follows, a.since = id, follows, c.now.Boot
-	if id >= 0 {
-		spec := c.spec(id)
-		a.cpus, a.memory, a.grant.Share = spec.CPUs, spec.Memory, spec.Request.Share
-		c.jobs[id].attempt = max(c.jobs[id].attempt, a.n)
-	}
-	c.take(a)
-	c.lookFor(a)
-	c.asked++
-	c.do(Adopt{Attempt: *o})
 }
 
 // adopted returns an open attempt as its start recorded it.
 func adopted(o *state.Attempt) *attempt {
 	s := &o.Start
 	a := &attempt{
-		job: -1, follows: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
+		job: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
 		grant: gpu.Grant{UUIDs: s.GPUUUIDs, Indices: s.GPUs, Memory: s.Memory},
-		name:  s.Job, key: s.Key, log: s.Log, start: s.Time, adopted: true, asked: true,
-		stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout,
+		name:  s.Job, key: s.Key, log: s.Log, start: s.Time,
+		origin:   origin{adopted: true, asked: true, follows: -1},
+		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout},
 	}
 	if o.Running != nil {
 		a.pid = o.Running.PID
@@ -52,66 +52,57 @@ func adopted(o *state.Attempt) *attempt {
 	return a
 }
 
-// finder returns a function that finds the job an attempt belongs to or, if no job of the
-// batch has its key, the job that has its name now.
-func (c *Core) finder(open []*state.Attempt) func(*state.Attempt) (id, follows int32) {
-	if len(open) == 0 {
-		return nil
-	}
-	byKey, byName := map[string]int32{}, map[string]int32{}
-	for _, o := range open {
-		byKey[jobKey(o.Ledger, o.Start.Key)] = -1
-		byName[jobKey(o.Ledger, o.Start.Job)] = -1
-	}
-	for i := range c.b.Jobs {
-		j := &c.b.Jobs[i]
-		if k := jobKey(j.File, j.Key.String()); byKey[k] < 0 {
-			byKey[k] = int32(i)
-		}
-		if k := jobKey(j.File, j.Name); byName[k] < 0 {
-			byName[k] = int32(i)
-		}
-	}
-	return func(o *state.Attempt) (int32, int32) {
-		if id := byKey[jobKey(o.Ledger, o.Start.Key)]; id >= 0 {
-			return id, -1
-		}
-		return -1, byName[jobKey(o.Ledger, o.Start.Job)]
-	}
+// A place is a job's key, or its name, in one file: files may have identical jobs.
+type place struct {
+	file      int
+	key, name string
 }
 
-// answered notes that the engine has reported on an attempt.
+func sameKey(o *state.Attempt) place  { return place{file: o.Ledger, key: o.Start.Key} }
+func sameName(o *state.Attempt) place { return place{file: o.Ledger, name: o.Start.Job} }
+
+// keyOf and nameOf are the places of a job.
+func (c *Core) keyOf(id int32) place  { return place{file: c.file(id), key: c.b.Jobs[id].Key.String()} }
+func (c *Core) nameOf(id int32) place { return place{file: c.file(id), name: c.name(id)} }
+
+// jobsOf returns the first jobs with the keys and names of open attempts; -1 for none.
+func (c *Core) jobsOf(open []*state.Attempt) map[place]int32 {
+	jobs := map[place]int32{}
+	for _, o := range open {
+		jobs[sameKey(o)], jobs[sameName(o)] = -1, -1
+	}
+	for id := int32(len(c.jobs)) - 1; id >= 0 && len(open) > 0; id-- {
+		for _, at := range []place{c.keyOf(id), c.nameOf(id)} {
+			if _, wanted := jobs[at]; wanted {
+				jobs[at] = id
+			}
+		}
+	}
+	return jobs
+}
+
+// answered notes that the engine has reported on an attempt. What was learned about them
+// counts in the verdicts on all jobs.
 func (c *Core) answered(a *attempt) {
 	if !a.asked {
 		return
 	}
 	a.asked = false
-	if c.asked--; c.asked == 0 && !c.begun {
-		c.begin(true)
+	if c.live.asked--; c.live.asked == 0 && !c.begun {
+		c.judge()
+		c.begin()
 	}
 }
 
-// begin judges all jobs and lets those proceed that should run. By now the history
-// includes what was learned about adopted attempts.
-func (c *Core) begin(learnt bool) {
+// begin lets those jobs proceed that should run.
+func (c *Core) begin() {
 	c.begun, c.refill = true, true
-	if learnt {
-		c.judge()
-	}
 	c.ended = c.ended[:0]
 	for i := range c.jobs {
 		c.place(int32(i))
 	}
 	for i := range c.jobs {
-		c.countNeeds(int32(i))
-	}
-	for q := range c.queues {
-		c.queues[q].left = 0
-		for _, id := range c.queues[q].jobs {
-			if p := c.jobs[id].phase; !p.over() && p != unselected {
-				c.queues[q].left++
-			}
-		}
+		c.jobs[i].unmet, c.jobs[i].bad = c.needed(int32(i))
 	}
 	for i := range c.jobs {
 		c.consider(int32(i))
@@ -128,28 +119,12 @@ func (c *Core) place(id int32) {
 		c.set(id, running)
 	case j.quit:
 		c.set(id, cancelled)
-	case j.verdict == isUpToDate:
-		c.set(id, upToDate)
-	case j.verdict == noNeedFailed:
+	case j.fate == hasNothing:
 		c.set(id, notNeeded)
+	case j.fate == stays:
+		c.set(id, upToDate)
 	}
 	if j.own == 0 {
 		j.attempt = 0
-	}
-}
-
-// countNeeds counts the needs of a job that have not ended.
-func (c *Core) countNeeds(id int32) {
-	j := &c.jobs[id]
-	j.unmet, j.bad = 0, false
-	for _, n := range c.b.Jobs[id].Needs {
-		switch p := c.jobs[n].phase; {
-		case p == unselected:
-			j.bad = j.bad || !c.succeededBefore(n)
-		case !p.over():
-			j.unmet++
-		default:
-			j.bad = j.bad || !p.good()
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,8 +19,7 @@ type attempt struct {
 	grant  gpu.Grant
 	cpus   int
 	memory gpu.Bytes
-	since  time.Duration // CLOCK_BOOTTIME of its grant
-	name   string        // its job's name and key when it started
+	name   string // its job's name and key when it started
 	key    string
 	log    string
 	start  time.Time
@@ -27,24 +27,52 @@ type attempt struct {
 
 	background string // what keeps it running after its commands, or ""
 
-	stop    string    // why it is being stopped, or ""
-	stopAt  time.Time // when this run recorded the stop
-	prior   bool      // an earlier run decided the stop
-	adopted bool
-	outrun  bool  // another run took its GPUs first
+	stopping
+	origin
+	usage
+}
+
+// stopping is why an attempt is being stopped.
+type stopping struct {
+	stop   string    // or ""
+	stopAt time.Time // when this run recorded the stop
+	prior  bool      // an earlier run decided the stop
+}
+
+// origin is what sets an attempt apart from one that this run started.
+type origin struct {
+	adopted bool  // from an earlier run
 	asked   bool  // the engine has not yet reported on it
 	follows int32 // job of the same name that must wait for it; -1 for none
+}
 
-	seats    []seat        // parallel to the grant's GPUs; nil before the first reading
-	peak     gpu.Bytes     // the most on one GPU
-	readings int           // readings that showed what it uses
-	lookAt   time.Duration // when to look for it on other GPUs next
-	looks    int           // number of such looks so far
-	strayed  []gpu.UUID    // other GPUs on which it was seen
-	stray    string        // the message about that
-	came     []guest       // other processes that came to its GPUs while it ran
+// attempts are all live attempts.
+type attempts struct {
+	all    []*attempt          // in the order of their grants
+	byID   map[string]*attempt // by uni_id
+	asked  int                 // adopted attempts without an answer
+	cpus   int                 // reserved
+	memory gpu.Bytes           // reserved
+	onGPUs int                 // how many hold a GPU
+}
 
-	prev, next *attempt
+// started yields the attempts that have left preparation.
+func (l *attempts) started(yield func(*attempt) bool) {
+	for _, a := range l.all {
+		if a.uniID != "" && !yield(a) {
+			return
+		}
+	}
+}
+
+// preparing returns the attempt of a job that is being prepared, or nil.
+func (l *attempts) preparing(job int) *attempt {
+	for _, a := range l.all {
+		if a.uniID == "" && a.job == int32(job) {
+			return a
+		}
+	}
+	return nil
 }
 
 // hold returns the name under which the pool knows the attempt.
@@ -55,88 +83,62 @@ func (a *attempt) hold() string {
 	return a.uniID
 }
 
-// attempts is a list of all live attempts, in the order of their grants.
-type attempts struct {
-	byID        map[string]*attempt // by uni_id
-	first, last *attempt
-	n           int
-}
-
-func (l *attempts) add(a *attempt) {
-	a.prev = l.last
-	if l.last != nil {
-		l.last.next = a
-	} else {
-		l.first = a
-	}
-	l.last = a
-	l.n++
-}
-
-func (l *attempts) remove(a *attempt) {
-	if a.prev != nil {
-		a.prev.next = a.next
-	} else {
-		l.first = a.next
-	}
-	if a.next != nil {
-		a.next.prev = a.prev
-	} else {
-		l.last = a.prev
-	}
-	a.prev, a.next = nil, nil
-	l.n--
-	delete(l.byID, a.uniID)
+// fact returns the beginning of a fact about the attempt.
+func (a *attempt) fact(kind state.Kind, now Now) state.Fact {
+	return state.Fact{Kind: kind, Time: now.Wall, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n)}
 }
 
 // take reserves everything that an attempt holds.
 func (c *Core) take(a *attempt) {
-	c.live.add(a)
+	l := &c.live
+	l.all = append(l.all, a)
 	if a.uniID != "" {
-		c.live.byID[a.uniID] = a
+		l.byID[a.uniID] = a
 	}
-	c.cpus += a.cpus
-	c.memory += a.memory
-	if len(a.grant.UUIDs) > 0 && c.pool != nil {
-		c.onGPUs++
+	c.count(a, 1)
+	if c.onPool(a) {
 		c.pool.Hold(a.hold(), a.grant)
-		c.reads.taken(a.grant.UUIDs)
-	}
-	if a.job >= 0 {
-		c.occupy(a.job, 1)
-	}
-	if a.follows >= 0 {
-		c.jobs[a.follows].held++
+		c.taken(a.grant.UUIDs)
 	}
 }
 
 // giveBack undoes take. A stuck attempt keeps its GPUs: nobody knows what is still
-// writing there.
-func (c *Core) giveBack(a *attempt, stuck bool) {
-	c.live.remove(a)
-	c.cpus -= a.cpus
-	c.memory -= a.memory
-	if len(a.grant.UUIDs) > 0 && c.pool != nil {
-		c.onGPUs--
-	}
-	if len(a.grant.UUIDs) > 0 && c.pool != nil && !stuck {
+// writing there. If another run took the GPUs first, earlier readings of them are out of
+// date.
+func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
+	l := &c.live
+	l.all = slices.DeleteFunc(l.all, func(b *attempt) bool { return b == a })
+	delete(l.byID, a.uniID)
+	c.count(a, -1)
+	if c.onPool(a) && !stuck {
 		switch {
 		case a.uniID != "":
-			c.reads.freed(c.now.Boot, c.pool.Release(c.now.Boot, a.hold()))
-			c.past = append(c.past, past{a.uniID, a.grant.UUIDs})
-		case a.outrun: // earlier readings of its devices are out of date
+			c.freed(a, c.pool.Release(c.now.Boot, a.hold()))
+		case outrun:
 			c.pool.Yield(c.pool.Release(c.now.Boot, a.hold()))
 		default:
 			c.pool.Undo(a.hold())
 		}
 	}
+	c.refill = true
+}
+
+// onPool reports whether an attempt holds devices of the pool.
+func (c *Core) onPool(a *attempt) bool { return len(a.grant.UUIDs) > 0 && c.pool != nil }
+
+// count adds an attempt to what is reserved, or with by -1 takes it away.
+func (c *Core) count(a *attempt, by int) {
+	c.live.cpus += by * a.cpus
+	c.live.memory += gpu.Bytes(by) * a.memory
+	if c.onPool(a) {
+		c.live.onGPUs += by
+	}
 	if a.job >= 0 {
-		c.occupy(a.job, -1)
+		c.jobs[a.job].own += int16(by)
 	}
 	if a.follows >= 0 {
-		c.jobs[a.follows].held--
+		c.jobs[a.follows].held += int16(by)
 	}
-	c.refill = true
 }
 
 // moveOn lets jobs proceed that waited for an attempt, once the attempt's own job has
@@ -146,28 +148,122 @@ func (c *Core) moveOn(a *attempt) {
 		c.consider(a.follows)
 	}
 	if a.job >= 0 {
-		if q := c.b.Jobs[a.job].Queue; q >= 0 {
-			c.queueMoves(q)
-		}
+		c.queueMoves(c.b.Jobs[a.job].Queue)
 	}
 }
 
-// apply applies a fact to the history and to the live attempt it concerns. Live and
-// replayed facts take the same path; see New.
-func (c *Core) apply(file int, f state.Fact) {
-	c.h.Apply(file, f)
-	a := c.live.byID[f.UniID]
+// on records the start of an attempt and launches it.
+func (ev Prepared) on(c *Core) {
+	a, uni := c.live.preparing(ev.Job), ev.Start.UniID
+	if a == nil || uni == "" || c.live.byID[uni] != nil {
+		c.do(Discard{UniID: uni})
+		return
+	}
+	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job)
+	rival := !unwanted && c.onPool(a) && c.pool.Conflict(a.grant, ev.Claims) != ""
+	if unwanted || rival {
+		c.do(Discard{UniID: uni})
+		if rival {
+			c.cool(a.grant.UUIDs, uni)
+		}
+		c.abandon(a, false)
+		return
+	}
+	if c.onPool(a) {
+		c.pool.Rename(a.hold(), uni)
+		c.refusals = 0
+		c.greet(a)
+	}
+	a.uniID = uni
+	c.live.byID[uni] = a
+	c.refill = c.refill || c.counts[preparing] == maxPreparing
+	c.jobs[a.job].attempt = a.n
+	c.record(a.file, a.job, c.startFact(a, ev.Start))
+	c.set(a.job, running)
+	c.lookFor(a)
+	c.reads.begun(c.now.Boot)
+	c.do(Launch{Job: int(a.job), UniID: uni})
+}
+
+// startFact adds what the core knows of a start to what the edge knows.
+func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
+	f.Kind, f.Time = state.KindStart, c.now.Wall
+	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
+	f.GPUs, f.GPUUUIDs, f.Memory = a.grant.Indices, a.grant.UUIDs, a.grant.Memory
+	f.Needs = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs)
+	return f
+}
+
+// abandon returns a grant that led to no start. The reason the attempt was stopped
+// decides what happens to its job.
+func (c *Core) abandon(a *attempt, outrun bool) {
+	c.giveBack(a, false, outrun)
+	c.set(a.job, pending)
+	if a.stop == state.WhyCancelled {
+		c.cancelUnstarted(a.job)
+	} else {
+		c.consider(a.job)
+	}
+	c.moveOn(a)
+}
+
+// on handles a failed Prepare. A lost race is not a failure.
+func (ev PrepareFailed) on(c *Core) {
+	a := c.live.preparing(ev.Job)
+	switch {
+	case a == nil:
+	case a.stop != "" || c.draining != "":
+		c.abandon(a, false)
+	case ev.Rival:
+		c.cool(a.grant.UUIDs, a.name)
+		c.abandon(a, true)
+	default:
+		c.giveBack(a, false, false)
+		c.jobs[a.job].attempt = a.n
+		f := c.failUnstarted(a.job, state.Failed, ev.Reason)
+		c.set(a.job, pending)
+		c.failedOnce(a.job, failed, f, 0)
+		c.moveOn(a)
+	}
+}
+
+// failUnstarted records the end of a job that never started.
+func (c *Core) failUnstarted(id int32, p state.Phase, reason string) state.Fact {
+	f := state.Fact{
+		Kind: state.KindEnd, Time: c.now.Wall, Job: c.name(id), Key: c.b.Jobs[id].Key.String(),
+		Attempt: int(c.jobs[id].attempt), State: p, Reason: reason,
+	}
+	if p == state.Failed {
+		f.ErrorType = state.ErrExit
+	}
+	c.record(c.file(id), id, f)
+	return f
+}
+
+// on records an attempt's process.
+func (ev Started) on(c *Core) {
+	a := c.live.byID[ev.UniID]
 	if a == nil {
 		return
 	}
-	switch f.Kind {
-	case state.KindStart:
-		a.start, a.log, a.n = f.Time, f.Log, int32(f.Attempt)
-	case state.KindRunning:
-		a.pid = f.PID
-	case state.KindStop:
-		if a.stop == "" {
-			a.stop, a.stopAt = f.Why, f.Time
-		}
+	if a.pid != ev.PID && ev.PID > 0 {
+		f := a.fact(state.KindRunning, c.now)
+		f.PID, f.PIDStart = ev.PID, ev.PIDStart
+		c.record(a.file, a.job, f)
 	}
+	c.answered(a)
+}
+
+func (ev Backgrounded) on(c *Core) {
+	if a := c.live.byID[ev.UniID]; a != nil {
+		a.background = ev.What
+	}
+}
+
+// on records why the engine is about to signal an attempt, before it does so.
+func (ev StopAnnounced) on(c *Core) {
+	if a := c.live.byID[ev.UniID]; a != nil {
+		c.recordStop(a, ev.Why)
+	}
+	c.do(Ack{UniID: ev.UniID})
 }

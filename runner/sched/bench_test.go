@@ -124,7 +124,7 @@ func BenchmarkNew(b *testing.B) {
 				h.Apply(0, state.Fact{Kind: state.KindEnd, Key: w.b.Jobs[i].Key.String(), Job: w.b.Jobs[i].Name, State: state.Succeeded, By: "done"})
 			}
 			for b.Loop() {
-				c := New(w.b, h, nil, nil, Options{})
+				c := New(w.b, h, Options{})
 				if got := c.Step(w.now, Began{}); len(got) != 1 {
 					b.Fatalf("got %v, want Finish", got)
 				}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec"
 	"gpurun/state"
 )
 
@@ -93,7 +92,7 @@ func (fam *family) add(a *attempt, fl state.Failure) *streak {
 	}
 	s := fam.streaks[i]
 	s.count++
-	s.common = slices.DeleteFunc(s.common, func(id gpu.UUID) bool { return !has(a.grant.UUIDs, id) })
+	s.common = slices.DeleteFunc(s.common, func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
 	for _, n := range a.grant.Indices {
 		if at, there := slices.BinarySearch(s.gpus, n); !there {
 			s.gpus = slices.Insert(s.gpus, at, n)
@@ -117,7 +116,7 @@ func (c *Core) another(id int32, ids []gpu.UUID) bool {
 	}
 	req, n := c.request(id), 0
 	for _, v := range c.pool.Admit(c.now.Boot, req) {
-		if !v.Never && !has(ids, v.UUID) && !has(c.excluded, v.UUID) {
+		if !v.Never && !slices.Contains(ids, v.UUID) && !slices.Contains(c.excluded, v.UUID) {
 			n++
 		}
 	}
@@ -187,9 +186,7 @@ func (c *Core) holdJob(id int32) {
 				open = append(open, d)
 			}
 		}
-		if q := c.b.Jobs[id].Queue; q >= 0 {
-			c.queueMoves(q)
-		}
+		c.queueMoves(c.b.Jobs[id].Queue)
 	}
 }
 
@@ -223,8 +220,7 @@ func (c *Core) letGo(fam *family) {
 // need.
 func (c *Core) needsEnded(id int32) {
 	j := &c.jobs[id]
-	blocks := j.bad && c.spec(id).When != jobspec.Always && c.spec(id).When != jobspec.OnFailure
-	if j.phase != held || j.unmet > 0 && !blocks || c.isHeld(id) {
+	if j.phase != held || j.unmet > 0 && !c.blocks(id) || c.isHeld(id) {
 		return
 	}
 	c.set(id, pending)
@@ -257,12 +253,6 @@ func (c *Core) whyHeld(id int32) string {
 	}
 	return ""
 }
-
-// How many groups of similar failures a snapshot shows.
-const (
-	maxAlike = 5
-	maxHeld  = 20
-)
 
 // viewHeld returns the families that are held.
 func (c *Core) viewHeld() []state.Held {

@@ -11,7 +11,7 @@ import (
 
 // check verifies the invariants that hold between two Steps. Tests call it after each.
 func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkPast(), c.checkQueues(), c.checkJobs(), c.checkHeld())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld())
 }
 
 func (c *Core) checkCounts() error {
@@ -36,7 +36,7 @@ func (c *Core) checkCounts() error {
 func (c *Core) checkLive() error {
 	n, cpus, memory, onGPUs, asked := 0, 0, gpu.Bytes(0), 0, 0
 	own := map[int32]int16{}
-	for a := c.live.first; a != nil; a = a.next {
+	for _, a := range c.live.all {
 		n++
 		cpus += a.cpus
 		memory += a.memory
@@ -49,7 +49,7 @@ func (c *Core) checkLive() error {
 		if a.job >= 0 {
 			own[a.job]++
 		}
-		if a.uniID != "" && c.live.byID[a.uniID] != a || a.uniID == "" && c.preps[a.job] != a {
+		if a.uniID != "" && c.live.byID[a.uniID] != a || a.uniID == "" && c.live.preparing(int(a.job)) != a {
 			return fmt.Errorf("attempt %q of %s cannot be found", a.uniID, a.name)
 		}
 		if a.uniID != "" && c.h.Open[a.uniID] == nil {
@@ -59,11 +59,11 @@ func (c *Core) checkLive() error {
 			return fmt.Errorf("%s is running twice", a.name)
 		}
 	}
-	if n != c.live.n || n != len(c.live.byID)+len(c.preps) || len(c.live.byID) != len(c.h.Open) && !(c.live.n == 0 && !c.begun) {
-		return fmt.Errorf("%d live, %d counted, %d by id, %d prepared, %d open", n, c.live.n, len(c.live.byID), len(c.preps), len(c.h.Open))
+	if n != len(c.live.byID)+c.counts[preparing] || len(c.live.byID) != len(c.h.Open) && !(n == 0 && !c.begun) {
+		return fmt.Errorf("%d live, %d by id, %d prepared, %d open", n, len(c.live.byID), c.counts[preparing], len(c.h.Open))
 	}
-	if cpus != c.cpus || memory != c.memory || onGPUs != c.onGPUs || asked != c.asked {
-		return fmt.Errorf("cores %d/%d, memory %d/%d, on GPUs %d/%d, asked %d/%d", c.cpus, cpus, c.memory, memory, c.onGPUs, onGPUs, c.asked, asked)
+	if l := &c.live; cpus != l.cpus || memory != l.memory || onGPUs != l.onGPUs || asked != l.asked {
+		return fmt.Errorf("cores %d/%d, memory %d/%d, on GPUs %d/%d, asked %d/%d", l.cpus, cpus, l.memory, memory, l.onGPUs, onGPUs, l.asked, asked)
 	}
 	for i := range c.jobs {
 		if c.jobs[i].own != own[int32(i)] {
@@ -75,38 +75,36 @@ func (c *Core) checkLive() error {
 
 // checkLimits: limits do not apply to what an earlier run started.
 func (c *Core) checkLimits() error {
-	for a := c.live.first; a != nil; a = a.next {
+	for _, a := range c.live.all {
 		if a.adopted {
 			return nil
 		}
 	}
-	if most := c.b.Settings.MaxConcurrent; most > 0 && c.live.n > most {
-		return fmt.Errorf("%d jobs are running, max_concurrent is %d", c.live.n, most)
+	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all) > most {
+		return fmt.Errorf("%d jobs are running, max_concurrent is %d", len(c.live.all), most)
 	}
-	if c.opts.CPUs > 0 && c.cpus > c.opts.CPUs {
-		return fmt.Errorf("%d cores are reserved of %d", c.cpus, c.opts.CPUs)
+	if c.opts.CPUs > 0 && c.live.cpus > c.opts.CPUs {
+		return fmt.Errorf("%d cores are reserved of %d", c.live.cpus, c.opts.CPUs)
 	}
-	if c.opts.Memory > 0 && c.memory > c.opts.Memory {
-		return fmt.Errorf("%v of host memory is reserved of %v", c.memory, c.opts.Memory)
+	if c.opts.Memory > 0 && c.live.memory > c.opts.Memory {
+		return fmt.Errorf("%v of host memory is reserved of %v", c.live.memory, c.opts.Memory)
 	}
 	return nil
 }
 
-// checkPast: the claim of an attempt that is over is kept only for an attempt being
+// checkHands: the claim of an attempt that is over is kept only for an attempt being
 // prepared, or in a hand-over that some job waits for.
-func (c *Core) checkPast() error {
-	for _, p := range c.past {
-		if len(p.ids) == 0 || c.live.byID[p.uniID] != nil || c.finished {
-			return fmt.Errorf("the claim of %s is kept on %v", p.uniID, p.ids)
+func (c *Core) checkHands() error {
+	for _, h := range c.hands {
+		if h.claim == "" && !h.open || h.claim != "" && (c.live.byID[h.claim] != nil || c.finished) {
+			return fmt.Errorf("the claim of %q is kept on %s", h.claim, h.id)
 		}
-		for _, id := range p.ids {
-			passes := c.waiter.id >= 0 && slices.ContainsFunc(c.reads.hands, func(h handOver) bool { return h.id == id })
-			for _, a := range c.preps {
-				passes = passes || slices.Contains(a.grant.UUIDs, id)
-			}
-			if !passes {
-				return fmt.Errorf("the claim of %s on %s is kept for nothing", p.uniID, id)
-			}
+		passes := h.claim == "" || c.waiter.id >= 0 && c.inHand(h.id)
+		for _, a := range c.live.all {
+			passes = passes || a.uniID == "" && slices.Contains(a.grant.UUIDs, h.id)
+		}
+		if !passes {
+			return fmt.Errorf("the claim of %s on %s is kept for nothing", h.claim, h.id)
 		}
 	}
 	return nil
@@ -124,7 +122,7 @@ func (c *Core) checkGPUs() error {
 		memory gpu.Bytes
 	}
 	uses := map[gpu.UUID]*use{}
-	for a := c.live.first; a != nil; a = a.next {
+	for _, a := range c.live.all {
 		if a.adopted {
 			continue
 		}
@@ -155,24 +153,19 @@ func (c *Core) checkGPUs() error {
 // checkQueues: a queue has at most one live attempt, and nothing before it is left.
 func (c *Core) checkQueues() error {
 	for q := range c.queues {
-		busy, left, adopted := 0, 0, false
-		for a := c.live.first; a != nil; a = a.next {
+		busy, adopted := 0, false
+		for _, a := range c.live.all {
 			if a.job < 0 || c.b.Jobs[a.job].Queue != int32(q) {
 				continue
 			}
 			busy++
 			adopted = adopted || a.adopted
-			if !a.adopted && !c.breaker.lifted && c.queueHead(&c.queues[q]) != a.job {
+			if !a.adopted && !c.breaker.lifted && c.queueHead(int32(q)) != a.job {
 				return fmt.Errorf("queue %q: %s is running but is not its head", c.b.Queues[q], a.name)
 			}
 		}
-		for _, id := range c.queues[q].jobs {
-			if p := c.jobs[id].phase; p != unselected && !p.over() {
-				left++
-			}
-		}
-		if busy != c.queues[q].busy || busy > 1 && !adopted || c.begun && left != c.queues[q].left {
-			return fmt.Errorf("queue %q: %d running, counted %d; %d left, counted %d", c.b.Queues[q], busy, c.queues[q].busy, left, c.queues[q].left)
+		if busy > 1 && !adopted {
+			return fmt.Errorf("queue %q: %d running", c.b.Queues[q], busy)
 		}
 	}
 	return nil
@@ -235,7 +228,7 @@ func (c *Core) checkJob(id int32) error {
 			bad = bad || !p.good()
 		}
 	}
-	for a := c.live.first; a != nil; a = a.next {
+	for _, a := range c.live.all {
 		adopted = adopted || a.job == id && a.adopted
 	}
 	if !j.phase.over() && !adopted && (unmet != int(j.unmet) || bad != j.bad) {

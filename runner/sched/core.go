@@ -1,3 +1,14 @@
+// Package sched is the scheduler. Step takes an event and the time, and returns the
+// actions to perform. The package reads no clock, file, device or process; its only
+// randomness comes from a seed passed in; and no decision depends on the iteration
+// order of a map. Facts record what happened to jobs, and only apply(Fact) makes the
+// changes that facts describe, live or replayed.
+//
+// Terms: a job is ready when its needs and its queue let it run. It is granted GPUs,
+// prepared (the edge claims them and creates what a start needs), started, and
+// ended. A job backs off while it waits to retry. The head is the first ready job
+// that found no GPU. Smaller jobs may pass it until its patience is over; then GPUs
+// are kept for it.
 package sched
 
 import (
@@ -8,115 +19,116 @@ import (
 	"gpurun/state"
 )
 
-// Evidence is what the file system shows about a job that last ended in success. The edge
-// gathers it once, before the core is created.
-type Evidence struct {
-	MissingOutput string // an output that does not exist
-	Overwritten   string // an output that another command has written since; shown by plan, reruns nothing
-	Unsearched    string // an output or input whose search was cut short, and why; reruns nothing
-	ChangedInput  string // an input that is newer than the job's start and has different content
-	LogDeleted    bool   // the job has no outputs, and the log that its file names is gone
-}
-
 // Options are a run's command-line options.
 type Options struct {
-	Selected func(id int) bool // nil for all: --only, --skip, --tag
-	Forced   func(id int) bool // nil for none: --force
-	NoWait   bool              // finish as soon as nothing can start immediately
-	CPUs     int               // cores for this run; 0 means no limit
-	Memory   gpu.Bytes         // host memory for this run; 0 means no limit
-	Strays   bool              // watch for strays: the GPUs are real, and jobs can use ones they were not given
-	Sim      bool              // the GPUs are simulated, so successes on simulated GPUs count
-
+	Selected  []bool        // by job: --only, --skip, --tag; nil for all
+	Forced    []bool        // by job: --force; nil for none
+	NoWait    bool          // finish as soon as nothing can start immediately
+	CPUs      int           // cores for this run; 0 means no limit
+	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
+	Sim       bool          // the GPUs are simulated, so successes on simulated GPUs count
 	Placement gpu.Placement // who grants GPUs
 }
 
 // Core is the scheduler's state. One goroutine owns it.
 type Core struct {
-	b        *jobspec.Batch
-	h        *state.History
-	pool     *gpu.Pool // nil if there are no devices that this run grants
-	opts     Options
-	evidence func(id int) Evidence
+	b    *jobspec.Batch
+	h    *state.History
+	pool *gpu.Pool // nil if there are no devices that this run grants
+	opts Options
 
 	now Now      // time of the current event
 	out []Action // actions in response to it
 
-	jobs   []job
-	counts [phaseCount]int // selected jobs by phase
-	total  int             // selected
-	graph  graph
-	ranks  ranks
-	notes  map[int32]string // verdict texts that a code alone cannot express
-	ended  []int32          // ended jobs whose dependents have not been updated yet
-
-	classes classes
-	queues  []queue
-	backoff backoffs // jobs waiting for a retry
-	grown   map[int32]gpu.Bytes
-
+	progress
+	openings
+	devices
+	ending
+	live    attempts
+	reads   reads
 	breaker breaker
 	alike   state.Grouping // groups the jobs that failed for good in this run
+}
 
-	live   attempts
-	preps  map[int32]*attempt // by job: attempts being prepared
-	asked  int                // adopted attempts without an answer
-	begun  bool               // all adopted attempts have been answered and all jobs judged
-	cpus   int                // reserved by live attempts
-	memory gpu.Bytes
-	onGPUs int // live attempts that hold a GPU
-
-	refill   bool // a change may let some job start
-	waiter   waiter
-	cramped  cramped
-	excluded []gpu.UUID // released for this run by stop --gpu
-	shunned  []shun     // just lost to another run
-	refusals int        // such losses in a row
-	reads    reads
-	pidsTell bool    // a job was seen on its own GPU, so the driver reports pids of our namespace
-	known    []guest // other processes on this run's GPUs, already reported or there before its jobs
-	comers   int     // number of guests so far
-	past     []past  // claims kept for a hand-over, oldest first
-
-	draining string // why nothing more starts, or ""
-	stopping bool   // and running jobs are being stopped
-	broken   bool   // the ledger cannot be written
-	gaveUp   bool
+// ending is how far the run is, and why it ends.
+type ending struct {
+	begun    bool           // all adopted attempts have been answered and all jobs judged
+	draining string         // why nothing more starts, or ""
+	stopping bool           // and running jobs are being stopped
+	broken   bool           // the ledger cannot be written
+	gaveUp   bool           //
 	vain     state.Snapshot // when the run gave up: the head it was waiting for, and why
-	wakeAt   time.Duration
+	wakeAt   time.Duration  // as last requested
 	finished bool
 }
 
 // New creates the core of a run. The core takes ownership of history, which holds what
-// the ledgers recorded, and keeps it up to date. pool is nil if there are no devices.
-func New(b *jobspec.Batch, history *state.History, evidence func(id int) Evidence, pool *gpu.Pool, opts Options) *Core {
-	c := &Core{b: b, h: history, pool: pool, opts: opts, evidence: evidence}
-	c.jobs = make([]job, len(b.Jobs))
-	c.notes = map[int32]string{}
-	c.grown = map[int32]gpu.Bytes{}
-	c.preps = map[int32]*attempt{}
+// the ledgers recorded, and keeps it up to date.
+func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
+	c := &Core{b: b, h: history, opts: opts}
+	c.progress = newProgress(b)
+	c.openings = newOpenings(b)
 	c.live.byID = map[string]*attempt{}
-	c.classes = newClasses()
 	c.breaker.families = map[uint64]*family{}
-	c.waiter.id, c.waiter.first = -1, -1
-	c.cramped.id, c.cramped.first = -1, -1
-	c.graph = newGraph(b)
-	c.ranks = newRanks(b)
-	c.queues = newQueues(b)
 	for i := range c.jobs {
-		c.jobs[i].class = -1
-		if opts.Selected == nil || opts.Selected(i) {
+		if opts.Selected == nil || opts.Selected[i] {
 			c.jobs[i].phase = pending
 			c.total++
 			c.counts[pending]++
 		}
 	}
-	c.judge()
 	return c
 }
 
-// Phase returns a job's current phase, or "" if the job is not selected.
-func (c *Core) Phase(id int) state.Phase { return c.jobs[id].phase.public() }
+// Use gives the core the devices that its jobs may be granted. It is called before the
+// run begins, if at all.
+func (c *Core) Use(pool *gpu.Pool) { c.pool = pool }
+
+// Step takes one event and returns the actions it calls for.
+func (c *Core) Step(now Now, ev Event) []Action {
+	c.now, c.out = now, nil
+	if c.finished {
+		if p, ok := ev.(Prepared); ok {
+			c.do(Discard{UniID: p.Start.UniID})
+		}
+		return c.out
+	}
+	ev.on(c)
+	c.settle()
+	return c.out
+}
+
+func (c *Core) do(a Action) { c.out = append(c.out, a) }
+
+// settle does everything that the event made possible: ends that follow from ends, due
+// retries, starts, readings, the next Wake, and the end of the run.
+func (c *Core) settle() {
+	for {
+		c.cascade()
+		c.due()
+		c.fill()
+		if len(c.ended) == 0 && !c.unlock() {
+			break
+		}
+	}
+	c.giveUp()
+	c.yield()
+	if c.finish() {
+		return
+	}
+	c.read()
+	if at := c.nextTime(); at != c.wakeAt {
+		c.wakeAt = at
+		c.do(Wake{At: at})
+	}
+}
+
+func (Woken) on(c *Core) { c.wakeAt, c.refill = 0, true }
+
+func (ev StateFailed) on(c *Core) {
+	c.broken = true
+	c.drain("cannot write the ledger: " + ev.Err)
+}
 
 // record emits a fact and applies it.
 func (c *Core) record(file int, job int32, f state.Fact) {
@@ -124,4 +136,116 @@ func (c *Core) record(file int, job int32, f state.Fact) {
 	c.apply(file, f)
 }
 
-func (c *Core) do(a Action) { c.out = append(c.out, a) }
+// apply applies a fact to the history and to the live attempt it concerns. Live and
+// replayed facts take the same path; see New.
+func (c *Core) apply(file int, f state.Fact) {
+	c.h.Apply(file, f)
+	a := c.live.byID[f.UniID]
+	if a == nil {
+		return
+	}
+	switch f.Kind {
+	case state.KindStart:
+		a.start, a.log, a.n = f.Time, f.Log, int32(f.Attempt)
+	case state.KindRunning:
+		a.pid = f.PID
+	case state.KindStop:
+		if a.stop == "" {
+			a.stop, a.stopAt = f.Why, f.Time
+		}
+	}
+}
+
+// giveUp gives up when the first job waiting for a GPU has waited long enough while
+// no job of this run held one: for max_wait or, with --no-wait, until all GPUs have
+// been read once since. --no-wait lets a hand-over finish first; max_wait keeps
+// counting during one, since the driver may fail in the middle of it.
+func (c *Core) giveUp() {
+	w, now := &c.waiter, c.now.Boot
+	c.expire()
+	if w.id < 0 || c.live.onGPUs > 0 || c.opts.NoWait && c.inHand("") {
+		w.alone = 0
+		return
+	}
+	if w.alone == 0 {
+		w.alone = now
+		if c.opts.NoWait && c.reads.tried < now {
+			c.reads.next = now
+		}
+	}
+	limit := c.b.Settings.MaxWait
+	enough := limit > 0 && now-w.alone >= limit
+	if c.opts.NoWait {
+		enough = c.reads.ever && c.reads.tried >= w.alone && !c.reads.all.out
+	}
+	if enough {
+		c.viewHead(&c.vain)
+		c.gaveUp = true
+		w.id, w.kept = -1, nil
+	}
+}
+
+// unlock handles a batch whose jobs wait for each other, which no loaded batch does:
+// rather than wait forever, it marks the first of them blocked.
+func (c *Core) unlock() bool {
+	if !c.begun || c.draining != "" || len(c.live.all) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
+		return false
+	}
+	for i := range c.jobs {
+		if c.jobs[i].phase == pending {
+			c.end(int32(i), blocked)
+			return true
+		}
+	}
+	return false
+}
+
+// finish ends the run when it has nothing left to do.
+func (c *Core) finish() bool {
+	left := c.counts[pending] + c.counts[ready] + c.counts[waiting]
+	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && c.onlyGPUs())) {
+		return false
+	}
+	c.finished = true
+	c.do(Finish{GaveUp: c.gaveUp})
+	return true
+}
+
+// onlyGPUs reports whether every remaining job waits for a GPU, or for a job that does.
+func (c *Core) onlyGPUs() bool {
+	for _, d := range c.backoff {
+		if c.jobs[d.id].phase == waiting && c.spec(d.id).Request.Max == 0 {
+			return false
+		}
+	}
+	for _, cl := range c.classes {
+		if !cl.gpus && c.head(cl) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// nextTime returns when the next thing happens by time alone; 0 for never.
+func (c *Core) nextTime() time.Duration {
+	at := time.Duration(0)
+	by := func(t time.Duration) {
+		if t > c.now.Boot && (at == 0 || t < at) {
+			at = t
+		}
+	}
+	if d, ok := c.nextRetry(); ok && c.draining == "" {
+		by(d.at)
+	}
+	c.nextRead(by)
+	if w := &c.waiter; w.id >= 0 {
+		for _, s := range c.cooling {
+			by(s.until)
+		}
+		by(w.since + c.b.Settings.Patience)
+		if w.alone > 0 && c.b.Settings.MaxWait > 0 {
+			by(w.alone + c.b.Settings.MaxWait)
+		}
+	}
+	return at
+}

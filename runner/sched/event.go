@@ -1,14 +1,3 @@
-// Package sched is the scheduler. Step takes an event and the time, and returns the
-// actions to perform. The package reads no clock, file, device or process; its only
-// randomness comes from a seed passed in; and no decision depends on the iteration
-// order of a map. Facts record what happened to jobs, and only apply(Fact) makes the
-// changes that facts describe, live or replayed.
-//
-// Terms: a job is ready when its needs and its queue let it run. It is granted GPUs,
-// prepared (the edge claims them and creates what a start needs), started, and
-// ended. A job backs off while it waits to retry. The head is the first ready job
-// that found no GPU. Smaller jobs may pass it until its patience is over; then GPUs
-// are kept for it.
 package sched
 
 import (
@@ -25,8 +14,13 @@ type Now struct {
 	Wall time.Time     // UTC
 }
 
-// An Event is something that happened outside the core.
-type Event interface{ event() }
+// An Event is something that happened outside the core, or a person's request. Its
+// method is what the core does about it.
+type Event interface{ on(c *Core) }
+
+// Looked brings what the file system shows about the jobs that last ended in success, by
+// ID. It comes before Began, if at all.
+type Looked struct{ Evidence map[int]Evidence }
 
 // Began is the first event of a run. The core answers with an Adopt for every attempt
 // that the history left open, and starts nothing else until each has been answered with
@@ -51,8 +45,8 @@ type Prepared struct {
 	Claims []gpu.Claim
 }
 
-// PrepareFailed reports that Prepare failed. A lost race for a GPU is not a failure and spends
-// no retry; something the edge could not create (the log, the config file) is.
+// PrepareFailed reports that Prepare failed. A lost race for a GPU is not a failure and
+// spends no retry; something the edge could not create (the log, the config file) is.
 type PrepareFailed struct {
 	Job    int
 	Reason string
@@ -71,7 +65,8 @@ type Started struct {
 // it running. What describes them.
 type Backgrounded struct{ UniID, What string }
 
-// StopAnnounced reports that the engine is about to signal an attempt because of its timeout.
+// StopAnnounced reports that the engine is about to signal an attempt because of its
+// timeout.
 type StopAnnounced struct{ UniID, Why string }
 
 // Ended reports the raw end of an attempt; the core decides what it means.
@@ -90,17 +85,20 @@ type Ended struct {
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
-	Peak     gpu.Bytes
 	Stuck    bool // part of it may still be using its GPUs: they are not released
-	LeftOver int  // number of processes that had to be ended after its last command
 
+	LeftOver    int    // number of processes that had to be ended after its last command
 	LeftRunning string // if it failed because its commands left processes running, the reason; or ""
 
-	Warning string // for the summary; decides nothing
+	Evidence Evidence // if an earlier run started it: what the file system shows now
+	Warning  string   // for the summary; decides nothing
 }
 
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}
+
+// StateFailed reports that the ledger cannot be written. No more jobs start.
+type StateFailed struct{ Err string }
 
 // StopRequested is a user's request to stop.
 type StopRequested struct {
@@ -112,99 +110,12 @@ type StopRequested struct {
 	Why   string // for display: "Ctrl-C", "SIGTERM", "gpurun stop"
 }
 
-// StateFailed reports that the ledger cannot be written. No more jobs start.
-type StateFailed struct{ Err string }
+// ForgetRequested makes jobs' last success count no longer, from the next run on.
+type ForgetRequested struct{ Jobs []int }
 
-func (Began) event()         {}
-func (Observed) event()      {}
-func (Prepared) event()      {}
-func (PrepareFailed) event() {}
-func (Started) event()       {}
-func (Backgrounded) event()  {}
-func (StopAnnounced) event() {}
-func (Ended) event()         {}
-func (Woken) event()         {}
-func (StopRequested) event() {}
-func (StateFailed) event()   {}
-
-// An Action is something to do outside the core, in the order given.
-type Action interface{ action() }
-
-// Record: append the fact to the ledger of the batch's file, then pass it to the sinks.
-type Record struct {
-	File int
-	Job  int // -1 if it concerns no job of this batch
-	Fact state.Fact
+// DoneRequested records jobs as succeeded without running them. Jobs that are running or
+// have succeeded stay as they are.
+type DoneRequested struct {
+	Jobs    []int
+	Without bool // count them as done even without their outputs
 }
-
-// Prepare: claim the grant and create everything that a start needs. Answered by Prepared
-// or PrepareFailed.
-type Prepare struct {
-	Job     int
-	Attempt int
-	Grant   gpu.Grant
-	Note    string // for a warning: what could not be considered in judging the GPUs; usually ""
-}
-
-// Discard: release what Prepared brought; the attempt will not start.
-type Discard struct{ UniID string }
-
-// Yield: release these GPUs from the claim of an attempt that is over. Until then they
-// stay claimed, for the next attempt on them. Each GPU of each attempt that was launched
-// and has released its GPUs is yielded once.
-type Yield struct {
-	UniID string
-	UUIDs []gpu.UUID
-}
-
-// Launch: have the engine start the attempt. Its start is already in the ledger.
-type Launch struct {
-	Job   int
-	UniID string
-}
-
-// End: have the engine stop an attempt.
-type End struct {
-	UniID string
-	Why   string // state.Why…
-	Kill  bool
-}
-
-// Adopt: ask the engine about an attempt of an earlier run.
-type Adopt struct{ Attempt state.Attempt }
-
-// Warn: tell the user something right away.
-type Warn struct{ Text string }
-
-// Ack: let the engine proceed with the stop that StopAnnounced brought.
-type Ack struct{ UniID string }
-
-// Read: take a reading, answered by Observed. Without UUIDs it covers all devices
-// with their processes. With UUIDs it covers only those: with Processes, fully;
-// otherwise only their free memory, answered with Quick set.
-type Read struct {
-	UUIDs     []gpu.UUID
-	Processes bool
-}
-
-// Wake: send Woken at this time (CLOCK_BOOTTIME). It replaces the previous Wake; 0 cancels
-// it.
-type Wake struct{ At time.Duration }
-
-// Finish: the run is over.
-type Finish struct {
-	GaveUp bool // max_wait, or --no-wait: exit 124 or 75
-}
-
-func (Record) action()  {}
-func (Prepare) action() {}
-func (Discard) action() {}
-func (Yield) action()   {}
-func (Launch) action()  {}
-func (End) action()     {}
-func (Adopt) action()   {}
-func (Warn) action()    {}
-func (Ack) action()     {}
-func (Read) action()    {}
-func (Wake) action()    {}
-func (Finish) action()  {}

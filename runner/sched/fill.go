@@ -1,10 +1,11 @@
 package sched
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
-	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -14,50 +15,60 @@ import (
 // GPU could otherwise swamp it by the million.
 const maxPreparing = 64
 
-// waiter is the first ready job that found no GPU in the last fill.
-type waiter struct {
+// A head is the first ready job, in the last fill, that found none of something.
+type head struct {
 	id    int32         // -1 when there is none
 	first int32         // the one whose patience counts; same as id, except in fills that a limit cut short
 	since time.Duration // when it became first
+}
+
+var nobody = head{id: -1, first: -1}
+
+func (h *head) wait(id int32, now time.Duration) {
+	h.id = id
+	if h.first != id {
+		h.first, h.since = id, now
+	}
+}
+
+// waiter is the head that found no GPU.
+type waiter struct {
+	head
 	kept  []gpu.UUID    // GPUs that smaller jobs must leave to it
 	free  int           // how many of these it could use already
 	alone time.Duration // since when it has waited with this run holding no GPU; 0 if the run holds one
 }
 
-// shun is a GPU that another run took first.
-type shun struct {
-	id    gpu.UUID
-	until time.Duration
+// impatient reports whether others must leave to a head what it waits for.
+func (c *Core) impatient(h *head) bool {
+	return h.id >= 0 && c.now.Boot-h.since >= c.b.Settings.Patience
 }
 
 // fill starts every ready job that there is room for, in order. The first job of each
-// class of equal requests stands for the class.
+// class of equal needs stands for the class.
 func (c *Core) fill() {
 	if !c.refill || !c.begun {
 		return
 	}
 	c.refill = false
 	w := &c.waiter
-	w.id, w.kept, w.free, c.cramped.id = -1, nil, 0, -1
-	if c.draining != "" || len(c.classes.filled) == 0 {
+	w.id, w.kept, w.free, c.cramped.id, c.failed = -1, nil, 0, -1, c.failed[:0]
+	if c.draining != "" {
 		return
 	}
-	c.classes.try = append(c.classes.try[:0], c.classes.filled...)
-	order := byRank(c.classes.try[:0])
-	for _, cl := range c.classes.try {
+	var order pile[*class]
+	for _, cl := range c.classes {
 		if c.head(cl) >= 0 {
 			order = append(order, cl)
 		}
 	}
 	heap.Init(&order)
-	c.classes.failed = c.classes.failed[:0]
-	aside := c.aside()
-	for len(order) > 0 && c.slots() == "" && len(c.preps) < maxPreparing {
+	for len(order) > 0 && c.slots() == "" && c.counts[preparing] < maxPreparing {
 		cl := order[0]
 		id := c.head(cl)
 		started := false
-		if c.room(id, cl) == "" {
-			started = c.startJob(id, cl, &aside)
+		if c.room(id) == "" {
+			started = c.startJob(id)
 		} else if c.cramped.id < 0 {
 			c.cramped.wait(id, c.now.Boot)
 		}
@@ -71,102 +82,88 @@ func (c *Core) fill() {
 
 // startJob grants a job what it asks for and has it prepared. It returns false if no GPU
 // is free for it.
-func (c *Core) startJob(id int32, cl *class, aside *[]gpu.UUID) bool {
-	if !cl.gpus {
-		c.grant(id, cl, gpu.Grant{}, "")
-		return true
-	}
-	if c.gaveUp || c.classes.vain(cl.req) {
+func (c *Core) startJob(id int32) bool {
+	cl := c.jobs[id].class
+	// If something easier has already found no GPU, there is no need to look. That keeps
+	// a batch cheap in which every job asks for a different amount of memory.
+	vain := func(easier gpu.Request) bool { return cl.req.AtLeast(easier) }
+	if cl.gpus && slices.ContainsFunc(c.failed[:min(len(c.failed), 4)], vain) {
 		return false
 	}
-	g, ok := gpu.Grant{}, false
-	if avoid := c.avoided(id); len(avoid) > 0 {
-		g, ok = c.pool.Find(c.now.Boot, cl.req, slices.Concat(*aside, avoid))
-	}
-	if !ok {
-		g, ok = c.pool.Find(c.now.Boot, cl.req, *aside)
-	}
-	if ok {
-		c.grant(id, cl, g, c.pool.Note(c.now.Boot, cl.req, g))
+	if g, ok := c.pick(id); ok {
+		c.grant(id, g)
 		return true
 	}
-	c.classes.failed = append(c.classes.failed, cl.req)
+	if c.gaveUp {
+		return false
+	}
+	c.failed = append(c.failed, cl.req)
 	if c.waiter.id < 0 {
-		c.wait(id, cl)
-		*aside = append(*aside, c.waiter.kept...)
+		c.waiter.wait(id, c.now.Boot)
+		c.keep(cl.req)
 	}
 	return false
 }
 
-// vain reports whether something easier has already found no GPU in this fill. That keeps
-// a batch cheap in which every job asks for a different amount of memory.
-func (cs *classes) vain(req gpu.Request) bool {
-	for i := range cs.failed[:min(len(cs.failed), 4)] {
-		if req.AtLeast(cs.failed[i]) {
-			return true
+// pick finds GPUs for a job, if it needs any.
+func (c *Core) pick(id int32) (gpu.Grant, bool) {
+	cl := c.jobs[id].class
+	if !cl.gpus || c.gaveUp {
+		return gpu.Grant{}, !cl.gpus
+	}
+	aside := c.aside(id)
+	if avoid := c.avoided(id); len(avoid) > 0 {
+		if g, ok := c.pool.Find(c.now.Boot, cl.req, slices.Concat(aside, avoid)); ok {
+			return g, true
 		}
 	}
-	return false
+	return c.pool.Find(c.now.Boot, cl.req, aside)
 }
 
-// wait makes a job the head that waits. Once its patience is over, the GPUs it could use
-// are kept for it, as long as they would suffice.
-func (c *Core) wait(id int32, cl *class) {
+// keep keeps GPUs for the waiter once its patience is over: those it could use, as long
+// as they would suffice.
+func (c *Core) keep(req gpu.Request) {
 	w := &c.waiter
-	w.id = id
-	if w.first != id {
-		w.first, w.since = id, c.now.Boot
-	}
-	if c.now.Boot-w.since < c.b.Settings.Patience {
+	if !c.impatient(&w.head) {
 		return
 	}
-	free, ours := c.pool.Could(c.now.Boot, cl.req, c.aside())
-	if len(free)+len(ours) >= cl.req.Min {
-		w.kept = append(append(w.kept, free...), ours...)
+	free, ours := c.pool.Could(c.now.Boot, req, c.aside(w.id))
+	if len(free)+len(ours) >= req.Min {
+		w.kept = slices.Concat(free, ours)
 		w.free = len(free)
 	}
 }
 
 // grant reserves what a job was given and has the edge prepare its start.
-func (c *Core) grant(id int32, cl *class, g gpu.Grant, note string) {
-	cl.ranks.pop()
+func (c *Core) grant(id int32, g gpu.Grant) {
+	cl, note := c.jobs[id].class, ""
+	if cl.gpus {
+		note = c.pool.Note(c.now.Boot, cl.req, g)
+	}
+	heap.Pop(&cl.jobs)
 	if c.waiter.first == id {
 		c.waiter.first = -1
 	}
 	a := &attempt{
-		job: id, follows: -1, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory,
-		since: c.now.Boot, start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(),
+		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory,
+		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
 	}
 	c.set(id, preparing)
-	c.preps[id] = a
 	c.take(a)
 	c.do(Prepare{Job: int(id), Attempt: int(a.n), Grant: g, Note: note})
 }
 
 // slots returns why no job at all may start now, or "".
 func (c *Core) slots() string {
-	if most := c.b.Settings.MaxConcurrent; most > 0 && c.live.n >= most {
+	n := len(c.live.all)
+	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most {
 		noun := "jobs are"
-		if c.live.n == 1 {
+		if n == 1 {
 			noun = "job is"
 		}
-		return fmt.Sprintf("%d %s running and max_concurrent is %d", c.live.n, noun, most)
+		return fmt.Sprintf("%d %s running and max_concurrent is %d", n, noun, most)
 	}
 	return ""
-}
-
-// cramped is the first ready job that found too few cores or too little host memory. Once
-// its patience is over, no other job may take any of them.
-type cramped struct {
-	id, first int32 // as in waiter
-	since     time.Duration
-}
-
-func (w *cramped) wait(id int32, now time.Duration) {
-	w.id = id
-	if w.first != id {
-		w.first, w.since = id, now
-	}
 }
 
 func cores(n int) string {
@@ -176,69 +173,141 @@ func cores(n int) string {
 	return fmt.Sprintf("%d cores", n)
 }
 
-// room returns why the limits of this run keep a job of a class from starting now, or "".
-func (c *Core) room(id int32, cl *class) string {
-	w := &c.cramped
-	if (cl.cpus > 0 || cl.memory > 0) && w.id >= 0 && w.id != id && c.now.Boot-w.since >= c.b.Settings.Patience {
-		return "cores and host memory are kept for " + c.name(w.id)
+// room returns why the limits of this run keep a ready job from starting now, or "". Once
+// the patience of a job is over that found too few cores or too little host memory, no
+// other job may take any of them.
+func (c *Core) room(id int32) string {
+	cl, used := c.jobs[id].class, &c.live
+	if h := &c.cramped; (cl.cpus > 0 || cl.memory > 0) && h.id != id && c.impatient(h) {
+		return "cores and host memory are kept for " + c.name(h.id)
 	}
-	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && c.cpus+cl.cpus > most {
-		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-c.cpus), most)
+	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && used.cpus+cl.cpus > most {
+		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-used.cpus), most)
 	}
-	if most := c.opts.Memory; most > 0 && cl.memory > 0 && c.memory+cl.memory > most {
-		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-c.memory).Round(), most.Round())
+	if most := c.opts.Memory; most > 0 && cl.memory > 0 && used.memory+cl.memory > most {
+		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-used.memory).Round(), most.Round())
 	}
 	return ""
 }
 
-// aside returns the GPUs that no job of this run may take now.
-func (c *Core) aside() []gpu.UUID {
-	if len(c.excluded) == 0 && len(c.shunned) == 0 {
-		return nil
-	}
-	aside := append([]gpu.UUID(nil), c.excluded...)
-	left := c.shunned[:0]
-	for _, s := range c.shunned {
+// aside returns the GPUs that a job may not take now.
+func (c *Core) aside(id int32) []gpu.UUID {
+	aside := slices.Clone(c.excluded)
+	for _, s := range c.cooling {
 		if s.until > c.now.Boot {
-			left = append(left, s)
 			aside = append(aside, s.id)
 		}
 	}
-	c.shunned = left
+	if id != c.waiter.id {
+		aside = append(aside, c.waiter.kept...)
+	}
 	return aside
 }
 
-// shun avoids GPUs that another run just took, for a moment that grows with each loss in
-// a row, and has them read again after it. The pause depends on the attempt's name, so
-// that two runs that collided wait for different times.
-func (c *Core) shun(ids []gpu.UUID, name string) {
-	pause := min(rivalPause(name)<<min(c.refusals, 10), max(c.b.Settings.Poll, shortPause))
-	c.refusals++
-	for _, id := range ids {
-		c.shunned = append(c.shunned, shun{id, c.now.Boot + pause})
+// whyReady returns the limit or the GPUs that a ready job waits for.
+func (c *Core) whyReady(id int32) string {
+	if why := cmp.Or(c.slots(), c.room(id)); why != "" {
+		return why
 	}
-	c.reads.next = min(c.reads.next, c.now.Boot+pause)
+	cl, h := c.jobs[id].class, c.waiter.id
+	switch _, ok := c.pick(id); {
+	case cl.gpus && ok && h >= 0 && h != id && c.rank(h) < c.rank(id):
+		return c.name(h) + " goes first"
+	case ok:
+		return ""
+	case c.gaveUp:
+		return "gave up: no GPU became free in time"
+	}
+	return wants(cl.req) + "; " + together(c.pool.Admit(c.now.Boot, cl.req), func(v gpu.Verdict) string { return c.whyNotOn(id, v) })
 }
 
-const shortPause = 50 * time.Millisecond
-
-// rivalPause returns a pause from 5 to 50 ms.
-func rivalPause(name string) time.Duration {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name))
-	return time.Duration(5+h.Sum32()%46) * time.Millisecond
+// whyNotOn returns why a job cannot have a particular GPU now, or "" if it can.
+func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
+	switch {
+	case slices.Contains(c.excluded, v.UUID):
+		return "released by stop --gpu"
+	case id != c.waiter.id && slices.Contains(c.waiter.kept, v.UUID) && v.OK:
+		return "kept for " + c.name(c.waiter.id)
+	case slices.Contains(c.aside(c.waiter.id), v.UUID):
+		return "another run just took it"
+	}
+	return v.Reason
 }
 
-// byRank is a heap of classes, ordered by their first job.
-type byRank []*class
+// wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB each".
+func wants(r gpu.Request) string {
+	if r.Min > 1 {
+		return fmt.Sprintf("needs %d GPUs with %s each", r.Min, r.Memory.Asked())
+	}
+	return "needs " + r.Memory.Asked()
+}
 
-func (h byRank) Len() int           { return len(h) }
-func (h byRank) Less(i, k int) bool { return h[i].ranks[0] < h[k].ranks[0] }
-func (h byRank) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
-func (h *byRank) Push(x any)        { *h = append(*h, x.(*class)) }
-func (h *byRank) Pop() any {
-	s := *h
-	x := s[len(s)-1]
-	*h = s[:len(s)-1]
-	return x
+// maxReasons bounds the reasons that are listed one by one.
+const maxReasons = 4
+
+// Judged describes what a request asks for and, for each GPU that could ever serve it,
+// whether that GPU is free now, and if not, why.
+func Judged(r gpu.Request, verdicts []gpu.Verdict) string {
+	return wants(r) + "; " + together(verdicts, func(v gpu.Verdict) string {
+		switch {
+		case !v.OK:
+			return v.Reason
+		case v.Note != "":
+			return "free now, " + v.Note
+		}
+		return "free now"
+	})
+}
+
+// together describes each GPU that could ever do with say and groups those with the same
+// description. GPUs with an empty description count as free.
+func together(verdicts []gpu.Verdict, say func(gpu.Verdict) string) string {
+	var reasons, words []string
+	alike := map[string][]int{} // GPU indices by reason
+	for _, v := range verdicts {
+		if v.Never {
+			continue
+		}
+		reason := say(v)
+		if alike[reason] == nil && reason != "" {
+			reasons = append(reasons, reason)
+		}
+		alike[reason] = append(alike[reason], v.Index)
+	}
+	if free := len(alike[""]); free > 0 {
+		words = append(words, fmt.Sprintf("%d free now", free))
+	}
+	more := 0
+	for i, reason := range reasons {
+		if i < maxReasons {
+			words = append(words, gpuNumbers(alike[reason])+": "+reason)
+		} else {
+			more += len(alike[reason])
+		}
+	}
+	if more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return cmp.Or(strings.Join(words, "; "), "no GPU here qualifies")
+}
+
+// gpuNumbers formats indices as "GPU 3", "GPU 0, 2" or "GPU 0-2, 5".
+func gpuNumbers(ids []int) string {
+	var s []string
+	for i := 0; i < len(ids); {
+		k := i + 1
+		for k < len(ids) && ids[k] == ids[k-1]+1 {
+			k++
+		}
+		switch k - i {
+		case 1:
+			s = append(s, fmt.Sprint(ids[i]))
+		case 2:
+			s = append(s, fmt.Sprint(ids[i]), fmt.Sprint(ids[i+1]))
+		default:
+			s = append(s, fmt.Sprintf("%d-%d", ids[i], ids[k-1]))
+		}
+		i = k
+	}
+	return "GPU " + strings.Join(s, ", ")
 }

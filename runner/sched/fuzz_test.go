@@ -79,15 +79,16 @@ func (c *chaos) batch() {
 	c.opts.NoWait = c.chance(5)
 	c.opts.CPUs = c.pick(4)
 	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
-	if c.chance(10) {
-		c.opts.Selected = func(id int) bool { return id%3 != 0 }
-	}
-	if c.chance(10) {
-		c.opts.Forced = func(id int) bool { return id%2 == 0 }
-	}
+	some, forced := c.chance(10), c.chance(10)
 	n, backwards := 1+c.pick(8), c.chance(30)
 	for i := range n {
 		c.job(fmt.Sprint("j", i), "true", c.someSpec(), []string{"", "", "x", "y"}[c.pick(4)])
+		if some {
+			c.opts.Selected = append(c.opts.Selected, i%3 != 0)
+		}
+		if forced {
+			c.opts.Forced = append(c.opts.Forced, i%2 == 0)
+		}
 	}
 	for i := range n {
 		for k := range i {
@@ -139,8 +140,7 @@ func (c *chaos) compare() {
 	if !reflect.DeepEqual(c.core.h.Last, replayed.Last) || !reflect.DeepEqual(c.core.h.Open, replayed.Open) {
 		c.t.Fatalf("the live history differs from the replayed one:\n%+v\n%+v", c.core.h, replayed)
 	}
-	proof := func(int) Evidence { return Evidence{} }
-	live, again := New(c.b, c.core.h, proof, c.pool(), c.opts), New(c.b, replayed, proof, c.pool(), c.opts)
+	live, again := New(c.b, c.core.h, c.opts), New(c.b, replayed, c.opts)
 	for i := range c.b.Jobs {
 		if got, want := live.Verdict(i), again.Verdict(i); got != want {
 			c.t.Fatalf("%s: verdict %+v from the live history, %+v from the replayed one", c.b.Jobs[i].Name, got, want)

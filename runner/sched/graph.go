@@ -1,68 +1,56 @@
 package sched
 
-import "gpurun/jobspec"
+import (
+	"fmt"
 
-// graph maps each job to the jobs that need it. Both slices are laid out so that a batch
-// of a million jobs costs two allocations.
+	"gpurun/jobspec"
+)
+
+// graph maps each job to the jobs that need it. The slices are laid out so that a batch
+// of a million jobs costs a few allocations.
 type graph struct {
 	first []int32 // by job: where its needers begin in to, plus one entry at the end; nil if no job has needs
 	to    []int32
-	order []int32 // jobs, each after its needs; nil if the file's order is such an order
+	order []int32 // jobs, each after its needs; without those on a cycle, which no loaded batch has
 }
 
 func newGraph(b *jobspec.Batch) graph {
-	edges, sorted := 0, true
+	n := len(b.Jobs)
+	g := graph{order: make([]int32, 0, n)}
+	left := make([]int32, n) // by job: needs that are not in order yet
+	edges := int32(0)
 	for i := range b.Jobs {
-		needs := b.Jobs[i].Needs
-		edges += len(needs)
-		if len(needs) > 0 && int(needs[len(needs)-1]) >= i {
-			sorted = false
+		if left[i] = int32(len(b.Jobs[i].Needs)); left[i] == 0 {
+			g.order = append(g.order, int32(i))
 		}
+		edges += left[i]
 	}
 	if edges == 0 {
-		return graph{}
+		return g
 	}
-	g := graph{first: make([]int32, len(b.Jobs)+1), to: make([]int32, edges)}
+	g.first, g.to = make([]int32, n+1), make([]int32, edges)
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Needs {
-			g.first[n+1]++
+			g.first[n]++
 		}
 	}
-	for i := range b.Jobs {
+	for i := range n { // where a job's needers end, and soon begin
 		g.first[i+1] += g.first[i]
 	}
-	at := append([]int32(nil), g.first[:len(b.Jobs)]...)
-	for i := range b.Jobs {
+	for i := n - 1; i >= 0; i-- {
 		for _, n := range b.Jobs[i].Needs {
-			g.to[at[n]] = int32(i)
-			at[n]++
+			g.first[n]--
+			g.to[g.first[n]] = int32(i)
 		}
 	}
-	if !sorted {
-		g.order = g.sort(b)
-	}
-	return g
-}
-
-// sort returns the jobs, each after its needs. Jobs on a cycle, which no loaded batch
-// has, are left out.
-func (g *graph) sort(b *jobspec.Batch) []int32 {
-	left := make([]int32, len(b.Jobs))
-	order := make([]int32, 0, len(b.Jobs))
-	for i := range b.Jobs {
-		left[i] = int32(len(b.Jobs[i].Needs))
-		if left[i] == 0 {
-			order = append(order, int32(i))
-		}
-	}
-	for i := 0; i < len(order); i++ {
-		for _, d := range g.needers(order[i]) {
+	for i := 0; i < len(g.order); i++ {
+		for _, d := range g.needers(g.order[i]) {
 			if left[d]--; left[d] == 0 {
-				order = append(order, d)
+				g.order = append(g.order, d)
 			}
 		}
 	}
-	return order
+	return g
 }
 
 // needers returns the jobs that need id.
@@ -98,8 +86,30 @@ func (c *Core) cascade() {
 				c.consider(d)
 			}
 		}
-		c.queueEnded(id)
+		c.queueMoves(c.b.Jobs[id].Queue)
 	}
+}
+
+// needed reports how the needs of a job stand: how many have not ended, and whether one
+// ended without success.
+func (c *Core) needed(id int32) (unmet int32, bad bool) {
+	for _, n := range c.b.Jobs[id].Needs {
+		switch p := c.jobs[n].phase; {
+		case p == unselected:
+			bad = bad || !c.succeededBefore(n)
+		case !p.over() || p == interrupted:
+			unmet++
+		default:
+			bad = bad || !p.good()
+		}
+	}
+	return unmet, bad
+}
+
+// blocks reports whether a job can no longer run because of what became of its needs.
+func (c *Core) blocks(id int32) bool {
+	when := c.spec(id).When
+	return c.jobs[id].bad && when != jobspec.OnFailure && when != jobspec.Always
 }
 
 // consider moves a pending job on: to ready, blocked or held, or to its end if it has
@@ -109,16 +119,64 @@ func (c *Core) consider(id int32) {
 	if j.phase != pending || !c.begun {
 		return
 	}
-	when := c.spec(id).When
-	switch {
-	case when != jobspec.OnFailure && when != jobspec.Always && j.bad:
+	switch b := c.barrier(id); {
+	case c.blocks(id):
 		c.end(id, blocked)
 	case c.isHeld(id):
 		c.holdJob(id)
-	case j.unmet > 0 || j.held > 0 || j.own > 0:
-	case when == jobspec.OnFailure && !j.bad:
+	case c.spec(id).When == jobspec.OnFailure && !j.bad && (b == nil || b == atQueue):
 		c.end(id, notNeeded)
-	case c.turn(id):
+	case b == nil:
 		c.makeReady(id)
 	}
+}
+
+// A barrier keeps a job from being ready.
+type barrier struct {
+	stands func(c *Core, id int32) bool
+	words  func(c *Core, id int32) string
+}
+
+var (
+	atNeeds   = &barrier{func(c *Core, id int32) bool { return c.jobs[id].unmet > 0 }, (*Core).whyNeeds}
+	atAttempt = &barrier{func(c *Core, id int32) bool { return c.jobs[id].held > 0 || c.jobs[id].own > 0 }, (*Core).whyAttempt}
+	atQueue   = &barrier{func(c *Core, id int32) bool { return !c.turn(id) }, (*Core).whyQueue}
+)
+
+// barrier returns the first that stands before a job, or nil.
+func (c *Core) barrier(id int32) *barrier {
+	for _, b := range []*barrier{atNeeds, atAttempt, atQueue} {
+		if b.stands(c, id) {
+			return b
+		}
+	}
+	return nil
+}
+
+// whyNeeds names the first need that has not ended and counts the others.
+func (c *Core) whyNeeds(id int32) string {
+	for _, n := range c.b.Jobs[id].Needs {
+		if p := c.jobs[n].phase; p == unselected || p.over() && p != interrupted {
+			continue
+		}
+		word := "needs"
+		if w := c.spec(id).When; w == jobspec.Always || w == jobspec.OnFailure {
+			word = "runs after"
+		}
+		if unmet := c.jobs[id].unmet; unmet > 1 {
+			return fmt.Sprintf("%s %s and %d more", word, c.name(n), unmet-1)
+		}
+		return word + " " + c.name(n)
+	}
+	return ""
+}
+
+// whyAttempt names the earlier run's attempt that must end first.
+func (c *Core) whyAttempt(id int32) string {
+	for _, a := range c.live.all {
+		if a.follows == id || a.job == id {
+			return fmt.Sprintf("an attempt of an earlier run is still running (pid %d, since %s)", a.pid, a.start.Format("15:04"))
+		}
+	}
+	return ""
 }

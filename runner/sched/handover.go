@@ -1,86 +1,195 @@
 package sched
 
 import (
+	"hash/fnv"
 	"slices"
+	"time"
 
 	"gpurun/gpu"
 )
 
-// past is the part of a finished attempt's claim that is still held, so that its GPUs
-// pass to the next attempt without ever being unclaimed.
-type past struct {
-	uniID string
-	ids   []gpu.UUID
+// devices is what this run knows about GPUs beyond their readings.
+type devices struct {
+	excluded []gpu.UUID // released for this run by stop --gpu
+	cooling  []cooldown // just lost to another run
+	refusals int        // such losses in a row
+	hands    []handOver // in the order in which jobs left them
+	pidsTell bool       // a job was seen on its own GPU, so the driver reports pids of our namespace
+	known    []guest    // other processes on this run's GPUs, already reported or there before its jobs
+	comers   int        // number of guests so far
 }
 
-// yield releases such claims, except on GPUs where the next attempt is being prepared,
+// A cooldown is a GPU left alone after a lost race.
+type cooldown struct {
+	id    gpu.UUID
+	until time.Duration
+}
+
+// cool avoids GPUs that another run just took, for a moment that grows with each loss in
+// a row, and has them read again after it. The pause depends on the attempt's name, so
+// that two runs that collided wait for different times: at first, from 5 to 50 ms.
+func (c *Core) cool(ids []gpu.UUID, name string) {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	pause := time.Duration(5+h.Sum32()%46) * time.Millisecond
+	until := c.now.Boot + min(pause<<min(c.refusals, 10), max(c.b.Settings.Poll, shortPause))
+	c.refusals++
+	c.cooling = slices.DeleteFunc(c.cooling, func(s cooldown) bool { return s.until <= c.now.Boot })
+	for _, id := range ids {
+		c.cooling = append(c.cooling, cooldown{id, until})
+	}
+	c.reads.next = min(c.reads.next, until)
+}
+
+// A handOver is a GPU that a job of this run just left. Its free memory is read in quick
+// succession until the next job takes it. The job's claim on it is kept until the next
+// claim exists, so that the GPU passes on without ever being unclaimed.
+type handOver struct {
+	id    gpu.UUID
+	claim string // uni_id of the attempt whose claim is kept; "" once it is yielded
+	open  bool   // no job has taken the GPU yet, and its memory may still come back
+	out   bool   // a quick reading of it is in progress
+	began time.Duration
+	due   time.Duration // of the next reading
+	pause time.Duration
+}
+
+const (
+	handOverFirst = 5 * time.Millisecond  // doubles each time,
+	handOverFine  = 20 * time.Millisecond // up to this or, if longer, an eighth of the time since the job ended
+	handOverFor   = 30 * time.Second
+)
+
+// freed begins the hand-over of what an attempt held; left is what it held of the pool.
+func (c *Core) freed(a *attempt, left []gpu.UUID) {
+	c.taken(left)
+	for _, id := range a.grant.UUIDs {
+		c.hands = append(c.hands, handOver{
+			id: id, claim: a.uniID, open: slices.Contains(left, id), began: c.now.Boot, due: c.now.Boot, pause: handOverFirst,
+		})
+	}
+}
+
+// taken ends the hand-over of GPUs that a job holds again, except for the claim.
+func (c *Core) taken(ids []gpu.UUID) {
+	c.shut(func(h *handOver) bool { return slices.Contains(ids, h.id) })
+}
+
+// expire ends hand-overs whose memory did not come back in time.
+func (c *Core) expire() {
+	c.shut(func(h *handOver) bool { return c.now.Boot-h.began >= handOverFor })
+}
+
+func (c *Core) shut(over func(h *handOver) bool) {
+	for i := range c.hands {
+		h := &c.hands[i]
+		h.open = h.open && !over(h)
+	}
+}
+
+// inHand reports whether a GPU, or any for "", is in hand-over.
+func (c *Core) inHand(id gpu.UUID) bool {
+	return slices.ContainsFunc(c.hands, func(h handOver) bool { return h.open && (id == "" || h.id == id) })
+}
+
+// handsRead schedules the next readings after one of GPUs in hand-over. A quick one costs
+// almost nothing, so that returned memory is noticed soon, in proportion to how long it
+// took to come back. A process list costs milliseconds; pauses after one simply double.
+func (c *Core) handsRead(seen gpu.Observation, quick bool) {
+	now := c.now.Boot
+	for i := range c.hands {
+		h := &c.hands[i]
+		if !h.open || !h.out || seen.Err == "" && reading(seen, h.id) == nil {
+			continue
+		}
+		h.out, h.due = false, now+h.pause
+		h.pause *= 2
+		if quick {
+			h.pause = min(h.pause, max(handOverFine, (now-h.began)/8))
+		}
+	}
+}
+
+// readHands requests the readings that are due for hand-overs, and reports whether any is
+// in progress.
+func (c *Core) readHands() (reading bool) {
+	var ids []gpu.UUID
+	for i := range c.hands {
+		h := &c.hands[i]
+		if h.open && !h.out && h.due <= c.now.Boot && !slices.Contains(c.excluded, h.id) {
+			h.out = true
+			ids = append(ids, h.id)
+		}
+		reading = reading || h.open && h.out
+	}
+	if len(ids) > 0 {
+		// If other jobs are there, free memory alone does not tell whose it is.
+		c.do(Read{UUIDs: ids, Processes: c.pool.Crowded(ids)})
+	}
+	return reading
+}
+
+// nextHand calls by with the times at which something happens in hand-overs.
+func (c *Core) nextHand(by func(time.Duration)) {
+	for _, h := range c.hands {
+		if h.open {
+			by(h.began + handOverFor)
+		}
+		if h.open && !h.out {
+			by(h.due)
+		}
+	}
+}
+
+// yield releases kept claims, except on GPUs where the next attempt is being prepared,
 // whose own claim may not exist yet, and in a hand-over that a job waits for. So a claim
 // ends once the next one exists, or at once if nobody can use it.
 func (c *Core) yield() {
-	if len(c.past) == 0 {
+	if len(c.hands) == 0 {
 		return
 	}
-	passing := append(c.preparingOn(), c.handedOver()...)
-	left := c.past[:0]
-	for _, p := range c.past {
-		var keep, give []gpu.UUID
-		for _, id := range p.ids {
-			if slices.Contains(passing, id) {
-				keep = append(keep, id)
-			} else {
-				give = append(give, id)
-			}
-		}
-		if len(give) > 0 {
-			c.pool.Yield(give)
-			c.do(Yield{UniID: p.uniID, UUIDs: give})
-		}
-		if len(keep) > 0 {
-			left = append(left, past{p.uniID, keep})
+	passing, y := c.passing(), Yield{}
+	flush := func() {
+		if len(y.UUIDs) > 0 {
+			c.pool.Yield(y.UUIDs)
+			c.do(y)
 		}
 	}
-	c.past = left
+	for i := range c.hands {
+		h := &c.hands[i]
+		if h.claim == "" || slices.Contains(passing, h.id) {
+			continue
+		}
+		if h.claim != y.UniID {
+			flush()
+			y = Yield{UniID: h.claim}
+		}
+		y.UUIDs = append(y.UUIDs, h.id)
+		h.claim = ""
+	}
+	flush()
+	c.hands = slices.DeleteFunc(c.hands, func(h handOver) bool { return !h.open && h.claim == "" })
 }
 
-// preparingOn returns the GPUs of attempts being prepared.
-func (c *Core) preparingOn() []gpu.UUID {
-	var ids []gpu.UUID
-	for a := c.live.first; a != nil && len(c.preps) > 0; a = a.next {
+// passing returns the GPUs on which kept claims stand: those of attempts being prepared,
+// and those in hand-over that, with what is free now, may give some waiting job everything
+// it asks for. A GPU is not claimed for a job that would still have to wait for others.
+func (c *Core) passing() (ids []gpu.UUID) {
+	for _, a := range c.live.all {
 		if a.uniID == "" {
 			ids = append(ids, a.grant.UUIDs...)
 		}
 	}
-	return ids
-}
-
-// handedOver returns the GPUs in hand-over that, with what is free now, may give some
-// waiting job everything it asks for. A GPU is not claimed for a job that would still
-// have to wait for others.
-func (c *Core) handedOver() []gpu.UUID {
-	if c.waiter.id < 0 || len(c.reads.hands) == 0 {
-		return nil
+	if c.waiter.id < 0 || !c.inHand("") {
+		return ids
 	}
-	inHand := func(id gpu.UUID) bool {
-		return slices.ContainsFunc(c.reads.hands, func(h handOver) bool { return h.id == id })
-	}
-	var ids []gpu.UUID
-	aside := c.aside()
-	for i, req := range c.classes.failed { // the first is the waiter's
-		if i == 1 {
-			aside = append(aside, c.waiter.kept...)
-		}
-		free, ours := c.pool.Could(c.now.Boot, req, aside)
-		free = append(free, slices.DeleteFunc(ours, func(id gpu.UUID) bool { return !inHand(id) })...)
-		if len(free) < req.Min {
-			continue
-		}
-		for _, id := range free {
-			if inHand(id) && !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		}
-		if len(ids) == len(c.reads.hands) {
-			break // all of them
+	id := c.waiter.id
+	for _, req := range c.failed { // the first is the waiter's
+		free, ours := c.pool.Could(c.now.Boot, req, c.aside(id))
+		id = -1
+		free = append(free, slices.DeleteFunc(ours, func(id gpu.UUID) bool { return !c.inHand(id) })...)
+		if len(free) >= req.Min {
+			ids = append(ids, slices.DeleteFunc(free, func(id gpu.UUID) bool { return !c.inHand(id) })...)
 		}
 	}
 	return ids

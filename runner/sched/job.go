@@ -58,16 +58,32 @@ func phaseOf(p state.Phase) phase {
 // of them.
 type job struct {
 	phase    phase
-	verdict  code  // why it runs or not
-	bad      bool  // a need ended without success
-	quit     bool  // cancelled by the user for this run
-	own      int16 // its live attempts
-	held     int16 // live attempts that must end first: those of a job that used to have its name
-	about    int32 // subject of the verdict: a need or a number
-	unmet    int32 // needs that have not ended
-	class    int32 // class it is or was ready in; -1 before that
-	attempt  int32 // number of its last attempt in this run
-	failures int32 // attempts that spent a retry
+	fate     fate   // of its verdict
+	bad      bool   // a need ended without success
+	quit     bool   // cancelled by the user for this run
+	own      int16  // its live attempts
+	held     int16  // live attempts that must end first: those of a job that used to have its name
+	unmet    int32  // needs that have not ended
+	attempt  int32  // number of its last attempt in this run
+	failures int32  // attempts that spent a retry
+	class    *class // class it is or was ready in; nil before that
+	reason   string // of its verdict
+}
+
+// progress is what has become of the jobs.
+type progress struct {
+	evidence map[int]Evidence
+	judged   bool // every job has a verdict
+	jobs     []job
+	counts   [phaseCount]int // selected jobs by phase
+	total    int             // selected
+	graph    graph
+	ended    []int32             // ended jobs whose dependents have not been updated yet
+	grown    map[int32]gpu.Bytes // GPU memory that jobs ask for after an oom
+}
+
+func newProgress(b *jobspec.Batch) progress {
+	return progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}}
 }
 
 // set moves a job to a phase and updates the counts.
@@ -85,6 +101,9 @@ func (c *Core) set(id int32, p phase) {
 	c.counts[p]++
 	j.phase = p
 }
+
+// Phase returns a job's current phase, or "" if the job is not selected.
+func (c *Core) Phase(id int) state.Phase { return c.jobs[id].phase.public() }
 
 func (c *Core) spec(id int32) *jobspec.Spec { return c.b.Jobs[id].Spec }
 

@@ -44,7 +44,7 @@ func (w *world) checkPacked() {
 		}
 		h.Found(i, b, all.Seq())
 	}
-	other := New(w.b, h, func(id int) Evidence { return w.proof[id] }, w.pool(), w.opts)
+	other := w.new(h)
 	for id := range w.b.Jobs {
 		if got, want := other.Verdict(id), w.core.Verdict(id); got != want {
 			w.t.Fatalf("%s: with a packed history %+v, want %+v", w.b.Jobs[id].Name, got, want)

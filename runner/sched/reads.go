@@ -8,119 +8,79 @@ import (
 )
 
 // When GPUs are read: all of them at every poll while a ready job waits for one, and
-// to find strays; those with jobs of this run as described in watch.go; and one that
-// such a job just left, in quick succession until the next job is on it.
+// to find strays; those with jobs of this run often enough to base advice on, which is
+// free memory once a second, which costs microseconds, and the process list every few
+// seconds, which costs milliseconds and holds the driver's lock; and one that such a job
+// just left in quick succession until the next job is on it (handover.go).
 const (
-	handOverFirst = 5 * time.Millisecond  // doubles each time,
-	handOverFine  = 20 * time.Millisecond // up to this or, if longer, an eighth of the time since the job ended
-	handOverFor   = 30 * time.Second
-	readingLost   = 2 * time.Minute // after this long, no answer is coming
-	longestPause  = time.Minute     // between failing readings, or a poll if that is longer
+	readingLost  = 2 * time.Minute        // after this long, no answer is coming
+	shortPause   = 50 * time.Millisecond  // the shortest poll
+	longestPause = time.Minute            // between failing readings, or a poll if that is longer
+	usedFirst    = 500 * time.Millisecond // after a start, so that short jobs are sampled too
+	usedEvery    = time.Second
+	listEvery    = 5 * time.Second
+	listStep     = 128 * gpu.MiB // a drop in free memory that triggers a list
 )
 
+// reads are the readings of all GPUs, and of those in use.
 type reads struct {
-	next     time.Duration // when all GPUs may be read again
-	asked    time.Duration // when that was last requested
-	out      bool          // requested and not yet answered
+	all      request
+	next     time.Duration // when all may be read again
 	answered time.Duration // when all were last read successfully
 	tried    time.Duration // when such a reading last came back, successful or not
 	ever     bool          // some reading of all GPUs has come back
 	failures int           // in a row
 	err      string        // the latest failure
-	hands    []handOver
-	watch    watch
-	stray    time.Duration // when to read all GPUs for strays; 0 for never
+
+	used     request
+	usedNext time.Duration // when the GPUs in use may be read again
+	list     time.Duration // when to read them with their processes
+	now      []gpu.UUID    // GPUs whose list is wanted at once
 }
 
-// handOver is a GPU that a job of this run just left.
-type handOver struct {
-	id         gpu.UUID
-	began, due time.Duration
-	pause      time.Duration
-	out        bool // a quick reading of it is in progress
+// A request is a reading that may be on its way.
+type request struct {
+	at  time.Duration // when it was last requested
+	out bool          // and not yet answered
 }
 
-// freed begins hand-overs.
-func (r *reads) freed(now time.Duration, ids []gpu.UUID) {
-	r.taken(ids)
-	for _, id := range ids {
-		r.hands = append(r.hands, handOver{id: id, began: now, due: now, pause: handOverFirst})
+func (r *request) waits(now time.Duration) bool { return r.out && now-r.at <= readingLost }
+
+// begun schedules an early reading of a new job's GPUs.
+func (r *reads) begun(now time.Duration) {
+	if r.usedNext <= now || r.usedNext > now+usedFirst {
+		r.usedNext = now + usedFirst
 	}
 }
 
-// again schedules the next reading. A quick one costs almost nothing, so that returned
-// memory is noticed soon, in proportion to how long it took to come back. A process list
-// costs milliseconds; pauses after one simply double.
-func (h *handOver) again(now time.Duration, quick bool) {
-	h.due = now + h.pause
-	h.pause *= 2
-	if quick {
-		h.pause = min(h.pause, max(handOverFine, (now-h.began)/8))
-	}
-}
-
-// taken ends the hand-over of GPUs that a job holds again.
-func (r *reads) taken(ids []gpu.UUID) {
-	if len(r.hands) > 0 {
-		r.hands = slices.DeleteFunc(r.hands, func(h handOver) bool { return slices.Contains(ids, h.id) })
-	}
-}
-
-// expire ends hand-overs whose memory did not come back in time.
-func (r *reads) expire(now time.Duration) {
-	if len(r.hands) > 0 {
-		r.hands = slices.DeleteFunc(r.hands, func(h handOver) bool { return now-h.began >= handOverFor })
-	}
-}
-
-// observe processes a reading. From a quick one the pool learns only about GPUs in
+// on processes a reading. From a quick one the pool learns only about GPUs in
 // hand-over and GPUs that do not answer: on a GPU in use, nobody can tell whose the
 // memory is without a process list.
-func (c *Core) observe(ev Observed) {
+func (ev Observed) on(c *Core) {
 	if c.pool == nil {
 		return
 	}
-	c.see(ev)
-	if ev.Quick && ev.Err == "" {
-		if ev.Readings = c.forPool(ev.Readings); len(ev.Readings) == 0 {
+	c.see(ev.Observation)
+	quick := ev.Quick && ev.Err == ""
+	if quick {
+		ev.Readings = slices.DeleteFunc(slices.Clone(ev.Readings), func(r gpu.Reading) bool { return r.Err == "" && !c.inHand(r.UUID) })
+		if len(ev.Readings) == 0 {
 			return
 		}
 	}
 	c.pool.Observe(ev.Observation)
-	r := &c.reads
-	for i := range r.hands {
-		h := &r.hands[i]
-		if h.out && (ev.Err != "" || reading(ev.Observation, h.id) != nil) {
-			h.out = false
-			h.again(c.now.Boot, ev.Quick && ev.Err == "")
-		}
-	}
 	c.refill = true
-	if ev.Quick {
-		return
-	}
-	if ev.Err == "" && len(ev.Readings) < len(c.pool.Devices()) {
-		return
-	}
-	r.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Err
-	if ev.Err == "" {
-		r.answered, r.failures = c.now.Boot, 0
-		c.strayLooked()
-		return
-	}
-	r.failures++
-	r.next = max(r.next, r.asked+c.pollPause())
-}
-
-// forPool returns the quick readings that the pool should see.
-func (c *Core) forPool(all []gpu.Reading) []gpu.Reading {
-	var some []gpu.Reading
-	for _, r := range all {
-		if r.Err != "" || slices.ContainsFunc(c.reads.hands, func(h handOver) bool { return h.id == r.UUID }) {
-			some = append(some, r)
+	c.handsRead(ev.Observation, quick)
+	if r := &c.reads; !ev.Quick && (ev.Err != "" || len(ev.Readings) >= len(c.pool.Devices())) {
+		r.all.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Err
+		if ev.Err == "" {
+			r.answered, r.failures = c.now.Boot, 0
+			c.strayLooked()
+			return
 		}
+		r.failures++
+		r.next = max(r.next, r.all.at+c.pollPause())
 	}
-	return some
 }
 
 // pollPause returns the time between readings of all GPUs. It grows while they fail.
@@ -141,59 +101,63 @@ func reading(s gpu.Observation, id gpu.UUID) *gpu.Reading {
 	return nil
 }
 
-// read requests the readings that are due.
+// read requests the readings that are due. One of all GPUs takes longer, and waits for a
+// quick one in progress.
 func (c *Core) read() {
-	if c.pool == nil || c.draining != "" && c.live.n == 0 {
+	if c.pool == nil || c.draining != "" && len(c.live.all) == 0 {
 		return
 	}
-	r := &c.reads
-	now := c.now.Boot
-	want := c.waiter.id >= 0 && !c.readFreed() && !r.handing() || r.stray > 0 && now >= r.stray
-	if want && now >= r.next && !r.waits(now) {
-		r.asked, r.out, r.next = now, true, now+c.pollPause()
-		r.watch.listed(now)
+	r, now := &c.reads, c.now.Boot
+	stray := c.strayDue()
+	want := c.waiter.id >= 0 && !c.readHands() || stray > 0 && now >= stray
+	if want && now >= r.next && !r.all.waits(now) {
+		r.all, r.next = request{now, true}, now+c.pollPause()
+		r.used.at, r.usedNext, r.list = now, now+usedEvery, now+listEvery
 		c.do(Read{})
 	}
-	c.readWatched()
+	if len(r.now) > 0 {
+		c.do(Read{UUIDs: r.now, Processes: true})
+		r.now = nil
+	}
+	if c.live.onGPUs == 0 || now < r.usedNext || r.used.waits(now) {
+		return
+	}
+	ids := c.inUse()
+	if len(ids) == 0 {
+		return
+	}
+	list := now >= r.list
+	if r.used, r.usedNext = (request{now, true}), now+usedEvery; list {
+		r.list = now + listEvery
+	}
+	c.do(Read{UUIDs: ids, Processes: list})
 }
 
-// readFreed requests the quick readings that are due for hand-overs, and reports whether
-// there are any.
-func (c *Core) readFreed() bool {
-	var ids []gpu.UUID
-	for i := range c.reads.hands {
-		if h := &c.reads.hands[i]; !h.out && h.due <= c.now.Boot && !slices.Contains(c.excluded, h.id) {
-			h.out = true
-			ids = append(ids, h.id)
+// nextRead calls by with the times at which read has something to do.
+func (c *Core) nextRead(by func(time.Duration)) {
+	r := &c.reads
+	if c.pool != nil && c.live.onGPUs > 0 {
+		if r.used.out {
+			by(r.used.at + readingLost + 1)
+		} else {
+			by(r.usedNext)
 		}
 	}
-	if len(ids) > 0 {
-		// If other jobs are there, free memory alone does not tell whose it is.
-		c.do(Read{UUIDs: ids, Processes: c.pool.Crowded(ids)})
+	if stray := c.strayDue(); stray > 0 {
+		by(max(stray, r.next))
 	}
-	return len(ids) > 0
+	if r.all.out {
+		by(r.all.at + readingLost + 1)
+	}
+	if c.waiter.id >= 0 {
+		by(r.next)
+		c.nextHand(by)
+	}
 }
 
-// handing reports whether a quick reading is in progress. A reading of all GPUs takes
-// longer and waits for it.
-func (r *reads) handing() bool {
-	for i := range r.hands {
-		if r.hands[i].out {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *reads) waits(now time.Duration) bool { return r.out && now-r.asked <= readingLost }
-
-// standing returns the GPUs that started attempts of this run hold.
-func (c *Core) standing() []gpu.UUID {
-	var ids []gpu.UUID
-	for a := c.live.first; a != nil; a = a.next {
-		if a.uniID == "" {
-			continue
-		}
+// inUse returns the GPUs that started attempts of this run hold.
+func (c *Core) inUse() (ids []gpu.UUID) {
+	for a := range c.live.started {
 		for _, id := range a.grant.UUIDs {
 			if !slices.Contains(ids, id) {
 				ids = append(ids, id)
@@ -201,4 +165,97 @@ func (c *Core) standing() []gpu.UUID {
 		}
 	}
 	return ids
+}
+
+// usage is what readings have shown of an attempt.
+type usage struct {
+	seats    []seat        // parallel to the grant's GPUs; nil before the first reading
+	peak     gpu.Bytes     // the most on one GPU
+	readings int           // readings that showed what it uses
+	lookAt   time.Duration // when to look for it on other GPUs next; 0 for never
+	looks    int           // number of such looks so far
+	strayed  []gpu.UUID    // other GPUs on which it was seen
+	stray    string        // the message about that
+	came     []guest       // other processes that came to its GPUs while it ran
+}
+
+// A seat is the memory use of an attempt on one of its GPUs.
+type seat struct {
+	used gpu.Bytes // as last seen; -1 if unknown
+	low  gpu.Bytes // least free memory of all lists; -1 before the first
+}
+
+// see records how much of their GPUs the live attempts use, and who else is there.
+func (c *Core) see(seen gpu.Observation) {
+	c.reads.used.out = false
+	if seen.Err != "" {
+		return
+	}
+	for a := range c.live.started {
+		counts := false
+		for i, id := range a.grant.UUIDs {
+			if r := reading(seen, id); r != nil && r.Err == "" {
+				counts = c.seat(a, i, r) || counts
+			}
+		}
+		if counts {
+			a.readings++
+		}
+	}
+	for _, look := range []func(*gpu.Reading){c.strays, c.guests} {
+		for i := range seen.Readings {
+			if r := &seen.Readings[i]; r.Listed && r.Err == "" {
+				look(r)
+			}
+		}
+	}
+}
+
+// seat records how much an attempt uses of its i-th GPU, and reports whether the
+// reading counts: it is a list with the attempt's processes, or a quick reading with
+// no less free memory than such a list. When free memory drops below that of every list
+// so far, a new list is read at once, to tell a job's own short peak from a neighbor's.
+func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
+	for len(a.seats) < len(a.grant.UUIDs) {
+		a.seats = append(a.seats, seat{used: -1, low: -1})
+	}
+	s, now := &a.seats[i], &c.reads.now
+	if !r.Listed {
+		drop := r.Free >= 0 && (s.low < 0 || r.Free+listStep <= s.low)
+		if drop && !slices.Contains(*now, r.UUID) {
+			*now = append(*now, r.UUID)
+		}
+		return !drop && s.used > 0
+	}
+	if r.Free >= 0 && (s.low < 0 || r.Free < s.low) {
+		s.low = r.Free
+	}
+	s.used = 0
+	for _, p := range r.Processes {
+		switch {
+		case p.Attempt != a.uniID:
+		case p.Memory < 0 || s.used < 0:
+			s.used = -1
+		default:
+			s.used += p.Memory
+		}
+	}
+	a.peak = max(a.peak, s.used)
+	c.pidsTell = c.pidsTell || s.used > 0
+	return s.used > 0
+}
+
+// used returns the memory an attempt uses on all its GPUs, as last seen; -1 if unknown.
+func (a *attempt) used() gpu.Bytes {
+	if len(a.seats) == 0 {
+		return -1
+	}
+	all := gpu.Bytes(0)
+	for _, s := range a.seats {
+		if s.used < 0 {
+			return -1
+		}
+		all += s.used
+	}
+	return all
 }

@@ -1,229 +1,262 @@
 package sched
 
 import (
+	"cmp"
+	"container/heap"
 	"fmt"
+	"slices"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
 )
 
-// A class is all ready jobs with the same request. If the first of them finds no room,
-// neither does any other, so a Step looks at classes and never at every waiting job.
-type class struct {
-	req        gpu.Request
-	cpus       int
-	memory     gpu.Bytes
-	gpus       bool    // they need devices of the pool
-	impossible string  // why they can never start, or ""
-	ranks      minHeap // ranks of ready jobs; stale entries are dropped when they reach the top
-	at         int     // in classes.filled, or -1
+// openings are the jobs that may start, now or in their turn.
+type openings struct {
+	ranks   []int32 // order in which jobs are tried, by job; nil if that is the file's order
+	classes []*class
+	byNeed  map[need]*class
+	queues  []queue
+	backoff pile[due]     // jobs waiting for a retry; stale entries are dropped when they reach the top
+	refill  bool          // a change may let some job start
+	failed  []gpu.Request // requests that found no GPU in the last fill, the waiter's first
+	waiter  waiter
+	cramped head // the first ready job that found too few cores or too little host memory
 }
 
-type classKey struct {
+func newOpenings(b *jobspec.Batch) openings {
+	o := openings{ranks: newRanks(b), byNeed: map[need]*class{}, queues: make([]queue, len(b.Queues))}
+	for i := range b.Jobs {
+		if q := b.Jobs[i].Queue; q >= 0 {
+			o.queues[q].jobs = append(o.queues[q].jobs, int32(i))
+		}
+	}
+	o.waiter.head, o.cramped = nobody, nobody
+	return o
+}
+
+// A pile is a heap: no element is before the one at index 0.
+type pile[T interface{ before(T) bool }] []T
+
+func (p pile[T]) Len() int           { return len(p) }
+func (p pile[T]) Less(i, k int) bool { return p[i].before(p[k]) }
+func (p pile[T]) Swap(i, k int)      { p[i], p[k] = p[k], p[i] }
+
+// Push is for container/heap.
+func (p *pile[T]) Push(x any) { *p = append(*p, x.(T)) }
+
+// Pop is for container/heap.
+func (p *pile[T]) Pop() any {
+	last := len(*p) - 1
+	x := (*p)[last]
+	*p = (*p)[:last]
+	return x
+}
+
+// ranked is a ready job in the pile of its class.
+type ranked struct{ rank, id int32 }
+
+func (r ranked) before(s ranked) bool { return r.rank < s.rank }
+
+// newRanks sorts jobs by priority, then by the order setting.
+func newRanks(b *jobspec.Batch) []int32 {
+	compare := ranking(b)
+	order := make([]int32, len(b.Jobs))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	if slices.IsSortedFunc(order, compare) {
+		return nil
+	}
+	slices.SortFunc(order, compare)
+	ranks := make([]int32, len(order))
+	for rank, id := range order {
+		ranks[id] = int32(rank)
+	}
+	return ranks
+}
+
+// ranking returns a comparison of two jobs. It never calls different jobs equal.
+func ranking(b *jobspec.Batch) func(x, y int32) int {
+	within := func(x, y int32) int { return 0 }
+	switch b.Settings.Order {
+	case "shuffle":
+		seed := uint64(b.Settings.ShuffleSeed)
+		within = func(x, y int32) int { return cmp.Compare(mix(seed, x), mix(seed, y)) }
+	case "largest-first":
+		within = func(x, y int32) int { return -larger(b.Jobs[x].Spec, b.Jobs[y].Spec) }
+	}
+	return func(x, y int32) int {
+		if d := cmp.Compare(b.Jobs[y].Spec.Priority, b.Jobs[x].Spec.Priority); d != 0 {
+			return d
+		}
+		return cmp.Or(within(x, y), cmp.Compare(x, y))
+	}
+}
+
+// larger compares what two jobs ask for: GPU memory on all their GPUs, then GPUs, host
+// memory, and cores.
+func larger(a, b *jobspec.Spec) int {
+	return cmp.Or(
+		cmp.Compare(int64(a.Request.Memory)*int64(a.Request.Min), int64(b.Request.Memory)*int64(b.Request.Min)),
+		cmp.Compare(a.Request.Min, b.Request.Min),
+		cmp.Compare(a.Memory, b.Memory),
+		cmp.Compare(a.CPUs, b.CPUs),
+	)
+}
+
+// mix is splitmix64: it gives each job a random-looking number, the same in every run
+// with the same seed.
+func mix(seed uint64, id int32) uint64 {
+	z := seed + (uint64(id)+1)*0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func (o *openings) rank(id int32) int32 {
+	if o.ranks == nil {
+		return id
+	}
+	return o.ranks[id]
+}
+
+// A need is everything that a job must be granted to start.
+type need struct {
 	req    gpu.Request
 	cpus   int
 	memory gpu.Bytes
 }
 
-// classes holds all classes and finds a job's class.
-type classes struct {
-	all    []*class
-	bySpec map[*jobspec.Spec]int32
-	byNeed map[classKey]int32
-	filled []*class      // those with ready jobs, unordered
-	try    []*class      // scratch space for fill
-	failed []gpu.Request // requests that found no GPU in the current fill
+// A class is all ready jobs with the same need. If the first of them finds no room,
+// neither does any other, so a Step looks at classes and never at every waiting job.
+type class struct {
+	need
+	gpus       bool         // they need devices of the pool
+	impossible string       // why they can never start, or ""
+	jobs       pile[ranked] // ready ones; stale entries are dropped when they reach the top
 }
 
-func newClasses() classes {
-	return classes{bySpec: map[*jobspec.Spec]int32{}, byNeed: map[classKey]int32{}}
-}
+// before compares classes by their first job.
+func (cl *class) before(other *class) bool { return cl.jobs[0].before(other.jobs[0]) }
 
-// classOf returns the class of a job's current request, creating it if necessary.
-func (c *Core) classOf(id int32) int32 {
-	spec := c.spec(id)
-	_, grown := c.grown[id]
-	if n, ok := c.classes.bySpec[spec]; ok && !grown {
-		return n
-	}
-	cl := &class{req: c.request(id), cpus: spec.CPUs, memory: spec.Memory, at: -1}
-	cl.gpus = (cl.req.Max > 0 || cl.req.Min > 0) && c.opts.Placement == gpu.Here
-	key := classKey{cl.req, cl.cpus, cl.memory}
-	n, ok := c.classes.byNeed[key]
-	if !ok {
-		n = int32(len(c.classes.all))
+// classOf returns the class of a job's current need, creating it if necessary.
+func (c *Core) classOf(id int32) *class {
+	n := need{c.request(id), c.spec(id).CPUs, c.spec(id).Memory}
+	cl := c.byNeed[n]
+	if cl == nil {
+		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && c.opts.Placement == gpu.Here}
 		cl.impossible = c.impossible(cl)
-		c.classes.all = append(c.classes.all, cl)
-		c.classes.byNeed[key] = n
+		c.classes = append(c.classes, cl)
+		c.byNeed[n] = cl
 	}
-	if !grown {
-		c.classes.bySpec[spec] = n
-	}
-	return n
+	return cl
 }
 
 // impossible returns why a class can never start here, or "".
 func (c *Core) impossible(cl *class) string {
-	if c.opts.CPUs > 0 && cl.cpus > c.opts.CPUs {
+	switch {
+	case c.opts.CPUs > 0 && cl.cpus > c.opts.CPUs:
 		return fmt.Sprintf("needs %s, this run has %d", cores(cl.cpus), c.opts.CPUs)
-	}
-	if c.opts.Memory > 0 && cl.memory > c.opts.Memory {
+	case c.opts.Memory > 0 && cl.memory > c.opts.Memory:
 		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Asked(), c.opts.Memory.Round())
-	}
-	if !cl.gpus {
+	case !cl.gpus:
 		return ""
-	}
-	if c.pool == nil {
+	case c.pool == nil:
 		return "needs a GPU, but there is none"
 	}
-	why, ok := c.pool.Possible(cl.req)
-	if ok {
-		return ""
-	}
+	why, _ := c.pool.Possible(cl.req)
 	return why
 }
 
 // makeReady adds a job to those that may start.
 func (c *Core) makeReady(id int32) {
-	n := c.classOf(id)
-	c.jobs[id].class = n
-	cl := c.classes.all[n]
+	cl := c.classOf(id)
+	c.jobs[id].class = cl
 	if cl.impossible != "" {
 		c.failUnstarted(id, state.Failed, cl.impossible)
 		c.lose(id, failed)
 		return
 	}
 	c.set(id, ready)
-	cl.ranks.push(c.ranks.of(id))
-	if cl.at < 0 {
-		cl.at = len(c.classes.filled)
-		c.classes.filled = append(c.classes.filled, cl)
-	}
+	heap.Push(&cl.jobs, ranked{c.rank(id), id})
 	c.refill = true
 }
 
-// head returns the first ready job of a class. If there is none, it returns -1 and drops
-// the class from the filled ones.
+// head returns the first ready job of a class, or -1.
 func (c *Core) head(cl *class) int32 {
-	for len(cl.ranks) > 0 {
-		id := c.ranks.job(cl.ranks[0])
-		if j := &c.jobs[id]; j.phase == ready && c.classes.all[j.class] == cl {
+	for len(cl.jobs) > 0 {
+		id := cl.jobs[0].id
+		if j := &c.jobs[id]; j.phase == ready && j.class == cl {
 			return id
 		}
-		cl.ranks.pop()
-	}
-	if cl.at >= 0 {
-		last := len(c.classes.filled) - 1
-		c.classes.filled[cl.at] = c.classes.filled[last]
-		c.classes.filled[cl.at].at = cl.at
-		c.classes.filled = c.classes.filled[:last]
-		cl.at = -1
+		heap.Pop(&cl.jobs)
 	}
 	return -1
+}
+
+// firstReady returns the first job in order that might start, or -1.
+func (c *Core) firstReady() int32 {
+	first := int32(-1)
+	if c.draining != "" || c.finished {
+		return first
+	}
+	for _, cl := range c.classes {
+		if id := c.head(cl); id >= 0 && (first < 0 || c.rank(id) < c.rank(first)) {
+			first = id
+		}
+	}
+	return first
 }
 
 // A queue runs its jobs strictly one after another, in the file's order.
 type queue struct {
 	jobs []int32 // in the file's order
 	next int     // all before it have ended or are held
-	busy int     // live attempts of its jobs, including adopted ones
-	left int     // selected jobs that have not ended
-}
-
-func newQueues(b *jobspec.Batch) []queue {
-	queues := make([]queue, len(b.Queues))
-	for i := range b.Jobs {
-		if q := b.Jobs[i].Queue; q >= 0 {
-			queues[q].jobs = append(queues[q].jobs, int32(i))
-		}
-	}
-	return queues
 }
 
 // turn reports whether the job's queue lets it run now.
 func (c *Core) turn(id int32) bool {
 	q := c.b.Jobs[id].Queue
-	if q < 0 {
-		return true
-	}
-	return c.queues[q].busy == 0 && c.queueHead(&c.queues[q]) == id
+	return q < 0 || c.queueHead(q) == id && c.inQueue(q) == ""
 }
 
 // queueHead returns the first job of a queue that has neither ended nor is held, or -1.
-func (c *Core) queueHead(q *queue) int32 {
-	for q.next < len(q.jobs) {
+func (c *Core) queueHead(n int32) int32 {
+	q := &c.queues[n]
+	for ; q.next < len(q.jobs); q.next++ {
 		if p := c.jobs[q.jobs[q.next]].phase; !p.over() && p != unselected && p != held {
 			return q.jobs[q.next]
 		}
-		q.next++
 	}
 	return -1
 }
 
-// queueEnded lets a queue's next job proceed after one has ended.
-func (c *Core) queueEnded(id int32) {
-	q := c.b.Jobs[id].Queue
+// inQueue returns the job name of a live attempt in a queue, or "".
+func (c *Core) inQueue(q int32) string {
+	for _, a := range c.live.all {
+		if a.job >= 0 && c.b.Jobs[a.job].Queue == q {
+			return a.name
+		}
+	}
+	return ""
+}
+
+// queueMoves lets a queue's next job proceed; q is -1 for jobs without one.
+func (c *Core) queueMoves(q int32) {
 	if q < 0 {
 		return
 	}
-	c.queues[q].left--
-	c.queueMoves(q)
-}
-
-func (c *Core) queueMoves(q int32) {
-	if next := c.queueHead(&c.queues[q]); next >= 0 {
+	if next := c.queueHead(q); next >= 0 {
 		c.consider(next)
 	}
 }
 
-// occupy counts a live attempt against its job and its queue.
-func (c *Core) occupy(id int32, by int) {
-	c.jobs[id].own += int16(by)
-	if q := c.b.Jobs[id].Queue; q >= 0 {
-		c.queues[q].busy += by
+func (c *Core) whyQueue(id int32) string {
+	q := c.b.Jobs[id].Queue
+	name := c.b.QueueName(q)
+	if h := c.queueHead(q); h != id && h >= 0 {
+		return fmt.Sprintf("queue %s: %s goes first", name, c.name(h))
 	}
-}
-
-// minHeap is a heap of ranks.
-type minHeap []int32
-
-func (h *minHeap) push(r int32) {
-	s := append(*h, r)
-	i := len(s) - 1
-	for i > 0 && s[(i-1)/4] > r {
-		s[i] = s[(i-1)/4]
-		i = (i - 1) / 4
-	}
-	s[i] = r
-	*h = s
-}
-
-func (h *minHeap) pop() {
-	s := *h
-	last := s[len(s)-1]
-	s = s[:len(s)-1]
-	*h = s
-	if len(s) == 0 {
-		return
-	}
-	i := 0
-	for {
-		first := 4*i + 1
-		if first >= len(s) {
-			break
-		}
-		least := first
-		for k := first + 1; k < min(first+4, len(s)); k++ {
-			if s[k] < s[least] {
-				least = k
-			}
-		}
-		if s[least] >= last {
-			break
-		}
-		s[i] = s[least]
-		i = least
-	}
-	s[i] = last
+	return fmt.Sprintf("queue %s: %s is running", name, c.inQueue(q))
 }

@@ -92,6 +92,8 @@ type scenario struct {
 	at     string
 	defs   [][]string // jobs, in the file's order
 	hidden map[string]bool
+
+	only, force string // prefixes of the jobs selected and forced, or ""
 }
 
 func (s *scenario) do(f []string) {
@@ -223,9 +225,9 @@ func (s *scenario) set(key, value string) {
 	case "memory":
 		s.opts.Memory = s.bytes(value)
 	case "only":
-		s.opts.Selected = func(id int) bool { return strings.HasPrefix(s.b.Jobs[id].Name, value) }
+		s.only = value
 	case "force":
-		s.opts.Forced = func(id int) bool { return strings.HasPrefix(s.b.Jobs[id].Name, value) }
+		s.force = value
 	default:
 		s.t.Fatalf("%s: unknown setting", s.at)
 	}
@@ -237,6 +239,7 @@ func (s *scenario) build() {
 	for _, d := range s.defs {
 		s.addJob(d)
 	}
+	s.opts.Selected, s.opts.Forced = s.named(s.only), s.named(s.force)
 	for i, d := range s.defs { // needs may name later jobs
 		for _, o := range d[1:] {
 			if v, ok := strings.CutPrefix(o, "needs="); ok {
@@ -246,6 +249,16 @@ func (s *scenario) build() {
 			}
 		}
 	}
+}
+
+// named returns which jobs' names begin with prefix; nil without one.
+func (s *scenario) named(prefix string) (in []bool) {
+	for i := range s.b.Jobs {
+		if prefix != "" {
+			in = append(in, strings.HasPrefix(s.b.Jobs[i].Name, prefix))
+		}
+	}
+	return in
 }
 
 func (s *scenario) addJob(d []string) {

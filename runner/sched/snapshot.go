@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"container/heap"
 	"fmt"
 	"slices"
 	"time"
@@ -8,31 +9,34 @@ import (
 	"gpurun/state"
 )
 
-// How many waiting jobs and queues a snapshot shows.
+// How many waiting jobs, queues and groups of similar failures a snapshot shows.
 const (
 	maxWaiting = 20
 	maxQueues  = 50
+	maxAlike   = 5
+	maxHeld    = 20
 )
 
 // Snapshot returns the state of the run for display.
 func (c *Core) Snapshot(now Now) state.Snapshot {
-	was := c.now
 	c.now = now
-	defer func() { c.now = was }()
-	s := state.Snapshot{At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining}
+	s := state.Snapshot{
+		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, GPUErr: c.reads.err,
+		Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
+	}
 	for p := pending; p < phaseCount; p++ {
 		if n := c.counts[p]; n > 0 {
 			s.Counts[p.public()] += n
 		}
 	}
-	for a := c.live.first; a != nil; a = a.next {
+	for _, a := range c.live.all {
 		s.Running = append(s.Running, a.view())
 	}
-	s.Waiting = c.viewWaiting()
 	c.viewHead(&s)
-	s.Queues = c.viewQueues()
-	c.viewReadings(&s)
-	s.Alike, s.Held = c.alike.Frequent(maxAlike), c.viewHeld()
+	// Readings too old to rely on matter only while a job waits for a GPU.
+	if age := now.Boot - c.reads.answered; c.waiter.id >= 0 && c.reads.ever && age > 3*max(c.b.Settings.Poll, time.Second) {
+		s.GPUStale = age
+	}
 	return s
 }
 
@@ -47,28 +51,10 @@ func (a *attempt) view() state.View {
 	return v
 }
 
-// viewWaiting returns the earliest retries. It walks down the heap only as far as
-// necessary.
-func (c *Core) viewWaiting() []state.View {
-	var views []state.View
-	open := []int{0}
-	for len(open) > 0 && len(views) < maxWaiting {
-		first := 0
-		for i := range open {
-			if open[i] < len(c.backoff) && c.backoff[open[i]].before(c.backoff[open[first]]) {
-				first = i
-			}
-		}
-		at := open[first]
-		open[first] = open[len(open)-1]
-		open = open[:len(open)-1]
-		if at >= len(c.backoff) {
-			continue
-		}
-		for k := 2*at + 1; k <= 2*at+2 && k < len(c.backoff); k++ {
-			open = append(open, k)
-		}
-		if d := c.backoff[at]; c.jobs[d.id].phase == waiting {
+// viewWaiting returns the earliest retries.
+func (c *Core) viewWaiting() (views []state.View) {
+	for left := slices.Clone(c.backoff); len(left) > 0 && len(views) < maxWaiting; {
+		if d := heap.Pop(&left).(due); c.jobs[d.id].phase == waiting {
 			views = append(views, state.View{
 				Job: c.name(d.id), ID: int(d.id), Attempt: int(c.jobs[d.id].attempt) + 1, Phase: state.Waiting,
 				GPUs: []int{}, Used: -1, NextAt: c.now.Wall.Add(d.at - c.now.Boot),
@@ -101,49 +87,73 @@ func (c *Core) viewHead(s *state.Snapshot) {
 	}
 }
 
-// firstReady returns the first job in order that might start, or -1.
-func (c *Core) firstReady() int32 {
-	first := int32(-1)
-	if c.draining != "" || c.finished {
-		return first
-	}
-	for _, cl := range slices.Clone(c.classes.filled) { // head drops empty ones
-		if id := c.head(cl); id >= 0 && (first < 0 || c.ranks.of(id) < c.ranks.of(first)) {
-			first = id
-		}
-	}
-	return first
-}
-
 // viewQueues returns the named queues that still have work.
-func (c *Core) viewQueues() []state.QueueView {
-	busy := map[int32]string{}
-	for a := c.live.first; a != nil; a = a.next {
-		if a.job >= 0 && c.b.Jobs[a.job].Queue >= 0 {
-			busy[c.b.Jobs[a.job].Queue] = a.name
-		}
-	}
-	var views []state.QueueView
+func (c *Core) viewQueues() (views []state.QueueView) {
 	for q := range c.queues {
 		if len(views) == maxQueues {
 			break
 		}
-		if left := c.queues[q].left; left > 0 || busy[int32(q)] != "" {
-			views = append(views, state.QueueView{Name: queueName(c.b.Queues[q]), Busy: busy[int32(q)], Left: left})
+		v := state.QueueView{Name: c.b.QueueName(int32(q)), Busy: c.inQueue(int32(q))}
+		for _, id := range c.queues[q].jobs {
+			if p := c.jobs[id].phase; p != unselected && !p.over() {
+				v.Left++
+			}
+		}
+		if v.Left > 0 || v.Busy != "" {
+			views = append(views, v)
 		}
 	}
 	return views
 }
 
-// viewReadings reports when the GPU readings are too old to rely on, but only while a job
-// waits for a GPU, since otherwise nobody reads them.
-func (c *Core) viewReadings(s *state.Snapshot) {
-	r := &c.reads
-	s.GPUErr = r.err
-	if c.waiter.id < 0 || !r.ever {
-		return
+// Why returns what a job that has not started is waiting for, using the same tests that
+// starting uses, or "" if nothing.
+func (c *Core) Why(now Now, job int) string {
+	c.now = now
+	id := int32(job)
+	switch p := c.jobs[id].phase; {
+	case p == waiting:
+		return c.whyRetry(id)
+	case p == blocked:
+		return c.whyBlocked(id)
+	case p == held:
+		return c.whyHeld(id)
+	case p != pending && p != ready:
+		return ""
+	case c.draining != "":
+		return "nothing more starts: " + c.draining
+	case p == ready:
+		return c.whyReady(id)
+	case !c.begun:
+		return "looking for attempts of an earlier run"
 	}
-	if age := c.now.Boot - r.answered; age > 3*max(c.b.Settings.Poll, time.Second) {
-		s.GPUStale = age
+	if b := c.barrier(id); b != nil {
+		return b.words(c, id)
 	}
+	return ""
+}
+
+func (c *Core) whyRetry(id int32) string {
+	for _, d := range c.backoff {
+		if d.id == id {
+			left, unit := max(d.at-c.now.Boot, 0), time.Second
+			if left < 10*time.Second {
+				unit = 100 * time.Millisecond
+			}
+			return fmt.Sprintf("attempt %d in %s", c.jobs[id].attempt+1, left.Round(unit))
+		}
+	}
+	return ""
+}
+
+func (c *Core) whyBlocked(id int32) string {
+	for _, n := range c.b.Jobs[id].Needs {
+		switch p := c.jobs[n].phase; {
+		case p == unselected && !c.succeededBefore(n):
+			return c.whyMissing(n)
+		case p.over() && !p.good() && p != interrupted:
+			return fmt.Sprintf("need %s: %s", c.name(n), p.public())
+		}
+	}
+	return "it and other jobs wait for each other"
 }

@@ -6,8 +6,8 @@ import (
 	"gpurun/state"
 )
 
-// stop carries out a user's request to stop.
-func (c *Core) stop(ev StopRequested) {
+// on carries out a user's request to stop.
+func (ev StopRequested) on(c *Core) {
 	c.refill = true
 	switch {
 	case ev.All:
@@ -35,17 +35,8 @@ func (c *Core) drain(why string) {
 	c.refill = true
 }
 
-// failFast stops the run after a job failed for good, if the settings ask for that.
-func (c *Core) failFast(id int32) {
-	if !c.b.Settings.FailFast || c.draining != "" {
-		return
-	}
-	c.drain(c.name(id) + " failed and fail_fast is set")
-	c.endAll(state.WhyFailFast, false)
-}
-
 func (c *Core) endAll(why string, kill bool) {
-	for a := c.live.first; a != nil; a = a.next {
+	for _, a := range c.live.all {
 		c.endAttempt(a, why, kill)
 	}
 }
@@ -70,12 +61,11 @@ func (c *Core) endAttempt(a *attempt, why string, kill bool) {
 // recordStop records why an attempt is to be ended, before anything is sent to it. The
 // first reason stands.
 func (c *Core) recordStop(a *attempt, why string) {
-	if a.stop != "" {
-		return
+	if a.stop == "" {
+		f := a.fact(state.KindStop, c.now)
+		f.Why = why
+		c.record(a.file, a.job, f)
 	}
-	c.record(a.file, a.job, state.Fact{
-		Kind: state.KindStop, Time: c.now.Wall, Job: a.name, Key: a.key, UniID: a.uniID, Attempt: int(a.n), Why: why,
-	})
 }
 
 // cancel ends these jobs: running ones are stopped, all others end at once.
@@ -85,8 +75,7 @@ func (c *Core) cancel(ids []int) {
 		if id < 0 || id >= len(c.jobs) {
 			continue
 		}
-		j := &c.jobs[id]
-		switch {
+		switch j := &c.jobs[id]; {
 		case j.own > 0:
 			j.quit, live = true, true
 		case j.phase == unselected || j.phase.over():
@@ -94,11 +83,8 @@ func (c *Core) cancel(ids []int) {
 			c.cancelUnstarted(int32(id))
 		}
 	}
-	if !live {
-		return
-	}
-	for a := c.live.first; a != nil; a = a.next {
-		if a.job >= 0 && c.jobs[a.job].quit {
+	for _, a := range c.live.all {
+		if live && a.job >= 0 && c.jobs[a.job].quit {
 			c.endAttempt(a, state.WhyCancelled, false)
 		}
 	}
@@ -121,9 +107,50 @@ func (c *Core) leave(index int) {
 			c.excluded = append(c.excluded, d.UUID)
 		}
 	}
-	for a := c.live.first; a != nil; a = a.next {
+	for _, a := range c.live.all {
 		if slices.Contains(a.grant.Indices, index) {
 			c.endAttempt(a, state.WhyGPU, false)
 		}
+	}
+}
+
+func (ev ForgetRequested) on(c *Core) {
+	for _, n := range ev.Jobs {
+		id := int32(n)
+		if r := c.last(id); r != nil && !r.Forgotten {
+			c.record(c.file(id), id, ForgetFact(c.name(id), c.b.Jobs[id].Key.String(), c.now))
+		}
+	}
+}
+
+func (ev DoneRequested) on(c *Core) {
+	for _, n := range ev.Jobs {
+		id, j := int32(n), &c.jobs[n]
+		if j.own > 0 || j.phase.good() {
+			continue
+		}
+		c.record(c.file(id), id, DoneFact(c.name(id), c.b.Jobs[id].Key.String(), c.now, ev.Without))
+		if j.phase != unselected && !j.phase.over() {
+			c.refill = true // others may be waiting behind it
+			c.end(id, succeeded)
+		}
+	}
+}
+
+// ForgetFact returns the fact that a job's last success no longer counts.
+func ForgetFact(job, key string, now Now) state.Fact {
+	return state.Fact{Kind: state.KindForget, Time: now.Wall, Job: job, Key: key}
+}
+
+// DoneFact returns the fact that a job's work was done outside gpurun. If without is set,
+// it counts even though outputs are missing.
+func DoneFact(job, key string, now Now, without bool) state.Fact {
+	by := state.ByDone
+	if without {
+		by = state.ByDoneWithout
+	}
+	return state.Fact{
+		Kind: state.KindEnd, Time: now.Wall, Job: job, Key: key,
+		State: state.Succeeded, By: by,
 	}
 }

@@ -64,7 +64,6 @@ func newWorld(t testing.TB) *world {
 			},
 		},
 		rules: gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second},
-		opts:  Options{Strays: true},
 		proof: map[int]Evidence{}, manual: map[string]bool{}, live: map[string]bool{}, grants: map[string]gpu.Grant{},
 		unis: map[string]int{}, log: func(string) {},
 	}
@@ -116,10 +115,17 @@ func (w *world) id(name string) int {
 
 // open makes a core from the ledger, as a new run would.
 func (w *world) open() {
-	w.core = New(w.b, w.replay(), func(id int) Evidence { return w.proof[id] }, w.pool(), w.opts)
+	w.core = w.new(w.replay())
 	w.checkPacked()
 	w.before = len(w.ledger)
 	w.wakeAt, w.done, w.pending, w.adopt = 0, nil, nil, nil
+}
+
+func (w *world) new(h *state.History) *Core {
+	c := New(w.b, h, w.opts)
+	c.Use(w.pool())
+	c.Step(w.now, Looked{w.proof})
+	return c
 }
 
 func (w *world) pool() *gpu.Pool {

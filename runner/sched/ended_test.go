@@ -57,7 +57,7 @@ func TestOutcome(t *testing.T) {
 // before, news of that was just late.
 func TestEndedBeforeItsStop(t *testing.T) {
 	at := time.Unix(1000, 0)
-	a := &attempt{stop: state.WhyInterrupted, stopAt: at}
+	a := &attempt{stopping: stopping{stop: state.WhyInterrupted, stopAt: at}}
 	for _, tt := range []struct {
 		name string
 		end  Ended
@@ -76,7 +76,7 @@ func TestEndedBeforeItsStop(t *testing.T) {
 			}
 		})
 	}
-	if got := (&attempt{stop: state.WhyCancelled}).stopped(Ended{At: at}); got != state.WhyCancelled {
+	if got := (&attempt{stopping: stopping{stop: state.WhyCancelled}}).stopped(Ended{At: at}); got != state.WhyCancelled {
 		t.Errorf("of an earlier run's stop: %q", got)
 	}
 }
@@ -120,7 +120,7 @@ func TestPause(t *testing.T) {
 // All times in the ledger are UTC, whatever the zone of the process that saw an end.
 func TestEndIsInUTC(t *testing.T) {
 	at := time.Unix(1000, 0)
-	f := (&Core{}).endFact(&attempt{}, Ended{At: at.In(time.FixedZone("", 8*60*60))})
+	f := (&attempt{}).end(Ended{At: at.In(time.FixedZone("", 8*60*60))}, Now{})
 	if f.Time != at.UTC() {
 		t.Errorf("got %v, want %v", f.Time, at.UTC())
 	}

@@ -1,0 +1,262 @@
+package sched
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// on records the end of an attempt, releases what it held, and moves its job on.
+func (ev Ended) on(c *Core) {
+	a := c.live.byID[ev.UniID]
+	if a == nil {
+		return // it has already ended
+	}
+	f := a.end(ev, c.now)
+	if f.ErrorType == state.ErrOOM {
+		f.Reason = join(f.Reason, c.crowded(a))
+	}
+	c.giveBack(a, ev.Stuck, false)
+	c.record(a.file, a.job, f)
+	c.watch(a, f)
+	switch {
+	case a.job >= 0 && !c.begun: // its job is judged by this end like by those before the run
+		c.evidence[int(a.job)] = ev.Evidence
+	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
+	case ev.Void && c.broken && f.State != state.Interrupted:
+		c.set(a.job, pending) // its start could not be recorded, so it never ran
+	default:
+		c.decide(a, f)
+	}
+	c.moveOn(a)
+	c.answered(a)
+}
+
+// EndFact returns the ledger fact that ends an attempt left open by an earlier run.
+func EndFact(o *state.Attempt, e Ended, now Now) state.Fact { return adopted(o).end(e, now) }
+
+// end returns the ledger fact for an end.
+func (a *attempt) end(e Ended, now Now) state.Fact {
+	f := a.fact(state.KindEnd, now)
+	f.Signal, f.Seconds, f.Metrics = e.Signal, e.Seconds, e.Metrics
+	f.PeakMemory, f.PeakReadings = a.peak, a.readings
+	if !e.At.IsZero() {
+		f.Time = e.At.UTC()
+	}
+	f.Why = a.stopped(e)
+	f.State, f.ErrorType, f.Reason = outcome(f.Why, e)
+	if f.ErrorType == state.ErrStray {
+		f.Reason = cmp.Or(a.stray, f.Reason)
+	}
+	if f.ErrorType != "" && f.ErrorType != state.ErrTimeout {
+		f.Line = e.Line
+	}
+	if e.ExitCode >= 0 && !e.Lost && e.Err == "" {
+		f.ExitCode = &e.ExitCode
+	}
+	if f.Seconds <= 0 && !a.start.IsZero() && f.Time.After(a.start) && !e.Void {
+		f.Seconds = f.Time.Sub(a.start).Seconds()
+	}
+	return f
+}
+
+// stopped returns why an attempt that is over was stopped, or "". An attempt does not
+// count as stopped if it ended on its own before the reason was recorded and no signal
+// ever reached it: news of its end was just late.
+func (a *attempt) stopped(e Ended) string {
+	if a.stop == "" || e.Why == "" && !e.Lost && !e.At.IsZero() && e.At.Before(a.stopAt) {
+		return e.Why
+	}
+	return a.stop
+}
+
+// outcome returns how an attempt ended and, if it failed, the kind of failure. stop is
+// why the attempt was stopped. A reason recorded before the first signal decides
+// regardless of the exit status, since a checkpoint handler that exits with 0 is not a
+// success.
+func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
+	switch stop {
+	case state.WhyCancelled:
+		return state.Cancelled, "", ""
+	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU:
+		return state.Interrupted, "", ""
+	case state.WhyTimeout:
+		return state.Timeout, state.ErrTimeout, ""
+	case state.WhyStray:
+		return state.Failed, state.ErrStray, "it used a GPU that it was not given"
+	}
+	switch {
+	case e.Lost:
+		return state.Lost, state.ErrLost, whyLost(e)
+	case e.OOM:
+		return state.OOM, state.ErrOOM, e.Failed
+	case e.Good:
+		return state.Succeeded, "", ""
+	case e.LeftRunning != "":
+		return state.Failed, state.ErrLeftRunning, e.LeftRunning
+	case e.Failed != "":
+		return state.Failed, state.ErrExit, e.Failed
+	case e.Signal != "":
+		return state.Failed, state.ErrSignal, ""
+	case e.Err != "" || e.ExitCode != 0:
+		return state.Failed, state.ErrExit, e.Err
+	}
+	return state.Succeeded, "", ""
+}
+
+// whyLost explains an attempt without a status. A keeper writes one before it exits
+// on its own.
+func whyLost(e Ended) string {
+	switch {
+	case e.Err != "":
+		return e.Err
+	case e.Void:
+		return "it never started"
+	}
+	return "its keeper was killed or the machine went down, so how it ended is unknown"
+}
+
+// join joins two reasons, either of which may be "".
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", " + b
+}
+
+// decide moves a job on after one of its attempts ended.
+func (c *Core) decide(a *attempt, f state.Fact) {
+	id := a.job
+	again := false // it runs again, which spends no retry
+	switch f.State {
+	case state.Succeeded:
+		delete(c.grown, id)
+		r := c.last(id)
+		again = a.adopted && r != nil && !c.real(r) // succeeded on simulated GPUs
+	case state.Cancelled, state.Interrupted:
+		// A job that an earlier run stopped, or that had to leave a GPU, runs again.
+		again = f.State == state.Interrupted || a.prior
+		if again && c.jobs[id].quit {
+			c.cancelUnstarted(id)
+			return
+		}
+	default:
+		c.failedOnce(id, phaseOf(f.State), f, a.grant.Memory)
+		return
+	}
+	if again && c.draining == "" {
+		c.set(id, pending)
+		c.consider(id)
+	} else {
+		c.end(id, phaseOf(f.State))
+	}
+}
+
+// failedOnce counts a failed attempt and schedules the next one or ends the job.
+func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
+	j := &c.jobs[id]
+	j.failures++
+	r := &c.spec(id).Retry
+	if c.draining != "" || j.quit || c.isHeld(id) || !retries(r, int(j.failures), f) {
+		c.lose(id, p)
+		return
+	}
+	if f.ErrorType == state.ErrOOM && r.MemoryGrowth > 1 {
+		c.grow(id, granted)
+	}
+	c.set(id, waiting)
+	heap.Push(&c.backoff, due{c.now.Boot + pause(r, int(j.failures)), id})
+}
+
+// lose ends a job that failed for good. The history already has its last end.
+func (c *Core) lose(id int32, p phase) {
+	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
+		c.alike.Add(c.name(id), r.Log, r.Failure())
+	}
+	c.end(id, p)
+	if c.b.Settings.FailFast && c.draining == "" {
+		c.drain(c.name(id) + " failed and fail_fast is set")
+		c.endAll(state.WhyFailFast, false)
+	}
+}
+
+// retries reports whether a job's n-th failure is followed by another attempt.
+func retries(r *jobspec.Retry, n int, f state.Fact) bool {
+	switch f.ErrorType {
+	case state.ErrLeftRunning: // a script that leaves its work in the background would do so again
+		return false
+	case state.ErrStray: // a script that pins a GPU would take the same one again
+		return false
+	case state.ErrExit:
+		// 126 and 127 mean that the command cannot be executed or does not exist.
+		if f.ExitCode != nil && (*f.ExitCode == 126 || *f.ExitCode == 127) {
+			return false
+		}
+	}
+	return (r.Max < 0 || n <= r.Max) && (len(r.On) == 0 || slices.Contains(r.On, f.ErrorType))
+}
+
+// pause returns how long a job waits after its n-th failure.
+func pause(r *jobspec.Retry, n int) time.Duration {
+	if r.BackoffAfter > 0 && n%r.BackoffAfter == 0 {
+		return r.Backoff
+	}
+	return r.Delay
+}
+
+// grow makes the next attempt ask for more memory, up to the most that any GPU could ever
+// give. The driver keeps part of a GPU's memory for itself, so a request for all of it
+// would wait forever.
+func (c *Core) grow(id int32, granted gpu.Bytes) {
+	req := c.request(id)
+	if c.pool == nil || req.Max == 0 {
+		return
+	}
+	now, most := max(req.Memory, granted), gpu.Bytes(0)
+	for _, d := range c.pool.Devices() {
+		req.Memory = d.Total - d.Total/32
+		if _, ok := c.pool.Possible(req); ok {
+			most = max(most, req.Memory)
+		}
+	}
+	want := gpu.Bytes(math.Ceil(float64(now) * c.spec(id).Retry.MemoryGrowth))
+	c.grown[id] = max(now, min(want, most))
+}
+
+// due is a waiting job and when it may retry (CLOCK_BOOTTIME).
+type due struct {
+	at time.Duration
+	id int32
+}
+
+func (d due) before(e due) bool { return d.at < e.at || d.at == e.at && d.id < e.id }
+
+// nextRetry returns the job that may retry first.
+func (c *Core) nextRetry() (due, bool) {
+	for len(c.backoff) > 0 {
+		if d := c.backoff[0]; c.jobs[d.id].phase == waiting {
+			return d, true
+		}
+		heap.Pop(&c.backoff)
+	}
+	return due{}, false
+}
+
+// due lets jobs retry that have waited long enough.
+func (c *Core) due() {
+	for c.draining == "" {
+		d, ok := c.nextRetry()
+		if !ok || d.at > c.now.Boot {
+			return
+		}
+		heap.Pop(&c.backoff)
+		c.set(d.id, pending)
+		c.consider(d.id)
+	}
+}

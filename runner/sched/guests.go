@@ -1,0 +1,221 @@
+package sched
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// A stray is an attempt on a GPU that it was not given: the hours it uses there belong
+// to somebody else. All GPUs are checked soon after each start, when a script has
+// chosen its GPU, and every so often after that. Every process list that is read for
+// another reason is checked as well.
+const (
+	strayFirst  = 15 * time.Second
+	straySecond = 60 * time.Second
+	strayEvery  = 10 * time.Minute
+)
+
+// allowStray is the name under allow that keeps strays from being ended.
+const allowStray = "stray"
+
+// lookFor schedules the search for a running attempt on all GPUs. Simulated ones have
+// only the processes that belong there.
+func (c *Core) lookFor(a *attempt) {
+	if c.pool != nil && !c.opts.Sim {
+		a.lookAt = c.now.Boot + strayFirst
+	}
+}
+
+// strayDue returns when to check all GPUs; 0 for never.
+func (c *Core) strayDue() time.Duration {
+	at := time.Duration(0)
+	for _, a := range c.live.all {
+		if a.lookAt > 0 && (at == 0 || a.lookAt < at) {
+			at = a.lookAt
+		}
+	}
+	return at
+}
+
+// strayLooked notes that all GPUs have been checked, and schedules the next checks.
+func (c *Core) strayLooked() {
+	for _, a := range c.live.all {
+		for a.lookAt > 0 && a.lookAt <= c.now.Boot {
+			if a.looks++; a.looks == 1 {
+				a.lookAt += straySecond - strayFirst
+			} else {
+				a.lookAt += strayEvery
+			}
+		}
+	}
+}
+
+// strays finds attempts on a GPU that is not theirs and ends them, unless their job
+// allows that. Each is reported once. In our own pid namespace, where the driver may
+// report the host's pids, a pid may match by chance: until some job has been seen on its
+// own GPU, a stray is only reported. One that the engine has not found yet has to wait.
+func (c *Core) strays(r *gpu.Reading) {
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		a := c.live.byID[p.Attempt]
+		if a == nil || slices.Contains(a.grant.UUIDs, r.UUID) || slices.Contains(a.strayed, r.UUID) || a.asked ||
+			a.stop != "" && !(a.stop == state.WhyStray && a.prior) {
+			continue
+		}
+		command, given := "", "no GPU"
+		if p.Command != "" {
+			command = " (" + p.Command + ")"
+		}
+		if len(a.grant.Indices) > 0 {
+			given = gpuNumbers(a.grant.Indices)
+		}
+		text := fmt.Sprintf("process %d%s is on GPU %s, but the job was given %s; remove the pin from the script "+
+			"(CUDA_VISIBLE_DEVICES, cuda:N, --gpu N), or pass {gpu} to it, or set gpu_ids", p.PID, command, c.pool.Label(r.UUID), given)
+		if p.Doubtful && !c.pidsTell {
+			c.do(Warn{Text: a.name + ": apparently, " + text})
+			continue
+		}
+		a.strayed = append(a.strayed, r.UUID)
+		if a.job >= 0 && slices.Contains(c.spec(a.job).Allow, allowStray) {
+			c.do(Warn{Text: a.name + ": " + text})
+			continue
+		}
+		a.stray = text
+		c.do(Warn{Text: "stopping " + a.name + ": " + text})
+		c.endAttempt(a, state.WhyStray, false)
+	}
+}
+
+// A guest is another process that came to a GPU while an attempt was there.
+type guest struct {
+	gpu.Process
+	id gpu.UUID
+}
+
+func (g guest) is(o guest) bool { return g.id == o.id && g.PID == o.PID }
+
+// Limits on guests: a neighbor may start a process every few seconds, for weeks.
+const (
+	maxGuestWarnings = 50 // per run
+	maxGuests        = 16 // remembered per attempt: those with the most memory
+	maxNamed         = 3  // listed in one message
+)
+
+// guests notes who comes to a GPU of this run's jobs.
+func (c *Core) guests(r *gpu.Reading) {
+	if !slices.Contains(c.inUse(), r.UUID) {
+		return
+	}
+	c.known = slices.DeleteFunc(c.known, func(g guest) bool {
+		return g.id == r.UUID && !slices.ContainsFunc(r.Processes, func(p gpu.Process) bool { return p.PID == g.PID })
+	})
+	for _, p := range r.Processes {
+		g := guest{p, r.UUID}
+		switch {
+		case p.Attempt != "":
+		case slices.ContainsFunc(c.known, g.is):
+			c.recall(g)
+		default:
+			c.guest(g)
+		}
+	}
+}
+
+// guest warns once about a process that is not ours. Until a job has been seen on its
+// GPU, the process may be the job's own, in a container, so there is no warning.
+func (c *Core) guest(g guest) {
+	var names []string
+	for _, a := range c.live.all {
+		if i := slices.Index(a.grant.UUIDs, g.id); i >= 0 && i < len(a.seats) && a.seats[i].used > 0 {
+			names = append(names, a.name)
+			a.met(g)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	c.known = append(c.known, g)
+	if c.comers++; c.comers <= maxGuestWarnings {
+		c.do(Warn{Text: fmt.Sprintf("%s came to GPU %s, where %s is running", c.whose(&g.Process), c.pool.Label(g.id), few(names))})
+	}
+	if c.comers == maxGuestWarnings {
+		c.do(Warn{Text: "not reporting any more processes that come to GPUs of this run, except when a job runs out of memory"})
+	}
+}
+
+// few joins the first maxNamed words and counts the rest.
+func few(words []string) string {
+	if more := len(words) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:maxNamed], ", "), more)
+	}
+	return strings.Join(words, ", ")
+}
+
+// met remembers a guest of an attempt.
+func (a *attempt) met(g guest) {
+	if len(a.came) == maxGuests {
+		least := slices.MinFunc(a.came, func(x, y guest) int { return cmp.Compare(x.Memory, y.Memory) })
+		a.came = slices.DeleteFunc(a.came, least.is)
+	}
+	a.came = append(a.came, g)
+}
+
+// recall updates how much memory a known guest uses.
+func (c *Core) recall(g guest) {
+	for _, a := range c.live.all {
+		for i := range a.came {
+			if a.came[i].is(g) {
+				a.came[i].Memory = max(a.came[i].Memory, g.Memory)
+			}
+		}
+	}
+}
+
+// whose formats a process as "alice's python (pid 4711, 37 GiB)".
+func (c *Core) whose(p *gpu.Process) string {
+	who := p.User + "'s"
+	switch {
+	case c.pool.Own(p):
+		who = "your own"
+	case p.User == "" && p.UID >= 0:
+		who = fmt.Sprintf("user %d's", p.UID)
+	case p.User == "":
+		who = "somebody's"
+	}
+	memory := ""
+	if p.Memory > 0 {
+		memory = ", " + p.Memory.Round()
+	}
+	return fmt.Sprintf("%s %s (pid %d%s)", who, cmp.Or(p.Command, "process"), p.PID, memory)
+}
+
+// crowded describes who came to an attempt's GPUs while it was there, or returns "".
+func (c *Core) crowded(a *attempt) string {
+	slices.SortStableFunc(a.came, func(x, y guest) int { return cmp.Compare(y.Memory, x.Memory) })
+	var words []string
+	for _, g := range a.came {
+		words = append(words, fmt.Sprintf("%s came to GPU %s meanwhile", c.whose(&g.Process), c.pool.Label(g.id)))
+	}
+	return few(words)
+}
+
+// greet marks processes that are on an attempt's GPUs when it starts as known, so that
+// they do not count as having come later.
+func (c *Core) greet(a *attempt) {
+	used := c.inUse()
+	for _, id := range a.grant.UUIDs {
+		if slices.Contains(used, id) {
+			continue
+		}
+		c.known = slices.DeleteFunc(c.known, func(g guest) bool { return g.id == id })
+		for _, p := range c.pool.Present(id) {
+			c.known = append(c.known, guest{p, id})
+		}
+	}
+}

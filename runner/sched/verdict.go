@@ -1,0 +1,374 @@
+package sched
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// Evidence is what the file system shows about a job that last ended in success.
+type Evidence struct {
+	MissingOutput string // an output that does not exist
+	Overwritten   string // an output that another command has written since; shown by plan, reruns nothing
+	Unsearched    string // an output or input whose search was cut short, and why; reruns nothing
+	ChangedInput  string // an input that is newer than the job's start and has different content
+	LogDeleted    bool   // the job has no outputs, and the log that its file names is gone
+}
+
+// verdict returns why the job runs again, or a remark that changes nothing; usually neither.
+func (e Evidence) verdict() (again, remark string) {
+	switch {
+	case e.MissingOutput != "":
+		return "output " + e.MissingOutput + " missing", ""
+	case e.ChangedInput != "":
+		return "input " + e.ChangedInput + " changed", ""
+	case e.LogDeleted:
+		return "log deleted", ""
+	case e.Unsearched != "":
+		return "", "; " + e.Unsearched
+	case e.Overwritten != "":
+		return "", "; output " + e.Overwritten + " has since been written by another command"
+	}
+	return "", ""
+}
+
+// Verdict explains whether a job runs, before anything has started. It is used by plan.
+type Verdict struct {
+	Run    bool
+	Reason string // "never ran", "failed (exit 1)", "command changed", …; "up to date", "not selected"
+}
+
+// fate is what a verdict means for the run.
+type fate uint8
+
+const (
+	stays      fate = iota // it is up to date, or not selected
+	hasNothing             // when: failure, and none of its needs failed or will run
+	lacks                  // a need is not selected and has not succeeded
+	runs
+)
+
+// Reasons that others ask for.
+const (
+	neverRan       = "never ran"
+	forced         = "forced"
+	commandChanged = "command changed" // its name used to have another key
+)
+
+// Verdict returns a job's verdict. It may be called as soon as New has returned.
+func (c *Core) Verdict(id int) Verdict {
+	if !c.judged {
+		c.judge()
+	}
+	j := &c.jobs[id]
+	return Verdict{Run: j.fate == runs, Reason: j.reason}
+}
+
+func (ev Looked) on(c *Core) {
+	maps.Copy(c.evidence, ev.Evidence)
+	c.judged = false
+}
+
+// judge decides for every job whether it runs, each after its needs.
+func (c *Core) judge() {
+	c.judged = true
+	f := fresh{c: c, open: openKeys(c.h)}
+	for _, id := range c.graph.order {
+		j := &c.jobs[id]
+		j.fate, j.reason = f.verdict(id)
+	}
+}
+
+// openKeys returns the keys with an attempt that has not ended.
+func openKeys(h *state.History) map[place]bool {
+	open := map[place]bool{}
+	for _, a := range h.Open {
+		open[sameKey(a)] = true
+	}
+	return open
+}
+
+// fresh is one pass over all jobs.
+type fresh struct {
+	c       *Core
+	open    map[place]bool // keys with an attempt that has not ended
+	present map[place]bool // all keys of the batch; built when needed
+	needs   needsHash
+}
+
+// verdict applies the rules for what runs again, in the order in which a person
+// would ask.
+func (f *fresh) verdict(id int32) (fate, string) {
+	c := f.c
+	if c.jobs[id].phase == unselected {
+		return stays, "not selected"
+	}
+	if len(f.open) > 0 && f.open[c.keyOf(id)] {
+		return runs, "started, but how it ended is unknown"
+	}
+	need, missing := f.needRuns(id)
+	switch when := c.spec(id).When; {
+	case when == jobspec.OnFailure && need >= 0:
+		// Whether it has anything to do is known once its needs have ended.
+	case when == jobspec.OnFailure:
+		return hasNothing, "not needed: no need failed"
+	case missing && when != jobspec.Always:
+		return lacks, c.whyMissing(need)
+	}
+	if c.opts.Forced != nil && c.opts.Forced[id] {
+		return runs, forced
+	}
+	rec := c.last(id)
+	switch {
+	case rec == nil:
+		return runs, f.without(id)
+	case rec.Forgotten:
+		return runs, "forgotten"
+	case rec.State != state.Succeeded:
+		return runs, howEnded(rec)
+	case !c.real(rec):
+		return runs, "succeeded on simulated GPUs only"
+	}
+	again, remark := c.evidence[int(id)].verdict()
+	if again = cmp.Or(again, f.fromNeeds(id, rec, need)); again != "" {
+		return runs, again
+	}
+	return stays, "up to date" + remark
+}
+
+// without tells a new job from one whose command changed: the name of the latter has a
+// history, under a key that no job of this batch has any more.
+func (f *fresh) without(id int32) string {
+	c := f.c
+	if c.h.Empty() {
+		return neverRan
+	}
+	old := c.h.Named(c.file(id), c.name(id))
+	if old == nil {
+		return neverRan
+	}
+	if f.present == nil {
+		f.present = c.places((*Core).keyOf)
+	}
+	if f.present[place{file: c.file(id), key: old.Key}] {
+		return neverRan
+	}
+	return commandChanged
+}
+
+// places returns what some functions yield for the jobs of the batch.
+func (c *Core) places(of ...func(*Core, int32) place) map[place]bool {
+	all := make(map[place]bool, len(c.jobs))
+	for id := range c.jobs {
+		for _, at := range of {
+			all[at(c, int32(id))] = true
+		}
+	}
+	return all
+}
+
+// needRuns finds the first need that runs again; -1 for none. If a need is not selected
+// and has no success on record, it returns the first such need, with missing set.
+func (f *fresh) needRuns(id int32) (need int32, missing bool) {
+	need = -1
+	for _, n := range f.c.b.Jobs[id].Needs {
+		if f.c.jobs[n].phase == unselected && !f.c.succeededBefore(n) {
+			return n, true
+		} else if need < 0 && f.c.jobs[n].fate >= lacks {
+			need = n
+		}
+	}
+	return need, false
+}
+
+func (c *Core) whyMissing(need int32) string {
+	return fmt.Sprintf("need %s is not selected and has not succeeded", c.name(need))
+}
+
+// succeededBefore reports whether a job last ended in a success that counts.
+func (c *Core) succeededBefore(id int32) bool { return c.counted(c.last(id)) }
+
+// counted reports whether a record is of a success that counts for this run.
+func (c *Core) counted(r *state.Record) bool {
+	return r != nil && r.State == state.Succeeded && !r.Forgotten && c.real(r)
+}
+
+// real reports whether a success counts for this run: one on simulated GPUs does not
+// count on real ones.
+func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Sim }
+
+// fromNeeds judges a job that is otherwise up to date by its needs: it returns why it runs
+// again, or "".
+func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) string {
+	needs := f.c.b.Jobs[id].Needs
+	hash := ""
+	if known := rec.StartSeq > 0; known { // a user's `done` records no needs
+		hash = f.needs.of(f.c.b, needs)
+		before, _, _ := strings.Cut(rec.Needs, ":")
+		n, _ := strconv.Atoi(before)
+		if d := len(needs) - n; d != 0 {
+			return fmt.Sprintf("needs changed (%+d)", d)
+		}
+	}
+	if need >= 0 {
+		return "need " + f.c.name(need) + " runs again"
+	}
+	if hash != "" && hash != rec.Needs {
+		return "needs changed"
+	}
+	for _, n := range needs {
+		other := f.c.last(n)
+		if other != nil && other.State == state.Succeeded && !(other.By != "" && rec.By != "") && other.NewerThan(rec) {
+			return "need " + f.c.name(n) + " is newer"
+		}
+	}
+	return ""
+}
+
+// needsHash remembers the last hash: expansions that need the same jobs share one slice
+// and come one after another.
+type needsHash struct {
+	needs []int32
+	sum   string
+}
+
+// of identifies the set of jobs in needs by their number and a hash of their sorted
+// keys; "" for none.
+func (n *needsHash) of(b *jobspec.Batch, needs []int32) string {
+	if len(needs) == 0 {
+		return ""
+	}
+	if slices.Equal(n.needs, needs) {
+		return n.sum
+	}
+	keys := make([]jobspec.Key, len(needs))
+	for i, id := range needs {
+		keys[i] = b.Jobs[id].Key
+	}
+	slices.SortFunc(keys, func(a, b jobspec.Key) int { return strings.Compare(string(a[:]), string(b[:])) })
+	h := sha256.New()
+	for i := range keys {
+		h.Write(keys[i][:])
+	}
+	n.needs, n.sum = needs, strconv.Itoa(len(needs))+":"+hex.EncodeToString(h.Sum(nil)[:12])
+	return n.sum
+}
+
+// howEnded describes how an unsuccessful attempt ended.
+func howEnded(r *state.Record) string {
+	if r.State != state.Failed {
+		return string(r.State)
+	}
+	why := cmp.Or(r.Reason, r.Signal)
+	if why == "" && r.ExitCode != nil {
+		why = fmt.Sprintf("exit %d", *r.ExitCode)
+	}
+	if why == "" {
+		return "failed"
+	}
+	return "failed (" + why + ")"
+}
+
+// Before returns the last end of a job that had this one's name but did something else,
+// or nil unless this job's verdict is that its command changed.
+func (c *Core) Before(id int) *state.Record {
+	if c.Verdict(id).Reason != commandChanged {
+		return nil
+	}
+	return c.h.Named(c.file(int32(id)), c.name(int32(id)))
+}
+
+// Replaced returns the jobs that never ran, and the successes of which neither the name
+// nor the key is in the batch any more: one may be what another was called and did
+// before. Nothing is returned where there are more than most of either.
+func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
+	for id := range c.jobs {
+		if c.Verdict(id).Reason == neverRan {
+			jobs = append(jobs, id)
+		}
+	}
+	if len(jobs) == 0 || len(jobs) > most || c.h.Empty() {
+		return nil, nil
+	}
+	there := c.places((*Core).keyOf, (*Core).nameOf)
+	for r := range c.h.Records() {
+		file := int(r.Ledger)
+		if !c.counted(r) || r.UniID == "" || there[place{file: file, key: r.Key}] || there[place{file: file, name: r.Job}] {
+			continue
+		}
+		if gone = append(gone, r); len(gone) > most {
+			return nil, nil
+		}
+	}
+	return jobs, gone
+}
+
+// Redoes returns the success that running a job would repeat, or nil if there is none or
+// the user forced the job to run.
+func (c *Core) Redoes(id int) *state.Record {
+	if v := c.Verdict(id); !v.Run || v.Reason == forced {
+		return nil
+	}
+	r := c.Before(id)
+	if r == nil {
+		r = c.last(int32(id))
+	}
+	if !c.counted(r) {
+		return nil
+	}
+	return r
+}
+
+// Phases returns each job's phase while no run is active: the one in which the last run
+// of its file left it. Jobs with an open attempt count as running.
+func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
+	c := New(b, h, Options{})
+	open, phases := openKeys(h), make([]state.Phase, len(b.Jobs))
+	for _, id := range c.graph.order {
+		if open[c.keyOf(id)] {
+			phases[id] = state.Running
+		} else {
+			phases[id] = c.left(id, phases)
+		}
+	}
+	return phases
+}
+
+// left returns the phase in which the last run left a job that is not running, given the
+// phases of its needs.
+func (c *Core) left(id int32, phases []state.Phase) state.Phase {
+	rec := c.last(id)
+	if rec != nil && rec.Forgotten {
+		rec = nil
+	}
+	// An end from before the last run is what that run started from; the needs tell what it did.
+	before := rec == nil || rec.End.Before(c.h.LastRun(c.file(id)).Time)
+	if before {
+		bad, all := false, true
+		for _, n := range c.b.Jobs[id].Needs {
+			bad = bad || phases[n].Bad()
+			all = all && phases[n].Ended() && phases[n] != state.Interrupted
+		}
+		switch when := c.spec(id).When; {
+		case when == jobspec.OnFailure && all && !bad:
+			return state.NotNeeded
+		case when != jobspec.OnFailure && when != jobspec.Always && bad:
+			return state.Blocked
+		}
+	}
+	switch {
+	case rec == nil, before && (rec.State == state.Interrupted || rec.State == state.Cancelled):
+		return state.Pending
+	case before && rec.State == state.Succeeded:
+		return state.UpToDate
+	}
+	return rec.State
+}

@@ -3,18 +3,18 @@ package jobspec
 import (
 	"bytes"
 	"fmt"
-	"hash/maphash"
+	"slices"
 	"strconv"
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/written"
 )
 
 // checkLogs refuses two jobs that would write to the same log.
 func (l *loader) checkLogs() {
-	seed := maphash.MakeSeed()
-	owner := map[uint64]int32{}
+	owner := map[string]int32{}
 	told := map[*written.Job]bool{}
 	var aside []logRef
 	var v expand.Values
@@ -33,10 +33,9 @@ func (l *loader) checkLogs() {
 			if strings.HasSuffix(path, keptLog) {
 				aside = append(aside, logRef{j, lt, path})
 			}
-			h := maphash.String(seed, path)
-			other, taken := owner[h]
+			other, taken := owner[path]
 			if !taken {
-				owner[h] = j.id32()
+				owner[path] = j.id32()
 				continue
 			}
 			if other == j.id32() || told[t] {
@@ -52,7 +51,7 @@ func (l *loader) checkLogs() {
 		}
 	}
 	for _, r := range aside {
-		if other, ok := owner[maphash.String(seed, strings.TrimSuffix(r.path, keptLog))]; ok {
+		if other, ok := owner[strings.TrimSuffix(r.path, keptLog)]; ok {
 			l.logClash(r, &l.batch.Jobs[other])
 		}
 	}
@@ -75,7 +74,7 @@ func (l *loader) logClash(r logRef, other *Job) {
 	}
 	l.batch.clashing[r.path] = true
 	if l.opts.Lint {
-		l.files[r.job.File].lint(r.job.Spec.text, Problem{Lint: lintLogClash, Line: r.text.Line, Col: r.text.Col,
+		l.lints.Find(l.files[r.job.File].src, r.job.Spec.text, Problem{Lint: lint.LogClash, Line: r.text.Line, Col: r.text.Col,
 			Text: fmt.Sprintf("the log of job %q, %s, is also where the previous log of job %q would be kept", r.job.Name, r.path, other.Name),
 			Hint: "give the logs an extension, for example {name}.log"}, false)
 	}
@@ -91,17 +90,8 @@ func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
 	}
-	list := []*expand.Text{p.Log, p.Stdout, p.Stderr}
-	for i := range p.Commands {
-		list = append(list, &p.Commands[i])
-	}
-	for i := range p.Args {
-		list = append(list, &p.Args[i].Value)
-	}
-	for i := range p.Env {
-		list = append(list, &p.Env[i].Value)
-	}
-	for _, t := range list {
+	logs := []*expand.Text{p.Log, p.Stdout, p.Stderr}
+	for _, t := range slices.AppendSeq(logs, p.Run()) {
 		if t != nil && t.Uses(expand.VarConfig) {
 			l, c := p.src.Find(t.Line, t.Col, "{config")
 			hint := "add config: {base: …}, or for the literal text write {{config}}"

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"gpurun/jobspec/lint"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +38,7 @@ func TestLints(t *testing.T) {
 			if _, problems := load([]string{file}, Options{}); len(problems) > 0 {
 				t.Errorf("without lints the batch does not load:\n%s", problemText(problems))
 			}
-			allowed := Options{Lint: true, Flags: map[string]string{"allow": strings.Join(lintNames, ",")}}
+			allowed := Options{Lint: true, Flags: map[string]string{"allow": strings.Join(lint.Names, ",")}}
 			if b, problems := load([]string{file}, allowed); len(problems) > 0 || strings.Contains(problemText(b.Warnings), "[") {
 				t.Errorf("every lint is allowed, but there are still findings:\n%s", problemText(problems))
 			}

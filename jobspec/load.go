@@ -9,6 +9,7 @@ import (
 
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 
@@ -48,17 +49,17 @@ func Load(paths []string, opts Options) (*Batch, error) {
 
 // A loader is the state of one Load.
 type loader struct {
-	opts     Options
-	out      source.Report
-	batch    *Batch
-	files    []*fileJobs
-	scripts  map[string]*scriptFile // scripts that jobs run, by path; nil if unreadable
-	there    map[string]bool        // paths checked for existence
-	searches int                    // commands parsed only to find the scripts in them
+	opts  Options
+	out   source.Report
+	batch *Batch
+	files []*fileJobs
+	lints *lint.Checker
 }
 
 func newLoader(opts Options) *loader {
-	return &loader{opts: opts, batch: &Batch{bases: map[string]*configedit.File{}}, scripts: map[string]*scriptFile{}, there: map[string]bool{}}
+	l := &loader{opts: opts, batch: &Batch{bases: map[string]*configedit.File{}}}
+	l.lints = lint.New(&l.out)
+	return l
 }
 
 // fileJobs is the state of one file while its jobs are read.
@@ -138,6 +139,7 @@ func (l *loader) settings() {
 	r.bounds()
 	l.configUse()
 	l.batch.Settings = r.result(l.base(), defs)
+	l.lints.Allow = l.batch.Settings.Allow
 	l.lintConcurrent(r.given["max_concurrent"])
 	for i, f := range l.files {
 		f.settings, f.given = &l.batch.Settings, r.given

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"gpurun/jobspec/lint"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -89,7 +90,7 @@ func printed(t *testing.T, name, content string) {
 		}
 		return
 	}
-	allow := map[string]string{"allow": strings.Join(lintNames, ",")}
+	allow := map[string]string{"allow": strings.Join(lint.Names, ",")}
 	if linted, problems := load([]string{path}, Options{Lint: true, Flags: allow}); linted == nil && !strings.Contains(content, "allow") {
 		t.Fatalf("every lint is allowed, but there is a finding:\n%s", problemText(problems))
 	}

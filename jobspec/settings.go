@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 )
@@ -111,7 +112,7 @@ func settingDefs() []settingDef {
 		}, func(s *Settings) string { return s.SeedAs }},
 		countSetting("breaker", func(s *Settings) *int { return &s.Breaker }),
 		{"allow", "", func(s *Settings, t string) (err error) {
-			s.Allow, err = parseAllow(strings.Split(t, ","))
+			s.Allow, err = lint.ParseAllow(strings.Split(t, ","))
 			return err
 		}, func(s *Settings) string { return strings.Join(s.Allow, ",") }},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 	"gpurun/jobspec/written"
@@ -122,7 +123,7 @@ var resourceKeys = []struct {
 		return nil
 	}},
 	{"allow", true, func(d *draft, v []string) (err error) {
-		d.Allow, err = parseAllow(v)
+		d.Allow, err = lint.ParseAllow(v)
 		return err
 	}},
 	{"desc", false, func(d *draft, v []string) error { d.Desc = v[0]; return nil }},

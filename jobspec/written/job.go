@@ -2,7 +2,11 @@
 // matrix is expanded, and what they say for one expansion.
 package written
 
-import "gpurun/jobspec/expand"
+import (
+	"iter"
+
+	"gpurun/jobspec/expand"
+)
 
 // A Job holds the strings of one job of a file, shared by all its expansions and
 // rendered anew for each that is looked at.
@@ -64,4 +68,25 @@ type Set struct {
 type Resource struct {
 	Key   string
 	Texts []expand.Text
+}
+
+// Run yields the texts of what the job runs: commands, args and env.
+func (j *Job) Run() iter.Seq[*expand.Text] {
+	return func(yield func(*expand.Text) bool) {
+		for i := range j.Commands {
+			if !yield(&j.Commands[i]) {
+				return
+			}
+		}
+		for i := range j.Args {
+			if !yield(&j.Args[i].Value) {
+				return
+			}
+		}
+		for i := range j.Env {
+			if !yield(&j.Env[i].Value) {
+				return
+			}
+		}
+	}
 }

@@ -1,22 +1,19 @@
-package jobspec
+package lint
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 )
 
 // Thousands of globs on both sides cost about one match each, not one for each pair.
 func TestProducersOfManyGlobs(t *testing.T) {
-	m := &producers{paths: map[string]int32{}, globs: map[string][]madeGlob{}, heads: map[int]bool{}, known: map[string]int32{}}
+	m := newProducers()
 	const n = 1000
 	for i := range n {
-		m.addGlob(fmt.Sprintf("/w/ckpt/%d/*.pt", i), int32(i))
-		path := fmt.Sprintf("/w/data/%d/x.bin", i)
-		m.list, m.paths[path] = append(m.list, path), int32(n+i)
+		m.add(fmt.Sprintf("/w/ckpt/%d/*.pt", i), int32(i))
+		m.add(fmt.Sprintf("/w/data/%d/x.bin", i), int32(n+i))
 	}
-	m.addGlob("/w/{a,b}/*.txt", 2*n)
-	slices.Sort(m.list)
+	m.add("/w/{a,b}/*.txt", 2*n)
 	for path, want := range map[string]int32{
 		"/w/ckpt/7/last.pt": 7, "/w/ckpt/7/last.bin": -1, "/w/ckpt/70/*.pt": 70, "/w/data/8/*.bin": n + 8, "/w/data/*/x.bin": n, "/w/b/x.txt": 2 * n,
 	} {

@@ -1,18 +1,14 @@
-package jobspec
+package lint
 
 import (
-	"errors"
+	"bytes"
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/script"
+	"gpurun/state/host"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
-
-	"gpurun/jobspec/expand"
-	"gpurun/jobspec/script"
 )
 
 // A scriptFile is a program that a job runs, as much of it as was read.
@@ -30,18 +26,18 @@ func fileLine(name string, line int) string { return name + ":" + strconv.Itoa(l
 
 // mayRunScripts reports whether a command may run a script that is worth reading. A batch
 // may have a hundred thousand commands, too many to parse them all for that.
-func (p *proto) mayRunScripts(command string) bool {
+func (j *jobChecker) mayRunScripts(command string) bool {
 	for _, ext := range []string{".sh", ".py"} {
 		i := strings.Index(command, ext)
 		if i < 0 {
 			continue
 		}
 		from := strings.LastIndexAny(command[:i], " \t\n;&|(\"'=") + 1
-		if file := p.scriptAt(command[from : i+len(ext)]); file != nil && script.Worth(file.text) {
+		if file := j.scriptAt(command[from : i+len(ext)]); file != nil && script.Worth(file.text) {
 			return true
 		}
-		if strings.Contains(command, "cd ") && p.file.searches < maxSearches {
-			p.file.searches++
+		if strings.Contains(command, "cd ") && j.searches < maxSearches {
+			j.searches++
 			return true
 		}
 	}
@@ -49,10 +45,10 @@ func (p *proto) mayRunScripts(command string) bool {
 }
 
 // named returns the scripts that can be read.
-func (p *proto) named(names []string) []*scriptFile {
+func (j *jobChecker) named(names []string) []*scriptFile {
 	var list []*scriptFile
 	for _, name := range names {
-		if f := p.scriptAt(name); f != nil {
+		if f := j.scriptAt(name); f != nil {
 			list = append(list, f)
 		}
 	}
@@ -60,23 +56,23 @@ func (p *proto) named(names []string) []*scriptFile {
 }
 
 // scripts returns all files that the job runs.
-func (p *proto) scripts() []*scriptFile {
+func (j *jobChecker) scripts() []*scriptFile {
 	var list []*scriptFile
-	if p.file.searches++; p.file.searches > maxSearches {
+	if j.searches++; j.searches > maxSearches {
 		return nil
 	}
-	for i := range p.Commands {
-		list = append(list, p.named(script.Check(p.Commands[i].Raw, script.Job{}).Scripts)...)
+	for i := range j.Commands {
+		list = append(list, j.named(script.Check(j.Commands[i].Raw, script.Job{}).Scripts)...)
 	}
 	return list
 }
 
 // scriptAt reads a file that a command names, each once; nil if it cannot be read.
-func (p *proto) scriptAt(name string) *scriptFile {
-	dir := p.file.workDir
-	if p.WorkDir != nil {
+func (j *jobChecker) scriptAt(name string) *scriptFile {
+	dir := j.Base
+	if j.WorkDir != nil {
 		var err error
-		if dir, err = expand.Absolute(dir, p.WorkDir.Raw); err != nil || !p.WorkDir.Constant() {
+		if dir, err = expand.Absolute(dir, j.WorkDir.Raw); err != nil || !j.WorkDir.Constant() {
 			return nil
 		}
 	}
@@ -84,34 +80,26 @@ func (p *proto) scriptAt(name string) *scriptFile {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, name)
 	}
-	l := p.file.loader
-	f, ok := l.scripts[path]
-	if !ok && len(l.scripts) < maxScripts {
+	f, ok := j.programs[path]
+	if !ok && len(j.programs) < maxScripts {
 		if text, ok := readScript(path); ok {
 			f = &scriptFile{name, text}
 		}
-		l.scripts[path] = f
+		j.programs[path] = f
 	}
 	return f
 }
 
-// present reports whether a path exists, as far as this user can tell.
-func present(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 // readScript reads a small regular text file; anything else is not checked.
 func readScript(path string) (string, bool) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, info, err := host.OpenRegular(path)
 	if err != nil {
 		return "", false
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxScriptBytes {
+	if info.Size() > maxScriptBytes {
 		return "", false
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxScriptBytes))
-	return string(data), err == nil && strings.IndexByte(string(data), 0) < 0
+	return string(data), err == nil && bytes.IndexByte(data, 0) < 0
 }

@@ -1,0 +1,229 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
+)
+
+// A Batch is the jobs that run, in their order, by ID.
+type Batch struct {
+	Files []File
+	Len   int
+	Job   func(id int32) Expansion
+}
+
+// A File is one job file of a batch.
+type File struct {
+	Source  *source.Source
+	WorkDir string
+}
+
+// An Expansion is one job of a batch.
+type Expansion struct {
+	*written.Job
+	ID    int32
+	File  int
+	Name  string
+	Needs []int32 // ascending
+	Queue int32   // -1 for none
+	Combo int32   // which expansion of its matrix it is
+}
+
+// A batchChecker checks what no job reveals on its own.
+type batchChecker struct {
+	*Checker
+	Batch
+	steps int // through the needs of jobs
+}
+
+// CheckBatch checks what no job reveals on its own.
+func (c *Checker) CheckBatch(batch Batch) {
+	b := &batchChecker{Checker: c, Batch: batch}
+	b.sameOutput()
+	b.order()
+	b.workDirs()
+	b.oneNeed()
+}
+
+// jobs calls f for each job until it returns true for one, then leaves out the other
+// expansions of that job of the file.
+func (b *batchChecker) jobs(f func(e *Expansion) (told bool)) {
+	told := map[*written.Job]bool{}
+	for id := range int32(b.Len) {
+		if e := b.Job(id); !told[e.Job] {
+			told[e.Job] = f(&e)
+		}
+	}
+}
+
+func (b *batchChecker) find(e *Expansion, lint string, at *expand.Text, warn bool, hint, format string, args ...any) {
+	b.Find(b.Files[e.File].Source, e.Job, source.Problem{Lint: lint, Line: at.Line, Col: at.Col, Text: fmt.Sprintf(format, args...), Hint: hint}, warn)
+}
+
+func isGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
+
+// path returns a path of a job; what only an attempt knows stays by name.
+func (b *batchChecker) path(e *Expansion, t *expand.Text) (string, error) {
+	v := e.Matrix.Values(e.Combo, e.Name, nil)
+	dir, err := e.Dir(b.Files[e.File].WorkDir, &v)
+	if err != nil {
+		return "", err
+	}
+	v.WorkDir, v.Planned = dir, true
+	return expand.Absolute(dir, t.Render(&v))
+}
+
+// sameOutput reports two jobs that may run at the same time and write the same file.
+func (b *batchChecker) sameOutput() {
+	if b.distinct() {
+		return
+	}
+	first := map[string]int32{} // that writes each path
+	told := map[*written.Job]bool{}
+	for id := range int32(b.Len) {
+		e := b.Job(id)
+		for i := range e.Outputs {
+			t := &e.Outputs[i]
+			path, err := b.path(&e, t)
+			if isGlob(t.Raw) || err != nil { // reported before
+				continue
+			}
+			other, taken := first[path]
+			if !taken {
+				first[path] = id
+				continue
+			}
+			if o := b.Job(other); other != id && !told[e.Job] && !b.ordered(&o, &e) && !b.ordered(&e, &o) {
+				told[e.Job] = true
+				b.find(&e, SameOutput, t, false, "put {name} into the path, and into the command that writes it",
+					"jobs %q and %q can run at the same time and both write %s", o.Name, e.Name, path)
+			}
+		}
+	}
+}
+
+// distinct reports whether no two outputs can be the same, because the only text for them
+// in the batch contains {name}.
+func (b *batchChecker) distinct() bool {
+	var last *written.Job
+	only := ""
+	for id := range int32(b.Len) {
+		e := b.Job(id)
+		if e.Job == last {
+			continue
+		}
+		last = e.Job
+		for i := range e.Outputs {
+			o := &e.Outputs[i]
+			if isGlob(o.Raw) {
+				continue
+			}
+			if !o.Uses(expand.VarName) || only != "" && only != o.Raw || e.WorkDir != nil || len(b.Files) > 1 {
+				return false
+			}
+			only = o.Raw
+		}
+	}
+	return true
+}
+
+// maxSteps bounds the walks through the needs of a whole batch; beyond it jobs are assumed
+// to be in order.
+const maxSteps = 2_000_000
+
+// ordered reports whether after starts only when before has ended.
+func (b *batchChecker) ordered(before, after *Expansion) bool {
+	if before.Queue >= 0 && before.Queue == after.Queue && before.ID < after.ID {
+		return true
+	}
+	if _, direct := slices.BinarySearch(after.Needs, before.ID); direct {
+		return true
+	}
+	seen := map[int32]bool{}
+	todo := slices.Clone(after.Needs)
+	for len(todo) > 0 {
+		id := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if b.steps++; id == before.ID || b.steps > maxSteps {
+			return true
+		}
+		if !seen[id] {
+			seen[id] = true
+			todo = append(todo, b.Job(id).Needs...)
+		}
+	}
+	return false
+}
+
+// workDirs warns about work dirs that do not exist and that no job can have made.
+func (b *batchChecker) workDirs() {
+	for _, f := range b.Files {
+		if !b.exists(f.WorkDir) {
+			b.Find(f.Source, &written.Job{}, source.Problem{Lint: Missing, Text: fmt.Sprintf("work_dir %s does not exist", f.WorkDir), Hint: "create it, or correct work_dir"}, true)
+		}
+	}
+	b.jobs(func(e *Expansion) bool {
+		if e.WorkDir == nil || len(e.Needs) > 0 || e.Queue >= 0 {
+			return false
+		}
+		base := b.Files[e.File].WorkDir
+		v := e.Matrix.Values(e.Combo, e.Name, nil)
+		dir, err := e.Dir(base, &v)
+		if err != nil || !b.exists(base) || b.exists(dir) {
+			return e.WorkDir.Constant()
+		}
+		b.find(e, Missing, e.WorkDir, true, "create it, or correct work_dir", "work_dir of job %q does not exist: %s", e.Name, dir)
+		return true
+	})
+}
+
+// oneNeed warns about a need that is one of several expansions of its job, when probably
+// all were meant.
+func (b *batchChecker) oneNeed() {
+	b.jobs(func(e *Expansion) bool {
+		for i := range e.Job.Needs {
+			if need := &e.Job.Needs[i]; need.Constant() && !isGlob(need.Raw) {
+				b.oneOf(e, need)
+			}
+		}
+		return true
+	})
+}
+
+func (b *batchChecker) oneOf(e *Expansion, need *expand.Text) {
+	var one *written.Job
+	siblings := map[*written.Job]int{}
+	for _, id := range e.Needs {
+		o := b.Job(id)
+		siblings[o.Job]++
+		if o.Name == need.Raw && o.File == e.File {
+			one = o.Job
+		}
+	}
+	if one == nil || one == e.Job || siblings[one] > 1 || one.Matrix == nil || one.Matrix.Count() < 2 {
+		return
+	}
+	b.find(e, OneNeed, need, true, fmt.Sprintf("to need all of them, write %q", expansions(one)),
+		"needs: %q is only one of %d expansions of its job", need.Raw, one.Matrix.Count())
+}
+
+// expansions returns a pattern that matches all expansions of a job's matrix.
+func expansions(j *written.Job) string {
+	pattern := ""
+	for i := range j.Name.Segs {
+		if g := &j.Name.Segs[i]; g.Kind == expand.VarLiteral {
+			pattern += g.Lit
+		} else if !strings.HasSuffix(pattern, "*") {
+			pattern += "*"
+		}
+	}
+	if len(j.Suffix) > 0 && !strings.HasSuffix(pattern, "*") {
+		pattern += "-*"
+	}
+	return pattern
+}

@@ -1,0 +1,159 @@
+// Package lint finds mistakes in a batch that is otherwise valid: work that looks done but
+// is not, GPUs chosen by hand, two jobs writing one file. Each lint has a name, by which
+// "allow" in the settings or on a job switches it off. Lints run when a batch is checked,
+// planned or run. Commands that only look at a batch skip them and so work whatever is
+// wrong.
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/script"
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
+)
+
+// Lints that no single command reveals.
+const (
+	Unused     = "unused"
+	Config     = "config-unused"
+	SameOutput = "same-output"
+	Order      = "order"
+	LogClash   = "log-clash"
+	Missing    = "missing"
+	Concurrent = "max-concurrent"
+	OneNeed    = "one-need"
+)
+
+// Names lists all lints, errors first.
+var Names = []string{
+	script.Pinned, script.Background, script.Detached, Unused, Config, SameOutput, Order, LogClash,
+	script.FixedPort, script.Unquoted, script.Conda, Missing, Concurrent, OneNeed,
+	"stray", // found while a job runs
+}
+
+// ParseAllow parses a list of lints to switch off.
+func ParseAllow(words []string) ([]string, error) {
+	var list []string
+	for _, w := range words {
+		if w = strings.TrimSpace(w); w == "" {
+			continue
+		}
+		if !slices.Contains(Names, w) {
+			return nil, source.Faultf(source.DidYouMean(w, Names, "valid lints: "+strings.Join(Names, ", ")), "unknown lint %q", w)
+		}
+		list = append(list, w)
+	}
+	return list, nil
+}
+
+// A Checker checks the jobs of one batch.
+type Checker struct {
+	out   *source.Report
+	Allow []string // switched off by the settings
+
+	programs map[string]*scriptFile // that jobs run, by path; nil if unreadable
+	there    map[string]bool        // paths checked for existence
+	searches int                    // commands parsed only to find the scripts in them
+}
+
+// New returns a Checker that reports to out.
+func New(out *source.Report) *Checker {
+	return &Checker{out: out, programs: map[string]*scriptFile{}, there: map[string]bool{}}
+}
+
+// A Job is one job of a file, all its expansions at once.
+type Job struct {
+	*written.Job
+	Source     *source.Source
+	Base       string                  // the file's work dir
+	GPUs       int                     // the most that any expansion can be granted; -1 if unknown
+	Background bool                    // work left in the background is handled
+	First      string                  // the name of its first expansion
+	Own        func(param string) bool // whether a parameter is among the job's own params
+}
+
+// Find reports a finding in a job unless the lint is switched off. Errors are those that
+// the author of the file may overrule.
+func (c *Checker) Find(src *source.Source, j *written.Job, p source.Problem, warn bool) {
+	if c.allows(j, p.Lint) {
+		return
+	}
+	p.File = src.Path
+	if warn {
+		c.out.Warn(p)
+		return
+	}
+	if p.Hint != "" {
+		p.Hint += "; "
+	}
+	p.Hint += "or, if intended, set allow: [" + p.Lint + "]"
+	c.out.Add(p)
+}
+
+func (c *Checker) allows(j *written.Job, lint string) bool {
+	return slices.Contains(c.Allow, lint) || slices.ContainsFunc(j.Resources, func(r written.Resource) bool {
+		return r.Key == "allow" && slices.ContainsFunc(r.Texts, func(name expand.Text) bool { return name.Raw == lint })
+	})
+}
+
+// A jobChecker checks one job.
+type jobChecker struct {
+	*Checker
+	Job
+}
+
+// Check checks one job.
+func (c *Checker) Check(job Job) {
+	j := &jobChecker{c, job}
+	j.unused()
+	j.unusedConfig()
+	j.commands()
+}
+
+func (j *jobChecker) find(p source.Problem, warn bool) { j.Find(j.Source, j.Job.Job, p, warn) }
+
+// unusedConfig reports a config copy that the job never gets to see.
+func (j *jobChecker) unusedConfig() {
+	c := j.Config
+	if c == nil || c.Path != nil || j.runs(func(t *expand.Text) bool { return t.Uses(expand.VarConfig) }) {
+		return
+	}
+	j.find(source.Problem{Lint: Config, Line: c.Base.Line, Col: c.Base.Col,
+		Text: fmt.Sprintf("job %q never uses its modified copy of %s: {config} is not in run, args or env", j.Name.Raw, source.Clip(c.Base.Raw)),
+		Hint: "pass it to the program, for example --config {config}, or set config: null on this job"}, false)
+}
+
+// runs reports whether any text the job runs satisfies is.
+func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
+	for t := range j.Run() {
+		if is(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxAsked bounds how many paths of a batch are checked for existence.
+const maxAsked = 1000
+
+// exists reports whether a path exists, as far as this user can tell. Beyond maxAsked, a
+// path is assumed to exist.
+func (c *Checker) exists(path string) bool {
+	there, known := c.there[path]
+	if !known {
+		if len(c.there) == maxAsked {
+			return true
+		}
+		_, err := os.Stat(path)
+		there = !errors.Is(err, fs.ErrNotExist)
+		c.there[path] = there
+	}
+	return there
+}

@@ -1,0 +1,161 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"gpurun/jobspec/expand"
+)
+
+// order reports inputs made by another job of the batch that this job does not wait for,
+// and warns about inputs that nobody makes.
+func (b *batchChecker) order() {
+	var made *producers
+	b.jobs(func(e *Expansion) bool {
+		if len(e.Inputs) == 0 {
+			return true
+		}
+		if made == nil {
+			made = b.producers()
+		}
+		found, same := false, e.WorkDir == nil && len(e.Job.Needs) == 0
+		for i := range e.Inputs {
+			t := &e.Inputs[i]
+			same = same && t.Constant()
+			if path, err := b.path(e, t); err == nil && b.inputOrder(made, e, t, path) {
+				found = true
+			}
+		}
+		return found || same
+	})
+}
+
+// inputOrder checks one input of one job, and reports whether it found something.
+func (b *batchChecker) inputOrder(made *producers, e *Expansion, t *expand.Text, path string) bool {
+	by, ok := made.of(path)
+	glob := isGlob(path)
+	switch {
+	case ok && by == e.ID:
+	case ok:
+		p := b.Job(by)
+		if b.ordered(&p, e) || b.ordered(e, &p) && b.exists(path) {
+			return false
+		}
+		b.find(e, Order, t, glob || b.exists(path), fmt.Sprintf("add needs: [%q]", p.Name),
+			"job %q reads %s, which job %q makes, and does not wait for it", e.Name, path, p.Name)
+		return true
+	case glob || len(e.Needs) > 0 || e.Queue >= 0 || b.exists(path):
+	default:
+		b.find(e, Missing, t, true, "correct the path, or add the job that makes it to needs",
+			"input %s does not exist, and no job of this batch makes it", path)
+		return true
+	}
+	return false
+}
+
+// producers maps paths to the first job that makes them.
+type producers struct {
+	paths  map[string]int32
+	sorted []string              // the paths, once an input is a glob
+	globs  map[string][]madeGlob // by what every match begins with
+	known  map[string]int32      // answers given
+	spent  int                   // matches tried
+}
+
+type madeGlob struct {
+	pattern string
+	job     int32
+}
+
+// maxMatches bounds how many matches are tried in all: a lint must not keep a big batch
+// from starting.
+const maxMatches = 200000
+
+func newProducers() *producers {
+	return &producers{paths: map[string]int32{}, globs: map[string][]madeGlob{}, known: map[string]int32{}}
+}
+
+func (b *batchChecker) producers() *producers {
+	m := newProducers()
+	for id := range int32(b.Len) {
+		e := b.Job(id)
+		for i := range e.Outputs {
+			if path, err := b.path(&e, &e.Outputs[i]); err == nil {
+				m.add(path, id)
+			}
+		}
+	}
+	return m
+}
+
+func (m *producers) add(path string, job int32) {
+	if isGlob(path) {
+		head := literalHead(path)
+		m.globs[head] = append(m.globs[head], madeGlob{path, job})
+	} else if _, taken := m.paths[path]; !taken {
+		m.paths[path] = job
+	}
+}
+
+// of returns the job that makes a path, a folder containing it, or a glob matching it.
+func (m *producers) of(path string) (int32, bool) {
+	by, ok := m.known[path]
+	if !ok {
+		by = m.find(path)
+		m.known[path] = by
+	}
+	return by, by >= 0
+}
+
+func (m *producers) find(path string) int32 {
+	for folder := path; ; folder = filepath.Dir(folder) {
+		if by, ok := m.paths[folder]; ok {
+			return by
+		}
+		if folder == "/" || folder == "." {
+			break
+		}
+	}
+	found := int32(-1)
+	try := func(pattern, path string, by int32) {
+		if found >= 0 && by >= found || m.spent == maxMatches {
+			return
+		}
+		m.spent++
+		if ok, _ := doublestar.PathMatch(pattern, path); ok {
+			found = by
+		}
+	}
+	for n := range len(path) + 1 {
+		for _, g := range m.globs[path[:n]] {
+			try(g.pattern, path, g.job)
+		}
+	}
+	if found < 0 && isGlob(path) {
+		if m.sorted == nil {
+			m.sorted = slices.Sorted(maps.Keys(m.paths))
+		}
+		head := literalHead(path)
+		from, _ := slices.BinarySearch(m.sorted, head)
+		for _, p := range m.sorted[from:] {
+			if !strings.HasPrefix(p, head) {
+				break
+			}
+			try(path, p, m.paths[p])
+		}
+	}
+	return found
+}
+
+// literalHead returns what every path begins with that doublestar matches.
+func literalHead(pattern string) string {
+	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
+}

@@ -1,0 +1,171 @@
+package lint
+
+import (
+	"fmt"
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
+	"slices"
+	"strings"
+)
+
+// repeatNames are names of parameters that merely count repetitions.
+var repeatNames = []string{"run", "rep", "trial", "worker", "i"}
+
+// unused reports parameters that make jobs differ in name only. A parameter with a single
+// value, or zipped with one that is used, may exist for a name or path. A single value used
+// nowhere is at best a label in the ledger, hence a warning; those from defaults need not be
+// used by every job.
+func (j *jobChecker) unused() {
+	m := j.Matrix
+	if len(m.Always)+len(m.Partial) == 0 || j.allows(j.Job.Job, Unused) {
+		return
+	}
+	u := j.uses()
+	for _, name := range slices.Concat(m.Always, m.Partial) {
+		if u.reached[name] || slices.Contains(repeatNames, name) {
+			continue
+		}
+		mates, values := m.Mates(name)
+		switch {
+		case values < 2 && (u.named[name] || !j.Own(name)):
+		case u.named[name] && slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] }):
+		case j.readByScript(name) || j.inName(name) && j.readsByName():
+		default:
+			j.unusedParam(name, values, u.named[name])
+		}
+	}
+}
+
+func (j *jobChecker) unusedParam(name string, values int, named bool) {
+	line, col := j.Source.Find(j.Line, j.Col, name+":")
+	text := fmt.Sprintf("parameter %q never reaches the command", name)
+	if named {
+		text = fmt.Sprintf("parameter %q is used in names and paths only and never reaches the command", name)
+	}
+	if values > 1 {
+		text += fmt.Sprintf(": its %d values give identical jobs", values)
+	}
+	j.find(source.Problem{Lint: Unused, Line: line, Col: col, Text: text,
+		Hint: fmt.Sprintf("use {%s} in run or args, or read $%s in the program", name, expand.ParamEnv(name))}, values < 2)
+}
+
+// used holds the parameters that a job uses.
+type used struct {
+	reached map[string]bool // in what it runs, where it runs, and with which resources
+	named   map[string]bool // anywhere else
+}
+
+func (j *jobChecker) uses() used {
+	u := used{map[string]bool{}, map[string]bool{}}
+	reached := slices.Collect(j.Run())
+	for i := range j.Inputs {
+		reached = append(reached, &j.Inputs[i])
+	}
+	named := []*expand.Text{&j.Name, j.Log, j.Stdout, j.Stderr, j.Queue}
+	for _, list := range [][]expand.Text{j.Outputs, j.Needs} {
+		for i := range list {
+			named = append(named, &list[i])
+		}
+	}
+	for _, r := range j.Resources {
+		to := &reached
+		if r.Key == "desc" || r.Key == "tags" {
+			to = &named
+		}
+		for i := range r.Texts {
+			*to = append(*to, &r.Texts[i])
+		}
+	}
+	if c := j.Config; c != nil {
+		reached = append(reached, &c.Base, c.Path)
+		for i := range c.Sets {
+			reached = append(reached, &c.Sets[i].Value)
+		}
+	}
+	j.mark(u.reached, append(reached, j.WorkDir)...)
+	j.mark(u.named, named...)
+	return u
+}
+
+// mark records the parameters in texts, and those they refer to.
+func (j *jobChecker) mark(used map[string]bool, texts ...*expand.Text) {
+	for _, t := range texts {
+		if t == nil {
+			continue
+		}
+		for i := range t.Segs {
+			if g := &t.Segs[i]; g.Kind == expand.VarParam {
+				j.markParam(used, g.Param)
+			}
+		}
+		j.markEnvironment(used, t.Raw)
+	}
+}
+
+func (j *jobChecker) markParam(used map[string]bool, name string) {
+	if used[name] {
+		return
+	}
+	used[name] = true
+	for _, t := range j.Matrix.Nested[name] {
+		j.mark(used, t)
+	}
+}
+
+// markEnvironment records the parameters that a command reads from its environment. If it
+// iterates over GPURUN_PARAM_*, it may use any.
+func (j *jobChecker) markEnvironment(used map[string]bool, raw string) {
+	const prefix = "GPURUN_PARAM_"
+	for rest := raw; ; {
+		i := strings.Index(rest, prefix)
+		if i < 0 {
+			return
+		}
+		rest = rest[i+len(prefix):]
+		end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", r) })
+		if end < 0 {
+			end = len(rest)
+		}
+		for _, name := range slices.Concat(j.Matrix.Always, j.Matrix.Partial) {
+			if end == 0 || expand.ParamEnv(name) == prefix+rest[:end] {
+				j.markParam(used, name)
+			}
+		}
+	}
+}
+
+// readByScript reports whether a file that the job runs reads the parameter from its
+// environment.
+func (j *jobChecker) readByScript(name string) bool {
+	used := map[string]bool{}
+	for _, file := range j.scripts() {
+		j.markEnvironment(used, file.text)
+	}
+	return used[name]
+}
+
+// inName reports whether the job's name holds the parameter.
+func (j *jobChecker) inName(name string) bool {
+	used := map[string]bool{}
+	j.mark(used, &j.Name)
+	return used[name]
+}
+
+// readsByName reports whether a command names something that exists through the job's
+// name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
+// --out ckpt/{name}.pt hides a parameter that does nothing.
+func (j *jobChecker) readsByName() bool {
+	v := j.Matrix.Values(j.Matrix.Combo(0), j.First, nil)
+	return j.runs(func(t *expand.Text) bool {
+		return t.Uses(expand.VarName) && slices.ContainsFunc(strings.FieldsFunc(t.Render(&v), wordBreak), func(word string) bool {
+			if strings.HasPrefix(word, "-") {
+				_, word, _ = strings.Cut(word, "=")
+			}
+			path, err := expand.Absolute(j.Base, word)
+			return err == nil && strings.Contains(word, v.Name) && j.exists(path)
+		})
+	})
+}
+
+// wordBreak reports whether a character separates words, or quotes them.
+func wordBreak(r rune) bool { return strings.ContainsRune(" \t\n\"';", r) }

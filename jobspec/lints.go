@@ -1,0 +1,60 @@
+package jobspec
+
+import (
+	"slices"
+
+	"gpurun/jobspec/lint"
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+)
+
+// lint checks one job of the file, all expansions at once.
+func (p *proto) lint(f fields) {
+	if !p.file.opts.Lint || p.Matrix == nil || p.Matrix.Count() == 0 {
+		return
+	}
+	first := p.Matrix.Values(p.Matrix.Combo(0), "", nil)
+	params := source.Child(f.at, "params")
+	p.file.lints.Check(lint.Job{
+		Job: p.Job, Source: p.src, Base: p.file.workDir, GPUs: p.mostGPUs(), First: p.nameOf(&first),
+		Background: p.block || f.get("leftovers") != nil,
+		Own:        func(param string) bool { return source.Child(params, param) != nil },
+	})
+}
+
+// mostGPUs returns the largest number of GPUs any expansion can be granted.
+func (p *proto) mostGPUs() int {
+	if p.shared != nil {
+		return p.shared.Request.Max
+	}
+	most := -1
+	for _, s := range p.specs {
+		most = max(most, s.Request.Max)
+	}
+	return most
+}
+
+// lintBatch checks what no job reveals on its own.
+func (l *loader) lintBatch() {
+	if !l.opts.Lint || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
+		return
+	}
+	b := lint.Batch{Len: len(l.batch.Jobs), Job: func(id int32) lint.Expansion {
+		j := &l.batch.Jobs[id]
+		return lint.Expansion{Job: j.Spec.text, ID: id, File: j.File, Name: j.Name, Needs: j.Needs, Queue: j.Queue, Combo: j.combo}
+	}}
+	for _, f := range l.files {
+		b.Files = append(b.Files, lint.File{Source: f.src, WorkDir: f.workDir})
+	}
+	l.lints.CheckBatch(b)
+}
+
+// lintConcurrent warns about max_concurrent: 0, which means no limit.
+func (l *loader) lintConcurrent(g given) {
+	n, err := units.ParseCount(g.text, 0)
+	if !l.opts.Lint || g.name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lint.Concurrent) {
+		return
+	}
+	l.out.Warn(Problem{File: g.file, Line: g.line, Col: g.col, Lint: lint.Concurrent,
+		Text: "max_concurrent: 0 means no limit: as many jobs as the GPUs take", Hint: "remove it for no limit, or set at least 1"})
+}

@@ -12,6 +12,8 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -35,6 +37,8 @@ const (
 	Here      Placement = iota // gpurun, among the devices of this host that it reads
 	Elsewhere                  // the engine, among devices that gpurun cannot see
 )
+
+func (u UUID) mig() bool { return strings.HasPrefix(string(u), "MIG-") }
 
 // A Device holds what never changes about a GPU or a MIG instance while it exists.
 type Device struct {
@@ -118,4 +122,22 @@ type Grant struct {
 	Indices []int // on the host, parallel to UUIDs
 	Memory  Bytes // promised on each
 	Share   bool
+}
+
+// Environ returns the variables that show a process the devices of g and no others: as
+// host indices if these are sure to name the same devices, else as UUIDs.
+func (g Grant) Environ(indexed bool) []string {
+	cuda, nvidia := "-1", "void"
+	if len(g.UUIDs) > 0 {
+		names := make([]string, len(g.UUIDs))
+		for i, id := range g.UUIDs {
+			names[i] = string(id)
+			if indexed && !slices.ContainsFunc(g.UUIDs, UUID.mig) {
+				names[i] = strconv.Itoa(g.Indices[i])
+			}
+		}
+		cuda = strings.Join(names, ",")
+		nvidia = cuda
+	}
+	return []string{"CUDA_VISIBLE_DEVICES=" + cuda, "NVIDIA_VISIBLE_DEVICES=" + nvidia, "CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 }

@@ -18,7 +18,7 @@ func (l *loop) answer(call *control.Call) {
 	if err != nil {
 		r.Err = err.Error()
 	}
-	r.Silent = l.silent
+	r.Silent = l.shown.silent
 	call.Reply <- r
 }
 

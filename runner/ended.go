@@ -1,9 +1,11 @@
 package runner
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
+	"regexp"
+	"strings"
+	"time"
 
 	"gpurun/runner/engine"
 	"gpurun/runner/files"
@@ -13,18 +15,18 @@ import (
 
 // happened turns engine events into core events.
 func (l *loop) happened(ev engine.Event) {
-	l.warn(ev.Warnings)
+	l.warn(ev.Warnings...)
 	if ev.Silent != nil {
-		l.silent, l.dirty = *ev.Silent, true
+		l.shown.silent, l.shown.dirty = *ev.Silent, true
 	}
-	at := l.live[ev.UniID]
+	at := l.attempts.live[ev.UniID]
 	if at == nil {
 		return // unknown attempt: a duplicate end
 	}
 	switch {
 	case ev.Running != nil:
 		if ev.Running.Adopted && at.job >= 0 {
-			l.fresh[at.job] = true // the next attempt appends to its output
+			l.attempts.fresh[at.job] = true // the next attempt appends to its output
 		}
 		l.placed(at, ev.Running.PID)
 		l.step(sched.Started{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
@@ -33,30 +35,25 @@ func (l *loop) happened(ev engine.Event) {
 		l.placed(at, ev.Background.PID)
 		l.step(sched.Backgrounded{UniID: ev.UniID, What: ev.Background.Text})
 	case ev.Stopping != nil:
-		l.acks[ev.UniID] = ev.Stopping.Ack
+		at.ack = ev.Stopping.Ack
 		l.step(sched.StopAnnounced{UniID: ev.UniID, Why: ev.Stopping.Why})
-	case ev.Ended != nil && ev.Ended.NoRoom:
-		l.look(at, l.withoutRoom(*ev.Ended))
 	case ev.Ended != nil:
-		if ev.Ended.Unsaved != "" {
-			l.stateFailed(errors.New(ev.Ended.Unsaved))
+		e := *ev.Ended
+		if e.NoRoom { // it never began, and not because of its job: that ends the run
+			l.stateFailed(errors.New(e.Err))
+			e.Lost, e.Void, e.Why = true, true, state.WhyInterrupted
+		} else if e.Unsaved != "" {
+			l.stateFailed(errors.New(e.Unsaved))
 		}
-		l.look(at, *ev.Ended)
+		l.look(at, e)
 	}
 }
 
 // placed tells the prober whose processes to expect on the GPUs of an attempt.
 func (l *loop) placed(at *attempt, pid int) {
 	if l.Prober != nil {
-		l.Prober.Placed(at.uniID, pid, at.grant)
+		l.Prober.Placed(at.uniID, pid, at.launch.Grant)
 	}
-}
-
-// finished is an end, judged by the files it left, on its way to the loop.
-type finished struct {
-	sched.Event
-	at *attempt
-	ev sched.Ended
 }
 
 // look examines, outside the loop, what an ended attempt left behind.
@@ -65,45 +62,26 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		l.Prober.Removed(at.uniID)
 	}
 	vanished := at.vanished(e)
-	l.Go(func() {
+	l.beside(func() func() {
 		kind := ""
-		if at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
-			e.Report, kind = l.report(at, e.Report)
+		if l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
+			var end string
+			end, kind = l.Report(at.job, at.uniID)
+			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence
 		}
-		ev := finished{Event: sched.Ended{}, at: at, ev: judge(at, e, kind)}
+		ev := judge(at, e, kind)
 		if at.evidence != nil {
-			ev.ev.Evidence = at.evidence()
+			ev.Evidence = at.evidence()
 		}
-		if vanished && ev.ev.Warning == "" {
-			ev.ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
+		if vanished && ev.Warning == "" {
+			ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
 		}
-		select {
-		case l.inbox <- ev:
-		case <-l.ctx.Done():
+		return func() {
+			l.warnOf(at.name, ev)
+			l.step(ev)
+			l.forget(at)
 		}
 	})
-}
-
-// report returns the end that an attempt's script reported and the error type it
-// named. What the engine has seen takes precedence for the end.
-func (l *loop) report(at *attempt, seen string) (end, errorType string) {
-	if l.Report != nil {
-		end, errorType = l.Report(at.job, at.uniID)
-	}
-	return cmp.Or(seen, end), errorType
-}
-
-// forget releases what only a live attempt needs.
-func (l *loop) forget(at *attempt) {
-	delete(l.live, at.uniID)
-	delete(l.acks, at.uniID)
-	l.releasePort(at)
-}
-
-func (l *loop) releasePort(at *attempt) {
-	if at.port != 0 {
-		l.ports.give(at.port)
-	}
 }
 
 // judge adds to an end what the log, result file and outputs show, and the error type
@@ -113,59 +91,55 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		UniID: at.uniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
 		Seconds: e.Elapsed.Seconds(), OOM: e.OOMKilled, Lost: e.Lost, Void: e.Void, Err: e.Err,
 		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
+		Good: e.Report == "normal_exit",
 	}
 	metrics, kind, err := files.Result(resultPath(at.dir), at.out.stdout+".result.json")
 	if err != nil {
 		ev.Warning = err.Error()
 	}
 	ev.Metrics = metrics
-	ev.OOM = ev.OOM || kind == state.ErrOOM || reported == state.ErrOOM && e.Report != "normal_exit"
-	switch e.Report {
-	case "normal_exit":
-		ev.Good = true
-	case "abnormal_exit":
+	ev.OOM = ev.OOM || kind == state.ErrOOM || reported == state.ErrOOM && !ev.Good
+	if e.Report == "abnormal_exit" {
 		ev.Failed = "its script reported abnormal_exit"
 	}
-	bad := ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != ""
-	if bad && !ev.Good {
+	if !ev.Good && (ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != "") {
 		tail := at.out.tail(logTail)
 		ev.Line = files.TellingLine(tail)
 		ev.OOM = ev.OOM || !ev.Lost && files.OutOfMemory(tail)
-	}
-	if !bad || ev.Good {
-		if p, err := files.MissingOutput(at.outputs); p != "" {
-			ev.Failed, ev.Good = "output "+files.Short(at.launch.WorkDir, p)+" missing", false
-			if err != nil {
-				ev.Failed = "output " + err.Error()
-			}
+	} else if p, err := files.MissingOutput(at.outputs); p != "" {
+		ev.Failed, ev.Good = "output "+files.Short(at.launch.WorkDir, p)+" missing", false
+		if err != nil {
+			ev.Failed = "output " + err.Error()
 		}
 	}
 	return ev
 }
 
-// logTail is the maximum number of bytes at a log's end that are examined.
-const logTail = 64 << 10
+// vanishedWithin is how soon a script has ended whose work in the background did not get
+// going: a shell takes the status of what has ended before itself, and nobody hears of it.
+const vanishedWithin = 10 * time.Second
 
-// tail returns the last bytes of this attempt's part of its logs.
-func (p logPart) tail(max int) []byte {
-	out := files.Tail(p.stdout, p.start(p.stdout, p.fromStdout), max)
-	if p.stderr != p.stdout {
-		out = append(out, files.Tail(p.stderr, p.start(p.stderr, p.fromStderr), max)...)
-	}
-	return out
+// vanished reports whether an attempt that succeeded may have done nothing: its commands
+// put something in the background and waited for nothing, it has left nothing behind, and
+// nothing of it was seen on its GPUs.
+func (at *attempt) vanished(e engine.Ended) bool {
+	good := e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost && e.LeftOver == 0 && e.LeftRunning == ""
+	return good && e.Elapsed < vanishedWithin && len(at.launch.Grant.UUIDs) > 0 && at.launch.Leftovers == engine.LeftoversAuto &&
+		!at.behind && len(at.onGPU) == 0 && startsBehind(strings.Join(at.launch.Commands, "\n"))
 }
 
-// start returns where the attempt's part begins. For an adopted attempt that is
-// unknown: its header is searched for; without one, the part is the whole file.
-func (p logPart) start(path string, from int64) int64 {
-	if from >= 0 {
-		return from
+var (
+	ampersand = regexp.MustCompile(`(^|[^&<>|])&(\s|;|\)|$)`)
+	waits     = regexp.MustCompile(`\b(wait|fg)\b`)
+	quoted    = regexp.MustCompile(`'[^']*'|"[^"]*"|(^|\s)#.*`)
+)
+
+// startsBehind reports whether a script puts something in the background for good, as far
+// as its text tells. It is worth no more than a warning.
+func startsBehind(script string) bool {
+	if !strings.Contains(script, "&") {
+		return false
 	}
-	n := size(path)
-	t := files.Tail(path, max(0, n-logTail), logTail)
-	i := bytes.LastIndex(t, []byte("\n--- attempt "))
-	if i < 0 {
-		return 0
-	}
-	return n - int64(len(t)) + int64(i) + 1
+	script = quoted.ReplaceAllString(script, " x")
+	return ampersand.MatchString(script) && !waits.MatchString(script)
 }

@@ -26,7 +26,7 @@ func TestWhatJobsInherit(t *testing.T) {
 // suggestions; nothing overrides the variables that name the GPUs. Each name occurs
 // once, and no job sees another's.
 func TestLayersOfAnEnvironment(t *testing.T) {
-	base := newEnviron([]string{"A=1", "PYTHONUNBUFFERED=no", "odd", "A=2", "B=1", "CUDA_VISIBLE_DEVICES=0"})
+	base := []string{"A=1", "PYTHONUNBUFFERED=no", "odd", "A=2", "B=1", "CUDA_VISIBLE_DEVICES=0"}
 	environ := func(env ...string) []string {
 		e := jobEnviron(base, &jobspec.Job{Name: "j", Spec: &jobspec.Spec{}}, jobspec.Rendered{Env: env}, identity{"u", 2, 7, "/r"}, gpu.Grant{}, true)
 		slices.Sort(e)

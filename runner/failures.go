@@ -34,7 +34,7 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 			continue
 		}
 		if i == len(list) && i < maxFailures {
-			list = append(list, state.FailedJob{Job: name, Start: l.Start, End: l.End, Log: l.Start.Log, Tail: lastLines(l.out.tail(logTail), 5)})
+			list = append(list, state.FailedJob{Job: name, Start: l.Start, End: l.End, Log: l.Start.Log, Tail: l.out.lastLines(5)})
 		}
 		if i < len(list) {
 			list[i].Alike = alike.Groups[i]
@@ -52,20 +52,14 @@ func Recorded(r *state.Record) Last {
 			Time: r.End, Job: r.Job, UniID: r.UniID, Attempt: r.Attempt, State: r.State, ExitCode: r.ExitCode, Signal: r.Signal,
 			ErrorType: r.ErrorType, Reason: r.Reason, Line: r.Line, Seconds: r.Seconds,
 		},
-		out: logPart{stdout: r.Log, stderr: r.Log, fromStdout: -1, fromStderr: -1},
+		out: logOf(r.Log),
 	}
-}
-
-// lastEnd returns a job's last attempt in this run.
-func (l *loop) lastEnd(id int) (Last, bool) {
-	e, ok := l.out.ends[id]
-	return Last{Start: e.start, End: e.fact, out: e.out}, ok
 }
 
 // blockedBy counts, for each job that failed, the jobs that did not run because of it.
 func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 	count := map[int]int{}
-	known := make(map[int]int)
+	known := map[int]int{}
 	for id := range b.Jobs {
 		if phase(id) == state.Blocked {
 			if c := cause(b, phase, id, known); c >= 0 {
@@ -76,32 +70,26 @@ func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 	return count
 }
 
-// cause follows a blocked job's needs to one that failed.
+// cause follows a blocked job's needs to one that failed; -1 if there is none. known has
+// the causes found so far.
 func cause(b *jobspec.Batch, phase func(id int) state.Phase, id int, known map[int]int) int {
 	var path []int
-	found := -1
-	for id >= 0 {
-		if c, ok := known[id]; ok {
-			found = c
+	found, ok := -1, false
+	for next := id; next >= 0 && !ok; {
+		if found, ok = known[next]; ok {
 			break
 		}
-		path = append(path, id)
-		next := -1
-		for _, n := range b.Jobs[id].Needs {
+		path = append(path, next)
+		needs := b.Jobs[next].Needs
+		found, next = -1, -1
+		for _, n := range needs {
 			switch p := phase(int(n)); {
 			case p == state.Blocked:
 				next = int(n)
-			case p.Bad():
-				found = int(n)
-			}
-			if found >= 0 {
-				break
+			case p.Bad() && !ok:
+				found, ok = int(n), true
 			}
 		}
-		if found >= 0 {
-			break
-		}
-		id = next
 	}
 	for _, p := range path {
 		known[p] = found

@@ -10,7 +10,7 @@ import (
 
 // Three jobs that share a GPU count once.
 func TestSharedGPUHours(t *testing.T) {
-	var h hours
+	h := hours{on: map[gpu.UUID]*occupied{}}
 	on := func(ids ...gpu.UUID) state.Fact { return state.Fact{GPUUUIDs: ids} }
 	ended := func(start state.Fact, at, hours float64) {
 		h.ended(start, state.Fact{Seconds: hours * 3600}, time.Duration(at*float64(time.Hour)))

@@ -1,99 +1,133 @@
 package runner
 
 import (
-	"context"
+	"fmt"
 	"slices"
 	"sync"
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
-	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 )
 
-// reader takes GPU readings outside the loop, one at a time. Requests that arrive
+// readings takes GPU readings outside the loop, one at a time. Requests that arrive
 // during a reading are merged into the next one.
-type reader struct {
-	prober probe.Prober
-	engine engine.Engine
-	asks   chan sched.Read
-	done   sync.WaitGroup
+type readings struct {
+	done sync.WaitGroup
+	busy bool
+	next probe.Query // what to read next
+	some bool        // whether there is a request
+	all  bool        // whether one is for all devices
 }
 
-func newReader(ctx context.Context, p probe.Prober, e engine.Engine, inbox chan<- sched.Event, start func(func())) *reader {
-	r := &reader{prober: p, engine: e, asks: make(chan sched.Read, 64)}
+// read requests a reading. One of all devices, or with processes, also answers requests
+// for less.
+func (l *loop) read(a sched.Read) {
+	if l.Prober == nil {
+		return
+	}
+	r := &l.readings
+	r.some, r.all = true, r.all || len(a.UUIDs) == 0
+	r.next.Processes = r.next.Processes || r.all || a.Processes
+	r.next.UUIDs = append(r.next.UUIDs, a.UUIDs...)
+	if !r.busy {
+		l.take()
+	}
+}
+
+// take takes the next reading.
+func (l *loop) take() {
+	r := &l.readings
+	q := r.next
+	slices.Sort(q.UUIDs)
+	if q.UUIDs = slices.Compact(q.UUIDs); r.all {
+		q.UUIDs = nil
+	}
+	r.next, r.some, r.all, r.busy = probe.Query{}, false, false, true
 	r.done.Add(1)
-	start(func() {
+	l.beside(func() func() {
 		defer r.done.Done()
-		r.run(ctx, inbox)
+		ev := sched.Observed{Observation: l.Prober.Read(l.ctx, q), Quick: !q.Processes}
+		var warnings []string
+		if q.Processes {
+			ev.Claims, warnings = l.Engine.Others(l.ctx, ev.Readings)
+		}
+		return func() {
+			if r.busy = false; r.some {
+				l.take()
+			}
+			l.warn(warnings...)
+			l.warnOfGPUs(ev.Observation)
+			l.whose(ev.Observation)
+			l.step(ev)
+		}
 	})
-	return r
 }
 
-func (r *reader) ask(a sched.Read) {
-	select {
-	case r.asks <- a:
-	default: // 64 requests are waiting already; their answer serves this one too
-	}
-}
-
-func (r *reader) wait() { r.done.Wait() }
-
-func (r *reader) run(ctx context.Context, inbox chan<- sched.Event) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case a := <-r.asks:
-			q, quick := r.merge(a)
-			ev := sched.Observed{Observation: r.prober.Read(ctx, q), Quick: quick}
-			var warnings []string
-			if !quick {
-				ev.Claims, warnings = r.engine.Others(ctx, ev.Readings)
+// whose sets which attempt each process in a reading belongs to, and tells the engine
+// which of them are on the attempt's own GPUs. A device that a gpurun inside a job has
+// claimed for its own jobs does not count as that job's.
+func (l *loop) whose(s gpu.Observation) {
+	for i := range s.Readings {
+		id := s.Readings[i].UUID
+		for k := range s.Readings[i].Processes {
+			p := &s.Readings[i].Processes[k]
+			if p.Attempt == "" {
+				p.Attempt = l.Engine.Attempt(p.PID)
 			}
-			select {
-			case inbox <- withWarnings(ev, warnings):
-			case <-ctx.Done():
-				return
+			at := l.attempts.live[p.Attempt]
+			switch {
+			case at == nil:
+			case !slices.Contains(at.launch.Grant.UUIDs, id):
+				if l.nested(p.Attempt, id, s.Claims) {
+					p.Attempt = ""
+				}
+			case !at.onGPU[p.PID]:
+				if at.onGPU == nil {
+					at.onGPU = map[int]bool{}
+				}
+				at.onGPU[p.PID] = true
+				l.Engine.OnGPU(p.Attempt, []int{p.PID})
 			}
 		}
 	}
 }
 
-// onGPU tells the engine which processes of an attempt are on the attempt's own GPUs.
-func (l *loop) onGPU(r *gpu.Reading) {
-	for _, p := range r.Processes {
-		at := l.live[p.Attempt]
-		if at == nil || p.Attempt == "" || at.onGPU[p.PID] || !slices.Contains(at.grant.UUIDs, r.UUID) {
-			continue
+// nested reports whether a gpurun inside an attempt has claimed a device.
+func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
+	return slices.ContainsFunc(claims, func(c gpu.Claim) bool {
+		return c.UUID == id && c.PID > 0 && l.Engine.Attempt(c.PID) == uniID
+	})
+}
+
+// warnOfGPUs warns about devices that stop answering, and when readings start to fail.
+func (l *loop) warnOfGPUs(s gpu.Observation) {
+	w := &l.warnings
+	if s.Err != "" && !w.blind {
+		l.say("cannot read the GPUs; no more jobs start on them until that works again: " + s.Err)
+	}
+	w.blind = s.Err != ""
+	for _, r := range s.Readings {
+		switch lost := w.lost[r.UUID]; {
+		case r.Err != "" && !lost:
+			w.lost[r.UUID] = true
+			l.say(fmt.Sprintf("GPU %s does not answer and is not used until it does: %s", l.indexOf(r.UUID), r.Err))
+		case r.Err == "" && lost:
+			delete(w.lost, r.UUID)
+			if r.Found != nil {
+				r.UUID = r.Found.UUID
+			}
+			l.say(fmt.Sprintf("GPU %s answers again", l.indexOf(r.UUID)))
 		}
-		if at.onGPU == nil {
-			at.onGPU = map[int]bool{}
-		}
-		at.onGPU[p.PID] = true
-		l.Engine.OnGPU(p.Attempt, []int{p.PID})
 	}
 }
 
-// merge combines a with the requests that are waiting. A reading of all devices, or
-// with processes, also answers requests for less.
-func (r *reader) merge(a sched.Read) (q probe.Query, quick bool) {
-	all := len(a.UUIDs) == 0
-	q = probe.Query{UUIDs: append([]gpu.UUID(nil), a.UUIDs...), Processes: all || a.Processes}
-	for {
-		select {
-		case b := <-r.asks:
-			all = all || len(b.UUIDs) == 0
-			q.Processes = q.Processes || all || b.Processes
-			q.UUIDs = append(q.UUIDs, b.UUIDs...)
-			continue
-		default:
+// indexOf returns a device's index, or its UUID if it has none.
+func (l *loop) indexOf(id gpu.UUID) string {
+	for _, d := range l.Prober.Devices() {
+		if d.UUID == id {
+			return fmt.Sprint(d.Index)
 		}
-		if all {
-			q.UUIDs = nil
-		}
-		slices.Sort(q.UUIDs)
-		q.UUIDs = slices.Compact(q.UUIDs)
-		return q, !q.Processes
 	}
+	return string(id)
 }

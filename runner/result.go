@@ -1,10 +1,11 @@
 package runner
 
 import (
-	"fmt"
-	"strings"
+	"maps"
+	"slices"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -24,39 +25,27 @@ type Result struct {
 
 // tally collects the summary's data, fact by fact.
 type tally struct {
-	began    time.Time
-	gpus     map[string]state.Fact   // start facts of live attempts, by uni_id
-	ends     map[int]end             // last bad end of each job
-	sizes    map[string]state.Demand // by job name
-	warnings []string
-	hours    hours
-	stop     string
-	stateErr error
-	gaveUp   bool
+	Result
+	began   time.Time
+	starts  map[string]state.Fact // of live attempts, by uni_id
+	last    map[int]Last          // last bad end of each job
+	demands map[int]state.Demand  // by job
+	hours   hours
 }
 
-type end struct {
-	fact  state.Fact
-	start state.Fact
-	out   logPart
-}
-
-func (t *tally) begin(c Config) {
-	t.began = c.Now().Wall
-	t.gpus = map[string]state.Fact{}
-	t.ends = map[int]end{}
-	t.sizes = map[string]state.Demand{}
+func newTally(now time.Time) tally {
+	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, hours: hours{on: map[gpu.UUID]*occupied{}}}
 }
 
 func (t *tally) stopped(s sched.StopRequested) {
-	if s.All && t.stop == "" {
-		t.stop = s.Why
+	if s.All && t.Stopped == "" {
+		t.Stopped = s.Why
 	}
 }
 
 // started adds an attempt that is now live.
 func (t *tally) started(f state.Fact) {
-	t.gpus[f.UniID] = f
+	t.starts[f.UniID] = f
 	t.hours.started(f)
 }
 
@@ -67,75 +56,118 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	case state.KindStart:
 		t.started(f)
 	case state.KindEnd:
-		start := t.gpus[f.UniID]
-		delete(t.gpus, f.UniID)
+		start := t.starts[f.UniID]
+		delete(t.starts, f.UniID)
 		t.hours.ended(start, f, l.Now().Boot)
 		if a.Job < 0 {
 			return
 		}
-		delete(t.ends, a.Job)
+		delete(t.last, a.Job)
 		if f.State != state.Succeeded {
-			e := end{fact: f, start: start, out: logPart{stdout: start.Log, stderr: start.Log, fromStdout: -1, fromStderr: -1}}
-			if at := l.live[f.UniID]; at != nil {
+			e := Last{Start: start, End: f, out: logOf(start.Log)}
+			if at := l.attempts.live[f.UniID]; at != nil {
 				e.out = at.out
 			}
-			t.ends[a.Job] = e
+			t.last[a.Job] = e
 		}
-		t.size(f, start)
-	}
-}
-
-func (t *tally) note(format string, args ...any) {
-	switch {
-	case len(t.warnings) < maxFailures:
-		t.warnings = append(t.warnings, fmt.Sprintf(format, args...))
-	case len(t.warnings) == maxFailures:
-		t.warnings = append(t.warnings, "more warnings were omitted; see run.log")
+		t.demand(a.Job, f, start)
 	}
 }
 
 // enough is how many readings it takes before a job is advised to request less memory.
 const enough = 10
 
-// size records a job that requested more than twice what it used, or used more than
+// demand records a job that requested more than twice what it used, or used more than
 // it requested; the latter takes only one reading to know.
-func (t *tally) size(f, start state.Fact) {
+func (t *tally) demand(job int, f, start state.Fact) {
 	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 {
 		return
 	}
-	peak := f.PeakMemory
-	less := 2*peak < start.Memory && f.PeakReadings >= enough
-	if peak <= start.Memory && !less || len(t.sizes) >= maxFailures {
+	less := 2*f.PeakMemory < start.Memory && f.PeakReadings >= enough
+	if f.PeakMemory <= start.Memory && !less || len(t.demands) >= maxFailures {
 		return
 	}
-	t.sizes[f.Job] = state.Demand{Job: f.Job, Asked: start.Memory, Peak: peak, Readings: f.PeakReadings}
+	t.demands[job] = state.Demand{Job: f.Job, Asked: start.Memory, Peak: f.PeakMemory, Readings: f.PeakReadings}
 }
 
 // result builds what Run returns.
 func (l *loop) result() Result {
 	l.save()
-	now := l.Now()
-	r := Result{
-		Final: l.Core.Snapshot(now), Wall: now.Wall.Sub(l.out.began), GPUHours: l.out.hours.count(),
-		Stopped: l.out.stop, StateErr: l.out.stateErr, GaveUp: l.out.gaveUp, Warnings: l.out.warnings,
-	}
+	now, r := l.Now(), l.out.Result
+	r.Final, r.Wall, r.GPUHours = l.Core.Snapshot(now), now.Wall.Sub(l.out.began), l.out.hours.count()
 	for _, s := range l.Sinks {
 		s.Snapshot(r.Final)
 	}
-	r.Failures = Failures(l.Batch, l.Core.Phase, l.lastEnd)
-	for id := range l.Batch.Jobs {
-		if s, ok := l.out.sizes[l.Batch.Jobs[id].Name]; ok {
-			r.Demands = append(r.Demands, s)
-		}
+	r.Failures = Failures(l.Batch, l.Core.Phase, func(id int) (Last, bool) {
+		e, ok := l.out.last[id]
+		return e, ok
+	})
+	for _, id := range slices.Sorted(maps.Keys(l.out.demands)) {
+		r.Demands = append(r.Demands, l.out.demands[id])
 	}
 	return r
 }
 
-// lastLines returns the last n lines of b, not counting trailing blank ones.
-func lastLines(b []byte, n int) []string {
-	lines := strings.Split(strings.TrimRight(string(b), "\n\r \t"), "\n")
-	if len(lines) == 1 && lines[0] == "" {
-		return nil
+// hours counts GPU hours. Time on a shared GPU counts once, however many jobs share it.
+type hours struct {
+	on    map[gpu.UUID]*occupied
+	total time.Duration
+}
+
+// occupied is when jobs were on one GPU since it was last idle.
+type occupied struct {
+	live  int
+	spans []span // of jobs that have ended, in order, disjoint
+}
+
+// A span is measured in CLOCK_BOOTTIME.
+type span struct{ from, to time.Duration }
+
+func (h *hours) started(start state.Fact) {
+	for _, id := range start.GPUUUIDs {
+		if h.on[id] == nil {
+			h.on[id] = &occupied{}
+		}
+		h.on[id].live++
 	}
-	return lines[max(0, len(lines)-n):]
+}
+
+func (h *hours) ended(start, end state.Fact, now time.Duration) {
+	s := span{now - time.Duration(end.Seconds*float64(time.Second)), now}
+	for _, id := range start.GPUUUIDs {
+		o := h.on[id]
+		if o == nil {
+			continue
+		}
+		o.add(s)
+		if o.live--; o.live == 0 {
+			h.total += o.sum()
+			o.spans = nil
+		}
+	}
+}
+
+// add merges in a span that ends no earlier than the others.
+func (o *occupied) add(s span) {
+	for n := len(o.spans) - 1; n >= 0 && o.spans[n].to >= s.from; n-- {
+		s.from = min(s.from, o.spans[n].from)
+		o.spans = o.spans[:n]
+	}
+	o.spans = append(o.spans, s)
+}
+
+func (o *occupied) sum() (d time.Duration) {
+	for _, s := range o.spans {
+		d += s.to - s.from
+	}
+	return d
+}
+
+// count returns the total, including ended jobs on GPUs that other jobs are still using.
+func (h *hours) count() float64 {
+	all := h.total
+	for _, o := range h.on {
+		all += o.sum()
+	}
+	return all.Hours()
 }

@@ -34,22 +34,24 @@ type Config struct {
 	Environ []string                   // gpurun's own environment, which jobs inherit
 	Indexed bool                       // CUDA_VISIBLE_DEVICES may use indices: every device that NVML lists is accessible
 	Now     func() sched.Now
-	Go      func(f func()) // starts a goroutine and handles its panics; nil for a plain go statement
+	Go      func(f func()) // starts a goroutine and handles its panics
 }
 
 // Run runs the batch to its end and returns the outcome. It returns when nothing is
 // running any more, or when ctx is done; then running jobs keep running.
 func Run(ctx context.Context, c Config) Result {
+	ctx, cancel := context.WithCancel(ctx)
 	l := newLoop(ctx, c)
-	defer l.close()
+	defer l.readings.done.Wait()
+	defer cancel()
+	defer l.timer.Stop()
 	for file, f := range c.Starts {
 		l.record(sched.Record{File: file, Job: -1, Fact: f})
 	}
 	l.step(sched.Began{})
-	for !l.finished {
-		if !l.wait(ctx) {
-			break
-		}
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for !l.finished && l.wait(tick.C) {
 	}
 	l.write()
 	return l.result()
@@ -58,34 +60,27 @@ func Run(ctx context.Context, c Config) Result {
 // loop is the one goroutine's state.
 type loop struct {
 	Config
-	ctx       context.Context
-	cancel    context.CancelFunc
-	inbox     chan sched.Event
-	queue     []sched.Event // events for the core
-	live      map[string]*attempt
-	fresh     []bool // by job: this run has started a new log for it
-	ports     *ports
-	gpus      *reader
-	timer     *time.Timer
-	ticker    *time.Ticker
-	dirty     bool // something has changed since the last snapshot
-	shown     time.Time
-	unwritten []sched.Record  // facts for the next write
-	urgent    bool            // some of them must be written now
-	facts     []state.Fact    // scratch of append
-	unsaved   []sched.Record  // ends that could not be written yet
-	dropped   map[string]bool // starts that could not be written: do not launch
-	unstarted map[string]bool // dropped starts whose end is still to come
-	acks      map[string]func()
-	shell     []string // for jobs that specify none
-	inherited *environ
-	finished  bool
-	byKey     map[fileKey]int // built when an attempt is adopted
-	out       tally
-	said      map[string]bool   // warnings already given
-	lost      map[gpu.UUID]bool // devices that do not answer
-	silent    []string          // parts of the engine that do not answer
-	blind     bool              // the last reading failed
+	ctx      context.Context
+	inbox    chan func()   // what goroutines beside the loop have it do
+	queue    []sched.Event // events for the core
+	timer    *time.Timer
+	finished bool
+
+	attempts attempts
+	readings readings
+	book     book
+	shown    shown
+	warnings warnings
+	out      tally
+}
+
+// attempts is what the loop knows of jobs that are starting or running.
+type attempts struct {
+	live  map[string]*attempt
+	fresh []bool // by job: this run has started a new log for it
+	ports *ports
+	shell []string                 // for jobs that specify none
+	find  func(*state.Attempt) int // the job of an earlier run's attempt, or -1
 }
 
 // attempt is what the loop knows of an attempt that is prepared or running.
@@ -95,64 +90,46 @@ type attempt struct {
 	uniID   string
 	name    string // of its job
 	dir     string
-	launch  engine.Launch
+	launch  engine.Launch // with the grant
 	out     logPart
 	outputs []string
-	grant   gpu.Grant
 	port    int
+	ack     func()       // lets the engine signal it, once the ledger has the reason
 	onGPU   map[int]bool // processes seen on its GPUs
 	behind  bool         // it goes on as what its commands left in the background
 
 	evidence func() sched.Evidence // of an earlier run's attempt: what the file system shows now
 }
 
+// shown is what the sinks have seen.
+type shown struct {
+	dirty  bool // something has changed since
+	at     time.Time
+	silent []string // parts of the engine that do not answer
+}
+
 // inboxSize lets goroutines that finish at once continue without waiting for the loop.
 const inboxSize = 256
 
 func newLoop(ctx context.Context, c Config) *loop {
-	if c.Go == nil {
-		c.Go = func(f func()) { go f() }
+	l := &loop{Config: c, ctx: ctx, inbox: make(chan func(), inboxSize), timer: time.NewTimer(time.Hour)}
+	l.attempts = attempts{
+		live: map[string]*attempt{}, fresh: make([]bool, len(c.Batch.Jobs)), ports: newPorts(),
+		shell: defaultShell(c.Environ), find: JobFinder(c.Batch),
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	l := &loop{
-		Config: c, ctx: ctx, cancel: cancel,
-		inbox:   make(chan sched.Event, inboxSize),
-		live:    map[string]*attempt{},
-		fresh:   make([]bool, len(c.Batch.Jobs)),
-		ports:   newPorts(),
-		timer:   time.NewTimer(time.Hour),
-		ticker:  time.NewTicker(250 * time.Millisecond),
-		dropped: map[string]bool{}, unstarted: map[string]bool{},
-		acks: map[string]func(){},
-		said: map[string]bool{}, lost: map[gpu.UUID]bool{},
-		shell: defaultShell(c.Environ), inherited: newEnviron(c.Environ),
-	}
-	l.out.begin(c)
-	if c.Prober != nil {
-		l.gpus = newReader(ctx, c.Prober, c.Engine, l.inbox, c.Go)
-	}
+	l.book.dropped, l.book.unstarted = map[string]bool{}, map[string]bool{}
+	l.warnings = warnings{said: map[string]bool{}, lost: map[gpu.UUID]bool{}}
+	l.out = newTally(c.Now().Wall)
 	return l
 }
 
-func (l *loop) close() {
-	l.cancel()
-	l.timer.Stop()
-	l.ticker.Stop()
-	if l.gpus != nil {
-		l.gpus.wait()
-	}
-}
-
-// wait waits for one thing to happen and handles it; false if ctx is done.
-func (l *loop) wait(ctx context.Context) bool {
+// wait waits for one thing to happen and handles it; false if the context is done.
+func (l *loop) wait(tick <-chan time.Time) bool {
 	select {
-	case <-ctx.Done():
+	case <-l.ctx.Done():
 		return false
-	case ev := <-l.inbox:
-		l.step(l.seen(ev))
-		if f, ok := ev.(finished); ok {
-			l.forget(f.at)
-		}
+	case then := <-l.inbox:
+		then()
 	case ev, ok := <-l.Engine.Events():
 		if !ok {
 			return false
@@ -165,18 +142,29 @@ func (l *loop) wait(ctx context.Context) bool {
 		l.answer(call)
 	case <-l.timer.C:
 		l.step(sched.Woken{})
-	case <-l.ticker.C:
+	case <-tick:
 		l.show()
 		l.checkState()
 	}
 	return true
 }
 
+// beside does work that may take time outside the loop. The loop does what it returns.
+func (l *loop) beside(work func() (then func())) {
+	l.Go(func() {
+		then := work()
+		select {
+		case l.inbox <- then:
+		case <-l.ctx.Done():
+		}
+	})
+}
+
 // step passes an event to the core and carries out the actions it returns, including
 // those for events queued on the way.
 func (l *loop) step(ev sched.Event) {
 	l.queue = append(l.queue, ev)
-	for len(l.queue) > 0 || l.urgent {
+	for len(l.queue) > 0 || l.book.urgent {
 		if len(l.queue) == 0 {
 			l.write()
 			continue
@@ -190,7 +178,7 @@ func (l *loop) step(ev sched.Event) {
 			l.do(a)
 		}
 	}
-	l.dirty = true
+	l.shown.dirty = true
 }
 
 // later queues an event for the core, after the current actions.
@@ -219,20 +207,18 @@ func (l *loop) do(a sched.Action) {
 	case sched.Adopt:
 		l.adopt(a.Attempt)
 	case sched.Warn:
-		l.warn([]string{a.Text})
+		l.warn(a.Text)
 	case sched.Ack:
-		if ack := l.acks[a.UniID]; ack != nil {
-			delete(l.acks, a.UniID)
-			ack()
+		if at := l.attempts.live[a.UniID]; at != nil && at.ack != nil {
+			at.ack()
+			at.ack = nil
 		}
 	case sched.Read:
-		if l.gpus != nil {
-			l.gpus.ask(a)
-		}
+		l.read(a)
 	case sched.Wake:
 		l.wake(a.At)
 	case sched.Finish:
-		l.out.gaveUp = a.GaveUp
+		l.out.GaveUp = a.GaveUp
 		l.finished = true
 	}
 }
@@ -243,41 +229,15 @@ const maxSleep = time.Minute
 
 func (l *loop) wake(at time.Duration) {
 	l.timer.Stop()
-	if at == 0 {
-		return
+	if at != 0 {
+		l.timer.Reset(min(max(at-l.Now().Boot, 0), maxSleep))
 	}
-	l.timer.Reset(min(max(at-l.Now().Boot, 0), maxSleep))
-}
-
-// seen handles the part of a goroutine's event that is the loop's, and returns the core's.
-func (l *loop) seen(ev sched.Event) sched.Event {
-	switch ev := ev.(type) {
-	case prepared:
-		l.live[ev.attempt.uniID] = ev.attempt
-		return ev.event
-	case warned:
-		l.warn(ev.warnings)
-		return l.seen(ev.event)
-	case cramped:
-		l.stateFailed(ev.err)
-		return ev.event
-	case finished:
-		l.warnOf(ev.at.name, ev.ev)
-		return ev.ev
-	case sched.Observed:
-		l.missing(ev.Observation)
-		l.whose(&ev.Observation)
-		for i := range ev.Readings {
-			l.onGPU(&ev.Readings[i])
-		}
-	}
-	return ev
 }
 
 // snapshot returns the current state of the run.
 func (l *loop) snapshot() state.Snapshot {
 	s := l.Core.Snapshot(l.Now())
-	s.Silent = l.silent
+	s.Silent = l.shown.silent
 	return s
 }
 
@@ -285,10 +245,10 @@ func (l *loop) snapshot() state.Snapshot {
 func (l *loop) show() {
 	l.write()
 	now := l.Now()
-	if len(l.Sinks) == 0 || (!l.dirty && now.Wall.Sub(l.shown) < time.Second) {
+	if len(l.Sinks) == 0 || (!l.shown.dirty && now.Wall.Sub(l.shown.at) < time.Second) {
 		return
 	}
-	l.dirty, l.shown = false, now.Wall
+	l.shown.dirty, l.shown.at = false, now.Wall
 	s := l.snapshot()
 	for _, sink := range l.Sinks {
 		sink.Snapshot(s)

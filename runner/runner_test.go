@@ -102,7 +102,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 	began := time.Now()
 	now := func() sched.Now { return sched.Now{Boot: time.Since(began) + time.Hour, Wall: time.Now()} }
 	w := &world{memory: &memory{dir: dir}, engine: NewSim(play), stops: make(chan sched.StopRequested, 4), calls: make(chan *control.Call)}
-	w.Config = Config{Batch: b, Ledger: w.memory, Engine: w.engine, Stops: w.stops, Control: w.calls, Indexed: true, Now: now}
+	w.Config = Config{Batch: b, Ledger: w.memory, Engine: w.engine, Stops: w.stops, Control: w.calls, Indexed: true, Now: now, Go: func(f func()) { go f() }}
 	var pool *gpu.Pool
 	if sim != "" {
 		p, err := probe.OpenSim(sim, func() time.Duration { return now().Boot })
@@ -203,33 +203,6 @@ jobs:
 			t.Errorf("got %+v", start)
 		}
 	})
-}
-
-func TestACPUJobSeesNoGPU(t *testing.T) {
-	cuda, nvidia := devices(gpu.Grant{}, true)
-	if cuda != "-1" || nvidia != "void" {
-		t.Errorf("got %q, %q", cuda, nvidia)
-	}
-}
-
-func TestDevicesAreNamedSurely(t *testing.T) {
-	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-a", "GPU-b"}, Indices: []int{2, 5}}
-	mig := gpu.Grant{UUIDs: []gpu.UUID{"MIG-a"}, Indices: []int{2}}
-	tests := []struct {
-		name    string
-		grant   gpu.Grant
-		indexed bool
-		want    string
-	}{
-		{"indices", g, true, "2,5"},
-		{"a device is hidden", g, false, "GPU-a,GPU-b"},
-		{"a MIG instance", mig, true, "MIG-a"},
-	}
-	for _, tt := range tests {
-		if got, _ := devices(tt.grant, tt.indexed); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
-		}
-	}
 }
 
 // A retry appends after a header line, and only this attempt's part of a log is

@@ -1,0 +1,105 @@
+package runner
+
+import (
+	"sync"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner/engine"
+	"gpurun/runner/files"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// start launches a prepared attempt once the ledger has its start.
+func (l *loop) start(a sched.Launch) {
+	if l.book.dropped[a.UniID] {
+		delete(l.book.dropped, a.UniID)
+		l.discard(a.UniID)
+		l.book.unstarted[a.UniID] = true
+		l.later(sched.Ended{UniID: a.UniID, ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"})
+		return
+	}
+	l.Engine.Launch(l.attempts.live[a.UniID].launch)
+}
+
+// discard releases everything held by a prepared attempt that will not start.
+func (l *loop) discard(uniID string) {
+	at := l.attempts.live[uniID]
+	if at == nil {
+		return
+	}
+	l.withdraw(uniID, at.launch.Grant)
+	l.forget(at)
+	l.Ledger.RemoveAttempt(at.file, uniID)
+}
+
+// forget releases what only a live attempt needs.
+func (l *loop) forget(at *attempt) {
+	delete(l.attempts.live, at.uniID)
+	l.attempts.ports.give(at.port)
+}
+
+// adopt asks the engine about an attempt of an earlier run.
+func (l *loop) adopt(a state.Attempt) {
+	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
+	l.attempts.live[at.uniID] = at
+	l.out.started(a.Start)
+	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second, Grant: at.launch.Grant}
+	if at.job >= 0 {
+		ask.Grace = l.Batch.Jobs[at.job].Spec.Grace
+	}
+	if a.Running != nil {
+		ask.PID, ask.PIDStart = a.Running.PID, a.Running.PIDStart
+	}
+	l.Engine.Adopt(ask)
+}
+
+// adopted rebuilds an earlier run's attempt from the ledger and the job file.
+func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
+	at := &attempt{job: id, file: a.Ledger, uniID: a.Start.UniID, name: a.Start.Job, dir: dir, out: logOf(a.Start.Log)}
+	at.launch.Grant = gpu.Grant{UUIDs: a.Start.GPUUUIDs, Indices: a.Start.GPUs, Memory: a.Start.Memory}
+	if id < 0 || b == nil {
+		return at
+	}
+	at.launch.Grant.Share = b.Jobs[id].Spec.Request.Share
+	s := &a.Start
+	was := state.Record{UniID: s.UniID, Attempt: s.Attempt, Start: s.Time, Log: s.Log, Inputs: s.Inputs, GPUs: len(s.GPUs)}
+	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
+	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
+		at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
+	}
+	return at
+}
+
+// JobFinder returns a function that finds the job of an earlier run's attempt, or -1, by
+// file and key: two files may have identical jobs. b may be nil.
+func JobFinder(b *jobspec.Batch) func(*state.Attempt) int {
+	type job struct {
+		file int
+		key  string
+	}
+	ids := sync.OnceValue(func() map[job]int {
+		m := map[job]int{}
+		for id := range b.Jobs {
+			m[job{b.Jobs[id].File, b.Jobs[id].Key.String()}] = id
+		}
+		return m
+	})
+	return func(a *state.Attempt) int {
+		if b != nil {
+			if id, ok := ids()[job{a.Ledger, a.Start.Key}]; ok {
+				return id
+			}
+		}
+		return -1
+	}
+}
+
+// Meanwhile returns the end of an attempt that no run is watching, as the next run
+// would record it. id is its job in the batch, or -1; dir is its folder; e is what the
+// engine knows of the end.
+func Meanwhile(b *jobspec.Batch, id int, a *state.Attempt, dir string, e engine.Ended, now sched.Now) state.Fact {
+	return sched.EndFact(a, judge(adopted(b, id, a, dir), e, ""), now)
+}

@@ -1,0 +1,101 @@
+package runner
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner/files"
+	"gpurun/state/disk"
+)
+
+// A logPart is where one attempt's output begins in its log files.
+type logPart struct {
+	stdout, stderr         string
+	fromStdout, fromStderr int64 // -1 if unknown
+}
+
+// logOf returns the part of an attempt of which only the log is known.
+func logOf(path string) logPart { return logPart{path, path, -1, -1} }
+
+// openLogs makes room for an attempt's output. A run's first attempt starts a new
+// log; a retry appends after a header line, which is returned. own is where gpurun keeps
+// the log of a job that names none.
+func openLogs(r jobspec.Rendered, own string, n int, first bool, isLog func(string) bool, wall time.Time) (logPart, string, error) {
+	p := logPart{stdout: r.Stdout, stderr: r.Stderr}
+	var err error
+	if p.fromStdout, err = openLog(r.Stdout, own, first, isLog); err != nil {
+		return p, "", err
+	}
+	if p.fromStderr = p.fromStdout; r.Stderr != r.Stdout {
+		if p.fromStderr, err = openLog(r.Stderr, own, first, isLog); err != nil {
+			return p, "", err
+		}
+	}
+	if (first || n == 1) && p.fromStdout == 0 && p.fromStderr == 0 {
+		return p, "", nil // the log is empty, even if an attempt that lost a race for its GPU created it
+	}
+	return p, fmt.Sprintf("--- attempt %d, %s ---\n", n, wall.Local().Format("2006-01-02 15:04:05")), nil
+}
+
+// openLog returns the offset at which output begins in one log.
+func openLog(path, own string, first bool, isLog func(string) bool) (int64, error) {
+	if first && !isLog(path+".1") { // else the old log would overwrite another job's
+		empty, err := disk.FreshLog(path, path == own)
+		if err != nil {
+			return 0, fmt.Errorf("cannot start new log %q: %w", path, err)
+		}
+		if empty {
+			return 0, nil
+		}
+	}
+	return size(path), nil
+}
+
+func size(path string) int64 {
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() {
+		return 0
+	}
+	return fi.Size()
+}
+
+// logTail is the maximum number of bytes at a log's end that are examined.
+const logTail = 64 << 10
+
+// tail returns the last bytes of this attempt's part of its logs.
+func (p logPart) tail(max int) []byte {
+	out := files.Tail(p.stdout, p.start(p.stdout, p.fromStdout), max)
+	if p.stderr != p.stdout {
+		out = append(out, files.Tail(p.stderr, p.start(p.stderr, p.fromStderr), max)...)
+	}
+	return out
+}
+
+// start returns where the attempt's part begins. For an adopted attempt that is
+// unknown: its header is searched for; without one, the part is the whole file.
+func (p logPart) start(path string, from int64) int64 {
+	if from >= 0 {
+		return from
+	}
+	n := size(path)
+	t := files.Tail(path, max(0, n-logTail), logTail)
+	i := bytes.LastIndex(t, []byte("\n--- attempt "))
+	if i < 0 {
+		return 0
+	}
+	return n - int64(len(t)) + int64(i) + 1
+}
+
+// lastLines returns the last n lines of this part, not counting trailing blank ones.
+func (p logPart) lastLines(n int) []string {
+	text := strings.TrimRight(string(p.tail(logTail)), "\n\r \t")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-n):]
+}

@@ -1,0 +1,102 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/sched"
+	"gpurun/state/disk"
+)
+
+// A rival is why a grant could not be claimed now. The job has not failed.
+type rival struct{ error }
+
+// isCramped reports whether any other job would fail for the same reason: a full disk, or
+// state that cannot be written.
+func isCramped(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.As(err, new(*engine.BrokenError)) ||
+		errors.As(err, new(*disk.FolderError))
+}
+
+// outOfFiles reports whether the process or system ran out of file descriptors.
+func outOfFiles(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
+}
+
+// refused returns the answer to a Prepare that failed.
+func (l *loop) refused(job int, err error) sched.Event {
+	if isCramped(err) {
+		l.stateFailed(err)
+	}
+	return sched.PrepareFailed{Job: job, Reason: err.Error(), Rival: errors.As(err, new(rival))}
+}
+
+// stateFailed makes the core stop starting jobs. Only the first cause counts.
+func (l *loop) stateFailed(err error) {
+	if l.out.StateErr == nil {
+		l.out.StateErr = err
+		l.later(sched.StateFailed{Err: err.Error()})
+	}
+}
+
+// checkState makes the core stop starting jobs once the state is unreliable, even
+// while there is nothing to write.
+func (l *loop) checkState() {
+	if err := l.Ledger.Failure(); err != nil {
+		l.Log.Error().Err(err).Msg("state")
+		l.stateFailed(err)
+		l.step(sched.Woken{})
+	}
+}
+
+// warnings is what the user has been told.
+type warnings struct {
+	said  map[string]bool
+	lost  map[gpu.UUID]bool // devices that do not answer
+	blind bool              // the last reading failed
+}
+
+// warn gives warnings, each only once per run.
+func (l *loop) warn(texts ...string) {
+	for _, w := range texts {
+		if !l.warnings.said[w] {
+			l.warnings.said[w] = true
+			l.say(w)
+		}
+	}
+}
+
+// say gives a warning: in run.log, to the sinks at once, and in the summary.
+func (l *loop) say(text string) {
+	l.Log.Warn().Msg(text)
+	for _, s := range l.Sinks {
+		s.Warn(text)
+	}
+	switch n := len(l.out.Warnings); {
+	case n < maxFailures:
+		l.out.Warnings = append(l.out.Warnings, text)
+	case n == maxFailures:
+		l.out.Warnings = append(l.out.Warnings, "more warnings were omitted; see run.log")
+	}
+}
+
+// warnOf gives the warnings that come with an end.
+func (l *loop) warnOf(job string, e sched.Ended) {
+	if e.LeftOver > 0 && e.Why == "" {
+		what := "a process"
+		if e.LeftOver > 1 {
+			what = fmt.Sprintf("%d processes", e.LeftOver)
+		}
+		l.say(fmt.Sprintf("%s: ended %s that it left running", job, what))
+	}
+	if e.Stuck {
+		l.say(job + ": some of its processes survive SIGKILL (see dmesg); its GPUs stay reserved")
+	}
+	if e.Warning != "" {
+		l.say(job + ": " + e.Warning)
+	}
+}

@@ -2,18 +2,10 @@ package cli
 
 import (
 	"context"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"strconv"
-	"time"
-
-	"github.com/rs/zerolog"
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
-	"gpurun/runner/engine"
 )
 
 // claimRoots returns the folders that hold this run's claims and those of others;
@@ -50,54 +42,3 @@ func claimReader(p probe.Prober) otherClaims {
 	r := claim.NewReader(roots)
 	return func(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []string) { return r.Others(ctx) }
 }
-
-// An execClaim is exec's claim on GPUs. A keeper holds it, so it lasts as long as the
-// command even if gpurun itself is killed first.
-type execClaim struct {
-	*app
-	job, uniID string
-	grant      gpu.Grant
-	engine     engine.Engine // nil without GPUs
-}
-
-func (e *execClaim) open(p probe.Prober) (err error) {
-	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
-	e.engine, err = e.openEngine("", zerolog.Nop(), claimRoots(p, last))
-	return err
-}
-
-// take claims a grant. It returns why it could not, or "".
-func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
-	others, warnings, err := e.engine.Claim(ctx, e.uniID, e.job, g)
-	for _, w := range warnings {
-		e.warn(w)
-	}
-	if err != nil {
-		return err.Error()
-	}
-	pool.Hold(e.uniID, g)
-	why := pool.Conflict(g, others)
-	if why != "" {
-		pool.Undo(e.uniID)
-		e.engine.Withdraw(e.uniID)
-	}
-	e.grant = g
-	return why
-}
-
-// stand records that the command is the process pid.
-func (e *execClaim) stand(pid int) {
-	if e.engine != nil {
-		e.engine.Stand(e.uniID, e.job, e.grant, pid)
-	}
-}
-
-func (e *execClaim) release() {
-	if e.engine != nil {
-		e.engine.Withdraw(e.uniID)
-		e.engine.Close()
-	}
-}
-
-// rivalPause is how long the loser of a race waits. It is random, lest two collide again.
-func rivalPause() time.Duration { return 5*time.Millisecond + rand.N(45*time.Millisecond) }

@@ -23,7 +23,7 @@ type aftermath struct {
 func (a *app) settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
 	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, away: map[string]string{}}
 	look := a.engine().Looker()
-	job := finder(b)
+	job := runner.JobFinder(b)
 	for _, at := range h.Attempts() {
 		uni := at.Start.UniID
 		if run := h.LastRun(at.Ledger); !disk.OnThisHost(run) {
@@ -43,26 +43,6 @@ func (a *app) settle(b *jobspec.Batch, h *state.History, dir func(ledger int) st
 		h.Apply(at.Ledger, runner.Meanwhile(b, job(at), at, folder, *f.Ended, now()))
 	}
 	return m
-}
-
-// finder returns a function that finds the job of an attempt, or -1.
-func finder(b *jobspec.Batch) func(a *state.Attempt) int {
-	var known map[string]int
-	return func(a *state.Attempt) int {
-		if b == nil {
-			return -1
-		}
-		if known == nil {
-			known = make(map[string]int, len(b.Jobs))
-			for id := range b.Jobs {
-				known[fmt.Sprint(b.Jobs[id].File, " ", b.Jobs[id].Key)] = id
-			}
-		}
-		if id, ok := known[fmt.Sprint(a.Ledger, " ", a.Start.Key)]; ok {
-			return id
-		}
-		return -1
-	}
 }
 
 // words describes the state of an open attempt.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"gpurun/jobspec"
+	"gpurun/runner"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
@@ -27,7 +28,7 @@ func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs 
 			running = fmt.Sprintf("%s: running since %s as process %d on %s; unfinished jobs belong to that run", shown(f.Path), r.Since.Local().Format(time.DateTime), r.PID, r.Host)
 		}
 	}
-	attempts, job := h.Attempts(), finder(b)
+	attempts, job := h.Attempts(), runner.JobFinder(b)
 	m := a.settle(b, h, func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }, alive)
 	core := sched.New(b, h, o)
 	core.Step(now(), sched.Looked{Evidence: files.Remarks(b, h, o)})

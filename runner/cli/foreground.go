@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/runner/engine"
+)
+
+// An execClaim is exec's claim on GPUs. A keeper holds it, so it lasts as long as the
+// command even if gpurun itself is killed first.
+type execClaim struct {
+	*app
+	job, uniID string
+	grant      gpu.Grant
+	engine     engine.Engine // nil without GPUs
+}
+
+func (e *execClaim) open(p probe.Prober) (err error) {
+	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
+	e.engine, err = e.openEngine("", zerolog.Nop(), claimRoots(p, last))
+	return err
+}
+
+// take claims a grant. It returns why it could not, or "".
+func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
+	others, warnings, err := e.engine.Claim(ctx, e.uniID, e.job, g)
+	for _, w := range warnings {
+		e.warn(w)
+	}
+	if err != nil {
+		return err.Error()
+	}
+	pool.Hold(e.uniID, g)
+	why := pool.Conflict(g, others)
+	if why != "" {
+		pool.Undo(e.uniID)
+		e.engine.Withdraw(e.uniID)
+	}
+	e.grant = g
+	return why
+}
+
+// stand records that the command is the process pid.
+func (e *execClaim) stand(pid int) {
+	if e.engine != nil {
+		e.engine.Stand(e.uniID, e.job, e.grant, pid)
+	}
+}
+
+func (e *execClaim) release() {
+	if e.engine != nil {
+		e.engine.Withdraw(e.uniID)
+		e.engine.Close()
+	}
+}
+
+// foreground runs a command in the foreground, and passes its pid to started.
+// Keyboard signals reach the command directly; others are forwarded. It starts
+// nothing if interrupted, called once signals arrive here, returns an error.
+func (a *app) foreground(cmd *exec.Cmd, interrupted func() error, started func(pid int)) error {
+	in := make(chan os.Signal, 16)
+	signal.Notify(in, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
+	defer signal.Stop(in)
+	if err := interrupted(); err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		why := reason(err)
+		if errors.Is(err, os.ErrNotExist) {
+			why = "its interpreter (the #! line) does not exist"
+		}
+		return &failure{code: exitCannotExecute, text: "cannot execute " + cmd.Path + ": " + why, err: err}
+	}
+	started(cmd.Process.Pid)
+	a.goSafely(func() {
+		for sig := range in {
+			if sig != syscall.SIGINT && sig != syscall.SIGQUIT || !a.onTerminal() {
+				cmd.Process.Signal(sig)
+			}
+		}
+	})
+	err := cmd.Wait()
+	if cmd.ProcessState == nil {
+		return &failure{code: exitInternal, text: err.Error(), err: err}
+	}
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return quiet(128 + int(ws.Signal()))
+	}
+	return quiet(cmd.ProcessState.ExitCode())
+}
+
+// cannotExecute returns the failure of a command that cannot run, with the status that shells use.
+func cannotExecute(name string, err error) error {
+	f := &failure{code: exitNotFound, err: err}
+	switch {
+	case strings.Contains(name, "/") && errors.Is(err, os.ErrNotExist):
+		f.text = name + ": no such file"
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist):
+		f.text = name + ": command not found"
+	default:
+		f.code, f.text = exitCannotExecute, "cannot execute "+name+": "+reason(err)
+	}
+	if errors.Is(err, os.ErrPermission) {
+		f.hint = "chmod +x " + name + ", or name its interpreter: gpurun exec -- python " + name
+	}
+	return f
+}
+
+// reason returns err without the path that it is about.
+func reason(err error) string {
+	var no syscall.Errno
+	if errors.As(err, &no) {
+		return no.Error()
+	}
+	return err.Error()
+}

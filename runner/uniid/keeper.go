@@ -4,7 +4,7 @@
 // The file is shared with scripts that know nothing of gpurun and may rewrite it at any
 // moment. So gpurun merges into it: entries and fields that it did not write stay, an end
 // that a script wrote is not overwritten, and a file that does not parse is left alone
-// until it does. Nothing here blocks: what cannot be done now is left to a later Flush.
+// until it does. Nothing here blocks: what cannot be done now is left to a later flush.
 //
 // Usually the file is replaced by rename, so that a reader always sees a complete one.
 // Scripts that lock it would then write to a file that is no longer there; once a lock
@@ -12,13 +12,13 @@
 package uniid
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -27,59 +27,44 @@ import (
 
 // States of an attempt, as the file has them.
 const (
-	Running  = "running"
-	Normal   = "normal_exit"
-	Abnormal = "abnormal_exit"
+	running  = "running"
+	normal   = "normal_exit"
+	abnormal = "abnormal_exit"
 )
 
-// ErrBusy means that the file cannot be written right now: it is locked, or a script is
+// errBusy means that the file cannot be written right now: it is locked, or a script is
 // writing it.
-var ErrBusy = errors.New("is being written by somebody else")
+var errBusy = errors.New("is being written by somebody else")
 
 // emptyFor is how long a file must stay empty before it counts as empty, rather than as
 // truncated by a script that is about to rewrite it.
 const emptyFor = time.Second
 
-// A Keeper maintains one file. It is not safe for concurrent use.
-type Keeper struct {
+// A keeper maintains one file. It is not safe for concurrent use.
+type keeper struct {
 	path string
 	mine map[string]entry // gpurun's own entries
 
 	inPlace    bool // scripts lock the file
 	emptySince time.Time
 	left       []orphan
-	seen       stamp // of the file when it was last complete
-	dirty      bool  // part of mine has not been merged yet
+	seen       fs.FileInfo // the file when it was last complete
+	dirty      bool        // part of mine has not been merged yet
 }
 
-// A stamp identifies one version of a file.
-type stamp struct {
-	inode uint64
-	size  int64
-	mtime time.Time
+// newKeeper maintains the file at an absolute path; it need not exist.
+func newKeeper(path string) *keeper {
+	return &keeper{path: path, mine: map[string]entry{}}
 }
 
-func stampOf(info fs.FileInfo) stamp {
-	s := stamp{size: info.Size(), mtime: info.ModTime()}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.inode = st.Ino
-	}
-	return s
+// unchanged reports whether a file is still the one that was seen, with the same content.
+func unchanged(now, seen fs.FileInfo) bool {
+	return now != nil && seen != nil && os.SameFile(now, seen) && now.Size() == seen.Size() && now.ModTime().Equal(seen.ModTime())
 }
 
-// NewKeeper maintains the file at an absolute path; it need not exist.
-func NewKeeper(path string) *Keeper {
-	return &Keeper{path: path, mine: map[string]entry{}}
-}
-
-// Set records the state of an attempt, and flushes. A pid of 0 leaves the pid unset, an
-// empty errorType the error.
-func (k *Keeper) Set(uniID string, pid int, state string, retryCount int, errorType string) error {
-	k.put(uniID, entry{PID: pid, State: state, RetryCount: retryCount, ErrorType: errorType})
-	return k.Flush()
-}
-
-func (k *Keeper) put(uniID string, e entry) {
+// put records the state of an attempt. A pid of 0 leaves the pid unset, an empty error type
+// the error.
+func (k *keeper) put(uniID string, e entry) {
 	if old, ok := k.mine[uniID]; ok && e.PID == 0 {
 		e.PID = old.PID
 	}
@@ -87,33 +72,30 @@ func (k *Keeper) put(uniID string, e entry) {
 	k.dirty = true
 }
 
-// Flush merges everything set into the file, if some of it is missing or somebody else
-// has written the file since. ErrBusy asks for another Flush soon.
-func (k *Keeper) Flush() error {
+// flush merges everything put into the file, if some of it is missing or somebody else has
+// written the file since. errBusy asks for another flush soon.
+func (k *keeper) flush() error {
 	rescued := k.rescue()
-	if len(k.mine) == 0 || !k.dirty && len(rescued) == 0 && k.unchanged() {
+	now, _ := os.Stat(k.path)
+	if len(k.mine) == 0 || !k.dirty && len(rescued) == 0 && unchanged(now, k.seen) {
 		return nil
 	}
-	err := k.flush(rescued)
-	if err != nil {
-		k.dirty = true
-		if !errors.Is(err, ErrBusy) {
-			err = fmt.Errorf("uni_id.json: %w", err)
-		}
+	seen, err := k.merge(rescued)
+	if k.dirty = err != nil; !k.dirty {
+		k.seen = seen
+		return nil
+	}
+	if !errors.Is(err, errBusy) {
+		err = fmt.Errorf("uni_id.json: %w", err)
 	}
 	return err
 }
 
-// unchanged reports whether the file is as Flush left it.
-func (k *Keeper) unchanged() bool {
-	info, err := os.Stat(k.path)
-	return err == nil && stampOf(info) == k.seen
-}
-
-func (k *Keeper) flush(rescued []change) error {
+// merge merges into the file, and returns it as it is then.
+func (k *keeper) merge(rescued []change) (now fs.FileInfo, err error) {
 	dir, err := k.lockFolder()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer dir.Close()
 	path := k.path
@@ -122,51 +104,55 @@ func (k *Keeper) flush(rescued []change) error {
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return k.done(k.created(path, rescued))
+		text, _, err := merge(nil, k.mine, rescued)
+		if err != nil {
+			return nil, err
+		}
+		return create(path, text)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	now, watched, err := k.update(f, path, rescued)
 	if !watched {
 		f.Close() // releases its lock
 	}
-	return k.done(now, err)
+	return now, err
 }
 
 // update merges into the file that is open as f. watched reports whether f was replaced
 // and is kept open.
-func (k *Keeper) update(f *os.File, path string, rescued []change) (now stamp, watched bool, err error) {
+func (k *keeper) update(f *os.File, path string, rescued []change) (now fs.FileInfo, watched bool, err error) {
 	if err := k.lock(f); err != nil {
-		return stamp{}, false, err
+		return nil, false, err
 	}
 	old, info, err := k.read(f, path)
 	if err != nil {
-		return stamp{}, false, err
+		return nil, false, err
 	}
 	text, changed, err := merge(old, k.mine, rescued)
 	switch {
 	case err != nil:
-		return stamp{}, false, ErrBusy
+		return nil, false, errBusy
 	case !changed:
-		return stampOf(info), false, nil
+		return info, false, nil
 	case k.inPlace:
 		now, err = writeInPlace(f, text, info.Size())
 		return now, false, err
 	}
 	now, displaced, err := replace(path, text, info)
 	if displaced != nil {
-		k.watch(displaced, old, stamp{})
+		k.watch(displaced, old, nil)
 	}
 	if err == nil {
-		k.watch(f, old, stampOf(info))
+		k.watch(f, old, info)
 	}
 	return now, err == nil, err
 }
 
 // lockFolder keeps out other runs whose job files are in the same folder. It does nothing
 // on a file system that cannot lock folders.
-func (k *Keeper) lockFolder() (*os.File, error) {
+func (k *keeper) lockFolder() (*os.File, error) {
 	dir := filepath.Dir(k.path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -177,14 +163,14 @@ func (k *Keeper) lockFolder() (*os.File, error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); errors.Is(err, unix.EWOULDBLOCK) {
 		f.Close()
-		return nil, ErrBusy
+		return nil, errBusy
 	}
 	return f, nil
 }
 
 // read returns the whole content. An empty file is one that a script is about to
 // rewrite, unless it stays empty.
-func (k *Keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
+func (k *keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
@@ -193,7 +179,7 @@ func (k *Keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 		return nil, nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if now, err := os.Stat(path); err != nil || !os.SameFile(now, info) {
-		return nil, nil, ErrBusy // replaced while we waited for its lock
+		return nil, nil, errBusy // replaced while we waited for its lock
 	}
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, info.Size()))
 	switch {
@@ -203,49 +189,42 @@ func (k *Keeper) read(f *os.File, path string) ([]byte, fs.FileInfo, error) {
 		k.emptySince = time.Time{}
 	case k.emptySince.IsZero():
 		k.emptySince = time.Now()
-		return nil, nil, ErrBusy
+		return nil, nil, errBusy
 	case time.Since(k.emptySince) < emptyFor:
-		return nil, nil, ErrBusy
+		return nil, nil, errBusy
 	}
 	return data, info, nil
 }
 
-func (k *Keeper) created(path string, changes []change) (stamp, error) {
-	text, _, err := merge(nil, k.mine, changes)
-	if err != nil {
-		return stamp{}, err
-	}
-	return create(path, text)
-}
-
 // create creates the file by link rather than rename: it must not replace one that a
 // script has created meanwhile.
-func create(path string, text []byte) (stamp, error) {
+func create(path string, text []byte) (fs.FileInfo, error) {
 	t, now, err := temporary(path, text, 0o644)
 	if err != nil {
-		return stamp{}, err
+		return nil, err
 	}
 	defer t.Cleanup()
-	switch err := os.Link(t.Name(), path); {
-	case errors.Is(err, fs.ErrExist):
-		return stamp{}, ErrBusy
-	case err != nil: // a file system without links
-		return now, t.CloseAtomicallyReplace()
+	err = os.Link(t.Name(), path)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, errBusy
 	}
-	return now, nil
+	if err != nil { // a file system without links
+		err = t.CloseAtomicallyReplace()
+	}
+	return now, err
 }
 
 // replace replaces the file that was read. It exchanges the two, so that a file that a
 // script has put there in between is not lost, but returned. On a file system that cannot
 // exchange files it only checks first.
-func replace(path string, text []byte, read fs.FileInfo) (now stamp, displaced *os.File, err error) {
+func replace(path string, text []byte, read fs.FileInfo) (now fs.FileInfo, displaced *os.File, err error) {
 	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {
-		return stamp{}, nil, err
+		return nil, nil, err
 	}
 	defer t.Cleanup()
-	if info, err := os.Stat(path); err != nil || stampOf(info) != stampOf(read) {
-		return stamp{}, nil, ErrBusy
+	if info, _ := os.Stat(path); !unchanged(info, read) {
+		return nil, nil, errBusy
 	}
 	if unix.Renameat2(unix.AT_FDCWD, t.Name(), unix.AT_FDCWD, path, unix.RENAME_EXCHANGE) != nil {
 		return now, nil, t.CloseAtomicallyReplace()
@@ -261,49 +240,32 @@ func replace(path string, text []byte, read fs.FileInfo) (now stamp, displaced *
 	return now, nil, nil
 }
 
-// temporary returns a file next to path with the new content, and its stamp.
-func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFile, stamp, error) {
+// temporary returns a file next to path with the new content.
+func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFile, fs.FileInfo, error) {
 	t, err := renameio.NewPendingFile(path, renameio.WithStaticPermissions(mode))
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, nil, err
 	}
-	if _, err = t.Write(text); err == nil {
-		err = t.Sync()
-	}
-	var info fs.FileInfo
-	if err == nil {
-		info, err = t.Stat()
-	}
+	info, err := written(t.File, text)
 	if err != nil {
 		t.Cleanup()
-		return nil, stamp{}, err
 	}
-	return t, stampOf(info), nil
+	return t, info, err
 }
 
 // writeInPlace overwrites the content in one write. It pads shorter content with spaces,
 // so that a reader without the lock sees no remains.
-func writeInPlace(f *os.File, text []byte, old int64) (stamp, error) {
-	for int64(len(text)) < old {
-		text = append(text, ' ')
-	}
-	if _, err := f.WriteAt(text, 0); err != nil {
-		return stamp{}, err
-	}
-	if err := f.Sync(); err != nil {
-		return stamp{}, err
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return stamp{}, err
-	}
-	return stampOf(info), nil
+func writeInPlace(f *os.File, text []byte, old int64) (fs.FileInfo, error) {
+	return written(f, append(text, bytes.Repeat([]byte(" "), max(0, int(old)-len(text)))...))
 }
 
-// done remembers the file as complete.
-func (k *Keeper) done(now stamp, err error) error {
-	if err == nil {
-		k.seen, k.dirty = now, false
+// written writes text at the beginning of a file, and returns what the file is then.
+func written(f *os.File, text []byte) (fs.FileInfo, error) {
+	if _, err := f.WriteAt(text, 0); err != nil {
+		return nil, err
 	}
-	return err
+	if err := f.Sync(); err != nil {
+		return nil, err
+	}
+	return f.Stat()
 }

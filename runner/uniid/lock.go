@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -14,14 +15,14 @@ import (
 // lock takes both kinds of lock that scripts use (flock, and fcntl as lockf does), or
 // neither. Closing the file releases them. A lock held by somebody else shows that
 // scripts lock this file.
-func (k *Keeper) lock(f *os.File) error {
+func (k *keeper) lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
 		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
 	}
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		k.inPlace = true
-		return ErrBusy
+		return errBusy
 	}
 	return nil // if the file system has no locks, no script locks
 }
@@ -40,27 +41,27 @@ const (
 
 // An orphan is a file that was replaced, with its content at that time.
 type orphan struct {
-	file  *os.File
-	base  []byte
-	stamp stamp
-	at    time.Time
+	file *os.File
+	base []byte
+	read fs.FileInfo // when base was; nil if that is not known
+	at   time.Time
 }
 
 // watch takes ownership of a file that was replaced. base is its content that has been
-// merged, s the stamp of that.
-func (k *Keeper) watch(f *os.File, base []byte, s stamp) {
+// merged, as of read.
+func (k *keeper) watch(f *os.File, base []byte, read fs.FileInfo) {
 	unlock(f)
 	if len(k.left) == maxOrphans {
 		k.left[0].file.Close()
 		k.left = k.left[1:]
 	}
-	k.left = append(k.left, orphan{file: f, base: base, stamp: s, at: time.Now()})
+	k.left = append(k.left, orphan{f, base, read, time.Now()})
 }
 
 // rescue returns what scripts have written to files after these were replaced. It repeats
 // that as long as the files are watched: a script with an old copy may overwrite the
 // current file again.
-func (k *Keeper) rescue() []change {
+func (k *keeper) rescue() []change {
 	var all []change
 	keep := k.left[:0]
 	for _, o := range k.left {
@@ -80,7 +81,7 @@ func (k *Keeper) rescue() []change {
 
 // report returns the end that a script has written for an attempt, in the file or in a
 // replaced one, or "", and the error type that it gave.
-func (k *Keeper) report(uniID string) (end, errorType string) {
+func (k *keeper) report(uniID string) (end, errorType string) {
 	texts := []json.RawMessage{}
 	for _, c := range k.rescue() {
 		if c.id == uniID {
@@ -111,7 +112,7 @@ func (k *Keeper) report(uniID string) (end, errorType string) {
 // yet.
 func (o *orphan) news() []change {
 	info, err := o.file.Stat()
-	if err != nil || stampOf(info) == o.stamp {
+	if err != nil || unchanged(info, o.read) {
 		return nil
 	}
 	data, err := io.ReadAll(io.NewSectionReader(o.file, 0, info.Size()))
@@ -122,7 +123,7 @@ func (o *orphan) news() []change {
 }
 
 // close closes the orphans.
-func (k *Keeper) close() {
+func (k *keeper) close() {
 	for _, o := range k.left {
 		o.file.Close()
 	}

@@ -103,7 +103,7 @@ func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 	if e.PID != 0 {
 		set("pid", e.PID, false)
 	}
-	set("state", e.State, e.State != Running || !r.ended())
+	set("state", e.State, e.State != running || !r.ended())
 	set("retry_count", e.RetryCount, false)
 	if e.ErrorType != "" {
 		set("error_type", e.ErrorType, r.text("error_type") == "")
@@ -118,7 +118,7 @@ func (e entry) into(raw json.RawMessage) (json.RawMessage, bool) {
 // ended reports whether the entry has an end, whoever wrote it.
 func (r record) ended() bool {
 	state := r.text("state")
-	return state == Normal || state == Abnormal
+	return state == normal || state == abnormal
 }
 
 // text returns a field's string, or "" if it is missing or of another type.

@@ -50,8 +50,8 @@ func TestReportFromAFileThatWasReplaced(t *testing.T) {
 	if _, err := script.WriteAt([]byte(`{"u1": {"state": "abnormal_exit", "error_type": "oom"}}`), 0); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := s.Report(0, "u1"); got != Abnormal {
-		t.Errorf("got %q, want %q", got, Abnormal)
+	if got, _ := s.Report(0, "u1"); got != abnormal {
+		t.Errorf("got %q, want %q", got, abnormal)
 	}
 	if got, _ := s.Report(0, "u2"); got != "" {
 		t.Errorf("got %q for an attempt without a report", got)

@@ -23,7 +23,7 @@ type Sink struct {
 	batch *jobspec.Batch
 
 	files   sync.Mutex // held while keepers are in use
-	keepers map[string]*Keeper
+	keepers map[string]*keeper
 
 	mu     sync.Mutex
 	queue  []news
@@ -42,7 +42,7 @@ type news struct {
 // New returns a sink for the jobs of a batch; Close ends it. start starts a goroutine and
 // handles its panics; nil for a plain one.
 func New(b *jobspec.Batch, start func(func())) *Sink {
-	s := &Sink{batch: b, keepers: map[string]*Keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	s := &Sink{batch: b, keepers: map[string]*keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
 	if start == nil {
 		start = func(f func()) { go f() }
 	}
@@ -62,11 +62,11 @@ func (s *Sink) Fact(job int, f state.Fact) {
 	e := entry{RetryCount: max(0, f.Attempt-1)}
 	switch {
 	case f.Kind == state.KindRunning:
-		e.PID, e.State = f.PID, Running
+		e.PID, e.State = f.PID, running
 	case f.Kind == state.KindEnd && f.State == state.Succeeded:
-		e.State = Normal
+		e.State = normal
 	case f.Kind == state.KindEnd:
-		e.State, e.ErrorType = Abnormal, f.ErrorType
+		e.State, e.ErrorType = abnormal, f.ErrorType
 	default:
 		return
 	}
@@ -96,10 +96,10 @@ func (s *Sink) Report(job int, uniID string) (end, errorType string) {
 }
 
 // keeper returns the keeper of a file. The caller holds files.
-func (s *Sink) keeper(path string) *Keeper {
+func (s *Sink) keeper(path string) *keeper {
 	k := s.keepers[path]
 	if k == nil {
-		k = NewKeeper(path)
+		k = newKeeper(path)
 		s.keepers[path] = k
 	}
 	return k
@@ -171,8 +171,8 @@ func (s *Sink) flush() (busy bool) {
 	defer s.files.Unlock()
 	s.err = nil
 	for _, k := range s.keepers {
-		err := k.Flush()
-		busy = busy || errors.Is(err, ErrBusy)
+		err := k.flush()
+		busy = busy || errors.Is(err, errBusy)
 		s.err = errors.Join(s.err, err)
 	}
 	return busy

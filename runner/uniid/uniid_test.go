@@ -47,20 +47,25 @@ func equal(t *testing.T, got, want content) {
 }
 
 // kept returns a keeper of a file in its own folder.
-func kept(t *testing.T, text string) (*Keeper, string) {
+func kept(t *testing.T, text string) (*keeper, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "uni_id.json")
 	if text != "" {
 		write(t, path, text)
 	}
-	k := NewKeeper(path)
+	k := newKeeper(path)
 	t.Cleanup(k.close)
 	return k, path
 }
 
+func (k *keeper) set(uniID string, e entry) error {
+	k.put(uniID, e)
+	return k.flush()
+}
+
 func TestMerge(t *testing.T) {
-	running := map[string]entry{"u1": {PID: 7, State: Running}}
-	failed := map[string]entry{"u1": {PID: 7, State: Abnormal, RetryCount: 2, ErrorType: "oom"}}
+	running := map[string]entry{"u1": {PID: 7, State: running}}
+	failed := map[string]entry{"u1": {PID: 7, State: abnormal, RetryCount: 2, ErrorType: "oom"}}
 	fresh := map[string]any{"pid": 7., "state": "running", "retry_count": 0.}
 	for _, row := range []struct {
 		name, before string
@@ -102,14 +107,14 @@ func TestMerge(t *testing.T) {
 func TestWhatDoesNotParseIsLeftAlone(t *testing.T) {
 	const half = `{"other": {"state": "runn`
 	k, path := kept(t, half)
-	if err := k.Set("u1", 0, Normal, 0, ""); !errors.Is(err, ErrBusy) {
+	if err := k.set("u1", entry{0, normal, 0, ""}); !errors.Is(err, errBusy) {
 		t.Fatalf("got %v, want busy", err)
 	}
 	if b, _ := os.ReadFile(path); string(b) != half {
 		t.Fatalf("got %q, want it untouched", b)
 	}
 	write(t, path, `{"other": {"state": "running"}}`)
-	if err := k.Flush(); err != nil {
+	if err := k.flush(); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, load(t, path), content{"other": {"state": "running"}, "u1": {"state": "normal_exit", "retry_count": 0.}})
@@ -120,11 +125,11 @@ func TestWhatDoesNotParseIsLeftAlone(t *testing.T) {
 
 func TestScriptThatOverwritesIsCorrected(t *testing.T) {
 	k, path := kept(t, "")
-	if err := k.Set("u1", 7, Abnormal, 1, "exit"); err != nil {
+	if err := k.set("u1", entry{7, abnormal, 1, "exit"}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, path, `{"its own": {"state": "running"}}`)
-	if err := k.Flush(); err != nil {
+	if err := k.flush(); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, load(t, path), content{
@@ -150,11 +155,11 @@ func TestScriptThatLocksIsWaitedFor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := k.Set("u1", 7, Running, 0, ""); !errors.Is(err, ErrBusy) {
+			if err := k.set("u1", entry{7, running, 0, ""}); !errors.Is(err, errBusy) {
 				t.Fatalf("got %v, want busy", err)
 			}
 			unlock(f)
-			if err := k.Flush(); err != nil {
+			if err := k.flush(); err != nil {
 				t.Fatal(err)
 			}
 			before, _ := f.Stat()
@@ -175,13 +180,13 @@ func TestWriteIntoReplacedFileIsRescued(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer script.Close()
-	if err := k.Set("u2", 8, Running, 0, ""); err != nil {
+	if err := k.set("u2", entry{8, running, 0, ""}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := script.WriteAt([]byte(`{"u1": {"pid": 7, "state": "normal_exit"}}`), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Flush(); err != nil {
+	if err := k.flush(); err != nil {
 		t.Fatal(err)
 	}
 	equal(t, load(t, path), content{
@@ -209,7 +214,7 @@ func TestNothingIsLostToScriptsWithoutALock(t *testing.T) {
 	})
 	for i := range entries {
 		id := fmt.Sprint("u", i)
-		if err := k.Set(id, 0, Normal, 0, ""); err != nil && !errors.Is(err, ErrBusy) {
+		if err := k.set(id, entry{0, normal, 0, ""}); err != nil && !errors.Is(err, errBusy) {
 			t.Fatal(err)
 		}
 		want[id] = map[string]any{"state": "normal_exit", "retry_count": 0.}
@@ -217,7 +222,7 @@ func TestNothingIsLostToScriptsWithoutALock(t *testing.T) {
 	}
 	script.Wait()
 	for range 2 {
-		if err := k.Flush(); err != nil {
+		if err := k.flush(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,10 +245,10 @@ func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 		id := fmt.Sprint("u", i)
 		s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: id, PID: 100 + i, Attempt: 3})
 		end := state.Fact{Kind: state.KindEnd, UniID: id, State: state.Succeeded, Attempt: 3}
-		want[id] = map[string]any{"pid": float64(100 + i), "state": Normal, "retry_count": 2.}
+		want[id] = map[string]any{"pid": float64(100 + i), "state": normal, "retry_count": 2.}
 		if i%2 == 1 {
 			end.State, end.ErrorType = state.OOM, state.ErrOOM
-			want[id]["state"], want[id]["error_type"] = Abnormal, "oom"
+			want[id]["state"], want[id]["error_type"] = abnormal, "oom"
 		}
 		s.Fact(0, end)
 	}
@@ -301,7 +306,7 @@ func FuzzMerge(f *testing.F) {
 	f.Add([]byte(`{"u1":null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		before, err := parse(data)
-		text, _, mergeErr := merge(data, map[string]entry{"u1": {PID: 3, State: Normal}}, nil)
+		text, _, mergeErr := merge(data, map[string]entry{"u1": {PID: 3, State: normal}}, nil)
 		if (err == nil) != (mergeErr == nil) {
 			t.Fatalf("parses: %v, merges: %v", err, mergeErr)
 		}

@@ -28,7 +28,7 @@ func (p *proto) argsPlace() {
 	switch {
 	case comment:
 		p.src.Problem(line, col, "end the script with the command they belong to", "args would land in the comment of %q and have no effect", source.Clip(text))
-	case p.list: // its program is in the settings, once for all jobs
+	case p.style == experiment: // its program is in the settings, once for all jobs
 	case sign || quote == 0 && closesBlock.MatchString(text):
 		p.src.Warning(line, col, "end the script with the command they belong to, or write them into it", "args go after %q as a whole: only its last command gets them", source.Clip(text))
 	}

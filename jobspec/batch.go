@@ -2,13 +2,12 @@ package jobspec
 
 import (
 	"strings"
-	"time"
 
 	"github.com/hashicorp/go-multierror"
 
-	"gpurun/gpu"
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 )
 
@@ -44,39 +43,6 @@ type File struct {
 	dir string // the work dir as written
 }
 
-// Settings apply to the batch: flags over files over config.yaml over user defaults.
-type Settings struct {
-	MaxConcurrent int // 0 for no limit but the GPUs
-	MinMemory     gpu.Bytes
-	MaxUtil       int
-	Poll          time.Duration
-	MaxWait       time.Duration // 0 for no limit
-	GPUIDs        []string
-	Reserve       int
-	MinGPUs       int // -1 if not given
-	MaxGPUs       int // -1 if not given
-	Share         bool
-	Others        gpu.Others
-	Pick          gpu.Pick
-	Order         string // file, shuffle, largest-first
-	ShuffleSeed   int64
-	Patience      time.Duration
-	Grace         time.Duration
-	FailFast      bool
-	Program       string
-	SeedAs        string
-	Breaker       int // hold a family if its first Breaker attempts fail alike; 0 for never
-
-	Allow []string // lints switched off
-
-	Sources []Setting // every setting with its origin, for plan -v, in the order of the reference
-}
-
-// A Setting is one line of plan -v.
-type Setting struct {
-	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
-}
-
 // Options are what the command line says about reading job files.
 type Options struct {
 	Format     string            // "", "yaml" or "block"
@@ -86,8 +52,11 @@ type Options struct {
 	Lint       bool              // also lint the batch, because it is going to run
 }
 
-// A Problem is an error or a warning in a job file.
-type Problem = source.Problem
+// A Problem is an error or a warning in a job file, and Settings apply to the batch.
+type (
+	Problem  = source.Problem
+	Settings = settings.Settings
+)
 
 // Report returns all problems as one error, a *multierror.Error; nil if there are none.
 func Report(problems []Problem) error {

@@ -1,267 +1,154 @@
 package jobspec
 
 import (
-	"bytes"
 	"fmt"
-	"regexp"
+	"path/filepath"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+	"time"
 
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/gpu"
+	"gpurun/jobspec/block"
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
 )
 
-// A block is one job of the block dialect, as written.
-type block struct {
-	Line      int    // first line that is not a comment, 1-based
-	Queue     string // digits, without leading zeros
-	GPUs      int
-	GiB       float64 // free memory needed on each GPU
-	Commands  []blockCommand
-	Optimised bool // queue first, then the commands; otherwise "queue,GB" comes last
+// isBlocks reports whether a file of unknown kind is a block file.
+func isBlocks(s *source.Source) bool {
+	return !isYAML(s) && (strings.ToLower(filepath.Ext(s.Path)) == ".txt" || block.Looks(s.Data))
 }
 
-// A blockCommand is one line of a block without its surrounding double quotes.
-type blockCommand struct {
-	Text      string
-	Line, Col int // of its first character, 1-based, in characters
-}
-
-// Bounds for numbers that can plausibly be meant.
-const (
-	maxBlockGPUs  = 1024
-	maxBlockGiB   = 65536
-	maxQueueWidth = 9 // digits
-)
-
-var (
-	// "1,20", "1, 20GB # both"
-	queueAndGB = regexp.MustCompile(`^(-?\d+)\s*,\s*(-?\d+(?:\.\d+)?)\s*(?i:GiB|GB|G)?\s*(?:#.*)?$`)
-	// the same, with a character that looks like a comma
-	wrongComma = regexp.MustCompile(`^(\d+)\s*[，、､;；]\s*(\d+(?:\.\d+)?)\s*(?i:GiB|GB|G)?\s*(?:#.*)?$`)
-	// "2 #GPUs", "20", "20 GB of memory"
-	numberLine = regexp.MustCompile(`^(-?\d+(?:\.\d+)?)\s*(?i:GiB|GB|G|GPUs?)?(?:\s*#.*|\s.*)?$`)
-	// "1 python train.py"
-	commandBehind = regexp.MustCompile(`^-?[0-9.]+\s+"?((?:python[0-9.]*|bash|sh|torchrun|accelerate|deepspeed|cd|export|source|rm|\./\S*|[A-Z_]+=\S*|\S+\.(?:py|sh))(?:\s.*)?)$`)
-)
-
-// A blockLine is a line that is neither blank nor a comment, with the space around
-// it trimmed.
-type blockLine struct {
-	text      string
-	line, col int
-}
-
-// parseBlocks reads a file of blocks. Every block becomes a job or a problem; none
-// is dropped.
-func parseBlocks(file string, data []byte) ([]block, []Problem) {
-	p := &blockParser{file: file}
-	for _, lines := range splitBlocks(data) {
-		p.block(lines)
+// readBlocks reads a file of the block dialect and the config.yaml beside it.
+func (f *fileJobs) readBlocks() {
+	var problems []Problem
+	f.blocks, problems = block.Parse(f.src.Path, f.src.Data)
+	for _, p := range problems {
+		f.out.Add(p)
 	}
-	return p.blocks, p.problems
+	f.config = block.ReadConfig(f.src, f.opts.Config, ourKeys(), &f.out)
+	f.workDir, f.dirKey, f.dirFrom = f.config.WorkDir, f.config.DirKey, f.config.DirFrom
+	if len(f.blocks) == 0 && len(f.out.Problems) == 0 {
+		f.src.Problem(0, 0, "a block is its commands, then a line \"queue,GB\"", "contains no blocks")
+	}
 }
 
-// looksLikeBlocks reports whether a file of unknown kind is a block file. One valid
-// block is enough, so that errors in the others are reported in this dialect's terms.
-func looksLikeBlocks(data []byte) bool {
-	blocks, _ := parseBlocks("", data)
-	return len(blocks) > 0
-}
+func (f *fileJobs) blockSettings() []settings.Given { return f.config.Settings }
 
-func splitBlocks(data []byte) [][]blockLine {
-	var all [][]blockLine
-	var lines []blockLine
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	for n, raw := range strings.Split(string(data), "\n") {
-		text := strings.TrimSpace(raw)
-		switch {
-		case text == "":
-			if len(lines) > 0 {
-				all, lines = append(all, lines), nil
+// blockJobs makes a job of each block.
+func (f *fileJobs) blockJobs() {
+	f.style, f.partial = ofBlocks, len(f.out.Problems) > 0
+	f.batch.Files[f.index].UniID = filepath.Join(filepath.Dir(f.src.Real), "logs", "uni_id.json")
+	count := map[string]int{}
+	for i := range f.blocks {
+		bl := &f.blocks[i]
+		count[bl.Queue]++
+		p := &proto{Job: &written.Job{Line: bl.Line, Col: 1, Matrix: &expand.Matrix{}}, src: f.src, file: f, style: ofBlocks}
+		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
+		p.Name.Line, p.Name.Col = bl.Line, 1
+		queue := expand.Literal(bl.Queue)
+		p.Queue = &queue
+		for _, c := range bl.Commands {
+			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
+			p.guardWorkDir(&t)
+			p.lookAlike(c.Text, c.Line, c.Col)
+			if len(bl.Commands) > 1 && onlyShell.MatchString(t.Raw) {
+				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.Raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
 			}
-		case text[0] == '#':
-		default:
-			before := raw[:strings.Index(raw, text)]
-			lines = append(lines, blockLine{text, n + 1, 1 + utf8.RuneCountInString(before)})
+			p.Commands = append(p.Commands, t)
 		}
-	}
-	if len(lines) > 0 {
-		all = append(all, lines)
-	}
-	return all
-}
-
-type blockParser struct {
-	file     string
-	blocks   []block
-	problems []Problem
-	bad      bool // the current block has a problem
-}
-
-func (p *blockParser) problem(l blockLine, hint, format string, args ...any) {
-	p.bad = true
-	p.problems = append(p.problems, Problem{File: p.file, Line: l.line, Col: l.col, Text: fmt.Sprintf(format, args...), Hint: hint})
-}
-
-// block reads one block; its first and last lines tell the layout.
-func (p *blockParser) block(lines []blockLine) {
-	p.bad = false
-	first, last := lines[0], lines[len(lines)-1]
-	b := block{Line: first.line, GPUs: 1}
-	starts, ends := numberLine.MatchString(first.text), queueAndGB.FindStringSubmatch(last.text)
-	switch {
-	case ends != nil && len(lines) == 1:
-		p.problem(last, "add a command above it", "%q has no command to run", source.Clip(last.text))
-	case ends != nil && starts:
-		p.problem(first, "remove one of them", "the queue is given twice, here and on line %d", last.line)
-	case ends != nil:
-		b.Queue, b.GiB = p.queue(last, ends[1]), p.memory(last, ends[2])
-		b.Commands = p.commands(lines[:len(lines)-1])
-	case starts && len(lines) > 2 && numberLine.MatchString(last.text):
-		p.optimised(&b, lines)
-	default:
-		p.neither(lines)
-	}
-	if !p.bad {
-		p.blocks = append(p.blocks, b)
+		p.checkConfigUse(false)
+		p.shared = p.blockSpec(bl)
+		p.common(p.shared, len(f.blocks))
+		f.expand(p)
+		p.lint(fields{})
 	}
 }
 
-func (p *blockParser) optimised(b *block, lines []blockLine) {
-	b.Optimised = true
-	first, last := lines[0], lines[len(lines)-1]
-	b.Queue, b.GiB = p.queue(first, p.number(first)), p.memory(last, p.number(last))
-	middle := lines[1 : len(lines)-1]
-	if l := middle[len(middle)-1]; numberLine.MatchString(l.text) {
-		b.GPUs = p.gpus(l, p.number(l))
-		middle = middle[:len(middle)-1]
+func (p *proto) blockSpec(bl *block.Block) *Spec {
+	s := &Spec{When: OnSuccess, Grace: p.file.settings.Grace, Allow: p.file.settings.Allow, Tree: true, text: p.Job}
+	s.Retry = Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}
+	if r := p.file.config.Retry; r != nil {
+		s.Retry = Retry{Max: -1, BackoffAfter: r.BackoffAfter, Backoff: r.Backoff}
 	}
-	if len(middle) == 0 {
-		p.problem(first, "add a command between the queue and the numbers at the end", "the block has no command to run")
+	s.Family = p.familyOf(gpu.Request{Min: bl.GPUs, Max: bl.GPUs})
+	if bl.GPUs == 0 {
+		s.CPUs = 1
+		return s
 	}
-	b.Commands = p.commands(middle)
+	share := p.shares()
+	s.Request = gpu.Request{Min: bl.GPUs, Max: bl.GPUs, Memory: gpu.Bytes(bl.GiB * float64(gpu.GiB)), Share: share, MaxUtil: p.util(share)}
+	return s
 }
 
-// neither explains why a block fits neither layout, as far as its lines show.
-func (p *blockParser) neither(lines []blockLine) {
-	for i, l := range lines {
-		if m := wrongComma.FindStringSubmatch(l.text); m != nil {
-			p.problem(l, fmt.Sprintf("write %s,%s", m[1], m[2]), "%q is not separated by an ASCII comma", source.Clip(l.text))
-			return
+// guardWorkDir refuses an unquoted {work_dir} whose value needs quotes: rm -rf
+// {work_dir}/x must not see half a path.
+func (p *proto) guardWorkDir(t *expand.Text) {
+	dir := p.file.workDir
+	if shellescape.Quote(dir) == dir {
+		return
+	}
+	quote := byte(0)
+	for _, g := range t.Segs {
+		if g.Kind == expand.VarLiteral {
+			quote = quoteAfter(g.Lit, quote)
+			continue
 		}
-		if i < len(lines)-1 && queueAndGB.MatchString(l.text) {
-			p.problem(lines[i+1], "put a blank line before it", "this line follows %q on line %d, which ends the block", source.Clip(l.text), l.line)
+		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
+		if g.Kind == expand.VarWorkDir && g.Format != "q" && risky {
+			l, c := p.src.Find(t.Line, t.Col, g.Lit)
+			p.src.Problem(l, c, "write {work_dir:q}", "{work_dir} is not quoted, and the shell would split or expand its value %s", strconv.Quote(dir))
 			return
 		}
 	}
-	first, last := lines[0], lines[len(lines)-1]
-	where := fmt.Sprintf("lines %d-%d are not", first.line, last.line)
-	if len(lines) == 1 {
-		where = fmt.Sprintf("line %d is not", first.line)
-	}
-	hint := `end it with a line "queue,GB", for example 1,20`
-	if numberLine.MatchString(first.text) {
-		hint = "end it with a line giving the GB of memory it needs, for example 20"
-	}
-	p.problem(first, hint, "%s a job: expected commands and then queue,GB, or queue, commands and GB: %q", where, source.Clip(first.text))
 }
 
-func firstNumber(l blockLine) string { return numberLine.FindStringSubmatch(l.text)[1] }
-
-// number returns the number on a line. What follows it is a comment, unless it is a
-// command, which must not be dropped.
-func (p *blockParser) number(l blockLine) string {
-	if m := commandBehind.FindStringSubmatch(l.text); m != nil {
-		p.problem(l, `put it on its own line; if it is a comment, put "#" before it`, "the command %q follows a number", source.Clip(m[1]))
-	}
-	return firstNumber(l)
-}
-
-func (p *blockParser) queue(l blockLine, text string) string {
-	digits := strings.TrimLeft(text, "0")
-	if digits == "" {
-		digits = "0"
-	}
-	if strings.ContainsAny(digits, "-.") || len(digits) > maxQueueWidth {
-		p.problem(l, "try 1", "invalid queue number %s", source.Clip(text))
-	}
-	return digits
-}
-
-func (p *blockParser) gpus(l blockLine, text string) int {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxBlockGPUs {
-		p.problem(l, fmt.Sprintf("use a whole number from 1 to %d", maxBlockGPUs), "invalid GPU count %s", source.Clip(text))
-	}
-	return n
-}
-
-func (p *blockParser) memory(l blockLine, text string) float64 {
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || f < 0 || f > maxBlockGiB {
-		p.problem(l, "give the GB that each GPU must have free, for example 20", "invalid amount of GPU memory: %s GB", source.Clip(text))
-	}
-	return f
-}
-
-func (p *blockParser) commands(lines []blockLine) []blockCommand {
-	var list []blockCommand
-	for _, l := range lines {
-		switch {
-		case queueAndGB.MatchString(l.text):
-			p.problem(l, "add a blank line after it", "%q in the middle of a block", source.Clip(l.text))
-		case bareNumber(l.text):
-			p.problem(l, "a block has one queue, at most one GPU count, and one number of GB", "expected a command, found the number %s", source.Clip(l.text))
-		case strings.HasSuffix(l.text, `\`):
-			p.problem(l, "write it on one line: each line is a separate command", "the command continues on the next line: %q", source.Clip(l.text))
-		default:
-			list = append(list, p.command(l))
-		}
-	}
-	return list
-}
-
-// bareNumber distinguishes a number, with or without a comment, from a command whose
-// name begins with one.
-func bareNumber(text string) bool {
-	number, _, _ := strings.Cut(text, "#")
-	_, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-	return err == nil
-}
-
-// command strips one pair of double quotes around the whole line. A line with more
-// quotes is left to the shell, except where no shell would read it as intended.
-func (p *blockParser) command(l blockLine) blockCommand {
-	c := blockCommand{l.text, l.line, l.col}
-	if l.text[0] != '"' {
-		return c
-	}
-	end := closingQuote(l.text)
-	switch {
-	case end < 0:
-		p.problem(l, `close it, or remove it`, "unclosed double quote: %q", source.Clip(l.text))
-	case end == len(l.text)-1:
-		inner := l.text[1:end]
-		c.Text, c.Col = strings.TrimSpace(inner), l.col+1+len(inner)-len(strings.TrimLeft(inner, " \t"))
-		if c.Text == "" {
-			p.problem(l, "put a command between the quotes", "empty command")
-		}
-	case strings.HasSuffix(l.text, `"`) && strings.ContainsRune(" =", rune(l.text[end-1])) && l.text[end+1] != ' ':
-		p.problem(l, "remove the outer quotes", "double quotes within double quotes: %q", source.Clip(l.text))
-	}
-	return c
-}
-
-// closingQuote returns the index of the quote that closes the one text begins with, or -1.
-func closingQuote(text string) int {
-	for i := 1; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
+// quoteAfter returns the quote that a shell has open after s, or 0.
+func quoteAfter(s string, quote byte) byte {
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && quote != '\'':
 			i++
-		case '"':
-			return i
+		case quote == 0 && (c == '"' || c == '\''):
+			quote = c
+		case c == quote:
+			quote = 0
 		}
 	}
-	return -1
+	return quote
+}
+
+// common gives a block the job keys of its config file.
+func (p *proto) common(s *Spec, blocks int) {
+	c := p.file.config
+	if c.Job == nil {
+		return
+	}
+	src := p.src
+	p.src = c.File
+	defer func() { p.src = src }()
+	f := fields{c.Job, c.Job}
+	p.readResources(f)
+	p.readEnv(f.get("env"))
+	p.readShell(f.get("shell"))
+	p.Log, p.Stdout, p.Stderr = p.ownFile(f, "log", blocks), p.ownFile(f, "stdout", blocks), p.ownFile(f, "stderr", blocks)
+	p.checkPaths()
+	p.checkConfigUse(false)
+	d := draft{Spec: *s, given: map[string]*expand.Text{}}
+	p.read(&d, &expand.Values{Name: p.Name.Raw})
+	*s = d.Spec
+	s.LogNamed = p.Log != nil || p.Stdout != nil || p.Stderr != nil
+}
+
+// ownFile reads the path of a log, which must differ from block to block.
+func (p *proto) ownFile(f fields, key string, blocks int) *expand.Text {
+	t := p.optional(f, key, expand.InLog)
+	if t != nil && blocks > 1 && t.Raw != "/dev/null" && !t.Uses(expand.VarName) && !t.Uses(expand.VarUniID) {
+		p.src.Problem(t.Line, t.Col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.Raw)
+		return nil
+	}
+	return t
 }

@@ -1,100 +1,32 @@
 package jobspec
 
 import (
-	"reflect"
-	"strings"
+	"os"
+	"path/filepath"
 	"testing"
 )
 
-func TestParseBlocks(t *testing.T) {
-	one := func(b block) []block { return []block{b} }
-	for _, tt := range []struct {
-		name, file string
-		want       []block
-	}{
-		{"standard", "python train.py --seed 1\npython eval.py\n1,20\n", one(block{1, "1", 1, 20, []blockCommand{{"python train.py --seed 1", 1, 1}, {"python eval.py", 2, 1}}, false})},
-		{"space and comments", "# head\n\n  ls  \n# between\n 01 , 7.5GB # both\n\n\n", one(block{3, "1", 1, 7.5, []blockCommand{{"ls", 3, 3}}, false})},
-		{"optimised", "1 #queue\n\"rm -rf {work_dir}/x\"\n\" bash é \"\n2 #GPUs\n20 #GB of memory on each\n", one(block{1, "1", 2, 20, []blockCommand{{"rm -rf {work_dir}/x", 2, 2}, {"bash é", 3, 3}}, true})},
-		{"optimised without GPUs", "3\nls\n20 GB 1", one(block{1, "3", 1, 20, []blockCommand{{"ls", 2, 1}}, true})},
-		{"both, CRLF and BOM", "\ufeffls\r\n1,2\r\n\r\n2\r\nls\r\n3\r\n", []block{{1, "1", 1, 2, []blockCommand{{"ls", 1, 1}}, false}, {4, "2", 1, 3, []blockCommand{{"ls", 5, 1}}, true}}},
-		{"quotes of the shell stay", "\"$HOME/my prog\" \"a b\"\n1,2", one(block{1, "1", 1, 2, []blockCommand{{`"$HOME/my prog" "a b"`, 1, 1}}, false})},
-		{"comments without a sign", "1 the first python queue\nls\n2 cards\n20 for a.py and b.py\n", one(block{1, "1", 2, 20, []blockCommand{{"ls", 2, 1}}, true})},
-		{"a command that begins with a digit", "7\n7z x a.7z\n1", one(block{1, "7", 1, 1, []blockCommand{{"7z x a.7z", 2, 1}}, true})},
-	} {
-		got, problems := parseBlocks("f", []byte(tt.file))
-		if len(problems) > 0 || !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: got %+v, %v, want %+v", tt.name, got, problems, tt.want)
+// Whatever config.yaml contains, a block file gives jobs or problems, and every problem
+// has a text.
+func FuzzBlockConfig(f *testing.F) {
+	f.Add("check_time: 5\nretry_config: {backoff_duration: 600}\ntimeout: 6h\nretries: 2\n")
+	f.Add("poll: 5s\nshell: bash\nenv: {A: \"{name}\"}\nlog: \"logs/{name}.log\"\ncpus: 2\n")
+	f.Add("gpu_left: 1\nneeds: [a]\nname: x\nstdout: o\nstderr: \"{uni_id}\"\ngpu_model: [a100]\n")
+	f.Fuzz(func(t *testing.T, config string) {
+		dir := t.TempDir()
+		job := filepath.Join(dir, "command.txt")
+		for path, content := range map[string]string{job: blockSample, filepath.Join(dir, "config.yaml"): config} {
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-}
-
-func TestParseBlocksProblems(t *testing.T) {
-	for _, tt := range []struct{ name, file, want string }{
-		{"neither", "ls\npwd\n", `f:1:1: lines 1-2 are not a job: expected commands and then queue,GB, or queue, commands and GB: "ls"; end it with a line "queue,GB", for example 1,20`},
-		{"queue only", "1\nls", `f:1:1: lines 1-2 are not a job: expected commands and then queue,GB, or queue, commands and GB: "1"; end it with a line giving the GB of memory it needs, for example 20`},
-		{"one line", "\n ls", `f:2:2: line 2 is not a job: expected commands and then queue,GB, or queue, commands and GB: "ls"; end it with a line "queue,GB", for example 1,20`},
-		{"Chinese comma", "ls\n1，20\n", `f:2:1: "1，20" is not separated by an ASCII comma; write 1,20`},
-		{"no blank line", "ls\n1,2\npwd\n1,2", `f:2:1: "1,2" in the middle of a block; add a blank line after it`},
-		{"goes on", "ls\n1,2\npwd", `f:3:1: this line follows "1,2" on line 2, which ends the block; put a blank line before it`},
-		{"no command", "1,20", `f:1:1: "1,20" has no command to run; add a command above it`},
-		{"numbers only", "1\n2\n3", `f:1:1: the block has no command to run; add a command between the queue and the numbers at the end`},
-		{"queue twice", "1 #queue\nls\n1,20", `f:1:1: the queue is given twice, here and on line 3; remove one of them`},
-		{"one number too many", "1\nls\n2\n2\n20", `f:3:1: expected a command, found the number 2; a block has one queue, at most one GPU count, and one number of GB`},
-		{"negative queue", "ls\n-1,20", `f:2:1: invalid queue number -1; try 1`},
-		{"negative memory", "ls\n1,-20", `f:2:1: invalid amount of GPU memory: -20 GB; give the GB that each GPU must have free, for example 20`},
-		{"absurd memory", "1\nls\n99999999", `f:3:1: invalid amount of GPU memory: 99999999 GB; give the GB that each GPU must have free, for example 20`},
-		{"no GPU", "1\nls\n0\n20", `f:3:1: invalid GPU count 0; use a whole number from 1 to 1024`},
-		{"half a GPU", "1\nls\n0.5\n20", `f:3:1: invalid GPU count 0.5; use a whole number from 1 to 1024`},
-		{"open quote", "\"ls\n1,20", `f:1:1: unclosed double quote: "\"ls"; close it, or remove it`},
-		{"quotes in quotes", "\"echo \"a\"\"\n1,20", `f:1:1: double quotes within double quotes: "\"echo \"a\"\""; remove the outer quotes`},
-		{"nothing in quotes", "\" \"\n1,20", `f:1:1: empty command; put a command between the quotes`},
-		{"a command after the queue", "1 python a.py\nls\n20", `f:1:1: the command "python a.py" follows a number; put it on its own line; if it is a comment, put "#" before it`},
-		{"a command after the GPUs", "1\nls\n2 \"./b.sh -x\"\n20", `f:3:1: the command "./b.sh -x\"" follows a number; put it on its own line; if it is a comment, put "#" before it`},
-		{"continued", "ls \\\n -l\n1,20", `f:1:1: the command continues on the next line: "ls \\"; write it on one line: each line is a separate command`},
-	} {
-		got, problems := parseBlocks("f", []byte(tt.file))
-		if len(problems) != 1 || problems[0].String() != tt.want || len(got) > 0 {
-			t.Errorf("%s: got %v, %v\nwant %s", tt.name, got, problems, tt.want)
+		b, problems := load([]string{job}, Options{})
+		if (b == nil) != (len(problems) > 0) {
+			t.Fatalf("batch %v, problems %v", b != nil, problems)
 		}
-	}
-}
-
-func TestLooksLikeBlocks(t *testing.T) {
-	for file, want := range map[string]bool{
-		"ls\n1,20\n": true, "1\nls\n20\n\nbroken\n": true, "# nothing\n": false,
-		"jobs:\n  - run: ls\n": false, "ls\n": false,
-	} {
-		if got := looksLikeBlocks([]byte(file)); got != want {
-			t.Errorf("%q: got %v, want %v", file, got, want)
-		}
-	}
-}
-
-// FuzzParseBlocks checks that every block becomes a job or a problem, and that jobs
-// written back as blocks parse to the same.
-func FuzzParseBlocks(f *testing.F) {
-	for _, seed := range []string{"ls\n1,20", "1 #q\n\"ls\"\n2\n20 #GB", "1，20\n\nls", "\"\n1,2", "9\n9\n9\n9"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, file string) {
-		blocks, problems := parseBlocks("f", []byte(file))
-		if n := len(splitBlocks([]byte(file))); len(blocks)+len(problems) < n {
-			t.Fatalf("%d blocks became %d jobs and %d problems", n, len(blocks), len(problems))
-		}
-		lines := 1 + strings.Count(file, "\n")
 		for _, p := range problems {
-			if p.Line < 1 || p.Line > lines || p.Col < 1 {
-				t.Fatalf("%+v has no position in the file", p)
-			}
-		}
-		for _, b := range blocks {
-			if len(b.Commands) == 0 || b.GPUs < 1 || b.GiB < 0 || b.Queue == "" {
-				t.Fatalf("got %+v", b)
-			}
-			for _, c := range b.Commands {
-				if line := strings.Split(file, "\n")[c.Line-1]; !strings.Contains(line, c.Text) {
-					t.Fatalf("%q is not on its line %q", c.Text, line)
-				}
+			if p.File == "" || p.Text == "" {
+				t.Errorf("problem %+v", p)
 			}
 		}
 	})

@@ -44,7 +44,7 @@ func (l *loader) checkLogs() {
 			told[t] = true
 			o := &l.batch.Jobs[other]
 			line, col := lt.Line, lt.Col
-			if l.files[j.File].isBlocks { // the config file has it
+			if l.files[j.File].style == ofBlocks { // the config file has it
 				line, col = t.Line, t.Col
 			}
 			l.files[j.File].src.Problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
@@ -95,7 +95,7 @@ func (p *proto) checkConfigUse(given bool) {
 		if t != nil && t.Uses(expand.VarConfig) {
 			l, c := p.src.Find(t.Line, t.Col, "{config")
 			hint := "add config: {base: …}, or for the literal text write {{config}}"
-			if p.block {
+			if p.style == ofBlocks {
 				hint = "for the literal text write {{config}}"
 			}
 			p.src.Problem(l, c, hint, "{config} in a job without a config")

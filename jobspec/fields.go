@@ -2,8 +2,11 @@ package jobspec
 
 import (
 	"slices"
+	"strings"
 
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/words"
 
 	"gopkg.in/yaml.v3"
 )
@@ -23,10 +26,10 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	empty := "" // the last key that needs a mapping and has no value
 	s.Pairs(n, what, func(k, v *yaml.Node) {
 		word := k.Value
-		if own, ok := sameKeys[word]; ok {
+		if own, ok := words.Same[word]; ok {
 			word = own
 		}
-		if !slices.Contains(jobKeys, word) && !slices.Contains(listKeys, word) {
+		if !slices.Contains(words.Job, word) && !slices.Contains(words.List, word) {
 			hint := keyHint(k.Value, v)
 			if empty != "" {
 				hint = "if it belongs to " + empty + ", indent it more than " + empty
@@ -34,7 +37,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 			s.Problem(k.Line, k.Column, hint, "unknown key %q in %s", k.Value, what)
 			return
 		}
-		if empty = ""; source.IsNull(v) && slices.Contains(mappingKeys, word) {
+		if empty = ""; source.IsNull(v) && slices.Contains(words.Mappings, word) {
 			empty = word
 		}
 		if first := spelt[word]; first != nil {
@@ -42,7 +45,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 			return
 		}
 		spelt[word] = k
-		homeSlip(s, word, v)
+		words.HomeSlip(s, word, v)
 		own := *k
 		own.Value = word
 		out.Content = append(out.Content, &own, v)
@@ -75,4 +78,23 @@ func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 		}
 	}
 	return &out
+}
+
+// ourKeys are all words that may begin a line of a job file.
+func ourKeys() []string {
+	return slices.Concat(words.Top, words.Job, words.List, settings.Names())
+}
+
+// keyHint answers a word that is not a job key.
+func keyHint(word string, v *yaml.Node) string {
+	if hint := foreignHint(word, v); hint != "" {
+		return hint
+	}
+	if n := source.Nearest(word, slices.Concat(words.Job, words.List, []string{"command", "depends_on"})); n != "" {
+		return "did you mean \"" + n + "\"?"
+	}
+	if slices.Contains(settings.Names(), word) {
+		return "it is a setting: move it under settings"
+	}
+	return "valid keys: " + strings.Join(words.Job, ", ")
 }

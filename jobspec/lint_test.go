@@ -1,11 +1,12 @@
 package jobspec
 
 import (
-	"gpurun/jobspec/lint"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpurun/jobspec/lint"
 )
 
 // Every file in testdata/lint has its findings beside it: errors or, if there are none,

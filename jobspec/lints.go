@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gpurun/jobspec/lint"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 )
@@ -17,7 +18,7 @@ func (p *proto) lint(f fields) {
 	params := source.Child(f.at, "params")
 	p.file.lints.Check(lint.Job{
 		Job: p.Job, Source: p.src, Base: p.file.workDir, GPUs: p.mostGPUs(), First: p.nameOf(&first),
-		Background: p.block || f.get("leftovers") != nil,
+		Background: p.style == ofBlocks || f.get("leftovers") != nil,
 		Own:        func(param string) bool { return source.Child(params, param) != nil },
 	})
 }
@@ -50,11 +51,11 @@ func (l *loader) lintBatch() {
 }
 
 // lintConcurrent warns about max_concurrent: 0, which means no limit.
-func (l *loader) lintConcurrent(g given) {
-	n, err := units.ParseCount(g.text, 0)
-	if !l.opts.Lint || g.name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lint.Concurrent) {
+func (l *loader) lintConcurrent(g settings.Given) {
+	n, err := units.ParseCount(g.Text, 0)
+	if !l.opts.Lint || g.Name == "" || err != nil || n > 0 || slices.Contains(l.batch.Settings.Allow, lint.Concurrent) {
 		return
 	}
-	l.out.Warn(Problem{File: g.file, Line: g.line, Col: g.col, Lint: lint.Concurrent,
+	l.out.Warn(Problem{File: g.File, Line: g.Line, Col: g.Col, Lint: lint.Concurrent,
 		Text: "max_concurrent: 0 means no limit: as many jobs as the GPUs take", Hint: "remove it for no limit, or set at least 1"})
 }

@@ -1,15 +1,14 @@
 package jobspec
 
 import (
-	"bytes"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 
+	"gpurun/jobspec/block"
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/lint"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 
@@ -22,8 +21,7 @@ func Load(paths []string, opts Options) (*Batch, error) {
 	l := newLoader(opts)
 	if opts.Format != "" {
 		if _, err := units.ParseWord(opts.Format, "yaml", "block"); err != nil {
-			l.out.Add(Problem{File: "--format"}.Because(err))
-			return nil, Report(l.out.Problems)
+			return nil, Report([]Problem{Problem{File: "--format"}.Because(err)})
 		}
 	}
 	for _, path := range paths {
@@ -65,21 +63,20 @@ func newLoader(opts Options) *loader {
 // fileJobs is the state of one file while its jobs are read.
 type fileJobs struct {
 	*loader
-	src      *source.Source
-	root     *yaml.Node // YAML
-	blocks   []block    // block dialect
-	config   blockConfig
-	isBlocks bool
-	broken   bool // its settings are usable, its jobs are not
-	partial  bool // some of its jobs could not be made
-	dialect  string
-	index    int // in Batch.Files
+	src     *source.Source
+	dialect *dialect
+	style   *style     // as shown: that of experiments if there are any
+	root    *yaml.Node // YAML; nil if its jobs are not usable
+	blocks  []block.Block
+	config  block.Config
+	partial bool // some of its jobs could not be made
+	index   int  // in Batch.Files
 
 	workDir  string // absolute
 	dirKey   string // the work dir as written, for the key
 	dirFrom  string // where it was set
 	settings *Settings
-	given    map[string]given
+	given    map[string]settings.Given
 
 	called map[string]int32 // IDs of its jobs by name
 	alike  map[Key]int32    // how many of its jobs do the same
@@ -97,85 +94,58 @@ func (l *loader) read(path string) {
 			return
 		}
 	}
-	f := &fileJobs{loader: l, src: src, index: len(l.files)}
-	if f.isBlocks = f.detect(); f.isBlocks {
-		f.readBlocks()
-	} else {
-		f.root = src.Parse(ourKeys())
-		f.broken = f.root == nil || !src.Resolve(f.root) || !checkTop(src, f.root)
-	}
+	f := &fileJobs{loader: l, src: src, index: len(l.files), workDir: src.Dir, dirKey: ".", dirFrom: "default"}
+	f.dialect = dialectOf(src, l.opts.Format)
+	f.dialect.read(f)
 	l.files = append(l.files, f)
-}
-
-var jobsAtTop = regexp.MustCompile(`(?m)^["']?jobs["']?[ \t]*:`)
-
-// detect reports whether a file is of the block dialect.
-func (f *fileJobs) detect() bool {
-	switch f.opts.Format {
-	case "yaml":
-		return false
-	case "block":
-		return true
-	}
-	if jobsAtTop.Match(f.src.Data) || bytes.HasPrefix(bytes.TrimSpace(f.src.Data), []byte("{")) {
-		return false
-	}
-	return strings.ToLower(filepath.Ext(f.src.Path)) == ".txt" || looksLikeBlocks(f.src.Data)
 }
 
 // settings merges flags, the files' settings and the user's own defaults.
 func (l *loader) settings() {
-	defs := settingDefs()
-	r := &settingsReader{defs: defs, out: &l.out, given: map[string]given{}, ranks: map[string]string{}}
-	flags := r.flags(l.opts.Flags)
-	r.take(flags, "flag")
-	byFile := make([][]given, len(l.files))
+	flags := settings.FromFlags(l.opts.Flags, &l.out)
+	byFile := make([][]settings.Given, len(l.files))
 	for i, f := range l.files {
-		byFile[i] = f.ownSettings(defs)
-		r.take(byFile[i], "file")
+		byFile[i] = f.dialect.settings(f)
 	}
-	user := userConfig(l.opts.UserConfig, &l.out, defs)
-	r.take(user, "user")
-	r.bounds()
+	user := settings.FromUser(l.opts.UserConfig, ourKeys(), &l.out)
+	base := settings.Defaults()
+	if l.all(&blocks) {
+		base.Order, base.MaxUtil = "shuffle", 100
+	}
+	var applies map[string]settings.Given
+	l.batch.Settings, applies = settings.Merge(base, flags, byFile, user, &l.out)
 	l.configUse()
-	l.batch.Settings = r.result(l.base(), defs)
 	l.lints.Allow = l.batch.Settings.Allow
-	l.lintConcurrent(r.given["max_concurrent"])
+	l.lintConcurrent(applies["max_concurrent"])
 	for i, f := range l.files {
-		f.settings, f.given = &l.batch.Settings, r.given
+		f.settings, f.given = &l.batch.Settings, applies
 		f.placeWorkDir(flags, byFile[i], user)
 	}
 }
 
-// base returns the default settings, which depend on the files' dialects.
-func (l *loader) base() Settings {
-	s := defaultSettings()
-	blocks := func(f *fileJobs) bool { return f.isBlocks }
-	if len(l.files) > 0 && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return !blocks(f) }) {
-		s.Order, s.MaxUtil = "shuffle", 100
-	}
-	return s
+// all reports whether all files are of a dialect.
+func (l *loader) all(d *dialect) bool {
+	return len(l.files) > 0 && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect != d })
 }
 
-func (f *fileJobs) ownSettings(defs []settingDef) []given {
-	if f.isBlocks {
-		return f.blockSettings(defs)
+// configUse refuses a --config that nothing reads: it holds the settings of block
+// files. A missing file is a mistake in any case.
+func (l *loader) configUse() {
+	if l.opts.Config == "" || len(l.files) == 0 || slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.dialect == &blocks }) {
+		return
 	}
-	if n := source.Child(f.root, "settings"); n != nil && !source.IsNull(n) {
-		return readSettings(f.src, n, defs)
+	if _, err := source.ReadRegular(l.opts.Config); err != nil {
+		l.out.Add(Problem{File: l.opts.Config, Text: err.Error()})
+		return
 	}
-	return nil
+	l.out.Add(Problem{File: "--config", Text: "is for block files, and " + l.files[0].src.Path + " is not one", Hint: "write settings: in the job file, or use flags"})
 }
 
 // placeWorkDir determines the file's work dir: relative to the current folder if a
 // flag gives it, otherwise to the folder of the job file.
-func (f *fileJobs) placeWorkDir(flags, file, user []given) {
-	f.workDir, f.dirKey, f.dirFrom = f.src.Dir, ".", "default"
-	if f.isBlocks {
-		f.blockWorkDir()
-	}
-	for i, list := range [][]given{flags, file, user} {
-		at := slices.IndexFunc(list, func(g given) bool { return g.name == "work_dir" })
+func (f *fileJobs) placeWorkDir(flags, file, user []settings.Given) {
+	for i, list := range [][]settings.Given{flags, file, user} {
+		at := slices.IndexFunc(list, func(g settings.Given) bool { return g.Name == "work_dir" })
 		if at < 0 {
 			continue
 		}
@@ -183,12 +153,12 @@ func (f *fileJobs) placeWorkDir(flags, file, user []given) {
 		if i == 0 {
 			base, _ = filepath.Abs(".")
 		}
-		dir, err := expand.Absolute(base, g.text)
+		dir, err := expand.Absolute(base, g.Text)
 		if err != nil {
-			f.out.Add(Problem{File: g.file, Line: g.line, Col: g.col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
+			f.out.Add(Problem{File: g.File, Line: g.Line, Col: g.Col, Text: "work_dir: " + err.Error(), Hint: "set it, or write the path out"})
 			return
 		}
-		f.workDir, f.dirKey, f.dirFrom = dir, filepath.Clean(g.text), g.source()
+		f.workDir, f.dirKey, f.dirFrom = dir, filepath.Clean(g.Text), g.Source()
 		return
 	}
 }
@@ -198,14 +168,29 @@ func (f *fileJobs) expandAll() {
 	b := f.batch
 	first := len(b.Jobs)
 	b.Files = append(b.Files, File{Path: f.src.Path, Real: f.src.Real, WorkDir: f.workDir, First: first, dir: f.dirKey})
-	f.partial = f.broken
-	if f.isBlocks {
-		f.partial = len(f.out.Problems) > 0
-		f.blockJobs()
-	} else if !f.broken {
-		f.native(f.root)
-	}
+	f.dialect.jobs(f)
 	own := &b.Files[f.index]
-	own.Dialect, own.Count = f.dialect, len(b.Jobs)-first
+	own.Dialect, own.Count = f.style.name, len(b.Jobs)-first
 	f.root, f.blocks, f.alike = nil, nil, nil
+}
+
+// sources completes what plan -v shows once all files are read: each file's own work
+// dir, and the defaults that depend on the dialect.
+func (l *loader) sources() {
+	experiments := slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.style == experiment })
+	var all []settings.Setting
+	for _, s := range l.batch.Settings.Sources {
+		switch {
+		case s.Name == "work_dir":
+			for _, f := range l.files {
+				all = append(all, settings.Setting{Name: s.Name, Value: f.dirKey, Source: f.dirFrom})
+			}
+			all = slices.Compact(all)
+			continue
+		case s.Name == "share" && s.Source == "default" && experiments:
+			s.Value = "true for experiments, otherwise false"
+		}
+		all = append(all, s)
+	}
+	l.batch.Settings.Sources = all
 }

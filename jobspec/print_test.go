@@ -1,13 +1,14 @@
 package jobspec
 
 import (
-	"gpurun/jobspec/lint"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"gpurun/jobspec/lint"
 )
 
 // A range of thousands makes thousands of jobs, which would find no bugs.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/units"
 	"gpurun/jobspec/written"
 )
@@ -48,16 +49,16 @@ func (p *printer) line(indent int, format string, args ...any) {
 // settings prints the settings that were given and those whose default differs from
 // the native dialect's.
 func (p *printer) settings(f *File) {
-	base := defaultSettings()
+	base := settings.Defaults()
 	p.line(0, "settings:")
 	p.line(2, "work_dir: %s", strconv.Quote(f.dir))
-	for i, d := range settingDefs() {
-		if d.name == "work_dir" || i >= len(p.b.Settings.Sources) {
+	for i, d := range settings.Table {
+		if d.Name == "work_dir" || i >= len(p.b.Settings.Sources) {
 			continue
 		}
-		value := d.show(&p.b.Settings)
-		if p.b.Settings.Sources[i].Source != "default" || value != d.show(&base) {
-			p.line(2, "%s: %s", d.name, plain(value))
+		value := d.Show(&p.b.Settings)
+		if p.b.Settings.Sources[i].Source != "default" || value != d.Show(&base) {
+			p.line(2, "%s: %s", d.Name, plain(value))
 		}
 	}
 }
@@ -164,9 +165,9 @@ func (p *printer) resources(j *Job, t *written.Job) {
 		switch r := j.Spec.Request; {
 		case i >= 0:
 			p.resource(4, rk.key, &t.Resources[i])
-		case t.AsList && r.Max > 0 && rk.key == "max_util":
+		case j.Spec.Request.UtilOnOwn && r.Max > 0 && rk.key == "max_util":
 			p.line(4, "max_util: %d", r.MaxUtil)
-		case t.AsList && r.Max > 0 && rk.key == "share":
+		case j.Spec.Request.UtilOnOwn && r.Max > 0 && rk.key == "share":
 			p.line(4, "share: %t", r.Share)
 		}
 	}
@@ -208,7 +209,7 @@ func (p *printer) resource(indent int, key string, r *written.Resource) {
 func (p *printer) block(s *Spec) {
 	p.line(4, "gpus: %d", s.Request.Min)
 	if s.Request.Max > 0 {
-		p.line(4, "gpu_memory: %s", sizeText(s.Request.Memory))
+		p.line(4, "gpu_memory: %s", units.FormatSize(s.Request.Memory))
 		p.line(4, "max_util: %d", s.Request.MaxUtil)
 		p.line(4, "share: %t", s.Request.Share)
 	}

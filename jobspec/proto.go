@@ -16,8 +16,7 @@ type proto struct {
 	*written.Job
 	src       *source.Source
 	file      *fileJobs
-	list      bool // an experiment-list job
-	block     bool
+	style     *style
 	scope     expand.Scope
 	varied    bool            // some resource uses a variable, so expansions may differ in their Spec
 	inherited map[string]bool // keys taken from defaults
@@ -134,7 +133,7 @@ func (p *proto) shares() bool {
 	if _, given := p.file.given["share"]; given {
 		return p.file.settings.Share
 	}
-	return p.list
+	return p.style.share
 }
 
 // util returns the limit for a job that does not set one.
@@ -142,7 +141,7 @@ func (p *proto) util(share bool) int {
 	if _, given := p.file.given["max_util"]; given {
 		return p.file.settings.MaxUtil
 	}
-	if p.block || share && !p.list {
+	if p.style.anyUtil || share && !p.style.ownUtil {
 		return 100
 	}
 	return p.file.settings.MaxUtil

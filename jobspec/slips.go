@@ -195,10 +195,3 @@ func (p *proto) listSlip(key string, n *yaml.Node) {
 		p.src.Warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, source.Clip(n.Value))
 	}
 }
-
-// homeSlip warns about a bare ~, which YAML reads as null.
-func homeSlip(s *source.Source, key string, n *yaml.Node) {
-	if key == "work_dir" && source.IsNull(n) && n.Value == "~" {
-		s.Warning(n.Line, n.Column, `for the home folder write "~", with quotes`, "work_dir: ~ means null in YAML")
-	}
-}

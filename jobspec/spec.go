@@ -212,7 +212,7 @@ func (p *proto) finish(d *draft) {
 				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
 			}
 		}
-		r.UtilOnOwn = p.list
+		r.UtilOnOwn = p.style.ownUtil
 	}
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")

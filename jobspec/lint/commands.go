@@ -1,13 +1,14 @@
 package lint
 
 import (
-	"gpurun/jobspec/expand"
-	"gpurun/jobspec/script"
-	"gpurun/jobspec/source"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/script"
+	"gpurun/jobspec/source"
 
 	"al.essio.dev/pkg/shellescape"
 )

@@ -2,10 +2,11 @@ package lint
 
 import (
 	"fmt"
-	"gpurun/jobspec/expand"
-	"gpurun/jobspec/source"
 	"slices"
 	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
 )
 
 // repeatNames are names of parameters that merely count repetitions.

@@ -2,13 +2,14 @@ package lint
 
 import (
 	"bytes"
-	"gpurun/jobspec/expand"
-	"gpurun/jobspec/script"
-	"gpurun/state/host"
 	"io"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/script"
+	"gpurun/state/host"
 )
 
 // A scriptFile is a program that a job runs, as much of it as was read.

@@ -171,3 +171,11 @@ func ParseGPUs(s string) (least, most int, err error) {
 	}
 	return least, most, err
 }
+
+// FormatSize formats b so that ParseSize can read it back.
+func FormatSize(b gpu.Bytes) string {
+	if b == 0 {
+		return "0"
+	}
+	return b.String()
+}

@@ -30,7 +30,6 @@ type Job struct {
 	Needs     []expand.Text
 
 	Told      bool       // one of its names was refused, which is reported only once
-	AsList    bool       // it belongs to an experiment list
 	Resources []Resource // what the scheduler reads, as given
 }
 

@@ -1,7 +1,8 @@
-package jobspec
+package block
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 
@@ -17,93 +19,84 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A blockConfig is what a config.yaml says about the block file beside it.
-type blockConfig struct {
-	Settings    []blockSetting // in the file's order
-	WorkDir     string         // absolute
-	WorkDirLine int            // where the config file names it; 0 if it does not
-	Retry       *Retry         // nil if retry_config is not given
-	Ignored     bool           // the file exists but has none of these keys
+// A Config is what a config.yaml says about the block file beside it.
+type Config struct {
+	Path     string // of the file, whether or not there is one
+	Settings []settings.Given
+	WorkDir  string // absolute
+	DirKey   string // the work dir as written: absolute, or relative to the job file
+	DirFrom  string // where it was set
+	Retry    *Retry // nil if retry_config is not given
 
-	job  *yaml.Node     // a mapping of the job keys that apply to all blocks
-	file *source.Source // where they are
-
-	warnings []Problem
+	Job  *yaml.Node     // a mapping of the job keys that apply to all blocks; nil if there are none
+	File *source.Source // where they are
 }
 
-// A blockSetting is a native setting, its value spelled as in a job file.
-type blockSetting struct {
-	Name, Value string
-	Line        int // in the config file
+// Retry says when to wait before another attempt.
+type Retry struct {
+	BackoffAfter int
+	Backoff      time.Duration
 }
 
-// blockKeys maps the keys of the block dialect's config file to the native settings
+// settingOf maps the keys of the block dialect's config file to the native settings
 // they stand for; "" if there is none.
-var blockKeys = map[string]string{
+var settingOf = map[string]string{
 	"check_time": "poll", "maximize_resource_utilization": "share", "memory_save_mode": "pick",
 	"compete_gpus": "gpu_ids", "use_all_gpus": "", "gpu_left": "reserve",
 	"min_gpu": "min_gpus", "max_gpu": "max_gpus", "retry_config": "", "work_dir": "",
 }
 
-// readBlockConfig reads configPath or, if that is "", the config.yaml beside the job
-// file, if any. A file with none of our keys belongs to another program and is
-// ignored; one named explicitly counts as soon as it has native settings.
-func readBlockConfig(jobFile, configPath string) (blockConfig, []Problem) {
-	folder, err := filepath.Abs(filepath.Dir(jobFile))
-	if err != nil {
-		return blockConfig{}, []Problem{{File: jobFile, Text: "cannot find its folder: " + err.Error()}}
+// ReadConfig reads path or, if that is "", the config.yaml beside the job file, if any. A
+// file with none of our keys belongs to another program and is ignored; one named
+// explicitly counts as soon as it has native settings. keys are the words that may begin a
+// line, for hints.
+func ReadConfig(job *source.Source, path string, keys []string, out *source.Report) Config {
+	c := Config{Path: cmp.Or(path, filepath.Join(filepath.Dir(job.Path), "config.yaml")), WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
+	if _, err := os.Stat(c.Path); path == "" && os.IsNotExist(err) {
+		return c
 	}
-	c := blockConfig{WorkDir: filepath.Dir(folder)}
-	named := configPath != ""
-	if !named {
-		configPath = filepath.Join(filepath.Dir(jobFile), "config.yaml")
-		if _, err := os.Stat(configPath); os.IsNotExist(err) {
-			return c, nil
+	r := &reader{config: &c, folder: job.Dir, at: map[string]*yaml.Node{}, native: settings.Names()}
+	data, err := source.ReadRegular(c.Path)
+	if empty := err == nil && len(bytes.TrimSpace(data)) == 0; !empty {
+		if r.Source = source.Read(c.Path, out); r.Source == nil {
+			return c
+		}
+		root := r.Parse(keys)
+		if root == nil || root.Kind == yaml.MappingNode && !r.Resolve(root) {
+			return c
+		}
+		if r.concerns(root, path != "") {
+			r.read(root)
+			return c
 		}
 	}
-	out := &source.Report{}
-	r := &blockConfigReader{config: &c, folder: folder, at: map[string]*yaml.Node{}, native: settingNames(settingDefs())}
-	if data, err := source.ReadRegular(configPath); err == nil && len(bytes.TrimSpace(data)) == 0 {
-		c.Ignored = true
-		return c, nil
-	}
-	if r.Source = source.Read(configPath, out); r.Source == nil {
-		return c, out.Problems
-	}
-	root := r.Parse(ourKeys())
-	if root == nil || len(out.Problems) > 0 || root.Kind == yaml.MappingNode && !r.Resolve(root) {
-		return c, out.Problems
-	}
-	if c.Ignored = !r.concerns(root, named); !c.Ignored {
-		r.read(root)
-	}
-	c.warnings = out.Warnings
-	return c, out.Problems
+	out.Warn(source.Problem{File: c.Path, Text: "is ignored: none of its keys is a job-file setting", Hint: "see the block dialect in docs/jobfile.md"})
+	return c
 }
 
-type blockConfigReader struct {
+type reader struct {
 	*source.Source
-	config *blockConfig
+	config *Config
 	folder string                // of the job file, absolute
 	at     map[string]*yaml.Node // key node of each setting so far, by native name
 	native []string
 }
 
 // concerns reports whether the file is meant for gpurun.
-func (r *blockConfigReader) concerns(root *yaml.Node, named bool) bool {
+func (r *reader) concerns(root *yaml.Node, named bool) bool {
 	if root.Kind != yaml.MappingNode {
 		return false
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key := root.Content[i].Value
-		if _, ok := blockKeys[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(blockJobKeys, jobWord(key))) {
+		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(jobKeys, jobWord(key))) {
 			return true
 		}
 	}
 	return false
 }
 
-func (r *blockConfigReader) read(root *yaml.Node) {
+func (r *reader) read(root *yaml.Node) {
 	all := source.Child(root, "use_all_gpus")
 	r.Pairs(root, "the file", func(k, v *yaml.Node) {
 		if source.IsNull(v) {
@@ -124,7 +117,7 @@ func (r *blockConfigReader) read(root *yaml.Node) {
 			}
 		case "gpu_left", "min_gpu", "max_gpu":
 			if n, ok := r.count(k, v, 0); ok {
-				r.set(k, blockKeys[k.Value], strconv.Itoa(n))
+				r.set(k, settingOf[k.Value], strconv.Itoa(n))
 			}
 		case "retry_config":
 			r.retry(v)
@@ -138,22 +131,22 @@ func (r *blockConfigReader) read(root *yaml.Node) {
 
 // set records a setting. The same setting under both its names is a contradiction
 // that gpurun must not guess about.
-func (r *blockConfigReader) set(k *yaml.Node, name, value string) {
+func (r *reader) set(k *yaml.Node, name, value string) {
 	if first := r.at[name]; first != nil {
 		r.Problem(k.Line, k.Column, "keep only one", "%q and %q (line %d) are the same setting", k.Value, first.Value, first.Line)
 		return
 	}
 	r.at[name] = k
 	if value != "" {
-		r.config.Settings = append(r.config.Settings, blockSetting{name, value, k.Line})
+		r.config.Settings = append(r.config.Settings, settings.Given{Name: name, Text: value, File: r.Path, Line: k.Line})
 	}
 }
 
 // other accepts native settings and refuses near misses of known keys. Everything
 // else is left alone: such files also hold the settings of the scripts.
-func (r *blockConfigReader) other(k, v *yaml.Node) {
+func (r *reader) other(k, v *yaml.Node) {
 	if slices.Contains(r.native, k.Value) {
-		if text, ok := settingText(r.Source, k.Value, v); ok {
+		if text, ok := settings.Text(r.Source, k.Value, v); ok {
 			r.set(k, k.Value, text)
 		}
 		return
@@ -162,7 +155,7 @@ func (r *blockConfigReader) other(k, v *yaml.Node) {
 		return
 	}
 	known := slices.Clone(r.native)
-	for key := range blockKeys {
+	for key := range settingOf {
 		known = append(known, key)
 	}
 	slices.Sort(known)
@@ -174,7 +167,7 @@ func (r *blockConfigReader) other(k, v *yaml.Node) {
 	}
 }
 
-func (r *blockConfigReader) seconds(k, v *yaml.Node) string {
+func (r *reader) seconds(k, v *yaml.Node) string {
 	text, _, ok := r.Scalar(v, k.Value)
 	if !ok {
 		return ""
@@ -192,7 +185,7 @@ func isTrue(v *yaml.Node) bool {
 }
 
 // yesNo returns yes or no. Programs that read these files also accept on and yes.
-func (r *blockConfigReader) yesNo(k, v *yaml.Node, yes, no string) string {
+func (r *reader) yesNo(k, v *yaml.Node, yes, no string) string {
 	text, _, ok := r.Scalar(v, k.Value)
 	switch strings.ToLower(text) {
 	case "true", "yes", "on":
@@ -206,7 +199,7 @@ func (r *blockConfigReader) yesNo(k, v *yaml.Node, yes, no string) string {
 	return ""
 }
 
-func (r *blockConfigReader) ids(v *yaml.Node) string {
+func (r *reader) ids(v *yaml.Node) string {
 	var ids []string
 	for _, item := range r.Items(v, "compete_gpus") {
 		text, _, ok := r.Scalar(item, "compete_gpus")
@@ -222,7 +215,7 @@ func (r *blockConfigReader) ids(v *yaml.Node) string {
 	return strings.Join(ids, ",")
 }
 
-func (r *blockConfigReader) count(k, v *yaml.Node, least int) (int, bool) {
+func (r *reader) count(k, v *yaml.Node, least int) (int, bool) {
 	text, _, ok := r.Scalar(v, k.Value)
 	if !ok {
 		return 0, false
@@ -235,8 +228,8 @@ func (r *blockConfigReader) count(k, v *yaml.Node, least int) (int, bool) {
 	return n, true
 }
 
-func (r *blockConfigReader) retry(v *yaml.Node) {
-	retry := &Retry{Max: -1}
+func (r *reader) retry(v *yaml.Node) {
+	retry := &Retry{}
 	r.Pairs(v, "retry_config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "max_retry_before_backoff":
@@ -250,22 +243,26 @@ func (r *blockConfigReader) retry(v *yaml.Node) {
 			r.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: max_retry_before_backoff, backoff_duration"), "unknown key %q in retry_config", k.Value)
 		}
 	})
-	if source.Child(r.config.job, "retry") != nil {
+	if source.Child(r.config.Job, "retry") != nil {
 		r.Problem(v.Line, v.Column, "keep only one", "retry and retry_config are the same setting")
 	}
 	r.config.Retry = retry
 }
 
-func (r *blockConfigReader) workDir(k, v *yaml.Node) {
+func (r *reader) workDir(k, v *yaml.Node) {
 	text, _, ok := r.Scalar(v, k.Value)
-	if ok && text != "" {
-		r.config.WorkDirLine = k.Line
+	if !ok || text == "" {
+		return
 	}
-	switch {
-	case !ok || text == "":
-	case filepath.IsAbs(text):
-		r.config.WorkDir = filepath.Clean(text)
-	default:
-		r.config.WorkDir = filepath.Join(r.folder, text)
+	c := r.config
+	c.DirFrom = settings.Given{File: r.Path, Line: k.Line}.Source()
+	if filepath.IsAbs(text) {
+		c.WorkDir = filepath.Clean(text)
+		c.DirKey = c.WorkDir
+		return
+	}
+	c.WorkDir = filepath.Join(r.folder, text)
+	if rel, err := filepath.Rel(r.folder, c.WorkDir); err == nil {
+		c.DirKey = rel
 	}
 }

@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"regexp"
@@ -8,16 +9,42 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/words"
 	"gpurun/jobspec/written"
 
 	"gopkg.in/yaml.v3"
 )
 
-// native reads the jobs of a YAML file.
-func (f *fileJobs) native(root *yaml.Node) {
-	s := f.src
-	f.dialect = "native"
+var jobsAtTop = regexp.MustCompile(`(?m)^["']?jobs["']?[ \t]*:`)
+
+// isYAML reports whether a file of unknown kind has jobs at its top, in YAML or JSON.
+func isYAML(s *source.Source) bool {
+	return jobsAtTop.Match(s.Data) || bytes.HasPrefix(bytes.TrimSpace(s.Data), []byte("{"))
+}
+
+// readYAML reads a file of native jobs and experiments. If its jobs are not usable, its
+// settings may be.
+func (f *fileJobs) readYAML() {
+	f.root = f.src.Parse(ourKeys())
+	f.partial = f.root == nil || !f.src.Resolve(f.root) || !checkTop(f.src, f.root)
+}
+
+func (f *fileJobs) yamlSettings() []settings.Given {
+	if n := source.Child(f.root, "settings"); n != nil && !source.IsNull(n) {
+		return settings.FromMapping(f.src, n)
+	}
+	return nil
+}
+
+// yamlJobs makes the jobs of a YAML file.
+func (f *fileJobs) yamlJobs() {
+	f.style = native
+	if f.partial {
+		return
+	}
+	s, root := f.src, f.root
 	defaults := source.Child(root, "defaults")
 	if defaults != nil && !source.IsNull(defaults) {
 		defaults = canonicalKeys(s, defaults, "defaults")
@@ -52,16 +79,16 @@ func checkTop(s *source.Source, root *yaml.Node) bool {
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		k := root.Content[i]
-		if slices.Contains(topKeys, k.Value) || strings.HasPrefix(k.Value, "x-") {
+		if slices.Contains(words.Top, k.Value) || strings.HasPrefix(k.Value, "x-") {
 			continue
 		}
-		hint := source.DidYouMean(k.Value, topKeys, "valid keys: settings, defaults, jobs")
-		if own := foreignTop[strings.ToLower(k.Value)]; own != "" {
+		hint := source.DidYouMean(k.Value, words.Top, "valid keys: settings, defaults, jobs")
+		if own := words.ForeignTop[strings.ToLower(k.Value)]; own != "" {
 			hint = "in gpurun it is " + own
 		}
-		if slices.Contains(settingNames(settingDefs()), k.Value) {
+		if slices.Contains(settings.Names(), k.Value) {
 			hint = "it is a setting: move it under settings"
-		} else if slices.Contains(jobKeys, k.Value) {
+		} else if slices.Contains(words.Job, k.Value) {
 			hint = "it is a job key: move it into a job, or under defaults"
 		}
 		s.Problem(k.Line, k.Column, hint, "unknown key %q at the top level", k.Value)
@@ -88,7 +115,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	}
 	own := canonicalKeys(s, n, "a job")
 	all := fields{overlay(defaults, own, false), n}
-	p := &proto{Job: &written.Job{Line: n.Line, Col: n.Column}, src: s, file: f, inherited: map[string]bool{}}
+	p := &proto{Job: &written.Job{Line: n.Line, Col: n.Column}, src: s, file: f, style: native, inherited: map[string]bool{}}
 	for j := 0; j < len(all.node.Content); j += 2 {
 		key := all.node.Content[j].Value
 		p.inherited[key] = source.Child(own, key) == nil
@@ -97,10 +124,8 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	p.Matrix, whole = expand.Read(s, all.get("matrix"), all.get("zip"), all.get("params"))
 	p.scope.Params, p.scope.Partial = p.Matrix.Always, p.Matrix.Partial
 	p.nestedFormats()
-	p.list = isExperiment(all)
-	p.AsList = p.list
-	if p.list {
-		f.dialect = "experiment list"
+	if isExperiment(all) {
+		p.style, f.style = experiment, experiment
 		p.experiment(all)
 	} else if config := all.get("config"); config != nil && config.Kind == yaml.ScalarNode && all.get("run") == nil {
 		s.Problem(p.Line, p.Col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")

@@ -1,0 +1,51 @@
+package block
+
+import (
+	"slices"
+
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/words"
+
+	"gopkg.in/yaml.v3"
+)
+
+// jobKeys are the job keys allowed in a block file's config.yaml, where they
+// apply to all blocks.
+var jobKeys = []string{"timeout", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
+
+// vagueKeys are job keys that a script's own config.yaml may well have too.
+var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}
+
+func jobWord(key string) string {
+	if own, ok := words.Same[key]; ok {
+		return own
+	}
+	return key
+}
+
+// jobKey takes a job key, or refuses one that a block cannot have: nothing written
+// for gpurun is silently dropped.
+func (r *reader) jobKey(k, v *yaml.Node) bool {
+	word := jobWord(k.Value)
+	switch {
+	case !slices.Contains(words.Job, word):
+		return false
+	case slices.Contains(vagueKeys, word):
+		r.Warning(k.Line, k.Column, "to use it in gpurun, write the jobs as YAML", "%q is left to your scripts: blocks have no such key", k.Value)
+		return true
+	case !slices.Contains(jobKeys, word):
+		r.Problem(k.Line, k.Column, "remove it; for jobs that need it, write the file as YAML", "%q has no effect in a block file", k.Value)
+		return true
+	}
+	if r.config.Job == nil {
+		r.config.Job, r.config.File = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: k.Line, Column: k.Column}, r.Source
+	}
+	if other := source.Child(r.config.Job, word); other != nil || word == "retry" && r.config.Retry != nil {
+		r.Problem(k.Line, k.Column, "keep only one", "%q is given twice, under two names", word)
+		return true
+	}
+	own := *k
+	own.Value = word
+	r.config.Job.Content = append(r.config.Job.Content, &own, v)
+	return true
+}

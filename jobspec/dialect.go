@@ -1,0 +1,44 @@
+package jobspec
+
+import (
+	"gpurun/jobspec/settings"
+	"gpurun/jobspec/source"
+)
+
+// A dialect is a way to write job files: how to recognize one, and how to read its settings
+// and its jobs.
+type dialect struct {
+	format   string // the word of --format
+	detect   func(s *source.Source) bool
+	read     func(f *fileJobs)
+	settings func(f *fileJobs) []settings.Given
+	jobs     func(f *fileJobs)
+}
+
+var (
+	blocks     = dialect{"block", isBlocks, (*fileJobs).readBlocks, (*fileJobs).blockSettings, (*fileJobs).blockJobs}
+	yamlFormat = dialect{"yaml", isYAML, (*fileJobs).readYAML, (*fileJobs).yamlSettings, (*fileJobs).yamlJobs}
+)
+
+// A style is what holds for jobs that do not say otherwise. A YAML file may have both native
+// jobs and experiments.
+type style struct {
+	name    string // of the dialect, for display
+	share   bool   // they may share GPUs
+	anyUtil bool   // they take GPUs however busy
+	ownUtil bool   // max_util counts on shared GPUs too
+}
+
+var (
+	native     = &style{name: "native"}
+	experiment = &style{name: "experiment list", share: true, ownUtil: true}
+	ofBlocks   = &style{name: "block", anyUtil: true}
+)
+
+// dialectOf returns the dialect of a file, which the user may have named.
+func dialectOf(s *source.Source, format string) *dialect {
+	if format == blocks.format || format == "" && blocks.detect(s) {
+		return &blocks
+	}
+	return &yamlFormat
+}

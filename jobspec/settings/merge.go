@@ -1,0 +1,76 @@
+package settings
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gpurun/jobspec/source"
+)
+
+// Merge lays what flags, files and the user set over base, the strongest first. It also
+// returns what applies, by name. A setting that two files of the batch give differently is a
+// problem, unless a flag decides it.
+func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *source.Report) (Settings, map[string]Given) {
+	applies, rank := map[string]Given{}, map[string]int{}
+	for i, lists := range [][][]Given{{flags}, files, {user}} {
+		for _, list := range lists {
+			for _, g := range list {
+				d := def(g.Name)
+				if err := d.set(&Settings{}, g.Text); err != nil {
+					name := g.Name + ": "
+					if g.Line == 0 {
+						name = "" // a flag: its position names it
+					}
+					out.Add(g.problem(name, "").Because(err))
+					continue
+				}
+				old, have := applies[g.Name]
+				switch {
+				case !have:
+					applies[g.Name], rank[g.Name] = g, i
+				case rank[g.Name] == i && g.Name != "work_dir" && d.canonical(old.Text) != d.canonical(g.Text):
+					out.Add(g.problem(fmt.Sprintf("setting %s is %q here and %q in %s", g.Name, g.Text, old.Text, old.Source()),
+						fmt.Sprintf("make them equal, or set --%s", strings.ReplaceAll(g.Name, "_", "-"))))
+				}
+			}
+		}
+	}
+	checkBounds(applies, out)
+	s := base
+	for _, d := range Table {
+		g, ok := applies[d.Name]
+		value, from := d.Show(&base), "default"
+		if d.Name == "shuffle_seed" {
+			value = "new for each run"
+		}
+		if ok {
+			_ = d.set(&s, g.Text) // was parsed before
+			value, from = d.Show(&s), g.Source()
+		}
+		s.Sources = append(s.Sources, Setting{Name: d.Name, Value: shown(d.Name, value), Source: from})
+	}
+	return s, applies
+}
+
+func (d Def) canonical(text string) string {
+	var s Settings
+	_ = d.set(&s, text) // was parsed before
+	return d.Show(&s)
+}
+
+// checkBounds refuses min_gpus above max_gpus, wherever each was set.
+func checkBounds(applies map[string]Given, out *source.Report) {
+	low, haveLow := applies["min_gpus"]
+	high, haveHigh := applies["max_gpus"]
+	least, _ := strconv.Atoi(low.Text) // both were parsed before
+	most, _ := strconv.Atoi(high.Text)
+	if !haveLow || !haveHigh || least <= most {
+		return
+	}
+	at := low
+	if low.Line == 0 && high.Line > 0 {
+		at = high // given a flag and a line of a file, report the line
+	}
+	out.Add(at.problem(fmt.Sprintf("min_gpus %d (%s) is more than max_gpus %d (%s)", least, low.Source(), most, high.Source()), ""))
+}

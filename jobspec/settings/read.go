@@ -1,0 +1,116 @@
+package settings
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+	"gpurun/jobspec/words"
+)
+
+// A Given is a setting that somebody wrote, as text, with its position.
+type Given struct {
+	Name, Text string
+	File       string // as in messages
+	Line, Col  int
+}
+
+// Source names the place for people.
+func (g Given) Source() string {
+	if g.Line == 0 {
+		return g.File
+	}
+	return g.File + ":" + strconv.Itoa(g.Line)
+}
+
+// problem returns what is wrong with the setting.
+func (g Given) problem(text, hint string) source.Problem {
+	return source.Problem{File: g.File, Line: g.Line, Col: g.Col, Text: text, Hint: hint}
+}
+
+// FromMapping reads the settings of a mapping as text.
+func FromMapping(s *source.Source, n *yaml.Node) []Given {
+	names := Names()
+	var list []Given
+	s.Pairs(n, "settings", func(k, v *yaml.Node) {
+		if !slices.Contains(names, k.Value) {
+			hint := source.DidYouMean(k.Value, names, "valid settings: "+strings.Join(names, ", "))
+			if slices.Contains(words.Job, k.Value) {
+				hint = "it is a job key: move it under defaults or into a job"
+			}
+			s.Problem(k.Line, k.Column, hint, "unknown setting %q", k.Value)
+			return
+		}
+		words.HomeSlip(s, k.Value, v)
+		if text, ok := Text(s, k.Value, v); ok {
+			list = append(list, Given{k.Value, text, s.Path, v.Line, v.Column})
+		}
+	})
+	return list
+}
+
+// Text returns a setting's value as one text; some may be lists. null counts as not given.
+func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
+	if (name == "gpu_ids" || name == "allow") && v.Kind == yaml.SequenceNode {
+		var parts []string
+		for _, item := range s.Items(v, name) {
+			if text, _, ok := s.Scalar(item, name); ok {
+				parts = append(parts, text)
+			}
+		}
+		return strings.Join(parts, ","), len(parts) > 0
+	}
+	text, tag, ok := s.Scalar(v, name)
+	return text, ok && tag != "!!null"
+}
+
+// FromFlags reads settings from the command line, where a bare size is MiB and a bare time
+// seconds.
+func FromFlags(flags map[string]string, out *source.Report) []Given {
+	var list []Given
+	for _, d := range Table {
+		flag := strings.ReplaceAll(d.Name, "_", "-")
+		text, ok := flags[flag]
+		if !ok {
+			continue
+		}
+		g := Given{Name: d.Name, Text: text, File: "--" + flag}
+		if d.bare != "" && units.IsNumber(text) {
+			if n, _ := strconv.ParseFloat(text, 64); d.bare == "MiB" && n > 0 && n < 256 {
+				out.Warn(g.problem(text+" means "+text+"MiB, which nearly every GPU has free", "if you mean GiB, write "+text+"GiB"))
+			}
+			g.Text += d.bare
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+// FromUser reads the user's own defaults; the file may be missing, or have only comments.
+func FromUser(path string, keys []string, out *source.Report) []Given {
+	if path == "" {
+		return nil
+	}
+	data, err := source.ReadRegular(path)
+	if err != nil && strings.Contains(err.Error(), "no such file") {
+		return nil
+	}
+	if _, yamlErr := source.ParseYAML(data); err == nil && errors.Is(yamlErr, io.EOF) {
+		return nil
+	}
+	s := source.Read(path, out)
+	if s == nil {
+		return nil
+	}
+	root := s.Parse(keys)
+	if root == nil || source.IsNull(root) || !s.Resolve(root) {
+		return nil
+	}
+	return FromMapping(s, root)
+}

@@ -1,0 +1,79 @@
+// Package settings reads what applies to a whole batch, from flags, job files and the user's
+// own defaults, and says where each setting comes from.
+package settings
+
+import (
+	"strconv"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// Settings apply to the batch: flags over files over config.yaml over user defaults.
+type Settings struct {
+	MaxConcurrent int // 0 for no limit but the GPUs
+	MinMemory     gpu.Bytes
+	MaxUtil       int
+	Poll          time.Duration
+	MaxWait       time.Duration // 0 for no limit
+	GPUIDs        []string
+	Reserve       int
+	MinGPUs       int // -1 if not given
+	MaxGPUs       int // -1 if not given
+	Share         bool
+	Others        gpu.Others
+	Pick          gpu.Pick
+	Order         string // file, shuffle, largest-first
+	ShuffleSeed   int64
+	Patience      time.Duration
+	Grace         time.Duration
+	FailFast      bool
+	Program       string
+	SeedAs        string
+	Breaker       int // hold a family if its first Breaker attempts fail alike; 0 for never
+
+	Allow []string // lints switched off
+
+	Sources []Setting // every setting with its origin, for plan -v, in the order of the reference
+}
+
+// A Setting is one line of plan -v.
+type Setting struct {
+	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
+}
+
+// Defaults returns the defaults of the reference.
+func Defaults() Settings {
+	return Settings{
+		MinMemory: 8000 * gpu.MiB, MaxUtil: 30, Poll: 5 * time.Second,
+		MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, Order: "file",
+		Patience: 10 * time.Minute, Grace: 10 * time.Second,
+		Program: "python test.py", SeedAs: "config", Breaker: 5,
+	}
+}
+
+// DrawShuffleSeed sets the seed of a shuffled batch to the result of draw unless the user
+// set one, so that no two runs favor the same jobs. It must be called before the batch is
+// scheduled, and reports whether jobs are shuffled at all.
+func (s *Settings) DrawShuffleSeed(draw func() int64) bool {
+	if s.Order != "shuffle" {
+		return false
+	}
+	for i := range s.Sources {
+		if from := &s.Sources[i]; from.Name == "shuffle_seed" && from.Source == "default" {
+			s.ShuffleSeed = draw()
+			from.Value, from.Source = strconv.FormatInt(s.ShuffleSeed, 10), "drawn for this run"
+		}
+	}
+	return true
+}
+
+// ShuffleSeedNamed reports whether the user set the seed.
+func (s *Settings) ShuffleSeedNamed() bool {
+	for _, from := range s.Sources {
+		if from.Name == "shuffle_seed" {
+			return from.Source != "default"
+		}
+	}
+	return false
+}

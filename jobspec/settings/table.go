@@ -1,0 +1,131 @@
+package settings
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec/lint"
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+)
+
+// A Def is one setting of the reference: how to parse and print it, and what a bare number
+// means on the command line.
+type Def struct {
+	Name string
+	bare string // unit of a bare number in a flag: "MiB", "s" or ""
+	set  func(s *Settings, text string) error
+	Show func(s *Settings) string
+}
+
+func of[T any](name, bare string, at func(*Settings) *T, parse func(string) (T, error), show func(T) string) Def {
+	return Def{name, bare,
+		func(s *Settings, text string) (err error) { *at(s), err = parse(text); return err },
+		func(s *Settings) string { return show(*at(s)) }}
+}
+
+func count(name string, at func(*Settings) *int) Def {
+	return of(name, "", at, func(t string) (int, error) { return units.ParseCount(t, 0) }, strconv.Itoa)
+}
+
+func duration(name string, at func(*Settings) *time.Duration) Def {
+	return of(name, "s", at, units.ParseDuration, units.FormatDuration)
+}
+
+func onOff(name string, at func(*Settings) *bool) Def {
+	return of(name, "", at, units.ParseBool, strconv.FormatBool)
+}
+
+func word[T ~string](name string, at func(*Settings) *T, valid ...string) Def {
+	return of(name, "", at, func(t string) (T, error) {
+		w, err := units.ParseWord(t, valid...)
+		return T(w), err
+	}, func(w T) string { return string(w) })
+}
+
+func list(name string, at func(*Settings) *[]string, parse func(string) ([]string, error)) Def {
+	return of(name, "", at, parse, func(items []string) string { return strings.Join(items, ",") })
+}
+
+// Table has all settings in the order of the reference.
+var Table = []Def{
+	count("max_concurrent", func(s *Settings) *int { return &s.MaxConcurrent }),
+	of("min_memory", "MiB", func(s *Settings) *gpu.Bytes { return &s.MinMemory }, units.ParseSize, units.FormatSize),
+	of("max_util", "", func(s *Settings) *int { return &s.MaxUtil }, units.ParsePercent, strconv.Itoa),
+	of("poll", "s", func(s *Settings) *time.Duration { return &s.Poll }, parsePoll, units.FormatDuration),
+	duration("max_wait", func(s *Settings) *time.Duration { return &s.MaxWait }),
+	{"work_dir", "", func(*Settings, string) error { return nil }, func(*Settings) string { return "" }}, // each file has its own
+	list("gpu_ids", func(s *Settings) *[]string { return &s.GPUIDs }, units.ParseGPUIDs),
+	count("reserve", func(s *Settings) *int { return &s.Reserve }),
+	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }),
+	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
+	onOff("share", func(s *Settings) *bool { return &s.Share }),
+	word("others", func(s *Settings) *gpu.Others { return &s.Others }, string(gpu.OthersAllow), string(gpu.OthersAvoid)),
+	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin)),
+	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first"),
+	of("shuffle_seed", "", func(s *Settings) *int64 { return &s.ShuffleSeed }, parseSeed, func(n int64) string { return strconv.FormatInt(n, 10) }),
+	duration("patience", func(s *Settings) *time.Duration { return &s.Patience }),
+	duration("grace", func(s *Settings) *time.Duration { return &s.Grace }),
+	onOff("fail_fast", func(s *Settings) *bool { return &s.FailFast }),
+	of("program", "", func(s *Settings) *string { return &s.Program }, parseProgram, strings.Clone),
+	word("seed_as", func(s *Settings) *string { return &s.SeedAs }, "config", "argument"),
+	count("breaker", func(s *Settings) *int { return &s.Breaker }),
+	list("allow", func(s *Settings) *[]string { return &s.Allow }, func(t string) ([]string, error) { return lint.ParseAllow(strings.Split(t, ",")) }),
+}
+
+func parsePoll(text string) (time.Duration, error) {
+	d, err := units.ParseDuration(text)
+	if err == nil && d < 10*time.Millisecond {
+		return 0, source.Faultf("try 5s", "%q would poll the GPUs without a pause", text)
+	}
+	return d, err
+}
+
+func parseSeed(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0, source.Faultf("", "%q is not a whole number", text)
+	}
+	return n, nil
+}
+
+func parseProgram(text string) (string, error) {
+	program := strings.TrimSpace(text)
+	if program == "" {
+		return "", source.Faultf("try python test.py", "%q runs nothing", text)
+	}
+	return program, nil
+}
+
+// Names returns the names of all settings.
+func Names() []string {
+	names := make([]string, len(Table))
+	for i, d := range Table {
+		names[i] = d.Name
+	}
+	return names
+}
+
+func def(name string) Def {
+	return Table[slices.IndexFunc(Table, func(d Def) bool { return d.Name == name })]
+}
+
+// shown describes special values that the bare value would not explain.
+func shown(name, value string) string {
+	switch {
+	case name == "max_concurrent" && value == "0":
+		return "no limit but the GPUs"
+	case name == "breaker" && value == "0":
+		return "never"
+	case name == "max_wait" && value == "0":
+		return "no limit"
+	case value == "-1", name == "gpu_ids" && value == "":
+		return "not set"
+	case name == "allow" && value == "":
+		return "none"
+	}
+	return value
+}

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"encoding/hex"
+	"iter"
 	"sort"
 	"strings"
 	"time"
@@ -12,14 +14,22 @@ import (
 // It keeps only the last end of each key, and nothing else about attempts that
 // have ended, so a million jobs fit in memory.
 type History struct {
-	Last map[string]*Record  // by key: its last end, if that was applied and is not in a base; use Of and Records
 	Open map[string]*Attempt // by uni_id: started, not yet ended
 
-	more  map[ledgerKey]*Record // keys whose slot in Last is taken by another ledger
+	last  map[ledgerKey]*Record // by key: its last end, if that was applied
+	base  map[int]Base          // by ledger: older records
 	named map[ledgerKey]newest  // by job name; nil until Named is called
-	base  map[int]Base          // by ledger: older records, overridden by Last and more
 	runs  map[int]Fact          // by ledger: the last run fact, see Ran
 	seq   int64
+}
+
+// A Base is what one ledger had when it was read, in a form from which records are made
+// on demand: a million of them would not fit in memory.
+type Base interface {
+	Find(key string) *Record // a new Record on each call, or nil
+	Plain(key [16]byte) bool // see History.Plain
+	All() iter.Seq[*Record]  // each key once, in no particular order
+	Len() int
 }
 
 // WhyLeftOver is the reason for a stop that affects only processes an attempt left
@@ -85,8 +95,28 @@ type Trace struct {
 
 // NewHistory returns the history of empty ledgers.
 func NewHistory() *History {
-	return &History{Last: map[string]*Record{}, Open: map[string]*Attempt{}}
+	return &History{
+		Open: map[string]*Attempt{}, last: map[ledgerKey]*Record{},
+		base: map[int]Base{}, runs: map[int]Fact{},
+	}
 }
+
+// Found sets the base of a ledger to which nothing has been applied yet. Facts after
+// the base's last line arrive through Apply; seq is that line's sequence number.
+func (h *History) Found(ledger int, b Base, seq int64) {
+	h.base[ledger] = b
+	h.seq = max(h.seq, seq)
+}
+
+// Ran sets the last run fact of a ledger, as its reader found it.
+func (h *History) Ran(ledger int, f Fact) { h.runs[ledger] = f }
+
+// LastRun returns the last run fact of a ledger when it was loaded; its Kind is empty
+// if there was none.
+func (h *History) LastRun(ledger int) Fact { return h.runs[ledger] }
+
+// Seq returns the sequence number of the last fact applied.
+func (h *History) Seq() int64 { return h.seq }
 
 // Apply adds one fact from the ledger of a batch's file, given by index. Facts of
 // one ledger must come in order; different ledgers may be interleaved. A fact that
@@ -117,8 +147,8 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 		h.end(ledger, seq, f)
 	case KindForget:
 		if r := h.Of(ledger, f.Key); r != nil {
-			h.lift(r)
 			r.Forgotten = true
+			h.last[ledgerKey{ledger, r.Key}] = r
 		}
 	}
 }
@@ -127,8 +157,12 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 func (h *History) end(ledger int, seq int64, f Fact) {
 	r := NewRecord(ledger, seq, f, h.Open[f.UniID])
 	delete(h.Open, f.UniID)
-	if r.Key != "" {
-		h.put(r)
+	if r.Key == "" {
+		return
+	}
+	h.last[ledgerKey{int(r.Ledger), r.Key}] = r
+	if h.named != nil && r.Job != "" {
+		h.name(r)
 	}
 }
 
@@ -136,7 +170,7 @@ func (h *History) end(ledger int, seq int64, f Fact) {
 // nil if it has no start.
 func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	r := &Record{
-		Key: f.Key, Job: f.Job, State: known(f.State), UniID: f.UniID, Attempt: f.Attempt, End: f.Time, EndSeq: seq,
+		Key: f.Key, Job: f.Job, State: f.State, UniID: f.UniID, Attempt: f.Attempt, End: f.Time, EndSeq: seq,
 		ExitCode: f.ExitCode, Signal: f.Signal, ErrorType: f.ErrorType, Reason: f.Reason, Line: f.Line, Seconds: f.Seconds,
 		Peak: int64(f.PeakMemory), Ledger: int32(ledger), By: f.By,
 	}
@@ -167,37 +201,60 @@ func (r *Record) began(a *Attempt) {
 	}
 }
 
-// put makes r its key's last record.
-func (h *History) put(r *Record) {
-	h.place(r)
-	if h.named != nil && r.Job != "" {
-		h.name(r)
-	}
-}
-
-// place stores r under its key.
-func (h *History) place(r *Record) {
-	at := ledgerKey{int(r.Ledger), r.Key}
-	if old := h.Last[r.Key]; old == nil && h.more[at] == nil || old != nil && old.Ledger == r.Ledger {
-		h.Last[r.Key] = r
-	} else {
-		if h.more == nil {
-			h.more = map[ledgerKey]*Record{}
-		}
-		h.more[at] = r
-	}
-}
-
 // Of returns a key's last record in the ledger of one of the batch's files, or nil.
 // Files in different folders may contain identical jobs, which count separately.
 func (h *History) Of(ledger int, key string) *Record {
-	if r := h.above(ledger, key); r != nil {
+	if r := h.last[ledgerKey{ledger, key}]; r != nil {
 		return r
 	}
 	if b := h.base[ledger]; b != nil {
 		return b.Find(key)
 	}
 	return nil
+}
+
+// Plain reports whether the last end of a key (32 hex digits) is a success that counts
+// and whose job has no needs. False is inconclusive: ask Of. It reads no record, which
+// makes it the fast path for large batches that are up to date.
+func (h *History) Plain(ledger int, key [16]byte) bool {
+	b := h.base[ledger]
+	if b == nil || len(h.last) > 0 && h.last[ledgerKey{ledger, hex.EncodeToString(key[:])}] != nil {
+		return false
+	}
+	return b.Plain(key)
+}
+
+// Plain reports whether r is a success that counts and whose job has no needs.
+func (r *Record) Plain() bool {
+	return r.State == Succeeded && !r.Forgotten && !r.Sim && r.Needs == ""
+}
+
+// Empty reports whether no key has an end.
+func (h *History) Empty() bool {
+	for _, b := range h.base {
+		if b.Len() > 0 {
+			return false
+		}
+	}
+	return len(h.last) == 0
+}
+
+// Records yields the last end of every key of every ledger, in no particular order.
+func (h *History) Records() iter.Seq[*Record] {
+	return func(yield func(*Record) bool) {
+		for _, r := range h.last {
+			if !yield(r) {
+				return
+			}
+		}
+		for ledger, b := range h.base {
+			for r := range b.All() {
+				if h.last[ledgerKey{ledger, r.Key}] == nil && !yield(r) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Named returns the newest record of a job name in one ledger, whatever its key, or
@@ -244,25 +301,4 @@ func (r *Record) NewerThan(other *Record) bool {
 		began = other.End.Add(-time.Duration(other.Seconds * float64(time.Second)))
 	}
 	return r.End.After(began)
-}
-
-// known returns the constant equal to p, so that a million records share its string.
-func known(p Phase) Phase {
-	switch p {
-	case Succeeded:
-		return Succeeded
-	case Failed:
-		return Failed
-	case Timeout:
-		return Timeout
-	case OOM:
-		return OOM
-	case Cancelled:
-		return Cancelled
-	case Interrupted:
-		return Interrupted
-	case Lost:
-		return Lost
-	}
-	return p
 }

@@ -47,11 +47,11 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 		t.Fatalf("got %+v, want an open attempt with PID 7 that timed out", a)
 	}
 	h.Apply(0, at(5, ended("u1", Failed)))
-	if len(h.Open) != 0 || h.Last["k"].State != Failed || h.Last["k"].Commands == nil {
-		t.Fatalf("got %+v, want a failed end with its commands", h.Last["k"])
+	if len(h.Open) != 0 || h.Of(0, "k").State != Failed || h.Of(0, "k").Commands == nil {
+		t.Fatalf("got %+v, want a failed end with its commands", h.Of(0, "k"))
 	}
 	h.Apply(0, at(6, started("k", "train", "u2")))
-	if h.Last["k"].UniID != "u1" {
+	if h.Of(0, "k").UniID != "u1" {
 		t.Fatal("a start changed the last end")
 	}
 	h.Apply(0, at(7, ended("u2", Succeeded)))
@@ -59,7 +59,7 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 		Key: "k", Job: "train", State: Succeeded, UniID: "u2", Attempt: 1, Start: t0.Add(6 * time.Second),
 		End: t0.Add(7 * time.Second), StartSeq: 7, EndSeq: 8, Needs: "n", GPUs: 1,
 	}
-	if got := h.Last["k"]; !reflect.DeepEqual(got, want) {
+	if got := h.Of(0, "k"); !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
 }
@@ -69,15 +69,15 @@ func TestHistoryDoneAndForget(t *testing.T) {
 		Fact{Kind: KindEnd, Key: "k", Job: "train", State: Succeeded, By: "done"},
 		Fact{Kind: KindForget, Key: "other"},
 	)
-	if r := h.Last["k"]; r == nil || r.By != "done" || r.StartSeq != 0 || r.Forgotten {
+	if r := h.Of(0, "k"); r == nil || r.By != "done" || r.StartSeq != 0 || r.Forgotten {
 		t.Fatalf("got %+v, want a success by done", r)
 	}
 	h.Apply(0, Fact{Kind: KindForget, Key: "k"})
-	if !h.Last["k"].Forgotten {
+	if !h.Of(0, "k").Forgotten {
 		t.Fatal("the forget was not recorded")
 	}
 	h.Apply(0, Fact{Kind: KindEnd, Key: "k", State: Succeeded, By: "done"})
-	if h.Last["k"].Forgotten {
+	if h.Of(0, "k").Forgotten {
 		t.Fatal("an end after a forget counts as forgotten")
 	}
 }
@@ -118,12 +118,12 @@ func TestHistoryNamed(t *testing.T) {
 
 func TestNewerThan(t *testing.T) {
 	h := fold(started("need", "need", "u1"), started("job", "job", "u2"), ended("u2", Succeeded), ended("u1", Succeeded))
-	need, job := h.Last["need"], h.Last["job"]
+	need, job := h.Of(0, "need"), h.Of(0, "job")
 	if !need.NewerThan(job) {
 		t.Error("a need that ended in a later line does not count as newer")
 	}
 	h = fold(started("need", "need", "u1"), ended("u1", Succeeded), started("job", "job", "u2"), ended("u2", Succeeded))
-	need, job = h.Last["need"], h.Last["job"]
+	need, job = h.Of(0, "need"), h.Of(0, "job")
 	need.End = need.End.Add(time.Hour)
 	if need.NewerThan(job) {
 		t.Error("within one ledger, line order must count, not the clock")
@@ -164,8 +164,8 @@ func FuzzApply(f *testing.F) {
 			}
 			h.Named(0, fact.Job)
 		}
-		for _, r := range h.Last {
-			for _, other := range h.Last {
+		for _, r := range h.last {
+			for _, other := range h.last {
 				r.NewerThan(other)
 			}
 		}

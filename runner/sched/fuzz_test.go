@@ -137,7 +137,7 @@ func (c *chaos) compare() {
 		return
 	}
 	replayed := c.replay()
-	if !reflect.DeepEqual(c.core.h.Last, replayed.Last) || !reflect.DeepEqual(c.core.h.Open, replayed.Open) {
+	if !reflect.DeepEqual(byKey(c.core.h), byKey(replayed)) || !reflect.DeepEqual(c.core.h.Open, replayed.Open) {
 		c.t.Fatalf("the live history differs from the replayed one:\n%+v\n%+v", c.core.h, replayed)
 	}
 	live, again := New(c.b, c.core.h, c.opts), New(c.b, replayed, c.opts)
@@ -445,4 +445,13 @@ func (c *chaos) calm() {
 // process that cannot be ended. A run without max_wait then waits forever.
 func (c *chaos) stuck() bool {
 	return c.core.waiter.id >= 0 && (len(c.core.excluded) > 0 || c.hung) && c.b.Settings.MaxWait == 0 && len(c.live) == 0 && len(c.preps) == 0 && len(c.reads) == 0
+}
+
+// byKey returns the records of a history.
+func byKey(h *state.History) map[string]*state.Record {
+	all := map[string]*state.Record{}
+	for r := range h.Records() {
+		all[fmt.Sprint(r.Ledger, " ", r.Key)] = r
+	}
+	return all
 }

@@ -20,18 +20,12 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 		uniID = newUniID(time.Now())
 		dir = s.AttemptDir(file, uniID)
 		err = os.Mkdir(dir, 0o755)
-		if errors.Is(err, fs.ErrExist) {
-			continue
+		if errors.Is(err, fs.ErrNotExist) { // somebody removed the parent; the next run trusts it again
+			err = os.MkdirAll(dir, 0o755)
 		}
-		if errors.Is(err, fs.ErrNotExist) { // somebody removed the parent
-			if err = os.MkdirAll(filepath.Dir(dir), 0o755); err == nil { // trusted again by the next run
-				continue
-			}
+		if !errors.Is(err, fs.ErrExist) {
+			return uniID, dir, in(s.dirs[file], err)
 		}
-		if err != nil {
-			return "", "", &FolderError{s.dirs[file], cause(err)}
-		}
-		return uniID, dir, nil
 	}
 }
 
@@ -84,8 +78,6 @@ func (s *State) sweep() {
 	}
 	s.left = nil
 }
-
-func dirOf(path string) string { return filepath.Dir(path) }
 
 // short returns 8 hex digits of a hash, to tell long names apart.
 func short(s string) string {

@@ -1,14 +1,14 @@
 package disk
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/google/renameio/v2"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,8 +40,7 @@ func Folder(jobFile, stateDir string) string {
 	if abs, err := filepath.Abs(stateDir); err == nil {
 		stateDir = abs
 	}
-	sum := sha256.Sum256([]byte(jobFile))
-	return filepath.Join(stateDir, name+"-"+hex.EncodeToString(sum[:4]))
+	return filepath.Join(stateDir, name+"-"+short(jobFile))
 }
 
 // A FolderError reports why a state folder cannot be used.
@@ -67,6 +66,14 @@ func (e *FolderError) Error() string {
 
 func (e *FolderError) Unwrap() error { return e.Err }
 
+// in returns the error of something that failed in a state folder, if it did.
+func in(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &FolderError{dir, cause(err)}
+}
+
 // makeFolder creates a batch folder and its fixed subfolders, and syncs the new
 // directory entries to disk.
 func makeFolder(dir string) error {
@@ -79,11 +86,11 @@ func makeFolder(dir string) error {
 	}
 	for _, sub := range []string{logsName, triesName} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			return &FolderError{dir, cause(err)}
+			return in(dir, err)
 		}
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
-		return &FolderError{dir, err}
+		return in(dir, err)
 	}
 	keepOutOfGit(filepath.Dir(dir))
 	for _, d := range made {
@@ -131,24 +138,7 @@ func syncDir(dir string) {
 
 // Replace writes a small file atomically: readers see either the old or the new content.
 func Replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return cause(err)
-	}
-	_, err = f.Write(data)
-	if e := f.Chmod(0o644); err == nil {
-		err = e
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return cause(renameio.WriteFile(path, data, 0o644, renameio.WithTempDir(filepath.Dir(path)), renameio.WithStaticPermissions(0o644)))
 }
 
 // Changed returns when the ledger in a batch's folder last changed.

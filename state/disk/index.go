@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/gob"
-	"errors"
 	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/google/renameio/v2"
 
 	"gpurun/state/host"
 )
@@ -64,9 +65,7 @@ func readIndex(ledger string, f *os.File) (covered, []entry) {
 	return x.Covered, entries
 }
 
-// writeIndex writes the index of a ledger. A crash may leave a partial one, which its
-// checksum reveals, so there is no need to sync it. Nobody else writes one, because the
-// ledger is locked.
+// writeIndex writes the index of a ledger.
 func writeIndex(ledger string, f *os.File, c covered, entries []entry) error {
 	x := index{Covered: c}
 	for i := range entries {
@@ -83,18 +82,7 @@ func writeIndex(ledger string, f *os.File, c covered, entries []entry) error {
 		return err
 	}
 	binary.LittleEndian.PutUint32(b.Bytes(), crc32.Checksum(b.Bytes()[4:], castagnoli))
-	tmp, err := host.OpenOwn(indexPath(ledger)+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(b.Bytes())
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), indexPath(ledger))
-	}
-	if err != nil {
-		_ = os.Remove(tmp.Name())
-	}
-	return err
+	return renameio.WriteFile(indexPath(ledger), b.Bytes(), 0o644, renameio.WithTempDir(filepath.Dir(ledger)))
 }
 
 func sumOf(ledger io.ReaderAt, size int64) (uint32, error) {

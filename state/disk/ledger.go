@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"gpurun/state"
@@ -35,7 +36,7 @@ func openLedger(path string, torn bool) (*ledger, error) {
 		return nil, err
 	}
 	if isNotExist(statErr) {
-		syncDir(dirOf(path))
+		syncDir(filepath.Dir(path))
 	}
 	fi, err := f.Stat()
 	if err != nil {

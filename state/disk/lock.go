@@ -53,7 +53,7 @@ func takeLock(jobFile, dir string) (*os.File, error) {
 	for {
 		f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o644)
 		if err != nil {
-			return nil, &FolderError{dir, cause(err)}
+			return nil, in(dir, err)
 		}
 		err = lockFile(f, jobFile)
 		if err == nil && !sameFile(f, path) {
@@ -70,17 +70,17 @@ func takeLock(jobFile, dir string) (*os.File, error) {
 		if errors.As(err, new(*LockedError)) {
 			return nil, err
 		}
-		return nil, &FolderError{dir, cause(err)}
+		return nil, in(dir, err)
 	}
 }
 
 // lockFile locks an open lock file.
 func lockFile(f *os.File, jobFile string) error {
-	got, err := tryLock(f, func() bool { return dead(readHolder(f)) })
+	got, err := tryLock(f, func() bool { h := readHolder(f); return h.PID != 0 && h.dead(false) })
 	was := readHolder(f)
 	switch {
 	case noLocks(err):
-		if was.PID == 0 || was.Host == host.Name() && !alive(was) {
+		if was.PID == 0 || was.dead(false) {
 			return nil
 		}
 	case err != nil:
@@ -121,24 +121,21 @@ func tryLock(f *os.File, dead func() bool) (bool, error) {
 	}
 }
 
-// dead reports whether h was a process on this host that is gone.
-func dead(h holder) bool { return h.PID != 0 && h.Host == host.Name() && !alive(h) }
-
 // noLocks reports whether err means that the file system does not support flock.
 func noLocks(err error) bool {
 	return errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS)
 }
 
-// alive reports whether h, on this host, still exists or is not visible from here.
-func alive(h holder) bool {
-	if h.foreign() {
-		return true
-	}
-	if h.Boot != host.BootID() || h.PID == os.Getpid() {
+// dead reports whether h was a process on this host that is gone. What is not visible
+// from here is not; this very process is, unless self says that it may be the holder.
+func (h holder) dead(self bool) bool {
+	switch {
+	case h.Host != host.Name() || h.foreign():
+		return false
+	case h.PID == os.Getpid() && self:
 		return false
 	}
-	err := unix.Kill(h.PID, 0)
-	return err == nil || errors.Is(err, unix.EPERM)
+	return h.Boot != host.BootID() || h.PID == os.Getpid() || !host.Alive(h.PID)
 }
 
 func readHolder(f *os.File) holder {
@@ -176,24 +173,20 @@ func clearHolder(f *os.File) {
 // access. A lock held by another user is ignored: anybody who can read the file can
 // lock it, and it may be a shared job file that both are running.
 func lockJobFile(jobFile string) (*os.File, error) {
-	f, err := os.OpenFile(jobFile, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, info, err := host.OpenRegular(jobFile)
 	if err != nil {
 		return nil, nil
 	}
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		f.Close()
-		return nil, nil
-	}
+	st := info.Sys().(*syscall.Stat_t)
 	pid := 0
 	got, err := tryLock(f, func() bool {
-		pid = host.LockHolder(&st)
+		pid = host.LockHolder(st.Dev, st.Ino)
 		return pid != 0 && !host.Alive(pid)
 	})
 	switch {
 	case got:
 		return f, nil
-	case err != nil || inherited(&st) || foreign(pid):
+	case err != nil || inherited(st) || foreign(pid):
 		f.Close()
 		return nil, nil
 	}
@@ -209,7 +202,7 @@ func foreign(pid int) bool {
 
 // inherited reports whether this process inherited the lock, as under
 // "flock jobs.yaml gpurun jobs.yaml", which holds it in its own open file.
-func inherited(st *unix.Stat_t) bool {
+func inherited(st *syscall.Stat_t) bool {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		return false
@@ -260,7 +253,7 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 		return h.runner(path), false, nil
 	case err == unix.EWOULDBLOCK: // somebody holds it
 	case noLocks(err):
-		if h.PID == 0 || h.Host == host.Name() && !h.lives() {
+		if h.PID == 0 || h.dead(true) {
 			return Runner{}, false, nil
 		}
 	default:
@@ -269,9 +262,6 @@ func Running(jobFile, stateDir string) (r Runner, alive bool, err error) {
 	return h.runner(path), true, nil
 }
 
-// lives is like alive, but h may be this very process.
-func (h holder) lives() bool { return h.PID == os.Getpid() || alive(h) }
-
 func (h holder) runner(lock string) Runner {
 	r := Runner{PID: h.PID, Host: h.Host, Since: h.Since, UID: -1}
 	r.Here = h.Boot == host.BootID() && h.Boot != ""
@@ -279,10 +269,9 @@ func (h holder) runner(lock string) Runner {
 	if r.Here && h.PID != 0 {
 		of = "/proc/" + strconv.Itoa(h.PID)
 	}
-	if fi, err := os.Stat(of); err == nil {
-		if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-			r.UID = int(st.Uid)
-		}
+	var st unix.Stat_t
+	if unix.Stat(of, &st) == nil {
+		r.UID = int(st.Uid)
 	}
 	return r
 }

@@ -46,10 +46,7 @@ func (r *reader) open() (*os.File, error) {
 	if isNotExist(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, &FolderError{filepath.Dir(r.path), cause(err)}
-	}
-	return f, nil
+	return f, in(filepath.Dir(r.path), err)
 }
 
 // read passes each fact from the current offset on to take, with the offset of its
@@ -57,14 +54,14 @@ func (r *reader) open() (*os.File, error) {
 // at all or a newer gpurun wrote it.
 func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 	if _, err := f.Seek(r.Offset, io.SeekStart); err != nil {
-		return &FolderError{filepath.Dir(r.path), cause(err)}
+		return in(filepath.Dir(r.path), err)
 	}
-	in := bufio.NewReaderSize(f, 256<<10)
+	lines := bufio.NewReaderSize(f, 256<<10)
 	broken := 0
 	for {
-		text, size, whole, err := nextLine(in)
+		text, size, whole, err := nextLine(lines)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return &FolderError{filepath.Dir(r.path), cause(err)}
+			return in(filepath.Dir(r.path), err)
 		}
 		if size == 0 {
 			break

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -139,12 +140,12 @@ func (s *State) read(i int, o Options) error {
 	given = append(found, given...)
 	l, err := openLedger(path, r.torn)
 	if err != nil {
-		return &FolderError{s.dirs[i], cause(err)}
+		return in(s.dirs[i], err)
 	}
 	s.ledgers[i] = l
 	for _, f := range given {
 		if _, err := l.append(f); err != nil {
-			return &FolderError{s.dirs[i], cause(err)}
+			return in(s.dirs[i], err)
 		}
 		if f.Kind != state.KindStart { // recover has applied the starts
 			s.history.Apply(i, f)
@@ -227,30 +228,18 @@ func (s *State) Append(file int, f state.Fact) error {
 // first n of them are in the ledger.
 func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 	if err := s.sync.failure(); err != nil {
-		return 0, &FolderError{s.dirs[file], cause(err)}
+		return 0, in(s.dirs[file], err)
 	}
 	n, err = s.ledgers[file].append(facts...)
-	sync := false
-	for i := range facts[:n] {
-		sync = sync || facts[i].Kind == state.KindEnd || facts[i].Kind == state.KindForget
-	}
-	if sync {
+	if slices.ContainsFunc(facts[:n], func(f state.Fact) bool { return f.Kind == state.KindEnd || f.Kind == state.KindForget }) {
 		s.sync.want()
 	}
-	if err != nil {
-		return n, &FolderError{s.dirs[file], cause(err)}
-	}
-	return n, nil
+	return n, in(s.dirs[file], err)
 }
 
 // Failure returns why the state is no longer reliable, once per cause: a sync failed,
 // or somebody removed, replaced or truncated the ledger or lock.
-func (s *State) Failure() error {
-	if err := s.sync.failure(); err != nil {
-		return &FolderError{s.dirs[0], cause(err)}
-	}
-	return nil
-}
+func (s *State) Failure() error { return in(s.dirs[0], s.sync.failure()) }
 
 // look checks that the locks and ledgers are still the files that were opened.
 func (s *State) look() error {
@@ -272,12 +261,7 @@ func (s *State) look() error {
 
 // Sync syncs everything to disk after the last Append. Some file systems report only
 // then that they are full.
-func (s *State) Sync() error {
-	if err := s.sync.close(); err != nil {
-		return &FolderError{s.dirs[0], cause(err)}
-	}
-	return nil
-}
+func (s *State) Sync() error { return in(s.dirs[0], s.sync.close()) }
 
 // Close syncs everything to disk and releases the locks.
 func (s *State) Close() error {

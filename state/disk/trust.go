@@ -28,10 +28,7 @@ func above(dir, jobFile string) error {
 	if filepath.Base(parent) != hidden {
 		return nil
 	}
-	if err := trusted(parent, jobFile, unix.S_ISVTX); err != nil {
-		return &FolderError{dir, err}
-	}
-	return nil
+	return in(dir, trusted(parent, jobFile, unix.S_ISVTX))
 }
 
 // within checks a batch folder and its contents.
@@ -50,10 +47,7 @@ func within(dir, jobFile string) error {
 	if fi, e := os.Lstat(filepath.Join(dir, runLogName)); err == nil && e == nil && !fi.Mode().IsRegular() {
 		err = host.Strange(runLogName, "not a regular file")
 	}
-	if err != nil {
-		return &FolderError{dir, err}
-	}
-	return nil
+	return in(dir, err)
 }
 
 // trusted returns why a folder is not safe to use; nil if it is safe or missing. If

@@ -9,27 +9,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LockHolder returns the process that holds a flock on a file, or 0 if there is none
-// or it is in a PID namespace that is not visible from here.
-func LockHolder(st *unix.Stat_t) int {
+// LockHolder returns the process that holds a flock on a file, given by device and
+// inode, or 0 if there is none or it is in a PID namespace that is not visible from here.
+func LockHolder(dev, ino uint64) int {
+	return holder(func(l lock) bool { return l.on(dev) && l.ino == ino })
+}
+
+// UserLock returns a process of the given user that holds a flock on any file of a
+// file system, or 0.
+func UserLock(dev uint64, uid int) int {
+	return holder(func(l lock) bool {
+		owner, known := Owner(l.pid)
+		return l.on(dev) && known && owner == uid
+	})
+}
+
+// holder returns the process that holds the first lock that is wanted, or 0.
+func holder(wanted func(lock) bool) int {
 	f, err := os.Open("/proc/locks")
 	if err != nil {
 		return 0
 	}
 	defer f.Close()
 	for in := bufio.NewScanner(f); in.Scan(); {
-		if pid := holderOf(in.Bytes(), uint64(st.Dev), st.Ino); pid != 0 {
-			return pid
+		if l, ok := parseLock(in.Bytes()); ok && wanted(l) {
+			return l.pid
 		}
-	}
-	return 0
-}
-
-// holderOf returns the process that a line of /proc/locks names as holding a flock
-// on a file, or 0.
-func holderOf(line []byte, dev, ino uint64) int {
-	if l, ok := parseLock(line); ok && l.on(dev) && l.ino == ino {
-		return l.pid
 	}
 	return 0
 }
@@ -62,21 +67,4 @@ func parseLock(line []byte) (l lock, ok bool) {
 		return l, false
 	}
 	return lock{pid, uint32(major), uint32(minor), ino}, true
-}
-
-// UserLock returns a process of the given user that holds a flock on any file of a
-// file system, or 0.
-func UserLock(dev uint64, uid int) int {
-	f, err := os.Open("/proc/locks")
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	for in := bufio.NewScanner(f); in.Scan(); {
-		l, ok := parseLock(in.Bytes())
-		if owner, known := Owner(l.pid); ok && l.on(dev) && known && owner == uid {
-			return l.pid
-		}
-	}
-	return 0
 }

@@ -18,13 +18,13 @@ func TestLockHolder(t *testing.T) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		t.Fatal(err)
 	}
-	if pid := LockHolder(&st); pid != 0 {
+	if pid := LockHolder(st.Dev, st.Ino); pid != 0 {
 		t.Errorf("held by %d before anyone locked it", pid)
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	if pid := LockHolder(&st); pid != os.Getpid() {
+	if pid := LockHolder(st.Dev, st.Ino); pid != os.Getpid() {
 		t.Skipf("/proc/locks says %d: this file system uses its own device numbers", pid)
 	}
 	if uid, ok := Owner(os.Getpid()); !ok || uid != os.Getuid() || !Alive(os.Getpid()) {
@@ -32,7 +32,7 @@ func TestLockHolder(t *testing.T) {
 	}
 }
 
-func TestHolderOf(t *testing.T) {
+func TestParseLock(t *testing.T) {
 	const dev = 0x08<<8 | 0x1f
 	for line, want := range map[string]int{
 		"1: FLOCK  ADVISORY  WRITE 4711 08:1f:99 0 EOF":    4711,
@@ -45,8 +45,9 @@ func TestHolderOf(t *testing.T) {
 		"1: FLOCK  ADVISORY  WRITE 4711 08:1f 0 EOF":       0,
 		"": 0,
 	} {
-		if got := holderOf([]byte(line), dev, 99); got != want {
-			t.Errorf("%q: %d, want %d", line, got, want)
+		l, ok := parseLock([]byte(line))
+		if ok = ok && l.on(dev) && l.ino == 99; ok != (want != 0) || ok && l.pid != want {
+			t.Errorf("%q: %+v, %v, want %d", line, l, ok, want)
 		}
 	}
 }

@@ -126,19 +126,22 @@ func (f *fresh) verdict(id int32) (fate, string) {
 	if c.opts.Forced != nil && c.opts.Forced[id] {
 		return runs, forced
 	}
-	rec := c.last(id)
-	switch {
-	case rec == nil:
-		return runs, f.without(id)
-	case rec.Forgotten:
-		return runs, "forgotten"
-	case rec.State != state.Succeeded:
-		return runs, howEnded(rec)
-	case !c.real(rec):
-		return runs, "succeeded on simulated GPUs only"
-	}
 	again, remark := c.evidence[int(id)].verdict()
-	if again = cmp.Or(again, f.fromNeeds(id, rec, need)); again != "" {
+	if len(c.b.Jobs[id].Needs) > 0 || !c.h.Plain(c.file(id), c.b.Jobs[id].Key) {
+		rec := c.last(id)
+		switch {
+		case rec == nil:
+			return runs, f.without(id)
+		case rec.Forgotten:
+			return runs, "forgotten"
+		case rec.State != state.Succeeded:
+			return runs, howEnded(rec)
+		case !c.real(rec):
+			return runs, "succeeded on simulated GPUs only"
+		}
+		again = cmp.Or(again, f.fromNeeds(id, rec, need))
+	}
+	if again != "" {
 		return runs, again
 	}
 	return stays, "up to date" + remark

@@ -135,6 +135,11 @@ func keeps(op string, p state.Phase) string {
 // override that.
 const StillRuns = "still running, left alone"
 
+// NoMatch is a pattern that matches no job.
+type NoMatch string
+
+func (p NoMatch) Error() string { return fmt.Sprintf("no job named %q", string(p)) }
+
 // MatchJobs finds jobs by name or glob and returns each once, in batch order. Globs
 // work as in needs. A pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error) {
@@ -147,7 +152,7 @@ func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no job named %q", p)
+			return nil, NoMatch(p)
 		}
 	}
 	var ids []int

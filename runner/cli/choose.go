@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -68,18 +69,14 @@ func (c *chooseFlags) selected(b *jobspec.Batch) ([]bool, error) {
 // matching marks the jobs that match names or globs.
 func matching(b *jobspec.Batch, globs []string) ([]bool, error) {
 	name, in := func(id int) string { return b.Jobs[id].Name }, make([]bool, len(b.Jobs))
-	for _, g := range globs {
-		ids, err := runner.MatchJobs([]string{g}, len(b.Jobs), name)
-		if err != nil {
-			files := make([]string, len(b.Files))
-			for i := range b.Files {
-				files[i] = shown(b.Files[i].Path)
-			}
-			return nil, noSuchJob(strings.Join(files, " "), g, names(len(b.Jobs), name))
-		}
-		for _, id := range ids {
-			in[id] = true
-		}
+	ids, err := runner.MatchJobs(globs, len(b.Jobs), name)
+	var none runner.NoMatch
+	if errors.As(err, &none) {
+		files := names(len(b.Files), func(i int) string { return shown(b.Files[i].Path) })
+		return nil, noSuchJob(strings.Join(files, " "), string(none), names(len(b.Jobs), name))
+	}
+	for _, id := range ids {
+		in[id] = true
 	}
 	return in, nil
 }

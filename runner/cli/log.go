@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -104,13 +103,17 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 		case len(logs) > 1:
 			fmt.Fprintf(a.out, "%s==> %s <==\n", map[bool]string{true: "\n"}[i > 0], l.title(logs, ref))
 		}
-		err := show(out, l)
-		var f *failure
-		if len(logs) > 1 && errors.As(err, &f) {
-			a.warn(l.job + ": " + f.text) // and still show the others
+		f, err := l.file()
+		if err != nil && len(logs) > 1 {
+			a.warn(l.job + ": " + err.Error()) // and still show the others
 			continue
 		}
 		if err != nil {
+			return err
+		}
+		_, err = io.Copy(out, f)
+		f.Close()
+		if err := ignorePipe(err); err != nil {
 			return err
 		}
 	}
@@ -137,47 +140,32 @@ func (l logged) title(all []logged, ref *batchRef) string {
 // newestLogs returns the newest attempts of all jobs, ordered by name; with first, only
 // those of the first file.
 func newestLogs(h *state.History, first bool) []logged {
-	type key struct {
-		job    string
-		ledger int
-	}
-	logs := map[key]logged{}
-	add := func(l logged) {
-		if first && l.ledger != 0 {
-			return
-		}
-		k := key{l.job, l.ledger}
-		if old, ok := logs[k]; l.path != "" && (!ok || old.at.Before(l.at)) {
-			logs[k] = l
-		}
-	}
+	var logs []logged
 	for r := range h.Records() {
-		add(logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false, int(r.Ledger)})
+		logs = append(logs, logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false, int(r.Ledger)})
 	}
 	for _, at := range h.Open {
 		s := at.Start
-		add(logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true, at.Ledger})
+		logs = append(logs, logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true, at.Ledger})
 	}
-	return slices.SortedFunc(maps.Values(logs), func(a, b logged) int {
-		return cmp.Or(strings.Compare(a.job, b.job), a.ledger-b.ledger)
+	logs = slices.DeleteFunc(logs, func(l logged) bool { return l.path == "" || first && l.ledger != 0 })
+	slices.SortStableFunc(logs, func(a, b logged) int {
+		return cmp.Or(strings.Compare(a.job, b.job), a.ledger-b.ledger, b.at.Compare(a.at))
 	})
+	return slices.CompactFunc(logs, func(a, b logged) bool { return a.job == b.job && a.ledger == b.ledger })
 }
 
 // matching returns the logs that the arguments mean, ordered by name.
 func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
-	chosen := map[int]bool{}
-	for _, g := range c.Jobs {
-		ids, err := runner.MatchJobs([]string{g}, len(logs), func(i int) string { return logs[i].job })
-		if err != nil {
-			return nil, noLog(g, names(len(logs), func(i int) string { return logs[i].job }), ref)
-		}
-		for _, i := range ids {
-			chosen[i] = true
-		}
+	job := func(i int) string { return logs[i].job }
+	ids, err := runner.MatchJobs(c.Jobs, len(logs), job)
+	var none runner.NoMatch
+	if errors.As(err, &none) {
+		return nil, noLog(string(none), names(len(logs), job), ref)
 	}
-	var out []logged
-	for _, i := range slices.Sorted(maps.Keys(chosen)) {
-		out = append(out, logs[i])
+	out := make([]logged, len(ids))
+	for i, id := range ids {
+		out[i] = logs[id]
 	}
 	return out, nil
 }
@@ -200,17 +188,6 @@ func (c *logCmd) writer(a *app) (out io.Writer, flush func()) {
 	}
 	v := terminal.NewVisible(a.out, a.colored())
 	return v, func() { _ = v.Close() } // nobody is reading
-}
-
-// show prints one log.
-func show(out io.Writer, l logged) error {
-	f, err := l.file()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = io.Copy(out, f)
-	return ignorePipe(err)
 }
 
 // file opens the log at the beginning of the attempt's part.
@@ -236,25 +213,23 @@ func (l logged) file() (*os.File, error) {
 
 // attemptStart returns where the newest attempt's part begins: at the header of a
 // retry, else at the top.
-func attemptStart(f *os.File, attempt int) (int64, error) {
+func attemptStart(f *os.File, attempt int) (found int64, err error) {
 	if attempt < 2 {
 		return 0, nil
 	}
 	header := fmt.Appendf(nil, "--- attempt %d, ", attempt)
 	r := bufio.NewReaderSize(f, 1<<20)
-	var at, found int64
-	fresh := true
-	for {
-		line, err := r.ReadSlice('\n')
+	for at, fresh := int64(0), true; ; fresh = err == nil {
+		var line []byte
+		line, err = r.ReadSlice('\n')
 		if fresh && bytes.HasPrefix(line, header) {
 			found = at
 		}
 		at += int64(len(line))
-		fresh = err == nil
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
+		switch {
+		case errors.Is(err, io.EOF):
+			return found, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
 			return found, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/disk"
 )
 
 type statusCmd struct {
@@ -30,11 +31,11 @@ Examples:
 
 // A status is what is known about a batch at one moment, and what --json prints.
 type status struct {
-	File   string    `json:"file"`
-	Alive  bool      `json:"alive"` // whether a run holds the lock
-	Runner *runnerOf `json:"runner,omitempty"`
-	Mute   string    `json:"silent,omitempty"` // why that run does not answer
-	Unread string    `json:"unread,omitempty"` // why this is not based on the job file
+	File   string       `json:"file"`
+	Alive  bool         `json:"alive"` // whether a run holds the lock
+	Runner *disk.Runner `json:"runner,omitempty"`
+	Mute   string       `json:"silent,omitempty"` // why that run does not answer
+	Unread string       `json:"unread,omitempty"` // why this is not based on the job file
 	state.Snapshot
 	Held      []string  `json:"held,omitempty"`    // the snapshot's, each in a sentence
 	LastRun   time.Time `json:"last_run,omitzero"` // its start
@@ -46,13 +47,6 @@ type status struct {
 	last  time.Time                // the ledger's last change
 	died  bool                     // the last run did not get to its end
 	kept  *kept                    // the last run's summary, unless something has happened since
-}
-
-// A runnerOf is the process that is running a batch.
-type runnerOf struct {
-	PID   int       `json:"pid"`
-	Host  string    `json:"host"`
-	Since time.Time `json:"since"`
 }
 
 // An ended is a job whose last attempt is over.

@@ -14,50 +14,48 @@ import (
 	"gpurun/state"
 )
 
-// A page writes lines that fit a terminal.
-type page struct {
-	w     io.Writer
-	width int
-	now   time.Time
-}
-
-func (p page) line(text string) {
-	for _, l := range terminal.Wrap(terminal.CleanText(text), p.width, 4) {
-		fmt.Fprintln(p.w, l)
-	}
-}
-
 // print writes the status as text.
 func (s *status) print(w io.Writer, width int, now time.Time) {
-	p := page{w, width, now}
-	p.line(s.headline() + "; " + terminal.Phases(s.Counts))
-	if s.Unread != "" {
-		p.line(s.Unread)
-	}
-	if s.Mute != "" {
-		p.line("the run does not answer: " + s.Mute + "; this is from its ledger")
-	}
-	for _, line := range s.Silent {
-		p.line(line)
-	}
-	s.printRunning(p)
-	for _, r := range s.Waiting {
-		p.line(fmt.Sprintf("  %s: attempt %d in %s", r.Job, r.Attempt, terminal.Duration(r.NextAt.Sub(now))))
-	}
-	if s.Head != "" {
-		p.line(s.Head + " is waiting: " + s.HeadWhy)
-	}
-	for _, line := range []string{s.Kept, prefixed("nothing more starts: ", s.Draining)} {
-		if line != "" {
-			p.line(line)
+	line := func(text string) {
+		for _, l := range terminal.Wrap(terminal.CleanText(text), width, 4) {
+			fmt.Fprintln(w, l)
 		}
 	}
-	for _, h := range s.Snapshot.Held {
-		p.line(terminal.HeldLine(h))
+	line(s.headline() + "; " + terminal.Phases(s.Counts))
+	if s.Unread != "" {
+		line(s.Unread)
+	}
+	if s.Mute != "" {
+		line("the run does not answer: " + s.Mute + "; this is from its ledger")
+	}
+	for _, text := range s.Silent {
+		line(text)
+	}
+	if len(s.Running) > 0 {
+		rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
+		for _, r := range s.Running {
+			rows = append(rows, cells(r, now))
+		}
+		table(w, rows)
+	}
+	for _, r := range s.Waiting {
+		line(fmt.Sprintf("  %s: attempt %d in %s", r.Job, r.Attempt, terminal.Duration(r.NextAt.Sub(now))))
+	}
+	if s.Head != "" {
+		line(s.Head + " is waiting: " + s.HeadWhy)
+	}
+	if s.Kept != "" {
+		line(s.Kept)
+	}
+	if s.Draining != "" {
+		line("nothing more starts: " + s.Draining)
+	}
+	for _, text := range s.Held {
+		line(text)
 	}
 	s.printQueues(w)
 	if s.kept != nil {
-		s.printLists(p)
+		s.printLists(w, width)
 		fmt.Fprintf(w, "\n%s\n%s\n", s.kept.head, s.kept.text)
 		return
 	}
@@ -66,7 +64,7 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 			fmt.Fprintln(w, l)
 		}
 	}
-	s.printLists(p)
+	s.printLists(w, width)
 	if rest := s.rest(); rest != "" {
 		fmt.Fprintln(w, rest)
 	}
@@ -102,38 +100,17 @@ func (s *status) moment(t time.Time) string {
 	return t.Format("2006-01-02 15:04:05")
 }
 
-func (s *status) printRunning(p page) {
-	if len(s.Running) == 0 {
-		return
-	}
-	rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
-	for _, r := range s.Running {
-		rows = append(rows, cells(r, p.now))
-	}
-	table(p.w, rows)
-}
-
+// cells returns the row of a running job.
 func cells(r state.View, now time.Time) []string {
-	gpus, mem, pid, age := "CPU", "", "", "starting"
+	mem, pid := "", strings.TrimPrefix(fmt.Sprint(r.PID), "0")
 	if len(r.GPUs) > 0 {
-		gpus = strings.Trim(strings.ReplaceAll(fmt.Sprint(r.GPUs), " ", ","), "[]")
 		mem = memoryWords(r.Memory * gpu.Bytes(len(r.GPUs)))
 		if r.Used >= 0 {
 			mem = memoryWords(r.Used) + " of " + mem
 		}
 	}
-	if r.PID > 0 {
-		pid = fmt.Sprint(r.PID)
-	}
-	if !r.Started.IsZero() {
-		age = terminal.Duration(now.Sub(r.Started))
-	}
-	name := terminal.CleanText(r.Job)
-	if r.Attempt > 1 {
-		name += fmt.Sprintf(" #%d", r.Attempt)
-	}
 	note, _, _ := strings.Cut(r.Note, ", pid ") // the pid has its own column
-	return []string{"  " + name, gpus, mem, age, pid, note}
+	return []string{"  " + terminal.Label(r), strings.TrimPrefix(terminal.GPUList(r.GPUs), "GPU "), mem, terminal.Age(r, now), pid, note}
 }
 
 func (s *status) printQueues(w io.Writer) {
@@ -154,30 +131,30 @@ var listed = []state.Phase{state.Succeeded, state.UpToDate, state.Interrupted, s
 const linesOfNames = 2
 
 // printLists names the jobs that need no further explanation.
-func (s *status) printLists(p page) {
+func (s *status) printLists(w io.Writer, width int) {
 	for _, phase := range listed {
 		names := s.lists[phase]
 		if len(names) == 0 || s.Alive && phase == state.Pending {
 			continue
 		}
-		for _, l := range terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.took(phase)), names, p.width, linesOfNames) {
-			fmt.Fprintln(p.w, l)
+		for _, l := range terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.took(phase)), names, width, linesOfNames) {
+			fmt.Fprintln(w, l)
 		}
 	}
 }
 
 // took returns how long the jobs that succeeded took.
 func (s *status) took(phase state.Phase) string {
-	var took []time.Duration
+	var took []float64
 	for _, e := range s.Succeeded {
 		if e.State == phase && e.Seconds > 0 {
-			took = append(took, time.Duration(e.Seconds*float64(time.Second)))
+			took = append(took, e.Seconds)
 		}
 	}
 	if len(took) == 0 {
 		return ""
 	}
-	least, most := terminal.Duration(slices.Min(took)), terminal.Duration(slices.Max(took))
+	least, most := terminal.Seconds(slices.Min(took)), terminal.Seconds(slices.Max(took))
 	switch {
 	case least != most:
 		return " (" + least + " to " + most + ")"
@@ -202,11 +179,4 @@ func (s *status) rest() string {
 		}
 	}
 	return ""
-}
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
 }

@@ -38,7 +38,7 @@ func (a *app) statusOf(ref *batchRef) *status {
 	}
 	s.died = !ref.alive && ref.runner.PID != 0
 	if s.Alive {
-		s.Runner = &runnerOf{ref.runner.PID, ref.runner.Host, ref.runner.Since}
+		s.Runner = &ref.runner
 	}
 	for _, h := range s.Snapshot.Held {
 		s.Held = append(s.Held, terminal.HeldLine(h))
@@ -96,34 +96,40 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 
 // ended lists the jobs whose last attempt is over, with details of the attempt.
 func (s *status) ended(a *app, ref *batchRef, m aftermath) {
-	b, h := ref.batch, ref.history
+	b := ref.batch
 	s.Failures, s.Succeeded = []ended{}, []ended{}
-	phases := s.phases(b, h)
-	record := func(id int) *state.Record { return h.Of(b.Jobs[id].File, b.Jobs[id].Key.String()) }
-	gpus := disk.Starts(ref.files(), disk.Options{StateDir: a.global.StateDir}, onGPUs(phases, record))
+	phases := s.phases(b, ref.history)
+	records := make([]*state.Record, len(phases))
+	held := map[string]bool{} // uni_ids of attempts that held GPUs and did not succeed
+	for id, p := range phases {
+		r := ref.history.Of(b.Jobs[id].File, b.Jobs[id].Key.String())
+		if records[id] = r; r != nil && p.Ended() && r.GPUs > 0 && r.State != state.Succeeded {
+			held[r.UniID] = true
+		}
+	}
+	starts := disk.Starts(ref.files(), disk.Options{StateDir: a.global.StateDir}, held)
 	for id, p := range phases {
 		s.lists[p] = append(s.lists[p], b.Jobs[id].Name)
-		r := record(id)
+		r := records[id]
 		if r == nil || !p.Ended() || p == state.Blocked || p == state.NotNeeded {
 			continue
 		}
-		e := ended{
-			Job: b.Jobs[id].Name, State: p, Meanwhile: m.ended[r.UniID], ExitCode: r.ExitCode, Signal: r.Signal, Reason: r.Reason, Line: r.Line,
-			Ended: r.End, Seconds: r.Seconds, GPUs: gpus[r.UniID].GPUs, GPUCount: r.GPUs, Log: r.Log, Started: r.Start,
-		}
+		to := &s.Failures
 		if r.State == state.Succeeded {
-			s.Succeeded = append(s.Succeeded, e)
-		} else {
-			s.Failures = append(s.Failures, e)
+			to = &s.Succeeded
 		}
+		*to = append(*to, ended{
+			Job: b.Jobs[id].Name, State: p, Meanwhile: m.ended[r.UniID], ExitCode: r.ExitCode, Signal: r.Signal, Reason: r.Reason, Line: r.Line,
+			Ended: r.End, Seconds: r.Seconds, GPUs: starts[r.UniID].GPUs, GPUCount: r.GPUs, Log: r.Log, Started: r.Start,
+		})
 	}
 	s.fails = runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
-		r := record(id)
+		r := records[id]
 		if r == nil {
 			return runner.Last{}, false
 		}
 		l := runner.Recorded(r)
-		l.Start.GPUs = gpus[r.UniID].GPUs
+		l.Start.GPUs = starts[r.UniID].GPUs
 		return l, true
 	})
 	for i := range s.fails {
@@ -155,15 +161,4 @@ func (s *status) phases(b *jobspec.Batch, h *state.History) []state.Phase {
 		}
 	}
 	return phases
-}
-
-// onGPUs returns the uni_ids of the attempts that held GPUs and did not succeed.
-func onGPUs(phases []state.Phase, record func(id int) *state.Record) map[string]bool {
-	uni := map[string]bool{}
-	for id, p := range phases {
-		if r := record(id); p.Ended() && r != nil && r.GPUs > 0 && r.State != state.Succeeded {
-			uni[r.UniID] = true
-		}
-	}
-	return uni
 }

@@ -81,7 +81,7 @@ func when(f state.FailedJob) string {
 	}
 	s := start + " to " + end
 	if f.End.Seconds > 0 {
-		s += " (" + seconds(f.End.Seconds) + ")"
+		s += " (" + Seconds(f.End.Seconds) + ")"
 	}
-	return s + ", " + gpuList(f.Start.GPUs)
+	return s + ", " + GPUList(f.Start.GPUs)
 }

@@ -40,7 +40,7 @@ func (f Frame) jobs(w, room int) []string {
 	}
 	rows := make([][]string, len(shown))
 	for i, v := range shown {
-		rows[i] = []string{label(v), gpuList(v.GPUs), memory(v), f.age(v)}
+		rows[i] = []string{Label(v), GPUList(v.GPUs), memory(v), Age(v, f.Now)}
 	}
 	cols, last := columnsOf(rows, w)
 	lines := make([]string, 0, room)
@@ -116,23 +116,24 @@ func (f Frame) says(v state.View) string {
 	return text
 }
 
-func (f Frame) age(v state.View) string {
+// Age returns how long a job has been running.
+func Age(v state.View, now time.Time) string {
 	if v.Started.IsZero() {
 		return "starting"
 	}
-	return Duration(f.Now.Sub(v.Started))
+	return Duration(now.Sub(v.Started))
 }
 
-// label returns a job's name, with its attempt unless it is the first.
-func label(v state.View) string {
+// Label returns a job's name, with its attempt unless it is the first.
+func Label(v state.View) string {
 	if v.Attempt > 1 {
 		return CleanText(v.Job) + " #" + strconv.Itoa(v.Attempt)
 	}
 	return CleanText(v.Job)
 }
 
-// gpuList returns "GPU 0,3", or "CPU".
-func gpuList(ids []int) string {
+// GPUList returns "GPU 0,3", or "CPU".
+func GPUList(ids []int) string {
 	if len(ids) == 0 {
 		return "CPU"
 	}

@@ -10,7 +10,7 @@ import (
 
 // StartLine reports the start of an attempt.
 func StartLine(f state.Fact) string {
-	s := "start       " + name(f.Job, f.Attempt) + ", " + gpuList(f.GPUs)
+	s := "start       " + name(f.Job, f.Attempt) + ", " + GPUList(f.GPUs)
 	if len(f.GPUs) > 0 && f.Memory > 0 {
 		s += ", " + f.Memory.Asked()
 		if len(f.GPUs) > 1 {
@@ -31,7 +31,7 @@ func EndLine(f, start state.Fact) string {
 		parts = append(parts, why)
 	}
 	if f.UniID != "" {
-		parts = append(parts, seconds(f.Seconds), gpuList(start.GPUs))
+		parts = append(parts, Seconds(f.Seconds), GPUList(start.GPUs))
 	}
 	if f.PeakMemory > 0 {
 		parts = append(parts, "peak "+f.PeakMemory.Round())
@@ -103,7 +103,7 @@ func HeldLine(h state.Held) string {
 		who = fmt.Sprintf("%d jobs like %s", h.Jobs, who)
 	}
 	if len(h.GPUs) > 0 {
-		on = " on " + gpuList(h.GPUs)
+		on = " on " + GPUList(h.GPUs)
 	}
 	return fmt.Sprintf("holding %s: %d attempts failed alike%s: %s", who, h.Attempts, on, CleanText(h.Cause))
 }

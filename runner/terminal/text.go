@@ -102,8 +102,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", s/86400, s%86400/3600)
 }
 
-// seconds is Duration for the ledger's seconds.
-func seconds(s float64) string { return Duration(time.Duration(s * float64(time.Second))) }
+// Seconds is Duration for the ledger's seconds.
+func Seconds(s float64) string { return Duration(time.Duration(s * float64(time.Second))) }
 
 // A Color is an ANSI color.
 type Color int

@@ -225,11 +225,11 @@ func inherited(st *syscall.Stat_t) bool {
 
 // A Runner is the gpurun process that is running a job file.
 type Runner struct {
-	PID   int // 0 if its lock file does not name it
-	Host  string
-	Since time.Time
-	Here  bool // on this host
-	UID   int  // owner of the process; -1 if unknown
+	PID   int       `json:"pid"` // 0 if its lock file does not name it
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+	Here  bool      `json:"-"` // on this host
+	UID   int       `json:"-"` // owner of the process; -1 if unknown
 }
 
 // Running returns who is running a job file, judging by its lock. A run that is

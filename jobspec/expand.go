@@ -1,9 +1,12 @@
 package jobspec
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
 )
 
 // expand makes the jobs of one proto.
@@ -41,4 +44,118 @@ func (f *fileJobs) expand(p *proto) {
 		job.Key = k.key(&v)
 		b.Jobs = append(b.Jobs, job)
 	}
+}
+
+// distinguish appends to the name the values of the parameters that it lacks, if two
+// expansions would have the same name without them.
+func (p *proto) distinguish() {
+	lacks := slices.DeleteFunc(p.Matrix.Named(), func(param string) bool {
+		return slices.ContainsFunc(p.Name.Segs, func(g expand.Segment) bool { return g.Kind == expand.VarParam && g.Param == param })
+	})
+	if len(lacks) == 0 {
+		return
+	}
+	seen := map[string]bool{}
+	for i := range p.Matrix.Count() {
+		v := p.Matrix.Values(p.Matrix.Combo(i), "", nil)
+		if name := p.nameOf(&v); seen[name] {
+			p.Suffix = lacks
+			return
+		} else {
+			seen[name] = true
+		}
+	}
+}
+
+func (p *proto) nameOf(v *expand.Values) string {
+	name := p.Name.Append(nil, v)
+	for _, s := range p.Suffix {
+		for _, param := range v.Params {
+			if param.Name == s {
+				name = appendSafe(append(name, '-'), v.Resolve(param).Text)
+			}
+		}
+	}
+	return string(name)
+}
+
+// appendSafe spells a value with the characters allowed in names.
+func appendSafe(buf []byte, s string) []byte {
+	if s == "" {
+		return append(buf, "none"...)
+	}
+	for i := range len(s) {
+		if c := s[i]; nameByte(c) && c != '/' {
+			buf = append(buf, c)
+		} else {
+			buf = append(buf, '_')
+		}
+	}
+	return buf
+}
+
+func nameByte(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._-+=,@/", c) >= 0
+}
+
+// maxSegment is the maximum length of one segment of a name: a log can be named by it.
+const maxSegment = 200
+
+// badName says what is wrong with a name; "" if nothing is.
+func badName(name string) string {
+	from := 0
+	for i := 0; i <= len(name); i++ {
+		if i < len(name) && name[i] != '/' {
+			if !nameByte(name[i]) {
+				return fmt.Sprintf("contains %q", firstRune(name[i:]))
+			}
+			continue
+		}
+		switch seg := name[from:i]; {
+		case seg == "":
+			return "has an empty segment"
+		case seg == "." || seg == "..":
+			return fmt.Sprintf("has the segment %q", seg)
+		case len(seg) > maxSegment:
+			return fmt.Sprintf("has a segment of more than %d characters", maxSegment)
+		}
+		from = i + 1
+	}
+	return ""
+}
+
+func firstRune(s string) string {
+	for _, r := range s {
+		return string(r)
+	}
+	return ""
+}
+
+// refuseName reports a bad name once for all expansions of a job.
+func (p *proto) refuseName(name, bad string) {
+	if p.Told {
+		return
+	}
+	p.Told = true
+	hint := "a name may contain letters, digits and . _ - + = , @ /"
+	if m := expand.Variable.FindStringSubmatch(name[max(0, strings.IndexByte(name, '{')):]); m != nil {
+		known := "parameters of this job: " + strings.Join(p.Matrix.Always, ", ")
+		if len(p.Matrix.Always) == 0 {
+			known = "this job has no parameters: add matrix or params"
+		}
+		hint = source.DidYouMean(m[1], p.Matrix.Always, known)
+	}
+	p.src.Problem(p.Name.Line, p.Name.Col, hint, "job name %q %s", source.Clip(name), bad)
+}
+
+func (f *fileJobs) refuseTwin(first, again *Job) {
+	t, o := again.Spec.text, first.Spec.text
+	switch {
+	case t.Told:
+	case o == t:
+		f.src.Problem(t.Name.Line, t.Name.Col, "does the matrix have the same value twice?", "two jobs of this matrix are named %q", again.Name)
+	default:
+		f.src.Problem(t.Name.Line, t.Name.Col, "names must be unique in a file", "job name %q is already used on line %d", again.Name, o.Line)
+	}
+	t.Told = true
 }

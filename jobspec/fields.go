@@ -87,7 +87,7 @@ func ourKeys() []string {
 
 // keyHint answers a word that is not a job key.
 func keyHint(word string, v *yaml.Node) string {
-	if hint := foreignHint(word, v); hint != "" {
+	if hint := words.ForeignHint(word, v); hint != "" {
 		return hint
 	}
 	if n := source.Nearest(word, slices.Concat(words.Job, words.List, []string{"command", "depends_on"})); n != "" {

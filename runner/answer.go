@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"gpurun/jobspec"
+	"gpurun/jobspec/graph"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -147,7 +147,7 @@ func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error
 	for _, p := range patterns {
 		found := false
 		for id := range n {
-			if name(id) == p || jobspec.MatchName(p, name(id)) {
+			if name(id) == p || graph.Match(p, name(id)) {
 				chosen[id], found = true, true
 			}
 		}

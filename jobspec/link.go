@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/graph"
 	"gpurun/jobspec/source"
 )
 
@@ -22,7 +23,45 @@ func (l *loader) link() {
 			j.Needs = g.needs(j, &v)
 		}
 	}
-	g.cycles()
+	l.cycles()
+}
+
+// cycles reports jobs that wait for each other: for their needs, and for the job before them
+// in their queue.
+func (l *loader) cycles() {
+	jobs := l.batch.Jobs
+	last := make([]int32, len(l.batch.Queues)) // the last job of each queue so far, plus one
+	before := make([]int32, len(jobs))
+	for i := range jobs {
+		before[i] = -1
+		if q := jobs[i].Queue; q >= 0 {
+			before[i], last[q] = last[q]-1, int32(i)+1
+		}
+	}
+	found := 0
+	needs := func(id int32) []int32 { return jobs[id].Needs }
+	graph.Cycles(len(jobs), needs, func(id int32) int32 { return before[id] }, func(cycle []int32) bool {
+		hint := ""
+		var names []string
+		for i, id := range cycle {
+			if before[id] == cycle[(i+1)%len(cycle)] {
+				hint = "jobs of a queue run one after another, in the file's order"
+			}
+			names = append(names, jobs[id].Name)
+		}
+		if n := len(names); n > 10 {
+			names = append(names[:8], fmt.Sprintf("… (%d more)", n-8))
+		}
+		j := &jobs[cycle[0]]
+		t := j.Spec.text
+		line, col := t.Line, t.Col
+		if len(t.Needs) > 0 {
+			line, col = t.Needs[0].Line, t.Needs[0].Col
+		}
+		l.files[j.File].src.Problem(line, col, hint, "these jobs wait for each other: %s", strings.Join(append(names, j.Name), " → "))
+		found++
+		return found < 10
+	})
 }
 
 // values returns a job's own values; run-time variables stay as names.
@@ -121,10 +160,10 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 		f, name = other, rest
 	}
 	id, ok := f.called[name]
-	if f.partial && (isGlob(name) || !ok) {
+	if f.partial && (graph.IsGlob(name) || !ok) {
 		return nil // what is missing has been reported
 	}
-	if !isGlob(name) {
+	if !graph.IsGlob(name) {
 		switch {
 		case ok && int(id) == j.ID:
 			g.files[j.File].src.Problem(t.Line, t.Col, "remove it", "%q needs itself", j.Name)
@@ -143,20 +182,18 @@ func (g *grapher) pattern(j *Job, t *expand.Text, spelt string) []int32 {
 }
 
 func (g *grapher) nearestJob(f *fileJobs, name string) string {
-	for _, k := range g.batch.Jobs[g.batch.Files[f.index].First:][:g.batch.Files[f.index].Count] {
+	own := g.batch.Files[f.index]
+	jobs := g.batch.Jobs[own.First:][:own.Count]
+	for _, k := range jobs {
 		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.Matrix.Count() > 1 {
 			return fmt.Sprintf("its matrix expands to %q and others: write %q", k.Name, name+"-*")
 		}
 	}
 	var known []string
-	first := g.batch.Files[f.index].First
-	for id := first; id < first+min(g.batch.Files[f.index].Count, 5000); id++ {
-		known = append(known, g.batch.Jobs[id].Name)
+	for _, k := range jobs[:min(len(jobs), 5000)] {
+		known = append(known, k.Name)
 	}
-	if n := source.Nearest(name, known); n != "" {
-		return fmt.Sprintf("did you mean %q?", n)
-	}
-	return ""
+	return source.DidYouMean(name, known, "")
 }
 
 // otherFile finds a file of the batch by its path relative to f.
@@ -203,7 +240,7 @@ func (g *grapher) glob(f *fileJobs, pattern string) []int32 {
 		if !strings.HasPrefix(name(id), head) {
 			break
 		}
-		if MatchName(pattern, name(id)) {
+		if graph.Match(pattern, name(id)) {
 			set = append(set, id)
 		}
 	}

@@ -1,13 +1,14 @@
-package jobspec
+// Package graph finds out what patterns of names match, and which jobs wait for each other.
+package graph
 
 import "strings"
 
-// isGlob reports whether a name in needs, --only and the like is a pattern.
-func isGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
+// IsGlob reports whether a name in needs, --only and the like is a pattern.
+func IsGlob(s string) bool { return strings.ContainsAny(s, "*?[") }
 
-// MatchName reports whether a job's name matches a pattern: * is any text, slashes
+// Match reports whether a job's name matches a pattern: * is any text, slashes
 // included; ? one character; [ab] or [a-c] one of a set; [!a] any other.
-func MatchName(pattern, name string) bool {
+func Match(pattern, name string) bool {
 	p, n := 0, 0
 	star, mark := -1, 0
 	for n < len(name) {

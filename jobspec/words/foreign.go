@@ -1,4 +1,4 @@
-package jobspec
+package words
 
 import (
 	"cmp"
@@ -50,8 +50,8 @@ var foreignKeys = map[string]inOurWords{
 	"extra_args": same("args"), "arguments": same("args"), "argv": same("args"), "continue-on-error": fixed("when: always in the jobs that need it"), "concurrency": same("settings.max_concurrent"),
 }
 
-// foreignHint answers another tool's key, or returns "" if it is unknown.
-func foreignHint(word string, v *yaml.Node) string {
+// ForeignHint answers another tool's key, or returns "" if it is unknown.
+func ForeignHint(word string, v *yaml.Node) string {
 	ours, ok := foreignKeys[strings.ToLower(word)]
 	if !ok {
 		return ""

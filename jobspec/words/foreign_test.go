@@ -1,4 +1,4 @@
-package jobspec
+package words
 
 import (
 	"testing"
@@ -60,7 +60,7 @@ func TestForeignWordsKeepTheirValue(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, v := doc.Content[0].Content[0], doc.Content[0].Content[1]
-		if got := foreignHint(k.Value, v); got != "write "+test.want {
+		if got := ForeignHint(k.Value, v); got != "write "+test.want {
 			t.Errorf("%s: %q, want %q", test.line, got, test.want)
 		}
 	}

@@ -14,10 +14,8 @@ import (
 
 // start launches a prepared attempt once the ledger has its start.
 func (l *loop) start(a sched.Launch) {
-	if l.book.dropped[a.UniID] {
-		delete(l.book.dropped, a.UniID)
+	if l.book.unrecorded[a.UniID] {
 		l.discard(a.UniID)
-		l.book.unstarted[a.UniID] = true
 		l.later(sched.Ended{UniID: a.UniID, ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"})
 		return
 	}

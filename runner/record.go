@@ -1,74 +1,47 @@
 package runner
 
 import (
+	"slices"
+
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
 
-// book is what is on its way to the ledger.
+// book is what the ledgers do not have.
 type book struct {
-	unwritten []sched.Record  // facts for the next write
-	urgent    bool            // some of them must be written now
-	unsaved   []sched.Record  // ends that could not be written yet
-	dropped   map[string]bool // starts that could not be written: do not launch
-	unstarted map[string]bool // dropped starts whose end is still to come
+	unsaved    []sched.Record  // ends that could not be written yet
+	unrecorded map[string]bool // starts that could not be written
 }
 
-// record queues a fact for the next write, which takes several at once. The write
-// happens before any action that must follow a fact, and when the loop runs out of
-// work. A running fact may wait for others.
-func (l *loop) record(a sched.Record) {
+// record appends facts of one file to its ledger and passes them on. A start that cannot
+// be written is never launched, and its end is not written either. An end that cannot be
+// written stays in the attempt's own record and is retried until the run is over.
+func (l *loop) record(some ...sched.Record) {
 	b := &l.book
-	if b.unstarted[a.Fact.UniID] { // the ledger has no start for this end
-		delete(b.unstarted, a.Fact.UniID)
-		l.write()
-		l.tell(a)
+	if i := slices.IndexFunc(some, func(a sched.Record) bool { return b.unrecorded[a.Fact.UniID] }); i >= 0 {
+		l.record(some[:i]...)
+		delete(b.unrecorded, some[i].Fact.UniID)
+		l.tell(some[i])
+		l.record(some[i+1:]...)
 		return
 	}
-	b.unwritten = append(b.unwritten, a)
-	b.urgent = b.urgent || a.Fact.Kind != state.KindRunning
-	if at := l.attempts.live[a.Fact.UniID]; at != nil && a.Fact.Kind == state.KindStart {
-		at.launch.Key, at.launch.Needs = a.Fact.Key, a.Fact.Needs
+	done := 0
+	if len(b.unsaved) == 0 && len(some) > 0 {
+		done = l.append(some)
 	}
-}
-
-// mayWait reports whether an action may be done before the preceding facts are
-// written.
-func mayWait(a sched.Action) bool {
-	switch a.(type) {
-	case sched.Record, sched.Prepare, sched.Wake, sched.Read:
-		return true
-	}
-	return false
-}
-
-// write appends the facts to their ledgers and passes them on. A start that cannot be
-// written is never launched, and its end is not written either. An end that cannot be
-// written stays in the attempt's own record and is retried until the run is over.
-func (l *loop) write() {
-	left := l.book.unwritten
-	l.book.unwritten, l.book.urgent = nil, false
-	for len(left) > 0 {
-		n := 1
-		for n < len(left) && left[n].File == left[0].File {
-			n++
+	for i, a := range some {
+		at, starts := l.attempts.live[a.Fact.UniID], a.Fact.Kind == state.KindStart
+		if starts && at != nil {
+			at.launch.Key, at.launch.Needs = a.Fact.Key, a.Fact.Needs
 		}
-		done := 0
-		if len(l.book.unsaved) == 0 {
-			done = l.append(left[:n])
+		if i >= done && starts {
+			b.unrecorded[a.Fact.UniID] = true
+			continue
 		}
-		for i, a := range left[:n] {
-			switch {
-			case i < done:
-			case a.Fact.Kind == state.KindStart:
-				l.book.dropped[a.Fact.UniID] = true
-				continue
-			default:
-				l.book.unsaved = append(l.book.unsaved, a)
-			}
-			l.tell(a)
+		if i >= done {
+			b.unsaved = append(b.unsaved, a)
 		}
-		left = left[n:]
+		l.tell(a)
 	}
 }
 

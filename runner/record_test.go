@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,18 +10,33 @@ import (
 	"gpurun/state"
 )
 
-// A running fact is written together with the next fact, in order; a start and an end
-// are written at once.
+// Facts of one step are one write, in order.
 func TestFactsThatComeTogetherAreOneWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "jobs: [{name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 1}]\n", "", exits(nil)) // there are no GPUs
+		r := w.run()
+		if r.Final.Counts[state.Failed] != 20 || len(w.memory.facts) != 20 {
+			t.Fatalf("got %v, %d facts", r.Final.Counts, len(w.memory.facts))
+		}
+		if w.memory.writes != 1 {
+			t.Errorf("%d writes for %d facts", w.memory.writes, len(w.memory.facts))
+		}
+		for i, f := range w.memory.facts {
+			if want := fmt.Sprint("j", i+1); f.Job != want {
+				t.Errorf("fact %d is about %s, want %s", i, f.Job, want)
+			}
+		}
+	})
+}
+
+// An attempt's facts are in the ledger in the order in which they came.
+func TestFactsOfAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 2}\njobs:\n  - {name: 'j{i}', matrix: {i: 1..20}, run: x, gpus: 0}\n", "",
 			func(engine.Launch) Play { return Play{} })
 		r := w.run()
 		if r.Final.Counts[state.Succeeded] != 20 || len(w.memory.facts) != 60 {
 			t.Fatalf("got %v, %d facts", r.Final.Counts, len(w.memory.facts))
-		}
-		if w.memory.writes > 40 {
-			t.Errorf("%d writes for %d facts", w.memory.writes, len(w.memory.facts))
 		}
 		kinds := map[string]string{}
 		for _, f := range w.memory.facts {

@@ -53,7 +53,6 @@ func Run(ctx context.Context, c Config) Result {
 	defer tick.Stop()
 	for !l.finished && l.wait(tick.C) {
 	}
-	l.write()
 	return l.result()
 }
 
@@ -117,7 +116,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 		live: map[string]*attempt{}, fresh: make([]bool, len(c.Batch.Jobs)), ports: newPorts(),
 		shell: defaultShell(c.Environ), find: JobFinder(c.Batch),
 	}
-	l.book.dropped, l.book.unstarted = map[string]bool{}, map[string]bool{}
+	l.book.unrecorded = map[string]bool{}
 	l.warnings = warnings{said: map[string]bool{}, lost: map[gpu.UUID]bool{}}
 	l.out = newTally(c.Now().Wall)
 	return l
@@ -164,19 +163,23 @@ func (l *loop) beside(work func() (then func())) {
 // those for events queued on the way.
 func (l *loop) step(ev sched.Event) {
 	l.queue = append(l.queue, ev)
-	for len(l.queue) > 0 || l.book.urgent {
-		if len(l.queue) == 0 {
-			l.write()
-			continue
-		}
+	for len(l.queue) > 0 {
 		ev := l.queue[0]
 		l.queue = l.queue[1:]
+		var facts []sched.Record // that follow each other: one write
 		for _, a := range l.Core.Step(l.Now(), ev) {
-			if !mayWait(a) {
-				l.write()
+			r, isFact := a.(sched.Record)
+			if len(facts) > 0 && (!isFact || r.File != facts[0].File) {
+				l.record(facts...)
+				facts = nil
 			}
-			l.do(a)
+			if isFact {
+				facts = append(facts, r)
+			} else {
+				l.do(a)
+			}
 		}
+		l.record(facts...)
 	}
 	l.shown.dirty = true
 }
@@ -188,8 +191,6 @@ func (l *loop) later(ev sched.Event) { l.queue = append(l.queue, ev) }
 // its launch.
 func (l *loop) do(a sched.Action) {
 	switch a := a.(type) {
-	case sched.Record:
-		l.record(a)
 	case sched.Prepare:
 		l.prepare(a)
 	case sched.Discard:
@@ -243,7 +244,6 @@ func (l *loop) snapshot() state.Snapshot {
 
 // show passes a snapshot to the sinks if it is time for one.
 func (l *loop) show() {
-	l.write()
 	now := l.Now()
 	if len(l.Sinks) == 0 || (!l.shown.dirty && now.Wall.Sub(l.shown.at) < time.Second) {
 		return

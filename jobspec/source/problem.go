@@ -13,12 +13,12 @@ import (
 
 // A Problem is an error or a warning in a job file.
 type Problem struct {
-	File string // as given
-	Line int    // 1-based; 0 if it concerns the whole file
-	Col  int    // 1-based, in characters; 0 if unknown
-	Text string // what is wrong, quoting the offending text
-	Hint string // a fix or the nearest known word; may be ""
-	Lint string // the lint that found it, by the name that allow takes; "" if none
+	File string `json:"file"`             // as given
+	Line int    `json:"line,omitempty"`   // 1-based; 0 if it concerns the whole file
+	Col  int    `json:"column,omitempty"` // 1-based, in characters; 0 if unknown
+	Text string `json:"text"`             // what is wrong, quoting the offending text
+	Hint string `json:"hint,omitempty"`   // a fix or the nearest known word
+	Lint string `json:"lint,omitempty"`   // the lint that found it, by the name that allow takes
 }
 
 // Because fills in the cause, and the cure if err has one.

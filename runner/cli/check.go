@@ -28,37 +28,31 @@ Examples:
 // A finding is one entry of check --json.
 type finding struct {
 	Severity string `json:"severity"`
-	File     string `json:"file"`
-	Line     int    `json:"line,omitempty"`
-	Column   int    `json:"column,omitempty"`
-	Text     string `json:"text"`
-	Hint     string `json:"hint,omitempty"`
-	Lint     string `json:"lint,omitempty"`
+	jobspec.Problem
 }
 
 // Run reads the files and reports what is wrong with them.
 func (c *checkCmd) Run(a *app) error {
-	paths, err := c.paths()
-	if err != nil {
+	batch, err := a.load(&c.batchFlags)
+	ps := problemsIn(err)
+	if err != nil && (len(ps) == 0 || !c.JSON) {
 		return err
 	}
-	a.warnOfUserConfig()
-	o := a.options(&c.batchFlags)
-	o.Lint = true
-	batch, err := jobspec.Load(paths, o)
-	var warnings []jobspec.Problem
+	found := []finding{}
+	for _, p := range ps {
+		found = append(found, finding{"error", p})
+	}
 	if batch != nil {
-		warnings = batch.Warnings
+		for _, p := range batch.Warnings {
+			found = append(found, finding{"warning", p})
+		}
 	}
 	if c.JSON {
-		return errors.Join(writeJSON(a.out, append(findings("error", problemsIn(err)), findings("warning", warnings)...)), quiet(exitIf(err != nil)))
-	}
-	if err != nil {
-		return problems(err)
+		return errors.Join(writeJSON(a.out, found), quiet(codeOf(err)))
 	}
 	w := bufio.NewWriter(a.out)
 	defer w.Flush()
-	for _, p := range warnings {
+	for _, p := range batch.Warnings {
 		for _, l := range problemLines(p) {
 			fmt.Fprintln(w, l)
 		}
@@ -66,28 +60,13 @@ func (c *checkCmd) Run(a *app) error {
 	for _, f := range batch.Files {
 		fmt.Fprintf(w, "%s: %s, %s, ok\n", f.Path, f.Dialect, count(f.Count, "job"))
 	}
-	if len(warnings) > 0 {
-		fmt.Fprintln(w, count(len(warnings), "warning"))
+	if n := len(batch.Warnings); n > 0 {
+		fmt.Fprintln(w, count(n, "warning"))
 	}
 	if later := judgedLater(batch); later != "" {
 		fmt.Fprintln(w, later)
 	}
 	return nil
-}
-
-func exitIf(bad bool) int {
-	if bad {
-		return exitUsage
-	}
-	return exitDone
-}
-
-func findings(severity string, ps []jobspec.Problem) []finding {
-	out := []finding{}
-	for _, p := range ps {
-		out = append(out, finding{severity, p.File, p.Line, p.Col, p.Text, p.Hint, p.Lint})
-	}
-	return out
 }
 
 // judgedLater names what check leaves out, since the jobs may run on another machine;

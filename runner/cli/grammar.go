@@ -43,6 +43,13 @@ type batchFlags struct {
 	Settings settingsFlags `embed:"" group:"settings"`
 }
 
+// jobFlags are those of the commands that judge jobs.
+type jobFlags struct {
+	batchFlags  `embed:""`
+	chooseFlags `embed:""`
+	gpuFlags    `embed:""`
+}
+
 // settingsFlags are a batch's settings, passed to jobspec as typed.
 type settingsFlags struct {
 	MaxConcurrent string `placeholder:"N" help:"Run at most N jobs at once."`

@@ -14,20 +14,13 @@ import (
 
 // options returns how to read job files, from the command line and the machine.
 func (a *app) options(b *batchFlags) jobspec.Options {
-	return jobspec.Options{
-		Format: b.Format, Config: b.Config, Flags: a.settings, UserConfig: userConfig(),
-	}
+	path, _ := userConfig()
+	return jobspec.Options{Format: b.Format, Config: b.Config, Flags: a.settings, UserConfig: path}
 }
 
-// userConfig returns the path of the user's own defaults, or "".
-func userConfig() string {
-	path, _ := findUserConfig()
-	return path
-}
-
-// findUserConfig finds the user's own defaults. HOME may be somebody else's, as after
-// su or sudo: an unreadable file there is not this user's.
-func findUserConfig() (path, warning string) {
+// userConfig finds the user's own defaults. HOME may be somebody else's, as after su or
+// sudo: an unreadable file there is not this user's.
+func userConfig() (path, warning string) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
 		return "", ""
@@ -38,12 +31,6 @@ func findUserConfig() (path, warning string) {
 		return "", path + " was not read: " + home + " belongs to another user"
 	}
 	return path, ""
-}
-
-func (a *app) warnOfUserConfig() {
-	if _, warning := findUserConfig(); warning != "" {
-		a.warn(warning)
-	}
 }
 
 // ownFolder reports whether a folder belongs to this user.
@@ -58,7 +45,9 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.warnOfUserConfig()
+	if _, warning := userConfig(); warning != "" {
+		a.warn(warning)
+	}
 	o := a.options(b)
 	o.Lint = true
 	batch, err := jobspec.Load(paths, o)
@@ -82,9 +71,5 @@ func (a *app) warnings(b *jobspec.Batch) {
 
 // realPaths returns a batch's files as the state knows them.
 func realPaths(b *jobspec.Batch) []string {
-	paths := make([]string, len(b.Files))
-	for i, f := range b.Files {
-		paths[i] = f.Real
-	}
-	return paths
+	return names(len(b.Files), func(i int) string { return b.Files[i].Real })
 }

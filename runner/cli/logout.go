@@ -3,7 +3,7 @@ package cli
 import (
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +17,7 @@ func (a *app) warnOfLogout() {
 	var settings []string
 	for _, pattern := range logindFiles {
 		found, _ := filepath.Glob(pattern)
-		sort.Strings(found)
+		slices.Sort(found)
 		for _, f := range found {
 			b, _ := os.ReadFile(f)
 			settings = append(settings, string(b))
@@ -39,12 +39,7 @@ func killedAtLogout(cgroup string, settings []string) bool {
 		for _, line := range strings.Split(text, "\n") {
 			key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
 			if ok && strings.TrimSpace(key) == "KillUserProcesses" {
-				switch strings.ToLower(strings.TrimSpace(value)) {
-				case "yes", "true", "1", "on":
-					kill = true
-				default:
-					kill = false
-				}
+				kill = slices.Contains([]string{"yes", "true", "1", "on"}, strings.ToLower(strings.TrimSpace(value)))
 			}
 		}
 	}

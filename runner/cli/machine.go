@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -44,15 +43,9 @@ func hostMemory() gpu.Bytes {
 }
 
 func memTotal() gpu.Bytes {
-	b, _ := os.ReadFile("/proc/meminfo")
-	for sc := bufio.NewScanner(bytes.NewReader(b)); sc.Scan(); {
-		f := strings.Fields(sc.Text())
-		if len(f) >= 2 && f[0] == "MemTotal:" {
-			n, _ := strconv.ParseInt(f[1], 10, 64)
-			return gpu.Bytes(n) * gpu.KiB
-		}
-	}
-	return 0
+	var kib gpu.Bytes
+	_, _ = fmt.Sscanf(firstLine("/proc/meminfo"), "MemTotal: %d kB", &kib)
+	return kib * gpu.KiB
 }
 
 // cgroups returns the folders of this process's cgroup (version 2) and its ancestors.

@@ -17,11 +17,9 @@ import (
 )
 
 type planCmd struct {
-	batchFlags  `embed:""`
-	chooseFlags `embed:""`
-	gpuFlags    `embed:""`
-	Verbose     bool `short:"v" help:"Also show every setting and its source, and what each job runs and needs."`
-	JSON        bool `name:"json" help:"Print the jobs as JSON."`
+	jobFlags `embed:""`
+	Verbose  bool `short:"v" help:"Also show every setting and its source, and what each job runs and needs."`
+	JSON     bool `name:"json" help:"Print the jobs as JSON."`
 }
 
 // Help returns the command's description and examples.

@@ -26,15 +26,13 @@ import (
 )
 
 type runCmd struct {
-	batchFlags  `embed:""`
-	chooseFlags `embed:""`
-	gpuFlags    `embed:""`
-	simFlag     `embed:""`
-	DryRun      bool   `short:"n" help:"Start nothing, show what would run (gpurun plan)."`
-	Verbose     bool   `short:"v" help:"With -n: also show every setting and its source, and what each job runs and needs."`
-	Abandon     string `placeholder:"HOST" help:"Record as lost what a run on HOST left open; use it only if that machine is gone."`
-	Yes         bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
-	NoWait      bool   `help:"Exit with 75 if no GPU is free right away."`
+	jobFlags `embed:""`
+	simFlag  `embed:""`
+	DryRun   bool   `short:"n" help:"Start nothing, show what would run (gpurun plan)."`
+	Verbose  bool   `short:"v" help:"With -n: also show every setting and its source, and what each job runs and needs."`
+	Abandon  string `placeholder:"HOST" help:"Record as lost what a run on HOST left open; use it only if that machine is gone."`
+	Yes      bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
+	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
 }
 
 // Help returns the command's description and examples.
@@ -55,8 +53,7 @@ Examples:
 // Run runs the batch.
 func (c *runCmd) Run(a *app) error {
 	if c.DryRun {
-		p := planCmd{batchFlags: c.batchFlags, chooseFlags: c.chooseFlags, gpuFlags: c.gpuFlags, Verbose: c.Verbose}
-		return p.Run(a)
+		return (&planCmd{jobFlags: c.jobFlags, Verbose: c.Verbose}).Run(a)
 	}
 	paths, err := c.paths()
 	if err != nil {

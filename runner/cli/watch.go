@@ -17,21 +17,18 @@ import (
 // watchEvery is how often a run is asked.
 const watchEvery = 500 * time.Millisecond
 
-// A watcher shows a run's progress.
-type watcher interface {
-	show(s state.Snapshot) error
-	silent(why string) error // the run is alive but does not answer
-	end() error
-}
+// A watcher shows what a run has answered, or why it has not although it is alive; with
+// neither, the run has ended.
+type watcher func(s *state.Snapshot, silent string) error
 
 // watch shows a run live until it ends or Ctrl-C, which stops nothing. On a terminal it
 // redraws the view; elsewhere it prints each event once.
 func (a *app) watch(ref *batchRef) (ended bool, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	var w watcher = &redrawn{a.screen()}
+	show := a.redrawn()
 	if !a.screen().Live {
-		w = a.newChanges(ref)
+		show = a.changes(ref)
 	}
 	for {
 		// Ask before looking at the ledger, so as not to miss the last end.
@@ -40,13 +37,13 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 		var silent *failure
 		switch {
 		case errors.As(err, &silent):
-			err = w.silent(silent.text)
+			err = show(nil, silent.text)
 		case err != nil && !ref.alive:
-			return true, w.end()
+			return true, show(nil, "")
 		case err != nil:
 			return true, &failure{code: exitState, text: ref.name() + ": the run does not answer: " + err.Error(), err: err}
 		default:
-			err = w.show(*rep.Snapshot)
+			err = show(rep.Snapshot, "")
 		}
 		if err != nil {
 			return false, quiet(exitDone) // nobody is reading
@@ -60,29 +57,26 @@ func (a *app) watch(ref *batchRef) (ended bool, err error) {
 }
 
 // redrawn is a live view.
-type redrawn struct{ screen terminal.Screen }
-
-func (r *redrawn) show(s state.Snapshot) error {
-	return r.screen.Draw(terminal.Frame{Snap: s, Now: time.Now(), ETA: -1, Last: terminal.LastLine}.Rows(terminal.CurrentSize()))
+func (a *app) redrawn() watcher {
+	screen := a.screen()
+	return func(s *state.Snapshot, silent string) error {
+		size := terminal.CurrentSize()
+		var rows []string
+		switch {
+		case s != nil:
+			rows = terminal.Frame{Snap: *s, Now: time.Now(), ETA: -1, Last: terminal.LastLine}.Rows(size)
+		case silent != "":
+			rows = terminal.Wrap("the run does not answer: "+silent, size.Width-1, 4)
+		}
+		return screen.Draw(rows)
+	}
 }
-
-func (r *redrawn) silent(why string) error {
-	return r.screen.Draw(terminal.Wrap("the run does not answer: "+why, terminal.CurrentSize().Width-1, 4))
-}
-
-func (r *redrawn) end() error { return r.screen.Draw(nil) }
 
 // changes prints each event once, as a run without a terminal does.
-type changes struct {
-	view    *terminal.View
-	ledgers []*disk.Follower
-	said    string // what was last printed about the run as a whole
-}
-
-func (a *app) newChanges(ref *batchRef) *changes {
-	c := &changes{}
+func (a *app) changes(ref *batchRef) watcher {
+	var ledgers []*disk.Follower
 	for i := range ref.files() {
-		c.ledgers = append(c.ledgers, disk.Follow(ref.folder(a)(i)))
+		ledgers = append(ledgers, disk.Follow(ref.folder(a)(i)))
 	}
 	var open []state.Fact // where their jobs run
 	if err := ref.read(a); err == nil {
@@ -90,42 +84,28 @@ func (a *app) newChanges(ref *batchRef) *changes {
 			open = append(open, at.Start)
 		}
 	}
-	c.view = terminal.New(terminal.Config{Screen: terminal.Screen{Out: a.out}, Go: a.goSafely, Open: open})
+	view := terminal.New(terminal.Config{Screen: terminal.Screen{Out: a.out}, Go: a.goSafely, Open: open})
 	if ref.alive {
-		c.view.Print("watching " + ref.name())
+		view.Print("watching " + ref.name())
 	}
-	return c
-}
-
-func (c *changes) look() {
-	for _, l := range c.ledgers {
-		l.Next(func(f state.Fact) { c.view.Fact(-1, f) })
+	said := "" // about the run as a whole
+	return func(s *state.Snapshot, silent string) error {
+		for _, l := range ledgers {
+			l.Next(func(f state.Fact) { view.Fact(-1, f) })
+		}
+		about, text := silent, "the run does not answer: "+silent
+		if s != nil {
+			about, text = s.Kept+s.Draining+s.GPUErr+s.Head, terminal.MinuteLine(*s, time.Now(), -1)
+		}
+		if about != said && about != "" {
+			view.Print(text)
+		}
+		said = about
+		if s == nil && silent == "" {
+			view.Close()
+		}
+		return nil
 	}
-}
-
-func (c *changes) show(s state.Snapshot) error {
-	c.look()
-	about := s.Kept + s.Draining + s.GPUErr + s.Head
-	if about != c.said && about != "" {
-		c.view.Print(terminal.MinuteLine(s, time.Now(), -1))
-	}
-	c.said = about
-	return nil
-}
-
-func (c *changes) silent(why string) error {
-	c.look()
-	if c.said != why {
-		c.view.Print("the run does not answer: " + why)
-	}
-	c.said = why
-	return nil
-}
-
-func (c *changes) end() error {
-	c.look()
-	c.view.Close()
-	return nil
 }
 
 // exitOf returns the exit status of a batch's last run.

@@ -2,6 +2,7 @@ package lint
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -113,22 +114,14 @@ func (j *jobChecker) markParam(used map[string]bool, name string) {
 	}
 }
 
+var paramInEnv = regexp.MustCompile(`GPURUN_PARAM_[A-Z0-9_]*`)
+
 // markEnvironment records the parameters that a command reads from its environment. If it
 // iterates over GPURUN_PARAM_*, it may use any.
 func (j *jobChecker) markEnvironment(used map[string]bool, raw string) {
-	const prefix = "GPURUN_PARAM_"
-	for rest := raw; ; {
-		i := strings.Index(rest, prefix)
-		if i < 0 {
-			return
-		}
-		rest = rest[i+len(prefix):]
-		end := strings.IndexFunc(rest, func(r rune) bool { return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", r) })
-		if end < 0 {
-			end = len(rest)
-		}
+	for _, env := range paramInEnv.FindAllString(raw, -1) {
 		for _, name := range slices.Concat(j.Matrix.Always, j.Matrix.Partial) {
-			if end == 0 || expand.ParamEnv(name) == prefix+rest[:end] {
+			if env == "GPURUN_PARAM_" || env == expand.ParamEnv(name) {
 				j.markParam(used, name)
 			}
 		}

@@ -109,21 +109,36 @@ func (v value) from(n int) value {
 	return out
 }
 
-// options calls f for each option of a command that matches one of names, with the value
-// that follows it.
-func options(args []arg, names []string, f func(name string, v value, at syntax.Node, rest []arg)) {
+// An option is one option of a command.
+type option struct {
+	name  string
+	value value
+	at    syntax.Node // the option with its value
+	rest  []arg       // the words after it; none if the value is joined to it
+}
+
+// options returns the options of a command that have a value and match one of names.
+func options(args []arg, names ...string) (found []option) {
 	for i, a := range args {
 		name, v, joined := a.cut()
 		if !slices.Contains(names, name) {
 			continue
 		}
-		switch {
-		case joined:
-			f(name, v, a.word, nil)
-		case i+1 < len(args):
-			f(name, args[i+1].value, span{a.word, args[i+1].word}, args[i+2:])
+		if joined {
+			found = append(found, option{name, v, a.word, nil})
+		} else if o, ok := valued(name, args[i:]); ok {
+			found = append(found, o)
 		}
 	}
+	return found
+}
+
+// valued returns an option whose value is the next word.
+func valued(name string, args []arg) (option, bool) {
+	if len(args) < 2 {
+		return option{}, false
+	}
+	return option{name, args[1].value, span{args[0].word, args[1].word}, args[2:]}, true
 }
 
 // A span covers the text from one word to another.

@@ -21,11 +21,11 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 		return
 	}
 	for args = args[1:]; len(args) > 0; {
-		opt, next, ok := dockerOption(args)
+		opt, ok := dockerOption(args)
 		if !ok {
 			return
 		}
-		args = args[next:]
+		args = opt.rest
 		switch opt.name {
 		case "-d", "--detach":
 			if v, _ := opt.value.one(); v != "false" {
@@ -42,45 +42,35 @@ func (l *linter) docker(c *syntax.CallExpr, args []arg, maybe bool) {
 	}
 }
 
-type dockerOpt struct {
-	name  string
-	value value
-	at    syntax.Node // the option with its value
-}
-
-// dockerOption reads the option that args begin with, and returns how many words it takes.
-// Short options may be combined; if -d is among them, it is the one returned.
-func dockerOption(args []arg) (opt dockerOpt, words int, ok bool) {
-	a := args[0]
+// dockerOption reads the option that args begin with. Short options may be combined; if -d
+// is among them, it is the one returned.
+func dockerOption(args []arg) (opt option, ok bool) {
+	a, rest := args[0], args[1:]
 	word := a.prefix
 	if len(word) < 2 || word[0] != '-' {
-		return dockerOpt{}, 0, false
+		return option{}, false
 	}
 	name, v, joined := a.cut()
 	if strings.HasPrefix(word, "--") {
 		if joined || slices.Contains(dockerFlags, name) {
-			return dockerOpt{name, v, a.word}, 1, true
+			return option{name, v, a.word, rest}, true
 		}
-	} else {
-		switch short := strings.TrimLeft(word[1:], "ditqP"); { // what follows those that take no value
-		case short == "" && strings.Contains(word, "d"):
-			return dockerOpt{"-d", value{}, a.word}, 1, true
-		case short == "":
-			return dockerOpt{word, value{}, a.word}, 1, true
-		case len(short) > 1: // -p8080:80
-			return dockerOpt{word[:2], a.from(2), a.word}, 1, true
-		default:
-			name = "-" + short
-		}
+		return valued(name, args)
 	}
-	if len(args) < 2 {
-		return dockerOpt{}, 0, false
+	switch short := strings.TrimLeft(word[1:], "ditqP"); { // after those that take no value
+	case short == "" && strings.Contains(word, "d"):
+		return option{"-d", value{}, a.word, rest}, true
+	case short == "":
+		return option{word, value{}, a.word, rest}, true
+	case len(short) > 1: // -p8080:80
+		return option{word[:2], a.from(2), a.word, rest}, true
+	default:
+		return valued("-"+short, args)
 	}
-	return dockerOpt{name, args[1].value, span{a.word, args[1].word}}, 2, true
 }
 
 // dockerEnv checks -e NAME=value; -e NAME alone passes on the job's value.
-func (l *linter) dockerEnv(o dockerOpt, maybe bool) {
+func (l *linter) dockerEnv(o option, maybe bool) {
 	name, v, ok := o.value.cut()
 	if ok && grantedName(name) && v.kind == constant && !v.hides() {
 		l.find(Pinned, maybe, o.at, fmt.Sprintf("docker %s pins the container to %s, no matter which GPUs gpurun grants the job", l.short(o.at), gpuWords(v)),

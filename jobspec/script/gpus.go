@@ -82,23 +82,23 @@ func (l *linter) devices(args []arg, maybe bool) {
 			l.beyond(most, maybe, a.word, "cuda:"+strconv.Itoa(most))
 		}
 	}
-	options(args, gpuOptions, func(name string, v value, at syntax.Node, rest []arg) {
-		if v.host {
-			l.find(Pinned, true, at, l.short(at)+" uses the host's GPU numbers; inside the job they start at 0", "use 0")
-			return
+	for _, o := range options(args, gpuOptions...) {
+		if o.value.host {
+			l.find(Pinned, true, o.at, l.short(o.at)+" uses the host's GPU numbers; inside the job they start at 0", "use 0")
+			continue
 		}
-		most := largest(v.texts)
-		for _, a := range rest { // --gpu_ids 0 1 2; --gpu takes one
+		most := largest(o.value.texts)
+		for _, a := range o.rest { // --gpu_ids 0 1 2; --gpu takes one
 			n := largest(a.texts)
-			if n < 0 || most < 0 || !strings.HasSuffix(name, "ids") {
+			if n < 0 || most < 0 || !strings.HasSuffix(o.name, "ids") {
 				break
 			}
 			most = max(most, n)
 		}
 		if most >= 0 {
-			l.beyond(most, maybe, at, fmt.Sprintf("%s %d", name, most))
+			l.beyond(most, maybe, o.at, fmt.Sprintf("%s %d", o.name, most))
 		}
-	})
+	}
 }
 
 func largest(texts []string) int {
@@ -133,14 +133,14 @@ var launchers = map[string][]string{"deepspeed": {"--include", "-i"}, "accelerat
 
 // launcher refuses a constant list of devices.
 func (l *linter) launcher(name string, args []arg, maybe bool) {
-	options(launcherOptions(args), launchers[name], func(_ string, v value, at syntax.Node, _ []arg) {
-		n := largest(v.texts)
-		if v.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // out-of-range numbers are reported by devices
-			return
+	for _, o := range options(launcherOptions(args), launchers[name]...) {
+		n := largest(o.value.texts)
+		if o.value.kind != constant || name == "accelerate" && (n < 0 || n >= l.job.GPUs) { // out-of-range numbers are reported by devices
+			continue
 		}
-		l.find(Pinned, maybe, at, fmt.Sprintf("%s %s pins the job to these GPUs, no matter which GPUs gpurun grants it", name, l.short(at)),
+		l.find(Pinned, maybe, o.at, fmt.Sprintf("%s %s pins the job to these GPUs, no matter which GPUs gpurun grants it", name, l.short(o.at)),
 			fmt.Sprintf("remove it: %s then uses the GPUs in CUDA_VISIBLE_DEVICES", name))
-	})
+	}
 }
 
 // launcherOptions returns a launcher's words up to the program it starts, whose options
@@ -156,14 +156,16 @@ func launcherOptions(args []arg) []arg {
 
 // ports warns about a port that two jobs would both use.
 func (l *linter) ports(args []arg) {
-	options(args, portOptions, func(_ string, v value, at syntax.Node, _ []arg) { l.port(v, at) })
-	options(args, []string{"--rdzv_endpoint", "--rdzv-endpoint"}, func(_ string, v value, at syntax.Node, _ []arg) {
-		if s, ok := v.one(); ok {
+	for _, o := range options(args, portOptions...) {
+		l.port(o.value, o.at)
+	}
+	for _, o := range options(args, "--rdzv_endpoint", "--rdzv-endpoint") {
+		if s, ok := o.value.one(); ok {
 			if _, port, ok := strings.Cut(s, ":"); ok {
-				l.port(text(port), at)
+				l.port(text(port), o.at)
 			}
 		}
-	})
+	}
 }
 
 func (l *linter) port(v value, at syntax.Node) {

@@ -207,20 +207,19 @@ func (l *linter) computed(n syntax.Node) value {
 
 // An origin is one thing that a variable is set from.
 type origin struct {
-	word  *syntax.Word // nil if no word determines it
-	node  syntax.Node  // what computes it, or nil
-	maybe bool         // only under some condition
+	node  syntax.Node // a word, or what computes it; nil if it comes from outside
+	maybe bool        // only under some condition
 }
 
 func (l *linter) follow(s origin) value {
 	var v value
-	switch {
-	case s.word != nil:
-		v = l.sequence(s.word)
-	case s.node != nil:
-		v = l.computed(s.node)
-	default:
+	switch n := s.node.(type) {
+	case nil:
 		v = l.outside()
+	case *syntax.Word:
+		v = l.sequence(n)
+	default:
+		v = l.computed(n)
 	}
 	if s.maybe && v.kind == constant {
 		v = either(v, value{kind: unknown})
@@ -230,15 +229,13 @@ func (l *linter) follow(s origin) value {
 
 // sequence evaluates a word of a loop; for {0..3} it returns only the ends.
 func (l *linter) sequence(w *syntax.Word) value {
-	lit := w.Lit()
-	inner, isBraces := strings.CutPrefix(lit, "{")
-	if inner, ok := strings.CutSuffix(inner, "}"); isBraces && ok {
-		if from, to, ok := strings.Cut(inner, ".."); ok {
-			to, _, _ = strings.Cut(to, "..")
-			return value{texts: []string{from, to}}
+	if lit := w.Lit(); strings.HasPrefix(lit, "{") && strings.HasSuffix(lit, "}") {
+		inner := lit[1 : len(lit)-1]
+		if ends := strings.Split(inner, ".."); len(ends) > 1 {
+			return value{texts: ends[:2]}
 		}
-		if strings.Contains(inner, ",") {
-			return value{texts: strings.Split(inner, ",")}
+		if list := strings.Split(inner, ","); len(list) > 1 {
+			return value{texts: list}
 		}
 	}
 	v := l.eval(w)
@@ -256,51 +253,47 @@ func (l *linter) origins(n syntax.Node, maybe bool) bool {
 	case *syntax.CmdSubst, *syntax.ProcSubst:
 		return false
 	case *syntax.CallExpr:
-		if len(n.Args) == 0 {
-			l.assigned(n.Assigns, maybe)
-		} else {
+		if len(n.Args) > 0 { // assignments before it are for the command only
 			l.reads(n)
+			return false
 		}
-	case *syntax.DeclClause:
-		l.assigned(n.Args, maybe)
+	case *syntax.Assign:
+		l.assigned(n, maybe)
 	case *syntax.ForClause:
 		l.loop(n, maybe)
 	}
 	return true
 }
 
-func (l *linter) set(name string, s origin) {
+func (l *linter) set(name string, node syntax.Node, maybe bool) {
 	if len(l.vars[name]) < maxTexts {
-		l.vars[name] = append(l.vars[name], s)
+		l.vars[name] = append(l.vars[name], origin{node, maybe})
 	}
 }
 
-func (l *linter) assigned(list []*syntax.Assign, maybe bool) {
-	for _, a := range list {
-		if a.Name == nil || a.Naked {
-			continue
-		}
-		name := a.Name.Value
-		switch {
-		case a.Array != nil:
-			for _, e := range a.Array.Elems {
-				l.set(name, origin{word: e.Value, maybe: maybe})
+func (l *linter) assigned(a *syntax.Assign, maybe bool) {
+	switch {
+	case a.Name == nil || a.Naked:
+	case a.Array != nil:
+		for _, e := range a.Array.Elems {
+			if e.Value != nil {
+				l.set(a.Name.Value, e.Value, maybe)
 			}
-		case a.Value != nil:
-			l.set(name, origin{word: a.Value, maybe: maybe})
-		default:
-			l.set(name, origin{word: &syntax.Word{}, maybe: maybe})
 		}
+	case a.Value != nil:
+		l.set(a.Name.Value, a.Value, maybe)
+	default:
+		l.set(a.Name.Value, &syntax.Word{}, maybe)
 	}
 }
 
-// reads collects the variables that a command reads from its input.
+// reads records the variables that a command reads from its input.
 func (l *linter) reads(c *syntax.CallExpr) {
 	switch c.Args[0].Lit() {
 	case "read", "mapfile", "readarray", "getopts", "printf":
 		for _, w := range c.Args[1:] {
 			if name := w.Lit(); syntax.ValidName(name) {
-				l.set(name, origin{})
+				l.set(name, nil, false)
 			}
 		}
 	}
@@ -310,16 +303,16 @@ func (l *linter) loop(c *syntax.ForClause, maybe bool) {
 	switch it := c.Loop.(type) {
 	case *syntax.WordIter:
 		if !it.InPos.IsValid() || c.Select {
-			l.set(it.Name.Value, origin{})
+			l.set(it.Name.Value, nil, false)
 		}
 		for _, w := range it.Items {
-			l.set(it.Name.Value, origin{word: w, maybe: maybe})
+			l.set(it.Name.Value, w, maybe)
 		}
 	case *syntax.CStyleLoop:
 		for _, x := range []syntax.ArithmExpr{it.Init, it.Post} {
 			if b, ok := x.(*syntax.BinaryArithm); ok {
 				if w, ok := b.X.(*syntax.Word); ok && syntax.ValidName(w.Lit()) {
-					l.set(w.Lit(), origin{node: b.Y})
+					l.set(w.Lit(), &syntax.ArithmExp{X: b.Y}, false)
 				}
 			}
 		}

@@ -69,21 +69,12 @@ func merge(data []byte, mine map[string]entry, changes []change) (text []byte, c
 	if !changed {
 		return data, false, nil
 	}
-	text, err = encode(all)
-	return text, true, err
-}
-
-// encode returns the file's text.
-func encode(all map[string]json.RawMessage) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(all); err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	err := json.Indent(&out, buf.Bytes(), "", "  ")
-	return out.Bytes(), err
+	enc.SetIndent("", "  ")
+	err = enc.Encode(all)
+	return buf.Bytes(), true, err
 }
 
 // into completes an attempt's entry. The script's own pid and error stay, and so does an

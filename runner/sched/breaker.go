@@ -30,8 +30,6 @@ type family struct {
 	worked  bool // an attempt succeeded
 	streaks []*streak
 	hold    *streak // why it is held; nil if it is not
-	jobs    int     // number held
-	first   int32   // first of these; -1 for none yet
 }
 
 // maxStreaks bounds the ways to fail that are told apart. A family with more of them is
@@ -48,16 +46,18 @@ type streak struct {
 	common  []gpu.UUID // devices that all of them ran on
 }
 
+// family returns what is known of a job's family, or nil.
+func (c *Core) family(id int32) *family { return c.breaker.families[c.spec(id).Family] }
+
 // watch takes account of the end of an attempt of a job in this batch.
 func (c *Core) watch(a *attempt, f state.Fact) {
 	if c.b.Settings.Breaker <= 0 || a.job < 0 {
 		return
 	}
-	key := c.spec(a.job).Family
-	fam := c.breaker.families[key]
+	fam := c.family(a.job)
 	if fam == nil {
 		fam = &family{}
-		c.breaker.families[key] = fam
+		c.breaker.families[c.spec(a.job).Family] = fam
 	}
 	switch {
 	case f.State == state.Succeeded:
@@ -66,7 +66,7 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 	case !fam.worked && !a.adopted && c.telling(a.job, f):
 		s := fam.add(a, f.Failure())
 		if fam.hold == nil && s != nil && c.enough(a.job, s) {
-			c.hold(key, fam, s)
+			c.hold(fam, s)
 		}
 	}
 }
@@ -93,11 +93,9 @@ func (fam *family) add(a *attempt, fl state.Failure) *streak {
 	s := fam.streaks[i]
 	s.count++
 	s.common = slices.DeleteFunc(s.common, func(id gpu.UUID) bool { return !slices.Contains(a.grant.UUIDs, id) })
-	for _, n := range a.grant.Indices {
-		if at, there := slices.BinarySearch(s.gpus, n); !there {
-			s.gpus = slices.Insert(s.gpus, at, n)
-		}
-	}
+	s.gpus = append(s.gpus, a.grant.Indices...)
+	slices.Sort(s.gpus)
+	s.gpus = slices.Compact(s.gpus)
 	return s
 }
 
@@ -126,10 +124,7 @@ func (c *Core) another(id int32, ids []gpu.UUID) bool {
 // avoided returns the GPUs on which a job's family failed so often that others should be
 // tried first.
 func (c *Core) avoided(id int32) []gpu.UUID {
-	if len(c.breaker.families) == 0 {
-		return nil
-	}
-	if fam := c.breaker.families[c.spec(id).Family]; fam != nil {
+	if fam := c.family(id); fam != nil {
 		for _, s := range fam.streaks {
 			if s.count >= c.b.Settings.Breaker {
 				return s.common
@@ -141,26 +136,18 @@ func (c *Core) avoided(id int32) []gpu.UUID {
 
 // isHeld reports whether a job's family is held.
 func (c *Core) isHeld(id int32) bool {
-	if len(c.breaker.held) == 0 {
-		return false
-	}
-	fam := c.breaker.families[c.spec(id).Family]
+	fam := c.family(id)
 	return fam != nil && fam.hold != nil
 }
 
 // hold keeps further jobs of a family, and jobs that need them, from starting. Those that
 // wait for a retry fail.
-func (c *Core) hold(key uint64, fam *family, s *streak) {
-	fam.hold, fam.first = s, -1
+func (c *Core) hold(fam *family, s *streak) {
+	fam.hold = s
 	c.breaker.held = append(c.breaker.held, fam)
 	for i := range c.jobs {
-		if c.jobs[i].phase == held && c.spec(int32(i)).Family == key {
-			c.countHeld(int32(i), 1) // already held because of a need
-		}
-	}
-	for i := range c.jobs {
 		id := int32(i)
-		if c.spec(id).Family != key {
+		if c.family(id) != fam {
 			continue
 		}
 		switch c.jobs[i].phase {
@@ -229,21 +216,10 @@ func (c *Core) needsEnded(id int32) {
 	}
 }
 
-// countHeld updates the family's count when one of its jobs becomes held or stops being
-// held.
-func (c *Core) countHeld(id int32, by int) {
-	if fam := c.breaker.families[c.spec(id).Family]; fam != nil && fam.hold != nil {
-		fam.jobs += by
-		if by > 0 && (fam.first < 0 || id < fam.first) {
-			fam.first = id
-		}
-	}
-}
-
 // whyHeld returns why a job does not start that is held or needs one that is.
 func (c *Core) whyHeld(id int32) string {
 	if c.isHeld(id) {
-		s := c.breaker.families[c.spec(id).Family].hold
+		s := c.family(id).hold
 		return fmt.Sprintf("held: %d attempts of similar jobs failed alike: %s", s.count, s.failure.Cause())
 	}
 	for _, n := range c.b.Jobs[id].Needs {
@@ -255,16 +231,24 @@ func (c *Core) whyHeld(id int32) string {
 }
 
 // viewHeld returns the families that are held.
-func (c *Core) viewHeld() []state.Held {
-	var list []state.Held
-	for _, fam := range c.breaker.held {
-		if fam.jobs == 0 || len(list) == maxHeld {
-			continue
+func (c *Core) viewHeld() (list []state.Held) {
+	if len(c.breaker.held) == 0 {
+		return nil
+	}
+	jobs := map[*family][]int32{}
+	for i := range c.jobs {
+		if c.jobs[i].phase == held {
+			fam := c.family(int32(i))
+			jobs[fam] = append(jobs[fam], int32(i))
 		}
-		s := fam.hold
-		list = append(list, state.Held{
-			Jobs: fam.jobs, First: c.name(fam.first), Attempts: s.count, Cause: s.failure.Cause(), GPUs: slices.Clone(s.gpus), Log: s.log,
-		})
+	}
+	for _, fam := range c.breaker.held {
+		if ids := jobs[fam]; len(ids) > 0 && len(list) < maxHeld {
+			s := fam.hold
+			list = append(list, state.Held{
+				Jobs: len(ids), First: c.name(ids[0]), Attempts: s.count, Cause: s.failure.Cause(), GPUs: slices.Clone(s.gpus), Log: s.log,
+			})
+		}
 	}
 	return list
 }

@@ -185,8 +185,8 @@ func (c *Core) checkHeld() error {
 		if fam.hold != nil {
 			n++
 		}
-		if fam.hold != nil && (fam.jobs != jobs[key] || fam.worked || fam.hold.count < c.b.Settings.Breaker) || fam.hold == nil && fam.jobs > 0 {
-			return fmt.Errorf("a family with %d jobs held, counted %d: %+v", jobs[key], fam.jobs, fam.hold)
+		if fam.hold != nil && (fam.worked || fam.hold.count < c.b.Settings.Breaker) {
+			return fmt.Errorf("a family with %d jobs held: %+v", jobs[key], fam.hold)
 		}
 	}
 	if n != len(c.breaker.held) {

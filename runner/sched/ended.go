@@ -235,7 +235,8 @@ type due struct {
 	id int32
 }
 
-func (d due) before(e due) bool { return d.at < e.at || d.at == e.at && d.id < e.id }
+// Before reports whether d may retry first.
+func (d due) Before(e due) bool { return d.at < e.at || d.at == e.at && d.id < e.id }
 
 // nextRetry returns the job that may retry first.
 func (c *Core) nextRetry() (due, bool) {

@@ -1,6 +1,8 @@
 package sched
 
 import (
+	"fmt"
+
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
@@ -92,11 +94,6 @@ func (c *Core) set(id int32, p phase) {
 	if j.phase == unselected || j.phase == p {
 		return
 	}
-	if j.phase == held {
-		c.countHeld(id, -1)
-	} else if p == held {
-		c.countHeld(id, 1)
-	}
 	c.counts[j.phase]--
 	c.counts[p]++
 	j.phase = p
@@ -127,4 +124,179 @@ func (c *Core) last(id int32) *state.Record {
 		return nil
 	}
 	return c.h.Of(c.file(id), c.b.Jobs[id].Key.String())
+}
+
+// graph maps each job to the jobs that need it. The slices are laid out so that a batch
+// of a million jobs costs a few allocations.
+type graph struct {
+	first []int32 // by job: where its needers begin in to, plus one entry at the end; nil if no job has needs
+	to    []int32
+	order []int32 // jobs, each after its needs; without those on a cycle, which no loaded batch has
+}
+
+func newGraph(b *jobspec.Batch) graph {
+	n := len(b.Jobs)
+	g := graph{order: make([]int32, 0, n)}
+	left := make([]int32, n) // by job: needs that are not in order yet
+	edges := int32(0)
+	for i := range b.Jobs {
+		if left[i] = int32(len(b.Jobs[i].Needs)); left[i] == 0 {
+			g.order = append(g.order, int32(i))
+		}
+		edges += left[i]
+	}
+	if edges == 0 {
+		return g
+	}
+	g.first, g.to = make([]int32, n+1), make([]int32, edges)
+	for i := range b.Jobs {
+		for _, n := range b.Jobs[i].Needs {
+			g.first[n]++
+		}
+	}
+	for i := range n { // where a job's needers end, and soon begin
+		g.first[i+1] += g.first[i]
+	}
+	for i := n - 1; i >= 0; i-- {
+		for _, n := range b.Jobs[i].Needs {
+			g.first[n]--
+			g.to[g.first[n]] = int32(i)
+		}
+	}
+	for i := 0; i < len(g.order); i++ {
+		for _, d := range g.needers(g.order[i]) {
+			if left[d]--; left[d] == 0 {
+				g.order = append(g.order, d)
+			}
+		}
+	}
+	return g
+}
+
+// needers returns the jobs that need id.
+func (g *graph) needers(id int32) []int32 {
+	if g.first == nil {
+		return nil
+	}
+	return g.to[g.first[id]:g.first[id+1]]
+}
+
+// end moves a job to its final phase; cascade updates the jobs that wait for it.
+func (c *Core) end(id int32, p phase) {
+	if c.jobs[id].phase == unselected {
+		return
+	}
+	c.set(id, p)
+	c.ended = append(c.ended, id)
+}
+
+// cascade processes the jobs that have ended and those that end as a result. It is a loop
+// rather than a recursion because a chain of needs may have a million links.
+func (c *Core) cascade() {
+	for len(c.ended) > 0 {
+		id := c.ended[len(c.ended)-1]
+		c.ended = c.ended[:len(c.ended)-1]
+		// An interrupted job is neither done nor failed. Its needers stay where
+		// they are; no more jobs start in this run anyway.
+		if p := c.jobs[id].phase; p != interrupted {
+			for _, d := range c.graph.needers(id) {
+				c.jobs[d].unmet--
+				c.jobs[d].bad = c.jobs[d].bad || !p.good()
+				c.needsEnded(d)
+				c.consider(d)
+			}
+		}
+		c.queueMoves(c.b.Jobs[id].Queue)
+	}
+}
+
+// needed reports how the needs of a job stand: how many have not ended, and whether one
+// ended without success.
+func (c *Core) needed(id int32) (unmet int32, bad bool) {
+	for _, n := range c.b.Jobs[id].Needs {
+		switch p := c.jobs[n].phase; {
+		case p == unselected:
+			bad = bad || !c.succeededBefore(n)
+		case !p.over() || p == interrupted:
+			unmet++
+		default:
+			bad = bad || !p.good()
+		}
+	}
+	return unmet, bad
+}
+
+// blocks reports whether a job can no longer run because of what became of its needs.
+func (c *Core) blocks(id int32) bool {
+	when := c.spec(id).When
+	return c.jobs[id].bad && when != jobspec.OnFailure && when != jobspec.Always
+}
+
+// consider moves a pending job on: to ready, blocked or held, or to its end if it has
+// nothing to do.
+func (c *Core) consider(id int32) {
+	j := &c.jobs[id]
+	if j.phase != pending || !c.begun {
+		return
+	}
+	switch b := c.barrier(id); {
+	case c.blocks(id):
+		c.end(id, blocked)
+	case c.isHeld(id):
+		c.holdJob(id)
+	case c.spec(id).When == jobspec.OnFailure && !j.bad && (b == nil || b == atQueue):
+		c.end(id, notNeeded)
+	case b == nil:
+		c.makeReady(id)
+	}
+}
+
+// A barrier keeps a job from being ready.
+type barrier struct {
+	stands func(c *Core, id int32) bool
+	words  func(c *Core, id int32) string
+}
+
+var (
+	atNeeds   = &barrier{func(c *Core, id int32) bool { return c.jobs[id].unmet > 0 }, (*Core).whyNeeds}
+	atAttempt = &barrier{func(c *Core, id int32) bool { return c.jobs[id].held > 0 || c.jobs[id].own > 0 }, (*Core).whyAttempt}
+	atQueue   = &barrier{func(c *Core, id int32) bool { return !c.turn(id) }, (*Core).whyQueue}
+)
+
+// barrier returns the first that stands before a job, or nil.
+func (c *Core) barrier(id int32) *barrier {
+	for _, b := range []*barrier{atNeeds, atAttempt, atQueue} {
+		if b.stands(c, id) {
+			return b
+		}
+	}
+	return nil
+}
+
+// whyNeeds names the first need that has not ended and counts the others.
+func (c *Core) whyNeeds(id int32) string {
+	for _, n := range c.b.Jobs[id].Needs {
+		if p := c.jobs[n].phase; p == unselected || p.over() && p != interrupted {
+			continue
+		}
+		word := "needs"
+		if w := c.spec(id).When; w == jobspec.Always || w == jobspec.OnFailure {
+			word = "runs after"
+		}
+		if unmet := c.jobs[id].unmet; unmet > 1 {
+			return fmt.Sprintf("%s %s and %d more", word, c.name(n), unmet-1)
+		}
+		return word + " " + c.name(n)
+	}
+	return ""
+}
+
+// whyAttempt names the earlier run's attempt that must end first.
+func (c *Core) whyAttempt(id int32) string {
+	for _, a := range c.live.all {
+		if a.follows == id || a.job == id {
+			return fmt.Sprintf("an attempt of an earlier run is still running (pid %d, since %s)", a.pid, a.start.Format("15:04"))
+		}
+	}
+	return ""
 }

@@ -35,11 +35,11 @@ func newOpenings(b *jobspec.Batch) openings {
 	return o
 }
 
-// A pile is a heap: no element is before the one at index 0.
-type pile[T interface{ before(T) bool }] []T
+// A pile is a heap: no element is Before the one at index 0.
+type pile[T interface{ Before(T) bool }] []T
 
 func (p pile[T]) Len() int           { return len(p) }
-func (p pile[T]) Less(i, k int) bool { return p[i].before(p[k]) }
+func (p pile[T]) Less(i, k int) bool { return p[i].Before(p[k]) }
 func (p pile[T]) Swap(i, k int)      { p[i], p[k] = p[k], p[i] }
 
 // Push is for container/heap.
@@ -56,7 +56,8 @@ func (p *pile[T]) Pop() any {
 // ranked is a ready job in the pile of its class.
 type ranked struct{ rank, id int32 }
 
-func (r ranked) before(s ranked) bool { return r.rank < s.rank }
+// Before reports whether r is tried first.
+func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
 
 // newRanks sorts jobs by priority, then by the order setting.
 func newRanks(b *jobspec.Batch) []int32 {
@@ -137,8 +138,8 @@ type class struct {
 	jobs       pile[ranked] // ready ones; stale entries are dropped when they reach the top
 }
 
-// before compares classes by their first job.
-func (cl *class) before(other *class) bool { return cl.jobs[0].before(other.jobs[0]) }
+// Before compares classes by their first job.
+func (cl *class) Before(other *class) bool { return cl.jobs[0].Before(other.jobs[0]) }
 
 // classOf returns the class of a job's current need, creating it if necessary.
 func (c *Core) classOf(id int32) *class {

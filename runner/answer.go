@@ -142,24 +142,18 @@ func (p NoMatch) Error() string { return fmt.Sprintf("no job named %q", string(p
 
 // MatchJobs finds jobs by name or glob and returns each once, in batch order. Globs
 // work as in needs. A pattern without a match is an error.
-func MatchJobs(patterns []string, n int, name func(id int) string) ([]int, error) {
-	chosen := make([]bool, n)
+func MatchJobs(patterns []string, n int, name func(id int) string) (ids []int, err error) {
 	for _, p := range patterns {
-		found := false
+		before := len(ids)
 		for id := range n {
 			if name(id) == p || graph.Match(p, name(id)) {
-				chosen[id], found = true, true
+				ids = append(ids, id)
 			}
 		}
-		if !found {
+		if len(ids) == before {
 			return nil, NoMatch(p)
 		}
 	}
-	var ids []int
-	for id, ok := range chosen {
-		if ok {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
 }

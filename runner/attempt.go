@@ -43,7 +43,7 @@ func (l *loop) forget(at *attempt) {
 func (l *loop) adopt(a state.Attempt) {
 	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
 	l.attempts.live[at.uniID] = at
-	l.out.started(a.Start)
+	l.out.started(a.Start, l.Now())
 	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second, Grant: at.launch.Grant}
 	if at.job >= 0 {
 		ask.Grace = l.Batch.Jobs[at.job].Spec.Grace

@@ -5,28 +5,24 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/state"
 )
 
 // Three jobs that share a GPU count once.
 func TestSharedGPUHours(t *testing.T) {
-	h := hours{on: map[gpu.UUID]*occupied{}}
-	on := func(ids ...gpu.UUID) state.Fact { return state.Fact{GPUUUIDs: ids} }
-	ended := func(start state.Fact, at, hours float64) {
-		h.ended(start, state.Fact{Seconds: hours * 3600}, time.Duration(at*float64(time.Hour)))
-	}
-	h.started(on("a"))
-	h.started(on("a"))
-	h.started(on("a", "b"))
-	ended(on("a"), 1, 1)
-	ended(on("a"), 3, 0.5) // from 2.5
-	if got := h.count(); got != 1.5 {
-		t.Errorf("got %v hours while one is running, want 1.5", got)
-	}
-	ended(on("a", "b"), 4, 3.5) // from 0.5
-	h.started(on("a"))
-	ended(on("a"), 6, 1)
-	if got := h.count(); got != 4+3.5+1 {
-		t.Errorf("got %v hours, want 8.5", got)
+	h := newHours()
+	hours := func(n float64) time.Duration { return time.Duration(n * float64(time.Hour)) }
+	one, both := []gpu.UUID{"a"}, []gpu.UUID{"a", "b"}
+	h.started(one, hours(0))
+	h.started(both, hours(0.5))
+	h.ended(one, hours(1))
+	h.started(one, hours(2.5))
+	h.ended(one, hours(3))
+	h.ended(both, hours(4))
+	h.started(one, hours(5))
+	h.started(one, hours(4.5)) // found to have been running
+	h.ended(one, hours(5.5))
+	h.ended(one, hours(6))
+	if got := h.total.Hours(); got != 4+3.5+1.5 {
+		t.Errorf("got %v hours, want 9", got)
 	}
 }

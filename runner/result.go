@@ -34,7 +34,7 @@ type tally struct {
 }
 
 func newTally(now time.Time) tally {
-	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, hours: hours{on: map[gpu.UUID]*occupied{}}}
+	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, hours: newHours()}
 }
 
 func (t *tally) stopped(s sched.StopRequested) {
@@ -44,9 +44,9 @@ func (t *tally) stopped(s sched.StopRequested) {
 }
 
 // started adds an attempt that is now live.
-func (t *tally) started(f state.Fact) {
+func (t *tally) started(f state.Fact, now sched.Now) {
 	t.starts[f.UniID] = f
-	t.hours.started(f)
+	t.hours.started(f.GPUUUIDs, now.Boot-max(now.Wall.Sub(f.Time), 0))
 }
 
 // fact collects what the summary needs from a fact.
@@ -54,11 +54,11 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	f := a.Fact
 	switch f.Kind {
 	case state.KindStart:
-		t.started(f)
+		t.started(f, l.Now())
 	case state.KindEnd:
 		start := t.starts[f.UniID]
 		delete(t.starts, f.UniID)
-		t.hours.ended(start, f, l.Now().Boot)
+		t.hours.ended(start.GPUUUIDs, l.Now().Boot)
 		if a.Job < 0 {
 			return
 		}
@@ -94,7 +94,7 @@ func (t *tally) demand(job int, f, start state.Fact) {
 func (l *loop) result() Result {
 	l.save()
 	now, r := l.Now(), l.out.Result
-	r.Final, r.Wall, r.GPUHours = l.Core.Snapshot(now), now.Wall.Sub(l.out.began), l.out.hours.count()
+	r.Final, r.Wall, r.GPUHours = l.Core.Snapshot(now), now.Wall.Sub(l.out.began), l.out.hours.total.Hours()
 	for _, s := range l.Sinks {
 		s.Snapshot(r.Final)
 	}
@@ -110,64 +110,27 @@ func (l *loop) result() Result {
 
 // hours counts GPU hours. Time on a shared GPU counts once, however many jobs share it.
 type hours struct {
-	on    map[gpu.UUID]*occupied
+	live  map[gpu.UUID]int
+	since map[gpu.UUID]time.Duration // CLOCK_BOOTTIME at which the first of them began
 	total time.Duration
 }
 
-// occupied is when jobs were on one GPU since it was last idle.
-type occupied struct {
-	live  int
-	spans []span // of jobs that have ended, in order, disjoint
-}
+func newHours() hours { return hours{live: map[gpu.UUID]int{}, since: map[gpu.UUID]time.Duration{}} }
 
-// A span is measured in CLOCK_BOOTTIME.
-type span struct{ from, to time.Duration }
-
-func (h *hours) started(start state.Fact) {
-	for _, id := range start.GPUUUIDs {
-		if h.on[id] == nil {
-			h.on[id] = &occupied{}
+// started counts an attempt that began at a time, or was found to have begun then.
+func (h *hours) started(ids []gpu.UUID, at time.Duration) {
+	for _, id := range ids {
+		if h.live[id] == 0 || at < h.since[id] {
+			h.since[id] = at
 		}
-		h.on[id].live++
+		h.live[id]++
 	}
 }
 
-func (h *hours) ended(start, end state.Fact, now time.Duration) {
-	s := span{now - time.Duration(end.Seconds*float64(time.Second)), now}
-	for _, id := range start.GPUUUIDs {
-		o := h.on[id]
-		if o == nil {
-			continue
-		}
-		o.add(s)
-		if o.live--; o.live == 0 {
-			h.total += o.sum()
-			o.spans = nil
+func (h *hours) ended(ids []gpu.UUID, at time.Duration) {
+	for _, id := range ids {
+		if h.live[id]--; h.live[id] == 0 {
+			h.total += at - h.since[id]
 		}
 	}
-}
-
-// add merges in a span that ends no earlier than the others.
-func (o *occupied) add(s span) {
-	for n := len(o.spans) - 1; n >= 0 && o.spans[n].to >= s.from; n-- {
-		s.from = min(s.from, o.spans[n].from)
-		o.spans = o.spans[:n]
-	}
-	o.spans = append(o.spans, s)
-}
-
-func (o *occupied) sum() (d time.Duration) {
-	for _, s := range o.spans {
-		d += s.to - s.from
-	}
-	return d
-}
-
-// count returns the total, including ended jobs on GPUs that other jobs are still using.
-func (h *hours) count() float64 {
-	all := h.total
-	for _, o := range h.on {
-		all += o.sum()
-	}
-	return all.Hours()
 }

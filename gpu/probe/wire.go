@@ -3,7 +3,7 @@ package probe
 import (
 	"bytes"
 	"errors"
-	"strings"
+	"regexp"
 	"sync"
 
 	"gpurun/gpu"
@@ -44,49 +44,32 @@ type answer struct {
 	Gone string `json:"gone,omitempty"`
 }
 
-// A tail keeps the most telling line of what is written to it: the first of a Go
-// crash, else the last one.
+// A tail is the last of what is written to it.
 type tail struct {
-	mu    sync.Mutex
-	part  []byte // of a line
-	crash string
-	line  string
+	mu   sync.Mutex
+	text []byte
 }
 
-const maxTail = 4 << 10
+const tailSize = 64 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for line := range bytes.Lines(p) {
-		t.part = append(t.part, line[:min(len(line), maxTail-len(t.part))]...)
-		if line[len(line)-1] == '\n' {
-			t.end()
-		}
-	}
+	t.text = append(t.text, p...)
+	t.text = t.text[max(0, len(t.text)-tailSize):]
 	return len(p), nil
 }
 
-// end ends a line.
-func (t *tail) end() {
-	line := strings.TrimSpace(string(t.part))
-	t.part = t.part[:0]
-	for _, start := range []string{"panic: ", "fatal error: ", "SIG"} {
-		if t.crash == "" && strings.HasPrefix(line, start) {
-			t.crash = line
-		}
-	}
-	if line != "" {
-		t.line = line
-	}
-}
+// goCrash is the line that says why a Go program crashed.
+var goCrash = regexp.MustCompile(`(?m)^(panic: |fatal error: |SIG).*`)
 
+// last returns the most telling line: the first of a Go crash, else the last one.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.end()
-	if t.crash != "" {
-		return t.crash
+	if line := goCrash.Find(t.text); line != nil {
+		return string(line)
 	}
-	return t.line
+	text := bytes.TrimSpace(t.text)
+	return string(bytes.TrimSpace(text[bytes.LastIndexByte(text, '\n')+1:]))
 }

@@ -31,9 +31,9 @@ func (b *bench) gap() error {
 		file{"a.yaml", fmt.Sprintf(gapFile, gapGPUs)}, file{"b.yaml", fmt.Sprintf(gapFile, gapGPUs)})
 	logs := filepath.Join(dir, ".gpurun/jobs.yaml/logs")
 	err := b.race(1, &contender{program: "gpurun", dir: dir, argv: sh(`for rival in a b; do
-		{ until [ -e %[1]q ]; do sleep 0.02; done; %[2]q run --sim sim.yaml $rival.yaml; } &
+		{ until [ -e %[1]q -o -e over ]; do sleep 0.02; done; %[2]q run --sim sim.yaml $rival.yaml; } &
 	done
-	%[2]q run --sim sim.yaml jobs.yaml; code=$?; wait; exit $code`, filepath.Join(logs, "g1.log"), b.gpurun)})
+	%[2]q run --sim sim.yaml jobs.yaml; code=$?; touch over; wait; exit $code`, filepath.Join(logs, "g1.log"), b.gpurun)})
 	if err != nil {
 		return err
 	}
@@ -53,18 +53,15 @@ func (b *bench) gap() error {
 // the next one on its GPU.
 func readGaps(logs string) (gaps series, err error) {
 	paths, err := filepath.Glob(filepath.Join(logs, "*.log"))
-	if err != nil {
-		return nil, err
-	}
-	times := map[string][]float64{} // by GPU: where jobs begin and end, in seconds
+	times := map[string]series{} // by GPU: where jobs begin and end, in seconds
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, err
-		}
 		var gpu string
 		var begin, end float64
-		if _, err := fmt.Sscan(string(text), &gpu, &begin, &gpu, &end); err != nil {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			_, err = fmt.Sscan(string(text), &gpu, &begin, &gpu, &end)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		times[gpu] = append(times[gpu], begin, end)
@@ -75,5 +72,5 @@ func readGaps(logs string) (gaps series, err error) {
 			gaps = append(gaps, 1e3*(t[i]-t[i-1]))
 		}
 	}
-	return gaps, nil
+	return gaps, err
 }

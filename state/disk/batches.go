@@ -27,18 +27,14 @@ func Batches(dir, stateDir string) []Batch {
 		dir = abs
 	}
 	jobs := linked(dir)
-	if stateDir == "" {
-		entries, _ := os.ReadDir(filepath.Join(dir, hidden))
-		for _, e := range entries {
-			jobs = append(jobs, filepath.Join(dir, e.Name()))
+	entries, _ := os.ReadDir(cmp.Or(stateDir, filepath.Join(dir, hidden)))
+	for _, e := range entries {
+		job := filepath.Join(dir, e.Name())
+		if stateDir != "" {
+			job = job[:max(strings.LastIndexByte(job, '-'), 0)]
 		}
-	} else {
-		entries, _ := os.ReadDir(stateDir)
-		for _, e := range entries {
-			i := strings.LastIndexByte(e.Name(), '-')
-			if i > 0 && filepath.Base(Folder(filepath.Join(dir, e.Name()[:i]), stateDir)) == e.Name() {
-				jobs = append(jobs, filepath.Join(dir, e.Name()[:i]))
-			}
+		if filepath.Base(Folder(job, stateDir)) == e.Name() {
+			jobs = append(jobs, job)
 		}
 	}
 	var found []Batch

@@ -9,30 +9,31 @@ import (
 )
 
 // syncEvery is how long an end may be in the ledger before it is synced to disk, so
-// that ends close together share one fsync.
-const syncEvery = 300 * time.Millisecond
-
-// lookEvery is how often to check whether somebody changed the state.
-const lookEvery = time.Second
+// that ends close together share one fsync. Every lookEach times, it is also checked
+// whether somebody changed the state.
+const (
+	syncEvery = 300 * time.Millisecond
+	lookEach  = 3
+)
 
 // syncer syncs ends to disk and then removes attempt folders, in its own goroutine,
 // so the loop never waits for a disk.
 type syncer struct {
-	mu      sync.Mutex
 	ledgers []*ledger
-	look    func() error // checks whether somebody changed the state, every lookEvery
-	wanted  bool
-	remains []string // folders of attempts that are over, to remove after the next sync
-	wake    chan struct{}
+	look    func() error // checks whether somebody changed the state
 	end     chan struct{}
 	done    chan struct{}
 	once    sync.Once // of close
+
+	mu      sync.Mutex
+	wanted  bool
+	remains []string // folders of attempts that are over, to remove after the next sync
 	err     error
 	untold  error // the part of err that has not been reported yet
 }
 
 func newSyncer(ledgers []*ledger, look func() error, start func(func())) *syncer {
-	s := &syncer{ledgers: ledgers, look: look, wake: make(chan struct{}, 1), end: make(chan struct{}), done: make(chan struct{})}
+	s := &syncer{ledgers: ledgers, look: look, end: make(chan struct{}), done: make(chan struct{})}
 	if start == nil {
 		start = func(f func()) { go f() }
 	}
@@ -44,42 +45,29 @@ func (s *syncer) want() {
 	s.mu.Lock()
 	s.wanted = true
 	s.mu.Unlock()
-	s.poke()
 }
 
 func (s *syncer) remove(dir string) {
 	s.mu.Lock()
 	s.remains = append(s.remains, dir)
 	s.mu.Unlock()
-	s.poke()
-}
-
-func (s *syncer) poke() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (s *syncer) run() {
 	defer close(s.done)
-	second := time.NewTicker(lookEvery)
-	defer second.Stop()
-	for {
+	tick := time.NewTicker(syncEvery)
+	defer tick.Stop()
+	for n := 1; ; n++ {
 		select {
-		case <-s.wake:
-		case <-second.C:
-			s.failed(s.look())
-			continue
+		case <-tick.C:
+			s.flush()
+			if n%lookEach == 0 {
+				s.failed(s.look())
+			}
 		case <-s.end:
 			s.flush()
 			return
 		}
-		select { // wait for more
-		case <-time.After(syncEvery):
-		case <-s.end:
-		}
-		s.flush()
 	}
 }
 

@@ -68,39 +68,41 @@ func (l *ledger) guard() error {
 
 // putBack reopens the ledger by its path and appends the lines it lacks. It returns
 // how many bytes those were.
-func (l *ledger) putBack() (int, error) {
+func (l *ledger) putBack() (n int, err error) {
 	if err := makeFolder(filepath.Dir(l.path)); err != nil {
 		return 0, err
 	}
-	fresh := false
 	f, err := host.OpenOwn(l.path, os.O_RDWR|os.O_APPEND, 0)
-	if isNotExist(err) {
-		fresh = true
+	gone := isNotExist(err)
+	if gone {
 		f, err = host.OpenOwn(l.path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o644)
 	}
 	if err != nil {
 		return 0, cause(err)
 	}
-	own, err := l.lines(f, fresh)
-	var lacking []byte
-	torn := false
-	if err == nil {
-		lacking, torn, err = missing(f, own)
-	}
-	if err == nil && len(lacking) > 0 {
-		_, err = f.Write(lacking)
-		torn = false
-	}
-	var fi os.FileInfo
-	if err == nil {
-		fi, err = f.Stat()
-	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			err = cause(err)
+		}
+	}()
+	own, err := l.lines(f, gone)
 	if err != nil {
-		f.Close()
-		return 0, cause(err)
+		return 0, err
+	}
+	lacking, torn, err := missing(f, own)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := f.Write(lacking); err != nil {
+		return 0, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, err
 	}
 	l.f.Close()
-	l.f, l.torn, l.size, l.began = f, torn, fi.Size(), 0
+	l.f, l.torn, l.size, l.began = f, torn && len(lacking) == 0, fi.Size(), 0
 	return len(lacking), nil
 }
 

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"slices"
 	"time"
 
 	"gpurun/gpu"
@@ -75,9 +74,6 @@ type Fact struct {
 	Metrics      map[string]any `json:"metrics,omitempty"`
 	By           string         `json:"by,omitempty"` // ByDone or ByDoneWithout: marked by a person, nothing ran
 }
-
-// Simulated reports whether a start was granted simulated GPUs.
-func (f *Fact) Simulated() bool { return slices.ContainsFunc(f.GPUUUIDs, gpu.UUID.Simulated) }
 
 // Values of Fact.By, for a success that no attempt produced.
 const (

@@ -2,7 +2,9 @@ package state
 
 import (
 	"encoding/hex"
+	"gpurun/gpu"
 	"iter"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -108,6 +110,17 @@ func (h *History) Found(ledger int, b Base, seq int64) {
 	h.seq = max(h.seq, seq)
 }
 
+// Settle passes the records that were applied of one ledger to take, which adds them to
+// the ledger's base, and forgets them.
+func (h *History) Settle(ledger int, take func(*Record)) {
+	for at, r := range h.last {
+		if at.ledger == ledger {
+			take(r)
+			delete(h.last, at)
+		}
+	}
+}
+
 // Ran sets the last run fact of a ledger, as its reader found it.
 func (h *History) Ran(ledger int, f Fact) { h.runs[ledger] = f }
 
@@ -188,7 +201,7 @@ func (r *Record) began(a *Attempt) {
 	s := &a.Start
 	r.Start, r.StartSeq = s.Time, a.Seq
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs = s.Needs, s.Inputs, s.Log, s.Commands, len(s.GPUs)
-	r.Sim = s.Simulated()
+	r.Sim = slices.ContainsFunc(s.GPUUUIDs, gpu.UUID.Simulated)
 	r.Ledger = int32(a.Ledger)
 	if r.Key == "" {
 		r.Key = s.Key

@@ -88,8 +88,9 @@ func writeIndexOf(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	p := newPast(f, 0, 1)
-	if err := r.read(f, p.take); err != nil {
+	h, p := state.NewHistory(), newPast(f, 0, 1)
+	h.Found(0, p, 0)
+	if err := r.read(f, func(f *state.Fact, at int64) { h.ApplyAt(0, 1+at, *f); h.Settle(0, p.put) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeIndex(path, f, r.covered, p.entries); err != nil {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gpurun/state"
@@ -20,11 +21,6 @@ type past struct {
 	first   int64 // sequence number of the line at offset 0
 	entries []entry
 	at      map[keyID]int32 // index in entries
-	open    map[string]*opened
-}
-
-func newPast(f *os.File, ledger int, first int64) *past {
-	return &past{f: f, ledger: ledger, first: first, at: map[keyID]int32{}, open: map[string]*opened{}}
 }
 
 type entry struct {
@@ -34,12 +30,12 @@ type entry struct {
 	plain      bool // see state.Record.Plain
 }
 
-// opened is an attempt that has not ended.
-type opened struct {
-	id    keyID
-	plain bool
-	at    []int64 // its lines
+func newPast(f *os.File, ledger int, first int64) *past {
+	return &past{f: f, ledger: ledger, first: first, at: map[keyID]int32{}}
 }
+
+// settleEach is how many facts a history takes before their records become entries.
+const settleEach = 8 << 10
 
 // A keyID stands for a key: the 16 bytes whose hexadecimal form it is, or a hash of one
 // that is nothing of the kind.
@@ -66,7 +62,7 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 	if f == nil || err != nil {
 		return err
 	}
-	p := newPast(f, file, h.Seq()+1)
+	p, n := newPast(f, file, h.Seq()+1), 0
 	if ended == nil {
 		r.covered, p.entries = readIndex(r.path, f)
 		r.from = r.Offset
@@ -74,8 +70,12 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 			p.at[p.entries[i].id] = int32(i)
 		}
 	}
+	h.Found(file, p, p.first+r.Offset)
 	err = r.read(f, func(fact *state.Fact, at int64) {
-		p.take(fact, at)
+		h.ApplyAt(file, p.first+at, *fact)
+		if n++; n%settleEach == 0 {
+			h.Settle(file, p.put)
+		}
 		if fact.Kind == state.KindEnd && ended != nil {
 			ended(fact.UniID)
 		}
@@ -84,53 +84,19 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 		f.Close()
 		return err
 	}
-	if added := r.Offset - r.from; save && added >= indexFrom && added >= r.from/indexShare && !r.torn && len(p.open) == 0 && len(r.Warnings) <= manyWarnings {
+	h.Settle(file, p.put)
+	added, open := r.Offset-r.from, slices.ContainsFunc(h.Attempts(), func(a *state.Attempt) bool { return a.Ledger == file })
+	if save && added >= indexFrom && added >= r.from/indexShare && !r.torn && !open && len(r.Warnings) <= manyWarnings {
 		_ = writeIndex(r.path, f, r.covered, p.entries) // everything works without it, only slower
 	}
-	for _, o := range p.open {
-		for _, at := range o.at {
-			if fact, ok := lineAt(f, at); ok {
-				h.ApplyAt(file, p.first+at, fact)
-			}
-		}
-	}
-	h.Found(file, p, p.first+r.Offset)
 	return nil
 }
 
-// take folds one line, as state.History.Apply does with facts.
-func (p *past) take(f *state.Fact, at int64) {
-	o := p.open[f.UniID]
-	switch f.Kind {
-	case state.KindStart:
-		if f.UniID != "" {
-			p.open[strings.Clone(f.UniID)] = &opened{idOf(f.Key), f.Needs == "" && !f.Simulated(), []int64{at}}
-		}
-	case state.KindRunning, state.KindStop:
-		if o != nil {
-			o.at = append(o.at, at)
-		}
-	case state.KindEnd:
-		e := entry{id: idOf(f.Key), start: -1, end: at, plain: f.State == state.Succeeded}
-		if o != nil {
-			e.start, e.plain = o.at[0], e.plain && o.plain
-			if f.Key == "" {
-				e.id = o.id
-			}
-			delete(p.open, f.UniID)
-		}
-		p.put(e)
-	case state.KindForget:
-		if i, known := p.at[idOf(f.Key)]; known {
-			p.entries[i].forgotten, p.entries[i].plain = true, false
-		}
-	}
-}
-
-// put replaces the entry of a key, if it has one.
-func (p *past) put(e entry) {
-	if e.id == (keyID{}) {
-		return
+// put makes a record its key's entry.
+func (p *past) put(r *state.Record) {
+	e := entry{idOf(r.Key), r.StartSeq - p.first, r.EndSeq - p.first, r.Forgotten, r.Plain()}
+	if r.StartSeq == 0 {
+		e.start = -1
 	}
 	i, known := p.at[e.id]
 	if !known {

@@ -63,19 +63,20 @@ func unsaved(res runner.Result, code int) *failure {
 func (r *run) again(flag string) string {
 	args := []string{"gpurun"}
 	name, _, _ := strings.Cut(flag, "=")
-	skip := false
-	for i, arg := range os.Args {
-		switch {
-		case i == 0:
-		case skip:
-			skip = false
+	given := os.Args[1:]
+	for i := 0; i < len(given); i++ {
+		switch arg, _, hasValue := strings.Cut(given[i], "="); {
+		case arg == "--force" && !hasValue:
+			if i+1 < len(given) && takesGlob(given[i+1]) {
+				i++
+			}
 		case arg == "--force":
-			skip = i+1 < len(os.Args) && takesGlob(os.Args[i+1])
-		case strings.HasPrefix(arg, "--force="), name != "" && strings.HasPrefix(arg, name+"="):
 		case name != "" && arg == name:
-			skip = true
+			if !hasValue {
+				i++
+			}
 		default:
-			args = append(args, arg)
+			args = append(args, given[i])
 		}
 	}
 	if flag != "" {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -71,22 +72,12 @@ func (c *logCmd) onlyJob(ref *batchRef) string {
 	if ref.batch == nil {
 		return ""
 	}
-	in, err := matching(ref.batch, c.Jobs)
-	if err != nil {
+	name := func(id int) string { return ref.batch.Jobs[id].Name }
+	ids, err := runner.MatchJobs(c.Jobs, len(ref.batch.Jobs), name)
+	if err != nil || slices.ContainsFunc(ids, func(id int) bool { return name(id) != name(ids[0]) }) {
 		return ""
 	}
-	only := ""
-	for id, is := range in {
-		if !is {
-			continue
-		}
-		name := ref.batch.Jobs[id].Name
-		if only != "" && only != name {
-			return ""
-		}
-		only = name
-	}
-	return only
+	return name(ids[0])
 }
 
 // followEvery is how often a log is checked for more.
@@ -215,18 +206,14 @@ func (f *follower) turn(l logged) error {
 		return err
 	}
 	f.l, f.waited = l, ""
-	if f.file != nil && same(f.file, file) {
+	old, err1 := f.file.Stat()
+	now, err2 := file.Stat()
+	if err1 == nil && err2 == nil && os.SameFile(old, now) {
 		return file.Close()
 	}
 	f.file.Close()
 	f.file = file
 	return nil
-}
-
-func same(a, b *os.File) bool {
-	ai, err1 := a.Stat()
-	bi, err2 := b.Stat()
-	return err1 == nil && err2 == nil && os.SameFile(ai, bi)
 }
 
 // last prints what came between the last look and the end. The ledger has any attempt

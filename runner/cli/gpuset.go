@@ -23,14 +23,14 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 		return openSim(f.Sim)
 	}
 	p, err := probe.Open(ctx, probe.Options{Library: f.NVML, Log: log, Now: host.Boottime})
-	var m *probe.Missing
-	switch {
-	case errors.As(err, &m):
-		return nil, &failure{code: exitUsage, text: m.Text, hint: m.Hint, err: err}
-	case err != nil:
-		return nil, &failure{code: exitUsage, text: err.Error(), hint: "to use simulated GPUs: gpurun --sim 4x24GiB FILE", err: err}
+	if err == nil {
+		return p, nil
 	}
-	return p, nil
+	cannot := &failure{code: exitUsage, text: err.Error(), hint: "to use simulated GPUs: gpurun --sim 4x24GiB FILE", err: err}
+	if m := (*probe.Missing)(nil); errors.As(err, &m) {
+		cannot.text, cannot.hint = m.Text, m.Hint
+	}
+	return nil, cannot
 }
 
 // simLimit bounds how long --sim waits for a driver to report whether there are GPUs.
@@ -120,30 +120,26 @@ func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
 
 // devices reads the variable as CUDA does: the list ends at the first entry that is
 // not a device.
-func (in inherited) devices(devs []gpu.Device) ([]gpu.Device, error) {
-	var out []gpu.Device
+func (in inherited) devices(devs []gpu.Device) (out []gpu.Device, err error) {
+	mixed := slices.ContainsFunc(devs, func(d gpu.Device) bool { return !d.MIG && d.Name != devs[0].Name })
 	for _, word := range strings.Split(in.visible, ",") {
 		word = strings.TrimSpace(word)
-		i := -1
-		if n, err := strconv.Atoi(word); err == nil {
-			if !in.pci && mixed(devs) {
-				return nil, &failure{code: exitUsage,
-					text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID these may not be the indices of NVML and nvidia-smi", in.visible),
-					hint: "use UUIDs (gpurun gpus --json lists them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
-			}
-			i = slices.IndexFunc(devs, func(d gpu.Device) bool { return d.Index == n && !d.MIG })
-		} else if word != "" {
-			i = slices.IndexFunc(devs, func(d gpu.Device) bool { return strings.HasPrefix(string(d.UUID), word) })
+		n, notIndex := strconv.Atoi(word)
+		if notIndex == nil && mixed && !in.pci {
+			return nil, &failure{code: exitUsage,
+				text: fmt.Sprintf("CUDA_VISIBLE_DEVICES=%s has indices, but this machine has different GPU models: without CUDA_DEVICE_ORDER=PCI_BUS_ID these may not be the indices of NVML and nvidia-smi", in.visible),
+				hint: "use UUIDs (gpurun gpus --json lists them), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"}
 		}
+		i := slices.IndexFunc(devs, func(d gpu.Device) bool {
+			if notIndex == nil {
+				return d.Index == n && !d.MIG
+			}
+			return word != "" && strings.HasPrefix(string(d.UUID), word)
+		})
 		if i < 0 {
 			break
 		}
 		out = append(out, devs[i])
 	}
 	return out, nil
-}
-
-// mixed reports whether the GPUs are of different models.
-func mixed(devs []gpu.Device) bool {
-	return slices.ContainsFunc(devs, func(d gpu.Device) bool { return !d.MIG && d.Name != devs[0].Name })
 }

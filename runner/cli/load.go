@@ -27,16 +27,12 @@ func userConfig() (path, warning string) {
 	}
 	path = filepath.Join(dir, "gpurun", "config.yaml")
 	_, err = os.ReadFile(path)
-	if home := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), os.Getenv("HOME")); errors.Is(err, fs.ErrPermission) && !ownFolder(home) {
+	home := cmp.Or(os.Getenv("XDG_CONFIG_HOME"), os.Getenv("HOME"))
+	var st unix.Stat_t
+	if errors.Is(err, fs.ErrPermission) && (unix.Stat(home, &st) != nil || int(st.Uid) != os.Getuid()) {
 		return "", path + " was not read: " + home + " belongs to another user"
 	}
 	return path, ""
-}
-
-// ownFolder reports whether a folder belongs to this user.
-func ownFolder(path string) bool {
-	var st unix.Stat_t
-	return unix.Stat(path, &st) == nil && int(st.Uid) == os.Getuid()
 }
 
 // load reads the job files on the command line; all their problems form one failure.

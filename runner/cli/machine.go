@@ -33,7 +33,9 @@ func cores() int {
 
 // hostMemory returns how much memory the machine and the cgroups allow, 0 if unknown.
 func hostMemory() gpu.Bytes {
-	total := memTotal()
+	var kib gpu.Bytes
+	_, _ = fmt.Sscanf(firstLine("/proc/meminfo"), "MemTotal: %d kB", &kib)
+	total := kib * gpu.KiB
 	for _, dir := range cgroups() {
 		if n, err := strconv.ParseInt(firstLine(filepath.Join(dir, "memory.max")), 10, 64); err == nil && (total == 0 || gpu.Bytes(n) < total) {
 			total = gpu.Bytes(n)
@@ -42,30 +44,17 @@ func hostMemory() gpu.Bytes {
 	return total
 }
 
-func memTotal() gpu.Bytes {
-	var kib gpu.Bytes
-	_, _ = fmt.Sscanf(firstLine("/proc/meminfo"), "MemTotal: %d kB", &kib)
-	return kib * gpu.KiB
-}
-
 // cgroups returns the folders of this process's cgroup (version 2) and its ancestors.
-func cgroups() []string {
+func cgroups() (dirs []string) {
 	b, _ := os.ReadFile("/proc/self/cgroup")
-	for _, line := range strings.Split(string(b), "\n") {
-		path, ok := strings.CutPrefix(line, "0::")
-		if !ok {
-			continue
-		}
-		var dirs []string
-		for {
-			dirs = append(dirs, filepath.Join("/sys/fs/cgroup", path))
-			if path == "/" || path == "." || path == "" {
-				return dirs
-			}
-			path = filepath.Dir(path)
+	for line := range strings.Lines(string(b)) {
+		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
+		for dir := filepath.Join("/sys/fs/cgroup", path); ok; dir = filepath.Dir(dir) {
+			dirs = append(dirs, dir)
+			ok = dir != "/sys/fs/cgroup"
 		}
 	}
-	return nil
+	return dirs
 }
 
 func firstLine(path string) string {

@@ -49,7 +49,7 @@ type app struct {
 	errTTY   bool
 	global   globalFlags
 	settings map[string]string // settings given as flags, as typed
-	dead     chan int          // exit status of an invocation that cannot continue
+	done     chan int          // exit status, at the end or if the invocation cannot continue
 	onPanic  func()            // restores the terminal before a panic is reported
 	runLog   io.Writer         // receives goroutine dumps; nil means err
 }
@@ -59,21 +59,15 @@ func newApp() *app {
 		out: os.Stdout, err: os.Stderr,
 		outTTY: term.IsTerminal(int(os.Stdout.Fd())),
 		errTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		dead:   make(chan int, 1),
+		done:   make(chan int, 1),
 	}
 }
 
 // guard runs f, and returns early if the invocation cannot continue. Whatever f is
 // still doing then ends with the process.
 func (a *app) guard(f func() int) int {
-	done := make(chan int, 1)
-	a.goSafely(func() { done <- f() })
-	select {
-	case code := <-done:
-		return code
-	case code := <-a.dead:
-		return code
-	}
+	a.goSafely(func() { a.done <- f() })
+	return <-a.done
 }
 
 // goSafely starts a goroutine whose panic is an internal error, exit status 70: Go's 2
@@ -100,7 +94,7 @@ func (a *app) crashed(what any, stack []byte) {
 	fmt.Fprintf(a.err, "gpurun: internal error: %v\n%s", what, stack)
 	a.hint("this is a bug in gpurun; running jobs continue, and the next gpurun of the same file adopts them")
 	select {
-	case a.dead <- exitInternal:
+	case a.done <- exitInternal:
 	default:
 	}
 }

@@ -15,7 +15,7 @@ import (
 // A panic in any goroutine exits with 70, and tells the user what to know.
 func TestPanicInAGoroutine(t *testing.T) {
 	var said, log bytes.Buffer
-	a := &app{err: &said, dead: make(chan int, 1), runLog: &log}
+	a := &app{err: &said, done: make(chan int, 1), runLog: &log}
 	forever := make(chan struct{})
 	defer close(forever)
 	code := a.guard(func() int {

@@ -113,7 +113,7 @@ func (a *app) leave(code int, text string) {
 	case <-said:
 	case <-time.After(200 * time.Millisecond):
 	}
-	a.dead <- code
+	a.done <- code
 }
 
 // dump writes all goroutine stacks, for a run that seems to hang, and ends gpurun. The

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,8 +144,8 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 		if c.risky || script.Worth(s) || c.mayRunScripts(s) {
 			r := script.Check(s, c.job)
 			found = r.Findings
-			for _, file := range c.named(r.Scripts) {
-				c.scriptFile(t, file)
+			for _, name := range r.Scripts {
+				c.scriptFile(t, name)
 			}
 		}
 		for _, f := range found {
@@ -176,22 +177,23 @@ func (c *commandChecker) tell(t *expand.Text, f script.Finding) {
 
 // scriptFile checks a file that a command runs. The file may be run differently, so all
 // its findings are warnings.
-func (c *commandChecker) scriptFile(t *expand.Text, file *scriptFile) {
-	if !script.Worth(file.text) {
+func (c *commandChecker) scriptFile(t *expand.Text, name string) {
+	text, python := c.program(name), strings.HasSuffix(name, ".py")
+	if !script.Worth(text) {
 		return
 	}
 	var r script.Report
-	if strings.HasSuffix(file.name, ".py") {
-		r = script.CheckPython(file.text, c.job)
+	if python {
+		r = script.CheckPython(text, c.job)
 	} else {
-		r = script.Check(file.text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
+		r = script.Check(text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
 	}
-	line, col := c.Source.Find(t.Line, t.Col, file.name)
+	line, col := c.Source.Find(t.Line, t.Col, name)
 	for _, f := range r.Findings {
-		if f.Lint == script.Background && c.Background || f.Lint == script.Pinned && f.Warn && c.passesGPUs() && !strings.HasSuffix(file.name, ".py") {
+		if f.Lint == script.Background && c.Background || f.Lint == script.Pinned && f.Warn && !python && c.passesGPUs() {
 			continue
 		}
-		c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: fileLine(file.name, f.Line) + f.Text, Hint: f.Hint}, true)
+		c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: fmt.Sprintf("%s:%d: %s", name, f.Line, f.Text), Hint: f.Hint}, true)
 	}
 }
 

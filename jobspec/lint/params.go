@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
 )
 
@@ -131,9 +132,14 @@ func (j *jobChecker) markEnvironment(used map[string]bool, raw string) {
 // readByScript reports whether a file that the job runs reads the parameter from its
 // environment.
 func (j *jobChecker) readByScript(name string) bool {
+	if j.searches++; j.searches > maxSearches {
+		return false
+	}
 	used := map[string]bool{}
-	for _, file := range j.scripts() {
-		j.markEnvironment(used, file.text)
+	for i := range j.Commands {
+		for _, file := range script.Check(j.Commands[i].Raw, script.Job{}).Scripts {
+			j.markEnvironment(used, j.program(file))
+		}
 	}
 	return used[name]
 }

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -14,18 +15,13 @@ import (
 
 // Evidence checks the files of the jobs that last succeeded, if they are selected and not
 // forced, and returns what it found, by ID. It reads nothing for jobs that declare no
-// outputs, inputs or log.
-func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
-	return evidence(b, h, o, &witness{batch: b, reader: newLookingReader()})
-}
-
-// Remarks is Evidence plus what is worth reporting but changes nothing: Overwritten,
+// outputs, inputs or log. With remarks it also tells what changes nothing: Overwritten,
 // which requires knowing the newest attempt of each name.
-func Remarks(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
-	return evidence(b, h, o, &witness{batch: b, history: h, reader: newLookingReader()})
-}
-
-func evidence(b *jobspec.Batch, h *state.History, o sched.Options, w *witness) map[int]sched.Evidence {
+func Evidence(b *jobspec.Batch, h *state.History, o sched.Options, remarks bool) map[int]sched.Evidence {
+	w := &witness{batch: b, reader: newLookingReader()}
+	if remarks {
+		w.history = h
+	}
 	found := map[int]sched.Evidence{}
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
@@ -87,28 +83,19 @@ func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 		// Cannot tell whether it is there. The attempt will report why.
 		return sched.Evidence{MissingOutput: "(" + err.Error() + ")"}
 	}
-	var e sched.Evidence
-	outputs := got.Outputs
+	dir, outputs := got.WorkDir, got.Outputs
 	if r.By == state.ByDoneWithout {
 		outputs = nil
 	}
 	missing, overwritten, unsure := w.outputs(j, r, outputs)
-	if unsure != nil {
-		e.Unsearched = unsure.short(got.WorkDir)
+	changed, unsureInput := w.changedInput(got.Inputs, r)
+	e := sched.Evidence{
+		MissingOutput: Short(dir, missing), Overwritten: Short(dir, overwritten), ChangedInput: Short(dir, changed),
+		LogDeleted: j.Spec.LogNamed && !j.Spec.HasOutputs && logGone(got.Stdout, r),
 	}
-	if missing != "" {
-		e.MissingOutput = Short(got.WorkDir, missing)
+	if unsure = cmp.Or(unsureInput, unsure); unsure != nil {
+		e.Unsearched = unsure.short(dir)
 	}
-	if overwritten != "" {
-		e.Overwritten = Short(got.WorkDir, overwritten)
-	}
-	in, unsure := w.changedInput(got.Inputs, r)
-	if in != "" {
-		e.ChangedInput = Short(got.WorkDir, in)
-	} else if unsure != nil {
-		e.Unsearched = unsure.short(got.WorkDir)
-	}
-	e.LogDeleted = j.Spec.LogNamed && !j.Spec.HasOutputs && logGone(got.Stdout, r)
 	return e
 }
 
@@ -152,15 +139,7 @@ const tick = 10 * time.Millisecond
 // logGone reports whether both the log that the job file names now and the one that
 // was written are gone. A job that a person marked done has written none.
 func logGone(path string, r *state.Record) bool {
-	if r.Log == "" {
-		return false
-	}
-	for _, p := range []string{path, r.Log} {
-		if _, err := os.Stat(p); err == nil {
-			return false
-		}
-	}
-	return true
+	return r.Log != "" && !slices.ContainsFunc([]string{path, r.Log}, func(p string) bool { _, err := os.Stat(p); return err == nil })
 }
 
 // changedInput returns the first input that changed since the attempt of r
@@ -223,8 +202,7 @@ func (rd *reader) differs(now state.Input, before []state.Input, start time.Time
 		return false
 	}
 	if now.Hash == "" && now.Size <= maxHashed {
-		full, err := rd.content(context.Background(), now.Path)
-		if err == nil {
+		if full, err := rd.content(context.Background(), now.Path); err == nil {
 			now = full
 		}
 	}

@@ -34,7 +34,8 @@ func split(pattern string) (base, rest string) {
 
 func isGlob(pattern string) bool { return strings.ContainsAny(pattern, `*?[{\`) }
 
-// Short returns path the way people write it: relative to dir if it is inside.
+// Short returns path the way people write it: relative to dir if it is inside. It leaves
+// "" alone.
 func Short(dir, path string) string {
 	rel, err := filepath.Rel(dir, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {

@@ -34,9 +34,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		return control.Reply{}, l.stopGPU(r.GPU)
 	case control.OpStop:
 		if len(r.Jobs) == 0 {
-			s := sched.StopRequested{All: true, Why: "gpurun stop"}
-			l.out.stopped(s)
-			l.step(s)
+			l.stop(sched.StopRequested{All: true, Why: "gpurun stop"})
 			return control.Reply{}, nil
 		}
 		return l.onJobs(r, func(ids []int) sched.Event {

@@ -28,7 +28,7 @@ func (l *loop) discard(uniID string) {
 	if at == nil {
 		return
 	}
-	l.withdraw(uniID, at.launch.Grant)
+	withdraw(l.Engine, uniID, at.launch.Grant)
 	l.forget(at)
 	l.Ledger.RemoveAttempt(at.file, uniID)
 }

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,20 +20,22 @@ import (
 // A preparation sets up everything a start needs, outside the loop: it uses the file
 // system, which may be slow, and may hash gigabytes of inputs.
 type preparation struct {
-	*loop
+	*Config // and nothing else that is the loop's
 	sched.Prepare
+	ctx   context.Context
 	job   *jobspec.Job
 	uniID string
 	dir   string
 	first bool // of this job in this run: it starts a new log
 	port  int
 	wall  time.Time
+	shell []string // for jobs that specify none
 	notes []string // for warnings
 }
 
 func (l *loop) prepare(a sched.Prepare) {
 	p := &preparation{
-		loop: l, Prepare: a, job: &l.Batch.Jobs[a.Job],
+		Config: &l.Config, Prepare: a, ctx: l.ctx, job: &l.Batch.Jobs[a.Job], shell: l.attempts.shell,
 		first: !l.attempts.fresh[a.Job], port: l.attempts.ports.take(), wall: l.Now().Wall,
 	}
 	if a.Note != "" {
@@ -63,7 +66,7 @@ func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	ev.Job = p.Prepare.Job
 	if ev.Claims, err = p.claim(); err == nil {
 		if at, ev.Start, err = p.patiently(); err != nil {
-			p.withdraw(p.uniID, p.Grant)
+			withdraw(p.Engine, p.uniID, p.Grant)
 		}
 	}
 	if err != nil {
@@ -89,9 +92,9 @@ func (p *preparation) claim() ([]gpu.Claim, error) {
 }
 
 // withdraw ends the claim of an attempt that will not be launched.
-func (l *loop) withdraw(uniID string, g gpu.Grant) {
+func withdraw(e engine.Engine, uniID string, g gpu.Grant) {
 	if len(g.UUIDs) > 0 {
-		l.Engine.Withdraw(uniID)
+		e.Withdraw(uniID)
 	}
 }
 
@@ -171,7 +174,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID, Grant: p.Grant,
 	}
 	if len(l.Shell) == 0 {
-		l.Shell = p.attempts.shell
+		l.Shell = p.shell
 	}
 	if r.Config != nil {
 		l.Config, l.ConfigSum = r.Config.Path, configcopy.Sum(r.Config.Content)

@@ -37,12 +37,6 @@ func newTally(now time.Time) tally {
 	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, hours: newHours()}
 }
 
-func (t *tally) stopped(s sched.StopRequested) {
-	if s.All && t.Stopped == "" {
-		t.Stopped = s.Why
-	}
-}
-
 // started adds an attempt that is now live.
 func (t *tally) started(f state.Fact, now sched.Now) {
 	t.starts[f.UniID] = f

@@ -135,8 +135,7 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 		}
 		l.happened(ev)
 	case s := <-l.Stops:
-		l.out.stopped(s)
-		l.step(s)
+		l.stop(s)
 	case call := <-l.Control:
 		l.answer(call)
 	case <-l.timer.C:
@@ -182,6 +181,14 @@ func (l *loop) step(ev sched.Event) {
 		l.record(facts...)
 	}
 	l.shown.dirty = true
+}
+
+// stop passes on a request to stop.
+func (l *loop) stop(s sched.StopRequested) {
+	if s.All && l.out.Stopped == "" {
+		l.out.Stopped = s.Why
+	}
+	l.step(s)
 }
 
 // later queues an event for the core, after the current actions.

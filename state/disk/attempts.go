@@ -24,7 +24,7 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 			err = os.MkdirAll(dir, 0o755)
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return uniID, dir, in(s.dirs[file], err)
+			return uniID, dir, in(s.files[file].dir, err)
 		}
 	}
 }
@@ -39,7 +39,9 @@ func newUniID(now time.Time) string {
 }
 
 // AttemptDir returns the folder of an attempt, which may not exist.
-func (s *State) AttemptDir(file int, uniID string) string { return AttemptDir(s.dirs[file], uniID) }
+func (s *State) AttemptDir(file int, uniID string) string {
+	return AttemptDir(s.files[file].dir, uniID)
+}
 
 // AttemptDir returns the folder of an attempt within a batch's folder.
 func AttemptDir(dir, uniID string) string {
@@ -52,31 +54,14 @@ func (s *State) RemoveAttempt(file int, uniID string) {
 	s.sync.remove(s.AttemptDir(file, uniID))
 }
 
-// attemptFolders lists a file's attempt folders. It is called before the ledger is
-// read, so none of them is known to be over.
-func (s *State) attemptFolders(file int) map[string]bool {
-	entries, err := os.ReadDir(filepath.Join(s.dirs[file], triesName))
-	if err != nil {
-		return nil
-	}
+// attemptFolders lists the attempt folders in a batch's folder.
+func attemptFolders(dir string) map[string]bool {
+	entries, _ := os.ReadDir(filepath.Join(dir, triesName))
 	left := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		left[e.Name()] = false
 	}
 	return left
-}
-
-// sweep removes the folders of attempts whose end a ledger has, once that end is on
-// disk, and of those that no ledger knows and that never began.
-func (s *State) sweep() {
-	for i, left := range s.left {
-		for id := range left {
-			if _, open := s.history.Open[id]; !open {
-				s.sync.remove(s.AttemptDir(i, id))
-			}
-		}
-	}
-	s.left = nil
 }
 
 // short returns 8 hex digits of a hash, to tell long names apart.

@@ -164,7 +164,7 @@ func TestHolderIsClearedWithoutFlock(t *testing.T) {
 	if h := readHolder(f); h.PID != os.Getpid() {
 		t.Fatalf("got %+v", h)
 	}
-	s := &State{locks: []*os.File{f}}
+	s := &State{files: []*fileState{{lock: f}}}
 	if err := s.unlock(); err != nil {
 		t.Fatal(err)
 	}
@@ -186,18 +186,18 @@ func TestFailedSyncIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := s.ledgers[0].f
+	whole := s.files[0].ledger.f
 	closed, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed.Close()
-	s.ledgers[0].f = closed
+	s.files[0].ledger.f = closed
 	s.sync.mu.Lock()
 	s.sync.remains = append(s.sync.remains, s.AttemptDir(0, id))
 	s.sync.mu.Unlock()
 	s.sync.flush()
-	s.ledgers[0].f = whole
+	s.files[0].ledger.f = whole
 	end := state.Fact{Kind: state.KindEnd, Key: "k", State: state.Succeeded}
 	if err := s.Append(0, end); err == nil {
 		t.Error("the failed sync was not reported")
@@ -214,13 +214,13 @@ func TestFailedSyncIsTold(t *testing.T) {
 // No Append follows a run's last sync, so Sync reports it.
 func TestLastSyncIsTold(t *testing.T) {
 	s := open(t, jobFile(t))
-	whole := s.ledgers[0].f
-	s.ledgers[0].f = os.NewFile(^uintptr(0), "none")
+	whole := s.files[0].ledger.f
+	s.files[0].ledger.f = os.NewFile(^uintptr(0), "none")
 	s.sync.want()
 	if err := s.Sync(); err == nil {
 		t.Error("the failed sync was not reported")
 	}
-	s.ledgers[0].f = whole
+	s.files[0].ledger.f = whole
 	if err := s.Close(); err != nil {
 		t.Errorf("reported twice: %v", err)
 	}

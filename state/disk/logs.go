@@ -60,7 +60,7 @@ func mayKeep(log, name string) bool {
 // LogPath returns the default log path of a job. Slashes in its name become
 // subfolders.
 func (s *State) LogPath(file int, job string) string {
-	return logPath(s.dirs[file], job)
+	return logPath(s.files[file].dir, job)
 }
 
 // maxName is the maximum length of a file name (NAME_MAX), less room for ".log.1".

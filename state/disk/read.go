@@ -67,6 +67,7 @@ func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 			break
 		}
 		r.Line++
+		r.torn = !whole
 		// A line that lacks only its newline is complete, and would count as soon as
 		// the next one follows it. So it counts now.
 		switch err := r.line(text, take); {
@@ -79,7 +80,7 @@ func (r *reader) read(f *os.File, take func(f *state.Fact, at int64)) error {
 		case err != nil && !r.live:
 			r.warn("%s: line %d is incomplete (crash during a write); skipped", r.path, r.Line)
 		}
-		if r.torn = !whole; r.torn {
+		if r.torn {
 			break
 		}
 		r.Offset += size

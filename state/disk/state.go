@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
+	"strings"
 
 	"gopkg.in/natefinch/lumberjack.v2"
 
@@ -31,146 +31,163 @@ type Options struct {
 // State is the open state of a batch: locked for this process, with its ledgers
 // loaded. Append and the methods for attempt folders are safe for concurrent use.
 type State struct {
-	files    []string          // job files
-	dirs     []string          // their folders
-	locks    []*os.File        // lock files of the folders, in locking order
-	jobLocks []*os.File        // the job files themselves, where they can be locked
-	left     []map[string]bool // by file: attempt folders found, and whether the ledger has their end
-	ledgers  []*ledger
+	files    []*fileState
 	history  *state.History
 	warnings []string
 	runLog   *lumberjack.Logger
 	sync     *syncer
 }
 
+// A fileState is the state of one job file.
+type fileState struct {
+	job, dir string   // the file and its folder
+	lock     *os.File // the folder's lock file
+	jobLock  *os.File // the job file itself; nil if it cannot be locked, or is under another name
+	ledger   *ledger
+}
+
 // Open locks all files, in the order of their folders' paths, or none (LockedError),
 // and reads the ledgers. Missing folders are created. The caller must close the State.
 func Open(files []string, o Options) (*State, error) {
-	s := &State{files: files, dirs: make([]string, len(files)), ledgers: make([]*ledger, len(files)), left: make([]map[string]bool, len(files)), history: state.NewHistory()}
-	order := make([]int, len(files))
-	for i, f := range files {
-		s.dirs[i], order[i] = Folder(f, o.StateDir), i
+	s := &State{history: state.NewHistory()}
+	for _, f := range files {
+		s.files = append(s.files, &fileState{job: f, dir: Folder(f, o.StateDir)})
 	}
-	sort.Slice(order, func(i, k int) bool { return s.dirs[order[i]] < s.dirs[order[k]] })
-	for _, i := range order {
-		if err := s.lock(i); err != nil {
-			return nil, errors.Join(err, s.unlock())
-		}
+	over, err := s.open(o)
+	if err != nil {
+		return nil, errors.Join(err, s.unlock())
 	}
-	for i := range files {
-		if err := s.read(i, o); err != nil {
-			return nil, errors.Join(err, s.unlock())
-		}
+	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.files[0].dir, runLogName), MaxSize: 10, MaxBackups: 3}
+	s.sync = newSyncer(s.fsync, s.look, o.Go)
+	for _, dir := range over {
+		s.sync.remove(dir)
 	}
-	s.runLog = &lumberjack.Logger{Filename: filepath.Join(s.dirs[0], runLogName), MaxSize: 10, MaxBackups: 3}
-	s.sync = newSyncer(s.ledgers, s.look, o.Go)
-	s.sweep()
 	return s, nil
 }
 
-func (s *State) lock(i int) error {
-	if err := above(s.dirs[i], s.files[i]); err != nil {
+// open locks and reads. It returns the folders of attempts that are over.
+func (s *State) open(o Options) (over []string, err error) {
+	byFolder := slices.SortedFunc(slices.Values(s.files), func(a, b *fileState) int { return strings.Compare(a.dir, b.dir) })
+	for _, f := range byFolder {
+		if err := s.lock(f); err != nil {
+			return nil, err
+		}
+	}
+	for i := range s.files {
+		dirs, err := s.read(i, o)
+		if err != nil {
+			return nil, err
+		}
+		over = append(over, dirs...)
+	}
+	return over, nil
+}
+
+func (s *State) lock(f *fileState) error {
+	if err := above(f.dir, f.job); err != nil {
 		return err
 	}
-	if err := makeFolder(s.dirs[i]); err != nil {
+	if err := makeFolder(f.dir); err != nil {
 		return err
 	}
-	if err := within(s.dirs[i], s.files[i]); err != nil {
+	if err := within(f.dir, f.job); err != nil {
 		return err
 	}
-	l, err := takeLock(s.files[i], s.dirs[i])
-	if err != nil {
+	var err error
+	if f.lock, err = takeLock(f.job, f.dir); err != nil {
 		return err
 	}
-	s.locks = append(s.locks, l)
-	for _, held := range s.jobLocks {
-		if sameFile(held, s.files[i]) {
+	for _, other := range s.files {
+		if other.jobLock != nil && sameFile(other.jobLock, f.job) {
 			return nil // one file under two names
 		}
 	}
-	j, err := lockJobFile(s.files[i])
-	if j != nil {
-		s.jobLocks = append(s.jobLocks, j)
-	}
+	f.jobLock, err = lockJobFile(f.job)
 	return err
 }
 
 func (s *State) unlock() error {
 	var errs []error
-	for _, l := range s.ledgers {
-		if l != nil {
-			errs = append(errs, l.close())
+	for _, f := range s.files {
+		if f.ledger != nil {
+			errs = append(errs, f.ledger.close())
 		}
-	}
-	for _, l := range s.locks {
-		clearHolder(l)
-		errs = append(errs, l.Close())
-	}
-	for _, l := range s.jobLocks {
-		errs = append(errs, l.Close())
+		if f.lock != nil {
+			clearHolder(f.lock)
+			errs = append(errs, f.lock.Close())
+		}
+		if f.jobLock != nil {
+			errs = append(errs, f.jobLock.Close())
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// read loads one ledger and opens it for appending.
-func (s *State) read(i int, o Options) error {
-	path := filepath.Join(s.dirs[i], ledgerName)
-	s.left[i] = s.attemptFolders(i)
-	r := newReader(path)
+// read loads one ledger and opens it for appending. It returns the folders of attempts
+// that are over: those whose end the ledger has, and those that it does not know and that
+// never began.
+func (s *State) read(i int, o Options) (over []string, err error) {
+	dir := s.files[i].dir
+	r := newReader(filepath.Join(dir, ledgerName))
+	left := attemptFolders(dir) // before the ledger is read, so none of them is known to be over
 	var ended func(string)
-	if len(s.left[i]) > 0 {
+	if len(left) > 0 {
 		ended = func(uniID string) {
-			if _, there := s.left[i][uniID]; there {
-				s.left[i][uniID] = true
+			if _, there := left[uniID]; there {
+				left[uniID] = true
 			}
 		}
 	}
 	if err := r.load(s.history, i, ended, true); err != nil {
-		return err
+		return nil, err
 	}
 	s.warnings = append(s.warnings, r.Warnings...)
-	found, err := s.recover(i, r, o)
+	facts, err := s.recover(i, r, left, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	given, err := elsewhere(s.history, i, r.Run, o.Abandon)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	given = append(found, given...)
-	l, err := openLedger(path, r.torn)
+	l, err := openLedger(r.path, r.torn)
 	if err != nil {
-		return in(s.dirs[i], err)
+		return nil, in(dir, err)
 	}
-	s.ledgers[i] = l
-	for _, f := range given {
+	s.files[i].ledger = l
+	for _, f := range append(facts, given...) {
 		if _, err := l.append(f); err != nil {
-			return in(s.dirs[i], err)
+			return nil, in(dir, err)
 		}
 		if f.Kind != state.KindStart { // recover has applied the starts
 			s.history.Apply(i, f)
 		}
 	}
-	return nil
+	for id := range left {
+		if _, open := s.history.Open[id]; !open {
+			over = append(over, s.AttemptDir(i, id))
+		}
+	}
+	return over, nil
 }
 
 // recover finds attempts that began but have neither start nor end in the ledger,
 // because somebody truncated, edited or removed it, or its line is broken. They may be
 // running. It returns their starts, which must be written to the ledger again. The folder
 // of one whose start cannot be restored stays, and a warning names it.
-func (s *State) recover(i int, r *reader, o Options) (found []state.Fact, err error) {
-	for id, over := range s.left[i] {
+func (s *State) recover(i int, r *reader, left map[string]bool, o Options) (found []state.Fact, err error) {
+	for id, over := range left {
 		dir := s.AttemptDir(i, id)
 		if _, open := s.history.Open[id]; open || over || o.Trace == nil {
 			continue
 		}
 		t, err := o.Trace(dir, id)
 		if err != nil {
-			return nil, &FolderError{s.dirs[i], err}
+			return nil, &FolderError{s.files[i].dir, err}
 		}
 		if t.Start.Kind == "" {
 			if t.Began {
-				delete(s.left[i], id)
+				delete(left, id)
 				s.warnings = append(s.warnings, dir+": this attempt began but the ledger has no start for it; make sure it is not running, then remove the folder")
 			}
 			continue
@@ -211,7 +228,7 @@ func (s *State) History() *state.History { return s.history }
 func (s *State) Warnings() []string { return s.warnings }
 
 // Dir returns the folder of a file's state.
-func (s *State) Dir(file int) string { return s.dirs[file] }
+func (s *State) Dir(file int) string { return s.files[file].dir }
 
 // RunLog returns the batch's rotated run.log, in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
@@ -228,45 +245,52 @@ func (s *State) Append(file int, f state.Fact) error {
 // first n of them are in the ledger.
 func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
 	if err := s.sync.failure(); err != nil {
-		return 0, in(s.dirs[file], err)
+		return 0, in(s.files[file].dir, err)
 	}
-	n, err = s.ledgers[file].append(facts...)
+	n, err = s.files[file].ledger.append(facts...)
 	if slices.ContainsFunc(facts[:n], func(f state.Fact) bool { return f.Kind == state.KindEnd || f.Kind == state.KindForget }) {
 		s.sync.want()
 	}
-	return n, in(s.dirs[file], err)
+	return n, in(s.files[file].dir, err)
 }
 
 // Failure returns why the state is no longer reliable, once per cause: a sync failed,
 // or somebody removed, replaced or truncated the ledger or lock.
-func (s *State) Failure() error { return in(s.dirs[0], s.sync.failure()) }
+func (s *State) Failure() error { return in(s.files[0].dir, s.sync.failure()) }
 
 // look checks that the locks and ledgers are still the files that were opened.
 func (s *State) look() error {
 	var errs []error
-	for i, l := range s.locks {
-		if path := l.Name(); !sameFile(l, path) {
-			if fresh, err := takeLock("", filepath.Dir(path)); err == nil {
-				s.locks[i] = fresh
-				l.Close()
+	for _, f := range s.files {
+		if path := f.lock.Name(); !sameFile(f.lock, path) {
+			if fresh, err := takeLock("", f.dir); err == nil {
+				f.lock.Close()
+				f.lock = fresh
 			}
 			errs = append(errs, &TakenError{What: "removed or replaced " + lockName})
 		}
+		errs = append(errs, f.ledger.look())
 	}
-	for _, l := range s.ledgers {
-		errs = append(errs, l.look())
+	return errors.Join(errs...)
+}
+
+func (s *State) fsync() error {
+	var errs []error
+	for _, f := range s.files {
+		errs = append(errs, f.ledger.fsync())
 	}
 	return errors.Join(errs...)
 }
 
 // Sync syncs everything to disk after the last Append. Some file systems report only
 // then that they are full.
-func (s *State) Sync() error { return in(s.dirs[0], s.sync.close()) }
+func (s *State) Sync() error { return in(s.files[0].dir, s.sync.close()) }
 
 // Close syncs everything to disk and releases the locks.
 func (s *State) Close() error {
 	err := s.sync.close()
-	for i, l := range s.ledgers { // save the next run reading what this one has written
+	for i, f := range s.files { // save the next run reading what this one has written
+		l := f.ledger
 		if added := l.size - l.began; added >= indexFrom && added < indexClose {
 			_ = newReader(l.path).load(state.NewHistory(), i, nil, true)
 		}

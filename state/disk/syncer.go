@@ -19,11 +19,11 @@ const (
 // syncer syncs ends to disk and then removes attempt folders, in its own goroutine,
 // so the loop never waits for a disk.
 type syncer struct {
-	ledgers []*ledger
-	look    func() error // checks whether somebody changed the state
-	end     chan struct{}
-	done    chan struct{}
-	once    sync.Once // of close
+	fsync func() error
+	look  func() error // checks whether somebody changed the state
+	end   chan struct{}
+	done  chan struct{}
+	once  sync.Once // of close
 
 	mu      sync.Mutex
 	wanted  bool
@@ -32,8 +32,8 @@ type syncer struct {
 	untold  error // the part of err that has not been reported yet
 }
 
-func newSyncer(ledgers []*ledger, look func() error, start func(func())) *syncer {
-	s := &syncer{ledgers: ledgers, look: look, end: make(chan struct{}), done: make(chan struct{})}
+func newSyncer(fsync, look func() error, start func(func())) *syncer {
+	s := &syncer{fsync: fsync, look: look, end: make(chan struct{}), done: make(chan struct{})}
 	if start == nil {
 		start = func(f func()) { go f() }
 	}
@@ -109,14 +109,6 @@ func (s *syncer) failure() error {
 	err := s.untold
 	s.untold = nil
 	return err
-}
-
-func (s *syncer) fsync() error {
-	var errs []error
-	for _, l := range s.ledgers {
-		errs = append(errs, l.fsync())
-	}
-	return errors.Join(errs...)
 }
 
 // close syncs everything to disk and ends the goroutine. Further calls do nothing.

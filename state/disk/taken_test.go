@@ -99,7 +99,7 @@ func TestTouchedWhileNothingIsWritten(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("got %v", err)
 		}
-		if _, err := Open(s.files, Options{}); !errors.As(err, new(*LockedError)) {
+		if _, err := Open([]string{s.files[0].job}, Options{}); !errors.As(err, new(*LockedError)) {
 			t.Errorf("a second run: %v", err)
 		}
 		s.Close()

@@ -98,13 +98,9 @@ func owned(dir string) bool {
 
 // content is the content of a claim file.
 type content struct {
-	Version int             `json:"version"`
-	UID     int             `json:"uid"`
+	Version int `json:"version"`
+	identity
 	User    string          `json:"user,omitempty"` // for people; readers look the name up themselves
-	BootID  string          `json:"boot_id"`
-	PIDNS   string          `json:"pid_ns"` // pids are only valid in it
-	PID     int             `json:"pid"`
-	Start   uint64          `json:"pid_start"` // in clock ticks after boot
 	UniID   string          `json:"uni_id"`
 	Job     string          `json:"job"`
 	Since   time.Time       `json:"since"`
@@ -122,10 +118,8 @@ type contentDevice struct {
 
 // newContent returns a claim of this process, from now on.
 func newContent(uniID, job string, g gpu.Grant) *content {
-	me := self()
 	c := &content{
-		Version: version, UID: os.Getuid(), User: login(os.Getuid()), BootID: me.boot, PIDNS: me.ns, PID: me.pid, Start: me.start,
-		UniID: uniID, Job: cut(job), Since: time.Now(), Share: g.Share,
+		Version: version, identity: self(), User: login(os.Getuid()), UniID: uniID, Job: cut(job), Since: time.Now(), Share: g.Share,
 	}
 	for _, id := range g.UUIDs {
 		c.Devices = append(c.Devices, contentDevice{id, g.Memory})
@@ -167,7 +161,7 @@ func cut(s string) string { return s[:min(len(s), maxText)] }
 func (c *content) claims(user string) []gpu.Claim {
 	list := make([]gpu.Claim, 0, len(c.Devices))
 	pid := c.PID
-	if c.PIDNS != self().ns || c.BootID != self().boot {
+	if !c.here() {
 		pid = 0
 	}
 	seen := map[gpu.UUID]bool{}

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -95,14 +95,12 @@ func lockNew(fd int) error {
 	return nil
 }
 
+// unsafe is what a file name does not take from a uni_id.
+var unsafe = regexp.MustCompile(`[^-_0-9A-Za-z]`)
+
 // fileName returns the n-th file name to try for a claim.
 func fileName(uniID string, n int) string {
-	base := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, cut(uniID))
+	base := unsafe.ReplaceAllString(cut(uniID), "_")
 	if n > 0 {
 		base += "." + strconv.Itoa(n)
 	}

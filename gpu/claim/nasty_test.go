@@ -93,7 +93,7 @@ var nasty = map[string]struct {
 		me := self()
 		garbage(t, filepath.Join(dir, "a.claim"),
 			fmt.Sprintf(`{"version":1,"uid":%d,"boot_id":%q,"pid_ns":%q,"pid":%d,"pid_start":%d,"uni_id":"u","devices":[{"uuid":"GPU-0"}]}`,
-				mallory, me.boot, me.ns, me.pid, me.start))
+				mallory, me.BootID, me.PIDNS, me.PID, me.Start))
 	}, "which belongs to another user"},
 	"folder of somebody else, closed": {func(t *testing.T, root, dir string) {
 		must(t, os.Chmod(userFolder(t, root, 61009, mallory), 0o700))

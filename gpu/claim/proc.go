@@ -12,29 +12,31 @@ import (
 	"gpurun/state/host"
 )
 
-// identity identifies this process to everybody on the host.
+// An identity identifies a process to everybody on the host.
 type identity struct {
-	boot, ns string
-	pid      int
-	start    uint64
+	UID    int    `json:"uid"`
+	BootID string `json:"boot_id"`
+	PIDNS  string `json:"pid_ns"` // pids are only valid in it
+	PID    int    `json:"pid"`
+	Start  uint64 `json:"pid_start"` // in clock ticks after boot
 }
 
 var self = sync.OnceValue(func() identity {
 	st, _ := host.StatOf(os.Getpid())
-	return identity{boot: host.BootID(), ns: host.PIDNamespace(), pid: os.Getpid(), start: st.Start}
+	return identity{os.Getuid(), host.BootID(), host.PIDNamespace(), os.Getpid(), st.Start}
 })
 
+// here reports whether the pid means something to this process.
+func (id identity) here() bool { return id.PIDNS == self().PIDNS && id.BootID == self().BootID }
+
 // mine reports whether this process made the claim.
-func (c *content) mine() bool {
-	me := self()
-	return c.UID == os.Getuid() && c.PID == me.pid && c.Start == me.start && c.PIDNS == me.ns && c.BootID == me.boot
-}
+func (c *content) mine() bool { return c.identity == self() }
 
 // exists returns why the process that made a claim can no longer hold it, or nil.
 // The claim gets the benefit of the doubt.
 func (c *content) exists() error {
-	if me := self(); c.PIDNS != me.ns || c.BootID != me.boot || c.mine() {
-		return nil // its pid means nothing here, or it is this process
+	if !c.here() || c.mine() {
+		return nil
 	}
 	if err := unix.Kill(c.PID, 0); err == unix.ESRCH {
 		return errGone

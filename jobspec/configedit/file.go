@@ -25,7 +25,7 @@ func Open(name string, data []byte) *File {
 	f.values, _ = parseValues(name, data)
 	// An anchor carries a change to other places, and a dot in a key makes paths ambiguous.
 	root, ok := f.values.(map[string]any)
-	f.direct = ok && !dotted(root) && (isJSON(name) || bytes.IndexByte(data, '&') < 0)
+	f.direct = ok && !ambiguous(root) && (isJSON(name) || bytes.IndexByte(data, '&') < 0)
 	return f
 }
 
@@ -34,27 +34,6 @@ func (f *File) Has(key string) bool {
 	top, _ := f.values.(map[string]any)
 	_, there := top[key]
 	return there
-}
-
-// Edit changes the named values and nothing else.
-func (f *File) Edit(sets []Set) ([]byte, []source.Problem) {
-	e := &edit{name: f.Name, format: formatOf(f.Name)}
-	var bom bool
-	e.data, bom = bytes.CutPrefix(f.data, []byte("\ufeff"))
-	if e.read() && e.change(sets) {
-		for _, s := range e.later {
-			if !e.add(s) {
-				break
-			}
-		}
-	}
-	if len(e.problems) > 0 {
-		return nil, e.problems
-	}
-	if bom {
-		e.data = append([]byte("\ufeff"), e.data...)
-	}
-	return e.data, nil
 }
 
 // Values returns the values of the copy that Edit makes, without what no program sees:
@@ -84,17 +63,17 @@ func (f *File) Values(sets []Set) (any, []source.Problem) {
 	return values, nil
 }
 
-// dotted reports whether any key has a dot in it, or is not text.
-func dotted(v any) bool {
+// ambiguous reports whether any key has a dot in it, or is not text.
+func ambiguous(v any) bool {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, item := range v {
-			if strings.ContainsAny(key, ".\x00") || dotted(item) {
+			if strings.ContainsAny(key, ".\x00") || ambiguous(item) {
 				return true
 			}
 		}
 	case []any:
-		return slices.ContainsFunc(v, dotted)
+		return slices.ContainsFunc(v, ambiguous)
 	}
 	return false
 }

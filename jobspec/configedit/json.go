@@ -6,18 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
-// jsonFormat edits JSON by the offsets its decoder reports.
+// jsonFormat edits JSON by the offsets its decoder reports. In its nodes, Line and Column are
+// where the text of a value begins and ends.
 type jsonFormat struct {
 	data []byte
 	dec  *json.Decoder
 }
 
-// jsonPlace is the position of a JSON value.
-type jsonPlace struct{ from, to int }
-
-func (c *jsonFormat) parse(data []byte) (*node, error) {
+func (c *jsonFormat) parse(data []byte) (*yaml.Node, error) {
 	c.data = data
 	var whole any
 	if err := json.Unmarshal(data, &whole); err != nil {
@@ -32,75 +32,54 @@ func (c *jsonFormat) parse(data []byte) (*node, error) {
 	return c.node()
 }
 
-// start returns where the next token begins.
-func (c *jsonFormat) start() int {
-	at := int(c.dec.InputOffset())
-	for at < len(c.data) && strings.IndexByte(" \t\r\n,:", c.data[at]) >= 0 {
-		at++
+func (c *jsonFormat) node() (*yaml.Node, error) {
+	from := int(c.dec.InputOffset())
+	for from < len(c.data) && strings.IndexByte(" \t\r\n,:", c.data[from]) >= 0 {
+		from++
 	}
-	return at
-}
-
-func (c *jsonFormat) node() (*node, error) {
-	from := c.start()
 	token, err := c.dec.Token()
 	if err != nil {
 		return nil, err
 	}
-	n := &node{}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Line: from}
 	switch v := token.(type) {
 	case json.Delim:
-		n.kind = list
+		n.Kind = yaml.SequenceNode
 		if v == '{' {
-			n.kind = mapping
+			n.Kind = yaml.MappingNode
 		}
-		if err := c.contents(n); err != nil {
+		for c.dec.More() { // keys too
+			item, err := c.node()
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, item)
+		}
+		if _, err := c.dec.Token(); err != nil {
 			return nil, err
 		}
 	case string:
-		n.tag, n.value = "!!str", v
+		n.Tag, n.Value = "!!str", v
 	case json.Number:
-		n.tag, n.value = "!!float", v.String()
+		n.Tag, n.Value = "!!float", v.String()
 	case bool:
-		n.tag, n.value = "!!bool", fmt.Sprint(v)
+		n.Tag, n.Value = "!!bool", fmt.Sprint(v)
 	case nil:
-		n.tag = "!!null"
+		n.Tag = "!!null"
 	}
-	n.at = jsonPlace{from, int(c.dec.InputOffset())}
+	n.Column = int(c.dec.InputOffset())
 	return n, nil
 }
 
-func (c *jsonFormat) contents(n *node) error {
-	for c.dec.More() {
-		if n.kind == mapping {
-			from := c.start()
-			token, err := c.dec.Token()
-			if err != nil {
-				return err
-			}
-			word, _ := token.(string)
-			n.keys = append(n.keys, key{word, jsonPlace{from, int(c.dec.InputOffset())}})
-		}
-		item, err := c.node()
-		if err != nil {
-			return err
-		}
-		n.items = append(n.items, item)
-	}
-	_, err := c.dec.Token()
-	return err
-}
-
-func (c *jsonFormat) replace(n, _ *node, p Value) ([]span, error) {
-	text, err := jsonText(p)
-	at := n.at.(jsonPlace)
-	return []span{{at.from, at.to, text}}, err
+func (c *jsonFormat) replace(n, _ *yaml.Node, v Value) ([]span, error) {
+	text, err := jsonText(v)
+	return []span{{n.Line, n.Column, text}}, err
 }
 
 // insert adds a pair after the last one and in the same layout, or turns null into a
 // mapping.
-func (c *jsonFormat) insert(n *node, keys []string, p Value) ([]span, error) {
-	value, err := jsonText(p)
+func (c *jsonFormat) insert(n *yaml.Node, keys []string, v Value) ([]span, error) {
+	value, err := jsonText(v)
 	if err != nil {
 		return nil, err
 	}
@@ -108,18 +87,17 @@ func (c *jsonFormat) insert(n *node, keys []string, p Value) ([]span, error) {
 		value = "{" + quoted(keys[i]) + ": " + value + "}"
 	}
 	pair := quoted(keys[0]) + ": " + value
-	at := n.at.(jsonPlace)
-	if n.kind == scalar {
-		return []span{{at.from, at.to, "{" + pair + "}"}}, nil
+	if n.Kind == yaml.ScalarNode {
+		return []span{{n.Line, n.Column, "{" + pair + "}"}}, nil
 	}
-	if len(n.keys) == 0 {
-		return []span{{at.from + 1, at.from + 1, pair}}, nil
+	if len(n.Content) == 0 {
+		return []span{{n.Line + 1, n.Line + 1, pair}}, nil
 	}
-	last := n.keys[len(n.keys)-1].at.(jsonPlace)
-	space := last.from
+	last := n.Content[len(n.Content)-2:]
+	space := last[0].Line
 	for space > 0 && strings.IndexByte(" \t\r\n", c.data[space-1]) >= 0 {
 		space--
 	}
-	end := n.items[len(n.items)-1].at.(jsonPlace).to
-	return []span{{end, end, "," + string(c.data[space:last.from]) + pair}}, nil
+	end := last[1].Column
+	return []span{{end, end, "," + string(c.data[space:last[0].Line]) + pair}}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -21,19 +22,13 @@ type yamlFormat struct {
 	empty bool  // the file has no value at all
 }
 
-func (c *yamlFormat) parse(data []byte) (*node, error) {
+func (c *yamlFormat) parse(data []byte) (*yaml.Node, error) {
 	c.data, c.lines = data, yamlLines(data)
 	root, err := source.ParseYAML(data)
-	c.empty = errors.Is(err, io.EOF)
-	if c.empty {
-		return &node{tag: "!!null"}, nil
+	if c.empty = errors.Is(err, io.EOF); c.empty {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	nodes := map[*yaml.Node]*node{}
-	tree := c.tree(root, nodes)
-	return tree, nil
+	return root, err
 }
 
 // yamlLines finds the lines: YAML has more line breaks than \n.
@@ -52,58 +47,6 @@ func yamlLines(data []byte) []int {
 	return starts
 }
 
-func (c *yamlFormat) tree(n *yaml.Node, nodes map[*yaml.Node]*node) *node {
-	t := &node{name: n.Anchor, line: n.Line, at: n}
-	nodes[n] = t
-	switch n.Kind {
-	case yaml.AliasNode:
-		t.kind, t.name = alias, n.Value
-		if target := nodes[n.Alias]; target != nil {
-			target.shared = n.Line
-		}
-	case yaml.SequenceNode:
-		t.kind = list
-		for _, item := range n.Content {
-			t.items = append(t.items, c.tree(item, nodes))
-		}
-	case yaml.MappingNode:
-		t.kind = mapping
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			k, v := n.Content[i], n.Content[i+1]
-			name := c.tree(k, nodes)
-			t.keys = append(t.keys, key{k.Value, k})
-			t.items = append(t.items, c.tree(v, nodes))
-			if k.ShortTag() == "!!merge" {
-				t.merged = append(t.merged, mergedKeys(v, 0)...)
-			} else if name.kind != scalar {
-				t.keys[len(t.keys)-1].text = "\x00" // so that no path leads there
-			}
-		}
-	default:
-		t.tag, t.value = n.ShortTag(), n.Value
-	}
-	return t
-}
-
-func mergedKeys(n *yaml.Node, depth int) []string {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	var keys []string
-	for i, item := range n.Content {
-		switch {
-		case depth > 8:
-		case n.Kind == yaml.SequenceNode:
-			keys = append(keys, mergedKeys(item, depth+1)...)
-		case n.Kind == yaml.MappingNode && i%2 == 0 && item.ShortTag() == "!!merge":
-			keys = append(keys, mergedKeys(n.Content[i+1], depth+1)...)
-		case n.Kind == yaml.MappingNode && i%2 == 0:
-			keys = append(keys, item.Value)
-		}
-	}
-	return keys
-}
-
 // offset returns the byte at which a node begins.
 func (c *yamlFormat) offset(n *yaml.Node) int {
 	if n.Line < 1 || n.Line > len(c.lines) {
@@ -119,8 +62,7 @@ func (c *yamlFormat) offset(n *yaml.Node) int {
 
 const quoteStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
 
-func (c *yamlFormat) replace(t, parent *node, p Value) ([]span, error) {
-	n := t.at.(*yaml.Node)
+func (c *yamlFormat) replace(n, parent *yaml.Node, p Value) ([]span, error) {
 	at := c.offset(n)
 	if n.Kind == yaml.AliasNode {
 		return []span{{at, at + 1 + len(n.Value), yamlText(p, 0)}}, nil
@@ -259,7 +201,7 @@ func (c *yamlFormat) lastWord(at int) string {
 
 // blockScalar removes the lines of a | or > value. A comment after the indicator
 // stays.
-func (c *yamlFormat) blockScalar(n *yaml.Node, parent *node, at int, p Value) []span {
+func (c *yamlFormat) blockScalar(n *yaml.Node, parent *yaml.Node, at int, p Value) []span {
 	end := at
 	for end < len(c.data) && strings.ContainsRune("|>+-0123456789", rune(c.data[end])) {
 		end++
@@ -312,20 +254,18 @@ func (c *yamlFormat) breakBefore(at int) int {
 }
 
 // indentOf returns the 0-based column that the lines of a block value must exceed.
-func (c *yamlFormat) indentOf(parent *node, n *yaml.Node) int {
+func (c *yamlFormat) indentOf(parent *yaml.Node, n *yaml.Node) int {
 	if parent == nil {
 		return -1
 	}
-	for i, item := range parent.items {
-		if item.at == n && parent.kind == mapping {
-			return parent.keys[i].at.(*yaml.Node).Column - 1
-		}
+	if i := slices.Index(parent.Content, n); parent.Kind == yaml.MappingNode && i > 0 {
+		return parent.Content[i-1].Column - 1
 	}
-	return parent.at.(*yaml.Node).Column - 1
+	return parent.Column - 1
 }
 
 // insert adds a key to a mapping or to an empty value.
-func (c *yamlFormat) insert(t *node, keys []string, p Value) ([]span, error) {
+func (c *yamlFormat) insert(n *yaml.Node, keys []string, p Value) ([]span, error) {
 	value := yamlText(p, 0)
 	for i := len(keys) - 1; i > 0; i-- {
 		value = "{" + yamlKey(keys[i]) + ": " + value + "}"
@@ -337,36 +277,35 @@ func (c *yamlFormat) insert(t *node, keys []string, p Value) ([]span, error) {
 		}
 		return []span{{len(c.data), len(c.data), pair + "\n"}}, nil
 	}
-	n := t.at.(*yaml.Node)
 	at := c.offset(n)
 	switch {
-	case t.kind == scalar && n.Value == "" && n.Style&quoteStyles == 0:
+	case n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&quoteStyles == 0:
 		_, after, _ := c.properties(n, at)
 		return []span{{after, after, c.gap(after) + "{" + pair + "}"}}, nil
-	case t.kind == scalar:
+	case n.Kind == yaml.ScalarNode:
 		return []span{{at, at + len(n.Value), "{" + pair + "}"}}, nil
 	case n.Style&yaml.FlowStyle != 0:
 		at, _, _ = c.properties(n, at)
-		if len(t.keys) > 0 {
+		if len(n.Content) > 0 {
 			pair += ", "
 		}
 		return []span{{at + 1, at + 1, pair}}, nil
-	case len(t.keys) == 0:
+	case len(n.Content) == 0:
 		return nil, fmt.Errorf("cannot add a key there")
 	}
-	return []span{c.besideLast(t, pair)}, nil
+	return []span{c.besideLast(n, pair)}, nil
 }
 
 // besideLast puts a pair after the last value of a block mapping if its end is known,
 // otherwise before the last key, whose column all keys share.
-func (c *yamlFormat) besideLast(t *node, pair string) span {
-	k := t.keys[len(t.keys)-1].at.(*yaml.Node)
+func (c *yamlFormat) besideLast(n *yaml.Node, pair string) span {
+	k, last := n.Content[len(n.Content)-2], n.Content[len(n.Content)-1]
 	nl := "\n"
 	if strings.Contains(string(c.data), "\r\n") {
 		nl = "\r\n"
 	}
 	indent := strings.Repeat(" ", k.Column-1)
-	if end, ok := c.end(t.items[len(t.items)-1].at.(*yaml.Node)); ok {
+	if end, ok := c.end(last); ok {
 		at := c.breakBefore(end)
 		return span{at, at, nl + indent + pair}
 	}

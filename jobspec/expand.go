@@ -24,8 +24,7 @@ func (f *fileJobs) expand(p *proto) {
 	k := newKeyer(f, p)
 	var v expand.Values
 	for i := range n {
-		combo := p.Matrix.Combo(i)
-		v = p.Matrix.Values(combo, "", v.Params[:0])
+		v = p.Matrix.Values(i, "", v.Params[:0])
 		v.Name = p.nameOf(&v)
 		name := v.Name
 		spec := p.spec(&v)
@@ -34,7 +33,7 @@ func (f *fileJobs) expand(p *proto) {
 			f.partial = true
 			continue
 		}
-		job := Job{ID: len(b.Jobs), File: f.index, Name: name, Spec: spec, Queue: -1, combo: combo}
+		job := Job{ID: len(b.Jobs), File: f.index, Name: name, Spec: spec, Queue: -1, combo: int32(i)}
 		if twin, taken := f.called[name]; taken {
 			f.refuseTwin(&b.Jobs[twin], &job)
 			f.partial = true
@@ -57,7 +56,7 @@ func (p *proto) distinguish() {
 	}
 	seen := map[string]bool{}
 	for i := range p.Matrix.Count() {
-		v := p.Matrix.Values(p.Matrix.Combo(i), "", nil)
+		v := p.Matrix.Values(i, "", nil)
 		if name := p.nameOf(&v); seen[name] {
 			p.Suffix = lacks
 			return

@@ -74,7 +74,7 @@ func (j *Job) values() *expand.Values {
 	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.Matrix == nil {
 		return &expand.Values{Name: j.Name}
 	}
-	v := j.Spec.text.Matrix.Values(j.combo, j.Name, nil)
+	v := j.Spec.text.Matrix.Values(int(j.combo), j.Name, nil)
 	return &v
 }
 

@@ -66,7 +66,7 @@ func (l *loader) cycles() {
 
 // values returns a job's own values; run-time variables stay as names.
 func (l *loader) values(j *Job, buf []Param) expand.Values {
-	return j.Spec.text.Matrix.Values(j.combo, j.Name, buf)
+	return j.Spec.text.Matrix.Values(int(j.combo), j.Name, buf)
 }
 
 func (l *loader) queues() {

@@ -14,7 +14,7 @@ func (p *proto) lint(f fields) {
 	if !p.file.opts.Lint || p.Matrix == nil || p.Matrix.Count() == 0 {
 		return
 	}
-	first := p.Matrix.Values(p.Matrix.Combo(0), "", nil)
+	first := p.Matrix.Values(0, "", nil)
 	params := source.Child(f.at, "params")
 	p.file.lints.Check(lint.Job{
 		Job: p.Job, Source: p.src, Base: p.file.workDir, GPUs: p.mostGPUs(), First: p.nameOf(&first),
@@ -42,7 +42,7 @@ func (l *loader) lintBatch() {
 	}
 	b := lint.Batch{Len: len(l.batch.Jobs), Job: func(id int32) lint.Expansion {
 		j := &l.batch.Jobs[id]
-		return lint.Expansion{Job: j.Spec.text, ID: id, File: j.File, Name: j.Name, Needs: j.Needs, Queue: j.Queue, Combo: j.combo}
+		return lint.Expansion{Job: j.Spec.text, ID: id, File: j.File, Name: j.Name, Needs: j.Needs, Queue: j.Queue, Combo: int(j.combo)}
 	}}
 	for _, f := range l.files {
 		b.Files = append(b.Files, lint.File{Source: f.src, WorkDir: f.workDir})

@@ -11,9 +11,9 @@ import (
 // An entry is one item of include or exclude, as the matrix sees it.
 type entry struct {
 	node   *yaml.Node
-	given  []Param  // everything in it, in order
-	extra  []Param  // parameters that the matrix does not have
-	points [][]bool // per axis, which points agree; nil if the entry does not mention the axis
+	given  []Param // everything in it, in order
+	agrees []Param // what combinations must have; numbers compare by value
+	extra  []Param // parameters that the matrix does not have
 	used   bool
 }
 
@@ -29,9 +29,9 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	}
 	m := &r.m
 	if len(excludes) > 0 || len(includes) > 0 {
-		r.combine(excludes, includes)
+		m.rows = m.combine(excludes, includes)
 	}
-	r.presence(includes)
+	m.presence(includes)
 	for _, e := range excludes {
 		if !e.used {
 			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
@@ -42,73 +42,49 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 	}
 }
 
-func (r *matrixReader) combine(excludes, includes []entry) {
-	m := &r.m
-	m.combos = []int32{}
+func (m *Matrix) combine(excludes, includes []entry) [][]Param {
+	rows := [][]Param{}
 	total := m.size()
 	if len(m.axes) == 0 && len(includes) > 0 {
 		total = 0 // include alone: only what it lists
 	}
-	at := make([]int, len(m.axes))
-	for n := 0; n < total; n++ {
-		for i, rest := len(at)-1, n; i >= 0; i-- {
-			at[i], rest = rest%m.axes[i].size(), rest/m.axes[i].size()
-		}
-		if excluded(excludes, at) {
+	for i := range total {
+		row := m.Values(i, "", nil).Params
+		if out := matching(excludes, row); len(out) > 0 {
 			continue
 		}
-		combo := int32(n)
-		if extra := extras(includes, at); len(extra) > 0 {
-			m.odd = append(m.odd, append(m.params(combo, nil), extra...))
-			combo = int32(-len(m.odd))
+		var extra []Param // later entries win
+		for _, e := range matching(includes, row) {
+			for _, p := range e.extra {
+				if j := slices.IndexFunc(extra, func(q Param) bool { return q.Name == p.Name }); j >= 0 {
+					extra[j] = p
+				} else {
+					extra = append(extra, p)
+				}
+			}
 		}
-		m.combos = append(m.combos, combo)
+		rows = append(rows, append(row, extra...))
 	}
 	for i := range includes {
 		if e := &includes[i]; !e.used {
-			m.odd = append(m.odd, append(slices.Clone(e.given), m.consts...))
-			m.combos = append(m.combos, int32(-len(m.odd)))
+			rows = append(rows, append(slices.Clone(e.given), m.consts...))
 		}
 	}
+	return rows
 }
 
-func (e *entry) agrees(at []int) bool {
-	for i, points := range e.points {
-		if points != nil && !points[at[i]] {
-			return false
+// matching returns the entries that agree with a combination, and marks them as used.
+func matching(entries []entry, row []Param) (list []*entry) {
+	for i := range entries {
+		e := &entries[i]
+		if !slices.ContainsFunc(e.agrees, func(want Param) bool {
+			return !slices.ContainsFunc(row, func(p Param) bool { return p.Name == want.Name && canonical(p) == canonical(want) })
+		}) {
+			e.used = true
+			list = append(list, e)
 		}
 	}
-	return true
-}
-
-func excluded(excludes []entry, at []int) bool {
-	out := false
-	for i := range excludes {
-		if excludes[i].agrees(at) {
-			excludes[i].used, out = true, true
-		}
-	}
-	return out
-}
-
-// extras returns what include adds to one combination; later entries win.
-func extras(includes []entry, at []int) []Param {
-	var extra []Param
-	for i := range includes {
-		e := &includes[i]
-		if !e.agrees(at) {
-			continue
-		}
-		e.used = true
-		for _, p := range e.extra {
-			if j := slices.IndexFunc(extra, func(q Param) bool { return q.Name == p.Name }); j >= 0 {
-				extra[j] = p
-			} else {
-				extra = append(extra, p)
-			}
-		}
-	}
-	return extra
+	return list
 }
 
 // entries reads a list of mappings from parameters to values.
@@ -122,7 +98,7 @@ func (r *matrixReader) entries(n *yaml.Node, what string) []entry {
 	}
 	var list []entry
 	for _, item := range n.Content {
-		e := entry{node: item, points: make([][]bool, len(r.m.axes))}
+		e := entry{node: item}
 		ok := r.Pairs(item, "an entry of "+what, func(k, v *yaml.Node) { r.entryValue(&e, k, v, what) })
 		if !ok {
 			r.fails = true
@@ -141,12 +117,13 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	r.oneValueSlip(name, v)
 	p := r.value(name, v)
 	e.given = append(e.given, p)
-	for i := range r.m.axes {
-		a := &r.m.axes[i]
-		if j := slices.Index(a.names, name); j >= 0 {
-			e.limit(i, a, j, p)
-			return
-		}
+	var names []string
+	for _, a := range r.m.axes {
+		names = append(names, a.names...)
+	}
+	if slices.Contains(names, name) {
+		e.agrees = append(e.agrees, p)
+		return
 	}
 	if slices.ContainsFunc(r.m.consts, func(c Param) bool { return c.Name == name }) {
 		r.fail(k, "remove it here, or move it from params to matrix", "%s: %q is in params, so it is the same in every job", what, name)
@@ -156,10 +133,6 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 		return
 	}
 	if what == "exclude" {
-		var names []string
-		for _, a := range r.m.axes {
-			names = append(names, a.names...)
-		}
 		r.fail(k, source.DidYouMean(name, names, "use only parameters of the matrix"), "exclude: the matrix has no parameter %q", name)
 		return
 	}
@@ -169,29 +142,15 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	e.extra = append(e.extra, p)
 }
 
-// limit keeps only the points of axis i whose value j is p.
-func (e *entry) limit(i int, a *axis, j int, p Param) {
-	fresh := e.points[i] == nil
-	if fresh {
-		e.points[i] = make([]bool, a.size())
-	}
-	want := canonical(p)
-	for n := range e.points[i] {
-		e.points[i][n] = (fresh || e.points[i][n]) && canonical(a.point(n)[j]) == want
-	}
-}
-
 // presence determines which parameters every expansion has.
-func (r *matrixReader) presence(includes []entry) {
-	m := &r.m
+func (m *Matrix) presence(includes []entry) {
 	var names []string
 	for _, a := range m.axes {
 		names = append(names, a.names...)
 	}
-	for _, c := range m.consts {
-		names = append(names, c.Name)
+	for _, p := range m.consts {
+		names = append(names, p.Name)
 	}
-	all := len(names)
 	for _, e := range includes {
 		for _, p := range e.extra {
 			if !slices.Contains(names, p.Name) {
@@ -199,18 +158,14 @@ func (r *matrixReader) presence(includes []entry) {
 			}
 		}
 	}
-	have := make([]int, len(names))
-	plain := m.Count() - len(m.odd)
-	for i := range names[:all] {
-		have[i] = plain
-	}
-	for _, o := range m.odd {
-		for _, p := range o {
-			have[slices.Index(names, p.Name)]++
+	have := map[string]int{}
+	for _, row := range m.rows {
+		for _, p := range row {
+			have[p.Name]++
 		}
 	}
-	for i, n := range names {
-		if have[i] == m.Count() {
+	for _, n := range names {
+		if m.rows == nil || have[n] == len(m.rows) {
 			m.Always = append(m.Always, n)
 		} else {
 			m.Partial = append(m.Partial, n)

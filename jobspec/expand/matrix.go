@@ -15,16 +15,14 @@ func (a *axis) size() int { return len(a.values) / len(a.names) }
 
 func (a *axis) point(i int) []Param { return a.values[i*len(a.names) : (i+1)*len(a.names)] }
 
-// A Matrix is all expansions of one job of the file. The plain product is not stored:
-// a job remembers its index in it, and its parameters are computed from that. What
-// include changed is stored in odd.
+// A Matrix is all expansions of one job of the file. The plain product is not stored: an
+// expansion's parameters are computed from its index in it.
 type Matrix struct {
 	axes    []axis
-	consts  []Param // params: the same in every expansion
-	combos  []int32 // the expansions in order: ≥ 0 an index into the product, < 0 odd[-n-1]; nil for the whole product
-	odd     [][]Param
-	Always  []string // parameters that every expansion has, in order
-	Partial []string // parameters that only some have
+	consts  []Param   // params: the same in every expansion
+	rows    [][]Param // the expansions if include or exclude changed the product, otherwise nil
+	Always  []string  // parameters that every expansion has, in order
+	Partial []string  // parameters that only some have
 	Nested  nestedTexts
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
 }
@@ -41,39 +39,34 @@ func (m *Matrix) size() int {
 	return n
 }
 
+// Count returns the number of expansions.
 func (m *Matrix) Count() int {
-	if m.combos != nil {
-		return len(m.combos)
+	if m.rows != nil {
+		return len(m.rows)
 	}
 	return m.size()
 }
 
-func (m *Matrix) Combo(i int) int32 {
-	if m.combos != nil {
-		return m.combos[i]
+// Values returns the variables of the i-th expansion, with its parameters in buf; run-time
+// variables stay as names.
+func (m *Matrix) Values(i int, name string, buf []Param) Values {
+	v := Values{nested: m.Nested, Name: name}
+	if m.rows != nil {
+		v.Params = append(buf, m.rows[i]...)
+	} else {
+		v.Params = append(m.product(len(m.axes)-1, i, buf), m.consts...)
 	}
-	return int32(i)
-}
-
-// Params appends the parameters of one expansion to buf.
-func (m *Matrix) params(combo int32, buf []Param) []Param {
-	if combo < 0 {
-		return append(buf, m.odd[-combo-1]...)
-	}
-	if len(m.axes) > 0 {
-		buf = m.product(len(m.axes)-1, int(combo), buf)
-	}
-	return append(buf, m.consts...)
+	return v
 }
 
 // product appends the values of axes 0…last at point n of their product.
 func (m *Matrix) product(last, n int, buf []Param) []Param {
-	a := &m.axes[last]
-	if last > 0 {
-		buf = m.product(last-1, n/a.size(), buf)
-		n %= a.size()
+	if last < 0 {
+		return buf
 	}
-	return append(buf, a.point(n)...)
+	a := &m.axes[last]
+	buf = m.product(last-1, n/a.size(), buf)
+	return append(buf, a.point(n%a.size())...)
 }
 
 // Named returns the parameters that distinguish expansions.
@@ -105,7 +98,7 @@ func (m *Matrix) Formatted(name string, f func(Param) bool) {
 	}
 	var v Values
 	for i := range m.Count() {
-		v = m.Values(m.Combo(i), "", v.Params[:0])
+		v = m.Values(i, "", v.Params[:0])
 		for _, p := range v.Params {
 			if p.Name == name && !f(v.Resolve(p)) {
 				return
@@ -114,23 +107,22 @@ func (m *Matrix) Formatted(name string, f func(Param) bool) {
 	}
 }
 
-// each calls f for every value a parameter has anywhere, as spelled in the file, until
+// each calls f once for every value a parameter has anywhere, as spelled in the file, until
 // it returns false.
 func (m *Matrix) each(name string, f func(Param) bool) {
+	lists := append([][]Param{m.consts}, m.rows...)
 	for i := range m.axes {
-		a := &m.axes[i]
-		if j := slices.Index(a.names, name); j >= 0 {
-			for n := range a.size() {
-				if !f(a.point(n)[j]) {
-					return
-				}
-			}
+		if slices.Contains(m.axes[i].names, name) {
+			lists[0] = m.axes[i].values
 		}
 	}
-	for _, list := range append([][]Param{m.consts}, m.odd...) {
-		for _, v := range list {
-			if v.Name == name && !f(v) {
-				return
+	seen := map[Param]bool{}
+	for _, list := range lists {
+		for _, p := range list {
+			if p.Name == name && !seen[p] {
+				if seen[p] = true; !f(p) {
+					return
+				}
 			}
 		}
 	}
@@ -147,5 +139,10 @@ func (m *Matrix) Mates(name string) (names []string, values int) {
 	if slices.ContainsFunc(m.consts, func(c Param) bool { return c.Name == name }) {
 		return nil, 1
 	}
-	return slices.Concat(m.Always, m.Partial), len(m.odd)
+	for _, row := range m.rows {
+		if slices.ContainsFunc(row, func(p Param) bool { return p.Name == name }) {
+			values++
+		}
+	}
+	return slices.Concat(m.Always, m.Partial), values
 }

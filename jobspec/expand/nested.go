@@ -17,11 +17,6 @@ type nestedTexts map[string]map[string]*Text
 // a slip, but thirty would fill memory.
 const maxNested = 1 << 20
 
-// Values returns the variables of one expansion; run-time variables stay as names.
-func (m *Matrix) Values(combo int32, name string, buf []Param) Values {
-	return Values{Params: m.params(combo, buf), nested: m.Nested, Name: name}
-}
-
 // Resolve renders a value that refers to other parameters.
 func (v *Values) Resolve(p Param) Param {
 	t := v.nested[p.Name][p.Text]
@@ -62,7 +57,7 @@ func (r *matrixReader) nest() {
 		r.nestValue(&sc, p)
 	}
 	sc.Known = setOf(VarWorkDir)
-	for _, list := range m.odd {
+	for _, list := range m.rows {
 		if slices.ContainsFunc(list, func(p Param) bool { return strings.Contains(p.Text, "{") }) {
 			sc.Params, sc.Partial = paramNames(list), append(slices.Clone(m.Always), m.Partial...)
 			for _, p := range list {
@@ -84,13 +79,11 @@ func paramNames(list []Param) []string {
 }
 
 func (r *matrixReader) nestValue(sc *Scope, p Param) {
-	if !strings.Contains(p.Text, "{") || r.m.Nested[p.Name][p.Text] != nil {
-		return
-	}
 	at := r.at[p.Name]
-	if at == nil {
+	if at == nil || r.nested[p] || !strings.Contains(p.Text, "{") {
 		return
 	}
+	r.nested[p] = true
 	sc.Where = "the parameter " + p.Name
 	t, ok := sc.Compile(r.Source, p.Text, at.Line, at.Column)
 	r.fails = r.fails || !ok

@@ -15,18 +15,19 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // A matrixReader reads matrix, zip and params of one job.
 type matrixReader struct {
 	*source.Source
-	m     Matrix
-	at    map[string]*yaml.Node // where each parameter is defined
-	envs  map[string]string     // GPURUN_PARAM_ name → parameter
-	order []string
-	fails bool
-	loose bool // some parameters may be missing from the axes
+	m      Matrix
+	at     map[string]*yaml.Node // where each parameter is defined
+	envs   map[string]string     // GPURUN_PARAM_ name → parameter
+	order  []string
+	nested map[Param]bool // values checked for variables
+	fails  bool
+	loose  bool // some parameters may be missing from the axes
 }
 
 // Read returns a single expansion if there is no matrix. If whole is false a
 // problem was reported, and only the parameters' names are known.
 func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool) {
-	r := &matrixReader{Source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}}
+	r := &matrixReader{Source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[Param]bool{}}
 	var include, exclude *yaml.Node
 	if node != nil {
 		r.fails = !s.Pairs(node, "matrix", func(k, v *yaml.Node) {

@@ -31,7 +31,7 @@ type Expansion struct {
 	Name  string
 	Needs []int32 // ascending
 	Queue int32   // -1 for none
-	Combo int32   // which expansion of its matrix it is
+	Combo int     // which expansion of its matrix it is
 }
 
 // A batchChecker checks what no job reveals on its own.
@@ -55,9 +55,11 @@ func (c *Checker) CheckBatch(batch Batch) {
 func (b *batchChecker) jobs(f func(e *Expansion) (told bool)) {
 	told := map[*written.Job]bool{}
 	for id := range int32(b.Len) {
-		if e := b.Job(id); !told[e.Job] {
-			told[e.Job] = f(&e)
+		if told[b.Job(id).Job] {
+			continue
 		}
+		e := b.Job(id)
+		told[e.Job] = f(&e)
 	}
 }
 
@@ -169,7 +171,7 @@ func (b *batchChecker) workDirs() {
 	}
 	b.jobs(func(e *Expansion) bool {
 		if e.WorkDir == nil || len(e.Needs) > 0 || e.Queue >= 0 {
-			return false
+			return e.WorkDir == nil
 		}
 		base := b.Files[e.File].WorkDir
 		v := e.Matrix.Values(e.Combo, e.Name, nil)

@@ -155,7 +155,7 @@ func (j *jobChecker) inName(name string) bool {
 // name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
 // --out ckpt/{name}.pt hides a parameter that does nothing.
 func (j *jobChecker) readsByName() bool {
-	v := j.Matrix.Values(j.Matrix.Combo(0), j.First, nil)
+	v := j.Matrix.Values(0, j.First, nil)
 	return j.runs(func(t *expand.Text) bool {
 		return t.Uses(expand.VarName) && slices.ContainsFunc(strings.FieldsFunc(t.Render(&v), wordBreak), func(word string) bool {
 			if strings.HasPrefix(word, "-") {

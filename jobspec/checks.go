@@ -3,10 +3,11 @@ package jobspec
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
+	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/lint"
 	"gpurun/jobspec/source"
@@ -119,93 +120,64 @@ func (l *loader) logPath(j *Job, t *expand.Text, v *expand.Values) (string, bool
 	return path, err == nil && path != "/dev/null"
 }
 
+// A configCopy is the copy of a config that a job writes to a path of its own choice.
+type configCopy struct {
+	job        *Job
+	base       *configedit.File
+	sets       []configedit.Set
+	perAttempt bool
+}
+
+// differs reports whether two copies differ in content, which mostly the changes tell.
+func (c *configCopy) differs(o *configCopy) bool {
+	if c.perAttempt || o.perAttempt {
+		return true
+	}
+	if c.base == nil || o.base == nil || c.base == o.base && reflect.DeepEqual(c.sets, o.sets) {
+		return false
+	}
+	a, _ := c.base.Edit(c.sets)
+	b, _ := o.base.Edit(o.sets)
+	return a != nil && b != nil && !bytes.Equal(a, b)
+}
+
 // checkConfigs refuses two jobs that would write different content to the same file.
-// Contents are compared only where two jobs share a path and do not make the same
-// changes to the same base.
 func (l *loader) checkConfigs() {
-	owners := map[string]int32{}
+	owners := map[string]*configCopy{}
 	told := map[*written.Job]bool{}
-	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if t.Config == nil || t.Config.Path == nil || t.Config.Bad || told[t] || t.Config.Path.Uses(expand.VarUniID) {
+		c := t.Config
+		if c == nil || c.Path == nil || c.Bad || told[t] || c.Path.Uses(expand.VarUniID) {
 			continue
 		}
-		v = l.values(j, v.Params[:0])
-		path, ok := l.configPlace(j, t.Config.Path, &v)
-		if !ok {
+		v := l.values(j, nil)
+		dir, err := t.Dir(l.batch.Files[j.File].WorkDir, &v)
+		if err != nil {
+			continue // has been reported, as has a path with an unset variable
+		}
+		v.WorkDir, v.Runtime = dir, &Runtime{}
+		path, err := expand.Absolute(dir, c.Path.Render(&v))
+		if err != nil {
 			continue
 		}
-		if _, base := l.batch.bases[path]; base {
+		refuse := func(hint, format string, args ...any) {
 			told[t] = true
-			l.files[j.File].src.Problem(t.Config.Path.Line, t.Config.Path.Col, "give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
+			l.files[j.File].src.Problem(c.Path.Line, c.Path.Col, hint, format, args...)
+		}
+		if l.batch.bases[path] != nil {
+			refuse("give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
 			continue
 		}
-		first, taken := owners[path]
-		if !taken {
-			owners[path] = j.id32()
-			continue
-		}
-		o := &l.batch.Jobs[first]
-		perAttempt := t.Config.PerAttempt() || o.Spec.text.Config.PerAttempt()
-		if !perAttempt && l.changes(o) == l.changes(j) {
-			continue
-		}
-		if a, b := l.content(o), l.content(j); perAttempt || a != nil && b != nil && !bytes.Equal(a, b) {
-			told[t] = true
-			l.files[j.File].src.Problem(t.Config.Path.Line, t.Config.Path.Col, "add {name} to its path", "jobs %q and %q would write different content to %s", o.Name, j.Name, path)
+		own := &configCopy{job: j, perAttempt: c.PerAttempt()}
+		own.base, own.sets, _ = l.batch.open(c, &v)
+		if first := owners[path]; first == nil {
+			owners[path] = own
+		} else if own.differs(first) {
+			refuse("add {name} to its path", "jobs %q and %q would write different content to %s", first.job.Name, j.Name, path)
 		}
 	}
-}
-
-// configPlace resolves a path given under config against the job's work dir.
-func (l *loader) configPlace(j *Job, t *expand.Text, v *expand.Values) (string, bool) {
-	dir, err := j.Spec.text.Dir(l.batch.Files[j.File].WorkDir, v)
-	if err != nil {
-		return "", false
-	}
-	v.WorkDir = dir
-	at := *v
-	at.Runtime = &Runtime{}
-	path, err := expand.Absolute(dir, t.Render(&at))
-	return path, err == nil
-}
-
-// changes identifies the base and what a job changes in it: two jobs with equal
-// changes have equal contents.
-func (l *loader) changes(j *Job) string {
-	v := l.values(j, nil)
-	c := j.Spec.text.Config
-	base, ok := l.configPlace(j, &c.Base, &v)
-	if !ok {
-		return "\x00" + j.Name
-	}
-	v.Runtime = &Runtime{}
-	buf := appendString(nil, base)
-	for i := range c.Sets {
-		s := &c.Sets[i]
-		buf = strconv.AppendBool(strconv.AppendBool(buf, s.Add), s.Place)
-		buf = appendString(appendString(buf, strings.Join(s.Path, "\x00")), s.Kind(&v))
-		buf = appendString(buf, s.Value.Render(&v))
-	}
-	return string(buf)
-}
-
-// content returns what a job would write, or nil if that is not known yet.
-func (l *loader) content(j *Job) []byte {
-	v := l.values(j, nil)
-	c := j.Spec.text.Config
-	if _, ok := l.configPlace(j, &c.Base, &v); !ok {
-		return nil
-	}
-	v.Runtime = &Runtime{}
-	base, sets, problems := l.batch.open(c, &v)
-	if len(problems) > 0 {
-		return nil
-	}
-	content, _ := base.Edit(sets)
-	return content
 }
 
 // checkPaths reports unset variables in all paths of a job.

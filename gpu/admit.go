@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -27,7 +28,9 @@ var (
 		{never: true, refuses: func(q *query, d *device) bool { return !q.named[d.position] },
 			words: text("not in the job's gpu_ids")},
 		{never: true, refuses: func(q *query, d *device) bool { return !d.is(q.req.Models) },
-			words: func(q *query, d *device) string { return orUnknown(d.Name) + ", not " + either(q.req.Models.List()) }},
+			words: func(q *query, d *device) string {
+				return cmp.Or(d.Name, "unknown model") + ", not " + either(q.req.Models.List())
+			}},
 		{never: true, refuses: func(q *query, d *device) bool { return d.MIG && q.req.Min > 1 },
 			words: func(q *query, _ *device) string {
 				return fmt.Sprintf("a MIG instance, but the job needs %d GPUs", q.req.Min)

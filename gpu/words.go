@@ -92,13 +92,6 @@ func count(n int) string {
 	return fmt.Sprintf("%d GPUs", n)
 }
 
-func orUnknown(name string) string {
-	if name == "" {
-		return "unknown model"
-	}
-	return name
-}
-
 // either returns the names as "a" or "b", quoted.
 func either(names []string) string {
 	quoted := make([]string, len(names))

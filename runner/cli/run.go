@@ -131,7 +131,7 @@ func (r *run) open() error {
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
-	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts, false)})
+	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
 	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs 
 	attempts, job := h.Attempts(), runner.JobFinder(b)
 	m := a.settle(b, h, func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }, alive)
 	core := sched.New(b, h, o)
-	core.Step(now(), sched.Looked{Evidence: files.Evidence(b, h, o, true)})
+	core.Step(now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
 	for id := range b.Jobs {
 		vs = append(vs, verdict{Verdict: core.Verdict(id)})
 	}

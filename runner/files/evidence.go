@@ -15,14 +15,9 @@ import (
 
 // Evidence checks the files of the jobs that last succeeded, if they are selected and not
 // forced, and returns what it found, by ID. It reads nothing for jobs that declare no
-// outputs, inputs or log. With remarks it also tells what changes nothing: Overwritten,
-// which requires knowing the newest attempt of each name.
-func Evidence(b *jobspec.Batch, h *state.History, o sched.Options, remarks bool) map[int]sched.Evidence {
-	w := &witness{batch: b, reader: newLookingReader()}
-	if remarks {
-		w.history = h
-	}
-	found := map[int]sched.Evidence{}
+// outputs, inputs or log.
+func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
+	w, found := witness{batch: b, history: h, reader: newLookingReader()}, map[int]sched.Evidence{}
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		if !declares(j.Spec) || o.Selected != nil && !o.Selected[id] || o.Forced != nil && o.Forced[id] {
@@ -71,7 +66,7 @@ func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
 
 type witness struct {
 	batch   *jobspec.Batch
-	history *state.History // for remarks; nil for none
+	history *state.History // for Overwritten; nil for none
 	reader  *reader
 }
 

@@ -113,12 +113,8 @@ func TestEvidence(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			dir, b, h := world(t)
 			row.change(t, dir, h, b)
-			if got := Evidence(b, h, sched.Options{}, true)[row.job]; got != row.want {
+			if got := Evidence(b, h, sched.Options{})[row.job]; got != row.want {
 				t.Errorf("got %+v, want %+v", got, row.want)
-			}
-			row.want.Overwritten = ""
-			if got := Evidence(b, h, sched.Options{}, false)[row.job]; got != row.want {
-				t.Errorf("without remarks: got %+v, want %+v", got, row.want)
 			}
 		})
 	}

@@ -8,9 +8,6 @@ import (
 // on asks the engine about every attempt that the history left open. Nothing starts
 // until all have been answered, and what they hold stays reserved.
 func (Began) on(c *Core) {
-	if c.begun || c.live.asked > 0 {
-		return
-	}
 	if !c.judged {
 		c.judge()
 	}

@@ -211,7 +211,7 @@ func (c *Core) whyReady(id int32) string {
 	}
 	cl, h := c.jobs[id].class, c.waiter.id
 	switch _, ok := c.pick(id); {
-	case cl.gpus && ok && h >= 0 && h != id && c.rank(h) < c.rank(id):
+	case cl.gpus && ok && h >= 0 && h != id && c.ranks[h] < c.ranks[id]:
 		return c.name(h) + " goes first"
 	case ok:
 		return ""

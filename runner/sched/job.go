@@ -129,14 +129,14 @@ func (c *Core) last(id int32) *state.Record {
 // graph maps each job to the jobs that need it. The slices are laid out so that a batch
 // of a million jobs costs a few allocations.
 type graph struct {
-	first []int32 // by job: where its needers begin in to, plus one entry at the end; nil if no job has needs
+	first []int32 // by job: where its needers begin in to, plus one entry at the end
 	to    []int32
 	order []int32 // jobs, each after its needs; without those on a cycle, which no loaded batch has
 }
 
 func newGraph(b *jobspec.Batch) graph {
 	n := len(b.Jobs)
-	g := graph{order: make([]int32, 0, n)}
+	g := graph{first: make([]int32, n+1), order: make([]int32, 0, n)}
 	left := make([]int32, n) // by job: needs that are not in order yet
 	edges := int32(0)
 	for i := range b.Jobs {
@@ -145,10 +145,7 @@ func newGraph(b *jobspec.Batch) graph {
 		}
 		edges += left[i]
 	}
-	if edges == 0 {
-		return g
-	}
-	g.first, g.to = make([]int32, n+1), make([]int32, edges)
+	g.to = make([]int32, edges)
 	for i := range b.Jobs {
 		for _, n := range b.Jobs[i].Needs {
 			g.first[n]++
@@ -174,12 +171,7 @@ func newGraph(b *jobspec.Batch) graph {
 }
 
 // needers returns the jobs that need id.
-func (g *graph) needers(id int32) []int32 {
-	if g.first == nil {
-		return nil
-	}
-	return g.to[g.first[id]:g.first[id+1]]
-}
+func (g *graph) needers(id int32) []int32 { return g.to[g.first[id]:g.first[id+1]] }
 
 // end moves a job to its final phase; cascade updates the jobs that wait for it.
 func (c *Core) end(id int32, p phase) {

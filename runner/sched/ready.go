@@ -13,7 +13,7 @@ import (
 
 // openings are the jobs that may start, now or in their turn.
 type openings struct {
-	ranks   []int32 // order in which jobs are tried, by job; nil if that is the file's order
+	ranks   []int32 // order in which jobs are tried, by job
 	classes []*class
 	byNeed  map[need]*class
 	queues  []queue
@@ -61,15 +61,11 @@ func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
 
 // newRanks sorts jobs by priority, then by the order setting.
 func newRanks(b *jobspec.Batch) []int32 {
-	compare := ranking(b)
 	order := make([]int32, len(b.Jobs))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	if slices.IsSortedFunc(order, compare) {
-		return nil
-	}
-	slices.SortFunc(order, compare)
+	slices.SortFunc(order, ranking(b))
 	ranks := make([]int32, len(order))
 	for rank, id := range order {
 		ranks[id] = int32(rank)
@@ -113,13 +109,6 @@ func mix(seed uint64, id int32) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
-}
-
-func (o *openings) rank(id int32) int32 {
-	if o.ranks == nil {
-		return id
-	}
-	return o.ranks[id]
 }
 
 // A need is everything that a job must be granted to start.
@@ -180,7 +169,7 @@ func (c *Core) makeReady(id int32) {
 		return
 	}
 	c.set(id, ready)
-	heap.Push(&cl.jobs, ranked{c.rank(id), id})
+	heap.Push(&cl.jobs, ranked{c.ranks[id], id})
 	c.refill = true
 }
 
@@ -203,7 +192,7 @@ func (c *Core) firstReady() int32 {
 		return first
 	}
 	for _, cl := range c.classes {
-		if id := c.head(cl); id >= 0 && (first < 0 || c.rank(id) < c.rank(first)) {
+		if id := c.head(cl); id >= 0 && (first < 0 || c.ranks[id] < c.ranks[first]) {
 			first = id
 		}
 	}

@@ -14,7 +14,6 @@ import (
 const (
 	summaryName  = "summary.txt" // in the state folder of each file of a run
 	summaryWidth = 80
-	summaryTime  = "2006-01-02 15:04:05"
 	maxSummary   = 1 << 20
 )
 
@@ -25,7 +24,7 @@ const summaryHead = "run of %s to %s, exit status %d"
 // full disk does not fail the run. failed is what else the run says at its end, or nil.
 func (r *run) keepSummary(s terminal.Summary, code int, failed *failure) {
 	end := time.Now()
-	head := fmt.Sprintf(summaryHead, end.Add(-s.Wall).Format(summaryTime), end.Format(summaryTime), code)
+	head := fmt.Sprintf(summaryHead, end.Add(-s.Wall).Format(time.DateTime), end.Format(time.DateTime), code)
 	lines := s.Lines(summaryWidth)
 	if failed != nil {
 		lines = append(lines, terminal.Wrap("error: "+failed.text, summaryWidth, 4)...)

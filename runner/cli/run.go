@@ -149,11 +149,9 @@ func (r *run) open() error {
 
 // logger returns the logger of run.log.
 func (r *run) logger() zerolog.Logger {
-	level, err := zerolog.ParseLevel(r.global.LogLevel)
-	if err != nil {
-		level = zerolog.InfoLevel
-	}
-	return zerolog.New(forgiving{r.runLog}).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
+	zerolog.ErrorHandler = func(error) {} // a full disk under run.log must not flood the terminal
+	level, _ := zerolog.ParseLevel(r.global.LogLevel)
+	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
 
 // runs reports whether a job would run.

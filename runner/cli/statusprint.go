@@ -95,9 +95,9 @@ func (s *status) cutOff() bool {
 func (s *status) moment(t time.Time) string {
 	t, now := t.Local(), s.At.Local()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
-		return t.Format("15:04:05")
+		return t.Format(time.TimeOnly)
 	}
-	return t.Format("2006-01-02 15:04:05")
+	return t.Format(time.DateTime)
 }
 
 // cells returns the row of a running job.

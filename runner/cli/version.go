@@ -62,23 +62,18 @@ func (c *versionCmd) Run(a *app) error {
 // version is set by the linker, to git's description of the commit.
 var version string
 
-// programVersion returns the version set by the Makefile, else that of the module, or
-// the commit that it was built from.
+// programVersion returns the version set by the Makefile, else that of the module, which
+// Go takes from the commit that it was built from.
 func programVersion() string {
 	if version != "" {
 		return version
 	}
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
+	switch {
+	case !ok:
 		return "unknown"
-	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return "at " + s.Value[:12]
-		}
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
+		return info.Main.Version
 	}
 	return "development"
 }

@@ -32,7 +32,7 @@ func TestReportFromAFileThatWasReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(b, nil)
+	s := New(b, plain)
 	defer s.Close()
 	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u1", PID: 7, Attempt: 1})
 	for deadline := time.Now().Add(20 * time.Second); ; {

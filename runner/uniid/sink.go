@@ -40,23 +40,17 @@ type news struct {
 }
 
 // New returns a sink for the jobs of a batch; Close ends it. start starts a goroutine and
-// handles its panics; nil for a plain one.
+// handles its panics.
 func New(b *jobspec.Batch, start func(func())) *Sink {
 	s := &Sink{batch: b, keepers: map[string]*keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
-	if start == nil {
-		start = func(f func()) { go f() }
-	}
 	start(s.run)
 	return s
 }
 
 // Fact records an attempt that runs or has ended.
 func (s *Sink) Fact(job int, f state.Fact) {
-	if job < 0 || f.UniID == "" {
-		return
-	}
-	path := s.batch.Files[s.batch.Jobs[job].File].UniID
-	if path == "" {
+	path := s.path(job)
+	if path == "" || f.UniID == "" {
 		return
 	}
 	e := entry{RetryCount: max(0, f.Attempt-1)}
@@ -83,16 +77,21 @@ func (s *Sink) Fact(job int, f state.Fact) {
 // type that it gave. It also finds what went to a file that was replaced while the script
 // had it open, which the path alone would not show.
 func (s *Sink) Report(job int, uniID string) (end, errorType string) {
-	if job < 0 {
-		return "", ""
-	}
-	path := s.batch.Files[s.batch.Jobs[job].File].UniID
+	path := s.path(job)
 	if path == "" {
 		return "", ""
 	}
 	s.files.Lock()
 	defer s.files.Unlock()
 	return s.keeper(path).report(uniID)
+}
+
+// path returns the file of a job, "" for none.
+func (s *Sink) path(job int) string {
+	if job < 0 {
+		return ""
+	}
+	return s.batch.Files[s.batch.Jobs[job].File].UniID
 }
 
 // keeper returns the keeper of a file. The caller holds files.
@@ -133,7 +132,6 @@ func (s *Sink) run() {
 	timer := time.NewTimer(checkEvery)
 	defer timer.Stop()
 	for {
-		s.take()
 		busy := s.flush()
 		if closed == nil && !busy && !s.flush() { // again: for what the first one displaced
 			return
@@ -152,8 +150,8 @@ func (s *Sink) run() {
 	}
 }
 
-// take passes the queue to the keepers.
-func (s *Sink) take() {
+// flush passes the queue to the keepers, and reports whether a file must be retried soon.
+func (s *Sink) flush() (busy bool) {
 	s.mu.Lock()
 	queue := s.queue
 	s.queue = nil
@@ -163,12 +161,6 @@ func (s *Sink) take() {
 	for _, n := range queue {
 		s.keeper(n.path).put(n.uniID, n.entry)
 	}
-}
-
-// flush reports whether a file must be retried soon.
-func (s *Sink) flush() (busy bool) {
-	s.files.Lock()
-	defer s.files.Unlock()
 	s.err = nil
 	for _, k := range s.keepers {
 		err := k.flush()

@@ -17,6 +17,8 @@ import (
 	"gpurun/state"
 )
 
+func plain(f func()) { go f() }
+
 type content map[string]map[string]any
 
 func load(t *testing.T, path string) content {
@@ -234,7 +236,7 @@ func TestSinkKeepsTheFileTrueForItsReaders(t *testing.T) {
 	s := New(&jobspec.Batch{
 		Files: []jobspec.File{{UniID: path}, {}},
 		Jobs:  []jobspec.Job{{File: 0}, {File: 1}},
-	}, nil)
+	}, plain)
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {
@@ -280,7 +282,7 @@ func readUntil(t *testing.T, path string, stop <-chan struct{}) {
 
 func TestSinkWritesWhileTheRunGoesOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "uni_id.json")
-	s := New(&jobspec.Batch{Files: []jobspec.File{{UniID: path}}, Jobs: []jobspec.Job{{}}}, nil)
+	s := New(&jobspec.Batch{Files: []jobspec.File{{UniID: path}}, Jobs: []jobspec.Job{{}}}, plain)
 	s.Fact(0, state.Fact{Kind: state.KindRunning, UniID: "u", PID: 5, Attempt: 1})
 	deadline := time.After(10 * time.Second)
 	tick := time.NewTicker(time.Millisecond)

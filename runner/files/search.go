@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -37,11 +36,12 @@ func (e *GaveUp) short(dir string) string {
 	return (&GaveUp{Short(dir, e.Pattern), e.After}).Error()
 }
 
-// A Search finds matches of patterns, each within a time limit.
+// A Search finds matches of patterns, each within a time limit. It is not safe for
+// concurrent use.
 type Search struct {
 	one  time.Duration
 	all  time.Duration // total for searches that give up; 0 for no limit
-	lost atomic.Int64  // time spent on searches that gave up
+	lost time.Duration // spent on searches that gave up
 }
 
 func newSearch() *Search { return &Search{one: searchOne} }
@@ -55,7 +55,7 @@ func (s *Search) limit() time.Duration {
 	if s.all == 0 {
 		return s.one
 	}
-	return max(lookLeast, min(s.one, s.all-time.Duration(s.lost.Load())))
+	return max(lookLeast, min(s.one, s.all-s.lost))
 }
 
 // MissingOutput returns the first pattern that matches nothing, or "". A search that
@@ -116,7 +116,7 @@ func (s *Search) walk(pattern string, f func(path string) error) error {
 		return f(filepath.Join(base, path))
 	}, doublestar.WithFailOnIOErrors())
 	if errors.Is(err, errTime) {
-		s.lost.Add(int64(time.Since(begin)))
+		s.lost += time.Since(begin)
 		return &GaveUp{pattern, limit}
 	}
 	if errors.Is(err, fs.SkipAll) {

@@ -35,7 +35,7 @@ func TestSearchEnds(t *testing.T) {
 // Thousands of jobs with such a pattern do not each get the time of one.
 func TestSearchesTogetherEnd(t *testing.T) {
 	s := &Search{one: time.Hour, all: time.Hour}
-	s.lost.Store(int64(2 * time.Hour))
+	s.lost = 2 * time.Hour
 	if got := s.limit(); got != lookLeast {
 		t.Errorf("limit %s, want %s", got, lookLeast)
 	}

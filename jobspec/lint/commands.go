@@ -145,7 +145,7 @@ func (c *commandChecker) command(t *expand.Text, last bool) {
 			r := script.Check(s, c.job)
 			found = r.Findings
 			for _, name := range r.Scripts {
-				c.scriptFile(t, name)
+				c.script(t, c.program(name))
 			}
 		}
 		for _, f := range found {
@@ -175,25 +175,25 @@ func (c *commandChecker) tell(t *expand.Text, f script.Finding) {
 	c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: f.Text, Hint: f.Hint}, f.Warn)
 }
 
-// scriptFile checks a file that a command runs. The file may be run differently, so all
+// script checks a file that a command runs. The file may be run differently, so all
 // its findings are warnings.
-func (c *commandChecker) scriptFile(t *expand.Text, name string) {
-	text, python := c.program(name), strings.HasSuffix(name, ".py")
-	if !script.Worth(text) {
+func (c *commandChecker) script(t *expand.Text, p program) {
+	python := strings.HasSuffix(p.name, ".py")
+	if !script.Worth(p.text) {
 		return
 	}
 	var r script.Report
 	if python {
-		r = script.CheckPython(text, c.job)
+		r = script.CheckPython(p.text, c.job)
 	} else {
-		r = script.Check(text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
+		r = script.Check(p.text, script.Job{GPUs: c.job.GPUs, Conda: c.job.Conda, Env: c.job.Env})
 	}
-	line, col := c.Source.Find(t.Line, t.Col, name)
+	line, col := c.Source.Find(t.Line, t.Col, p.name)
 	for _, f := range r.Findings {
 		if f.Lint == script.Background && c.Background || f.Lint == script.Pinned && f.Warn && !python && c.passesGPUs() {
 			continue
 		}
-		c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: fmt.Sprintf("%s:%d: %s", name, f.Line, f.Text), Hint: f.Hint}, true)
+		c.find(source.Problem{Lint: f.Lint, Line: line, Col: col, Text: fmt.Sprintf("%s:%d: %s", p.name, f.Line, f.Text), Hint: f.Hint}, true)
 	}
 }
 

@@ -58,14 +58,14 @@ type Checker struct {
 	out   *source.Report
 	Allow []string // switched off by the settings
 
-	programs map[string]string // that jobs run, by path; "" if unreadable
-	there    map[string]bool   // paths checked for existence
-	searches int               // commands parsed only to find the scripts in them
+	programs map[string]program // that jobs run, by path
+	there    map[string]bool    // paths checked for existence
+	searches int                // commands parsed only to find the scripts in them
 }
 
 // New returns a Checker that reports to out.
 func New(out *source.Report) *Checker {
-	return &Checker{out: out, programs: map[string]string{}, there: map[string]bool{}}
+	return &Checker{out: out, programs: map[string]program{}, there: map[string]bool{}}
 }
 
 // A Job is one job of a file, all its expansions at once.

@@ -138,7 +138,7 @@ func (j *jobChecker) readByScript(name string) bool {
 	used := map[string]bool{}
 	for i := range j.Commands {
 		for _, file := range script.Check(j.Commands[i].Raw, script.Job{}).Scripts {
-			j.markEnvironment(used, j.program(file))
+			j.markEnvironment(used, j.program(file).text)
 		}
 	}
 	return used[name]

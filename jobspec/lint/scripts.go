@@ -11,6 +11,9 @@ import (
 	"gpurun/state/host"
 )
 
+// A program is a file that a job runs: its text, and its name as the batch first gives it.
+type program struct{ name, text string }
+
 // Bounds on reading scripts: how much of each, how many, and how many commands of a batch
 // are searched for scripts not named relative to the work dir.
 const (
@@ -28,7 +31,7 @@ func (j *jobChecker) mayRunScripts(command string) bool {
 			continue
 		}
 		from := strings.LastIndexAny(command[:i], " \t\n;&|(\"'=") + 1
-		if script.Worth(j.program(command[from : i+len(ext)])) {
+		if script.Worth(j.program(command[from : i+len(ext)]).text) {
 			return true
 		}
 		if strings.Contains(command, "cd ") && j.searches < maxSearches {
@@ -39,25 +42,25 @@ func (j *jobChecker) mayRunScripts(command string) bool {
 	return false
 }
 
-// program returns the text of a file that a command names; "" if it cannot be read.
-func (j *jobChecker) program(name string) string {
+// program reads a file that a command names, each once. Without a text it cannot be read.
+func (j *jobChecker) program(name string) program {
 	dir := j.Base
 	if j.WorkDir != nil {
 		var err error
 		if dir, err = expand.Absolute(dir, j.WorkDir.Raw); err != nil || !j.WorkDir.Constant() {
-			return ""
+			return program{}
 		}
 	}
 	path := name
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, name)
 	}
-	text, ok := j.programs[path]
+	p, ok := j.programs[path]
 	if !ok && len(j.programs) < maxScripts {
-		text = readScript(path)
-		j.programs[path] = text
+		p = program{name, readScript(path)}
+		j.programs[path] = p
 	}
-	return text
+	return p
 }
 
 // readScript reads a small regular text file; anything else is not checked.

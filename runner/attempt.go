@@ -35,19 +35,16 @@ func (l *loop) discard(uniID string) {
 
 // forget releases what only a live attempt needs.
 func (l *loop) forget(at *attempt) {
-	delete(l.attempts.live, at.uniID)
+	delete(l.attempts.live, at.launch.UniID)
 	l.attempts.ports.give(at.port)
 }
 
 // adopt asks the engine about an attempt of an earlier run.
 func (l *loop) adopt(a state.Attempt) {
 	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
-	l.attempts.live[at.uniID] = at
+	l.attempts.live[at.launch.UniID] = at
 	l.out.started(a.Start, l.Now())
-	ask := engine.Attempt{UniID: at.uniID, Job: a.Start.Job, Dir: at.dir, Started: a.Start.Time, Grace: 10 * time.Second, Grant: at.launch.Grant}
-	if at.job >= 0 {
-		ask.Grace = l.Batch.Jobs[at.job].Spec.Grace
-	}
+	ask := engine.Attempt{UniID: at.launch.UniID, Job: at.launch.Job, Dir: at.launch.Dir, Started: a.Start.Time, Grace: at.launch.Grace, Grant: at.launch.Grant}
 	if a.Running != nil {
 		ask.PID, ask.PIDStart = a.Running.PID, a.Running.PIDStart
 	}
@@ -56,16 +53,19 @@ func (l *loop) adopt(a state.Attempt) {
 
 // adopted rebuilds an earlier run's attempt from the ledger and the job file.
 func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
-	at := &attempt{job: id, file: a.Ledger, uniID: a.Start.UniID, name: a.Start.Job, dir: dir, out: logOf(a.Start.Log)}
-	at.launch.Grant = gpu.Grant{UUIDs: a.Start.GPUUUIDs, Indices: a.Start.GPUs, Memory: a.Start.Memory}
+	at := &attempt{job: id, file: a.Ledger, out: logOf(a.Start.Log), launch: engine.Launch{
+		UniID: a.Start.UniID, Job: a.Start.Job, Dir: dir, Grace: 10 * time.Second,
+		Grant: gpu.Grant{UUIDs: a.Start.GPUUUIDs, Indices: a.Start.GPUs, Memory: a.Start.Memory},
+	}}
 	if id < 0 || b == nil {
 		return at
 	}
+	at.launch.Grace = b.Jobs[id].Spec.Grace
 	at.launch.Grant.Share = b.Jobs[id].Spec.Request.Share
 	s := &a.Start
 	was := state.Record{UniID: s.UniID, Attempt: s.Attempt, Start: s.Time, Log: s.Log, Inputs: s.Inputs, GPUs: len(s.GPUs)}
 	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
-	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.uniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
+	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
 		at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
 	}
 	return at

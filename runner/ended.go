@@ -52,21 +52,21 @@ func (l *loop) happened(ev engine.Event) {
 // placed tells the prober whose processes to expect on the GPUs of an attempt.
 func (l *loop) placed(at *attempt, pid int) {
 	if l.Prober != nil {
-		l.Prober.Placed(at.uniID, pid, at.launch.Grant)
+		l.Prober.Placed(at.launch.UniID, pid, at.launch.Grant)
 	}
 }
 
 // look examines, outside the loop, what an ended attempt left behind.
 func (l *loop) look(at *attempt, e engine.Ended) {
 	if l.Prober != nil {
-		l.Prober.Removed(at.uniID)
+		l.Prober.Removed(at.launch.UniID)
 	}
 	vanished := at.vanished(e)
 	l.beside(func() func() {
 		kind := ""
 		if l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
 			var end string
-			end, kind = l.Report(at.job, at.uniID)
+			end, kind = l.Report(at.job, at.launch.UniID)
 			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence
 		}
 		ev := judge(at, e, kind)
@@ -77,7 +77,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
 		}
 		return func() {
-			l.warnOf(at.name, ev)
+			l.warnOf(at.launch.Job, ev)
 			l.step(ev)
 			l.forget(at)
 		}
@@ -88,12 +88,12 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 // that its script reported. Decisions are left to the core.
 func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	ev := sched.Ended{
-		UniID: at.uniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
+		UniID: at.launch.UniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
 		Seconds: e.Elapsed.Seconds(), OOM: e.OOMKilled, Lost: e.Lost, Void: e.Void, Err: e.Err,
 		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
 		Good: e.Report == "normal_exit",
 	}
-	metrics, kind, err := files.Result(resultPath(at.dir), at.out.stdout+".result.json")
+	metrics, kind, err := files.Result(resultPath(at.launch.Dir), at.out.stdout+".result.json")
 	if err != nil {
 		ev.Warning = err.Error()
 	}

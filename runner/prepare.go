@@ -51,7 +51,7 @@ func (l *loop) prepare(a sched.Prepare) {
 				return
 			}
 			l.attempts.fresh[a.Job] = true
-			l.attempts.live[at.uniID] = at
+			l.attempts.live[at.launch.UniID] = at
 			l.step(ev)
 		}
 	})
@@ -154,7 +154,7 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		return nil, state.Fact{}, err
 	}
 	at := &attempt{
-		job: p.Prepare.Job, file: job.File, uniID: p.uniID, name: job.Name, dir: p.dir, out: out, outputs: r.Outputs, port: p.port,
+		job: p.Prepare.Job, file: job.File, out: out, outputs: r.Outputs, port: p.port,
 		launch: p.launch(r, header),
 	}
 	start := state.Fact{

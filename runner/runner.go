@@ -86,10 +86,7 @@ type attempts struct {
 type attempt struct {
 	job     int // -1 if it belongs to no job of this batch
 	file    int
-	uniID   string
-	name    string // of its job
-	dir     string
-	launch  engine.Launch // with the grant
+	launch  engine.Launch // of an earlier run's: what is known of it
 	out     logPart
 	outputs []string
 	port    int

@@ -17,7 +17,12 @@ type fields struct {
 	at   *yaml.Node // the job as written, for its position
 }
 
-func (f fields) get(key string) *yaml.Node { return source.Child(f.node, key) }
+func (f fields) get(key string) *yaml.Node {
+	if path := source.Child(f.node, "log_path"); path != nil && key == "log" {
+		return path // an experiment list's word for it
+	}
+	return source.Child(f.node, key)
+}
 
 // canonicalKeys gives a job's mapping canonical keys and refuses unknown ones.
 func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -193,29 +194,8 @@ func (p *proto) familyOf(r gpu.Request) uint64 {
 	return h.Sum64()
 }
 
-// withoutNumbers replaces every number, such as 1e-05 or 0.1, by one placeholder.
-func withoutNumbers(s string) string {
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); {
-		if !digit(s[i]) {
-			out = append(out, s[i])
-			i++
-			continue
-		}
-		out = append(out, '#')
-		for i < len(s) && digit(s[i]) {
-			i++
-			switch rest := s[i:]; {
-			case len(rest) > 1 && rest[0] == '.' && digit(rest[1]):
-				i++
-			case len(rest) > 1 && (rest[0] == 'e' || rest[0] == 'E') && digit(rest[1]):
-				i++
-			case len(rest) > 2 && (rest[0] == 'e' || rest[0] == 'E') && (rest[1] == '-' || rest[1] == '+') && digit(rest[2]):
-				i += 2
-			}
-		}
-	}
-	return string(out)
-}
+// number matches 1e-05, 0.1 and the like.
+var number = regexp.MustCompile(`[0-9](?:\.?[0-9]|[eE][-+]?[0-9])*`)
 
-func digit(c byte) bool { return c >= '0' && c <= '9' }
+// withoutNumbers replaces every number by one placeholder.
+func withoutNumbers(s string) string { return number.ReplaceAllString(s, "#") }

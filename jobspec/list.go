@@ -34,10 +34,9 @@ func (p *proto) refuseListKeys(f fields) {
 // PROGRAM --cfp CONFIG --algo ALGORITHM --key value …
 func (p *proto) experiment(f fields) {
 	if log := f.get("log_path"); log != nil {
-		if other := f.get("log"); other != nil && !p.inherited["log"] {
+		if other := source.Child(f.node, "log"); other != nil && !p.inherited["log"] {
 			p.src.Problem(log.Line, log.Column, "keep only one", "log_path and log (line %d) mean the same", other.Line)
 		}
-		renameKey(f.node, "log_path", "log")
 		p.inherited["log"] = false
 	}
 	base, okBase := p.text(f.get("config"), "config", expand.InJob)
@@ -47,40 +46,15 @@ func (p *proto) experiment(f fields) {
 	}
 	program, _ := p.compile(p.file.settings.Program, p.Line, p.Col, "program", expand.AtStart)
 	p.Commands = []expand.Text{program}
-	seed := p.takeSeed(f)
 	config := base
-	if seed != nil {
-		config = p.seededCopy(base, seed)
+	extra, skip := f.get("extra_args"), ""
+	if seed := source.Child(extra, "seed"); seed != nil && !source.IsNull(seed) && p.file.settings.SeedAs == "config" {
+		config, skip = p.seededCopy(base, seed), "seed"
 	}
 	p.Args = append(p.Args, written.Arg{Key: "cfp", Value: config, Tag: "!!str"}, written.Arg{Key: "algo", Value: algorithm, Tag: "!!str"})
-	p.readArgs("extra_args", f.get("extra_args"))
-	p.readArgs("args", f.get("args"))
+	p.readArgs("extra_args", extra, skip)
+	p.readArgs("args", f.get("args"), "")
 	p.argsPlace()
-}
-
-// takeSeed removes the seed from extra_args if it belongs in the config.
-func (p *proto) takeSeed(f fields) *yaml.Node {
-	extra := f.get("extra_args")
-	if extra == nil || extra.Kind != yaml.MappingNode || p.file.settings.SeedAs != "config" {
-		return nil
-	}
-	seed := source.Child(extra, "seed")
-	if seed == nil || source.IsNull(seed) {
-		return nil
-	}
-	rest := *extra
-	rest.Content = nil
-	for i := 0; i < len(extra.Content); i += 2 {
-		if extra.Content[i].Value != "seed" {
-			rest.Content = append(rest.Content, extra.Content[i], extra.Content[i+1])
-		}
-	}
-	for i := 0; i < len(f.node.Content); i += 2 {
-		if f.node.Content[i].Value == "extra_args" {
-			f.node.Content[i+1] = &rest
-		}
-	}
-	return seed
 }
 
 // seededCopy sets the seed in a copy of the config and returns the copy's path:
@@ -96,21 +70,4 @@ func (p *proto) seededCopy(base expand.Text, seed *yaml.Node) expand.Text {
 	path, _ := p.compile(copied, base.Line, base.Col, "config", expand.InJob)
 	p.Config = &written.Config{Base: base, Path: &path, Sets: []written.Set{{Path: []string{"seed"}, Place: true, Value: value, Tag: seed.ShortTag()}}}
 	return path
-}
-
-func renameKey(n *yaml.Node, from, to string) {
-	var out []*yaml.Node
-	for i := 0; i < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		switch k.Value {
-		case to:
-			continue
-		case from:
-			own := *k
-			own.Value = to
-			k = &own
-		}
-		out = append(out, k, v)
-	}
-	n.Content = out
 }

@@ -183,15 +183,19 @@ func (p *proto) run(f fields) {
 			}
 		}
 	}
-	p.readArgs("args", f.get("args"))
+	p.readArgs("args", f.get("args"), "")
 	p.argsPlace()
 }
 
-func (p *proto) readArgs(what string, n *yaml.Node) {
+// readArgs reads all arguments but one.
+func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 	if n == nil {
 		return
 	}
 	p.src.Pairs(n, what, func(k, v *yaml.Node) {
+		if k.Value == skip && skip != "" {
+			return
+		}
 		if k.Value == "" || strings.ContainsAny(k.Value, " \t\n'\"$`\\;&|<>()") {
 			p.src.Problem(k.Line, k.Column, "", "invalid argument name %q", k.Value)
 			return

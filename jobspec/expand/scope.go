@@ -11,8 +11,13 @@ import (
 	"gpurun/jobspec/source"
 )
 
+const variable = `\{([A-Za-z_][A-Za-z0-9_]*)(?::(q|0?[0-9]{0,2}(?:\.[0-9]{1,2})?[dfeEgGxX]))?\}`
+
 var (
-	Variable     = regexp.MustCompile(`^\{([A-Za-z_][A-Za-z0-9_]*)(?::(q|0?[0-9]{0,2}(?:\.[0-9]{1,2})?[dfeEgGxX]))?\}`)
+	// Variable matches a {variable} at the beginning of a text.
+	Variable = regexp.MustCompile(`^` + variable)
+	// What the shell or another tool expands, {{literal}}, and {variable}.
+	braced       = regexp.MustCompile(`(?s)\$\{\{.*?\}\}|\$\{|\{` + variable + `\}|` + variable)
 	numberFormat = regexp.MustCompile(`^(0?)([0-9]{0,2})(\.[0-9]{1,2})?([dfeEgGxX])$`)
 )
 
@@ -32,77 +37,39 @@ type wordError struct{ spelt, text, hint string }
 func (sc *Scope) parse(s string) (t Text, left []string, bad []*wordError) {
 	t.Raw = s
 	from := 0
-	add := func(upTo int, seg Segment, next int) {
-		if upTo > from {
-			t.Segs = append(t.Segs, Segment{Kind: VarLiteral, Lit: s[from:upTo]})
+	literal := func(text string) {
+		if n := len(t.Segs); n > 0 && t.Segs[n-1].Kind == VarLiteral {
+			t.Segs[n-1].Lit += text
+		} else if text != "" {
+			t.Segs = append(t.Segs, Segment{Kind: VarLiteral, Lit: text})
 		}
-		t.Segs = append(t.Segs, seg)
-		from = next
 	}
-	for i := 0; i < len(s); {
-		if s[i] != '{' {
-			i++
+	for _, at := range braced.FindAllStringIndex(s, -1) {
+		word, escaped := strings.CutPrefix(s[at[0]:at[1]], "{{")
+		if escaped {
+			word = "{" + strings.TrimSuffix(word, "}")
+		}
+		if word[0] == '$' {
 			continue
 		}
-		if i > 0 && s[i-1] == '$' {
-			i = skipShell(s, i)
-			continue
-		}
-		if i+1 < len(s) && s[i+1] == '{' {
-			if m := Variable.FindString(s[i+1:]); m != "" && strings.HasPrefix(s[i+1+len(m):], "}") {
-				next := i + len(m) + 2
-				if seg, e := sc.word(m); seg != nil || e != nil {
-					add(i, Segment{Kind: VarLiteral, Lit: m}, next)
-				}
-				i = next
-				continue
-			}
-			i++
-			continue
-		}
-		m := Variable.FindString(s[i:])
-		if m == "" {
-			i++
-			continue
-		}
-		seg, e := sc.word(m)
+		seg, e := sc.word(word)
 		switch {
+		case escaped && (seg != nil || e != nil):
+			literal(s[from:at[0]] + word)
+			from = at[1]
+		case escaped:
 		case e != nil:
 			bad = append(bad, e)
 		case seg != nil:
-			add(i, *seg, i+len(m))
+			literal(s[from:at[0]])
+			t.Segs = append(t.Segs, *seg)
+			from = at[1]
 		default:
-			left = append(left, m)
+			left = append(left, word)
 		}
-		i += len(m)
 	}
-	if from < len(s) {
-		t.Segs = append(t.Segs, Segment{Kind: VarLiteral, Lit: s[from:]})
-	}
-	t.Segs = joinLiterals(t.Segs)
+	literal(s[from:])
 	return t, left, bad
-}
-
-// skipShell skips ${, and ${{ … }} as a whole.
-func skipShell(s string, i int) int {
-	if strings.HasPrefix(s[i:], "{{") {
-		if end := strings.Index(s[i:], "}}"); end >= 0 {
-			return i + end + 2
-		}
-	}
-	return i + 1
-}
-
-func joinLiterals(segs []Segment) []Segment {
-	out := segs[:0]
-	for _, g := range segs {
-		if n := len(out); n > 0 && g.Kind == VarLiteral && out[n-1].Kind == VarLiteral {
-			out[n-1].Lit += g.Lit
-			continue
-		}
-		out = append(out, g)
-	}
-	return out
 }
 
 // word parses one {word}: it returns a segment, a refusal, or neither.

@@ -14,16 +14,15 @@ import (
 // by a func that handles their panics: an internal failure exits with 70, while Go's
 // own 2 would mean that nothing ran.
 var bareGo = map[string]string{
-	"runner/cli/main.go":                 "it is what sees to panics",
-	"runner/engine/local/contain.go":     "it is what sees to them in a keeper",
-	"runner/engine/local/keeper.go":      "a keeper, which contains what can be contained",
-	"runner/engine/local/keeperclaim.go": "a keeper",
-	"runner/engine/local/reaper.go":      "a keeper, which is better dead without it",
-	"runner/engine/local/remote.go":      "waits for a process and does nothing else",
-	"gpu/probe/childmain.go":             "another process, whose crash is made good",
-	"gpu/probe/child.go":                 "waits for a process and does nothing else",
-	"gpu/claim/reader.go":                "reads for any process, and fails alone",
-	"state/host/users.go":                "asks for a name and does nothing else",
+	"runner/cli/main.go":                    "it is what sees to panics",
+	"runner/engine/local/keeper/contain.go": "it is what sees to them in a keeper",
+	"runner/engine/local/keeper/keeper.go":  "a keeper, which contains what can be contained",
+	"runner/engine/local/keeper/claims.go":  "a keeper",
+	"runner/engine/local/remote.go":         "waits for a process and does nothing else",
+	"gpu/probe/childmain.go":                "another process, whose crash is made good",
+	"gpu/probe/child.go":                    "waits for a process and does nothing else",
+	"gpu/claim/reader.go":                   "reads for any process, and fails alone",
+	"state/host/users.go":                   "asks for a name and does nothing else",
 }
 
 func TestGoroutinesAreCaught(t *testing.T) {

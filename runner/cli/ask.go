@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"gpurun/runner/control"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 	"gpurun/state/host"
 )
 

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"gpurun/gpu/probe"
-	"gpurun/runner/engine/local"
+	"gpurun/runner/engine/local/keeper"
 )
 
 // Main runs the command in args, which do not include the program's name, and returns
@@ -28,7 +28,7 @@ func Main(args []string) int {
 		// The program's own helpers: the keeper of a run, and the child that talks to NVML.
 		switch args[0] {
 		case "__keeper":
-			return local.KeeperMain(args[1:])
+			return keeper.Main(args[1:], keeper.Usual)
 		case "__probe":
 			return probe.ChildMain(args[1:])
 		}

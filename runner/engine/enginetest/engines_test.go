@@ -14,6 +14,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local"
+	"gpurun/runner/engine/local/keeper"
 )
 
 // kinds are the engines that are checked.
@@ -22,7 +23,7 @@ var kinds = map[string]engine.Kind{"local": local.Kind{}}
 // TestMain lets the test binary be a keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
-		os.Exit(local.KeeperMain(os.Args[2:]))
+		os.Exit(keeper.Main(os.Args[2:], keeper.Usual))
 	}
 	os.Exit(m.Run())
 }

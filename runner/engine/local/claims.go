@@ -10,7 +10,8 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
 )
 
 // claimWait is how long a keeper may take to claim: 3 s if other users do their worst,
@@ -28,7 +29,7 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 		return nil, nil, nil
 	}
 	l.mine.add(uniID)
-	others, warnings, err := l.claim(ctx, uniID, claimRequest{Job: job, Grant: g, Roots: l.Claims}, true)
+	others, warnings, err := l.claim(ctx, uniID, wire.Claim{Job: job, Grant: g, Roots: l.Claims}, true)
 	if err != nil {
 		l.Withdraw(uniID)
 	}
@@ -36,15 +37,15 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 }
 
 // claim asks the keeper. With launch set, it remembers which keeper has the claim.
-func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launch bool) ([]gpu.Claim, []string, error) {
+func (l *Local) claim(ctx context.Context, uniID string, req wire.Claim, launch bool) ([]gpu.Claim, []string, error) {
 	l.mine.reading(1)
 	defer l.mine.reading(-1)
-	answer := make(chan *message, 1)
+	answer := make(chan *wire.Message, 1)
 	l.mu.Lock()
 	own, err := l.keeper()
 	if err == nil {
 		l.claims[uniID] = answer
-		err = own.link.send(&message{Op: opClaim, UniID: uniID, Claim: &req})
+		err = own.link.Send(&wire.Message{Op: wire.MakeClaim, UniID: uniID, Claim: &req})
 	}
 	l.mu.Unlock()
 	defer func() {
@@ -80,8 +81,8 @@ func (l *Local) claim(ctx context.Context, uniID string, req claimRequest, launc
 }
 
 // answered passes the answer to a claim to whoever waits for it. l.mu is held.
-func (l *Local) answered(m *message) {
-	if m.Op == opWithdrawn {
+func (l *Local) answered(m *wire.Message) {
+	if m.Op == wire.Withdrawn {
 		l.unclaimed(m.UniID)
 		return
 	}
@@ -135,7 +136,7 @@ func (l *Local) Withdraw(uniID string) {
 // withdraw has the keeper end a claim. Until the keeper confirms that, others still see
 // the claim, and this run must recognize it as its own. l.mu is held.
 func (l *Local) withdraw(uniID string) {
-	if l.own == nil || l.own.link.send(&message{Op: opWithdraw, UniID: uniID}) != nil {
+	if l.own == nil || l.own.link.Send(&wire.Message{Op: wire.Withdraw, UniID: uniID}) != nil {
 		l.unclaimed(uniID)
 		return
 	}
@@ -152,7 +153,7 @@ func (l *Local) unclaimed(uniID string) {
 // withdrawAll ends all claims that no attempt uses any more. l.mu is held.
 func (l *Local) withdrawAll() {
 	for uniID, r := range l.overs {
-		if r.link.send(&message{Op: opWithdraw, UniID: uniID}) != nil {
+		if r.link.Send(&wire.Message{Op: wire.Withdraw, UniID: uniID}) != nil {
 			l.unclaimed(uniID)
 		}
 	}
@@ -188,8 +189,8 @@ func (l *Local) Yield(uniID string, ids []gpu.UUID) {
 	if r == nil {
 		return
 	}
-	m := &message{Op: opWithdraw, UniID: uniID, Claim: &claimRequest{Grant: gpu.Grant{UUIDs: ids}}}
-	if r.link.send(m) != nil {
+	m := &wire.Message{Op: wire.Withdraw, UniID: uniID, Claim: &wire.Claim{Grant: gpu.Grant{UUIDs: ids}}}
+	if r.link.Send(m) != nil {
 		l.unclaimed(uniID)
 	}
 }
@@ -227,7 +228,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 		return
 	}
 	l.start(func() {
-		req := claimRequest{Job: e.Job, Grant: e.Grant, Roots: l.Claims, Trees: trees}
+		req := wire.Claim{Job: e.Job, Grant: e.Grant, Roots: l.Claims, Trees: trees}
 		_, warnings, err := l.claim(context.Background(), e.UniID, req, false)
 		for _, w := range warnings {
 			l.Log.Warn().Msg(w)

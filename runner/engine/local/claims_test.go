@@ -17,7 +17,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 )
 
 // claiming makes the scene's engine claim below its own root.

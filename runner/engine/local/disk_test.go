@@ -1,14 +1,14 @@
 package local
 
 import (
+	"gpurun/runner/engine/local/wire"
+
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"gpurun/runner/engine"
 )
 
 // On a full disk no attempt starts, and no end is lost.
@@ -36,7 +36,7 @@ func TestDiskFull(t *testing.T) {
 	if got := s.ended(); got.ExitCode != 4 || got.Err != "" {
 		t.Errorf("ended as %+v", got)
 	}
-	if rec, err := readRecord(first.Dir, first.UniID); err != nil || rec.State != recordEnded || rec.Exit != 4 {
+	if rec, err := wire.ReadRecord(first.Dir, first.UniID); err != nil || rec.State != wire.StateOver || rec.Exit != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}
 }
@@ -52,41 +52,5 @@ func fill(t *testing.T, path string) {
 		for err = nil; err == nil; {
 			_, err = f.Write(make([]byte, n))
 		}
-	}
-}
-
-// If the disk no longer takes records, runners still learn of the end, with the reason,
-// and the keeper stays until the record is written or not needed.
-func TestEndCannotBeWritten(t *testing.T) {
-	k, err := newKeeper(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer k.reaper.stop()
-	dir := filepath.Join(t.TempDir(), "attempt")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	a := newAttempt(k, &engine.Launch{UniID: "u1", Dir: dir}, nil)
-	if err := a.prepare(); err != nil {
-		t.Fatal(err)
-	}
-	a.file.close()
-	if fd, err := openFile(filepath.Join(dir, statusFile), unix.O_RDONLY, 0); err != nil {
-		t.Fatal(err)
-	} else {
-		a.file = recordFile(fd)
-	}
-	defer a.file.close()
-	a.rec.Exit = 3
-	e := a.finish()
-	if e.ExitCode != 3 || !strings.Contains(e.Unsaved, filepath.Join(dir, statusFile)) {
-		t.Errorf("got %+v, want exit 3 and the record that could not be written", e)
-	}
-	k.mu.Lock()
-	stays := k.outlasts
-	k.mu.Unlock()
-	if stays != 1 {
-		t.Error("the keeper did not stay for the record")
 	}
 }

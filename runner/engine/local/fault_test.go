@@ -1,6 +1,8 @@
 package local
 
 import (
+	"gpurun/runner/engine/local/wire"
+
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 	"gpurun/state"
 )
 
@@ -60,7 +62,7 @@ func (s *scene) prepare(id string, commands ...string) engine.Launch {
 	log := filepath.Join(s.dir, id+".log")
 	uniID := fmt.Sprintf("%s-%d-%s", id, os.Getpid(), filepath.Base(s.dir)+filepath.Base(filepath.Dir(s.dir)))
 	s.Cleanup(func() { // in case the test fails before its jobs have ended
-		for _, p := range new(census).tree(uniID, nil, time.Now()) {
+		for _, p := range new(procs.Census).Tree(uniID, nil, time.Now()) {
 			_ = procs.Signal(p, unix.SIGKILL)
 		}
 	})
@@ -142,7 +144,7 @@ func (s *scene) awaitGone(id procs.ID) {
 	quit := make(chan struct{})
 	t := time.AfterFunc(patience, func() { close(quit) })
 	defer t.Stop()
-	awaitAll([]procs.ID{id}, quit)
+	procs.Await([]procs.ID{id}, quit)
 	if procs.Alive(id) {
 		s.Fatalf("process %d still runs", id.PID)
 	}
@@ -267,7 +269,7 @@ func TestAllKilled(t *testing.T) {
 	if got := lostOutcome(s.ended()); got != lostRunning {
 		t.Errorf("ended as %s", got)
 	}
-	if _, err := os.Stat(marker(s.launch.Dir, 1)); err != nil {
+	if _, err := os.Stat(wire.Marker(s.launch.Dir, 1)); err != nil {
 		t.Errorf("the second command is not void: %v", err)
 	}
 }
@@ -299,8 +301,8 @@ func TestKeeperGoesAfterItsLastJob(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(s.dir, socketPattern)); len(names) != 0 {
 		t.Errorf("it left %v", names)
 	}
-	rec, err := readRecord(s.launch.Dir, s.launch.UniID)
-	if err != nil || rec.State != recordEnded || rec.Exit != 4 {
+	rec, err := wire.ReadRecord(s.launch.Dir, s.launch.UniID)
+	if err != nil || rec.State != wire.StateOver || rec.Exit != 4 {
 		t.Errorf("record = %+v, %v", rec, err)
 	}
 	if b, _ := os.ReadFile(filepath.Join(s.dir, "keeper.log")); len(b) != 0 {

@@ -7,13 +7,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/gpu/claim"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 )
 
 // A rival that keeps claiming the GPU never gets it while a run's attempts follow each
@@ -130,41 +128,6 @@ func TestRunnerKilledInHandOver(t *testing.T) {
 			t.Fatal("the keeper is still running")
 		}
 	}
-}
-
-// A long hand-over is shown to others, and one that never finishes is ended.
-func TestHandOverIsBounded(t *testing.T) {
-	root := t.TempDir()
-	synctest.Test(t, func(t *testing.T) {
-		c := &claims{holder: claim.NewHolder([]string{root})}
-		s := c.begin("u", new(link), nil)
-		if _, _, err := c.holder.Claim(t.Context(), "u", "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil {
-			t.Fatal(err)
-		}
-		s.made = true
-		c.launched("u")
-		if !c.handOver("u") {
-			t.Fatal("the run exists, but its claim is not kept")
-		}
-		look := func() string {
-			synctest.Wait()
-			b, err := os.ReadFile(claimFile(t, root))
-			if err != nil {
-				return "nothing"
-			}
-			return string(b)
-		}
-		before := look()
-		time.Sleep(keepEvery)
-		c.holder.Keep()
-		if after := look(); after == before || after == "nothing" {
-			t.Errorf("after %v the claim is %s", keepEvery, after)
-		}
-		time.Sleep(handOverFor - keepEvery)
-		if after := look(); after != "nothing" || c.has("u") {
-			t.Errorf("after %v the claim is %s", handOverFor, after)
-		}
-	})
 }
 
 // claimFile returns the only file of this user below root, or "".

@@ -14,7 +14,8 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
 )
 
 // Kind is the kind of engine that runs attempts as processes of this host.
@@ -68,11 +69,11 @@ type Local struct {
 	others map[*remote]bool // keepers of earlier runs
 	live   map[string]*entry
 	pids   map[procs.ID]string // cached answers of Attempt
-	census census
-	claims map[string]chan *message // awaited answers
-	homes  map[string]*remote       // of claims whose attempts are not launched yet
-	overs  map[string]*remote       // of claims that are about to end and that no attempt uses
-	ended  chan struct{}            // poked when one of these has ended
+	census procs.Census
+	claims map[string]chan *wire.Message // awaited answers
+	homes  map[string]*remote            // of claims whose attempts are not launched yet
+	overs  map[string]*remote            // of claims that are about to end and that no attempt uses
+	ended  chan struct{}                 // poked when one of these has ended
 	bridge bridge
 	stands map[string]stand // commands that this process runs itself
 	rivals *claim.Reader
@@ -90,16 +91,19 @@ type entry struct {
 	told    bool // Running was emitted
 	adopted bool
 	roots   []procs.ID
-	stops   chan stopRequest // while recover handles it
-	before  []stopRequest    // requested while nobody had it
+	stops   chan *wire.Message // while recover handles it
+	before  []*wire.Message    // requested while nobody had it
 	acks    chan struct{}
 }
 
 func newLocal(c engine.Config) *Local {
+	if c.Go == nil {
+		c.Go = func(f func()) { go f() }
+	}
 	return &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
-		claims: map[string]chan *message{}, homes: map[string]*remote{}, overs: map[string]*remote{}, ended: make(chan struct{}, 1),
+		claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{}, ended: make(chan struct{}, 1),
 		stands: map[string]stand{},
 	}
 }
@@ -179,6 +183,22 @@ func (l *Local) emitWarning(text string) {
 	l.emit(engine.Event{Warnings: []string{text}})
 }
 
+// start starts a goroutine that Close waits for.
+func (l *Local) start(f func()) {
+	l.work.Add(1)
+	l.Go(func() {
+		defer l.work.Done()
+		f()
+	})
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
 // Launch starts an attempt.
 func (l *Local) Launch(la engine.Launch) {
 	l.mu.Lock()
@@ -193,25 +213,10 @@ func (l *Local) Launch(la engine.Launch) {
 	}
 	e.home = l.own
 	l.live[la.UniID] = e
-	env := environ(la.Env)
-	la.Env = nil
-	if err := l.own.link.send(&message{Op: opLaunch, Launch: &la, env: env}); err != nil {
+	if err := l.own.link.Send(&wire.Message{Op: wire.Launch, Launch: &la}); err != nil {
 		e.home, l.own = nil, nil
 		l.recover(e)
 	}
-}
-
-// environ encodes an environment the way the kernel takes it.
-func environ(env []string) []byte {
-	n := 0
-	for _, kv := range env {
-		n += len(kv) + 1
-	}
-	b := make([]byte, 0, n)
-	for _, kv := range env {
-		b = append(append(b, kv...), 0)
-	}
-	return b
 }
 
 // Stop ends an attempt.
@@ -222,18 +227,18 @@ func (l *Local) Stop(uniID, why string, how engine.How) {
 	if e == nil {
 		return
 	}
-	m := &message{Op: opStop, UniID: uniID, Why: why, How: how}
+	m := &wire.Message{Op: wire.Stop, UniID: uniID, Why: why, How: how}
 	switch {
 	case e.home != nil:
-		e.before = append(e.before, stopRequest{why, how}) // in case the keeper dies now
-		_ = e.home.link.send(m)
+		e.before = append(e.before, m) // in case the keeper dies now
+		_ = e.home.link.Send(m)
 	case e.stops != nil:
 		select {
-		case e.stops <- stopRequest{why, how}:
+		case e.stops <- m:
 		default: // enough are queued
 		}
 	default:
-		e.before = append(e.before, stopRequest{why, how})
+		e.before = append(e.before, m)
 	}
 }
 
@@ -252,7 +257,7 @@ func (l *Local) Adopt(a engine.Attempt) {
 	l.live[a.UniID] = e
 	l.mine.add(a.UniID)
 	for r := range l.others {
-		if r.link.send(&message{Op: opAdopt, UniID: a.UniID}) == nil {
+		if r.link.Send(&wire.Message{Op: wire.Adopt, UniID: a.UniID}) == nil {
 			e.asked[r] = true
 		}
 	}
@@ -262,14 +267,14 @@ func (l *Local) Adopt(a engine.Attempt) {
 }
 
 // told handles a keeper's message.
-func (l *Local) told(r *remote, m *message) {
+func (l *Local) told(r *remote, m *wire.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m.Op == opClaimed || m.Op == opWithdrawn {
+	if m.Op == wire.Claimed || m.Op == wire.Withdrawn {
 		l.answered(m)
 		return
 	}
-	if m.Op == opWarn && !l.closed {
+	if m.Op == wire.Warn && !l.closed {
 		l.emit(engine.Event{Warnings: m.Warnings})
 		return
 	}
@@ -278,21 +283,21 @@ func (l *Local) told(r *remote, m *message) {
 		return
 	}
 	switch m.Op {
-	case opRunning:
+	case wire.Running:
 		l.toldRunning(e, r, m.Running)
-	case opBehind:
+	case wire.Background:
 		if m.Background != nil {
 			l.emit(engine.Event{UniID: m.UniID, Background: m.Background})
 		}
-	case opStep:
+	case wire.Step:
 		e.roots = append(e.roots, procs.ID{PID: m.Running.PID, Start: m.Running.PIDStart})
-	case opStopping:
-		ack := func() { _ = r.link.send(&message{Op: opAck, UniID: m.UniID}) }
+	case wire.Stopping:
+		ack := func() { _ = r.link.Send(&wire.Message{Op: wire.Ack, UniID: m.UniID}) }
 		l.emit(engine.Event{UniID: m.UniID, Stopping: &engine.Stopping{Why: m.Why, Ack: ack}})
-	case opEnded:
+	case wire.Ended:
 		e.home = r // where its claim is, even if it had not answered yet
 		l.end(e, m.Ended)
-	case opUnknown:
+	case wire.Unknown:
 		l.refused(e, r)
 	}
 }
@@ -309,7 +314,7 @@ func (l *Local) toldRunning(e *entry, r *remote, running *engine.Running) {
 	l.emit(engine.Event{UniID: e.UniID, Running: &c})
 	if e.adopted {
 		for _, s := range e.before {
-			_ = r.link.send(&message{Op: opStop, UniID: e.UniID, Why: s.why, How: s.how})
+			_ = r.link.Send(s)
 		}
 	}
 }

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/local/keeper"
+	"gpurun/runner/engine/procs"
 )
 
-// These set onGPUWithin and served in the keepers of a test.
+// These set the limits of the keepers of a test.
 const (
 	onGPUWithinEnv = "TEST_ON_GPU_WITHIN"
 	servedEnv      = "TEST_SERVED"
@@ -24,13 +25,14 @@ const (
 // TestMain lets the test binary be its own keeper.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
+		limits := keeper.Usual
 		if d, err := time.ParseDuration(os.Getenv(onGPUWithinEnv)); err == nil {
-			onGPUWithin = d
+			limits.OnGPUWithin = d
 		}
 		if d, err := time.ParseDuration(os.Getenv(servedEnv)); err == nil {
-			served = d
+			limits.Served = d
 		}
-		os.Exit(KeeperMain(os.Args[2:]))
+		os.Exit(keeper.Main(os.Args[2:], limits))
 	}
 	children := map[string]func(args []string) error{"runner child": runnerChild, "watch child": watchChild, "stand child": standChild}
 	if len(os.Args) > 1 && children[os.Args[1]] != nil {

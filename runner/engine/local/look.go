@@ -1,12 +1,13 @@
 package local
 
 import (
+	"gpurun/runner/engine/local/wire"
+
 	"strings"
 	"time"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
-	"gpurun/runner/engine/local/spawn"
+	"gpurun/runner/engine/procs"
 	"gpurun/state/host"
 )
 
@@ -16,17 +17,17 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 	return l.look
 }
 
-type looker struct{ census census }
+type looker struct{ census procs.Census }
 
 func (l *looker) look(dir, uniID string) engine.Found {
-	rec, err := readRecord(dir, uniID)
-	if err == nil && rec.State == recordEnded {
-		return engine.Found{Ended: rec.ended(), Began: !rec.Void}
+	rec, err := wire.ReadRecord(dir, uniID)
+	if err == nil && rec.State == wire.StateOver {
+		return engine.Found{Ended: rec.End(), Began: !rec.Void}
 	}
 	var f engine.Found
 	var roots []procs.ID
 	for i := 0; ; i++ {
-		p, err := spawn.Begun(marker(dir, i))
+		p, err := wire.Begun(wire.Marker(dir, i))
 		if err != nil {
 			break
 		}
@@ -44,14 +45,14 @@ func (l *looker) look(dir, uniID string) engine.Found {
 		}
 	}
 	if f.PID == 0 && f.Began {
-		if ids := l.census.tree(uniID, roots, time.Now().Add(-time.Second)); len(ids) > 0 {
+		if ids := l.census.Tree(uniID, roots, time.Now().Add(-time.Second)); len(ids) > 0 {
 			f.PID = ids[0].PID
 		}
 	}
 	if f.PID == 0 {
 		// It may have ended in the meantime.
-		if rec, err := readRecord(dir, uniID); err == nil && rec.State == recordEnded {
-			return engine.Found{Ended: rec.ended(), Began: !rec.Void}
+		if rec, err := wire.ReadRecord(dir, uniID); err == nil && rec.State == wire.StateOver {
+			return engine.Found{Ended: rec.End(), Began: !rec.Void}
 		}
 		return f
 	}

@@ -10,51 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"gpurun/gpu"
-	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
-	"gpurun/runner/engine/local/spawn"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
 	"gpurun/state"
 )
-
-// An origin is what a record keeps about an attempt's start in case the ledger loses it:
-// enough to find the attempt's job again and to know what it holds.
-type origin struct {
-	Job     string     `json:"job"`
-	Key     string     `json:"key"`
-	Needs   string     `json:"needs,omitempty"`
-	Attempt int        `json:"attempt"`
-	Log     string     `json:"log,omitempty"`
-	GPUs    []int      `json:"gpus,omitempty"`
-	UUIDs   []gpu.UUID `json:"gpu_uuids,omitempty"`
-	Memory  gpu.Bytes  `json:"memory_bytes,omitempty"`
-	Host    string     `json:"host"`
-	PIDNS   string     `json:"pid_ns"`
-}
-
-func originOf(l *engine.Launch) *origin {
-	host, _ := os.Hostname()
-	ns, _ := os.Readlink("/proc/self/ns/pid")
-	return &origin{
-		Job: l.Job, Key: l.Key, Needs: l.Needs, Attempt: l.Attempt, Log: l.Stdout,
-		GPUs: l.Grant.Indices, UUIDs: l.Grant.UUIDs, Memory: l.Grant.Memory, Host: host, PIDNS: ns,
-	}
-}
-
-// shorter shortens an origin that does not fit into its record: first it drops the log,
-// then the end of a long name.
-func (o *origin) shorter(i int) *origin {
-	if o == nil {
-		return nil
-	}
-	c := *o
-	c.Log = ""
-	c.Job = c.Job[:min(len(c.Job), 1024>>i)]
-	if i > 4 {
-		c.GPUs, c.UUIDs = nil, nil
-	}
-	return &c
-}
 
 // An UnknownError reports a running attempt whose job neither the ledger nor its record
 // identifies.
@@ -69,10 +28,10 @@ func (e *UnknownError) Error() string {
 
 // Trace reads an attempt's start from its record.
 func (Kind) Trace(dir, uniID string) (state.Trace, error) {
-	if _, err := os.Lstat(marker(dir, 0)); err != nil {
+	if _, err := os.Lstat(wire.Marker(dir, 0)); err != nil {
 		return state.Trace{}, nil
 	}
-	rec, err := readRecord(dir, uniID)
+	rec, err := wire.ReadRecord(dir, uniID)
 	if err != nil || rec.Of == nil || rec.Of.Key == "" {
 		return state.Trace{Began: true}, unknown(dir, uniID)
 	}
@@ -88,7 +47,7 @@ func (Kind) Trace(dir, uniID string) (state.Trace, error) {
 // unknown returns an error while a process of the attempt is alive.
 func unknown(dir, uniID string) error {
 	for i := 0; ; i++ {
-		p, err := spawn.Begun(marker(dir, i))
+		p, err := wire.Begun(wire.Marker(dir, i))
 		if errors.Is(err, fs.ErrNotExist) {
 			break
 		}

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"gpurun/runner/engine/local/wire"
+
 	"errors"
 	"os"
 	"path/filepath"
@@ -25,13 +27,13 @@ func TestRecover(t *testing.T) {
 			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(strings.Repeat("u", 40)))
 		}
 		dir := t.TempDir()
-		r := &record{State: recordOpen, UniID: "u", Started: time.Now(), BootID: host.BootID(), Boot: 5, Of: originOf(&l)}
-		f, err := createRecord(dir, r)
+		r := &wire.Record{State: wire.StateOpen, UniID: "u", Started: time.Now(), BootID: host.BootID(), Boot: 5, Of: wire.OriginOf(&l)}
+		f, err := wire.CreateRecord(dir, r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.close()
-		if err := os.WriteFile(marker(dir, 0), nil, 0o644); err != nil {
+		f.Close()
+		if err := os.WriteFile(wire.Marker(dir, 0), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		found, err := Kind{}.Trace(dir, "u")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/state/host"
 )
 
@@ -55,7 +56,7 @@ func (l *Local) pulse() {
 			continue
 		}
 		if r.quiet++; r.quiet == askAfter {
-			_ = r.link.send(&message{Op: opAdopt, UniID: pulseID})
+			_ = r.link.Send(&wire.Message{Op: wire.Adopt, UniID: pulseID})
 		}
 		if r.quiet >= silentFrom {
 			silent = append(silent, r.silence())

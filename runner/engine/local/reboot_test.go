@@ -1,6 +1,8 @@
 package local
 
 import (
+	"gpurun/runner/engine/local/wire"
+
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,7 +10,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 	"gpurun/state/host"
 )
 
@@ -23,21 +25,21 @@ func TestMachineWentDown(t *testing.T) {
 	}{{"another boot", "of another boot", true}, {"this boot", host.BootID(), false}} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			f, err := createRecord(dir, &record{
-				State: recordOpen, UniID: "u", Steps: 1, PID: p.PID, Start: p.Start, Exit: -1,
+			f, err := wire.CreateRecord(dir, &wire.Record{
+				State: wire.StateOpen, UniID: "u", Steps: 1, PID: p.PID, Start: p.Start, Exit: -1,
 				Started: began, Boot: time.Hour, BootID: c.boot,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.close()
+			f.Close()
 			stat := fmt.Sprintf("%d (sleep) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 %d\n", p.PID, p.Start)
 			if err := os.WriteFile(filepath.Join(dir, "begun"), []byte(stat), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			l := newLocal(engine.Config{Dir: dir})
 			l.start(l.pump)
-			e := &entry{Attempt: engine.Attempt{UniID: "u", Dir: dir, Started: began}, stops: make(chan stopRequest, 1), acks: make(chan struct{}, 1)}
+			e := &entry{Attempt: engine.Attempt{UniID: "u", Dir: dir, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
 			got := make(chan *engine.Ended, 1)
 			go func() { got <- l.follow(e) }()
 			if !c.lost { // it is alive, and is followed until this engine is closed

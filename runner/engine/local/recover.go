@@ -1,15 +1,14 @@
 package local
 
 import (
+	"gpurun/runner/engine/local/wire"
+
 	"errors"
 	"io/fs"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
-	"gpurun/runner/engine/local/spawn"
+	"gpurun/runner/engine/procs"
 	"gpurun/state"
 	"gpurun/state/host"
 )
@@ -38,7 +37,7 @@ func (l *Local) lost(r *remote) {
 // its record; it may never have begun, and is kept from beginning now; or it may be
 // alive, with nobody able to get its status. l.mu is held.
 func (l *Local) recover(e *entry) {
-	e.stops = make(chan stopRequest, 16)
+	e.stops = make(chan *wire.Message, 16)
 	e.acks = make(chan struct{}, 1)
 	for _, s := range e.before[max(0, len(e.before)-cap(e.stops)):] {
 		e.stops <- s
@@ -57,12 +56,12 @@ func (l *Local) recover(e *entry) {
 
 // follow follows an attempt to its end. It returns nil if the engine is closed first.
 func (l *Local) follow(e *entry) *engine.Ended {
-	rec, err := readRecord(e.Dir, e.UniID)
-	if err == nil && rec.State == recordEnded {
-		return rec.ended()
+	rec, err := wire.ReadRecord(e.Dir, e.UniID)
+	if err == nil && rec.State == wire.StateOver {
+		return rec.End()
 	}
 	if rec == nil {
-		rec = &record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
+		rec = &wire.Record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
 	}
 	roots, leader, void := settle(e.Dir, rec.Steps)
 	if void {
@@ -90,12 +89,12 @@ func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void bool) 
 		if i == steps && steps > 0 {
 			return roots, last, false
 		}
-		won, err := spawn.Void(marker(dir, i))
+		won, err := wire.Void(wire.Marker(dir, i))
 		if won || err != nil && !errors.Is(err, fs.ErrExist) {
 			return roots, last, won && i == 0
 		}
 		last = procs.ID{}
-		if p, err := spawn.Begun(marker(dir, i)); err == nil && p.PID != 0 {
+		if p, err := wire.Begun(wire.Marker(dir, i)); err == nil && p.PID != 0 {
 			roots, last = append(roots, p), p
 		}
 	}
@@ -105,17 +104,17 @@ func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void bool) 
 type watch struct {
 	l       *Local
 	e       *entry
-	rec     *record
+	rec     *wire.Record
 	roots   []procs.ID
 	leader  procs.ID // once it ends, the rest is left behind; zero if unknown or if the whole tree is the job
-	ending  ending
-	timeout alarm
+	ending  procs.Ending
+	timeout procs.Alarm
 	stuck   []int
 	left    int // processes that outlived the leader
 }
 
 func (w *watch) run() *engine.Ended {
-	defer w.timeout.off()
+	defer w.timeout.Off()
 	for first := true; ; first = false {
 		ids := w.tree()
 		if len(ids) == 0 || len(w.stuck) > 0 {
@@ -124,22 +123,22 @@ func (w *watch) run() *engine.Ended {
 		if first {
 			w.found(ids)
 		}
-		if !w.ending.on && w.leader.PID != 0 && !procs.Alive(w.leader) {
+		if !w.ending.On() && w.leader.PID != 0 && !procs.Alive(w.leader) {
 			if ids = w.remains(); len(ids) == 0 {
 				continue
 			}
 			w.left = len(ids)
-			w.ending.begin(w.rec.Grace)
+			w.ending.Begin(w.rec.Grace)
 		}
-		if w.ending.on {
-			w.ending.signal(ids, w.latest())
-			if w.ending.stuck() {
+		if w.ending.On() {
+			w.ending.Signal(ids, w.latest())
+			if w.ending.Stuck() {
 				for _, id := range ids {
 					w.stuck = append(w.stuck, id.PID)
 				}
 				continue
 			}
-			w.ending.again(lastLook)
+			w.ending.Again(procs.LastLook)
 		}
 		if !w.wait(ids) {
 			return nil
@@ -150,9 +149,9 @@ func (w *watch) run() *engine.Ended {
 // tree lists the living processes. It looks twice before it reports none: a process
 // may have forked and exited while the table was read.
 func (w *watch) tree() []procs.ID {
-	ids := w.l.census.tree(w.e.UniID, w.roots, time.Now())
+	ids := w.l.census.Tree(w.e.UniID, w.roots, time.Now())
 	if len(ids) == 0 {
-		ids = w.l.census.tree(w.e.UniID, w.roots, time.Now())
+		ids = w.l.census.Tree(w.e.UniID, w.roots, time.Now())
 	}
 	return ids
 }
@@ -160,7 +159,7 @@ func (w *watch) tree() []procs.ID {
 // remains returns what is still alive a moment after the leader ended.
 func (w *watch) remains() []procs.ID {
 	select {
-	case <-time.After(settleTime):
+	case <-time.After(procs.SettleTime):
 	case <-w.l.stop:
 	}
 	return w.tree()
@@ -178,7 +177,7 @@ func (w *watch) latest() procs.ID {
 // timeout, which kept counting.
 func (w *watch) found(ids []procs.ID) {
 	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= host.Boottime() {
-		w.timeout.set(w.rec.Boot + w.rec.Timeout)
+		w.timeout.Set(w.rec.Boot + w.rec.Timeout)
 	}
 	main := ids[0]
 	for _, id := range ids {
@@ -203,7 +202,7 @@ func (w *watch) found(ids []procs.ID) {
 		PID: main.PID, PIDStart: main.Start, Adopted: true, Started: w.rec.Started,
 	}})
 	if w.rec.Behind {
-		w.l.emit(engine.Event{UniID: w.e.UniID, Background: &engine.Background{PID: ids[0].PID, Text: described(ids)}})
+		w.l.emit(engine.Event{UniID: w.e.UniID, Background: &engine.Background{PID: ids[0].PID, Text: procs.Describe(ids)}})
 	}
 }
 
@@ -214,18 +213,18 @@ func (w *watch) wait(ids []procs.ID) bool {
 	if w.leader.PID != 0 && procs.Alive(w.leader) {
 		ids = []procs.ID{w.leader}
 	}
-	plain(w.l.Go)(func() {
-		awaitAll(ids, quit)
+	w.l.Go(func() {
+		procs.Await(ids, quit)
 		close(gone)
 	})
 	defer close(quit)
 	select {
 	case <-gone:
-	case <-w.ending.look():
+	case <-w.ending.Look():
 	case s := <-w.e.stops:
 		w.stop(s)
 	case <-w.timeout.C():
-		if w.timeout.due() && !w.ending.on {
+		if w.timeout.Due() && !w.ending.On() {
 			w.timedOut()
 		}
 	case <-w.l.stop:
@@ -234,46 +233,13 @@ func (w *watch) wait(ids []procs.ID) bool {
 	return true
 }
 
-// awaitAll returns when all these processes have ended, or at quit.
-func awaitAll(ids []procs.ID, quit <-chan struct{}) {
-	const look = time.Second
-	for _, id := range ids {
-		for procs.Alive(id) {
-			if !awaitOne(id, look/4) {
-				select {
-				case <-quit:
-					return
-				case <-time.After(look):
-				}
-			}
-			select {
-			case <-quit:
-				return
-			default:
-			}
-		}
-	}
-}
-
-// awaitOne waits up to d for one process to end. It returns false if the kernel does
-// not support that.
-func awaitOne(id procs.ID, d time.Duration) bool {
-	fd, err := unix.PidfdOpen(id.PID, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	_, err = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(d.Milliseconds()))
-	return err == nil || err == unix.EINTR
-}
-
-func (w *watch) stop(s stopRequest) {
-	w.because(s.why)
+func (w *watch) stop(s *wire.Message) {
+	w.because(s.Why)
 	grace := w.rec.Grace
-	if s.how == engine.Kill {
+	if s.How == engine.Kill {
 		grace = 0
 	}
-	w.ending.begin(grace)
+	w.ending.Begin(grace)
 }
 
 // because stores the reason where a later runner will look for it.
@@ -282,9 +248,9 @@ func (w *watch) because(why string) {
 		return
 	}
 	w.rec.Why = why
-	if f, err := openRecord(w.e.Dir); err == nil {
-		_ = f.put(w.rec)
-		f.close()
+	if f, err := wire.OpenRecord(w.e.Dir); err == nil {
+		_ = w.rec.Put(f)
+		f.Close()
 	}
 }
 
@@ -299,16 +265,16 @@ func (w *watch) timedOut() {
 	w.l.mu.Unlock()
 	select {
 	case <-w.e.acks:
-	case <-time.After(ackWait):
+	case <-time.After(wire.AckWait):
 	case <-w.l.stop:
 	}
-	w.ending.begin(w.rec.Grace)
+	w.ending.Begin(w.rec.Grace)
 }
 
 // ended returns the end once the tree is gone. The keeper may have written it before it died.
 func (w *watch) ended() *engine.Ended {
-	if rec, err := readRecord(w.e.Dir, w.e.UniID); err == nil && rec.State == recordEnded {
-		return rec.ended()
+	if rec, err := wire.ReadRecord(w.e.Dir, w.e.UniID); err == nil && rec.State == wire.StateOver {
+		return rec.End()
 	}
 	e := &engine.Ended{
 		ExitCode: -1, Why: w.rec.Why, Started: w.rec.Started, At: time.Now(), Lost: true, Stuck: w.stuck, LeftOver: w.left,

@@ -14,12 +14,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/runner/engine/local/wire"
 	"gpurun/state/host"
 )
 
 // A remote is a keeper as the runner sees it.
 type remote struct {
-	link *link
+	link *wire.Link
 	gone chan struct{} // closed when its last message has been handled
 
 	socket string        // socket it listens on, or ""
@@ -30,20 +31,20 @@ type remote struct {
 }
 
 func (r *remote) close() {
-	r.link.close()
+	r.link.Close()
 	<-r.gone
 }
 
-// connect starts using a connection; own means that this process started the keeper.
-func (l *Local) connect(c net.Conn, own bool, socket string) *remote {
-	r := &remote{link: newLink(c, own, plain(l.Go)), gone: make(chan struct{}), socket: socket}
+// connect starts using a connection to a keeper.
+func (l *Local) connect(c net.Conn, socket string) *remote {
+	r := &remote{link: wire.NewLink(c, l.Go), gone: make(chan struct{}), socket: socket}
 	l.start(func() {
-		err := r.link.receive(func(m *message) {
+		err := r.link.Receive(func(m *wire.Message) {
 			r.heard.Add(1)
 			l.told(r, m)
 		})
 		close(r.gone)
-		r.link.close()
+		r.link.Close()
 		l.Log.Debug().Err(err).Msg("keeper connection ended")
 		l.lost(r)
 	})
@@ -66,7 +67,7 @@ func (l *Local) findKeepers() error {
 			l.emitWarning(fmt.Sprintf("%s: ignored, since another user is listening on it, so it is not your keeper's; remove it", path))
 		case err == nil:
 			l.mu.Lock()
-			r := l.connect(c, false, path)
+			r := l.connect(c, path)
 			l.others[r] = true
 			l.mu.Unlock()
 		case errors.Is(err, unix.ECONNREFUSED):
@@ -155,7 +156,7 @@ func (l *Local) startKeeper() (*remote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot create a connection: %w", err)
 	}
-	r := l.connect(c, true, socket)
+	r := l.connect(c, socket)
 	r.pid = pid
 	return r, nil
 }

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"testing"
 
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 )
 
 // Which process an attempt began last, according to the markers that its keeper and

@@ -3,7 +3,8 @@ package local
 import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
 )
 
 // A stand is a command that this process runs itself, on GPUs that a keeper claims for
@@ -23,5 +24,5 @@ func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
 		return // it has ended, or nothing was claimed
 	}
 	l.stands[uniID] = stand{engine.Attempt{UniID: uniID, Job: job, Grant: g}, home}
-	_ = home.link.send(&message{Op: opStand, UniID: uniID, Claim: &claimRequest{Trees: []procs.ID{p.ID}}})
+	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: []procs.ID{p.ID}}})
 }

@@ -13,7 +13,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 )
 
 // standChild claims GPU-0 below args[0] for a command that it runs itself, waits for the

@@ -2,7 +2,7 @@ package local
 
 import (
 	"gpurun/gpu"
-	"gpurun/runner/engine/local/procs"
+	"gpurun/runner/engine/procs"
 )
 
 // fillTaken finds out how much of other runs' claims is already in use: what processes

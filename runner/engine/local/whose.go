@@ -1,6 +1,9 @@
 package local
 
-import "gpurun/runner/engine/local/procs"
+import (
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
+)
 
 // Attempt returns the attempt whose tree includes pid, or "".
 func (l *Local) Attempt(pid int) string {
@@ -52,6 +55,6 @@ func (l *Local) OnGPU(uniID string, pids []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e := l.live[uniID]; e != nil && e.home != nil {
-		_ = e.home.link.send(&message{Op: opOnGPU, UniID: uniID, PIDs: pids})
+		_ = e.home.link.Send(&wire.Message{Op: wire.OnGPU, UniID: uniID, PIDs: pids})
 	}
 }

@@ -1,0 +1,330 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/configcopy"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
+	"gpurun/state/host"
+)
+
+// An attempt covers one launch, from its status record to the end of its whole tree. One
+// goroutine runs it; others reach it through its channels.
+type attempt struct {
+	engine.Launch
+	k *keeper
+
+	running  atomic.Pointer[engine.Running] // nil until its first process exists
+	dev, ino atomic.Uint64                  // of the log
+	stops    chan struct{}
+	kicks    chan struct{}
+	acks     chan struct{}
+	mu       sync.Mutex
+	asked    []*wire.Message
+
+	rec     wire.Record
+	file    *os.File // of the record
+	out     outputs
+	config  io.Closer // protects its config file from replacement; nil without one
+	oomBase uint64
+	leader  procs.ID
+	exit    <-chan end    // nil while no command runs
+	cpu     time.Duration // used by its commands
+	last    uint64        // reaper round of the last command
+	timeout procs.Alarm
+	ending  procs.Ending
+	made    bool // its record is on disk
+	cramped bool // it never started for lack of disk space
+	behind  behind
+}
+
+func newAttempt(k *keeper, l *engine.Launch) *attempt {
+	if variable(l.Env, procs.UniIDName) == "" { // lets us find a tree that has lost every other trace
+		l.Env = append(l.Env, procs.UniIDName+"="+l.UniID)
+	}
+	return &attempt{
+		Launch: *l, k: k,
+		stops: make(chan struct{}, 1), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1),
+	}
+}
+
+func (a *attempt) requestStop(r *wire.Message) {
+	a.mu.Lock()
+	a.asked = append(a.asked, r)
+	a.mu.Unlock()
+	poke(a.stops)
+}
+
+func (a *attempt) acknowledge() { poke(a.acks) }
+func (a *attempt) kick()        { poke(a.kicks) }
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// log identifies the log file, for processes that can only be told apart by it.
+func (a *attempt) log() (dev, ino uint64) { return a.dev.Load(), a.ino.Load() }
+
+// run runs the attempt's whole life. Its result is also in the record.
+func (a *attempt) run() *engine.Ended {
+	err := a.patient(a.furnish)
+	if a.file == nil {
+		return &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error(), NoRoom: noRoom(err)}
+	}
+	defer func() { a.letGo(); a.file.Close() }()
+	if err != nil {
+		a.rec.Err, a.cramped = err.Error(), noRoom(err)
+		return a.finish()
+	}
+	defer a.out.close()
+	for i, argv := range a.steps() {
+		a.takeStops()
+		if a.ending.On() {
+			if i == 0 {
+				a.rec.Err = "stopped before it started"
+			}
+			break
+		}
+		if err := a.patient(func() error { return a.step(i, argv) }); err != nil {
+			a.notStarted(i, err)
+			break
+		}
+		if a.follow(); a.rec.Exit != 0 || a.rec.Signal != "" {
+			break
+		}
+	}
+	a.clear()
+	return a.finish()
+}
+
+// prepare creates the status record, without which nothing starts.
+func (a *attempt) prepare() error {
+	a.oomBase = a.k.oom.before()
+	a.rec = wire.Record{
+		State: wire.StateOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
+		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Of: wire.OriginOf(&a.Launch),
+	}
+	var err error
+	if a.made {
+		a.file, err = wire.OpenRecord(a.Dir)
+	} else {
+		a.file, err = wire.CreateRecord(a.Dir, &a.rec)
+	}
+	a.made = a.made || err == nil
+	return err
+}
+
+// furnish acquires everything that the attempt holds while it runs. If descriptors are
+// scarce it keeps none of them: other attempts need them in order to end.
+func (a *attempt) furnish() error {
+	err := a.prepare()
+	if err != nil {
+		return err
+	}
+	if err = a.open(); err == nil && a.k.crowded(int(a.file.Fd()), a.out.out, a.out.err) {
+		a.out.close()
+		err = fmt.Errorf("cannot open its files: %w", unix.EMFILE)
+	}
+	if outOfFiles(err) {
+		a.letGo()
+		a.file.Close()
+		a.file = nil
+	}
+	return err
+}
+
+// open opens what the attempt reads and writes. It checks the working directory here
+// because a hung file system would hold up every other start if a child were the first to
+// touch it.
+func (a *attempt) open() error {
+	var st unix.Stat_t
+	if err := unix.Stat(a.WorkDir, &st); err != nil {
+		return fmt.Errorf("cannot enter the working directory %q: %w", a.WorkDir, err)
+	}
+	var err error
+	if a.Config != "" {
+		if a.config, err = configcopy.Hold(a.Config, a.ConfigSum); err != nil {
+			return err
+		}
+	}
+	if a.out, err = openOutputs(a.k.null, a.Stdout, a.Stderr, a.Header); err != nil {
+		return err
+	}
+	dev, ino := a.out.inode()
+	a.dev.Store(dev)
+	a.ino.Store(ino)
+	return nil
+}
+
+// letGo lets others replace its config file again.
+func (a *attempt) letGo() {
+	if a.config != nil {
+		_ = a.config.Close()
+	}
+}
+
+// steps returns the programs to run, one after another.
+func (a *attempt) steps() [][]string {
+	shell := a.Shell
+	if len(shell) == 0 {
+		shell = []string{"/bin/sh", "-c"}
+	}
+	steps := make([][]string, len(a.Commands))
+	for i, c := range a.Commands {
+		steps[i] = append(append(make([]string, 0, len(shell)+1), shell...), c)
+	}
+	return steps
+}
+
+// step starts command i.
+func (a *attempt) step(i int, argv []string) error {
+	if err := lookPath(argv[0], a.WorkDir, variable(a.Env, "PATH")); err != nil {
+		return err
+	}
+	started, boot := time.Now(), host.Boottime()
+	p, exit, err := a.k.start(a, &program{argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), begun: wire.Marker(a.Dir, i)})
+	if err != nil {
+		return err
+	}
+	a.leader, a.exit = p, exit
+	r := &engine.Running{PID: p.PID, PIDStart: p.Start, Started: started}
+	if i > 0 {
+		a.k.tell(&wire.Message{Op: wire.Step, UniID: a.UniID, Running: r})
+		return nil
+	}
+	a.rec.Started, a.rec.Boot, a.rec.PID, a.rec.Start = started, boot, p.PID, p.Start
+	a.running.Store(r)
+	if a.Timeout > 0 {
+		a.timeout.Set(boot + a.Timeout)
+	}
+	a.k.tell(&wire.Message{Op: wire.Running, UniID: a.UniID, Running: r})
+	return nil
+}
+
+// Exit statuses of a shell for a program that it cannot execute or find.
+const (
+	exitNotExecutable = 126
+	exitNotFound      = 127
+)
+
+// notStarted records why command i could not be started.
+func (a *attempt) notStarted(i int, err error) {
+	a.rec.Exit, a.rec.Signal = -1, ""
+	if err == errUnbegun {
+		a.unbegun(i)
+		return
+	}
+	a.rec.Err = err.Error()
+	var e *execError
+	if errors.As(err, &e) {
+		a.rec.Exit = exitNotExecutable
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+			a.rec.Exit = exitNotFound
+		}
+		a.out.say("gpurun: " + err.Error() + "\n")
+	}
+}
+
+// unbegun records why command i did not begin.
+func (a *attempt) unbegun(i int) {
+	path := wire.Marker(a.Dir, i)
+	fi, err := os.Lstat(path)
+	switch {
+	case err == nil && fi.Size() > 0: // somebody has kept it from beginning
+		a.rec.Lost, a.rec.Void = true, i == 0
+		return
+	case err == nil:
+		err = unix.ENOSPC // it is empty
+	default: // this meets with what the command met with
+		if _, err = wire.Void(path); err == nil {
+			err = errUnbegun
+		}
+	}
+	a.rec.Err = fmt.Sprintf("cannot mark the start %q: %v", path, err)
+	a.cramped = i == 0 && noRoom(err)
+}
+
+// follow waits for the current command to end, handling stops and the timeout.
+func (a *attempt) follow() {
+	for {
+		select {
+		case e := <-a.exit:
+			a.took(e)
+			return
+		case <-a.stops:
+			a.takeStops()
+		case <-a.timeout.C():
+			if a.timeout.Due() {
+				a.timedOut()
+			}
+		case <-a.ending.Look():
+			a.press()
+			if len(a.rec.Stuck) > 0 {
+				a.rec.Exit, a.rec.Signal, a.rec.Ended, a.rec.Elapsed = -1, "", time.Now(), host.Boottime()-a.rec.Boot
+				return
+			}
+		}
+	}
+}
+
+// took records how the current command ended.
+func (a *attempt) took(e end) {
+	a.exit = nil
+	a.last = e.round
+	a.cpu += e.cpu
+	a.rec.Ended, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot
+	a.status(e.status)
+}
+
+// status records a wait status as the attempt's own.
+func (a *attempt) status(st unix.WaitStatus) {
+	a.rec.Exit, a.rec.Signal = st.ExitStatus(), ""
+	if st.Signaled() {
+		a.rec.Exit, a.rec.Signal = -1, unix.SignalName(st.Signal())
+	}
+	// A shell reports a SIGKILL of its command as an exit status.
+	killed := a.rec.Signal == "SIGKILL" || a.rec.Exit == 128+int(unix.SIGKILL)
+	a.rec.OOM = killed && !a.ending.Killed() && a.k.oom.now() > a.oomBase
+}
+
+func (a *attempt) takeStops() {
+	a.mu.Lock()
+	asked := a.asked
+	a.asked = nil
+	a.mu.Unlock()
+	for _, r := range asked {
+		a.stop(r.Why, r.How)
+	}
+}
+
+// finish saves the end to disk and returns it.
+func (a *attempt) finish() *engine.Ended {
+	a.timeout.Off()
+	a.rec.State = wire.StateOver
+	if a.rec.Ended.IsZero() {
+		a.rec.Ended = time.Now()
+	}
+	if a.Tree || a.rec.Behind {
+		a.rec.Ended, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot // the tree is the job
+	}
+	if a.Tree {
+		a.rec.Report = a.report()
+	}
+	unsaved := a.save()
+	ended := a.rec.End()
+	ended.NoRoom, ended.Unsaved = a.cramped, unsaved
+	return ended
+}

@@ -1,0 +1,283 @@
+package keeper
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
+)
+
+// claims are a keeper's claims on GPUs. A claim depends on the run that asked for it
+// until its attempt is launched, and then on the attempt's processes. When these are
+// gone it depends on the run again, which hands the GPUs over to its next attempt and
+// then withdraws the claim.
+type claims struct {
+	mu     sync.Mutex
+	holder *claim.Holder          // nil before the first request
+	all    map[string]*claimState // by uni_id
+}
+
+// A claimState is the state of one claim and what its life depends on.
+type claimState struct {
+	made, dropped bool
+	run           *wire.Link  // run that asked for it or adopted its attempt; nil once that is gone
+	loose         bool        // it ends with run
+	trees         []procs.ID  // its processes, if this keeper is not their parent
+	bound         *time.Timer // limit of a hand-over
+}
+
+// handOverFor is how long a run may take to hand a GPU over. A runner that is
+// stopped must not keep it forever.
+const handOverFor = 30 * time.Second
+
+// keepEvery is how often claims are checked. If somebody removes a claim's file or
+// folder, the claim may be invisible for that long.
+const keepEvery = 2 * time.Second
+
+// treeLookSlow is how often processes are checked that may live for days.
+const treeLookSlow = time.Second
+
+// open creates the holder, once, and keeps its claims in order, passing any warnings to
+// warn.
+func (c *claims) open(roots []string, warn func([]string)) *claim.Holder {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holder == nil {
+		c.holder = claim.Open(roots)
+		go func() {
+			for range time.Tick(keepEvery) {
+				if w := c.holder.Keep(); len(w) > 0 {
+					warn(w)
+				}
+			}
+		}()
+	}
+	return c.holder
+}
+
+// begin registers a request before anything is done for it, so that ending it meanwhile
+// is not lost.
+func (c *claims) begin(uniID string, l *wire.Link, trees []procs.ID) *claimState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all == nil {
+		c.all = map[string]*claimState{}
+	}
+	s := &claimState{run: l, loose: true, trees: trees}
+	c.all[uniID] = s
+	return s
+}
+
+// drop ends a claim. It returns false if the claim is still being made, in which case it
+// ends right after.
+func (c *claims) drop(uniID string) bool {
+	c.mu.Lock()
+	s, h := c.all[uniID], c.holder
+	made := s == nil || s.made
+	if s != nil {
+		s.dropped = true
+		if s.bound != nil {
+			s.bound.Stop()
+		}
+	}
+	delete(c.all, uniID)
+	c.mu.Unlock()
+	if s != nil && h != nil {
+		h.Release(uniID)
+	}
+	return made
+}
+
+// launched makes the claim depend on its attempt from now on.
+func (c *claims) launched(uniID string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.all[uniID]; s != nil {
+		s.loose = false
+	}
+}
+
+// followed records that the run of l adopted the attempt and will hand its GPUs over.
+func (c *claims) followed(uniID string, l *wire.Link) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.all[uniID]; s != nil {
+		s.run = l
+	}
+}
+
+// handOver keeps the claim of an attempt that is over for its run to hand over. It
+// returns false if the run is gone.
+func (c *claims) handOver(uniID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, h := c.all[uniID], c.holder
+	if s == nil || s.run == nil {
+		return false
+	}
+	s.loose = true
+	h.HandOver(uniID)
+	s.bound = time.AfterFunc(handOverFor, func() { c.drop(uniID) })
+	return true
+}
+
+// give releases these devices from a claim. It returns false while the claim holds
+// others.
+func (c *claims) give(uniID string, ids []gpu.UUID) bool {
+	c.mu.Lock()
+	h := c.holder
+	c.mu.Unlock()
+	if h != nil && h.Give(uniID, ids) {
+		return false
+	}
+	return c.drop(uniID)
+}
+
+// has reports whether a claim is held or being made.
+func (c *claims) has(uniID string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[uniID] != nil
+}
+
+// A leftClaim is a claim whose run is gone.
+type leftClaim struct {
+	trees []procs.ID // processes it may be for
+	fresh bool       // its processes were never named
+}
+
+// left handles the loss of the run of l and returns the claims that depended on it.
+func (c *claims) left(l *wire.Link) map[string]leftClaim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found := map[string]leftClaim{}
+	for uniID, s := range c.all {
+		if s.run != l {
+			continue
+		}
+		s.run = nil
+		if s.loose {
+			found[uniID] = leftClaim{s.trees, len(s.trees) == 0 && s.bound == nil}
+		}
+	}
+	return found
+}
+
+// warn sends warnings to every runner and writes them to keeper.log.
+func (k *keeper) warn(warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintln(os.Stderr, w)
+	}
+	k.tell(&wire.Message{Op: wire.Warn, Warnings: warnings})
+}
+
+// claim makes a claim and answers, in the background.
+func (k *keeper) claim(l *wire.Link, m *wire.Message) {
+	if m.Claim == nil {
+		return
+	}
+	s := k.claims.begin(m.UniID, l, m.Claim.Trees)
+	go func() {
+		answer := &wire.Message{Op: wire.Claimed, UniID: m.UniID}
+		h := k.claims.open(m.Claim.Roots, k.warn)
+		answer.Err = "the keeper failed to claim the GPUs; see keeper.log"
+		contained("the claim of "+m.UniID, func() {
+			others, warnings, err := h.Claim(context.Background(), m.UniID, m.Claim.Job, m.Claim.Grant)
+			answer.Claims, answer.Warnings, answer.Err = others, warnings, ""
+			if err != nil {
+				answer.Err = err.Error()
+			}
+		})
+		k.claims.mu.Lock()
+		s.made = true
+		dropped := s.dropped
+		k.claims.mu.Unlock()
+		_ = l.Send(answer)
+		if dropped {
+			h.Release(m.UniID)
+			_ = l.Send(&wire.Message{Op: wire.Withdrawn, UniID: m.UniID})
+		}
+	}()
+}
+
+// stands records the processes that the one who asked for a claim runs itself. If they
+// outlive it, they keep the claim.
+func (c *claims) stands(uniID string, trees []procs.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.all[uniID]; s != nil {
+		s.trees = trees
+	}
+}
+
+// withdraw ends a claim, or releases the named devices from it.
+func (k *keeper) withdraw(l *wire.Link, m *wire.Message) {
+	gone := false
+	if m.Claim != nil {
+		gone = k.claims.give(m.UniID, m.Claim.Grant.UUIDs)
+	} else {
+		gone = k.claims.drop(m.UniID)
+	}
+	if gone {
+		_ = l.Send(&wire.Message{Op: wire.Withdrawn, UniID: m.UniID})
+	}
+}
+
+// unlinked ends the claims that depended on a run that is gone. Claims of processes
+// that are alive are held until these end. That includes the command of a run killed
+// before it could name it: the command shared the link until it had executed its
+// program, so by now it can be found.
+func (k *keeper) unlinked(l *wire.Link) {
+	for uniID, c := range k.claims.left(l) {
+		if c.fresh {
+			c.trees = procs.Named(uniID)
+		}
+		k.outlast(uniID, c.trees)
+	}
+}
+
+// outlast holds a claim until these processes are gone. The keeper stays until then.
+func (k *keeper) outlast(uniID string, ids []procs.ID) {
+	if !k.claims.has(uniID) {
+		return
+	}
+	k.claims.launched(uniID)
+	if !procs.AnyAlive(ids) {
+		k.claims.drop(uniID)
+		return
+	}
+	k.mu.Lock()
+	k.outlasts++
+	k.mu.Unlock()
+	go func() {
+		for procs.AnyAlive(ids) && k.claims.has(uniID) {
+			time.Sleep(treeLookSlow)
+		}
+		k.claims.drop(uniID)
+		k.mu.Lock()
+		k.outlasts--
+		k.mu.Unlock()
+		k.checkQuiet()
+	}()
+}
+
+// overFor ends the claim of an attempt that is over, or keeps it for its run to hand
+// over. Processes that survive SIGKILL keep it.
+func (k *keeper) overFor(uniID string, stuck []int) {
+	if len(stuck) == 0 && k.claims.handOver(uniID) {
+		return
+	}
+	var ids []procs.ID
+	for _, pid := range stuck {
+		if p, ok := procs.One(pid); ok {
+			ids = append(ids, p.ID)
+		}
+	}
+	k.outlast(uniID, ids)
+}

@@ -1,0 +1,43 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/procs"
+)
+
+// A bug in a keeper's work for one attempt, claim or connection must not cost the
+// statuses of all the other jobs: it is logged in keeper.log, and the keeper keeps
+// running. Work that all jobs depend on, such as waiting for children, is not contained:
+// a keeper that cannot do it is better dead, since its jobs are then found and waited
+// for without it.
+
+// contained runs f and reports whether it returned without a panic.
+func contained(what string, f func()) (ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			fmt.Fprintf(os.Stderr, "internal error in %s: %v\n%s", what, p, debug.Stack())
+		}
+	}()
+	f()
+	return true
+}
+
+// contain starts a goroutine of the keeper with contained.
+func (k *keeper) contain(what string, f func()) { go contained(what, f) }
+
+// live runs an attempt to its end. If that panics, it waits for the attempt's processes,
+// whose end is then unknown.
+func (k *keeper) live(a *attempt) (ended *engine.Ended) {
+	if contained("the attempt "+a.UniID, func() { ended = a.run() }) {
+		return ended
+	}
+	for len(k.left(a)) > 0 {
+		time.Sleep(procs.TreeLook)
+	}
+	return &engine.Ended{ExitCode: -1, Started: a.rec.Started, At: time.Now(), Lost: true}
+}

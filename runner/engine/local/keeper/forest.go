@@ -1,0 +1,144 @@
+package keeper
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/procs"
+)
+
+// A forest tells which process belongs to which attempt. Since the keeper is the
+// subreaper of everything below it, each such process descends from one of the keeper's
+// own children. That child is the first process of an attempt, or an orphan. An orphan
+// is assigned to an attempt by, in this order: having been seen below it before, its
+// session, the uni_id in its environment, the log it writes to, and finally that no
+// other live attempt could have started it.
+type forest struct {
+	mu    sync.Mutex
+	roots []root
+	seen  map[procs.ID]string // uni_id
+}
+
+// A root is a process that an attempt started directly.
+type root struct {
+	id      procs.ID
+	attempt *attempt
+}
+
+// drop forgets an attempt that is over.
+func (f *forest) drop(a *attempt) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept := f.roots[:0]
+	for _, r := range f.roots {
+		if r.attempt != a {
+			kept = append(kept, r)
+		}
+	}
+	f.roots = kept
+	for id, uniID := range f.seen {
+		if uniID == a.UniID {
+			delete(f.seen, id)
+		}
+	}
+}
+
+// owner returns the attempt of one of the keeper's children, or "". f.mu is held.
+func (f *forest) owner(k *keeper, p procs.Proc, live []*attempt) string {
+	for _, r := range f.roots {
+		if r.id == p.ID {
+			return r.attempt.UniID
+		}
+	}
+	if k.reaper.ours(p.PID) {
+		return "" // just started: it will be a root in a moment
+	}
+	uniID := f.orphan(k, p, live)
+	if uniID != "" {
+		f.seen[p.ID] = uniID
+	}
+	return uniID
+}
+
+func (f *forest) orphan(k *keeper, p procs.Proc, live []*attempt) string {
+	if uniID := f.seen[p.ID]; uniID != "" {
+		return uniID
+	}
+	for _, r := range f.roots {
+		if r.id.PID == p.Session && p.Start >= r.id.Start {
+			return r.attempt.UniID
+		}
+	}
+	env := procs.UniID(p.PID)
+	for _, a := range live {
+		if env != "" && env == a.UniID {
+			return env
+		}
+	}
+	for _, a := range live {
+		if dev, ino := a.log(); ino != 0 && procs.Writes(p.PID, dev, ino) {
+			return a.UniID
+		}
+	}
+	return f.only(p, live)
+}
+
+// only returns the one attempt that is old enough to have started p, or "" if there are
+// several or none.
+func (f *forest) only(p procs.Proc, live []*attempt) string {
+	found := ""
+	for _, a := range live {
+		for _, r := range f.roots {
+			if r.attempt != a || r.id.Start > p.Start {
+				continue
+			}
+			if found != "" && found != a.UniID {
+				return ""
+			}
+			found = a.UniID
+		}
+	}
+	return found
+}
+
+// formerly returns the attempt that an ended orphan came from, or nil.
+func (f *forest) formerly(k *keeper, e end) *attempt {
+	live := k.living()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	uniID := f.seen[e.ID]
+	for _, r := range f.roots {
+		if uniID == "" && r.id.PID == e.session && e.Start >= r.id.Start {
+			uniID = r.attempt.UniID
+		}
+	}
+	if uniID == "" {
+		uniID = f.only(procs.Proc{ID: e.ID}, live)
+	}
+	for _, a := range live {
+		if a.UniID == uniID {
+			return a
+		}
+	}
+	return nil
+}
+
+// left lists what remains of an attempt whose own process has ended. Usually the keeper
+// has no orphans at all, which takes one system call to find out.
+func (k *keeper) left(a *attempt) []procs.ID {
+	if a.UniFile == "" && len(k.reaper.orphans(k.children)) == 0 {
+		return nil
+	}
+	ids, s := k.membersOf(a, false)
+	if len(ids) == 0 { // one may have forked and exited while the table was read
+		ids, s = k.membersOf(a, false)
+	}
+	if len(ids) == 0 && k.fleeting(s) {
+		ids = k.frozen(a)
+		for _, id := range ids {
+			_ = procs.Signal(id, unix.SIGCONT)
+		}
+	}
+	return ids
+}

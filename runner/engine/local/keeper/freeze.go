@@ -1,0 +1,140 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/procs"
+)
+
+// A process that keeps forking, leaving its session and exiting is gone before a signal
+// reaches what a reading of /proc has found. So before a tree is killed it is stopped,
+// until nothing new turns up: stopped processes do not fork. A generation that loses its
+// parent becomes this keeper's child, and the list of those is read in microseconds.
+
+const (
+	freezeLooks = 50  // after this many, the rest is left to the next time
+	stopRounds  = 500 // most readings of the list of children while new ones turn up
+	stopSame    = 5   // readings in a row without a new child
+)
+
+// A quarry is what to freeze: the trees below the keeper's children that belong to one
+// attempt, or to none ("").
+type quarry struct {
+	k     *keeper
+	uniID string
+	find  func() ([]procs.ID, *scan)
+	tops  map[int]string // of the last scan
+}
+
+// foreign reports whether a child is known to belong to another attempt.
+func (q *quarry) foreign(pid int) bool {
+	uniID, known := q.tops[pid]
+	return known && uniID != q.uniID
+}
+
+// freeze stops what it finds until it has found nothing new twice in a row, and returns
+// what there is to kill.
+func (q *quarry) freeze() []procs.ID {
+	stopped := map[procs.ID]bool{}
+	var ids []procs.ID
+	for looks, same := 0, 0; same < 2 && looks < freezeLooks; looks++ {
+		same++
+		var s *scan
+		ids, s = q.find()
+		q.tops = s.tops
+		for _, id := range ids {
+			if !stopped[id] {
+				stopped[id], same = true, 0
+				_ = procs.Signal(id, unix.SIGSTOP)
+			}
+		}
+		// The last look is one that identifies, or another's orphan would stay stopped.
+		if looks+1 < freezeLooks && q.k.reaper.stopOrphans(q.k.children, q.foreign, stopped) {
+			same = 0
+		}
+	}
+	for id := range stopped {
+		if q.foreign(id.PID) && !slices.Contains(ids, id) { // stopped before it was identified
+			_ = procs.Signal(id, unix.SIGCONT)
+		}
+	}
+	return ids
+}
+
+// stopOrphans stops children that were not started here as soon as they are listed,
+// until no new ones turn up. It reports whether there were any. Nothing is reaped
+// meanwhile, so that no pid is reused.
+func (r *reaper) stopOrphans(list *os.File, foreign func(pid int) bool, stopped map[procs.ID]bool) (found bool) {
+	if list == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for round, same := 0, 0; same < stopSame && round < stopRounds; round++ {
+		same++
+		pids, _ := procs.Pids(list)
+		pids = slices.DeleteFunc(pids, func(pid int) bool { return r.want[pid] != nil || foreign(pid) })
+		for _, pid := range pids {
+			_ = unix.Kill(pid, unix.SIGSTOP)
+		}
+		for _, pid := range pids {
+			if p, ok := procs.One(pid); ok && !p.Zombie && !stopped[p.ID] {
+				stopped[p.ID], found, same = true, true, 0
+			}
+		}
+	}
+	return found
+}
+
+// fleeting reports whether there are orphans that a scan did not see. It takes the scan
+// in which an attempt had nothing left: a newer one, of another attempt, may have
+// assigned to this attempt what that one missed.
+func (k *keeper) fleeting(s *scan) bool {
+	return slices.ContainsFunc(k.reaper.orphans(k.children), func(pid int) bool {
+		_, seen := s.tops[pid]
+		return !seen
+	})
+}
+
+// frozen stops the tree of an attempt and returns it.
+func (k *keeper) frozen(a *attempt) []procs.ID {
+	q := quarry{k: k, uniID: a.UniID, find: func() ([]procs.ID, *scan) { return k.membersOf(a, true) }}
+	return q.freeze()
+}
+
+// strays lists orphans that cannot be assigned to any attempt, and all their descendants.
+func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
+	s := k.scan(hurry)
+	set := map[int]bool{}
+	for pid, uniID := range s.tops {
+		if uniID == "" && !k.reaper.ours(pid) {
+			set[pid] = true
+		}
+	}
+	return s.living(set), s
+}
+
+// sweep ends strays once no live attempt could have left them: nobody would own them, and
+// they would hold their GPUs.
+func (k *keeper) sweep(grace time.Duration) {
+	q := quarry{k: k, find: func() ([]procs.ID, *scan) { return k.strays(true) }}
+	ids := q.freeze()
+	if len(ids) == 0 {
+		return
+	}
+	k.warn([]string{fmt.Sprintf("%s outlived the jobs that may have started it; stopping it", procs.Describe(ids))})
+	var e procs.Ending
+	for e.Begin(grace); len(ids) > 0 && !e.Stuck(); ids = q.freeze() {
+		e.Signal(ids, procs.ID{})
+		for _, id := range ids {
+			_ = procs.Signal(id, unix.SIGCONT)
+		}
+		e.Again(procs.LastLook)
+		<-e.Look()
+	}
+}

@@ -1,0 +1,307 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
+	"gpurun/state/host"
+)
+
+// Descriptors that a keeper inherits from the runner.
+const (
+	keeperConn   = 3 // the runner's own connection
+	keeperListen = 4 // for later runners; may be missing
+)
+
+// A keeper is the parent of a run's jobs and outlives the runner. It exits when no
+// runner is connected and its last job is gone.
+type keeper struct {
+	reaper   *reaper
+	oom      oomCounter
+	children *os.File // see procs.ChildList
+	null     int
+	files    int // how many descriptors this process may have; 0 if unknown
+
+	mu       sync.Mutex
+	attempts map[string]*attempt
+	links    map[*wire.Link]bool
+	quiet    chan struct{} // closed when the keeper has nothing left to do
+	forest   forest
+	scans    scans
+	claims   claims
+	limits   Limits
+	outlasts int                 // claims held for other processes, and records not saved yet
+	tell     func(*wire.Message) // sends to every runner
+}
+
+// newKeeper creates a keeper in this process, which treats every child as its own.
+func newKeeper() (*keeper, error) {
+	null, err := unix.Open(os.DevNull, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open %s: %w", os.DevNull, err)
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("cannot become the parent of orphaned job processes: %w", err)
+	}
+	k := &keeper{
+		null:     null,
+		attempts: map[string]*attempt{}, links: map[*wire.Link]bool{}, quiet: make(chan struct{}),
+	}
+	k.forest.seen = map[procs.ID]string{}
+	var lim unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &lim) == nil && lim.Cur < 1<<20 {
+		k.files = int(lim.Cur)
+	}
+	k.children, _ = procs.ChildList()
+	k.tell = k.broadcast
+	k.reaper = newReaper(k.orphaned)
+	return k, nil
+}
+
+// Main is the main function of `gpurun __keeper`. Its argument is the path of the
+// socket it listens on, which it removes at the end.
+func Main(args []string, limits Limits) int {
+	// Its work is short and mostly system calls. Waking up a second processor would
+	// cost more than it saves: a tenth of the time of a run of short jobs.
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400) // the heap is only a few megabytes
+	ignoreTerminal()
+	closeOnExec()
+	k, err := newKeeper()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	first, err := net.FileConn(os.NewFile(keeperConn, "runner"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	k.limits = limits
+	go k.reaper.wait()
+	k.mu.Lock()
+	k.serve(first)
+	k.mu.Unlock()
+	if l, err := net.FileListener(os.NewFile(keeperListen, "listen")); err == nil {
+		go k.accept(l)
+	}
+	<-k.quiet
+	if len(args) > 0 {
+		_ = os.Remove(args[0])
+	}
+	return 0
+}
+
+// ignoreTerminal catches, and drops, every signal that a terminal, a logout or a batch
+// system may send, and those that were ignored at startup. It does not ignore them,
+// because ignored signals would stay ignored in jobs, while caught ones are reset.
+func ignoreTerminal() {
+	caught := []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+	for s := unix.Signal(1); s < 65; s++ {
+		if s != unix.SIGCHLD && signal.Ignored(s) {
+			caught = append(caught, s)
+		}
+	}
+	signal.Notify(make(chan os.Signal, 1), caught...)
+}
+
+// closeOnExec keeps descriptors that the runner itself inherited from reaching jobs.
+func closeOnExec() {
+	names, _ := filepath.Glob("/proc/self/fd/*")
+	for _, n := range names {
+		if fd, err := strconv.Atoi(filepath.Base(n)); err == nil && fd > 2 {
+			unix.CloseOnExec(fd)
+		}
+	}
+}
+
+// acceptAgain is the pause after a failed accept.
+const acceptAgain = 100 * time.Millisecond
+
+// accept accepts later runners of the same user or root. It keeps trying after errors
+// such as running out of descriptors: they pass, and a runner that is never accepted
+// would wait forever.
+func (k *keeper) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			<-time.After(acceptAgain)
+			continue
+		}
+		k.mu.Lock()
+		if k.over() || !host.SameUser(c) {
+			c.Close()
+		} else {
+			k.serve(c)
+		}
+		k.mu.Unlock()
+	}
+}
+
+// serve talks to one runner until it disconnects. k.mu is held.
+func (k *keeper) serve(c net.Conn) {
+	l := wire.NewLink(c, func(f func()) { k.contain("a connection", f) })
+	k.links[l] = true
+	go func() {
+		contained("a request", func() { _ = l.Receive(func(m *wire.Message) { k.handle(l, m) }) })
+		l.Close()
+		k.unlinked(l)
+		k.mu.Lock()
+		delete(k.links, l)
+		k.mu.Unlock()
+		k.checkQuiet()
+	}()
+}
+
+func (k *keeper) over() bool {
+	return len(k.links) == 0 && len(k.attempts) == 0 && k.outlasts == 0 && k.reaper.childless()
+}
+
+func (k *keeper) checkQuiet() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.over() {
+		return
+	}
+	select {
+	case <-k.quiet:
+	default:
+		close(k.quiet)
+	}
+}
+
+func (k *keeper) broadcast(m *wire.Message) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for l := range k.links {
+		_ = l.Send(m)
+	}
+}
+
+// handle carries out a runner's request. It never blocks.
+func (k *keeper) handle(l *wire.Link, m *wire.Message) {
+	switch m.Op {
+	case wire.Launch:
+		k.launch(m.Launch)
+	case wire.Stop:
+		if a := k.find(m.UniID); a != nil {
+			a.requestStop(m)
+		}
+	case wire.MakeClaim:
+		k.claim(l, m)
+	case wire.Withdraw:
+		k.withdraw(l, m)
+	case wire.Stand:
+		if m.Claim != nil {
+			k.claims.stands(m.UniID, m.Claim.Trees)
+		}
+	case wire.Ack:
+		if a := k.find(m.UniID); a != nil {
+			a.acknowledge()
+		}
+	case wire.OnGPU:
+		if a := k.find(m.UniID); a != nil {
+			a.onGPU(m.PIDs)
+		}
+	case wire.Adopt:
+		a := k.find(m.UniID)
+		if a == nil {
+			_ = l.Send(&wire.Message{Op: wire.Unknown, UniID: m.UniID})
+			return
+		}
+		k.claims.followed(m.UniID, l)
+		if r := a.running.Load(); r != nil {
+			_ = l.Send(&wire.Message{Op: wire.Running, UniID: m.UniID, Running: r})
+			if b := a.behind.shown.Load(); b != nil {
+				_ = l.Send(&wire.Message{Op: wire.Background, UniID: m.UniID, Background: b})
+			}
+		} // otherwise it is starting, and every runner will be told
+	}
+}
+
+func (k *keeper) find(uniID string) *attempt {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.attempts[uniID]
+}
+
+// launch starts an attempt.
+func (k *keeper) launch(l *engine.Launch) {
+	a := newAttempt(k, l)
+	k.mu.Lock()
+	if k.attempts[l.UniID] != nil {
+		k.mu.Unlock()
+		return
+	}
+	k.attempts[l.UniID] = a
+	k.mu.Unlock()
+	k.claims.launched(l.UniID)
+	go func() {
+		ended := k.live(a)
+		k.overFor(l.UniID, ended.Stuck)
+		k.forget(a)
+		k.tell(&wire.Message{Op: wire.Ended, UniID: l.UniID, Ended: ended})
+		k.checkQuiet()
+	}()
+}
+
+// forget drops an attempt once its record is written.
+func (k *keeper) forget(a *attempt) {
+	k.forest.drop(a)
+	k.mu.Lock()
+	delete(k.attempts, a.UniID)
+	last := len(k.attempts) == 0
+	k.mu.Unlock()
+	if last && len(k.reaper.orphans(k.children)) > 0 {
+		k.contain("ending stray processes", func() { k.sweep(a.Grace) })
+	}
+}
+
+// orphaned records which orphans have ended, and makes every attempt that waits for
+// its tree look again.
+func (k *keeper) orphaned(ends []end) {
+	for _, e := range ends {
+		if a := k.forest.formerly(k, e); a != nil {
+			a.lostOrphan(e)
+		}
+	}
+	for _, a := range k.living() {
+		a.kick()
+	}
+	k.checkQuiet()
+}
+
+// living returns the attempts that are not over.
+func (k *keeper) living() []*attempt {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all := make([]*attempt, 0, len(k.attempts))
+	for _, a := range k.attempts {
+		all = append(all, a)
+	}
+	return all
+}
+
+// heard reports whether a runner is listening.
+func (k *keeper) heard() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.links) > 0
+}

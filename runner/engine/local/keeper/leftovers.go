@@ -1,0 +1,310 @@
+package keeper
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
+	"gpurun/state/host"
+)
+
+// The job file decides what happens to processes that outlive an attempt's last command
+// (leftovers). The default depends on the job. If all its commands ended with 0 and used
+// next to no CPU, it was a launcher, as in "nohup python train.py &", and the processes
+// it left are the job. Those that any other job left are ended: a crashed rank 0 does
+// not keep its hung ranks alive.
+
+// launcherCPU is the most CPU time that a launcher's commands may use.
+const launcherCPU = 10 * time.Second
+
+// launcherSettle is how long processes left by a launcher without GPUs may take to
+// finish their output. Ending them fails the job.
+const launcherSettle = 3 * time.Second
+
+// Limits are times that a test cannot wait for.
+type Limits struct {
+	OnGPUWithin time.Duration // for processes left by a launcher to appear on a GPU
+	Served      time.Duration // the least that a script takes to start a server for its own use, use it and end it
+}
+
+// Usual are the limits of every keeper but a test's.
+var Usual = Limits{OnGPUWithin: 10 * time.Minute, Served: 2 * time.Second}
+
+// dismissal is how soon after the commands such a server must have ended.
+const dismissal = 10 * time.Second
+
+// maxEnded bounds the orphans of an attempt that are remembered; the newest are kept.
+const maxEnded = 2000
+
+// behind describes the processes that an attempt leaves behind.
+type behind struct {
+	shown   atomic.Pointer[engine.Background] // nil until only these keep the attempt running
+	seen    map[procs.ID]bool                 // seen on the attempt's GPUs, and their ancestors; guarded by attempt.mu
+	ended   []end                             // newest orphans; guarded by attempt.mu
+	cpu     time.Duration                     // used by all orphans; guarded by attempt.mu
+	filters map[procs.ID]bool                 // whether they only read the job's output
+	idle    time.Duration                     // how long nothing was on a GPU while a runner watched
+	looked  time.Duration                     // CLOCK_BOOTTIME of the last look
+}
+
+// onGPU notes processes that were seen on the attempt's GPUs, and their ancestors up to
+// the keeper's own child, which is the only one whose status the keeper gets.
+func (a *attempt) onGPU(pids []int) {
+	self := os.Getpid()
+	for _, pid := range pids {
+		for range 64 {
+			p, ok := procs.One(pid)
+			if !ok || p.PID == self || p.Parent <= 1 {
+				break
+			}
+			a.mu.Lock()
+			if a.behind.seen == nil {
+				a.behind.seen = map[procs.ID]bool{}
+			}
+			a.behind.seen[p.ID] = true
+			a.mu.Unlock()
+			pid = p.Parent
+		}
+	}
+	a.kick()
+}
+
+// lostOrphan notes the end of an orphan of the attempt.
+func (a *attempt) lostOrphan(e end) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := &a.behind
+	if len(b.ended) >= maxEnded {
+		b.ended = append(b.ended[:0], b.ended[maxEnded/2:]...)
+	}
+	e.at = host.Boottime()
+	b.ended = append(b.ended, e)
+	b.cpu += e.cpu
+}
+
+// launcher reports whether the attempt's commands only started something else.
+func (a *attempt) launcher() bool {
+	if a.Leftovers != engine.LeftoversAuto || a.rec.Exit != 0 || a.rec.Signal != "" || a.rec.Err != "" || a.rec.Lost {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cpu+a.behind.cpu < launcherCPU
+}
+
+// clear waits until nothing of the tree is left, and ends processes that may not keep
+// running.
+func (a *attempt) clear() {
+	if a.leader.PID == 0 || a.exit != nil {
+		return
+	}
+	launcher := a.launcher()
+	goesOn := a.Tree || a.Leftovers == engine.LeftoversWait || launcher && len(a.Grant.UUIDs) > 0
+	settle := procs.SettleTime
+	if launcher {
+		settle = launcherSettle
+	}
+	var since time.Duration // when a look first found something
+	for {
+		left := a.k.left(a)
+		if len(left) == 0 {
+			break
+		}
+		now := host.Boottime()
+		if since == 0 {
+			since = now
+		}
+		switch {
+		case a.ending.On():
+			if a.ending.Kills() {
+				left = a.k.frozen(a)
+			}
+			a.ending.Signal(left, a.leader)
+			if a.ending.Stuck() {
+				for _, id := range left {
+					a.rec.Stuck = append(a.rec.Stuck, id.PID)
+				}
+				return
+			}
+			a.ending.Again(procs.LastLook)
+		case goesOn && (a.Tree || a.goOn(left, launcher)):
+			a.ending.Again(procs.TreeLook)
+		case goesOn || now >= since+settle:
+			a.leave(left, launcher)
+			continue
+		default:
+			a.ending.Again(procs.SettleTime / 2)
+		}
+		a.idle()
+	}
+	if launcher && len(a.Grant.UUIDs) > 0 || a.Leftovers == engine.LeftoversWait {
+		a.takeBehind()
+	}
+}
+
+// leave begins to end the processes that the attempt left.
+func (a *attempt) leave(left []procs.ID, launcher bool) {
+	what := procs.Describe(left)
+	switch {
+	case launcher && a.rec.Behind:
+		a.rec.LeftRun = fmt.Sprintf("%s ran in the background and used no GPU in %s; end the script with \"wait\", or set leftovers: wait", what, a.k.limits.OnGPUWithin)
+	case launcher:
+		a.rec.LeftRun = fmt.Sprintf("%s was still running in the background; end the script with \"wait\", or set leftovers: wait", what)
+	case a.Leftovers == engine.LeftoversFail:
+		a.rec.LeftRun = fmt.Sprintf("%s was still running (leftovers: fail)", what)
+	case a.Leftovers != engine.LeftoversKill:
+		a.rec.LeftOver = len(left)
+	}
+	a.ending.Begin(a.Grace)
+}
+
+// goOn keeps the attempt running for the processes its commands left. It returns false
+// once these have had long enough to appear on a GPU and have not.
+func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
+	b := &a.behind
+	now := host.Boottime()
+	if !a.rec.Behind {
+		a.rec.Behind = true
+		_ = a.rec.Put(a.file) // so that a runner without this keeper knows what to wait for
+		b.looked, b.filters = now, map[procs.ID]bool{}
+		for _, id := range left {
+			b.filters[id] = filter(id.PID)
+		}
+	}
+	first := a.foremost(left)
+	if shown := (engine.Background{PID: first.PID, Text: procs.Describe(left, first)}); b.shown.Load() == nil || *b.shown.Load() != shown {
+		b.shown.Store(&shown)
+		a.k.tell(&wire.Message{Op: wire.Background, UniID: a.UniID, Background: &shown})
+	}
+	if !launcher || a.anySeen() || usesCUDA(left) {
+		b.idle, b.looked = 0, now
+		return true
+	}
+	if a.k.heard() {
+		b.idle += now - b.looked
+	}
+	b.looked = now
+	return b.idle < a.k.limits.OnGPUWithin
+}
+
+// anySeen reports whether any background process was seen on a GPU.
+func (a *attempt) anySeen() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range a.behind.seen {
+		if id != a.leader && (procs.Alive(id) || a.endedBehind(id)) {
+			return true
+		}
+	}
+	return false
+}
+
+// endedBehind reports whether an orphan ended after the commands. a.mu is held.
+func (a *attempt) endedBehind(id procs.ID) bool {
+	for _, e := range a.behind.ended {
+		if e.ID == id && e.round >= a.last {
+			return true
+		}
+	}
+	return false
+}
+
+// takeBehind makes the status of the background processes the attempt's own. Of several,
+// those seen on a GPU count. If none was, all but filters count: a training that fails
+// before it gets that far has failed.
+func (a *attempt) takeBehind() {
+	if a.ending.On() || a.rec.Exit != 0 || a.rec.Signal != "" {
+		return
+	}
+	a.k.reaper.reap()
+	used := a.anySeen()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, e := range a.behind.ended {
+		switch {
+		case e.round < a.last || e.status == 0 || a.dismissed(e):
+		case used && a.behind.seen[e.ID], !used && a.counts(e):
+			a.status(e.status)
+			return
+		}
+	}
+}
+
+// dismissed reports whether an orphan ended like a server that the script started for
+// its own use and killed as its last step. That is not a failure.
+func (a *attempt) dismissed(e end) bool {
+	if a.rec.Elapsed < a.k.limits.Served || e.at > a.rec.Boot+a.rec.Elapsed+dismissal {
+		return false
+	}
+	if e.status.Signaled() {
+		switch e.status.Signal() {
+		case unix.SIGTERM, unix.SIGINT, unix.SIGHUP:
+			return true
+		case unix.SIGKILL:
+			return a.k.oom.now() == a.oomBase
+		}
+		return false
+	}
+	code := e.status.ExitStatus()
+	return code == 128+int(unix.SIGTERM) || code == 128+int(unix.SIGINT)
+}
+
+// counts reports whether the status of an orphan counts for an attempt that was never
+// seen on a GPU. If the orphan ended before it could be inspected, only a status that
+// no filter exits with counts.
+func (a *attempt) counts(e end) bool {
+	if is, known := a.behind.filters[e.ID]; known {
+		return !is
+	}
+	code := e.status.ExitStatus()
+	return code == exitNotExecutable || code == exitNotFound
+}
+
+// filter reports whether a process reads from a pipe, as "tee" in ">(tee log)" does.
+func filter(pid int) bool {
+	in, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/fd/0")
+	return err == nil && strings.HasPrefix(in, "pipe:")
+}
+
+// usesCUDA reports whether any of these processes has a CUDA context. In a container,
+// NVML may not know them by the pids seen here.
+func usesCUDA(ids []procs.ID) bool {
+	for _, id := range ids {
+		names, _ := filepath.Glob("/proc/" + strconv.Itoa(id.PID) + "/fd/*")
+		for _, name := range names {
+			if to, err := os.Readlink(name); err == nil && to == "/dev/nvidia-uvm" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// foremost returns the process to name first: one that was seen on a GPU, else the
+// oldest.
+func (a *attempt) foremost(ids []procs.ID) procs.ID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	first := ids[0]
+	better := func(x, y procs.ID) bool {
+		if a.behind.seen[x] != a.behind.seen[y] {
+			return a.behind.seen[x]
+		}
+		return x.Start < y.Start || x.Start == y.Start && x.PID < y.PID
+	}
+	for _, id := range ids[1:] {
+		if better(id, first) {
+			first = id
+		}
+	}
+	return first
+}

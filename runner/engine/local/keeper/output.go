@@ -1,0 +1,103 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// openLog opens a log for appending and creates it with its folders if it is missing. A
+// FIFO without a reader is an error; it never blocks.
+func openLog(path string) (int, error) {
+	if path == "" {
+		path = os.DevNull
+	}
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_APPEND | unix.O_NONBLOCK | unix.O_NOCTTY
+	fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0o666)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return -1, fmt.Errorf("cannot create the folder of log %q: %w", path, err)
+		}
+		fd, err = unix.Open(path, flags|unix.O_CLOEXEC, 0o666)
+	}
+	if errors.Is(err, unix.ENXIO) {
+		return -1, fmt.Errorf("cannot open log %q: it is a FIFO that nobody reads", path)
+	}
+	if err != nil {
+		return -1, fmt.Errorf("cannot open log %q: %w", path, err)
+	}
+	return fd, nil
+}
+
+// noRoom reports whether err means that a disk is full or read-only.
+func noRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS)
+}
+
+// outputs are an attempt's descriptors; out and err may be the same.
+type outputs struct {
+	in, out, err int
+}
+
+func (o outputs) files() [3]int { return [3]int{o.in, o.out, o.err} }
+
+func openOutputs(null int, stdout, stderr, header string) (outputs, error) {
+	o := outputs{in: null, out: -1, err: -1}
+	var err error
+	if o.out, err = openLog(stdout); err != nil {
+		return o, err
+	}
+	o.err = o.out
+	if stderr != stdout && stderr != "" {
+		if o.err, err = openLog(stderr); err != nil {
+			o.err = o.out
+			o.close()
+			return o, err
+		}
+	}
+	o.say(header)
+	if header != "" && o.err != o.out {
+		_, _ = unix.Write(o.err, []byte(header)) // not worth failing for either
+	}
+	// From here on the job's own writes block, as it expects.
+	for _, fd := range slices.Compact([]int{o.out, o.err}) {
+		// Of the flags it was opened with, only O_APPEND stays.
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFL, unix.O_APPEND); err != nil {
+			o.close()
+			return o, fmt.Errorf("cannot open log %q: %w", stdout, err)
+		}
+	}
+	return o, nil
+}
+
+// say writes a line of gpurun's own to the log. A write error is not worth failing for:
+// a job may succeed without its log.
+func (o outputs) say(s string) {
+	if s != "" && o.out >= 0 {
+		_, _ = unix.Write(o.out, []byte(s))
+	}
+}
+
+// inode identifies the log, so that processes writing to it can be recognized.
+func (o outputs) inode() (dev, ino uint64) {
+	var st unix.Stat_t
+	if unix.Fstat(o.out, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return 0, 0
+	}
+	return st.Dev, st.Ino
+}
+
+func (o outputs) close() {
+	if o.out < 0 {
+		return
+	}
+	unix.Close(o.out)
+	if o.err != o.out {
+		unix.Close(o.err)
+	}
+}

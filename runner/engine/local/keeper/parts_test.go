@@ -1,0 +1,65 @@
+package keeper
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestOOMCounter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "memory.events")
+	write := func(s string) {
+		if err := os.WriteFile(path, []byte(s), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := oomCounter{path: path}
+	write("low 0\noom 9\noom_kill 3\noom_group_kill 0\n")
+	if got := c.before(); got != 3 {
+		t.Errorf("before = %d, want 3", got)
+	}
+	write("oom_kill 4\n")
+	if before, now := c.before(), c.now(); before != 3 || now != 4 {
+		t.Errorf("before, now = %d, %d, want 3, 4", before, now)
+	}
+}
+
+func TestLookPath(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"prog": 0o755, "text": 0o644} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tests := []struct {
+		name, path string
+		errno      unix.Errno
+	}{
+		{"prog", "/nowhere:" + dir, 0},
+		{"prog", ".", 0},
+		{"./prog", "/nowhere", 0},
+		{"/x/y", "", unix.ENOENT},
+		{"sh", "", 0},
+		{"prog", "/nowhere", unix.ENOENT},
+		{"folder", dir, unix.ENOENT},
+		{"", dir, unix.ENOENT},
+	}
+	if os.Getuid() != 0 {
+		tests = append(tests, tests[0])
+	}
+	for _, tt := range tests {
+		err := lookPath(tt.name, dir, tt.path)
+		if (err == nil) != (tt.errno == 0) || tt.errno != 0 && !errors.Is(err, tt.errno) {
+			t.Errorf("lookPath(%q, %q): %v, want %v", tt.name, tt.path, err, tt.errno)
+		}
+	}
+	if err := lookPath("text", dir, dir); !errors.Is(err, unix.EACCES) {
+		t.Errorf("a file that is not a program: %v", err)
+	}
+}

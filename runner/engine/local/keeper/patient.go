@@ -1,0 +1,70 @@
+package keeper
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
+)
+
+// How long a start waits for a process or descriptor, and how often it tries.
+const (
+	scarceFor   = time.Minute
+	scarcePause = 100 * time.Millisecond // doubles each time,
+	scarceMost  = 2 * time.Second        // up to this
+)
+
+// spareFiles is the number of descriptors that no attempt may take: without them this
+// process could not read /proc, and would believe that running processes had ended.
+const spareFiles = 8
+
+// crowded reports whether these descriptors are among the last ones available: the
+// kernel always assigns the lowest free one.
+func (k *keeper) crowded(fds ...int) bool {
+	return k.files > 0 && slices.Max(fds) >= k.files-spareFiles
+}
+
+// outOfFiles reports whether err means that no descriptor was free.
+func outOfFiles(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+
+// scarce reports whether err means that no process or descriptor was available: at the
+// moment this user has too many, or the host too little memory. Nothing has begun.
+func scarce(err error) bool {
+	var e *execError
+	return outOfFiles(err) || errors.As(err, &e) && (e.err == unix.EAGAIN || e.err == unix.ENOMEM)
+}
+
+// patient retries a step while processes or files are scarce. That is not the job's
+// fault, and a whole batch would otherwise fail within seconds. While other attempts are
+// running, which may end and make room, it keeps waiting.
+func (a *attempt) patient(step func() error) error {
+	err := step()
+	if !scarce(err) {
+		return err
+	}
+	if outOfFiles(err) {
+		a.k.warn([]string{fmt.Sprintf("jobs are waiting to start: too many open files (ulimit -n is %d)", a.k.files)})
+	} else {
+		a.k.warn([]string{fmt.Sprintf("%s: %v; retrying for a minute", a.Job, err)})
+	}
+	for pause, until := scarcePause, host.Boottime()+scarceFor; scarce(err) && (host.Boottime() < until || a.k.othersRun(a)); pause = min(2*pause, scarceMost) {
+		select {
+		case <-a.stops:
+			if a.takeStops(); a.ending.On() {
+				return err
+			}
+		case <-time.After(pause):
+		}
+		err = step()
+	}
+	return err
+}
+
+// othersRun reports whether another attempt has a process.
+func (k *keeper) othersRun(a *attempt) bool {
+	return slices.ContainsFunc(k.living(), func(b *attempt) bool { return b != a && b.running.Load() != nil })
+}

@@ -1,0 +1,166 @@
+package keeper
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/procs"
+)
+
+// A reaper waits for the children of this process: those it started, whose end somebody
+// awaits, and the orphans that it gets as a subreaper.
+type reaper struct {
+	orphan func([]end)   // called with the orphans that have ended, before other ends of the same round are delivered
+	born   chan struct{} // poked when there is a new child to wait for
+
+	turn   sync.Mutex // held by reap; taken before mu
+	mu     sync.Mutex // held while a child is started or reaped
+	want   map[int]chan end
+	rounds uint64
+}
+
+// An end is a child that has ended.
+type end struct {
+	procs.ID     // for children started here, only the pid
+	session  int // for an orphan: pid of its session's leader
+	status   unix.WaitStatus
+	cpu      time.Duration // used by it and the children that it waited for
+	round    uint64        // children that ended together are reaped in one round
+	at       time.Duration // for an orphan: CLOCK_BOOTTIME when its end was reported
+}
+
+func newReaper(orphan func([]end)) *reaper {
+	return &reaper{orphan: orphan, born: make(chan struct{}, 1), want: map[int]chan end{}}
+}
+
+// start starts a program and returns the channel that will receive its end.
+func (r *reaper) start(p *program, done *os.File) (procs.ID, <-chan end, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, err := p.start(done)
+	if err != nil {
+		return id, nil, err
+	}
+	exit := make(chan end, 1)
+	r.want[id.PID] = exit
+	poke(r.born)
+	return id, exit, nil
+}
+
+// ours reports whether a child was started here and has not been waited for.
+func (r *reaper) ours(pid int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.want[pid] != nil
+}
+
+// childless reports whether nothing is left to wait for.
+func (r *reaper) childless() bool {
+	_, err := peek(unix.WNOHANG)
+	return err == unix.ECHILD
+}
+
+// wait waits for whichever child ends next, for ever. A thread blocked in the kernel
+// learns of it at once.
+func (r *reaper) wait() {
+	for {
+		switch _, err := peek(0); err {
+		case nil:
+			r.reap()
+		case unix.ECHILD:
+			<-r.born
+		}
+	}
+}
+
+// peek waits for any child to end, including adopted orphans, and leaves it to be reaped.
+// With WNOHANG it returns 0 if none has ended. The error is ECHILD if there are no
+// children at all.
+func peek(flags int) (pid int, err error) {
+	var info unix.Siginfo
+	err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL|flags, nil)
+	// The kernel's struct has the pid behind signo, errno and code, aligned to 8 bytes.
+	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), 16))), err
+}
+
+// reap reaps all children that have ended, and only then notifies the waiters: by that
+// time, nothing that ended earlier is still listed as a child. When it returns, all
+// waiters have been notified.
+func (r *reaper) reap() {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	r.mu.Lock()
+	r.rounds++
+	var ends []end
+	for {
+		pid, err := peek(unix.WNOHANG)
+		if err != nil || pid == 0 {
+			break
+		}
+		if e, ok := r.take(pid); ok {
+			ends = append(ends, e)
+		}
+	}
+	tell := r.sort(ends)
+	r.mu.Unlock()
+	tell()
+}
+
+// take reaps one child that has ended. An orphan has to be identified before that. r.mu
+// is held.
+func (r *reaper) take(pid int) (e end, ok bool) {
+	e = end{ID: procs.ID{PID: pid}, round: r.rounds}
+	if r.want[pid] == nil {
+		if p, ok := procs.One(pid); ok {
+			e.ID, e.session = p.ID, p.Session
+		}
+	}
+	var used unix.Rusage
+	got, err := unix.Wait4(pid, &e.status, unix.WNOHANG|unix.WALL, &used)
+	e.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return e, err == nil && got > 0
+}
+
+// sort separates ends that somebody waits for from orphans. It returns a function that
+// delivers both, orphans first, to be called once r.mu is released. r.mu is held.
+func (r *reaper) sort(ends []end) (tell func()) {
+	var orphans []end
+	awaited := map[chan end]end{}
+	for _, e := range ends {
+		if exit := r.want[e.PID]; exit != nil {
+			delete(r.want, e.PID)
+			awaited[exit] = e
+		} else {
+			orphans = append(orphans, e)
+		}
+	}
+	return func() {
+		if len(orphans) > 0 {
+			r.orphan(orphans)
+		}
+		for exit, e := range awaited {
+			exit <- e
+		}
+	}
+}
+
+// orphans lists the children that were not started here. That is cheap if the kernel
+// provides a list of children; otherwise it reads all of /proc.
+func (r *reaper) orphans(list *os.File) []int {
+	children, err := procs.Pids(list)
+	if list == nil || err != nil {
+		children = nil
+		self := os.Getpid()
+		for _, p := range procs.Read() {
+			if p.Parent == self {
+				children = append(children, p.PID)
+			}
+		}
+	}
+	return slices.DeleteFunc(children, r.ours)
+}

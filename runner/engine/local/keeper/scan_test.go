@@ -1,0 +1,61 @@
+package keeper
+
+import (
+	"gpurun/state/host"
+	"os/exec"
+	"sync"
+	"testing"
+)
+
+// Attempts that look for their processes at the same time read /proc once or twice
+// together, not once each, and none gets a reading from before it asked.
+func TestScansAreShared(t *testing.T) {
+	k, err := newKeeper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 200
+	got := make([]*scan, n)
+	var begin, all sync.WaitGroup
+	begin.Add(n)
+	for i := range n {
+		all.Go(func() {
+			begin.Done()
+			begin.Wait()
+			asked := host.Boottime()
+			if got[i] = k.scan(false); got[i].began < asked {
+				t.Errorf("asked at %v, got a reading of %v", asked, got[i].began)
+			}
+		})
+	}
+	all.Wait()
+	distinct := map[*scan]bool{}
+	for _, s := range got {
+		distinct[s] = true
+	}
+	if len(distinct) > n/10 {
+		t.Errorf("%d readings for %d that asked at one time", len(distinct), n)
+	}
+}
+
+// What an attempt's own scan missed may be its process, even if another attempt has
+// scanned since and found it.
+func TestFleetingAfterAnotherScan(t *testing.T) {
+	k, err := newKeeper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.children = nil // the list is of the main thread's children, which a test's are not
+	s := k.scan(false)
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	if k.scan(false) == s {
+		t.Fatal("the scan was not a new one")
+	}
+	if !k.fleeting(s) {
+		t.Error("an orphan that started after the scan counts as seen")
+	}
+}

@@ -1,0 +1,68 @@
+package keeper
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/procs"
+)
+
+// States that a script of the block dialect reports for its uni_id (docs/jobfile.md).
+const (
+	scriptRunning  = "running"
+	scriptNormal   = "normal_exit"
+	scriptAbnormal = "abnormal_exit"
+)
+
+type scriptEntry struct {
+	PID   int    `json:"pid"`
+	State string `json:"state"`
+}
+
+// entry returns what the script's file reports for this attempt. A file that is being
+// written, or whose fields have other types, reports nothing.
+func (a *attempt) entry() scriptEntry {
+	var e scriptEntry
+	b, err := os.ReadFile(a.UniFile)
+	if err != nil {
+		return e
+	}
+	var all map[string]json.RawMessage
+	if json.Unmarshal(b, &all) != nil || json.Unmarshal(all[a.UniID], &e) != nil {
+		return scriptEntry{}
+	}
+	return e
+}
+
+// reported returns the process that the script reported as running, if it is alive, this
+// user's, and no older than the attempt: an older one has that pid by chance.
+func (a *attempt) reported(t procs.Table) []procs.ID {
+	if !a.Tree || a.UniFile == "" {
+		return nil
+	}
+	e := a.entry()
+	p, ok := t[e.PID]
+	if !ok || e.State != scriptRunning || p.Zombie || p.PID == os.Getpid() || p.Start < a.rec.Start {
+		return nil
+	}
+	var st unix.Stat_t
+	if unix.Stat("/proc/"+strconv.Itoa(p.PID), &st) != nil || int(st.Uid) != os.Getuid() {
+		return nil
+	}
+	return []procs.ID{p.ID}
+}
+
+// report returns the end that the script reported, or "".
+func (a *attempt) report() string {
+	if a.UniFile == "" {
+		return ""
+	}
+	switch e := a.entry(); e.State {
+	case scriptNormal, scriptAbnormal:
+		return e.State
+	}
+	return ""
+}

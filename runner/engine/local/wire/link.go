@@ -1,0 +1,132 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// A Link is one side of a connection. A frame is the length of a JSON text, in eight
+// bytes, and the text. Sending never waits for the other side, which may be stopped.
+type Link struct {
+	conn net.Conn
+	mu   sync.Mutex
+	out  []byte
+	done bool
+	news chan struct{} // poked when out or done has changed
+	gone chan struct{} // closed when the writer has ended
+}
+
+const longestFrame = 64 << 20
+
+// NewLink starts the link's writer, with start; Receive is its reader.
+func NewLink(c net.Conn, start func(func())) *Link {
+	l := &Link{conn: c, news: make(chan struct{}, 1), gone: make(chan struct{})}
+	start(l.write)
+	return l
+}
+
+// Send queues a message. Messages on a broken connection are dropped: the receiver
+// notices that it is broken, and the records on disk have the facts.
+func (l *Link) Send(m *Message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.done {
+		return net.ErrClosed
+	}
+	frame, err := encode(m)
+	if err != nil {
+		return err
+	}
+	l.out = append(l.out, frame...)
+	l.poke()
+	return nil
+}
+
+func (l *Link) poke() {
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Link) write() {
+	defer close(l.gone)
+	defer l.conn.Close()
+	for range l.news {
+		l.mu.Lock()
+		b, last := l.out, l.done
+		l.out = nil
+		l.mu.Unlock()
+		_, err := l.conn.Write(b)
+		if err == nil && !last {
+			continue
+		}
+		l.mu.Lock()
+		l.done = true
+		l.mu.Unlock()
+		return
+	}
+}
+
+// Receive hands every message to f until the connection ends.
+func (l *Link) Receive(f func(*Message)) error {
+	r := bufio.NewReader(l.conn)
+	for {
+		m, err := decode(r)
+		if err != nil {
+			return err
+		}
+		f(m)
+	}
+}
+
+// Close lets queued messages out, for a moment at most, and closes the connection.
+func (l *Link) Close() {
+	l.mu.Lock()
+	l.done = true
+	l.poke()
+	l.mu.Unlock()
+	_ = l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	<-l.gone
+}
+
+func encode(m *Message) ([]byte, error) {
+	if m.Launch != nil {
+		c := *m
+		c.Launch = legible(m.Launch)
+		m = &c
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	return append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...), nil
+}
+
+func decode(r io.Reader) (*Message, error) {
+	var size uint64
+	if err := binary.Read(r, binary.LittleEndian, &size); err != nil {
+		return nil, err
+	}
+	if size > longestFrame {
+		return nil, fmt.Errorf("frame of %d bytes", size)
+	}
+	text := make([]byte, size)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, err
+	}
+	m := &Message{}
+	if err := json.Unmarshal(text, m); err != nil {
+		return nil, err
+	}
+	if m.Launch != nil {
+		m.Launch = exact(m.Launch)
+	}
+	return m, nil
+}

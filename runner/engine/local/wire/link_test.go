@@ -1,0 +1,100 @@
+package wire
+
+import (
+	"bytes"
+	"net"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+func plainly(f func()) { go f() }
+
+// What is sent arrives, byte by byte and in order, and a link that was closed takes no more.
+func TestLink(t *testing.T) {
+	ours, theirs := net.Pipe()
+	l, far := NewLink(ours, plainly), NewLink(theirs, plainly)
+	odd := "caf\xe9"
+	sent := []*Message{
+		{Op: Launch, UniID: "a", Launch: &engine.Launch{
+			Job: "\x00", Dir: odd, WorkDir: "é", Shell: []string{"sh", odd}, Commands: []string{"\x00\xff", ""}, Env: []string{"A=" + odd, "B=\u00e9"},
+		}},
+		{Op: Ended, UniID: "a", Ended: &engine.Ended{ExitCode: 3}},
+	}
+	var got []*Message
+	read := make(chan error)
+	go func() { read <- far.Receive(func(m *Message) { got = append(got, m) }) }()
+	for _, m := range sent {
+		if err := l.Send(m); err != nil {
+			t.Error(err)
+		}
+	}
+	l.Close() // lets them out
+	<-read
+	far.Close()
+	if !slices.EqualFunc(got, sent, func(x, y *Message) bool { return reflect.DeepEqual(x, y) }) {
+		t.Errorf("got %+v", got)
+	}
+	if err := l.Send(sent[1]); err == nil {
+		t.Error("a closed link accepted a message")
+	}
+}
+
+// Nobody waits for a side that does not read, neither when sending nor, for long, when closing.
+func TestDeafSide(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	l := NewLink(ours, plainly)
+	for range 1000 {
+		if err := l.Send(&Message{Op: Warn, Warnings: []string{"x"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	l.Close()
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("closing took %v", took)
+	}
+}
+
+// Keepers of earlier versions frame their messages in this way, and new ones must too.
+func TestFrame(t *testing.T) {
+	const text = `{"op":"adopt","uni_id":"u"}`
+	want := append([]byte{byte(len(text)), 0, 0, 0, 0, 0, 0, 0}, text...)
+	got, err := encode(&Message{Op: Adopt, UniID: "u"})
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	m, err := decode(bytes.NewReader(want))
+	if err != nil || m.Op != Adopt || m.UniID != "u" {
+		t.Errorf("got %+v, %v", m, err)
+	}
+}
+
+// Whatever comes, a frame is a message or an error.
+func FuzzFrame(f *testing.F) {
+	for _, m := range []*Message{
+		{Op: Launch, Launch: &engine.Launch{Job: "j\xff", Shell: []string{"sh", "-c"}}},
+		{Op: Running, Running: &engine.Running{PID: 1, Started: time.Unix(5, 6)}},
+		{Op: Ended, Ended: &engine.Ended{Stuck: []int{7}}},
+	} {
+		b, _ := encode(m)
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := decode(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		again, err := encode(m)
+		if err != nil {
+			t.Fatalf("%v of %q", err, b)
+		}
+		if _, err := decode(bytes.NewReader(again)); err != nil {
+			t.Errorf("%v of %q", err, again)
+		}
+	})
+}

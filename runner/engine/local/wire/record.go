@@ -1,0 +1,190 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/state/host"
+	"os"
+)
+
+// StatusFile is the record of an attempt in its folder. It is written at full length
+// before anything starts and only ever overwritten in place, so that a full disk cannot
+// lose an end.
+const (
+	StatusFile = "status"
+	StatusSize = 4096
+)
+
+// States of an attempt in its record.
+const (
+	StateOpen = "open"  // it may be running
+	StateOver = "ended" // it is over, and everything known about it is here
+)
+
+// A Record is what remains of an attempt when nobody is left who remembers it.
+type Record struct {
+	State    string        `json:"state"`
+	UniID    string        `json:"uni_id"`
+	Steps    int           `json:"steps"` // number of commands
+	PID      int           `json:"pid,omitempty"`
+	Start    uint64        `json:"pid_start,omitempty"`
+	Why      string        `json:"why,omitempty"` // why it was stopped, recorded before the first signal
+	Exit     int           `json:"exit"`
+	Signal   string        `json:"signal,omitempty"`
+	Started  time.Time     `json:"started"`
+	Ended    time.Time     `json:"ended,omitzero"`
+	Elapsed  time.Duration `json:"elapsed_ns,omitempty"`
+	OOM      bool          `json:"oom_killed,omitempty"`
+	Lost     bool          `json:"lost,omitempty"`
+	Void     bool          `json:"void,omitempty"`
+	Err      string        `json:"error,omitempty"`
+	Report   string        `json:"report,omitempty"`
+	LeftOver int           `json:"left_over,omitempty"`
+	Stuck    []int         `json:"stuck,omitempty"`
+	Behind   bool          `json:"background,omitempty"` // the commands ended with 0, and the processes they left are the attempt
+	LeftRun  string        `json:"left_running,omitempty"`
+
+	Tree    bool          `json:"tree,omitempty"` // the attempt ends when no process of its tree is left
+	Timeout time.Duration `json:"timeout_ns,omitempty"`
+	Grace   time.Duration `json:"grace_ns,omitempty"`
+	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
+	BootID  string        `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
+
+	Of *Origin `json:"of,omitempty"`
+}
+
+// End returns the record as an event of the engine.
+func (r *Record) End() *engine.Ended {
+	return &engine.Ended{
+		ExitCode: r.Exit, Signal: r.Signal, Why: r.Why, Started: r.Started, At: r.Ended, Elapsed: r.Elapsed,
+		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
+		LeftRunning: r.LeftRun,
+	}
+}
+
+// encode returns the record at full length: a checksum, then JSON, then blanks.
+func (r *Record) encode() []byte {
+	const longest = 1024
+	c := *r
+	for i := 0; ; i++ {
+		body, _ := json.Marshal(c) // every field has a JSON form
+		if line := fmt.Appendf(nil, "%08x %s", crc32.ChecksumIEEE(body), body); len(line) < StatusSize {
+			return append(append(line, bytes.Repeat([]byte{' '}, StatusSize-1-len(line))...), '\n')
+		}
+		c.Err = c.Err[:min(len(c.Err), longest>>i)]
+		c.Of = c.Of.shorter(i)
+		c.LeftRun = c.LeftRun[:min(len(c.LeftRun), longest>>i)]
+		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
+	}
+}
+
+var ErrNoRecord = errors.New("no readable status record")
+
+// ReadRecord reads an attempt's record from its folder. If it is torn, missing or
+// another attempt's, the error is ErrNoRecord.
+func ReadRecord(dir, uniID string) (*Record, error) {
+	b, err := host.ReadOwn(filepath.Join(dir, StatusFile), 2*StatusSize)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoRecord, err)
+	}
+	sum, body, _ := bytes.Cut(bytes.TrimRight(b, " \n"), []byte(" "))
+	if string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
+		return nil, fmt.Errorf("%w: checksum differs", ErrNoRecord)
+	}
+	var r Record
+	if err := json.Unmarshal(body, &r); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoRecord, err)
+	}
+	if r.UniID != uniID {
+		return nil, fmt.Errorf("%w: it belongs to %q", ErrNoRecord, r.UniID)
+	}
+	return &r, nil
+}
+
+// CreateRecord writes a new record at full length. Without it nothing starts.
+func CreateRecord(dir string, r *Record) (*os.File, error) {
+	path := filepath.Join(dir, StatusFile)
+	f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("cannot create the status record %q: %w", path, bare(err))
+	}
+	if err := r.Put(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("cannot write the status record %q: %w", path, bare(err))
+	}
+	return f, nil
+}
+
+// OpenRecord opens the record of an attempt whose keeper is gone.
+func OpenRecord(dir string) (*os.File, error) {
+	f, err := host.OpenOwn(filepath.Join(dir, StatusFile), os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the status record: %w", bare(err))
+	}
+	return f, nil
+}
+
+// Put overwrites the record in f. One of which only a part was written has no valid
+// checksum, and is not read.
+func (r *Record) Put(f *os.File) error {
+	_, err := f.WriteAt(r.encode(), 0)
+	return bare(err)
+}
+
+// bare is an error without the path that its text says anyway.
+func bare(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// An Origin is what a record keeps about an attempt's start in case the ledger loses it:
+// enough to find the attempt's job again and to know what it holds.
+type Origin struct {
+	Job     string     `json:"job"`
+	Key     string     `json:"key"`
+	Needs   string     `json:"needs,omitempty"`
+	Attempt int        `json:"attempt"`
+	Log     string     `json:"log,omitempty"`
+	GPUs    []int      `json:"gpus,omitempty"`
+	UUIDs   []gpu.UUID `json:"gpu_uuids,omitempty"`
+	Memory  gpu.Bytes  `json:"memory_bytes,omitempty"`
+	Host    string     `json:"host"`
+	PIDNS   string     `json:"pid_ns"`
+}
+
+// OriginOf is the origin of a launch on this machine.
+func OriginOf(l *engine.Launch) *Origin {
+	name, _ := os.Hostname()
+	ns, _ := os.Readlink("/proc/self/ns/pid")
+	return &Origin{
+		Job: l.Job, Key: l.Key, Needs: l.Needs, Attempt: l.Attempt, Log: l.Stdout,
+		GPUs: l.Grant.Indices, UUIDs: l.Grant.UUIDs, Memory: l.Grant.Memory, Host: name, PIDNS: ns,
+	}
+}
+
+// shorter shortens an origin that does not fit into its record: first it drops the log,
+// then the end of a long name.
+func (o *Origin) shorter(i int) *Origin {
+	if o == nil {
+		return nil
+	}
+	c := *o
+	c.Log = ""
+	c.Job = c.Job[:min(len(c.Job), 1024>>i)]
+	if i > 4 {
+		c.GPUs, c.UUIDs = nil, nil
+	}
+	return &c
+}

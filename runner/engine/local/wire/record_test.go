@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRecord(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
+	full := Record{
+		State: StateOver, UniID: "u", Steps: 2, PID: 4, Start: 5, Why: "timeout", Exit: -1, Signal: "SIGKILL",
+		Started: now, Ended: now.Add(time.Hour), Elapsed: time.Hour, OOM: true, Report: "normal_exit", LeftOver: 3,
+		Stuck: []int{7}, Timeout: time.Hour, Grace: time.Second, Boot: 9,
+	}
+	dir := t.TempDir()
+	f, err := CreateRecord(dir, &Record{State: StateOpen, UniID: "u", Started: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := CreateRecord(dir, &full); err == nil {
+		t.Error("a record was created over another")
+	}
+	if err := full.Put(f); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadRecord(dir, "u")
+	if err != nil || !reflect.DeepEqual(*got, full) {
+		t.Errorf("got %+v, %v, want %+v", got, err, full)
+	}
+	if fi, _ := os.Stat(filepath.Join(dir, StatusFile)); fi.Size() != StatusSize {
+		t.Errorf("size = %d", fi.Size())
+	}
+}
+
+// A record never grows, whatever it contains.
+func TestRecordIsOfOneLength(t *testing.T) {
+	for _, n := range []int{0, 1, 1000, 3000, 3500, 4000, 5000, 100000} {
+		r := Record{UniID: "u", Err: strings.Repeat("\x01é", n), Stuck: make([]int, n)}
+		if got := len(r.encode()); got != StatusSize {
+			t.Errorf("with %d: %d bytes", n, got)
+		}
+	}
+}
+
+// Truncated anywhere, or with any byte changed, it is not a record, and never an end that
+// was not written.
+func TestRecordTorn(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, StatusFile)
+	whole := (&Record{State: StateOver, UniID: "u", Exit: 0}).encode()
+	text := strings.TrimRight(string(whole), " \n")
+	for i := range text {
+		flipped := []byte(text)
+		flipped[i] ^= 4
+		for _, b := range [][]byte{[]byte(text[:i]), flipped} {
+			if err := os.WriteFile(path, b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if r, err := ReadRecord(dir, "u"); !errors.Is(err, ErrNoRecord) {
+				t.Fatalf("at byte %d: %+v, %v", i, r, err)
+			}
+		}
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add((&Record{State: StateOver}).encode())
+	f.Add([]byte("00000000 "))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := os.WriteFile(filepath.Join(dir, StatusFile), b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := ReadRecord(dir, "u"); (r == nil) == (err == nil) {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}
+
+// An unreadable record is never overwritten.
+func TestRecordOverGarbage(t *testing.T) {
+	for _, text := range []string{"", "x", strings.Repeat("x", StatusSize)} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, StatusFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := CreateRecord(dir, &Record{UniID: "u"}); err == nil {
+			t.Errorf("a record was created over %.20q", text)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+// Package wire is what the runner's side of local processes and their keeper say to each
+// other: messages over a socket, and the files in an attempt's folder by which either
+// learns what happened when the other is gone.
+package wire
+
+import (
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/procs"
+)
+
+// A Message goes one way between a runner and a keeper. Both sides ignore ops and fields
+// that they do not know, because their versions may differ when a newer gpurun adopts
+// jobs of an older one.
+type Message struct {
+	Op      string          `json:"op"`
+	UniID   string          `json:"uni_id,omitempty"`
+	Launch  *engine.Launch  `json:"launch,omitempty"`
+	Why     string          `json:"why,omitempty"`
+	How     engine.How      `json:"how,omitempty"`
+	Running *engine.Running `json:"running,omitempty"`
+	PIDs    []int           `json:"pids,omitempty"`
+	Ended   *engine.Ended   `json:"ended,omitempty"`
+
+	Background *engine.Background `json:"background,omitempty"`
+
+	Claim    *Claim      `json:"claim,omitempty"`
+	Claims   []gpu.Claim `json:"claims,omitempty"`
+	Warnings []string    `json:"warnings,omitempty"`
+	Err      string      `json:"err,omitempty"`
+}
+
+// A Claim asks a keeper to claim an attempt's grant.
+type Claim struct {
+	Job   string     `json:"job"`
+	Grant gpu.Grant  `json:"grant"`
+	Roots []string   `json:"roots"`           // where claims are made; see claim.Roots
+	Trees []procs.ID `json:"trees,omitempty"` // processes of an attempt already running without a keeper
+}
+
+// Ops to the keeper.
+const (
+	Launch    = "launch"
+	Stop      = "stop"
+	Adopt     = "adopt"    // answered by Running, Unknown, or later by Ended
+	Ack       = "ack"      // the ledger has the reason for a Stopping
+	OnGPU     = "on-gpu"   // these processes were seen on the attempt's GPUs
+	MakeClaim = "claim"    // answered by Claimed
+	Stand     = "stand"    // names the processes a claim is for that the sender runs itself
+	Withdraw  = "withdraw" // ends a claim or part of it; answered by Withdrawn
+)
+
+// Ops from the keeper.
+const (
+	Running    = "running"
+	Step       = "step" // the next command is running
+	Stopping   = "stopping"
+	Background = "background" // the commands have ended, but processes they left keep running
+	Ended      = "ended"
+	Unknown    = "unknown"   // no such attempt; look at its record
+	Claimed    = "claimed"   // with other runs' claims, or why it failed
+	Withdrawn  = "withdrawn" // nobody sees the claim any more
+	Warn       = "warn"      // about the keeper's own work
+)
+
+// AckWait is how long the first signal of a timeout waits for the ledger.
+const AckWait = time.Second

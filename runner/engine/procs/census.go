@@ -1,0 +1,71 @@
+package procs
+
+import (
+	"os"
+	"sync"
+	"time"
+)
+
+// A Census is one reading of all processes and of the uni_id in each environment. All
+// attempts without a keeper share it.
+type Census struct {
+	mu    sync.Mutex
+	at    time.Time
+	table Table
+	uniID map[int]string
+	known map[ID]string // uni_ids in environments that have been read
+}
+
+// Tree lists the living processes of an attempt, from a reading no older than since:
+// those that descend from its roots, are in a session of theirs, or have its uni_id.
+func (c *Census) Tree(uniID string, roots []ID, since time.Time) []ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at.Before(since) {
+		c.read()
+	}
+	set := map[int]bool{}
+	for pid, p := range c.table {
+		if c.uniID[pid] == uniID {
+			set[pid] = true
+		}
+		for _, r := range roots {
+			if r == p.ID || p.Session == r.PID && p.Start >= r.Start && !c.reused(r) {
+				set[pid] = true
+			}
+		}
+	}
+	c.table.Below(set)
+	delete(set, os.Getpid())
+	var ids []ID
+	for pid := range set {
+		if p := c.table[pid]; !p.Zombie {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
+// reused reports whether another process has this pid now. The kernel reuses a pid only
+// when nothing is left of the session named after it. c.mu is held.
+func (c *Census) reused(id ID) bool {
+	now, ok := c.table[id.PID]
+	return id.PID == 0 || ok && now.ID != id
+}
+
+func (c *Census) read() {
+	c.at = time.Now()
+	c.table = Read()
+	c.uniID = make(map[int]string, len(c.table))
+	known := make(map[ID]string, len(c.table))
+	for pid, p := range c.table {
+		// An environment changes when a process executes a program, but a uni_id that
+		// was once in it still shows where the process came from.
+		id, ok := c.known[p.ID]
+		if !ok || id == "" {
+			id = UniID(pid)
+		}
+		known[p.ID], c.uniID[pid] = id, id
+	}
+	c.known = known
+}

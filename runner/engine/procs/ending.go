@@ -1,0 +1,135 @@
+package procs
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
+)
+
+// How long to wait for processes.
+const (
+	SettleTime = 100 * time.Millisecond // for processes that are just finishing their output when a job has ended
+	stuckAfter = 30 * time.Second       // after SIGKILL, when nothing will end a process any more
+	TreeLook   = time.Second            // between looks at a tree that may take its time
+
+	firstLook = 2 * time.Millisecond   // between looks at a tree that is being ended,
+	LastLook  = 250 * time.Millisecond // up to this
+)
+
+// An Ending tracks how far the end of a tree has been forced. The zero Ending has not
+// begun.
+type Ending struct {
+	on       bool
+	killed   bool          // SIGKILL was sent
+	killAt   time.Duration // CLOCK_BOOTTIME
+	killedAt time.Duration
+	sent     map[ID]notice
+	first    uint64 // clock tick of the first signals, in the kernel's start-time units
+	pause    time.Duration
+	timer    *time.Timer
+}
+
+// A notice is the signal a process was sent and what it was running then. A child that
+// received it between fork and exec, with its parent's handler, has lost it.
+type notice struct {
+	sig     unix.Signal
+	cmdline string
+}
+
+// On reports whether the ending has begun.
+func (e *Ending) On() bool { return e.on }
+
+// Killed reports whether SIGKILL was sent.
+func (e *Ending) Killed() bool { return e.killed }
+
+// Look ticks when it is time to look at the tree again.
+func (e *Ending) Look() <-chan time.Time {
+	if e.timer == nil {
+		return nil
+	}
+	return e.timer.C
+}
+
+// Again schedules the next look, with a longer pause each time.
+func (e *Ending) Again(longest time.Duration) {
+	e.pause = min(max(2*e.pause, firstLook), longest)
+	if e.timer == nil {
+		e.timer = time.NewTimer(e.pause)
+		return
+	}
+	e.timer.Reset(e.pause)
+}
+
+// Begin sets when SIGKILL is due. Later calls can only bring it forward.
+func (e *Ending) Begin(grace time.Duration) {
+	at := host.Boottime() + grace
+	if !e.on || at < e.killAt {
+		e.killAt = at
+	}
+	if !e.on {
+		e.on, e.sent, e.pause = true, map[ID]notice{}, 0
+	}
+}
+
+// Signal sends the signal that is due to the processes that have not had it yet as what
+// they are now.
+func (e *Ending) Signal(ids []ID, first ID) {
+	now := host.Boottime()
+	sig := unix.SIGTERM
+	if now >= e.killAt {
+		sig = unix.SIGKILL
+		if !e.killed {
+			e.killed, e.killedAt = true, now
+		}
+	}
+	// A shell that saw its command die first would run the next one.
+	slices.SortFunc(ids, func(x, y ID) int {
+		if x == first || y == first {
+			return map[bool]int{true: -1, false: 1}[x == first]
+		}
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.PID, y.PID))
+	})
+	if len(e.sent) == 0 && sig == unix.SIGTERM {
+		e.first = nextTick()
+	}
+	for _, id := range ids {
+		n := notice{sig, Cmdline(id.PID)}
+		if had, ok := e.sent[id]; had == n || sig == unix.SIGTERM && !ok && id.Start >= e.first && e.handled(id.PID) {
+			continue
+		}
+		e.sent[id] = n
+		_ = Signal(id, sig)
+		if sig == unix.SIGTERM {
+			_ = Signal(id, unix.SIGCONT)
+		}
+	}
+}
+
+// Kills reports whether SIGKILL is due.
+func (e *Ending) Kills() bool { return e.on && host.Boottime() >= e.killAt }
+
+// handled reports whether a process descends from one that received its SIGTERM and is
+// still alive. If the process started after that, a signal handler runs it, perhaps to
+// save work, and it may live until the grace period is over. If it started before, it
+// merely slipped through: a shell's handler waits for it.
+func (e *Ending) handled(pid int) bool {
+	for {
+		p, ok := One(pid)
+		if !ok || p.Parent <= 1 {
+			return false
+		}
+		pid = p.Parent
+		for id := range e.sent {
+			if id.PID == pid && Alive(id) {
+				return true
+			}
+		}
+	}
+}
+
+// Stuck reports whether SIGKILL has had long enough to work.
+func (e *Ending) Stuck() bool { return e.killed && host.Boottime() > e.killedAt+stuckAfter }

@@ -1,0 +1,248 @@
+// Package procs reads the kernel's process table: parents, sessions, environments. A
+// process is always identified by pid and start time, since pids are reused. What /proc
+// does not show (hidepid, another user's environment) is treated as absent.
+package procs
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
+)
+
+// ID identifies a process, also after its pid has been reused.
+type ID struct {
+	PID   int
+	Start uint64 // in clock ticks after boot
+}
+
+// A Proc is one living process.
+type Proc struct {
+	ID
+	Parent  int // pid
+	Session int // pid of the session leader, dead or alive
+	Zombie  bool
+}
+
+// A Table is one reading of all processes, by pid. It is not a snapshot of one instant:
+// a process that forks while it is read may be missing.
+type Table map[int]Proc
+
+// Read reads all of /proc.
+func Read() Table {
+	d, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	t := make(Table, len(names))
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := One(pid); ok {
+			t[pid] = p
+		}
+	}
+	return t
+}
+
+// One reads one process. It returns false if there is none with that pid.
+func One(pid int) (Proc, bool) {
+	s, ok := host.StatOf(pid)
+	if !ok {
+		return Proc{}, false
+	}
+	return Proc{ID: ID{PID: pid, Start: s.Start}, Parent: s.Parent, Session: s.Session, Zombie: s.Over()}, true
+}
+
+// Alive reports whether this very process is still running. A zombie is not.
+func Alive(id ID) bool {
+	p, ok := One(id.PID)
+	return ok && p.ID == id && !p.Zombie
+}
+
+// Stopped reports whether a process has been stopped, by a signal or a debugger.
+func Stopped(pid int) bool {
+	s, ok := host.StatOf(pid)
+	return ok && (s.State == 'T' || s.State == 't')
+}
+
+// Signal sends a signal to this very process, never to another that has its pid by now.
+// A process that is gone is not an error.
+func Signal(id ID, sig unix.Signal) error {
+	fd, err := unix.PidfdOpen(id.PID, 0)
+	if err == nil {
+		defer unix.Close(fd)
+	}
+	if !Alive(id) {
+		return nil
+	}
+	if err != nil { // a kernel before 5.3, or gone
+		err = unix.Kill(id.PID, sig)
+	} else {
+		err = unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	if err == unix.ESRCH {
+		return nil
+	}
+	return err
+}
+
+// Children maps each pid to the pids of its children.
+type Children map[int][]int
+
+// Children groups the processes by parent.
+func (t Table) Children() Children {
+	children := make(Children, len(t))
+	for _, p := range t {
+		children[p.Parent] = append(children[p.Parent], p.PID)
+	}
+	return children
+}
+
+// Below adds all descendants of the set's members to it.
+func (t Table) Below(set map[int]bool) { t.Children().Add(set) }
+
+// Add adds all descendants of the set's members to it.
+func (children Children) Add(set map[int]bool) {
+	todo := make([]int, 0, len(set))
+	for pid := range set {
+		todo = append(todo, pid)
+	}
+	for len(todo) > 0 {
+		pid := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, c := range children[pid] {
+			if !set[c] {
+				set[c] = true
+				todo = append(todo, c)
+			}
+		}
+	}
+}
+
+// UniIDName is the environment variable that names the attempt a process belongs to.
+const UniIDName = "GPURUN_UNI_ID"
+
+// UniIDIn returns the uni_id in an environment, or "".
+func UniIDIn(env []byte) string { return Lookup(env, UniIDName) }
+
+// UniID returns the uni_id that a process was started with, or "".
+func UniID(pid int) string {
+	for range 50 {
+		b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+		if err != nil {
+			return ""
+		}
+		if len(b) > 0 || !executing(pid) {
+			return UniIDIn(b)
+		}
+		<-time.After(200 * time.Microsecond)
+	}
+	return ""
+}
+
+// Named returns the processes that were started with a uni_id.
+func Named(uniID string) []ID {
+	var ids []ID
+	for pid, p := range Read() {
+		if UniID(pid) == uniID {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
+// executing reports whether a process is in the middle of executing another program. At
+// that moment its environment cannot be read.
+func executing(pid int) bool {
+	const kernelThread = 0x00200000 // PF_KTHREAD
+	s, ok := host.StatOf(pid)
+	return ok && s.State != 'Z' && s.State != 'X' && s.Flags&kernelThread == 0 && s.EnvEnd == 0
+}
+
+// Cmdline returns the beginning of a process's arguments, each terminated by a NUL byte.
+func Cmdline(pid int) string {
+	var buf [512]byte
+	b, _ := readInto("/proc/"+strconv.Itoa(pid)+"/cmdline", buf[:])
+	return string(b)
+}
+
+// Lookup returns a variable of an environment whose entries are NUL-terminated.
+func Lookup(env []byte, name string) string {
+	for len(env) > 0 {
+		kv := env
+		if n := bytes.IndexByte(env, 0); n >= 0 {
+			kv, env = env[:n], env[n+1:]
+		} else {
+			env = nil
+		}
+		if len(kv) > len(name) && kv[len(name)] == '=' && string(kv[:len(name)]) == name {
+			return string(kv[len(name)+1:])
+		}
+	}
+	return ""
+}
+
+// Writes reports whether descriptor 1 or 2 of a process is the file with this device and
+// inode.
+func Writes(pid int, dev, ino uint64) bool {
+	for _, fd := range []string{"1", "2"} {
+		var st unix.Stat_t
+		if unix.Stat("/proc/"+strconv.Itoa(pid)+"/fd/"+fd, &st) == nil && st.Dev == dev && st.Ino == ino {
+			return true
+		}
+	}
+	return false
+}
+
+// ChildList opens a list of this process's children that can be reread with a single
+// system call. It includes orphans (the kernel assigns them to the first thread), and
+// may include other children.
+func ChildList() (*os.File, error) {
+	pid := strconv.Itoa(os.Getpid())
+	return os.Open("/proc/" + pid + "/task/" + pid + "/children")
+}
+
+// Pids reads a list opened by ChildList.
+func Pids(list *os.File) ([]int, error) {
+	var buf [4096]byte
+	var pids []int
+	var rest string
+	for off := int64(0); ; {
+		n, err := unix.Pread(int(list.Fd()), buf[:], off)
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return pids, nil
+		}
+		off += int64(n)
+		fields := strings.SplitAfter(rest+string(buf[:n]), " ")
+		rest = fields[len(fields)-1]
+		for _, f := range fields[:len(fields)-1] {
+			pid, err := strconv.Atoi(strings.TrimSpace(f))
+			if err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+}
+
+func readInto(path string, buf []byte) ([]byte, bool) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buf)
+	return buf[:max(n, 0)], err == nil && n > 0
+}

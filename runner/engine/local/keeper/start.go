@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -85,13 +84,14 @@ func (k *keeper) start(a *attempt, p *program) (procs.ID, <-chan end, error) {
 	return id, exit, nil
 }
 
-var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+const nameChars = "_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // oddVariables returns the variables that some shells do not hand on because their names
 // are not a shell's: the functions that bash exports, for one.
 func oddVariables(env []string) (odd []string) {
 	for _, kv := range env {
-		if name, _, _ := strings.Cut(kv, "="); !shellName.MatchString(name) {
+		name, _, _ := strings.Cut(kv, "=")
+		if strings.Trim(name, nameChars) != "" || strings.IndexAny(name, "0123456789") == 0 {
 			odd = append(odd, kv)
 		}
 	}

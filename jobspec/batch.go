@@ -26,8 +26,11 @@ type Batch struct {
 	bases map[string]*configedit.File // config files that jobs copy, as read when the keys were made
 }
 
-// QueueName returns the name of a queue as its file spells it.
+// QueueName returns the name of a job's queue as its file spells it, or "" for no queue.
 func (b *Batch) QueueName(q int32) string {
+	if q < 0 {
+		return ""
+	}
 	_, name, _ := strings.Cut(b.Queues[q], "\x00")
 	return name
 }

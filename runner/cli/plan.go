@@ -199,7 +199,7 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	if n := needNames(b, j); len(n) > 0 {
 		fmt.Fprintf(w, "          needs %s\n", strings.Join(n, ", "))
 	}
-	if q := queueName(b, j); q != "" {
+	if q := b.QueueName(j.Queue); q != "" {
 		fmt.Fprintf(w, "          queue %s\n", q)
 	}
 }
@@ -213,25 +213,14 @@ func planRows(b *jobspec.Batch, verdicts []verdict) []planned {
 		rows = append(rows, planned{
 			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Running: v.Live, Reason: v.Reason, Key: j.Key.String(),
 			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
-			Params: params(j), Commands: commands, Needs: needNames(b, j), Queue: queueName(b, j),
+			Params: params(j), Commands: commands, Needs: needNames(b, j), Queue: b.QueueName(j.Queue),
 		})
 	}
 	return rows
 }
 
 func needNames(b *jobspec.Batch, j *jobspec.Job) []string {
-	var names []string
-	for _, n := range j.Needs {
-		names = append(names, b.Jobs[n].Name)
-	}
-	return names
-}
-
-func queueName(b *jobspec.Batch, j *jobspec.Job) string {
-	if j.Queue < 0 {
-		return ""
-	}
-	return b.QueueName(j.Queue)
+	return names(len(j.Needs), func(i int) string { return b.Jobs[j.Needs[i]].Name })
 }
 
 // maxLooked bounds how many jobs are checked for work done before gpurun.

@@ -13,6 +13,7 @@ import (
 	"gpurun/jobspec/block"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
+	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/written"
 )
@@ -54,7 +55,7 @@ func (f *fileJobs) blockJobs() {
 		for _, c := range bl.Commands {
 			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
 			p.guardWorkDir(&t)
-			p.lookAlike(c.Text, c.Line, c.Col)
+			slips.LookAlike(p.src, c.Text, c.Line, c.Col)
 			if len(bl.Commands) > 1 && onlyShell.MatchString(t.Raw) {
 				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.Raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
 			}
@@ -94,7 +95,7 @@ func (p *proto) guardWorkDir(t *expand.Text) {
 	quote := byte(0)
 	for _, g := range t.Segs {
 		if g.Kind == expand.VarLiteral {
-			quote = quoteAfter(g.Lit, quote)
+			quote = slips.QuoteAfter(g.Lit, quote)
 			continue
 		}
 		risky := quote == 0 || quote == '"' && strings.ContainsAny(dir, "\"$`\\") || quote == '\'' && strings.Contains(dir, "'")
@@ -104,21 +105,6 @@ func (p *proto) guardWorkDir(t *expand.Text) {
 			return
 		}
 	}
-}
-
-// quoteAfter returns the quote that a shell has open after s, or 0.
-func quoteAfter(s string, quote byte) byte {
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '\\' && quote != '\'':
-			i++
-		case quote == 0 && (c == '"' || c == '\''):
-			quote = c
-		case c == quote:
-			quote = 0
-		}
-	}
-	return quote
 }
 
 // common gives a block the job keys of its config file.

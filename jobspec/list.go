@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/written"
 
@@ -54,7 +55,7 @@ func (p *proto) experiment(f fields) {
 	p.Args = append(p.Args, written.Arg{Key: "cfp", Value: config, Tag: "!!str"}, written.Arg{Key: "algo", Value: algorithm, Tag: "!!str"})
 	p.readArgs("extra_args", extra, skip)
 	p.readArgs("args", f.get("args"), "")
-	p.argsPlace()
+	slips.ArgsPlace(p.src, p.Job, true)
 }
 
 // seededCopy sets the seed in a copy of the config and returns the copy's path:

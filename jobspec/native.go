@@ -10,6 +10,7 @@ import (
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
+	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/words"
 	"gpurun/jobspec/written"
@@ -175,7 +176,7 @@ func (p *proto) run(f fields) {
 		return
 	}
 	p.Commands = p.textList(f, "run", expand.AtStart)
-	p.commandSlips(n, f.get("env"))
+	slips.Commands(p.src, n, f.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.Commands {
 			if onlyShell.MatchString(c.Raw) {
@@ -184,7 +185,7 @@ func (p *proto) run(f fields) {
 		}
 	}
 	p.readArgs("args", f.get("args"), "")
-	p.argsPlace()
+	slips.ArgsPlace(p.src, p.Job, p.style == experiment)
 }
 
 // readArgs reads all arguments but one.
@@ -218,8 +219,8 @@ func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
 			}
 			return
 		}
-		p.literalSlip(v, what+": "+k.Value)
-		p.switchSlip(k, v, what)
+		slips.Literal(p.src, v, what+": "+k.Value)
+		slips.Switch(p.src, k, v, what)
 		t, _ := p.compile(s, v.Line, v.Column, what, expand.AtStart)
 		p.Args = append(p.Args, written.Arg{Key: k.Value, Value: t, Tag: tag})
 	})
@@ -254,7 +255,7 @@ func (p *proto) readEnv(n *yaml.Node) {
 		if !ok {
 			return
 		}
-		p.literalSlip(v, "env: "+k.Value)
+		slips.Literal(p.src, v, "env: "+k.Value)
 		t, _ := p.compile(s, v.Line, v.Column, "env", expand.AtStart)
 		p.Env = append(p.Env, written.Env{Name: k.Value, Value: t})
 	})

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/written"
 
@@ -86,7 +87,7 @@ func (p *proto) textList(f fields, key string, known expand.VarSet) []expand.Tex
 		return nil
 	}
 	if key == "outputs" || key == "inputs" {
-		p.listSlip(key, n)
+		slips.List(p.src, key, n)
 	}
 	var list []expand.Text
 	for _, item := range p.src.Items(n, key) {

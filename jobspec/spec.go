@@ -9,6 +9,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/lint"
+	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 	"gpurun/jobspec/written"
@@ -247,7 +248,7 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 	nodes := []*yaml.Node{n}
 	if list {
 		nodes = p.src.Items(n, key)
-		p.listSlip(key, n)
+		slips.List(p.src, key, n)
 	}
 	r := written.Resource{Key: key}
 	for _, item := range nodes {

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
 	"gpurun/jobspec/source"
-
-	"al.essio.dev/pkg/shellescape"
 )
 
 // A commandChecker checks the commands of one job, as templates.

@@ -4,10 +4,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"al.essio.dev/pkg/shellescape"
+
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/units"
-
-	"al.essio.dev/pkg/shellescape"
 )
 
 // LogUses reports whether the path of a log uses a variable.

@@ -1,4 +1,8 @@
-package jobspec
+// Package slips warns about what YAML and the shell silently read differently from what was
+// meant: it would run, perhaps for hours, and do something else. All of it may be intended,
+// so these are warnings. In quotes or under a "|" there is no doubt how the lines of a
+// command are joined.
+package slips
 
 import (
 	"os"
@@ -6,16 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/source"
-
-	"gopkg.in/yaml.v3"
 )
-
-// What YAML and the shell silently read differently from what was meant: it would run,
-// perhaps for hours, and do something else. All of it may be intended, so these are
-// warnings. In quotes or under a "|" there is no doubt how the lines of a command are
-// joined.
 
 var (
 	// A backslash on its own that is not at the end of its line.
@@ -32,8 +31,8 @@ var (
 	fromOutside = regexp.MustCompile(`\$(?:[A-Za-z_]|\{[A-Za-z_])|^~(?:/|$)`)
 )
 
-// commandSlips checks the commands of run as written.
-func (p *proto) commandSlips(n, env *yaml.Node) {
+// Commands checks the commands of run as written, in a job with these parameters.
+func Commands(src *source.Source, n, env *yaml.Node, params []string) {
 	nodes := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		nodes = n.Content
@@ -43,25 +42,25 @@ func (p *proto) commandSlips(n, env *yaml.Node) {
 			continue
 		}
 		if i > 0 && optionLine.MatchString(strings.TrimSpace(c.Value)) {
-			p.src.Warning(c.Line, c.Column, "append it to the command it belongs to", "%q runs as a separate command", source.Clip(c.Value))
+			src.Warning(c.Line, c.Column, "append it to the command it belongs to", "%q runs as a separate command", source.Clip(c.Value))
 		}
-		p.lineSlips(c)
-		p.commentSlip(c)
-		p.joinedLines(c)
-		p.variableSlips(c, env)
-		p.lookAlike(c.Value, c.Line, c.Column)
+		lines(src, c)
+		comment(src, c)
+		joinedLines(src, c)
+		variables(src, c, env, params)
+		LookAlike(src, c.Value, c.Line, c.Column)
 	}
 }
 
-// lineSlips warns about lines that were meant to continue but do not.
-func (p *proto) lineSlips(n *yaml.Node) {
+// lines warns about lines that were meant to continue but do not.
+func lines(src *source.Source, n *yaml.Node) {
 	if loneBackslash.MatchString(n.Value) {
-		l, c := p.src.Find(n.Line, n.Column, `\`)
+		l, c := src.Find(n.Line, n.Column, `\`)
 		hint := `put nothing after the \ at the end of a line, or write the command on one line`
 		if n.Style&yaml.LiteralStyle == 0 {
 			hint = `YAML joins these lines itself: remove each \, or write run: |`
 		}
-		p.src.Warning(l, c, hint, `"\ " makes the next word begin with a space: the line does not end there`)
+		src.Warning(l, c, hint, `"\ " makes the next word begin with a space: the line does not end there`)
 		return
 	}
 	if !strings.Contains(n.Value, "\n") || strings.Contains(n.Value, "<<") || strings.Contains(n.Value, "=(") {
@@ -75,82 +74,78 @@ func (p *proto) lineSlips(n *yaml.Node) {
 			if n.Style&yaml.FoldedStyle != 0 {
 				hint = `YAML joins only lines of equal indentation: align it with the previous line`
 			}
-			l, c := p.src.Find(n.Line, n.Column, text)
-			p.src.Warning(l, c, hint, "%q runs as a separate command", source.Clip(text))
+			l, c := src.Find(n.Line, n.Column, text)
+			src.Warning(l, c, hint, "%q runs as a separate command", source.Clip(text))
 			return
 		}
-		quote = quoteAfter(line, quote)
+		quote = QuoteAfter(line, quote)
 		if text != "" {
 			before = line
 		}
 	}
 }
 
-// commentSlip warns about a value that became a comment: --tag #1.
-func (p *proto) commentSlip(n *yaml.Node) {
+// comment warns about a value that became a comment: --tag #1.
+func comment(src *source.Source, n *yaml.Node) {
 	if n.Style == 0 && n.LineComment != "" && (lacksValue.MatchString(n.Value) || len(n.LineComment) > 1 && n.LineComment[1] >= '0' && n.LineComment[1] <= '9') {
 		comment, _, _ := strings.Cut(n.LineComment, "\n")
-		l, c := p.src.Find(n.Line, n.Column, comment)
-		p.src.Warning(l, c, "if it belongs to the command, quote the whole command", "%q is a comment, not part of the command", source.Clip(comment))
+		l, c := src.Find(n.Line, n.Column, comment)
+		src.Warning(l, c, "if it belongs to the command, quote the whole command", "%q is a comment, not part of the command", source.Clip(comment))
 	}
 }
 
 // joinedLines warns about two commands that YAML joined into one.
-func (p *proto) joinedLines(n *yaml.Node) {
+func joinedLines(src *source.Source, n *yaml.Node) {
 	if n.Style&^yaml.FoldedStyle != 0 || !ownCommand.MatchString(n.Value) {
 		return
 	}
 	at, before := n.Line, ""
 	if n.Style == 0 {
-		before = p.src.Line(at)
+		before = src.Line(at)
 	}
 	rest := n.Value
 	for at++; ; at++ {
-		text := strings.TrimSpace(p.src.Line(at))
+		text := strings.TrimSpace(src.Line(at))
 		i := strings.Index(rest, text)
 		if text == "" || i < 0 {
 			return
 		}
 		joined := i > 0 && rest[i-1] == ' '
 		if joined && ownCommand.MatchString(text) && !carriesOn.MatchString(before) {
-			l, c := p.src.Find(at, 1, text)
-			p.src.Warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is not a separate command but arguments of the previous one", source.Clip(text))
+			l, c := src.Find(at, 1, text)
+			src.Warning(l, c, "for several commands write run: |", "YAML joins the lines: %q is not a separate command but arguments of the previous one", source.Clip(text))
 			return
 		}
 		rest, before = rest[i+len(text):], text
 	}
 }
 
-// lookAlike warns about the characters that word processors and web pages substitute
+// LookAlike warns about the characters that word processors and web pages substitute
 // for spaces, hyphens and quotes. To the shell they are letters.
-func (p *proto) lookAlike(command string, line, col int) {
+func LookAlike(src *source.Source, command string, line, col int) {
 	m := otherSign.FindStringSubmatchIndex(command)
-	if m == nil || quoteAfter(command[:m[2]], 0) != 0 {
+	if m == nil || QuoteAfter(command[:m[2]], 0) != 0 {
 		return
 	}
 	sign := strings.TrimLeft(command[m[2]:m[3]], "= \t\n")
-	l, c := p.src.Find(line, col, sign)
-	p.src.Warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but to the shell it is a letter", firstRune(sign))
+	l, c := src.Find(line, col, sign)
+	src.Warning(l, c, "retype it", "%+q looks like a space, hyphen or quote, but to the shell it is a letter", string([]rune(sign)[:1]))
 }
 
-// variableSlips warns about parameters written in the notation of other tools.
-func (p *proto) variableSlips(n, env *yaml.Node) {
-	known := slices.Concat(p.scope.Params, p.scope.Partial)
-	if len(known) == 0 {
-		return
-	}
+// variables warns about parameters written in the notation of other tools.
+func variables(src *source.Source, n, env *yaml.Node, known []string) {
 	for _, m := range otherBraces.FindAllStringSubmatch(n.Value, -1) {
 		spelt, name := m[0], m[1]
 		if !slices.Contains(known, name) || strings.HasPrefix(spelt, "${") && spelt[2] != '{' || expand.Variable.MatchString(spelt) || strings.HasPrefix(spelt, "{{"+name) {
 			continue
 		}
-		l, c := p.src.Find(n.Line, n.Column, spelt)
-		p.src.Warning(l, c, "for the parameter write {"+name+"}", "%s stays as written", spelt)
+		l, c := src.Find(n.Line, n.Column, spelt)
+		src.Warning(l, c, "for the parameter write {"+name+"}", "%s stays as written", spelt)
 	}
 	for _, name := range known {
 		if at := shellVariable(n.Value, name); at != "" && source.Child(env, name) == nil {
-			l, c := p.src.Find(n.Line, n.Column, at)
-			p.src.Warning(l, c, "for the parameter write {"+name+"}, or $"+expand.ParamEnv(name), "%s is a shell variable that nothing here sets", at)
+			l, c := src.Find(n.Line, n.Column, at)
+			src.Warning(l, c, "for the parameter write {"+name+"}, or $"+expand.ParamEnv(name), "%s is a shell variable that nothing here sets", at)
 		}
 	}
 }
@@ -166,32 +161,32 @@ func shellVariable(script, name string) string {
 	if at == nil || set.MatchString(script) {
 		return ""
 	}
-	if _, ok := os.LookupEnv(name); ok || at[0] > 0 && script[at[0]-1] == '\\' || quoteAfter(script[:at[0]], 0) == '\'' {
+	if _, ok := os.LookupEnv(name); ok || at[0] > 0 && script[at[0]-1] == '\\' || QuoteAfter(script[:at[0]], 0) == '\'' {
 		return ""
 	}
 	return script[at[0]:at[1]]
 }
 
-// literalSlip warns about $HOME in a value that no shell expands.
-func (p *proto) literalSlip(v *yaml.Node, what string) {
+// Literal warns about $HOME in a value that no shell expands.
+func Literal(src *source.Source, v *yaml.Node, what string) {
 	if v.Kind == yaml.ScalarNode && fromOutside.MatchString(v.Value) {
-		p.src.Warning(v.Line, v.Column, "write the full value, or put it in run, where the shell expands it", "%s: %q is passed as written: $ and ~ are not expanded there", what, source.Clip(v.Value))
+		src.Warning(v.Line, v.Column, "write the full value, or put it in run, where the shell expands it", "%s: %q is passed as written: $ and ~ are not expanded there", what, source.Clip(v.Value))
 	}
 }
 
-// switchSlip warns about yes and no, which are text: --amp no.
-func (p *proto) switchSlip(k, v *yaml.Node, what string) {
+// Switch warns about yes and no, which are text: --amp no.
+func Switch(src *source.Source, k, v *yaml.Node, what string) {
 	switch strings.ToLower(v.Value) {
 	case "yes", "no", "on", "off":
 		if v.Style == 0 {
-			p.src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
+			src.Warning(v.Line, v.Column, "to pass --"+k.Value+" or nothing, write true or false; if you mean the text, quote it", "%s: %s is text and passes --%s %s", what, v.Value, k.Value, v.Value)
 		}
 	}
 }
 
-// listSlip warns about a list without brackets.
-func (p *proto) listSlip(key string, n *yaml.Node) {
+// List warns about a list without brackets.
+func List(src *source.Source, key string, n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Style == 0 && strings.Contains(n.Value, ", ") {
-		p.src.Warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, source.Clip(n.Value))
+		src.Warning(n.Line, n.Column, "a list needs brackets: ["+n.Value+"]; if it is one entry, quote it", "%s: %q is one entry", key, source.Clip(n.Value))
 	}
 }

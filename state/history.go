@@ -72,7 +72,7 @@ type Record struct {
 	Log       string
 	Commands  []string // from its start; nil if the job succeeded
 	Peak      int64
-	GPUs      int
+	GPUs      []int
 	Sim       bool  // the GPUs were simulated
 	Ledger    int32 // index of the batch's file whose ledger has it
 	Forgotten bool  // a forget followed it
@@ -200,7 +200,7 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 func (r *Record) began(a *Attempt) {
 	s := &a.Start
 	r.Start, r.StartSeq = s.Time, a.Seq
-	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs = s.Needs, s.Inputs, s.Log, s.Commands, len(s.GPUs)
+	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs
 	r.Sim = slices.ContainsFunc(s.GPUUUIDs, gpu.UUID.Simulated)
 	r.Ledger = int32(a.Ledger)
 	if r.Key == "" {

@@ -57,7 +57,7 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 	h.Apply(0, at(7, ended("u2", Succeeded)))
 	want := &Record{
 		Key: "k", Job: "train", State: Succeeded, UniID: "u2", Attempt: 1, Start: t0.Add(6 * time.Second),
-		End: t0.Add(7 * time.Second), StartSeq: 7, EndSeq: 8, Needs: "n", GPUs: 1,
+		End: t0.Add(7 * time.Second), StartSeq: 7, EndSeq: 8, Needs: "n", GPUs: []int{0},
 	}
 	if got := h.Of(0, "k"); !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v, want %+v", got, want)

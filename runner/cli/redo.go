@@ -29,7 +29,7 @@ func (r *run) redone(pasts map[int]past) (jobs, first int, hours float64) {
 	return jobs, first, hours
 }
 
-func gpuHours(r *state.Record) float64 { return r.Seconds / 3600 * float64(r.GPUs) }
+func gpuHours(r *state.Record) float64 { return r.Seconds / 3600 * float64(len(r.GPUs)) }
 
 // confirm reports the successes that would rerun if that costs more than a little, and
 // asks on a terminal. An answer other than yes ends the command.

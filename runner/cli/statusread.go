@@ -43,7 +43,7 @@ func (a *app) statusOf(ref *batchRef) *status {
 	for _, h := range s.Snapshot.Held {
 		s.Held = append(s.Held, terminal.HeldLine(h))
 	}
-	s.ended(a, ref, m)
+	s.ended(ref, m)
 	if k, ok := keptSummary(ref.dir); ok && !s.Alive && len(m.ended)+len(s.Running) == 0 {
 		s.kept = &k
 	}
@@ -95,42 +95,31 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 }
 
 // ended lists the jobs whose last attempt is over, with details of the attempt.
-func (s *status) ended(a *app, ref *batchRef, m aftermath) {
+func (s *status) ended(ref *batchRef, m aftermath) {
 	b := ref.batch
 	s.Failures, s.Succeeded = []ended{}, []ended{}
 	phases := s.phases(b, ref.history)
 	records := make([]*state.Record, len(phases))
-	held := map[string]bool{} // uni_ids of attempts that held GPUs and did not succeed
-	for id, p := range phases {
-		r := ref.history.Of(b.Jobs[id].File, b.Jobs[id].Key.String())
-		if records[id] = r; r != nil && p.Ended() && r.GPUs > 0 && r.State != state.Succeeded {
-			held[r.UniID] = true
-		}
-	}
-	starts := disk.Starts(ref.files(), disk.Options{StateDir: a.global.StateDir}, held)
 	for id, p := range phases {
 		s.lists[p] = append(s.lists[p], b.Jobs[id].Name)
-		r := records[id]
-		if r == nil || !p.Ended() || p == state.Blocked || p == state.NotNeeded {
+		r := ref.history.Of(b.Jobs[id].File, b.Jobs[id].Key.String())
+		if records[id] = r; r == nil || !p.Ended() || p == state.Blocked || p == state.NotNeeded {
 			continue
 		}
-		to := &s.Failures
+		to, gpus := &s.Failures, r.GPUs
 		if r.State == state.Succeeded {
-			to = &s.Succeeded
+			to, gpus = &s.Succeeded, nil
 		}
 		*to = append(*to, ended{
 			Job: b.Jobs[id].Name, State: p, Meanwhile: m.ended[r.UniID], ExitCode: r.ExitCode, Signal: r.Signal, Reason: r.Reason, Line: r.Line,
-			Ended: r.End, Seconds: r.Seconds, GPUs: starts[r.UniID].GPUs, GPUCount: r.GPUs, Log: r.Log, Started: r.Start,
+			Ended: r.End, Seconds: r.Seconds, GPUs: gpus, GPUCount: len(r.GPUs), Log: r.Log, Started: r.Start,
 		})
 	}
 	s.fails = runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
-		r := records[id]
-		if r == nil {
+		if records[id] == nil {
 			return runner.Last{}, false
 		}
-		l := runner.Recorded(r)
-		l.Start.GPUs = starts[r.UniID].GPUs
-		return l, true
+		return runner.Recorded(records[id]), true
 	})
 	for i := range s.fails {
 		if m.ended[s.fails[i].End.UniID] && s.fails[i].Alike.Count <= 1 {

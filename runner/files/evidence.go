@@ -72,7 +72,7 @@ type witness struct {
 
 func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
 	attempt := max(1, r.Attempt)
-	gpus := make([]int, r.GPUs)
+	gpus := make([]int, len(r.GPUs))
 	got, err := w.batch.Paths(j, jobspec.Runtime{UniID: r.UniID, Attempt: attempt, GPUs: gpus, Log: r.Log})
 	if err != nil {
 		// Cannot tell whether it is there. The attempt will report why.

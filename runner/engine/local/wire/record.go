@@ -166,11 +166,9 @@ type Origin struct {
 
 // OriginOf is the origin of a launch on this machine.
 func OriginOf(l *engine.Launch) *Origin {
-	name, _ := os.Hostname()
-	ns, _ := os.Readlink("/proc/self/ns/pid")
 	return &Origin{
 		Job: l.Job, Key: l.Key, Needs: l.Needs, Attempt: l.Attempt, Log: l.Stdout,
-		GPUs: l.Grant.Indices, UUIDs: l.Grant.UUIDs, Memory: l.Grant.Memory, Host: name, PIDNS: ns,
+		GPUs: l.Grant.Indices, UUIDs: l.Grant.UUIDs, Memory: l.Grant.Memory, Host: host.Name(), PIDNS: host.PIDNamespace(),
 	}
 }
 

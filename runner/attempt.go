@@ -44,7 +44,7 @@ func (l *loop) adopt(a state.Attempt) {
 	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
 	l.attempts.live[at.launch.UniID] = at
 	l.out.started(a.Start, l.Now())
-	ask := engine.Attempt{UniID: at.launch.UniID, Job: at.launch.Job, Dir: at.launch.Dir, Started: a.Start.Time, Grace: at.launch.Grace, Grant: at.launch.Grant}
+	ask := engine.Attempt{Identity: at.launch.Identity, Started: a.Start.Time}
 	if a.Running != nil {
 		ask.PID, ask.PIDStart = a.Running.PID, a.Running.PIDStart
 	}
@@ -53,10 +53,10 @@ func (l *loop) adopt(a state.Attempt) {
 
 // adopted rebuilds an earlier run's attempt from the ledger and the job file.
 func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
-	at := &attempt{job: id, file: a.Ledger, out: logOf(a.Start.Log), launch: engine.Launch{
+	at := &attempt{job: id, file: a.Ledger, out: logOf(a.Start.Log), launch: engine.Launch{Identity: engine.Identity{
 		UniID: a.Start.UniID, Job: a.Start.Job, Dir: dir, Grace: 10 * time.Second,
 		Grant: gpu.Grant{UUIDs: a.Start.GPUUUIDs, Indices: a.Start.GPUs, Memory: a.Start.Memory},
-	}}
+	}}}
 	if id < 0 || b == nil {
 		return at
 	}

@@ -166,12 +166,14 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 	job := p.job
 	l := engine.Launch{
-		UniID: p.uniID, Job: job.Name, Attempt: p.Attempt, Dir: p.dir,
-		Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir,
-		Env:    jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.port, resultPath(p.dir)}, p.Grant, p.Indexed),
-		Stdout: r.Stdout, Stderr: r.Stderr, Header: header,
-		Timeout: job.Spec.Timeout, Grace: job.Spec.Grace,
-		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID, Grant: p.Grant,
+		Identity: engine.Identity{UniID: p.uniID, Job: job.Name, Dir: p.dir, Grace: job.Spec.Grace, Grant: p.Grant},
+		Command: engine.Command{
+			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir,
+			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.port, resultPath(p.dir)}, p.Grant, p.Indexed),
+		},
+		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},
+		Attempt: p.Attempt, Timeout: job.Spec.Timeout,
+		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
 	}
 	if len(l.Shell) == 0 {
 		l.Shell = p.shell

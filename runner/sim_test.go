@@ -27,7 +27,7 @@ func short(e engine.Ended) outcome {
 }
 
 func TestSim(t *testing.T) {
-	launch := engine.Launch{UniID: "a", Grace: 10 * time.Second}
+	launch := engine.Launch{Identity: engine.Identity{UniID: "a", Grace: 10 * time.Second}}
 	withTimeout := launch
 	withTimeout.Timeout = time.Minute
 	tests := []struct {
@@ -85,7 +85,7 @@ func TestSimAdopt(t *testing.T) {
 		s.Leave("lives", started, Play{For: time.Hour, Exit: 4})
 		s.LeaveEnded("over", engine.Ended{ExitCode: 5})
 		for _, id := range []string{"lives", "over", "never"} {
-			s.Adopt(engine.Attempt{UniID: id})
+			s.Adopt(engine.Attempt{Identity: engine.Identity{UniID: id}})
 		}
 		if ev := <-s.Events(); ev.Running == nil || !ev.Running.Adopted || !ev.Running.Started.Equal(started) {
 			t.Errorf("got %+v, want Running, adopted", ev)

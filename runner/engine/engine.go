@@ -2,8 +2,7 @@
 // Package engine/local runs them as processes on this host; enginetest is the suite
 // that every engine must pass.
 //
-// Launch, Running and Ended are passed between processes as JSON, thousands per
-// second, so zero fields are omitted.
+// Launch, Running and Ended are passed between processes as JSON.
 //
 // An engine makes no decisions: when, where and whether an attempt runs, and what
 // its end means, is up to the scheduler, which no engine imports.
@@ -16,33 +15,49 @@ import (
 	"gpurun/gpu"
 )
 
-// A Launch is everything an engine needs to run one attempt. All paths are absolute.
+// An Identity says which attempt it is, and what it holds.
+type Identity struct {
+	UniID string
+	Job   string
+	Dir   string        // the attempt's own folder
+	Grace time.Duration // between SIGTERM and SIGKILL
+	Grant gpu.Grant     // what its claim holds
+}
+
+// A Launch is everything an engine needs to run one attempt. All paths are absolute, and
+// the attempt's folder exists and is empty.
 type Launch struct {
-	UniID    string        `json:",omitempty"`
-	Job      string        `json:",omitempty"`
-	Key      string        `json:",omitempty"` // Key and Needs of the job, kept with the attempt's
-	Needs    string        `json:",omitempty"` // status in case the ledger loses the start
-	Attempt  int           `json:",omitempty"`
-	Dir      string        `json:",omitempty"` // the attempt's own folder, existing and empty
-	Shell    []string      `json:",omitempty"` // argv before each command
-	Commands []string      `json:",omitempty"` // in order, each in its own shell; the first failure ends the attempt
-	Env      []string      `json:",omitempty"` // the whole environment
-	WorkDir  string        `json:",omitempty"`
-	Stdout   string        `json:",omitempty"` // opened for appending; created if missing, with its folders
-	Stderr   string        `json:",omitempty"` // same path as Stdout: same open file
-	Header   string        `json:",omitempty"` // a line to write to Stdout, and to Stderr if different, before the commands; or ""
-	Timeout  time.Duration `json:",omitempty"` // 0 for none
-	Grace    time.Duration `json:",omitempty"` // between SIGTERM and SIGKILL
-	Tree     bool          `json:",omitempty"` // ends when no process of its tree is left (block dialect)
-	Config   string        `json:",omitempty"` // the config file it reads; not replaced while the attempt is live
-	// ConfigSum is the required checksum of Config (configcopy.Sum).
-	ConfigSum string `json:",omitempty"`
+	Identity
+	Command
+	Output
+	Attempt int
+	Key     string        // Key and Needs of the job, kept with the attempt's
+	Needs   string        // status in case the ledger loses the start
+	Timeout time.Duration // 0 for none
+	Tree    bool          // ends when no process of its tree is left (block dialect)
+	UniFile string        // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
 
 	// Leftovers says what to do with processes that outlive the last command, one of
 	// the Leftovers constants; "" means LeftoversKill.
-	Leftovers string    `json:",omitempty"`
-	UniFile   string    `json:",omitempty"` // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
-	Grant     gpu.Grant `json:",omitzero"`  // what the attempt's claim holds
+	Leftovers string
+}
+
+// A Command is what an attempt runs.
+type Command struct {
+	Shell     []string // argv before each command
+	Commands  []string // in order, each in its own shell; the first failure ends the attempt
+	Env       []string // the whole environment
+	WorkDir   string
+	Config    string // the config file it reads; not replaced while the attempt is live
+	ConfigSum string // required checksum of Config (configcopy.Sum)
+}
+
+// An Output is where it goes. Files are opened for appending and created if missing, with
+// their folders.
+type Output struct {
+	Stdout string
+	Stderr string // same path as Stdout: same open file
+	Header string // a line to write to Stdout, and to Stderr if different, before the commands; or ""
 }
 
 // Values of Launch.Leftovers.
@@ -53,16 +68,12 @@ const (
 	LeftoversFail = "fail" // kill, and fail the attempt
 )
 
-// An Attempt was started by an earlier run and has no recorded end.
+// An Attempt was started by an earlier run and has no recorded end. Its folder may be gone.
 type Attempt struct {
-	UniID    string
-	Job      string
-	Dir      string // its folder, which may be gone
-	PID      int    // 0 if not in the ledger
+	Identity
+	PID      int // 0 if not in the ledger
 	PIDStart uint64
 	Started  time.Time
-	Grace    time.Duration
-	Grant    gpu.Grant // what it holds, to renew its claim if its keeper has died
 }
 
 // How is how to end an attempt.
@@ -146,10 +157,10 @@ type Background struct {
 
 // Running reports that the attempt's first process exists.
 type Running struct {
-	PID      int       `json:",omitempty"`
-	PIDStart uint64    `json:",omitempty"` // kernel start time, clock ticks after boot
-	Adopted  bool      `json:",omitempty"`
-	Started  time.Time `json:",omitzero"`
+	PID      int
+	PIDStart uint64 // kernel start time, clock ticks after boot
+	Adopted  bool
+	Started  time.Time
 }
 
 // Stopping reports that the engine itself is about to signal the attempt, because it
@@ -162,21 +173,21 @@ type Stopping struct {
 
 // Ended reports that no process of the attempt is left, or that it never began.
 type Ended struct {
-	ExitCode  int           `json:",omitempty"` // of the command that ended it; -1 if killed by a signal or unknown
-	Signal    string        `json:",omitempty"` // "SIGKILL", or ""
-	Why       string        `json:",omitempty"` // why it was stopped before its end (state.Why…), or ""
-	Started   time.Time     `json:",omitzero"`
-	At        time.Time     `json:",omitzero"`  // when the last command ended
-	Elapsed   time.Duration `json:",omitempty"` // in CLOCK_BOOTTIME
-	OOMKilled bool          `json:",omitempty"` // the kernel's OOM kill count rose, and a SIGKILL that we did not send ended it
-	Lost      bool          `json:",omitempty"` // its exit status is unknown
-	Void      bool          `json:",omitempty"` // with Lost: it never executed anything
-	Err       string        `json:",omitempty"` // why it could not be started, or ""
-	NoRoom    bool          `json:",omitempty"` // with Err: its record or log could not be written, so nothing ran
-	Report    string        `json:",omitempty"` // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
-	LeftOver  int           `json:",omitempty"` // processes ended by the engine after the last command
+	ExitCode  int    // of the command that ended it; -1 if killed by a signal or unknown
+	Signal    string // "SIGKILL", or ""
+	Why       string // why it was stopped before its end (state.Why…), or ""
+	Started   time.Time
+	At        time.Time     // when the last command ended
+	Elapsed   time.Duration // in CLOCK_BOOTTIME
+	OOMKilled bool          // the kernel's OOM kill count rose, and a SIGKILL that we did not send ended it
+	Lost      bool          // its exit status is unknown
+	Void      bool          // with Lost: it never executed anything
+	Err       string        // why it could not be started, or ""
+	NoRoom    bool          // with Err: its record or log could not be written, so nothing ran
+	Report    string        // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
+	LeftOver  int           // processes ended by the engine after the last command
 
-	Unsaved     string `json:",omitempty"` // why its status record could not be written, or ""
-	LeftRunning string `json:",omitempty"` // why leaving processes behind counts as a failure, or ""
-	Stuck       []int  `json:",omitempty"` // PIDs that survived SIGKILL for 30 s; they may hold GPUs
+	Unsaved     string // why its status record could not be written, or ""
+	LeftRunning string // why leaving processes behind counts as a failure, or ""
+	Stuck       []int  // PIDs that survived SIGKILL for 30 s; they may hold GPUs
 }

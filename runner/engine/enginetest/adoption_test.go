@@ -11,7 +11,7 @@ import (
 func (b *bench) adopt(l engine.Launch, r engine.Running) {
 	b.open()
 	b.engine.Adopt(engine.Attempt{
-		UniID: l.UniID, Job: l.Job, Dir: l.Dir, PID: r.PID, PIDStart: r.PIDStart, Started: r.Started, Grace: l.Grace,
+		Identity: l.Identity, PID: r.PID, PIDStart: r.PIDStart, Started: r.Started,
 	})
 }
 

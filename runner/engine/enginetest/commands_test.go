@@ -127,7 +127,7 @@ var once = []test{
 	}},
 	{"void", func(b *bench) {
 		l := b.launch("echo ran")
-		b.engine.Adopt(engine.Attempt{UniID: l.UniID, Job: l.Job, Dir: l.Dir})
+		b.engine.Adopt(engine.Attempt{Identity: engine.Identity{UniID: l.UniID, Job: l.Job, Dir: l.Dir}})
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Lost: true, Void: true})
 		b.expect(b.run(l), outcome{Exit: -1, Lost: true, Void: true})
 		if text, err := os.ReadFile(l.Stdout); err == nil && len(text) > 0 {

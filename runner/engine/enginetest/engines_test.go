@@ -124,9 +124,12 @@ func (b *bench) launch(commands ...string) engine.Launch {
 	}
 	log := filepath.Join(b.dir, "logs", id+".log")
 	return engine.Launch{
-		UniID: id, Job: "job", Attempt: 1, Dir: dir, Shell: []string{"/bin/sh", "-c"}, Commands: commands,
-		Env:     []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + id, "DIR=" + dir},
-		WorkDir: dir, Stdout: log, Stderr: log, Grace: 10 * time.Second,
+		Identity: engine.Identity{UniID: id, Job: "job", Dir: dir, Grace: 10 * time.Second},
+		Command: engine.Command{
+			Shell: []string{"/bin/sh", "-c"}, Commands: commands, WorkDir: dir,
+			Env: []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + id, "DIR=" + dir},
+		},
+		Output: engine.Output{Stdout: log, Stderr: log}, Attempt: 1,
 	}
 }
 

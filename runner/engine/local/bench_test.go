@@ -35,8 +35,9 @@ func BenchmarkKeeper(b *testing.B) {
 		}
 		log := filepath.Join(dir, id+".log")
 		l.Launch(engine.Launch{
-			UniID: id, Dir: at, Shell: []string{"sh", "-c"}, Commands: []string{":"},
-			Env: append(os.Environ(), "GPURUN_UNI_ID="+id), WorkDir: dir, Stdout: log, Stderr: log,
+			Identity: engine.Identity{UniID: id, Dir: at},
+			Command:  engine.Command{Shell: []string{"sh", "-c"}, Commands: []string{":"}, Env: append(os.Environ(), "GPURUN_UNI_ID="+id), WorkDir: dir},
+			Output:   engine.Output{Stdout: log, Stderr: log},
 		})
 	}
 	b.ResetTimer()

@@ -67,9 +67,12 @@ func (s *scene) prepare(id string, commands ...string) engine.Launch {
 		}
 	})
 	return engine.Launch{
-		UniID: uniID, Job: id, Dir: dir, Shell: []string{"/bin/sh", "-c"}, Commands: commands,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + uniID}, WorkDir: dir,
-		Stdout: log, Stderr: log, Grace: patience,
+		Identity: engine.Identity{UniID: uniID, Job: id, Dir: dir, Grace: patience},
+		Command: engine.Command{
+			Shell: []string{"/bin/sh", "-c"}, Commands: commands, WorkDir: dir,
+			Env: []string{"PATH=" + os.Getenv("PATH"), "GPURUN_UNI_ID=" + uniID},
+		},
+		Output: engine.Output{Stdout: log, Stderr: log},
 	}
 }
 
@@ -112,7 +115,7 @@ func (s *scene) adopt() { s.engine.Adopt(s.attempt()) }
 
 func (s *scene) attempt() engine.Attempt {
 	return engine.Attempt{
-		UniID: s.launch.UniID, Job: s.launch.Job, Dir: s.launch.Dir, Started: s.run.Started, Grace: s.launch.Grace,
+		Identity: engine.Identity{UniID: s.launch.UniID, Job: s.launch.Job, Dir: s.launch.Dir, Grace: s.launch.Grace}, Started: s.run.Started,
 	}
 }
 

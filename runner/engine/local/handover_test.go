@@ -99,7 +99,8 @@ func runnerChild(args []string) error {
 		return err
 	}
 	l.Launch(engine.Launch{
-		UniID: "first", Dir: dir, Commands: []string{"true"}, Env: os.Environ(), WorkDir: dir, Grace: patience, Grant: grant,
+		Identity: engine.Identity{UniID: "first", Dir: dir, Grace: patience, Grant: grant},
+		Command:  engine.Command{Commands: []string{"true"}, Env: os.Environ(), WorkDir: dir},
 	})
 	for ev := range l.Events() {
 		if ev.Ended != nil {

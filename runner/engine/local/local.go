@@ -206,7 +206,7 @@ func (l *Local) Launch(la engine.Launch) {
 	if l.live[la.UniID] != nil {
 		return
 	}
-	e := &entry{Attempt: engine.Attempt{UniID: la.UniID, Job: la.Job, Dir: la.Dir, Grace: la.Grace, Grant: la.Grant}}
+	e := &entry{Attempt: engine.Attempt{Identity: la.Identity}}
 	if ended := l.refuse(&la); ended != nil {
 		l.emit(engine.Event{UniID: la.UniID, Ended: ended})
 		return

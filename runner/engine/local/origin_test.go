@@ -21,7 +21,10 @@ import (
 // names, the record keeps its length and its key.
 func TestRecover(t *testing.T) {
 	for _, long := range []int{1, 300, 5000} {
-		l := engine.Launch{Job: strings.Repeat("j", long), Key: "k", Needs: "n", Attempt: 3, Stdout: strings.Repeat("l", long)}
+		l := engine.Launch{
+			Identity: engine.Identity{Job: strings.Repeat("j", long)}, Output: engine.Output{Stdout: strings.Repeat("l", long)},
+			Key: "k", Needs: "n", Attempt: 3,
+		}
 		for i := range min(long, 256) {
 			l.Grant.Indices = append(l.Grant.Indices, i)
 			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(strings.Repeat("u", 40)))

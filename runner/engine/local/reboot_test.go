@@ -39,7 +39,7 @@ func TestMachineWentDown(t *testing.T) {
 			}
 			l := newLocal(engine.Config{Dir: dir})
 			l.start(l.pump)
-			e := &entry{Attempt: engine.Attempt{UniID: "u", Dir: dir, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
+			e := &entry{Attempt: engine.Attempt{Identity: engine.Identity{UniID: "u", Dir: dir}, Started: began}, stops: make(chan *wire.Message, 1), acks: make(chan struct{}, 1)}
 			got := make(chan *engine.Ended, 1)
 			go func() { got <- l.follow(e) }()
 			if !c.lost { // it is alive, and is followed until this engine is closed

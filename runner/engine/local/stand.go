@@ -23,6 +23,6 @@ func (l *Local) Stand(uniID, job string, g gpu.Grant, pid int) {
 	if !ok || home == nil {
 		return // it has ended, or nothing was claimed
 	}
-	l.stands[uniID] = stand{engine.Attempt{UniID: uniID, Job: job, Grant: g}, home}
+	l.stands[uniID] = stand{engine.Attempt{Identity: engine.Identity{UniID: uniID, Job: job, Grant: g}}, home}
 	_ = home.link.Send(&wire.Message{Op: wire.Stand, UniID: uniID, Claim: &wire.Claim{Trees: []procs.ID{p.ID}}})
 }

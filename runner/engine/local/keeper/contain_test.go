@@ -12,7 +12,7 @@ func TestBugInOneAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := newAttempt(nil, &engine.Launch{UniID: "u", Dir: t.TempDir()})
+	a := newAttempt(nil, &engine.Launch{Identity: engine.Identity{UniID: "u", Dir: t.TempDir()}})
 	if got := k.live(a); got == nil || !got.Lost || got.Void || got.ExitCode != -1 {
 		t.Errorf("got %+v, want lost", got)
 	}

@@ -36,7 +36,7 @@ func TestWhatIsScarce(t *testing.T) {
 func TestStartsAgainWhenThereIsRoom(t *testing.T) {
 	warned := 0
 	k := &keeper{tell: func(m *wire.Message) { warned += len(m.Warnings) }}
-	a := newAttempt(k, &engine.Launch{UniID: "u", Job: "j"})
+	a := newAttempt(k, &engine.Launch{Identity: engine.Identity{UniID: "u", Job: "j"}})
 	none, tries := &execError{"/bin/sh", unix.EAGAIN}, 0
 	try := func() error {
 		if tries++; tries < 3 {

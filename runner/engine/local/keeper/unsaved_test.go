@@ -20,7 +20,7 @@ func TestEndCannotBeWritten(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	a := newAttempt(k, &engine.Launch{UniID: "u1", Dir: dir})
+	a := newAttempt(k, &engine.Launch{Identity: engine.Identity{UniID: "u1", Dir: dir}})
 	if err := a.prepare(); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ func TestLink(t *testing.T) {
 	odd := "caf\xe9"
 	sent := []*Message{
 		{Op: Launch, UniID: "a", Launch: &engine.Launch{
-			Job: "\x00", Dir: odd, WorkDir: "é", Shell: []string{"sh", odd}, Commands: []string{"\x00\xff", ""}, Env: []string{"A=" + odd, "B=\u00e9"},
+			Identity: engine.Identity{Job: "\x00", Dir: odd},
+			Command:  engine.Command{WorkDir: "é", Shell: []string{"sh", odd}, Commands: []string{"\x00\xff", ""}, Env: []string{"A=" + odd, "B=\u00e9"}},
 		}},
 		{Op: Ended, UniID: "a", Ended: &engine.Ended{ExitCode: 3}},
 	}
@@ -77,7 +78,7 @@ func TestFrame(t *testing.T) {
 // Whatever comes, a frame is a message or an error.
 func FuzzFrame(f *testing.F) {
 	for _, m := range []*Message{
-		{Op: Launch, Launch: &engine.Launch{Job: "j\xff", Shell: []string{"sh", "-c"}}},
+		{Op: Launch, Launch: &engine.Launch{Identity: engine.Identity{Job: "j\xff"}, Command: engine.Command{Shell: []string{"sh", "-c"}}}},
 		{Op: Running, Running: &engine.Running{PID: 1, Started: time.Unix(5, 6)}},
 		{Op: Ended, Ended: &engine.Ended{Stuck: []int{7}}},
 	} {

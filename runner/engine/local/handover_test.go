@@ -130,16 +130,3 @@ func TestRunnerKilledInHandOver(t *testing.T) {
 		}
 	}
 }
-
-// claimFile returns the only file of this user below root, or "".
-func claimFile(t *testing.T, root string) string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, "*", "*"))
-	if err != nil || len(files) > 1 {
-		t.Fatalf("claims are %q, %v", files, err)
-	}
-	if len(files) == 0 {
-		return ""
-	}
-	return files[0]
-}

@@ -3,7 +3,6 @@ package local
 import (
 	"gpurun/runner/engine/local/wire"
 
-	"strings"
 	"time"
 
 	"gpurun/runner/engine"
@@ -26,16 +25,7 @@ func (l *looker) look(dir, uniID string) engine.Found {
 	}
 	var f engine.Found
 	var roots []procs.ID
-	for i := 0; ; i++ {
-		p, err := wire.Begun(wire.Marker(dir, i))
-		if err != nil {
-			break
-		}
-		f.Began = true
-		if p.PID != 0 {
-			roots = append(roots, p)
-		}
-	}
+	roots, f.Began = wire.Roots(dir)
 	if err == nil && rec.BootID != "" && rec.BootID != host.BootID() {
 		return f // the machine went down with it
 	}
@@ -58,19 +48,4 @@ func (l *looker) look(dir, uniID string) engine.Found {
 	}
 	f.Keeper = keeperAbove(f.PID)
 	return f
-}
-
-// keeperAbove returns the pid of the keeper above a process, or 0.
-func keeperAbove(pid int) int {
-	for range 64 { // no job is nested that deep
-		p, ok := procs.One(pid)
-		if !ok || p.Parent <= 1 {
-			return 0
-		}
-		if _, args, _ := strings.Cut(procs.Cmdline(p.Parent), "\x00"); strings.HasPrefix(args, "__keeper\x00") || args == "__keeper" {
-			return p.Parent
-		}
-		pid = p.Parent
-	}
-	return 0
 }

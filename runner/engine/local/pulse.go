@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"gpurun/runner/engine"
@@ -72,27 +70,12 @@ func (l *Local) pulse() {
 // silence describes a keeper that does not answer.
 func (r *remote) silence() string {
 	if r.pid == 0 {
-		r.pid = keeperOf(r.socket)
+		r.pid = keeperWhere(func(socket string) bool { return socket == r.socket })
 	}
 	if r.pid == 0 {
 		return "the keeper of an earlier run does not answer"
 	}
 	return fmt.Sprintf("keeper %d does not answer (stopped? kill -CONT %[1]d)", r.pid)
-}
-
-// keeperOf returns the pid of the keeper that listens on a socket, or 0. Peer credentials
-// would name the socket's creator, which was the keeper's runner.
-func keeperOf(socket string) int {
-	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, path := range dirs {
-		b, err := os.ReadFile(path)
-		args := bytes.Split(b, []byte{0})
-		if err == nil && len(args) > 2 && string(args[1]) == "__keeper" && string(args[2]) == socket {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-			return pid
-		}
-	}
-	return 0
 }
 
 // stillbornMost is how many keepers in a row may end before sending anything.

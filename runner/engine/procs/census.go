@@ -35,7 +35,7 @@ func (c *Census) Tree(uniID string, roots []ID, since time.Time) []ID {
 			}
 		}
 	}
-	c.table.Below(set)
+	c.table.Children().Add(set)
 	delete(set, os.Getpid())
 	var ids []ID
 	for pid := range set {

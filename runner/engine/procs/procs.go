@@ -108,9 +108,6 @@ func (t Table) Children() Children {
 	return children
 }
 
-// Below adds all descendants of the set's members to it.
-func (t Table) Below(set map[int]bool) { t.Children().Add(set) }
-
 // Add adds all descendants of the set's members to it.
 func (children Children) Add(set map[int]bool) {
 	todo := make([]int, 0, len(set))
@@ -132,9 +129,6 @@ func (children Children) Add(set map[int]bool) {
 // UniIDName is the environment variable that names the attempt a process belongs to.
 const UniIDName = "GPURUN_UNI_ID"
 
-// UniIDIn returns the uni_id in an environment, or "".
-func UniIDIn(env []byte) string { return Lookup(env, UniIDName) }
-
 // UniID returns the uni_id that a process was started with, or "".
 func UniID(pid int) string {
 	for range 50 {
@@ -143,7 +137,7 @@ func UniID(pid int) string {
 			return ""
 		}
 		if len(b) > 0 || !executing(pid) {
-			return UniIDIn(b)
+			return uniIDIn(b)
 		}
 		<-time.After(200 * time.Microsecond)
 	}
@@ -176,17 +170,11 @@ func Cmdline(pid int) string {
 	return string(b)
 }
 
-// Lookup returns a variable of an environment whose entries are NUL-terminated.
-func Lookup(env []byte, name string) string {
-	for len(env) > 0 {
-		kv := env
-		if n := bytes.IndexByte(env, 0); n >= 0 {
-			kv, env = env[:n], env[n+1:]
-		} else {
-			env = nil
-		}
-		if len(kv) > len(name) && kv[len(name)] == '=' && string(kv[:len(name)]) == name {
-			return string(kv[len(name)+1:])
+// uniIDIn returns the uni_id in an environment whose entries are NUL-terminated, or "".
+func uniIDIn(env []byte) string {
+	for kv := range bytes.SplitSeq(env, []byte{0}) {
+		if id, ok := bytes.CutPrefix(kv, []byte(UniIDName+"=")); ok {
+			return string(id)
 		}
 	}
 	return ""

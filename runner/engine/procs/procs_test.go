@@ -73,7 +73,7 @@ func TestBelow(t *testing.T) {
 		table[pid] = Proc{ID: ID{PID: pid}, Parent: parent}
 	}
 	set := map[int]bool{2: true, 6: true}
-	table.Below(set)
+	table.Children().Add(set)
 	var got []int
 	for pid := range set {
 		got = append(got, pid)
@@ -84,18 +84,18 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-func TestLookup(t *testing.T) {
+func TestUniIDIn(t *testing.T) {
 	tests := []struct{ name, env, want string }{
-		{"first", "X=1\x00Y=2\x00", "1"},
-		{"last without an end", "Y=2\x00X=1", "1"},
-		{"of the same beginning", "XX=1\x00", ""},
-		{"empty", "X=\x00", ""},
-		{"no equals sign", "X\x00", ""},
+		{"first", "GPURUN_UNI_ID=1\x00Y=2\x00", "1"},
+		{"last without an end", "Y=2\x00GPURUN_UNI_ID=1", "1"},
+		{"of the same beginning", "GPURUN_UNI_IDX=1\x00", ""},
+		{"empty", "GPURUN_UNI_ID=\x00", ""},
+		{"no equals sign", "GPURUN_UNI_ID\x00", ""},
 		{"none", "", ""},
-		{"empty entries", "\x00\x00X=a=b\x00", "a=b"},
+		{"empty entries", "\x00\x00GPURUN_UNI_ID=a=b\x00", "a=b"},
 	}
 	for _, tt := range tests {
-		if got := Lookup([]byte(tt.env), "X"); got != tt.want {
+		if got := uniIDIn([]byte(tt.env)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}

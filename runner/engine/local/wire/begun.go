@@ -84,3 +84,17 @@ func Marker(dir string, i int) string {
 	}
 	return filepath.Join(dir, "begun."+strconv.Itoa(i+1))
 }
+
+// Roots returns the processes that the markers of an attempt name, and whether any of its
+// commands began.
+func Roots(dir string) (roots []procs.ID, began bool) {
+	for i := 0; ; i++ {
+		p, err := Begun(Marker(dir, i))
+		if err != nil {
+			return roots, i > 0
+		}
+		if p.PID != 0 {
+			roots = append(roots, p)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/runner/engine/procs"
+)
+
+// socketOf returns the socket that a process listens on as a keeper; ok is false if it is
+// none. Peer credentials would name the socket's creator, which was the keeper's runner.
+func socketOf(pid int) (socket string, ok bool) {
+	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	args := strings.Split(string(b), "\x00")
+	if len(args) < 3 || args[1] != "__keeper" {
+		return "", false
+	}
+	return args[2], true
+}
+
+// keeperWhere returns the pid of a keeper whose socket fits, or 0.
+func keeperWhere(fits func(socket string) bool) int {
+	for pid := range procs.Read() {
+		if socket, ok := socketOf(pid); ok && fits(socket) {
+			return pid
+		}
+	}
+	return 0
+}
+
+// keeperAbove returns the pid of the keeper above a process, or 0.
+func keeperAbove(pid int) int {
+	for range 64 { // no job is nested that deep
+		p, ok := procs.One(pid)
+		if !ok || p.Parent <= 1 {
+			return 0
+		}
+		if pid = p.Parent; isKeeper(pid) {
+			return pid
+		}
+	}
+	return 0
+}
+
+func isKeeper(pid int) bool {
+	_, ok := socketOf(pid)
+	return ok
+}
+
+// keeperLinger is how long a keeper may take to exit once it has nothing left to do.
+const keeperLinger = 2 * time.Second
+
+// Stray returns the pid of a keeper of an earlier run in a state folder that has since
+// been removed, or 0. Nobody can ask such a keeper about its jobs.
+func (Kind) Stray(dir string) int {
+	stray := func(socket string) bool {
+		name, ok := strings.CutPrefix(socket, dir+"/keeper-")
+		_, err := os.Lstat(socket)
+		return ok && strings.HasSuffix(name, ".sock") && errors.Is(err, fs.ErrNotExist)
+	}
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		pid := keeperWhere(stray)
+		if pid == 0 || time.Since(began) > keeperLinger {
+			return pid
+		}
+	}
+}

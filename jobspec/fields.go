@@ -63,8 +63,7 @@ func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 	out := *over
 	out.Content = nil
-	for i := 0; under != nil && i+1 < len(under.Content); i += 2 {
-		k, v := under.Content[i], under.Content[i+1]
+	for k, v := range source.Each(under) {
 		mine := source.Child(over, k.Value)
 		switch {
 		case mine == nil:
@@ -76,9 +75,8 @@ func overlay(under, over *yaml.Node, nulls bool) *yaml.Node {
 			out.Content = append(out.Content, k, mine)
 		}
 	}
-	for i := 0; i+1 < len(over.Content); i += 2 {
-		k, v := over.Content[i], over.Content[i+1]
-		if (under == nil || source.Child(under, k.Value) == nil) && (nulls || !source.IsNull(v)) {
+	for k, v := range source.Each(over) {
+		if source.Child(under, k.Value) == nil && (nulls || !source.IsNull(v)) {
 			out.Content = append(out.Content, k, v)
 		}
 	}

@@ -20,11 +20,10 @@ func isExperiment(f fields) bool {
 }
 
 func (p *proto) refuseListKeys(f fields) {
-	for i := 0; i < len(f.node.Content); i += 2 {
-		k := f.node.Content[i]
+	for k, v := range source.Each(f.node) {
 		switch k.Value {
 		case "log_path", "extra_args":
-			p.src.Problem(k.Line, k.Column, keyHint(k.Value, f.node.Content[i+1]), "unknown key %q in a job", k.Value)
+			p.src.Problem(k.Line, k.Column, keyHint(k.Value, v), "unknown key %q in a job", k.Value)
 		case "algorithm":
 			p.src.Problem(k.Line, k.Column, "an experiment has config: PATH and algorithm, but no run", "unknown key %q in a job", k.Value)
 		}

@@ -78,8 +78,7 @@ func checkTop(s *source.Source, root *yaml.Node) bool {
 		s.Problem(root.Line, root.Column, "a job file starts with \"jobs:\"", "the top level of a job file must be a mapping, not %s", source.Describe(root))
 		return false
 	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		k := root.Content[i]
+	for k := range source.Each(root) {
 		if slices.Contains(words.Top, k.Value) || strings.HasPrefix(k.Value, "x-") {
 			continue
 		}
@@ -117,9 +116,8 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	own := canonicalKeys(s, n, "a job")
 	all := fields{overlay(defaults, own, false), n}
 	p := &proto{Job: &written.Job{Line: n.Line, Col: n.Column}, src: s, file: f, style: native, inherited: map[string]bool{}}
-	for j := 0; j < len(all.node.Content); j += 2 {
-		key := all.node.Content[j].Value
-		p.inherited[key] = source.Child(own, key) == nil
+	for k := range source.Each(all.node) {
+		p.inherited[k.Value] = source.Child(own, k.Value) == nil
 	}
 	var whole bool
 	p.Matrix, whole = expand.Read(s, all.get("matrix"), all.get("zip"), all.get("params"))

@@ -84,11 +84,8 @@ type reader struct {
 
 // concerns reports whether the file is meant for gpurun.
 func (r *reader) concerns(root *yaml.Node, named bool) bool {
-	if root.Kind != yaml.MappingNode {
-		return false
-	}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key := root.Content[i].Value
+	for k := range source.Each(root) {
+		key := k.Value
 		if _, ok := settingOf[key]; ok || named && (slices.Contains(r.native, key) || slices.Contains(jobKeys, jobWord(key))) {
 			return true
 		}

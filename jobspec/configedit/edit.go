@@ -211,14 +211,14 @@ func child(n *yaml.Node, path []string) (next *yaml.Node, used int, twice bool) 
 	}
 	for used = 1; used <= len(path); used++ {
 		word := strings.Join(path[:used], ".")
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if k := n.Content[i]; k.Kind != yaml.ScalarNode || k.Value != word {
+		for k, v := range source.Each(n) {
+			if k.Kind != yaml.ScalarNode || k.Value != word {
 				continue
 			}
 			if next != nil {
 				return nil, 0, true
 			}
-			next = n.Content[i+1]
+			next = v
 		}
 		if next != nil {
 			return next, used, false
@@ -230,9 +230,9 @@ func child(n *yaml.Node, path []string) (next *yaml.Node, used int, twice bool) 
 // mergedKeys returns the keys that a mapping gets through "<<".
 func mergedKeys(n *yaml.Node, depth int) []string {
 	var keys []string
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content) && depth < 8; i += 2 {
-		k, from := n.Content[i], n.Content[i+1]
+	for k, from := range source.Each(n) {
 		switch {
+		case depth == 8:
 		case k.ShortTag() != "!!merge":
 			if depth > 0 {
 				keys = append(keys, k.Value)

@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -75,8 +76,7 @@ func (w *resolver) mapping(n *yaml.Node) {
 	at := make(map[string]*yaml.Node, len(n.Content)/2)
 	own := make([]*yaml.Node, 0, len(n.Content))
 	var merges []*yaml.Node
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
+	for k, v := range Each(n) {
 		switch first := at[k.Value]; {
 		case k.Kind != yaml.ScalarNode:
 			w.Problem(k.Line, k.Column, QuoteHint(k), "a key must be text, not %s", Describe(k))
@@ -102,10 +102,10 @@ func (w *resolver) merge(n, from *yaml.Node, at map[string]*yaml.Node) {
 			w.merge(n, m, at)
 		}
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(from.Content); i += 2 {
-			if k := from.Content[i]; at[k.Value] == nil {
+		for k, v := range Each(from) {
+			if at[k.Value] == nil {
 				at[k.Value] = k
-				n.Content = append(n.Content, k, from.Content[i+1])
+				n.Content = append(n.Content, k, v)
 			}
 		}
 	default:
@@ -187,23 +187,35 @@ func (s *Source) Pairs(n *yaml.Node, what string, f func(k, v *yaml.Node)) bool 
 		s.Problem(n.Line, n.Column, "", "%s must be a mapping (name: value), not %s", what, Describe(n))
 		return false
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		f(n.Content[i], n.Content[i+1])
+	for k, v := range Each(n) {
+		f(k, v)
 	}
 	return true
 }
 
 // Child returns the value of a mapping's key, or nil.
 func Child(n *yaml.Node, key string) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			return n.Content[i+1]
+	for k, v := range Each(n) {
+		if k.Value == key {
+			return v
 		}
 	}
 	return nil
+}
+
+// Each iterates over the keys and values of a mapping, in the file's order. Anything else,
+// also nil, has none.
+func Each(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(k, v *yaml.Node) bool) {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if !yield(n.Content[i], n.Content[i+1]) {
+				return
+			}
+		}
+	}
 }
 
 // IsNull reports whether a node is null, which in most places counts as not given.

@@ -125,6 +125,18 @@ func TestFilesAreShort(t *testing.T) {
 	})
 }
 
+// A package is one idea; its reader holds about 15 files in mind. Commands are a list of
+// alike things.
+func TestPackagesAreSmall(t *testing.T) {
+	files := map[string]int{}
+	eachSource(t, func(path string, _ []byte) { files[filepath.Dir(path)]++ })
+	for dir, n := range files {
+		if n > 20 && dir != filepath.Join("..", "runner", "cli") {
+			t.Errorf("%s has %d files", dir, n)
+		}
+	}
+}
+
 func eachSource(t *testing.T, f func(path string, src []byte)) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {

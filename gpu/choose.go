@@ -3,6 +3,7 @@ package gpu
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -46,16 +47,14 @@ func (q *query) note(d *device) string {
 // Note returns the caveats on the devices of a grant that is not yet held:
 // "GPU 2 was watched for only 5 of 60 s"; usually "".
 func (p *Pool) Note(now time.Duration, req Request, g Grant) string {
-	q, notes := p.query(now, &req), ""
+	q := p.query(now, &req)
+	var notes []string
 	for d := range p.among(g.UUIDs) {
 		if note := q.note(d); note != "" {
-			if notes != "" {
-				notes += ", "
-			}
-			notes += "GPU " + d.label() + " was " + note
+			notes = append(notes, "GPU "+d.label()+" was "+note)
 		}
 	}
-	return notes
+	return strings.Join(notes, ", ")
 }
 
 // Find picks devices for req, except kept ones. It changes nothing: round-robin's turn

@@ -84,10 +84,7 @@ func ranking(b *jobspec.Batch) func(x, y int32) int {
 		within = func(x, y int32) int { return -larger(b.Jobs[x].Spec, b.Jobs[y].Spec) }
 	}
 	return func(x, y int32) int {
-		if d := cmp.Compare(b.Jobs[y].Spec.Priority, b.Jobs[x].Spec.Priority); d != 0 {
-			return d
-		}
-		return cmp.Or(within(x, y), cmp.Compare(x, y))
+		return cmp.Or(cmp.Compare(b.Jobs[y].Spec.Priority, b.Jobs[x].Spec.Priority), within(x, y), cmp.Compare(x, y))
 	}
 }
 

@@ -72,9 +72,6 @@ func (c *Core) recordStop(a *attempt, why string) {
 func (c *Core) cancel(ids []int) {
 	live := false
 	for _, id := range ids {
-		if id < 0 || id >= len(c.jobs) {
-			continue
-		}
 		switch j := &c.jobs[id]; {
 		case j.own > 0:
 			j.quit, live = true, true

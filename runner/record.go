@@ -60,7 +60,7 @@ func (l *loop) append(some []sched.Record) int {
 	for i, a := range some {
 		facts[i] = a.Fact
 	}
-	n, err := l.Ledger.AppendAll(some[0].File, facts...)
+	n, err := l.Ledger.Append(some[0].File, facts...)
 	for _, f := range facts[:n] {
 		if f.Kind == state.KindEnd && f.UniID != "" {
 			l.Ledger.RemoveAttempt(some[0].File, f.UniID)

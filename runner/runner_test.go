@@ -33,7 +33,7 @@ type memory struct {
 	gone   []string                // removed attempts
 }
 
-func (m *memory) AppendAll(_ int, facts ...state.Fact) (int, error) {
+func (m *memory) Append(_ int, facts ...state.Fact) (int, error) {
 	for i, f := range facts {
 		if m.full != nil && m.full(f) {
 			return i, errors.New("no space left")

@@ -23,8 +23,8 @@ type Sink interface {
 
 // A Ledger stores facts and attempt folders; *disk.State is one.
 type Ledger interface {
-	// AppendAll returns how many of the facts are in the ledger: all, unless it fails.
-	AppendAll(file int, facts ...state.Fact) (n int, err error)
+	// Append returns how many of the facts are in the ledger: all, unless it fails.
+	Append(file int, facts ...state.Fact) (n int, err error)
 	// Failure returns why the state is no longer reliable, or nil.
 	Failure() error
 	NewAttempt(file int) (uniID, dir string, err error)

@@ -74,7 +74,7 @@ func fill(file string) error {
 	}
 	run := disk.Host()
 	run.Time = time.Now().UTC()
-	if err := s.Append(0, run); err != nil {
+	if _, err := s.Append(0, run); err != nil {
 		return err
 	}
 	zero := 0
@@ -86,7 +86,7 @@ func fill(file string) error {
 		start.Log = s.LogPath(0, j.Name)
 		running.Kind, running.PID, running.PIDStart = state.KindRunning, 1000+i%30000, uint64(100000+i)
 		end.Kind, end.State, end.ExitCode, end.Seconds = state.KindEnd, state.Succeeded, &zero, 0.001
-		if _, err := s.AppendAll(0, start, running, end); err != nil {
+		if _, err := s.Append(0, start, running, end); err != nil {
 			return err
 		}
 	}

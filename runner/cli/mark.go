@@ -88,7 +88,7 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 		if req.Op == control.OpDone {
 			fact = sched.DoneFact(j.Name, j.Key.String(), at, req.Without)
 		}
-		if err := st.Append(0, fact); err != nil {
+		if _, err := st.Append(0, fact); err != nil {
 			st.Close()
 			return stateFailure(err)
 		}

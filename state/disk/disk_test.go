@@ -61,7 +61,7 @@ func open(t *testing.T, files ...string) *State {
 func write(t *testing.T, s *State, fs []state.Fact) {
 	t.Helper()
 	for _, f := range fs {
-		if err := s.Append(0, f); err != nil {
+		if _, err := s.Append(0, f); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,7 +66,7 @@ func diskFillsUp(t *testing.T, together int) {
 			some = append(some, f)
 		}
 		var n int
-		n, err = s.AppendAll(0, some...)
+		n, err = s.Append(0, some...)
 		if taken += n; (n < together) != (err != nil) {
 			t.Fatalf("%d of %d were accepted, %v", n, together, err)
 		}
@@ -78,7 +78,7 @@ func diskFillsUp(t *testing.T, together int) {
 		t.Fatal(err)
 	}
 	f.Key = "after"
-	if err := s.Append(0, f); err != nil {
+	if _, err := s.Append(0, f); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -199,10 +199,10 @@ func TestFailedSyncIsTold(t *testing.T) {
 	s.sync.flush()
 	s.files[0].ledger.f = whole
 	end := state.Fact{Kind: state.KindEnd, Key: "k", State: state.Succeeded}
-	if err := s.Append(0, end); err == nil {
+	if _, err := s.Append(0, end); err == nil {
 		t.Error("the failed sync was not reported")
 	}
-	if err := s.Append(0, end); err != nil {
+	if _, err := s.Append(0, end); err != nil {
 		t.Errorf("reported twice: %v", err)
 	}
 	if _, err := os.Stat(dir); err != nil {

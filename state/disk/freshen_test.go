@@ -15,7 +15,7 @@ import (
 func addEnds(t *testing.T, s *State, first, n int) {
 	t.Helper()
 	for i := first; i < first+n; i++ {
-		err := s.Append(0, state.Fact{
+		_, err := s.Append(0, state.Fact{
 			Kind: state.KindEnd, Time: noon.Add(time.Duration(i)), Key: fmt.Sprintf("%032x", i), Job: fmt.Sprint("j", i),
 			State: state.Failed, Reason: strings.Repeat("x", 900),
 		})

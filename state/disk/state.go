@@ -233,17 +233,10 @@ func (s *State) Dir(file int) string { return s.files[file].dir }
 // RunLog returns the batch's rotated run.log, in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
-// Append writes one fact to a file's ledger in a single write. An end is on disk
-// within a second. After an error the fact is not in the ledger; the error may be
-// about earlier facts that a failing disk did not sync.
-func (s *State) Append(file int, f state.Fact) error {
-	_, err := s.AppendAll(file, f)
-	return err
-}
-
-// AppendAll is like Append for several facts in a single write. After an error, the
-// first n of them are in the ledger.
-func (s *State) AppendAll(file int, facts ...state.Fact) (n int, err error) {
+// Append writes facts to a file's ledger in a single write. An end is on disk within a
+// second. After an error, the first n facts are in the ledger; the error may be about
+// earlier facts that a failing disk did not sync.
+func (s *State) Append(file int, facts ...state.Fact) (n int, err error) {
 	if err := s.sync.failure(); err != nil {
 		return 0, in(s.files[file].dir, err)
 	}

@@ -61,7 +61,7 @@ func TestLedgerTouched(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := state.Fact{Kind: state.KindEnd, Key: "after", State: state.Succeeded}
-			err := s.Append(0, after)
+			_, err := s.Append(0, after)
 			var taken *TakenError
 			if (err != nil) != (c.told != "") || err != nil && (!errors.As(err, &taken) || !strings.Contains(err.Error(), c.told)) {
 				t.Errorf("got %v, want %q", err, c.told)

@@ -1,14 +1,14 @@
 package local
 
 import (
-	"gpurun/runner/engine/local/wire"
-
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/local/wire"
 )
 
 // On a full disk no attempt starts, and no end is lost.

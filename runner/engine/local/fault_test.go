@@ -1,8 +1,6 @@
 package local
 
 import (
-	"gpurun/runner/engine/local/wire"
-
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state"
 )

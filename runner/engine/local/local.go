@@ -70,6 +70,15 @@ type Local struct {
 	live   map[string]*entry
 	pids   map[procs.ID]string // cached answers of Attempt
 	census procs.Census
+	holdings
+
+	silent    []string // keepers that do not answer, as last reported
+	stillborn int      // keepers in a row that ended without sending anything
+}
+
+// holdings are a runner's claims, by uni_id, and what it knows of other runs'. Local.mu
+// guards the maps.
+type holdings struct {
 	claims map[string]chan *wire.Message // awaited answers
 	homes  map[string]*remote            // of claims whose attempts are not launched yet
 	overs  map[string]*remote            // of claims that are about to end and that no attempt uses
@@ -77,10 +86,7 @@ type Local struct {
 	bridge bridge
 	stands map[string]stand // commands that this process runs itself
 	rivals *claim.Reader
-	silent []string // keepers that do not answer, as last reported
-
-	stillborn int // keepers in a row that ended without sending anything
-	mine      mine
+	mine   mine
 }
 
 // An entry is an attempt that this runner launched or asked about and that has not ended.
@@ -103,8 +109,10 @@ func newLocal(c engine.Config) *Local {
 	return &Local{
 		Config: c, events: make(chan engine.Event, 64), stop: make(chan struct{}), queued: make(chan struct{}, 1),
 		others: map[*remote]bool{}, live: map[string]*entry{}, pids: map[procs.ID]string{},
-		claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{}, ended: make(chan struct{}, 1),
-		stands: map[string]stand{},
+		holdings: holdings{
+			claims: map[string]chan *wire.Message{}, homes: map[string]*remote{}, overs: map[string]*remote{},
+			ended: make(chan struct{}, 1), stands: map[string]stand{},
+		},
 	}
 }
 

@@ -1,11 +1,10 @@
 package local
 
 import (
-	"gpurun/runner/engine/local/wire"
-
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state/host"
 )

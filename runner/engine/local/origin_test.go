@@ -1,8 +1,6 @@
 package local
 
 import (
-	"gpurun/runner/engine/local/wire"
-
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +11,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/state"
 	"gpurun/state/host"
 )

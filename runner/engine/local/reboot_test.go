@@ -1,8 +1,6 @@
 package local
 
 import (
-	"gpurun/runner/engine/local/wire"
-
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state/host"
 )

@@ -1,13 +1,12 @@
 package local
 
 import (
-	"gpurun/runner/engine/local/wire"
-
 	"errors"
 	"io/fs"
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state"
 	"gpurun/state/host"

@@ -1,8 +1,9 @@
 package procs
 
 import (
-	"gpurun/state/host"
 	"time"
+
+	"gpurun/state/host"
 )
 
 // longestWait bounds a timer: Go's timers stop while the machine is suspended, so a long

@@ -22,30 +22,44 @@ import (
 // goroutine runs it; others reach it through its channels.
 type attempt struct {
 	engine.Launch
-	k *keeper
-
-	running  atomic.Pointer[engine.Running] // nil until its first process exists
-	dev, ino atomic.Uint64                  // of the log
-	stops    chan struct{}
-	kicks    chan struct{}
-	acks     chan struct{}
-	mu       sync.Mutex
-	asked    []*wire.Message
+	k       *keeper
+	running atomic.Pointer[engine.Running] // nil until its first process exists
+	inbox
+	holds
+	commands
 
 	rec     wire.Record
-	file    *os.File // of the record
-	out     outputs
-	config  io.Closer // protects its config file from replacement; nil without one
 	oomBase uint64
-	leader  procs.ID
-	exit    <-chan end    // nil while no command runs
-	cpu     time.Duration // used by its commands
-	last    uint64        // reaper round of the last command
 	timeout procs.Alarm
 	ending  procs.Ending
-	made    bool // its record is on disk
 	cramped bool // it never started for lack of disk space
 	behind  behind
+}
+
+// An inbox has what others want of an attempt.
+type inbox struct {
+	stops chan struct{}
+	kicks chan struct{}
+	acks  chan struct{}
+	mu    sync.Mutex
+	asked []*wire.Message
+}
+
+// holds is what an attempt holds while it runs.
+type holds struct {
+	file     *os.File // of the record
+	made     bool     // the record is on disk
+	out      outputs
+	config   io.Closer     // protects its config file from replacement; nil without one
+	dev, ino atomic.Uint64 // of the log
+}
+
+// commands is what is known of an attempt's commands.
+type commands struct {
+	leader procs.ID      // of the current one, or the last
+	exit   <-chan end    // nil while none runs
+	cpu    time.Duration // used by all
+	last   uint64        // reaper round of the last
 }
 
 func newAttempt(k *keeper, l *engine.Launch) *attempt {
@@ -54,7 +68,7 @@ func newAttempt(k *keeper, l *engine.Launch) *attempt {
 	}
 	return &attempt{
 		Launch: *l, k: k,
-		stops: make(chan struct{}, 1), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1),
+		inbox: inbox{stops: make(chan struct{}, 1), kicks: make(chan struct{}, 1), acks: make(chan struct{}, 1)},
 	}
 }
 

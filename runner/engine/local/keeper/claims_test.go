@@ -1,14 +1,15 @@
 package keeper
 
 import (
-	"gpurun/gpu"
-	"gpurun/gpu/claim"
-	"gpurun/runner/engine/local/wire"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/runner/engine/local/wire"
 )
 
 // A long hand-over is shown to others, and one that never finishes is ended.

@@ -1,10 +1,11 @@
 package keeper
 
 import (
-	"gpurun/state/host"
 	"os/exec"
 	"sync"
 	"testing"
+
+	"gpurun/state/host"
 )
 
 // Attempts that look for their processes at the same time read /proc once or twice

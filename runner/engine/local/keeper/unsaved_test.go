@@ -1,12 +1,13 @@
 package keeper
 
 import (
-	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/wire"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 )
 
 // If the disk no longer takes records, runners still learn of the end, with the reason,

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/state/host"
-	"os"
 )
 
 // StatusFile is the record of an attempt in its folder. It is written at full length

@@ -99,6 +99,7 @@ func (r *matrixReader) declare(k *yaml.Node) bool {
 	return false
 }
 
+// ParamEnv returns the environment variable by which a program reads a parameter.
 func ParamEnv(name string) string { return "GPURUN_PARAM_" + strings.ToUpper(name) }
 
 func (r *matrixReader) axis(k, v *yaml.Node) {

@@ -9,6 +9,7 @@ import (
 // Texts with {variables} are parsed once and rendered for each job that is looked at: a
 // Text is a list of segments, each literal or a variable.
 
+// A VarKind is what a piece of a text is: literal, a parameter, or a variable of every job.
 type VarKind uint8
 
 const (
@@ -26,6 +27,7 @@ const (
 	VarLog
 )
 
+// A VarSet is a set of kinds.
 type VarSet uint16
 
 func setOf(kinds ...VarKind) (s VarSet) {
@@ -35,6 +37,7 @@ func setOf(kinds ...VarKind) (s VarSet) {
 	return s
 }
 
+// Has reports whether a kind is in the set.
 func (s VarSet) Has(k VarKind) bool { return s&(1<<k) != 0 }
 
 // What each place of a job can use besides the job's parameters.
@@ -48,7 +51,7 @@ var (
 
 var builtins = []string{"name", "work_dir", "uni_id", "attempt", "gpu_list", "gpu", "ngpus", "port", "config", "log"}
 
-// builtin returns the kind of a variable that every job has, or varLiteral.
+// builtin returns the kind of a variable that every job has, or VarLiteral.
 func builtin(word string) VarKind {
 	if i := slices.Index(builtins, word); i >= 0 {
 		return VarName + VarKind(i)
@@ -61,11 +64,12 @@ func (k VarKind) Numeric() bool {
 	return k == varAttempt || k == VarGPU || k == varNGPUs || k == varPort
 }
 
+// A Segment is a piece of a text, literal or a variable.
 type Segment struct {
 	Kind   VarKind
 	Format string // after the colon: "q", "03d"
 	Lit    string // literal text, or the variable as spelled, braces included
-	Param  string // name, for varParam
+	Param  string // name, for VarParam
 	index  int    // where that parameter usually is
 }
 
@@ -89,10 +93,12 @@ func (t *Text) Constant() bool {
 	return len(t.Segs) == 0 || len(t.Segs) == 1 && t.Segs[0].Kind == VarLiteral
 }
 
+// Uses reports whether a variable of a kind is in the text.
 func (t *Text) Uses(k VarKind) bool {
 	return slices.ContainsFunc(t.Segs, func(s Segment) bool { return s.Kind == k })
 }
 
+// Literal returns a text without variables.
 func Literal(s string) Text {
 	t := Text{Raw: s}
 	if s != "" {

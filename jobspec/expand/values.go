@@ -50,6 +50,7 @@ func (t *Text) Append(buf []byte, v *Values) []byte {
 	return buf
 }
 
+// Render returns the text with its variables replaced.
 func (t *Text) Render(v *Values) string {
 	if t.Constant() {
 		if len(t.Segs) == 0 {
@@ -88,6 +89,7 @@ func (g *Segment) append(buf []byte, v *Values) []byte {
 	return append(buf, formatted...)
 }
 
+// Param returns the parameter that a segment names, null if there is none.
 func (v *Values) Param(g *Segment) Param {
 	if g.index < len(v.Params) && v.Params[g.index].Name == g.Param {
 		return v.Resolve(v.Params[g.index])

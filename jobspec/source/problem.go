@@ -78,12 +78,14 @@ type Report struct {
 	seen     map[Problem]bool
 }
 
+// Add collects an error.
 func (r *Report) Add(p Problem) {
 	if r.first(p) {
 		r.Problems = append(r.Problems, p)
 	}
 }
 
+// Warn collects a warning.
 func (r *Report) Warn(p Problem) {
 	if r.first(p) {
 		r.Warnings = append(r.Warnings, p)

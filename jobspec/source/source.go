@@ -139,6 +139,7 @@ func (s *Source) Problem(line, col int, hint, format string, args ...any) {
 	s.Out.Add(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
+// Warning reports a warning at a position of the file.
 func (s *Source) Warning(line, col int, hint, format string, args ...any) {
 	s.Out.Warn(Problem{File: s.Path, Line: line, Col: col, Text: fmt.Sprintf(format, args...), Hint: hint})
 }

@@ -84,6 +84,7 @@ func ParseCount(s string, least int) (int, error) {
 	return n, nil
 }
 
+// IsNumber reports whether s is a number without a unit.
 func IsNumber(s string) bool {
 	_, err := strconv.ParseFloat(s, 64)
 	return err == nil
@@ -104,6 +105,7 @@ func ParsePercent(s string) (int, error) {
 	return 0, source.Faultf("use a whole number from 0 to 100", "invalid percentage %q", s)
 }
 
+// ParseBool parses true or false; other words for them are mistakes with an obvious fix.
 func ParseBool(s string) (bool, error) {
 	switch s {
 	case "true", "True", "TRUE":

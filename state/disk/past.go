@@ -65,7 +65,7 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 	p, n := newPast(f, file, h.Seq()+1), 0
 	if ended == nil {
 		r.covered, p.entries = readIndex(r.path, f)
-		r.from = r.Offset
+		r.from, p.at = r.Offset, make(map[keyID]int32, len(p.entries))
 		for i := range p.entries {
 			p.at[p.entries[i].id] = int32(i)
 		}

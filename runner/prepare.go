@@ -188,9 +188,6 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 func resultPath(dir string) string { return filepath.Join(dir, "result") }
 
 func params(j *jobspec.Job) map[string]string {
-	if len(j.Params()) == 0 {
-		return nil
-	}
 	m := make(map[string]string, len(j.Params()))
 	for _, p := range j.Params() {
 		m[p.Name] = p.Text

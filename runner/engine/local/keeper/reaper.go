@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
 	"time"
@@ -15,8 +16,7 @@ import (
 // A reaper waits for the children of this process: those it started, whose end somebody
 // awaits, and the orphans that it gets as a subreaper.
 type reaper struct {
-	orphan func([]end)   // called with the orphans that have ended, before other ends of the same round are delivered
-	born   chan struct{} // poked when there is a new child to wait for
+	orphan func([]end) // called with the orphans that have ended, before other ends of the same round are delivered
 
 	turn   sync.Mutex // held by reap; taken before mu
 	mu     sync.Mutex // held while a child is started or reaped
@@ -35,7 +35,7 @@ type end struct {
 }
 
 func newReaper(orphan func([]end)) *reaper {
-	return &reaper{orphan: orphan, born: make(chan struct{}, 1), want: map[int]chan end{}}
+	return &reaper{orphan: orphan, want: map[int]chan end{}}
 }
 
 // start starts a program and returns the channel that will receive its end.
@@ -48,7 +48,6 @@ func (r *reaper) start(p *program, done *os.File) (procs.ID, <-chan end, error) 
 	}
 	exit := make(chan end, 1)
 	r.want[id.PID] = exit
-	poke(r.born)
 	return id, exit, nil
 }
 
@@ -61,29 +60,25 @@ func (r *reaper) ours(pid int) bool {
 
 // childless reports whether nothing is left to wait for.
 func (r *reaper) childless() bool {
-	_, err := peek(unix.WNOHANG)
+	_, err := peek()
 	return err == unix.ECHILD
 }
 
-// wait waits for whichever child ends next, for ever. A thread blocked in the kernel
-// learns of it at once.
+// wait reaps children as they end, for ever.
 func (r *reaper) wait() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGCHLD)
 	for {
-		switch _, err := peek(0); err {
-		case nil:
-			r.reap()
-		case unix.ECHILD:
-			<-r.born
-		}
+		r.reap() // one may have ended before
+		<-signals
 	}
 }
 
-// peek waits for any child to end, including adopted orphans, and leaves it to be reaped.
-// With WNOHANG it returns 0 if none has ended. The error is ECHILD if there are no
-// children at all.
-func peek(flags int) (pid int, err error) {
+// peek returns a child that has ended, or an adopted orphan, and leaves it to be reaped. It
+// returns 0 if none has ended. The error is ECHILD if there are no children at all.
+func peek() (pid int, err error) {
 	var info unix.Siginfo
-	err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL|flags, nil)
+	err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL|unix.WNOHANG, nil)
 	// The kernel's struct has the pid behind signo, errno and code, aligned to 8 bytes.
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), 16))), err
 }
@@ -98,7 +93,7 @@ func (r *reaper) reap() {
 	r.rounds++
 	var ends []end
 	for {
-		pid, err := peek(unix.WNOHANG)
+		pid, err := peek()
 		if err != nil || pid == 0 {
 			break
 		}

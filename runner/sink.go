@@ -4,7 +4,7 @@
 //
 // One goroutine owns the scheduler. Everything that may take time (preparing a
 // start, reading GPUs, examining what an attempt left) happens in goroutines that
-// only send an event back.
+// touch nothing of the loop's: they hand it a function to call when they are done.
 package runner
 
 import "gpurun/state"

@@ -1,3 +1,5 @@
+// Package configedit reads config files, YAML or JSON, and replaces values in them by dotted
+// key. Everything else stays as it was written, comments included.
 package configedit
 
 import (

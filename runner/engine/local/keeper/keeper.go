@@ -1,3 +1,6 @@
+// Package keeper is the process that is the parent of all jobs of a run, and outlives the
+// runner: it starts them, drives their commands, enforces timeouts, ends whole process
+// trees, and writes each end into the attempt's folder before it reports it.
 package keeper
 
 import (

@@ -77,7 +77,7 @@ func TestBackgroundWithoutKeeper(t *testing.T) {
 
 // Processes left by a launcher that use no GPU are ended after a while, as a failure.
 func TestBackgroundWithoutGPU(t *testing.T) {
-	t.Setenv(onGPUWithinEnv, "100ms") // time enough for a forked shell to become a sleep
+	t.Setenv(onGPUWithinEnv, "1ms")
 	s := newScene(t, "sleep 1000 & exit 0")
 	s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
 	s.start()

@@ -149,6 +149,9 @@ func (w *watch) run() *engine.Ended {
 // may have forked and exited while the table was read.
 func (w *watch) tree() []procs.ID {
 	ids := w.l.census.Tree(w.e.UniID, w.roots, time.Now())
+	if len(ids) == 0 && len(w.roots) == 0 {
+		return w.remains() // a process that has just been created does not show its uni_id yet
+	}
 	if len(ids) == 0 {
 		ids = w.l.census.Tree(w.e.UniID, w.roots, time.Now())
 	}
@@ -161,7 +164,7 @@ func (w *watch) remains() []procs.ID {
 	case <-time.After(procs.SettleTime):
 	case <-w.l.stop:
 	}
-	return w.tree()
+	return w.l.census.Tree(w.e.UniID, w.roots, time.Now())
 }
 
 // latest returns the first process of the most recent command.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -205,11 +206,12 @@ func (a *attempt) steps() [][]string {
 
 // step starts command i.
 func (a *attempt) step(i int, argv []string) error {
-	if err := lookPath(argv[0], a.WorkDir, variable(a.Env, "PATH")); err != nil {
+	path, err := lookPath(argv[0], a.WorkDir, variable(a.Env, "PATH"))
+	if err != nil {
 		return err
 	}
 	started, boot := time.Now(), host.Boottime()
-	p, exit, err := a.k.start(a, &program{argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), begun: wire.Marker(a.Dir, i)})
+	p, exit, err := a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), begun: wire.Marker(a.Dir, i)})
 	if err != nil {
 		return err
 	}
@@ -237,10 +239,11 @@ const (
 // notStarted records why command i could not be started.
 func (a *attempt) notStarted(i int, err error) {
 	a.rec.Exit, a.rec.Signal = -1, ""
-	if err == errUnbegun {
-		a.unbegun(i)
+	if errors.Is(err, fs.ErrExist) { // somebody has kept it from beginning
+		a.rec.Lost, a.rec.Void = true, i == 0
 		return
 	}
+	a.cramped = i == 0 && noRoom(err)
 	a.rec.Err = err.Error()
 	var e *execError
 	if errors.As(err, &e) {
@@ -250,25 +253,6 @@ func (a *attempt) notStarted(i int, err error) {
 		}
 		a.out.say("gpurun: " + err.Error() + "\n")
 	}
-}
-
-// unbegun records why command i did not begin.
-func (a *attempt) unbegun(i int) {
-	path := wire.Marker(a.Dir, i)
-	fi, err := os.Lstat(path)
-	switch {
-	case err == nil && fi.Size() > 0: // somebody has kept it from beginning
-		a.rec.Lost, a.rec.Void = true, i == 0
-		return
-	case err == nil:
-		err = unix.ENOSPC // it is empty
-	default: // this meets with what the command met with
-		if _, err = wire.Void(path); err == nil {
-			err = errUnbegun
-		}
-	}
-	a.rec.Err = fmt.Sprintf("cannot mark the start %q: %v", path, err)
-	a.cramped = i == 0 && noRoom(err)
 }
 
 // follow waits for the current command to end, handling stops and the timeout.

@@ -54,12 +54,12 @@ func TestLookPath(t *testing.T) {
 		tests = append(tests, tests[0])
 	}
 	for _, tt := range tests {
-		err := lookPath(tt.name, dir, tt.path)
+		_, err := lookPath(tt.name, dir, tt.path)
 		if (err == nil) != (tt.errno == 0) || tt.errno != 0 && !errors.Is(err, tt.errno) {
 			t.Errorf("lookPath(%q, %q): %v, want %v", tt.name, tt.path, err, tt.errno)
 		}
 	}
-	if err := lookPath("text", dir, dir); !errors.Is(err, unix.EACCES) {
+	if _, err := lookPath("text", dir, dir); !errors.Is(err, unix.EACCES) {
 		t.Errorf("a file that is not a program: %v", err)
 	}
 }

@@ -39,10 +39,10 @@ func newReaper(orphan func([]end)) *reaper {
 }
 
 // start starts a program and returns the channel that will receive its end.
-func (r *reaper) start(p *program, done *os.File) (procs.ID, <-chan end, error) {
+func (r *reaper) start(p *program) (procs.ID, <-chan end, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	id, err := p.start(done)
+	id, err := p.start()
 	if err != nil {
 		return id, nil, err
 	}

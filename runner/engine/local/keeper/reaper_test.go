@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -54,7 +53,7 @@ func TestQuickEnds(t *testing.T) {
 	for range n {
 		p, _ := command(t, "exit 7")
 		go func() {
-			_, exit, err := r.start(p, os.Stdin)
+			_, exit, err := r.start(p)
 			if err != nil {
 				t.Error(err)
 				codes <- -1

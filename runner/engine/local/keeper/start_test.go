@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,7 +31,7 @@ func command(t testing.TB, text string) (*program, string) {
 	}
 	t.Cleanup(func() { out.Close(); null.Close() })
 	return &program{
-		argv: []string{"sh", "-c", text}, env: []string{"PATH=" + os.Getenv("PATH"), "A=1", "B=two words"}, dir: dir,
+		path: "/bin/sh", argv: []string{"sh", "-c", text}, env: []string{"PATH=" + os.Getenv("PATH"), "A=1", "B=two words"}, dir: dir,
 		begun: filepath.Join(dir, "begun"), files: [3]int{int(null.Fd()), int(out.Fd()), int(out.Fd())},
 	}, out.Name()
 }
@@ -38,7 +39,7 @@ func command(t testing.TB, text string) (*program, string) {
 // run runs a program to its end and returns its status and output.
 func run(t testing.TB, p *program, out string) (unix.WaitStatus, string) {
 	t.Helper()
-	id, err := p.start(os.Stdin)
+	id, err := p.start()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func run(t testing.TB, p *program, out string) (unix.WaitStatus, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if begun, err := wire.Begun(p.begun); err == nil && begun.PID != 0 && begun != id {
+	if begun, err := wire.Begun(p.begun); err != nil || begun != id {
 		t.Errorf("the marker is of %v, the process is %v", begun, id)
 	}
 	text, _ := os.ReadFile(out)
@@ -101,7 +102,7 @@ func TestStartSignals(t *testing.T) {
 // The functions that bash exports, and whatever else only looks odd, reach the command.
 func TestStartEnvironment(t *testing.T) {
 	p, out := command(t, "env -0 | sort -z | tr '\\0' '\\n' | grep -v -e ^PWD -e ^_ -e ^SHLVL -e ^PATH -e ^OLDPWD")
-	p.argv[0] = "bash"
+	p.path, p.argv[0] = "/bin/bash", "bash"
 	p.env = append(p.env, "BASH_FUNC_f%%=() {  echo hi\n}", "a.b=1", "1st=2", "C=caf\xe9")
 	if _, text := run(t, p, out); text != "1st=2\nA=1\nB=two words\nBASH_FUNC_f%%=() {  echo hi\n}\nC=caf\xe9\na.b=1\n" {
 		t.Errorf("got %q", text)
@@ -110,63 +111,57 @@ func TestStartEnvironment(t *testing.T) {
 
 // What does not begin leaves nothing in the log and does not run.
 func TestStartFails(t *testing.T) {
-	for name, spoil := range map[string]func(*program){
-		"void":                     func(p *program) { wire.Void(p.begun) },
-		"no folder for the marker": func(p *program) { p.begun = "/nowhere/begun" },
+	for name, tt := range map[string]struct {
+		spoil func(*program)
+		want  error
+	}{
+		"void":                     {func(p *program) { wire.Void(p.begun) }, fs.ErrExist},
+		"no folder for the marker": {func(p *program) { p.begun = "/nowhere/begun" }, unix.ENOENT},
+		"no working directory":     {func(p *program) { p.dir = "/nowhere" }, unix.ENOENT},
+		"no program":               {func(p *program) { p.path = "/nowhere" }, unix.ENOENT},
+		"bad descriptor":           {func(p *program) { p.files[1] = 9999 }, unix.EBADF},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, out := command(t, "echo ran")
-			spoil(p)
-			if st, text := run(t, p, out); st.ExitStatus() <= 0 || text != "" {
-				t.Errorf("status %v, log %q", st, text)
+			tt.spoil(p)
+			if _, err := p.start(); !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+			if text, _ := os.ReadFile(out); len(text) > 0 {
+				t.Errorf("log %q", text)
 			}
 		})
 	}
-	p, _ := command(t, "echo ran")
-	p.dir = "/nowhere"
-	if _, err := p.start(os.Stdin); !errors.Is(err, unix.ENOENT) {
-		t.Errorf("no working directory: %v", err)
+}
+
+// What could not be executed has not begun, and can be started again.
+func TestStartAgain(t *testing.T) {
+	p, out := command(t, "echo ran")
+	p.path = "/nowhere"
+	if _, err := p.start(); !errors.Is(err, unix.ENOENT) {
+		t.Fatal(err)
 	}
-	p, _ = command(t, "echo ran")
-	p.files[1] = 9999
-	if _, err := p.start(os.Stdin); !errors.Is(err, unix.EBADF) {
-		t.Errorf("bad descriptor: %v", err)
+	p.path = "/bin/sh"
+	if st, text := run(t, p, out); st != 0 || text != "ran\n" {
+		t.Errorf("status %v, log %q", st, text)
 	}
 }
 
-// When a child races somebody who voids its marker, only one of them wins.
+// When a start races somebody who voids its marker, only one of them wins.
 func TestVoidRace(t *testing.T) {
 	for range 100 {
 		p, out := command(t, "echo ran")
 		var wg sync.WaitGroup
 		var won bool
 		wg.Go(func() { won, _ = wire.Void(p.begun) })
-		st, text := run(t, p, out)
+		id, err := p.start()
+		if err == nil {
+			_, err = unix.Wait4(id.PID, nil, 0, nil)
+		}
 		wg.Wait()
-		if ran := text != ""; ran == won || (st == 0) == won {
-			t.Fatalf("ran %v, void %v, status %v", ran, won, st)
-		}
-	}
-}
-
-// A child that finds its parent gone does not begin, and leaves no marker.
-func TestParentGone(t *testing.T) {
-	p, out := command(t, "echo ran")
-	for _, args := range [][]string{{p.begun, "1"}, {p.begun, strconv.Itoa(os.Getpid())}} {
-		attr := syscall.ProcAttr{Env: p.env, Dir: p.dir, Files: []uintptr{0, uintptr(p.files[1]), 2}}
-		argv := append([]string{"sh", "-c", prelude, "gpurun"}, append(args, p.argv...)...)
-		pid, err := syscall.ForkExec("/bin/sh", argv, &attr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var st unix.WaitStatus
-		if _, err := unix.Wait4(pid, &st, 0, nil); err != nil {
-			t.Fatal(err)
-		}
-		_, missing := os.Stat(p.begun)
 		text, _ := os.ReadFile(out)
-		if gone := args[1] == "1"; gone != (missing != nil) || gone != (len(text) == 0) || gone != (st != 0) {
-			t.Errorf("parent gone: %v; marker: %v, log %q, status %v", gone, missing, text, st)
+		if ran := len(text) > 0; ran == won || ran != (err == nil) {
+			t.Fatalf("ran %v, void %v, %v", ran, won, err)
 		}
 	}
 }

@@ -75,9 +75,9 @@ func Begun(path string) (procs.ID, error) {
 	return procs.ID{PID: s.PID, Start: s.Start}, nil
 }
 
-// Marker returns the path of the file that marks command i of an attempt as begun. Only
-// the command's own process creates it, before it executes the command, or somebody who
-// keeps it from beginning (Void).
+// Marker returns the path of the file that marks command i of an attempt as begun. Its
+// keeper creates it, empty, before it creates the process, or somebody else to keep the
+// command from beginning (Void).
 func Marker(dir string, i int) string {
 	if i == 0 {
 		return filepath.Join(dir, "begun")

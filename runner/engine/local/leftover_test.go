@@ -1,12 +1,15 @@
 package local
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 )
 
 // background waits until the attempt continues in the background.
@@ -42,6 +45,34 @@ func TestLeftOverWithoutKeeper(t *testing.T) {
 			got := s.ended()
 			if !got.Lost || got.LeftOver != 1 {
 				t.Errorf("got %+v, want it lost, with 1 process left over", got)
+			}
+		})
+	}
+}
+
+// A keeper killed while it creates a process leaves a marker without it. Nobody can tell
+// that process from what it leaves behind, so a tree that has just begun is ended; an
+// older one is followed to its end.
+func TestKeeperKilledInAStart(t *testing.T) {
+	for _, age := range []time.Duration{0, time.Hour} {
+		t.Run(age.String(), func(t *testing.T) {
+			s := newScene(t, "setsid sh -c 'read x <fifo' & exit 0")
+			s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
+			s.start()
+			s.run.PID = s.background().PID
+			if err := os.Truncate(wire.Marker(s.launch.Dir, 0), 0); err != nil {
+				t.Fatal(err)
+			}
+			at := time.Now().Add(-age)
+			if err := os.Chtimes(wire.Marker(s.launch.Dir, 0), at, at); err != nil {
+				t.Fatal(err)
+			}
+			s.killKeeper()
+			if age > 0 {
+				s.goOn()
+			}
+			if got := s.ended(); !got.Lost {
+				t.Errorf("got %+v, want it lost", got)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"time"
 
 	"gpurun/runner/engine"
@@ -62,7 +63,7 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	if rec == nil {
 		rec = &wire.Record{UniID: e.UniID, Started: e.Started, Grace: e.Grace}
 	}
-	roots, leader, void := settle(e.Dir, rec.Steps)
+	roots, leader, void, cut := settle(e.Dir, rec.Steps)
 	if void {
 		return &engine.Ended{ExitCode: -1, Started: rec.Started, At: time.Now(), Lost: true, Void: true}
 	}
@@ -73,6 +74,9 @@ func (l *Local) follow(e *entry) *engine.Ended {
 	if rec.BootID != "" && rec.BootID != host.BootID() {
 		return w.ended() // the machine went down with it
 	}
+	if cut {
+		w.ending.Begin(rec.Grace)
+	}
 	l.mu.Lock()
 	e.roots = append(e.roots, roots...)
 	w.roots = e.roots
@@ -82,22 +86,30 @@ func (l *Local) follow(e *entry) *engine.Ended {
 
 // settle makes sure that no further command of an attempt begins, given the number of
 // its commands (0 if unknown). It returns the processes of those that began, and the
-// process of the last one if its marker has it. void means that none began.
-func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void bool) {
+// process of the last one if its marker has it. void means that none began, and cut that
+// the keeper has just been killed while it created the last one: nobody can tell that
+// process from what it may leave behind, and it has hardly begun.
+func settle(dir string, steps int) (roots []procs.ID, last procs.ID, void, cut bool) {
 	for i := 0; ; i++ {
 		if i == steps && steps > 0 {
-			return roots, last, false
+			return roots, last, false, cut
 		}
-		won, err := wire.Void(wire.Marker(dir, i))
+		marker := wire.Marker(dir, i)
+		won, err := wire.Void(marker)
 		if won || err != nil && !errors.Is(err, fs.ErrExist) {
-			return roots, last, won && i == 0
+			return roots, last, won && i == 0, cut
 		}
-		last = procs.ID{}
-		if p, err := wire.Begun(wire.Marker(dir, i)); err == nil && p.PID != 0 {
+		last, cut = procs.ID{}, false
+		if p, err := wire.Begun(marker); err == nil && p.PID != 0 {
 			roots, last = append(roots, p), p
+		} else if fi, err := os.Lstat(marker); err == nil {
+			cut = time.Since(fi.ModTime()) < justNow
 		}
 	}
 }
+
+// justNow is how old a start may be to count as just made.
+const justNow = 5 * time.Second
 
 // A watch follows the tree of an attempt without a keeper to its end.
 type watch struct {

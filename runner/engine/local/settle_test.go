@@ -18,6 +18,7 @@ func TestSettle(t *testing.T) {
 		Roots []procs.ID
 		Last  procs.ID
 		Void  bool
+		Cut   bool
 	}
 	for _, c := range []struct {
 		name    string
@@ -27,15 +28,15 @@ func TestSettle(t *testing.T) {
 	}{
 		{"never begun", nil, 1, result{Void: true}},
 		{"made void before", map[string]string{"begun": "void\n"}, 1, result{Void: true}},
-		{"the only command", map[string]string{"begun": began}, 1, result{[]procs.ID{p}, p, false}},
-		{"the first of two", map[string]string{"begun": began}, 2, result{[]procs.ID{p}, p, false}},
-		{"the first of nobody knows how many", map[string]string{"begun": began}, 0, result{[]procs.ID{p}, p, false}},
+		{"the only command", map[string]string{"begun": began}, 1, result{[]procs.ID{p}, p, false, false}},
+		{"the first of two", map[string]string{"begun": began}, 2, result{[]procs.ID{p}, p, false, false}},
+		{"the first of nobody knows how many", map[string]string{"begun": began}, 0, result{[]procs.ID{p}, p, false, false}},
 		// A runner was killed while voiding the second command, which therefore never began.
-		{"an empty marker behind the last", map[string]string{"begun": began, "begun.2": ""}, 1, result{[]procs.ID{p}, p, false}},
+		{"an empty marker behind the last", map[string]string{"begun": began, "begun.2": ""}, 1, result{[]procs.ID{p}, p, false, false}},
 		// Here it may be the second command's, which may run.
-		{"an empty marker of the second", map[string]string{"begun": began, "begun.2": ""}, 2, result{[]procs.ID{p}, procs.ID{}, false}},
+		{"an empty marker of the second", map[string]string{"begun": began, "begun.2": ""}, 2, result{[]procs.ID{p}, procs.ID{}, false, true}},
 		{"both", map[string]string{"begun": "16 (sh) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4700\n", "begun.2": began}, 2,
-			result{[]procs.ID{{PID: 16, Start: 4700}, p}, p, false}},
+			result{[]procs.ID{{PID: 16, Start: 4700}, p}, p, false, false}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -46,7 +47,7 @@ func TestSettle(t *testing.T) {
 			}
 			for range 2 { // the next runner finds what this one left
 				var got result
-				got.Roots, got.Last, got.Void = settle(dir, c.steps)
+				got.Roots, got.Last, got.Void, got.Cut = settle(dir, c.steps)
 				if !reflect.DeepEqual(got, c.want) {
 					t.Errorf("got %+v, want %+v", got, c.want)
 				}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"encoding/hex"
 	"gpurun/gpu"
 	"iter"
@@ -111,13 +112,21 @@ func (h *History) Found(ledger int, b Base, seq int64) {
 }
 
 // Settle passes the records that were applied of one ledger to take, which adds them to
-// the ledger's base, and forgets them.
+// the ledger's base, and forgets them: in the order of the starts, in which the jobs will
+// be asked for again.
 func (h *History) Settle(ledger int, take func(*Record)) {
+	var records []*Record
 	for at, r := range h.last {
 		if at.ledger == ledger {
-			take(r)
+			records = append(records, r)
 			delete(h.last, at)
 		}
+	}
+	slices.SortFunc(records, func(a, b *Record) int {
+		return cmp.Or(cmp.Compare(a.StartSeq, b.StartSeq), cmp.Compare(a.EndSeq, b.EndSeq))
+	})
+	for _, r := range records {
+		take(r)
 	}
 }
 

@@ -20,7 +20,8 @@ type past struct {
 	ledger  int   // index in the batch
 	first   int64 // sequence number of the line at offset 0
 	entries []entry
-	at      map[keyID]int32 // index in entries
+	at      map[keyID]int32 // index in entries; nil until find needs it
+	next    int             // the entry after the one found last
 }
 
 type entry struct {
@@ -31,7 +32,7 @@ type entry struct {
 }
 
 func newPast(f *os.File, ledger int, first int64) *past {
-	return &past{f: f, ledger: ledger, first: first, at: map[keyID]int32{}}
+	return &past{f: f, ledger: ledger, first: first}
 }
 
 // settleEach is how many facts a history takes before their records become entries.
@@ -65,10 +66,7 @@ func (r *reader) load(h *state.History, file int, ended func(uniID string), save
 	p, n := newPast(f, file, h.Seq()+1), 0
 	if ended == nil {
 		r.covered, p.entries = readIndex(r.path, f)
-		r.from, p.at = r.Offset, make(map[keyID]int32, len(p.entries))
-		for i := range p.entries {
-			p.at[p.entries[i].id] = int32(i)
-		}
+		r.from = r.Offset
 	}
 	h.Found(file, p, p.first+r.Offset)
 	err = r.read(f, func(fact *state.Fact, at int64) {
@@ -98,12 +96,32 @@ func (p *past) put(r *state.Record) {
 	if r.StartSeq == 0 {
 		e.start = -1
 	}
-	i, known := p.at[e.id]
+	i, known := p.find(e.id)
 	if !known {
 		i = int32(len(p.entries))
 		p.at[e.id], p.entries = i, append(p.entries, e)
 	}
 	p.entries[i] = e
+}
+
+// find returns the index of a key's entry. Mostly jobs are asked for in the order in which
+// they ran: then it needs no map, which for a million jobs takes a fifth of the time.
+func (p *past) find(id keyID) (int32, bool) {
+	if p.next < len(p.entries) && p.entries[p.next].id == id {
+		p.next++
+		return int32(p.next - 1), true
+	}
+	if p.at == nil {
+		p.at = make(map[keyID]int32, len(p.entries))
+		for i := range p.entries {
+			p.at[p.entries[i].id] = int32(i)
+		}
+	}
+	i, known := p.at[id]
+	if known {
+		p.next = int(i) + 1
+	}
+	return i, known
 }
 
 func (p *past) record(e entry) *state.Record {
@@ -124,7 +142,7 @@ func (p *past) record(e entry) *state.Record {
 
 // Find implements state.Base.
 func (p *past) Find(key string) *state.Record {
-	i, known := p.at[idOf(key)]
+	i, known := p.find(idOf(key))
 	if !known {
 		return nil
 	}
@@ -136,7 +154,7 @@ func (p *past) Find(key string) *state.Record {
 
 // Plain implements state.Base.
 func (p *past) Plain(key [16]byte) bool {
-	i, known := p.at[key]
+	i, known := p.find(key)
 	return known && p.entries[i].plain
 }
 

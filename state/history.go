@@ -3,12 +3,12 @@ package state
 import (
 	"cmp"
 	"encoding/hex"
-	"gpurun/gpu"
 	"iter"
 	"slices"
-	"sort"
 	"strings"
 	"time"
+
+	"gpurun/gpu"
 )
 
 // A History is the state that results from the facts in a batch's ledgers. Only
@@ -308,7 +308,7 @@ func (h *History) Attempts() []*Attempt {
 	for _, a := range h.Open {
 		open = append(open, a)
 	}
-	sort.Slice(open, func(i, k int) bool { return open[i].Seq < open[k].Seq })
+	slices.SortFunc(open, func(a, b *Attempt) int { return cmp.Compare(a.Seq, b.Seq) })
 	return open
 }
 

@@ -47,7 +47,7 @@ func (f *fileJobs) blockJobs() {
 	for i := range f.blocks {
 		bl := &f.blocks[i]
 		count[bl.Queue]++
-		p := &proto{Job: &written.Job{Line: bl.Line, Col: 1, Matrix: &expand.Matrix{}}, src: f.src, file: f, style: ofBlocks}
+		p := &proto{Job: &written.Job{Line: bl.Line, Col: 1, Matrix: expand.Single()}, src: f.src, file: f, style: ofBlocks}
 		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
 		p.Name.Line, p.Name.Col = bl.Line, 1
 		queue := expand.Literal(bl.Queue)

@@ -19,16 +19,15 @@ func (l *loader) checkLogs() {
 	owner := map[string]int32{}
 	told := map[*written.Job]bool{}
 	var aside []logRef
-	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
 		if t.Log == nil && t.Stdout == nil && t.Stderr == nil || told[t] {
 			continue
 		}
-		v = l.values(j, v.Params[:0])
+		v := j.values()
 		for n, lt := range []*expand.Text{t.Log, t.Stdout, t.Stderr} {
-			path, ok := l.logPath(j, lt, &v)
+			path, ok := l.logPath(j, lt, v)
 			if !ok {
 				continue
 			}
@@ -152,13 +151,13 @@ func (l *loader) checkConfigs() {
 		if c == nil || c.Path == nil || c.Bad || told[t] || c.Path.Uses(expand.VarUniID) {
 			continue
 		}
-		v := l.values(j, nil)
-		dir, err := t.Dir(l.batch.Files[j.File].WorkDir, &v)
+		v := j.values()
+		dir, err := t.Dir(l.batch.Files[j.File].WorkDir, v)
 		if err != nil {
 			continue // has been reported, as has a path with an unset variable
 		}
 		v.WorkDir, v.Runtime = dir, &Runtime{}
-		path, err := expand.Absolute(dir, c.Path.Render(&v))
+		path, err := expand.Absolute(dir, c.Path.Render(v))
 		if err != nil {
 			continue
 		}
@@ -171,7 +170,7 @@ func (l *loader) checkConfigs() {
 			continue
 		}
 		own := &configCopy{job: j, perAttempt: c.PerAttempt()}
-		own.base, own.sets, _ = l.batch.open(c, &v)
+		own.base, own.sets, _ = l.batch.open(c, v)
 		if first := owners[path]; first == nil {
 			owners[path] = own
 		} else if own.differs(first) {

@@ -11,7 +11,7 @@ import (
 
 // expand makes the jobs of one proto.
 func (f *fileJobs) expand(p *proto) {
-	b, n := f.batch, p.Matrix.Count()
+	b, n := f.batch, len(p.Matrix.Rows)
 	if len(b.Jobs)+n > expand.MaxJobs {
 		p.src.Problem(p.Line, p.Col, "", "with this job the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
 		return
@@ -22,12 +22,11 @@ func (f *fileJobs) expand(p *proto) {
 	}
 	p.distinguish()
 	k := newKeyer(f, p)
-	var v expand.Values
 	for i := range n {
-		v = p.Matrix.Values(i, "", v.Params[:0])
-		v.Name = p.nameOf(&v)
+		v := p.Matrix.Values(i, "")
+		v.Name = p.nameOf(v)
 		name := v.Name
-		spec := p.spec(&v)
+		spec := p.spec(v)
 		if bad := badName(name); bad != "" {
 			p.refuseName(name, bad)
 			f.partial = true
@@ -40,7 +39,7 @@ func (f *fileJobs) expand(p *proto) {
 			continue
 		}
 		f.called[name] = job.id32()
-		job.Key = k.key(&v)
+		job.Key = k.key(v)
 		b.Jobs = append(b.Jobs, job)
 	}
 }
@@ -55,24 +54,21 @@ func (p *proto) distinguish() {
 		return
 	}
 	seen := map[string]bool{}
-	for i := range p.Matrix.Count() {
-		v := p.Matrix.Values(i, "", nil)
-		if name := p.nameOf(&v); seen[name] {
+	for i := range p.Matrix.Rows {
+		name := p.nameOf(p.Matrix.Values(i, ""))
+		if seen[name] {
 			p.Suffix = lacks
 			return
-		} else {
-			seen[name] = true
 		}
+		seen[name] = true
 	}
 }
 
 func (p *proto) nameOf(v *expand.Values) string {
 	name := p.Name.Append(nil, v)
 	for _, s := range p.Suffix {
-		for _, param := range v.Params {
-			if param.Name == s {
-				name = appendSafe(append(name, '-'), v.Resolve(param).Text)
-			}
+		if slices.ContainsFunc(v.Params, func(param *Param) bool { return param.Name == s }) {
+			name = appendSafe(append(name, '-'), v.Param(s).Text)
 		}
 	}
 	return string(name)

@@ -74,8 +74,7 @@ func (j *Job) values() *expand.Values {
 	if j.Spec == nil || j.Spec.text == nil || j.Spec.text.Matrix == nil {
 		return &expand.Values{Name: j.Name}
 	}
-	v := j.Spec.text.Matrix.Values(int(j.combo), j.Name, nil)
-	return &v
+	return j.Spec.text.Matrix.Values(int(j.combo), j.Name)
 }
 
 // A Spec is what the scheduler needs to know about a job, shared by all expansions

@@ -55,7 +55,7 @@ func (k *keyer) key(v *expand.Values) Key {
 		k.buf = append(k.buf, p.Args[i].Kind(v))
 		k.text(&p.Args[i].Value, v)
 	}
-	k.params = append(k.params[:0], v.Resolved()...) // by name: their order in the file does not matter
+	k.params = v.Resolved() // by name: their order in the file does not matter
 	slices.SortFunc(k.params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
 	k.count(len(k.params))
 	for _, param := range k.params {

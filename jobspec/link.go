@@ -15,12 +15,10 @@ import (
 func (l *loader) link() {
 	l.queues()
 	g := &grapher{loader: l, sets: map[string]*needSet{}, sorted: make([][]int32, len(l.files))}
-	var v expand.Values
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		if t := j.Spec.text; len(t.Needs) > 0 {
-			v = l.values(j, v.Params[:0])
-			j.Needs = g.needs(j, &v)
+			j.Needs = g.needs(j, j.values())
 		}
 	}
 	l.cycles()
@@ -64,11 +62,6 @@ func (l *loader) cycles() {
 	})
 }
 
-// values returns a job's own values; run-time variables stay as names.
-func (l *loader) values(j *Job, buf []Param) expand.Values {
-	return j.Spec.text.Matrix.Values(int(j.combo), j.Name, buf)
-}
-
 func (l *loader) queues() {
 	b := l.batch
 	index := map[string]int32{}
@@ -78,11 +71,7 @@ func (l *loader) queues() {
 		if t == nil {
 			continue
 		}
-		v := expand.Values{Name: j.Name}
-		if !t.Constant() {
-			v = l.values(j, nil)
-		}
-		q := b.Files[j.File].Path + "\x00" + t.Render(&v)
+		q := b.Files[j.File].Path + "\x00" + t.Render(j.values())
 		at, ok := index[q]
 		if !ok {
 			at = int32(len(b.Queues))
@@ -185,7 +174,7 @@ func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	own := g.batch.Files[f.index]
 	jobs := g.batch.Jobs[own.First:][:own.Count]
 	for _, k := range jobs {
-		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.Matrix.Count() > 1 {
+		if strings.HasPrefix(k.Name, name+"-") && len(k.Spec.text.Matrix.Rows) > 1 {
 			return fmt.Sprintf("its matrix expands to %q and others: write %q", k.Name, name+"-*")
 		}
 	}

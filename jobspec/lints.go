@@ -11,13 +11,12 @@ import (
 
 // lint checks one job of the file, all expansions at once.
 func (p *proto) lint(f fields) {
-	if !p.file.opts.Lint || p.Matrix == nil || p.Matrix.Count() == 0 {
+	if !p.file.opts.Lint || len(p.Matrix.Rows) == 0 {
 		return
 	}
-	first := p.Matrix.Values(0, "", nil)
 	params := source.Child(f.at, "params")
 	p.file.lints.Check(lint.Job{
-		Job: p.Job, Source: p.src, Base: p.file.workDir, GPUs: p.mostGPUs(), First: p.nameOf(&first),
+		Job: p.Job, Source: p.src, Base: p.file.workDir, GPUs: p.mostGPUs(), First: p.nameOf(p.Matrix.Values(0, "")),
 		Background: p.style == ofBlocks || f.get("leftovers") != nil,
 		Own:        func(param string) bool { return source.Child(params, param) != nil },
 	})

@@ -124,9 +124,9 @@ func (p *printer) job(j *Job) {
 
 // params prints parameters. A null one goes into a one-value matrix, because null in
 // params removes the parameter.
-func (p *printer) params(list []Param) {
+func (p *printer) params(list []*Param) {
 	print := func(head string, null bool) {
-		if !slices.ContainsFunc(list, func(v Param) bool { return (v.Tag == "!!null") == null }) {
+		if !slices.ContainsFunc(list, func(v *Param) bool { return (v.Tag == "!!null") == null }) {
 			return
 		}
 		p.line(4, "%s:", head)
@@ -250,12 +250,12 @@ func (p *printer) config(j *Job, c *written.Config) {
 
 // lacks reports whether the base of a job's config has no such top-level key.
 func (b *Batch) lacks(j *Job, c *written.Config, key string) bool {
-	v := *j.values()
-	dir, err := j.Spec.text.Dir(b.Files[j.File].WorkDir, &v)
+	v := j.values()
+	dir, err := j.Spec.text.Dir(b.Files[j.File].WorkDir, v)
 	if err != nil {
 		return false
 	}
-	path, err := expand.Absolute(dir, c.Base.Render(&v))
+	path, err := expand.Absolute(dir, c.Base.Render(v))
 	if err != nil {
 		return false
 	}

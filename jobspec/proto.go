@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gpurun/jobspec/expand"
@@ -50,7 +51,7 @@ func (p *proto) compile(s string, line, col int, what string, known expand.VarSe
 // checkFormats tries each number format on every value of its parameter.
 func (p *proto) checkFormats(t *expand.Text, what string) {
 	for _, g := range t.Segs {
-		if g.Kind != expand.VarParam || g.Format == "" || g.Format == "q" || p.Matrix == nil {
+		if g.Kind != expand.VarParam || g.Format == "" || g.Format == "q" {
 			continue
 		}
 		p.Matrix.Formatted(g.Param, func(v Param) bool {
@@ -151,9 +152,6 @@ func (p *proto) util(share bool) int {
 // nestedName refuses a name that uses a parameter containing the name itself, or a
 // path that differs from machine to machine.
 func (p *proto) nestedName() {
-	if p.Matrix == nil {
-		return
-	}
 	for i := range p.Name.Segs {
 		g := &p.Name.Segs[i]
 		reach := p.Matrix.Reach[g.Param]
@@ -176,8 +174,8 @@ func (p *proto) nestedName() {
 
 // nestedFormats checks number formats in parameters' values.
 func (p *proto) nestedFormats() {
-	for name, list := range p.Matrix.Nested {
-		for _, t := range list {
+	for _, name := range slices.Concat(p.Matrix.Always, p.Matrix.Partial) {
+		for _, t := range p.Matrix.Made(name) {
 			p.checkFormats(t, "the parameter "+name)
 		}
 	}

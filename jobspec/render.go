@@ -88,7 +88,8 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 	if t == nil {
 		return nil, nil
 	}
-	v := &expand.Values{Params: j.Params(), Name: j.Name, WorkDir: file.WorkDir, Planned: true}
+	v := j.values()
+	v.WorkDir, v.Planned = file.WorkDir, true
 	if t.WorkDir != nil {
 		dir, err := expand.Absolute(file.WorkDir, t.WorkDir.Render(v))
 		if err != nil {

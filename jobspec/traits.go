@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"gpurun/jobspec/expand"
-
 	"gopkg.in/yaml.v3"
 )
 
@@ -27,7 +25,7 @@ func (b *Batch) Traits(j *Job) map[string]string {
 		return nil
 	}
 	traits := map[string]string{}
-	v := &expand.Values{Params: j.Params(), Name: j.Name}
+	v := j.values()
 	for i := range t.Env {
 		traits["env "+t.Env[i].Name] = shortHash(t.Env[i].Value.Render(v))
 	}

@@ -11,9 +11,9 @@ import (
 // An entry is one item of include or exclude, as the matrix sees it.
 type entry struct {
 	node   *yaml.Node
-	given  []Param // everything in it, in order
-	agrees []Param // what combinations must have; numbers compare by value
-	extra  []Param // parameters that the matrix does not have
+	given  []*Param // everything in it, in order
+	agrees []*Param // what combinations must have; numbers compare by value
+	extra  []*Param // parameters that the matrix does not have
 	used   bool
 }
 
@@ -28,57 +28,66 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 		return
 	}
 	m := &r.m
-	if len(excludes) > 0 || len(includes) > 0 {
-		m.rows = m.combine(excludes, includes)
-	}
+	m.combine(excludes, includes)
 	m.presence(includes)
 	for _, e := range excludes {
 		if !e.used {
 			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
 		}
 	}
-	if m.Count() == 0 {
+	if len(m.Rows) == 0 {
 		r.fail(exclude, "", "exclude removes every job of this matrix")
 	}
 }
 
-func (m *Matrix) combine(excludes, includes []entry) [][]Param {
-	rows := [][]Param{}
-	total := m.size()
-	if len(m.axes) == 0 && len(includes) > 0 {
-		total = 0 // include alone: only what it lists
+func (m *Matrix) combine(excludes, includes []*entry) {
+	product := m.product()
+	if len(excludes) == 0 && len(includes) == 0 {
+		m.Rows = product
+		return
 	}
-	for i := range total {
-		row := m.Values(i, "", nil).Params
-		if out := matching(excludes, row); len(out) > 0 {
+	if len(m.axes) == 0 && len(includes) > 0 {
+		product = nil // include alone: only what it lists
+	}
+	for _, row := range product {
+		if len(matching(excludes, row)) > 0 {
 			continue
 		}
-		var extra []Param // later entries win
+		var extra []*Param // later entries win
 		for _, e := range matching(includes, row) {
 			for _, p := range e.extra {
-				if j := slices.IndexFunc(extra, func(q Param) bool { return q.Name == p.Name }); j >= 0 {
-					extra[j] = p
+				if i := slices.IndexFunc(extra, func(q *Param) bool { return q.Name == p.Name }); i >= 0 {
+					extra[i] = p
 				} else {
 					extra = append(extra, p)
 				}
 			}
 		}
-		rows = append(rows, append(row, extra...))
+		m.Rows = append(m.Rows, append(row, extra...))
 	}
-	for i := range includes {
-		if e := &includes[i]; !e.used {
-			rows = append(rows, append(slices.Clone(e.given), m.consts...))
+	for _, e := range includes {
+		if e.used {
+			m.record(e.extra...)
+			continue
 		}
+		m.record(e.given...)
+		m.Rows = append(m.Rows, slices.Concat(e.given, m.consts))
 	}
-	return rows
+}
+
+// record notes values that parameters have.
+func (m *Matrix) record(values ...*Param) {
+	for _, p := range values {
+		m.values[p.Name] = append(m.values[p.Name], p)
+	}
 }
 
 // matching returns the entries that agree with a combination, and marks them as used.
-func matching(entries []entry, row []Param) (list []*entry) {
-	for i := range entries {
-		e := &entries[i]
-		if !slices.ContainsFunc(e.agrees, func(want Param) bool {
-			return !slices.ContainsFunc(row, func(p Param) bool { return p.Name == want.Name && canonical(p) == canonical(want) })
+func matching(entries []*entry, row []*Param) (list []*entry) {
+	for _, e := range entries {
+		if !slices.ContainsFunc(e.agrees, func(want *Param) bool {
+			p := find(row, want.Name)
+			return p == nil || canonical(p) != canonical(want)
 		}) {
 			e.used = true
 			list = append(list, e)
@@ -88,18 +97,18 @@ func matching(entries []entry, row []Param) (list []*entry) {
 }
 
 // entries reads a list of mappings from parameters to values.
-func (r *matrixReader) entries(n *yaml.Node, what string) []entry {
-	if n == nil || n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
+func (r *matrixReader) entries(n *yaml.Node, what string) []*entry {
+	if n == nil || source.IsNull(n) {
 		return nil
 	}
 	if n.Kind != yaml.SequenceNode {
 		r.fail(n, "write [{name: value}]", "%s must be a list of mappings, not %s", what, source.Describe(n))
 		return nil
 	}
-	var list []entry
+	var list []*entry
 	for _, item := range n.Content {
-		e := entry{node: item}
-		ok := r.Pairs(item, "an entry of "+what, func(k, v *yaml.Node) { r.entryValue(&e, k, v, what) })
+		e := &entry{node: item}
+		ok := r.Pairs(item, "an entry of "+what, func(k, v *yaml.Node) { r.entryValue(e, k, v, what) })
 		if !ok {
 			r.fails = true
 		}
@@ -117,15 +126,12 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	r.oneValueSlip(name, v)
 	p := r.value(name, v)
 	e.given = append(e.given, p)
-	var names []string
-	for _, a := range r.m.axes {
-		names = append(names, a.names...)
-	}
+	names := r.m.names()
 	if slices.Contains(names, name) {
 		e.agrees = append(e.agrees, p)
 		return
 	}
-	if slices.ContainsFunc(r.m.consts, func(c Param) bool { return c.Name == name }) {
+	if find(r.m.consts, name) != nil {
 		r.fail(k, "remove it here, or move it from params to matrix", "%s: %q is in params, so it is the same in every job", what, name)
 		return
 	}
@@ -143,11 +149,8 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 }
 
 // presence determines which parameters every expansion has.
-func (m *Matrix) presence(includes []entry) {
-	var names []string
-	for _, a := range m.axes {
-		names = append(names, a.names...)
-	}
+func (m *Matrix) presence(includes []*entry) {
+	names := m.names()
 	for _, p := range m.consts {
 		names = append(names, p.Name)
 	}
@@ -158,17 +161,11 @@ func (m *Matrix) presence(includes []entry) {
 			}
 		}
 	}
-	have := map[string]int{}
-	for _, row := range m.rows {
-		for _, p := range row {
-			have[p.Name]++
-		}
-	}
 	for _, n := range names {
-		if m.rows == nil || have[n] == len(m.rows) {
-			m.Always = append(m.Always, n)
-		} else {
+		if slices.ContainsFunc(m.Rows, func(row []*Param) bool { return find(row, n) == nil }) {
 			m.Partial = append(m.Partial, n)
+		} else {
+			m.Always = append(m.Always, n)
 		}
 	}
 }

@@ -8,30 +8,37 @@ import (
 // of its points gives every one of its parameters a value.
 type axis struct {
 	names  []string
-	values []Param // by point
+	points [][]*Param
 }
 
-func (a *axis) size() int { return len(a.values) / len(a.names) }
-
-func (a *axis) point(i int) []Param { return a.values[i*len(a.names) : (i+1)*len(a.names)] }
-
-// A Matrix is all expansions of one job of the file. The plain product is not stored: an
-// expansion's parameters are computed from its index in it.
+// A Matrix is all expansions of one job of the file. They share the values of parameters.
 type Matrix struct {
-	axes    []axis
-	consts  []Param   // params: the same in every expansion
-	rows    [][]Param // the expansions if include or exclude changed the product, otherwise nil
-	Always  []string  // parameters that every expansion has, in order
-	Partial []string  // parameters that only some have
-	Nested  nestedTexts
+	Rows    [][]*Param        // the parameters of each expansion
+	Always  []string          // parameters that every expansion has, in order
+	Partial []string          // parameters that only some have
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
+
+	axes   []axis
+	consts []*Param            // params: the same in every expansion
+	values map[string][]*Param // every value that each parameter has anywhere
+}
+
+// Single returns the matrix of a job without parameters.
+func Single() *Matrix { return &Matrix{Rows: [][]*Param{nil}} }
+
+// A Param is one parameter of a job, its value spelled as in the file.
+type Param struct {
+	Name string
+	Text string
+	Tag  string // YAML's short tag: !!str, !!int, !!float, !!bool, !!null
+	made *Text  // the value, if it refers to variables
 }
 
 // size returns the number of points of the product.
 func (m *Matrix) size() int {
 	n := 1
-	for i := range m.axes {
-		n *= max(1, m.axes[i].size())
+	for _, a := range m.axes {
+		n *= max(1, len(a.points))
 		if n > MaxJobs {
 			return MaxJobs + 1
 		}
@@ -39,91 +46,68 @@ func (m *Matrix) size() int {
 	return n
 }
 
-// Count returns the number of expansions.
-func (m *Matrix) Count() int {
-	if m.rows != nil {
-		return len(m.rows)
+// product returns the combinations of all axes, the last one fastest, with the constants.
+func (m *Matrix) product() [][]*Param {
+	rows := [][]*Param{nil}
+	for _, a := range append(m.axes, axis{points: [][]*Param{m.consts}}) {
+		longer := make([][]*Param, 0, len(rows)*len(a.points))
+		for _, row := range rows {
+			for _, point := range a.points {
+				longer = append(longer, slices.Concat(row, point))
+			}
+		}
+		rows = longer
 	}
-	return m.size()
+	return rows
 }
 
-// Values returns the variables of the i-th expansion, with its parameters in buf; run-time
-// variables stay as names.
-func (m *Matrix) Values(i int, name string, buf []Param) Values {
-	v := Values{nested: m.Nested, Name: name}
-	if m.rows != nil {
-		v.Params = append(buf, m.rows[i]...)
-	} else {
-		v.Params = append(m.product(len(m.axes)-1, i, buf), m.consts...)
-	}
-	return v
+// Values returns the variables of the i-th expansion; run-time variables stay as names.
+func (m *Matrix) Values(i int, name string) *Values {
+	return &Values{Params: m.Rows[i], Name: name}
 }
 
-// product appends the values of axes 0…last at point n of their product.
-func (m *Matrix) product(last, n int, buf []Param) []Param {
-	if last < 0 {
-		return buf
+// names returns the parameters of all axes.
+func (m *Matrix) names() (names []string) {
+	for _, a := range m.axes {
+		names = append(names, a.names...)
 	}
-	a := &m.axes[last]
-	buf = m.product(last-1, n/a.size(), buf)
-	return append(buf, a.point(n%a.size())...)
+	return names
 }
 
 // Named returns the parameters that distinguish expansions.
 func (m *Matrix) Named() []string {
-	var names []string
-	for _, a := range m.axes {
-		names = append(names, a.names...)
-	}
+	names := m.names()
 	for _, n := range slices.Concat(m.Always, m.Partial) {
-		if !slices.Contains(names, n) && !slices.ContainsFunc(m.consts, func(p Param) bool { return p.Name == n }) {
+		if !slices.Contains(names, n) && find(m.consts, n) == nil {
 			names = append(names, n)
 		}
 	}
 	return names
 }
 
-// A Param is one parameter of a job, its value spelled as in the file.
-type Param struct {
-	Name string
-	Text string
-	Tag  string // YAML's short tag: !!str, !!int, !!float, !!bool, !!null
+// Made returns the values of a parameter that refer to variables.
+func (m *Matrix) Made(name string) (texts []*Text) {
+	for _, p := range m.values[name] {
+		if p.made != nil {
+			texts = append(texts, p.made)
+		}
+	}
+	return texts
 }
 
 // Formatted calls f for every rendered value of a parameter until it returns false.
 func (m *Matrix) Formatted(name string, f func(Param) bool) {
-	if m.Nested[name] == nil {
-		m.each(name, f)
-		return
-	}
-	var v Values
-	for i := range m.Count() {
-		v = m.Values(i, "", v.Params[:0])
-		for _, p := range v.Params {
-			if p.Name == name && !f(v.Resolve(p)) {
+	if len(m.Made(name)) == 0 {
+		for _, p := range m.values[name] {
+			if !f(*p) {
 				return
 			}
 		}
+		return
 	}
-}
-
-// each calls f once for every value a parameter has anywhere, as spelled in the file, until
-// it returns false.
-func (m *Matrix) each(name string, f func(Param) bool) {
-	lists := append([][]Param{m.consts}, m.rows...)
-	for i := range m.axes {
-		if slices.Contains(m.axes[i].names, name) {
-			lists[0] = m.axes[i].values
-		}
-	}
-	seen := map[Param]bool{}
-	for _, list := range lists {
-		for _, p := range list {
-			if p.Name == name && !seen[p] {
-				if seen[p] = true; !f(p) {
-					return
-				}
-			}
+	for i, row := range m.Rows {
+		if p := find(row, name); p != nil && !f(m.Values(i, "").resolve(p)) {
+			return
 		}
 	}
 }
@@ -131,18 +115,28 @@ func (m *Matrix) each(name string, f func(Param) bool) {
 // Mates returns the parameters zipped with a parameter, and the number of its values. For
 // one set only by include entries, any other parameter may be a mate.
 func (m *Matrix) Mates(name string) (names []string, values int) {
-	for i := range m.axes {
-		if slices.Contains(m.axes[i].names, name) {
-			return m.axes[i].names, m.axes[i].size()
+	for _, a := range m.axes {
+		if slices.Contains(a.names, name) {
+			return a.names, len(a.points)
 		}
 	}
-	if slices.ContainsFunc(m.consts, func(c Param) bool { return c.Name == name }) {
+	if find(m.consts, name) != nil {
 		return nil, 1
 	}
-	for _, row := range m.rows {
-		if slices.ContainsFunc(row, func(p Param) bool { return p.Name == name }) {
+	for _, row := range m.Rows {
+		if find(row, name) != nil {
 			values++
 		}
 	}
 	return slices.Concat(m.Always, m.Partial), values
+}
+
+// find returns the parameter of a name, or nil.
+func find(row []*Param, name string) *Param {
+	for _, p := range row {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
 }

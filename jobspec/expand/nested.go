@@ -6,38 +6,29 @@ import (
 )
 
 // A parameter's value may refer to other parameters: out: "runs/{scene}". Such values
-// are parsed once and rendered when a job is looked at, so that the product of a
-// matrix need not be stored.
-
-// nestedTexts are the values that refer to variables, by parameter and by value as
-// spelled in the file.
-type nestedTexts map[string]map[string]*Text
+// are parsed once and rendered when a job is looked at.
 
 // maxNested bounds the length of a value: ten parameters that double each other may be
 // a slip, but thirty would fill memory.
 const maxNested = 1 << 20
 
-// Resolve renders a value that refers to other parameters.
-func (v *Values) Resolve(p Param) Param {
-	t := v.nested[p.Name][p.Text]
-	if t == nil {
-		return p
+// resolve renders a value that refers to other parameters.
+func (v *Values) resolve(p *Param) Param {
+	if p.made == nil {
+		return *p
 	}
-	if g := t.Sole(); g != nil && g.Kind == VarParam {
-		q := v.Param(g)
+	if g := p.made.Sole(); g != nil && g.Kind == VarParam {
+		q := v.Param(g.Param)
 		return Param{Name: p.Name, Text: q.Text, Tag: q.Tag}
 	}
-	return Param{Name: p.Name, Text: t.Render(v), Tag: "!!str"}
+	return Param{Name: p.Name, Text: p.made.Render(v), Tag: "!!str"}
 }
 
 // Resolved returns all parameters with their values rendered.
 func (v *Values) Resolved() []Param {
-	if v.nested == nil {
-		return v.Params
-	}
 	list := make([]Param, len(v.Params))
 	for i, p := range v.Params {
-		list[i] = v.Resolve(p)
+		list[i] = v.resolve(p)
 	}
 	return list
 }
@@ -46,57 +37,45 @@ func (v *Values) Resolved() []Param {
 func (r *matrixReader) nest() {
 	m := &r.m
 	sc := Scope{Params: m.Always, Partial: m.Partial, Known: setOf(VarWorkDir)}
-	for i := range m.axes {
-		for _, p := range m.axes[i].values {
-			r.nestValue(&sc, p)
+	for _, a := range m.axes {
+		for _, point := range a.points {
+			r.nestValues(sc, point)
 		}
 	}
 	// A job's name may use matrix parameters, but not params that contain {name}.
 	sc.Known |= setOf(VarName)
-	for _, p := range m.consts {
-		r.nestValue(&sc, p)
-	}
-	sc.Known = setOf(VarWorkDir)
-	for _, list := range m.rows {
-		if slices.ContainsFunc(list, func(p Param) bool { return strings.Contains(p.Text, "{") }) {
-			sc.Params, sc.Partial = paramNames(list), append(slices.Clone(m.Always), m.Partial...)
-			for _, p := range list {
-				r.nestValue(&sc, p)
+	r.nestValues(sc, m.consts)
+	sc.Known, sc.Partial = setOf(VarWorkDir), slices.Concat(m.Always, m.Partial)
+	for _, row := range m.Rows {
+		if slices.ContainsFunc(row, r.toParse) {
+			sc.Params = nil
+			for _, p := range row {
+				sc.Params = append(sc.Params, p.Name)
 			}
+			r.nestValues(sc, row)
 		}
 	}
-	if !r.fails && m.Nested != nil {
+	if !r.fails && slices.ContainsFunc(r.order, func(name string) bool { return len(m.Made(name)) > 0 }) {
 		r.circles()
 	}
 }
 
-func paramNames(list []Param) []string {
-	names := make([]string, len(list))
-	for i, p := range list {
-		names[i] = p.Name
-	}
-	return names
-}
+// toParse reports whether a value may refer to variables and has not been parsed.
+func (r *matrixReader) toParse(p *Param) bool { return !r.nested[p] && strings.Contains(p.Text, "{") }
 
-func (r *matrixReader) nestValue(sc *Scope, p Param) {
-	at := r.at[p.Name]
-	if at == nil || r.nested[p] || !strings.Contains(p.Text, "{") {
-		return
+func (r *matrixReader) nestValues(sc Scope, values []*Param) {
+	for _, p := range values {
+		if !r.toParse(p) {
+			continue
+		}
+		r.nested[p] = true
+		sc.Where = "the parameter " + p.Name
+		t, ok := sc.Compile(r.Source, p.Text, r.at[p.Name].Line, r.at[p.Name].Column)
+		r.fails = r.fails || !ok
+		if !t.Constant() || t.Render(nil) != p.Text {
+			p.made = &t
+		}
 	}
-	r.nested[p] = true
-	sc.Where = "the parameter " + p.Name
-	t, ok := sc.Compile(r.Source, p.Text, at.Line, at.Column)
-	r.fails = r.fails || !ok
-	if t.Constant() && t.Render(nil) == p.Text {
-		return
-	}
-	if r.m.Nested == nil {
-		r.m.Nested = nestedTexts{}
-	}
-	if r.m.Nested[p.Name] == nil {
-		r.m.Nested[p.Name] = map[string]*Text{}
-	}
-	r.m.Nested[p.Name][p.Text] = &t
 }
 
 // circles refuses parameters defined in terms of themselves, and finds out which of
@@ -135,31 +114,30 @@ func (c *circleFinder) visit(name string) int {
 	c.size[name] = -1
 	c.path = append(c.path, name)
 	longest := 0
-	c.m.each(name, func(p Param) bool {
-		longest = max(longest, c.length(name, p))
-		return c.circle == nil
-	})
+	for _, p := range c.m.values[name] {
+		if longest = max(longest, c.length(p)); c.circle != nil {
+			break
+		}
+	}
 	c.path = c.path[:len(c.path)-1]
 	c.size[name] = longest
 	return longest
 }
 
 // length returns an upper bound for the length of a value, and notes what it contains.
-func (c *circleFinder) length(name string, p Param) int {
-	t := c.m.Nested[name][p.Text]
-	if t == nil {
+func (c *circleFinder) length(p *Param) int {
+	if p.made == nil {
 		return len(p.Text)
 	}
 	n := 0
-	for i := range t.Segs {
-		g := &t.Segs[i]
+	for _, g := range p.made.Segs {
 		switch g.Kind {
 		case VarParam:
 			n += c.visit(g.Param)
-			c.m.Reach[name] |= c.m.Reach[g.Param]
+			c.m.Reach[p.Name] |= c.m.Reach[g.Param]
 		default:
 			n += len(g.Lit)
-			c.m.Reach[name] |= setOf(g.Kind)
+			c.m.Reach[p.Name] |= setOf(g.Kind)
 		}
 		if c.circle != nil || n > maxNested {
 			return n

@@ -43,7 +43,7 @@ func rangeHint(s string) string {
 // expandRange lists the values of a range, both ends included. It counts in whole numbers
 // of its last decimal, so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads all
 // values to the same width, as in a shell.
-func expandRange(s, name string) ([]Param, error) {
+func expandRange(s, name string) ([]*Param, error) {
 	m := rangeForm.FindStringSubmatch(s)
 	digits := max(fraction(m[1]), fraction(m[2]), fraction(m[3]))
 	from, to, step := decimal(m[1], digits), decimal(m[2], digits), decimal(cmp.Or(m[3], "1"), digits)
@@ -72,9 +72,9 @@ func expandRange(s, name string) ([]Param, error) {
 	if digits > 0 {
 		tag = "!!float"
 	}
-	values := make([]Param, steps.Int64()+1)
+	values := make([]*Param, steps.Int64()+1)
 	for i := range values {
-		values[i] = Param{Name: name, Text: spell(from, digits, width), Tag: tag}
+		values[i] = &Param{Name: name, Text: spell(from, digits, width), Tag: tag}
 		from.Add(from, step)
 	}
 	return values, nil
@@ -113,7 +113,7 @@ func padded(s string) bool {
 }
 
 // canonical is the form that exclude and include compare: numbers by value, the rest as spelled.
-func canonical(p Param) string {
+func canonical(p *Param) string {
 	switch p.Tag {
 	case "!!int", "!!float":
 		plain := strings.ReplaceAll(p.Text, "_", "")

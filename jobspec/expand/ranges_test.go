@@ -28,7 +28,7 @@ func TestWholeRanges(t *testing.T) {
 	}
 }
 
-func texts1(list []Param) []string {
+func texts1(list []*Param) []string {
 	var out []string
 	for _, p := range list {
 		out = append(out, p.Text)

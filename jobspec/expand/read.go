@@ -3,6 +3,7 @@ package expand
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -19,7 +20,7 @@ type matrixReader struct {
 	at     map[string]*yaml.Node // where each parameter is defined
 	envs   map[string]string     // GPURUN_PARAM_ name → parameter
 	order  []string
-	nested map[Param]bool // values checked for variables
+	nested map[*Param]bool // values checked for variables
 	fails  bool
 	loose  bool // some parameters may be missing from the axes
 }
@@ -27,7 +28,8 @@ type matrixReader struct {
 // Read returns a single expansion if there is no matrix. If whole is false a
 // problem was reported, and only the parameters' names are known.
 func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool) {
-	r := &matrixReader{Source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[Param]bool{}}
+	r := &matrixReader{Source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
+	r.m.values = map[string][]*Param{}
 	var include, exclude *yaml.Node
 	if node != nil {
 		r.fails = !s.Pairs(node, "matrix", func(k, v *yaml.Node) {
@@ -58,11 +60,16 @@ func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool
 		s.Problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", MaxJobs/1_000_000)
 		return r.names(), false
 	}
-	r.choose(exclude, include)
-	if r.fails {
-		return r.names(), false
+	for _, a := range r.m.axes {
+		for _, point := range a.points {
+			r.m.record(point...)
+		}
 	}
-	if r.nest(); r.fails {
+	r.m.record(r.m.consts...)
+	if r.choose(exclude, include); !r.fails {
+		r.nest()
+	}
+	if r.fails {
 		return r.names(), false
 	}
 	return &r.m, true
@@ -110,11 +117,12 @@ func (r *matrixReader) axis(k, v *yaml.Node) {
 	if !r.declare(k) {
 		return
 	}
-	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, r.values(k.Value, v)})
+	values := r.values(k.Value, v)
+	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, slices.Collect(slices.Chunk(values, 1))})
 }
 
-// Values reads a list of values or a range.
-func (r *matrixReader) values(name string, v *yaml.Node) []Param {
+// values reads a list of values or a range.
+func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 	if isRange(v, true) {
 		return r.ranged(name, v)
 	}
@@ -130,7 +138,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 		r.fail(v, "give it values, or remove it", "parameter %q is an empty list", name)
 	}
 	r.valueSlips(name, v)
-	list := make([]Param, 0, len(v.Content))
+	list := make([]*Param, 0, len(v.Content))
 	for _, item := range v.Content {
 		switch {
 		case isRange(item, false):
@@ -150,7 +158,7 @@ func (r *matrixReader) values(name string, v *yaml.Node) []Param {
 	return list
 }
 
-func (r *matrixReader) ranged(name string, v *yaml.Node) []Param {
+func (r *matrixReader) ranged(name string, v *yaml.Node) []*Param {
 	list, err := expandRange(v.Value, name)
 	if err != nil {
 		r.fails = true
@@ -159,12 +167,12 @@ func (r *matrixReader) ranged(name string, v *yaml.Node) []Param {
 	return list
 }
 
-func (r *matrixReader) value(name string, n *yaml.Node) Param {
+func (r *matrixReader) value(name string, n *yaml.Node) *Param {
 	text, tag, ok := r.Scalar(n, "parameter "+name)
 	if !ok {
 		r.fails = true
 	}
-	return Param{Name: name, Text: text, Tag: tag}
+	return &Param{Name: name, Text: text, Tag: tag}
 }
 
 func (r *matrixReader) zips(zip *yaml.Node) {
@@ -177,7 +185,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 	}
 	for _, g := range groups {
 		var names []string
-		var lists [][]Param
+		var lists [][]*Param
 		ok := r.Pairs(g, "zip", func(k, v *yaml.Node) {
 			if r.declare(k) {
 				names = append(names, k.Value)
@@ -194,13 +202,13 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 				return
 			}
 		}
-		together := make([]Param, 0, len(lists)*len(lists[0]))
-		for i := range lists[0] {
+		points := make([][]*Param, len(lists[0]))
+		for i := range points {
 			for _, l := range lists {
-				together = append(together, l[i])
+				points[i] = append(points[i], l[i])
 			}
 		}
-		r.m.axes = append(r.m.axes, axis{names, together})
+		r.m.axes = append(r.m.axes, axis{names, points})
 	}
 }
 

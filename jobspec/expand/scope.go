@@ -76,8 +76,8 @@ func (sc *Scope) parse(s string) (t Text, left []string, bad []*wordError) {
 func (sc *Scope) word(spelt string) (*Segment, *wordError) {
 	m := Variable.FindStringSubmatch(spelt)
 	name, format := m[1], m[2]
-	if i := slices.Index(sc.Params, name); i >= 0 {
-		return &Segment{Kind: VarParam, Format: format, Lit: spelt, Param: name, index: i}, nil
+	if slices.Contains(sc.Params, name) {
+		return &Segment{Kind: VarParam, Format: format, Lit: spelt, Param: name}, nil
 	}
 	if slices.Contains(sc.Partial, name) {
 		return nil, &wordError{spelt, fmt.Sprintf("not every job of the matrix has a value for %s: only some include entries set it", spelt),

@@ -70,7 +70,6 @@ type Segment struct {
 	Format string // after the colon: "q", "03d"
 	Lit    string // literal text, or the variable as spelled, braces included
 	Param  string // name, for VarParam
-	index  int    // where that parameter usually is
 }
 
 // A Text is a string of the job file, parsed.

@@ -8,7 +8,7 @@ import (
 func TestVariables(t *testing.T) {
 	sc := Scope{Params: []string{"seed", "lr", "model"}, Known: AtStart, Where: "run"}
 	v := &Values{
-		Params:  []Param{{"seed", "007", "!!int"}, {"lr", "1e-5", "!!float"}, {"model", "a b", "!!str"}},
+		Params:  []*Param{{Name: "seed", Text: "007", Tag: "!!int"}, {Name: "lr", Text: "1e-5", Tag: "!!float"}, {Name: "model", Text: "a b", Tag: "!!str"}},
 		Name:    "job",
 		WorkDir: "/w",
 		Config:  "/w/c.yaml",

@@ -19,8 +19,7 @@ type Runtime struct {
 
 // Values are what variables stand for while one job is rendered.
 type Values struct {
-	Params  []Param // as spelled in the file
-	nested  nestedTexts
+	Params  []*Param // as spelled in the file
 	Name    string
 	WorkDir string
 	Config  string
@@ -68,7 +67,7 @@ func (g *Segment) append(buf []byte, v *Values) []byte {
 	var value string
 	switch {
 	case g.Kind == VarParam:
-		value = v.Param(g).Text
+		value = v.Param(g.Param).Text
 	case g.Kind == VarName:
 		value = v.Name
 	case v.IsLater(g.Kind):
@@ -89,17 +88,12 @@ func (g *Segment) append(buf []byte, v *Values) []byte {
 	return append(buf, formatted...)
 }
 
-// Param returns the parameter that a segment names, null if there is none.
-func (v *Values) Param(g *Segment) Param {
-	if g.index < len(v.Params) && v.Params[g.index].Name == g.Param {
-		return v.Resolve(v.Params[g.index])
+// Param returns the value of a parameter, null if there is none.
+func (v *Values) Param(name string) Param {
+	if p := find(v.Params, name); p != nil {
+		return v.resolve(p)
 	}
-	for _, p := range v.Params {
-		if p.Name == g.Param {
-			return v.Resolve(p)
-		}
-	}
-	return Param{Name: g.Param, Tag: "!!null"}
+	return Param{Name: name, Tag: "!!null"}
 }
 
 func (v *Values) runtime(k VarKind) string {

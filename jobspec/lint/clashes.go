@@ -71,13 +71,13 @@ func isGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
 
 // path returns a path of a job; what only an attempt knows stays by name.
 func (b *batchChecker) path(e *Expansion, t *expand.Text) (string, error) {
-	v := e.Matrix.Values(e.Combo, e.Name, nil)
-	dir, err := e.Dir(b.Files[e.File].WorkDir, &v)
+	v := e.Matrix.Values(e.Combo, e.Name)
+	dir, err := e.Dir(b.Files[e.File].WorkDir, v)
 	if err != nil {
 		return "", err
 	}
 	v.WorkDir, v.Planned = dir, true
-	return expand.Absolute(dir, t.Render(&v))
+	return expand.Absolute(dir, t.Render(v))
 }
 
 // sameOutput reports two jobs that may run at the same time and write the same file.
@@ -174,8 +174,8 @@ func (b *batchChecker) workDirs() {
 			return e.WorkDir == nil
 		}
 		base := b.Files[e.File].WorkDir
-		v := e.Matrix.Values(e.Combo, e.Name, nil)
-		dir, err := e.Dir(base, &v)
+		v := e.Matrix.Values(e.Combo, e.Name)
+		dir, err := e.Dir(base, v)
 		if err != nil || !b.exists(base) || b.exists(dir) {
 			return e.WorkDir.Constant()
 		}
@@ -207,11 +207,11 @@ func (b *batchChecker) oneOf(e *Expansion, need *expand.Text) {
 			one = o.Job
 		}
 	}
-	if one == nil || one == e.Job || siblings[one] > 1 || one.Matrix == nil || one.Matrix.Count() < 2 {
+	if one == nil || one == e.Job || siblings[one] > 1 || len(one.Matrix.Rows) < 2 {
 		return
 	}
 	b.find(e, OneNeed, need, true, fmt.Sprintf("to need all of them, write %q", expansions(one)),
-		"needs: %q is only one of %d expansions of its job", need.Raw, one.Matrix.Count())
+		"needs: %q is only one of %d expansions of its job", need.Raw, len(one.Matrix.Rows))
 }
 
 // expansions returns a pattern that matches all expansions of a job's matrix.

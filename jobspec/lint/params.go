@@ -110,7 +110,7 @@ func (j *jobChecker) markParam(used map[string]bool, name string) {
 		return
 	}
 	used[name] = true
-	for _, t := range j.Matrix.Nested[name] {
+	for _, t := range j.Matrix.Made(name) {
 		j.mark(used, t)
 	}
 }
@@ -155,9 +155,9 @@ func (j *jobChecker) inName(name string) bool {
 // name, as in --config configs/{name}.yaml. Everything in the name reaches it then, while
 // --out ckpt/{name}.pt hides a parameter that does nothing.
 func (j *jobChecker) readsByName() bool {
-	v := j.Matrix.Values(0, j.First, nil)
+	v := j.Matrix.Values(0, j.First)
 	return j.runs(func(t *expand.Text) bool {
-		return t.Uses(expand.VarName) && slices.ContainsFunc(strings.FieldsFunc(t.Render(&v), wordBreak), func(word string) bool {
+		return t.Uses(expand.VarName) && slices.ContainsFunc(strings.FieldsFunc(t.Render(v), wordBreak), func(word string) bool {
 			if strings.HasPrefix(word, "-") {
 				_, word, _ = strings.Cut(word, "=")
 			}

@@ -16,7 +16,7 @@ func (s *Set) Kind(v *expand.Values) string {
 	case g == nil:
 		return "!!str"
 	case g.Kind == expand.VarParam:
-		return v.Param(g).Tag
+		return v.Param(g.Param).Tag
 	case g.Kind.Numeric() && v.Runtime != nil:
 		return "!!int"
 	}

@@ -70,7 +70,7 @@ func (a *Arg) Kind(v *expand.Values) byte {
 	if g := a.Value.Sole(); g != nil {
 		tag = "!!str"
 		if g.Kind == expand.VarParam {
-			p := v.Param(g)
+			p := v.Param(g.Param)
 			tag, value = p.Tag, p.Text
 		}
 	}

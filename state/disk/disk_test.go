@@ -379,7 +379,7 @@ func TestFullDisk(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	l := &ledger{f: f}
+	l := &ledger{f: f, path: f.Name()}
 	defer l.close()
 	if n, err := l.append(facts()...); err == nil || n > 0 {
 		t.Errorf("%d facts were lost without an error: %v", n, err)

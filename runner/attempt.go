@@ -63,7 +63,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	at.launch.Grace = b.Jobs[id].Spec.Grace
 	at.launch.Grant.Share = b.Jobs[id].Spec.Request.Share
 	s := &a.Start
-	was := state.Record{UniID: s.UniID, Attempt: s.Attempt, Start: s.Time, Log: s.Log, Inputs: s.Inputs, GPUs: s.GPUs}
+	was := state.Record{Fact: *s, Start: s.Time}
 	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
 	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
 		at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir

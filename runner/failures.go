@@ -48,11 +48,8 @@ func Failures(b *jobspec.Batch, phase func(id int) state.Phase, last func(id int
 func Recorded(r *state.Record) Last {
 	return Last{
 		Start: state.Fact{Time: r.Start, Log: r.Log, GPUs: r.GPUs},
-		End: state.Fact{
-			Time: r.End, Job: r.Job, UniID: r.UniID, Attempt: r.Attempt, State: r.State, ExitCode: r.ExitCode, Signal: r.Signal,
-			ErrorType: r.ErrorType, Reason: r.Reason, Line: r.Line, Seconds: r.Seconds,
-		},
-		out: logOf(r.Log),
+		End:   r.Fact,
+		out:   logOf(r.Log),
 	}
 }
 

@@ -29,11 +29,6 @@ func (f *Fact) Failure() Failure {
 	return Failure{f.State, f.ErrorType, f.ExitCode, f.Signal, f.Reason, f.Line}
 }
 
-// Failure returns how r's attempt failed.
-func (r *Record) Failure() Failure {
-	return Failure{r.State, r.ErrorType, r.ExitCode, r.Signal, r.Reason, r.Line}
-}
-
 // Kind returns a string that is equal for failures that are alike: same state, error
 // type, exit code or signal, and same text once numbers, paths and addresses are removed.
 func (f Failure) Kind() string {

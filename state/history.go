@@ -51,33 +51,15 @@ type newest struct {
 	end int64 // its EndSeq
 }
 
-// A Record is the last end of one key.
+// A Record is the last end of one key, with what its attempt's start says
+// of needs, inputs, log, commands (nil if the job succeeded) and GPUs.
 type Record struct {
-	Key       string
-	Job       string // its name at the time
-	State     Phase
-	UniID     string
-	Attempt   int
+	Fact
 	Start     time.Time // zero if the ledger has no start for it (done)
-	End       time.Time
-	StartSeq  int64 // sequence number of the start; 0 if there is none
-	EndSeq    int64 // sequence number of the end
-	ExitCode  *int
-	Signal    string
-	ErrorType string
-	Reason    string
-	Line      string
-	Seconds   float64
-	Needs     string
-	Inputs    []Input
-	Log       string
-	Commands  []string // from its start; nil if the job succeeded
-	Peak      int64
-	GPUs      []int
-	Sim       bool  // the GPUs were simulated
-	Ledger    int32 // index of the batch's file whose ledger has it
-	Forgotten bool  // a forget followed it
-	By        string
+	StartSeq  int64     // sequence number of the start; 0 if there is none
+	EndSeq    int64     // sequence number of the end
+	Ledger    int       // index of the batch's file whose ledger has it
+	Forgotten bool      // a forget followed it
 }
 
 // An Attempt is an attempt that has started and not yet ended.
@@ -182,7 +164,7 @@ func (h *History) end(ledger int, seq int64, f Fact) {
 	if r.Key == "" {
 		return
 	}
-	h.last[ledgerKey{int(r.Ledger), r.Key}] = r
+	h.last[ledgerKey{r.Ledger, r.Key}] = r
 	if h.named != nil && r.Job != "" {
 		h.name(r)
 	}
@@ -191,37 +173,22 @@ func (h *History) end(ledger int, seq int64, f Fact) {
 // NewRecord returns the record of an end with this sequence number; a is its attempt, or
 // nil if it has no start.
 func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
-	r := &Record{
-		Key: f.Key, Job: f.Job, State: f.State, UniID: f.UniID, Attempt: f.Attempt, End: f.Time, EndSeq: seq,
-		ExitCode: f.ExitCode, Signal: f.Signal, ErrorType: f.ErrorType, Reason: f.Reason, Line: f.Line, Seconds: f.Seconds,
-		Peak: int64(f.PeakMemory), Ledger: int32(ledger), By: f.By,
+	if a == nil {
+		a = &Attempt{Ledger: ledger}
 	}
-	if a != nil {
-		r.began(a)
-	}
+	s := &a.Start
+	r := &Record{Fact: f, Start: s.Time, StartSeq: a.Seq, EndSeq: seq, Ledger: a.Ledger}
+	r.Key, r.Job, r.Attempt = cmp.Or(f.Key, s.Key), cmp.Or(f.Job, s.Job), cmp.Or(f.Attempt, s.Attempt)
+	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs, r.GPUUUIDs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs, s.GPUUUIDs
+	r.Metrics = nil
 	if r.State == Succeeded {
 		r.Commands = nil
 	}
 	return r
 }
 
-// began fills in a record from the attempt's start.
-func (r *Record) began(a *Attempt) {
-	s := &a.Start
-	r.Start, r.StartSeq = s.Time, a.Seq
-	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs
-	r.Sim = slices.ContainsFunc(s.GPUUUIDs, gpu.UUID.Simulated)
-	r.Ledger = int32(a.Ledger)
-	if r.Key == "" {
-		r.Key = s.Key
-	}
-	if r.Job == "" {
-		r.Job = s.Job
-	}
-	if r.Attempt == 0 {
-		r.Attempt = s.Attempt
-	}
-}
+// Simulated reports whether the attempt ran on simulated GPUs.
+func (r *Record) Simulated() bool { return slices.ContainsFunc(r.GPUUUIDs, gpu.UUID.Simulated) }
 
 // Of returns a key's last record in the ledger of one of the batch's files, or nil.
 // Files in different folders may contain identical jobs, which count separately.
@@ -248,7 +215,7 @@ func (h *History) Plain(ledger int, key [16]byte) bool {
 
 // Plain reports whether r is a success that counts and whose job has no needs.
 func (r *Record) Plain() bool {
-	return r.State == Succeeded && !r.Forgotten && !r.Sim && r.Needs == ""
+	return r.State == Succeeded && !r.Forgotten && !r.Simulated() && r.Needs == ""
 }
 
 // Empty reports whether no key has an end.
@@ -296,7 +263,7 @@ func (h *History) Named(ledger int, name string) *Record {
 }
 
 func (h *History) name(r *Record) {
-	at := ledgerKey{int(r.Ledger), r.Job}
+	at := ledgerKey{r.Ledger, r.Job}
 	if h.named[at].end < r.EndSeq {
 		h.named[ledgerKey{at.ledger, strings.Clone(r.Job)}] = newest{strings.Clone(r.Key), r.EndSeq}
 	}
@@ -320,7 +287,7 @@ func (r *Record) NewerThan(other *Record) bool {
 	}
 	began := other.Start
 	if began.IsZero() {
-		began = other.End.Add(-time.Duration(other.Seconds * float64(time.Second)))
+		began = other.Time.Add(-time.Duration(other.Seconds * float64(time.Second)))
 	}
-	return r.End.After(began)
+	return r.Time.After(began)
 }

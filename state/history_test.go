@@ -56,8 +56,11 @@ func TestHistoryKeepsTheLastEnd(t *testing.T) {
 	}
 	h.Apply(0, at(7, ended("u2", Succeeded)))
 	want := &Record{
-		Key: "k", Job: "train", State: Succeeded, UniID: "u2", Attempt: 1, Start: t0.Add(6 * time.Second),
-		End: t0.Add(7 * time.Second), StartSeq: 7, EndSeq: 8, Needs: "n", GPUs: []int{0},
+		Fact: Fact{
+			Kind: KindEnd, Time: t0.Add(7 * time.Second), Key: "k", Job: "train", State: Succeeded, UniID: "u2", Attempt: 1,
+			Needs: "n", GPUs: []int{0},
+		},
+		Start: t0.Add(6 * time.Second), StartSeq: 7, EndSeq: 8,
 	}
 	if got := h.Of(0, "k"); !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v, want %+v", got, want)
@@ -124,7 +127,7 @@ func TestNewerThan(t *testing.T) {
 	}
 	h = fold(started("need", "need", "u1"), ended("u1", Succeeded), started("job", "job", "u2"), ended("u2", Succeeded))
 	need, job = h.Of(0, "need"), h.Of(0, "job")
-	need.End = need.End.Add(time.Hour)
+	need.Time = need.Time.Add(time.Hour)
 	if need.NewerThan(job) {
 		t.Error("within one ledger, line order must count, not the clock")
 	}
@@ -195,7 +198,7 @@ func (b packedAway) Len() int               { return len(b) }
 func baseOf(h *History, ledger int) Base {
 	b := packedAway{}
 	for r := range h.Records() {
-		if int(r.Ledger) == ledger {
+		if r.Ledger == ledger {
 			b[r.Key] = r
 		}
 	}

@@ -53,7 +53,7 @@ func (a *app) pasts(b *jobspec.Batch, core *sched.Core) map[int]past {
 	old, fresh := map[string][]past{}, map[string][]int{}
 	for _, r := range gone {
 		if start, ok := starts[r.UniID]; ok {
-			sign := signature(int(r.Ledger), start.Params, start.Commands)
+			sign := signature(r.Ledger, start.Params, start.Commands)
 			old[sign] = append(old[sign], past{start, r})
 		}
 	}

@@ -142,7 +142,7 @@ func (l logged) title(all []logged, ref *batchRef) string {
 func newestLogs(h *state.History, first bool) []logged {
 	var logs []logged
 	for r := range h.Records() {
-		logs = append(logs, logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false, int(r.Ledger)})
+		logs = append(logs, logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false, r.Ledger})
 	}
 	for _, at := range h.Open {
 		s := at.Start

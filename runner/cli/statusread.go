@@ -67,7 +67,7 @@ func known(ref *batchRef) *jobspec.Batch {
 		return cmp.Or(cmp.Compare(x.Ledger, y.Ledger), cmp.Compare(x.StartSeq, y.StartSeq), cmp.Compare(x.EndSeq, y.EndSeq))
 	})
 	for _, r := range records {
-		addJob(b, r.Job, int(r.Ledger), r.Key)
+		addJob(b, r.Job, r.Ledger, r.Key)
 	}
 	return b
 }
@@ -112,7 +112,7 @@ func (s *status) ended(ref *batchRef, m aftermath) {
 		}
 		*to = append(*to, ended{
 			Job: b.Jobs[id].Name, State: p, Meanwhile: m.ended[r.UniID], ExitCode: r.ExitCode, Signal: r.Signal, Reason: r.Reason, Line: r.Line,
-			Ended: r.End, Seconds: r.Seconds, GPUs: gpus, GPUCount: len(r.GPUs), Log: r.Log, Started: r.Start,
+			Ended: r.Time, Seconds: r.Seconds, GPUs: gpus, GPUCount: len(r.GPUs), Log: r.Log, Started: r.Start,
 		})
 	}
 	s.fails = runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
@@ -145,7 +145,7 @@ func (s *status) phases(b *jobspec.Batch, h *state.History) []state.Phase {
 		switch {
 		case open[j.Name]:
 			phases[id] = state.Running
-		case phases[id] == state.Running, phases[id].Bad() && (r == nil || r.End.Before(h.LastRun(j.File).Time)):
+		case phases[id] == state.Running, phases[id].Bad() && (r == nil || r.Time.Before(h.LastRun(j.File).Time)):
 			phases[id] = state.Pending
 		}
 	}

@@ -112,7 +112,7 @@ func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (m
 		switch {
 		case !there:
 			return p, "", nil
-		case err != nil || w.history == nil || overwritten != "" || !fi.Mode().IsRegular() || !fi.ModTime().After(r.End):
+		case err != nil || w.history == nil || overwritten != "" || !fi.Mode().IsRegular() || !fi.ModTime().After(r.Time):
 		case w.writtenByAnother(j, r, fi.ModTime()):
 			overwritten = p
 		}
@@ -122,10 +122,10 @@ func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (m
 
 func (w *witness) writtenByAnother(j *jobspec.Job, r *state.Record, written time.Time) bool {
 	other := w.history.Named(j.File, j.Name)
-	if other == nil || other.Key == r.Key || other.Start.Before(r.End) { // zero of what a person called done
+	if other == nil || other.Key == r.Key || other.Start.Before(r.Time) { // zero of what a person called done
 		return false
 	}
-	return !written.Before(other.Start.Add(-tick)) && !written.After(other.End)
+	return !written.Before(other.Start.Add(-tick)) && !written.After(other.Time)
 }
 
 // tick is how far the clock of file times may lag behind.
@@ -142,7 +142,7 @@ func logGone(path string, r *state.Record) bool {
 func (w *witness) changedInput(patterns []string, r *state.Record) (path string, unsure *GaveUp) {
 	began := r.Start
 	if began.IsZero() {
-		began = r.End.Add(-time.Duration(r.Seconds * float64(time.Second)))
+		began = r.Time.Add(-time.Duration(r.Seconds * float64(time.Second)))
 	}
 	for _, p := range patterns {
 		list, err := w.reader.match(p, r)

@@ -64,7 +64,7 @@ func TestEvidence(t *testing.T) {
 	// output is written in the given second.
 	another := func(written int, phase state.Phase, change func(start, end *state.Fact)) func(*testing.T, string, *state.History, *jobspec.Batch) {
 		return func(t *testing.T, dir string, h *state.History, b *jobspec.Batch) {
-			ended := h.Of(0, b.Jobs[train].Key.String()).End
+			ended := h.Of(0, b.Jobs[train].Key.String()).Time
 			at := func(second int) time.Time { return ended.Add(time.Duration(second-1) * time.Second) }
 			start := state.Fact{Kind: state.KindStart, Time: at(3), Key: "other", Job: "train", UniID: "o"}
 			end := state.Fact{Kind: state.KindEnd, Time: at(5), Key: "other", Job: "train", UniID: "o", State: phase}

@@ -110,7 +110,7 @@ func TestChangedInput(t *testing.T) {
 			in, start := started(t, dir, row.pattern)
 			row.change(t, dir)
 			w := &witness{reader: newReader()}
-			got, _ := w.changedInput(absolute(dir, []string{row.pattern}), &state.Record{Start: start, Inputs: in})
+			got, _ := w.changedInput(absolute(dir, []string{row.pattern}), &state.Record{Fact: state.Fact{Inputs: in}, Start: start})
 			if got = strings.TrimPrefix(got, dir+"/"); got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
@@ -137,7 +137,7 @@ func TestMovedFolderHasTheSameInputs(t *testing.T) {
 	moved := filepath.Join(t.TempDir(), "new")
 	rewrite(t, moved+"/data.csv", "a", time.Hour)
 	w := &witness{reader: newReader()}
-	r := &state.Record{Start: start, Inputs: in}
+	r := &state.Record{Fact: state.Fact{Inputs: in}, Start: start}
 	if got, _ := w.changedInput([]string{moved + "/data.csv"}, r); got != "" {
 		t.Errorf("got %q, want no change: its content is the same", got)
 	}

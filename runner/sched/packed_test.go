@@ -38,7 +38,7 @@ func (w *world) checkPacked() {
 	for i := range w.b.Files {
 		b := records{}
 		for r := range all.Records() {
-			if int(r.Ledger) == i {
+			if r.Ledger == i {
 				b[r.Key] = r
 			}
 		}

@@ -206,7 +206,7 @@ func (c *Core) counted(r *state.Record) bool {
 
 // real reports whether a success counts for this run: one on simulated GPUs does not
 // count on real ones.
-func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Sim }
+func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Simulated() }
 
 // fromNeeds judges a job that is otherwise up to date by its needs: it returns why it runs
 // again, or "".
@@ -303,7 +303,7 @@ func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 	}
 	there := c.places((*Core).keyOf, (*Core).nameOf)
 	for r := range c.h.Records() {
-		file := int(r.Ledger)
+		file := r.Ledger
 		if !c.counted(r) || r.UniID == "" || there[place{file: file, key: r.Key}] || there[place{file: file, name: r.Job}] {
 			continue
 		}
@@ -353,7 +353,7 @@ func (c *Core) left(id int32, phases []state.Phase) state.Phase {
 		rec = nil
 	}
 	// An end from before the last run is what that run started from; the needs tell what it did.
-	before := rec == nil || rec.End.Before(c.h.LastRun(c.file(id)).Time)
+	before := rec == nil || rec.Time.Before(c.h.LastRun(c.file(id)).Time)
 	if before {
 		bad, all := false, true
 		for _, n := range c.b.Jobs[id].Needs {

@@ -297,3 +297,38 @@ func count(h *state.History) (n int) {
 	}
 	return n
 }
+
+// Jobs that were not started quite in the order of the batch are found without a map, and
+// others with one.
+func TestFindNearItsTurn(t *testing.T) {
+	const jobs = 10_000
+	id := func(i int) keyID { return keyID{14: byte(i >> 8), 15: byte(i)} }
+	for _, far := range []int{1, 2, near, 3 * near, jobs} {
+		p := &past{}
+		for _, i := range shuffled(jobs, far) {
+			p.entries = append(p.entries, entry{id: id(i), start: int64(i)})
+		}
+		for i := range jobs {
+			if k, known := p.find(id(i)); !known || p.entries[k].start != int64(i) {
+				t.Fatalf("blocks of %d: job %d is at %d, %v", far, i, k, known)
+			}
+		}
+		if far <= near && p.at != nil {
+			t.Errorf("blocks of %d: a map was made", far)
+		}
+		if _, known := p.find(keyID{0: 1}); known {
+			t.Error("found what is not there")
+		}
+	}
+}
+
+// shuffled returns the numbers up to n, shuffled within blocks of this size.
+func shuffled(n, block int) (order []int) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for from := 0; from < n; from += block {
+		for _, i := range r.Perm(min(block, n-from)) {
+			order = append(order, from+i)
+		}
+	}
+	return order
+}

@@ -104,14 +104,27 @@ func (p *past) put(r *state.Record) {
 	p.entries[i] = e
 }
 
-// find returns the index of a key's entry. Mostly jobs are asked for in the order in which
-// they ran: then it needs no map, which for a million jobs takes a fifth of the time.
+// near is how far from its turn a job may have been started, as several are at once.
+const near = 64
+
+// find returns the index of a key's entry. Jobs are asked for in the order of the batch, in
+// which most were started: then it needs no map, which for a million jobs takes a fifth of
+// the time.
 func (p *past) find(id keyID) (int32, bool) {
-	if p.next < len(p.entries) && p.entries[p.next].id == id {
+	is := func(i int) bool { return 0 <= i && i < len(p.entries) && p.entries[i].id == id }
+	switch {
+	case is(p.next):
 		p.next++
 		return int32(p.next - 1), true
-	}
-	if p.at == nil {
+	case p.at == nil:
+		for d := range near {
+			for _, i := range [...]int{p.next + d, p.next - 1 - d} {
+				if is(i) {
+					p.next = max(p.next, i+1)
+					return int32(i), true
+				}
+			}
+		}
 		p.at = make(map[keyID]int32, len(p.entries))
 		for i := range p.entries {
 			p.at[p.entries[i].id] = int32(i)

@@ -48,13 +48,11 @@ func (f *fileJobs) blockJobs() {
 		bl := &f.blocks[i]
 		count[bl.Queue]++
 		p := &proto{Job: &written.Job{Line: bl.Line, Col: 1, Matrix: expand.Single()}, src: f.src, file: f, style: ofBlocks}
-		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]))
-		p.Name.Line, p.Name.Col = bl.Line, 1
-		queue := expand.Literal(bl.Queue)
-		p.Queue = &queue
+		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]), bl.Line, 1)
+		p.Queue = expand.Literal(bl.Queue, bl.Line, 1)
 		for _, c := range bl.Commands {
 			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
-			p.guardWorkDir(&t)
+			p.guardWorkDir(t)
 			slips.LookAlike(p.src, c.Text, c.Line, c.Col)
 			if len(bl.Commands) > 1 && onlyShell.MatchString(t.Raw) {
 				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.Raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))

@@ -22,11 +22,11 @@ func (l *loader) checkLogs() {
 	for i := range l.batch.Jobs {
 		j := &l.batch.Jobs[i]
 		t := j.Spec.text
-		if t.Log == nil && t.Stdout == nil && t.Stderr == nil || told[t] {
+		if told[t] {
 			continue
 		}
 		v := j.values()
-		for n, lt := range []*expand.Text{t.Log, t.Stdout, t.Stderr} {
+		for n, lt := range t.Logs() {
 			path, ok := l.logPath(j, lt, v)
 			if !ok {
 				continue
@@ -91,9 +91,8 @@ func (p *proto) checkConfigUse(given bool) {
 	if given {
 		return
 	}
-	logs := []*expand.Text{p.Log, p.Stdout, p.Stderr}
-	for _, t := range slices.AppendSeq(logs, p.Run()) {
-		if t != nil && t.Uses(expand.VarConfig) {
+	for _, t := range append(p.Logs(), p.Run()...) {
+		if t.Uses(expand.VarConfig) {
 			l, c := p.src.Find(t.Line, t.Col, "{config")
 			hint := "add config: {base: …}, or for the literal text write {{config}}"
 			if p.style == ofBlocks {
@@ -181,18 +180,14 @@ func (l *loader) checkConfigs() {
 
 // checkPaths reports unset variables in all paths of a job.
 func (p *proto) checkPaths() {
-	var list []*expand.Text
-	list = append(list, p.WorkDir, p.Log, p.Stdout, p.Stderr)
-	for i := range p.Outputs {
-		list = append(list, &p.Outputs[i])
+	list := append(slices.Concat(p.Logs(), p.Outputs, p.Inputs), p.WorkDir)
+	if c := p.Config; c != nil {
+		list = append(list, c.Base, c.Path)
 	}
-	for i := range p.Inputs {
-		list = append(list, &p.Inputs[i])
-	}
-	if p.Config != nil {
-		list = append(list, &p.Config.Base, p.Config.Path)
-	}
-	for _, t := range slices.DeleteFunc(list, func(t *expand.Text) bool { return t == nil }) {
+	for _, t := range list {
+		if t == nil {
+			continue
+		}
 		if _, err := expand.Path(t.Raw); err != nil {
 			p.src.Problem(t.Line, t.Col, "set it, or write the full path", "%q: %s", source.Clip(t.Raw), err)
 		}

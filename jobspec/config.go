@@ -26,7 +26,7 @@ func (p *proto) readConfig(n *yaml.Node) {
 		return
 	}
 	words := []string{"base", "set", "path"}
-	c := &written.Config{}
+	c := &written.Config{Base: &expand.Text{}}
 	p.src.Pairs(n, "config", func(k, v *yaml.Node) {
 		switch k.Value {
 		case "base":
@@ -34,7 +34,7 @@ func (p *proto) readConfig(n *yaml.Node) {
 			c.Base, c.Bad = t, !ok
 		case "path":
 			if t, ok := p.text(v, "config.path", expand.InConfig); ok {
-				c.Path = &t
+				c.Path = t
 			}
 		case "set":
 			p.readSets(c, nil, false, v)
@@ -97,8 +97,7 @@ func (b *Batch) open(c *written.Config, v *expand.Values) (base *configedit.File
 		base = configedit.Open(path, data)
 		b.bases[path] = base
 	}
-	for i := range c.Sets {
-		s := &c.Sets[i]
+	for _, s := range c.Sets {
 		sets = append(sets, configedit.Set{
 			Path: s.Path, Add: s.Add || s.Place && !base.Has(s.Path[0]), Line: s.Value.Line, Col: s.Value.Col,
 			Value: configedit.Value{Text: s.Value.Render(v), Tag: s.Kind(v)},

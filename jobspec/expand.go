@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -65,28 +66,24 @@ func (p *proto) distinguish() {
 }
 
 func (p *proto) nameOf(v *expand.Values) string {
-	name := p.Name.Append(nil, v)
+	name := p.Name.Render(v)
 	for _, s := range p.Suffix {
 		if slices.ContainsFunc(v.Params, func(param *Param) bool { return param.Name == s }) {
-			name = appendSafe(append(name, '-'), v.Param(s).Text)
+			name += "-" + safe(v.Param(s).Text)
 		}
 	}
-	return string(name)
+	return name
 }
 
-// appendSafe spells a value with the characters allowed in names.
-func appendSafe(buf []byte, s string) []byte {
-	if s == "" {
-		return append(buf, "none"...)
-	}
-	for i := range len(s) {
-		if c := s[i]; nameByte(c) && c != '/' {
-			buf = append(buf, c)
-		} else {
-			buf = append(buf, '_')
+// safe spells a value with the characters allowed in names.
+func safe(value string) string {
+	b := []byte(value)
+	for i, c := range b {
+		if !nameByte(c) || c == '/' {
+			b[i] = '_'
 		}
 	}
-	return buf
+	return cmp.Or(string(b), "none")
 }
 
 func nameByte(c byte) bool {
@@ -98,15 +95,13 @@ const maxSegment = 200
 
 // badName says what is wrong with a name; "" if nothing is.
 func badName(name string) string {
-	from := 0
-	for i := 0; i <= len(name); i++ {
-		if i < len(name) && name[i] != '/' {
-			if !nameByte(name[i]) {
-				return fmt.Sprintf("contains %q", firstRune(name[i:]))
+	for seg := range strings.SplitSeq(name, "/") {
+		for i, r := range seg {
+			if !nameByte(seg[i]) {
+				return fmt.Sprintf("contains %q", string(r))
 			}
-			continue
 		}
-		switch seg := name[from:i]; {
+		switch {
 		case seg == "":
 			return "has an empty segment"
 		case seg == "." || seg == "..":
@@ -114,14 +109,6 @@ func badName(name string) string {
 		case len(seg) > maxSegment:
 			return fmt.Sprintf("has a segment of more than %d characters", maxSegment)
 		}
-		from = i + 1
-	}
-	return ""
-}
-
-func firstRune(s string) string {
-	for _, r := range s {
-		return string(r)
 	}
 	return ""
 }

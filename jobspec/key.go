@@ -46,14 +46,14 @@ func (k *keyer) key(v *expand.Values) Key {
 	p := k.proto
 	k.buf = appendString(k.buf[:0], recipe)
 	k.count(len(p.Commands))
-	for i := range p.Commands {
-		k.text(&p.Commands[i], v)
+	for _, c := range p.Commands {
+		k.text(c, v)
 	}
 	k.count(len(p.Args))
-	for i := range p.Args {
-		k.buf = appendString(k.buf, p.Args[i].Key)
-		k.buf = append(k.buf, p.Args[i].Kind(v))
-		k.text(&p.Args[i].Value, v)
+	for _, a := range p.Args {
+		k.buf = appendString(k.buf, a.Key)
+		k.buf = append(k.buf, a.Kind(v))
+		k.text(a.Value, v)
 	}
 	k.params = v.Resolved() // by name: their order in the file does not matter
 	slices.SortFunc(k.params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
@@ -62,20 +62,16 @@ func (k *keyer) key(v *expand.Values) Key {
 		k.buf = appendString(appendString(k.buf, param.Name), param.Text)
 	}
 	k.count(len(k.env))
-	for i := range k.env {
-		k.buf = appendString(k.buf, k.env[i].Name)
-		k.text(&k.env[i].Value, v)
+	for _, e := range k.env {
+		k.buf = appendString(k.buf, e.Name)
+		k.text(e.Value, v)
 	}
 	k.count(len(p.Shell))
 	for _, word := range p.Shell {
 		k.buf = appendString(k.buf, word)
 	}
 	k.buf = appendString(k.buf, k.dirKey)
-	if p.WorkDir != nil {
-		k.text(p.WorkDir, v)
-	} else {
-		k.buf = appendString(k.buf, "")
-	}
+	k.text(p.WorkDir, v)
 	if p.Config != nil {
 		sum := sha256.Sum256(appendValue(nil, k.config(v)))
 		k.buf = append(k.buf, sum[:]...)
@@ -93,12 +89,7 @@ func (k *keyer) key(v *expand.Values) Key {
 
 func (k *keyer) count(n int) { k.buf = binary.AppendUvarint(k.buf, uint64(n)) }
 
-// text appends a rendered text in the encoding of appendString.
-func (k *keyer) text(t *expand.Text, v *expand.Values) {
-	at := len(k.buf)
-	k.buf = t.Append(append(k.buf, 0, 0, 0, 0), v)
-	binary.BigEndian.PutUint32(k.buf[at:], uint32(len(k.buf)-at-4))
-}
+func (k *keyer) text(t *expand.Text, v *expand.Values) { k.buf = appendString(k.buf, t.Render(v)) }
 
 // config returns the values of a job's copy of its config. The copy itself is made only for
 // the first job that changes a base, for the problems that this reports.
@@ -172,12 +163,12 @@ func appendValue(buf []byte, value any) []byte {
 // as numbers, so numbers and the values of args are not part of it.
 func (p *proto) familyOf(r gpu.Request) uint64 {
 	var b []byte
-	for i := range p.Commands {
-		b = appendString(b, withoutNumbers(p.Commands[i].Raw))
+	for _, c := range p.Commands {
+		b = appendString(b, withoutNumbers(c.Raw))
 	}
 	b = append(b, 0)
-	for i := range p.Args {
-		b = appendString(b, p.Args[i].Key)
+	for _, a := range p.Args {
+		b = appendString(b, a.Key)
 	}
 	b = append(b, 0)
 	for _, word := range p.Shell {

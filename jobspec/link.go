@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpurun/jobspec/expand"
@@ -88,7 +89,6 @@ type grapher struct {
 	*loader
 	sets   map[string]*needSet // by file and patterns
 	sorted [][]int32           // IDs of each file sorted by name, built when a glob needs it
-	buf    []byte
 }
 
 // A needSet is what a list of patterns resolves to in one file.
@@ -111,7 +111,7 @@ func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 		return slices.Delete(slices.Clone(set.ids), at, at+1)
 	case !set.told:
 		set.told = true
-		t, other := &j.Spec.text.Needs[0], g.batch.Jobs[set.self].Name
+		t, other := j.Spec.text.Needs[0], g.batch.Jobs[set.self].Name
 		g.files[j.File].src.Problem(t.Line, t.Col, "", "these jobs wait for each other: %s → %s → %s", other, j.Name, other)
 	}
 	return nil
@@ -119,17 +119,17 @@ func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 
 func (g *grapher) set(j *Job, v *expand.Values) *needSet {
 	t := j.Spec.text
-	g.buf = append(g.buf[:0], byte(j.File), byte(j.File>>8), 0)
-	for i := range t.Needs {
-		g.buf = append(t.Needs[i].Append(g.buf, v), 0)
+	key := strconv.Itoa(j.File)
+	for _, need := range t.Needs {
+		key += "\x00" + need.Render(v)
 	}
-	if set := g.sets[string(g.buf)]; set != nil {
+	if set := g.sets[key]; set != nil {
 		return set
 	}
 	set := &needSet{self: -1}
-	g.sets[string(g.buf)] = set
-	for i := range t.Needs {
-		set.ids = append(set.ids, g.pattern(j, &t.Needs[i], t.Needs[i].Render(v))...)
+	g.sets[key] = set
+	for _, need := range t.Needs {
+		set.ids = append(set.ids, g.pattern(j, need, need.Render(v))...)
 	}
 	slices.Sort(set.ids)
 	set.ids = slices.Clip(slices.Compact(set.ids))

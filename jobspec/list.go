@@ -45,7 +45,7 @@ func (p *proto) experiment(f fields) {
 		return
 	}
 	program, _ := p.compile(p.file.settings.Program, p.Line, p.Col, "program", expand.AtStart)
-	p.Commands = []expand.Text{program}
+	p.Commands = []*expand.Text{program}
 	config := base
 	extra, skip := f.get("extra_args"), ""
 	if seed := source.Child(extra, "seed"); seed != nil && !source.IsNull(seed) && p.file.settings.SeedAs == "config" {
@@ -59,7 +59,7 @@ func (p *proto) experiment(f fields) {
 
 // seededCopy sets the seed in a copy of the config and returns the copy's path:
 // configs/SVHN.yaml becomes configs/temp/SVHN_seed42.yaml.
-func (p *proto) seededCopy(base expand.Text, seed *yaml.Node) expand.Text {
+func (p *proto) seededCopy(base *expand.Text, seed *yaml.Node) *expand.Text {
 	value, ok := p.text(seed, "extra_args: seed", expand.InJob)
 	if !ok {
 		return base
@@ -68,6 +68,6 @@ func (p *proto) seededCopy(base expand.Text, seed *yaml.Node) expand.Text {
 	ext := filepath.Ext(file)
 	copied := dir + "temp/" + strings.TrimSuffix(file, ext) + "_seed" + value.Raw + ext
 	path, _ := p.compile(copied, base.Line, base.Col, "config", expand.InJob)
-	p.Config = &written.Config{Base: base, Path: &path, Sets: []written.Set{{Path: []string{"seed"}, Place: true, Value: value, Tag: seed.ShortTag()}}}
+	p.Config = &written.Config{Base: base, Path: path, Sets: []written.Set{{Path: []string{"seed"}, Place: true, Value: value, Tag: seed.ShortTag()}}}
 	return path
 }

@@ -115,7 +115,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	}
 	own := canonicalKeys(s, n, "a job")
 	all := fields{overlay(defaults, own, false), n}
-	p := &proto{Job: &written.Job{Line: n.Line, Col: n.Column}, src: s, file: f, style: native, inherited: map[string]bool{}}
+	p := &proto{Job: &written.Job{Line: n.Line, Col: n.Column}, src: s, file: f, style: native, inherited: map[string]bool{}, specs: map[string]*Spec{}}
 	for k := range source.Each(all.node) {
 		p.inherited[k.Value] = source.Child(own, k.Value) == nil
 	}
@@ -151,8 +151,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 func (p *proto) readName(f fields, i int) {
 	n := f.get("name")
 	if n == nil {
-		p.Name = expand.Literal(fmt.Sprintf("job-%d", i+1))
-		p.Name.Line, p.Name.Col = p.Line, p.Col
+		p.Name = expand.Literal(fmt.Sprintf("job-%d", i+1), p.Line, p.Col)
 		return
 	}
 	t, ok := p.text(n, "name", expand.InName)
@@ -279,7 +278,7 @@ func (p *proto) readRest(f fields) {
 	p.Queue = p.optional(f, "queue", expand.InJob)
 	p.checkPaths()
 	p.checkConfigUse(f.get("config") != nil)
-	if c := p.Config; c != nil && p.LogUses(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s written.Set) bool { return s.Value.Uses(expand.VarLog) }) {
+	if c := p.Config; c != nil && p.LogsUse(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s written.Set) bool { return s.Value.Uses(expand.VarLog) }) {
 		p.src.Problem(p.Line, p.Col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}
 }

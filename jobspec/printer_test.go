@@ -78,7 +78,7 @@ func (p *printer) text(key string, t *expand.Text) {
 	}
 }
 
-func (p *printer) list(key string, list []expand.Text) {
+func (p *printer) list(key string, list []*expand.Text) {
 	if len(list) == 0 {
 		return
 	}

@@ -27,24 +27,24 @@ type proto struct {
 }
 
 // text reads a value that may contain variables.
-func (p *proto) text(n *yaml.Node, what string, known expand.VarSet) (expand.Text, bool) {
+func (p *proto) text(n *yaml.Node, what string, known expand.VarSet) (*expand.Text, bool) {
 	s, _, ok := p.src.Scalar(n, what)
 	if !ok {
-		return expand.Text{}, false
+		return &expand.Text{}, false
 	}
 	if source.IsNull(n) {
 		p.src.Problem(n.Line, n.Column, "give it a value, or remove it", "%s has no value", what)
-		return expand.Text{}, false
+		return &expand.Text{}, false
 	}
 	return p.compile(s, n.Line, n.Column, what, known)
 }
 
 // compile parses a string, reports unknown and forbidden variables, and warns about
 // words that look like variables but are not.
-func (p *proto) compile(s string, line, col int, what string, known expand.VarSet) (expand.Text, bool) {
+func (p *proto) compile(s string, line, col int, what string, known expand.VarSet) (*expand.Text, bool) {
 	p.scope.Known, p.scope.Where = known, what
 	t, ok := p.scope.Compile(p.src, s, line, col)
-	p.checkFormats(&t, what)
+	p.checkFormats(t, what)
 	return t, ok
 }
 
@@ -78,11 +78,11 @@ func (p *proto) optional(f fields, key string, known expand.VarSet) *expand.Text
 	if t.Raw == "" {
 		p.src.Problem(n.Line, n.Column, "remove it", "%s is empty", key)
 	}
-	return &t
+	return t
 }
 
 // textList reads a text or a list of texts.
-func (p *proto) textList(f fields, key string, known expand.VarSet) []expand.Text {
+func (p *proto) textList(f fields, key string, known expand.VarSet) []*expand.Text {
 	n := f.get(key)
 	if n == nil {
 		return nil
@@ -90,7 +90,7 @@ func (p *proto) textList(f fields, key string, known expand.VarSet) []expand.Tex
 	if key == "outputs" || key == "inputs" {
 		slips.List(p.src, key, n)
 	}
-	var list []expand.Text
+	var list []*expand.Text
 	for _, item := range p.src.Items(n, key) {
 		t, ok := p.text(item, key, known)
 		if !ok {
@@ -113,21 +113,16 @@ func (p *proto) spec(v *expand.Values) *Spec {
 	if p.shared != nil {
 		return p.shared
 	}
-	var key []byte
-	for i := range p.Resources {
-		for j := range p.Resources[i].Texts {
-			key = append(p.Resources[i].Texts[j].Append(key, v), 0)
+	key := ""
+	for _, r := range p.Resources {
+		for _, t := range r.Texts {
+			key += t.Render(v) + "\x00"
 		}
 	}
-	if s := p.specs[string(key)]; s != nil {
-		return s
+	if p.specs[key] == nil {
+		p.specs[key] = p.build(v)
 	}
-	if p.specs == nil {
-		p.specs = map[string]*Spec{}
-	}
-	s := p.build(v)
-	p.specs[string(key)] = s
-	return s
+	return p.specs[key]
 }
 
 // shares reports whether jobs that do not set share may share GPUs.
@@ -152,8 +147,7 @@ func (p *proto) util(share bool) int {
 // nestedName refuses a name that uses a parameter containing the name itself, or a
 // path that differs from machine to machine.
 func (p *proto) nestedName() {
-	for i := range p.Name.Segs {
-		g := &p.Name.Segs[i]
+	for _, g := range p.Name.Segs {
 		reach := p.Matrix.Reach[g.Param]
 		var text string
 		switch {

@@ -31,9 +31,9 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 		}
 		v.WorkDir = r.WorkDir
 	}
-	logFirst := !t.LogUses(expand.VarConfig)
+	logFirst := !t.LogsUse(expand.VarConfig)
 	if logFirst {
-		if r.Stdout, r.Stderr, err = t.Logs(v); err != nil {
+		if r.Stdout, r.Stderr, err = t.Output(v); err != nil {
 			return Rendered{}, err
 		}
 	}
@@ -44,7 +44,7 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 		v.Config = r.Config.Path
 	}
 	if !logFirst {
-		if r.Stdout, r.Stderr, err = t.Logs(v); err != nil {
+		if r.Stdout, r.Stderr, err = t.Output(v); err != nil {
 			return Rendered{}, err
 		}
 	}
@@ -60,10 +60,10 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	return r, nil
 }
 
-func pathList(texts []expand.Text, v *expand.Values) ([]string, error) {
+func pathList(texts []*expand.Text, v *expand.Values) ([]string, error) {
 	var list []string
-	for i := range texts {
-		p, err := expand.Absolute(v.WorkDir, texts[i].Render(v))
+	for _, t := range texts {
+		p, err := expand.Absolute(v.WorkDir, t.Render(v))
 		if err != nil {
 			return nil, err
 		}
@@ -102,18 +102,16 @@ func (b *Batch) Planned(j *Job) (commands, later []string) {
 			v.Config = c.Path
 		}
 	}
-	note := func(x *expand.Text) {
-		for _, g := range x.Segs {
-			if v.IsLater(g.Kind) && !slices.Contains(later, g.Lit) {
-				later = append(later, g.Lit)
+	texts := slices.Clone(t.Commands)
+	for _, a := range t.Args {
+		texts = append(texts, a.Value)
+	}
+	for _, x := range texts {
+		for _, name := range v.Later(x) {
+			if !slices.Contains(later, name) {
+				later = append(later, name)
 			}
 		}
-	}
-	for i := range t.Commands {
-		note(&t.Commands[i])
-	}
-	for i := range t.Args {
-		note(&t.Args[i].Value)
 	}
 	return t.Script(v), later
 }

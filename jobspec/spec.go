@@ -169,18 +169,15 @@ func (p *proto) read(d *draft, v *expand.Values) {
 		}
 		r := &p.Resources[i]
 		vals := make([]string, len(r.Texts))
-		for n := range r.Texts {
-			vals[n] = r.Texts[n].Render(v)
+		for n, t := range r.Texts {
+			vals[n] = t.Render(v)
 		}
-		d.given[rk.key] = &r.Texts[0]
+		at := r.Texts[0]
+		d.given[rk.key] = at
 		if err := rk.read(d, vals); err != nil {
-			p.complain(&r.Texts[0], rk.key, err)
+			p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col, Text: rk.key + ": "}.Because(err))
 		}
 	}
-}
-
-func (p *proto) complain(t *expand.Text, key string, err error) {
-	p.src.Out.Add(Problem{File: p.src.Path, Line: t.Line, Col: t.Col, Text: key + ": "}.Because(err))
 }
 
 // finish fills in the batch's settings for what the job does not set.
@@ -260,7 +257,5 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 		return
 	}
 	p.Resources = append(p.Resources, r)
-	for i := range r.Texts {
-		p.varied = p.varied || !r.Texts[i].Constant()
-	}
+	p.varied = p.varied || slices.ContainsFunc(r.Texts, func(t *expand.Text) bool { return !t.Constant() })
 }

@@ -26,8 +26,8 @@ func (b *Batch) Traits(j *Job) map[string]string {
 	}
 	traits := map[string]string{}
 	v := j.values()
-	for i := range t.Env {
-		traits["env "+t.Env[i].Name] = shortHash(t.Env[i].Value.Render(v))
+	for _, e := range t.Env {
+		traits["env "+e.Name] = shortHash(e.Value.Render(v))
 	}
 	if t.Shell != nil {
 		traits["shell"] = shortHash(fmt.Sprintf("%q", t.Shell))

@@ -73,7 +73,7 @@ func (r *matrixReader) nestValues(sc Scope, values []*Param) {
 		t, ok := sc.Compile(r.Source, p.Text, r.at[p.Name].Line, r.at[p.Name].Column)
 		r.fails = r.fails || !ok
 		if !t.Constant() || t.Render(nil) != p.Text {
-			p.made = &t
+			p.made = t
 		}
 	}
 }

@@ -34,8 +34,8 @@ type wordError struct{ spelt, text, hint string }
 
 // parse parses s. Words that look like variables but are not are returned in left,
 // those that must be refused in bad.
-func (sc *Scope) parse(s string) (t Text, left []string, bad []*wordError) {
-	t.Raw = s
+func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
+	t = &Text{Raw: s}
 	from := 0
 	literal := func(text string) {
 		if n := len(t.Segs); n > 0 && t.Segs[n-1].Kind == VarLiteral {
@@ -101,7 +101,7 @@ func (sc *Scope) word(spelt string) (*Segment, *wordError) {
 
 // near returns the known variable that word is most likely a typo of.
 func (sc *Scope) near(word string) string {
-	for _, p := range append(append([]string(nil), sc.Params...), sc.Partial...) {
+	for _, p := range slices.Concat(sc.Params, sc.Partial) {
 		d := len(word) - len(p)
 		if len(word) >= 3 && (d == 1 || d == -1) && levenshtein.ComputeDistance(word, p) == 1 {
 			return p
@@ -110,7 +110,7 @@ func (sc *Scope) near(word string) string {
 	if len(word) < 5 {
 		return ""
 	}
-	for _, k := range append(append([]string(nil), sc.Params...), builtins...) {
+	for _, k := range slices.Concat(sc.Params, builtins) {
 		if levenshtein.ComputeDistance(word, k) <= 1 || swapped(word, k) {
 			return k
 		}
@@ -132,7 +132,7 @@ func swapped(a, b string) bool {
 
 // Compile parses a text of a file, reports unknown and forbidden variables, and warns about
 // words that look like variables but are not.
-func (sc *Scope) Compile(s *source.Source, raw string, line, col int) (Text, bool) {
+func (sc *Scope) Compile(s *source.Source, raw string, line, col int) (*Text, bool) {
 	t, left, bad := sc.parse(raw)
 	t.Line, t.Col = line, col
 	for _, e := range bad {

@@ -72,7 +72,7 @@ type Segment struct {
 	Param  string // name, for VarParam
 }
 
-// A Text is a string of the job file, parsed.
+// A Text is a string of the job file, parsed. A nil one is not given.
 type Text struct {
 	Segs      []Segment
 	Raw       string
@@ -89,19 +89,15 @@ func (t *Text) Sole() *Segment {
 
 // Constant reports whether the text is the same for every job.
 func (t *Text) Constant() bool {
-	return len(t.Segs) == 0 || len(t.Segs) == 1 && t.Segs[0].Kind == VarLiteral
+	return !slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind != VarLiteral })
 }
 
 // Uses reports whether a variable of a kind is in the text.
 func (t *Text) Uses(k VarKind) bool {
-	return slices.ContainsFunc(t.Segs, func(s Segment) bool { return s.Kind == k })
+	return t != nil && slices.ContainsFunc(t.Segs, func(g Segment) bool { return g.Kind == k })
 }
 
 // Literal returns a text without variables.
-func Literal(s string) Text {
-	t := Text{Raw: s}
-	if s != "" {
-		t.Segs = []Segment{{Kind: VarLiteral, Lit: s}}
-	}
-	return t
+func Literal(s string, line, col int) *Text {
+	return &Text{Segs: []Segment{{Kind: VarLiteral, Lit: s}}, Raw: s, Line: line, Col: col}
 }

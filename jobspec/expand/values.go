@@ -28,8 +28,8 @@ type Values struct {
 	Planned bool     // work dir and config are known, though there is no attempt yet
 }
 
-// IsLater reports whether a variable has no value before an attempt.
-func (v *Values) IsLater(k VarKind) bool {
+// isLater reports whether a variable has no value before an attempt.
+func (v *Values) isLater(k VarKind) bool {
 	switch k {
 	case VarLiteral, VarParam, VarName:
 		return false
@@ -41,51 +41,51 @@ func (v *Values) IsLater(k VarKind) bool {
 	return v.Runtime == nil
 }
 
-// Append appends the rendered t to buf.
-func (t *Text) Append(buf []byte, v *Values) []byte {
-	for i := range t.Segs {
-		buf = t.Segs[i].append(buf, v)
+// Later returns the variables of a text that have no value before an attempt.
+func (v *Values) Later(t *Text) (spelt []string) {
+	if t == nil {
+		return nil
 	}
-	return buf
-}
-
-// Render returns the text with its variables replaced.
-func (t *Text) Render(v *Values) string {
-	if t.Constant() {
-		if len(t.Segs) == 0 {
-			return ""
+	for _, g := range t.Segs {
+		if v.isLater(g.Kind) {
+			spelt = append(spelt, g.Lit)
 		}
-		return t.Segs[0].Lit
 	}
-	return string(t.Append(nil, v))
+	return spelt
 }
 
-func (g *Segment) append(buf []byte, v *Values) []byte {
-	if g.Kind == VarLiteral {
-		return append(buf, g.Lit...)
+// Render returns the text with its variables replaced, "" if it is not given.
+func (t *Text) Render(v *Values) string {
+	if t == nil {
+		return ""
 	}
+	var b strings.Builder
+	for _, g := range t.Segs {
+		b.WriteString(g.render(v))
+	}
+	return b.String()
+}
+
+func (g *Segment) render(v *Values) string {
 	var value string
 	switch {
 	case g.Kind == VarParam:
 		value = v.Param(g.Param).Text
-	case g.Kind == VarName:
-		value = v.Name
-	case v.IsLater(g.Kind):
-		return append(buf, g.Lit...)
+	case g.Kind == VarLiteral || v.isLater(g.Kind):
+		return g.Lit
 	default:
-		value = v.runtime(g.Kind)
+		value = v.known(g.Kind)
 	}
 	switch g.Format {
 	case "":
-		return append(buf, value...)
+		return value
 	case "q":
-		return append(buf, shellescape.Quote(value)...)
+		return shellescape.Quote(value)
 	}
-	formatted, err := FormatNumber(g.Format, value)
-	if err != nil {
-		formatted = value
+	if formatted, err := FormatNumber(g.Format, value); err == nil {
+		return formatted
 	}
-	return append(buf, formatted...)
+	return value
 }
 
 // Param returns the value of a parameter, null if there is none.
@@ -96,8 +96,11 @@ func (v *Values) Param(name string) Param {
 	return Param{Name: name, Tag: "!!null"}
 }
 
-func (v *Values) runtime(k VarKind) string {
+// known returns the value of a variable that is not a parameter.
+func (v *Values) known(k VarKind) string {
 	switch k {
+	case VarName:
+		return v.Name
 	case VarWorkDir:
 		return v.WorkDir
 	case VarUniID:

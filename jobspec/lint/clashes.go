@@ -89,8 +89,7 @@ func (b *batchChecker) sameOutput() {
 	told := map[*written.Job]bool{}
 	for id := range int32(b.Len) {
 		e := b.Job(id)
-		for i := range e.Outputs {
-			t := &e.Outputs[i]
+		for _, t := range e.Outputs {
 			path, err := b.path(&e, t)
 			if isGlob(t.Raw) || err != nil { // reported before
 				continue
@@ -120,8 +119,7 @@ func (b *batchChecker) distinct() bool {
 			continue
 		}
 		last = e.Job
-		for i := range e.Outputs {
-			o := &e.Outputs[i]
+		for _, o := range e.Outputs {
 			if isGlob(o.Raw) {
 				continue
 			}
@@ -188,8 +186,8 @@ func (b *batchChecker) workDirs() {
 // all were meant.
 func (b *batchChecker) oneNeed() {
 	b.jobs(func(e *Expansion) bool {
-		for i := range e.Job.Needs {
-			if need := &e.Job.Needs[i]; need.Constant() && !isGlob(need.Raw) {
+		for _, need := range e.Job.Needs {
+			if need.Constant() && !isGlob(need.Raw) {
 				b.oneOf(e, need)
 			}
 		}
@@ -217,8 +215,8 @@ func (b *batchChecker) oneOf(e *Expansion, need *expand.Text) {
 // expansions returns a pattern that matches all expansions of a job's matrix.
 func expansions(j *written.Job) string {
 	pattern := ""
-	for i := range j.Name.Segs {
-		if g := &j.Name.Segs[i]; g.Kind == expand.VarLiteral {
+	for _, g := range j.Name.Segs {
+		if g.Kind == expand.VarLiteral {
 			pattern += g.Lit
 		} else if !strings.HasSuffix(pattern, "*") {
 			pattern += "*"

@@ -34,27 +34,27 @@ func (j *jobChecker) commands() {
 	if !login {
 		c.job.Conda = condaLine()
 	}
-	for i := range j.Env {
-		c.job.Env[j.Env[i].Name] = c.template(&j.Env[i].Value, false)
+	for _, e := range j.Env {
+		c.job.Env[e.Name] = c.template(e.Value, false)
 	}
-	for i := range j.Commands {
-		c.command(&j.Commands[i], i == len(j.Commands)-1)
+	for i, t := range j.Commands {
+		c.command(t, i == len(j.Commands)-1)
 	}
-	for i := range j.Args {
-		key := j.Args[i].Key
+	for _, a := range j.Args {
+		key := a.Key
 		if !strings.HasPrefix(key, "-") {
 			key = "--" + key
 		}
-		c.value("x "+key+" ", &j.Args[i].Value)
+		c.value("x "+key+" ", a.Value)
 	}
-	for i := range j.Env {
-		if name := j.Env[i].Name; strings.HasSuffix(name, "PORT") {
-			c.value(name+"=", &j.Env[i].Value)
+	for _, e := range j.Env {
+		if strings.HasSuffix(e.Name, "PORT") {
+			c.value(e.Name+"=", e.Value)
 		}
 	}
 	if j.Config != nil {
-		for i := range j.Config.Sets {
-			c.value("x ", &j.Config.Sets[i].Value)
+		for _, s := range j.Config.Sets {
+			c.value("x ", s.Value)
 		}
 	}
 }
@@ -84,8 +84,7 @@ func condaLine() string {
 // template returns a text as the shell sees it, with a hole for each variable.
 func (c *commandChecker) template(t *expand.Text, quoted bool) string {
 	var b strings.Builder
-	for i := range t.Segs {
-		g := &t.Segs[i]
+	for _, g := range t.Segs {
 		if g.Kind == expand.VarLiteral {
 			b.WriteString(g.Lit)
 			continue
@@ -105,7 +104,7 @@ func (c *commandChecker) template(t *expand.Text, quoted bool) string {
 	return b.String()
 }
 
-func (c *commandChecker) hole(g *expand.Segment, quoted bool) script.Hole {
+func (c *commandChecker) hole(g expand.Segment, quoted bool) script.Hole {
 	h := script.Hole{Spelt: g.Lit, Granted: g.Kind == expand.VarGPU || g.Kind == expand.VarGPUList, Quoted: quoted || g.Format == "q"}
 	switch g.Kind {
 	case expand.VarParam:

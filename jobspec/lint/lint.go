@@ -99,7 +99,7 @@ func (c *Checker) Find(src *source.Source, j *written.Job, p source.Problem, war
 
 func (c *Checker) allows(j *written.Job, lint string) bool {
 	return slices.Contains(c.Allow, lint) || slices.ContainsFunc(j.Resources, func(r written.Resource) bool {
-		return r.Key == "allow" && slices.ContainsFunc(r.Texts, func(name expand.Text) bool { return name.Raw == lint })
+		return r.Key == "allow" && slices.ContainsFunc(r.Texts, func(name *expand.Text) bool { return name.Raw == lint })
 	})
 }
 
@@ -132,12 +132,7 @@ func (j *jobChecker) unusedConfig() {
 
 // runs reports whether any text the job runs satisfies is.
 func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
-	for t := range j.Run() {
-		if is(t) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.Run(), is)
 }
 
 // maxAsked bounds how many paths of a batch are checked for existence.

@@ -24,8 +24,7 @@ func (b *batchChecker) order() {
 			made = b.producers()
 		}
 		found, same := false, e.WorkDir == nil && len(e.Job.Needs) == 0
-		for i := range e.Inputs {
-			t := &e.Inputs[i]
+		for _, t := range e.Inputs {
 			same = same && t.Constant()
 			if path, err := b.path(e, t); err == nil && b.inputOrder(made, e, t, path) {
 				found = true
@@ -84,8 +83,8 @@ func (b *batchChecker) producers() *producers {
 	m := newProducers()
 	for id := range int32(b.Len) {
 		e := b.Job(id)
-		for i := range e.Outputs {
-			if path, err := b.path(&e, &e.Outputs[i]); err == nil {
+		for _, t := range e.Outputs {
+			if path, err := b.path(&e, t); err == nil {
 				m.add(path, id)
 			}
 		}

@@ -59,33 +59,17 @@ type used struct {
 }
 
 func (j *jobChecker) uses() used {
-	u := used{map[string]bool{}, map[string]bool{}}
-	reached := slices.Collect(j.Run())
-	for i := range j.Inputs {
-		reached = append(reached, &j.Inputs[i])
-	}
-	named := []*expand.Text{&j.Name, j.Log, j.Stdout, j.Stderr, j.Queue}
-	for _, list := range [][]expand.Text{j.Outputs, j.Needs} {
-		for i := range list {
-			named = append(named, &list[i])
-		}
-	}
+	reached := slices.Concat(j.Run(), j.Inputs, j.Config.Texts(), []*expand.Text{j.WorkDir})
+	named := slices.Concat(j.Logs(), j.Outputs, j.Needs, []*expand.Text{j.Name, j.Queue})
 	for _, r := range j.Resources {
-		to := &reached
 		if r.Key == "desc" || r.Key == "tags" {
-			to = &named
-		}
-		for i := range r.Texts {
-			*to = append(*to, &r.Texts[i])
-		}
-	}
-	if c := j.Config; c != nil {
-		reached = append(reached, &c.Base, c.Path)
-		for i := range c.Sets {
-			reached = append(reached, &c.Sets[i].Value)
+			named = append(named, r.Texts...)
+		} else {
+			reached = append(reached, r.Texts...)
 		}
 	}
-	j.mark(u.reached, append(reached, j.WorkDir)...)
+	u := used{map[string]bool{}, map[string]bool{}}
+	j.mark(u.reached, reached...)
 	j.mark(u.named, named...)
 	return u
 }
@@ -96,8 +80,8 @@ func (j *jobChecker) mark(used map[string]bool, texts ...*expand.Text) {
 		if t == nil {
 			continue
 		}
-		for i := range t.Segs {
-			if g := &t.Segs[i]; g.Kind == expand.VarParam {
+		for _, g := range t.Segs {
+			if g.Kind == expand.VarParam {
 				j.markParam(used, g.Param)
 			}
 		}
@@ -110,9 +94,7 @@ func (j *jobChecker) markParam(used map[string]bool, name string) {
 		return
 	}
 	used[name] = true
-	for _, t := range j.Matrix.Made(name) {
-		j.mark(used, t)
-	}
+	j.mark(used, j.Matrix.Made(name)...)
 }
 
 var paramInEnv = regexp.MustCompile(`GPURUN_PARAM_[A-Z0-9_]*`)
@@ -136,8 +118,8 @@ func (j *jobChecker) readByScript(name string) bool {
 		return false
 	}
 	used := map[string]bool{}
-	for i := range j.Commands {
-		for _, file := range script.Check(j.Commands[i].Raw, script.Job{}).Scripts {
+	for _, c := range j.Commands {
+		for _, file := range script.Check(c.Raw, script.Job{}).Scripts {
 			j.markEnvironment(used, j.program(file).text)
 		}
 	}
@@ -147,7 +129,7 @@ func (j *jobChecker) readByScript(name string) bool {
 // inName reports whether the job's name holds the parameter.
 func (j *jobChecker) inName(name string) bool {
 	used := map[string]bool{}
-	j.mark(used, &j.Name)
+	j.mark(used, j.Name)
 	return used[name]
 }
 

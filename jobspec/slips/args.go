@@ -18,7 +18,7 @@ func ArgsPlace(src *source.Source, j *written.Job, experiment bool) {
 	if len(j.Args) == 0 || len(j.Commands) == 0 {
 		return
 	}
-	t := &j.Commands[len(j.Commands)-1]
+	t := j.Commands[len(j.Commands)-1]
 	script := strings.TrimRight(t.Raw, "\n")
 	from := strings.LastIndexByte(script, '\n') + 1
 	last := script[from:]

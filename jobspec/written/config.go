@@ -43,16 +43,10 @@ func (c *Config) PerAttempt() bool {
 // StartsLater reports whether a config's path depends on something known only to an
 // attempt. Without a path, the file is named by its content.
 func (c *Config) StartsLater() bool {
-	texts := []*expand.Text{&c.Base}
+	texts := c.Texts()
 	if c.Path != nil {
-		texts = append(texts, c.Path)
-	} else {
-		for i := range c.Sets {
-			texts = append(texts, &c.Sets[i].Value)
-		}
+		texts = texts[:2]
 	}
 	v := expand.Values{Planned: true}
-	return slices.ContainsFunc(texts, func(t *expand.Text) bool {
-		return slices.ContainsFunc(t.Segs, func(g expand.Segment) bool { return v.IsLater(g.Kind) })
-	})
+	return slices.ContainsFunc(texts, func(t *expand.Text) bool { return len(v.Later(t)) > 0 })
 }

@@ -3,7 +3,7 @@
 package written
 
 import (
-	"iter"
+	"slices"
 
 	"gpurun/jobspec/expand"
 )
@@ -13,9 +13,9 @@ import (
 type Job struct {
 	Line, Col int // where the job is in its file
 	Matrix    *expand.Matrix
-	Name      expand.Text
+	Name      *expand.Text
 	Suffix    []string // parameters whose values are appended to the name
-	Commands  []expand.Text
+	Commands  []*expand.Text
 	Args      []Arg
 	Env       []Env
 	Shell     []string
@@ -23,11 +23,11 @@ type Job struct {
 	Log       *expand.Text // stdout and stderr combined
 	Stdout    *expand.Text
 	Stderr    *expand.Text
-	Outputs   []expand.Text
-	Inputs    []expand.Text
+	Outputs   []*expand.Text
+	Inputs    []*expand.Text
 	Config    *Config
 	Queue     *expand.Text
-	Needs     []expand.Text
+	Needs     []*expand.Text
 
 	Told      bool       // one of its names was refused, which is reported only once
 	Resources []Resource // what the scheduler reads, as given
@@ -36,19 +36,19 @@ type Job struct {
 // An Arg is one --key value appended to the last command.
 type Arg struct {
 	Key   string
-	Value expand.Text
+	Value *expand.Text
 	Tag   string // of a value without variables
 }
 
 // An Env is one NAME=value.
 type Env struct {
 	Name  string
-	Value expand.Text
+	Value *expand.Text
 }
 
 // A Config is a copy of a config file with some values changed.
 type Config struct {
-	Base expand.Text
+	Base *expand.Text
 	Path *expand.Text // where the copy goes; nil for beside the base
 	Sets []Set
 	Bad  bool // a problem with it was reported
@@ -59,33 +59,44 @@ type Set struct {
 	Path  []string
 	Add   bool // a new key
 	Place bool // replace it if present, otherwise add it: the seed of an experiment list
-	Value expand.Text
+	Value *expand.Text
 	Tag   string
 }
 
 // A Resource is one of the keys that the scheduler reads, its values as text.
 type Resource struct {
 	Key   string
-	Texts []expand.Text
+	Texts []*expand.Text
 }
 
-// Run yields the texts of what the job runs: commands, args and env.
-func (j *Job) Run() iter.Seq[*expand.Text] {
-	return func(yield func(*expand.Text) bool) {
-		for i := range j.Commands {
-			if !yield(&j.Commands[i]) {
-				return
-			}
-		}
-		for i := range j.Args {
-			if !yield(&j.Args[i].Value) {
-				return
-			}
-		}
-		for i := range j.Env {
-			if !yield(&j.Env[i].Value) {
-				return
-			}
-		}
+// Run returns the texts of what the job runs: commands, args and env.
+func (j *Job) Run() []*expand.Text {
+	texts := slices.Clone(j.Commands)
+	for _, a := range j.Args {
+		texts = append(texts, a.Value)
 	}
+	for _, e := range j.Env {
+		texts = append(texts, e.Value)
+	}
+	return texts
+}
+
+// Logs returns the paths of its output: log, stdout and stderr, nil where not given.
+func (j *Job) Logs() []*expand.Text { return []*expand.Text{j.Log, j.Stdout, j.Stderr} }
+
+// LogsUse reports whether the path of a log uses a variable.
+func (j *Job) LogsUse(k expand.VarKind) bool {
+	return slices.ContainsFunc(j.Logs(), func(t *expand.Text) bool { return t.Uses(k) })
+}
+
+// Texts returns all texts of a config, if there is one.
+func (c *Config) Texts() []*expand.Text {
+	if c == nil {
+		return nil
+	}
+	texts := []*expand.Text{c.Base, c.Path}
+	for _, s := range c.Sets {
+		texts = append(texts, s.Value)
+	}
+	return texts
 }

@@ -10,18 +10,8 @@ import (
 	"gpurun/jobspec/units"
 )
 
-// LogUses reports whether the path of a log uses a variable.
-func (t *Job) LogUses(k expand.VarKind) bool {
-	for _, l := range []*expand.Text{t.Log, t.Stdout, t.Stderr} {
-		if l != nil && l.Uses(k) {
-			return true
-		}
-	}
-	return false
-}
-
-// Logs returns where output goes, and makes that the value of {log}.
-func (t *Job) Logs(v *expand.Values) (stdout, stderr string, err error) {
+// Output returns where output goes, and makes that the value of {log}.
+func (t *Job) Output(v *expand.Values) (stdout, stderr string, err error) {
 	stdout, stderr = v.Log, v.Log
 	place := func(t *expand.Text, at *string) {
 		if t != nil && err == nil {
@@ -41,17 +31,16 @@ func (t *Job) Logs(v *expand.Values) (stdout, stderr string, err error) {
 // Script renders the commands, with args after the last one.
 func (t *Job) Script(v *expand.Values) []string {
 	list := make([]string, len(t.Commands))
-	for i := range t.Commands {
-		list[i] = t.Commands[i].Render(v)
+	for i, c := range t.Commands {
+		list[i] = c.Render(v)
 	}
-	if len(t.Args) == 0 {
-		return list
+	for i, a := range t.Args {
+		last := &list[len(list)-1]
+		if i == 0 {
+			*last = strings.TrimRight(*last, "\n")
+		}
+		*last += a.spell(v)
 	}
-	last := []byte(strings.TrimRight(list[len(list)-1], "\n"))
-	for i := range t.Args {
-		last = t.Args[i].Append(last, v)
-	}
-	list[len(list)-1] = string(last)
 	return list
 }
 
@@ -86,21 +75,19 @@ func (a *Arg) Kind(v *expand.Values) byte {
 	return argValue
 }
 
-// Append appends the argument as the shell gets it.
-func (a *Arg) Append(buf []byte, v *expand.Values) []byte {
-	kind := a.Kind(v)
-	if kind == argNone {
-		return buf
-	}
-	buf = append(buf, ' ')
+// spell returns the argument as the shell gets it, behind a space.
+func (a *Arg) spell(v *expand.Values) string {
+	key := " " + a.Key
 	if !strings.HasPrefix(a.Key, "-") {
-		buf = append(buf, "--"...)
+		key = " --" + a.Key
 	}
-	buf = append(buf, a.Key...)
-	if kind == argFlag {
-		return buf
+	switch a.Kind(v) {
+	case argNone:
+		return ""
+	case argFlag:
+		return key
 	}
-	return append(append(buf, ' '), shellescape.Quote(string(a.Value.Append(nil, v)))...)
+	return key + " " + shellescape.Quote(a.Value.Render(v))
 }
 
 // Environ returns the job's own environment: its parameters and env.
@@ -109,8 +96,8 @@ func (t *Job) Environ(v *expand.Values) []string {
 	for _, p := range v.Resolved() {
 		list = append(list, expand.ParamEnv(p.Name)+"="+p.Text)
 	}
-	for i := range t.Env {
-		list = append(list, t.Env[i].Name+"="+t.Env[i].Value.Render(v))
+	for _, e := range t.Env {
+		list = append(list, e.Name+"="+e.Value.Render(v))
 	}
 	return list
 }

@@ -47,8 +47,13 @@ var (
 			words: func(_ *query, d *device) string { return "does not answer: " + d.err }},
 		{refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
 			words: text("compute mode is prohibited: no process may use it")},
+		{refuses: func(_ *query, d *device) bool { return d.sick != nil },
+			words: func(_ *query, d *device) string { return d.sick.words() }},
 	}
 	company = []rule{
+		{refuses: func(q *query, d *device) bool {
+			return q.req.Avoid != "" && slices.Contains(q.req.Avoid.List(), string(d.UUID))
+		}, words: text("the job failed on it, and is tried elsewhere first")},
 		{refuses: func(q *query, d *device) bool {
 			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.share) })
 		}, words: func(_ *query, d *device) string { return heldHere(len(d.holds)) }, ours: withoutOurs},

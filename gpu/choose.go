@@ -134,14 +134,18 @@ func unknownLast[T ~int | ~int64](n T) int64 {
 	return int64(n)
 }
 
-// order sorts devices: those without other users first, then by policy, then by UUID.
+// order sorts devices: those without other users first and those that another user
+// quarantined last, then by policy, then by UUID.
 func (p *Pool) order(now time.Duration, devs []*device) {
 	score := policies[p.rules.Pick]
 	if score == nil {
 		score = policies[MostFree]
 	}
 	others := func(d *device) int {
-		if d.foreign != nil || d.strange(now) > 0 {
+		switch {
+		case d.suspect:
+			return 2
+		case d.foreign != nil || d.strange(now) > 0:
 			return 1
 		}
 		return 0

@@ -25,6 +25,7 @@ type device struct {
 	activity
 	holds  []hold
 	claims []Claim
+	ailment
 	left
 	tally
 }
@@ -50,6 +51,12 @@ type hold struct {
 	attempt string
 	memory  Bytes
 	share   bool
+}
+
+// ailment is what users think of a device's health.
+type ailment struct {
+	sick    *Quarantine // this user's that is in force, or nil
+	suspect bool        // another user has quarantined it
 }
 
 // left is what became of a device since an attempt of this run left it.

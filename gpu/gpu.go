@@ -84,12 +84,14 @@ type Sample struct {
 type Reading struct {
 	UUID        UUID
 	Err         string   // why the device does not answer ("GPU is lost"), or ""; if set, ignore the rest
+	Lost        bool     `json:",omitempty"` // with Err: it has fallen off the bus
 	Total       Bytes    // -1 if unknown
 	Free        Bytes    // NVML's free; -1 if unknown
 	Used        Bytes    // excluding what the driver reserves, if NVML reports that; -1 if unknown
 	Samples     []Sample // newest last; NVML's own buffer, or the current value; empty if unknown (MIG)
 	ComputeMode ComputeMode
-	Listed      bool // Processes were read; false for a quick reading of memory only
+	Health      *Health `json:",omitempty"` // nil if it was not read
+	Listed      bool    // Processes were read; false for a quick reading of memory only
 	Processes   []Process
 	Found       *Device `json:",omitempty"` // a silent device's identity once it answers; from then on it goes by its own UUID
 }
@@ -113,6 +115,7 @@ type Observation struct {
 	At       time.Duration // CLOCK_BOOTTIME at which it was taken
 	Readings []Reading     // in PCI order
 	Claims   []Claim       // of other runs; nil if claims were not read
+	Sick     []Quarantine  // by any user, also those that are over; nil if they were not read
 	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 

@@ -44,6 +44,8 @@ type Pool struct {
 	rules Rules
 	devs  []device // in PCI order
 	turn  int      // position at which round-robin continues
+
+	quarantines []Quarantine // as last read, and those that began since
 }
 
 // NewPool makes a pool of devs, which are in PCI order. Devices that rules do
@@ -93,6 +95,10 @@ func (p *Pool) Observe(seen Observation) {
 	if seen.Claims != nil {
 		p.observeClaims(seen.Claims, seen.Readings)
 	}
+	if seen.Sick != nil {
+		p.quarantines = seen.Sick
+	}
+	defer p.ail(seen.At) // once silent devices have their names
 	if seen.Err != "" {
 		for i := range p.devs {
 			if d := &p.devs[i]; seen.At >= d.at {

@@ -12,6 +12,7 @@ type Request struct {
 	Models    Names // only devices whose name contains one of these, ignoring case; empty for any
 	IDs       Names // only these indices, UUIDs or unique UUID prefixes; empty for any
 	Share     bool  // may share a device with other jobs
+	Avoid     Names // not these UUIDs, on which it failed before
 }
 
 // Names is a list of names that can be compared.
@@ -32,8 +33,8 @@ func (n Names) List() []string {
 // finds no devices where other found none. Fields that it does not weigh must be equal.
 func (r Request) AtLeast(other Request) bool {
 	least := other
-	least.Min, least.Max, least.Models, least.IDs = r.Min, r.Max, r.Models, r.IDs
+	least.Min, least.Max, least.Models, least.IDs, least.Avoid = r.Min, r.Max, r.Models, r.IDs, r.Avoid
 	least.Memory, least.MaxUtil, least.UtilOnOwn = r.Memory, r.MaxUtil, r.UtilOnOwn
-	return least == r && other.Min <= 1 && other.Models == "" && other.IDs == "" &&
+	return least == r && other.Min <= 1 && other.Models == "" && other.IDs == "" && other.Avoid == "" &&
 		r.Memory >= other.Memory && r.MaxUtil <= other.MaxUtil && (r.UtilOnOwn || !other.UtilOnOwn)
 }

@@ -20,6 +20,7 @@ func TestAtLeast(t *testing.T) {
 		"UtilOnOwn": func(r *Request) { r.UtilOnOwn = true },
 		"Models":    func(r *Request) { r.Models = "a100" },
 		"IDs":       func(r *Request) { r.IDs = "0" },
+		"Avoid":     func(r *Request) { r.Avoid = "GPU-0" },
 	}
 	kind := reflect.TypeFor[Request]()
 	for i := range kind.NumField() {

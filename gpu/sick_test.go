@@ -1,0 +1,97 @@
+package gpu
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// One's own quarantine keeps a device out, until it is over or lifted; another user's only
+// moves it to the end of every policy.
+func TestQuarantine(t *testing.T) {
+	boot, wall := time.Hour, time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	sick := func(uid int, id UUID) Quarantine {
+		q := Quarantine{UUID: id, UID: uid, Why: "3 attempts died on it"}
+		return q.Again(boot, wall)
+	}
+	for _, row := range []struct {
+		name string
+		sick []Quarantine
+		now  time.Duration
+		want string // devices in the order in which a job would take them
+	}{
+		{"none", nil, boot, "ABC"},
+		{"own", []Quarantine{sick(1000, "A")}, boot, "BC"},
+		{"own, almost over", []Quarantine{sick(1000, "A")}, boot + time.Hour - 1, "BC"},
+		{"own, over", []Quarantine{sick(1000, "A")}, boot + time.Hour, "ABC"},
+		{"another's", []Quarantine{sick(1001, "A")}, boot, "BCA"},
+		{"another's, over", []Quarantine{sick(1001, "A")}, boot + time.Hour, "ABC"},
+		{"everybody's", []Quarantine{sick(1001, "A"), sick(1002, "B"), sick(1003, "C")}, boot, "ABC"},
+		{"both", []Quarantine{sick(1001, "B"), sick(1000, "A")}, boot, "CB"},
+	} {
+		for _, pick := range []Pick{FirstFit, MostFree, BestFit, LeastUtil, RoundRobin} {
+			p := NewPool([]Device{{UUID: "A", Total: 9}, {UUID: "B", Total: 9}, {UUID: "C", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1, Pick: pick})
+			seen := Observation{At: row.now, Sick: row.sick}
+			for _, id := range []UUID{"A", "B", "C"} {
+				seen.Readings = append(seen.Readings, Reading{UUID: id, Total: 9, Free: 9, Used: 0, Listed: true})
+			}
+			p.Observe(seen)
+			got := ""
+			for {
+				g, ok := p.Find(row.now, Request{Min: 1, Max: 1, Memory: 1, MaxUtil: 100}, nil)
+				if !ok {
+					break
+				}
+				p.Hold(string(g.UUIDs[0]), g)
+				got += string(g.UUIDs[0])
+			}
+			if got != row.want {
+				t.Errorf("%s, %s: took %s, want %s", row.name, pick, got, row.want)
+			}
+		}
+	}
+}
+
+func TestQuarantineIsGivenAsAReason(t *testing.T) {
+	p := NewPool([]Device{{UUID: "A", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
+	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}}})
+	p.Quarantine(1, Quarantine{UUID: "A", UID: 1000, Why: "it was lost"}.Again(1, time.Now()))
+	v := p.Admit(1, Request{Min: 1, Max: 1, MaxUtil: 100})[0]
+	if v.OK || v.Never || !strings.HasPrefix(v.Reason, "quarantined until ") || !strings.HasSuffix(v.Reason, ": it was lost") {
+		t.Errorf("%+v", v)
+	}
+	p.Observe(Observation{At: 2, Sick: []Quarantine{}}) // lifted
+	if v := p.Admit(2, Request{Min: 1, Max: 1, MaxUtil: 100})[0]; !v.OK {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Each quarantine of a device lasts twice as long as the one before, up to a day.
+func TestQuarantineDoubles(t *testing.T) {
+	var q Quarantine
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 24, 24} {
+		q = q.Again(time.Minute, time.Now())
+		if q.Ends != time.Minute+want*time.Hour || q.Times != i+1 {
+			t.Errorf("quarantine %d ends at %v", i+1, q.Ends)
+		}
+	}
+}
+
+// A request that avoids devices finds the others, and waits for those that this run's own
+// jobs hold.
+func TestAvoid(t *testing.T) {
+	p := NewPool([]Device{{UUID: "A", Total: 9}, {UUID: "B", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
+	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}, {UUID: "B", Total: 9, Free: 9, Listed: true}}})
+	req := Request{Min: 1, Max: 1, MaxUtil: 100, Avoid: NamesOf([]string{"A"})}
+	g, ok := p.Find(1, req, nil)
+	if !ok || g.UUIDs[0] != "B" {
+		t.Fatalf("%v %v", g, ok)
+	}
+	p.Hold("x", g)
+	if _, ok := p.Find(1, req, nil); ok {
+		t.Error("it found a device that it avoids")
+	}
+	if free, ours := p.Could(1, req, nil); len(free) != 0 || len(ours) != 1 || ours[0] != "B" {
+		t.Errorf("free %v, ours %v", free, ours)
+	}
+}

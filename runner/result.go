@@ -10,22 +10,9 @@ import (
 	"gpurun/state"
 )
 
-// Result is the outcome of a run.
-type Result struct {
-	Final    state.Snapshot
-	Failures []state.FailedJob // one for all jobs that failed alike, in batch order; at most maxFailures, but Final counts all
-	Demands  []state.Demand    // jobs that used far more or less GPU memory than requested
-	Warnings []string          // for the summary
-	Wall     time.Duration     // of this run
-	GPUHours float64
-	Stopped  string // what stopped the whole run, "SIGTERM", or ""
-	StateErr error  // why the ledger could not be written, or nil
-	GaveUp   bool   // gave up waiting for a GPU
-}
-
 // tally collects the summary's data, fact by fact.
 type tally struct {
-	Result
+	state.Result
 	began   time.Time
 	starts  map[string]state.Fact // of live attempts, by uni_id
 	last    map[int]Last          // last bad end of each job
@@ -85,7 +72,7 @@ func (t *tally) demand(job int, f, start state.Fact) {
 }
 
 // result builds what Run returns.
-func (l *loop) result() Result {
+func (l *loop) result() state.Result {
 	l.save()
 	now, r := l.Now(), l.out.Result
 	r.Final, r.Wall, r.GPUHours = l.Core.Snapshot(now), now.Wall.Sub(l.out.began), l.out.hours.total.Hours()

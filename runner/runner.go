@@ -39,7 +39,7 @@ type Config struct {
 
 // Run runs the batch to its end and returns the outcome. It returns when nothing is
 // running any more, or when ctx is done; then running jobs keep running.
-func Run(ctx context.Context, c Config) Result {
+func Run(ctx context.Context, c Config) state.Result {
 	ctx, cancel := context.WithCancel(ctx)
 	l := newLoop(ctx, c)
 	defer l.readings.done.Wait()

@@ -117,7 +117,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 	return w
 }
 
-func (w *world) run() Result {
+func (w *world) run() state.Result {
 	r := Run(context.Background(), w.Config)
 	w.engine.Close()
 	return r
@@ -326,7 +326,7 @@ func TestRequests(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) Play {
 			return Play{For: time.Minute}
 		})
-		done := make(chan Result)
+		done := make(chan state.Result)
 		go func() { done <- w.run() }()
 		synctest.Wait()
 		if r := ask(w, control.Request{Op: control.OpStatus}); r.Snapshot == nil || len(r.Snapshot.Running) != 1 {

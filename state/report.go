@@ -1,6 +1,23 @@
 package state
 
-import "gpurun/gpu"
+import (
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A Result is the outcome of a run.
+type Result struct {
+	Final    Snapshot
+	Failures []FailedJob // one for all jobs that failed alike, in batch order; the first few, but Final counts all
+	Demands  []Demand    // jobs that used far more or less GPU memory than requested
+	Warnings []string    // for the summary
+	Wall     time.Duration
+	GPUHours float64
+	Stopped  string // what stopped the whole run, "SIGTERM", or ""
+	StateErr error  // why the ledger could not be written, or nil
+	GaveUp   bool   // gave up waiting for a GPU
+}
 
 // A FailedJob is a job that did not succeed, as a person sees it. It represents all that
 // failed alike.

@@ -3,7 +3,7 @@ package cli
 import (
 	"errors"
 
-	"gpurun/runner"
+	"gpurun/state"
 )
 
 // Exit statuses. If several apply, the first in the order of statusOf counts; never 0
@@ -57,7 +57,7 @@ func codeOf(err error) int {
 }
 
 // statusOf returns the exit status of a run.
-func statusOf(r runner.Result, noWait bool) int {
+func statusOf(r state.Result, noWait bool) int {
 	switch {
 	case r.Stopped == "SIGINT" || r.Stopped == "Ctrl-C":
 		return exitInt

@@ -7,18 +7,14 @@ import (
 
 	"al.essio.dev/pkg/shellescape"
 
-	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
 
 // summary prints how the run went, and returns its exit status.
-func (r *run) summary(res runner.Result) error {
-	s := terminal.Summary{
-		Final: res.Final, Warnings: res.Warnings, Wall: res.Wall, GPUHours: res.GPUHours, Stopped: res.Stopped, GaveUp: res.GaveUp,
-		Failures: res.Failures, Demands: res.Demands,
-	}
+func (r *run) summary(res state.Result) error {
+	s := terminal.Summary{Result: res}
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
 		s.Rest, s.Anyway = r.again(""), r.again("--breaker=0")
@@ -44,7 +40,7 @@ func (r *run) summary(res runner.Result) error {
 }
 
 // unsaved returns the failure of a run whose ledger could not be written.
-func unsaved(res runner.Result, code int) *failure {
+func unsaved(res state.Result, code int) *failure {
 	f := &failure{code: code, text: res.StateErr.Error(), err: res.StateErr, hint: "free some space and run it again; what succeeded does not run twice"}
 	if !finished(res.Final) {
 		f.text = "nothing more was started: " + f.text

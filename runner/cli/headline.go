@@ -59,21 +59,17 @@ func fileWords(f jobspec.File) string {
 // unlessStopped runs f after some time, unless stop is called before. stop reports
 // whether f has run.
 func unlessStopped(after time.Duration, f func()) (stop func() bool) {
-	var mu sync.Mutex
-	over, ran := false, false
+	var once sync.Once
+	ran := false
 	timer := time.AfterFunc(after, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if !over {
+		once.Do(func() {
 			f()
 			ran = true
-		}
+		})
 	})
 	return func() bool {
 		timer.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		over = true
+		once.Do(func() {})
 		return ran
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
-	"gpurun/runner"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -21,25 +20,25 @@ func TestStatusOfARun(t *testing.T) {
 	}
 	full := errors.New("no space left")
 	cases := map[string]struct {
-		r      runner.Result
+		r      state.Result
 		noWait bool
 		want   int
 	}{
-		"all done":            {runner.Result{Final: ended(state.Succeeded)}, false, 0},
-		"up to date":          {runner.Result{Final: ended(state.UpToDate)}, false, 0},
-		"failed":              {runner.Result{Final: ended(state.Failed)}, false, 1},
-		"timeout":             {runner.Result{Final: ended(state.Timeout)}, false, 1},
-		"oom":                 {runner.Result{Final: ended(state.OOM)}, false, 1},
-		"lost":                {runner.Result{Final: ended(state.Lost)}, false, 1},
-		"blocked":             {runner.Result{Final: ended(state.Blocked)}, false, 1},
-		"cancelled":           {runner.Result{Final: ended(state.Cancelled)}, false, 1},
-		"gave up":             {runner.Result{Final: ended(state.Failed), GaveUp: true}, false, 124},
-		"no wait":             {runner.Result{Final: ended(state.Pending), GaveUp: true}, true, 75},
-		"disk full":           {runner.Result{Final: ended(state.Failed), GaveUp: true, StateErr: full}, false, 4},
-		"Ctrl-C":              {runner.Result{Final: ended(state.Failed), StateErr: full, Stopped: "SIGINT"}, false, 130},
-		"SIGTERM":             {runner.Result{Final: ended(state.Interrupted), Stopped: "SIGTERM"}, false, 143},
-		"gpurun stop":         {runner.Result{Final: ended(state.Interrupted), Stopped: "gpurun stop"}, false, 143},
-		"something left over": {runner.Result{Final: ended(state.Pending)}, false, 1},
+		"all done":            {state.Result{Final: ended(state.Succeeded)}, false, 0},
+		"up to date":          {state.Result{Final: ended(state.UpToDate)}, false, 0},
+		"failed":              {state.Result{Final: ended(state.Failed)}, false, 1},
+		"timeout":             {state.Result{Final: ended(state.Timeout)}, false, 1},
+		"oom":                 {state.Result{Final: ended(state.OOM)}, false, 1},
+		"lost":                {state.Result{Final: ended(state.Lost)}, false, 1},
+		"blocked":             {state.Result{Final: ended(state.Blocked)}, false, 1},
+		"cancelled":           {state.Result{Final: ended(state.Cancelled)}, false, 1},
+		"gave up":             {state.Result{Final: ended(state.Failed), GaveUp: true}, false, 124},
+		"no wait":             {state.Result{Final: ended(state.Pending), GaveUp: true}, true, 75},
+		"disk full":           {state.Result{Final: ended(state.Failed), GaveUp: true, StateErr: full}, false, 4},
+		"Ctrl-C":              {state.Result{Final: ended(state.Failed), StateErr: full, Stopped: "SIGINT"}, false, 130},
+		"SIGTERM":             {state.Result{Final: ended(state.Interrupted), Stopped: "SIGTERM"}, false, 143},
+		"gpurun stop":         {state.Result{Final: ended(state.Interrupted), Stopped: "gpurun stop"}, false, 143},
+		"something left over": {state.Result{Final: ended(state.Pending)}, false, 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

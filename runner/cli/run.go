@@ -70,7 +70,7 @@ func (c *runCmd) Run(a *app) error {
 		r.head.end("nothing to do")
 		r.tellWarnings()
 		r.core.Step(now(), sched.Began{}) // decides every job, and finishes
-		return r.summary(runner.Result{Final: r.core.Snapshot(now())})
+		return r.summary(state.Result{Final: r.core.Snapshot(now())})
 	}
 	return r.carry()
 }

@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -113,7 +112,7 @@ func (s *status) exitOf() int {
 	if s.kept != nil {
 		return s.kept.code
 	}
-	res := runner.Result{Final: s.Snapshot}
+	res := state.Result{Final: s.Snapshot}
 	if s.Counts[state.Interrupted] > 0 {
 		res.Stopped = "SIGTERM"
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"gpurun/gpu"
 	"gpurun/state"
@@ -12,16 +11,9 @@ import (
 
 // A Summary is what a run prints at its end.
 type Summary struct {
-	Final    state.Snapshot
-	Failures []state.FailedJob // those to show
-	Demands  []state.Demand
-	Warnings []string
-	Wall     time.Duration
-	GPUHours float64
-	Stopped  string // what stopped the run, or ""
-	GaveUp   bool
-	Rest     string // the command that runs what is left, or ""
-	Anyway   string // the command that also runs what is held
+	state.Result
+	Rest   string // the command that runs what is left, or ""
+	Anyway string // the command that also runs what is held
 }
 
 // maxDemands bounds the list: the jobs of a matrix all ask for the same amount.

@@ -11,7 +11,7 @@ import (
 func TestSummary(t *testing.T) {
 	_, failed := facts("train-a", 1)
 	oom := state.Fact{Job: "train-b", State: state.OOM, ErrorType: state.ErrOOM, Attempt: 3, Signal: "SIGKILL"}
-	s := Summary{
+	s := Summary{Rest: "gpurun jobs.yaml", Result: state.Result{
 		Final: state.Snapshot{Total: 30, Counts: map[state.Phase]int{
 			state.Succeeded: 20, state.UpToDate: 4, state.Failed: 102, state.OOM: 1, state.Blocked: 2,
 		}},
@@ -27,15 +27,15 @@ func TestSummary(t *testing.T) {
 			{Job: "train-d", Asked: 12 * gpu.GiB, Peak: 700 * gpu.MiB, Readings: 43},
 		},
 		Warnings: []string{"train-c: ended 2 processes that it left running"},
-		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237, Rest: "gpurun jobs.yaml",
-	}
+		Wall:     3*time.Hour + 5*time.Minute, GPUHours: 11.237,
+	}}
 	golden(t, "summary", s.Lines(80))
-	gaveUp := Summary{
+	gaveUp := Summary{Result: state.Result{
 		Final:  state.Snapshot{Total: 1, Counts: map[state.Phase]int{state.Pending: 1}, Head: "big", HeadWhy: "needs 40 GiB; GPU 0: 90% busy, limit 30%"},
 		GaveUp: true, Wall: time.Hour,
-	}
+	}}
 	golden(t, "gave-up", gaveUp.Lines(80))
-	golden(t, "up-to-date", Summary{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}.Lines(80))
+	golden(t, "up-to-date", Summary{Result: state.Result{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}}.Lines(80))
 }
 
 func TestSuggestAsksForATenthMore(t *testing.T) {

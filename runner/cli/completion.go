@@ -52,28 +52,47 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	if len(c.Words) == 0 {
 		return nil
 	}
-	word := c.Words[len(c.Words)-1]
-	before := readTyped(ctx.Model, c.Words[:len(c.Words)-1])
+	before, word := c.Words[:len(c.Words)-1], c.Words[len(c.Words)-1]
+	typed, err := kong.Trace(ctx.Kong, before)
+	if err != nil {
+		return err
+	}
+	valued, err := kong.Trace(ctx.Kong, append(slices.Clone(before), "0"))
+	if err != nil {
+		return err
+	}
+	cmd, named, file := ctx.Model.DefaultCmd, false, "" // no command means run
+	for _, p := range typed.Path {
+		switch {
+		case p.Command != nil:
+			cmd = p.Command
+			named = slices.Contains(before, cmd.Name)
+		case p.Positional != nil:
+			named = true
+		case p.Flag != nil && p.Flag.Name == "file":
+			file = fmt.Sprint(typed.Value(p))
+		}
+	}
 	offer := func(name, help string) {
 		if strings.HasPrefix(name, word) {
 			fmt.Fprintf(a.out, "%s\t%s\n", name, help)
 		}
 	}
 	switch {
-	case before.value, strings.HasPrefix(word, "-") && strings.Contains(word, "="):
-		return nil
+	case typed.Error != nil && valued.Error == nil, strings.HasPrefix(word, "-") && strings.Contains(word, "="):
+		return nil // the value of a flag
 	case strings.HasPrefix(word, "-"):
-		for _, f := range flags(before.cmd) {
+		for _, f := range slices.Concat(cmd.AllFlags(true)...) {
 			offer("--"+f.Name, f.Help)
 			if f.Short != 0 {
 				offer("-"+string(f.Short), f.Help)
 			}
 		}
 		return quiet(exitFailed)
-	case slices.ContainsFunc(before.cmd.Positional, func(p *kong.Positional) bool { return p.Name == "job" }):
-		a.offerJobs(before.file, word)
+	case slices.ContainsFunc(cmd.Positional, func(p *kong.Positional) bool { return p.Name == "job" }):
+		a.offerJobs(file, word)
 		return quiet(exitFailed)
-	case !before.named:
+	case !named:
 		for _, cmd := range ctx.Model.Children {
 			if !cmd.Hidden {
 				offer(cmd.Name, cmd.Help)
@@ -82,50 +101,6 @@ func (c *completeCmd) Run(a *app, ctx *kong.Context) error {
 	}
 	return nil
 }
-
-// typed is what the words before the cursor say.
-type typed struct {
-	cmd   *kong.Node // no command means run
-	named bool       // the command is given
-	value bool       // the next word is the value of a flag
-	file  string     // --file
-}
-
-func readTyped(app *kong.Application, words []string) typed {
-	valued := map[string]bool{} // flags of any command that a value follows
-	for _, cmd := range app.Children {
-		for _, f := range flags(cmd) {
-			if f.Name != "force" && !f.IsBool() { // --force may lack its value
-				valued["--"+f.Name] = true
-				valued["-"+string(f.Short)] = f.Short != 0
-			}
-		}
-	}
-	t := typed{cmd: app.DefaultCmd}
-	for i := 0; i < len(words); i++ {
-		flag, value, given := strings.Cut(words[i], "=")
-		if valued[flag] && !given {
-			if i++; i == len(words) {
-				t.value = true
-				break
-			}
-			value = words[i]
-		}
-		switch {
-		case flag == "--file":
-			t.file = value
-		case !strings.HasPrefix(flag, "-") && !t.named:
-			t.named = true
-			if at := slices.IndexFunc(app.Children, func(n *kong.Node) bool { return n.Name == flag }); at >= 0 {
-				t.cmd = app.Children[at]
-			}
-		}
-	}
-	return t
-}
-
-// flags returns all flags of a command that its help shows.
-func flags(cmd *kong.Node) []*kong.Flag { return slices.Concat(cmd.AllFlags(true)...) }
 
 // maxNames bounds how many job names a shell is offered.
 const maxNames = 1000

@@ -158,7 +158,7 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		launch: p.launch(r, header),
 	}
 	start := state.Fact{
-		UniID: p.uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: params(job), Traits: p.Batch.Traits(job),
+		UniID: p.uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
 	}
 	return at, start, nil
 }
@@ -187,7 +187,8 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 // resultPath returns the value of GPURUN_RESULT, a file in the attempt's folder.
 func resultPath(dir string) string { return filepath.Join(dir, "result") }
 
-func params(j *jobspec.Job) map[string]string {
+// Params returns a job's parameters by name.
+func Params(j *jobspec.Job) map[string]string {
 	m := make(map[string]string, len(j.Params()))
 	for _, p := range j.Params() {
 		m[p.Name] = p.Text

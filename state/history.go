@@ -29,9 +29,10 @@ type History struct {
 // A Base is what one ledger had when it was read, in a form from which records are made
 // on demand: a million of them would not fit in memory.
 type Base interface {
-	Find(key string) *Record // a new Record on each call, or nil
-	Plain(key [16]byte) bool // see History.Plain
-	All() iter.Seq[*Record]  // each key once, in no particular order
+	Find(key string) *Record      // a new Record on each call, or nil
+	Start(seq int64) (Fact, bool) // the start with this sequence number
+	Plain(key [16]byte) bool      // see History.Plain
+	All() iter.Seq[*Record]       // each key once, in no particular order
 	Len() int
 }
 
@@ -200,6 +201,15 @@ func (h *History) Of(ledger int, key string) *Record {
 		return b.Find(key)
 	}
 	return nil
+}
+
+// StartOf returns the whole start of the attempt that ended with r, if r was there when its
+// ledger was read. A Record has only part of it.
+func (h *History) StartOf(r *Record) (f Fact, ok bool) {
+	if b := h.base[r.Ledger]; b != nil && r.StartSeq > 0 {
+		f, ok = b.Start(r.StartSeq)
+	}
+	return f, ok && f.Kind == KindStart && f.UniID == r.UniID
 }
 
 // Plain reports whether the last end of a key (32 hex digits) is a success that counts

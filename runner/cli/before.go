@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"gpurun/jobspec"
+	"gpurun/runner"
 	"gpurun/runner/sched"
 	"gpurun/state"
-	"gpurun/state/disk"
 )
 
 // A past is what a job was before it changed.
@@ -25,41 +25,27 @@ const maxReplaced = 10000
 // pasts finds out what jobs were before: the last attempt of the same name if only the
 // command has changed. A job that never ran was given a new name and a new command at
 // once if the same program ran with the same parameters, for a job that is gone from the
-// file, and nothing else fits either of them. It rereads the ledger: for successes only
-// the fact is in memory.
-func (a *app) pasts(b *jobspec.Batch, core *sched.Core) map[int]past {
-	wanted := map[string]bool{} // uni_ids
-	for id := range b.Jobs {
-		if r := core.Before(id); r != nil && r.UniID != "" {
-			wanted[r.UniID] = true
-		}
-	}
-	jobs, gone := core.Replaced(maxReplaced)
-	for _, r := range gone {
-		wanted[r.UniID] = true
-	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	starts := disk.Starts(realPaths(b), disk.Options{StateDir: a.global.StateDir}, wanted)
+// file, and nothing else fits either of them.
+func pasts(b *jobspec.Batch, h *state.History, core *sched.Core) map[int]past {
 	found := map[int]past{}
 	for id := range b.Jobs {
 		if r := core.Before(id); r != nil {
-			if start, ok := starts[r.UniID]; ok {
+			if start, ok := h.StartOf(r); ok {
 				found[id] = past{start: start}
 			}
 		}
 	}
+	jobs, gone := core.Replaced(maxReplaced)
 	old, fresh := map[string][]past{}, map[string][]int{}
 	for _, r := range gone {
-		if start, ok := starts[r.UniID]; ok {
+		if start, ok := h.StartOf(r); ok {
 			sign := signature(r.Ledger, start.Params, start.Commands)
 			old[sign] = append(old[sign], past{start, r})
 		}
 	}
 	for _, id := range jobs {
 		j := &b.Jobs[id]
-		sign := signature(j.File, params(j), b.Commands(j))
+		sign := signature(j.File, runner.Params(j), b.Commands(j))
 		fresh[sign] = append(fresh[sign], id)
 	}
 	for sign, ids := range fresh {
@@ -75,15 +61,6 @@ func (a *app) pasts(b *jobspec.Batch, core *sched.Core) map[int]past {
 func signature(file int, params map[string]string, commands []string) string {
 	words := strings.Fields(strings.Join(commands, " "))
 	return fmt.Sprintf("%d %q %q", file, words[:min(2, len(words))], params) // a map is printed in order
-}
-
-// params returns a job's parameters by name.
-func params(j *jobspec.Job) map[string]string {
-	m := map[string]string{}
-	for _, p := range j.Params() {
-		m[p.Name] = p.Text
-	}
-	return m
 }
 
 // reason completes the reason why a job runs by what has changed.
@@ -115,7 +92,7 @@ func difference(was state.Fact, b *jobspec.Batch, j *jobspec.Job) string {
 			parts = append(parts, "param "+p.Name+" "+old+" → "+p.Text)
 		}
 	}
-	now := params(j)
+	now := runner.Params(j)
 	for _, name := range slices.Sorted(maps.Keys(was.Params)) {
 		if _, ok := now[name]; !ok {
 			parts = append(parts, "param -"+name)

@@ -9,6 +9,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
@@ -213,7 +214,7 @@ func planRows(b *jobspec.Batch, verdicts []verdict) []planned {
 		rows = append(rows, planned{
 			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Running: v.Live, Reason: v.Reason, Key: j.Key.String(),
 			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
-			Params: params(j), Commands: commands, Needs: needNames(b, j), Queue: b.QueueName(j.Queue),
+			Params: runner.Params(j), Commands: commands, Needs: needNames(b, j), Queue: b.QueueName(j.Queue),
 		})
 	}
 	return rows

@@ -40,9 +40,9 @@ func (r *run) confirm() error {
 		most += gpuHours(rec)
 	}
 	if most <= muchRedone {
-		return nil // without reading the ledger again
+		return nil
 	}
-	pasts := r.pasts(r.batch, r.core)
+	pasts := pasts(r.batch, r.state.History(), r.core)
 	jobs, first, hours := r.redone(pasts)
 	if hours <= muchRedone {
 		return nil

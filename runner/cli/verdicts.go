@@ -35,7 +35,7 @@ func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs 
 	for id := range b.Jobs {
 		vs = append(vs, verdict{Verdict: core.Verdict(id)})
 	}
-	for id, p := range a.pasts(b, core) {
+	for id, p := range pasts(b, h, core) {
 		vs[id].Reason = p.reason(vs[id].Reason, b, &b.Jobs[id])
 	}
 	for _, at := range attempts {

@@ -21,6 +21,8 @@ func (b records) Find(key string) *state.Record {
 	return nil
 }
 
+func (b records) Start(int64) (f state.Fact, ok bool) { return f, false }
+
 func (b records) Plain(key [16]byte) bool {
 	r := b[hex.EncodeToString(key[:])]
 	return r != nil && r.Plain()

@@ -177,6 +177,11 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 		if !reflect.DeepEqual(tail.covered, whole.covered) {
 			t.Fatalf("read %+v, want %+v", tail.covered, whole.covered)
 		}
+		for r := range got.Records() {
+			if f, ok := got.StartOf(r); ok != (r.StartSeq > 0) || !f.Time.Equal(r.Start) {
+				t.Fatalf("%+v began with %+v, %v", r, f, ok)
+			}
+		}
 		for i := range 20 { // and as a run continues
 			f := someFact(r, 1000+i)
 			got.ApplyAt(0, int64(1e6+i), f)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -165,6 +164,9 @@ func (p *past) Find(key string) *state.Record {
 	return nil
 }
 
+// Start implements state.Base.
+func (p *past) Start(seq int64) (state.Fact, bool) { return lineAt(p.f, seq-p.first) }
+
 // Plain implements state.Base.
 func (p *past) Plain(key [16]byte) bool {
 	i, known := p.find(key)
@@ -183,26 +185,4 @@ func (p *past) All() iter.Seq[*state.Record] {
 			}
 		}
 	}
-}
-
-// Starts looks up the starts of the wanted attempts, by uni_id, in the ledgers of
-// files. A History keeps less about attempts that have ended.
-func Starts(files []string, o Options, wanted map[string]bool) map[string]state.Fact {
-	found := make(map[string]state.Fact, len(wanted))
-	for _, path := range files {
-		if len(wanted) == 0 {
-			break
-		}
-		r := newReader(filepath.Join(Folder(path, o.StateDir), ledgerName))
-		// Whoever loaded the history has reported errors already.
-		if f, _ := r.open(); f != nil {
-			_ = r.read(f, func(f *state.Fact, _ int64) {
-				if f.Kind == state.KindStart && wanted[f.UniID] {
-					found[f.UniID] = *f
-				}
-			})
-			f.Close()
-		}
-	}
-	return found
 }

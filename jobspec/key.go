@@ -30,12 +30,11 @@ type keyer struct {
 	proto  *proto
 	buf    []byte
 	params []Param
-	env    []written.Env   // by name
-	edited map[string]bool // bases whose copy has been made once, for the problems that reports
+	env    []written.Env // by name
 }
 
 func newKeyer(f *fileJobs, p *proto) *keyer {
-	k := &keyer{fileJobs: f, proto: p, env: slices.Clone(p.Env), edited: map[string]bool{}}
+	k := &keyer{fileJobs: f, proto: p, env: slices.Clone(p.Env)}
 	slices.SortFunc(k.env, func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
 	return k
 }
@@ -91,8 +90,7 @@ func (k *keyer) count(n int) { k.buf = binary.AppendUvarint(k.buf, uint64(n)) }
 
 func (k *keyer) text(t *expand.Text, v *expand.Values) { k.buf = appendString(k.buf, t.Render(v)) }
 
-// config returns the values of a job's copy of its config. The copy itself is made only for
-// the first job that changes a base, for the problems that this reports.
+// config returns the values of a job's copy of its config.
 func (k *keyer) config(v *expand.Values) any {
 	c := k.proto.Config
 	at := *v
@@ -102,12 +100,6 @@ func (k *keyer) config(v *expand.Values) any {
 	}
 	base, sets, problems := k.batch.open(c, &at)
 	var values any
-	if len(problems) == 0 {
-		if !k.edited[base.Name] {
-			_, problems = base.Edit(sets)
-		}
-		k.edited[base.Name] = true
-	}
 	if len(problems) == 0 {
 		values, problems = base.Values(sets)
 	}

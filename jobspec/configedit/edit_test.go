@@ -1,10 +1,16 @@
 package configedit
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
+
+	"gopkg.in/yaml.v3"
 )
 
 func changeOf(key, value, tag string) Set {
@@ -142,15 +148,57 @@ func TestConfigValues(t *testing.T) {
 
 func valuesText(t *testing.T, name, data string) string {
 	t.Helper()
-	v, err := parseValues(name, []byte(data))
-	if err != nil {
-		t.Fatal(err)
+	v, problems := Open(name, []byte(data)).Values(nil)
+	if len(problems) > 0 {
+		return problems[0].Text
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// parseValues returns the values of a config file as the parsers give them. Several YAML
+// documents come as a slice.
+func parseValues(name string, data []byte) (values any, err error) {
+	defer func() { // the YAML parser is known to panic on some malformed input
+		if r := recover(); r != nil {
+			values, err = nil, fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if strings.HasSuffix(strings.ToLower(name), ".json") {
+		dec := json.NewDecoder(bytes.NewReader(data))
+		dec.UseNumber()
+		if err := dec.Decode(&values); err != nil {
+			return nil, err
+		}
+		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+			return nil, errors.New("unexpected data after the JSON value")
+		}
+		return plainValues(values), nil
+	}
+	var documents []any
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	for {
+		var v any
+		err := dec.Decode(&v)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, plainValues(v))
+	}
+	switch len(documents) {
+	case 0:
+		return nil, nil
+	case 1:
+		return documents[0], nil
+	}
+	return documents, nil
 }
 
 // FuzzEditConfig checks that an edit changes the named value and no other byte of the

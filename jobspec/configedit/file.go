@@ -1,131 +1,133 @@
+// Package configedit reads config files, YAML or JSON, and replaces values in them by dotted
+// key. Everything else stays as it was written, comments included.
 package configedit
 
 import (
 	"bytes"
-	"maps"
+	"cmp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 
 	"gpurun/jobspec/source"
 )
+
+// A Set is one change to a config file.
+type Set struct {
+	Path      []string // the dotted key, split
+	Add       bool     // the key may be missing
+	Value     Value
+	Line, Col int // in the job file
+}
+
+// A Value is a single value as spelled in YAML.
+type Value struct {
+	Text string
+	Tag  string // YAML's short tag: !!str, !!int, !!float, !!bool, !!null
+}
+
+func (v Value) isText() bool { return v.Tag == "" || v.Tag == "!!str" }
+
+// A format reads and edits one format. Both formats are read as the nodes of a YAML
+// document; the positions in them are the format's own business.
+type format interface {
+	parse(data []byte) (*yaml.Node, error)
+	values(root *yaml.Node) (any, error)
+	spell(value Value) (string, error)
+	replace(n, parent *yaml.Node, value Value) ([]span, error)
+	insert(n *yaml.Node, pair string) ([]span, error)
+}
+
+// A span is a piece of text to replace, in bytes.
+type span struct {
+	from, to int
+	text     string
+}
+
+func applySpans(data []byte, spans []span) []byte {
+	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var out []byte
+	at := 0
+	for _, s := range spans {
+		out = append(append(out, data[at:s.from]...), s.text...)
+		at = s.to
+	}
+	return append(out, data[at:]...)
+}
 
 // A File is a config file as read, of which any number of changed copies can be made.
 type File struct {
 	Name string // its path: for messages, and the extension tells the format
 
-	data   []byte
-	values any // nil if it cannot be parsed: Edit tells why
-	direct bool
+	data []byte
+	root *yaml.Node      // nil if it cannot be parsed: Edit tells why
+	sure map[string]bool // paths that Edit has been seen to set
 }
+
+var byteOrderMark = []byte("\ufeff")
 
 // Open parses a config file.
 func Open(name string, data []byte) *File {
-	f := &File{Name: name, data: data}
-	f.values, _ = parseValues(name, data)
-	// An anchor carries a change to other places, and a dot in a key makes paths ambiguous.
-	root, ok := f.values.(map[string]any)
-	f.direct = ok && !ambiguous(root) && (isJSON(name) || bytes.IndexByte(data, '&') < 0)
+	f := &File{Name: name, data: data, sure: map[string]bool{}}
+	f.root, _ = f.format().parse(bytes.TrimPrefix(data, byteOrderMark))
 	return f
+}
+
+func (f *File) format() format {
+	if strings.HasSuffix(strings.ToLower(f.Name), ".json") {
+		return &jsonFormat{}
+	}
+	return &yamlFormat{}
 }
 
 // Has reports whether the file has a key at its top.
 func (f *File) Has(key string) bool {
-	top, _ := f.values.(map[string]any)
-	_, there := top[key]
-	return there
+	return source.Child(f.root, key) != nil || slices.Contains(mergedKeys(f.root, 0), key)
+}
+
+// Edit changes the named values and nothing else.
+func (f *File) Edit(sets []Set) ([]byte, []source.Problem) {
+	text, marked := bytes.CutPrefix(f.data, byteOrderMark)
+	e := &edit{file: f, format: f.format(), withText: true, text: text}
+	var err error
+	if e.root, err = e.format.parse(text); err != nil {
+		e.problem(Set{}, "", "%s", err)
+	} else {
+		e.apply(sets)
+	}
+	switch {
+	case len(e.problems) > 0:
+		return nil, e.problems
+	case marked:
+		return slices.Concat(byteOrderMark, e.text), nil
+	}
+	return e.text, nil
 }
 
 // Values returns the values of the copy that Edit makes, without what no program sees:
 // comments, key order, quotes, anchors. They consist of maps by string, slices, strings,
-// numbers, bools and nil. Mostly the changes can be put straight into the file's own values,
-// which matters to matrices with thousands of copies.
+// numbers, bools and nil. The copy itself is made only for the first of many with the same
+// paths, for the problems that this reports. It is not safe for concurrent use.
 func (f *File) Values(sets []Set) (any, []source.Problem) {
-	if f.direct {
-		values, ok := f.values, true
-		for i := range sets {
-			if ok {
-				values, ok = f.put(values, sets[i].Path, &sets[i])
-			}
-		}
-		if ok {
-			return values, nil
-		}
+	var paths []string
+	for _, s := range sets {
+		paths = append(paths, strings.Join(s.Path, "\x00"))
 	}
-	data, problems := f.Edit(sets)
-	if len(problems) > 0 {
-		return nil, problems
+	if all := strings.Join(paths, "\x00\x00"); !f.sure[all] {
+		if _, problems := f.Edit(sets); len(problems) > 0 {
+			return nil, problems
+		}
+		f.sure[all] = true
 	}
-	values, err := parseValues(f.Name, data)
+	e := &edit{file: f, format: f.format(), root: f.root}
+	e.apply(sets)
+	values, err := e.format.values(f.root)
 	if err != nil {
-		return nil, []source.Problem{{Text: "config " + f.Name + ": " + err.Error()}}
+		e.problem(Set{}, "", "%s", err)
 	}
-	return values, nil
-}
-
-// ambiguous reports whether any key has a dot in it, or is not text.
-func ambiguous(v any) bool {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, item := range v {
-			if strings.ContainsAny(key, ".\x00") || ambiguous(item) {
-				return true
-			}
-		}
-	case []any:
-		return slices.ContainsFunc(v, ambiguous)
+	for _, back := range slices.Backward(e.undo) {
+		back()
 	}
-	return false
-}
-
-// put returns at with one value changed, or false if that is not straightforward. It leaves
-// at itself as it is.
-func (f *File) put(at any, path []string, s *Set) (any, bool) {
-	if len(path) == 0 {
-		switch at.(type) {
-		case map[string]any, []any:
-			return nil, false
-		}
-		return f.parsed(s.Value)
-	}
-	switch at := at.(type) {
-	case map[string]any:
-		under, there := at[path[0]]
-		if !there && !s.Add {
-			return nil, false
-		}
-		value, ok := f.put(under, path[1:], s)
-		out := maps.Clone(at)
-		out[path[0]] = value
-		return out, ok
-	case []any:
-		n, err := strconv.Atoi(path[0])
-		if err != nil || n < 0 || n >= len(at) {
-			return nil, false
-		}
-		value, ok := f.put(at[n], path[1:], s)
-		out := slices.Clone(at)
-		out[n] = value
-		return out, ok
-	case nil:
-		value, ok := f.put(nil, path[1:], s)
-		return map[string]any{path[0]: value}, ok && s.Add
-	}
-	return nil, false
-}
-
-// parsed returns a value as a parser of the format reads it.
-func (f *File) parsed(v Value) (any, bool) {
-	if v.Tag == "" || v.Tag == "!!str" {
-		return v.Text, true
-	}
-	text, err := yamlText(v, 0), error(nil)
-	if isJSON(f.Name) {
-		text, err = jsonText(v)
-	}
-	if err != nil {
-		return nil, false
-	}
-	value, err := parseValues(f.Name, []byte(text))
-	return value, err == nil
+	return values, e.problems
 }

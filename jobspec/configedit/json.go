@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
 )
 
 // jsonFormat edits JSON by the offsets its decoder reports. In its nodes, Line and Column are
@@ -71,6 +73,32 @@ func (c *jsonFormat) node() (*yaml.Node, error) {
 	return n, nil
 }
 
+func (c *jsonFormat) values(n *yaml.Node) (any, error) {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		out := map[string]any{}
+		for k, v := range source.Each(n) {
+			out[k.Value], _ = c.values(v)
+		}
+		return out, nil
+	case n.Kind == yaml.SequenceNode:
+		out := make([]any, len(n.Content))
+		for i, item := range n.Content {
+			out[i], _ = c.values(item)
+		}
+		return out, nil
+	case n.Tag == "!!str":
+		return n.Value, nil
+	case n.Tag == "!!bool":
+		return n.Value == "true", nil
+	case n.Tag == "!!null":
+		return nil, nil
+	}
+	return plainValues(json.Number(n.Value)), nil
+}
+
+func (*jsonFormat) spell(v Value) (string, error) { return jsonText(v) }
+
 func (c *jsonFormat) replace(n, _ *yaml.Node, v Value) ([]span, error) {
 	text, err := jsonText(v)
 	return []span{{n.Line, n.Column, text}}, err
@@ -78,15 +106,7 @@ func (c *jsonFormat) replace(n, _ *yaml.Node, v Value) ([]span, error) {
 
 // insert adds a pair after the last one and in the same layout, or turns null into a
 // mapping.
-func (c *jsonFormat) insert(n *yaml.Node, keys []string, v Value) ([]span, error) {
-	value, err := jsonText(v)
-	if err != nil {
-		return nil, err
-	}
-	for i := len(keys) - 1; i > 0; i-- {
-		value = "{" + quoted(keys[i]) + ": " + value + "}"
-	}
-	pair := quoted(keys[0]) + ": " + value
+func (c *jsonFormat) insert(n *yaml.Node, pair string) ([]span, error) {
 	if n.Kind == yaml.ScalarNode {
 		return []span{{n.Line, n.Column, "{" + pair + "}"}}, nil
 	}

@@ -134,15 +134,3 @@ func quoted(s string) string {
 	b.WriteByte('"')
 	return b.String()
 }
-
-// sameNumber reports whether two numbers are equal, however they are spelled.
-func sameNumber(a, b string) bool {
-	x, errX := strconv.ParseFloat(strings.ReplaceAll(a, "_", ""), 64)
-	y, errY := strconv.ParseFloat(strings.ReplaceAll(b, "_", ""), 64)
-	if errX == nil && errY == nil {
-		return x == y || math.IsNaN(x) && math.IsNaN(y)
-	}
-	i, okI := new(big.Int).SetString(a, 0)
-	j, okJ := new(big.Int).SetString(b, 0)
-	return okI && okJ && i.Cmp(j) == 0
-}

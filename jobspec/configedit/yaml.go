@@ -1,9 +1,11 @@
 package configedit
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -30,6 +32,18 @@ func (c *yamlFormat) parse(data []byte) (*yaml.Node, error) {
 	}
 	return root, err
 }
+
+func (*yamlFormat) values(root *yaml.Node) (v any, err error) {
+	defer func() { // the parser is known to panic on some malformed input
+		if r := recover(); r != nil {
+			v, err = nil, fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	err = root.Decode(&v)
+	return plainValues(v), err
+}
+
+func (*yamlFormat) spell(v Value) (string, error) { return yamlText(v, 0), nil }
 
 // yamlLines finds the lines: YAML has more line breaks than \n.
 func yamlLines(data []byte) []int {
@@ -60,102 +74,63 @@ func (c *yamlFormat) offset(n *yaml.Node) int {
 	return at
 }
 
-const quoteStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
+const (
+	quoteStyles = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle
+	blockStyles = yaml.LiteralStyle | yaml.FoldedStyle
+)
 
-func (c *yamlFormat) replace(n, parent *yaml.Node, p Value) ([]span, error) {
-	at := c.offset(n)
-	if n.Kind == yaml.AliasNode {
-		return []span{{at, at + 1 + len(n.Value), yamlText(p, 0)}}, nil
-	}
-	var spans []span
-	at, after, tag := c.properties(n, at)
-	if tag.to > tag.from {
-		spans = append(spans, tag)
+// What stands at a position.
+var (
+	property    = regexp.MustCompile(`^[&!][^ \t\r\n,\]}]*`)
+	space       = regexp.MustCompile(`^(?:[ \t\r\n]|#[^\n]*)*`)
+	inQuotes    = regexp.MustCompile(`(?s)^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')`)
+	blockHeader = regexp.MustCompile(`^[|>][-+0-9]*`)
+	firstIndent = regexp.MustCompile(`^[ \t\r\n]*[\r\n]( *)[ \t]*[^ \t\r\n]`)
+)
+
+// A place is where a value stands in the text.
+type place struct {
+	properties int  // the end of its anchor and tag
+	tag        span // of YAML's own (!!int), which goes away with the value it was for
+	from, to   int  // the value; to is -1 if its end cannot be found
+}
+
+func (c *yamlFormat) place(n *yaml.Node) place {
+	p := place{from: c.offset(n), to: -1}
+	for p.properties = p.from; ; p.from += len(space.Find(c.data[p.from:])) {
+		word := property.Find(c.data[p.from:])
+		if word == nil || word[0] == '&' && n.Anchor == "" || word[0] == '!' && n.Style&yaml.TaggedStyle == 0 {
+			break
+		}
+		from := p.from
+		p.from += len(word)
+		p.properties = p.from
+		if strings.HasPrefix(string(word), "!!") {
+			p.tag = span{from: from, to: p.from}
+			for n.Value != "" && p.tag.to < len(c.data) && c.data[p.tag.to] == ' ' {
+				p.tag.to++
+			}
+		}
 	}
 	switch {
-	case n.Style&yaml.DoubleQuotedStyle != 0, n.Style&yaml.SingleQuotedStyle != 0:
-		quote := c.byteAt(at)
-		end := c.closing(at, quote)
-		if end < 0 {
-			return nil, errors.New("cannot find where it ends")
+	case n.Kind == yaml.AliasNode:
+		p.to = p.from + 1 + len(n.Value)
+	case n.Kind != yaml.ScalarNode || n.Style&blockStyles != 0:
+	case n.Style&quoteStyles != 0:
+		if text := inQuotes.Find(c.data[p.from:]); text != nil {
+			p.to = p.from + len(text)
 		}
-		return append(spans, span{at, end + 1, yamlText(p, quote)}), nil
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		return append(spans, c.blockScalar(n, parent, at, p)...), nil
 	case n.Value == "":
-		return append(spans, span{after, after, c.gap(after) + yamlText(p, 0)}), nil
+		p.from, p.to = p.properties, p.properties
+	default:
+		p.to = c.plainEnd(p.from, n.Value)
 	}
-	end, ok := c.plainEnd(at, n.Value)
-	if !ok {
-		return nil, errors.New("cannot find where it ends")
-	}
-	return append(spans, span{at, end, yamlText(p, 0)}), nil
-}
-
-// properties skips an anchor and a tag; after is the byte that follows them. A YAML
-// core tag (!!int) goes away with the value it was for.
-func (c *yamlFormat) properties(n *yaml.Node, at int) (value, after int, tag span) {
-	after = at
-	for at < len(c.data) && (c.data[at] == '&' && n.Anchor != "" || c.data[at] == '!' && n.Style&yaml.TaggedStyle != 0) {
-		from := at
-		for at < len(c.data) && !strings.ContainsRune(" \t\r\n,]}", rune(c.data[at])) {
-			at++
-		}
-		after = at
-		if c.data[from] == '!' && strings.HasPrefix(string(c.data[from:at]), "!!") {
-			tag = span{from: from, to: at}
-			for tag.to < len(c.data) && c.data[tag.to] == ' ' && n.Value != "" {
-				tag.to++
-			}
-		}
-		at = c.skipSpace(at)
-	}
-	return at, after, tag
-}
-
-// skipSpace skips space, line breaks and comments.
-func (c *yamlFormat) skipSpace(at int) int {
-	for at < len(c.data) {
-		switch c.data[at] {
-		case ' ', '\t', '\r', '\n':
-			at++
-		case '#':
-			for at < len(c.data) && c.data[at] != '\n' {
-				at++
-			}
-		default:
-			return at
-		}
-	}
-	return at
-}
-
-func (c *yamlFormat) byteAt(at int) byte {
-	if at < len(c.data) {
-		return c.data[at]
-	}
-	return 0
-}
-
-// closing returns the quote that ends the one at from, or -1.
-func (c *yamlFormat) closing(from int, quote byte) int {
-	for i := from + 1; i < len(c.data); i++ {
-		switch {
-		case quote == '"' && c.data[i] == '\\':
-			i++
-		case c.data[i] != quote:
-		case quote == '\'' && c.byteAt(i+1) == '\'':
-			i++
-		default:
-			return i
-		}
-	}
-	return -1
+	return p
 }
 
 // plainEnd follows a plain value through its text, whose line breaks and spaces may
 // differ from those of the value.
-func (c *yamlFormat) plainEnd(at int, value string) (int, bool) {
+func (c *yamlFormat) plainEnd(at int, value string) int {
 	for _, r := range value {
 		if unicode.IsSpace(r) {
 			continue
@@ -167,131 +142,102 @@ func (c *yamlFormat) plainEnd(at int, value string) (int, bool) {
 				break
 			}
 			if !unicode.IsSpace(got) {
-				return 0, false
+				return -1
 			}
 		}
 	}
-	return at, true
+	return at
 }
+
+func (c *yamlFormat) replace(n, parent *yaml.Node, v Value) ([]span, error) {
+	p := c.place(n)
+	if n.Style&quoteStyles != 0 && p.to > p.from {
+		return c.write(n, parent, p, yamlText(v, c.data[p.from]))
+	}
+	return c.write(n, parent, p, yamlText(v, 0))
+}
+
+// write replaces the text of a value.
+func (c *yamlFormat) write(n, parent *yaml.Node, p place, text string) (spans []span, err error) {
+	if p.tag.to > p.tag.from {
+		spans = append(spans, p.tag)
+	}
+	switch {
+	case n.Style&blockStyles != 0:
+		return append(spans, c.block(n, parent, p.from, text)...), nil
+	case p.to < 0:
+		return nil, errors.New("cannot find where it ends")
+	case p.to == p.from:
+		text = c.gap(p.from) + text
+	}
+	return append(spans, span{p.from, p.to, text}), nil
+}
+
+// What may precede an empty value: nothing need be between that and a new one, or a space.
+var (
+	separated = regexp.MustCompile(`(?:^|[ \t\n{\[,])$`)
+	named     = regexp.MustCompile(`(?:[:-]|[&!][^ \t\r\n]*)$`)
+)
 
 // gap returns what must separate the text at a position from a value that was empty.
 func (c *yamlFormat) gap(at int) string {
-	if at == 0 {
+	switch before := c.data[:at]; {
+	case separated.Match(before):
 		return ""
-	}
-	switch c.data[at-1] {
-	case ' ', '\t', '\n':
-		return ""
-	case '{', '[', ',':
-		return ""
-	}
-	if c.data[at-1] == ':' || c.data[at-1] == '-' || strings.ContainsAny(c.lastWord(at), "&!") {
+	case named.Match(before):
 		return " "
 	}
 	return ": "
 }
 
-func (c *yamlFormat) lastWord(at int) string {
-	from := at
-	for from > 0 && !strings.ContainsRune(" \t\r\n", rune(c.data[from-1])) {
-		from--
-	}
-	return string(c.data[from:at])
-}
-
-// blockScalar removes the lines of a | or > value. A comment after the indicator
-// stays.
-func (c *yamlFormat) blockScalar(n *yaml.Node, parent *yaml.Node, at int, p Value) []span {
-	end := at
-	for end < len(c.data) && strings.ContainsRune("|>+-0123456789", rune(c.data[end])) {
-		end++
-	}
-	head := span{at, end, yamlText(p, 0)}
+// block replaces a | or > value by text and removes its lines. A comment after the
+// indicator stays.
+func (c *yamlFormat) block(n, parent *yaml.Node, at int, text string) []span {
+	header := blockHeader.Find(c.data[at:])
+	from := c.breakBefore(at)
 	least := c.indentOf(parent, n) + 1
-	line := n.Line
-	for line < len(c.lines) && c.lines[line] <= at {
-		line++ // the anchor may be on an earlier line
+	if m := firstIndent.FindSubmatch(c.data[from:]); m != nil && !bytes.ContainsAny(header, "123456789") {
+		least = max(least, len(m[1]))
 	}
-	from, to := 0, 0
-	for ; line < len(c.lines); line++ {
-		text := c.lineText(line)
-		indent := len(text) - len(strings.TrimLeft(text, " "))
-		if strings.TrimSpace(text) == "" {
-			continue
-		}
-		if indent < least {
-			break
-		}
-		if to == 0 {
-			from = c.breakBefore(at)
-			if !strings.ContainsAny(string(c.data[at:end]), "123456789") {
-				least = indent
-			}
-		}
-		to = c.lines[line] + len(text)
-	}
-	if to == 0 {
-		return []span{head}
-	}
-	return []span{head, {from, to, ""}}
-}
-
-// lineText returns a line by index, without its break.
-func (c *yamlFormat) lineText(i int) string {
-	to := len(c.data)
-	if i+1 < len(c.lines) {
-		to = c.lines[i+1]
-	}
-	return strings.TrimRight(string(c.data[c.lines[i]:to]), "\r\n\u0085\u2028\u2029")
+	lines := regexp.MustCompile(`^(?:[ \t\r\n]*[\r\n]` + strings.Repeat(" ", least) + `[ \t]*[^ \t\r\n][^\r\n]*)*`)
+	return []span{{at, at + len(header), text}, {from, from + len(lines.Find(c.data[from:])), ""}}
 }
 
 // breakBefore returns the end of the text on the line that contains at.
 func (c *yamlFormat) breakBefore(at int) int {
-	for at < len(c.data) && c.data[at] != '\n' && c.data[at] != '\r' {
-		at++
+	if i := bytes.IndexAny(c.data[at:], "\r\n"); i >= 0 {
+		return at + i
 	}
-	return at
+	return len(c.data)
 }
 
 // indentOf returns the 0-based column that the lines of a block value must exceed.
 func (c *yamlFormat) indentOf(parent *yaml.Node, n *yaml.Node) int {
-	if parent == nil {
-		return -1
-	}
 	if i := slices.Index(parent.Content, n); parent.Kind == yaml.MappingNode && i > 0 {
 		return parent.Content[i-1].Column - 1
 	}
 	return parent.Column - 1
 }
 
-// insert adds a key to a mapping or to an empty value.
-func (c *yamlFormat) insert(n *yaml.Node, keys []string, p Value) ([]span, error) {
-	value := yamlText(p, 0)
-	for i := len(keys) - 1; i > 0; i-- {
-		value = "{" + yamlKey(keys[i]) + ": " + value + "}"
-	}
-	pair := yamlKey(keys[0]) + ": " + value
+// insert adds a pair to a mapping or to an empty value.
+func (c *yamlFormat) insert(n *yaml.Node, pair string) ([]span, error) {
 	if c.empty {
 		if len(c.data) > 0 && c.data[len(c.data)-1] != '\n' {
 			pair = "\n" + pair
 		}
 		return []span{{len(c.data), len(c.data), pair + "\n"}}, nil
 	}
-	at := c.offset(n)
+	p := c.place(n)
 	switch {
-	case n.Kind == yaml.ScalarNode && n.Value == "" && n.Style&quoteStyles == 0:
-		_, after, _ := c.properties(n, at)
-		return []span{{after, after, c.gap(after) + "{" + pair + "}"}}, nil
-	case n.Kind == yaml.ScalarNode:
-		return []span{{at, at + len(n.Value), "{" + pair + "}"}}, nil
+	case n.Kind == yaml.ScalarNode && n.Style&blockStyles == 0:
+		return c.write(n, nil, p, "{"+pair+"}")
 	case n.Style&yaml.FlowStyle != 0:
-		at, _, _ = c.properties(n, at)
 		if len(n.Content) > 0 {
 			pair += ", "
 		}
-		return []span{{at + 1, at + 1, pair}}, nil
+		return []span{{p.from + 1, p.from + 1, pair}}, nil
 	case len(n.Content) == 0:
-		return nil, fmt.Errorf("cannot add a key there")
+		return nil, errors.New("cannot add a key there")
 	}
 	return []span{c.besideLast(n, pair)}, nil
 }
@@ -305,26 +251,10 @@ func (c *yamlFormat) besideLast(n *yaml.Node, pair string) span {
 		nl = "\r\n"
 	}
 	indent := strings.Repeat(" ", k.Column-1)
-	if end, ok := c.end(last); ok {
-		at := c.breakBefore(end)
+	if p := c.place(last); last.Kind == yaml.ScalarNode && p.to > p.from {
+		at := c.breakBefore(p.to)
 		return span{at, at, nl + indent + pair}
 	}
 	at := c.offset(k)
 	return span{at, at, pair + nl + indent}
 }
-
-// end returns where a plain or quoted value ends.
-func (c *yamlFormat) end(n *yaml.Node) (int, bool) {
-	at, _, _ := c.properties(n, c.offset(n))
-	switch {
-	case n.Kind != yaml.ScalarNode || n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		return 0, false
-	case n.Style&quoteStyles != 0:
-		end := c.closing(at, c.byteAt(at))
-		return end, end >= 0
-	}
-	end, ok := c.plainEnd(at, n.Value)
-	return end, ok && n.Value != ""
-}
-
-func yamlKey(key string) string { return yamlText(Value{Text: key}, 0) }

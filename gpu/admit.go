@@ -37,6 +37,13 @@ var (
 			}},
 		{never: true, refuses: func(q *query, d *device) bool { return d.Total > 0 && d.Total < q.req.Memory },
 			words: func(q *query, d *device) string { return have(d.Total, "total", q.req.Memory) }},
+		// Last, so that it is the reason only where the job could use the device otherwise.
+		{never: true, refuses: func(_ *query, d *device) bool { return d.barred != "" },
+			words: func(_ *query, d *device) string { return "not for gpurun: " + d.barred }},
+	}
+	opening = []rule{
+		{refuses: func(q *query, d *device) bool { return q.pool.closed(q.now, d) != "" },
+			words: func(q *query, d *device) string { return q.pool.closed(q.now, d) }},
 	}
 	answering = []rule{
 		{refuses: func(_ *query, d *device) bool { return d.noReading != "" },
@@ -64,9 +71,9 @@ var (
 		{refuses: func(q *query, d *device) bool { return d.own != nil && !q.req.Share },
 			words: func(_ *query, d *device) string { return d.own.on() }},
 		{refuses: func(q *query, d *device) bool { return q.avoids() && d.foreign != nil },
-			words: func(_ *query, d *device) string { return d.foreign.on() + " (others: avoid)" }},
+			words: func(q *query, d *device) string { return d.foreign.on() + q.avoiding() }},
 		{refuses: func(q *query, d *device) bool { return q.avoids() && d.strange(q.now) > 0 },
-			words: func(_ *query, d *device) string { return d.hiddenWords() + " (others: avoid)" }},
+			words: func(q *query, d *device) string { return d.hiddenWords() + q.avoiding() }},
 	}
 	numbers = []rule{
 		{refuses: func(_ *query, d *device) bool { return d.awaited },
@@ -80,6 +87,8 @@ var (
 			words: missingMemory, ours: ourMemory},
 		{refuses: func(q *query, d *device) bool { return q.util(d) > q.req.MaxUtil }, words: busy,
 			ours: func(_ *query, d *device) bool { return len(d.holds) > 0 && !d.strangers() }},
+		{refuses: func(q *query, d *device) bool { return q.left < q.fresh() && !q.pool.yours(d) },
+			words: func(q *query, _ *device) string { return q.holding() + "; " + q.limitedBy }},
 		{refuses: func(q *query, d *device) bool { return q.full && len(d.holds) == 0 },
 			words: func(q *query, _ *device) string {
 				return fmt.Sprintf("this run holds %s, all that min_gpus, max_gpus and reserve allow now", count(q.pool.held()))
@@ -87,7 +96,7 @@ var (
 		{refuses: func(q *query, d *device) bool { return !q.pool.rules.AtOnce && q.unwatched(d) },
 			words: func(_ *query, d *device) string { return "watching: " + d.watchedFor() }},
 	}
-	rules = slices.Concat(fixed, answering, company, numbers)
+	rules = slices.Concat(fixed, opening, answering, company, numbers)
 )
 
 func text(s string) func(*query, *device) string { return func(*query, *device) string { return s } }
@@ -99,10 +108,15 @@ type query struct {
 	now   time.Duration
 	named []bool // by position: what the request's IDs name
 	full  bool   // this run holds as many devices as it may
+
+	left      int    // how many more devices this user may hold
+	limitedBy string // the host rule that says so
 }
 
 func (p *Pool) query(now time.Duration, req *Request) query {
-	return query{pool: p, req: req, now: now, named: matches(p.all(), req.IDs.List()), full: p.held() >= p.limit()}
+	q := query{pool: p, req: req, now: now, named: matches(p.all(), req.IDs.List()), full: p.held() >= p.limit()}
+	q.left, q.limitedBy = p.quota(now)
+	return q
 }
 
 // refusal returns the first of some rules by which d is refused, or nil.
@@ -115,7 +129,34 @@ func (q *query) refusal(some []rule, d *device) *rule {
 	return nil
 }
 
-func (q *query) avoids() bool { return q.pool.rules.Others == OthersAvoid }
+func (q *query) avoids() bool {
+	return q.pool.rules.Others == OthersAvoid || q.pool.rules.Host.Others == OthersAvoid
+}
+
+// avoiding says whose rule it is to avoid others.
+func (q *query) avoiding() string {
+	if q.pool.rules.Others == OthersAvoid {
+		return " (others: avoid)"
+	}
+	return "; " + q.pool.rules.Host.said("others: avoid")
+}
+
+// fresh returns how many devices the request needs that this user does not hold yet.
+func (q *query) fresh() int {
+	if q.req.Share {
+		return 1
+	}
+	return max(1, q.req.Min)
+}
+
+// holding says how much of a quota is used, and that what is left is too little.
+func (q *query) holding() string {
+	held := "you hold " + count(q.pool.Held())
+	if q.left > 0 {
+		held += fmt.Sprintf(", and this job needs %d", q.fresh())
+	}
+	return held
+}
 
 // beside reports whether two that do or do not share may both be on the device.
 func (d *device) beside(a, b bool) bool { return a && b && d.mode != ComputeExclusive }

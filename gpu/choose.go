@@ -65,17 +65,20 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 	}
 	free, _ := p.sort(now, &req, kept)
 	p.order(now, free)
-	free = p.within(free)
+	free = p.within(now, free)
 	// CUDA uses at most one MIG instance, and none next to a whole GPU.
 	if len(free) > 0 && free[0].MIG {
 		free = free[:1]
 	} else if req.Max > 1 {
 		free = slices.DeleteFunc(free, func(d *device) bool { return d.MIG })
 	}
+	free = free[:min(len(free), req.Max)]
+	if most := p.rules.Host.MaxGPUsPerJob; most >= 0 {
+		free = free[:min(len(free), most)]
+	}
 	if len(free) < max(1, req.Min) {
 		return Grant{}, false
 	}
-	free = free[:min(len(free), req.Max)]
 	slices.SortFunc(free, func(a, b *device) int { return a.position - b.position })
 	g := Grant{UUIDs: uuids(free), Memory: req.Memory, Share: req.Share}
 	for _, d := range free {
@@ -89,7 +92,7 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 // Together they are what patience can wait for.
 func (p *Pool) Could(now time.Duration, req Request, kept []UUID) (free, ours []UUID) {
 	f, o := p.sort(now, &req, kept)
-	return uuids(p.within(f)), uuids(o)
+	return uuids(p.within(now, f)), uuids(o)
 }
 
 // sort returns the devices, except kept ones, that admit req, and those that only this
@@ -155,14 +158,23 @@ func (p *Pool) order(now time.Duration, devs []*device) {
 	})
 }
 
-// within leaves out, from the end, devices that are new to this run and exceed its limit.
-func (p *Pool) within(devs []*device) []*device {
+// within leaves out, from the end, devices that are new to this run and exceed its limit,
+// or new to this user and exceed what the host allows him.
+func (p *Pool) within(now time.Duration, devs []*device) []*device {
 	room := p.limit() - p.held()
+	quota, _ := p.quota(now)
 	return slices.DeleteFunc(devs, func(d *device) bool {
-		if len(d.holds) == 0 {
+		fresh, yours := len(d.holds) == 0, p.yours(d)
+		if fresh && room <= 0 || !yours && quota <= 0 {
+			return true
+		}
+		if fresh {
 			room--
 		}
-		return len(d.holds) == 0 && room < 0
+		if !yours {
+			quota--
+		}
+		return false
 	})
 }
 
@@ -187,7 +199,7 @@ func (p *Pool) limit() int {
 	}
 	var q query
 	return p.bound(p.count(func(d *device) bool {
-		return d.managed && (len(d.holds) > 0 || q.refusal(answering, d) == nil && (d.free < 0 || d.free >= GiB))
+		return d.managed && d.barred == "" && (len(d.holds) > 0 || q.refusal(answering, d) == nil && (d.free < 0 || d.free >= GiB))
 	}))
 }
 
@@ -216,9 +228,12 @@ func (p *Pool) Possible(req Request) (string, bool) {
 			nearest = d
 		}
 	}
-	managed := p.count(func(d *device) bool { return d.managed })
+	managed := len(p.Devices())
 	needs := "needs " + count(req.Min)
+	most, limitedBy := p.most()
 	switch {
+	case most >= 0 && most < req.Min:
+		return needs + "; " + limitedBy, false
 	case p.limited() && p.bound(managed) < min(req.Min, usable):
 		return needs + ", but min_gpus, max_gpus and reserve allow this run only " + count(p.bound(managed)), false
 	case usable >= req.Min:

@@ -17,9 +17,10 @@ const (
 // A device is what the pool knows about one Device.
 type device struct {
 	Device
-	position int  // in PCI order
-	managed  bool //
-	reserved bool // for others, by its index
+	position int    // in PCI order
+	managed  bool   //
+	reserved bool   // for others, by its index
+	barred   string // the host rule that keeps it from gpurun, or ""
 
 	latest
 	activity

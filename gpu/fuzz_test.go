@@ -45,6 +45,10 @@ func newMachine(script []byte) *machine {
 	if m.next(3) == 0 {
 		rules.MaxGPUs, rules.Reserve = 1+m.next(3), m.next(2)
 	}
+	if m.next(3) == 0 {
+		rules.Host = NoHostRules()
+		rules.Host.MaxGPUsPerUser, rules.Host.MaxGPUsPerJob, rules.Host.Reserve = m.next(4), 1+m.next(3), m.next(2)
+	}
 	for range m.devs {
 		m.stranger = append(m.stranger, Bytes(m.next(24))*GiB)
 		m.lingers = append(m.lingers, 0)
@@ -180,6 +184,15 @@ func (m *machine) check() string {
 	}
 	if most := m.pool.rules.MaxGPUs; most >= 0 && held > most {
 		return fmt.Sprintf("%d GPUs held, max_gpus %d", held, most)
+	}
+	h := m.pool.Host()
+	if held != m.pool.Held() || h.MaxGPUsPerUser >= 0 && held > h.MaxGPUsPerUser {
+		return fmt.Sprintf("%d GPUs held, by its own count %d, max_gpus_per_user %d", held, m.pool.Held(), h.MaxGPUsPerUser)
+	}
+	for _, a := range m.live {
+		if n := len(a.grant.UUIDs); h.MaxGPUsPerJob >= 0 && n > h.MaxGPUsPerJob || h.Reserve > 0 && slices.Contains(a.grant.UUIDs, m.devs[2].UUID) {
+			return fmt.Sprintf("%s has %v, max_gpus_per_job %d, reserve %d", a.name, a.grant.UUIDs, h.MaxGPUsPerJob, h.Reserve)
+		}
 	}
 	return ""
 }

@@ -99,6 +99,7 @@ type Reading struct {
 // A Claim is what another run on this host holds of a device.
 type Claim struct {
 	UUID    UUID
+	UID     int // of the user
 	User    string
 	Job     string
 	PID     int // of the holder, the parent of the attempt's processes; 0 if from another pid namespace
@@ -116,6 +117,7 @@ type Observation struct {
 	Readings []Reading     // in PCI order
 	Claims   []Claim       // of other runs; nil if claims were not read
 	Sick     []Quarantine  // by any user, also those that are over; nil if they were not read
+	Host     *HostRules    // as of now; nil if they were not read
 	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 

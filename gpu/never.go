@@ -9,9 +9,33 @@ import (
 // Never explains why no choice of the managed devices could ever satisfy req, in the words
 // of a job file, and what to do about it; "" if one could.
 func (p *Pool) Never(req Request) (why, hint string) {
+	if why, hint = p.never(req); why == "" {
+		return "", ""
+	}
+	q := p.query(0, &req)
+	for i := range p.devs {
+		d := &p.devs[i]
+		if d.barred == "" || strings.Contains(why, d.barred) {
+			continue
+		}
+		if words := q.refusal(fixed, d).words(&q, d); strings.HasSuffix(words, d.barred) {
+			return why + "; GPU " + d.label() + ": " + words, hint
+		}
+	}
+	return why, hint
+}
+
+func (p *Pool) never(req Request) (why, hint string) {
 	devs := p.Devices()
+	if len(devs) == 0 && len(p.devs) > 0 {
+		why, _ = p.Possible(req)
+		return why, ""
+	}
 	if len(devs) == 0 {
 		return "this machine has no GPU", "if the job needs none, write gpus: 0"
+	}
+	if most, limitedBy := p.most(); most >= 0 && most < req.Min {
+		return fmt.Sprintf("needs %s; %s", count(req.Min), limitedBy), ""
 	}
 	fit := slices.DeleteFunc(slices.Clone(devs), func(d Device) bool { return !d.is(req.Models) })
 	if len(fit) == 0 {

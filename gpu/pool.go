@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Rules are what a run as a whole may use. They never change during the run.
+// Rules are what a run as a whole may use. Only Host may change during the run.
 type Rules struct {
+	Host    *HostRules    // nil for none
 	IDs     []string      // managed devices: indices, UUIDs or unique UUID prefixes; empty for all
 	Reserve int           // how many of the highest managed indices stay free for others
 	MinGPUs int           // -1 if not given; with neither MinGPUs nor MaxGPUs, Reserve fixes indices
@@ -45,41 +46,24 @@ type Pool struct {
 	devs  []device // in PCI order
 	turn  int      // position at which round-robin continues
 
-	quarantines []Quarantine // as last read, and those that began since
+	quarantines []Quarantine  // as last read, and those that began since
+	hostRead    time.Duration // when the host rules were read
 }
 
 // NewPool makes a pool of devs, which are in PCI order. Devices that rules do
 // not manage are always refused.
 func NewPool(devs []Device, rules Rules) *Pool {
 	p := &Pool{rules: rules, devs: make([]device, len(devs))}
-	managed := matches(devs, rules.IDs)
 	for i, known := range devs {
 		d := &p.devs[i]
-		d.Device, d.position, d.managed = known, i, managed[i]
+		d.Device, d.position = known, i
 		d.mode, d.free, d.used, d.peaks = known.ComputeMode, -1, -1, [2]int{-1, -1}
 	}
-	if !p.limited() {
-		p.reserve(rules.Reserve)
+	if rules.Host == nil {
+		p.rules.Host = NoHostRules()
 	}
+	p.manage()
 	return p
-}
-
-// reserve sets aside the n highest indices of the managed devices. MIG instances
-// share their GPU's index.
-func (p *Pool) reserve(n int) {
-	var indices []int
-	for _, d := range p.Devices() {
-		indices = append(indices, d.Index)
-	}
-	slices.Sort(indices)
-	indices = slices.Compact(indices)
-	if n <= 0 || len(indices) == 0 {
-		return
-	}
-	lowest := indices[max(0, len(indices)-n)]
-	for i := range p.devs {
-		p.devs[i].reserved = p.devs[i].managed && p.devs[i].Index >= lowest
-	}
 }
 
 // limited reports whether this run's share is a number of devices, not fixed indices.
@@ -92,6 +76,13 @@ func (p *Pool) Own(pr *Process) bool { return pr.UID == p.rules.UID }
 // latest reading or release. After an observation without readings, no device admits
 // anything until the next.
 func (p *Pool) Observe(seen Observation) {
+	switch {
+	case seen.Host != nil:
+		p.rules.Host, p.hostRead = seen.Host, seen.At
+		p.manage()
+	case p.hostRead == 0: // those that the pool was made with were read about now
+		p.hostRead = seen.At
+	}
 	if seen.Claims != nil {
 		p.observeClaims(seen.Claims, seen.Readings)
 	}
@@ -115,7 +106,7 @@ func (p *Pool) Observe(seen Observation) {
 		}
 		if r.Found != nil { // a silent device turns out to be this one
 			r.UUID, d.Device = r.Found.UUID, *r.Found
-			d.managed = matches(p.all(), p.rules.IDs)[d.position]
+			p.manage()
 		}
 		d.observe(seen.At, r, p.gap())
 		d.count(p.rules.UID)
@@ -221,8 +212,8 @@ func (p *Pool) Yield(ids []UUID) {
 
 // Conflict records what other runs hold, as read after this run published a
 // claim for g, which the pool holds. It describes the claim that conflicts with
-// g, or returns "" if none does. Nil claims were not read and conflict with
-// nothing.
+// g, or the host rule that g and this user's other runs break together, or returns ""
+// if none does. Nil claims were not read and conflict with nothing.
 func (p *Pool) Conflict(g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""
@@ -237,7 +228,7 @@ func (p *Pool) Conflict(g Grant, claims []Claim) string {
 			return "GPU " + d.label() + ": " + c.words()
 		}
 	}
-	return ""
+	return p.overdrawn(g)
 }
 
 // Crowded reports whether, after a release, jobs of this or another run are still on one of the
@@ -273,9 +264,12 @@ func (p *Pool) Label(id UUID) string {
 	return string(id)
 }
 
-// Devices returns the managed devices in PCI order.
+// Devices returns the managed devices that the host rules leave to gpurun, in PCI order.
 func (p *Pool) Devices() []Device {
-	return slices.DeleteFunc(p.all(), func(known Device) bool { return !p.device(known.UUID).managed })
+	return slices.DeleteFunc(p.all(), func(known Device) bool {
+		d := p.device(known.UUID)
+		return !d.managed || d.barred != ""
+	})
 }
 
 func (p *Pool) all() []Device {

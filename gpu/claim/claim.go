@@ -171,7 +171,7 @@ func (c *content) claims(user string) []gpu.Claim {
 		}
 		seen[d.UUID] = true
 		list = append(list, gpu.Claim{
-			UUID: d.UUID, User: user, Job: c.Job, PID: pid, Since: c.Since,
+			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
 			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Over: c.Over, Attempt: c.UniID,
 		})
 	}

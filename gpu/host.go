@@ -1,0 +1,109 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// manage finds out which devices the run's own rules and those of the host leave to it.
+func (p *Pool) manage() {
+	all, h := p.all(), p.rules.Host
+	managed, hosts := matches(all, p.rules.IDs), matches(all, h.Devices)
+	at := func(list []bool) func(d *device) bool { return func(d *device) bool { return list[d.position] } }
+	aside := p.highest(h.Reserve, at(hosts))
+	for i := range p.devs {
+		d := &p.devs[i]
+		d.managed, d.barred = managed[i], ""
+		switch {
+		case !hosts[i]:
+			d.barred = h.said("devices: %s", strings.Join(h.Devices, ","))
+		case aside(d):
+			d.barred = h.said("reserve: %d", h.Reserve)
+		}
+	}
+	if p.limited() {
+		return
+	}
+	aside = p.highest(p.rules.Reserve, func(d *device) bool { return d.managed && d.barred == "" })
+	for i := range p.devs {
+		p.devs[i].reserved = aside(&p.devs[i])
+	}
+}
+
+// highest returns which devices have the n highest indices of some. MIG instances share
+// their GPU's index.
+func (p *Pool) highest(n int, of func(d *device) bool) func(d *device) bool {
+	var indices []int
+	for i := range p.devs {
+		if of(&p.devs[i]) {
+			indices = append(indices, p.devs[i].Index)
+		}
+	}
+	slices.Sort(indices)
+	indices = slices.Compact(indices)
+	if n <= 0 || len(indices) == 0 {
+		return func(*device) bool { return false }
+	}
+	lowest := indices[max(0, len(indices)-n)]
+	return func(d *device) bool { return of(d) && d.Index >= lowest }
+}
+
+// Host returns the host rules as last observed.
+func (p *Pool) Host() *HostRules { return p.rules.Host }
+
+// clock returns the time of the day where the host is.
+func (p *Pool) clock(now time.Duration) time.Time { return p.rules.Host.At.Add(now - p.hostRead) }
+
+// closed describes why the host's hours let no job start on a device now, or returns "".
+func (p *Pool) closed(now time.Duration, d *device) string {
+	h := p.rules.Host
+	if len(h.Hours) == 0 {
+		return ""
+	}
+	all := p.all()
+	return h.closed(p.clock(now), func(i int) bool { return matches(all, h.Hours[i].Devices)[d.position] })
+}
+
+// yours reports whether this user holds a device, by this or another run.
+func (p *Pool) yours(d *device) bool {
+	return len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID })
+}
+
+// Held returns how many devices this user holds, by all runs.
+func (p *Pool) Held() int { return p.count(p.yours) }
+
+// quota returns how many more devices this user may hold, and what says so.
+func (p *Pool) quota(now time.Duration) (left int, limitedBy string) {
+	u := p.rules.Host.User(p.rules.UID, p.clock(now))
+	if u.MaxGPUs < 0 {
+		return len(p.devs), ""
+	}
+	return u.MaxGPUs - p.Held(), u.LimitedBy
+}
+
+// overdrawn describes how this user holds more than the host rules allow because of a
+// grant, which the pool holds, or returns "".
+func (p *Pool) overdrawn(g Grant) string {
+	left, limitedBy := p.quota(p.hostRead)
+	fresh := false
+	for d := range p.among(g.UUIDs) {
+		fresh = fresh || len(d.holds) == 1 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID })
+	}
+	if left >= 0 || !fresh {
+		return ""
+	}
+	return fmt.Sprintf("you would hold %s; %s", count(p.Held()), limitedBy)
+}
+
+// most returns how many devices the host rules ever grant one job of this user, and which
+// of them bounds it; -1 for no bound.
+func (p *Pool) most() (n int, limitedBy string) {
+	h := p.rules.Host
+	u := h.Ever(p.rules.UID)
+	if n = h.MaxGPUsPerJob; n < 0 || u.MaxGPUs >= 0 && u.MaxGPUs < n {
+		return u.MaxGPUs, u.LimitedBy
+	}
+	return n, h.said("max_gpus_per_job: %d", n)
+}

@@ -1,0 +1,263 @@
+package gpu
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+const hostFile = " (/etc/gpurun/host.yaml)"
+
+var monday = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+
+// hostRules returns rules that are changed by change.
+func hostRules(change func(h *HostRules)) *HostRules {
+	h := NoHostRules()
+	h.File, h.At = "/etc/gpurun/host.yaml", monday
+	if change != nil {
+		change(h)
+	}
+	return h
+}
+
+func num(n int) *int { return &n }
+
+func TestHostRulesOfAUser(t *testing.T) {
+	soon := monday.Add(time.Hour)
+	entry := func(key string, priority, gpus *int, until time.Time) UserEntry {
+		return UserEntry{Key: key, UIDs: []int{me}, Priority: priority, MaxGPUs: gpus, Until: until}
+	}
+	tests := []struct {
+		name    string
+		entries []UserEntry
+		want    UserRules
+	}{
+		{"nobody named", nil, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
+		{"another user", []UserEntry{{Key: "bob", UIDs: []int{bob}, MaxGPUs: num(0), Priority: num(7)}}, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
+		{"the user", []UserEntry{entry("alice", num(2), num(8), time.Time{})}, UserRules{2, 8, "max_gpus: 8 for alice" + hostFile}},
+		{"for now", []UserEntry{entry("alice", num(2), num(8), soon)}, UserRules{2, 8, "max_gpus: 8 for alice until 2026-03-02 13:00" + hostFile}},
+		{"until it ended", []UserEntry{entry("alice", num(2), num(8), monday)}, UserRules{1, 6, "max_gpus_per_user: 6" + hostFile}},
+		{"the user before his group", []UserEntry{entry("@a", num(9), num(9), time.Time{}), entry("alice", num(2), num(1), time.Time{})},
+			UserRules{2, 1, "max_gpus: 1 for alice" + hostFile}},
+		{"and after it", []UserEntry{entry("alice", num(2), num(1), time.Time{}), entry("@a", num(9), num(9), time.Time{})},
+			UserRules{2, 1, "max_gpus: 1 for alice" + hostFile}},
+		{"key by key", []UserEntry{entry("@a", nil, num(9), time.Time{}), entry("alice", num(2), nil, time.Time{})},
+			UserRules{2, 9, "max_gpus: 9 for @a" + hostFile}},
+		{"the largest of several groups", []UserEntry{entry("@a", num(2), num(1), time.Time{}), entry("@b", num(3), num(4), time.Time{}), entry("@c", num(1), num(2), time.Time{})},
+			UserRules{3, 4, "max_gpus: 4 for @b" + hostFile}},
+		{"negative goes first", []UserEntry{entry("@a", num(9), nil, time.Time{}), entry("@b", num(-1), nil, time.Time{}), entry("@c", num(0), nil, time.Time{})},
+			UserRules{-1, 6, "max_gpus_per_user: 6" + hostFile}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			h := hostRules(func(h *HostRules) { h.MaxGPUsPerUser, h.Users = 6, tt.entries })
+			if got := h.User(me, monday); got != tt.want {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+	if got := NoHostRules().User(me, monday); got != (UserRules{1, -1, ""}) {
+		t.Errorf("without rules: %+v", got)
+	}
+}
+
+// What an entry forbids for now is not impossible.
+func TestHostRulesEver(t *testing.T) {
+	for until, want := range map[time.Time]int{{}: 0, monday.Add(time.Hour): 6, monday.Add(-time.Hour): 6} {
+		h := hostRules(func(h *HostRules) {
+			h.MaxGPUsPerUser = 6
+			h.Users = []UserEntry{{Key: "mallory", UIDs: []int{me}, MaxGPUs: num(0), Until: until}}
+		})
+		if got := h.Ever(me).MaxGPUs; got != want {
+			t.Errorf("until %v: %d, want %d", until, got, want)
+		}
+	}
+}
+
+// admitted observes a reading with the claims, and returns why each device is refused.
+func admitted(p *Pool, at time.Duration, h *HostRules, claims []Claim, req Request) (why []string) {
+	snap := Observation{At: at, Claims: claims, Host: h}
+	for _, d := range p.all() {
+		snap.Readings = append(snap.Readings, idle(d, at))
+	}
+	p.Observe(snap)
+	for _, v := range p.Admit(at, req) {
+		why = append(why, v.Reason)
+	}
+	return why
+}
+
+func TestHostRulesAdmit(t *testing.T) {
+	night, err := ParseHours("Mon-Fri 20:00-08:00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	weekend, _ := ParseHours("Sat-Sun")
+	mine := func(ids ...UUID) (claims []Claim) {
+		for _, id := range ids {
+			claims = append(claims, Claim{UUID: id, UID: me, User: "me", Job: "other", Share: true})
+		}
+		return claims
+	}
+	two := one(GiB)
+	two.Min, two.Max, two.Share = 2, 2, false
+	share := one(GiB)
+	share.Share, share.MaxUtil = true, 100
+	tests := []struct {
+		name   string
+		rules  func(*HostRules)
+		claims []Claim
+		req    Request
+		want   []string
+	}{
+		{"none", nil, nil, one(GiB), []string{"", "", ""}},
+		{"devices", func(h *HostRules) { h.Devices = []string{"0-1"} }, nil, one(GiB), []string{"", "", "not for gpurun: devices: 0-1" + hostFile}},
+		{"by UUID", func(h *HostRules) { h.Devices = []string{"GPU-2"} }, nil, one(GiB),
+			[]string{"not for gpurun: devices: GPU-2" + hostFile, "not for gpurun: devices: GPU-2" + hostFile, ""}},
+		{"reserve", func(h *HostRules) { h.Reserve = 1 }, nil, one(GiB), []string{"", "", "not for gpurun: reserve: 1" + hostFile}},
+		{"reserve of the devices", func(h *HostRules) { h.Devices, h.Reserve = []string{"0-1"}, 1 }, nil, one(GiB),
+			[]string{"", "not for gpurun: reserve: 1" + hostFile, "not for gpurun: devices: 0-1" + hostFile}},
+		{"quota", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), one(GiB),
+			[]string{"held by me, other", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
+		{"beside one's own within the quota", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), share,
+			[]string{"", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
+		{"too little of the quota", func(h *HostRules) { h.MaxGPUsPerUser = 2 }, mine("GPU-0"), two,
+			[]string{"held by me, other", "you hold 1 GPU, and this job needs 2; max_gpus_per_user: 2" + hostFile, "you hold 1 GPU, and this job needs 2; max_gpus_per_user: 2" + hostFile}},
+		{"another's claim is not counted", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, []Claim{{UUID: "GPU-0", UID: bob, User: "bob", Job: "x"}}, one(GiB),
+			[]string{"held by bob, x", "", ""}},
+		{"hours", func(h *HostRules) { h.Hours = []DeviceHours{{[]string{"2"}, night}} }, nil, one(GiB),
+			[]string{"", "", "closed until 20:00: hours: Mon-Fri 20:00-08:00" + hostFile}},
+		{"hours of all, one open by another entry", func(h *HostRules) { h.Hours = []DeviceHours{{nil, weekend}, {[]string{"2"}, night}} }, nil, one(GiB),
+			[]string{"closed until Sat 00:00: hours: Sat-Sun" + hostFile, "closed until Sat 00:00: hours: Sat-Sun" + hostFile, "closed until 20:00: hours: Sat-Sun, Mon-Fri 20:00-08:00" + hostFile}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPool(some(3, 24*GiB), anyone())
+			if got := admitted(p, sec(1), hostRules(tt.rules), tt.claims, tt.req); !slices.Equal(got, tt.want) {
+				t.Errorf("got  %q\nwant %q", got, tt.want)
+			}
+			free := 0
+			for _, why := range tt.want {
+				if why == "" {
+					free++
+				}
+			}
+			if _, ok := p.Find(sec(1), tt.req, nil); ok != (free >= tt.req.Min) {
+				t.Errorf("%d are free, and Find says %v", free, ok)
+			}
+		})
+	}
+}
+
+// Hours go on between two readings of the rules, and rules that change count at once.
+func TestHostRulesInTime(t *testing.T) {
+	night, _ := ParseHours("20:00-08:00")
+	p := NewPool(some(1, 24*GiB), anyone())
+	closed := hostRules(func(h *HostRules) { h.Hours = []DeviceHours{{nil, night}} })
+	want := []string{"closed until 20:00: hours: 20:00-08:00" + hostFile}
+	if got := admitted(p, sec(1), closed, nil, one(GiB)); !slices.Equal(got, want) {
+		t.Errorf("at noon: %q", got)
+	}
+	if _, ok := p.Find(sec(1)+8*time.Hour-time.Second, one(GiB), nil); ok {
+		t.Error("a second before eight it is open")
+	}
+	if _, ok := p.Find(sec(1)+8*time.Hour, one(GiB), nil); !ok {
+		t.Error("at eight it is closed")
+	}
+	if got := admitted(p, sec(2), hostRules(nil), nil, one(GiB)); got[0] != "" {
+		t.Errorf("without the rule: %q", got)
+	}
+}
+
+func TestHostRulesAvoid(t *testing.T) {
+	p := NewPool(some(1, 24*GiB), anyone())
+	p.Observe(Observation{At: sec(1), Host: hostRules(func(h *HostRules) { h.Others = OthersAvoid })})
+	req := one(GiB)
+	req.MaxUtil = 100
+	see(p, sec(2), func(_ int, r *Reading) { with(r, bobs(GiB)) })
+	if v := p.Admit(sec(2), req)[0]; v.Reason != "python 4711 of bob is running on it, 1 GiB; others: avoid"+hostFile {
+		t.Errorf("a process: %q", v.Reason)
+	}
+	see(p, sec(3), func(_ int, r *Reading) { r.Free, r.Used = 22*GiB, 2*GiB })
+	if v := p.Admit(sec(3), req)[0]; v.Reason != "2 GiB in use by no visible process; others: avoid"+hostFile {
+		t.Errorf("a hidden process: %q", v.Reason)
+	}
+}
+
+// A job gets at most what the host allows one job.
+func TestHostRulesClip(t *testing.T) {
+	p := NewPool(some(4, 24*GiB), anyone())
+	admitted(p, sec(1), hostRules(func(h *HostRules) { h.MaxGPUsPerJob = 3 }), nil, one(GiB))
+	g, ok := p.Find(sec(1), Request{Min: 2, Max: 4, Memory: GiB, MaxUtil: 30}, nil)
+	if !ok || len(g.UUIDs) != 3 {
+		t.Errorf("got %v", g)
+	}
+}
+
+// What two runs of one user claimed at once, the second reading finds.
+func TestHostRulesConflict(t *testing.T) {
+	theirs := func(uid int, share bool) []Claim {
+		return []Claim{{UUID: "GPU-0", UID: uid, User: "x", Job: "other", Share: share}}
+	}
+	tests := []struct {
+		name   string
+		on     UUID
+		share  bool
+		most   int
+		claims []Claim
+		want   string
+	}{
+		{"within the quota", "GPU-1", false, 2, theirs(me, false), ""},
+		{"beyond it", "GPU-1", false, 1, theirs(me, false), "you would hold 2 GPUs; max_gpus_per_user: 1" + hostFile},
+		{"another's", "GPU-1", false, 1, theirs(bob, false), ""},
+		{"beside one's own", "GPU-0", true, 1, theirs(me, true), ""},
+		{"beside one's own, since the quota was lowered", "GPU-0", true, 0, theirs(me, true), ""},
+		{"no quota", "GPU-1", false, -1, theirs(me, false), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPool(some(2, 24*GiB), anyone())
+			admitted(p, sec(1), hostRules(func(h *HostRules) { h.MaxGPUsPerUser = tt.most }), nil, one(GiB))
+			g := Grant{UUIDs: []UUID{tt.on}, Memory: GiB, Share: tt.share}
+			p.Hold("mine", g)
+			if got := p.Conflict(g, tt.claims); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestHostRulesNever(t *testing.T) {
+	request := func(n int, ids ...string) Request {
+		return Request{Min: n, Max: n, Memory: GiB, MaxUtil: 30, IDs: NamesOf(ids)}
+	}
+	tests := []struct {
+		name  string
+		rules func(*HostRules)
+		req   Request
+		want  string
+	}{
+		{"fits", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(3), ""},
+		{"devices", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(4), "needs 4 GPUs, but there are 3; GPU 3: not for gpurun: devices: 0-2" + hostFile},
+		{"gpu_ids", func(h *HostRules) { h.Devices = []string{"0-2"} }, request(1, "3"), "this run may not use any of its gpu_ids (3); GPU 3: not for gpurun: devices: 0-2" + hostFile},
+		{"none left", func(h *HostRules) { h.Reserve = 9 }, request(1), "no GPU here can take it: GPU 0: not for gpurun: reserve: 9" + hostFile},
+		{"reserve", func(h *HostRules) { h.Reserve = 1 }, request(4), "needs 4 GPUs, but there are 3; GPU 3: not for gpurun: reserve: 1" + hostFile},
+		{"per job", func(h *HostRules) { h.MaxGPUsPerJob = 2 }, request(3), "needs 3 GPUs; max_gpus_per_job: 2" + hostFile},
+		{"per user", func(h *HostRules) { h.MaxGPUsPerUser, h.MaxGPUsPerJob = 2, 3 }, request(3), "needs 3 GPUs; max_gpus_per_user: 2" + hostFile},
+		{"this user", func(h *HostRules) { h.Users = []UserEntry{{Key: "mallory", UIDs: []int{me}, MaxGPUs: num(0)}} }, request(1), "needs 1 GPU; max_gpus: 0 for mallory" + hostFile},
+		{"no GPU asked for", func(h *HostRules) { h.MaxGPUsPerUser = 0 }, request(0), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			rules := anyone()
+			rules.Host = hostRules(tt.rules)
+			p := NewPool(some(4, 24*GiB), rules)
+			if got, _ := p.Never(tt.req); got != tt.want {
+				t.Errorf("Never: %q, want %q", got, tt.want)
+			}
+			if _, ok := p.Possible(tt.req); ok != (tt.want == "") {
+				t.Errorf("Possible: %v", ok)
+			}
+		})
+	}
+}

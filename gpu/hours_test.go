@@ -1,0 +1,96 @@
+package gpu
+
+import (
+	"testing"
+	"time"
+)
+
+func TestHours(t *testing.T) {
+	berlin := time.FixedZone("Berlin", 3600)
+	at := func(s string) time.Time { // in March 2026, which began on a Sunday
+		when, err := time.ParseInLocation("2 15:04", s, berlin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when.AddDate(2026, 2, 0)
+	}
+	tests := []struct{ hours, now, want string }{
+		{"20:00-08:00", "2 19:59", "closed until 20:00"},
+		{"20:00-08:00", "2 20:00", ""},
+		{"20:00-08:00", "3 07:59", ""},
+		{"20:00-08:00", "3 08:00", "closed until 20:00"},
+		{"Mon-Fri 20:00-08:00, Sat-Sun", "7 07:59", ""}, // Saturday
+		{"Mon-Fri 20:00-08:00, Sat-Sun", "8 23:59", ""},
+		{"Mon-Fri 20:00-08:00, Sat-Sun", "9 00:00", "closed until 20:00"}, // Monday: Sunday has no night
+		{"Mon-Fri 20:00-08:00", "7 08:00", "closed until Mon 20:00"},
+		{"mon 22:00 - 24:00", "2 23:59", ""},
+		{"mon 22:00 - 24:00", "3 00:00", "closed until Mon 22:00"},
+		{"Fri-Mon", "3 12:00", "closed until Fri 00:00"},
+		{"Fri-Mon", "2 23:59", ""},
+		{"Saturday", "7 12:00", ""},
+		{"Sat 8:00-9:00", "7 08:30", ""},
+	}
+	for _, tt := range tests {
+		h, err := ParseHours(tt.hours)
+		if err != nil {
+			t.Errorf("%s: %v", tt.hours, err)
+			continue
+		}
+		if got := h.Closed(at(tt.now)); got != tt.want {
+			t.Errorf("%s on %s: %q, want %q", tt.hours, at(tt.now).Format("Mon 15:04"), got, tt.want)
+		}
+	}
+	if got := (Hours{}).Closed(at("2 12:00")); got != "" {
+		t.Errorf("always is %q", got)
+	}
+}
+
+// When hours open is the first minute at which they are open, whatever the clocks do.
+func TestHoursOpen(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, text := range []string{"20:00-08:00", "Sun 01:30-02:30", "Sun 03:00-04:00", "Mon-Fri 20:00-08:00, Sat-Sun", "Wed"} {
+		h, err := ParseHours(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Both changes of the clocks, a week around each.
+		for _, start := range []time.Time{time.Date(2026, 3, 25, 0, 0, 0, 0, berlin), time.Date(2026, 10, 21, 0, 0, 0, 0, berlin)} {
+			for now := start; now.Before(start.AddDate(0, 0, 7)); now = now.Add(30 * time.Minute) {
+				if h.Open(now) {
+					continue
+				}
+				opens := h.Opens(now)
+				if !opens.After(now) || !h.Open(opens) {
+					t.Errorf("%s is closed on %s and opens on %s", text, now, opens)
+				}
+				if last := opens.Add(-time.Minute); last.After(now) && h.Open(last) {
+					t.Errorf("%s opens before %s", text, opens)
+				}
+			}
+		}
+	}
+}
+
+func TestHoursRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                  `"" is neither a day (Mon) nor days (Mon-Fri)`,
+		"always":            `"always" is neither a day (Mon) nor days (Mon-Fri)`,
+		"20-8":              `"20-8" is neither a day (Mon) nor days (Mon-Fri)`,
+		"20:00":             `"20:00" lacks an end`,
+		"20:00-25:00":       `"25:00" is not a time of the day (20:00)`,
+		"20:00-20:00":       `"20:00-20:00" ends when it begins`,
+		"24:00-08:00":       `"24:00-08:00" begins at the end of a day`,
+		"Mon-Fri 20":        `"20" lacks an end`,
+		"Mon-Frei":          `"Mon-Frei" is neither a day (Mon) nor days (Mon-Fri)`,
+		"Mon 20:00-08:00,":  `"" is neither a day (Mon) nor days (Mon-Fri)`,
+		"Mo 20:00-08:00":    `"Mo" is neither a day (Mon) nor days (Mon-Fri)`,
+		"20:00-08:00 daily": `"20:00-08:00" is neither a day (Mon) nor days (Mon-Fri)`,
+	} {
+		if _, err := ParseHours(text); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

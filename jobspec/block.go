@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"al.essio.dev/pkg/shellescape"
 
@@ -15,6 +14,7 @@ import (
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
 	"gpurun/jobspec/written"
 )
 
@@ -47,40 +47,38 @@ func (f *fileJobs) blockJobs() {
 	for i := range f.blocks {
 		bl := &f.blocks[i]
 		count[bl.Queue]++
-		p := &proto{Job: &written.Job{Line: bl.Line, Col: 1, Matrix: expand.Single()}, src: f.src, file: f, style: ofBlocks}
+		p := f.newProto(ofBlocks, bl.Line, 1)
+		p.Matrix = expand.Single()
 		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]), bl.Line, 1)
 		p.Queue = expand.Literal(bl.Queue, bl.Line, 1)
 		for _, c := range bl.Commands {
 			t, _ := p.compile(c.Text, c.Line, c.Col, "a command", expand.AtStart)
 			p.guardWorkDir(t)
 			slips.LookAlike(p.src, c.Text, c.Line, c.Col)
-			if len(bl.Commands) > 1 && onlyShell.MatchString(t.Raw) {
-				f.src.Warning(c.Line, c.Col, "join them: "+source.Clip(t.Raw)+" && …", "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
+			if len(bl.Commands) > 1 {
+				p.warnOnlyShell(t, "join them: "+source.Clip(t.Raw)+" && …")
 			}
 			p.Commands = append(p.Commands, t)
 		}
 		p.checkConfigUse(false)
-		p.shared = p.blockSpec(bl)
-		p.common(p.shared, len(f.blocks))
+		p.asks(bl)
+		p.common()
 		f.expand(p)
 		p.lint(fields{})
 	}
 }
 
-func (p *proto) blockSpec(bl *block.Block) *Spec {
-	s := &Spec{When: OnSuccess, Grace: p.file.settings.Grace, Allow: p.file.settings.Allow, Tree: true, text: p.Job}
-	s.Retry = Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}
+// asks gives a block the resources that it and its config file ask for.
+func (p *proto) asks(bl *block.Block) {
+	add := func(key, value string) {
+		p.Resources = append(p.Resources, written.Resource{Key: key, Texts: []*expand.Text{expand.Literal(value, bl.Line, 1)}})
+	}
+	add("gpus", strconv.Itoa(bl.GPUs))
+	add("gpu_memory", units.FormatSize(gpu.Bytes(bl.GiB*float64(gpu.GiB))))
 	if r := p.file.config.Retry; r != nil {
-		s.Retry = Retry{Max: -1, BackoffAfter: r.BackoffAfter, Backoff: r.Backoff}
+		add("retry.backoff_after", strconv.Itoa(r.BackoffAfter))
+		add("retry.backoff", units.FormatDuration(r.Backoff))
 	}
-	s.Family = p.familyOf(gpu.Request{Min: bl.GPUs, Max: bl.GPUs})
-	if bl.GPUs == 0 {
-		s.CPUs = 1
-		return s
-	}
-	share := p.shares()
-	s.Request = gpu.Request{Min: bl.GPUs, Max: bl.GPUs, Memory: gpu.Bytes(bl.GiB * float64(gpu.GiB)), Share: share, MaxUtil: p.util(share)}
-	return s
 }
 
 // guardWorkDir refuses an unquoted {work_dir} whose value needs quotes: rm -rf
@@ -106,29 +104,27 @@ func (p *proto) guardWorkDir(t *expand.Text) {
 }
 
 // common gives a block the job keys of its config file.
-func (p *proto) common(s *Spec, blocks int) {
+func (p *proto) common() {
 	c := p.file.config
 	if c.Job == nil {
 		return
 	}
 	src := p.src
 	p.src = c.File
-	defer func() { p.src = src }()
 	f := fields{c.Job, c.Job}
 	p.readResources(f)
 	p.readEnv(f.get("env"))
 	p.readShell(f.get("shell"))
-	p.Log, p.Stdout, p.Stderr = p.ownFile(f, "log", blocks), p.ownFile(f, "stdout", blocks), p.ownFile(f, "stderr", blocks)
+	p.Log, p.Stdout, p.Stderr = p.ownFile(f, "log"), p.ownFile(f, "stdout"), p.ownFile(f, "stderr")
 	p.checkPaths()
 	p.checkConfigUse(false)
-	d := draft{Spec: *s, given: map[string]*expand.Text{}}
-	p.read(&d, &expand.Values{Name: p.Name.Raw})
-	*s = d.Spec
-	s.LogNamed = p.Log != nil || p.Stdout != nil || p.Stderr != nil
+	p.spec(&expand.Values{Name: p.Name.Raw}) // its problems are in this file
+	p.src = src
 }
 
 // ownFile reads the path of a log, which must differ from block to block.
-func (p *proto) ownFile(f fields, key string, blocks int) *expand.Text {
+func (p *proto) ownFile(f fields, key string) *expand.Text {
+	blocks := len(p.file.blocks)
 	t := p.optional(f, key, expand.InLog)
 	if t != nil && blocks > 1 && t.Raw != "/dev/null" && !t.Uses(expand.VarName) && !t.Uses(expand.VarUniID) {
 		p.src.Problem(t.Line, t.Col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.Raw)

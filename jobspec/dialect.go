@@ -1,6 +1,9 @@
 package jobspec
 
 import (
+	"time"
+
+	"gpurun/gpu"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 )
@@ -27,12 +30,13 @@ type style struct {
 	share   bool   // they may share GPUs
 	anyUtil bool   // they take GPUs however busy
 	ownUtil bool   // max_util counts on shared GPUs too
+	spec    Spec   // before its keys are read
 }
 
 var (
-	native     = &style{name: "native"}
-	experiment = &style{name: "experiment list", share: true, ownUtil: true}
-	ofBlocks   = &style{name: "block", anyUtil: true}
+	native     = &style{name: "native", spec: Spec{When: OnSuccess, Request: gpu.Request{Min: 1, Max: 1}, Leftovers: "auto"}}
+	experiment = &style{name: "experiment list", share: true, ownUtil: true, spec: native.spec}
+	ofBlocks   = &style{name: "block", anyUtil: true, spec: Spec{When: OnSuccess, Tree: true, Retry: Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}}}
 )
 
 // dialectOf returns the dialect of a file, which the user may have named.

@@ -24,9 +24,6 @@ func (p *proto) lint(f fields) {
 
 // mostGPUs returns the largest number of GPUs any expansion can be granted.
 func (p *proto) mostGPUs() int {
-	if p.shared != nil {
-		return p.shared.Request.Max
-	}
 	most := -1
 	for _, s := range p.specs {
 		most = max(most, s.Request.Max)

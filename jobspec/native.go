@@ -115,7 +115,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	}
 	own := canonicalKeys(s, n, "a job")
 	all := fields{overlay(defaults, own, false), n}
-	p := &proto{Job: &written.Job{Line: n.Line, Col: n.Column}, src: s, file: f, style: native, inherited: map[string]bool{}, specs: map[string]*Spec{}}
+	p := f.newProto(native, n.Line, n.Column)
 	for k := range source.Each(all.node) {
 		p.inherited[k.Value] = source.Child(own, k.Value) == nil
 	}
@@ -136,14 +136,15 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	p.readName(all, i)
 	p.readResources(all)
 	p.readRest(all)
-	switch {
-	case whole:
+	if whole {
 		f.expand(p)
 		p.lint(all)
-	case p.varied:
-		f.partial = true
-	default:
-		f.partial = true
+		return
+	}
+	f.partial = true
+	if !slices.ContainsFunc(p.Resources, func(r written.Resource) bool {
+		return slices.ContainsFunc(r.Texts, func(t *expand.Text) bool { return !t.Constant() })
+	}) {
 		p.spec(&expand.Values{}) // for the problems it reports
 	}
 }
@@ -166,6 +167,12 @@ func (p *proto) readName(f fields, i int) {
 // onlyShell matches an item of run that affects only its own shell, and so does nothing.
 var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|module\s+load|set)(\s+[^;&|]*)?$`)
 
+func (p *proto) warnOnlyShell(t *expand.Text, hint string) {
+	if onlyShell.MatchString(t.Raw) {
+		p.src.Warning(t.Line, t.Col, hint, "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
+	}
+}
+
 func (p *proto) run(f fields) {
 	n := f.get("run")
 	if n == nil {
@@ -176,9 +183,7 @@ func (p *proto) run(f fields) {
 	slips.Commands(p.src, n, f.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.Commands {
-			if onlyShell.MatchString(c.Raw) {
-				p.src.Warning(c.Line, c.Col, "write run: | and one script instead of a list", "%q has no effect on the next command: each runs in its own shell", source.Clip(c.Raw))
-			}
+			p.warnOnlyShell(c, "write run: | and one script instead of a list")
 		}
 	}
 	p.readArgs("args", f.get("args"), "")

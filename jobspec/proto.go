@@ -20,10 +20,12 @@ type proto struct {
 	file      *fileJobs
 	style     *style
 	scope     expand.Scope
-	varied    bool            // some resource uses a variable, so expansions may differ in their Spec
-	inherited map[string]bool // keys taken from defaults
-	specs     map[string]*Spec
-	shared    *Spec
+	inherited map[string]bool  // keys taken from defaults
+	specs     map[string]*Spec // by rendered resources
+}
+
+func (f *fileJobs) newProto(s *style, line, col int) *proto {
+	return &proto{Job: &written.Job{Line: line, Col: col}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}}
 }
 
 // text reads a value that may contain variables.
@@ -107,12 +109,6 @@ func (p *proto) textList(f fields, key string, known expand.VarSet) []*expand.Te
 
 // spec returns the Spec of one expansion; those with equal resources share one.
 func (p *proto) spec(v *expand.Values) *Spec {
-	if p.shared == nil && !p.varied {
-		p.shared = p.build(v)
-	}
-	if p.shared != nil {
-		return p.shared
-	}
 	key := ""
 	for _, r := range p.Resources {
 		for _, t := range r.Texts {

@@ -148,20 +148,10 @@ type draft struct {
 
 // build reads the resources of one job, with its parameters put in.
 func (p *proto) build(v *expand.Values) *Spec {
-	d := draft{given: map[string]*expand.Text{}}
-	d.When, d.Request.Min, d.Request.Max, d.Leftovers = OnSuccess, 1, 1, "auto"
+	d := &draft{p.style.spec, map[string]*expand.Text{}}
 	d.text = p.Job
-	d.LogNamed = p.Job.Log != nil || p.Job.Stdout != nil || p.Job.Stderr != nil
-	d.HasOutputs, d.HasInputs = len(p.Job.Outputs) > 0, len(p.Job.Inputs) > 0
-	p.read(&d, v)
-	p.finish(&d)
-	d.Family = p.familyOf(d.Request)
-	spec := d.Spec
-	return &spec
-}
-
-// read applies the given resources to d.
-func (p *proto) read(d *draft, v *expand.Values) {
+	d.LogNamed = p.Log != nil || p.Stdout != nil || p.Stderr != nil
+	d.HasOutputs, d.HasInputs = len(p.Outputs) > 0, len(p.Inputs) > 0
 	for _, rk := range resourceKeys {
 		i := slices.IndexFunc(p.Resources, func(r written.Resource) bool { return r.Key == rk.key })
 		if i < 0 {
@@ -178,6 +168,9 @@ func (p *proto) read(d *draft, v *expand.Values) {
 			p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col, Text: rk.key + ": "}.Because(err))
 		}
 	}
+	p.finish(d)
+	d.Family = p.familyOf(d.Request)
+	return &d.Spec
 }
 
 // finish fills in the batch's settings for what the job does not set.
@@ -212,7 +205,7 @@ func (p *proto) finish(d *draft) {
 		}
 		r.UtilOnOwn = p.style.ownUtil
 	}
-	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil {
+	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil && d.Retry.BackoffAfter == 0 {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
 	}
 }
@@ -257,5 +250,4 @@ func (p *proto) resource(key string, list bool, n *yaml.Node) {
 		return
 	}
 	p.Resources = append(p.Resources, r)
-	p.varied = p.varied || slices.ContainsFunc(r.Texts, func(t *expand.Text) bool { return !t.Constant() })
 }

@@ -14,69 +14,75 @@ import (
 	"gpurun/jobspec/written"
 )
 
-// checkLogs refuses two jobs that would write to the same log.
-func (l *loader) checkLogs() {
-	owner := map[string]int32{}
+// eachJob calls f for each job until it returns true for one, then leaves out the other
+// expansions of that job of the file.
+func (l *loader) eachJob(f func(j *Job) (told bool)) {
 	told := map[*written.Job]bool{}
-	var aside []logRef
 	for i := range l.batch.Jobs {
-		j := &l.batch.Jobs[i]
-		t := j.Spec.text
-		if told[t] {
-			continue
-		}
-		v := j.values()
-		for n, lt := range t.Logs() {
-			path, ok := l.logPath(j, lt, v)
-			if !ok {
-				continue
-			}
-			if strings.HasSuffix(path, keptLog) {
-				aside = append(aside, logRef{j, lt, path})
-			}
-			other, taken := owner[path]
-			if !taken {
-				owner[path] = j.id32()
-				continue
-			}
-			if other == j.id32() || told[t] {
-				continue
-			}
-			told[t] = true
-			o := &l.batch.Jobs[other]
-			line, col := lt.Line, lt.Col
-			if l.files[j.File].style == ofBlocks { // the config file has it
-				line, col = t.Line, t.Col
-			}
-			l.files[j.File].src.Problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], o.Name, j.Name, path)
+		if j := &l.batch.Jobs[i]; !told[j.Spec.text] {
+			told[j.Spec.text] = f(j)
 		}
 	}
-	for _, r := range aside {
-		if other, ok := owner[strings.TrimSuffix(r.path, keptLog)]; ok {
-			l.logClash(r, &l.batch.Jobs[other])
+}
+
+// path returns where a job has a file; "" if that is not given, not usable, which has been
+// reported, or different for each attempt.
+func (l *loader) path(j *Job, t *expand.Text) string {
+	if t == nil || t.Uses(expand.VarUniID) {
+		return ""
+	}
+	v, err := l.batch.plan(j)
+	if err != nil {
+		return ""
+	}
+	path, _ := expand.Absolute(v.WorkDir, t.Render(v))
+	return path
+}
+
+// checkLogs refuses two jobs that would write to the same log.
+func (l *loader) checkLogs() {
+	owner := map[string]*Job{}
+	var kept []func() // checks of logs that are named as one kept from the previous run
+	l.eachJob(func(j *Job) bool {
+		for n, t := range j.Spec.text.Logs() {
+			path := l.path(j, t)
+			if strings.HasSuffix(path, keptLog) {
+				kept = append(kept, func() { l.logClash(j, t, path, owner[strings.TrimSuffix(path, keptLog)]) })
+			}
+			other := owner[path]
+			switch {
+			case path == "" || path == "/dev/null" || other == j:
+				continue
+			case other == nil:
+				owner[path] = j
+				continue
+			}
+			line, col := t.Line, t.Col
+			if l.files[j.File].style == ofBlocks { // the config file has it
+				line, col = j.Spec.text.Line, j.Spec.text.Col
+			}
+			l.files[j.File].src.Problem(line, col, "add {name} to the path", "%s: jobs %q and %q would write to the same file, %s", []string{"log", "stdout", "stderr"}[n], other.Name, j.Name, path)
+			return true
 		}
+		return false
+	})
+	for _, check := range kept {
+		check()
 	}
 }
 
 // keptLog is the suffix of a log kept from the previous run.
 const keptLog = ".1"
 
-// A logRef is a log that a job names.
-type logRef struct {
-	job  *Job
-	text *expand.Text
-	path string
-}
-
 // logClash reports a log at the path where another job's previous log would be kept.
-func (l *loader) logClash(r logRef, other *Job) {
-	if l.batch.clashing == nil {
-		l.batch.clashing = map[string]bool{}
+func (l *loader) logClash(j *Job, t *expand.Text, path string, other *Job) {
+	if other == nil {
+		return
 	}
-	l.batch.clashing[r.path] = true
+	l.batch.clashing[path] = true
 	if l.opts.Lint {
-		l.lints.Find(l.files[r.job.File].src, r.job.Spec.text, Problem{Lint: lint.LogClash, Line: r.text.Line, Col: r.text.Col,
-			Text: fmt.Sprintf("the log of job %q, %s, is also where the previous log of job %q would be kept", r.job.Name, r.path, other.Name),
+		l.lints.Find(l.files[j.File].src, j.Spec.text, Problem{Lint: lint.LogClash, Line: t.Line, Col: t.Col,
+			Text: fmt.Sprintf("the log of job %q, %s, is also where the previous log of job %q would be kept", j.Name, path, other.Name),
 			Hint: "give the logs an extension, for example {name}.log"}, false)
 	}
 }
@@ -103,21 +109,6 @@ func (p *proto) checkConfigUse(given bool) {
 	}
 }
 
-func (j *Job) id32() int32 { return int32(j.ID) }
-
-// logPath returns where a job writes a log; false if that cannot clash.
-func (l *loader) logPath(j *Job, t *expand.Text, v *expand.Values) (string, bool) {
-	if t == nil || t.Uses(expand.VarUniID) {
-		return "", false
-	}
-	dir, err := j.Spec.text.Dir(l.batch.Files[j.File].WorkDir, v)
-	if err != nil {
-		return "", false
-	}
-	path, err := expand.Absolute(dir, t.Render(v))
-	return path, err == nil && path != "/dev/null"
-}
-
 // A configCopy is the copy of a config that a job writes to a path of its own choice.
 type configCopy struct {
 	job        *Job
@@ -142,40 +133,33 @@ func (c *configCopy) differs(o *configCopy) bool {
 // checkConfigs refuses two jobs that would write different content to the same file.
 func (l *loader) checkConfigs() {
 	owners := map[string]*configCopy{}
-	told := map[*written.Job]bool{}
-	for i := range l.batch.Jobs {
-		j := &l.batch.Jobs[i]
-		t := j.Spec.text
-		c := t.Config
-		if c == nil || c.Path == nil || c.Bad || told[t] || c.Path.Uses(expand.VarUniID) {
-			continue
+	l.eachJob(func(j *Job) bool {
+		c := j.Spec.text.Config
+		if c == nil || c.Bad {
+			return false
 		}
-		v := j.values()
-		dir, err := t.Dir(l.batch.Files[j.File].WorkDir, v)
-		if err != nil {
-			continue // has been reported, as has a path with an unset variable
+		path := l.path(j, c.Path)
+		if path == "" {
+			return false
 		}
-		v.WorkDir, v.Runtime = dir, &Runtime{}
-		path, err := expand.Absolute(dir, c.Path.Render(v))
-		if err != nil {
-			continue
-		}
-		refuse := func(hint, format string, args ...any) {
-			told[t] = true
+		refuse := func(hint, format string, args ...any) bool {
 			l.files[j.File].src.Problem(c.Path.Line, c.Path.Col, hint, format, args...)
+			return true
 		}
 		if l.batch.bases[path] != nil {
-			refuse("give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
-			continue
+			return refuse("give the copy another path", "job %q would overwrite %s, which is the base of a config", j.Name, path)
 		}
 		own := &configCopy{job: j, perAttempt: c.PerAttempt()}
+		v, _ := l.batch.plan(j)
 		own.base, own.sets, _ = l.batch.open(c, v)
-		if first := owners[path]; first == nil {
+		first := owners[path]
+		if first == nil {
 			owners[path] = own
 		} else if own.differs(first) {
-			refuse("add {name} to its path", "jobs %q and %q would write different content to %s", first.job.Name, j.Name, path)
+			return refuse("add {name} to its path", "jobs %q and %q would write different content to %s", first.job.Name, j.Name, path)
 		}
-	}
+		return false
+	})
 }
 
 // checkPaths reports unset variables in all paths of a job.

@@ -39,7 +39,7 @@ func (f *fileJobs) expand(p *proto) {
 			f.partial = true
 			continue
 		}
-		f.called[name] = job.id32()
+		f.called[name] = int32(job.ID)
 		job.Key = k.key(v)
 		b.Jobs = append(b.Jobs, job)
 	}

@@ -102,12 +102,12 @@ type needSet struct {
 // jobs of one set that both need the set wait for each other.
 func (g *grapher) needs(j *Job, v *expand.Values) []int32 {
 	set := g.set(j, v)
-	at, self := slices.BinarySearch(set.ids, j.id32())
+	at, self := slices.BinarySearch(set.ids, int32(j.ID))
 	switch {
 	case !self:
 		return set.ids
 	case set.self < 0:
-		set.self = j.id32()
+		set.self = int32(j.ID)
 		return slices.Delete(slices.Clone(set.ids), at, at+1)
 	case !set.told:
 		set.told = true

@@ -55,7 +55,7 @@ type loader struct {
 }
 
 func newLoader(opts Options) *loader {
-	l := &loader{opts: opts, batch: &Batch{bases: map[string]*configedit.File{}}}
+	l := &loader{opts: opts, batch: &Batch{bases: map[string]*configedit.File{}, clashing: map[string]bool{}}}
 	l.lints = lint.New(&l.out)
 	return l
 }

@@ -22,15 +22,12 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 		return Rendered{}, fmt.Errorf("job %q does not come from a job file", j.Name)
 	}
 	v := j.values()
-	v.WorkDir, v.Log, v.Runtime = file.WorkDir, rt.Log, &rt
-	r := Rendered{Shell: t.Shell, WorkDir: file.WorkDir}
+	v.Log, v.Runtime = rt.Log, &rt
 	var err error
-	if t.WorkDir != nil {
-		if r.WorkDir, err = expand.Absolute(file.WorkDir, t.WorkDir.Render(v)); err != nil {
-			return Rendered{}, err
-		}
-		v.WorkDir = r.WorkDir
+	if v.WorkDir, err = t.Dir(file.WorkDir, v); err != nil {
+		return Rendered{}, err
 	}
+	r := Rendered{Shell: t.Shell, WorkDir: v.WorkDir}
 	logFirst := !t.LogsUse(expand.VarConfig)
 	if logFirst {
 		if r.Stdout, r.Stderr, err = t.Output(v); err != nil {
@@ -72,6 +69,11 @@ func pathList(texts []*expand.Text, v *expand.Values) ([]string, error) {
 	return list, nil
 }
 
+// plan returns what is known of a job before it starts, with its work dir.
+func (b *Batch) plan(j *Job) (*expand.Values, error) {
+	return j.Spec.text.Plan(b.Files[j.File].WorkDir, int(j.combo), j.Name)
+}
+
 // Commands returns what a job runs, as far as that is known before it starts. What only
 // an attempt knows, such as {gpu}, stays by name, as does {work_dir}.
 func (b *Batch) Commands(j *Job) []string {
@@ -84,18 +86,13 @@ func (b *Batch) Commands(j *Job) []string {
 // Planned returns a job's commands as it would run them now. What is known only to an
 // attempt, such as {gpu} or {uni_id}, stays by name; later lists those names.
 func (b *Batch) Planned(j *Job) (commands, later []string) {
-	t, file := j.Spec.text, &b.Files[j.File]
+	t := j.Spec.text
 	if t == nil {
 		return nil, nil
 	}
-	v := j.values()
-	v.WorkDir, v.Planned = file.WorkDir, true
-	if t.WorkDir != nil {
-		dir, err := expand.Absolute(file.WorkDir, t.WorkDir.Render(v))
-		if err != nil {
-			return b.Commands(j), nil // the attempt will report why
-		}
-		v.WorkDir = dir
+	v, err := b.plan(j)
+	if err != nil {
+		return b.Commands(j), nil // the attempt will report why
 	}
 	if t.Config != nil && !t.Config.StartsLater() {
 		if c, err := b.config(t.Config, v); err == nil {

@@ -20,7 +20,7 @@ const (
 // since values of the environment are recorded nowhere, and "config model.depth" with
 // its value. Run-time variables are left as names.
 func (b *Batch) Traits(j *Job) map[string]string {
-	t, file := j.Spec.text, &b.Files[j.File]
+	t := j.Spec.text
 	if t == nil {
 		return nil
 	}
@@ -38,9 +38,8 @@ func (b *Batch) Traits(j *Job) map[string]string {
 	if t.Config == nil {
 		return traits
 	}
-	v.Planned = true
-	var err error
-	if v.WorkDir, err = t.Dir(file.WorkDir, v); err != nil {
+	v, err := b.plan(j)
+	if err != nil {
 		return traits
 	}
 	c, err := b.config(t.Config, v)

@@ -71,13 +71,11 @@ func isGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
 
 // path returns a path of a job; what only an attempt knows stays by name.
 func (b *batchChecker) path(e *Expansion, t *expand.Text) (string, error) {
-	v := e.Matrix.Values(e.Combo, e.Name)
-	dir, err := e.Dir(b.Files[e.File].WorkDir, v)
+	v, err := e.Plan(b.Files[e.File].WorkDir, e.Combo, e.Name)
 	if err != nil {
 		return "", err
 	}
-	v.WorkDir, v.Planned = dir, true
-	return expand.Absolute(dir, t.Render(v))
+	return expand.Absolute(v.WorkDir, t.Render(v))
 }
 
 // sameOutput reports two jobs that may run at the same time and write the same file.
@@ -172,12 +170,11 @@ func (b *batchChecker) workDirs() {
 			return e.WorkDir == nil
 		}
 		base := b.Files[e.File].WorkDir
-		v := e.Matrix.Values(e.Combo, e.Name)
-		dir, err := e.Dir(base, v)
-		if err != nil || !b.exists(base) || b.exists(dir) {
+		v, err := e.Plan(base, e.Combo, e.Name)
+		if err != nil || !b.exists(base) || b.exists(v.WorkDir) {
 			return e.WorkDir.Constant()
 		}
-		b.find(e, Missing, e.WorkDir, true, "create it, or correct work_dir", "work_dir of job %q does not exist: %s", e.Name, dir)
+		b.find(e, Missing, e.WorkDir, true, "create it, or correct work_dir", "work_dir of job %q does not exist: %s", e.Name, v.WorkDir)
 		return true
 	})
 }

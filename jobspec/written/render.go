@@ -1,7 +1,6 @@
 package written
 
 import (
-	"path/filepath"
 	"strings"
 
 	"al.essio.dev/pkg/shellescape"
@@ -108,7 +107,15 @@ func (t *Job) Dir(batch string, v *expand.Values) (string, error) {
 		return batch, nil
 	}
 	own := *v
-	own.Runtime, own.WorkDir = &expand.Runtime{}, batch
-	dir, err := expand.Absolute(batch, t.WorkDir.Render(&own))
-	return filepath.Clean(dir), err
+	own.Planned, own.WorkDir = true, batch
+	return expand.Absolute(batch, t.WorkDir.Render(&own))
+}
+
+// Plan returns what is known of an expansion before it starts, with its work dir.
+func (t *Job) Plan(batch string, combo int, name string) (*expand.Values, error) {
+	v := t.Matrix.Values(combo, name)
+	v.Planned = true
+	var err error
+	v.WorkDir, err = t.Dir(batch, v)
+	return v, err
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/state/host"
 )
 
@@ -32,6 +33,7 @@ type doubt struct {
 	late  bool       // the last reading did not complete it
 	hung  int        // abandoned readings that have not returned
 	known []*content // what the last complete reading found
+	sick  []gpu.Quarantine
 }
 
 // about returns the doubt about a folder. r.mu is held.
@@ -70,12 +72,12 @@ func (r *Reader) judge(f folder, s, in *sight) {
 		r.short(f, s, in.found)
 		return
 	}
-	s.found = append(s.found, in.found...)
+	s.found, s.sick = append(s.found, in.found...), append(s.sick, in.sick...)
 	if s.doubt = s.doubt || in.ours; !in.ours {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		d := r.about(f.path)
-		d.late, d.known = false, in.found
+		d.late, d.known, d.sick = false, in.found, in.sick
 	}
 }
 
@@ -95,6 +97,7 @@ func (r *Reader) short(f folder, s *sight, found []*content) {
 		d.since = now
 	}
 	d.late = true
+	s.sick = append(s.sick, d.sick...)
 	if first || now.Sub(d.since) < doubtFor && host.UserLock(f.dev, f.uid) != 0 {
 		s.found, s.doubt = append(s.found, found...), true
 		return

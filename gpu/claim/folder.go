@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -43,8 +44,9 @@ func mine(root string) folder {
 	return folder{path: filepath.Join(root, prefix+strconv.Itoa(os.Getuid())), uid: os.Getuid()}
 }
 
-// sweep removes this user's claims that nobody holds. It locks each first, so that
-// whoever is just creating it notices and creates it again (lockNew).
+// sweep removes this user's claims that nobody holds, and quarantines of an earlier boot.
+// It locks each claim first, so that whoever is just creating it notices and creates it
+// again (lockNew).
 func sweep(root string) {
 	d, err := openFolder(mine(root))
 	if err != nil {
@@ -57,6 +59,12 @@ func sweep(root string) {
 	for _, name := range names {
 		if ctx.Err() != nil {
 			return
+		}
+		if strings.HasSuffix(name, sickSuffix) {
+			if _, err := readSick(d, name, os.Getuid()); errors.Is(err, errGone) {
+				_ = unix.Unlinkat(int(d.Fd()), name, 0)
+			}
+			continue
 		}
 		fd, err := openPlain(d, name, os.Getuid())
 		if err != nil {

@@ -47,6 +47,7 @@ type Reader struct {
 
 	mu     sync.Mutex
 	warned map[string]bool
+	sick   []gpu.Quarantine  // as of the last reading
 	doubts map[string]*doubt // by folder
 }
 
@@ -85,6 +86,10 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	slices.SortStableFunc(claims, func(a, b gpu.Claim) int {
 		return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.Since.Compare(b.Since), cmp.Compare(a.Attempt, b.Attempt))
 	})
+	slices.SortFunc(s.sick, func(a, b gpu.Quarantine) int { return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.UID-b.UID) })
+	r.mu.Lock()
+	r.sick = s.sick
+	r.mu.Unlock()
 	return claims, r.news(s.warnings), s.doubt
 }
 

@@ -10,12 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/gpu"
 	"gpurun/state/host"
 )
 
 // A sight is what a reading found in one or more folders.
 type sight struct {
 	found    []*content
+	sick     []gpu.Quarantine
 	warnings []string
 	short    bool // not read completely, because of what is there
 	ours     bool // not read completely, because this process lacks something
@@ -62,8 +64,9 @@ func (s *sight) read(ctx context.Context, f folder) {
 			more = true
 			break
 		}
-		c, err := open(d, name, f.uid)
+		c, err := s.open(d, name, f.uid)
 		switch {
+		case err == nil && c == nil: // a quarantine
 		case err == nil:
 			if !seen[c.ino] { // one file may have several names
 				seen[c.ino] = true
@@ -88,15 +91,28 @@ func (s *sight) read(ctx context.Context, f folder) {
 	}
 }
 
-// listNames returns the names of claims, one other name if there is any, and whether
-// the folder has more names than it reads.
+// open reads a claim, or adds a quarantine to s and returns nil.
+func (s *sight) open(d *os.File, name string, uid int) (*content, error) {
+	if !strings.HasSuffix(name, sickSuffix) {
+		return open(d, name, uid)
+	}
+	q, err := readSick(d, name, uid)
+	if err == nil && len(s.sick) < maxSick {
+		s.sick = append(s.sick, q)
+	}
+	return nil, err
+}
+
+// listNames returns the names of claims and quarantines, one other name if there is any,
+// and whether the folder has more names than it reads.
 func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
 	for n := 0; ; {
 		batch, err := d.Readdirnames(512)
 		for _, name := range batch {
-			if strings.HasSuffix(name, suffix) {
+			switch {
+			case strings.HasSuffix(name, suffix), strings.HasSuffix(name, sickSuffix):
 				names = append(names, name)
-			} else if strange == "" {
+			case strange == "" && !strings.HasSuffix(name, sickSuffix+halfMade):
 				strange = name
 			}
 		}

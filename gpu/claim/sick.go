@@ -1,0 +1,139 @@
+package claim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/state/host"
+)
+
+// A quarantine is published as <uuid>.sick in its user's folder. Nobody holds it: it counts
+// until its end or the next boot, and its file stays until then, because it tells how often
+// there has been one.
+const (
+	sickSuffix  = ".sick"
+	halfMade    = ".new" // of a file that is being written
+	sickVersion = 1
+	maxSick     = 256 // of one user
+	maxEvidence = 5   // of one quarantine
+	maxWhy      = 500 // bytes of a sentence
+)
+
+// sickness is the content of a file.
+type sickness struct {
+	Version  int           `json:"version"`
+	UID      int           `json:"uid"`
+	BootID   string        `json:"boot_id"`
+	UUID     gpu.UUID      `json:"uuid"`
+	Index    int           `json:"index"`
+	Since    time.Time     `json:"since"`
+	Until    time.Time     `json:"until"`             // for people
+	Ends     time.Duration `json:"until_boottime_ns"` // what counts: the clock may be set
+	Times    int           `json:"times"`
+	Why      string        `json:"why"`
+	Evidence []string      `json:"evidence,omitempty"`
+}
+
+// Publish publishes this user's quarantine of a device below the first root that accepts
+// it, in place of the one before.
+func Publish(roots []string, q gpu.Quarantine) error {
+	body, err := json.MarshalIndent(sickness{
+		sickVersion, os.Getuid(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	for i, root := range roots {
+		if err = publishAt(root, i > 0, sickName(q.UUID), append(body, '\n')); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func publishAt(root string, private bool, name string, body []byte) error {
+	dir, err := ownFolder(root, private)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	path := filepath.Join(dir.Name(), name)
+	half := path + halfMade
+	_ = os.Remove(half)
+	f, err := os.OpenFile(half, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", half, err)
+	}
+	_, err = f.Write(body)
+	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
+		err = os.Rename(half, path)
+	}
+	if err != nil {
+		_ = os.Remove(half)
+		return fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	return nil
+}
+
+func sickName(id gpu.UUID) string { return unsafe.ReplaceAllString(cut(string(id)), "_") + sickSuffix }
+
+// Clear lifts this user's quarantine of a device.
+func Clear(roots []string, id gpu.UUID) (err error) {
+	for _, root := range roots {
+		gone := os.Remove(filepath.Join(mine(root).path, sickName(id)))
+		if gone != nil && !errors.Is(gone, os.ErrNotExist) && !errors.Is(gone, unix.ENOTDIR) {
+			err = gone
+		}
+	}
+	return err
+}
+
+// Sick returns all users' quarantines since the boot, as of the latest reading of their
+// folders. The list is never nil.
+func (r *Reader) Sick() []gpu.Quarantine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]gpu.Quarantine{}, r.sick...)
+}
+
+// readSick reads one file of user uid, under the rules for claims.
+func readSick(d *os.File, name string, uid int) (q gpu.Quarantine, err error) {
+	fd, err := openPlain(d, name, uid)
+	if err != nil {
+		return q, err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, maxSize)
+	n, err := unix.Pread(fd, b, 0)
+	if err != nil {
+		return q, err
+	}
+	var s sickness
+	if err := json.Unmarshal(b[:n], &s); err != nil {
+		return q, fmt.Errorf("not a quarantine: %w", err)
+	}
+	switch {
+	case s.BootID != host.BootID():
+		return q, errGone
+	case s.Version < 1 || s.UUID == "" || name != sickName(s.UUID):
+		return q, errors.New("not a quarantine: it lacks a version, or its name is not the device's")
+	case s.UID != uid:
+		return q, fmt.Errorf("it is of uid %d but belongs to uid %d", s.UID, uid)
+	}
+	s.Evidence = s.Evidence[:min(len(s.Evidence), maxEvidence)]
+	for i, text := range s.Evidence {
+		s.Evidence[i] = text[:min(len(text), maxWhy)]
+	}
+	return gpu.Quarantine{
+		UUID: s.UUID, Index: s.Index, UID: uid, User: login(uid), Since: s.Since, Until: s.Until,
+		Ends: min(s.Ends, host.Boottime()+gpu.LongestQuarantine), Times: max(0, s.Times),
+		Why: s.Why[:min(len(s.Why), maxWhy)], Evidence: s.Evidence,
+	}, nil
+}

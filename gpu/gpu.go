@@ -90,7 +90,7 @@ type Reading struct {
 	Used        Bytes    // excluding what the driver reserves, if NVML reports that; -1 if unknown
 	Samples     []Sample // newest last; NVML's own buffer, or the current value; empty if unknown (MIG)
 	ComputeMode ComputeMode
-	Health      *Health `json:",omitempty"` // nil if it was not read
+	Health      *Health `json:",omitempty"` // nil if unknown or not read
 	Listed      bool    // Processes were read; false for a quick reading of memory only
 	Processes   []Process
 	Found       *Device `json:",omitempty"` // a silent device's identity once it answers; from then on it goes by its own UUID

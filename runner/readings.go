@@ -51,6 +51,7 @@ func (l *loop) take() {
 		var warnings []string
 		if q.Processes {
 			ev.Claims, warnings = l.Engine.Others(l.ctx, ev.Readings)
+			ev.Sick = l.Engine.Sick()
 		}
 		return func() {
 			if r.busy = false; r.some {

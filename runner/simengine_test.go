@@ -253,6 +253,12 @@ func (s *Sim) Yield(string, []gpu.UUID) {}
 // Others finds no claims.
 func (s *Sim) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
 
+// Sick finds no quarantines.
+func (s *Sim) Sick() []gpu.Quarantine { return nil }
+
+// Quarantine does nothing.
+func (s *Sim) Quarantine(gpu.Quarantine) error { return nil }
+
 // Events returns the channel of all events.
 func (s *Sim) Events() <-chan engine.Event { return s.events }
 

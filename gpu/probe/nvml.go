@@ -37,7 +37,8 @@ type session struct {
 	known    map[gpu.UUID]*device
 	listed   int // how many devices were found
 	owners   *owners
-	noLists  bool // this driver's process lists overrun memory
+	events   nvml.EventSet // critical errors of all GPUs; nil if the driver reports none
+	noLists  bool          // this driver's process lists overrun memory
 	warnings []string
 	partial  bool // a device was left out
 }
@@ -49,6 +50,7 @@ type device struct {
 	read   bool        // at least once
 	failed bool        // the last time
 	newest uint64      // timestamp of its newest utilization sample, in microseconds
+	xid    int         // critical error that blames it, since its last full reading
 }
 
 // versions returns the names of a function of which go-nvml calls the newest.
@@ -81,6 +83,7 @@ func openSession(library string, lists bool) (*session, hello) {
 		return nil, hello{Missing: missingInit(int(ret))}
 	}
 	s.listed = len(devs)
+	s.register()
 	return s, hello{Devices: devs, Version: version, Warnings: s.warnings, Partial: s.partial}
 }
 

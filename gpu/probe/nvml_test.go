@@ -205,11 +205,25 @@ func TestReadings(t *testing.T) {
 				r.Processes = noUsers(gpu.Process{PID: 2147483646, UID: -1, Memory: gpu.GiB}, gpu.Process{PID: 2147483645, UID: -1, Memory: -1})
 			}},
 		{name: "lost", lines: []string{"err.memory.0=15", "err.memory2.0=15"}, want: func(r *gpu.Reading) {
-			*r = gpu.Reading{UUID: gpu0, Err: "GPU is lost: it has fallen off the bus (NVML error 15)", Total: -1, Free: -1, Used: -1}
+			*r = gpu.Reading{UUID: gpu0, Err: "GPU is lost: it has fallen off the bus (NVML error 15)", Lost: true, Total: -1, Free: -1, Used: -1}
 		}},
 		{name: "lost between two calls", lines: []string{"err.procs.0=15"}, want: func(r *gpu.Reading) {
-			*r = gpu.Reading{UUID: gpu0, Err: "GPU is lost: it has fallen off the bus (NVML error 15)", Total: -1, Free: -1, Used: -1}
+			*r = gpu.Reading{UUID: gpu0, Err: "GPU is lost: it has fallen off the bus (NVML error 15)", Lost: true, Total: -1, Free: -1, Used: -1}
 		}},
+		{name: "lost, says its ECC count", lines: []string{"err.ecc.0=15"}, want: func(r *gpu.Reading) {
+			*r = gpu.Reading{UUID: gpu0, Err: "GPU is lost: it has fallen off the bus (NVML error 15)", Lost: true, Total: -1, Free: -1, Used: -1}
+		}},
+		{name: "needs a reset", lines: []string{"err.procs.0=16"}, want: func(r *gpu.Reading) {
+			*r = gpu.Reading{UUID: gpu0, Err: "GPU needs a reset (NVML error 16)", Total: -1, Free: -1, Used: -1}
+		}},
+		{name: "ECC", lines: []string{"ecc.0=2"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: 2} }},
+		{name: "no ECC errors", lines: []string{"ecc.0=0"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Health = &gpu.Health{} }},
+		{name: "ECC cannot be read", flags: []string{"-DNO_nvmlDeviceGetTotalEccErrors"}, lines: []string{"ecc.0=2", "remap.0=1"}, percents: []int{0},
+			want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Remap: true} }},
+		{name: "a critical error", lines: []string{"xid=0:79"}, percents: []int{0}, want: func(r *gpu.Reading) { r.Health = &gpu.Health{Uncorrected: -1, Xid: 79} }},
+		{name: "a critical error of the application", lines: []string{"xid=0:13"}, percents: []int{0}},
+		{name: "no events", flags: []string{"-DNO_nvmlEventSetCreate"}, lines: []string{"xid=0:79"}, percents: []int{0}},
+		{name: "events are refused", lines: []string{"err.register=3", "xid=0:79"}, percents: []int{0}},
 		{name: "an error newer than we are", lines: []string{"err.memory.0=77", "err.memory2.0=77"}, want: func(r *gpu.Reading) {
 			*r = gpu.Reading{UUID: gpu0, Err: "NVML error 77", Total: -1, Free: -1, Used: -1}
 		}},
@@ -232,6 +246,23 @@ func TestReadings(t *testing.T) {
 				t.Errorf("the other GPU: %+v", other)
 			}
 		})
+	}
+}
+
+// A critical error is reported once, by the next full reading of its device.
+func TestCriticalErrorOnce(t *testing.T) {
+	behave(t)
+	r := open(t, Options{Library: standIn(t)})
+	behave(t, "xid=1:48")
+	r.Read(context.Background(), Query{UUIDs: []gpu.UUID{gpu1}}) // a quick one
+	for i, want := range []int{48, 0} {
+		xid := 0
+		if h := reading(t, r, gpu1).Health; h != nil {
+			xid = h.Xid
+		}
+		if xid != want {
+			t.Errorf("reading %d: Xid %d, want %d", i, xid, want)
+		}
 	}
 }
 

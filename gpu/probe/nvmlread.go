@@ -18,6 +18,9 @@ import (
 // may answer once another child initializes it again.
 func (s *session) answer(q question) answer {
 	a := answer{ID: q.ID}
+	if q.Processes {
+		s.drain()
+	}
 	gone := 0
 	for _, id := range q.UUIDs {
 		r, ret := s.read(id, q.Processes)
@@ -105,6 +108,7 @@ func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 	if d.failed {
 		d.handle = nil
 		r = unread(codeText(int(ret)))
+		r.Lost = ret == codeGPULost
 	}
 	r.UUID = id
 	return r, ret
@@ -134,7 +138,8 @@ func (s *session) values(d *device, r *gpu.Reading, full bool) nvml.Return {
 		return ret
 	}
 	r.Listed = ret == nvml.SUCCESS
-	return nvml.SUCCESS
+	r.Health, ret = s.health(d)
+	return ret
 }
 
 // A memory is a device's memory; -1 if unknown.

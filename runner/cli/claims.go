@@ -17,28 +17,47 @@ func claimRoots(p probe.Prober, dir string) []string {
 	return claim.Roots("", dir)
 }
 
-// otherClaims returns the claims of other gpuruns on this host, for which it may use
-// the readings, and warnings.
-type otherClaims func(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
+// neighbors knows what the gpuruns on this host have published. An engine is one.
+type neighbors interface {
+	// Others returns the claims of others, for which it may use the readings, and warnings.
+	Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
+	// Sick returns all users' quarantines, as of the latest Others.
+	Sick() []gpu.Quarantine
+}
 
-// observed reads all devices, and what gpuruns on this host hold.
-func (a *app) observed(ctx context.Context, p probe.Prober, claims otherClaims) gpu.Observation {
+// observed reads all devices, and what gpuruns on this host hold and have quarantined.
+func (a *app) observed(ctx context.Context, p probe.Prober, n neighbors) gpu.Observation {
 	snap := p.Read(ctx, probe.Query{Processes: true})
 	var warnings []string
-	snap.Claims, warnings = claims(ctx, snap.Readings)
+	snap.Claims, warnings = n.Others(ctx, snap.Readings)
+	snap.Sick = n.Sick()
 	for _, w := range warnings {
 		a.warn(w)
 	}
 	return snap
 }
 
-// claimReader returns a reader of what gpuruns on this host hold. It finds nothing if
-// none can hold these GPUs.
-func claimReader(p probe.Prober) otherClaims {
-	roots := claimRoots(p, "")
-	if roots == nil {
-		return func(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
+// A spectator reads what gpuruns on this host have published; nothing, without a reader.
+type spectator struct{ r *claim.Reader }
+
+// spectatorOf returns a spectator of those that may hold the prober's devices.
+func spectatorOf(p probe.Prober) spectator {
+	if roots := claimRoots(p, ""); roots != nil {
+		return spectator{claim.NewReader(roots)}
 	}
-	r := claim.NewReader(roots)
-	return func(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []string) { return r.Others(ctx) }
+	return spectator{}
+}
+
+func (s spectator) Others(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []string) {
+	if s.r == nil {
+		return nil, nil
+	}
+	return s.r.Others(ctx)
+}
+
+func (s spectator) Sick() []gpu.Quarantine {
+	if s.r == nil {
+		return nil
+	}
+	return s.r.Sick()
 }

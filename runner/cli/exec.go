@@ -96,7 +96,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	}
 	began, said := host.Boottime(), ""
 	for {
-		snap := a.observed(ctx, p, hold.engine.Others)
+		snap := a.observed(ctx, p, hold.engine)
 		answered()
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)

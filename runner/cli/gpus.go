@@ -90,7 +90,7 @@ func (c *gpusCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	claims := claimReader(p)
+	claims := spectatorOf(p)
 	look := func() ([]gpuRow, error) {
 		snap := a.observed(ctx, p, claims)
 		answered()

@@ -82,7 +82,7 @@ func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.
 	if err != nil || len(impossible) > 0 {
 		return impossible, err
 	}
-	snap := a.observed(ctx, p, claimReader(p))
+	snap := a.observed(ctx, p, spectatorOf(p))
 	if snap.Err != "" {
 		return nil, errors.New("the GPUs cannot be read: " + snap.Err)
 	}

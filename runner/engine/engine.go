@@ -119,6 +119,11 @@ type Engine interface {
 	Yield(uniID string, ids []gpu.UUID)
 	// Others returns the claims of other runs, and how much of each the readings show in use.
 	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
+	// Sick returns all users' quarantines since the boot, as of the latest reading of claims;
+	// nil if claims are disabled.
+	Sick() []gpu.Quarantine
+	// Quarantine publishes one of this user's.
+	Quarantine(gpu.Quarantine) error
 
 	// Events returns the channel of all events. Close closes it.
 	Events() <-chan Event

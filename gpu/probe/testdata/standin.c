@@ -20,6 +20,9 @@
  *   endless.0=1          always has more processes than there was room for
  *   stale=1              once set, all devices fail with 999 until NVML is initialized again
  *   overlong.0=1         claims more processes than there was room for
+ *   ecc.0=2              uncorrectable ECC errors; not supported without
+ *   remap.0=1            a row waits to be remapped
+ *   xid=1:79             the error that the next event reports of GPU 1, once
  *   mig.0=3              MIG mode, with room for 3 instances of which the second is missing
  *   noise=1              prints on stdout
  *   write=PATH           appends to this file when asked for utilization
@@ -379,6 +382,68 @@ nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t d, unsigned
 {
 	BEFORE("mps", number(d));
 	return list("mps", d, n, infos);
+}
+#endif
+
+#ifndef NO_nvmlDeviceGetTotalEccErrors
+nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t d, nvmlMemoryErrorType_t type, nvmlEccCounterType_t counter,
+					 unsigned long long *n)
+{
+	BEFORE("ecc", number(d));
+	if (type != NVML_MEMORY_ERROR_TYPE_UNCORRECTED || counter != NVML_VOLATILE_ECC)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	if (value("ecc", number(d), -1) < 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*n = (unsigned long long)value("ecc", number(d), 0);
+	return NVML_SUCCESS;
+}
+#endif
+
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t d, unsigned int *correctable, unsigned int *uncorrectable,
+				       unsigned int *pending, unsigned int *failed)
+{
+	BEFORE("remap", number(d));
+	*correctable = *uncorrectable = *failed = 0;
+	*pending = (unsigned int)value("remap", number(d), 0);
+	return NVML_SUCCESS;
+}
+
+#ifndef NO_nvmlEventSetCreate
+/* The devices whose events are wanted, and the text of the last event. */
+static int registered[128];
+static char reported[80];
+
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
+{
+	set->handle = (void *)registered;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t d, unsigned long long types, nvmlEventSet_t set)
+{
+	BEFORE("register", number(d));
+	if (set.handle != (void *)registered || types != nvmlEventTypeXidCriticalError)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	registered[number(d)] = 1;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout)
+{
+	char text[80] = "", *end;
+	long n;
+
+	BEFORE("wait", -1);
+	config("xid", text, sizeof text);
+	n = strtol(text, &end, 10);
+	if (*end != ':' || strcmp(text, reported) == 0 || n < 0 || n > 9 || !registered[n])
+		return NVML_ERROR_TIMEOUT;
+	strcpy(reported, text);
+	memset(data, 0, sizeof *data);
+	data->device = device((int)n);
+	data->eventType = nvmlEventTypeXidCriticalError;
+	data->eventData = strtoull(end + 1, NULL, 10);
+	return NVML_SUCCESS;
 }
 #endif
 

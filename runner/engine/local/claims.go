@@ -210,6 +210,23 @@ func (l *Local) Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim
 	return others, warnings
 }
 
+// Sick returns all users' quarantines, as of the latest Others.
+func (l *Local) Sick() []gpu.Quarantine {
+	if len(l.Claims) == 0 {
+		return nil
+	}
+	return l.reader().Sick()
+}
+
+// Quarantine publishes one of this user's, unless this engine makes no claims. It outlives
+// this process.
+func (l *Local) Quarantine(q gpu.Quarantine) error {
+	if len(l.Claims) == 0 {
+		return nil
+	}
+	return claim.Publish(l.Claims, q)
+}
+
 // reader returns the claim reader, created on first use.
 func (l *Local) reader() *claim.Reader {
 	l.mu.Lock()

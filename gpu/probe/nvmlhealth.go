@@ -1,0 +1,84 @@
+//go:build linux && cgo
+
+package probe
+
+import (
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"gpurun/gpu"
+)
+
+// health reads what a device reports of its own faults; nil for nothing. Consumer cards and
+// MIG instances report little of it. A result other than SUCCESS means that the device does not answer.
+func (s *session) health(d *device) (*gpu.Health, nvml.Return) {
+	h := &gpu.Health{Uncorrected: -1, Xid: d.xid}
+	d.xid = 0
+	errors, ret := query(s, func() (uint64, nvml.Return) {
+		return d.handle.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC)
+	}, "nvmlDeviceGetTotalEccErrors")
+	if fatal(ret) {
+		return nil, ret
+	}
+	if ret == nvml.SUCCESS && errors < 1<<31 {
+		h.Uncorrected = int(errors)
+	}
+	pending, ret := query(s, func() (bool, nvml.Return) {
+		_, _, pending, _, ret := d.handle.GetRemappedRows()
+		return pending, ret
+	}, "nvmlDeviceGetRemappedRows")
+	if fatal(ret) {
+		return nil, ret
+	}
+	h.Remap = ret == nvml.SUCCESS && pending
+	if *h == (gpu.Health{Uncorrected: -1}) {
+		h = nil
+	}
+	return h, nvml.SUCCESS
+}
+
+// blaming are the critical errors (Xids) that blame the GPU, by NVIDIA's catalog: most
+// others are an application's fault.
+var blaming = map[int]bool{
+	48:  true, // double-bit ECC error
+	64:  true, // a row of memory could not be replaced
+	74:  true, // NVLink error
+	79:  true, // fallen off the bus
+	95:  true, // uncontained ECC error
+	119: true, // the GPU's system processor does not answer
+	120: true, // the GPU's system processor has an error
+}
+
+// register asks the driver to keep the critical errors of all GPUs. MIG instances have no
+// events of their own.
+func (s *session) register() {
+	if !s.can("nvmlEventSetCreate") || !s.can("nvmlDeviceRegisterEvents") || !s.can("nvmlEventSetWait_v2", "nvmlEventSetWait") {
+		return
+	}
+	set, ret := s.lib.EventSetCreate()
+	if ret != nvml.SUCCESS {
+		return
+	}
+	for _, d := range s.known {
+		if d.handle != nil && !d.MIG && d.handle.RegisterEvents(nvml.EventTypeXidCriticalError, set) == nvml.SUCCESS {
+			s.events = set
+		}
+	}
+}
+
+// maxEvents bounds how many events are taken at once: a persistent error has no end.
+const maxEvents = 32
+
+// drain takes the events that have come since it was last called.
+func (s *session) drain() {
+	for n := 0; s.events != nil && n < maxEvents; n++ {
+		ev, ret := s.events.Wait(0)
+		if ret != nvml.SUCCESS {
+			return
+		}
+		if xid := int(ev.EventData); ev.EventType == nvml.EventTypeXidCriticalError && blaming[xid] {
+			if id, ret := ev.Device.GetUUID(); ret == nvml.SUCCESS && s.known[gpu.UUID(id)] != nil {
+				s.known[gpu.UUID(id)].xid = xid
+			}
+		}
+	}
+}

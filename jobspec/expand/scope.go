@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
-
 	"gpurun/jobspec/source"
 )
 
@@ -103,7 +101,7 @@ func (sc *Scope) word(spelt string) (*Segment, *wordError) {
 func (sc *Scope) near(word string) string {
 	for _, p := range slices.Concat(sc.Params, sc.Partial) {
 		d := len(word) - len(p)
-		if len(word) >= 3 && (d == 1 || d == -1) && levenshtein.ComputeDistance(word, p) == 1 {
+		if len(word) >= 3 && (d == 1 || d == -1) && source.Distance(word, p) == 1 {
 			return p
 		}
 	}
@@ -111,23 +109,11 @@ func (sc *Scope) near(word string) string {
 		return ""
 	}
 	for _, k := range slices.Concat(sc.Params, builtins) {
-		if levenshtein.ComputeDistance(word, k) <= 1 || swapped(word, k) {
+		if source.Distance(word, k) <= 1 {
 			return k
 		}
 	}
 	return ""
-}
-
-// swapped reports whether a and b differ by two swapped neighboring letters.
-func swapped(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	return i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
 }
 
 // Compile parses a text of a file, reports unknown and forbidden variables, and warns about

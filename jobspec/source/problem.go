@@ -134,6 +134,18 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
+// Distance counts the letters in which two words differ; two swapped neighbors count once.
+func Distance(a, b string) int {
+	i := 0
+	for i < min(len(a), len(b)) && a[i] == b[i] {
+		i++
+	}
+	if len(a) == len(b) && i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:] {
+		return 1
+	}
+	return levenshtein.ComputeDistance(a, b)
+}
+
 // DidYouMean returns a hint with the nearest known word, or otherwise.
 func DidYouMean(word string, known []string, otherwise string) string {
 	if n := Nearest(word, known); n != "" {

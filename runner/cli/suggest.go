@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"gpurun/jobspec/source"
 )
 
 // commands are those of the grammar, to compare mistyped ones with.
@@ -70,32 +70,15 @@ func noSuchJob(file, glob string, names []string) error {
 }
 
 // closest returns the first of the words that differ least from word, if it differs in at
-// most so many letters; swapped ones count once.
+// most so many letters.
 func closest(word string, known []string, most func(known string) int) (best string) {
 	least := len(word) + 1
 	for _, k := range known {
-		d := levenshtein.ComputeDistance(word, k)
-		if swapped(word, k) {
-			d = 1
-		}
-		if d <= most(k) && d < least {
+		if d := source.Distance(word, k); d <= most(k) && d < least {
 			best, least = k, d
 		}
 	}
 	return best
-}
-
-// swapped reports whether a and b differ only by two adjacent letters in swapped order.
-func swapped(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := 0; i+1 < len(a); i++ {
-		if a[i] != b[i] {
-			return a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
-		}
-	}
-	return false
 }
 
 // noFiles refuses a job file in place of jobs: "gpurun stop jobs.yaml" means the batch,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/agnivade/levenshtein"
@@ -44,19 +43,24 @@ func Faultf(hint, format string, args ...any) error {
 
 // String formats the problem on one line: file:line:column, what is wrong, the fix.
 func (p Problem) String() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	if p.Line > 0 {
-		b.WriteString(":" + strconv.Itoa(p.Line))
-		if p.Col > 0 {
-			b.WriteString(":" + strconv.Itoa(p.Col))
-		}
-	}
-	b.WriteString(": " + p.Message())
+	text := p.Place() + p.Message()
 	if p.Hint != "" {
-		b.WriteString("; " + p.Hint)
+		text += "; " + p.Hint
 	}
-	return b.String()
+	return text
+}
+
+// Place returns "file:line:column: " as far as it is known.
+func (p Problem) Place() string {
+	switch {
+	case p.Line == 0 && p.File == "":
+		return ""
+	case p.Line == 0:
+		return p.File + ": "
+	case p.Col == 0:
+		return fmt.Sprintf("%s:%d: ", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d: ", p.File, p.Line, p.Col)
 }
 
 // Message returns what is wrong and the lint that found it, without the position.

@@ -9,6 +9,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
 	"gpurun/state"
 )
 
@@ -177,11 +178,4 @@ func sameWord(old, fresh string) bool {
 }
 
 // clipped joins words, and cuts a long result.
-func clipped(words []string) string {
-	const most = 60
-	text := []rune(strings.Join(words, " "))
-	if len(text) > most {
-		return string(text[:most-1]) + "…"
-	}
-	return string(text)
-}
+func clipped(words []string) string { return terminal.Fit(strings.Join(words, " "), 60) }

@@ -60,7 +60,7 @@ func (a *app) warnings(b *jobspec.Batch) {
 			a.warn(count(len(b.Warnings)-i, "more warning") + ": gpurun check shows all")
 			return
 		}
-		a.warn(place(p) + p.Message())
+		a.warn(p.Place() + p.Message())
 		a.hint(p.Hint)
 	}
 }

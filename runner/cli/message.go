@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -136,26 +135,11 @@ const maxProblems = 200
 
 // problemLines returns "FILE:LINE:COL: text", with the hint below.
 func problemLines(p jobspec.Problem) []string {
-	lines := []string{"  " + place(p) + terminal.CleanText(p.Message())}
+	lines := []string{"  " + p.Place() + terminal.CleanText(p.Message())}
 	if p.Hint != "" {
 		lines = append(lines, "      "+terminal.CleanText(p.Hint))
 	}
 	return lines
-}
-
-func place(p jobspec.Problem) string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	for _, n := range []int{p.Line, p.Col} {
-		if n == 0 {
-			break
-		}
-		fmt.Fprintf(&b, ":%d", n)
-	}
-	if b.Len() > 0 {
-		b.WriteString(": ")
-	}
-	return b.String()
 }
 
 // count returns "1 job" or "3 jobs".

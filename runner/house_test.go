@@ -16,6 +16,7 @@ var mayImport = map[string][]string{
 	"gpurun/gpu":                        {},
 	"gpurun/gpu/probe":                  {"gpurun/gpu", "gpurun/state/host"},
 	"gpurun/gpu/claim":                  {"gpurun/gpu", "gpurun/state/host"},
+	"gpurun/gpu/hostrules":              {"gpurun/gpu", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/state/host"},
 	"gpurun/jobspec":                    {"gpurun/gpu", "gpurun/jobspec/block", "gpurun/jobspec/configedit", "gpurun/jobspec/expand", "gpurun/jobspec/graph", "gpurun/jobspec/lint", "gpurun/jobspec/settings", "gpurun/jobspec/slips", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/jobspec/words", "gpurun/jobspec/written"},
 	"gpurun/jobspec/block":              {"gpurun/jobspec/settings", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/jobspec/words"},
 	"gpurun/jobspec/settings":           {"gpurun/gpu", "gpurun/jobspec/lint", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/jobspec/words"},

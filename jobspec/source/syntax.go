@@ -88,6 +88,8 @@ func (s *Source) syntax(err error, keys []string) {
 		hint = missing
 	} else if i := strings.IndexByte(text, '\\'); i >= 0 && badEscape(msg) {
 		col, hint = 1+utf8.RuneCountInString(text[:i]), "a backslash inside \"…\" starts an escape: use '…', or double it"
+	} else if key, _, ok := strings.Cut(strings.TrimSpace(text), ":"); ok && strings.HasPrefix(key, "@") {
+		hint = fmt.Sprintf("quote it: %q", key)
 	} else if m := unquoted.FindStringSubmatchIndex(text); m != nil && !strings.Contains(text[m[2]:m[3]], ": ") {
 		col = 1 + utf8.RuneCountInString(text[:m[2]])
 		hint = fmt.Sprintf("quote it: %q", text[m[2]:m[3]])

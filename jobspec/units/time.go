@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/jobspec/source"
 )
 
@@ -119,4 +120,13 @@ func OtherTime(s string) (time.Duration, bool) {
 		return n(m[2])*time.Hour + n(m[3])*time.Minute + n(m[4])*time.Second, true
 	}
 	return n(m[2])*time.Minute + n(m[3])*time.Second, true // as in Slurm
+}
+
+// ParseHours parses times of the week: 20:00-08:00, Mon-Fri 20:00-08:00, Sat-Sun.
+func ParseHours(s string) (gpu.Hours, error) {
+	h, err := gpu.ParseHours(s)
+	if err != nil {
+		return h, source.Faultf(`try 20:00-08:00, or "Mon-Fri 20:00-08:00, Sat-Sun"`, "%s", err)
+	}
+	return h, nil
 }

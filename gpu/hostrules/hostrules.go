@@ -1,0 +1,142 @@
+// Package hostrules reads what the owner of the host demands of every gpurun, the file
+// /etc/gpurun/host.yaml, into gpu.HostRules.
+//
+// The file counts only if it and its folder belong to root and nobody else can write to
+// them. Nothing in it stops a run: what cannot be understood is reported and left out, so
+// that an older gpurun runs beside a newer file.
+package hostrules
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/jobspec/source"
+)
+
+// Variable is the environment variable that names another file, for containers and
+// tests. It counts only where the host has no file.
+const Variable = "GPURUN_HOST_RULES"
+
+// A Place is where the rules of a host are.
+type Place struct {
+	Path  string
+	Owner int // the only user who can write to the file and its folder
+}
+
+// Etc is where the rules of this host are.
+var Etc = Place{Path: "/etc/gpurun/host.yaml"}
+
+// A Reader reads the rules whenever they have changed. Only one goroutine at a time may
+// use it.
+type Reader struct {
+	place Place
+	zone  *time.Location
+	ids   *identities
+
+	read  bool // at least once
+	stamp stamp
+	rules gpu.HostRules // without users' UIDs
+}
+
+// NewReader returns a reader of the rules of a place.
+func NewReader(at Place) *Reader {
+	return &Reader{place: at, zone: zone(), ids: newIdentities()}
+}
+
+// zone returns the time zone of the host. TZ is the user's.
+func zone() *time.Location {
+	data, err := os.ReadFile("/etc/localtime")
+	if err == nil {
+		if zone, err := time.LoadLocationFromTZData("host", data); err == nil {
+			return zone
+		}
+	}
+	return time.UTC
+}
+
+// Read returns the rules, with the entries that are about users. It also returns
+// warnings, once for each version of the file.
+func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
+	var warnings []string
+	if s := r.stamps(); !r.read || s != r.stamp {
+		r.stamp = s
+		warnings = r.reread()
+		r.read = true
+	}
+	rules := r.rules
+	rules.At = time.Now().In(r.zone)
+	if len(rules.Users) > 0 {
+		var more []string
+		rules.Users, more = r.ids.fill(rules, users)
+		warnings = append(warnings, more...)
+	}
+	return &rules, warnings
+}
+
+// reread reads the file. If it has become unreadable, what it said before goes on.
+func (r *Reader) reread() (warnings []string) {
+	path, data, err := r.open()
+	rules, ok := *gpu.NoHostRules(), err == nil
+	if err != nil {
+		warnings = []string{err.Error()}
+	} else if path != "" {
+		var problems []source.Problem
+		rules, problems, ok = parse(path, data, r.zone)
+		for _, p := range problems {
+			warnings = append(warnings, p.String())
+		}
+	}
+	switch before := r.rules.File; {
+	case ok:
+		r.rules = rules
+		r.ids.forget()
+	case r.read && before == path:
+		warnings = append(warnings, path+" has become unusable: the rules that it had before still apply")
+	default:
+		r.rules = rules
+		warnings = append(warnings, "the rules of this host are ignored")
+	}
+	if path == r.place.Path && os.Getenv(Variable) != "" {
+		warnings = append(warnings, Variable+" is ignored: this host has "+path)
+	}
+	return warnings
+}
+
+// open returns the content of the file that counts, and its path; "" if there is none.
+func (r *Reader) open() (path string, data []byte, err error) {
+	data, err = trusted(r.place)
+	if !errors.Is(err, os.ErrNotExist) {
+		return r.place.Path, data, err
+	}
+	if path = os.Getenv(Variable); path == "" {
+		return "", nil, nil
+	}
+	data, err = anyones(path)
+	return path, data, err
+}
+
+// A stamp changes whenever a file, its folder or who may write to them changes.
+type stamp [3]struct {
+	dev, ino     uint64
+	size         int64
+	mode, uid    uint32
+	mtime, ctime unix.Timespec
+}
+
+func (r *Reader) stamps() (s stamp) {
+	paths := []string{r.place.Path, filepath.Dir(r.place.Path), os.Getenv(Variable)}
+	for i, path := range slices.DeleteFunc(paths, func(path string) bool { return path == "" }) {
+		var st unix.Stat_t
+		if unix.Lstat(path, &st) == nil {
+			at := &s[i]
+			at.dev, at.ino, at.size, at.mode, at.uid, at.mtime, at.ctime = uint64(st.Dev), st.Ino, st.Size, st.Mode, st.Uid, st.Mtim, st.Ctim
+		}
+	}
+	return s
+}

@@ -1,0 +1,132 @@
+package hostrules
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state/host"
+)
+
+// identities find out which users the entries of a file mean.
+type identities struct {
+	groups map[int][]string  // gids by uid
+	gids   map[string]string // by group; "" for one that cannot be found
+	told   map[string]bool   // warnings
+}
+
+func newIdentities() *identities {
+	i := &identities{}
+	i.forget()
+	return i
+}
+
+// forget has everybody looked up again, for another version of the file.
+func (i *identities) forget() {
+	i.groups, i.gids, i.told = map[int][]string{}, map[string]string{}, map[string]bool{}
+}
+
+// directory explains why a user or a group may not be found.
+const directory = "only a gpurun built with cgo asks a directory such as LDAP"
+
+// fill returns the entries of a file with those of the users whom they mean.
+func (i *identities) fill(h gpu.HostRules, users []int) (entries []gpu.UserEntry, warnings []string) {
+	warn := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !i.told[text] {
+			i.told[text] = true
+			warnings = append(warnings, h.File+": "+text)
+		}
+	}
+	entries = slices.Clone(h.Users)
+	for n := range entries {
+		e := &entries[n]
+		for _, uid := range users {
+			if i.means(e.Key, uid, warn) && !slices.Contains(e.UIDs, uid) {
+				e.UIDs = append(slices.Clip(e.UIDs), uid)
+			}
+		}
+	}
+	return entries, warnings
+}
+
+// means reports whether an entry is about a user. It also takes numbers for names.
+func (i *identities) means(key string, uid int, warn func(format string, args ...any)) bool {
+	group, ok := strings.CutPrefix(key, "@")
+	if !ok {
+		name := host.Login(uid)
+		if name == "" && uid == os.Getuid() {
+			warn("users: no name counts for you, since that of uid %d cannot be found; %s", uid, directory)
+		}
+		return key == name || key == strconv.Itoa(uid)
+	}
+	gid := i.gid(group)
+	if gid == "" {
+		warn("users: %s counts for nobody, since there is no such group here; %s", key, directory)
+		return false
+	}
+	gids, err := i.groupsOf(uid)
+	if err != nil {
+		warn("users: the groups of %s cannot be found: %v; %s", cmp.Or(host.Login(uid), "uid "+strconv.Itoa(uid)), err, directory)
+	}
+	return slices.Contains(gids, gid)
+}
+
+// gid returns the number of a group, or "".
+func (i *identities) gid(group string) string {
+	gid, known := i.gids[group]
+	if !known {
+		if g, err := user.LookupGroup(group); err == nil {
+			gid = g.Gid
+		} else if _, err := strconv.ParseUint(group, 10, 32); err == nil {
+			gid = group
+		}
+		i.gids[group] = gid
+	}
+	return gid
+}
+
+// lookupLimit bounds how long a directory service may take.
+const lookupLimit = 2 * time.Second
+
+// groupsOf returns the numbers of a user's groups. For this user they include those of the
+// process, which a gpurun that cannot ask a directory service has from the login.
+func (i *identities) groupsOf(uid int) ([]string, error) {
+	if gids, known := i.groups[uid]; known {
+		return gids, nil
+	}
+	var gids []string
+	if uid == os.Getuid() {
+		own, _ := os.Getgroups()
+		for _, gid := range append(own, os.Getgid()) {
+			gids = append(gids, strconv.Itoa(gid))
+		}
+	}
+	type answer struct {
+		gids []string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		var a answer
+		var u *user.User
+		if u, a.err = user.LookupId(strconv.Itoa(uid)); a.err == nil {
+			a.gids, a.err = u.GroupIds()
+		}
+		answers <- a
+	}()
+	select {
+	case a := <-answers:
+		gids = append(gids, a.gids...)
+		i.groups[uid] = gids
+		return gids, a.err
+	case <-time.After(lookupLimit):
+		return gids, errors.New("nobody answers")
+	}
+}

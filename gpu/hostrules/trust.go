@@ -1,0 +1,98 @@
+package hostrules
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxSize is the maximum size of the file.
+const maxSize = 1 << 20
+
+// trusted reads a file that its owner alone can have written. It returns os.ErrNotExist
+// if there is none.
+func trusted(at Place) ([]byte, error) {
+	folder, name := filepath.Split(at.Path)
+	dir, err := unix.Open(folder, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, cannotRead(folder, err)
+	}
+	defer unix.Close(dir)
+	if err := owned(at.Owner, dir, filepath.Clean(folder)); err != nil {
+		return nil, err
+	}
+	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, cannotRead(at.Path, err)
+	}
+	if err := owned(at.Owner, fd, at.Path); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return content(fd, at.Path)
+}
+
+// anyones reads a file that anybody may have written.
+func anyones(path string) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%s=%s cannot be read: %w", Variable, path, err)
+	}
+	return content(fd, path)
+}
+
+// content reads and closes an open file.
+func content(fd int, path string) ([]byte, error) {
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, cannotRead(path, err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	case info.Size() > maxSize:
+		return nil, fmt.Errorf("%s has %d bytes, more than %d", path, info.Size(), maxSize)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSize))
+	if err != nil {
+		return nil, cannotRead(path, err)
+	}
+	return data, nil
+}
+
+// owned returns an error unless what is open belongs to a user and nobody else can write to it.
+// An access list that lets others write shows in the mode of the group.
+func owned(owner, fd int, path string) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return cannotRead(path, err)
+	}
+	who := "root"
+	if owner != 0 {
+		who = fmt.Sprintf("uid %d", owner)
+	}
+	switch {
+	case int(st.Uid) != owner:
+		return fmt.Errorf("%s belongs to uid %d, not to %s", path, st.Uid, who)
+	case st.Mode&0o022 != 0:
+		return fmt.Errorf("%s can be written by others than %s (mode %04o): chmod go-w %s", path, who, st.Mode&0o7777, path)
+	}
+	return nil
+}
+
+func cannotRead(path string, err error) error {
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return os.ErrNotExist
+	case errors.Is(err, unix.ELOOP):
+		return fmt.Errorf("%s is a symbolic link", path)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("%s cannot be read: permission denied; its owner should chmod a+r it", path)
+	}
+	return fmt.Errorf("%s cannot be read: %w", path, err)
+}

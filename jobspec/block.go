@@ -64,7 +64,7 @@ func (f *fileJobs) blockJobs() {
 		p.asks(bl)
 		p.common()
 		f.expand(p)
-		p.lint(fields{})
+		p.lint(nil)
 	}
 }
 
@@ -111,11 +111,11 @@ func (p *proto) common() {
 	}
 	src := p.src
 	p.src = c.File
-	f := fields{c.Job, c.Job}
-	p.readResources(f)
-	p.readEnv(f.get("env"))
-	p.readShell(f.get("shell"))
-	p.Log, p.Stdout, p.Stderr = p.ownFile(f, "log"), p.ownFile(f, "stdout"), p.ownFile(f, "stderr")
+	p.keys = c.Job
+	p.readResources()
+	p.readEnv()
+	p.readShell()
+	p.Log, p.Stdout, p.Stderr = p.ownFile("log"), p.ownFile("stdout"), p.ownFile("stderr")
 	p.checkPaths()
 	p.checkConfigUse(false)
 	p.spec(&expand.Values{Name: p.Name.Raw}) // its problems are in this file
@@ -123,9 +123,9 @@ func (p *proto) common() {
 }
 
 // ownFile reads the path of a log, which must differ from block to block.
-func (p *proto) ownFile(f fields, key string) *expand.Text {
+func (p *proto) ownFile(key string) *expand.Text {
 	blocks := len(p.file.blocks)
-	t := p.optional(f, key, expand.InLog)
+	t := p.optional(key, expand.InLog)
 	if t != nil && blocks > 1 && t.Raw != "/dev/null" && !t.Uses(expand.VarName) && !t.Uses(expand.VarUniID) {
 		p.src.Problem(t.Line, t.Col, "add {name} to the path", "%s: all %d blocks would write to the same file, %s", key, blocks, t.Raw)
 		return nil

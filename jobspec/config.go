@@ -17,7 +17,8 @@ import (
 )
 
 // readConfig reads config: {base: …, set: {…}, path: …}.
-func (p *proto) readConfig(n *yaml.Node) {
+func (p *proto) readConfig() {
+	n := p.get("config")
 	if n == nil {
 		return
 	}

@@ -22,7 +22,6 @@ func (f *fileJobs) expand(p *proto) {
 		f.called, f.alike = make(map[string]int32, n), make(map[Key]int32, n)
 	}
 	p.distinguish()
-	k := newKeyer(f, p)
 	for i := range n {
 		v := p.Matrix.Values(i, "")
 		v.Name = p.nameOf(v)
@@ -40,7 +39,7 @@ func (f *fileJobs) expand(p *proto) {
 			continue
 		}
 		f.called[name] = int32(job.ID)
-		job.Key = k.key(v)
+		job.Key = p.key(v)
 		b.Jobs = append(b.Jobs, job)
 	}
 }

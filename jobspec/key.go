@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,61 +25,60 @@ import (
 // location of the file. docs/jobfile.md tells users so.
 const recipe = "gpurun key 1"
 
-// A keyer makes the keys of one proto's jobs, reusing its buffers.
-type keyer struct {
-	*fileJobs
-	proto  *proto
-	buf    []byte
-	params []Param
-	env    []written.Env // by name
-}
+// A digest is what a hash covers, encoded so that different lists of strings never look
+// alike.
+type digest []byte
 
-func newKeyer(f *fileJobs, p *proto) *keyer {
-	k := &keyer{fileJobs: f, proto: p, env: slices.Clone(p.Env)}
-	slices.SortFunc(k.env, func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
-	return k
+func (d *digest) count(n int) { *d = binary.AppendUvarint(*d, uint64(n)) }
+
+func (d *digest) str(s string) {
+	*d = append(binary.BigEndian.AppendUint32(*d, uint32(len(s))), s...)
 }
 
 // key hashes what the job rendered by v does. Jobs of the file that do the same are
 // numbered, so that their keys differ.
-func (k *keyer) key(v *expand.Values) Key {
-	p := k.proto
-	k.buf = appendString(k.buf[:0], recipe)
-	k.count(len(p.Commands))
+func (p *proto) key(v *expand.Values) Key {
+	var d digest
+	d.str(recipe)
+	d.count(len(p.Commands))
 	for _, c := range p.Commands {
-		k.text(c, v)
+		d.str(c.Render(v))
 	}
-	k.count(len(p.Args))
+	d.count(len(p.Args))
 	for _, a := range p.Args {
-		k.buf = appendString(k.buf, a.Key)
-		k.buf = append(k.buf, a.Kind(v))
-		k.text(a.Value, v)
+		d.str(a.Key)
+		d = append(d, a.Kind(v))
+		d.str(a.Value.Render(v))
 	}
-	k.params = v.Resolved() // by name: their order in the file does not matter
-	slices.SortFunc(k.params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
-	k.count(len(k.params))
-	for _, param := range k.params {
-		k.buf = appendString(appendString(k.buf, param.Name), param.Text)
+	params := v.Resolved() // by name: their order in the file does not matter
+	slices.SortFunc(params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
+	d.count(len(params))
+	for _, param := range params {
+		d.str(param.Name)
+		d.str(param.Text)
 	}
-	k.count(len(k.env))
-	for _, e := range k.env {
-		k.buf = appendString(k.buf, e.Name)
-		k.text(e.Value, v)
+	env := slices.SortedFunc(slices.Values(p.Env), func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
+	d.count(len(env))
+	for _, e := range env {
+		d.str(e.Name)
+		d.str(e.Value.Render(v))
 	}
-	k.count(len(p.Shell))
+	d.count(len(p.Shell))
 	for _, word := range p.Shell {
-		k.buf = appendString(k.buf, word)
+		d.str(word)
 	}
-	k.buf = appendString(k.buf, k.dirKey)
-	k.text(p.WorkDir, v)
+	d.str(p.file.dirKey)
+	d.str(p.WorkDir.Render(v))
 	if p.Config != nil {
-		sum := sha256.Sum256(appendValue(nil, k.config(v)))
-		k.buf = append(k.buf, sum[:]...)
+		var values digest
+		values.value(p.configValues(v))
+		sum := sha256.Sum256(values)
+		d = append(d, sum[:]...)
 	}
-	sum := sha256.Sum256(k.buf)
+	sum := sha256.Sum256(d)
 	key := Key(sum[:16])
-	before := k.alike[key]
-	k.alike[key]++
+	before := p.file.alike[key]
+	p.file.alike[key]++
 	if before > 0 {
 		sum = sha256.Sum256(binary.AppendUvarint(append([]byte(recipe), key[:]...), uint64(before)))
 		key = Key(sum[:16])
@@ -86,67 +86,57 @@ func (k *keyer) key(v *expand.Values) Key {
 	return key
 }
 
-func (k *keyer) count(n int) { k.buf = binary.AppendUvarint(k.buf, uint64(n)) }
-
-func (k *keyer) text(t *expand.Text, v *expand.Values) { k.buf = appendString(k.buf, t.Render(v)) }
-
-// config returns the values of a job's copy of its config.
-func (k *keyer) config(v *expand.Values) any {
-	c := k.proto.Config
+// configValues returns the values of a job's copy of its config. The copy itself is made
+// only for the first job that changes a base, for the problems that this reports.
+func (p *proto) configValues(v *expand.Values) any {
+	c := p.Config
 	at := *v
 	var err error
-	if at.WorkDir, err = k.proto.Dir(k.workDir, v); err != nil || c.Bad {
+	if at.WorkDir, err = p.Dir(p.file.workDir, v); err != nil || c.Bad {
 		return nil // has been reported
 	}
-	base, sets, problems := k.batch.open(c, &at)
+	base, sets, problems := p.file.batch.open(c, &at)
 	var values any
+	if len(problems) == 0 {
+		if !p.edited[base.Name] {
+			_, problems = base.Edit(sets)
+		}
+		p.edited[base.Name] = true
+	}
 	if len(problems) == 0 {
 		values, problems = base.Values(sets)
 	}
 	c.Bad = len(problems) > 0
 	for _, problem := range problems {
-		problem.File = k.proto.src.Path
+		problem.File = p.src.Path
 		if problem.Line == 0 {
 			problem.Line, problem.Col = c.Base.Line, c.Base.Col
 		}
-		k.out.Add(problem)
+		p.file.out.Add(problem)
 	}
 	return values
 }
 
-// appendString appends s unambiguously: different lists of strings never look alike.
-func appendString(buf []byte, s string) []byte {
-	return append(binary.BigEndian.AppendUint32(buf, uint32(len(s))), s...)
-}
-
-// appendValue encodes parsed values by meaning alone.
-func appendValue(buf []byte, value any) []byte {
+// value encodes a value of a config by meaning alone.
+func (d *digest) value(value any) {
 	switch x := value.(type) {
 	case map[string]any:
-		names := make([]string, 0, len(x))
-		for n := range x {
-			names = append(names, n)
+		*d = append(*d, 'm')
+		d.count(len(x))
+		for _, name := range slices.Sorted(maps.Keys(x)) {
+			d.str(name)
+			d.value(x[name])
 		}
-		slices.Sort(names)
-		buf = binary.AppendUvarint(append(buf, 'm'), uint64(len(names)))
-		for _, n := range names {
-			buf = appendValue(appendString(buf, n), x[n])
-		}
-		return buf
-	case map[any]any:
-		plain := make(map[string]any, len(x))
-		for n, v := range x {
-			plain[fmt.Sprintf("%T %v", n, n)] = v
-		}
-		return appendValue(buf, plain)
 	case []any:
-		buf = binary.AppendUvarint(append(buf, 'l'), uint64(len(x)))
+		*d = append(*d, 'l')
+		d.count(len(x))
 		for _, item := range x {
-			buf = appendValue(buf, item)
+			d.value(item)
 		}
-		return buf
+	default:
+		*d = append(*d, 's')
+		d.str(fmt.Sprintf("%T %v", value, value))
 	}
-	return appendString(append(buf, 's'), fmt.Sprintf("%T %v", value, value))
 }
 
 // familyOf returns a hash shared by jobs that differ only in parameters. It covers
@@ -154,26 +144,26 @@ func appendValue(buf []byte, value any) []byte {
 // as written and the number of GPUs. Files without parameters write them out, mostly
 // as numbers, so numbers and the values of args are not part of it.
 func (p *proto) familyOf(r gpu.Request) uint64 {
-	var b []byte
+	var d digest
 	for _, c := range p.Commands {
-		b = appendString(b, withoutNumbers(c.Raw))
+		d.str(withoutNumbers(c.Raw))
 	}
-	b = append(b, 0)
+	d.count(0)
 	for _, a := range p.Args {
-		b = appendString(b, a.Key)
+		d.str(a.Key)
 	}
-	b = append(b, 0)
+	d.count(0)
 	for _, word := range p.Shell {
-		b = appendString(b, word)
+		d.str(word)
 	}
-	b = append(b, 0)
-	b = appendString(b, p.file.dirKey)
+	d.count(0)
+	d.str(p.file.dirKey)
 	if p.WorkDir != nil {
-		b = appendString(b, withoutNumbers(p.WorkDir.Raw))
+		d.str(withoutNumbers(p.WorkDir.Raw))
 	}
-	b = binary.AppendVarint(binary.AppendVarint(b, int64(r.Min)), int64(r.Max))
+	d = binary.AppendVarint(binary.AppendVarint(d, int64(r.Min)), int64(r.Max))
 	h := fnv.New64a()
-	_, _ = h.Write(b)
+	_, _ = h.Write(d)
 	return h.Sum64()
 }
 

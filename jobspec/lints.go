@@ -7,17 +7,18 @@ import (
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
+
+	"gopkg.in/yaml.v3"
 )
 
-// lint checks one job of the file, all expansions at once.
-func (p *proto) lint(f fields) {
+// lint checks one job of the file, all expansions at once. params are its own.
+func (p *proto) lint(params *yaml.Node) {
 	if !p.file.opts.Lint || len(p.Matrix.Rows) == 0 {
 		return
 	}
-	params := source.Child(f.at, "params")
 	p.file.lints.Check(lint.Job{
 		Job: p.Job, Source: p.src, Base: p.file.workDir, GPUs: p.mostGPUs(), First: p.nameOf(p.Matrix.Values(0, "")),
-		Background: p.style == ofBlocks || f.get("leftovers") != nil,
+		Background: p.style == ofBlocks || p.get("leftovers") != nil,
 		Own:        func(param string) bool { return source.Child(params, param) != nil },
 	})
 }

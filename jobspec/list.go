@@ -2,6 +2,7 @@ package jobspec
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gpurun/jobspec/expand"
@@ -14,13 +15,13 @@ import (
 
 // isExperiment reports whether a job is of the experiment-list dialect: config is a
 // path, and there is an algorithm but no run.
-func isExperiment(f fields) bool {
-	config := f.get("config")
-	return config != nil && config.Kind == yaml.ScalarNode && f.get("algorithm") != nil && f.get("run") == nil
+func (p *proto) isExperiment() bool {
+	config := p.get("config")
+	return config != nil && config.Kind == yaml.ScalarNode && p.get("algorithm") != nil && p.get("run") == nil
 }
 
-func (p *proto) refuseListKeys(f fields) {
-	for k, v := range source.Each(f.node) {
+func (p *proto) refuseListKeys() {
+	for k, v := range source.Each(p.keys) {
 		switch k.Value {
 		case "log_path", "extra_args":
 			p.src.Problem(k.Line, k.Column, keyHint(k.Value, v), "unknown key %q in a job", k.Value)
@@ -32,28 +33,29 @@ func (p *proto) refuseListKeys(f fields) {
 
 // experiment reads what a job of an experiment list runs:
 // PROGRAM --cfp CONFIG --algo ALGORITHM --key value …
-func (p *proto) experiment(f fields) {
-	if log := f.get("log_path"); log != nil {
-		if other := source.Child(f.node, "log"); other != nil && !p.inherited["log"] {
+func (p *proto) experiment() {
+	if log := p.get("log_path"); log != nil {
+		if other := p.get("log"); other != nil && !p.inherited["log"] {
 			p.src.Problem(log.Line, log.Column, "keep only one", "log_path and log (line %d) mean the same", other.Line)
 		}
 		p.inherited["log"] = false
+		p.keys.Content = slices.Concat([]*yaml.Node{{Kind: yaml.ScalarNode, Value: "log"}, log}, p.keys.Content)
 	}
-	base, okBase := p.text(f.get("config"), "config", expand.InJob)
-	algorithm, okAlgo := p.text(f.get("algorithm"), "algorithm", expand.AtStart)
+	base, okBase := p.text(p.get("config"), "config", expand.InJob)
+	algorithm, okAlgo := p.text(p.get("algorithm"), "algorithm", expand.AtStart)
 	if !okBase || !okAlgo {
 		return
 	}
 	program, _ := p.compile(p.file.settings.Program, p.Line, p.Col, "program", expand.AtStart)
 	p.Commands = []*expand.Text{program}
 	config := base
-	extra, skip := f.get("extra_args"), ""
+	extra, skip := p.get("extra_args"), ""
 	if seed := source.Child(extra, "seed"); seed != nil && !source.IsNull(seed) && p.file.settings.SeedAs == "config" {
 		config, skip = p.seededCopy(base, seed), "seed"
 	}
 	p.Args = append(p.Args, written.Arg{Key: "cfp", Value: config, Tag: "!!str"}, written.Arg{Key: "algo", Value: algorithm, Tag: "!!str"})
 	p.readArgs("extra_args", extra, skip)
-	p.readArgs("args", f.get("args"), "")
+	p.readArgs("args", p.get("args"), "")
 	slips.ArgsPlace(p.src, p.Job, true)
 }
 

@@ -114,31 +114,31 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		return
 	}
 	own := canonicalKeys(s, n, "a job")
-	all := fields{overlay(defaults, own, false), n}
 	p := f.newProto(native, n.Line, n.Column)
-	for k := range source.Each(all.node) {
+	p.keys = overlay(defaults, own, false)
+	for k := range source.Each(p.keys) {
 		p.inherited[k.Value] = source.Child(own, k.Value) == nil
 	}
 	var whole bool
-	p.Matrix, whole = expand.Read(s, all.get("matrix"), all.get("zip"), all.get("params"))
+	p.Matrix, whole = expand.Read(s, p.get("matrix"), p.get("zip"), p.get("params"))
 	p.scope.Params, p.scope.Partial = p.Matrix.Always, p.Matrix.Partial
 	p.nestedFormats()
-	if isExperiment(all) {
+	if p.isExperiment() {
 		p.style, f.style = experiment, experiment
-		p.experiment(all)
-	} else if config := all.get("config"); config != nil && config.Kind == yaml.ScalarNode && all.get("run") == nil {
+		p.experiment()
+	} else if config := p.get("config"); config != nil && config.Kind == yaml.ScalarNode && p.get("run") == nil {
 		s.Problem(p.Line, p.Col, "add algorithm: …; or run, and config: {base: "+config.Value+", set: {…}}", "this job has a config, but neither run nor algorithm")
 	} else {
-		p.refuseListKeys(all)
-		p.run(all)
-		p.readConfig(all.get("config"))
+		p.refuseListKeys()
+		p.run()
+		p.readConfig()
 	}
-	p.readName(all, i)
-	p.readResources(all)
-	p.readRest(all)
+	p.readName(i)
+	p.readResources()
+	p.readRest()
 	if whole {
 		f.expand(p)
-		p.lint(all)
+		p.lint(source.Child(n, "params"))
 		return
 	}
 	f.partial = true
@@ -149,8 +149,8 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 	}
 }
 
-func (p *proto) readName(f fields, i int) {
-	n := f.get("name")
+func (p *proto) readName(i int) {
+	n := p.get("name")
 	if n == nil {
 		p.Name = expand.Literal(fmt.Sprintf("job-%d", i+1), p.Line, p.Col)
 		return
@@ -173,20 +173,20 @@ func (p *proto) warnOnlyShell(t *expand.Text, hint string) {
 	}
 }
 
-func (p *proto) run(f fields) {
-	n := f.get("run")
+func (p *proto) run() {
+	n := p.get("run")
 	if n == nil {
 		p.src.Problem(p.Line, p.Col, "add run: python train.py", "this job has no run")
 		return
 	}
-	p.Commands = p.textList(f, "run", expand.AtStart)
-	slips.Commands(p.src, n, f.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
+	p.Commands = p.textList("run", expand.AtStart)
+	slips.Commands(p.src, n, p.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
 	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
 		for _, c := range p.Commands {
 			p.warnOnlyShell(c, "write run: | and one script instead of a list")
 		}
 	}
-	p.readArgs("args", f.get("args"), "")
+	p.readArgs("args", p.get("args"), "")
 	slips.ArgsPlace(p.src, p.Job, p.style == experiment)
 }
 
@@ -233,7 +233,8 @@ var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // ownEnv are variables that gpurun sets for every job.
 var ownEnv = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT"}
 
-func (p *proto) readEnv(n *yaml.Node) {
+func (p *proto) readEnv() {
+	n := p.get("env")
 	if n == nil {
 		return
 	}
@@ -264,25 +265,25 @@ func (p *proto) readEnv(n *yaml.Node) {
 }
 
 // readRest reads what the YAML dialects have in common.
-func (p *proto) readRest(f fields) {
-	p.readEnv(f.get("env"))
-	p.WorkDir = p.optional(f, "work_dir", expand.InJob)
-	p.readShell(f.get("shell"))
-	p.Log = p.optional(f, "log", expand.InLog)
-	p.Stdout = p.optional(f, "stdout", expand.InLog)
-	p.Stderr = p.optional(f, "stderr", expand.InLog)
+func (p *proto) readRest() {
+	p.readEnv()
+	p.WorkDir = p.optional("work_dir", expand.InJob)
+	p.readShell()
+	p.Log = p.optional("log", expand.InLog)
+	p.Stdout = p.optional("stdout", expand.InLog)
+	p.Stderr = p.optional("stderr", expand.InLog)
 	if apart := p.Stdout != nil || p.Stderr != nil; apart && p.Log != nil {
 		if !p.inherited["log"] {
 			p.src.Problem(p.Log.Line, p.Log.Col, "keep log for combined output, or stdout and stderr", "log given together with stdout or stderr")
 		}
 		p.Log = nil
 	}
-	p.Outputs = p.textList(f, "outputs", expand.InJob)
-	p.Inputs = p.textList(f, "inputs", expand.InJob)
-	p.Needs = p.textList(f, "needs", expand.InJob)
-	p.Queue = p.optional(f, "queue", expand.InJob)
+	p.Outputs = p.textList("outputs", expand.InJob)
+	p.Inputs = p.textList("inputs", expand.InJob)
+	p.Needs = p.textList("needs", expand.InJob)
+	p.Queue = p.optional("queue", expand.InJob)
 	p.checkPaths()
-	p.checkConfigUse(f.get("config") != nil)
+	p.checkConfigUse(p.get("config") != nil)
 	if c := p.Config; c != nil && p.LogsUse(expand.VarConfig) && slices.ContainsFunc(c.Sets, func(s written.Set) bool { return s.Value.Uses(expand.VarLog) }) {
 		p.src.Problem(p.Line, p.Col, "remove one of them", "log names {config}, and config.set names {log}: they depend on each other")
 	}

@@ -18,15 +18,20 @@ type proto struct {
 	*written.Job
 	src       *source.Source
 	file      *fileJobs
+	keys      *yaml.Node // a mapping with canonical keys, defaults filled in
 	style     *style
 	scope     expand.Scope
 	inherited map[string]bool  // keys taken from defaults
 	specs     map[string]*Spec // by rendered resources
+	edited    map[string]bool  // bases whose copy has been made once, for the problems that reports
 }
 
 func (f *fileJobs) newProto(s *style, line, col int) *proto {
-	return &proto{Job: &written.Job{Line: line, Col: col}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}}
+	return &proto{Job: &written.Job{Line: line, Col: col}, src: f.src, file: f, style: s, inherited: map[string]bool{}, specs: map[string]*Spec{}, edited: map[string]bool{}}
 }
+
+// get returns the value of a key, nil if it is not given.
+func (p *proto) get(key string) *yaml.Node { return source.Child(p.keys, key) }
 
 // text reads a value that may contain variables.
 func (p *proto) text(n *yaml.Node, what string, known expand.VarSet) (*expand.Text, bool) {
@@ -68,8 +73,8 @@ func (p *proto) checkFormats(t *expand.Text, what string) {
 }
 
 // optional reads a text that may be missing.
-func (p *proto) optional(f fields, key string, known expand.VarSet) *expand.Text {
-	n := f.get(key)
+func (p *proto) optional(key string, known expand.VarSet) *expand.Text {
+	n := p.get(key)
 	if n == nil {
 		return nil
 	}
@@ -84,8 +89,8 @@ func (p *proto) optional(f fields, key string, known expand.VarSet) *expand.Text
 }
 
 // textList reads a text or a list of texts.
-func (p *proto) textList(f fields, key string, known expand.VarSet) []*expand.Text {
-	n := f.get(key)
+func (p *proto) textList(key string, known expand.VarSet) []*expand.Text {
+	n := p.get(key)
 	if n == nil {
 		return nil
 	}

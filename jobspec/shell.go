@@ -18,7 +18,8 @@ var shells = map[string][]string{
 
 // readShell reads argv as a list or as a text of words. A shell's name alone stands for
 // its argv.
-func (p *proto) readShell(n *yaml.Node) {
+func (p *proto) readShell() {
+	n := p.get("shell")
 	if n == nil {
 		return
 	}

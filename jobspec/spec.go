@@ -3,6 +3,7 @@ package jobspec
 import (
 	"slices"
 	"strconv"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -15,129 +16,120 @@ import (
 	"gpurun/jobspec/written"
 )
 
-// resourceKeys tells how to parse each key into a Spec, in the order they apply.
-var resourceKeys = []struct {
+// A resourceKey is one of the keys that the scheduler reads: how to parse it into a Spec.
+type resourceKey struct {
 	key  string
 	list bool
-	read func(d *draft, values []string) error
-}{
-	{"gpus", false, func(d *draft, v []string) error {
-		least, most, err := units.ParseGPUs(v[0])
-		if err == nil {
-			d.Request.Min, d.Request.Max = least, most
-		}
-		return err
-	}},
-	{"gpu_memory", false, func(d *draft, v []string) (err error) {
-		d.Request.Memory, err = units.ParseSize(v[0])
-		return err
-	}},
-	{"gpu_model", true, func(d *draft, v []string) error {
-		if slices.Contains(v, "") {
-			return source.Faultf("try a100", "an empty name matches every GPU")
-		}
-		d.Request.Models = gpu.NamesOf(v)
-		return nil
-	}},
-	{"gpu_ids", true, func(d *draft, v []string) error {
-		var all []string
-		for _, s := range v {
-			ids, err := units.ParseGPUIDs(s)
-			if err != nil {
-				return err
-			}
-			all = append(all, ids...)
-		}
-		d.Request.IDs = gpu.NamesOf(all)
-		return nil
-	}},
-	{"max_util", false, func(d *draft, v []string) (err error) {
-		d.Request.MaxUtil, err = units.ParsePercent(v[0])
-		return err
-	}},
-	{"cpus", false, func(d *draft, v []string) (err error) {
-		d.CPUs, err = units.ParseCount(v[0], 0)
-		d.CPUsGiven = true
-		return err
-	}},
-	{"memory", false, func(d *draft, v []string) (err error) {
-		d.Memory, err = units.ParseSize(v[0])
-		return err
-	}},
-	{"share", false, func(d *draft, v []string) (err error) {
-		d.Request.Share, err = units.ParseBool(v[0])
-		return err
-	}},
-	{"priority", false, func(d *draft, v []string) error {
-		n, err := strconv.Atoi(v[0])
-		if err != nil || n > 1e9 || n < -1e9 {
-			return source.Faultf("higher numbers go first", "%q is not a whole number", v[0])
-		}
-		d.Priority = n
-		return nil
-	}},
-	{"when", false, func(d *draft, v []string) error {
-		w, err := units.ParseWord(v[0], string(OnSuccess), string(OnFailure), string(Always))
-		d.When = When(w)
-		return err
-	}},
-	{"timeout", false, func(d *draft, v []string) (err error) {
-		d.Timeout, err = units.ParseDuration(v[0])
-		return err
-	}},
-	{"leftovers", false, func(d *draft, v []string) (err error) {
-		d.Leftovers, err = units.ParseWord(v[0], "auto", "wait", "kill", "fail")
-		return err
-	}},
-	{"retry", false, readRetryMax},
-	{"retry.max", false, readRetryMax},
-	{"retry.delay", false, func(d *draft, v []string) (err error) {
-		d.Retry.Delay, err = units.ParseDuration(v[0])
-		return err
-	}},
-	{"retry.backoff_after", false, func(d *draft, v []string) (err error) {
-		d.Retry.BackoffAfter, err = units.ParseCount(v[0], 0)
-		return err
-	}},
-	{"retry.backoff", false, func(d *draft, v []string) (err error) {
-		d.Retry.Backoff, err = units.ParseDuration(v[0])
-		return err
-	}},
-	{"retry.on", true, func(d *draft, v []string) error {
-		if len(v) == 1 && v[0] == "all" {
-			return nil
-		}
-		for _, kind := range v {
-			if _, err := units.ParseWord(kind, "oom", "timeout", "signal", "exit", "lost"); err != nil {
-				return err
-			}
-		}
-		d.Retry.On = v
-		return nil
-	}},
-	{"retry.memory_growth", false, func(d *draft, v []string) error {
-		f, err := strconv.ParseFloat(v[0], 64)
-		if err != nil || !(f >= 1 && f <= 100) {
-			return source.Faultf("use a factor from 1 to 100, such as 1.5", "invalid factor %q", v[0])
-		}
-		d.Retry.MemoryGrowth = f
-		return nil
-	}},
-	{"allow", true, func(d *draft, v []string) (err error) {
-		d.Allow, err = lint.ParseAllow(v)
-		return err
-	}},
-	{"desc", false, func(d *draft, v []string) error { d.Desc = v[0]; return nil }},
-	{"tags", true, func(d *draft, v []string) error { d.Tags = v; return nil }},
+	read func(s *Spec, values []string) error
 }
 
-func readRetryMax(d *draft, v []string) (err error) {
-	if v[0] == "forever" {
-		d.Retry.Max = -1
-		return nil
+// single is a key with one value.
+func single[T any](key string, parse func(string) (T, error), at func(*Spec) *T) resourceKey {
+	return resourceKey{key, false, func(s *Spec, v []string) (err error) { *at(s), err = parse(v[0]); return err }}
+}
+
+// several is a key whose value may be a list.
+func several[T any](key string, parse func([]string) (T, error), at func(*Spec) *T) resourceKey {
+	return resourceKey{key, true, func(s *Spec, v []string) (err error) { *at(s), err = parse(v); return err }}
+}
+
+// resourceKeys are in the order in which they apply.
+var resourceKeys = []resourceKey{
+	{"gpus", false, func(s *Spec, v []string) error {
+		least, most, err := units.ParseGPUs(v[0])
+		if err == nil {
+			s.Request.Min, s.Request.Max = least, most
+		}
+		return err
+	}},
+	single("gpu_memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Request.Memory }),
+	several("gpu_model", parseModels, func(s *Spec) *gpu.Names { return &s.Request.Models }),
+	several("gpu_ids", parseIDs, func(s *Spec) *gpu.Names { return &s.Request.IDs }),
+	single("max_util", units.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }),
+	single("cpus", parseCount, func(s *Spec) *int { return &s.CPUs }),
+	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
+	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }),
+	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
+	single("when", oneOf[When](OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
+	single("timeout", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
+	single("leftovers", oneOf[string]("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
+	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
+	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
+	single("retry.delay", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Delay }),
+	single("retry.backoff_after", parseCount, func(s *Spec) *int { return &s.Retry.BackoffAfter }),
+	single("retry.backoff", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Backoff }),
+	several("retry.on", parseKinds, func(s *Spec) *[]string { return &s.Retry.On }),
+	single("retry.memory_growth", parseFactor, func(s *Spec) *float64 { return &s.Retry.MemoryGrowth }),
+	several("allow", lint.ParseAllow, func(s *Spec) *[]string { return &s.Allow }),
+	{"desc", false, func(s *Spec, v []string) error { s.Desc = v[0]; return nil }},
+	{"tags", true, func(s *Spec, v []string) error { s.Tags = v; return nil }},
+}
+
+func parseModels(v []string) (gpu.Names, error) {
+	if slices.Contains(v, "") {
+		return gpu.NamesOf(nil), source.Faultf("try a100", "an empty name matches every GPU")
 	}
-	d.Retry.Max, err = units.ParseCount(v[0], 0)
-	return err
+	return gpu.NamesOf(v), nil
+}
+
+func parseIDs(v []string) (gpu.Names, error) {
+	var all []string
+	for _, s := range v {
+		ids, err := units.ParseGPUIDs(s)
+		if err != nil {
+			return gpu.NamesOf(nil), err
+		}
+		all = append(all, ids...)
+	}
+	return gpu.NamesOf(all), nil
+}
+
+func parseCount(s string) (int, error) { return units.ParseCount(s, 0) }
+
+func parsePriority(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n > 1e9 || n < -1e9 {
+		return 0, source.Faultf("higher numbers go first", "%q is not a whole number", s)
+	}
+	return n, nil
+}
+
+func oneOf[T ~string](valid ...T) func(string) (T, error) {
+	words := make([]string, len(valid))
+	for i, w := range valid {
+		words[i] = string(w)
+	}
+	return func(s string) (T, error) {
+		w, err := units.ParseWord(s, words...)
+		return T(w), err
+	}
+}
+
+func parseRetries(s string) (int, error) {
+	if s == "forever" {
+		return -1, nil
+	}
+	return units.ParseCount(s, 0)
+}
+
+func parseKinds(v []string) ([]string, error) {
+	if len(v) == 1 && v[0] == "all" {
+		return nil, nil
+	}
+	for _, kind := range v {
+		if _, err := units.ParseWord(kind, "oom", "timeout", "signal", "exit", "lost"); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func parseFactor(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 1 && f <= 100) {
+		return 0, source.Faultf("use a factor from 1 to 100, such as 1.5", "invalid factor %q", s)
+	}
+	return f, nil
 }
 
 // A draft is a Spec under construction, with the keys that were given.
@@ -164,10 +156,11 @@ func (p *proto) build(v *expand.Values) *Spec {
 		}
 		at := r.Texts[0]
 		d.given[rk.key] = at
-		if err := rk.read(d, vals); err != nil {
+		if err := rk.read(&d.Spec, vals); err != nil {
 			p.src.Out.Add(Problem{File: p.src.Path, Line: at.Line, Col: at.Col, Text: rk.key + ": "}.Because(err))
 		}
 	}
+	d.CPUsGiven = d.given["cpus"] != nil
 	p.finish(d)
 	d.Family = p.familyOf(d.Request)
 	return &d.Spec
@@ -211,13 +204,13 @@ func (p *proto) finish(d *draft) {
 }
 
 // readResources reads the scheduler's keys as text.
-func (p *proto) readResources(f fields) {
+func (p *proto) readResources() {
 	for _, rk := range resourceKeys {
-		if n := f.get(rk.key); n != nil && (rk.key != "retry" || n.Kind != yaml.MappingNode) {
+		if n := p.get(rk.key); n != nil && (rk.key != "retry" || n.Kind != yaml.MappingNode) {
 			p.resource(rk.key, rk.list, n)
 		}
 	}
-	retry := f.get("retry")
+	retry := p.get("retry")
 	if retry == nil || retry.Kind != yaml.MappingNode {
 		return
 	}

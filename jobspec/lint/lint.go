@@ -122,7 +122,7 @@ func (j *jobChecker) find(p source.Problem, warn bool) { j.Find(j.Source, j.Job.
 // unusedConfig reports a config copy that the job never gets to see.
 func (j *jobChecker) unusedConfig() {
 	c := j.Config
-	if c == nil || c.Path != nil || j.runs(func(t *expand.Text) bool { return t.Uses(expand.VarConfig) }) {
+	if c == nil || c.Path != nil || c.Base.Raw == "" || j.runs(func(t *expand.Text) bool { return t.Uses(expand.VarConfig) }) {
 		return
 	}
 	j.find(source.Problem{Lint: Config, Line: c.Base.Line, Col: c.Base.Col,

@@ -11,19 +11,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// fields are the keys of one job, with defaults filled in.
-type fields struct {
-	node *yaml.Node // a mapping with canonical keys
-	at   *yaml.Node // the job as written, for its position
-}
-
-func (f fields) get(key string) *yaml.Node {
-	if path := source.Child(f.node, "log_path"); path != nil && key == "log" {
-		return path // an experiment list's word for it
-	}
-	return source.Child(f.node, key)
-}
-
 // canonicalKeys gives a job's mapping canonical keys and refuses unknown ones.
 func canonicalKeys(s *source.Source, n *yaml.Node, what string) *yaml.Node {
 	out := &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column, Tag: "!!map"}

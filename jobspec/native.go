@@ -8,14 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
-	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/words"
 	"gpurun/jobspec/written"
-
-	"gopkg.in/yaml.v3"
 )
 
 var jobsAtTop = regexp.MustCompile(`(?m)^["']?jobs["']?[ \t]*:`)
@@ -162,106 +161,6 @@ func (p *proto) readName(i int) {
 		p.Told = true
 		p.src.Problem(n.Line, n.Column, "remove it to get job-1, job-2, …", "name is empty")
 	}
-}
-
-// onlyShell matches an item of run that affects only its own shell, and so does nothing.
-var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|module\s+load|set)(\s+[^;&|]*)?$`)
-
-func (p *proto) warnOnlyShell(t *expand.Text, hint string) {
-	if onlyShell.MatchString(t.Raw) {
-		p.src.Warning(t.Line, t.Col, hint, "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
-	}
-}
-
-func (p *proto) run() {
-	n := p.get("run")
-	if n == nil {
-		p.src.Problem(p.Line, p.Col, "add run: python train.py", "this job has no run")
-		return
-	}
-	p.Commands = p.textList("run", expand.AtStart)
-	slips.Commands(p.src, n, p.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
-	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
-		for _, c := range p.Commands {
-			p.warnOnlyShell(c, "write run: | and one script instead of a list")
-		}
-	}
-	p.readArgs("args", p.get("args"), "")
-	slips.ArgsPlace(p.src, p.Job, p.style == experiment)
-}
-
-// readArgs reads all arguments but one.
-func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
-	if n == nil {
-		return
-	}
-	p.src.Pairs(n, what, func(k, v *yaml.Node) {
-		if k.Value == skip && skip != "" {
-			return
-		}
-		if k.Value == "" || strings.ContainsAny(k.Value, " \t\n'\"$`\\;&|<>()") {
-			p.src.Problem(k.Line, k.Column, "", "invalid argument name %q", k.Value)
-			return
-		}
-		if v.Kind == yaml.SequenceNode {
-			p.src.Problem(v.Line, v.Column, "write it in run", "%s: %q must be a single value, not a list", what, k.Value)
-			return
-		}
-		s, tag, ok := p.src.Scalar(v, what+": "+k.Value)
-		if !ok {
-			return
-		}
-		if slices.ContainsFunc(p.Args, func(a written.Arg) bool { return a.Key == k.Value }) {
-			p.src.Problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
-			return
-		}
-		if tag == "!!null" { // passes no argument: the job is the same without it
-			if name, rest, ok := strings.Cut(k.Value, ":"); ok {
-				p.src.Problem(k.Line, k.Column, "add a space after the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
-			}
-			return
-		}
-		slips.Literal(p.src, v, what+": "+k.Value)
-		slips.Switch(p.src, k, v, what)
-		t, _ := p.compile(s, v.Line, v.Column, what, expand.AtStart)
-		p.Args = append(p.Args, written.Arg{Key: k.Value, Value: t, Tag: tag})
-	})
-}
-
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// ownEnv are variables that gpurun sets for every job.
-var ownEnv = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT"}
-
-func (p *proto) readEnv() {
-	n := p.get("env")
-	if n == nil {
-		return
-	}
-	p.src.Pairs(n, "env", func(k, v *yaml.Node) {
-		switch {
-		case !envName.MatchString(k.Value):
-			p.src.Problem(k.Line, k.Column, "use letters, digits and _", "invalid environment variable name %q", k.Value)
-			return
-		case slices.Contains(ownEnv, k.Value):
-			hint := "remove it"
-			if strings.HasSuffix(k.Value, "VISIBLE_DEVICES") {
-				hint = "gpurun chooses the GPUs; for specific ones write gpu_ids"
-			}
-			p.src.Problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
-			return
-		}
-		if source.IsNull(v) {
-			return // removes a default, and does nothing if there is none
-		}
-		s, _, ok := p.src.Scalar(v, "env: "+k.Value)
-		if !ok {
-			return
-		}
-		slips.Literal(p.src, v, "env: "+k.Value)
-		t, _ := p.compile(s, v.Line, v.Column, "env", expand.AtStart)
-		p.Env = append(p.Env, written.Env{Name: k.Value, Value: t})
-	})
 }
 
 // readRest reads what the YAML dialects have in common.

@@ -1,0 +1,162 @@
+package jobspec
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/slips"
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/written"
+)
+
+// onlyShell matches an item of run that affects only its own shell, and so does nothing.
+var onlyShell = regexp.MustCompile(`^\s*(cd|export|source|\.|conda\s+activate|module\s+load|set)(\s+[^;&|]*)?$`)
+
+func (p *proto) warnOnlyShell(t *expand.Text, hint string) {
+	if onlyShell.MatchString(t.Raw) {
+		p.src.Warning(t.Line, t.Col, hint, "%q has no effect on the next command: each runs in its own shell", source.Clip(t.Raw))
+	}
+}
+
+func (p *proto) run() {
+	n := p.get("run")
+	if n == nil {
+		p.src.Problem(p.Line, p.Col, "add run: python train.py", "this job has no run")
+		return
+	}
+	p.Commands = p.textList("run", expand.AtStart)
+	slips.Commands(p.src, n, p.get("env"), slices.Concat(p.scope.Params, p.scope.Partial))
+	if n.Kind == yaml.SequenceNode && len(n.Content) > 1 {
+		for _, c := range p.Commands {
+			p.warnOnlyShell(c, "write run: | and one script instead of a list")
+		}
+	}
+	p.readArgs("args", p.get("args"), "")
+	slips.ArgsPlace(p.src, p.Job, p.style == experiment)
+}
+
+// readArgs reads all arguments but one.
+func (p *proto) readArgs(what string, n *yaml.Node, skip string) {
+	if n == nil {
+		return
+	}
+	p.src.Pairs(n, what, func(k, v *yaml.Node) {
+		if k.Value == skip && skip != "" {
+			return
+		}
+		if k.Value == "" || strings.ContainsAny(k.Value, " \t\n'\"$`\\;&|<>()") {
+			p.src.Problem(k.Line, k.Column, "", "invalid argument name %q", k.Value)
+			return
+		}
+		if v.Kind == yaml.SequenceNode {
+			p.src.Problem(v.Line, v.Column, "write it in run", "%s: %q must be a single value, not a list", what, k.Value)
+			return
+		}
+		s, tag, ok := p.src.Scalar(v, what+": "+k.Value)
+		if !ok {
+			return
+		}
+		if slices.ContainsFunc(p.Args, func(a written.Arg) bool { return a.Key == k.Value }) {
+			p.src.Problem(k.Line, k.Column, "keep only one", "%s: duplicate argument %q", what, k.Value)
+			return
+		}
+		if tag == "!!null" { // passes no argument: the job is the same without it
+			if name, rest, ok := strings.Cut(k.Value, ":"); ok {
+				p.src.Problem(k.Line, k.Column, "add a space after the colon: "+name+": "+rest, "%s: %q has no value", what, k.Value)
+			}
+			return
+		}
+		slips.Literal(p.src, v, what+": "+k.Value)
+		slips.Switch(p.src, k, v, what)
+		t, _ := p.compile(s, v.Line, v.Column, what, expand.AtStart)
+		p.Args = append(p.Args, written.Arg{Key: k.Value, Value: t, Tag: tag})
+	})
+}
+
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// ownEnv are variables that gpurun sets for every job.
+var ownEnv = []string{"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "GPURUN_JOB", "GPURUN_UNI_ID", "GPURUN_ATTEMPT", "GPURUN_RESULT"}
+
+func (p *proto) readEnv() {
+	n := p.get("env")
+	if n == nil {
+		return
+	}
+	p.src.Pairs(n, "env", func(k, v *yaml.Node) {
+		switch {
+		case !envName.MatchString(k.Value):
+			p.src.Problem(k.Line, k.Column, "use letters, digits and _", "invalid environment variable name %q", k.Value)
+			return
+		case slices.Contains(ownEnv, k.Value):
+			hint := "remove it"
+			if strings.HasSuffix(k.Value, "VISIBLE_DEVICES") {
+				hint = "gpurun chooses the GPUs; for specific ones write gpu_ids"
+			}
+			p.src.Problem(k.Line, k.Column, hint, "%s is set by gpurun", k.Value)
+			return
+		}
+		if source.IsNull(v) {
+			return // removes a default, and does nothing if there is none
+		}
+		s, _, ok := p.src.Scalar(v, "env: "+k.Value)
+		if !ok {
+			return
+		}
+		slips.Literal(p.src, v, "env: "+k.Value)
+		t, _ := p.compile(s, v.Line, v.Column, "env", expand.AtStart)
+		p.Env = append(p.Env, written.Env{Name: k.Value, Value: t})
+	})
+}
+
+// shells are programs that take a command after an option; without the option they take
+// it for a script's name. People name them alone, as in GitHub Actions, and it is clear
+// what they mean.
+var shells = map[string][]string{
+	"bash": {"bash", "-e", "-o", "pipefail", "-c"}, "sh": {"sh", "-e", "-c"}, "dash": {"dash", "-e", "-c"},
+	"zsh": {"zsh", "-e", "-o", "pipefail", "-c"}, "ksh": {"ksh", "-e", "-o", "pipefail", "-c"}, "fish": {"fish", "-c"},
+}
+
+// readShell reads argv as a list or as a text of words. A shell's name alone stands for
+// its argv.
+func (p *proto) readShell() {
+	n := p.get("shell")
+	if n == nil {
+		return
+	}
+	items := p.src.Items(n, "shell")
+	for _, item := range items {
+		word, _, ok := p.src.Scalar(item, "shell")
+		if ok && n.Kind == yaml.ScalarNode {
+			p.Shell = strings.Fields(word)
+		} else if ok {
+			p.Shell = append(p.Shell, word)
+		}
+	}
+	switch {
+	case len(items) == 0:
+	case len(p.Shell) == 0 || p.Shell[0] == "":
+		p.src.Problem(n.Line, n.Column, "try [bash, -c]", "shell names no program")
+	case len(p.Shell) == 1 && n.Kind == yaml.ScalarNode && shells[p.Shell[0]] != nil:
+		p.Shell = shells[p.Shell[0]]
+	case takesFile(p.Shell):
+		p.src.Problem(n.Line, n.Column, "write ["+strings.Join(append(slices.Clone(p.Shell), "-c"), ", ")+"]",
+			"shell: %s would treat each command as the name of a script", strings.Join(p.Shell, " "))
+	}
+}
+
+// takesFile reports whether a shell would treat its next argument as a script's name,
+// because none of its options ends in c.
+func takesFile(argv []string) bool {
+	if shells[filepath.Base(argv[0])] == nil {
+		return false
+	}
+	return !slices.ContainsFunc(argv[1:], func(a string) bool {
+		return a == "--command" || strings.HasPrefix(a, "-") && !strings.HasPrefix(a, "--") && strings.HasSuffix(a, "c")
+	})
+}

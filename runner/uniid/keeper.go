@@ -113,41 +113,24 @@ func (k *keeper) merge(rescued []change) (now fs.FileInfo, err error) {
 	if err != nil {
 		return nil, err
 	}
-	now, watched, err := k.update(f, path, rescued)
-	if !watched {
-		f.Close() // releases its lock
-	}
-	return now, err
-}
-
-// update merges into the file that is open as f. watched reports whether f was replaced
-// and is kept open.
-func (k *keeper) update(f *os.File, path string, rescued []change) (now fs.FileInfo, watched bool, err error) {
+	defer f.Close() // releases its lock
 	if err := k.lock(f); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	old, info, err := k.read(f, path)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	text, changed, err := merge(old, k.mine, rescued)
 	switch {
 	case err != nil:
-		return nil, false, errBusy
+		return nil, errBusy
 	case !changed:
-		return info, false, nil
-	case k.inPlace:
-		now, err = writeInPlace(f, text, info.Size())
-		return now, false, err
+		return info, nil
+	case k.inPlace: // in one write, and without remains for a reader that takes no lock
+		return written(f, append(text, bytes.Repeat([]byte(" "), max(0, len(old)-len(text)))...))
 	}
-	now, displaced, err := replace(path, text, info)
-	if displaced != nil {
-		k.watch(displaced, old, nil)
-	}
-	if err == nil {
-		k.watch(f, old, info)
-	}
-	return now, err == nil, err
+	return k.replace(path, text, old, info)
 }
 
 // lockFolder keeps out other runs whose job files are in the same folder. It does nothing
@@ -214,30 +197,24 @@ func create(path string, text []byte) (fs.FileInfo, error) {
 	return now, err
 }
 
-// replace replaces the file that was read. It exchanges the two, so that a file that a
-// script has put there in between is not lost, but returned. On a file system that cannot
-// exchange files it only checks first.
-func replace(path string, text []byte, read fs.FileInfo) (now fs.FileInfo, displaced *os.File, err error) {
+// replace replaces the file that had the content old, and watches what it replaced. It
+// exchanges the two, so that a file that a script has put there in between is not lost. On
+// a file system that cannot exchange files it only checks first.
+func (k *keeper) replace(path string, text, old []byte, read fs.FileInfo) (now fs.FileInfo, err error) {
 	t, now, err := temporary(path, text, read.Mode().Perm())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer t.Cleanup()
 	if info, _ := os.Stat(path); !unchanged(info, read) {
-		return nil, nil, errBusy
+		return nil, errBusy
 	}
-	if unix.Renameat2(unix.AT_FDCWD, t.Name(), unix.AT_FDCWD, path, unix.RENAME_EXCHANGE) != nil {
-		return now, nil, t.CloseAtomicallyReplace()
+	if unix.Renameat2(unix.AT_FDCWD, t.Name(), unix.AT_FDCWD, path, unix.RENAME_EXCHANGE) == nil {
+		k.watch(t.Name(), old, read)
+		return now, nil
 	}
-	f, err := os.Open(t.Name())
-	if err != nil {
-		return now, nil, nil // its content was read before
-	}
-	if info, err := f.Stat(); err == nil && !os.SameFile(info, read) {
-		return now, f, nil
-	}
-	f.Close()
-	return now, nil, nil
+	k.watch(path, old, read)
+	return now, t.CloseAtomicallyReplace()
 }
 
 // temporary returns a file next to path with the new content.
@@ -251,12 +228,6 @@ func temporary(path string, text []byte, mode fs.FileMode) (*renameio.PendingFil
 		t.Cleanup()
 	}
 	return t, info, err
-}
-
-// writeInPlace overwrites the content in one write. It pads shorter content with spaces,
-// so that a reader without the lock sees no remains.
-func writeInPlace(f *os.File, text []byte, old int64) (fs.FileInfo, error) {
-	return written(f, append(text, bytes.Repeat([]byte(" "), max(0, int(old)-len(text)))...))
 }
 
 // written writes text at the beginning of a file, and returns what the file is then.

@@ -43,14 +43,20 @@ const (
 type orphan struct {
 	file *os.File
 	base []byte
-	read fs.FileInfo // when base was; nil if that is not known
+	read fs.FileInfo // when base was
 	at   time.Time
 }
 
-// watch takes ownership of a file that was replaced. base is its content that has been
-// merged, as of read.
-func (k *keeper) watch(f *os.File, base []byte, read fs.FileInfo) {
-	unlock(f)
+// watch watches a file that is being replaced. base is its content that has been merged,
+// as of read.
+func (k *keeper) watch(path string, base []byte, read fs.FileInfo) {
+	f, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	if err != nil { // one of a script's, not to be written
+		f, err = os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	}
+	if err != nil {
+		return // its content was read before
+	}
 	if len(k.left) == maxOrphans {
 		k.left[0].file.Close()
 		k.left = k.left[1:]

@@ -11,6 +11,7 @@
 package script
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -79,26 +80,13 @@ const maxScript = 128 << 10
 var signs = []string{"VISIBLE_DEVICES", "cuda:", "-gpu", "deepspeed", "docker", "podman", "tmux", "screen", "sbatch", "qsub", "conda", "mamba",
 	"_port", "-port", "_PORT", "rdzv", "set_device"}
 
+// background is an & that is not part of &&, 2>&1 or &>.
+var background = regexp.MustCompile(`(?:^|[^&<>])&(?:[^&>]|$)`)
+
 // Worth reports whether a command or program may be worth a Check. It is much cheaper
 // than one.
 func Worth(text string) bool {
-	return inBackground(text) || slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(text, s) })
-}
-
-// inBackground reports whether there is an & that is not part of &&, 2>&1 or &>.
-func inBackground(text string) bool {
-	for from := 0; ; {
-		i := strings.IndexByte(text[from:], '&')
-		if i < 0 {
-			return false
-		}
-		i += from
-		alone := i == 0 || strings.IndexByte("&<>", text[i-1]) < 0
-		if alone && (i+1 == len(text) || strings.IndexByte("&>", text[i+1]) < 0) {
-			return true
-		}
-		from = i + 1
-	}
+	return strings.Contains(text, "&") && background.MatchString(text) || slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(text, s) })
 }
 
 // Check checks a command. Text that is not a shell script has no findings.

@@ -38,7 +38,7 @@ func ArgsPlace(src *source.Source, j *written.Job, experiment bool) {
 // outsideQuotes reports whether a line of a script ends in a comment, and whether it
 // holds more than one command. quote is the quote left open by earlier lines, or 0.
 func outsideQuotes(line string, quote byte) (comment, several bool) {
-	for i := 0; i < len(line); i++ {
+	unquoted(line, quote, func(i int) bool {
 		before, after := byte(' '), byte(' ')
 		if i > 0 {
 			before = line[i-1]
@@ -47,24 +47,25 @@ func outsideQuotes(line string, quote byte) (comment, several bool) {
 			after = line[i+1]
 		}
 		switch c := line[i]; {
-		case c == '\\' && quote != '\'':
-			i++
-		case quote == 0 && (c == '"' || c == '\''):
-			quote = c
-		case c == quote:
-			quote = 0
-		case quote != 0:
 		case c == '#' && strings.IndexByte(" \t;&|(", before) >= 0:
-			return true, several
+			comment = true
 		case c == ';', c == '|' && before != '>', c == '&' && strings.IndexByte("<>", before) < 0 && after != '>':
 			several = true
 		}
-	}
-	return false, several
+		return !comment
+	})
+	return comment, several
 }
 
-// QuoteAfter returns the quote that a shell has open after s, or 0.
+// QuoteAfter returns the quote that a shell has open after s, or 0. quote is the one open
+// before.
 func QuoteAfter(s string, quote byte) byte {
+	return unquoted(s, quote, func(int) bool { return true })
+}
+
+// unquoted calls f for each byte of s that is neither quoted nor a quote, until f returns
+// false, and returns the quote that is open then.
+func unquoted(s string, quote byte, f func(i int) bool) byte {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '\\' && quote != '\'':
@@ -73,6 +74,8 @@ func QuoteAfter(s string, quote byte) byte {
 			quote = c
 		case c == quote:
 			quote = 0
+		case quote == 0 && !f(i):
+			return 0
 		}
 	}
 	return quote

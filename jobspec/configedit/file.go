@@ -62,6 +62,7 @@ type File struct {
 
 	data []byte
 	root *yaml.Node      // nil if it cannot be parsed: Edit tells why
+	top  map[string]any  // its values, if it is a mapping
 	sure map[string]bool // paths that Edit has been seen to set
 }
 
@@ -70,7 +71,12 @@ var byteOrderMark = []byte("\ufeff")
 // Open parses a config file.
 func Open(name string, data []byte) *File {
 	f := &File{Name: name, data: data, sure: map[string]bool{}}
-	f.root, _ = f.format().parse(bytes.TrimPrefix(data, byteOrderMark))
+	format := f.format()
+	var err error
+	if f.root, err = format.parse(bytes.TrimPrefix(data, byteOrderMark)); err == nil {
+		values, _ := format.values(f.root)
+		f.top, _ = values.(map[string]any)
+	}
 	return f
 }
 
@@ -83,7 +89,8 @@ func (f *File) format() format {
 
 // Has reports whether the file has a key at its top.
 func (f *File) Has(key string) bool {
-	return source.Child(f.root, key) != nil || slices.Contains(mergedKeys(f.root, 0), key)
+	_, there := f.top[key]
+	return there
 }
 
 // Edit changes the named values and nothing else.

@@ -3,7 +3,6 @@ package configedit
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +35,7 @@ func (e *edit) find(s Set) (finding, bool) {
 		switch {
 		case twice:
 			return f, e.problem(s, "keep only one", "duplicate key %q", strings.Join(s.Path, "."))
-		case next == nil && n.Kind == yaml.MappingNode && (s.Add || len(f.rest) == 1 && slices.Contains(mergedKeys(n, 0), f.rest[0])):
+		case next == nil && n.Kind == yaml.MappingNode && (s.Add || len(f.rest) == 1 && e.merged(n, f.rest[0])):
 			return f, true
 		case next == nil:
 			word := strings.Join(s.Path, ".")
@@ -45,6 +44,14 @@ func (e *edit) find(s Set) (finding, bool) {
 		f = finding{node: next, parent: n, rest: f.rest[used:]}
 	}
 	return f, true
+}
+
+// merged reports whether a mapping gets a key through "<<".
+func (e *edit) merged(n *yaml.Node, key string) bool {
+	values, _ := e.format.values(n)
+	pairs, _ := values.(map[string]any)
+	_, ok := pairs[key]
+	return ok
 }
 
 func child(n *yaml.Node, path []string) (next *yaml.Node, used int, twice bool) {
@@ -71,27 +78,6 @@ func child(n *yaml.Node, path []string) (next *yaml.Node, used int, twice bool) 
 		}
 	}
 	return nil, 0, false
-}
-
-// mergedKeys returns the keys that a mapping gets through "<<".
-func mergedKeys(n *yaml.Node, depth int) []string {
-	var keys []string
-	for k, from := range source.Each(n) {
-		switch {
-		case depth == 8:
-		case k.ShortTag() != "!!merge":
-			if depth > 0 {
-				keys = append(keys, k.Value)
-			}
-		case from.Kind == yaml.SequenceNode:
-			for _, item := range from.Content {
-				keys = append(keys, mergedKeys(cmp.Or(item.Alias, item), depth+1)...)
-			}
-		default:
-			keys = append(keys, mergedKeys(cmp.Or(from.Alias, from), depth+1)...)
-		}
-	}
-	return keys
 }
 
 // dotted lists the dotted keys of all values below n.

@@ -20,12 +20,11 @@ import (
 // characters; this code finds where it ends.
 type yamlFormat struct {
 	data  []byte
-	lines []int // offset of each line, as the parser counts lines
-	empty bool  // the file has no value at all
+	empty bool // the file has no value at all
 }
 
 func (c *yamlFormat) parse(data []byte) (*yaml.Node, error) {
-	c.data, c.lines = data, yamlLines(data)
+	c.data = data
 	root, err := source.ParseYAML(data)
 	if c.empty = errors.Is(err, io.EOF); c.empty {
 		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}, nil
@@ -45,31 +44,15 @@ func (*yamlFormat) values(root *yaml.Node) (v any, err error) {
 
 func (*yamlFormat) spell(v Value) (string, error) { return yamlText(v, 0), nil }
 
-// yamlLines finds the lines: YAML has more line breaks than \n.
-func yamlLines(data []byte) []int {
-	starts := []int{0}
-	for i := 0; i < len(data); {
-		r, n := utf8.DecodeRune(data[i:])
-		i += n
-		if r == '\r' && i < len(data) && data[i] == '\n' {
-			continue
-		}
-		if r == '\n' || r == '\r' || r == 0x85 || r == 0x2028 || r == 0x2029 {
-			starts = append(starts, i)
-		}
-	}
-	return starts
-}
-
-// offset returns the byte at which a node begins.
+// offset returns the byte at which a node begins. YAML has more line breaks than \n.
 func (c *yamlFormat) offset(n *yaml.Node) int {
-	if n.Line < 1 || n.Line > len(c.lines) {
-		return len(c.data)
-	}
-	at := c.lines[n.Line-1]
-	for col := 1; col < n.Column && at < len(c.data); col++ {
-		_, size := utf8.DecodeRune(c.data[at:])
+	at := 0
+	for line, column := 1, 1; at < len(c.data) && (line < n.Line || line == n.Line && column < n.Column); column++ {
+		r, size := utf8.DecodeRune(c.data[at:])
 		at += size
+		if strings.ContainsRune("\n\r\u0085\u2028\u2029", r) && !(r == '\r' && bytes.HasPrefix(c.data[at:], []byte("\n"))) {
+			line, column = line+1, 0
+		}
 	}
 	return at
 }

@@ -64,27 +64,55 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 		return Grant{}, true
 	}
 	free, _ := p.sort(now, &req, kept)
-	p.order(now, free)
-	free = p.within(now, free)
-	// CUDA uses at most one MIG instance, and none next to a whole GPU.
-	if len(free) > 0 && free[0].MIG {
-		free = free[:1]
-	} else if req.Max > 1 {
-		free = slices.DeleteFunc(free, func(d *device) bool { return d.MIG })
-	}
-	free = free[:min(len(free), req.Max)]
-	if most := p.rules.Host.MaxGPUsPerJob; most >= 0 {
-		free = free[:min(len(free), most)]
-	}
+	p.order(now, &req, free)
+	free = p.set(now, single(free, &req), req.Max)
 	if len(free) < max(1, req.Min) {
 		return Grant{}, false
 	}
 	slices.SortFunc(free, func(a, b *device) int { return a.position - b.position })
-	g := Grant{UUIDs: uuids(free), Memory: req.Memory, Share: req.Share}
+	g := Grant{UUIDs: uuids(free), Memory: req.Memory, Share: req.Share, Close: farthest(free)}
 	for _, d := range free {
 		g.Indices = append(g.Indices, d.Index)
 	}
 	return g, true
+}
+
+// single leaves out what cannot be used together: CUDA uses at most one MIG instance, and
+// none next to a whole GPU.
+func single(devs []*device, req *Request) []*device {
+	if req.Max == 1 {
+		return devs
+	}
+	whole := slices.DeleteFunc(slices.Clone(devs), func(d *device) bool { return d.MIG })
+	if len(whole) >= max(1, req.Min) {
+		return whole
+	}
+	return devs[:min(1, len(devs))]
+}
+
+// set chooses up to most of devs, which are in order of preference: the closest ones that
+// this run may hold, among as few other users as possible.
+func (p *Pool) set(now time.Duration, devs []*device, most int) []*device {
+	if limit := p.rules.Host.MaxGPUsPerJob; limit >= 0 {
+		most = min(most, limit)
+	}
+	first := p.within(now, slices.Clone(devs))
+	first = first[:min(len(first), most)]
+	if len(first) < 2 {
+		return first
+	}
+	worst := first[len(first)-1].standing(now)
+	upTo := func(standing int) (n int) {
+		for n < len(devs) && devs[n].standing(now) <= standing {
+			n++
+		}
+		return n
+	}
+	allowed := func(set []*device) bool { return len(p.within(now, slices.Clone(set))) == len(set) }
+	if set := closest(devs[:upTo(worst)], upTo(worst-1), len(first), allowed); set != nil {
+		return set
+	}
+	return first
 }
 
 // Could returns the devices that admit req now, except kept ones and up to this
@@ -121,13 +149,19 @@ func uuids(devs []*device) []UUID {
 	return ids
 }
 
-// policies score a device: the lowest is taken first.
-var policies = map[Pick]func(p *Pool, d *device) int64{
-	MostFree:   func(_ *Pool, d *device) int64 { return -int64(d.available()) },
-	LeastUtil:  func(_ *Pool, d *device) int64 { return unknownLast(d.peaks[0]) },
-	FirstFit:   func(_ *Pool, d *device) int64 { return int64(d.position) },
-	BestFit:    func(_ *Pool, d *device) int64 { return unknownLast(d.available()) },
-	RoundRobin: func(p *Pool, d *device) int64 { return int64(p.fromTurn(d)) },
+// A policy scores a device: the lowest is taken first.
+type policy struct {
+	score func(p *Pool, d *device) int64
+	sizes bool // leaves large devices to jobs that need them; else it goes by position alone
+	packs bool // leaves empty devices to jobs that share with nobody
+}
+
+var policies = map[Pick]policy{
+	MostFree:   {score: func(_ *Pool, d *device) int64 { return -int64(d.available()) }, sizes: true},
+	LeastUtil:  {score: func(_ *Pool, d *device) int64 { return unknownLast(d.peaks[0]) }, sizes: true},
+	FirstFit:   {score: func(_ *Pool, d *device) int64 { return int64(d.position) }},
+	BestFit:    {score: func(_ *Pool, d *device) int64 { return unknownLast(d.available()) }, sizes: true, packs: true},
+	RoundRobin: {score: func(p *Pool, d *device) int64 { return int64(p.fromTurn(d)) }},
 }
 
 func unknownLast[T ~int | ~int64](n T) int64 {
@@ -137,25 +171,40 @@ func unknownLast[T ~int | ~int64](n T) int64 {
 	return int64(n)
 }
 
-// order sorts devices: those without other users first and those that another user
-// quarantined last, then by policy, then by UUID.
-func (p *Pool) order(now time.Duration, devs []*device) {
-	score := policies[p.rules.Pick]
-	if score == nil {
-		score = policies[MostFree]
+// class is what a policy looks at before the score. A job that has its device to itself
+// takes the smallest one that fits; sizes that round to the same GiB are equal.
+func (p *policy) class(req *Request, d *device) int64 {
+	switch {
+	case p.sizes && !req.Share:
+		return int64((d.Total + GiB/2) / GiB)
+	case p.packs && req.Share && len(d.holds)+len(d.claims) == 0:
+		return 1
 	}
-	others := func(d *device) int {
-		switch {
-		case d.suspect:
-			return 2
-		case d.foreign != nil || d.strange(now) > 0:
-			return 1
-		}
-		return 0
+	return 0
+}
+
+// order sorts devices: by who is there, then by policy, then by UUID.
+func (p *Pool) order(now time.Duration, req *Request, devs []*device) {
+	pick, ok := policies[p.rules.Pick]
+	if !ok {
+		pick = policies[MostFree]
 	}
 	slices.SortFunc(devs, func(a, b *device) int {
-		return cmp.Or(others(a)-others(b), cmp.Compare(score(p, a), score(p, b)), cmp.Compare(a.UUID, b.UUID))
+		return cmp.Or(a.standing(now)-b.standing(now), cmp.Compare(pick.class(req, a), pick.class(req, b)),
+			cmp.Compare(pick.score(p, a), pick.score(p, b)), cmp.Compare(a.UUID, b.UUID))
 	})
+}
+
+// standing ranks devices: those without other users first, those that another user
+// quarantined last.
+func (d *device) standing(now time.Duration) int {
+	switch {
+	case d.suspect:
+		return 2
+	case d.foreign != nil || d.strange(now) > 0:
+		return 1
+	}
+	return 0
 }
 
 // within leaves out, from the end, devices that are new to this run and exceed its limit,

@@ -86,13 +86,16 @@ func TestMIGBesideWholeGPUs(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		min, max int
+		memory   Bytes
 		want     []UUID
 	}{
-		{"one: the instance has most", 1, 1, []UUID{"MIG-a"}},
-		{"one or two: an instance is alone", 1, 2, []UUID{"MIG-a"}},
-		{"two", 2, 3, []UUID{"GPU-0", "GPU-1"}},
+		{"one: the smallest", 1, 1, 8 * GiB, []UUID{"GPU-0"}},
+		{"one so large", 1, 1, 30 * GiB, []UUID{"MIG-a"}},
+		{"one or two: whole ones", 1, 2, 8 * GiB, []UUID{"GPU-0", "GPU-1"}},
+		{"one or two so large: an instance is alone", 1, 2, 30 * GiB, []UUID{"MIG-a"}},
+		{"two", 2, 3, 8 * GiB, []UUID{"GPU-0", "GPU-1"}},
 	} {
-		g, _, _ := choose(p, sec(1), Request{Min: tt.min, Max: tt.max, MaxUtil: 30}, nil)
+		g, _, _ := choose(p, sec(1), Request{Min: tt.min, Max: tt.max, Memory: tt.memory, MaxUtil: 30}, nil)
 		if !slices.Equal(g.UUIDs, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, g.UUIDs, tt.want)
 		}

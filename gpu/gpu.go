@@ -51,6 +51,10 @@ type Device struct {
 	Parent      UUID   // GPU that a MIG instance is part of
 	ComputeMode ComputeMode
 	Silent      bool `json:",omitempty"` // has never answered: only its index is known, and UUID is a placeholder
+
+	NUMA  string             `json:",omitempty"` // number of its NUMA node; "" if unknown
+	Cores string             `json:",omitempty"` // of that node, "0-15,32-47"; "" if unknown
+	Links map[UUID]Closeness `json:",omitempty"` // to other devices; to the rest by NUMA
 }
 
 // ComputeMode is the driver's rule about how many processes may use a device.
@@ -127,6 +131,7 @@ type Grant struct {
 	Indices []int // on the host, parallel to UUIDs
 	Memory  Bytes // promised on each
 	Share   bool
+	Close   Closeness `json:",omitempty"` // of several devices
 }
 
 // Environ returns the variables that show a process the devices of g and no others: as

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/runner/engine"
 	"gpurun/runner/files"
@@ -55,7 +54,7 @@ func (l *loop) adopt(a state.Attempt) {
 func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	at := &attempt{job: id, file: a.Ledger, out: logOf(a.Start.Log), launch: engine.Launch{Identity: engine.Identity{
 		UniID: a.Start.UniID, Job: a.Start.Job, Dir: dir, Grace: 10 * time.Second,
-		Grant: gpu.Grant{UUIDs: a.Start.GPUUUIDs, Indices: a.Start.GPUs, Memory: a.Start.Memory},
+		Grant: a.Start.Grant(),
 	}}}
 	if id < 0 || b == nil {
 		return at

@@ -50,6 +50,7 @@ type Fact struct {
 	GPUs     []int             `json:"gpus,omitempty"`
 	GPUUUIDs []gpu.UUID        `json:"gpu_uuids,omitempty"`
 	Memory   gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
+	Close    gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
 	Log      string            `json:"log,omitempty"`
 	Inputs   []Input           `json:"inputs,omitempty"`
 	Needs    string            `json:"needs,omitempty"` // hash of the sorted keys of its needs
@@ -73,6 +74,11 @@ type Fact struct {
 	PeakReadings int            `json:"peak_readings,omitempty"` // number of readings behind PeakMemory
 	Metrics      map[string]any `json:"metrics,omitempty"`
 	By           string         `json:"by,omitempty"` // ByDone or ByDoneWithout: marked by a person, nothing ran
+}
+
+// Grant returns what a start granted its attempt, as far as the ledger has it.
+func (f *Fact) Grant() gpu.Grant {
+	return gpu.Grant{UUIDs: f.GPUUUIDs, Indices: f.GPUs, Memory: f.Memory, Close: f.Close}
 }
 
 // Values of Fact.By, for a success that no attempt produced.

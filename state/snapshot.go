@@ -41,20 +41,21 @@ type Held struct {
 
 // A View is one job as a person sees it.
 type View struct {
-	Job     string    `json:"job"`
-	ID      int       `json:"-"` // in the batch; -1 if the attempt's job is no longer in it
-	UniID   string    `json:"uni_id,omitempty"`
-	Attempt int       `json:"attempt"`
-	Phase   Phase     `json:"state"`
-	GPUs    []int     `json:"gpus"`              // not nil
-	Memory  gpu.Bytes `json:"memory_bytes"`      // granted on each GPU
-	Used    gpu.Bytes `json:"memory_used_bytes"` // now, on all its GPUs together; -1 if unknown
-	PID     int       `json:"pid,omitempty"`
-	Started time.Time `json:"started,omitzero"`
-	NextAt  time.Time `json:"next_attempt,omitzero"` // while backing off
-	Stop    string    `json:"stopping,omitempty"`    // why it is being stopped
-	Log     string    `json:"log,omitempty"`
-	Note    string    `json:"note,omitempty"` // "in the background: python 4711", or what else is to be said
+	Job     string        `json:"job"`
+	ID      int           `json:"-"` // in the batch; -1 if the attempt's job is no longer in it
+	UniID   string        `json:"uni_id,omitempty"`
+	Attempt int           `json:"attempt"`
+	Phase   Phase         `json:"state"`
+	GPUs    []int         `json:"gpus"`                // not nil
+	Memory  gpu.Bytes     `json:"memory_bytes"`        // granted on each GPU
+	Close   gpu.Closeness `json:"closeness,omitempty"` // of several GPUs: what connects the farthest two, if known
+	Used    gpu.Bytes     `json:"memory_used_bytes"`   // now, on all its GPUs together; -1 if unknown
+	PID     int           `json:"pid,omitempty"`
+	Started time.Time     `json:"started,omitzero"`
+	NextAt  time.Time     `json:"next_attempt,omitzero"` // while backing off
+	Stop    string        `json:"stopping,omitempty"`    // why it is being stopped
+	Log     string        `json:"log,omitempty"`
+	Note    string        `json:"note,omitempty"` // "in the background: python 4711", or what else is to be said
 }
 
 // A QueueView is a named queue.

@@ -170,8 +170,8 @@ func (s *session) list() ([]gpu.Device, nvml.Return) {
 		case s.partitioned(d.handle):
 			devs = append(devs, s.instances(d)...)
 		default:
+			s.add(d)
 			devs = append(devs, d.Device)
-			s.known[d.UUID] = d
 		}
 	}
 	slices.SortStableFunc(devs, func(a, b gpu.Device) int { return cmp.Compare(a.PCI, b.PCI) })
@@ -201,10 +201,11 @@ func (s *session) describe(h nvml.Device, index int) (*device, nvml.Return) {
 	if ret != nvml.SUCCESS {
 		return &device{}, ret
 	}
-	d := &device{Device: gpu.Device{Index: index, UUID: gpu.UUID(uuid)}, handle: h}
+	d := &device{Device: gpu.Device{Index: index, UUID: gpu.UUID(uuid), Links: map[gpu.UUID]gpu.Closeness{}}, handle: h}
 	d.Name, _ = query(s, h.GetName, "nvmlDeviceGetName")
 	if pci, ret := query(s, h.GetPciInfo, versions("nvmlDeviceGetPciInfo")...); ret == nvml.SUCCESS {
 		d.PCI = fmt.Sprintf("%08X:%02X:%02X.0", pci.Domain, pci.Bus, pci.Device)
+		d.NUMA, d.Cores = locate(pci)
 	}
 	m, _ := s.memory(h)
 	d.Total = max(0, m.total)
@@ -240,7 +241,7 @@ func (s *session) instances(parent *device) (devs []gpu.Device) {
 			s.leaveOut("GPU %d: MIG instance %d is left out: %s", parent.Index, i, ret)
 			continue
 		}
-		d.MIG, d.Parent, d.PCI = true, parent.UUID, parent.PCI
+		d.MIG, d.Parent, d.PCI, d.NUMA, d.Cores = true, parent.UUID, parent.PCI, parent.NUMA, parent.Cores
 		if d.Name == "" || d.Name == parent.Name {
 			d.Name = strings.TrimSpace(parent.Name + " MIG")
 		}

@@ -77,7 +77,7 @@ func (s *session) find(id gpu.UUID) (d *device, found *gpu.Device, ret nvml.Retu
 			return d, nil, ret
 		}
 		delete(s.known, id)
-		s.known[other.UUID] = other
+		s.add(other)
 		return other, &other.Device, ret
 	}
 	if s.can("nvmlDeviceGetHandleByUUID") {

@@ -67,7 +67,7 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 			s.of = append(s.of, g)
 			s.devs = append(s.devs, gpu.Device{
 				Index: n, UUID: gpu.SimulatedUUID(set.Sum32(), n), Name: cmp.Or(g.Name, "Simulated GPU"), PCI: fmt.Sprintf("00000000:%02X:00.0", n),
-				Total: gpu.Bytes(g.Memory), ComputeMode: computeModes[g.ComputeMode],
+				Total: gpu.Bytes(g.Memory), ComputeMode: computeModes[g.ComputeMode], NUMA: g.NUMA, Cores: g.Cores, Links: s.links(n),
 			})
 		}
 		for _, l := range g.Load {
@@ -77,6 +77,20 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 		}
 	}
 	return s, nil
+}
+
+// links returns what connects a device to those before it, NUMA nodes aside.
+func (s *Sim) links(n int) map[gpu.UUID]gpu.Closeness {
+	links := map[gpu.UUID]gpu.Closeness{}
+	for i, d := range s.devs {
+		switch a, b := s.of[i], s.of[n]; {
+		case a.NVLink != "" && a.NVLink == b.NVLink:
+			links[d.UUID] = gpu.NVLink
+		case a.Switch != "" && a.Switch == b.Switch:
+			links[d.UUID] = gpu.Switch
+		}
+	}
+	return links
 }
 
 // Devices returns the simulated GPUs.

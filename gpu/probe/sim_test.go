@@ -77,6 +77,8 @@ func TestBadSimulations(t *testing.T) {
 		{name: "bare time", file: "gpus:\n  - memory: 24GiB\n    load:\n      - {from: 10}\n", want: `line 4: invalid duration "10"`},
 		{name: "no memory", file: "gpus: [{count: 2}]", want: "no memory given"},
 		{name: "mistyped key", file: "gpus:\n  - {memory: 1GiB, loads: []}\n", want: `line 2: unknown key "loads"`},
+		{name: "cores", file: "gpus: [{memory: 1GiB, numa: 0, cores: some}]", want: `cores: invalid list of cores "some" (try 0-7)`},
+		{name: "cores of nowhere", file: "gpus: [{memory: 1GiB, cores: 0-3}]", want: "cores without numa"},
 		{name: "percent", file: "gpus: [{memory: 1GiB, load: [{util: 101}]}]", want: "invalid util 101"},
 		{name: "mode", file: "gpus: [{memory: 1GiB, compute_mode: shared}]", want: `"shared" is not one of`},
 		{name: "blind", file: "gpus: [{memory: 1GiB, blind: [name]}]", want: `"name" is not one of`},

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 // A simulation is the content of a simulation file; docs/simulation.md has an
@@ -25,6 +26,10 @@ import (
 //	    count: 2                   # how many like this; default 1
 //	    name: NVIDIA A100          # default "Simulated GPU"
 //	    compute_mode: exclusive    # default, exclusive, prohibited
+//	    nvlink: a                  # NVLink to all others with the same word
+//	    switch: 0                  # on a PCIe switch with all others with the same word
+//	    numa: 0                    # NUMA node
+//	    cores: 0-7                 # of that node
 //	    blind: [util]              # what cannot be read: util, memory, processes
 //	    load:                      # what other people do on it
 //	      - {from: 10s, to: 2m, user: alice, command: python, pid: 4711, memory: 20GiB, util: 90}
@@ -53,6 +58,10 @@ type simGPU struct {
 	Count       *int
 	Name        string
 	ComputeMode string `yaml:"compute_mode"`
+	NVLink      string
+	Switch      string
+	NUMA        string
+	Cores       string
 	Blind       []string
 	Load        []simLoad
 	Fails       []simFault
@@ -212,6 +221,14 @@ func (g *simGPU) check() error {
 	}
 	if _, ok := computeModes[g.ComputeMode]; !ok {
 		return fmt.Errorf("compute_mode: %q is not one of default, exclusive, prohibited", g.ComputeMode)
+	}
+	if g.Cores != "" {
+		if _, err := host.ParseCores(g.Cores); err != nil {
+			return fmt.Errorf("cores: %w", err)
+		}
+		if g.NUMA == "" {
+			return errors.New("cores without numa: they are those of the NUMA node")
+		}
 	}
 	for _, b := range g.Blind {
 		if b != "util" && b != "memory" && b != "processes" {

@@ -104,7 +104,7 @@ func (in inherited) managed(devs []gpu.Device, ids []string) ([]string, error) {
 	}
 	var out []string
 	for _, d := range visible {
-		if slices.Contains(allowed, d) {
+		if slices.ContainsFunc(allowed, func(a gpu.Device) bool { return a.UUID == d.UUID }) {
 			out = append(out, string(d.UUID))
 		}
 	}

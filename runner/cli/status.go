@@ -12,10 +12,11 @@ import (
 )
 
 type statusCmd struct {
-	Path  string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
-	File  string `placeholder:"FILE" help:"The job file, as a flag."`
-	Watch bool   `short:"w" help:"Watch until it ends, and exit with its status. Ctrl-C only stops watching."`
-	JSON  bool   `name:"json" help:"Print the status as JSON."`
+	Path    string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
+	File    string `placeholder:"FILE" help:"The job file, as a flag."`
+	Watch   bool   `short:"w" help:"Watch until it ends, and exit with its status. Ctrl-C only stops watching."`
+	Verbose bool   `short:"v" help:"Also show how the GPUs of each job are connected."`
+	JSON    bool   `name:"json" help:"Print the status as JSON."`
 }
 
 // Help returns the command's description and examples.
@@ -42,11 +43,12 @@ type status struct {
 	Failures  []ended   `json:"failures"`
 	Succeeded []ended   `json:"succeeded"` // including what was up to date
 
-	lists map[state.Phase][]string // names of the jobs, in the order of the batch
-	fails []state.FailedJob        // as displayed
-	last  time.Time                // the ledger's last change
-	died  bool                     // the last run did not get to its end
-	kept  *kept                    // the last run's summary, unless something has happened since
+	lists   map[state.Phase][]string // names of the jobs, in the order of the batch
+	fails   []state.FailedJob        // as displayed
+	last    time.Time                // the ledger's last change
+	verbose bool                     // also print how GPUs are connected
+	died    bool                     // the last run did not get to its end
+	kept    *kept                    // the last run's summary, unless something has happened since
 }
 
 // An ended is a job whose last attempt is over.
@@ -87,6 +89,7 @@ func (c *statusCmd) Run(a *app) error {
 			return err
 		}
 		s := a.statusOf(ref)
+		s.verbose = c.Verbose
 		all = append(all, s)
 		if c.JSON {
 			continue

@@ -34,7 +34,11 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	if len(s.Running) > 0 {
 		rows := [][]string{{"  RUNNING", "GPU", "MEMORY", "TIME", "PID", ""}}
 		for _, r := range s.Running {
-			rows = append(rows, cells(r, now))
+			row := cells(r, now)
+			if words := r.Close.Words(); s.verbose && words != "" {
+				row[1] += " (" + words + ")"
+			}
+			rows = append(rows, row)
 		}
 		table(w, rows)
 	}

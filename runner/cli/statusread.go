@@ -78,7 +78,7 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 	for _, at := range ref.history.Attempts() {
 		v := state.View{
 			Job: at.Start.Job, ID: -1, UniID: at.Start.UniID, Attempt: at.Start.Attempt, Phase: state.Running, Started: at.Start.Time,
-			GPUs: append([]int{}, at.Start.GPUs...), Memory: at.Start.Memory, Used: -1, Log: at.Start.Log, Stop: at.Stop,
+			GPUs: append([]int{}, at.Start.GPUs...), Memory: at.Start.Memory, Close: at.Start.Close, Used: -1, Log: at.Start.Log, Stop: at.Stop,
 		}
 		if v.PID = m.found[v.UniID].PID; v.PID == 0 && at.Running != nil {
 			v.PID = at.Running.PID

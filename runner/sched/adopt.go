@@ -1,7 +1,6 @@
 package sched
 
 import (
-	"gpurun/gpu"
 	"gpurun/state"
 )
 
@@ -38,7 +37,7 @@ func adopted(o *state.Attempt) *attempt {
 	s := &o.Start
 	a := &attempt{
 		job: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
-		grant: gpu.Grant{UUIDs: s.GPUUUIDs, Indices: s.GPUs, Memory: s.Memory},
+		grant: s.Grant(),
 		name:  s.Job, key: s.Key, log: s.Log, start: s.Time,
 		origin:   origin{adopted: true, asked: true, follows: -1},
 		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout},

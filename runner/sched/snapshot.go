@@ -43,7 +43,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 func (a *attempt) view() state.View {
 	v := state.View{
 		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: state.Running, Started: a.start, PID: a.pid,
-		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Used: a.used(), Log: a.log, Stop: a.stop,
+		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop,
 	}
 	if a.background != "" {
 		v.Note = "in the background: " + a.background

@@ -23,6 +23,8 @@
  *   ecc.0=2              uncorrectable ECC errors; not supported without
  *   remap.0=1            a row waits to be remapped
  *   xid=1:79             the error that the next event reports of GPU 1, once
+ *   nvlink.0=1,3         GPUs that 0 has NVLink to; and so for 1 and 3
+ *   ancestor.0=1:10,2:50 common ancestors of 0 and others, as NVML numbers them
  *   mig.0=3              MIG mode, with room for 3 instances of which the second is missing
  *   noise=1              prints on stdout
  *   write=PATH           appends to this file when asked for utilization
@@ -443,6 +445,44 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
 	data->device = device((int)n);
 	data->eventType = nvmlEventTypeXidCriticalError;
 	data->eventData = strtoull(end + 1, NULL, 10);
+	return NVML_SUCCESS;
+}
+#endif
+
+/* link_between finds what KEY of one GPU says of the other, or returns -1. */
+static int link_between(const char *key, nvmlDevice_t a, nvmlDevice_t b)
+{
+	char full[40], text[4096];
+
+	for (int turn = 0; turn < 2; turn++) {
+		snprintf(full, sizeof full, "%s.%d", key, number(turn ? b : a));
+		if (!config(full, text, sizeof text))
+			continue;
+		for (char *p = strtok(text, ","); p; p = strtok(NULL, ","))
+			if (atoi(p) == number(turn ? a : b))
+				return strchr(p, ':') ? atoi(strchr(p, ':') + 1) : 1;
+	}
+	return -1;
+}
+
+#ifndef NO_nvmlDeviceGetP2PStatus
+nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t a, nvmlDevice_t b, nvmlGpuP2PCapsIndex_t index, nvmlGpuP2PStatus_t *status)
+{
+	BEFORE("p2p", number(a));
+	if (index != NVML_P2P_CAPS_INDEX_NVLINK)
+		return NVML_ERROR_INVALID_ARGUMENT;
+	*status = link_between("nvlink", a, b) > 0 ? NVML_P2P_STATUS_OK : NVML_P2P_STATUS_NOT_SUPPORTED;
+	return NVML_SUCCESS;
+}
+#endif
+
+#ifndef NO_nvmlDeviceGetTopologyCommonAncestor
+nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t a, nvmlDevice_t b, nvmlGpuTopologyLevel_t *level)
+{
+	BEFORE("ancestor", number(a));
+	if (link_between("ancestor", a, b) < 0)
+		return NVML_ERROR_NOT_SUPPORTED;
+	*level = (nvmlGpuTopologyLevel_t)link_between("ancestor", a, b);
 	return NVML_SUCCESS;
 }
 #endif

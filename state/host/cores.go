@@ -1,0 +1,31 @@
+package host
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxCores is how many a unix.CPUSet has room for.
+const maxCores = 1024
+
+// ParseCores reads a list of CPU cores as the kernel writes it, "0-3,8".
+func ParseCores(list string) (set unix.CPUSet, err error) {
+	for _, part := range strings.Split(strings.TrimSpace(list), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err1 != nil || err2 != nil || from < 0 || to < from || to >= maxCores {
+			return set, fmt.Errorf("invalid list of cores %q (try 0-7)", list)
+		}
+		for i := from; i <= to; i++ {
+			set.Set(i)
+		}
+	}
+	return set, nil
+}

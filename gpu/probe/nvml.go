@@ -75,12 +75,12 @@ func openSession(library string, lists bool) (*session, hello) {
 		owners: newOwners("/proc"), noLists: !lists,
 	}
 	if ret := s.lib.Init(); ret != nvml.SUCCESS {
-		return nil, hello{Missing: missingInit(int(ret))}
+		return nil, hello{Missing: missingInit(ret)}
 	}
 	version := s.version()
 	devs, ret := s.list()
 	if ret != nvml.SUCCESS {
-		return nil, hello{Missing: missingInit(int(ret))}
+		return nil, hello{Missing: missingInit(ret)}
 	}
 	s.listed = len(devs)
 	s.register()
@@ -182,7 +182,7 @@ func (s *session) list() ([]gpu.Device, nvml.Return) {
 // return code.
 func (s *session) leaveOut(format string, args ...any) {
 	s.partial = true
-	args[len(args)-1] = codeText(int(args[len(args)-1].(nvml.Return)))
+	args[len(args)-1] = codeText(args[len(args)-1].(nvml.Return))
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 

@@ -30,7 +30,7 @@ func (s *session) answer(q question) answer {
 		}
 		if driverGone(ret) {
 			if gone++; gone == len(q.UUIDs) {
-				a.Gone = codeText(int(ret))
+				a.Gone = codeText(ret)
 			}
 		}
 	}
@@ -53,12 +53,12 @@ func (s *session) allFail() bool {
 
 // driverGone reports whether a code concerns the driver as a whole.
 func driverGone(ret nvml.Return) bool {
-	return ret == codeUninitialized || ret == codeDriverNotLoaded || ret == codeMismatch
+	return ret == nvml.ERROR_UNINITIALIZED || ret == nvml.ERROR_DRIVER_NOT_LOADED || ret == nvml.ERROR_LIB_RM_VERSION_MISMATCH
 }
 
 // fatal reports whether this code, from any function, means the device does not answer.
 func fatal(ret nvml.Return) bool {
-	return driverGone(ret) || ret == codeGPULost || ret == codeResetRequired
+	return driverGone(ret) || ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED
 }
 
 // find returns what is known of a device, with its handle, and what a silent one
@@ -107,8 +107,8 @@ func (s *session) read(id gpu.UUID, full bool) (gpu.Reading, nvml.Return) {
 	d.read, d.failed = true, ret != nvml.SUCCESS
 	if d.failed {
 		d.handle = nil
-		r = unread(codeText(int(ret)))
-		r.Lost = ret == codeGPULost
+		r = unread(codeText(ret))
+		r.Lost = ret == nvml.ERROR_GPU_IS_LOST
 	}
 	r.UUID = id
 	return r, ret

@@ -55,5 +55,13 @@ type Missing struct {
 
 func (m *Missing) Error() string { return m.Text }
 
+// simInstead ends every hint.
+const simInstead = "; or simulate GPUs: --sim 4x24GiB"
+
+func missingBuild() *Missing {
+	return &Missing{Text: "this gpurun was built without NVML",
+		Hint: "rebuild it with a C compiler and CGO_ENABLED=1" + simInstead}
+}
+
 // unread is the reading of a device that does not answer.
 func unread(why string) gpu.Reading { return gpu.Reading{Err: why, Total: -1, Free: -1, Used: -1} }

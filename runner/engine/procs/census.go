@@ -1,7 +1,6 @@
 package procs
 
 import (
-	"os"
 	"sync"
 	"time"
 )
@@ -35,15 +34,7 @@ func (c *Census) Tree(uniID string, roots []ID, since time.Time) []ID {
 			}
 		}
 	}
-	c.table.Children().Add(set)
-	delete(set, os.Getpid())
-	var ids []ID
-	for pid := range set {
-		if p := c.table[pid]; !p.Zombie {
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids
+	return c.table.Living(c.table.Children(), set)
 }
 
 // reused reports whether another process has this pid now. The kernel reuses a pid only

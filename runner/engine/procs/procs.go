@@ -126,6 +126,19 @@ func (children Children) Add(set map[int]bool) {
 	}
 }
 
+// Living adds all descendants of the set's members to it, and lists the living ones of them
+// all but this process.
+func (t Table) Living(children Children, set map[int]bool) (ids []ID) {
+	children.Add(set)
+	delete(set, os.Getpid())
+	for pid := range set {
+		if p, ok := t[pid]; ok && !p.Zombie {
+			ids = append(ids, p.ID)
+		}
+	}
+	return ids
+}
+
 // UniIDName is the environment variable that names the attempt a process belongs to.
 const UniIDName = "GPURUN_UNI_ID"
 
@@ -165,9 +178,14 @@ func executing(pid int) bool {
 
 // Cmdline returns the beginning of a process's arguments, each terminated by a NUL byte.
 func Cmdline(pid int) string {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
 	var buf [512]byte
-	b, _ := readInto("/proc/"+strconv.Itoa(pid)+"/cmdline", buf[:])
-	return string(b)
+	n, _ := f.Read(buf[:])
+	return string(buf[:max(n, 0)])
 }
 
 // uniIDIn returns the uni_id in an environment whose entries are NUL-terminated, or "".
@@ -223,14 +241,4 @@ func Pids(list *os.File) ([]int, error) {
 			}
 		}
 	}
-}
-
-func readInto(path string, buf []byte) ([]byte, bool) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, false
-	}
-	defer unix.Close(fd)
-	n, err := unix.Read(fd, buf)
-	return buf[:max(n, 0)], err == nil && n > 0
 }

@@ -116,7 +116,7 @@ func (k *keeper) strays(hurry bool) ([]procs.ID, *scan) {
 			set[pid] = true
 		}
 	}
-	return s.living(set), s
+	return s.table.Living(s.below, set), s
 }
 
 // sweep ends strays once no live attempt could have left them: nobody would own them, and

@@ -86,23 +86,11 @@ func (k *keeper) membersOf(a *attempt, hurry bool) ([]procs.ID, *scan) {
 	for _, id := range a.reported(s.table) {
 		set[id.PID] = true
 	}
-	ids := s.living(set)
+	ids := s.table.Living(s.below, set)
 	k.forest.mu.Lock()
 	defer k.forest.mu.Unlock()
 	for _, id := range ids {
 		k.forest.seen[id] = a.UniID
 	}
 	return ids, s
-}
-
-// living lists the living ones of these processes and all their descendants.
-func (s *scan) living(set map[int]bool) (ids []procs.ID) {
-	s.below.Add(set)
-	delete(set, os.Getpid())
-	for pid := range set {
-		if p := s.table[pid]; !p.Zombie && p.PID != 0 {
-			ids = append(ids, p.ID)
-		}
-	}
-	return ids
 }

@@ -70,26 +70,22 @@ func blockedBy(b *jobspec.Batch, phase func(id int) state.Phase) map[int]int {
 // cause follows a blocked job's needs to one that failed; -1 if there is none. known has
 // the causes found so far.
 func cause(b *jobspec.Batch, phase func(id int) state.Phase, id int, known map[int]int) int {
-	var path []int
-	found, ok := -1, false
-	for next := id; next >= 0 && !ok; {
-		if found, ok = known[next]; ok {
-			break
-		}
-		path = append(path, next)
-		needs := b.Jobs[next].Needs
-		found, next = -1, -1
-		for _, n := range needs {
-			switch p := phase(int(n)); {
-			case p == state.Blocked:
-				next = int(n)
-			case p.Bad() && !ok:
-				found, ok = int(n), true
-			}
+	found, ok := known[id]
+	if ok {
+		return found
+	}
+	found, blocked := -1, -1
+	for _, n := range b.Jobs[id].Needs {
+		switch p := phase(int(n)); {
+		case p == state.Blocked:
+			blocked = int(n)
+		case p.Bad() && found < 0:
+			found = int(n)
 		}
 	}
-	for _, p := range path {
-		known[p] = found
+	if found < 0 && blocked >= 0 {
+		found = cause(b, phase, blocked, known)
 	}
+	known[id] = found
 	return found
 }

@@ -1,6 +1,9 @@
 package gpu
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Closeness says what connects two devices, or the farthest two of a set; "" if unknown,
 // which counts as far. The words are in ledgers: never change them.
@@ -68,6 +71,21 @@ func farthest(set []*device) Closeness {
 		return ""
 	}
 	return worst
+}
+
+// Cores returns the CPU cores of the NUMA nodes that a grant's devices are on, "0-7,16-23";
+// "" if some node is unknown.
+func (p *Pool) Cores(g Grant) string {
+	var lists []string
+	for d := range p.among(g.UUIDs) {
+		if d.Cores == "" {
+			return ""
+		}
+		if !slices.Contains(lists, d.Cores) {
+			lists = append(lists, d.Cores)
+		}
+	}
+	return strings.Join(lists, ",")
 }
 
 // A search looks for the closest set of a given size: the one whose farthest two are

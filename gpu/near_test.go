@@ -206,3 +206,16 @@ func TestBestFitKeepsWholeGPUsWhole(t *testing.T) {
 		p.Hold(fmt.Sprint(len(p.devs[1].holds)), g)
 	}
 }
+
+func TestCores(t *testing.T) {
+	devs := some(4, 24*GiB)
+	devs[0].Cores, devs[1].Cores, devs[2].Cores = "0-7", "0-7", "8-15"
+	p := NewPool(devs, anyone())
+	for want, ids := range map[string][]UUID{
+		"0-7": {"GPU-0", "GPU-1"}, "0-7,8-15": {"GPU-1", "GPU-2"}, "8-15": {"GPU-2"}, "": {"GPU-0", "GPU-3"},
+	} {
+		if got := p.Cores(Grant{UUIDs: ids}); got != want {
+			t.Errorf("%v: got %q, want %q", ids, got, want)
+		}
+	}
+}

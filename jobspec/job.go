@@ -83,6 +83,7 @@ type Spec struct {
 	Request    gpu.Request // GPUs
 	CPUs       int         // cores to reserve
 	CPUsGiven  bool        // the job file sets cpus
+	Affinity   bool        // bind the job to the cores of its GPUs' NUMA node
 	Memory     gpu.Bytes   // host memory to reserve
 	Priority   int         // higher first
 	When       When

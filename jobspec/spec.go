@@ -47,6 +47,7 @@ var resourceKeys = []resourceKey{
 	several("gpu_ids", parseIDs, func(s *Spec) *gpu.Names { return &s.Request.IDs }),
 	single("max_util", units.ParsePercent, func(s *Spec) *int { return &s.Request.MaxUtil }),
 	single("cpus", parseCount, func(s *Spec) *int { return &s.CPUs }),
+	single("affinity", units.ParseBool, func(s *Spec) *bool { return &s.Affinity }),
 	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
 	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }),
 	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
@@ -173,7 +174,7 @@ func (p *proto) finish(d *draft) {
 	d.Allow = slices.Concat(d.Allow, s.Allow)
 	r := &d.Request
 	if r.Max == 0 {
-		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids"} {
+		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids", "affinity"} {
 			if t := d.given[key]; t != nil && !p.inherited[key] {
 				p.src.Problem(t.Line, t.Col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
 			}

@@ -168,7 +168,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 	l := engine.Launch{
 		Identity: engine.Identity{UniID: p.uniID, Job: job.Name, Dir: p.dir, Grace: job.Spec.Grace, Grant: p.Grant},
 		Command: engine.Command{
-			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir,
+			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir, Cores: p.Cores,
 			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.port, resultPath(p.dir)}, p.Grant, p.Indexed),
 		},
 		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},

@@ -136,6 +136,7 @@ type Prepare struct {
 	Job     int
 	Attempt int
 	Grant   gpu.Grant
+	Cores   string // to bind the job to, for affinity; "" for any
 	Note    string // for a warning: what could not be considered in judging the GPUs; usually ""
 }
 

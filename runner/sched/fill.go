@@ -140,6 +140,10 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if cl.gpus {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
 	}
+	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Note: note}
+	if cl.gpus && c.spec(id).Affinity {
+		prepare.Cores = c.pool.Cores(g)
+	}
 	heap.Pop(&cl.jobs)
 	if c.waiter.first == id {
 		c.waiter.first = -1
@@ -150,7 +154,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	}
 	c.set(id, preparing)
 	c.take(a)
-	c.do(Prepare{Job: int(id), Attempt: int(a.n), Grant: g, Note: note})
+	c.do(prepare)
 }
 
 // slots returns why no job at all may start now, or "".

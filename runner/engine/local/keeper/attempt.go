@@ -31,6 +31,7 @@ type attempt struct {
 
 	rec     wire.Record
 	oomBase uint64
+	cores   *unix.CPUSet // that it is bound to; nil for any
 	timeout procs.Alarm
 	ending  procs.Ending
 	cramped bool // it never started for lack of disk space
@@ -181,6 +182,9 @@ func (a *attempt) open() error {
 	dev, ino := a.out.inode()
 	a.dev.Store(dev)
 	a.ino.Store(ino)
+	if a.cores, err = bound(a.Cores); err != nil {
+		a.k.warn([]string{err.Error()}) // each text is shown once
+	}
 	return nil
 }
 
@@ -211,7 +215,7 @@ func (a *attempt) step(i int, argv []string) error {
 		return err
 	}
 	started, boot := time.Now(), host.Boottime()
-	p, exit, err := a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), begun: wire.Marker(a.Dir, i)})
+	p, exit, err := a.k.start(a, &program{path: path, argv: argv, env: a.Env, dir: a.WorkDir, files: a.out.files(), cores: a.cores, begun: wire.Marker(a.Dir, i)})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,8 +22,9 @@ type program struct {
 	argv  []string
 	env   []string
 	dir   string
-	files [3]int // descriptors for 0, 1 and 2
-	begun string // path of the marker
+	files [3]int       // descriptors for 0, 1 and 2
+	cores *unix.CPUSet // that it may run on; nil for all that the keeper may
+	begun string       // path of the marker
 }
 
 // start creates the marker, and then the process: whoever finds a marker knows that its
@@ -36,10 +38,7 @@ func (p *program) start() (procs.ID, error) {
 		return procs.ID{}, fmt.Errorf("cannot mark the start %q: %w", p.begun, errors.Unwrap(err))
 	}
 	defer marker.Close()
-	pid, err := syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
-		Dir: p.dir, Env: p.env, Sys: &syscall.SysProcAttr{Setsid: true},
-		Files: []uintptr{uintptr(p.files[0]), uintptr(p.files[1]), uintptr(p.files[2])},
-	})
+	pid, err := p.fork()
 	if err != nil {
 		_ = os.Remove(p.begun) // nothing ran, and it may be started again
 		return procs.ID{}, &execError{p.argv[0], err}
@@ -48,6 +47,45 @@ func (p *program) start() (procs.ID, error) {
 	_, _ = marker.Write(stat) // on a full disk it stays empty
 	s, _ := host.ParseStat(stat)
 	return procs.ID{PID: pid, Start: s.Start}, nil
+}
+
+// fork starts the process. It has the cores of the thread that forks it from its first
+// instruction on, and whatever it starts inherits them.
+func (p *program) fork() (int, error) {
+	if p.cores != nil {
+		runtime.LockOSThread() // which also keeps the runtime from cloning threads of this one
+		defer runtime.UnlockOSThread()
+		var all unix.CPUSet
+		if unix.SchedGetaffinity(0, &all) == nil && unix.SchedSetaffinity(0, p.cores) == nil {
+			defer func() { _ = unix.SchedSetaffinity(0, &all) }()
+		}
+	}
+	return syscall.ForkExec(p.path, p.argv, &syscall.ProcAttr{
+		Dir: p.dir, Env: p.env, Sys: &syscall.SysProcAttr{Setsid: true},
+		Files: []uintptr{uintptr(p.files[0]), uintptr(p.files[1]), uintptr(p.files[2])},
+	})
+}
+
+// bound returns those cores of a list that this process may use; nil for an empty list.
+func bound(list string) (*unix.CPUSet, error) {
+	if list == "" {
+		return nil, nil
+	}
+	cores, err := host.ParseCores(list)
+	if err != nil {
+		return nil, fmt.Errorf("affinity: jobs are not bound: %w", err)
+	}
+	var may unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &may); err != nil {
+		return nil, fmt.Errorf("affinity: jobs are not bound: %w", err)
+	}
+	for i := range cores {
+		cores[i] &= may[i]
+	}
+	if cores.Count() == 0 {
+		return nil, fmt.Errorf("affinity: jobs are not bound to the cores %s of their GPUs' NUMA node: gpurun may use none of them (taskset and cpusets decide which)", list)
+	}
+	return &cores, nil
 }
 
 // start starts a program of an attempt and adds it to the forest before anybody looks

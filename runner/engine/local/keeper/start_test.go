@@ -165,3 +165,48 @@ func TestVoidRace(t *testing.T) {
 		}
 	}
 }
+
+// A bound program has its cores from its first instruction on, and so has what it starts;
+// the keeper and its other programs keep theirs.
+func TestStartBound(t *testing.T) {
+	const show = `sh -c 'while read -r k v; do case $k in Cpus_allowed_list:) echo $v;; esac; done </proc/self/status'`
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	first := 0
+	for !all.IsSet(first) {
+		first++
+	}
+	_, before := output(t, show)
+	p, out := command(t, show)
+	var err error
+	if p.cores, err = bound(strconv.Itoa(first) + ",1023"); err != nil {
+		t.Fatal(err)
+	}
+	if _, text := run(t, p, out); text != strconv.Itoa(first)+"\n" {
+		t.Errorf("bound to %q, want %d", text, first)
+	}
+	if _, after := output(t, show); after != before {
+		t.Errorf("the next program is bound to %q, want %q", after, before)
+	}
+	threads, _ := filepath.Glob("/proc/self/task/*")
+	for _, dir := range threads {
+		id, _ := strconv.Atoi(filepath.Base(dir))
+		var set unix.CPUSet
+		if unix.SchedGetaffinity(id, &set) == nil && set != all {
+			t.Errorf("thread %d of the keeper has %d cores of %d", id, set.Count(), all.Count())
+		}
+	}
+	if set, err := bound(""); set != nil || err != nil {
+		t.Errorf("no cores are %v, %v", set, err)
+	}
+	if set, err := bound("1022-1023"); set != nil || err == nil || !strings.Contains(err.Error(), "1022-1023") {
+		t.Errorf("cores that are not there are %v, %v", set, err)
+	}
+}
+
+func output(t *testing.T, text string) (unix.WaitStatus, string) {
+	p, out := command(t, text)
+	return run(t, p, out)
+}

@@ -3,12 +3,13 @@ package wire
 import (
 	"bufio"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/goccy/go-json"
 )
 
 // A Link is one side of a connection. A frame is the length of a JSON text, in eight

@@ -2,6 +2,9 @@ package wire
 
 import (
 	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"math/rand/v2"
 	"net"
 	"reflect"
 	"slices"
@@ -72,6 +75,68 @@ func TestFrame(t *testing.T) {
 	m, err := decode(bytes.NewReader(want))
 	if err != nil || m.Op != Adopt || m.UniID != "u" {
 		t.Errorf("got %+v, %v", m, err)
+	}
+}
+
+// Keepers of earlier versions write and read with encoding/json.
+func TestOtherVersions(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		m := &Message{}
+		fill(random, reflect.ValueOf(m).Elem())
+		frame, err := encode(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var theirs Message
+		if err := json.Unmarshal(frame[8:], &theirs); err != nil {
+			t.Fatalf("%v of %q", err, frame)
+		}
+		text, err := json.Marshal(&theirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, err := decode(bytes.NewReader(append(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text...)))
+		if err != nil || !reflect.DeepEqual(ours, m) {
+			t.Fatalf("got %+v, %v, want %+v", ours, err, m)
+		}
+	}
+}
+
+// fill gives every field, at any depth, a value of its own, or now and then none.
+func fill(random *rand.Rand, v reflect.Value) {
+	if random.IntN(5) == 0 {
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(random, v.Elem())
+	case reflect.Struct:
+		if at, ok := v.Addr().Interface().(*time.Time); ok {
+			*at = time.Unix(random.Int64N(1<<32), random.Int64N(1e9)).UTC()
+			return
+		}
+		for i := range v.NumField() {
+			fill(random, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1+random.IntN(3), 4))
+		for i := range v.Len() {
+			fill(random, v.Index(i))
+		}
+	case reflect.String:
+		v.SetString([]string{"é\u2028 <&>", "a=\"b\"\n\t\x01", "plain", "\U0001f600"}[random.IntN(4)])
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Float64:
+		v.SetFloat(random.NormFloat64())
+	default:
+		if v.CanInt() {
+			v.SetInt(random.Int64() - 1<<62)
+		} else {
+			v.SetUint(random.Uint64())
+		}
 	}
 }
 

@@ -179,6 +179,12 @@ func (a *attempt) goOn(left []procs.ID, launcher bool) bool {
 		for _, id := range left {
 			b.filters[id] = filter(id.PID)
 		}
+		return true // shown from the next look on
+	}
+	if now < a.rec.Boot+a.rec.Elapsed+launcherSettle {
+		for id, is := range b.filters { // one that had just been forked has got its pipe by now
+			b.filters[id] = is || filter(id.PID)
+		}
 	}
 	first := a.foremost(left)
 	if shown := (engine.Background{PID: first.PID, Text: procs.Describe(left, first)}); b.shown.Load() == nil || *b.shown.Load() != shown {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -256,6 +257,7 @@ func (r *run) carry() error {
 	// From here on nearly everything waits for the loop, and idle wake-ups of threads would
 	// cost a run of short jobs a tenth of its time, the jobs' own included.
 	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
 		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
 		Log: r.log, Stops: sig.stops, Control: calls,

@@ -17,7 +17,7 @@ import (
 // forced, and returns what it found, by ID. It reads nothing for jobs that declare no
 // outputs, inputs or log.
 func Evidence(b *jobspec.Batch, h *state.History, o sched.Options) map[int]sched.Evidence {
-	w, found := witness{batch: b, history: h, reader: newLookingReader()}, map[int]sched.Evidence{}
+	w, found := witness{batch: b, history: h, search: NewLook()}, map[int]sched.Evidence{}
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		if !declares(j.Spec) || o.Selected != nil && !o.Selected[id] || o.Forced != nil && o.Forced[id] {
@@ -41,7 +41,7 @@ func EvidenceOf(b *jobspec.Batch, j *jobspec.Job, r *state.Record) sched.Evidenc
 	if !declares(j.Spec) {
 		return sched.Evidence{}
 	}
-	w := witness{batch: b, reader: newLookingReader()}
+	w := witness{batch: b, search: NewLook()}
 	return w.look(j, r)
 }
 
@@ -67,7 +67,7 @@ func Lacks(b *jobspec.Batch, j *jobspec.Job) string {
 type witness struct {
 	batch   *jobspec.Batch
 	history *state.History // for Overwritten; nil for none
-	reader  *reader
+	search  *Search
 }
 
 func (w *witness) look(j *jobspec.Job, r *state.Record) sched.Evidence {
@@ -106,7 +106,7 @@ func (w *witness) outputs(j *jobspec.Job, r *state.Record, patterns []string) (m
 		there := err == nil
 		if !there {
 			var gaveUp error
-			there, gaveUp = w.reader.search.matches(p)
+			there, gaveUp = w.search.matches(p)
 			there = errors.As(gaveUp, &unsure) || there
 		}
 		switch {
@@ -145,10 +145,10 @@ func (w *witness) changedInput(patterns []string, r *state.Record) (path string,
 		began = r.Time.Add(-time.Duration(r.Seconds * float64(time.Second)))
 	}
 	for _, p := range patterns {
-		list, err := w.reader.match(p, r)
+		list, err := w.search.match(p, r)
 		errors.As(err, &unsure)
 		for _, now := range list {
-			if w.reader.differs(now, r.Inputs, began) {
+			if w.search.differs(now, r.Inputs, began) {
 				return now.Path, nil
 			}
 		}
@@ -158,13 +158,13 @@ func (w *witness) changedInput(patterns []string, r *state.Record) (path string,
 
 // match returns the current matches of a pattern, with sizes and times but no
 // hashes; summed up as one input if that is how the start recorded them.
-func (rd *reader) match(pattern string, r *state.Record) ([]state.Input, error) {
-	paths, err := rd.search.glob(pattern)
+func (s *Search) match(pattern string, r *state.Record) ([]state.Input, error) {
+	paths, err := s.glob(pattern)
 	if err != nil || len(paths) == 0 {
 		return nil, err
 	}
 	if wasSummed(pattern, paths, r) {
-		in, err := rd.sum(context.Background(), pattern, paths)
+		in, err := s.sum(context.Background(), pattern, paths)
 		if err != nil {
 			return nil, nil
 		}
@@ -175,7 +175,7 @@ func (rd *reader) match(pattern string, r *state.Record) ([]state.Input, error) 
 		if info, err := os.Stat(p); err == nil {
 			in := state.Input{Path: p, Size: info.Size(), MTime: info.ModTime().UTC()}
 			if info.IsDir() {
-				in, err = rd.content(context.Background(), p)
+				in, err = s.content(context.Background(), p)
 			}
 			if err == nil {
 				out = append(out, in)
@@ -192,12 +192,12 @@ func wasSummed(pattern string, paths []string, r *state.Record) bool {
 
 // differs is changed, but reads the content only if the time does not settle it: a
 // file with an unchanged time is never read.
-func (rd *reader) differs(now state.Input, before []state.Input, start time.Time) bool {
+func (s *Search) differs(now state.Input, before []state.Input, start time.Time) bool {
 	if !changed(now, before, start) {
 		return false
 	}
 	if now.Hash == "" && now.Size <= maxHashed {
-		if full, err := rd.content(context.Background(), now.Path); err == nil {
+		if full, err := s.content(context.Background(), now.Path); err == nil {
 			now = full
 		}
 	}

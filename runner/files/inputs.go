@@ -27,7 +27,7 @@ const maxListed = 100
 // Inputs returns the current content of a job's inputs. A folder is one input, and so
 // is a pattern that matches very many files. A pattern without a match is an error.
 func Inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
-	return newReader().inputs(ctx, patterns)
+	return newSearch().inputs(ctx, patterns)
 }
 
 // NoMatch is the error for an input that does not exist.
@@ -35,20 +35,10 @@ type NoMatch struct{ Pattern string }
 
 func (e *NoMatch) Error() string { return "input " + e.Pattern + " matches nothing" }
 
-// A reader reads inputs, each path once: thousands of jobs may share them. It is not
-// safe for concurrent use.
-type reader struct {
-	seen   map[string]state.Input
-	search *Search
-}
-
-func newReader() *reader        { return &reader{seen: map[string]state.Input{}, search: newSearch()} }
-func newLookingReader() *reader { return &reader{seen: map[string]state.Input{}, search: NewLook()} }
-
-func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
+func (s *Search) inputs(ctx context.Context, patterns []string) ([]state.Input, error) {
 	var out []state.Input
 	for _, p := range patterns {
-		paths, err := r.search.glob(p)
+		paths, err := s.glob(p)
 		if err != nil {
 			return nil, fmt.Errorf("input %w", err)
 		}
@@ -56,7 +46,7 @@ func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, 
 			return nil, &NoMatch{p}
 		}
 		if len(out)+len(paths) > maxListed {
-			in, err := r.sum(ctx, p, paths)
+			in, err := s.sum(ctx, p, paths)
 			if err != nil {
 				return nil, err
 			}
@@ -64,7 +54,7 @@ func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, 
 			continue
 		}
 		for _, path := range paths {
-			in, err := r.content(ctx, path)
+			in, err := s.content(ctx, path)
 			if err != nil {
 				return nil, fmt.Errorf("input %w", err)
 			}
@@ -75,8 +65,8 @@ func (r *reader) inputs(ctx context.Context, patterns []string) ([]state.Input, 
 }
 
 // content describes what is at a path, with a hash if it is small enough.
-func (r *reader) content(ctx context.Context, path string) (state.Input, error) {
-	if in, ok := r.seen[path]; ok {
+func (s *Search) content(ctx context.Context, path string) (state.Input, error) {
+	if in, ok := s.seen[path]; ok {
 		return in, nil
 	}
 	info, err := os.Stat(path)
@@ -86,17 +76,17 @@ func (r *reader) content(ctx context.Context, path string) (state.Input, error) 
 	in := state.Input{Path: path, Size: info.Size(), MTime: info.ModTime().UTC()}
 	switch {
 	case info.IsDir():
-		in, err = r.folder(ctx, path)
+		in, err = s.folder(ctx, path)
 	case info.Mode().IsRegular() && info.Size() <= maxHashed:
 		in.Hash, err = hashFile(ctx, path)
 	}
 	if err == nil {
-		r.seen[path] = in
+		s.seen[path] = in
 	}
 	return in, err
 }
 
-func (r *reader) folder(ctx context.Context, path string) (state.Input, error) {
+func (s *Search) folder(ctx context.Context, path string) (state.Input, error) {
 	var paths []string
 	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -110,12 +100,12 @@ func (r *reader) folder(ctx context.Context, path string) (state.Input, error) {
 	if err != nil {
 		return state.Input{}, err
 	}
-	return r.sum(ctx, path, paths)
+	return s.sum(ctx, path, paths)
 }
 
 // sum makes one input of many files: total size, newest time, and one hash over
 // names and contents unless there is too much to read.
-func (r *reader) sum(ctx context.Context, name string, paths []string) (state.Input, error) {
+func (s *Search) sum(ctx context.Context, name string, paths []string) (state.Input, error) {
 	sum := state.Input{Path: name}
 	for _, p := range paths {
 		info, err := os.Stat(p)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"gpurun/state"
 )
 
 // A pattern such as /**/x crosses the whole file system, where links can form loops.
@@ -36,18 +38,21 @@ func (e *GaveUp) short(dir string) string {
 	return (&GaveUp{Short(dir, e.Pattern), e.After}).Error()
 }
 
-// A Search finds matches of patterns, each within a time limit. It is not safe for
-// concurrent use.
+// A Search finds matches of patterns, each within a time limit, and reads inputs, each path
+// once: thousands of jobs may share them. It is not safe for concurrent use.
 type Search struct {
 	one  time.Duration
 	all  time.Duration // total for searches that give up; 0 for no limit
 	lost time.Duration // spent on searches that gave up
+	seen map[string]state.Input
 }
 
-func newSearch() *Search { return &Search{one: searchOne} }
+func newSearch() *Search { return &Search{one: searchOne, seen: map[string]state.Input{}} }
 
 // NewLook returns a Search for judging many jobs before anything starts.
-func NewLook() *Search { return &Search{one: lookOne, all: lookAll} }
+func NewLook() *Search {
+	return &Search{one: lookOne, all: lookAll, seen: map[string]state.Input{}}
+}
 
 // limit returns how long the next search may take. Once earlier ones have used up the
 // time, that is little, but enough for an ordinary pattern.

@@ -104,7 +104,7 @@ bench: build
 		missing=; for p in $(PEERS); do command -v $$p >/dev/null || missing="$$missing $$p"; done; \
 	fi; \
 	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build)"; fi
-	@$(GO) run ./runner/bench -gpurun $(OUT)
+	@cd runner/bench && $(GO) test -count=1 -timeout 0 -run '^TestFigures$$' -args -gpurun $(abspath $(OUT))
 
 # TORTURE_TIME bounds everything except building, stops in the middle of claiming, and
 # the end of the last batch, a few seconds each. One half goes to random faults, the other

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"bytes"
@@ -9,21 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"gpurun/runner/cli"
 )
-
-// The test binary is also the program that is measured, with its keeper and probe,
-// and the child that fills a ledger.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		if os.Args[1] == fillCommand {
-			os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
-		}
-		os.Exit(cli.Main(os.Args[1:]))
-	}
-	os.Exit(m.Run())
-}
 
 // tiny is a bench with few of everything: its tests look at what is measured,
 // never at how long it took.
@@ -35,7 +21,7 @@ func tiny(t *testing.T) *bench {
 	}
 	t.Setenv("GPURUN_SIM_HERE", "1")
 	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir())
-	return &bench{gpurun: self, dir: t.TempDir(), rounds: 1, jobs: 10, few: 20, many: 40, handOvers: 2, progress: io.Discard}
+	return &bench{TB: t, gpurun: self, rounds: 1, jobs: 10, few: 20, many: 40, handOvers: 2, progress: io.Discard}
 }
 
 func figuresOf(b *bench) (names []string) {
@@ -48,9 +34,7 @@ func figuresOf(b *bench) (names []string) {
 // The jobs really run: throughput fails if a peer, or gpurun, leaves one out.
 func TestThroughput(t *testing.T) {
 	b := tiny(t)
-	if err := b.throughput(); err != nil {
-		t.Fatal(err)
-	}
+	b.throughput()
 	if len(b.table) != len(b.contenders(b.jobs))-1 {
 		t.Errorf("got %d rows for %d peers", len(b.table), len(b.contenders(b.jobs))-1)
 	}
@@ -59,17 +43,14 @@ func TestThroughput(t *testing.T) {
 func TestThroughputOfARunThatFails(t *testing.T) {
 	b := tiny(t)
 	b.gpurun = "/bin/true"
-	if err := b.throughput(); err == nil || !strings.Contains(err.Error(), "gpurun ran 0 of 10 jobs") {
+	if err := b.race(1, b.contenders(b.jobs)...); err == nil || !strings.Contains(err.Error(), "gpurun ran 0 of 10 jobs") {
 		t.Errorf("got %v for a program that runs nothing", err)
 	}
 }
 
 func TestNothing(t *testing.T) {
 	b := tiny(t)
-	c, err := b.upToDate(20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := b.upToDate(20)
 	if err := b.race(1, c); err != nil {
 		t.Fatal(err)
 	}
@@ -79,16 +60,12 @@ func TestNothing(t *testing.T) {
 	if _, err := exec.LookPath("ninja"); err != nil {
 		t.Skip("ninja is not installed")
 	}
-	if _, err := b.built(20); err != nil {
-		t.Errorf("ninja: %v", err)
-	}
+	b.built(20)
 }
 
 func TestGap(t *testing.T) {
 	b := tiny(t)
-	if err := b.gap(); err != nil {
-		t.Fatal(err)
-	}
+	b.gap()
 	if got := figuresOf(b); !slices.Equal(got, []string{"idle gap, median", "idle gap, p99"}) {
 		t.Errorf("got the rows %q", got)
 	}
@@ -135,26 +112,26 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// A bar that is missed, or could not be judged, is exit status 1.
+// A bar that is missed, or could not be judged, fails the bench.
 func TestReport(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		rows func(*table)
-		code int
+		met  bool
 		says string
 	}{
-		{"met", func(t *table) { ratio(t, 0.9, "≥", 0.9); ratio(t, 1, "≤", 1) }, 0, "met"},
-		{"too slow", func(t *table) { ratio(t, 0.89, "≥", 0.9) }, 1, "MISSED"},
-		{"too much", func(t *table) { ratio(t, 1.01, "≤", 1) }, 1, "MISSED"},
-		{"under", func(t *table) { t.under("x", "%g ms", 9, 8, " ms") }, 1, "< 8 ms"},
-		{"no peer", func(t *table) { t.compare("x", "%g", series{1}, "ninja", nil, "≥", 1) }, 1, "ninja is not installed"},
-		{"no bar", func(t *table) { ratio(t, 0.1, "", 0) }, 0, "x"},
+		{"met", func(t *table) { ratio(t, 0.9, "≥", 0.9); ratio(t, 1, "≤", 1) }, true, "met"},
+		{"too slow", func(t *table) { ratio(t, 0.89, "≥", 0.9) }, false, "MISSED"},
+		{"too much", func(t *table) { ratio(t, 1.01, "≤", 1) }, false, "MISSED"},
+		{"under", func(t *table) { t.under("x", "%g ms", 9, 8, " ms") }, false, "< 8 ms"},
+		{"no peer", func(t *table) { t.compare("x", "%g", series{1}, "ninja", nil, "≥", 1) }, false, "ninja is not installed"},
+		{"no bar", func(t *table) { ratio(t, 0.1, "", 0) }, true, "x"},
 	} {
 		var made table
 		c.rows(&made)
 		var out bytes.Buffer
-		if code := made.print(&out); code != c.code || !strings.Contains(out.String(), c.says) {
-			t.Errorf("%s: got exit status %d, want %d:\n%s", c.name, code, c.code, out.String())
+		if met := made.print(&out); met != c.met || !strings.Contains(out.String(), c.says) {
+			t.Errorf("%s: got %v, want %v:\n%s", c.name, met, c.met, out.String())
 		}
 	}
 }
@@ -162,11 +139,4 @@ func TestReport(t *testing.T) {
 // ratio adds a row for a ratio to a peer of 1.
 func ratio(t *table, value float64, sign string, bar float64) {
 	t.compare("x", "%g", series{value}, "y", series{1}, sign, bar)
-}
-
-func TestUnknownFigure(t *testing.T) {
-	var said bytes.Buffer
-	if code := run([]string{"-only", "speed"}, io.Discard, &said); code != 1 || !strings.Contains(said.String(), `unknown figure "speed"`) {
-		t.Errorf("got exit status %d: %s", code, said.String())
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -55,16 +55,15 @@ func verdict(met bool) string {
 	return "MISSED"
 }
 
-// print returns 1 when a bar is missed or could not be judged.
-func (t table) print(to io.Writer) (code int) {
+// print reports whether every bar is met.
+func (t table) print(to io.Writer) (met bool) {
+	met = true
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "figure\tours\tpeer\tratio\tbar\t")
 	for _, r := range t {
 		fmt.Fprintln(w, strings.Join([]string{r.figure, r.ours, r.peer, r.ratio, r.bar, r.verdict}, "\t"))
-		if r.verdict != "met" && r.verdict != "" {
-			code = 1
-		}
+		met = met && (r.verdict == "met" || r.verdict == "")
 	}
 	w.Flush()
-	return code
+	return met
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -24,29 +24,23 @@ jobs:
 
 // gap measures how long a GPU stands idle between two jobs of one run, while two
 // other runs wait for the same GPUs.
-func (b *bench) gap() error {
-	dir := b.folder("gap",
+func (b *bench) gap() {
+	dir := b.folder(
 		file{"sim.yaml", fmt.Sprintf("gpus:\n  - {memory: 24GiB, count: %d}\n", gapGPUs)},
 		file{"jobs.yaml", fmt.Sprintf(gapFile, gapGPUs+b.handOvers)},
 		file{"a.yaml", fmt.Sprintf(gapFile, gapGPUs)}, file{"b.yaml", fmt.Sprintf(gapFile, gapGPUs)})
 	logs := filepath.Join(dir, ".gpurun/jobs.yaml/logs")
-	err := b.race(1, &contender{program: "gpurun", dir: dir, argv: sh(`for rival in a b; do
+	b.must(b.race(1, &contender{program: "gpurun", dir: dir, argv: sh(`for rival in a b; do
 		{ until [ -e %[1]q -o -e over ]; do sleep 0.02; done; %[2]q run --sim sim.yaml $rival.yaml; } &
 	done
-	%[2]q run --sim sim.yaml jobs.yaml; code=$?; touch over; wait; exit $code`, filepath.Join(logs, "g1.log"), b.gpurun)})
-	if err != nil {
-		return err
-	}
+	%[2]q run --sim sim.yaml jobs.yaml; code=$?; touch over; wait; exit $code`, filepath.Join(logs, "g1.log"), b.gpurun)}))
 	gaps, err := readGaps(logs)
-	if err != nil {
-		return err
-	}
+	b.must(err)
 	if len(gaps) != b.handOvers {
-		return fmt.Errorf("%d hand-overs, want %d", len(gaps), b.handOvers)
+		b.Fatalf("%d hand-overs, want %d", len(gaps), b.handOvers)
 	}
 	b.table.under("idle gap, median", "%.1f ms", gaps.median(), 8, " ms")
 	b.table.under("idle gap, p99", "%.1f ms", gaps.percentile(99), 30, " ms")
-	return nil
 }
 
 // readGaps returns the milliseconds between the end of each job and the beginning of

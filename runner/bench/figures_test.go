@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -25,85 +25,57 @@ func (b *bench) contenders(n int) []*contender {
 	}
 }
 
-func (b *bench) throughput() error {
+func (b *bench) throughput() {
 	all := b.contenders(b.jobs)
-	if err := b.race(b.rounds, all...); err != nil {
-		return err
-	}
+	b.must(b.race(b.rounds, all...))
 	for _, c := range all[1:] {
 		b.table.compare("throughput", "%.0f jobs/s", all[0].rate, c.program, c.rate, "≥", c.bar)
 	}
-	return nil
 }
 
 // nothing measures files whose jobs are all up to date.
-func (b *bench) nothing() error {
-	few, err := b.upToDate(b.few)
-	if err != nil {
-		return err
-	}
-	many, err := b.upToDate(b.many)
-	if err != nil {
-		return err
-	}
-	ninja, err := b.built(b.few)
-	if err != nil {
-		return err
-	}
-	if err := b.race(2*b.rounds+1, few, ninja, many); err != nil {
-		return err
-	}
+func (b *bench) nothing() {
+	few, many, ninja := b.upToDate(b.few), b.upToDate(b.many), b.built(b.few)
+	b.must(b.race(2*b.rounds+1, few, ninja, many))
 	fewJobs, manyJobs := humanize.Comma(int64(b.few))+" jobs", humanize.Comma(int64(b.many))+" jobs"
 	b.table.compare("no-op, "+fewJobs, "%.1f ms", few.millis, "ninja", ninja.millis, "≤", 1)
 	b.table.compare("its peak memory", "%.0f MiB", few.mebi, "ninja", ninja.mebi, "≤", 2)
 	b.table.compare("no-op, "+manyJobs, "%.1f ms", many.millis, fewJobs, few.millis, "≤", 12)
-	return nil
 }
 
 // startUp measures the command that does nothing but start.
-func (b *bench) startUp() error {
-	c := &contender{program: "gpurun", argv: []string{b.gpurun, "--help"}, dir: b.dir}
-	if err := b.race(10*b.rounds+1, c); err != nil {
-		return err
-	}
+func (b *bench) startUp() {
+	c := &contender{program: "gpurun", argv: []string{b.gpurun, "--help"}, dir: b.TempDir()}
+	b.must(b.race(10*b.rounds+1, c))
 	b.table.under("start-up, gpurun --help", "%.1f ms", c.millis.median(), 20, " ms")
-	return nil
 }
 
 // waiting measures a run that waits for one of 8 busy GPUs: what longer waiting adds.
-func (b *bench) waiting() error {
+func (b *bench) waiting() {
 	const settled, observed = 5, 30 // seconds
-	dir := b.folder("waiting",
+	dir := b.folder(
 		file{"sim.yaml", "gpus:\n  - memory: 80GiB\n    count: 8\n    load: [{user: alice, command: python, pid: 4711, memory: 70GiB, util: 95}]\n"},
 		file{"jobs.yaml", "jobs:\n  - {name: \"w{i}\", matrix: {i: 1..1000}, run: \": {i}\", gpu_memory: 40GiB}\n"})
 	stopped := func(after int) *contender {
 		return &contender{program: "gpurun", dir: dir, argv: sh("timeout -s INT %d %q run --sim sim.yaml jobs.yaml; [ $? = 124 ]", after, b.gpurun)}
 	}
 	short, long := stopped(settled), stopped(settled+observed)
-	if err := b.race(1, short, long); err != nil {
-		return err
-	}
+	b.must(b.race(1, short, long))
 	b.table.under(fmt.Sprintf("waiting for %d s", observed), "%.3f%% of a core", 100*(long.cpu[0]-short.cpu[0])/observed, 0.5, "%")
-	return nil
 }
 
 // step measures what one event costs the scheduler while few and many jobs wait.
-func (b *bench) step() error {
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkStep$", "-benchtime", "2000x", "./runner/sched")
+func (b *bench) step() {
+	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkStep$", "-benchtime", "2000x", "gpurun/runner/sched")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+		b.Fatalf("%s: %v\n%s", cmd, err, out)
 	}
 	few, err := micros(out, 100)
-	if err != nil {
-		return err
-	}
+	b.must(err)
 	many, err := micros(out, 1_000_000)
-	if err != nil {
-		return err
-	}
+	b.must(err)
 	b.table.compare("Step, 1,000,000 waiting", "%.1f µs", series{many}, "100 waiting", series{few}, "≤", 3)
-	return nil
 }
 
 // micros finds the time of a step in what go test printed.

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -14,15 +14,10 @@ import (
 )
 
 // folder makes a fresh folder with these files.
-func (b *bench) folder(name string, files ...file) string {
-	dir, err := os.MkdirTemp(b.dir, name+"-")
+func (b *bench) folder(files ...file) string {
+	dir := b.TempDir()
 	for _, f := range files {
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o666)
-		}
-	}
-	if err != nil {
-		panic(err) // without a folder nothing can be measured
+		b.must(os.WriteFile(filepath.Join(dir, f.name), []byte(f.text), 0o666))
 	}
 	return dir
 }
@@ -51,13 +46,12 @@ func outputs(n int) []string {
 
 // upToDate makes a job file of n jobs and the ledger of the run that did them, in
 // a process of its own: memory of this one would count as its children's.
-func (b *bench) upToDate(n int) (*contender, error) {
+func (b *bench) upToDate(n int) *contender {
 	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	c := &contender{program: "gpurun", argv: []string{b.gpurun, "run", "jobs.yaml"}, dir: b.folder("no-op", jobFile(n))}
-	return c, b.time(&contender{argv: []string{self, fillCommand, "jobs.yaml"}}, c.dir)
+	b.must(err)
+	c := &contender{program: "gpurun", argv: []string{b.gpurun, "run", "jobs.yaml"}, dir: b.folder(jobFile(n))}
+	b.must(b.time(&contender{argv: []string{self, fillCommand, "jobs.yaml"}}, c.dir))
+	return c
 }
 
 const fillCommand = "__fill"
@@ -96,10 +90,11 @@ func fill(file string) error {
 // built makes a folder in which ninja has built n edges. One edge with all outputs
 // builds them in a second; then each output gets an edge of its own. As its command
 // is the same to the letter, ninja has nothing to do.
-func (b *bench) built(n int) (*contender, error) {
+func (b *bench) built(n int) *contender {
 	c := &contender{program: "ninja", argv: []string{"ninja"}}
 	command, names := fmt.Sprintf("seq -f o%%.0f %d | xargs touch", n), outputs(n)
 	all, each := edges(command, []string{strings.Join(names, " ")}), edges(command, names)
-	c.dir = b.folder("ninja", all, file{"each", each.text})
-	return c, b.race(1, &contender{program: "ninja", dir: c.dir, argv: sh("ninja && mv each build.ninja && ninja -n | grep 'no work to do'")})
+	c.dir = b.folder(all, file{"each", each.text})
+	b.must(b.race(1, &contender{program: "ninja", dir: c.dir, argv: sh("ninja && mv each build.ninja && ninja -n | grep 'no work to do'")}))
+	return c
 }

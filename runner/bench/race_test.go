@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func (b *bench) turn(c *contender) error {
 	if c.dir != "" {
 		return b.time(c, c.dir)
 	}
-	dir := b.folder(c.program, jobFile(c.jobs), edges("touch $out", outputs(c.jobs)))
+	dir := b.folder(jobFile(c.jobs), edges("touch $out", outputs(c.jobs)))
 	defer os.RemoveAll(dir)
 	if err := b.time(c, dir); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (b *bench) turn(c *contender) error {
 
 // time runs a command to its end and discards what it prints, unless it fails.
 func (b *bench) time(c *contender, dir string) error {
-	out, err := os.Create(filepath.Join(b.dir, "output")) // a pipe would make the bench take part
+	out, err := os.CreateTemp(b.TempDir(), "output") // a pipe would make the bench take part
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,101 @@
+// Package bench measures gpurun beside the programs that people use instead, in one run
+// on one machine, and reports which bars it meets. Peers take turns in rounds, and each
+// ratio is the median of the rounds' ratios: a busy machine slows all of them alike.
+// `make bench` runs it; docs/performance.md has the figures.
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/cli"
+)
+
+var (
+	measured = flag.String("gpurun", "", "the program to measure")
+	rounds   = flag.Int("rounds", 3, "rounds of each figure")
+)
+
+// The test binary is also the program that is measured by the tests of the bench itself,
+// with its keeper and probe, and the child that fills a ledger.
+func TestMain(m *testing.M) {
+	switch {
+	case len(os.Args) < 2 || strings.HasPrefix(os.Args[1], "-"):
+		os.Exit(m.Run())
+	case os.Args[1] != fillCommand:
+		os.Exit(cli.Main(os.Args[1:]))
+	}
+	if err := fill(os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// A bench is one run of all figures.
+type bench struct {
+	testing.TB           // of the figure being measured
+	gpurun     string    // the program to measure
+	rounds     int       // of each figure
+	jobs       int       // of the throughput figure
+	few, many  int       // jobs of the two files with nothing to do
+	handOvers  int       // of the idle gap
+	progress   io.Writer // receives what may interest whoever waits
+	table      table
+}
+
+// figures are measured in this order.
+var figures = []struct {
+	name    string
+	measure func(*bench)
+}{
+	{"throughput", (*bench).throughput},
+	{"no-op", (*bench).nothing},
+	{"gap", (*bench).gap},
+	{"step", (*bench).step},
+	{"start-up", (*bench).startUp},
+	{"waiting", (*bench).waiting},
+}
+
+// TestFigures is the bench. It fails if a bar is missed or could not be judged.
+func TestFigures(t *testing.T) {
+	if *measured == "" {
+		t.Skip("no -gpurun to measure: make bench names one")
+	}
+	t.Setenv("GPURUN_SIM_HERE", "1")           // its jobs use no GPU
+	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir()) // keeps away from this machine's own runs
+	b := &bench{gpurun: *measured, rounds: *rounds, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200, progress: os.Stderr}
+	began := time.Now()
+	for _, f := range figures {
+		t.Run(f.name, func(t *testing.T) {
+			fmt.Fprintln(b.progress, f.name)
+			b.TB = t
+			f.measure(b)
+		})
+	}
+	fmt.Printf("\n%s, %d cores, load %s, Linux %s; %.0f s in all\n\n", began.Format("2006-01-02 15:04"), runtime.NumCPU(),
+		word("/proc/loadavg"), word("/proc/sys/kernel/osrelease"), time.Since(began).Seconds())
+	if !b.table.print(os.Stdout) {
+		t.Error("a bar is missed, or could not be judged")
+	}
+}
+
+// word is the first word of a file.
+func word(path string) string {
+	text, _ := os.ReadFile(path)
+	first, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	return first
+}
+
+// must ends the figure if it cannot be measured.
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}

@@ -211,7 +211,7 @@ func (r *reader) ensure(ctx context.Context) error {
 // ask has the child read, and abandons it if it does not answer in time.
 func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	sent := r.o.Now()
-	a, err := r.child.ask(ctx, question{UUIDs: q.UUIDs, Processes: q.Processes}, r.o.Deadline)
+	a, err := r.child.ask(ctx, question{Query: q}, r.o.Deadline)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err() // a late answer is skipped

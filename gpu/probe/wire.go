@@ -27,11 +27,10 @@ type hello struct {
 	Partial  bool         `json:"partial,omitempty"` // Devices lacks some that NVML counts
 }
 
-// A question asks for a reading of devices by UUID.
+// A question asks for a reading. Its UUIDs are never empty.
 type question struct {
-	ID        uint64     `json:"id"`
-	UUIDs     []gpu.UUID `json:"uuids"`
-	Processes bool       `json:"processes"`
+	ID uint64
+	Query
 }
 
 // An answer has one reading for each device in its question.

@@ -3,12 +3,12 @@ package disk
 import (
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base32"
 	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -29,13 +29,9 @@ func (s *State) NewAttempt(file int) (uniID, dir string, err error) {
 	}
 }
 
-var uniEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
-
 // newUniID returns the time to the second plus 50 random bits.
 func newUniID(now time.Time) string {
-	var b [7]byte
-	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
-	return now.UTC().Format("20060102t150405") + "-" + uniEncoding.EncodeToString(b[:])[:10]
+	return now.UTC().Format("20060102t150405") + "-" + strings.ToLower(rand.Text()[:10])
 }
 
 // AttemptDir returns the folder of an attempt, which may not exist.

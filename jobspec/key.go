@@ -38,7 +38,7 @@ func (d *digest) str(s string) {
 // key hashes what the job rendered by v does. Jobs of the file that do the same are
 // numbered, so that their keys differ.
 func (p *proto) key(v *expand.Values) Key {
-	var d digest
+	d := make(digest, 0, 512)
 	d.str(recipe)
 	d.count(len(p.Commands))
 	for _, c := range p.Commands {
@@ -57,7 +57,8 @@ func (p *proto) key(v *expand.Values) Key {
 		d.str(param.Name)
 		d.str(param.Text)
 	}
-	env := slices.SortedFunc(slices.Values(p.Env), func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
+	env := slices.Clone(p.Env)
+	slices.SortFunc(env, func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
 	d.count(len(env))
 	for _, e := range env {
 		d.str(e.Name)

@@ -225,11 +225,12 @@ func (g *grapher) glob(f *fileJobs, pattern string) []int32 {
 	head := pattern[:strings.IndexAny(pattern, "*?[")]
 	from, _ := slices.BinarySearchFunc(ids, head, func(id int32, head string) int { return strings.Compare(name(id), head) })
 	var set []int32
+	matches := graph.Glob(pattern).MatchString
 	for _, id := range ids[from:] {
 		if !strings.HasPrefix(name(id), head) {
 			break
 		}
-		if graph.Match(pattern, name(id)) {
+		if matches(name(id)) {
 			set = append(set, id)
 		}
 	}

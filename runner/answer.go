@@ -142,9 +142,9 @@ func (p NoMatch) Error() string { return fmt.Sprintf("no job named %q", string(p
 // work as in needs. A pattern without a match is an error.
 func MatchJobs(patterns []string, n int, name func(id int) string) (ids []int, err error) {
 	for _, p := range patterns {
-		before := len(ids)
+		before, glob := len(ids), graph.Glob(p)
 		for id := range n {
-			if name(id) == p || graph.Match(p, name(id)) {
+			if name(id) == p || glob.MatchString(name(id)) {
 				ids = append(ids, id)
 			}
 		}

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"gpurun/jobspec/expand":             {"gpurun/jobspec/source", "gpurun/jobspec/units"},
 	"gpurun/jobspec/script":             {"gpurun/jobspec/source"},
 	"gpurun/jobspec/units":              {"gpurun/gpu", "gpurun/jobspec/source"},
-	"gpurun/jobspec/lint":               {"gpurun/state/host", "gpurun/jobspec/expand", "gpurun/jobspec/script", "gpurun/jobspec/source", "gpurun/jobspec/written"},
+	"gpurun/jobspec/lint":               {"gpurun/jobspec/expand", "gpurun/jobspec/script", "gpurun/jobspec/source", "gpurun/jobspec/written"},
 	"gpurun/jobspec/slips":              {"gpurun/jobspec/expand", "gpurun/jobspec/source", "gpurun/jobspec/written"},
 	"gpurun/jobspec/source":             {},
 	"gpurun/jobspec/written":            {"gpurun/jobspec/expand", "gpurun/jobspec/units"},

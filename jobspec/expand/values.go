@@ -56,14 +56,17 @@ func (v *Values) Later(t *Text) (spelt []string) {
 
 // Render returns the text with its variables replaced, "" if it is not given.
 func (t *Text) Render(v *Values) string {
-	if t == nil {
+	switch {
+	case t == nil:
 		return ""
+	case len(t.Segs) == 1:
+		return t.Segs[0].render(v)
 	}
-	var b strings.Builder
+	buf := make([]byte, 0, 256)
 	for _, g := range t.Segs {
-		b.WriteString(g.render(v))
+		buf = append(buf, g.render(v)...)
 	}
-	return b.String()
+	return string(buf)
 }
 
 func (g *Segment) render(v *Values) string {

@@ -2,13 +2,12 @@ package lint
 
 import (
 	"bytes"
-	"io"
 	"path/filepath"
 	"strings"
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/script"
-	"gpurun/state/host"
+	"gpurun/jobspec/source"
 )
 
 // A program is a file that a job runs: its text, and its name as the batch first gives it.
@@ -63,18 +62,10 @@ func (j *jobChecker) program(name string) program {
 	return p
 }
 
-// readScript reads a small regular text file; anything else is not checked.
+// readScript reads a small text file; anything else is not checked.
 func readScript(path string) string {
-	f, info, err := host.OpenRegular(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	if info.Size() > maxScriptBytes {
-		return ""
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxScriptBytes))
-	if err != nil || bytes.IndexByte(data, 0) >= 0 {
+	data, err := source.ReadRegular(path)
+	if err != nil || len(data) > maxScriptBytes || bytes.IndexByte(data, 0) >= 0 {
 		return ""
 	}
 	return string(data)

@@ -48,8 +48,11 @@ func (m *Matrix) size() int {
 
 // product returns the combinations of all axes, the last one fastest, with the constants.
 func (m *Matrix) product() [][]*Param {
-	rows := [][]*Param{nil}
-	for _, a := range append(m.axes, axis{points: [][]*Param{m.consts}}) {
+	rows, axes := [][]*Param{nil}, m.axes
+	if len(m.consts) > 0 {
+		axes = append(slices.Clip(axes), axis{points: [][]*Param{m.consts}})
+	}
+	for _, a := range axes {
 		longer := make([][]*Param, 0, len(rows)*len(a.points))
 		for _, row := range rows {
 			for _, point := range a.points {

@@ -138,15 +138,16 @@ func (q *query) avoiding() string {
 	if q.pool.rules.Others == OthersAvoid {
 		return " (others: avoid)"
 	}
-	return "; " + q.pool.rules.Host.said("others: avoid")
+	return "; " + q.pool.rules.Host.Said("others: avoid")
 }
 
-// fresh returns how many devices the request needs that this user does not hold yet.
+// fresh returns how many devices at least the request needs that this user does not hold yet.
 func (q *query) fresh() int {
+	need := q.req.Min
 	if q.req.Share {
-		return 1
+		need -= q.pool.Held()
 	}
-	return max(1, q.req.Min)
+	return max(1, need)
 }
 
 // holding says how much of a quota is used, and that what is left is too little.

@@ -18,9 +18,9 @@ func (p *Pool) manage() {
 		d.managed, d.barred = managed[i], ""
 		switch {
 		case !hosts[i]:
-			d.barred = h.said("devices: %s", strings.Join(h.Devices, ","))
+			d.barred = h.Said("devices: %s", strings.Join(h.Devices, ","))
 		case aside(d):
-			d.barred = h.said("reserve: %d", h.Reserve)
+			d.barred = h.Said("reserve: %d", h.Reserve)
 		}
 	}
 	if p.limited() {
@@ -105,5 +105,5 @@ func (p *Pool) most() (n int, limitedBy string) {
 	if n = h.MaxGPUsPerJob; n < 0 || u.MaxGPUs >= 0 && u.MaxGPUs < n {
 		return u.MaxGPUs, u.LimitedBy
 	}
-	return n, h.said("max_gpus_per_job: %d", n)
+	return n, h.Said("max_gpus_per_job: %d", n)
 }

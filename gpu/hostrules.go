@@ -68,8 +68,8 @@ func NoHostRules() *HostRules {
 	}
 }
 
-// said returns a rule with its source, for whoever is refused by it.
-func (h *HostRules) said(format string, args ...any) string {
+// Said returns a rule with its source, for whoever is refused by it.
+func (h *HostRules) Said(format string, args ...any) string {
 	return fmt.Sprintf(format, args...) + " (" + h.File + ")"
 }
 
@@ -88,7 +88,7 @@ const defaultPriority = 1
 func (h *HostRules) User(uid int, now time.Time) UserRules {
 	u := UserRules{Priority: defaultPriority, MaxGPUs: h.MaxGPUsPerUser}
 	if u.MaxGPUs >= 0 {
-		u.LimitedBy = h.said("max_gpus_per_user: %d", u.MaxGPUs)
+		u.LimitedBy = h.Said("max_gpus_per_user: %d", u.MaxGPUs)
 	}
 	var priority, limit *UserEntry
 	for i := range h.Users {
@@ -108,7 +108,7 @@ func (h *HostRules) User(uid int, now time.Time) UserRules {
 	}
 	if limit != nil {
 		u.MaxGPUs = *limit.MaxGPUs
-		u.LimitedBy = h.said("max_gpus: %d for %s%s", u.MaxGPUs, limit.Key, limit.until())
+		u.LimitedBy = h.Said("max_gpus: %d for %s%s", u.MaxGPUs, limit.Key, limit.until())
 	}
 	return u
 }
@@ -158,5 +158,5 @@ func (h *HostRules) closed(now time.Time, named func(i int) bool) string {
 	if why == "" {
 		return ""
 	}
-	return why + ": " + h.said("hours: %s", all)
+	return why + ": " + h.Said("hours: %s", all)
 }

@@ -11,6 +11,7 @@ import (
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
 )
 
 // A Batch is the unit of one run: the jobs of all its files, in the order given.
@@ -102,8 +103,8 @@ func defaultMost(devs []gpu.Device) gpu.Bytes {
 	return 1 << 60
 }
 
-// CheckDevices reports jobs that no device of pool could ever take, among those that
-// wanted selects.
+// CheckDevices reports jobs that no device of pool could ever take, or not for as long as
+// they may run, among those that wanted selects.
 func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem {
 	devs := pool.Devices()
 	return b.judge(wanted, func(s *Spec) (why, hint string) {
@@ -114,7 +115,15 @@ func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem
 		if s.DefaultMemory {
 			r.Memory = min(r.Memory, defaultMost(devs))
 		}
-		return pool.Never(r)
+		if why, hint = pool.Never(r); why != "" {
+			return why, hint
+		}
+		most := pool.Host().MaxTimeout
+		if most == 0 || s.Timeout <= most {
+			return "", ""
+		}
+		longest := units.FormatDuration(most)
+		return fmt.Sprintf("timeout: %s; %s", units.FormatDuration(s.Timeout), pool.Host().Said("max_timeout: %s", longest)), "write timeout: " + longest
 	})
 }
 

@@ -53,6 +53,10 @@ func (l *loop) take() {
 			ev.Claims, warnings = l.Engine.Others(l.ctx, ev.Readings)
 			ev.Sick = l.Engine.Sick()
 		}
+		if l.Host != nil {
+			rules, more := l.Host(ev.Claims)
+			ev.Host, warnings = rules, append(warnings, more...)
+		}
 		return func() {
 			if r.busy = false; r.some {
 				l.take()

@@ -24,6 +24,7 @@ type Config struct {
 	Starts []state.Fact // one run fact per file, appended to its ledger first
 	Prober probe.Prober // nil without GPUs
 	Engine engine.Engine
+	Host   HostRules // nil without GPUs
 	Sinks  []Sink
 	// Report returns what a block dialect script has reported of its attempt: the engine
 	// sees only what uni_id.json says when the tree is empty. nil for none.
@@ -36,6 +37,10 @@ type Config struct {
 	Now     func() sched.Now
 	Go      func(f func()) // starts a goroutine and handles its panics
 }
+
+// HostRules returns the rules of the host as they are now, complete for the users of some
+// claims, and warnings.
+type HostRules func(claims []gpu.Claim) (*gpu.HostRules, []string)
 
 // Run runs the batch to its end and returns the outcome. It returns when nothing is
 // running any more, or when ctx is done; then running jobs keep running.

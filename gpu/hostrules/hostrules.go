@@ -38,6 +38,7 @@ type Reader struct {
 	place Place
 	zone  *time.Location
 	ids   *identities
+	users []int // asked about so far
 
 	read  bool // at least once
 	stamp stamp
@@ -60,8 +61,8 @@ func zone() *time.Location {
 	return time.UTC
 }
 
-// Read returns the rules, with the entries that are about users. It also returns
-// warnings, once for each version of the file.
+// Read returns the rules, with the entries that are about users and about those of earlier
+// calls. It also returns warnings, once for each version of the file.
 func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
 	var warnings []string
 	if s := r.stamps(); !r.read || s != r.stamp {
@@ -73,7 +74,10 @@ func (r *Reader) Read(users ...int) (*gpu.HostRules, []string) {
 	rules.At = time.Now().In(r.zone)
 	if len(rules.Users) > 0 {
 		var more []string
-		rules.Users, more = r.ids.fill(rules, users)
+		r.users = append(r.users, users...)
+		slices.Sort(r.users)
+		r.users = slices.Compact(r.users)
+		rules.Users, more = r.ids.fill(rules, r.users)
 		warnings = append(warnings, more...)
 	}
 	return &rules, warnings

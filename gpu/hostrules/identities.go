@@ -20,6 +20,7 @@ type identities struct {
 	groups map[int][]string  // gids by uid
 	gids   map[string]string // by group; "" for one that cannot be found
 	told   map[string]bool   // warnings
+	silent time.Time         // when last no directory service answered
 }
 
 func newIdentities() *identities {
@@ -48,8 +49,8 @@ func (i *identities) fill(h gpu.HostRules, users []int) (entries []gpu.UserEntry
 	for n := range entries {
 		e := &entries[n]
 		for _, uid := range users {
-			if i.means(e.Key, uid, warn) && !slices.Contains(e.UIDs, uid) {
-				e.UIDs = append(slices.Clip(e.UIDs), uid)
+			if i.means(e.Key, uid, warn) {
+				e.UIDs = append(e.UIDs, uid)
 			}
 		}
 	}
@@ -80,20 +81,20 @@ func (i *identities) means(key string, uid int, warn func(format string, args ..
 
 // gid returns the number of a group, or "".
 func (i *identities) gid(group string) string {
-	gid, known := i.gids[group]
-	if !known {
-		if g, err := user.LookupGroup(group); err == nil {
-			gid = g.Gid
-		} else if _, err := strconv.ParseUint(group, 10, 32); err == nil {
-			gid = group
-		}
-		i.gids[group] = gid
+	if gid, known := i.gids[group]; known {
+		return gid
 	}
-	return gid
+	g, err := ask(i, func() (*user.Group, error) { return user.LookupGroup(group) })
+	switch _, notNumber := strconv.ParseUint(group, 10, 32); {
+	case err == nil:
+		i.gids[group] = g.Gid
+	case notNumber == nil:
+		i.gids[group] = group
+	case !errors.Is(err, errSilent):
+		i.gids[group] = ""
+	}
+	return i.gids[group]
 }
-
-// lookupLimit bounds how long a directory service may take.
-const lookupLimit = 2 * time.Second
 
 // groupsOf returns the numbers of a user's groups. For this user they include those of the
 // process, which a gpurun that cannot ask a directory service has from the login.
@@ -101,32 +102,54 @@ func (i *identities) groupsOf(uid int) ([]string, error) {
 	if gids, known := i.groups[uid]; known {
 		return gids, nil
 	}
-	var gids []string
+	gids, err := ask(i, func() ([]string, error) {
+		u, err := user.LookupId(strconv.Itoa(uid))
+		if err != nil {
+			return nil, err
+		}
+		return u.GroupIds()
+	})
 	if uid == os.Getuid() {
 		own, _ := os.Getgroups()
 		for _, gid := range append(own, os.Getgid()) {
 			gids = append(gids, strconv.Itoa(gid))
 		}
 	}
+	if !errors.Is(err, errSilent) {
+		i.groups[uid] = gids
+	}
+	return gids, err
+}
+
+// A directory service that does not answer within askLimit is left alone for askPause.
+const (
+	askLimit = 2 * time.Second
+	askPause = time.Minute
+)
+
+var errSilent = errors.New("no directory service answers")
+
+// ask asks a directory service.
+func ask[T any](i *identities, question func() (T, error)) (T, error) {
 	type answer struct {
-		gids []string
-		err  error
+		T   T
+		err error
+	}
+	if time.Since(i.silent) < askPause {
+		var none T
+		return none, errSilent
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		var a answer
-		var u *user.User
-		if u, a.err = user.LookupId(strconv.Itoa(uid)); a.err == nil {
-			a.gids, a.err = u.GroupIds()
-		}
-		answers <- a
+		t, err := question()
+		answers <- answer{t, err}
 	}()
 	select {
 	case a := <-answers:
-		gids = append(gids, a.gids...)
-		i.groups[uid] = gids
-		return gids, a.err
-	case <-time.After(lookupLimit):
-		return gids, errors.New("nobody answers")
+		return a.T, a.err
+	case <-time.After(askLimit):
+		i.silent = time.Now()
+		var none T
+		return none, errSilent
 	}
 }

@@ -57,7 +57,7 @@ func FromMapping(s *source.Source, n *yaml.Node) []Given {
 
 // Text returns a setting's value as one text; some may be lists. null counts as not given.
 func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
-	if (name == "gpu_ids" || name == "allow") && v.Kind == yaml.SequenceNode {
+	if (name == "gpu_ids" || name == "hours" || name == "allow") && v.Kind == yaml.SequenceNode {
 		var parts []string
 		for _, item := range s.Items(v, name) {
 			if text, _, ok := s.Scalar(item, name); ok {

@@ -18,8 +18,9 @@ type Settings struct {
 	MaxWait       time.Duration // 0 for no limit
 	GPUIDs        []string
 	Reserve       int
-	MinGPUs       int // -1 if not given
-	MaxGPUs       int // -1 if not given
+	MinGPUs       int       // -1 if not given
+	MaxGPUs       int       // -1 if not given
+	Hours         gpu.Hours // in which jobs may start
 	Share         bool
 	Others        gpu.Others
 	Pick          gpu.Pick

@@ -62,6 +62,7 @@ var Table = []Def{
 	count("reserve", func(s *Settings) *int { return &s.Reserve }),
 	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }),
 	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
+	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, units.ParseHours, gpu.Hours.String),
 	onOff("share", func(s *Settings) *bool { return &s.Share }),
 	word("others", func(s *Settings) *gpu.Others { return &s.Others }, string(gpu.OthersAllow), string(gpu.OthersAvoid)),
 	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin)),
@@ -126,6 +127,8 @@ func shown(name, value string) string {
 		return "not set"
 	case name == "allow" && value == "":
 		return "none"
+	case name == "hours" && value == "":
+		return "always"
 	}
 	return value
 }

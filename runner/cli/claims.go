@@ -25,13 +25,16 @@ type neighbors interface {
 	Sick() []gpu.Quarantine
 }
 
-// observed reads all devices, and what gpuruns on this host hold and have quarantined.
-func (a *app) observed(ctx context.Context, p probe.Prober, n neighbors) gpu.Observation {
+// observed reads all devices, what gpuruns on this host hold and have quarantined, and the
+// rules of the host.
+func (a *app) observed(ctx context.Context, p probe.Prober, h hostRules, n neighbors) gpu.Observation {
 	snap := p.Read(ctx, probe.Query{Processes: true})
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
 	snap.Sick = n.Sick()
-	for _, w := range warnings {
+	rules, more := h.read(snap.Claims)
+	snap.Host = rules
+	for _, w := range append(warnings, more...) {
 		a.warn(w)
 	}
 	return snap

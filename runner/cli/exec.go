@@ -63,7 +63,7 @@ func (c *execCmd) Run(a *app) error {
 	}
 	env := append(os.Environ(), "GPURUN_UNI_ID="+hold.uniID)
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, hold.grant.Environ(indexed)...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
-	return a.foreground(cmd, stop, hold.stand)
+	return hold.ended(a.foreground(cmd, stop, hold.stand))
 }
 
 // wait takes readings until GPUs are found and claimed; it reports whether their indices
@@ -83,10 +83,12 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		return false, err
 	}
 	defer p.Close()
-	pool, err := c.pool(p, c.Sim != "", time.Duration(c.Poll), c.NoWait)
+	rules := hostRulesFor(p)
+	pool, err := c.pool(p, rules, c.Sim != "", time.Duration(c.Poll), c.NoWait)
 	if err != nil {
 		return false, err
 	}
+	a.tellHost(rules)
 	req := c.request(c.GPUs)
 	if why, ok := pool.Possible(req); !ok {
 		return false, &failure{code: exitUsage, text: why}
@@ -96,7 +98,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	}
 	began, said := host.Boottime(), ""
 	for {
-		snap := a.observed(ctx, p, hold.engine)
+		snap := a.observed(ctx, p, rules, hold.engine)
 		answered()
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -109,6 +111,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 			if note := pool.Note(snap.At, req, hold.grant); note != "" {
 				fmt.Fprintln(a.err, "gpurun: "+note)
 			}
+			hold.rules = hostRules{HostRules: pool.Host()}
 			return indexed(p), nil
 		case c.NoWait:
 			return false, &failure{code: exitNoWait, text: "no GPU free: " + why}

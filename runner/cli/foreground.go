@@ -10,12 +10,15 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/procs"
 )
 
 // An execClaim is exec's claim on GPUs. A keeper holds it, so it lasts as long as the
@@ -25,6 +28,9 @@ type execClaim struct {
 	job, uniID string
 	grant      gpu.Grant
 	engine     engine.Engine // nil without GPUs
+	rules      hostRules     // as they were when the GPUs were claimed
+	timer      *time.Timer   // of the host's max_timeout; nil for none
+	over       chan struct{} // closed once that has ended the command
 }
 
 func (e *execClaim) open(p probe.Prober) (err error) {
@@ -52,11 +58,49 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	return why
 }
 
-// stand records that the command is the process pid.
+// stand records that the command is the process pid, and lets it keep its GPUs no longer
+// than the host allows.
 func (e *execClaim) stand(pid int) {
-	if e.engine != nil {
-		e.engine.Stand(e.uniID, e.job, e.grant, pid)
+	if e.engine == nil {
+		return
 	}
+	e.engine.Stand(e.uniID, e.job, e.grant, pid)
+	if limit := e.rules.timeLimit(); limit != "" {
+		e.say("note", "the command will be stopped by "+limit)
+		e.over = make(chan struct{})
+		e.timer = time.AfterFunc(e.rules.MaxTimeout, e.end)
+	}
+}
+
+// execGrace is the time between SIGTERM and SIGKILL.
+const execGrace = 10 * time.Second
+
+// end ends the command and what it started.
+func (e *execClaim) end() {
+	defer close(e.over)
+	signal := func(sig unix.Signal) (left int) {
+		ids := procs.Named(e.uniID)
+		for _, id := range ids {
+			_ = procs.Signal(id, sig)
+		}
+		return len(ids)
+	}
+	signal(unix.SIGTERM)
+	for began := time.Now(); time.Since(began) < execGrace; time.Sleep(100 * time.Millisecond) {
+		if signal(0) == 0 {
+			return
+		}
+	}
+	signal(unix.SIGKILL)
+}
+
+// ended returns how the command ended, which it did with err unless its time was over.
+func (e *execClaim) ended(err error) error {
+	if e.timer == nil || e.timer.Stop() {
+		return err
+	}
+	<-e.over
+	return &failure{code: exitGaveUp, text: "the command was stopped by " + e.rules.timeLimit()}
 }
 
 func (e *execClaim) release() {

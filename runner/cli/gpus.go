@@ -59,7 +59,7 @@ func (n *needFlags) request(c countFlag) gpu.Request {
 
 // pool returns a pool of the devices that the flags and the environment leave. They
 // are read every poll, or once if that is 0; atOnce is as in gpu.Rules.
-func (n *needFlags) pool(p probe.Prober, sim bool, poll time.Duration, atOnce bool) (*gpu.Pool, error) {
+func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Duration, atOnce bool) (*gpu.Pool, error) {
 	var ids []string
 	if n.GPUIDs != "" {
 		ids = strings.Split(n.GPUIDs, ",")
@@ -70,7 +70,7 @@ func (n *needFlags) pool(p probe.Prober, sim bool, poll time.Duration, atOnce bo
 		return nil, err
 	}
 	return gpu.NewPool(p.Devices(), gpu.Rules{
-		IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), UID: os.Getuid(),
+		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), UID: os.Getuid(),
 		Poll: poll, AtOnce: atOnce,
 	}), nil
 }
@@ -86,18 +86,20 @@ func (c *gpusCmd) Run(a *app) error {
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	defer p.Close()
-	pool, err := c.pool(p, c.Sim != "", 0, true)
+	rules := hostRulesFor(p)
+	pool, err := c.pool(p, rules, c.Sim != "", 0, true)
 	if err != nil {
 		return err
 	}
+	a.tellHost(rules)
 	claims := spectatorOf(p)
 	look := func() ([]gpuRow, error) {
-		snap := a.observed(ctx, p, claims)
+		snap := a.observed(ctx, p, rules, claims)
 		answered()
 		return c.look(p, pool, snap)
 	}
 	if c.Watch {
-		return c.watch(ctx, a, p, look)
+		return c.watch(ctx, a, p, pool, look)
 	}
 	rows, err := look()
 	if err := cmp.Or(context.Cause(ctx), err); err != nil {
@@ -108,6 +110,7 @@ func (c *gpusCmd) Run(a *app) error {
 	}
 	fmt.Fprintln(a.out, p.Version())
 	c.print(a.out, rows)
+	printRules(a.out, pool)
 	return nil
 }
 
@@ -241,7 +244,7 @@ func memoryWords(b gpu.Bytes) string {
 }
 
 // watch redraws the table until Ctrl-C.
-func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func() ([]gpuRow, error)) error {
+func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() ([]gpuRow, error)) error {
 	screen := a.screen()
 	for {
 		rows, err := look()
@@ -254,6 +257,7 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, look func()
 			fmt.Fprintln(&b, err)
 		}
 		c.print(&b, rows)
+		printRules(&b, pool)
 		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
 			return nil // nobody is reading
 		}

@@ -62,6 +62,7 @@ type settingsFlags struct {
 	Reserve       string `placeholder:"N" help:"Leave the N GPUs with the highest indices free."`
 	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer."`
 	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Never use more than N GPUs at once."`
+	Hours         string `placeholder:"HOURS" help:"Start jobs only then: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\"."`
 	Share         bool   `negatable:"" help:"Let jobs share a GPU as long as its memory suffices."`
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
 	Pick          string `placeholder:"POLICY" help:"How to choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin."`

@@ -78,11 +78,13 @@ func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int
 }
 
 func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.Batch, p probe.Prober, runs func(id int) bool) ([]jobspec.Problem, error) {
-	pool, impossible, err := poolFor(b, p, c.Sim != "", true, runs)
+	rules := hostRulesFor(p)
+	a.tellHost(rules)
+	pool, impossible, err := poolFor(b, p, rules, c.Sim != "", true, runs)
 	if err != nil || len(impossible) > 0 {
 		return impossible, err
 	}
-	snap := a.observed(ctx, p, spectatorOf(p))
+	snap := a.observed(ctx, p, rules, spectatorOf(p))
 	if snap.Err != "" {
 		return nil, errors.New("the GPUs cannot be read: " + snap.Err)
 	}
@@ -95,6 +97,9 @@ func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.
 	}
 	if more > 0 {
 		fmt.Fprintf(to, "  and %s with other requests\n", count(more, "job"))
+	}
+	if limit := rules.timeLimit(); limit != "" && endless(b, runs) {
+		fmt.Fprintln(to, "jobs without a timeout are stopped by "+limit)
 	}
 	return nil, nil
 }

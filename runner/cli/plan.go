@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -115,7 +116,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 		return o, err
 	}
 	o.Forced, err = matching(b, c.Force.globs)
-	o.CPUs, o.Memory = cores(), hostMemory()
+	o.CPUs, o.Memory, o.Zone = cores(), hostMemory(), time.Local
 	return o, err
 }
 
@@ -126,7 +127,7 @@ func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 		return err
 	}
 	defer sim.Close()
-	rules, err := rulesOf(b.Settings, sim.Devices(), inherited{})
+	rules, err := rulesOf(b.Settings, sim.Devices(), hostRulesFor(sim), inherited{})
 	if err != nil {
 		return err
 	}
@@ -174,6 +175,9 @@ func printCount(w io.Writer, b *jobspec.Batch, run, live int) {
 		text += fmt.Sprintf(", %d running now", live)
 	}
 	fmt.Fprintln(w, text)
+	if closed := b.Settings.Hours.Closed(time.Now()); closed != "" {
+		fmt.Fprintf(w, "hours: %s: %s\n", b.Settings.Hours, closed)
+	}
 	if s := &b.Settings; s.Order == "shuffle" && run > 1 {
 		how := "a new random order in each run (--shuffle-seed N fixes it)"
 		if s.ShuffleSeedNamed() {

@@ -53,7 +53,7 @@ func TestStatusOfARun(t *testing.T) {
 func TestRulesKnowThePoll(t *testing.T) {
 	const poll = 2 * time.Minute
 	devs := []gpu.Device{{UUID: "GPU-a", Total: 24 * gpu.GiB}}
-	rules, err := rulesOf(jobspec.Settings{Poll: poll, MinGPUs: -1, MaxGPUs: -1}, devs, inherited{})
+	rules, err := rulesOf(jobspec.Settings{Poll: poll, MinGPUs: -1, MaxGPUs: -1}, devs, hostRules{}, inherited{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,7 @@ type run struct {
 	core    *sched.Core
 	opts    sched.Options
 	prober  probe.Prober // nil if no GPU is needed
+	rules   hostRules    // once known
 	usable  int          // devices that the run may use
 	log     zerolog.Logger
 	git     <-chan []commit
@@ -185,7 +186,8 @@ func (r *run) openPool() (*gpu.Pool, error) {
 		return nil, err
 	}
 	r.later(func() { r.prober.Close() })
-	pool, impossible, err := poolFor(r.batch, r.prober, r.cmd.Sim != "", r.cmd.NoWait, r.runs)
+	r.rules = hostRulesFor(r.prober)
+	pool, impossible, err := poolFor(r.batch, r.prober, r.rules, r.cmd.Sim != "", r.cmd.NoWait, r.runs)
 	if err != nil {
 		return nil, err
 	}
@@ -195,8 +197,8 @@ func (r *run) openPool() (*gpu.Pool, error) {
 
 // poolFor returns a pool of the devices that a batch may use, or the jobs that none of
 // them could ever run, among those that runs selects.
-func poolFor(b *jobspec.Batch, p probe.Prober, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
-	rules, err := rulesOf(b.Settings, p.Devices(), inheritedGPUs(sim))
+func poolFor(b *jobspec.Batch, p probe.Prober, h hostRules, sim, atOnce bool, runs func(id int) bool) (*gpu.Pool, []jobspec.Problem, error) {
+	rules, err := rulesOf(b.Settings, p.Devices(), h, inheritedGPUs(sim))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -206,11 +208,11 @@ func poolFor(b *jobspec.Batch, p probe.Prober, sim, atOnce bool, runs func(id in
 	return pool, b.CheckDevices(pool, runs), nil
 }
 
-// rulesOf returns a batch's settings that decide which GPUs may be used.
-func rulesOf(s jobspec.Settings, devs []gpu.Device, in inherited) (gpu.Rules, error) {
+// rulesOf returns a batch's settings and the rules of the host that decide which GPUs may be used.
+func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (gpu.Rules, error) {
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
-		IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
+		Host: h.HostRules, IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
 		Others: s.Others, Pick: s.Pick, UID: os.Getuid(), Poll: s.Poll,
 	}, err
 }
@@ -237,6 +239,7 @@ func (r *run) carry() error {
 		fmt.Fprintf(r.out, "trying jobs in random order; --shuffle-seed %d repeats it\n", r.batch.Settings.ShuffleSeed)
 	}
 	r.tellWarnings()
+	r.tellRules()
 	if err := r.confirm(); err != nil {
 		return err
 	}
@@ -259,7 +262,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine,
+		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read,
 		Log: r.log, Stops: sig.stops, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	}
@@ -277,6 +280,23 @@ func (r *run) carry() error {
 		res.Stopped = map[int32]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
 	}
 	return r.summary(res)
+}
+
+// tellRules says what the owner of the host tells everybody, and how long jobs may run that
+// do not say it themselves.
+func (r *run) tellRules() {
+	if r.prober == nil {
+		r.rules = hostRulesFor(nil)
+	}
+	r.tellHost(r.rules)
+	if limit := r.rules.timeLimit(); limit != "" && endless(r.batch, r.runs) {
+		r.say("note", "jobs without a timeout are stopped by "+limit)
+	}
+}
+
+// endless reports whether one of the jobs that runs selects holds GPUs without a timeout.
+func endless(b *jobspec.Batch, runs func(id int) bool) bool {
+	return slices.ContainsFunc(b.Jobs, func(j jobspec.Job) bool { return j.Spec.Timeout == 0 && j.Spec.Request.Min > 0 && runs(j.ID) })
 }
 
 // tellWarnings prints the warnings of the job files and the ledgers.

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"gpurun/gpu/hostrules"
 )
 
 // TestMain makes the test binary act as gpurun, including its keeper and NVML child.
@@ -18,6 +20,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "__keeper" || os.Args[1] == "__probe") {
 		os.Exit(Main(os.Args[1:]))
 	}
+	// Not the rules of the machine that the tests run on, and this user instead of root.
+	hostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
 	testscript.Main(m, map[string]func(){
 		"gpurun": func() { os.Exit(Main(os.Args[1:])) },
 	})
@@ -34,6 +38,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GPURUN_CLAIMS_DIR", env.WorkDir)
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("TEST_HOST_RULES", filepath.Join(env.WorkDir, "etc", "host.yaml"))
 			env.Setenv("GPURUN_SIM_HERE", "1") // whatever machine the tests run on
 			env.Setenv("JOBS", jobs)           // the ready-made job files
 			// Under the race detector every process would sleep a second at exit.

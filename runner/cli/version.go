@@ -32,6 +32,7 @@ type versions struct {
 	Go     string `json:"go"`
 	NVML   string `json:"nvml,omitempty"`
 	Error  string `json:"nvml_error,omitempty"`
+	Rules  string `json:"host_rules,omitempty"` // the file
 }
 
 // Run prints the versions. A missing driver is not a failure.
@@ -48,6 +49,11 @@ func (c *versionCmd) Run(a *app) error {
 		v.NVML = p.Version()
 		p.Close()
 	}
+	rules := hostRulesFor(nil)
+	for _, w := range rules.warnings {
+		a.warn(w)
+	}
+	v.Rules = rules.File
 	if c.JSON {
 		return writeJSON(a.out, v)
 	}
@@ -55,7 +61,11 @@ func (c *versionCmd) Run(a *app) error {
 	if nvml == "" {
 		nvml = "NVML not available: " + v.Error
 	}
-	_, err = fmt.Fprintf(a.out, "gpurun %s\n%s\n%s\n", v.Gpurun, v.Go, nvml)
+	host := "no host rules (" + hostRulesAt.Path + ")"
+	if v.Rules != "" {
+		host = "host rules " + v.Rules
+	}
+	_, err = fmt.Fprintf(a.out, "gpurun %s\n%s\n%s\n%s\n", v.Gpurun, v.Go, nvml, host)
 	return err
 }
 

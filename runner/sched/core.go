@@ -28,6 +28,8 @@ type Options struct {
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
 	Sim       bool          // the GPUs are simulated, so successes on simulated GPUs count
 	Placement gpu.Placement // who grants GPUs
+
+	Zone *time.Location // in which the hours of this run count; nil for UTC
 }
 
 // Core is the scheduler's state. One goroutine owns it.
@@ -163,6 +165,11 @@ func (c *Core) apply(file int, f state.Fact) {
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
 	c.expire()
+	if c.opts.NoWait && c.closed() != "" && len(c.live.all) == 0 && c.firstReady() >= 0 {
+		c.viewHead(&c.vain)
+		c.gaveUp = true
+		return
+	}
 	if w.id < 0 || c.live.onGPUs > 0 || c.opts.NoWait && c.inHand("") {
 		w.alone = 0
 		return
@@ -203,7 +210,7 @@ func (c *Core) unlock() bool {
 // finish ends the run when it has nothing left to do.
 func (c *Core) finish() bool {
 	left := c.counts[pending] + c.counts[ready] + c.counts[waiting]
-	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && c.onlyGPUs())) {
+	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
 		return false
 	}
 	c.finished = true
@@ -238,6 +245,9 @@ func (c *Core) nextTime() time.Duration {
 		by(d.at)
 	}
 	c.nextRead(by)
+	if hours := c.b.Settings.Hours; c.closed() != "" && c.firstReady() >= 0 {
+		by(c.now.Boot + hours.Opens(c.here()).Sub(c.now.Wall))
+	}
 	if w := &c.waiter; w.id >= 0 {
 		for _, s := range c.cooling {
 			by(s.until)

@@ -136,8 +136,9 @@ type Prepare struct {
 	Job     int
 	Attempt int
 	Grant   gpu.Grant
-	Cores   string // to bind the job to, for affinity; "" for any
-	Note    string // for a warning: what could not be considered in judging the GPUs; usually ""
+	Timeout time.Duration // 0 for none
+	Cores   string        // to bind the job to, for affinity; "" for any
+	Note    string        // for a warning: what could not be considered in judging the GPUs; usually ""
 }
 
 // Discard: release what Prepared brought; the attempt will not start.

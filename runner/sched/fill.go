@@ -140,7 +140,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if cl.gpus {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
 	}
-	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Note: note}
+	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Timeout: c.timeout(id), Note: note}
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
@@ -157,6 +157,17 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	c.do(prepare)
 }
 
+// timeout returns how long a job may run: no longer than the host lets a job keep its GPUs.
+func (c *Core) timeout(id int32) time.Duration {
+	t := c.spec(id).Timeout
+	if c.jobs[id].class.gpus {
+		if most := c.pool.Host().MaxTimeout; most > 0 && (t == 0 || t > most) {
+			return most
+		}
+	}
+	return t
+}
+
 // slots returns why no job at all may start now, or "".
 func (c *Core) slots() string {
 	n := len(c.live.all)
@@ -167,7 +178,25 @@ func (c *Core) slots() string {
 		}
 		return fmt.Sprintf("%d %s running and max_concurrent is %d", n, noun, most)
 	}
-	return ""
+	return c.closed()
+}
+
+// closed returns why the hours of this run let nothing start now, or "".
+func (c *Core) closed() string {
+	hours := c.b.Settings.Hours
+	why := hours.Closed(c.here())
+	if why == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s (hours: %s)", why, hours)
+}
+
+// here returns the time of the day where the user is.
+func (c *Core) here() time.Time {
+	if c.opts.Zone == nil {
+		return c.now.Wall
+	}
+	return c.now.Wall.In(c.opts.Zone)
 }
 
 func cores(n int) string {

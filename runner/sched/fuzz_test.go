@@ -77,6 +77,14 @@ func (c *chaos) batch() {
 	s.Patience = time.Duration(c.pick(3)) * time.Minute
 	s.MaxWait = time.Duration(c.pick(3)) * 10 * time.Minute
 	c.opts.NoWait = c.chance(5)
+	if c.chance(10) {
+		s.Hours = hoursOf(c.t, "12:10-12:20, 13:00-09:00")
+	}
+	if c.chance(20) {
+		c.host = gpu.NoHostRules()
+		c.host.MaxGPUsPerUser, c.host.MaxTimeout = 1+c.pick(3), time.Duration(c.pick(2))*time.Hour
+		c.host.Hours = []gpu.DeviceHours{{Hours: hoursOf(c.t, "12:05-12:30, 13:10-11:00")}}
+	}
 	c.opts.CPUs = c.pick(4)
 	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
 	some, forced := c.chance(10), c.chance(10)

@@ -144,8 +144,15 @@ func (s *scenario) setUp(f []string) bool {
 	case "claims":
 		s.claims = []gpu.Claim{}
 		for _, i := range f[1:] {
-			s.claims = append(s.claims, gpu.Claim{UUID: uuid(s.number(i)), User: "alice", Job: "theirs"})
+			c := gpu.Claim{UID: 1001, User: "alice", Job: "theirs"}
+			if own, ok := strings.CutPrefix(i, "own:"); ok {
+				i, c.UID, c.User, c.Job = own, 1000, "me", "mine"
+			}
+			c.UUID = uuid(s.number(i))
+			s.claims = append(s.claims, c)
 		}
+	case "host":
+		s.rule(f[1], strings.Join(f[2:], " "))
 	case "driver":
 		s.fails = strings.Join(f[1:], " ")
 		if s.fails == "works" {
@@ -216,6 +223,8 @@ func (s *scenario) set(key, value string) {
 		b.Order = value
 	case "breaker":
 		b.Breaker = s.number(value)
+	case "hours":
+		b.Hours = hoursOf(s.t, value)
 	case "seed":
 		b.ShuffleSeed = int64(s.number(value))
 	case "no_wait":
@@ -230,6 +239,26 @@ func (s *scenario) set(key, value string) {
 		s.force = value
 	default:
 		s.t.Fatalf("%s: unknown setting", s.at)
+	}
+}
+
+// rule sets a rule of the host.
+func (s *scenario) rule(key, value string) {
+	if s.host == nil {
+		s.host = gpu.NoHostRules()
+		s.host.File = "host.yaml"
+	}
+	switch h := s.host; key {
+	case "reserve":
+		h.Reserve = s.number(value)
+	case "max_gpus_per_user":
+		h.MaxGPUsPerUser = s.number(value)
+	case "max_timeout":
+		h.MaxTimeout = s.duration(value)
+	case "hours":
+		h.Hours = []gpu.DeviceHours{{Hours: hoursOf(s.t, value)}}
+	default:
+		s.t.Fatalf("%s: unknown rule", s.at)
 	}
 }
 
@@ -302,6 +331,8 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 		spec.CPUs = s.number(v)
 	case "family":
 		spec.Family = uint64(s.number(v))
+	case "timeout":
+		spec.Timeout = s.duration(v)
 	case "ram":
 		spec.Memory = s.bytes(v)
 	case "when":

@@ -15,7 +15,11 @@ func (w *world) words(a Action) string {
 	case Record:
 		return "record " + factWords(a.Fact)
 	case Prepare:
-		return fmt.Sprintf("prepare %s attempt %d%s", w.b.Jobs[a.Job].Name, a.Attempt, grantWords(a.Grant))
+		s := fmt.Sprintf("prepare %s attempt %d%s", w.b.Jobs[a.Job].Name, a.Attempt, grantWords(a.Grant))
+		if a.Timeout > 0 {
+			s += " for at most " + a.Timeout.String()
+		}
+		return s
 	case Discard:
 		return "discard " + a.UniID
 	case Yield:

@@ -21,11 +21,12 @@ type world struct {
 	opts   Options
 	rules  gpu.Rules
 	devs   []gpu.Device
-	load   []gpu.Bytes // other people's memory, by device
-	unseen []gpu.Bytes // memory in use by no visible process
-	uses   []use       // what attempts use on GPUs
-	claims []gpu.Claim // alice's; nil while nobody reads them
-	fails  string      // why readings fail, or ""
+	load   []gpu.Bytes    // other people's memory, by device
+	unseen []gpu.Bytes    // memory in use by no visible process
+	uses   []use          // what attempts use on GPUs
+	claims []gpu.Claim    // alice's, and those of this user's other runs; nil while nobody reads them
+	host   *gpu.HostRules // nil for none
+	fails  string         // why readings fail, or ""
 	proof  map[int]Evidence
 
 	core    *Core
@@ -75,6 +76,14 @@ func (w *world) gpus(n int, total gpu.Bytes) {
 		w.devs = append(w.devs, gpu.Device{Index: i, UUID: uuid(i), Name: "NVIDIA Test", PCI: fmt.Sprintf("00000000:%02X:00.0", i), Total: total})
 		w.load, w.unseen = append(w.load, 0), append(w.unseen, 0)
 	}
+}
+
+func hoursOf(t testing.TB, text string) gpu.Hours {
+	h, err := gpu.ParseHours(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
 
 func uuid(i int) gpu.UUID { return gpu.UUID(fmt.Sprintf("GPU-%04d", i)) }
@@ -128,11 +137,23 @@ func (w *world) new(h *state.History) *Core {
 	return c
 }
 
+// hostRules returns the rules of the host as they are read now.
+func (w *world) hostRules() *gpu.HostRules {
+	if w.host == nil {
+		return nil
+	}
+	h := *w.host
+	h.At = w.now.Wall
+	return &h
+}
+
 func (w *world) pool() *gpu.Pool {
 	if len(w.devs) == 0 {
 		return nil
 	}
-	return gpu.NewPool(w.devs, w.rules)
+	rules := w.rules
+	rules.Host = w.hostRules()
+	return gpu.NewPool(w.devs, rules)
 }
 
 func (w *world) replay() *state.History {
@@ -211,6 +232,9 @@ func (w *world) act(a Action) {
 	case Record:
 		w.ledger = append(w.ledger, a)
 	case Prepare:
+		if why := w.core.closed(); why != "" {
+			w.t.Fatalf("%s is prepared: %s", w.b.Jobs[a.Job].Name, why)
+		}
 		w.grants[w.uni(a.Job, a.Attempt)] = a.Grant
 		if !w.manual["prepare"] {
 			w.pending = append(w.pending, w.prepared(a.Job, a.Attempt))
@@ -248,6 +272,7 @@ func (w *world) reading(r Read) Event {
 	if !quick {
 		s.Claims = w.claims
 	}
+	s.Host = w.hostRules()
 	if w.fails == "" {
 		for i, d := range w.devs {
 			if len(r.UUIDs) > 0 && !slices.Contains(r.UUIDs, d.UUID) {

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/gpu/hostrules"
+	"gpurun/gpu/probe"
+	"gpurun/jobspec/units"
+	"gpurun/runner"
+)
+
+// hostRulesAt is where the rules of this host are. Tests have their own.
+var hostRulesAt = hostrules.Etc
+
+// hostRules are the rules of this host, and how to read them again.
+type hostRules struct {
+	*gpu.HostRules
+	read     runner.HostRules
+	warnings []string
+}
+
+// hostRulesFor reads the rules of this host about a prober's devices, nil for none. There
+// are none about simulated devices that nobody shares.
+func hostRulesFor(p probe.Prober) (h hostRules) {
+	if p != nil && p.Private() {
+		h.HostRules = gpu.NoHostRules()
+		h.read = func([]gpu.Claim) (*gpu.HostRules, []string) { return nil, nil }
+		return h
+	}
+	reader := hostrules.NewReader(hostRulesAt)
+	h.read = func(claims []gpu.Claim) (*gpu.HostRules, []string) {
+		users := []int{os.Getuid()}
+		for _, c := range claims {
+			users = append(users, c.UID)
+		}
+		return reader.Read(users...)
+	}
+	h.HostRules, h.warnings = h.read(nil)
+	if p != nil {
+		h.mismatches(p.Devices())
+	}
+	return h
+}
+
+// mismatches warns of devices in the rules that this host does not have.
+func (h *hostRules) mismatches(devs []gpu.Device) {
+	check := func(key string, ids []string) {
+		if _, err := gpu.Select(devs, ids); err != nil {
+			h.warnings = append(h.warnings, fmt.Sprintf("%s: %s: %v", h.File, key, err))
+		}
+	}
+	check("devices", h.Devices)
+	for _, hours := range h.Hours {
+		check("hours", hours.Devices)
+	}
+}
+
+// tellHost says what is wrong with the rules of the host, and what its owner tells everybody.
+func (a *app) tellHost(h hostRules) {
+	for _, w := range h.warnings {
+		a.warn(w)
+	}
+	if h.Prompt != "" {
+		a.say("note", h.Said("%s", h.Prompt))
+	}
+}
+
+// timeLimit returns the rule that ends what has no timeout, or "".
+func (h *hostRules) timeLimit() string {
+	if h.MaxTimeout == 0 {
+		return ""
+	}
+	return h.Said("max_timeout: %s", units.FormatDuration(h.MaxTimeout))
+}
+
+// printRules prints the rules of the host that are in force for this user, if there are any.
+func printRules(w io.Writer, pool *gpu.Pool) {
+	if h := pool.Host(); h.File != "" {
+		fmt.Fprintf(w, "rules of this host (%s):\n", h.File)
+		table(w, hostRows(h, pool.Held()))
+	}
+}
+
+// hostRows are the rules in force for this user, who holds some GPUs, for gpurun gpus.
+func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
+	add := func(given bool, key, format string, args ...any) {
+		if given {
+			rows = append(rows, []string{"  " + key, fmt.Sprintf(format, args...)})
+		}
+	}
+	you := h.User(os.Getuid(), time.Now())
+	limit, _, _ := strings.Cut(you.LimitedBy, " (")
+	add(h.Devices != nil, "devices", "%s", strings.Join(h.Devices, ","))
+	add(h.Reserve > 0, "reserve", "%d", h.Reserve)
+	add(you.MaxGPUs >= 0, "your GPUs", "%s; you hold %d", limit, held)
+	add(h.MaxGPUsPerJob >= 0, "max_gpus_per_job", "%d", h.MaxGPUsPerJob)
+	add(h.MaxTimeout > 0, "max_timeout", "%s", units.FormatDuration(h.MaxTimeout))
+	add(h.Others == gpu.OthersAvoid, "others", "%s", h.Others)
+	for _, hours := range h.Hours {
+		devices := "all GPUs"
+		if hours.Devices != nil {
+			devices = "GPU " + strings.Join(hours.Devices, ",")
+		}
+		add(true, "hours", "%s: %s", devices, hours.Hours)
+	}
+	add(true, "schedule", "%s; your priority is %d", h.Schedule, you.Priority)
+	return rows
+}

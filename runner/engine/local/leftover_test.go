@@ -109,7 +109,7 @@ func TestBackgroundWithoutKeeper(t *testing.T) {
 // Processes left by a launcher that use no GPU are ended after a while, as a failure.
 func TestBackgroundWithoutGPU(t *testing.T) {
 	t.Setenv(onGPUWithinEnv, "1ms")
-	s := newScene(t, "sleep 1000 & exit 0")
+	s := newScene(t, `sleep 1000 & until read name </proc/$!/comm && [ "$name" = sleep ]; do :; done`)
 	s.launch.Leftovers, s.launch.Grant.UUIDs = engine.LeftoversAuto, []gpu.UUID{"GPU-1"}
 	s.start()
 	pid := s.background().PID

@@ -26,6 +26,7 @@ const (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
 		limits := keeper.Usual
+		limits.Dismissal = patience
 		if d, err := time.ParseDuration(os.Getenv(onGPUWithinEnv)); err == nil {
 			limits.OnGPUWithin = d
 		}

@@ -30,17 +30,15 @@ const launcherCPU = 10 * time.Second
 // finish their output. Ending them fails the job.
 const launcherSettle = 3 * time.Second
 
-// Limits are times that a test cannot wait for.
+// Limits are times that a test cannot wait for, or cannot keep to on a busy machine.
 type Limits struct {
 	OnGPUWithin time.Duration // for processes left by a launcher to appear on a GPU
 	Served      time.Duration // the least that a script takes to start a server for its own use, use it and end it
+	Dismissal   time.Duration // how soon after the commands such a server must have ended
 }
 
 // Usual are the limits of every keeper but a test's.
-var Usual = Limits{OnGPUWithin: 10 * time.Minute, Served: 2 * time.Second}
-
-// dismissal is how soon after the commands such a server must have ended.
-const dismissal = 10 * time.Second
+var Usual = Limits{OnGPUWithin: 10 * time.Minute, Served: 2 * time.Second, Dismissal: 10 * time.Second}
 
 // maxEnded bounds the orphans of an attempt that are remembered; the newest are kept.
 const maxEnded = 2000
@@ -248,7 +246,7 @@ func (a *attempt) takeBehind() {
 // dismissed reports whether an orphan ended like a server that the script started for
 // its own use and killed as its last step. That is not a failure.
 func (a *attempt) dismissed(e end) bool {
-	if a.rec.Elapsed < a.k.limits.Served || e.at > a.rec.Boot+a.rec.Elapsed+dismissal {
+	if a.rec.Elapsed < a.k.limits.Served || e.at > a.rec.Boot+a.rec.Elapsed+a.k.limits.Dismissal {
 		return false
 	}
 	if e.status.Signaled() {

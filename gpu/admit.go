@@ -66,6 +66,7 @@ var (
 		}, words: func(_ *query, d *device) string { return heldHere(len(d.holds)) }, ours: withoutOurs},
 		{refuses: func(q *query, d *device) bool { return d.barring(q.req.Share) != nil },
 			words: func(_ *query, d *device) string { return d.claims[0].words() }},
+		{refuses: func(q *query, d *device) bool { return q.crowded(d, d.holds) }, words: crowdedWords, ours: withoutOurs},
 		{refuses: func(_ *query, d *device) bool { return d.mode == ComputeExclusive && len(d.procs) > 0 },
 			words: func(_ *query, d *device) string { return "compute mode is exclusive, and " + d.biggest().on() }},
 		{refuses: func(q *query, d *device) bool { return d.own != nil && !q.req.Share },
@@ -83,7 +84,7 @@ var (
 		{refuses: func(_ *query, d *device) bool {
 			return d.free < 0 && (!d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0)
 		}, words: unreadable, ours: ourMemory},
-		{refuses: func(q *query, d *device) bool { return d.free >= 0 && d.free-d.promised < q.req.Memory },
+		{refuses: func(q *query, d *device) bool { return d.free >= 0 && d.free-d.promised < q.memory(d) },
 			words: missingMemory, ours: ourMemory},
 		{refuses: func(q *query, d *device) bool { return q.util(d) > q.req.MaxUtil }, words: busy,
 			ours: func(_ *query, d *device) bool { return len(d.holds) > 0 && !d.strangers() }},
@@ -159,6 +160,38 @@ func (q *query) holding() string {
 	return held
 }
 
+// memory returns what the request needs on a device. A part may be a little smaller than
+// the others: what is free when nobody is there is not the same at every reading.
+func (q *query) memory(d *device) Bytes {
+	if !q.req.Part {
+		return q.req.Memory
+	}
+	part := d.part(q.req.Slots)
+	if left := d.free - d.promised; left < part && left >= part-slack {
+		return max(0, left)
+	}
+	return part
+}
+
+// crowded reports whether these attempts of this run and the claims of others are as many
+// jobs as may be on a device.
+func (q *query) crowded(d *device, holds []hold) bool {
+	most, _ := d.slots(q.req.Slots, holds)
+	return most > 0 && len(holds)+len(d.claims) >= most
+}
+
+func crowdedWords(q *query, d *device) string {
+	most, whose := d.slots(q.req.Slots, d.holds)
+	n, s := len(d.holds)+len(d.claims), "1 job is on it"
+	if n > 1 {
+		s = fmt.Sprintf("%d jobs are on it", n)
+	}
+	if whose != "" {
+		return fmt.Sprintf("%s (slots: %d of %s)", s, most, whose)
+	}
+	return fmt.Sprintf("%s (slots: %d)", s, most)
+}
+
 // beside reports whether two that do or do not share may both be on the device.
 func (d *device) beside(a, b bool) bool { return a && b && d.mode != ComputeExclusive }
 
@@ -183,13 +216,13 @@ func withoutOurs(q *query, d *device) bool {
 	if d.own != nil && !q.req.Share || d.foreign != nil && (d.mode == ComputeExclusive || q.avoids()) {
 		return false
 	}
-	return !(q.avoids() && d.strange(q.now) > 0) && (d.free < 0 || d.potential() >= q.req.Memory)
+	return !q.crowded(d, nil) && !(q.avoids() && d.strange(q.now) > 0) && (d.free < 0 || d.potential() >= q.memory(d))
 }
 
 // ourMemory reports whether the request lacks only memory that attempts of this run hold,
 // or held until a moment ago.
 func ourMemory(q *query, d *device) bool {
-	return (len(d.holds) > 0 || d.returned(q.now)) && (d.free < 0 || d.potential() >= q.req.Memory)
+	return (len(d.holds) > 0 || d.returned(q.now)) && (d.free < 0 || d.potential() >= q.memory(d))
 }
 
 // util returns the utilization that counts for the request, in percent: the highest of
@@ -217,7 +250,7 @@ func unreadable(_ *query, d *device) string {
 
 // missingMemory says how much memory is missing and who has it.
 func missingMemory(q *query, d *device) string {
-	s := have(max(0, d.free-d.promised), "free", q.req.Memory)
+	s := have(max(0, d.free-d.promised), "free", q.memory(d))
 	if d.promised > 0 {
 		s += fmt.Sprintf("; another %s promised to running jobs", d.promised.Round())
 	}

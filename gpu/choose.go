@@ -70,9 +70,13 @@ func (p *Pool) Find(now time.Duration, req Request, kept []UUID) (Grant, bool) {
 		return Grant{}, false
 	}
 	slices.SortFunc(free, func(a, b *device) int { return a.position - b.position })
-	g := Grant{UUIDs: uuids(free), Memory: req.Memory, Share: req.Share, Close: farthest(free)}
-	for _, d := range free {
+	g := Grant{UUIDs: uuids(free), Share: req.Share, Slots: req.Slots, Close: farthest(free)}
+	q := p.query(now, &req)
+	for i, d := range free {
 		g.Indices = append(g.Indices, d.Index)
+		if memory := q.memory(d); i == 0 || memory < g.Memory {
+			g.Memory = memory
+		}
 	}
 	return g, true
 }

@@ -45,6 +45,7 @@ type latest struct {
 	quick     bool  // the latest reading had memory but no procs
 	listFree  Bytes // free when procs were read, plus what was released since; -1 if unknown
 	listUsed  Bytes // used when procs were read, minus what was released since
+	bare      Bytes // free if nobody were on it, by the last list that tells; 0 if none did
 }
 
 // A hold is one attempt's share of a device.
@@ -52,6 +53,7 @@ type hold struct {
 	attempt string
 	memory  Bytes
 	share   bool
+	slots   int
 }
 
 // ailment is what users think of a device's health.
@@ -104,12 +106,56 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.mode = r.ComputeMode
 		d.procs = append(d.procs[:0], r.Processes...)
 		d.listed, d.listFree, d.listUsed = true, d.free, d.used
+		d.gauge()
 		// A fresh list of a just returned device must show nobody there. Memory in use may
 		// still be the ended job's: some drivers free it long after its last process is gone.
 		d.back = d.returned(at) && len(d.procs)+len(d.claims) == 0
 	} else if d.back && len(d.procs) == 0 && d.free > d.listFree {
 		d.listFree, d.listUsed = d.free, d.used // freed since the list, which was empty
 	}
+}
+
+// gauge computes, from a full reading, what is free when nobody is on the device: what is
+// free now, plus all that is in use except for what an idle device uses.
+func (d *device) gauge() {
+	taken := Bytes(0)
+	for i := range d.procs {
+		if d.procs[i].Memory < 0 {
+			return
+		}
+		taken += d.procs[i].Memory
+	}
+	if d.free >= 0 {
+		d.bare = d.free + taken + d.unexplained(0)
+	}
+}
+
+// part returns the n-th part of what is free when nobody is on the device. The driver
+// keeps some memory for itself.
+func (d *device) part(n int) Bytes {
+	if d.bare > 0 {
+		return d.bare / Bytes(n)
+	}
+	return (d.Total - d.Total/32) / Bytes(n)
+}
+
+// slots returns how many jobs may be on the device, for one that says own, beside these
+// attempts of this run and the claims of others; and whose word that is, if another
+// user's. 0 is for any number.
+func (d *device) slots(own int, holds []hold) (most int, whose string) {
+	least := func(n int, user string) {
+		if n > 0 && (most == 0 || n < most) {
+			most, whose = n, user
+		}
+	}
+	least(own, "")
+	for _, h := range holds {
+		least(h.slots, "")
+	}
+	for _, c := range d.claims {
+		least(c.Slots, c.User)
+	}
+	return most, whose
 }
 
 // filled reports whether memory that was free since the release is in use again.

@@ -111,6 +111,7 @@ type Claim struct {
 	Memory  Bytes  // granted
 	Taken   Bytes  // part of Memory that the claim's process tree uses now; 0 if unknown
 	Share   bool   // the holder shares the device
+	Slots   int    // with at most so many jobs in all; 0 for any number
 	Over    bool   // its attempt has ended, and the device passes to that run's next attempt
 	Attempt string // uni_id of the attempt
 }
@@ -131,6 +132,7 @@ type Grant struct {
 	Indices []int // on the host, parallel to UUIDs
 	Memory  Bytes // promised on each
 	Share   bool
+	Slots   int       `json:",omitempty"` // with Share: at most so many jobs on each; 0 for any number
 	Close   Closeness `json:",omitempty"` // of several devices
 }
 

@@ -150,7 +150,7 @@ func (p *Pool) gap() time.Duration {
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for d := range p.among(g.UUIDs) {
-		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share})
+		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots})
 		d.back, d.unyielded = false, false
 		d.count(p.rules.UID)
 		if dist := p.fromTurn(d); dist > furthest {
@@ -223,6 +223,9 @@ func (p *Pool) Conflict(g Grant, claims []Claim) string {
 		c := d.barring(g.Share)
 		if n := len(d.claims); c == nil && n > 0 && (d.free < 0 || d.free < d.promised) {
 			c = &d.claims[n-1] // they share, but the memory does not suffice
+		}
+		if most, _ := d.slots(g.Slots, d.holds); c == nil && len(d.claims) > 0 && most > 0 && len(d.holds)+len(d.claims) > most {
+			c = &d.claims[len(d.claims)-1]
 		}
 		if c != nil {
 			return "GPU " + d.label() + ": " + c.words()

@@ -12,6 +12,8 @@ type Request struct {
 	Models    Names // only devices whose name contains one of these, ignoring case; empty for any
 	IDs       Names // only these indices, UUIDs or unique UUID prefixes; empty for any
 	Share     bool  // may share a device with other jobs
+	Slots     int   // at most so many jobs on each device, this one included; 0 for any number
+	Part      bool  // instead of Memory, a Slots-th of what the device has free when nobody is on it
 	Avoid     Names // not these UUIDs, on which it failed before
 }
 

@@ -50,6 +50,7 @@ var resourceKeys = []resourceKey{
 	single("affinity", units.ParseBool, func(s *Spec) *bool { return &s.Affinity }),
 	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
 	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }),
+	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }),
 	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
 	single("when", oneOf[When](OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
 	single("timeout", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
@@ -174,7 +175,7 @@ func (p *proto) finish(d *draft) {
 	d.Allow = slices.Concat(d.Allow, s.Allow)
 	r := &d.Request
 	if r.Max == 0 {
-		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids", "affinity"} {
+		for _, key := range []string{"gpu_memory", "gpu_model", "gpu_ids", "affinity", "slots"} {
 			if t := d.given[key]; t != nil && !p.inherited[key] {
 				p.src.Problem(t.Line, t.Col, "remove it, or set gpus", "%s on a job with gpus: 0", key)
 			}
@@ -184,15 +185,16 @@ func (p *proto) finish(d *draft) {
 			d.CPUs = 1
 		}
 	} else {
-		if d.given["share"] == nil {
-			r.Share = p.shares()
-		}
+		p.slots(d)
 		if d.given["max_util"] == nil {
 			r.MaxUtil = p.util(r.Share)
 		}
 		if d.given["gpu_memory"] == nil {
 			_, given := p.file.given["min_memory"]
 			r.Memory, d.DefaultMemory = s.MinMemory, !given
+			if r.Part = r.Slots > 0 && !given; r.Part {
+				r.Memory, d.DefaultMemory = 0, false
+			}
 			if t := d.given["memory"]; t != nil {
 				p.src.Warning(t.Line, t.Col, "for GPU memory write gpu_memory", "memory is host memory, and the job does not set gpu_memory")
 			}
@@ -201,6 +203,26 @@ func (p *proto) finish(d *draft) {
 	}
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil && d.Retry.BackoffAfter == 0 {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
+	}
+}
+
+// slots decides whether a job shares its GPUs, and with how many others. To name slots is
+// to share, unless the same place says share: false.
+func (p *proto) slots(d *draft) {
+	r := &d.Request
+	share, slots := d.given["share"], d.given["slots"]
+	_, said := p.file.given["share"]
+	if slots == nil {
+		r.Slots = p.file.settings.Slots
+	}
+	if share == nil {
+		r.Share = p.shares() || r.Slots > 0 && (slots != nil || !said)
+	}
+	if !r.Share {
+		if r.Slots > 0 && slots != nil && !p.inherited["slots"] {
+			p.src.Problem(slots.Line, slots.Col, "remove one of them", "slots: %d on a job with share: false", r.Slots)
+		}
+		r.Slots = 0
 	}
 }
 

@@ -105,7 +105,8 @@ type content struct {
 	Job     string          `json:"job"`
 	Since   time.Time       `json:"since"`
 	Share   bool            `json:"share,omitempty"`
-	Over    bool            `json:"over,omitempty"` // the attempt has ended: the devices pass to its run's next one
+	Slots   int             `json:"slots,omitempty"` // with so many jobs in all on each device
+	Over    bool            `json:"over,omitempty"`  // the attempt has ended: the devices pass to its run's next one
 	Devices []contentDevice `json:"devices"`
 
 	ino uint64 // of the file it was read from
@@ -119,7 +120,7 @@ type contentDevice struct {
 // newContent returns a claim of this process, from now on.
 func newContent(uniID, job string, g gpu.Grant) *content {
 	c := &content{
-		Version: version, identity: self(), User: login(os.Getuid()), UniID: uniID, Job: cut(job), Since: time.Now(), Share: g.Share,
+		Version: version, identity: self(), User: login(os.Getuid()), UniID: uniID, Job: cut(job), Since: time.Now(), Share: g.Share, Slots: g.Slots,
 	}
 	for _, id := range g.UUIDs {
 		c.Devices = append(c.Devices, contentDevice{id, g.Memory})
@@ -172,7 +173,7 @@ func (c *content) claims(user string) []gpu.Claim {
 		seen[d.UUID] = true
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
-			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Over: c.Over, Attempt: c.UniID,
+			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Over: c.Over, Attempt: c.UniID,
 		})
 	}
 	return list

@@ -2,6 +2,7 @@ package claim
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -207,6 +208,25 @@ func TestHolder(t *testing.T) {
 	h.Close()
 	if left := files(t, root); len(left) != 1 { // b ended without releasing
 		t.Errorf("left over: %q", left)
+	}
+}
+
+// A claim says with how many others its job shares; one of an earlier version does not.
+func TestSlotsOfAClaim(t *testing.T) {
+	g := gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true, Slots: 2}
+	body, err := newContent("u", "a", g).encode(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := bytes.Replace(body, []byte(`"slots":2,`), nil, 1)
+	if bytes.Equal(older, body) {
+		t.Fatalf("no slots in %s", body)
+	}
+	for want, body := range map[int][]byte{2: body, 0: older} {
+		c, err := parse(body)
+		if err != nil || c.claims("bob")[0].Slots != want || !c.Share {
+			t.Errorf("%s: got %+v, %v", body, c, err)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ type Settings struct {
 	MaxGPUs       int       // -1 if not given
 	Hours         gpu.Hours // in which jobs may start
 	Share         bool
+	Slots         int // jobs on one GPU; 0 for no limit but its memory
 	Others        gpu.Others
 	Pick          gpu.Pick
 	Order         string // file, shuffle, largest-first

@@ -64,6 +64,7 @@ var Table = []Def{
 	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
 	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, units.ParseHours, gpu.Hours.String),
 	onOff("share", func(s *Settings) *bool { return &s.Share }),
+	count("slots", func(s *Settings) *int { return &s.Slots }),
 	word("others", func(s *Settings) *gpu.Others { return &s.Others }, string(gpu.OthersAllow), string(gpu.OthersAvoid)),
 	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin)),
 	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first"),
@@ -121,7 +122,7 @@ func shown(name, value string) string {
 		return "no limit but the GPUs"
 	case name == "breaker" && value == "0":
 		return "never"
-	case name == "max_wait" && value == "0":
+	case (name == "max_wait" || name == "slots") && value == "0":
 		return "no limit"
 	case value == "-1", name == "gpu_ids" && value == "":
 		return "not set"

@@ -10,7 +10,7 @@ import (
 // Job has the keys of a job, in the order of the reference.
 var Job = []string{
 	"name", "run", "matrix", "zip", "params", "args", "needs", "when", "queue", "priority",
-	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "affinity", "memory", "share",
+	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "affinity", "memory", "share", "slots",
 	"env", "work_dir", "shell", "log", "stdout", "stderr", "timeout", "leftovers", "retry",
 	"outputs", "inputs", "config", "allow", "desc", "tags",
 }

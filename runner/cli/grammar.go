@@ -64,6 +64,7 @@ type settingsFlags struct {
 	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Never use more than N GPUs at once."`
 	Hours         string `placeholder:"HOURS" help:"Start jobs only then: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\"."`
 	Share         bool   `negatable:"" help:"Let jobs share a GPU as long as its memory suffices."`
+	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU; each gets 1/N of its memory unless it says how much."`
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
 	Pick          string `placeholder:"POLICY" help:"How to choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin."`
 	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first."`

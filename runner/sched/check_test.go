@@ -111,7 +111,7 @@ func (c *Core) checkHands() error {
 }
 
 // checkGPUs: no device is held by two attempts unless both share it, and then not beyond
-// its memory.
+// its memory or anyone's slots.
 func (c *Core) checkGPUs() error {
 	if c.pool == nil {
 		return nil
@@ -119,6 +119,7 @@ func (c *Core) checkGPUs() error {
 	type use struct {
 		n      int
 		alone  bool
+		slots  int // the smallest of theirs; 0 for none
 		memory gpu.Bytes
 	}
 	uses := map[gpu.UUID]*use{}
@@ -134,6 +135,12 @@ func (c *Core) checkGPUs() error {
 			u.n++
 			u.alone = u.alone || !a.grant.Share
 			u.memory += a.grant.Memory
+			if n := a.grant.Slots; n > 0 && (u.slots == 0 || n < u.slots) {
+				u.slots = n
+			}
+			if u.slots > 0 && u.n > u.slots {
+				return fmt.Errorf("%s is held by %d attempts, with slots: %d", id, u.n, u.slots)
+			}
 			if u.alone && u.n > 1 {
 				return fmt.Errorf("%s is held by %d attempts", id, u.n)
 			}

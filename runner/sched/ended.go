@@ -219,6 +219,7 @@ func (c *Core) grow(id int32, granted gpu.Bytes) {
 		return
 	}
 	now, most := max(req.Memory, granted), gpu.Bytes(0)
+	req.Part = false
 	for _, d := range c.pool.Devices() {
 		req.Memory = d.Total - d.Total/32
 		if _, ok := c.pool.Possible(req); ok {

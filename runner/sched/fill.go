@@ -269,7 +269,12 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
 
 // wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB each".
 func wants(r gpu.Request) string {
-	if r.Min > 1 {
+	switch {
+	case r.Part && r.Min > 1:
+		return fmt.Sprintf("needs 1/%d of each of %d GPUs", r.Slots, r.Min)
+	case r.Part:
+		return fmt.Sprintf("needs 1/%d of a GPU", r.Slots)
+	case r.Min > 1:
 		return fmt.Sprintf("needs %d GPUs with %s each", r.Min, r.Memory.Asked())
 	}
 	return "needs " + r.Memory.Asked()

@@ -126,6 +126,10 @@ func (c *chaos) someSpec() jobspec.Spec {
 	if most := c.pick(3); most > 0 {
 		least := 1 + c.pick(most)
 		spec.Request = gpu.Request{Min: least, Max: most, Memory: gpu.Bytes(1+c.pick(3)) * 8 * gpu.GiB, MaxUtil: 100, Share: c.chance(40)}
+		if r := &spec.Request; r.Share {
+			r.Slots = c.pick(4)
+			r.Part = r.Slots > 0 && c.chance(50)
+		}
 	}
 	return spec
 }

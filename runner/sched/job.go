@@ -113,7 +113,7 @@ func (c *Core) file(id int32) int { return c.b.Jobs[id].File }
 func (c *Core) request(id int32) gpu.Request {
 	req := c.spec(id).Request
 	if m, ok := c.grown[id]; ok {
-		req.Memory = m
+		req.Memory, req.Part = m, false
 	}
 	return req
 }

@@ -325,6 +325,10 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 		spec.Request.Memory = s.bytes(v)
 	case "share":
 		spec.Request.Share = true
+	case "slots":
+		spec.Request.Share, spec.Request.Slots = true, s.number(v)
+	case "part":
+		spec.Request.Memory, spec.Request.Part = 0, true
 	case "allow":
 		spec.Allow = strings.Split(v, ",")
 	case "cpus":

@@ -103,6 +103,8 @@ func TestHostRulesAdmit(t *testing.T) {
 	two.Min, two.Max, two.Share = 2, 2, false
 	share := one(GiB)
 	share.Share, share.MaxUtil = true, 100
+	twoShared := share
+	twoShared.Min, twoShared.Max = 2, 2
 	tests := []struct {
 		name   string
 		rules  func(*HostRules)
@@ -123,6 +125,8 @@ func TestHostRulesAdmit(t *testing.T) {
 			[]string{"", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
 		{"too little of the quota", func(h *HostRules) { h.MaxGPUsPerUser = 2 }, mine("GPU-0"), two,
 			[]string{"held by me, other", "you hold 1 GPU, and this job needs 2; max_gpus_per_user: 2" + hostFile, "you hold 1 GPU, and this job needs 2; max_gpus_per_user: 2" + hostFile}},
+		{"too little of it, beside one's own", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, mine("GPU-0"), twoShared,
+			[]string{"", "you hold 1 GPU; max_gpus_per_user: 1" + hostFile, "you hold 1 GPU; max_gpus_per_user: 1" + hostFile}},
 		{"another's claim is not counted", func(h *HostRules) { h.MaxGPUsPerUser = 1 }, []Claim{{UUID: "GPU-0", UID: bob, User: "bob", Job: "x"}}, one(GiB),
 			[]string{"held by bob, x", "", ""}},
 		{"hours", func(h *HostRules) { h.Hours = []DeviceHours{{[]string{"2"}, night}} }, nil, one(GiB),
@@ -243,7 +247,7 @@ func TestHostRulesNever(t *testing.T) {
 		{"none left", func(h *HostRules) { h.Reserve = 9 }, request(1), "no GPU here can take it: GPU 0: not for gpurun: reserve: 9" + hostFile},
 		{"reserve", func(h *HostRules) { h.Reserve = 1 }, request(4), "needs 4 GPUs, but there are 3; GPU 3: not for gpurun: reserve: 1" + hostFile},
 		{"per job", func(h *HostRules) { h.MaxGPUsPerJob = 2 }, request(3), "needs 3 GPUs; max_gpus_per_job: 2" + hostFile},
-		{"per user", func(h *HostRules) { h.MaxGPUsPerUser, h.MaxGPUsPerJob = 2, 3 }, request(3), "needs 3 GPUs; max_gpus_per_user: 2" + hostFile},
+		{"per user", func(h *HostRules) { h.MaxGPUsPerUser, h.MaxGPUsPerJob, h.Reserve = 2, 3, 1 }, request(3), "needs 3 GPUs; max_gpus_per_user: 2" + hostFile},
 		{"this user", func(h *HostRules) { h.Users = []UserEntry{{Key: "mallory", UIDs: []int{me}, MaxGPUs: num(0)}} }, request(1), "needs 1 GPU; max_gpus: 0 for mallory" + hostFile},
 		{"no GPU asked for", func(h *HostRules) { h.MaxGPUsPerUser = 0 }, request(0), ""},
 	}

@@ -9,10 +9,13 @@ import (
 // Never explains why no choice of the managed devices could ever satisfy req, in the words
 // of a job file, and what to do about it; "" if one could.
 func (p *Pool) Never(req Request) (why, hint string) {
+	if most, limitedBy := p.most(); most >= 0 && most < req.Min {
+		return fmt.Sprintf("needs %s; %s", count(req.Min), limitedBy), ""
+	}
 	if why, hint = p.never(req); why == "" {
 		return "", ""
 	}
-	q := p.query(0, &req)
+	q := p.query(0, &req) // would devices help that the host rules bar?
 	for i := range p.devs {
 		d := &p.devs[i]
 		if d.barred == "" || strings.Contains(why, d.barred) {
@@ -33,9 +36,6 @@ func (p *Pool) never(req Request) (why, hint string) {
 	}
 	if len(devs) == 0 {
 		return "this machine has no GPU", "if the job needs none, write gpus: 0"
-	}
-	if most, limitedBy := p.most(); most >= 0 && most < req.Min {
-		return fmt.Sprintf("needs %s; %s", count(req.Min), limitedBy), ""
 	}
 	fit := slices.DeleteFunc(slices.Clone(devs), func(d Device) bool { return !d.is(req.Models) })
 	if len(fit) == 0 {

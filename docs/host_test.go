@@ -1,0 +1,50 @@
+package docs_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gpurun/gpu/hostrules"
+)
+
+// hostWarnings returns what gpurun finds wrong with the rules of a host.
+func hostWarnings(t *testing.T, text string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "gpurun")
+	path := filepath.Join(dir, "host.yaml")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rules, warnings := hostrules.NewReader(hostrules.Place{Path: path, Owner: os.Getuid()}).Read()
+	if rules.File != path {
+		t.Fatalf("%s\n%q", text, warnings)
+	}
+	return strings.Join(warnings, "\n")
+}
+
+// The example of the page is a file as it should be, and its tables have every key.
+func TestHostRules(t *testing.T) {
+	t.Setenv(hostrules.Variable, "")
+	examples := fences(t, "host.md")
+	if w := hostWarnings(t, examples[0].text); w != "" {
+		t.Error(w)
+	}
+	page, err := os.ReadFile("host.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := regexp.MustCompile(`valid keys: ([a-z_, ]+);`)
+	for _, text := range []string{"quantum: 1", "users: {a: {quantum: 1}}"} {
+		for _, key := range strings.Split(valid.FindStringSubmatch(hostWarnings(t, text))[1], ", ") {
+			if !regexp.MustCompile("(?m)^\\| (`[a-z_]+`, )?`" + key + "`").Match(page) {
+				t.Errorf("no row for %s", key)
+			}
+		}
+	}
+}

@@ -100,6 +100,21 @@ type Reading struct {
 	Found       *Device `json:",omitempty"` // a silent device's identity once it answers; from then on it goes by its own UUID
 }
 
+// Unseen returns the memory in use by no visible process; 0 if unknown.
+func (r *Reading) Unseen() Bytes {
+	rest := r.Used
+	if rest < 0 && r.Free >= 0 {
+		rest = r.Total - r.Free
+	}
+	for i := range r.Processes {
+		if r.Processes[i].Memory < 0 {
+			return 0
+		}
+		rest -= r.Processes[i].Memory
+	}
+	return max(0, rest)
+}
+
 // A Claim is what another run on this host holds of a device.
 type Claim struct {
 	UUID    UUID

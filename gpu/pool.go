@@ -259,6 +259,23 @@ func (p *Pool) Present(id UUID) (others []Process) {
 	return others
 }
 
+// Unseen returns the memory in use on a device by no visible process, as of its last list;
+// 0 if unknown.
+func (p *Pool) Unseen(id UUID) Bytes {
+	if d := p.device(id); d != nil && d.listed {
+		return (&Reading{Used: d.listUsed, Processes: d.procs}).Unseen()
+	}
+	return 0
+}
+
+// Total returns a device's memory; 0 if unknown.
+func (p *Pool) Total(id UUID) Bytes {
+	if d := p.device(id); d != nil {
+		return d.Total
+	}
+	return 0
+}
+
 // Label returns a device's name for people, "2" or "2 (MIG-…)"; its UUID if unknown.
 func (p *Pool) Label(id UUID) string {
 	if d := p.device(id); d != nil {

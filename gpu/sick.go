@@ -25,7 +25,7 @@ const (
 	LongestQuarantine = 24 * time.Hour
 )
 
-// Again returns a quarantine that begins now, after q, which is over or the zero Quarantine.
+// Again returns a quarantine that begins now. It lasts longer than q, the one before, if any.
 func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 	lasts := min(firstQuarantine<<min(q.Times, 10), LongestQuarantine)
 	q.Times, q.Since, q.Until, q.Ends = q.Times+1, wall, wall.Add(lasts), boot+lasts
@@ -44,10 +44,18 @@ type Health struct {
 	Xid         int  // the latest critical error since the last reading that blames the device; 0 for none
 }
 
-// Quarantine begins a quarantine at once: readings show it once it is published.
-func (p *Pool) Quarantine(now time.Duration, q Quarantine) {
+// Quarantine keeps a device out from now on. It returns false if it already is.
+func (p *Pool) Quarantine(boot time.Duration, wall time.Time, id UUID, why string, evidence []string) (q Quarantine, begun bool) {
+	d := p.device(id)
+	q, inForce := p.Quarantined(boot, id)
+	if d == nil || !d.managed || d.Silent || inForce {
+		return q, false
+	}
+	q.UUID, q.Index, q.UID, q.Why, q.Evidence = id, d.Index, p.rules.UID, why, evidence
+	q = q.Again(boot, wall)
 	p.quarantines = append(slices.Clone(p.quarantines), q)
-	p.ail(now)
+	p.ail(boot)
+	return q, true
 }
 
 // Quarantined returns this user's quarantine of a device, and whether it is in force. One

@@ -55,7 +55,10 @@ func TestQuarantine(t *testing.T) {
 func TestQuarantineIsGivenAsAReason(t *testing.T) {
 	p := NewPool([]Device{{UUID: "A", Total: 9}}, Rules{UID: 1000, MinGPUs: -1, MaxGPUs: -1})
 	p.Observe(Observation{At: 1, Readings: []Reading{{UUID: "A", Total: 9, Free: 9, Listed: true}}})
-	p.Quarantine(1, Quarantine{UUID: "A", UID: 1000, Why: "it was lost"}.Again(1, time.Now()))
+	q, begun := p.Quarantine(1, time.Now(), "A", "it was lost", nil)
+	if _, again := p.Quarantine(2, time.Now(), "A", "it was lost again", nil); !begun || again || q.UID != 1000 || q.Times != 1 || q.Ends != 1+time.Hour {
+		t.Errorf("%+v, %v %v", q, begun, again)
+	}
 	v := p.Admit(1, Request{Min: 1, Max: 1, MaxUtil: 100})[0]
 	if v.OK || v.Never || !strings.HasPrefix(v.Reason, "quarantined until ") || !strings.HasSuffix(v.Reason, ": it was lost") {
 		t.Errorf("%+v", v)

@@ -89,7 +89,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	ev := sched.Ended{
 		UniID: at.launch.UniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
-		Seconds: e.Elapsed.Seconds(), OOM: e.OOMKilled, Lost: e.Lost, Void: e.Void, Err: e.Err,
+		Seconds: e.Elapsed.Seconds(), Lost: e.Lost, Void: e.Void, Err: e.Err,
 		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
 		Good: e.Report == "normal_exit",
 	}
@@ -98,21 +98,39 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		ev.Warning = err.Error()
 	}
 	ev.Metrics = metrics
-	ev.OOM = ev.OOM || kind == state.ErrOOM || reported == state.ErrOOM && !ev.Good
 	if e.Report == "abnormal_exit" {
 		ev.Failed = "its script reported abnormal_exit"
 	}
 	if !ev.Good && (ev.ExitCode != 0 || ev.Signal != "" || ev.Failed != "") {
 		tail := at.out.tail(logTail)
 		ev.Line = files.TellingLine(tail)
-		ev.OOM = ev.OOM || !ev.Lost && files.OutOfMemory(tail)
+		if !ev.Lost {
+			ev.Cause = causeOf(tail)
+		}
 	} else if p, err := files.MissingOutput(at.outputs); p != "" {
 		ev.Failed, ev.Good = "output "+files.Short(at.launch.WorkDir, p)+" missing", false
 		if err != nil {
 			ev.Failed = "output " + err.Error()
 		}
 	}
+	switch {
+	case e.OOMKilled:
+		ev.Cause = sched.HostMemory
+	case kind == state.ErrOOM || reported == state.ErrOOM && !ev.Good:
+		ev.Cause = sched.GPUMemory
+	}
 	return ev
+}
+
+// causeOf returns what the end of a failed attempt's log blames.
+func causeOf(tail []byte) sched.Cause {
+	switch {
+	case files.OutOfMemory(tail):
+		return sched.GPUMemory
+	case files.DeviceFault(tail):
+		return sched.DeviceFault
+	}
+	return sched.NoCause
 }
 
 // vanishedWithin is how soon a script has ended whose work in the background did not get

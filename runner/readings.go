@@ -105,6 +105,20 @@ func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
 	})
 }
 
+// quarantine publishes a quarantine. If that fails it holds all the same, in this run.
+func (l *loop) quarantine(a sched.Quarantine) {
+	l.beside(func() func() {
+		err := l.Engine.Quarantine(a.Quarantine)
+		return func() {
+			if err != nil {
+				l.say(fmt.Sprintf("the quarantine of GPU %d is known to this run only: %v", a.Index, err))
+				return
+			}
+			l.step(sched.Published{UUID: a.UUID})
+		}
+	})
+}
+
 // warnOfGPUs warns about devices that stop answering, and when readings start to fail.
 func (l *loop) warnOfGPUs(s gpu.Observation) {
 	w := &l.warnings

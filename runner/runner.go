@@ -225,6 +225,8 @@ func (l *loop) do(a sched.Action) {
 		}
 	case sched.Read:
 		l.read(a)
+	case sched.Quarantine:
+		l.quarantine(a)
 	case sched.Wake:
 		l.wake(a.At)
 	case sched.Finish:

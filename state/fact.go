@@ -69,6 +69,7 @@ type Fact struct {
 	ErrorType    string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running, stray_gpu
 	Reason       string         `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
 	Line         string         `json:"line,omitempty"`       // for a failure: the log line that explains it
+	Uncharged    string         `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"
 	Seconds      float64        `json:"seconds,omitempty"`
 	PeakMemory   gpu.Bytes      `json:"peak_gpu_memory_bytes,omitempty"`
 	PeakReadings int            `json:"peak_readings,omitempty"` // number of readings behind PeakMemory

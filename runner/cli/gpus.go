@@ -21,8 +21,9 @@ import (
 type gpusCmd struct {
 	gpuFlags  `embed:""`
 	needFlags `embed:""`
-	Watch     bool `short:"w" help:"Redraw until Ctrl-C."`
-	JSON      bool `name:"json" help:"Print the GPUs as JSON."`
+	Watch     bool     `short:"w" help:"Redraw until Ctrl-C."`
+	JSON      bool     `name:"json" help:"Print the GPUs as JSON."`
+	Clear     []string `placeholder:"GPU" help:"Lift your own quarantine of a GPU: its index or UUID."`
 }
 
 // needFlags describe what one job needs, for commands without a job file.
@@ -45,6 +46,7 @@ Examples:
     gpurun gpus
     gpurun gpus -w
     gpurun gpus --gpu-memory 40GiB --max-util 10
+    gpurun gpus --clear 3                          use GPU 3 again before its quarantine ends
     gpurun gpus --sim 4x24GiB --json`
 }
 
@@ -93,6 +95,9 @@ func (c *gpusCmd) Run(a *app) error {
 	}
 	a.tellHost(rules)
 	claims := spectatorOf(p)
+	if len(c.Clear) > 0 {
+		return c.clear(ctx, a, p, claims)
+	}
 	look := func() ([]gpuRow, error) {
 		snap := a.observed(ctx, p, rules, claims)
 		answered()
@@ -132,6 +137,8 @@ type gpuRow struct {
 	Note    string     `json:"note,omitempty"` // what the verdict could not take into account
 	Users   []gpuUser  `json:"processes"`
 	Claims  []gpuClaim `json:"claims,omitempty"`
+	Sick    []gpuSick  `json:"quarantines,omitempty"`
+	Remap   bool       `json:"row_remap_pending,omitempty"`
 }
 
 type gpuUser struct {
@@ -148,6 +155,14 @@ type gpuClaim struct {
 	Memory gpu.Bytes `json:"memory_bytes"`
 	Since  time.Time `json:"since"`
 	Over   bool      `json:"over,omitempty"` // the job has ended, and its GPU passes to its run's next job
+}
+
+type gpuSick struct {
+	User     string    `json:"user"`
+	Since    time.Time `json:"since"`
+	Until    time.Time `json:"until"`
+	Why      string    `json:"why"`
+	Evidence []string  `json:"evidence,omitempty"`
 }
 
 // look judges a reading. It includes devices that are not managed: they are part of
@@ -167,7 +182,7 @@ func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) ([]
 		if i := slices.IndexFunc(snap.Readings, func(r gpu.Reading) bool { return r.UUID == d.UUID }); i >= 0 {
 			r = snap.Readings[i]
 		}
-		row := rowOf(d, r, snap.Claims)
+		row := rowOf(d, r, &snap)
 		v, managed := verdicts[d.UUID]
 		if !managed {
 			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
@@ -178,7 +193,7 @@ func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) ([]
 	return rows, nil
 }
 
-func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
+func rowOf(d gpu.Device, r gpu.Reading, snap *gpu.Observation) gpuRow {
 	row := gpuRow{
 		Index: d.Index, UUID: d.UUID, Name: d.Name, PCI: d.PCI, MIG: d.MIG,
 		Total: d.Total, Used: r.Used, Free: r.Free, Util: -1, Error: r.Err, Users: []gpuUser{},
@@ -196,11 +211,17 @@ func rowOf(d gpu.Device, r gpu.Reading, claims []gpu.Claim) gpuRow {
 		}
 		row.Users = append(row.Users, gpuUser{p.PID, cmp.Or(p.User, uid), p.Command, p.Memory})
 	}
-	for _, c := range claims {
+	for _, c := range snap.Claims {
 		if c.UUID == d.UUID {
 			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since, c.Over})
 		}
 	}
+	for _, q := range snap.Sick {
+		if q.UUID == d.UUID && q.Ends > snap.At {
+			row.Sick = append(row.Sick, gpuSick{q.User, q.Since, q.Until, q.Why, q.Evidence})
+		}
+	}
+	row.Remap = r.Health != nil && r.Health.Remap
 	return row
 }
 
@@ -228,6 +249,12 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 				who = cl.User + ", for the job after " + cl.Job
 			}
 			cells = append(cells, []string{"", "  " + onGPU("held by "+who), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
+		}
+		for _, q := range r.Sick {
+			cells = append(cells, []string{"", "  " + onGPU("quarantined by "+q.User), "", "", "until " + q.Until.Local().Format("15:04") + ": " + terminal.CleanText(q.Why)})
+		}
+		if r.Remap {
+			cells = append(cells, []string{"", "  memory row remap pending", "", "", "until the GPU is reset"})
 		}
 	}
 	table(w, cells)

@@ -23,6 +23,7 @@ type attempt struct {
 	key    string
 	log    string
 	start  time.Time
+	began  time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
 	pid    int
 
 	background string // what keeps it running after its commands, or ""
@@ -173,8 +174,9 @@ func (ev Prepared) on(c *Core) {
 		c.pool.Rename(a.hold(), uni)
 		c.refusals = 0
 		c.greet(a)
+		a.settle(c.pool)
 	}
-	a.uniID = uni
+	a.uniID, a.began = uni, c.now.Boot
 	c.live.byID[uni] = a
 	c.refill = c.refill || c.counts[preparing] == maxPreparing
 	c.jobs[a.job].attempt = a.n

@@ -75,7 +75,8 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 // next attempt answers with more memory does not.
 func (c *Core) telling(id int32, f state.Fact) bool {
 	grows := f.ErrorType == state.ErrOOM && c.spec(id).Retry.MemoryGrowth > 1
-	return f.ErrorType != "" && f.ErrorType != state.ErrLost && !grows && f.Seconds <= early.Seconds()
+	robbed := f.ErrorType == state.ErrOOM && f.Uncharged != ""
+	return f.ErrorType != "" && f.ErrorType != state.ErrLost && !grows && !robbed && f.Seconds <= early.Seconds()
 }
 
 // add counts a failure of the family and returns its streak, or nil if there are too

@@ -11,7 +11,7 @@ import (
 
 // check verifies the invariants that hold between two Steps. Tests call it after each.
 func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth())
 }
 
 func (c *Core) checkCounts() error {
@@ -198,6 +198,30 @@ func (c *Core) checkHeld() error {
 	}
 	if n != len(c.breaker.held) {
 		return fmt.Errorf("%d families are held, %d are listed", n, len(c.breaker.held))
+	}
+	return nil
+}
+
+// checkHealth: a job is excused a few times at most, and only a device on which enough
+// attempts died in a row rests.
+func (c *Core) checkHealth() error {
+	h := &c.health
+	for id, m := range h.jobs {
+		if m.excused > maxExcused || m.away && len(m.on) == 0 {
+			return fmt.Errorf("%s: %+v", c.name(id), *m)
+		}
+	}
+	for i, r := range h.rows {
+		again := slices.ContainsFunc(h.rows[:i], func(o *row) bool { return o.id == r.id })
+		if again || len(r.deaths) == 0 || len(r.deaths) > maxDeaths {
+			return fmt.Errorf("%d deaths on %s", len(r.deaths), r.id)
+		}
+	}
+	for _, id := range h.resting {
+		i := slices.IndexFunc(h.rows, func(r *row) bool { return r.id == id })
+		if i < 0 || !enough(h.rows[i].deaths) || c.now.Boot >= h.rows[i].until {
+			return fmt.Errorf("%s rests without enough deaths", id)
+		}
 	}
 	return nil
 }

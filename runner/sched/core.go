@@ -49,6 +49,7 @@ type Core struct {
 	live    attempts
 	reads   reads
 	breaker breaker
+	health  health
 	alike   state.Grouping // groups the jobs that failed for good in this run
 }
 
@@ -72,6 +73,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.openings = newOpenings(b)
 	c.live.byID = map[string]*attempt{}
 	c.breaker.families = map[uint64]*family{}
+	c.health = newHealth()
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {
 			c.jobs[i].phase = pending
@@ -108,6 +110,7 @@ func (c *Core) settle() {
 	for {
 		c.cascade()
 		c.due()
+		c.examine()
 		c.fill()
 		if len(c.ended) == 0 && !c.unlock() {
 			break
@@ -245,6 +248,7 @@ func (c *Core) nextTime() time.Duration {
 		by(d.at)
 	}
 	c.nextRead(by)
+	c.nextTrial(by)
 	if hours := c.b.Settings.Hours; c.closed() != "" && c.firstReady() >= 0 {
 		by(c.now.Boot + hours.Opens(c.here()).Sub(c.now.Wall))
 	}

@@ -20,11 +20,13 @@ func (ev Ended) on(c *Core) {
 	}
 	f := a.end(ev, c.now)
 	if f.ErrorType == state.ErrOOM {
-		f.Reason = join(f.Reason, c.crowded(a))
+		f.Reason = join(f.Reason, c.blame(a, ev.Cause))
 	}
 	c.giveBack(a, ev.Stuck, false)
+	f.Uncharged = c.excused(a, f, ev)
 	c.record(a.file, a.job, f)
 	c.watch(a, f)
+	c.diagnose(a, f, ev)
 	switch {
 	case a.job >= 0 && !c.begun: // its job is judged by this end like by those before the run
 		c.evidence[int(a.job)] = ev.Evidence
@@ -94,7 +96,7 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 	switch {
 	case e.Lost:
 		return state.Lost, state.ErrLost, whyLost(e)
-	case e.OOM:
+	case e.Cause == GPUMemory || e.Cause == HostMemory:
 		return state.OOM, state.ErrOOM, e.Failed
 	case e.Good:
 		return state.Succeeded, "", ""
@@ -147,8 +149,17 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 			return
 		}
 	default:
-		c.failedOnce(id, phaseOf(f.State), f, a.grant.Memory)
-		return
+		if f.Uncharged == "" && a.fault != hopeless {
+			c.failedOnce(id, phaseOf(f.State), f, a.grant.Memory)
+			return
+		}
+		if f.Uncharged == "" {
+			c.jobs[id].failures++
+			c.lose(id, phaseOf(f.State))
+			return
+		}
+		c.health.of(id).excused++
+		again = true
 	}
 	if again && c.draining == "" {
 		c.set(id, pending)
@@ -218,16 +229,24 @@ func (c *Core) grow(id int32, granted gpu.Bytes) {
 	if c.pool == nil || req.Max == 0 {
 		return
 	}
-	now, most := max(req.Memory, granted), gpu.Bytes(0)
+	now, most := max(req.Memory, granted), c.most(req)
+	want := gpu.Bytes(math.Ceil(float64(now) * c.spec(id).Retry.MemoryGrowth))
+	c.grown[id] = max(now, min(want, most))
+}
+
+// mostOf returns how much of a GPU's memory the driver leaves to a job.
+func mostOf(total gpu.Bytes) gpu.Bytes { return total - total/32 }
+
+// most returns the most memory that any GPU could ever give to a request.
+func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
 	req.Part = false
 	for _, d := range c.pool.Devices() {
-		req.Memory = d.Total - d.Total/32
+		req.Memory = mostOf(d.Total)
 		if _, ok := c.pool.Possible(req); ok {
 			most = max(most, req.Memory)
 		}
 	}
-	want := gpu.Bytes(math.Ceil(float64(now) * c.spec(id).Retry.MemoryGrowth))
-	c.grown[id] = max(now, min(want, most))
+	return most
 }
 
 // due is a waiting job and when it may retry (CLOCK_BOOTTIME).

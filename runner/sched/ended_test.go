@@ -24,8 +24,8 @@ func TestOutcome(t *testing.T) {
 		{"exit 0", "", Ended{}, result{state.Succeeded, "", ""}},
 		{"exit 3", "", Ended{ExitCode: 3}, result{state.Failed, state.ErrExit, ""}},
 		{"signal", "", Ended{ExitCode: -1, Signal: "SIGSEGV"}, result{state.Failed, state.ErrSignal, ""}},
-		{"out of memory", "", Ended{ExitCode: 1, OOM: true}, result{state.OOM, state.ErrOOM, ""}},
-		{"killed for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", OOM: true}, result{state.OOM, state.ErrOOM, ""}},
+		{"out of memory", "", Ended{ExitCode: 1, Cause: GPUMemory}, result{state.OOM, state.ErrOOM, ""}},
+		{"killed for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: GPUMemory}, result{state.OOM, state.ErrOOM, ""}},
 		{"output missing", "", Ended{Failed: "output a missing"}, result{state.Failed, state.ErrExit, "output a missing"}},
 		{"script says normal_exit", "", Ended{ExitCode: 9, Good: true}, result{state.Succeeded, "", ""}},
 		{"lost", "", Ended{ExitCode: -1, Lost: true}, result{state.Lost, state.ErrLost, "its keeper was killed or the machine went down, so how it ended is unknown"}},
@@ -39,7 +39,7 @@ func TestOutcome(t *testing.T) {
 		{"fail-fast, signal", state.WhyFailFast, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", ""}},
 		{"off a GPU", state.WhyGPU, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", ""}},
 		{"timeout, exit 0", state.WhyTimeout, Ended{}, result{state.Timeout, state.ErrTimeout, ""}},
-		{"timeout, out of memory", state.WhyTimeout, Ended{OOM: true}, result{state.Timeout, state.ErrTimeout, ""}},
+		{"timeout, out of memory", state.WhyTimeout, Ended{Cause: GPUMemory}, result{state.Timeout, state.ErrTimeout, ""}},
 		{"left something behind", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", ""}},
 		{"left its work running", "", Ended{LeftRunning: "sleep 4711 was still running"}, result{state.Failed, state.ErrLeftRunning, "sleep 4711 was still running"}},
 	} {
@@ -198,7 +198,7 @@ func TestManyGuests(t *testing.T) {
 	if warnings != maxGuestWarnings+1 {
 		t.Errorf("%d warnings", warnings)
 	}
-	w.exit("a", Ended{ExitCode: 1, OOM: true})
+	w.exit("a", Ended{ExitCode: 1, Cause: GPUMemory})
 	got := w.ledger[len(w.ledger)-1].Fact.Reason
 	if !strings.Contains(got, "alice's python (pid 299, 199 MiB)") || !strings.HasSuffix(got, "and 13 more") {
 		t.Errorf("got %q", got)

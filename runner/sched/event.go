@@ -77,7 +77,7 @@ type Ended struct {
 	Why      string // why the engine stopped it, or ""
 	At       time.Time
 	Seconds  float64
-	OOM      bool   // according to the log, the result file or the kernel
+	Cause    Cause  // according to the log, the result file or the kernel
 	Lost     bool   // its status is unknown
 	Void     bool   // with Lost: it never ran
 	Err      string // why it could not be started
@@ -93,6 +93,19 @@ type Ended struct {
 	Evidence Evidence // if an earlier run started it: what the file system shows now
 	Warning  string   // for the summary; decides nothing
 }
+
+// A Cause is what ended an attempt that failed, as far as it can be read.
+type Cause int
+
+const (
+	NoCause     Cause = iota // nothing that matters here
+	GPUMemory                // GPU memory ran out
+	HostMemory               // the kernel killed it because host memory ran out
+	DeviceFault              // an error that can be its GPU's fault
+)
+
+// Published reports that a Quarantine is where readings find it.
+type Published struct{ UUID gpu.UUID }
 
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}
@@ -182,6 +195,9 @@ type Read struct {
 	Processes bool
 }
 
+// Quarantine: publish it, answered by Published.
+type Quarantine struct{ gpu.Quarantine }
+
 // Wake: send Woken at this time (CLOCK_BOOTTIME). It replaces the previous Wake; 0 cancels
 // it.
 type Wake struct{ At time.Duration }
@@ -191,15 +207,16 @@ type Finish struct {
 	GaveUp bool // max_wait, or --no-wait: exit 124 or 75
 }
 
-func (Record) action()  {}
-func (Prepare) action() {}
-func (Discard) action() {}
-func (Yield) action()   {}
-func (Launch) action()  {}
-func (End) action()     {}
-func (Adopt) action()   {}
-func (Warn) action()    {}
-func (Ack) action()     {}
-func (Read) action()    {}
-func (Wake) action()    {}
-func (Finish) action()  {}
+func (Record) action()     {}
+func (Prepare) action()    {}
+func (Discard) action()    {}
+func (Yield) action()      {}
+func (Launch) action()     {}
+func (End) action()        {}
+func (Adopt) action()      {}
+func (Warn) action()       {}
+func (Ack) action()        {}
+func (Read) action()       {}
+func (Quarantine) action() {}
+func (Wake) action()       {}
+func (Finish) action()     {}

@@ -117,7 +117,22 @@ func (c *Core) pick(id int32) (gpu.Grant, bool) {
 			return g, true
 		}
 	}
-	return c.pool.Find(c.now.Boot, cl.req, aside)
+	g, ok := c.pool.Find(c.now.Boot, cl.req, aside)
+	if req := cl.req; !ok && req.Avoid != "" && !c.elsewhere(id, req, aside) {
+		req.Avoid = ""
+		return c.pool.Find(c.now.Boot, req, aside)
+	}
+	return g, ok
+}
+
+// elsewhere reports whether a job waits for GPUs other than those that it avoids: there
+// are enough that are free or that this run's jobs hold, and its patience is not over.
+func (c *Core) elsewhere(id int32, req gpu.Request, aside []gpu.UUID) bool {
+	if w := &c.waiter; w.first == id && c.now.Boot-w.since >= c.b.Settings.Patience {
+		return false
+	}
+	free, ours := c.pool.Could(c.now.Boot, req, aside)
+	return len(free)+len(ours) >= req.Min
 }
 
 // keep keeps GPUs for the waiter once its patience is over: those it could use, as long
@@ -225,7 +240,7 @@ func (c *Core) room(id int32) string {
 
 // aside returns the GPUs that a job may not take now.
 func (c *Core) aside(id int32) []gpu.UUID {
-	aside := slices.Clone(c.excluded)
+	aside := slices.Concat(c.excluded, c.health.resting)
 	for _, s := range c.cooling {
 		if s.until > c.now.Boot {
 			aside = append(aside, s.id)
@@ -261,6 +276,8 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
 		return "released by stop --gpu"
 	case id != c.waiter.id && slices.Contains(c.waiter.kept, v.UUID) && v.OK:
 		return "kept for " + c.name(c.waiter.id)
+	case slices.Contains(c.health.resting, v.UUID):
+		return "attempts of several jobs in a row died on it; it rests until one of them has been tried elsewhere"
 	case slices.Contains(c.aside(c.waiter.id), v.UUID):
 		return "another run just took it"
 	}

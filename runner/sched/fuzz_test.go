@@ -51,6 +51,7 @@ type chaos struct {
 	reads   []Read
 	started map[string]bool // by uni_id: its start is recorded
 	stopped map[string]bool // its end is
+	excused map[string]int  // by job: its failures in this run that spent no retry
 	dying   int             // 1 if the core no longer knows all facts
 	hung    bool            // some attempt left its GPUs in an unknown state
 }
@@ -139,7 +140,7 @@ func (c *chaos) someSpec() jobspec.Spec {
 func (c *chaos) begin() {
 	c.compare()
 	c.open()
-	c.preps, c.reads, c.dying = nil, nil, 0
+	c.preps, c.reads, c.dying, c.excused = nil, nil, 0, map[string]int{}
 	c.send(Began{})
 }
 
@@ -173,9 +174,20 @@ func (c *chaos) watch(a Action) {
 				c.t.Fatalf("%s ended twice", f.UniID)
 			}
 			c.stopped[f.UniID] = true
+			if f.Uncharged != "" {
+				c.excused[f.Job]++
+			}
+			if c.excused[f.Job] > maxExcused {
+				c.t.Fatalf("%d failures of %s spent no retry", c.excused[f.Job], f.Job)
+			}
 		}
 	case Prepare:
 		c.preps = append(c.preps, a)
+		for _, id := range a.Grant.UUIDs {
+			if _, sick := c.core.pool.Quarantined(c.now.Boot, id); sick || slices.Contains(c.core.health.resting, id) {
+				c.t.Fatalf("%s was granted %s, which is quarantined or rests", c.b.Jobs[a.Job].Name, id)
+			}
+		}
 	case Read:
 		c.reads = append(c.reads, a)
 	case Launch:
@@ -322,9 +334,10 @@ func (c *chaos) endOne() {
 		return
 	}
 	e := []Ended{
-		{}, {}, {ExitCode: 1}, {ExitCode: 1, Line: "ValueError: 1"}, {ExitCode: 127}, {ExitCode: -1, Signal: "SIGKILL"}, {ExitCode: 1, OOM: true},
+		{}, {}, {ExitCode: 1}, {ExitCode: 1, Line: "ValueError: 1"}, {ExitCode: 127}, {ExitCode: -1, Signal: "SIGKILL"}, {ExitCode: 1, Cause: GPUMemory},
 		{ExitCode: -1, Lost: true}, {Failed: "output x missing"}, {Err: "no shell", ExitCode: -1}, {Good: true, ExitCode: 1}, {Stuck: true},
-	}[c.pick(12)]
+		{ExitCode: 1, Cause: DeviceFault}, {ExitCode: -1, Signal: "SIGSEGV"}, {ExitCode: 1, Cause: HostMemory},
+	}[c.pick(15)]
 	c.hung = c.hung || e.Stuck
 	c.exit(uni, e)
 }
@@ -368,10 +381,26 @@ func (c *chaos) elsewhere() {
 		if i := c.pick(len(c.devs)); c.load[i] == 0 {
 			c.unseen[i] = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
 		}
+		c.ail()
 		c.claims = []gpu.Claim{}
 		if c.chance(50) {
 			c.claims = append(c.claims, gpu.Claim{UUID: uuid(c.pick(len(c.devs))), User: "alice", Share: c.chance(30), Memory: 4 * gpu.GiB})
 		}
+	}
+}
+
+// ail changes the health of a GPU, or lets a user quarantine it or lift that.
+func (c *chaos) ail() {
+	id := uuid(c.pick(len(c.devs)))
+	switch c.pick(6) {
+	case 0:
+		c.vital[id] = &gpu.Health{Uncorrected: c.pick(4), Xid: 79 * c.pick(2)}
+	case 1:
+		c.lost[id] = !c.lost[id]
+	case 2:
+		c.sick = append(slices.Clone(c.sick), gpu.Quarantine{UUID: id, UID: 1000 + c.pick(2)}.Again(c.now.Boot, c.now.Wall))
+	case 3:
+		c.sick = slices.DeleteFunc(slices.Clone(c.sick), func(q gpu.Quarantine) bool { return q.UUID == id })
 	}
 }
 
@@ -425,6 +454,9 @@ func (c *chaos) calm() {
 	if c.claims != nil {
 		c.claims = []gpu.Claim{}
 	}
+	c.sick = []gpu.Quarantine{}
+	clear(c.lost)
+	clear(c.vital)
 	clear(c.load)
 	for i := range c.load {
 		c.load[i], c.unseen[i] = 0, 0

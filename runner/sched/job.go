@@ -108,12 +108,15 @@ func (c *Core) name(id int32) string { return c.b.Jobs[id].Name }
 
 func (c *Core) file(id int32) int { return c.b.Jobs[id].File }
 
-// request returns what a job asks for now, which is more memory than its file says after
-// an oom with memory_growth.
+// request returns what a job asks for now: more memory than its file says after an oom
+// with memory_growth, and other GPUs than those on which it died.
 func (c *Core) request(id int32) gpu.Request {
 	req := c.spec(id).Request
 	if m, ok := c.grown[id]; ok {
 		req.Memory, req.Part = m, false
+	}
+	if req.Max > 0 {
+		req.Avoid = c.health.avoid(id)
 	}
 	return req
 }

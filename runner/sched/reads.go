@@ -61,6 +61,8 @@ func (ev Observed) on(c *Core) {
 		return
 	}
 	c.see(ev.Observation)
+	c.vitals(ev.Observation)
+	c.unpublished(&ev.Observation)
 	quick := ev.Quick && ev.Err == ""
 	if quick {
 		ev.Readings = slices.DeleteFunc(slices.Clone(ev.Readings), func(r gpu.Reading) bool { return r.Err == "" && !c.inHand(r.UUID) })
@@ -177,6 +179,8 @@ type usage struct {
 	strayed  []gpu.UUID    // other GPUs on which it was seen
 	stray    string        // the message about that
 	came     []guest       // other processes that came to its GPUs while it ran
+	company  []company     // parallel to the grant's GPUs: who else has been there
+	fault    fault         // whose it was that it ran out of memory
 }
 
 // A seat is the memory use of an attempt on one of its GPUs.
@@ -241,6 +245,9 @@ func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
 		}
 	}
 	a.peak = max(a.peak, s.used)
+	if i < len(a.company) {
+		a.company[i].see(r, a.uniID, s.used)
+	}
 	c.pidsTell = c.pidsTell || s.used > 0
 	return s.used > 0
 }

@@ -141,6 +141,19 @@ func (s *scenario) setUp(f []string) bool {
 		u := use{s.attempt(f[1]), s.number(f[2]), s.bytes(f[3])}
 		s.uses = slices.DeleteFunc(s.uses, func(o use) bool { return o.uni == u.uni && o.gpu == u.gpu })
 		s.uses = append(s.uses, u)
+	case "ecc":
+		s.vital[uuid(s.number(f[1]))] = &gpu.Health{Uncorrected: s.number(f[2])}
+	case "xid":
+		s.vital[uuid(s.number(f[1]))] = &gpu.Health{Uncorrected: -1, Xid: s.number(f[2])}
+	case "falls":
+		s.lost[uuid(s.number(f[1]))] = true
+	case "back":
+		s.lost[uuid(s.number(f[1]))] = false
+	case "sick":
+		q := gpu.Quarantine{UUID: uuid(s.number(f[1])), UID: s.number(f[2]), Why: "it is sick"}
+		s.sick = append(s.sick, q.Again(s.now.Boot, s.now.Wall))
+	case "clear":
+		s.sick = slices.DeleteFunc(slices.Clone(s.sick), func(q gpu.Quarantine) bool { return q.UUID == uuid(s.number(f[1])) })
 	case "claims":
 		s.claims = []gpu.Claim{}
 		for _, i := range f[1:] {
@@ -382,7 +395,7 @@ func (s *scenario) happens(f []string) bool {
 		s.send(Started{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":
 		s.send(Started{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1, Adopted: true})
-	case "exit", "dies", "signal", "oom", "lost", "void", "good", "bad":
+	case "exit", "dies", "fault", "signal", "oom", "lost", "void", "good", "bad":
 		s.exit(f[1], s.ending(f))
 	case "timeout":
 		s.send(StopAnnounced{UniID: s.attempt(f[1]), Why: state.WhyTimeout})
@@ -407,10 +420,12 @@ func (s *scenario) ending(f []string) Ended {
 		return Ended{ExitCode: s.number(rest)}
 	case "dies":
 		return Ended{ExitCode: 1, Line: rest}
+	case "fault":
+		return Ended{ExitCode: 1, Line: rest, Cause: DeviceFault}
 	case "signal":
 		return Ended{ExitCode: -1, Signal: rest}
 	case "oom":
-		return Ended{ExitCode: 1, OOM: true}
+		return Ended{ExitCode: 1, Cause: GPUMemory}
 	case "lost":
 		return Ended{ExitCode: -1, Lost: true}
 	case "void":

@@ -37,6 +37,8 @@ func (w *world) words(a Action) string {
 		return "warn " + a.Text
 	case Ack:
 		return "ack " + a.UniID
+	case Quarantine:
+		return fmt.Sprintf("quarantine%s for %s", idWords([]gpu.UUID{a.UUID}), a.Ends-w.now.Boot)
 	case Read:
 		s := "read" + idWords(a.UUIDs)
 		if len(a.UUIDs) > 0 && !a.Processes {
@@ -96,6 +98,9 @@ func factWords(f state.Fact) string {
 			if x != "" {
 				s += " " + x
 			}
+		}
+		if f.Uncharged != "" {
+			s += " uncharged: " + f.Uncharged
 		}
 		if f.PeakMemory > 0 {
 			s += " peak " + f.PeakMemory.String()

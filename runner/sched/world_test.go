@@ -21,12 +21,15 @@ type world struct {
 	opts   Options
 	rules  gpu.Rules
 	devs   []gpu.Device
-	load   []gpu.Bytes    // other people's memory, by device
-	unseen []gpu.Bytes    // memory in use by no visible process
-	uses   []use          // what attempts use on GPUs
-	claims []gpu.Claim    // alice's, and those of this user's other runs; nil while nobody reads them
-	host   *gpu.HostRules // nil for none
-	fails  string         // why readings fail, or ""
+	load   []gpu.Bytes      // other people's memory, by device
+	unseen []gpu.Bytes      // memory in use by no visible process
+	uses   []use            // what attempts use on GPUs
+	claims []gpu.Claim      // alice's, and those of this user's other runs; nil while nobody reads them
+	host   *gpu.HostRules   // nil for none
+	sick   []gpu.Quarantine // everybody's
+	vital  map[gpu.UUID]*gpu.Health
+	lost   map[gpu.UUID]bool
+	fails  string // why readings fail, or ""
 	proof  map[int]Evidence
 
 	core    *Core
@@ -65,6 +68,7 @@ func newWorld(t testing.TB) *world {
 			},
 		},
 		rules: gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second},
+		sick:  []gpu.Quarantine{}, vital: map[gpu.UUID]*gpu.Health{}, lost: map[gpu.UUID]bool{},
 		proof: map[int]Evidence{}, manual: map[string]bool{}, live: map[string]bool{}, grants: map[string]gpu.Grant{},
 		unis: map[string]int{}, log: func(string) {},
 	}
@@ -248,6 +252,9 @@ func (w *world) act(a Action) {
 		if !w.manual["read"] {
 			w.pending = append(w.pending, w.reading(a))
 		}
+	case Quarantine:
+		w.sick = append(slices.DeleteFunc(slices.Clone(w.sick), func(q gpu.Quarantine) bool { return q.UUID == a.UUID && q.UID == a.UID }), a.Quarantine)
+		w.pending = append(w.pending, Published{UUID: a.UUID})
 	case Wake:
 		w.wakeAt = a.At
 	case Finish:
@@ -270,7 +277,7 @@ func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Observation{At: w.now.Boot, Err: w.fails}
 	if !quick {
-		s.Claims = w.claims
+		s.Claims, s.Sick = w.claims, w.sick
 	}
 	s.Host = w.hostRules()
 	if w.fails == "" {
@@ -286,6 +293,9 @@ func (w *world) reading(r Read) Event {
 				}
 			}
 			w.used(i, &x)
+			if x.Health = w.vital[d.UUID]; w.lost[d.UUID] {
+				x = gpu.Reading{UUID: d.UUID, Err: "GPU is lost", Lost: true, Total: -1, Free: -1, Used: -1}
+			}
 			s.Readings = append(s.Readings, x)
 		}
 	}

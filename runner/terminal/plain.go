@@ -36,6 +36,9 @@ func EndLine(f, start state.Fact) string {
 	if f.PeakMemory > 0 {
 		parts = append(parts, "peak "+f.PeakMemory.Round())
 	}
+	if f.Uncharged != "" {
+		parts = append(parts, "no retry spent: "+CleanText(f.Uncharged))
+	}
 	if f.State != state.Succeeded && start.Log != "" {
 		parts = append(parts, CleanText(start.Log))
 	}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/gpu/probe"
+	"gpurun/runner/terminal"
+	"gpurun/state/host"
+)
+
+// clear lifts this user's quarantines of some GPUs.
+func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n neighbors) error {
+	_, warnings := n.Others(ctx, nil)
+	for _, w := range warnings {
+		a.warn(w)
+	}
+	all := n.Sick()
+	for _, name := range c.Clear {
+		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })
+		own := slices.IndexFunc(about, func(q gpu.Quarantine) bool { return q.UID == os.Getuid() })
+		if own < 0 {
+			return &failure{code: exitUsage, text: fmt.Sprintf("you have not quarantined GPU %s", name), hint: notYours(about)}
+		}
+		q := about[own]
+		if err := claim.Clear(claimRoots(p, ""), q.UUID); err != nil {
+			return &failure{code: exitState, text: fmt.Sprintf("the quarantine of GPU %s stays: %v", name, err), err: err}
+		}
+		fmt.Fprintf(a.out, "lifted the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))
+	}
+	return nil
+}
+
+// means reports whether a person's name for a GPU means the one that is quarantined. A GPU
+// that does not answer has the index that it had.
+func means(name string, q gpu.Quarantine, devs []gpu.Device) bool {
+	index := q.Index
+	if i := slices.IndexFunc(devs, func(d gpu.Device) bool { return d.UUID == q.UUID }); i >= 0 {
+		index = devs[i].Index
+	}
+	return name == strconv.Itoa(index) || name != "" && strings.HasPrefix(string(q.UUID), name)
+}
+
+// notYours says what is to be known about other users' quarantines.
+func notYours(some []gpu.Quarantine) string {
+	var users []string
+	for _, q := range some {
+		if q.Ends <= host.Boottime() {
+			continue
+		}
+		users = append(users, terminal.CleanText(q.User))
+	}
+	if len(users) == 0 {
+		return "gpurun gpus shows all quarantines"
+	}
+	return "only its user can lift a quarantine; that of " + strings.Join(users, ", ") + " does not keep your jobs off that GPU"
+}

@@ -1,0 +1,354 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// A GPU is suspected when attempts die on it one after another, soon after their start and
+// in ways that can be its fault. It is quarantined once one of their jobs has done better
+// elsewhere. Until then a job that died is tried elsewhere, which spends no retry, and the
+// suspect rests: a fast failure would free it for the next job at once.
+const (
+	suspectAfter = 3                // deaths in a row
+	suspectJobs  = 2                // of at least so many jobs
+	suspectFor   = 10 * time.Minute // unless one of their jobs is tried elsewhere before that
+	maxExcused   = 3                // failures of one job that spend no retry
+	maxDeaths    = 16               // remembered of one GPU
+	maxEvidence  = 5                // deaths named as evidence
+)
+
+// health is what this run has learned about the health of its devices.
+type health struct {
+	rows    []*row             // of devices on which the last attempts died
+	resting []gpu.UUID         // suspects
+	jobs    map[int32]*mishaps // by job
+	news    []news             // quarantines that readings may not show yet
+	errors  map[gpu.UUID]int   // uncorrectable ECC errors, as last read
+	lost    map[gpu.UUID]bool  // fell off the bus, as last read
+}
+
+func newHealth() health {
+	return health{jobs: map[int32]*mishaps{}, errors: map[gpu.UUID]int{}, lost: map[gpu.UUID]bool{}}
+}
+
+// A row is the attempts that died on a device one after another.
+type row struct {
+	id     gpu.UUID
+	deaths []death
+	until  time.Duration // how long the device may rest
+}
+
+type death struct {
+	job     int32
+	on      []gpu.UUID
+	charged bool
+	text    string // "train-1 (attempt 2): SIGSEGV"
+	better  string // how its job then did elsewhere, "train-1 succeeded on GPU 2"; or ""
+}
+
+// mishaps are what befell a job that was not, or may not have been, its fault.
+type mishaps struct {
+	excused int        // failures that spent no retry
+	on      []gpu.UUID // devices on which it happened
+	away    bool       // it is to be tried on others
+}
+
+// of returns a job's mishaps, to be changed.
+func (h *health) of(job int32) *mishaps {
+	if h.jobs[job] == nil {
+		h.jobs[job] = &mishaps{}
+	}
+	return h.jobs[job]
+}
+
+// places returns the devices on which a job had mishaps.
+func (h *health) places(job int32) []gpu.UUID {
+	if m := h.jobs[job]; m != nil {
+		return m.on
+	}
+	return nil
+}
+
+// avoid returns the devices on which a job is not to be tried again for now.
+func (h *health) avoid(job int32) gpu.Names {
+	m := h.jobs[job]
+	if m == nil || !m.away {
+		return ""
+	}
+	names := make([]string, len(m.on))
+	for i, id := range m.on {
+		names[i] = string(id)
+	}
+	return gpu.NamesOf(names)
+}
+
+// mishap records where a job had one, and whether it is to be tried elsewhere.
+func (h *health) mishap(job int32, on []gpu.UUID, away bool) {
+	m := h.of(job)
+	m.on = slices.Concat(m.on, on)
+	slices.Sort(m.on)
+	m.on, m.away = slices.Compact(m.on), away
+}
+
+// crashes are the signals of a program that crashed or was killed, rather than asked to
+// end, and the exit codes with which a shell reports them.
+var (
+	asked   = []string{"SIGHUP", "SIGINT", "SIGPIPE", "SIGTERM"}
+	crashes = []int{128 + 4, 128 + 5, 128 + 6, 128 + 7, 128 + 8, 128 + 11} // ILL, TRAP, ABRT, BUS, FPE, SEGV
+)
+
+// died reports whether an attempt ended in a way that can be its GPU's fault.
+func (c *Core) died(a *attempt, f state.Fact, ev Ended) bool {
+	if !c.onPool(a) || a.adopted || a.job < 0 || f.Why != "" || ev.Void {
+		return false
+	}
+	switch f.ErrorType {
+	case state.ErrLost:
+		return true
+	case state.ErrSignal:
+		return !slices.Contains(asked, f.Signal)
+	case state.ErrExit:
+		return ev.Cause == DeviceFault || f.ExitCode != nil && slices.Contains(crashes, *f.ExitCode)
+	}
+	return false
+}
+
+// excused returns why a failure spends no retry, or "". What the attempt held has been
+// given back.
+func (c *Core) excused(a *attempt, f state.Fact, ev Ended) string {
+	if a.job < 0 || !c.begun || c.draining != "" || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 ||
+		c.jobs[a.job].quit || c.isHeld(a.job) {
+		return ""
+	}
+	m := c.health.jobs[a.job]
+	switch {
+	case m != nil && m.excused >= maxExcused:
+		return ""
+	case a.fault == theirs:
+		return "another user's process took its memory"
+	case !c.died(a, f, ev) || !c.another(a.job, slices.Concat(c.health.places(a.job), a.grant.UUIDs)):
+		return ""
+	}
+	for _, id := range a.grant.UUIDs {
+		if _, sick := c.pool.Quarantined(c.now.Boot, id); sick {
+			return "GPU " + c.pool.Label(id) + " is quarantined"
+		}
+	}
+	// A job that died elsewhere too is to blame, unless others died there as well.
+	if f.Seconds <= early.Seconds() && (m == nil || len(m.on) == 0 || c.othersDied(a)) {
+		return gpuNumbers(a.grant.Indices) + " may be at fault"
+	}
+	return ""
+}
+
+// othersDied reports whether the last attempt of another job died on a device of a, too.
+func (c *Core) othersDied(a *attempt) bool {
+	return slices.ContainsFunc(c.health.rows, func(r *row) bool {
+		return slices.Contains(a.grant.UUIDs, r.id) && slices.ContainsFunc(r.deaths, func(d death) bool { return d.job != a.job })
+	})
+}
+
+// diagnose learns from the end of an attempt.
+func (c *Core) diagnose(a *attempt, f state.Fact, ev Ended) {
+	h := &c.health
+	switch {
+	case !c.onPool(a):
+	case c.died(a, f, ev):
+		h.mishap(a.job, a.grant.UUIDs, f.Uncharged != "")
+		if f.Seconds <= early.Seconds() {
+			c.dies(a, f)
+		}
+	case f.Why != "" || f.ErrorType == state.ErrLost: // says nothing about the device
+	default:
+		if a.fault == theirs {
+			h.mishap(a.job, a.grant.UUIDs, f.Uncharged != "")
+		}
+		h.rows = slices.DeleteFunc(h.rows, func(r *row) bool { return slices.Contains(a.grant.UUIDs, r.id) })
+		if f.State == state.Succeeded {
+			h.better(a, "succeeded on "+gpuNumbers(a.grant.Indices))
+		} else if f.Seconds > early.Seconds() {
+			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
+		}
+	}
+}
+
+// dies adds a death to the rows of an attempt's devices.
+func (c *Core) dies(a *attempt, f state.Fact) {
+	h, fl := &c.health, f.Failure()
+	text := a.name
+	if a.n > 1 {
+		text += fmt.Sprintf(" (attempt %d)", a.n)
+	}
+	for _, id := range a.grant.UUIDs {
+		i := slices.IndexFunc(h.rows, func(r *row) bool { return r.id == id })
+		if i < 0 {
+			i = len(h.rows)
+			h.rows = append(h.rows, &row{id: id})
+		}
+		r := h.rows[i]
+		r.deaths = append(r.deaths, death{job: a.job, on: a.grant.UUIDs, charged: f.Uncharged == "", text: text + ": " + fl.Cause()})
+		r.deaths = r.deaths[max(0, len(r.deaths)-maxDeaths):]
+		r.until = c.now.Boot + suspectFor
+	}
+}
+
+// better records how a job that died on other devices has done on those of a.
+func (h *health) better(a *attempt, how string) {
+	for _, r := range h.rows {
+		for i := range r.deaths {
+			if d := &r.deaths[i]; d.job == a.job && d.better == "" && !slices.Contains(a.grant.UUIDs, r.id) {
+				d.better = a.name + " then " + how
+			}
+		}
+	}
+}
+
+// enough reports whether so many attempts of so many jobs make a row.
+func enough(deaths []death) bool {
+	return len(deaths) >= suspectAfter && slices.ContainsFunc(deaths, func(d death) bool { return d.job != deaths[0].job })
+}
+
+// examine quarantines devices against which there is enough evidence, and finds out which
+// have to rest until there is.
+func (c *Core) examine() {
+	h := &c.health
+	h.resting = nil
+	if len(h.rows) == 0 {
+		return
+	}
+	for a := range c.live.started {
+		if c.onPool(a) && a.job >= 0 && a.began > 0 && c.now.Boot-a.began >= early {
+			h.better(a, "ran for more than a minute on "+gpuNumbers(a.grant.Indices))
+		}
+	}
+	for _, r := range slices.Clone(h.rows) {
+		i := slices.IndexFunc(r.deaths, func(d death) bool { return d.better != "" })
+		switch {
+		case !enough(r.deaths):
+		case i >= 0:
+			c.convict(r, r.deaths[i].better)
+		case c.rests(r):
+			h.resting = append(h.resting, r.id)
+		}
+	}
+}
+
+// rests reports whether a suspect is left alone: one of the jobs that died only there can
+// still be tried elsewhere.
+func (c *Core) rests(r *row) bool {
+	only := slices.DeleteFunc(slices.Clone(r.deaths), func(d death) bool {
+		return slices.ContainsFunc(c.health.places(d.job), func(id gpu.UUID) bool { return !slices.Contains(d.on, id) })
+	})
+	return c.now.Boot < r.until && enough(only) && slices.ContainsFunc(only, func(d death) bool {
+		p := c.jobs[d.job].phase
+		return p >= pending && p <= waiting && c.another(d.job, []gpu.UUID{r.id})
+	})
+}
+
+// nextTrial calls by with the times at which a suspect is convicted or has rested enough.
+func (c *Core) nextTrial(by func(time.Duration)) {
+	for _, r := range c.health.rows {
+		if !enough(r.deaths) {
+			continue
+		}
+		by(r.until)
+		for a := range c.live.started {
+			if a.began > 0 && slices.ContainsFunc(r.deaths, func(d death) bool { return d.job == a.job }) {
+				by(a.began + early)
+			}
+		}
+	}
+}
+
+// convict quarantines a suspect, and gives back the retries that it cost.
+func (c *Core) convict(r *row, better string) {
+	h := &c.health
+	h.rows = slices.DeleteFunc(h.rows, func(o *row) bool { return o == r })
+	var jobs []int32
+	var evidence []string
+	for _, d := range r.deaths {
+		if !slices.Contains(jobs, d.job) {
+			jobs = append(jobs, d.job)
+		}
+		evidence = append(evidence, d.text)
+		if j, m := &c.jobs[d.job], h.of(d.job); d.charged && j.failures > 0 && !j.phase.over() && m.excused < maxExcused {
+			j.failures--
+			m.excused++
+		}
+	}
+	why := fmt.Sprintf("%d attempts of %d jobs in a row died on it", len(r.deaths), len(jobs))
+	c.quarantine(r.id, why, append(evidence[max(0, len(evidence)-maxEvidence+1):], better))
+}
+
+// news is a quarantine that readings may not show yet.
+type news struct {
+	gpu.Quarantine
+	since time.Duration // when it was published; 0 if it has not been
+}
+
+// quarantine keeps this user's jobs off a device for a while.
+func (c *Core) quarantine(id gpu.UUID, why string, evidence []string) {
+	q, begun := c.pool.Quarantine(c.now.Boot, c.now.Wall, id, why, evidence)
+	if !begun {
+		return
+	}
+	c.health.news = append(c.health.news, news{Quarantine: q})
+	c.do(Quarantine{q})
+	text := fmt.Sprintf("GPU %s is quarantined until %s: %s", c.pool.Label(id), q.Until.Local().Format("15:04"), why)
+	if len(evidence) > 0 {
+		text += " (" + strings.Join(evidence, "; ") + ")"
+	}
+	c.do(Warn{Text: fmt.Sprintf("%s; gpurun gpus --clear %d lifts that", text, q.Index)})
+	c.refill = true
+}
+
+func (ev Published) on(c *Core) {
+	for i := range c.health.news {
+		if n := &c.health.news[i]; n.UUID == ev.UUID {
+			n.since = c.now.Boot
+		}
+	}
+}
+
+// unpublished adds to a reading the quarantines that it cannot show yet. One that is
+// missing from a later reading has been lifted.
+func (c *Core) unpublished(seen *gpu.Observation) {
+	h := &c.health
+	if seen.Sick == nil {
+		return
+	}
+	h.news = slices.DeleteFunc(h.news, func(n news) bool { return n.since > 0 && n.since < seen.At })
+	for _, n := range h.news {
+		seen.Sick = append(seen.Sick, n.Quarantine)
+	}
+}
+
+// vitals quarantines devices whose readings convict them.
+func (c *Core) vitals(seen gpu.Observation) {
+	h := &c.health
+	for i := range seen.Readings {
+		r := &seen.Readings[i]
+		if r.Lost && !h.lost[r.UUID] {
+			c.quarantine(r.UUID, r.Err, nil)
+		}
+		h.lost[r.UUID] = r.Lost
+		if r.Health == nil {
+			continue
+		}
+		if x := r.Health.Xid; x > 0 {
+			c.quarantine(r.UUID, fmt.Sprintf("the driver reported the critical error Xid %d", x), nil)
+		}
+		if n := r.Health.Uncorrected; n >= 0 {
+			if before, known := h.errors[r.UUID]; known && n > before {
+				c.quarantine(r.UUID, fmt.Sprintf("its count of uncorrectable ECC errors rose from %d to %d", before, n), nil)
+			}
+			h.errors[r.UUID] = n
+		}
+	}
+}

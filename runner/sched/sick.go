@@ -20,7 +20,7 @@ const (
 	suspectFor   = 10 * time.Minute // unless one of their jobs is tried elsewhere before that
 	maxExcused   = 3                // failures of one job that spend no retry
 	maxDeaths    = 16               // remembered of one GPU
-	maxEvidence  = 5                // deaths named as evidence
+	maxEvidence  = 3                // causes of death named as evidence
 )
 
 // health is what this run has learned about the health of its devices.
@@ -48,7 +48,8 @@ type death struct {
 	job     int32
 	on      []gpu.UUID
 	charged bool
-	text    string // "train-1 (attempt 2): SIGSEGV"
+	who     string // "train-1 (attempt 2)"
+	cause   string // "SIGSEGV"
 	better  string // how its job then did elsewhere, "train-1 succeeded on GPU 2"; or ""
 }
 
@@ -180,10 +181,9 @@ func (c *Core) diagnose(a *attempt, f state.Fact, ev Ended) {
 
 // dies adds a death to the rows of an attempt's devices.
 func (c *Core) dies(a *attempt, f state.Fact) {
-	h, fl := &c.health, f.Failure()
-	text := a.name
+	h, fl, who := &c.health, f.Failure(), a.name
 	if a.n > 1 {
-		text += fmt.Sprintf(" (attempt %d)", a.n)
+		who += fmt.Sprintf(" (attempt %d)", a.n)
 	}
 	for _, id := range a.grant.UUIDs {
 		i := slices.IndexFunc(h.rows, func(r *row) bool { return r.id == id })
@@ -192,7 +192,7 @@ func (c *Core) dies(a *attempt, f state.Fact) {
 			h.rows = append(h.rows, &row{id: id})
 		}
 		r := h.rows[i]
-		r.deaths = append(r.deaths, death{job: a.job, on: a.grant.UUIDs, charged: f.Uncharged == "", text: text + ": " + fl.Cause()})
+		r.deaths = append(r.deaths, death{job: a.job, on: a.grant.UUIDs, charged: f.Uncharged == "", who: who, cause: fl.Cause()})
 		r.deaths = r.deaths[max(0, len(r.deaths)-maxDeaths):]
 		r.until = c.now.Boot + suspectFor
 	}
@@ -271,19 +271,37 @@ func (c *Core) convict(r *row, better string) {
 	h := &c.health
 	h.rows = slices.DeleteFunc(h.rows, func(o *row) bool { return o == r })
 	var jobs []int32
-	var evidence []string
 	for _, d := range r.deaths {
 		if !slices.Contains(jobs, d.job) {
 			jobs = append(jobs, d.job)
 		}
-		evidence = append(evidence, d.text)
 		if j, m := &c.jobs[d.job], h.of(d.job); d.charged && j.failures > 0 && !j.phase.over() && m.excused < maxExcused {
 			j.failures--
 			m.excused++
 		}
 	}
 	why := fmt.Sprintf("%d attempts of %d jobs in a row died on it", len(r.deaths), len(jobs))
-	c.quarantine(r.id, why, append(evidence[max(0, len(evidence)-maxEvidence+1):], better))
+	c.quarantine(r.id, why, append(r.evidence(), better))
+}
+
+// evidence names the attempts that died, with those that died alike together.
+func (r *row) evidence() (list []string) {
+	var causes []string
+	for _, d := range r.deaths {
+		if !slices.Contains(causes, d.cause) && len(causes) < maxEvidence {
+			causes = append(causes, d.cause)
+		}
+	}
+	for _, cause := range causes {
+		var who []string
+		for _, d := range r.deaths {
+			if d.cause == cause {
+				who = append(who, d.who)
+			}
+		}
+		list = append(list, few(who)+": "+cause)
+	}
+	return list
 }
 
 // news is a quarantine that readings may not show yet.

@@ -53,6 +53,9 @@ func newMachine(script []byte) *machine {
 		m.stranger = append(m.stranger, Bytes(m.next(24))*GiB)
 		m.lingers = append(m.lingers, 0)
 	}
+	if a, b := m.next(3), m.next(3); a != b {
+		link(m.devs, nearer[m.next(4)], a, b)
+	}
 	m.pool = NewPool(m.devs, rules)
 	return m
 }
@@ -122,6 +125,10 @@ func (m *machine) step() string {
 func (m *machine) start() string {
 	req := Request{Min: 1 + m.next(2), Memory: Bytes(m.next(13)) * GiB, MaxUtil: 100, Share: m.next(3) > 0}
 	req.Max = req.Min + m.next(2)
+	if req.Share {
+		req.Slots = m.next(4)
+		req.Part = req.Slots > 0 && m.next(2) == 0
+	}
 	var kept []UUID
 	if m.next(4) == 0 {
 		kept = []UUID{m.devs[m.next(3)].UUID}
@@ -165,16 +172,22 @@ func (m *machine) end() {
 func (m *machine) check() string {
 	held := 0
 	for i, d := range m.devs {
-		exclusive, all := 0, 0
+		exclusive, all, slots := 0, 0, 9
 		for _, a := range m.live {
 			if slices.Contains(a.grant.UUIDs, d.UUID) {
 				all++
 				if !a.grant.Share {
 					exclusive++
 				}
+				if a.grant.Slots > 0 {
+					slots = min(slots, a.grant.Slots)
+				}
 			}
 		}
 		held += min(1, all)
+		if all > slots {
+			return fmt.Sprintf("GPU %d: %d attempts, slots %d", i, all, slots)
+		}
 		if exclusive > 0 && all > 1 {
 			return fmt.Sprintf("GPU %d: %d attempts, of which %d do not share", i, all, exclusive)
 		}

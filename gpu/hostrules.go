@@ -73,6 +73,20 @@ func (h *HostRules) Said(format string, args ...any) string {
 	return fmt.Sprintf(format, args...) + " (" + h.File + ")"
 }
 
+// TimeLimit returns the rule about how long jobs may run, with its source, or "".
+func (h *HostRules) TimeLimit() string {
+	if h.MaxTimeout == 0 {
+		return ""
+	}
+	text := h.MaxTimeout.String() // 24h0m0s
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return h.Said("max_timeout: %s", text)
+}
+
 // A UserRules is what the host rules say about one user.
 type UserRules struct {
 	Priority  int    // negative: before everybody, lowest first; then 0; positive: a weight. 1 unless given

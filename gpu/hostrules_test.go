@@ -61,6 +61,17 @@ func TestHostRulesOfAUser(t *testing.T) {
 	}
 }
 
+func TestTimeLimit(t *testing.T) {
+	for limit, want := range map[time.Duration]string{
+		0: "", 24 * time.Hour: "max_timeout: 24h" + hostFile, 90 * time.Minute: "max_timeout: 1h30m" + hostFile,
+		10 * time.Second: "max_timeout: 10s" + hostFile, time.Minute: "max_timeout: 1m" + hostFile, time.Hour + time.Second: "max_timeout: 1h0m1s" + hostFile,
+	} {
+		if got := hostRules(func(h *HostRules) { h.MaxTimeout = limit }).TimeLimit(); got != want {
+			t.Errorf("%s: %q, want %q", limit, got, want)
+		}
+	}
+}
+
 // What an entry forbids for now is not impossible.
 func TestHostRulesEver(t *testing.T) {
 	for until, want := range map[time.Time]int{{}: 0, monday.Add(time.Hour): 6, monday.Add(-time.Hour): 6} {

@@ -118,12 +118,11 @@ func (b *Batch) CheckDevices(pool *gpu.Pool, wanted func(id int) bool) []Problem
 		if why, hint = pool.Never(r); why != "" {
 			return why, hint
 		}
-		most := pool.Host().MaxTimeout
-		if most == 0 || s.Timeout <= most {
+		host := pool.Host()
+		if host.MaxTimeout == 0 || s.Timeout <= host.MaxTimeout {
 			return "", ""
 		}
-		longest := units.FormatDuration(most)
-		return fmt.Sprintf("timeout: %s; %s", units.FormatDuration(s.Timeout), pool.Host().Said("max_timeout: %s", longest)), "write timeout: " + longest
+		return "timeout: " + units.FormatDuration(s.Timeout) + "; " + host.TimeLimit(), "write timeout: " + units.FormatDuration(host.MaxTimeout)
 	})
 }
 

@@ -65,7 +65,7 @@ func (e *execClaim) stand(pid int) {
 		return
 	}
 	e.engine.Stand(e.uniID, e.job, e.grant, pid)
-	if limit := e.rules.timeLimit(); limit != "" {
+	if limit := e.rules.TimeLimit(); limit != "" {
 		e.say("note", "the command will be stopped by "+limit)
 		e.over = make(chan struct{})
 		e.timer = time.AfterFunc(e.rules.MaxTimeout, e.end)
@@ -100,7 +100,7 @@ func (e *execClaim) ended(err error) error {
 		return err
 	}
 	<-e.over
-	return &failure{code: exitGaveUp, text: "the command was stopped by " + e.rules.timeLimit()}
+	return &failure{code: exitGaveUp, text: "the command was stopped by " + e.rules.TimeLimit()}
 }
 
 func (e *execClaim) release() {

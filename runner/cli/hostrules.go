@@ -70,14 +70,6 @@ func (a *app) tellHost(h hostRules) {
 	}
 }
 
-// timeLimit returns the rule that ends what has no timeout, or "".
-func (h *hostRules) timeLimit() string {
-	if h.MaxTimeout == 0 {
-		return ""
-	}
-	return h.Said("max_timeout: %s", units.FormatDuration(h.MaxTimeout))
-}
-
 // printRules prints the rules of the host that are in force for this user, if there are any.
 func printRules(w io.Writer, pool *gpu.Pool) {
 	if h := pool.Host(); h.File != "" {
@@ -109,5 +101,7 @@ func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
 		add(true, "hours", "%s: %s", devices, hours.Hours)
 	}
 	add(true, "schedule", "%s; your priority is %d", h.Schedule, you.Priority)
+	add(true, "courtesy", "%s", units.FormatDuration(h.Courtesy))
+	add(true, "patience", "%s, then gather for %s", units.FormatDuration(h.Patience), units.FormatDuration(h.Gather))
 	return rows
 }

@@ -98,7 +98,7 @@ func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.
 	if more > 0 {
 		fmt.Fprintf(to, "  and %s with other requests\n", count(more, "job"))
 	}
-	if limit := rules.timeLimit(); limit != "" && endless(b, runs) {
+	if limit := rules.TimeLimit(); limit != "" && endless(b, runs) {
 		fmt.Fprintln(to, "jobs without a timeout are stopped by "+limit)
 	}
 	return nil, nil

@@ -289,7 +289,7 @@ func (r *run) tellRules() {
 		r.rules = hostRulesFor(nil)
 	}
 	r.tellHost(r.rules)
-	if limit := r.rules.timeLimit(); limit != "" && endless(r.batch, r.runs) {
+	if limit := r.rules.TimeLimit(); limit != "" && endless(r.batch, r.runs) {
 		r.say("note", "jobs without a timeout are stopped by "+limit)
 	}
 }

@@ -22,6 +22,9 @@ func (ev Ended) on(c *Core) {
 	if f.ErrorType == state.ErrOOM {
 		f.Reason = join(f.Reason, c.blame(a, ev.Cause))
 	}
+	if f.State == state.Timeout && a.job >= 0 {
+		_, f.Reason = c.timeout(a.job)
+	}
 	c.giveBack(a, ev.Stuck, false)
 	f.Uncharged = c.excused(a, f, ev)
 	c.record(a.file, a.job, f)

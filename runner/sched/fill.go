@@ -155,7 +155,8 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if cl.gpus {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
 	}
-	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Timeout: c.timeout(id), Note: note}
+	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Note: note}
+	prepare.Timeout, _ = c.timeout(id)
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
@@ -172,15 +173,17 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	c.do(prepare)
 }
 
-// timeout returns how long a job may run: no longer than the host lets a job keep its GPUs.
-func (c *Core) timeout(id int32) time.Duration {
-	t := c.spec(id).Timeout
-	if c.jobs[id].class.gpus {
-		if most := c.pool.Host().MaxTimeout; most > 0 && (t == 0 || t > most) {
-			return most
-		}
+// timeout returns how long a job may run, 0 for no limit, and the rule of the host if it
+// is what bounds that: a job keeps its GPUs no longer than the host allows.
+func (c *Core) timeout(id int32) (t time.Duration, limitedBy string) {
+	t = c.spec(id).Timeout
+	if c.pool == nil || c.spec(id).Request.Max == 0 {
+		return t, ""
 	}
-	return t
+	if h := c.pool.Host(); h.MaxTimeout > 0 && (t == 0 || t > h.MaxTimeout) {
+		return h.MaxTimeout, h.TimeLimit()
+	}
+	return t, ""
 }
 
 // slots returns why no job at all may start now, or "".

@@ -31,7 +31,7 @@ type execCmd struct {
 
 // Help returns the command's description and examples.
 func (execCmd) Help() string {
-	return `The command gets the terminal, and gpurun exits with its status: 128 + N after signal N, 127 if it is not found, 126 if it cannot be executed.
+	return `The command gets the terminal, and gpurun exits with its status: 128 + N after signal N, 127 if it is not found, 126 if it cannot be executed, 124 if the host's max_timeout stopped it.
 
 Examples:
 

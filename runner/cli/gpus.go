@@ -39,7 +39,7 @@ type needFlags struct {
 
 // Help returns the command's description and examples.
 func (gpusCmd) Help() string {
-	return `Takes one reading, and checks each GPU against the limits you give.
+	return `Takes one reading, and checks each GPU against the limits you give. If the owner of this host has set rules, those in force for you come last.
 
 Examples:
 

@@ -219,7 +219,7 @@ func (c *Core) checkHealth() error {
 	}
 	for _, id := range h.resting {
 		i := slices.IndexFunc(h.rows, func(r *row) bool { return r.id == id })
-		if i < 0 || !enough(h.rows[i].deaths) || c.now.Boot >= h.rows[i].until {
+		if i < 0 || !enough(h.rows[i].deaths) || c.now.Boot >= h.rows[i].last+suspectFor {
 			return fmt.Errorf("%s rests without enough deaths", id)
 		}
 	}

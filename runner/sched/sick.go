@@ -41,7 +41,7 @@ func newHealth() health {
 type row struct {
 	id     gpu.UUID
 	deaths []death
-	until  time.Duration // how long the device may rest
+	last   time.Duration // when the last died
 }
 
 type death struct {
@@ -192,9 +192,12 @@ func (c *Core) dies(a *attempt, f state.Fact) {
 			h.rows = append(h.rows, &row{id: id})
 		}
 		r := h.rows[i]
+		if f.ErrorType == state.ErrLost && a.began < r.last {
+			continue // one keeper's death is one, however many attempts go with it
+		}
 		r.deaths = append(r.deaths, death{job: a.job, on: a.grant.UUIDs, charged: f.Uncharged == "", who: who, cause: fl.Cause()})
 		r.deaths = r.deaths[max(0, len(r.deaths)-maxDeaths):]
-		r.until = c.now.Boot + suspectFor
+		r.last = c.now.Boot
 	}
 }
 
@@ -245,7 +248,7 @@ func (c *Core) rests(r *row) bool {
 	only := slices.DeleteFunc(slices.Clone(r.deaths), func(d death) bool {
 		return slices.ContainsFunc(c.health.places(d.job), func(id gpu.UUID) bool { return !slices.Contains(d.on, id) })
 	})
-	return c.now.Boot < r.until && enough(only) && slices.ContainsFunc(only, func(d death) bool {
+	return c.now.Boot < r.last+suspectFor && enough(only) && slices.ContainsFunc(only, func(d death) bool {
 		p := c.jobs[d.job].phase
 		return p >= pending && p <= waiting && c.another(d.job, []gpu.UUID{r.id})
 	})
@@ -257,7 +260,7 @@ func (c *Core) nextTrial(by func(time.Duration)) {
 		if !enough(r.deaths) {
 			continue
 		}
-		by(r.until)
+		by(r.last + suspectFor)
 		for a := range c.live.started {
 			if a.began > 0 && slices.ContainsFunc(r.deaths, func(d death) bool { return d.job == a.job }) {
 				by(a.began + early)

@@ -368,8 +368,8 @@ func (c *Core) left(id int32, phases []state.Phase) state.Phase {
 		}
 	}
 	switch {
-	case rec == nil, before && (rec.State == state.Interrupted || rec.State == state.Cancelled):
-		return state.Pending
+	case rec == nil, before && (rec.State == state.Interrupted || rec.State == state.Cancelled), rec.Uncharged != "":
+		return state.Pending // the last would have been tried again, if the run had gone on
 	case before && rec.State == state.Succeeded:
 		return state.UpToDate
 	}

@@ -34,7 +34,7 @@ type sickness struct {
 	UUID     gpu.UUID      `json:"uuid"`
 	Index    int           `json:"index"`
 	Since    time.Time     `json:"since"`
-	Until    time.Time     `json:"until"`             // for people
+	Until    time.Time     `json:"until"`             // for people who read the file
 	Ends     time.Duration `json:"until_boottime_ns"` // what counts: the clock may be set
 	Times    int           `json:"times"`
 	Why      string        `json:"why"`
@@ -131,9 +131,10 @@ func readSick(d *os.File, name string, uid int) (q gpu.Quarantine, err error) {
 	for i, text := range s.Evidence {
 		s.Evidence[i] = text[:min(len(text), maxWhy)]
 	}
+	left := min(s.Ends-host.Boottime(), gpu.LongestQuarantine)
 	return gpu.Quarantine{
-		UUID: s.UUID, Index: s.Index, UID: uid, User: login(uid), Since: s.Since, Until: s.Until,
-		Ends: min(s.Ends, host.Boottime()+gpu.LongestQuarantine), Times: max(0, s.Times),
+		UUID: s.UUID, Index: s.Index, UID: uid, User: login(uid), Since: s.Since, Until: time.Now().Add(left),
+		Ends: host.Boottime() + left, Times: max(0, s.Times),
 		Why: s.Why[:min(len(s.Why), maxWhy)], Evidence: s.Evidence,
 	}, nil
 }

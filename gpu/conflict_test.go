@@ -38,7 +38,7 @@ func TestConflict(t *testing.T) {
 			p.Observe(snap)
 			g := Grant{UUIDs: []UUID{"GPU-1"}, Memory: 10 * GiB, Share: tt.share}
 			p.Hold("mine", g)
-			if got := p.Conflict(g, tt.claims); got != tt.want {
+			if got := p.Conflict(0, g, tt.claims); got != tt.want {
 				t.Errorf("Conflict = %q, want %q", got, tt.want)
 			}
 			p.Undo("mine")

@@ -28,6 +28,7 @@ type device struct {
 	claims []Claim
 	ailment
 	left
+	offered bool // by another run, to this one
 	tally
 }
 
@@ -212,6 +213,15 @@ func (d *device) release(now time.Duration, attempt string) {
 	d.whole, d.most = -1, -1
 	if d.listed {
 		d.whole = d.listFree
+	}
+}
+
+// offer records that another run's attempt has left the device to this run: to its next
+// attempt it is like one that this run has just got back.
+func (d *device) offer(now time.Duration, before bool) {
+	if d.offered = len(d.holds) == 0; d.offered && !before {
+		d.released, d.awaited, d.back = now, true, true
+		d.whole, d.most = -1, -1
 	}
 }
 

@@ -127,8 +127,11 @@ type Claim struct {
 	Taken   Bytes  // part of Memory that the claim's process tree uses now; 0 if unknown
 	Share   bool   // the holder shares the device
 	Slots   int    // with at most so many jobs in all; 0 for any number
-	Over    bool   // its attempt has ended, and the device passes to that run's next attempt
 	Attempt string // uni_id of the attempt
+	Run     string // ID of the run that made it
+	To      string // its attempt has ended, and this run may have the device; "" while it lasts
+
+	Background bool // its run gives way to every other
 }
 
 // An Observation is one reading of every managed device or, after a hand-over, of some.
@@ -138,6 +141,7 @@ type Observation struct {
 	Claims   []Claim       // of other runs; nil if claims were not read
 	Sick     []Quarantine  // by any user, also those that are over; nil if they were not read
 	Host     *HostRules    // as of now; nil if they were not read
+	Wishes   []Wish        // of other runs, read with the claims
 	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
 }
 

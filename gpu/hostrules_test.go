@@ -235,7 +235,7 @@ func TestHostRulesConflict(t *testing.T) {
 			admitted(p, sec(1), hostRules(func(h *HostRules) { h.MaxGPUsPerUser = tt.most }), nil, one(GiB))
 			g := Grant{UUIDs: []UUID{tt.on}, Memory: GiB, Share: tt.share}
 			p.Hold("mine", g)
-			if got := p.Conflict(g, tt.claims); got != tt.want {
+			if got := p.Conflict(0, g, tt.claims); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

@@ -17,6 +17,7 @@ type Rules struct {
 	Pick    Pick          // how to choose among devices that fit
 	UID     int           // this user
 	Poll    time.Duration // interval of readings, 0 for a minute; gaps over 1.5 intervals and over 15 s break watching
+	Run     string        // this run's ID
 	AtOnce  bool          // judge utilization by the samples at hand, and say so in Verdict.Note: --no-wait, gpus, plan
 }
 
@@ -48,6 +49,8 @@ type Pool struct {
 
 	quarantines []Quarantine  // as last read, and those that began since
 	hostRead    time.Duration // when the host rules were read
+	waiting
+	usage usage
 }
 
 // NewPool makes a pool of devs, which are in PCI order. Devices that rules do
@@ -84,7 +87,8 @@ func (p *Pool) Observe(seen Observation) {
 		p.hostRead = seen.At
 	}
 	if seen.Claims != nil {
-		p.observeClaims(seen.Claims, seen.Readings)
+		p.observeClaims(seen.At, seen.Claims, seen.Readings)
+		p.others = seen.Wishes
 	}
 	if seen.Sick != nil {
 		p.quarantines = seen.Sick
@@ -115,13 +119,17 @@ func (p *Pool) Observe(seen Observation) {
 
 // observeClaims records what other runs hold. How much of a known claim is in use is
 // carried over where readings do not tell: only a list of the device's processes does.
-func (p *Pool) observeClaims(claims []Claim, readings []Reading) {
+func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Reading) {
 	for i := range p.devs {
 		d := &p.devs[i]
-		known := d.claims
-		d.claims = nil
+		known, before := d.claims, d.offered
+		d.claims, d.offered = nil, false
 		for _, c := range claims {
 			if c.UUID != d.UUID || d.unyielded {
+				continue
+			}
+			if c.To == p.rules.Run && c.To != "" {
+				d.offer(now, before)
 				continue
 			}
 			told := slices.ContainsFunc(readings, func(r Reading) bool { return r.UUID == d.UUID && r.Listed })
@@ -134,6 +142,7 @@ func (p *Pool) observeClaims(claims []Claim, readings []Reading) {
 		}
 		d.count(p.rules.UID)
 	}
+	p.forgive()
 }
 
 // gap returns how far apart two samples may be and still count as watching: one
@@ -151,7 +160,7 @@ func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for d := range p.among(g.UUIDs) {
 		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots})
-		d.back, d.unyielded = false, false
+		d.back, d.unyielded, d.offered = false, false, false
 		d.count(p.rules.UID)
 		if dist := p.fromTurn(d); dist > furthest {
 			turn, furthest = d.position+1, dist
@@ -214,11 +223,11 @@ func (p *Pool) Yield(ids []UUID) {
 // claim for g, which the pool holds. It describes the claim that conflicts with
 // g, or the host rule that g and this user's other runs break together, or returns ""
 // if none does. Nil claims were not read and conflict with nothing.
-func (p *Pool) Conflict(g Grant, claims []Claim) string {
+func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	if claims == nil {
 		return ""
 	}
-	p.observeClaims(claims, nil)
+	p.observeClaims(now, claims, nil)
 	for d := range p.among(g.UUIDs) {
 		c := d.barring(g.Share)
 		if n := len(d.claims); c == nil && n > 0 && (d.free < 0 || d.free < d.promised) {

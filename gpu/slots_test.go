@@ -128,7 +128,7 @@ func TestConflictOfSlots(t *testing.T) {
 		see(p, sec(1), nil)
 		g := Grant{UUIDs: []UUID{"GPU-0"}, Memory: GiB, Share: true, Slots: tt.own}
 		p.Hold("a", g)
-		got := p.Conflict(g, []Claim{{UUID: "GPU-0", User: "alice", Job: "hers", Memory: GiB, Share: true, Slots: tt.theirs}})
+		got := p.Conflict(0, g, []Claim{{UUID: "GPU-0", User: "alice", Job: "hers", Memory: GiB, Share: true, Slots: tt.theirs}})
 		if got != tt.want {
 			t.Errorf("%+v: got %q", tt, got)
 		}

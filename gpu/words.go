@@ -20,14 +20,16 @@ func (pr *Process) on() string {
 	return s
 }
 
-func (pr *Process) user() string {
+func (pr *Process) user() string { return userName(pr.User, pr.UID) }
+
+func userName(name string, uid int) string {
 	switch {
-	case pr.User != "":
-		return pr.User
-	case pr.UID < 0:
+	case name != "":
+		return name
+	case uid < 0:
 		return "an unknown user"
 	}
-	return fmt.Sprintf("uid %d", pr.UID)
+	return fmt.Sprintf("uid %d", uid)
 }
 
 // words returns "held by alice, train-svhn-s42, since 14:02", or during a hand-over
@@ -37,7 +39,7 @@ func (c *Claim) words() string {
 	if c.User != "" {
 		s = "held by " + c.User
 	}
-	if c.Over {
+	if c.To != "" {
 		return s + ", for the job after " + brief(c.Job)
 	}
 	if c.Job != "" {

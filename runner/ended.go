@@ -19,6 +19,9 @@ func (l *loop) happened(ev engine.Event) {
 	if ev.Silent != nil {
 		l.shown.silent, l.shown.dirty = *ev.Silent, true
 	}
+	if ev.Noticed {
+		l.notice()
+	}
 	at := l.attempts.live[ev.UniID]
 	if at == nil {
 		return // unknown attempt: a duplicate end

@@ -18,6 +18,9 @@ type readings struct {
 	next probe.Query // what to read next
 	some bool        // whether there is a request
 	all  bool        // whether one is for all devices
+
+	noticing bool // claims and wishes are being read
+	again    bool // they have changed since
 }
 
 // read requests a reading. One of all devices, or with processes, also answers requests
@@ -51,7 +54,7 @@ func (l *loop) take() {
 		var warnings []string
 		if q.Processes {
 			ev.Claims, warnings = l.Engine.Others(l.ctx, ev.Readings)
-			ev.Sick = l.Engine.Sick()
+			ev.Sick, ev.Wishes = l.Engine.Sick(), l.Engine.Wishes()
 		}
 		if l.Host != nil {
 			rules, more := l.Host(ev.Claims)
@@ -65,6 +68,28 @@ func (l *loop) take() {
 			l.warnOfGPUs(ev.Observation)
 			l.whose(ev.Observation)
 			l.step(ev)
+		}
+	})
+}
+
+// notice reads what other runs claim and wish for, outside the loop, one reading at a time.
+func (l *loop) notice() {
+	r := &l.readings
+	if r.again = r.noticing; r.noticing {
+		return
+	}
+	r.noticing = true
+	l.beside(func() func() {
+		claims, warnings := l.Engine.Others(l.ctx, nil)
+		ev := sched.Noticed{Claims: claims, Wishes: l.Engine.Wishes()}
+		return func() {
+			l.warn(warnings...)
+			if l.step(ev); claims == nil {
+				r.again = false
+			}
+			if r.noticing = false; r.again {
+				l.notice()
+			}
 		}
 	})
 }

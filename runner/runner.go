@@ -206,6 +206,10 @@ func (l *loop) do(a sched.Action) {
 		l.discard(a.UniID)
 	case sched.Yield:
 		l.Engine.Yield(a.UniID, a.UUIDs)
+	case sched.Offer:
+		l.Engine.Offer(a.UniID, a.UUID, a.To)
+	case sched.Wish:
+		l.Engine.Wish(a.Wish)
 	case sched.Launch:
 		l.start(a)
 	case sched.End:

@@ -250,6 +250,15 @@ func (s *Sim) Withdraw(string) {}
 // Yield does nothing.
 func (s *Sim) Yield(string, []gpu.UUID) {}
 
+// Offer does nothing.
+func (s *Sim) Offer(string, gpu.UUID, string) {}
+
+// Wish does nothing.
+func (s *Sim) Wish(gpu.Wish) {}
+
+// Wishes finds none.
+func (s *Sim) Wishes() []gpu.Wish { return nil }
+
 // Others finds no claims.
 func (s *Sim) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
 

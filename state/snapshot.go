@@ -19,6 +19,7 @@ type Snapshot struct {
 	HeadID   int           `json:"-"`                           // in the batch, if there is a Head
 	HeadWhy  string        `json:"head_waits_for,omitempty"`    // "needs 40 GiB; GPU 2: 71% busy, limit 30%"
 	Kept     string        `json:"kept,omitempty"`              // "kept for X: 3 of 4"
+	Rivals   []string      `json:"others_waiting,omitempty"`    // other runs of this host that wait for GPUs: "bob since 14:02"; at most 8
 	Queues   []QueueView   `json:"queues,omitempty"`            // named queues; at most 50
 	Draining string        `json:"draining,omitempty"`          // why no more jobs start
 	GPUStale time.Duration `json:"readings_age_ns,omitempty"`   // of the last reading, if it is too old to use

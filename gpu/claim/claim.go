@@ -105,8 +105,9 @@ type content struct {
 	Job     string          `json:"job"`
 	Since   time.Time       `json:"since"`
 	Share   bool            `json:"share,omitempty"`
-	Slots   int             `json:"slots,omitempty"` // with so many jobs in all on each device
-	Over    bool            `json:"over,omitempty"`  // the attempt has ended: the devices pass to its run's next one
+	Slots   int             `json:"slots,omitempty"`      // with so many jobs in all on each device
+	Run     string          `json:"run,omitempty"`        // ID of the run
+	Behind  bool            `json:"background,omitempty"` // the run gives way to every other
 	Devices []contentDevice `json:"devices"`
 
 	ino uint64 // of the file it was read from
@@ -115,22 +116,34 @@ type content struct {
 type contentDevice struct {
 	UUID   gpu.UUID  `json:"uuid"`
 	Memory gpu.Bytes `json:"memory_bytes"`
+	To     string    `json:"to,omitempty"` // the attempt has ended, and this run may have the device
+}
+
+func (c *content) is(ino uint64) { c.ino = ino }
+
+// A Stake is what a claim says of its attempt.
+type Stake struct {
+	UniID, Job string
+	Grant      gpu.Grant
+	Run        string // ID of the run
+	Background bool   // the run gives way to every other
 }
 
 // newContent returns a claim of this process, from now on.
-func newContent(uniID, job string, g gpu.Grant) *content {
+func newContent(s Stake) *content {
 	c := &content{
-		Version: version, identity: self(), User: login(os.Getuid()), UniID: uniID, Job: cut(job), Since: time.Now(), Share: g.Share, Slots: g.Slots,
+		Version: version, identity: self(), User: login(os.Getuid()), UniID: s.UniID, Job: cut(s.Job), Since: time.Now(),
+		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Background,
 	}
-	for _, id := range g.UUIDs {
-		c.Devices = append(c.Devices, contentDevice{id, g.Memory})
+	for _, id := range s.Grant.UUIDs {
+		c.Devices = append(c.Devices, contentDevice{UUID: id, Memory: s.Grant.Memory})
 	}
 	return c
 }
 
-// encode returns the text of a claim, padded with blanks to size.
-func (c *content) encode(size int) ([]byte, error) {
-	body, err := json.Marshal(c)
+// encode returns the text of a file, padded with blanks to size.
+func encode(content any, size int) ([]byte, error) {
+	body, err := json.Marshal(content)
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +165,10 @@ func parse(b []byte) (*content, error) {
 	case len(c.Devices) > maxDevices:
 		return nil, fmt.Errorf("it claims %d devices", len(c.Devices))
 	}
-	c.Job, c.UniID = cut(c.Job), cut(c.UniID)
+	c.Job, c.UniID, c.Run = cut(c.Job), cut(c.UniID), cut(c.Run)
+	for i := range c.Devices {
+		c.Devices[i].To = cut(c.Devices[i].To)
+	}
 	return &c, nil
 }
 
@@ -173,7 +189,8 @@ func (c *content) claims(user string) []gpu.Claim {
 		seen[d.UUID] = true
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
-			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Over: c.Over, Attempt: c.UniID,
+			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Attempt: c.UniID,
+			Run: c.Run, Background: c.Behind, To: d.To,
 		})
 	}
 	return list

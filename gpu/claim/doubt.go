@@ -72,7 +72,8 @@ func (r *Reader) judge(f folder, s, in *sight) {
 		r.short(f, s, in.found)
 		return
 	}
-	s.found, s.sick = append(s.found, in.found...), append(s.sick, in.sick...)
+	s.found, s.wishes = append(s.found, in.found...), append(s.wishes, in.wishes...)
+	s.sick = append(s.sick, in.sick...)
 	if s.doubt = s.doubt || in.ours; !in.ours {
 		r.mu.Lock()
 		defer r.mu.Unlock()

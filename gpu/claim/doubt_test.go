@@ -25,7 +25,7 @@ func manyChild(args []string) error {
 		return err
 	}
 	for i := range n {
-		if _, err := h.Again(fmt.Sprint("uni-", i), fmt.Sprint("job-", i), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true}); err != nil {
+		if _, err := h.Again(Stake{UniID: fmt.Sprint("uni-", i), Job: fmt.Sprint("job-", i), Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: gpu.GiB, Share: true}}); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func TestForeignFolders(t *testing.T) {
 	c := start(t, -1, "hold", root, "a")
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
-	got, warnings, err := h.Claim(context.Background(), "u", "j", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}})
+	got, warnings, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	if err != nil || !slices.Equal(jobs(got), []string{"a"}) || len(warnings) == 0 || len(warnings) > maxNamed+1 {
 		t.Errorf("claims %+v, %v, warnings %q", got, err, warnings)
 	}
@@ -104,7 +104,7 @@ func TestOwnReadError(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		_, warnings, err := h.Claim(context.Background(), "u", "j", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}})
+		_, warnings, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &was))
 		for _, f := range fill {
 			f.Close()
@@ -115,7 +115,7 @@ func TestOwnReadError(t *testing.T) {
 		}
 	}
 	h.published = nil
-	if got, _, err := h.Claim(context.Background(), "u", "j", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil || !slices.Equal(jobs(got), []string{"a"}) {
+	if got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || !slices.Equal(jobs(got), []string{"a"}) {
 		t.Errorf("with descriptors again: %+v, %v", got, err)
 	}
 	c.end(t)
@@ -178,7 +178,7 @@ func TestOwnRunsSeeEachOther(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(root, fmt.Sprint(prefix, os.Getuid())), nil, 0o644))
 		c := start(t, -1, "hold", strings.Join(Roots(root, filepath.Join(dir, "state1")), ":"), "a")
 		h := Open(Roots(root, filepath.Join(dir, "state2")))
-		got, _, err := h.Claim(context.Background(), "u", "j", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}})
+		got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 		if err != nil || !slices.Equal(jobs(got), []string{"a"}) {
 			t.Errorf("runtime folder %q: %+v, %v", runtime, got, err)
 		}

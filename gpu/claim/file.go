@@ -12,41 +12,41 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// held is a claim that this process holds.
+// held is a file that this process holds: a claim, or its wish.
 type held struct {
-	content *content
+	content *content // nil for a wish
 	path    string
 	file    *os.File // with the lock; closed on exec
 	size    int      // of the file
 	over    bool     // its attempt has ended, see HandOver
 }
 
-// maxNamesTried bounds the file names tried for one claim.
+// maxNamesTried bounds the names tried for one file.
 const maxNamesTried = 20
 
-// create makes a claim's file below root and locks it. Until it is locked no other
-// user can open it, so none can delay it.
-func create(root string, private bool, c *content) (*held, error) {
+// create makes a file below root and locks it. Until it is locked no other user can open
+// it, so none can delay it.
+func create(root string, private bool, base, suffix string, content any) (*held, error) {
 	dir, err := ownFolder(root, private)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	body, err := c.encode(0)
+	body, err := encode(content, 0)
 	if err != nil {
 		return nil, err
 	}
 	for n := range maxNamesTried {
-		name := fileName(c.UniID, n)
+		name := fileName(base, n) + suffix
 		f, err := createAt(dir, name, body)
 		if err == nil {
-			return &held{content: c, path: filepath.Join(dir.Name(), name), file: f, size: len(body)}, nil
+			return &held{path: filepath.Join(dir.Name(), name), file: f, size: len(body)}, nil
 		}
 		if !errors.Is(err, unix.EEXIST) {
 			return nil, fmt.Errorf("%s cannot be written: %w", filepath.Join(dir.Name(), name), err)
 		}
 	}
-	return nil, fmt.Errorf("%s has too many claims of %s", dir.Name(), c.UniID)
+	return nil, fmt.Errorf("%s has too many files of %s", dir.Name(), base)
 }
 
 // createAt makes one file. It returns EEXIST if its name is taken.
@@ -57,10 +57,10 @@ func createAt(dir *os.File, name string, body []byte) (*os.File, error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	if err = lockNew(fd); err == nil {
-		_, err = f.WriteAt(body, 0)
+		err = f.Chmod(0o644)
 	}
 	if err == nil {
-		err = f.Chmod(0o644)
+		_, err = f.WriteAt(body, 0) // last: whoever watches the folder reads it now
 	}
 	if err != nil {
 		_ = unix.Unlinkat(int(dir.Fd()), name, 0)
@@ -95,29 +95,30 @@ func lockNew(fd int) error {
 	return nil
 }
 
-// unsafe is what a file name does not take from a uni_id.
-var unsafe = regexp.MustCompile(`[^-_0-9A-Za-z]`)
+// unfit is what a file name does not take from a uni_id.
+var unfit = regexp.MustCompile(`[^-_0-9A-Za-z]`)
 
-// fileName returns the n-th file name to try for a claim.
+// fileName returns the n-th file name to try, without its suffix.
 func fileName(uniID string, n int) string {
-	base := unsafe.ReplaceAllString(cut(uniID), "_")
+	base := unfit.ReplaceAllString(cut(uniID), "_")
 	if n > 0 {
 		base += "." + strconv.Itoa(n)
 	}
-	return base + suffix
+	return base
 }
 
-// rewrite changes a claim file in place: with a rename, a reader might find neither
-// file. A reader that sees half a write reads again. If the write fails the claim
-// stays as it was, which at worst holds a hand-over's devices for too long.
-func (k *held) rewrite(c *content) {
-	body, err := c.encode(k.size)
-	if err != nil {
-		return
+// rewrite changes a file in place: with a rename, a reader might find neither file. A
+// reader that sees half a write reads again. If the write fails the file stays as it was,
+// which at worst holds a hand-over's devices for too long.
+func (k *held) rewrite(content any) error {
+	body, err := encode(content, k.size)
+	if err == nil {
+		_, err = k.file.WriteAt(body, 0)
 	}
-	if _, err := k.file.WriteAt(body, 0); err == nil {
-		k.content, k.size = c, len(body)
+	if err == nil {
+		k.size = len(body)
 	}
+	return err
 }
 
 // touch makes a claim and its folder look used.

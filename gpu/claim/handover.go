@@ -31,6 +31,38 @@ func (h *Holder) HandOver(uniID string) {
 	}
 }
 
+// Offer says in the claim of an attempt that is over that a run may have some of its
+// devices. Until they are given up, that run claims them beside this claim, and nobody
+// else does.
+func (h *Holder) Offer(uniID string, ids []gpu.UUID, to string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if k := h.held[uniID]; k != nil {
+		k.offer(to, func(d contentDevice) bool { return slices.Contains(ids, d.UUID) })
+	}
+}
+
+// offer offers those devices of a claim to a run.
+func (k *held) offer(to string, which func(d contentDevice) bool) {
+	c := *k.content
+	c.Devices = slices.Clone(c.Devices)
+	for i := range c.Devices {
+		if which(c.Devices[i]) {
+			c.Devices[i].To = to
+		}
+	}
+	if !slices.Equal(c.Devices, k.content.Devices) {
+		k.change(&c)
+	}
+}
+
+// change rewrites a claim.
+func (k *held) change(c *content) {
+	if k.rewrite(c) == nil {
+		k.content = c
+	}
+}
+
 // Give releases these devices of a claim. The others stay claimed without a gap; left
 // reports whether there are any.
 func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
@@ -47,7 +79,7 @@ func (h *Holder) Give(uniID string, ids []gpu.UUID) (left bool) {
 		k.end()
 		return false
 	}
-	k.rewrite(&c)
+	k.change(&c)
 	return true
 }
 

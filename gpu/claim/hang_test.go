@@ -28,7 +28,7 @@ func TestFolderThatHangs(t *testing.T) {
 	}
 	ctx, g := context.Background(), gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}
 	began := time.Now()
-	_, warnings, err := h.Claim(ctx, "u1", "first", g)
+	_, warnings, err := h.Claim(ctx, Stake{UniID: "u1", Job: "first", Grant: g})
 	if !errors.Is(err, errDoubt) || time.Since(began) > 3*time.Second || len(warnings) != 1 || !strings.Contains(warnings[0], "does not answer") {
 		t.Errorf("the first claim: %q, %v after %v", warnings, err, time.Since(began))
 	}
@@ -36,7 +36,7 @@ func TestFolderThatHangs(t *testing.T) {
 		t.Errorf("after the refusal there are %d claims, want the honest one", n)
 	}
 	began = time.Now()
-	got, warnings, err := h.Claim(ctx, "u2", "second", g)
+	got, warnings, err := h.Claim(ctx, Stake{UniID: "u2", Job: "second", Grant: g})
 	if err != nil || !slices.Equal(jobs(got), []string{"honest"}) || len(warnings) > 0 || time.Since(began) > readLimit/2 {
 		t.Errorf("the second: %+v, %q, %v after %v", got, warnings, err, time.Since(began))
 	}
@@ -72,12 +72,12 @@ func TestBugInAReading(t *testing.T) {
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
 	h.entered = func(string) { panic("a bug") }
-	_, warnings, err := h.Claim(context.Background(), "uni", "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}})
+	_, warnings, err := h.Claim(context.Background(), Stake{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
 	if !errors.Is(err, errDoubt) || len(warnings) != 1 || !strings.Contains(warnings[0], "internal error: a bug") {
 		t.Errorf("Claim: %v, %q; want it in doubt and one warning", err, warnings)
 	}
 	h.entered = nil
-	if _, _, err := h.Claim(context.Background(), "uni", "job", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil {
+	if _, _, err := h.Claim(context.Background(), Stake{UniID: "uni", Job: "job", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil {
 		t.Errorf("Claim without the bug: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,9 @@ func Open(roots []string) *Holder {
 // Claim publishes a claim, then reads what all others hold, for the caller to decide
 // whether to keep or release the claim. It returns an error, holding nothing, if it
 // cannot publish the claim or cannot find out what others hold.
-func (h *Holder) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gpu.Claim, []string, error) {
-	from := h.handedOver(g)
-	others, warnings, err := h.claim(ctx, uniID, job, g, len(from) > 0 && len(from) == len(g.UUIDs))
+func (h *Holder) Claim(ctx context.Context, s Stake) ([]gpu.Claim, []string, error) {
+	from := h.handedOver(s.Grant)
+	others, warnings, err := h.claim(ctx, s, len(from) > 0 && len(from) == len(s.Grant.UUIDs))
 	if err == nil && len(from) > 0 {
 		others = h.settle(ctx, others, from)
 	}
@@ -54,14 +55,14 @@ func (h *Holder) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]g
 
 // claim is Claim without the rules of a hand-over. If sure, anyone else who claims
 // the same now must withdraw, so there is no need to lock them out.
-func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure bool) ([]gpu.Claim, []string, error) {
+func (h *Holder) claim(ctx context.Context, s Stake, sure bool) ([]gpu.Claim, []string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
 	if !sure {
 		defer h.keepOut(ctx)()
 	}
 	mended := h.mend()
-	warnings, err := h.publish(newContent(uniID, job, g), nil)
+	warnings, err := h.publish(newContent(s), nil)
 	news := h.news(append(mended, warnings...))
 	if err != nil {
 		return nil, news, err
@@ -76,7 +77,7 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 		news = append(news, more...)
 	}
 	if doubt || ctx.Err() != nil {
-		h.Release(uniID)
+		h.Release(s.UniID)
 		return nil, news, errDoubt
 	}
 	return others, news, nil
@@ -85,10 +86,10 @@ func (h *Holder) claim(ctx context.Context, uniID, job string, g gpu.Grant, sure
 var errDoubt = errors.New("could not read all claims of others")
 
 // Again publishes a claim for what is already running, whatever others hold now.
-func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {
+func (h *Holder) Again(s Stake) ([]string, error) {
 	h.turn.Lock()
 	defer h.turn.Unlock()
-	warnings, err := h.publish(newContent(uniID, job, g), nil)
+	warnings, err := h.publish(newContent(s), nil)
 	return h.news(warnings), err
 }
 
@@ -97,7 +98,8 @@ func (h *Holder) Again(uniID, job string, g gpu.Grant) ([]string, error) {
 func (h *Holder) publish(c *content, old *held) (warnings []string, err error) {
 	for i, root := range h.roots {
 		var k *held
-		if k, err = create(root, i > 0, c); err == nil {
+		if k, err = create(root, i > 0, cut(c.UniID), suffix, c); err == nil {
+			k.content = c
 			h.exchange(k, old)
 			return warnings, nil
 		}
@@ -169,9 +171,8 @@ func (h *Holder) Keep() []string {
 		if touch {
 			k.touch(now)
 		}
-		if c := *k.content; k.over && !c.Over {
-			c.Over = true
-			k.rewrite(&c)
+		if k.over {
+			k.offer(cmp.Or(k.content.Run, k.content.UniID), func(d contentDevice) bool { return d.To == "" })
 		}
 	}
 	return h.news(warnings)

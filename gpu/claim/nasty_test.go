@@ -243,7 +243,7 @@ func TestRootOfOthers(t *testing.T) {
 	began := time.Now()
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
-	if got, _, err := h.Claim(context.Background(), "u", "j", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}); err != nil || len(got) > 0 || time.Since(began) > time.Second {
+	if got, _, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}}); err != nil || len(got) > 0 || time.Since(began) > time.Second {
 		t.Errorf("root's claim: %+v, %v", got, err)
 	}
 }

@@ -29,23 +29,25 @@ var self = sync.OnceValue(func() identity {
 // here reports whether the pid means something to this process.
 func (id identity) here() bool { return id.PIDNS == self().PIDNS && id.BootID == self().BootID }
 
-// mine reports whether this process made the claim.
-func (c *content) mine() bool { return c.identity == self() }
+// mine reports whether it is this process.
+func (id identity) mine() bool { return id == self() }
 
-// exists returns why the process that made a claim can no longer hold it, or nil.
-// The claim gets the benefit of the doubt.
-func (c *content) exists() error {
-	if !c.here() || c.mine() {
+func (id identity) maker() identity { return id }
+
+// exists returns why the process can no longer hold what it made, or nil. It gets the
+// benefit of the doubt.
+func (id identity) exists() error {
+	if !id.here() || id.mine() {
 		return nil
 	}
-	if err := unix.Kill(c.PID, 0); err == unix.ESRCH {
+	if err := unix.Kill(id.PID, 0); err == unix.ESRCH {
 		return errGone
 	}
-	if st, ok := host.StatOf(c.PID); ok && st.Start != c.Start {
+	if st, ok := host.StatOf(id.PID); ok && st.Start != id.Start {
 		return errGone
 	}
-	if _, uid, err := host.Status("/proc/" + strconv.Itoa(c.PID)); err == nil && uid >= 0 && uid != c.UID {
-		return fmt.Errorf("it names process %d, which belongs to another user", c.PID)
+	if _, uid, err := host.Status("/proc/" + strconv.Itoa(id.PID)); err == nil && uid >= 0 && uid != id.UID {
+		return fmt.Errorf("it names process %d, which belongs to another user", id.PID)
 	}
 	return nil
 }

@@ -48,6 +48,7 @@ type Reader struct {
 	mu     sync.Mutex
 	warned map[string]bool
 	sick   []gpu.Quarantine  // as of the last reading
+	wishes []gpu.Wish        // as of the last reading
 	doubts map[string]*doubt // by folder
 }
 
@@ -89,8 +90,17 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	slices.SortFunc(s.sick, func(a, b gpu.Quarantine) int { return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.UID-b.UID) })
 	r.mu.Lock()
 	r.sick = s.sick
+	r.wishes = wishes(s.wishes)
 	r.mu.Unlock()
 	return claims, r.news(s.warnings), s.doubt
+}
+
+// Wishes returns what all other processes on the host wished for when Others last read
+// their claims.
+func (r *Reader) Wishes() []gpu.Wish {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.wishes
 }
 
 // maxWarned bounds how many warnings a reader remembers.

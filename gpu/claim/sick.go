@@ -82,7 +82,7 @@ func publishAt(root string, private bool, name string, body []byte) error {
 	return nil
 }
 
-func sickName(id gpu.UUID) string { return unsafe.ReplaceAllString(cut(string(id)), "_") + sickSuffix }
+func sickName(id gpu.UUID) string { return unfit.ReplaceAllString(cut(string(id)), "_") + sickSuffix }
 
 // Clear lifts this user's quarantine of a device.
 func Clear(roots []string, id gpu.UUID) (err error) {

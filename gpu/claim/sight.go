@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ import (
 type sight struct {
 	found    []*content
 	sick     []gpu.Quarantine
+	wishes   []*wishContent
 	warnings []string
 	short    bool // not read completely, because of what is there
 	ours     bool // not read completely, because this process lacks something
@@ -66,7 +68,7 @@ func (s *sight) read(ctx context.Context, f folder) {
 		}
 		c, err := s.open(d, name, f.uid)
 		switch {
-		case err == nil && c == nil: // a quarantine
+		case err == nil && c == nil: // a wish or a quarantine
 		case err == nil:
 			if !seen[c.ino] { // one file may have several names
 				seen[c.ino] = true
@@ -91,10 +93,17 @@ func (s *sight) read(ctx context.Context, f folder) {
 	}
 }
 
-// open reads a claim, or adds a quarantine to s and returns nil.
+// open reads a claim, or adds a wish or a quarantine to s and returns nil.
 func (s *sight) open(d *os.File, name string, uid int) (*content, error) {
-	if !strings.HasSuffix(name, sickSuffix) {
-		return open(d, name, uid)
+	switch {
+	case strings.HasSuffix(name, wishSuffix):
+		w, err := open(d, name, uid, parseWish)
+		if err == nil {
+			s.wishes = append(s.wishes, w)
+		}
+		return nil, err
+	case !strings.HasSuffix(name, sickSuffix):
+		return open(d, name, uid, parse)
 	}
 	q, err := readSick(d, name, uid)
 	if err == nil && len(s.sick) < maxSick {
@@ -103,14 +112,17 @@ func (s *sight) open(d *os.File, name string, uid int) (*content, error) {
 	return nil, err
 }
 
-// listNames returns the names of claims and quarantines, one other name if there is any,
-// and whether the folder has more names than it reads.
+// published are the suffixes of what users publish.
+var published = []string{suffix, wishSuffix, sickSuffix}
+
+// listNames returns the names of claims, wishes and quarantines, one other name if there
+// is any, and whether the folder has more names than it reads.
 func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
 	for n := 0; ; {
 		batch, err := d.Readdirnames(512)
 		for _, name := range batch {
 			switch {
-			case strings.HasSuffix(name, suffix), strings.HasSuffix(name, sickSuffix):
+			case slices.ContainsFunc(published, func(suffix string) bool { return strings.HasSuffix(name, suffix) }):
 				names = append(names, name)
 			case strange == "" && !strings.HasSuffix(name, sickSuffix+halfMade):
 				strange = name

@@ -33,28 +33,34 @@ func openFolder(f folder) (*os.File, error) {
 	return d, nil
 }
 
-// open reads a claim of user uid. Nothing blocks it: no FIFO, device or write lease.
-func open(d *os.File, name string, uid int) (*content, error) {
+// A record is what a file of a user's folder says: a claim or a wish.
+type record interface {
+	maker() identity
+	is(ino uint64) // is told which file it was read from
+}
+
+// open reads a record of user uid. Nothing blocks it: no FIFO, device or write lease.
+func open[T record](d *os.File, name string, uid int, parse func([]byte) (T, error)) (r T, err error) {
 	fd, err := openPlain(d, name, uid)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer unix.Close(fd)
 	if err := unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB); err != unix.EWOULDBLOCK {
-		return nil, errGone // closing releases the lock if it was free
+		return r, errGone // closing releases the lock if it was free
 	}
-	c, err := readContent(fd)
+	r, err = readRecord(fd, parse)
 	if err != nil && !errors.Is(err, errHalfMade) {
 		time.Sleep(5 * time.Millisecond) // it may be half written
-		c, err = readContent(fd)
+		r, err = readRecord(fd, parse)
 	}
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	if c.UID != uid {
-		return nil, fmt.Errorf("it claims for uid %d but belongs to uid %d", c.UID, uid)
+	if claimed := r.maker().UID; claimed != uid {
+		return r, fmt.Errorf("it claims for uid %d but belongs to uid %d", claimed, uid)
 	}
-	return c, c.exists()
+	return r, r.maker().exists()
 }
 
 // openPlain opens a file if it can be a claim of user uid. It checks the file before
@@ -102,25 +108,23 @@ func trust(st *unix.Stat_t, uid int) error {
 	return nil
 }
 
-func readContent(fd int) (*content, error) {
+func readRecord[T record](fd int, parse func([]byte) (T, error)) (r T, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, err
+		return r, err
 	}
 	b := make([]byte, min(st.Size, maxSize))
 	n, err := unix.Pread(fd, b, 0)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	if n == 0 {
-		return nil, errHalfMade
+		return r, errHalfMade
 	}
-	c, err := parse(b[:n])
-	if err != nil {
-		return nil, err
+	if r, err = parse(b[:n]); err == nil {
+		r.is(st.Ino)
 	}
-	c.ino = st.Ino
-	return c, nil
+	return r, err
 }
 
 // plain describes an error of the kernel.

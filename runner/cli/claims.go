@@ -23,6 +23,8 @@ type neighbors interface {
 	Others(ctx context.Context, readings []gpu.Reading) ([]gpu.Claim, []string)
 	// Sick returns all users' quarantines, as of the latest Others.
 	Sick() []gpu.Quarantine
+	// Wishes returns what other runs waited for then.
+	Wishes() []gpu.Wish
 }
 
 // observed reads all devices, what gpuruns on this host hold and have quarantined, and the
@@ -31,7 +33,7 @@ func (a *app) observed(ctx context.Context, p probe.Prober, h hostRules, n neigh
 	snap := p.Read(ctx, probe.Query{Processes: true})
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
-	snap.Sick = n.Sick()
+	snap.Sick, snap.Wishes = n.Sick(), n.Wishes()
 	rules, more := h.read(snap.Claims)
 	snap.Host = rules
 	for _, w := range append(warnings, more...) {
@@ -63,4 +65,11 @@ func (s spectator) Sick() []gpu.Quarantine {
 		return nil
 	}
 	return s.r.Sick()
+}
+
+func (s spectator) Wishes() []gpu.Wish {
+	if s.r == nil {
+		return nil
+	}
+	return s.r.Wishes()
 }

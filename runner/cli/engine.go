@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"crypto/rand"
+	"strings"
+	"sync"
+
 	"github.com/rs/zerolog"
 
 	"gpurun/runner/engine"
@@ -15,5 +19,8 @@ func (a *app) engine() engine.Kind { return engines["local"] }
 
 // openEngine opens the engine of a batch folder; of none for claims alone.
 func (a *app) openEngine(dir string, log zerolog.Logger, claims []string) (engine.Engine, error) {
-	return a.engine().Open(engine.Config{Dir: dir, Log: log, Claims: claims, Go: a.goSafely})
+	return a.engine().Open(engine.Config{Dir: dir, Log: log, Claims: claims, Run: runID(), Go: a.goSafely})
 }
+
+// runID returns what this run is called among all on the host.
+var runID = sync.OnceValue(func() string { return strings.ToLower(rand.Text()[:16]) })

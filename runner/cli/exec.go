@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -97,6 +98,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		return false, err
 	}
 	began, said := host.Boottime(), ""
+	wish := gpu.Wish{Run: runID(), UID: os.Getuid(), Since: time.Now(), Asks: []gpu.Ask{pool.Ask(host.Boottime(), req, 1, nil)}}
+	pool.Want(wish)
+	defer hold.engine.Wish(gpu.Wish{})
 	for {
 		snap := a.observed(ctx, p, rules, hold.engine)
 		answered()
@@ -105,6 +109,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		}
 		pool.Observe(snap)
 		ok, why, pause := c.try(ctx, pool, req, snap, hold)
+		if !ok {
+			hold.engine.Wish(wish)
+		}
 		waited := host.Boottime() - began
 		switch {
 		case ok:
@@ -124,10 +131,14 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		select {
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
+		case <-hold.engine.Events(): // what others claim or wish for has changed
 		case <-time.After(pause):
 		}
 	}
 }
+
+// offeredPause is how soon a GPU that is offered to this command is read again.
+const offeredPause = 20 * time.Millisecond
 
 // try claims GPUs, or returns why it could not and when to try again. The loser of a race
 // waits at random, lest two collide again.
@@ -136,12 +147,22 @@ func (c *execCmd) try(ctx context.Context, pool *gpu.Pool, req gpu.Request, snap
 	if snap.Err != "" {
 		return false, "the GPUs cannot be read: " + snap.Err, pause
 	}
-	if grant, ok := pool.Find(snap.At, req, nil); ok {
+	theirs, until := pool.Theirs(snap.At)
+	if until > 0 {
+		pause = min(pause, until-snap.At)
+	}
+	if grant, ok := pool.Find(snap.At, req, theirs); ok {
 		lost := hold.take(ctx, pool, grant)
 		return lost == "", lost, 5*time.Millisecond + rand.N(45*time.Millisecond)
 	}
+	if len(pool.Offered()) > 0 { // its memory is coming back
+		pause = min(pause, offeredPause)
+	}
 	var parts []string
 	for _, v := range pool.Admit(snap.At, req) {
+		if v.OK && slices.Contains(theirs, v.UUID) {
+			v.OK, v.Reason = false, "another user's turn"
+		}
 		if !v.OK {
 			parts = append(parts, fmt.Sprintf("GPU %d: %s", v.Index, v.Reason))
 		}

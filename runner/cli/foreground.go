@@ -19,6 +19,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/procs"
+	"gpurun/state/host"
 )
 
 // An execClaim is exec's claim on GPUs. A keeper holds it, so it lasts as long as the
@@ -49,7 +50,7 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 		return err.Error()
 	}
 	pool.Hold(e.uniID, g)
-	why := pool.Conflict(g, others)
+	why := pool.Conflict(host.Boottime(), g, others)
 	if why != "" {
 		pool.Undo(e.uniID)
 		e.engine.Withdraw(e.uniID)

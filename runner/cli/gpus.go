@@ -72,7 +72,7 @@ func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Durati
 		return nil, err
 	}
 	return gpu.NewPool(p.Devices(), gpu.Rules{
-		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), UID: os.Getuid(),
+		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), UID: os.Getuid(), Run: runID(),
 		Poll: poll, AtOnce: atOnce,
 	}), nil
 }
@@ -213,7 +213,7 @@ func rowOf(d gpu.Device, r gpu.Reading, snap *gpu.Observation) gpuRow {
 	}
 	for _, c := range snap.Claims {
 		if c.UUID == d.UUID {
-			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since, c.Over})
+			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since, c.To != ""})
 		}
 	}
 	for _, q := range snap.Sick {

@@ -132,6 +132,7 @@ func (r *run) open() error {
 	})
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
+	r.opts.Run, r.opts.UID = runID(), os.Getuid()
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
 	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
 	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
@@ -213,7 +214,7 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
 		Host: h.HostRules, IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
-		Others: s.Others, Pick: s.Pick, UID: os.Getuid(), Poll: s.Poll,
+		Others: s.Others, Pick: s.Pick, UID: os.Getuid(), Run: runID(), Poll: s.Poll,
 	}, err
 }
 

@@ -48,6 +48,9 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	if s.Head != "" {
 		line(s.Head + " is waiting: " + s.HeadWhy)
 	}
+	if len(s.Rivals) > 0 {
+		line("also waiting for GPUs: " + strings.Join(s.Rivals, ", "))
+	}
 	if s.Kept != "" {
 		line(s.Kept)
 	}

@@ -118,6 +118,12 @@ type Engine interface {
 	// Yield releases an ended attempt's claim on these devices, which pass to the next
 	// attempt without a gap.
 	Yield(uniID string, ids []gpu.UUID)
+	// Offer lets another run have a device of an ended attempt, until Yield.
+	Offer(uniID string, id gpu.UUID, to string)
+	// Wish publishes what this run waits for; without requests, nothing.
+	Wish(gpu.Wish)
+	// Wishes returns those of other runs, as of the latest reading of claims.
+	Wishes() []gpu.Wish
 	// Others returns the claims of other runs, and how much of each the readings show in use.
 	Others(ctx context.Context, readings []gpu.Reading) (others []gpu.Claim, warnings []string)
 	// Sick returns all users' quarantines since the boot, as of the latest reading of claims;
@@ -148,6 +154,9 @@ type Event struct {
 	Stopping   *Stopping
 	Ended      *Ended
 	Warnings   []string // for the user, not about a particular attempt
+
+	// Noticed reports that other runs claim or wish for something else now.
+	Noticed bool
 
 	// Silent, if not nil, lists all parts of the engine that are not answering now, one
 	// sentence each.

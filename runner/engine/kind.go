@@ -30,6 +30,7 @@ type Config struct {
 	Dir    string // batch folder; "" for an engine that only claims GPUs
 	Log    zerolog.Logger
 	Claims []string     // where host-wide claims are made, see claim.Roots; empty for no claims
+	Run    string       // this run's ID, which its claims and its wish carry
 	Go     func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
 }
 

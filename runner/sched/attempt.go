@@ -161,7 +161,7 @@ func (ev Prepared) on(c *Core) {
 		return
 	}
 	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job)
-	rival := !unwanted && c.onPool(a) && c.pool.Conflict(a.grant, ev.Claims) != ""
+	rival := !unwanted && c.onPool(a) && c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != ""
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})
 		if rival {

@@ -99,7 +99,7 @@ func (c *Core) checkHands() error {
 		if h.claim == "" && !h.open || h.claim != "" && (c.live.byID[h.claim] != nil || c.finished) {
 			return fmt.Errorf("the claim of %q is kept on %s", h.claim, h.id)
 		}
-		passes := h.claim == "" || c.waiter.id >= 0 && c.inHand(h.id)
+		passes := h.claim == "" || h.until > 0 || c.waiter.id >= 0 && c.inHand(h.id)
 		for _, a := range c.live.all {
 			passes = passes || a.uniID == "" && slices.Contains(a.grant.UUIDs, h.id)
 		}

@@ -28,6 +28,8 @@ type Options struct {
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
 	Sim       bool          // the GPUs are simulated, so successes on simulated GPUs count
 	Placement gpu.Placement // who grants GPUs
+	Run       string        // this run's ID
+	UID       int           // of its user
 
 	Zone *time.Location // in which the hours of this run count; nil for UTC
 }
@@ -45,6 +47,7 @@ type Core struct {
 	progress
 	openings
 	devices
+	wishing
 	ending
 	live    attempts
 	reads   reads
@@ -91,6 +94,9 @@ func (c *Core) Use(pool *gpu.Pool) { c.pool = pool }
 // Step takes one event and returns the actions it calls for.
 func (c *Core) Step(now Now, ev Event) []Action {
 	c.now, c.out = now, nil
+	if c.pool != nil {
+		c.pool.Pass(now.Boot)
+	}
 	if c.finished {
 		if p, ok := ev.(Prepared); ok {
 			c.do(Discard{UniID: p.Start.UniID})
@@ -111,12 +117,14 @@ func (c *Core) settle() {
 		c.cascade()
 		c.due()
 		c.examine()
+		c.deal()
 		c.fill()
 		if len(c.ended) == 0 && !c.unlock() {
 			break
 		}
 	}
 	c.giveUp()
+	c.wish()
 	c.yield()
 	if c.finish() {
 		return

@@ -33,6 +33,13 @@ type Observed struct {
 	Quick bool
 }
 
+// Noticed brings what other runs of this host claim and wish for, without a reading: some
+// of it has just changed.
+type Noticed struct {
+	Claims []gpu.Claim
+	Wishes []gpu.Wish
+}
+
 // Prepared reports that Prepare succeeded: the claim is held and the record is created.
 // Start holds what the edge knows and the core does not: UniID, Log, Commands, Inputs.
 // The core completes and records it. Claims are the other runs' claims that were there
@@ -165,6 +172,17 @@ type Yield struct {
 	UUIDs []gpu.UUID
 }
 
+// Offer: let another run have a GPU of an attempt that is over, instead of this run's next
+// attempt. It stays claimed until it is yielded.
+type Offer struct {
+	UniID string
+	UUID  gpu.UUID
+	To    string // ID of the run
+}
+
+// Wish: tell other runs what this run waits for; without asks, that it waits for nothing.
+type Wish struct{ gpu.Wish }
+
 // Launch: have the engine start the attempt. Its start is already in the ledger.
 type Launch struct {
 	Job   int
@@ -211,6 +229,8 @@ func (Record) action()     {}
 func (Prepare) action()    {}
 func (Discard) action()    {}
 func (Yield) action()      {}
+func (Offer) action()      {}
+func (Wish) action()       {}
 func (Launch) action()     {}
 func (End) action()        {}
 func (Adopt) action()      {}

@@ -56,6 +56,7 @@ func (c *Core) fill() {
 	if c.draining != "" {
 		return
 	}
+	c.reserve()
 	var order pile[*class]
 	for _, cl := range c.classes {
 		if c.head(cl) >= 0 {
@@ -154,6 +155,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	cl, note := c.jobs[id].class, ""
 	if cl.gpus {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
+		c.since = c.now.Wall
 	}
 	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Note: note}
 	prepare.Timeout, _ = c.timeout(id)
@@ -243,7 +245,12 @@ func (c *Core) room(id int32) string {
 
 // aside returns the GPUs that a job may not take now.
 func (c *Core) aside(id int32) []gpu.UUID {
-	aside := slices.Concat(c.excluded, c.health.resting)
+	aside := slices.Concat(c.excluded, c.health.resting, c.theirs)
+	for i := range c.hands {
+		if c.hands[i].until > 0 {
+			aside = append(aside, c.hands[i].id)
+		}
+	}
 	for _, s := range c.cooling {
 		if s.until > c.now.Boot {
 			aside = append(aside, s.id)
@@ -277,6 +284,10 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
 	switch {
 	case slices.Contains(c.excluded, v.UUID):
 		return "released by stop --gpu"
+	case c.offeredWhy(v.UUID) != "":
+		return c.offeredWhy(v.UUID)
+	case slices.Contains(c.theirs, v.UUID) && v.OK:
+		return "another user's turn"
 	case id != c.waiter.id && slices.Contains(c.waiter.kept, v.UUID) && v.OK:
 		return "kept for " + c.name(c.waiter.id)
 	case slices.Contains(c.health.resting, v.UUID):

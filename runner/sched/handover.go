@@ -52,6 +52,10 @@ type handOver struct {
 	began time.Duration
 	due   time.Duration // of the next reading
 	pause time.Duration
+	turn  gpu.Turn      // whose it is next
+	until time.Duration // how long it is left to another run; 0 if it is not
+	dealt bool          // turn has been decided
+	given bool          // by another run, whose processes a list shows to be gone
 }
 
 const (
@@ -114,17 +118,19 @@ func (c *Core) handsRead(seen gpu.Observation, quick bool) {
 // in progress.
 func (c *Core) readHands() (reading bool) {
 	var ids []gpu.UUID
+	list := false
 	for i := range c.hands {
 		h := &c.hands[i]
 		if h.open && !h.out && h.due <= c.now.Boot && !slices.Contains(c.excluded, h.id) {
 			h.out = true
 			ids = append(ids, h.id)
+			list = list || h.given
 		}
 		reading = reading || h.open && h.out
 	}
 	if len(ids) > 0 {
 		// If other jobs are there, free memory alone does not tell whose it is.
-		c.do(Read{UUIDs: ids, Processes: c.pool.Crowded(ids)})
+		c.do(Read{UUIDs: ids, Processes: list || c.pool.Crowded(ids)})
 	}
 	return reading
 }
@@ -132,11 +138,12 @@ func (c *Core) readHands() (reading bool) {
 // nextHand calls by with the times at which something happens in hand-overs.
 func (c *Core) nextHand(by func(time.Duration)) {
 	for _, h := range c.hands {
-		if h.open {
+		by(h.until)
+		if h.open && c.waiter.id >= 0 {
 			by(h.began + handOverFor)
-		}
-		if h.open && !h.out {
-			by(h.due)
+			if !h.out {
+				by(h.due)
+			}
 		}
 	}
 }
@@ -157,7 +164,7 @@ func (c *Core) yield() {
 	}
 	for i := range c.hands {
 		h := &c.hands[i]
-		if h.claim == "" || slices.Contains(passing, h.id) {
+		if h.claim == "" || h.until > 0 || slices.Contains(passing, h.id) {
 			continue
 		}
 		if h.claim != y.UniID {

@@ -72,6 +72,7 @@ func (ev Observed) on(c *Core) {
 	}
 	c.pool.Observe(ev.Observation)
 	c.refill = true
+	c.welcome()
 	c.handsRead(ev.Observation, quick)
 	if r := &c.reads; !ev.Quick && (ev.Err != "" || len(ev.Readings) >= len(c.pool.Devices())) {
 		r.all.out, r.ever, r.tried, r.err = false, true, c.now.Boot, ev.Err
@@ -153,8 +154,9 @@ func (c *Core) nextRead(by func(time.Duration)) {
 	}
 	if c.waiter.id >= 0 {
 		by(r.next)
-		c.nextHand(by)
 	}
+	c.nextHand(by)
+	by(c.changes)
 }
 
 // inUse returns the GPUs that started attempts of this run hold.

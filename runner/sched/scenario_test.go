@@ -38,7 +38,7 @@ func runScenario(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	s := &scenario{world: newWorld(t), hidden: map[string]bool{}}
+	s := &scenario{world: newWorld(t), hidden: map[string]bool{"wish": true}}
 	s.log = func(line string) {
 		word, _, _ := strings.Cut(line, " ")
 		if s.hidden[word] {
@@ -166,6 +166,12 @@ func (s *scenario) setUp(f []string) bool {
 		}
 	case "host":
 		s.rule(f[1], strings.Join(f[2:], " "))
+	case "wishes":
+		s.wishes = s.wishesOf(f[1:])
+	case "holds", "offers":
+		for _, i := range f[2:] {
+			s.claim(f[1], s.number(i), f[0] == "offers")
+		}
 	case "driver":
 		s.fails = strings.Join(f[1:], " ")
 		if s.fails == "works" {
@@ -177,6 +183,39 @@ func (s *scenario) setUp(f []string) bool {
 		return false
 	}
 	return true
+}
+
+// wishesOf parses wishes: USER, and JOBSxGPUS with an optional SIZE.
+func (s *scenario) wishesOf(f []string) (wishes []gpu.Wish) {
+	for _, text := range f {
+		user, what, _ := strings.Cut(text, ":")
+		jobs, rest, _ := strings.Cut(what, "x")
+		min, size, sized := strings.Cut(rest, "x")
+		ask := gpu.Ask{Jobs: s.number(jobs), Min: s.number(min), Memory: 8 * gpu.GiB, MaxUtil: 30, Room: len(s.devs)}
+		if sized {
+			ask.Memory = s.bytes(size)
+		}
+		for i := range s.devs {
+			ask.UUIDs = append(ask.UUIDs, uuid(i))
+		}
+		wishes = append(wishes, gpu.Wish{Run: user, UID: uidOf(user), User: user, Since: s.now.Wall, Asks: []gpu.Ask{ask}})
+	}
+	return wishes
+}
+
+// uidOf returns the uid of another user.
+func uidOf(user string) int { return 2000 + int(user[0]) }
+
+// claim adds a claim of a user's run, which may be an offer to this run.
+func (s *scenario) claim(user string, i int, offer bool) {
+	c := gpu.Claim{
+		UUID: uuid(i), User: user, Job: "theirs", Attempt: fmt.Sprint(user, i, s.now.Boot), Memory: 8 * gpu.GiB,
+		UID: uidOf(user), Run: user,
+	}
+	if s.claims = slices.DeleteFunc(s.claims, func(o gpu.Claim) bool { return o.UUID == c.UUID && o.Run == user }); offer {
+		c.To = "me"
+	}
+	s.claims = append(s.claims, c)
 }
 
 // define adds a job, or changes one in place.
@@ -391,6 +430,8 @@ func (s *scenario) happens(f []string) bool {
 		s.send(PrepareFailed{Job: s.id(f[1]), Rival: true})
 	case "reading":
 		s.send(s.reading(Read{}))
+	case "notice":
+		s.send(Noticed{s.claims, s.wishes})
 	case "running":
 		s.send(Started{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":

@@ -15,6 +15,7 @@ const (
 	maxQueues  = 50
 	maxAlike   = 5
 	maxHeld    = 20
+	maxRivals  = 8
 )
 
 // Snapshot returns the state of the run for display.
@@ -23,6 +24,9 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	s := state.Snapshot{
 		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, GPUErr: c.reads.err,
 		Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
+	}
+	if c.pool != nil {
+		s.Rivals = c.pool.Waiting(maxRivals)
 	}
 	for p := pending; p < phaseCount; p++ {
 		if n := c.counts[p]; n > 0 {

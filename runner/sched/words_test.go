@@ -24,6 +24,10 @@ func (w *world) words(a Action) string {
 		return "discard " + a.UniID
 	case Yield:
 		return "yield " + a.UniID + " on" + idWords(a.UUIDs)
+	case Offer:
+		return fmt.Sprintf("offer %s on%s to %s", a.UniID, idWords([]gpu.UUID{a.UUID}), a.To)
+	case Wish:
+		return "wish" + wishWords(a.Wish)
 	case Launch:
 		return "launch " + a.UniID
 	case End:
@@ -66,6 +70,16 @@ func idWords(ids []gpu.UUID) (s string) {
 		if strings.HasSuffix(s, " ") {
 			s += "0"
 		}
+	}
+	return s
+}
+
+func wishWords(w gpu.Wish) (s string) {
+	for _, a := range w.Asks {
+		s += fmt.Sprintf(" %d of %d with %s on%s", a.Jobs, a.Min, a.Memory, idWords(a.UUIDs))
+	}
+	if s == "" {
+		return " nothing"
 	}
 	return s
 }

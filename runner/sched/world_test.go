@@ -25,6 +25,7 @@ type world struct {
 	unseen []gpu.Bytes      // memory in use by no visible process
 	uses   []use            // what attempts use on GPUs
 	claims []gpu.Claim      // alice's, and those of this user's other runs; nil while nobody reads them
+	wishes []gpu.Wish       // of others
 	host   *gpu.HostRules   // nil for none
 	sick   []gpu.Quarantine // everybody's
 	vital  map[gpu.UUID]*gpu.Health
@@ -67,7 +68,8 @@ func newWorld(t testing.TB) *world {
 				Poll: 5 * time.Second, Patience: 10 * time.Minute, Order: "file", Grace: 10 * time.Second, MinGPUs: -1, MaxGPUs: -1,
 			},
 		},
-		rules: gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second},
+		rules: gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second, Run: "me"},
+		opts:  Options{Run: "me", UID: 1000},
 		sick:  []gpu.Quarantine{}, vital: map[gpu.UUID]*gpu.Health{}, lost: map[gpu.UUID]bool{},
 		proof: map[int]Evidence{}, manual: map[string]bool{}, live: map[string]bool{}, grants: map[string]gpu.Grant{},
 		unis: map[string]int{}, log: func(string) {},
@@ -277,7 +279,7 @@ func (w *world) reading(r Read) Event {
 	quick := len(r.UUIDs) > 0 && !r.Processes
 	s := gpu.Observation{At: w.now.Boot, Err: w.fails}
 	if !quick {
-		s.Claims, s.Sick = w.claims, w.sick
+		s.Claims, s.Sick, s.Wishes = w.claims, w.sick, w.wishes
 	}
 	s.Host = w.hostRules()
 	if w.fails == "" {

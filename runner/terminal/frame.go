@@ -193,6 +193,9 @@ func wrapped(c Color, s string, w int) []string {
 // notices returns what the user must know about the run as a whole.
 func notices(s *state.Snapshot, hint string) []string {
 	n := slices.Clone(s.Silent)
+	if len(s.Rivals) > 0 {
+		n = append(n, "also waiting for GPUs: "+strings.Join(s.Rivals, ", "))
+	}
 	if s.Kept != "" {
 		n = append(n, s.Kept)
 	}

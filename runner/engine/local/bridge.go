@@ -15,7 +15,7 @@ type bridge struct {
 }
 
 // hold claims for attempts that keep running, and returns any warnings.
-func (b *bridge) hold(roots []string, attempts []engine.Attempt) (warnings []string) {
+func (b *bridge) hold(roots []string, run string, attempts []engine.Attempt) (warnings []string) {
 	if len(attempts) == 0 {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (b *bridge) hold(roots []string, attempts []engine.Attempt) (warnings []str
 	h := b.holder
 	b.mu.Unlock()
 	for _, a := range attempts {
-		w, err := h.Again(a.UniID, a.Job, a.Grant)
+		w, err := h.Again(claim.Stake{UniID: a.UniID, Job: a.Job, Grant: a.Grant, Run: run})
 		if warnings = append(warnings, w...); err != nil {
 			warnings = append(warnings, err.Error())
 		}

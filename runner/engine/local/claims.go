@@ -29,7 +29,7 @@ func (l *Local) Claim(ctx context.Context, uniID, job string, g gpu.Grant) ([]gp
 		return nil, nil, nil
 	}
 	l.mine.add(uniID)
-	others, warnings, err := l.claim(ctx, uniID, wire.Claim{Job: job, Grant: g, Roots: l.Claims}, true)
+	others, warnings, err := l.claim(ctx, uniID, wire.Claim{Job: job, Grant: g, Roots: l.Claims, Run: l.Run}, true)
 	if err != nil {
 		l.Withdraw(uniID)
 	}
@@ -245,7 +245,7 @@ func (l *Local) claimAgain(e *entry, trees []procs.ID) {
 		return
 	}
 	l.start(func() {
-		req := wire.Claim{Job: e.Job, Grant: e.Grant, Roots: l.Claims, Trees: trees}
+		req := wire.Claim{Job: e.Job, Grant: e.Grant, Roots: l.Claims, Run: l.Run, Trees: trees}
 		_, warnings, err := l.claim(context.Background(), e.UniID, req, false)
 		for _, w := range warnings {
 			l.Log.Warn().Msg(w)
@@ -294,6 +294,12 @@ func (m *mine) add(uniID string) {
 		m.ids = map[string]bool{}
 	}
 	m.ids[uniID] = true
+}
+
+func (m *mine) has(uniID string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ids[uniID]
 }
 
 func (m *mine) retire(uniID string) {

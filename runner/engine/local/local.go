@@ -36,6 +36,7 @@ func (Kind) Open(c engine.Config) (engine.Engine, error) {
 	}
 	l.start(l.pump)
 	l.start(l.watchKeepers)
+	l.start(l.listen)
 	return l, nil
 }
 
@@ -71,6 +72,7 @@ type Local struct {
 	pids   map[procs.ID]string // cached answers of Attempt
 	census procs.Census
 	holdings
+	sharing
 
 	silent    []string // keepers that do not answer, as last reported
 	stillborn int      // keepers in a row that ended without sending anything
@@ -137,6 +139,7 @@ func (l *Local) Close() error {
 	}
 	l.work.Wait()
 	l.bridge.close()
+	l.endWish()
 	close(l.events)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 // lost handles the loss of a keeper: its attempts are looked for without it.
 func (l *Local) lost(r *remote) {
-	for _, w := range l.bridge.hold(l.Claims, l.bereft(r)) {
+	for _, w := range l.bridge.hold(l.Claims, l.Run, l.bereft(r)) {
 		l.Log.Warn().Msg(w)
 	}
 	l.mu.Lock()

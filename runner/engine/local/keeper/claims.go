@@ -139,6 +139,16 @@ func (c *claims) give(uniID string, ids []gpu.UUID) bool {
 	return c.drop(uniID)
 }
 
+// offer lets another run have these devices of a claim.
+func (c *claims) offer(uniID string, ids []gpu.UUID, to string) {
+	c.mu.Lock()
+	h := c.holder
+	c.mu.Unlock()
+	if h != nil {
+		h.Offer(uniID, ids, to)
+	}
+}
+
 // has reports whether a claim is held or being made.
 func (c *claims) has(uniID string) bool {
 	c.mu.Lock()
@@ -188,7 +198,7 @@ func (k *keeper) claim(l *wire.Link, m *wire.Message) {
 		h := k.claims.open(m.Claim.Roots, k.warn)
 		answer.Err = "the keeper failed to claim the GPUs; see keeper.log"
 		contained("the claim of "+m.UniID, func() {
-			others, warnings, err := h.Claim(context.Background(), m.UniID, m.Claim.Job, m.Claim.Grant)
+			others, warnings, err := h.Claim(context.Background(), claim.Stake{UniID: m.UniID, Job: m.Claim.Job, Grant: m.Claim.Grant, Run: m.Claim.Run})
 			answer.Claims, answer.Warnings, answer.Err = others, warnings, ""
 			if err != nil {
 				answer.Err = err.Error()

@@ -209,6 +209,10 @@ func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 		}
 	case wire.MakeClaim:
 		k.claim(l, m)
+	case wire.Offer:
+		if m.Claim != nil {
+			k.claims.offer(m.UniID, m.Claim.Grant.UUIDs, m.Claim.To)
+		}
 	case wire.Withdraw:
 		k.withdraw(l, m)
 	case wire.Stand:

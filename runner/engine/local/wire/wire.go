@@ -37,6 +37,8 @@ type Claim struct {
 	Job   string     `json:"job"`
 	Grant gpu.Grant  `json:"grant"`
 	Roots []string   `json:"roots"`           // where claims are made; see claim.Roots
+	Run   string     `json:"run,omitempty"`   // ID of the run
+	To    string     `json:"to,omitempty"`    // with Offer: the run that may have the grant's devices
 	Trees []procs.ID `json:"trees,omitempty"` // processes of an attempt already running without a keeper
 }
 
@@ -49,6 +51,7 @@ const (
 	OnGPU     = "on-gpu"   // these processes were seen on the attempt's GPUs
 	MakeClaim = "claim"    // answered by Claimed
 	Stand     = "stand"    // names the processes a claim is for that the sender runs itself
+	Offer     = "offer"    // lets another run have part of the claim of an ended attempt
 	Withdraw  = "withdraw" // ends a claim or part of it; answered by Withdrawn
 )
 

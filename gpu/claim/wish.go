@@ -1,0 +1,121 @@
+package claim
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A wish says what a run waits for. It is a file beside its user's claims, locked by the
+// run, and gone with it.
+
+const wishSuffix = ".wish"
+
+// Limits on what others may wish for.
+const (
+	maxWishes  = 8 // of one user: the oldest count
+	maxAsks    = 8
+	maxJobs    = 1 << 20
+	maxSeconds = 1e9 // GPU seconds that a user states
+)
+
+// wishContent is the content of a wish's file.
+type wishContent struct {
+	Version int `json:"version"`
+	identity
+	Wish gpu.Wish `json:"wish"`
+
+	ino uint64
+}
+
+func (w *wishContent) is(ino uint64) { w.ino = ino }
+
+// parseWish parses a wish that anybody may have written.
+func parseWish(b []byte) (*wishContent, error) {
+	var c wishContent
+	if err := json.Unmarshal(b, &c); err != nil {
+		return nil, fmt.Errorf("not a wish: %w", err)
+	}
+	w := &c.Wish
+	switch {
+	case c.Version < 1 || c.PID < 1 || w.Run == "" || len(w.Asks) == 0:
+		return nil, errors.New("not a wish: it lacks a version, a pid, a run or requests")
+	case len(w.Asks) > maxAsks:
+		return nil, fmt.Errorf("it makes %d requests", len(w.Asks))
+	}
+	w.Run, w.Used = cut(w.Run), min(max(w.Used, 0), maxSeconds)
+	if now := time.Now(); w.Since.After(now) {
+		w.Since = now
+	}
+	for i := range w.Asks {
+		a := &w.Asks[i]
+		if len(a.UUIDs) > maxDevices {
+			return nil, fmt.Errorf("it names %d devices", len(a.UUIDs))
+		}
+		a.Jobs, a.Min, a.Room = min(max(a.Jobs, 0), maxJobs), min(max(a.Min, 1), maxDevices), min(max(a.Room, 0), maxDevices)
+		a.Memory, a.MaxUtil = min(max(a.Memory, 0), maxMemory), min(max(a.MaxUtil, 0), math.MaxInt8)
+	}
+	return &c, nil
+}
+
+// wishes returns the wishes of other processes, at most maxWishes of each user.
+func wishes(found []*wishContent) (list []gpu.Wish) {
+	slices.SortStableFunc(found, func(a, b *wishContent) int { return a.Wish.Since.Compare(b.Wish.Since) })
+	counts, seen := map[int]int{}, map[string]bool{}
+	for _, c := range found {
+		if c.mine() || counts[c.UID] == maxWishes || seen[c.Wish.Run] {
+			continue
+		}
+		counts[c.UID]++
+		seen[c.Wish.Run] = true
+		c.Wish.UID, c.Wish.User = c.UID, login(c.UID)
+		list = append(list, c.Wish)
+	}
+	return list
+}
+
+// A Wisher publishes what this process's run waits for. It is safe for concurrent use.
+type Wisher struct {
+	roots []string
+
+	mu   sync.Mutex
+	file *held
+}
+
+// NewWisher returns a wisher that publishes below the first usable root.
+func NewWisher(roots []string) *Wisher { return &Wisher{roots: roots} }
+
+// Publish replaces what the run waits for. Without requests it waits for nothing.
+func (w *Wisher) Publish(wish gpu.Wish) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(wish.Asks) == 0 {
+		w.file.end()
+		w.file = nil
+		return nil
+	}
+	c := &wishContent{Version: version, identity: self(), Wish: wish}
+	if w.file != nil && w.file.linked() {
+		return w.file.rewrite(c)
+	}
+	w.file.end()
+	w.file = nil
+	var err error
+	for i, root := range w.roots {
+		var k *held
+		if k, err = create(root, i > 0, cut(wish.Run), wishSuffix, c); err == nil {
+			w.file = k
+			return nil
+		}
+	}
+	return fmt.Errorf("other runs cannot see what this one waits for: %w", err)
+}
+
+// Close ends the wish.
+func (w *Wisher) Close() { _ = w.Publish(gpu.Wish{}) }

@@ -1,0 +1,362 @@
+package gpu
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const carol, dave = 1002, 1003
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// host returns a pool of n idle devices that run "me" has read.
+func host(n int) *Pool {
+	r := anyone()
+	r.Run = "me"
+	p := NewPool(some(n, 24*GiB), r)
+	see(p, sec(1), nil)
+	p.own = wish(p, "me", me, 9, 1)
+	return p
+}
+
+// wish returns what a run of a user waits for: some jobs with as many devices each.
+func wish(p *Pool, run string, uid, jobs, gpus int) Wish {
+	w := Wish{Run: run, UID: uid, User: run, Since: noon, Asks: []Ask{{Jobs: jobs, Min: gpus, Memory: 8 * GiB, MaxUtil: 30, Room: len(p.devs)}}}
+	for _, d := range p.all() {
+		w.Asks[0].UUIDs = append(w.Asks[0].UUIDs, d.UUID)
+	}
+	if uid == me {
+		w.Asks[0].req = &Request{Min: gpus, Max: gpus, Memory: 8 * GiB, MaxUtil: 30}
+	}
+	return w
+}
+
+// weighing returns host rules with these priorities of users.
+func weighing(priorities map[int]int) *HostRules {
+	h := NoHostRules()
+	for uid, k := range priorities {
+		h.Users = append(h.Users, UserEntry{Key: "user", UIDs: []int{uid}, Priority: &k})
+	}
+	return h
+}
+
+// held returns a claim of a run on the i-th device.
+func held(p *Pool, i int, run string, uid int) Claim {
+	return Claim{UUID: p.devs[i].UUID, User: run, Job: "job", Attempt: run + string(rune('0'+i)), Memory: 8 * GiB, UID: uid, Run: run}
+}
+
+func holdAll(p *Pool, name string, devs ...int) {
+	g := Grant{Memory: 8 * GiB}
+	for _, i := range devs {
+		g.UUIDs = append(g.UUIDs, p.devs[i].UUID)
+	}
+	p.Hold(name, g)
+}
+
+// leave releases an attempt, as at the end of a job.
+func leave(p *Pool, now time.Duration, name string) { p.Release(now, name) }
+
+func next(p *Pool, now time.Duration, i int) string {
+	t, ok := p.Next(now, p.devs[i].UUID)
+	if !ok {
+		return ""
+	}
+	return t.Run
+}
+
+func TestNext(t *testing.T) {
+	tests := []struct {
+		name string
+		do   func(p *Pool) []Wish
+		want string
+		why  string
+	}{
+		{name: "nobody else", want: "me", do: func(*Pool) []Wish { return nil }},
+		{name: "nobody at all", do: func(p *Pool) []Wish { p.own.Asks = nil; return nil }},
+		{name: "who holds less", want: "bob", why: "offered to bob, who holds 0 GPUs and waits since 12:00; you hold 2 GPUs", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+		{name: "who holds as much but used less", want: "bob", do: func(p *Pool) []Wish {
+			p.usage.add(me, 10)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+		{name: "who waits longer", want: "bob", do: func(p *Pool) []Wish {
+			w := wish(p, "bob", bob, 1, 1)
+			w.Since = noon.Add(-time.Minute)
+			return []Wish{w}
+		}},
+		{name: "who waits less long", want: "me", do: func(p *Pool) []Wish {
+			w := wish(p, "bob", bob, 1, 1)
+			w.Since = noon.Add(time.Minute)
+			return []Wish{w}
+		}},
+		{name: "weight", want: "me", do: func(p *Pool) []Wish { // 2/3 < 1
+			p.rules.Host = weighing(map[int]int{me: 3})
+			holdAll(p, "b", 1, 2)
+			p.observeClaims(0, []Claim{held(p, 3, "bob", bob)}, nil)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+		{name: "negative priority", want: "bob", do: func(p *Pool) []Wish {
+			p.rules.Host = weighing(map[int]int{bob: -1, me: 0})
+			p.observeClaims(0, []Claim{held(p, 1, "bob", bob), held(p, 2, "bob", bob), held(p, 3, "bob", bob)}, nil)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+		{name: "priority 0 before the others", want: "bob", do: func(p *Pool) []Wish {
+			p.rules.Host = weighing(map[int]int{bob: 0})
+			p.observeClaims(0, []Claim{held(p, 1, "bob", bob)}, nil)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+		{name: "fifo", want: "me", do: func(p *Pool) []Wish {
+			p.rules.Host.Schedule = FIFO
+			holdAll(p, "b", 1, 2)
+			w := wish(p, "bob", bob, 1, 1)
+			w.Since = noon.Add(time.Minute)
+			return []Wish{w}
+		}},
+		{name: "background last", want: "me", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			w := wish(p, "bob", bob, 1, 1)
+			w.Background = true
+			return []Wish{w}
+		}},
+		{name: "a job that does not fit is passed", want: "carol", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			w := wish(p, "bob", bob, 1, 1)
+			w.Asks[0].Memory = 40 * GiB
+			return []Wish{w, wish(p, "carol", carol, 1, 1)}
+		}},
+		{name: "a device that the run may not use", want: "me", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			w := wish(p, "bob", bob, 1, 1)
+			w.Asks[0].UUIDs = w.Asks[0].UUIDs[1:]
+			return []Wish{w}
+		}},
+		{name: "its limits are reached", want: "me", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			w := wish(p, "bob", bob, 1, 1)
+			w.Asks[0].Room = 0
+			return []Wish{w}
+		}},
+		{name: "two devices, one other free", want: "bob", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			return []Wish{wish(p, "bob", bob, 1, 2)}
+		}},
+		{name: "two devices, no other free", want: "me", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2, 3)
+			return []Wish{wish(p, "bob", bob, 1, 2)}
+		}},
+		{name: "it is offered all that it wants", want: "me", do: func(p *Pool) []Wish {
+			c := held(p, 1, "carol", carol)
+			c.To = "bob"
+			p.observeClaims(0, []Claim{c}, nil)
+			holdAll(p, "b", 2, 3)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+		{name: "two runs of one user", want: "bob 2", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			p.observeClaims(0, []Claim{held(p, 3, "bob 1", bob)}, nil)
+			first, second := wish(p, "bob 1", bob, 1, 1), wish(p, "bob 2", bob, 1, 1)
+			second.Since = noon.Add(time.Minute)
+			return []Wish{first, second}
+		}},
+		{name: "a foreign program counts", want: "me", do: func(p *Pool) []Wish {
+			see(p, sec(2), func(i int, r *Reading) {
+				if i > 1 {
+					with(r, bobs(24*GiB))
+				}
+			})
+			holdAll(p, "b", 1)
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := host(4)
+			holdAll(p, "a", 0)
+			p.others = tt.do(p)
+			leave(p, sec(3), "a")
+			if got := next(p, sec(3), 0); got != tt.want {
+				t.Errorf("it goes to %q, want %q", got, tt.want)
+			}
+			if turn, _ := p.Next(sec(3), p.devs[0].UUID); turn.Why != tt.why && tt.why != "" {
+				t.Errorf("why: %q, want %q", turn.Why, tt.why)
+			}
+		})
+	}
+}
+
+// Every run deals the devices that nobody leaves alike, and takes what falls to others
+// only after a while.
+func TestTheirs(t *testing.T) {
+	p := host(4)
+	holdAll(p, "a", 0)
+	p.others = []Wish{wish(p, "bob", bob, 9, 1)}
+	left := func(now time.Duration) string {
+		ids, _ := p.Theirs(now)
+		var s []string
+		for _, id := range ids {
+			s = append(s, p.Label(id))
+		}
+		return strings.Join(s, " ")
+	}
+	if got := left(sec(2)); got != "1 3" { // bob, we, bob: two each
+		t.Errorf("bob's are %q", got)
+	}
+	if _, next := p.Theirs(sec(3)); next != sec(7) {
+		t.Errorf("until %v", next)
+	}
+	if got := left(sec(7)); got != "" {
+		t.Errorf("bob does not come, and %q are still left to him", got)
+	}
+	// He came and went: it is his turn again, for another while.
+	p.observeClaims(sec(8), []Claim{held(p, 1, "bob", bob), held(p, 3, "bob", bob)}, nil)
+	if got := left(sec(8)); got != "" {
+		t.Errorf("he has them, but %q are left to him", got)
+	}
+	p.observeClaims(sec(9), []Claim{}, nil)
+	if got := left(sec(9)); got != "1 3" {
+		t.Errorf("bob's are %q", got)
+	}
+	// A job on four devices gets them together, or none.
+	p = host(4)
+	p.others = []Wish{wish(p, "bob", bob, 1, 4)}
+	p.usage.add(me, 1)
+	if got := left(sec(2)); got != "0 1 2 3" {
+		t.Errorf("bob's are %q", got)
+	}
+	holdAll(p, "a", 2)
+	if got := left(sec(2)); got != "" {
+		t.Errorf("bob can't start, but %q are left to him", got)
+	}
+}
+
+func TestPassOver(t *testing.T) {
+	p := host(2)
+	holdAll(p, "a", 0)
+	holdAll(p, "b", 1)
+	p.others = []Wish{wish(p, "bob", bob, 1, 1)}
+	leave(p, sec(2), "a")
+	for i, pause := range []float64{60, 120, 240} {
+		now := sec(1000 * float64(i+1))
+		if got := next(p, now, 0); got != "bob" {
+			t.Fatalf("%d: it goes to %q, want bob", i, got)
+		}
+		p.PassOver(now, bob)
+		if got := next(p, now+sec(pause-1), 0); got != "me" {
+			t.Errorf("%d: passed over, it goes to %q", i, got)
+		}
+	}
+	for range 10 {
+		p.PassOver(sec(4000), bob)
+	}
+	if got := next(p, sec(4000+3599), 0); got != "me" {
+		t.Errorf("it goes to %q", got)
+	}
+	if got := next(p, sec(4000+3600), 0); got != "bob" {
+		t.Errorf("after an hour, it goes to %q", got)
+	}
+	// Whoever takes something is asked again.
+	p.PassOver(sec(8000), bob)
+	p.Yield([]UUID{"GPU-0"})
+	p.observeClaims(sec(8001), []Claim{held(p, 0, "bob", bob)}, nil)
+	p.observeClaims(sec(8002), []Claim{}, nil)
+	if got := next(p, sec(8003), 0); got != "bob" {
+		t.Errorf("it goes to %q", got)
+	}
+}
+
+// What is offered to this run is like a device of its own that a job has just left.
+func TestOffered(t *testing.T) {
+	p := host(2)
+	see(p, sec(2), func(i int, r *Reading) { r.Samples = busySamples(sec(2), 90); with(r, bobs(20*GiB)) })
+	c := held(p, 0, "bob", bob)
+	c.To = "me"
+	p.Notice(sec(3), []Claim{c}, nil)
+	if got := p.Offered(); !slices.Equal(got, []UUID{"GPU-0"}) {
+		t.Fatalf("offered: %v", got)
+	}
+	if _, ok := p.Find(sec(3), one(8*GiB), nil); ok {
+		t.Error("granted before its memory is read")
+	}
+	r := Reading{UUID: "GPU-0", Total: 24 * GiB, Free: 24 * GiB, Listed: true, Samples: busySamples(sec(3), 90)}
+	p.Observe(Observation{At: sec(3), Readings: []Reading{r}, Claims: []Claim{c}})
+	g, ok := p.Find(sec(3), one(8*GiB), nil)
+	if !ok || g.UUIDs[0] != "GPU-0" {
+		t.Fatalf("granted %v %v: %v", g, ok, p.Admit(sec(3), one(8*GiB))[0])
+	}
+	if why := p.Conflict(sec(3), g, []Claim{c}); why != "" {
+		t.Error("an offer conflicts with what it is for:", why)
+	}
+	c.To = "carol"
+	p.Notice(sec(4), []Claim{c}, nil)
+	if v := p.Admit(sec(4), one(8*GiB))[0]; v.OK || len(p.Offered()) > 0 {
+		t.Errorf("offered to carol, but %+v", v)
+	}
+}
+
+// Used time is halved every day, and a claim that gives way counts nothing.
+func TestUsed(t *testing.T) {
+	p := host(4)
+	p.Pass(sec(1))
+	holdAll(p, "a", 0, 1)
+	c, offer, background := held(p, 2, "bob", bob), held(p, 3, "carol", carol), held(p, 3, "dave", dave)
+	offer.To, background.Background, background.Share, offer.Share = "bob", true, true, true
+	p.observeClaims(sec(1), []Claim{c, offer, background}, nil)
+	p.Pass(sec(101))
+	near := func(uid int, want float64) {
+		t.Helper()
+		if got := p.Used(uid); got < want*0.99 || got > want*1.01 {
+			t.Errorf("user %d used %v s, want %v", uid, got, want)
+		}
+	}
+	near(me, 200)
+	near(bob, 100)
+	near(carol, 0)
+	near(dave, 0)
+	p.Undo("a")
+	p.observeClaims(sec(101), []Claim{}, nil)
+	p.Pass(sec(101) + 24*time.Hour)
+	near(me, 100)
+	near(bob, 50)
+}
+
+// A run that holds every device waits for others to leave them, or itself: only its limits
+// keep it from that.
+func TestAskRoom(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		do   func(p *Pool)
+		want int
+	}{
+		{"no limits", func(*Pool) {}, 2},
+		{"max_gpus", func(p *Pool) { p.rules.MaxGPUs = 2 }, 0},
+		{"host rules", func(p *Pool) { p.rules.Host.MaxGPUsPerUser = 2 }, 0},
+	} {
+		p := host(2)
+		holdAll(p, "a", 0)
+		holdAll(p, "b", 1)
+		tt.do(p)
+		if got := p.Ask(sec(2), one(GiB), 5, nil).Room; got != tt.want {
+			t.Errorf("%s: room for %d, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Once this run has taken what it was offered, it is like any device of its own, although
+// the offer may still be seen for a moment.
+func TestOfferTaken(t *testing.T) {
+	p := host(1)
+	c := held(p, 0, "carol", carol)
+	c.To = "me"
+	p.Notice(sec(2), []Claim{c}, []Wish{wish(p, "bob", bob, 1, 1)})
+	holdAll(p, "a", 0)
+	p.Notice(sec(3), []Claim{c}, p.others)
+	p.usage.add(me, 1)
+	leave(p, sec(4), "a")
+	if got := next(p, sec(4), 0); got != "bob" {
+		t.Errorf("it goes to %q, want bob", got)
+	}
+}

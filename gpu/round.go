@@ -1,0 +1,256 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A round is one dealing of devices.
+type round struct {
+	p      *Pool
+	now    time.Duration
+	wishes []*Wish
+	loads  []load
+	wants  []int   // by wish: devices that it still wants
+	dealt  []*Wish // by device
+}
+
+// A load is how many devices a user holds on this host.
+type load struct {
+	uid   int
+	parts []float64 // by device, at most 1
+	given float64   // dealt in this round
+}
+
+func (p *Pool) newRound(now time.Duration) *round {
+	r := &round{p: p, now: now, dealt: make([]*Wish, len(p.devs))}
+	add := func(w *Wish) {
+		over := slices.ContainsFunc(p.passed, func(o pass) bool { return o.uid == w.UID && now < o.until })
+		if len(w.Asks) > 0 && (!over || w == &p.own) {
+			r.wishes = append(r.wishes, w)
+			r.wants = append(r.wants, w.wants())
+		}
+	}
+	add(&p.own)
+	for i := range p.others {
+		add(&p.others[i])
+	}
+	for i := range p.devs {
+		r.weigh(i)
+	}
+	return r
+}
+
+// weigh adds what users hold of the i-th device to their loads, and takes what is offered
+// from what the offers' runs want.
+func (r *round) weigh(i int) {
+	d := &r.p.devs[i]
+	for _, h := range d.holds {
+		if !r.p.own.Background {
+			r.add(r.p.rules.UID, i, d.weight(h.share, h.memory))
+		}
+	}
+	for k := range d.claims {
+		c := &d.claims[k]
+		if c.counts() {
+			r.add(c.UID, i, d.weight(c.Share, c.Memory))
+		}
+		for n, w := range r.wishes {
+			if c.To == w.Run && w.Run != "" {
+				r.wants[n] = max(0, r.wants[n]-1)
+			}
+		}
+	}
+	for k := range d.procs {
+		pr := &d.procs[k]
+		ours := pr.UID == r.p.rules.UID && len(d.holds) > 0
+		claimed := slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID })
+		if pr.UID >= 0 && !ours && !claimed && pr.Attempt == "" {
+			r.add(pr.UID, i, d.weight(true, pr.Memory))
+		}
+	}
+}
+
+func (r *round) add(uid, i int, part float64) {
+	k := slices.IndexFunc(r.loads, func(l load) bool { return l.uid == uid })
+	if k < 0 {
+		k = len(r.loads)
+		r.loads = append(r.loads, load{uid: uid, parts: make([]float64, len(r.p.devs))})
+	}
+	r.loads[k].parts[i] = min(1, r.loads[k].parts[i]+part)
+}
+
+// load returns how many devices a user holds, apart from d, which may be nil.
+func (r *round) load(uid int, d *device) (sum float64) {
+	for _, l := range r.loads {
+		if l.uid != uid {
+			continue
+		}
+		sum = l.given
+		for i, part := range l.parts {
+			if d == nil || i != d.position {
+				sum += part
+			}
+		}
+	}
+	return sum
+}
+
+// holds returns how many devices a run holds.
+func (r *round) holds(run string) int {
+	return r.p.count(func(d *device) bool {
+		return run == r.p.rules.Run && len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == run && c.counts() })
+	})
+}
+
+// A standing is a wish's place in the order: a lower one goes first.
+type standing struct {
+	wish       *Wish
+	background int
+	class      int     // negative priorities, lowest first; then priority 0; then all positive ones
+	load       float64 // per weight, which is the user's priority if that is positive
+	used       float64 // GPU seconds per weight
+	userSince  time.Time
+	holds      int // of the run
+}
+
+func (s *standing) compare(o *standing) int {
+	return cmp.Or(
+		cmp.Compare(s.background, o.background), cmp.Compare(s.class, o.class),
+		cmp.Compare(s.load, o.load), cmp.Compare(s.used, o.used), s.userSince.Compare(o.userSince), cmp.Compare(s.wish.UID, o.wish.UID),
+		cmp.Compare(s.holds, o.holds), s.wish.Since.Compare(o.wish.Since), cmp.Compare(s.wish.Run, o.wish.Run),
+	)
+}
+
+// order returns the wishes in the order in which they are asked, while d, which may be
+// nil, is being dealt: nobody's load counts it.
+func (r *round) order(d *device) []*Wish {
+	list := make([]standing, len(r.wishes))
+	for i, w := range r.wishes {
+		s := standing{wish: w, userSince: w.Since, holds: r.holds(w.Run)}
+		if w.Background {
+			s.background = 1
+		}
+		k := r.p.rules.Host.User(w.UID, r.p.clock(r.now)).Priority
+		weight := float64(max(k, 1))
+		if s.class = min(k, 1); r.p.rules.Host.Schedule != FIFO {
+			s.load, s.used = rounded(r.load(w.UID, d)/weight), rounded(max(w.Used, r.p.Used(w.UID))/weight)
+		}
+		for _, o := range r.wishes {
+			if o.UID == w.UID && o.Since.Before(s.userSince) {
+				s.userSince = o.Since
+			}
+		}
+		list[i] = s
+	}
+	slices.SortFunc(list, func(a, b standing) int { return a.compare(&b) })
+	ordered := make([]*Wish, len(list))
+	for i := range list {
+		ordered[i] = list[i].wish
+	}
+	return ordered
+}
+
+// rounded keeps sums in different orders of the same parts from differing.
+func rounded(f float64) float64 { return math.Round(f*1e6) / 1e6 }
+
+// serves returns devices with which, d among them, some ask of a wish can start now; nil
+// if none can.
+func (r *round) serves(w *Wish, d *device) []*device {
+	n := slices.Index(r.wishes, w)
+	if n < 0 || r.wants[n] <= 0 {
+		return nil
+	}
+	for i := range w.Asks {
+		a := &w.Asks[i]
+		if a.Room < a.Min || a.Jobs <= 0 || !r.fits(w, a, d) {
+			continue
+		}
+		set := []*device{d}
+		for k := range r.p.devs {
+			o := &r.p.devs[k]
+			if len(set) < a.Min && o != d && !o.unyielded && (r.dealt[k] == nil || r.dealt[k] == w) && r.fits(w, a, o) {
+				set = append(set, o)
+			}
+		}
+		if len(set) >= a.Min {
+			return set
+		}
+	}
+	return nil
+}
+
+// fits reports whether a device could serve an ask. This run judges its own by all its rules.
+func (r *round) fits(w *Wish, a *Ask, d *device) bool {
+	if a.req == nil {
+		return !d.offered && a.fits(d, w.UID, w.Run)
+	}
+	if len(d.holds) > 0 || !slices.Contains(a.UUIDs, d.UUID) {
+		return false
+	}
+	q := r.p.query(r.now, a.req)
+	why := q.refusal(rules, d)
+	return why == nil || why.ours != nil && why.ours(&q, d)
+}
+
+// deal gives every free device to the wish whose turn it is, one ask after another.
+func (r *round) deal() {
+	for {
+		given := false
+		for _, w := range r.order(nil) {
+			if set := r.first(w); set != nil {
+				r.give(w, set)
+				given = true
+				break
+			}
+		}
+		if !given {
+			return
+		}
+	}
+}
+
+// first returns the first free devices that serve a wish.
+func (r *round) first(w *Wish) []*device {
+	for i := range r.p.devs {
+		// What a job of this run has just left is dealt already.
+		if d := &r.p.devs[i]; r.dealt[i] == nil && !d.unyielded {
+			if set := r.serves(w, d); set != nil {
+				return set
+			}
+		}
+	}
+	return nil
+}
+
+func (r *round) give(w *Wish, set []*device) {
+	for _, d := range set {
+		if r.dealt[d.position] == nil {
+			r.dealt[d.position] = w
+			r.wants[slices.Index(r.wishes, w)]--
+			r.add(w.UID, d.position, 0)
+			k := slices.IndexFunc(r.loads, func(l load) bool { return l.uid == w.UID })
+			r.loads[k].given++
+		}
+	}
+}
+
+// turn describes the turn of w on d.
+func (r *round) turn(w *Wish, d *device) Turn {
+	t := Turn{Run: w.Run, UID: w.UID, Own: w == &r.p.own}
+	if !t.Own {
+		t.Why = fmt.Sprintf("offered to %s, who holds %s and waits since %s; you hold %s",
+			userName(w.User, w.UID), devices(r.load(w.UID, d)), w.Since.Local().Format("15:04"), devices(r.load(r.p.rules.UID, d)))
+	}
+	return t
+}
+
+func devices(load float64) string {
+	if whole := math.Round(load); math.Abs(load-whole) < 0.05 {
+		return count(int(whole))
+	}
+	return fmt.Sprintf("%.1f GPUs", load)
+}

@@ -1,0 +1,97 @@
+package gpu
+
+import (
+	"slices"
+	"time"
+)
+
+// A Wish says what a run waits for. Every run on a host publishes its own and reads the
+// others'.
+type Wish struct {
+	Run        string    `json:"run"` // unique on the host
+	UID        int       `json:"-"`
+	User       string    `json:"-"`                    // login name of UID
+	Since      time.Time `json:"since"`                // when the run last got a device, or began to wait if that was later
+	Background bool      `json:"background,omitempty"` // it takes only what nobody else wants
+	Used       float64   `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
+	Asks       []Ask     `json:"requests"`             // in the run's order
+}
+
+// An Ask is what a number of alike jobs of a Wish need.
+type Ask struct {
+	Jobs    int    `json:"jobs"`
+	Min     int    `json:"gpus"`         // devices of each job, at least
+	Memory  Bytes  `json:"memory_bytes"` // on each
+	MaxUtil int    `json:"max_util"`
+	Share   bool   `json:"share,omitempty"`
+	Others  Others `json:"others"`
+	Room    int    `json:"room"`  // how many more devices the run may hold
+	UUIDs   []UUID `json:"uuids"` // devices that could ever do
+
+	req *Request // of an ask of this run
+}
+
+// Ask describes jobs of this run that all need req, for other runs to read. They could
+// use any device but those in except.
+func (p *Pool) Ask(now time.Duration, req Request, jobs int, except []UUID) Ask {
+	a := Ask{
+		Jobs: min(jobs, len(p.devs)), Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
+		Room: p.room(now), req: &req,
+	}
+	q := p.query(now, &req)
+	for i := range p.devs {
+		if d := &p.devs[i]; q.refusal(fixed, d) == nil && !slices.Contains(except, d.UUID) {
+			a.UUIDs = append(a.UUIDs, d.UUID)
+		}
+	}
+	return a
+}
+
+// room returns how many more devices this run's own limits and the host's let it hold.
+func (p *Pool) room(now time.Duration) int {
+	room := len(p.devs)
+	if p.limited() {
+		room = p.limit() - p.held()
+	}
+	if left, limitedBy := p.quota(now); limitedBy != "" {
+		room = min(room, left)
+	}
+	return max(0, room)
+}
+
+// wants returns how many devices would satisfy a wish.
+func (w *Wish) wants() (n int) {
+	room := 0
+	for i := range w.Asks {
+		n += max(0, w.Asks[i].Jobs) * max(1, w.Asks[i].Min)
+		room = max(room, w.Asks[i].Room)
+	}
+	return min(n, room)
+}
+
+// fits reports whether a device could serve an ask of user uid once those who are leaving
+// it are gone. It judges for another run, by what can be seen from here: that run decides
+// for itself whether it starts.
+func (a *Ask) fits(d *device, uid int, run string) bool {
+	switch {
+	case !slices.Contains(a.UUIDs, d.UUID), d.err != "", d.noReading != "", d.mode == ComputeProhibited:
+		return false
+	case len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To != run || run == "" }):
+		return false
+	case d.free >= 0 && d.potential() < a.Memory:
+		return false
+	}
+	strangers := d.hidden > 0 && !d.back
+	for i := range d.procs {
+		switch own := d.procs[i].UID == uid && uid >= 0; {
+		case own && !a.Share:
+			return false
+		case !own:
+			strangers = true
+		}
+	}
+	if !strangers || d.back {
+		return true
+	}
+	return a.Others != OthersAvoid && (a.MaxUtil >= 100 || d.peaks[1] <= a.MaxUtil)
+}

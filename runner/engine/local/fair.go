@@ -1,0 +1,99 @@
+package local
+
+import (
+	"context"
+	"sync"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+)
+
+// sharing is what this run tells others that it waits for, and what it offers them.
+type sharing struct {
+	wisher *claim.Wisher // nil before the first wish
+
+	mu     sync.Mutex
+	guests map[string]bool // runs that have been offered something
+	quiet  bool            // it has been said that wishes cannot be published
+}
+
+// Offer lets another run have a device of an ended attempt, until Yield.
+func (l *Local) Offer(uniID string, id gpu.UUID, to string) {
+	l.sharing.mu.Lock()
+	if l.guests == nil {
+		l.guests = map[string]bool{}
+	}
+	l.guests[to] = true
+	l.sharing.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r := l.overs[uniID]; r != nil {
+		c := &wire.Claim{Grant: gpu.Grant{UUIDs: []gpu.UUID{id}}, To: to}
+		_ = r.link.Send(&wire.Message{Op: wire.Offer, UniID: uniID, Claim: c}) // if it is gone, so is the claim
+	}
+}
+
+// Wish publishes what this run waits for; without requests, nothing.
+func (l *Local) Wish(w gpu.Wish) {
+	if len(l.Claims) == 0 || l.Run == "" {
+		return
+	}
+	l.sharing.mu.Lock()
+	defer l.sharing.mu.Unlock()
+	if l.wisher == nil {
+		l.wisher = claim.NewWisher(l.Claims)
+	}
+	if err := l.wisher.Publish(w); err != nil && !l.quiet {
+		l.quiet = true
+		l.Log.Warn().Err(err).Msg("other runs do not know that this one waits, and may take GPUs out of turn")
+	}
+}
+
+// Wishes returns those of other runs, as of the latest Others.
+func (l *Local) Wishes() []gpu.Wish {
+	if len(l.Claims) == 0 {
+		return nil
+	}
+	return l.reader().Wishes()
+}
+
+// listen reports changes in what other runs publish. Where folders cannot be watched, the
+// readings of claims show them later.
+func (l *Local) listen() {
+	if len(l.Claims) == 0 || l.Run == "" {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l.Go(func() {
+		select {
+		case <-l.stop:
+		case <-ctx.Done():
+		}
+		cancel()
+	})
+	_ = l.reader().Watch(ctx, claim.Watch{
+		Run: l.Run, Own: l.mine.has,
+		Urgent: func(c gpu.Claim) bool {
+			l.sharing.mu.Lock()
+			defer l.sharing.mu.Unlock()
+			return c.To == l.Run || c.To == "" && l.guests[c.Run]
+		},
+		Tell: func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.emit(engine.Event{Noticed: true})
+		},
+	})
+}
+
+// endWish ends this run's wish.
+func (l *Local) endWish() {
+	l.sharing.mu.Lock()
+	defer l.sharing.mu.Unlock()
+	if l.wisher != nil {
+		l.wisher.Close()
+	}
+}

@@ -1,0 +1,166 @@
+package sched
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// wishing is what this run has told others that it waits for.
+type wishing struct {
+	told    gpu.Wish
+	toldAt  time.Duration
+	since   time.Time     // when this run last got a GPU, or began to wait if that was later
+	theirs  []gpu.UUID    // free GPUs that are another run's turn
+	changes time.Duration // when that changes by time alone; 0 for never
+}
+
+const (
+	// maxAsks bounds the requests in a wish.
+	maxAsks = 8
+
+	// wishEvery is how often a wish is published again of which only times have changed.
+	wishEvery = time.Second
+	wishSlow  = 30 * time.Second // if it is only the GPU time used
+
+	// lookEvery is how often a change in what others claim leads to a reading of all GPUs.
+	lookEvery = time.Second
+)
+
+// on learns what other runs claim and wish for now. A GPU that one of them offers to this
+// run is read at once; otherwise a change is a reason to read all GPUs, if a job waits.
+func (ev Noticed) on(c *Core) {
+	if c.pool == nil {
+		return
+	}
+	c.pool.Notice(c.now.Boot, ev.Claims, ev.Wishes)
+	c.refill = true
+	c.reads.next = min(c.reads.next, c.reads.all.at+lookEvery)
+	c.welcome()
+}
+
+// welcome begins the hand-over of GPUs that other runs offer to this one.
+func (c *Core) welcome() {
+	for _, id := range c.pool.Offered() {
+		if !slices.ContainsFunc(c.hands, func(h handOver) bool { return h.id == id }) {
+			c.hands = append(c.hands, handOver{id: id, open: true, began: c.now.Boot, due: c.now.Boot, pause: handOverFirst, dealt: true, given: true})
+		}
+	}
+}
+
+// deal decides who gets the GPUs that attempts of this run have just left.
+func (c *Core) deal() {
+	if c.pool == nil || len(c.hands) == 0 {
+		return
+	}
+	c.settleOffers()
+	if !c.pool.Rivals() {
+		return
+	}
+	wanted := false
+	for i := range c.hands {
+		h := &c.hands[i]
+		if h.claim == "" || h.dealt || slices.Contains(c.excluded, h.id) {
+			continue
+		}
+		if !wanted {
+			c.pool.Want(c.wants())
+			wanted = true
+		}
+		turn, ok := c.pool.Next(c.now.Boot, h.id)
+		if h.turn, h.dealt = turn, true; !ok || turn.Own {
+			continue
+		}
+		h.open, h.until = false, c.now.Boot+c.pool.Courtesy()
+		c.pool.Yield([]gpu.UUID{h.id})
+		c.do(Offer{UniID: h.claim, UUID: h.id, To: turn.Run})
+	}
+}
+
+// settleOffers ends the offers that were taken, and those that were not in time: the GPU
+// is then dealt again, among the others.
+func (c *Core) settleOffers() {
+	for i := range c.hands {
+		h := &c.hands[i]
+		switch {
+		case h.until == 0:
+		case c.pool.Took(h.id, h.turn):
+			h.until, c.refill = 0, true
+		case c.now.Boot >= h.until:
+			c.pool.PassOver(c.now.Boot, h.turn.UID)
+			c.do(Offer{UniID: h.claim, UUID: h.id, To: c.opts.Run}) // nobody else's any more
+			left := c.now.Boot-h.began < handOverFor
+			h.until, h.dealt, h.open = 0, !left, left
+			h.due, h.pause, c.refill = c.now.Boot, handOverFirst, true
+		}
+	}
+}
+
+// wants returns what this run waits for.
+func (c *Core) wants() gpu.Wish {
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since}
+	if c.pool != nil {
+		w.Used = c.pool.Used(c.opts.UID)
+	}
+	if w.Since.IsZero() {
+		w.Since = c.now.Wall
+	}
+	if c.pool == nil || c.draining != "" || c.gaveUp || !c.begun || c.slots() != "" {
+		return w
+	}
+	var waiting []*class
+	for _, cl := range c.classes {
+		if cl.gpus && cl.impossible == "" && c.head(cl) >= 0 && c.room(c.head(cl)) == "" {
+			waiting = append(waiting, cl)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *class) int { return int(a.jobs[0].rank - b.jobs[0].rank) })
+	for _, cl := range waiting[:min(len(waiting), maxAsks)] {
+		if a := c.pool.Ask(c.now.Boot, cl.req, len(cl.jobs), c.excluded); a.Room > 0 && len(a.UUIDs) > 0 {
+			w.Asks = append(w.Asks, a)
+		}
+	}
+	return w
+}
+
+// reserve sets aside the free GPUs that are another run's turn.
+func (c *Core) reserve() {
+	if c.theirs, c.changes = nil, 0; c.pool == nil || !c.pool.Rivals() {
+		return
+	}
+	c.pool.Want(c.wants())
+	c.theirs, c.changes = c.pool.Theirs(c.now.Boot)
+}
+
+// wish publishes what this run waits for, if that has changed.
+func (c *Core) wish() {
+	var w gpu.Wish
+	if c.waiter.id >= 0 {
+		w = c.wants()
+		c.since = w.Since
+	} else {
+		c.since = time.Time{}
+	}
+	same := len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
+	age, due := c.now.Boot-c.toldAt, wishSlow
+	if !w.Since.Equal(c.told.Since) {
+		due = wishEvery
+	}
+	if same && (len(w.Asks) == 0 || age < due) {
+		return
+	}
+	c.told, c.toldAt = w, c.now.Boot
+	c.do(Wish{w})
+}
+
+// offeredWhy says to whom a GPU is offered that an attempt of this run has left, or "".
+func (c *Core) offeredWhy(id gpu.UUID) string {
+	for i := range c.hands {
+		if h := &c.hands[i]; h.id == id && h.until > 0 {
+			return h.turn.Why
+		}
+	}
+	return ""
+}

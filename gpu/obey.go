@@ -68,7 +68,7 @@ func (p *Pool) closed(now time.Duration, d *device) string {
 
 // yours reports whether this user holds a device, by this or another run.
 func (p *Pool) yours(d *device) bool {
-	return len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID })
+	return len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == p.rules.UID && (c.To == "" || c.To == c.Run) })
 }
 
 // Held returns how many devices this user holds, by all runs.

@@ -2,6 +2,7 @@ package torture
 
 import (
 	"fmt"
+	"gpurun/gpu"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -91,7 +92,8 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 			}
 		}
 	}
-	if longest > 3 {
+	// Whoever was stopped may have been offered a GPU, and has the host's courtesy to take it.
+	if longest > 3+gpu.NoHostRules().Courtesy.Seconds() {
 		t.Errorf("after a runner was stopped, no other started a job for %.1f s", longest)
 	}
 	t.Logf("seed %d: %d starts by %d runners in %.0f s, at most %d on one GPU; %d times a runner and its keeper stood still, the next start came %.2f s later at most",

@@ -71,7 +71,7 @@ const maxEvents = 32
 // drain takes the events that have come since it was last called.
 func (s *session) drain() {
 	for n := 0; s.events != nil && n < maxEvents; n++ {
-		ev, ret := s.events.Wait(0)
+		ev, ret := s.events.Wait(1) // millisecond
 		if ret != nvml.SUCCESS {
 			return
 		}

@@ -40,29 +40,28 @@ func rangeHint(s string) string {
 	return "write " + cmp.Or(m[1], "0") + ".." + strconv.FormatInt(end-1, 10)
 }
 
-// expandRange lists the values of a range, both ends included, exactly: 0..1..0.1 has no
-// 0.30000000000000004. A leading zero pads all
+// expandRange lists the values of a range, both ends included. It counts in whole numbers
+// of its last decimal, so that 0..1..0.1 has no 0.30000000000000004. A leading zero pads all
 // values to the same width, as in a shell.
 func expandRange(s, name string) ([]*Param, error) {
 	m := rangeForm.FindStringSubmatch(s)
 	digits := max(fraction(m[1]), fraction(m[2]), fraction(m[3]))
-	from, to, step := decimal(m[1]), decimal(m[2]), decimal(cmp.Or(m[3], "1"))
+	from, to, step := decimal(m[1], digits), decimal(m[2], digits), decimal(cmp.Or(m[3], "1"), digits)
 	if step.Sign() == 0 {
 		return nil, source.Faultf("", "range %q has step 0", s)
 	}
 	if step.Abs(step); to.Cmp(from) < 0 {
 		step.Neg(step)
 	}
-	count := new(big.Rat).Quo(to.Sub(to, from), step)
-	steps := new(big.Int).Quo(count.Num(), count.Denom())
+	steps, rest := new(big.Int).QuoRem(new(big.Int).Sub(to, from), step, new(big.Int))
 	switch {
 	case !steps.IsInt64() || steps.Int64() >= MaxJobs:
 		return nil, source.Faultf("", "range %q has more than %d million values", s, MaxJobs/1_000_000)
-	case !count.IsInt() && m[3] == "":
+	case rest.Sign() != 0 && m[3] == "":
 		finest := "0." + strings.Repeat("0", digits-1) + "1"
 		return nil, source.Faultf("give it a step: "+m[1]+".."+m[2]+".."+finest, "range %q never reaches its end: the default step is 1", s)
-	case !count.IsInt():
-		last := spell(from.Add(from, step.Mul(step, new(big.Rat).SetInt(steps))), digits, 0)
+	case rest.Sign() != 0:
+		last := spell(to.Sub(to, rest), digits, 0)
 		return nil, source.Faultf("try "+m[1]+".."+last+".."+m[3]+", or list the values", "range %q never reaches its end", s)
 	}
 	width := 0
@@ -73,24 +72,30 @@ func expandRange(s, name string) ([]*Param, error) {
 	if digits > 0 {
 		tag = "!!float"
 	}
-	values := make([]*Param, steps.Int64()+1)
-	for i := range values {
-		values[i] = &Param{Name: name, Text: spell(from, digits, width), Tag: tag}
+	made := make([]Param, steps.Int64()+1)
+	values := make([]*Param, len(made))
+	for i := range made {
+		made[i] = Param{Name: name, Text: spell(from, digits, width), Tag: tag}
+		values[i] = &made[i]
 		from.Add(from, step)
 	}
 	return values, nil
 }
 
-func decimal(s string) *big.Rat {
-	r, _ := new(big.Rat).SetString(s) // rangeForm admits only decimals
-	return r
+// decimal returns a decimal in units of its last of digits decimals.
+func decimal(s string, digits int) *big.Int {
+	whole, rest, _ := strings.Cut(s, ".")
+	n, _ := new(big.Int).SetString(whole+rest+strings.Repeat("0", digits-len(rest)), 10) // rangeForm admits only decimals
+	return n
 }
 
-// spell writes a number with at most so many decimals, padded to width.
-func spell(r *big.Rat, digits, width int) string {
-	s, negative := strings.CutPrefix(r.FloatString(digits), "-")
+// spell writes what decimal returned, without zeros at the end, padded to width.
+func spell(n *big.Int, digits, width int) string {
+	s, negative := strings.CutPrefix(n.String(), "-")
 	if digits > 0 {
-		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+		s = strings.Repeat("0", max(0, digits+1-len(s))) + s
+		s = strings.TrimRight(s[:len(s)-digits]+"."+s[len(s)-digits:], "0")
+		s = strings.TrimSuffix(s, ".")
 	}
 	s = strings.Repeat("0", max(0, width-len(s))) + s
 	if negative {

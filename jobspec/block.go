@@ -48,7 +48,7 @@ func (f *fileJobs) blockJobs() {
 		bl := &f.blocks[i]
 		count[bl.Queue]++
 		p := f.newProto(ofBlocks, bl.Line, 1)
-		p.Matrix = expand.Single()
+		p.Matrix = &expand.Matrix{}
 		p.Name = expand.Literal(fmt.Sprintf("q%s-%d", bl.Queue, count[bl.Queue]), bl.Line, 1)
 		p.Queue = expand.Literal(bl.Queue, bl.Line, 1)
 		for _, c := range bl.Commands {

@@ -184,7 +184,7 @@ func (p *proto) checkPaths() {
 
 // lint checks one job of the file, all expansions at once. params are its own.
 func (p *proto) lint(params *yaml.Node) {
-	if !p.file.opts.Lint || len(p.Matrix.Rows) == 0 {
+	if !p.file.opts.Lint {
 		return
 	}
 	p.file.lints.Check(lint.Job{

@@ -12,7 +12,7 @@ import (
 
 // expand makes the jobs of one proto.
 func (f *fileJobs) expand(p *proto) {
-	b, n := f.batch, len(p.Matrix.Rows)
+	b, n := f.batch, p.Matrix.Count()
 	if len(b.Jobs)+n > expand.MaxJobs {
 		p.src.Problem(p.Line, p.Col, "", "with this job the batch has more than %d million jobs", expand.MaxJobs/1_000_000)
 		return
@@ -54,7 +54,7 @@ func (p *proto) distinguish() {
 		return
 	}
 	seen := map[string]bool{}
-	for i := range p.Matrix.Rows {
+	for i := range p.Matrix.Count() {
 		name := p.nameOf(p.Matrix.Values(i, ""))
 		if seen[name] {
 			p.Suffix = lacks

@@ -174,7 +174,7 @@ func (g *grapher) nearestJob(f *fileJobs, name string) string {
 	own := g.batch.Files[f.index]
 	jobs := g.batch.Jobs[own.First:][:own.Count]
 	for _, k := range jobs {
-		if strings.HasPrefix(k.Name, name+"-") && len(k.Spec.text.Matrix.Rows) > 1 {
+		if strings.HasPrefix(k.Name, name+"-") && k.Spec.text.Matrix.Count() > 1 {
 			return fmt.Sprintf("its matrix expands to %q and others: write %q", k.Name, name+"-*")
 		}
 	}

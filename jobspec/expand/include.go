@@ -35,21 +35,22 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
 		}
 	}
-	if len(m.Rows) == 0 {
+	if m.Count() == 0 {
 		r.fail(exclude, "", "exclude removes every job of this matrix")
 	}
 }
 
 func (m *Matrix) combine(excludes, includes []*entry) {
-	product := m.product()
 	if len(excludes) == 0 && len(includes) == 0 {
-		m.Rows = product
 		return
 	}
+	n := m.size()
 	if len(m.axes) == 0 && len(includes) > 0 {
-		product = nil // include alone: only what it lists
+		n = 0 // include alone: only what it lists
 	}
-	for _, row := range product {
+	rows := [][]*Param{}
+	for i := range n {
+		row := m.row(i)
 		if len(matching(excludes, row)) > 0 {
 			continue
 		}
@@ -63,7 +64,7 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 				}
 			}
 		}
-		m.Rows = append(m.Rows, append(row, extra...))
+		rows = append(rows, append(row, extra...))
 	}
 	for _, e := range includes {
 		if e.used {
@@ -71,8 +72,9 @@ func (m *Matrix) combine(excludes, includes []*entry) {
 			continue
 		}
 		m.record(e.given...)
-		m.Rows = append(m.Rows, slices.Concat(e.given, m.consts))
+		rows = append(rows, slices.Concat(e.given, m.consts))
 	}
+	m.rows = rows
 }
 
 // record notes values that parameters have.
@@ -162,7 +164,7 @@ func (m *Matrix) presence(includes []*entry) {
 		}
 	}
 	for _, n := range names {
-		if slices.ContainsFunc(m.Rows, func(row []*Param) bool { return find(row, n) == nil }) {
+		if slices.ContainsFunc(m.rows, func(row []*Param) bool { return find(row, n) == nil }) {
 			m.Partial = append(m.Partial, n)
 		} else {
 			m.Always = append(m.Always, n)

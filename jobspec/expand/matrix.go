@@ -4,27 +4,26 @@ import (
 	"slices"
 )
 
-// An axis is one dimension of a matrix: a parameter, or several that are zipped. Each
-// of its points gives every one of its parameters a value.
+// An axis is one dimension of a matrix: a parameter, or several that are zipped, each
+// with as many values.
 type axis struct {
 	names  []string
-	points [][]*Param
+	values [][]*Param // of each
 }
+
+func (a *axis) size() int { return len(a.values[0]) }
 
 // A Matrix is all expansions of one job of the file. They share the values of parameters.
 type Matrix struct {
-	Rows    [][]*Param        // the parameters of each expansion
 	Always  []string          // parameters that every expansion has, in order
 	Partial []string          // parameters that only some have
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
 
 	axes   []axis
+	rows   [][]*Param          // the parameters of each expansion, if they are not the product
 	consts []*Param            // params: the same in every expansion
 	values map[string][]*Param // every value that each parameter has anywhere
 }
-
-// Single returns the matrix of a job without parameters.
-func Single() *Matrix { return &Matrix{Rows: [][]*Param{nil}} }
 
 // A Param is one parameter of a job, its value spelled as in the file.
 type Param struct {
@@ -38,7 +37,7 @@ type Param struct {
 func (m *Matrix) size() int {
 	n := 1
 	for _, a := range m.axes {
-		n *= max(1, len(a.points))
+		n *= max(1, a.size())
 		if n > MaxJobs {
 			return MaxJobs + 1
 		}
@@ -46,27 +45,34 @@ func (m *Matrix) size() int {
 	return n
 }
 
-// product returns the combinations of all axes, the last one fastest, with the constants.
-func (m *Matrix) product() [][]*Param {
-	rows, axes := [][]*Param{nil}, m.axes
-	if len(m.consts) > 0 {
-		axes = append(slices.Clip(axes), axis{points: [][]*Param{m.consts}})
+// Count returns the number of expansions.
+func (m *Matrix) Count() int {
+	if m.rows != nil {
+		return len(m.rows)
 	}
-	for _, a := range axes {
-		longer := make([][]*Param, 0, len(rows)*len(a.points))
-		for _, row := range rows {
-			for _, point := range a.points {
-				longer = append(longer, slices.Concat(row, point))
-			}
+	return m.size()
+}
+
+// row returns the parameters of the i-th expansion. In the product of all axes the last one
+// is the fastest; the constants follow.
+func (m *Matrix) row(i int) []*Param {
+	if m.rows != nil {
+		return m.rows[i]
+	}
+	row := make([]*Param, 0, len(m.Always))
+	for _, a := range slices.Backward(m.axes) {
+		for _, values := range slices.Backward(a.values) {
+			row = append(row, values[i%a.size()])
 		}
-		rows = longer
+		i /= a.size()
 	}
-	return rows
+	slices.Reverse(row)
+	return append(row, m.consts...)
 }
 
 // Values returns the variables of the i-th expansion; run-time variables stay as names.
 func (m *Matrix) Values(i int, name string) *Values {
-	return &Values{Params: m.Rows[i], Name: name}
+	return &Values{Params: m.row(i), Name: name}
 }
 
 // names returns the parameters of all axes.
@@ -108,8 +114,9 @@ func (m *Matrix) Formatted(name string, f func(Param) bool) {
 		}
 		return
 	}
-	for i, row := range m.Rows {
-		if p := find(row, name); p != nil && !f(m.Values(i, "").resolve(p)) {
+	for i := range m.Count() {
+		v := m.Values(i, "")
+		if p := find(v.Params, name); p != nil && !f(v.resolve(p)) {
 			return
 		}
 	}
@@ -120,13 +127,13 @@ func (m *Matrix) Formatted(name string, f func(Param) bool) {
 func (m *Matrix) Mates(name string) (names []string, values int) {
 	for _, a := range m.axes {
 		if slices.Contains(a.names, name) {
-			return a.names, len(a.points)
+			return a.names, a.size()
 		}
 	}
 	if find(m.consts, name) != nil {
 		return nil, 1
 	}
-	for _, row := range m.Rows {
+	for _, row := range m.rows {
 		if find(row, name) != nil {
 			values++
 		}

@@ -38,15 +38,15 @@ func (r *matrixReader) nest() {
 	m := &r.m
 	sc := Scope{Params: m.Always, Partial: m.Partial, Known: setOf(VarWorkDir)}
 	for _, a := range m.axes {
-		for _, point := range a.points {
-			r.nestValues(sc, point)
+		for _, values := range a.values {
+			r.nestValues(sc, values)
 		}
 	}
 	// A job's name may use matrix parameters, but not params that contain {name}.
 	sc.Known |= setOf(VarName)
 	r.nestValues(sc, m.consts)
 	sc.Known, sc.Partial = setOf(VarWorkDir), slices.Concat(m.Always, m.Partial)
-	for _, row := range m.Rows {
+	for _, row := range m.rows {
 		if slices.ContainsFunc(row, r.toParse) {
 			sc.Params = nil
 			for _, p := range row {

@@ -61,8 +61,8 @@ func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool
 		return r.names(), false
 	}
 	for _, a := range r.m.axes {
-		for _, point := range a.points {
-			r.m.record(point...)
+		for i, name := range a.names {
+			r.m.values[name] = slices.Clip(a.values[i])
 		}
 	}
 	r.m.record(r.m.consts...)
@@ -118,7 +118,7 @@ func (r *matrixReader) axis(k, v *yaml.Node) {
 		return
 	}
 	values := r.values(k.Value, v)
-	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, slices.Collect(slices.Chunk(values, 1))})
+	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, [][]*Param{values}})
 }
 
 // values reads a list of values or a range.
@@ -202,13 +202,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 				return
 			}
 		}
-		points := make([][]*Param, len(lists[0]))
-		for i := range points {
-			for _, l := range lists {
-				points[i] = append(points[i], l[i])
-			}
-		}
-		r.m.axes = append(r.m.axes, axis{names, points})
+		r.m.axes = append(r.m.axes, axis{names, lists})
 	}
 }
 

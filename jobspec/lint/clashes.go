@@ -202,11 +202,11 @@ func (b *batchChecker) oneOf(e *Expansion, need *expand.Text) {
 			one = o.Job
 		}
 	}
-	if one == nil || one == e.Job || siblings[one] > 1 || len(one.Matrix.Rows) < 2 {
+	if one == nil || one == e.Job || siblings[one] > 1 || one.Matrix.Count() < 2 {
 		return
 	}
 	b.find(e, OneNeed, need, true, fmt.Sprintf("to need all of them, write %q", expansions(one)),
-		"needs: %q is only one of %d expansions of its job", need.Raw, len(one.Matrix.Rows))
+		"needs: %q is only one of %d expansions of its job", need.Raw, one.Matrix.Count())
 }
 
 // expansions returns a pattern that matches all expansions of a job's matrix.

@@ -29,51 +29,42 @@ const recipe = "gpurun key 1"
 // alike.
 type digest []byte
 
-func (d *digest) count(n int) { *d = binary.AppendUvarint(*d, uint64(n)) }
+func (d digest) count(n int) digest { return binary.AppendUvarint(d, uint64(n)) }
 
-func (d *digest) str(s string) {
-	*d = append(binary.BigEndian.AppendUint32(*d, uint32(len(s))), s...)
+func (d digest) str(s string) digest {
+	return append(binary.BigEndian.AppendUint32(d, uint32(len(s))), s...)
 }
 
 // key hashes what the job rendered by v does. Jobs of the file that do the same are
 // numbered, so that their keys differ.
 func (p *proto) key(v *expand.Values) Key {
-	d := make(digest, 0, 512)
-	d.str(recipe)
-	d.count(len(p.Commands))
+	d := make(digest, 0, 512).str(recipe).count(len(p.Commands))
 	for _, c := range p.Commands {
-		d.str(c.Render(v))
+		d = d.str(c.Render(v))
 	}
-	d.count(len(p.Args))
+	d = d.count(len(p.Args))
 	for _, a := range p.Args {
-		d.str(a.Key)
-		d = append(d, a.Kind(v))
-		d.str(a.Value.Render(v))
+		d = append(d.str(a.Key), a.Kind(v)).str(a.Value.Render(v))
 	}
-	params := v.Resolved() // by name: their order in the file does not matter
-	slices.SortFunc(params, func(a, b Param) int { return strings.Compare(a.Name, b.Name) })
-	d.count(len(params))
+	params := slices.Clone(v.Params) // by name: their order in the file does not matter
+	slices.SortFunc(params, func(a, b *Param) int { return strings.Compare(a.Name, b.Name) })
+	d = d.count(len(params))
 	for _, param := range params {
-		d.str(param.Name)
-		d.str(param.Text)
+		d = d.str(param.Name).str(v.Param(param.Name).Text)
 	}
 	env := slices.Clone(p.Env)
 	slices.SortFunc(env, func(a, b written.Env) int { return strings.Compare(a.Name, b.Name) })
-	d.count(len(env))
+	d = d.count(len(env))
 	for _, e := range env {
-		d.str(e.Name)
-		d.str(e.Value.Render(v))
+		d = d.str(e.Name).str(e.Value.Render(v))
 	}
-	d.count(len(p.Shell))
+	d = d.count(len(p.Shell))
 	for _, word := range p.Shell {
-		d.str(word)
+		d = d.str(word)
 	}
-	d.str(p.file.dirKey)
-	d.str(p.WorkDir.Render(v))
+	d = d.str(p.file.dirKey).str(p.WorkDir.Render(v))
 	if p.Config != nil {
-		var values digest
-		values.value(p.configValues(v))
-		sum := sha256.Sum256(values)
+		sum := sha256.Sum256(digest{}.value(p.configValues(v)))
 		d = append(d, sum[:]...)
 	}
 	sum := sha256.Sum256(d)
@@ -119,25 +110,22 @@ func (p *proto) configValues(v *expand.Values) any {
 }
 
 // value encodes a value of a config by meaning alone.
-func (d *digest) value(value any) {
+func (d digest) value(value any) digest {
 	switch x := value.(type) {
 	case map[string]any:
-		*d = append(*d, 'm')
-		d.count(len(x))
+		d = append(d, 'm').count(len(x))
 		for _, name := range slices.Sorted(maps.Keys(x)) {
-			d.str(name)
-			d.value(x[name])
+			d = d.str(name).value(x[name])
 		}
 	case []any:
-		*d = append(*d, 'l')
-		d.count(len(x))
+		d = append(d, 'l').count(len(x))
 		for _, item := range x {
-			d.value(item)
+			d = d.value(item)
 		}
 	default:
-		*d = append(*d, 's')
-		d.str(fmt.Sprintf("%T %v", value, value))
+		d = append(d, 's').str(fmt.Sprintf("%T %v", value, value))
 	}
+	return d
 }
 
 // familyOf returns a hash shared by jobs that differ only in parameters. It covers
@@ -147,20 +135,19 @@ func (d *digest) value(value any) {
 func (p *proto) familyOf(r gpu.Request) uint64 {
 	var d digest
 	for _, c := range p.Commands {
-		d.str(withoutNumbers(c.Raw))
+		d = d.str(withoutNumbers(c.Raw))
 	}
-	d.count(0)
+	d = d.count(0)
 	for _, a := range p.Args {
-		d.str(a.Key)
+		d = d.str(a.Key)
 	}
-	d.count(0)
+	d = d.count(0)
 	for _, word := range p.Shell {
-		d.str(word)
+		d = d.str(word)
 	}
-	d.count(0)
-	d.str(p.file.dirKey)
+	d = d.count(0).str(p.file.dirKey)
 	if p.WorkDir != nil {
-		d.str(withoutNumbers(p.WorkDir.Raw))
+		d = d.str(withoutNumbers(p.WorkDir.Raw))
 	}
 	d = binary.AppendVarint(binary.AppendVarint(d, int64(r.Min)), int64(r.Max))
 	h := fnv.New64a()

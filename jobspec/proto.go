@@ -119,7 +119,9 @@ func (p *proto) spec(v *expand.Values) *Spec {
 	key := ""
 	for _, r := range p.Resources {
 		for _, t := range r.Texts {
-			key += t.Render(v) + "\x00"
+			if !t.Constant() {
+				key += t.Render(v) + "\x00"
+			}
 		}
 	}
 	if p.specs[key] == nil {

@@ -94,7 +94,7 @@ func (m *machine) reading(i int, full bool) Reading {
 
 // step does one thing and returns a description of it.
 func (m *machine) step() string {
-	switch m.next(9) {
+	switch m.next(10) {
 	case 0:
 		m.now += time.Duration(m.next(200)) * 100 * time.Millisecond
 	case 1, 2:
@@ -118,8 +118,26 @@ func (m *machine) step() string {
 		i := m.next(len(m.devs))
 		m.stranger[i] = m.stranger[i] * Bytes(m.next(3)) / 2 // halved, gone or unchanged
 		m.lingers[i] = 0
+	case 9:
+		m.ail()
 	}
 	return ""
+}
+
+// ail quarantines a device, or shows the pool what users have quarantined.
+func (m *machine) ail() {
+	id := m.devs[m.next(3)].UUID
+	if m.next(2) == 0 {
+		m.pool.Quarantine(m.now, time.Time{}, id, "", nil)
+		return
+	}
+	seen := Observation{At: m.now, Sick: []Quarantine{}}
+	for uid := range m.next(3) {
+		q := Quarantine{UUID: id, UID: []int{me, bob}[uid]}.Again(m.now, time.Time{})
+		q.Ends = m.now + time.Duration(m.next(100))*time.Second
+		seen.Sick = append(seen.Sick, q)
+	}
+	m.pool.Observe(seen)
 }
 
 func (m *machine) start() string {
@@ -128,6 +146,9 @@ func (m *machine) start() string {
 	if req.Share {
 		req.Slots = m.next(4)
 		req.Part = req.Slots > 0 && m.next(2) == 0
+	}
+	if m.next(4) == 0 {
+		req.Avoid = NamesOf([]string{string(m.devs[m.next(3)].UUID)})
 	}
 	var kept []UUID
 	if m.next(4) == 0 {
@@ -143,6 +164,11 @@ func (m *machine) start() string {
 	for _, k := range kept {
 		if slices.Contains(g.UUIDs, k) {
 			return "WRONG: a kept device"
+		}
+	}
+	for _, id := range g.UUIDs {
+		if _, sick := m.pool.Quarantined(m.now, id); sick || slices.Contains(req.Avoid.List(), string(id)) {
+			return fmt.Sprintf("WRONG: %s, which is quarantined or to be avoided", id)
 		}
 	}
 	m.started++

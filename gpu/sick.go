@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -32,9 +33,9 @@ func (q Quarantine) Again(boot time.Duration, wall time.Time) Quarantine {
 	return q
 }
 
-// words returns "quarantined until 15:04: WHY", for its own user.
+// words returns "quarantined until 15:04: WHY (gpurun gpus --clear 3 lifts that)".
 func (q *Quarantine) words() string {
-	return "quarantined until " + q.Until.Local().Format("15:04") + ": " + q.Why
+	return fmt.Sprintf("quarantined until %s: %s (gpurun gpus --clear %d lifts that)", q.Until.Local().Format("15:04"), q.Why, q.Index)
 }
 
 // Health is what a device reports of its own faults.

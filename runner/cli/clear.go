@@ -24,15 +24,16 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n neighbors
 	all := n.Sick()
 	for _, name := range c.Clear {
 		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })
-		own := slices.IndexFunc(about, func(q gpu.Quarantine) bool { return q.UID == os.Getuid() })
-		if own < 0 {
+		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != os.Getuid() })
+		if len(own) == 0 {
 			return &failure{code: exitUsage, text: fmt.Sprintf("you have not quarantined GPU %s", name), hint: notYours(about)}
 		}
-		q := about[own]
-		if err := claim.Clear(claimRoots(p, ""), q.UUID); err != nil {
-			return &failure{code: exitState, text: fmt.Sprintf("the quarantine of GPU %s stays: %v", name, err), err: err}
+		for _, q := range own { // MIG instances have their GPU's index
+			if err := claim.Clear(claimRoots(p, ""), q.UUID); err != nil {
+				return &failure{code: exitState, text: fmt.Sprintf("the quarantine of GPU %s stays: %v", name, err), err: err}
+			}
+			fmt.Fprintf(a.out, "lifted the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))
 		}
-		fmt.Fprintf(a.out, "lifted the quarantine of GPU %s (%s)\n", name, terminal.CleanText(q.Why))
 	}
 	return nil
 }

@@ -57,6 +57,11 @@ func TestEditConfig(t *testing.T) {
 		{"tag", "a: !!str 1\nb: 2\n", "a", "2", "!!int", "a: 2\nb: 2\n"},
 		{"value on the next line", "a: # c\n  1\n", "a", "2", "!!int", "a: # c\n  2\n"},
 		{"through a merge", "d: &d\n  x: 1\ne:\n  <<: *d\n  y: 2\n", "e.x", "9", "!!int", "d: &d\n  x: 1\ne:\n  <<: *d\n  y: 2\n  x: 9\n"},
+		{"below an anchor", "a: &x {c: 1}\nb: *x\n", "a.c", "2", "!!int", "a: &x {c: 2}\nb: *x\n"},
+		{"merge without an anchor", "<<: {a: 1}\nb: 2\n", "a", "5", "!!int", "<<: {a: 1}\nb: 2\na: 5\n"},
+		{"key that is a number", "1: x\nb: 2\n", "1", "5", "!!int", "1: 5\nb: 2\n"},
+		{"beside a number", "1: x\nb: {c: 2}\n", "b.c", "5", "!!int", "1: x\nb: {c: 5}\n"},
+		{"mended", "a: !!int x\nb: 2\n", "a", "5", "!!int", "a: 5\nb: 2\n"},
 		{"add", "a: 1 # c\nb: 2 # d\n", "+c", "3", "!!int", "a: 1 # c\nb: 2 # d\nc: 3\n"},
 		{"add, no newline at the end", "a:\n  b: 'x'", "+a.c", "3", "!!int", "a:\n  b: 'x'\n  c: 3"},
 		{"add beside a list", "a:\n  - 1\nb:\n  - 2\n", "+c.d", "3", "!!int", "a:\n  - 1\nc: {d: 3}\nb:\n  - 2\n"},
@@ -69,6 +74,16 @@ func TestEditConfig(t *testing.T) {
 		if len(problems) > 0 || string(got) != tt.want {
 			t.Errorf("%s: got %q, %v\nwant %q", tt.name, got, problems, tt.want)
 		}
+		sameValues(t, "f.yaml", tt.file, got, changeOf(tt.key, tt.value, tt.tag))
+	}
+}
+
+// sameValues checks that the values of a copy are those that its text has.
+func sameValues(t *testing.T, name, file string, edited []byte, sets ...Set) {
+	t.Helper()
+	want, err := parseValues(name, edited)
+	if got, problems := Open(name, []byte(file)).Values(sets); err != nil || len(problems) > 0 || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q became %q, %v: got the values %v, %v", file, edited, err, got, problems)
 	}
 }
 
@@ -89,6 +104,7 @@ func TestEditConfigJSON(t *testing.T) {
 		if len(problems) > 0 || string(got) != tt.want {
 			t.Errorf("%s: got %q, %v\nwant %q", tt.name, got, problems, tt.want)
 		}
+		sameValues(t, "F.JSON", base, got, changeOf(tt.key, tt.value, tt.tag))
 	}
 }
 

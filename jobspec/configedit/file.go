@@ -5,6 +5,7 @@ package configedit
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,7 +63,7 @@ type File struct {
 
 	data []byte
 	root *yaml.Node      // nil if it cannot be parsed: Edit tells why
-	top  map[string]any  // its values, if it is a mapping
+	top  map[string]any  // its values, if it is a mapping without mistakes
 	sure map[string]bool // paths that Edit has been seen to set
 }
 
@@ -73,8 +74,10 @@ func Open(name string, data []byte) *File {
 	f := &File{Name: name, data: data, sure: map[string]bool{}}
 	format := f.format()
 	var err error
-	if f.root, err = format.parse(bytes.TrimPrefix(data, byteOrderMark)); err == nil {
-		values, _ := format.values(f.root)
+	if f.root, err = format.parse(bytes.TrimPrefix(data, byteOrderMark)); err != nil {
+		return f
+	}
+	if values, err := format.values(f.root); err == nil {
 		f.top, _ = values.(map[string]any)
 	}
 	return f
@@ -129,7 +132,7 @@ func (f *File) Values(sets []Set) (any, []source.Problem) {
 	}
 	e := &edit{file: f, format: f.format(), root: f.root}
 	e.apply(sets)
-	values, err := e.format.values(f.root)
+	values, err := e.values(sets)
 	if err != nil {
 		e.problem(Set{}, "", "%s", err)
 	}
@@ -137,4 +140,24 @@ func (f *File) Values(sets []Set) (any, []source.Problem) {
 		back()
 	}
 	return values, e.problems
+}
+
+// values returns the values of the changed tree. Below the keys at its top that no change
+// concerns they are the file's, as far as that is plain.
+func (e *edit) values(sets []Set) (any, error) {
+	values := maps.Clone(e.file.top)
+	plain := values != nil && !bytes.ContainsRune(e.file.data, '&') // an anchor carries a change to other places
+	for k, v := range source.Each(e.root) {
+		changed := slices.ContainsFunc(sets, func(s Set) bool { return strings.HasPrefix(k.Value+".", s.Path[0]+".") })
+		if plain = plain && (!changed || k.ShortTag() == "!!str"); plain && changed {
+			var err error
+			if values[k.Value], err = e.format.values(v); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !plain {
+		return e.format.values(e.root)
+	}
+	return values, nil
 }

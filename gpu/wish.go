@@ -35,8 +35,8 @@ type Ask struct {
 // use any device but those in except.
 func (p *Pool) Ask(now time.Duration, req Request, jobs int, except []UUID) Ask {
 	a := Ask{
-		Jobs: min(jobs, len(p.devs)), Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
-		Room: p.room(now), req: &req,
+		Jobs: jobs, Min: max(1, req.Min), Memory: req.Memory, MaxUtil: req.MaxUtil, Share: req.Share, Others: p.rules.Others,
+		Room: p.Room(now), req: &req,
 	}
 	q := p.query(now, &req)
 	for i := range p.devs {
@@ -47,8 +47,11 @@ func (p *Pool) Ask(now time.Duration, req Request, jobs int, except []UUID) Ask 
 	return a
 }
 
-// room returns how many more devices this run's own limits and the host's let it hold.
-func (p *Pool) room(now time.Duration) int {
+// Size returns how many devices the pool has.
+func (p *Pool) Size() int { return len(p.devs) }
+
+// Room returns how many more devices this run's own limits and the host's let it hold.
+func (p *Pool) Room(now time.Duration) int {
 	room := len(p.devs)
 	if p.limited() {
 		room = p.limit() - p.held()

@@ -15,6 +15,22 @@ type wishing struct {
 	since   time.Time     // when this run last got a GPU, or began to wait if that was later
 	theirs  []gpu.UUID    // free GPUs that are another run's turn
 	changes time.Duration // when that changes by time alone; 0 for never
+	asked   requests
+}
+
+// requests are what this run waits for, and what they were computed from: most steps leave them as
+// they are, and with many jobs they would be most of a step's work.
+type requests struct {
+	of   []askedFor
+	room int
+	host *gpu.HostRules
+	not  int // how many GPUs are excluded
+	asks []gpu.Ask
+}
+
+type askedFor struct {
+	class *class
+	jobs  int // at most as many as there are GPUs
 }
 
 const (
@@ -110,19 +126,30 @@ func (c *Core) wants() gpu.Wish {
 	if c.pool == nil || c.draining != "" || c.gaveUp || !c.begun || c.slots() != "" {
 		return w
 	}
-	var waiting []*class
+	w.Asks = c.asks()
+	return w
+}
+
+// asks returns what the waiting jobs need, in their order.
+func (c *Core) asks() []gpu.Ask {
+	now := requests{room: c.pool.Room(c.now.Boot), host: c.pool.Host(), not: len(c.excluded)}
 	for _, cl := range c.classes {
 		if cl.gpus && cl.impossible == "" && c.head(cl) >= 0 && c.room(c.head(cl)) == "" {
-			waiting = append(waiting, cl)
+			now.of = append(now.of, askedFor{cl, min(len(cl.jobs), c.pool.Size())})
 		}
 	}
-	slices.SortFunc(waiting, func(a, b *class) int { return int(a.jobs[0].rank - b.jobs[0].rank) })
-	for _, cl := range waiting[:min(len(waiting), maxAsks)] {
-		if a := c.pool.Ask(c.now.Boot, cl.req, len(cl.jobs), c.excluded); a.Room > 0 && len(a.UUIDs) > 0 {
-			w.Asks = append(w.Asks, a)
+	slices.SortFunc(now.of, func(a, b askedFor) int { return int(a.class.jobs[0].rank - b.class.jobs[0].rank) })
+	now.of = now.of[:min(len(now.of), maxAsks)]
+	if was := &c.asked; slices.Equal(was.of, now.of) && was.room == now.room && was.host == now.host && was.not == now.not {
+		return was.asks
+	}
+	for _, f := range now.of {
+		if a := c.pool.Ask(c.now.Boot, f.class.req, f.jobs, c.excluded); a.Room > 0 && len(a.UUIDs) > 0 {
+			now.asks = append(now.asks, a)
 		}
 	}
-	return w
+	c.asked = now
+	return now.asks
 }
 
 // reserve sets aside the free GPUs that are another run's turn.

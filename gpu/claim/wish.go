@@ -67,13 +67,18 @@ func parseWish(b []byte) (*wishContent, error) {
 // wishes returns the wishes of other processes, at most maxWishes of each user.
 func wishes(found []*wishContent) (list []gpu.Wish) {
 	slices.SortStableFunc(found, func(a, b *wishContent) int { return a.Wish.Since.Compare(b.Wish.Since) })
-	counts, seen := map[int]int{}, map[string]bool{}
+	type run struct { // anybody may write down the ID of another user's run
+		uid int
+		id  string
+	}
+	counts, seen := map[int]int{}, map[run]bool{}
 	for _, c := range found {
-		if c.mine() || counts[c.UID] == maxWishes || seen[c.Wish.Run] {
+		of := run{c.UID, c.Wish.Run}
+		if c.mine() || counts[c.UID] == maxWishes || seen[of] {
 			continue
 		}
 		counts[c.UID]++
-		seen[c.Wish.Run] = true
+		seen[of] = true
 		c.Wish.UID, c.Wish.User = c.UID, login(c.UID)
 		list = append(list, c.Wish)
 	}

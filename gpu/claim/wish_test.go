@@ -1,0 +1,34 @@
+package claim
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// The oldest wishes of a user count, one of each run, and nobody can replace another user's
+// wish by writing down the ID of that run.
+func TestWishesThatCount(t *testing.T) {
+	began := time.Now()
+	wished := func(uid, pid int, run string, age time.Duration) *wishContent {
+		c := &wishContent{identity: self(), Wish: gpu.Wish{Run: run, Since: began.Add(-age)}}
+		c.UID, c.PID = uid, pid
+		return c
+	}
+	found := []*wishContent{wished(alice, 2, "a", time.Minute), wished(alice, 2, "a", time.Second), wished(mallory, 3, "a", time.Hour)}
+	for i := range maxWishes + 1 {
+		found = append(found, wished(mallory, 3, fmt.Sprint("m", i), time.Duration(i)*time.Second))
+	}
+	count := map[int]int{}
+	for _, w := range wishes(found) {
+		count[w.UID]++
+		if w.UID == alice && w.Since != began.Add(-time.Minute) {
+			t.Errorf("alice waits since %v", w.Since)
+		}
+	}
+	if count[alice] != 1 || count[mallory] != maxWishes {
+		t.Errorf("wishes by user: %v", count)
+	}
+}

@@ -28,7 +28,8 @@ type device struct {
 	claims []Claim
 	ailment
 	left
-	offered bool // by another run, to this one
+	offered bool   // by another run, to this one
+	to      string // the run that this one offers it to, or ""
 	tally
 }
 

@@ -33,6 +33,7 @@ type waiting struct {
 	own    Wish
 	others []Wish
 	passed []pass
+	missed []string // runs that did not come, until they hold something
 	left   []leaving
 }
 
@@ -41,7 +42,7 @@ type pass struct {
 	uid   int
 	until time.Duration
 	pause time.Duration
-	had   []string // attempts of the user's claims then
+	had   []UUID // what the user has held ever since
 }
 
 // leaving is a device that is free but another user's turn.
@@ -115,10 +116,17 @@ func (p *Pool) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	return ids, next
 }
 
-// PassOver records that a user did not take what was offered.
-func (p *Pool) PassOver(now time.Duration, uid int) {
-	next := pass{uid: uid, pause: passFirst, had: p.attemptsOf(uid)}
-	if k := slices.IndexFunc(p.passed, func(o pass) bool { return o.uid == uid }); k >= 0 {
+// PassOver records that a run did not take what was offered: its user is passed over for a
+// while, and it comes after the user's other runs. Several devices offered at once count once.
+func (p *Pool) PassOver(now time.Duration, t Turn) {
+	if !slices.Contains(p.missed, t.Run) {
+		p.missed = append(p.missed, t.Run)
+	}
+	if p.over(now, t.UID) {
+		return
+	}
+	next := pass{uid: t.UID, pause: passFirst, had: p.claimedBy(func(c *Claim) bool { return c.UID == t.UID })}
+	if k := slices.IndexFunc(p.passed, func(o pass) bool { return o.uid == t.UID }); k >= 0 {
 		next.pause = min(2*p.passed[k].pause, passMost)
 		p.passed = slices.Delete(p.passed, k, k+1)
 	}
@@ -126,22 +134,35 @@ func (p *Pool) PassOver(now time.Duration, uid int) {
 	p.passed = append(p.passed, next)
 }
 
-// attemptsOf returns the attempts for which a user holds claims.
-func (p *Pool) attemptsOf(uid int) (had []string) {
-	for i := range p.devs {
-		for _, c := range p.devs[i].claims {
-			if c.UID == uid && c.counts() {
-				had = append(had, c.Attempt)
-			}
-		}
-	}
-	return had
+// over reports whether a user is passed over.
+func (p *Pool) over(now time.Duration, uid int) bool {
+	return slices.ContainsFunc(p.passed, func(o pass) bool { return o.uid == uid && now < o.until })
 }
 
-// forgive ends the passing over of users who have taken something since.
+// claimedBy returns the devices with such a claim of another run that counts.
+func (p *Pool) claimedBy(by func(*Claim) bool) (ids []UUID) {
+	for i := range p.devs {
+		if d := &p.devs[i]; slices.ContainsFunc(d.claims, func(c Claim) bool { return c.counts() && by(&c) }) {
+			ids = append(ids, d.UUID)
+		}
+	}
+	return ids
+}
+
+// forgive ends the passing over of users who have taken a device since: what their jobs hand on
+// to each other does not count, or one run could excuse another that never comes.
 func (p *Pool) forgive() {
 	p.passed = slices.DeleteFunc(p.passed, func(o pass) bool {
-		return slices.ContainsFunc(p.attemptsOf(o.uid), func(a string) bool { return !slices.Contains(o.had, a) })
+		now := p.claimedBy(func(c *Claim) bool { return c.UID == o.uid })
+		return slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(o.had, id) })
+	})
+	for i := range p.passed {
+		o := &p.passed[i]
+		now := p.claimedBy(func(c *Claim) bool { return c.UID == o.uid })
+		o.had = slices.DeleteFunc(o.had, func(id UUID) bool { return !slices.Contains(now, id) })
+	}
+	p.missed = slices.DeleteFunc(p.missed, func(run string) bool {
+		return len(p.claimedBy(func(c *Claim) bool { return c.Run == run })) > 0
 	})
 }
 
@@ -161,14 +182,45 @@ func (p *Pool) Offered() (ids []UUID) {
 	return ids
 }
 
-// Took reports whether the run whose turn it is has claimed a device.
+// Offer records that this run offers a device that an attempt of it has left to another run,
+// or to none any more.
+func (p *Pool) Offer(id UUID, run string) {
+	if d := p.device(id); d != nil {
+		d.to, d.unyielded = run, false
+	}
+}
+
+// Took reports whether a device that this run offered has been claimed by the run whose turn it
+// was, which may have offered it to somebody else since, or back.
 func (p *Pool) Took(id UUID, t Turn) bool {
 	d := p.device(id)
-	return d != nil && slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run && c.UID == t.UID && c.To == "" })
+	return d != nil && (d.offered || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))
+}
+
+// Barred reports whether another run has claimed a device.
+func (p *Pool) Barred(id UUID) bool {
+	d := p.device(id)
+	return d != nil && len(d.claims) > 0
+}
+
+// Wants returns how many devices the run whose turn it was waits for now.
+func (p *Pool) Wants(now time.Duration, t Turn) int {
+	for i := range p.others {
+		if w := &p.others[i]; w.Run == t.Run && w.UID == t.UID && !p.over(now, t.UID) {
+			return w.wants()
+		}
+	}
+	return 0
 }
 
 // Courtesy returns how long a device is left to the run whose turn it is.
 func (p *Pool) Courtesy() time.Duration { return p.rules.Host.Courtesy }
+
+// taken reports whether the run that c offers its device to has claimed it since: that ends the
+// offer, even if whoever made it is stopped.
+func (c *Claim) taken(claims []Claim) bool {
+	return c.To != "" && slices.ContainsFunc(claims, func(o Claim) bool { return o.UUID == c.UUID && o.Run == c.To && o.Since.After(c.Since) })
+}
 
 // counts reports whether a claim makes its user hold the device: an offer or a gathering
 // claim does not, and background runs hold nothing that anybody has to wait for.

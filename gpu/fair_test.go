@@ -155,6 +155,18 @@ func TestNext(t *testing.T) {
 			holdAll(p, "b", 2, 3)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
 		}},
+		{name: "we offer it all that it wants", want: "me", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			p.Offer("GPU-3", "bob")
+			return []Wish{wish(p, "bob", bob, 1, 1)}
+		}},
+		{name: "another user's claims in its name", want: "bob 1", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			p.observeClaims(0, []Claim{held(p, 3, "bob 1", carol)}, nil)
+			second := wish(p, "bob 2", bob, 1, 1)
+			second.Since = noon.Add(time.Minute)
+			return []Wish{wish(p, "bob 1", bob, 1, 1), second}
+		}},
 		{name: "two runs of one user", want: "bob 2", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			p.observeClaims(0, []Claim{held(p, 3, "bob 1", bob)}, nil)
@@ -244,27 +256,112 @@ func TestPassOver(t *testing.T) {
 		if got := next(p, now, 0); got != "bob" {
 			t.Fatalf("%d: it goes to %q, want bob", i, got)
 		}
-		p.PassOver(now, bob)
+		p.PassOver(now, Turn{Run: "bob", UID: bob})
+		p.PassOver(now, Turn{Run: "bob", UID: bob}) // of another device, at the same time
 		if got := next(p, now+sec(pause-1), 0); got != "me" {
 			t.Errorf("%d: passed over, it goes to %q", i, got)
 		}
 	}
-	for range 10 {
-		p.PassOver(sec(4000), bob)
+	for i := range 10 {
+		p.PassOver(sec(4000*float64(i+1)), Turn{Run: "bob", UID: bob})
 	}
-	if got := next(p, sec(4000+3599), 0); got != "me" {
+	if got := next(p, sec(40000+3599), 0); got != "me" {
 		t.Errorf("it goes to %q", got)
 	}
-	if got := next(p, sec(4000+3600), 0); got != "bob" {
+	if got := next(p, sec(40000+3600), 0); got != "bob" {
 		t.Errorf("after an hour, it goes to %q", got)
 	}
 	// Whoever takes something is asked again.
-	p.PassOver(sec(8000), bob)
+	p.PassOver(sec(48000), Turn{Run: "bob", UID: bob})
 	p.Yield([]UUID{"GPU-0"})
-	p.observeClaims(sec(8001), []Claim{held(p, 0, "bob", bob)}, nil)
-	p.observeClaims(sec(8002), []Claim{}, nil)
-	if got := next(p, sec(8003), 0); got != "bob" {
+	p.observeClaims(sec(48001), []Claim{held(p, 0, "bob", bob)}, nil)
+	p.observeClaims(sec(48002), []Claim{}, nil)
+	if got := next(p, sec(48003), 0); got != "bob" {
 		t.Errorf("it goes to %q", got)
+	}
+}
+
+// A user with a run that never comes is still served: by his other runs, once he is not passed
+// over. That those hand on what they hold does not excuse the one that does not come.
+func TestPassOverOneRun(t *testing.T) {
+	p := host(4)
+	holdAll(p, "a", 0)
+	holdAll(p, "b", 1, 2)
+	active, hung, fresh := wish(p, "active", bob, 9, 1), wish(p, "hung", bob, 1, 1), wish(p, "fresh", bob, 1, 1)
+	active.Since, fresh.Since = noon.Add(time.Minute), noon.Add(time.Hour)
+	p.others = []Wish{active, hung}
+	first := held(p, 3, "active", bob)
+	p.observeClaims(sec(1), []Claim{first}, nil)
+	leave(p, sec(2), "a")
+	if got := next(p, sec(2), 0); got != "hung" {
+		t.Fatalf("it goes to %q, want the run that holds nothing", got)
+	}
+	p.PassOver(sec(7), Turn{Run: "hung", UID: bob})
+	second := first
+	second.Attempt = "next"
+	p.observeClaims(sec(8), []Claim{second}, nil)
+	if got := next(p, sec(8), 0); got != "me" {
+		t.Errorf("a hand-over of one run excused the other: it goes to %q", got)
+	}
+	if got := next(p, sec(67), 0); got != "active" {
+		t.Errorf("a minute later it goes to %q, want the run that comes", got)
+	}
+	p.others = append(p.others, fresh)
+	if got := next(p, sec(67), 0); got != "fresh" {
+		t.Errorf("it goes to %q, want the new run", got)
+	}
+	p.Yield([]UUID{"GPU-0"})
+	p.observeClaims(sec(68), []Claim{second, held(p, 0, "hung", bob)}, nil)
+	p.observeClaims(sec(69), []Claim{second}, nil)
+	if got := next(p, sec(69), 0); got != "hung" {
+		t.Errorf("it has come since, and it goes to %q", got)
+	}
+}
+
+// An offer ends when its run has claimed the device, whatever has become of that since; and when
+// a rival has, it was not that run's fault.
+func TestTook(t *testing.T) {
+	turn := Turn{Run: "bob", UID: bob}
+	tests := []struct {
+		name         string
+		claim        func(c *Claim)
+		took, barred bool
+	}{
+		{"it has", func(*Claim) {}, true, true},
+		{"and offered it back", func(c *Claim) { c.To = "me" }, true, false},
+		{"and offered it on", func(c *Claim) { c.To = "carol" }, true, true},
+		{"another run", func(c *Claim) { c.Run, c.UID = "carol", carol }, false, true},
+		{"another device", func(c *Claim) { c.UUID = "GPU-1" }, false, false},
+	}
+	for _, tt := range tests {
+		p := host(2)
+		holdAll(p, "a", 0)
+		leave(p, sec(2), "a")
+		p.Offer("GPU-0", "bob")
+		c := held(p, 0, "bob", bob)
+		tt.claim(&c)
+		p.Notice(sec(3), []Claim{c}, nil)
+		if took, barred := p.Took("GPU-0", turn), p.Barred("GPU-0"); took != tt.took || barred != tt.barred {
+			t.Errorf("%s: took %v, barred %v", tt.name, took, barred)
+		}
+	}
+}
+
+// The claim of the run that a device was offered to ends the offer for everybody: the one that
+// made it may be stopped, and cannot end its claim.
+func TestOfferOfAStoppedRun(t *testing.T) {
+	p := host(1)
+	stopped, taker := held(p, 0, "carol", carol), held(p, 0, "bob", bob)
+	stopped.To, taker.Since = "bob", noon
+	p.Notice(sec(2), []Claim{stopped, taker}, nil)
+	if n := len(p.devs[0].claims); n != 1 || p.devs[0].claims[0].Run != "bob" {
+		t.Errorf("%d claims count", n)
+	}
+	// Its job has ended, and it is our turn.
+	taker.To = "me"
+	p.Notice(sec(3), []Claim{stopped, taker}, nil)
+	if n := len(p.devs[0].claims); n != 0 || len(p.Offered()) != 1 {
+		t.Errorf("%d claims count, %d offers", n, len(p.Offered()))
 	}
 }
 

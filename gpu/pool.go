@@ -124,8 +124,9 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 		d := &p.devs[i]
 		known, before := d.claims, d.offered
 		d.claims, d.offered = nil, false
-		for _, c := range claims {
-			if c.UUID != d.UUID || d.unyielded {
+		for k := range claims {
+			c := claims[k]
+			if c.UUID != d.UUID || d.unyielded || c.taken(claims) {
 				continue
 			}
 			if c.To == p.rules.Run && c.To != "" {
@@ -160,7 +161,7 @@ func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for d := range p.among(g.UUIDs) {
 		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots})
-		d.back, d.unyielded, d.offered = false, false, false
+		d.back, d.unyielded, d.offered, d.to = false, false, false, ""
 		d.count(p.rules.UID)
 		if dist := p.fromTurn(d); dist > furthest {
 			turn, furthest = d.position+1, dist
@@ -215,7 +216,7 @@ func (p *Pool) drop(attempt string, do func(d *device)) (ids []UUID) {
 // Yield records that this run no longer claims devices it released.
 func (p *Pool) Yield(ids []UUID) {
 	for d := range p.among(ids) {
-		d.unyielded = false
+		d.unyielded, d.to = false, ""
 	}
 }
 

@@ -16,7 +16,6 @@ type round struct {
 	loads  []load
 	wants  []int   // by wish: devices that it still wants
 	dealt  []*Wish // by device
-	own    query   // for the last ask of this run that was looked at
 }
 
 // A load is how many devices a user holds on this host.
@@ -29,8 +28,7 @@ type load struct {
 func (p *Pool) newRound(now time.Duration) *round {
 	r := &round{p: p, now: now, dealt: make([]*Wish, len(p.devs))}
 	add := func(w *Wish) {
-		over := slices.ContainsFunc(p.passed, func(o pass) bool { return o.uid == w.UID && now < o.until })
-		if len(w.Asks) > 0 && (!over || w == &p.own) {
+		if len(w.Asks) > 0 && (w == &p.own || !p.over(now, w.UID)) {
 			r.wishes = append(r.wishes, w)
 			r.wants = append(r.wants, w.wants())
 		}
@@ -59,18 +57,24 @@ func (r *round) weigh(i int) {
 		if c.counts() {
 			r.add(c.UID, i, d.weight(c.Share, c.Memory))
 		}
-		for n, w := range r.wishes {
-			if c.To == w.Run && w.Run != "" {
-				r.wants[n] = max(0, r.wants[n]-1)
-			}
-		}
+		r.promise(c.To)
 	}
+	r.promise(d.to)
 	for k := range d.procs {
 		pr := &d.procs[k]
 		ours := pr.UID == r.p.rules.UID && len(d.holds) > 0
 		claimed := slices.ContainsFunc(d.claims, func(c Claim) bool { return c.UID == pr.UID })
 		if pr.UID >= 0 && !ours && !claimed && pr.Attempt == "" {
 			r.add(pr.UID, i, d.weight(true, pr.Memory))
+		}
+	}
+}
+
+// promise takes a device that is offered to a run from what that run wants.
+func (r *round) promise(run string) {
+	for n, w := range r.wishes {
+		if run == w.Run && run != "" {
+			r.wants[n] = max(0, r.wants[n]-1)
 		}
 	}
 }
@@ -100,10 +104,11 @@ func (r *round) load(uid int, d *device) (sum float64) {
 	return sum
 }
 
-// holds returns how many devices a run holds.
-func (r *round) holds(run string) int {
+// holds returns how many devices the run of a wish holds.
+func (r *round) holds(w *Wish) int {
 	return r.p.count(func(d *device) bool {
-		return run == r.p.rules.Run && len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == run && c.counts() })
+		return w == &r.p.own && len(d.holds) > 0 ||
+			slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.counts() })
 	})
 }
 
@@ -115,6 +120,7 @@ type standing struct {
 	load       float64 // per weight, which is the user's priority if that is positive
 	used       float64 // GPU seconds per weight
 	userSince  time.Time
+	missed     int // of a user's runs, those that did not come last
 	holds      int // of the run
 }
 
@@ -122,7 +128,7 @@ func (s *standing) compare(o *standing) int {
 	return cmp.Or(
 		cmp.Compare(s.background, o.background), cmp.Compare(s.class, o.class),
 		cmp.Compare(s.load, o.load), cmp.Compare(s.used, o.used), s.userSince.Compare(o.userSince), cmp.Compare(s.wish.UID, o.wish.UID),
-		cmp.Compare(s.holds, o.holds), s.wish.Since.Compare(o.wish.Since), cmp.Compare(s.wish.Run, o.wish.Run),
+		cmp.Compare(s.missed, o.missed), cmp.Compare(s.holds, o.holds), s.wish.Since.Compare(o.wish.Since), cmp.Compare(s.wish.Run, o.wish.Run),
 	)
 }
 
@@ -131,7 +137,10 @@ func (s *standing) compare(o *standing) int {
 func (r *round) order(d *device) []*Wish {
 	list := make([]standing, len(r.wishes))
 	for i, w := range r.wishes {
-		s := standing{wish: w, userSince: w.Since, holds: r.holds(w.Run)}
+		s := standing{wish: w, userSince: w.Since, holds: r.holds(w)}
+		if slices.Contains(r.p.missed, w.Run) {
+			s.missed = 1
+		}
 		if w.Background {
 			s.background = 1
 		}
@@ -192,11 +201,9 @@ func (r *round) fits(w *Wish, a *Ask, d *device) bool {
 	if len(d.holds) > 0 || !slices.Contains(a.UUIDs, d.UUID) {
 		return false
 	}
-	if r.own.req != a.req {
-		r.own = r.p.query(r.now, a.req)
-	}
-	why := r.own.refusal(rules, d)
-	return why == nil || why.ours != nil && why.ours(&r.own, d)
+	q := r.p.query(r.now, a.req)
+	why := q.refusal(rules, d)
+	return why == nil || why.ours != nil && why.ours(&q, d)
 }
 
 // deal gives every free device to the wish whose turn it is, one ask after another.

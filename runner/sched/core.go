@@ -49,7 +49,6 @@ type Core struct {
 	devices
 	wishing
 	ending
-	lessons lessons
 	live    attempts
 	reads   reads
 	breaker breaker
@@ -225,13 +224,6 @@ func (c *Core) finish() bool {
 	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
 		return false
 	}
-	if c.lingers() {
-		return false
-	}
-	for i := range c.hands {
-		c.hands[i].until = 0
-	}
-	c.yield()
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp})
 	return true

@@ -90,22 +90,26 @@ func (c *Core) deal() {
 			continue
 		}
 		h.open, h.until = false, c.now.Boot+c.pool.Courtesy()
-		c.pool.Yield([]gpu.UUID{h.id})
+		c.pool.Offer(h.id, turn.Run)
 		c.do(Offer{UniID: h.claim, UUID: h.id, To: turn.Run})
 	}
 }
 
-// settleOffers ends the offers that were taken, and those that were not in time: the GPU
-// is then dealt again, among the others.
+// settleOffers ends the offers that were taken, those that were not in time, and those that
+// their run no longer wants: the GPU is then dealt again, among the others.
 func (c *Core) settleOffers() {
 	for i := range c.hands {
 		h := &c.hands[i]
+		late := c.now.Boot >= h.until
 		switch {
 		case h.until == 0:
 		case c.pool.Took(h.id, h.turn):
 			h.until, c.refill = 0, true
-		case c.now.Boot >= h.until:
-			c.pool.PassOver(c.now.Boot, h.turn.UID)
+		case late || c.offersBefore(i) >= c.pool.Wants(c.now.Boot, h.turn):
+			if late && !c.pool.Barred(h.id) { // else somebody was in its way
+				c.pool.PassOver(c.now.Boot, h.turn)
+			}
+			c.pool.Offer(h.id, "")
 			c.do(Offer{UniID: h.claim, UUID: h.id, To: c.opts.Run}) // nobody else's any more
 			left := c.now.Boot-h.began < handOverFor
 			h.until, h.dealt, h.open = 0, !left, left
@@ -114,10 +118,14 @@ func (c *Core) settleOffers() {
 	}
 }
 
-// lingers reports whether a run that has nothing left to do waits for those to whom it
-// offers GPUs: its offers end with it. After lookEvery they find out about free GPUs anyway.
-func (c *Core) lingers() bool {
-	return !c.stopping && slices.ContainsFunc(c.hands, func(h handOver) bool { return h.until > 0 && c.now.Boot-h.began < lookEvery })
+// offersBefore counts the offers to the same run before the i-th.
+func (c *Core) offersBefore(i int) (n int) {
+	for k := range c.hands[:i] {
+		if h := &c.hands[k]; h.until > 0 && h.turn.Run == c.hands[i].turn.Run && h.turn.UID == c.hands[i].turn.UID {
+			n++
+		}
+	}
+	return n
 }
 
 // wants returns what this run waits for.
@@ -181,11 +189,17 @@ func (c *Core) wish() {
 	if !w.Since.Equal(c.told.Since) {
 		due = wishEvery
 	}
-	if same && (len(w.Asks) == 0 || age < due) {
+	if same && (len(w.Asks) == 0 || age < due) || len(w.Asks) == 0 && c.claiming() {
 		return
 	}
 	c.told, c.toldAt = w, c.now.Boot
 	c.do(Wish{w})
+}
+
+// claiming reports whether a job has been granted GPUs on which it has no claim yet. Until then
+// the run's wish stays, or those who offered them might think that nobody wants them.
+func (c *Core) claiming() bool {
+	return slices.ContainsFunc(c.live.all, func(a *attempt) bool { return a.uniID == "" && len(a.grant.UUIDs) > 0 })
 }
 
 // offeredWhy says to whom a GPU is offered that an attempt of this run has left, or "".

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,11 +19,13 @@ const (
 
 // A place is where rounds of several lanes run, with one simulation and one journal.
 type place struct {
-	dir     string
-	sim     string
-	journal string
-	mark    string // in the environment of all its processes
-	still   *stills
+	dir      string
+	sim      string
+	gpus     []string // flags that say which GPUs there are,
+	settings []string // and environment
+	journal  string
+	mark     string // in the environment of all its processes
+	still    *stills
 }
 
 //go:embed job.sh
@@ -35,6 +38,7 @@ func newPlace(t testing.TB) *place {
 	t.Helper()
 	p := &place{dir: t.TempDir(), still: watchStills(t)}
 	p.sim, p.journal = filepath.Join(p.dir, "gpus.yaml"), filepath.Join(p.dir, "journal")
+	p.gpus = []string{"--sim", p.sim}
 	p.mark = fmt.Sprintf("TORTURE_MARK=%d-%s", os.Getpid(), filepath.Base(p.dir)+filepath.Base(filepath.Dir(p.dir)))
 	p.write(t, "gpus.yaml", fmt.Sprintf("gpus:\n  - {memory: %dGiB, count: %d}\n", gpuMemory, gpuCount))
 	p.write(t, "job.sh", jobScript) // readable by every user in a test
@@ -65,7 +69,7 @@ func (p *place) mkdir(t testing.TB, name string) string {
 
 // environ returns the runners' environment.
 func (p *place) environ() []string {
-	env := []string{p.mark, "GPURUN_SIM_HERE=1", "GPURUN_CLAIMS_DIR=" + filepath.Join(p.dir, "claims"), "HOME=" + p.dir, "XDG_RUNTIME_DIR=" + filepath.Join(p.dir, "runtime")}
+	env := append(slices.Clone(p.settings), p.mark, "GPURUN_SIM_HERE=1", "GPURUN_CLAIMS_DIR="+filepath.Join(p.dir, "claims"), "HOME="+p.dir, "XDG_RUNTIME_DIR="+filepath.Join(p.dir, "runtime"))
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		switch name {

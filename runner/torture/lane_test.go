@@ -69,12 +69,12 @@ type runner struct {
 
 // start starts a runner of the lane, under a tracer if one is given.
 func (l *lane) start(under ...string) *runner {
-	return l.exec(append(under, gpurun, "run", "--sim", l.sim, l.file))
+	return l.exec(append(append(under, gpurun, "run"), append(l.gpus, l.file)...))
 }
 
 // startWith is like start with more flags.
 func (l *lane) startWith(flags ...string) *runner {
-	return l.exec(append([]string{gpurun, "run", "--sim", l.sim, l.file}, flags...))
+	return l.exec(append(append([]string{gpurun, "run"}, append(l.gpus, l.file)...), flags...))
 }
 
 func (l *lane) exec(argv []string) *runner {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/renameio/v2"
 
-	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -38,38 +37,37 @@ type index struct {
 	IDs               []byte
 	Starts, Ends      []int64
 	Forgotten, Plains []bool
-	Families          []state.Family
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // readIndex returns what the index of an open ledger says; nothing if it is not valid.
-func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
+func readIndex(ledger string, f *os.File) (covered, []entry) {
 	b, err := host.ReadOwn(indexPath(ledger), 1<<40)
 	if err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
-		return covered{}, nil, nil
+		return covered{}, nil
 	}
 	var x index
 	if gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x) != nil {
-		return covered{}, nil, nil
+		return covered{}, nil
 	}
 	n := len(x.Ends)
 	if len(x.IDs) != 16*n || len(x.Starts) != n || len(x.Forgotten) != n || len(x.Plains) != n {
-		return covered{}, nil, nil
+		return covered{}, nil
 	}
 	if sum, err := sumOf(f, x.Covered.Offset); err != nil || sum != x.Sum {
-		return covered{}, nil, nil
+		return covered{}, nil
 	}
 	entries := make([]entry, n)
 	for i := range entries {
 		entries[i] = entry{keyID(x.IDs[16*i:]), x.Starts[i], x.Ends[i], x.Forgotten[i], x.Plains[i]}
 	}
-	return x.Covered, entries, x.Families
+	return x.Covered, entries
 }
 
 // writeIndex writes the index of a ledger.
-func writeIndex(ledger string, f *os.File, c covered, entries []entry, families []state.Family) error {
-	x := index{Covered: c, Families: families}
+func writeIndex(ledger string, f *os.File, c covered, entries []entry) error {
+	x := index{Covered: c}
 	for i := range entries {
 		e := &entries[i]
 		x.IDs, x.Starts, x.Ends = append(x.IDs, e.id[:]...), append(x.Starts, e.start), append(x.Ends, e.end)

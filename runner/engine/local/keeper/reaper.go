@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gpurun/gpu"
 	"gpurun/runner/engine/procs"
 )
 
@@ -31,7 +30,6 @@ type end struct {
 	session  int // for an orphan: pid of its session's leader
 	status   unix.WaitStatus
 	cpu      time.Duration // used by it and the children that it waited for
-	rss      gpu.Bytes     // the most that one of these had in memory
 	round    uint64        // children that ended together are reaped in one round
 	at       time.Duration // for an orphan: CLOCK_BOOTTIME when its end was reported
 }
@@ -119,7 +117,7 @@ func (r *reaper) take(pid int) (e end, ok bool) {
 	}
 	var used unix.Rusage
 	got, err := unix.Wait4(pid, &e.status, unix.WNOHANG|unix.WALL, &used)
-	e.cpu, e.rss = time.Duration(used.Utime.Nano()+used.Stime.Nano()), gpu.Bytes(used.Maxrss)*gpu.KiB
+	e.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
 	return e, err == nil && got > 0
 }
 

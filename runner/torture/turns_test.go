@@ -1,0 +1,202 @@
+package torture
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+)
+
+// crowd are runs of several users on the same GPUs.
+type crowd struct {
+	*place
+	t     *testing.T
+	count counts
+}
+
+// onGPUsOf makes a crowd on simulated GPUs, or on the stand-in for NVML.
+func onGPUsOf(t *testing.T, kind string) *crowd {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root may be several users")
+	}
+	if !strict() {
+		t.Parallel()
+	}
+	c := &crowd{place: newPlace(t), t: t}
+	if err := os.Chmod(filepath.Join(c.dir, "claims"), os.ModeSticky|0o777); err != nil {
+		t.Fatal(err)
+	}
+	if kind == "driver" {
+		if os.Getenv("CGO_ENABLED") == "0" {
+			t.Skip("NVML needs cgo")
+		}
+		library, _ := c.standIn(t, os.DevNull)
+		c.write(t, "standin", fmt.Sprintf("count=%d\n", gpuCount))
+		c.gpus = []string{"--nvml", library}
+		c.settings = []string{"NVML_STANDIN=" + filepath.Join(c.dir, "standin")}
+	}
+	c.openTo(t)
+	return c
+}
+
+// user returns a lane of a user of its own, with n jobs of this length. All lanes are made before
+// the first starts: openTo empties the journal.
+func (c *crowd) user(name string, uid uint32, n int, length float64) *lane {
+	jobs := make([]job, n)
+	for i := range jobs {
+		jobs[i] = job{Name: fmt.Sprintf("j%04d", i), Kind: "plain", GPUs: 1, Memory: 10, Plan: "0", Sleep: length}
+	}
+	l := newLane(c.t, c.place, name, nil, jobs, &c.count)
+	c.openTo(c.t, name, name+"/counts")
+	l.user = uid
+	return l
+}
+
+// end waits for runs to end, and returns what ran, in order.
+func (c *crowd) end(ls []*lane, rs []*runner) []*attempt {
+	c.t.Helper()
+	var attempts [][]*attempt
+	for i, l := range ls {
+		if !rs[i].wait(3 * patience) {
+			c.t.Fatalf("%s did not end:\n%s", l.name, dump(rs[i]))
+		}
+		l.ended(rs[i], 0)
+		attempts = append(attempts, l.check())
+	}
+	noneLeft(c.t, c.mark)
+	all := merge(attempts)
+	holds(c.t, all, gpuMemory)
+	return all
+}
+
+// started waits until a lane has started n jobs.
+func (c *crowd) started(name string, n int) {
+	c.t.Helper()
+	until(c.t, fmt.Sprintf("%d jobs of %s", n, name), patience, func() bool {
+		seen := 0
+		for _, n := range readJournal(c.t, c.journal) {
+			if n.lane == name && n.what == "start" {
+				seen++
+			}
+		}
+		return seen >= n
+	})
+}
+
+// idle returns how long GPUs stood idle before each start until the last: somebody waits
+// until then. In order of length.
+func (c *crowd) idle(all []*attempt) (gaps []float64) {
+	last := map[string]float64{}
+	for _, a := range all {
+		for _, g := range a.begun.gpus {
+			if end, ok := last[g]; ok {
+				gaps = append(gaps, a.from()-end-c.still.between(end, a.from()))
+			}
+			last[g] = max(last[g], a.to())
+		}
+	}
+	slices.Sort(gaps)
+	return gaps
+}
+
+// had returns the GPU seconds that a lane had between two times. A GPU is somebody's from the end
+// of the job before: what a start takes is the user's who starts.
+func had(all []*attempt, lane string, from, to float64) (sum float64) {
+	last := map[string]float64{}
+	for _, a := range all {
+		for _, g := range a.begun.gpus {
+			if end, ok := last[g]; ok && a.begun.lane == lane {
+				sum += max(0, min(to, a.to())-max(from, end))
+			}
+			last[g] = a.to()
+		}
+	}
+	return sum
+}
+
+// strict reports whether the machine is left to one test at a time, so that its times can
+// be judged.
+func strict() bool { return *traced < 0 }
+
+// Somebody with a few jobs comes when another has a thousand: the first of them starts as
+// soon as some job ends, and no GPU stands idle.
+func TestLatecomer(t *testing.T) {
+	const length = 0.3
+	for _, kind := range []string{"simulated", "driver"} {
+		t.Run(kind, func(t *testing.T) {
+			c := onGPUsOf(t, kind)
+			many, few, slack, idle := 60, 8, 5.0, 2.0
+			if strict() {
+				many, few, slack, idle = 1000, 20, 1, 0.2
+			}
+			ls := []*lane{c.user("alice", 64001, many, length), c.user("bob", 64002, few, length)}
+			rs := []*runner{ls[0].start()}
+			c.started("alice", 2*gpuCount)
+			came := seconds(time.Now())
+			rs = append(rs, ls[1].start())
+			all := c.end(ls, rs)
+			first := slices.IndexFunc(all, func(a *attempt) bool { return a.begun.lane == "bob" })
+			if waited := all[first].from() - came - c.still.between(came, all[first].from()); waited > length+slack {
+				t.Errorf("bob's first job started after %.2f s, want at most a job's %.1f s and %.0f s", waited, length, slack)
+			} else {
+				t.Logf("bob's first job started after %.2f s", waited)
+			}
+			gaps := c.idle(all)
+			t.Logf("idle: median %.0f ms, p99 %.0f ms, most %.0f ms", 1e3*gaps[len(gaps)/2], 1e3*gaps[len(gaps)*99/100], 1e3*gaps[len(gaps)-1])
+			if most := gaps[len(gaps)-1]; most > idle {
+				t.Errorf("a GPU stood idle for %.2f s while somebody waited for it", most)
+			}
+			if t.Failed() {
+				keep(t, c.place)
+			}
+		})
+	}
+}
+
+// Users whose jobs differ in length get the same GPU time.
+func TestEvenShares(t *testing.T) {
+	for _, kind := range []string{"simulated", "driver"} {
+		t.Run(kind, func(t *testing.T) {
+			c := onGPUsOf(t, kind)
+			span, off, idle := 6.0, 0.5, 2.0 // seconds; part of an even share
+			if strict() {
+				span, off, idle = 60, 0.1, 0.2
+			}
+			var ls []*lane
+			var rs []*runner
+			for i, length := range []float64{0.2, 0.3, 0.5} {
+				n := int(span * gpuCount / 3 / length)
+				ls = append(ls, c.user(fmt.Sprintf("user%d", i), 64001+uint32(i), n, length))
+			}
+			for _, l := range ls {
+				rs = append(rs, l.start())
+			}
+			all := c.end(ls, rs)
+			from, to := all[0].from(), all[len(all)-1].from()
+			for _, l := range ls { // while all three have jobs that wait
+				own := slices.DeleteFunc(slices.Clone(all), func(a *attempt) bool { return a.begun.lane != l.name })
+				from, to = max(from, own[0].from()), min(to, own[len(own)-1].from())
+			}
+			for _, l := range ls {
+				sum := had(all, l.name, from, to)
+				even := gpuCount * (to - from) / 3
+				t.Logf("%s: %.1f GPU seconds of %.1f s, %+.1f%% of an even share", l.name, sum, to-from, 100*(sum/even-1))
+				if sum < even*(1-off) || sum > even*(1+off) {
+					t.Errorf("%s had %.1f GPU seconds, want about %.1f", l.name, sum, even)
+				}
+			}
+			waiting := slices.DeleteFunc(all, func(a *attempt) bool { return a.from() > to })
+			gaps := c.idle(waiting)
+			t.Logf("idle: median %.0f ms, p99 %.0f ms, most %.0f ms", 1e3*gaps[len(gaps)/2], 1e3*gaps[len(gaps)*99/100], 1e3*gaps[len(gaps)-1])
+			if most := gaps[len(gaps)-1]; most > idle {
+				t.Errorf("a GPU stood idle for %.2f s while all waited for it", most)
+			}
+			if t.Failed() {
+				keep(t, c.place)
+			}
+		})
+	}
+}

@@ -62,9 +62,6 @@ func (l *Local) Wishes() []gpu.Wish {
 // listen reports changes in what other runs publish. Where folders cannot be watched, the
 // readings of claims show them later.
 func (l *Local) listen() {
-	if len(l.Claims) == 0 || l.Run == "" {
-		return
-	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l.Go(func() {

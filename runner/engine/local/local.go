@@ -36,7 +36,9 @@ func (Kind) Open(c engine.Config) (engine.Engine, error) {
 	}
 	l.start(l.pump)
 	l.start(l.watchKeepers)
-	l.start(l.listen)
+	if len(c.Claims) > 0 && c.Run != "" {
+		l.start(l.listen)
+	}
 	return l, nil
 }
 

@@ -132,6 +132,8 @@ type Claim struct {
 	To      string // its attempt has ended, and this run may have the device; "" while it lasts
 
 	Background bool // its run gives way to every other
+
+	Ends time.Time // when it ends, as far as its run knows; zero if unknown
 }
 
 // An Observation is one reading of every managed device or, after a hand-over, of some.
@@ -143,6 +145,17 @@ type Observation struct {
 	Host     *HostRules    // as of now; nil if they were not read
 	Wishes   []Wish        // of other runs, read with the claims
 	Err      string        // why there is no reading at all (driver gone, reading hung), or ""
+}
+
+// Users returns whose the claims and the wishes are.
+func (o *Observation) Users() (uids []int) {
+	for i := range o.Claims {
+		uids = append(uids, o.Claims[i].UID)
+	}
+	for i := range o.Wishes {
+		uids = append(uids, o.Wishes[i].UID)
+	}
+	return uids
 }
 
 // A Grant is what an attempt was given, all at once or not at all.

@@ -98,3 +98,82 @@ func (a *Ask) fits(d *device, uid int, run string) bool {
 	}
 	return a.Others != OthersAvoid && (a.MaxUtil >= 100 || d.peaks[1] <= a.MaxUtil)
 }
+
+// A Place is where a run that waits stands among all.
+type Place struct {
+	Wish
+	Holds    float64   // devices that its user holds
+	Verdicts []Verdict // what its first request meets on the devices that could do, as far as it shows from here
+	Start    time.Time // when a request of it can start, judged by when claims end; zero if that is unknown
+}
+
+// Queue returns the runs that wait, this one included, in the order in which they are
+// asked. It is for a run that holds nothing.
+func (p *Pool) Queue(now time.Duration) []Place {
+	r := p.newRound(now)
+	var places []Place
+	taken := make([]bool, len(p.devs)) // by those further ahead
+	for _, w := range r.order(nil) {
+		pl := Place{Wish: *w, Holds: r.load(w.UID, nil)}
+		var best []*device
+		for i := range w.Asks {
+			a := &w.Asks[i]
+			verdicts := p.as(now, w, a)
+			if i == 0 {
+				pl.Verdicts = verdicts
+			}
+			if set, at := p.expect(now, a, verdicts, taken); set != nil && (best == nil || at.Before(pl.Start)) {
+				best, pl.Start = set, at
+			}
+		}
+		for _, d := range best {
+			taken[d.position] = true
+		}
+		places = append(places, pl)
+	}
+	return places
+}
+
+// as returns what a request of another run meets on the devices that could do.
+func (p *Pool) as(now time.Duration, w *Wish, a *Ask) []Verdict {
+	h := *p.rules.Host // quotas are in a.Room
+	h.MaxGPUsPerUser, h.Users = -1, nil
+	q := *p
+	q.rules = Rules{Host: &h, MinGPUs: -1, MaxGPUs: -1, Others: a.Others, UID: w.UID, Run: w.Run, Poll: p.rules.Poll, AtOnce: true}
+	q.devs = slices.Clone(p.devs)
+	q.manage()
+	q.ail(now)
+	for i := range q.devs {
+		d := &q.devs[i]
+		d.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return c.To == w.Run })
+		d.count(w.UID)
+	}
+	return slices.DeleteFunc(q.Admit(now, Request{Min: a.Min, Max: a.Min, Memory: a.Memory, MaxUtil: a.MaxUtil, Share: a.Share}),
+		func(v Verdict) bool { return !slices.Contains(a.UUIDs, v.UUID) })
+}
+
+// expect returns the devices on which an ask can start first, and when; nil if that is
+// unknown. What claims keep from it is free when the last of them ends.
+func (p *Pool) expect(now time.Duration, a *Ask, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
+	ends := make([]time.Time, len(p.devs))
+	for _, v := range verdicts {
+		d := p.device(v.UUID)
+		switch {
+		case taken[d.position]:
+			continue
+		case v.OK:
+			ends[d.position] = p.clock(now)
+		case len(d.claims) > 0 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Ends.IsZero() }):
+			ends[d.position] = slices.MaxFunc(d.claims, func(a, b Claim) int { return a.Ends.Compare(b.Ends) }).Ends
+		default:
+			continue
+		}
+		set = append(set, d)
+	}
+	if len(set) < a.Min || a.Room < a.Min || a.Min < 1 {
+		return nil, at
+	}
+	slices.SortStableFunc(set, func(a, b *device) int { return ends[a.position].Compare(ends[b.position]) })
+	set = set[:a.Min]
+	return set, ends[set[a.Min-1].position]
+}

@@ -57,7 +57,7 @@ func (l *loop) take() {
 			ev.Sick, ev.Wishes = l.Engine.Sick(), l.Engine.Wishes()
 		}
 		if l.Host != nil {
-			rules, more := l.Host(ev.Claims)
+			rules, more := l.Host(ev.Users())
 			ev.Host, warnings = rules, append(warnings, more...)
 		}
 		return func() {

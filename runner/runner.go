@@ -38,9 +38,9 @@ type Config struct {
 	Go      func(f func()) // starts a goroutine and handles its panics
 }
 
-// HostRules returns the rules of the host as they are now, complete for the users of some
-// claims, and warnings.
-type HostRules func(claims []gpu.Claim) (*gpu.HostRules, []string)
+// HostRules returns the rules of the host as they are now, complete for some users, and
+// warnings.
+type HostRules func(users []int) (*gpu.HostRules, []string)
 
 // Run runs the batch to its end and returns the outcome. It returns when nothing is
 // running any more, or when ctx is done; then running jobs keep running.

@@ -34,7 +34,7 @@ func (a *app) observed(ctx context.Context, p probe.Prober, h hostRules, n neigh
 	var warnings []string
 	snap.Claims, warnings = n.Others(ctx, snap.Readings)
 	snap.Sick, snap.Wishes = n.Sick(), n.Wishes()
-	rules, more := h.read(snap.Claims)
+	rules, more := h.read(snap.Users())
 	snap.Host = rules
 	for _, w := range append(warnings, more...) {
 		a.warn(w)

@@ -39,7 +39,7 @@ type needFlags struct {
 
 // Help returns the command's description and examples.
 func (gpusCmd) Help() string {
-	return `Takes one reading, and checks each GPU against the limits you give. If the owner of this host has set rules, those in force for you come last.
+	return `Takes one reading, and checks each GPU against the limits you give. If runs wait for GPUs, their order follows: "next: bob (holds 1, waits since 14:02), then you". If the owner of this host has set rules, those in force for you come last.
 
 Examples:
 
@@ -98,7 +98,7 @@ func (c *gpusCmd) Run(a *app) error {
 	if len(c.Clear) > 0 {
 		return c.clear(ctx, a, p, claims)
 	}
-	look := func() ([]gpuRow, error) {
+	look := func() (gpuTable, error) {
 		snap := a.observed(ctx, p, rules, claims)
 		answered()
 		return c.look(p, pool, snap)
@@ -106,17 +106,24 @@ func (c *gpusCmd) Run(a *app) error {
 	if c.Watch {
 		return c.watch(ctx, a, p, pool, look)
 	}
-	rows, err := look()
+	t, err := look()
 	if err := cmp.Or(context.Cause(ctx), err); err != nil {
 		return err
 	}
 	if c.JSON {
-		return writeJSON(a.out, rows)
+		return writeJSON(a.out, t.rows)
 	}
 	fmt.Fprintln(a.out, p.Version())
-	c.print(a.out, rows)
+	c.print(a.out, t.rows)
+	printNext(a.out, t.next)
 	printRules(a.out, pool)
 	return nil
+}
+
+// A gpuTable is what gpus shows.
+type gpuTable struct {
+	rows []gpuRow
+	next []gpuNext // who waits, in which order
 }
 
 // A gpuRow is one device of gpus --json. Unknown numbers are -1.
@@ -139,6 +146,8 @@ type gpuRow struct {
 	Claims  []gpuClaim `json:"claims,omitempty"`
 	Sick    []gpuSick  `json:"quarantines,omitempty"`
 	Remap   bool       `json:"row_remap_pending,omitempty"`
+	Next    []gpuNext  `json:"waiting,omitempty"`    // for this device, in their order
+	Rules   *gpuRules  `json:"host_rules,omitempty"` // in force for this user; in every row the same
 }
 
 type gpuUser struct {
@@ -167,16 +176,17 @@ type gpuSick struct {
 
 // look judges a reading. It includes devices that are not managed: they are part of
 // the machine, too.
-func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) ([]gpuRow, error) {
+func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) (t gpuTable, err error) {
 	if snap.Err != "" {
-		return nil, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
+		return t, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
 	}
 	pool.Observe(snap)
 	verdicts := map[gpu.UUID]gpu.Verdict{} // of those that are managed
 	for _, v := range pool.Admit(snap.At, c.request(countFlag{1, 1})) {
 		verdicts[v.UUID] = v
 	}
-	rows := []gpuRow{}
+	t.rows, t.next = []gpuRow{}, waitingRuns(pool, &snap, c.request(countFlag{1, 1}))
+	rules := rulesFor(pool)
 	for _, d := range p.Devices() {
 		var r gpu.Reading
 		if i := slices.IndexFunc(snap.Readings, func(r gpu.Reading) bool { return r.UUID == d.UUID }); i >= 0 {
@@ -188,9 +198,18 @@ func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) ([]
 			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
 		}
 		row.Managed, row.Lets, row.Reason, row.Note = managed, v.OK, v.Reason, v.Note
-		rows = append(rows, row)
+		for _, n := range t.next {
+			if n.Run != hypothetical && slices.Contains(n.uuids, d.UUID) {
+				row.Next = append(row.Next, n)
+			}
+		}
+		if row.Lets && len(row.Next) > 0 && row.Note == "" {
+			row.Note = "after those who wait"
+		}
+		row.Rules = rules
+		t.rows = append(t.rows, row)
 	}
-	return rows, nil
+	return t, nil
 }
 
 func rowOf(d gpu.Device, r gpu.Reading, snap *gpu.Observation) gpuRow {
@@ -271,10 +290,10 @@ func memoryWords(b gpu.Bytes) string {
 }
 
 // watch redraws the table until Ctrl-C.
-func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() ([]gpuRow, error)) error {
+func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.Pool, look func() (gpuTable, error)) error {
 	screen := a.screen()
 	for {
-		rows, err := look()
+		t, err := look()
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -283,7 +302,8 @@ func (c *gpusCmd) watch(ctx context.Context, a *app, p probe.Prober, pool *gpu.P
 		if err != nil {
 			fmt.Fprintln(&b, err)
 		}
-		c.print(&b, rows)
+		c.print(&b, t.rows)
+		printNext(&b, t.next)
 		printRules(&b, pool)
 		if err := screen.Draw(strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")); err != nil {
 			return nil // nobody is reading

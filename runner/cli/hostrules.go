@@ -29,16 +29,12 @@ type hostRules struct {
 func hostRulesFor(p probe.Prober) (h hostRules) {
 	if p != nil && p.Private() {
 		h.HostRules = gpu.NoHostRules()
-		h.read = func([]gpu.Claim) (*gpu.HostRules, []string) { return nil, nil }
+		h.read = func([]int) (*gpu.HostRules, []string) { return nil, nil }
 		return h
 	}
 	reader := hostrules.NewReader(hostRulesAt)
-	h.read = func(claims []gpu.Claim) (*gpu.HostRules, []string) {
-		users := []int{os.Getuid()}
-		for _, c := range claims {
-			users = append(users, c.UID)
-		}
-		return reader.Read(users...)
+	h.read = func(users []int) (*gpu.HostRules, []string) {
+		return reader.Read(append(users, os.Getuid())...)
 	}
 	h.HostRules, h.warnings = h.read(nil)
 	if p != nil {
@@ -78,6 +74,54 @@ func printRules(w io.Writer, pool *gpu.Pool) {
 	}
 }
 
+// gpuRules are the rules of the host that are in force for this user, for gpus --json.
+// Numbers are -1 where there is no limit.
+type gpuRules struct {
+	File          string   `json:"file"`
+	Devices       []string `json:"devices,omitempty"`
+	Reserve       int      `json:"reserve"`
+	MaxGPUs       int      `json:"max_gpus"`
+	LimitedBy     string   `json:"max_gpus_by,omitempty"`
+	Held          int      `json:"held_gpus"`
+	MaxGPUsPerJob int      `json:"max_gpus_per_job"`
+	MaxTimeout    float64  `json:"max_timeout_seconds,omitempty"`
+	Others        string   `json:"others"`
+	Hours         []string `json:"hours,omitempty"`
+	Prompt        string   `json:"prompt,omitempty"`
+	Schedule      string   `json:"schedule"`
+	Priority      int      `json:"priority"`
+	Courtesy      float64  `json:"courtesy_seconds"`
+	Patience      float64  `json:"patience_seconds"`
+	Gather        float64  `json:"gather_seconds"`
+}
+
+// rulesFor returns the rules in force for this user; nil if the host has none.
+func rulesFor(pool *gpu.Pool) *gpuRules {
+	h := pool.Host()
+	if h.File == "" {
+		return nil
+	}
+	you := h.User(os.Getuid(), time.Now())
+	r := &gpuRules{
+		File: h.File, Devices: h.Devices, Reserve: h.Reserve, MaxGPUs: you.MaxGPUs, LimitedBy: you.LimitedBy, Held: pool.Held(),
+		MaxGPUsPerJob: h.MaxGPUsPerJob, MaxTimeout: h.MaxTimeout.Seconds(), Others: string(h.Others), Prompt: h.Prompt, Schedule: string(h.Schedule),
+		Priority: you.Priority, Courtesy: h.Courtesy.Seconds(), Patience: h.Patience.Seconds(), Gather: h.Gather.Seconds(),
+	}
+	for _, hours := range h.Hours {
+		r.Hours = append(r.Hours, hoursWords(&hours))
+	}
+	return r
+}
+
+// hoursWords returns "GPU 6: Mon-Fri 20:00-08:00".
+func hoursWords(h *gpu.DeviceHours) string {
+	devices := "all GPUs"
+	if h.Devices != nil {
+		devices = "GPU " + strings.Join(h.Devices, ",")
+	}
+	return devices + ": " + h.Hours.String()
+}
+
 // hostRows are the rules in force for this user, who holds some GPUs, for gpurun gpus.
 func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
 	add := func(given bool, key, format string, args ...any) {
@@ -94,11 +138,7 @@ func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
 	add(h.MaxTimeout > 0, "max_timeout", "%s", units.FormatDuration(h.MaxTimeout))
 	add(h.Others == gpu.OthersAvoid, "others", "%s", h.Others)
 	for _, hours := range h.Hours {
-		devices := "all GPUs"
-		if hours.Devices != nil {
-			devices = "GPU " + strings.Join(hours.Devices, ",")
-		}
-		add(true, "hours", "%s: %s", devices, hours.Hours)
+		add(true, "hours", "%s", hoursWords(&hours))
 	}
 	add(true, "schedule", "%s; your priority is %d", h.Schedule, you.Priority)
 	add(true, "courtesy", "%s", units.FormatDuration(h.Courtesy))

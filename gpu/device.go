@@ -56,6 +56,7 @@ type hold struct {
 	memory  Bytes
 	share   bool
 	slots   int
+	since   time.Time
 }
 
 // ailment is what users think of a device's health.
@@ -138,8 +139,11 @@ func (d *device) part(n int) Bytes {
 	if d.bare > 0 {
 		return d.bare / Bytes(n)
 	}
-	return (d.Total - d.Total/32) / Bytes(n)
+	return mostOf(d.Total) / Bytes(n)
 }
+
+// mostOf returns how much of a device's memory the driver leaves to jobs.
+func mostOf(total Bytes) Bytes { return total - total/32 }
 
 // slots returns how many jobs may be on the device, for one that says own, beside these
 // attempts of this run and the claims of others; and whose word that is, if another

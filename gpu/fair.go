@@ -78,7 +78,7 @@ func (p *Pool) Next(now time.Duration, id UUID) (Turn, bool) {
 	r := p.newRound(now)
 	for _, w := range r.order(d) {
 		if r.serves(w, d) != nil {
-			return r.turn(w, d), true
+			return r.turn(w, d), w != &p.own || !slices.Contains(p.owed(now), d)
 		}
 	}
 	return Turn{}, false
@@ -94,6 +94,9 @@ func (p *Pool) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 	r := p.newRound(now)
 	r.deal()
 	courtesy := p.Courtesy()
+	for _, d := range p.owed(now) {
+		ids = append(ids, d.UUID)
+	}
 	was := p.left
 	p.left = nil
 	for i := range p.devs {
@@ -111,6 +114,8 @@ func (p *Pool) Theirs(now time.Duration) (ids []UUID, next time.Duration) {
 			if next == 0 || due < next {
 				next = due
 			}
+		} else if p.rules.Background && !w.Background {
+			p.PassOver(now, Turn{Run: w.Run, UID: w.UID}) // no job has to go for somebody who does not come
 		}
 	}
 	return ids, next
@@ -169,7 +174,22 @@ func (p *Pool) forgive() {
 // Notice records what other runs claim and wish for, without a reading.
 func (p *Pool) Notice(now time.Duration, claims []Claim, wishes []Wish) {
 	p.observeClaims(now, claims, nil)
-	p.others = wishes
+	p.hear(now, wishes)
+}
+
+// hear records what other runs wish for, and since when that is known.
+func (p *Pool) hear(now time.Duration, wishes []Wish) {
+	known := p.others
+	p.others = slices.Clone(wishes)
+	for i := range p.others {
+		w := &p.others[i]
+		w.seen = now
+		for _, k := range known {
+			if k.Run == w.Run && k.UID == w.UID && k.Since.Equal(w.Since) {
+				w.seen = k.seen
+			}
+		}
+	}
 }
 
 // Offered returns the devices that other runs offer to this one and that it has not taken.

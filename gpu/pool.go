@@ -19,6 +19,8 @@ type Rules struct {
 	Poll    time.Duration // interval of readings, 0 for a minute; gaps over 1.5 intervals and over 15 s break watching
 	Run     string        // this run's ID
 	AtOnce  bool          // judge utilization by the samples at hand, and say so in Verdict.Note: --no-wait, gpus, plan
+
+	Background bool // this run gives way to every other
 }
 
 // Others is the rule for devices that other users' processes are on.
@@ -50,7 +52,8 @@ type Pool struct {
 	quarantines []Quarantine  // as last read, and those that began since
 	hostRead    time.Duration // when the host rules were read
 	waiting
-	usage usage
+	giving giving
+	usage  usage
 }
 
 // NewPool makes a pool of devs, which are in PCI order. Devices that rules do
@@ -88,7 +91,7 @@ func (p *Pool) Observe(seen Observation) {
 	}
 	if seen.Claims != nil {
 		p.observeClaims(seen.At, seen.Claims, seen.Readings)
-		p.others = seen.Wishes
+		p.hear(seen.At, seen.Wishes)
 	}
 	if seen.Sick != nil {
 		p.quarantines = seen.Sick
@@ -160,7 +163,7 @@ func (p *Pool) gap() time.Duration {
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for d := range p.among(g.UUIDs) {
-		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots})
+		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots, since: g.Since})
 		d.back, d.unyielded, d.offered, d.to = false, false, false, ""
 		d.count(p.rules.UID)
 		if dist := p.fromTurn(d); dist > furthest {

@@ -48,7 +48,7 @@ func (p *Pool) newRound(now time.Duration) *round {
 func (r *round) weigh(i int) {
 	d := &r.p.devs[i]
 	for _, h := range d.holds {
-		if !r.p.own.Background {
+		if !r.p.rules.Background {
 			r.add(r.p.rules.UID, i, d.weight(h.share, h.memory))
 		}
 	}

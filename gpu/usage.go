@@ -35,6 +35,9 @@ func (p *Pool) Pass(now time.Duration) {
 	for i := range p.devs {
 		d := &p.devs[i]
 		for _, h := range d.holds {
+			if p.rules.Background {
+				continue
+			}
 			u.add(p.rules.UID, passed*d.weight(h.share, h.memory))
 		}
 		for k := range d.claims {

@@ -15,6 +15,8 @@ type Wish struct {
 	Background bool      `json:"background,omitempty"` // it takes only what nobody else wants
 	Used       float64   `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
 	Asks       []Ask     `json:"requests"`             // in the run's order
+
+	seen time.Duration // since when this run has known it
 }
 
 // An Ask is what a number of alike jobs of a Wish need.

@@ -60,6 +60,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 		return at
 	}
 	at.launch.Grace = b.Jobs[id].Spec.Grace
+	at.launch.Grant.Background = b.Settings.Background
 	at.launch.Grant.Share, at.launch.Grant.Slots = b.Jobs[id].Spec.Request.Share, b.Jobs[id].Spec.Request.Slots
 	s := &a.Start
 	was := state.Record{Fact: *s, Start: s.Time}

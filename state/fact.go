@@ -60,7 +60,7 @@ type Fact struct {
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
 	// Stop and end.
-	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, stray, left-over
+	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, stray, preempted, left-over
 
 	// End.
 	State        Phase          `json:"state,omitempty"`
@@ -79,7 +79,7 @@ type Fact struct {
 
 // Grant returns what a start granted its attempt, as far as the ledger has it.
 func (f *Fact) Grant() gpu.Grant {
-	return gpu.Grant{UUIDs: f.GPUUUIDs, Indices: f.GPUs, Memory: f.Memory, Close: f.Close}
+	return gpu.Grant{UUIDs: f.GPUUUIDs, Indices: f.GPUs, Memory: f.Memory, Close: f.Close, Since: f.Time}
 }
 
 // Values of Fact.By, for a success that no attempt produced.
@@ -102,8 +102,9 @@ const (
 	WhyInterrupted = "interrupted" // the run was stopped
 	WhyTimeout     = "timeout"
 	WhyFailFast    = "fail-fast"
-	WhyGPU         = "gpu"   // stop --gpu: requeued, uncharged
-	WhyStray       = "stray" // used a GPU it was not granted
+	WhyGPU         = "gpu"       // stop --gpu: requeued, uncharged
+	WhyStray       = "stray"     // used a GPU it was not granted
+	WhyPreempted   = "preempted" // gave way to another run, or its hours ended: requeued, uncharged
 )
 
 // Kinds of failure, Fact.ErrorType and jobspec's retry.on.

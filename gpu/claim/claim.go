@@ -126,14 +126,16 @@ type Stake struct {
 	UniID, Job string
 	Grant      gpu.Grant
 	Run        string // ID of the run
-	Background bool   // the run gives way to every other
 }
 
 // newContent returns a claim of this process, from now on.
 func newContent(s Stake) *content {
 	c := &content{
-		Version: version, identity: self(), User: login(os.Getuid()), UniID: s.UniID, Job: cut(s.Job), Since: time.Now(),
-		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Background,
+		Version: version, identity: self(), User: login(os.Getuid()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
+		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background,
+	}
+	if c.Since.IsZero() {
+		c.Since = time.Now()
 	}
 	for _, id := range s.Grant.UUIDs {
 		c.Devices = append(c.Devices, contentDevice{UUID: id, Memory: s.Grant.Memory})

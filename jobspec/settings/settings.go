@@ -21,6 +21,7 @@ type Settings struct {
 	MinGPUs       int       // -1 if not given
 	MaxGPUs       int       // -1 if not given
 	Hours         gpu.Hours // in which jobs may start
+	Background    bool      // give way to every other run
 	Share         bool
 	Slots         int // jobs on one GPU; 0 for no limit but its memory
 	Others        gpu.Others

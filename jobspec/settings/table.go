@@ -63,6 +63,7 @@ var Table = []Def{
 	count("min_gpus", func(s *Settings) *int { return &s.MinGPUs }),
 	count("max_gpus", func(s *Settings) *int { return &s.MaxGPUs }),
 	of("hours", "", func(s *Settings) *gpu.Hours { return &s.Hours }, units.ParseHours, gpu.Hours.String),
+	onOff("background", func(s *Settings) *bool { return &s.Background }),
 	onOff("share", func(s *Settings) *bool { return &s.Share }),
 	count("slots", func(s *Settings) *int { return &s.Slots }),
 	word("others", func(s *Settings) *gpu.Others { return &s.Others }, string(gpu.OthersAllow), string(gpu.OthersAvoid)),

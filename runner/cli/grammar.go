@@ -64,6 +64,7 @@ type settingsFlags struct {
 	MinGPUs       string `name:"min-gpus" placeholder:"N" help:"Use up to N GPUs even if --reserve leaves fewer."`
 	MaxGPUs       string `name:"max-gpus" placeholder:"N" help:"Never use more than N GPUs at once."`
 	Hours         string `placeholder:"HOURS" help:"Start jobs only then: 20:00-08:00, or \"Mon-Fri 20:00-08:00, Sat-Sun\"."`
+	Background    bool   `negatable:"" help:"Use only GPUs that nobody else waits for, and give them back when somebody does."`
 	Share         bool   `negatable:"" help:"Let jobs share a GPU as long as its memory suffices."`
 	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU; each gets 1/N of its memory unless it says how much."`
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`

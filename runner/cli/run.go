@@ -214,7 +214,7 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
 		Host: h.HostRules, IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
-		Others: s.Others, Pick: s.Pick, UID: os.Getuid(), Run: runID(), Poll: s.Poll,
+		Others: s.Others, Pick: s.Pick, UID: os.Getuid(), Run: runID(), Poll: s.Poll, Background: s.Background,
 	}, err
 }
 

@@ -38,6 +38,7 @@ type stopping struct {
 	stop   string    // or ""
 	stopAt time.Time // when this run recorded the stop
 	prior  bool      // an earlier run decided the stop
+	cause  string    // whom or what it gives way to, or ""
 }
 
 // origin is what sets an attempt apart from one that this run started.

@@ -96,7 +96,7 @@ func (c *Core) checkLimits() error {
 // prepared, or in a hand-over that some job waits for.
 func (c *Core) checkHands() error {
 	for _, h := range c.hands {
-		if h.claim == "" && !h.open || h.claim != "" && (c.live.byID[h.claim] != nil || c.finished) {
+		if h.claim == "" && !h.open || h.claim != "" && (c.live.byID[h.claim] != nil || c.finished && h.until == 0) {
 			return fmt.Errorf("the claim of %q is kept on %s", h.claim, h.id)
 		}
 		passes := h.claim == "" || h.until > 0 || c.waiter.id >= 0 && c.inHand(h.id)

@@ -118,6 +118,7 @@ func (c *Core) settle() {
 		c.due()
 		c.examine()
 		c.deal()
+		c.giveWay()
 		c.fill()
 		if len(c.ended) == 0 && !c.unlock() {
 			break
@@ -260,6 +261,7 @@ func (c *Core) nextTime() time.Duration {
 	if hours := c.b.Settings.Hours; c.closed() != "" && c.firstReady() >= 0 {
 		by(c.now.Boot + hours.Opens(c.here()).Sub(c.now.Wall))
 	}
+	c.nextCall(by)
 	if w := &c.waiter; w.id >= 0 {
 		for _, s := range c.cooling {
 			by(s.until)

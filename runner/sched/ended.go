@@ -22,6 +22,9 @@ func (ev Ended) on(c *Core) {
 	if f.ErrorType == state.ErrOOM {
 		f.Reason = join(f.Reason, c.blame(a, ev.Cause))
 	}
+	if f.Why == state.WhyPreempted {
+		f.Reason = a.cause
+	}
 	if f.State == state.Timeout && a.job >= 0 {
 		_, f.Reason = c.timeout(a.job)
 	}
@@ -89,7 +92,7 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 	switch stop {
 	case state.WhyCancelled:
 		return state.Cancelled, "", ""
-	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU:
+	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
 		return state.Interrupted, "", ""
 	case state.WhyTimeout:
 		return state.Timeout, state.ErrTimeout, ""

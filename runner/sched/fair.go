@@ -15,6 +15,7 @@ type wishing struct {
 	since   time.Time     // when this run last got a GPU, or began to wait if that was later
 	theirs  []gpu.UUID    // free GPUs that are another run's turn
 	changes time.Duration // when that changes by time alone; 0 for never
+	calls   time.Duration // when this background run may have to give way by time alone; 0 for never
 	asked   requests
 }
 
@@ -130,7 +131,7 @@ func (c *Core) offersBefore(i int) (n int) {
 
 // wants returns what this run waits for.
 func (c *Core) wants() gpu.Wish {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background}
 	if c.pool != nil {
 		w.Used = c.pool.Used(c.opts.UID)
 	}

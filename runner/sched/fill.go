@@ -157,6 +157,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
 		c.since = c.now.Wall
 	}
+	g.Since, g.Background = c.now.Wall, c.b.Settings.Background
 	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Note: note}
 	prepare.Timeout, _ = c.timeout(id)
 	if cl.gpus && c.spec(id).Affinity {

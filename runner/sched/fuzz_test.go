@@ -78,6 +78,7 @@ func (c *chaos) batch() {
 	s.Patience = time.Duration(c.pick(3)) * time.Minute
 	s.MaxWait = time.Duration(c.pick(3)) * 10 * time.Minute
 	c.opts.NoWait = c.chance(5)
+	s.Background = c.chance(40)
 	if c.chance(10) {
 		s.Hours = hoursOf(c.t, "12:10-12:20, 13:00-09:00")
 	}
@@ -203,7 +204,7 @@ func (c *chaos) launched(a Launch) {
 	}
 	spec := c.b.Jobs[a.Job].Spec
 	for _, cl := range c.claims {
-		if slices.Contains(c.core.live.byID[a.UniID].grant.UUIDs, cl.UUID) && !(cl.Share && spec.Request.Share) {
+		if slices.Contains(c.core.live.byID[a.UniID].grant.UUIDs, cl.UUID) && !(cl.Share && spec.Request.Share) && cl.To != c.opts.Run {
 			c.t.Fatalf("%s launched on %s, which alice has claimed", a.UniID, cl.UUID)
 		}
 	}
@@ -386,6 +387,35 @@ func (c *chaos) elsewhere() {
 		if c.chance(50) {
 			c.claims = append(c.claims, gpu.Claim{UUID: uuid(c.pick(len(c.devs))), User: "alice", Share: c.chance(30), Memory: 4 * gpu.GiB})
 		}
+		c.compete()
+	}
+}
+
+// compete is what other runs wish for, hold and offer.
+func (c *chaos) compete() {
+	c.wishes = nil
+	for n := range c.pick(3) {
+		w := gpu.Wish{Run: fmt.Sprint("run", n), UID: 1001 + n, User: "bob", Since: epoch.Add(time.Duration(c.pick(3)) * time.Minute), Background: c.chance(30)}
+		a := gpu.Ask{Jobs: c.pick(3), Min: 1 + c.pick(2), Memory: gpu.Bytes(c.pick(4)) * 8 * gpu.GiB, MaxUtil: 100, Room: c.pick(4), Share: c.chance(30)}
+		for i := range c.devs {
+			a.UUIDs = append(a.UUIDs, uuid(i))
+		}
+		w.Asks = []gpu.Ask{a}
+		c.wishes = append(c.wishes, w)
+	}
+	for n := range c.pick(3) {
+		i := c.pick(len(c.devs))
+		cl := gpu.Claim{
+			UUID: uuid(i), UID: 1001 + n, User: "bob", Run: fmt.Sprint("run", n), Attempt: fmt.Sprint("theirs", n), Memory: 4 * gpu.GiB,
+			Share: true, Background: c.chance(50), Since: epoch.Add(time.Duration(c.pick(9)) * time.Minute),
+		}
+		if c.chance(20) {
+			cl.To = []string{"me", "run1"}[c.pick(2)]
+		}
+		c.claims = append(c.claims, cl)
+	}
+	if c.chance(50) {
+		c.send(Noticed{Claims: c.claims, Wishes: c.wishes})
 	}
 }
 
@@ -454,6 +484,7 @@ func (c *chaos) calm() {
 	if c.claims != nil {
 		c.claims = []gpu.Claim{}
 	}
+	c.wishes = nil
 	c.sick = []gpu.Quarantine{}
 	clear(c.lost)
 	clear(c.vital)

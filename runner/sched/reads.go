@@ -112,7 +112,7 @@ func (c *Core) read() {
 	}
 	r, now := &c.reads, c.now.Boot
 	stray := c.strayDue()
-	want := c.waiter.id >= 0 && !c.readHands() || stray > 0 && now >= stray
+	want := c.waiter.id >= 0 && !c.readHands() || stray > 0 && now >= stray || c.waiter.id < 0 && c.attends()
 	if want && now >= r.next && !r.all.waits(now) {
 		r.all, r.next = request{now, true}, now+c.pollPause()
 		r.used.at, r.usedNext, r.list = now, now+usedEvery, now+listEvery
@@ -152,7 +152,7 @@ func (c *Core) nextRead(by func(time.Duration)) {
 	if r.all.out {
 		by(r.all.at + readingLost + 1)
 	}
-	if c.waiter.id >= 0 {
+	if c.waiter.id >= 0 || c.attends() {
 		by(r.next)
 	}
 	c.nextHand(by)

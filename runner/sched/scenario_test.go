@@ -168,9 +168,9 @@ func (s *scenario) setUp(f []string) bool {
 		s.rule(f[1], strings.Join(f[2:], " "))
 	case "wishes":
 		s.wishes = s.wishesOf(f[1:])
-	case "holds", "offers":
+	case "holds", "offers", "behind":
 		for _, i := range f[2:] {
-			s.claim(f[1], s.number(i), f[0] == "offers")
+			s.claim(f[1], s.number(i), f[0])
 		}
 	case "driver":
 		s.fails = strings.Join(f[1:], " ")
@@ -206,13 +206,16 @@ func (s *scenario) wishesOf(f []string) (wishes []gpu.Wish) {
 // uidOf returns the uid of another user.
 func uidOf(user string) int { return 2000 + int(user[0]) }
 
-// claim adds a claim of a user's run, which may be an offer to this run.
-func (s *scenario) claim(user string, i int, offer bool) {
+// claim adds a claim of a user's run, which may be an offer to this run or a background run.
+func (s *scenario) claim(user string, i int, how string) {
 	c := gpu.Claim{
 		UUID: uuid(i), User: user, Job: "theirs", Attempt: fmt.Sprint(user, i, s.now.Boot), Memory: 8 * gpu.GiB,
 		UID: uidOf(user), Run: user,
 	}
-	if s.claims = slices.DeleteFunc(s.claims, func(o gpu.Claim) bool { return o.UUID == c.UUID && o.Run == user }); offer {
+	if c.Background = how == "behind"; c.Background {
+		c.Since = s.now.Wall
+	}
+	if s.claims = slices.DeleteFunc(s.claims, func(o gpu.Claim) bool { return o.UUID == c.UUID && o.Run == user }); how == "offers" {
 		c.To = "me"
 	}
 	s.claims = append(s.claims, c)
@@ -277,6 +280,8 @@ func (s *scenario) set(key, value string) {
 		b.Breaker = s.number(value)
 	case "hours":
 		b.Hours = hoursOf(s.t, value)
+	case "background":
+		b.Background = true
 	case "seed":
 		b.ShuffleSeed = int64(s.number(value))
 	case "no_wait":

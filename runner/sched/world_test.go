@@ -158,7 +158,7 @@ func (w *world) pool() *gpu.Pool {
 		return nil
 	}
 	rules := w.rules
-	rules.Host = w.hostRules()
+	rules.Host, rules.Background = w.hostRules(), w.b.Settings.Background
 	return gpu.NewPool(w.devs, rules)
 }
 

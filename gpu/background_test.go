@@ -1,0 +1,135 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// aback returns a claim of a background run on some devices, which began at minute n.
+func aback(p *Pool, run string, n int, devs ...int) (claims []Claim) {
+	for _, i := range devs {
+		c := held(p, i, run, dave)
+		c.Background, c.Attempt, c.Since = true, run+fmt.Sprint(n), noon.Add(time.Duration(n)*time.Minute)
+		claims = append(claims, c)
+	}
+	return claims
+}
+
+func TestGiveWay(t *testing.T) {
+	both := func(a, b []Claim) []Claim { return append(a, b...) }
+	tests := []struct {
+		name   string
+		claims func(p *Pool) []Claim
+		wish   func(p *Pool, w *Wish)
+		at     float64 // seconds since the wish; 5 if 0
+		want   string
+	}{
+		{name: "too early", at: 4.9},
+		{name: "the last started", want: "ours"},
+		{name: "another's later one", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, want: "dave9"},
+		{name: "another's earlier one", claims: func(p *Pool) []Claim { return aback(p, "dave", 1, 1) }, want: "ours"},
+		{name: "the last one that suits", want: "ours", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) },
+			wish: func(_ *Pool, w *Wish) { w.Asks[0].UUIDs = w.Asks[0].UUIDs[:1] }},
+		{name: "none suits", wish: func(_ *Pool, w *Wish) { w.Asks[0].Memory = 30 * GiB }},
+		{name: "free devices satisfy it", claims: func(*Pool) []Claim { return []Claim{} }},
+		{name: "free devices do not satisfy all of it", claims: func(*Pool) []Claim { return []Claim{} }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Jobs = 3 }, want: "ours"},
+		{name: "background never stops background", wish: func(_ *Pool, w *Wish) { w.Background = true }},
+		{name: "its limits are reached", wish: func(_ *Pool, w *Wish) { w.Asks[0].Room = 0 }},
+		{name: "offered already", claims: func(p *Pool) []Claim {
+			c := held(p, 1, "carol", carol)
+			c.To = "bob"
+			return append(aback(p, "dave", 9, 2), c)
+		}},
+		{name: "two devices, two jobs", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 2 }},
+		{name: "two devices of one job", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 2 }},
+		{name: "more devices than all leave", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 3 }},
+		{name: "beside a job that stays", want: "ours", claims: func(p *Pool) []Claim {
+			stays, goes := held(p, 1, "carol", carol), aback(p, "dave", 9, 1)
+			stays.Share, goes[0].Share = true, true
+			return append(goes, stays)
+		}},
+		{name: "of several on one device the last", want: "erin9", claims: func(p *Pool) []Claim {
+			return both(aback(p, "dave", 8, 1), aback(p, "erin", 9, 1))
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := host(3)
+			p.rules.Background = true
+			p.own = Wish{}
+			p.Hold("ours", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB, Since: noon.Add(5 * time.Minute), Background: true})
+			claims := []Claim{held(p, 1, "carol", carol), held(p, 2, "carol", carol)}
+			if tt.claims != nil {
+				if claims = tt.claims(p); len(claims) > 0 && !slices.ContainsFunc(claims, func(c Claim) bool { return c.UUID == "GPU-2" }) {
+					claims = append(claims, held(p, 2, "carol", carol))
+				}
+			}
+			w := wish(p, "bob", bob, 1, 1)
+			if tt.wish != nil {
+				tt.wish(p, &w)
+			}
+			p.Notice(sec(100), claims, []Wish{w})
+			p.Notice(sec(102), claims, []Wish{w})
+			at := tt.at
+			if at == 0 {
+				at = 5
+			}
+			got, why, _ := p.GiveWay(sec(100 + at))
+			if got != tt.want || (why != "") != (got != "") {
+				t.Errorf("%q gives way (%q), want %q", got, why, tt.want)
+			}
+		})
+	}
+}
+
+// One whose user was passed over stops nothing; a job that does not go makes the next one go.
+func TestGiveWayInTime(t *testing.T) {
+	p := host(2)
+	p.rules.Background = true
+	p.own = Wish{}
+	p.Hold("ours", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 8 * GiB, Since: noon, Background: true})
+	p.Notice(sec(100), aback(p, "dave", 9, 1), []Wish{wish(p, "bob", bob, 2, 1)})
+	for _, tt := range []struct {
+		at   float64
+		want string
+		next time.Duration
+	}{{104, "", sec(105)}, {105, "dave9", sec(165)}, {164, "dave9", sec(165)}, {165, "ours", sec(225)}, {225, "", 0}} {
+		if got, _, next := p.GiveWay(sec(tt.at)); got != tt.want || next != tt.next {
+			t.Errorf("at %v s %q gives way, until %v, want %q, %v", tt.at, got, next, tt.want, tt.next)
+		}
+	}
+	p.giving = giving{}
+	p.PassOver(sec(300), Turn{Run: "bob", UID: bob})
+	if got, _, next := p.GiveWay(sec(359)); got != "" || next != sec(360) {
+		t.Errorf("%q gives way to who was passed over, until %v", got, next)
+	}
+	if got, _, _ := p.GiveWay(sec(360)); got != "dave9" {
+		t.Errorf("%q gives way", got)
+	}
+	// It got a GPU meanwhile: its time begins again.
+	w := wish(p, "bob", bob, 2, 1)
+	w.Since = noon.Add(time.Minute)
+	p.Notice(sec(400), aback(p, "dave", 9, 1), []Wish{w})
+	if got, _, _ := p.GiveWay(sec(404)); got != "" {
+		t.Errorf("%q gives way", got)
+	}
+}
+
+// A background run counts nothing, whatever it holds.
+func TestBackgroundLoad(t *testing.T) {
+	p := host(4)
+	p.rules.Background = true
+	holdAll(p, "a", 0, 1)
+	p.observeClaims(0, aback(p, "dave", 1, 2), nil)
+	r := p.newRound(sec(2))
+	if mine, his := r.load(me, nil), r.load(dave, nil); mine != 0 || his != 0 {
+		t.Errorf("loads are %v and %v", mine, his)
+	}
+	p.Pass(sec(2))
+	p.Pass(sec(200))
+	if p.Used(me) != 0 || p.Used(dave) != 0 {
+		t.Errorf("%v and %v GPU seconds count", p.Used(me), p.Used(dave))
+	}
+}

@@ -16,6 +16,7 @@ type round struct {
 	loads  []load
 	wants  []int   // by wish: devices that it still wants
 	dealt  []*Wish // by device
+	own    query   // for the last ask of this run that was looked at
 }
 
 // A load is how many devices a user holds on this host.
@@ -201,9 +202,11 @@ func (r *round) fits(w *Wish, a *Ask, d *device) bool {
 	if len(d.holds) > 0 || !slices.Contains(a.UUIDs, d.UUID) {
 		return false
 	}
-	q := r.p.query(r.now, a.req)
-	why := q.refusal(rules, d)
-	return why == nil || why.ours != nil && why.ours(&q, d)
+	if r.own.req != a.req {
+		r.own = r.p.query(r.now, a.req)
+	}
+	why := r.own.refusal(rules, d)
+	return why == nil || why.ours != nil && why.ours(&r.own, d)
 }
 
 // deal gives every free device to the wish whose turn it is, one ask after another.

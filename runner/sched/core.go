@@ -225,6 +225,13 @@ func (c *Core) finish() bool {
 	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
 		return false
 	}
+	if c.lingers() {
+		return false
+	}
+	for i := range c.hands {
+		c.hands[i].until = 0
+	}
+	c.yield()
 	c.finished = true
 	c.do(Finish{GaveUp: c.gaveUp})
 	return true

@@ -129,6 +129,12 @@ func (c *Core) offersBefore(i int) (n int) {
 	return n
 }
 
+// lingers reports whether a run that has nothing left to do waits for those to whom it
+// offers GPUs: its offers end with it. After lookEvery they find out about free GPUs anyway.
+func (c *Core) lingers() bool {
+	return !c.stopping && slices.ContainsFunc(c.hands, func(h handOver) bool { return h.until > 0 && c.now.Boot-h.began < lookEvery })
+}
+
 // wants returns what this run waits for.
 func (c *Core) wants() gpu.Wish {
 	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background}

@@ -138,7 +138,9 @@ func (c *Core) readHands() (reading bool) {
 // nextHand calls by with the times at which something happens in hand-overs.
 func (c *Core) nextHand(by func(time.Duration)) {
 	for _, h := range c.hands {
-		by(h.until)
+		if by(h.until); h.until > 0 && len(c.live.all) == 0 {
+			by(h.began + lookEvery)
+		}
 		if h.open && c.waiter.id >= 0 {
 			by(h.began + handOverFor)
 			if !h.out {

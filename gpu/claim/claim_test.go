@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var children = map[string]func(args []string) error{"hold": holdChild, "many": manyChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild}
+var children = map[string]func(args []string) error{"hold": holdChild, "many": manyChild, "lease": leaseChild, "stress": stressChild, "rival": rivalChild, "others": othersChild, "blind": blindChild}
 
 // holdChild claims GPU-0 below args[0] for the job args[1] and holds it until its
 // stdin closes.

@@ -49,6 +49,8 @@ type Reader struct {
 	warned map[string]bool
 	sick   []gpu.Quarantine  // as of the last reading
 	wishes []gpu.Wish        // as of the last reading
+	began  time.Time         // the last reading
+	took   time.Duration     // and how long that took
 	doubts map[string]*doubt // by folder
 }
 
@@ -70,6 +72,7 @@ func (r *Reader) Others(ctx context.Context) ([]gpu.Claim, []string) {
 func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	ctx, cancel := limited(ctx)
 	defer cancel()
+	began := time.Now()
 	var s sight
 	seen := map[string]bool{}
 	for _, root := range r.roots {
@@ -89,8 +92,10 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	})
 	slices.SortFunc(s.sick, func(a, b gpu.Quarantine) int { return cmp.Or(cmp.Compare(a.UUID, b.UUID), a.UID-b.UID) })
 	r.mu.Lock()
-	r.sick = s.sick
-	r.wishes = wishes(s.wishes)
+	if !began.Before(r.began) { // else a later one was quicker
+		r.began, r.took = began, time.Since(began)
+		r.sick, r.wishes = s.sick, wishes(s.wishes)
+	}
 	r.mu.Unlock()
 	return claims, r.news(s.warnings), s.doubt
 }
@@ -101,6 +106,13 @@ func (r *Reader) Wishes() []gpu.Wish {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.wishes
+}
+
+// cost returns how long the last reading took.
+func (r *Reader) cost() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.took
 }
 
 // maxWarned bounds how many warnings a reader remembers.

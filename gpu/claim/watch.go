@@ -40,37 +40,68 @@ const (
 // maxWatched bounds the folders that are watched: the kernel allows a user 8192 or more.
 const maxWatched = 1024
 
-// Watch tells of changes until ctx is done. It returns an error if this host cannot watch
-// folders; then polling has to do.
-func (r *Reader) Watch(ctx context.Context, w Watch) error {
+// What a user can have of everybody's attention.
+const (
+	mostEvents = 1000 // in a user's folder in a second: then it is left alone for the rest of that second
+	mostLooks  = 200  // at files that have changed
+	mostOwn    = 1024 // own claims that are remembered
+	costRatio  = 20   // a telling leads to a reading of all claims, which may take a twentieth of the time,
+	urgentMost = 4    // or a quarter, if it is urgent
+)
+
+// Watch tells of changes until ctx is done. Where folders cannot be watched, because the kernel
+// does not let this user watch more, it tells once in claimEvery.
+func (r *Reader) Watch(ctx context.Context, w Watch) {
+	t := newTail(w)
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return err
+		r.poll(ctx, w)
+		return
 	}
 	f := os.NewFile(uintptr(fd), "inotify")
 	stop := context.AfterFunc(ctx, func() { f.Close() })
 	defer stop()
 	defer f.Close()
-	t := &tail{watch: w, fd: fd, roots: map[int32]string{}, folders: map[int32]string{}}
+	t.fd = fd
 	for _, root := range r.roots {
 		t.addRoot(root)
 	}
 	buf := make([]byte, 64<<10)
 	var last time.Time
-	for {
-		var due time.Time
-		if t.pause > 0 {
-			due = last.Add(t.pause)
-		}
-		_ = f.SetReadDeadline(due)
+	for second := time.Now(); ; {
+		_ = f.SetReadDeadline(t.next(last, second, r.cost()))
 		n, err := f.Read(buf)
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return errors.Join(ctx.Err(), err)
+			if ctx.Err() == nil {
+				r.poll(ctx, w)
+			}
+			return
 		}
 		t.handle(buf[:max(n, 0)])
-		if now := time.Now(); t.urgent || t.pause > 0 && now.Sub(last) >= t.pause {
+		now := time.Now()
+		if now.Sub(second) >= time.Second {
+			second = now
+			t.anew()
+		}
+		if due := t.tells(last, r.cost()); !due.IsZero() && !now.Before(due) {
 			last, t.pause, t.urgent = now, 0, false
+			if t.blind {
+				t.due(claimEvery)
+			}
 			w.Tell()
+		}
+	}
+}
+
+func (r *Reader) poll(ctx context.Context, w Watch) {
+	tick := time.NewTicker(claimEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			w.Tell()
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -83,12 +114,61 @@ type tail struct {
 	folders map[int32]string
 	pause   time.Duration // from the last telling until there is something to tell; 0 if there is nothing
 	urgent  bool          // tell at once
+	blind   bool          // not everything can be watched
+
+	paces map[string]pace // by folder
+	own   map[string]bool // names of claims that were this run's: that they end is no news either
+}
+
+func newTail(w Watch) *tail {
+	return &tail{watch: w, roots: map[int32]string{}, folders: map[int32]string{}, paces: map[string]pace{}, own: map[string]bool{}}
+}
+
+// A pace is what happened in a folder in the present second.
+type pace struct {
+	events, looks int
+	muted         bool
+}
+
+// tells returns when there is something to tell, if cost is what a reading takes.
+func (t *tail) tells(last time.Time, cost time.Duration) time.Time {
+	switch {
+	case t.urgent:
+		return last.Add(urgentMost * cost)
+	case t.pause > 0:
+		return last.Add(max(t.pause, costRatio*cost))
+	}
+	return time.Time{}
+}
+
+// next returns when to look up from waiting for events; zero for never.
+func (t *tail) next(last, second time.Time, cost time.Duration) time.Time {
+	due := t.tells(last, cost)
+	for _, p := range t.paces {
+		if again := second.Add(time.Second); p.muted && (due.IsZero() || again.Before(due)) {
+			due = again
+		}
+	}
+	return due
+}
+
+// anew begins another second.
+func (t *tail) anew() {
+	paces := t.paces
+	t.paces = map[string]pace{}
+	for path, p := range paces {
+		if p.muted {
+			t.addFolder(filepath.Dir(path), filepath.Base(path))
+			t.due(claimEvery)
+		}
+	}
 }
 
 func (t *tail) addRoot(root string) {
 	wd, err := unix.InotifyAddWatch(t.fd, root, inRoot)
 	if err != nil {
-		return // no other user can publish anything there either
+		t.lacks(err)
+		return // or no other user can publish anything there either
 	}
 	t.roots[int32(wd)] = root
 	names, _ := os.ReadDir(root)
@@ -112,8 +192,19 @@ func (t *tail) addFolder(root, name string) {
 		return
 	}
 	path := filepath.Join(root, name)
-	if wd, err := unix.InotifyAddWatch(t.fd, path, inFolder); err == nil {
-		t.folders[int32(wd)] = path
+	wd, err := unix.InotifyAddWatch(t.fd, path, inFolder)
+	if err != nil {
+		t.lacks(err)
+		return
+	}
+	t.folders[int32(wd)] = path
+}
+
+// lacks notes that the kernel does not let this user watch more.
+func (t *tail) lacks(err error) {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM) {
+		t.blind = true
+		t.due(claimEvery)
 	}
 }
 
@@ -137,6 +228,7 @@ func (t *tail) handle(buf []byte) {
 			t.due(wishEvery)
 		case folder != "":
 			changed[file{folder, name}] = true
+			t.heard(ev.Wd, folder)
 		}
 	}
 	for f := range changed {
@@ -144,10 +236,23 @@ func (t *tail) handle(buf []byte) {
 	}
 }
 
+// heard counts an event in a folder. One with too many is not watched for the rest of the second:
+// whoever makes them would keep the news of others waiting.
+func (t *tail) heard(wd int32, path string) {
+	p := t.paces[path]
+	if p.events++; p.events > mostEvents && !p.muted {
+		p.muted = true
+		_, _ = unix.InotifyRmWatch(t.fd, uint32(wd))
+		delete(t.folders, wd)
+		t.due(claimEvery)
+	}
+	t.paces[path] = p
+}
+
 // file looks at a file that has changed.
 func (t *tail) file(path, name string) {
 	uniID, isClaim := strings.CutSuffix(name, suffix)
-	if isClaim && t.watch.Own(uniID) || !isClaim && (!strings.HasSuffix(name, wishSuffix) || name == fileName(t.watch.Run, 0)+wishSuffix) {
+	if isClaim && t.owns(uniID) || !isClaim && (!strings.HasSuffix(name, wishSuffix) || name == fileName(t.watch.Run, 0)+wishSuffix) {
 		return
 	}
 	if !isClaim {
@@ -155,6 +260,11 @@ func (t *tail) file(path, name string) {
 		return
 	}
 	t.due(claimEvery)
+	p := t.paces[path]
+	if p.looks++; p.looks > mostLooks {
+		return
+	}
+	t.paces[path] = p
 	uid, _ := folderOf(filepath.Base(path))
 	d, err := openFolder(folder{path: path, uid: uid})
 	if err != nil {
@@ -168,6 +278,21 @@ func (t *tail) file(path, name string) {
 	for _, on := range c.claims("") {
 		t.urgent = t.urgent || t.watch.Urgent(on)
 	}
+}
+
+// owns reports whether a claim is or was this run's.
+func (t *tail) owns(uniID string) bool {
+	if t.own[uniID] {
+		return true
+	}
+	if !t.watch.Own(uniID) {
+		return false
+	}
+	if len(t.own) == mostOwn {
+		clear(t.own)
+	}
+	t.own[uniID] = true
+	return true
 }
 
 // due has something told this long after the last telling, or earlier.

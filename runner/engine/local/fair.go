@@ -59,8 +59,7 @@ func (l *Local) Wishes() []gpu.Wish {
 	return l.reader().Wishes()
 }
 
-// listen reports changes in what other runs publish. Where folders cannot be watched, the
-// readings of claims show them later.
+// listen reports changes in what other runs publish.
 func (l *Local) listen() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -71,7 +70,7 @@ func (l *Local) listen() {
 		}
 		cancel()
 	})
-	_ = l.reader().Watch(ctx, claim.Watch{
+	l.reader().Watch(ctx, claim.Watch{
 		Run: l.Run, Own: l.mine.has,
 		Urgent: func(c gpu.Claim) bool {
 			l.sharing.mu.Lock()

@@ -1,0 +1,192 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+)
+
+// tailing watches root for the run "me" until the test ends, and returns where its tellings
+// arrive and how many claims it has looked at.
+func tailing(t *testing.T, root string) (told chan time.Time, looks *atomic.Int64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	told, looks = make(chan time.Time, 1000), &atomic.Int64{}
+	go func() {
+		defer close(done)
+		NewReader([]string{root}).Watch(ctx, Watch{
+			Run: "me", Own: func(string) bool { return false },
+			Urgent: func(c gpu.Claim) bool {
+				looks.Add(1)
+				return c.To == "me"
+			},
+			Tell: func() { told <- time.Now() },
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return told, looks
+}
+
+// soon waits for the first telling after a time, and returns how long after.
+func soon(t *testing.T, told chan time.Time, after time.Time) time.Duration {
+	t.Helper()
+	for {
+		select {
+		case at := <-told:
+			if at.After(after) {
+				return at.Sub(after)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("nothing was told")
+		}
+	}
+}
+
+// rewrite changes the text of a claim's file.
+func rewrite(t *testing.T, path, old, with string) {
+	t.Helper()
+	body, err := os.ReadFile(path)
+	must(t, err)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteAt([]byte(strings.Replace(string(body), old, with, 1)), 0)
+	must(t, err)
+}
+
+// However fast a user changes a claim, the others look at it now and then only, and an offer of
+// somebody else still reaches the run that it names at once.
+func TestWatchOfAFlood(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be several users")
+	}
+	root := sharedRoot(t)
+	start(t, mallory, "hold", root, "a")
+	start(t, alice, "hold", root, "b")
+	told, looks := tailing(t, root)
+	path := filepath.Join(root, fmt.Sprint(prefix, mallory), "uni-a.claim")
+	body, err := os.ReadFile(path)
+	must(t, err)
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	must(t, err)
+	defer f.Close()
+	stop, changes := make(chan struct{}), make(chan int)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				changes <- n
+				return
+			default:
+			}
+			_, _ = f.WriteAt(body, 0)
+			if n%50 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}()
+	soon(t, told, time.Now())
+	time.Sleep(1500 * time.Millisecond) // for the flood to be noticed more than once
+	at := time.Now()
+	rewrite(t, filepath.Join(root, fmt.Sprint(prefix, alice), "uni-b.claim"), `"memory_bytes":5368709120`, `"memory_bytes":5368709120,"to":"me"`)
+	took := soon(t, told, at)
+	t.Logf("an offer was told after %v", took)
+	close(stop)
+	n, span := <-changes, 2+int(time.Since(at)/time.Second)
+	t.Logf("%d changes, %d looks, %d tellings", n, looks.Load(), len(told))
+	if most := int64((span + 2) * (mostLooks + 1)); looks.Load() > most {
+		t.Errorf("%d looks at %d changes, want at most %d", looks.Load(), n, most)
+	}
+	if took > claimEvery-200*time.Millisecond {
+		t.Errorf("an offer was told only after %v", took)
+	}
+}
+
+// This run's own claims are no news, not even when they end after the run has forgotten them.
+func TestWatchOfOwnClaims(t *testing.T) {
+	own := true
+	w := newTail(Watch{Run: "me", Own: func(uniID string) bool { return own && uniID == "uni-a" }})
+	folder := t.TempDir()
+	w.file(folder, "uni-a.claim")
+	own = false
+	w.file(folder, "uni-a.claim")
+	w.file(folder, "me.wish")
+	if w.pause != 0 {
+		t.Errorf("own files are told after %v", w.pause)
+	}
+	w.file(folder, "uni-b.claim")
+	if w.pause != claimEvery {
+		t.Errorf("the end of another claim is told after %v", w.pause)
+	}
+}
+
+// What reading all claims takes bounds how often there is something to tell.
+func TestTells(t *testing.T) {
+	last := time.Now()
+	for _, tt := range []struct {
+		name   string
+		urgent bool
+		pause  time.Duration
+		cost   time.Duration
+		want   time.Duration // -1 for never
+	}{
+		{"nothing", false, 0, 0, -1},
+		{"a claim", false, claimEvery, time.Millisecond, claimEvery},
+		{"a claim, and reading is slow", false, claimEvery, time.Second, 20 * time.Second},
+		{"an offer", true, claimEvery, time.Millisecond, 4 * time.Millisecond},
+		{"an offer, and reading is slow", true, claimEvery, 500 * time.Millisecond, 2 * time.Second},
+	} {
+		w := newTail(Watch{})
+		w.urgent, w.pause = tt.urgent, tt.pause
+		got := time.Duration(-1)
+		if at := w.tells(last, tt.cost); !at.IsZero() {
+			got = at.Sub(last)
+		}
+		if got != tt.want {
+			t.Errorf("%s: told after %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Where the kernel does not let a user watch anything, changes are told all the same.
+func TestWatchWithoutInotify(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be several users")
+	}
+	const nobody = 61077 // whose inotify instances no other test needs
+	c := start(t, nobody, "blind", sharedRoot(t))
+	if c.first != "told\n" {
+		t.Errorf("it says %q", c.first)
+	}
+}
+
+// blindChild watches args[0] after it has used up what the kernel allows, until it is told
+// something.
+func blindChild(args []string) error {
+	for n := 0; ; n++ {
+		if _, err := unix.InotifyInit(); err != nil {
+			break
+		} else if n > 10_000 {
+			return fmt.Errorf("the kernel allows as many as one likes")
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	NewReader(args[:1]).Watch(ctx, Watch{Own: func(string) bool { return false }, Urgent: func(gpu.Claim) bool { return false }, Tell: func() {
+		fmt.Println("told")
+		cancel()
+	}})
+	return nil
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
@@ -21,6 +22,18 @@ type readings struct {
 
 	noticing bool // claims and wishes are being read
 	again    bool // they have changed since
+
+	latest time.Time // when those that the core knows began to be read
+}
+
+// stale reports whether claims and wishes that began to be read then are older than what the core
+// knows: a reading of GPUs takes longer than one of claims alone. If not, the core gets them now.
+func (r *readings) stale(began time.Time) bool {
+	if began.Before(r.latest) {
+		return true
+	}
+	r.latest = began
+	return false
 }
 
 // read requests a reading. One of all devices, or with processes, also answers requests
@@ -52,7 +65,9 @@ func (l *loop) take() {
 		defer r.done.Done()
 		ev := sched.Observed{Observation: l.Prober.Read(l.ctx, q), Quick: !q.Processes}
 		var warnings []string
+		var began time.Time
 		if q.Processes {
+			began = time.Now()
 			ev.Claims, warnings = l.Engine.Others(l.ctx, ev.Readings)
 			ev.Sick, ev.Wishes = l.Engine.Sick(), l.Engine.Wishes()
 		}
@@ -67,6 +82,9 @@ func (l *loop) take() {
 			l.warn(warnings...)
 			l.warnOfGPUs(ev.Observation)
 			l.whose(ev.Observation)
+			if ev.Claims != nil && r.stale(began) {
+				ev.Claims, ev.Wishes = nil, nil
+			}
 			l.step(ev)
 		}
 	})
@@ -80,12 +98,15 @@ func (l *loop) notice() {
 	}
 	r.noticing = true
 	l.beside(func() func() {
+		began := time.Now()
 		claims, warnings := l.Engine.Others(l.ctx, nil)
 		ev := sched.Noticed{Claims: claims, Wishes: l.Engine.Wishes()}
 		return func() {
 			l.warn(warnings...)
-			if l.step(ev); claims == nil {
+			if claims == nil {
 				r.again = false
+			} else if !r.stale(began) {
+				l.step(ev)
 			}
 			if r.noticing = false; r.again {
 				l.notice()

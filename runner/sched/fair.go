@@ -15,6 +15,7 @@ type wishing struct {
 	since   time.Time     // when this run last got a GPU, or began to wait if that was later
 	theirs  []gpu.UUID    // free GPUs that are another run's turn
 	changes time.Duration // when that changes by time alone; 0 for never
+	heard   []gpu.Claim   // of others, as last read
 	calls   time.Duration // when this background run may have to give way by time alone; 0 for never
 	asked   requests
 }
@@ -54,8 +55,17 @@ func (ev Noticed) on(c *Core) {
 	}
 	c.pool.Notice(c.now.Boot, ev.Claims, ev.Wishes)
 	c.refill = true
-	c.reads.next = min(c.reads.next, c.reads.all.at+lookEvery)
+	if !slices.EqualFunc(ev.Claims, c.heard, alike) {
+		c.reads.next = min(c.reads.next, c.reads.all.at+lookEvery)
+	}
+	c.heard = ev.Claims
 	c.welcome()
+}
+
+// alike reports whether a claim has not changed: how much of it is in use is no change.
+func alike(a, b gpu.Claim) bool {
+	a.Taken, b.Taken = 0, 0
+	return a == b
 }
 
 // welcome begins the hand-over of GPUs that other runs offer to this one.

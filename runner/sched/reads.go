@@ -71,6 +71,9 @@ func (ev Observed) on(c *Core) {
 		}
 	}
 	c.pool.Observe(ev.Observation)
+	if ev.Claims != nil {
+		c.heard = ev.Claims
+	}
 	c.refill = true
 	c.welcome()
 	c.handsRead(ev.Observation, quick)

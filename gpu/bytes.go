@@ -101,3 +101,10 @@ func (b Bytes) Round() string {
 	}
 	return strings.Replace(humanize.IBytes(uint64(b)), ".0 ", " ", 1)
 }
+
+// Ample returns what to ask for if b was the most that was taken: a tenth more, at least
+// 512 MiB, in whole steps of 256 MiB.
+func (b Bytes) Ample() Bytes {
+	const step = 256 * MiB
+	return (b + max(b/10, 512*MiB) + step - 1) / step * step
+}

@@ -71,3 +71,13 @@ func FuzzParseBytes(f *testing.F) {
 		}
 	})
 }
+
+func TestAmpleIsATenthMore(t *testing.T) {
+	for peak, want := range map[Bytes]Bytes{
+		200 * MiB: 768 * MiB, 4 * GiB: 4*GiB + 512*MiB, 9 * GiB: 10 * GiB, 40 * GiB: 44 * GiB, 9*GiB + 1: 10 * GiB,
+	} {
+		if got := peak.Ample(); got != want {
+			t.Errorf("%s: %s, want %s", peak, got, want)
+		}
+	}
+}

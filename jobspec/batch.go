@@ -64,6 +64,9 @@ type (
 	Settings = settings.Settings
 )
 
+// LongestFirst is the order of jobs that goes by how long jobs like them took.
+const LongestFirst = settings.LongestFirst
+
 // Report returns all problems as one error, a *multierror.Error; nil if there are none.
 func Report(problems []Problem) error {
 	var all *multierror.Error

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Jobs of one family differ only in parameters, however the file spells them.
-func TestFamily(t *testing.T) {
+// Jobs of one template differ only in parameters, however the file spells them.
+func TestTemplate(t *testing.T) {
 	const base = "jobs:\n  - {name: 'a-{x}', run: 'python t.py --x {x}', matrix: {x: [1, b]}}\n"
 	for _, test := range []struct {
 		name, content string
@@ -20,13 +20,13 @@ func TestFamily(t *testing.T) {
 		{"another shell", "jobs:\n  - {name: a, run: 'python t.py --x {x}', params: {x: 1}, shell: [zsh, -c]}\n", false},
 	} {
 		if got := familiesOf(t, "jobs.yaml", base+test.content[len("jobs:\n"):]); got[0] != got[1] || (got[1] == got[2]) != test.same {
-			t.Errorf("%s: families %x, the last the same: want %v", test.name, got, test.same)
+			t.Errorf("%s: templates %x, the last the same: want %v", test.name, got, test.same)
 		}
 	}
 }
 
 // If the dialect has no parameters, the values of args and all numbers count as such.
-func TestFamilyWithoutParameters(t *testing.T) {
+func TestTemplateWithoutParameters(t *testing.T) {
 	for name, content := range map[string]string{
 		"jobs.yaml": "jobs:\n" +
 			"  - {name: a, config: c/x.yaml, algorithm: ours, extra_args: {seed: 42, gamma: 0.1}}\n" +
@@ -34,15 +34,24 @@ func TestFamilyWithoutParameters(t *testing.T) {
 		"jobs.txt": "python train.py --seed 1 --lr 0.1\n1,20\n\npython train.py --seed 22 --lr 1e-05\n2,20\n",
 	} {
 		if got := familiesOf(t, name, content); len(got) != 2 || got[0] != got[1] || got[0] == 0 {
-			t.Errorf("%s: families %x", name, got)
+			t.Errorf("%s: templates %x", name, got)
 		}
 	}
 	if got := familiesOf(t, "jobs.txt", "python a.py\n1,20\n\npython b.py\n2,20\n"); got[0] == got[1] {
-		t.Errorf("two programs have the same family")
+		t.Errorf("two programs have the same template")
 	}
 }
 
 func familiesOf(t *testing.T, name, content string) (list []uint64) {
+	t.Helper()
+	for _, j := range loadAmongConfigs(t, name, content).Jobs {
+		list = append(list, j.Spec.Template)
+	}
+	return list
+}
+
+// loadAmongConfigs loads a job file in a folder with two configs.
+func loadAmongConfigs(t *testing.T, name, content string) *Batch {
 	t.Helper()
 	dir := t.TempDir()
 	for _, f := range []string{"c/x.yaml", "c/y.yaml"} {
@@ -57,8 +66,30 @@ func familiesOf(t *testing.T, name, content string) (list []uint64) {
 	if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for _, j := range mustLoad(t, path).Jobs {
-		list = append(list, j.Spec.Family)
+	return mustLoad(t, path)
+}
+
+// Jobs that differ only in their seeds take the same; what else differs is another family.
+func TestSeedsDoNotMatter(t *testing.T) {
+	for _, test := range []struct {
+		name, content string
+		same          bool
+	}{
+		{"jobs.yaml", "jobs:\n  - {name: 'a-{x}-{seed}', run: 'python t.py --x {x} --seed {seed}', matrix: {x: [1], seed: [1, 2]}}\n", true},
+		{"jobs.yaml", "jobs:\n  - {name: 'a-{x}-{seed}', run: 'python t.py --x {x} --seed {seed}', matrix: {x: [1, 2], seed: [1]}}\n", false},
+		{"jobs.yaml", "jobs:\n  - {name: 'a-{data_seed}', run: 'python t.py', args: {lr: 1, s: '{data_seed}'}, params: {out: 'r/{name}'}, matrix: {data_seed: [1, 2]}}\n", true},
+		{"jobs.yaml", "jobs:\n  - {name: a, run: 'python t.py', args: {seed: 1}}\n  - {name: b, run: 'python t.py', args: {seed: 2}}\n", true},
+		{"jobs.yaml", "jobs:\n  - {name: a, run: 'python t.py', args: {lr: 1}}\n  - {name: b, run: 'python t.py', args: {lr: 2}}\n", false},
+		{"jobs.yaml", "jobs:\n  - {name: a, run: 'python t.py --seed=1 --bs 64'}\n  - {name: b, run: 'python t.py --seed=2 --bs 64'}\n", true},
+		{"jobs.yaml", "jobs:\n  - {name: a, run: 'python t.py --seed=1 --bs 64'}\n  - {name: b, run: 'python t.py --seed=1 --bs 128'}\n", false},
+		{"jobs.yaml", "jobs:\n  - {name: a, config: c/x.yaml, algorithm: ours, extra_args: {seed: 42, gamma: 0.1}}\n  - {name: b, config: c/x.yaml, algorithm: ours, extra_args: {seed: 43, gamma: 0.1}}\n", true},
+		{"jobs.yaml", "jobs:\n  - {name: a, config: c/x.yaml, algorithm: ours, extra_args: {seed: 42}}\n  - {name: b, config: c/y.yaml, algorithm: ours, extra_args: {seed: 42}}\n", false},
+		{"jobs.txt", "python train.py --seed 1 --lr 0.1\n1,20\n\npython train.py --seed 22 --lr 0.1\n2,20\n", true},
+		{"jobs.txt", "python train.py --seed 1 --lr 0.1\n1,20\n\npython train.py --seed 1 --lr 0.2\n2,20\n", false},
+	} {
+		jobs := loadAmongConfigs(t, test.name, test.content).Jobs
+		if a, b := jobs[0].Family(), jobs[1].Family(); (a == b) != test.same || a == 0 {
+			t.Errorf("%s: families %x and %x, the same: want %v", test.content, a, b, test.same)
+		}
 	}
-	return list
 }

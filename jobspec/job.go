@@ -95,12 +95,13 @@ type Spec struct {
 	LogNamed   bool   // the job file names a log
 	HasOutputs bool
 	HasInputs  bool
-	Family     uint64 // equal for jobs that differ only in parameters
+	Template   uint64 // equal for jobs that differ only in parameters
 	Tags       []string
 	Allow      []string // lints switched off that only a running job can raise: "stray"
 	Desc       string
 
 	DefaultMemory bool // Request.Memory is the default min_memory, which Batch.FitDefaults may lower
+	LeastMemory   bool // Request.Memory is the min_memory of somebody: the least for jobs that do not say what they need
 
 	text *written.Job // unrendered strings; only for this package
 }

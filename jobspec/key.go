@@ -4,13 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
-	"gpurun/gpu"
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/written"
 )
@@ -127,36 +124,3 @@ func (d digest) value(value any) digest {
 	}
 	return d
 }
-
-// familyOf returns a hash shared by jobs that differ only in parameters. It covers
-// the commands before values are put in, the names of args, the shell, the work dir
-// as written and the number of GPUs. Files without parameters write them out, mostly
-// as numbers, so numbers and the values of args are not part of it.
-func (p *proto) familyOf(r gpu.Request) uint64 {
-	var d digest
-	for _, c := range p.Commands {
-		d = d.str(withoutNumbers(c.Raw))
-	}
-	d = d.count(0)
-	for _, a := range p.Args {
-		d = d.str(a.Key)
-	}
-	d = d.count(0)
-	for _, word := range p.Shell {
-		d = d.str(word)
-	}
-	d = d.count(0).str(p.file.dirKey)
-	if p.WorkDir != nil {
-		d = d.str(withoutNumbers(p.WorkDir.Raw))
-	}
-	d = binary.AppendVarint(binary.AppendVarint(d, int64(r.Min)), int64(r.Max))
-	h := fnv.New64a()
-	_, _ = h.Write(d)
-	return h.Sum64()
-}
-
-// number matches 1e-05, 0.1 and the like.
-var number = regexp.MustCompile(`[0-9](?:\.?[0-9]|[eE][-+]?[0-9])*`)
-
-// withoutNumbers replaces every number by one placeholder.
-func withoutNumbers(s string) string { return number.ReplaceAllString(s, "#") }

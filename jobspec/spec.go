@@ -164,7 +164,7 @@ func (p *proto) build(v *expand.Values) *Spec {
 	}
 	d.CPUsGiven = d.given["cpus"] != nil
 	p.finish(d)
-	d.Family = p.familyOf(d.Request)
+	d.Template = p.templateOf(d.Request)
 	return &d.Spec
 }
 
@@ -192,6 +192,7 @@ func (p *proto) finish(d *draft) {
 		if d.given["gpu_memory"] == nil {
 			_, given := p.file.given["min_memory"]
 			r.Memory, d.DefaultMemory = s.MinMemory, !given
+			d.LeastMemory = given
 			if r.Part = r.Slots > 0 && !given; r.Part {
 				r.Memory, d.DefaultMemory = 0, false
 			}

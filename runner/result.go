@@ -51,20 +51,22 @@ func (t *tally) fact(l *loop, a sched.Record) {
 			}
 			t.last[a.Job] = e
 		}
-		t.demand(a.Job, f, start)
+		s := l.Batch.Jobs[a.Job].Spec
+		t.demand(a.Job, f, start, l.Batch.Settings.Learn && (s.DefaultMemory || s.LeastMemory))
 	}
 }
 
 // enough is how many readings it takes before a job is advised to request less memory.
 const enough = 10
 
-// demand records a job that requested more than twice what it used, or used more than
-// it requested; the latter takes only one reading to know.
-func (t *tally) demand(job int, f, start state.Fact) {
-	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 {
+// demand records a job that requested more than half as much again as it used and than one
+// should ask for, or less than it used; the latter takes only one reading to know. What a
+// job does not request is learned.
+func (t *tally) demand(job int, f, start state.Fact, learns bool) {
+	if f.State != state.Succeeded || f.PeakMemory <= 0 || start.Memory <= 0 || len(start.GPUs) == 0 || learns && f.Preallocated {
 		return
 	}
-	less := 2*f.PeakMemory < start.Memory && f.PeakReadings >= enough
+	less := 2*start.Memory > 3*f.PeakMemory && start.Memory > f.PeakMemory.Ample() && f.PeakReadings >= enough && !learns
 	if f.PeakMemory <= start.Memory && !less || len(t.demands) >= maxFailures {
 		return
 	}

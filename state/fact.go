@@ -53,7 +53,8 @@ type Fact struct {
 	Close    gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
 	Log      string            `json:"log,omitempty"`
 	Inputs   []Input           `json:"inputs,omitempty"`
-	Needs    string            `json:"needs,omitempty"` // hash of the sorted keys of its needs
+	Needs    string            `json:"needs,omitempty"`  // hash of the sorted keys of its needs
+	Family   string            `json:"family,omitempty"` // the same for jobs that differ only in seeds: FamilyName
 
 	// Running.
 	PID      int    `json:"pid,omitempty"`
@@ -72,7 +73,10 @@ type Fact struct {
 	Uncharged    string         `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"
 	Seconds      float64        `json:"seconds,omitempty"`
 	PeakMemory   gpu.Bytes      `json:"peak_gpu_memory_bytes,omitempty"`
-	PeakReadings int            `json:"peak_readings,omitempty"` // number of readings behind PeakMemory
+	PeakEach     []gpu.Bytes    `json:"peak_each_gpu_bytes,omitempty"`    // on each, if there are several
+	PeakReadings int            `json:"peak_readings,omitempty"`          // number of readings behind PeakMemory
+	Preallocated bool           `json:"preallocated,omitempty"`           // PeakMemory says what the GPU has, not what the job needs
+	PeakHost     gpu.Bytes      `json:"peak_host_memory_bytes,omitempty"` // of its largest process
 	Metrics      map[string]any `json:"metrics,omitempty"`
 	By           string         `json:"by,omitempty"` // ByDone or ByDoneWithout: marked by a person, nothing ran
 }

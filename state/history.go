@@ -23,7 +23,10 @@ type History struct {
 	base  map[int]Base          // by ledger: older records
 	named map[ledgerKey]newest  // by job name; nil until Named is called
 	runs  map[int]Fact          // by ledger: the last run fact, see Ran
-	seq   int64
+
+	families map[ledgerKey]*Family // by name
+
+	seq int64
 }
 
 // A Base is what one ledger had when it was read, in a form from which records are made
@@ -83,7 +86,7 @@ type Trace struct {
 func NewHistory() *History {
 	return &History{
 		Open: map[string]*Attempt{}, last: map[ledgerKey]*Record{},
-		base: map[int]Base{}, runs: map[int]Fact{},
+		base: map[int]Base{}, runs: map[int]Fact{}, families: map[ledgerKey]*Family{},
 	}
 }
 
@@ -160,7 +163,11 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 
 // end records an end and drops the open attempt.
 func (h *History) end(ledger int, seq int64, f Fact) {
-	r := NewRecord(ledger, seq, f, h.Open[f.UniID])
+	a := h.Open[f.UniID]
+	r := NewRecord(ledger, seq, f, a)
+	if a != nil {
+		h.took(a.Ledger, &a.Start, &f)
+	}
 	delete(h.Open, f.UniID)
 	if r.Key == "" {
 		return

@@ -15,6 +15,7 @@ type Snapshot struct {
 	Counts   map[Phase]int `json:"counts"`                      // selected jobs by phase
 	Running  []View        `json:"running"`                     // in start order; not nil
 	Waiting  []View        `json:"waiting_for_retry,omitempty"` // backing off, ordered by next attempt; at most 20
+	ETA      time.Duration `json:"eta_ns,omitempty"`            // how long the rest takes; 0 if unknown
 	Head     string        `json:"head,omitempty"`              // the first ready job that found no GPU
 	HeadID   int           `json:"-"`                           // in the batch, if there is a Head
 	HeadWhy  string        `json:"head_waits_for,omitempty"`    // "needs 40 GiB; GPU 2: 71% busy, limit 30%"
@@ -53,6 +54,7 @@ type View struct {
 	Used    gpu.Bytes     `json:"memory_used_bytes"`   // now, on all its GPUs together; -1 if unknown
 	PID     int           `json:"pid,omitempty"`
 	Started time.Time     `json:"started,omitzero"`
+	Takes   time.Duration `json:"takes_ns,omitempty"`    // what jobs like it took; 0 if unknown
 	NextAt  time.Time     `json:"next_attempt,omitzero"` // while backing off
 	Stop    string        `json:"stopping,omitempty"`    // why it is being stopped
 	Log     string        `json:"log,omitempty"`

@@ -37,6 +37,7 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 		}
 	}
 	checkBounds(applies, out)
+	checkLearned(applies, out)
 	s := base
 	for _, d := range Table {
 		g, ok := applies[d.Name]
@@ -73,4 +74,13 @@ func checkBounds(applies map[string]Given, out *source.Report) {
 		at = high // given a flag and a line of a file, report the line
 	}
 	out.Add(at.problem(fmt.Sprintf("min_gpus %d (%s) is more than max_gpus %d (%s)", least, low.Source(), most, high.Source()), ""))
+}
+
+// checkLearned refuses an order by what was learned where nothing is.
+func checkLearned(applies map[string]Given, out *source.Report) {
+	order, learn := applies["order"], applies["learn"]
+	if def("order").canonical(order.Text) != LongestFirst || learn.Name == "" || def("learn").canonical(learn.Text) == "true" {
+		return
+	}
+	out.Add(order.problem(fmt.Sprintf("order: %s goes by how long jobs took before, but learn is off (%s)", LongestFirst, learn.Source()), "remove one of them"))
 }

@@ -26,14 +26,15 @@ type Settings struct {
 	Slots         int // jobs on one GPU; 0 for no limit but its memory
 	Others        gpu.Others
 	Pick          gpu.Pick
-	Order         string // file, shuffle, largest-first
+	Order         string // file, shuffle, largest-first, longest-first
 	ShuffleSeed   int64
 	Patience      time.Duration
 	Grace         time.Duration
 	FailFast      bool
 	Program       string
 	SeedAs        string
-	Breaker       int // hold a family if its first Breaker attempts fail alike; 0 for never
+	Breaker       int  // hold a family if its first Breaker attempts fail alike; 0 for never
+	Learn         bool // go by what earlier jobs of a family took
 
 	Allow []string // lints switched off
 
@@ -45,13 +46,16 @@ type Setting struct {
 	Name, Value, Source string // Source: "default", "jobs.yaml:3", "--max-util", "~/.config/gpurun/config.yaml"
 }
 
+// LongestFirst is the order that goes by what was learned.
+const LongestFirst = "longest-first"
+
 // Defaults returns the defaults of the reference.
 func Defaults() Settings {
 	return Settings{
 		MinMemory: 8000 * gpu.MiB, MaxUtil: 30, Poll: 5 * time.Second,
 		MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, Order: "file",
 		Patience: 10 * time.Minute, Grace: 10 * time.Second,
-		Program: "python test.py", SeedAs: "config", Breaker: 5,
+		Program: "python test.py", SeedAs: "config", Breaker: 5, Learn: true,
 	}
 }
 

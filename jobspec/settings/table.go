@@ -68,7 +68,7 @@ var Table = []Def{
 	count("slots", func(s *Settings) *int { return &s.Slots }),
 	word("others", func(s *Settings) *gpu.Others { return &s.Others }, string(gpu.OthersAllow), string(gpu.OthersAvoid)),
 	word("pick", func(s *Settings) *gpu.Pick { return &s.Pick }, string(gpu.MostFree), string(gpu.LeastUtil), string(gpu.FirstFit), string(gpu.BestFit), string(gpu.RoundRobin)),
-	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first"),
+	word("order", func(s *Settings) *string { return &s.Order }, "file", "shuffle", "largest-first", LongestFirst),
 	of("shuffle_seed", "", func(s *Settings) *int64 { return &s.ShuffleSeed }, parseSeed, func(n int64) string { return strconv.FormatInt(n, 10) }),
 	duration("patience", func(s *Settings) *time.Duration { return &s.Patience }),
 	duration("grace", func(s *Settings) *time.Duration { return &s.Grace }),
@@ -76,6 +76,7 @@ var Table = []Def{
 	of("program", "", func(s *Settings) *string { return &s.Program }, parseProgram, strings.Clone),
 	word("seed_as", func(s *Settings) *string { return &s.SeedAs }, "config", "argument"),
 	count("breaker", func(s *Settings) *int { return &s.Breaker }),
+	onOff("learn", func(s *Settings) *bool { return &s.Learn }),
 	list("allow", func(s *Settings) *[]string { return &s.Allow }, func(t string) ([]string, error) { return lint.ParseAllow(strings.Split(t, ",")) }),
 }
 

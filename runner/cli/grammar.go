@@ -69,7 +69,7 @@ type settingsFlags struct {
 	Slots         string `placeholder:"N" help:"Let at most N jobs share a GPU; each gets 1/N of its memory unless it says how much."`
 	Others        string `placeholder:"allow|avoid" help:"Whether to use GPUs that run other users' processes."`
 	Pick          string `placeholder:"POLICY" help:"How to choose among the GPUs that fit: most-free, least-util, first-fit, best-fit, round-robin."`
-	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first."`
+	Order         string `placeholder:"ORDER" help:"Order in which to try jobs: file, shuffle, largest-first, longest-first."`
 	ShuffleSeed   string `placeholder:"N" help:"Repeat the order of an earlier shuffled run (it printed its seed)."`
 	Patience      string `placeholder:"TIME" help:"How long smaller jobs may overtake the first waiting job."`
 	Grace         string `placeholder:"TIME" help:"Time between SIGTERM and SIGKILL."`
@@ -78,6 +78,7 @@ type settingsFlags struct {
 	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see docs/jobfile.md."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
 	Breaker       string `placeholder:"N" help:"Hold a family of jobs once its first N attempts failed alike; 0 for never."`
+	Learn         bool   `negatable:"" help:"Go by what jobs like these took before, for the memory of jobs that do not set it and for estimates."`
 }
 
 // gpuFlags select where the GPUs come from.

@@ -332,24 +332,10 @@ func (r *run) openView() *terminal.View {
 		open = append(open, a.Start)
 	}
 	view := terminal.New(terminal.Config{
-		Screen: r.screen(), Past: pastSeconds(r.state.History()), Open: open, Go: r.goSafely,
+		Screen: r.screen(), Open: open, Go: r.goSafely,
 	})
 	r.onPanic = view.Close
 	return view
-}
-
-// pastSeconds returns how long jobs took that succeeded, up to 1000 of them.
-func pastSeconds(h *state.History) []float64 {
-	var past []float64
-	for r := range h.Records() {
-		if r.State == state.Succeeded && r.Seconds > 0 {
-			past = append(past, r.Seconds)
-		}
-		if len(past) == 1000 {
-			break
-		}
-	}
-	return past
 }
 
 // listen lets other commands reach the run, through the folder of every file.

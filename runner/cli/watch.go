@@ -63,7 +63,7 @@ func (a *app) redrawn() watcher {
 		var rows []string
 		switch {
 		case s != nil:
-			rows = terminal.Frame{Snap: *s, Now: time.Now(), ETA: -1, Last: terminal.LastLine}.Rows(size)
+			rows = terminal.Frame{Snap: *s, Now: time.Now(), Last: terminal.LastLine}.Rows(size)
 		case silent != "":
 			rows = terminal.Wrap("the run does not answer: "+silent, size.Width-1, 4)
 		}
@@ -94,7 +94,7 @@ func (a *app) changes(ref *batchRef) watcher {
 		}
 		about, text := silent, "the run does not answer: "+silent
 		if s != nil {
-			about, text = s.Kept+s.Draining+s.GPUErr+s.Head, terminal.MinuteLine(*s, time.Now(), -1)
+			about, text = s.Kept+s.Draining+s.GPUErr+s.Head, terminal.MinuteLine(*s, time.Now())
 		}
 		if about != said && about != "" {
 			view.Print(text)

@@ -202,6 +202,8 @@ type Ended struct {
 	Report    string        // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
 	LeftOver  int           // processes ended by the engine after the last command
 
+	PeakHost gpu.Bytes // the most host memory that one of its processes took; 0 if unknown
+
 	Unsaved     string // why its status record could not be written, or ""
 	LeftRunning string // why leaving processes behind counts as a failure, or ""
 	Stuck       []int  // PIDs that survived SIGKILL for 30 s; they may hold GPUs

@@ -101,6 +101,7 @@ func (c *Core) begin() {
 	for i := range c.jobs {
 		c.jobs[i].unmet, c.jobs[i].bad = c.needed(int32(i))
 	}
+	c.foresee()
 	for i := range c.jobs {
 		c.consider(int32(i))
 	}

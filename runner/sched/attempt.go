@@ -193,7 +193,7 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.Kind, f.Time = state.KindStart, c.now.Wall
 	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
 	f.GPUs, f.GPUUUIDs, f.Memory, f.Close = a.grant.Indices, a.grant.UUIDs, a.grant.Memory, a.grant.Close
-	f.Needs = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs)
+	f.Needs, f.Family = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs), c.familyName(a.job)
 	return f
 }
 

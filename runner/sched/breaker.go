@@ -21,7 +21,7 @@ const early = time.Minute
 
 // breaker is what this run has learned about families.
 type breaker struct {
-	families map[uint64]*family // by jobspec.Spec.Family
+	families map[uint64]*family // by jobspec.Spec.Template
 	held     []*family          // in the order they were held
 	lifted   bool               // some family was released again
 }
@@ -47,7 +47,7 @@ type streak struct {
 }
 
 // family returns what is known of a job's family, or nil.
-func (c *Core) family(id int32) *family { return c.breaker.families[c.spec(id).Family] }
+func (c *Core) family(id int32) *family { return c.breaker.families[c.spec(id).Template] }
 
 // watch takes account of the end of an attempt of a job in this batch.
 func (c *Core) watch(a *attempt, f state.Fact) {
@@ -57,7 +57,7 @@ func (c *Core) watch(a *attempt, f state.Fact) {
 	fam := c.family(a.job)
 	if fam == nil {
 		fam = &family{}
-		c.breaker.families[c.spec(a.job).Family] = fam
+		c.breaker.families[c.spec(a.job).Template] = fam
 	}
 	switch {
 	case f.State == state.Succeeded:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -11,7 +12,7 @@ import (
 
 // check verifies the invariants that hold between two Steps. Tests call it after each.
 func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth(), c.checkLessons())
 }
 
 func (c *Core) checkCounts() error {
@@ -184,7 +185,7 @@ func (c *Core) checkHeld() error {
 	jobs := map[uint64]int{}
 	for i := range c.jobs {
 		if c.jobs[i].phase == held {
-			jobs[c.spec(int32(i)).Family]++
+			jobs[c.spec(int32(i)).Template]++
 		}
 	}
 	n := 0
@@ -279,6 +280,24 @@ func (c *Core) checkJob(id int32) error {
 	}
 	if j.phase == pending && c.draining == "" && met && j.held == 0 && c.turn(id) {
 		return fmt.Errorf("it waits for nothing")
+	}
+	return nil
+}
+
+// checkLessons: a ready job asks for what is known now, and what lies ahead is counted once.
+func (c *Core) checkLessons() error {
+	ahead, foreseen := time.Duration(0), 0
+	for i := range c.jobs {
+		id := int32(i)
+		if c.jobs[i].phase == ready && c.jobs[i].class.req != c.request(id) {
+			return fmt.Errorf("%s is ready for %+v, but asks for %+v", c.name(id), c.jobs[i].class.req, c.request(id))
+		}
+		if l := &c.lessons; l.expected != nil && l.expected[i] > 0 && c.jobs[i].phase.open() {
+			ahead, foreseen = ahead+l.expected[i], foreseen+1
+		}
+	}
+	if l := &c.lessons; ahead != l.ahead || foreseen != l.foreseen {
+		return fmt.Errorf("%d jobs take %v, counted %d and %v", foreseen, ahead, l.foreseen, l.ahead)
 	}
 	return nil
 }

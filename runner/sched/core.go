@@ -49,6 +49,7 @@ type Core struct {
 	devices
 	wishing
 	ending
+	lessons lessons
 	live    attempts
 	reads   reads
 	breaker breaker

@@ -30,7 +30,7 @@ func (ev Ended) on(c *Core) {
 	}
 	c.giveBack(a, ev.Stuck, false)
 	f.Uncharged = c.excused(a, f, ev)
-	c.record(a.file, a.job, f)
+	c.learn(a, f)
 	c.watch(a, f)
 	c.diagnose(a, f, ev)
 	switch {
@@ -52,8 +52,13 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact { return adopted(o).
 // end returns the ledger fact for an end.
 func (a *attempt) end(e Ended, now Now) state.Fact {
 	f := a.fact(state.KindEnd, now)
-	f.Signal, f.Seconds, f.Metrics = e.Signal, e.Seconds, e.Metrics
-	f.PeakMemory, f.PeakReadings = a.peak, a.readings
+	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Seconds, e.Metrics, e.PeakHost
+	f.PeakMemory, f.PeakReadings, f.Preallocated = a.peak, a.readings, a.hogs
+	if len(a.seats) > 1 {
+		for _, s := range a.seats {
+			f.PeakEach = append(f.PeakEach, s.peak)
+		}
+	}
 	if !e.At.IsZero() {
 		f.Time = e.At.UTC()
 	}
@@ -228,8 +233,7 @@ func pause(r *jobspec.Retry, n int) time.Duration {
 }
 
 // grow makes the next attempt ask for more memory, up to the most that any GPU could ever
-// give. The driver keeps part of a GPU's memory for itself, so a request for all of it
-// would wait forever.
+// give.
 func (c *Core) grow(id int32, granted gpu.Bytes) {
 	req := c.request(id)
 	if c.pool == nil || req.Max == 0 {

@@ -92,7 +92,8 @@ type Ended struct {
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
-	Stuck    bool // part of it may still be using its GPUs: they are not released
+	PeakHost gpu.Bytes // 0 if unknown
+	Stuck    bool      // part of it may still be using its GPUs: they are not released
 
 	LeftOver    int    // number of processes that had to be ended after its last command
 	LeftRunning string // if it failed because its commands left processes running, the reason; or ""

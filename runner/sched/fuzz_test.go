@@ -72,7 +72,8 @@ func (c *chaos) batch() {
 	c.gpus(c.pick(4), 24*gpu.GiB)
 	s := &c.b.Settings
 	s.MaxConcurrent = c.pick(4)
-	s.Order = []string{"file", "shuffle", "largest-first"}[c.pick(3)]
+	s.Order = []string{"file", "shuffle", "largest-first", jobspec.LongestFirst}[c.pick(4)]
+	s.Learn = c.chance(70)
 	s.FailFast = c.chance(10)
 	s.Breaker = c.pick(4)
 	s.Patience = time.Duration(c.pick(3)) * time.Minute
@@ -100,12 +101,26 @@ func (c *chaos) batch() {
 			c.opts.Forced = append(c.opts.Forced, i%2 == 0)
 		}
 	}
+	if c.chance(50) {
+		c.learned()
+	}
 	for i := range n {
 		for k := range i {
 			if c.chance(25) {
 				c.need(i, k, n, backwards)
 			}
 		}
+	}
+}
+
+// learned makes the ledger one in which jobs like these have ended.
+func (c *chaos) learned() {
+	for i := range 2 * state.LearnFrom {
+		uni, at := fmt.Sprint("before.", i), epoch.Add(-time.Hour)
+		c.ledger = append(c.ledger,
+			Record{Job: -1, Fact: state.Fact{Kind: state.KindStart, Time: at, UniID: uni, Key: uni, Family: state.FamilyName(uint64(1+i%2), false)}},
+			Record{Job: -1, Fact: state.Fact{Kind: state.KindEnd, Time: at, UniID: uni, Key: uni, State: state.Succeeded, Seconds: float64(c.pick(100)),
+				PeakMemory: gpu.Bytes(1+c.pick(9)) * gpu.GiB, PeakReadings: 9}})
 	}
 }
 
@@ -121,16 +136,17 @@ func (c *chaos) need(i, k, n int, backwards bool) {
 func (c *chaos) someSpec() jobspec.Spec {
 	spec := jobspec.Spec{
 		CPUs: c.pick(3), Memory: gpu.Bytes(c.pick(3)) * 4 * gpu.GiB, Priority: c.pick(3),
-		Family: uint64(c.pick(3)),
-		When:   []jobspec.When{jobspec.OnSuccess, jobspec.OnSuccess, jobspec.OnFailure, jobspec.Always}[c.pick(4)],
-		Retry:  jobspec.Retry{Max: c.pick(4) - 1, Delay: time.Duration(c.pick(3)) * time.Second, MemoryGrowth: float64(c.pick(3))},
+		Template: uint64(c.pick(3)),
+		When:     []jobspec.When{jobspec.OnSuccess, jobspec.OnSuccess, jobspec.OnFailure, jobspec.Always}[c.pick(4)],
+		Retry:    jobspec.Retry{Max: c.pick(4) - 1, Delay: time.Duration(c.pick(3)) * time.Second, MemoryGrowth: float64(c.pick(3))},
 	}
 	if most := c.pick(3); most > 0 {
 		least := 1 + c.pick(most)
 		spec.Request = gpu.Request{Min: least, Max: most, Memory: gpu.Bytes(1+c.pick(3)) * 8 * gpu.GiB, MaxUtil: 100, Share: c.chance(40)}
+		spec.DefaultMemory = c.chance(60)
 		if r := &spec.Request; r.Share {
 			r.Slots = c.pick(4)
-			r.Part = r.Slots > 0 && c.chance(50)
+			r.Part = r.Slots > 0 && !spec.DefaultMemory && c.chance(50)
 		}
 	}
 	return spec

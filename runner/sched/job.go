@@ -94,6 +94,12 @@ func (c *Core) set(id int32, p phase) {
 	if j.phase == unselected || j.phase == p {
 		return
 	}
+	if j.phase.open() {
+		c.waits(id, -1)
+	}
+	if p.open() {
+		c.waits(id, 1)
+	}
 	c.counts[j.phase]--
 	c.counts[p]++
 	j.phase = p
@@ -108,12 +114,15 @@ func (c *Core) name(id int32) string { return c.b.Jobs[id].Name }
 
 func (c *Core) file(id int32) int { return c.b.Jobs[id].File }
 
-// request returns what a job asks for now: more memory than its file says after an oom
-// with memory_growth, and other GPUs than those on which it died.
+// request returns what a job asks for now: what was learned if its file does not say, more
+// after an oom with memory_growth, and other GPUs than those on which it died.
 func (c *Core) request(id int32) gpu.Request {
 	req := c.spec(id).Request
+	if m, runs := c.Learned(int(id)); runs > 0 {
+		req.Memory = m
+	}
 	if m, ok := c.grown[id]; ok {
-		req.Memory, req.Part = m, false
+		req.Memory, req.Part = max(req.Memory, m), false
 	}
 	if req.Max > 0 {
 		req.Avoid = c.health.avoid(id)

@@ -179,6 +179,7 @@ type usage struct {
 	seats    []seat        // parallel to the grant's GPUs; nil before the first reading
 	peak     gpu.Bytes     // the most on one GPU
 	readings int           // readings that showed what it uses
+	hogs     bool          // it took nearly all of a GPU that nobody else was on
 	lookAt   time.Duration // when to look for it on other GPUs next; 0 for never
 	looks    int           // number of such looks so far
 	strayed  []gpu.UUID    // other GPUs on which it was seen
@@ -191,6 +192,7 @@ type usage struct {
 // A seat is the memory use of an attempt on one of its GPUs.
 type seat struct {
 	used gpu.Bytes // as last seen; -1 if unknown
+	peak gpu.Bytes // the most that was seen
 	low  gpu.Bytes // least free memory of all lists; -1 before the first
 }
 
@@ -240,19 +242,23 @@ func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
 		s.low = r.Free
 	}
 	s.used = 0
+	alone := true
 	for _, p := range r.Processes {
 		switch {
 		case p.Attempt != a.uniID:
+			alone = false
 		case p.Memory < 0 || s.used < 0:
 			s.used = -1
 		default:
 			s.used += p.Memory
 		}
 	}
+	s.peak = max(s.peak, s.used)
 	a.peak = max(a.peak, s.used)
 	if i < len(a.company) {
 		a.company[i].see(r, a.uniID, s.used)
 	}
+	a.hogs = a.hogs || alone && r.Total > 0 && s.used > r.Total/100*hogShare
 	c.pidsTell = c.pidsTell || s.used > 0
 	return s.used > 0
 }

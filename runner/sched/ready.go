@@ -25,7 +25,7 @@ type openings struct {
 }
 
 func newOpenings(b *jobspec.Batch) openings {
-	o := openings{ranks: newRanks(b), byNeed: map[need]*class{}, queues: make([]queue, len(b.Queues))}
+	o := openings{ranks: newRanks(b, within(b)), byNeed: map[need]*class{}, queues: make([]queue, len(b.Queues))}
 	for i := range b.Jobs {
 		if q := b.Jobs[i].Queue; q >= 0 {
 			o.queues[q].jobs = append(o.queues[q].jobs, int32(i))
@@ -59,13 +59,15 @@ type ranked struct{ rank, id int32 }
 // Before reports whether r is tried first.
 func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
 
-// newRanks sorts jobs by priority, then by the order setting.
-func newRanks(b *jobspec.Batch) []int32 {
+// newRanks sorts jobs by priority, then by a comparison.
+func newRanks(b *jobspec.Batch, within func(x, y int32) int) []int32 {
 	order := make([]int32, len(b.Jobs))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, ranking(b))
+	slices.SortFunc(order, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(b.Jobs[y].Spec.Priority, b.Jobs[x].Spec.Priority), within(x, y), cmp.Compare(x, y))
+	})
 	ranks := make([]int32, len(order))
 	for rank, id := range order {
 		ranks[id] = int32(rank)
@@ -73,19 +75,17 @@ func newRanks(b *jobspec.Batch) []int32 {
 	return ranks
 }
 
-// ranking returns a comparison of two jobs. It never calls different jobs equal.
-func ranking(b *jobspec.Batch) func(x, y int32) int {
-	within := func(x, y int32) int { return 0 }
+// within returns the comparison of jobs that the order setting asks for; longest-first has
+// none until the run begins.
+func within(b *jobspec.Batch) func(x, y int32) int {
 	switch b.Settings.Order {
 	case "shuffle":
 		seed := uint64(b.Settings.ShuffleSeed)
-		within = func(x, y int32) int { return cmp.Compare(mix(seed, x), mix(seed, y)) }
+		return func(x, y int32) int { return cmp.Compare(mix(seed, x), mix(seed, y)) }
 	case "largest-first":
-		within = func(x, y int32) int { return -larger(b.Jobs[x].Spec, b.Jobs[y].Spec) }
+		return func(x, y int32) int { return -larger(b.Jobs[x].Spec, b.Jobs[y].Spec) }
 	}
-	return func(x, y int32) int {
-		return cmp.Or(cmp.Compare(b.Jobs[y].Spec.Priority, b.Jobs[x].Spec.Priority), within(x, y), cmp.Compare(x, y))
-	}
+	return func(x, y int32) int { return 0 }
 }
 
 // larger compares what two jobs ask for: GPU memory on all their GPUs, then GPUs, host

@@ -391,7 +391,7 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 	case "cpus":
 		spec.CPUs = s.number(v)
 	case "family":
-		spec.Family = uint64(s.number(v))
+		spec.Template = uint64(s.number(v))
 	case "timeout":
 		spec.Timeout = s.duration(v)
 	case "ram":

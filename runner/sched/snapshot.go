@@ -23,7 +23,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	c.now = now
 	s := state.Snapshot{
 		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, GPUErr: c.reads.err,
-		Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
+		ETA: c.eta(), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
 	}
 	if c.pool != nil {
 		s.Rivals = c.pool.Waiting(maxRivals)
@@ -34,7 +34,9 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 		}
 	}
 	for _, a := range c.live.all {
-		s.Running = append(s.Running, a.view())
+		v := a.view()
+		v.Takes, _ = c.kin(a.job).Took()
+		s.Running = append(s.Running, v)
 	}
 	c.viewHead(&s)
 	// Readings too old to rely on matter only while a job waits for a GPU.

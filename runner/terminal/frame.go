@@ -16,7 +16,6 @@ type Frame struct {
 	Snap state.Snapshot
 	Now  time.Time
 	Last func(log string) string // returns the last line of a log, cleaned; nil shows none
-	ETA  time.Duration           // until the batch is done; negative if unknown
 	Hint string                  // what a key press does now: "Ctrl-C again stops the running jobs"
 }
 
@@ -116,12 +115,16 @@ func (f Frame) says(v state.View) string {
 	return text
 }
 
-// Age returns how long a job has been running.
+// Age returns how long a job has been running, and what jobs like it take.
 func Age(v state.View, now time.Time) string {
 	if v.Started.IsZero() {
 		return "starting"
 	}
-	return Duration(now.Sub(v.Started))
+	age := Duration(now.Sub(v.Started))
+	if v.Takes > 0 {
+		return age + " of ~" + Duration(v.Takes)
+	}
+	return age
 }
 
 // Label returns a job's name, with its attempt unless it is the first.
@@ -218,7 +221,7 @@ func notices(s *state.Snapshot, hint string) []string {
 // bar returns "[#####.....] 12/24 done, 1 failed, 4 running, 7 pending, about 12m to go".
 func (f Frame) bar(w int) string {
 	t := Count(f.Snap)
-	text := t.String() + toGo(t, f.ETA)
+	text := t.String() + toGo(t, f.Snap.ETA)
 	room := min(w-Width(text)-3, 30)
 	if room < 8 {
 		return Fit(text, w)
@@ -234,7 +237,7 @@ func (f Frame) bar(w int) string {
 
 // toGo returns ", about 12m00s to go", or "" if that is unknown.
 func toGo(t Totals, eta time.Duration) string {
-	if eta < 0 || t.Left == 0 {
+	if eta <= 0 || t.Left == 0 {
 		return ""
 	}
 	return ", about " + Duration(eta) + " to go"

@@ -39,11 +39,11 @@ func golden(t *testing.T, name string, lines []string) {
 // busy returns a frame with n running jobs, named as by a matrix.
 func busy(n int, name func(i int) string) Frame {
 	s := state.Snapshot{
-		At: noon, Total: 48,
+		At: noon, Total: 48, ETA: 95 * time.Minute,
 		Counts: map[state.Phase]int{state.Running: n, state.Succeeded: 10, state.UpToDate: 2, state.Failed: 1, state.Pending: 48 - 13 - n},
 	}
 	last := map[string]string{}
-	f := Frame{Snap: s, Now: noon, Last: func(log string) string { return last[log] }, ETA: 95 * time.Minute}
+	f := Frame{Snap: s, Now: noon, Last: func(log string) string { return last[log] }}
 	for i := range n {
 		v := state.View{
 			Job: name(i), ID: i, UniID: fmt.Sprint("u", i), Attempt: 1 + i%3/2, Phase: state.Running, Started: noon.Add(-time.Duration(i*i*37) * time.Second),
@@ -86,7 +86,7 @@ func TestFramesMatchTheirGoldenFiles(t *testing.T) {
 		"long":     long,
 		"draining": draining,
 		"wide":     busy(3, func(i int) string { return fmt.Sprintf("训练-数据集-%d-非常长的名字-非常长的名字", i) }),
-		"idle":     {Snap: state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon, ETA: -1},
+		"idle":     {Snap: state.Snapshot{Total: 3, Counts: map[state.Phase]int{state.Pending: 3}}, Now: noon},
 	}
 	for name, f := range frames {
 		for _, size := range []Size{{80, 24}, {40, 10}, {200, 60}} {

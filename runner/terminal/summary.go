@@ -2,10 +2,8 @@ package terminal
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
-	"gpurun/gpu"
 	"gpurun/state"
 )
 
@@ -82,19 +80,9 @@ func demandLines(ds []state.Demand) []string {
 		if d.Readings != 1 {
 			readings = fmt.Sprintf("%d readings", d.Readings)
 		}
-		out = append(out, fmt.Sprintf("memory: %s asked for %s but used %s (highest of %s); set gpu_memory: %s", CleanText(d.Job), d.Asked.Asked(), d.Peak.Round(), readings, Suggest(d.Peak)))
+		out = append(out, fmt.Sprintf("memory: %s asked for %s but used %s (highest of %s); set gpu_memory: %s", CleanText(d.Job), d.Asked.Asked(), d.Peak.Round(), readings, d.Peak.Ample()))
 	}
 	return out
-}
-
-// Suggest returns what to ask for if peak was used: a tenth more, in whole GiB, below one
-// in steps of 256 MiB.
-func Suggest(peak gpu.Bytes) gpu.Bytes {
-	want, step := float64(peak)*1.1, gpu.GiB
-	if want < float64(gpu.GiB) {
-		step = 256 * gpu.MiB
-	}
-	return gpu.Bytes(math.Ceil(want/float64(step))) * step
 }
 
 // last returns the final line: counts, wall time, GPU hours.

@@ -37,30 +37,3 @@ func TestSummary(t *testing.T) {
 	golden(t, "gave-up", gaveUp.Lines(80))
 	golden(t, "up-to-date", Summary{Result: state.Result{Final: state.Snapshot{Total: 24, Counts: map[state.Phase]int{state.UpToDate: 24}}}}.Lines(80))
 }
-
-func TestSuggestAsksForATenthMore(t *testing.T) {
-	cases := map[gpu.Bytes]gpu.Bytes{
-		29 * gpu.GiB: 32 * gpu.GiB, 700 * gpu.MiB: gpu.GiB, 200 * gpu.MiB: 256 * gpu.MiB, 10 * gpu.GiB: 11 * gpu.GiB,
-	}
-	for peak, want := range cases {
-		if got := Suggest(peak); got != want {
-			t.Errorf("Suggest(%s) = %s, want %s", peak, got, want)
-		}
-	}
-}
-
-func TestPaceGuessesFromWhatEnded(t *testing.T) {
-	var p pace
-	s := state.Snapshot{Total: 10, Counts: map[state.Phase]int{state.Running: 2, state.Pending: 4, state.Succeeded: 4}, Running: []state.View{
-		{Started: noon.Add(-time.Minute)}, {Started: noon.Add(-5 * time.Minute)},
-	}}
-	if got := p.left(s, noon); got >= 0 {
-		t.Errorf("with nothing to go by: %v", got)
-	}
-	p.add(120)
-	p.add(240)
-	// 4 × 3m, plus 2m and 0m of the running ones, two at a time.
-	if got, want := p.left(s, noon), 7*time.Minute; got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
-}

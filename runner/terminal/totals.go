@@ -3,7 +3,6 @@ package terminal
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"gpurun/state"
 )
@@ -71,38 +70,4 @@ func Phases(counts map[state.Phase]int) string {
 		return "no jobs"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// pace knows how long jobs take, from those that succeeded.
-type pace struct {
-	n   int
-	sum time.Duration
-}
-
-func (p *pace) add(seconds float64) {
-	if seconds > 0 {
-		p.n++
-		p.sum += time.Duration(seconds * float64(time.Second))
-	}
-}
-
-// left estimates the time until all is done, if as many jobs run at once as now. It is
-// negative if there is nothing to go by.
-func (p pace) left(s state.Snapshot, now time.Time) time.Duration {
-	t := Count(s)
-	if p.n == 0 || t.Left == 0 || t.Running == 0 {
-		return -1
-	}
-	mean := p.sum / time.Duration(p.n)
-	work := time.Duration(t.Left-t.Running) * mean
-	var longest time.Duration
-	for _, v := range s.Running {
-		rest := mean
-		if !v.Started.IsZero() {
-			rest = max(mean-now.Sub(v.Started), 0)
-		}
-		work += rest
-		longest = max(longest, rest)
-	}
-	return max(work/time.Duration(t.Running), longest)
 }

@@ -23,7 +23,6 @@ import (
 // Config describes how a view shows a run.
 type Config struct {
 	Screen              // shows the live view; if it is not live, a line for every event
-	Past   []float64    // seconds that jobs took in earlier runs, for the first estimate
 	Open   []state.Fact // starts of earlier runs that have no end yet
 	Go     func(func()) // starts the writer and handles its panics
 }
@@ -38,8 +37,7 @@ type View struct {
 
 	mu sync.Mutex
 	unwritten
-	gone   bool // the output is gone
-	pace   pace
+	gone   bool                  // the output is gone
 	minute time.Time             // of the last summary line
 	starts map[string]state.Fact // of live attempts, by uni_id
 	alike  state.Grouping
@@ -52,7 +50,6 @@ type unwritten struct {
 	lines  []string
 	lost   int             // lines dropped for lack of room
 	snap   *state.Snapshot // the newest
-	eta    time.Duration
 	hint   string
 	closed bool
 }
@@ -68,9 +65,6 @@ func New(c Config) *View {
 	}
 	for _, f := range c.Open {
 		v.starts[f.UniID] = f
-	}
-	for _, s := range c.Past {
-		v.pace.add(s)
 	}
 	c.Go(v.write)
 	return v
@@ -89,9 +83,6 @@ func (v *View) Fact(job int, f state.Fact) {
 	case state.KindEnd:
 		start := v.starts[f.UniID]
 		delete(v.starts, f.UniID)
-		if f.State == state.Succeeded {
-			v.pace.add(f.Seconds)
-		}
 		if !v.oneMore(f) {
 			v.line(f.Time, EndLine(f, start))
 		}
@@ -115,7 +106,7 @@ func (v *View) Snapshot(s state.Snapshot) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	now := time.Now()
-	v.snap, v.eta = &s, v.pace.left(s, now)
+	v.snap = &s
 	for _, h := range s.Held {
 		if !v.held[h.Cause] {
 			v.held[h.Cause] = true
@@ -150,7 +141,7 @@ func (v *View) changes(s *state.Snapshot, now time.Time) {
 	}
 	if now.Sub(v.minute) >= time.Minute {
 		v.minute = now
-		v.line(now, MinuteLine(*s, now, v.eta))
+		v.line(now, MinuteLine(*s, now))
 	}
 }
 
@@ -238,7 +229,7 @@ func (v *View) write() {
 		var rows []string
 		size := CurrentSize()
 		if v.live && u.snap != nil && !u.closed {
-			rows = Frame{Snap: *u.snap, Now: time.Now(), Last: LastLine, ETA: u.eta, Hint: u.hint}.Rows(size)
+			rows = Frame{Snap: *u.snap, Now: time.Now(), Last: LastLine, Hint: u.hint}.Rows(size)
 		}
 		if err := v.screen.update(u.lines, rows, size); err != nil {
 			v.mu.Lock()

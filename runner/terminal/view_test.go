@@ -224,7 +224,7 @@ func TestMinuteLineOfABackoff(t *testing.T) {
 		},
 	} {
 		s.Waiting = tt.waiting
-		if got := MinuteLine(s, noon, -1); got != tt.want {
+		if got := MinuteLine(s, noon); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
 		}
 	}

@@ -41,7 +41,7 @@ func coverage(t *testing.T, job string) (bytes, of int64) {
 	if _, err := os.Stat(indexPath(path) + ".new"); err == nil {
 		t.Error("a half-written index was left behind")
 	}
-	c, _ := readIndex(path, ledger)
+	c, _, _ := readIndex(path, ledger)
 	return c.Offset, fi.Size()
 }
 

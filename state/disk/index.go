@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/renameio/v2"
 
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -37,37 +38,38 @@ type index struct {
 	IDs               []byte
 	Starts, Ends      []int64
 	Forgotten, Plains []bool
+	Families          []state.Family
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // readIndex returns what the index of an open ledger says; nothing if it is not valid.
-func readIndex(ledger string, f *os.File) (covered, []entry) {
+func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
 	b, err := host.ReadOwn(indexPath(ledger), 1<<40)
 	if err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
-		return covered{}, nil
+		return covered{}, nil, nil
 	}
 	var x index
 	if gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x) != nil {
-		return covered{}, nil
+		return covered{}, nil, nil
 	}
 	n := len(x.Ends)
 	if len(x.IDs) != 16*n || len(x.Starts) != n || len(x.Forgotten) != n || len(x.Plains) != n {
-		return covered{}, nil
+		return covered{}, nil, nil
 	}
 	if sum, err := sumOf(f, x.Covered.Offset); err != nil || sum != x.Sum {
-		return covered{}, nil
+		return covered{}, nil, nil
 	}
 	entries := make([]entry, n)
 	for i := range entries {
 		entries[i] = entry{keyID(x.IDs[16*i:]), x.Starts[i], x.Ends[i], x.Forgotten[i], x.Plains[i]}
 	}
-	return x.Covered, entries
+	return x.Covered, entries, x.Families
 }
 
 // writeIndex writes the index of a ledger.
-func writeIndex(ledger string, f *os.File, c covered, entries []entry) error {
-	x := index{Covered: c}
+func writeIndex(ledger string, f *os.File, c covered, entries []entry, families []state.Family) error {
+	x := index{Covered: c, Families: families}
 	for i := range entries {
 		e := &entries[i]
 		x.IDs, x.Starts, x.Ends = append(x.IDs, e.id[:]...), append(x.Starts, e.start), append(x.Ends, e.end)

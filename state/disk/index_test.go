@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/state"
 )
 
@@ -30,7 +31,7 @@ func someFact(r *rand.Rand, i int) state.Fact {
 	switch r.IntN(6) {
 	case 0, 1:
 		f.Kind, f.Needs, f.Log, f.Commands = state.KindStart, "2:ab", "/l/é.log", []string{"a", "b\n"}
-		f.GPUs = []int{1, 2}
+		f.GPUs, f.Memory, f.Family = []int{1, 2}, gpu.Bytes(1+r.IntN(9)), []string{"", "a", "b"}[r.IntN(3)]
 		if r.IntN(2) == 0 {
 			f.Inputs = []state.Input{{Path: "/in", Size: 1 << 40, MTime: at, Hash: "cd"}, {Path: "/other"}}
 		}
@@ -39,7 +40,10 @@ func someFact(r *rand.Rand, i int) state.Fact {
 	case 3, 4:
 		code := r.IntN(3) - 1
 		f.Kind, f.State, f.ExitCode = state.KindEnd, []state.Phase{state.Succeeded, state.Failed, state.OOM, "later"}[r.IntN(4)], &code
-		f.Seconds, f.Reason, f.PeakMemory, f.Signal = r.Float64()*1e5, "why", 1<<35, "SIGKILL"
+		f.Seconds, f.Reason, f.PeakMemory, f.PeakReadings, f.Signal = r.Float64()*1e5, "why", gpu.Bytes(r.IntN(9)), r.IntN(9), "SIGKILL"
+		if f.State == state.OOM {
+			f.ErrorType = state.ErrOOM
+		}
 		if r.IntN(3) == 0 {
 			f.UniID, f.By, f.ExitCode = "", "done", nil
 		}
@@ -93,7 +97,7 @@ func writeIndexOf(t *testing.T, path string) {
 	if err := r.read(f, func(f *state.Fact, at int64) { h.ApplyAt(0, 1+at, *f); h.Settle(0, p.put) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeIndex(path, f, r.covered, p.entries); err != nil {
+	if err := writeIndex(path, f, r.covered, p.entries, h.Families(0)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,6 +120,9 @@ func same(t *testing.T, got, want *state.History) {
 	}
 	if a, b := all(got), all(want); !reflect.DeepEqual(a, b) {
 		t.Fatalf("records\n%+v\nwant\n%+v", a, b)
+	}
+	if a, b := got.Families(0), want.Families(0); !reflect.DeepEqual(a, b) {
+		t.Fatalf("families\n%+v\nwant\n%+v", a, b)
 	}
 	for i := range 16 {
 		key, name := fmt.Sprintf("%032x", i), fmt.Sprint("job", i)
@@ -264,7 +271,7 @@ func FuzzIndex(f *testing.F) {
 		f.Fatal(err)
 	}
 	defer in.Close()
-	if err := writeIndex(ledger, in, covered{Offset: 1, Line: 1}, []entry{{keyID{1}, -1, 0, false, true}, {keyID{2}, 5, 99, true, false}}); err != nil {
+	if err := writeIndex(ledger, in, covered{Offset: 1, Line: 1}, []entry{{keyID{1}, -1, 0, false, true}, {keyID{2}, 5, 99, true, false}}, nil); err != nil {
 		f.Fatal(err)
 	}
 	whole, err := os.ReadFile(indexPath(ledger))
@@ -282,14 +289,14 @@ func FuzzIndex(f *testing.F) {
 		if os.Link(ledger, path) != nil || os.WriteFile(indexPath(path), b, 0o666) != nil {
 			t.Fatal("cannot write")
 		}
-		c, entries := readIndex(path, in)
+		c, entries, families := readIndex(path, in)
 		p := newPast(in, 0, 1)
 		p.entries = entries
 		for r := range p.All() {
 			_ = p.Find(r.Key)
 		}
 		_ = p.Find("none")
-		if err := writeIndex(path, in, c, entries); err != nil {
+		if err := writeIndex(path, in, c, entries, families); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -287,6 +287,7 @@ func (a *attempt) took(e end) {
 	a.exit = nil
 	a.last = e.round
 	a.cpu += e.cpu
+	a.rec.PeakHost = max(a.rec.PeakHost, e.rss)
 	a.rec.Ended, a.rec.Elapsed = time.Now(), host.Boottime()-a.rec.Boot
 	a.status(e.status)
 }
@@ -325,6 +326,9 @@ func (a *attempt) finish() *engine.Ended {
 	if a.Tree {
 		a.rec.Report = a.report()
 	}
+	a.mu.Lock()
+	a.rec.PeakHost = max(a.rec.PeakHost, a.behind.rss)
+	a.mu.Unlock()
 	unsaved := a.save()
 	ended := a.rec.End()
 	ended.NoRoom, ended.Unsaved = a.cramped, unsaved

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
@@ -49,6 +50,7 @@ type behind struct {
 	seen    map[procs.ID]bool                 // seen on the attempt's GPUs, and their ancestors; guarded by attempt.mu
 	ended   []end                             // newest orphans; guarded by attempt.mu
 	cpu     time.Duration                     // used by all orphans; guarded by attempt.mu
+	rss     gpu.Bytes                         // the most that one of these had in memory; guarded by attempt.mu
 	filters map[procs.ID]bool                 // whether they only read the job's output
 	idle    time.Duration                     // how long nothing was on a GPU while a runner watched
 	looked  time.Duration                     // CLOCK_BOOTTIME of the last look
@@ -86,7 +88,7 @@ func (a *attempt) lostOrphan(e end) {
 	}
 	e.at = host.Boottime()
 	b.ended = append(b.ended, e)
-	b.cpu += e.cpu
+	b.cpu, b.rss = b.cpu+e.cpu, max(b.rss, e.rss)
 }
 
 // launcher reports whether the attempt's commands only started something else.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine/procs"
 )
 
@@ -30,6 +31,7 @@ type end struct {
 	session  int // for an orphan: pid of its session's leader
 	status   unix.WaitStatus
 	cpu      time.Duration // used by it and the children that it waited for
+	rss      gpu.Bytes     // the most that one of these had in memory
 	round    uint64        // children that ended together are reaped in one round
 	at       time.Duration // for an orphan: CLOCK_BOOTTIME when its end was reported
 }
@@ -117,7 +119,7 @@ func (r *reaper) take(pid int) (e end, ok bool) {
 	}
 	var used unix.Rusage
 	got, err := unix.Wait4(pid, &e.status, unix.WNOHANG|unix.WALL, &used)
-	e.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	e.cpu, e.rss = time.Duration(used.Utime.Nano()+used.Stime.Nano()), gpu.Bytes(used.Maxrss)*gpu.KiB
 	return e, err == nil && got > 0
 }
 

@@ -53,6 +53,8 @@ type Record struct {
 	Behind   bool          `json:"background,omitempty"` // the commands ended with 0, and the processes they left are the attempt
 	LeftRun  string        `json:"left_running,omitempty"`
 
+	PeakHost gpu.Bytes `json:"peak_host_memory_bytes,omitempty"`
+
 	Tree    bool          `json:"tree,omitempty"` // the attempt ends when no process of its tree is left
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
@@ -67,7 +69,7 @@ func (r *Record) End() *engine.Ended {
 	return &engine.Ended{
 		ExitCode: r.Exit, Signal: r.Signal, Why: r.Why, Started: r.Started, At: r.Ended, Elapsed: r.Elapsed,
 		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
-		LeftRunning: r.LeftRun,
+		LeftRunning: r.LeftRun, PeakHost: r.PeakHost,
 	}
 }
 

@@ -1,0 +1,173 @@
+package sched
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// learning returns a world with one GPU and n jobs of one family that name no memory.
+func learning(t *testing.T, total gpu.Bytes, n int, change func(i int, s *jobspec.Spec)) *world {
+	w := newWorld(t)
+	w.gpus(1, total)
+	w.b.Settings.Learn = true
+	for i := range n {
+		s := jobspec.Spec{Template: 7, DefaultMemory: true, Request: gpu.Request{Min: 1, Max: 1, Memory: 8000 * gpu.MiB, MaxUtil: 100, Share: true}}
+		if change != nil {
+			change(i, &s)
+		}
+		w.job(fmt.Sprint("j", i), fmt.Sprint("true ", i), s, "")
+	}
+	return w
+}
+
+// takes has all running jobs use memory for a while, then end after it.
+func (w *world) takes(memory gpu.Bytes, d time.Duration, e Ended) {
+	var names []string
+	for _, v := range w.core.Snapshot(w.now).Running {
+		names = append(names, v.Job)
+		w.uses = append(w.uses, use{w.attempt(v.Job), 0, memory})
+	}
+	w.wait(d)
+	for _, name := range names {
+		e.Seconds = d.Seconds()
+		w.exit(name, e)
+	}
+}
+
+func (w *world) running() (grants []gpu.Bytes) {
+	for _, v := range w.core.Snapshot(w.now).Running {
+		grants = append(grants, v.Memory)
+	}
+	return grants
+}
+
+// From the fourth job of a family on, what the others took is set aside, also for those
+// that have been waiting for long.
+func TestMemoryIsLearned(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 9, nil)
+	w.b.Settings.MaxConcurrent = 1
+	w.open()
+	w.send(Began{})
+	for range 3 {
+		w.takes(9*gpu.GiB, time.Minute, Ended{})
+		w.wait(time.Second)
+	}
+	w.b.Settings.MaxConcurrent = 0
+	w.wait(10 * time.Second)
+	if got := fmt.Sprint(w.running()); got != "[10GiB 10GiB 10GiB]" {
+		t.Errorf("after three that took 9 GiB, running with %s", got)
+	}
+	if m, runs := w.core.Learned(8); m != 10*gpu.GiB || runs != 3 {
+		t.Errorf("learned %s from %d", m, runs)
+	}
+	// A new run knows it from the ledger.
+	h := w.replay()
+	c := New(w.b, h, w.opts)
+	c.Use(w.pool())
+	if m, runs := c.Learned(8); m != 10*gpu.GiB || runs != 3 {
+		t.Errorf("the next run learned %s from %d", m, runs)
+	}
+	w.b.Settings.Learn = false
+	if m, runs := c.Learned(8); m != 0 || runs != 0 {
+		t.Errorf("with learn: false, learned %s from %d", m, runs)
+	}
+}
+
+// Nothing is learned from what says nothing, and nothing for jobs that say what they need.
+func TestMemoryIsNotLearned(t *testing.T) {
+	for name, test := range map[string]struct {
+		memory gpu.Bytes
+		d      time.Duration
+		change func(i int, s *jobspec.Spec)
+	}{
+		"the job says":     {9 * gpu.GiB, time.Minute, func(_ int, s *jobspec.Spec) { s.DefaultMemory = false }},
+		"other families":   {9 * gpu.GiB, time.Minute, func(i int, s *jobspec.Spec) { s.Template = uint64(i + 1) }},
+		"too short":        {9 * gpu.GiB, 2 * time.Second, nil},
+		"all of the GPU":   {24 * gpu.GiB, time.Minute, nil},
+		"nothing was seen": {0, time.Minute, nil},
+	} {
+		w := learning(t, 32*gpu.GiB, 5, test.change)
+		warned := 0
+		w.hook = func(a Action) {
+			if a, ok := a.(Warn); ok && strings.Contains(a.Text, "set gpu_memory") {
+				warned++
+			}
+		}
+		w.b.Settings.MaxConcurrent = 1
+		w.open()
+		w.send(Began{})
+		for range 4 {
+			w.takes(test.memory, test.d, Ended{})
+			w.wait(time.Second)
+		}
+		if m, runs := w.core.Learned(4); runs != 0 {
+			t.Errorf("%s: learned %s from %d", name, m, runs)
+		}
+		if want := name == "all of the GPU"; want != (warned == 1) || warned > 1 {
+			t.Errorf("%s: warned %d times", name, warned)
+		}
+	}
+}
+
+// What ran out of memory needs more than it was promised; what is set aside fits a GPU; and a
+// min_memory that somebody set is the least.
+func TestLearnedMemoryHasBounds(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 6, nil)
+	w.b.Settings.MaxConcurrent = 1
+	w.open()
+	w.send(Began{})
+	w.takes(7*gpu.GiB, time.Minute, Ended{ExitCode: 1, Cause: GPUMemory})
+	for range 3 {
+		w.wait(time.Second)
+		w.takes(5*gpu.GiB, time.Minute, Ended{})
+	}
+	if m, _ := w.core.Learned(5); m != 8000*gpu.MiB {
+		t.Errorf("5 GiB, but 8000 MiB was too little: learned %s", m)
+	}
+	w.core.spec(5).LeastMemory, w.core.spec(5).Request.Memory = true, 20*gpu.GiB
+	if m, _ := w.core.Learned(5); m != 20*gpu.GiB {
+		t.Errorf("min_memory 20 GiB: learned %s", m)
+	}
+	w.core.spec(5).Request.Memory = 40 * gpu.GiB
+	if m, _ := w.core.Learned(5); m != 31*gpu.GiB {
+		t.Errorf("the largest GPU has 32 GiB: learned %s", m)
+	}
+}
+
+// What jobs took says how long the rest takes, and which goes first.
+func TestDurationsAreLearned(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 6, func(i int, s *jobspec.Spec) {
+		s.Template, s.Request.Share = uint64(1+i%2), false
+	})
+	w.open()
+	w.send(Began{})
+	if s := w.core.Snapshot(w.now); s.ETA != 0 {
+		t.Errorf("nothing has ended, but it takes %v", s.ETA)
+	}
+	for i := range 4 { // j0 and j2 take a minute, j1 and j3 ten
+		w.takes(gpu.GiB, []time.Duration{time.Minute, 10 * time.Minute}[i%2], Ended{})
+		w.wait(time.Second)
+	}
+	w.send(StopRequested{All: true, Kill: true})
+	w.takes(0, 0, Ended{ExitCode: -1, Signal: "SIGKILL", Why: state.WhyInterrupted})
+	w.b.Settings.Order = jobspec.LongestFirst
+	w.open()
+	w.send(Began{})
+	s := w.core.Snapshot(w.now)
+	if s.Running[0].Job != "j5" || s.Running[0].Takes != 10*time.Minute || s.ETA != 11*time.Minute {
+		t.Errorf("running %+v, %v to go", s.Running[0], s.ETA)
+	}
+	if d, runs := w.core.Expected(4); d != time.Minute || runs != 2 {
+		t.Errorf("j4 takes %v, from %d", d, runs)
+	}
+	w.wait(4 * time.Minute)
+	if s := w.core.Snapshot(w.now); s.ETA != 7*time.Minute {
+		t.Errorf("four minutes later, %v to go", s.ETA)
+	}
+}

@@ -1,0 +1,145 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A Family is what the ends of jobs that differ only in their seeds say of the next.
+type Family struct {
+	Name    string
+	Ended   int64       // of the last end, Unix time
+	Seconds []float32   // that the last successes took, oldest first
+	Peaks   []gpu.Bytes // of GPU memory on one device, those that say something
+	Short   gpu.Bytes   // the most that was promised to one that ran out of memory
+	Hogs    int         // successes that took nearly all of a GPU because they were alone there
+}
+
+// How much is remembered: what the last of a family took, and the families that ended last.
+// A batch whose jobs all differ must not make the history large.
+const (
+	keptOfFamily = 20
+	keptFamilies = 2048
+)
+
+// How much it takes to learn the memory of a family: jobs, and readings of each, as a
+// short job may have been read before it took the most.
+const (
+	LearnFrom     = 3
+	learnReadings = 3
+)
+
+// FamilyName names a family in facts, apart from others that ran on simulated GPUs.
+func FamilyName(hash uint64, simulated bool) string {
+	if simulated {
+		return fmt.Sprintf("%016x sim", hash)
+	}
+	return fmt.Sprintf("%016x", hash)
+}
+
+// took adds an end to its family.
+func (h *History) took(ledger int, start, end *Fact) {
+	short := end.ErrorType == ErrOOM && end.Uncharged == "" && start.Memory > 0 // and nobody else is to blame
+	if start.Family == "" || !short && (end.State != Succeeded || end.Seconds <= 0) {
+		return
+	}
+	f := h.families[ledgerKey{ledger, start.Family}]
+	if f == nil {
+		f = &Family{Name: strings.Clone(start.Family)} // the rest of the ledger's line is not kept
+		h.families[ledgerKey{ledger, f.Name}] = f
+	}
+	f.Ended = end.Time.Unix()
+	h.forgetFamilies()
+	switch {
+	case short:
+		f.Short = max(f.Short, start.Memory)
+		return
+	case end.Preallocated:
+		f.Hogs++
+	case end.PeakMemory > 0 && end.PeakReadings >= learnReadings:
+		f.Peaks = last(append(f.Peaks, end.PeakMemory))
+	}
+	f.Seconds = last(append(f.Seconds, float32(end.Seconds)))
+}
+
+func last[T any](list []T) []T {
+	if more := len(list) - keptOfFamily; more > 0 {
+		list = append(list[:0], list[more:]...)
+	}
+	return list
+}
+
+// forgetFamilies forgets those that ended first, once there are twice too many.
+func (h *History) forgetFamilies() {
+	if len(h.families) <= 2*keptFamilies {
+		return
+	}
+	all := make([]ledgerKey, 0, len(h.families))
+	for at := range h.families {
+		all = append(all, at)
+	}
+	slices.SortFunc(all, func(a, b ledgerKey) int {
+		x, y := h.families[a], h.families[b]
+		return cmp.Or(cmp.Compare(y.Ended, x.Ended), cmp.Compare(a.ledger, b.ledger), strings.Compare(a.text, b.text))
+	})
+	for _, at := range all[keptFamilies:] {
+		delete(h.families, at)
+	}
+}
+
+// Family returns what is known of a family in one ledger, or nil.
+func (h *History) Family(ledger int, name string) *Family { return h.families[ledgerKey{ledger, name}] }
+
+// Families returns what is known of all families in one ledger, the last that ended first.
+func (h *History) Families(ledger int) []Family {
+	var all []Family
+	for at, f := range h.families {
+		if at.ledger == ledger {
+			all = append(all, *f)
+		}
+	}
+	slices.SortFunc(all, func(a, b Family) int { return cmp.Or(cmp.Compare(b.Ended, a.Ended), strings.Compare(a.Name, b.Name)) })
+	return all
+}
+
+// Knew sets what a ledger's index knows of families.
+func (h *History) Knew(ledger int, families []Family) {
+	for i := range families {
+		h.families[ledgerKey{ledger, families[i].Name}] = &families[i]
+	}
+}
+
+// Took returns how long a job of the family takes: the median, and what nine of ten do not
+// exceed; 0 if that is unknown.
+func (f *Family) Took() (median, most time.Duration) {
+	if f == nil {
+		return 0, 0
+	}
+	return Quantile(f.Seconds, 0.5), Quantile(f.Seconds, 0.9)
+}
+
+// Quantile returns the least of some durations in seconds that a part of them does not
+// exceed; 0 for none.
+func Quantile(seconds []float32, part float64) time.Duration {
+	if len(seconds) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(seconds))
+	at := int(math.Ceil(part*float64(len(sorted)))) - 1
+	return time.Duration(float64(sorted[max(at, 0)]) * float64(time.Second))
+}
+
+// Memory returns what to set aside on each GPU for a job of the family, and how many
+// runs say so; 0 if too few do.
+func (f *Family) Memory() (memory gpu.Bytes, runs int) {
+	if f == nil || len(f.Peaks) < LearnFrom {
+		return 0, 0
+	}
+	return max(slices.Max(f.Peaks).Ample(), f.Short), len(f.Peaks)
+}

@@ -62,6 +62,7 @@ func (h *History) took(ledger int, start, end *Fact) {
 		return
 	case end.Preallocated:
 		f.Hogs++
+	case end.PeakMemory == start.Memory: // it took what it was told, as jobs on simulated GPUs do
 	case end.PeakMemory > 0 && end.PeakReadings >= learnReadings:
 		f.Peaks = last(append(f.Peaks, end.PeakMemory))
 	}

@@ -235,6 +235,7 @@ func (s *Sim) names(user string) string {
 // taken returns the memory that a job uses on each of its devices, for a while even
 // after its end.
 func (s *Sim) taken(p placement, now time.Duration) gpu.Bytes {
+	all := cmp.Or(gpu.Bytes(s.spec.Jobs.Memory), p.grant.Memory)
 	if !p.lives(now) {
 		if now >= p.to+time.Duration(s.spec.Jobs.Linger) {
 			return 0
@@ -242,9 +243,9 @@ func (s *Sim) taken(p placement, now time.Duration) gpu.Bytes {
 		now = p.to
 	}
 	if since, take := now-p.from, time.Duration(s.spec.Jobs.Take); since < take {
-		return gpu.Bytes(float64(p.grant.Memory) * float64(since) / float64(take))
+		return gpu.Bytes(float64(all) * float64(since) / float64(take))
 	}
-	return p.grant.Memory
+	return all
 }
 
 // samples returns the utilization of device i, one sample for each recent second.

@@ -36,14 +36,15 @@ import (
 //	      - {memory: 4GiB}         # without a user: memory in use by no visible process
 //	    fails:                     # when it does not answer
 //	      - {from: 30s, to: 40s, error: GPU is lost}
-//	jobs: {take: 20s, linger: 2s, util: 80}  # how this run's own jobs behave
+//	jobs: {memory: 9GiB, take: 20s, linger: 2s, util: 80}  # how this run's own jobs behave
 //	latency: {processes: 4500us}   # time to list the processes of one GPU
 //	outages:                       # when nothing can be read
 //	  - {from: 5m, to: 6m, error: the driver is reloaded}
 type simulation struct {
 	GPUs []simGPU
 	Jobs struct {
-		Take   length // time to allocate all granted memory, at a steady rate
+		Memory size   // what one takes on each of its GPUs; 0 for what it was promised
+		Take   length // time to allocate it, at a steady rate
 		Linger length // how long it stays in use after the job ends
 		Util   int    // percent, while one runs
 	}

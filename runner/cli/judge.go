@@ -18,6 +18,7 @@ import (
 // A want is a GPU request that some jobs have in common.
 type want struct {
 	req   gpu.Request
+	runs  int    // that its memory was learned from; 0 if it was not
 	first string // the first such job in the file
 	jobs  int
 }
@@ -27,17 +28,19 @@ const maxWants = 5
 
 // wants returns the first few requests of the jobs that would run; more is how many
 // jobs have yet other requests.
-func wants(b *jobspec.Batch, runs func(id int) bool) (list []*want, more int) {
+func wants(b *jobspec.Batch, core *sched.Core, runs func(id int) bool) (list []*want, more int) {
 	known := map[gpu.Request]*want{}
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
 		if j.Spec.Request.Min == 0 || !runs(id) {
 			continue
 		}
-		w := known[j.Spec.Request]
+		req := core.Request(id)
+		w := known[req]
 		if w == nil && len(list) < maxWants {
-			w = &want{req: j.Spec.Request, first: j.Name}
-			known[w.req] = w
+			_, learned := core.Learned(id)
+			w = &want{req: req, runs: learned, first: j.Name}
+			known[req] = w
 			list = append(list, w)
 		}
 		if w == nil {
@@ -58,47 +61,50 @@ func (w *want) who() string {
 
 // judge prints which GPUs the jobs of a plan could use now, and returns the jobs that
 // no GPU here could ever run. If the GPUs cannot be read, the plan does without.
-func (c *planCmd) judge(to io.Writer, a *app, b *jobspec.Batch, runs func(id int) bool) (impossible []jobspec.Problem) {
-	if !wantsGPU(b, runs) {
+func (p *planning) judge(to io.Writer) (impossible []jobspec.Problem) {
+	if !wantsGPU(p.batch, p.runs) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
-	answered := a.unlessSoon(waitingForDriver)
-	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
+	answered := p.unlessSoon(waitingForDriver)
+	prober, err := p.openProber(ctx, &p.gpuFlags, zerolog.Nop())
 	if err == nil {
-		defer p.Close()
-		impossible, err = c.judgeBy(ctx, to, a, b, p, runs)
+		defer prober.Close()
+		impossible, err = p.judgeBy(ctx, to, prober)
 	}
 	answered()
 	if err != nil {
+		p.unread = err
 		fmt.Fprintln(to, "not checked here: which GPUs the jobs could use: "+terminal.CleanText(err.Error()))
 	}
 	return impossible
 }
 
-func (c *planCmd) judgeBy(ctx context.Context, to io.Writer, a *app, b *jobspec.Batch, p probe.Prober, runs func(id int) bool) ([]jobspec.Problem, error) {
-	rules := hostRulesFor(p)
-	a.tellHost(rules)
-	pool, impossible, err := poolFor(b, p, rules, c.Sim != "", true, runs)
+func (p *planning) judgeBy(ctx context.Context, to io.Writer, prober probe.Prober) ([]jobspec.Problem, error) {
+	rules := hostRulesFor(prober)
+	p.tellHost(rules)
+	pool, impossible, err := poolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)
 	if err != nil || len(impossible) > 0 {
 		return impossible, err
 	}
-	snap := a.observed(ctx, p, rules, spectatorOf(p))
-	if snap.Err != "" {
-		return nil, errors.New("the GPUs cannot be read: " + snap.Err)
+	p.seen = p.observed(ctx, prober, rules, spectatorOf(prober))
+	if p.seen.Err != "" {
+		return nil, errors.New("the GPUs cannot be read: " + p.seen.Err)
 	}
-	pool.Observe(snap)
+	pool.Observe(p.seen)
+	p.pool = pool
+	p.core.Use(pool)
 	fmt.Fprintln(to, "GPUs now, by one reading:")
-	list, more := wants(b, runs)
+	list, more := wants(p.batch, p.core, p.runs)
 	for _, w := range list {
-		text := sched.Judged(w.req, pool.Admit(snap.At, w.req))
+		text := sched.Judged(w.req, w.runs, pool.Admit(p.seen.At, w.req))
 		fmt.Fprintf(to, "  %s: %s\n", w.who(), terminal.CleanText(text))
 	}
 	if more > 0 {
 		fmt.Fprintf(to, "  and %s with other requests\n", count(more, "job"))
 	}
-	if limit := rules.TimeLimit(); limit != "" && endless(b, runs) {
+	if limit := rules.TimeLimit(); limit != "" && endless(p.batch, p.runs) {
 		fmt.Fprintln(to, "jobs without a timeout are stopped by "+limit)
 	}
 	return nil, nil

@@ -6,6 +6,8 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
 )
 
 // Jobs with the same request are listed once, by the first; those that do not run or need
@@ -28,7 +30,7 @@ func TestWants(t *testing.T) {
 	for i := range 5 {
 		add(fmt.Sprint("odd", i), spec(1, gpu.Bytes(100+i)))
 	}
-	list, more := wants(b, func(id int) bool { return b.Jobs[id].Name != "skipped" })
+	list, more := wants(b, sched.New(b, state.NewHistory(), sched.Options{}), func(id int) bool { return b.Jobs[id].Name != "skipped" })
 	var got []string
 	for _, w := range list {
 		got = append(got, w.who())

@@ -21,6 +21,7 @@ import (
 type planCmd struct {
 	jobFlags `embed:""`
 	Verbose  bool `short:"v" help:"Also show every setting and its source, and what each job runs and needs."`
+	Simulate bool `help:"Also play the batch in virtual time on the GPUs as they are now: when each job would start and end."`
 	JSON     bool `name:"json" help:"Print the jobs as JSON."`
 }
 
@@ -32,6 +33,7 @@ Examples:
 
     gpurun plan jobs.yaml
     gpurun plan -v jobs.yaml            also settings and commands
+    gpurun plan --simulate jobs.yaml    also when each job would start and end
     gpurun plan --only 'train-*' jobs.yaml
     gpurun plan --json jobs.yaml | jq '.[] | select(.run)'`
 }
@@ -47,11 +49,29 @@ type planned struct {
 	GPUs     int               `json:"gpus"`
 	GPUsMax  int               `json:"gpus_max"`
 	Memory   int64             `json:"gpu_memory_bytes"`
+	Learned  int               `json:"gpu_memory_learned_from,omitempty"` // runs
+	Takes    float64           `json:"expected_seconds,omitempty"`
+	TakesBy  int               `json:"expected_from,omitempty"` // runs of jobs like it; 0 for the batch's median
+	Forecast *foreseen         `json:"simulated,omitempty"`
 	Params   map[string]string `json:"params,omitempty"`
 	Commands []string          `json:"commands"`
 	Needs    []string          `json:"needs,omitempty"`
 	Queue    string            `json:"queue,omitempty"`
 }
+
+// planning is one plan being made.
+type planning struct {
+	*planCmd
+	*app
+	batch    *jobspec.Batch
+	core     *sched.Core
+	verdicts []verdict
+	pool     *gpu.Pool // nil until the GPUs have been read
+	seen     gpu.Observation
+	unread   error // why they cannot be read
+}
+
+func (p *planning) runs(id int) bool { return p.verdicts[id].Run }
 
 // Run shows what a run would do now.
 func (c *planCmd) Run(a *app) error {
@@ -67,19 +87,18 @@ func (c *planCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	opts.Sim = c.Sim != ""
-	verdicts, running := a.verdicts(batch, history, opts)
-	runs := func(id int) bool { return verdicts[id].Run }
+	opts.Sim, opts.Placement = c.Sim != "", a.engine().Placement()
+	attempts := history.Attempts()
+	p := &planning{planCmd: c, app: a, batch: batch}
+	var running string
+	p.verdicts, p.core, running = a.verdicts(batch, history, opts)
 	if c.Sim != "" {
-		if err := checkSim(batch, c.Sim, runs); err != nil {
+		if err := checkSim(batch, c.Sim, p.runs); err != nil {
 			return err
 		}
 	}
 	if c.JSON {
-		if err := writeJSON(a.out, planRows(batch, verdicts)); err != nil {
-			return err
-		}
-		return problems(jobspec.Report(c.judge(io.Discard, a, batch, runs)))
+		return p.json()
 	}
 	a.warnings(batch)
 	for _, w := range warnings {
@@ -90,22 +109,49 @@ func (c *planCmd) Run(a *app) error {
 	if running != "" {
 		fmt.Fprintln(w, running)
 	}
-	run, live := c.print(w, batch, verdicts)
+	run, live := p.print(w)
 	w.Flush() // a driver may take seconds to answer
-	if impossible := c.judge(w, a, batch, runs); len(impossible) > 0 {
+	if impossible := p.judge(w); len(impossible) > 0 {
 		fmt.Fprintf(w, "%s: none can run because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
 		w.Flush()
 		return problems(jobspec.Report(impossible))
 	}
+	if c.Simulate {
+		f, err := p.forecast()
+		if err != nil {
+			return err
+		}
+		p.printForecast(w, f)
+	}
 	printCount(w, batch, run, live)
-	for _, p := range batch.CheckHost(cores(), hostMemory(), runs) {
-		fmt.Fprintln(w, "on this machine "+p.Text)
+	if !c.Simulate {
+		p.printExpected(w)
+	}
+	for _, problem := range batch.CheckHost(cores(), hostMemory(), p.runs) {
+		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
 	codeChanged(w, batch, history)
-	if history.Empty() && len(history.Open) == 0 {
+	if history.Empty() && len(attempts) == 0 {
 		offerDone(w, batch)
 	}
 	return nil
+}
+
+// json prints the plan as JSON.
+func (p *planning) json() error {
+	impossible := p.judge(io.Discard)
+	rows := p.rows()
+	if p.Simulate && len(impossible) == 0 {
+		f, err := p.forecast()
+		if err != nil {
+			return err
+		}
+		f.add(rows)
+	}
+	if err := writeJSON(p.out, rows); err != nil {
+		return err
+	}
+	return problems(jobspec.Report(impossible))
 }
 
 // options returns the scheduler's options from the command line.
@@ -135,11 +181,12 @@ func checkSim(b *jobspec.Batch, spec string, runs func(id int) bool) error {
 }
 
 // print writes the plan as text. It returns how many jobs would run, and how many are running.
-func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdicts []verdict) (run, live int) {
+func (p *planning) print(w io.Writer) (run, live int) {
+	b := p.batch
 	for _, f := range b.Files {
 		fmt.Fprintf(w, "%s: %s\n", f.Path, fileWords(f))
 	}
-	if c.Verbose {
+	if p.Verbose {
 		rows := make([][]string, 0, len(b.Settings.Sources))
 		for _, s := range b.Settings.Sources {
 			rows = append(rows, []string{"  " + s.Name, s.Value, s.Source})
@@ -151,7 +198,7 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdicts []verdict) (run,
 		width = max(width, min(terminal.Width(b.Jobs[id].Name), 72))
 	}
 	for id := range b.Jobs {
-		j, v, word := &b.Jobs[id], verdicts[id], "skip"
+		j, v, word := &b.Jobs[id], p.verdicts[id], "skip"
 		switch {
 		case v.Live:
 			word = "now"
@@ -161,8 +208,9 @@ func (c *planCmd) print(w io.Writer, b *jobspec.Batch, verdicts []verdict) (run,
 			run++
 		}
 		fmt.Fprintf(w, "  %-4s  %s  %s\n", word, terminal.Pad(j.Name, max(width, terminal.Width(j.Name))), terminal.CleanText(v.Reason))
-		if c.Verbose {
+		if p.Verbose {
 			printDetails(w, b, j)
+			p.printLearned(w, id)
 		}
 	}
 	return run, live
@@ -209,17 +257,22 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	}
 }
 
-func planRows(b *jobspec.Batch, verdicts []verdict) []planned {
+func (p *planning) rows() []planned {
+	b := p.batch
 	rows := make([]planned, 0, len(b.Jobs))
 	for id := range b.Jobs {
 		j := &b.Jobs[id]
-		v := verdicts[id]
+		v := p.verdicts[id]
 		commands, _ := b.Planned(j)
-		rows = append(rows, planned{
+		row := planned{
 			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Running: v.Live, Reason: v.Reason, Key: j.Key.String(),
-			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(j.Spec.Request.Memory),
+			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(p.core.Request(id).Memory),
 			Params: runner.Params(j), Commands: commands, Needs: needNames(b, j), Queue: b.QueueName(j.Queue),
-		})
+		}
+		_, row.Learned = p.core.Learned(id)
+		takes, by := p.core.Expected(id)
+		row.Takes, row.TakesBy = takes.Seconds(), by
+		rows = append(rows, row)
 	}
 	return rows
 }

@@ -21,7 +21,7 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 			fmt.Fprintln(w, l)
 		}
 	}
-	line(s.headline() + "; " + terminal.Phases(s.Counts))
+	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Snapshot))
 	if s.Unread != "" {
 		line(s.Unread)
 	}

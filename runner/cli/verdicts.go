@@ -19,8 +19,9 @@ type verdict struct {
 }
 
 // verdicts judges all jobs by history and file system, and by what a live run or the jobs
-// of a dead one have done since. running says who is running the batch, or is "".
-func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs []verdict, running string) {
+// of a dead one have done since. It returns the core that judged them as well. running says
+// who is running the batch, or is "".
+func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs []verdict, core *sched.Core, running string) {
 	alive := false
 	for _, f := range b.Files {
 		if r, ok, _ := disk.Running(f.Real, a.global.StateDir); ok {
@@ -30,7 +31,7 @@ func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs 
 	}
 	attempts, job := h.Attempts(), runner.JobFinder(b)
 	m := a.settle(b, h, func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }, alive)
-	core := sched.New(b, h, o)
+	core = sched.New(b, h, o)
 	core.Step(now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
 	for id := range b.Jobs {
 		vs = append(vs, verdict{Verdict: core.Verdict(id)})
@@ -53,5 +54,5 @@ func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs 
 			vs[id] = verdict{sched.Verdict{Reason: words}, true}
 		}
 	}
-	return vs, running
+	return vs, core, running
 }

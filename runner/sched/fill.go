@@ -315,10 +315,15 @@ func wants(r gpu.Request) string {
 // maxReasons bounds the reasons that are listed one by one.
 const maxReasons = 4
 
-// Judged describes what a request asks for and, for each GPU that could ever serve it,
-// whether that GPU is free now, and if not, why.
-func Judged(r gpu.Request, verdicts []gpu.Verdict) string {
-	return wants(r) + "; " + together(verdicts, func(v gpu.Verdict) string {
+// Judged describes what a request asks for, and from how many runs that was learned, if it
+// was; and for each GPU that could ever serve it, whether that GPU is free now, and if not,
+// why.
+func Judged(r gpu.Request, runs int, verdicts []gpu.Verdict) string {
+	words := wants(r)
+	if runs > 0 {
+		words = fmt.Sprintf("%s, learned from %d runs", strings.Replace(words, r.Memory.Asked(), r.Memory.Round(), 1), runs)
+	}
+	return words + "; " + together(verdicts, func(v gpu.Verdict) string {
 		switch {
 		case !v.OK:
 			return v.Reason

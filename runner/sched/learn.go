@@ -17,6 +17,7 @@ import (
 // lessons is what a run goes by besides the history's families.
 type lessons struct {
 	family   []uint64        // by job, 0 if nobody has asked for it; nil at first
+	read     bool            // seconds has what the history says
 	seconds  []float32       // that jobs of this batch took, for those of unknown families
 	expected []time.Duration // by job: what its family takes, 0 if unknown; nil if none is known
 	ahead    time.Duration   // the sum of expected over jobs that wait for their start
@@ -62,12 +63,13 @@ func (c *Core) kin(id int32) *state.Family {
 // open reports whether a job waits for its start in this run.
 func (p phase) open() bool { return p == pending || p == ready || p == waiting }
 
-// foresee reads what the history says when the run begins.
-func (c *Core) foresee() {
-	l, left := &c.lessons, c.counts[pending] > 0
-	if !c.b.Settings.Learn || !left {
+// recollect reads what the history says of the batch, once.
+func (c *Core) recollect() {
+	l := &c.lessons
+	if l.read || !c.b.Settings.Learn {
 		return
 	}
+	l.read = true
 	for file := range c.b.Files {
 		for _, f := range c.h.Families(file) {
 			if len(l.seconds) < maxSeconds {
@@ -75,6 +77,15 @@ func (c *Core) foresee() {
 			}
 		}
 	}
+}
+
+// foresee says when the run begins what its jobs are expected to take.
+func (c *Core) foresee() {
+	l := &c.lessons
+	if c.counts[pending] == 0 {
+		return
+	}
+	c.recollect()
 	if len(l.seconds) == 0 {
 		return
 	}
@@ -120,6 +131,7 @@ func (c *Core) Expected(id int) (takes time.Duration, runs int) {
 		median, _ := f.Took()
 		return median, len(f.Seconds)
 	}
+	c.recollect()
 	return c.lessons.usual(), 0
 }
 
@@ -161,13 +173,13 @@ func (c *Core) Learned(id int) (memory gpu.Bytes, runs int) {
 	if runs == 0 {
 		return 0, 0
 	}
-	if s.LeastMemory {
-		memory = max(memory, s.Request.Memory)
-	}
 	if c.pool != nil {
 		if most := c.most(s.Request); most > 0 {
 			memory = min(memory, most)
 		}
+	}
+	if s.LeastMemory && memory <= s.Request.Memory {
+		return 0, 0 // somebody said that it is to be more
 	}
 	return memory, runs
 }

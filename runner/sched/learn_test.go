@@ -131,10 +131,11 @@ func TestLearnedMemoryHasBounds(t *testing.T) {
 		t.Errorf("5 GiB, but 8000 MiB was too little: learned %s", m)
 	}
 	w.core.spec(5).LeastMemory, w.core.spec(5).Request.Memory = true, 20*gpu.GiB
-	if m, _ := w.core.Learned(5); m != 20*gpu.GiB {
-		t.Errorf("min_memory 20 GiB: learned %s", m)
+	if m, _ := w.core.Learned(5); m != 0 || w.core.Request(5).Memory != 20*gpu.GiB {
+		t.Errorf("min_memory 20 GiB: learned %s, asks for %s", m, w.core.Request(5).Memory)
 	}
-	w.core.spec(5).Request.Memory = 40 * gpu.GiB
+	w.core.spec(5).LeastMemory = false
+	w.core.h.Family(0, w.core.familyName(5)).Short = 40 * gpu.GiB
 	if m, _ := w.core.Learned(5); m != 31*gpu.GiB {
 		t.Errorf("the largest GPU has 32 GiB: learned %s", m)
 	}

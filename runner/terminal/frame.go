@@ -221,7 +221,7 @@ func notices(s *state.Snapshot, hint string) []string {
 // bar returns "[#####.....] 12/24 done, 1 failed, 4 running, 7 pending, about 12m to go".
 func (f Frame) bar(w int) string {
 	t := Count(f.Snap)
-	text := t.String() + toGo(t, f.Snap.ETA)
+	text := t.String() + ToGo(f.Snap)
 	room := min(w-Width(text)-3, 30)
 	if room < 8 {
 		return Fit(text, w)
@@ -235,10 +235,10 @@ func (f Frame) bar(w int) string {
 		strings.Repeat(".", room-done) + "] " + text
 }
 
-// toGo returns ", about 12m00s to go", or "" if that is unknown.
-func toGo(t Totals, eta time.Duration) string {
-	if eta <= 0 || t.Left == 0 {
+// ToGo returns ", about 12m00s to go", or "" if that is unknown.
+func ToGo(s state.Snapshot) string {
+	if s.ETA <= 0 || Count(s).Left == 0 {
 		return ""
 	}
-	return ", about " + Duration(eta) + " to go"
+	return ", about " + Duration(s.ETA) + " to go"
 }

@@ -72,7 +72,7 @@ func name(job string, attempt int) string {
 // MinuteLine returns the summary line that is printed every minute without a live view.
 func MinuteLine(s state.Snapshot, now time.Time) string {
 	t := Count(s)
-	line := "so far      " + t.String() + toGo(t, s.ETA)
+	line := "so far      " + t.String() + ToGo(s)
 	if s.Head != "" {
 		line += "; " + CleanText(s.Head+" is waiting: "+s.HeadWhy)
 	}

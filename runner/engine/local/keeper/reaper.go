@@ -31,7 +31,7 @@ type end struct {
 	session  int // for an orphan: pid of its session's leader
 	status   unix.WaitStatus
 	cpu      time.Duration // used by it and the children that it waited for
-	rss      gpu.Bytes     // the most that one of these had in memory
+	rss      gpu.Bytes     // the most that one of these had in memory; 0 if less than this process
 	round    uint64        // children that ended together are reaped in one round
 	at       time.Duration // for an orphan: CLOCK_BOOTTIME when its end was reported
 }
@@ -119,7 +119,11 @@ func (r *reaper) take(pid int) (e end, ok bool) {
 	}
 	var used unix.Rusage
 	got, err := unix.Wait4(pid, &e.status, unix.WNOHANG|unix.WALL, &used)
-	e.cpu, e.rss = time.Duration(used.Utime.Nano()+used.Stime.Nano()), gpu.Bytes(used.Maxrss)*gpu.KiB
+	e.cpu = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	var own unix.Rusage // a child begins as a copy of this process, which counts for it
+	if unix.Getrusage(unix.RUSAGE_SELF, &own) == nil && used.Maxrss > own.Maxrss {
+		e.rss = gpu.Bytes(used.Maxrss) * gpu.KiB
+	}
 	return e, err == nil && got > 0
 }
 

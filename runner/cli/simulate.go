@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/runner"
+	"gpurun/runner/forecast"
+	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
+)
+
+// An expectation is what a job is expected to take.
+type expectation struct {
+	takes time.Duration
+	by    string // how that is known, for people
+}
+
+// Where an expectation comes from, if not from runs of jobs like it.
+const (
+	byBatch = "batch's median"
+	byGuess = "a guess"
+)
+
+// expect returns what a job is expected to take: what its family does, else the median of
+// the batch, else an hour; no more than its timeout.
+func (p *planning) expect(id int) expectation {
+	takes, runs := p.core.Expected(id)
+	e := expectation{takes, byBatch}
+	switch {
+	case runs > 0:
+		e.by = count(runs, "run")
+	case takes == 0:
+		e = expectation{sched.Unknown, byGuess}
+	}
+	if limit := p.batch.Jobs[id].Spec.Timeout; limit > 0 {
+		e.takes = min(e.takes, limit)
+	}
+	return e
+}
+
+// printLearned prints what is known of a job from runs of jobs like it.
+func (p *planning) printLearned(w io.Writer, id int) {
+	if m, runs := p.core.Learned(id); runs > 0 {
+		fmt.Fprintf(w, "          gpu memory %s, learned from %s\n", m.Round(), count(runs, "run"))
+	}
+	if e := p.expect(id); p.runs(id) && e.by != byGuess {
+		fmt.Fprintf(w, "          takes about %s (%s)\n", terminal.Duration(e.takes), e.by)
+	}
+}
+
+// printExpected prints what the jobs that would run are expected to take, if anything is
+// known of them.
+func (p *planning) printExpected(w io.Writer) {
+	var sum time.Duration
+	jobs, known := 0, 0
+	for id := range p.batch.Jobs {
+		if !p.runs(id) {
+			continue
+		}
+		e := p.expect(id)
+		if e.by == byGuess {
+			return
+		}
+		jobs++
+		if e.by != byBatch {
+			known++
+		}
+		sum += e.takes * time.Duration(p.batch.Jobs[id].Spec.Request.Min)
+	}
+	if known > 0 {
+		fmt.Fprintf(w, "they take about %.2f GPU hours, by runs of jobs like %d of them; plan --simulate shows when each would run\n", sum.Hours(), known)
+	}
+}
+
+// A prediction is a forecast with what it is based on.
+type prediction struct {
+	*forecast.Forecast
+	expected map[int]expectation
+}
+
+// foreseen is a job's part of the forecast in plan --json, in seconds from now.
+type foreseen struct {
+	Start float64 `json:"start_seconds"`
+	End   float64 `json:"end_seconds"`
+	GPUs  []int   `json:"gpus"`
+	By    string  `json:"by"` // "6 runs", "batch's median", "a guess"
+}
+
+// add adds the forecast to the rows of a plan.
+func (f *prediction) add(rows []planned) {
+	for _, s := range f.Stays {
+		if s.Job >= 0 {
+			rows[s.Job].Forecast = &foreseen{s.Start.Seconds(), s.End.Seconds(), append([]int{}, s.GPUs...), f.expected[s.Job].by}
+		}
+	}
+}
+
+// forecast plays the batch. The core has begun after that.
+func (p *planning) forecast() (*prediction, error) {
+	if p.unread != nil {
+		return nil, &failure{code: exitUsage, text: "plan --simulate needs the GPUs: " + p.unread.Error(), hint: "add --sim 4x24GiB to go by simulated ones"}
+	}
+	f := &prediction{expected: map[int]expectation{}}
+	for id := range p.batch.Jobs {
+		if v := p.verdicts[id]; v.Run || v.Live {
+			f.expected[id] = p.expect(id)
+		}
+	}
+	f.Forecast = forecast.Play(forecast.Config{
+		Batch: p.batch, Core: p.core, Pool: p.pool, Now: now(), Seen: p.seen, Find: runner.JobFinder(p.batch),
+		Takes: func(id int) time.Duration {
+			if e, ok := f.expected[id]; ok {
+				return e.takes
+			}
+			return sched.Unknown
+		},
+	})
+	return f, nil
+}
+
+// gantt is how many columns the bars of a forecast have.
+const gantt = 40
+
+// printForecast prints when each job starts and ends, and how good that is.
+func (p *planning) printForecast(w io.Writer, f *prediction) {
+	fmt.Fprintf(w, "simulated, on %s as they are now:\n", count(f.Capacity, "GPU"))
+	rows := [][]string{{"  JOB", "GPU", "START", "END", "KNOWN BY", "|" + strings.Repeat(" ", gantt) + "|"}}
+	for _, s := range f.Stays {
+		name, by := "an attempt of an earlier run", ""
+		if s.Job >= 0 {
+			name, by = p.batch.Jobs[s.Job].Name, f.expected[s.Job].by
+		}
+		start := "+" + terminal.Duration(s.Start)
+		if s.Running {
+			start = "runs"
+		}
+		rows = append(rows, []string{
+			"  " + terminal.CleanText(name), cmp.Or(strings.TrimPrefix(terminal.GPUList(s.GPUs), "GPU "), "CPU"),
+			start, "+" + terminal.Duration(s.End), by, bar(s, f.Wall),
+		})
+	}
+	table(w, rows)
+	if f.Never > 0 {
+		fmt.Fprintf(w, "%s would not start, as everybody else's jobs and processes stay in the simulation: %s\n", count(f.Never, "job"), terminal.CleanText(f.Why))
+	}
+	bound := fmt.Sprintf("%.2f GPU hours on %s", f.Work.Hours(), count(f.Capacity, "GPU"))
+	if f.Longest >= f.Bound() {
+		bound = "the longest chain of jobs"
+	}
+	fmt.Fprintf(w, "%s, %.2f GPU hours in %s; no order takes less than %s (%s)\n",
+		count(len(f.Stays), "job"), f.GPUTime.Hours(), terminal.Duration(f.Wall), terminal.Duration(f.Bound()), bound)
+	p.printBasis(w, f)
+}
+
+// printBasis says what the times of a forecast are worth.
+func (p *planning) printBasis(w io.Writer, f *prediction) {
+	var median, guess []int
+	for _, s := range f.Stays {
+		switch {
+		case s.Job < 0:
+		case f.expected[s.Job].by == byBatch:
+			median = append(median, s.Job)
+		case f.expected[s.Job].by == byGuess:
+			guess = append(guess, s.Job)
+		}
+	}
+	if len(median) > 0 {
+		fmt.Fprintf(w, "nothing like %s has run: counted as the median of the batch, or their timeout\n", p.some(median))
+	}
+	if len(guess) > 0 {
+		fmt.Fprintf(w, "nothing says how long %s take: counted as %s, or their timeout\n", p.some(guess), terminal.Duration(sched.Unknown))
+	}
+}
+
+// some names the first of some jobs.
+func (p *planning) some(ids []int) string {
+	first := p.batch.Jobs[slices.Min(ids)].Name
+	if len(ids) == 1 {
+		return first
+	}
+	return fmt.Sprintf("%s and %d more", first, len(ids)-1)
+}
+
+// bar draws a job's time among that of the batch.
+func bar(s forecast.Stay, wall time.Duration) string {
+	at := func(t time.Duration) int { return int(int64(t) * gantt / max(int64(wall), 1)) }
+	from, to := min(at(s.Start), gantt-1), max(at(s.End), at(s.Start)+1)
+	to = min(to, gantt)
+	return "|" + strings.Repeat(" ", from) + strings.Repeat("#", to-from) + strings.Repeat(" ", gantt-to) + "|"
+}

@@ -1,0 +1,131 @@
+package forecast
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// machine has GPUs of 24 GiB, on which others have some memory.
+func machine(used ...gpu.Bytes) (*gpu.Pool, gpu.Observation) {
+	var devs []gpu.Device
+	seen := gpu.Observation{At: time.Hour}
+	for i, u := range used {
+		d := gpu.Device{Index: i, UUID: gpu.UUID(fmt.Sprint("GPU-", i)), Name: "Test", Total: 24 * gpu.GiB}
+		devs = append(devs, d)
+		r := gpu.Reading{UUID: d.UUID, Total: d.Total, Free: d.Total - u, Used: u, Listed: true}
+		if u > 0 {
+			r.Processes = []gpu.Process{{PID: 1, UID: 1001, User: "bob", Memory: u}}
+		}
+		seen.Readings = append(seen.Readings, r)
+	}
+	pool := gpu.NewPool(devs, gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.FirstFit, UID: 1000, Poll: 5 * time.Second, AtOnce: true})
+	pool.Observe(seen)
+	return pool, seen
+}
+
+func play(b *jobspec.Batch, h *state.History, pool *gpu.Pool, seen gpu.Observation, minutes ...int) *Forecast {
+	b.Files = []jobspec.File{{}}
+	b.Settings.Poll, b.Settings.Patience, b.Settings.MinGPUs, b.Settings.MaxGPUs = 5*time.Second, 10*time.Minute, -1, -1
+	core := sched.New(b, h, sched.Options{})
+	core.Use(pool)
+	return Play(Config{
+		Batch: b, Core: core, Pool: pool, Seen: seen, Now: sched.Now{Boot: time.Hour, Wall: time.Unix(1e9, 0)},
+		Takes: func(id int) time.Duration { return time.Duration(minutes[id]) * time.Minute },
+		Find:  func(a *state.Attempt) int { return int(a.Start.Key[0] - 'a') },
+	})
+}
+
+func job(b *jobspec.Batch, gpus int, share bool, needs ...int32) {
+	id := len(b.Jobs)
+	s := &jobspec.Spec{When: jobspec.OnSuccess, Request: gpu.Request{Min: gpus, Max: gpus, Memory: 8 * gpu.GiB, MaxUtil: 100, Share: share}}
+	if gpus == 0 {
+		s.Request = gpu.Request{}
+	}
+	b.Jobs = append(b.Jobs, jobspec.Job{ID: id, Name: string(rune('a' + id)), Key: jobspec.Key{byte(id + 1)}, Spec: s, Needs: needs, Queue: -1})
+}
+
+func (f *Forecast) words() (s string) {
+	for _, y := range f.Stays {
+		s += fmt.Sprintf("%c%v %v-%v ", 'a'+y.Job, y.GPUs, y.Start.Minutes(), y.End.Minutes())
+	}
+	return s
+}
+
+// Jobs start as they would: on free GPUs, after their needs, two on one GPU if they share it.
+func TestJobsStartAsTheyWould(t *testing.T) {
+	b := &jobspec.Batch{}
+	job(b, 1, false)
+	job(b, 1, false)
+	job(b, 2, false, 0)
+	job(b, 0, false, 2)
+	pool, seen := machine(0, 0)
+	f := play(b, state.NewHistory(), pool, seen, 10, 20, 5, 1)
+	if got := f.words(); got != "a[0] 0-10 b[1] 0-20 c[0 1] 20-25 d[] 25-26 " {
+		t.Error(got)
+	}
+	if f.Wall != 26*time.Minute || f.GPUTime != 40*time.Minute || f.Bound() != 20*time.Minute || f.Never != 0 {
+		t.Errorf("%+v, bound %v", f, f.Bound())
+	}
+
+	b = &jobspec.Batch{}
+	for range 4 {
+		job(b, 1, true)
+	}
+	pool, seen = machine(0)
+	f = play(b, state.NewHistory(), pool, seen, 10, 10, 10, 10)
+	if got := f.words(); got != "a[0] 0-10 b[0] 0-10 c[0] 0-10 d[0] 10-20 " {
+		t.Error(got)
+	}
+	if f.GPUTime != 20*time.Minute || f.Work != 40*time.Minute/3 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// What others hold, they keep: a job that needs it never starts.
+func TestOthersStay(t *testing.T) {
+	b := &jobspec.Batch{}
+	job(b, 2, false)
+	job(b, 1, false)
+	job(b, 1, false, 0)
+	pool, seen := machine(20*gpu.GiB, 0)
+	f := play(b, state.NewHistory(), pool, seen, 10, 10, 10)
+	if got := f.words(); got != "b[1] 0-10 " || f.Never != 2 || f.Why == "" {
+		t.Errorf("%s, %d never: %s", got, f.Never, f.Why)
+	}
+}
+
+// What is running already takes as long as it has left.
+func TestRunningJobsAreContinued(t *testing.T) {
+	b := &jobspec.Batch{}
+	job(b, 1, false)
+	job(b, 1, false)
+	h := state.NewHistory()
+	h.Apply(0, state.Fact{Kind: state.KindStart, Time: time.Unix(1e9, 0).Add(-4 * time.Minute), UniID: "u", Key: "a", Job: "gone", GPUs: []int{0}, GPUUUIDs: []gpu.UUID{"GPU-0"}, Memory: 8 * gpu.GiB})
+	pool, seen := machine(0)
+	f := play(b, h, pool, seen, 10, 10)
+	if got := f.words(); got != "a[0] 0-6 a[0] 6-16 b[0] 16-26 " || !f.Stays[0].Running {
+		t.Error(got)
+	}
+}
+
+// Weeks are played in seconds, and no GPU stands idle in them: readings that show nothing
+// new are not answered.
+func TestLongForecasts(t *testing.T) {
+	b, minutes := &jobspec.Batch{}, []int{}
+	for i := range 2000 {
+		job(b, 1, false)
+		b.Jobs[i].Key = jobspec.Key{byte(i), byte(i >> 8), 1}
+		minutes = append(minutes, 30+i%60)
+	}
+	pool, seen := machine(0, 0, 0, 0)
+	f := play(b, state.NewHistory(), pool, seen, minutes...)
+	if len(f.Stays) != 2000 || f.Wall > f.Bound()*101/100 {
+		t.Errorf("%d started; %v, at least %v", len(f.Stays), f.Wall, f.Bound())
+	}
+}

@@ -133,6 +133,13 @@ type Claim struct {
 
 	Background bool // its run gives way to every other
 
+	Beyond
+}
+
+// Beyond is what an attempt holds besides devices, and until when.
+type Beyond struct {
+	CPUs int       `json:",omitempty"` // cores
+	RAM  Bytes     `json:",omitempty"` // host memory
 	Ends time.Time // when it ends, as far as its run knows; zero if unknown
 }
 
@@ -169,6 +176,8 @@ type Grant struct {
 
 	Since      time.Time // when; zero for just now
 	Background bool      `json:",omitempty"` // its run gives way to every other
+
+	Beyond
 }
 
 // Environ returns the variables that show a process the devices of g and no others: as

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -53,6 +54,7 @@ type Pool struct {
 	hostRead    time.Duration // when the host rules were read
 	waiting
 	giving giving
+	beyond Beyond // of other runs
 	usage  usage
 }
 
@@ -146,8 +148,26 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 		}
 		d.count(p.rules.UID)
 	}
+	p.beyond = beyond(claims)
 	p.forgive()
 }
+
+// beyond adds up what the attempts of some claims hold besides devices.
+func beyond(claims []Claim) (all Beyond) {
+	seen := map[string]bool{}
+	for i := range claims {
+		c := &claims[i]
+		if name := fmt.Sprint(c.UID, " ", c.Attempt); c.To == "" && !seen[name] {
+			seen[name] = true
+			all.CPUs += c.CPUs
+			all.RAM += c.RAM
+		}
+	}
+	return all
+}
+
+// Elsewhere returns what other runs' attempts hold besides devices.
+func (p *Pool) Elsewhere() Beyond { return p.beyond }
 
 // gap returns how far apart two samples may be and still count as watching: one
 // and a half poll intervals, at least 15 s.

@@ -60,7 +60,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 		return at
 	}
 	at.launch.Grace = b.Jobs[id].Spec.Grace
-	at.launch.Grant.Background = b.Settings.Background
+	at.launch.Grant.Background, at.launch.Grant.CPUs, at.launch.Grant.RAM = b.Settings.Background, b.Jobs[id].Spec.CPUs, b.Jobs[id].Spec.Memory
 	at.launch.Grant.Share, at.launch.Grant.Slots = b.Jobs[id].Spec.Request.Share, b.Jobs[id].Spec.Request.Slots
 	s := &a.Start
 	was := state.Record{Fact: *s, Start: s.Time}

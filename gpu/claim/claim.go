@@ -54,6 +54,7 @@ const (
 	maxDevices = 256      // in one claim
 	maxMemory  = gpu.Bytes(math.MaxInt64 >> 16)
 	maxText    = 200 // bytes of a name
+	maxCPUs    = 1 << 16
 )
 
 // Root returns the parent of all users' folders: GPURUN_CLAIMS_DIR, else /var/tmp.
@@ -110,6 +111,10 @@ type content struct {
 	Behind  bool            `json:"background,omitempty"` // the run gives way to every other
 	Devices []contentDevice `json:"devices"`
 
+	CPUs int        `json:"cpus,omitempty"`
+	RAM  gpu.Bytes  `json:"host_memory_bytes,omitempty"`
+	Ends *time.Time `json:"ends,omitempty"` // at the latest
+
 	ino uint64 // of the file it was read from
 }
 
@@ -133,6 +138,10 @@ func newContent(s Stake) *content {
 	c := &content{
 		Version: version, identity: self(), User: login(os.Getuid()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
 		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background,
+	}
+	c.CPUs, c.RAM = s.Grant.CPUs, s.Grant.RAM
+	if !s.Grant.Ends.IsZero() {
+		c.Ends = &s.Grant.Ends
 	}
 	if c.Since.IsZero() {
 		c.Since = time.Now()
@@ -167,6 +176,7 @@ func parse(b []byte) (*content, error) {
 	case len(c.Devices) > maxDevices:
 		return nil, fmt.Errorf("it claims %d devices", len(c.Devices))
 	}
+	c.CPUs, c.RAM = min(max(c.CPUs, 0), maxCPUs), min(max(c.RAM, 0), maxMemory)
 	c.Job, c.UniID, c.Run = cut(c.Job), cut(c.UniID), cut(c.Run)
 	for i := range c.Devices {
 		c.Devices[i].To = cut(c.Devices[i].To)
@@ -192,8 +202,11 @@ func (c *content) claims(user string) []gpu.Claim {
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
 			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Attempt: c.UniID,
-			Run: c.Run, Background: c.Behind, To: d.To,
+			Run: c.Run, Background: c.Behind, To: d.To, Beyond: gpu.Beyond{CPUs: c.CPUs, RAM: c.RAM},
 		})
+		if c.Ends != nil {
+			list[len(list)-1].Ends = *c.Ends
+		}
 	}
 	return list
 }

@@ -42,6 +42,9 @@ func (e *execClaim) open(p probe.Prober) (err error) {
 
 // take claims a grant. It returns why it could not, or "".
 func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) string {
+	if limit := pool.Host().MaxTimeout; limit > 0 {
+		g.Ends = time.Now().Add(limit)
+	}
 	others, warnings, err := e.engine.Claim(ctx, e.uniID, e.job, g)
 	for _, w := range warnings {
 		e.warn(w)

@@ -44,6 +44,26 @@ func hostMemory() gpu.Bytes {
 	return total
 }
 
+// machine returns the cores and the memory of the host, whatever this process may have of them;
+// 0 for what is unknown.
+func machine() (all gpu.Beyond) {
+	for _, part := range strings.Split(firstLine("/sys/devices/system/cpu/online"), ",") {
+		from, to, ranged := strings.Cut(part, "-")
+		first, err1 := strconv.Atoi(from)
+		last, err2 := first, err1
+		if ranged {
+			last, err2 = strconv.Atoi(to)
+		}
+		if err1 == nil && err2 == nil {
+			all.CPUs += last - first + 1
+		}
+	}
+	var kib gpu.Bytes
+	_, _ = fmt.Sscanf(firstLine("/proc/meminfo"), "MemTotal: %d kB", &kib)
+	all.RAM = kib * gpu.KiB
+	return all
+}
+
 // cgroups returns the folders of this process's cgroup (version 2) and its ancestors.
 func cgroups() (dirs []string) {
 	b, _ := os.ReadFile("/proc/self/cgroup")

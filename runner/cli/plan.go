@@ -163,6 +163,7 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 	}
 	o.Forced, err = matching(b, c.Force.globs)
 	o.CPUs, o.Memory, o.Zone = cores(), hostMemory(), time.Local
+	o.Machine = machine()
 	return o, err
 }
 

@@ -162,7 +162,7 @@ func (ev Prepared) on(c *Core) {
 		return
 	}
 	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job)
-	rival := !unwanted && c.onPool(a) && c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != ""
+	rival := !unwanted && c.onPool(a) && (c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != "" || c.overcommits(a))
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})
 		if rival {
@@ -186,6 +186,12 @@ func (ev Prepared) on(c *Core) {
 	c.lookFor(a)
 	c.reads.begun(c.now.Boot)
 	c.do(Launch{Job: int(a.job), UniID: uni})
+}
+
+// overcommits reports whether an attempt, which holds its part, and those of other runs need more
+// cores or memory than the host has.
+func (c *Core) overcommits(a *attempt) bool {
+	return c.tight(&class{need: need{cpus: a.cpus, memory: a.memory}}, c.live.cpus-a.cpus, c.live.memory-a.memory) != ""
 }
 
 // startFact adds what the core knows of a start to what the edge knows.

@@ -49,8 +49,12 @@ func (c *Core) preempt(a *attempt, why string) {
 }
 
 // attends reports whether all GPUs are to be read although no job waits for one: what
-// others wish for decides whether this run's jobs may stay.
+// others hold keeps a job from starting, or what they wish for decides whether this run's
+// jobs may stay.
 func (c *Core) attends() bool {
+	if c.squeezed {
+		return true
+	}
 	if !c.b.Settings.Background || c.live.onGPUs == 0 {
 		return false
 	}

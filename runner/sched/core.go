@@ -26,6 +26,7 @@ type Options struct {
 	NoWait    bool          // finish as soon as nothing can start immediately
 	CPUs      int           // cores for this run; 0 means no limit
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
+	Machine   gpu.Beyond    // cores and memory of the host, for all runs; 0 means no limit
 	Sim       bool          // the GPUs are simulated, so successes on simulated GPUs count
 	Placement gpu.Placement // who grants GPUs
 	Run       string        // this run's ID

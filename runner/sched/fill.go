@@ -52,7 +52,7 @@ func (c *Core) fill() {
 	}
 	c.refill = false
 	w := &c.waiter
-	w.id, w.kept, w.free, c.cramped.id, c.failed = -1, nil, 0, -1, c.failed[:0]
+	w.id, w.kept, w.free, c.cramped.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
 	if c.draining != "" {
 		return
 	}
@@ -70,8 +70,11 @@ func (c *Core) fill() {
 		started := false
 		if c.room(id) == "" {
 			started = c.startJob(id)
-		} else if c.cramped.id < 0 {
-			c.cramped.wait(id, c.now.Boot)
+		} else {
+			c.squeezed = c.squeezed || c.tight(cl, c.live.cpus, c.live.memory) != ""
+			if c.cramped.id < 0 && c.tight(cl, 0, 0) == "" {
+				c.cramped.wait(id, c.now.Boot)
+			}
 		}
 		if started && c.head(cl) >= 0 {
 			heap.Fix(&order, 0)
@@ -157,9 +160,13 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
 		c.since = c.now.Wall
 	}
-	g.Since, g.Background = c.now.Wall, c.b.Settings.Background
-	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Grant: g, Note: note}
+	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Note: note}
 	prepare.Timeout, _ = c.timeout(id)
+	g.Since, g.Background = c.now.Wall, c.b.Settings.Background
+	if g.CPUs, g.RAM = cl.cpus, cl.memory; prepare.Timeout > 0 {
+		g.Ends = c.now.Wall.Add(prepare.Timeout)
+	}
+	prepare.Grant = g
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
@@ -218,30 +225,6 @@ func (c *Core) here() time.Time {
 		return c.now.Wall
 	}
 	return c.now.Wall.In(c.opts.Zone)
-}
-
-func cores(n int) string {
-	if n == 1 {
-		return "1 core"
-	}
-	return fmt.Sprintf("%d cores", n)
-}
-
-// room returns why the limits of this run keep a ready job from starting now, or "". Once
-// the patience of a job is over that found too few cores or too little host memory, no
-// other job may take any of them.
-func (c *Core) room(id int32) string {
-	cl, used := c.jobs[id].class, &c.live
-	if h := &c.cramped; (cl.cpus > 0 || cl.memory > 0) && h.id != id && c.impatient(h) {
-		return "cores and host memory are kept for " + c.name(h.id)
-	}
-	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && used.cpus+cl.cpus > most {
-		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-used.cpus), most)
-	}
-	if most := c.opts.Memory; most > 0 && cl.memory > 0 && used.memory+cl.memory > most {
-		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-used.memory).Round(), most.Round())
-	}
-	return ""
 }
 
 // aside returns the GPUs that a job may not take now.

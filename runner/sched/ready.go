@@ -22,6 +22,8 @@ type openings struct {
 	failed  []gpu.Request // requests that found no GPU in the last fill, the waiter's first
 	waiter  waiter
 	cramped head // the first ready job that found too few cores or too little host memory
+
+	squeezed bool // by what other runs hold, some job found too few cores or too little host memory
 }
 
 func newOpenings(b *jobspec.Batch) openings {
@@ -246,4 +248,45 @@ func (c *Core) whyQueue(id int32) string {
 		return fmt.Sprintf("queue %s: %s goes first", name, c.name(h))
 	}
 	return fmt.Sprintf("queue %s: %s is running", name, c.inQueue(q))
+}
+
+func cores(n int) string {
+	if n == 1 {
+		return "1 core"
+	}
+	return fmt.Sprintf("%d cores", n)
+}
+
+// room returns why the limits of this run keep a ready job from starting now, or "". Once
+// the patience of a job is over that found too few cores or too little host memory, no
+// other job may take any of them.
+func (c *Core) room(id int32) string {
+	cl, used := c.jobs[id].class, &c.live
+	if h := &c.cramped; (cl.cpus > 0 || cl.memory > 0) && h.id != id && c.impatient(h) {
+		return "cores and host memory are kept for " + c.name(h.id)
+	}
+	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && used.cpus+cl.cpus > most {
+		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-used.cpus), most)
+	}
+	if most := c.opts.Memory; most > 0 && cl.memory > 0 && used.memory+cl.memory > most {
+		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-used.memory).Round(), most.Round())
+	}
+	return c.tight(cl, used.cpus, used.memory)
+}
+
+// tight returns why what other runs hold of the host's cores and memory leaves too little for
+// one more job of a class, when this run holds as much as given, or "".
+func (c *Core) tight(cl *class, cpus int, memory gpu.Bytes) string {
+	if c.pool == nil {
+		return ""
+	}
+	theirs, all := c.pool.Elsewhere(), c.opts.Machine
+	if all.CPUs > 0 && cl.cpus > 0 && theirs.CPUs > 0 && cpus+theirs.CPUs+cl.cpus > all.CPUs {
+		return fmt.Sprintf("needs %s, %d of %d are free: other runs hold %d", cores(cl.cpus), max(0, all.CPUs-cpus-theirs.CPUs), all.CPUs, theirs.CPUs)
+	}
+	if all.RAM > 0 && cl.memory > 0 && theirs.RAM > 0 && memory+theirs.RAM+cl.memory > all.RAM {
+		return fmt.Sprintf("needs %s of host memory, %s of %s are free: other runs hold %s",
+			cl.memory.Asked(), max(0, all.RAM-memory-theirs.RAM).Round(), all.RAM.Round(), theirs.RAM.Round())
+	}
+	return ""
 }

@@ -172,6 +172,12 @@ func (s *scenario) setUp(f []string) bool {
 		for _, i := range f[2:] {
 			s.claim(f[1], s.number(i), f[0])
 		}
+	case "takes":
+		for i := range s.claims {
+			if s.claims[i].Run == f[1] {
+				s.claims[i].CPUs, s.claims[i].RAM = s.number(f[2]), s.bytes(f[3])
+			}
+		}
 	case "driver":
 		s.fails = strings.Join(f[1:], " ")
 		if s.fails == "works" {
@@ -288,6 +294,9 @@ func (s *scenario) set(key, value string) {
 		s.opts.NoWait = true
 	case "cpus":
 		s.opts.CPUs = s.number(value)
+	case "machine":
+		cores, ram, _ := strings.Cut(value, " ")
+		s.opts.Machine = gpu.Beyond{CPUs: s.number(cores), RAM: s.bytes(ram)}
 	case "memory":
 		s.opts.Memory = s.bytes(value)
 	case "only":

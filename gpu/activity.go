@@ -8,6 +8,7 @@ type activity struct {
 	since   time.Duration     // start of the unbroken run of samples
 	watched time.Duration     // how long that has been
 	peaks   [len(windows)]int // highest sample of each window; -1 if unknown
+	idle    Idle              // without a UUID if there is no sample
 }
 
 // windows are what utilization is judged over: briefly, and for longer if strangers are there.
@@ -22,7 +23,7 @@ func (d *device) window() int {
 }
 
 // watch adds samples, as of now.
-func (w *activity) watch(now time.Duration, samples []Sample, gap time.Duration) {
+func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.Duration) {
 	for _, s := range samples {
 		last, any := w.last()
 		if any && s.At <= last {
@@ -32,6 +33,7 @@ func (w *activity) watch(now time.Duration, samples []Sample, gap time.Duration)
 			w.since = s.At
 		}
 		w.samples = append(w.samples, s)
+		w.rest(id, s)
 	}
 	last, any := w.last()
 	for len(w.samples) > 0 && w.samples[0].At < now-windows[1] {
@@ -49,6 +51,18 @@ func (w *activity) watch(now time.Duration, samples []Sample, gap time.Duration)
 			}
 		}
 	}
+}
+
+// rest adds a sample to the time for which the device has done nothing.
+func (w *activity) rest(id UUID, s Sample) {
+	seen := Idle{UUID: id, Since: s.At, Until: s.At}
+	if s.Percent > 0 {
+		seen.Busy = s.At
+	}
+	if w.idle.UUID != "" {
+		seen = seen.with(w.idle)
+	}
+	w.idle = seen
 }
 
 // last returns the time of the newest sample.

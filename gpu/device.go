@@ -103,7 +103,7 @@ func (d *device) observe(at time.Duration, r *Reading, gap time.Duration) {
 		d.used = d.Total - d.free
 	}
 	d.back = d.back && !d.filled()
-	d.watch(d.at, r.Samples, gap)
+	d.watch(d.UUID, d.at, r.Samples, gap)
 	d.quick = !r.Listed
 	if r.Listed {
 		d.mode = r.ComputeMode

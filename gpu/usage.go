@@ -12,25 +12,85 @@ const halfLife = 24 * time.Hour
 // usage is the device time that users have had, as far as this run has seen.
 type usage struct {
 	at    time.Duration
-	users []used
+	users []Use // halved every halfLife
+	spent Spent
 }
 
-type used struct {
-	uid     int
-	seconds float64 // halved every halfLife
+// A Use is what a user has had.
+type Use struct {
+	UID     int     `json:"uid"`
+	Seconds float64 `json:"gpu_seconds"`
 }
+
+// Spent is what a run knows of the use of devices since it began. Others know it, too, if
+// they ran meanwhile, apart from Own.
+type Spent struct {
+	Passed time.Duration
+	Own    float64 // GPU seconds of this run
+	Others []Use   // of other users' claims
+	Idle   []Idle  // of all devices whose utilization can be read
+}
+
+// An Idle says for how long every sample of a device has been 0%, with none missing for
+// longer than idleGap. A device that is busy has been so for no time.
+type Idle struct {
+	UUID  UUID          `json:"uuid"`
+	Since time.Duration `json:"since_boottime_ns"`
+	Until time.Duration `json:"until_boottime_ns"` // the newest sample
+	Busy  time.Duration `json:"busy_boottime_ns"`  // the newest that was not 0%; 0 if none is known
+}
+
+// with adds what somebody else has seen of the same device.
+func (i Idle) with(o Idle) Idle {
+	if i.Until < o.Until {
+		i, o = o, i
+	}
+	if i.Since-o.Until <= idleGap {
+		i.Since = min(i.Since, o.Since)
+	}
+	i.Busy = max(i.Busy, o.Busy)
+	i.Since = max(i.Since, i.Busy)
+	return i
+}
+
+// Merge combines what two have seen of devices.
+func Merge(a, b []Idle) []Idle {
+	all := slices.Clone(a)
+	for _, o := range b {
+		if k := slices.IndexFunc(all, func(i Idle) bool { return i.UUID == o.UUID }); k >= 0 {
+			all[k] = all[k].with(o)
+		} else {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// idleGap is how far apart samples may be of a device that counts as idle in between. Runs
+// whose jobs all run read it every ten minutes.
+const idleGap = 15 * time.Minute
+
+// halved returns what is left of GPU seconds after some time.
+func halved(seconds float64, passed time.Duration) float64 {
+	return seconds * math.Exp2(-max(0, passed).Seconds()/halfLife.Seconds())
+}
+
+// Later returns a user's GPU seconds as they count after some time.
+func (u Use) Later(passed time.Duration) Use { return Use{u.UID, halved(u.Seconds, passed)} }
 
 // Pass records that time passes until now, with devices held as they are.
 func (p *Pool) Pass(now time.Duration) {
 	u := &p.usage
-	passed := (now - u.at).Seconds()
+	elapsed := now - u.at
+	passed := elapsed.Seconds()
 	if u.at == 0 || passed <= 0 {
 		u.at = max(u.at, now)
 		return
 	}
 	u.at = now
+	u.spent.Passed += elapsed
 	for i := range u.users {
-		u.users[i].seconds *= math.Exp2(-passed / halfLife.Seconds())
+		u.users[i] = u.users[i].Later(elapsed)
 	}
 	for i := range p.devs {
 		d := &p.devs[i]
@@ -38,30 +98,85 @@ func (p *Pool) Pass(now time.Duration) {
 			if p.rules.Background {
 				continue
 			}
-			u.add(p.rules.UID, passed*d.weight(h.share, h.memory))
+			seconds := passed * d.weight(h.share, h.memory)
+			u.spent.Own += seconds
+			u.add(p.rules.UID, seconds)
 		}
 		for k := range d.claims {
 			if c := &d.claims[k]; c.counts() {
-				u.add(c.UID, passed*d.weight(c.Share, c.Memory))
+				seconds := passed * d.weight(c.Share, c.Memory)
+				u.add(c.UID, seconds)
+				if c.UID != p.rules.UID {
+					u.spent.Others = plus(u.spent.Others, c.UID, seconds)
+				}
 			}
 		}
 	}
 }
 
-func (u *usage) add(uid int, seconds float64) {
-	i := slices.IndexFunc(u.users, func(o used) bool { return o.uid == uid })
+func (u *usage) add(uid int, seconds float64) { u.users = plus(u.users, uid, seconds) }
+
+func plus(users []Use, uid int, seconds float64) []Use {
+	i := slices.IndexFunc(users, func(o Use) bool { return o.UID == uid })
 	if i < 0 {
-		i = len(u.users)
-		u.users = append(u.users, used{uid: uid})
+		i = len(users)
+		users = append(users, Use{UID: uid})
 	}
-	u.users[i].seconds += seconds
+	users[i].Seconds += seconds
+	return users
+}
+
+// Spent returns what is known of the use of devices since the pool was made.
+func (p *Pool) Spent() Spent {
+	s := p.usage.spent
+	s.Others = slices.Clone(s.Others)
+	for i := range p.devs {
+		if w := &p.devs[i].activity; w.idle.UUID != "" {
+			s.Idle = append(s.Idle, w.idle)
+		}
+	}
+	return s
+}
+
+// Since returns what came after an earlier answer of Spent.
+func (s Spent) Since(o Spent) Spent {
+	s.Passed, s.Own = s.Passed-o.Passed, s.Own-o.Own
+	s.Others = slices.Clone(s.Others)
+	for _, u := range o.Others {
+		s.Others = plus(s.Others, u.UID, -u.Seconds)
+	}
+	return s
+}
+
+// Recall adds what was known before: what users had, and how long devices did nothing.
+func (p *Pool) Recall(users []Use, idle []Idle) {
+	for _, u := range users {
+		p.usage.add(u.UID, u.Seconds)
+	}
+	for _, known := range idle {
+		if d := p.device(known.UUID); d != nil && d.idle.UUID == "" {
+			d.idle = known
+		} else if d != nil {
+			d.idle = d.idle.with(known)
+		}
+	}
+}
+
+// IdleSince returns since when a device has done nothing; false if it has, or if that is
+// unknown.
+func (p *Pool) IdleSince(id UUID) (since time.Duration, ok bool) {
+	d := p.device(id)
+	if d == nil || d.idle.UUID == "" || d.idle.Busy == d.idle.Until || d.at-d.idle.Until > p.gap() {
+		return 0, false
+	}
+	return d.idle.Since, true
 }
 
 // Used returns the GPU seconds that a user has had, halved every day.
 func (p *Pool) Used(uid int) float64 {
 	for _, u := range p.usage.users {
-		if u.uid == uid {
-			return u.seconds
+		if u.UID == uid {
+			return u.Seconds
 		}
 	}
 	return 0

@@ -24,7 +24,8 @@ type Config struct {
 	Starts []state.Fact // one run fact per file, appended to its ledger first
 	Prober probe.Prober // nil without GPUs
 	Engine engine.Engine
-	Host   HostRules // nil without GPUs
+	Host   HostRules       // nil without GPUs
+	Spent  func(gpu.Spent) // is told now and then what the run knows of the use of the GPUs so far; nil without them
 	Sinks  []Sink
 	// Report returns what a block dialect script has reported of its attempt: the engine
 	// sees only what uni_id.json says when the tree is empty. nil for none.
@@ -58,6 +59,7 @@ func Run(ctx context.Context, c Config) state.Result {
 	defer tick.Stop()
 	for !l.finished && l.wait(tick.C) {
 	}
+	l.spend(true)
 	return l.result()
 }
 
@@ -69,6 +71,7 @@ type loop struct {
 	queue    []sched.Event // events for the core
 	timer    *time.Timer
 	finished bool
+	spent    time.Duration // when that was last kept
 
 	attempts attempts
 	readings readings
@@ -145,8 +148,29 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 	case <-tick:
 		l.show()
 		l.checkState()
+		l.spend(false)
 	}
 	return true
+}
+
+// spendEvery is how often what the run has spent is kept for later runs.
+const spendEvery = time.Minute
+
+// spend has that kept, if it is time or the run is over.
+func (l *loop) spend(over bool) {
+	now := l.Now().Boot
+	if l.Spent == nil || !over && now-l.spent < spendEvery {
+		return
+	}
+	s := l.Core.Spent()
+	if l.spent = now; over {
+		l.Spent(s)
+		return
+	}
+	l.beside(func() func() {
+		l.Spent(s)
+		return func() {}
+	})
 }
 
 // beside does work that may take time outside the loop. The loop does what it returns.

@@ -73,7 +73,7 @@ func (r *Reader) judge(f folder, s, in *sight) {
 		return
 	}
 	s.found, s.wishes = append(s.found, in.found...), append(s.wishes, in.wishes...)
-	s.sick = append(s.sick, in.sick...)
+	s.sick, s.usages = append(s.sick, in.sick...), append(s.usages, in.usages...)
 	if s.doubt = s.doubt || in.ours; !in.ours {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -60,6 +60,9 @@ func sweep(root string) {
 		if ctx.Err() != nil {
 			return
 		}
+		if strings.HasSuffix(name, usageSuffix) {
+			continue
+		}
 		if strings.HasSuffix(name, sickSuffix) {
 			if _, err := readSick(d, name, os.Getuid()); errors.Is(err, errGone) {
 				_ = unix.Unlinkat(int(d.Fd()), name, 0)

@@ -51,6 +51,8 @@ type Reader struct {
 	wishes []gpu.Wish        // as of the last reading
 	began  time.Time         // the last reading
 	took   time.Duration     // and how long that took
+	set    string            // of devices whose use is read; "" for none
+	usages []Usage           // as of the last reading
 	doubts map[string]*doubt // by folder
 }
 
@@ -94,7 +96,7 @@ func (r *Reader) look(ctx context.Context) ([]gpu.Claim, []string, bool) {
 	r.mu.Lock()
 	if !began.Before(r.began) { // else a later one was quicker
 		r.began, r.took = began, time.Since(began)
-		r.sick, r.wishes = s.sick, wishes(s.wishes)
+		r.sick, r.wishes, r.usages = s.sick, wishes(s.wishes), s.usages
 	}
 	r.mu.Unlock()
 	return claims, r.news(s.warnings), s.doubt
@@ -150,6 +152,7 @@ func (r *Reader) root(ctx context.Context, root string, s *sight) {
 		waiting[f.path] = f
 		go func() {
 			a := answer{folder: f}
+			a.set = r.set
 			a.safely(f, func() {
 				if r.entered != nil {
 					r.entered(f.path)

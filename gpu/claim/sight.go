@@ -20,6 +20,8 @@ type sight struct {
 	found    []*content
 	sick     []gpu.Quarantine
 	wishes   []*wishContent
+	set      string // of devices whose use is read; "" for none
+	usages   []Usage
 	warnings []string
 	short    bool // not read completely, because of what is there
 	ours     bool // not read completely, because this process lacks something
@@ -68,7 +70,7 @@ func (s *sight) read(ctx context.Context, f folder) {
 		}
 		c, err := s.open(d, name, f.uid)
 		switch {
-		case err == nil && c == nil: // a wish or a quarantine
+		case err == nil && c == nil: // something else
 		case err == nil:
 			if !seen[c.ino] { // one file may have several names
 				seen[c.ino] = true
@@ -93,9 +95,18 @@ func (s *sight) read(ctx context.Context, f folder) {
 	}
 }
 
-// open reads a claim, or adds a wish or a quarantine to s and returns nil.
+// open reads a claim, or adds something else to s and returns nil.
 func (s *sight) open(d *os.File, name string, uid int) (*content, error) {
 	switch {
+	case strings.HasSuffix(name, usageSuffix):
+		if s.set == "" || name != usageName(s.set) {
+			return nil, nil
+		}
+		u, err := readUsage(d, uid, s.set)
+		if err == nil {
+			s.usages = append(s.usages, *u)
+		}
+		return nil, err
 	case strings.HasSuffix(name, wishSuffix):
 		w, err := open(d, name, uid, parseWish)
 		if err == nil {
@@ -113,10 +124,9 @@ func (s *sight) open(d *os.File, name string, uid int) (*content, error) {
 }
 
 // published are the suffixes of what users publish.
-var published = []string{suffix, wishSuffix, sickSuffix}
+var published = []string{suffix, wishSuffix, sickSuffix, usageSuffix}
 
-// listNames returns the names of claims, wishes and quarantines, one other name if there
-// is any, and whether the folder has more names than it reads.
+// listNames returns the names of what users publish, one other name if there is any, and whether the folder has more names than it reads.
 func listNames(ctx context.Context, d *os.File) (names []string, strange string, more bool, err error) {
 	for n := 0; ; {
 		batch, err := d.Readdirnames(512)
@@ -124,7 +134,7 @@ func listNames(ctx context.Context, d *os.File) (names []string, strange string,
 			switch {
 			case slices.ContainsFunc(published, func(suffix string) bool { return strings.HasSuffix(name, suffix) }):
 				names = append(names, name)
-			case strange == "" && !strings.HasSuffix(name, sickSuffix+halfMade):
+			case strange == "" && !strings.HasSuffix(name, halfMade):
 				strange = name
 			}
 		}

@@ -2,11 +2,55 @@ package cli
 
 import (
 	"context"
+	"sync"
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/gpu/probe"
 )
+
+// A purse keeps what this user's runs have spent of a set of devices, for later runs.
+type purse struct {
+	roots []string
+	set   string
+
+	mu   sync.Mutex
+	kept gpu.Spent
+}
+
+// purseOf returns that of the prober's devices; nil if nobody shares them. dir is as for claimRoots.
+func purseOf(p probe.Prober, dir string) *purse {
+	if p == nil || p.Private() {
+		return nil
+	}
+	return &purse{roots: claimRoots(p, dir), set: claim.Set(p.Devices())}
+}
+
+// open tells a pool what users had before.
+func (m *purse) open(pool *gpu.Pool) {
+	if m == nil {
+		return
+	}
+	u := claim.Past(m.roots, m.set)
+	var users []gpu.Use
+	for _, x := range u.Users {
+		users = append(users, x.Use)
+	}
+	pool.Recall(users, u.Idle)
+}
+
+// spend keeps what a run has spent so far. If that cannot be written, the next call tries
+// again: it only breaks ties, and no run fails for it.
+func (m *purse) spend(s gpu.Spent) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s.Passed > m.kept.Passed && claim.Account(m.roots, m.set, s.Since(m.kept)) == nil {
+		m.kept = s
+	}
+}
 
 // claimRoots returns the folders that hold this run's claims and those of others;
 // none if no other run can use the same GPUs. dir is the run's own folder, or "".
@@ -48,7 +92,7 @@ type spectator struct{ r *claim.Reader }
 // spectatorOf returns a spectator of those that may hold the prober's devices.
 func spectatorOf(p probe.Prober) spectator {
 	if roots := claimRoots(p, ""); roots != nil {
-		return spectator{claim.NewReader(roots)}
+		return spectator{claim.NewReader(roots).WithUsage(claim.Set(p.Devices()))}
 	}
 	return spectator{}
 }
@@ -58,6 +102,14 @@ func (s spectator) Others(ctx context.Context, _ []gpu.Reading) ([]gpu.Claim, []
 		return nil, nil
 	}
 	return s.r.Others(ctx)
+}
+
+// Usages returns what users have recorded of their use of the devices, as of the latest Others.
+func (s spectator) Usages() []claim.Usage {
+	if s.r == nil {
+		return nil
+	}
+	return s.r.Usages()
 }
 
 func (s spectator) Sick() []gpu.Quarantine {

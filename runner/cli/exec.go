@@ -94,11 +94,11 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	if why, ok := pool.Possible(req); !ok {
 		return false, &failure{code: exitUsage, text: why}
 	}
-	if err := hold.open(p); err != nil {
+	if err := hold.open(p, pool); err != nil {
 		return false, err
 	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: runID(), UID: os.Getuid(), Since: time.Now(), Asks: []gpu.Ask{pool.Ask(host.Boottime(), req, 1, nil)}}
+	wish := gpu.Wish{Run: runID(), UID: os.Getuid(), Since: time.Now(), Used: pool.Used(os.Getuid()), Asks: []gpu.Ask{pool.Ask(host.Boottime(), req, 1, nil)}}
 	pool.Want(wish)
 	defer hold.engine.Wish(gpu.Wish{})
 	for {

@@ -28,15 +28,20 @@ type execClaim struct {
 	*app
 	job, uniID string
 	grant      gpu.Grant
+	pool       *gpu.Pool
+	purse      *purse
 	engine     engine.Engine // nil without GPUs
 	rules      hostRules     // as they were when the GPUs were claimed
 	timer      *time.Timer   // of the host's max_timeout; nil for none
 	over       chan struct{} // closed once that has ended the command
 }
 
-func (e *execClaim) open(p probe.Prober) (err error) {
+func (e *execClaim) open(p probe.Prober, pool *gpu.Pool) (err error) {
+	e.pool = pool
 	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
 	e.engine, err = e.openEngine("", zerolog.Nop(), claimRoots(p, last))
+	e.purse = purseOf(p, last)
+	e.purse.open(pool)
 	return err
 }
 
@@ -52,6 +57,7 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	if err != nil {
 		return err.Error()
 	}
+	pool.Pass(host.Boottime())
 	pool.Hold(e.uniID, g)
 	why := pool.Conflict(host.Boottime(), g, others)
 	if why != "" {
@@ -109,6 +115,10 @@ func (e *execClaim) ended(err error) error {
 
 func (e *execClaim) release() {
 	if e.engine != nil {
+		e.pool.Pass(host.Boottime())
+		s := e.pool.Spent()
+		s.Others = nil // it read nothing while its command ran
+		e.purse.spend(s)
 		e.engine.Withdraw(e.uniID)
 		e.engine.Close()
 	}

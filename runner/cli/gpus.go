@@ -16,6 +16,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/runner/terminal"
+	"gpurun/state/host"
 )
 
 type gpusCmd struct {
@@ -100,6 +101,9 @@ func (c *gpusCmd) Run(a *app) error {
 	}
 	look := func() (gpuTable, error) {
 		snap := a.observed(ctx, p, rules, claims)
+		for _, u := range claims.Usages() {
+			pool.Recall(nil, u.Idle)
+		}
 		answered()
 		return c.look(p, pool, snap)
 	}
@@ -155,6 +159,7 @@ type gpuUser struct {
 	User    string    `json:"user"`
 	Command string    `json:"command"`
 	Memory  gpu.Bytes `json:"memory_bytes"`
+	Idle    float64   `json:"idle_seconds"` // for how long its GPU is known to have done nothing since it began; -1 if it is busy or unknown
 }
 
 type gpuClaim struct {
@@ -193,6 +198,9 @@ func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) (t 
 			r = snap.Readings[i]
 		}
 		row := rowOf(d, r, &snap)
+		if since, ok := pool.IdleSince(d.UUID); ok {
+			row.idle(snap.At, since)
+		}
 		v, managed := verdicts[d.UUID]
 		if !managed {
 			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
@@ -228,7 +236,7 @@ func rowOf(d gpu.Device, r gpu.Reading, snap *gpu.Observation) gpuRow {
 		if p.UID >= 0 {
 			uid = fmt.Sprint(p.UID)
 		}
-		row.Users = append(row.Users, gpuUser{p.PID, cmp.Or(p.User, uid), p.Command, p.Memory})
+		row.Users = append(row.Users, gpuUser{p.PID, cmp.Or(p.User, uid), p.Command, p.Memory, -1})
 	}
 	for _, c := range snap.Claims {
 		if c.UUID == d.UUID {
@@ -242,6 +250,32 @@ func rowOf(d gpu.Device, r gpu.Reading, snap *gpu.Observation) gpuRow {
 	}
 	row.Remap = r.Health != nil && r.Health.Remap
 	return row
+}
+
+// idle records that the device has done nothing since some time. A process that began later
+// has been idle for as long as it runs.
+func (r *gpuRow) idle(now, since time.Duration) {
+	for i := range r.Users {
+		u, from := &r.Users[i], since
+		if st, ok := host.StatOf(u.PID); ok && !r.UUID.Simulated() {
+			from = max(from, time.Duration(st.Start)*time.Second/clockTicks)
+		}
+		u.Idle = max(0, now-from).Seconds()
+	}
+}
+
+// clockTicks is how many the kernel counts to a second in /proc; on Linux, for all programs.
+const clockTicks = 100
+
+// idleWords returns "0% for 9h12m", "0% now", or "".
+func (u *gpuUser) idleWords() string {
+	switch {
+	case u.Idle < 0:
+		return ""
+	case u.Idle < 60:
+		return "0% now"
+	}
+	return "0% for " + terminal.Seconds(u.Idle)
 }
 
 // print writes the table. Below each GPU come its processes and claims, a line each.
@@ -260,7 +294,7 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 		}
 		cells = append(cells, []string{fmt.Sprint(r.Index), onGPU(r.Name), memory, util, verdict})
 		for _, u := range r.Users {
-			cells = append(cells, []string{"", "  " + onGPU(u.User+" "+u.Command), memoryWords(u.Memory), "", fmt.Sprintf("pid %d", u.PID)})
+			cells = append(cells, []string{"", "  " + onGPU(u.User+" "+u.Command), memoryWords(u.Memory), u.idleWords(), fmt.Sprintf("pid %d", u.PID)})
 		}
 		for _, cl := range r.Claims {
 			who := cl.User + ", " + cl.Job

@@ -21,6 +21,7 @@ type grammar struct {
 	Done       doneCmd       `cmd:"" help:"Record jobs as done without running them."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, their users, and which ones a job could use."`
 	Queue      queueCmd      `cmd:"" help:"Show who waits for GPUs on this host, in which order, and why."`
+	Usage      usageCmd      `cmd:"" help:"Show how many GPU hours users have had, and batches took."`
 	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`

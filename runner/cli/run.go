@@ -88,6 +88,7 @@ type run struct {
 	prober  probe.Prober // nil if no GPU is needed
 	rules   hostRules    // once known
 	usable  int          // devices that the run may use
+	purse   *purse       // nil if no other run can use them
 	log     zerolog.Logger
 	git     <-chan []commit
 	began   bool // jobs could start
@@ -193,6 +194,8 @@ func (r *run) openPool() (*gpu.Pool, error) {
 		return nil, err
 	}
 	r.usable = len(pool.Devices())
+	r.purse = purseOf(r.prober, r.state.Dir(0))
+	r.purse.open(pool)
 	return pool, problems(jobspec.Report(impossible))
 }
 
@@ -263,7 +266,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read,
+		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read, Spent: r.purse.spend,
 		Log: r.log, Stops: sig.stops, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	}

@@ -11,11 +11,11 @@ import (
 )
 
 // commands are those of the grammar, to compare mistyped ones with.
-var commands = []string{"run", "plan", "check", "status", "log", "stop", "forget", "done", "gpus", "queue", "exec", "version", "completion"}
+var commands = []string{"run", "plan", "check", "status", "log", "stop", "forget", "done", "gpus", "queue", "usage", "exec", "version", "completion"}
 
 // otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{
-	"help": "--help", "ls": "status", "list": "status", "ps": "status", "squeue": "queue", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
+	"help": "--help", "ls": "status", "list": "status", "ps": "status", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "run", "resume": "run", "retry": "run", "dry-run": "plan", "validate": "check", "lint": "check", "clean": "forget", "reset": "forget",
 }
 

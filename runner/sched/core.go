@@ -110,6 +110,14 @@ func (c *Core) Step(now Now, ev Event) []Action {
 	return c.out
 }
 
+// Spent returns what the run knows of the use of devices since it began.
+func (c *Core) Spent() gpu.Spent {
+	if c.pool == nil {
+		return gpu.Spent{}
+	}
+	return c.pool.Spent()
+}
+
 func (c *Core) do(a Action) { c.out = append(c.out, a) }
 
 // settle does everything that the event made possible: ends that follow from ends, due

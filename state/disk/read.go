@@ -178,6 +178,9 @@ func Follow(dir string) *Follower {
 	return f
 }
 
+// FromStart starts at the beginning of that ledger.
+func FromStart(dir string) *Follower { return &Follower{path: filepath.Join(dir, ledgerName)} }
+
 // Next passes the facts added since the last call to take. An incomplete last line is
 // left for the next call; broken lines are skipped.
 func (f *Follower) Next(take func(state.Fact)) {

@@ -1,0 +1,265 @@
+package claim
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/state/host"
+)
+
+// What users have had of the GPUs outlives the runs that saw it as SET.usage in each
+// user's folder. Its user states there what their own runs held, each run what itself
+// held, and notes what those runs saw others hold. Whoever decides takes the greater.
+const (
+	usageSuffix  = ".usage"
+	usageVersion = 1
+	usageDays    = 31  // that are kept
+	maxUsers     = 128 // in one file
+)
+
+// Set names the devices that uses are counted of: those of the host, or simulated ones.
+func Set(devs []gpu.Device) string {
+	if len(devs) > 0 && devs[0].UUID.Simulated() {
+		id := string(devs[0].UUID)
+		return id[:max(0, strings.LastIndexByte(id, '-'))]
+	}
+	return "host"
+}
+
+// A Usage is what a user has had, or has seen others have.
+type Usage struct {
+	Version int         `json:"version"`
+	UID     int         `json:"uid"` // whose file it is
+	Set     string      `json:"set"`
+	At      time.Time   `json:"at"`         // of the last change
+	Seen    time.Time   `json:"seen_until"` // until when others' use has been counted
+	Users   []UserUsage `json:"users"`
+	BootID  string      `json:"boot_id"`
+	Idle    []gpu.Idle  `json:"idle,omitempty"`
+}
+
+// A UserUsage is what one user has had.
+type UserUsage struct {
+	gpu.Use           // halved every day, as of the last change
+	Days    []float64 `json:"gpu_seconds_by_day"` // UTC, the day of the last change first
+}
+
+// parseUsage parses a file that user uid may have written, as of now.
+func parseUsage(b []byte, uid int, set string, now time.Time) (*Usage, error) {
+	var u Usage
+	if err := json.Unmarshal(b, &u); err != nil {
+		return nil, fmt.Errorf("not a record of GPU time: %w", err)
+	}
+	switch {
+	case u.Version < 1 || u.Set != set:
+		return nil, errors.New("not a record of GPU time: it lacks a version, or its name is not the set's")
+	case u.UID != uid:
+		return nil, fmt.Errorf("it is of uid %d but belongs to uid %d", u.UID, uid)
+	}
+	u.Users = u.Users[:min(len(u.Users), maxUsers)]
+	for i := range u.Users {
+		x := &u.Users[i]
+		x.Days = x.Days[:min(len(x.Days), usageDays)]
+		x.Seconds = min(max(x.Seconds, 0), maxSeconds)
+		for k := range x.Days {
+			x.Days[k] = min(max(x.Days[k], 0), maxSeconds)
+		}
+	}
+	u.Idle = slices.DeleteFunc(u.Idle[:min(len(u.Idle), maxDevices)], func(i gpu.Idle) bool {
+		return u.BootID != host.BootID() || i.UUID == "" || i.Since < 0 || i.Since > i.Until || i.Busy > i.Until || i.Until > host.Boottime()
+	})
+	u.advance(now)
+	return &u, nil
+}
+
+// advance makes it a record as of now. A clock that was set back changes nothing.
+func (u *Usage) advance(now time.Time) {
+	if !now.After(u.At) {
+		u.At = now
+		return
+	}
+	shift := min(int(day(now)-day(u.At)), usageDays)
+	for i := range u.Users {
+		x := &u.Users[i]
+		x.Use = x.Later(now.Sub(u.At))
+		days := append(make([]float64, shift, usageDays+shift), x.Days...)
+		x.Days = days[:min(len(days), usageDays)]
+	}
+	u.At = now
+}
+
+func day(t time.Time) int64 { return int64(math.Floor(float64(t.Unix()) / 86400)) }
+
+// add adds GPU seconds of a user, as of the last change.
+func (u *Usage) add(uid int, seconds float64) {
+	if seconds <= 0 {
+		return
+	}
+	i := slices.IndexFunc(u.Users, func(x UserUsage) bool { return x.UID == uid })
+	if i < 0 {
+		i = len(u.Users)
+		u.Users = append(u.Users, UserUsage{Use: gpu.Use{UID: uid}})
+	}
+	x := &u.Users[i]
+	if len(x.Days) == 0 {
+		x.Days = []float64{0}
+	}
+	x.Seconds += seconds
+	x.Days[0] += seconds
+}
+
+// count adds what a run of this user has spent up to now. Several runs may have seen the
+// same claims of others.
+func (u *Usage) count(s gpu.Spent, now time.Time) {
+	u.advance(now)
+	u.Version, u.UID, u.BootID = usageVersion, os.Getuid(), host.BootID()
+	u.add(u.UID, s.Own)
+	if fresh := min(now.Sub(u.Seen), s.Passed); fresh > 0 && s.Passed > 0 {
+		for _, o := range s.Others {
+			u.add(o.UID, o.Seconds*float64(fresh)/float64(s.Passed))
+		}
+	}
+	if u.Seen.Before(now) {
+		u.Seen = now
+	}
+	u.Users = slices.DeleteFunc(u.Users, func(x UserUsage) bool {
+		return x.UID != u.UID && !slices.ContainsFunc(x.Days, func(s float64) bool { return s > 0 })
+	})
+	rank := func(x *UserUsage) float64 { // this user, then whoever had most
+		if x.UID == u.UID {
+			return math.Inf(-1)
+		}
+		return -x.Seconds
+	}
+	slices.SortStableFunc(u.Users, func(a, b UserUsage) int { return cmp.Compare(rank(&a), rank(&b)) })
+	u.Users = u.Users[:min(len(u.Users), maxUsers)]
+	for i := range u.Users { // so that all fit into a file
+		x := &u.Users[i]
+		x.Seconds = math.Round(x.Seconds*1000) / 1000
+		for k := range x.Days {
+			x.Days[k] = math.Round(x.Days[k]*1000) / 1000
+		}
+	}
+	u.Idle = gpu.Merge(s.Idle, u.Idle)
+	u.Idle = u.Idle[:min(len(u.Idle), maxDevices)]
+}
+
+// usageName is the name of a set's file.
+func usageName(set string) string { return unfit.ReplaceAllString(cut(set), "_") + usageSuffix }
+
+// Past returns this user's record of a set of devices, as of now; empty if there is none.
+func Past(roots []string, set string) *Usage {
+	for _, root := range roots {
+		d, err := openFolder(mine(root))
+		if err != nil {
+			continue
+		}
+		u, err := readUsage(d, os.Getuid(), set)
+		d.Close()
+		if err == nil {
+			return u
+		}
+	}
+	return &Usage{Set: set, At: time.Now()}
+}
+
+// readUsage reads the file of user uid in their folder, under the rules for claims.
+func readUsage(d *os.File, uid int, set string) (*Usage, error) {
+	fd, err := openPlain(d, usageName(set), uid)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, maxSize)
+	n, err := unix.Pread(fd, b, 0)
+	if err != nil {
+		return nil, err
+	}
+	return parseUsage(b[:n], uid, set, time.Now())
+}
+
+// Account adds what a run of this user has spent up to now to the record of a set of
+// devices, below the first root that accepts it.
+func Account(roots []string, set string, s gpu.Spent) (err error) {
+	for i, root := range roots {
+		if err = account(root, i > 0, set, s); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func account(root string, private bool, set string, s gpu.Spent) error {
+	dir, err := ownFolder(root, private)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	path := filepath.Join(dir.Name(), usageName(set))
+	half, err := lockHalf(path + halfMade)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", path+halfMade, err)
+	}
+	defer half.Close()
+	u, err := readUsage(dir, os.Getuid(), set)
+	if err != nil {
+		u = &Usage{Set: set, At: time.Now()} // it only breaks ties: begin anew
+	}
+	u.count(s, time.Now())
+	body, err := json.Marshal(u)
+	if err != nil {
+		return err
+	}
+	if err = half.Truncate(0); err == nil {
+		_, err = half.WriteAt(append(body, '\n'), 0)
+	}
+	if err = errors.Join(err, half.Chmod(0o644)); err == nil {
+		err = os.Rename(half.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	return nil
+}
+
+// lockHalf opens the file that is to replace another. While it has this name it is locked
+// by the only process that may write it; nobody else's processes can open it.
+func lockHalf(path string) (*os.File, error) {
+	for began := time.Now(); time.Since(began) < time.Second; time.Sleep(2 * time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		var st, at unix.Stat_t
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil && unix.Fstat(int(f.Fd()), &st) == nil &&
+			unix.Lstat(path, &at) == nil && st.Ino == at.Ino && st.Dev == at.Dev {
+			return f, nil
+		}
+		f.Close()
+	}
+	return nil, errors.New("another run keeps it locked")
+}
+
+// WithUsage has readings cover what users have recorded of a set of devices.
+func (r *Reader) WithUsage(set string) *Reader {
+	r.set = set
+	return r
+}
+
+// Usages returns those records, one of each user at most, as of the latest Others.
+func (r *Reader) Usages() []Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.usages
+}

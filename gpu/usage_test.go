@@ -1,0 +1,85 @@
+package gpu
+
+import (
+	"testing"
+	"time"
+)
+
+// What a run has spent counts for itself; what others claim, for them; what background
+// runs and offers hold, for nobody.
+func TestSpent(t *testing.T) {
+	p := host(4)
+	p.Recall([]Use{{me, 100}, {bob, 7200}}, nil)
+	p.Pass(sec(1))
+	holdAll(p, "a", 0)
+	offer, behind := held(p, 2, "bob", bob), held(p, 3, "dave", dave)
+	offer.To, behind.Background = "x", true
+	mine := held(p, 1, "mine", me)
+	p.observeClaims(sec(1), []Claim{held(p, 1, "carol", carol), mine, offer, behind}, nil)
+	p.Pass(sec(11))
+	first := p.Spent()
+	if first.Passed != 10*time.Second || first.Own != 10 || len(first.Others) != 1 || first.Others[0] != (Use{carol, 10}) {
+		t.Errorf("got %+v", first)
+	}
+	if got := p.Used(me); got < 119 || got > 120 { // with what another run of this user holds
+		t.Errorf("used %v GPU seconds, want 120", got)
+	}
+	p.Pass(sec(11) + 24*time.Hour)
+	if got := p.Used(bob); got < 3599 || got > 3601 {
+		t.Errorf("after a day bob's 7200 GPU seconds count as %v, want 3600", got)
+	}
+	if s := p.Spent().Since(first); s.Passed != 24*time.Hour || s.Own != 86400 || s.Others[0].Seconds != 86400 {
+		t.Errorf("since the first answer: %+v", s)
+	}
+}
+
+// A device is idle since the last sample that was not 0%, or since it has been watched
+// without a gap; whatever somebody else has seen of it counts, too.
+func TestIdle(t *testing.T) {
+	const m = time.Minute
+	tests := []struct {
+		name    string
+		known   []Idle
+		samples []Sample
+		want    time.Duration // since; -1 if not idle
+	}{
+		{"one sample", nil, []Sample{{100 * m, 0}}, 100 * m},
+		{"busy", nil, []Sample{{90 * m, 0}, {100 * m, 1}}, -1},
+		{"busy before", nil, []Sample{{80 * m, 0}, {90 * m, 5}, {100 * m, 0}}, 90 * m},
+		{"every ten minutes", nil, []Sample{{80 * m, 0}, {90 * m, 0}, {100 * m, 0}}, 80 * m},
+		{"a gap", nil, []Sample{{80 * m, 0}, {96 * m, 0}, {100 * m, 0}}, 96 * m},
+		{"somebody knows more", []Idle{{Since: 5 * m, Until: 90 * m}}, []Sample{{100 * m, 0}}, 5 * m},
+		{"somebody knew more", []Idle{{Since: 5 * m, Until: 80 * m}}, []Sample{{100 * m, 0}}, 100 * m},
+		{"somebody saw it busy", []Idle{{Since: 5 * m, Until: 90 * m}, {Since: 92 * m, Until: 92 * m, Busy: 92 * m}}, []Sample{{100 * m, 0}}, 92 * m},
+		{"in the other order", []Idle{{Since: 92 * m, Until: 92 * m, Busy: 92 * m}, {Since: 5 * m, Until: 90 * m}}, []Sample{{100 * m, 0}}, 92 * m},
+		{"it was idle, and is busy", []Idle{{Since: 5 * m, Until: 99 * m}}, []Sample{{100 * m, 50}}, -1},
+		{"no samples", []Idle{{Since: 5 * m, Until: 99 * m}}, nil, -1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := NewPool(some(1, 24*GiB), anyone())
+			for _, k := range tt.known {
+				k.UUID = "GPU-0"
+				p.Recall(nil, []Idle{k})
+			}
+			see := func(at time.Duration, samples []Sample) {
+				r := idle(p.devs[0].Device, at)
+				r.Samples = samples
+				p.Observe(Observation{At: at, Readings: []Reading{r}})
+			}
+			for _, s := range tt.samples {
+				see(s.At, []Sample{s})
+			}
+			if tt.samples == nil {
+				see(120*m, nil)
+			}
+			since, ok := p.IdleSince("GPU-0")
+			if !ok {
+				since = -1
+			}
+			if since != tt.want {
+				t.Errorf("idle since %v, want %v", since, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"gpurun/gpu/claim"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+)
+
+type usageCmd struct {
+	Sim   string `env:"GPURUN_SIM" placeholder:"SPEC" help:"The simulated GPUs of a YAML file instead of this host's."`
+	Month bool   `help:"The last 30 days instead of the last 7."`
+	JSON  bool   `name:"json" help:"Print it as JSON."`
+}
+
+// Help returns the command's description and examples.
+func (usageCmd) Help() string {
+	return `GPU hours of the users of this host: what each user's own runs have recorded, or what your runs saw others hold, whichever is more. A job that shares a GPU counts for its part of the memory. Background runs, and programs that were started without gpurun, are not counted. Then, for the batches of this folder, the GPU hours of your attempts that have ended.
+
+Examples:
+
+    gpurun usage
+    gpurun usage --month --json`
+}
+
+// A usageReport is what usage shows.
+type usageReport struct {
+	Since   time.Time    `json:"since"`
+	Users   []userHours  `json:"users"`
+	Batches []batchHours `json:"batches"`
+}
+
+type userHours struct {
+	User   string  `json:"user"`
+	UID    int     `json:"uid"`
+	You    bool    `json:"you"`
+	Hours  float64 `json:"gpu_hours"`
+	Stated float64 `json:"stated_gpu_hours"` // by the user's own runs
+	Seen   float64 `json:"seen_gpu_hours"`   // by this user's runs
+}
+
+type batchHours struct {
+	File     string  `json:"file"`
+	Hours    float64 `json:"gpu_hours"`
+	Attempts int     `json:"attempts"`
+}
+
+// Run prints who had how many GPU hours.
+func (c *usageCmd) Run(a *app) error {
+	ctx, stop := a.untilSignal()
+	defer stop()
+	days := 7
+	if c.Month {
+		days = 30
+	}
+	rep := usageReport{Users: []userHours{}, Batches: []batchHours{}}
+	rep.Since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
+	set, shared := claim.Set(nil), true
+	if c.Sim != "" {
+		p, err := openSim(c.Sim)
+		if err != nil {
+			return err
+		}
+		set, shared = claim.Set(p.Devices()), !p.Private()
+	}
+	if shared {
+		reader := claim.NewReader(claim.Roots("", "")).WithUsage(set)
+		_, warnings := reader.Others(ctx)
+		for _, w := range warnings {
+			a.warn(w)
+		}
+		rep.count(reader.Usages(), days)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	for _, b := range disk.Batches(".", a.global.StateDir) {
+		if h := hoursOf(disk.Folder(b.File, a.global.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
+			h.File = shown(b.File)
+			rep.Batches = append(rep.Batches, h)
+		}
+	}
+	if c.JSON {
+		return writeJSON(a.out, rep)
+	}
+	rep.print(a)
+	return nil
+}
+
+// count adds up what all users have recorded: of each what they state, and what this user
+// has seen.
+func (r *usageReport) count(records []claim.Usage, days int) {
+	me := os.Getuid()
+	of := func(uid int) *userHours {
+		i := slices.IndexFunc(r.Users, func(u userHours) bool { return u.UID == uid })
+		if i < 0 {
+			i = len(r.Users)
+			r.Users = append(r.Users, userHours{User: cmp.Or(host.Login(uid), "uid "+strconv.Itoa(uid)), UID: uid, You: uid == me})
+		}
+		return &r.Users[i]
+	}
+	for _, rec := range records {
+		for _, x := range rec.Users {
+			hours := 0.0
+			for _, seconds := range x.Days[:min(len(x.Days), days)] {
+				hours += seconds / 3600
+			}
+			switch {
+			case x.UID == rec.UID:
+				of(x.UID).Stated = hours
+			case rec.UID == me:
+				of(x.UID).Seen = hours
+			}
+		}
+	}
+	for i := range r.Users {
+		r.Users[i].Hours = max(r.Users[i].Stated, r.Users[i].Seen)
+	}
+	r.Users = slices.DeleteFunc(r.Users, func(u userHours) bool { return u.Hours == 0 })
+	slices.SortFunc(r.Users, func(a, b userHours) int { return cmp.Or(cmp.Compare(b.Hours, a.Hours), a.UID-b.UID) })
+}
+
+// hoursOf adds up what the attempts of a batch that ended since some time took of GPUs.
+func hoursOf(dir string, since time.Time, sim bool) (h batchHours) {
+	starts := map[string]state.Fact{}
+	disk.FromStart(dir).Next(func(f state.Fact) {
+		switch f.Kind {
+		case state.KindStart:
+			if len(f.GPUUUIDs) > 0 && f.GPUUUIDs[0].Simulated() == sim {
+				starts[f.UniID] = state.Fact{GPUUUIDs: f.GPUUUIDs}
+			}
+		case state.KindEnd:
+			start, known := starts[f.UniID]
+			delete(starts, f.UniID)
+			seconds := min(f.Seconds, f.Time.Sub(since).Seconds())
+			if known && seconds > 0 {
+				h.Attempts++
+				h.Hours += seconds / 3600 * float64(len(start.GPUUUIDs))
+			}
+		}
+	})
+	return h
+}
+
+// print writes the tables.
+func (r *usageReport) print(a *app) {
+	since := "since " + r.Since.Format("2 January (UTC)")
+	total := 0.0
+	for _, u := range r.Users {
+		total += u.Hours
+	}
+	cells := [][]string{{"USER", "GPU HOURS", "SHARE"}}
+	for _, u := range r.Users {
+		who := onGPU(u.User)
+		if u.You {
+			who += " (you)"
+		}
+		cells = append(cells, []string{who, hourWords(u.Hours), fmt.Sprintf("%.0f%%", 100*u.Hours/total)})
+	}
+	if len(r.Users) == 0 {
+		fmt.Fprintln(a.out, "no run has used a GPU "+since)
+	} else {
+		fmt.Fprintln(a.out, "GPU hours "+since)
+		table(a.out, cells)
+	}
+	if len(r.Batches) == 0 {
+		return
+	}
+	cells = [][]string{{"BATCH", "GPU HOURS", "ATTEMPTS"}}
+	for _, b := range r.Batches {
+		cells = append(cells, []string{terminal.CleanText(b.File), hourWords(b.Hours), strconv.Itoa(b.Attempts)})
+	}
+	fmt.Fprintln(a.out)
+	table(a.out, cells)
+}
+
+// hourWords returns hours with two digits, where they are few.
+func hourWords(h float64) string {
+	if h < 10 {
+		return strconv.FormatFloat(h, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(h, 'f', 0, 64)
+}

@@ -13,7 +13,7 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 2s
 
-.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture install clean help
+.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture fairness install clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make check    formatting, vet, staticcheck, all tests with -race, a build without cgo, short fuzzing, the README'
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
 	@echo 'make install  install gpurun in GOBIN'
+	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/scheduling.md'
 	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
 
@@ -116,6 +117,14 @@ TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
 torture:
 	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestBetweenSystemCalls|TestStoppedInTheMiddleOfClaiming|TestManyClaims)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.traced -1 -torture.seed $(TORTURE_SEED)
+
+# Days of a shared server in virtual time, with everybody's runs, people without gpurun
+# and cheats; a seed repeats everything. FAIR_DAYS=1 FAIR_SEEDS=1 take a minute.
+FAIR_DAYS ?= 100
+FAIR_SEEDS ?= 10
+fairness:
+	GOGC=400 $(GO) test -count=1 -v -timeout 0 -run '^TestFairness$$' ./runner/hostsim -hostsim.brief=false \
+		-hostsim.days $(FAIR_DAYS) -hostsim.seeds $(FAIR_SEEDS) -hostsim.table $(abspath docs/scheduling.md)
 
 install:
 	$(GO) install -trimpath -ldflags '$(LDFLAGS)' .

@@ -1,0 +1,145 @@
+package hostsim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// A cheat is a user who does not play by the rules, or whose run cannot.
+type cheat struct {
+	name  string
+	works bool    // he has jobs like everybody else, and his share is a fourth
+	most  float64 // GPU seconds that this may cost the others in two hours
+	play  func(h *host, jobs []job)
+}
+
+const cheater = 1004
+
+var cheats = []cheat{
+	{"never gives way, comes last", true, 100, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
+	{"has eight runs instead of one", true, 100, func(h *host, jobs []job) {
+		for i := range 8 {
+			h.gpurun(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
+		}
+	}},
+	{"is stopped after ten minutes", true, 100, func(h *host, jobs []job) {
+		r := h.gpurun(cheater, jobs)
+		h.after(10*time.Minute, r.stop)
+	}},
+	{"is stopped every other second", true, 300, func(h *host, jobs []job) {
+		r := h.gpurun(cheater, jobs)
+		var toggle func()
+		toggle = func() {
+			if r.stopped {
+				r.resume()
+			} else {
+				r.stop()
+			}
+			h.after(time.Second, toggle)
+		}
+		toggle()
+	}},
+	{"wishes and never takes", false, 300, func(h *host, _ []job) { h.wish("ghost", h.ghost("ghost", h.wall())) }},
+	{"renews such a wish every 5 s", false, 500, func(h *host, _ []job) {
+		n := 0
+		var renew func()
+		renew = func() {
+			h.wish(fmt.Sprint("ghost", n), gpu.Wish{})
+			n++
+			id := fmt.Sprint("ghost", n)
+			h.wish(id, h.ghost(id, h.wall()))
+			h.after(5*time.Second, renew)
+		}
+		renew()
+	}},
+	{"has eight such wishes", false, 400, func(h *host, _ []job) {
+		for i := range 8 {
+			id := fmt.Sprint("ghost", i)
+			h.wish(id, h.ghost(id, epoch))
+		}
+	}},
+	{"takes each offer and does nothing with it", false, 14400, func(h *host, _ []job) {
+		h.wish("ghost", h.ghost("ghost", epoch))
+		h.grab("ghost")
+	}},
+	{"claims a random GPU for 0.1 s, every 0.3 s", false, 400, func(h *host, _ []job) {
+		n := 0
+		var toggle func()
+		toggle = func() {
+			n++
+			c := &claim{uid: cheater, owner: "ghost", since: h.wall(), id: fmt.Sprint("ghost-", n), on: []stake{{gpu: h.rng.IntN(len(h.gpus))}}}
+			h.publish(c)
+			h.after(100*time.Millisecond, func() { h.remove(c) })
+			h.after(300*time.Millisecond, toggle)
+		}
+		toggle()
+	}},
+	{"makes his folder unreadable for 10 s an hour", false, 200, func(h *host, _ []job) {
+		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
+	}},
+}
+
+// ghost is a wish with no run behind it.
+func (h *host) ghost(run string, since time.Time) gpu.Wish {
+	a := gpu.Ask{Jobs: 8, Min: 1, Memory: asked, MaxUtil: 30, Others: gpu.OthersAllow, Room: 8}
+	for _, d := range h.gpus {
+		a.UUIDs = append(a.UUIDs, d.UUID)
+	}
+	return gpu.Wish{Run: run, UID: cheater, User: "ghost", Since: since, Asks: []gpu.Ask{a}}
+}
+
+// grab claims each GPU that is offered to a run for a second, and runs nothing there.
+func (h *host) grab(owner string) {
+	for _, c := range h.claims {
+		for _, s := range c.on {
+			if s.to == owner && c.run != nil {
+				mine := &claim{uid: cheater, owner: owner, since: h.wall(), id: fmt.Sprint(owner, "-", h.now), on: []stake{{gpu: s.gpu}}}
+				h.after(0, func() { h.publish(mine) })
+				h.after(time.Second, func() { h.remove(mine) })
+			}
+		}
+	}
+	h.after(ms(100), func() { h.grab(owner) })
+}
+
+func rivalFor() time.Duration { return span(2*time.Hour, 30*time.Minute) }
+
+// rivalry plays two hours of three users with work without end, and of a fourth: the
+// cheat, or an honest one, or nobody.
+func rivalry(seed uint64, c *cheat, honest bool) *host {
+	rng := rand.New(rand.NewPCG(seed, 13))
+	h := newHost(seed, 8)
+	work := func() (jobs []job) {
+		for range 600 {
+			jobs = append(jobs, job{1, time.Minute + time.Duration(rng.Float64()*float64(2*time.Minute))})
+		}
+		return jobs
+	}
+	for uid := 1001; uid <= 1003; uid++ {
+		jobs := work()
+		h.after(time.Duration(rng.Float64()*float64(20*time.Second)), func() { h.gpurun(uid, jobs) })
+	}
+	jobs := work()
+	h.after(30*time.Second, func() {
+		switch {
+		case c != nil:
+			c.play(h, jobs)
+		case honest:
+			h.gpurun(cheater, jobs)
+		}
+	})
+	h.meter.from = h.now + 10*time.Minute
+	h.play(h.meter.from + rivalFor())
+	return h
+}
+
+// honest returns the GPU seconds of the honest users.
+func (h *host) honest() (seconds float64) {
+	for uid := 1001; uid <= 1003; uid++ {
+		seconds += h.meter.byUser[uid].Seconds()
+	}
+	return seconds
+}

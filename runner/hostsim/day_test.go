@@ -1,0 +1,107 @@
+package hostsim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A day is what happens on a host, whoever schedules it.
+type day struct {
+	batches []batch
+	guests  []guest
+}
+
+type batch struct {
+	uid  int
+	at   time.Duration
+	jobs []job
+}
+
+// randomDay makes up a day on n GPUs: three users submit batches in the first twelve
+// hours, three others start programs by hand.
+func randomDay(seed uint64, n int) day {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	var d day
+	for uid := 1001; uid <= 1003; uid++ {
+		for range 2 + rng.IntN(4) {
+			b := batch{uid: uid, at: time.Duration(rng.Float64() * float64(span(12*time.Hour, 3*time.Hour)))}
+			median := math.Exp(math.Log(60) + rng.Float64()*math.Log(40)) // a minute to 40
+			each := 1
+			if rng.IntN(5) == 0 {
+				each = 2
+			}
+			for range 5 + rng.IntN(int(span(60, 20))) {
+				s := median * math.Exp(rng.NormFloat64()*0.5)
+				b.jobs = append(b.jobs, job{each, time.Duration(s * float64(time.Second))})
+			}
+			d.batches = append(d.batches, b)
+		}
+	}
+	for uid := 2001; uid <= 2003; uid++ {
+		for at := 0.0; at < 24; at += rng.ExpFloat64() * 3 {
+			d.guests = append(d.guests, guest{
+				uid: uid, at: time.Duration(at * float64(time.Hour)), types: time.Duration(5+rng.IntN(25)) * time.Second,
+				runs: time.Duration(rng.ExpFloat64() * float64(90*time.Minute)), where: uint64(rng.IntN(n)),
+			})
+		}
+	}
+	return d
+}
+
+// arrivals returns the work of a day.
+func (d *day) arrivals(from time.Duration) (list []arrival) {
+	for _, b := range d.batches {
+		a := arrival{at: from + b.at}
+		for _, j := range b.jobs {
+			a.work += j.runs.Seconds() * float64(j.gpus)
+			a.longest = max(a.longest, j.runs)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// how a day's jobs are started.
+type how func(h *host) func(uid int, jobs []job)
+
+func byGpurun(h *host) func(int, []job) { return func(uid int, jobs []job) { h.gpurun(uid, jobs) } }
+func byLoop(h *host) func(int, []job)   { return h.loop }
+func byCentral(h *host) func(int, []job) {
+	return h.central().add
+}
+
+// play plays a day on n GPUs until all its jobs are over.
+func (d *day) play(seed uint64, n int, by how) *host {
+	h := newHost(seed, n)
+	start := by(h)
+	began := h.now
+	for _, g := range d.guests {
+		h.byHand(g)
+	}
+	for _, b := range d.batches {
+		h.after(b.at, func() { start(b.uid, b.jobs) })
+	}
+	for h.now < began+4*24*time.Hour {
+		h.play(h.now + time.Hour)
+		if h.now > began+13*time.Hour && h.over() {
+			break
+		}
+	}
+	return h
+}
+
+// over reports whether nobody's jobs wait or run.
+func (h *host) over() bool {
+	for _, q := range h.queues {
+		if n, _ := q.waits(); n > 0 {
+			return false
+		}
+	}
+	for _, p := range h.procs {
+		if p.attempt != "" && p.gone == 0 {
+			return false
+		}
+	}
+	return true
+}

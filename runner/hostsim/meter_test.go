@@ -1,0 +1,197 @@
+package hostsim
+
+import (
+	"slices"
+	"time"
+)
+
+// A meter measures what becomes of the GPUs' time.
+type meter struct {
+	host *host
+	at   time.Duration
+	from time.Duration // nothing counts before
+
+	byUser  map[int]time.Duration // GPU time
+	used    time.Duration         // by jobs
+	idle    time.Duration         // while somebody waited who could have started there
+	open    []time.Duration       // by GPU: since when that is so; 0 if it is not
+	longest time.Duration
+	long    int // such times of more than 200 ms
+	spans   int
+	double  time.Duration // two jobs on one GPU
+	beside  time.Duration // jobs on a GPU on which a stranger visibly was first
+	last    time.Duration // when the last job ended
+	free    []step        // GPUs without strangers, over time
+	starts  map[int][]time.Duration
+}
+
+type step struct {
+	at time.Duration
+	n  int
+}
+
+func (m *meter) init(h *host) {
+	m.host, m.at = h, h.now
+	m.byUser, m.starts = map[int]time.Duration{}, map[int][]time.Duration{}
+	m.open = make([]time.Duration, len(h.gpus))
+}
+
+// pass accounts for the time until now. It is called before anything changes.
+func (m *meter) pass() {
+	h := m.host
+	d := h.now - m.at
+	if m.at = h.now; d <= 0 || h.now <= m.from {
+		m.wanted()
+		return
+	}
+	for i := range h.gpus {
+		jobs, strangers := 0, 0
+		for p := range h.running(i) {
+			if p.attempt == "" {
+				strangers++
+				continue
+			}
+			jobs++
+			m.byUser[p.uid] += d
+			if p.beside {
+				m.beside += d
+			}
+		}
+		if jobs > 0 {
+			m.used += d
+		}
+		if jobs > 1 {
+			m.double += d
+		}
+		if jobs+strangers == 0 && m.open[i] > 0 {
+			m.idle += d
+		}
+	}
+	m.wanted()
+}
+
+// wanted finds out which GPUs are idle though somebody could use them.
+func (m *meter) wanted() {
+	h := m.host
+	idle := 0
+	for i := range h.gpus {
+		if h.idle(i) {
+			idle++
+		}
+	}
+	wanted := false
+	if idle > 0 {
+		for _, q := range h.queues {
+			if n, each := q.waits(); n > 0 && each <= idle {
+				wanted = true
+				break
+			}
+		}
+	}
+	for i := range h.gpus {
+		switch is := wanted && h.idle(i); {
+		case is && m.open[i] == 0:
+			m.open[i] = h.now
+		case !is && m.open[i] > 0:
+			m.closed(h.now - m.open[i])
+			m.open[i] = 0
+		}
+	}
+}
+
+func (m *meter) closed(d time.Duration) {
+	if m.host.now <= m.from {
+		return
+	}
+	m.spans++
+	if m.longest = max(m.longest, d); d > 200*time.Millisecond {
+		m.long++
+	}
+}
+
+// began is called when a process has started.
+func (m *meter) began(p *process) {
+	if p.attempt != "" {
+		m.starts[p.uid] = append(m.starts[p.uid], m.host.now)
+	}
+	m.changed()
+}
+
+// changed is called when processes have changed.
+func (m *meter) changed() {
+	m.wanted()
+	n := 0
+	for i := range m.host.gpus {
+		strangers, jobs := 0, 0
+		for p := range m.host.running(i) {
+			if p.attempt == "" {
+				strangers++
+			} else {
+				jobs++
+			}
+		}
+		if strangers == 0 || jobs > 0 {
+			n++
+		}
+	}
+	m.free = append(m.free, step{m.host.now, n})
+}
+
+// stands notes whether an attempt that has just begun is where a stranger was, before it
+// was granted its GPUs.
+func (m *meter) stands(at *attempt) {
+	for _, i := range at.proc.on {
+		for p := range m.host.running(i) {
+			at.proc.beside = at.proc.beside || p.attempt == "" && p.seen < at.began-ms(50)
+		}
+	}
+}
+
+func (m *meter) finished(*run) { m.last = m.host.now }
+
+// share returns how much of the GPU time that was free and asked for has been used.
+func (m *meter) share() float64 { return float64(m.used) / float64(m.used+m.idle) }
+
+// bound returns when jobs that came at these times could be over at the earliest, on the
+// GPUs that strangers left.
+func (m *meter) bound(came []arrival) time.Duration {
+	end, backlog := time.Duration(0), 0.0
+	slices.SortFunc(came, func(a, b arrival) int { return int(a.at - b.at) })
+	k := 0
+	for i := range m.free {
+		from, until := m.free[i].at, time.Duration(1<<62)
+		if i+1 < len(m.free) {
+			until = m.free[i+1].at
+		}
+		for from < until {
+			for k < len(came) && came[k].at <= from {
+				backlog += came[k].work
+				end = max(end, came[k].at+came[k].longest)
+				k++
+			}
+			next := until
+			if k < len(came) {
+				next = min(next, came[k].at)
+			}
+			if backlog > 0 && m.free[i].n > 0 {
+				over := from + time.Duration(backlog/float64(m.free[i].n)*float64(time.Second))
+				if over <= next {
+					end, backlog = max(end, over), 0
+				} else {
+					backlog -= (next - from).Seconds() * float64(m.free[i].n)
+				}
+			}
+			if from = next; k == len(came) && backlog <= 0 {
+				return end
+			}
+		}
+	}
+	return end
+}
+
+// An arrival is a batch of jobs.
+type arrival struct {
+	at      time.Duration
+	work    float64 // GPU seconds
+	longest time.Duration
+}

@@ -1,0 +1,199 @@
+package hostsim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A guest starts a program by hand.
+type guest struct {
+	uid   int
+	at    time.Duration
+	types time.Duration // how long that takes him once he has looked
+	runs  time.Duration
+	where uint64
+}
+
+// byHand lets somebody look for a GPU with nvidia-smi and start a program there.
+func (h *host) byHand(g guest) {
+	h.after(g.at, func() { h.look(g, 6) })
+}
+
+func (h *host) look(g guest, tries int) {
+	free := h.free()
+	if len(free) == 0 {
+		if tries > 0 {
+			h.after(10*time.Minute, func() { h.look(g, tries-1) })
+		}
+		return
+	}
+	on := free[int(g.where)%len(free)]
+	h.after(g.types, func() {
+		p := h.start(g.uid, "", []int{on}, time.Second)
+		h.after(g.runs, func() { h.end(p) })
+	})
+}
+
+// free returns the GPUs on which nvidia-smi shows nobody.
+func (h *host) free() (free []int) {
+	for i := range h.gpus {
+		seen := false
+		for p := range h.running(i) {
+			seen = seen || p.seen <= h.now
+		}
+		if !seen {
+			free = append(free, i)
+		}
+	}
+	return free
+}
+
+// A loop is the shell loop in common use: nvidia-smi every 30 s, the first GPU that fits,
+// 30 s of pause after each start.
+type loop struct {
+	*host
+	uid  int
+	left []job
+}
+
+const loopEvery = 30 * time.Second
+
+func (h *host) loop(uid int, jobs []job) {
+	l := &loop{host: h, uid: uid, left: jobs}
+	h.meter.pass()
+	h.queues = append(h.queues, l)
+	h.meter.pass()
+	l.turn()
+}
+
+func (l *loop) waits() (jobs, each int) {
+	if len(l.left) == 0 {
+		return 0, 0
+	}
+	return len(l.left), l.left[0].gpus
+}
+
+func (l *loop) turn() {
+	if len(l.left) == 0 {
+		return
+	}
+	if free := l.free(); len(free) >= l.left[0].gpus {
+		j := l.left[0]
+		l.left = l.left[1:]
+		l.begin(l.uid, j, free[:j.gpus], l.between(200*time.Millisecond, 3*time.Second), nil)
+	}
+	l.after(loopEvery, l.turn)
+}
+
+// begin runs a job on some GPUs.
+func (h *host) begin(uid int, j job, on []int, sees time.Duration, over func()) {
+	h.seq++
+	p := h.start(uid, fmt.Sprintf("job-%d", h.seq), on, min(sees, j.runs/2))
+	h.meter.stands(&attempt{proc: p, began: h.now})
+	h.after(j.runs, func() {
+		if over != nil {
+			over()
+		}
+		h.meter.finished(nil)
+		h.end(p)
+	})
+}
+
+// A central is a central scheduler that sees everything at once, with the order of
+// server rules for users: who holds least, then who has used least, then who has waited
+// longest.
+type central struct {
+	*host
+	runs []*queue
+	used map[int]*account
+}
+
+type queue struct {
+	uid   int
+	left  []job
+	holds int
+	since time.Duration
+	of    *central
+}
+
+// An account is a user's use, halved every day.
+type account struct {
+	holds   int
+	seconds float64
+	at      time.Duration
+}
+
+func (a *account) pass(now time.Duration) {
+	d := (now - a.at).Seconds()
+	a.seconds = a.seconds*math.Exp2(-d/(24*3600)) + float64(a.holds)*d
+	a.at = now
+}
+
+func (h *host) central() *central {
+	c := &central{host: h, used: map[int]*account{}}
+	h.ended = c.deal
+	return c
+}
+
+func (c *central) add(uid int, jobs []job) {
+	q := &queue{uid: uid, left: jobs, since: c.now, of: c}
+	c.meter.pass()
+	c.runs = append(c.runs, q)
+	c.queues = append(c.queues, q)
+	if c.used[uid] == nil {
+		c.used[uid] = &account{at: c.now}
+	}
+	c.meter.pass()
+	c.deal()
+}
+
+func (q *queue) waits() (jobs, each int) {
+	if len(q.left) == 0 {
+		return 0, 0
+	}
+	return len(q.left), q.left[0].gpus
+}
+
+func (c *central) deal() {
+	for {
+		var idle []int
+		for i := range c.gpus {
+			if c.idle(i) {
+				idle = append(idle, i)
+			}
+		}
+		for _, uid := range sortedKeys(c.used) {
+			c.used[uid].pass(c.now)
+		}
+		list := slices.DeleteFunc(slices.Clone(c.runs), func(q *queue) bool {
+			n, each := q.waits()
+			return n == 0 || each > len(idle)
+		})
+		if len(list) == 0 {
+			return
+		}
+		q := slices.MinFunc(list, func(a, b *queue) int {
+			x, y := c.used[a.uid], c.used[b.uid]
+			return cmp.Or(x.holds-y.holds, cmp.Compare(x.seconds, y.seconds), cmp.Compare(a.uid, b.uid), a.holds-b.holds, cmp.Compare(a.since, b.since))
+		})
+		j := q.left[0]
+		q.left, q.since = q.left[1:], c.now
+		u := c.used[q.uid]
+		u.holds, q.holds = u.holds+j.gpus, q.holds+j.gpus
+		c.begin(q.uid, j, idle[:j.gpus], time.Second, func() {
+			u.pass(c.now)
+			u.holds, q.holds = u.holds-j.gpus, q.holds-j.gpus
+		})
+	}
+}
+
+func sortedKeys[V any](m map[int]V) (keys []int) {
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,374 @@
+package hostsim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// A job of a batch.
+type job struct {
+	gpus int
+	runs time.Duration
+}
+
+// A run is what one gpurun is: the core, driven as the runner drives it, and its keeper.
+type run struct {
+	*host
+	id    string
+	uid   int
+	jobs  []job
+	core  *sched.Core
+	queue []sched.Event
+	timer int // the current one
+	count int // attempts so far
+
+	live    map[string]*attempt
+	left    []int // jobs that have not begun
+	ended   int
+	done    bool
+	stopped bool // by SIGSTOP
+	deaf    bool // it ignores what others wish for
+	held    []func()
+
+	reading  bool // one is being taken
+	some     bool
+	all      bool
+	lists    bool
+	next     []gpu.UUID
+	noticing bool
+	again    bool
+	latest   time.Duration // when the claims that the core knows began to be read
+	watch    watch
+}
+
+// An attempt of a run.
+type attempt struct {
+	job   int
+	claim *claim
+	proc  *process
+	began time.Duration // when it was granted its GPUs
+}
+
+// gpurun starts a run of some jobs, after the time that it takes to start.
+func (h *host) gpurun(uid int, jobs []job) *run {
+	r := &run{host: h, uid: uid, jobs: jobs, id: fmt.Sprintf("run-%d-%03d", uid, len(h.runs)), live: map[string]*attempt{}}
+	r.watch = watch{run: r, guests: map[string]bool{}}
+	b := &jobspec.Batch{
+		Files: []jobspec.File{{Path: "jobs.yaml"}},
+		Settings: jobspec.Settings{
+			Poll: 5 * time.Second, Patience: 10 * time.Minute, Order: "file", Grace: 10 * time.Second, MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree,
+		},
+	}
+	specs := map[int]*jobspec.Spec{}
+	for i, j := range jobs {
+		s := specs[j.gpus]
+		if s == nil {
+			s = &jobspec.Spec{Request: gpu.Request{Min: j.gpus, Max: j.gpus, Memory: asked, MaxUtil: 30}, When: jobspec.OnSuccess, Grace: 10 * time.Second}
+			specs[j.gpus] = s
+		}
+		name := fmt.Sprintf("job-%04d", i)
+		key := jobspec.Key{byte(i), byte(i >> 8), byte(len(h.runs)), byte(len(h.runs) >> 8)}
+		b.Jobs = append(b.Jobs, jobspec.Job{ID: i, Name: name, Spec: s, Queue: -1, Key: key})
+		r.left = append(r.left, i)
+	}
+	r.core = sched.New(b, state.NewHistory(), sched.Options{Run: r.id, UID: uid})
+	rules := h.rules
+	rules.At = h.wall()
+	r.core.Use(gpu.NewPool(h.gpus, gpu.Rules{Host: &rules, MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, UID: uid, Poll: 5 * time.Second, Run: r.id}))
+	h.runs = append(h.runs, r)
+	h.queues = append(h.queues, r)
+	h.meter.pass()
+	r.step(sched.Looked{})
+	r.step(sched.Began{})
+	return r
+}
+
+// waits returns how many jobs could start, and on how many GPUs the smallest would.
+func (r *run) waits() (jobs, each int) {
+	if r.done || r.stopped || len(r.left) == 0 {
+		return 0, 0
+	}
+	return len(r.left), r.jobs[r.left[0]].gpus
+}
+
+func (r *run) has(attempt string) bool { return attempt != "" && r.live[attempt] != nil }
+
+// step passes an event to the core and carries out its actions, as the runner's loop does.
+func (r *run) step(ev sched.Event) {
+	if r.queue = append(r.queue, ev); len(r.queue) > 1 {
+		return
+	}
+	for len(r.queue) > 0 {
+		for _, a := range r.core.Step(sched.Now{Boot: r.now, Wall: r.wall()}, r.queue[0]) {
+			r.do(a)
+		}
+		r.queue = r.queue[1:]
+	}
+}
+
+// soon does something in the loop of the run after d: later, if that is stopped.
+func (r *run) soon(d time.Duration, f func()) {
+	r.after(d, func() {
+		if r.stopped {
+			r.held = append(r.held, f)
+		} else {
+			f()
+		}
+	})
+}
+
+func (r *run) do(a sched.Action) {
+	switch a := a.(type) {
+	case sched.Prepare:
+		r.prepare(a)
+	case sched.Discard:
+		r.after(r.between(0, ms(2)), func() { r.remove(r.live[a.UniID].claim); delete(r.live, a.UniID) })
+	case sched.Yield:
+		r.after(r.between(0, ms(2)), func() { r.yield(a) })
+	case sched.Offer:
+		r.watch.guests[a.To] = true
+		r.after(r.between(0, ms(2)), func() { r.offer(a.UniID, a.UUID, a.To) })
+	case sched.Wish:
+		r.wish(r.id, a.Wish)
+	case sched.Launch:
+		r.launch(a)
+	case sched.Read:
+		r.some, r.all = true, r.all || len(a.UUIDs) == 0
+		r.lists = r.lists || r.all || a.Processes
+		if r.next = append(r.next, a.UUIDs...); !r.reading {
+			r.take()
+		}
+	case sched.Wake:
+		r.timer++
+		if mine := r.timer; a.At > 0 {
+			r.soon(max(0, a.At-r.now), func() {
+				if r.timer == mine && !r.done {
+					r.step(sched.Woken{})
+				}
+			})
+		}
+	case sched.Finish:
+		r.finish()
+	case sched.Record, sched.Warn, sched.Ack:
+	default:
+		panic(fmt.Sprintf("%T", a))
+	}
+}
+
+// take takes the next reading: of the driver first, of the claims then.
+func (r *run) take() {
+	ids, lists := r.next, r.lists
+	if slices.Sort(ids); r.all {
+		ids = nil
+	}
+	ids = slices.Compact(ids)
+	r.next, r.some, r.all, r.lists, r.reading = nil, false, false, false, true
+	at, driver, folders := r.now, r.between(ms(1), ms(5)), time.Duration(0)
+	if lists {
+		driver, folders = r.between(ms(5), ms(35)), r.between(ms(1), ms(5))
+	}
+	began := at + driver
+	var readings []gpu.Reading
+	r.after(driver/2, func() { readings = r.read(r, ids, lists) })
+	r.soon(driver+folders, func() {
+		ev := sched.Observed{Quick: !lists, Observation: gpu.Observation{At: at, Readings: readings}}
+		if lists && !r.stale(began) {
+			ev.Claims, ev.Wishes = r.others(r, readings), r.wished(r)
+			ev.Sick = []gpu.Quarantine{}
+		}
+		rules := r.rules
+		rules.At = r.wall()
+		ev.Host = &rules
+		if r.reading = false; r.some {
+			r.take()
+		}
+		r.step(ev)
+	})
+}
+
+// stale reports whether claims that began to be read then are older than what the core knows.
+func (r *run) stale(began time.Duration) bool {
+	if began < r.latest {
+		return true
+	}
+	r.latest = began
+	return false
+}
+
+// notice reads the claims and wishes of others.
+func (r *run) notice() {
+	if r.again = r.noticing; r.noticing {
+		return
+	}
+	r.noticing = true
+	began := r.now
+	r.soon(r.between(ms(1), ms(5)), func() {
+		ev := sched.Noticed{Claims: r.others(r, nil), Wishes: r.wished(r)}
+		if !r.stale(began) {
+			r.step(ev)
+		}
+		if r.noticing = false; r.again {
+			r.notice()
+		}
+	})
+}
+
+// prepare claims a grant and creates what a start needs.
+func (r *run) prepare(a sched.Prepare) {
+	r.count++
+	uni := fmt.Sprintf("%s-%04d", r.id, r.count)
+	at := &attempt{job: a.Job, began: r.now}
+	r.live[uni] = at
+	ours := []*claim{} // that the grant's devices come from
+	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, behind: a.Grant.Background}
+	for _, i := range a.Grant.Indices {
+		c.on = append(c.on, stake{gpu: i})
+		for _, o := range r.claims {
+			if o.run == r && o.over && slices.ContainsFunc(o.on, func(s stake) bool { return s.gpu == i }) {
+				ours = append(ours, o)
+			}
+		}
+	}
+	at.claim = c
+	look, pause := r.between(ms(1), ms(5)), r.between(ms(1), ms(4))
+	if len(ours) < len(a.Grant.Indices) { // one claims at a time
+		pause = max(pause, r.locked-r.now)
+		r.locked = r.now + pause + look
+	}
+	r.after(pause, func() {
+		if c.since = a.Grant.Since; c.since.IsZero() {
+			c.since = r.wall()
+		}
+		r.publish(c)
+		r.after(look, func() {
+			if r.doubt() {
+				r.remove(c)
+				delete(r.live, uni)
+				r.soon(0, func() {
+					r.step(sched.PrepareFailed{Job: a.Job, Rival: true, Reason: "could not read all claims of others"})
+				})
+				return
+			}
+			r.settle(at, r.others(r, nil), ours, ms(1), 0)
+		})
+	})
+}
+
+// settle waits for those who claimed what this run has had all along to withdraw.
+func (r *run) settle(at *attempt, others []gpu.Claim, ours []*claim, pause, waited time.Duration) {
+	disputed := func(c gpu.Claim) bool {
+		return slices.ContainsFunc(ours, func(o *claim) bool {
+			return slices.ContainsFunc(o.on, func(s stake) bool { return r.gpus[s.gpu].UUID == c.UUID })
+		})
+	}
+	if waited += pause; slices.ContainsFunc(others, disputed) && waited <= 2*time.Second {
+		r.after(pause, func() {
+			now := r.others(r, nil)
+			others = slices.DeleteFunc(others, func(c gpu.Claim) bool {
+				return disputed(c) && !slices.ContainsFunc(now, func(n gpu.Claim) bool { return n.Attempt == c.Attempt && n.UUID == c.UUID })
+			})
+			r.settle(at, others, ours, min(2*pause, ms(50)), waited)
+		})
+		return
+	}
+	r.soon(r.between(ms(1), ms(5)), func() {
+		r.step(sched.Prepared{Job: at.job, Start: state.Fact{UniID: at.claim.id, Log: "log", Commands: []string{"true"}}, Claims: others})
+	})
+}
+
+// launch starts an attempt. Its program takes a while to be seen on its GPUs.
+func (r *run) launch(a sched.Launch) {
+	at, uni := r.live[a.UniID], a.UniID
+	r.left = slices.DeleteFunc(r.left, func(id int) bool { return id == at.job })
+	r.after(r.between(ms(2), ms(8)), func() {
+		var on []int
+		for _, s := range at.claim.on {
+			on = append(on, s.gpu)
+		}
+		runs := r.jobs[at.job].runs
+		at.proc = r.start(r.uid, uni, on, min(r.between(ms(200), 3*time.Second), runs/2))
+		r.meter.stands(at)
+		r.soon(0, func() { r.step(sched.Started{UniID: uni, PID: 1000 + r.count, PIDStart: 1}) })
+		r.after(runs, func() { r.over(uni, at) })
+	})
+}
+
+// over hands a claim over once the attempt's last process has ended.
+func (r *run) over(uni string, at *attempt) {
+	r.end(at.proc)
+	c := at.claim
+	c.over, c.began = true, r.now
+	r.after(r.between(0, 2*time.Second), func() { // the keeper says whose turn it is
+		for i := range c.on {
+			if c.over && c.on[i].to == "" {
+				c.on[i].to = r.id
+				r.changed(c, len(c.on) == 0)
+			}
+		}
+	})
+	r.after(30*time.Second, func() { r.remove(c) })
+	r.soon(r.between(ms(2), ms(8)), func() {
+		r.ended++
+		r.step(sched.Ended{UniID: uni, At: r.wall(), Seconds: r.jobs[at.job].runs.Seconds()})
+		if r.done {
+			return
+		}
+	})
+}
+
+// yield gives up GPUs of a claim.
+func (r *run) yield(a sched.Yield) {
+	if at := r.live[a.UniID]; at != nil {
+		for _, id := range a.UUIDs {
+			r.remove(at.claim, r.index(id))
+		}
+	}
+}
+
+// offer lets another run have a GPU.
+func (r *run) offer(uni string, id gpu.UUID, to string) {
+	at := r.live[uni]
+	if at == nil {
+		return
+	}
+	for i := range at.claim.on {
+		if at.claim.on[i].gpu == r.index(id) {
+			at.claim.on[i].to = to
+		}
+	}
+	r.changed(at.claim, false)
+}
+
+func (h *host) index(id gpu.UUID) int {
+	return slices.IndexFunc(h.gpus, func(d gpu.Device) bool { return d.UUID == id })
+}
+
+// finish ends the run: what depends on it goes with it.
+func (r *run) finish() {
+	r.done = true
+	r.wish(r.id, gpu.Wish{})
+	for _, c := range slices.Clone(r.claims) {
+		if c.run == r {
+			r.remove(c)
+		}
+	}
+	r.meter.finished(r)
+}
+
+// stop stops the runner; its keeper and its jobs go on.
+func (r *run) stop() { r.stopped = true }
+
+// resume continues it.
+func (r *run) resume() {
+	r.stopped = false
+	for _, f := range r.held {
+		r.after(0, f)
+	}
+	r.held = nil
+}

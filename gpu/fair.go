@@ -233,6 +233,21 @@ func (p *Pool) Wants(now time.Duration, t Turn) int {
 	return 0
 }
 
+// Renewed reports whether the run whose turn it was has stopped waiting and holds nothing, while
+// another run of its user waits: who makes a new wish of each has not come either.
+func (p *Pool) Renewed(t Turn) (renewed bool) {
+	for i := range p.others {
+		switch w := &p.others[i]; {
+		case w.UID != t.UID:
+		case w.Run == t.Run:
+			return false
+		default:
+			renewed = true
+		}
+	}
+	return renewed && len(p.claimedBy(func(c *Claim) bool { return c.Run == t.Run && c.UID == t.UID })) == 0
+}
+
 // Courtesy returns how long a device is left to the run whose turn it is.
 func (p *Pool) Courtesy() time.Duration { return p.rules.Host.Courtesy }
 

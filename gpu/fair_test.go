@@ -457,3 +457,25 @@ func TestOfferTaken(t *testing.T) {
 		t.Errorf("it goes to %q, want bob", got)
 	}
 }
+
+// A run whose wish is gone has not come if another run of its user wishes instead; unless it holds
+// what it waited for.
+func TestRenewed(t *testing.T) {
+	p := host(2)
+	turn := Turn{Run: "one", UID: bob}
+	one, two, other := wish(p, "one", bob, 1, 1), wish(p, "two", bob, 1, 1), wish(p, "other", carol, 1, 1)
+	for _, tt := range []struct {
+		wishes []Wish
+		claims []Claim
+		want   bool
+	}{
+		{[]Wish{one, two}, nil, false},
+		{[]Wish{other}, nil, false},
+		{[]Wish{other, two}, nil, true},
+		{[]Wish{two}, []Claim{held(p, 1, "one", bob)}, false},
+	} {
+		if p.Notice(sec(3), tt.claims, tt.wishes); p.Renewed(turn) != tt.want {
+			t.Errorf("%d wishes, %d claims: want %v", len(tt.wishes), len(tt.claims), tt.want)
+		}
+	}
+}

@@ -43,7 +43,7 @@ var cheats = []cheat{
 		toggle()
 	}},
 	{"wishes and never takes", false, 300, func(h *host, _ []job) { h.wish("ghost", h.ghost("ghost", h.wall())) }},
-	{"renews such a wish every 5 s", false, 500, func(h *host, _ []job) {
+	{"renews such a wish every 5 s", false, 400, func(h *host, _ []job) {
 		n := 0
 		var renew func()
 		renew = func() {

@@ -117,7 +117,7 @@ func (c *Core) settleOffers() {
 		case c.pool.Took(h.id, h.turn):
 			h.until, c.refill = 0, true
 		case late || c.offersBefore(i) >= c.pool.Wants(c.now.Boot, h.turn):
-			if late && !c.pool.Barred(h.id) { // else somebody was in its way
+			if late && !c.pool.Barred(h.id) || c.pool.Renewed(h.turn) { // else somebody was in its way
 				c.pool.PassOver(c.now.Boot, h.turn)
 			}
 			c.pool.Offer(h.id, "")

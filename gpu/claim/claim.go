@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/gpu"
+	"gpurun/state/host"
 )
 
 const (
@@ -136,7 +137,7 @@ type Stake struct {
 // newContent returns a claim of this process, from now on.
 func newContent(s Stake) *content {
 	c := &content{
-		Version: version, identity: self(), User: login(os.Getuid()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
+		Version: version, identity: self(), User: login(host.Me()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
 		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background,
 	}
 	c.CPUs, c.RAM = s.Grant.CPUs, s.Grant.RAM

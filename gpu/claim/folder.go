@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 // ownFolder opens this user's folder below root, creating it if necessary. It also
@@ -41,7 +43,7 @@ func ownFolder(root string, private bool) (*os.File, error) {
 
 // mine is this user's folder below root.
 func mine(root string) folder {
-	return folder{path: filepath.Join(root, prefix+strconv.Itoa(os.Getuid())), uid: os.Getuid()}
+	return folder{path: filepath.Join(root, prefix+strconv.Itoa(host.Me())), uid: host.Me()}
 }
 
 // sweep removes this user's claims that nobody holds, and quarantines of an earlier boot.
@@ -64,12 +66,12 @@ func sweep(root string) {
 			continue
 		}
 		if strings.HasSuffix(name, sickSuffix) {
-			if _, err := readSick(d, name, os.Getuid()); errors.Is(err, errGone) {
+			if _, err := readSick(d, name, host.Me()); errors.Is(err, errGone) {
 				_ = unix.Unlinkat(int(d.Fd()), name, 0)
 			}
 			continue
 		}
-		fd, err := openPlain(d, name, os.Getuid())
+		fd, err := openPlain(d, name, host.Me())
 		if err != nil {
 			continue
 		}

@@ -69,7 +69,7 @@ func (s *sight) folders(ctx context.Context, root string) (list []folder) {
 		}
 	}
 	s.warn("%s has too many entries to read them all", root)
-	for _, uid := range append(host.Users(), os.Getuid()) {
+	for _, uid := range append(host.Users(), host.Me()) {
 		add(prefix+strconv.Itoa(uid), uid)
 	}
 	return list
@@ -93,7 +93,7 @@ func isFolderOf(d *os.File, name string, uid int) error {
 		return errors.New("it is a symbolic link")
 	case x.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return errors.New("it is not a folder")
-	case int(x.Uid) != uid:
+	case !owns(x.Uid, uid):
 		return fmt.Errorf("it belongs to uid %d, not to the one in its name", x.Uid)
 	}
 	return nil

@@ -23,7 +23,7 @@ type identity struct {
 
 var self = sync.OnceValue(func() identity {
 	st, _ := host.StatOf(os.Getpid())
-	return identity{os.Getuid(), host.BootID(), host.PIDNamespace(), os.Getpid(), st.Start}
+	return identity{host.Me(), host.BootID(), host.PIDNamespace(), os.Getpid(), st.Start}
 })
 
 // here reports whether the pid means something to this process.
@@ -46,11 +46,11 @@ func (id identity) exists() error {
 	if st, ok := host.StatOf(id.PID); ok && st.Start != id.Start {
 		return errGone
 	}
-	if _, uid, err := host.Status("/proc/" + strconv.Itoa(id.PID)); err == nil && uid >= 0 && uid != id.UID {
+	if _, uid, err := host.Status("/proc/" + strconv.Itoa(id.PID)); err == nil && uid >= 0 && !owns(uint32(uid), id.UID) {
 		return fmt.Errorf("it names process %d, which belongs to another user", id.PID)
 	}
 	return nil
 }
 
 // login returns a user's name, or "uid N" if it has none.
-func login(uid int) string { return cmp.Or(host.Login(uid), "uid "+strconv.Itoa(uid)) }
+func login(uid int) string { return cmp.Or(host.UserName(uid), "uid "+strconv.Itoa(uid)) }

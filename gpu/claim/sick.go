@@ -45,7 +45,7 @@ type sickness struct {
 // it, in place of the one before.
 func Publish(roots []string, q gpu.Quarantine) error {
 	body, err := json.MarshalIndent(sickness{
-		sickVersion, os.Getuid(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
+		sickVersion, host.Me(), host.BootID(), q.UUID, q.Index, q.Since, q.Until, q.Ends, q.Times, q.Why, q.Evidence,
 	}, "", "  ")
 	if err != nil {
 		return err

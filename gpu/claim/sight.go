@@ -173,7 +173,7 @@ func (s *sight) unreadable(f folder, path string, err error) bool {
 // tooMany records that a folder holds more than is read.
 func (s *sight) tooMany(f folder) {
 	s.warn("%s has too many files to read them all%s", f.path, by(f))
-	if f.uid == os.Getuid() {
+	if f.uid == host.Me() {
 		s.warn("%s: remove the files there that none of your runs needs", f.path)
 	}
 	s.short = s.short || host.UserLock(f.dev, f.uid) != 0

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
 )
 
 var (
@@ -26,11 +28,21 @@ func openFolder(f folder) (*os.File, error) {
 		d.Close()
 		return nil, err
 	}
-	if int(st.Uid) != f.uid {
+	if !owns(st.Uid, f.uid) {
 		d.Close()
 		return nil, fmt.Errorf("it belongs to uid %d, not to the one in its name", st.Uid)
 	}
 	return d, nil
+}
+
+// owns reports whether the owner of a file, as this process sees it, is a user of the host.
+// Of whom it cannot see in a container, it only knows that it is not this user: such files
+// count as what they say.
+func owns(seen uint32, uid int) bool {
+	if of := host.HostUID(int(seen)); of >= 0 {
+		return of == uid
+	}
+	return int(seen) == uid || uid != host.Me()
 }
 
 // A record is what a file of a user's folder says: a claim or a wish.
@@ -98,7 +110,7 @@ func trust(st *unix.Stat_t, uid int) error {
 		return errors.New("it is a symbolic link")
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return errors.New("it is not a regular file")
-	case int(st.Uid) != uid:
+	case !owns(st.Uid, uid):
 		return fmt.Errorf("it belongs to uid %d", st.Uid)
 	case st.Nlink == 0:
 		return errGone

@@ -123,7 +123,7 @@ func (u *Usage) add(uid int, seconds float64) {
 // same claims of others.
 func (u *Usage) count(s gpu.Spent, now time.Time) {
 	u.advance(now)
-	u.Version, u.UID, u.BootID = usageVersion, os.Getuid(), host.BootID()
+	u.Version, u.UID, u.BootID = usageVersion, host.Me(), host.BootID()
 	u.add(u.UID, s.Own)
 	if fresh := min(now.Sub(u.Seen), s.Passed); fresh > 0 && s.Passed > 0 {
 		for _, o := range s.Others {
@@ -165,7 +165,7 @@ func Past(roots []string, set string) *Usage {
 		if err != nil {
 			continue
 		}
-		u, err := readUsage(d, os.Getuid(), set)
+		u, err := readUsage(d, host.Me(), set)
 		d.Close()
 		if err == nil {
 			return u
@@ -212,7 +212,7 @@ func account(root string, private bool, set string, s gpu.Spent) error {
 		return fmt.Errorf("%s cannot be written: %w", path+halfMade, err)
 	}
 	defer half.Close()
-	u, err := readUsage(dir, os.Getuid(), set)
+	u, err := readUsage(dir, host.Me(), set)
 	if err != nil {
 		u = &Usage{Set: set, At: time.Now()} // it only breaks ties: begin anew
 	}

@@ -61,8 +61,8 @@ func (i *identities) fill(h gpu.HostRules, users []int) (entries []gpu.UserEntry
 func (i *identities) means(key string, uid int, warn func(format string, args ...any)) bool {
 	group, ok := strings.CutPrefix(key, "@")
 	if !ok {
-		name := host.Login(uid)
-		if name == "" && uid == os.Getuid() {
+		name := host.UserName(uid)
+		if name == "" && uid == host.Me() {
 			warn("users: no name counts for you, since that of uid %d cannot be found; %s", uid, directory)
 		}
 		return key == name || key == strconv.Itoa(uid)
@@ -109,7 +109,7 @@ func (i *identities) groupsOf(uid int) ([]string, error) {
 		}
 		return u.GroupIds()
 	})
-	if uid == os.Getuid() {
+	if uid == host.Me() {
 		own, _ := os.Getgroups()
 		for _, gid := range append(own, os.Getgid()) {
 			gids = append(gids, strconv.Itoa(gid))

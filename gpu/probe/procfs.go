@@ -34,8 +34,8 @@ func (o *owners) find(p *gpu.Process) {
 	if err != nil || o.inner && !usesGPU(dir) {
 		return
 	}
-	p.Command, p.UID = command, uid
-	if uid >= 0 {
+	p.Command, p.UID = command, host.HostUID(uid)
+	if p.UID >= 0 {
 		p.User = host.Login(uid)
 	}
 }

@@ -57,7 +57,7 @@ func OpenSim(spec string, now func() time.Duration) (*Sim, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sim{now: now, start: now(), spec: sim, private: private, me: host.Login(os.Getuid()), uids: map[string]int{"me": os.Getuid(), "?": -1}}
+	s := &Sim{now: now, start: now(), spec: sim, private: private, me: host.Login(os.Getuid()), uids: map[string]int{"me": host.Me(), "?": -1}}
 	set := fnv.New32a()
 	_, _ = io.WriteString(set, seed)
 	for i := range sim.GPUs {
@@ -215,7 +215,7 @@ func (s *Sim) processes(i int, now time.Duration) (procs []gpu.Process, used gpu
 		}
 		used = min(used+s.taken(p, now), 1<<61)
 		if p.lives(now) {
-			procs = append(procs, gpu.Process{PID: p.pid, UID: os.Getuid(), User: s.me, Command: "job", Memory: s.taken(p, now), Attempt: p.uniID})
+			procs = append(procs, gpu.Process{PID: p.pid, UID: host.Me(), User: s.me, Command: "job", Memory: s.taken(p, now), Attempt: p.uniID})
 		}
 	}
 	return procs, used

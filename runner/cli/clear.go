@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ func (c *gpusCmd) clear(ctx context.Context, a *app, p probe.Prober, n neighbors
 	all := n.Sick()
 	for _, name := range c.Clear {
 		about := slices.DeleteFunc(slices.Clone(all), func(q gpu.Quarantine) bool { return !means(name, q, p.Devices()) })
-		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != os.Getuid() })
+		own := slices.DeleteFunc(slices.Clone(about), func(q gpu.Quarantine) bool { return q.UID != host.Me() })
 		if len(own) == 0 {
 			return &failure{code: exitUsage, text: fmt.Sprintf("you have not quarantined GPU %s", name), hint: notYours(about)}
 		}

@@ -98,7 +98,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		return false, err
 	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: runID(), UID: os.Getuid(), Since: time.Now(), Used: pool.Used(os.Getuid()), Asks: []gpu.Ask{pool.Ask(host.Boottime(), req, 1, nil)}}
+	wish := gpu.Wish{Run: runID(), UID: host.Me(), Since: time.Now(), Used: pool.Used(host.Me()), Asks: []gpu.Ask{pool.Ask(host.Boottime(), req, 1, nil)}}
 	pool.Want(wish)
 	defer hold.engine.Wish(gpu.Wish{})
 	for {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -73,7 +72,7 @@ func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Durati
 		return nil, err
 	}
 	return gpu.NewPool(p.Devices(), gpu.Rules{
-		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: gpu.Others(n.Others), Pick: gpu.Pick(n.Pick), UID: os.Getuid(), Run: runID(),
+		Host: h.HostRules, IDs: ids, MinGPUs: -1, MaxGPUs: -1, Others: h.others(gpu.Others(n.Others)), Pick: gpu.Pick(n.Pick), UID: host.Me(), Run: runID(),
 		Poll: poll, AtOnce: atOnce,
 	}), nil
 }

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/jobspec/units"
 	"gpurun/runner"
+	"gpurun/state/host"
 )
 
 // hostRulesAt is where the rules of this host are. Tests have their own.
@@ -22,6 +22,7 @@ type hostRules struct {
 	*gpu.HostRules
 	read     runner.HostRules
 	warnings []string
+	blind    bool // it is unknown who this user is on the host, and whose processes are this user's
 }
 
 // hostRulesFor reads the rules of this host about a prober's devices, nil for none. There
@@ -34,13 +35,25 @@ func hostRulesFor(p probe.Prober) (h hostRules) {
 	}
 	reader := hostrules.NewReader(hostRulesAt)
 	h.read = func(users []int) (*gpu.HostRules, []string) {
-		return reader.Read(append(users, os.Getuid())...)
+		return reader.Read(append(users, host.Me())...)
 	}
 	h.HostRules, h.warnings = h.read(nil)
+	if _, known := host.UID(); !known {
+		h.blind = true
+		h.warnings = append(h.warnings, "the uids of this container cannot be translated (/proc/self/uid_map): GPUs with any other process on them are left alone (others: avoid)")
+	}
 	if p != nil {
 		h.mismatches(p.Devices())
 	}
 	return h
+}
+
+// others returns the rule about other users' processes, which a run may have to tighten.
+func (h *hostRules) others(given gpu.Others) gpu.Others {
+	if h.blind {
+		return gpu.OthersAvoid
+	}
+	return given
 }
 
 // mismatches warns of devices in the rules that this host does not have.
@@ -101,7 +114,7 @@ func rulesFor(pool *gpu.Pool) *gpuRules {
 	if h.File == "" {
 		return nil
 	}
-	you := h.User(os.Getuid(), time.Now())
+	you := h.User(host.Me(), time.Now())
 	r := &gpuRules{
 		File: h.File, Devices: h.Devices, Reserve: h.Reserve, MaxGPUs: you.MaxGPUs, LimitedBy: you.LimitedBy, Held: pool.Held(),
 		MaxGPUsPerJob: h.MaxGPUsPerJob, MaxTimeout: h.MaxTimeout.Seconds(), Others: string(h.Others), Prompt: h.Prompt, Schedule: string(h.Schedule),
@@ -129,7 +142,7 @@ func hostRows(h *gpu.HostRules, held int) (rows [][]string) {
 			rows = append(rows, []string{"  " + key, fmt.Sprintf(format, args...)})
 		}
 	}
-	you := h.User(os.Getuid(), time.Now())
+	you := h.User(host.Me(), time.Now())
 	limit, _, _ := strings.Cut(you.LimitedBy, " (")
 	add(h.Devices != nil, "devices", "%s", strings.Join(h.Devices, ","))
 	add(h.Reserve > 0, "reserve", "%d", h.Reserve)

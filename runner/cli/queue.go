@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner/terminal"
+	"gpurun/state/host"
 )
 
 type queueCmd struct {
@@ -45,7 +45,7 @@ func (c *queueCmd) Run(a *app) error {
 	defer p.Close()
 	rules := hostRulesFor(p)
 	a.tellHost(rules)
-	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: os.Getuid(), AtOnce: true})
+	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: host.Me(), AtOnce: true})
 	snap := a.observed(ctx, p, rules, spectatorOf(p))
 	answered()
 	if err := context.Cause(ctx); err != nil {
@@ -91,7 +91,7 @@ type gpuAsk struct {
 
 func waitRowOf(i int, p *gpu.Place) waitRow {
 	row := waitRow{
-		Position: i + 1, User: userOf(&p.Wish), You: p.UID == os.Getuid(), Run: p.Run, Since: p.Since, Holds: p.Holds,
+		Position: i + 1, User: userOf(&p.Wish), You: p.UID == host.Me(), Run: p.Run, Since: p.Since, Holds: p.Holds,
 		Background: p.Background, Asks: []gpuAsk{}, Why: whyWaiting(i, p),
 	}
 	for _, a := range p.Asks {
@@ -208,7 +208,7 @@ func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) (list [
 	if len(snap.Wishes) == 0 {
 		return nil
 	}
-	me := os.Getuid()
+	me := host.Me()
 	if !slices.ContainsFunc(snap.Wishes, func(w gpu.Wish) bool { return w.UID == me }) {
 		ask := pool.Ask(snap.At, req, 1, nil)
 		pool.Want(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Asks: []gpu.Ask{ask}})

@@ -133,7 +133,7 @@ func (r *run) open() error {
 	})
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
-	r.opts.Run, r.opts.UID = runID(), os.Getuid()
+	r.opts.Run, r.opts.UID = runID(), host.Me()
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
 	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
 	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
@@ -217,7 +217,7 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (
 	ids, err := in.managed(devs, s.GPUIDs)
 	return gpu.Rules{
 		Host: h.HostRules, IDs: ids, Reserve: s.Reserve, MinGPUs: s.MinGPUs, MaxGPUs: s.MaxGPUs,
-		Others: s.Others, Pick: s.Pick, UID: os.Getuid(), Run: runID(), Poll: s.Poll, Background: s.Background,
+		Others: h.others(s.Others), Pick: s.Pick, UID: host.Me(), Run: runID(), Poll: s.Poll, Background: s.Background,
 	}, err
 }
 

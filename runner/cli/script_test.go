@@ -49,6 +49,8 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "root":
 				return os.Getuid() == 0, nil
+			case "userns":
+				return exec.Command("unshare", "-U", "--map-user=4321", "true").Run() == nil, nil
 			case "driver":
 			default:
 				return false, fmt.Errorf("unknown condition %q", cond)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -99,12 +98,12 @@ func (c *usageCmd) Run(a *app) error {
 // count adds up what all users have recorded: of each what they state, and what this user
 // has seen.
 func (r *usageReport) count(records []claim.Usage, days int) {
-	me := os.Getuid()
+	me := host.Me()
 	of := func(uid int) *userHours {
 		i := slices.IndexFunc(r.Users, func(u userHours) bool { return u.UID == uid })
 		if i < 0 {
 			i = len(r.Users)
-			r.Users = append(r.Users, userHours{User: cmp.Or(host.Login(uid), "uid "+strconv.Itoa(uid)), UID: uid, You: uid == me})
+			r.Users = append(r.Users, userHours{User: cmp.Or(host.UserName(uid), "uid "+strconv.Itoa(uid)), UID: uid, You: uid == me})
 		}
 		return &r.Users[i]
 	}

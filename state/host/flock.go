@@ -20,7 +20,7 @@ func LockHolder(dev, ino uint64) int {
 func UserLock(dev uint64, uid int) int {
 	return holder(func(l lock) bool {
 		owner, known := Owner(l.pid)
-		return l.on(dev) && known && owner == uid
+		return l.on(dev) && known && HostUID(owner) == uid
 	})
 }
 

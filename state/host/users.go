@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Users returns the users with at least one process visible from here.
+// Users returns the users of the host with at least one process visible from here.
 func Users() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -21,7 +21,8 @@ func Users() []int {
 		if err != nil {
 			continue
 		}
-		if uid, ok := Owner(pid); ok && !slices.Contains(uids, uid) {
+		seen, ok := Owner(pid)
+		if uid := HostUID(seen); ok && uid >= 0 && !slices.Contains(uids, uid) {
 			uids = append(uids, uid)
 		}
 	}

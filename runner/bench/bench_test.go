@@ -57,6 +57,7 @@ var figures = []struct {
 	{"throughput", (*bench).throughput},
 	{"no-op", (*bench).nothing},
 	{"gap", (*bench).gap},
+	{"between users", (*bench).betweenUsers},
 	{"step", (*bench).step},
 	{"start-up", (*bench).startUp},
 	{"waiting", (*bench).waiting},

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -43,28 +44,83 @@ func (b *bench) gap() {
 	b.table.under("idle gap, p99", "%.1f ms", gaps.percentile(99), 30, " ms")
 }
 
-// readGaps returns the milliseconds between the end of each job and the beginning of
-// the next one on its GPU.
-func readGaps(logs string) (gaps series, err error) {
-	paths, err := filepath.Glob(filepath.Join(logs, "*.log"))
-	times := map[string]series{} // by GPU: where jobs begin and end, in seconds
-	for _, path := range paths {
-		var gpu string
-		var begin, end float64
-		text, err := os.ReadFile(path)
-		if err == nil {
-			_, err = fmt.Sscan(string(text), &gpu, &begin, &gpu, &end)
+// turnFile is a batch that waits for the only GPU again and again.
+const turnFile = `settings: {poll: 1s}
+jobs:
+  - name: "g{i}"
+    matrix: {i: 1..%d}
+    run: 'echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME; sleep 0.0$((2 + {i} * 7 %% 6)); echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME'
+    env: {LC_ALL: C}
+    gpu_memory: 20GiB
+    shell: [bash, -c]
+`
+
+// betweenUsers measures how long the only GPU stands idle from the end of one user's job to the
+// first instruction of another's, who takes turns with him.
+func (b *bench) betweenUsers() {
+	dir := b.folder(file{"sim.yaml", "gpus: [{memory: 24GiB}]\n"})
+	as := map[string]string{"alice": "", "bob": ""}
+	if os.Getuid() == 0 { // else both are this user's runs, which take turns as well
+		as["bob"] = "setpriv --reuid 64001 --regid 64001 --clear-groups env HOME=$PWD XDG_RUNTIME_DIR="
+		b.must(os.Chmod(os.Getenv("GPURUN_CLAIMS_DIR"), os.ModeSticky|0o777))
+		for _, path := range []string{dir, os.Getenv("GPURUN_CLAIMS_DIR"), b.gpurun} {
+			for ; path != "/"; path = filepath.Dir(path) {
+				if fi, err := os.Stat(path); err == nil && fi.Mode()&0o5 != 0o5 {
+					_ = os.Chmod(path, fi.Mode()|0o5)
+				}
+			}
 		}
+	}
+	var logs []string
+	for user := range as {
+		b.must(os.Mkdir(filepath.Join(dir, user), 0o777))
+		b.must(os.Chmod(filepath.Join(dir, user), 0o777))
+		b.must(os.WriteFile(filepath.Join(dir, user, "jobs.yaml"), fmt.Appendf(nil, turnFile, b.handOvers/2+1), 0o644))
+		logs = append(logs, filepath.Join(dir, user, ".gpurun/jobs.yaml/logs"))
+	}
+	b.must(b.race(1, &contender{program: "gpurun", dir: dir, argv: sh(`cd alice; %[1]q run --sim ../sim.yaml jobs.yaml & cd ../bob; %[2]s %[1]q run --sim ../sim.yaml jobs.yaml && wait $!`, b.gpurun, as["bob"])}))
+	gaps, err := readGaps(logs...)
+	b.must(err)
+	if len(gaps) < b.handOvers/2 {
+		b.Fatalf("the users took turns %d times, want about %d", len(gaps), b.handOvers)
+	}
+	b.table.under("between users, median", "%.1f ms", gaps.median(), 50, " ms")
+	b.table.under("between users, p99", "%.1f ms", gaps.percentile(99), 300, " ms")
+}
+
+// readGaps returns the milliseconds between the end of each job and the beginning of the next one
+// on its GPU. If there are several folders of logs, only those of which one ended, and the
+// other began.
+func readGaps(logs ...string) (gaps series, err error) {
+	type job struct {
+		logs       string
+		begin, end float64 // seconds
+	}
+	jobs := map[string][]job{} // by GPU
+	for _, dir := range logs {
+		paths, err := filepath.Glob(filepath.Join(dir, "*.log"))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, err
 		}
-		times[gpu] = append(times[gpu], begin, end)
-	}
-	for _, t := range times {
-		slices.Sort(t)
-		for i := 2; i < len(t); i += 2 {
-			gaps = append(gaps, 1e3*(t[i]-t[i-1]))
+		for _, path := range paths {
+			j, gpu := job{logs: dir}, ""
+			text, err := os.ReadFile(path)
+			if err == nil {
+				_, err = fmt.Sscan(string(text), &gpu, &j.begin, &gpu, &j.end)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			jobs[gpu] = append(jobs[gpu], j)
 		}
 	}
-	return gaps, err
+	for _, list := range jobs {
+		slices.SortFunc(list, func(a, b job) int { return cmp.Compare(a.begin, b.begin) })
+		for i := range list[1:] {
+			if len(logs) == 1 || list[i].logs != list[i+1].logs {
+				gaps = append(gaps, 1e3*(list[i+1].begin-list[i].end))
+			}
+		}
+	}
+	return gaps, nil
 }

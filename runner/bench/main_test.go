@@ -71,6 +71,15 @@ func TestGap(t *testing.T) {
 	}
 }
 
+func TestBetweenUsers(t *testing.T) {
+	b := tiny(t)
+	b.handOvers = 4
+	b.betweenUsers()
+	if got := figuresOf(b); !slices.Equal(got, []string{"between users, median", "between users, p99"}) {
+		t.Errorf("got the rows %q", got)
+	}
+}
+
 func TestReadGaps(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -82,6 +91,13 @@ func TestReadGaps(t *testing.T) {
 	}
 	if got, err := readGaps(dir); err != nil || !slices.Equal(got, series{250}) {
 		t.Errorf("got %v, %v; want one gap of 250 ms", got, err)
+	}
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "a.log"), []byte("0 101.375\n0 101.4375\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readGaps(dir, other); err != nil || !slices.Equal(got, series{125, 62.5}) {
+		t.Errorf("got %v, %v; want the two gaps between the folders", got, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "d.log"), []byte("1 104\n"), 0o666); err != nil {
 		t.Fatal(err)

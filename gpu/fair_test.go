@@ -420,6 +420,27 @@ func TestUsed(t *testing.T) {
 	near(bob, 50)
 }
 
+// A device is a user's once, also while a claim is replaced by the next, and this run's between
+// two of its attempts: else each of two users would think that the other has had more.
+func TestUsedInHandOvers(t *testing.T) {
+	p := host(2)
+	p.Pass(sec(1))
+	holdAll(p, "a", 0)
+	leave(p, sec(1), "a")
+	old, next := held(p, 1, "bob", bob), held(p, 1, "bob", bob)
+	next.Attempt = "next"
+	p.observeClaims(sec(1), []Claim{old, next}, nil)
+	p.Pass(sec(11))
+	if mine, his := p.Used(me), p.Used(bob); mine != 10 || his != 10 {
+		t.Errorf("we have used %v s and he %v s, want 10 each", mine, his)
+	}
+	p.Offer("GPU-0", "bob")
+	p.Pass(sec(21))
+	if mine := p.Used(me); mine > 10 {
+		t.Errorf("what is offered counts: %v", mine)
+	}
+}
+
 // A run that holds every device waits for others to leave them, or itself: only its limits
 // keep it from that.
 func TestAskRoom(t *testing.T) {

@@ -94,24 +94,49 @@ func (p *Pool) Pass(now time.Duration) {
 	}
 	for i := range p.devs {
 		d := &p.devs[i]
-		for _, h := range d.holds {
-			if p.rules.Background {
-				continue
-			}
-			seconds := passed * d.weight(h.share, h.memory)
-			u.spent.Own += seconds
-			u.add(p.rules.UID, seconds)
+		if own := passed * d.ownPart(p.rules.Background); own > 0 {
+			u.spent.Own += own
+			u.add(p.rules.UID, own)
 		}
 		for k := range d.claims {
-			if c := &d.claims[k]; c.counts() {
-				seconds := passed * d.weight(c.Share, c.Memory)
-				u.add(c.UID, seconds)
-				if c.UID != p.rules.UID {
-					u.spent.Others = plus(u.spent.Others, c.UID, seconds)
-				}
+			uid := d.claims[k].UID
+			if slices.ContainsFunc(d.claims[:k], func(c Claim) bool { return c.UID == uid }) {
+				continue
+			}
+			seconds := passed * d.userPart(uid)
+			u.add(uid, seconds)
+			if uid != p.rules.UID && seconds > 0 {
+				u.spent.Others = plus(u.spent.Others, uid, seconds)
 			}
 		}
 	}
+}
+
+// ownPart returns how much of a device this run has: all of it also between two of its attempts, as
+// others see it. If each took itself to have less than it is seen to have, each would take longer
+// and longer turns until it had caught up.
+func (d *device) ownPart(background bool) (part float64) {
+	switch {
+	case background:
+		return 0
+	case len(d.holds) == 0 && d.unyielded && d.to == "":
+		return 1
+	}
+	for _, h := range d.holds {
+		part += d.weight(h.share, h.memory)
+	}
+	return min(1, part)
+}
+
+// userPart returns how much of a device a user's claims have: not twice as much while a claim is
+// replaced by the next.
+func (d *device) userPart(uid int) (part float64) {
+	for k := range d.claims {
+		if c := &d.claims[k]; c.UID == uid && c.counts() {
+			part += d.weight(c.Share, c.Memory)
+		}
+	}
+	return min(1, part)
 }
 
 func (u *usage) add(uid int, seconds float64) { u.users = plus(u.users, uid, seconds) }

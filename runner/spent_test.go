@@ -1,0 +1,39 @@
+package runner
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+)
+
+// What a run has spent is kept while it lasts, so that little is lost if it is killed, and
+// at its end.
+func TestSpentIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 2}]\n", "2x24GiB", func(engine.Launch) Play { return Play{For: time.Hour} })
+		var mu sync.Mutex
+		var kept []gpu.Spent
+		w.Spent = func(s gpu.Spent) {
+			mu.Lock()
+			defer mu.Unlock()
+			kept = append(kept, s)
+		}
+		w.run()
+		if len(kept) < 50 || len(kept) > 62 {
+			t.Fatalf("told %d times in an hour", len(kept))
+		}
+		for i, s := range kept[1:] {
+			if before := kept[i]; s.Own < before.Own || s.Passed < before.Passed {
+				t.Errorf("told %+v after %+v", s, before)
+			}
+		}
+		half, all := kept[len(kept)/2].Own, kept[len(kept)-1].Own
+		if half < 3000 || half > 4000 || all < 7199 || all > 7210 {
+			t.Errorf("%v GPU seconds after half the time, %v at the end; want 3600 and 7200", half, all)
+		}
+	})
+}

@@ -80,10 +80,7 @@ func (l *lane) startWith(flags ...string) *runner {
 func (l *lane) exec(argv []string) *runner {
 	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{}), mark: l.mark, log: filepath.Join(l.state, "run.log")}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environ(), &r.out, &r.out
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if l.user != 0 {
-		r.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: l.user, Gid: l.user}
-	}
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: l.credential()}
 	r.cmd.WaitDelay = 5 * time.Second
 	if err := r.cmd.Start(); err != nil {
 		l.t.Errorf("cannot start gpurun: %v", err)
@@ -94,6 +91,14 @@ func (l *lane) exec(argv []string) *runner {
 	}()
 	l.count.add(&l.count.Runners)
 	return r
+}
+
+// credential is of the lane's user, nil for the one who runs the tests.
+func (l *lane) credential() *syscall.Credential {
+	if l.user == 0 {
+		return nil
+	}
+	return &syscall.Credential{Uid: l.user, Gid: l.user}
 }
 
 func (r *runner) signal(s syscall.Signal) { _ = r.cmd.Process.Signal(s) }

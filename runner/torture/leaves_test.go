@@ -74,6 +74,7 @@ func (l *lane) startStalled(argv ...string) (*runner, *os.File) {
 	defer writer.Close()
 	r := &runner{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{}), mark: l.mark, log: filepath.Join(l.state, "run.log")}
 	r.cmd.Env, r.cmd.Stdout, r.cmd.Stderr = l.environ(), writer, writer
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
 	if err := r.cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}

@@ -46,15 +46,23 @@ func budget() time.Duration {
 	return *duration
 }
 
-// oneRound runs all lanes' batches, with faults, to their end, all at once.
+// oneRound runs all lanes' batches, with faults, to their end, all at once. In every second round
+// they belong to different users.
 func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 	p := newPlace(t)
+	users := seed%2 == 1 && os.Getuid() == 0
+	ls := make([]*lane, *lanes)
+	for i := range ls {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		ls[i] = newLane(t, p, fmt.Sprintf("lane%d", i), rng, someJobs(rng, 25), c)
+		if users {
+			ls[i].belongTo(t, 64001+uint32(i))
+		}
+	}
 	attempts := make([][]*attempt, *lanes)
 	var all sync.WaitGroup
 	var excused atomic.Bool // a keeper was killed: traceless processes cannot be found
-	for i := range *lanes {
-		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		l := newLane(t, p, fmt.Sprintf("lane%d", i), rng, someJobs(rng, 25), c)
+	for i, l := range ls {
 		all.Go(func() {
 			l.disturb(end)
 			l.finish()

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,33 +21,38 @@ func (p *place) openTo(t *testing.T, names ...string) {
 			}
 		}
 	}
-	p.write(t, "journal", "")
+	if !exists(p.journal) {
+		p.write(t, "journal", "")
+	}
 	for _, name := range append(names, "journal") {
 		if err := os.Chmod(filepath.Join(p.dir, name), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Chmod(filepath.Join(p.dir, "claims"), os.ModeSticky|0o777); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// Eight runners of two users share four GPUs. At any moment one of them is stopped
-// with its keeper, even in the middle of claiming. Nothing is ever held twice, and the
-// others continue.
+// belongTo gives a lane to a user, who need not exist in /etc/passwd.
+func (l *lane) belongTo(t *testing.T, uid uint32) {
+	t.Helper()
+	l.openTo(t, l.name, l.name+"/counts")
+	l.user = uid
+}
+
+// Eight runners of two users share four GPUs, and offer them to each other. At any moment one of
+// them is stopped with its keeper, or killed, with or without it, even in the middle of claiming.
+// Nothing is ever held twice, and the others continue.
 func TestEightRunnersOfTwoUsers(t *testing.T) {
 	const runners = 8
 	s := *seed
 	rng := rand.New(rand.NewPCG(s, 8))
 	p := newPlace(t)
-	var users []uint32
-	if os.Getuid() == 0 {
-		users = []uint32{64001, 64002} // need not exist in /etc/passwd
-		if err := os.Chmod(filepath.Join(p.dir, "claims"), os.ModeSticky|0o777); err != nil {
-			t.Fatal(err)
-		}
-	} else {
+	if os.Getuid() != 0 {
 		t.Log("only root may be two users: all runners are this one's")
 	}
 	c := &counts{}
-	p.openTo(t)
 	ls := make([]*lane, runners)
 	for i := range ls {
 		jobs := make([]job, *starts/runners)
@@ -63,9 +67,8 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 		}
 		name := fmt.Sprintf("lane%d", i)
 		ls[i] = newLane(t, p, name, rng, jobs, c)
-		p.openTo(t, name, name+"/counts")
-		if users != nil {
-			ls[i].user = users[i%2]
+		if os.Getuid() == 0 {
+			ls[i].belongTo(t, 64001+uint32(i%2))
 		}
 	}
 	began := time.Now()
@@ -81,6 +84,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 		}
 		attempts = append(attempts, l.check())
 	}
+	killTraceless(p.mark) // of killed keepers
 	noneLeft(t, p.mark)
 	all := merge(attempts)
 	most := holds(t, all, gpuMemory)
@@ -96,8 +100,8 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 	if longest > 3+gpu.NoHostRules().Courtesy.Seconds() {
 		t.Errorf("after a runner was stopped, no other started a job for %.1f s", longest)
 	}
-	t.Logf("seed %d: %d starts by %d runners in %.0f s, at most %d on one GPU; %d times a runner and its keeper stood still, the next start came %.2f s later at most",
-		s, len(all), runners, time.Since(began).Seconds(), most, len(stops), longest)
+	t.Logf("seed %d: %d starts by %d runners in %.0f s, at most %d on one GPU; %d runners and %d keepers were killed, %d times both stood still, the next start came %.2f s later at most",
+		s, len(all), runners, time.Since(began).Seconds(), most, c.KillRunner, c.KillKeeper, len(stops), longest)
 	if t.Failed() {
 		keep(t, p)
 	}
@@ -129,45 +133,54 @@ func (s stop) hadAll(all []*attempt) bool {
 	return len(last) == gpuCount
 }
 
-// standStill stops one runner and its keeper after another, each for up to 4 s, until
-// all runners have ended, and returns when it did.
+// standStill stops one runner and its keeper after another, each for up to 4 s, or kills one of
+// them or both, until all runners have ended, and returns when it stopped any. Killed runners are
+// started again, and whatever their jobs' keepers took with them is run again.
 func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
-	var all sync.WaitGroup
-	for _, r := range rs {
-		all.Go(func() { <-r.done })
-	}
-	done := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(done)
-	}()
-	for {
-		select {
-		case <-done:
-			return stops
-		case <-time.After(time.Duration(rng.IntN(300)) * time.Millisecond):
-		}
+	for living(rs) > 0 {
+		time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 		i := rng.IntN(len(ls))
-		if rs[i].over() {
+		l, r := ls[i], rs[i]
+		if r.over() {
+			if r.code() != 0 {
+				rs[i] = l.start()
+			}
 			continue
 		}
-		pids := append(keepers(ls[i].mark, ls[i].state), rs[i].cmd.Process.Pid)
+		pids := keepers(l.mark, l.state)
+		switch rng.IntN(8) {
+		case 0:
+			r.signal(syscall.SIGKILL)
+			l.count.add(&l.count.KillRunner)
+			continue
+		case 1:
+			if rng.IntN(2) == 0 {
+				r.signal(syscall.SIGKILL)
+			}
+			if l.killKeepers(pids) {
+				l.count.add(&l.count.KillKeeper)
+			}
+			continue
+		}
+		pids = append(pids, r.cmd.Process.Pid)
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}
 		if living(rs) > 1 {
-			stops = append(stops, stop{seconds(time.Now()), ls[i].name})
+			stops = append(stops, stop{seconds(time.Now()), l.name})
 		}
-		rs[i].wait(time.Duration(200+rng.IntN(3800)) * time.Millisecond)
+		r.wait(time.Duration(200+rng.IntN(3800)) * time.Millisecond)
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGCONT)
 		}
 	}
+	return stops
 }
 
+// living counts the runners that have not finished: killed ones have not.
 func living(rs []*runner) (n int) {
 	for _, r := range rs {
-		if !r.over() {
+		if !r.over() || r.code() != 0 {
 			n++
 		}
 	}

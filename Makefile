@@ -107,16 +107,19 @@ bench: build
 	if [ -n "$$missing" ]; then echo "missing:$$missing (Debian: apt-get install findutils parallel ninja-build)"; fi
 	@cd runner/bench && $(GO) test -count=1 -timeout 0 -run '^TestFigures$$' -args -gpurun $(abspath $(OUT))
 
-# TORTURE_TIME bounds everything except building, stops in the middle of claiming, and
-# the end of the last batch, a few seconds each. One half goes to random faults, the other
+# TORTURE_TIME bounds everything except building, stops in the middle of claiming, the end
+# of the last batch, a few seconds each, and what several users do to each other, which
+# takes six minutes and needs root: TORTURE_STARTS jobs under kills, even shares, and what
+# rivals cost. A slow or busy machine misses its bars. One half goes to random faults, the other
 # to kills at every system call of a start. The second half ends early once it has covered
 # all of them, in about twenty minutes; if cut short it prints how far it got, and another
 # seed starts elsewhere. A seed repeats the choices, but not the kernel's scheduling.
 # docs/reliability.md has the figures of long runs.
 TORTURE_TIME ?= 60s
 TORTURE_SEED ?= 0
+TORTURE_STARTS ?= 1000
 torture:
-	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestBetweenSystemCalls|TestStoppedInTheMiddleOfClaiming|TestManyClaims)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.traced -1 -torture.seed $(TORTURE_SEED)
+	$(GO) test -count=1 -v -timeout 0 -run '^(TestTorture|TestBetweenSystemCalls|TestStoppedInTheMiddleOfClaiming|TestManyClaims|TestEightRunnersOfTwoUsers|TestLatecomer|TestEvenShares|TestRivals)$$' ./runner/torture -torture.time $(TORTURE_TIME) -torture.starts $(TORTURE_STARTS) -torture.traced -1 -torture.seed $(TORTURE_SEED)
 
 # Days of a shared server in virtual time, with everybody's runs, people without gpurun
 # and cheats; a seed repeats everything. FAIR_DAYS=1 FAIR_SEEDS=1 take a minute.

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,6 +92,8 @@ func (e *execClaim) end() {
 	defer close(e.over)
 	signal := func(sig unix.Signal) (left int) {
 		ids := procs.Named(e.uniID)
+		// Parents first: a shell whose child is gone goes on with its next command.
+		slices.SortFunc(ids, func(a, b procs.ID) int { return cmp.Or(cmp.Compare(a.Start, b.Start), a.PID-b.PID) })
 		for _, id := range ids {
 			_ = procs.Signal(id, sig)
 		}

@@ -148,12 +148,12 @@ func standStill(rng *rand.Rand, ls []*lane, rs []*runner) (stops []stop) {
 			continue
 		}
 		pids := keepers(l.mark, l.state)
-		switch rng.IntN(8) {
-		case 0:
+		switch rng.IntN(5) {
+		case 0, 1:
 			r.signal(syscall.SIGKILL)
 			l.count.add(&l.count.KillRunner)
 			continue
-		case 1:
+		case 2:
 			if rng.IntN(2) == 0 {
 				r.signal(syscall.SIGKILL)
 			}

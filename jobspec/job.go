@@ -90,6 +90,7 @@ type Spec struct {
 	Timeout    time.Duration // 0 for none
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Retry      Retry
+	Resize     Resize
 	Tree       bool   // block dialect: the job ends when its process tree is empty, and uni_id.json decides how
 	Leftovers  string // what to do with processes that outlive the last command: auto, wait, kill, fail; "" with Tree
 	LogNamed   bool   // the job file names a log

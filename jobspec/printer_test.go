@@ -158,7 +158,7 @@ func (p *printer) args(t *written.Job) {
 // resources prints what the job file sets, and what an experiment list implies.
 func (p *printer) resources(j *Job, t *written.Job) {
 	for _, rk := range resourceKeys {
-		if strings.HasPrefix(rk.key, "retry.") {
+		if strings.Contains(rk.key, ".") {
 			continue
 		}
 		i := slices.IndexFunc(t.Resources, func(r written.Resource) bool { return r.Key == rk.key })
@@ -171,13 +171,13 @@ func (p *printer) resources(j *Job, t *written.Job) {
 			p.line(4, "share: %t", r.Share)
 		}
 	}
-	retry := false
+	last := ""
 	for i := range t.Resources {
 		r := &t.Resources[i]
-		if key, ok := strings.CutPrefix(r.Key, "retry."); ok {
-			if !retry {
-				p.line(4, "retry:")
-				retry = true
+		if mapping, key, ok := strings.Cut(r.Key, "."); ok {
+			if mapping != last {
+				p.line(4, "%s:", mapping)
+				last = mapping
 			}
 			p.resource(6, key, r)
 		}

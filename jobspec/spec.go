@@ -3,6 +3,7 @@ package jobspec
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -13,6 +14,7 @@ import (
 	"gpurun/jobspec/slips"
 	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
+	"gpurun/jobspec/words"
 	"gpurun/jobspec/written"
 )
 
@@ -62,6 +64,12 @@ var resourceKeys = []resourceKey{
 	single("retry.backoff", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Retry.Backoff }),
 	several("retry.on", parseKinds, func(s *Spec) *[]string { return &s.Retry.On }),
 	single("retry.memory_growth", parseFactor, func(s *Spec) *float64 { return &s.Retry.MemoryGrowth }),
+	single("resize", parseResize, func(s *Spec) *Resize { return &s.Resize }),
+	resized("up", parseShare, func(r *Resize) *int { return &r.Up }),
+	resized("down", parseShare, func(r *Resize) *int { return &r.Down }),
+	resized("signal", parseSignal, func(r *Resize) *string { return &r.Signal }),
+	resized("grace", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Grace }),
+	resized("every", units.ParseDuration, func(r *Resize) *time.Duration { return &r.Every }),
 	several("allow", lint.ParseAllow, func(s *Spec) *[]string { return &s.Allow }),
 	{"desc", false, func(s *Spec, v []string) error { s.Desc = v[0]; return nil }},
 	{"tags", true, func(s *Spec, v []string) error { s.Tags = v; return nil }},
@@ -97,12 +105,12 @@ func parsePriority(s string) (int, error) {
 }
 
 func oneOf[T ~string](valid ...T) func(string) (T, error) {
-	words := make([]string, len(valid))
+	list := make([]string, len(valid))
 	for i, w := range valid {
-		words[i] = string(w)
+		list[i] = string(w)
 	}
 	return func(s string) (T, error) {
-		w, err := units.ParseWord(s, words...)
+		w, err := units.ParseWord(s, list...)
 		return T(w), err
 	}
 }
@@ -202,6 +210,7 @@ func (p *proto) finish(d *draft) {
 		}
 		r.UtilOnOwn = p.style.ownUtil
 	}
+	p.checkResize(d)
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil && d.Retry.BackoffAfter == 0 {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
 	}
@@ -230,24 +239,38 @@ func (p *proto) slots(d *draft) {
 // readResources reads the scheduler's keys as text.
 func (p *proto) readResources() {
 	for _, rk := range resourceKeys {
-		if n := p.get(rk.key); n != nil && (rk.key != "retry" || n.Kind != yaml.MappingNode) {
+		n := p.get(rk.key)
+		switch {
+		case n == nil:
+		case n.Kind == yaml.MappingNode && slices.Contains(words.Mappings, rk.key):
+			p.readMapping(rk.key, n)
+		default:
 			p.resource(rk.key, rk.list, n)
 		}
 	}
-	retry := p.get("retry")
-	if retry == nil || retry.Kind != yaml.MappingNode {
-		return
+}
+
+// readMapping reads those of the scheduler's keys that are in a mapping: retry and resize.
+func (p *proto) readMapping(key string, n *yaml.Node) {
+	var valid []string
+	for _, rk := range resourceKeys {
+		if word, ok := strings.CutPrefix(rk.key, key+"."); ok {
+			valid = append(valid, word)
+		}
 	}
-	words := []string{"max", "delay", "backoff_after", "backoff", "on", "memory_growth"}
-	p.src.Pairs(retry, "retry", func(k, v *yaml.Node) {
-		if !slices.Contains(words, k.Value) {
-			p.src.Problem(k.Line, k.Column, source.DidYouMean(k.Value, words, "valid keys: max, delay, backoff_after, backoff, on, memory_growth"), "unknown key %q in retry", k.Value)
+	p.src.Pairs(n, key, func(k, v *yaml.Node) {
+		i := slices.IndexFunc(resourceKeys, func(rk resourceKey) bool { return rk.key == key+"."+k.Value })
+		if i < 0 {
+			p.src.Problem(k.Line, k.Column, source.DidYouMean(k.Value, valid, "valid keys: "+strings.Join(valid, ", ")), "unknown key %q in %s", k.Value, key)
 			return
 		}
-		p.resource("retry."+k.Value, k.Value == "on", v)
+		p.resource(resourceKeys[i].key, resourceKeys[i].list, v)
 	})
-	if source.Child(retry, "max") == nil {
-		p.src.Problem(retry.Line, retry.Column, "add max: 3", "retry without max retries nothing")
+	switch {
+	case key == "retry" && source.Child(n, "max") == nil:
+		p.src.Problem(n.Line, n.Column, "add max: 3", "retry without max retries nothing")
+	case key == "resize" && len(n.Content) == 0:
+		p.src.Problem(n.Line, n.Column, "write resize: true", "resize is empty")
 	}
 }
 

@@ -1,0 +1,87 @@
+package jobspec
+
+import (
+	"strings"
+	"time"
+
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+)
+
+// Resize tells when a running job gets more or fewer GPUs, and how it is asked to save its
+// work before. Every resize ends its attempt and starts another.
+type Resize struct {
+	Up, Down int           // percent of its GPUs' time, on average over a minute; Up is 0 for a job that is never resized
+	Signal   string        // that asks it to save its work: "USR1"
+	Grace    time.Duration // to do so
+	Every    time.Duration // at most one resize in this time
+}
+
+// resizing is what a job that sets resize does not say.
+var resizing = Resize{Up: 80, Down: 30, Signal: "USR1", Grace: time.Minute, Every: 10 * time.Minute}
+
+// resized is a key in resize. It makes the job elastic.
+func resized[T any](key string, parse func(string) (T, error), at func(*Resize) *T) resourceKey {
+	return single("resize."+key, parse, func(s *Spec) *T {
+		if s.Resize.Up == 0 {
+			s.Resize = resizing
+		}
+		return at(&s.Resize)
+	})
+}
+
+// parseResize parses resize: true, which is the defaults, and false.
+func parseResize(s string) (Resize, error) {
+	on, err := units.ParseBool(s)
+	if err != nil {
+		return Resize{}, source.Faultf("write true or false, or {up: 80%, down: 30%, signal: USR1, grace: 60s, every: 10m}", "invalid value %q", s)
+	}
+	if on {
+		return resizing, nil
+	}
+	return Resize{}, nil
+}
+
+// parseShare parses a percentage as people write one in resize, with the sign.
+func parseShare(s string) (int, error) {
+	n, err := units.ParsePercent(strings.TrimSuffix(s, "%"))
+	if err == nil && n == 0 {
+		return 0, source.Faultf("use a number from 1 to 100", "invalid percentage %q", s)
+	}
+	return n, err
+}
+
+// parseSignal parses a signal that a job can catch and that nothing else sends it by itself.
+func parseSignal(s string) (string, error) {
+	return units.ParseWord(strings.TrimPrefix(s, "SIG"), "USR1", "USR2", "HUP", "INT", "TERM")
+}
+
+// checkResize reports what makes a resize impossible.
+func (p *proto) checkResize(d *draft) {
+	r := &d.Resize
+	if r.Up == 0 {
+		return
+	}
+	line, col := p.Line, p.Col
+	if n := p.get("resize"); n != nil {
+		line, col = n.Line, n.Column
+	}
+	problem := func(hint, text string, args ...any) {
+		p.src.Problem(line, col, hint, "resize: "+text, args...)
+		d.Resize = Resize{}
+	}
+	switch {
+	case d.Request.Max <= d.Request.Min:
+		if p.inherited["resize"] {
+			d.Resize = Resize{}
+			return
+		}
+		problem("write gpus: 1-4", "the job has a fixed number of GPUs, gpus: %d", d.Request.Min)
+	case d.Request.Share:
+		problem("remove resize, or set share: false", "a job that shares its GPUs keeps them; what they do is not its doing alone")
+	case r.Down >= r.Up:
+		problem("lower down, or raise up", "down: %d%% is not below up: %d%%", r.Down, r.Up)
+	case r.Every < time.Second:
+		problem("write every: 10m", "every: %s would restart the job all the time", units.FormatDuration(r.Every))
+	}
+}

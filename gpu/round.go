@@ -113,6 +113,16 @@ func (r *round) holds(w *Wish) int {
 	})
 }
 
+// got returns how many devices a wish was dealt in this round.
+func (r *round) got(w *Wish) (n int) {
+	for _, o := range r.dealt {
+		if o == w {
+			n++
+		}
+	}
+	return n
+}
+
 // A standing is a wish's place in the order: a lower one goes first.
 type standing struct {
 	wish       *Wish
@@ -138,7 +148,7 @@ func (s *standing) compare(o *standing) int {
 func (r *round) order(d *device) []*Wish {
 	list := make([]standing, len(r.wishes))
 	for i, w := range r.wishes {
-		s := standing{wish: w, userSince: w.Since, holds: r.holds(w)}
+		s := standing{wish: w, userSince: w.Since, holds: r.holds(w) + r.got(w)}
 		if slices.Contains(r.p.missed, w.Run) {
 			s.missed = 1
 		}

@@ -204,6 +204,15 @@ func (s *Sim) Stop(uniID, why string, how engine.How) {
 	}
 }
 
+// Save stops an attempt the way its script handles SIGTERM, once the ledger has the reason.
+func (s *Sim) Save(uniID, why, _ string, _ time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live[uniID] != nil {
+		s.emit(engine.Event{UniID: uniID, Stopping: &engine.Stopping{Why: why, Ack: func() { s.Stop(uniID, why, engine.Term) }}})
+	}
+}
+
 // Adopt adopts what Leave and LeaveEnded added. Any other attempt never began.
 func (s *Sim) Adopt(at engine.Attempt) {
 	s.mu.Lock()

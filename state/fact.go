@@ -53,15 +53,16 @@ type Fact struct {
 	Close    gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
 	Log      string            `json:"log,omitempty"`
 	Inputs   []Input           `json:"inputs,omitempty"`
-	Needs    string            `json:"needs,omitempty"`  // hash of the sorted keys of its needs
-	Family   string            `json:"family,omitempty"` // the same for jobs that differ only in seeds: FamilyName
+	Needs    string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
+	Family   string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds: FamilyName
+	Free     int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
 
 	// Running.
 	PID      int    `json:"pid,omitempty"`
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
 	// Stop and end.
-	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, stray, preempted, left-over
+	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, resize, stray, preempted, left-over
 
 	// End.
 	State        Phase          `json:"state,omitempty"`
@@ -109,6 +110,7 @@ const (
 	WhyGPU         = "gpu"       // stop --gpu: requeued, uncharged
 	WhyStray       = "stray"     // used a GPU it was not granted
 	WhyPreempted   = "preempted" // gave way to another run, or its hours ended: requeued, uncharged
+	WhyResize      = "resize"    // an elastic job starts again on another number of GPUs
 )
 
 // Kinds of failure, Fact.ErrorType and jobspec's retry.on.

@@ -147,8 +147,9 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 			a.Running = &Fact{Kind: f.Kind, Time: f.Time, PID: f.PID, PIDStart: f.PIDStart}
 		}
 	case KindStop:
-		// The first reason wins: its signal is the one that ended the attempt.
-		if a := h.Open[f.UniID]; a != nil && a.Stop == "" && f.Why != WhyLeftOver {
+		// The first reason wins: its signal is the one that ended the attempt. But one that
+		// is to be resized may be stopped for good.
+		if a := h.Open[f.UniID]; a != nil && (a.Stop == "" || a.Stop == WhyResize) && f.Why != WhyLeftOver {
 			a.Stop = f.Why
 		}
 	case KindEnd:

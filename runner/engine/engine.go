@@ -98,6 +98,10 @@ type Engine interface {
 	// Stop ends an attempt. The reason is saved in its status before the first signal.
 	// It does nothing if the attempt is over. Kill overrides an earlier Term.
 	Stop(uniID, why string, how How)
+	// Save asks an attempt to save its work: signal ("USR1") goes to those of its processes
+	// that catch it, and the attempt is stopped like with Term once it has had some time.
+	// Stopping comes before the signal, or Declined if there is none.
+	Save(uniID, why, signal string, wait time.Duration)
 	// Adopt takes on an attempt of an earlier run. Running follows if it is still
 	// running, and one Ended once it is over.
 	Adopt(Attempt)
@@ -152,6 +156,7 @@ type Event struct {
 	Running    *Running
 	Background *Background
 	Stopping   *Stopping
+	Declined   string // why it was not asked to save its work
 	Ended      *Ended
 	Warnings   []string // for the user, not about a particular attempt
 
@@ -179,10 +184,10 @@ type Running struct {
 }
 
 // Stopping reports that the engine itself is about to signal the attempt, because it
-// timed out. The engine waits up to a second for Ack before the first signal, so the
+// timed out or is to save its work. The engine waits up to a second for Ack before the first signal, so the
 // ledger records the reason first.
 type Stopping struct {
-	Why string // state.WhyTimeout
+	Why string // state.WhyTimeout, or that of Save
 	Ack func()
 }
 

@@ -48,6 +48,7 @@ func TestEngines(t *testing.T) {
 		{"Trees", trees},
 		{"Leftovers", leftovers()},
 		{"Stops", stops()},
+		{"Saving", saving},
 		{"Adoption", adoption},
 		{"Many", many},
 	}

@@ -258,6 +258,31 @@ func TestKeeperAndRunnerKilled(t *testing.T) {
 	}
 }
 
+// A job that was saving its work when keeper and runner were killed still has its time to do
+// so, and is stopped then.
+func TestKilledWhileSaving(t *testing.T) {
+	s := newScene(t, "trap 'echo saved' USR1; while :; do sleep 0.02; done")
+	s.launch.Shell = []string{"bash", "-c"}
+	s.start()
+	for !procs.Catches(s.run.PID, unix.SIGUSR1) {
+		time.Sleep(time.Millisecond)
+	}
+	s.engine.Save(s.launch.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
+	if ev := s.next(); ev.Stopping == nil {
+		t.Fatalf("got %+v, want Stopping", ev)
+	} else {
+		ev.Stopping.Ack()
+	}
+	s.engine.Close()
+	s.killKeeper()
+	s.open()
+	s.adopt()
+	want := strings.Replace(lostRunning, `""`, `"resize"`, 1)
+	if got := lostOutcome(s.ended()); got != want {
+		t.Errorf("ended as %s, want %s", got, want)
+	}
+}
+
 // An attempt whose processes are all gone along with its keeper is lost at once.
 func TestAllKilled(t *testing.T) {
 	s := newScene(t, "read x <fifo", "echo second")

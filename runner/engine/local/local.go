@@ -10,6 +10,7 @@ package local
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"gpurun/gpu"
 	"gpurun/gpu/claim"
@@ -255,6 +256,20 @@ func (l *Local) Stop(uniID, why string, how engine.How) {
 	}
 }
 
+// Save asks an attempt to save its work before it is stopped.
+func (l *Local) Save(uniID, why, signal string, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.live[uniID]
+	switch {
+	case e == nil:
+	case e.home == nil:
+		l.emit(engine.Event{UniID: uniID, Declined: "its keeper is gone"})
+	default:
+		_ = e.home.link.Send(&wire.Message{Op: wire.Save, UniID: uniID, Why: why, Signal: signal, Wait: wait})
+	}
+}
+
 // Adopt asks every keeper about an attempt of an earlier run. If none has it, the disk
 // and the process table decide.
 func (l *Local) Adopt(a engine.Attempt) {
@@ -307,6 +322,8 @@ func (l *Local) told(r *remote, m *wire.Message) {
 	case wire.Stopping:
 		ack := func() { _ = r.link.Send(&wire.Message{Op: wire.Ack, UniID: m.UniID}) }
 		l.emit(engine.Event{UniID: m.UniID, Stopping: &engine.Stopping{Why: m.Why, Ack: ack}})
+	case wire.Declined:
+		l.emit(engine.Event{UniID: m.UniID, Declined: m.Why})
 	case wire.Ended:
 		e.home = r // where its claim is, even if it had not answered yet
 		l.end(e, m.Ended)

@@ -120,12 +120,14 @@ type watch struct {
 	leader  procs.ID // once it ends, the rest is left behind; zero if unknown or if the whole tree is the job
 	ending  procs.Ending
 	timeout procs.Alarm
+	saving  procs.Alarm // when it has had its time to save its work
 	stuck   []int
 	left    int // processes that outlived the leader
 }
 
 func (w *watch) run() *engine.Ended {
 	defer w.timeout.Off()
+	defer w.saving.Off()
 	for first := true; ; first = false {
 		ids := w.tree()
 		if len(ids) == 0 || len(w.stuck) > 0 {
@@ -193,6 +195,9 @@ func (w *watch) found(ids []procs.ID) {
 	if w.rec.Timeout > 0 && w.rec.Boot > 0 && w.rec.Boot <= host.Boottime() {
 		w.timeout.Set(w.rec.Boot + w.rec.Timeout)
 	}
+	if w.rec.Save > 0 {
+		w.saving.Set(w.rec.Save)
+	}
 	main := ids[0]
 	for _, id := range ids {
 		if id.Start < main.Start || id.Start == main.Start && id.PID < main.PID {
@@ -237,6 +242,10 @@ func (w *watch) wait(ids []procs.ID) bool {
 	case <-w.ending.Look():
 	case s := <-w.e.stops:
 		w.stop(s)
+	case <-w.saving.C():
+		if w.saving.Due() {
+			w.ending.Begin(w.rec.Grace)
+		}
 	case <-w.timeout.C():
 		if w.timeout.Due() && !w.ending.On() {
 			w.timedOut()

@@ -23,6 +23,9 @@ func (a *Alarm) Set(at time.Duration) {
 	a.timer = time.NewTimer(min(max(at-host.Boottime(), 0), longestWait))
 }
 
+// On reports whether the alarm is set.
+func (a *Alarm) On() bool { return a.timer != nil }
+
 // C ticks when the alarm should be checked: Due then reports whether it is time.
 func (a *Alarm) C() <-chan time.Time {
 	if a.timer == nil {

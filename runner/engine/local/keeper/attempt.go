@@ -33,6 +33,7 @@ type attempt struct {
 	oomBase uint64
 	cores   *unix.CPUSet // that it is bound to; nil for any
 	timeout procs.Alarm
+	saving  procs.Alarm // when it has had its time to save its work
 	ending  procs.Ending
 	cramped bool // it never started for lack of disk space
 	behind  behind
@@ -265,12 +266,19 @@ func (a *attempt) follow() {
 		select {
 		case e := <-a.exit:
 			a.took(e)
+			if a.saving.On() { // nothing of it is left behind, and no further command starts
+				a.saved()
+			}
 			return
 		case <-a.stops:
 			a.takeStops()
 		case <-a.timeout.C():
 			if a.timeout.Due() {
 				a.timedOut()
+			}
+		case <-a.saving.C():
+			if a.saving.Due() {
+				a.saved()
 			}
 		case <-a.ending.Look():
 			a.press()
@@ -309,7 +317,11 @@ func (a *attempt) takeStops() {
 	a.asked = nil
 	a.mu.Unlock()
 	for _, r := range asked {
-		a.stop(r.Why, r.How)
+		if r.Op == wire.Save {
+			a.makeWay(r)
+		} else {
+			a.stop(r.Why, r.How)
+		}
 	}
 }
 

@@ -203,7 +203,7 @@ func (k *keeper) handle(l *wire.Link, m *wire.Message) {
 	switch m.Op {
 	case wire.Launch:
 		k.launch(m.Launch)
-	case wire.Stop:
+	case wire.Stop, wire.Save:
 		if a := k.find(m.UniID); a != nil {
 			a.requestStop(m)
 		}

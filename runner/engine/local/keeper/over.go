@@ -21,16 +21,23 @@ func (a *attempt) timedOut() {
 		return
 	}
 	a.because(state.WhyTimeout)
-	if a.k.heard() {
-		a.k.tell(&wire.Message{Op: wire.Stopping, UniID: a.UniID, Why: state.WhyTimeout})
-		t := time.NewTimer(wire.AckWait)
-		defer t.Stop()
-		select {
-		case <-a.acks:
-		case <-t.C:
-		}
-	}
+	a.announce(state.WhyTimeout)
 	a.stop(state.WhyTimeout, engine.Term)
+}
+
+// announce tells the runner why the attempt is about to be signaled, and waits for its
+// ledger.
+func (a *attempt) announce(why string) {
+	if !a.k.heard() {
+		return
+	}
+	a.k.tell(&wire.Message{Op: wire.Stopping, UniID: a.UniID, Why: why})
+	t := time.NewTimer(wire.AckWait)
+	defer t.Stop()
+	select {
+	case <-a.acks:
+	case <-t.C:
+	}
 }
 
 // because writes the reason for a stop into the record, before any signal. The first

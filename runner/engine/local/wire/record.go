@@ -55,7 +55,8 @@ type Record struct {
 
 	PeakHost gpu.Bytes `json:"peak_host_memory_bytes,omitempty"`
 
-	Tree    bool          `json:"tree,omitempty"` // the attempt ends when no process of its tree is left
+	Save    time.Duration `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
+	Tree    bool          `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
 	Timeout time.Duration `json:"timeout_ns,omitempty"`
 	Grace   time.Duration `json:"grace_ns,omitempty"`
 	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start

@@ -20,6 +20,8 @@ type Message struct {
 	Launch  *engine.Launch  `json:"launch,omitempty"`
 	Why     string          `json:"why,omitempty"`
 	How     engine.How      `json:"how,omitempty"`
+	Signal  string          `json:"signal,omitempty"`  // Save: "USR1"
+	Wait    time.Duration   `json:"wait_ns,omitempty"` // Save: how long after it
 	Running *engine.Running `json:"running,omitempty"`
 	PIDs    []int           `json:"pids,omitempty"`
 	Ended   *engine.Ended   `json:"ended,omitempty"`
@@ -46,6 +48,7 @@ type Claim struct {
 const (
 	Launch    = "launch"
 	Stop      = "stop"
+	Save      = "save"     // signal the processes that catch it, and stop the attempt after a while; answered by Stopping or Declined
 	Adopt     = "adopt"    // answered by Running, Unknown, or later by Ended
 	Ack       = "ack"      // the ledger has the reason for a Stopping
 	OnGPU     = "on-gpu"   // these processes were seen on the attempt's GPUs
@@ -60,6 +63,7 @@ const (
 	Running    = "running"
 	Step       = "step" // the next command is running
 	Stopping   = "stopping"
+	Declined   = "declined"   // no Save: why
 	Background = "background" // the commands have ended, but processes they left keep running
 	Ended      = "ended"
 	Unknown    = "unknown"   // no such attempt; look at its record

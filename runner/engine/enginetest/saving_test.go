@@ -1,0 +1,91 @@
+package enginetest
+
+import (
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/state"
+)
+
+// saving: attempts that are asked to save their work before they are stopped. The shell
+// that runs them catches no signal, unless it says so; a child of it does.
+var saving = []test{
+	{"a handler that exits", func(b *bench) {
+		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done'; exit $?`, "echo second")
+		b.engine.Save(l.UniID, state.WhyResize, "USR1", patience)
+		if ev := b.next(l.UniID); ev.Stopping == nil || ev.Stopping.Why != state.WhyResize {
+			b.t.Fatalf("got %+v, want Stopping", ev)
+		}
+		b.expect(b.end(l.UniID), outcome{Exit: 4, Why: state.WhyResize})
+		b.logged(l, "saved\n")
+	}},
+	{"a handler that exits with 0", func(b *bench) {
+		l, _, child := b.saver(`trap "exit 0" USR1; (trap : USR1; while :; do sleep 1000; done) & echo $! >$DIR/fifo; while :; do sleep 0.02; done`, "echo second")
+		b.engine.Save(l.UniID, state.WhyResize, "USR1", time.Hour)
+		b.expect(b.end(l.UniID), outcome{Why: state.WhyResize})
+		b.logged(l, "") // no further command starts,
+		gone(b.t, child)
+	}},
+	{"a handler that continues", func(b *bench) {
+		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
+		l.Grace = patience
+		b.engine.Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond)
+		b.engine.Save(l.UniID, state.WhyResize, "USR1", 300*time.Millisecond) // once is enough
+		got := b.end(l.UniID)
+		b.expect(got, outcome{Exit: -1, Signal: "SIGTERM", Why: state.WhyResize})
+		b.logged(l, "saved\n")
+		if got.Elapsed < 300*time.Millisecond {
+			b.t.Errorf("it was stopped after %v", got.Elapsed)
+		}
+	}},
+	{"nothing that catches the signal", func(b *bench) {
+		l, _, _ := b.saver(`trap : USR2; echo $$ >$DIR/fifo; read x <$DIR/again`)
+		b.engine.Save(l.UniID, state.WhyResize, "USR1", time.Hour)
+		if ev := b.next(l.UniID); !strings.Contains(ev.Declined, "SIGUSR1") {
+			b.t.Fatalf("got %+v, want Declined", ev)
+		}
+		b.write(l.Dir+"/again", "go\n")
+		b.expect(b.end(l.UniID), outcome{})
+	}},
+	{"stopped meanwhile", func(b *bench) {
+		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
+		b.engine.Save(l.UniID, state.WhyResize, "USR1", time.Hour)
+		b.until(l.UniID, func(ev engine.Event) bool { return ev.Stopping != nil })
+		b.engine.Stop(l.UniID, state.WhyCancelled, engine.Kill)
+		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: state.WhyResize}) // the first reason
+	}},
+	{"an attempt that is over", func(b *bench) {
+		b.engine.Save("nobody", state.WhyResize, "USR1", time.Hour)
+		b.expect(b.run(b.launch(":")), outcome{})
+	}},
+	{"without its runner", func(b *bench) {
+		b = newBench(b.t, b.kind)
+		l, r, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
+		b.engine.Save(l.UniID, state.WhyResize, "USR1", 500*time.Millisecond)
+		b.until(l.UniID, func(ev engine.Event) bool { return ev.Stopping != nil })
+		if err := b.engine.Close(); err != nil {
+			b.t.Fatal(err)
+		}
+		b.adopt(l, r)
+		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGTERM", Why: state.WhyResize})
+		b.logged(l, "saved\n")
+	}},
+}
+
+// saver launches an attempt and waits until it writes a pid to its FIFO.
+func (b *bench) saver(commands ...string) (l engine.Launch, r engine.Running, pid int) {
+	b.t.Helper()
+	l = b.launch(commands...)
+	l.Shell = []string{"bash", "-c"}
+	l.Grace = patience
+	fifo := b.fifo(l)
+	if err := unix.Mkfifo(l.Dir+"/again", 0o600); err != nil && !os.IsExist(err) {
+		b.t.Fatal(err)
+	}
+	r = b.start(l)
+	return l, r, hear(b.t, fifo)
+}

@@ -101,6 +101,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1-resnet18-0.1 … job-1-vit-0.001",
 		"job-1-ramen-0.1 … job-1-room-0.01",
 		"report … download",
+		"job-1", // elastic jobs
 		"job-1", // retries
 		"job-1", // a config file
 		"SVHN_a005_ours_seed42",

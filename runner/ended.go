@@ -40,6 +40,8 @@ func (l *loop) happened(ev engine.Event) {
 	case ev.Stopping != nil:
 		at.ack = ev.Stopping.Ack
 		l.step(sched.StopAnnounced{UniID: ev.UniID, Why: ev.Stopping.Why})
+	case ev.Declined != "":
+		l.step(sched.Declined{UniID: ev.UniID, Why: ev.Declined})
 	case ev.Ended != nil:
 		e := *ev.Ended
 		if e.NoRoom { // it never began, and not because of its job: that ends the run
@@ -110,7 +112,9 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		if !ev.Lost {
 			ev.Cause = causeOf(tail)
 		}
-	} else if p, err := files.MissingOutput(at.outputs); p != "" {
+	} else if p, err := files.MissingOutput(at.outputs); p == "" {
+		ev.Whole = len(at.outputs) > 0
+	} else {
 		ev.Failed, ev.Good = "output "+files.Short(at.launch.WorkDir, p)+" missing", false
 		if err != nil {
 			ev.Failed = "output " + err.Error()

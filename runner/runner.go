@@ -242,6 +242,8 @@ func (l *loop) do(a sched.Action) {
 			how = engine.Kill
 		}
 		l.Engine.Stop(a.UniID, a.Why, how)
+	case sched.Save:
+		l.Engine.Save(a.UniID, a.Why, a.Signal, a.Wait)
 	case sched.Adopt:
 		l.adopt(a.Attempt)
 	case sched.Warn:

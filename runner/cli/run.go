@@ -134,6 +134,7 @@ func (r *run) open() error {
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
 	r.opts.Run, r.opts.UID = runID(), host.Me()
+	r.opts.Steady = steady
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
 	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
 	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
@@ -157,6 +158,10 @@ func (r *run) logger() zerolog.Logger {
 	level, _ := zerolog.ParseLevel(r.global.LogLevel)
 	return zerolog.New(r.runLog).Level(level).With().Timestamp().Int("pid", os.Getpid()).Logger()
 }
+
+// steady is how long GPUs must have been busy, idle or free for a resize; 0 for the usual
+// time. Tests cannot wait for that.
+var steady time.Duration
 
 // runs reports whether a job would run.
 func (r *run) runs(id int) bool { return r.core.Verdict(id).Run }

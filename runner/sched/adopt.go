@@ -40,8 +40,8 @@ func adopted(o *state.Attempt) *attempt {
 		job: -1, file: o.Ledger, uniID: s.UniID, n: int32(s.Attempt),
 		grant: s.Grant(),
 		name:  s.Job, key: s.Key, log: s.Log, start: s.Time,
-		origin:   origin{adopted: true, asked: true, follows: -1},
-		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout},
+		origin:   origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
+		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyResize},
 	}
 	if o.Running != nil {
 		a.pid = o.Running.PID
@@ -94,6 +94,7 @@ func (c *Core) answered(a *attempt) {
 // begin lets those jobs proceed that should run.
 func (c *Core) begin() {
 	c.begun, c.refill = true, true
+	c.remember()
 	c.ended = c.ended[:0]
 	for i := range c.jobs {
 		c.place(int32(i))
@@ -107,13 +108,24 @@ func (c *Core) begin() {
 	}
 }
 
+// freeBefore returns how many attempts of a job spent no retry in the run whose attempt of it
+// was adopted.
+func (c *Core) freeBefore(id int32) (n int32) {
+	for _, a := range c.live.all {
+		if a.job == id {
+			n = max(n, a.free)
+		}
+	}
+	return n
+}
+
 // place puts a job in its phase at the beginning of the run.
 func (c *Core) place(id int32) {
 	j := &c.jobs[id]
 	switch {
 	case j.phase == unselected || j.phase.over():
 	case j.own > 0:
-		j.failures = max(0, j.attempt-1)
+		j.failures = max(0, j.attempt-1-c.freeBefore(id))
 		c.set(id, running)
 	case j.quit:
 		c.set(id, cancelled)

@@ -30,6 +30,7 @@ type attempt struct {
 
 	stopping
 	origin
+	elastic
 	usage
 }
 
@@ -46,6 +47,7 @@ type origin struct {
 	adopted bool  // from an earlier run
 	asked   bool  // the engine has not yet reported on it
 	follows int32 // job of the same name that must wait for it; -1 for none
+	free    int32 // attempts before it that spent no retry
 }
 
 // attempts are all live attempts.
@@ -199,6 +201,7 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 	f.Kind, f.Time = state.KindStart, c.now.Wall
 	f.Job, f.Key, f.Attempt = a.name, a.key, int(a.n)
 	f.GPUs, f.GPUUUIDs, f.Memory, f.Close = a.grant.Indices, a.grant.UUIDs, a.grant.Memory, a.grant.Close
+	f.Free = max(0, int(a.n)-1-int(c.jobs[a.job].failures))
 	f.Needs, f.Family = new(needsHash).of(c.b, c.b.Jobs[a.job].Needs), c.familyName(a.job)
 	return f
 }

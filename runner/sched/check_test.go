@@ -12,7 +12,7 @@ import (
 
 // check verifies the invariants that hold between two Steps. Tests call it after each.
 func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth(), c.checkLessons())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth(), c.checkLessons(), c.checkMoves())
 }
 
 func (c *Core) checkCounts() error {
@@ -101,6 +101,9 @@ func (c *Core) checkHands() error {
 			return fmt.Errorf("the claim of %q is kept on %s", h.claim, h.id)
 		}
 		passes := h.claim == "" || h.until > 0 || c.waiter.id >= 0 && c.inHand(h.id)
+		for _, m := range c.moves {
+			passes = passes || slices.Contains(m.ids, h.id)
+		}
 		for _, a := range c.live.all {
 			passes = passes || a.uniID == "" && slices.Contains(a.grant.UUIDs, h.id)
 		}
@@ -203,6 +206,44 @@ func (c *Core) checkHeld() error {
 	return nil
 }
 
+// checkMoves: a job between two attempts is pending and nothing else, and nobody has the
+// GPUs that wait for it, or has been offered them.
+func (c *Core) checkMoves() error {
+	for i, m := range c.moves {
+		if j := &c.jobs[m.job]; j.phase != pending && !j.phase.over() && j.phase != held || j.own > 0 {
+			return fmt.Errorf("%s is in a move and %s, with %d attempts", c.name(m.job), j.phase.public(), j.own)
+		}
+		if m.least < 1 || m.least < c.spec(m.job).Request.Min || len(m.ids) < m.least || len(m.ids) > c.spec(m.job).Request.Max || c.now.Boot >= m.began+handOverFor {
+			return fmt.Errorf("%s: %+v at %v", c.name(m.job), m, c.now.Boot)
+		}
+		for _, a := range c.live.all {
+			if both := shared(a.grant.UUIDs, m.ids[:m.least]); both != "" && !a.adopted {
+				return fmt.Errorf("%s waits for %s, which %s has", c.name(m.job), both, a.name)
+			}
+		}
+		for _, h := range c.hands {
+			if h.until > 0 && slices.Contains(m.ids[:m.least], h.id) {
+				return fmt.Errorf("%s waits for %s, which is offered to %s", c.name(m.job), h.id, h.turn.Run)
+			}
+		}
+		for _, o := range c.moves[:i] {
+			if both := shared(o.ids, m.ids); both != "" || o.job == m.job {
+				return fmt.Errorf("%s and %s wait for %s", c.name(o.job), c.name(m.job), both)
+			}
+		}
+	}
+	return nil
+}
+
+func shared(a, b []gpu.UUID) gpu.UUID {
+	for _, id := range a {
+		if slices.Contains(b, id) {
+			return id
+		}
+	}
+	return ""
+}
+
 // checkHealth: a job is excused a few times at most, and only a device on which enough
 // attempts died in a row rests.
 func (c *Core) checkHealth() error {
@@ -278,7 +319,7 @@ func (c *Core) checkJob(id int32) error {
 	case j.phase == held && !isHeld && unmet == 0:
 		return fmt.Errorf("it is held for no reason")
 	}
-	if j.phase == pending && c.draining == "" && met && j.held == 0 && c.turn(id) {
+	if j.phase == pending && c.draining == "" && met && j.held == 0 && c.turn(id) && !c.moving(id) {
 		return fmt.Errorf("it waits for nothing")
 	}
 	return nil

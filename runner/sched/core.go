@@ -31,6 +31,7 @@ type Options struct {
 	Placement gpu.Placement // who grants GPUs
 	Run       string        // this run's ID
 	UID       int           // of its user
+	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
 
 	Zone *time.Location // in which the hours of this run count; nil for UTC
 }
@@ -49,6 +50,7 @@ type Core struct {
 	openings
 	devices
 	wishing
+	resizes
 	ending
 	lessons lessons
 	live    attempts
@@ -79,6 +81,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.live.byID = map[string]*attempt{}
 	c.breaker.families = map[uint64]*family{}
 	c.health = newHealth()
+	c.resizes = newResizes()
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {
 			c.jobs[i].phase = pending
@@ -135,6 +138,7 @@ func (c *Core) settle() {
 		}
 	}
 	c.giveUp()
+	c.resize()
 	c.wish()
 	c.yield()
 	if c.finish() {
@@ -174,7 +178,7 @@ func (c *Core) apply(file int, f state.Fact) {
 	case state.KindRunning:
 		a.pid = f.PID
 	case state.KindStop:
-		if a.stop == "" {
+		if a.stop == "" || a.stop == state.WhyResize {
 			a.stop, a.stopAt = f.Why, f.Time
 		}
 	}
@@ -192,7 +196,7 @@ func (c *Core) giveUp() {
 		c.gaveUp = true
 		return
 	}
-	if w.id < 0 || c.live.onGPUs > 0 || c.opts.NoWait && c.inHand("") {
+	if w.id < 0 || c.live.onGPUs+len(c.moves) > 0 || c.opts.NoWait && c.inHand("") {
 		w.alone = 0
 		return
 	}
@@ -217,7 +221,7 @@ func (c *Core) giveUp() {
 // unlock handles a batch whose jobs wait for each other, which no loaded batch does:
 // rather than wait forever, it marks the first of them blocked.
 func (c *Core) unlock() bool {
-	if !c.begun || c.draining != "" || len(c.live.all) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
+	if !c.begun || c.draining != "" || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false
 	}
 	for i := range c.jobs {

@@ -28,6 +28,7 @@ func (ev Ended) on(c *Core) {
 	if f.State == state.Timeout && a.job >= 0 {
 		_, f.Reason = c.timeout(a.job)
 	}
+	p := c.plan(a, &f)
 	c.giveBack(a, ev.Stuck, false)
 	f.Uncharged = c.excused(a, f, ev)
 	c.learn(a, f)
@@ -40,6 +41,9 @@ func (ev Ended) on(c *Core) {
 	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start could not be recorded, so it never ran
 	default:
+		if p != nil && !ev.Stuck && c.draining == "" && !c.jobs[a.job].quit {
+			c.move(a, p)
+		}
 		c.decide(a, f)
 	}
 	c.moveOn(a)
@@ -64,6 +68,9 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	}
 	f.Why = a.stopped(e)
 	f.State, f.ErrorType, f.Reason = outcome(f.Why, e)
+	if f.Why == state.WhyResize && f.State == state.Succeeded {
+		f.Why = ""
+	}
 	if f.ErrorType == state.ErrStray {
 		f.Reason = cmp.Or(a.stray, f.Reason)
 	}
@@ -83,6 +90,9 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 // count as stopped if it ended on its own before the reason was recorded and no signal
 // ever reached it: news of its end was just late.
 func (a *attempt) stopped(e Ended) string {
+	if a.stop == state.WhyResize && !e.Lost {
+		return e.Why // it may have ended on its own, or not have been asked
+	}
 	if a.stop == "" || e.Why == "" && !e.Lost && !e.At.IsZero() && e.At.Before(a.stopAt) {
 		return e.Why
 	}
@@ -99,6 +109,11 @@ func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
 		return state.Cancelled, "", ""
 	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
 		return state.Interrupted, "", ""
+	case state.WhyResize:
+		// A job that saves its work and exits with 0 is not done, unless it shows results.
+		if !e.Whole || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
+			return state.Interrupted, "", ""
+		}
 	case state.WhyTimeout:
 		return state.Timeout, state.ErrTimeout, ""
 	case state.WhyStray:

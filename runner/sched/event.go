@@ -73,8 +73,11 @@ type Started struct {
 type Backgrounded struct{ UniID, What string }
 
 // StopAnnounced reports that the engine is about to signal an attempt because of its
-// timeout.
+// timeout, or for a resize.
 type StopAnnounced struct{ UniID, Why string }
+
+// Declined reports that an attempt was not asked to save its work, and continues.
+type Declined struct{ UniID, Why string }
 
 // Ended reports the raw end of an attempt; the core decides what it means.
 type Ended struct {
@@ -90,6 +93,7 @@ type Ended struct {
 	Err      string // why it could not be started
 	Line     string // for a failure, the log line that explains it
 	Failed   string // why it failed despite exit 0: "output X missing", "abnormal_exit"; or ""
+	Whole    bool   // it has outputs, and all of them are there
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
 	PeakHost gpu.Bytes // 0 if unknown
@@ -197,6 +201,15 @@ type End struct {
 	Kill  bool
 }
 
+// Save: have the engine ask an attempt to save its work, and stop it after a while.
+// Answered by StopAnnounced or Declined.
+type Save struct {
+	UniID  string
+	Why    string        // state.WhyResize
+	Signal string        // "USR1"
+	Wait   time.Duration // between the signal and the stop
+}
+
 // Adopt: ask the engine about an attempt of an earlier run.
 type Adopt struct{ Attempt state.Attempt }
 
@@ -234,6 +247,7 @@ func (Offer) action()      {}
 func (Wish) action()       {}
 func (Launch) action()     {}
 func (End) action()        {}
+func (Save) action()       {}
 func (Adopt) action()      {}
 func (Warn) action()       {}
 func (Ack) action()        {}

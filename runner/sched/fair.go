@@ -100,10 +100,16 @@ func (c *Core) deal() {
 		if h.turn, h.dealt = turn, true; !ok || turn.Own {
 			continue
 		}
-		h.open, h.until = false, c.now.Boot+c.pool.Courtesy()
-		c.pool.Offer(h.id, turn.Run)
-		c.do(Offer{UniID: h.claim, UUID: h.id, To: turn.Run})
+		c.offer(h, turn)
 	}
+}
+
+// offer lets another run have a GPU that an attempt of this run has left.
+func (c *Core) offer(h *handOver, turn gpu.Turn) {
+	h.turn, h.dealt = turn, true
+	h.open, h.until = false, c.now.Boot+c.pool.Courtesy()
+	c.pool.Offer(h.id, turn.Run)
+	c.do(Offer{UniID: h.claim, UUID: h.id, To: turn.Run})
 }
 
 // settleOffers ends the offers that were taken, those that were not in time, and those that
@@ -119,6 +125,7 @@ func (c *Core) settleOffers() {
 		case late || c.offersBefore(i) >= c.pool.Wants(c.now.Boot, h.turn):
 			if late && !c.pool.Barred(h.id) || c.pool.Renewed(h.turn) { // else somebody was in its way
 				c.pool.PassOver(c.now.Boot, h.turn)
+				c.insulted(h)
 			}
 			c.pool.Offer(h.id, "")
 			c.do(Offer{UniID: h.claim, UUID: h.id, To: c.opts.Run}) // nobody else's any more

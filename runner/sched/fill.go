@@ -54,9 +54,11 @@ func (c *Core) fill() {
 	w := &c.waiter
 	w.id, w.kept, w.free, c.cramped.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
 	if c.draining != "" {
+		c.moves = nil
 		return
 	}
 	c.reserve()
+	c.resume()
 	var order pile[*class]
 	for _, cl := range c.classes {
 		if c.head(cl) >= 0 {
@@ -95,6 +97,7 @@ func (c *Core) startJob(id int32) bool {
 		return false
 	}
 	if g, ok := c.pick(id); ok {
+		heap.Pop(&cl.jobs)
 		c.grant(id, g)
 		return true
 	}
@@ -170,7 +173,6 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
-	heap.Pop(&cl.jobs)
 	if c.waiter.first == id {
 		c.waiter.first = -1
 	}
@@ -198,7 +200,7 @@ func (c *Core) timeout(id int32) (t time.Duration, limitedBy string) {
 
 // slots returns why no job at all may start now, or "".
 func (c *Core) slots() string {
-	n := len(c.live.all)
+	n := len(c.live.all) + len(c.moves)
 	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most {
 		noun := "jobs are"
 		if n == 1 {
@@ -242,6 +244,9 @@ func (c *Core) aside(id int32) []gpu.UUID {
 	}
 	if id != c.waiter.id {
 		aside = append(aside, c.waiter.kept...)
+	}
+	for _, m := range c.moves {
+		aside = append(aside, m.ids...)
 	}
 	return aside
 }

@@ -49,11 +49,12 @@ type chaos struct {
 	data    []byte
 	preps   []Prepare
 	reads   []Read
-	started map[string]bool // by uni_id: its start is recorded
-	stopped map[string]bool // its end is
-	excused map[string]int  // by job: its failures in this run that spent no retry
-	dying   int             // 1 if the core no longer knows all facts
-	hung    bool            // some attempt left its GPUs in an unknown state
+	started map[string]bool         // by uni_id: its start is recorded
+	stopped map[string]bool         // its end is
+	excused map[string]int          // by job: its failures in this run that spent no retry
+	saved   map[int32]time.Duration // by job: when it was last asked in this run to save its work
+	dying   int                     // 1 if the core no longer knows all facts
+	hung    bool                    // some attempt left its GPUs in an unknown state
 }
 
 // pick takes a number below n from the input, or 0 when the input is used up.
@@ -135,7 +136,8 @@ func (c *chaos) need(i, k, n int, backwards bool) {
 
 func (c *chaos) someSpec() jobspec.Spec {
 	spec := jobspec.Spec{
-		CPUs: c.pick(3), Memory: gpu.Bytes(c.pick(3)) * 4 * gpu.GiB, Priority: c.pick(3),
+		Resize: c.someResize(),
+		CPUs:   c.pick(3), Memory: gpu.Bytes(c.pick(3)) * 4 * gpu.GiB, Priority: c.pick(3),
 		Template: uint64(c.pick(3)),
 		When:     []jobspec.When{jobspec.OnSuccess, jobspec.OnSuccess, jobspec.OnFailure, jobspec.Always}[c.pick(4)],
 		Retry:    jobspec.Retry{Max: c.pick(4) - 1, Delay: time.Duration(c.pick(3)) * time.Second, MemoryGrowth: float64(c.pick(3))},
@@ -152,12 +154,20 @@ func (c *chaos) someSpec() jobspec.Spec {
 	return spec
 }
 
+func (c *chaos) someResize() jobspec.Resize {
+	if c.chance(50) {
+		return jobspec.Resize{}
+	}
+	return jobspec.Resize{Up: 70, Down: 40, Signal: "USR1", Grace: time.Minute, Every: time.Duration(c.pick(3)) * time.Minute}
+}
+
 // begin opens a core on the facts so far, as after a crash, and compares it with one
 // that continues from the live history.
 func (c *chaos) begin() {
 	c.compare()
 	c.open()
 	c.preps, c.reads, c.dying, c.excused = nil, nil, 0, map[string]int{}
+	c.saved = map[int32]time.Duration{}
 	c.send(Began{})
 }
 
@@ -191,6 +201,9 @@ func (c *chaos) watch(a Action) {
 				c.t.Fatalf("%s ended twice", f.UniID)
 			}
 			c.stopped[f.UniID] = true
+			if f.Why == state.WhyResize && (f.State != state.Interrupted || f.ErrorType != "" || f.Uncharged != "") {
+				c.t.Fatalf("a resize is a failure: %+v", f)
+			}
 			if f.Uncharged != "" {
 				c.excused[f.Job]++
 			}
@@ -207,6 +220,8 @@ func (c *chaos) watch(a Action) {
 		}
 	case Read:
 		c.reads = append(c.reads, a)
+	case Save:
+		c.saves(a)
 	case Launch:
 		c.launched(a)
 	case Finish:
@@ -229,6 +244,22 @@ func (c *chaos) launched(a Launch) {
 		if len(uni) > len(name) && uni[:len(name)] == name {
 			c.t.Fatalf("%s launched beside %s", a.UniID, uni)
 		}
+	}
+}
+
+// saves checks that only a job that may be resized is asked to save its work, and not too often.
+func (c *chaos) saves(s Save) {
+	a := c.core.live.byID[s.UniID]
+	if a == nil || !c.live[s.UniID] || a.stop != "" {
+		c.t.Fatalf("%s is asked to save its work", s.UniID)
+	}
+	spec := c.b.Jobs[a.job].Spec
+	if last, ever := c.saved[a.job]; spec.Resize.Up == 0 || ever && c.now.Boot-last < spec.Resize.Every {
+		c.t.Fatalf("%s is asked to save its work, %v after the last time: %+v", s.UniID, c.now.Boot-last, spec.Resize)
+	}
+	c.saved[a.job] = c.now.Boot
+	if n := len(a.grant.UUIDs); n <= spec.Request.Min && n >= spec.Request.Max {
+		c.t.Fatalf("%s with %d GPUs is asked to save its work: %+v", s.UniID, n, spec.Request)
 	}
 }
 
@@ -255,7 +286,7 @@ func (c *chaos) event() {
 		c.begin()
 		return
 	}
-	switch c.pick(15) {
+	switch c.pick(17) {
 	case 0, 1, 2:
 		c.answerPrepare()
 	case 3:
@@ -283,11 +314,52 @@ func (c *chaos) event() {
 		c.crash()
 	case 14:
 		c.somewhere()
+	case 15, 16:
+		c.resizing()
 	}
 	for i := range c.b.Jobs {
 		c.core.Why(c.now, i)
 	}
 	c.core.Snapshot(c.now)
+}
+
+// resizing is what makes jobs change their number of GPUs, and the answers to that.
+func (c *chaos) resizing() {
+	switch uni := c.one(); c.pick(6) {
+	case 0:
+		c.send(Declined{UniID: uni, Why: "it catches no signal"})
+	case 1, 2:
+		if uni != "" {
+			c.send(StopAnnounced{UniID: uni, Why: state.WhyResize})
+			if c.chance(70) {
+				c.exit(uni, Ended{ExitCode: c.pick(2), Why: state.WhyResize, Whole: c.chance(20), Stuck: c.chance(5)})
+			}
+		}
+	case 3:
+		c.wishes = nil
+		for _, run := range []string{"bob", "carol"}[:c.pick(3)] {
+			w := gpu.Wish{Run: run, UID: uidOf(run), User: run, Since: c.now.Wall}
+			a := gpu.Ask{Jobs: 1 + c.pick(3), Min: 1 + c.pick(2), Memory: 8 * gpu.GiB, MaxUtil: 30, Room: c.pick(4)}
+			for i := range c.devs {
+				a.UUIDs = append(a.UUIDs, uuid(i))
+			}
+			w.Asks = append(w.Asks, a)
+			c.wishes = append(c.wishes, w)
+		}
+		c.send(Noticed{c.claims, c.wishes})
+	case 4:
+		for i := range c.devs {
+			c.busy = append(c.busy, change{i, c.now.Boot, 5 + 45*c.pick(3)})
+		}
+		c.busy = c.busy[max(0, len(c.busy)-3*len(c.devs)):]
+	case 5:
+		for range c.pick(10) {
+			if c.done == nil && c.wakeAt > 0 {
+				c.tick()
+			}
+			c.answerRead()
+		}
+	}
 }
 
 // somewhere makes an attempt or somebody else take memory on some GPU, its own or not.
@@ -502,6 +574,7 @@ func (c *chaos) calm() {
 	}
 	c.wishes = nil
 	c.sick = []gpu.Quarantine{}
+	c.wishes = nil
 	clear(c.lost)
 	clear(c.vital)
 	clear(c.load)

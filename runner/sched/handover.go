@@ -55,6 +55,7 @@ type handOver struct {
 	turn  gpu.Turn      // whose it is next
 	until time.Duration // how long it is left to another run; 0 if it is not
 	dealt bool          // turn has been decided
+	gift  bool          // a job was resized for turn
 	given bool          // by another run, whose processes a list shows to be gone
 }
 
@@ -141,7 +142,7 @@ func (c *Core) nextHand(by func(time.Duration)) {
 		if by(h.until); h.until > 0 && len(c.live.all) == 0 {
 			by(h.began + lookEvery)
 		}
-		if h.open && c.waiter.id >= 0 {
+		if h.open && (c.waiter.id >= 0 || len(c.moves) > 0) {
 			by(h.began + handOverFor)
 			if !h.out {
 				by(h.due)
@@ -188,6 +189,9 @@ func (c *Core) passing() (ids []gpu.UUID) {
 		if a.uniID == "" {
 			ids = append(ids, a.grant.UUIDs...)
 		}
+	}
+	for _, m := range c.moves {
+		ids = append(ids, m.ids...)
 	}
 	if c.waiter.id < 0 || !c.inHand("") {
 		return ids

@@ -264,12 +264,13 @@ type barrier struct {
 var (
 	atNeeds   = &barrier{func(c *Core, id int32) bool { return c.jobs[id].unmet > 0 }, (*Core).whyNeeds}
 	atAttempt = &barrier{func(c *Core, id int32) bool { return c.jobs[id].held > 0 || c.jobs[id].own > 0 }, (*Core).whyAttempt}
+	atMove    = &barrier{(*Core).moving, func(*Core, int32) string { return "being resized: it continues on its GPUs in a moment" }}
 	atQueue   = &barrier{func(c *Core, id int32) bool { return !c.turn(id) }, (*Core).whyQueue}
 )
 
 // barrier returns the first that stands before a job, or nil.
 func (c *Core) barrier(id int32) *barrier {
-	for _, b := range []*barrier{atNeeds, atAttempt, atQueue} {
+	for _, b := range []*barrier{atNeeds, atAttempt, atMove, atQueue} {
 		if b.stands(c, id) {
 			return b
 		}

@@ -115,7 +115,8 @@ func (c *Core) read() {
 	}
 	r, now := &c.reads, c.now.Boot
 	stray := c.strayDue()
-	want := c.waiter.id >= 0 && !c.readHands() || stray > 0 && now >= stray || c.waiter.id < 0 && c.attends()
+	hands := (c.waiter.id >= 0 || len(c.moves) > 0) && c.readHands()
+	want := (c.waiter.id >= 0 || c.growing || c.attends()) && !hands || stray > 0 && now >= stray
 	if want && now >= r.next && !r.all.waits(now) {
 		r.all, r.next = request{now, true}, now+c.pollPause()
 		r.used.at, r.usedNext, r.list = now, now+usedEvery, now+listEvery
@@ -155,8 +156,12 @@ func (c *Core) nextRead(by func(time.Duration)) {
 	if r.all.out {
 		by(r.all.at + readingLost + 1)
 	}
-	if c.waiter.id >= 0 || c.attends() {
+	if c.waiter.id >= 0 || c.growing || c.attends() {
 		by(r.next)
+	}
+	for _, m := range c.moves {
+		by(m.began + whole)
+		by(m.began + handOverFor)
 	}
 	c.nextHand(by)
 	by(c.changes)

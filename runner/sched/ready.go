@@ -261,17 +261,19 @@ func cores(n int) string {
 // the patience of a job is over that found too few cores or too little host memory, no
 // other job may take any of them.
 func (c *Core) room(id int32) string {
-	cl, used := c.jobs[id].class, &c.live
+	cl := c.jobs[id].class
+	cpus, memory := c.movesHold()
+	cpus, memory = cpus+c.live.cpus, memory+c.live.memory
 	if h := &c.cramped; (cl.cpus > 0 || cl.memory > 0) && h.id != id && c.impatient(h) {
 		return "cores and host memory are kept for " + c.name(h.id)
 	}
-	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && used.cpus+cl.cpus > most {
-		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-used.cpus), most)
+	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && cpus+cl.cpus > most {
+		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-cpus), most)
 	}
-	if most := c.opts.Memory; most > 0 && cl.memory > 0 && used.memory+cl.memory > most {
-		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-used.memory).Round(), most.Round())
+	if most := c.opts.Memory; most > 0 && cl.memory > 0 && memory+cl.memory > most {
+		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-memory).Round(), most.Round())
 	}
-	return c.tight(cl, used.cpus, used.memory)
+	return c.tight(cl, cpus, memory)
 }
 
 // tight returns why what other runs hold of the host's cores and memory leaves too little for

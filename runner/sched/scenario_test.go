@@ -141,6 +141,10 @@ func (s *scenario) setUp(f []string) bool {
 		u := use{s.attempt(f[1]), s.number(f[2]), s.bytes(f[3])}
 		s.uses = slices.DeleteFunc(s.uses, func(o use) bool { return o.uni == u.uni && o.gpu == u.gpu })
 		s.uses = append(s.uses, u)
+	case "busy":
+		for _, i := range f[2:] {
+			s.busy = append(s.busy, change{s.number(i), s.now.Boot, s.number(f[1])})
+		}
 	case "ecc":
 		s.vital[uuid(s.number(f[1]))] = &gpu.Health{Uncorrected: s.number(f[2])}
 	case "xid":
@@ -409,6 +413,8 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 		spec.When = jobspec.When(v)
 	case "priority":
 		spec.Priority = s.number(v)
+	case "resize":
+		spec.Resize = jobspec.Resize{Up: 80, Down: 30, Signal: "USR1", Grace: time.Minute, Every: s.duration(v)}
 	case "retry":
 		spec.Retry.Max = s.number(v)
 	case "delay":
@@ -450,8 +456,12 @@ func (s *scenario) happens(f []string) bool {
 		s.send(Started{UniID: s.attempt(f[1]), PID: s.number(f[2]), PIDStart: 1})
 	case "still":
 		s.send(Started{UniID: s.attempt(f[1]), PID: 4242, PIDStart: 1, Adopted: true})
-	case "exit", "dies", "fault", "signal", "oom", "lost", "void", "good", "bad":
+	case "exit", "dies", "fault", "signal", "oom", "lost", "void", "good", "bad", "saved":
 		s.exit(f[1], s.ending(f))
+	case "saving":
+		s.send(StopAnnounced{UniID: s.attempt(f[1]), Why: state.WhyResize})
+	case "declines":
+		s.send(Declined{UniID: s.attempt(f[1]), Why: strings.Join(f[2:], " ")})
 	case "timeout":
 		s.send(StopAnnounced{UniID: s.attempt(f[1]), Why: state.WhyTimeout})
 	case "stop", "kill", "drain":
@@ -485,6 +495,8 @@ func (s *scenario) ending(f []string) Ended {
 		return Ended{ExitCode: -1, Lost: true}
 	case "void":
 		return Ended{ExitCode: -1, Lost: true, Void: true}
+	case "saved":
+		return Ended{ExitCode: s.number(f[2]), Why: state.WhyResize, Whole: len(f) > 3}
 	case "good":
 		return Ended{ExitCode: 1, Good: true}
 	}

@@ -35,6 +35,8 @@ func (w *world) words(a Action) string {
 			return "kill " + a.UniID + " " + a.Why
 		}
 		return "end " + a.UniID + " " + a.Why
+	case Save:
+		return fmt.Sprintf("save %s %s, %s", a.UniID, a.Signal, a.Wait)
 	case Adopt:
 		return "adopt " + a.Attempt.Start.UniID
 	case Warn:

@@ -30,7 +30,8 @@ type world struct {
 	sick   []gpu.Quarantine // everybody's
 	vital  map[gpu.UUID]*gpu.Health
 	lost   map[gpu.UUID]bool
-	fails  string // why readings fail, or ""
+	busy   []change // how busy GPUs are, from then on
+	fails  string   // why readings fail, or ""
 	proof  map[int]Evidence
 
 	core    *Core
@@ -48,6 +49,13 @@ type world struct {
 	log     func(string)
 	unis    map[string]int // attempts so far, by job
 	chaotic bool           // jobs may wait for each other, and attempts end before the run has begun
+}
+
+// A change is how busy a GPU is from a time on.
+type change struct {
+	gpu     int
+	at      time.Duration
+	percent int
 }
 
 // A use is the GPU memory of one attempt's process.
@@ -295,6 +303,7 @@ func (w *world) reading(r Read) Event {
 				}
 			}
 			w.used(i, &x)
+			w.samples(i, &x)
 			if x.Health = w.vital[d.UUID]; w.lost[d.UUID] {
 				x = gpu.Reading{UUID: d.UUID, Err: "GPU is lost", Lost: true, Total: -1, Free: -1, Used: -1}
 			}
@@ -302,6 +311,23 @@ func (w *world) reading(r Read) Event {
 		}
 	}
 	return Observed{Observation: s, Quick: quick}
+}
+
+// samples adds how busy a GPU has been in the last 16 s, if that was ever set.
+func (w *world) samples(i int, x *gpu.Reading) {
+	if !x.Listed || !slices.ContainsFunc(w.busy, func(c change) bool { return c.gpu == i }) {
+		return
+	}
+	x.Samples = nil
+	for k := range 16 {
+		at, percent := w.now.Boot-time.Duration(15-k)*time.Second, 0
+		for _, c := range w.busy {
+			if c.gpu == i && c.at <= at {
+				percent = c.percent
+			}
+		}
+		x.Samples = append(x.Samples, gpu.Sample{At: at, Percent: percent})
+	}
 }
 
 // used adds what attempts use on a GPU to its reading.

@@ -104,6 +104,8 @@ func (f Frame) job(v state.View, cells []string, cols [4]int, last int) string {
 func (f Frame) says(v state.View) string {
 	text := ""
 	switch {
+	case v.Stop == state.WhyResize:
+		return "saving its work, for a resize"
 	case v.Stop != "":
 		return "stopping: " + CleanText(v.Stop)
 	case f.Last != nil:

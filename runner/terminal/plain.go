@@ -22,9 +22,12 @@ func StartLine(f state.Fact) string {
 
 // EndLine reports how an attempt ended; start is its start, as far as known.
 func EndLine(f, start state.Fact) string {
-	c := Green
+	c, word := Green, string(f.State)
 	if f.State != state.Succeeded {
 		c = Red
+	}
+	if f.Why == state.WhyResize {
+		c, word = None, "resize"
 	}
 	var parts []string
 	if why := Ending(f); why != "" {
@@ -39,10 +42,10 @@ func EndLine(f, start state.Fact) string {
 	if f.Uncharged != "" {
 		parts = append(parts, "no retry spent: "+CleanText(f.Uncharged))
 	}
-	if f.State != state.Succeeded && start.Log != "" {
+	if f.State != state.Succeeded && f.Why != state.WhyResize && start.Log != "" {
 		parts = append(parts, CleanText(start.Log))
 	}
-	line := Paint(c, Pad(string(f.State), 12)) + name(f.Job, f.Attempt) + ": " + strings.Join(parts, ", ")
+	line := Paint(c, Pad(word, 12)) + name(f.Job, f.Attempt) + ": " + strings.Join(parts, ", ")
 	return strings.TrimSuffix(line, ": ")
 }
 

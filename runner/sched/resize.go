@@ -1,0 +1,321 @@
+package sched
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A resize gives a running job more or fewer GPUs. The engine asks it to save its work and
+// ends its attempt, which is no failure; then it starts again on those GPUs of the attempt
+// that it keeps, and on the free ones that it gets in addition. Until it does, it is a move.
+//
+// It shrinks only for somebody who waits and is offered what it leaves: to a wish that is
+// ahead of this run's, or to anybody if it makes little use of its GPUs. It grows if it
+// uses them well and nobody else wants the free ones.
+
+const (
+	steady  = time.Minute // how long GPUs must have been busy, idle or free
+	whole   = time.Second // how long a job waits for all GPUs of its next attempt
+	insults = time.Hour   // how long a user gets nothing more who did not take what a job gave up
+)
+
+// resizes is what this run knows of its elastic jobs.
+type resizes struct {
+	possible bool                    // some job may be resized
+	moves    []move                  // in the order of their ends
+	last     map[int32]time.Duration // by job: when it was last resized, or asked for that; before this run, too
+	insults  []insult
+	growing  bool           // some job could grow: the GPUs that it does not hold are read
+	warned   map[int32]bool // jobs of which it has been said that they were not asked
+}
+
+// A move is a job between two attempts. After a while it is a job like any other.
+type move struct {
+	job   int32
+	ids   []gpu.UUID // the GPUs for its next attempt
+	least int        // how many of them it had
+	began time.Duration
+}
+
+// An insult is that a user did not take what a job gave up for him.
+type insult struct {
+	uid   int
+	until time.Duration
+}
+
+// elastic is how an attempt may change.
+type elastic struct {
+	pushed bool          // this run asked it to save its work
+	grows  bool          // because it can have more GPUs
+	idle   bool          // because it hardly uses its GPUs
+	spare  []spare       // GPUs that it could have in addition
+	seen   time.Duration // of the reading that they are from
+}
+
+// A spare is a GPU that has been free for an attempt.
+type spare struct {
+	id    gpu.UUID
+	since time.Duration
+}
+
+func newResizes() resizes {
+	return resizes{last: map[int32]time.Duration{}, warned: map[int32]bool{}}
+}
+
+// remember learns from the history when jobs were last resized.
+func (c *Core) remember() {
+	for i := range c.jobs {
+		id := int32(i)
+		if c.spec(id).Resize.Up == 0 {
+			continue
+		}
+		c.resizes.possible = true
+		if r := c.last(id); r != nil && r.Why == state.WhyResize {
+			c.resizes.last[id] = c.now.Boot - max(0, c.now.Wall.Sub(r.Time))
+		}
+	}
+}
+
+// resize asks jobs to save their work that are to have more or fewer GPUs.
+func (c *Core) resize() {
+	c.growing = false
+	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.closed() != "" {
+		return
+	}
+	c.pool.Want(c.wants())
+	for a := range c.live.started {
+		if c.canResize(a) && (c.shrinks(a) || c.grows(a)) {
+			a.pushed = true
+			c.resizes.last[a.job] = c.now.Boot
+			r := &c.spec(a.job).Resize
+			c.do(Save{UniID: a.uniID, Why: state.WhyResize, Signal: r.Signal, Wait: r.Grace})
+		}
+	}
+}
+
+// canResize reports whether the rules that do not depend on others let an attempt be
+// resized now. If its job could not start again at once, it is left alone.
+func (c *Core) canResize(a *attempt) bool {
+	if a.job < 0 || a.stop != "" || a.asked || a.background != "" || len(a.grant.UUIDs) == 0 {
+		return false
+	}
+	j, r := &c.jobs[a.job], &c.spec(a.job).Resize
+	last, ever := c.resizes.last[a.job]
+	return r.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !c.isHeld(a.job) && (!ever || c.now.Boot-last >= r.Every)
+}
+
+// shrinks reports whether an attempt gives up GPUs now.
+func (c *Core) shrinks(a *attempt) bool {
+	a.grows, a.idle = false, c.busy(a, func(percent int, r *jobspec.Resize) bool { return percent < r.Down })
+	return len(c.gifts(a)) > 0
+}
+
+// insulted notes that nobody came for an offer: if a job was resized for it, that does not
+// happen again for this user for a while.
+func (c *Core) insulted(h *handOver) {
+	if h.gift {
+		c.resizes.insults = append(c.resizes.insults, insult{h.turn.UID, c.now.Boot + insults})
+	}
+}
+
+// gifts returns the GPUs that an attempt could leave to others now. In the background, whole
+// jobs give way.
+func (c *Core) gifts(a *attempt) []gpu.Gift {
+	if c.b.Settings.Background || !c.pool.Rivals() && (!a.idle || c.waiter.id < 0) {
+		return nil
+	}
+	insulting := func(uid int) bool {
+		return slices.ContainsFunc(c.resizes.insults, func(i insult) bool { return i.uid == uid && c.now.Boot < i.until })
+	}
+	return c.pool.Gifts(c.now.Boot, a.uniID, c.request(a.job), a.idle, insulting)
+}
+
+// grows reports whether an attempt can have more GPUs now.
+func (c *Core) grows(a *attempt) bool {
+	most := c.spec(a.job).Request.Max
+	if limit := c.pool.Host().MaxGPUsPerJob; limit >= 0 {
+		most = min(most, limit)
+	}
+	busy := c.busy(a, func(percent int, r *jobspec.Resize) bool { return percent > r.Up })
+	if !busy || len(a.grant.UUIDs) >= most || c.waiter.id >= 0 || len(c.moves) > 0 {
+		a.spare, a.seen = nil, 0
+		return false
+	}
+	c.growing = true
+	if a.seen == c.reads.answered || c.reads.answered == 0 {
+		return false
+	}
+	a.seen = c.reads.answered
+	before := a.spare
+	a.spare = nil
+	a.grows = false
+	for _, id := range c.spares(a) {
+		s := spare{id, c.now.Boot}
+		if i := slices.IndexFunc(before, func(s spare) bool { return s.id == id }); i >= 0 {
+			s.since = before[i].since
+		}
+		a.spare = append(a.spare, s)
+		a.grows = a.grows || c.now.Boot-s.since >= c.steady()
+	}
+	return a.grows && c.pool.Again(c.now.Boot, a.uniID, c.request(a.job))
+}
+
+// spares returns the free GPUs that an attempt could have in addition and that nobody else
+// waits for.
+func (c *Core) spares(a *attempt) []gpu.UUID {
+	req := c.request(a.job)
+	req.Min = len(a.grant.UUIDs) + 1 // no MIG instance
+	free, _ := c.pool.Could(c.now.Boot, req, c.aside(-1))
+	return slices.DeleteFunc(free, func(id gpu.UUID) bool { return c.pool.Wanted(id) })
+}
+
+// busy reports whether the load of an attempt's GPUs in the last minute, all of which it
+// had them, is as is says.
+func (c *Core) busy(a *attempt, is func(percent int, r *jobspec.Resize) bool) bool {
+	since := c.now.Boot - c.steady()
+	if a.began > since {
+		return false
+	}
+	percent, known := c.pool.Busy(c.now.Boot, since, a.grant.UUIDs)
+	return known && is(percent, &c.spec(a.job).Resize)
+}
+
+func (c *Core) steady() time.Duration {
+	if c.opts.Steady > 0 {
+		return c.opts.Steady
+	}
+	return steady
+}
+
+// on notes that an attempt was not asked to save its work. It is asked again after a while:
+// a script may install its handler late.
+func (ev Declined) on(c *Core) {
+	a := c.live.byID[ev.UniID]
+	if a == nil || a.job < 0 {
+		return
+	}
+	a.pushed = false
+	if !c.resizes.warned[a.job] {
+		c.resizes.warned[a.job] = true
+		c.do(Warn{Text: fmt.Sprintf("%s keeps its GPUs, although resize is set: %s; it has to catch the signal, save its work and exit", a.name, ev.Why)})
+	}
+}
+
+// A plan is what becomes of the GPUs of an attempt that has ended to be resized.
+type plan struct {
+	move
+	gifts []gpu.Gift
+}
+
+// plan decides what becomes of the GPUs of an attempt that has ended, while it still holds
+// them; nil if it did not end to be resized. What it was asked for may be settled by now.
+func (c *Core) plan(a *attempt, f *state.Fact) *plan {
+	if f.Why != state.WhyResize || f.State != state.Interrupted {
+		return nil
+	}
+	had := len(a.grant.UUIDs)
+	if a.job < 0 || !c.onPool(a) || !c.begun {
+		return nil
+	}
+	c.resizes.last[a.job] = c.now.Boot
+	c.pool.Want(c.wants())
+	p := &plan{gifts: c.gifts(a)}
+	p.job, p.began = a.job, c.now.Boot
+	for _, id := range a.grant.UUIDs {
+		if !slices.ContainsFunc(p.gifts, func(g gpu.Gift) bool { return g.UUID == id }) {
+			p.ids = append(p.ids, id)
+		}
+	}
+	p.least = len(p.ids)
+	why := ""
+	if len(p.gifts) > 0 {
+		why = p.gifts[0].Turn.Why
+	} else if (a.grows || !a.pushed) && c.waiter.id < 0 { // an earlier run may have asked it for that
+		spares := c.spares(a)
+		p.ids = append(p.ids, spares[:min(len(spares), c.spec(a.job).Request.Max-p.least)]...)
+	}
+	f.Reason = join(fmt.Sprintf("from %s to %d", gpus(had), len(p.ids)), why)
+	return p
+}
+
+func gpus(n int) string {
+	if n == 1 {
+		return "1 GPU"
+	}
+	return fmt.Sprintf("%d GPUs", n)
+}
+
+// move carries out a plan, once the GPUs of the attempt are released.
+func (c *Core) move(a *attempt, p *plan) {
+	for i := range c.hands {
+		h := &c.hands[i]
+		if h.claim != a.uniID {
+			continue
+		}
+		if g := slices.IndexFunc(p.gifts, func(g gpu.Gift) bool { return g.UUID == h.id }); g < 0 {
+			h.dealt = true // to the job itself
+		} else if turn := p.gifts[g].Turn; !turn.Own {
+			h.gift = true
+			c.offer(h, turn)
+		}
+	}
+	c.moves = append(c.moves, p.move)
+}
+
+// resume starts the jobs in moves whose GPUs are ready.
+func (c *Core) resume() {
+	moves := c.moves
+	c.moves = nil
+	for _, m := range moves {
+		switch {
+		case c.jobs[m.job].phase != pending:
+		case c.now.Boot >= m.began+handOverFor || c.gaveUp || c.isHeld(m.job):
+			c.consider(m.job)
+		case !c.resumed(&m):
+			c.moves = append(c.moves, m)
+		}
+	}
+}
+
+func (c *Core) resumed(m *move) bool {
+	cl := c.classOf(m.job)
+	c.jobs[m.job].class = cl
+	if c.slots() != "" || c.counts[preparing] >= maxPreparing || c.room(m.job) != "" {
+		return false
+	}
+	aside := c.aside(-1)
+	for _, d := range c.pool.Devices() {
+		if !slices.Contains(m.ids, d.UUID) {
+			aside = append(aside, d.UUID)
+		}
+	}
+	req := cl.req
+	req.Min, req.Max = len(m.ids), len(m.ids)
+	if c.now.Boot >= m.began+whole {
+		req.Min = m.least
+	}
+	g, ok := c.pool.Find(c.now.Boot, req, aside)
+	if ok {
+		c.grant(m.job, g)
+	}
+	return ok
+}
+
+// moving reports whether a job is in a move.
+func (c *Core) moving(id int32) bool {
+	return slices.ContainsFunc(c.moves, func(m move) bool { return m.job == id })
+}
+
+// movesHold returns what jobs in moves have reserved.
+func (c *Core) movesHold() (cpus int, memory gpu.Bytes) {
+	for _, m := range c.moves {
+		cpus += c.spec(m.job).CPUs
+		memory += c.spec(m.job).Memory
+	}
+	return cpus, memory
+}

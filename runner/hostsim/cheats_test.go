@@ -12,6 +12,8 @@ import (
 type cheat struct {
 	name  string
 	works bool    // he has jobs like everybody else, and his share is a fourth
+	early bool    // he comes first, to an empty host
+	gets  float64 // of his share at most
 	most  float64 // GPU seconds that this may cost the others in two hours
 	play  func(h *host, jobs []job)
 }
@@ -19,17 +21,18 @@ type cheat struct {
 const cheater = 1004
 
 var cheats = []cheat{
-	{"never gives way, comes last", true, 100, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
-	{"has eight runs instead of one", true, 100, func(h *host, jobs []job) {
+	{"never gives way, comes last", true, false, 1.25, 100, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
+	{"never gives way, and found all GPUs empty", true, true, 4.1, 44000, func(h *host, jobs []job) { h.gpurun(cheater, jobs).deaf = true }},
+	{"has eight runs instead of one", true, false, 1.25, 100, func(h *host, jobs []job) {
 		for i := range 8 {
 			h.gpurun(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
 		}
 	}},
-	{"is stopped after ten minutes", true, 100, func(h *host, jobs []job) {
+	{"is stopped after ten minutes", true, false, 1.25, 100, func(h *host, jobs []job) {
 		r := h.gpurun(cheater, jobs)
 		h.after(10*time.Minute, r.stop)
 	}},
-	{"is stopped every other second", true, 300, func(h *host, jobs []job) {
+	{"is stopped every other second", true, false, 1.25, 300, func(h *host, jobs []job) {
 		r := h.gpurun(cheater, jobs)
 		var toggle func()
 		toggle = func() {
@@ -42,8 +45,18 @@ var cheats = []cheat{
 		}
 		toggle()
 	}},
-	{"wishes and never takes", false, 300, func(h *host, _ []job) { h.wish("ghost", h.ghost("ghost", h.wall())) }},
-	{"renews such a wish every 5 s", false, 400, func(h *host, _ []job) {
+	{"has eight background runs", false, false, 1.25, 400, func(h *host, jobs []job) {
+		for i := range 8 {
+			h.behind(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
+		}
+	}},
+	{"has eight background runs, and was there first", false, true, 0.2, 800, func(h *host, jobs []job) {
+		for i := range 8 {
+			h.behind(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
+		}
+	}},
+	{"wishes and never takes", false, false, 1.25, 300, func(h *host, _ []job) { h.wish("ghost", h.ghost("ghost", h.wall())) }},
+	{"renews such a wish every 5 s", false, false, 1.25, 400, func(h *host, _ []job) {
 		n := 0
 		var renew func()
 		renew = func() {
@@ -55,17 +68,17 @@ var cheats = []cheat{
 		}
 		renew()
 	}},
-	{"has eight such wishes", false, 400, func(h *host, _ []job) {
+	{"has eight such wishes", false, false, 1.25, 400, func(h *host, _ []job) {
 		for i := range 8 {
 			id := fmt.Sprint("ghost", i)
 			h.wish(id, h.ghost(id, epoch))
 		}
 	}},
-	{"takes each offer and does nothing with it", false, 14400, func(h *host, _ []job) {
+	{"takes each offer and does nothing with it", false, false, 1.25, 14400, func(h *host, _ []job) {
 		h.wish("ghost", h.ghost("ghost", epoch))
 		h.grab("ghost")
 	}},
-	{"claims a random GPU for 0.1 s, every 0.3 s", false, 400, func(h *host, _ []job) {
+	{"claims a random GPU for 0.1 s, every 0.3 s", false, false, 1.25, 400, func(h *host, _ []job) {
 		n := 0
 		var toggle func()
 		toggle = func() {
@@ -77,7 +90,7 @@ var cheats = []cheat{
 		}
 		toggle()
 	}},
-	{"makes his folder unreadable for 10 s an hour", false, 200, func(h *host, _ []job) {
+	{"makes his folder unreadable for 10 s an hour", false, false, 1.25, 200, func(h *host, _ []job) {
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
 	}},
 }
@@ -120,10 +133,13 @@ func rivalry(seed uint64, c *cheat, honest bool) *host {
 	}
 	for uid := 1001; uid <= 1003; uid++ {
 		jobs := work()
-		h.after(time.Duration(rng.Float64()*float64(20*time.Second)), func() { h.gpurun(uid, jobs) })
+		h.after(time.Minute+time.Duration(rng.Float64()*float64(20*time.Second)), func() { h.gpurun(uid, jobs) })
 	}
-	jobs := work()
-	h.after(30*time.Second, func() {
+	jobs, comes := work(), 90*time.Second
+	if c != nil && c.early {
+		comes = 0
+	}
+	h.after(comes, func() {
 		switch {
 		case c != nil:
 			c.play(h, jobs)

@@ -228,7 +228,7 @@ func cheaters(t *testing.T, text *strings.Builder) {
 		cost, share := worst(func(x figures) float64 { return x.cost }), worst(func(x figures) float64 { return x.share })
 		fmt.Fprintf(text, "| %s | %.0f | %.0f | %.0f | %.2f |\n", c.name, math.Max(cost, 0), c.most, worst(func(x figures) float64 { return x.idle }), share)
 		bounded(t, "who "+c.name+" costs the others", cost, c.most, false)
-		bounded(t, "who "+c.name+" gets", share, 1.25, false)
+		bounded(t, "who "+c.name+" gets", share, c.gets, false)
 		bounded(t, "two jobs on one GPU where somebody "+c.name, worst(func(x figures) float64 { return x.double }), 0, false)
 	}
 }

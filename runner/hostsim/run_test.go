@@ -23,6 +23,7 @@ type run struct {
 	id    string
 	uid   int
 	jobs  []job
+	back  bool // background: true
 	core  *sched.Core
 	queue []sched.Event
 	timer int // the current one
@@ -30,7 +31,6 @@ type run struct {
 
 	live    map[string]*attempt
 	left    []int // jobs that have not begun
-	ended   int
 	done    bool
 	stopped bool // by SIGSTOP
 	deaf    bool // it ignores what others wish for
@@ -55,14 +55,20 @@ type attempt struct {
 	began time.Duration // when it was granted its GPUs
 }
 
-// gpurun starts a run of some jobs, after the time that it takes to start.
-func (h *host) gpurun(uid int, jobs []job) *run {
-	r := &run{host: h, uid: uid, jobs: jobs, id: fmt.Sprintf("run-%d-%03d", uid, len(h.runs)), live: map[string]*attempt{}}
+// gpurun starts a run of some jobs.
+func (h *host) gpurun(uid int, jobs []job) *run { return h.begun(uid, jobs, false) }
+
+// behind starts a background run.
+func (h *host) behind(uid int, jobs []job) *run { return h.begun(uid, jobs, true) }
+
+func (h *host) begun(uid int, jobs []job, background bool) *run {
+	r := &run{host: h, uid: uid, jobs: jobs, back: background, id: fmt.Sprintf("run-%d-%03d", uid, len(h.runs)), live: map[string]*attempt{}}
 	r.watch = watch{run: r, guests: map[string]bool{}}
 	b := &jobspec.Batch{
 		Files: []jobspec.File{{Path: "jobs.yaml"}},
 		Settings: jobspec.Settings{
 			Poll: 5 * time.Second, Patience: 10 * time.Minute, Order: "file", Grace: 10 * time.Second, MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree,
+			Background: background,
 		},
 	}
 	specs := map[int]*jobspec.Spec{}
@@ -155,6 +161,8 @@ func (r *run) do(a sched.Action) {
 		}
 	case sched.Finish:
 		r.finish()
+	case sched.End:
+		r.kill(a)
 	case sched.Record, sched.Warn, sched.Ack:
 	default:
 		panic(fmt.Sprintf("%T", a))
@@ -295,14 +303,25 @@ func (r *run) launch(a sched.Launch) {
 		at.proc = r.start(r.uid, uni, on, min(r.between(ms(200), 3*time.Second), runs/2))
 		r.meter.stands(at)
 		r.soon(0, func() { r.step(sched.Started{UniID: uni, PID: 1000 + r.count, PIDStart: 1}) })
-		r.after(runs, func() { r.over(uni, at) })
+		r.after(runs, func() { r.over(uni, at, sched.Ended{Seconds: runs.Seconds()}) })
+	})
+}
+
+// kill ends an attempt as SIGTERM does: most programs at once, some after their checkpoint.
+func (r *run) kill(a sched.End) {
+	at := r.live[a.UniID]
+	r.after(r.between(ms(10), 9*time.Second), func() {
+		r.over(a.UniID, at, sched.Ended{Signal: "SIGTERM", ExitCode: -1, Why: a.Why})
 	})
 }
 
 // over hands a claim over once the attempt's last process has ended.
-func (r *run) over(uni string, at *attempt) {
-	r.end(at.proc)
+func (r *run) over(uni string, at *attempt, ev sched.Ended) {
 	c := at.claim
+	if c.over {
+		return
+	}
+	r.end(at.proc)
 	c.over, c.began = true, r.now
 	r.after(r.between(0, 2*time.Second), func() { // the keeper says whose turn it is
 		for i := range c.on {
@@ -314,11 +333,13 @@ func (r *run) over(uni string, at *attempt) {
 	})
 	r.after(30*time.Second, func() { r.remove(c) })
 	r.soon(r.between(ms(2), ms(8)), func() {
-		r.ended++
-		r.step(sched.Ended{UniID: uni, At: r.wall(), Seconds: r.jobs[at.job].runs.Seconds()})
-		if r.done {
-			return
+		if ev.Signal != "" {
+			r.meter.pass()
+			r.left = append([]int{at.job}, r.left...)
+			r.meter.wanted()
 		}
+		ev.UniID, ev.At = uni, r.wall()
+		r.step(ev)
 	})
 }
 

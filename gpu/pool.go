@@ -171,12 +171,16 @@ func (p *Pool) Elsewhere() Beyond { return p.beyond }
 
 // gap returns how far apart two samples may be and still count as watching: one
 // and a half poll intervals, at least 15 s.
-func (p *Pool) gap() time.Duration {
+func (p *Pool) gap() time.Duration { return max(15*time.Second, p.fresh()) }
+
+// fresh returns how long a reading tells who is on a device. While a job waits, there is
+// one at every poll.
+func (p *Pool) fresh() time.Duration {
 	poll := p.rules.Poll
 	if poll <= 0 {
 		poll = time.Minute
 	}
-	return max(15*time.Second, poll*3/2)
+	return max(5*time.Second, poll*3/2)
 }
 
 // Hold sets a grant aside for attempt, a name that must be unique among holds.

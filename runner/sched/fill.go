@@ -277,6 +277,8 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
 		return c.offeredWhy(v.UUID)
 	case slices.Contains(c.theirs, v.UUID) && v.OK:
 		return "another user's turn"
+	case c.movesTo(v.UUID) != "":
+		return "kept for " + c.movesTo(v.UUID) + ", which is being resized"
 	case id != c.waiter.id && slices.Contains(c.waiter.kept, v.UUID) && v.OK:
 		return "kept for " + c.name(c.waiter.id)
 	case slices.Contains(c.health.resting, v.UUID):

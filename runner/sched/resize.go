@@ -311,6 +311,16 @@ func (c *Core) moving(id int32) bool {
 	return slices.ContainsFunc(c.moves, func(m move) bool { return m.job == id })
 }
 
+// movesTo returns the name of the job in a move that a GPU waits for, or "".
+func (c *Core) movesTo(id gpu.UUID) string {
+	for _, m := range c.moves {
+		if slices.Contains(m.ids, id) {
+			return c.name(m.job)
+		}
+	}
+	return ""
+}
+
 // movesHold returns what jobs in moves have reserved.
 func (c *Core) movesHold() (cpus int, memory gpu.Bytes) {
 	for _, m := range c.moves {

@@ -151,6 +151,9 @@ func (c *chaos) someSpec() jobspec.Spec {
 			r.Part = r.Slots > 0 && !spec.DefaultMemory && c.chance(50)
 		}
 	}
+	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can ask for that
+		spec.Resize = jobspec.Resize{}
+	}
 	return spec
 }
 

@@ -167,6 +167,13 @@ func TestNext(t *testing.T) {
 			second.Since = noon.Add(time.Minute)
 			return []Wish{wish(p, "bob 1", bob, 1, 1), second}
 		}},
+		{name: "two runs of one user that state its use differently", want: "bob 2", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			p.observeClaims(0, []Claim{held(p, 3, "bob 1", bob)}, nil)
+			first, second := wish(p, "bob 1", bob, 1, 1), wish(p, "bob 2", bob, 1, 1)
+			first.Used, second.Used, second.Since = 1, 2, noon.Add(time.Minute)
+			return []Wish{first, second}
+		}},
 		{name: "two runs of one user", want: "bob 2", do: func(p *Pool) []Wish {
 			holdAll(p, "b", 1, 2)
 			p.observeClaims(0, []Claim{held(p, 3, "bob 1", bob)}, nil)

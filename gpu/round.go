@@ -157,13 +157,17 @@ func (r *round) order(d *device) []*Wish {
 		}
 		k := r.p.rules.Host.User(w.UID, r.p.clock(r.now)).Priority
 		weight := float64(max(k, 1))
-		if s.class = min(k, 1); r.p.rules.Host.Schedule != FIFO {
-			s.load, s.used = rounded(r.load(w.UID, d)/weight), rounded(max(w.Used, r.p.Used(w.UID))/weight)
-		}
+		used := r.p.Used(w.UID)
 		for _, o := range r.wishes {
-			if o.UID == w.UID && o.Since.Before(s.userSince) {
+			if o.UID != w.UID {
+				continue
+			}
+			if used = max(used, o.Used); o.Since.Before(s.userSince) { // each run states it as of another moment
 				s.userSince = o.Since
 			}
+		}
+		if s.class = min(k, 1); r.p.rules.Host.Schedule != FIFO {
+			s.load, s.used = rounded(r.load(w.UID, d)/weight), rounded(used/weight)
 		}
 		list[i] = s
 	}

@@ -19,7 +19,7 @@ func TestWants(t *testing.T) {
 	shared := spec(1, 8)
 	b := &jobspec.Batch{}
 	add := func(name string, s *jobspec.Spec) {
-		b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, Spec: s})
+		b.Jobs = append(b.Jobs, jobspec.Job{ID: len(b.Jobs), Name: name, Spec: s, Queue: -1})
 	}
 	add("cpu", spec(0, 0))
 	add("skipped", spec(9, 8))

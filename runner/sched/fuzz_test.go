@@ -55,6 +55,7 @@ type chaos struct {
 	saved   map[int32]time.Duration // by job: when it was last asked in this run to save its work
 	dying   int                     // 1 if the core no longer knows all facts
 	hung    bool                    // some attempt left its GPUs in an unknown state
+	elastic bool                    // jobs ask for one GPU or more
 }
 
 // pick takes a number below n from the input, or 0 when the input is used up.
@@ -91,6 +92,7 @@ func (c *chaos) batch() {
 	}
 	c.opts.CPUs = c.pick(4)
 	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
+	c.elastic = c.chance(30)
 	some, forced := c.chance(10), c.chance(10)
 	n, backwards := 1+c.pick(8), c.chance(30)
 	for i := range n {
@@ -150,6 +152,9 @@ func (c *chaos) someSpec() jobspec.Spec {
 			r.Slots = c.pick(4)
 			r.Part = r.Slots > 0 && !spec.DefaultMemory && c.chance(50)
 		}
+	}
+	if c.elastic {
+		spec.Request = gpu.Request{Min: 1, Max: 1 + c.pick(3), Memory: gpu.Bytes(1+c.pick(3)) * 4 * gpu.GiB, MaxUtil: 100}
 	}
 	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can ask for that
 		spec.Resize = jobspec.Resize{}

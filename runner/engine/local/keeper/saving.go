@@ -2,6 +2,9 @@ package keeper
 
 import (
 	"fmt"
+	"os"
+	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -46,8 +49,25 @@ func (a *attempt) catching(sig unix.Signal) (ids []procs.ID) {
 			ids = append(ids, id)
 		}
 	}
-	return ids
+	return slices.DeleteFunc(slices.Clone(ids), func(id procs.ID) bool { return justForked(id, ids) })
 }
+
+// justForked reports whether a process has been forked by one of some a moment ago and has
+// not executed its own program. It still shows what its parent catches, but will not: a
+// shell's next command would die of the signal.
+func justForked(id procs.ID, of []procs.ID) bool {
+	age := host.Boottime() - time.Duration(id.Start)*10*time.Millisecond // in clock ticks
+	p, ok := procs.One(id.PID)
+	if !ok || age > forkedFor || !slices.ContainsFunc(of, func(o procs.ID) bool { return o.PID == p.Parent }) {
+		return false
+	}
+	own, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", id.PID))
+	parents, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.Parent))
+	return own == parents
+}
+
+// forkedFor is how long a child may take to execute its program, on a busy machine.
+const forkedFor = 200 * time.Millisecond
 
 // saved stops an attempt that has had its time to save its work.
 func (a *attempt) saved() {

@@ -1,0 +1,47 @@
+package keeper
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"gpurun/runner/engine/procs"
+)
+
+// A child that its parent has just forked shows what that catches, until it has executed
+// its own program.
+func TestJustForked(t *testing.T) {
+	self, _ := procs.One(os.Getpid())
+	same := exec.Command("/proc/self/exe", "-test.run=^$", "-test.v=false")
+	other := exec.Command("sleep", "10")
+	for _, c := range []*exec.Cmd{same, other} {
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Process.Signal(syscall.SIGSTOP) // it stays as it is
+		defer c.Wait()
+		defer c.Process.Kill()
+	}
+	for _, tt := range []struct {
+		cmd  *exec.Cmd
+		of   []procs.ID
+		want bool
+	}{
+		{other, []procs.ID{self.ID}, false}, // it runs another program
+		{other, nil, false},
+		{same, nil, false}, // whoever forked it does not catch the signal
+	} {
+		p, ok := procs.One(tt.cmd.Process.Pid)
+		if !ok {
+			t.Fatal("it is gone")
+		}
+		if got := justForked(p.ID, tt.of); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.cmd.Path, got, tt.want)
+		}
+	}
+	p, _ := procs.One(same.Process.Pid)
+	if !justForked(p.ID, []procs.ID{self.ID}) {
+		t.Error("a child with its parent's program counts as the one that will catch the signal")
+	}
+}

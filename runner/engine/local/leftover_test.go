@@ -2,6 +2,7 @@ package local
 
 import (
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
+	"gpurun/runner/engine/procs"
 )
 
 // background waits until the attempt continues in the background.
@@ -143,5 +145,29 @@ func TestServerThatItsScriptKills(t *testing.T) {
 				t.Errorf("got %+v, want exit %d", got, c.exit)
 			}
 		})
+	}
+}
+
+// A leader may end between the look at the tree and the wait: what it left behind is
+// not waited for then.
+func TestLeaderEndsBeforeTheWait(t *testing.T) {
+	l := newLocal(engine.Config{})
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	leader, ok := procs.One(cmd.Process.Pid)
+	if err := cmd.Wait(); err != nil || !ok {
+		t.Fatal(err, ok)
+	}
+	self, _ := procs.One(os.Getpid())
+	w := watch{l: l, e: &entry{}, rec: &wire.Record{}, leader: leader.ID}
+	waited := make(chan bool, 1)
+	go func() { waited <- w.wait([]procs.ID{leader.ID, self.ID}) }()
+	select {
+	case <-waited:
+	case <-time.After(patience):
+		close(l.stop)
+		t.Error("waits for what the leader left behind")
 	}
 }

@@ -229,7 +229,7 @@ func (w *watch) found(ids []procs.ID) {
 func (w *watch) wait(ids []procs.ID) bool {
 	gone := make(chan struct{})
 	quit := make(chan struct{})
-	if w.leader.PID != 0 && procs.Alive(w.leader) {
+	if w.leader.PID != 0 && !w.ending.On() { // even if it has just ended: what it left behind may stay forever
 		ids = []procs.ID{w.leader}
 	}
 	w.l.Go(func() {

@@ -89,20 +89,23 @@ func TestReadGaps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, err := readGaps(dir); err != nil || !slices.Equal(got, series{250}) {
+	if got, err := readGaps(true, dir); err != nil || !slices.Equal(got, series{250}) {
 		t.Errorf("got %v, %v; want one gap of 250 ms", got, err)
 	}
 	other := t.TempDir()
 	if err := os.WriteFile(filepath.Join(other, "a.log"), []byte("0 101.375\n0 101.4375\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := readGaps(dir, other); err != nil || !slices.Equal(got, series{125, 62.5}) {
+	if got, err := readGaps(false, dir, other); err != nil || !slices.Equal(got, series{125, 62.5}) {
 		t.Errorf("got %v, %v; want the two gaps between the folders", got, err)
+	}
+	if got, err := readGaps(true, dir, other); err != nil || len(got) > 0 {
+		t.Errorf("got %v, %v; want no gap within a folder, since the other's job ran in it", got, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "d.log"), []byte("1 104\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readGaps(dir); err == nil {
+	if _, err := readGaps(true, dir); err == nil {
 		t.Error("a job that did not end passed")
 	}
 }

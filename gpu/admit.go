@@ -80,9 +80,6 @@ var (
 		{refuses: func(_ *query, d *device) bool { return d.awaited },
 			words: text("just released, its free memory is being read"),
 			ours:  func(*query, *device) bool { return true }},
-		// Nobody knows who has come since.
-		{refuses: func(q *query, d *device) bool { return len(d.holds) == 0 && q.now-d.at > q.pool.fresh() },
-			words: text("its latest reading is out of date")},
 		// A device whose free memory cannot be read admits a request only if nobody is on it.
 		{refuses: func(_ *query, d *device) bool {
 			return d.free < 0 && (!d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0)

@@ -37,6 +37,7 @@ type device struct {
 type latest struct {
 	read      bool          // at least once
 	at        time.Duration // of the latest reading
+	told      time.Duration // when it was there
 	noReading string        // why no device has been read since
 	err       string        // why it does not answer
 	mode      ComputeMode

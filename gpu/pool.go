@@ -117,7 +117,9 @@ func (p *Pool) Observe(seen Observation) {
 			r.UUID, d.Device = r.Found.UUID, *r.Found
 			p.manage()
 		}
-		d.observe(seen.At, r, p.gap())
+		if d.observe(seen.At, r, p.gap()); d.at == seen.At {
+			d.told = max(seen.At, p.usage.at) // a driver may take seconds
+		}
 		d.count(p.rules.UID)
 	}
 }
@@ -171,16 +173,26 @@ func (p *Pool) Elsewhere() Beyond { return p.beyond }
 
 // gap returns how far apart two samples may be and still count as watching: one
 // and a half poll intervals, at least 15 s.
-func (p *Pool) gap() time.Duration { return max(15*time.Second, p.fresh()) }
-
-// fresh returns how long a reading tells who is on a device. While a job waits, there is
-// one at every poll.
-func (p *Pool) fresh() time.Duration {
+func (p *Pool) gap() time.Duration {
 	poll := p.rules.Poll
 	if poll <= 0 {
 		poll = time.Minute
 	}
-	return max(5*time.Second, poll*3/2)
+	return max(15*time.Second, poll*3/2)
+}
+
+// freshFor is how long a reading tells who is on a device.
+const freshFor = time.Second
+
+// Outdated returns those of some devices on which somebody may be who came after their
+// latest reading, unless attempts of this run hold them, too.
+func (p *Pool) Outdated(now time.Duration, ids []UUID) (old []UUID) {
+	for d := range p.among(ids) {
+		if len(d.holds) == 0 && now-d.told > freshFor {
+			old = append(old, d.UUID)
+		}
+	}
+	return old
 }
 
 // Hold sets a grant aside for attempt, a name that must be unique among holds.

@@ -147,7 +147,7 @@ func randomDays(t *testing.T, text *strings.Builder) {
 		}
 		text.WriteByte('\n')
 	}
-	row("GPU hours a day of jobs on a GPU on which a stranger visibly was first", "0", "%.1f", 0, false, func(o outcome) float64 { return o.beside / 3600 })
+	row("GPU seconds a day of jobs on a GPU on which a stranger visibly was first", "0", "%.0f", 0, false, func(o outcome) float64 { return o.beside })
 	row("GPU hours a day of two jobs on one GPU", "0", "%.1f", 0, false, func(o outcome) float64 { return o.double / 3600 })
 	row("time until all jobs are over / its lower bound", "1.10", "%.3f", 1.10, false, func(o outcome) float64 { return o.makespan })
 	row("used of the GPU time that was free and asked for", "97%", "%.2f%%", 97, true, func(o outcome) float64 { return 100 * o.used })

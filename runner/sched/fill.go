@@ -96,7 +96,8 @@ func (c *Core) startJob(id int32) bool {
 	if cl.gpus && slices.ContainsFunc(c.failed[:min(len(c.failed), 4)], vain) {
 		return false
 	}
-	if g, ok := c.pick(id); ok {
+	g, ok := c.pick(id)
+	if ok && c.current(g) {
 		heap.Pop(&cl.jobs)
 		c.grant(id, g)
 		return true
@@ -107,9 +108,25 @@ func (c *Core) startJob(id int32) bool {
 	c.failed = append(c.failed, cl.req)
 	if c.waiter.id < 0 {
 		c.waiter.wait(id, c.now.Boot)
-		c.keep(cl.req)
+		if c.keep(cl.req); ok {
+			c.waiter.kept = append(c.waiter.kept, g.UUIDs...) // until they have been read
+		}
 	}
 	return false
+}
+
+// current reports whether it is known who is on the GPUs of a grant now. If not, they are read
+// at once.
+func (c *Core) current(g gpu.Grant) bool {
+	if len(g.UUIDs) == 0 {
+		return true
+	}
+	old := c.pool.Outdated(c.now.Boot, g.UUIDs)
+	if r := &c.reads; len(old) > 0 && c.now.Boot >= r.again {
+		r.again = c.now.Boot + lookEvery
+		r.now = append(r.now, old...)
+	}
+	return len(old) == 0
 }
 
 // pick finds GPUs for a job, if it needs any.

@@ -36,6 +36,7 @@ type reads struct {
 	usedNext time.Duration // when the GPUs in use may be read again
 	list     time.Duration // when to read them with their processes
 	now      []gpu.UUID    // GPUs whose list is wanted at once
+	again    time.Duration // when such a list may be wanted again because an old one would let a job start
 }
 
 // A request is a reading that may be on its way.

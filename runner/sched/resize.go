@@ -300,7 +300,7 @@ func (c *Core) resumed(m *move) bool {
 		req.Min = m.least
 	}
 	g, ok := c.pool.Find(c.now.Boot, req, aside)
-	if ok {
+	if ok = ok && c.current(g); ok {
 		c.grant(m.job, g)
 	}
 	return ok

@@ -25,7 +25,7 @@ var (
 			words: func(q *query, _ *device) string {
 				return fmt.Sprintf("reserved for others (reserve: %d)", q.pool.rules.Reserve)
 			}},
-		{never: true, refuses: func(q *query, d *device) bool { return !q.named[d.position] },
+		{never: true, refuses: func(q *query, d *device) bool { return !q.names(d) },
 			words: text("not in the job's gpu_ids")},
 		{never: true, refuses: func(q *query, d *device) bool { return !d.is(q.req.Models) },
 			words: func(q *query, d *device) string {
@@ -107,7 +107,7 @@ type query struct {
 	pool  *Pool
 	req   *Request
 	now   time.Duration
-	named []bool // by position: what the request's IDs name
+	named []bool // by position: what the request's IDs name; nil for all
 	full  bool   // this run holds as many devices as it may
 
 	left      int    // how many more devices this user may hold
@@ -115,10 +115,16 @@ type query struct {
 }
 
 func (p *Pool) query(now time.Duration, req *Request) query {
-	q := query{pool: p, req: req, now: now, named: matches(p.all(), req.IDs.List()), full: p.held() >= p.limit()}
+	q := query{pool: p, req: req, now: now, full: p.held() >= p.limit()}
+	if ids := req.IDs.List(); len(ids) > 0 {
+		q.named = matches(p.all(), ids)
+	}
 	q.left, q.limitedBy = p.quota(now)
 	return q
 }
+
+// names reports whether the request's IDs name a device.
+func (q *query) names(d *device) bool { return q.named == nil || q.named[d.position] }
 
 // refusal returns the first of some rules by which d is refused, or nil.
 func (q *query) refusal(some []rule, d *device) *rule {

@@ -309,7 +309,7 @@ func (q *query) nearness(d *device) Bytes {
 	if d.is(q.req.Models) {
 		n += 1 << 60
 	}
-	if q.named[d.position] {
+	if q.names(d) {
 		n += 1 << 61
 	}
 	return n

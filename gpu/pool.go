@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -156,10 +155,14 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 
 // beyond adds up what the attempts of some claims hold besides devices.
 func beyond(claims []Claim) (all Beyond) {
-	seen := map[string]bool{}
+	type attempt struct {
+		uid  int
+		name string
+	}
+	seen := map[attempt]bool{}
 	for i := range claims {
 		c := &claims[i]
-		if name := fmt.Sprint(c.UID, " ", c.Attempt); c.To == "" && !seen[name] {
+		if name := (attempt{c.UID, c.Attempt}); c.To == "" && !seen[name] {
 			seen[name] = true
 			all.CPUs += c.CPUs
 			all.RAM += c.RAM

@@ -79,9 +79,9 @@ func (w *Wish) wants() (n int) {
 // for itself whether it starts.
 func (a *Ask) fits(d *device, uid int, run string) bool {
 	switch {
-	case !slices.Contains(a.UUIDs, d.UUID), d.err != "", d.noReading != "", d.mode == ComputeProhibited:
-		return false
 	case len(d.holds) > 0 || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To != run || run == "" }):
+		return false
+	case !slices.Contains(a.UUIDs, d.UUID), d.err != "", d.noReading != "", d.mode == ComputeProhibited:
 		return false
 	case d.free >= 0 && d.potential() < a.Memory:
 		return false

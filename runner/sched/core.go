@@ -69,6 +69,7 @@ type ending struct {
 	gaveUp   bool           //
 	vain     state.Snapshot // when the run gave up: the head it was waiting for, and why
 	wakeAt   time.Duration  // as last requested
+	fillAt   time.Duration  // when time alone may let some job start; 0 for never
 	finished bool
 }
 
@@ -126,6 +127,9 @@ func (c *Core) do(a Action) { c.out = append(c.out, a) }
 // settle does everything that the event made possible: ends that follow from ends, due
 // retries, starts, readings, the next Wake, and the end of the run.
 func (c *Core) settle() {
+	if c.fillAt > 0 && c.now.Boot >= c.fillAt {
+		c.refill = true
+	}
 	for {
 		c.cascade()
 		c.due()
@@ -145,13 +149,14 @@ func (c *Core) settle() {
 		return
 	}
 	c.read()
-	if at := c.nextTime(); at != c.wakeAt {
+	at, fill := c.nextTime()
+	if c.fillAt = fill; at != c.wakeAt {
 		c.wakeAt = at
 		c.do(Wake{At: at})
 	}
 }
 
-func (Woken) on(c *Core) { c.wakeAt, c.refill = 0, true }
+func (Woken) on(c *Core) { c.wakeAt = 0 }
 
 func (ev StateFailed) on(c *Core) {
 	c.broken = true
@@ -266,23 +271,30 @@ func (c *Core) onlyGPUs() bool {
 	return true
 }
 
-// nextTime returns when the next thing happens by time alone; 0 for never.
-func (c *Core) nextTime() time.Duration {
-	at := time.Duration(0)
-	by := func(t time.Duration) {
-		if t > c.now.Boot && (at == 0 || t < at) {
-			at = t
+// nextTime returns when the next thing happens by time alone, and when that may let some job
+// start; 0 for never. Most of the times only something is to be read.
+func (c *Core) nextTime() (at, fill time.Duration) {
+	first := func(of *time.Duration) func(time.Duration) {
+		return func(t time.Duration) {
+			if t > c.now.Boot && (*of == 0 || t < *of) {
+				*of = t
+			}
 		}
 	}
+	by := first(&fill)
 	if d, ok := c.nextRetry(); ok && c.draining == "" {
 		by(d.at)
 	}
-	c.nextRead(by)
 	c.nextTrial(by)
 	if hours := c.b.Settings.Hours; c.closed() != "" && c.firstReady() >= 0 {
 		by(c.now.Boot + hours.Opens(c.here()).Sub(c.now.Wall))
 	}
 	c.nextCall(by)
+	for _, m := range c.moves {
+		by(m.began + whole)
+		by(m.began + handOverFor)
+	}
+	by(c.changes)
 	if w := &c.waiter; w.id >= 0 {
 		for _, s := range c.cooling {
 			by(s.until)
@@ -292,5 +304,7 @@ func (c *Core) nextTime() time.Duration {
 			by(w.alone + c.b.Settings.MaxWait)
 		}
 	}
-	return at
+	at = fill
+	c.nextRead(first(&at))
+	return at, fill
 }

@@ -209,6 +209,9 @@ func (c *Core) wish() {
 		c.since = time.Time{}
 	}
 	same := len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
+	if same {
+		c.told.Asks = w.Asks // cheap to compare next time
+	}
 	age, due := c.now.Boot-c.toldAt, wishSlow
 	if !w.Since.Equal(c.told.Since) {
 		due = wishEvery

@@ -160,12 +160,7 @@ func (c *Core) nextRead(by func(time.Duration)) {
 	if c.waiter.id >= 0 || c.growing || c.attends() {
 		by(r.next)
 	}
-	for _, m := range c.moves {
-		by(m.began + whole)
-		by(m.began + handOverFor)
-	}
 	c.nextHand(by)
-	by(c.changes)
 }
 
 // inUse returns the GPUs that started attempts of this run hold.

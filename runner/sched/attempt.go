@@ -175,7 +175,7 @@ func (ev Prepared) on(c *Core) {
 	}
 	if c.onPool(a) {
 		c.pool.Rename(a.hold(), uni)
-		c.refusals = 0
+		c.refusals, c.since = 0, c.now.Wall // not before: who loses a race has not had its turn
 		c.greet(a)
 		a.settle(c.pool)
 	}

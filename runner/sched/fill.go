@@ -178,7 +178,6 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	cl, note := c.jobs[id].class, ""
 	if cl.gpus {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
-		c.since = c.now.Wall
 	}
 	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Note: note}
 	prepare.Timeout, _ = c.timeout(id)

@@ -1,0 +1,44 @@
+package sched
+
+import (
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+)
+
+// A run that loses a race for a GPU keeps its place among those that wait: it has not had
+// its turn.
+func TestLostRaceKeepsThePlace(t *testing.T) {
+	w := newWorld(t)
+	w.manual["prepare"] = true
+	w.gpus(1, 24*gpu.GiB)
+	w.claims = []gpu.Claim{{UUID: uuid(0), UID: 1001, User: "alice", Job: "theirs", Run: "alice"}}
+	w.wishes = []gpu.Wish{}
+	one := jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB, MaxUtil: 30}}
+	w.job("a", "true", one, "")
+	w.job("b", "true", one, "")
+	since := time.Time{}
+	w.hook = func(a Action) {
+		if a, ok := a.(Wish); ok {
+			since = a.Since
+		}
+	}
+	w.open()
+	w.send(Began{})
+	began := w.now.Wall
+	w.wait(10 * time.Second)
+	w.claims = []gpu.Claim{}
+	w.wait(10 * time.Second)
+	w.send(PrepareFailed{Job: 0, Reason: "a rival", Rival: true})
+	w.wait(10 * time.Second)
+	if !since.Equal(began) {
+		t.Errorf("after a lost race it waits since %v, want %v", since, began)
+	}
+	w.send(w.prepared(0, 1))
+	w.wait(2 * time.Second)
+	if !since.Equal(w.now.Wall.Add(-2 * time.Second)) {
+		t.Errorf("with a GPU it waits since %v, want %v", since, w.now.Wall.Add(-2*time.Second))
+	}
+}

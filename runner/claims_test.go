@@ -91,6 +91,41 @@ func TestALostRace(t *testing.T) {
 	})
 }
 
+// What stood when an attempt claimed does not replace what has been heard since: the core
+// would grant what alice has taken meanwhile.
+func TestOldNewsOfClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, `settings: {poll: 1m}
+jobs:
+  - {name: a, run: x, gpu_memory: 20GiB}
+  - {name: c, run: x, gpus: 0}
+  - {name: b, run: x, gpu_memory: 20GiB, needs: c}
+`, "2x24GiB", func(engine.Launch) Play { return Play{For: 2100 * time.Millisecond} })
+		began := time.Now()
+		r := &rivalry{Sim: w.engine}
+		r.theirs = func() []gpu.Claim {
+			claims := []gpu.Claim{}
+			if since := time.Since(began); since >= time.Second && since < 20*time.Second {
+				claims = append(claims, gpu.Claim{UUID: w.Prober.Devices()[1].UUID, User: "alice", Job: "train", Attempt: "hers"})
+			}
+			if len(r.claimed) == 1 && time.Since(began) < time.Second {
+				time.Sleep(2 * time.Second) // it takes as long to prepare the rest
+			}
+			return claims
+		}
+		time.AfterFunc(time.Second, func() {
+			w.engine.mu.Lock()
+			defer w.engine.mu.Unlock()
+			w.engine.emit(engine.Event{Noticed: true})
+		})
+		w.Engine = r
+		w.run()
+		if got := w.memory.ends(); len(got) != 3 || len(r.withdrawn) > 0 {
+			t.Errorf("ends %q, claims %q withdrawn", got, r.withdrawn)
+		}
+	})
+}
+
 // lastWhy is a sink that keeps the latest reason why the head is waiting.
 type lastWhy struct{ text string }
 

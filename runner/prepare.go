@@ -42,6 +42,7 @@ func (l *loop) prepare(a sched.Prepare) {
 		l.warn(p.job.Name + ": " + a.Note)
 	}
 	l.beside(func() func() {
+		began := time.Now()
 		at, ev, err := p.run()
 		return func() {
 			l.warn(p.notes...)
@@ -52,7 +53,10 @@ func (l *loop) prepare(a sched.Prepare) {
 			}
 			l.attempts.fresh[a.Job] = true
 			l.attempts.live[at.launch.UniID] = at
-			l.step(ev)
+			stale := ev.Claims != nil && l.readings.stale(began)
+			if l.step(ev); stale { // the core forgot what it knew for what stood when this attempt claimed
+				l.notice()
+			}
 		}
 	})
 }

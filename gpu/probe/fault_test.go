@@ -101,11 +101,15 @@ func TestEndlessLists(t *testing.T) {
 
 func TestOutOfMemory(t *testing.T) {
 	for text, want := range map[string]bool{
-		"crashed: exit status 2: fatal error: runtime: out of memory":          true,
-		"crashed: exit status 2: fatal error: runtime: cannot allocate memory": true,
-		"crashed: signal: segmentation fault":                                  false,
+		"fatal error: runtime: out of memory\n\ngoroutine 1 [running]:\n":                                     true,
+		"fatal error: runtime: cannot allocate memory\n\ngoroutine 1 [running]:\n":                            true,
+		"runtime/cgo: pthread_create failed: Resource temporarily unavailable\nSIGABRT: abort\nPC=0x46 m=0\n": true,
+		"SIGSEGV: segmentation violation\nPC=0x46 m=0\n":                                                      false,
+		"the driver ran out of patience":                                                                      false,
 	} {
-		if got := outOfMemory(errors.New(text)); got != want {
+		var end tail
+		_, _ = end.Write([]byte(text))
+		if got := outOfMemory(errors.New(end.last())); got != want {
 			t.Errorf("%s: got %v", text, got)
 		}
 	}

@@ -245,10 +245,12 @@ func (r *reader) ask(ctx context.Context, q Query) ([]gpu.Reading, error) {
 	return a.Readings, nil
 }
 
-// outOfMemory reports whether the child died of its memory limit. Go says so in two ways,
-// by the allocation that failed.
+// outOfMemory reports whether the child died of its memory limit. How Go says so depends on
+// the allocation that failed: the stack of a new thread counts, too.
 func outOfMemory(err error) bool {
-	return strings.Contains(err.Error(), "out of memory") || strings.Contains(err.Error(), "cannot allocate memory")
+	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "pthread_create failed"}, func(text string) bool {
+		return strings.Contains(err.Error(), text)
+	})
 }
 
 // fail records a failure and when to try again: at once after the first, then

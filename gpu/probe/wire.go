@@ -60,7 +60,7 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // goCrash is the line that says why a Go program crashed.
-var goCrash = regexp.MustCompile(`(?m)^(panic: |fatal error: |SIG).*`)
+var goCrash = regexp.MustCompile(`(?m)^(panic: |fatal error: |runtime/cgo: |SIG).*`)
 
 // last returns the most telling line: the first of a Go crash, else the last one.
 func (t *tail) last() string {

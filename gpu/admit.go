@@ -9,92 +9,94 @@ import (
 
 // A rule is a reason to refuse a device to a request. A new rule is a new row below.
 type rule struct {
+	code    Code
 	refuses func(q *query, d *device) bool
 	words   func(q *query, d *device) string // for people, after "GPU 2: "
 	ours    func(q *query, d *device) bool   // whether only this run's attempts are the reason; nil for never
 	never   bool                             // waiting cannot help
+	host    bool                             // the owner of the host has set it
 }
 
 // The rules, in the order in which their reasons are reported: first what waiting cannot
 // change, then whether the device answers, then who is on it, then the numbers.
 var (
 	fixed = []rule{
-		{never: true, refuses: func(_ *query, d *device) bool { return !d.managed },
+		{code: NotManaged, never: true, refuses: func(_ *query, d *device) bool { return !d.managed },
 			words: text("not managed by this run (gpu_ids)")},
-		{never: true, refuses: func(_ *query, d *device) bool { return d.reserved },
+		{code: Reserved, never: true, refuses: func(_ *query, d *device) bool { return d.reserved },
 			words: func(q *query, _ *device) string {
 				return fmt.Sprintf("reserved for others (reserve: %d)", q.pool.rules.Reserve)
 			}},
-		{never: true, refuses: func(q *query, d *device) bool { return !q.names(d) },
+		{code: NotAsked, never: true, refuses: func(q *query, d *device) bool { return !q.names(d) },
 			words: text("not in the job's gpu_ids")},
-		{never: true, refuses: func(q *query, d *device) bool { return !d.is(q.req.Models) },
+		{code: OtherModel, never: true, refuses: func(q *query, d *device) bool { return !d.is(q.req.Models) },
 			words: func(q *query, d *device) string {
 				return cmp.Or(d.Name, "unknown model") + ", not " + either(q.req.Models.List())
 			}},
-		{never: true, refuses: func(q *query, d *device) bool { return d.MIG && q.req.Min > 1 },
+		{code: MIGInstance, never: true, refuses: func(q *query, d *device) bool { return d.MIG && q.req.Min > 1 },
 			words: func(q *query, _ *device) string {
 				return fmt.Sprintf("a MIG instance, but the job needs %d GPUs", q.req.Min)
 			}},
-		{never: true, refuses: func(q *query, d *device) bool { return d.Total > 0 && d.Total < q.req.Memory },
+		{code: TooSmall, never: true, refuses: func(q *query, d *device) bool { return d.Total > 0 && d.Total < q.req.Memory },
 			words: func(q *query, d *device) string { return have(d.Total, "total", q.req.Memory) }},
 		// Last, so that it is the reason only where the job could use the device otherwise.
-		{never: true, refuses: func(_ *query, d *device) bool { return d.barred != "" },
+		{code: Reserved, host: true, never: true, refuses: func(_ *query, d *device) bool { return d.barred != "" },
 			words: func(_ *query, d *device) string { return "not for gpurun: " + d.barred }},
 	}
 	opening = []rule{
-		{refuses: func(q *query, d *device) bool { return q.pool.closed(q.now, d) != "" },
+		{code: Limit, host: true, refuses: func(q *query, d *device) bool { return q.pool.closed(q.now, d) != "" },
 			words: func(q *query, d *device) string { return q.pool.closed(q.now, d) }},
 	}
 	answering = []rule{
-		{refuses: func(_ *query, d *device) bool { return d.noReading != "" },
+		{code: Unread, refuses: func(_ *query, d *device) bool { return d.noReading != "" },
 			words: func(_ *query, d *device) string { return "no readings: " + d.noReading }},
-		{refuses: func(_ *query, d *device) bool { return !d.read },
+		{code: Unread, refuses: func(_ *query, d *device) bool { return !d.read },
 			words: text("not read yet")},
-		{refuses: func(_ *query, d *device) bool { return d.err != "" },
+		{code: SilentNow, refuses: func(_ *query, d *device) bool { return d.err != "" },
 			words: func(_ *query, d *device) string { return "does not answer: " + d.err }},
-		{refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
+		{code: Prohibited, refuses: func(_ *query, d *device) bool { return d.mode == ComputeProhibited },
 			words: text("compute mode is prohibited: no process may use it")},
-		{refuses: func(_ *query, d *device) bool { return d.sick != nil },
+		{code: Quarantined, refuses: func(_ *query, d *device) bool { return d.sick != nil },
 			words: func(_ *query, d *device) string { return d.sick.words() }},
 	}
 	company = []rule{
-		{refuses: func(q *query, d *device) bool {
+		{code: Quarantined, refuses: func(q *query, d *device) bool {
 			return q.req.Avoid != "" && slices.Contains(q.req.Avoid.List(), string(d.UUID))
 		}, words: text("the job failed on it, and is tried elsewhere first")},
-		{refuses: func(q *query, d *device) bool {
+		{code: Held, refuses: func(q *query, d *device) bool {
 			return slices.ContainsFunc(d.holds, func(h hold) bool { return !d.beside(q.req.Share, h.share) })
 		}, words: func(_ *query, d *device) string { return heldHere(len(d.holds)) }, ours: withoutOurs},
-		{refuses: func(q *query, d *device) bool { return d.barring(q.req.Share) != nil },
+		{code: Claimed, refuses: func(q *query, d *device) bool { return d.barring(q.req.Share) != nil },
 			words: func(_ *query, d *device) string { return d.claims[0].words() }},
-		{refuses: func(q *query, d *device) bool { return q.crowded(d, d.holds) }, words: crowdedWords, ours: withoutOurs},
-		{refuses: func(_ *query, d *device) bool { return d.mode == ComputeExclusive && len(d.procs) > 0 },
+		{code: Limit, refuses: func(q *query, d *device) bool { return q.crowded(d, d.holds) }, words: crowdedWords, ours: withoutOurs},
+		{code: Exclusive, refuses: func(_ *query, d *device) bool { return d.mode == ComputeExclusive && len(d.procs) > 0 },
 			words: func(_ *query, d *device) string { return "compute mode is exclusive, and " + d.biggest().on() }},
-		{refuses: func(q *query, d *device) bool { return d.own != nil && !q.req.Share },
+		{code: Own, refuses: func(q *query, d *device) bool { return d.own != nil && !q.req.Share },
 			words: func(_ *query, d *device) string { return d.own.on() }},
-		{refuses: func(q *query, d *device) bool { return q.avoids() && d.foreign != nil },
+		{code: OthersThere, refuses: func(q *query, d *device) bool { return q.avoids() && d.foreign != nil },
 			words: func(q *query, d *device) string { return d.foreign.on() + q.avoiding() }},
-		{refuses: func(q *query, d *device) bool { return q.avoids() && d.strange(q.now) > 0 },
+		{code: Hidden, refuses: func(q *query, d *device) bool { return q.avoids() && d.strange(q.now) > 0 },
 			words: func(q *query, d *device) string { return d.hiddenWords() + q.avoiding() }},
 	}
 	numbers = []rule{
-		{refuses: func(_ *query, d *device) bool { return d.awaited },
+		{code: Releasing, refuses: func(_ *query, d *device) bool { return d.awaited },
 			words: text("just released, its free memory is being read"),
 			ours:  func(*query, *device) bool { return true }},
 		// A device whose free memory cannot be read admits a request only if nobody is on it.
-		{refuses: func(_ *query, d *device) bool {
+		{code: Unread, refuses: func(_ *query, d *device) bool {
 			return d.free < 0 && (!d.listed || len(d.procs)+len(d.holds)+len(d.claims) > 0)
 		}, words: unreadable, ours: ourMemory},
-		{refuses: func(q *query, d *device) bool { return d.free >= 0 && d.free-d.promised < q.memory(d) },
+		{code: MemoryShort, refuses: func(q *query, d *device) bool { return d.free >= 0 && d.free-d.promised < q.memory(d) },
 			words: missingMemory, ours: ourMemory},
-		{refuses: func(q *query, d *device) bool { return q.util(d) > q.req.MaxUtil }, words: busy,
+		{code: Busy, refuses: func(q *query, d *device) bool { return q.util(d) > q.req.MaxUtil }, words: busy,
 			ours: func(_ *query, d *device) bool { return len(d.holds) > 0 && !d.strangers() }},
-		{refuses: func(q *query, d *device) bool { return q.left < q.fresh() && !q.pool.yours(d) },
+		{code: Limit, host: true, refuses: func(q *query, d *device) bool { return q.left < q.fresh() && !q.pool.yours(d) },
 			words: func(q *query, _ *device) string { return q.holding() + "; " + q.limitedBy }},
-		{refuses: func(q *query, d *device) bool { return q.full && len(d.holds) == 0 },
+		{code: Limit, refuses: func(q *query, d *device) bool { return q.full && len(d.holds) == 0 },
 			words: func(q *query, _ *device) string {
 				return fmt.Sprintf("this run holds %s, all that min_gpus, max_gpus and reserve allow now", count(q.pool.held()))
 			}},
-		{refuses: func(q *query, d *device) bool { return !q.pool.rules.AtOnce && q.unwatched(d) },
+		{code: Watching, refuses: func(q *query, d *device) bool { return !q.pool.rules.AtOnce && q.unwatched(d) },
 			words: func(_ *query, d *device) string { return "watching: " + d.watchedFor() }},
 	}
 	rules = slices.Concat(fixed, opening, answering, company, numbers)

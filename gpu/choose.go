@@ -12,6 +12,9 @@ type Verdict struct {
 	UUID   UUID
 	Index  int
 	OK     bool
+	Code   Code   // if not OK: which rule refuses it
+	Host   bool   // if not OK: the rule is the host's
+	User   string // if not OK: whose jobs or processes are the reason, if somebody's are
 	Reason string // for people, if not OK: "71% busy, limit 30%"
 	Never  bool   // waiting cannot help: not managed, wrong model, too small
 	Free   Bytes  // free minus promised, as judged; -1 if unknown
@@ -27,6 +30,7 @@ func (p *Pool) Admit(now time.Duration, req Request) []Verdict {
 		d := &p.devs[i]
 		v := Verdict{UUID: d.UUID, Index: d.Index, Free: max(-1, d.available())}
 		if r := q.refusal(rules, d); r != nil {
+			v.Code, v.Host, v.User = r.code, r.host, d.whose(r.code)
 			v.Reason, v.Never, v.Ours = r.words(&q, d), r.never, r.ours != nil && r.ours(&q, d)
 		} else {
 			v.OK, v.Note = true, q.note(d)

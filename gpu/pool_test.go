@@ -71,74 +71,76 @@ func TestAdmitReasons(t *testing.T) {
 		see    func(r *Reading)
 		do     func(p *Pool)
 		want   string // reason; "" if admitted
+		code   Code
+		user   string
 		never  bool
 		ours   bool
 		device func(*Device)
 	}{
 		{name: "idle"},
 		{name: "exactly fits", see: func(r *Reading) { with(r, bobs(4*GiB)); r.Samples = nil }, req: func(r *Request) { r.Memory = 20 * GiB }},
-		{name: "one byte short", see: func(r *Reading) { with(r, bobs(4*GiB+1)) }, req: func(r *Request) { r.Memory = 20 * GiB },
+		{name: "one byte short", code: MemoryShort, user: "bob", see: func(r *Reading) { with(r, bobs(4*GiB+1)) }, req: func(r *Request) { r.Memory = 20 * GiB },
 			want: "20479 MiB free, 20480 MiB needed; python 4711 of bob is running on it, 4 GiB"},
-		{name: "not managed", rules: func(r *Rules) { r.IDs = []string{"7"} }, want: "not managed by this run (gpu_ids)", never: true},
-		{name: "reserved", rules: func(r *Rules) { r.Reserve = 1 }, want: "reserved for others (reserve: 1)", never: true},
-		{name: "not among the job's", req: func(r *Request) { r.IDs = "GPU-7" }, want: "not in the job's gpu_ids", never: true},
+		{name: "not managed", code: NotManaged, rules: func(r *Rules) { r.IDs = []string{"7"} }, want: "not managed by this run (gpu_ids)", never: true},
+		{name: "reserved", code: Reserved, rules: func(r *Rules) { r.Reserve = 1 }, want: "reserved for others (reserve: 1)", never: true},
+		{name: "not among the job's", code: NotAsked, req: func(r *Request) { r.IDs = "GPU-7" }, want: "not in the job's gpu_ids", never: true},
 		{name: "among the job's by beginning", req: func(r *Request) { r.IDs = "GPU" }},
 		{name: "model", req: func(r *Request) { r.Models = "a100" }},
-		{name: "other model", req: func(r *Request) { r.Models = NamesOf([]string{"h100", "h200"}) },
+		{name: "other model", code: OtherModel, req: func(r *Request) { r.Models = NamesOf([]string{"h100", "h200"}) },
 			want: `NVIDIA A100-SXM4-80GB, not "h100" or "h200"`, never: true},
-		{name: "too small", req: func(r *Request) { r.Memory = 40 * GiB }, want: "24 GiB total, 40 GiB needed", never: true},
-		{name: "never read", do: func(p *Pool) { p.devs[0].read = false }, want: "not read yet"},
-		{name: "lost", see: func(r *Reading) { r.Err = "GPU is lost" }, want: "does not answer: GPU is lost"},
-		{name: "no reading at all", do: func(p *Pool) { p.Observe(Observation{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
-		{name: "prohibited", see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited: no process may use it"},
+		{name: "too small", code: TooSmall, req: func(r *Request) { r.Memory = 40 * GiB }, want: "24 GiB total, 40 GiB needed", never: true},
+		{name: "never read", code: Unread, do: func(p *Pool) { p.devs[0].read = false }, want: "not read yet"},
+		{name: "lost", code: SilentNow, see: func(r *Reading) { r.Err = "GPU is lost" }, want: "does not answer: GPU is lost"},
+		{name: "no reading at all", code: Unread, do: func(p *Pool) { p.Observe(Observation{At: sec(101), Err: "hangs since 14:02"}) }, want: "no readings: hangs since 14:02"},
+		{name: "prohibited", code: Prohibited, see: func(r *Reading) { r.ComputeMode = ComputeProhibited }, want: "compute mode is prohibited: no process may use it"},
 		{name: "exclusive and empty", see: func(r *Reading) { r.ComputeMode = ComputeExclusive }},
-		{name: "exclusive and used", see: func(r *Reading) { r.ComputeMode = ComputeExclusive; with(r, bobs(GiB)) },
+		{name: "exclusive and used", code: Exclusive, user: "bob", see: func(r *Reading) { r.ComputeMode = ComputeExclusive; with(r, bobs(GiB)) },
 			want: "compute mode is exclusive, and python 4711 of bob is running on it, 1 GiB"},
-		{name: "exclusive and held, shared", see: func(r *Reading) { r.ComputeMode = ComputeExclusive },
+		{name: "exclusive and held, shared", code: Held, see: func(r *Reading) { r.ComputeMode = ComputeExclusive },
 			do:  func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Share: true}) },
 			req: func(r *Request) { r.Share = true }, want: "held by a job of this run", ours: true},
-		{name: "held here", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) }, want: "held by a job of this run", ours: true},
-		{name: "shared with one that does not", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) },
+		{name: "held here", code: Held, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) }, want: "held by a job of this run", ours: true},
+		{name: "shared with one that does not", code: Held, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}}) },
 			req: func(r *Request) { r.Share = true }, want: "held by a job of this run", ours: true},
 		{name: "shared", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 4 * GiB, Share: true}) },
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }},
-		{name: "shared, promised", do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
+		{name: "shared, promised", code: MemoryShort, do: func(p *Pool) { p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}, Memory: 5 * GiB, Share: true}) },
 			req: func(r *Request) { r.Share = true; r.Memory = 20 * GiB }, ours: true,
 			want: "19 GiB free, 20 GiB needed; another 5 GiB promised to running jobs"},
-		{name: "claimed", do: func(p *Pool) {
+		{name: "claimed", code: Claimed, user: "alice", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", User: "alice", Job: "train-svhn-s42", Since: time.Date(2026, 1, 2, 14, 2, 0, 0, time.UTC)}}})
 		}, want: "held by alice, train-svhn-s42, since 14:02"},
-		{name: "claim that shares", do: func(p *Pool) {
+		{name: "claim that shares", code: MemoryShort, user: "uid 0", do: func(p *Pool) {
 			p.Observe(Observation{At: sec(100), Claims: []Claim{{UUID: "GPU-0", Memory: 20 * GiB, Taken: 12 * GiB, Share: true}}})
 		}, req: func(r *Request) { r.Share = true; r.Memory = 17 * GiB }, want: "16 GiB free, 17 GiB needed; another 8 GiB promised to running jobs"},
-		{name: "own process", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me is running on it, 1 GiB"},
+		{name: "own process", code: Own, user: "me", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, User: "me", Memory: GiB}) }, want: "process 7 of me is running on it, 1 GiB"},
 		{name: "own process, shared", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
 			req: func(r *Request) { r.Share = true }},
-		{name: "own process, shared, limit on own too", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
+		{name: "own process, shared, limit on own too", code: Busy, user: "uid 1000", see: func(r *Reading) { with(r, Process{PID: 7, UID: me, Memory: GiB}); r.Samples[0].Percent = 90 },
 			req: func(r *Request) { r.Share = true; r.UtilOnOwn = true }, want: "90% busy, limit 30%"},
-		{name: "others avoided", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { with(r, bobs(GiB)) },
+		{name: "others avoided", code: OthersThere, user: "bob", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { with(r, bobs(GiB)) },
 			want: "python 4711 of bob is running on it, 1 GiB (others: avoid)"},
-		{name: "nobody's memory avoided", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = GiB, 23*GiB },
+		{name: "nobody's memory avoided", code: Hidden, rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = GiB, 23*GiB },
 			want: "1 GiB in use by no visible process (others: avoid)"},
 		{name: "nobody's memory within the slack", rules: func(r *Rules) { r.Others = OthersAvoid }, see: func(r *Reading) { r.Used, r.Free = 512*MiB, 23*GiB }},
-		{name: "unknown user", see: func(r *Reading) { with(r, Process{PID: 9, UID: -1, Memory: 30 * GiB / 2}) }, req: func(r *Request) { r.Memory = 20 * GiB },
+		{name: "unknown user", code: MemoryShort, see: func(r *Reading) { with(r, Process{PID: 9, UID: -1, Memory: 30 * GiB / 2}) }, req: func(r *Request) { r.Memory = 20 * GiB },
 			want: "9 GiB free, 20 GiB needed; process 9 of an unknown user is running on it, 15 GiB"},
-		{name: "nobody's memory named", see: func(r *Reading) { r.Used, r.Free = 14*GiB, 10*GiB }, req: func(r *Request) { r.Memory = 12 * GiB },
+		{name: "nobody's memory named", code: MemoryShort, see: func(r *Reading) { r.Used, r.Free = 14*GiB, 10*GiB }, req: func(r *Request) { r.Memory = 12 * GiB },
 			want: "10 GiB free, 12 GiB needed; 14 GiB in use by no visible process"},
-		{name: "busy", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 71 }, want: "71% busy, limit 30%"},
-		{name: "at the limit, but watched briefly", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watching: 0 of 60 s"},
+		{name: "busy", code: Busy, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 71 }, want: "71% busy, limit 30%"},
+		{name: "at the limit, but watched briefly", code: Watching, user: "bob", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }, want: "watching: 0 of 60 s"},
 		{name: "judged at once", rules: func(r *Rules) { r.AtOnce = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 30 }},
 		{name: "no limit", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples[0].Percent = 99 }, req: func(r *Request) { r.MaxUtil = 100 }},
 		{name: "empty but latched at 100%", see: func(r *Reading) { r.Samples[0].Percent = 100 }},
 		{name: "utilization unknown", see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
 		{name: "free unknown, nobody there", see: func(r *Reading) { r.Free, r.Used, r.Total = -1, -1, -1 }},
-		{name: "free unknown, somebody there", see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
+		{name: "free unknown, somebody there", code: Unread, see: func(r *Reading) { with(r, bobs(-1)); r.Free, r.Used = -1, -1 },
 			want: "its free memory cannot be read, and python 4711 of bob is running on it"},
-		{name: "nothing known", see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "neither its free memory nor its processes can be read"},
+		{name: "nothing known", code: Unread, see: func(r *Reading) { r.Free, r.Used, r.Listed = -1, -1, false }, want: "neither its free memory nor its processes can be read"},
 		{name: "MIG instance for one", device: func(d *Device) { d.MIG = true }, see: func(r *Reading) { with(r, bobs(GiB)); r.Samples = nil }},
-		{name: "MIG instance for two", device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },
+		{name: "MIG instance for two", code: MIGInstance, device: func(d *Device) { d.MIG = true }, req: func(r *Request) { r.Min, r.Max = 2, 2 },
 			want: "a MIG instance, but the job needs 2 GPUs", never: true},
-		{name: "just given back", do: func(p *Pool) {
+		{name: "just given back", code: Releasing, do: func(p *Pool) {
 			p.Hold("a", Grant{UUIDs: []UUID{"GPU-0"}})
 			p.Release(sec(101), "a")
 		}, want: "just released, its free memory is being read", ours: true},
@@ -155,6 +157,9 @@ func TestAdmitReasons(t *testing.T) {
 				tt.do(p)
 			}
 			got := p.Admit(sec(101), req)[0]
+			if got.Code != tt.code || got.User != tt.user {
+				t.Errorf("got code %q and user %q, want %q and %q", got.Code, got.User, tt.code, tt.user)
+			}
 			if got.Reason != tt.want || got.OK != (tt.want == "") || got.Never != tt.never || got.Ours != tt.ours {
 				t.Errorf("got %+v, want reason %q, never %t, ours %t", got, tt.want, tt.never, tt.ours)
 			}

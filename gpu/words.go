@@ -186,3 +186,55 @@ func names(devs []Device) string {
 	}
 	return strings.Join(list, ", ")
 }
+
+// A Code says why a device is refused. Programs rely on the words: never change them.
+type Code string
+
+// The codes of the rules in admit.go, and those of a scheduler that keeps a device back.
+const (
+	NotManaged  Code = "not_managed" // not among the GPUs that this run may use
+	Reserved    Code = "reserved"    // left to others by the batch (reserve) or by the owner of the host
+	NotAsked    Code = "not_asked"   // not among the job's gpu_ids
+	OtherModel  Code = "model"       // not of the job's gpu_model
+	MIGInstance Code = "mig"         // a MIG instance, which serves only jobs with one GPU
+	TooSmall    Code = "too_small"   // its total memory is less than the job needs
+	Unread      Code = "unread"      // there is no recent reading of it
+	SilentNow   Code = "silent"      // it does not answer
+	Limit       Code = "limit"       // a limit is reached: slots, max_gpus, a quota or the hours of the host
+	Kept        Code = "kept"        // kept for another job, or for another user whose turn it is
+	MemoryShort Code = "memory"      // too little memory is free
+	Busy        Code = "busy"        // its utilization is above max_util
+	Watching    Code = "watching"    // its utilization has not been watched for long enough
+	Prohibited  Code = "prohibited"  // its compute mode lets no process use it
+	Exclusive   Code = "exclusive"   // its compute mode lets only one process use it, and one is there
+	Held        Code = "held"        // a job of this run has it
+	Claimed     Code = "claimed"     // a job of another run has it
+	Own         Code = "own"         // another process of this user is on it
+	OthersThere Code = "others"      // another user's process is on it, and others: avoid
+	Hidden      Code = "hidden"      // memory is in use by no visible process, and others: avoid
+	Releasing   Code = "releasing"   // a job has just left it, and its free memory is being read
+	Quarantined Code = "quarantined" // jobs died on it, so it rests
+)
+
+// whose returns the user whose jobs or processes are why d is refused, or "".
+func (d *device) whose(c Code) string {
+	switch b := d.biggest(); {
+	case (c == Claimed || c == Limit || c == MemoryShort) && len(d.claims) > 0:
+		return known(d.claims[0].User, d.claims[0].UID)
+	case c == Own:
+		return known(d.own.User, d.own.UID)
+	case c == OthersThere:
+		return known(d.foreign.User, d.foreign.UID)
+	case b != nil && (c == MemoryShort || c == Busy || c == Watching || c == Exclusive):
+		return known(b.User, b.UID)
+	}
+	return ""
+}
+
+// known returns the name of a user, or "" if nobody knows who it is.
+func known(name string, uid int) string {
+	if name == "" && uid < 0 {
+		return ""
+	}
+	return userName(name, uid)
+}

@@ -115,7 +115,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	} else if p, err := files.MissingOutput(at.outputs); p == "" {
 		ev.Whole = len(at.outputs) > 0
 	} else {
-		ev.Failed, ev.Good = "output "+files.Short(at.launch.WorkDir, p)+" missing", false
+		ev.Failed, ev.Good, ev.Cause = "output "+files.Short(at.launch.WorkDir, p)+" missing", false, sched.OutputMissing
 		if err != nil {
 			ev.Failed = "output " + err.Error()
 		}

@@ -31,16 +31,17 @@ var mayImport = map[string][]string{
 	"gpurun/jobspec/source":             {},
 	"gpurun/jobspec/written":            {"gpurun/jobspec/expand", "gpurun/jobspec/units"},
 	"gpurun/state":                      {"gpurun/gpu"},
+	"gpurun/state/schema":               {"gpurun/gpu", "gpurun/state"},
 	"gpurun/state/host":                 {},
 	"gpurun/state/disk":                 {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
-	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
+	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/configcopy":          {"gpurun/state/host"},
 	"gpurun/runner/engine/procs":        {"gpurun/state/host"},
 	"gpurun/runner/engine/local":        {"gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/wire"},
 	"gpurun/runner/engine/local/keeper": {"gpurun/runner/configcopy", "gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/wire"},
 	"gpurun/runner/engine/local/wire":   {"gpurun/gpu", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs"},
-	"gpurun/runner/control":             {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
+	"gpurun/runner/control":             {"gpurun/gpu", "gpurun/state", "gpurun/state/host", "gpurun/state/schema"},
 	"gpurun/runner/forecast":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/runner/sched"},
 	"gpurun/runner/uniid":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
 	"gpurun/runner/files":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/runner/sched"},
@@ -71,7 +72,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/runner/sched"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: pure packages may not", pkg, d)

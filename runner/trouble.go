@@ -8,6 +8,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
+	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state/disk"
 )
@@ -32,7 +33,7 @@ func (l *loop) refused(job int, err error) sched.Event {
 	if isCramped(err) {
 		l.stateFailed(err)
 	}
-	return sched.PrepareFailed{Job: job, Reason: err.Error(), Rival: errors.As(err, new(rival))}
+	return sched.PrepareFailed{Job: job, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(rival))}
 }
 
 // stateFailed makes the core stop starting jobs. Only the first cause counts.

@@ -69,6 +69,7 @@ type Fact struct {
 	ExitCode     *int           `json:"exit_code,omitempty"`
 	Signal       string         `json:"signal,omitempty"`     // "SIGKILL"
 	ErrorType    string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running, stray_gpu
+	Cause        CauseCode      `json:"cause,omitempty"`      // why it ended without success; see Fact.CauseCode
 	Reason       string         `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
 	Line         string         `json:"line,omitempty"`       // for a failure: the log line that explains it
 	Uncharged    string         `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"

@@ -193,7 +193,7 @@ func (ev Prepared) on(c *Core) {
 // overcommits reports whether an attempt, which holds its part, and those of other runs need more
 // cores or memory than the host has.
 func (c *Core) overcommits(a *attempt) bool {
-	return c.tight(&class{need: need{cpus: a.cpus, memory: a.memory}}, c.live.cpus-a.cpus, c.live.memory-a.memory) != ""
+	return c.tight(&class{need: need{cpus: a.cpus, memory: a.memory}}, c.live.cpus-a.cpus, c.live.memory-a.memory) != nil
 }
 
 // startFact adds what the core knows of a start to what the edge knows.
@@ -232,7 +232,11 @@ func (ev PrepareFailed) on(c *Core) {
 	default:
 		c.giveBack(a, false, false)
 		c.jobs[a.job].attempt = a.n
-		f := c.failUnstarted(a.job, state.Failed, ev.Reason)
+		cause := state.CauseStartFailed
+		if ev.Input {
+			cause = state.CauseInputMissing
+		}
+		f := c.failUnstarted(a.job, state.Failed, cause, ev.Reason)
 		c.set(a.job, pending)
 		c.failedOnce(a.job, failed, f, 0)
 		c.moveOn(a)
@@ -240,10 +244,10 @@ func (ev PrepareFailed) on(c *Core) {
 }
 
 // failUnstarted records the end of a job that never started.
-func (c *Core) failUnstarted(id int32, p state.Phase, reason string) state.Fact {
+func (c *Core) failUnstarted(id int32, p state.Phase, cause state.CauseCode, reason string) state.Fact {
 	f := state.Fact{
 		Kind: state.KindEnd, Time: c.now.Wall, Job: c.name(id), Key: c.b.Jobs[id].Key.String(),
-		Attempt: int(c.jobs[id].attempt), State: p, Reason: reason,
+		Attempt: int(c.jobs[id].attempt), State: p, Cause: cause, Reason: reason,
 	}
 	if p == state.Failed {
 		f.ErrorType = state.ErrExit

@@ -1,12 +1,12 @@
 package sched
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // The breaker holds a family of jobs, which differ only in parameters, when its
@@ -218,17 +218,17 @@ func (c *Core) needsEnded(id int32) {
 }
 
 // whyHeld returns why a job does not start that is held or needs one that is.
-func (c *Core) whyHeld(id int32) string {
+func (c *Core) whyHeld(id int32) *schema.Wait {
 	if c.isHeld(id) {
 		s := c.family(id).hold
-		return fmt.Sprintf("held: %d attempts of similar jobs failed alike: %s", s.count, s.failure.Cause())
+		return waits(schema.WaitBreaker, "held: %d attempts of similar jobs failed alike: %s", s.count, s.failure.Cause())
 	}
 	for _, n := range c.b.Jobs[id].Needs {
 		if c.jobs[n].phase == held {
-			return fmt.Sprintf("needs %s, which is held", c.name(n))
+			return waits(schema.WaitBreaker, "needs %s, which is held", c.name(n)).On(c.name(n))
 		}
 	}
-	return ""
+	return nil
 }
 
 // viewHeld returns the families that are held.

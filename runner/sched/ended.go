@@ -21,6 +21,9 @@ func (ev Ended) on(c *Core) {
 	f := a.end(ev, c.now)
 	if f.ErrorType == state.ErrOOM {
 		f.Reason = join(f.Reason, c.blame(a, ev.Cause))
+		if a.fault == theirs {
+			f.Cause = state.CauseOOMNeighbour
+		}
 	}
 	if f.Why == state.WhyPreempted {
 		f.Reason = a.cause
@@ -67,7 +70,7 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 		f.Time = e.At.UTC()
 	}
 	f.Why = a.stopped(e)
-	f.State, f.ErrorType, f.Reason = outcome(f.Why, e)
+	f.State, f.ErrorType, f.Cause, f.Reason = outcome(f.Why, e)
 	if f.Why == state.WhyResize && f.State == state.Succeeded {
 		f.Why = ""
 	}
@@ -79,6 +82,9 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	}
 	if e.ExitCode >= 0 && !e.Lost && e.Err == "" {
 		f.ExitCode = &e.ExitCode
+	}
+	if f.Cause == state.CauseExit && f.Unrunnable() {
+		f.Cause = state.CauseNotFound
 	}
 	if f.Seconds <= 0 && !a.start.IsZero() && f.Time.After(a.start) && !e.Void {
 		f.Seconds = f.Time.Sub(a.start).Seconds()
@@ -99,43 +105,50 @@ func (a *attempt) stopped(e Ended) string {
 	return a.stop
 }
 
-// outcome returns how an attempt ended and, if it failed, the kind of failure. stop is
-// why the attempt was stopped. A reason recorded before the first signal decides
-// regardless of the exit status, since a checkpoint handler that exits with 0 is not a
-// success.
-func outcome(stop string, e Ended) (p state.Phase, kind, reason string) {
+// outcome returns how an attempt ended and, unless it succeeded, the kind of failure and
+// the cause. stop is why the attempt was stopped. A reason recorded before the first signal
+// decides regardless of the exit status, since a checkpoint handler that exits with 0 is not
+// a success.
+func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.CauseCode, reason string) {
+	cause = state.StopCause(stop)
 	switch stop {
 	case state.WhyCancelled:
-		return state.Cancelled, "", ""
+		return state.Cancelled, "", cause, ""
 	case state.WhyInterrupted, state.WhyFailFast, state.WhyGPU, state.WhyPreempted:
-		return state.Interrupted, "", ""
+		return state.Interrupted, "", cause, ""
 	case state.WhyResize:
 		// A job that saves its work and exits with 0 is not done, unless it shows results.
 		if !e.Whole || e.ExitCode != 0 || e.Signal != "" || e.Lost || e.Failed != "" {
-			return state.Interrupted, "", ""
+			return state.Interrupted, "", cause, ""
 		}
 	case state.WhyTimeout:
-		return state.Timeout, state.ErrTimeout, ""
+		return state.Timeout, state.ErrTimeout, cause, ""
 	case state.WhyStray:
-		return state.Failed, state.ErrStray, "it used a GPU that it was not given"
+		return state.Failed, state.ErrStray, cause, "it used a GPU that it was not given"
 	}
 	switch {
 	case e.Lost:
-		return state.Lost, state.ErrLost, whyLost(e)
-	case e.Cause == GPUMemory || e.Cause == HostMemory:
-		return state.OOM, state.ErrOOM, e.Failed
+		return state.Lost, state.ErrLost, state.CauseLost, whyLost(e)
+	case e.Cause == GPUMemory:
+		return state.OOM, state.ErrOOM, state.CauseOOMGPU, e.Failed
+	case e.Cause == HostMemory:
+		return state.OOM, state.ErrOOM, state.CauseOOMHost, e.Failed
 	case e.Good:
-		return state.Succeeded, "", ""
+		return state.Succeeded, "", "", ""
 	case e.LeftRunning != "":
-		return state.Failed, state.ErrLeftRunning, e.LeftRunning
+		return state.Failed, state.ErrLeftRunning, state.CauseLeftRunning, e.LeftRunning
+	case e.Failed != "" && e.Cause == OutputMissing:
+		return state.Failed, state.ErrExit, state.CauseOutputMissing, e.Failed
 	case e.Failed != "":
-		return state.Failed, state.ErrExit, e.Failed
+		return state.Failed, state.ErrExit, state.CauseExit, e.Failed
 	case e.Signal != "":
-		return state.Failed, state.ErrSignal, ""
-	case e.Err != "" || e.ExitCode != 0:
-		return state.Failed, state.ErrExit, e.Err
+		return state.Failed, state.ErrSignal, state.CauseSignal, ""
+	case e.Err != "":
+		return state.Failed, state.ErrExit, state.CauseStartFailed, e.Err
+	case e.ExitCode != 0:
+		return state.Failed, state.ErrExit, state.CauseExit, ""
 	}
-	return state.Succeeded, "", ""
+	return state.Succeeded, "", "", ""
 }
 
 // whyLost explains an attempt without a status. A keeper writes one before it exits
@@ -225,16 +238,13 @@ func (c *Core) lose(id int32, p phase) {
 
 // retries reports whether a job's n-th failure is followed by another attempt.
 func retries(r *jobspec.Retry, n int, f state.Fact) bool {
-	switch f.ErrorType {
-	case state.ErrLeftRunning: // a script that leaves its work in the background would do so again
+	switch {
+	case f.ErrorType == state.ErrLeftRunning: // a script that leaves its work in the background would do so again
 		return false
-	case state.ErrStray: // a script that pins a GPU would take the same one again
+	case f.ErrorType == state.ErrStray: // a script that pins a GPU would take the same one again
 		return false
-	case state.ErrExit:
-		// 126 and 127 mean that the command cannot be executed or does not exist.
-		if f.ExitCode != nil && (*f.ExitCode == 126 || *f.ExitCode == 127) {
-			return false
-		}
+	case f.Unrunnable():
+		return false
 	}
 	return (r.Max < 0 || n <= r.Max) && (len(r.On) == 0 || slices.Contains(r.On, f.ErrorType))
 }

@@ -12,8 +12,10 @@ import (
 
 func TestOutcome(t *testing.T) {
 	type result struct {
-		state        state.Phase
-		kind, reason string
+		state  state.Phase
+		kind   string
+		cause  state.CauseCode
+		reason string
 	}
 	for _, tt := range []struct {
 		name string
@@ -21,31 +23,36 @@ func TestOutcome(t *testing.T) {
 		end  Ended
 		want result
 	}{
-		{"exit 0", "", Ended{}, result{state.Succeeded, "", ""}},
-		{"exit 3", "", Ended{ExitCode: 3}, result{state.Failed, state.ErrExit, ""}},
-		{"signal", "", Ended{ExitCode: -1, Signal: "SIGSEGV"}, result{state.Failed, state.ErrSignal, ""}},
-		{"out of memory", "", Ended{ExitCode: 1, Cause: GPUMemory}, result{state.OOM, state.ErrOOM, ""}},
-		{"killed for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: GPUMemory}, result{state.OOM, state.ErrOOM, ""}},
-		{"output missing", "", Ended{Failed: "output a missing"}, result{state.Failed, state.ErrExit, "output a missing"}},
-		{"script says normal_exit", "", Ended{ExitCode: 9, Good: true}, result{state.Succeeded, "", ""}},
-		{"lost", "", Ended{ExitCode: -1, Lost: true}, result{state.Lost, state.ErrLost, "its keeper was killed or the machine went down, so how it ended is unknown"}},
-		{"lost before it began", "", Ended{ExitCode: -1, Lost: true, Void: true}, result{state.Lost, state.ErrLost, "it never started"}},
-		{"lost, with more known", "", Ended{ExitCode: -1, Lost: true, Err: "its folder is gone"}, result{state.Lost, state.ErrLost, "its folder is gone"}},
-		{"could not be started", "", Ended{ExitCode: -1, Err: "no such shell"}, result{state.Failed, state.ErrExit, "no such shell"}},
-		{"status unknown", "", Ended{ExitCode: -1}, result{state.Failed, state.ErrExit, ""}},
-		{"cancelled, exit 0", state.WhyCancelled, Ended{}, result{state.Cancelled, "", ""}},
-		{"interrupted, exit 0", state.WhyInterrupted, Ended{}, result{state.Interrupted, "", ""}},
-		{"interrupted and lost", state.WhyInterrupted, Ended{Lost: true}, result{state.Interrupted, "", ""}},
-		{"fail-fast, signal", state.WhyFailFast, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", ""}},
-		{"off a GPU", state.WhyGPU, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", ""}},
-		{"timeout, exit 0", state.WhyTimeout, Ended{}, result{state.Timeout, state.ErrTimeout, ""}},
-		{"timeout, out of memory", state.WhyTimeout, Ended{Cause: GPUMemory}, result{state.Timeout, state.ErrTimeout, ""}},
-		{"left something behind", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", ""}},
-		{"left its work running", "", Ended{LeftRunning: "sleep 4711 was still running"}, result{state.Failed, state.ErrLeftRunning, "sleep 4711 was still running"}},
+		{"exit 0", "", Ended{}, result{state.Succeeded, "", "", ""}},
+		{"exit 3", "", Ended{ExitCode: 3}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
+		{"killed by the kernel for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: HostMemory}, result{state.OOM, state.ErrOOM, state.CauseOOMHost, ""}},
+		{"script says abnormal_exit", "", Ended{Failed: "its script reported abnormal_exit"}, result{state.Failed, state.ErrExit, state.CauseExit, "its script reported abnormal_exit"}},
+		{"gave way", state.WhyPreempted, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", state.CausePreempted, ""}},
+		{"resized", state.WhyResize, Ended{}, result{state.Interrupted, "", state.CauseResized, ""}},
+		{"on another GPU", state.WhyStray, Ended{Signal: "SIGTERM"}, result{state.Failed, state.ErrStray, state.CauseStrayGPU, "it used a GPU that it was not given"}},
+		{"signal", "", Ended{ExitCode: -1, Signal: "SIGSEGV"}, result{state.Failed, state.ErrSignal, state.CauseSignal, ""}},
+		{"out of memory", "", Ended{ExitCode: 1, Cause: GPUMemory}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
+		{"killed for memory", "", Ended{ExitCode: -1, Signal: "SIGKILL", Cause: GPUMemory}, result{state.OOM, state.ErrOOM, state.CauseOOMGPU, ""}},
+		{"output missing", "", Ended{Failed: "output a missing", Cause: OutputMissing}, result{state.Failed, state.ErrExit, state.CauseOutputMissing, "output a missing"}},
+		{"script says normal_exit", "", Ended{ExitCode: 9, Good: true}, result{state.Succeeded, "", "", ""}},
+		{"lost", "", Ended{ExitCode: -1, Lost: true}, result{state.Lost, state.ErrLost, state.CauseLost, "its keeper was killed or the machine went down, so how it ended is unknown"}},
+		{"lost before it began", "", Ended{ExitCode: -1, Lost: true, Void: true}, result{state.Lost, state.ErrLost, state.CauseLost, "it never started"}},
+		{"lost, with more known", "", Ended{ExitCode: -1, Lost: true, Err: "its folder is gone"}, result{state.Lost, state.ErrLost, state.CauseLost, "its folder is gone"}},
+		{"could not be started", "", Ended{ExitCode: -1, Err: "no such shell"}, result{state.Failed, state.ErrExit, state.CauseStartFailed, "no such shell"}},
+		{"status unknown", "", Ended{ExitCode: -1}, result{state.Failed, state.ErrExit, state.CauseExit, ""}},
+		{"cancelled, exit 0", state.WhyCancelled, Ended{}, result{state.Cancelled, "", state.CauseCancelled, ""}},
+		{"interrupted, exit 0", state.WhyInterrupted, Ended{}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
+		{"interrupted and lost", state.WhyInterrupted, Ended{Lost: true}, result{state.Interrupted, "", state.CauseInterrupted, ""}},
+		{"fail-fast, signal", state.WhyFailFast, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", state.CauseFailFast, ""}},
+		{"off a GPU", state.WhyGPU, Ended{Signal: "SIGTERM"}, result{state.Interrupted, "", state.CauseGPUTaken, ""}},
+		{"timeout, exit 0", state.WhyTimeout, Ended{}, result{state.Timeout, state.ErrTimeout, state.CauseTimeout, ""}},
+		{"timeout, out of memory", state.WhyTimeout, Ended{Cause: GPUMemory}, result{state.Timeout, state.ErrTimeout, state.CauseTimeout, ""}},
+		{"left something behind", state.WhyLeftOver, Ended{}, result{state.Succeeded, "", "", ""}},
+		{"left its work running", "", Ended{LeftRunning: "sleep 4711 was still running"}, result{state.Failed, state.ErrLeftRunning, state.CauseLeftRunning, "sleep 4711 was still running"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got result
-			got.state, got.kind, got.reason = outcome(tt.stop, tt.end)
+			got.state, got.kind, got.cause, got.reason = outcome(tt.stop, tt.end)
 			if got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}

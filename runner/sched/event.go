@@ -57,6 +57,7 @@ type Prepared struct {
 type PrepareFailed struct {
 	Job    int
 	Reason string
+	Input  bool // an input of the job matches nothing
 	Rival  bool // another run took the GPU first: look again
 }
 
@@ -110,10 +111,11 @@ type Ended struct {
 type Cause int
 
 const (
-	NoCause     Cause = iota // nothing that matters here
-	GPUMemory                // GPU memory ran out
-	HostMemory               // the kernel killed it because host memory ran out
-	DeviceFault              // an error that can be its GPU's fault
+	NoCause       Cause = iota // nothing that matters here
+	GPUMemory                  // GPU memory ran out
+	HostMemory                 // the kernel killed it because host memory ran out
+	DeviceFault                // an error that can be its GPU's fault
+	OutputMissing              // an output that it declares is not there, despite exit 0
 )
 
 // Published reports that a Quarantine is where readings find it.

@@ -161,7 +161,7 @@ func (c *Core) wants() gpu.Wish {
 	if w.Since.IsZero() {
 		w.Since = c.now.Wall
 	}
-	if c.pool == nil || c.draining != "" || c.gaveUp || !c.begun || c.slots() != "" {
+	if c.pool == nil || c.draining != "" || c.gaveUp || !c.begun || c.slots() != nil {
 		return w
 	}
 	w.Asks = c.asks()
@@ -172,7 +172,7 @@ func (c *Core) wants() gpu.Wish {
 func (c *Core) asks() []gpu.Ask {
 	now := requests{room: c.pool.Room(c.now.Boot), host: c.pool.Host(), not: len(c.excluded)}
 	for _, cl := range c.classes {
-		if cl.gpus && cl.impossible == "" && c.head(cl) >= 0 && c.room(c.head(cl)) == "" {
+		if cl.gpus && cl.impossible == "" && c.head(cl) >= 0 && c.room(c.head(cl)) == nil {
 			now.of = append(now.of, askedFor{cl, min(len(cl.jobs), c.pool.Size())})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/state/schema"
 )
 
 // maxPreparing bounds the jobs that the edge prepares at once. Jobs that need no
@@ -66,15 +67,15 @@ func (c *Core) fill() {
 		}
 	}
 	heap.Init(&order)
-	for len(order) > 0 && c.slots() == "" && c.counts[preparing] < maxPreparing {
+	for len(order) > 0 && c.slots() == nil && c.counts[preparing] < maxPreparing {
 		cl := order[0]
 		id := c.head(cl)
 		started := false
-		if c.room(id) == "" {
+		if c.room(id) == nil {
 			started = c.startJob(id)
 		} else {
-			c.squeezed = c.squeezed || c.tight(cl, c.live.cpus, c.live.memory) != ""
-			if c.cramped.id < 0 && c.tight(cl, 0, 0) == "" {
+			c.squeezed = c.squeezed || c.tight(cl, c.live.cpus, c.live.memory) != nil
+			if c.cramped.id < 0 && c.tight(cl, 0, 0) == nil {
 				c.cramped.wait(id, c.now.Boot)
 			}
 		}
@@ -214,17 +215,22 @@ func (c *Core) timeout(id int32) (t time.Duration, limitedBy string) {
 	return t, ""
 }
 
-// slots returns why no job at all may start now, or "".
-func (c *Core) slots() string {
+// slots returns why no job at all may start now, or nil.
+func (c *Core) slots() *schema.Wait {
 	n := len(c.live.all) + len(c.moves)
 	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most {
 		noun := "jobs are"
 		if n == 1 {
 			noun = "job is"
 		}
-		return fmt.Sprintf("%d %s running and max_concurrent is %d", n, noun, most)
+		return waits(schema.WaitMaxConcurrent, "%d %s running and max_concurrent is %d", n, noun, most)
 	}
-	return c.closed()
+	if why := c.closed(); why != "" {
+		w := waits(schema.WaitHours, "%s", why)
+		w.Until = schema.Time(c.b.Settings.Hours.Opens(c.here()))
+		return w
+	}
+	return nil
 }
 
 // closed returns why the hours of this run let nothing start now, or "".
@@ -265,44 +271,6 @@ func (c *Core) aside(id int32) []gpu.UUID {
 		aside = append(aside, m.ids...)
 	}
 	return aside
-}
-
-// whyReady returns the limit or the GPUs that a ready job waits for.
-func (c *Core) whyReady(id int32) string {
-	if why := cmp.Or(c.slots(), c.room(id)); why != "" {
-		return why
-	}
-	cl, h := c.jobs[id].class, c.waiter.id
-	switch _, ok := c.pick(id); {
-	case cl.gpus && ok && h >= 0 && h != id && c.ranks[h] < c.ranks[id]:
-		return c.name(h) + " goes first"
-	case ok:
-		return ""
-	case c.gaveUp:
-		return "gave up: no GPU became free in time"
-	}
-	return wants(cl.req) + "; " + together(c.pool.Admit(c.now.Boot, cl.req), func(v gpu.Verdict) string { return c.whyNotOn(id, v) })
-}
-
-// whyNotOn returns why a job cannot have a particular GPU now, or "" if it can.
-func (c *Core) whyNotOn(id int32, v gpu.Verdict) string {
-	switch {
-	case slices.Contains(c.excluded, v.UUID):
-		return "released by stop --gpu"
-	case c.offeredWhy(v.UUID) != "":
-		return c.offeredWhy(v.UUID)
-	case slices.Contains(c.theirs, v.UUID) && v.OK:
-		return "another user's turn"
-	case c.movesTo(v.UUID) != "":
-		return "kept for " + c.movesTo(v.UUID) + ", which is being resized"
-	case id != c.waiter.id && slices.Contains(c.waiter.kept, v.UUID) && v.OK:
-		return "kept for " + c.name(c.waiter.id)
-	case slices.Contains(c.health.resting, v.UUID):
-		return "attempts of several jobs in a row died on it; it rests until one of them has been tried elsewhere"
-	case slices.Contains(c.aside(c.waiter.id), v.UUID):
-		return "another run just took it"
-	}
-	return v.Reason
 }
 
 // wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB each".

@@ -6,6 +6,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // phase is a state.Phase in one byte, plus the steps that only the core tells apart.
@@ -60,16 +61,16 @@ func phaseOf(p state.Phase) phase {
 // of them.
 type job struct {
 	phase    phase
-	fate     fate   // of its verdict
-	bad      bool   // a need ended without success
-	quit     bool   // cancelled by the user for this run
-	own      int16  // its live attempts
-	held     int16  // live attempts that must end first: those of a job that used to have its name
-	unmet    int32  // needs that have not ended
-	attempt  int32  // number of its last attempt in this run
-	failures int32  // attempts that spent a retry
-	class    *class // class it is or was ready in; nil before that
-	reason   string // of its verdict
+	fate     fate    // of its verdict
+	bad      bool    // a need ended without success
+	quit     bool    // cancelled by the user for this run
+	own      int16   // its live attempts
+	held     int16   // live attempts that must end first: those of a job that used to have its name
+	unmet    int32   // needs that have not ended
+	attempt  int32   // number of its last attempt in this run
+	failures int32   // attempts that spent a retry
+	class    *class  // class it is or was ready in; nil before that
+	reason   because // of its verdict
 }
 
 // progress is what has become of the jobs.
@@ -258,13 +259,13 @@ func (c *Core) consider(id int32) {
 // A barrier keeps a job from being ready.
 type barrier struct {
 	stands func(c *Core, id int32) bool
-	words  func(c *Core, id int32) string
+	why    func(c *Core, id int32) *schema.Wait
 }
 
 var (
 	atNeeds   = &barrier{func(c *Core, id int32) bool { return c.jobs[id].unmet > 0 }, (*Core).whyNeeds}
 	atAttempt = &barrier{func(c *Core, id int32) bool { return c.jobs[id].held > 0 || c.jobs[id].own > 0 }, (*Core).whyAttempt}
-	atMove    = &barrier{(*Core).moving, func(*Core, int32) string { return "being resized: it continues on its GPUs in a moment" }}
+	atMove    = &barrier{(*Core).moving, (*Core).whyMoving}
 	atQueue   = &barrier{func(c *Core, id int32) bool { return !c.turn(id) }, (*Core).whyQueue}
 )
 
@@ -279,29 +280,39 @@ func (c *Core) barrier(id int32) *barrier {
 }
 
 // whyNeeds names the first need that has not ended and counts the others.
-func (c *Core) whyNeeds(id int32) string {
+func (c *Core) whyNeeds(id int32) *schema.Wait {
+	var w *schema.Wait
 	for _, n := range c.b.Jobs[id].Needs {
-		if p := c.jobs[n].phase; p == unselected || p.over() && p != interrupted {
+		p := c.jobs[n].phase
+		switch {
+		case p == unselected || p.over() && p != interrupted:
+			continue
+		case w != nil:
+			w.On(c.name(n))
 			continue
 		}
-		word := "needs"
-		if w := c.spec(id).When; w == jobspec.Always || w == jobspec.OnFailure {
+		word, more := "needs", ""
+		if when := c.spec(id).When; when == jobspec.Always || when == jobspec.OnFailure {
 			word = "runs after"
 		}
 		if unmet := c.jobs[id].unmet; unmet > 1 {
-			return fmt.Sprintf("%s %s and %d more", word, c.name(n), unmet-1)
+			more = fmt.Sprintf(" and %d more", unmet-1)
 		}
-		return word + " " + c.name(n)
+		w = waits(schema.WaitNeed, "%s %s%s", word, c.name(n), more).On(c.name(n))
 	}
-	return ""
+	return w
 }
 
 // whyAttempt names the earlier run's attempt that must end first.
-func (c *Core) whyAttempt(id int32) string {
+func (c *Core) whyAttempt(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.follows == id || a.job == id {
-			return fmt.Sprintf("an attempt of an earlier run is still running (pid %d, since %s)", a.pid, a.start.Format("15:04"))
+			return waits(schema.WaitEarlier, "an attempt of an earlier run is still running (pid %d, since %s)", a.pid, a.start.Format("15:04")).On(a.name)
 		}
 	}
-	return ""
+	return nil
+}
+
+func (c *Core) whyMoving(int32) *schema.Wait {
+	return waits(schema.WaitKept, "being resized: it continues on its GPUs in a moment")
 }

@@ -8,6 +8,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // records is a state.Base of one ledger's records as they are.
@@ -60,11 +61,11 @@ func TestVerdictFromFiles(t *testing.T) {
 		proof Evidence
 		want  Verdict
 	}{
-		{Evidence{}, Verdict{false, "up to date"}},
-		{Evidence{Overwritten: "o"}, Verdict{false, "up to date; output o has since been written by another command"}},
-		{Evidence{MissingOutput: "o", Overwritten: "p"}, Verdict{true, "output o missing"}},
-		{Evidence{ChangedInput: "i"}, Verdict{true, "input i changed"}},
-		{Evidence{LogDeleted: true}, Verdict{true, "log deleted"}},
+		{Evidence{}, Verdict{false, schema.PlanUpToDate, "up to date"}},
+		{Evidence{Overwritten: "o"}, Verdict{false, schema.PlanUpToDate, "up to date; output o has since been written by another command"}},
+		{Evidence{MissingOutput: "o", Overwritten: "p"}, Verdict{true, schema.PlanOutputMissing, "output o missing"}},
+		{Evidence{ChangedInput: "i"}, Verdict{true, schema.PlanInputChanged, "input i changed"}},
+		{Evidence{LogDeleted: true}, Verdict{true, schema.PlanLogDeleted, "log deleted"}},
 	} {
 		t.Run(tt.want.Reason, func(t *testing.T) {
 			w := newWorld(t)

@@ -9,6 +9,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // openings are the jobs that may start, now or in their turn.
@@ -163,7 +164,7 @@ func (c *Core) makeReady(id int32) {
 	cl := c.classOf(id)
 	c.jobs[id].class = cl
 	if cl.impossible != "" {
-		c.failUnstarted(id, state.Failed, cl.impossible)
+		c.failUnstarted(id, state.Failed, state.CauseStartFailed, cl.impossible)
 		c.lose(id, failed)
 		return
 	}
@@ -241,13 +242,13 @@ func (c *Core) queueMoves(q int32) {
 	}
 }
 
-func (c *Core) whyQueue(id int32) string {
+func (c *Core) whyQueue(id int32) *schema.Wait {
 	q := c.b.Jobs[id].Queue
 	name := c.b.QueueName(q)
 	if h := c.queueHead(q); h != id && h >= 0 {
-		return fmt.Sprintf("queue %s: %s goes first", name, c.name(h))
+		return waits(schema.WaitQueue, "queue %s: %s goes first", name, c.name(h)).On(c.name(h))
 	}
-	return fmt.Sprintf("queue %s: %s is running", name, c.inQueue(q))
+	return waits(schema.WaitQueue, "queue %s: %s is running", name, c.inQueue(q)).On(c.inQueue(q))
 }
 
 func cores(n int) string {
@@ -257,38 +258,38 @@ func cores(n int) string {
 	return fmt.Sprintf("%d cores", n)
 }
 
-// room returns why the limits of this run keep a ready job from starting now, or "". Once
+// room returns why the limits of this run keep a ready job from starting now, or nil. Once
 // the patience of a job is over that found too few cores or too little host memory, no
 // other job may take any of them.
-func (c *Core) room(id int32) string {
+func (c *Core) room(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	cpus, memory := c.movesHold()
 	cpus, memory = cpus+c.live.cpus, memory+c.live.memory
 	if h := &c.cramped; (cl.cpus > 0 || cl.memory > 0) && h.id != id && c.impatient(h) {
-		return "cores and host memory are kept for " + c.name(h.id)
+		return waits(schema.WaitKept, "cores and host memory are kept for %s", c.name(h.id)).On(c.name(h.id))
 	}
 	if most := c.opts.CPUs; most > 0 && cl.cpus > 0 && cpus+cl.cpus > most {
-		return fmt.Sprintf("needs %s, %d of %d are free", cores(cl.cpus), max(0, most-cpus), most)
+		return waits(schema.WaitCPUs, "needs %s, %d of %d are free", cores(cl.cpus), max(0, most-cpus), most)
 	}
 	if most := c.opts.Memory; most > 0 && cl.memory > 0 && memory+cl.memory > most {
-		return fmt.Sprintf("needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-memory).Round(), most.Round())
+		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-memory).Round(), most.Round())
 	}
 	return c.tight(cl, cpus, memory)
 }
 
 // tight returns why what other runs hold of the host's cores and memory leaves too little for
-// one more job of a class, when this run holds as much as given, or "".
-func (c *Core) tight(cl *class, cpus int, memory gpu.Bytes) string {
+// one more job of a class, when this run holds as much as given, or nil.
+func (c *Core) tight(cl *class, cpus int, memory gpu.Bytes) *schema.Wait {
 	if c.pool == nil {
-		return ""
+		return nil
 	}
 	theirs, all := c.pool.Elsewhere(), c.opts.Machine
 	if all.CPUs > 0 && cl.cpus > 0 && theirs.CPUs > 0 && cpus+theirs.CPUs+cl.cpus > all.CPUs {
-		return fmt.Sprintf("needs %s, %d of %d are free: other runs hold %d", cores(cl.cpus), max(0, all.CPUs-cpus-theirs.CPUs), all.CPUs, theirs.CPUs)
+		return waits(schema.WaitCPUs, "needs %s, %d of %d are free: other runs hold %d", cores(cl.cpus), max(0, all.CPUs-cpus-theirs.CPUs), all.CPUs, theirs.CPUs)
 	}
 	if all.RAM > 0 && cl.memory > 0 && theirs.RAM > 0 && memory+theirs.RAM+cl.memory > all.RAM {
-		return fmt.Sprintf("needs %s of host memory, %s of %s are free: other runs hold %s",
+		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free: other runs hold %s",
 			cl.memory.Asked(), max(0, all.RAM-memory-theirs.RAM).Round(), all.RAM.Round(), theirs.RAM.Round())
 	}
-	return ""
+	return nil
 }

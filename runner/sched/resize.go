@@ -285,7 +285,7 @@ func (c *Core) resume() {
 func (c *Core) resumed(m *move) bool {
 	cl := c.classOf(m.job)
 	c.jobs[m.job].class = cl
-	if c.slots() != "" || c.counts[preparing] >= maxPreparing || c.room(m.job) != "" {
+	if c.slots() != nil || c.counts[preparing] >= maxPreparing || c.room(m.job) != nil {
 		return false
 	}
 	aside := c.aside(-1)

@@ -553,16 +553,35 @@ func (s *scenario) asks(f []string) bool {
 			if v.Run {
 				word = "run "
 			}
-			s.log(fmt.Sprintf("%s %s: %s", word, s.b.Jobs[i].Name, v.Reason))
+			s.log(fmt.Sprintf("%s %s: [%s] %s", word, s.b.Jobs[i].Name, v.Code, v.Reason))
 		}
 	case "why":
-		s.log(s.core.Why(s.now, s.id(f[1])))
+		s.log(s.why(s.id(f[1])))
 	case "status":
 		s.status()
 	default:
 		return false
 	}
 	return true
+}
+
+// why returns what a job waits for: the code, those of the GPUs, the jobs, and the words.
+func (s *scenario) why(id int) string {
+	w := s.core.Wait(s.now, id)
+	if cause := s.core.Blocked(id); cause != nil {
+		return fmt.Sprintf("[%s] %s", cause.Code, cause.Text)
+	}
+	if w == nil {
+		return ""
+	}
+	code := string(w.Code)
+	for _, g := range w.GPUs {
+		code += fmt.Sprintf(" %d:%s", g.Index, g.Code)
+	}
+	for _, job := range w.Jobs {
+		code += " " + job
+	}
+	return fmt.Sprintf("[%s] %s", code, w.Text)
 }
 
 func (s *scenario) status() {

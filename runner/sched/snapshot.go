@@ -6,7 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // How many waiting jobs, queues and groups of similar failures a snapshot shows.
@@ -84,10 +86,10 @@ func (c *Core) viewHead(s *state.Snapshot) {
 		return
 	}
 	why := c.whyReady(id)
-	if why == "" {
+	if why == nil {
 		return
 	}
-	s.Head, s.HeadID, s.HeadWhy = c.name(id), int(id), why
+	s.Head, s.HeadID, s.HeadWhy = c.name(id), int(id), why.Text
 	if len(c.waiter.kept) > 0 && id == c.waiter.id {
 		s.Kept = fmt.Sprintf("kept for %s: %d of %d", s.Head, c.waiter.free, c.request(id).Min)
 	}
@@ -112,54 +114,157 @@ func (c *Core) viewQueues() (views []state.QueueView) {
 	return views
 }
 
-// Why returns what a job that has not started is waiting for, using the same tests that
-// starting uses, or "" if nothing.
-func (c *Core) Why(now Now, job int) string {
+// waits returns what a job waits for. Each wait comes from the test that keeps the job from
+// starting, so its code is never another opinion.
+func waits(code schema.WaitCode, format string, args ...any) *schema.Wait {
+	return &schema.Wait{Code: code, Text: fmt.Sprintf(format, args...), Jobs: []string{}, GPUs: []schema.WaitGPU{}}
+}
+
+// Wait returns what a job that has not started is waiting for, or nil if nothing.
+func (c *Core) Wait(now Now, job int) *schema.Wait {
 	c.now = now
 	id := int32(job)
 	switch p := c.jobs[id].phase; {
 	case p == waiting:
 		return c.whyRetry(id)
-	case p == blocked:
-		return c.whyBlocked(id)
 	case p == held:
 		return c.whyHeld(id)
 	case p != pending && p != ready:
-		return ""
+		return nil
 	case c.draining != "":
-		return "nothing more starts: " + c.draining
+		return waits(schema.WaitDraining, "nothing more starts: %s", c.draining)
 	case p == ready:
 		return c.whyReady(id)
 	case !c.begun:
-		return "looking for attempts of an earlier run"
+		return waits(schema.WaitEarlier, "looking for attempts of an earlier run")
 	}
 	if b := c.barrier(id); b != nil {
-		return b.words(c, id)
+		return b.why(c, id)
+	}
+	return nil
+}
+
+// Why is Wait in words, or why the job is blocked; "" for nothing.
+func (c *Core) Why(now Now, job int) string {
+	if w := c.Wait(now, job); w != nil {
+		return w.Text
+	}
+	if cause := c.Blocked(job); cause != nil {
+		return cause.Text
 	}
 	return ""
 }
 
-func (c *Core) whyRetry(id int32) string {
+func (c *Core) whyRetry(id int32) *schema.Wait {
 	for _, d := range c.backoff {
 		if d.id == id {
 			left, unit := max(d.at-c.now.Boot, 0), time.Second
 			if left < 10*time.Second {
 				unit = 100 * time.Millisecond
 			}
-			return fmt.Sprintf("attempt %d in %s", c.jobs[id].attempt+1, left.Round(unit))
+			w := waits(schema.WaitRetry, "attempt %d in %s", c.jobs[id].attempt+1, left.Round(unit))
+			w.Until = schema.Time(c.now.Wall.Add(d.at - c.now.Boot))
+			return w
 		}
 	}
-	return ""
+	return nil
 }
 
-func (c *Core) whyBlocked(id int32) string {
-	for _, n := range c.b.Jobs[id].Needs {
+// Blocked returns why a job can no longer run because of its needs, or nil.
+func (c *Core) Blocked(job int) *schema.Cause {
+	if c.jobs[job].phase != blocked {
+		return nil
+	}
+	for _, n := range c.b.Jobs[job].Needs {
 		switch p := c.jobs[n].phase; {
 		case p == unselected && !c.succeededBefore(n):
-			return c.whyMissing(n)
+			return &schema.Cause{Code: state.CauseNeedFailed, Text: c.whyMissing(n)}
 		case p.over() && !p.good() && p != interrupted:
-			return fmt.Sprintf("need %s: %s", c.name(n), p.public())
+			return &schema.Cause{Code: state.CauseNeedFailed, Text: fmt.Sprintf("need %s: %s", c.name(n), p.public())}
 		}
 	}
-	return "it and other jobs wait for each other"
+	return &schema.Cause{Code: state.CauseNeedFailed, Text: "it and other jobs wait for each other"}
+}
+
+// whyReady returns the limit or the GPUs that a ready job waits for.
+func (c *Core) whyReady(id int32) *schema.Wait {
+	if w := c.slots(); w != nil {
+		return w
+	}
+	if w := c.room(id); w != nil {
+		return w
+	}
+	cl, h := c.jobs[id].class, c.waiter.id
+	switch _, ok := c.pick(id); {
+	case cl.gpus && ok && h >= 0 && h != id && c.ranks[h] < c.ranks[id]:
+		return waits(schema.WaitKept, "%s goes first", c.name(h)).On(c.name(h))
+	case ok:
+		return nil
+	case c.gaveUp:
+		return waits(schema.WaitGPUs, "gave up: no GPU became free in time")
+	}
+	w := waits(schema.WaitGPUs, "")
+	verdicts := c.pool.Admit(c.now.Boot, cl.req)
+	var all []noGPU
+	for i := range verdicts {
+		v := &verdicts[i]
+		no := c.whyNotOn(id, *v)
+		if v.Reason = no.text; v.Never || no.text == "" {
+			continue
+		}
+		all = append(all, no)
+		w.GPUs = append(w.GPUs, schema.WaitGPU{Index: v.Index, UUID: v.UUID, Code: no.code, Text: no.text})
+		w.On(no.job)
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(o noGPU) bool { return o.wait != all[0].wait }) {
+		w.Code = all[0].wait
+	}
+	if len(all) > 0 && !slices.ContainsFunc(all, func(o noGPU) bool { return o.user != all[0].user }) {
+		w.User = schema.Known(all[0].user)
+	}
+	if id == c.waiter.id {
+		w.Since = schema.Time(c.now.Wall.Add(c.waiter.since - c.now.Boot))
+	}
+	w.Text = wants(cl.req) + "; " + together(verdicts, func(v gpu.Verdict) string { return v.Reason })
+	return w
+}
+
+// A noGPU is why a job cannot have a particular GPU now; it can if there is no text.
+type noGPU struct {
+	code gpu.Code
+	wait schema.WaitCode // what the job waits for if it is the same with all GPUs
+	user string          // whose jobs or processes are the reason, or ""
+	job  string          // for which the GPU is kept, or ""
+	text string
+}
+
+// whyNotOn returns why a job cannot have a particular GPU now.
+func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
+	kept := func(job, text string) noGPU { return noGPU{gpu.Kept, schema.WaitKept, "", job, text} }
+	switch {
+	case slices.Contains(c.excluded, v.UUID):
+		return noGPU{code: gpu.NotManaged, wait: schema.WaitGPUs, text: "released by stop --gpu"}
+	case c.offeredWhy(v.UUID) != "":
+		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: c.offeredWhy(v.UUID)}
+	case slices.Contains(c.theirs, v.UUID) && v.OK:
+		return noGPU{code: gpu.Kept, wait: schema.WaitCourtesy, text: "another user's turn"}
+	case c.movesTo(v.UUID) != "":
+		job := c.movesTo(v.UUID)
+		return kept(job, "kept for "+job+", which is being resized")
+	case id != c.waiter.id && slices.Contains(c.waiter.kept, v.UUID) && v.OK:
+		job := c.name(c.waiter.id)
+		return kept(job, "kept for "+job)
+	case slices.Contains(c.health.resting, v.UUID):
+		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "attempts of several jobs in a row died on it; it rests until one of them has been tried elsewhere"}
+	case slices.Contains(c.aside(c.waiter.id), v.UUID):
+		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just took it"}
+	}
+	no := noGPU{code: v.Code, wait: schema.WaitGPUs, user: v.User, text: v.Reason}
+	switch {
+	case v.Host:
+		no.wait = schema.WaitHostRule
+	case v.Code == gpu.Unread:
+		no.wait = schema.WaitNoReadings
+	}
+	return no
 }

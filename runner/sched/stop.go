@@ -90,7 +90,7 @@ func (c *Core) cancel(ids []int) {
 
 // cancelUnstarted records that the user canceled a job that is not running.
 func (c *Core) cancelUnstarted(id int32) {
-	c.failUnstarted(id, state.Cancelled, "")
+	c.failUnstarted(id, state.Cancelled, state.CauseCancelled, "")
 	c.end(id, cancelled)
 }
 

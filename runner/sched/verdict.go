@@ -12,6 +12,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // Evidence is what the file system shows about a job that last ended in success.
@@ -24,26 +25,33 @@ type Evidence struct {
 }
 
 // verdict returns why the job runs again, or a remark that changes nothing; usually neither.
-func (e Evidence) verdict() (again, remark string) {
+func (e Evidence) verdict() (again because, remark string) {
 	switch {
 	case e.MissingOutput != "":
-		return "output " + e.MissingOutput + " missing", ""
+		return because{schema.PlanOutputMissing, "output " + e.MissingOutput + " missing"}, ""
 	case e.ChangedInput != "":
-		return "input " + e.ChangedInput + " changed", ""
+		return because{schema.PlanInputChanged, "input " + e.ChangedInput + " changed"}, ""
 	case e.LogDeleted:
-		return "log deleted", ""
+		return because{schema.PlanLogDeleted, "log deleted"}, ""
 	case e.Unsearched != "":
-		return "", "; " + e.Unsearched
+		return because{}, "; " + e.Unsearched
 	case e.Overwritten != "":
-		return "", "; output " + e.Overwritten + " has since been written by another command"
+		return because{}, "; output " + e.Overwritten + " has since been written by another command"
 	}
-	return "", ""
+	return because{}, ""
 }
 
 // Verdict explains whether a job runs, before anything has started. It is used by plan.
 type Verdict struct {
 	Run    bool
+	Code   schema.PlanCode
 	Reason string // "never ran", "failed (exit 1)", "command changed", …; "up to date", "not selected"
+}
+
+// because is the reason for a verdict.
+type because struct {
+	code schema.PlanCode
+	text string
 }
 
 // fate is what a verdict means for the run.
@@ -56,11 +64,10 @@ const (
 	runs
 )
 
-// Reasons that others ask for.
-const (
-	neverRan       = "never ran"
-	forced         = "forced"
-	commandChanged = "command changed" // its name used to have another key
+// Reasons of several tests.
+var (
+	neverRan       = because{schema.PlanNeverRan, "never ran"}
+	commandChanged = because{schema.PlanCommandChanged, "command changed"} // its name used to have another key
 )
 
 // Verdict returns a job's verdict. It may be called as soon as New has returned.
@@ -69,7 +76,7 @@ func (c *Core) Verdict(id int) Verdict {
 		c.judge()
 	}
 	j := &c.jobs[id]
-	return Verdict{Run: j.fate == runs, Reason: j.reason}
+	return Verdict{Run: j.fate == runs, Code: j.reason.code, Reason: j.reason.text}
 }
 
 func (ev Looked) on(c *Core) {
@@ -106,25 +113,25 @@ type fresh struct {
 
 // verdict applies the rules for what runs again, in the order in which a person
 // would ask.
-func (f *fresh) verdict(id int32) (fate, string) {
+func (f *fresh) verdict(id int32) (fate, because) {
 	c := f.c
 	if c.jobs[id].phase == unselected {
-		return stays, "not selected"
+		return stays, because{schema.PlanNotSelected, "not selected"}
 	}
 	if len(f.open) > 0 && f.open[c.keyOf(id)] {
-		return runs, "started, but how it ended is unknown"
+		return runs, because{schema.PlanUnknownEnd, "started, but how it ended is unknown"}
 	}
 	need, missing := f.needRuns(id)
 	switch when := c.spec(id).When; {
 	case when == jobspec.OnFailure && need >= 0:
 		// Whether it has anything to do is known once its needs have ended.
 	case when == jobspec.OnFailure:
-		return hasNothing, "not needed: no need failed"
+		return hasNothing, because{schema.PlanNotNeeded, "not needed: no need failed"}
 	case missing && when != jobspec.Always:
-		return lacks, c.whyMissing(need)
+		return lacks, because{schema.PlanNeedMissing, c.whyMissing(need)}
 	}
 	if c.opts.Forced != nil && c.opts.Forced[id] {
-		return runs, forced
+		return runs, because{schema.PlanForced, "forced"}
 	}
 	again, remark := c.evidence[int(id)].verdict()
 	if len(c.b.Jobs[id].Needs) > 0 || !c.h.Plain(c.file(id), c.b.Jobs[id].Key) {
@@ -133,23 +140,23 @@ func (f *fresh) verdict(id int32) (fate, string) {
 		case rec == nil:
 			return runs, f.without(id)
 		case rec.Forgotten:
-			return runs, "forgotten"
+			return runs, because{schema.PlanForgotten, "forgotten"}
 		case rec.State != state.Succeeded:
-			return runs, howEnded(rec)
+			return runs, because{schema.PlanNoSuccess, howEnded(rec)}
 		case !c.real(rec):
-			return runs, "succeeded on simulated GPUs only"
+			return runs, because{schema.PlanSimulated, "succeeded on simulated GPUs only"}
 		}
 		again = cmp.Or(again, f.fromNeeds(id, rec, need))
 	}
-	if again != "" {
+	if again.text != "" {
 		return runs, again
 	}
-	return stays, "up to date" + remark
+	return stays, because{schema.PlanUpToDate, "up to date" + remark}
 }
 
 // without tells a new job from one whose command changed: the name of the latter has a
 // history, under a key that no job of this batch has any more.
-func (f *fresh) without(id int32) string {
+func (f *fresh) without(id int32) because {
 	c := f.c
 	if c.h.Empty() {
 		return neverRan
@@ -209,8 +216,8 @@ func (c *Core) counted(r *state.Record) bool {
 func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Simulated() }
 
 // fromNeeds judges a job that is otherwise up to date by its needs: it returns why it runs
-// again, or "".
-func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) string {
+// again, if it does.
+func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) because {
 	needs := f.c.b.Jobs[id].Needs
 	hash := ""
 	if known := rec.StartSeq > 0; known { // a user's `done` records no needs
@@ -218,22 +225,22 @@ func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) string {
 		before, _, _ := strings.Cut(rec.Needs, ":")
 		n, _ := strconv.Atoi(before)
 		if d := len(needs) - n; d != 0 {
-			return fmt.Sprintf("needs changed (%+d)", d)
+			return because{schema.PlanNeedsChanged, fmt.Sprintf("needs changed (%+d)", d)}
 		}
 	}
 	if need >= 0 {
-		return "need " + f.c.name(need) + " runs again"
+		return because{schema.PlanNeedRuns, "need " + f.c.name(need) + " runs again"}
 	}
 	if hash != "" && hash != rec.Needs {
-		return "needs changed"
+		return because{schema.PlanNeedsChanged, "needs changed"}
 	}
 	for _, n := range needs {
 		other := f.c.last(n)
 		if other != nil && other.State == state.Succeeded && !(other.By != "" && rec.By != "") && other.NewerThan(rec) {
-			return "need " + f.c.name(n) + " is newer"
+			return because{schema.PlanNeedNewer, "need " + f.c.name(n) + " is newer"}
 		}
 	}
-	return ""
+	return because{}
 }
 
 // needsHash remembers the last hash: expansions that need the same jobs share one slice
@@ -283,7 +290,7 @@ func howEnded(r *state.Record) string {
 // Before returns the last end of a job that had this one's name but did something else,
 // or nil unless this job's verdict is that its command changed.
 func (c *Core) Before(id int) *state.Record {
-	if c.Verdict(id).Reason != commandChanged {
+	if c.Verdict(id).Code != schema.PlanCommandChanged {
 		return nil
 	}
 	return c.h.Named(c.file(int32(id)), c.name(int32(id)))
@@ -294,7 +301,7 @@ func (c *Core) Before(id int) *state.Record {
 // before. Nothing is returned where there are more than most of either.
 func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 	for id := range c.jobs {
-		if c.Verdict(id).Reason == neverRan {
+		if c.Verdict(id).Code == schema.PlanNeverRan {
 			jobs = append(jobs, id)
 		}
 	}
@@ -317,7 +324,7 @@ func (c *Core) Replaced(most int) (jobs []int, gone []*state.Record) {
 // Redoes returns the success that running a job would repeat, or nil if there is none or
 // the user forced the job to run.
 func (c *Core) Redoes(id int) *state.Record {
-	if v := c.Verdict(id); !v.Run || v.Reason == forced {
+	if v := c.Verdict(id); !v.Run || v.Code == schema.PlanForced {
 		return nil
 	}
 	r := c.Before(id)

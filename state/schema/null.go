@@ -1,0 +1,38 @@
+package schema
+
+import "time"
+
+// Known returns a pointer to v, or nil for the zero value, where that stands for unknown.
+func Known[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+// AtLeast returns a pointer to v, or nil if it is below least: numbers that are unknown are
+// below all others.
+func AtLeast[T ~int | ~int64 | ~float64](v, least T) *T {
+	if v < least {
+		return nil
+	}
+	return &v
+}
+
+// Time returns t in UTC, or nil if it is unknown.
+func Time(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// List returns a list that is not nil.
+func List[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

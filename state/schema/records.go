@@ -1,0 +1,136 @@
+package schema
+
+import (
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// Problem is a mistake, a warning, or why a command failed.
+type Problem struct {
+	Code   string  `json:"code"` // the lint that found it, else job_file, or what went wrong: see below
+	File   *string `json:"file"` // as given
+	Line   *int    `json:"line"`
+	Column *int    `json:"column"`
+	Text   string  `json:"text"`
+	Hint   *string `json:"hint"` // the cure
+}
+
+// Problems is what `gpurun check --json` prints, and any command with --json that fails.
+type Problems struct {
+	Head
+	Problems []Problem `json:"problems"`
+	Warnings []Problem `json:"warnings"`
+	Files    []File    `json:"files"` // that were checked and have no problems
+}
+
+// Event is a line of `gpurun events` and of `gpurun run --json`: a fact of the ledger. Fields
+// that do not apply are left out. Kinds that a later gpurun adds are to be skipped.
+type Event struct {
+	Seq  int64  `json:"seq"`  // its number in the ledger of its file
+	File string `json:"file"` // the job file
+	state.Fact
+}
+
+// Batches is what `gpurun ls --json` prints.
+type Batches struct {
+	Head
+	Batches []BatchRow `json:"batches"` // last started first
+}
+
+// BatchRow is a batch of this user on this host.
+type BatchRow struct {
+	Batch
+	Run    *Run          `json:"run"`    // the live run, else the last one
+	Counts map[State]int `json:"counts"` // jobs by state; null if its ledger cannot be read
+}
+
+// History is what `gpurun history --json` prints: runs, or with jobs their attempts.
+type History struct {
+	Head
+	Batch    Batch        `json:"batch"`
+	Runs     []RunRow     `json:"runs"`     // oldest first; null with jobs
+	Attempts []AttemptRow `json:"attempts"` // oldest first; null without jobs
+}
+
+// RunRow is what became of one run.
+type RunRow struct {
+	Started    time.Time     `json:"started"`
+	Ended      *time.Time    `json:"ended"`       // null while it is alive, and if it was killed
+	LastSeen   time.Time     `json:"last_seen"`   // its last line in the ledger
+	Exit       *int          `json:"exit_status"` // null while it is alive, and if it was killed
+	Why        string        `json:"why"`         // how it ended, in words
+	Host       string        `json:"host"`
+	Git        *Git          `json:"git"`
+	Sim        *string       `json:"sim"`
+	Counts     map[State]int `json:"counts"`   // jobs by how their last attempt in this run ended
+	Attempts   int           `json:"attempts"` // that it started
+	Retries    int           `json:"retries"`  // of jobs that it had already tried
+	GPUSeconds float64       `json:"gpu_seconds"`
+	Alike      []Alike       `json:"alike"` // its failures, grouped
+	Lost       []Loss        `json:"lost"`  // GPU time for which jobs waited in vain, and because of whom
+}
+
+// AttemptRow is an attempt with its job.
+type AttemptRow struct {
+	File string `json:"file"`
+	Job  string `json:"job"`
+	Key  string `json:"key"`
+	Attempt
+}
+
+// Loss is GPU time that a run could not use although jobs waited.
+type Loss struct {
+	Code    gpu.Code `json:"code"`        // why
+	User    *string  `json:"user"`        // whose jobs or processes were there
+	Seconds float64  `json:"gpu_seconds"` //
+}
+
+// Why is what `gpurun why --json` prints.
+type Why struct {
+	Head
+	Batch Batch     `json:"batch"`
+	Jobs  []Because `json:"jobs"`
+}
+
+// Because explains one job.
+type Because struct {
+	Job
+	Chain []string `json:"chain"` // from what can be seen of it back to the cause, a sentence each
+}
+
+// Usage is what `gpurun usage --json` prints.
+type Usage struct {
+	Head
+	Since   time.Time    `json:"since"`
+	Users   []UserHours  `json:"users"`
+	Batches []BatchHours `json:"batches"`
+}
+
+// UserHours is the GPU time of a user of this host.
+type UserHours struct {
+	User   string  `json:"user"`
+	UID    int     `json:"uid"`
+	You    bool    `json:"you"`
+	Time   float64 `json:"gpu_seconds"`
+	Stated float64 `json:"stated_gpu_seconds"` // by the user's own runs
+	Seen   float64 `json:"seen_gpu_seconds"`   // by this user's runs
+}
+
+// BatchHours is the GPU time of a batch.
+type BatchHours struct {
+	File     string  `json:"file"`
+	Time     float64 `json:"gpu_seconds"`
+	Attempts int     `json:"attempts"`
+}
+
+// Versions is what `gpurun version --json` prints.
+type Versions struct {
+	Head
+	Gpurun string  `json:"gpurun"`
+	Go     string  `json:"go"`
+	NVML   *string `json:"nvml"`       // with the version of the driver
+	Error  *string `json:"nvml_error"` // why there is none
+	Rules  *string `json:"host_rules"` // the file
+}

@@ -1,0 +1,243 @@
+// Package schema defines the JSON that gpurun prints for programs, gpurun.status/1.
+// docs/json.md is made from the types and comments of this package; a test holds it to that.
+//
+// Times are UTC, in RFC 3339. Names end in their unit. What is unknown is null, and lists
+// that are known are never null. Later versions of gpurun add fields and codes; they change
+// none. Texts are for people and may change.
+package schema
+
+import (
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// Version is the schema's name.
+const Version = "gpurun.status/1"
+
+// Head begins every document.
+type Head struct {
+	Schema string    `json:"schema"` // gpurun.status/1
+	Now    time.Time `json:"now"`    // when it was made
+}
+
+// At returns the head of a document made at some time.
+func At(now time.Time) Head { return Head{Version, now.UTC()} }
+
+// Status is a batch at one moment: what `gpurun status --json` prints and, with a plan in
+// each job, `gpurun plan --json`.
+type Status struct {
+	Head
+	Batch    Batch         `json:"batch"`
+	Run      *Run          `json:"run"`         // the live run, else the last one; null if there was none
+	Counts   map[State]int `json:"counts"`      // jobs by state: of a live run, those that it selected
+	ETA      *float64      `json:"eta_seconds"` // how long the rest takes
+	GPUs     []GPU         `json:"gpus"`        // those that the run may use; null without a live run
+	Jobs     []Job         `json:"jobs"`        // in the order of the job files
+	Alike    []Alike       `json:"alike"`       // failures that several jobs share, most frequent first
+	Warnings []Problem     `json:"warnings"`
+}
+
+// Batch is the job files that run together.
+type Batch struct {
+	ID       string `json:"id"` // the same for every run of these files on this host
+	Files    []File `json:"files"`
+	WorkDir  string `json:"work_dir"` // of the first file; "" if it cannot be read
+	StateDir string `json:"state_dir"`
+	Host     string `json:"host"`
+	User     string `json:"user"`
+}
+
+// File is a job file.
+type File struct {
+	Path    string `json:"path"`    // absolute
+	Dialect string `json:"dialect"` // native, experiment list or block; "" if it cannot be read
+}
+
+// Run is one run of a batch.
+type Run struct {
+	Alive    bool              `json:"alive"`
+	PID      *int              `json:"pid"` // while it is alive
+	Started  *time.Time        `json:"started"`
+	Ended    *time.Time        `json:"ended"`       // null while it is alive, and if it was killed
+	Exit     *int              `json:"exit_status"` // likewise
+	Phase    *RunPhase         `json:"phase"`       // while it is alive and answers
+	Settings map[string]string `json:"settings"`    // that are not the defaults
+	Params   map[string]string `json:"params"`      // given with -p
+	Sim      *string           `json:"sim"`         // the simulated GPUs it runs on
+	Git      *Git              `json:"git"`
+}
+
+// Git is the state of the code when a run began.
+type Git struct {
+	Commit string `json:"commit"`
+	Dirty  bool   `json:"dirty"` // there were changes that were not committed
+}
+
+// RunPhase is what a live run is doing.
+type RunPhase string
+
+// The phases of a run.
+const (
+	RunRunning  RunPhase = "running"  // it starts jobs as GPUs become free
+	RunPaused   RunPhase = "paused"   // it starts nothing until it is resumed
+	RunDraining RunPhase = "draining" // it starts nothing more, and ends with the jobs that are running
+	RunStopping RunPhase = "stopping" // it is ending its jobs
+	RunWatching RunPhase = "watching" // all is done, and it waits for its files to change
+)
+
+// Job is a job of a batch.
+type Job struct {
+	File     string            `json:"file"` // as in batch.files
+	Line     *int              `json:"line"` // where it is written
+	Name     string            `json:"name"`
+	Key      string            `json:"key"` // hash of what it does: its identity in the ledger
+	Params   map[string]string `json:"params"`
+	Tags     []string          `json:"tags"`
+	Queue    *string           `json:"queue"`
+	Priority int               `json:"priority"`
+	Needs    []string          `json:"needs"`
+	Commands []string          `json:"commands"` // what is known only at its start is left as {name}
+	GPUs     *Range            `json:"gpus"`
+	Memory   *gpu.Bytes        `json:"gpu_memory_bytes"` // that it asks for on each GPU
+	State    State             `json:"state"`
+	Since    *time.Time        `json:"since"`    // since when it is in that state
+	Cause    *Cause            `json:"cause"`    // why it ended without success
+	Wait     *Wait             `json:"wait"`     // what it waits for in a live run
+	Plan     *Plan             `json:"plan"`     // whether the next run would run it; only in plan and why
+	Attempts int               `json:"attempts"` // how many it has had in the run that last tried it
+	Attempt  *Attempt          `json:"attempt"`  // the last one
+	Metrics  map[string]any    `json:"metrics"`  // of its last success
+}
+
+// Range is how many GPUs a job may get.
+type Range struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// State is the state of a job or an attempt.
+type State string
+
+// The states.
+const (
+	Pending     State = "pending"     // it has not started, or will be started again
+	Waiting     State = "waiting"     // it failed and waits for its retry
+	Running     State = "running"     //
+	Succeeded   State = "succeeded"   //
+	Failed      State = "failed"      //
+	Timeout     State = "timeout"     //
+	OOM         State = "oom"         // out of GPU or host memory
+	Stalled     State = "stalled"     // it did nothing for too long
+	Cancelled   State = "cancelled"   // by a person, this job alone
+	Interrupted State = "interrupted" // its run stopped, or it had to leave its GPUs
+	Lost        State = "lost"        // how it ended is unknown
+	Blocked     State = "blocked"     // a job that it needs failed
+	UpToDate    State = "up_to_date"  // nothing to do
+	NotNeeded   State = "not_needed"  // it runs only if a job that it needs fails, and none did
+)
+
+// States are all states, in the order of their documentation.
+var States = []State{
+	Pending, Waiting, Running, Succeeded, Failed, Timeout, OOM, Stalled, Cancelled, Interrupted, Lost, Blocked, UpToDate, NotNeeded,
+}
+
+// StateOf returns a phase as programs see it.
+func StateOf(p state.Phase) State { return State(strings.ReplaceAll(string(p), " ", "_")) }
+
+// CountsOf returns counts of all states: none is unknown.
+func CountsOf(phases map[state.Phase]int) map[State]int {
+	counts := make(map[State]int, len(States))
+	for _, s := range States {
+		counts[s] = 0
+	}
+	for p, n := range phases {
+		counts[StateOf(p)] += n
+	}
+	return counts
+}
+
+// Cause is why a job or an attempt ended without success.
+type Cause struct {
+	Code state.CauseCode `json:"code"`
+	Text string          `json:"text"`
+}
+
+// CauseOf returns the cause of an end; nil for a success.
+func CauseOf(end *state.Fact) *Cause {
+	if code := end.CauseCode(); code != "" {
+		return &Cause{code, end.Failure().Cause()}
+	}
+	return nil
+}
+
+// Plan says whether the next run would run a job, and why.
+type Plan struct {
+	Run      bool       `json:"run"`
+	Code     PlanCode   `json:"code"`
+	Details  []string   `json:"details"`                 // the reason in words, and what has changed
+	Takes    *float64   `json:"expected_seconds"`        // by what jobs like it took
+	TakesBy  *int       `json:"expected_from"`           // from so many runs of jobs like it; 0 for the batch's median
+	Learned  *int       `json:"gpu_memory_learned_from"` // runs of jobs like it; null if its file says what it needs
+	Simulate *Simulated `json:"simulated"`               // only with --simulate
+}
+
+// Simulated is a job's place in a simulation of the run, in seconds from now.
+type Simulated struct {
+	Start float64 `json:"start_seconds"`
+	End   float64 `json:"end_seconds"`
+	GPUs  []int   `json:"gpus"`
+	By    string  `json:"known_by"` // what the times are based on
+}
+
+// Attempt is one execution of a job.
+type Attempt struct {
+	UniID      *string         `json:"uni_id"` // null if it never started
+	N          int             `json:"n"`      // 1 for the first in its run
+	State      State           `json:"state"`
+	Started    *time.Time      `json:"started"`
+	Ended      *time.Time      `json:"ended"`
+	Seconds    *float64        `json:"seconds"` // how long it has run
+	Host       *string         `json:"host"`
+	PID        *int            `json:"pid"`  // of its first process, while it runs
+	GPUs       []AttemptGPU    `json:"gpus"` // that it was granted
+	ExitCode   *int            `json:"exit_code"`
+	Signal     *string         `json:"signal"`  // that ended it: SIGKILL
+	Cause      *Cause          `json:"cause"`   // why it ended without success
+	Charged    *bool           `json:"charged"` // whether it spent one of the job's retries
+	Log        *Log            `json:"log"`
+	Background []BackgroundJob `json:"background"` // processes that keep it running after its commands
+	Metrics    map[string]any  `json:"metrics"`
+}
+
+// AttemptGPU is a GPU that an attempt was granted.
+type AttemptGPU struct {
+	Index   int        `json:"index"`
+	UUID    gpu.UUID   `json:"uuid"`
+	Granted gpu.Bytes  `json:"granted_bytes"`
+	Used    *gpu.Bytes `json:"used_bytes"` // now
+	Peak    *gpu.Bytes `json:"peak_bytes"`
+}
+
+// Log is an attempt's part of a log file.
+type Log struct {
+	Path string `json:"path"`
+	From *int64 `json:"from"` // offset of its first byte
+	To   *int64 `json:"to"`   // offset after its last; null while it runs
+}
+
+// BackgroundJob is a process that an attempt's commands left running.
+type BackgroundJob struct {
+	PID     *int   `json:"pid"`
+	Command string `json:"command"`
+}
+
+// Alike is a group of jobs that failed the same way.
+type Alike struct {
+	Cause Cause    `json:"cause"` // of the first
+	Count int      `json:"count"` // how many jobs
+	Jobs  []string `json:"jobs"`  // the first 20
+	Log   *string  `json:"log"`   // of the first
+}

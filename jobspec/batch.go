@@ -40,18 +40,20 @@ func (b *Batch) QueueName(q int32) string {
 type File struct {
 	Path    string // as given
 	Real    string // absolute, links resolved
-	Dialect string // "native", "experiment list" or "block"; for display
+	Dialect string // "native", "experiment list", "block" or "lines"; for display
 	WorkDir string // absolute
 	First   int    // ID of its first job
 	Count   int    // number of jobs
 	UniID   string // absolute path of logs/uni_id.json; block dialect only
+	Lines   *Lines // how it was read; lines dialect only
 
 	dir string // the work dir as written
 }
 
 // Options are what the command line says about reading job files.
 type Options struct {
-	Format     string            // "", "yaml" or "block"
+	Format     string            // one of Formats; "" to detect it
+	Lines      map[string]Lines  // the files that are lists of commands, by path as given
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml beside the job file
 	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is MiB, a bare time seconds
 	UserConfig string            // path of the user's own defaults; "" for none; may be missing

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec/block"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
 )
@@ -11,8 +12,8 @@ import (
 // A dialect is a way to write job files: how to recognize one, and how to read its settings
 // and its jobs.
 type dialect struct {
-	format   string // the word of --format
-	detect   func(s *source.Source) bool
+	format   string                      // the word of --format
+	detect   func(s *source.Source) bool // nil: only if named
 	read     func(f *fileJobs)
 	settings func(f *fileJobs) []settings.Given
 	jobs     func(f *fileJobs)
@@ -21,7 +22,11 @@ type dialect struct {
 var (
 	blocks     = dialect{"block", isBlocks, (*fileJobs).readBlocks, (*fileJobs).blockSettings, (*fileJobs).blockJobs}
 	yamlFormat = dialect{"yaml", isYAML, (*fileJobs).readYAML, (*fileJobs).yamlSettings, (*fileJobs).yamlJobs}
+	lineList   = dialect{"lines", nil, (*fileJobs).readLines, func(*fileJobs) []settings.Given { return nil }, (*fileJobs).lineJobs}
 )
+
+// Formats are the words of --format.
+var Formats = []string{yamlFormat.format, blocks.format, lineList.format}
 
 // A style is what holds for jobs that do not say otherwise. A YAML file may have both native
 // jobs and experiments.
@@ -36,12 +41,19 @@ type style struct {
 var (
 	native     = &style{name: "native", spec: Spec{When: OnSuccess, Request: gpu.Request{Min: 1, Max: 1}, Leftovers: "auto"}}
 	experiment = &style{name: "experiment list", share: true, ownUtil: true, spec: native.spec}
+	ofLines    = &style{name: "lines", spec: native.spec}
 	ofBlocks   = &style{name: "block", anyUtil: true, spec: Spec{When: OnSuccess, Tree: true, Retry: Retry{Max: -1, BackoffAfter: 3, Backoff: 10 * time.Minute}}}
 )
 
-// dialectOf returns the dialect of a file, which the user may have named.
-func dialectOf(s *source.Source, format string) *dialect {
-	if format == blocks.format || format == "" && blocks.detect(s) {
+// dialectOf returns the dialect of a file, which the user may have named. A list of lines is
+// never guessed: nearly every text would pass as one.
+func (l *loader) dialectOf(s *source.Source) *dialect {
+	format := l.opts.Format
+	set, listed := l.opts.Lines[s.Path]
+	switch {
+	case listed && !(set.Kept && (isYAML(s) || block.Looks(s.Data))) || format == lineList.format:
+		return &lineList
+	case format == blocks.format || format == "" && blocks.detect(s):
 		return &blocks
 	}
 	return &yamlFormat

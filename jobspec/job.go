@@ -1,6 +1,6 @@
 // Package jobspec turns job files into a Batch: plain, fully expanded jobs in the
-// file's order, with their dependency graph. It reads three dialects (native YAML,
-// experiment lists, blocks). Nothing in a Batch depends on the dialect, except for a
+// file's order, with their dependency graph. It reads four dialects (native YAML,
+// experiment lists, blocks, lines of commands). Nothing in a Batch depends on the dialect, except for a
 // few rules that are fields.
 //
 // A Job is immutable. What thousands of expansions share is stored once, in a Spec.

@@ -7,6 +7,7 @@ import (
 	"gpurun/jobspec/block"
 	"gpurun/jobspec/configedit"
 	"gpurun/jobspec/expand"
+	"gpurun/jobspec/lines"
 	"gpurun/jobspec/lint"
 	"gpurun/jobspec/settings"
 	"gpurun/jobspec/source"
@@ -20,7 +21,7 @@ import (
 func Load(paths []string, opts Options) (*Batch, error) {
 	l := newLoader(opts)
 	if opts.Format != "" {
-		if _, err := units.ParseWord(opts.Format, "yaml", "block"); err != nil {
+		if _, err := units.ParseWord(opts.Format, Formats...); err != nil {
 			return nil, Report([]Problem{Problem{File: "--format"}.Because(err)})
 		}
 	}
@@ -69,6 +70,7 @@ type fileJobs struct {
 	root    *yaml.Node // YAML; nil if its jobs are not usable
 	blocks  []block.Block
 	config  block.Config
+	lines   []lines.Line
 	partial bool // some of its jobs could not be made
 	index   int  // in Batch.Files
 
@@ -84,7 +86,7 @@ type fileJobs struct {
 
 // read reads one file as far as possible without knowing the others.
 func (l *loader) read(path string) {
-	src := source.Read(path, &l.out)
+	src := l.source(path)
 	if src == nil {
 		return
 	}
@@ -95,7 +97,10 @@ func (l *loader) read(path string) {
 		}
 	}
 	f := &fileJobs{loader: l, src: src, index: len(l.files), workDir: src.Dir, dirKey: ".", dirFrom: "default"}
-	f.dialect = dialectOf(src, l.opts.Format)
+	f.dialect = l.dialectOf(src)
+	if l.opts.Format == "" && f.dialect != &lineList && f.offerLines() {
+		return
+	}
 	f.dialect.read(f)
 	l.files = append(l.files, f)
 }
@@ -171,7 +176,7 @@ func (f *fileJobs) expandAll() {
 	f.dialect.jobs(f)
 	own := &b.Files[f.index]
 	own.Dialect, own.Count = f.style.name, len(b.Jobs)-first
-	f.root, f.blocks, f.alike = nil, nil, nil
+	f.root, f.blocks, f.lines, f.alike = nil, nil, nil, nil
 }
 
 // sources completes what plan -v shows once all files are read: each file's own work

@@ -6,7 +6,9 @@ package source
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -25,16 +27,26 @@ type Source struct {
 
 // Read reads a job file. Whatever it is, it neither hangs nor fills memory.
 func Read(path string, out *Report) *Source {
-	s := &Source{Path: path, Out: out}
 	data, err := ReadRegular(path)
 	if err != nil {
 		out.Add(Problem{File: cmp.Or(path, `""`)}.Because(err))
 		return nil
 	}
+	return Given(path, data, out)
+}
+
+// Given returns a source with this content, whether or not there is a file of that name.
+func Given(path string, data []byte, out *Report) *Source {
+	s := &Source{Path: path, Out: out}
 	abs, err := filepath.Abs(path)
 	if err == nil {
 		s.Dir = filepath.Dir(abs)
 		s.Real, err = filepath.EvalSymlinks(abs)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		var dir string
+		dir, err = filepath.EvalSymlinks(s.Dir)
+		s.Real = filepath.Join(dir, filepath.Base(abs))
 	}
 	if err != nil {
 		out.Add(Problem{File: path, Text: "cannot resolve its path: " + err.Error()})

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,7 +112,7 @@ func (r *batchRef) files() []string { return append([]string{r.real}, r.more...)
 
 // batchOf returns the batch of one job file.
 func (a *app) batchOf(file string) (*batchRef, error) {
-	real, err := realPath(file)
+	real, err := disk.RealPath(file)
 	if err != nil {
 		return nil, &failure{code: exitUsage, text: err.Error(), err: err}
 	}
@@ -126,7 +125,7 @@ func (a *app) batchOf(file string) (*batchRef, error) {
 		return ref, nil
 	}
 	for _, b := range disk.Batches(filepath.Dir(real), a.global.StateDir) {
-		other, err := realPath(b.File)
+		other, err := disk.RealPath(b.File)
 		if err != nil || other == real {
 			continue
 		}
@@ -135,20 +134,6 @@ func (a *app) batchOf(file string) (*batchRef, error) {
 		}
 	}
 	return ref, nil
-}
-
-// realPath resolves links. A deleted job file is not an error: its ledger can still
-// be read.
-func realPath(path string) (string, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	real, err := filepath.EvalSymlinks(abs)
-	if errors.Is(err, os.ErrNotExist) {
-		return abs, nil
-	}
-	return real, err
 }
 
 // shown returns a path as a user would type it from here.
@@ -166,7 +151,7 @@ func shown(path string) string {
 // read loads the job files and the ledgers. A file that now has errors still has a
 // ledger.
 func (r *batchRef) read(a *app) error {
-	if b, err := jobspec.Load(r.files(), a.options(&batchFlags{})); err == nil {
+	if b, err := a.loadAgain(r.files()...); err == nil {
 		r.batch = b
 	}
 	var err error

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-
-	"gpurun/jobspec"
 )
 
 type completionCmd struct {
@@ -111,7 +109,7 @@ func (a *app) offerJobs(file, prefix string) {
 	if err != nil {
 		return // nothing to offer
 	}
-	batch, _ := jobspec.Load(refs[0].files(), a.options(&batchFlags{}))
+	batch, _ := a.loadAgain(refs[0].files()...)
 	if batch == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -40,8 +41,9 @@ type globalFlags struct {
 type batchFlags struct {
 	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch, earlier files first."`
 	JobFile  []string      `sep:"none" placeholder:"FILE" help:"A job file, as a flag."`
-	Format   string        `placeholder:"yaml|block" help:"Format of the files; detected by default."`
+	Format   string        `placeholder:"yaml|block|lines" help:"Format of the files; detected by default."`
 	Config   string        `placeholder:"FILE" help:"Settings of a block file, instead of the config.yaml next to it."`
+	List     lineFlags     `embed:"" group:"lines"`
 	Settings settingsFlags `embed:"" group:"settings"`
 }
 
@@ -54,7 +56,7 @@ type jobFlags struct {
 
 // settingsFlags are a batch's settings, passed to jobspec as typed.
 type settingsFlags struct {
-	MaxConcurrent string `placeholder:"N" help:"Run at most N jobs at once."`
+	MaxConcurrent string `short:"j" placeholder:"N" help:"Run at most N jobs at once."`
 	MinMemory     string `placeholder:"SIZE" help:"Free memory a GPU needs, for jobs that do not set it; a bare number is MiB."`
 	MaxUtil       string `placeholder:"PERCENT" help:"Highest utilization a GPU may have, for jobs that do not set it."`
 	Poll          string `placeholder:"TIME" help:"How often to read the GPUs while jobs wait; a bare number is seconds."`
@@ -99,13 +101,20 @@ type batchFlag struct {
 }
 
 // paths returns all job files on the command line.
-func (b *batchFlags) paths() ([]string, error) {
-	paths := append(append([]string(nil), b.JobFile...), b.Files...)
+func (a *app) paths(b *batchFlags) ([]string, error) {
+	listed, err := b.listed()
+	if err != nil {
+		return nil, err
+	}
+	paths := slices.Concat(listed, b.JobFile, b.Files)
 	if len(paths) == 0 {
 		return nil, &failure{code: exitUsage, text: "no job file given",
 			hint: "try gpurun FILE, e.g. gpurun jobs/multi_seed.yaml; gpurun --help lists the commands"}
 	}
-	for _, p := range paths {
+	for _, p := range paths[len(listed):] {
+		if _, ok := a.lines(p); ok {
+			continue // the name of a list that was no file
+		}
 		if err := notACommand(p); err != nil {
 			return nil, err
 		}
@@ -136,7 +145,10 @@ func newParser(root *grammar, a *app) (*kong.Kong, error) {
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),
-		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings (these override the job files):"}}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "lines", Title: "Lists of commands:"},
+			{Key: "settings", Title: "Settings (these override the job files):"},
+		}),
 		kong.Exit(func(code int) { panic(fmt.Sprintf("kong tried to exit with %d", code)) }),
 	)
 }

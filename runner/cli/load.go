@@ -13,9 +13,19 @@ import (
 )
 
 // options returns how to read job files, from the command line and the machine.
-func (a *app) options(b *batchFlags) jobspec.Options {
+func (a *app) options(b *batchFlags, paths []string) (jobspec.Options, error) {
 	path, _ := userConfig()
-	return jobspec.Options{Format: b.Format, Config: b.Config, Flags: a.settings, UserConfig: path}
+	lists, err := a.lists(b, paths)
+	return jobspec.Options{Format: b.Format, Lines: lists, Config: b.Config, Flags: a.settings, UserConfig: path}, err
+}
+
+// loadAgain reads the job files of a batch that has run, as it did.
+func (a *app) loadAgain(paths ...string) (*jobspec.Batch, error) {
+	o, err := a.options(&batchFlags{}, paths)
+	if err != nil {
+		return nil, err
+	}
+	return jobspec.Load(paths, o)
 }
 
 // userConfig finds the user's own defaults. HOME may be somebody else's, as after su or
@@ -37,14 +47,17 @@ func userConfig() (path, warning string) {
 
 // load reads the job files on the command line; all their problems form one failure.
 func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
-	paths, err := b.paths()
+	paths, err := a.paths(b)
 	if err != nil {
 		return nil, err
 	}
 	if _, warning := userConfig(); warning != "" {
 		a.warn(warning)
 	}
-	o := a.options(b)
+	o, err := a.options(b, paths)
+	if err != nil {
+		return nil, err
+	}
 	o.Lint = true
 	batch, err := jobspec.Load(paths, o)
 	return batch, problems(err)

@@ -19,6 +19,7 @@ import (
 
 	"gpurun/gpu/probe"
 	"gpurun/runner/engine/local/keeper"
+	"gpurun/state/disk"
 )
 
 // Main runs the command in args, which do not include the program's name, and returns
@@ -105,7 +106,7 @@ func (a *app) main(args []string) int {
 		args = []string{"version"}
 	}
 	if len(args) > 0 {
-		if err := notACommand(args[0]); err != nil {
+		if err := notACommand(args[0]); err != nil && disk.Lines(args[0], os.Getenv("GPURUN_STATE_DIR")) == nil {
 			return a.report(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -61,7 +60,7 @@ func (a *app) mark(f *batchFlag, req control.Request) error {
 
 // markDead appends the facts to the ledger of a batch that is not running.
 func (a *app) markDead(ref *batchRef, req control.Request) error {
-	batch, err := jobspec.Load([]string{ref.file}, a.options(&batchFlags{}))
+	batch, err := a.loadAgain(ref.file)
 	if err != nil {
 		return problems(err)
 	}

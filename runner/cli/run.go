@@ -48,6 +48,7 @@ Examples:
     gpurun --max-concurrent 4 --min-memory 8000 jobs.yaml
     gpurun --sim 4x24GiB jobs.yaml                 simulated GPUs
     gpurun --only 'train-*' --force jobs.yaml      rerun these, done or not
+    gpurun --lines cmds.txt -m 8GiB -j 4           every line of cmds.txt is a job
     nohup gpurun jobs.yaml > run.out &             keeps running after logout`
 }
 
@@ -56,7 +57,7 @@ func (c *runCmd) Run(a *app) error {
 	if c.DryRun {
 		return (&planCmd{jobFlags: c.jobFlags, Verbose: c.Verbose}).Run(a)
 	}
-	paths, err := c.paths()
+	paths, err := a.paths(&c.batchFlags)
 	if err != nil {
 		return err
 	}
@@ -131,6 +132,9 @@ func (r *run) open() error {
 			r.warn(err.Error())
 		}
 	})
+	if err := r.keepLines(); err != nil {
+		return err
+	}
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
 	r.opts.Run, r.opts.UID = runID(), host.Me()

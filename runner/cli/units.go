@@ -55,3 +55,16 @@ func (p *percentFlag) UnmarshalText(text []byte) error {
 	*p = percentFlag(n)
 	return err
 }
+
+// retryFlag is a number of retries, or forever.
+type retryFlag string
+
+// UnmarshalText reads it.
+func (r *retryFlag) UnmarshalText(text []byte) error {
+	*r = retryFlag(text)
+	if *r == "forever" {
+		return nil
+	}
+	_, err := units.ParseCount(string(text), 0)
+	return err
+}

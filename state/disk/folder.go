@@ -27,11 +27,8 @@ const (
 // .gpurun/NAME next to the file, or NAME-HASH under stateDir. The hash of the real
 // path keeps files with the same name apart there.
 func Folder(jobFile, stateDir string) string {
-	if real, err := filepath.EvalSymlinks(jobFile); err == nil {
+	if real, err := RealPath(jobFile); err == nil {
 		jobFile = real
-	}
-	if abs, err := filepath.Abs(jobFile); err == nil {
-		jobFile = abs
 	}
 	dir, name := filepath.Split(jobFile)
 	if stateDir == "" {
@@ -41,6 +38,23 @@ func Folder(jobFile, stateDir string) string {
 		stateDir = abs
 	}
 	return filepath.Join(stateDir, name+"-"+short(jobFile))
+}
+
+// RealPath returns the absolute path of a job file without links. That the file is gone, or
+// never was one, is no error: its ledger can still be read.
+func RealPath(path string) (string, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return real, err
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(abs)); err == nil {
+		return filepath.Join(dir, filepath.Base(abs)), nil
+	}
+	return abs, nil
 }
 
 // A FolderError reports why a state folder cannot be used.

@@ -1,0 +1,184 @@
+// Package lines reads the lines dialect: a file in which every line is a command, and a
+// job. What holds for all of them is said on the command line.
+package lines
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"gpurun/jobspec/script"
+	"gpurun/jobspec/source"
+)
+
+// A Line is one job: a command, which may continue on further lines of the file.
+type Line struct {
+	Name      string // the same wherever the line stands; unique in the file
+	Text      string
+	Line, Col int // of its first character, 1-based, in characters
+}
+
+// A reader reads one file.
+type reader struct {
+	file     string
+	problems []source.Problem
+	lines    []Line
+	names    map[string]int // how many lines have the same name
+	taken    []string       // what was taken off, each once
+	trimmed  int            // lines from which something was taken off
+	first    Line           // of those
+}
+
+// Parse reads a list of commands. Every line that is no comment becomes a job or a problem.
+// note says what was taken off; it has no text if nothing was.
+func Parse(file string, data []byte) (jobs []Line, problems []source.Problem, note source.Problem) {
+	r := &reader{file: file, names: map[string]int{}}
+	for _, l := range split(data) {
+		r.line(l)
+	}
+	if r.trimmed > 0 {
+		note = source.Problem{File: file, Line: r.first.Line, Col: r.first.Col, Text: r.words(),
+			Hint: "jobs run side by side, as many as the GPUs take, and outlive the terminal"}
+	}
+	return r.lines, r.problems, note
+}
+
+// words says what was taken off, and off which lines.
+func (r *reader) words() string {
+	text := strings.Join(r.taken, " and ") + " taken off this line"
+	switch r.trimmed {
+	case 1:
+	case 2:
+		text += " and another one"
+	default:
+		text += fmt.Sprintf(" and %d more", r.trimmed-1)
+	}
+	return text
+}
+
+// split joins what a backslash at the end of a line continues, and leaves out blank lines
+// and comments.
+func split(data []byte) []Line {
+	var all []Line
+	var l *Line // being continued
+	for n, raw := range strings.Split(string(data), "\n") {
+		text, more := continues(raw)
+		if l != nil {
+			l.Text += text
+		} else if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed[0] == '#' {
+			continue
+		} else {
+			all = append(all, Line{Text: strings.TrimLeft(text, " \t"), Line: n + 1, Col: 1 + utf8.RuneCountInString(text) - utf8.RuneCountInString(strings.TrimLeft(text, " \t"))})
+			l = &all[len(all)-1]
+		}
+		if !more {
+			l.Text = strings.TrimSpace(l.Text)
+			l = nil
+		}
+	}
+	if l != nil {
+		l.Text = strings.TrimSpace(l.Text)
+	}
+	return all
+}
+
+// continues reports whether a line ends in a backslash that nothing escapes, and returns it
+// without that.
+func continues(line string) (string, bool) {
+	bare := strings.TrimRight(line, `\`)
+	if (len(line)-len(bare))%2 == 0 {
+		return line, false
+	}
+	return line[:len(line)-1], true
+}
+
+func (r *reader) line(l Line) {
+	s := script.Alone(l.Text)
+	switch {
+	case s.Err != "":
+		r.problem(l, "each line runs by itself: make a script of what belongs together and name that here; what must come before every line goes into --setup",
+			"%q is no complete command: %s", source.Clip(l.Text), s.Err)
+		return
+	case s.Idle == "wait":
+		r.problem(l, "remove it; where jobs must wait for others write a job file, with needs (gpurun convert makes one of these lines)",
+			"%q waits for nothing: the lines run side by side, in any order", source.Clip(l.Text))
+		return
+	case s.Idle != "":
+		r.problem(l, fmt.Sprintf("to have it before every line: --setup %q; for one line: join them with &&", l.Text),
+			"%q would be a job of its own and change nothing for the other lines", source.Clip(l.Text))
+		return
+	}
+	if len(s.Taken) > 0 {
+		r.took(l, s.Taken)
+		l.Text = s.Text
+	}
+	l.Name = nameOf(l.Text)
+	r.names[l.Name]++
+	if n := r.names[l.Name]; n > 1 {
+		l.Name += fmt.Sprintf("-%d", n)
+	}
+	r.lines = append(r.lines, l)
+}
+
+func (r *reader) problem(l Line, hint, format string, args ...any) {
+	r.problems = append(r.problems, source.Problem{File: r.file, Line: l.Line, Col: l.Col, Text: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (r *reader) took(l Line, what []string) {
+	if r.trimmed++; r.trimmed == 1 {
+		r.first = l
+	}
+	for _, w := range what {
+		if !strings.Contains(strings.Join(r.taken, " "), w) {
+			r.taken = append(r.taken, w)
+		}
+	}
+}
+
+// Longest parts of a line in a name: its beginning says what runs, its end with which
+// arguments.
+const (
+	headLength = 20
+	tailLength = 28
+)
+
+// nameOf names a line by what it says and by its hash.
+func nameOf(text string) string {
+	var b strings.Builder
+	gap := false
+	for _, c := range text {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._=", c) {
+			if gap && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			b.WriteRune(c)
+			gap = false
+			continue
+		}
+		gap = true
+	}
+	slug := strings.TrimLeft(b.String(), ".-=")
+	if n := len(slug); n > headLength+tailLength {
+		slug = strings.TrimRight(slug[:headLength], "-.") + ".." + strings.TrimLeft(slug[n-tailLength:], "-.")
+	}
+	if slug == "" {
+		slug = "line"
+	}
+	sum := sha256.Sum256([]byte(text))
+	return slug + "-" + hex.EncodeToString(sum[:4])
+}
+
+// Looks reports whether a file that is of no other kind may be a list of commands: every
+// line is a command by itself, and none looks like YAML or numbers.
+func Looks(data []byte) bool {
+	list := split(data)
+	for _, l := range list[:min(len(list), 1000)] {
+		word, _, _ := strings.Cut(l.Text, " ")
+		if s := script.Alone(l.Text); s.Err != "" || strings.HasSuffix(word, ":") || word == "-" || strings.Trim(word, "0123456789.,-") == "" {
+			return false
+		}
+	}
+	return len(list) > 0
+}

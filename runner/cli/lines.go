@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/jobspec/units"
+	"gpurun/state/disk"
+)
+
+// lineFlags are about a list of commands: where it is, and what a job file would say of its
+// jobs.
+type lineFlags struct {
+	Lines     []string    `sep:"none" placeholder:"FILE" help:"A file in which every line is a command, and a job; - is standard input."`
+	Name      string      `placeholder:"NAME" help:"With --lines -: what the batch is called. gpurun status NAME finds it."`
+	GPUs      *countFlag  `name:"gpus" short:"g" placeholder:"N" help:"GPUs of each job: 2, or 2-4, or 0 (1)."`
+	GPUMemory *memoryFlag `name:"gpu-memory" short:"m" placeholder:"SIZE" help:"Free memory each of its GPUs needs; a bare number is MiB (--min-memory)."`
+	Timeout   *timeFlag   `placeholder:"TIME" help:"Stop a job after this long; a bare number is seconds (never)."`
+	Retry     retryFlag   `placeholder:"N" help:"Try a job that fails so many times more, or forever (0)."`
+	Setup     string      `placeholder:"CMD" help:"Run CMD before each line, in the same shell."`
+}
+
+// given returns what the flags say, laid over what was said before.
+func (f *lineFlags) given(l jobspec.Lines) jobspec.Lines {
+	if g := f.GPUs; g != nil {
+		l.GPUs = strconv.Itoa(g.min)
+		if g.max > g.min {
+			l.GPUs += "-" + strconv.Itoa(g.max)
+		}
+	}
+	if f.GPUMemory != nil {
+		l.GPUMemory = units.FormatSize(gpu.Bytes(*f.GPUMemory))
+	}
+	if f.Timeout != nil {
+		l.Timeout = units.FormatDuration(time.Duration(*f.Timeout))
+	}
+	if f.Retry != "" {
+		l.Retry = string(f.Retry)
+	}
+	if f.Setup != "" {
+		l.Setup = f.Setup
+	}
+	return l
+}
+
+// first returns the first flag that is given and has no meaning for a job file, and what to
+// write there; "" for none.
+func (f *lineFlags) first() (flag, key string) {
+	for _, x := range []struct {
+		given     bool
+		flag, key string
+	}{
+		{f.GPUs != nil, "--gpus", "gpus"}, {f.GPUMemory != nil, "--gpu-memory", "gpu_memory"}, {f.Timeout != nil, "--timeout", "timeout"},
+		{f.Retry != "", "--retry", "retry"}, {f.Setup != "", "--setup", "run"}, {f.Name != "", "--name", "name"},
+	} {
+		if x.given {
+			return x.flag, x.key
+		}
+	}
+	return "", ""
+}
+
+// stdin is the FILE that stands for standard input.
+const stdin = "-"
+
+// listed returns the job files that --lines names. Standard input goes by the batch's name.
+func (b *batchFlags) listed() ([]string, error) {
+	list := slices.Clone(b.List.Lines)
+	at := slices.Index(list, stdin)
+	switch {
+	case at < 0 && b.List.Name != "":
+		return nil, &failure{code: exitUsage, text: "--name is for --lines -: a file has its own name"}
+	case at < 0:
+		return list, nil
+	case b.List.Name == "":
+		return nil, &failure{code: exitUsage, text: "--lines - needs a name, by which the batch is found again", hint: "add --name NAME"}
+	case len(list)+len(b.Files)+len(b.JobFile) > 1:
+		return nil, &failure{code: exitUsage, text: "standard input is a batch of its own", hint: "remove the other files"}
+	case strings.Trim(b.List.Name, nameLetters) != "" || b.List.Name[0] == '.' || b.List.Name[0] == '-':
+		return nil, &failure{code: exitUsage, text: "--name " + quoted(b.List.Name) + " is no name", hint: "use letters, digits and . _ -"}
+	case exists(b.List.Name):
+		return nil, &failure{code: exitUsage, text: "--name " + b.List.Name + " is also the name of a file here, which would have the same ledger", hint: "choose another name"}
+	}
+	list[at] = b.List.Name
+	return list, nil
+}
+
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+// lists returns which of the files are lists of commands, and how to read them: because the
+// command line says so, or because it did in their last run and says nothing now.
+func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, error) {
+	all := map[string]jobspec.Lines{}
+	named := len(b.List.Lines) > 0 || b.Format == "lines"
+	for _, path := range paths {
+		if named {
+			all[path] = b.List.given(jobspec.Lines{})
+		} else if kept, ok := a.lines(path); ok && b.Format == "" {
+			all[path] = b.List.given(kept)
+		}
+	}
+	if flag, key := b.List.first(); flag != "" && len(all) == 0 {
+		return nil, &failure{code: exitUsage, text: flag + " is for --lines", hint: "in a job file write " + key + ":"}
+	}
+	if slices.Contains(b.List.Lines, stdin) {
+		data, err := io.ReadAll(io.LimitReader(os.Stdin, disk.MaxLines+1))
+		switch {
+		case err != nil:
+			return nil, &failure{code: exitUsage, text: "standard input cannot be read: " + err.Error(), err: err}
+		case len(data) > disk.MaxLines:
+			return nil, &failure{code: exitUsage, text: fmt.Sprintf("standard input is longer than %d MiB", disk.MaxLines>>20)}
+		case len(bytes.TrimSpace(data)) == 0:
+			return nil, &failure{code: exitUsage, text: "standard input is empty: no command came"}
+		}
+		l := all[b.List.Name]
+		l.Input = data
+		all[b.List.Name] = l
+	}
+	return all, nil
+}
+
+// lines returns how a file's last run read it, if that was as a list of commands.
+func (a *app) lines(path string) (l jobspec.Lines, ok bool) {
+	data := disk.Lines(path, a.global.StateDir)
+	l.Kept = true
+	return l, data != nil && json.Unmarshal(data, &l) == nil
+}
+
+// keepLines records how the files of this run were read, for the commands that come later.
+func (r *run) keepLines() error {
+	for i, f := range r.batch.Files {
+		var data []byte
+		if f.Lines != nil {
+			data, _ = json.Marshal(f.Lines)
+		}
+		if err := r.state.KeepLines(i, data); err != nil {
+			return stateFailure(err)
+		}
+	}
+	return nil
+}

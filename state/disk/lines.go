@@ -1,0 +1,50 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gpurun/state/host"
+)
+
+// MaxLines bounds what is kept of a list of commands that is no file.
+const MaxLines = 64 << 20
+
+// Lines returns what KeepLines kept; nil for nothing, and for what cannot be read.
+func Lines(jobFile, stateDir string) []byte {
+	f, err := host.OpenOwn(linesPath(Folder(jobFile, stateDir)), os.O_RDONLY, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, 2*MaxLines)) // base64 makes it longer
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// KeepLines keeps how a run reads a job file, where that is not to be seen from the file
+// itself; nil for nothing.
+func (s *State) KeepLines(file int, data []byte) error {
+	dir := s.files[file].dir
+	path := linesPath(dir)
+	old, err := os.ReadFile(path)
+	switch {
+	case data == nil:
+		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	case err == nil && bytes.Equal(old, data):
+		return nil
+	default:
+		err = Replace(path, data)
+	}
+	return in(dir, err)
+}
+
+func linesPath(dir string) string { return filepath.Join(dir, "lines.json") }

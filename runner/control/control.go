@@ -93,7 +93,11 @@ func Do(ctx context.Context, dir string, r Request) (Reply, error) {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
-	return talk(c, dir, r)
+	reply, err := talk(c, dir, r)
+	if err != nil && errors.Is(err, net.ErrClosed) {
+		err = cmp.Or(context.Cause(ctx), err) // that is why it was closed
+	}
+	return reply, err
 }
 
 // dial connects to the run, wherever it listens.

@@ -60,6 +60,21 @@ func TestRequestAndReply(t *testing.T) {
 	}
 }
 
+// A run that accepts and says nothing is one that did not answer in time.
+func TestNoAnswerInTime(t *testing.T) {
+	dir, calls := t.TempDir(), make(chan *Call)
+	s, err := Listen(dir, calls, plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Do(ctx, dir, Request{Op: OpStatus}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want that the time is over", err)
+	}
+}
+
 func TestRefusalIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	listen(t, dir, func(Request) Reply { return Reply{Err: `no job "x"`} })

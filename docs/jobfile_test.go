@@ -100,6 +100,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1-cifar10-0-1e-5 … job-1-mnist-0-1e-5",
 		"job-1-resnet18-0.1 … job-1-vit-0.001",
 		"job-1-ramen-0.1 … job-1-room-0.01",
+		"job-1", // metrics
 		"report … download",
 		"job-1", // elastic jobs
 		"job-1", // retries

@@ -86,9 +86,9 @@ func TestTrain(t *testing.T) {
 			if made := err == nil; made != (row.code == 0) {
 				t.Errorf("checkpoint: %v", err)
 			}
-			metrics, _, err := files.Result(result, "")
-			if err != nil || row.code == 0 && metrics["accuracy"] == nil {
-				t.Errorf("got metrics %v, %v", metrics, err)
+			left, err := files.Result(result, "", "")
+			if err != nil || row.code == 0 && left.Metrics["accuracy"] == nil {
+				t.Errorf("got metrics %v, %v", left.Metrics, err)
 			}
 		})
 	}

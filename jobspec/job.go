@@ -117,6 +117,7 @@ type Rendered struct {
 	Stderr   string   // absolute; same as Stdout unless they are separate
 	Outputs  []string // absolute paths or globs
 	Inputs   []string // absolute paths or globs
+	Metrics  []Metric // numbers that it leaves in its log, in files or in its result
 	Config   *Config  // nil if there is none
 }
 

@@ -180,6 +180,7 @@ func (p *proto) readRest() {
 	p.Outputs = p.textList("outputs", expand.InJob)
 	p.Inputs = p.textList("inputs", expand.InJob)
 	p.Needs = p.textList("needs", expand.InJob)
+	p.readMetrics()
 	p.Queue = p.optional("queue", expand.InJob)
 	p.checkPaths()
 	p.checkConfigUse(p.get("config") != nil)

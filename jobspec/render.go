@@ -56,6 +56,9 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	if r.Inputs, err = pathList(t.Inputs, v); err != nil {
 		return Rendered{}, err
 	}
+	if r.Metrics, err = metricsOf(t, v); err != nil {
+		return Rendered{}, err
+	}
 	if whole {
 		r.Commands, r.Env = t.Script(v), t.Environ(v)
 	}

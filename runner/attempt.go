@@ -41,6 +41,7 @@ func (l *loop) forget(at *attempt) {
 // adopt asks the engine about an attempt of an earlier run.
 func (l *loop) adopt(a state.Attempt) {
 	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
+	at.curve = l.Ledger.CurvePath(a.Ledger, a.Start.UniID)
 	l.attempts.live[at.launch.UniID] = at
 	l.out.started(a.Start, l.Now())
 	ask := engine.Attempt{Identity: at.launch.Identity, Started: a.Start.Time}
@@ -56,6 +57,9 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 		UniID: a.Start.UniID, Job: a.Start.Job, Dir: dir, Grace: 10 * time.Second,
 		Grant: a.Start.Grant(),
 	}}}
+	if a.Start.LogFrom > 0 {
+		at.out.fromStdout = a.Start.LogFrom
+	}
 	if id < 0 || b == nil {
 		return at
 	}
@@ -66,7 +70,7 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	was := state.Record{Fact: *s, Start: s.Time}
 	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
 	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
-		at.outputs, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Stderr, r.WorkDir
+		at.outputs, at.metrics, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Metrics, r.Stderr, r.WorkDir
 	}
 	return at
 }

@@ -98,11 +98,11 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
 		Good: e.Report == "normal_exit", PeakHost: e.PeakHost,
 	}
-	metrics, kind, err := files.Result(resultPath(at.launch.Dir), at.out.stdout+".result.json")
+	left, err := files.Result(resultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
 	if err != nil {
 		ev.Warning = err.Error()
 	}
-	ev.Metrics = metrics
+	ev.Metrics, ev.LogTo = left.Metrics, size(at.out.stdout)
 	if e.Report == "abnormal_exit" {
 		ev.Failed = "its script reported abnormal_exit"
 	}
@@ -114,6 +114,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		}
 	} else if p, err := files.MissingOutput(at.outputs); p == "" {
 		ev.Whole = len(at.outputs) > 0
+		at.measure(&ev)
 	} else {
 		ev.Failed, ev.Good, ev.Cause = "output "+files.Short(at.launch.WorkDir, p)+" missing", false, sched.OutputMissing
 		if err != nil {
@@ -123,7 +124,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 	switch {
 	case e.OOMKilled:
 		ev.Cause = sched.HostMemory
-	case kind == state.ErrOOM || reported == state.ErrOOM && !ev.Good:
+	case left.ErrorType == state.ErrOOM || reported == state.ErrOOM && !ev.Good:
 		ev.Cause = sched.GPUMemory
 	}
 	return ev

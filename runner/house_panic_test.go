@@ -19,6 +19,7 @@ var bareGo = map[string]string{
 	"runner/engine/local/keeper/keeper.go":  "a keeper, which contains what can be contained",
 	"runner/engine/local/keeper/claims.go":  "a keeper",
 	"runner/engine/local/remote.go":         "waits for a process and does nothing else",
+	"runner/measure.go":                     "reads metrics, and fails alone",
 	"gpu/probe/childmain.go":                "another process, whose crash is made good",
 	"gpu/probe/child.go":                    "waits for a process and does nothing else",
 	"gpu/claim/reader.go":                   "reads for any process, and fails alone",

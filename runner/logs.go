@@ -63,6 +63,15 @@ func size(path string) int64 {
 	return fi.Size()
 }
 
+// parts returns the part in each log, as far as it has been written.
+func (p logPart) parts() []files.LogPart {
+	list := []files.LogPart{{Path: p.stdout, From: p.start(p.stdout, p.fromStdout)}}
+	if p.stderr != p.stdout {
+		list = append(list, files.LogPart{Path: p.stderr, From: p.start(p.stderr, p.fromStderr)})
+	}
+	return list
+}
+
 // logTail is the maximum number of bytes at a log's end that are examined.
 const logTail = 64 << 10
 

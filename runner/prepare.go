@@ -158,11 +158,12 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		return nil, state.Fact{}, err
 	}
 	at := &attempt{
-		job: p.Prepare.Job, file: job.File, out: out, outputs: r.Outputs, port: p.port,
+		job: p.Prepare.Job, file: job.File, out: out, outputs: r.Outputs, metrics: r.Metrics, port: p.port,
+		curve:  p.Ledger.CurvePath(job.File, p.uniID),
 		launch: p.launch(r, header),
 	}
 	start := state.Fact{
-		UniID: p.uniID, Log: r.Stdout, Commands: r.Commands, Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
+		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: r.Commands, Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
 	}
 	return at, start, nil
 }

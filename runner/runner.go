@@ -97,6 +97,8 @@ type attempt struct {
 	launch  engine.Launch // of an earlier run's: what is known of it
 	out     logPart
 	outputs []string
+	metrics []jobspec.Metric
+	curve   string // where the points of its curves go; "" for nowhere
 	port    int
 	ack     func()       // lets the engine signal it, once the ledger has the reason
 	onGPU   map[int]bool // processes seen on its GPUs

@@ -54,6 +54,10 @@ func (m *memory) NewAttempt(int) (string, string, error) {
 	return id, m.AttemptDir(0, id), os.MkdirAll(m.AttemptDir(0, id), 0o755)
 }
 
+func (m *memory) CurvePath(_ int, id string) string {
+	return filepath.Join(m.dir, "metrics", id+".jsonl")
+}
+
 func (m *memory) AttemptDir(_ int, id string) string { return filepath.Join(m.dir, "attempts", id) }
 func (m *memory) RemoveAttempt(_ int, id string) {
 	m.mu.Lock()

@@ -31,4 +31,5 @@ type Ledger interface {
 	AttemptDir(file int, uniID string) string
 	RemoveAttempt(file int, uniID string)
 	LogPath(file int, job string) string
+	CurvePath(file int, uniID string) string
 }

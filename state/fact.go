@@ -52,6 +52,7 @@ type Fact struct {
 	Memory   gpu.Bytes         `json:"memory_bytes,omitempty"` // granted on each GPU
 	Close    gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
 	Log      string            `json:"log,omitempty"`
+	LogFrom  int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
 	Inputs   []Input           `json:"inputs,omitempty"`
 	Needs    string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
 	Family   string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds: FamilyName
@@ -65,22 +66,24 @@ type Fact struct {
 	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, resize, stray, preempted, left-over
 
 	// End.
-	State        Phase          `json:"state,omitempty"`
-	ExitCode     *int           `json:"exit_code,omitempty"`
-	Signal       string         `json:"signal,omitempty"`     // "SIGKILL"
-	ErrorType    string         `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running, stray_gpu
-	Cause        CauseCode      `json:"cause,omitempty"`      // why it ended without success; see Fact.CauseCode
-	Reason       string         `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
-	Line         string         `json:"line,omitempty"`       // for a failure: the log line that explains it
-	Uncharged    string         `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"
-	Seconds      float64        `json:"seconds,omitempty"`
-	PeakMemory   gpu.Bytes      `json:"peak_gpu_memory_bytes,omitempty"`
-	PeakEach     []gpu.Bytes    `json:"peak_each_gpu_bytes,omitempty"`    // on each, if there are several
-	PeakReadings int            `json:"peak_readings,omitempty"`          // number of readings behind PeakMemory
-	Preallocated bool           `json:"preallocated,omitempty"`           // PeakMemory says what the GPU has, not what the job needs
-	PeakHost     gpu.Bytes      `json:"peak_host_memory_bytes,omitempty"` // of its largest process
-	Metrics      map[string]any `json:"metrics,omitempty"`
-	By           string         `json:"by,omitempty"` // ByDone or ByDoneWithout: marked by a person, nothing ran
+	State        Phase             `json:"state,omitempty"`
+	ExitCode     *int              `json:"exit_code,omitempty"`
+	Signal       string            `json:"signal,omitempty"`     // "SIGKILL"
+	ErrorType    string            `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running, stray_gpu
+	Cause        CauseCode         `json:"cause,omitempty"`      // why it ended without success; see Fact.CauseCode
+	Reason       string            `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
+	Line         string            `json:"line,omitempty"`       // for a failure: the log line that explains it
+	Uncharged    string            `json:"uncharged,omitempty"`  // for a failure that spent no retry: why, e.g. "GPU 3 may be at fault"
+	Seconds      float64           `json:"seconds,omitempty"`
+	PeakMemory   gpu.Bytes         `json:"peak_gpu_memory_bytes,omitempty"`
+	PeakEach     []gpu.Bytes       `json:"peak_each_gpu_bytes,omitempty"`    // on each, if there are several
+	PeakReadings int               `json:"peak_readings,omitempty"`          // number of readings behind PeakMemory
+	Preallocated bool              `json:"preallocated,omitempty"`           // PeakMemory says what the GPU has, not what the job needs
+	PeakHost     gpu.Bytes         `json:"peak_host_memory_bytes,omitempty"` // of its largest process
+	Metrics      map[string]any    `json:"metrics,omitempty"`
+	Measured     map[string]string `json:"measured,omitempty"`     // which of them were read from the log or a file, by which rule: jobspec's Metric.Sum
+	LogTo        int64             `json:"log_to_bytes,omitempty"` // where in the log the attempt's part ends; 0 also if unknown
+	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: marked by a person, nothing ran
 }
 
 // Grant returns what a start granted its attempt, as far as the ledger has it.

@@ -189,7 +189,7 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	r := &Record{Fact: f, Start: s.Time, StartSeq: a.Seq, EndSeq: seq, Ledger: a.Ledger}
 	r.Key, r.Job, r.Attempt = cmp.Or(f.Key, s.Key), cmp.Or(f.Job, s.Job), cmp.Or(f.Attempt, s.Attempt)
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs, r.GPUUUIDs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs, s.GPUUUIDs
-	r.Metrics = nil
+	r.Metrics, r.Measured = nil, nil
 	if r.State == Succeeded {
 		r.Commands = nil
 	}

@@ -46,6 +46,7 @@ var (
 	InJob    = setOf(VarName, VarWorkDir)
 	AtStart  = InJob | setOf(VarUniID, varAttempt, VarGPUList, VarGPU, varNGPUs, varPort, VarConfig, VarLog)
 	InLog    = AtStart &^ setOf(VarLog)
+	InMetric = InLog &^ setOf(VarConfig)
 	InConfig = AtStart &^ setOf(VarConfig)
 )
 

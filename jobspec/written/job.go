@@ -26,6 +26,7 @@ type Job struct {
 	Outputs   []*expand.Text
 	Inputs    []*expand.Text
 	Config    *Config
+	Metrics   []Metric
 	Queue     *expand.Text
 	Needs     []*expand.Text
 

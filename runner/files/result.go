@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 
@@ -28,39 +30,61 @@ const (
 // ledger. Its value is the path of the file that has them.
 const MetricsFile = "gpurun_metrics_file"
 
+// A Left is what a job has left in its GPURUN_RESULT.
+type Left struct {
+	Metrics   map[string]any
+	ErrorType string // "oom", if the job says so
+}
+
 // Result reads what a job left in its GPURUN_RESULT: a sequence of JSON objects, in
-// which later values replace earlier ones. error_type is removed from the metrics and
-// returned, or "" unless a job may report it. If the metrics do not fit the ledger,
+// which later values replace earlier ones. error_type is removed from the metrics, if a
+// job may report it. Objects with a step are points of curves, and are written to the file
+// curve as well, one a line, unless it is "". If the metrics do not fit the ledger,
 // the file is copied to keep, and the only metric is MetricsFile, which names it. A
 // missing or empty file is not an error. With an error, Result still returns what it
 // could read.
-func Result(path, keep string) (metrics map[string]any, errorType string, err error) {
+func Result(path, keep, curve string) (left Left, err error) {
 	data, err := readResult(path)
 	if errors.Is(err, errTooLong) {
-		metrics, err = kept(path, keep)
-		return metrics, "", err
+		left.Metrics, err = kept(path, keep)
+		return left, err
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("result file: %w", err)
+		return left, fmt.Errorf("result file: %w", err)
 	}
 	if len(data) == 0 {
-		return nil, "", nil
+		return left, nil
 	}
-	metrics, err = merge(data)
-	if errorType, _ = metrics["error_type"].(string); errorType == state.ErrOOM {
+	metrics, points, err := merge(data)
+	if curve != "" && len(points) > 0 {
+		err = errors.Join(err, writeCurve(curve, points))
+	}
+	if kind, _ := metrics["error_type"].(string); kind == state.ErrOOM {
+		left.ErrorType = kind
 		delete(metrics, "error_type")
-	} else {
-		errorType = ""
 	}
 	if len(metrics) == 0 {
-		return nil, errorType, err
+		return left, err
 	}
 	if text, e := json.Marshal(metrics); e != nil || len(text) > maxMetrics {
 		var e error
 		metrics, e = kept(path, keep)
 		err = errors.Join(err, e)
 	}
-	return metrics, errorType, err
+	left.Metrics = metrics
+	return left, err
+}
+
+// writeCurve writes the points of an attempt's curves. It need not survive a crash of the
+// machine: nothing depends on it.
+func writeCurve(path string, points []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("curves: %w", err)
+	}
+	if err := os.WriteFile(path, points, 0o644); err != nil {
+		return fmt.Errorf("curves: %w", err)
+	}
+	return nil
 }
 
 var errTooLong = errors.New("too long")
@@ -81,21 +105,27 @@ func readResult(path string) ([]byte, error) {
 }
 
 // merge reads objects up to the first invalid one, which may be cut short because the
-// job was killed while writing.
-func merge(data []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(quoteNaN(data)))
+// job was killed while writing. points has the objects with a step, one a line.
+func merge(data []byte) (all map[string]any, points []byte, err error) {
+	data = quoteNaN(data)
+	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	all := map[string]any{}
+	all = map[string]any{}
+	var line bytes.Buffer
 	for n := 1; ; n++ {
 		var one map[string]any
+		from := d.InputOffset()
 		err := d.Decode(&one)
 		if err == io.EOF {
-			return all, nil
+			return all, line.Bytes(), nil
 		}
 		if err != nil {
-			return all, fmt.Errorf("result file: object %d: %w", n, err)
+			return all, line.Bytes(), fmt.Errorf("result file: object %d: %w", n, err)
 		}
 		maps.Copy(all, one)
+		if _, isPoint := one["step"].(json.Number); isPoint && json.Compact(&line, data[from:d.InputOffset()]) == nil {
+			line.WriteByte('\n')
+		}
 	}
 }
 

@@ -34,7 +34,8 @@ func TestResult(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "result"), row.text)
-			metrics, errorType, err := Result(path, "")
+			left, err := Result(path, "", "")
+			metrics, errorType := left.Metrics, left.ErrorType
 			if !reflect.DeepEqual(metrics, row.metrics) || errorType != row.errorType {
 				t.Errorf("got %v %q, want %v %q", metrics, errorType, row.metrics, row.errorType)
 			}
@@ -47,14 +48,14 @@ func TestResult(t *testing.T) {
 
 func TestResultThatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
-	if m, e, err := Result(filepath.Join(dir, "none"), ""); m != nil || e != "" || err != nil {
-		t.Errorf("got %v %q %v without a file, want nothing", m, e, err)
+	if left, err := Result(filepath.Join(dir, "none"), "", ""); left.Metrics != nil || left.ErrorType != "" || err != nil {
+		t.Errorf("got %v %v without a file, want nothing", left, err)
 	}
 	pipe := filepath.Join(dir, "pipe")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Result(pipe, ""); err == nil {
+	if _, err := Result(pipe, "", ""); err == nil {
 		t.Error("got no error for a pipe")
 	}
 }
@@ -72,7 +73,8 @@ func TestResultTooLongForTheLedger(t *testing.T) {
 			dir := t.TempDir()
 			text := `{"error_type":"oom","curve":"` + strings.Repeat("x", row.size) + `"}`
 			path, keep := write(t, filepath.Join(dir, "result"), text), filepath.Join(dir, "train.log.metrics")
-			metrics, errorType, err := Result(path, keep)
+			left, err := Result(path, keep, "")
+			metrics, errorType := left.Metrics, left.ErrorType
 			if want := (map[string]any{MetricsFile: keep}); err != nil || !reflect.DeepEqual(metrics, want) {
 				t.Fatalf("got %v %v, want %v", metrics, err, want)
 			}
@@ -82,10 +84,29 @@ func TestResultTooLongForTheLedger(t *testing.T) {
 			if got, err := os.ReadFile(keep); err != nil || string(got) != text {
 				t.Errorf("got %d bytes, %v; want the %d of the result file", len(got), err, len(text))
 			}
-			if _, _, err := Result(path, ""); err == nil {
+			if _, err := Result(path, "", ""); err == nil {
 				t.Error("got no error without a place to keep it")
 			}
 		})
+	}
+}
+
+// Points of curves are kept one a line, however the job has written them.
+func TestCurve(t *testing.T) {
+	dir := t.TempDir()
+	path := write(t, filepath.Join(dir, "result"), `{"step": 1, "loss": 0.5}
+{"note": "no point"} {"step":2,
+ "loss":NaN}
+{"step": "three"}
+{"step": 3, "loss"`)
+	curve := filepath.Join(dir, "metrics", "u.jsonl")
+	left, err := Result(path, "", curve)
+	if err == nil || left.Metrics["loss"] != "NaN" {
+		t.Errorf("got %v, %v; want the last loss, and an error about the last object", left, err)
+	}
+	got, err := os.ReadFile(curve)
+	if want := "{\"step\":1,\"loss\":0.5}\n{\"step\":2,\"loss\":\"NaN\"}\n"; err != nil || string(got) != want {
+		t.Errorf("got %q, %v; want %q", got, err, want)
 	}
 }
 
@@ -93,9 +114,14 @@ func FuzzResult(f *testing.F) {
 	f.Add([]byte(`{"a":1}{"b":NaN}`))
 	f.Add([]byte(`{"error_type":"oom","s":"\"-Infinity\\"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		metrics, _ := merge(data)
+		metrics, points, _ := merge(data)
 		if _, err := json.Marshal(metrics); err != nil {
 			t.Errorf("metrics that no ledger can hold: %v", err)
+		}
+		for line := range strings.Lines(string(points)) {
+			if !json.Valid([]byte(line)) || !strings.HasSuffix(line, "\n") {
+				t.Errorf("%q is not a line of JSON", line)
+			}
 		}
 	})
 }

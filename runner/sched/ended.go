@@ -60,6 +60,7 @@ func EndFact(o *state.Attempt, e Ended, now Now) state.Fact { return adopted(o).
 func (a *attempt) end(e Ended, now Now) state.Fact {
 	f := a.fact(state.KindEnd, now)
 	f.Signal, f.Seconds, f.Metrics, f.PeakHost = e.Signal, e.Seconds, e.Metrics, e.PeakHost
+	f.Measured, f.LogTo = e.Measured, e.LogTo
 	f.PeakMemory, f.PeakReadings, f.Preallocated = a.peak, a.readings, a.hogs
 	if len(a.seats) > 1 {
 		for _, s := range a.seats {

@@ -97,8 +97,10 @@ type Ended struct {
 	Whole    bool   // it has outputs, and all of them are there
 	Good     bool   // the script reported normal_exit: a success regardless of the exit status
 	Metrics  map[string]any
-	PeakHost gpu.Bytes // 0 if unknown
-	Stuck    bool      // part of it may still be using its GPUs: they are not released
+	Measured map[string]string // which of them were read, by which rule
+	LogTo    int64             // where its part of the log ends; 0 if unknown
+	PeakHost gpu.Bytes         // 0 if unknown
+	Stuck    bool              // part of it may still be using its GPUs: they are not released
 
 	LeftOver    int    // number of processes that had to be ended after its last command
 	LeftRunning string // if it failed because its commands left processes running, the reason; or ""

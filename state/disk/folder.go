@@ -21,6 +21,7 @@ const (
 	runLogName = "run.log"
 	logsName   = "logs"
 	triesName  = "attempts"
+	curvesName = "metrics"
 )
 
 // Folder returns where the state of a job file is kept, whether or not it exists:

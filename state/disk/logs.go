@@ -63,6 +63,14 @@ func (s *State) LogPath(file int, job string) string {
 	return logPath(s.files[file].dir, job)
 }
 
+// CurvePath returns where the points of an attempt's curves are.
+func (s *State) CurvePath(file int, uniID string) string { return CurvePath(s.files[file].dir, uniID) }
+
+// CurvePath returns where the points of an attempt's curves are within a batch's folder.
+func CurvePath(dir, uniID string) string {
+	return filepath.Join(dir, curvesName, filepath.Base(uniID)+".jsonl")
+}
+
 // maxName is the maximum length of a file name (NAME_MAX), less room for ".log.1".
 const maxName = unix.NAME_MAX - 8
 

@@ -1,0 +1,191 @@
+package jobspec
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+	"gpurun/jobspec/written"
+)
+
+// A Metric is one number that a job leaves behind, and a Goal which of two is better.
+type (
+	Metric = written.Metric
+	Goal   = written.Goal
+)
+
+// What is best of a metric.
+const (
+	NoGoal = written.NoGoal
+	Max    = written.Max
+	Min    = written.Min
+)
+
+// Metrics returns the numbers that the job file says a job leaves behind, without paths.
+func (j *Job) Metrics() []Metric {
+	if j.Spec == nil || j.Spec.text == nil {
+		return nil
+	}
+	return j.Spec.text.Metrics
+}
+
+// Entry returns where the job is in its file, the same for all jobs of one matrix: its line
+// and its name as written.
+func (j *Job) Entry() (line int, name string) {
+	t := j.Spec.text
+	if t == nil {
+		return 0, j.Name
+	}
+	return t.Line, t.Name.Raw
+}
+
+// metricsOf returns the metrics of one job, with the paths of their files.
+func metricsOf(t *written.Job, v *expand.Values) ([]Metric, error) {
+	list := slices.Clone(t.Metrics)
+	for i := range list {
+		if list[i].File == nil {
+			continue
+		}
+		var err error
+		if list[i].Path, err = expand.Absolute(v.WorkDir, list[i].File.Render(v)); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// metricKeys are the keys of one metric.
+var metricKeys = []string{"log", "file", "key", "at", "goal", "percent"}
+
+// metricFiles are the endings of files that hold metrics.
+var metricFiles = []string{".json", ".jsonl", ".ndjson", ".yaml", ".yml", ".csv", ".tsv"}
+
+// readMetrics reads metrics: {acc: 'regex', loss: {file: out.json, key: test.loss}}.
+func (p *proto) readMetrics() {
+	n := p.get("metrics")
+	if n == nil {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		p.src.Problem(n.Line, n.Column, `write metrics: {acc: 'acc = ([0-9.]+)'}`, "metrics must be a mapping of names, not %s", source.Describe(n))
+		return
+	}
+	p.src.Pairs(n, "metrics", func(k, v *yaml.Node) {
+		if k.Value == "" || strings.ContainsAny(k.Value, ", \t\n=:") || k.Value == "error_type" || k.Value == "step" {
+			p.src.Problem(k.Line, k.Column, "use a word such as test_acc", "invalid name of a metric: %q", k.Value)
+			return
+		}
+		m := Metric{Name: k.Value}
+		ok := true
+		switch {
+		case source.IsNull(v):
+			return // removes a default
+		case v.Kind == yaml.ScalarNode:
+			ok = p.metricLog(&m, v)
+		case v.Kind == yaml.MappingNode:
+			ok = p.metric(&m, v)
+		default:
+			ok = false
+			p.src.Problem(v.Line, v.Column, `write acc: 'acc = ([0-9.]+)', or acc: {file: out.json, key: acc}`, "metrics: %q must be a regular expression or a mapping, not %s", k.Value, source.Describe(v))
+		}
+		if ok {
+			p.Metrics = append(p.Metrics, m)
+		}
+	})
+}
+
+// metric reads one metric that is a mapping.
+func (p *proto) metric(m *Metric, n *yaml.Node) bool {
+	if hint := source.QuoteHint(n); hint != "" && len(n.Content) <= 2 && !slices.Contains(metricKeys, n.Content[0].Value) {
+		p.src.Problem(n.Line, n.Column, hint, "metrics: %q must be a regular expression or a mapping with log or file", m.Name)
+		return false
+	}
+	what, ok := "metrics: "+m.Name, true
+	refuse := func(at *yaml.Node, hint, text string, args ...any) {
+		ok = false
+		p.src.Problem(at.Line, at.Column, hint, what+": "+text, args...)
+	}
+	ok = p.src.Pairs(n, what, func(k, v *yaml.Node) {
+		text, _, scalar := p.src.Scalar(v, what+": "+k.Value)
+		if !scalar || source.IsNull(v) {
+			ok = ok && scalar
+			return
+		}
+		var err error
+		switch k.Value {
+		case "log":
+			ok = p.metricLog(m, v) && ok
+			return
+		case "file":
+			m.File, scalar = p.compile(text, v.Line, v.Column, what+": file", expand.InMetric)
+			ok = ok && scalar
+			if ext := strings.ToLower(filepath.Ext(text)); ext != "" && !strings.ContainsAny(ext, "{}/") && !slices.Contains(metricFiles, ext) {
+				refuse(v, "print the number and read it with log: 'acc = ([0-9.]+)'; files may be .json, .jsonl, .yaml, .csv, .tsv", "cannot read a number from %q", text)
+			}
+		case "key":
+			m.Key = text
+		case "at":
+			goal, column, _ := strings.Cut(text, " ")
+			if m.At = strings.TrimSpace(column); m.At == "" || goal != string(Max) && goal != string(Min) {
+				refuse(v, "write at: max val_acc, the row in which the column val_acc is highest; or min", "invalid value %q of at", text)
+			}
+			m.AtMax = goal == string(Max)
+		case "goal":
+			_, err = units.ParseWord(text, string(Max), string(Min))
+			m.Goal = Goal(text)
+		case "percent":
+			m.Percent, err = units.ParseBool(text)
+		default:
+			refuse(k, source.DidYouMean(k.Value, metricKeys, "valid keys: "+strings.Join(metricKeys, ", ")), "unknown key %q", k.Value)
+		}
+		if err != nil {
+			ok = false
+			p.src.Out.Add(Problem{File: p.src.Path, Line: v.Line, Col: v.Column, Text: what + ": " + k.Value + ": "}.Because(err))
+		}
+	}) && ok
+	switch {
+	case m.Log != nil && m.File != nil:
+		refuse(n, "keep one of them", "it has both log and file")
+	case m.File == nil && m.Key != "":
+		refuse(n, "add file: out.json", "key without file")
+	case m.File == nil && m.At != "":
+		refuse(n, "add file: log.csv", "at without file")
+	}
+	if m.File != nil && m.Key == "" {
+		m.Key = m.Name
+	}
+	return ok
+}
+
+// metricLog reads the regular expression of a metric.
+func (p *proto) metricLog(m *Metric, n *yaml.Node) bool {
+	text, _, ok := p.src.Scalar(n, "metrics: "+m.Name)
+	if !ok {
+		return false
+	}
+	problem := func(hint, format string, args ...any) {
+		ok = false
+		p.src.Problem(n.Line, n.Column, hint, "metrics: "+m.Name+": "+format, args...)
+	}
+	re, err := regexp.Compile(text)
+	switch {
+	case err != nil && regexp.MustCompile(`\(\?<?[=!]`).MatchString(text):
+		problem("there is no lookaround; put the number into a group: 'acc = ([0-9.]+)'", "invalid regular expression %q", source.Clip(text))
+	case err != nil:
+		problem("write it in single quotes: 'acc = ([0-9.]+)'", "invalid regular expression %q: %s", source.Clip(text), strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	case slices.Contains(metricFiles, strings.ToLower(filepath.Ext(text))) && re.NumSubexp() == 0:
+		problem("write "+m.Name+": {file: "+text+"}", "%q is no regular expression with a group", source.Clip(text))
+	case re.NumSubexp() == 0:
+		problem("put the number into a group: '"+source.Clip(strings.TrimRight(text, " "))+" ([0-9.]+)'", "%q has no group for the number", source.Clip(text))
+	case re.NumSubexp() > 1:
+		problem("write (?:…) for groups that are not the number", "%q has %d groups, so it is not clear which is the number", source.Clip(text), re.NumSubexp())
+	}
+	m.Log = re
+	return ok
+}

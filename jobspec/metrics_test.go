@@ -1,0 +1,45 @@
+package jobspec
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestMetrics(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "jobs.yaml")
+	write := func(metrics string) *Batch {
+		t.Helper()
+		text := "defaults: {metrics: {acc: 'a (.)', gone: 'g (.)'}}\njobs:\n  - {name: t, run: x, params: {p: 1}, allow: [unused], metrics: " + metrics + "}\n"
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b, problems := load([]string{file}, Options{})
+		if b == nil {
+			t.Fatal(problemText(problems))
+		}
+		return b
+	}
+	b := write(`{gone: null, best: {file: "o/{name}-{uni_id}.csv", at: max val, goal: max, percent: true}, said: {goal: min}, own: {}}`)
+	r, err := b.Paths(&b.Jobs[0], Runtime{UniID: "u", Attempt: 1})
+	if err != nil || len(r.Metrics) != 4 {
+		t.Fatalf("got %v, %v", r.Metrics, err)
+	}
+	acc, best, said, own := r.Metrics[0], r.Metrics[1], r.Metrics[2], r.Metrics[3]
+	if acc.Name != "acc" || acc.Log.String() != "a (.)" || acc.Goal != NoGoal || acc.Percent {
+		t.Errorf("got %+v", acc)
+	}
+	if want := filepath.Join(filepath.Dir(file), "o", "t-u.csv"); best.Path != want || best.Key != "best" || best.At != "val" || !best.AtMax || best.Goal != Max || !best.Percent {
+		t.Errorf("got %+v, want the path %s", best, want)
+	}
+	if said.Goal != Min || said.Sum() != "" || own.Sum() != "" || acc.Sum() == best.Sum() || len(acc.Sum()) != 8 {
+		t.Errorf("got %+v %+v", said, own)
+	}
+	other := write(`{acc: 'a (..)'}`)
+	if other.Jobs[0].Metrics()[0].Sum() == acc.Sum() {
+		t.Error("another expression has the same sum")
+	}
+	if b.Jobs[0].Key != other.Jobs[0].Key {
+		t.Error("metrics change the key")
+	}
+}

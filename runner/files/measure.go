@@ -1,0 +1,232 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/state/host"
+)
+
+// A LogPart is one attempt's part of a log: bytes From to To; To is 0 for its end.
+type LogPart struct {
+	Path     string
+	From, To int64
+}
+
+// Limits bound how much is read of each log and file, and for how long; 0 for no limit.
+type Limits struct {
+	Bytes int64
+	Until time.Time
+}
+
+// AtEnd are the limits for what is read while a job's GPUs wait to be handed over. What
+// takes more is left in the log and the file, and read when somebody asks for it.
+func AtEnd() Limits { return Limits{4 << 20, time.Now().Add(measureFor)} }
+
+const measureFor = 200 * time.Millisecond
+
+// Measured is what was found of a job's metrics.
+type Measured struct {
+	Values  map[string]any    // a number, or "NaN" and the like, as the ledger has them
+	Sums    map[string]string // by which rule each was read: Metric.Sum
+	Missing map[string]string // in a few words, why there is no value
+}
+
+// Measure reads the metrics that a job has left in its logs and in files. The log is read
+// from its end: most jobs print what counts last.
+func Measure(list []jobspec.Metric, logs []LogPart, limits Limits) Measured {
+	m := Measured{map[string]any{}, map[string]string{}, map[string]string{}}
+	var inLog []jobspec.Metric
+	inFile := map[string][]jobspec.Metric{}
+	var paths []string
+	for _, x := range list {
+		switch {
+		case x.Log != nil:
+			inLog = append(inLog, x)
+		case x.Path != "":
+			if inFile[x.Path] == nil {
+				paths = append(paths, x.Path)
+			}
+			inFile[x.Path] = append(inFile[x.Path], x)
+		}
+	}
+	for i, p := range logs {
+		if len(inLog) == 0 {
+			break
+		}
+		inLog = m.fromLog(inLog, p, limits, i == 0)
+	}
+	for _, path := range paths {
+		m.fromFile(inFile[path], path, limits)
+	}
+	return m
+}
+
+// found notes the text of a value.
+func (m *Measured) found(x jobspec.Metric, text string) {
+	value, err := strconv.ParseFloat(strings.TrimRight(strings.TrimSpace(text), ".,;%"), 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
+		m.Missing[x.Name] = fmt.Sprintf("%q is not a number", shorten(text))
+		return
+	}
+	delete(m.Missing, x.Name)
+	m.Sums[x.Name] = x.Sum()
+	switch {
+	case math.IsNaN(value):
+		m.Values[x.Name] = "NaN"
+	case math.IsInf(value, 0):
+		m.Values[x.Name] = strings.Replace(strings.TrimPrefix(fmt.Sprint(value), "+"), "Inf", "Infinity", 1)
+	default:
+		m.Values[x.Name] = value
+	}
+}
+
+// How much of a log is read at once, and the length from which a line is cut.
+const (
+	logChunk = 256 << 10
+	logLong  = 1 << 20
+)
+
+// fromLog looks for metrics in the lines of a log, the last first, and returns those that
+// no line matches. first is false for another log of the same job.
+func (m *Measured) fromLog(list []jobspec.Metric, p LogPart, limits Limits, first bool) []jobspec.Metric {
+	missing := func(why string) []jobspec.Metric {
+		for _, x := range list {
+			if first || m.Missing[x.Name] == "" {
+				m.Missing[x.Name] = why
+			}
+		}
+		return list
+	}
+	f, info, err := host.OpenRegular(p.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return missing("its log is gone")
+	case err != nil:
+		return missing("its log cannot be read")
+	}
+	defer f.Close()
+	end := info.Size()
+	if p.To > 0 {
+		end = min(end, p.To)
+	}
+	least := max(p.From, 0)
+	cut := limits.Bytes > 0 && end-limits.Bytes > least
+	if cut {
+		least = end - limits.Bytes
+	}
+	var rest []byte // the end of a line that begins before it
+	for end > least && len(list) > 0 {
+		if !limits.Until.IsZero() && time.Now().After(limits.Until) {
+			return missing("its log is long")
+		}
+		start := max(least, end-logChunk)
+		part := make([]byte, end-start, int(end-start)+len(rest))
+		if _, err := f.ReadAt(part, start); err != nil {
+			return missing("its log cannot be read")
+		}
+		part, end = append(part, rest...), start
+		for len(list) > 0 {
+			i := bytes.LastIndexAny(part, "\r\n")
+			if i < 0 && (start > least && len(part) < logLong || cut && start == least) {
+				break // the line begins further up
+			}
+			if list = m.inLine(list, part[i+1:]); i < 0 {
+				part = nil
+				break
+			}
+			part = part[:i]
+		}
+		rest = part
+	}
+	if cut {
+		return missing("its log is long")
+	}
+	return missing("no line of its log matches")
+}
+
+// inLine looks for metrics in one line and returns those that it does not have.
+func (m *Measured) inLine(list []jobspec.Metric, line []byte) []jobspec.Metric {
+	if len(line) == 0 {
+		return list
+	}
+	if bytes.IndexByte(line, 0x1b) >= 0 {
+		line = escapes.ReplaceAll(line, nil)
+	}
+	left := list[:0:0]
+	for i, x := range list {
+		text, ok := lastMatch(x.Log, line)
+		if !ok {
+			left = append(left, list[i])
+			continue
+		}
+		m.found(x, text)
+	}
+	if len(left) == len(list) {
+		return list
+	}
+	return left
+}
+
+// lastMatch returns the group of the last match in a line.
+func lastMatch(re *regexp.Regexp, line []byte) (text string, ok bool) {
+	if !re.Match(line) { // much faster than finding groups
+		return "", false
+	}
+	for _, at := range re.FindAllSubmatchIndex(line, -1) {
+		if len(at) >= 4 && at[2] >= 0 {
+			text, ok = string(line[at[2]:at[3]]), true
+		}
+	}
+	return text, ok
+}
+
+// fromFile reads metrics from one file.
+func (m *Measured) fromFile(list []jobspec.Metric, path string, limits Limits) {
+	missing := func(why string) {
+		for _, x := range list {
+			m.Missing[x.Name] = why
+		}
+	}
+	name := filepath.Base(path)
+	f, info, err := host.OpenRegular(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		missing("no " + name)
+		return
+	case err != nil:
+		missing(name + " cannot be read")
+		return
+	}
+	defer f.Close()
+	if limits.Bytes > 0 && info.Size() > limits.Bytes || info.Size() > maxTable {
+		missing(name + " is too large")
+		return
+	}
+	read, known := formats[strings.ToLower(filepath.Ext(path))]
+	if !known {
+		missing(name + " is not .json, .jsonl, .yaml, .csv or .tsv")
+		return
+	}
+	rows, err := read(f, list)
+	if err != nil {
+		missing(name + ": " + shorten(err.Error()))
+		return
+	}
+	for i, x := range list {
+		if r := rows[i]; r.why != "" {
+			m.Missing[x.Name] = r.why + " in " + name
+		} else {
+			m.found(x, r.text)
+		}
+	}
+}

@@ -102,12 +102,10 @@ func (f Frame) job(v state.View, cells []string, cols [4]int, last int) string {
 // says returns the end of a job's line: why it is being stopped, else the last line of
 // its log.
 func (f Frame) says(v state.View) string {
-	text := ""
+	text := Stopping(v)
 	switch {
-	case v.Stop == state.WhyResize:
-		return "saving its work, for a resize"
-	case v.Stop != "":
-		return "stopping: " + CleanText(v.Stop)
+	case text != "":
+		return text
 	case f.Last != nil:
 		text = f.Last(v.Log)
 	}
@@ -115,6 +113,19 @@ func (f Frame) says(v state.View) string {
 		return strings.TrimSuffix(CleanText(v.Note)+"; "+text, "; ")
 	}
 	return text
+}
+
+// Stopping returns why a job is being stopped, "" if it is not.
+func Stopping(v state.View) string {
+	switch v.Stop {
+	case "":
+		return ""
+	case state.WhyResize:
+		return "saving its work, for a resize"
+	case state.WhyPreempted:
+		return "saving its work; it runs again later"
+	}
+	return "stopping: " + CleanText(v.Stop)
 }
 
 // Age returns how long a job has been running, and what jobs like it take.

@@ -22,6 +22,7 @@ type Source struct {
 	Data []byte // UTF-8 without byte order mark, lines ending in \n
 	Out  *Report
 
+	table  bool  // it holds rows, not jobs
 	starts []int // offset of each line, computed on first use
 }
 
@@ -58,6 +59,16 @@ func Given(path string, data []byte, out *Report) *Source {
 	return s
 }
 
+// OfRows returns a file of rows that a job file names, as read. It returns nil after a
+// problem.
+func OfRows(path string, data []byte, out *Report) *Source {
+	s := &Source{Path: path, Out: out, table: true}
+	if s.Data = s.decode(data); s.Data == nil {
+		return nil
+	}
+	return s
+}
+
 // decode strips the byte order mark and carriage returns, and refuses data that is
 // empty or not UTF-8. It returns nil after a problem.
 func (s *Source) decode(data []byte) []byte {
@@ -74,11 +85,19 @@ func (s *Source) decode(data []byte) []byte {
 		return nil
 	}
 	if i := bytes.IndexByte(data, 0); i >= 0 {
-		s.Problem(1+bytes.Count(data[:i], []byte("\n")), 0, "is it a job file, saved as UTF-8?", "is not a text file: it contains a NUL byte")
+		hint := "is it a job file, saved as UTF-8?"
+		if s.table {
+			hint = "save it as UTF-8 text"
+		}
+		s.Problem(1+bytes.Count(data[:i], []byte("\n")), 0, hint, "is not a text file: it contains a NUL byte")
 		return nil
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
-		s.Out.Add(Problem{File: s.Path, Text: "is empty", Hint: "a job file starts with \"jobs:\""})
+		hint := "a job file starts with \"jobs:\""
+		if s.table {
+			hint = ""
+		}
+		s.Out.Add(Problem{File: s.Path, Text: "is empty", Hint: hint})
 		return nil
 	}
 	return data

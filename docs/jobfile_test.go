@@ -31,6 +31,7 @@ func fences(t *testing.T, page string) []fence {
 var surroundings = map[string]string{
 	"configs/a.yaml":    "optim: {lr: 0.1}\nmodel: {depth: 50}\ndata:\n  crops: [196, 128]\n",
 	"configs/SVHN.yaml": "seed: 1\n",
+	"params.csv":        "dataset,lr,dropout\ncora,0.01,0.5\npubmed,0.005,0.6\n",
 	"prepare.yaml":      "jobs:\n  - {name: download, run: x}\n",
 }
 
@@ -99,6 +100,8 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1 … train-1",               // conda
 		"job-1-cifar10-0-1e-5 … job-1-mnist-0-1e-5",
 		"job-1-resnet18-0.1 … job-1-vit-0.001",
+		"job-1-cora-0.01-0.5-0 … job-1-pubmed-0.005-0.6-2",
+		"job-1-0.0145-0.03017-6-sgd … job-1-0.0001278-0.1017-2-adamw",
 		"job-1-ramen-0.1 … job-1-room-0.01",
 		"job-1", // metrics
 		"report … download",

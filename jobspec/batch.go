@@ -20,7 +20,8 @@ type Batch struct {
 	Jobs     []Job
 	Queues   []string // "path\x00queue", for messages and identity; the same name in two files is two queues
 	Settings Settings
-	Warnings []Problem // nothing that keeps the batch from running
+	Params   map[string]string // that the command line gave, as typed
+	Warnings []Problem         // nothing that keeps the batch from running
 
 	clashing map[string]bool // log paths that are also where another job's previous log is kept
 
@@ -56,6 +57,7 @@ type Options struct {
 	Lines      map[string]Lines  // the files that are lists of commands, by path as given
 	Config     string            // --config: the block dialect's settings file; "" for config.yaml beside the job file
 	Flags      map[string]string // setting name with hyphens → text as typed; a bare size is MiB, a bare time seconds
+	Params     []string          // -p KEY=VALUE: what replaces the jobs' own parameters
 	UserConfig string            // path of the user's own defaults; "" for none; may be missing
 	Lint       bool              // also lint the batch, because it is going to run
 }

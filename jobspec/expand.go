@@ -65,13 +65,30 @@ func (p *proto) distinguish() {
 }
 
 func (p *proto) nameOf(v *expand.Values) string {
+	name := p.named(v, safe)
+	if len(name) > maxSegment && badName(name) != "" {
+		return p.named(v, func(value string) string { return brief(safe(value), value) })
+	}
+	return name
+}
+
+func (p *proto) named(v *expand.Values, spell func(string) string) string {
 	name := p.Name.Render(v)
 	for _, s := range p.Suffix {
 		if slices.ContainsFunc(v.Params, func(param *Param) bool { return param.Name == s }) {
-			name += "-" + safe(v.Param(s).Text)
+			name += "-" + spell(v.Param(s).Text)
 		}
 	}
 	return name
+}
+
+// brief shortens a long value in a name, and tells it apart from others by a hash.
+func brief(spelt, value string) string {
+	const most = 40
+	if len(spelt) <= most {
+		return spelt
+	}
+	return strings.TrimRight(spelt[:most], "_") + "-" + shortHash(value)
 }
 
 // safe spells a value with the characters allowed in names.

@@ -32,6 +32,9 @@ func Load(paths []string, opts Options) (*Batch, error) {
 	for _, f := range l.files {
 		f.expandAll()
 	}
+	if !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
+		l.givens.Unmet(&l.out)
+	}
 	l.link()
 	l.checkLogs()
 	l.checkConfigs()
@@ -40,6 +43,7 @@ func Load(paths []string, opts Options) (*Batch, error) {
 	if len(l.out.Problems) > 0 {
 		return nil, Report(l.out.Problems)
 	}
+	l.batch.Params = l.givens.Texts()
 	l.sources()
 	source.Sort(l.out.Warnings, paths)
 	l.batch.Warnings = l.out.Warnings
@@ -53,11 +57,14 @@ type loader struct {
 	batch *Batch
 	files []*fileJobs
 	lints *lint.Checker
+
+	givens expand.Givens
 }
 
 func newLoader(opts Options) *loader {
 	l := &loader{opts: opts, batch: &Batch{bases: map[string]*configedit.File{}, clashing: map[string]bool{}}}
 	l.lints = lint.New(&l.out)
+	l.givens = expand.ParseGivens(opts.Params, &l.out)
 	return l
 }
 

@@ -119,7 +119,7 @@ func (f *fileJobs) job(i int, n, defaults *yaml.Node) {
 		p.inherited[k.Value] = source.Child(own, k.Value) == nil
 	}
 	var whole bool
-	p.Matrix, whole = expand.Read(s, p.get("matrix"), p.get("zip"), p.get("params"))
+	p.Matrix, whole = expand.Read(s, expand.Keys{Matrix: p.get("matrix"), Zip: p.get("zip"), Sample: p.get("sample"), Params: p.get("params")}, f.givens)
 	p.scope.Params, p.scope.Partial = p.Matrix.Always, p.Matrix.Partial
 	p.nestedFormats()
 	if p.isExperiment() {

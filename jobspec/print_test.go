@@ -37,6 +37,11 @@ jobs:
     retry: {max: 3, delay: 10s, on: [oom, exit]}
     when: always
     needs: ["train-*"]
+  - name: table
+    matrix: {from: rows.csv, r: [1, 2]}
+    sample: {n: 2, rng: 5, params: {u: "log 1e-4..1e-1", v: int 2..8, w: [a, b]}}
+    run: echo {k} {u}
+    args: {t: "{t}"}
   - {name: last, run: x, needs: ["job-2-*"], gpus: 0, cpus: 2, queue: q, tags: [a, b], shell: [sh, -c], desc: "the {name}"}
 `
 
@@ -54,6 +59,8 @@ jobs:
     env: {A: "{n}"}
     work_dir: "{n}"
 `
+
+const rowsSample = "k, t\n1e-3, \"{k}, x\"\n, true\n"
 
 const listSample = `
 jobs:
@@ -82,6 +89,7 @@ func printed(t *testing.T, name, content string) {
 		return path
 	}
 	write("SVHN.yaml", "lr: 0.1\nseed: 1 # of all\n")
+	write("rows.csv", rowsSample)
 	path := write(name, content)
 	b, problems := load([]string{path}, Options{})
 	load([]string{path}, Options{Lint: true})
@@ -132,6 +140,9 @@ func mustLoadSample(t *testing.T, name, content string) {
 	t.Helper()
 	path := writeJobFile(t, name, content)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "SVHN.yaml"), []byte("lr: 0.1\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "rows.csv"), []byte(rowsSample), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	mustLoad(t, path)

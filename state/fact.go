@@ -27,7 +27,7 @@ type Fact struct {
 	Kind Kind      `json:"kind"`
 	Time time.Time `json:"time"`
 
-	// Run.
+	// Run. Params are those of the command line.
 	Version   int               `json:"version,omitempty"` // of the format
 	Gpurun    string            `json:"gpurun,omitempty"`  // program version
 	MachineID string            `json:"machine_id,omitempty"`

@@ -1,6 +1,7 @@
 package expand
 
 import (
+	"cmp"
 	"slices"
 
 	"gpurun/jobspec/source"
@@ -15,6 +16,7 @@ type entry struct {
 	agrees []*Param // what combinations must have; numbers compare by value
 	extra  []*Param // parameters that the matrix does not have
 	used   bool
+	other  bool // for values that the command line rules out
 }
 
 // choose applies exclude, then include, as GitHub Actions does. An exclude entry
@@ -35,8 +37,12 @@ func (r *matrixReader) choose(exclude, include *yaml.Node) {
 			r.Warning(e.node.Line, e.node.Column, "", "this exclude entry matches nothing")
 		}
 	}
-	if m.Count() == 0 {
-		r.fail(exclude, "", "exclude removes every job of this matrix")
+	if at := cmp.Or(exclude, include); m.Count() == 0 {
+		text := "exclude removes every job of this matrix"
+		if len(r.given.List) > 0 {
+			text = "-p and exclude leave no job of this matrix"
+		}
+		r.fail(at, "", "%s", text)
 	}
 }
 
@@ -114,7 +120,9 @@ func (r *matrixReader) entries(n *yaml.Node, what string) []*entry {
 		if !ok {
 			r.fails = true
 		}
-		list = append(list, e)
+		if !e.other {
+			list = append(list, e)
+		}
 	}
 	return list
 }
@@ -127,8 +135,18 @@ func (r *matrixReader) entryValue(e *entry, k, v *yaml.Node, what string) {
 	}
 	r.oneValueSlip(name, v)
 	p := r.value(name, v)
-	e.given = append(e.given, p)
 	names := r.m.names()
+	if g := r.given.of(name); g != nil {
+		switch {
+		case slices.Contains(names, name):
+			e.other = e.other || !slices.ContainsFunc(g.values, func(q *Param) bool { return canonical(q) == canonical(p) })
+		case len(g.values) > 1:
+			r.fail(v, "give it one value", "-p %s=%s: only entries of %s set it", name, g.Text, what)
+		default:
+			p = g.copies()[0]
+		}
+	}
+	e.given = append(e.given, p)
 	if slices.Contains(names, name) {
 		e.agrees = append(e.agrees, p)
 		return

@@ -2,10 +2,12 @@ package expand
 
 import (
 	"slices"
+
+	"gopkg.in/yaml.v3"
 )
 
-// An axis is one dimension of a matrix: a parameter, or several that are zipped, each
-// with as many values.
+// An axis is one dimension of a matrix: a parameter, or several whose values go side by
+// side, each with as many.
 type axis struct {
 	names  []string
 	values [][]*Param // of each
@@ -18,11 +20,13 @@ type Matrix struct {
 	Always  []string          // parameters that every expansion has, in order
 	Partial []string          // parameters that only some have
 	Reach   map[string]VarSet // which of {name} and {work_dir} each parameter's values contain
+	Rows    []string          // parameters that are columns of a file
 
 	axes   []axis
 	rows   [][]*Param          // the parameters of each expansion, if they are not the product
 	consts []*Param            // params: the same in every expansion
 	values map[string][]*Param // every value that each parameter has anywhere
+	at     map[string]*yaml.Node
 }
 
 // A Param is one parameter of a job, its value spelled as in the file.
@@ -139,6 +143,14 @@ func (m *Matrix) Mates(name string) (names []string, values int) {
 		}
 	}
 	return slices.Concat(m.Always, m.Partial), values
+}
+
+// At returns where a parameter is written in the job file, 0 if that is unknown.
+func (m *Matrix) At(name string) (line, col int) {
+	if n := m.at[name]; n != nil {
+		return n.Line, n.Column
+	}
+	return 0, 0
 }
 
 // find returns the parameter of a name, or nil.

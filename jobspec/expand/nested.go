@@ -70,7 +70,11 @@ func (r *matrixReader) nestValues(sc Scope, values []*Param) {
 		}
 		r.nested[p] = true
 		sc.Where = "the parameter " + p.Name
-		t, ok := sc.Compile(r.Source, p.Text, r.at[p.Name].Line, r.at[p.Name].Column)
+		at, ok := r.rowAt[p]
+		if !ok {
+			at = place{r.Source, r.at[p.Name].Line, r.at[p.Name].Column}
+		}
+		t, ok := sc.Compile(at.in, p.Text, at.line, at.col)
 		r.fails = r.fails || !ok
 		if !t.Constant() || t.Render(nil) != p.Text {
 			p.made = t

@@ -13,41 +13,58 @@ import (
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// A matrixReader reads matrix, zip and params of one job.
+// Keys are the values of the keys of one job that give it parameters, nil where not given.
+type Keys struct{ Matrix, Zip, Sample, Params *yaml.Node }
+
+// A matrixReader reads matrix, zip, sample and params of one job.
 type matrixReader struct {
 	*source.Source
+	given  Givens // by the command line
 	m      Matrix
 	at     map[string]*yaml.Node // where each parameter is defined
 	envs   map[string]string     // GPURUN_PARAM_ name → parameter
 	order  []string
 	nested map[*Param]bool // values checked for variables
+	rowAt  map[*Param]place
 	fails  bool
 	loose  bool // some parameters may be missing from the axes
 }
 
-// Read returns a single expansion if there is no matrix. If whole is false a
-// problem was reported, and only the parameters' names are known.
-func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool) {
-	r := &matrixReader{Source: s, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
-	r.m.values = map[string][]*Param{}
+// A place is where a value is that does not stand in the job file.
+type place struct {
+	in        *source.Source
+	line, col int
+}
+
+// Read returns a single expansion if there is no matrix. What the command line gives
+// replaces what the file has. If whole is false a problem was reported, and only the
+// parameters' names are known.
+func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
+	r := &matrixReader{Source: s, given: given, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
+	r.m.values, r.rowAt = map[string][]*Param{}, map[*Param]place{}
 	var include, exclude *yaml.Node
-	if node != nil {
-		r.fails = !s.Pairs(node, "matrix", func(k, v *yaml.Node) {
-			switch k.Value {
-			case "include":
+	if keys.Matrix != nil {
+		r.fails = !s.Pairs(keys.Matrix, "matrix", func(k, v *yaml.Node) {
+			switch {
+			case k.Value == "include":
 				include = v
-			case "exclude":
+			case k.Value == "exclude":
 				exclude = v
+			case k.Value == "from" && v.Kind == yaml.ScalarNode && !isRange(v, true):
+				r.from(k, v)
 			default:
 				r.axis(k, v)
 			}
 		}) || r.fails
 	}
-	if zip != nil {
-		r.zips(zip)
+	if keys.Zip != nil {
+		r.zips(keys.Zip)
 	}
-	if params != nil {
-		r.constants(params)
+	if keys.Sample != nil {
+		r.sample(keys.Sample)
+	}
+	if keys.Params != nil {
+		r.constants(keys.Params)
 	}
 	if r.fails {
 		r.loose = true
@@ -56,7 +73,7 @@ func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool
 		return r.names(), false
 	}
 	if r.m.size() > MaxJobs {
-		at := cmp.Or(node, zip)
+		at := cmp.Or(keys.Matrix, keys.Zip, keys.Sample)
 		s.Problem(at.Line, at.Column, "", "the matrix has more than %d million jobs", MaxJobs/1_000_000)
 		return r.names(), false
 	}
@@ -66,6 +83,7 @@ func Read(s *source.Source, node, zip, params *yaml.Node) (m *Matrix, whole bool
 		}
 	}
 	r.m.record(r.m.consts...)
+	r.m.at = r.at
 	if r.choose(exclude, include); !r.fails {
 		r.nest()
 	}
@@ -85,25 +103,36 @@ func (r *matrixReader) fail(n *yaml.Node, hint, format string, args ...any) {
 
 // declare records the name of a new parameter.
 func (r *matrixReader) declare(k *yaml.Node) bool {
-	name := k.Value
+	return r.declares(k.Value, k, r.Source, k.Line, k.Column)
+}
+
+// declares records the name of a new parameter that the node at gives, and reports what is wrong
+// with the name where it stands.
+func (r *matrixReader) declares(name string, at *yaml.Node, s *source.Source, line, col int) bool {
 	env := ParamEnv(name)
+	fail := func(hint, format string, args ...any) bool {
+		r.fails = true
+		s.Problem(line, col, hint, format, args...)
+		return false
+	}
 	switch {
 	case !identifier.MatchString(name):
-		r.fail(k, "use letters, digits and _, as in learning_rate", "invalid parameter name %q", name)
+		return fail("use letters, digits and _, as in learning_rate", "invalid parameter name %q", name)
 	case builtin(name) != VarLiteral:
-		r.fail(k, "choose another name", "{%s} is a built-in variable", name)
+		return fail("choose another name", "{%s} is a built-in variable", name)
 	case name == "include" || name == "exclude":
-		r.fail(k, "choose another name", "%q is a keyword of matrix", name)
+		return fail("choose another name", "%q is a keyword of matrix", name)
+	case r.at[name] != nil && s != r.Source:
+		return fail("rename one", "duplicate parameter %q, first in %s:%d", name, r.Path, r.at[name].Line)
 	case r.at[name] != nil:
-		r.fail(k, "", "duplicate parameter %q, first on line %d", name, r.at[name].Line)
+		return fail("", "duplicate parameter %q, first on line %d", name, r.at[name].Line)
 	case r.envs[env] != "":
-		r.fail(k, "rename one", "parameters %q and %q would both become %s", r.envs[env], name, env)
-	default:
-		r.at[name], r.envs[env] = k, name
-		r.order = append(r.order, name)
-		return true
+		return fail("rename one", "parameters %q and %q would both become %s", r.envs[env], name, env)
 	}
-	return false
+	r.at[name], r.envs[env] = at, name
+	r.order = append(r.order, name)
+	r.given.meet(name)
+	return true
 }
 
 // ParamEnv returns the environment variable by which a program reads a parameter.
@@ -118,6 +147,9 @@ func (r *matrixReader) axis(k, v *yaml.Node) {
 		return
 	}
 	values := r.values(k.Value, v)
+	if g := r.given.of(k.Value); g != nil {
+		values = g.copies()
+	}
 	r.m.axes = append(r.m.axes, axis{[]string{k.Value}, [][]*Param{values}})
 }
 
@@ -202,7 +234,7 @@ func (r *matrixReader) zips(zip *yaml.Node) {
 				return
 			}
 		}
-		r.m.axes = append(r.m.axes, axis{names, lists})
+		r.group(names, lists, "zip")
 	}
 }
 
@@ -216,6 +248,14 @@ func (r *matrixReader) constants(params *yaml.Node) {
 			return
 		}
 		r.oneValueSlip(k.Value, v)
-		r.m.consts = append(r.m.consts, r.value(k.Value, v))
+		value := r.value(k.Value, v)
+		switch g := r.given.of(k.Value); {
+		case g == nil:
+			r.m.consts = append(r.m.consts, value)
+		case len(g.values) == 1:
+			r.m.consts = append(r.m.consts, g.copies()...)
+		default:
+			r.m.axes = append(r.m.axes, axis{[]string{k.Value}, [][]*Param{g.copies()}})
+		}
 	}) || r.fails
 }

@@ -29,10 +29,13 @@ func (j *jobChecker) unused() {
 			continue
 		}
 		mates, values := m.Mates(name)
+		besides := slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] })
 		switch {
 		case values < 2 && (u.named[name] || !j.Own(name)):
-		case u.named[name] && slices.ContainsFunc(mates, func(s string) bool { return u.reached[s] }):
+		case u.named[name] && besides:
 		case j.readByScript(name) || j.inName(name) && j.readsByName():
+		case besides && slices.Contains(m.Rows, name): // its rows may have a column for people
+			j.unusedParam(name, 1, false)
 		default:
 			j.unusedParam(name, values, u.named[name])
 		}
@@ -40,7 +43,7 @@ func (j *jobChecker) unused() {
 }
 
 func (j *jobChecker) unusedParam(name string, values int, named bool) {
-	line, col := j.Source.Find(j.Line, j.Col, name+":")
+	line, col := j.Matrix.At(name)
 	text := fmt.Sprintf("parameter %q never reaches the command", name)
 	if named {
 		text = fmt.Sprintf("parameter %q is used in names and paths only and never reaches the command", name)

@@ -151,10 +151,12 @@ func shown(path string) string {
 // read loads the job files and the ledgers. A file that now has errors still has a
 // ledger.
 func (r *batchRef) read(a *app) error {
-	if b, err := a.loadAgain(r.files()...); err == nil {
+	var err error
+	if r.history, _, err = a.readState(r.files()); err != nil {
+		return err
+	}
+	if b, err := a.loadAgain(r.history, r.files()...); err == nil {
 		r.batch = b
 	}
-	var err error
-	r.history, _, err = a.readState(r.files())
-	return err
+	return nil
 }

@@ -109,10 +109,10 @@ func (a *app) offerJobs(file, prefix string) {
 	if err != nil {
 		return // nothing to offer
 	}
-	batch, _ := a.loadAgain(refs[0].files()...)
-	if batch == nil {
+	if refs[0].read(a) != nil || refs[0].batch == nil {
 		return
 	}
+	batch := refs[0].batch
 	n := 0
 	for id := range batch.Jobs {
 		if name := batch.Jobs[id].Name; strings.HasPrefix(name, prefix) && n < maxNames {

@@ -42,6 +42,7 @@ type batchFlags struct {
 	Files    []string      `arg:"" optional:"" name:"file" help:"Job files; several form one batch, earlier files first."`
 	JobFile  []string      `sep:"none" placeholder:"FILE" help:"A job file, as a flag."`
 	Format   string        `placeholder:"yaml|block|lines" help:"Format of the files; detected by default."`
+	Param    []string      `short:"p" sep:"none" placeholder:"KEY=VALUE" help:"Replace a parameter of the jobs, or a matrix axis: -p lr=0.1 -p seed=1,2,3."`
 	Config   string        `placeholder:"FILE" help:"Settings of a block file, instead of the config.yaml next to it."`
 	List     lineFlags     `embed:"" group:"lines"`
 	Settings settingsFlags `embed:"" group:"settings"`

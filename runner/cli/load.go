@@ -4,28 +4,41 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"gpurun/jobspec"
+	"gpurun/state"
 )
 
 // options returns how to read job files, from the command line and the machine.
 func (a *app) options(b *batchFlags, paths []string) (jobspec.Options, error) {
 	path, _ := userConfig()
 	lists, err := a.lists(b, paths)
-	return jobspec.Options{Format: b.Format, Lines: lists, Config: b.Config, Flags: a.settings, UserConfig: path}, err
+	return jobspec.Options{Format: b.Format, Lines: lists, Config: b.Config, Params: b.Param, Flags: a.settings, UserConfig: path}, err
 }
 
-// loadAgain reads the job files of a batch that has run, as it did.
-func (a *app) loadAgain(paths ...string) (*jobspec.Batch, error) {
+// loadAgain reads the job files of a batch that has run, as it did: with the parameters that its
+// command line gave, unless the files have changed too much for that.
+func (a *app) loadAgain(h *state.History, paths ...string) (*jobspec.Batch, error) {
 	o, err := a.options(&batchFlags{}, paths)
 	if err != nil {
 		return nil, err
 	}
-	return jobspec.Load(paths, o)
+	given := h.LastRun(0).Params
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		o.Params = append(o.Params, name+"="+given[name])
+	}
+	b, err := jobspec.Load(paths, o)
+	if err != nil && len(given) > 0 {
+		o.Params = nil
+		return jobspec.Load(paths, o)
+	}
+	return b, err
 }
 
 // userConfig finds the user's own defaults. HOME may be somebody else's, as after su or

@@ -60,7 +60,11 @@ func (a *app) mark(f *batchFlag, req control.Request) error {
 
 // markDead appends the facts to the ledger of a batch that is not running.
 func (a *app) markDead(ref *batchRef, req control.Request) error {
-	batch, err := a.loadAgain(ref.file)
+	history, _, err := a.readState([]string{ref.real})
+	if err != nil {
+		return err
+	}
+	batch, err := a.loadAgain(history, ref.file)
 	if err != nil {
 		return problems(err)
 	}

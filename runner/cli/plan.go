@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -189,6 +191,9 @@ func (p *planning) print(w io.Writer) (run, live int) {
 	}
 	if p.Verbose {
 		rows := make([][]string, 0, len(b.Settings.Sources))
+		for _, name := range slices.Sorted(maps.Keys(b.Params)) {
+			rows = append(rows, []string{"  " + name, b.Params[name], "-p"})
+		}
 		for _, s := range b.Settings.Sources {
 			rows = append(rows, []string{"  " + s.Name, s.Value, s.Source})
 		}

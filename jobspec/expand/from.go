@@ -1,0 +1,90 @@
+package expand
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/rows"
+	"gpurun/jobspec/source"
+)
+
+// from reads the rows of a file as one axis: a parameter for each column.
+func (r *matrixReader) from(k, v *yaml.Node) {
+	path, err := Absolute(r.Dir, v.Value)
+	if err == nil && v.Value == "" {
+		err = source.Faultf("write from: params.csv", "names no file")
+	}
+	var data []byte
+	if err == nil {
+		if data, err = source.ReadRegular(path); err != nil {
+			err = source.Faultf(r.otherPlace(v.Value, path), "%s: %s", v.Value, strings.ReplaceAll(err.Error(), "job file", "file of rows"))
+		}
+	}
+	if err != nil {
+		r.fails = true
+		r.Out.Add(source.Problem{File: r.Path, Line: v.Line, Col: v.Column, Text: "from: "}.Because(err))
+		return
+	}
+	s := source.OfRows(beside(r.Path, v.Value), data, r.Out)
+	if s == nil {
+		r.fails = true
+		return
+	}
+	t := rows.Read(s)
+	if t == nil {
+		r.fails = true
+		return
+	}
+	names, lists := make([]string, 0, len(t.Names)), make([][]*Param, len(t.Names))
+	for i, n := range t.Names {
+		if !r.declares(n.Text, k, s, n.Line, n.Col) {
+			continue
+		}
+		names = append(names, n.Text)
+		for _, row := range t.Rows {
+			p := &Param{Name: n.Text, Text: row.Values[i].Text, Tag: row.Values[i].Tag}
+			if lists[i] = append(lists[i], p); r.toParse(p) {
+				r.rowAt[p] = place{s, row.Line, 1}
+			}
+		}
+	}
+	if len(names) == len(t.Names) {
+		r.group(names, lists, "from")
+		r.m.Rows = names
+	}
+}
+
+// beside spells a path that a job file names as the user would from here.
+func beside(jobFile, path string) string {
+	if filepath.IsAbs(path) || strings.ContainsAny(path[:1], "~$") {
+		return path
+	}
+	return filepath.Join(filepath.Dir(jobFile), path)
+}
+
+// otherPlace says where a missing file of rows is, or which one may have been meant, or "".
+func (r *matrixReader) otherPlace(name, path string) string {
+	if here, err := filepath.Abs(name); err == nil && here != path {
+		if _, err := os.Stat(here); err == nil {
+			if rel, err := filepath.Rel(r.Dir, here); err == nil {
+				return "it is relative to the job file: write " + rel
+			}
+		}
+	}
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	var near []string
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.EqualFold(filepath.Ext(e.Name()), filepath.Ext(name)) {
+			near = append(near, e.Name())
+		}
+	}
+	slices.Sort(near)
+	if n := source.Nearest(filepath.Base(path), near); n != "" {
+		return "did you mean " + filepath.Join(filepath.Dir(name), n) + "?"
+	}
+	return "it is relative to the job file's folder, " + r.Dir
+}

@@ -1,0 +1,205 @@
+package expand
+
+import (
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
+)
+
+// A Given is a parameter that the command line sets: -p lr=0.1, -p seed=1,2,3 or -p seed=0..4.
+type Given struct {
+	Name   string
+	Text   string // as typed
+	values []*Param
+	met    bool // some job has it
+}
+
+// Givens are all of them.
+type Givens struct {
+	List  []*Given
+	known *[]string // the parameters of all jobs
+}
+
+// ParseGivens parses KEY=VALUE, several values separated by commas; in quotes a comma is part of
+// a value. It reports what is wrong with them.
+func ParseGivens(texts []string, out *source.Report) Givens {
+	givens := Givens{known: new([]string)}
+	for _, text := range texts {
+		g, err := parseGiven(text)
+		if err == nil && givens.of(g.Name) != nil {
+			err = source.Faultf("write its values in one, separated by commas", "%q is given twice", g.Name)
+		}
+		if err != nil {
+			out.Add(source.Problem{File: "-p " + text}.Because(err))
+			continue
+		}
+		givens.List = append(givens.List, g)
+	}
+	return givens
+}
+
+func parseGiven(text string) (*Given, error) {
+	name, value, ok := strings.Cut(text, "=")
+	switch {
+	case !ok:
+		return nil, source.Faultf("write -p "+text+"=VALUE", "has no value")
+	case !identifier.MatchString(name):
+		return nil, source.Faultf("write -p KEY=VALUE, as in -p seed=1,2,3", "%q is not the name of a parameter", name)
+	}
+	g := &Given{Name: name, Text: value}
+	seen := map[string]bool{}
+	for _, n := range givenValues(value) {
+		list := []*Param{{Name: name, Text: n.Value, Tag: n.ShortTag()}}
+		if isRange(n, false) {
+			var err error
+			if list, err = expandRange(n.Value, name); err != nil {
+				return nil, err
+			}
+		}
+		for _, p := range list {
+			if p.Tag == "!!timestamp" || p.Tag == "!!merge" || p.Text == "" {
+				p.Tag = "!!str"
+			}
+			if seen[canonical(p)] {
+				return nil, source.Faultf("keep only one", "the value %q is there twice", p.Text)
+			}
+			seen[canonical(p)] = true
+		}
+		g.values = append(g.values, list...)
+	}
+	return g, nil
+}
+
+// givenValues splits a text at commas outside of quotes. A value in quotes is text.
+func givenValues(text string) (list []*yaml.Node) {
+	from, quote := 0, byte(0)
+	add := func(s string) {
+		n := &yaml.Node{Kind: yaml.ScalarNode, Value: strings.TrimSpace(s)}
+		if v := n.Value; len(v) > 1 && (v[0] == '"' || v[0] == '\'') && v[len(v)-1] == v[0] {
+			n.Value, n.Style, n.Tag = v[1:len(v)-1], yaml.DoubleQuotedStyle, "!!str"
+		}
+		list = append(list, n)
+	}
+	for i := range len(text) {
+		switch c := text[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case (c == '"' || c == '\'') && strings.TrimSpace(text[from:i]) == "":
+			quote = c
+		case c == ',':
+			add(text[from:i])
+			from = i + 1
+		}
+	}
+	add(text[from:])
+	return list
+}
+
+// of returns what is given for a parameter, or nil.
+func (l Givens) of(name string) *Given {
+	if i := slices.IndexFunc(l.List, func(g *Given) bool { return g.Name == name }); i >= 0 {
+		return l.List[i]
+	}
+	return nil
+}
+
+// Texts returns them as typed, by name; nil if there are none.
+func (l Givens) Texts() map[string]string {
+	if len(l.List) == 0 {
+		return nil
+	}
+	texts := map[string]string{}
+	for _, g := range l.List {
+		texts[g.Name] = g.Text
+	}
+	return texts
+}
+
+// copies returns the values for one job: what they refer to is that job's.
+func (g *Given) copies() []*Param {
+	list := make([]*Param, len(g.values))
+	for i, p := range g.values {
+		list[i] = &Param{Name: p.Name, Text: p.Text, Tag: p.Tag}
+	}
+	return list
+}
+
+// meet records that a job has a parameter.
+func (l Givens) meet(name string) {
+	if l.known == nil {
+		return
+	}
+	if g := l.of(name); g != nil {
+		g.met = true
+	}
+	if !slices.Contains(*l.known, name) {
+		*l.known = append(*l.known, name)
+	}
+}
+
+// Unmet reports what no job has a parameter for.
+func (l Givens) Unmet(out *source.Report) {
+	for _, g := range l.List {
+		if g.met {
+			continue
+		}
+		hint := "these jobs have no parameters: add matrix or params"
+		if len(*l.known) > 0 {
+			hint = source.DidYouMean(g.Name, *l.known, "parameters: "+strings.Join(*l.known, ", "))
+		}
+		out.Add(source.Problem{File: "-p " + g.Name + "=" + g.Text, Text: "no job has a parameter \"" + g.Name + "\"", Hint: hint})
+	}
+}
+
+// group adds parameters whose values go side by side, as one axis. What the command line sets
+// leaves the group; what then is the same twice is there once.
+func (r *matrixReader) group(names []string, lists [][]*Param, what string) (twice int) {
+	left := axis{}
+	for i, name := range names {
+		g := r.given.of(name)
+		switch {
+		case g == nil:
+			left.names, left.values = append(left.names, name), append(left.values, lists[i])
+		case len(g.values) > 1:
+			r.fails = true
+			r.Out.Add(source.Problem{File: "-p " + name + "=" + g.Text, Text: "\"" + name + "\" goes side by side with other parameters of " + what, Hint: "give it one value, for all of them"})
+		default:
+			r.m.axes = append(r.m.axes, axis{[]string{name}, [][]*Param{g.copies()}})
+		}
+	}
+	if len(left.names) == 0 {
+		return 0
+	}
+	if len(left.names) < len(names) || what == "sample" {
+		twice = left.distinct()
+	}
+	r.m.axes = append(r.m.axes, left)
+	return twice
+}
+
+// distinct removes the points of an axis that are the same as one before, and counts them.
+func (a *axis) distinct() (removed int) {
+	seen := map[string]bool{}
+	values := make([][]*Param, len(a.values))
+	for i := range a.size() {
+		id := ""
+		for _, list := range a.values {
+			id += canonical(list[i]) + "\x00"
+		}
+		if seen[id] {
+			removed++
+			continue
+		}
+		seen[id] = true
+		for k, list := range a.values {
+			values[k] = append(values[k], list[i])
+		}
+	}
+	a.values = values
+	return removed
+}

@@ -1,0 +1,189 @@
+package expand
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
+)
+
+// expansions returns the parameters of every expansion of one job, or what is wrong.
+func expansions(t *testing.T, text string, given ...string) []string {
+	t.Helper()
+	var out source.Report
+	s := &source.Source{Path: "jobs.yaml", Data: []byte(text), Out: &out}
+	var root yaml.Node
+	if err := yaml.Unmarshal(s.Data, &root); err != nil {
+		t.Fatal(err)
+	}
+	top := root.Content[0]
+	givens := ParseGivens(given, &out)
+	m, whole := Read(s, Keys{source.Child(top, "matrix"), source.Child(top, "zip"), source.Child(top, "sample"), source.Child(top, "params")}, givens)
+	givens.Unmet(&out)
+	var list []string
+	for _, p := range append(out.Problems, out.Warnings...) {
+		list = append(list, p.String())
+	}
+	for i := 0; whole && len(out.Problems) == 0 && i < m.Count(); i++ {
+		var row []string
+		for _, p := range m.Values(i, "").Resolved() {
+			row = append(row, p.Name+"="+p.Text)
+		}
+		list = append(list, strings.Join(row, " "))
+	}
+	return list
+}
+
+func check(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// These draws are in people's ledgers: another version must never make others.
+func TestDrawsAreForEver(t *testing.T) {
+	check(t, expansions(t, `sample: {n: 4, rng: 7, params: {lr: log 1e-4..1e-1, depth: int 2..8, opt: [sgd, adam, lion], x: uniform -1..1, y: 0..1..0.25}}`),
+		"lr=0.002454 depth=7 opt=sgd x=-0.7914 y=0.5",
+		"lr=0.01129 depth=3 opt=sgd x=-0.9889 y=1",
+		"lr=0.006752 depth=2 opt=sgd x=-0.5824 y=0",
+		"lr=0.000845 depth=2 opt=adam x=-0.9884 y=0.5",
+	)
+}
+
+func TestEarlierDrawsStay(t *testing.T) {
+	few := expansions(t, `sample: {n: 3, params: {lr: log 1e-4..1e-1}}`)
+	many := expansions(t, `sample: {n: 30, params: {lr: log 1e-4..1e-1}}`)
+	check(t, many[:3], few...)
+	more := expansions(t, `sample: {n: 3, params: {wd: int 0..9, lr: log 1e-4..1e-1}}`)
+	for i := range more {
+		if !strings.HasSuffix(more[i], few[i]) {
+			t.Errorf("with another parameter: %s, want %s", more[i], few[i])
+		}
+	}
+	if other := expansions(t, `sample: {n: 3, rng: 2, params: {lr: log 1e-4..1e-1}}`); other[0] == few[0] {
+		t.Errorf("another rng draws the same: %s", other[0])
+	}
+}
+
+func TestDrawsAreSpread(t *testing.T) {
+	const n = 20000
+	for _, row := range []struct {
+		word, from, to string
+		below          float64 // where half of them are
+	}{
+		{"log", "1e-4", "1e-1", math.Sqrt(1e-5)},
+		{"uniform", "-3", "5", 1},
+		{"int", "0", "9", 4.5},
+		{"log", "1e-300", "1e300", 1},
+	} {
+		draw, err := between(row.word, row.from, row.to, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, _ := strconv.ParseFloat(row.from, 64)
+		high, _ := strconv.ParseFloat(row.to, 64)
+		below, digits := 0, 0
+		for i := range n {
+			p := draw(bitsOf("1", "x", i))
+			x, err := strconv.ParseFloat(p.Text, 64)
+			if err != nil || x < low || x > high {
+				t.Fatalf("%s: drew %s", row.word, p.Text)
+			}
+			if x < row.below {
+				below++
+			}
+			mantissa, _, _ := strings.Cut(strings.Trim(strings.TrimLeft(p.Text, "-0."), "0"), "e")
+			digits = max(digits, len(strings.Trim(strings.ReplaceAll(mantissa, ".", ""), "0")))
+			node := yaml.Node{Kind: yaml.ScalarNode, Value: p.Text}
+			if got := node.ShortTag(); got != p.Tag {
+				t.Fatalf("%s is %s in YAML, want %s", p.Text, got, p.Tag)
+			}
+		}
+		if math.Abs(float64(below)/n-0.5) > 0.02 || digits > 4 {
+			t.Errorf("%s %s..%s: %d of %d below %v, %d digits", row.word, row.from, row.to, below, n, row.below, digits)
+		}
+	}
+}
+
+func TestSample(t *testing.T) {
+	for _, row := range []struct {
+		name, in string
+		want     []string
+	}{
+		{"few values", "sample: {n: 9, params: {a: [x], b: int 1..2}}", []string{"jobs.yaml:1:9: 7 of 9 draws are the same as earlier ones and are left out", "a=x b=1", "a=x b=2"}},
+		{"crosswise", "{matrix: {seed: [1, 2]}, sample: {n: 1, params: {a: [x]}}}", []string{"seed=1 a=x", "seed=2 a=x"}},
+		{"no n", "sample: {params: {a: [x]}}", []string{"jobs.yaml:1:9: sample without n draws nothing; add n: 20"}},
+		{"no params", "sample: {n: 2}", []string{`jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
+		{"flat", "sample: {n: 2, lr: log 1..2}", []string{`jobs.yaml:1:16: unknown key "lr" in sample; what is drawn belongs in params: {lr: …}`, `jobs.yaml:1:9: sample has no params; add params: {lr: "log 1e-4..1e-1"}`}},
+		{"seed", "sample: {n: 2, seed: 3, params: {a: [x]}}", []string{`jobs.yaml:1:16: unknown key "seed" in sample; the seed of the draws is rng; a parameter belongs in params`}},
+		{"wrong n", "sample: {n: many, rng: 0.5, params: {a: [x]}}", []string{`jobs.yaml:1:13: sample: n: "many" is not a number`, `jobs.yaml:1:24: sample: rng: "0.5" is not a whole number`}},
+		{"a plain word", "sample: {n: 2, params: {a: x}}", []string{`jobs.yaml:1:28: sample: "x" does not say how to draw a; write "log 1e-4..1e-1", "uniform 0.1..0.9", "int 2..8" or a list`}},
+		{"Ray's words", "sample: {n: 2, params: {a: 'tune.loguniform(1e-4, 1e-1)', b: 'randint(2, 8)'}}", []string{
+			`jobs.yaml:1:28: sample: "tune.loguniform(1e-4, 1e-1)" does not say how to draw a; write "log 1e-4..1e-1"`,
+			`jobs.yaml:1:62: sample: "randint(2, 8)" does not say how to draw b; write "int 2..8"`}},
+		{"log from 0", "sample: {n: 2, params: {a: log 0..1}}", []string{"jobs.yaml:1:28: sample: a: log needs positive numbers, not 0; begin above 0, or write uniform"}},
+		{"reversed", "sample: {n: 2, params: {a: int 8..2, b: uniform 1..0}}", []string{
+			"jobs.yaml:1:28: sample: a: range 8..2 is reversed; write int 2..8", "jobs.yaml:1:41: sample: b: range 1..0 is reversed or empty; write uniform 0..1"}},
+		{"not whole", "sample: {n: 2, params: {a: int 0.1..2}}", []string{"jobs.yaml:1:28: sample: a: 0.1..2 are not whole numbers; write int 2..8, or uniform for other numbers"}},
+		{"all integers there are", "sample: {n: 1, params: {a: int -9223372036854775808..9223372036854775807}}", []string{"a=-7127634247631648161"}},
+	} {
+		t.Run(row.name, func(t *testing.T) { check(t, expansions(t, row.in), row.want...) })
+	}
+}
+
+func TestGivenParameters(t *testing.T) {
+	const file = `{matrix: {data: [a, b], seed: [1, 2], include: [{data: b, seed: 2, extra: 5}, {data: c, seed: 9}]}, params: {out: "runs/{data}", lr: 0.1}}`
+	const zip = `zip: {model: [r, v], lr: [1, 2]}`
+	for _, row := range []struct {
+		name, in string
+		given    []string
+		want     []string
+	}{
+		{"an axis, one value", file, []string{"data=b", "seed=2"}, []string{"data=b seed=2 out=runs/b lr=0.1 extra=5"}},
+		{"an axis, several values", "matrix: {seed: [1]}", []string{"seed=7, 3..4,'x, y'"}, []string{"seed=7", "seed=3", "seed=4", "seed=x, y"}},
+		{"a parameter", "params: {lr: 0.1, out: 'r/{lr}'}", []string{"lr=1e-3"}, []string{"lr=1e-3 out=r/1e-3"}},
+		{"a parameter becomes an axis", "{matrix: {a: [1, 2]}, params: {lr: 0.1, out: 'r/{lr}'}}", []string{"lr=1,2"}, []string{"a=1 lr=1 out=r/1", "a=1 lr=2 out=r/2", "a=2 lr=1 out=r/1", "a=2 lr=2 out=r/2"}},
+		{"derived", "{matrix: {a: [1, 2]}, params: {out: 'r/{a}'}}", []string{"out=q{a}"}, []string{"a=1 out=q1", "a=2 out=q2"}},
+		{"of a group", zip, []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
+		{"what is then the same is there once", "zip: {model: [r, r, v], lr: [1, 2, 3]}", []string{"lr=5"}, []string{"lr=5 model=r", "lr=5 model=v"}},
+		{"all of a group", zip, []string{"lr=5", "model=x"}, []string{"model=x lr=5"}},
+		{"of a sample", "sample: {n: 3, params: {lr: log 1..9, d: [x]}}", []string{"lr=5"}, []string{"lr=5 d=x"}},
+		{"several of a group", zip, []string{"lr=5,6"}, []string{`-p lr=5,6: "lr" goes side by side with other parameters of zip; give it one value, for all of them`}},
+		{"of an entry", "matrix: {a: [1], include: [{a: 1, b: 2}]}", []string{"b=3"}, []string{"a=1 b=3"}},
+		{"nothing left", "matrix: {include: [{a: 1}, {a: 2}], exclude: [], b: [1]}", []string{"a=3,4"}, []string{
+			"jobs.yaml:1:24: -p a=3,4: only entries of include set it; give it one value", "jobs.yaml:1:32: -p a=3,4: only entries of include set it; give it one value"}},
+		{"nothing left of exclude", "matrix: {a: [1, 2], exclude: [{a: 2}]}", []string{"a=2"}, []string{"jobs.yaml:1:30: -p and exclude leave no job of this matrix"}},
+		{"unknown", "params: {lr: 0.1, seed: 1}", []string{"sed=2", "zebra=1"}, []string{`-p sed=2: no job has a parameter "sed"; did you mean "seed"?`, `-p zebra=1: no job has a parameter "zebra"; parameters: lr, seed`}},
+		{"none", "{}", []string{"a=1"}, []string{`-p a=1: no job has a parameter "a"; these jobs have no parameters: add matrix or params`}},
+		{"empty", "params: {a: 1}", []string{"a="}, []string{"a="}},
+		{"twice", "params: {a: 1}", []string{"a=1", "a=2"}, []string{`-p a=2: "a" is given twice; write its values in one, separated by commas`}},
+		{"a value twice", "params: {a: 1}", []string{"a=1,1.0"}, []string{`-p a=1,1.0: the value "1.0" is there twice; keep only one`, `-p`}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			got := expansions(t, row.in, row.given...)
+			if len(row.want) > 0 && row.want[len(row.want)-1] == "-p" { // what follows from it does not matter
+				got, row.want = got[:1], row.want[:1]
+			}
+			check(t, got, row.want...)
+		})
+	}
+}
+
+func FuzzGiven(f *testing.F) {
+	f.Add("seed=1,2..4,'a, b',\"\"")
+	f.Add("x={y},1e-5, ")
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 200 || strings.Contains(text, "..") {
+			return
+		}
+		g, err := parseGiven(text)
+		if (g == nil) != (err != nil) || g != nil && len(g.values) == 0 {
+			t.Fatalf("got %v, %v", g, err)
+		}
+	})
+}

@@ -1,0 +1,65 @@
+package jobspec
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Sweeps as people publish them, which took a script each: parameters made of others, rows
+// of a file, random search, values from the command line. Each is a few lines long, and
+// beside it is what it runs. A first line "# -p …" is the command line.
+func TestSweeps(t *testing.T) {
+	t.Chdir("testdata/sweeps")
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) < 15 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			opts := Options{Lint: true, Flags: map[string]string{"max-concurrent": "4"}}
+			if first, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(first, "# -p ") {
+				for _, p := range strings.Split(first, " -p ")[1:] {
+					opts.Params = append(opts.Params, strings.TrimSpace(p))
+				}
+			}
+			b, problems := load([]string{file}, opts)
+			if b == nil {
+				t.Fatal(problemText(problems))
+			}
+			if len(b.Warnings) > 0 {
+				t.Errorf("got warnings:\n%s", problemText(b.Warnings))
+			}
+			if lines := strings.Count(string(text), "\n"); lines > 10 {
+				t.Errorf("%d lines are more than people hope for", lines)
+			}
+			var got strings.Builder
+			for i := range b.Jobs {
+				j := &b.Jobs[i]
+				r, err := b.Render(j, Runtime{UniID: "u", Attempt: 1, GPUs: []int{0}, Log: "/log"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(&got, "%s: %s\n", j.Name, strings.ReplaceAll(strings.Join(r.Commands, "; "), dirHere(t), "DIR"))
+				if r.Config != nil {
+					got.WriteString("  " + strings.ReplaceAll(strings.TrimSpace(string(r.Config.Content)), "\n", "; ") + "\n")
+				}
+			}
+			want := strings.TrimSuffix(file, ".yaml") + ".want"
+			if *update {
+				if err := os.WriteFile(want, []byte(got.String()), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if text, err := os.ReadFile(want); err != nil || got.String() != string(text) {
+				t.Errorf("got (run with -update to accept it):\n%s\nwant:\n%s", got.String(), text)
+			}
+		})
+	}
+}

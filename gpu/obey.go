@@ -15,7 +15,7 @@ func (p *Pool) manage() {
 	aside := p.highest(h.Reserve, at(hosts))
 	for i := range p.devs {
 		d := &p.devs[i]
-		d.managed, d.barred = managed[i], ""
+		d.managed, d.barred, d.reserved = managed[i], "", false
 		switch {
 		case !hosts[i]:
 			d.barred = h.Said("devices: %s", strings.Join(h.Devices, ","))
@@ -30,6 +30,13 @@ func (p *Pool) manage() {
 	for i := range p.devs {
 		p.devs[i].reserved = aside(&p.devs[i])
 	}
+}
+
+// Rule replaces the run's own rules; those of the host stay.
+func (p *Pool) Rule(r Rules) {
+	r.Host = p.rules.Host
+	p.rules = r
+	p.manage()
 }
 
 // highest returns which devices have the n highest indices of some. MIG instances share

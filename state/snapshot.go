@@ -23,6 +23,8 @@ type Snapshot struct {
 	Rivals   []string      `json:"others_waiting,omitempty"`    // other runs of this host that wait for GPUs: "bob since 14:02"; at most 8
 	Queues   []QueueView   `json:"queues,omitempty"`            // named queues; at most 50
 	Draining string        `json:"draining,omitempty"`          // why no more jobs start
+	Paused   bool          `json:"paused,omitempty"`            // nothing starts until gpurun resume
+	Aside    int           `json:"paused_jobs,omitempty"`       // how many jobs are paused one by one
 	GPUStale time.Duration `json:"readings_age_ns,omitempty"`   // of the last reading, if it is too old to use
 	GPUErr   string        `json:"no_readings,omitempty"`       // why there is no reading
 	Alike    []Alike       `json:"alike,omitempty"`             // failures shared by several jobs, most frequent first; at most 5

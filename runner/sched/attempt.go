@@ -163,7 +163,7 @@ func (ev Prepared) on(c *Core) {
 		c.do(Discard{UniID: uni})
 		return
 	}
-	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job)
+	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job) || c.paused || c.jobs[a.job].paused
 	rival := !unwanted && c.onPool(a) && (c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != "" || c.overcommits(a))
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})

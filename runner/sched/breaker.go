@@ -23,7 +23,7 @@ const early = time.Minute
 type breaker struct {
 	families map[uint64]*family // by jobspec.Spec.Template
 	held     []*family          // in the order they were held
-	lifted   bool               // some family was released again
+	lifted   bool               // some family was released again, or jobs that had ended have begun again
 }
 
 type family struct {

@@ -309,7 +309,7 @@ func (c *Core) checkJob(id int32) error {
 	}
 	when := c.spec(id).When
 	met := unmet == 0 && (when == jobspec.Always || bad == (when == jobspec.OnFailure))
-	if (j.phase == ready || active && !adopted) && !met {
+	if (j.phase == ready || active && !adopted && !c.breaker.lifted) && !met {
 		return fmt.Errorf("it may run although its needs do not allow it")
 	}
 	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
@@ -319,7 +319,7 @@ func (c *Core) checkJob(id int32) error {
 	case j.phase == held && !isHeld && unmet == 0:
 		return fmt.Errorf("it is held for no reason")
 	}
-	if j.phase == pending && c.draining == "" && met && j.held == 0 && c.turn(id) && !c.moving(id) {
+	if j.phase == pending && c.draining == "" && met && j.held == 0 && !j.paused && c.turn(id) && !c.moving(id) {
 		return fmt.Errorf("it waits for nothing")
 	}
 	return nil

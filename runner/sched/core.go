@@ -52,6 +52,7 @@ type Core struct {
 	wishing
 	resizes
 	ending
+	steering
 	lessons lessons
 	live    attempts
 	reads   reads
@@ -79,6 +80,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c := &Core{b: b, h: history, opts: opts}
 	c.progress = newProgress(b)
 	c.openings = newOpenings(b)
+	c.rank()
 	c.live.byID = map[string]*attempt{}
 	c.breaker.families = map[uint64]*family{}
 	c.health = newHealth()
@@ -226,7 +228,7 @@ func (c *Core) giveUp() {
 // unlock handles a batch whose jobs wait for each other, which no loaded batch does:
 // rather than wait forever, it marks the first of them blocked.
 func (c *Core) unlock() bool {
-	if !c.begun || c.draining != "" || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
+	if !c.begun || c.draining != "" || c.pauses > 0 || len(c.live.all)+len(c.moves) > 0 || c.counts[pending] == 0 || c.counts[ready]+c.counts[waiting] > 0 {
 		return false
 	}
 	for i := range c.jobs {

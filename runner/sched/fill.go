@@ -217,6 +217,9 @@ func (c *Core) timeout(id int32) (t time.Duration, limitedBy string) {
 
 // slots returns why no job at all may start now, or nil.
 func (c *Core) slots() *schema.Wait {
+	if c.paused {
+		return waits(schema.WaitPaused, "%s", pausedAll)
+	}
 	n := len(c.live.all) + len(c.moves)
 	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most {
 		noun := "jobs are"

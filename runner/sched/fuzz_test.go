@@ -294,7 +294,7 @@ func (c *chaos) event() {
 		c.begin()
 		return
 	}
-	switch c.pick(17) {
+	switch c.pick(19) {
 	case 0, 1, 2:
 		c.answerPrepare()
 	case 3:
@@ -324,11 +324,42 @@ func (c *chaos) event() {
 		c.somewhere()
 	case 15, 16:
 		c.resizing()
+	case 17, 18:
+		c.steer()
 	}
 	for i := range c.b.Jobs {
 		c.core.Why(c.now, i)
 	}
 	c.core.Snapshot(c.now)
+}
+
+// steer is what a user asks of a run beside stopping it.
+func (c *chaos) steer() {
+	ids := []int{c.pick(len(c.b.Jobs))}
+	switch c.pick(7) {
+	case 0:
+		c.send(PauseRequested{All: true, Resume: c.chance(60)})
+	case 1, 2:
+		c.send(PauseRequested{Jobs: ids, Resume: c.chance(50)})
+	case 3, 4:
+		if c.core.Closing() == "" { // a run that starts nothing more refuses it
+			c.send(RetryRequested{ids})
+		}
+	case 5:
+		c.send(RankRequested{Jobs: ids, Priority: c.pick(5), First: c.chance(30), Last: c.chance(30)})
+	case 6:
+		b := *c.b
+		c.b = &b
+		s := &b.Settings
+		if s.MaxConcurrent = c.pick(4); s.MaxConcurrent > 0 {
+			s.MaxConcurrent += len(c.core.live.all)
+		}
+		s.Order = []string{"file", "shuffle", "largest-first", jobspec.LongestFirst}[c.pick(4)]
+		s.FailFast, s.Patience, s.MaxWait = c.chance(10), time.Duration(c.pick(3))*time.Minute, time.Duration(c.pick(3))*10*time.Minute
+		rules := c.gpuRules()
+		rules.Reserve = 0
+		c.send(SettingsChanged{c.b, rules})
+	}
 }
 
 // resizing is what makes jobs change their number of GPUs, and the answers to that.
@@ -577,6 +608,14 @@ func (c *chaos) crash() {
 func (c *chaos) calm() {
 	c.uses = nil
 	c.fails = ""
+	if c.done == nil {
+		c.send(PauseRequested{All: true, Resume: true})
+		for i := range c.b.Jobs {
+			if c.done == nil {
+				c.send(PauseRequested{Jobs: []int{i}, Resume: true})
+			}
+		}
+	}
 	if c.claims != nil {
 		c.claims = []gpu.Claim{}
 	}

@@ -64,6 +64,7 @@ type job struct {
 	fate     fate    // of its verdict
 	bad      bool    // a need ended without success
 	quit     bool    // cancelled by the user for this run
+	paused   bool    // by the user
 	own      int16   // its live attempts
 	held     int16   // live attempts that must end first: those of a job that used to have its name
 	unmet    int32   // needs that have not ended
@@ -249,7 +250,7 @@ func (c *Core) consider(id int32) {
 		c.end(id, blocked)
 	case c.isHeld(id):
 		c.holdJob(id)
-	case c.spec(id).When == jobspec.OnFailure && !j.bad && (b == nil || b == atQueue):
+	case c.spec(id).When == jobspec.OnFailure && !j.bad && (b == nil || b == atPause || b == atQueue):
 		c.end(id, notNeeded)
 	case b == nil:
 		c.makeReady(id)
@@ -266,12 +267,13 @@ var (
 	atNeeds   = &barrier{func(c *Core, id int32) bool { return c.jobs[id].unmet > 0 }, (*Core).whyNeeds}
 	atAttempt = &barrier{func(c *Core, id int32) bool { return c.jobs[id].held > 0 || c.jobs[id].own > 0 }, (*Core).whyAttempt}
 	atMove    = &barrier{(*Core).moving, (*Core).whyMoving}
+	atPause   = &barrier{func(c *Core, id int32) bool { return c.jobs[id].paused }, (*Core).whyPaused}
 	atQueue   = &barrier{func(c *Core, id int32) bool { return !c.turn(id) }, (*Core).whyQueue}
 )
 
 // barrier returns the first that stands before a job, or nil.
 func (c *Core) barrier(id int32) *barrier {
-	for _, b := range []*barrier{atNeeds, atAttempt, atMove, atQueue} {
+	for _, b := range []*barrier{atNeeds, atAttempt, atMove, atPause, atQueue} {
 		if b.stands(c, id) {
 			return b
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"gpurun/gpu"
-	"gpurun/jobspec"
 	"gpurun/state"
 )
 
@@ -96,9 +95,7 @@ func (c *Core) foresee() {
 			c.waits(id, 1)
 		}
 	}
-	if c.b.Settings.Order == jobspec.LongestFirst {
-		c.ranks = newRanks(c.b, func(x, y int32) int { return cmp.Compare(c.takes(y), c.takes(x)) })
-	}
+	c.rank()
 }
 
 // waits counts a job among those that wait for their start, or with by -1 no longer.

@@ -28,7 +28,7 @@ type openings struct {
 }
 
 func newOpenings(b *jobspec.Batch) openings {
-	o := openings{ranks: newRanks(b, within(b)), byNeed: map[need]*class{}, queues: make([]queue, len(b.Queues))}
+	o := openings{byNeed: map[need]*class{}, queues: make([]queue, len(b.Queues))}
 	for i := range b.Jobs {
 		if q := b.Jobs[i].Queue; q >= 0 {
 			o.queues[q].jobs = append(o.queues[q].jobs, int32(i))
@@ -62,14 +62,14 @@ type ranked struct{ rank, id int32 }
 // Before reports whether r is tried first.
 func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
 
-// newRanks sorts jobs by priority, then by a comparison.
-func newRanks(b *jobspec.Batch, within func(x, y int32) int) []int32 {
+// newRanks sorts jobs by two comparisons, the first of which is of their priorities.
+func newRanks(b *jobspec.Batch, priority, within func(x, y int32) int) []int32 {
 	order := make([]int32, len(b.Jobs))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(x, y int32) int {
-		return cmp.Or(cmp.Compare(b.Jobs[y].Spec.Priority, b.Jobs[x].Spec.Priority), within(x, y), cmp.Compare(x, y))
+		return cmp.Or(priority(x, y), within(x, y), cmp.Compare(x, y))
 	})
 	ranks := make([]int32, len(order))
 	for rank, id := range order {

@@ -84,7 +84,7 @@ func (c *Core) remember() {
 // resize asks jobs to save their work that are to have more or fewer GPUs.
 func (c *Core) resize() {
 	c.growing = false
-	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.closed() != "" {
+	if !c.resizes.possible || !c.begun || c.pool == nil || c.draining != "" || c.paused || c.closed() != "" {
 		return
 	}
 	c.pool.Want(c.wants())
@@ -106,7 +106,7 @@ func (c *Core) canResize(a *attempt) bool {
 	}
 	j, r := &c.jobs[a.job], &c.spec(a.job).Resize
 	last, ever := c.resizes.last[a.job]
-	return r.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !c.isHeld(a.job) && (!ever || c.now.Boot-last >= r.Every)
+	return r.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !j.paused && !c.isHeld(a.job) && (!ever || c.now.Boot-last >= r.Every)
 }
 
 // shrinks reports whether an attempt gives up GPUs now.

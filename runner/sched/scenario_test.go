@@ -276,6 +276,8 @@ func (s *scenario) set(key, value string) {
 	switch key {
 	case "max_concurrent":
 		b.MaxConcurrent = s.number(value)
+	case "gpu_ids":
+		b.GPUIDs = strings.Split(value, ",")
 	case "patience":
 		b.Patience = s.duration(value)
 	case "poll":
@@ -470,6 +472,21 @@ func (s *scenario) happens(f []string) bool {
 		s.send(StateFailed{Err: strings.Join(f[1:], " ")})
 	case "done", "forget":
 		s.byHand(f)
+	case "pause", "resume":
+		s.send(PauseRequested{Jobs: s.ids(f[1:]), All: len(f) == 1, Resume: f[0] == "resume"})
+	case "retry":
+		s.send(RetryRequested{s.ids(f[1:])})
+	case "rank":
+		ev := RankRequested{Jobs: s.ids(f[2:]), First: f[1] == "first", Last: f[1] == "last"}
+		if !ev.First && !ev.Last {
+			ev.Priority = s.number(f[1])
+		}
+		s.send(ev)
+	case "change":
+		b := *s.b
+		s.b = &b
+		s.set(f[1], strings.Join(f[2:], " "))
+		s.send(SettingsChanged{s.b, s.gpuRules()})
 	case "meanwhile":
 		s.send(s.person(f[1], f[2:]))
 	default:
@@ -593,6 +610,9 @@ func (s *scenario) status() {
 	}
 	if v.Head != "" {
 		s.log(v.Head + " waits: " + v.HeadWhy)
+	}
+	if v.Paused || v.Aside > 0 {
+		s.log(fmt.Sprintf("paused: %v, and %d jobs", v.Paused, v.Aside))
 	}
 	for _, line := range []string{v.Kept, v.Draining, v.GPUErr} {
 		if line != "" {

@@ -27,6 +27,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, GPUErr: c.reads.err,
 		ETA: c.eta(), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
 	}
+	c.viewSteering(&s)
 	if c.pool != nil {
 		s.Rivals = c.pool.Waiting(maxRivals)
 	}

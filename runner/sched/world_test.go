@@ -165,9 +165,13 @@ func (w *world) pool() *gpu.Pool {
 	if len(w.devs) == 0 {
 		return nil
 	}
+	return gpu.NewPool(w.devs, w.gpuRules())
+}
+
+func (w *world) gpuRules() gpu.Rules {
 	rules := w.rules
-	rules.Host, rules.Background = w.hostRules(), w.b.Settings.Background
-	return gpu.NewPool(w.devs, rules)
+	rules.Host, rules.Background, rules.IDs = w.hostRules(), w.b.Settings.Background, w.b.Settings.GPUIDs
+	return rules
 }
 
 func (w *world) replay() *state.History {

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,7 +17,7 @@ import (
 func (l *loop) answer(call *control.Call) {
 	r, err := l.request(call.Request)
 	if err != nil {
-		r.Err = err.Error()
+		r.Err, r.Refused = err.Error(), errors.As(err, new(control.Refusal))
 	}
 	r.Silent = l.shown.silent
 	call.Reply <- r
@@ -27,6 +28,9 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	case control.OpStatus:
 		s := l.snapshot()
 		return control.Reply{Snapshot: &s, Jobs: l.views(r, &s)}, nil
+	case control.OpWait:
+		ids, err := l.match(r.Jobs)
+		return control.Reply{Jobs: l.phases(ids)}, err
 	case control.OpDrain:
 		l.step(sched.StopRequested{Drain: true, Why: "gpurun stop --drain"})
 		return control.Reply{}, nil
@@ -40,12 +44,28 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		return l.onJobs(r, func(ids []int) sched.Event {
 			return sched.StopRequested{Jobs: ids, Why: "gpurun stop"}
 		})
+	case control.OpPause, control.OpResume, control.OpRetry, control.OpSet:
+		return l.steer(r)
 	case control.OpForget:
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.ForgetRequested{Jobs: ids} })
 	case control.OpDone:
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.DoneRequested{Jobs: ids, Without: r.Without} })
 	}
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
+}
+
+// match returns the IDs of the jobs that patterns match.
+func (l *loop) match(patterns []string) ([]int, error) {
+	return MatchJobs(patterns, len(l.Batch.Jobs), func(id int) string { return l.Batch.Jobs[id].Name })
+}
+
+// phases returns no more than the names of jobs and how they are.
+func (l *loop) phases(ids []int) []state.View {
+	views := make([]state.View, len(ids))
+	for i, id := range ids {
+		views[i] = state.View{Job: l.Batch.Jobs[id].Name, Phase: l.Core.Phase(id)}
+	}
+	return views
 }
 
 // views returns the current state of the jobs that a status request names.
@@ -75,7 +95,7 @@ func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
 
 func (l *loop) stopGPU(index int) error {
 	if l.Prober == nil {
-		return fmt.Errorf("this run uses no GPUs")
+		return control.Refusal("this run uses no GPUs")
 	}
 	for _, d := range l.Prober.Devices() {
 		if d.Index == index {
@@ -83,21 +103,21 @@ func (l *loop) stopGPU(index int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no GPU %d in this run", index)
+	return control.Refusal(fmt.Sprintf("no GPU %d in this run", index))
 }
 
 // onJobs sends the event for the jobs that match the request's patterns. The reply
 // lists them, and those left unchanged with the reason. If a pattern matches no job,
 // nothing is done and an error is returned.
 func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (control.Reply, error) {
-	named, err := MatchJobs(req.Jobs, len(l.Batch.Jobs), func(id int) string { return l.Batch.Jobs[id].Name })
+	named, err := l.match(req.Jobs)
 	if err != nil {
 		return control.Reply{}, err
 	}
 	var r control.Reply
 	var ids []int
 	for _, id := range named {
-		if why := keeps(req.Op, l.Core.Phase(id)); why != "" {
+		if why := l.keeps(req.Op, id); why != "" {
 			r.Keep(why, l.Batch.Jobs[id].Name)
 			continue
 		}
@@ -114,11 +134,17 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 	return r, nil
 }
 
-// keeps returns why a request leaves a job in this phase unchanged, or "".
-func keeps(op string, p state.Phase) string {
-	switch {
-	case op == control.OpStop && p == "":
+// keeps returns why a request leaves a job unchanged, or "".
+func (l *loop) keeps(op string, id int) string {
+	p := l.Core.Phase(id)
+	if steers := op != control.OpForget && op != control.OpDone; steers && p == "" {
 		return "not part of this run"
+	}
+	switch op {
+	case control.OpPause, control.OpResume, control.OpRetry:
+		return l.staysSo(op, id, p)
+	}
+	switch {
 	case op == control.OpStop && p.Ended():
 		return "already ended"
 	case op == control.OpDone && (p == state.Succeeded || p == state.UpToDate):

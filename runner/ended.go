@@ -67,9 +67,10 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		l.Prober.Removed(at.launch.UniID)
 	}
 	vanished := at.vanished(e)
+	reports := l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree
 	l.beside(func() func() {
 		kind := ""
-		if l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree {
+		if reports {
 			var end string
 			end, kind = l.Report(at.job, at.launch.UniID)
 			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence

@@ -34,8 +34,9 @@ type preparation struct {
 }
 
 func (l *loop) prepare(a sched.Prepare) {
+	config := l.Config // which may be of another batch by the time it is used
 	p := &preparation{
-		Config: &l.Config, Prepare: a, ctx: l.ctx, job: &l.Batch.Jobs[a.Job], shell: l.attempts.shell,
+		Config: &config, Prepare: a, ctx: l.ctx, job: &l.Batch.Jobs[a.Job], shell: l.attempts.shell,
 		first: !l.attempts.fresh[a.Job], port: l.attempts.ports.take(), wall: l.Now().Wall,
 	}
 	if a.Note != "" {

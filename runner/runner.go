@@ -25,6 +25,7 @@ type Config struct {
 	Prober probe.Prober // nil without GPUs
 	Engine engine.Engine
 	Host   HostRules       // nil without GPUs
+	Rules  Ruler           // nil without GPUs
 	Spent  func(gpu.Spent) // is told now and then what the run knows of the use of the GPUs so far; nil without them
 	Sinks  []Sink
 	// Report returns what a block dialect script has reported of its attempt: the engine

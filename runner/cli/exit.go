@@ -15,6 +15,7 @@ const (
 	exitState    = 4   // the state cannot be used
 	exitInternal = 70  // internal error
 	exitNoWait   = 75  // no GPU free right away, with --no-wait
+	exitNotYet   = 75  // gpurun wait --timeout: what it waits for has not ended
 	exitGaveUp   = 124 // no GPU within max_wait
 	exitInt      = 130 // interrupted: Ctrl-C
 	exitTerm     = 143 // interrupted: SIGTERM, gpurun stop

@@ -17,7 +17,12 @@ type grammar struct {
 	Check      checkCmd      `cmd:"" help:"Report every error and warning in job files."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a batch, running or not."`
 	Log        logCmd        `cmd:"" help:"Print the log of a job's newest attempt."`
+	Wait       waitCmd       `cmd:"" help:"Wait until a run, or some of its jobs, have ended; exit with their status."`
 	Stop       stopCmd       `cmd:"" help:"Stop a run, or some of its jobs."`
+	Retry      retryCmd      `cmd:"" help:"Have failed jobs of a run start again, at once."`
+	Pause      pauseCmd      `cmd:"" help:"Start nothing more for now, or none of some jobs."`
+	Resume     resumeCmd     `cmd:"" help:"Take back gpurun pause."`
+	Set        setCmd        `cmd:"" help:"Change settings of a run, or the priority of its jobs."`
 	Forget     forgetCmd     `cmd:"" help:"Make finished jobs run again next time."`
 	Done       doneCmd       `cmd:"" help:"Record jobs as done without running them."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, their users, and which ones a job could use."`

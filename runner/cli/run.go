@@ -275,7 +275,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read, Spent: r.purse.spend,
+		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler(),
 		Log: r.log, Stops: sig.stops, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	}

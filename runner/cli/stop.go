@@ -67,6 +67,8 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 		return dead(ref)
 	case errors.As(err, &silent):
 		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
+	case errors.As(err, new(control.Refusal)):
+		return &failure{code: exitFailed, text: ref.name() + ": " + err.Error(), err: err}
 	case err != nil:
 		return &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
 	}
@@ -76,7 +78,10 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 // tell prints what was done to which jobs, and which were left alone. It is a failure
 // if nothing was done because all of them are running.
 func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) error {
-	if !named || len(rep.Done) > 0 {
+	for _, line := range rep.Said {
+		fmt.Fprintln(a.out, ref.name()+": "+line)
+	}
+	if !named && rep.Said == nil || len(rep.Done) > 0 {
 		fmt.Fprintln(a.out, ref.name()+": "+reached(rep.Done, said))
 	}
 	if err := refusal(ref, rep.Kept); err != nil {

@@ -23,7 +23,8 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	defer s.Close()
 	open := s.History().Attempts()
 	if len(open) == 0 || c.Drain {
-		return &failure{code: exitState, text: ref.file + " is not running", hint: "gpurun status shows its progress"}
+		fmt.Fprintln(a.out, ref.file+" is not running: nothing "+map[bool]string{false: "to stop", true: "starts"}[c.Drain])
+		return nil
 	}
 	chosen, err := c.chosen(open)
 	if err != nil {

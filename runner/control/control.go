@@ -28,6 +28,11 @@ const (
 	OpDrain   = "drain"    // start nothing more
 	OpForget  = "forget"   // Jobs: their last success no longer counts
 	OpDone    = "done"     // Jobs: record them as succeeded without running them
+	OpPause   = "pause"    // start none of Jobs, or nothing at all if there are none
+	OpResume  = "resume"   // take that back
+	OpRetry   = "retry"    // Jobs: those that failed run again, at once
+	OpWait    = "wait"     // the state of Jobs, which may be globs
+	OpSet     = "set"      // Set: settings, or with Jobs their priority
 )
 
 // A Request is what a command asks of a live run.
@@ -38,15 +43,19 @@ type Request struct {
 	GPU  int      `json:"gpu,omitempty"`  // index
 
 	Without bool `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
+
+	Set map[string]string `json:"set,omitempty"` // by setting
 }
 
 // A Reply is what the run answers.
 type Reply struct {
-	Err      string          `json:"err,omitempty"`    // why the request failed, or ""
-	Done     []string        `json:"done,omitempty"`   // names of the jobs that the request reached
-	Kept     []Kept          `json:"kept,omitempty"`   // those that it left alone
-	PID      int             `json:"pid,omitempty"`    // of the runner
-	Silent   []string        `json:"silent,omitempty"` // keepers that do not answer: their jobs cannot be stopped
+	Err      string          `json:"err,omitempty"`     // why the request failed, or ""
+	Refused  bool            `json:"refused,omitempty"` // with Err: the request is right, but the run cannot carry it out
+	Said     []string        `json:"said,omitempty"`    // what has become of the request, if it is not about jobs
+	Done     []string        `json:"done,omitempty"`    // names of the jobs that the request reached
+	Kept     []Kept          `json:"kept,omitempty"`    // those that it left alone
+	PID      int             `json:"pid,omitempty"`     // of the runner
+	Silent   []string        `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
 	Jobs     []state.View    `json:"jobs,omitempty"` // status: those in the request
 }
@@ -73,6 +82,11 @@ func (r *Reply) Keep(why, job string) {
 func (r *Reply) Refuse(why, job string) {
 	r.Kept = append(r.Kept, Kept{Why: why, Jobs: []string{job}, Refused: true})
 }
+
+// A Refusal says why a run does not do what it was asked for.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
 
 // ErrNoRun means that no run is alive.
 var ErrNoRun = errors.New("no run is alive")
@@ -134,6 +148,9 @@ func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	}
 	if err != nil {
 		return reply, fmt.Errorf("the run in %s did not answer: %w", dir, err)
+	}
+	if reply.Refused {
+		return reply, Refusal(reply.Err)
 	}
 	if reply.Err != "" {
 		return reply, errors.New(reply.Err)

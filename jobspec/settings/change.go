@@ -1,0 +1,44 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurun/jobspec/source"
+)
+
+// live are the settings that may change while a run goes on. The others say how jobs are
+// read from their files.
+var live = []string{
+	"max_concurrent", "poll", "max_wait", "gpu_ids", "reserve", "min_gpus", "max_gpus", "hours", "others", "pick", "order", "patience", "fail_fast", "breaker",
+}
+
+// Change returns the settings with other values, spelled as flags spell them, or what is
+// wrong with these.
+func (s Settings) Change(values map[string]string) (Settings, error) {
+	var out source.Report
+	flags := map[string]string{}
+	for name, text := range values {
+		switch {
+		case !slices.Contains(Names(), name):
+			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, live, "these can be set: "+strings.Join(live, ", ")))
+		case !slices.Contains(live, name):
+			return s, fmt.Errorf("%s cannot change while jobs run: it says how they are read; write it in the job file, then gpurun reload; these can be set: %s",
+				name, strings.Join(live, ", "))
+		}
+		flags[strings.ReplaceAll(name, "_", "-")] = text
+	}
+	for _, g := range FromFlags(flags, &out) {
+		if err := def(g.Name).set(&s, g.Text); err != nil {
+			return s, fmt.Errorf("%s: %s", g.Name, source.Problem{}.Because(err))
+		}
+	}
+	if s.MinGPUs >= 0 && s.MaxGPUs >= 0 && s.MinGPUs > s.MaxGPUs {
+		return s, fmt.Errorf("min_gpus %d is more than max_gpus %d", s.MinGPUs, s.MaxGPUs)
+	}
+	return s, nil
+}
+
+// Shown returns the value of a setting as people see it.
+func (s *Settings) Shown(name string) string { return shown(name, def(name).Show(s)) }

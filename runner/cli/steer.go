@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/control"
+)
+
+type pauseCmd struct {
+	batchFlag `embed:""`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none pauses the whole run."`
+}
+
+// Help returns the command's description and examples.
+func (pauseCmd) Help() string {
+	return `Running jobs go on. A queue waits for a paused job of it. The pause ends with the run.
+
+Examples:
+
+    gpurun pause                   nothing more starts for now
+    gpurun pause 'train-*-s42'     none of these starts
+    gpurun resume`
+}
+
+// Run keeps jobs from starting.
+func (c *pauseCmd) Run(a *app) error {
+	return a.steer(&c.batchFlag, control.Request{Op: control.OpPause, Jobs: c.Jobs}, "paused", "paused")
+}
+
+type resumeCmd struct {
+	batchFlag `embed:""`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none resumes the whole run."`
+}
+
+// Help returns the command's description and examples.
+func (resumeCmd) Help() string {
+	return `Takes back gpurun pause. Jobs that were paused by name are resumed by name.
+
+Examples:
+
+    gpurun resume
+    gpurun resume 'train-*-s42'`
+}
+
+// Run lets jobs start again.
+func (c *resumeCmd) Run(a *app) error {
+	return a.steer(&c.batchFlag, control.Request{Op: control.OpResume, Jobs: c.Jobs}, "resumed", "resumed")
+}
+
+type retryCmd struct {
+	batchFlag `embed:""`
+	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
+}
+
+// Help returns the command's description and examples.
+func (retryCmd) Help() string {
+	return `Those that failed for good get all their retries again; those that wait for a retry start as soon as there is room. What could not run because of them runs after them. Without a run, gpurun FILE tries failed jobs again anyway.
+
+Examples:
+
+    gpurun retry train-cifar10-s42
+    gpurun retry '*'               all that failed`
+}
+
+// Run has failed jobs start again.
+func (c *retryCmd) Run(a *app) error {
+	return a.steer(&c.batchFlag, control.Request{Op: control.OpRetry, Jobs: c.Jobs}, "starting again", "retried")
+}
+
+type setCmd struct {
+	batchFlag `embed:""`
+	Values    []string `arg:"" name:"key=value" help:"Settings, spelled as in the job file, e.g. max_concurrent=4; with --job: priority=N, first or last."`
+	Job       []string `placeholder:"GLOB" sep:"none" help:"The jobs whose priority changes (repeatable)."`
+}
+
+// Help returns the command's description and examples.
+func (setCmd) Help() string {
+	return `Holds until the run ends; the job file stays as it is. Running jobs go on as they are.
+
+Examples:
+
+    gpurun set max_concurrent=4
+    gpurun set gpu_ids=0,1 hours=20:00-08:00
+    gpurun set --job 'train-*-s42' priority=first`
+}
+
+// Run changes settings of a run.
+func (c *setCmd) Run(a *app) error {
+	req := control.Request{Op: control.OpSet, Jobs: c.Job, Set: map[string]string{}}
+	for _, v := range c.Values {
+		key, value, ok := strings.Cut(v, "=")
+		if !ok || key == "" {
+			return &failure{code: exitUsage, text: fmt.Sprintf("%q is not KEY=VALUE", v), hint: "e.g. gpurun set max_concurrent=4"}
+		}
+		req.Set[strings.ReplaceAll(key, "-", "_")] = value
+	}
+	return a.steer(&c.batchFlag, req, "priority set", "changed")
+}
+
+// steer asks a run to go on in another way. Without one there is nothing to steer: done says
+// what cannot be done then.
+func (a *app) steer(f *batchFlag, req control.Request, said, done string) error {
+	return a.request(f, req, said, func(ref *batchRef) error {
+		return &failure{code: exitState, text: ref.name() + " is not running: nothing was " + done, hint: "gpurun " + ref.file + " runs what is not done"}
+	})
+}
+
+// ruler finds out what settings mean for the GPUs of this run; nil if it has none.
+func (r *run) ruler() runner.Ruler {
+	if r.prober == nil {
+		return nil
+	}
+	return func(b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
+		rules, err := rulesOf(b.Settings, r.prober.Devices(), r.rules, inheritedGPUs(r.cmd.Sim != ""))
+		if err != nil {
+			return rules, err
+		}
+		rules.AtOnce = r.cmd.NoWait
+		if impossible := b.CheckDevices(gpu.NewPool(r.prober.Devices(), rules), wanted); len(impossible) > 0 {
+			return rules, impossible[0]
+		}
+		return rules, nil
+	}
+}

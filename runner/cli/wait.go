@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gpurun/jobspec/units"
+	"gpurun/runner"
+	"gpurun/runner/control"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/disk"
+)
+
+type waitCmd struct {
+	batchFlag `embed:""`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"Jobs or globs; none waits for the whole run."`
+	Timeout   string   `placeholder:"TIME" help:"Wait no longer than this, e.g. 50s or 2h; then the exit status is 75."`
+}
+
+// Help returns the command's description and examples.
+func (waitCmd) Help() string {
+	return `Starts and stops nothing. If the run was killed, it waits for those of its jobs that are still running.
+
+Exit status: that of the run; of jobs, 0 if all succeeded, 1 if one did not, 143 if they were interrupted; 75 at --timeout, which says nothing about how they will end.
+
+Examples:
+
+    gpurun wait --file jobs.yaml
+    gpurun wait 'train-*' --timeout 50s`
+}
+
+// How often wait looks: at first often, since a job may end at once.
+const (
+	waitFirst = 20 * time.Millisecond
+	waitMost  = 500 * time.Millisecond
+)
+
+// Run waits until a run or some of its jobs have ended.
+func (c *waitCmd) Run(a *app) error {
+	if err := noFiles(c.Jobs); err != nil {
+		return err
+	}
+	limit := time.Duration(0)
+	if c.Timeout != "" {
+		var err error
+		if limit, err = units.ParseDuration(c.Timeout); err != nil {
+			return &failure{code: exitUsage, text: "--timeout: " + err.Error(), err: err}
+		}
+	}
+	refs, err := a.find(c.File, toChange)
+	if err != nil {
+		return err
+	}
+	ctx, stop := a.untilSignal()
+	defer stop()
+	return c.until(a, ctx, refs[0], limit)
+}
+
+func (c *waitCmd) until(a *app, ctx context.Context, ref *batchRef, limit time.Duration) error {
+	began := time.Now()
+	for pause := waitFirst; ; pause = min(2*pause, waitMost) {
+		ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.global.StateDir)
+		left, err := c.left(a, ref)
+		if err != nil || left == "" {
+			return err
+		}
+		if c.Timeout != "" {
+			rest := limit - time.Since(began)
+			if rest <= 0 {
+				fmt.Fprintln(a.out, ref.name()+": not yet: "+left)
+				return quiet(exitNotYet)
+			}
+			pause = min(pause, rest)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// left returns what is still to end, or "" once there is nothing left to wait for, with the
+// status that follows.
+func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
+	switch {
+	case len(c.Jobs) > 0 && ref.alive:
+		return c.leftLive(a, ref)
+	case ref.alive:
+		return "the run goes on", nil
+	}
+	if err := ref.read(a); err != nil {
+		return "", err
+	}
+	s := a.statusOf(ref)
+	if len(c.Jobs) > 0 {
+		return c.leftDead(a, ref, s)
+	}
+	if n := len(s.Running); n > 0 {
+		return fmt.Sprintf("its run is gone, but %s still running", are(n)), nil
+	}
+	fmt.Fprintln(a.out, ref.name()+": ended; "+terminal.Phases(s.Counts))
+	return "", quiet(s.exitOf())
+}
+
+func are(n int) string {
+	if n == 1 {
+		return "1 job is"
+	}
+	return fmt.Sprintf("%d jobs are", n)
+}
+
+// leftLive asks the run how the jobs are. One that does not answer may do so later.
+func (c *waitCmd) leftLive(a *app, ref *batchRef) (string, error) {
+	rep, err := ref.ask(control.Request{Op: control.OpWait, Jobs: c.Jobs})
+	var silent *failure
+	switch {
+	case errors.As(err, &silent) && !ref.runner.Here:
+		return "", &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
+	case errors.As(err, &silent):
+		return "the run does not answer: " + silent.text, nil
+	case errors.Is(err, control.ErrNoRun):
+		return "the run is ending", nil
+	case err != nil:
+		return "", &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
+	}
+	phases := make([]state.Phase, len(rep.Jobs))
+	for i, v := range rep.Jobs {
+		phases[i] = v.Phase
+	}
+	return c.tell(a, ref, names(len(rep.Jobs), func(i int) string { return rep.Jobs[i].Job }), phases)
+}
+
+// leftDead goes by the ledger. What has not run does not end any more.
+func (c *waitCmd) leftDead(a *app, ref *batchRef, s *status) (string, error) {
+	var all []string
+	var phases []state.Phase
+	for _, p := range everyPhase {
+		for _, name := range s.lists[p] {
+			all, phases = append(all, name), append(phases, p)
+		}
+	}
+	ids, err := runner.MatchJobs(c.Jobs, len(all), func(i int) string { return all[i] })
+	if err != nil {
+		return "", &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
+	}
+	var named []string
+	var are []state.Phase
+	for _, id := range ids {
+		if p := phases[id]; p == state.Pending || p == state.Waiting {
+			return "", &failure{code: exitFailed, text: fmt.Sprintf("%s: %s is %s, and no run is alive that would start it", ref.name(), all[id], p), hint: "gpurun " + ref.file + " runs it"}
+		}
+		named, are = append(named, all[id]), append(are, phases[id])
+	}
+	return c.tell(a, ref, named, are)
+}
+
+// everyPhase has the phases in which a job of a dead run can be.
+var everyPhase = []state.Phase{
+	state.Succeeded, state.UpToDate, state.NotNeeded, state.Failed, state.Timeout, state.OOM, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
+	state.Running, state.Pending, state.Waiting,
+}
+
+// tell returns which jobs have not ended, or says how they ended, with the exit status.
+func (c *waitCmd) tell(a *app, ref *batchRef, jobs []string, phases []state.Phase) (string, error) {
+	var left []string
+	counts, code := map[state.Phase]int{}, exitDone
+	for i, p := range phases {
+		counts[p]++
+		switch {
+		case p == "":
+			return "", &failure{code: exitFailed, text: ref.name() + ": " + jobs[i] + " is not part of this run"}
+		case !p.Ended():
+			left = append(left, fmt.Sprintf("%s is %s", jobs[i], p))
+		case p == state.Interrupted && code == exitDone:
+			code = exitTerm
+		case p.Bad():
+			code = exitFailed
+		}
+	}
+	if n := len(left); n > 3 {
+		left = append(left[:3], fmt.Sprintf("and %d more", n-3))
+	}
+	if left == nil {
+		fmt.Fprintln(a.out, ref.name()+": "+terminal.Phases(counts))
+		return "", quiet(code)
+	}
+	return strings.Join(left, ", "), nil
+}

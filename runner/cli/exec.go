@@ -64,6 +64,7 @@ func (c *execCmd) Run(a *app) error {
 	}
 	env := append(os.Environ(), "GPURUN_UNI_ID="+hold.uniID)
 	cmd := &exec.Cmd{Path: path, Args: argv, Env: append(env, hold.grant.Environ(indexed)...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	defer hold.pass()
 	return hold.ended(a.foreground(cmd, stop, hold.stand))
 }
 

@@ -122,7 +122,8 @@ type Engine interface {
 	// Yield releases an ended attempt's claim on these devices, which pass to the next
 	// attempt without a gap.
 	Yield(uniID string, ids []gpu.UUID)
-	// Offer lets another run have a device of an ended attempt, until Yield.
+	// Offer lets another run have a device of an attempt or command that has ended, until Yield
+	// or Withdraw.
 	Offer(uniID string, id gpu.UUID, to string)
 	// Wish publishes what this run waits for; without requests, nothing.
 	Wish(gpu.Wish)

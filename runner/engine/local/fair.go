@@ -29,7 +29,11 @@ func (l *Local) Offer(uniID string, id gpu.UUID, to string) {
 	l.sharing.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r := l.overs[uniID]; r != nil {
+	r := l.overs[uniID]
+	if r == nil {
+		r = l.homes[uniID] // the caller ran it itself
+	}
+	if r != nil {
 		c := &wire.Claim{Grant: gpu.Grant{UUIDs: []gpu.UUID{id}}, To: to}
 		_ = r.link.Send(&wire.Message{Op: wire.Offer, UniID: uniID, Claim: c}) // if it is gone, so is the claim
 	}

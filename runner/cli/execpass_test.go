@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/state/host"
+)
+
+// A queue is an engine on a host where bob waits for GPUs and takes what he is offered.
+type queue struct {
+	engine.Engine
+	events chan engine.Event
+	wishes []gpu.Wish
+	claims []gpu.Claim
+	offers []gpu.UUID
+}
+
+func (q *queue) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return q.claims, nil }
+func (q *queue) Wishes() []gpu.Wish                                            { return q.wishes }
+func (q *queue) Events() <-chan engine.Event                                   { return q.events }
+
+func (q *queue) Offer(_ string, id gpu.UUID, to string) {
+	q.offers = append(q.offers, id)
+	q.claims = append(q.claims, gpu.Claim{UUID: id, UID: 1001, Run: to, Attempt: "bobs"})
+	q.events <- engine.Event{Noticed: true}
+}
+
+// A command that ends offers its GPUs to whoever waits for them, and no more of them than
+// he wants.
+func TestExecOffersWhatItLeaves(t *testing.T) {
+	devs := []gpu.Device{{Index: 0, UUID: "GPU-0", Total: 24 * gpu.GiB}, {Index: 1, UUID: "GPU-1", Total: 24 * gpu.GiB}}
+	for _, waits := range []bool{true, false} {
+		pool := gpu.NewPool(devs, gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, UID: 1000, Run: "exec"})
+		now := host.Boottime()
+		pool.Observe(gpu.Observation{At: now, Claims: []gpu.Claim{}, Readings: []gpu.Reading{
+			{UUID: "GPU-0", Total: 24 * gpu.GiB, Free: 24 * gpu.GiB, Listed: true}, {UUID: "GPU-1", Total: 24 * gpu.GiB, Free: 24 * gpu.GiB, Listed: true},
+		}})
+		pool.Hold("mine", gpu.Grant{UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}, Memory: 20 * gpu.GiB})
+		q, want := &queue{events: make(chan engine.Event, 2), claims: []gpu.Claim{}}, []gpu.UUID(nil)
+		if waits {
+			ask := gpu.Ask{Jobs: 1, Min: 1, Memory: 8 * gpu.GiB, MaxUtil: 100, Others: gpu.OthersAllow, Room: 2, UUIDs: []gpu.UUID{"GPU-0", "GPU-1"}}
+			q.wishes, want = []gpu.Wish{{Run: "bobs run", UID: 1001, Since: time.Now(), Asks: []gpu.Ask{ask}}}, []gpu.UUID{"GPU-0"}
+		}
+		(&execClaim{uniID: "mine", pool: pool, engine: q}).pass()
+		if took := host.Boottime() - now; !slices.Equal(q.offers, want) || took > passFor/2 {
+			t.Errorf("bob waits %v: he was offered %v in %v, want %v", waits, q.offers, took, want)
+		}
+	}
+}

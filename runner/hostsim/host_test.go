@@ -38,7 +38,9 @@ type host struct {
 	runs   []*run
 	queues []waiter // everybody whose jobs wait for GPUs
 	locked time.Duration
-	doubt  func() bool // whether the claims cannot be read completely now
+	doubt  func() bool        // whether the claims cannot be read completely now
+	looks  [2]time.Duration   // how long it takes to read them
+	blind  func(uid int) bool // whose runs cannot watch the folders
 	meter  meter
 	ended  func() // after a process has; nil for nothing
 }
@@ -84,7 +86,8 @@ type wish struct {
 }
 
 func newHost(seed uint64, n int) *host {
-	h := &host{rng: rand.New(rand.NewPCG(seed, 1)), now: time.Hour, rules: *gpu.NoHostRules(), doubt: func() bool { return false }}
+	h := &host{rng: rand.New(rand.NewPCG(seed, 1)), now: time.Hour, rules: *gpu.NoHostRules(), looks: [2]time.Duration{ms(1), ms(5)}}
+	h.doubt, h.blind = func() bool { return false }, func(int) bool { return false }
 	for i := range n {
 		h.gpus = append(h.gpus, gpu.Device{Index: i, UUID: gpu.UUID(fmt.Sprintf("GPU-%02d", i)), Name: "NVIDIA Test", PCI: fmt.Sprintf("00000000:%02X:00.0", i), Total: total})
 	}

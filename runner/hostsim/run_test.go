@@ -44,8 +44,12 @@ type run struct {
 	noticing bool
 	again    bool
 	latest   time.Duration // when the claims that the core knows began to be read
+	work     work
 	watch    watch
 }
+
+// work is what a run has done.
+type work struct{ steps, lists, quick, looks, wishes int }
 
 // An attempt of a run.
 type attempt struct {
@@ -92,6 +96,7 @@ func (h *host) begun(uid int, jobs []job, background bool) *run {
 	h.meter.pass()
 	r.step(sched.Looked{})
 	r.step(sched.Began{})
+	r.watch.begin()
 	return r
 }
 
@@ -111,6 +116,7 @@ func (r *run) step(ev sched.Event) {
 		return
 	}
 	for len(r.queue) > 0 {
+		r.work.steps++
 		for _, a := range r.core.Step(sched.Now{Boot: r.now, Wall: r.wall()}, r.queue[0]) {
 			r.do(a)
 		}
@@ -141,6 +147,7 @@ func (r *run) do(a sched.Action) {
 		r.watch.guests[a.To] = true
 		r.after(r.between(0, ms(2)), func() { r.offer(a.UniID, a.UUID, a.To) })
 	case sched.Wish:
+		r.work.wishes++
 		r.wish(r.id, a.Wish)
 	case sched.Launch:
 		r.launch(a)
@@ -178,8 +185,9 @@ func (r *run) take() {
 	ids = slices.Compact(ids)
 	r.next, r.some, r.all, r.lists, r.reading = nil, false, false, false, true
 	at, driver, folders := r.now, r.between(ms(1), ms(5)), time.Duration(0)
-	if lists {
-		driver, folders = r.between(ms(5), ms(35)), r.between(ms(1), ms(5))
+	if r.work.quick++; lists {
+		driver, folders = r.between(ms(5), ms(35)), r.look()
+		r.work.quick, r.work.lists = r.work.quick-1, r.work.lists+1
 	}
 	began := at + driver
 	var readings []gpu.Reading
@@ -200,6 +208,13 @@ func (r *run) take() {
 	})
 }
 
+// look returns how long it takes to read the claims this time.
+func (r *run) look() time.Duration {
+	r.work.looks++
+	r.watch.cost = r.between(r.looks[0], r.looks[1])
+	return r.watch.cost
+}
+
 // stale reports whether claims that began to be read then are older than what the core knows.
 func (r *run) stale(began time.Duration) bool {
 	if began < r.latest {
@@ -216,7 +231,7 @@ func (r *run) notice() {
 	}
 	r.noticing = true
 	began := r.now
-	r.soon(r.between(ms(1), ms(5)), func() {
+	r.soon(r.look(), func() {
 		ev := sched.Noticed{Claims: r.others(r, nil), Wishes: r.wished(r)}
 		if !r.stale(began) {
 			r.step(ev)
@@ -244,7 +259,7 @@ func (r *run) prepare(a sched.Prepare) {
 		}
 	}
 	at.claim = c
-	look, pause := r.between(ms(1), ms(5)), r.between(ms(1), ms(4))
+	look, pause := r.look(), r.between(ms(1), ms(4))
 	if len(ours) < len(a.Grant.Indices) { // one claims at a time
 		pause = max(pause, r.locked-r.now)
 		r.locked = r.now + pause + look

@@ -1,0 +1,128 @@
+package hostsim
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	folders "gpurun/gpu/claim"
+)
+
+// waiters are runs of as many users that wait for GPUs on which programs started by hand are.
+const waiters = 8
+
+// An hour is what one of them does in an hour: the one that does the most.
+type hour struct {
+	work
+	second work    // in its second half
+	cpu    float64 // seconds, for its steps and for the host that is simulated around it
+}
+
+// waitForAnHour plays that, while another run's share of a GPU comes and goes every minute.
+func waitForAnHour(t *testing.T) (o hour) {
+	h := newHost(*first, 8)
+	for i := range h.gpus {
+		h.start(2001, "", []int{i}, 0)
+	}
+	for k := range waiters {
+		h.after(h.between(0, 10*time.Second), func() { h.gpurun(1001+k, slices.Repeat([]job{{1, time.Minute}}, 1000)) })
+	}
+	var toggle func()
+	toggle = func() {
+		c := &claim{uid: 3001, owner: "shares", since: h.wall(), id: fmt.Sprint("shares-", h.now), share: true, on: []stake{{gpu: 0}}}
+		h.publish(c)
+		h.after(30*time.Second, func() { h.remove(c) })
+		h.after(time.Minute, toggle)
+	}
+	toggle()
+	h.play(h.now + time.Minute)
+	did := func() (list []work) {
+		for _, r := range h.runs {
+			list = append(list, r.work)
+		}
+		return list
+	}
+	var before, half, after []work
+	o.cpu = cpu(t, func() {
+		before = did()
+		h.play(h.now + 30*time.Minute)
+		half = did()
+		h.play(h.now + 30*time.Minute)
+		after = did()
+	}) / waiters
+	for i, r := range h.runs {
+		if len(r.left) != len(r.jobs) {
+			t.Errorf("run %d has started something", i)
+		}
+		if w := after[i].minus(before[i]); w.steps > o.steps {
+			o.work, o.second = w, after[i].minus(half[i])
+		}
+	}
+	return o
+}
+
+func (w work) minus(o work) work {
+	return work{w.steps - o.steps, w.lists - o.lists, w.quick - o.quick, w.looks - o.looks, w.wishes - o.wishes}
+}
+
+// cpu returns the seconds of CPU that f takes.
+func cpu(t *testing.T, f func()) float64 {
+	used := func() time.Duration {
+		var u unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	runtime.GC()
+	before := used()
+	f()
+	return (used() - before).Seconds()
+}
+
+// look returns the seconds of CPU that it takes to read real folders of as many users as wait, each
+// with a wish and a claim.
+func look(t *testing.T) float64 {
+	var roots []string
+	for i := range waiters + 1 {
+		root := []string{t.TempDir()}
+		roots = append(roots, root...)
+		w, h := folders.NewWisher(root), folders.Open(root)
+		t.Cleanup(func() { w.Close(); h.Close() })
+		a := gpu.Ask{Jobs: 8, Min: 1, Memory: asked, MaxUtil: 30, Others: gpu.OthersAllow, Room: 8, UUIDs: []gpu.UUID{"GPU-0", "GPU-1", "GPU-2", "GPU-3", "GPU-4", "GPU-5", "GPU-6", "GPU-7"}}
+		if err := w.Publish(gpu.Wish{Run: fmt.Sprint("run-", i), Since: time.Now(), Asks: []gpu.Ask{a}}); err != nil {
+			t.Fatal(err)
+		}
+		s := folders.Stake{UniID: fmt.Sprint("attempt-", i), Job: "train", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: asked, Share: true}}
+		if _, _, err := h.Claim(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := folders.NewReader(roots)
+	const times = 50
+	return cpu(t, func() {
+		for range times {
+			r.Others(t.Context())
+		}
+	}) / times
+}
+
+// TestWaiting holds what waiting costs, but for the driver: what is done in an hour does not depend
+// on how fast this machine is, and no hour costs more than the first.
+func TestWaiting(t *testing.T) {
+	o, each := waitForAnHour(t), look(t)
+	t.Logf("%+v, %.0f µs of CPU a look", o, each*1e6)
+	const polls = 3600 / 5
+	bounded(t, "readings of all GPUs in an hour of waiting", float64(o.lists), 1.5*polls, false)
+	bounded(t, "quick readings", float64(o.quick), 0, false)
+	bounded(t, "looks at claims", float64(o.looks), 6*polls, false)
+	bounded(t, "wishes published", float64(o.wishes), 3600/30+10, false)
+	bounded(t, "steps", float64(o.steps), 10*polls, false)
+	bounded(t, "steps in its second half, of all", float64(o.second.steps)/float64(o.steps), 0.52, false)
+	bounded(t, "CPU for steps and looks, % of a core", 100*(o.cpu+each*float64(o.looks))/3600, 0.5, false)
+}

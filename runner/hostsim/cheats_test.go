@@ -28,9 +28,9 @@ var cheats = []cheat{
 			h.gpurun(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
 		}
 	}},
-	{"is stopped after ten minutes", true, false, 1.25, 100, func(h *host, jobs []job) {
+	{"is stopped soon after", true, false, 1.25, 100, func(h *host, jobs []job) {
 		r := h.gpurun(cheater, jobs)
-		h.after(10*time.Minute, r.stop)
+		h.after(hours(1.0/6), r.stop)
 	}},
 	{"is stopped every other second", true, false, 1.25, 300, func(h *host, jobs []job) {
 		r := h.gpurun(cheater, jobs)
@@ -93,6 +93,11 @@ var cheats = []cheat{
 	{"makes his folder unreadable for 10 s an hour", false, false, 1.25, 200, func(h *host, _ []job) {
 		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
 	}},
+	// As many files as are read of a user, and then some.
+	{"fills his folder, so that each look takes 0.1 to 0.25 s", false, false, 1.25, 600, func(h *host, _ []job) {
+		h.looks = [2]time.Duration{ms(100), ms(250)}
+		h.doubt = func() bool { return h.now%time.Hour < 10*time.Second }
+	}},
 }
 
 // ghost is a wish with no run behind it.
@@ -118,7 +123,8 @@ func (h *host) grab(owner string) {
 	h.after(ms(100), func() { h.grab(owner) })
 }
 
-func rivalFor() time.Duration { return span(2*time.Hour, 30*time.Minute) }
+// rivalFor is for how long rivals are played.
+func rivalFor() time.Duration { return fewer(hours(2)) }
 
 // rivalry plays two hours of three users with work without end, and of a fourth: the
 // cheat, or an honest one, or nobody.
@@ -126,8 +132,8 @@ func rivalry(seed uint64, c *cheat, honest bool) *host {
 	rng := rand.New(rand.NewPCG(seed, 13))
 	h := newHost(seed, 8)
 	work := func() (jobs []job) {
-		for range 600 {
-			jobs = append(jobs, job{1, time.Minute + time.Duration(rng.Float64()*float64(2*time.Minute))})
+		for range fewer(600) {
+			jobs = append(jobs, job{1, hours((1 + 2*rng.Float64()) / 60)})
 		}
 		return jobs
 	}
@@ -147,7 +153,7 @@ func rivalry(seed uint64, c *cheat, honest bool) *host {
 			h.gpurun(cheater, jobs)
 		}
 	})
-	h.meter.from = h.now + 10*time.Minute
+	h.meter.from = h.now + hours(1.0/6)
 	h.play(h.meter.from + rivalFor())
 	return h
 }

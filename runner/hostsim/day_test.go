@@ -18,22 +18,38 @@ type batch struct {
 	jobs []job
 }
 
-// randomDay makes up a day on n GPUs: three users submit batches in the first twelve
-// hours, three others start programs by hand.
+// hours is a time of a day, which takes four hours in brief. What it costs to go from job to job
+// stays what it is.
+func hours(n float64) time.Duration {
+	if *brief {
+		n /= 6
+	}
+	return time.Duration(n * float64(time.Hour))
+}
+
+// fewer is how many there are of something, or how long it is played: a fifth in brief.
+func fewer[T int | time.Duration](n T) T {
+	if *brief {
+		n /= 5
+	}
+	return n
+}
+
+// randomDay makes up a day on n GPUs: three users submit batches in its first half, three others
+// start programs by hand.
 func randomDay(seed uint64, n int) day {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var d day
 	for uid := 1001; uid <= 1003; uid++ {
 		for range 2 + rng.IntN(4) {
-			b := batch{uid: uid, at: time.Duration(rng.Float64() * float64(span(12*time.Hour, 3*time.Hour)))}
-			median := math.Exp(math.Log(60) + rng.Float64()*math.Log(40)) // a minute to 40
+			b := batch{uid: uid, at: hours(rng.Float64() * 12)}
+			median := math.Exp(rng.Float64()*math.Log(40)) / 60 // a minute to 40
 			each := 1
 			if rng.IntN(5) == 0 {
 				each = 2
 			}
-			for range 5 + rng.IntN(int(span(60, 20))) {
-				s := median * math.Exp(rng.NormFloat64()*0.5)
-				b.jobs = append(b.jobs, job{each, time.Duration(s * float64(time.Second))})
+			for range 5 + rng.IntN(60) {
+				b.jobs = append(b.jobs, job{each, hours(median * math.Exp(rng.NormFloat64()*0.5))})
 			}
 			d.batches = append(d.batches, b)
 		}
@@ -41,8 +57,8 @@ func randomDay(seed uint64, n int) day {
 	for uid := 2001; uid <= 2003; uid++ {
 		for at := 0.0; at < 24; at += rng.ExpFloat64() * 3 {
 			d.guests = append(d.guests, guest{
-				uid: uid, at: time.Duration(at * float64(time.Hour)), types: time.Duration(5+rng.IntN(25)) * time.Second,
-				runs: time.Duration(rng.ExpFloat64() * float64(90*time.Minute)), where: uint64(rng.IntN(n)),
+				uid: uid, at: hours(at), types: time.Duration(5+rng.IntN(25)) * time.Second,
+				runs: hours(rng.ExpFloat64() * 1.5), where: uint64(rng.IntN(n)),
 			})
 		}
 	}
@@ -66,7 +82,13 @@ func (d *day) arrivals(from time.Duration) (list []arrival) {
 type how func(h *host) func(uid int, jobs []job)
 
 func byGpurun(h *host) func(int, []job) { return func(uid int, jobs []job) { h.gpurun(uid, jobs) } }
-func byLoop(h *host) func(int, []job)   { return h.loop }
+
+// byPolling is gpurun, where one of three users cannot have folders watched.
+func byPolling(h *host) func(int, []job) {
+	h.blind = func(uid int) bool { return uid == 1002 }
+	return byGpurun(h)
+}
+func byLoop(h *host) func(int, []job) { return h.loop }
 func byCentral(h *host) func(int, []job) {
 	return h.central().add
 }
@@ -82,9 +104,9 @@ func (d *day) play(seed uint64, n int, by how) *host {
 	for _, b := range d.batches {
 		h.after(b.at, func() { start(b.uid, b.jobs) })
 	}
-	for h.now < began+4*24*time.Hour {
-		h.play(h.now + time.Hour)
-		if h.now > began+13*time.Hour && h.over() {
+	for h.now < began+hours(4*24) {
+		h.play(h.now + hours(1))
+		if h.now > began+hours(13) && h.over() {
 			break
 		}
 	}

@@ -16,7 +16,7 @@ var rangeInText = regexp.MustCompile(`\d{4,}`)
 
 const nativeSample = `
 settings: {max_concurrent: 4, poll: 5s, gpu_ids: "0,2-3", work_dir: ..}
-defaults: {timeout: 6h, log: "logs/{name}.log", env: {A: "{port}", B: 1}}
+defaults: {timeout: 6h, log: "logs/{name}.log", env: {A: "{port} $HOME ${X}$$", B: 1, C: "{started}"}}
 jobs:
   - name: "train-{d}"
     matrix:

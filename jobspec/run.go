@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -108,10 +109,27 @@ func (p *proto) readEnv() {
 		if !ok {
 			return
 		}
-		slips.Literal(p.src, v, "env: "+k.Value)
 		t, _ := p.compile(s, v.Line, v.Column, "env", expand.AtStart)
+		p.checkInherited(k.Value, v, t)
 		p.Env = append(p.Env, written.Env{Name: k.Value, Value: t})
 	})
+}
+
+// checkInherited looks at what a value of env takes over from gpurun's own environment.
+func (p *proto) checkInherited(name string, v *yaml.Node, t *expand.Text) {
+	if strings.HasPrefix(v.Value, "~/") || v.Value == "~" && v.Style != 0 {
+		p.src.Warning(v.Line, v.Column, "write $HOME", "env: %s: %q is passed as written: ~ is not expanded there", name, source.Clip(v.Value))
+	}
+	for _, from := range t.Inherits() {
+		l, c := p.src.Find(v.Line, v.Column, "$")
+		_, set := os.LookupEnv(from)
+		switch {
+		case slices.Contains(ownEnv, from) || strings.HasPrefix(from, "GPURUN_PARAM_"):
+			p.src.Problem(l, c, "read it in run; in env, $NAME is what gpurun itself was started with", "env: %s: gpurun sets $%s for each job", name, from)
+		case !set && from != name:
+			p.src.Warning(l, c, "for a dollar sign write $$", "env: %s: $%s is not set in the environment of gpurun, so it becomes nothing", name, from)
+		}
+	}
 }
 
 // shells are programs that take a command after an option; without the option they take

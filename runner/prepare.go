@@ -128,7 +128,7 @@ func (p *preparation) patiently() (*attempt, state.Fact, error) {
 
 func (p *preparation) furnish() (*attempt, state.Fact, error) {
 	job, own := p.job, p.Ledger.LogPath(p.job.File, p.job.Name)
-	r, err := p.Batch.Render(job, jobspec.Runtime{UniID: p.uniID, Attempt: p.Attempt, GPUs: p.Grant.Indices, Port: p.port, Log: own})
+	r, err := p.Batch.Render(job, jobspec.Runtime{UniID: p.uniID, Attempt: p.Attempt, GPUs: p.Grant.Indices, Port: p.port, Log: own, Started: p.started(), Environ: p.Environ})
 	if err != nil {
 		return nil, state.Fact{}, err
 	}
@@ -167,6 +167,14 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: r.Commands, Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
 	}
 	return at, start, nil
+}
+
+// started returns when the run began, as people name folders by it.
+func (p *preparation) started() string {
+	if len(p.Starts) == 0 {
+		return ""
+	}
+	return p.Starts[0].Time.Local().Format("20060102-150405")
 }
 
 func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {

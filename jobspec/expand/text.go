@@ -25,6 +25,7 @@ const (
 	varPort
 	VarConfig
 	VarLog
+	varStarted
 )
 
 // A VarSet is a set of kinds.
@@ -44,13 +45,13 @@ func (s VarSet) Has(k VarKind) bool { return s&(1<<k) != 0 }
 var (
 	InName   = setOf()
 	InJob    = setOf(VarName, VarWorkDir)
-	AtStart  = InJob | setOf(VarUniID, varAttempt, VarGPUList, VarGPU, varNGPUs, varPort, VarConfig, VarLog)
+	AtStart  = InJob | setOf(VarUniID, varAttempt, VarGPUList, VarGPU, varNGPUs, varPort, VarConfig, VarLog, varStarted)
 	InLog    = AtStart &^ setOf(VarLog)
 	InMetric = InLog &^ setOf(VarConfig)
 	InConfig = AtStart &^ setOf(VarConfig)
 )
 
-var builtins = []string{"name", "work_dir", "uni_id", "attempt", "gpu_list", "gpu", "ngpus", "port", "config", "log"}
+var builtins = []string{"name", "work_dir", "uni_id", "attempt", "gpu_list", "gpu", "ngpus", "port", "config", "log", "started"}
 
 // builtin returns the kind of a variable that every job has, or VarLiteral.
 func builtin(word string) VarKind {

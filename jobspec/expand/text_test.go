@@ -13,13 +13,13 @@ func TestVariables(t *testing.T) {
 		WorkDir: "/w",
 		Config:  "/w/c.yaml",
 		Log:     "/w/l.log",
-		Runtime: &Runtime{UniID: "u", Attempt: 2, GPUs: []int{0, 3}, Port: 4711},
+		Runtime: &Runtime{UniID: "u", Attempt: 2, GPUs: []int{0, 3}, Port: 4711, Started: "20261121-140500"},
 	}
 	for _, test := range []struct{ name, in, want string }{
 		{"as spelled", "{seed} {lr}", "007 1e-5"},
 		{"quoted", "{model:q} {seed:q}", "'a b' 007"},
 		{"number formats", "{seed:03d} {seed:d} {lr:.2f} {lr:e} {attempt:02d}", "007 7 0.00 1.000000e-05 02"},
-		{"run time", "{uni_id} {attempt} {gpu_list} {gpu} {ngpus} {port}", "u 2 0,3 0 2 4711"},
+		{"run time", "{uni_id} {attempt} {gpu_list} {gpu} {ngpus} {port} {started}", "u 2 0,3 0 2 4711 20261121-140500"},
 		{"places", "{name} {work_dir} {config} {log}", "job /w /w/c.yaml /w/l.log"},
 		{"doubled", "{{seed}} {{lr:q}} {{sedes}}", "{seed} {lr:q} {{sedes}}"},
 		{"doubled and refused without", "{{seeds}}", "{seeds}"},
@@ -37,6 +37,26 @@ func TestVariables(t *testing.T) {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+func TestInherited(t *testing.T) {
+	sc := Scope{Params: []string{"x"}, Known: AtStart, Where: "env"}
+	v := &Values{Params: []*Param{{Name: "x", Text: "$HOME"}}, Runtime: &Runtime{Environ: []string{"HOME=/h", "HOMES=/no", "A=x=$B"}}}
+	for _, test := range []struct{ in, want, key string }{
+		{"$HOME/bin:${HOME}x", "/h/bin:/hx", "$HOME/bin:${HOME}x"},
+		{"$A|$NONE|${NONE}|", "x=$B|||", "$A|$NONE|${NONE}|"},
+		{"$$HOME $$ $$$HOME", "$HOME $ $/h", "$$HOME $$ $$$HOME"},
+		{"5$ $1 $- ${HOME:-x} ${", "5$ $1 $- ${HOME:-x} ${", "5$ $1 $- ${HOME:-x} ${"},
+		{"{x} $HOME{x}", "$HOME /h$HOME", "$HOME $HOME$HOME"},
+	} {
+		text, _, _ := sc.parse(test.in)
+		if got := text.RenderEnv(v); got != test.want {
+			t.Errorf("%s: got %q, want %q", test.in, got, test.want)
+		}
+		if got := text.RenderEnv(&Values{Params: v.Params}); got != test.key {
+			t.Errorf("%s: got %q in the key, want %q", test.in, got, test.key)
+		}
 	}
 }
 

@@ -14,7 +14,10 @@ type Runtime struct {
 	Attempt int    // 1, 2, …
 	GPUs    []int  // host indices
 	Port    int    // {port}
+	Started string // {started}: when the run began, 20261121-140500
 	Log     string // absolute path of the log if the job file names none
+
+	Environ []string // gpurun's own environment, which jobs inherit
 }
 
 // Values are what variables stand for while one job is rendered.
@@ -127,6 +130,8 @@ func (v *Values) known(k VarKind) string {
 		return strconv.Itoa(v.Runtime.Port)
 	case VarConfig:
 		return v.Config
+	case varStarted:
+		return v.Runtime.Started
 	}
 	return v.Log
 }

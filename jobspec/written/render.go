@@ -96,7 +96,7 @@ func (t *Job) Environ(v *expand.Values) []string {
 		list = append(list, expand.ParamEnv(p.Name)+"="+p.Text)
 	}
 	for _, e := range t.Env {
-		list = append(list, e.Name+"="+e.Value.Render(v))
+		list = append(list, e.Name+"="+e.Value.RenderEnv(v))
 	}
 	return list
 }

@@ -28,7 +28,7 @@ var cheats = []cheat{
 			h.gpurun(cheater, jobs[i*len(jobs)/8:(i+1)*len(jobs)/8])
 		}
 	}},
-	{"is stopped soon after", true, false, 1.25, 100, func(h *host, jobs []job) {
+	{"is stopped after ten minutes", true, false, 1.25, 100, func(h *host, jobs []job) {
 		r := h.gpurun(cheater, jobs)
 		h.after(hours(1.0/6), r.stop)
 	}},

@@ -38,6 +38,9 @@ func (r *run) confirm() error {
 	}
 	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", count(jobs, "job"), hours, j.Name, reason))
 	r.hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
+	if r.detached != nil && !r.cmd.Yes {
+		return &failure{code: exitFailed, text: "nothing was started: with -d there is nobody to ask", hint: "-y answers yes"}
+	}
 	if r.cmd.Yes || !r.outTTY || !term.IsTerminal(int(os.Stdin.Fd())) {
 		return nil
 	}

@@ -32,6 +32,7 @@ type runCmd struct {
 	DryRun   bool   `short:"n" help:"Start nothing, show what would run (gpurun plan)."`
 	Verbose  bool   `short:"v" help:"With -n: also show every setting and its source, and what each job runs and needs."`
 	Abandon  string `placeholder:"HOST" help:"Record as lost what a run on HOST left open; use it only if that machine is gone."`
+	Detach   bool   `short:"d" help:"Run in the background, with its output in run.out in the state folder. Returns once the run has begun, or with the error."`
 	Yes      bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
 	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
 }
@@ -49,7 +50,7 @@ Examples:
     gpurun --sim 4x24GiB jobs.yaml                 simulated GPUs
     gpurun --only 'train-*' --force jobs.yaml      rerun these, done or not
     gpurun --lines cmds.txt -m 8GiB -j 4           every line of cmds.txt is a job
-    nohup gpurun jobs.yaml > run.out &             keeps running after logout`
+    gpurun run -d jobs.yaml                        keeps running after logout`
 }
 
 // Run runs the batch.
@@ -61,8 +62,12 @@ func (c *runCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	d := newDetachment()
+	if c.Detach && d == nil {
+		return c.detach(a)
+	}
 	goOnWithoutReader()
-	r := &run{app: a, cmd: c, head: newHeadline(a.out, paths)}
+	r := &run{app: a, cmd: c, detached: d, head: newHeadline(a.out, paths)}
 	defer r.close()
 	if err := r.open(); err != nil {
 		r.head.abandon()
@@ -95,6 +100,7 @@ type run struct {
 	began   bool // jobs could start
 	closers []func()
 
+	detached *detachment // nil if its output goes where it was started
 	shuffled bool
 }
 
@@ -256,6 +262,9 @@ func (r *run) carry() error {
 	if err := r.confirm(); err != nil {
 		return err
 	}
+	if err := r.detached.settle(r.state.Output()); err != nil {
+		return err
+	}
 	r.warnOfLogout()
 	if err := r.noStrayKeeper(); err != nil {
 		return err
@@ -282,7 +291,9 @@ func (r *run) carry() error {
 	if u := r.uniIDs(); u != nil {
 		c.Sinks, c.Report = append(c.Sinks, u), u.Report
 	}
-	c.Sinks = append(c.Sinks, view)
+	if c.Sinks = append(c.Sinks, view); r.detached != nil {
+		c.Sinks = append(c.Sinks, r.detached)
+	}
 	res := runner.Run(context.Background(), c)
 	if err := r.state.Sync(); err != nil && res.StateErr == nil {
 		res.StateErr = err

@@ -19,6 +19,7 @@ const (
 	ledgerName = "ledger.jsonl"
 	lockName   = "lock"
 	runLogName = "run.log"
+	outputName = "run.out"
 	logsName   = "logs"
 	triesName  = "attempts"
 	curvesName = "metrics"

@@ -233,6 +233,9 @@ func (s *State) Dir(file int) string { return s.files[file].dir }
 // RunLog returns the batch's rotated run.log, in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
+// Output returns the path of what a detached run prints, in the first file's folder.
+func (s *State) Output() string { return filepath.Join(s.files[0].dir, outputName) }
+
 // Append writes facts to a file's ledger in a single write. An end is on disk within a
 // second. After an error, the first n facts are in the ledger; the error may be about
 // earlier facts that a failing disk did not sync.

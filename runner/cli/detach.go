@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"gpurun/state"
+	"gpurun/state/host"
+)
+
+// A detached run (run -d) is the same command in a session of its own. What it prints first
+// is kept for whoever started it; once it has its state folder, that and all the rest goes
+// to run.out there.
+
+// detachedFD names the descriptor on which a detached run tells that it has begun.
+const detachedFD = "GPURUN_DETACHED_FD"
+
+// What a detached run says there, a line each.
+const (
+	saidOutput = "output " // and the path of run.out
+	saidBegun  = "begun"
+)
+
+// detach starts the run in a session of its own. It returns once the run has shown how it
+// stands, or has ended before that.
+func (c *runCmd) detach(a *app) error {
+	self, err := os.Executable()
+	if err != nil {
+		return &failure{code: exitInternal, text: err.Error(), err: err}
+	}
+	first, err := os.CreateTemp("", "gpurun-out-")
+	if err != nil {
+		return &failure{code: exitState, text: "cannot keep what the run prints: " + err.Error(), err: err}
+	}
+	defer first.Close()
+	os.Remove(first.Name())
+	said, tells, err := os.Pipe()
+	if err != nil {
+		return &failure{code: exitInternal, text: err.Error(), err: err}
+	}
+	defer said.Close()
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Stdout, cmd.Stderr = first, first
+	cmd.ExtraFiles = []*os.File{tells}
+	cmd.Env = append(os.Environ(), detachedFD+"=3")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	ctx, stop := a.untilSignal()
+	defer stop()
+	err = cmd.Start()
+	tells.Close()
+	if err != nil {
+		return &failure{code: exitInternal, text: "cannot start the run: " + err.Error(), err: err}
+	}
+	a.goSafely(func() {
+		<-ctx.Done()
+		_ = cmd.Process.Signal(syscall.SIGTERM) // no effect once it has been released
+	})
+	path, begun := "", false
+	for lines := bufio.NewScanner(said); !begun && lines.Scan(); {
+		line := lines.Text()
+		if begun = line == saidBegun; !begun {
+			path = strings.TrimPrefix(line, saidOutput)
+		}
+	}
+	if begun {
+		fmt.Fprintf(a.out, "running as process %d, output in %s; gpurun status shows how far it is, gpurun stop ends it\n", cmd.Process.Pid, shown(path))
+		return errors.Join(cmd.Process.Release(), stop())
+	}
+	_ = cmd.Wait()
+	from := io.ReadSeeker(first)
+	if f, err := os.Open(path); err == nil {
+		defer f.Close()
+		from = f
+	}
+	to, code := a.out, cmd.ProcessState.ExitCode()
+	if code != exitDone {
+		to = a.err
+	}
+	_, _ = from.Seek(0, io.SeekStart)
+	_, _ = io.Copy(to, from)
+	if code < 0 {
+		return &failure{code: exitInternal, text: "the run was killed: " + cmd.ProcessState.String()}
+	}
+	return quiet(code)
+}
+
+// A detachment is a detached run's side of it. It is nil for other runs.
+type detachment struct {
+	tells *os.File
+	begun func()
+}
+
+// detachment returns this process's, if it is a detached run.
+func newDetachment() *detachment {
+	fd, err := strconv.Atoi(os.Getenv(detachedFD))
+	if err != nil {
+		return nil
+	}
+	os.Unsetenv(detachedFD) // jobs inherit the environment
+	syscall.CloseOnExec(fd)
+	d := &detachment{tells: os.NewFile(uintptr(fd), "starter")}
+	d.begun = sync.OnceFunc(func() {
+		fmt.Fprintln(d.tells, saidBegun)
+		d.tells.Close()
+	})
+	return d
+}
+
+// settle moves what this process prints, and has printed, to a file.
+func (d *detachment) settle(path string) error {
+	if d == nil {
+		return nil
+	}
+	f, err := host.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o644)
+	if err != nil {
+		return &failure{code: exitState, text: "cannot keep what the run prints: " + err.Error(), err: err}
+	}
+	defer f.Close()
+	if _, err := os.Stdout.Seek(0, io.SeekStart); err == nil {
+		_, _ = io.Copy(f, os.Stdout)
+	}
+	for _, fd := range []int{1, 2} {
+		if err := syscall.Dup3(int(f.Fd()), fd, 0); err != nil {
+			return &failure{code: exitState, text: "cannot keep what the run prints: " + err.Error(), err: err}
+		}
+	}
+	_, _ = fmt.Fprintln(d.tells, saidOutput+path) // who started the run may be gone
+	return nil
+}
+
+// Fact does nothing.
+func (d *detachment) Fact(int, state.Fact) {}
+
+// Warn does nothing.
+func (d *detachment) Warn(string) {}
+
+// Snapshot tells that the run has begun.
+func (d *detachment) Snapshot(state.Snapshot) { d.begun() }

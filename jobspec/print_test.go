@@ -3,10 +3,13 @@ package jobspec
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"gpurun/jobspec/lint"
 )
@@ -114,12 +117,119 @@ func printed(t *testing.T, name, content string) {
 	if got, want := len(again.Jobs), len(b.Jobs); got != want {
 		t.Fatalf("%d jobs, want %d:\n%s", got, want, first)
 	}
+	same(t, again, b)
+}
+
+// same compares the jobs of a batch that was printed and read again with those that it had.
+func same(t *testing.T, printed, b *Batch) {
+	t.Helper()
+	rt := Runtime{UniID: "u", Attempt: 1, GPUs: []int{3}, Port: 30000, Log: "/log"}
 	for i := range b.Jobs {
-		got, want := &again.Jobs[i], &b.Jobs[i]
+		got, want := &printed.Jobs[i], &b.Jobs[i]
 		if got.Name != want.Name || got.Key != want.Key || !slices.Equal(got.Needs, want.Needs) || got.Queue != want.Queue {
-			t.Fatalf("job %q key %s needs %v, want %q %s %v:\n%s", got.Name, got.Key, got.Needs, want.Name, want.Key, want.Needs, first)
+			t.Fatalf("job %q key %s needs %v, want %q %s %v", got.Name, got.Key, got.Needs, want.Name, want.Key, want.Needs)
+		}
+		if got, want := comparable(got.Spec), comparable(want.Spec); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", b.Jobs[i].Name, got, want)
+		}
+		is, err1 := printed.Render(got, rt)
+		was, err2 := b.Render(want, rt)
+		slices.Sort(is.Env) // a parameter that is null comes first
+		slices.Sort(was.Env)
+		if !reflect.DeepEqual(is, was) || (err1 == nil) != (err2 == nil) {
+			t.Errorf("%s runs %+v (%v), want %+v (%v)", want.Name, is, err1, was, err2)
 		}
 	}
+}
+
+// comparable leaves out what native YAML cannot say: see Unlike.
+func comparable(s *Spec) Spec {
+	c := *s
+	if c.Tree {
+		c.Tree, c.Leftovers = false, "wait"
+	}
+	c.Request.UtilOnOwn, c.Template, c.text = false, 0, nil
+	return c
+}
+
+const lineSample = "python a.py --lr 1e-5 \\\n  --out {uni_id}\npython a.py &\npython a.py\necho \"it's\" '{{name}}' # {gpu}\n"
+
+// Every job file of the repository means the same when it is printed.
+func TestPrintedFilesAreTheSame(t *testing.T) {
+	for name, files := range everyFolder(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for path, data := range files {
+				path = filepath.Join(dir, path)
+				if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, data, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for path := range files {
+				path = filepath.Join(dir, path)
+				if !slices.Contains([]string{".yaml", ".txt"}, filepath.Ext(path)) {
+					continue
+				}
+				o := Options{}
+				if strings.HasSuffix(path, "cmds.txt") {
+					o.Lines = map[string]Lines{path: {GPUs: "1-2", GPUMemory: "8GiB", Timeout: "1h", Retry: "2", Setup: "export A='x  y'\nexport B=1"}}
+				}
+				b, _ := load([]string{path}, o)
+				if b == nil || len(b.Jobs) > 2000 {
+					continue
+				}
+				text := Print(b)
+				other := filepath.Join(filepath.Dir(path), "printed.yaml")
+				if err := os.WriteFile(other, text, 0o666); err != nil {
+					t.Fatal(err)
+				}
+				printed, problems := load([]string{other}, Options{})
+				if printed == nil || len(printed.Jobs) != len(b.Jobs) {
+					t.Fatalf("%s does not load as it was:\n%s\n%s", path, problemText(problems), text)
+				}
+				same(t, printed, b)
+				if t.Failed() {
+					t.Fatalf("%s is not the same:\n%s", path, text)
+				}
+			}
+		})
+	}
+}
+
+// everyFolder returns the files of jobs/ and of every script of the command line.
+func everyFolder(t *testing.T) map[string]map[string][]byte {
+	all := map[string]map[string][]byte{"lines": {"cmds.txt": []byte(lineSample)}, "jobs": {}}
+	root := filepath.Join("..", "jobs")
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		all["jobs"][filepath.Join("jobs", rel)], err = os.ReadFile(path)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts, _ := filepath.Glob("../runner/cli/testdata/script/*.txtar")
+	for _, path := range scripts {
+		ar, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := map[string][]byte{}
+		for _, f := range ar.Files {
+			files[f.Name] = f.Data
+		}
+		all[filepath.Base(path)] = files
+	}
+	if len(all) < 50 {
+		t.Fatalf("only %d folders", len(all))
+	}
+	return all
 }
 
 func TestPrintIsAFixedPoint(t *testing.T) {
@@ -128,6 +238,7 @@ func TestPrintIsAFixedPoint(t *testing.T) {
 		{"nested", "jobs.yaml", nestedSample},
 		{"experiments", "jobs.yaml", listSample},
 		{"blocks", "command.txt", blockSample},
+		{"script", "jobs.yaml", "jobs: [{run: \"set -x\\n\\n  a\\t# b\\nc\\n\"}, {run: \" a\\nb\"}, {run: \"a \\nb\"}, {run: \"a\\n\\n\"}]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			mustLoadSample(t, test.file, test.content)

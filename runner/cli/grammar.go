@@ -15,6 +15,7 @@ type grammar struct {
 	Run        runCmd        `cmd:"" default:"withargs" help:"Run jobs that are not up to date (\"gpurun FILE\" is the same)."`
 	Plan       planCmd       `cmd:"" help:"Show which jobs would run, and why. Starts nothing."`
 	Check      checkCmd      `cmd:"" help:"Report every error and warning in job files."`
+	Convert    convertCmd    `cmd:"" help:"Print a job file of any format as native YAML."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a batch, running or not."`
 	Log        logCmd        `cmd:"" help:"Print the log of a job's newest attempt."`
 	Wait       waitCmd       `cmd:"" help:"Wait until a run, or some of its jobs, have ended; exit with their status."`

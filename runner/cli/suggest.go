@@ -11,7 +11,7 @@ import (
 )
 
 // commands are those of the grammar, to compare mistyped ones with.
-var commands = []string{"run", "plan", "check", "status", "log", "wait", "stop", "retry", "pause", "resume", "set", "forget", "done", "gpus", "queue", "usage", "exec", "version", "completion"}
+var commands = []string{"run", "plan", "check", "convert", "status", "log", "wait", "stop", "retry", "pause", "resume", "set", "forget", "done", "gpus", "queue", "usage", "exec", "version", "completion"}
 
 // otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{

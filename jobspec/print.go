@@ -1,0 +1,395 @@
+package jobspec
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/settings"
+	"gpurun/jobspec/units"
+	"gpurun/jobspec/written"
+)
+
+// Print writes a batch as native YAML, with every job spelled out. Parsed again it
+// gives jobs with the same names, keys, needs and resources; printed again it gives the
+// same text. Several files become several documents. Unlike says what native YAML cannot
+// express.
+func Print(b *Batch) []byte {
+	p := &printer{b: b}
+	for i := range b.Files {
+		if i > 0 {
+			p.line(0, "---")
+		}
+		p.file(&b.Files[i])
+	}
+	return p.out.Bytes()
+}
+
+// Unlike names what is different in what Print makes of a dialect's files.
+func Unlike(dialect string) []string {
+	switch dialect {
+	case ofBlocks.name:
+		return []string{"logs/uni_id.json is neither written nor read: a job's exit status decides"}
+	case experiment.name:
+		return []string{"max_util does not count on a GPU where only your own processes are"}
+	}
+	return nil
+}
+
+type printer struct {
+	b   *Batch
+	out bytes.Buffer
+
+	entries []string // of the job being printed: each key with its value
+}
+
+func (p *printer) line(indent int, format string, args ...any) {
+	p.out.WriteString(strings.Repeat(" ", indent))
+	fmt.Fprintf(&p.out, format, args...)
+	p.out.WriteByte('\n')
+}
+
+// entry begins a key of a job, and under adds a line below it.
+func (p *printer) entry(format string, args ...any) {
+	p.entries = append(p.entries, fmt.Sprintf(format, args...)+"\n")
+}
+
+func (p *printer) under(indent int, format string, args ...any) {
+	p.entries[len(p.entries)-1] += strings.Repeat(" ", indent) + fmt.Sprintf(format, args...) + "\n"
+}
+
+// ownKeys belong to one job, even if all have the same.
+var ownKeys = []string{"name", "run", "matrix", "params", "args", "config", "needs"}
+
+// file prints one file. What all its jobs have in common goes into defaults.
+func (p *printer) file(f *File) {
+	p.settings(f)
+	jobs := p.b.Jobs[f.First : f.First+f.Count]
+	if len(jobs) == 0 {
+		p.line(0, "jobs: []")
+		return
+	}
+	common := map[string]int{}
+	for i := range jobs {
+		for _, e := range p.job(&jobs[i]) {
+			common[e]++
+		}
+	}
+	shared := func(e string) bool {
+		key, _, _ := strings.Cut(e, ":")
+		return len(jobs) > 1 && common[e] == len(jobs) && !slices.Contains(ownKeys, key)
+	}
+	head := "defaults:\n"
+	for _, e := range p.job(&jobs[0]) {
+		if shared(e) {
+			p.out.WriteString(head + indented("  ", e))
+			head = ""
+		}
+	}
+	p.line(0, "jobs:")
+	for i := range jobs {
+		for n, e := range p.job(&jobs[i]) {
+			switch {
+			case n == 0:
+				p.out.WriteString("  - " + e)
+			case !shared(e):
+				p.out.WriteString(indented("    ", e))
+			}
+		}
+	}
+}
+
+func indented(by, lines string) string {
+	return by + strings.ReplaceAll(strings.TrimSuffix(lines, "\n"), "\n", "\n"+by) + "\n"
+}
+
+// settings prints the settings that were given and those whose default differs from
+// the native dialect's.
+func (p *printer) settings(f *File) {
+	base := settings.Defaults()
+	head := "settings:\n"
+	given := func(name, value string) {
+		p.out.WriteString(head)
+		head = ""
+		p.line(2, "%s: %s", name, plain(value))
+	}
+	if f.dir != "." {
+		given("work_dir", f.dir)
+	}
+	for i, d := range settings.Table {
+		if slices.Contains([]string{"work_dir", "program", "seed_as"}, d.Name) || i >= len(p.b.Settings.Sources) {
+			continue // the last two are in the jobs
+		}
+		value := d.Show(&p.b.Settings)
+		if p.b.Settings.Sources[i].Source != "default" || value != d.Show(&base) {
+			given(d.Name, value)
+		}
+	}
+}
+
+// value spells a scalar so that it keeps its type when read back.
+func value(text, tag string) string {
+	switch tag {
+	case "!!int", "!!float", "!!bool", "!!null":
+		return text
+	}
+	return scalar(text)
+}
+
+func (p *printer) text(key string, t *expand.Text) {
+	if t != nil {
+		p.entry("%s: %s", key, scalar(t.Raw))
+	}
+}
+
+func (p *printer) list(key string, list []*expand.Text) {
+	if len(list) == 0 {
+		return
+	}
+	p.entry("%s:", key)
+	for i := range list {
+		p.under(2, "- %s", scalar(list[i].Raw))
+	}
+}
+
+// job returns the keys of a job, its name first.
+func (p *printer) job(j *Job) []string {
+	p.entries = nil
+	t := j.Spec.text
+	p.entry("name: %s", scalar(j.Name))
+	p.params(j.values().Params)
+	p.run(t.Commands)
+	p.args(t)
+	p.list("needs", t.Needs)
+	p.text("queue", t.Queue)
+	p.resources(j, t)
+	if len(t.Env) > 0 {
+		p.entry("env:")
+		for i := range t.Env {
+			p.under(2, "%s: %s", t.Env[i].Name, scalar(t.Env[i].Value.Raw))
+		}
+	}
+	p.text("work_dir", t.WorkDir)
+	if len(t.Shell) > 0 {
+		p.entry("shell:")
+		for _, word := range t.Shell {
+			p.under(2, "- %s", scalar(word))
+		}
+	}
+	p.text("log", t.Log)
+	p.text("stdout", t.Stdout)
+	p.text("stderr", t.Stderr)
+	p.list("outputs", t.Outputs)
+	p.list("inputs", t.Inputs)
+	p.config(j, t.Config)
+	return p.entries
+}
+
+// run prints the commands: a script as one, not as a list of one.
+func (p *printer) run(commands []*expand.Text) {
+	if len(commands) != 1 {
+		p.list("run", commands)
+		return
+	}
+	text := commands[0].Raw
+	if !isScript.MatchString(text) {
+		p.entry("run: %s", scalar(text))
+		return
+	}
+	keep := "|-"
+	if strings.HasSuffix(text, "\n") {
+		keep = "|"
+	}
+	p.entry("run: %s", keep)
+	for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+		p.under(2, "%s", l)
+	}
+}
+
+// isScript matches what YAML reads back from a literal block as it was: lines of printable
+// letters with no blank ones at either end, of which the first is not indented.
+var isScript = regexp.MustCompile(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
+
+// params prints parameters. A null one goes into a one-value matrix, because null in
+// params removes the parameter.
+func (p *printer) params(list []*Param) {
+	print := func(head string, null bool) {
+		if !slices.ContainsFunc(list, func(v *Param) bool { return (v.Tag == "!!null") == null }) {
+			return
+		}
+		p.entry("%s:", head)
+		for _, v := range list {
+			switch {
+			case (v.Tag == "!!null") != null:
+			case null:
+				p.under(2, "%s:", v.Name)
+				p.under(4, "- %s", value(v.Text, v.Tag))
+			default:
+				p.under(2, "%s: %s", v.Name, value(v.Text, v.Tag))
+			}
+		}
+	}
+	print("matrix", true)
+	print("params", false)
+}
+
+func (p *printer) args(t *written.Job) {
+	if len(t.Args) == 0 {
+		return
+	}
+	p.entry("args:")
+	for _, a := range t.Args {
+		p.under(2, "%s: %s", scalar(a.Key), value(a.Value.Raw, a.Tag))
+	}
+}
+
+// resources prints what the job file sets, and what its dialect implies.
+func (p *printer) resources(j *Job, t *written.Job) {
+	implied := p.implied(j)
+	for _, rk := range resourceKeys {
+		if strings.Contains(rk.key, ".") {
+			continue
+		}
+		i := slices.IndexFunc(t.Resources, func(r written.Resource) bool { return r.Key == rk.key })
+		switch {
+		case i >= 0 && !(j.Spec.Tree && rk.key == "retry"):
+			p.resource(0, rk.key, &t.Resources[i])
+		case implied[rk.key] != "":
+			p.entry("%s: %s", rk.key, implied[rk.key])
+		}
+	}
+	if j.Spec.Tree {
+		p.retry(&j.Spec.Retry)
+	}
+	last := ""
+	for i := range t.Resources {
+		r := &t.Resources[i]
+		if mapping, key, ok := strings.Cut(r.Key, "."); ok && !(j.Spec.Tree && mapping == "retry") {
+			if mapping != last {
+				p.entry("%s:", mapping)
+				last = mapping
+			}
+			p.resource(2, key, r)
+		}
+	}
+}
+
+// implied returns what holds for jobs of a dialect that do not say otherwise.
+func (p *printer) implied(j *Job) map[string]string {
+	all := map[string]string{}
+	if j.Spec.Tree {
+		all["leftovers"] = "wait"
+	}
+	if r := j.Spec.Request; r.Max > 0 && (j.Spec.Tree || r.UtilOnOwn) {
+		all["max_util"], all["share"] = strconv.Itoa(r.MaxUtil), strconv.FormatBool(r.Share)
+	}
+	return all
+}
+
+// retry prints the retries of a block, whose defaults are others.
+func (p *printer) retry(r *Retry) {
+	most := strconv.Itoa(r.Max)
+	if r.Max < 0 {
+		most = "forever"
+	}
+	p.entry("retry:")
+	p.under(2, "max: %s", most)
+	p.under(2, "delay: %s", units.FormatDuration(r.Delay))
+	p.under(2, "backoff_after: %d", r.BackoffAfter)
+	p.under(2, "backoff: %s", units.FormatDuration(r.Backoff))
+	if len(r.On) > 0 {
+		p.under(2, "on: [%s]", strings.Join(r.On, ", "))
+	}
+	if r.MemoryGrowth > 0 {
+		p.under(2, "memory_growth: %s", strconv.FormatFloat(r.MemoryGrowth, 'f', -1, 64))
+	}
+}
+
+var plainValue = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|signal|lost|all)$`)
+
+// plain leaves out the quotes if no YAML reader needs them, and nobody reads s as a text.
+func plain(s string) string {
+	if plainValue.MatchString(s) {
+		return s
+	}
+	return scalar(s)
+}
+
+// Texts that no YAML reader takes for anything else, in a file that has no flow style.
+var (
+	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
+	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)
+	otherValue   = regexp.MustCompile(`(?i)^(?:[0-9._+-]*[0-9][0-9a-fox._:+-]*|y|n|yes|no|on|off|true|false|null|\.nan|[+-]?\.inf)$`)
+)
+
+// scalar spells a text without quotes where it reads the same, and without backslashes where
+// other quotes do.
+func scalar(s string) string {
+	switch {
+	case plainText.MatchString(s) && !otherValue.MatchString(s) && s[len(s)-1] != ' ':
+		return s
+	case strings.ContainsAny(s, `"\\`) && singleQuoted.MatchString(s):
+		return "'" + s + "'"
+	}
+	return strconv.Quote(s)
+}
+
+func (p *printer) resource(indent int, key string, r *written.Resource) {
+	value := ""
+	if len(r.Texts) == 1 {
+		value = " " + plain(r.Texts[0].Raw)
+	}
+	if indent == 0 {
+		p.entry("%s:%s", key, value)
+	} else {
+		p.under(indent, "%s:%s", key, value)
+	}
+	if value != "" {
+		return
+	}
+	for i := range r.Texts {
+		p.under(indent+2, "- %s", plain(r.Texts[i].Raw))
+	}
+}
+
+func (p *printer) config(j *Job, c *written.Config) {
+	if c == nil {
+		return
+	}
+	p.entry("config:")
+	p.under(2, "base: %s", scalar(c.Base.Raw))
+	if c.Path != nil {
+		p.under(2, "path: %s", scalar(c.Path.Raw))
+	}
+	if len(c.Sets) == 0 {
+		return
+	}
+	p.under(2, "set:")
+	for i := range c.Sets {
+		s := &c.Sets[i]
+		key := strings.Join(s.Path, ".")
+		if s.Add || s.Place && p.b.lacks(j, c, s.Path[0]) {
+			key = "+" + key
+		}
+		p.under(4, "%s: %s", scalar(key), value(s.Value.Raw, s.Tag))
+	}
+}
+
+// lacks reports whether the base of a job's config has no such top-level key.
+func (b *Batch) lacks(j *Job, c *written.Config, key string) bool {
+	v := j.values()
+	dir, err := j.Spec.text.Dir(b.Files[j.File].WorkDir, v)
+	if err != nil {
+		return false
+	}
+	path, err := expand.Absolute(dir, c.Base.Render(v))
+	if err != nil {
+		return false
+	}
+	base := b.bases[path]
+	return base != nil && !base.Has(key)
+}

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+
+	"gpurun/jobspec"
+)
+
+type convertCmd struct {
+	batchFlags `embed:""`
+}
+
+// Help returns the command's description and examples.
+func (convertCmd) Help() string {
+	return `Prints a job file of any format as native YAML that runs the same jobs under the same names. Save it next to the old file: paths in it are relative to that folder. The new file has a ledger of its own. A file that is native already is printed as it is.
+
+Examples:
+
+    gpurun convert --lines cmds.txt -m 8GiB -j 4 > cmds.yaml
+    gpurun convert command.txt > command.yaml
+    gpurun convert experiments.yaml > jobs.yaml`
+}
+
+// Run prints the file.
+func (c *convertCmd) Run(a *app) error {
+	if a.settings["work-dir"] != "" {
+		return &failure{code: exitUsage, text: "--work-dir is relative to this folder, and a job file's work_dir to its own", hint: "write work_dir into the converted file"}
+	}
+	batch, err := a.load(&c.batchFlags)
+	if err != nil {
+		return err
+	}
+	if len(batch.Files) > 1 {
+		return &failure{code: exitUsage, text: "several files become several job files", hint: "convert them one by one"}
+	}
+	a.warnings(batch)
+	f := batch.Files[0]
+	if f.Dialect == "native" {
+		if len(a.settings) > 0 {
+			return &failure{code: exitUsage, text: f.Path + " is native YAML already, and is printed as it is", hint: "write the settings into it, under settings:"}
+		}
+		data, err := os.ReadFile(f.Path)
+		if err == nil {
+			_, err = a.out.Write(data)
+		}
+		return err
+	}
+	fmt.Fprintf(a.out, "# %s (%s) as native YAML, by gpurun convert. Keep it in the same folder.\n", f.Path, f.Dialect)
+	for _, note := range jobspec.Unlike(f.Dialect) {
+		fmt.Fprintln(a.out, "# Not the same: "+note+".")
+	}
+	_, err = a.out.Write(jobspec.Print(batch))
+	return err
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -35,6 +36,9 @@ func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
 // startCommandOnPTY starts another program, with gpurun on its PATH.
 func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY {
 	t.Helper()
+	if signal.Ignored(os.Interrupt) { // as a shell has it for what a script starts with &
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt) // so that the program does not inherit that
+	}
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip("no pseudo-terminals here: ", err)

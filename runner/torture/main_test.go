@@ -22,6 +22,9 @@ var (
 var gpurun string
 
 func TestMain(m *testing.M) {
+	if wish := os.Getenv(ghostWish); wish != "" {
+		haunt(wish)
+	}
 	flag.Parse()
 	os.Exit(build(m))
 }

@@ -1,12 +1,18 @@
 package torture
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"gpurun/gpu"
+	"gpurun/gpu/claim"
 )
 
 // What others do who wait for GPUs, and what it costs the run that has them: at most these
@@ -26,8 +32,8 @@ var rivals = []struct {
 	{"killed", func(_ *crowd, _ *lane, r *runner) { r.signal(syscall.SIGKILL) }, 0, 0},
 	{"toggling files", func(c *crowd, l *lane, r *runner) {
 		r.signal(syscall.SIGKILL)
-		toggle := exec.Command("sh", "-c", "cd claims/gpurun-64002 && while :; do : >a.claim; : >b.wish; rm a.claim b.wish; done")
-		toggle.Dir, toggle.Env = c.dir, []string{c.mark}
+		toggle := exec.Command("sh", "-c", "while :; do : >a.claim; : >b.wish; rm a.claim b.wish; done")
+		toggle.Dir, toggle.Env = l.claims(), []string{c.mark}
 		toggle.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
 		if err := toggle.Start(); err != nil {
 			c.t.Fatal(err)
@@ -37,6 +43,70 @@ var rivals = []struct {
 			_ = toggle.Wait()
 		})
 	}, 0, 0},
+	{"wishing, and taking nothing", haunted(0), courtesy, gpuCount * courtesy},
+	{"wishing anew every second", haunted(time.Second), courtesy, gpuCount * courtesy},
+	{cannotRead, func(c *crowd, l *lane, _ *runner) {
+		l.write(c.t, "hung", fmt.Sprintf("count=%d\nhang=memory2\n", gpuCount))
+	}, courtesy, gpuCount * courtesy},
+}
+
+// cannotRead is a rival whose driver hangs, which no simulated one does.
+const cannotRead = "whose driver hangs"
+
+// haunted replaces a waiting run by one that only wishes, again and again under new names.
+func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
+	return func(c *crowd, l *lane, r *runner) {
+		wish := l.wish()
+		r.signal(syscall.SIGKILL)
+		ghost := exec.Command("/proc/self/exe")
+		ghost.Env = []string{c.mark, ghostWish + "=" + wish, ghostEvery + "=" + every.String(), claim.RootVariable + "=" + filepath.Join(c.dir, "claims")}
+		ghost.Stderr = os.Stderr
+		ghost.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
+		if err := ghost.Start(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.t.Cleanup(func() {
+			_ = ghost.Process.Kill()
+			_ = ghost.Wait()
+		})
+	}
+}
+
+// wish returns what a lane's user wishes for, "" for nothing.
+func (l *lane) wish() string {
+	wishes, _ := filepath.Glob(filepath.Join(l.claims(), "*.wish"))
+	if len(wishes) == 0 {
+		return ""
+	}
+	b, _ := os.ReadFile(wishes[0])
+	return string(b)
+}
+
+// The environment variables that make this program a ghost.
+const (
+	ghostWish  = "TORTURE_GHOST"
+	ghostEvery = "TORTURE_GHOST_EVERY"
+)
+
+// haunt publishes a wish with no run behind it, until it is killed.
+func haunt(wish string) {
+	var c struct{ Wish gpu.Wish }
+	every, err := time.ParseDuration(os.Getenv(ghostEvery))
+	if err = cmp.Or(err, json.Unmarshal([]byte(wish), &c)); err != nil {
+		panic(err)
+	}
+	for n := 0; ; n++ {
+		w := claim.NewWisher([]string{claim.Root()})
+		c.Wish.Run = fmt.Sprint("ghost-", n)
+		if err := w.Publish(c.Wish); err != nil {
+			panic(err)
+		}
+		if every == 0 {
+			select {}
+		}
+		time.Sleep(every)
+		w.Close()
+	}
 }
 
 var courtesy = gpu.NoHostRules().Courtesy.Seconds()
@@ -45,19 +115,25 @@ var courtesy = gpu.NoHostRules().Courtesy.Seconds()
 func TestRivals(t *testing.T) {
 	for _, tt := range rivals {
 		t.Run(tt.name, func(t *testing.T) {
-			c := onGPUsOf(t, "simulated")
+			kind := "simulated"
+			if tt.name == cannotRead {
+				kind = "driver"
+			}
+			c := onGPUsOf(t, kind)
 			slack := 4.0
 			if strict() {
 				slack = 0.7
 			}
 			alice, mallory := c.user("alice", 64001, 60, 0.5), c.user("mallory", 64002, 60, 0.5)
+			if kind == "driver" {
+				own := *c.place
+				own.settings = []string{"NVML_STANDIN=" + c.write(t, "hung", fmt.Sprintf("count=%d\n", gpuCount))}
+				mallory.place = &own
+			}
 			a := alice.start()
 			c.started("alice", gpuCount)
 			m := mallory.start()
-			until(t, "mallory's wish", patience, func() bool {
-				wishes, _ := filepath.Glob(filepath.Join(c.dir, "claims/gpurun-64002/*.wish"))
-				return len(wishes) > 0
-			})
+			until(t, "mallory's wish", patience, func() bool { return mallory.wish() != "" })
 			tt.do(c, mallory, m)
 			if !a.wait(patience) {
 				t.Fatal(dump(a))

@@ -56,7 +56,7 @@ func oneRound(t *testing.T, seed uint64, c *counts, end time.Time) {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
 		ls[i] = newLane(t, p, fmt.Sprintf("lane%d", i), rng, someJobs(rng, 25), c)
 		if users {
-			ls[i].belongTo(t, 64001+uint32(i))
+			ls[i].belongTo(t, fmt.Sprintf("user%d", i), 64001+uint32(i))
 		}
 	}
 	attempts := make([][]*attempt, *lanes)

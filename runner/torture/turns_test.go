@@ -49,7 +49,7 @@ func (c *crowd) user(name string, uid uint32, n int, length float64) *lane {
 		jobs[i] = job{Name: fmt.Sprintf("j%04d", i), Kind: "plain", GPUs: 1, Memory: 10, Plan: "0", Sleep: length}
 	}
 	l := newLane(c.t, c.place, name, nil, jobs, &c.count)
-	l.belongTo(c.t, uid)
+	l.belongTo(c.t, name, uid)
 	return l
 }
 

@@ -2,13 +2,17 @@ package torture
 
 import (
 	"fmt"
-	"gpurun/gpu"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"gpurun/gpu"
 )
 
 // openTo gives other users access to a place and everything in it.
@@ -34,12 +38,31 @@ func (p *place) openTo(t *testing.T, names ...string) {
 	}
 }
 
-// belongTo gives a lane to a user, who need not exist in /etc/passwd.
-func (l *lane) belongTo(t *testing.T, uid uint32) {
+// belongTo gives a lane to a user: one with a name, made for this test, if it has the machine to
+// itself and may make users; else one who need not exist in /etc/passwd.
+func (l *lane) belongTo(t *testing.T, name string, uid uint32) {
 	t.Helper()
 	l.openTo(t, l.name, l.name+"/counts")
 	l.user = uid
+	if !strict() {
+		return
+	}
+	name = "gpurun-" + name
+	if _, err := user.Lookup(name); err != nil {
+		if out, err := exec.Command("useradd", "--system", "--no-create-home", name).CombinedOutput(); err != nil {
+			t.Logf("%s has no name: %v %s", name, err, out)
+			return
+		}
+		t.Cleanup(func() { _ = exec.Command("userdel", name).Run() })
+	}
+	if u, err := user.Lookup(name); err == nil {
+		id, _ := strconv.Atoi(u.Uid)
+		l.user = uint32(id)
+	}
 }
+
+// claims returns the folder in which a lane's user publishes.
+func (l *lane) claims() string { return filepath.Join(l.dir, fmt.Sprintf("claims/gpurun-%d", l.user)) }
 
 // Eight runners of two users share four GPUs, and offer them to each other. At any moment one of
 // them is stopped with its keeper, or killed, with or without it, even in the middle of claiming.
@@ -68,7 +91,7 @@ func TestEightRunnersOfTwoUsers(t *testing.T) {
 		name := fmt.Sprintf("lane%d", i)
 		ls[i] = newLane(t, p, name, rng, jobs, c)
 		if os.Getuid() == 0 {
-			ls[i].belongTo(t, 64001+uint32(i%2))
+			ls[i].belongTo(t, []string{"alice", "bob"}[i%2], 64001+uint32(i%2))
 		}
 	}
 	began := time.Now()

@@ -44,6 +44,12 @@ const (
 	Always    When = "always"  // all needs have ended
 )
 
+// A Notice is how a job learns that its timeout is over.
+type Notice struct {
+	Signal string        // to those of its processes that catch it: "USR1"; "" or "TERM" for SIGTERM to all
+	Grace  time.Duration // until SIGKILL
+}
+
 // Retry tells whether and when to follow a failed attempt with another.
 type Retry struct {
 	Max          int           // retries after the first attempt; -1 for no limit
@@ -88,6 +94,7 @@ type Spec struct {
 	Priority   int         // higher first
 	When       When
 	Timeout    time.Duration // 0 for none
+	AtTimeout  Notice
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Retry      Retry
 	Resize     Resize

@@ -37,6 +37,7 @@ jobs:
   - zip: {x: [1, 2], y: [3, 4]}
     matrix: {z: [0..1..0.25]}
     run: ["echo {x}", "echo {y:03d}"]
+    timeout: {after: 4h, signal: USR1, grace: "{x}m"}
     retry: {max: 3, delay: 10s, on: [oom, exit]}
     when: always
     needs: ["train-*"]

@@ -56,6 +56,9 @@ var resourceKeys = []resourceKey{
 	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
 	single("when", oneOf[When](OnSuccess, OnFailure, Always), func(s *Spec) *When { return &s.When }),
 	single("timeout", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
+	single("timeout.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
+	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
+	single("timeout.grace", units.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
 	single("leftovers", oneOf[string]("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
 	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
 	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
@@ -179,7 +182,9 @@ func (p *proto) build(v *expand.Values) *Spec {
 // finish fills in the batch's settings for what the job does not set.
 func (p *proto) finish(d *draft) {
 	s := p.file.settings
-	d.Grace = s.Grace
+	if d.Grace = s.Grace; d.given["timeout.grace"] == nil {
+		d.AtTimeout.Grace = s.Grace
+	}
 	d.Allow = slices.Concat(d.Allow, s.Allow)
 	r := &d.Request
 	if r.Max == 0 {
@@ -250,7 +255,8 @@ func (p *proto) readResources() {
 	}
 }
 
-// readMapping reads those of the scheduler's keys that are in a mapping: retry and resize.
+// readMapping reads those of the scheduler's keys that are in a mapping: retry, resize and
+// timeout.
 func (p *proto) readMapping(key string, n *yaml.Node) {
 	var valid []string
 	for _, rk := range resourceKeys {
@@ -269,6 +275,8 @@ func (p *proto) readMapping(key string, n *yaml.Node) {
 	switch {
 	case key == "retry" && source.Child(n, "max") == nil:
 		p.src.Problem(n.Line, n.Column, "add max: 3", "retry without max retries nothing")
+	case key == "timeout" && source.Child(n, "after") == nil:
+		p.src.Problem(n.Line, n.Column, "add after: 6h", "timeout without after never comes")
 	case key == "resize" && len(n.Content) == 0:
 		p.src.Problem(n.Line, n.Column, "write resize: true", "resize is empty")
 	}

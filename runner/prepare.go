@@ -186,7 +186,7 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.port, resultPath(p.dir)}, p.Grant, p.Indexed),
 		},
 		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},
-		Attempt: p.Attempt, Timeout: p.Timeout,
+		Attempt: p.Attempt, Timeout: p.Timeout, Notice: (*engine.Notice)(&job.Spec.AtTimeout),
 		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
 	}
 	if len(l.Shell) == 0 {

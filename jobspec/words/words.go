@@ -19,7 +19,7 @@ var Job = []string{
 var List = []string{"algorithm", "log_path", "extra_args"}
 
 // Mappings are the keys whose value is a mapping.
-var Mappings = []string{"matrix", "zip", "sample", "params", "args", "env", "retry", "resize", "metrics", "config", "extra_args"}
+var Mappings = []string{"matrix", "zip", "sample", "params", "args", "env", "timeout", "retry", "resize", "metrics", "config", "extra_args"}
 
 // Same are keys of other tools that mean exactly one of ours.
 var Same = map[string]string{

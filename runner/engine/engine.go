@@ -34,12 +34,19 @@ type Launch struct {
 	Key     string        // Key and Needs of the job, kept with the attempt's
 	Needs   string        // status in case the ledger loses the start
 	Timeout time.Duration // 0 for none
+	Notice  *Notice       // of its timeout; nil for SIGTERM, and SIGKILL after Grace
 	Tree    bool          // ends when no process of its tree is left (block dialect)
 	UniFile string        // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
 
 	// Leftovers says what to do with processes that outlive the last command, one of
 	// the Leftovers constants; "" means LeftoversKill.
 	Leftovers string
+}
+
+// A Notice is how an attempt is told that its timeout is over.
+type Notice struct {
+	Signal string        `json:"signal,omitempty"`   // to those of its processes that catch it: "USR1"; "" for SIGTERM to all
+	Grace  time.Duration `json:"grace_ns,omitempty"` // until SIGKILL
 }
 
 // A Command is what an attempt runs.

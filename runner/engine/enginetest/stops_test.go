@@ -76,6 +76,36 @@ func stops() (tests []test) {
 			}
 		}})
 	}
+	for _, c := range []struct {
+		name, command string
+		notice        engine.Notice
+		want          outcome
+	}{
+		{"timeout with a signal that is caught", "trap 'echo saved; exit 3' USR1; sleep 1000 & wait", engine.Notice{Signal: "USR1", Grace: patience}, outcome{Exit: 3}},
+		{"timeout with a signal that does not help", "trap : USR1 TERM; while :; do sleep 1000 & wait; done", engine.Notice{Signal: "USR1", Grace: 300 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+		{"timeout with a signal that nothing catches", "exec sleep 1000", engine.Notice{Signal: "USR1", Grace: patience}, outcome{Exit: -1, Signal: "SIGTERM"}},
+		{"timeout with a grace of its own", stubborn + "sleep 1000; sleep 1000", engine.Notice{Signal: "TERM", Grace: 200 * time.Millisecond}, outcome{Exit: -1, Signal: "SIGKILL"}},
+	} {
+		tests = append(tests, test{c.name, func(b *bench) {
+			l := b.launch(c.command, "echo second")
+			l.Timeout, l.Grace, l.Notice = 500*time.Millisecond, time.Hour, &c.notice
+			if c.notice.Grace == patience {
+				l.Grace = patience
+			}
+			b.fifo(l)
+			r := b.start(l)
+			if ev := b.next(l.UniID); ev.Stopping == nil || ev.Stopping.Why != state.WhyTimeout {
+				b.t.Fatalf("got %+v, want Stopping", ev)
+			}
+			c.want.Why = state.WhyTimeout
+			b.expect(b.end(l.UniID), c.want)
+			text, err := os.ReadFile(l.Stdout)
+			if saved := strings.Contains(string(text), "saved"); err != nil || saved != (c.want.Exit == 3) || strings.Contains(string(text), "second") {
+				b.t.Errorf("the log is %q, %v", text, err)
+			}
+			gone(b.t, r.PID)
+		}})
+	}
 	return append(tests,
 		test{"a job that ends before its timeout", func(b *bench) {
 			l := b.launch(":")

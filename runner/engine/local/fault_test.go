@@ -283,6 +283,26 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
+// Without keeper and runner a timeout still comes, with the job's own signal, also if only the next
+// runner can send it.
+func TestSignaledAfterTheKeeper(t *testing.T) {
+	s := newScene(t, "trap 'echo saved; exit' USR1; while :; do sleep 0.02; done")
+	s.launch.Shell = []string{"bash", "-c"}
+	s.launch.Timeout, s.launch.Notice = 400*time.Millisecond, &engine.Notice{Signal: "USR1", Grace: time.Hour}
+	s.start()
+	s.engine.Close()
+	s.killKeeper()
+	s.open()
+	s.adopt()
+	want := strings.Replace(lostRunning, `""`, `"timeout"`, 1)
+	if got := lostOutcome(s.ended()); got != want {
+		t.Errorf("ended as %s, want %s", got, want)
+	}
+	if got := s.log(); got != "saved\n" {
+		t.Errorf("log = %q", got)
+	}
+}
+
 // An attempt whose processes are all gone along with its keeper is lost at once.
 func TestAllKilled(t *testing.T) {
 	s := newScene(t, "read x <fifo", "echo second")

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
@@ -244,7 +247,7 @@ func (w *watch) wait(ids []procs.ID) bool {
 		w.stop(s)
 	case <-w.saving.C():
 		if w.saving.Due() {
-			w.ending.Begin(w.rec.Grace)
+			w.saved()
 		}
 	case <-w.timeout.C():
 		if w.timeout.Due() && !w.ending.On() {
@@ -277,7 +280,19 @@ func (w *watch) because(why string) {
 	}
 }
 
+// timedOut does what the keeper does at the end of a timeout.
 func (w *watch) timedOut() {
+	n := w.rec.Told()
+	var catching []procs.ID
+	switch {
+	case w.rec.Why == state.WhyTimeout && w.saving.On():
+		return // they have been told
+	case n.Signal != "" && !w.saving.On():
+		catching = slices.DeleteFunc(w.tree(), func(id procs.ID) bool { return !procs.Catches(id.PID, unix.SignalNum("SIG"+n.Signal)) })
+	}
+	if len(catching) > 0 {
+		w.rec.Save = host.Boottime() + n.Grace
+	}
 	w.because(state.WhyTimeout)
 	w.l.mu.Lock()
 	if !w.l.closed {
@@ -290,6 +305,22 @@ func (w *watch) timedOut() {
 	case <-w.e.acks:
 	case <-time.After(wire.AckWait):
 	case <-w.l.stop:
+	}
+	if len(catching) == 0 {
+		w.ending.Begin(n.Grace)
+		return
+	}
+	for _, id := range catching {
+		_ = procs.Signal(id, unix.SignalNum("SIG"+n.Signal))
+	}
+	w.saving.Set(w.rec.Save)
+}
+
+// saved stops an attempt that has had its time to save its work.
+func (w *watch) saved() {
+	if w.rec.Why == state.WhyTimeout {
+		w.ending.Begin(0)
+		return
 	}
 	w.ending.Begin(w.rec.Grace)
 }

@@ -132,7 +132,7 @@ func (a *attempt) prepare() error {
 	a.oomBase = a.k.oom.before()
 	a.rec = wire.Record{
 		State: wire.StateOpen, UniID: a.UniID, Steps: len(a.steps()), Exit: -1, Tree: a.Tree,
-		Started: time.Now(), Timeout: a.Timeout, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Of: wire.OriginOf(&a.Launch),
+		Started: time.Now(), Timeout: a.Timeout, Notice: a.Notice, Grace: a.Grace, Boot: host.Boottime(), BootID: host.BootID(), Of: wire.OriginOf(&a.Launch),
 	}
 	var err error
 	if a.made {

@@ -8,21 +8,40 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // timedOut ends the attempt because its timeout expired. If there is a runner, its ledger
-// gets the reason first.
+// gets the reason first. A signal of the job's own goes to those of its processes that catch
+// it, which then have their time to save their work; if none does, it would be lost on them.
 func (a *attempt) timedOut() {
 	if a.ending.On() {
 		return
 	}
+	n := a.rec.Told()
+	var catching []procs.ID
+	if n.Signal != "" && a.exit != nil && !a.saving.On() {
+		catching = a.catching(unix.SignalNum("SIG" + n.Signal))
+	}
+	if len(catching) > 0 {
+		a.rec.Save = host.Boottime() + n.Grace
+	}
 	a.because(state.WhyTimeout)
 	a.announce(state.WhyTimeout)
-	a.stop(state.WhyTimeout, engine.Term)
+	if len(catching) == 0 {
+		a.end(n.Grace)
+		return
+	}
+	for _, id := range catching {
+		_ = procs.Signal(id, unix.SignalNum("SIG"+n.Signal))
+	}
+	a.saving.Set(a.rec.Save)
 }
 
 // announce tells the runner why the attempt is about to be signaled, and waits for its
@@ -53,10 +72,15 @@ func (a *attempt) because(why string) {
 // stop begins to end the attempt, or speeds it up.
 func (a *attempt) stop(why string, how engine.How) {
 	a.because(why)
-	grace := a.Grace
 	if how == engine.Kill {
-		grace = 0
+		a.end(0)
+	} else {
+		a.end(a.Grace)
 	}
+}
+
+// end signals the attempt's processes, with SIGKILL after grace.
+func (a *attempt) end(grace time.Duration) {
 	a.ending.Begin(grace)
 	if a.leader.PID != 0 {
 		a.press()

@@ -11,6 +11,7 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
+	"gpurun/state"
 	"gpurun/state/host"
 )
 
@@ -69,8 +70,13 @@ func justForked(id procs.ID, of []procs.ID) bool {
 // forkedFor is how long a child may take to execute its program, on a busy machine.
 const forkedFor = 200 * time.Millisecond
 
-// saved stops an attempt that has had its time to save its work.
+// saved stops an attempt that has had its time to save its work, or has ended before. That
+// time was the whole grace of a timeout.
 func (a *attempt) saved() {
 	a.saving.Off()
-	a.stop(a.rec.Why, engine.Term)
+	how := engine.Term
+	if a.rec.Why == state.WhyTimeout && a.exit != nil {
+		how = engine.Kill
+	}
+	a.stop(a.rec.Why, how)
 }

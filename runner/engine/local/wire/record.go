@@ -55,14 +55,27 @@ type Record struct {
 
 	PeakHost gpu.Bytes `json:"peak_host_memory_bytes,omitempty"`
 
-	Save    time.Duration `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
-	Tree    bool          `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
-	Timeout time.Duration `json:"timeout_ns,omitempty"`
-	Grace   time.Duration `json:"grace_ns,omitempty"`
-	Boot    time.Duration `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
-	BootID  string        `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
+	Save    time.Duration  `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
+	Tree    bool           `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
+	Timeout time.Duration  `json:"timeout_ns,omitempty"`
+	Notice  *engine.Notice `json:"notice,omitempty"` // of its timeout
+	Grace   time.Duration  `json:"grace_ns,omitempty"`
+	Boot    time.Duration  `json:"boottime_ns,omitempty"` // CLOCK_BOOTTIME of the start
+	BootID  string         `json:"boot_id,omitempty"`     // boot of the machine that the pids and times belong to
 
 	Of *Origin `json:"of,omitempty"`
+}
+
+// Told returns how the attempt is told that its timeout is over.
+func (r *Record) Told() engine.Notice {
+	n := engine.Notice{Grace: r.Grace}
+	if r.Notice != nil {
+		n = *r.Notice
+	}
+	if n.Signal == "TERM" {
+		n.Signal = ""
+	}
+	return n
 }
 
 // End returns the record as an event of the engine.

@@ -368,7 +368,7 @@ func (c *chaos) resizing() {
 	case 0:
 		c.send(Declined{UniID: uni, Why: "it catches no signal"})
 	case 1, 2:
-		if uni != "" {
+		if a := c.core.live.byID[uni]; a != nil && a.job >= 0 && c.core.spec(a.job).Resize.Up > 0 {
 			c.send(StopAnnounced{UniID: uni, Why: state.WhyResize})
 			if c.chance(70) {
 				c.exit(uni, Ended{ExitCode: c.pick(2), Why: state.WhyResize, Whole: c.chance(20), Stuck: c.chance(5)})

@@ -68,6 +68,7 @@ var (
 		}, words: func(_ *query, d *device) string { return heldHere(len(d.holds)) }, ours: withoutOurs},
 		{code: Claimed, refuses: func(q *query, d *device) bool { return d.barring(q.req.Share) != nil },
 			words: func(_ *query, d *device) string { return d.claims[0].words() }},
+		{code: Kept, refuses: func(q *query, d *device) bool { return q.gatherer(d) != nil }, words: gathererWords},
 		{code: Limit, refuses: func(q *query, d *device) bool { return q.crowded(d, d.holds) }, words: crowdedWords, ours: withoutOurs},
 		{code: Exclusive, refuses: func(_ *query, d *device) bool { return d.mode == ComputeExclusive && len(d.procs) > 0 },
 			words: func(_ *query, d *device) string { return "compute mode is exclusive, and " + d.biggest().on() }},
@@ -106,11 +107,12 @@ func text(s string) func(*query, *device) string { return func(*query, *device) 
 
 // A query is a request on its way through the rules.
 type query struct {
-	pool  *Pool
-	req   *Request
-	now   time.Duration
-	named []bool // by position: what the request's IDs name; nil for all
-	full  bool   // this run holds as many devices as it may
+	pool    *Pool
+	req     *Request
+	now     time.Duration
+	named   []bool // by position: what the request's IDs name; nil for all
+	gathers bool   // it is about gathering devices
+	full    bool   // this run holds as many devices as it may
 
 	left      int    // how many more devices this user may hold
 	limitedBy string // the host rule that says so

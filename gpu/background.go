@@ -109,7 +109,7 @@ func (r *round) left(w *Wish, a *Ask) (devs []*device) {
 		if o := r.dealt[i]; o != nil && o != w && !o.Background {
 			continue
 		}
-		if bare := d.vacated(r.p.rules.Background); a.fits(&bare, w.UID, w.Run) {
+		if bare := d.without(behindOnly, r.p.rules.Background); a.fits(&bare, w.UID, w.Run) {
 			devs = append(devs, d)
 		}
 	}
@@ -146,11 +146,13 @@ func (r *round) behind(devs []*device) (jobs []behind) {
 	return jobs
 }
 
-// vacated returns what a device would be like without its background jobs, this run's
-// among them if own.
-func (d *device) vacated(own bool) device {
+func behindOnly(c *Claim) bool { return c.Background && c.To == "" }
+
+// without returns what a device would be like without the jobs of some claims, and if own
+// without those of this run.
+func (d *device) without(some func(c *Claim) bool, own bool) device {
 	v := *d
-	v.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return c.Background && c.To == "" })
+	v.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return some(&c) })
 	if own {
 		v.holds = nil
 	}
@@ -158,7 +160,7 @@ func (d *device) vacated(own bool) device {
 		return v
 	}
 	gone := func(pr Process) bool {
-		theirs := pr.Attempt == "" && slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Background && c.To == "" && c.UID == pr.UID })
+		theirs := pr.Attempt == "" && slices.ContainsFunc(d.claims, func(c Claim) bool { return some(&c) && c.UID == pr.UID })
 		return theirs || own && d.hold(pr.Attempt) != nil
 	}
 	v.procs = slices.DeleteFunc(slices.Clone(d.procs), gone)

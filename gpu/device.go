@@ -26,6 +26,7 @@ type device struct {
 	activity
 	holds  []hold
 	claims []Claim
+	collected
 	ailment
 	left
 	offered bool   // by another run, to this one
@@ -58,6 +59,13 @@ type hold struct {
 	share   bool
 	slots   int
 	since   time.Time
+	ends    time.Time // at the latest; zero if unknown
+}
+
+// collected is who keeps a device although no job of theirs is on it yet.
+type collected struct {
+	gathers []Claim // gathering claims of other runs, as far as they count
+	mine    bool    // this run has one
 }
 
 // ailment is what users think of a device's health.

@@ -53,7 +53,14 @@ type leaving struct {
 }
 
 // Want records what this run waits for. It has no asks if that is nothing.
-func (p *Pool) Want(w Wish) { p.own = w }
+func (p *Pool) Want(w Wish) {
+	if w.seen = p.usage.at; len(p.own.Asks) > 0 && p.own.Since.Equal(w.Since) {
+		w.seen = p.own.seen
+	} else {
+		p.term = term{}
+	}
+	p.own = w
+}
 
 // Rivals reports whether any other run waits for devices.
 func (p *Pool) Rivals() bool { return len(p.others) > 0 }
@@ -68,14 +75,15 @@ func (p *Pool) Waiting(most int) (names []string) {
 	return names
 }
 
-// Next returns whose turn it is on a device that an attempt of this run has just left;
-// false if nobody wants it.
-func (p *Pool) Next(now time.Duration, id UUID) (Turn, bool) {
+// Next returns whose turn it is on a device that an attempt of this run has just left, with
+// others that are not dealt yet either; false if nobody wants it.
+func (p *Pool) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	d := p.device(id)
 	if d == nil {
 		return Turn{}, false
 	}
 	r := p.newRound(now)
+	r.with = with
 	for _, w := range r.order(d) {
 		if r.serves(w, d) != nil {
 			return r.turn(w, d), w != &p.own || !slices.Contains(p.owed(now), d)
@@ -157,24 +165,30 @@ func (p *Pool) claimedBy(by func(*Claim) bool) (ids []UUID) {
 // forgive ends the passing over of users who have taken a device since: what their jobs hand on
 // to each other does not count, or one run could excuse another that never comes.
 func (p *Pool) forgive() {
-	p.passed = slices.DeleteFunc(p.passed, func(o pass) bool {
-		now := p.claimedBy(func(c *Claim) bool { return c.UID == o.uid })
-		return slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(o.had, id) })
-	})
 	for i := range p.passed {
-		o := &p.passed[i]
-		now := p.claimedBy(func(c *Claim) bool { return c.UID == o.uid })
-		o.had = slices.DeleteFunc(o.had, func(id UUID) bool { return !slices.Contains(now, id) })
+		if o := &p.passed[i]; p.gained(o.uid, &o.had) {
+			o.pause = 0
+		}
 	}
+	p.passed = slices.DeleteFunc(p.passed, func(o pass) bool { return o.pause == 0 })
 	p.missed = slices.DeleteFunc(p.missed, func(run string) bool {
 		return len(p.claimedBy(func(c *Claim) bool { return c.Run == run })) > 0
 	})
 }
 
+// gained reports whether a user has taken a device that is not among had: what the user has
+// held all the time since something began, of which it takes what is left since.
+func (p *Pool) gained(uid int, had *[]UUID) bool {
+	now := p.claimedBy(func(c *Claim) bool { return c.UID == uid })
+	gained := slices.ContainsFunc(now, func(id UUID) bool { return !slices.Contains(*had, id) })
+	*had = slices.DeleteFunc(*had, func(id UUID) bool { return !slices.Contains(now, id) })
+	return gained
+}
+
 // Notice records what other runs claim and wish for, without a reading.
 func (p *Pool) Notice(now time.Duration, claims []Claim, wishes []Wish) {
-	p.observeClaims(now, claims, nil)
 	p.hear(now, wishes)
+	p.observeClaims(now, claims, nil)
 }
 
 // hear records what other runs wish for, and since when that is known.
@@ -214,7 +228,7 @@ func (p *Pool) Offer(id UUID, run string) {
 // was, which may have offered it to somebody else since, or back.
 func (p *Pool) Took(id UUID, t Turn) bool {
 	d := p.device(id)
-	return d != nil && (d.offered || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))
+	return d != nil && (d.offered || d.gatheredBy(t.Run) || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == t.Run }))
 }
 
 // Barred reports whether another run has claimed a device.

@@ -132,6 +132,7 @@ type Claim struct {
 	To      string // its attempt has ended, and this run may have the device; "" while it lasts
 
 	Background bool // its run gives way to every other
+	Gathering  bool // no job is on the device yet: it is kept until its run has all that a job needs
 
 	Beyond
 }
@@ -176,6 +177,7 @@ type Grant struct {
 
 	Since      time.Time // when; zero for just now
 	Background bool      `json:",omitempty"` // its run gives way to every other
+	Gathering  bool      `json:",omitempty"` // it is for no attempt, but kept for one; see Claim
 
 	Beyond
 }
@@ -201,16 +203,17 @@ func (g Grant) Environ(indexed bool) []string {
 // A Request is what one job asks for. The zero Request asks for no GPU. Requests can be
 // compared: equal ones are alike in every respect, so a Request is its own key.
 type Request struct {
-	Min, Max  int   // how many devices: at least Min, up to Max; 0, 0 for a CPU job
-	Memory    Bytes // must be free on each, and is set aside from the start
-	MaxUtil   int   // percent; 100 for no limit
-	UtilOnOwn bool  // MaxUtil also applies if all processes are this user's own (experiment lists)
-	Models    Names // only devices whose name contains one of these, ignoring case; empty for any
-	IDs       Names // only these indices, UUIDs or unique UUID prefixes; empty for any
-	Share     bool  // may share a device with other jobs
-	Slots     int   // at most so many jobs on each device, this one included; 0 for any number
-	Part      bool  // instead of Memory, a Slots-th of what the device has free when nobody is on it
-	Avoid     Names // not these UUIDs, on which it failed before
+	Min, Max  int           // how many devices: at least Min, up to Max; 0, 0 for a CPU job
+	Memory    Bytes         // must be free on each, and is set aside from the start
+	MaxUtil   int           // percent; 100 for no limit
+	UtilOnOwn bool          // MaxUtil also applies if all processes are this user's own (experiment lists)
+	Models    Names         // only devices whose name contains one of these, ignoring case; empty for any
+	IDs       Names         // only these indices, UUIDs or unique UUID prefixes; empty for any
+	Share     bool          // may share a device with other jobs
+	Slots     int           // at most so many jobs on each device, this one included; 0 for any number
+	Part      bool          // instead of Memory, a Slots-th of what the device has free when nobody is on it
+	Lasts     time.Duration // at most so long; 0 if unknown
+	Avoid     Names         // not these UUIDs, on which it failed before
 }
 
 // Names is a list of names that can be compared.

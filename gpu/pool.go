@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"time"
@@ -53,6 +54,8 @@ type Pool struct {
 	hostRead    time.Duration // when the host rules were read
 	waiting
 	giving giving
+	term   term   // in which this run gathers
+	terms  []term // in which others do
 	beyond Beyond // of other runs
 	usage  usage
 }
@@ -91,8 +94,8 @@ func (p *Pool) Observe(seen Observation) {
 		p.hostRead = seen.At
 	}
 	if seen.Claims != nil {
-		p.observeClaims(seen.At, seen.Claims, seen.Readings)
 		p.hear(seen.At, seen.Wishes)
+		p.observeClaims(seen.At, seen.Claims, seen.Readings)
 	}
 	if seen.Sick != nil {
 		p.quarantines = seen.Sick
@@ -132,7 +135,7 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 		d.claims, d.offered = nil, false
 		for k := range claims {
 			c := claims[k]
-			if c.UUID != d.UUID || d.unyielded || c.taken(claims) {
+			if c.UUID != d.UUID || d.unyielded || c.Gathering || c.taken(claims) {
 				continue
 			}
 			if c.To == p.rules.Run && c.To != "" {
@@ -149,6 +152,7 @@ func (p *Pool) observeClaims(now time.Duration, claims []Claim, readings []Readi
 		}
 		d.count(p.rules.UID)
 	}
+	p.gather(now, claims)
 	p.beyond = beyond(claims)
 	p.forgive()
 }
@@ -202,7 +206,7 @@ func (p *Pool) Outdated(now time.Duration, ids []UUID) (old []UUID) {
 func (p *Pool) Hold(attempt string, g Grant) {
 	turn, furthest := p.turn, -1
 	for d := range p.among(g.UUIDs) {
-		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots, since: g.Since})
+		d.holds = append(d.holds, hold{attempt: attempt, memory: g.Memory, share: g.Share, slots: g.Slots, since: g.Since, ends: g.Ends})
 		d.back, d.unyielded, d.offered, d.to = false, false, false, ""
 		d.count(p.rules.UID)
 		if dist := p.fromTurn(d); dist > furthest {
@@ -272,7 +276,7 @@ func (p *Pool) Conflict(now time.Duration, g Grant, claims []Claim) string {
 	}
 	p.observeClaims(now, claims, nil)
 	for d := range p.among(g.UUIDs) {
-		c := d.barring(g.Share)
+		c := cmp.Or(d.barring(g.Share), d.gatherer(g.Ends))
 		if n := len(d.claims); c == nil && n > 0 && (d.free < 0 || d.free < d.promised) {
 			c = &d.claims[n-1] // they share, but the memory does not suffice
 		}

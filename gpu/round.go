@@ -16,6 +16,7 @@ type round struct {
 	loads  []load
 	wants  []int   // by wish: devices that it still wants
 	dealt  []*Wish // by device
+	with   []UUID  // what attempts of this run have left and is still to be dealt
 	own    query   // for the last ask of this run that was looked at
 }
 
@@ -197,12 +198,15 @@ func (r *round) serves(w *Wish, d *device) []*device {
 		set := []*device{d}
 		for k := range r.p.devs {
 			o := &r.p.devs[k]
-			if len(set) < a.Min && o != d && !o.unyielded && (r.dealt[k] == nil || r.dealt[k] == w) && r.fits(w, a, o) {
+			if len(set) < a.Min && o != d && (!o.unyielded || w == &r.p.own || slices.Contains(r.with, o.UUID)) && (r.dealt[k] == nil || r.dealt[k] == w) && r.fits(w, a, o) {
 				set = append(set, o)
 			}
 		}
 		if len(set) >= a.Min {
 			return set
+		}
+		if r.gathers(w, a, d) {
+			return set[:1]
 		}
 	}
 	return nil
@@ -211,7 +215,8 @@ func (r *round) serves(w *Wish, d *device) []*device {
 // fits reports whether a device could serve an ask. This run judges its own by all its rules.
 func (r *round) fits(w *Wish, a *Ask, d *device) bool {
 	if a.req == nil {
-		return !d.offered && a.fits(d, w.UID, w.Run)
+		kept := d.mine || len(d.gathers) > 0 && !d.gatheredBy(w.Run)
+		return !d.offered && !kept && a.fits(d, w.UID, w.Run)
 	}
 	if len(d.holds) > 0 || !slices.Contains(a.UUIDs, d.UUID) {
 		return false

@@ -13,6 +13,7 @@ type Wish struct {
 	User       string    `json:"-"`                    // login name of UID
 	Since      time.Time `json:"since"`                // when the run last got a device, or began to wait if that was later
 	Background bool      `json:"background,omitempty"` // it takes only what nobody else wants
+	Gathers    bool      `json:"gathers,omitempty"`    // it keeps devices until it has all that its first request needs
 	Used       float64   `json:"gpu_seconds"`          // of the user, halved every day, as far as the run knows
 	Asks       []Ask     `json:"requests"`             // in the run's order
 
@@ -148,6 +149,7 @@ func (p *Pool) as(now time.Duration, w *Wish, a *Ask) []Verdict {
 	for i := range q.devs {
 		d := &q.devs[i]
 		d.claims = slices.DeleteFunc(slices.Clone(d.claims), func(c Claim) bool { return c.To == w.Run })
+		d.gathers = slices.DeleteFunc(slices.Clone(d.gathers), func(c Claim) bool { return c.Run == w.Run })
 		d.count(w.UID)
 	}
 	return slices.DeleteFunc(q.Admit(now, Request{Min: a.Min, Max: a.Min, Memory: a.Memory, MaxUtil: a.MaxUtil, Share: a.Share}),

@@ -221,6 +221,8 @@ func (d *device) whose(c Code) string {
 	switch b := d.biggest(); {
 	case (c == Claimed || c == Limit || c == MemoryShort) && len(d.claims) > 0:
 		return known(d.claims[0].User, d.claims[0].UID)
+	case c == Kept && len(d.gathers) > 0:
+		return known(d.gathers[0].User, d.gathers[0].UID)
 	case c == Own:
 		return known(d.own.User, d.own.UID)
 	case c == OthersThere:

@@ -96,6 +96,17 @@ func (p *preparation) claim() ([]gpu.Claim, error) {
 	return others, err
 }
 
+// gather makes a gathering claim, outside the loop.
+func (l *loop) gather(a sched.Gather) {
+	l.beside(func() func() {
+		others, warnings, err := l.Engine.Claim(l.ctx, a.UniID, a.Job, a.Grant)
+		return func() {
+			l.warn(warnings...)
+			l.step(sched.Gathered{UniID: a.UniID, Failed: err != nil, Claims: others})
+		}
+	})
+}
+
 // withdraw ends the claim of an attempt that will not be launched.
 func withdraw(e engine.Engine, uniID string, g gpu.Grant) {
 	if len(g.UUIDs) > 0 {

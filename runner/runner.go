@@ -237,6 +237,10 @@ func (l *loop) do(a sched.Action) {
 		l.Engine.Offer(a.UniID, a.UUID, a.To)
 	case sched.Wish:
 		l.Engine.Wish(a.Wish)
+	case sched.Gather:
+		l.gather(a)
+	case sched.Ungather:
+		l.Engine.Withdraw(a.UniID)
 	case sched.Launch:
 		l.start(a)
 	case sched.End:

@@ -110,6 +110,7 @@ type content struct {
 	Slots   int             `json:"slots,omitempty"`      // with so many jobs in all on each device
 	Run     string          `json:"run,omitempty"`        // ID of the run
 	Behind  bool            `json:"background,omitempty"` // the run gives way to every other
+	Gathers bool            `json:"gathering,omitempty"`  // for a job that still needs other devices
 	Devices []contentDevice `json:"devices"`
 
 	CPUs int        `json:"cpus,omitempty"`
@@ -138,7 +139,7 @@ type Stake struct {
 func newContent(s Stake) *content {
 	c := &content{
 		Version: version, identity: self(), User: login(host.Me()), UniID: s.UniID, Job: cut(s.Job), Since: s.Grant.Since,
-		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background,
+		Share: s.Grant.Share, Slots: s.Grant.Slots, Run: s.Run, Behind: s.Grant.Background, Gathers: s.Grant.Gathering,
 	}
 	c.CPUs, c.RAM = s.Grant.CPUs, s.Grant.RAM
 	if !s.Grant.Ends.IsZero() {
@@ -203,7 +204,7 @@ func (c *content) claims(user string) []gpu.Claim {
 		list = append(list, gpu.Claim{
 			UUID: d.UUID, UID: c.UID, User: user, Job: c.Job, PID: pid, Since: c.Since,
 			Memory: min(max(d.Memory, 0), maxMemory), Share: c.Share, Slots: c.Slots, Attempt: c.UniID,
-			Run: c.Run, Background: c.Behind, To: d.To, Beyond: gpu.Beyond{CPUs: c.CPUs, RAM: c.RAM},
+			Run: c.Run, Background: c.Behind, Gathering: c.Gathers, To: d.To, Beyond: gpu.Beyond{CPUs: c.CPUs, RAM: c.RAM},
 		})
 		if c.Ends != nil {
 			list[len(list)-1].Ends = *c.Ends

@@ -28,8 +28,9 @@ func (e *execClaim) pass() {
 		return
 	}
 	turns := map[gpu.UUID]gpu.Turn{}
-	for _, id := range e.pool.Release(host.Boottime(), e.uniID) {
-		if turn, ok := e.pool.Next(host.Boottime(), id); ok {
+	left := e.pool.Release(host.Boottime(), e.uniID)
+	for i, id := range left {
+		if turn, ok := e.pool.Next(host.Boottime(), id, left[i:]...); ok {
 			turns[id] = turn
 			e.pool.Offer(id, turn.Run)
 			e.engine.Offer(e.uniID, id, turn.Run)

@@ -168,6 +168,8 @@ type gpuClaim struct {
 	Memory gpu.Bytes `json:"memory_bytes"`
 	Since  time.Time `json:"since"`
 	Over   bool      `json:"over,omitempty"` // the job has ended, and its GPU passes to its run's next job
+
+	Gathering bool `json:"gathering,omitempty"` // kept for this job, which needs more
 }
 
 type gpuSick struct {
@@ -239,7 +241,7 @@ func rowOf(d gpu.Device, r gpu.Reading, snap *gpu.Observation) gpuRow {
 	}
 	for _, c := range snap.Claims {
 		if c.UUID == d.UUID {
-			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since, c.To != ""})
+			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since, c.To != "", c.Gathering})
 		}
 	}
 	for _, q := range snap.Sick {
@@ -300,7 +302,11 @@ func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 			if cl.Over {
 				who = cl.User + ", for the job after " + cl.Job
 			}
-			cells = append(cells, []string{"", "  " + onGPU("held by "+who), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
+			word := "held by "
+			if cl.Gathering {
+				word = "gathered by "
+			}
+			cells = append(cells, []string{"", "  " + onGPU(word+who), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
 		}
 		for _, q := range r.Sick {
 			cells = append(cells, []string{"", "  " + onGPU("quarantined by "+q.User), "", "", "until " + q.Until.Local().Format("15:04") + ": " + terminal.CleanText(q.Why)})

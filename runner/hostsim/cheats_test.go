@@ -78,6 +78,14 @@ var cheats = []cheat{
 		h.wish("ghost", h.ghost("ghost", epoch))
 		h.grab("ghost")
 	}},
+	{"gathers all GPUs and starts nothing", false, false, 1.25, 6000, func(h *host, _ []job) {
+		w := h.ghost("ghost", epoch)
+		w.Gathers, w.Asks[0].Min = true, 8
+		h.wish("ghost", w)
+		for i := range h.gpus {
+			h.publish(&claim{uid: cheater, owner: "ghost", id: fmt.Sprint("ghost-", i), since: h.wall(), keeps: true, on: []stake{{gpu: i}}})
+		}
+	}},
 	{"claims a random GPU for 0.1 s, every 0.3 s", false, false, 1.25, 400, func(h *host, _ []job) {
 		n := 0
 		var toggle func()

@@ -69,6 +69,8 @@ type claim struct {
 	id     string
 	share  bool
 	behind bool // its run gives way to every other
+	keeps  bool // a GPU for a job that needs others, too
+	ends   time.Time
 	on     []stake
 	over   bool // its attempt has ended
 	began  time.Duration
@@ -231,7 +233,7 @@ func (h *host) others(r *run, readings []gpu.Reading) []gpu.Claim {
 		for _, s := range c.on {
 			list = append(list, gpu.Claim{
 				UUID: h.gpus[s.gpu].UUID, UID: c.uid, User: fmt.Sprint("user", c.uid), Job: "job", PID: 1, Since: c.since,
-				Memory: asked, Taken: h.taken(c, s.gpu, readings), Share: c.share, Attempt: c.id, Run: c.owner, To: s.to, Background: c.behind,
+				Memory: asked, Taken: h.taken(c, s.gpu, readings), Share: c.share, Attempt: c.id, Run: c.owner, To: s.to, Background: c.behind, Gathering: c.keeps, Beyond: gpu.Beyond{Ends: c.ends},
 			})
 		}
 	}

@@ -70,26 +70,38 @@ func (m *meter) pass() {
 	m.wanted()
 }
 
-// wanted finds out which GPUs are idle though somebody could use them.
+// gathers reports whether somebody else than q gathers a GPU.
+func (h *host) gathers(q waiter, i int) bool {
+	return slices.ContainsFunc(h.claims, func(c *claim) bool {
+		return c.keeps && waiter(c.run) != q && c.on[0].gpu == i
+	})
+}
+
+// wanted finds out which GPUs are idle though somebody could use them, and nobody gathers them.
 func (m *meter) wanted() {
 	h := m.host
-	idle := 0
+	wanted := make([]bool, len(h.gpus))
+	var idle []int
 	for i := range h.gpus {
 		if h.idle(i) {
-			idle++
+			idle = append(idle, i)
 		}
 	}
-	wanted := false
-	if idle > 0 {
+	if len(idle) > 0 {
 		for _, q := range h.queues {
-			if n, each := q.waits(); n > 0 && each <= idle {
-				wanted = true
-				break
+			free := idle
+			if len(h.claims) > 0 {
+				free = slices.DeleteFunc(slices.Clone(idle), func(i int) bool { return h.gathers(q, i) })
+			}
+			if n, each := q.waits(); n > 0 && each <= len(free) {
+				for _, i := range free {
+					wanted[i] = true
+				}
 			}
 		}
 	}
 	for i := range h.gpus {
-		switch is := wanted && h.idle(i); {
+		switch is := wanted[i]; {
 		case is && m.open[i] == 0:
 			m.open[i] = h.now
 		case !is && m.open[i] > 0:

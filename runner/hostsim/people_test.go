@@ -104,7 +104,7 @@ func (h *host) begin(uid int, j job, on []int, sees time.Duration, over func()) 
 
 // A central is a central scheduler that sees everything at once, with the order of
 // server rules for users: who holds least, then who has used least, then who has waited
-// longest.
+// longest. The first gathers GPUs once it has waited for the host's patience.
 type central struct {
 	*host
 	runs []*queue
@@ -168,17 +168,20 @@ func (c *central) deal() {
 		for _, uid := range sortedKeys(c.used) {
 			c.used[uid].pass(c.now)
 		}
-		list := slices.DeleteFunc(slices.Clone(c.runs), func(q *queue) bool {
-			n, each := q.waits()
-			return n == 0 || each > len(idle)
-		})
-		if len(list) == 0 {
-			return
-		}
-		q := slices.MinFunc(list, func(a, b *queue) int {
+		list := slices.DeleteFunc(slices.Clone(c.runs), func(q *queue) bool { n, _ := q.waits(); return n == 0 })
+		slices.SortFunc(list, func(a, b *queue) int {
 			x, y := c.used[a.uid], c.used[b.uid]
 			return cmp.Or(x.holds-y.holds, cmp.Compare(x.seconds, y.seconds), cmp.Compare(a.uid, b.uid), a.holds-b.holds, cmp.Compare(a.since, b.since))
 		})
+		fits := func(q *queue) bool { _, each := q.waits(); return each <= len(idle) }
+		if len(list) > 0 && !fits(list[0]) && c.now-list[0].since >= c.rules.Patience {
+			return // the first gathers what it needs
+		}
+		i := slices.IndexFunc(list, fits)
+		if i < 0 {
+			return
+		}
+		q := list[i]
 		j := q.left[0]
 		q.left, q.since = q.left[1:], c.now
 		u := c.used[q.uid]

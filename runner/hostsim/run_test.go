@@ -30,7 +30,8 @@ type run struct {
 	count int // attempts so far
 
 	live    map[string]*attempt
-	left    []int // jobs that have not begun
+	kept    map[string]*claim // gathering claims
+	left    []int             // jobs that have not begun
 	done    bool
 	stopped bool // by SIGSTOP
 	deaf    bool // it ignores what others wish for
@@ -149,6 +150,10 @@ func (r *run) do(a sched.Action) {
 	case sched.Wish:
 		r.work.wishes++
 		r.wish(r.id, a.Wish)
+	case sched.Gather:
+		r.gather(a)
+	case sched.Ungather:
+		r.after(r.between(0, ms(2)), func() { r.remove(r.kept[a.UniID]); delete(r.kept, a.UniID); r.meter.pass() })
 	case sched.Launch:
 		r.launch(a)
 	case sched.Read:
@@ -249,7 +254,7 @@ func (r *run) prepare(a sched.Prepare) {
 	at := &attempt{job: a.Job, began: r.now}
 	r.live[uni] = at
 	ours := []*claim{} // that the grant's devices come from
-	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, behind: a.Grant.Background}
+	c := &claim{run: r, uid: r.uid, owner: r.id, id: uni, share: a.Grant.Share, behind: a.Grant.Background, ends: a.Grant.Ends}
 	for _, i := range a.Grant.Indices {
 		c.on = append(c.on, stake{gpu: i})
 		for _, o := range r.claims {
@@ -279,6 +284,25 @@ func (r *run) prepare(a sched.Prepare) {
 				return
 			}
 			r.settle(at, r.others(r, nil), ours, ms(1), 0)
+		})
+	})
+}
+
+// gather makes a gathering claim.
+func (r *run) gather(a sched.Gather) {
+	c := &claim{run: r, uid: r.uid, owner: r.id, id: a.UniID, since: a.Grant.Since, ends: a.Grant.Ends, keeps: true}
+	c.on = []stake{{gpu: r.index(a.Grant.UUIDs[0])}}
+	if r.kept == nil {
+		r.kept = map[string]*claim{}
+	}
+	r.kept[a.UniID] = c
+	r.after(r.between(ms(1), ms(4)), func() {
+		r.publish(c)
+		r.meter.pass()
+		r.soon(r.between(ms(1), ms(5)), func() {
+			if !r.done {
+				r.step(sched.Gathered{UniID: a.UniID, Claims: r.others(r, nil)})
+			}
 		})
 	})
 }

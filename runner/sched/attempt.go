@@ -181,7 +181,7 @@ func (ev Prepared) on(c *Core) {
 	}
 	a.uniID, a.began = uni, c.now.Boot
 	c.live.byID[uni] = a
-	c.refill = c.refill || c.counts[preparing] == maxPreparing
+	c.refill = c.refill || c.counts[preparing] == maxPreparing || len(c.gathering.claims) > 0
 	c.jobs[a.job].attempt = a.n
 	c.record(a.file, a.job, c.startFact(a, ev.Start))
 	c.set(a.job, running)

@@ -12,7 +12,7 @@ import (
 
 // check verifies the invariants that hold between two Steps. Tests call it after each.
 func (c *Core) check() error {
-	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth(), c.checkLessons(), c.checkMoves())
+	return errors.Join(c.checkCounts(), c.checkLive(), c.checkGPUs(), c.checkHands(), c.checkQueues(), c.checkJobs(), c.checkHeld(), c.checkHealth(), c.checkGathering(), c.checkLessons(), c.checkMoves())
 }
 
 func (c *Core) checkCounts() error {
@@ -157,6 +157,29 @@ func (c *Core) checkGPUs() error {
 		if u := uses[d.UUID]; u != nil && u.memory > d.Total {
 			return fmt.Errorf("%v are granted on %s, which has %v", u.memory, d.UUID, d.Total)
 		}
+	}
+	return nil
+}
+
+// checkGathering: a GPU is gathered once, for a job that waits, or for one that is being prepared
+// on it.
+func (c *Core) checkGathering() error {
+	g := &c.gathering
+	seen := map[gpu.UUID]bool{}
+	for _, h := range g.claims {
+		switch {
+		case h.over && h.made:
+			return fmt.Errorf("the gathering claim %s is over and was not ended", h.uniID)
+		case h.over:
+		case seen[h.id]:
+			return fmt.Errorf("%s is gathered twice", h.id)
+		case !slices.Contains(g.IDs, h.id) && !c.preparingOn(h.id) && !c.refill && !c.finished:
+			return fmt.Errorf("%s is gathered for nothing", h.id)
+		}
+		seen[h.id] = seen[h.id] || !h.over
+	}
+	if w := c.waiter.id; (g.On || len(g.IDs) > 0) && (w < 0 || !g.On || len(g.IDs) > c.request(w).Min) {
+		return fmt.Errorf("%d GPUs are gathered for %d", len(g.IDs), w)
 	}
 	return nil
 }

@@ -53,12 +53,13 @@ type Core struct {
 	resizes
 	ending
 	steering
-	lessons lessons
-	live    attempts
-	reads   reads
-	breaker breaker
-	health  health
-	alike   state.Grouping // groups the jobs that failed for good in this run
+	gathering gathering
+	lessons   lessons
+	live      attempts
+	reads     reads
+	breaker   breaker
+	health    health
+	alike     state.Grouping // groups the jobs that failed for good in this run
 }
 
 // ending is how far the run is, and why it ends.
@@ -222,6 +223,7 @@ func (c *Core) giveUp() {
 		c.viewHead(&c.vain)
 		c.gaveUp = true
 		w.id, w.kept = -1, nil
+		c.gather()
 	}
 }
 
@@ -297,6 +299,7 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 		by(m.began + handOverFor)
 	}
 	by(c.changes)
+	by(c.gathering.Next)
 	if w := &c.waiter; w.id >= 0 {
 		for _, s := range c.cooling {
 			by(s.until)

@@ -52,6 +52,14 @@ type Prepared struct {
 	Claims []gpu.Claim
 }
 
+// Gathered reports that a gathering claim was made, and which claims of other runs were there
+// then; or that it failed.
+type Gathered struct {
+	UniID  string
+	Failed bool
+	Claims []gpu.Claim
+}
+
 // PrepareFailed reports that Prepare failed. A lost race for a GPU is not a failure and
 // spends no retry; something the edge could not create (the log, the config file) is.
 type PrepareFailed struct {
@@ -192,6 +200,17 @@ type Offer struct {
 // Wish: tell other runs what this run waits for; without asks, that it waits for nothing.
 type Wish struct{ gpu.Wish }
 
+// Gather: make a gathering claim on a GPU, under a name that stands for no attempt. Answered by
+// Gathered.
+type Gather struct {
+	UniID string
+	Job   string // it is for
+	Grant gpu.Grant
+}
+
+// Ungather: end a gathering claim.
+type Ungather struct{ UniID string }
+
 // Launch: have the engine start the attempt. Its start is already in the ledger.
 type Launch struct {
 	Job   int
@@ -249,6 +268,8 @@ func (Discard) action()    {}
 func (Yield) action()      {}
 func (Offer) action()      {}
 func (Wish) action()       {}
+func (Gather) action()     {}
+func (Ungather) action()   {}
 func (Launch) action()     {}
 func (End) action()        {}
 func (Save) action()       {}

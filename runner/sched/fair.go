@@ -97,7 +97,7 @@ func (c *Core) deal() {
 			c.pool.Want(c.wants())
 			wanted = true
 		}
-		turn, ok := c.pool.Next(c.now.Boot, h.id)
+		turn, ok := c.pool.Next(c.now.Boot, h.id, c.undealt()...)
 		if h.turn, h.dealt = turn, true; !ok || turn.Own {
 			continue
 		}
@@ -111,6 +111,16 @@ func (c *Core) offer(h *handOver, turn gpu.Turn) {
 	h.open, h.until = false, c.now.Boot+c.pool.Courtesy()
 	c.pool.Offer(h.id, turn.Run)
 	c.do(Offer{UniID: h.claim, UUID: h.id, To: turn.Run})
+}
+
+// undealt returns the GPUs that attempts of this run have left and that are nobody's turn yet.
+func (c *Core) undealt() (ids []gpu.UUID) {
+	for i := range c.hands {
+		if h := &c.hands[i]; h.claim != "" && !h.dealt && !slices.Contains(c.excluded, h.id) {
+			ids = append(ids, h.id)
+		}
+	}
+	return ids
 }
 
 // settleOffers ends the offers that were taken, those that were not in time, and those that
@@ -155,7 +165,7 @@ func (c *Core) lingers() bool {
 
 // wants returns what this run waits for.
 func (c *Core) wants() gpu.Wish {
-	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background}
+	w := gpu.Wish{Run: c.opts.Run, UID: c.opts.UID, Since: c.since, Background: c.b.Settings.Background, Gathers: c.gathering.On}
 	if c.pool != nil {
 		w.Used = c.pool.Used(c.opts.UID)
 	}
@@ -209,7 +219,7 @@ func (c *Core) wish() {
 	} else {
 		c.since = time.Time{}
 	}
-	same := len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
+	same := w.Gathers == c.told.Gathers && len(w.Asks) == len(c.told.Asks) && (len(w.Asks) == 0 || reflect.DeepEqual(w.Asks, c.told.Asks))
 	if same {
 		c.told.Asks = w.Asks // cheap to compare next time
 	}

@@ -54,6 +54,8 @@ func (c *Core) fill() {
 	c.refill = false
 	w := &c.waiter
 	w.id, w.kept, w.free, c.cramped.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
+	c.gathering.IDs = nil
+	defer c.gather()
 	if c.draining != "" {
 		c.moves = nil
 		return
@@ -112,6 +114,7 @@ func (c *Core) startJob(id int32) bool {
 		if c.keep(cl.req); ok {
 			c.waiter.kept = append(c.waiter.kept, g.UUIDs...) // until they have been read
 		}
+		c.collect(cl.req)
 	}
 	return false
 }
@@ -267,14 +270,17 @@ func (c *Core) aside(id int32) []gpu.UUID {
 			aside = append(aside, s.id)
 		}
 	}
-	if id != c.waiter.id {
-		aside = append(aside, c.waiter.kept...)
-	}
 	for _, m := range c.moves {
 		aside = append(aside, m.ids...)
 	}
+	if id != c.waiter.id {
+		aside = append(aside, c.forWaiter()...)
+	}
 	return aside
 }
+
+// forWaiter returns the GPUs that other jobs of this run must leave to the waiter.
+func (c *Core) forWaiter() []gpu.UUID { return slices.Concat(c.waiter.kept, c.gathering.IDs) }
 
 // wants describes what a request asks for, e.g. "needs 2 GPUs with 40 GiB each".
 func wants(r gpu.Request) string {

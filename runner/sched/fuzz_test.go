@@ -46,16 +46,17 @@ func FuzzCore(f *testing.F) {
 // chaos is a world in which the input decides what happens.
 type chaos struct {
 	*world
-	data    []byte
-	preps   []Prepare
-	reads   []Read
-	started map[string]bool         // by uni_id: its start is recorded
-	stopped map[string]bool         // its end is
-	excused map[string]int          // by job: its failures in this run that spent no retry
-	saved   map[int32]time.Duration // by job: when it was last asked in this run to save its work
-	dying   int                     // 1 if the core no longer knows all facts
-	hung    bool                    // some attempt left its GPUs in an unknown state
-	elastic bool                    // jobs ask for one GPU or more
+	data     []byte
+	preps    []Prepare
+	reads    []Read
+	started  map[string]bool         // by uni_id: its start is recorded
+	stopped  map[string]bool         // its end is
+	excused  map[string]int          // by job: its failures in this run that spent no retry
+	saved    map[int32]time.Duration // by job: when it was last asked in this run to save its work
+	gathered map[string]bool         // gathering claims
+	dying    int                     // 1 if the core no longer knows all facts
+	hung     bool                    // some attempt left its GPUs in an unknown state
+	elastic  bool                    // jobs ask for one GPU or more
 }
 
 // pick takes a number below n from the input, or 0 when the input is used up.
@@ -84,6 +85,10 @@ func (c *chaos) batch() {
 	s.Background = c.chance(40)
 	if c.chance(10) {
 		s.Hours = hoursOf(c.t, "12:10-12:20, 13:00-09:00")
+	}
+	if c.chance(40) {
+		c.host = gpu.NoHostRules()
+		c.host.Patience, c.host.Gather = time.Duration(c.pick(3))*time.Minute, time.Duration(1+c.pick(9))*time.Minute
 	}
 	if c.chance(20) {
 		c.host = gpu.NoHostRules()
@@ -174,7 +179,7 @@ func (c *chaos) someResize() jobspec.Resize {
 func (c *chaos) begin() {
 	c.compare()
 	c.open()
-	c.preps, c.reads, c.dying, c.excused = nil, nil, 0, map[string]int{}
+	c.preps, c.reads, c.dying, c.excused, c.gathered = nil, nil, 0, map[string]int{}, map[string]bool{}
 	c.saved = map[int32]time.Duration{}
 	c.send(Began{})
 }
@@ -226,6 +231,15 @@ func (c *chaos) watch(a Action) {
 				c.t.Fatalf("%s was granted %s, which is quarantined or rests", c.b.Jobs[a.Job].Name, id)
 			}
 		}
+	case Gather:
+		if c.gathered[a.UniID] = true; len(a.Grant.UUIDs) != 1 || c.core.waiter.first < 0 {
+			c.t.Fatalf("%v is gathered for %d", a.Grant.UUIDs, c.core.waiter.first)
+		}
+	case Ungather:
+		if !c.gathered[a.UniID] {
+			c.t.Fatalf("%s is no gathering claim", a.UniID)
+		}
+		delete(c.gathered, a.UniID)
 	case Read:
 		c.reads = append(c.reads, a)
 	case Save:
@@ -243,7 +257,7 @@ func (c *chaos) launched(a Launch) {
 	}
 	spec := c.b.Jobs[a.Job].Spec
 	for _, cl := range c.claims {
-		if slices.Contains(c.core.live.byID[a.UniID].grant.UUIDs, cl.UUID) && !(cl.Share && spec.Request.Share) && cl.To != c.opts.Run {
+		if !cl.Gathering && slices.Contains(c.core.live.byID[a.UniID].grant.UUIDs, cl.UUID) && !(cl.Share && spec.Request.Share) && cl.To != c.opts.Run {
 			c.t.Fatalf("%s launched on %s, which alice has claimed", a.UniID, cl.UUID)
 		}
 	}
@@ -377,7 +391,7 @@ func (c *chaos) resizing() {
 	case 3:
 		c.wishes = nil
 		for _, run := range []string{"bob", "carol"}[:c.pick(3)] {
-			w := gpu.Wish{Run: run, UID: uidOf(run), User: run, Since: c.now.Wall}
+			w := gpu.Wish{Run: run, UID: uidOf(run), User: run, Since: c.now.Wall, Gathers: c.chance(30)}
 			a := gpu.Ask{Jobs: 1 + c.pick(3), Min: 1 + c.pick(2), Memory: 8 * gpu.GiB, MaxUtil: 30, Room: c.pick(4)}
 			for i := range c.devs {
 				a.UUIDs = append(a.UUIDs, uuid(i))
@@ -522,7 +536,7 @@ func (c *chaos) elsewhere() {
 func (c *chaos) compete() {
 	c.wishes = nil
 	for n := range c.pick(3) {
-		w := gpu.Wish{Run: fmt.Sprint("run", n), UID: 1001 + n, User: "bob", Since: epoch.Add(time.Duration(c.pick(3)) * time.Minute), Background: c.chance(30)}
+		w := gpu.Wish{Run: fmt.Sprint("run", n), UID: 1001 + n, User: "bob", Since: epoch.Add(time.Duration(c.pick(3)) * time.Minute), Background: c.chance(30), Gathers: c.chance(30)}
 		a := gpu.Ask{Jobs: c.pick(3), Min: 1 + c.pick(2), Memory: gpu.Bytes(c.pick(4)) * 8 * gpu.GiB, MaxUtil: 100, Room: c.pick(4), Share: c.chance(30)}
 		for i := range c.devs {
 			a.UUIDs = append(a.UUIDs, uuid(i))
@@ -534,7 +548,7 @@ func (c *chaos) compete() {
 		i := c.pick(len(c.devs))
 		cl := gpu.Claim{
 			UUID: uuid(i), UID: 1001 + n, User: "bob", Run: fmt.Sprint("run", n), Attempt: fmt.Sprint("theirs", n), Memory: 4 * gpu.GiB,
-			Share: true, Background: c.chance(50), Since: epoch.Add(time.Duration(c.pick(9)) * time.Minute),
+			Share: true, Background: c.chance(50), Gathering: c.chance(30), Since: epoch.Add(time.Duration(c.pick(9)) * time.Minute),
 		}
 		if c.chance(20) {
 			cl.To = []string{"me", "run1"}[c.pick(2)]

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"fmt"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -206,4 +207,100 @@ func (c *Core) passing() (ids []gpu.UUID) {
 		}
 	}
 	return ids
+}
+
+// gathering is what this run keeps for the waiter, if that needs more than is free.
+type gathering struct {
+	gpu.Gathering
+	claims []gatherClaim
+	count  int // of claims so far
+}
+
+// A gatherClaim is a gathering claim on a GPU.
+type gatherClaim struct {
+	uniID string
+	id    gpu.UUID
+	made  bool // others see it
+	over  bool // it is to end once it has been made
+}
+
+// collect decides which GPUs are gathered for a job that has just become the waiter.
+func (c *Core) collect(req gpu.Request) {
+	c.pool.Want(c.wants())
+	c.gathering.Gathering = c.pool.Gather(c.now.Boot, req, c.aside(c.waiter.id))
+}
+
+// gather makes gathering claims on the GPUs that are gathered, and ends those on others, except
+// where a job's own claim is about to follow.
+func (c *Core) gather() {
+	g := &c.gathering
+	if c.waiter.id < 0 {
+		g.Gathering = gpu.Gathering{}
+	}
+	if len(g.IDs)+len(g.claims) == 0 {
+		return
+	}
+	for i := range g.claims {
+		if h := &g.claims[i]; !slices.Contains(g.IDs, h.id) && !c.preparingOn(h.id) {
+			c.ungather(h)
+		}
+	}
+	g.claims = slices.DeleteFunc(g.claims, func(h gatherClaim) bool { return h.made && h.over })
+	for _, id := range g.IDs {
+		if !slices.ContainsFunc(g.claims, func(h gatherClaim) bool { return h.id == id && !h.over }) {
+			g.count++
+			h := gatherClaim{uniID: fmt.Sprintf("%s.gather%d", c.opts.Run, g.count), id: id}
+			g.claims = append(g.claims, h)
+			c.do(Gather{UniID: h.uniID, Job: c.name(c.waiter.id), Grant: gpu.Grant{
+				UUIDs: []gpu.UUID{id}, Gathering: true, Since: c.now.Wall, Beyond: gpu.Beyond{Ends: g.Ends},
+			}})
+		}
+	}
+	c.toldGathered()
+}
+
+// preparingOn reports whether a job has been granted a GPU on which it has no claim yet.
+func (c *Core) preparingOn(id gpu.UUID) bool {
+	return slices.ContainsFunc(c.live.all, func(a *attempt) bool { return a.uniID == "" && slices.Contains(a.grant.UUIDs, id) })
+}
+
+// ungather ends a gathering claim, once it has been made.
+func (c *Core) ungather(h *gatherClaim) {
+	if !h.over && h.made {
+		c.do(Ungather{UniID: h.uniID})
+	}
+	h.over = true
+}
+
+// toldGathered tells the pool which GPUs this run keeps.
+func (c *Core) toldGathered() {
+	var ids []gpu.UUID
+	for _, h := range c.gathering.claims {
+		if !h.over {
+			ids = append(ids, h.id)
+		}
+	}
+	c.pool.Gathered(ids)
+}
+
+// on learns that a gathering claim was made. If somebody else was there first, it ends.
+func (ev Gathered) on(c *Core) {
+	g := &c.gathering
+	i := slices.IndexFunc(g.claims, func(h gatherClaim) bool { return h.uniID == ev.UniID })
+	if i < 0 {
+		c.do(Ungather{UniID: ev.UniID})
+		return
+	}
+	h := &g.claims[i]
+	if h.made = true; h.over || ev.Failed || c.pool.Clash(c.now.Boot, h.id, ev.Claims) {
+		if !h.over {
+			c.cool([]gpu.UUID{h.id}, h.uniID)
+		}
+		if !ev.Failed {
+			c.do(Ungather{UniID: h.uniID})
+		}
+		g.claims = slices.Delete(g.claims, i, i+1)
+		c.toldGathered()
+	}
+	c.refill = true
 }

@@ -128,6 +128,7 @@ func (c *Core) request(id int32) gpu.Request {
 	}
 	if req.Max > 0 {
 		req.Avoid = c.health.avoid(id)
+		req.Lasts, _ = c.timeout(id)
 	}
 	return req
 }

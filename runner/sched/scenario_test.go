@@ -172,7 +172,11 @@ func (s *scenario) setUp(f []string) bool {
 		s.rule(f[1], strings.Join(f[2:], " "))
 	case "wishes":
 		s.wishes = s.wishesOf(f[1:])
-	case "holds", "offers", "behind":
+	case "holds", "offers", "behind", "gathers":
+		for i := range s.wishes {
+			w := &s.wishes[i]
+			w.Gathers = w.Gathers || f[0] == "gathers" && w.Run == f[1]
+		}
 		for _, i := range f[2:] {
 			s.claim(f[1], s.number(i), f[0])
 		}
@@ -180,6 +184,12 @@ func (s *scenario) setUp(f []string) bool {
 		for i := range s.claims {
 			if s.claims[i].Run == f[1] {
 				s.claims[i].CPUs, s.claims[i].RAM = s.number(f[2]), s.bytes(f[3])
+			}
+		}
+	case "ends":
+		for i := range s.claims {
+			if s.claims[i].Run == f[1] {
+				s.claims[i].Ends = s.now.Wall.Add(s.duration(f[2]))
 			}
 		}
 	case "driver":
@@ -222,7 +232,7 @@ func (s *scenario) claim(user string, i int, how string) {
 		UUID: uuid(i), User: user, Job: "theirs", Attempt: fmt.Sprint(user, i, s.now.Boot), Memory: 8 * gpu.GiB,
 		UID: uidOf(user), Run: user,
 	}
-	if c.Background = how == "behind"; c.Background {
+	if c.Background, c.Gathering = how == "behind", how == "gathers"; c.Background {
 		c.Since = s.now.Wall
 	}
 	if s.claims = slices.DeleteFunc(s.claims, func(o gpu.Claim) bool { return o.UUID == c.UUID && o.Run == user }); how == "offers" {
@@ -325,6 +335,8 @@ func (s *scenario) rule(key, value string) {
 		h.Reserve = s.number(value)
 	case "max_gpus_per_user":
 		h.MaxGPUsPerUser = s.number(value)
+	case "patience":
+		h.Patience = s.duration(value)
 	case "max_timeout":
 		h.MaxTimeout = s.duration(value)
 	case "hours":

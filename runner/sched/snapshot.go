@@ -252,12 +252,12 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 	case c.movesTo(v.UUID) != "":
 		job := c.movesTo(v.UUID)
 		return kept(job, "kept for "+job+", which is being resized")
-	case id != c.waiter.id && slices.Contains(c.waiter.kept, v.UUID) && v.OK:
+	case id != c.waiter.id && slices.Contains(c.forWaiter(), v.UUID) && v.OK:
 		job := c.name(c.waiter.id)
 		return kept(job, "kept for "+job)
 	case slices.Contains(c.health.resting, v.UUID):
 		return noGPU{code: gpu.Quarantined, wait: schema.WaitGPUs, text: "attempts of several jobs in a row died on it; it rests until one of them has been tried elsewhere"}
-	case slices.Contains(c.aside(c.waiter.id), v.UUID):
+	case slices.Contains(c.aside(c.waiter.id), v.UUID) && !slices.Contains(c.theirs, v.UUID):
 		return noGPU{code: gpu.Claimed, wait: schema.WaitGPUs, text: "another run just took it"}
 	}
 	no := noGPU{code: v.Code, wait: schema.WaitGPUs, user: v.User, text: v.Reason}
@@ -266,6 +266,8 @@ func (c *Core) whyNotOn(id int32, v gpu.Verdict) noGPU {
 		no.wait = schema.WaitHostRule
 	case v.Code == gpu.Unread:
 		no.wait = schema.WaitNoReadings
+	case v.Code == gpu.Kept:
+		no.wait = schema.WaitCourtesy
 	}
 	return no
 }

@@ -26,6 +26,14 @@ func (w *world) words(a Action) string {
 		return "yield " + a.UniID + " on" + idWords(a.UUIDs)
 	case Offer:
 		return fmt.Sprintf("offer %s on%s to %s", a.UniID, idWords([]gpu.UUID{a.UUID}), a.To)
+	case Gather:
+		s := fmt.Sprintf("gather%s for %s", idWords(a.Grant.UUIDs), a.Job)
+		if !a.Grant.Ends.IsZero() {
+			s += ", expected in " + a.Grant.Ends.Sub(w.now.Wall).String()
+		}
+		return s
+	case Ungather:
+		return "end " + a.UniID
 	case Wish:
 		return "wish" + wishWords(a.Wish)
 	case Launch:
@@ -82,6 +90,9 @@ func wishWords(w gpu.Wish) (s string) {
 	}
 	if s == "" {
 		return " nothing"
+	}
+	if w.Gathers {
+		s += ", gathers"
 	}
 	return s
 }

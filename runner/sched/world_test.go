@@ -257,6 +257,10 @@ func (w *world) act(a Action) {
 		if !w.manual["prepare"] {
 			w.pending = append(w.pending, w.prepared(a.Job, a.Attempt))
 		}
+	case Gather:
+		if !w.manual["gather"] {
+			w.pending = append(w.pending, Gathered{UniID: a.UniID, Claims: w.claims})
+		}
 	case Launch:
 		w.live[a.UniID] = true
 	case Adopt:

@@ -53,6 +53,8 @@ type Claim struct {
 	Memory gpu.Bytes  `json:"memory_bytes"`
 	Since  *time.Time `json:"since"`
 	Over   bool       `json:"over"` // the job has ended, and the GPU passes to its run's next job
+
+	Gathering bool `json:"gathering"` // the job waits: the GPU is kept for it until it has all that it needs
 }
 
 // Quarantine says that jobs died on a GPU, so its user's jobs leave it alone for a while.

@@ -1,0 +1,289 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A job on several devices, or on a whole one that others share, finds what it needs at once
+// only by luck. So the run that is first in the order, once it has waited for the host's
+// patience, keeps suitable devices as they become free: its wish says so, it makes gathering
+// claims on them, one each, until it has as many as its job needs, and whoever leaves a device
+// offers it one by one. Nobody else starts on these, except for jobs that end before the last
+// of them is expected.
+
+// A term is how long somebody gathers: this run, or another user's as it looks from here.
+type term struct {
+	uid   int
+	began time.Duration
+	until time.Duration // it gathers no longer, and again once as much time has passed
+	full  time.Duration // since when it could start; 0 if it could not
+	had   []UUID        // what the user has held ever since
+}
+
+func (t *term) lasts(now time.Duration) bool  { return now < t.until }
+func (t *term) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
+func (t *term) again() time.Duration          { return 2*t.until - t.began }
+
+// gather records the gathering claims of other runs, as far as they count.
+func (p *Pool) gather(now time.Duration, claims []Claim) {
+	for i := range p.terms {
+		if t := &p.terms[i]; p.gained(t.uid, &t.had) {
+			*t = term{}
+		}
+	}
+	p.terms = slices.DeleteFunc(p.terms, func(t term) bool { return now >= t.again() })
+	for i := range p.others {
+		if w := &p.others[i]; w.Gathers && p.termOf(w.UID) == nil {
+			held := p.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
+			p.terms = append(p.terms, term{uid: w.UID, began: now, until: now + max(p.rules.Host.Gather, now-w.seen), had: held})
+		}
+	}
+	for i := range p.devs {
+		p.devs[i].gathers = nil
+	}
+	for i := range p.others {
+		w := &p.others[i]
+		if !p.gathers(now, w) {
+			continue
+		}
+		for _, c := range claims {
+			if d := p.device(c.UUID); d != nil && c.Gathering && c.Run == w.Run && c.UID == w.UID {
+				d.gathers = append(d.gathers, c)
+			}
+		}
+	}
+	for i := range p.terms {
+		p.overfull(now, &p.terms[i])
+	}
+}
+
+// gathers reports whether a wish gathers and may.
+func (p *Pool) gathers(now time.Duration, w *Wish) bool {
+	if w == &p.own || !w.Gathers {
+		return w.Gathers
+	}
+	t := p.termOf(w.UID)
+	return t != nil && t.lasts(now) && !p.over(now, w.UID) && p.suits(w, &w.Asks[0])
+}
+
+// suits reports whether the devices of gpurun and free ones would do for an ask.
+func (p *Pool) suits(w *Wish, a *Ask) bool { return a.Room >= a.Min && len(p.reach(w, a)) >= a.Min }
+
+// reach returns the devices that would do for an ask if no job of gpurun were on any.
+func (p *Pool) reach(w *Wish, a *Ask) (devs []*device) {
+	for i := range p.devs {
+		d := &p.devs[i]
+		if bare := d.without(func(*Claim) bool { return true }, true); a.fits(&bare, w.UID, w.Run) {
+			devs = append(devs, d)
+		}
+	}
+	return devs
+}
+
+// overfull passes over a user whose run has gathered all that it needs and does not start.
+func (p *Pool) overfull(now time.Duration, t *term) {
+	k := slices.IndexFunc(p.others, func(w Wish) bool {
+		return w.UID == t.uid && w.Gathers && w.Asks[0].Min <= p.count(func(d *device) bool {
+			return d.gatheredBy(w.Run) && w.Asks[0].fits(d, w.UID, w.Run)
+		})
+	})
+	switch {
+	case k < 0:
+		t.full = 0
+	case t.full == 0:
+		t.full = now
+	case now >= t.full+p.Courtesy():
+		t.full = 0
+		p.PassOver(now, Turn{Run: p.others[k].Run, UID: t.uid})
+		for i := range p.devs {
+			d := &p.devs[i]
+			d.gathers = slices.DeleteFunc(d.gathers, func(c Claim) bool { return c.UID == t.uid })
+		}
+	}
+}
+
+func (p *Pool) termOf(uid int) *term {
+	for i := range p.terms {
+		if p.terms[i].uid == uid {
+			return &p.terms[i]
+		}
+	}
+	return nil
+}
+
+func (d *device) gatheredBy(run string) bool {
+	return slices.ContainsFunc(d.gathers, func(c Claim) bool { return c.Run == run })
+}
+
+// gatherer returns a claim of another run that gathers the device and keeps off a job that ends
+// then, or at an unknown time if that is zero; or nil. Of two that gather a device the later in
+// the order withdraws; until then neither keeps the other off.
+func (d *device) gatherer(ends time.Time) *Claim {
+	for i := range d.gathers {
+		if c := &d.gathers[i]; !d.mine && (ends.IsZero() || c.Ends.IsZero() || ends.After(c.Ends)) {
+			return c
+		}
+	}
+	return nil
+}
+
+// gatherer is that for the request. One that is to gather itself is kept off by none.
+func (q *query) gatherer(d *device) *Claim {
+	if q.gathers || len(d.gathers) == 0 {
+		return nil
+	}
+	var ends time.Time
+	if q.req.Lasts > 0 {
+		ends = q.pool.clock(q.now).Add(q.req.Lasts)
+	}
+	return d.gatherer(ends)
+}
+
+func gathererWords(q *query, d *device) string {
+	c := q.gatherer(d)
+	return fmt.Sprintf("kept for %s, who gathers GPUs for %s", userName(c.User, c.UID), brief(c.Job))
+}
+
+// gathers reports whether a wish may have one more device although its job cannot start yet.
+// What it has gathered is not dealt again: its claims suffice.
+func (r *round) gathers(w *Wish, a *Ask, d *device) bool {
+	own := w == &r.p.own
+	if a != &w.Asks[0] || !r.p.gathers(r.now, w) || d.gatheredBy(w.Run) || own && d.mine {
+		return false
+	}
+	has := r.p.count(func(d *device) bool {
+		offered := d.to == w.Run || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
+		return offered || own && (d.mine || d.offered) || d.gatheredBy(w.Run) || r.dealt[d.position] == w
+	})
+	return has < a.Min
+}
+
+// entitled reports whether this run may gather for its first ask: devices of gpurun and free
+// ones would do, and nobody before it in the order could use them. Once it has begun, only
+// somebody before it who gathers, too, ends that.
+func (r *round) entitled(begun bool) bool {
+	for _, w := range r.order(nil) {
+		if w == &r.p.own {
+			return r.p.suits(w, &w.Asks[0])
+		}
+		could := func(a Ask) bool { return r.p.suits(w, &a) }
+		if (!begun || r.p.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, could) {
+			return false
+		}
+	}
+	return false
+}
+
+// patience returns how long this run has to wait before it gathers.
+func (p *Pool) patience(now time.Duration) time.Duration {
+	if p.rules.Host.User(p.rules.UID, p.clock(now)).Priority < 0 {
+		return 0
+	}
+	return p.rules.Host.Patience
+}
+
+// Gathered records on which devices this run has gathering claims.
+func (p *Pool) Gathered(ids []UUID) {
+	for i := range p.devs {
+		p.devs[i].mine = slices.Contains(ids, p.devs[i].UUID)
+	}
+}
+
+// Gathering is what this run gathers.
+type Gathering struct {
+	On   bool
+	IDs  []UUID        // on which it is to have gathering claims now
+	Ends time.Time     // when it expects to have all that it needs; zero if unknown
+	Next time.Duration // when this may change by time alone; 0 for never
+}
+
+// Gather returns what this run is to gather for req, the first of its wish, apart from some
+// devices.
+func (p *Pool) Gather(now time.Duration, req Request, except []UUID) (g Gathering) {
+	w, t := &p.own, &p.term
+	if len(w.Asks) == 0 || *w.Asks[0].req != req || w.Background {
+		return g
+	}
+	if g.Next = w.seen + p.patience(now); now < g.Next {
+		return g
+	}
+	if g.Next = t.again(); t.pauses(now) {
+		return g
+	}
+	r, begun := p.newRound(now), t.lasts(now)
+	alone := !p.Rivals() && !slices.ContainsFunc(p.devs, func(d device) bool { return len(d.claims) > 0 })
+	if g.Next = 0; !begun && alone || !r.entitled(begun) {
+		return g
+	}
+	if !begun {
+		*t = term{began: now, until: now + max(p.rules.Host.Gather, now-w.seen)}
+	}
+	return Gathering{true, r.gathered(&w.Asks[0], except), r.complete(&w.Asks[0]), t.until}
+}
+
+// gathered returns the devices that this run is to have gathering claims on: those that it
+// has, then free ones, then those with jobs that share.
+func (r *round) gathered(a *Ask, except []UUID) []UUID {
+	q := r.p.query(r.now, a.req)
+	q.gathers = true
+	var devs []*device
+	rank := make([]int, len(r.p.devs))
+	for _, d := range r.p.reach(&r.p.own, a) {
+		switch {
+		case len(d.holds) > 0 || slices.Contains(except, d.UUID):
+			continue
+		case d.mine:
+		case q.refusal(rules, d) == nil && !d.unyielded:
+			rank[d.position] = 1
+		case len(d.claims) > 0 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return !c.Share }):
+			rank[d.position] = 2
+		default:
+			continue
+		}
+		devs = append(devs, d)
+	}
+	slices.SortStableFunc(devs, func(a, b *device) int { return cmp.Compare(rank[a.position], rank[b.position]) })
+	return uuids(devs[:min(len(devs), a.Min)])
+}
+
+// complete returns when the last device that this run needs is expected; zero if unknown.
+func (r *round) complete(a *Ask) time.Time {
+	var ends []time.Time
+	for _, d := range r.p.reach(&r.p.own, a) {
+		at := r.p.clock(r.now)
+		known := true
+		later := func(t time.Time) {
+			if known = known && !t.IsZero(); t.After(at) {
+				at = t
+			}
+		}
+		for _, h := range d.holds {
+			later(h.ends)
+		}
+		for i := range d.claims {
+			later(d.claims[i].Ends)
+		}
+		if known {
+			ends = append(ends, at)
+		}
+	}
+	if len(ends) < a.Min {
+		return time.Time{}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	return ends[a.Min-1]
+}
+
+// Clash records what other runs hold, as read after this run published a gathering claim on a
+// device, and reports whether one of them has it to itself.
+func (p *Pool) Clash(now time.Duration, id UUID, claims []Claim) bool {
+	if claims == nil {
+		return false
+	}
+	p.observeClaims(now, claims, nil)
+	d := p.device(id)
+	return d == nil || slices.ContainsFunc(d.claims, func(c Claim) bool { return !c.Share })
+}

@@ -1,0 +1,274 @@
+package gpu
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// collects returns a gathering claim of a run on the i-th device.
+func collects(p *Pool, i int, run string, uid int, ends time.Time) Claim {
+	c := held(p, i, run, uid)
+	c.Attempt += " gathers"
+	c.Gathering, c.Ends = true, ends
+	return c
+}
+
+// gathers returns the wish of a run that gathers for a job on k devices.
+func gathers(p *Pool, run string, uid, k int) Wish {
+	w := wish(p, run, uid, 1, k)
+	w.Gathers = true
+	return w
+}
+
+// labels returns the names of devices.
+func labels(p *Pool, ids []UUID) string {
+	var s []string
+	for _, id := range ids {
+		s = append(s, p.Label(id))
+	}
+	return strings.Join(s, " ")
+}
+
+// waits returns a host of n devices on which this run has waited for a job on k of them.
+func waits(n, k int) *Pool {
+	p := host(n)
+	p.rules.Host.At = noon
+	p.Pass(sec(1))
+	p.own.Asks = nil
+	p.Want(wish(p, "me", me, 1, k))
+	return p
+}
+
+func TestGather(t *testing.T) {
+	shares := func(c Claim) Claim { c.Share = true; return c }
+	tests := []struct {
+		name   string
+		k      int // devices of our job; 3 if 0
+		claims func(p *Pool) []Claim
+		wishes func(p *Pool) []Wish
+		do     func(p *Pool)
+		at     float64 // seconds; patience is over after 601
+		want   string
+	}{
+		{name: "too early", at: 600},
+		{name: "what is free", want: "2 3"},
+		{name: "no more than it needs", k: 2, want: "1 2", claims: func(p *Pool) []Claim { return []Claim{held(p, 0, "bob", bob)} }},
+		{name: "first what it has", k: 2, want: "3 1", claims: func(p *Pool) []Claim { return []Claim{held(p, 0, "bob", bob)} },
+			do: func(p *Pool) { p.Gathered([]UUID{"GPU-3"}) }},
+		{name: "beside jobs that share", want: "2 3 0", claims: func(p *Pool) []Claim { return []Claim{shares(held(p, 0, "bob", bob)), held(p, 1, "bob", bob)} }},
+		{name: "a whole one behind jobs that share", k: 1, want: "0", claims: func(p *Pool) []Claim {
+			return []Claim{shares(held(p, 0, "bob", bob)), shares(held(p, 1, "bob", bob)), held(p, 2, "bob", bob), held(p, 3, "bob", bob)}
+		}},
+		{name: "more than gpurun has", k: 4, do: func(p *Pool) {
+			see(p, sec(602), func(i int, r *Reading) {
+				if i == 3 {
+					with(r, bobs(20*GiB))
+				}
+			})
+		}},
+		{name: "nobody else is there", claims: func(*Pool) []Claim { return []Claim{} }},
+		{name: "not the first", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 9, 1)} }},
+		{name: "before one that can never start", want: "2 3", wishes: func(p *Pool) []Wish { return []Wish{wish(p, "carol", carol, 1, 9)} }},
+		{name: "before a background run", want: "2 3", wishes: func(p *Pool) []Wish {
+			w := wish(p, "carol", carol, 9, 1)
+			w.Background = true
+			return []Wish{w}
+		}},
+		{name: "before one that gathers, too", want: "2 3",
+			claims: func(p *Pool) []Claim {
+				return []Claim{held(p, 0, "bob", bob), held(p, 1, "dave", dave), collects(p, 2, "dave", dave, time.Time{})}
+			},
+			wishes: func(p *Pool) []Wish { return []Wish{gathers(p, "dave", dave, 3)} }},
+		{name: "not after one that gathers", claims: func(p *Pool) []Claim {
+			return []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob), collects(p, 2, "carol", carol, time.Time{})}
+		}, wishes: func(p *Pool) []Wish { return []Wish{gathers(p, "carol", carol, 3)} }},
+		{name: "negative priority has no patience", at: 2, want: "2 3", do: func(p *Pool) { p.rules.Host.Users = weighing(map[int]int{me: -1}).Users }},
+		{name: "not in the background", do: func(p *Pool) { p.own.Background = true }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			k := tt.k
+			if k == 0 {
+				k = 3
+			}
+			p := waits(4, k)
+			claims := []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}
+			if tt.claims != nil {
+				claims = tt.claims(p)
+			}
+			var wishes []Wish
+			if tt.wishes != nil {
+				wishes = tt.wishes(p)
+			}
+			p.usage.add(me, 1) // the others go first if they hold as much
+			p.Notice(sec(2), claims, wishes)
+			at := tt.at
+			if at == 0 {
+				at = 602
+			}
+			see(p, sec(at), nil)
+			if tt.do != nil {
+				tt.do(p)
+			}
+			if got := labels(p, p.Gather(sec(at), *p.own.Asks[0].req, nil).IDs); got != tt.want {
+				t.Errorf("gathers %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// It gathers for half an hour, or for as long as it had waited, and then waits again.
+func TestGatherFor(t *testing.T) {
+	p := waits(4, 3)
+	p.Notice(sec(2), []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}, nil)
+	for _, tt := range []struct {
+		at, next float64
+		want     bool
+	}{{9, 10, false}, {10, 40, true}, {39, 40, true}, {40, 70, false}, {69, 70, false}, {70, 140, true}, {139, 140, true}, {140, 210, false}} {
+		now := sec(1 + 60*tt.at)
+		see(p, now, nil)
+		if g := p.Gather(now, *p.own.Asks[0].req, nil); g.On != tt.want || g.Next != sec(1+60*tt.next) {
+			t.Errorf("after %v min: %v until %v", tt.at, g.On, g.Next)
+		}
+	}
+}
+
+// Who comes first later takes what is left next, but does not end a gathering. Somebody who comes
+// first and gathers does.
+func TestGatherOn(t *testing.T) {
+	p := waits(4, 3)
+	claims := []Claim{held(p, 0, "bob", bob), held(p, 1, "bob", bob)}
+	on := func(now time.Duration, wishes ...Wish) bool {
+		p.Notice(now, claims, wishes)
+		see(p, now, nil)
+		g := p.Gather(now, *p.own.Asks[0].req, nil)
+		p.own.Gathers = g.On
+		return g.On
+	}
+	p.usage.add(me, 1)
+	if !on(sec(700)) || !on(sec(701), wish(p, "carol", carol, 1, 1)) {
+		t.Error("somebody who comes first ends it")
+	}
+	if on(sec(702), gathers(p, "carol", carol, 2)) {
+		t.Error("somebody who comes first and gathers does not end it")
+	}
+	if !on(sec(703)) {
+		t.Error("it does not go on")
+	}
+}
+
+// What another run gathers keeps off all jobs but those that end in time, for as long as it
+// had waited at least.
+func TestGathered(t *testing.T) {
+	p := host(2)
+	p.rules.Host.At, p.rules.Host.Gather = noon, time.Minute
+	w := gathers(p, "bob", bob, 2)
+	claims := []Claim{held(p, 1, "carol", carol), collects(p, 0, "bob", bob, noon.Add(time.Hour))}
+	admits := func(now time.Duration, lasts time.Duration) bool {
+		see(p, now, nil)
+		req := one(8 * GiB)
+		req.Lasts = lasts
+		_, ok := p.Find(now, req, nil)
+		return ok
+	}
+	p.Notice(sec(10), claims, []Wish{wish(p, "bob", bob, 1, 2)})
+	if !admits(sec(10), 0) {
+		t.Error("a claim counts whose run does not gather")
+	}
+	p.Notice(sec(100), claims, []Wish{w})
+	if admits(sec(100), 0) || admits(sec(100), time.Hour) || !admits(sec(100), 50*time.Minute) {
+		t.Errorf("admits %v %v %v", admits(sec(100), 0), admits(sec(100), time.Hour), admits(sec(100), 50*time.Minute))
+	}
+	if why := p.Admit(sec(100), one(GiB))[0].Reason; why != "kept for bob, who gathers GPUs for job" {
+		t.Error(why)
+	}
+	for _, pl := range p.Queue(sec(100)) {
+		if pl.Run == "bob" && !pl.Verdicts[0].OK {
+			t.Errorf("bob himself cannot have it: %s", pl.Verdicts[0].Reason)
+		}
+	}
+	g := Grant{UUIDs: []UUID{"GPU-0"}, Memory: GiB}
+	p.Hold("a", g)
+	if why := p.Conflict(sec(100), g, claims); why == "" {
+		t.Error("no conflict")
+	}
+	p.Undo("a")
+	p.Gathered([]UUID{"GPU-0"})
+	if !admits(sec(100), 0) {
+		t.Error("two that gather keep each other off")
+	}
+	p.Gathered(nil)
+	p.Notice(sec(189), claims, []Wish{w}) // it had waited for 90 s
+	if admits(sec(189), 0) {
+		t.Error("it counts no longer")
+	}
+	p.Notice(sec(190), claims, []Wish{w})
+	if !admits(sec(190), 0) {
+		t.Error("it still counts")
+	}
+	w.Since = noon.Add(time.Minute) // as of a new wish
+	p.Notice(sec(195), claims, nil)
+	if p.Notice(sec(196), claims, []Wish{w}); !admits(sec(196), 0) {
+		t.Error("a new wish ends the pause")
+	}
+	p.Notice(sec(200), append(claims, held(p, 0, "bob", bob)), []Wish{w})
+	if p.Notice(sec(201), claims, []Wish{w}); admits(sec(201), 0) {
+		t.Error("the pause goes on after bob took something")
+	}
+}
+
+// Who gathers what would never do, or has all and does not start, keeps nobody off.
+func TestGathersInVain(t *testing.T) {
+	p := host(2)
+	claims := []Claim{collects(p, 0, "bob", bob, time.Time{}), collects(p, 1, "bob", bob, time.Time{})}
+	see := func(now float64, w Wish) bool {
+		p.Notice(sec(now), claims, []Wish{w})
+		see(p, sec(now), nil)
+		_, ok := p.Find(sec(now), one(GiB), nil)
+		return ok
+	}
+	if !see(9, gathers(p, "bob", bob, 3)) {
+		t.Error("three of two GPUs are gathered")
+	}
+	w := gathers(p, "bob", bob, 2)
+	if see(10, w) || see(14, w) {
+		t.Error("it counts no longer")
+	}
+	if !see(15, w) || !p.over(sec(16), bob) {
+		t.Error("it is not passed over")
+	}
+}
+
+// A device that is left goes to the run that gathers, and to nobody else what it has gathered.
+func TestNextGathers(t *testing.T) {
+	p := waits(4, 1)
+	holdAll(p, "a", 0)
+	holdAll(p, "b", 1)
+	p.usage.add(me, 1)
+	claims := []Claim{held(p, 2, "carol", carol), held(p, 3, "carol", carol)}
+	w := wish(p, "bob", bob, 1, 3)
+	p.Notice(sec(2), claims, []Wish{w})
+	leave(p, sec(3), "a")
+	if got := next(p, sec(3), 0); got != "me" {
+		t.Errorf("it goes to %q", got)
+	}
+	w.Gathers = true
+	p.Notice(sec(4), claims, []Wish{w})
+	if got := next(p, sec(4), 0); got != "bob" {
+		t.Errorf("it goes to %q although bob gathers", got)
+	}
+	p.Yield([]UUID{"GPU-0"})
+	claims = append(claims, collects(p, 0, "bob", bob, time.Time{}))
+	p.Notice(sec(5), claims, []Wish{w, wish(p, "dave", dave, 1, 1)})
+	if !p.Took("GPU-0", Turn{Run: "bob", UID: bob}) {
+		t.Error("to gather a device is to take it")
+	}
+	see(p, sec(5), nil)
+	if ids, _ := p.Theirs(sec(5)); len(ids) > 0 {
+		t.Errorf("left to others: %q", labels(p, ids))
+	}
+	if _, ok := p.Find(sec(5), one(8*GiB), nil); ok {
+		t.Error("it is free")
+	}
+}

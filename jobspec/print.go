@@ -3,13 +3,13 @@ package jobspec
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gpurun/jobspec/expand"
 	"gpurun/jobspec/settings"
+	"gpurun/jobspec/source"
 	"gpurun/jobspec/units"
 	"gpurun/jobspec/written"
 )
@@ -115,7 +115,7 @@ func (p *printer) settings(f *File) {
 	given := func(name, value string) {
 		p.out.WriteString(head)
 		head = ""
-		p.line(2, "%s: %s", name, plain(value))
+		p.line(2, "%s: %s", name, source.SpellValue(value))
 	}
 	if f.dir != "." {
 		given("work_dir", f.dir)
@@ -131,18 +131,9 @@ func (p *printer) settings(f *File) {
 	}
 }
 
-// value spells a scalar so that it keeps its type when read back.
-func value(text, tag string) string {
-	switch tag {
-	case "!!int", "!!float", "!!bool", "!!null":
-		return text
-	}
-	return scalar(text)
-}
-
 func (p *printer) text(key string, t *expand.Text) {
 	if t != nil {
-		p.entry("%s: %s", key, scalar(t.Raw))
+		p.entry("%s: %s", key, source.Spell(t.Raw))
 	}
 }
 
@@ -152,7 +143,7 @@ func (p *printer) list(key string, list []*expand.Text) {
 	}
 	p.entry("%s:", key)
 	for i := range list {
-		p.under(2, "- %s", scalar(list[i].Raw))
+		p.under(2, "- %s", source.Spell(list[i].Raw))
 	}
 }
 
@@ -160,7 +151,7 @@ func (p *printer) list(key string, list []*expand.Text) {
 func (p *printer) job(j *Job) []string {
 	p.entries = nil
 	t := j.Spec.text
-	p.entry("name: %s", scalar(j.Name))
+	p.entry("name: %s", source.Spell(j.Name))
 	p.params(j.values().Params)
 	p.run(t.Commands)
 	p.args(t)
@@ -170,14 +161,14 @@ func (p *printer) job(j *Job) []string {
 	if len(t.Env) > 0 {
 		p.entry("env:")
 		for i := range t.Env {
-			p.under(2, "%s: %s", t.Env[i].Name, scalar(t.Env[i].Value.Raw))
+			p.under(2, "%s: %s", t.Env[i].Name, source.Spell(t.Env[i].Value.Raw))
 		}
 	}
 	p.text("work_dir", t.WorkDir)
 	if len(t.Shell) > 0 {
 		p.entry("shell:")
 		for _, word := range t.Shell {
-			p.under(2, "- %s", scalar(word))
+			p.under(2, "- %s", source.Spell(word))
 		}
 	}
 	p.text("log", t.Log)
@@ -185,6 +176,7 @@ func (p *printer) job(j *Job) []string {
 	p.text("stderr", t.Stderr)
 	p.list("outputs", t.Outputs)
 	p.list("inputs", t.Inputs)
+	p.metrics(t.Metrics)
 	p.config(j, t.Config)
 	return p.entries
 }
@@ -195,24 +187,15 @@ func (p *printer) run(commands []*expand.Text) {
 		p.list("run", commands)
 		return
 	}
-	text := commands[0].Raw
-	if !isScript.MatchString(text) {
-		p.entry("run: %s", scalar(text))
-		return
+	head, lines, ok := source.SpellScript(commands[0].Raw)
+	if !ok {
+		head = source.Spell(commands[0].Raw)
 	}
-	keep := "|-"
-	if strings.HasSuffix(text, "\n") {
-		keep = "|"
-	}
-	p.entry("run: %s", keep)
-	for _, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+	p.entry("run: %s", head)
+	for _, l := range lines {
 		p.under(2, "%s", l)
 	}
 }
-
-// isScript matches what YAML reads back from a literal block as it was: lines of printable
-// letters with no blank ones at either end, of which the first is not indented.
-var isScript = regexp.MustCompile(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
 
 // params prints parameters. A null one goes into a one-value matrix, because null in
 // params removes the parameter.
@@ -227,9 +210,9 @@ func (p *printer) params(list []*Param) {
 			case (v.Tag == "!!null") != null:
 			case null:
 				p.under(2, "%s:", v.Name)
-				p.under(4, "- %s", value(v.Text, v.Tag))
+				p.under(4, "- %s", source.SpellAs(v.Tag, v.Text))
 			default:
-				p.under(2, "%s: %s", v.Name, value(v.Text, v.Tag))
+				p.under(2, "%s: %s", v.Name, source.SpellAs(v.Tag, v.Text))
 			}
 		}
 	}
@@ -243,7 +226,7 @@ func (p *printer) args(t *written.Job) {
 	}
 	p.entry("args:")
 	for _, a := range t.Args {
-		p.under(2, "%s: %s", scalar(a.Key), value(a.Value.Raw, a.Tag))
+		p.under(2, "%s: %s", source.Spell(a.Key), source.SpellAs(a.Tag, a.Value.Raw))
 	}
 }
 
@@ -309,39 +292,10 @@ func (p *printer) retry(r *Retry) {
 	}
 }
 
-var plainValue = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|signal|lost|all)$`)
-
-// plain leaves out the quotes if no YAML reader needs them, and nobody reads s as a text.
-func plain(s string) string {
-	if plainValue.MatchString(s) {
-		return s
-	}
-	return scalar(s)
-}
-
-// Texts that no YAML reader takes for anything else, in a file that has no flow style.
-var (
-	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
-	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)
-	otherValue   = regexp.MustCompile(`(?i)^(?:[0-9._+-]*[0-9][0-9a-fox._:+-]*|y|n|yes|no|on|off|true|false|null|\.nan|[+-]?\.inf)$`)
-)
-
-// scalar spells a text without quotes where it reads the same, and without backslashes where
-// other quotes do.
-func scalar(s string) string {
-	switch {
-	case plainText.MatchString(s) && !otherValue.MatchString(s) && s[len(s)-1] != ' ':
-		return s
-	case strings.ContainsAny(s, `"\\`) && singleQuoted.MatchString(s):
-		return "'" + s + "'"
-	}
-	return strconv.Quote(s)
-}
-
 func (p *printer) resource(indent int, key string, r *written.Resource) {
 	value := ""
 	if len(r.Texts) == 1 {
-		value = " " + plain(r.Texts[0].Raw)
+		value = " " + source.SpellValue(r.Texts[0].Raw)
 	}
 	if indent == 0 {
 		p.entry("%s:%s", key, value)
@@ -352,7 +306,35 @@ func (p *printer) resource(indent int, key string, r *written.Resource) {
 		return
 	}
 	for i := range r.Texts {
-		p.under(indent+2, "- %s", plain(r.Texts[i].Raw))
+		p.under(indent+2, "- %s", source.SpellValue(r.Texts[i].Raw))
+	}
+}
+
+// metrics prints what the job file says of the numbers that a job leaves.
+func (p *printer) metrics(list []Metric) {
+	if len(list) > 0 {
+		p.entry("metrics:")
+	}
+	for _, m := range list {
+		p.under(2, "%s:", source.Spell(m.Name))
+		if m.Log != nil {
+			p.under(4, "log: %s", source.Spell(m.Log.String()))
+		}
+		if m.File != nil {
+			p.under(4, "file: %s", source.Spell(m.File.Raw))
+			p.under(4, "key: %s", source.Spell(m.Key))
+		}
+		if m.At != "" {
+			best := Min
+			if m.AtMax {
+				best = Max
+			}
+			p.under(4, "at: %s", source.Spell(string(best)+" "+m.At))
+		}
+		if m.Goal != "" {
+			p.under(4, "goal: %s", m.Goal)
+		}
+		p.under(4, "percent: %t", m.Percent)
 	}
 }
 
@@ -361,9 +343,9 @@ func (p *printer) config(j *Job, c *written.Config) {
 		return
 	}
 	p.entry("config:")
-	p.under(2, "base: %s", scalar(c.Base.Raw))
+	p.under(2, "base: %s", source.Spell(c.Base.Raw))
 	if c.Path != nil {
-		p.under(2, "path: %s", scalar(c.Path.Raw))
+		p.under(2, "path: %s", source.Spell(c.Path.Raw))
 	}
 	if len(c.Sets) == 0 {
 		return
@@ -375,7 +357,7 @@ func (p *printer) config(j *Job, c *written.Config) {
 		if s.Add || s.Place && p.b.lacks(j, c, s.Path[0]) {
 			key = "+" + key
 		}
-		p.under(4, "%s: %s", scalar(key), value(s.Value.Raw, s.Tag))
+		p.under(4, "%s: %s", source.Spell(key), source.SpellAs(s.Tag, s.Value.Raw))
 	}
 }
 

@@ -37,8 +37,8 @@ func (c *convertCmd) Run(a *app) error {
 	a.warnings(batch)
 	f := batch.Files[0]
 	if f.Dialect == "native" {
-		if len(a.settings) > 0 {
-			return &failure{code: exitUsage, text: f.Path + " is native YAML already, and is printed as it is", hint: "write the settings into it, under settings:"}
+		if len(a.settings)+len(batch.Params) > 0 {
+			return &failure{code: exitUsage, text: f.Path + " is native YAML already, and is printed as it is", hint: "write into it what you gave as flags"}
 		}
 		data, err := os.ReadFile(f.Path)
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,6 +50,9 @@ func (c *runCmd) detach(a *app) error {
 	defer said.Close()
 	cmd := exec.Command(self, os.Args[1:]...)
 	cmd.Stdout, cmd.Stderr = first, first
+	if slices.Contains(c.List.Lines, stdin) {
+		cmd.Stdin = os.Stdin
+	}
 	cmd.ExtraFiles = []*os.File{tells}
 	cmd.Env = append(os.Environ(), detachedFD+"=3")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

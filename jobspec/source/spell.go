@@ -1,0 +1,62 @@
+package source
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Texts that no YAML reader takes for anything else, in a file without flow style.
+var (
+	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
+	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)
+	otherValue   = regexp.MustCompile(`(?i)^(?:[0-9._+-]*[0-9][0-9a-fox._:+-]*|y|n|yes|no|on|off|true|false|null|\.nan|[+-]?\.inf)$`)
+	plainValue   = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|signal|lost|all)$`)
+)
+
+// Spell spells a text for a YAML file: without quotes where it reads the same, and without
+// backslashes where other quotes do.
+func Spell(s string) string {
+	switch {
+	case plainText.MatchString(s) && !otherValue.MatchString(s) && s[len(s)-1] != ' ':
+		return s
+	case strings.ContainsAny(s, `"\`) && singleQuoted.MatchString(s):
+		return "'" + s + "'"
+	}
+	return strconv.Quote(s)
+}
+
+// SpellAs spells a scalar so that it keeps its type when read back.
+func SpellAs(tag, text string) string {
+	if slices.Contains([]string{"!!int", "!!float", "!!bool", "!!null"}, tag) {
+		return text
+	}
+	return Spell(text)
+}
+
+// SpellValue spells the value of a setting or of one of our own keys, for which it does not
+// matter whether YAML takes it for a number.
+func SpellValue(s string) string {
+	if plainValue.MatchString(s) {
+		return s
+	}
+	return Spell(s)
+}
+
+// A literal block gives back lines of printable letters with no blank ones at either end, of
+// which the first is not indented.
+var inBlock = regexp.MustCompile(`\A[!-~][ -~]*(?:\n(?:[\t ]*[!-~][\t -~]*)?)*\n[\t ]*[!-~][\t -~]*\n?\z`)
+
+// SpellScript spells a text of several lines as a literal block, whose lines the caller
+// indents; ok is false if that would not give back the text.
+func SpellScript(s string) (head string, lines []string, ok bool) {
+	if !inBlock.MatchString(s) {
+		return "", nil, false
+	}
+	head = "|-"
+	if strings.HasSuffix(s, "\n") {
+		head = "|"
+	}
+	return head, strings.Split(strings.TrimSuffix(s, "\n"), "\n"), true
+}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"gpurun/state"
@@ -25,6 +26,7 @@ type ledger struct {
 	began  int64  // size when this run opened it
 	recent []byte // lines written by this run, see remember
 	torn   bool   // the last line has no newline: write one before the next
+	taken  error  // somebody changed the file: nothing starts any more
 	buf    []byte
 	ends   []int // of the lines in buf
 }
@@ -54,6 +56,9 @@ func (l *ledger) append(facts ...state.Fact) (n int, err error) {
 	defer l.mu.Unlock()
 	if err := l.guard(); err != nil {
 		return 0, err
+	}
+	if l.taken != nil && slices.ContainsFunc(facts, func(f state.Fact) bool { return f.Kind == state.KindStart }) {
+		return 0, l.taken // the syncer noticed it first, and the run may not know yet
 	}
 	l.buf, l.ends = l.buf[:0], l.ends[:0]
 	if l.torn {

@@ -63,7 +63,8 @@ func (l *ledger) guard() error {
 	if err == nil && put == 0 && l.intact() == "" {
 		return nil // somebody appended to it; nothing is lost
 	}
-	return &TakenError{What: what, Err: err}
+	l.taken = &TakenError{What: what, Err: err}
+	return l.taken
 }
 
 // putBack reopens the ledger by its path and appends the lines it lacks. It returns

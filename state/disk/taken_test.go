@@ -106,6 +106,26 @@ func TestTouchedWhileNothingIsWritten(t *testing.T) {
 	}
 }
 
+// Whoever notices first, nothing starts after somebody has changed the ledger; ends are written.
+func TestNoStartInALedgerThatWasTouched(t *testing.T) {
+	s := open(t, jobFile(t))
+	write(t, s, []state.Fact{{Kind: state.KindRun}})
+	path := filepath.Join(s.Dir(0), ledgerName)
+	if err := errors.Join(os.WriteFile(path+".new", nil, 0o644), os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+	for s.Failure() == nil { // the syncer looks for itself
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := s.Append(0, state.Fact{Kind: state.KindEnd, Key: "a", State: state.Succeeded}); err != nil {
+		t.Errorf("an end: %v", err)
+	}
+	if n, err := s.Append(0, state.Fact{Kind: state.KindStart, Key: "b"}); n != 0 || !errors.As(err, new(*TakenError)) {
+		t.Errorf("a start: got %d written, %v", n, err)
+	}
+	s.Close()
+}
+
 // A job file is never run twice at once, whatever its state folder or the name it is
 // given by. But it may be run under a lock inherited from whoever started gpurun.
 func TestJobFileIsLocked(t *testing.T) {

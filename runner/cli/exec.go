@@ -75,7 +75,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	if c.GPUs.min == 0 {
 		return true, nil
 	}
-	answered := a.unlessSoon(waitingForDriver)
+	answered := a.unlessDriverSoon(c.Sim != "" && c.SimHere)
 	defer answered()
 	if err := a.checkNoGPUs(ctx, &c.gpuFlags, c.simFlag); err != nil {
 		return false, err

@@ -81,7 +81,7 @@ func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Durati
 func (c *gpusCmd) Run(a *app) error {
 	ctx, stop := a.untilSignal()
 	defer stop()
-	answered := a.unlessSoon(waitingForDriver)
+	answered := a.unlessDriverSoon(c.Sim != "")
 	defer answered()
 	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err != nil {

@@ -67,7 +67,7 @@ func (p *planning) judge(to io.Writer) (impossible []jobspec.Problem) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openLimit)
 	defer cancel()
-	answered := p.unlessSoon(waitingForDriver)
+	answered := p.unlessDriverSoon(p.Sim != "")
 	prober, err := p.openProber(ctx, &p.gpuFlags, zerolog.Nop())
 	if err == nil {
 		defer prober.Close()

@@ -101,6 +101,14 @@ func (a *app) unlessSoon(text string) (done func()) {
 	})
 }
 
+// unlessDriverSoon is unlessSoon for the driver, which simulated GPUs do not have.
+func (a *app) unlessDriverSoon(simulated bool) (done func()) {
+	if simulated {
+		return func() {}
+	}
+	return a.unlessSoon(waitingForDriver)
+}
+
 // problems returns a failure that reports all errors of job files, or nil if there are none.
 func problems(err error) error {
 	if err == nil {

@@ -36,7 +36,7 @@ Examples:
 func (c *queueCmd) Run(a *app) error {
 	ctx, stop := a.untilSignal()
 	defer stop()
-	answered := a.unlessSoon(waitingForDriver)
+	answered := a.unlessDriverSoon(c.Sim != "")
 	defer answered()
 	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
 	if err != nil {

@@ -40,7 +40,7 @@ func (c *versionCmd) Run(a *app) error {
 	v := versions{Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	answered := a.unlessSoon(waitingForDriver)
+	answered := a.unlessDriverSoon(false)
 	p, err := probe.Open(ctx, probe.Options{Library: c.NVML, Log: zerolog.Nop(), Now: host.Boottime})
 	answered()
 	if err != nil {

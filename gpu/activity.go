@@ -1,6 +1,9 @@
 package gpu
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // activity is how busy a device has been in the last minute.
 type activity struct {
@@ -71,4 +74,35 @@ func (w *activity) last() (time.Duration, bool) {
 		return 0, false
 	}
 	return w.samples[len(w.samples)-1].At, true
+}
+
+// A Sight is what is known of one device, for whoever looks at the pool.
+type Sight struct {
+	Device
+	Free, Used Bytes // -1 if unknown
+	Util       int   // percent, the newest sample; -1 if unknown
+	Listed     bool  // Processes were read
+	Processes  []Process
+	Claims     []Claim // of other runs
+	Sick       []Quarantine
+}
+
+// Sights returns what is known of every device, in PCI order.
+func (p *Pool) Sights(now time.Duration) []Sight {
+	all := make([]Sight, len(p.devs))
+	for i := range p.devs {
+		d := &p.devs[i]
+		all[i] = Sight{Device: d.Device, Free: d.free, Used: d.used, Util: -1, Listed: d.listed, Processes: slices.Clone(d.procs), Claims: slices.Concat(d.claims, d.gathers)}
+		if d.err != "" {
+			all[i].Free, all[i].Used = -1, -1
+		} else if n := len(d.samples); n > 0 {
+			all[i].Util = d.samples[n-1].Percent
+		}
+		for _, q := range p.quarantines {
+			if q.UUID == d.UUID && q.Ends > now {
+				all[i].Sick = append(all[i].Sick, q)
+			}
+		}
+	}
+	return all
 }

@@ -220,21 +220,21 @@ const (
 func (d *device) whose(c Code) string {
 	switch b := d.biggest(); {
 	case (c == Claimed || c == Limit || c == MemoryShort) && len(d.claims) > 0:
-		return known(d.claims[0].User, d.claims[0].UID)
+		return UserName(d.claims[0].User, d.claims[0].UID)
 	case c == Kept && len(d.gathers) > 0:
-		return known(d.gathers[0].User, d.gathers[0].UID)
+		return UserName(d.gathers[0].User, d.gathers[0].UID)
 	case c == Own:
-		return known(d.own.User, d.own.UID)
+		return UserName(d.own.User, d.own.UID)
 	case c == OthersThere:
-		return known(d.foreign.User, d.foreign.UID)
+		return UserName(d.foreign.User, d.foreign.UID)
 	case b != nil && (c == MemoryShort || c == Busy || c == Watching || c == Exclusive):
-		return known(b.User, b.UID)
+		return UserName(b.User, b.UID)
 	}
 	return ""
 }
 
-// known returns the name of a user, or "" if nobody knows who it is.
-func known(name string, uid int) string {
+// UserName returns the name of a user, "uid 1000" without one, or "" if nobody knows who it is.
+func UserName(name string, uid int) string {
 	if name == "" && uid < 0 {
 		return ""
 	}

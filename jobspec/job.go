@@ -72,6 +72,14 @@ type Job struct {
 	combo int32   // which expansion of its matrix it is
 }
 
+// Line returns the line of the job file where the job is written; 0 if it is not known.
+func (j *Job) Line() int {
+	if j.Spec == nil || j.Spec.text == nil {
+		return 0
+	}
+	return j.Spec.text.Line
+}
+
 // Params returns the job's parameters in the file's order. Callers must not modify them.
 func (j *Job) Params() []Param { return j.values().Resolved() }
 

@@ -10,6 +10,7 @@ import (
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // answer carries out another command's request. By the time of the reply the core
@@ -27,7 +28,11 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	switch r.Op {
 	case control.OpStatus:
 		s := l.snapshot()
-		return control.Reply{Snapshot: &s, Jobs: l.views(r, &s)}, nil
+		reply := control.Reply{Snapshot: &s, Jobs: l.views(r, &s)}
+		if r.Whole {
+			reply.Status = l.status(&s)
+		}
+		return reply, nil
 	case control.OpWait:
 		ids, err := l.match(r.Jobs)
 		return control.Reply{Jobs: l.phases(ids)}, err
@@ -66,6 +71,32 @@ func (l *loop) phases(ids []int) []state.View {
 		views[i] = state.View{Job: l.Batch.Jobs[id].Name, Phase: l.Core.Phase(id)}
 	}
 	return views
+}
+
+// status returns what programs see of the run. Whoever asks adds what the job files and
+// the ledger say.
+func (l *loop) status(s *state.Snapshot) *schema.Status {
+	now, phase := l.Now(), l.Core.RunPhase()
+	st := &schema.Status{
+		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, Counts: schema.CountsOf(s.Counts), ETA: schema.Known(s.ETA.Seconds()),
+		GPUs: l.Core.GPUs(now), Jobs: l.Core.Jobs(now), Alike: schema.AlikeOf(s.Alike), Warnings: []schema.Problem{},
+	}
+	for i := range st.Jobs {
+		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
+			if at := l.attempts.live[*a.UniID]; at != nil && at.out.stdout != "" {
+				a.Log = &schema.Log{Path: at.out.stdout, From: schema.AtLeast(at.out.fromStdout, 0)}
+			}
+		}
+	}
+	for _, text := range append([]string{s.GPUErr}, s.Silent...) {
+		if text != "" {
+			st.Warnings = append(st.Warnings, schema.Problem{Code: "run", Text: text})
+		}
+	}
+	for _, h := range s.Held {
+		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%d jobs are held, %s first: %d attempts failed alike: %s", h.Jobs, h.First, h.Attempts, h.Cause)})
+	}
+	return st
 }
 
 // views returns the current state of the jobs that a status request names.

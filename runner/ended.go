@@ -36,7 +36,7 @@ func (l *loop) happened(ev engine.Event) {
 	case ev.Background != nil:
 		at.behind = true
 		l.placed(at, ev.Background.PID)
-		l.step(sched.Backgrounded{UniID: ev.UniID, What: ev.Background.Text})
+		l.step(sched.Backgrounded{UniID: ev.UniID, What: ev.Background.Text, PID: ev.Background.PID})
 	case ev.Stopping != nil:
 		at.ack = ev.Stopping.Ack
 		l.step(sched.StopAnnounced{UniID: ev.UniID, Why: ev.Stopping.Why})

@@ -22,11 +22,12 @@ type Failure struct {
 	Signal    string
 	Reason    string
 	Line      string // the log line that best explains it
+	Code      CauseCode
 }
 
 // Failure returns how the attempt that f ends failed.
 func (f *Fact) Failure() Failure {
-	return Failure{f.State, f.ErrorType, f.ExitCode, f.Signal, f.Reason, f.Line}
+	return Failure{f.State, f.ErrorType, f.ExitCode, f.Signal, f.Reason, f.Line, f.CauseCode()}
 }
 
 // Kind returns a string that is equal for failures that are alike: same state, error
@@ -63,11 +64,12 @@ func (f Failure) Cause() string {
 
 // Alike is a group of jobs in a batch that failed the same way.
 type Alike struct {
-	Cause string   `json:"cause"` // of the first job
-	State Phase    `json:"state"` // of all
-	Count int      `json:"count"` // number of jobs
-	Jobs  []string `json:"jobs"`
-	Log   string   `json:"log,omitempty"` // of the first job that has one
+	Cause string    `json:"cause"`          // of the first job
+	Code  CauseCode `json:"code,omitempty"` // of the first job
+	State Phase     `json:"state"`          // of all
+	Count int       `json:"count"`          // number of jobs
+	Jobs  []string  `json:"jobs"`
+	Log   string    `json:"log,omitempty"` // of the first job that has one
 }
 
 // Head counts the group's jobs: "12 failed alike". Jobs that a person stopped did not
@@ -106,7 +108,7 @@ func (g *Grouping) Add(job, log string, f Failure) int {
 	if !ok {
 		i = len(g.Groups)
 		g.at[kind] = i
-		g.Groups = append(g.Groups, Alike{Cause: f.Cause(), State: f.State})
+		g.Groups = append(g.Groups, Alike{Cause: f.Cause(), Code: f.Code, State: f.State})
 	}
 	a := &g.Groups[i]
 	a.Count++

@@ -19,6 +19,7 @@ const (
 	KindStop    Kind = "stop"    // it is about to be signaled, and why
 	KindEnd     Kind = "end"     // it is over
 	KindForget  Kind = "forget"  // the last success of Key no longer counts
+	KindOver    Kind = "over"    // a run ended, other than by being killed
 )
 
 // A Fact is one line of a ledger. The comments below say which kinds set which
@@ -62,7 +63,7 @@ type Fact struct {
 	PID      int    `json:"pid,omitempty"`
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
-	// Stop and end.
+	// Stop and end; over: what stopped the run, "SIGTERM", or what else it ended with.
 	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, resize, stray, preempted, left-over
 
 	// End.

@@ -23,6 +23,7 @@ type History struct {
 	base  map[int]Base          // by ledger: older records
 	named map[ledgerKey]newest  // by job name; nil until Named is called
 	runs  map[int]Fact          // by ledger: the last run fact, see Ran
+	overs map[int]Fact          // by ledger: how that run ended
 
 	families map[ledgerKey]*Family // by name
 
@@ -32,10 +33,10 @@ type History struct {
 // A Base is what one ledger had when it was read, in a form from which records are made
 // on demand: a million of them would not fit in memory.
 type Base interface {
-	Find(key string) *Record      // a new Record on each call, or nil
-	Start(seq int64) (Fact, bool) // the start with this sequence number
-	Plain(key [16]byte) bool      // see History.Plain
-	All() iter.Seq[*Record]       // each key once, in no particular order
+	Find(key string) *Record     // a new Record on each call, or nil
+	Fact(seq int64) (Fact, bool) // the fact with this sequence number
+	Plain(key [16]byte) bool     // see History.Plain
+	All() iter.Seq[*Record]      // each key once, in no particular order
 	Len() int
 }
 
@@ -86,7 +87,7 @@ type Trace struct {
 func NewHistory() *History {
 	return &History{
 		Open: map[string]*Attempt{}, last: map[ledgerKey]*Record{},
-		base: map[int]Base{}, runs: map[int]Fact{}, families: map[ledgerKey]*Family{},
+		base: map[int]Base{}, runs: map[int]Fact{}, overs: map[int]Fact{}, families: map[ledgerKey]*Family{},
 	}
 }
 
@@ -116,12 +117,17 @@ func (h *History) Settle(ledger int, take func(*Record)) {
 	}
 }
 
-// Ran sets the last run fact of a ledger, as its reader found it.
-func (h *History) Ran(ledger int, f Fact) { h.runs[ledger] = f }
+// Ran sets the last run fact of a ledger, as its reader found it, and the fact that ended
+// that run, if there is one.
+func (h *History) Ran(ledger int, run, over Fact) { h.runs[ledger], h.overs[ledger] = run, over }
 
 // LastRun returns the last run fact of a ledger when it was loaded; its Kind is empty
 // if there was none.
 func (h *History) LastRun(ledger int) Fact { return h.runs[ledger] }
+
+// LastOver returns the fact that ended the last run; its Kind is empty if that was killed,
+// is alive, or was one of an older gpurun.
+func (h *History) LastOver(ledger int) Fact { return h.overs[ledger] }
 
 // Seq returns the sequence number of the last fact applied.
 func (h *History) Seq() int64 { return h.seq }
@@ -189,6 +195,7 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	r := &Record{Fact: f, Start: s.Time, StartSeq: a.Seq, EndSeq: seq, Ledger: a.Ledger}
 	r.Key, r.Job, r.Attempt = cmp.Or(f.Key, s.Key), cmp.Or(f.Job, s.Job), cmp.Or(f.Attempt, s.Attempt)
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs, r.GPUUUIDs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs, s.GPUUUIDs
+	r.LogFrom, r.Memory, r.Close = s.LogFrom, s.Memory, s.Close
 	r.Metrics, r.Measured = nil, nil
 	if r.State == Succeeded {
 		r.Commands = nil
@@ -215,9 +222,20 @@ func (h *History) Of(ledger int, key string) *Record {
 // ledger was read. A Record has only part of it.
 func (h *History) StartOf(r *Record) (f Fact, ok bool) {
 	if b := h.base[r.Ledger]; b != nil && r.StartSeq > 0 {
-		f, ok = b.Start(r.StartSeq)
+		f, ok = b.Fact(r.StartSeq)
 	}
 	return f, ok && f.Kind == KindStart && f.UniID == r.UniID
+}
+
+// MetricsOf returns the metrics of the attempt that ended with r, if r was there when its
+// ledger was read. A Record does without them.
+func (h *History) MetricsOf(r *Record) map[string]any {
+	if b := h.base[r.Ledger]; b != nil {
+		if f, ok := b.Fact(r.EndSeq); ok && f.Kind == KindEnd && f.UniID == r.UniID {
+			return f.Metrics
+		}
+	}
+	return nil
 }
 
 // Plain reports whether the last end of a key (32 hex digits) is a success that counts

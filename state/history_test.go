@@ -186,7 +186,7 @@ func (b packedAway) Find(key string) *Record {
 	return nil
 }
 
-func (b packedAway) Start(int64) (f Fact, ok bool) { return f, false }
+func (b packedAway) Fact(int64) (f Fact, ok bool) { return f, false }
 
 func (b packedAway) Plain(key [16]byte) bool {
 	r := b[hex.EncodeToString(key[:])]

@@ -7,8 +7,7 @@ import (
 )
 
 // A Snapshot is what a person sees of a run at one moment. Its size is bounded,
-// whatever the number of jobs. Its JSON is what status --json prints, and what a run
-// answers to whoever asks for its status.
+// whatever the number of jobs. Its JSON is what a run answers to other commands.
 type Snapshot struct {
 	At       time.Time     `json:"time"`
 	Total    int           `json:"total"`                       // selected jobs

@@ -2,12 +2,13 @@ package cli
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"gpurun/jobspec"
+	"gpurun/state/schema"
 )
 
 type checkCmd struct {
@@ -25,30 +26,18 @@ Examples:
     gpurun check --json jobs/*.yaml`
 }
 
-// A finding is one entry of check --json.
-type finding struct {
-	Severity string `json:"severity"`
-	jobspec.Problem
-}
-
 // Run reads the files and reports what is wrong with them.
 func (c *checkCmd) Run(a *app) error {
 	batch, err := a.load(&c.batchFlags)
-	ps := problemsIn(err)
-	if err != nil && (len(ps) == 0 || !c.JSON) {
+	if err != nil {
 		return err
 	}
-	found := []finding{}
-	for _, p := range ps {
-		found = append(found, finding{"error", p})
-	}
-	if batch != nil {
-		for _, p := range batch.Warnings {
-			found = append(found, finding{"warning", p})
-		}
-	}
 	if c.JSON {
-		return errors.Join(writeJSON(a.out, found), quiet(codeOf(err)))
+		doc := schema.Problems{Head: schema.At(time.Now()), Problems: []schema.Problem{}, Warnings: problemDocs(batch.Warnings)}
+		for _, f := range batch.Files {
+			doc.Files = append(doc.Files, schema.File{Path: f.Real, Dialect: f.Dialect})
+		}
+		return writeJSON(a.out, doc)
 	}
 	w := bufio.NewWriter(a.out)
 	defer w.Flush()

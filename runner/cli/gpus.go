@@ -16,6 +16,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 type gpusCmd struct {
@@ -104,7 +105,7 @@ func (c *gpusCmd) Run(a *app) error {
 			pool.Recall(nil, u.Idle)
 		}
 		answered()
-		return c.look(p, pool, snap)
+		return c.look(pool, snap)
 	}
 	if c.Watch {
 		return c.watch(ctx, a, p, pool, look)
@@ -114,7 +115,7 @@ func (c *gpusCmd) Run(a *app) error {
 		return err
 	}
 	if c.JSON {
-		return writeJSON(a.out, t.rows)
+		return writeJSON(a.out, t.doc(pool))
 	}
 	fmt.Fprintln(a.out, p.Version())
 	c.print(a.out, t.rows)
@@ -126,142 +127,68 @@ func (c *gpusCmd) Run(a *app) error {
 // A gpuTable is what gpus shows.
 type gpuTable struct {
 	rows []gpuRow
-	next []gpuNext // who waits, in which order
+	next []waiter // who waits, in which order
 }
 
-// A gpuRow is one device of gpus --json. Unknown numbers are -1.
-type gpuRow struct {
-	Index   int        `json:"index"`
-	UUID    gpu.UUID   `json:"uuid"`
-	Name    string     `json:"name"`
-	PCI     string     `json:"pci,omitempty"`
-	MIG     bool       `json:"mig,omitempty"`
-	Total   gpu.Bytes  `json:"memory_total_bytes"`
-	Used    gpu.Bytes  `json:"memory_used_bytes"`
-	Free    gpu.Bytes  `json:"memory_free_bytes"`
-	Util    int        `json:"utilization_percent"`
-	Error   string     `json:"error,omitempty"`
-	Managed bool       `json:"managed"`
-	Lets    bool       `json:"lets_on"`
-	Reason  string     `json:"reason,omitempty"`
-	Note    string     `json:"note,omitempty"` // what the verdict could not take into account
-	Users   []gpuUser  `json:"processes"`
-	Claims  []gpuClaim `json:"claims,omitempty"`
-	Sick    []gpuSick  `json:"quarantines,omitempty"`
-	Remap   bool       `json:"row_remap_pending,omitempty"`
-	Next    []gpuNext  `json:"waiting,omitempty"`    // for this device, in their order
-	Rules   *gpuRules  `json:"host_rules,omitempty"` // in force for this user; in every row the same
-}
-
-type gpuUser struct {
-	PID     int       `json:"pid"`
-	User    string    `json:"user"`
-	Command string    `json:"command"`
-	Memory  gpu.Bytes `json:"memory_bytes"`
-	Idle    float64   `json:"idle_seconds"` // for how long its GPU is known to have done nothing since it began; -1 if it is busy or unknown
-}
-
-type gpuClaim struct {
-	User   string    `json:"user"`
-	Job    string    `json:"job"`
-	PID    int       `json:"pid"`
-	Memory gpu.Bytes `json:"memory_bytes"`
-	Since  time.Time `json:"since"`
-	Over   bool      `json:"over,omitempty"` // the job has ended, and its GPU passes to its run's next job
-
-	Gathering bool `json:"gathering,omitempty"` // kept for this job, which needs more
-}
-
-type gpuSick struct {
-	User     string    `json:"user"`
-	Since    time.Time `json:"since"`
-	Until    time.Time `json:"until"`
-	Why      string    `json:"why"`
-	Evidence []string  `json:"evidence,omitempty"`
-}
+// A gpuRow is a device that is shown.
+type gpuRow struct{ schema.GPU }
 
 // look judges a reading. It includes devices that are not managed: they are part of
 // the machine, too.
-func (c *gpusCmd) look(p probe.Prober, pool *gpu.Pool, snap gpu.Observation) (t gpuTable, err error) {
+func (c *gpusCmd) look(pool *gpu.Pool, snap gpu.Observation) (t gpuTable, err error) {
 	if snap.Err != "" {
 		return t, &failure{code: exitUsage, text: "the GPUs cannot be read: " + snap.Err}
 	}
 	pool.Observe(snap)
-	verdicts := map[gpu.UUID]gpu.Verdict{} // of those that are managed
-	for _, v := range pool.Admit(snap.At, c.request(countFlag{1, 1})) {
-		verdicts[v.UUID] = v
-	}
-	t.rows, t.next = []gpuRow{}, waitingRuns(pool, &snap, c.request(countFlag{1, 1}))
-	rules := rulesFor(pool)
-	for _, d := range p.Devices() {
-		var r gpu.Reading
-		if i := slices.IndexFunc(snap.Readings, func(r gpu.Reading) bool { return r.UUID == d.UUID }); i >= 0 {
-			r = snap.Readings[i]
-		}
-		row := rowOf(d, r, &snap)
-		if since, ok := pool.IdleSince(d.UUID); ok {
-			row.idle(snap.At, since)
-		}
-		v, managed := verdicts[d.UUID]
-		if !managed {
-			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
-		}
-		row.Managed, row.Lets, row.Reason, row.Note = managed, v.OK, v.Reason, v.Note
-		for _, n := range t.next {
-			if n.Run != hypothetical && slices.Contains(n.uuids, d.UUID) {
-				row.Next = append(row.Next, n)
+	verdicts := pool.Admit(snap.At, c.request(countFlag{1, 1}))
+	t.next = waitingRuns(pool, &snap, c.request(countFlag{1, 1}))
+	for i, s := range pool.Sights(snap.At) {
+		row := gpuRow{GPU: schema.GPUOf(&s)}
+		for _, r := range snap.Readings {
+			if r.UUID == s.UUID && r.Health != nil {
+				row.RowRemap = &r.Health.Remap
 			}
 		}
-		if row.Lets && len(row.Next) > 0 && row.Note == "" {
-			row.Note = "after those who wait"
+		if since, ok := pool.IdleSince(s.UUID); ok {
+			row.idle(snap.At, since)
 		}
-		row.Rules = rules
+		v := &verdicts[i]
+		if v.Code == gpu.NotManaged {
+			v.Reason = "not selected by --gpu-ids or CUDA_VISIBLE_DEVICES"
+		}
+		for _, n := range t.next {
+			if v.OK && v.Note == "" && n.Run != nil && slices.Contains(n.uuids(), s.UUID) {
+				v.Note = "after those who wait"
+			}
+		}
+		row.Judge(v)
 		t.rows = append(t.rows, row)
 	}
 	return t, nil
 }
 
-func rowOf(d gpu.Device, r gpu.Reading, snap *gpu.Observation) gpuRow {
-	row := gpuRow{
-		Index: d.Index, UUID: d.UUID, Name: d.Name, PCI: d.PCI, MIG: d.MIG,
-		Total: d.Total, Used: r.Used, Free: r.Free, Util: -1, Error: r.Err, Users: []gpuUser{},
+// doc returns the table for programs.
+func (t *gpuTable) doc(pool *gpu.Pool) schema.GPUs {
+	d := schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{}, Waiting: []schema.Waiter{}, Rules: rulesFor(pool)}
+	for _, r := range t.rows {
+		d.GPUs = append(d.GPUs, r.GPU)
 	}
-	if r.Used < 0 && r.Free >= 0 && r.Total > 0 {
-		row.Used = r.Total - r.Free
+	for _, n := range t.next {
+		d.Waiting = append(d.Waiting, n.Waiter)
 	}
-	if n := len(r.Samples); n > 0 {
-		row.Util = r.Samples[n-1].Percent
-	}
-	for _, p := range r.Processes {
-		uid := "?"
-		if p.UID >= 0 {
-			uid = fmt.Sprint(p.UID)
-		}
-		row.Users = append(row.Users, gpuUser{p.PID, cmp.Or(p.User, uid), p.Command, p.Memory, -1})
-	}
-	for _, c := range snap.Claims {
-		if c.UUID == d.UUID {
-			row.Claims = append(row.Claims, gpuClaim{c.User, c.Job, c.PID, c.Memory, c.Since, c.To != "", c.Gathering})
-		}
-	}
-	for _, q := range snap.Sick {
-		if q.UUID == d.UUID && q.Ends > snap.At {
-			row.Sick = append(row.Sick, gpuSick{q.User, q.Since, q.Until, q.Why, q.Evidence})
-		}
-	}
-	row.Remap = r.Health != nil && r.Health.Remap
-	return row
+	return d
 }
 
 // idle records that the device has done nothing since some time. A process that began later
 // has been idle for as long as it runs.
 func (r *gpuRow) idle(now, since time.Duration) {
-	for i := range r.Users {
-		u, from := &r.Users[i], since
-		if st, ok := host.StatOf(u.PID); ok && !r.UUID.Simulated() {
+	for i := range r.Processes {
+		from := since
+		if st, ok := host.StatOf(r.Processes[i].PID); ok && !r.UUID.Simulated() {
 			from = max(from, time.Duration(st.Start)*time.Second/clockTicks)
 		}
-		u.Idle = max(0, now-from).Seconds()
+		idle := max(0, now-from).Seconds()
+		r.Processes[i].Idle = &idle
 	}
 }
 
@@ -269,53 +196,74 @@ func (r *gpuRow) idle(now, since time.Duration) {
 const clockTicks = 100
 
 // idleWords returns "0% for 9h12m", "0% now", or "".
-func (u *gpuUser) idleWords() string {
+func idleWords(p *schema.Process) string {
 	switch {
-	case u.Idle < 0:
+	case p.Idle == nil:
 		return ""
-	case u.Idle < 60:
+	case *p.Idle < 60:
 		return "0% now"
 	}
-	return "0% for " + terminal.Seconds(u.Idle)
+	return "0% for " + terminal.Seconds(*p.Idle)
 }
 
 // print writes the table. Below each GPU come its processes and claims, a line each.
 func (c *gpusCmd) print(w io.Writer, rows []gpuRow) {
 	cells := [][]string{{"GPU", "NAME", "MEMORY", "UTIL", "FITS " + gpu.Bytes(c.GPUMemory).String() + " JOB"}}
 	for _, r := range rows {
-		memory, util, verdict := "?", "?", "no: "+terminal.CleanText(r.Reason)
-		if r.Error == "" {
-			memory = memoryWords(r.Used) + " / " + memoryWords(r.Total)
+		memory, util, verdict := "?", "?", "no: "+terminal.CleanText(said(r.Text))
+		if r.Used != nil || r.Free != nil {
+			memory = memoryOf(r.Used) + " / " + memoryOf(r.Total)
 		}
-		if r.Util >= 0 {
-			util = fmt.Sprintf("%d%%", r.Util)
+		if r.Util != nil {
+			util = fmt.Sprintf("%d%%", *r.Util)
 		}
-		if r.Lets {
-			verdict = strings.TrimSuffix("yes, "+r.Note, ", ")
+		if *r.Fits {
+			verdict = strings.TrimSuffix("yes, "+said(r.Text), ", ")
 		}
 		cells = append(cells, []string{fmt.Sprint(r.Index), onGPU(r.Name), memory, util, verdict})
-		for _, u := range r.Users {
-			cells = append(cells, []string{"", "  " + onGPU(u.User+" "+u.Command), memoryWords(u.Memory), u.idleWords(), fmt.Sprintf("pid %d", u.PID)})
+		for _, p := range r.Processes {
+			cells = append(cells, []string{"", "  " + onGPU(userWords(p.User)+" "+said(p.Command)), memoryOf(p.Memory), idleWords(&p), fmt.Sprintf("pid %d", p.PID)})
 		}
 		for _, cl := range r.Claims {
-			who := cl.User + ", " + cl.Job
+			who, since := userWords(cl.User)+", "+cl.Job, ""
 			if cl.Over {
-				who = cl.User + ", for the job after " + cl.Job
+				who = userWords(cl.User) + ", for the job after " + cl.Job
+			}
+			if cl.Since != nil {
+				since = "since " + cl.Since.Local().Format("15:04")
 			}
 			word := "held by "
 			if cl.Gathering {
 				word = "gathered by "
 			}
-			cells = append(cells, []string{"", "  " + onGPU(word+who), memoryWords(cl.Memory), "", "since " + cl.Since.Local().Format("15:04")})
+			cells = append(cells, []string{"", "  " + onGPU(word+who), memoryWords(cl.Memory), "", since})
 		}
-		for _, q := range r.Sick {
-			cells = append(cells, []string{"", "  " + onGPU("quarantined by "+q.User), "", "", "until " + q.Until.Local().Format("15:04") + ": " + terminal.CleanText(q.Why)})
+		for _, q := range r.Quarantines {
+			cells = append(cells, []string{"", "  " + onGPU("quarantined by "+userWords(q.User)), "", "", "until " + q.Until.Local().Format("15:04") + ": " + terminal.CleanText(q.Text)})
 		}
-		if r.Remap {
+		if r.RowRemap != nil && *r.RowRemap {
 			cells = append(cells, []string{"", "  memory row remap pending", "", "", "until the GPU is reset"})
 		}
 	}
 	table(w, cells)
+}
+
+// said returns a text that may be unknown, or "".
+func said[T ~string](text *T) string {
+	if text == nil {
+		return ""
+	}
+	return string(*text)
+}
+
+// userWords returns a user's name, or "?".
+func userWords(name *string) string { return cmp.Or(said(name), "?") }
+
+func memoryOf(b *gpu.Bytes) string {
+	if b == nil {
+		return "?"
+	}
+	return b.Round()
 }
 
 // onGPU shortens a name in the table: others choose it, and must not widen the table.

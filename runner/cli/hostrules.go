@@ -12,6 +12,7 @@ import (
 	"gpurun/jobspec/units"
 	"gpurun/runner"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 // hostRulesAt is where the rules of this host are. Tests have their own.
@@ -87,38 +88,18 @@ func printRules(w io.Writer, pool *gpu.Pool) {
 	}
 }
 
-// gpuRules are the rules of the host that are in force for this user, for gpus --json.
-// Numbers are -1 where there is no limit.
-type gpuRules struct {
-	File          string   `json:"file"`
-	Devices       []string `json:"devices,omitempty"`
-	Reserve       int      `json:"reserve"`
-	MaxGPUs       int      `json:"max_gpus"`
-	LimitedBy     string   `json:"max_gpus_by,omitempty"`
-	Held          int      `json:"held_gpus"`
-	MaxGPUsPerJob int      `json:"max_gpus_per_job"`
-	MaxTimeout    float64  `json:"max_timeout_seconds,omitempty"`
-	Others        string   `json:"others"`
-	Hours         []string `json:"hours,omitempty"`
-	Prompt        string   `json:"prompt,omitempty"`
-	Schedule      string   `json:"schedule"`
-	Priority      int      `json:"priority"`
-	Courtesy      float64  `json:"courtesy_seconds"`
-	Patience      float64  `json:"patience_seconds"`
-	Gather        float64  `json:"gather_seconds"`
-}
-
 // rulesFor returns the rules in force for this user; nil if the host has none.
-func rulesFor(pool *gpu.Pool) *gpuRules {
+func rulesFor(pool *gpu.Pool) *schema.HostRules {
 	h := pool.Host()
 	if h.File == "" {
 		return nil
 	}
 	you := h.User(host.Me(), time.Now())
-	r := &gpuRules{
-		File: h.File, Devices: h.Devices, Reserve: h.Reserve, MaxGPUs: you.MaxGPUs, LimitedBy: you.LimitedBy, Held: pool.Held(),
-		MaxGPUsPerJob: h.MaxGPUsPerJob, MaxTimeout: h.MaxTimeout.Seconds(), Others: string(h.Others), Prompt: h.Prompt, Schedule: string(h.Schedule),
-		Priority: you.Priority, Courtesy: h.Courtesy.Seconds(), Patience: h.Patience.Seconds(), Gather: h.Gather.Seconds(),
+	r := &schema.HostRules{
+		File: h.File, Devices: h.Devices, Reserve: h.Reserve, MaxGPUs: schema.AtLeast(you.MaxGPUs, 0), LimitedBy: schema.Known(you.LimitedBy), Held: pool.Held(),
+		MaxGPUsPerJob: schema.AtLeast(h.MaxGPUsPerJob, 0), MaxTimeout: schema.Known(h.MaxTimeout.Seconds()), Others: string(h.Others), Hours: []string{},
+		Prompt: schema.Known(h.Prompt), Schedule: string(h.Schedule), Priority: you.Priority,
+		Courtesy: h.Courtesy.Seconds(), Patience: h.Patience.Seconds(), Gather: h.Gather.Seconds(),
 	}
 	for _, hours := range h.Hours {
 		r.Hours = append(r.Hours, hoursWords(&hours))

@@ -59,9 +59,9 @@ func (w *want) who() string {
 	return fmt.Sprintf("%s and %d more", w.first, w.jobs-1)
 }
 
-// judge prints which GPUs the jobs of a plan could use now, and returns the jobs that
+// look prints which GPUs the jobs of a plan could use now, and returns the jobs that
 // no GPU here could ever run. If the GPUs cannot be read, the plan does without.
-func (p *planning) judge(to io.Writer) (impossible []jobspec.Problem) {
+func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
 	if !wantsGPU(p.batch, p.runs) {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (p *planning) judge(to io.Writer) (impossible []jobspec.Problem) {
 	prober, err := p.openProber(ctx, &p.gpuFlags, zerolog.Nop())
 	if err == nil {
 		defer prober.Close()
-		impossible, err = p.judgeBy(ctx, to, prober)
+		impossible, err = p.lookBy(ctx, to, prober)
 	}
 	answered()
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *planning) judge(to io.Writer) (impossible []jobspec.Problem) {
 	return impossible
 }
 
-func (p *planning) judgeBy(ctx context.Context, to io.Writer, prober probe.Prober) ([]jobspec.Problem, error) {
+func (p *planning) lookBy(ctx context.Context, to io.Writer, prober probe.Prober) ([]jobspec.Problem, error) {
 	rules := hostRulesFor(prober)
 	p.tellHost(rules)
 	pool, impossible, err := poolFor(p.batch, prober, rules, p.Sim != "", true, p.runs)

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -52,6 +53,7 @@ type app struct {
 	settings map[string]string // settings given as flags, as typed
 	done     chan int          // exit status, at the end or if the invocation cannot continue
 	onPanic  func()            // restores the terminal before a panic is reported
+	json     bool              // print errors as JSON
 	runLog   io.Writer         // receives goroutine dumps; nil means err
 }
 
@@ -120,10 +122,11 @@ func (a *app) main(args []string) int {
 		return exitDone
 	}
 	if err != nil {
+		a.json = slices.Contains(args, "--json")
 		return a.report(a.badArguments(err))
 	}
 	a.global = root.globalFlags
-	a.settings = givenSettings(ctx)
+	a.settings, a.json = givenSettings(ctx), wantsJSON(ctx)
 	return a.report(ctx.Run(a))
 }
 

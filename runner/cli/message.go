@@ -32,6 +32,10 @@ func (a *app) report(err error) int {
 	if err.Error() == "" {
 		return code
 	}
+	if a.json {
+		_ = writeJSON(a.out, problemsDoc(err)) // if nobody is reading, the exit status says it
+		return code
+	}
 	a.say("error", err.Error())
 	var f *failure
 	if errors.As(err, &f) {

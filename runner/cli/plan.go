@@ -12,12 +12,12 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
-	"gpurun/runner"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 type planCmd struct {
@@ -37,37 +37,16 @@ Examples:
     gpurun plan -v jobs.yaml            also settings and commands
     gpurun plan --simulate jobs.yaml    also when each job would start and end
     gpurun plan --only 'train-*' jobs.yaml
-    gpurun plan --json jobs.yaml | jq '.[] | select(.run)'`
-}
-
-// A planned is one job of plan --json.
-type planned struct {
-	File     string            `json:"file"`
-	Job      string            `json:"job"`
-	Run      bool              `json:"run"`
-	Running  bool              `json:"running,omitempty"` // an attempt has not ended: a run waits for that
-	Reason   string            `json:"reason"`
-	Key      string            `json:"key"`
-	GPUs     int               `json:"gpus"`
-	GPUsMax  int               `json:"gpus_max"`
-	Memory   int64             `json:"gpu_memory_bytes"`
-	Learned  int               `json:"gpu_memory_learned_from,omitempty"` // runs
-	Takes    float64           `json:"expected_seconds,omitempty"`
-	TakesBy  int               `json:"expected_from,omitempty"` // runs of jobs like it; 0 for the batch's median
-	Forecast *foreseen         `json:"simulated,omitempty"`
-	Params   map[string]string `json:"params,omitempty"`
-	Commands []string          `json:"commands"`
-	Needs    []string          `json:"needs,omitempty"`
-	Queue    string            `json:"queue,omitempty"`
+    gpurun plan --json jobs.yaml | jq '.jobs[] | select(.plan.run) | .name'`
 }
 
 // planning is one plan being made.
 type planning struct {
 	*planCmd
 	*app
+	judgment
 	batch    *jobspec.Batch
-	core     *sched.Core
-	verdicts []verdict
+	warnings []string  // of the ledgers
 	pool     *gpu.Pool // nil until the GPUs have been read
 	seen     gpu.Observation
 	unread   error // why they cannot be read
@@ -91,9 +70,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 	opts.Sim, opts.Placement = c.Sim != "", a.engine().Placement()
 	attempts := history.Attempts()
-	p := &planning{planCmd: c, app: a, batch: batch}
-	var running string
-	p.verdicts, p.core, running = a.verdicts(batch, history, opts)
+	p := &planning{planCmd: c, app: a, batch: batch, warnings: warnings, judgment: a.judge(batch, history, opts)}
 	if c.Sim != "" {
 		if err := checkSim(batch, c.Sim, p.runs); err != nil {
 			return err
@@ -108,12 +85,12 @@ func (c *planCmd) Run(a *app) error {
 	}
 	w := bufio.NewWriterSize(a.out, 64<<10)
 	defer w.Flush()
-	if running != "" {
+	if running := p.running(); running != "" {
 		fmt.Fprintln(w, running)
 	}
 	run, live := p.print(w)
 	w.Flush() // a driver may take seconds to answer
-	if impossible := p.judge(w); len(impossible) > 0 {
+	if impossible := p.look(w); len(impossible) > 0 {
 		fmt.Fprintf(w, "%s: none can run because of %s\n", count(len(batch.Jobs), "job"), count(len(impossible), "problem"))
 		w.Flush()
 		return problems(jobspec.Report(impossible))
@@ -141,19 +118,47 @@ func (c *planCmd) Run(a *app) error {
 
 // json prints the plan as JSON.
 func (p *planning) json() error {
-	impossible := p.judge(io.Discard)
-	rows := p.rows()
-	if p.Simulate && len(impossible) == 0 {
+	if impossible := p.look(io.Discard); len(impossible) > 0 {
+		return problems(jobspec.Report(impossible))
+	}
+	doc := p.document(p.ref, nil, p.after)
+	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
+	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.CheckHost(cores(), hostMemory(), p.runs))...)
+	for _, text := range p.warnings {
+		doc.Warnings = append(doc.Warnings, schema.Problem{Code: failureCodes[exitState], Text: text})
+	}
+	for id := range doc.Jobs {
+		doc.Jobs[id].Plan = p.plan(id)
+		doc.Jobs[id].Memory = schema.Known(p.core.Request(id).Memory)
+	}
+	if p.pool != nil {
+		doc.GPUs = []schema.GPU{}
+		for _, s := range p.pool.Sights(p.seen.At) {
+			doc.GPUs = append(doc.GPUs, schema.GPUOf(&s))
+		}
+	}
+	if p.Simulate {
 		f, err := p.forecast()
 		if err != nil {
 			return err
 		}
-		f.add(rows)
+		f.add(doc.Jobs)
 	}
-	if err := writeJSON(p.out, rows); err != nil {
-		return err
+	return writeJSON(p.out, doc)
+}
+
+// plan returns a job's part of the plan.
+func (p *planning) plan(id int) *schema.Plan {
+	v := p.verdicts[id]
+	d := &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
+	if _, runs := p.core.Learned(id); runs > 0 {
+		d.Learned = &runs
 	}
-	return problems(jobspec.Report(impossible))
+	if takes, by := p.core.Expected(id); takes > 0 {
+		seconds := takes.Seconds()
+		d.Takes, d.TakesBy = &seconds, &by
+	}
+	return d
 }
 
 // options returns the scheduler's options from the command line.
@@ -261,26 +266,6 @@ func printDetails(w io.Writer, b *jobspec.Batch, j *jobspec.Job) {
 	if q := b.QueueName(j.Queue); q != "" {
 		fmt.Fprintf(w, "          queue %s\n", q)
 	}
-}
-
-func (p *planning) rows() []planned {
-	b := p.batch
-	rows := make([]planned, 0, len(b.Jobs))
-	for id := range b.Jobs {
-		j := &b.Jobs[id]
-		v := p.verdicts[id]
-		commands, _ := b.Planned(j)
-		row := planned{
-			File: b.Files[j.File].Path, Job: j.Name, Run: v.Run, Running: v.Live, Reason: v.Reason, Key: j.Key.String(),
-			GPUs: j.Spec.Request.Min, GPUsMax: j.Spec.Request.Max, Memory: int64(p.core.Request(id).Memory),
-			Params: runner.Params(j), Commands: commands, Needs: needNames(b, j), Queue: b.QueueName(j.Queue),
-		}
-		_, row.Learned = p.core.Learned(id)
-		takes, by := p.core.Expected(id)
-		row.Takes, row.TakesBy = takes.Seconds(), by
-		rows = append(rows, row)
-	}
-	return rows
 }
 
 func needNames(b *jobspec.Batch, j *jobspec.Job) []string {

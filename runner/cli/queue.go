@@ -15,6 +15,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 type queueCmd struct {
@@ -52,12 +53,14 @@ func (c *queueCmd) Run(a *app) error {
 		return err
 	}
 	pool.Observe(snap)
-	rows := []waitRow{}
+	rows := []schema.Waiter{}
 	for i, place := range pool.Queue(snap.At) {
-		rows = append(rows, waitRowOf(i, &place))
+		row := waiterOf(i, &place)
+		row.Text = schema.Known(whyWaiting(i, &place))
+		rows = append(rows, row.Waiter)
 	}
 	if c.JSON {
-		return writeJSON(a.out, rows)
+		return writeJSON(a.out, schema.Queue{Head: schema.At(time.Now()), Waiting: rows})
 	}
 	if len(rows) == 0 {
 		fmt.Fprintln(a.out, "no run waits for a GPU")
@@ -67,40 +70,27 @@ func (c *queueCmd) Run(a *app) error {
 	return nil
 }
 
-// A waitRow is a run that waits, for queue --json.
-type waitRow struct {
-	Position   int        `json:"position"`
-	User       string     `json:"user"`
-	You        bool       `json:"you"`
-	Run        string     `json:"run"`
-	Since      time.Time  `json:"waits_since"`
-	Holds      float64    `json:"holds_gpus"` // the user, by all runs and programs
-	Background bool       `json:"background,omitempty"`
-	Asks       []gpuAsk   `json:"requests"`
-	Start      *time.Time `json:"expected_start"` // null if unknown
-	Why        string     `json:"reason"`
-}
+// A waiter is a run that waits for GPUs.
+type waiter struct{ schema.Waiter }
 
-type gpuAsk struct {
-	Jobs   int        `json:"jobs"` // alike, as far as there are GPUs for them
-	GPUs   int        `json:"gpus"`
-	Memory gpu.Bytes  `json:"memory_bytes"`
-	Share  bool       `json:"share,omitempty"`
-	UUIDs  []gpu.UUID `json:"uuids"`
-}
-
-func waitRowOf(i int, p *gpu.Place) waitRow {
-	row := waitRow{
-		Position: i + 1, User: userOf(&p.Wish), You: p.UID == host.Me(), Run: p.Run, Since: p.Since, Holds: p.Holds,
-		Background: p.Background, Asks: []gpuAsk{}, Why: whyWaiting(i, p),
+// waiterOf returns the run at a place of the queue, counted from 0.
+func waiterOf(i int, p *gpu.Place) waiter {
+	w := schema.Waiter{
+		Position: i + 1, User: userOf(&p.Wish), You: p.UID == host.Me(), Run: schema.Known(p.Run), Since: p.Since.UTC(), Holds: p.Holds,
+		Background: p.Background, Asks: []schema.Ask{}, Start: schema.Time(p.Start),
 	}
 	for _, a := range p.Asks {
-		row.Asks = append(row.Asks, gpuAsk{a.Jobs, a.Min, a.Memory, a.Share, a.UUIDs})
+		w.Asks = append(w.Asks, schema.Ask{Jobs: a.Jobs, GPUs: a.Min, Memory: a.Memory, Share: a.Share, UUIDs: schema.List(a.UUIDs)})
 	}
-	if !p.Start.IsZero() {
-		row.Start = &p.Start
+	return waiter{w}
+}
+
+// uuids returns the devices that could do.
+func (w *waiter) uuids() (ids []gpu.UUID) {
+	for _, a := range w.Asks {
+		ids = append(ids, a.UUIDs...)
 	}
-	return row
+	return ids
 }
 
 func userOf(w *gpu.Wish) string { return cmp.Or(w.User, "uid "+strconv.Itoa(w.UID)) }
@@ -138,7 +128,7 @@ func whyWaiting(i int, p *gpu.Place) string {
 }
 
 // printQueue writes a line for each run that waits.
-func printQueue(w io.Writer, rows []waitRow) {
+func printQueue(w io.Writer, rows []schema.Waiter) {
 	cells := [][]string{{"", "USER", "SINCE", "HOLDS", "WAITS FOR", "START", "WHY"}}
 	for _, r := range rows {
 		who, start := onGPU(r.User), "unknown"
@@ -155,14 +145,14 @@ func printQueue(w io.Writer, rows []waitRow) {
 			start = "by " + clock(*r.Start)
 		}
 		cells = append(cells, []string{
-			strconv.Itoa(r.Position), who, clock(r.Since), gpusHeld(r.Holds), r.wants(), start, terminal.CleanText(r.Why),
+			strconv.Itoa(r.Position), who, clock(r.Since), gpusHeld(r.Holds), asksFor(&r), start, terminal.CleanText(said(r.Text)),
 		})
 	}
 	table(w, cells)
 }
 
-// wants says what the next job needs: "2 GPUs with 40 GiB each, and other jobs".
-func (r *waitRow) wants() string {
+// asksFor says what the next job needs: "2 GPUs with 40 GiB each, and other jobs".
+func asksFor(r *schema.Waiter) string {
 	a := r.Asks[0]
 	s := count(a.GPUs, "GPU") + " with " + a.Memory.Round()
 	if a.GPUs > 1 {
@@ -188,23 +178,9 @@ func clock(t time.Time) string {
 	return t.Format("Jan 2 15:04")
 }
 
-// A gpuNext is one who waits for a device, for gpus --json.
-type gpuNext struct {
-	User  string    `json:"user"`
-	You   bool      `json:"you"`
-	Run   string    `json:"run"`
-	Since time.Time `json:"waits_since"`
-	Holds float64   `json:"holds_gpus"`
-
-	uuids []gpu.UUID // that could do
-}
-
-// hypothetical is the run of a person who asks where they would stand.
-const hypothetical = "gpurun gpus"
-
 // waitingRuns returns the runs that wait, in their order. If none of this user's does, the
-// place of one that would is among them, provided that anybody waits.
-func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) (list []gpuNext) {
+// place of one that would is among them, without a run, provided that anybody waits.
+func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) (list []waiter) {
 	if len(snap.Wishes) == 0 {
 		return nil
 	}
@@ -214,31 +190,34 @@ func waitingRuns(pool *gpu.Pool, snap *gpu.Observation, req gpu.Request) (list [
 		pool.Want(gpu.Wish{Run: hypothetical, UID: me, Since: time.Now(), Asks: []gpu.Ask{ask}})
 		defer pool.Want(gpu.Wish{})
 	}
-	for _, p := range pool.Queue(snap.At) {
-		n := gpuNext{User: userOf(&p.Wish), You: p.UID == me, Run: p.Run, Since: p.Since, Holds: p.Holds}
-		for _, a := range p.Asks {
-			n.uuids = append(n.uuids, a.UUIDs...)
+	for i, p := range pool.Queue(snap.At) {
+		w := waiterOf(i, &p)
+		if p.Run == hypothetical {
+			w.Run = nil
 		}
-		list = append(list, n)
+		list = append(list, w)
 	}
 	return list
 }
+
+// hypothetical is the run of a person who asks where they would stand.
+const hypothetical = "gpurun gpus"
 
 // maxNext is how many of those who wait gpus names.
 const maxNext = 5
 
 // printNext prints "next: bob (holds 1, waits since 14:02), then you".
-func printNext(w io.Writer, list []gpuNext) {
+func printNext(w io.Writer, list []waiter) {
 	var names []string
 	for i, n := range list {
 		name := terminal.CleanText(n.User)
 		switch {
-		case n.Run == hypothetical:
+		case n.Run == nil:
 			name = "you, if you waited"
 		case n.You:
 			name = "you"
 		}
-		if n.Run != hypothetical {
+		if n.Run != nil {
 			name += fmt.Sprintf(" (holds %s, waits since %s)", gpusHeld(n.Holds), clock(n.Since))
 		}
 		if i < maxNext || n.You {

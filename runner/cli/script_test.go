@@ -62,6 +62,8 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"waitfor": waitFor,
 			"driver":  standInDriver(t),
+
+			"document": document,
 		},
 	})
 }

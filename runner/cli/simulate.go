@@ -12,6 +12,7 @@ import (
 	"gpurun/runner/forecast"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
+	"gpurun/state/schema"
 )
 
 // An expectation is what a job is expected to take.
@@ -83,19 +84,13 @@ type prediction struct {
 	expected map[int]expectation
 }
 
-// foreseen is a job's part of the forecast in plan --json, in seconds from now.
-type foreseen struct {
-	Start float64 `json:"start_seconds"`
-	End   float64 `json:"end_seconds"`
-	GPUs  []int   `json:"gpus"`
-	By    string  `json:"by"` // "6 runs", "batch's median", "a guess"
-}
-
-// add adds the forecast to the rows of a plan.
-func (f *prediction) add(rows []planned) {
+// add adds the forecast to the jobs of a plan.
+func (f *prediction) add(jobs []schema.Job) {
 	for _, s := range f.Stays {
 		if s.Job >= 0 {
-			rows[s.Job].Forecast = &foreseen{s.Start.Seconds(), s.End.Seconds(), append([]int{}, s.GPUs...), f.expected[s.Job].by}
+			jobs[s.Job].Plan.Simulate = &schema.Simulated{
+				Start: s.Start.Seconds(), End: s.End.Seconds(), GPUs: append([]int{}, s.GPUs...), By: f.expected[s.Job].by,
+			}
 		}
 	}
 }

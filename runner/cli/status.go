@@ -27,45 +27,26 @@ Examples:
 
     gpurun status
     gpurun status -w
-    gpurun status --json jobs.yaml | jq .counts`
+    gpurun status --json jobs.yaml | jq .counts.failed`
 }
 
-// A status is what is known about a batch at one moment, and what --json prints.
+// A status is what is known about a batch at one moment, for people.
 type status struct {
-	File   string       `json:"file"`
-	Alive  bool         `json:"alive"` // whether a run holds the lock
-	Runner *disk.Runner `json:"runner,omitempty"`
-	Mute   string       `json:"silent,omitempty"` // why that run does not answer
-	Unread string       `json:"unread,omitempty"` // why this is not based on the job file
+	File    string
+	Alive   bool // whether a run holds the lock
+	Runner  *disk.Runner
+	Mute    string // why that run does not answer
+	Unread  string // why this is not based on the job file
+	LastRun time.Time
 	state.Snapshot
-	Held      []string  `json:"held,omitempty"`    // the snapshot's, each in a sentence
-	LastRun   time.Time `json:"last_run,omitzero"` // its start
-	Failures  []ended   `json:"failures"`
-	Succeeded []ended   `json:"succeeded"` // including what was up to date
 
-	lists   map[state.Phase][]string // names of the jobs, in the order of the batch
-	fails   []state.FailedJob        // as displayed
-	last    time.Time                // the ledger's last change
-	verbose bool                     // also print how GPUs are connected
-	died    bool                     // the last run did not get to its end
-	kept    *kept                    // the last run's summary, unless something has happened since
-}
-
-// An ended is a job whose last attempt is over.
-type ended struct {
-	Job       string      `json:"job"`
-	State     state.Phase `json:"state"`
-	Meanwhile bool        `json:"meanwhile,omitempty"` // it ended after its run was killed; not in the ledger yet
-	ExitCode  *int        `json:"exit_code,omitempty"`
-	Signal    string      `json:"signal,omitempty"`
-	Reason    string      `json:"reason,omitempty"`
-	Line      string      `json:"line,omitempty"` // the log line that tells the cause
-	Started   time.Time   `json:"started,omitzero"`
-	Ended     time.Time   `json:"ended"`
-	Seconds   float64     `json:"seconds,omitempty"`
-	GPUs      []int       `json:"gpus,omitempty"`
-	GPUCount  int         `json:"gpu_count,omitempty"`
-	Log       string      `json:"log,omitempty"`
+	lists   map[state.Phase][]string  // names of the jobs, in the order of the batch
+	took    map[state.Phase][]float64 // how long jobs took that succeeded
+	fails   []state.FailedJob         // as displayed
+	last    time.Time                 // the ledger's last change
+	verbose bool                      // also print how GPUs are connected
+	died    bool                      // the last run did not get to its end
+	kept    *kept                     // the last run's summary, unless something has happened since
 }
 
 // Run shows the status, once or live, of each batch running in this folder, or of the one
@@ -83,17 +64,16 @@ func (c *statusCmd) Run(a *app) error {
 			return err
 		}
 	}
-	all := make([]*status, 0, len(refs))
+	if c.JSON {
+		return c.json(a, refs)
+	}
+	var last *status
 	for i, ref := range refs {
 		if err := ref.read(a); err != nil {
 			return err
 		}
 		s := a.statusOf(ref)
-		s.verbose = c.Verbose
-		all = append(all, s)
-		if c.JSON {
-			continue
-		}
+		s.verbose, last = c.Verbose, s
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
@@ -101,13 +81,19 @@ func (c *statusCmd) Run(a *app) error {
 		s.print(&text, terminal.CurrentSize().Width, time.Now())
 		a.print(text.String())
 	}
-	switch {
-	case c.JSON && len(all) == 1:
-		return writeJSON(a.out, all[0])
-	case c.JSON:
-		return writeJSON(a.out, all)
-	case c.Watch:
-		return quiet(all[0].exitOf())
+	if c.Watch {
+		return quiet(last.exitOf())
 	}
 	return nil
+}
+
+// json prints one batch for programs, which must not have to find out how many there are.
+func (c *statusCmd) json(a *app, refs []*batchRef) error {
+	if err := onlyOne(refs, "gpurun status --json "); err != nil {
+		return err
+	}
+	if err := refs[0].read(a); err != nil {
+		return err
+	}
+	return writeJSON(a.out, a.statusDoc(refs[0]))
 }

@@ -58,8 +58,8 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	if s.Draining != "" {
 		line("nothing more starts: " + s.Draining)
 	}
-	for _, text := range s.Held {
-		line(text)
+	for _, h := range s.Held {
+		line(terminal.HeldLine(h))
 	}
 	s.printQueues(w)
 	if s.kept != nil {
@@ -146,20 +146,15 @@ func (s *status) printLists(w io.Writer, width int) {
 		if len(names) == 0 || s.Alive && phase == state.Pending {
 			continue
 		}
-		for _, l := range terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.took(phase)), names, width, linesOfNames) {
+		for _, l := range terminal.Names(fmt.Sprintf("%d %s%s", len(names), phase, s.times(phase)), names, width, linesOfNames) {
 			fmt.Fprintln(w, l)
 		}
 	}
 }
 
-// took returns how long the jobs that succeeded took.
-func (s *status) took(phase state.Phase) string {
-	var took []float64
-	for _, e := range s.Succeeded {
-		if e.State == phase && e.Seconds > 0 {
-			took = append(took, e.Seconds)
-		}
-	}
+// times returns how long the jobs that succeeded took.
+func (s *status) times(phase state.Phase) string {
+	took := s.took[phase]
 	if len(took) == 0 {
 		return ""
 	}

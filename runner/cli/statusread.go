@@ -9,24 +9,50 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/control"
 	"gpurun/runner/sched"
-	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
-// statusOf asks the run, and reads the rest from the ledger; all of it if there is no run
-// or it does not answer.
-func (a *app) statusOf(ref *batchRef) *status {
-	s := &status{File: ref.name(), Alive: ref.alive, LastRun: ref.history.LastRun(0).Time, last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}}
-	if ref.batch == nil {
-		ref.batch = known(ref)
-		s.Unread = ref.name() + " has errors (gpurun check " + ref.name() + " shows them); these are the jobs in its ledger"
-		if !exists(ref.real) {
-			s.Unread = ref.name() + " is gone; these are the jobs in its ledger"
-		}
+// unread returns why the jobs of a batch are not those of its files, which have errors or
+// are gone: then they are those in its ledgers. "" if they can be read.
+func (r *batchRef) unread() string {
+	if r.batch != nil {
+		return ""
 	}
-	rep, err := ref.ask(control.Request{Op: control.OpStatus})
+	r.batch = known(r)
+	if !exists(r.real) {
+		return r.name() + " is gone; these are the jobs in its ledger"
+	}
+	return r.name() + " has errors (gpurun check " + r.name() + " shows them); these are the jobs in its ledger"
+}
+
+// statusDoc returns the status for programs. It asks the run, and reads the rest from the
+// ledger; all of it if there is no run or it does not answer.
+func (a *app) statusDoc(ref *batchRef) *schema.Status {
+	unread := ref.unread()
+	rep, err := ref.ask(control.Request{Op: control.OpStatus, Whole: true})
 	var m aftermath
+	if err != nil || rep.Status == nil {
+		m = a.settle(ref.batch, ref.history, ref.folder(a), ref.alive)
+		rep.Status = nil
+	}
+	st := a.document(ref, rep.Status, m)
+	if ref.alive && err != nil {
+		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
+	}
+	if unread != "" {
+		st.Warnings = append(st.Warnings, schema.Problem{Code: jobFile, Text: unread})
+	}
+	return st
+}
+
+// statusOf returns the status for people, from the same sources.
+func (a *app) statusOf(ref *batchRef) *status {
+	s := &status{File: ref.name(), Alive: ref.alive, LastRun: ref.history.LastRun(0).Time, last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}, took: map[state.Phase][]float64{}}
+	s.Unread = ref.unread()
+	rep, err := ref.ask(control.Request{Op: control.OpStatus})
+	m := aftermath{}
 	if err == nil && rep.Snapshot != nil {
 		s.Alive, s.Snapshot = true, *rep.Snapshot
 	} else {
@@ -39,9 +65,6 @@ func (a *app) statusOf(ref *batchRef) *status {
 	s.died = !ref.alive && ref.runner.PID != 0
 	if s.Alive {
 		s.Runner = &ref.runner
-	}
-	for _, h := range s.Snapshot.Held {
-		s.Held = append(s.Held, terminal.HeldLine(h))
 	}
 	s.ended(ref, m)
 	if k, ok := keptSummary(ref.dir); ok && !s.Alive && len(m.ended)+len(s.Running) == 0 {
@@ -97,23 +120,14 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 // ended lists the jobs whose last attempt is over, with details of the attempt.
 func (s *status) ended(ref *batchRef, m aftermath) {
 	b := ref.batch
-	s.Failures, s.Succeeded = []ended{}, []ended{}
 	phases := s.phases(b, ref.history)
 	records := make([]*state.Record, len(phases))
 	for id, p := range phases {
 		s.lists[p] = append(s.lists[p], b.Jobs[id].Name)
 		r := ref.history.Of(b.Jobs[id].File, b.Jobs[id].Key.String())
-		if records[id] = r; r == nil || !p.Ended() || p == state.Blocked || p == state.NotNeeded {
-			continue
+		if records[id] = r; r != nil && r.State == state.Succeeded && p.Ended() && r.Seconds > 0 {
+			s.took[p] = append(s.took[p], r.Seconds)
 		}
-		to, gpus := &s.Failures, r.GPUs
-		if r.State == state.Succeeded {
-			to, gpus = &s.Succeeded, nil
-		}
-		*to = append(*to, ended{
-			Job: b.Jobs[id].Name, State: p, Meanwhile: m.ended[r.UniID], ExitCode: r.ExitCode, Signal: r.Signal, Reason: r.Reason, Line: r.Line,
-			Ended: r.Time, Seconds: r.Seconds, GPUs: gpus, GPUCount: len(r.GPUs), Log: r.Log, Started: r.Start,
-		})
 	}
 	s.fails = runner.Failures(b, func(id int) state.Phase { return phases[id] }, func(id int) (runner.Last, bool) {
 		if records[id] == nil {

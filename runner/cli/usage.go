@@ -13,6 +13,7 @@ import (
 	"gpurun/state"
 	"gpurun/state/disk"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 type usageCmd struct {
@@ -32,26 +33,7 @@ Examples:
 }
 
 // A usageReport is what usage shows.
-type usageReport struct {
-	Since   time.Time    `json:"since"`
-	Users   []userHours  `json:"users"`
-	Batches []batchHours `json:"batches"`
-}
-
-type userHours struct {
-	User   string  `json:"user"`
-	UID    int     `json:"uid"`
-	You    bool    `json:"you"`
-	Hours  float64 `json:"gpu_hours"`
-	Stated float64 `json:"stated_gpu_hours"` // by the user's own runs
-	Seen   float64 `json:"seen_gpu_hours"`   // by this user's runs
-}
-
-type batchHours struct {
-	File     string  `json:"file"`
-	Hours    float64 `json:"gpu_hours"`
-	Attempts int     `json:"attempts"`
-}
+type usageReport struct{ schema.Usage }
 
 // Run prints who had how many GPU hours.
 func (c *usageCmd) Run(a *app) error {
@@ -61,7 +43,7 @@ func (c *usageCmd) Run(a *app) error {
 	if c.Month {
 		days = 30
 	}
-	rep := usageReport{Users: []userHours{}, Batches: []batchHours{}}
+	rep := usageReport{schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}}
 	rep.Since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
 	set, shared := claim.Set(nil), true
 	if c.Sim != "" {
@@ -89,7 +71,7 @@ func (c *usageCmd) Run(a *app) error {
 		}
 	}
 	if c.JSON {
-		return writeJSON(a.out, rep)
+		return writeJSON(a.out, rep.Usage)
 	}
 	rep.print(a)
 	return nil
@@ -99,37 +81,37 @@ func (c *usageCmd) Run(a *app) error {
 // has seen.
 func (r *usageReport) count(records []claim.Usage, days int) {
 	me := host.Me()
-	of := func(uid int) *userHours {
-		i := slices.IndexFunc(r.Users, func(u userHours) bool { return u.UID == uid })
+	of := func(uid int) *schema.UserHours {
+		i := slices.IndexFunc(r.Users, func(u schema.UserHours) bool { return u.UID == uid })
 		if i < 0 {
 			i = len(r.Users)
-			r.Users = append(r.Users, userHours{User: cmp.Or(host.UserName(uid), "uid "+strconv.Itoa(uid)), UID: uid, You: uid == me})
+			r.Users = append(r.Users, schema.UserHours{User: cmp.Or(host.UserName(uid), "uid "+strconv.Itoa(uid)), UID: uid, You: uid == me})
 		}
 		return &r.Users[i]
 	}
 	for _, rec := range records {
 		for _, x := range rec.Users {
-			hours := 0.0
+			all := 0.0
 			for _, seconds := range x.Days[:min(len(x.Days), days)] {
-				hours += seconds / 3600
+				all += seconds
 			}
 			switch {
 			case x.UID == rec.UID:
-				of(x.UID).Stated = hours
+				of(x.UID).Stated = all
 			case rec.UID == me:
-				of(x.UID).Seen = hours
+				of(x.UID).Seen = all
 			}
 		}
 	}
 	for i := range r.Users {
-		r.Users[i].Hours = max(r.Users[i].Stated, r.Users[i].Seen)
+		r.Users[i].Time = max(r.Users[i].Stated, r.Users[i].Seen)
 	}
-	r.Users = slices.DeleteFunc(r.Users, func(u userHours) bool { return u.Hours == 0 })
-	slices.SortFunc(r.Users, func(a, b userHours) int { return cmp.Or(cmp.Compare(b.Hours, a.Hours), a.UID-b.UID) })
+	r.Users = slices.DeleteFunc(r.Users, func(u schema.UserHours) bool { return u.Time == 0 })
+	slices.SortFunc(r.Users, func(a, b schema.UserHours) int { return cmp.Or(cmp.Compare(b.Time, a.Time), a.UID-b.UID) })
 }
 
 // hoursOf adds up what the attempts of a batch that ended since some time took of GPUs.
-func hoursOf(dir string, since time.Time, sim bool) (h batchHours) {
+func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
 	starts := map[string]state.Fact{}
 	disk.FromStart(dir).Next(func(f state.Fact) {
 		switch f.Kind {
@@ -143,7 +125,7 @@ func hoursOf(dir string, since time.Time, sim bool) (h batchHours) {
 			seconds := min(f.Seconds, f.Time.Sub(since).Seconds())
 			if known && seconds > 0 {
 				h.Attempts++
-				h.Hours += seconds / 3600 * float64(len(start.GPUUUIDs))
+				h.Time += seconds * float64(len(start.GPUUUIDs))
 			}
 		}
 	})
@@ -155,7 +137,7 @@ func (r *usageReport) print(a *app) {
 	since := "since " + r.Since.Format("2 January (UTC)")
 	total := 0.0
 	for _, u := range r.Users {
-		total += u.Hours
+		total += u.Time
 	}
 	cells := [][]string{{"USER", "GPU HOURS", "SHARE"}}
 	for _, u := range r.Users {
@@ -163,7 +145,7 @@ func (r *usageReport) print(a *app) {
 		if u.You {
 			who += " (you)"
 		}
-		cells = append(cells, []string{who, hourWords(u.Hours), fmt.Sprintf("%.0f%%", 100*u.Hours/total)})
+		cells = append(cells, []string{who, hourWords(u.Time), fmt.Sprintf("%.0f%%", 100*u.Time/total)})
 	}
 	if len(r.Users) == 0 {
 		fmt.Fprintln(a.out, "no run has used a GPU "+since)
@@ -176,14 +158,15 @@ func (r *usageReport) print(a *app) {
 	}
 	cells = [][]string{{"BATCH", "GPU HOURS", "ATTEMPTS"}}
 	for _, b := range r.Batches {
-		cells = append(cells, []string{terminal.CleanText(b.File), hourWords(b.Hours), strconv.Itoa(b.Attempts)})
+		cells = append(cells, []string{terminal.CleanText(b.File), hourWords(b.Time), strconv.Itoa(b.Attempts)})
 	}
 	fmt.Fprintln(a.out)
 	table(a.out, cells)
 }
 
-// hourWords returns hours with two digits, where they are few.
-func hourWords(h float64) string {
+// hourWords returns seconds as hours, with two digits where they are few.
+func hourWords(seconds float64) string {
+	h := seconds / 3600
 	if h < 10 {
 		return strconv.FormatFloat(h, 'f', 2, 64)
 	}

@@ -10,6 +10,7 @@ import (
 	"gpurun/runner/sched"
 	"gpurun/state"
 	"gpurun/state/disk"
+	"gpurun/state/schema"
 )
 
 // A verdict is the core's, plus what happens while plan is asking.
@@ -18,41 +19,58 @@ type verdict struct {
 	Live bool // an attempt has not ended
 }
 
-// verdicts judges all jobs by history and file system, and by what a live run or the jobs
-// of a dead one have done since. It returns the core that judged them as well. running says
-// who is running the batch, or is "".
-func (a *app) verdicts(b *jobspec.Batch, h *state.History, o sched.Options) (vs []verdict, core *sched.Core, running string) {
-	alive := false
+// A judgment is what a run of a batch would do now.
+type judgment struct {
+	verdicts []verdict
+	core     *sched.Core // that judged the jobs
+	ref      *batchRef   // the batch, and who is running it
+	after    aftermath   // of an earlier run's jobs
+}
+
+// judge judges all jobs by history and file system, and by what a live run or the jobs of a
+// dead one have done since.
+func (a *app) judge(b *jobspec.Batch, h *state.History, o sched.Options) judgment {
+	dir := func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }
+	j := judgment{ref: &batchRef{file: shown(b.Files[0].Path), real: b.Files[0].Real, dir: dir(0), batch: b, history: h}}
 	for _, f := range b.Files {
 		if r, ok, _ := disk.Running(f.Real, a.global.StateDir); ok {
-			alive = true
-			running = fmt.Sprintf("%s: running since %s as process %d on %s; unfinished jobs belong to that run", shown(f.Path), r.Since.Local().Format(time.DateTime), r.PID, r.Host)
+			j.ref.alive, j.ref.runner, j.ref.file = true, r, shown(f.Path)
 		}
 	}
 	attempts, job := h.Attempts(), runner.JobFinder(b)
-	m := a.settle(b, h, func(i int) string { return disk.Folder(b.Files[i].Real, a.global.StateDir) }, alive)
-	core = sched.New(b, h, o)
-	core.Step(now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
+	j.after = a.settle(b, h, dir, j.ref.alive)
+	j.core = sched.New(b, h, o)
+	j.core.Step(now(), sched.Looked{Evidence: files.Evidence(b, h, o)})
 	for id := range b.Jobs {
-		vs = append(vs, verdict{Verdict: core.Verdict(id)})
+		j.verdicts = append(j.verdicts, verdict{Verdict: j.core.Verdict(id)})
 	}
-	for id, p := range pasts(b, h, core) {
-		vs[id].Reason = p.reason(vs[id].Reason, b, &b.Jobs[id])
+	for id, p := range pasts(b, h, j.core) {
+		v := &j.verdicts[id]
+		v.Code, v.Reason = schema.PlanCommandChanged, p.reason(v.Reason, b, &b.Jobs[id])
 	}
 	for _, at := range attempts {
-		id, words := job(at), m.words(at)
-		if alive {
+		id, words := job(at), j.after.words(at)
+		if j.ref.alive {
 			words = "running since " + at.Start.Time.Local().Format("15:04:05")
 		}
 		switch {
 		case id < 0:
-		case m.ended[at.Start.UniID] && vs[id].Run:
-			vs[id].Reason += " meanwhile"
-		case m.ended[at.Start.UniID]:
-			vs[id].Reason += ", succeeded meanwhile"
+		case j.after.ended[at.Start.UniID] && j.verdicts[id].Run:
+			j.verdicts[id].Reason += " meanwhile"
+		case j.after.ended[at.Start.UniID]:
+			j.verdicts[id].Reason += ", succeeded meanwhile"
 		case words != "":
-			vs[id] = verdict{sched.Verdict{Reason: words}, true}
+			j.verdicts[id] = verdict{sched.Verdict{Code: schema.PlanRunning, Reason: words}, true}
 		}
 	}
-	return vs, core, running
+	return j
+}
+
+// running says who is running the batch, or is "".
+func (j *judgment) running() string {
+	if !j.ref.alive {
+		return ""
+	}
+	r := j.ref.runner
+	return fmt.Sprintf("%s: running since %s as process %d on %s; unfinished jobs belong to that run", j.ref.file, r.Since.Local().Format(time.DateTime), r.PID, r.Host)
 }

@@ -11,6 +11,7 @@ import (
 
 	"gpurun/gpu/probe"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 type versionCmd struct {
@@ -27,43 +28,35 @@ func (versionCmd) Help() string {
 }
 
 // versions is what version --json prints.
-type versions struct {
-	Gpurun string `json:"gpurun"`
-	Go     string `json:"go"`
-	NVML   string `json:"nvml,omitempty"`
-	Error  string `json:"nvml_error,omitempty"`
-	Rules  string `json:"host_rules,omitempty"` // the file
-}
-
 // Run prints the versions. A missing driver is not a failure.
 func (c *versionCmd) Run(a *app) error {
-	v := versions{Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
+	v := schema.Versions{Head: schema.At(time.Now()), Gpurun: programVersion(), Go: runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	answered := a.unlessDriverSoon(false)
 	p, err := probe.Open(ctx, probe.Options{Library: c.NVML, Log: zerolog.Nop(), Now: host.Boottime})
 	answered()
 	if err != nil {
-		v.Error = err.Error()
+		v.Error = schema.Known(err.Error())
 	} else {
-		v.NVML = p.Version()
+		v.NVML = schema.Known(p.Version())
 		p.Close()
 	}
 	rules := hostRulesFor(nil)
 	for _, w := range rules.warnings {
 		a.warn(w)
 	}
-	v.Rules = rules.File
+	v.Rules = schema.Known(rules.File)
 	if c.JSON {
 		return writeJSON(a.out, v)
 	}
-	nvml := v.NVML
+	nvml := said(v.NVML)
 	if nvml == "" {
-		nvml = "NVML not available: " + v.Error
+		nvml = "NVML not available: " + said(v.Error)
 	}
 	host := "no host rules (" + hostRulesAt.Path + ")"
-	if v.Rules != "" {
-		host = "host rules " + v.Rules
+	if v.Rules != nil {
+		host = "host rules " + *v.Rules
 	}
 	_, err = fmt.Fprintf(a.out, "gpurun %s\n%s\n%s\n%s\n", v.Gpurun, v.Go, nvml, host)
 	return err

@@ -18,11 +18,12 @@ import (
 
 	"gpurun/state"
 	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 // The operations of a Request.
 const (
-	OpStatus  = "status"   // the run's Snapshot, and the state of Jobs
+	OpStatus  = "status"   // the run's Snapshot, and the state of Jobs; of all of them if Whole is set
 	OpStop    = "stop"     // Jobs, or the whole run if there are none
 	OpStopGPU = "stop-gpu" // the jobs on GPU; do not use it again
 	OpDrain   = "drain"    // start nothing more
@@ -42,6 +43,8 @@ type Request struct {
 	File string   `json:"file,omitempty"` // status: the job file of Jobs, links resolved; "" for all
 	GPU  int      `json:"gpu,omitempty"`  // index
 
+	Whole bool `json:"whole,omitempty"` // status: also what programs see, without what the ledger has
+
 	Without bool `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
 
 	Set map[string]string `json:"set,omitempty"` // by setting
@@ -58,6 +61,7 @@ type Reply struct {
 	Silent   []string        `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
 	Jobs     []state.View    `json:"jobs,omitempty"` // status: those in the request
+	Status   *schema.Status  `json:"status,omitempty"`
 }
 
 // Kept are jobs in a request to which nothing was done.

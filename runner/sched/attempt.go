@@ -27,6 +27,7 @@ type attempt struct {
 	pid    int
 
 	background string // what keeps it running after its commands, or ""
+	behind     int    // the pid of that
 
 	stopping
 	origin
@@ -272,7 +273,7 @@ func (ev Started) on(c *Core) {
 
 func (ev Backgrounded) on(c *Core) {
 	if a := c.live.byID[ev.UniID]; a != nil {
-		a.background = ev.What
+		a.background, a.behind = ev.What, ev.PID
 	}
 }
 

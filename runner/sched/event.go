@@ -78,8 +78,11 @@ type Started struct {
 }
 
 // Backgrounded reports that an attempt's commands have ended but processes they left keep
-// it running. What describes them.
-type Backgrounded struct{ UniID, What string }
+// it running: PID is one of them, and What describes them.
+type Backgrounded struct {
+	UniID, What string
+	PID         int
+}
 
 // StopAnnounced reports that the engine is about to signal an attempt because of its
 // timeout, or for a resize.

@@ -22,7 +22,7 @@ func (b records) Find(key string) *state.Record {
 	return nil
 }
 
-func (b records) Start(int64) (f state.Fact, ok bool) { return f, false }
+func (b records) Fact(int64) (f state.Fact, ok bool) { return f, false }
 
 func (b records) Plain(key [16]byte) bool {
 	r := b[hex.EncodeToString(key[:])]

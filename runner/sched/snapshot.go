@@ -60,6 +60,100 @@ func (a *attempt) view() state.View {
 	return v
 }
 
+// Jobs returns what programs see of each job that the run knows of: the state, what it
+// waits for, and the live attempt. The ledger has the rest.
+func (c *Core) Jobs(now Now) []schema.Job {
+	c.now = now
+	type alike struct { // what those have in common who wait for the same things
+		class *class
+		after bool // the job for which GPUs are sought first
+	}
+	known := map[alike]*schema.Wait{}
+	live := map[int32]*schema.Attempt{}
+	for _, a := range c.live.all {
+		if a.job >= 0 {
+			live[a.job] = a.public(now)
+		}
+	}
+	jobs := make([]schema.Job, len(c.jobs))
+	for i := range c.jobs {
+		id, j := int32(i), &jobs[i]
+		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[i].Key.String()
+		j.State, j.Cause, j.Attempt = schema.StateOf(c.jobs[i].phase.public()), c.Blocked(i), live[id]
+		kind := alike{c.jobs[i].class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}
+		if c.jobs[i].phase == ready && id != c.waiter.id && known[kind] != nil {
+			j.Wait = known[kind]
+			continue
+		}
+		if j.Wait = c.Wait(now, i); c.jobs[i].phase == ready && id != c.waiter.id {
+			known[kind] = j.Wait
+		}
+	}
+	return jobs
+}
+
+// public returns what programs see of a live attempt.
+func (a *attempt) public(now Now) *schema.Attempt {
+	s := &schema.Attempt{
+		UniID: schema.Known(a.uniID), N: int(a.n), State: schema.Running, Started: schema.Time(a.start), PID: schema.Known(a.pid),
+		Seconds: schema.AtLeast(now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
+		Closeness: schema.Known(a.grant.Close), Background: []schema.BackgroundJob{},
+	}
+	for i := range min(len(a.seats), len(s.GPUs)) {
+		s.GPUs[i].Used, s.GPUs[i].Peak = schema.AtLeast(a.seats[i].used, 0), schema.AtLeast(a.seats[i].peak, 1)
+	}
+	if a.background != "" {
+		s.Background = append(s.Background, schema.BackgroundJob{PID: schema.Known(a.behind), Command: a.background})
+	}
+	return s
+}
+
+// GPUs returns what programs see of the GPUs that this run may use; nil without GPUs.
+func (c *Core) GPUs(now Now) []schema.GPU {
+	if c.pool == nil {
+		return nil
+	}
+	c.now = now
+	var verdicts []gpu.Verdict
+	if c.waiter.id >= 0 {
+		verdicts = c.pool.Admit(now.Boot, c.request(c.waiter.id))
+	}
+	managed, list := c.pool.Devices(), []schema.GPU{}
+	for i, s := range c.pool.Sights(now.Boot) {
+		if !slices.ContainsFunc(managed, func(d gpu.Device) bool { return d.UUID == s.UUID }) {
+			continue
+		}
+		g := schema.GPUOf(&s)
+		for _, a := range c.live.all {
+			if slices.Contains(a.grant.UUIDs, s.UUID) {
+				g.Jobs = append(g.Jobs, a.name)
+			}
+		}
+		if verdicts != nil {
+			v := verdicts[i]
+			if no := c.whyNotOn(c.waiter.id, v); no.text != "" {
+				v.OK, v.Code, v.Reason = false, no.code, no.text
+			}
+			g.Judge(&v)
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+// RunPhase returns what the run as a whole is doing.
+func (c *Core) RunPhase() schema.RunPhase {
+	switch {
+	case c.stopping:
+		return schema.RunStopping
+	case c.draining != "":
+		return schema.RunDraining
+	case c.paused:
+		return schema.RunPaused
+	}
+	return schema.RunRunning
+}
+
 // viewWaiting returns the earliest retries.
 func (c *Core) viewWaiting() (views []state.View) {
 	for left := slices.Clone(c.backoff); len(left) > 0 && len(views) < maxWaiting; {
@@ -181,10 +275,14 @@ func (c *Core) Blocked(job int) *schema.Cause {
 		case p == unselected && !c.succeededBefore(n):
 			return &schema.Cause{Code: state.CauseNeedFailed, Text: c.whyMissing(n)}
 		case p.over() && !p.good() && p != interrupted:
-			return &schema.Cause{Code: state.CauseNeedFailed, Text: fmt.Sprintf("need %s: %s", c.name(n), p.public())}
+			return needFailed(c.name(n), p.public())
 		}
 	}
 	return &schema.Cause{Code: state.CauseNeedFailed, Text: "it and other jobs wait for each other"}
+}
+
+func needFailed(name string, p state.Phase) *schema.Cause {
+	return &schema.Cause{Code: state.CauseNeedFailed, Text: fmt.Sprintf("need %s: %s", name, p)}
 }
 
 // whyReady returns the limit or the GPUs that a ready job waits for.

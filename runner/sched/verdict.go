@@ -352,6 +352,16 @@ func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	return phases
 }
 
+// BlockedBy returns why a job is blocked, by the phases of all jobs that Phases returned.
+func BlockedBy(b *jobspec.Batch, phases []state.Phase, id int) *schema.Cause {
+	for _, n := range b.Jobs[id].Needs {
+		if phases[n].Bad() {
+			return needFailed(b.Jobs[n].Name, phases[n])
+		}
+	}
+	return nil
+}
+
 // left returns the phase in which the last run left a job that is not running, given the
 // phases of its needs.
 func (c *Core) left(id int32, phases []state.Phase) state.Phase {

@@ -227,7 +227,7 @@ func (w *world) checkPhases() {
 		h.Apply(r.File, r.Fact)
 	}
 	for i := range w.b.Files {
-		h.Ran(i, state.Fact{Kind: state.KindRun, Time: began})
+		h.Ran(i, state.Fact{Kind: state.KindRun, Time: began}, state.Fact{})
 	}
 	for id, after := range Phases(w.b, h) {
 		if was := w.core.Phase(id); w.opts.Selected == nil && was.Ended() && after != was {

@@ -166,8 +166,8 @@ func (p *past) Find(key string) *state.Record {
 	return nil
 }
 
-// Start implements state.Base.
-func (p *past) Start(seq int64) (state.Fact, bool) { return lineAt(p.f, seq-p.first) }
+// Fact implements state.Base.
+func (p *past) Fact(seq int64) (state.Fact, bool) { return lineAt(p.f, seq-p.first) }
 
 // Plain implements state.Base.
 func (p *past) Plain(key [16]byte) bool {

@@ -32,6 +32,7 @@ type covered struct {
 	Offset   int64 // bytes of complete lines
 	Line     int
 	Run      state.Fact // the last one
+	Over     state.Fact // how that ended
 	Warnings []string
 }
 
@@ -107,7 +108,10 @@ func (r *reader) line(text []byte, take func(*state.Fact, int64)) error {
 		if r.fact.Version > state.Version {
 			return ErrNewer
 		}
-		r.Run = r.fact
+		r.Run, r.Over = r.fact, state.Fact{}
+	}
+	if r.fact.Kind == state.KindOver {
+		r.Over = r.fact
 	}
 	take(&r.fact, r.Offset)
 	return nil

@@ -216,7 +216,7 @@ func Load(files []string, o Options) (*state.History, []string, error) {
 			return nil, nil, err
 		}
 		warnings = append(warnings, r.Warnings...)
-		h.Ran(i, r.Run)
+		h.Ran(i, r.Run, r.Over)
 	}
 	return h, warnings, nil
 }

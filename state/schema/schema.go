@@ -64,7 +64,7 @@ type Run struct {
 	Ended    *time.Time        `json:"ended"`       // null while it is alive, and if it was killed
 	Exit     *int              `json:"exit_status"` // likewise
 	Phase    *RunPhase         `json:"phase"`       // while it is alive and answers
-	Settings map[string]string `json:"settings"`    // that are not the defaults
+	Settings map[string]string `json:"settings"`    // all, as the run goes by them
 	Params   map[string]string `json:"params"`      // given with -p
 	Sim      *string           `json:"sim"`         // the simulated GPUs it runs on
 	Git      *Git              `json:"git"`
@@ -201,12 +201,14 @@ type Attempt struct {
 	Ended      *time.Time      `json:"ended"`
 	Seconds    *float64        `json:"seconds"` // how long it has run
 	Host       *string         `json:"host"`
-	PID        *int            `json:"pid"`  // of its first process, while it runs
-	GPUs       []AttemptGPU    `json:"gpus"` // that it was granted
+	PID        *int            `json:"pid"`       // of its first process, while it runs
+	GPUs       []AttemptGPU    `json:"gpus"`      // that it was granted
+	Closeness  *gpu.Closeness  `json:"closeness"` // of several GPUs: what connects the farthest two
 	ExitCode   *int            `json:"exit_code"`
-	Signal     *string         `json:"signal"`  // that ended it: SIGKILL
-	Cause      *Cause          `json:"cause"`   // why it ended without success
-	Charged    *bool           `json:"charged"` // whether it spent one of the job's retries
+	Signal     *string         `json:"signal"`    // that ended it: SIGKILL
+	Cause      *Cause          `json:"cause"`     // why it ended without success
+	Charged    *bool           `json:"charged"`   // whether it spent one of the job's retries
+	Meanwhile  bool            `json:"meanwhile"` // it ended after its run was killed, and the ledger does not have that yet
 	Log        *Log            `json:"log"`
 	Background []BackgroundJob `json:"background"` // processes that keep it running after its commands
 	Metrics    map[string]any  `json:"metrics"`

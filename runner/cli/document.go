@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"strings"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner"
+	"gpurun/runner/sched"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+	"gpurun/state/schema"
+)
+
+// document returns a batch as programs see it: what the job files and the ledgers say, and
+// what the live run has answered, which may be nil. m is how attempts that the ledgers left
+// open have fared.
+func (a *app) document(ref *batchRef, live *schema.Status, m aftermath) *schema.Status {
+	now := time.Now()
+	b, h := ref.batch, ref.history
+	st := &schema.Status{Head: schema.At(now), Warnings: []schema.Problem{}}
+	if live != nil {
+		*st = *live
+	}
+	st.Batch, st.Run = a.batchDoc(b, ref.dir), runDoc(h, 0)
+	if ref.alive || live != nil {
+		st.Run = a.liveRun(ref, st.Run, live)
+	}
+	answered := map[place]*schema.Job{}
+	if live != nil {
+		for i := range live.Jobs {
+			answered[placeOf(&live.Jobs[i])] = &live.Jobs[i]
+		}
+	}
+	phases, counts, open := sched.Phases(b, h), map[state.Phase]int{}, map[string]*state.Attempt{}
+	for _, o := range h.Attempts() {
+		open[o.Start.Key] = o
+	}
+	var alike state.Grouping
+	st.Jobs = make([]schema.Job, 0, len(b.Jobs))
+	for id := range b.Jobs {
+		j := describe(b, id)
+		r := h.Of(b.Jobs[id].File, j.Key)
+		j.State = schema.StateOf(phases[id])
+		counts[phases[id]]++
+		j.record(r, open[j.Key], h, m, now)
+		if phases[id] == state.Blocked {
+			j.Cause = sched.BlockedBy(b, phases, id)
+		} else if phases[id].Bad() && r != nil {
+			alike.Add(j.Name, r.Log, r.Failure())
+		}
+		if l := answered[placeOf(&j.Job)]; l != nil {
+			j.answer(l)
+			delete(answered, placeOf(&j.Job))
+		}
+		j.settle()
+		st.Jobs = append(st.Jobs, j.Job)
+	}
+	if live == nil {
+		st.Counts, st.Alike = schema.CountsOf(counts), schema.AlikeOf(alike.Frequent(5))
+		return st
+	}
+	for i := range live.Jobs { // of the run, but no longer in its files
+		if l := &live.Jobs[i]; answered[placeOf(l)] != nil {
+			j := jobDoc{schema.Job{File: l.File, Name: l.Name, Key: l.Key, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, Commands: []string{}}}
+			j.record(h.Of(fileOf(b, l.File), l.Key), nil, h, m, now)
+			j.answer(l)
+			j.settle()
+			st.Jobs = append(st.Jobs, j.Job)
+		}
+	}
+	return st
+}
+
+// A place identifies a job in a batch.
+type place struct{ file, key, name string }
+
+func placeOf(j *schema.Job) place { return place{j.File, j.Key, j.Name} }
+
+// fileOf returns the index of a job file in a batch, or -1.
+func fileOf(b *jobspec.Batch, real string) int {
+	for i, f := range b.Files {
+		if f.Real == real {
+			return i
+		}
+	}
+	return -1
+}
+
+// A jobDoc is a job that is being described.
+type jobDoc struct{ schema.Job }
+
+// describe returns what the job file says of a job.
+func describe(b *jobspec.Batch, id int) jobDoc {
+	j := &b.Jobs[id]
+	d := schema.Job{
+		File: b.Files[j.File].Real, Line: schema.Known(j.Line()), Name: j.Name, Key: j.Key.String(), Params: runner.Params(j),
+		Tags: []string{}, Queue: schema.Known(b.QueueName(j.Queue)), Needs: needNames(b, j), Commands: []string{},
+	}
+	if s := j.Spec; s != nil && j.Line() > 0 {
+		d.Tags, d.Priority = schema.List(s.Tags), s.Priority
+		d.GPUs = &schema.Range{Min: s.Request.Min, Max: s.Request.Max}
+		d.Memory = schema.Known(s.Request.Memory)
+		commands, _ := b.Planned(j)
+		d.Commands = schema.List(commands)
+	}
+	return jobDoc{d}
+}
+
+// record adds what the ledger has of a job: the last end of its key, or the attempt that is
+// open.
+func (j *jobDoc) record(r *state.Record, open *state.Attempt, h *state.History, m aftermath, now time.Time) {
+	if r != nil {
+		j.Attempt, j.Attempts = schema.Ended(r), r.Attempt
+		j.Attempt.Meanwhile = m.ended[r.UniID]
+		if last := h.LastRun(r.Ledger); !last.Time.After(r.Start) {
+			j.Attempt.Host = schema.Known(last.Host)
+		}
+		if j.Attempt.Metrics = h.MetricsOf(r); r.State == state.Succeeded {
+			j.Metrics = j.Attempt.Metrics
+		}
+	}
+	if open == nil {
+		return
+	}
+	j.Attempt, j.Attempts = schema.Open(open, now), open.Start.Attempt
+	j.Attempt.Host = schema.Known(h.LastRun(open.Ledger).Host)
+	if f := m.found[open.Start.UniID]; f.PID != 0 {
+		j.Attempt.PID = schema.Known(f.PID)
+	}
+}
+
+// answer adds what the live run knows of a job.
+func (j *jobDoc) answer(l *schema.Job) {
+	if l.State == "" {
+		return // it was not selected
+	}
+	j.State, j.Cause, j.Wait = l.State, l.Cause, l.Wait
+	if l.Attempt != nil {
+		host := (*string)(nil)
+		if j.Attempt != nil {
+			host = j.Attempt.Host
+		}
+		j.Attempt, j.Attempts = l.Attempt, l.Attempt.N
+		j.Attempt.Host = host
+	}
+}
+
+// settle adds what follows from the rest.
+func (j *jobDoc) settle() {
+	a := j.Attempt
+	if a == nil {
+		return
+	}
+	switch j.State {
+	case schema.Running:
+		j.Since = a.Started
+	case schema.Failed, schema.Timeout, schema.OOM, schema.Stalled, schema.Cancelled, schema.Interrupted, schema.Lost:
+		j.Since, j.Cause = a.Ended, a.Cause
+	case schema.Succeeded, schema.UpToDate, schema.Waiting:
+		j.Since = a.Ended
+	}
+}
+
+// batchDoc describes a batch whose first file has its state in a folder.
+func (a *app) batchDoc(b *jobspec.Batch, dir string) schema.Batch {
+	d := schema.Batch{StateDir: dir, Files: []schema.File{}, Host: disk.Host().Host, User: host.UserName(os.Getuid())}
+	var names []string
+	for _, f := range b.Files {
+		d.Files = append(d.Files, schema.File{Path: f.Real, Dialect: f.Dialect})
+		names = append(names, f.Real)
+	}
+	if len(b.Files) > 0 {
+		d.WorkDir = b.Files[0].WorkDir
+	}
+	sum := sha256.Sum256([]byte(strings.Join(append(names, disk.Host().MachineID), "\x00")))
+	d.ID = hex.EncodeToString(sum[:8])
+	return d
+}
+
+// runDoc describes the last run of a ledger, as if it were not alive; nil if there was none.
+func runDoc(h *state.History, ledger int) *schema.Run {
+	f, over := h.LastRun(ledger), h.LastOver(ledger)
+	if f.Kind == "" {
+		return nil
+	}
+	r := &schema.Run{Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f)}
+	if over.Kind != "" {
+		r.Ended, r.Exit = schema.Time(over.Time), over.ExitCode
+	}
+	return r
+}
+
+// liveRun completes the description of a run that is alive.
+func (a *app) liveRun(ref *batchRef, last *schema.Run, live *schema.Status) *schema.Run {
+	if last == nil {
+		last = &schema.Run{}
+	}
+	last.Alive, last.PID, last.Ended, last.Exit = true, schema.Known(ref.runner.PID), nil, nil
+	if !ref.runner.Since.IsZero() && (last.Started == nil || last.Started.Before(ref.runner.Since.Add(-time.Minute))) {
+		last.Started = schema.Time(ref.runner.Since)
+	}
+	if live != nil && live.Run != nil {
+		last.Phase = live.Run.Phase
+	}
+	return last
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"gpurun/jobspec"
+	"gpurun/state/schema"
+)
+
+// jobFile is the code of a problem in a job file that no lint found.
+const jobFile = "job_file"
+
+// failureCodes are the codes of failed commands by exit status.
+var failureCodes = map[int]string{
+	exitFailed: "failed", exitUsage: "usage", exitState: "state", exitInternal: "internal", exitNoWait: "not_yet", exitGaveUp: "gave_up",
+	exitInt: "interrupted", exitTerm: "interrupted",
+}
+
+// problemDocs returns the problems of job files for programs.
+func problemDocs(list []jobspec.Problem) []schema.Problem {
+	docs := make([]schema.Problem, len(list))
+	for i, p := range list {
+		docs[i] = schema.Problem{
+			Code: p.Lint, File: schema.Known(p.File), Line: schema.Known(p.Line), Column: schema.Known(p.Col), Text: p.Text, Hint: schema.Known(p.Hint),
+		}
+		if p.Lint == "" {
+			docs[i].Code = jobFile
+		}
+	}
+	return docs
+}
+
+// problemsDoc returns why a command failed, for programs.
+func problemsDoc(err error) schema.Problems {
+	d := schema.Problems{Head: schema.At(time.Now()), Problems: problemDocs(problemsIn(err)), Warnings: []schema.Problem{}, Files: []schema.File{}}
+	if len(d.Problems) > 0 {
+		return d
+	}
+	p := schema.Problem{Code: failureCodes[codeOf(err)], Text: err.Error()}
+	if p.Code == "" {
+		p.Code = fmt.Sprint("exit_", codeOf(err))
+	}
+	var f *failure
+	if errors.As(err, &f) {
+		p.Hint = schema.Known(f.hint)
+	}
+	d.Problems = []schema.Problem{p}
+	return d
+}
+
+// wantsJSON reports whether the command line has --json.
+func wantsJSON(ctx *kong.Context) bool {
+	for _, p := range ctx.Path {
+		if f := p.Flag; f != nil && f.Name == "json" && ctx.FlagValue(f) == true {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,110 @@
+package schema
+
+import (
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// Ended returns the attempt that a record is the end of.
+func Ended(r *state.Record) *Attempt {
+	a := attempt(&r.Fact, r.Start)
+	a.State, a.Ended, a.Seconds = StateOf(r.State), Time(r.Time), AtLeast(r.Seconds, 0)
+	a.ExitCode, a.Signal, a.Cause, a.Metrics = r.ExitCode, Known(r.Signal), CauseOf(&r.Fact), r.Metrics
+	charged := r.ErrorType != "" && r.Uncharged == ""
+	a.Charged = &charged
+	if a.Log != nil {
+		a.Log.To = Known(r.LogTo)
+	}
+	for i := range a.GPUs {
+		peak := r.PeakMemory
+		if len(r.PeakEach) == len(a.GPUs) {
+			peak = r.PeakEach[i]
+		}
+		a.GPUs[i].Peak = AtLeast(peak, 1)
+	}
+	return a
+}
+
+// Open returns an attempt that has not ended, as its ledger has it.
+func Open(o *state.Attempt, now time.Time) *Attempt {
+	a := attempt(&o.Start, o.Start.Time)
+	a.State, a.Seconds = Running, AtLeast(now.Sub(o.Start.Time).Seconds(), 0)
+	if o.Running != nil {
+		a.PID = Known(o.Running.PID)
+	}
+	return a
+}
+
+// attempt returns what the start of an attempt says, which f has.
+func attempt(f *state.Fact, started time.Time) *Attempt {
+	a := &Attempt{
+		UniID: Known(f.UniID), N: f.Attempt, Started: Time(started),
+		GPUs: Granted(f.GPUUUIDs, f.GPUs, f.Memory), Closeness: Known(f.Close), Background: []BackgroundJob{},
+	}
+	if f.Log != "" {
+		a.Log = &Log{Path: f.Log}
+		if from := f.LogFrom; from > 0 || f.LogTo > 0 || f.Attempt == 1 { // older ledgers do not say where others begin
+			a.Log.From = &from
+		}
+	}
+	return a
+}
+
+// Granted returns the GPUs of a grant.
+func Granted(ids []gpu.UUID, indices []int, memory gpu.Bytes) []AttemptGPU {
+	list := []AttemptGPU{}
+	for i := range min(len(ids), len(indices)) {
+		list = append(list, AttemptGPU{Index: indices[i], UUID: ids[i], Granted: memory})
+	}
+	return list
+}
+
+// GitOf returns the state of the code that a run fact names.
+func GitOf(run *state.Fact) *Git {
+	if run.Commit == "" {
+		return nil
+	}
+	return &Git{run.Commit, run.Dirty}
+}
+
+// AlikeOf returns groups of failures as programs see them.
+func AlikeOf(groups []state.Alike) []Alike {
+	list := make([]Alike, len(groups))
+	for i, g := range groups {
+		list[i] = Alike{Cause{g.Code, g.Cause}, g.Count, List(g.Jobs), Known(g.Log)}
+	}
+	return list
+}
+
+// GPUOf returns a device without a verdict.
+func GPUOf(s *gpu.Sight) GPU {
+	g := GPU{
+		Index: s.Index, UUID: s.UUID, Name: s.Name, PCI: s.PCI, MIG: s.MIG,
+		Total: Known(s.Total), Used: AtLeast(s.Used, 0), Free: AtLeast(s.Free, 0), Util: AtLeast(s.Util, 0),
+		Jobs: []string{}, Claims: []Claim{}, Quarantines: []Quarantine{},
+	}
+	if s.Listed {
+		g.Processes = []Process{}
+	}
+	for _, p := range s.Processes {
+		g.Processes = append(g.Processes, Process{PID: p.PID, User: Known(gpu.UserName(p.User, p.UID)), Command: Known(p.Command), Memory: AtLeast(p.Memory, 0)})
+	}
+	for _, c := range s.Claims {
+		g.Claims = append(g.Claims, Claim{Known(gpu.UserName(c.User, c.UID)), c.Job, Known(c.PID), c.Memory, Time(c.Since), c.To != "", c.Gathering})
+	}
+	for _, q := range s.Sick {
+		g.Quarantines = append(g.Quarantines, Quarantine{Known(gpu.UserName(q.User, q.UID)), q.Since.UTC(), q.Until.UTC(), q.Why, List(q.Evidence)})
+	}
+	return g
+}
+
+// Judge adds whether a job could use the device now.
+func (g *GPU) Judge(v *gpu.Verdict) {
+	fits := v.OK
+	g.Fits = &fits
+	if g.Text = Known(v.Note); !v.OK {
+		g.Code, g.Text = Known(v.Code), Known(v.Reason)
+	}
+}

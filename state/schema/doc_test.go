@@ -1,0 +1,222 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the reference in docs/json.md")
+
+const (
+	reference = "../../docs/json.md"
+	beginMark = "<!-- The rest is made from the types of state/schema: go test ./state/schema -update -->\n"
+)
+
+// The reference is made from the types, their tags and their comments.
+func TestReference(t *testing.T) {
+	doc, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, ok := strings.Cut(string(doc), beginMark)
+	if !ok {
+		t.Fatalf("%s lacks the line %q", reference, beginMark)
+	}
+	want := head + beginMark + describe(t)
+	if *update {
+		if err := os.WriteFile(reference, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(doc) != want {
+		t.Errorf("%s is not what the types say: go test ./state/schema -update", reference)
+	}
+}
+
+func describe(t *testing.T) string {
+	var out strings.Builder
+	for _, path := range []string{"schema.go", "wait.go", "gpus.go", "records.go", "../cause.go", "../../gpu/words.go"} {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok || len(g.Specs) == 0 {
+				continue
+			}
+			switch s := g.Specs[0].(type) {
+			case *ast.TypeSpec:
+				if fields, ok := s.Type.(*ast.StructType); ok && !strings.Contains(path, "/") {
+					fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", s.Name.Name, sentence(g.Doc.Text()))
+					describeFields(&out, fields)
+				}
+			case *ast.ValueSpec:
+				if id, ok := s.Type.(*ast.Ident); ok && g.Tok == token.CONST && len(s.Values) == 1 {
+					fmt.Fprintf(&out, "\n### Values of %s\n\n| value | |\n|---|---|\n", names[id.Name])
+					for _, s := range g.Specs {
+						v := s.(*ast.ValueSpec)
+						fmt.Fprintf(&out, "| `%s` | %s |\n", strings.Trim(v.Values[0].(*ast.BasicLit).Value, `"`), comment(v.Comment))
+					}
+				}
+			}
+		}
+	}
+	return out.String()
+}
+
+// names are what the reference calls types of codes.
+var names = map[string]string{
+	"State": "state", "RunPhase": "phase", "WaitCode": "wait.code", "PlanCode": "plan.code", "CauseCode": "cause.code", "Code": "gpus[].code",
+}
+
+func describeFields(out *strings.Builder, fields *ast.StructType) {
+	for _, f := range fields.Fields.List {
+		typ := typeWords(f.Type)
+		if len(f.Names) == 0 {
+			fmt.Fprintf(out, "| | | the fields of %s |\n", typ)
+			continue
+		}
+		name := regexp.MustCompile(`json:"([a-z_]+)`).FindStringSubmatch(f.Tag.Value)[1]
+		fmt.Fprintf(out, "| `%s` | %s | %s |\n", name, typ, comment(f.Comment))
+	}
+}
+
+func typeWords(x ast.Expr) string {
+	switch x := x.(type) {
+	case *ast.StarExpr:
+		return typeWords(x.X) + " or null"
+	case *ast.ArrayType:
+		return "list of " + typeWords(x.Elt)
+	case *ast.MapType:
+		return "object: " + typeWords(x.Value)
+	case *ast.SelectorExpr:
+		switch x.Sel.Name {
+		case "Time":
+			return "time"
+		case "Bytes":
+			return "integer"
+		case "UUID", "Closeness":
+			return "string"
+		case "Fact":
+			return "the fact"
+		}
+		return words(x.Sel.Name)
+	case *ast.Ident:
+		return words(x.Name)
+	}
+	return "any"
+}
+
+func words(name string) string {
+	switch name {
+	case "int", "int64":
+		return "integer"
+	case "float64":
+		return "number"
+	case "bool":
+		return "true or false"
+	case "string":
+		return name
+	case "any":
+		return "anything"
+	}
+	if short := names[name]; short != "" {
+		return "a value of " + short
+	}
+	return "[" + name + "](#" + strings.ToLower(name) + ")"
+}
+
+func comment(c *ast.CommentGroup) string {
+	return strings.ReplaceAll(strings.TrimSpace(c.Text()), "|", `\|`)
+}
+
+func sentence(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// samples of docs/json.md by the type that they are of.
+var samples = map[string]any{
+	"Status": Status{}, "Problems": Problems{}, "Plan": Plan{}, "Wait": Wait{},
+}
+
+// The samples in docs/json.md have every field of their type, and no other.
+func TestSamples(t *testing.T) {
+	doc, err := os.ReadFile(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?s)<!-- (\\w+) -->\n```json\n(.*?)```").FindAllStringSubmatch(string(doc), -1) {
+		name, text := m[1], m[2]
+		if samples[name] == nil {
+			t.Errorf("a sample of %q: no such type", name)
+			continue
+		}
+		seen[name] = true
+		v := reflect.New(reflect.TypeOf(samples[name]))
+		d := json.NewDecoder(strings.NewReader(text))
+		d.DisallowUnknownFields()
+		if err := d.Decode(v.Interface()); err != nil {
+			t.Errorf("the sample of %s: %v", name, err)
+			continue
+		}
+		again, err := json.Marshal(v.Interface())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if compact.String() != string(again) {
+			t.Errorf("the sample of %s:\n%s\nit would be\n%s", name, compact.String(), again)
+		}
+	}
+	for name := range samples {
+		if !seen[name] {
+			t.Errorf("docs/json.md has no sample of %s", name)
+		}
+	}
+}
+
+// Names end in their unit, and no list or object may be left out.
+func TestNames(t *testing.T) {
+	done := map[reflect.Type]bool{}
+	var check func(t *testing.T, typ reflect.Type)
+	check = func(t *testing.T, typ reflect.Type) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice || typ.Kind() == reflect.Map {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct || done[typ] || typ.PkgPath() != reflect.TypeOf(Status{}).PkgPath() {
+			return
+		}
+		done[typ] = true
+		for i := range typ.NumField() {
+			f := typ.Field(i)
+			tag := f.Tag.Get("json")
+			if strings.Contains(tag, "omit") {
+				t.Errorf("%s.%s may be left out: what is unknown is null", typ.Name(), f.Name)
+			}
+			if strings.Contains(f.Type.String(), "gpu.Bytes") && !strings.HasSuffix(tag, "_bytes") {
+				t.Errorf("%s.%s is %q, which does not end in _bytes", typ.Name(), f.Name, tag)
+			}
+			check(t, f.Type)
+		}
+	}
+	for _, v := range []any{Status{}, Problems{}, GPUs{}, Queue{}, Usage{}, Versions{}, Batches{}, History{}, Why{}} {
+		check(t, reflect.TypeOf(v))
+	}
+	if len(done) < 25 {
+		t.Errorf("only %d types were checked", len(done))
+	}
+}

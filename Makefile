@@ -13,14 +13,15 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 2s
 
-.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture fairness install clean help
+.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture fairness install uninstall clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
 	@echo 'make test     all tests'
 	@echo 'make check    formatting, vet, staticcheck, all tests with -race, a build without cgo, short fuzzing, the README'
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
-	@echo 'make install  install gpurun in GOBIN'
+	@echo 'make install  install gpurun, its man page and completions below PREFIX (/usr/local, or ~/.local if you are not root)'
+	@echo 'make uninstall  remove them'
 	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/scheduling.md'
 	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
@@ -129,8 +130,29 @@ fairness:
 	GOGC=400 $(GO) test -count=1 -v -timeout 0 -run '^TestFairness$$' ./runner/hostsim -hostsim.brief=false \
 		-hostsim.days $(FAIR_DAYS) -hostsim.seeds $(FAIR_SEEDS) -hostsim.table $(abspath docs/scheduling.md)
 
-install:
-	$(GO) install -trimpath -ldflags '$(LDFLAGS)' .
+# DESTDIR is for those who make packages.
+PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)
+SHARE  := $(DESTDIR)$(PREFIX)/share
+BIN    := $(DESTDIR)$(PREFIX)/bin/gpurun
+MAN    := $(SHARE)/man/man1/gpurun.1
+BASHC  := $(SHARE)/bash-completion/completions/gpurun
+ZSHC   := $(SHARE)/zsh/site-functions/_gpurun
+FISHC  := $(SHARE)/fish/vendor_completions.d/gpurun.fish
+
+install: build
+	@install -d $(foreach f,$(BIN) $(MAN) $(BASHC) $(ZSHC) $(FISHC),'$(dir $(f))')
+	@install -m 755 $(OUT) '$(BIN)'
+	@set -e; put() { "$$@" >"$$to.new" && chmod 644 "$$to.new" && mv "$$to.new" "$$to"; }; \
+	to='$(MAN)'; put $(OUT) __man; \
+	to='$(BASHC)'; put $(OUT) completion bash; \
+	to='$(ZSHC)'; put $(OUT) completion zsh; \
+	to='$(FISHC)'; put $(OUT) completion fish
+	@echo 'installed $(BIN), its man page, and completions for bash, zsh and fish in $(SHARE)'
+	@case ":$$PATH:" in *':$(PREFIX)/bin:'*) ;; *) echo 'add $(PREFIX)/bin to your PATH';; esac
+	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'for zsh, write above compinit in .zshrc: fpath+=$(PREFIX)/share/zsh/site-functions';; esac
+
+uninstall:
+	rm -f '$(BIN)' '$(MAN)' '$(BASHC)' '$(ZSHC)' '$(FISHC)'
 
 clean:
 	rm -rf bin .fuzz.out

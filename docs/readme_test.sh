@@ -13,6 +13,22 @@ say 'gpurun version'
 bin/gpurun version >"$tmp/out"
 grep -qF "gpurun $(git describe --tags --always --dirty)" "$tmp/out" || fail "the version differs from git's"
 
+say 'make install, make uninstall'
+make -s install DESTDIR="$tmp/dest" PREFIX=/usr >"$tmp/out" 2>&1 || fail 'make install'
+find "$tmp/dest" -type f | sed "s|$tmp/dest/usr/||" | sort >"$tmp/installed"
+cat >"$tmp/want" <<'FILES'
+bin/gpurun
+share/bash-completion/completions/gpurun
+share/fish/vendor_completions.d/gpurun.fish
+share/man/man1/gpurun.1
+share/zsh/site-functions/_gpurun
+FILES
+cmp "$tmp/installed" "$tmp/want" >"$tmp/out" 2>&1 || fail "make install put in place: $(cat "$tmp/installed")"
+cmp bin/gpurun "$tmp/dest/usr/bin/gpurun" >"$tmp/out" 2>&1 || fail 'make install installed another binary'
+grep -q '^\.TH GPURUN 1' "$tmp/dest/usr/share/man/man1/gpurun.1" || fail 'no man page was installed'
+make -s uninstall DESTDIR="$tmp/dest" PREFIX=/usr >"$tmp/out" 2>&1
+[ -z "$(find "$tmp/dest" -type f)" ] || fail "make uninstall left $(find "$tmp/dest" -type f)"
+
 # The README's job file calls python train.py; this stand-in writes its output.
 mkdir "$tmp/work" "$tmp/path"
 cat >"$tmp/path/python" <<'PY'

@@ -33,6 +33,7 @@ type grammar struct {
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Print what a word may become, for completion."`
+	Man        manCmd        `cmd:"" name:"__man" hidden:"" help:"Print the manual page."`
 }
 
 // globalFlags apply to every command.
@@ -129,6 +130,12 @@ func (a *app) paths(b *batchFlags) ([]string, error) {
 	return paths, nil
 }
 
+// groupTitles are the groups of flags that several commands have.
+var groupTitles = []kong.Group{
+	{Key: "lines", Title: "Lists of commands:"},
+	{Key: "settings", Title: "Settings (these override the job files):"},
+}
+
 // helpFlag prints the help of the command it is given to.
 type helpFlag bool
 
@@ -152,10 +159,7 @@ func newParser(root *grammar, a *app) (*kong.Kong, error) {
 		kong.NoDefaultHelp(),
 		kong.Writers(a.out, a.err),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),
-		kong.ExplicitGroups([]kong.Group{
-			{Key: "lines", Title: "Lists of commands:"},
-			{Key: "settings", Title: "Settings (these override the job files):"},
-		}),
+		kong.ExplicitGroups(groupTitles),
 		kong.Exit(func(code int) { panic(fmt.Sprintf("kong tried to exit with %d", code)) }),
 	)
 }

@@ -22,7 +22,7 @@ var otherWords = map[string]string{
 // notACommand returns an error if word, where a job file belongs, looks like a mistyped
 // command: that is never taken for a file, even if a file has that name.
 func notACommand(word string) error {
-	if word == "" || word == "__complete" || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(commands, word) {
+	if word == "" || strings.HasPrefix(word, "__") || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(commands, word) {
 		return nil
 	}
 	near := nearest(word)

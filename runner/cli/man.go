@@ -1,0 +1,219 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// manCmd prints the manual page, made from the grammar; make install installs it.
+type manCmd struct{}
+
+// Run prints the page.
+func (manCmd) Run(a *app, ctx *kong.Context) error {
+	_, err := a.out.Write(manual(ctx.Model))
+	return err
+}
+
+// A row is a term of the page and what it means.
+type row struct{ term, text string }
+
+// exitRows are the exit statuses, in numerical order.
+var exitRows = []row{
+	{strconv.Itoa(exitDone), "All jobs succeeded, or there was nothing to do."},
+	{strconv.Itoa(exitFailed), "Some job failed; gpurun stop and other commands that change a run: it was refused."},
+	{strconv.Itoa(exitUsage), "The files or the arguments are wrong; nothing was started."},
+	{strconv.Itoa(exitState), "The state cannot be used: another gpurun is running this file, the disk is full, the run is on another host, ..."},
+	{strconv.Itoa(exitInternal), "gpurun itself failed."},
+	{strconv.Itoa(exitNoWait), "run, exec: --no-wait, and no GPU was free. wait: what it waits for had not ended at --timeout."},
+	{strconv.Itoa(exitGaveUp), "Gave up waiting for a GPU (max_wait). exec: the command was stopped by the host's max_timeout."},
+	{strconv.Itoa(exitCannotExecute) + ", " + strconv.Itoa(exitNotFound), "exec: the command is not executable, or not found. Otherwise exec exits with the command's own status."},
+	{strconv.Itoa(exitInt) + ", " + strconv.Itoa(exitTerm), "Interrupted: by Ctrl-C, or by SIGTERM or gpurun stop."},
+}
+
+// environRows are the variables that no flag names.
+var environRows = []row{
+	{"CUDA_VISIBLE_DEVICES", "If set, gpurun manages only these GPUs."},
+	{"GPURUN_CLAIMS_DIR", "Where the runs of this host see each other, instead of /var/tmp."},
+	{"GPURUN_HOST_RULES", "Another file of host rules, where the owner of the host has none."},
+	{"NO_COLOR", "If set, no colors."},
+	{"XDG_CONFIG_HOME", "Where the user's own settings are, instead of ~/.config."},
+	{"CUDA_VISIBLE_DEVICES, NVIDIA_VISIBLE_DEVICES, CUDA_DEVICE_ORDER", "Set for each job: its GPUs, in the order of PCI."},
+	{"GPURUN_JOB, GPURUN_UNI_ID, GPURUN_ATTEMPT, GPURUN_PARAM_*", "Set for each job: its name, the ID and the number of the attempt, and its parameters."},
+	{"GPURUN_RESULT", "Set for each job: a file to which it may append JSON objects of metrics."},
+}
+
+var fileRows = []row{
+	{".gpurun/FILE/", "The state of a job file, next to it (--state-dir moves it)."},
+	{".gpurun/FILE/ledger.jsonl", "What was started and how it ended, a JSON object a line."},
+	{".gpurun/FILE/logs/", "The output of jobs whose job file names no log."},
+	{".gpurun/FILE/run.log, run.out, summary.txt", "The log of gpurun itself, the output of run -d, and the last run's summary."},
+	{"~/.config/gpurun/config.yaml", "The user's own settings, weaker than all others."},
+	{"/etc/gpurun/host.yaml", "The rules that the owner of the host sets for everybody."},
+	{"/var/tmp/gpurun-UID/", "The GPUs that a user's runs hold and wait for, for others to see."},
+}
+
+// manual returns the page in roff.
+func manual(app *kong.Application) []byte {
+	m := &page{}
+	m.line(".TH GPURUN 1 \"\" %s \"User Commands\"", roffQuote("gpurun "+programVersion()))
+	m.section("NAME")
+	m.text("gpurun - runs batches of jobs on the GPUs of a shared machine")
+	m.section("SYNOPSIS")
+	m.text("gpurun [FLAGS] FILE...")
+	m.line(".br")
+	m.text("gpurun COMMAND [FLAGS] [ARGUMENTS]")
+	m.section("DESCRIPTION")
+	m.help(app.Help)
+	m.section("COMMANDS")
+	groups := map[string][]*kong.Flag{}
+	for _, cmd := range app.Children {
+		if !cmd.Hidden {
+			m.command(cmd, groups)
+		}
+	}
+	m.section("FLAGS OF ALL COMMANDS")
+	m.flags(app.Flags)
+	for _, g := range groupTitles {
+		m.section(strings.ToUpper(g.Key))
+		m.text(g.Title)
+		m.flags(groups[g.Key])
+	}
+	m.section("EXIT STATUS")
+	m.rows(exitRows)
+	m.section("ENVIRONMENT")
+	m.rows(append(flagVariables(app), environRows...))
+	m.section("FILES")
+	m.rows(fileRows)
+	return m.out.Bytes()
+}
+
+// flagVariables are the variables that stand for flags.
+func flagVariables(app *kong.Application) []row {
+	var list []row
+	for _, node := range append([]*kong.Node{app.Node}, app.Children...) {
+		for _, f := range node.Flags {
+			for _, name := range f.Envs {
+				r := row{name, "The same as --" + f.Name + "."}
+				if !slices.Contains(list, r) {
+					list = append(list, r)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// page is a page being written.
+type page struct{ out bytes.Buffer }
+
+func (m *page) line(format string, args ...any) { fmt.Fprintf(&m.out, format+"\n", args...) }
+
+func (m *page) section(title string) { m.line(".SH %s", roffQuote(title)) }
+
+func (m *page) text(s string) { m.line("%s", roff(s)) }
+
+func (m *page) rows(list []row) {
+	for _, r := range list {
+		m.line(".TP")
+		m.line(".B %s", roffQuote(r.term))
+		m.text(r.text)
+	}
+}
+
+// help writes a text of paragraphs, in which those that are indented are examples.
+func (m *page) help(text string) {
+	for _, par := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		code, indented := strings.CutPrefix(par, "    ")
+		m.line(".PP")
+		if !indented {
+			m.text(strings.ReplaceAll(par, "\n", " "))
+			continue
+		}
+		m.line(".RS 4")
+		m.line(".nf")
+		for l := range strings.SplitSeq(code, "\n") {
+			m.text(strings.TrimPrefix(l, "    "))
+		}
+		m.line(".fi")
+		m.line(".RE")
+	}
+}
+
+// command writes a command. Flags that several commands have in a group are collected.
+func (m *page) command(cmd *kong.Node, groups map[string][]*kong.Flag) {
+	m.line(".SS %s", roffQuote(cmd.Summary()))
+	m.text(cmd.Help)
+	if cmd.Detail != "" {
+		m.help(cmd.Detail)
+	}
+	for _, p := range cmd.Positional {
+		m.rows([]row{{p.Summary(), p.Help}})
+	}
+	var own []*kong.Flag
+	var also []string
+	for _, f := range cmd.Flags {
+		if f.Group == nil {
+			own = append(own, f)
+			continue
+		}
+		if title := strings.ToUpper(f.Group.Key); !slices.Contains(also, title) {
+			also = append(also, title)
+		}
+		if !slices.ContainsFunc(groups[f.Group.Key], func(g *kong.Flag) bool { return g.Name == f.Name }) {
+			groups[f.Group.Key] = append(groups[f.Group.Key], f)
+		}
+	}
+	m.flags(own)
+	if len(also) > 0 {
+		m.line(".PP")
+		m.text("Also the flags of " + strings.Join(also, " and ") + ".")
+	}
+}
+
+func (m *page) flags(list []*kong.Flag) {
+	for _, f := range list {
+		if f.Hidden {
+			continue
+		}
+		name := "--" + f.Name
+		if f.Tag.Negatable != "" {
+			name = "--[no-]" + f.Name
+		}
+		if f.Short != 0 {
+			name = "-" + string(f.Short) + ", " + name
+		}
+		if !f.IsBool() {
+			name += "=" + f.FormatPlaceHolder()
+		}
+		m.rows([]row{{name, f.Help}})
+	}
+}
+
+// roffQuote returns s as one argument of a macro.
+func roffQuote(s string) string { return `"` + strings.ReplaceAll(roff(s), `"`, `\(dq`) + `"` }
+
+// roff returns s as text: nothing in it is a request, and a hyphen is what a shell wants.
+func roff(s string) string {
+	var b strings.Builder
+	for _, c := range s {
+		switch {
+		case c == '\\':
+			b.WriteString(`\e`)
+		case c == '-':
+			b.WriteString(`\-`)
+		case c > '~':
+			fmt.Fprintf(&b, `\[u%04X]`, c)
+		default:
+			b.WriteRune(c)
+		}
+	}
+	if s := b.String(); strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
+		return `\&` + s
+	}
+	return b.String()
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// The page is complete, and renders without a warning.
+func TestManual(t *testing.T) {
+	parser, err := newParser(&grammar{}, newApp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := manual(parser.Model)
+	var argv []string
+	for _, renderer := range [][]string{{"groff", "-man", "-ww", "-Tutf8", "-P-cbou"}, {"man", "--warnings", "-l", "-"}} {
+		if _, err := exec.LookPath(renderer[0]); err == nil {
+			argv = renderer
+			break
+		}
+	}
+	if argv == nil {
+		t.Skip("neither groff nor man is installed: the man page is not tested")
+	}
+	var out, warnings bytes.Buffer
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(page), &out, &warnings
+	if err := cmd.Run(); err != nil || warnings.Len() > 0 {
+		t.Errorf("%v: %v\n%s", argv, err, &warnings)
+	}
+	text := strings.NewReplacer("\u2010", "-", "\u2212", "-").Replace(out.String())
+	says := func(what string) {
+		t.Helper()
+		if !regexp.MustCompile(`(?m)(?:^|[\s,\]])` + regexp.QuoteMeta(what) + `(?:[\s=,.]|$)`).MatchString(text) {
+			t.Errorf("%q is missing", what)
+		}
+	}
+	want := map[string]int{} // how often the page explains a flag
+	grouped := map[string]bool{}
+	for _, node := range append([]*kong.Node{parser.Model.Node}, parser.Model.Children...) {
+		if node.Hidden {
+			if strings.Contains(text, node.Name) {
+				t.Errorf("%q is no command for people", node.Name)
+			}
+			continue
+		}
+		says(node.Name)
+		for _, f := range node.Flags {
+			name := "--" + f.Name
+			if f.Tag.Negatable != "" {
+				name = "--[no-]" + f.Name
+			}
+			if f.Short != 0 {
+				name = "-" + string(f.Short) + ", " + name
+			}
+			if f.Group == nil || !grouped[f.Group.Key+name] {
+				want[name]++
+			}
+			if f.Group != nil {
+				grouped[f.Group.Key+name] = true
+			}
+			for _, env := range f.Envs {
+				says(env)
+			}
+		}
+	}
+	if len(want) < 60 {
+		t.Errorf("only %d flags", len(want))
+	}
+	for name, n := range want {
+		if got := len(regexp.MustCompile(`(?m)^ +`+regexp.QuoteMeta(name)+`(?:=| |$)`).FindAllString(text, -1)); got < n {
+			t.Errorf("%s is explained %d times, want %d at least", name, got, n)
+		}
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	statuses := regexp.MustCompile(`(?m)^\| ([0-9]+)(?:, ([0-9]+))? \|`).FindAllStringSubmatch(string(readme), -1)
+	if len(statuses) != len(exitRows) {
+		t.Errorf("README.md has %d exit statuses, the page %d", len(statuses), len(exitRows))
+	}
+	for _, m := range statuses {
+		says(m[1])
+	}
+	for _, r := range append(environRows, fileRows...) {
+		says(r.term)
+	}
+}
+
+func TestRoff(t *testing.T) {
+	cases := map[string]string{
+		".TH x":       `\&.TH x`,
+		"'so":         `\&'so`,
+		`a\n -b`:      `a\en \-b`,
+		"5 × 2 …":     `5 \[u00D7] 2 \[u2026]`,
+		"quote \"x\"": `quote "x"`,
+	}
+	for text, want := range cases {
+		if got := roff(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got, want := roffQuote(`a "b" -c`), `"a \(dqb\(dq \-c"`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

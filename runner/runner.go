@@ -35,7 +35,7 @@ type Config struct {
 	Stops   <-chan sched.StopRequested // stops requested by signals
 	Control <-chan *control.Call       // requests from other commands; nil for none
 	Environ []string                   // gpurun's own environment, which jobs inherit
-	Indexed bool                       // CUDA_VISIBLE_DEVICES may use indices: every device that NVML lists is accessible
+	Indexed bool                       // CUDA_VISIBLE_DEVICES may use indices: every GPU that NVML counts is accessible and not in MIG mode
 	Now     func() sched.Now
 	Go      func(f func()) // starts a goroutine and handles its panics
 }

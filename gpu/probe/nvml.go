@@ -168,6 +168,7 @@ func (s *session) list() ([]gpu.Device, nvml.Return) {
 			silent = append(silent, d.Device)
 			s.known[d.UUID] = d
 		case s.partitioned(d.handle):
+			s.partial = true // the GPU itself; what CUDA counts beside MIG instances is not told
 			devs = append(devs, s.instances(d)...)
 		default:
 			s.add(d)

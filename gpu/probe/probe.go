@@ -32,8 +32,8 @@ type Prober interface {
 	Read(ctx context.Context, q Query) gpu.Observation
 	// Version names the source: "NVML 13.3, driver 580.65" or "simulated".
 	Version() string
-	// Complete reports whether Devices has every device of the host, so that indices mean
-	// the same to CUDA.
+	// Complete reports whether Devices has every GPU of the host, none of them in MIG mode,
+	// so that indices mean the same to CUDA.
 	Complete() bool
 	// Private reports whether the devices are this run's alone, so that there is nothing to
 	// claim.

@@ -345,7 +345,7 @@ func (r *run) uniIDs() *uniid.Sink {
 	return sink
 }
 
-// indexed reports whether jobs may get the host's indices, since no device is hidden.
+// indexed reports whether jobs may get the host's indices, since no device is hidden and none in MIG mode.
 func indexed(p probe.Prober) bool { return p == nil || p.Complete() }
 
 // openView starts what the user sees.

@@ -59,7 +59,7 @@ type hold struct {
 	share   bool
 	slots   int
 	since   time.Time
-	ends    time.Time // at the latest; zero if unknown
+	ends    time.Time // see Grant
 }
 
 // collected is who keeps a device although no job of theirs is on it yet.

@@ -253,10 +253,10 @@ func (r *round) gathered(a *Ask, except []UUID) []UUID {
 func (r *round) complete(a *Ask) time.Time {
 	var ends []time.Time
 	for _, d := range r.p.reach(&r.p.own, a) {
-		at := r.p.clock(r.now)
-		known := true
+		now, known := r.p.clock(r.now), true
+		at := now
 		later := func(t time.Time) {
-			if known = known && !t.IsZero(); t.After(at) {
+			if known = known && t.After(now); t.After(at) { // what is overdue was only expected to end
 				at = t
 			}
 		}

@@ -141,7 +141,7 @@ type Claim struct {
 type Beyond struct {
 	CPUs int       `json:",omitempty"` // cores
 	RAM  Bytes     `json:",omitempty"` // host memory
-	Ends time.Time // when it ends, as far as its run knows; zero if unknown
+	Ends time.Time // when it ends, by its timeout or by what jobs like it took; zero if unknown
 }
 
 // An Observation is one reading of every managed device or, after a hand-over, of some.

@@ -21,7 +21,7 @@ func TestQueue(t *testing.T) {
 	})
 	until := func(i int, run string, uid int, ends time.Duration) Claim {
 		c := held(p, i, run, uid)
-		if ends > 0 {
+		if ends != 0 {
 			c.Ends = noon.Add(ends)
 		}
 		return c
@@ -65,6 +65,11 @@ func TestQueue(t *testing.T) {
 		place{"bob", 1, -1, mine}) // nothing is left for bob, who avoids others
 	p.observeClaims(sec(2), []Claim{until(0, "bob", bob, time.Hour), until(1, "dave", dave, 0)}, nil)
 	check("one end unknown",
+		place{"carol", 1.0 / 24, -1, mine},
+		place{"dave", 1, 0, ""},
+		place{"bob", 1, time.Hour, mine})
+	p.observeClaims(sec(2), []Claim{until(0, "bob", bob, time.Hour), until(1, "dave", dave, -time.Second)}, nil)
+	check("one end overdue",
 		place{"carol", 1.0 / 24, -1, mine},
 		place{"dave", 1, 0, ""},
 		place{"bob", 1, time.Hour, mine})

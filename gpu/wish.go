@@ -157,7 +157,8 @@ func (p *Pool) as(now time.Duration, w *Wish, a *Ask) []Verdict {
 }
 
 // expect returns the devices on which an ask can start first, and when; nil if that is
-// unknown. What claims keep from it is free when the last of them ends.
+// unknown. What claims keep from it is free when the last of them ends; one that is overdue was
+// only expected to end.
 func (p *Pool) expect(now time.Duration, a *Ask, verdicts []Verdict, taken []bool) (set []*device, at time.Time) {
 	ends := make([]time.Time, len(p.devs))
 	for _, v := range verdicts {
@@ -167,7 +168,7 @@ func (p *Pool) expect(now time.Duration, a *Ask, verdicts []Verdict, taken []boo
 			continue
 		case v.OK:
 			ends[d.position] = p.clock(now)
-		case len(d.claims) > 0 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Ends.IsZero() }):
+		case len(d.claims) > 0 && !slices.ContainsFunc(d.claims, func(c Claim) bool { return !c.Ends.After(p.clock(now)) }):
 			ends[d.position] = slices.MaxFunc(d.claims, func(a, b Claim) int { return a.Ends.Compare(b.Ends) }).Ends
 		default:
 			continue

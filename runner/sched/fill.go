@@ -186,8 +186,12 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Note: note}
 	prepare.Timeout, _ = c.timeout(id)
 	g.Since, g.Background = c.now.Wall, c.b.Settings.Background
-	if g.CPUs, g.RAM = cl.cpus, cl.memory; prepare.Timeout > 0 {
-		g.Ends = c.now.Wall.Add(prepare.Timeout)
+	lasts := prepare.Timeout
+	if lasts == 0 {
+		_, lasts = c.kin(id).Took()
+	}
+	if g.CPUs, g.RAM = cl.cpus, cl.memory; lasts > 0 {
+		g.Ends = c.now.Wall.Add(lasts)
 	}
 	prepare.Grant = g
 	if cl.gpus && c.spec(id).Affinity {

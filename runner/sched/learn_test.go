@@ -79,6 +79,34 @@ func TestMemoryIsLearned(t *testing.T) {
 	}
 }
 
+// A claim says when its job ends: at its timeout, else when nine of ten jobs like it did.
+func TestClaimsEndAsLearned(t *testing.T) {
+	w := learning(t, 32*gpu.GiB, 13, func(i int, s *jobspec.Spec) {
+		if i == 12 {
+			s.Timeout = time.Hour
+		}
+	})
+	var ends []time.Duration
+	w.hook = func(a Action) {
+		if p, ok := a.(Prepare); ok {
+			ends = append(ends, 0)
+			if !p.Grant.Ends.IsZero() {
+				ends[p.Job] = p.Grant.Ends.Sub(w.now.Wall)
+			}
+		}
+	}
+	w.b.Settings.MaxConcurrent = 1
+	w.open()
+	w.send(Began{})
+	for i := range 12 {
+		w.takes(gpu.GiB, time.Duration(i+1)*time.Minute, Ended{})
+		w.wait(time.Second)
+	}
+	if got := fmt.Sprint(ends); got != "[0s 1m0s 2m0s 3m0s 4m0s 5m0s 6m0s 7m0s 8m0s 9m0s 9m0s 10m0s 1h0m0s]" {
+		t.Errorf("jobs that take 1, 2, 3 … minutes were expected to end after %s", got)
+	}
+}
+
 // Nothing is learned from what says nothing, and nothing for jobs that say what they need.
 func TestMemoryIsNotLearned(t *testing.T) {
 	for name, test := range map[string]struct {

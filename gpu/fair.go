@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 )
@@ -260,6 +261,15 @@ func (p *Pool) Renewed(t Turn) (renewed bool) {
 		}
 	}
 	return renewed && len(p.claimedBy(func(c *Claim) bool { return c.Run == t.Run && c.UID == t.UID })) == 0
+}
+
+// Apart returns how long to leave devices alone after losing a race for them, the losses-th in
+// a row. The pause depends on the name of the claim, so that two that collided wait for
+// different times: at first, from 5 to 50 ms.
+func Apart(name string, losses int, most time.Duration) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name))
+	return min(time.Duration(5+h.Sum32()%46)*time.Millisecond<<min(losses-1, 10), most)
 }
 
 // Courtesy returns how long a device is left to the run whose turn it is.

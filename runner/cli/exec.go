@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -141,8 +140,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 // offeredPause is how soon a GPU that is offered to this command is read again.
 const offeredPause = 20 * time.Millisecond
 
-// try claims GPUs, or returns why it could not and when to try again. The loser of a race
-// waits at random, lest two collide again.
+// try claims GPUs, or returns why it could not and when to try again.
 func (c *execCmd) try(ctx context.Context, pool *gpu.Pool, req gpu.Request, snap gpu.Observation, hold *execClaim) (ok bool, why string, pause time.Duration) {
 	pause = max(time.Duration(c.Poll), 100*time.Millisecond)
 	if snap.Err != "" {
@@ -154,8 +152,10 @@ func (c *execCmd) try(ctx context.Context, pool *gpu.Pool, req gpu.Request, snap
 	}
 	if grant, ok := pool.Find(snap.At, req, theirs); ok {
 		lost := hold.take(ctx, pool, grant)
-		return lost == "", lost, 5*time.Millisecond + rand.N(45*time.Millisecond)
+		hold.lost++
+		return lost == "", lost, gpu.Apart(hold.uniID, hold.lost, pause)
 	}
+	hold.lost = 0
 	if len(pool.Offered()) > 0 { // its memory is coming back
 		pause = min(pause, offeredPause)
 	}

@@ -30,6 +30,7 @@ type execClaim struct {
 	*app
 	job, uniID string
 	grant      gpu.Grant
+	lost       int // races for GPUs in a row
 	pool       *gpu.Pool
 	purse      *purse
 	engine     engine.Engine // nil without GPUs

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"time"
 
@@ -27,14 +26,10 @@ type cooldown struct {
 }
 
 // cool avoids GPUs that another run just took, for a moment that grows with each loss in
-// a row, and has them read again after it. The pause depends on the attempt's name, so
-// that two runs that collided wait for different times: at first, from 5 to 50 ms.
+// a row, and has them read again after it.
 func (c *Core) cool(ids []gpu.UUID, name string) {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(name))
-	pause := time.Duration(5+h.Sum32()%46) * time.Millisecond
-	until := c.now.Boot + min(pause<<min(c.refusals, 10), max(c.b.Settings.Poll, shortPause))
 	c.refusals++
+	until := c.now.Boot + gpu.Apart(name, c.refusals, max(c.b.Settings.Poll, shortPause))
 	c.cooling = slices.DeleteFunc(c.cooling, func(s cooldown) bool { return s.until <= c.now.Boot })
 	for _, id := range ids {
 		c.cooling = append(c.cooling, cooldown{id, until})

@@ -1,0 +1,25 @@
+package gpu
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Who loses a race again waits twice as long, up to a bound; of many, few wait equally long.
+func TestApart(t *testing.T) {
+	pauses := map[time.Duration]int{}
+	for i := range 100 {
+		name := fmt.Sprint("run-", i)
+		first := Apart(name, 1, time.Second)
+		if pauses[first]++; first < 5*time.Millisecond || first > 50*time.Millisecond || Apart(name, 2, time.Second) != 2*first {
+			t.Errorf("%s waits %v, then %v", name, first, Apart(name, 2, time.Second))
+		}
+		if got := Apart(name, 99, time.Second); got != time.Second {
+			t.Errorf("%s waits %v in the end", name, got)
+		}
+	}
+	if len(pauses) < 30 {
+		t.Errorf("100 wait for only %d different times", len(pauses))
+	}
+}

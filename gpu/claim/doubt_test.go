@@ -75,7 +75,14 @@ func TestForeignFolders(t *testing.T) {
 	c := start(t, -1, "hold", root, "a")
 	h := Open([]string{root})
 	t.Cleanup(h.Close)
-	got, warnings, err := h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+	var got []gpu.Claim
+	var warnings []string
+	err := errDoubt
+	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // a busy machine does not look at so many in time
+		var more []string
+		got, more, err = h.Claim(context.Background(), Stake{UniID: "u", Job: "j", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}}})
+		warnings = append(warnings, more...)
+	}
 	if err != nil || !slices.Equal(jobs(got), []string{"a"}) || len(warnings) == 0 || len(warnings) > maxNamed+1 {
 		t.Errorf("claims %+v, %v, warnings %q", got, err, warnings)
 	}

@@ -20,12 +20,25 @@ type term struct {
 	began time.Duration
 	until time.Duration // it gathers no longer, and again once as much time has passed
 	full  time.Duration // since when it could start; 0 if it could not
+	short time.Duration // since when too few devices would do; 0 if enough would
 	had   []UUID        // what the user has held ever since
 }
 
 func (t *term) lasts(now time.Duration) bool  { return now < t.until }
 func (t *term) pauses(now time.Duration) bool { return t.until <= now && now < t.again() }
 func (t *term) again() time.Duration          { return 2*t.until - t.began }
+
+// enough records whether enough devices would do for whoever gathers, and reports whether they
+// would a moment ago: what a job has just left looks like a stranger's until it has been read.
+func (t *term) enough(now, moment time.Duration, would bool) bool {
+	switch {
+	case would:
+		t.short = 0
+	case t.short == 0:
+		t.short = now
+	}
+	return t.short == 0 || now < t.short+moment
+}
 
 // gather records the gathering claims of other runs, as far as they count.
 func (p *Pool) gather(now time.Duration, claims []Claim) {
@@ -36,10 +49,15 @@ func (p *Pool) gather(now time.Duration, claims []Claim) {
 	}
 	p.terms = slices.DeleteFunc(p.terms, func(t term) bool { return now >= t.again() })
 	for i := range p.others {
-		if w := &p.others[i]; w.Gathers && p.termOf(w.UID) == nil {
-			held := p.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
-			p.terms = append(p.terms, term{uid: w.UID, began: now, until: now + max(p.rules.Host.Gather, now-w.seen), had: held})
+		w := &p.others[i]
+		if !w.Gathers {
+			continue
 		}
+		if p.termOf(w.UID) == nil {
+			held := p.claimedBy(func(c *Claim) bool { return c.UID == w.UID })
+			p.terms = append(p.terms, term{uid: w.UID, began: now, until: now + max(p.rules.Host.Gather, now-w.seen), had: held, short: now - p.Courtesy()})
+		}
+		p.termOf(w.UID).enough(now, p.Courtesy(), p.suits(w, &w.Asks[0]))
 	}
 	for i := range p.devs {
 		p.devs[i].gathers = nil
@@ -66,7 +84,7 @@ func (p *Pool) gathers(now time.Duration, w *Wish) bool {
 		return w.Gathers
 	}
 	t := p.termOf(w.UID)
-	return t != nil && t.lasts(now) && !p.over(now, w.UID) && p.suits(w, &w.Asks[0])
+	return t != nil && t.lasts(now) && !p.over(now, w.UID) && (t.short == 0 || now < t.short+p.Courtesy())
 }
 
 // suits reports whether the devices of gpurun and free ones would do for an ask.
@@ -161,13 +179,12 @@ func (r *round) gathers(w *Wish, a *Ask, d *device) bool {
 	return has < a.Min
 }
 
-// entitled reports whether this run may gather for its first ask: devices of gpurun and free
-// ones would do, and nobody before it in the order could use them. Once it has begun, only
-// somebody before it who gathers, too, ends that.
+// entitled reports whether this run may gather for its first ask: nobody before it in the order
+// could use the devices. Once it has begun, only somebody before it who gathers, too, ends that.
 func (r *round) entitled(begun bool) bool {
 	for _, w := range r.order(nil) {
 		if w == &r.p.own {
-			return r.p.suits(w, &w.Asks[0])
+			return true
 		}
 		could := func(a Ask) bool { return r.p.suits(w, &a) }
 		if (!begun || r.p.gathers(r.now, w)) && r.wants[slices.Index(r.wishes, w)] > 0 && slices.ContainsFunc(w.Asks, could) {
@@ -215,7 +232,11 @@ func (p *Pool) Gather(now time.Duration, req Request, except []UUID) (g Gatherin
 	}
 	r, begun := p.newRound(now), t.lasts(now)
 	alone := !p.Rivals() && !slices.ContainsFunc(p.devs, func(d device) bool { return len(d.claims) > 0 })
-	if g.Next = 0; !begun && alone || !r.entitled(begun) {
+	would := p.suits(w, &w.Asks[0])
+	if begun {
+		would = t.enough(now, p.Courtesy(), would)
+	}
+	if g.Next = 0; !begun && alone || !would || !r.entitled(begun) {
 		return g
 	}
 	if !begun {

@@ -272,3 +272,42 @@ func TestNextGathers(t *testing.T) {
 		t.Error("it is free")
 	}
 }
+
+// When a job ends, its claim may be gone while the latest list still shows its process, as if it
+// were a stranger's. That ends no gathering of all devices, unless it lasts.
+func TestGatherOfAll(t *testing.T) {
+	listed := func(p *Pool, now time.Duration) {
+		see(p, now, func(i int, r *Reading) {
+			if i == 1 {
+				with(r, bobs(20*GiB))
+			}
+		})
+	}
+	p := waits(2, 2)
+	bobsClaim := []Claim{held(p, 1, "bob", bob)}
+	bobsClaim[0].Memory = 20 * GiB
+	on := func(now time.Duration, claims []Claim) bool {
+		p.Notice(now, claims, nil)
+		g := p.Gather(now, *p.own.Asks[0].req, nil)
+		return g.On
+	}
+	listed(p, sec(700))
+	if on(sec(700), []Claim{}) || !on(sec(701), bobsClaim) || !on(sec(702), []Claim{}) || !on(sec(706), []Claim{}) {
+		t.Error("a claim that goes before its process is seen to have ended ends a gathering")
+	}
+	if on(sec(707), []Claim{}) || !on(sec(708), bobsClaim) {
+		t.Error("a stranger does not")
+	}
+
+	p = host(2)
+	listed(p, sec(9))
+	w, ours := gathers(p, "carol", carol, 2), collects(p, 0, "carol", carol, time.Time{})
+	keptOff := func(now time.Duration, claims ...Claim) bool {
+		p.Notice(now, append(claims, ours), []Wish{w})
+		_, ok := p.Find(now, one(GiB), []UUID{"GPU-1"})
+		return !ok
+	}
+	if keptOff(sec(10)) || !keptOff(sec(11), bobsClaim...) || !keptOff(sec(12)) || !keptOff(sec(16)) || keptOff(sec(17)) {
+		t.Error("nor does it from here")
+	}
+}

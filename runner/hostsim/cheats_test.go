@@ -2,6 +2,7 @@ package hostsim
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -78,7 +79,7 @@ var cheats = []cheat{
 		h.wish("ghost", h.ghost("ghost", epoch))
 		h.grab("ghost")
 	}},
-	{"gathers all GPUs and starts nothing", false, false, 1.25, 6000, func(h *host, _ []job) {
+	{"gathers all GPUs and starts nothing", false, false, 1.25, 10000, func(h *host, _ []job) {
 		w := h.ghost("ghost", epoch)
 		w.Gathers, w.Asks[0].Min = true, 8
 		h.wish("ghost", w)
@@ -131,6 +132,9 @@ func (h *host) grab(owner string) {
 	h.after(ms(100), func() { h.grab(owner) })
 }
 
+// latecomer is when the fourth user comes.
+const latecomer = 90 * time.Second
+
 // rivalFor is for how long rivals are played.
 func rivalFor() time.Duration { return fewer(hours(2)) }
 
@@ -149,7 +153,7 @@ func rivalry(seed uint64, c *cheat, honest bool) *host {
 		jobs := work()
 		h.after(time.Minute+time.Duration(rng.Float64()*float64(20*time.Second)), func() { h.gpurun(uid, jobs) })
 	}
-	jobs, comes := work(), 90*time.Second
+	jobs, comes := work(), latecomer
 	if c != nil && c.early {
 		comes = 0
 	}
@@ -172,4 +176,15 @@ func (h *host) honest() (seconds float64) {
 		seconds += h.meter.byUser[uid].Seconds()
 	}
 	return seconds
+}
+
+// wide returns how many seconds after the host's patience a job on all GPUs starts among the work of
+// three others.
+func wide(seed uint64) float64 {
+	h := rivalry(seed, &cheat{play: func(h *host, _ []job) { h.gpurun(cheater, []job{{len(h.gpus), time.Second}}) }}, false)
+	starts := h.meter.starts[cheater]
+	if len(starts) == 0 {
+		return math.Inf(1)
+	}
+	return (starts[0] - time.Hour - latecomer - h.rules.Patience).Seconds()
 }

@@ -93,6 +93,7 @@ func newHost(seed uint64, n int) *host {
 	for i := range n {
 		h.gpus = append(h.gpus, gpu.Device{Index: i, UUID: gpu.UUID(fmt.Sprintf("GPU-%02d", i)), Name: "NVIDIA Test", PCI: fmt.Sprintf("00000000:%02X:00.0", i), Total: total})
 	}
+	h.rules.Patience, h.rules.Gather = hours(1.0/6), hours(0.5)
 	h.meter.init(h)
 	return h
 }

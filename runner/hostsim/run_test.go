@@ -325,7 +325,11 @@ func (r *run) settle(at *attempt, others []gpu.Claim, ours []*claim, pause, wait
 		return
 	}
 	r.soon(r.between(ms(1), ms(5)), func() {
+		stale := r.stale(at.began)
 		r.step(sched.Prepared{Job: at.job, Start: state.Fact{UniID: at.claim.id, Log: "log", Commands: []string{"true"}}, Claims: others})
+		if stale {
+			r.notice()
+		}
 	})
 }
 

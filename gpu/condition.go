@@ -6,6 +6,108 @@ import (
 	"time"
 )
 
+// activity is how busy a device has been in the last minute.
+type activity struct {
+	samples []Sample
+	since   time.Duration     // start of the unbroken run of samples
+	watched time.Duration     // how long that has been
+	peaks   [len(windows)]int // highest sample of each window; -1 if unknown
+	idle    Idle              // without a UUID if there is no sample
+}
+
+// windows are what utilization is judged over: briefly, and for longer if strangers are there.
+var windows = [2]time.Duration{3 * time.Second, 60 * time.Second}
+
+// window returns which of the windows counts for d.
+func (d *device) window() int {
+	if d.strangers() {
+		return 1
+	}
+	return 0
+}
+
+// watch adds samples, as of now.
+func (w *activity) watch(id UUID, now time.Duration, samples []Sample, gap time.Duration) {
+	for _, s := range samples {
+		last, any := w.last()
+		if any && s.At <= last {
+			continue
+		}
+		if !any || s.At-last > gap {
+			w.since = s.At
+		}
+		w.samples = append(w.samples, s)
+		w.rest(id, s)
+	}
+	last, any := w.last()
+	for len(w.samples) > 0 && w.samples[0].At < now-windows[1] {
+		w.samples = w.samples[1:]
+	}
+	w.peaks, w.watched = [2]int{-1, -1}, 0
+	if !any || now-last > gap {
+		return // too old to say anything about now
+	}
+	w.watched = now - w.since
+	for i, window := range windows {
+		for k, s := range w.samples { // always counting the newest
+			if s.At >= now-window || k == len(w.samples)-1 {
+				w.peaks[i] = max(w.peaks[i], s.Percent)
+			}
+		}
+	}
+}
+
+// rest adds a sample to the time for which the device has done nothing.
+func (w *activity) rest(id UUID, s Sample) {
+	seen := Idle{UUID: id, Since: s.At, Until: s.At}
+	if s.Percent > 0 {
+		seen.Busy = s.At
+	}
+	if w.idle.UUID != "" {
+		seen = seen.with(w.idle)
+	}
+	w.idle = seen
+}
+
+// last returns the time of the newest sample.
+func (w *activity) last() (time.Duration, bool) {
+	if len(w.samples) == 0 {
+		return 0, false
+	}
+	return w.samples[len(w.samples)-1].At, true
+}
+
+// A Sight is what is known of one device, for whoever looks at the pool.
+type Sight struct {
+	Device
+	Free, Used Bytes // -1 if unknown
+	Util       int   // percent, the newest sample; -1 if unknown
+	Listed     bool  // Processes were read
+	Processes  []Process
+	Claims     []Claim // of other runs
+	Sick       []Quarantine
+}
+
+// Sights returns what is known of every device, in PCI order.
+func (p *Pool) Sights(now time.Duration) []Sight {
+	all := make([]Sight, len(p.devs))
+	for i := range p.devs {
+		d := &p.devs[i]
+		all[i] = Sight{Device: d.Device, Free: d.free, Used: d.used, Util: -1, Listed: d.listed, Processes: slices.Clone(d.procs), Claims: slices.Concat(d.claims, d.gathers)}
+		if d.err != "" {
+			all[i].Free, all[i].Used = -1, -1
+		} else if n := len(d.samples); n > 0 {
+			all[i].Util = d.samples[n-1].Percent
+		}
+		for _, q := range p.quarantines {
+			if q.UUID == d.UUID && q.Ends > now {
+				all[i].Sick = append(all[i].Sick, q)
+			}
+		}
+	}
+	return all
+}
+
 // A Quarantine keeps a user's jobs off a device that one of that user's runs found sick.
 // For everybody else it is a hint: their jobs take that device last.
 type Quarantine struct {

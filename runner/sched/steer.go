@@ -121,9 +121,9 @@ func (c *Core) reopen(id int32) {
 
 // recount finds out for all jobs what they wait for, and lets those proceed that can.
 func (c *Core) recount() {
-	c.refill = true
+	c.refill, c.breaker.lifted = true, true
 	for q := range c.queues {
-		c.queues[q].next, c.breaker.lifted = 0, true
+		c.queues[q].next = 0
 	}
 	if !c.begun {
 		return

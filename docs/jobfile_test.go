@@ -105,6 +105,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1-ramen-0.1 … job-1-room-0.01",
 		"job-1", // metrics
 		"report … download",
+		"unpack-0 … train",
 		"job-1", // elastic jobs
 		"job-1", // retries
 		"job-1", // a timeout

@@ -62,10 +62,12 @@ type Options struct {
 	Lint       bool              // also lint the batch, because it is going to run
 }
 
-// A Problem is an error or a warning in a job file, and Settings apply to the batch.
+// A Problem is an error or a warning in a job file, and Settings apply to the batch, as its Pools
+// do.
 type (
 	Problem  = source.Problem
 	Settings = settings.Settings
+	Pool     = settings.Pool
 )
 
 // LongestFirst is the order of jobs that goes by how long jobs like them took.

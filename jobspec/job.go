@@ -50,6 +50,12 @@ type Notice struct {
 	Grace  time.Duration // until SIGKILL
 }
 
+// A PoolUse is how much of a pool a job takes. N is 0 without one.
+type PoolUse struct {
+	Name string
+	N    int
+}
+
 // Retry tells whether and when to follow a failed attempt with another.
 type Retry struct {
 	Max          int           // retries after the first attempt; -1 for no limit
@@ -99,6 +105,7 @@ type Spec struct {
 	CPUsGiven  bool        // the job file sets cpus
 	Affinity   bool        // bind the job to the cores of its GPUs' NUMA node
 	Memory     gpu.Bytes   // host memory to reserve
+	Pool       PoolUse     // of settings.pools
 	Priority   int         // higher first
 	When       When
 	Timeout    time.Duration // 0 for none

@@ -18,7 +18,7 @@ import (
 var rangeInText = regexp.MustCompile(`\d{4,}`)
 
 const nativeSample = `
-settings: {max_concurrent: 4, poll: 5s, gpu_ids: "0,2-3", work_dir: ..}
+settings: {max_concurrent: 4, pools: {disk: 4, net: 1}, poll: 5s, gpu_ids: "0,2-3", work_dir: ..}
 defaults: {timeout: 6h, log: "logs/{name}.log", env: {A: "{port} $HOME ${X}$$", B: 1, C: "{started}"}}
 jobs:
   - name: "train-{d}"
@@ -32,6 +32,7 @@ jobs:
       python t.py
     args: {lr: 1e-5, flag: true, off: false, name: "{name}", s: "{s}"}
     gpus: 2-4
+    pool: {disk: 2}
     gpu_memory: 12GiB
     outputs: ["ckpt/{name}.pt"]
     metrics: {acc: 'best "acc" = ([0-9.]+)\s*$', loss: {file: "out/{name}.csv", key: test.loss, at: max val_acc, goal: min, percent: true}}
@@ -47,7 +48,7 @@ jobs:
     sample: {n: 2, rng: 5, params: {u: "log 1e-4..1e-1", v: int 2..8, w: [a, b]}}
     run: echo {k} {u}
     args: {t: "{t}"}
-  - {name: last, run: x, needs: ["job-2-*"], gpus: 0, cpus: 2, queue: q, tags: [a, b], shell: [sh, -c], desc: "the {name}"}
+  - {name: last, run: x, needs: ["job-2-*"], gpus: 0, cpus: 2, queue: q, pool: net, tags: [a, b], shell: [sh, -c], desc: "the {name}"}
 `
 
 const nestedSample = `

@@ -51,6 +51,7 @@ var resourceKeys = []resourceKey{
 	single("cpus", parseCount, func(s *Spec) *int { return &s.CPUs }),
 	single("affinity", units.ParseBool, func(s *Spec) *bool { return &s.Affinity }),
 	single("memory", units.ParseSize, func(s *Spec) *gpu.Bytes { return &s.Memory }),
+	single("pool", parsePool, func(s *Spec) *PoolUse { return &s.Pool }),
 	single("share", units.ParseBool, func(s *Spec) *bool { return &s.Request.Share }),
 	single("slots", parseCount, func(s *Spec) *int { return &s.Request.Slots }),
 	single("priority", parsePriority, func(s *Spec) *int { return &s.Priority }),
@@ -216,6 +217,7 @@ func (p *proto) finish(d *draft) {
 		r.UtilOnOwn = p.style.ownUtil
 	}
 	p.checkResize(d)
+	p.checkPool(d)
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil && d.Retry.BackoffAfter == 0 {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
 	}
@@ -247,6 +249,8 @@ func (p *proto) readResources() {
 		n := p.get(rk.key)
 		switch {
 		case n == nil:
+		case rk.key == "pool" && n.Kind == yaml.MappingNode:
+			p.poolOf(n)
 		case n.Kind == yaml.MappingNode && slices.Contains(words.Mappings, rk.key):
 			p.readMapping(rk.key, n)
 		default:

@@ -66,6 +66,15 @@ func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 		}
 		return strings.Join(parts, ","), len(parts) > 0
 	}
+	if name == "pools" && v.Kind == yaml.MappingNode {
+		var parts []string
+		s.Pairs(v, name, func(k, size *yaml.Node) {
+			if text, _, ok := s.Scalar(size, name+": "+k.Value); ok {
+				parts = append(parts, k.Value+"="+text)
+			}
+		})
+		return strings.Join(parts, ","), len(parts) > 0
+	}
 	text, tag, ok := s.Scalar(v, name)
 	return text, ok && tag != "!!null"
 }

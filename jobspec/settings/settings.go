@@ -35,10 +35,17 @@ type Settings struct {
 	SeedAs        string
 	Breaker       int  // hold a family if its first Breaker attempts fail alike; 0 for never
 	Learn         bool // go by what earlier jobs of a family took
+	Pools         []Pool
 
 	Allow []string // lints switched off
 
 	Sources []Setting // every setting with its origin, for plan -v, in the order of the reference
+}
+
+// A Pool is something that only so many jobs may use at once, in units of its own.
+type Pool struct {
+	Name string
+	Size int
 }
 
 // A Setting is one line of plan -v.

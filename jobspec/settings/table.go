@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,6 +78,7 @@ var Table = []Def{
 	word("seed_as", func(s *Settings) *string { return &s.SeedAs }, "config", "argument"),
 	count("breaker", func(s *Settings) *int { return &s.Breaker }),
 	onOff("learn", func(s *Settings) *bool { return &s.Learn }),
+	of("pools", "", func(s *Settings) *[]Pool { return &s.Pools }, parsePools, formatPools),
 	list("allow", func(s *Settings) *[]string { return &s.Allow }, func(t string) ([]string, error) { return lint.ParseAllow(strings.Split(t, ",")) }),
 }
 
@@ -94,6 +96,35 @@ func parseSeed(text string) (int64, error) {
 		return 0, source.Faultf("", "%q is not a whole number", text)
 	}
 	return n, nil
+}
+
+// parsePools parses disk=4,net=2.
+func parsePools(text string) (pools []Pool, err error) {
+	for _, part := range strings.Split(text, ",") {
+		name, size, ok := strings.Cut(strings.TrimSpace(part), "=")
+		p := Pool{Name: name}
+		switch p.Size, err = units.ParseCount(size, 1); {
+		case !ok || !PoolName.MatchString(name):
+			return nil, source.Faultf("write {disk: 4}, or --pools disk=4", "%q is not a name and a number", part)
+		case err != nil:
+			return nil, source.Faultf("", "%s: %s", name, err)
+		case slices.ContainsFunc(pools, func(q Pool) bool { return q.Name == name }):
+			return nil, source.Faultf("keep only one", "%s is there twice", name)
+		}
+		pools = append(pools, p)
+	}
+	return pools, nil
+}
+
+// PoolName matches the names that pools may have.
+var PoolName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+func formatPools(pools []Pool) string {
+	parts := make([]string, len(pools))
+	for i, p := range pools {
+		parts[i] = p.Name + "=" + strconv.Itoa(p.Size)
+	}
+	return strings.Join(parts, ",")
 }
 
 func parseProgram(text string) (string, error) {
@@ -128,7 +159,7 @@ func shown(name, value string) string {
 		return "no limit"
 	case value == "-1", name == "gpu_ids" && value == "":
 		return "not set"
-	case name == "allow" && value == "":
+	case (name == "allow" || name == "pools") && value == "":
 		return "none"
 	case name == "hours" && value == "":
 		return "always"

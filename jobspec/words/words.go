@@ -10,7 +10,7 @@ import (
 // Job has the keys of a job, in the order of the reference.
 var Job = []string{
 	"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "priority",
-	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "affinity", "memory", "share", "slots",
+	"gpus", "gpu_memory", "gpu_model", "gpu_ids", "max_util", "cpus", "affinity", "memory", "pool", "share", "slots",
 	"env", "work_dir", "shell", "log", "stdout", "stderr", "timeout", "leftovers", "retry", "resize",
 	"outputs", "inputs", "metrics", "config", "allow", "desc", "tags",
 }

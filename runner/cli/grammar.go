@@ -89,6 +89,7 @@ type settingsFlags struct {
 	Allow         string `placeholder:"LINTS" help:"Lints to turn off, e.g. pinned,background; see docs/jobfile.md."`
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
 	Breaker       string `placeholder:"N" help:"Hold a family of jobs once its first N attempts failed alike; 0 for never."`
+	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2; see docs/jobfile.md."`
 	Learn         bool   `negatable:"" help:"Go by what jobs like these took before, for the memory of jobs that do not set it and for estimates."`
 }
 

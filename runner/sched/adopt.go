@@ -20,6 +20,7 @@ func (Began) on(c *Core) {
 		if a.job >= 0 {
 			spec := c.spec(a.job)
 			a.grant.Background, a.grant.CPUs, a.grant.RAM = c.b.Settings.Background, spec.CPUs, spec.Memory
+			a.pool = spec.Pool
 			a.cpus, a.memory, a.grant.Share, a.grant.Slots = spec.CPUs, spec.Memory, spec.Request.Share, spec.Request.Slots
 			c.jobs[a.job].attempt = max(c.jobs[a.job].attempt, a.n)
 		}

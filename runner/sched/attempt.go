@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec"
 	"gpurun/state"
 )
 
@@ -19,6 +20,7 @@ type attempt struct {
 	grant  gpu.Grant
 	cpus   int
 	memory gpu.Bytes
+	pool   jobspec.PoolUse
 	name   string // its job's name and key when it started
 	key    string
 	log    string
@@ -135,6 +137,9 @@ func (c *Core) onPool(a *attempt) bool { return len(a.grant.UUIDs) > 0 && c.pool
 func (c *Core) count(a *attempt, by int) {
 	c.live.cpus += by * a.cpus
 	c.live.memory += gpu.Bytes(by) * a.memory
+	if a.pool.N > 0 {
+		c.pools.inUse[a.pool.Name] += by * a.pool.N
+	}
 	if c.onPool(a) {
 		c.live.onGPUs += by
 	}

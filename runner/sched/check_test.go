@@ -71,7 +71,23 @@ func (c *Core) checkLive() error {
 			return fmt.Errorf("%s has %d attempts, counted %d", c.name(int32(i)), own[int32(i)], c.jobs[i].own)
 		}
 	}
-	return c.checkLimits()
+	return errors.Join(c.checkPools(), c.checkLimits())
+}
+
+// checkPools compares what live attempts take of the pools with what is counted, and with their
+// sizes: those do not apply to what an earlier run started.
+func (c *Core) checkPools() error {
+	used, adopted := map[string]int{}, false
+	for _, a := range c.live.all {
+		used[a.pool.Name] += a.pool.N
+		adopted = adopted || a.adopted
+	}
+	for name, n := range c.pools.inUse {
+		if n != used[name] || !adopted && n > c.poolSize(name) {
+			return fmt.Errorf("%d of pool %s are counted of %d, %d are in use", n, name, c.poolSize(name), used[name])
+		}
+	}
+	return nil
 }
 
 // checkLimits: limits do not apply to what an earlier run started.

@@ -54,6 +54,7 @@ type Core struct {
 	ending
 	steering
 	gathering gathering
+	pools     pools
 	lessons   lessons
 	live      attempts
 	reads     reads
@@ -85,6 +86,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.live.byID = map[string]*attempt{}
 	c.breaker.families = map[uint64]*family{}
 	c.health = newHealth()
+	c.pools = newPools()
 	c.resizes = newResizes()
 	for i := range c.jobs {
 		if opts.Selected == nil || opts.Selected[i] {

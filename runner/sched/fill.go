@@ -56,6 +56,7 @@ func (c *Core) fill() {
 	w.id, w.kept, w.free, c.cramped.id, c.squeezed, c.failed = -1, nil, 0, -1, false, c.failed[:0]
 	c.gathering.IDs = nil
 	defer c.gather()
+	c.forgetHeads()
 	if c.draining != "" {
 		c.moves = nil
 		return
@@ -73,7 +74,9 @@ func (c *Core) fill() {
 		cl := order[0]
 		id := c.head(cl)
 		started := false
-		if c.room(id) == nil {
+		if c.full(id) != nil {
+			c.awaitPool(id)
+		} else if c.space(id) == nil {
 			started = c.startJob(id)
 		} else {
 			c.squeezed = c.squeezed || c.tight(cl, c.live.cpus, c.live.memory) != nil
@@ -201,7 +204,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 		c.waiter.first = -1
 	}
 	a := &attempt{
-		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory,
+		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory, pool: cl.pool,
 		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
 	}
 	c.set(id, preparing)

@@ -95,6 +95,9 @@ func (c *chaos) batch() {
 		c.host.MaxGPUsPerUser, c.host.MaxTimeout = 1+c.pick(3), time.Duration(c.pick(2))*time.Hour
 		c.host.Hours = []gpu.DeviceHours{{Hours: hoursOf(c.t, "12:05-12:30, 13:10-11:00")}}
 	}
+	for _, name := range []string{"disk", "net"}[:c.pick(3)] {
+		s.Pools = append(s.Pools, jobspec.Pool{Name: name, Size: 1 + c.pick(3)})
+	}
 	c.opts.CPUs = c.pick(4)
 	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
 	c.elastic = c.chance(30)
@@ -160,6 +163,10 @@ func (c *chaos) someSpec() jobspec.Spec {
 	}
 	if c.elastic {
 		spec.Request = gpu.Request{Min: 1, Max: 1 + c.pick(3), Memory: gpu.Bytes(1+c.pick(3)) * 4 * gpu.GiB, MaxUtil: 100}
+	}
+	if pools := c.b.Settings.Pools; len(pools) > 0 && c.chance(60) {
+		p := pools[c.pick(len(pools))]
+		spec.Pool = jobspec.PoolUse{Name: p.Name, N: 1 + c.pick(p.Size)}
 	}
 	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can ask for that
 		spec.Resize = jobspec.Resize{}

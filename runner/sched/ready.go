@@ -116,6 +116,7 @@ type need struct {
 	req    gpu.Request
 	cpus   int
 	memory gpu.Bytes
+	pool   jobspec.PoolUse
 }
 
 // A class is all ready jobs with the same need. If the first of them finds no room,
@@ -132,7 +133,7 @@ func (cl *class) Before(other *class) bool { return cl.jobs[0].Before(other.jobs
 
 // classOf returns the class of a job's current need, creating it if necessary.
 func (c *Core) classOf(id int32) *class {
-	n := need{c.request(id), c.spec(id).CPUs, c.spec(id).Memory}
+	n := need{c.request(id), c.spec(id).CPUs, c.spec(id).Memory, c.spec(id).Pool}
 	cl := c.byNeed[n]
 	if cl == nil {
 		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && c.opts.Placement == gpu.Here}
@@ -258,10 +259,17 @@ func cores(n int) string {
 	return fmt.Sprintf("%d cores", n)
 }
 
-// room returns why the limits of this run keep a ready job from starting now, or nil. Once
-// the patience of a job is over that found too few cores or too little host memory, no
-// other job may take any of them.
+// room returns why the limits of this run keep a ready job from starting now, or nil.
 func (c *Core) room(id int32) *schema.Wait {
+	if w := c.full(id); w != nil {
+		return w
+	}
+	return c.space(id)
+}
+
+// space returns why too few cores or too little host memory keep a ready job from starting now, or
+// nil. Once the patience of a job is over that found too little of them, no other job may take any.
+func (c *Core) space(id int32) *schema.Wait {
 	cl := c.jobs[id].class
 	cpus, memory := c.movesHold()
 	cpus, memory = cpus+c.live.cpus, memory+c.live.memory

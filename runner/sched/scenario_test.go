@@ -310,6 +310,9 @@ func (s *scenario) set(key, value string) {
 		s.opts.NoWait = true
 	case "cpus":
 		s.opts.CPUs = s.number(value)
+	case "pool":
+		name, n, _ := strings.Cut(value, " ")
+		b.Pools = append(b.Pools, jobspec.Pool{Name: name, Size: s.number(n)})
 	case "machine":
 		cores, ram, _ := strings.Cut(value, " ")
 		s.opts.Machine = gpu.Beyond{CPUs: s.number(cores), RAM: s.bytes(ram)}
@@ -417,6 +420,9 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 		spec.Allow = strings.Split(v, ",")
 	case "cpus":
 		spec.CPUs = s.number(v)
+	case "pool":
+		name, n, _ := strings.Cut(v, ":")
+		spec.Pool = jobspec.PoolUse{Name: name, N: s.number(n)}
 	case "family":
 		spec.Template = uint64(s.number(v))
 	case "timeout":

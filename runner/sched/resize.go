@@ -141,8 +141,9 @@ func (c *Core) grows(a *attempt) bool {
 	if limit := c.pool.Host().MaxGPUsPerJob; limit >= 0 {
 		most = min(most, limit)
 	}
-	busy := c.busy(a, func(percent int, r *jobspec.Resize) bool { return percent > r.Up })
-	if !busy || len(a.grant.UUIDs) >= most || c.waiter.id >= 0 || len(c.moves) > 0 {
+	up := func(percent int, r *jobspec.Resize) bool { return percent > r.Up }
+	// That it has been busy for a minute and others have been free for one may be the same minute.
+	if !c.loaded(a, max(a.began, c.now.Boot-c.steady()), up) || len(a.grant.UUIDs) >= most || c.waiter.id >= 0 || len(c.moves) > 0 {
 		a.spare, a.seen = nil, 0
 		return false
 	}
@@ -162,7 +163,7 @@ func (c *Core) grows(a *attempt) bool {
 		a.spare = append(a.spare, s)
 		a.grows = a.grows || c.now.Boot-s.since >= c.steady()
 	}
-	return a.grows && c.pool.Again(c.now.Boot, a.uniID, c.request(a.job))
+	return a.grows && c.busy(a, up) && c.pool.Again(c.now.Boot, a.uniID, c.request(a.job))
 }
 
 // spares returns the free GPUs that an attempt could have in addition and that nobody else
@@ -178,9 +179,11 @@ func (c *Core) spares(a *attempt) []gpu.UUID {
 // had them, is as is says.
 func (c *Core) busy(a *attempt, is func(percent int, r *jobspec.Resize) bool) bool {
 	since := c.now.Boot - c.steady()
-	if a.began > since {
-		return false
-	}
+	return a.began <= since && c.loaded(a, since, is)
+}
+
+// loaded is busy, since another time at which the attempt had its GPUs.
+func (c *Core) loaded(a *attempt, since time.Duration, is func(percent int, r *jobspec.Resize) bool) bool {
 	percent, known := c.pool.Busy(c.now.Boot, since, a.grant.UUIDs)
 	return known && is(percent, &c.spec(a.job).Resize)
 }

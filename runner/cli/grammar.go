@@ -30,6 +30,7 @@ type grammar struct {
 	Queue      queueCmd      `cmd:"" help:"Show who waits for GPUs on this host, in which order, and why."`
 	Usage      usageCmd      `cmd:"" help:"Show how many GPU hours users have had, and batches took."`
 	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
+	Doctor     doctorCmd     `cmd:"" help:"Find out what would keep runs here from working, and the cure."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`
 	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Print what a word may become, for completion."`

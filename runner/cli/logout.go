@@ -10,9 +10,23 @@ import (
 // logindFiles hold logind's settings, weaker ones first.
 var logindFiles = []string{"/usr/lib/systemd/logind.conf", "/etc/systemd/logind.conf", "/usr/lib/systemd/logind.conf.d/*.conf", "/etc/systemd/logind.conf.d/*.conf", "/run/systemd/logind.conf.d/*.conf"}
 
-// warnOfLogout warns if logging out would end this run and all its jobs. A hang-up does
-// not, but logind can be set to kill everything that a session leaves behind.
+// What a run says where logging out would end it.
+const (
+	logoutWarning = "logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)"
+	logoutHint    = "run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …"
+)
+
+// warnOfLogout warns if logging out would end this run and all its jobs.
 func (a *app) warnOfLogout() {
+	if logoutKills() {
+		a.warn(logoutWarning)
+		a.hint(logoutHint)
+	}
+}
+
+// logoutKills reports whether logging out ends what this process starts. A hang-up does
+// not, but logind can be set to kill everything that a session leaves behind.
+func logoutKills() bool {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup")
 	var settings []string
 	for _, pattern := range logindFiles {
@@ -23,10 +37,7 @@ func (a *app) warnOfLogout() {
 			settings = append(settings, string(b))
 		}
 	}
-	if os.Getuid() != 0 && killedAtLogout(string(cgroup), settings) {
-		a.warn("logging out ends this run and its jobs: logind kills what a session leaves behind (KillUserProcesses=yes)")
-		a.hint("run loginctl enable-linger, and start gpurun with: systemd-run --user --scope gpurun …")
-	}
+	return os.Getuid() != 0 && killedAtLogout(string(cgroup), settings)
 }
 
 // killedAtLogout judges the contents of /proc/self/cgroup and logind's settings.

@@ -78,7 +78,7 @@ func describe(t *testing.T) string {
 
 // names are what the reference calls types of codes.
 var names = map[string]string{
-	"State": "state", "RunPhase": "phase", "WaitCode": "wait.code", "PlanCode": "plan.code", "CauseCode": "cause.code", "Code": "gpus[].code",
+	"State": "state", "RunPhase": "phase", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code",
 }
 
 func describeFields(out *strings.Builder, fields *ast.StructType) {
@@ -213,7 +213,7 @@ func TestNames(t *testing.T) {
 			check(t, f.Type)
 		}
 	}
-	for _, v := range []any{Status{}, Problems{}, GPUs{}, Queue{}, Usage{}, Versions{}, Batches{}, History{}, Why{}} {
+	for _, v := range []any{Status{}, Problems{}, GPUs{}, Queue{}, Usage{}, Versions{}, Doctor{}, Batches{}, History{}, Why{}} {
 		check(t, reflect.TypeOf(v))
 	}
 	if len(done) < 25 {

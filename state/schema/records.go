@@ -134,3 +134,32 @@ type Versions struct {
 	Error  *string `json:"nvml_error"` // why there is none
 	Rules  *string `json:"host_rules"` // the file
 }
+
+// Doctor is what `gpurun doctor --json` prints.
+type Doctor struct {
+	Head
+	OK     bool    `json:"ok"` // nothing is wrong
+	Checks []Check `json:"checks"`
+}
+
+// Check is one finding of gpurun doctor; a check that finds several faults has several.
+type Check struct {
+	Code CheckCode `json:"code"`
+	OK   bool      `json:"ok"`
+	Text string    `json:"text"`
+	Hint *string   `json:"hint"` // the cure, if something is wrong
+}
+
+// CheckCode is what was checked.
+type CheckCode string
+
+const (
+	CheckDriver    CheckCode = "driver"     // the driver's library, and whether this user may use it
+	CheckGPUs      CheckCode = "gpus"       // each GPU answers, and CUDA_VISIBLE_DEVICES leaves some
+	CheckClaims    CheckCode = "claims"     // the folder where runs of all users see each other
+	CheckHostRules CheckCode = "host_rules" // the rules of the host
+	CheckLimits    CheckCode = "limits"     // ulimits that jobs inherit
+	CheckLogout    CheckCode = "logout"     // KillUserProcesses
+	CheckState     CheckCode = "state"      // the state folder: permissions, disk space, clocks
+	CheckTerminal  CheckCode = "terminal"   // for the live view
+)

@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/claim"
+	"gpurun/gpu/probe"
+	"gpurun/runner/terminal"
+	"gpurun/state/disk"
+	"gpurun/state/schema"
+)
+
+type doctorCmd struct {
+	gpuFlags `embed:""`
+	JSON     bool `name:"json" help:"Print the findings as JSON."`
+}
+
+// Help returns the command's description and examples.
+func (doctorCmd) Help() string {
+	return `Tries what a run would need, in this folder and as this user, and says what is wrong and how to mend it. Starts no job. Exits with 0 if all is well, else 1.
+
+Examples:
+
+    gpurun doctor
+    gpurun doctor --json | jq '.checks[] | select(.ok | not)'`
+}
+
+// A diagnosis is what doctor finds out, a check after the other.
+type diagnosis struct {
+	*app
+	*doctorCmd
+	ctx    context.Context
+	prober probe.Prober // once the driver has answered
+	found  []schema.Check
+}
+
+// checks are in the order in which they are made and shown.
+var checks = []struct {
+	code  schema.CheckCode
+	check func(d *diagnosis) string // returns what is well; "" leaves the check out
+}{
+	{schema.CheckDriver, (*diagnosis).driver},
+	{schema.CheckGPUs, (*diagnosis).gpus},
+	{schema.CheckClaims, (*diagnosis).claims},
+	{schema.CheckHostRules, (*diagnosis).hostRules},
+	{schema.CheckLimits, (*diagnosis).limits},
+	{schema.CheckLogout, (*diagnosis).logout},
+	{schema.CheckState, (*diagnosis).state},
+	{schema.CheckTerminal, (*diagnosis).terminal},
+}
+
+// Run makes all checks.
+func (c *doctorCmd) Run(a *app) error {
+	ctx, stop := a.untilSignal()
+	defer stop()
+	d := &diagnosis{app: a, doctorCmd: c, ctx: ctx}
+	defer func() {
+		if d.prober != nil {
+			d.prober.Close()
+		}
+	}()
+	var all []schema.Check
+	for _, k := range checks {
+		d.found = nil
+		well := k.check(d)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if len(d.found) == 0 && well != "" {
+			d.found = []schema.Check{{OK: true, Text: well}}
+		}
+		for _, f := range d.found {
+			f.Code = k.code
+			all = append(all, f)
+		}
+	}
+	well := !slices.ContainsFunc(all, func(f schema.Check) bool { return !f.OK })
+	if c.JSON {
+		if err := writeJSON(a.out, schema.Doctor{Head: schema.At(time.Now()), OK: well, Checks: all}); err != nil {
+			return err
+		}
+	} else {
+		d.print(all)
+	}
+	if !well {
+		return quiet(exitFailed)
+	}
+	return nil
+}
+
+func (d *diagnosis) print(all []schema.Check) {
+	var rows [][]string
+	for _, f := range all {
+		state := "ok"
+		if !f.OK {
+			state = "WRONG"
+		}
+		rows = append(rows, []string{string(f.Code), state, terminal.CleanText(f.Text)})
+		if f.Hint != nil {
+			rows = append(rows, []string{"", "", "-> " + terminal.CleanText(*f.Hint)})
+		}
+	}
+	table(d.out, rows)
+}
+
+// wrong records something that is wrong, and the cure.
+func (d *diagnosis) wrong(text, hint string) {
+	d.found = append(d.found, schema.Check{Text: text, Hint: schema.Known(hint)})
+}
+
+// failed records an error with its hint.
+func (d *diagnosis) failed(err error) {
+	var f *failure
+	if errors.As(err, &f) {
+		d.wrong(f.text, f.hint)
+		return
+	}
+	d.wrong(err.Error(), "")
+}
+
+// driver opens the GPUs: the library is there, fits the kernel module, may be used, and
+// answers.
+func (d *diagnosis) driver() string {
+	ctx, cancel := context.WithTimeout(d.ctx, openLimit)
+	defer cancel()
+	answered := d.unlessDriverSoon(d.Sim != "")
+	defer answered()
+	p, err := d.openProber(ctx, &d.gpuFlags, zerolog.Nop())
+	if err != nil {
+		d.failed(err)
+		return ""
+	}
+	d.prober = p
+	return p.Version()
+}
+
+// gpus reads each of them.
+func (d *diagnosis) gpus() string {
+	if d.prober == nil {
+		return ""
+	}
+	devs := d.prober.Devices()
+	if _, err := inheritedGPUs(d.Sim != "").managed(devs, nil); err != nil {
+		d.failed(err)
+	}
+	began := time.Now()
+	snap := d.prober.Read(d.ctx, probe.Query{Processes: true})
+	if snap.Err != "" {
+		d.wrong("the GPUs cannot be read: "+snap.Err, "check that nvidia-smi works")
+		return ""
+	}
+	for _, r := range snap.Readings {
+		if r.Err != "" {
+			i := slices.IndexFunc(devs, func(dev gpu.Device) bool { return dev.UUID == r.UUID })
+			d.wrong(fmt.Sprintf("GPU %d: %s", devs[i].Index, r.Err), "runs leave it out until it answers; nvidia-smi and dmesg may say more")
+		}
+	}
+	return count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
+}
+
+// claims claims a device that nobody has, as a run would claim GPUs.
+func (d *diagnosis) claims() string {
+	roots := claim.Roots("", "")
+	h := claim.Open(roots)
+	id := "doctor-" + runID()
+	_, warnings, err := h.Claim(d.ctx, claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-of-nobody"}}})
+	if err == nil {
+		h.Release(id)
+	}
+	cure := "make " + roots[0] + " a folder in which every user can make one, like /tmp, or give all users another one in " + claim.RootVariable
+	for _, w := range warnings {
+		d.wrong(w, cure)
+	}
+	if err != nil {
+		d.wrong("no run can say which GPUs it holds: "+err.Error(), cure)
+	}
+	return "in " + roots[0] + ", where the runs of all users see each other"
+}
+
+// hostRules reads the rules of the host.
+func (d *diagnosis) hostRules() string {
+	h := hostRulesFor(d.prober)
+	for _, w := range h.warnings {
+		d.wrong(w, "tell the owner of this host")
+	}
+	if h.File == "" {
+		return "none (" + hostRulesAt.Path + ")"
+	}
+	return h.File
+}
+
+// logout says whether jobs outlive the session.
+func (d *diagnosis) logout() string {
+	if logoutKills() {
+		d.wrong(logoutWarning, logoutHint)
+	}
+	return "runs and their jobs go on after you log out"
+}
+
+// Less than this is left of a disk that is about to be full.
+const (
+	leastFree  = 200 * gpu.MiB
+	leastFiles = 1000
+)
+
+// state tries to write where the state of job files in this folder is kept, and compares
+// clocks.
+func (d *diagnosis) state() string {
+	p, err := disk.Fit(".", d.global.StateDir)
+	if err != nil {
+		d.wrong(err.Error(), "")
+		return ""
+	}
+	if p.Free >= 0 && p.Free < leastFree {
+		d.wrong(fmt.Sprintf("%s is nearly full: %s free; runs stop starting jobs when nothing more can be written", p.Dir, p.Free.Round()), "free some space, or choose another folder with --state-dir")
+	}
+	if p.Files >= 0 && p.Files < leastFiles {
+		d.wrong(fmt.Sprintf("%s has room for only %d more files (inodes)", p.Dir, p.Files), "remove some files, or choose another folder with --state-dir")
+	}
+	const clocks = "set both clocks (timedatectl set-ntp true): gpurun compares times of files with its own"
+	if p.Ahead.Abs() > 2*time.Second {
+		way := "ahead of"
+		if p.Ahead < 0 {
+			way = "behind"
+		}
+		d.wrong(fmt.Sprintf("the clock of the file system of %s is %s %s this host's", p.Dir, terminal.Duration(p.Ahead.Abs()), way), clocks)
+	}
+	for _, b := range disk.Batches(".", d.global.StateDir) {
+		if early := time.Until(b.Used); early > time.Minute {
+			d.wrong(fmt.Sprintf("this host's clock is behind: the ledger of %s was written %s from now", shown(b.File), terminal.Duration(early)), clocks)
+			break
+		}
+	}
+	free := ""
+	if p.Free >= 0 {
+		free = ", " + p.Free.Round() + " free"
+	}
+	return p.Dir + free + ", clocks agree"
+}
+
+// terminal says whether there will be a live view.
+func (d *diagnosis) terminal() string {
+	if !d.outTTY {
+		return "none: runs print a line for each start and end"
+	}
+	if !d.screen().Live {
+		d.wrong("no live view: TERM is "+os.Getenv("TERM"), "export TERM=xterm-256color, if your terminal can do that")
+	}
+	size := terminal.CurrentSize()
+	if size.Width < 40 || size.Height < 5 {
+		d.wrong(fmt.Sprintf("the terminal has %d columns and %d lines, too few for the live view", size.Width, size.Height), "enlarge it, or type: stty cols 80 rows 24")
+	}
+	return fmt.Sprintf("%d columns, %d lines", size.Width, size.Height)
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// jobLimits are the limits (ulimit) that jobs inherit and that break them when they are too
+// low: below least, or at all where that is 0.
+var jobLimits = []struct {
+	resource  int
+	least     uint64
+	what, why string
+	option    string // of ulimit
+}{
+	{unix.RLIMIT_NOFILE, 256, "open files", "data loaders fail, and gpurun waits before it starts more jobs", "-n"},
+	{unix.RLIMIT_NPROC, 1024, "processes and threads of yours", "libraries start a thread for each core, and fail", "-u"},
+	{unix.RLIMIT_AS, 0, "KiB of address space", "CUDA reserves far more than it uses, and fails", "-v"},
+	{unix.RLIMIT_CPU, 0, "seconds of CPU time", "the kernel kills a job that has used them", "-t"},
+	{unix.RLIMIT_FSIZE, 0, "blocks in a file", "logs and checkpoints are cut off", "-f"},
+}
+
+// limits judges what jobs would inherit.
+func (d *diagnosis) limits() string {
+	for _, l := range jobLimits {
+		var lim unix.Rlimit
+		if unix.Getrlimit(l.resource, &lim) != nil || lim.Cur == unix.RLIM_INFINITY || l.least > 0 && lim.Cur >= l.least {
+			continue
+		}
+		shown := lim.Cur
+		if l.resource == unix.RLIMIT_AS || l.resource == unix.RLIMIT_FSIZE {
+			shown /= 1024
+		}
+		want := "unlimited"
+		if l.least > 0 {
+			want = fmt.Sprint(4 * l.least)
+		}
+		cure := fmt.Sprintf("ulimit %s %s before you start gpurun", l.option, want)
+		if lim.Max < lim.Cur*4 || l.least == 0 && lim.Max != unix.RLIM_INFINITY {
+			cure += "; if that is refused, ask for more in /etc/security/limits.conf, or with LimitNOFILE= and the like in a unit"
+		}
+		d.wrong(fmt.Sprintf("at most %d %s (ulimit %s): %s", shown, l.what, l.option, l.why), cure)
+	}
+	return "open files, processes, address space, CPU time and file size suffice"
+}

@@ -1,0 +1,87 @@
+package disk
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+)
+
+// A Place is where the state of job files would be kept, as Fit found it.
+type Place struct {
+	Dir   string        // the folder, or the first above it that exists
+	Free  gpu.Bytes     // -1 if unknown
+	Files int64         // that can still be made; -1 if unknown
+	Ahead time.Duration // of its clock before this host's; a file server has its own
+}
+
+// Fit returns why the state of job files in a folder cannot be kept. It judges as Open
+// does, and leaves nothing behind.
+func Fit(dir, stateDir string) (p Place, err error) {
+	parent := cmp.Or(stateDir, filepath.Join(dir, hidden))
+	if parent, err = filepath.Abs(parent); err != nil {
+		return p, err
+	}
+	if stateDir == "" {
+		if err := in(parent, trusted(parent, dir, unix.S_ISVTX)); err != nil {
+			return p, err
+		}
+	}
+	p.Dir = parent
+	for {
+		if _, err := os.Stat(p.Dir); !errors.Is(err, fs.ErrNotExist) || p.Dir == filepath.Dir(p.Dir) {
+			break
+		}
+		p.Dir = filepath.Dir(p.Dir)
+	}
+	p.Free, p.Files = room(p.Dir)
+	f, err := os.CreateTemp(p.Dir, ".probe-")
+	if err != nil {
+		return p, in(parent, cause(err))
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	before := time.Now()
+	_, err = f.Write(make([]byte, 4096)) // a full disk, or a quota, shows only now
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		return p, in(parent, cause(err))
+	}
+	if fi, err := f.Stat(); err == nil {
+		p.Ahead = apart(fi.ModTime(), before, time.Now())
+	}
+	return p, nil
+}
+
+// apart returns how far a time is outside of a span; a file's time may be a tick of the
+// kernel's clock old.
+func apart(t, from, to time.Time) time.Duration {
+	switch {
+	case t.Before(from):
+		return t.Sub(from)
+	case t.After(to):
+		return t.Sub(to)
+	}
+	return 0
+}
+
+// room returns how many bytes and files still fit where dir is, -1 if unknown.
+func room(dir string) (free gpu.Bytes, files int64) {
+	var st unix.Statfs_t
+	if unix.Statfs(dir, &st) != nil {
+		return -1, -1
+	}
+	free, files = gpu.Bytes(st.Bavail)*gpu.Bytes(st.Bsize), int64(st.Ffree)
+	if st.Files == 0 { // the file system makes them as needed
+		files = -1
+	}
+	return free, files
+}

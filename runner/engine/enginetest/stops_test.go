@@ -88,7 +88,7 @@ func stops() (tests []test) {
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
 			l := b.launch(c.command, "echo second")
-			l.Timeout, l.Grace, l.Notice = 500*time.Millisecond, time.Hour, &c.notice
+			l.Timeout, l.Grace, l.Notice = 1200*time.Millisecond, time.Hour, &c.notice
 			if c.notice.Grace == patience {
 				l.Grace = patience
 			}

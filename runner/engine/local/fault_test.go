@@ -288,8 +288,11 @@ func TestKilledWhileSaving(t *testing.T) {
 func TestSignaledAfterTheKeeper(t *testing.T) {
 	s := newScene(t, "trap 'echo saved; exit' USR1; while :; do sleep 0.02; done")
 	s.launch.Shell = []string{"bash", "-c"}
-	s.launch.Timeout, s.launch.Notice = 400*time.Millisecond, &engine.Notice{Signal: "USR1", Grace: time.Hour}
+	s.launch.Timeout, s.launch.Notice = 1500*time.Millisecond, &engine.Notice{Signal: "USR1", Grace: time.Hour}
 	s.start()
+	for !procs.Catches(s.run.PID, unix.SIGUSR1) {
+		time.Sleep(time.Millisecond)
+	}
 	s.engine.Close()
 	s.killKeeper()
 	s.open()

@@ -2,6 +2,8 @@ package jobspec
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -179,4 +181,67 @@ func (b *Batch) judge(wanted func(id int) bool, never func(s *Spec) (why, hint s
 	}
 	source.Sort(out.Problems, files)
 	return out.Problems
+}
+
+// Continue returns the batch of a run whose files have been read again. Jobs keep their IDs:
+// a job of next that does what one of b does, in the same file, is that job, with the
+// resources, needs and name that it has now. at is the place of each job in next; -1 for
+// those that are no longer there, which stay as they are.
+func (b *Batch) Continue(next *Batch) (merged *Batch, at []int32) {
+	type place struct {
+		file int
+		key  Key
+	}
+	known := make(map[place]int32, len(b.Jobs))
+	for i := range b.Jobs {
+		known[place{b.Jobs[i].File, b.Jobs[i].Key}] = int32(i)
+	}
+	ids := make([]int32, len(next.Jobs)) // in the merged batch
+	at = slices.Repeat([]int32{-1}, len(b.Jobs))
+	for i := range next.Jobs {
+		id, ok := known[place{next.Jobs[i].File, next.Jobs[i].Key}]
+		if !ok {
+			id = int32(len(at))
+			at = append(at, 0)
+		}
+		ids[i], at[id] = id, int32(i)
+	}
+	m := *next
+	m.Queues = slices.Clone(b.Queues)
+	queues := make([]int32, len(next.Queues))
+	for i, q := range next.Queues {
+		k := slices.Index(m.Queues, q)
+		if k < 0 {
+			k = len(m.Queues)
+			m.Queues = append(m.Queues, q)
+		}
+		queues[i] = int32(k)
+	}
+	m.Jobs = make([]Job, len(at))
+	copy(m.Jobs, b.Jobs)
+	needs := map[*int32][]int32{} // expansions that need the same jobs share one slice
+	for i := range next.Jobs {
+		j := next.Jobs[i]
+		j.ID = int(ids[i])
+		if j.Queue >= 0 {
+			j.Queue = queues[j.Queue]
+		}
+		if len(j.Needs) > 0 {
+			shared := &j.Needs[0]
+			if len(needs[shared]) != len(j.Needs) {
+				mapped := make([]int32, len(j.Needs))
+				for k, n := range j.Needs {
+					mapped[k] = ids[n]
+				}
+				slices.Sort(mapped)
+				needs[shared] = mapped
+			}
+			j.Needs = needs[shared]
+		}
+		m.Jobs[j.ID] = j
+	}
+	m.clashing, m.bases = maps.Clone(b.clashing), maps.Clone(b.bases)
+	maps.Copy(m.clashing, next.clashing)
+	maps.Copy(m.bases, next.bases)
+	return &m, at
 }

@@ -16,6 +16,10 @@ import (
 // answer carries out another command's request. By the time of the reply the core
 // has processed it: stops are in the ledger.
 func (l *loop) answer(call *control.Call) {
+	if call.Op == control.OpReload {
+		l.reload(func(r control.Reply) { call.Reply <- r })
+		return
+	}
 	r, err := l.request(call.Request)
 	if err != nil {
 		r.Err, r.Refused = err.Error(), errors.As(err, new(control.Refusal))
@@ -59,9 +63,20 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
 }
 
-// match returns the IDs of the jobs that patterns match.
+// match returns the IDs of the jobs that patterns match, without those that were in the
+// files before they were read again.
 func (l *loop) match(patterns []string) ([]int, error) {
-	return MatchJobs(patterns, len(l.Batch.Jobs), func(id int) string { return l.Batch.Jobs[id].Name })
+	var ids []int
+	for id := range l.Batch.Jobs {
+		if !l.Core.Gone(id) {
+			ids = append(ids, id)
+		}
+	}
+	found, err := MatchJobs(patterns, len(ids), func(i int) string { return l.Batch.Jobs[ids[i]].Name })
+	for i := range found {
+		found[i] = ids[found[i]]
+	}
+	return found, err
 }
 
 // phases returns no more than the names of jobs and how they are.
@@ -107,7 +122,7 @@ func (l *loop) views(r control.Request, s *state.Snapshot) []state.View {
 	var views []state.View
 	for id := range l.Batch.Jobs {
 		j := &l.Batch.Jobs[id]
-		if !slices.Contains(r.Jobs, j.Name) || r.File != "" && r.File != l.Batch.Files[j.File].Real {
+		if l.Core.Gone(id) || !slices.Contains(r.Jobs, j.Name) || r.File != "" && r.File != l.Batch.Files[j.File].Real {
 			continue
 		}
 		v := state.View{Job: j.Name, Phase: l.Core.Phase(id)}

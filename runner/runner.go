@@ -25,13 +25,17 @@ type Config struct {
 	Prober probe.Prober // nil without GPUs
 	Engine engine.Engine
 	Host   HostRules       // nil without GPUs
-	Rules  Ruler           // nil without GPUs
+	Rules  Ruler           // without it, settings stay as they are
+	Reread Reader          // without it, the files are read only once
+	Taken  func()          // is told that the run goes by what was read again
+	Say    func(string)    // tells the user what is no warning
 	Spent  func(gpu.Spent) // is told now and then what the run knows of the use of the GPUs so far; nil without them
 	Sinks  []Sink
 	// Report returns what a block dialect script has reported of its attempt: the engine
 	// sees only what uni_id.json says when the tree is empty. nil for none.
 	Report  func(job int, uniID string) (end, errorType string)
 	Log     zerolog.Logger
+	Reloads <-chan struct{}            // signals to read the files again
 	Stops   <-chan sched.StopRequested // stops requested by signals
 	Control <-chan *control.Call       // requests from other commands; nil for none
 	Environ []string                   // gpurun's own environment, which jobs inherit
@@ -76,6 +80,7 @@ type loop struct {
 
 	attempts attempts
 	readings readings
+	reloads  reloads
 	book     book
 	shown    shown
 	warnings warnings
@@ -142,6 +147,8 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 			return false
 		}
 		l.happened(ev)
+	case <-l.Reloads:
+		l.reload(l.told)
 	case s := <-l.Stops:
 		l.stop(s)
 	case call := <-l.Control:

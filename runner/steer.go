@@ -97,8 +97,8 @@ func (l *loop) set(values map[string]string) (control.Reply, error) {
 		return control.Reply{}, err
 	}
 	var ev sched.SettingsChanged
-	if l.Rules != nil {
-		if ev.Rules, err = l.Rules(&b, l.open); err != nil {
+	if l.Prober != nil {
+		if ev.Rules, err = l.Rules(nil, &b, l.open); err != nil {
 			return control.Reply{}, control.Refusal(err.Error())
 		}
 	}
@@ -111,8 +111,11 @@ func (l *loop) set(values map[string]string) (control.Reply, error) {
 			r.Said = append(r.Said, fmt.Sprintf("%s is %s now, for the rest of this run; it was %s", name, is, was))
 		}
 	}
-	ev.Batch = &b
-	l.Batch = &b
+	ev.Batch, l.Batch = &b, &b
+	set := map[string]string{} // another one: the files may be being read
+	maps.Copy(set, l.reloads.set)
+	maps.Copy(set, values)
+	l.reloads.set = set
 	l.step(ev)
 	return r, nil
 }
@@ -145,5 +148,6 @@ func (l *loop) setPriority(r control.Request) (control.Reply, error) {
 }
 
 // A Ruler returns the rules for GPUs that follow from a batch's settings. It is an error if
-// one of the jobs that wanted selects could never run then.
-type Ruler func(b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error)
+// one of its jobs that wanted selects could never run then. fresh has been read from the
+// files again, and nobody has looked at its jobs; nil if it was not.
+type Ruler func(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error)

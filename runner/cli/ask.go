@@ -13,8 +13,12 @@ import (
 	"gpurun/state/host"
 )
 
-// askLimit bounds the wait for a run that does not answer.
-const askLimit = 5 * time.Second
+// askLimit bounds the wait for a run that does not answer, and readLimit for one that reads
+// its files first, which may be huge.
+const (
+	askLimit  = 5 * time.Second
+	readLimit = time.Minute
+)
 
 // ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
 // and a failure that tells why if one is but does not answer.
@@ -22,7 +26,11 @@ func (r *batchRef) ask(req control.Request) (control.Reply, error) {
 	if r.alive && r.runner.PID != 0 && (!r.runner.Here || procs.Stopped(r.runner.PID)) {
 		return control.Reply{}, r.silent(nil)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
+	limit := askLimit
+	if req.Op == control.OpReload {
+		limit = readLimit
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	rep, err := control.Do(ctx, r.dir, req)
 	switch {

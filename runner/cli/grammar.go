@@ -23,6 +23,7 @@ type grammar struct {
 	Retry      retryCmd      `cmd:"" help:"Have failed jobs of a run start again, at once."`
 	Pause      pauseCmd      `cmd:"" help:"Start nothing more for now, or none of some jobs."`
 	Resume     resumeCmd     `cmd:"" help:"Take back gpurun pause."`
+	Reload     reloadCmd     `cmd:"" help:"Have a run read its job files again."`
 	Set        setCmd        `cmd:"" help:"Change settings of a run, or the priority of its jobs."`
 	Forget     forgetCmd     `cmd:"" help:"Make finished jobs run again next time."`
 	Done       doneCmd       `cmd:"" help:"Record jobs as done without running them."`

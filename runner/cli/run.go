@@ -284,8 +284,8 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler(),
-		Log: r.log, Stops: sig.stops, Control: calls,
+		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print,
+		Log: r.log, Stops: sig.stops, Reloads: sig.again, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	}
 	if u := r.uniIDs(); u != nil {

@@ -22,10 +22,12 @@ import (
 //	SIGTERM                stop, then kill; so does SIGINT without a terminal
 //	the third of these     gpurun exits within a second, whatever it waits for
 //	SIGHUP, SIGPIPE        nothing: the run continues without its terminal
+//	SIGUSR1                the job files are read again
 //	SIGQUIT                a dump of all goroutines in run.log, exit 70
 type signals struct {
 	in    chan os.Signal
 	stops chan sched.StopRequested
+	again chan struct{} // asks to read the job files again
 	gone  sync.WaitGroup
 	code  atomic.Int32 // exit status by the first signal; 0 for none
 }
@@ -35,8 +37,8 @@ type hinter interface{ Hint(text string) }
 
 // catchSignals starts. tty means that SIGINT is a key that somebody pressed.
 func (a *app) catchSignals(view hinter, tty bool) *signals {
-	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16)}
-	signal.Notify(s.in, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
+	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
+	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	s.gone.Add(1)
 	a.goSafely(func() {
 		defer s.gone.Done()
@@ -52,11 +54,11 @@ func (s *signals) close() {
 	s.gone.Wait()
 }
 
-// goOnWithoutReader keeps a closed stdout and a hang-up from ending the run, from its
-// first line on. It catches the signals rather than ignoring them: jobs would inherit
+// goOnWithoutReader keeps a closed stdout, a hang-up and a request to read files again that
+// are just being read from ending the run, from its first line on. It catches the signals rather than ignoring them: jobs would inherit
 // that.
 func goOnWithoutReader() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP, syscall.SIGUSR1)
 }
 
 // onTerminal reports whether somebody at a keyboard sees this run.
@@ -75,6 +77,12 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 		case syscall.SIGTERM:
 			s.code.CompareAndSwap(0, exitTerm)
 			stop, hint = stopAll("SIGTERM", n[sig])
+		case syscall.SIGUSR1:
+			select {
+			case s.again <- struct{}{}:
+			default: // it will be done
+			}
+			continue
 		case syscall.SIGQUIT:
 			a.dump()
 			return

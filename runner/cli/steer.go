@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"gpurun/gpu"
@@ -109,20 +110,86 @@ func (a *app) steer(f *batchFlag, req control.Request, said, done string) error 
 	})
 }
 
-// ruler finds out what settings mean for the GPUs of this run; nil if it has none.
-func (r *run) ruler() runner.Ruler {
+type reloadCmd struct {
+	batchFlag `embed:""`
+}
+
+// Help returns the command's description and examples.
+func (reloadCmd) Help() string {
+	return `New jobs join the run; those that are gone and have not started leave it; those that have changed and have not started are replaced. What runs goes on. Jobs that failed run again only if they have changed. If the files have mistakes, nothing changes, and the mistakes are shown as gpurun check shows them. The run keeps its flags, and what gpurun set changed. SIGUSR1 to the run does the same.
+
+Example:
+
+    gpurun reload --file jobs.yaml`
+}
+
+// Run has a run read its files again.
+func (c *reloadCmd) Run(a *app) error {
+	return a.steer(&c.batchFlag, control.Request{Op: control.OpReload}, "", "read again")
+}
+
+// ruler finds out what settings mean for the GPUs of this run. It may use what the core
+// uses: the runner calls it between two events.
+func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
+	if fresh != nil {
+		if err := mistake(jobspec.Report(b.CheckHost(cores(), hostMemory(), wanted))); err != nil {
+			return gpu.Rules{}, err
+		}
+	}
 	if r.prober == nil {
+		if r.opts.Placement == gpu.Here && wantsGPU(b, wanted) {
+			return gpu.Rules{}, &runner.Mistake{Text: "a job needs a GPU, but this run has opened none, since none of its jobs needed one: stop it and start it again"}
+		}
+		return gpu.Rules{}, nil
+	}
+	rules, err := rulesOf(b.Settings, r.prober.Devices(), r.rules, inheritedGPUs(r.cmd.Sim != ""))
+	if err != nil {
+		return rules, err
+	}
+	rules.AtOnce = r.cmd.NoWait
+	pool := gpu.NewPool(r.prober.Devices(), rules)
+	if fresh != nil {
+		fresh.FitDefaults(pool.Devices())
+	}
+	return rules, mistake(jobspec.Report(b.CheckDevices(pool, wanted)))
+}
+
+// reread reads the job files again. It is called beside the loop.
+func (r *run) reread(set map[string]string) (runner.Reading, error) {
+	paths, err := r.paths(&r.cmd.batchFlags)
+	if err != nil {
+		return runner.Reading{}, err
+	}
+	o, err := r.options(&r.cmd.batchFlags, paths)
+	if err != nil {
+		return runner.Reading{}, err
+	}
+	o.Lint, o.Flags = true, maps.Clone(o.Flags)
+	for name, value := range set {
+		o.Flags[strings.ReplaceAll(name, "_", "-")] = value
+	}
+	b, err := jobspec.Load(paths, o)
+	if err != nil {
+		return runner.Reading{}, mistake(err)
+	}
+	b.Settings.DrawShuffleSeed(func() int64 { return r.batch.Settings.ShuffleSeed }) // the order stays
+	opts, err := r.cmd.options(b)
+	return runner.Reading{Batch: b, Selected: opts.Selected, Forced: opts.Forced}, err
+}
+
+// mistake returns what is wrong with job files that a run reads again, or nil.
+func mistake(err error) error {
+	if err == nil {
 		return nil
 	}
-	return func(b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
-		rules, err := rulesOf(b.Settings, r.prober.Devices(), r.rules, inheritedGPUs(r.cmd.Sim != ""))
-		if err != nil {
-			return rules, err
+	ps := problemsIn(err)
+	m := &runner.Mistake{Text: count(len(ps), "problem") + ", nothing has changed"}
+	for i, p := range ps {
+		if i == maxProblems {
+			m.Lines = append(m.Lines, fmt.Sprintf("  … and %d more", len(ps)-i))
+			break
 		}
-		rules.AtOnce = r.cmd.NoWait
-		if impossible := b.CheckDevices(gpu.NewPool(r.prober.Devices(), rules), wanted); len(impossible) > 0 {
-			return rules, impossible[0]
-		}
-		return rules, nil
+		m.Lines = append(m.Lines, problemLines(p)...)
 	}
+	return m
 }

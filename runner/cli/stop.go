@@ -68,7 +68,7 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	case errors.As(err, &silent):
 		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
 	case errors.As(err, new(control.Refusal)):
-		return &failure{code: exitFailed, text: ref.name() + ": " + err.Error(), err: err}
+		return &failure{code: exitFailed, text: ref.name() + ": " + err.Error(), more: rep.Lines, err: err}
 	case err != nil:
 		return &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
 	}

@@ -33,6 +33,7 @@ const (
 	OpResume  = "resume"   // take that back
 	OpRetry   = "retry"    // Jobs: those that failed run again, at once
 	OpWait    = "wait"     // the state of Jobs, which may be globs
+	OpReload  = "reload"   // read the job files again
 	OpSet     = "set"      // Set: settings, or with Jobs their priority
 )
 
@@ -54,6 +55,7 @@ type Request struct {
 type Reply struct {
 	Err      string          `json:"err,omitempty"`     // why the request failed, or ""
 	Refused  bool            `json:"refused,omitempty"` // with Err: the request is right, but the run cannot carry it out
+	Lines    []string        `json:"lines,omitempty"`   // with Err: the mistakes in the job files
 	Said     []string        `json:"said,omitempty"`    // what has become of the request, if it is not about jobs
 	Done     []string        `json:"done,omitempty"`    // names of the jobs that the request reached
 	Kept     []Kept          `json:"kept,omitempty"`    // those that it left alone

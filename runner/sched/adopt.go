@@ -1,6 +1,12 @@
 package sched
 
 import (
+	"maps"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
 	"gpurun/state"
 )
 
@@ -139,3 +145,172 @@ func (c *Core) place(id int32) {
 		j.attempt = 0
 	}
 }
+
+// Rereading says that the files are being read again, or no longer. The run does not end
+// meanwhile, since jobs may join.
+type Rereading struct{ On bool }
+
+func (ev Rereading) on(c *Core) { c.rereading = ev.On }
+
+// Reloaded brings the batch as its files are now. The jobs of the run keep their IDs and
+// what has become of them; see jobspec.Batch.Continue. New jobs join, and those that
+// have not succeeded and are gone leave. What runs goes on.
+type Reloaded struct {
+	Batch    *jobspec.Batch
+	At       []int32 // by job: its place in the files; -1 for jobs that are gone
+	Selected []bool  // by job; nil for all
+	Forced   []bool
+	Evidence map[int]Evidence // of jobs that are new to the run
+	Rules    gpu.Rules
+}
+
+func (ev Reloaded) on(c *Core) {
+	c.rereading = false
+	c.b, c.at, c.opts.Selected, c.opts.Forced = ev.Batch, ev.At, ev.Selected, ev.Forced
+	maps.Copy(c.evidence, ev.Evidence)
+	if c.pool != nil {
+		c.pool.Rule(ev.Rules)
+	}
+	more := len(c.b.Jobs) - len(c.jobs)
+	c.jobs = append(c.jobs, make([]job, more)...)
+	c.lessons.family = nil
+	if c.lessons.expected != nil {
+		c.lessons.expected = append(c.lessons.expected, make([]time.Duration, more)...)
+	}
+	c.graph = newGraph(c.b)
+	c.queues = make(queues, len(c.b.Queues))
+	for _, id := range c.inOrder() {
+		c.queues.add(id, c.b.Jobs[id].Queue)
+	}
+	c.remember()
+	c.judgeAgain(c.stayOrLeave())
+	c.pursue()
+	c.sort()
+	c.recount()
+}
+
+// inOrder returns all jobs as they are in the files, those that are gone first.
+func (c *Core) inOrder() []int32 {
+	ids := make([]int32, len(c.jobs))
+	for i := range ids {
+		ids[i] = int32(i)
+	}
+	slices.SortFunc(ids, c.byPlace)
+	return ids
+}
+
+// stayOrLeave lets jobs join or leave. It returns which ones are to be judged again: those
+// of which no attempt says how they ended in this run.
+func (c *Core) stayOrLeave() (again []bool) {
+	again = make([]bool, len(c.jobs))
+	for i := range c.jobs {
+		id, j := int32(i), &c.jobs[i]
+		j.gone = c.at[i] < 0
+		in := !j.gone && (c.opts.Selected == nil || c.opts.Selected[i])
+		judged := j.phase == upToDate || j.phase == notNeeded || j.phase == blocked
+		switch {
+		case j.own > 0:
+		case !in && !(j.phase.over() && j.phase.good() && !judged): // what has succeeded has been done
+			c.leave(id)
+		case in && j.phase == unselected:
+			c.join(id)
+			again[i] = true
+		case judged:
+			c.set(id, pending)
+			again[i] = true
+		case j.phase == ready || j.phase == held:
+			c.set(id, pending)
+		}
+	}
+	return again
+}
+
+// join makes a job part of the run.
+func (c *Core) join(id int32) {
+	j := &c.jobs[id]
+	j.phase = pending
+	c.total++
+	c.counts[pending]++
+	if c.lessons.expected != nil {
+		c.lessons.expected[id], _ = c.kin(id).Took()
+	}
+	c.waits(id, 1)
+}
+
+// leave takes a job out of the run of which nothing is running.
+func (c *Core) leave(id int32) {
+	j := &c.jobs[id]
+	if j.phase == unselected {
+		return
+	}
+	c.unlose(id)
+	c.set(id, pending)
+	c.waits(id, -1)
+	c.total--
+	c.counts[pending]--
+	j.phase = unselected
+	if j.paused {
+		j.paused = false
+		c.pauses--
+	}
+}
+
+// judgeAgain decides which of these jobs run. For the others it is decided: what they need
+// counts as up to date once it has ended well.
+func (c *Core) judgeAgain(again []bool) {
+	f := fresh{c: c, open: openKeys(c.h)}
+	for _, id := range c.graph.order {
+		j := &c.jobs[id]
+		if !again[id] {
+			if j.fate = runs; j.phase.good() || j.phase == unselected {
+				j.fate = stays
+			}
+			continue
+		}
+		j.fate, j.reason = f.verdict(id)
+		j.attempt, j.failures, j.quit = 0, 0, false
+		switch j.fate {
+		case hasNothing:
+			c.set(id, notNeeded)
+		case stays:
+			c.set(id, upToDate)
+		}
+	}
+}
+
+// pursue finds the jobs that live attempts belong to, and those that must wait for them:
+// jobs that do something else now under the name of what is running.
+func (c *Core) pursue() {
+	if len(c.live.all) == 0 {
+		return
+	}
+	byKey, byName := map[place]int32{}, map[place]int32{}
+	for i := range c.jobs {
+		if id := int32(i); !c.jobs[i].gone {
+			byKey[c.keyOf(id)], byName[c.nameOf(id)] = id, id
+		}
+	}
+	for _, a := range c.live.all {
+		c.count(a, -1)
+		if id, ok := byKey[place{file: a.file, key: a.key}]; ok && a.job < 0 && c.jobs[id].own == 0 {
+			a.job = id
+			c.jobs[id].attempt = max(c.jobs[id].attempt, a.n)
+			c.set(id, running)
+		}
+		if a.follows = -1; a.job < 0 || c.jobs[a.job].gone {
+			if id, ok := byName[place{file: a.file, name: a.name}]; ok {
+				a.follows = id
+			}
+		}
+		c.count(a, 1)
+	}
+}
+
+// Gone reports whether a job is no longer in the files, and nothing of it runs.
+func (c *Core) Gone(job int) bool { return c.jobs[job].gone && c.jobs[job].own == 0 }
+
+// History returns what the ledgers have. It belongs to the core's goroutine.
+func (c *Core) History() *state.History { return c.h }
+
+// Begun reports whether all attempts of earlier runs have been found.
+func (c *Core) Begun() bool { return c.begun }

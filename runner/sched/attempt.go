@@ -169,7 +169,7 @@ func (ev Prepared) on(c *Core) {
 		c.do(Discard{UniID: uni})
 		return
 	}
-	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job) || c.paused || c.jobs[a.job].paused
+	unwanted := a.stop != "" || c.draining != "" || c.isHeld(a.job) || c.paused || c.unwanted(a.job)
 	rival := !unwanted && c.onPool(a) && (c.pool.Conflict(c.now.Boot, a.grant, ev.Claims) != "" || c.overcommits(a))
 	if unwanted || rival {
 		c.do(Discard{UniID: uni})
@@ -217,9 +217,12 @@ func (c *Core) startFact(a *attempt, f state.Fact) state.Fact {
 func (c *Core) abandon(a *attempt, outrun bool) {
 	c.giveBack(a, false, outrun)
 	c.set(a.job, pending)
-	if a.stop == state.WhyCancelled {
+	switch {
+	case a.stop == state.WhyCancelled:
 		c.cancelUnstarted(a.job)
-	} else {
+	case c.jobs[a.job].gone:
+		c.leave(a.job)
+	default:
 		c.consider(a.job)
 	}
 	c.moveOn(a)
@@ -230,7 +233,7 @@ func (ev PrepareFailed) on(c *Core) {
 	a := c.live.preparing(ev.Job)
 	switch {
 	case a == nil:
-	case a.stop != "" || c.draining != "":
+	case a.stop != "" || c.draining != "" || c.jobs[a.job].gone:
 		c.abandon(a, false)
 	case ev.Rival:
 		c.cool(a.grant.UUIDs, a.name)

@@ -250,7 +250,7 @@ func (c *Core) finish() bool {
 	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
 		return false
 	}
-	if c.lingers() {
+	if c.lingers() || c.rereading && c.draining == "" {
 		return false
 	}
 	for i := range c.hands {

@@ -44,7 +44,7 @@ func (ev Ended) on(c *Core) {
 	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start could not be recorded, so it never ran
 	default:
-		if p != nil && !ev.Stuck && c.draining == "" && !c.jobs[a.job].quit {
+		if p != nil && !ev.Stuck && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {
 			c.move(a, p)
 		}
 		c.decide(a, f)
@@ -201,7 +201,7 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 		c.health.of(id).excused++
 		again = true
 	}
-	if again && c.draining == "" {
+	if again && c.draining == "" && !c.jobs[id].gone {
 		c.set(id, pending)
 		c.consider(id)
 	} else {
@@ -214,7 +214,7 @@ func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 	j := &c.jobs[id]
 	j.failures++
 	r := &c.spec(id).Retry
-	if c.draining != "" || j.quit || c.isHeld(id) || !retries(r, int(j.failures), f) {
+	if c.draining != "" || j.quit || j.gone || c.isHeld(id) || !retries(r, int(j.failures), f) {
 		c.lose(id, p)
 		return
 	}

@@ -51,9 +51,10 @@ type chaos struct {
 	reads    []Read
 	started  map[string]bool         // by uni_id: its start is recorded
 	stopped  map[string]bool         // its end is
-	excused  map[string]int          // by job: its failures in this run that spent no retry
+	excused  map[string]int          // by key: its failures in this run that spent no retry
 	saved    map[int32]time.Duration // by job: when it was last asked in this run to save its work
 	gathered map[string]bool         // gathering claims
+	added    int                     // jobs that came when the file was read again
 	dying    int                     // 1 if the core no longer knows all facts
 	hung     bool                    // some attempt left its GPUs in an unknown state
 	elastic  bool                    // jobs ask for one GPU or more
@@ -185,6 +186,7 @@ func (c *chaos) someResize() jobspec.Resize {
 // that continues from the live history.
 func (c *chaos) begin() {
 	c.compare()
+	c.compact()
 	c.open()
 	c.preps, c.reads, c.dying, c.excused, c.gathered = nil, nil, 0, map[string]int{}, map[string]bool{}
 	c.saved = map[int32]time.Duration{}
@@ -225,10 +227,10 @@ func (c *chaos) watch(a Action) {
 				c.t.Fatalf("a resize is a failure: %+v", f)
 			}
 			if f.Uncharged != "" {
-				c.excused[f.Job]++
+				c.excused[f.Key]++
 			}
-			if c.excused[f.Job] > maxExcused {
-				c.t.Fatalf("%d failures of %s spent no retry", c.excused[f.Job], f.Job)
+			if c.excused[f.Key] > maxExcused {
+				c.t.Fatalf("%d failures of %s spent no retry", c.excused[f.Key], f.Job)
 			}
 		}
 	case Prepare:
@@ -315,7 +317,7 @@ func (c *chaos) event() {
 		c.begin()
 		return
 	}
-	switch c.pick(19) {
+	switch c.pick(20) {
 	case 0, 1, 2:
 		c.answerPrepare()
 	case 3:
@@ -347,6 +349,8 @@ func (c *chaos) event() {
 		c.resizing()
 	case 17, 18:
 		c.steer()
+	case 19:
+		c.reload()
 	}
 	for i := range c.b.Jobs {
 		c.core.Why(c.now, i)
@@ -381,6 +385,95 @@ func (c *chaos) steer() {
 		rules.Reserve = 0
 		c.send(SettingsChanged{c.b, rules})
 	}
+}
+
+// reload has the file read again, in which jobs have come, gone or changed.
+func (c *chaos) reload() {
+	if !c.core.Begun() {
+		return // the runner waits for that
+	}
+	if c.chance(30) {
+		c.send(Rereading{On: true})
+	}
+	next := &jobspec.Batch{Files: c.b.Files, Settings: c.b.Settings, Queues: c.b.Queues}
+	for i := range c.b.Jobs {
+		j := c.b.Jobs[i]
+		if c.placed != nil && c.placed[i] < 0 && c.chance(90) || c.chance(10) || slices.ContainsFunc(next.Jobs, func(o jobspec.Job) bool { return o.Name == j.Name }) {
+			continue
+		}
+		if c.chance(15) {
+			j.Key = keyOf(j.Name, fmt.Sprint(c.pick(3)))
+		}
+		if live := c.core.jobs[i].own > 0; !live && c.chance(20) {
+			spec := c.someSpec()
+			j.Spec, j.Queue = &spec, min(j.Queue, int32(c.pick(3)-1))
+		}
+		j.Needs = nil
+		next.Jobs = append(next.Jobs, j)
+	}
+	if n := len(c.b.Jobs); n < 20 && c.chance(50) {
+		spec := c.someSpec()
+		c.added++
+		name := fmt.Sprint("new", c.added)
+		next.Jobs = append(next.Jobs, jobspec.Job{Name: name, Spec: &spec, Queue: -1, Key: keyOf(name, "true")})
+	}
+	if len(next.Jobs) == 0 {
+		return // no file is
+	}
+	if c.chance(30) {
+		slices.Reverse(next.Jobs)
+	}
+	for i := range next.Jobs {
+		next.Jobs[i].ID = i
+		for k := range i {
+			if c.chance(25) {
+				next.Jobs[i].Needs = append(next.Jobs[i].Needs, int32(k))
+			}
+		}
+	}
+	was := len(c.b.Jobs)
+	c.b, c.placed = c.b.Continue(next)
+	for range len(c.b.Jobs) - was {
+		if c.opts.Selected != nil {
+			c.opts.Selected = append(slices.Clone(c.opts.Selected), c.chance(80))
+		}
+		if c.opts.Forced != nil {
+			c.opts.Forced = append(slices.Clone(c.opts.Forced), c.chance(20))
+		}
+	}
+	c.send(Reloaded{Batch: c.b, At: c.placed, Selected: c.opts.Selected, Forced: c.opts.Forced, Rules: c.gpuRules()})
+}
+
+// compact leaves out the jobs that are gone, as the next run does that reads the file.
+func (c *chaos) compact() {
+	if c.placed == nil {
+		return
+	}
+	b, ids := *c.b, make([]int32, len(c.b.Jobs))
+	b.Jobs = nil
+	var selected, forced []bool
+	for i := range c.b.Jobs {
+		if ids[i] = int32(len(b.Jobs)); c.placed[i] < 0 {
+			continue
+		}
+		j := c.b.Jobs[i]
+		j.ID = len(b.Jobs)
+		b.Jobs = append(b.Jobs, j)
+		if c.opts.Selected != nil {
+			selected = append(selected, c.opts.Selected[i])
+		}
+		if c.opts.Forced != nil {
+			forced = append(forced, c.opts.Forced[i])
+		}
+	}
+	for i := range b.Jobs {
+		needs := slices.Clone(b.Jobs[i].Needs)
+		for k, n := range needs {
+			needs[k] = ids[n]
+		}
+		b.Jobs[i].Needs = needs
+	}
+	c.b, c.placed, c.opts.Selected, c.opts.Forced = &b, nil, selected, forced
 }
 
 // resizing is what makes jobs change their number of GPUs, and the answers to that.
@@ -630,6 +723,7 @@ func (c *chaos) calm() {
 	c.uses = nil
 	c.fails = ""
 	if c.done == nil {
+		c.send(Rereading{})
 		c.send(PauseRequested{All: true, Resume: true})
 		for i := range c.b.Jobs {
 			if c.done == nil {

@@ -65,6 +65,7 @@ type job struct {
 	bad      bool    // a need ended without success
 	quit     bool    // cancelled by the user for this run
 	paused   bool    // by the user
+	gone     bool    // its file, read again, no longer has it
 	own      int16   // its live attempts
 	held     int16   // live attempts that must end first: those of a job that used to have its name
 	unmet    int32   // needs that have not ended
@@ -310,6 +311,9 @@ func (c *Core) whyNeeds(id int32) *schema.Wait {
 func (c *Core) whyAttempt(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.follows == id || a.job == id {
+			if !a.adopted {
+				return waits(schema.WaitEarlier, "what %s was before its file was read again is still running (since %s)", a.name, a.start.Format("15:04")).On(a.name)
+			}
 			return waits(schema.WaitEarlier, "an attempt of an earlier run is still running (pid %d, since %s)", a.pid, a.start.Format("15:04")).On(a.name)
 		}
 	}

@@ -17,7 +17,7 @@ type openings struct {
 	ranks   []int32 // order in which jobs are tried, by job
 	classes []*class
 	byNeed  map[need]*class
-	queues  []queue
+	queues  queues
 	backoff pile[due]     // jobs waiting for a retry; stale entries are dropped when they reach the top
 	refill  bool          // a change may let some job start
 	failed  []gpu.Request // requests that found no GPU in the last fill, the waiter's first
@@ -30,9 +30,7 @@ type openings struct {
 func newOpenings(b *jobspec.Batch) openings {
 	o := openings{byNeed: map[need]*class{}, queues: make([]queue, len(b.Queues))}
 	for i := range b.Jobs {
-		if q := b.Jobs[i].Queue; q >= 0 {
-			o.queues[q].jobs = append(o.queues[q].jobs, int32(i))
-		}
+		o.queues.add(int32(i), b.Jobs[i].Queue)
 	}
 	o.waiter.head, o.cramped = nobody, nobody
 	return o
@@ -62,14 +60,15 @@ type ranked struct{ rank, id int32 }
 // Before reports whether r is tried first.
 func (r ranked) Before(s ranked) bool { return r.rank < s.rank }
 
-// newRanks sorts jobs by two comparisons, the first of which is of their priorities.
-func newRanks(b *jobspec.Batch, priority, within func(x, y int32) int) []int32 {
+// newRanks sorts jobs by three comparisons: of their priorities, by the order setting, and
+// of their places in the files.
+func newRanks(b *jobspec.Batch, priority, within, place func(x, y int32) int) []int32 {
 	order := make([]int32, len(b.Jobs))
 	for i := range order {
 		order[i] = int32(i)
 	}
 	slices.SortFunc(order, func(x, y int32) int {
-		return cmp.Or(priority(x, y), within(x, y), cmp.Compare(x, y))
+		return cmp.Or(priority(x, y), within(x, y), place(x, y))
 	})
 	ranks := make([]int32, len(order))
 	for rank, id := range order {
@@ -204,6 +203,15 @@ func (c *Core) firstReady() int32 {
 type queue struct {
 	jobs []int32 // in the file's order
 	next int     // all before it have ended or are held
+}
+
+type queues []queue
+
+// add puts a job at the end of a queue; -1 for none.
+func (qs queues) add(id, q int32) {
+	if q >= 0 {
+		qs[q].jobs = append(qs[q].jobs, id)
+	}
 }
 
 // turn reports whether the job's queue lets it run now.

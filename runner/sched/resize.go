@@ -75,7 +75,8 @@ func (c *Core) remember() {
 			continue
 		}
 		c.resizes.possible = true
-		if r := c.last(id); r != nil && r.Why == state.WhyResize {
+		_, known := c.resizes.last[id]
+		if r := c.last(id); !known && r != nil && r.Why == state.WhyResize {
 			c.resizes.last[id] = c.now.Boot - max(0, c.now.Wall.Sub(r.Time))
 		}
 	}
@@ -106,7 +107,7 @@ func (c *Core) canResize(a *attempt) bool {
 	}
 	j, r := &c.jobs[a.job], &c.spec(a.job).Resize
 	last, ever := c.resizes.last[a.job]
-	return r.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !j.paused && !c.isHeld(a.job) && (!ever || c.now.Boot-last >= r.Every)
+	return r.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !j.paused && !j.gone && !c.isHeld(a.job) && (!ever || c.now.Boot-last >= r.Every)
 }
 
 // shrinks reports whether an attempt gives up GPUs now.

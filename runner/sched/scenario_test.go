@@ -351,6 +351,7 @@ func (s *scenario) rule(key, value string) {
 
 // build builds the batch from the current jobs.
 func (s *scenario) build() {
+	s.placed = nil
 	s.b.Jobs, s.b.Queues = nil, nil
 	for _, d := range s.defs {
 		s.addJob(d)
@@ -505,6 +506,13 @@ func (s *scenario) happens(f []string) bool {
 		s.b = &b
 		s.set(f[1], strings.Join(f[2:], " "))
 		s.send(SettingsChanged{s.b, s.gpuRules()})
+	case "reload":
+		was := s.b
+		s.b = &jobspec.Batch{Files: was.Files, Settings: was.Settings}
+		s.build()
+		s.b, s.placed = was.Continue(s.b)
+		s.opts.Selected, s.opts.Forced = s.named(s.only), s.named(s.force)
+		s.send(Reloaded{Batch: s.b, At: s.placed, Selected: s.opts.Selected, Forced: s.opts.Forced, Evidence: s.proof, Rules: s.gpuRules()})
 	case "meanwhile":
 		s.send(s.person(f[1], f[2:]))
 	default:

@@ -17,6 +17,9 @@ type steering struct {
 	paused   bool          // nothing starts
 	pauses   int           // how many jobs are paused
 	priority map[int32]int // that people have given to jobs, instead of the job file's
+
+	rereading bool    // the files are being read: more jobs may join
+	at        []int32 // by job: its place in the files; nil for its ID
 }
 
 // PauseRequested lets nothing more start, or none of some jobs, until it is taken back.
@@ -76,6 +79,13 @@ func (c *Core) Paused(job int) bool {
 	return c.jobs[job].paused
 }
 
+// unwanted reports whether a job is not to start although it was to when it was granted its
+// GPUs: somebody has paused it, or its files say now that it has something to wait for.
+func (c *Core) unwanted(id int32) bool {
+	j := &c.jobs[id]
+	return j.paused || j.gone || j.unmet > 0
+}
+
 // Closing returns why nothing more starts in this run, whatever anybody asks for, or "".
 func (c *Core) Closing() string { return c.draining }
 
@@ -89,19 +99,26 @@ func (ev RetryRequested) on(c *Core) {
 	for _, n := range ev.Jobs {
 		id, j := int32(n), &c.jobs[n]
 		switch {
+		case j.gone: // nobody asks for it any more
 		case j.phase == waiting:
 			c.backoff = slices.DeleteFunc(c.backoff, func(d due) bool { return d.id == id })
 			heap.Init(&c.backoff)
 			c.set(id, pending)
 		case j.phase.over() && !j.phase.good() && j.phase != blocked && j.own == 0:
-			if r := c.last(id); r != nil {
-				c.alike.Remove(c.name(id), r.Failure())
-			}
+			c.unlose(id)
 			j.failures, j.quit = 0, false
 			c.reopen(id)
 		}
 	}
 	c.recount()
+}
+
+// unlose takes back that a job counts among those that failed for good.
+func (c *Core) unlose(id int32) {
+	p := c.jobs[id].phase
+	if r := c.last(id); r != nil && p.over() && !p.good() && p != blocked {
+		c.alike.Remove(c.name(id), r.Failure())
+	}
 }
 
 // reopen has a job that has ended wait for its start again, and with it the jobs that could
@@ -201,7 +218,15 @@ func (c *Core) rank() {
 	if c.b.Settings.Order == jobspec.LongestFirst && c.lessons.expected != nil {
 		before = func(x, y int32) int { return cmp.Compare(c.takes(y), c.takes(x)) }
 	}
-	c.ranks = newRanks(c.b, func(x, y int32) int { return cmp.Compare(c.priorityOf(y), c.priorityOf(x)) }, before)
+	c.ranks = newRanks(c.b, func(x, y int32) int { return cmp.Compare(c.priorityOf(y), c.priorityOf(x)) }, before, c.byPlace)
+}
+
+// byPlace compares two jobs by their places in the files.
+func (c *Core) byPlace(x, y int32) int {
+	if c.at == nil {
+		return cmp.Compare(x, y)
+	}
+	return cmp.Or(cmp.Compare(c.at[x], c.at[y]), cmp.Compare(x, y))
 }
 
 // whyPaused says how a job comes to start that its user has paused.
@@ -230,7 +255,7 @@ func (ev StopRequested) on(c *Core) {
 		c.drain(ev.Why)
 		c.drain("drained")
 	case ev.GPU != nil:
-		c.leave(*ev.GPU)
+		c.leaveGPU(*ev.GPU)
 	default:
 		c.cancel(ev.Jobs)
 	}
@@ -302,9 +327,9 @@ func (c *Core) cancelUnstarted(id int32) {
 	c.end(id, cancelled)
 }
 
-// leave ends and requeues the attempts on the GPUs with this index, and has the run avoid
+// leaveGPU ends and requeues the attempts on the GPUs with this index, and has the run avoid
 // those from now on.
-func (c *Core) leave(index int) {
+func (c *Core) leaveGPU(index int) {
 	if c.pool == nil {
 		return
 	}

@@ -3,6 +3,7 @@ package uniid
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gpurun/jobspec"
@@ -20,7 +21,7 @@ const (
 // A Sink follows a run, and maintains the uni_id.json of each job file that has one. It
 // never blocks: its own goroutine does the writing.
 type Sink struct {
-	batch *jobspec.Batch
+	batch atomic.Pointer[jobspec.Batch]
 
 	files   sync.Mutex // held while keepers are in use
 	keepers map[string]*keeper
@@ -42,9 +43,15 @@ type news struct {
 // New returns a sink for the jobs of a batch; Close ends it. start starts a goroutine and
 // handles its panics.
 func New(b *jobspec.Batch, start func(func())) *Sink {
-	s := &Sink{batch: b, keepers: map[string]*keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	s := &Sink{keepers: map[string]*keeper{}, wake: make(chan struct{}, 1), closed: make(chan struct{}), done: make(chan struct{})}
+	s.batch.Store(b)
 	start(s.run)
 	return s
+}
+
+// Continue goes on with the batch as its files are now.
+func (s *Sink) Continue(b *jobspec.Batch) {
+	s.batch.Store(b)
 }
 
 // Fact records an attempt that runs or has ended.
@@ -91,7 +98,8 @@ func (s *Sink) path(job int) string {
 	if job < 0 {
 		return ""
 	}
-	return s.batch.Files[s.batch.Jobs[job].File].UniID
+	b := s.batch.Load()
+	return b.Files[b.Jobs[job].File].UniID
 }
 
 // keeper returns the keeper of a file. The caller holds files.

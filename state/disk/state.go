@@ -106,6 +106,21 @@ func (s *State) lock(f *fileState) error {
 	return err
 }
 
+// Relock locks job files that have been replaced since they were locked, as editors do. One
+// that another run has locked meanwhile stays that run's: the lock on the state folder
+// keeps the two apart, unless it uses another.
+func (s *State) Relock() {
+	for _, f := range s.files {
+		if f.jobLock == nil || sameFile(f.jobLock, f.job) {
+			continue
+		}
+		if again, err := lockJobFile(f.job); err == nil && again != nil {
+			f.jobLock.Close()
+			f.jobLock = again
+		}
+	}
+}
+
 func (s *State) unlock() error {
 	var errs []error
 	for _, f := range s.files {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,7 +38,11 @@ var children = map[string]func(args []string) error{"hold": holdChild, "many": m
 // stdin closes.
 func holdChild(args []string) error {
 	h := Open(strings.Split(args[0], ":"))
-	others, _, err := h.Claim(context.Background(), Stake{UniID: "uni-" + args[1], Job: args[1], Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB}})
+	var others []gpu.Claim
+	err := errDoubt
+	for n := 0; errors.Is(err, errDoubt) && n < 20; n++ { // on a busy machine, as any run does
+		others, _, err = h.Claim(context.Background(), Stake{UniID: "uni-" + args[1], Job: args[1], Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-0"}, Memory: 5 * gpu.GiB}})
+	}
 	if err != nil {
 		return err
 	}

@@ -274,7 +274,7 @@ func (l *loop) do(a sched.Action) {
 	case sched.Wake:
 		l.wake(a.At)
 	case sched.Finish:
-		l.out.GaveUp = a.GaveUp
+		l.out.GaveUp, l.out.Lost = a.GaveUp, a.Lost
 		l.finished = true
 	}
 }

@@ -58,6 +58,7 @@ type Fact struct {
 	Needs    string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
 	Family   string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds: FamilyName
 	Free     int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
+	Lost     []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
 
 	// Running.
 	PID      int    `json:"pid,omitempty"`
@@ -97,6 +98,13 @@ const (
 	ByDone        = "done"
 	ByDoneWithout = "done without outputs" // counts even though outputs are missing
 )
+
+// A Loss is GPU time that a run could not use although jobs waited for GPUs.
+type Loss struct {
+	Code    gpu.Code `json:"code"`           // why not
+	User    string   `json:"user,omitempty"` // whose jobs or processes were there
+	Seconds float64  `json:"gpu_seconds"`
+}
 
 // An Input is a file the job reads, as it was when the job started.
 type Input struct {

@@ -17,6 +17,7 @@ type Result struct {
 	Stopped  string // what stopped the whole run, "SIGTERM", or ""
 	StateErr error  // why the ledger could not be written, or nil
 	GaveUp   bool   // gave up waiting for a GPU
+	Lost     []Loss // GPU time lost since the last start
 }
 
 // A FailedJob is a job that did not succeed, as a person sees it. It represents all that

@@ -36,12 +36,27 @@ func document(ts *testscript.TestScript, neg bool, args []string) {
 	if again.String() != out {
 		ts.Fatalf("not as the schema has it; it would be:\n%s", again.String())
 	}
-	if at := localTime.FindString(out); at != "" {
+	if at := notUTC.FindString(out); at != "" {
 		ts.Fatalf("%s is not UTC", at)
 	}
 }
 
-var localTime = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+[+-][0-9:]+"`)
+// events holds each line of the last command's standard output against the schema.
+func events(ts *testscript.TestScript, neg bool, args []string) {
+	last := int64(0)
+	for line := range strings.Lines(ts.ReadFile("stdout")) {
+		var e schema.Event
+		d := json.NewDecoder(strings.NewReader(line))
+		d.DisallowUnknownFields()
+		ts.Check(d.Decode(&e))
+		if e.Seq <= last || e.File == "" || e.Kind == "" || e.Time.Location() != time.UTC {
+			ts.Fatalf("after event %d: %s", last, line)
+		}
+		last = e.Seq
+	}
+}
+
+var notUTC = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+[+-][0-9:]+"`)
 
 // Errors of commands with --json are documents, too.
 func TestProblemsDoc(t *testing.T) {

@@ -17,8 +17,11 @@ type grammar struct {
 	Check      checkCmd      `cmd:"" help:"Report every error and warning in job files."`
 	Convert    convertCmd    `cmd:"" help:"Print a job file of any format as native YAML."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a batch, running or not."`
+	Ls         lsCmd         `cmd:"" help:"List the batches that you have run on this host."`
+	Events     eventsCmd     `cmd:"" help:"Print the events of a batch as lines of JSON, for programs."`
 	Log        logCmd        `cmd:"" help:"Print the log of a job's newest attempt."`
 	Wait       waitCmd       `cmd:"" help:"Wait until a run, or some of its jobs, have ended; exit with their status."`
+	History    historyCmd    `cmd:"" help:"Show what happened: each run in a few lines, or the attempts of jobs."`
 	Stop       stopCmd       `cmd:"" help:"Stop a run, or some of its jobs."`
 	Retry      retryCmd      `cmd:"" help:"Have failed jobs of a run start again, at once."`
 	Pause      pauseCmd      `cmd:"" help:"Start nothing more for now, or none of some jobs."`

@@ -54,6 +54,7 @@ type app struct {
 	done     chan int          // exit status, at the end or if the invocation cannot continue
 	onPanic  func()            // restores the terminal before a panic is reported
 	json     bool              // print errors as JSON
+	stream   io.Writer         // where events go, if standard output is for them; else nil
 	runLog   io.Writer         // receives goroutine dumps; nil means err
 }
 

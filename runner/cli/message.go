@@ -32,8 +32,12 @@ func (a *app) report(err error) int {
 	if err.Error() == "" {
 		return code
 	}
-	if a.json {
-		_ = writeJSON(a.out, problemsDoc(err)) // if nobody is reading, the exit status says it
+	switch { // if nobody is reading, the exit status says it
+	case a.stream != nil:
+		_ = writeLine(a.stream, problemsDoc(err))
+		return code
+	case a.json:
+		_ = writeJSON(a.out, problemsDoc(err))
 		return code
 	}
 	a.say("error", err.Error())

@@ -35,6 +35,7 @@ type runCmd struct {
 	Detach   bool   `short:"d" help:"Run in the background, with its output in run.out in the state folder. Returns once the run has begun, or with the error."`
 	Yes      bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
 	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
+	JSON     bool   `name:"json" help:"Print the run's events as lines of JSON, as gpurun events does, instead of what people read."`
 }
 
 // Help returns the command's description and examples.
@@ -56,13 +57,18 @@ Examples:
 // Run runs the batch.
 func (c *runCmd) Run(a *app) error {
 	if c.DryRun {
-		return (&planCmd{jobFlags: c.jobFlags, Verbose: c.Verbose}).Run(a)
+		return (&planCmd{jobFlags: c.jobFlags, Verbose: c.Verbose, JSON: c.JSON}).Run(a)
 	}
 	paths, err := a.paths(&c.batchFlags)
 	if err != nil {
 		return err
 	}
 	d := newDetachment()
+	if c.JSON {
+		if err := c.eventsOnly(a); err != nil {
+			return err
+		}
+	}
 	if c.Detach && d == nil {
 		return c.detach(a)
 	}
@@ -276,6 +282,7 @@ func (r *run) carry() error {
 	r.later(func() { engine.Close() })
 	calls := r.listen()
 	r.began = true
+	r.remember()
 	view := r.openView()
 	sig := r.catchSignals(view, r.onTerminal())
 	r.later(sig.close)
@@ -294,15 +301,18 @@ func (r *run) carry() error {
 	if c.Sinks = append(c.Sinks, view); r.detached != nil {
 		c.Sinks = append(c.Sinks, r.detached)
 	}
+	rest := r.streamEvents()
 	res := runner.Run(context.Background(), c)
-	if err := r.state.Sync(); err != nil && res.StateErr == nil {
-		res.StateErr = err
-	}
-	view.Close()
-	r.onPanic = nil
 	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !finished(res.Final) {
 		res.Stopped = map[int32]string{exitInt: "Ctrl-C", exitTerm: "SIGTERM"}[code]
 	}
+	r.recordOver(&res)
+	if err := r.state.Sync(); err != nil && res.StateErr == nil {
+		res.StateErr = err
+	}
+	rest()
+	view.Close()
+	r.onPanic = nil
 	return r.summary(res)
 }
 

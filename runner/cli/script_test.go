@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 			"driver":  standInDriver(t),
 
 			"document": document,
+			"events":   events,
 		},
 	})
 }

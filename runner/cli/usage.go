@@ -113,7 +113,7 @@ func (r *usageReport) count(records []claim.Usage, days int) {
 // hoursOf adds up what the attempts of a batch that ended since some time took of GPUs.
 func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
 	starts := map[string]state.Fact{}
-	disk.FromStart(dir).Next(func(f state.Fact) {
+	disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 		switch f.Kind {
 		case state.KindStart:
 			if len(f.GPUUUIDs) > 0 && f.GPUUUIDs[0].Simulated() == sim {

@@ -90,7 +90,7 @@ func (a *app) changes(ref *batchRef) watcher {
 	said := "" // about the run as a whole
 	return func(s *state.Snapshot, silent string) error {
 		for _, l := range ledgers {
-			l.Next(func(f state.Fact) { view.Fact(-1, f) })
+			l.Next(func(_ int64, f state.Fact) { view.Fact(-1, f) })
 		}
 		about, text := silent, "the run does not answer: "+silent
 		if s != nil {

@@ -60,6 +60,7 @@ type Core struct {
 	reads     reads
 	breaker   breaker
 	health    health
+	wasted    wasting
 	alike     state.Grouping // groups the jobs that failed for good in this run
 }
 
@@ -146,6 +147,7 @@ func (c *Core) settle() {
 			break
 		}
 	}
+	c.waste()
 	c.giveUp()
 	c.resize()
 	c.wish()
@@ -258,7 +260,7 @@ func (c *Core) finish() bool {
 	}
 	c.yield()
 	c.finished = true
-	c.do(Finish{GaveUp: c.gaveUp})
+	c.do(Finish{GaveUp: c.gaveUp, Lost: c.wasted.take()})
 	return true
 }
 

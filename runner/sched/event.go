@@ -262,7 +262,8 @@ type Wake struct{ At time.Duration }
 
 // Finish: the run is over.
 type Finish struct {
-	GaveUp bool // max_wait, or --no-wait: exit 124 or 75
+	GaveUp bool         // max_wait, or --no-wait: exit 124 or 75
+	Lost   []state.Loss // GPU time since the last start
 }
 
 func (Record) action()     {}

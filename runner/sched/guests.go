@@ -3,12 +3,14 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // A stray is an attempt on a GPU that it was not given: the hours it uses there belong
@@ -218,4 +220,65 @@ func (c *Core) greet(a *attempt) {
 			c.known = append(c.known, guest{p, id})
 		}
 	}
+}
+
+// A wasting is GPU time that this run cannot use although a job waits for it, since others
+// are on the GPUs or a rule keeps the job off: what the run's history shows as lost.
+type wasting struct {
+	waits bool          // a job waits for GPUs
+	on    []state.Loss  // a row for each GPU that it cannot have now
+	since time.Duration // that is so
+	sum   []state.Loss  // since the last start
+}
+
+// wasteEvery is how often that is looked at while a job waits.
+const wasteEvery = time.Second
+
+// waste adds up what is lost while the first job waits.
+func (c *Core) waste() {
+	w := &c.wasted
+	waits := c.waiter.id >= 0 && c.pool != nil && c.draining == ""
+	if waits == w.waits && (!waits || c.now.Boot-w.since < wasteEvery) {
+		return
+	}
+	for _, l := range w.on {
+		w.add(l, (c.now.Boot - w.since).Seconds())
+	}
+	w.waits, w.since, w.on = waits, c.now.Boot, w.on[:0]
+	if !waits {
+		return
+	}
+	for _, v := range c.pool.Admit(c.now.Boot, c.request(c.waiter.id)) {
+		no := c.whyNotOn(c.waiter.id, v)
+		ours := v.Ours || no.code == gpu.Held || no.code == gpu.Releasing || no.code == gpu.Unread || no.wait == schema.WaitKept
+		if no.text != "" && !v.Never && !ours {
+			w.on = append(w.on, state.Loss{Code: no.code, User: no.user})
+		}
+	}
+}
+
+func (w *wasting) add(l state.Loss, seconds float64) {
+	for i := range w.sum {
+		if s := &w.sum[i]; s.Code == l.Code && s.User == l.User {
+			s.Seconds += seconds
+			return
+		}
+	}
+	l.Seconds = seconds
+	w.sum = append(w.sum, l)
+}
+
+// take returns what was lost, and begins anew. What is less than a second counts next time.
+func (w *wasting) take() (all []state.Loss) {
+	var rest []state.Loss
+	for _, l := range w.sum {
+		if l.Seconds >= 1 {
+			l.Seconds = math.Round(1000*l.Seconds) / 1000
+			all = append(all, l)
+		} else {
+			rest = append(rest, l)
+		}
+	}
+	w.sum = rest
+	return all
 }

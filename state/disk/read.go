@@ -171,23 +171,35 @@ func lineAt(f io.ReaderAt, at int64) (fact state.Fact, ok bool) {
 type Follower struct {
 	path string
 	from int64
+	line int64 // lines before that
 }
 
 // Follow starts at the current end of the ledger in a batch's folder.
 func Follow(dir string) *Follower {
-	f := &Follower{path: filepath.Join(dir, ledgerName)}
-	if fi, err := os.Stat(f.path); err == nil {
-		f.from = fi.Size()
+	f := FromStart(dir)
+	file, err := os.Open(f.path)
+	if err != nil {
+		return f
 	}
-	return f
+	defer file.Close()
+	b, at := make([]byte, 256<<10), int64(0)
+	for {
+		n, err := file.Read(b)
+		if i := bytes.LastIndexByte(b[:n], '\n'); i >= 0 {
+			f.from, f.line = at+int64(i)+1, f.line+int64(bytes.Count(b[:n], []byte("\n")))
+		}
+		if at += int64(n); err != nil {
+			return f
+		}
+	}
 }
 
 // FromStart starts at the beginning of that ledger.
 func FromStart(dir string) *Follower { return &Follower{path: filepath.Join(dir, ledgerName)} }
 
-// Next passes the facts added since the last call to take. An incomplete last line is
-// left for the next call; broken lines are skipped.
-func (f *Follower) Next(take func(state.Fact)) {
+// Next passes the facts added since the last call to take, each with the number of its
+// line. An incomplete last line is left for the next call; broken lines are skipped.
+func (f *Follower) Next(take func(seq int64, fact state.Fact)) {
 	file, err := os.Open(f.path)
 	if err != nil {
 		return
@@ -196,15 +208,15 @@ func (f *Follower) Next(take func(state.Fact)) {
 	if _, err := file.Seek(f.from, io.SeekStart); err != nil {
 		return
 	}
-	for in := bufio.NewReader(file); ; {
+	for in := bufio.NewReaderSize(file, 256<<10); ; {
 		line, err := in.ReadBytes('\n')
 		if err != nil {
 			return
 		}
-		f.from += int64(len(line))
+		f.from, f.line = f.from+int64(len(line)), f.line+1
 		var fact state.Fact
 		if decode(line[:len(line)-1], &fact) == nil {
-			take(fact)
+			take(f.line, fact)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,7 +47,7 @@ func TestReference(t *testing.T) {
 
 func describe(t *testing.T) string {
 	var out strings.Builder
-	for _, path := range []string{"schema.go", "wait.go", "gpus.go", "records.go", "../cause.go", "../../gpu/words.go"} {
+	for _, path := range []string{"schema.go", "wait.go", "gpus.go", "records.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +59,7 @@ func describe(t *testing.T) string {
 			}
 			switch s := g.Specs[0].(type) {
 			case *ast.TypeSpec:
-				if fields, ok := s.Type.(*ast.StructType); ok && !strings.Contains(path, "/") {
+				if fields, ok := s.Type.(*ast.StructType); ok && (!strings.Contains(path, "/") || slices.Contains(factTypes, s.Name.Name)) {
 					fmt.Fprintf(&out, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", s.Name.Name, sentence(g.Doc.Text()))
 					describeFields(&out, fields)
 				}
@@ -76,9 +77,12 @@ func describe(t *testing.T) string {
 	return out.String()
 }
 
+// factTypes are the types of package state that events have.
+var factTypes = []string{"Fact", "Input", "Loss"}
+
 // names are what the reference calls types of codes.
 var names = map[string]string{
-	"State": "state", "RunPhase": "phase", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code",
+	"State": "state", "RunPhase": "phase", "WaitCode": "wait.code", "PlanCode": "plan.code", "CheckCode": "checks[].code", "CauseCode": "cause.code", "Code": "gpus[].code", "Kind": "kind", "Phase": "state",
 }
 
 func describeFields(out *strings.Builder, fields *ast.StructType) {
@@ -86,6 +90,9 @@ func describeFields(out *strings.Builder, fields *ast.StructType) {
 		typ := typeWords(f.Type)
 		if len(f.Names) == 0 {
 			fmt.Fprintf(out, "| | | the fields of %s |\n", typ)
+			continue
+		}
+		if f.Tag == nil {
 			continue
 		}
 		name := regexp.MustCompile(`json:"([a-z_]+)`).FindStringSubmatch(f.Tag.Value)[1]
@@ -109,8 +116,6 @@ func typeWords(x ast.Expr) string {
 			return "integer"
 		case "UUID", "Closeness":
 			return "string"
-		case "Fact":
-			return "the fact"
 		}
 		return words(x.Sel.Name)
 	case *ast.Ident:
@@ -146,7 +151,7 @@ func sentence(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // samples of docs/json.md by the type that they are of.
 var samples = map[string]any{
-	"Status": Status{}, "Problems": Problems{}, "Plan": Plan{}, "Wait": Wait{},
+	"Status": Status{}, "Problems": Problems{}, "Plan": Plan{}, "Wait": Wait{}, "Event": Event{},
 }
 
 // The samples in docs/json.md have every field of their type, and no other.

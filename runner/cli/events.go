@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/schema"
+)
+
+type eventsCmd struct {
+	Path   string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
+	File   string `placeholder:"FILE" help:"The job file, as a flag."`
+	Follow bool   `short:"f" help:"Keep printing until the run has ended. Ctrl-C only stops printing."`
+	After  int64  `placeholder:"SEQ" help:"Only those after the one with this number."`
+}
+
+// Help returns the command's description and examples.
+func (eventsCmd) Help() string {
+	return `The facts in the ledger of a job file, a line of JSON each: runs that began or ended, attempts that started or ended, and why. docs/json.md describes them. To go on where you left off, pass the last seq that you saw to --after.
+
+Examples:
+
+    gpurun events jobs.yaml | jq -c 'select(.kind == "end")'
+    gpurun events -f --after 120 jobs.yaml`
+}
+
+// Run prints the events of a ledger.
+func (c *eventsCmd) Run(a *app) error {
+	refs, err := a.find(cmp.Or(c.Path, c.File), toShow)
+	if err != nil {
+		return err
+	}
+	if err := onlyOne(refs, "gpurun events "); err != nil {
+		return err
+	}
+	ref := refs[0]
+	ref.more = nil // the others have their own numbers
+	s := newStream(a.out, disk.FromStart(ref.dir), ref.real)
+	s.after = c.After
+	if !c.Follow {
+		return ignorePipe(s.print())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	for {
+		// Ask before the last look, so as not to miss the end.
+		_, alive, _ := disk.Running(ref.real, a.global.StateDir)
+		if err := s.print(); err != nil || !alive {
+			return ignorePipe(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// A stream prints the facts that come to a ledger.
+type stream struct {
+	out    io.Writer
+	ledger *disk.Follower
+	file   string // the job file
+	after  int64  // facts up to this one are left out
+}
+
+func newStream(out io.Writer, ledger *disk.Follower, file string) *stream {
+	return &stream{out: out, ledger: ledger, file: file}
+}
+
+// print prints what has come since the last call.
+func (s *stream) print() (err error) {
+	s.ledger.Next(func(seq int64, f state.Fact) {
+		if seq > s.after && err == nil {
+			err = writeLine(s.out, schema.Event{Seq: seq, File: s.file, Fact: f})
+		}
+	})
+	return err
+}
+
+// writeLine prints v as one line of JSON, like writeJSON.
+func writeLine(w io.Writer, v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escapeUnseen(b.Bytes()))
+	return err
+}
+
+// eventsOnly makes standard output that of the run's events: what people would read is
+// dropped, but for warnings and errors.
+func (c *runCmd) eventsOnly(a *app) error {
+	if c.Detach {
+		return &failure{code: exitUsage, text: "--json prints the events of a run, which -d puts into the background", hint: "gpurun events -f prints them"}
+	}
+	a.stream, a.out, a.outTTY = a.out, io.Discard, false
+	return nil
+}
+
+// streamEvents prints what this run adds to its ledgers, until the returned function is
+// called, which prints the rest.
+func (r *run) streamEvents() (rest func()) {
+	if r.stream == nil {
+		return func() {}
+	}
+	var all []*stream
+	for i, f := range r.batch.Files {
+		all = append(all, newStream(r.stream, disk.Follow(r.state.Dir(i)), f.Real))
+	}
+	print := func() {
+		for _, s := range all {
+			_ = s.print() // a reader that has gone does not stop the run
+		}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	r.goSafely(func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(followEvery):
+				print()
+			}
+		}
+	})
+	return func() {
+		close(stop)
+		<-stopped
+		print()
+	}
+}
+
+// recordOver records how the run ended, in every ledger.
+func (r *run) recordOver(res *state.Result) {
+	code := statusOf(*res, r.cmd.NoWait)
+	f := state.Fact{Kind: state.KindOver, Time: time.Now().UTC(), ExitCode: &code, Why: endWords(res, code), Lost: res.Lost}
+	for i := range r.batch.Files {
+		if _, err := r.state.Append(i, f); err != nil {
+			r.log.Warn().Err(err).Msg("cannot record the end of the run")
+		}
+		f.Lost = nil // what the run lost counts once
+	}
+}
+
+// endWords says how a run ended: "all done", "stopped by SIGTERM".
+func endWords(res *state.Result, code int) string {
+	switch {
+	case res.Stopped != "":
+		return "stopped by " + res.Stopped
+	case res.StateErr != nil:
+		return "its ledger could not be written"
+	case res.GaveUp:
+		return "gave up waiting for a GPU"
+	case res.Final.Draining != "":
+		return "ended early: " + res.Final.Draining
+	case len(res.Final.Held) > 0:
+		return fmt.Sprintf("held back jobs whose like failed alike: %s", res.Final.Held[0].Cause)
+	case code != exitDone:
+		return "jobs failed"
+	}
+	return "all done"
+}

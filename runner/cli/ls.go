@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/runner/control"
+	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/schema"
+)
+
+type lsCmd struct {
+	JSON bool `name:"json" help:"Print the batches as JSON."`
+}
+
+// Help returns the command's description and examples.
+func (lsCmd) Help() string {
+	return `The batches that you have run on this host, wherever their job files are, last started first. They are in batches.jsonl in $XDG_STATE_HOME/gpurun (~/.local/state/gpurun); one whose state folder is gone is left out.
+
+Examples:
+
+    gpurun ls
+    gpurun ls --json | jq -r '.batches[] | select(.run.alive) | .files[0].path'`
+}
+
+// Run prints a line for each batch.
+func (c *lsCmd) Run(a *app) error {
+	doc := schema.Batches{Head: schema.At(time.Now()), Batches: []schema.BatchRow{}}
+	cells := [][]string{{"FILE", "RUN", "JOBS"}}
+	seen := map[string]bool{}
+	for _, u := range disk.Remembered() {
+		if seen[u.Dir] {
+			continue
+		}
+		its := *a // with its own state folder
+		its.global.StateDir = u.StateDir
+		ref, err := its.batchOf(u.File)
+		if err != nil {
+			continue // just removed
+		}
+		row, counts := its.batchRow(ref)
+		for i := range ref.files() {
+			seen[ref.folder(&its)(i)] = true
+		}
+		doc.Batches = append(doc.Batches, row)
+		cells = append(cells, []string{terminal.CleanText(ref.name()), runWords(row.Run), cmp.Or(terminal.Phases(counts), "unknown")})
+	}
+	switch {
+	case c.JSON:
+		return writeJSON(a.out, doc)
+	case len(doc.Batches) == 0:
+		fmt.Fprintln(a.out, "you have run no batch on this host")
+	default:
+		table(a.out, cells)
+	}
+	return nil
+}
+
+// batchRow describes a batch. A live run is asked; otherwise, the ledger tells.
+func (a *app) batchRow(ref *batchRef) (row schema.BatchRow, counts map[state.Phase]int) {
+	if err := ref.read(a); err != nil {
+		row.StateDir, row.Files = ref.dir, []schema.File{{Path: ref.real}}
+		return row, nil
+	}
+	ref.unread()
+	row.Batch, row.Run = a.batchDoc(ref.batch, ref.dir), runDoc(ref.history, 0)
+	if ref.alive {
+		row.Run = a.liveRun(ref, row.Run, nil)
+		if rep, err := ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
+			counts = rep.Snapshot.Counts
+		}
+	}
+	if counts == nil {
+		a.settle(ref.batch, ref.history, ref.folder(a), ref.alive)
+		counts = map[state.Phase]int{}
+		for _, p := range sched.Phases(ref.batch, ref.history) {
+			counts[p]++
+		}
+	}
+	row.Counts = schema.CountsOf(counts)
+	return row, counts
+}
+
+// runWords says how a batch's last run stands.
+func runWords(r *schema.Run) string {
+	switch {
+	case r == nil || r.Started == nil:
+		return ""
+	case r.Alive:
+		return "running since " + clock(*r.Started)
+	case r.Ended != nil:
+		return fmt.Sprintf("%s to %s, exit %d", clock(*r.Started), clock(*r.Ended), *r.Exit)
+	}
+	return "of " + clock(*r.Started) + ", cut off"
+}
+
+// remember has the run's files listed by gpurun ls. It neither slows nor fails the run.
+func (r *run) remember() {
+	var list []disk.Used
+	for i, f := range r.batch.Files {
+		list = append(list, disk.Used{File: f.Real, Dir: r.state.Dir(i), StateDir: absolute(r.global.StateDir), Host: disk.Host().Host, Started: time.Now().UTC()})
+	}
+	slices.Reverse(list) // so that the first is the newest
+	done := make(chan struct{})
+	r.goSafely(func() {
+		defer close(done)
+		if err := disk.Remember(list...); err != nil {
+			r.log.Info().Err(err).Msg("not listed for gpurun ls")
+		}
+	})
+	r.later(func() { <-done })
+}
+
+// absolute returns a path that holds in every folder; "" stays.
+func absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	real, err := disk.RealPath(path)
+	if err != nil {
+		return strings.TrimSpace(path)
+	}
+	return real
+}

@@ -1,0 +1,169 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"gpurun/gpu"
+)
+
+// Annals are every run and every attempt that the facts of some ledgers tell of. A History
+// has only the last end of each job. Facts must be added in the order of their ledger.
+type Annals struct {
+	Runs     []*Episode
+	Attempts []*Exploit // in the order of their ends; those that are open last
+
+	open   map[string]*Exploit
+	latest map[int]*Episode // by ledger
+}
+
+// An Episode is one run: of several files, that of all of them.
+type Episode struct {
+	Run, Over Fact      // Over has no Kind if nothing says how the run ended
+	Last      time.Time // of its last fact
+	Lost      []Loss
+	Starts    int // attempts that it started
+	Retries   int // starts of jobs that it had started before
+
+	tried map[ledgerKey]bool
+}
+
+// An Exploit is one attempt, with the run that started it and the one that recorded its end.
+type Exploit struct {
+	Record
+	Open            *Attempt // while it has not ended
+	Began, Recorded *Episode // nil if no fact tells
+}
+
+// together is how close the beginnings of a run are in the ledgers of its files.
+const together = time.Second
+
+// Add adds a fact of the ledger of a batch's file, given by index.
+func (a *Annals) Add(ledger int, seq int64, f Fact) {
+	if a.open == nil {
+		a.open, a.latest = map[string]*Exploit{}, map[int]*Episode{}
+	}
+	if f.Kind == KindRun {
+		a.run(ledger, f)
+	}
+	e := a.latest[ledger]
+	if e != nil {
+		e.Last = later(e.Last, f.Time)
+		for _, l := range f.Lost {
+			e.lose(l)
+		}
+	}
+	switch f.Kind {
+	case KindOver:
+		if e != nil {
+			e.Over = f
+		}
+	case KindStart:
+		a.open[f.UniID] = &Exploit{Open: &Attempt{Start: f, Seq: seq, Ledger: ledger}, Began: e}
+		if e != nil {
+			at := ledgerKey{ledger, f.Key}
+			if e.Starts++; e.tried[at] {
+				e.Retries++
+			}
+			e.tried[at] = true
+		}
+	case KindRunning:
+		if x := a.open[f.UniID]; x != nil {
+			x.Open.Running = &f
+		}
+	case KindEnd:
+		a.end(ledger, seq, f, e)
+	}
+}
+
+// run begins an episode, unless another ledger has it already.
+func (a *Annals) run(ledger int, f Fact) {
+	for _, e := range a.Runs {
+		if d := f.Time.Sub(e.Run.Time).Abs(); d < together && a.latest[ledger] != e && e.Run.BootID == f.BootID {
+			a.latest[ledger] = e
+			return
+		}
+	}
+	e := &Episode{Run: f, Last: f.Time, tried: map[ledgerKey]bool{}}
+	a.Runs, a.latest[ledger] = append(a.Runs, e), e
+}
+
+// end records the end of an attempt, or of a job that never started. What a person marked
+// as done is no attempt.
+func (a *Annals) end(ledger int, seq int64, f Fact, e *Episode) {
+	if f.By != "" {
+		return
+	}
+	x := a.open[f.UniID]
+	if x == nil {
+		x = &Exploit{Began: e}
+	}
+	delete(a.open, f.UniID)
+	metrics := f.Metrics
+	x.Record = *NewRecord(ledger, seq, f, x.Open)
+	x.Open, x.Recorded, x.Metrics = nil, e, metrics
+	a.Attempts = append(a.Attempts, x)
+}
+
+// Close adds the attempts that are still open, in the order of their starts, and sorts the
+// others by their ends: those of several ledgers were added one after the other.
+func (a *Annals) Close() {
+	slices.SortStableFunc(a.Attempts, func(x, y *Exploit) int { return x.Time.Compare(y.Time) })
+	slices.SortStableFunc(a.Runs, func(x, y *Episode) int { return x.Run.Time.Compare(y.Run.Time) })
+	var open []*Exploit
+	for _, x := range a.open {
+		x.Job, x.Key, x.Attempt, x.UniID, x.Ledger = x.Open.Start.Job, x.Open.Start.Key, x.Open.Start.Attempt, x.Open.Start.UniID, x.Open.Ledger
+		open = append(open, x)
+	}
+	slices.SortFunc(open, func(x, y *Exploit) int {
+		return cmp.Or(x.Open.Start.Time.Compare(y.Open.Start.Time), cmp.Compare(x.UniID, y.UniID))
+	})
+	a.Attempts = append(a.Attempts, open...)
+}
+
+// GPUSeconds adds up for how long some attempts that ended held GPUs. Time on a shared GPU
+// counts once, however many of them shared it.
+func GPUSeconds(attempts []*Exploit) (seconds float64) {
+	type stay struct {
+		id       gpu.UUID
+		from, to time.Time
+	}
+	var stays []stay
+	for _, x := range attempts {
+		if x.Open != nil || x.Start.IsZero() {
+			continue
+		}
+		for _, id := range x.GPUUUIDs {
+			stays = append(stays, stay{id, x.Start, x.Time})
+		}
+	}
+	slices.SortFunc(stays, func(x, y stay) int { return cmp.Or(cmp.Compare(x.id, y.id), x.from.Compare(y.from)) })
+	var until stay
+	for _, s := range stays {
+		if s.id != until.id {
+			until = stay{id: s.id}
+		}
+		if from := later(s.from, until.to); s.to.After(from) {
+			seconds += s.to.Sub(from).Seconds()
+			until.to = s.to
+		}
+	}
+	return seconds
+}
+
+func (e *Episode) lose(l Loss) {
+	i := slices.IndexFunc(e.Lost, func(o Loss) bool { return o.Code == l.Code && o.User == l.User })
+	if i < 0 {
+		e.Lost = append(e.Lost, l)
+		return
+	}
+	e.Lost[i].Seconds += l.Seconds
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,133 @@
+package disk
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state/host"
+)
+
+// A Used is a batch that this user has run: of one run of several files, one of them.
+type Used struct {
+	File     string    `json:"file"` // links resolved
+	Dir      string    `json:"dir"`  // its folder of state
+	StateDir string    `json:"state_dir,omitempty"`
+	Host     string    `json:"host"`
+	Started  time.Time `json:"started"` // its last run
+}
+
+// The list of what a user has run: for convenience only, so everything works without it.
+const (
+	usedName = "batches.jsonl"
+	usedLock = "batches.lock"
+	usedWait = 200 * time.Millisecond // for another gpurun that is writing it
+	maxUsed  = 16 << 20
+)
+
+// Remember adds batches to the list, with the time of their last start.
+func Remember(some ...Used) error {
+	return changeUsed(func(list []Used) []Used {
+		for _, u := range some {
+			list = slices.DeleteFunc(list, u.same)
+			list = append(list, u)
+		}
+		return list
+	})
+}
+
+// Remembered returns what this user has run on this host, last started first.
+func Remembered() []Used {
+	dir, err := usedFolder()
+	if err != nil {
+		return nil
+	}
+	list := readUsed(dir)
+	if slices.ContainsFunc(list, gone) {
+		_ = changeUsed(func(list []Used) []Used { return list }) // the next one tries again
+	}
+	list = slices.DeleteFunc(list, func(u Used) bool { return u.Host != Host().Host || gone(u) })
+	slices.SortStableFunc(list, func(a, b Used) int { return cmp.Or(b.Started.Compare(a.Started), strings.Compare(a.File, b.File)) })
+	return list
+}
+
+func (u Used) same(o Used) bool { return u.Dir == o.Dir && u.Host == o.Host }
+
+// gone reports whether a batch of this host has no state any more. What other hosts have
+// cannot be seen from here.
+func gone(u Used) bool {
+	_, err := os.Stat(filepath.Join(u.Dir, ledgerName))
+	return u.Host == Host().Host && isNotExist(err)
+}
+
+// changeUsed replaces the list by what change makes of it, without what is gone.
+func changeUsed(change func([]Used) []Used) error {
+	dir, err := usedFolder()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := host.OpenOwn(filepath.Join(dir, usedLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) {
+			break // a file system without locks: the worst is a line too few
+		}
+		if time.Since(began) > usedWait {
+			return err
+		}
+	}
+	var text bytes.Buffer
+	for _, u := range slices.DeleteFunc(change(readUsed(dir)), gone) {
+		line, err := json.Marshal(u)
+		if err != nil {
+			return err
+		}
+		text.Write(append(line, '\n'))
+	}
+	return Replace(filepath.Join(dir, usedName), text.Bytes())
+}
+
+// readUsed reads the list; lines that are broken are skipped.
+func readUsed(dir string) (list []Used) {
+	b, err := host.ReadOwn(filepath.Join(dir, usedName), maxUsed)
+	if err != nil {
+		return nil
+	}
+	for line := range bytes.Lines(b) {
+		var u Used
+		if json.Unmarshal(line, &u) == nil && filepath.IsAbs(u.File) && filepath.IsAbs(u.Dir) {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// usedFolder returns where the list is. A home that belongs to somebody else, as after su or
+// sudo, is left alone.
+func usedFolder() (string, error) {
+	home := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(home) {
+		user := os.Getenv("HOME")
+		var st unix.Stat_t
+		if err := unix.Stat(user, &st); err != nil || int(st.Uid) != os.Getuid() {
+			return "", cmp.Or(err, error(unix.EPERM))
+		}
+		home = filepath.Join(user, ".local", "state")
+	}
+	return filepath.Join(home, "gpurun"), nil
+}

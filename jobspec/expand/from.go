@@ -29,6 +29,10 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 		r.Out.Add(source.Problem{File: r.Path, Line: v.Line, Col: v.Column, Text: "from: "}.Because(err))
 		return
 	}
+	if ext := strings.ToLower(filepath.Ext(path)); slices.Contains(notText, ext) {
+		r.fail(v, "save it as CSV", "from: %s: %s is not among the formats that gpurun reads: CSV, JSON Lines, YAML and plain text", v.Value, ext)
+		return
+	}
 	s := source.OfRows(beside(r.Path, v.Value), data, r.Out)
 	if s == nil {
 		r.fails = true
@@ -57,6 +61,9 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 		r.m.Rows = names
 	}
 }
+
+// notText are extensions of tables that are no text.
+var notText = []string{".xlsx", ".xls", ".ods", ".parquet", ".feather", ".pkl", ".pickle", ".npy", ".npz", ".db", ".sqlite"}
 
 // beside spells a path that a job file names as the user would from here.
 func beside(jobFile, path string) string {

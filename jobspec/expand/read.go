@@ -43,8 +43,10 @@ func Read(s *source.Source, keys Keys, given Givens) (m *Matrix, whole bool) {
 	r := &matrixReader{Source: s, given: given, at: map[string]*yaml.Node{}, envs: map[string]string{}, nested: map[*Param]bool{}}
 	r.m.values, r.rowAt = map[string][]*Param{}, map[*Param]place{}
 	var include, exclude *yaml.Node
-	if keys.Matrix != nil {
-		r.fails = !s.Pairs(keys.Matrix, "matrix", func(k, v *yaml.Node) {
+	if n := keys.Matrix; n != nil && n.Kind == yaml.ScalarNode && !source.IsNull(n) {
+		r.fail(n, "for the rows of a file write matrix: {from: "+n.Value+"}", "matrix must be a mapping (name: values), not %s", source.Describe(n))
+	} else if n != nil {
+		r.fails = !s.Pairs(n, "matrix", func(k, v *yaml.Node) {
 			switch {
 			case k.Value == "include":
 				include = v
@@ -162,6 +164,9 @@ func (r *matrixReader) values(name string, v *yaml.Node) []*Param {
 		hint := source.QuoteHint(v)
 		if v.Kind == yaml.ScalarNode {
 			hint = cmp.Or(rangeHint(v.Value), "write ["+v.Value+"]")
+			if name == "from" {
+				hint = "the rows of a file are an axis of matrix: matrix: {from: " + v.Value + "}"
+			}
 		}
 		r.fail(v, hint, "parameter %q must be a list of values, not %s", name, source.Describe(v))
 		return nil

@@ -31,6 +31,9 @@ var foreignKeys = map[string]inOurWords{
 	"workdir": same("work_dir"), "working-directory": same("work_dir"), "working_directory": same("work_dir"), "working_dir": same("work_dir"), "dir": same("work_dir"), "cwd": same("work_dir"), "chdir": same("work_dir"),
 
 	"strategy": same("matrix (directly in the job)"), "foreach": same("matrix"), "for_each": same("matrix"), "for": same("matrix"), "sweep": same("matrix"), "grid": same("matrix"),
+	"from": rowsOf, "csv": rowsOf, "rows": rowsOf, "table": rowsOf,
+	"random": draws, "random_search": draws, "search": draws, "search_space": draws, "num_samples": draws, "n_trials": draws, "trials": draws,
+	"semaphore": pool, "license": pool, "licenses": pool, "mutex": pool,
 	"seed": seeds, "seeds": seeds, "array": jobArray,
 
 	"num_gpus": gpuCount, "ngpus": gpuCount, "gres": gpuCount, "gpu_count": gpuCount, "n_gpus": gpuCount, "gpus-per-node": gpuCount, "gpus_per_node": gpuCount, "nproc_per_node": gpuCount,
@@ -49,6 +52,20 @@ var foreignKeys = map[string]inOurWords{
 	"restart": same("retry"), "max_retries": same("retry"), "attempts": attempts, "backoff": fixed("retry: {backoff_after: 3, backoff: 10m}"),
 	"partition": fixed("queue (jobs one after another) or gpu_model"), "nice": same("priority"), "exclusive": exclusive,
 	"extra_args": same("args"), "arguments": same("args"), "argv": same("args"), "continue-on-error": fixed("when: always in the jobs that need it"), "concurrency": same("settings.max_concurrent"),
+}
+
+var (
+	draws = fixed(`sample: {n: 20, params: {lr: "log 1e-4..1e-1"}}`)
+	pool  = fixed("pool: NAME, and settings: {pools: {NAME: 4}}")
+)
+
+// rowsOf answers with the rows of a file.
+func rowsOf(v *yaml.Node) string {
+	file := scalarText(v)
+	if file == "" {
+		file = "params.csv"
+	}
+	return "matrix: {from: " + file + "}"
 }
 
 // ForeignHint answers another tool's key, or returns "" if it is unknown.

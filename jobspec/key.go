@@ -4,14 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"gpurun/gpu"
-	"gpurun/jobspec/expand"
-	"gpurun/jobspec/written"
 	"hash/fnv"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+
+	"gpurun/gpu"
+	"gpurun/jobspec/expand"
+	"gpurun/jobspec/written"
 )
 
 // recipe is the version of the key. Change it only together with code that still

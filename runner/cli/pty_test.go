@@ -26,6 +26,7 @@ type onPTY struct {
 	out   bytes.Buffer
 	first time.Duration // until something appeared
 	grown chan struct{}
+	over  chan struct{} // closed when nobody has the terminal any more
 }
 
 func startOnPTY(t *testing.T, dir string, args ...string) *onPTY {
@@ -57,7 +58,7 @@ func startCommandOnPTY(t *testing.T, dir, program string, args ...string) *onPTY
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &onPTY{t: t, master: master, grown: make(chan struct{}, 1)}
+	p := &onPTY{t: t, master: master, grown: make(chan struct{}, 1), over: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Dir, p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = dir, slave, slave, slave
 	p.cmd.Env = append(os.Environ(), "TERM=xterm", "NO_COLOR=", "GPURUN_CLAIMS_DIR="+dir, "HOME="+dir,
@@ -88,6 +89,7 @@ func gpurunBinary(t *testing.T) string {
 }
 
 func (p *onPTY) read(began time.Time) {
+	defer close(p.over)
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := p.master.Read(buf)
@@ -133,8 +135,13 @@ func (p *onPTY) types(keys string) {
 	}
 }
 
+// exit waits until the program has exited and all that it has printed is read.
 func (p *onPTY) exit() int {
 	p.cmd.Wait()
+	select {
+	case <-p.over:
+	case <-time.After(20 * time.Second): // something else has the terminal
+	}
 	return p.cmd.ProcessState.ExitCode()
 }
 

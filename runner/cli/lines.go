@@ -112,20 +112,33 @@ func (a *app) lists(b *batchFlags, paths []string) (map[string]jobspec.Lines, er
 		return nil, &failure{code: exitUsage, text: flag + " is for --lines", hint: "in a job file write " + key + ":"}
 	}
 	if slices.Contains(b.List.Lines, stdin) {
-		data, err := io.ReadAll(io.LimitReader(os.Stdin, disk.MaxLines+1))
-		switch {
-		case err != nil:
-			return nil, &failure{code: exitUsage, text: "standard input cannot be read: " + err.Error(), err: err}
-		case len(data) > disk.MaxLines:
-			return nil, &failure{code: exitUsage, text: fmt.Sprintf("standard input is longer than %d MiB", disk.MaxLines>>20)}
-		case len(bytes.TrimSpace(data)) == 0:
-			return nil, &failure{code: exitUsage, text: "standard input is empty: no command came"}
+		if err := a.readInput(); err != nil {
+			return nil, err
 		}
 		l := all[b.List.Name]
-		l.Input = data
+		l.Input = a.input
 		all[b.List.Name] = l
 	}
 	return all, nil
+}
+
+// readInput reads the list that comes from standard input. A run that reads its files again
+// finds what it read then.
+func (a *app) readInput() error {
+	if a.input != nil {
+		return nil
+	}
+	data, err := io.ReadAll(io.LimitReader(os.Stdin, disk.MaxLines+1))
+	switch {
+	case err != nil:
+		return &failure{code: exitUsage, text: "standard input cannot be read: " + err.Error(), err: err}
+	case len(data) > disk.MaxLines:
+		return &failure{code: exitUsage, text: fmt.Sprintf("standard input is longer than %d MiB", disk.MaxLines>>20)}
+	case len(bytes.TrimSpace(data)) == 0:
+		return &failure{code: exitUsage, text: "standard input is empty: no command came"}
+	}
+	a.input = data
+	return nil
 }
 
 // lines returns how a file's last run read it, if that was as a list of commands.

@@ -51,6 +51,7 @@ type app struct {
 	errTTY   bool
 	global   globalFlags
 	settings map[string]string // settings given as flags, as typed
+	input    []byte            // standard input, once it was read as a list of commands
 	done     chan int          // exit status, at the end or if the invocation cannot continue
 	onPanic  func()            // restores the terminal before a panic is reported
 	json     bool              // print errors as JSON

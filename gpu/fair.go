@@ -83,8 +83,7 @@ func (p *Pool) Next(now time.Duration, id UUID, with ...UUID) (Turn, bool) {
 	if d == nil {
 		return Turn{}, false
 	}
-	r := p.newRound(now)
-	r.with = with
+	r := p.newRound(now, append(with, id)...)
 	for _, w := range r.order(d) {
 		if r.serves(w, d) != nil {
 			return r.turn(w, d), w != &p.own || !slices.Contains(p.owed(now), d)

@@ -83,6 +83,25 @@ func TestNext(t *testing.T) {
 			p.usage.add(me, 10)
 			return []Wish{wish(p, "bob", bob, 1, 1)}
 		}},
+		{name: "who has not been offered another one just now", want: "carol", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			leave(p, sec(2), "b")
+			p.Offer("GPU-1", "bob")
+			return []Wish{wish(p, "bob", bob, 3, 1), wish(p, "carol", carol, 3, 1)}
+		}},
+		{name: "nor by anybody else", want: "carol", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1)
+			c := held(p, 2, "dave", dave)
+			c.To = "bob"
+			p.observeClaims(0, []Claim{c}, nil)
+			return []Wish{wish(p, "bob", bob, 3, 1), wish(p, "carol", carol, 3, 1)}
+		}},
+		{name: "who has been offered half of what a job needs", want: "bob", do: func(p *Pool) []Wish {
+			holdAll(p, "b", 1, 2)
+			leave(p, sec(2), "b")
+			p.Offer("GPU-1", "bob")
+			return []Wish{wish(p, "bob", bob, 3, 2), wish(p, "carol", carol, 3, 1)}
+		}},
 		{name: "who waits longer", want: "bob", do: func(p *Pool) []Wish {
 			w := wish(p, "bob", bob, 1, 1)
 			w.Since = noon.Add(-time.Minute)

@@ -16,7 +16,7 @@ type round struct {
 	loads  []load
 	wants  []int   // by wish: devices that it still wants
 	dealt  []*Wish // by device
-	with   []UUID  // what attempts of this run have left and is still to be dealt
+	with   []UUID  // what is still to be dealt of what attempts of this run have left
 	own    query   // for the last ask of this run that was looked at
 }
 
@@ -24,11 +24,13 @@ type round struct {
 type load struct {
 	uid   int
 	parts []float64 // by device, at most 1
-	given float64   // dealt in this round
+	given float64   // dealt in this round, or offered before
 }
 
-func (p *Pool) newRound(now time.Duration) *round {
-	r := &round{p: p, now: now, dealt: make([]*Wish, len(p.devs))}
+// newRound begins a dealing; with are devices that attempts of this run have left and that are
+// still to be dealt.
+func (p *Pool) newRound(now time.Duration, with ...UUID) *round {
+	r := &round{p: p, now: now, with: with, dealt: make([]*Wish, len(p.devs))}
 	add := func(w *Wish) {
 		if len(w.Asks) > 0 && (w == &p.own || !p.over(now, w.UID)) {
 			r.wishes = append(r.wishes, w)
@@ -42,7 +44,27 @@ func (p *Pool) newRound(now time.Duration) *round {
 	for i := range p.devs {
 		r.weigh(i)
 	}
+	for _, w := range r.wishes {
+		r.await(w)
+	}
 	return r
+}
+
+// await counts for a user what has been dealt to his run for whole jobs and is not yet taken: if
+// several devices are left in a moment, he has had his turn with the first.
+func (r *round) await(w *Wish) {
+	if w.Background || w.Gathers {
+		return
+	}
+	dealt := r.p.count(func(d *device) bool {
+		if w == &r.p.own {
+			return len(d.holds) == 0 && (d.offered || d.unyielded && d.to == "" && !slices.Contains(r.with, d.UUID))
+		}
+		offered := d.to == w.Run || slices.ContainsFunc(d.claims, func(c Claim) bool { return c.To == w.Run })
+		return offered && !slices.ContainsFunc(d.claims, func(c Claim) bool { return c.Run == w.Run })
+	})
+	each := max(1, w.Asks[0].Min)
+	r.of(w.UID).given += float64(dealt / each * each)
 }
 
 // weigh adds what users hold of the i-th device to their loads, and takes what is offered
@@ -82,12 +104,18 @@ func (r *round) promise(run string) {
 }
 
 func (r *round) add(uid, i int, part float64) {
+	l := r.of(uid)
+	l.parts[i] = min(1, l.parts[i]+part)
+}
+
+// of returns the load of a user.
+func (r *round) of(uid int) *load {
 	k := slices.IndexFunc(r.loads, func(l load) bool { return l.uid == uid })
 	if k < 0 {
 		k = len(r.loads)
 		r.loads = append(r.loads, load{uid: uid, parts: make([]float64, len(r.p.devs))})
 	}
-	r.loads[k].parts[i] = min(1, r.loads[k].parts[i]+part)
+	return &r.loads[k]
 }
 
 // load returns how many devices a user holds, apart from d, which may be nil.
@@ -263,9 +291,7 @@ func (r *round) give(w *Wish, set []*device) {
 		if r.dealt[d.position] == nil {
 			r.dealt[d.position] = w
 			r.wants[slices.Index(r.wishes, w)]--
-			r.add(w.UID, d.position, 0)
-			k := slices.IndexFunc(r.loads, func(l load) bool { return l.uid == w.UID })
-			r.loads[k].given++
+			r.of(w.UID).given++
 		}
 	}
 }

@@ -136,7 +136,12 @@ func (h *host) grab(owner string) {
 const latecomer = 90 * time.Second
 
 // rivalFor is for how long rivals are played.
-func rivalFor() time.Duration { return fewer(hours(2)) }
+func rivalFor() time.Duration {
+	if *brief {
+		return 2 * time.Minute
+	}
+	return 2 * time.Hour
+}
 
 // rivalry plays two hours of three users with work without end, and of a fourth: the
 // cheat, or an honest one, or nobody.
@@ -151,9 +156,9 @@ func rivalry(seed uint64, c *cheat, honest bool) *host {
 	}
 	for uid := 1001; uid <= 1003; uid++ {
 		jobs := work()
-		h.after(time.Minute+time.Duration(rng.Float64()*float64(20*time.Second)), func() { h.gpurun(uid, jobs) })
+		h.after(shorter(time.Minute+time.Duration(rng.Float64()*float64(20*time.Second))), func() { h.gpurun(uid, jobs) })
 	}
-	jobs, comes := work(), latecomer
+	jobs, comes := work(), shorter(latecomer)
 	if c != nil && c.early {
 		comes = 0
 	}
@@ -186,5 +191,5 @@ func wide(seed uint64) float64 {
 	if len(starts) == 0 {
 		return math.Inf(1)
 	}
-	return (starts[0] - time.Hour - latecomer - h.rules.Patience).Seconds()
+	return (starts[0] - time.Hour - shorter(latecomer) - h.rules.Patience).Seconds()
 }

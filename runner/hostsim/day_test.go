@@ -18,14 +18,16 @@ type batch struct {
 	jobs []job
 }
 
-// hours is a time of a day, which takes four hours in brief. What it costs to go from job to job
+// shorter is a time of a day, which takes four hours in brief. What it costs to go from job to job
 // stays what it is.
-func hours(n float64) time.Duration {
+func shorter(d time.Duration) time.Duration {
 	if *brief {
-		n /= 6
+		d /= 6
 	}
-	return time.Duration(n * float64(time.Hour))
+	return d
 }
+
+func hours(n float64) time.Duration { return shorter(time.Duration(n * float64(time.Hour))) }
 
 // fewer is how many there are of something, or how long it is played: a fifth in brief.
 func fewer[T int | time.Duration](n T) T {

@@ -155,7 +155,7 @@ func (r *batchRef) read(a *app) error {
 	if r.history, _, err = a.readState(r.files()); err != nil {
 		return err
 	}
-	if b, err := a.loadAgain(r.history, r.files()...); err == nil {
+	if b, err := a.loadAgain(r.history.LastRun(0).Params, r.files()...); err == nil {
 		r.batch = b
 	}
 	return nil

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/jobspec"
-	"gpurun/state"
 )
 
 // options returns how to read job files, from the command line and the machine.
@@ -24,12 +23,11 @@ func (a *app) options(b *batchFlags, paths []string) (jobspec.Options, error) {
 
 // loadAgain reads the job files of a batch that has run, as it did: with the parameters that its
 // command line gave, unless the files have changed too much for that.
-func (a *app) loadAgain(h *state.History, paths ...string) (*jobspec.Batch, error) {
+func (a *app) loadAgain(given map[string]string, paths ...string) (*jobspec.Batch, error) {
 	o, err := a.options(&batchFlags{}, paths)
 	if err != nil {
 		return nil, err
 	}
-	given := h.LastRun(0).Params
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		o.Params = append(o.Params, name+"="+given[name])
 	}

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"gpurun/runner/control"
@@ -64,13 +67,27 @@ func (a *app) markDead(ref *batchRef, req control.Request) error {
 	if err != nil {
 		return err
 	}
-	batch, err := a.loadAgain(history, ref.file)
+	batch, err := a.loadAgain(history.LastRun(0).Params, ref.file)
 	if err != nil {
 		return problems(err)
 	}
 	in, err := matching(batch, req.Jobs)
+	if err != nil && len(batch.Params) > 0 { // then the jobs of the file as it stands may be meant
+		if plain, loadErr := a.loadAgain(nil, ref.file); loadErr == nil {
+			if found, _ := matching(plain, req.Jobs); found != nil {
+				batch, in, err = plain, found, nil
+			}
+		}
+	}
 	if err != nil {
 		return err
+	}
+	if given := batch.Params; len(given) > 0 {
+		words := make([]string, 0, len(given))
+		for _, name := range slices.Sorted(maps.Keys(given)) {
+			words = append(words, "-p "+name+"="+given[name])
+		}
+		a.say("note", "these are jobs of the last run, which had "+strings.Join(words, " "))
 	}
 	st, err := a.openState([]string{ref.real}, "")
 	if err != nil {

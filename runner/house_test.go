@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"gpurun/jobspec/lines":              {"gpurun/jobspec/script", "gpurun/jobspec/source"},
 	"gpurun/jobspec/settings":           {"gpurun/gpu", "gpurun/jobspec/lint", "gpurun/jobspec/source", "gpurun/jobspec/units", "gpurun/jobspec/words"},
 	"gpurun/jobspec/graph":              {},
+	"gpurun/jobspec/addition":           {},
 	"gpurun/jobspec/words":              {"gpurun/jobspec/source", "gpurun/jobspec/units"},
 	"gpurun/jobspec/configedit":         {"gpurun/jobspec/source"},
 	"gpurun/jobspec/expand":             {"gpurun/jobspec/rows", "gpurun/jobspec/source", "gpurun/jobspec/units"},

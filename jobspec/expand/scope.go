@@ -70,6 +70,28 @@ func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 	return t, left, bad
 }
 
+// Escape returns the text that stands for s itself in a command of a job without
+// parameters: it doubles the braces of what would be a variable, or be refused as one.
+func Escape(s string) string {
+	sc := &Scope{Known: AtStart, Where: "run"}
+	var out strings.Builder
+	from := 0
+	for _, at := range braced.FindAllStringIndex(s, -1) {
+		word := s[at[0]:at[1]]
+		if word[0] == '$' {
+			continue
+		}
+		if inner, escaped := strings.CutPrefix(word, "{{"); escaped {
+			word = "{" + strings.TrimSuffix(inner, "}")
+		}
+		if seg, e := sc.word(word); seg != nil || e != nil {
+			out.WriteString(s[from:at[0]] + "{" + s[at[0]:at[1]] + "}")
+			from = at[1]
+		}
+	}
+	return out.String() + s[from:]
+}
+
 // word parses one {word}: it returns a segment, a refusal, or neither.
 func (sc *Scope) word(spelt string) (*Segment, *wordError) {
 	m := Variable.FindStringSubmatch(spelt)

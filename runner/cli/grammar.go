@@ -13,6 +13,7 @@ type grammar struct {
 	globalFlags
 
 	Run        runCmd        `cmd:"" default:"withargs" help:"Run jobs that are not up to date (\"gpurun FILE\" is the same)."`
+	Add        addCmd        `cmd:"" help:"Append a job to a job file, and to its live run."`
 	Plan       planCmd       `cmd:"" help:"Show which jobs would run, and why. Starts nothing."`
 	Check      checkCmd      `cmd:"" help:"Report every error and warning in job files."`
 	Convert    convertCmd    `cmd:"" help:"Print a job file of any format as native YAML."`

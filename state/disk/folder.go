@@ -20,6 +20,7 @@ const (
 	lockName   = "lock"
 	runLogName = "run.log"
 	outputName = "run.out"
+	editsName  = "edits.lock"
 	logsName   = "logs"
 	triesName  = "attempts"
 	curvesName = "metrics"

@@ -162,6 +162,29 @@ func writeHolder(f *os.File) error {
 	return err
 }
 
+// LockEdits waits until no other gpurun is changing the text of a job file, and keeps
+// others from doing so until unlock is called. On a file system without locks it does not.
+func LockEdits(jobFile, stateDir string) (unlock func(), err error) {
+	dir := Folder(jobFile, stateDir)
+	for _, prepare := range []func(dir, jobFile string) error{above, func(dir, _ string) error { return makeFolder(dir) }, within} {
+		if err := prepare(dir, jobFile); err != nil {
+			return nil, err
+		}
+	}
+	f, err := host.OpenOwn(filepath.Join(dir, editsName), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, in(dir, err)
+	}
+	for err = unix.EINTR; err == unix.EINTR; {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil && !noLocks(err) {
+		f.Close()
+		return nil, in(dir, os.NewSyscallError("flock", err))
+	}
+	return func() { f.Close() }, nil
+}
+
 // clearHolder erases the identity from a lock file that is being released.
 func clearHolder(f *os.File) {
 	_, _ = f.WriteAt(bytes.Repeat([]byte{' '}, holderSize), 0)

@@ -1,0 +1,27 @@
+package expand
+
+import "testing"
+
+// FuzzEscape: a text that was escaped stands for itself.
+func FuzzEscape(f *testing.F) {
+	for _, s := range []string{"echo {name} {seed} {{gpu}} ${HOME} ${{x}} {a,b} {\"k\": 1}", "{config:q} {{{name}}}", "{gpu:03d}{gpu}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		sc := &Scope{Known: AtStart, Where: "run"}
+		text, _, bad := sc.parse(Escape(s))
+		if len(bad) > 0 {
+			t.Fatalf("%q is written as %q: %+v", s, Escape(s), bad)
+		}
+		if !text.Constant() {
+			t.Fatalf("%q is written as %q, which has variables", s, Escape(s))
+		}
+		got := ""
+		for _, g := range text.Segs {
+			got += g.Lit
+		}
+		if got != s {
+			t.Fatalf("%q is written as %q, which means %q", s, Escape(s), got)
+		}
+	})
+}

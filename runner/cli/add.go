@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"al.essio.dev/pkg/shellescape"
+	"github.com/google/renameio/v2"
+
+	"gpurun/jobspec"
+	"gpurun/jobspec/addition"
+	"gpurun/jobspec/expand"
+	"gpurun/runner/control"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+)
+
+type addCmd struct {
+	File    string   `arg:"" name:"file" help:"The job file."`
+	Command []string `arg:"" name:"command" help:"The command, after --."`
+}
+
+// Help returns the command's description and examples.
+func (addCmd) Help() string {
+	return `Appends a job that runs the command, as it would run here: each argument is quoted, and braces are no variables. Every byte that is in the file stays. If a run of the file is alive, the job joins it. A command that the file has in the same words is not added again.
+
+If jobs is not the last list of the file, or somebody else may have a say in it, the text is printed, and you can paste it.
+
+Examples:
+
+    gpurun add jobs.yaml -- python train.py --lr 0.1
+    gpurun add jobs.yaml -- sh -c 'python prepare.py && python train.py'`
+}
+
+// Run appends a job to a file, and has the file's run read it.
+func (c *addCmd) Run(a *app) error {
+	ref, err := a.batchOf(c.File)
+	if err != nil {
+		return err
+	}
+	unlock, err := disk.LockEdits(ref.real, a.global.StateDir)
+	if err != nil {
+		return stateFailure(err)
+	}
+	run := expand.Escape(shellescape.QuoteCommand(c.Command))
+	line, err := a.append(ref, run)
+	unlock()
+	var known *addition.Known
+	switch {
+	case errors.As(err, &known):
+		fmt.Fprintf(a.out, "%s: %s; gpurun retry or gpurun forget makes it run again\n", ref.name(), known.Error())
+		return nil
+	case err != nil:
+		f := &failure{code: exitFailed, text: fmt.Sprintf("%s was left as it is: %s", ref.file, err), hint: "add this to its jobs yourself", err: err}
+		f.more = []string{a.pasted(ref, run)}
+		return f
+	}
+	said := fmt.Sprintf("%s: added in line %d", ref.name(), line)
+	ref.runner, ref.alive, ref.doubt = disk.Running(ref.real, a.global.StateDir)
+	rep, err := ref.ask(control.Request{Op: control.OpReload})
+	var silent *failure
+	switch {
+	case errors.Is(err, control.ErrNoRun):
+		fmt.Fprintln(a.out, said+"; it is not running: gpurun "+ref.file+" runs it")
+		return nil
+	case errors.As(err, &silent):
+		return &failure{code: exitState, text: said + ", but the run could not be reached: " + silent.text, hint: silent.hint, err: err}
+	case err != nil:
+		return &failure{code: exitFailed, text: said + ", but the run does not take it: " + err.Error(), more: rep.Lines, err: err}
+	}
+	fmt.Fprintln(a.out, said+"; the run has it")
+	return nil
+}
+
+// pasted returns what a user would write to the file.
+func (a *app) pasted(ref *batchRef, run string) string {
+	o, err := a.options(&batchFlags{}, []string{ref.real})
+	if err != nil {
+		return addition.Item(run)
+	}
+	if b, err := jobspec.Load([]string{ref.real}, o); err == nil && b.Files[0].Lines != nil {
+		return run
+	}
+	return addition.Item(run)
+}
+
+// append writes the job file with one more job at its end. The caller holds the lock on
+// edits; what others do to the file meanwhile is not lost.
+func (a *app) append(ref *batchRef, run string) (line int, err error) {
+	f, info, err := host.OpenRegular(ref.real)
+	if err != nil {
+		return 0, err
+	}
+	f.Close()
+	st := info.Sys().(*syscall.Stat_t)
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return 0, errors.New("it belongs to another user")
+	case st.Nlink > 1:
+		return 0, errors.New("it has several names (hard links)")
+	}
+	was, err := os.ReadFile(ref.real)
+	if err != nil {
+		return 0, err
+	}
+	text, line, err := addition.Append(was, run)
+	if err != nil {
+		return 0, err
+	}
+	out, err := renameio.NewPendingFile(ref.real, renameio.WithTempDir(filepath.Dir(ref.real)), renameio.WithStaticPermissions(info.Mode().Perm()))
+	if err != nil {
+		return 0, err
+	}
+	defer out.Cleanup()
+	if _, err := out.Write(text); err != nil {
+		return 0, err
+	}
+	if err := a.sameJobs(ref, out.Name(), run); err != nil {
+		return 0, err
+	}
+	if now, err := os.ReadFile(ref.real); err != nil || !bytes.Equal(now, was) {
+		return 0, errors.New("somebody has just changed it: try again")
+	}
+	return line, out.CloseAtomicallyReplace()
+}
+
+// sameJobs returns why a new text of a job file is not the old one and a job with one
+// command more.
+func (a *app) sameJobs(ref *batchRef, path, run string) error {
+	load := func(path string) (*jobspec.Batch, error) {
+		o, err := a.options(&batchFlags{Format: "yaml"}, []string{path})
+		if err != nil {
+			return nil, err
+		}
+		b, err := jobspec.Load([]string{path}, o)
+		if ps := problemsIn(err); len(ps) > 0 {
+			ps[0].File = ref.file
+			return nil, errors.New(ps[0].String())
+		}
+		return b, err
+	}
+	was, err := load(ref.real)
+	if err != nil {
+		return err
+	}
+	is, err := load(path)
+	if err != nil {
+		return err
+	}
+	same := func(x, y jobspec.Job) bool { return x.Key == y.Key && x.Name == y.Name }
+	if n := len(was.Jobs); len(is.Jobs) != n+1 || !slices.EqualFunc(was.Jobs, is.Jobs[:n], same) {
+		return addition.ErrNoPlace
+	}
+	r, err := is.Render(&is.Jobs[len(is.Jobs)-1], jobspec.Runtime{Attempt: 1})
+	if err != nil {
+		return err
+	}
+	if want := strings.Join(r.Commands, "\n"); expand.Escape(want) != run {
+		return fmt.Errorf("its defaults change the command to %q", want)
+	}
+	return nil
+}

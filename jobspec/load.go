@@ -32,7 +32,7 @@ func Load(paths []string, opts Options) (*Batch, error) {
 	for _, f := range l.files {
 		f.expandAll()
 	}
-	if !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
+	if whole := len(l.files) == len(paths); whole && !slices.ContainsFunc(l.files, func(f *fileJobs) bool { return f.partial }) {
 		l.givens.Unmet(&l.out)
 	}
 	l.link()

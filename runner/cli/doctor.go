@@ -166,21 +166,25 @@ func (d *diagnosis) gpus() string {
 	return count(len(devs), "GPU") + ", read in " + time.Since(began).Round(time.Millisecond).String()
 }
 
-// claims claims a device that nobody has, as a run would claim GPUs.
+// claims claims a device that nobody has, where a run would claim GPUs, and reads what others
+// claim.
 func (d *diagnosis) claims() string {
 	roots := claim.Roots("", "")
 	h := claim.Open(roots)
 	id := "doctor-" + runID()
-	_, warnings, err := h.Claim(d.ctx, claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-of-nobody"}}})
-	if err == nil {
-		h.Release(id)
-	}
 	cure := "make " + roots[0] + " a folder in which every user can make one, like /tmp, or give all users another one in " + claim.RootVariable
+	warnings, err := h.Again(claim.Stake{UniID: id, Job: "doctor", Grant: gpu.Grant{UUIDs: []gpu.UUID{"GPU-of-nobody"}}})
 	for _, w := range warnings {
 		d.wrong(w, cure)
 	}
 	if err != nil {
-		d.wrong("no run can say which GPUs it holds: "+err.Error(), cure)
+		d.wrong("runs cannot say which GPUs they hold: "+err.Error(), cure)
+	} else {
+		defer h.Release(id)
+	}
+	_, strange := h.Others(d.ctx)
+	for _, w := range strange {
+		d.wrong(w, "tell that user, or the owner of this host: gpurun does without it")
 	}
 	return "in " + roots[0] + ", where the runs of all users see each other"
 }

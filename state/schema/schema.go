@@ -53,7 +53,7 @@ type Batch struct {
 // File is a job file.
 type File struct {
 	Path    string `json:"path"`    // absolute
-	Dialect string `json:"dialect"` // native, experiment list or block; "" if it cannot be read
+	Dialect string `json:"dialect"` // native, experiment list, block or lines; "" if it cannot be read
 }
 
 // Run is one run of a batch.

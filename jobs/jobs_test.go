@@ -25,6 +25,7 @@ func TestJobFiles(t *testing.T) {
 		{"lambda_max_sensitivity.yaml", "native", 6, "", "logs/lambda_max_sensitivity/lambda-20.log"},
 		{"tuned.yaml", "native", 12, "sh jobs/train.sh --dataset cifar10 --algo ours --seed 42 --out jobs/ckpt/tuned-cifar10-ours-s42.pt --gamma_reg 1e-3 --lambda_max 50", "logs/tuned/tuned-cifar10-ours-s42.log"},
 		{"random_search.yaml", "native", 13, "", ""},
+		{"results.yaml", "native", 18, "sh jobs/train.sh --seconds 0 --dataset cifar10 --algo fedavg --seed 42", ""},
 		{"experiment_list.yaml", "experiment list", 4, "sh train.sh --cfp configs/temp/SVHN_seed42.yaml --algo ours --gamma_reg 0.001 --lambda_max 50", "jobs/logs/experiment_list/SVHN_ours_seed42.log"},
 		{"command.txt", "block", 6, "sh jobs/train.sh --dataset cifar10 --seed 42 --out jobs/out/cifar10-42.pt", ""},
 	} {

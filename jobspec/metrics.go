@@ -56,6 +56,7 @@ func metricsOf(t *written.Job, v *expand.Values) ([]Metric, error) {
 		if list[i].Path, err = expand.Absolute(v.WorkDir, list[i].File.Render(v)); err != nil {
 			return nil, err
 		}
+		list[i].File = nil
 	}
 	return list, nil
 }
@@ -95,6 +96,7 @@ func (p *proto) readMetrics() {
 			p.src.Problem(v.Line, v.Column, `write acc: 'acc = ([0-9.]+)', or acc: {file: out.json, key: acc}`, "metrics: %q must be a regular expression or a mapping, not %s", k.Value, source.Describe(v))
 		}
 		if ok {
+			m.SetSum()
 			p.Metrics = append(p.Metrics, m)
 		}
 	})
@@ -188,4 +190,45 @@ func (p *proto) metricLog(m *Metric, n *yaml.Node) bool {
 	}
 	m.Log = re
 	return ok
+}
+
+// Factors are what tells the results of one job from those of another: its parameters, but
+// not those made of others. A job without any has what is written out in its place: for an
+// experiment its config, algorithm, seed and arguments, else its arguments and what it sets
+// in a config.
+func (j *Job) Factors() []Param {
+	v := j.values()
+	if own := v.Own(); len(own) > 0 || j.Spec == nil || j.Spec.text == nil {
+		return own
+	}
+	t := j.Spec.text
+	var list []Param
+	add := func(name string, value *expand.Text) {
+		name = strings.TrimLeft(name, "-")
+		known := slices.ContainsFunc(list, func(p Param) bool { return p.Name == name })
+		if value.Constant() && !known {
+			list = append(list, Param{Name: name, Text: value.Raw})
+		}
+	}
+	args := t.Args
+	if len(args) >= 2 && args[0].Key == "cfp" && args[1].Key == "algo" {
+		base := args[0].Value
+		if t.Config != nil {
+			base = t.Config.Base
+		}
+		add("config", base)
+		add("algorithm", args[1].Value)
+		args = args[2:]
+	} else if t.Config != nil {
+		add("config", t.Config.Base)
+	}
+	for _, a := range args {
+		add(a.Key, a.Value)
+	}
+	if t.Config != nil {
+		for _, s := range t.Config.Sets {
+			add(strings.Join(s.Path, "."), s.Value)
+		}
+	}
+	return list
 }

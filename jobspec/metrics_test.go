@@ -32,11 +32,11 @@ func TestMetrics(t *testing.T) {
 	if want := filepath.Join(filepath.Dir(file), "o", "t-u.csv"); best.Path != want || best.Key != "best" || best.At != "val" || !best.AtMax || best.Goal != Max || !best.Percent {
 		t.Errorf("got %+v, want the path %s", best, want)
 	}
-	if said.Goal != Min || said.Sum() != "" || own.Sum() != "" || acc.Sum() == best.Sum() || len(acc.Sum()) != 8 {
+	if said.Goal != Min || said.Sum != "" || own.Sum != "" || acc.Sum == best.Sum || len(acc.Sum) != 8 {
 		t.Errorf("got %+v %+v", said, own)
 	}
 	other := write(`{acc: 'a (..)'}`)
-	if other.Jobs[0].Metrics()[0].Sum() == acc.Sum() {
+	if other.Jobs[0].Metrics()[0].Sum == acc.Sum {
 		t.Error("another expression has the same sum")
 	}
 	if b.Jobs[0].Key != other.Jobs[0].Key {

@@ -159,3 +159,13 @@ func FormatNumber(format, value string) (string, error) {
 	}
 	return fmt.Sprintf("%"+format, f), nil
 }
+
+// Own returns the parameters whose values are not made of other variables.
+func (v *Values) Own() (list []Param) {
+	for _, p := range v.Params {
+		if p.made == nil {
+			list = append(list, *p)
+		}
+	}
+	return list
+}

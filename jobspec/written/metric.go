@@ -20,7 +20,8 @@ type Metric struct {
 	At      string // of a file's rows the one in which this column is best; "" for the last
 	AtMax   bool   // what is best there
 	Goal    Goal
-	Percent bool // people read it as a percentage
+	Percent bool   // people read it as a percentage
+	Sum     string // identifies where the value comes from; "" for what the job says itself
 }
 
 // A Goal tells which of two values is better.
@@ -32,9 +33,8 @@ const (
 	Min    Goal = "min"
 )
 
-// Sum identifies where the value comes from: one that was read by another rule is another
-// value. It is "" for what the job says itself.
-func (m *Metric) Sum() string {
+// SetSum sets Sum: a value that was read by another rule is another value.
+func (m *Metric) SetSum() {
 	rule := ""
 	switch {
 	case m.Log != nil:
@@ -42,8 +42,8 @@ func (m *Metric) Sum() string {
 	case m.File != nil:
 		rule = fmt.Sprintf("file\x00%s\x00%s\x00%s\x00%t", m.File.Raw, m.Key, m.At, m.AtMax)
 	default:
-		return ""
+		return
 	}
 	sum := sha256.Sum256([]byte(rule))
-	return hex.EncodeToString(sum[:4])
+	m.Sum = hex.EncodeToString(sum[:4])
 }

@@ -11,11 +11,11 @@ import (
 )
 
 // commands are those of the grammar, to compare mistyped ones with.
-var commands = []string{"run", "add", "plan", "check", "convert", "status", "ls", "why", "events", "history", "log", "wait", "stop", "retry", "pause", "resume", "reload", "set", "forget", "done", "gpus", "queue", "usage", "exec", "doctor", "version", "completion"}
+var commands = []string{"run", "add", "plan", "check", "convert", "status", "ls", "why", "events", "history", "log", "results", "wait", "stop", "retry", "pause", "resume", "reload", "set", "forget", "done", "gpus", "queue", "usage", "exec", "doctor", "version", "completion"}
 
 // otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{
-	"help": "--help", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
+	"help": "--help", "result": "results", "metrics": "results", "scores": "results", "table": "results", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "add", "hold": "pause", "suspend": "pause", "release": "resume", "continue": "resume", "scontrol": "set", "join": "wait", "dry-run": "plan", "validate": "check", "diagnose": "doctor", "lint": "check", "clean": "forget", "reset": "forget",
 }
 

@@ -30,7 +30,7 @@ func table(w io.Writer, rows [][]string) {
 		b.Reset()
 		for i, cell := range row {
 			if i < len(row)-1 {
-				cell = terminal.Pad(cell, widths[i]) + "  "
+				cell += strings.Repeat(" ", widths[i]-terminal.Width(cell)+2)
 			}
 			b.WriteString(cell)
 		}

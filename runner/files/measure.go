@@ -79,7 +79,7 @@ func (m *Measured) found(x jobspec.Metric, text string) {
 		return
 	}
 	delete(m.Missing, x.Name)
-	m.Sums[x.Name] = x.Sum()
+	m.Sums[x.Name] = x.Sum
 	switch {
 	case math.IsNaN(value):
 		m.Values[x.Name] = "NaN"

@@ -41,7 +41,7 @@ func TestMeasureInLog(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			path := write(t, filepath.Join(t.TempDir(), "log"), row.text)
-			m := Measure([]jobspec.Metric{{Name: "m", Log: regexp.MustCompile(row.re)}}, []LogPart{{path, row.from, row.to}}, Limits{})
+			m := Measure([]jobspec.Metric{{Name: "m", Log: regexp.MustCompile(row.re), Sum: "rule"}}, []LogPart{{path, row.from, row.to}}, Limits{})
 			if m.Values["m"] != row.value || m.Missing["m"] != row.missing {
 				t.Errorf("got %v %q, want %v %q", m.Values["m"], m.Missing["m"], row.value, row.missing)
 			}

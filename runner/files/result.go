@@ -75,6 +75,16 @@ func Result(path, keep, curve string) (left Left, err error) {
 	return left, err
 }
 
+// Kept reads the metrics of a file that MetricsFile names.
+func Kept(path string) (map[string]any, error) {
+	data, err := readResult(path)
+	if err != nil {
+		return nil, err
+	}
+	all, _, _ := merge(data) // the objects before a broken one count
+	return all, nil
+}
+
 // writeCurve writes the points of an attempt's curves. It need not survive a crash of the
 // machine: nothing depends on it.
 func writeCurve(path string, points []byte) error {

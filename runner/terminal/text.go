@@ -115,6 +115,7 @@ const (
 	Green  Color = 32
 	Yellow Color = 33
 	Cyan   Color = 36
+	Bold   Color = 1
 	Dim    Color = 2
 )
 

@@ -1,0 +1,213 @@
+package results
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A Cell is what the jobs of a row have measured of one metric.
+type Cell struct {
+	Summary
+	Err    float64   // what stands behind ±; NaN if n < 2
+	Of     int       // how many units there would be
+	Units  []string  // those that count: s42, s43
+	Values []float64 // of each
+	Gaps   []Gap
+	Best   bool   // of those that it is compared with
+	Note   string // of a difference: "baseline", or "no pair"
+
+	sets []string // of each unit: what was averaged within it; nil if nothing was
+}
+
+func (c *Cell) set(i int) string {
+	if c.sets == nil {
+		return ""
+	}
+	return c.sets[i]
+}
+
+// A Gap is a job whose value is missing, or is not what it would be now.
+type Gap struct {
+	Unit    string // s42, or s42/f3
+	Why     string // failed, running, nan
+	Counted bool   // its value is from before
+}
+
+// Full reports whether nothing is missing.
+func (c *Cell) Full() bool { return c.Of > 0 && c.N == c.Of }
+
+// A bucket is the jobs of one row, column and setting, in the order of the batch.
+type bucket struct {
+	ids   []int32  // of the row, the column and the setting
+	jobs  []int    // in the grid
+	units []int    // by job: the value of the outermost of what is averaged over
+	names []string // of the units
+	sets  []string // of each: what is averaged within it; nil if nothing is
+}
+
+// split groups the jobs of a bucket into units: the values of the outermost parameter that
+// is averaged over. Jobs that no parameter tells apart are repeats, units of their own.
+func (b *bucket) split(g *grid, over []int) {
+	b.units = make([]int, len(b.jobs))
+	type place struct {
+		id  int32
+		nth int
+	}
+	seen, index := map[string]int{}, map[place]int{}
+	var tuple []byte
+	for i, n := range b.jobs {
+		u := place{id: -1}
+		tuple = tuple[:0]
+		for k, f := range over {
+			if k == 0 {
+				u.id = g.at[n][f]
+			}
+			tuple = appendID(tuple, g.at[n][f])
+		}
+		tuple = append(tuple, g.jobs[n].Entry.Name...)
+		u.nth = seen[string(tuple)]
+		seen[string(tuple)]++
+		at, known := index[u]
+		if !known {
+			at = len(b.names)
+			index[u] = at
+			b.names = append(b.names, g.label(n, over, false))
+			if len(over) > 1 {
+				b.sets = append(b.sets, "")
+			}
+		}
+		if len(over) > 1 {
+			b.sets[at] += string(tuple[4:])
+		}
+		b.units[i] = at
+	}
+}
+
+func appendID(to []byte, id int32) []byte {
+	return append(to, byte(id), byte(id>>8), byte(id>>16), byte(id>>24))
+}
+
+// label names a job among those that are averaged: s42, or s42/f3.
+func (g *grid) label(n int, over []int, whole bool) string {
+	if len(over) == 0 {
+		return ""
+	}
+	if !whole {
+		over = over[:1]
+	}
+	var parts []string
+	for _, f := range over {
+		first, _, _ := strings.Cut(g.factors[f].name, "_")
+		parts = append(parts, strings.ToLower(first[:min(1, len(first))])+g.factors[f].values[g.at[n][f]])
+	}
+	return strings.Join(parts, "/")
+}
+
+// cell summarizes one metric of a bucket. A unit counts once all of its jobs have a value.
+func (b *bucket) cell(g *grid, metric int, over []int, e Err) Cell {
+	c, units := Cell{}, g.scratch(len(b.names))
+	for i, n := range b.jobs {
+		j, u := g.jobs[n], &units[b.units[i]]
+		if !g.has[j.Kind][metric] {
+			continue
+		}
+		if u.jobs++; u.jobs == 1 {
+			c.Of++
+		}
+		why := j.why(metric)
+		v := j.value(metric)
+		counted := why == j.State && v.Is
+		if counted {
+			u.sum += v.X
+		} else {
+			u.bad = true
+		}
+		if why != "" {
+			c.Gaps = append(c.Gaps, Gap{g.label(n, over, true), why, counted})
+		}
+	}
+	c.Values, c.Units, c.sets = make([]float64, 0, c.Of), b.names, b.sets
+	whole := c.Of == len(units)
+	for i := range units {
+		if u := &units[i]; u.jobs > 0 && !u.bad {
+			c.Values = append(c.Values, u.sum/float64(u.jobs))
+		} else {
+			whole = false
+		}
+	}
+	if !whole {
+		c.Units, c.sets = nil, nil
+		for i := range units {
+			if units[i].jobs == 0 || units[i].bad {
+				continue
+			}
+			c.Units = append(c.Units, b.names[i])
+			if b.sets != nil {
+				c.sets = append(c.sets, b.sets[i])
+			}
+		}
+	}
+	c.Summary = Summarize(c.Values)
+	c.Err = c.Summary.Err(e)
+	return c
+}
+
+// A unit adds up the jobs of one value of what is averaged over.
+type unit struct {
+	sum  float64
+	jobs int
+	bad  bool // one of them has no value
+}
+
+// scratch returns room for n units, until it is called again.
+func (g *grid) scratch(n int) []unit {
+	g.units = append(g.units[:0], make([]unit, n)...)
+	return g.units
+}
+
+// why says what is wrong with a job's value, or returns "".
+func (j *Job) why(metric int) string {
+	switch v := j.value(metric); {
+	case v.Is && v.X != v.X:
+		return "nan"
+	case v.Is && !finite(v.X):
+		return "inf"
+	case v.Is || j.State != "" && j.State != Stale:
+		return j.State
+	}
+	return "missing"
+}
+
+// value returns what a job has measured of a metric.
+func (j *Job) value(metric int) Value {
+	if metric < len(j.Values) {
+		return j.Values[metric]
+	}
+	return Value{}
+}
+
+// Stale is the state of a job that is done but would run again.
+const Stale = "stale"
+
+// gaps says in a few words what is missing: "s42 nan, s43 failed", or "8 pending".
+func gaps(list []Gap) string {
+	var words []string
+	byWhy := map[string][]string{}
+	for _, x := range list {
+		if byWhy[x.Why] == nil {
+			words = append(words, x.Why)
+		}
+		byWhy[x.Why] = append(byWhy[x.Why], x.Unit)
+	}
+	for i, why := range words {
+		switch units := byWhy[why]; {
+		case units[0] == "" && len(units) == 1:
+		case len(units) > 3 || slices.Contains(units, ""):
+			words[i] = strconv.Itoa(len(units)) + " " + why
+		default:
+			words[i] = strings.Join(units, ",") + " " + why
+		}
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,86 @@
+package results
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// A Curve is what an attempt has reported of one metric, step by step.
+type Curve struct {
+	Metric string
+	Steps  []float64
+	Values []float64 // NaN where it was not a number
+}
+
+// maxPoint bounds a line of a file of points.
+const maxPoint = 1 << 20
+
+// ReadCurves reads the points of an attempt's curves: JSON objects with a step, one a line.
+// What cannot be read is passed over. The metrics are in the order of their names, points
+// in that of the file.
+func ReadCurves(r io.Reader) ([]Curve, error) {
+	index := map[string]int{}
+	var curves []Curve
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), maxPoint)
+	for lines.Scan() {
+		var point map[string]any
+		if json.Unmarshal(lines.Bytes(), &point) != nil {
+			continue
+		}
+		step, isNumber := point["step"].(float64)
+		if !isNumber {
+			continue
+		}
+		for name, value := range point {
+			x, ok := Number(value)
+			if name == "step" || !ok {
+				continue
+			}
+			i, known := index[name]
+			if !known {
+				i = len(curves)
+				index[name] = i
+				curves = append(curves, Curve{Metric: name})
+			}
+			curves[i].Steps = append(curves[i].Steps, step)
+			curves[i].Values = append(curves[i].Values, x)
+		}
+	}
+	slices.SortFunc(curves, func(a, b Curve) int {
+		if a.Metric < b.Metric {
+			return -1
+		}
+		return 1
+	})
+	return curves, lines.Err()
+}
+
+// Number returns the number that a value of the ledger's metrics stands for. JSON has no
+// NaN, so that is a text there.
+func Number(value any) (x float64, ok bool) {
+	switch v := value.(type) {
+	case float64:
+		return v, true
+	case json.Number:
+		x, err := v.Float64()
+		return x, err == nil || errors.Is(err, strconv.ErrRange)
+	case string:
+		switch v {
+		case "NaN":
+			return math.NaN(), true
+		case "Infinity":
+			return math.Inf(1), true
+		case "-Infinity":
+			return math.Inf(-1), true
+		}
+		x, err := strconv.ParseFloat(v, 64)
+		return x, err == nil
+	}
+	return 0, false
+}

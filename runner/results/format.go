@@ -1,0 +1,192 @@
+package results
+
+import (
+	"encoding/csv"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Text returns the rows of the table, the head first. word cleans what users wrote, and
+// bold marks what is best.
+func (t *Table) Text(word, bold func(string) string) [][]string {
+	return t.cells(spelling{value: plusMinus(bold), word: word})
+}
+
+// plusMinus writes values as plain text.
+func plusMinus(bold func(string) string) func(mean, err string, best bool) string {
+	return func(mean, err string, best bool) string {
+		if err != "" {
+			mean += " ± " + err
+		}
+		if best {
+			return bold(mean)
+		}
+		return mean
+	}
+}
+
+// Markdown writes the table with its caption and notes.
+func (t *Table) Markdown(w io.Writer) error {
+	rows := t.cells(spelling{value: plusMinus(func(s string) string { return "**" + s + "**" }), word: mdEscaped})
+	return markdown(w, rows, len(t.Params), t.remarks())
+}
+
+// markdown writes rows of which the first few columns are words, and lines below them.
+func markdown(w io.Writer, rows [][]string, words int, remarks []string) error {
+	var b strings.Builder
+	for i, row := range rows {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i == 0 {
+			for n := range row {
+				b.WriteString("| " + map[bool]string{true: "---", false: "---:"}[n < words] + " ")
+			}
+			b.WriteString("|\n")
+		}
+	}
+	for _, line := range remarks {
+		b.WriteString("\n" + mdEscaped(line) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// remarks are the lines below a table.
+func (t *Table) remarks() []string {
+	lines := append([]string{t.Caption}, t.Notes...)
+	for _, w := range t.Warnings {
+		lines = append(lines, "warning: "+w)
+	}
+	return lines
+}
+
+var mdEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "&", "&amp;", "[", `\[`, "\n", " ")
+
+func mdEscaped(s string) string { return mdEscapes.Replace(clean(s)) }
+
+// clean removes control characters: names and values may have any.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// LaTeX writes the table for the package booktabs, with its caption and notes as comments.
+func (t *Table) LaTeX(w io.Writer) error {
+	n, uniform := t.uniform()
+	rows := t.cells(spelling{value: texValue, word: texEscaped, nSaid: uniform})
+	lines := t.remarks()
+	if uniform && len(t.Over) > 0 {
+		lines[0] = ofUnits.ReplaceAllString(lines[0], ", n = "+strconv.Itoa(n))
+	}
+	align := strings.Repeat("l", len(t.Params)) + strings.Repeat("r", len(t.Columns))
+	if t.chosen() {
+		align += "l"
+	}
+	return latex(w, rows, align, lines)
+}
+
+// ofUnits is where a caption says what the numbers in parentheses are.
+var ofUnits = regexp.MustCompile(`, \(n( of [^)]*)?\)`)
+
+// latex writes rows with booktabs, and lines as comments above them.
+func latex(w io.Writer, rows [][]string, align string, remarks []string) error {
+	var b strings.Builder
+	b.WriteString("% \\usepackage{booktabs}\n")
+	for _, line := range remarks {
+		b.WriteString("% " + clean(line) + "\n")
+	}
+	b.WriteString("\\begin{tabular}{" + align + "}\n\\toprule\n")
+	for i, row := range rows {
+		b.WriteString(strings.Join(row, " & ") + " \\\\\n")
+		if i == 0 {
+			b.WriteString("\\midrule\n")
+		}
+	}
+	b.WriteString("\\bottomrule\n\\end{tabular}\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func texValue(mean, err string, best bool) string {
+	if err != "" {
+		mean += ` \pm ` + err
+	}
+	if best {
+		mean = `\mathbf{` + mean + `}`
+	}
+	return "$" + mean + "$"
+}
+
+// uniform reports whether all cells with values are complete and have the same n.
+func (t *Table) uniform() (n int, ok bool) {
+	for i := range t.Rows {
+		for k := range t.Rows[i].Cells {
+			x := &t.Rows[i].Cells[k]
+			if x.Of == 0 || x.Note != "" {
+				continue
+			}
+			if !x.Full() || n > 0 && x.N != n {
+				return 0, false
+			}
+			n = x.N
+		}
+	}
+	return n, n > 0
+}
+
+var texEscapes = strings.NewReplacer(`\`, `\textbackslash{}`, "{", `\{`, "}", `\}`, "&", `\&`, "%", `\%`, "$", `\$`, "#", `\#`, "_", `\_`,
+	"~", `\textasciitilde{}`, "^", `\textasciicircum{}`, "<", `\textless{}`, ">", `\textgreater{}`, "|", `\textbar{}`, `"`, "''",
+	"–", "--", "Δ", `$\Delta$`, "±", `$\pm$`, "−", "$-$", "≠", `$\neq$`)
+
+func texEscaped(s string) string { return texEscapes.Replace(clean(s)) }
+
+// CSV writes the numbers as they are, not rounded and not as percentages.
+func (t *Table) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	head := append([]string{}, t.Params...)
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		name := c.Name
+		if c.Value != "" {
+			name += " " + c.Value
+		}
+		err := string(t.Err)
+		if c.Versus {
+			name, err = name+" vs "+t.Versus, string(CI95)
+		}
+		head = append(head, name, name+"_"+err, name+"_n", name+"_of", name+"_missing")
+	}
+	if t.chosen() {
+		head = append(head, "best_of", "best_complete", "best_by")
+	}
+	_ = out.Write(head)
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		row := append([]string{}, r.Values...)
+		for k := range r.Cells {
+			x := &r.Cells[k]
+			row = append(row, exact(x.Mean), exact(x.Err), strconv.Itoa(x.N), strconv.Itoa(x.Of), gaps(x.Gaps))
+		}
+		if r.Choice != nil {
+			row = append(row, strconv.Itoa(r.Choice.Of), strconv.Itoa(r.Choice.Full), exact(r.Choice.By))
+		}
+		_ = out.Write(row)
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// exact formats a number so that it can be read back, "" for none.
+func exact(x float64) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}

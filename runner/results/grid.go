@@ -1,0 +1,270 @@
+package results
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"gpurun/jobspec"
+)
+
+// Names that stand for the job of the file, and for the file, where parameters do not tell
+// jobs apart.
+const (
+	byJob  = "job"
+	byFile = "file"
+)
+
+// A factor is a parameter with the values that jobs have, in the order of the batch.
+type factor struct {
+	name   string
+	values []string
+	ids    map[string]int32
+	lacks  bool // some jobs do not have it
+}
+
+func (f *factor) id(value string) int32 {
+	id, known := f.ids[value]
+	if !known {
+		id = int32(len(f.values))
+		f.ids[value] = id
+		f.values = append(f.values, value)
+	}
+	return id
+}
+
+// A grid is the jobs that count, with the values of their factors as numbers.
+type grid struct {
+	data    Data
+	jobs    []*Job
+	factors []*factor
+	at      [][]int32 // by job, by factor
+	has     map[uint64][]bool
+	units   []unit // room for one cell
+}
+
+// newGrid selects the jobs that measure something and pass the filters.
+func newGrid(d Data, where []Filter) (*grid, error) {
+	g := &grid{data: d, has: map[uint64][]bool{}}
+	for i := range d.Jobs {
+		j := &d.Jobs[i]
+		has := g.has[j.Kind]
+		if has == nil {
+			has = make([]bool, len(d.Metrics))
+			g.has[j.Kind] = has
+		}
+		for m := range j.Values {
+			has[m] = has[m] || j.Values[m].Is
+		}
+		for m := range j.Named {
+			has[m] = has[m] || j.Named[m]
+		}
+	}
+	var all []*Job
+	for i := range d.Jobs {
+		if slices.Contains(g.has[d.Jobs[i].Kind], true) {
+			all = append(all, &d.Jobs[i])
+		}
+	}
+	if len(all) == 0 {
+		return nil, refuse("have the jobs write {\"acc\": 0.93} to $GPURUN_RESULT, or name numbers in their logs and files: metrics: {acc: 'acc = ([0-9.]+)'}; that runs nothing again",
+			"no job has a metric")
+	}
+	g.jobs = all
+	g.number()
+	for _, f := range where {
+		if err := g.filter(f); err != nil {
+			return nil, err
+		}
+	}
+	if len(where) > 0 {
+		g.number()
+	}
+	return g, nil
+}
+
+// number gives the values of each factor of the jobs their numbers.
+func (g *grid) number() {
+	g.factors, g.at = nil, make([][]int32, len(g.jobs))
+	index := map[string]int{}
+	find := func(name string) int {
+		i, known := index[name]
+		if !known {
+			i = len(g.factors)
+			index[name] = i
+			g.factors = append(g.factors, &factor{name: name, ids: map[string]int32{}})
+		}
+		return i
+	}
+	for _, j := range g.jobs { // parameters first: they may have these names
+		for _, p := range j.Params {
+			find(p.Name)
+		}
+	}
+	own := len(g.factors)
+	file, job := -1, -1
+	if _, taken := index[byFile]; !taken {
+		file = find(byFile)
+	}
+	if _, taken := index[byJob]; !taken {
+		job = find(byJob)
+	}
+	for n, j := range g.jobs {
+		row := make([]int32, len(g.factors))
+		for i := range row {
+			row[i] = -1
+		}
+		for _, p := range j.Params {
+			i := index[p.Name]
+			row[i] = g.factors[i].id(p.Value)
+		}
+		for i := range own {
+			if row[i] < 0 {
+				g.factors[i].lacks = true
+				row[i] = g.factors[i].id("")
+			}
+		}
+		if file >= 0 {
+			row[file] = g.factors[file].id(j.Entry.File)
+		}
+		if job >= 0 {
+			row[job] = g.factors[job].id(j.Entry.Name)
+		}
+		g.at[n] = row
+	}
+}
+
+// find returns the index of a factor; what says which option names it.
+func (g *grid) find(name, what string) (int, error) {
+	for i, f := range g.factors {
+		if f.name == name {
+			return i, nil
+		}
+	}
+	var known []string
+	for _, f := range g.factors {
+		if f.name != byFile && f.name != byJob {
+			known = append(known, f.name)
+		}
+	}
+	hint := "these jobs have no parameters"
+	if len(known) > 0 {
+		hint = "parameters: " + strings.Join(known, ", ")
+	}
+	return 0, refuse(hint, "%s: no job has the parameter %q", what, name)
+}
+
+func (g *grid) findAll(names []string, what string) ([]int, error) {
+	var list []int
+	for _, name := range names {
+		i, err := g.find(name, what)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(list, i) {
+			return nil, refuse("name it once", "%s: %s is there twice", what, name)
+		}
+		list = append(list, i)
+	}
+	return list, nil
+}
+
+// filter drops the jobs that a filter does not keep.
+func (g *grid) filter(f Filter) error {
+	at, err := g.find(f.Name, "--where")
+	if err != nil {
+		return err
+	}
+	fac := g.factors[at]
+	for _, v := range f.Values {
+		if _, known := fac.ids[v]; !known {
+			return refuse(f.Name+" is "+list(fac.values, 8), "--where %s=%s: no job has this value", f.Name, v)
+		}
+	}
+	var jobs []*Job
+	var rows [][]int32
+	for n, j := range g.jobs {
+		if slices.Contains(f.Values, fac.values[g.at[n][at]]) != f.Not {
+			jobs, rows = append(jobs, j), append(rows, g.at[n])
+		}
+	}
+	if len(jobs) == 0 {
+		return refuse("", "--where leaves no job")
+	}
+	g.jobs, g.at = jobs, rows
+	return nil
+}
+
+// list joins the first few of some words.
+func list(words []string, most int) string {
+	if more := len(words) - most; more > 0 {
+		return strings.Join(words[:most], ", ") + ", …"
+	}
+	return strings.Join(words, ", ")
+}
+
+// varies reports whether a factor tells jobs apart.
+func (g *grid) varies(i int) bool { return len(g.factors[i].values) > 1 }
+
+// own returns the parameters.
+func (g *grid) own() (list []int) {
+	for i, f := range g.factors {
+		if f.name != byFile && f.name != byJob || g.isParam(f.name) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (g *grid) isParam(name string) bool {
+	return slices.ContainsFunc(g.jobs, func(j *Job) bool {
+		return slices.ContainsFunc(j.Params, func(p Param) bool { return p.Name == name })
+	})
+}
+
+// metrics returns the indices of the metrics to show: those named, else all that jobs have.
+func (g *grid) metrics(names []string) ([]int, error) {
+	var show, known []int
+	for m := range g.data.Metrics {
+		if slices.ContainsFunc(g.jobs, func(j *Job) bool { return g.has[j.Kind][m] }) {
+			known = append(known, m)
+		}
+	}
+	if names == nil {
+		return known, nil
+	}
+	for _, name := range names {
+		m, err := g.metric(name, known, "--metric")
+		if err != nil {
+			return nil, err
+		}
+		show = append(show, m)
+	}
+	return show, nil
+}
+
+func (g *grid) metric(name string, known []int, what string) (int, error) {
+	var words []string
+	for _, m := range known {
+		if g.data.Metrics[m].Name == name {
+			return m, nil
+		}
+		words = append(words, g.data.Metrics[m].Name)
+	}
+	return 0, refuse("metrics: "+list(words, 12), "%s: no job has the metric %q", what, name)
+}
+
+// better reports whether a value is better than another.
+func better(goal jobspec.Goal, a, b float64) bool {
+	return goal == jobspec.Max && a > b || goal == jobspec.Min && a < b
+}
+
+// compareIDs compares the values of some factors in the order of the batch.
+func compareIDs(a, b []int32) int {
+	for i := range a {
+		if c := cmp.Compare(a[i], b[i]); c != 0 {
+			return c
+		}
+	}
+	return 0
+}

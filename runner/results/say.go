@@ -1,0 +1,272 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/jobspec"
+)
+
+// say writes the caption, the notes and the warnings.
+func (b *build) say(t *Table) {
+	t.Caption = b.caption(t)
+	b.note(t)
+	b.warn(t)
+}
+
+// caption says what the numbers are.
+func (b *build) caption(t *Table) string {
+	text := "one job each"
+	switch {
+	case len(t.Over) == 0 && slices.ContainsFunc(t.Rows, func(r Row) bool { return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Of > 1 }) }):
+		text = "mean ± " + t.Err.Words() + " over jobs with the same parameters, (n)"
+	case len(t.Over) > 0:
+		text = "mean ± " + t.Err.Words() + " over " + t.Over[0] + ", (n)"
+		if len(t.Over) > 1 {
+			text = "mean ± " + t.Err.Words() + " over " + t.Over[0] + ", each the mean over " + strings.Join(t.Over[1:], ", ") + ", (n of " + t.Over[0] + ")"
+		}
+	}
+	for _, f := range b.o.Where {
+		is := "="
+		if f.Not {
+			is = "≠"
+		}
+		text += "; " + f.Name + is + strings.Join(f.Values, ",")
+	}
+	if t.Versus != "" {
+		by := "job"
+		if len(t.Over) > 0 {
+			by = strings.Join(t.Over, ", ")
+		}
+		text += "; Δ is the mean paired difference from " + t.Versus + " ± " + CI95.Words() + ", paired by " + by
+	}
+	return text
+}
+
+// note says what a reader of the table must know.
+func (b *build) note(t *Table) {
+	note := func(format string, args ...any) { t.Notes = append(t.Notes, fmt.Sprintf(format, args...)) }
+	if b.best >= 0 {
+		m := b.data.Metrics[b.best]
+		note("of %s, the best %s (%s) among complete settings is shown", strings.Join(b.names(b.others), ", "), m.Name, m.Goal)
+		if slices.Contains(b.metrics, b.best) {
+			note("%s is both chosen by and shown, so it is optimistic: choose by a metric of validation data", m.Name)
+		}
+		if b.pivot >= 0 {
+			b.noteChoices(t, note)
+		}
+	}
+	if t.Versus != "" {
+		k := 0
+		for i := range t.Rows {
+			for c := range t.Columns {
+				if t.Columns[c].Versus && t.Rows[i].Cells[c].N > 1 {
+					k++
+				}
+			}
+		}
+		if k > 1 {
+			note("%d intervals, each of 95%%, not corrected for their number", k)
+		}
+		if names := t.unmatched(); len(names) > 0 {
+			note("without a pair in %s: %s", t.Versus, list(names, 8))
+		}
+	}
+	for _, m := range b.metrics {
+		for _, j := range b.jobs {
+			if b.has[j.Kind][m] && m < len(j.Why) && j.Why[m] != "" && j.why(m) == "missing" {
+				note("%s of %s is missing: %s", b.data.Metrics[m].Name, j.Name, j.Why[m])
+				break
+			}
+		}
+	}
+	sim := 0
+	for _, j := range b.jobs {
+		if j.Sim {
+			sim++
+		}
+	}
+	if sim > 0 {
+		note("%s ran on simulated GPUs", of(sim, len(b.jobs)))
+	}
+}
+
+func (b *build) noteChoices(t *Table, note func(string, ...any)) {
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		for id, c := range r.choices {
+			if c == nil {
+				continue
+			}
+			var words []string
+			for k, f := range b.others {
+				words = append(words, b.factors[f].name+"="+c.Values[k])
+			}
+			where := strings.TrimSpace(strings.Join(r.Values, " ") + " " + b.factors[b.pivot].values[id])
+			if c.Full == 0 {
+				note("%s: %s", where, c.Words())
+			} else {
+				note("%s: %s (%s)", where, strings.Join(words, ", "), c.Words())
+			}
+		}
+	}
+}
+
+// warn says what may be wrong with the numbers.
+func (b *build) warn(t *Table) {
+	warn := func(format string, args ...any) { t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...)) }
+	if len(t.Over) > 0 {
+		if rows, of, same := b.alike(t); same >= enoughAlike {
+			where := "in every row"
+			if len(rows) < of {
+				where = "in " + list(rows, 3)
+			}
+			warn("%s makes no difference %s: does the %s arrive?", t.Over[0], where, t.Over[0])
+		}
+	}
+	commits := map[string]int{}
+	var order []string
+	for _, j := range b.jobs {
+		if j.Commit != "" && slices.ContainsFunc(j.Values, func(v Value) bool { return v.Is }) {
+			if commits[j.Commit]++; commits[j.Commit] == 1 {
+				order = append(order, j.Commit)
+			}
+		}
+	}
+	if len(order) > 1 {
+		var words []string
+		for _, c := range order {
+			words = append(words, c[:min(len(c), 8)]+map[bool]string{true: "+"}[strings.HasSuffix(c, "+") && len(c) > 8]+" ("+strconv.Itoa(commits[c])+")")
+		}
+		warn("the values come from %d versions of the code, by commit (jobs; + with uncommitted changes): %s", len(order), list(words, 6))
+	}
+	for _, m := range b.metrics {
+		if !b.data.Metrics[m].Percent {
+			continue
+		}
+		for _, j := range b.jobs {
+			if x := j.value(m).X; finite(x) && (x > 1.5 || x < -1.5) {
+				warn("%s of %s is %s, which looks like a percentage already: remove percent: true", b.data.Metrics[m].Name, j.Name, number(x, 4))
+				break
+			}
+		}
+	}
+}
+
+// enoughAlike is how many seeds must have given what another has given: two accuracies on the
+// same small test set may be equal by chance.
+const enoughAlike = 2
+
+// alike returns the rows in which all seeds have given exactly the same, how many rows could
+// tell, and how many seeds repeat another. What has a goal matters; if nothing has one,
+// everything does.
+func (b *build) alike(t *Table) (rows []string, of, same int) {
+	judged := func(c *Column) bool { return !c.Versus && c.Goal != jobspec.NoGoal }
+	if !slices.ContainsFunc(t.Columns, func(c Column) bool { return judged(&c) }) {
+		judged = func(c *Column) bool { return !c.Versus }
+	}
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		byID := map[int32][3]int{} // of each value of the pivot: cells that could tell, that are alike, and their seeds
+		var ids []int32
+		for k := range t.Columns {
+			c, x := &t.Columns[k], &r.Cells[k]
+			if !judged(c) || x.N < 2 {
+				continue
+			}
+			n := byID[c.id]
+			if n[0] == 0 {
+				ids = append(ids, c.id)
+			}
+			n[0]++
+			n[2] = max(n[2], x.N)
+			if x.SD == 0 {
+				n[1]++
+			}
+			byID[c.id] = n
+		}
+		for _, id := range ids {
+			of++
+			if n := byID[id]; n[0] == n[1] {
+				same += n[2] - 1
+				var words []string
+				for k, value := range r.Values {
+					words = append(words, t.Params[k]+"="+value)
+				}
+				if id >= 0 {
+					words = append(words, t.Pivot+"="+b.factors[b.pivot].values[id])
+				}
+				rows = append(rows, strings.Join(words, " "))
+			}
+		}
+	}
+	return rows, of, same
+}
+
+// of says how many of how many jobs.
+func of(n, all int) string {
+	if n == all {
+		return "all jobs"
+	}
+	return strconv.Itoa(n) + " of " + strconv.Itoa(all) + " jobs"
+}
+
+// sort sorts the rows by a metric, the best or the largest first, or by a parameter.
+func (b *build) sort(t *Table) error {
+	by, reverse := strings.CutPrefix(b.o.Sort, "-")
+	if by == "" {
+		return nil
+	}
+	if at := slices.Index(t.Params, by); at >= 0 {
+		slices.SortStableFunc(t.Rows, func(x, y Row) int { return turned(natural(x.Values[at], y.Values[at]), reverse) })
+		return nil
+	}
+	at := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == by })
+	if at < 0 {
+		return refuse("columns: "+list(append(slices.Clone(t.Params), b.shownNames()...), 12), "--sort: there is no column %q", by)
+	}
+	up := t.Columns[at].Goal == jobspec.Min
+	slices.SortStableFunc(t.Rows, func(x, y Row) int {
+		a, b := &x.Cells[at], &y.Cells[at]
+		switch {
+		case a.N == 0 || b.N == 0: // those without a value come last, whatever the order
+			return b.N - a.N
+		case a.Mean == b.Mean:
+			return 0
+		}
+		return turned(map[bool]int{true: -1, false: 1}[(a.Mean < b.Mean) == up], reverse)
+	})
+	return nil
+}
+
+func (b *build) shownNames() (names []string) {
+	for _, m := range b.metrics {
+		names = append(names, b.data.Metrics[m].Name)
+	}
+	return names
+}
+
+func turned(c int, reverse bool) int {
+	if reverse {
+		return -c
+	}
+	return c
+}
+
+// natural compares values as numbers, if they are numbers.
+func natural(a, b string) int {
+	x, err1 := strconv.ParseFloat(a, 64)
+	y, err2 := strconv.ParseFloat(b, 64)
+	if err1 != nil || err2 != nil {
+		return strings.Compare(a, b)
+	}
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}

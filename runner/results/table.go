@@ -1,0 +1,344 @@
+package results
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"gpurun/jobspec"
+)
+
+// A Table is what a person reads.
+type Table struct {
+	Params   []string // that name the rows, in order
+	Columns  []Column
+	Rows     []Row
+	Over     []string // parameters that are averaged over, the outermost first
+	Pivot    string   // parameter whose values are columns, or ""
+	Versus   string   // "algorithm=fedavg": what differences are from, or ""
+	Err      Err
+	Caption  string
+	Notes    []string
+	Warnings []string
+}
+
+// A Column is one metric, or the paired difference of one metric from a baseline.
+type Column struct {
+	Metric
+	Value  string // of the pivot
+	Versus bool
+	Digits int // behind the point
+
+	metric int
+	id     int32 // of the pivot's value; -1 without a pivot
+}
+
+// A Row is one setting of the parameters.
+type Row struct {
+	Values []string // of Params
+	Cells  []Cell   // by column
+	Choice *Choice  // with Options.Best and without a pivot
+
+	ids     []int32
+	choices []*Choice // with Options.Best, by value of the pivot
+}
+
+// build collects what a table is made of.
+type build struct {
+	*grid
+	o       Options
+	metrics []int
+	over    []int
+	rows    []int // factors that name the rows
+	others  []int // factors among which the best is chosen
+	pivot   int   // -1 for none
+	versus  int
+	base    int32 // the baseline's value
+	best    int   // metric; -1 for none
+}
+
+// Build makes the table of what jobs have measured.
+func Build(d Data, o Options) (*Table, error) {
+	g, err := newGrid(d, o.Where)
+	if err != nil {
+		return nil, err
+	}
+	b := &build{grid: g, o: o, pivot: -1, versus: -1, best: -1}
+	if err := b.choose(); err != nil {
+		return nil, err
+	}
+	buckets := b.buckets()
+	for _, name := range []string{byJob, byFile} {
+		if i := slices.IndexFunc(g.factors, func(f *factor) bool { return f.name == name }); i >= 0 && b.collides(buckets) && g.varies(i) && !slices.Contains(b.rows, i) {
+			b.rows = append([]int{i}, b.rows...)
+			buckets = b.buckets()
+		}
+	}
+	return b.table(buckets)
+}
+
+// choose finds out what the options mean for these jobs.
+func (b *build) choose() (err error) {
+	if b.metrics, err = b.grid.metrics(b.o.Metrics); err != nil {
+		return err
+	}
+	if b.o.Best != "" {
+		all, _ := b.grid.metrics(nil)
+		if b.best, err = b.metric(b.o.Best, all, "--best"); err != nil {
+			return err
+		}
+		if m := b.data.Metrics[b.best]; m.Goal == jobspec.NoGoal {
+			return refuse("write metrics: {"+m.Name+": {goal: max}} in the job file (or min); that runs nothing again", "--best %s: the job file does not say whether more or less of it is better", m.Name)
+		}
+	}
+	if b.over, err = b.overs(); err != nil {
+		return err
+	}
+	if b.o.Pivot != "" {
+		if b.pivot, err = b.find(b.o.Pivot, "--pivot"); err != nil {
+			return err
+		}
+		if slices.Contains(b.over, b.pivot) {
+			return refuse("name what to average over: --over …", "--pivot %s: the table averages over it", b.o.Pivot)
+		}
+	}
+	if b.o.Versus.Name != "" {
+		if err := b.baseline(); err != nil {
+			return err
+		}
+	}
+	return b.chooseRows()
+}
+
+// overs returns what to average over.
+func (b *build) overs() ([]int, error) {
+	if b.o.Over != nil {
+		return b.findAll(b.o.Over, "--over")
+	}
+	own := b.own()
+	for _, name := range Seeds {
+		for _, i := range own {
+			if strings.EqualFold(b.factors[i].name, name) && b.factors[i].name != b.o.Pivot && !slices.Contains(b.o.By, b.factors[i].name) {
+				return []int{i}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (b *build) baseline() error {
+	v := b.o.Versus
+	if v.Not || len(v.Values) != 1 {
+		return refuse("write --versus algorithm=fedavg", "--versus: name one parameter and one value")
+	}
+	var err error
+	if b.versus, err = b.find(v.Name, "--versus"); err != nil {
+		return err
+	}
+	f := b.factors[b.versus]
+	id, known := f.ids[v.Values[0]]
+	switch {
+	case !known:
+		return refuse(v.Name+" is "+list(f.values, 8), "--versus %s=%s: no job has this value", v.Name, v.Values[0])
+	case slices.Contains(b.over, b.versus):
+		return refuse("name what to average over: --over …", "--versus %s: the table averages over it", v.Name)
+	case !b.varies(b.versus):
+		return refuse("", "--versus %s=%s: there is nothing else to compare it with", v.Name, v.Values[0])
+	}
+	b.base = id
+	return nil
+}
+
+// chooseRows decides which parameters name the rows.
+func (b *build) chooseRows() error {
+	taken := func(i int) bool { return i == b.pivot || slices.Contains(b.over, i) }
+	var rest []int // that vary, but are not named
+	for _, i := range b.own() {
+		if !taken(i) && b.varies(i) {
+			rest = append(rest, i)
+		}
+	}
+	if b.o.By == nil && b.best < 0 {
+		b.rows = rest
+	} else {
+		named, err := b.findAll(b.o.By, "--by")
+		if err != nil {
+			return err
+		}
+		for _, i := range named {
+			if slices.Contains(b.over, i) {
+				return refuse("name what to average over: --over …", "--by %s: the table averages over it", b.factors[i].name)
+			}
+		}
+		b.rows = slices.DeleteFunc(named, func(i int) bool { return i == b.pivot })
+		rest = slices.DeleteFunc(rest, func(i int) bool { return slices.Contains(b.rows, i) })
+		switch {
+		case b.best >= 0:
+			b.others = slices.DeleteFunc(rest, func(i int) bool { return i == b.versus })
+			if b.versus >= 0 && b.versus != b.pivot && !slices.Contains(b.rows, b.versus) {
+				b.rows = append(b.rows, b.versus)
+			}
+		case len(rest) > 0:
+			name := b.factors[rest[0]].name
+			over := strings.Join(append(b.names(b.over), name), ",")
+			return refuse("add it to --by, average over it too (--over "+over+"), or choose the best (--best METRIC)", "--by: %s varies within these rows", name)
+		}
+	}
+	if b.versus >= 0 && b.versus != b.pivot && !slices.Contains(b.rows, b.versus) {
+		return refuse("add it to --by", "--versus %s: it names no rows", b.factors[b.versus].name)
+	}
+	return nil
+}
+
+func (b *build) names(factors []int) []string {
+	names := make([]string, len(factors))
+	for i, f := range factors {
+		names[i] = b.factors[f].name
+	}
+	return names
+}
+
+// buckets groups the jobs by row, column and setting, in the order of their values.
+func (b *build) buckets() []*bucket {
+	named := slices.Clone(b.rows)
+	if b.pivot >= 0 {
+		named = append(named, b.pivot)
+	}
+	named = append(named, b.others...)
+	index := map[string]*bucket{}
+	var list []*bucket
+	var key []byte
+	for n := range b.jobs {
+		key = key[:0]
+		for _, f := range named {
+			key = appendID(key, b.at[n][f])
+		}
+		x := index[string(key)]
+		if x == nil {
+			x = &bucket{ids: make([]int32, len(named))}
+			for i, f := range named {
+				x.ids[i] = b.at[n][f]
+			}
+			index[string(key)] = x
+			list = append(list, x)
+		}
+		x.jobs = append(x.jobs, n)
+	}
+	slices.SortFunc(list, func(x, y *bucket) int { return compareIDs(x.ids, y.ids) })
+	for _, x := range list {
+		x.split(b.grid, b.over)
+	}
+	return list
+}
+
+// collides reports whether a bucket has two jobs, of different jobs of a file, that measure
+// the same with the same parameters.
+func (b *build) collides(buckets []*bucket) bool {
+	first := b.jobs[0].Entry
+	if !slices.ContainsFunc(b.jobs, func(j *Job) bool { return j.Entry != first }) {
+		return false
+	}
+	for _, x := range buckets {
+		type measured struct {
+			over   string
+			metric int
+		}
+		seen := map[measured]Entry{}
+		for _, n := range x.jobs {
+			var over []byte
+			for _, f := range b.over {
+				over = appendID(over, b.at[n][f])
+			}
+			for _, m := range b.metrics {
+				e := b.jobs[n].Entry
+				if !b.has[b.jobs[n].Kind][m] {
+					continue
+				}
+				at := measured{string(over), m}
+				if other, twice := seen[at]; twice && other != e {
+					return true
+				}
+				seen[at] = e
+			}
+		}
+	}
+	return false
+}
+
+// table makes the rows and columns.
+func (b *build) table(buckets []*bucket) (*Table, error) {
+	t := &Table{Params: b.names(b.rows), Over: b.names(b.over), Err: b.o.Err}
+	if t.Err == "" {
+		t.Err = SD
+	}
+	b.columns(t)
+	settings, err := b.settle(t, buckets)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range buckets {
+		ids := x.ids[:len(b.rows)]
+		if n := len(t.Rows); n == 0 || compareIDs(t.Rows[n-1].ids, ids) != 0 {
+			t.Rows = append(t.Rows, b.row(t, ids))
+		}
+		row := &t.Rows[len(t.Rows)-1]
+		if b.best >= 0 && !settings.keeps(x, row, b) {
+			continue
+		}
+		for i, c := range t.Columns {
+			if !c.Versus && (c.id < 0 || c.id == x.ids[len(b.rows)]) {
+				row.Cells[i] = x.cell(b.grid, c.metric, b.over, t.Err)
+			}
+		}
+	}
+	if b.best >= 0 && b.pivot < 0 {
+		t.Params = append(t.Params, b.names(b.others)...)
+		for i := range t.Rows {
+			r := &t.Rows[i]
+			r.Choice = r.choices[0]
+			r.Values = append(r.Values, r.Choice.Values...)
+		}
+	}
+	if b.versus >= 0 {
+		b.compare(t)
+	}
+	t.digits()
+	b.marks(t)
+	b.say(t)
+	return t, b.sort(t)
+}
+
+// columns makes the columns: each metric, for each value of the pivot.
+func (b *build) columns(t *Table) {
+	ids := []int32{-1}
+	if b.pivot >= 0 {
+		t.Pivot, ids = b.factors[b.pivot].name, nil
+		for id := range b.factors[b.pivot].values {
+			ids = append(ids, int32(id))
+		}
+	}
+	for _, m := range b.metrics {
+		for _, id := range ids {
+			c := Column{Metric: b.data.Metrics[m], metric: m, id: id}
+			if id >= 0 {
+				c.Value = b.factors[b.pivot].values[id]
+			}
+			t.Columns = append(t.Columns, c)
+			if b.versus >= 0 && (b.versus != b.pivot || id != b.base) {
+				c.Versus = true
+				t.Columns = append(t.Columns, c)
+			}
+		}
+	}
+}
+
+func (b *build) row(t *Table, ids []int32) Row {
+	r := Row{ids: ids, Values: make([]string, len(ids)), Cells: make([]Cell, len(t.Columns))}
+	for i, f := range b.rows {
+		r.Values[i] = b.factors[f].values[ids[i]]
+	}
+	for i := range r.Cells {
+		r.Cells[i].Summary, r.Cells[i].Err = Summarize(nil), math.NaN()
+	}
+	return r
+}

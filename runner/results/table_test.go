@@ -1,0 +1,354 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/jobspec"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected tables")
+
+// data reads jobs, one a line: parameters, metrics and a state, each part behind a bar. A
+// line that begins with a metric's name and a colon says what is better of it.
+func data(t *testing.T, text string) (d Data) {
+	t.Helper()
+	index := map[string]int{}
+	add := func(name string) int {
+		if _, known := index[name]; !known {
+			index[name] = len(d.Metrics)
+			d.Metrics = append(d.Metrics, Metric{Name: name})
+		}
+		return index[name]
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, words, is := strings.Cut(line, ": "); is {
+			m := &d.Metrics[add(name)]
+			for _, w := range strings.Fields(words) {
+				if m.Percent = m.Percent || w == "percent"; w != "percent" {
+					m.Goal = jobspec.Goal(w)
+				}
+			}
+			continue
+		}
+		parts := append(strings.Split(line, "|"), "", "", "")
+		if line == "" {
+			continue
+		}
+		j := Job{Name: fmt.Sprintf("job-%d", len(d.Jobs)), State: strings.TrimSpace(parts[2])}
+		for _, p := range strings.Fields(parts[0]) {
+			name, value, _ := strings.Cut(p, "=")
+			switch name {
+			case "entry":
+				j.Entry.Name = value
+			case "kind":
+				kind, _ := strconv.Atoi(value)
+				j.Kind = uint64(kind)
+			case "commit":
+				j.Commit = value
+			case "sim":
+				j.Sim = true
+			default:
+				j.Params = append(j.Params, Param{name, strings.ReplaceAll(value, "¦", "|")})
+			}
+		}
+		for _, p := range strings.Fields(parts[1]) {
+			name, value, _ := strings.Cut(p, "=")
+			i := add(name)
+			for len(j.Values) <= i {
+				j.Values = append(j.Values, Value{})
+			}
+			x, err := strconv.ParseFloat(value, 64)
+			j.Values[i] = Value{x, err == nil}
+			if err != nil {
+				j.Why = make([]string, i+1)
+				j.Why[i] = strings.ReplaceAll(value, "_", " ")
+			}
+		}
+		d.Jobs = append(d.Jobs, j)
+	}
+	return d
+}
+
+const federated = `
+acc: max percent
+loss: min
+dataset=cifar10 algorithm=fedavg seed=42 | acc=0.811 loss=1.25
+dataset=cifar10 algorithm=fedavg seed=43 | acc=0.815 loss=1.21
+dataset=cifar10 algorithm=fedavg seed=44 | acc=0.809 loss=1.27
+dataset=cifar10 algorithm=ours seed=42 | acc=0.912 loss=0.95
+dataset=cifar10 algorithm=ours seed=43 | acc=0.917 loss=nan
+dataset=cifar10 algorithm=ours seed=44 | acc=0.909 loss=0.91 | stale
+dataset=svhn algorithm=fedavg seed=42 | acc=0.701 loss=1.5
+dataset=svhn algorithm=fedavg seed=43 | | failed
+dataset=svhn algorithm=fedavg seed=44 | acc=0.707 loss=inf
+dataset=svhn algorithm=ours seed=42 | acc=0.712 loss=1.4
+dataset=svhn algorithm=ours seed=43 | | running
+dataset=svhn algorithm=ours seed=44 | | pending`
+
+const tuned = `
+acc: max
+val: max
+algorithm=a lr=0.1 seed=1 | acc=0.50 val=0.60
+algorithm=a lr=0.1 seed=2 | acc=0.52 val=0.62
+algorithm=a lr=0.2 seed=1 | acc=0.55 val=0.64
+algorithm=a lr=0.2 seed=2 | acc=0.54 val=0.63
+algorithm=a lr=0.4 seed=1 | acc=0.99 val=0.99
+algorithm=a lr=0.4 seed=2 | | oom
+algorithm=b lr=0.1 seed=1 | acc=0.70 val=0.71
+algorithm=b lr=0.1 seed=2 | acc=0.71 val=0.72
+algorithm=b lr=0.2 seed=1 | acc=0.60 val=0.61
+algorithm=b lr=0.2 seed=2 | acc=0.61 val=0.60
+algorithm=b lr=0.4 seed=1 | acc=0.62 val=0.61
+algorithm=b lr=0.4 seed=2 | acc=0.63 val=0.62
+algorithm=c lr=0.1 seed=1 | acc=0.1 val=0.1
+algorithm=c lr=0.1 seed=2 | | failed`
+
+const hostile = `
+a&b_c%: max
+p#1=x_1&2 \q{}=~^$<>¦"% | a&b_c%=1
+p#1=–Δ±≠ \q{}=\input{x} | a&b_c%=2`
+
+// tables are what testdata/tables.txt shows.
+var tables = []struct {
+	name, data string
+	o          Options
+}{
+	{"what is missing stands in the cell", federated, Options{}},
+	{"pivoted", federated, Options{Pivot: "algorithm", Metrics: []string{"acc"}}},
+	{"two metrics pivoted, 95%", federated, Options{Pivot: "algorithm", Err: CI95}},
+	{"differences", federated, Options{Versus: Filter{Name: "algorithm", Values: []string{"fedavg"}}, Metrics: []string{"acc"}, Err: SEM}},
+	{"differences between columns", federated, Options{Versus: Filter{Name: "algorithm", Values: []string{"ours"}}, Pivot: "algorithm", Metrics: []string{"acc"}}},
+	{"one row", federated, Options{Over: []string{"seed", "dataset"}, Where: []Filter{{Name: "algorithm", Values: []string{"fedavg"}}}}},
+	{"averaged over nothing", federated, Options{Over: []string{}, Where: []Filter{{Name: "dataset", Values: []string{"svhn"}}}}},
+	{"excluded and sorted", federated, Options{Where: []Filter{{Name: "seed", Values: []string{"43"}, Not: true}}, Sort: "acc"}},
+	{"sorted by a parameter, reversed", federated, Options{Sort: "-dataset", Metrics: []string{"acc"}}},
+	{"best by validation", tuned, Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}}},
+	{"best by itself", tuned, Options{By: []string{"algorithm"}, Best: "acc", Metrics: []string{"acc"}}},
+	{"best of each column", tuned, Options{Pivot: "algorithm", Best: "val", Metrics: []string{"acc"}}},
+	{"best of each, compared", tuned, Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}, Versus: Filter{Name: "algorithm", Values: []string{"a"}}}},
+	{"without a pair", "m: max\na=1 b=x seed=1|m=1\na=2 b=x seed=1|m=2\na=2 b=y seed=1|m=3\na=2 b=x seed=2|m=5", Options{Versus: Filter{Name: "a", Values: []string{"1"}}}},
+	{"folds", "seed=1 fold=1|m=1\nseed=1 fold=2|m=2\nseed=2 fold=1|m=3\nseed=2 fold=2|m=nan", Options{Over: []string{"seed", "fold"}}},
+	{"other folds are no pair", "a=x seed=1 fold=1|m=1\na=x seed=1 fold=2|m=2\na=y seed=1 fold=1|m=3\na=x seed=2 fold=1|m=1\na=y seed=2 fold=1|m=2", Options{Over: []string{"seed", "fold"}, Versus: Filter{Name: "a", Values: []string{"x"}}}},
+	{"repeats", "a=1|m=1\na=1|m=2\na=2|m=3\na=2|m=5", Options{}},
+	{"does the seed arrive", "acc: max\na=1 seed=1|acc=0.5 time=1\na=1 seed=2|acc=0.5 time=2\na=1 seed=3|acc=0.5 time=2\na=2 seed=1|acc=0.5 time=3\na=2 seed=2|acc=0.6 time=4", Options{}},
+	{"no seed arrives", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.7", Options{}},
+	{"equal by chance", "a=1 seed=1|m=0.5\na=1 seed=2|m=0.5\na=2 seed=1|m=0.7\na=2 seed=2|m=0.8", Options{}},
+	{"constants are no warning", "seed=1|epochs=10 acc=0.5\nseed=2|epochs=10 acc=0.6", Options{}},
+	{"several commits", "seed=1 commit=0123456789ab|m=1\nseed=2 commit=0123456789ab+|m=2\nseed=3 commit=aaaaaaaaaaaa sim=1|m=3", Options{}},
+	{"two jobs of a file", "entry=train-{seed} kind=1 seed=1|m=1\nentry=train-{seed} kind=1 seed=2|m=2\nentry=eval-{seed} kind=2 seed=1|m=3\nentry=eval-{seed} kind=2 seed=2|m=4\nkind=3 seed=1||failed", Options{}},
+	{"two jobs that measure different things", "entry=t kind=1 seed=1|loss=1\nentry=t kind=1 seed=2|loss=2\nentry=e kind=2 seed=1|acc=3\nentry=e kind=2 seed=2||pending", Options{}},
+	{"very small and very large", "seed=1|tiny=1.25e-9 huge=3.1e14 count=17\nseed=2|tiny=1.31e-9 huge=3.4e14 count=17", Options{}},
+	{"reasons", "seed=1|m=its_log_is_gone\nseed=2|m=2", Options{}},
+	{"a percentage already", "acc: percent\nseed=1|acc=91\nseed=2|acc=92", Options{}},
+	{"many are missing", "seed=1|m=1\nseed=2||pending\nseed=3||pending\nseed=4||pending\nseed=5||pending\nseed=6||failed", Options{}},
+	{"a parameter that some lack", "a=1 seed=1|m=1\nseed=1|m=2", Options{}},
+	{"hostile names", hostile, Options{}},
+}
+
+func TestTables(t *testing.T) {
+	var got strings.Builder
+	for _, row := range tables {
+		fmt.Fprintf(&got, "== %s\n", row.name)
+		table, err := Build(data(t, row.data), row.o)
+		if err != nil {
+			t.Fatalf("%s: %v", row.name, err)
+		}
+		for _, line := range table.Text(clean, func(s string) string { return s + "*" }) {
+			got.WriteString(strings.Join(line, " | ") + "\n")
+		}
+		for _, line := range table.remarks() {
+			got.WriteString(line + "\n")
+		}
+		got.WriteString("\n")
+	}
+	golden(t, "tables.txt", got.String())
+}
+
+// golden compares with a file of testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || got != string(want) {
+		t.Errorf("%s differs (run with -update to accept it); got:\n%s", path, got)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	d := data(t, federated)
+	table, err := Build(d, Options{Pivot: "algorithm", Metrics: []string{"acc"}, Versus: Filter{Name: "algorithm", Values: []string{"fedavg"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	best, err := Build(data(t, tuned), Options{By: []string{"algorithm"}, Best: "val", Metrics: []string{"acc"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := Raw(d, Options{Where: []Filter{{Name: "dataset", Values: []string{"svhn"}}}, Sort: "loss"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := Build(data(t, hostile), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []struct {
+		name string
+		by   func(b *bytes.Buffer) error
+	}{
+		{"table.md", func(b *bytes.Buffer) error { return table.Markdown(b) }},
+		{"table.tex", func(b *bytes.Buffer) error { return table.LaTeX(b) }},
+		{"table.csv", func(b *bytes.Buffer) error { return table.CSV(b) }},
+		{"table.json", func(b *bytes.Buffer) error {
+			return indented(b, table.Document(time.Unix(0, 0), []string{"jobs.yaml"}))
+		}},
+		{"best.md", func(b *bytes.Buffer) error { return best.Markdown(b) }},
+		{"best.tex", func(b *bytes.Buffer) error { return best.LaTeX(b) }},
+		{"best.csv", func(b *bytes.Buffer) error { return best.CSV(b) }},
+		{"best.json", func(b *bytes.Buffer) error { return indented(b, best.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"raw.md", func(b *bytes.Buffer) error { return raw.Markdown(b) }},
+		{"raw.tex", func(b *bytes.Buffer) error { return raw.LaTeX(b) }},
+		{"raw.csv", func(b *bytes.Buffer) error { return raw.CSV(b) }},
+		{"raw.json", func(b *bytes.Buffer) error { return indented(b, raw.Document(time.Unix(0, 0), []string{"jobs.yaml"})) }},
+		{"hostile.md", func(b *bytes.Buffer) error { return all.Markdown(b) }},
+		{"hostile.tex", func(b *bytes.Buffer) error { return all.LaTeX(b) }},
+	} {
+		var b bytes.Buffer
+		if err := f.by(&b); err != nil {
+			t.Errorf("%s: %v", f.name, err)
+		}
+		golden(t, f.name, b.String())
+	}
+}
+
+func indented(b *bytes.Buffer, doc any) error {
+	e := json.NewEncoder(b)
+	e.SetIndent("", " ")
+	return e.Encode(doc)
+}
+
+func TestRefusals(t *testing.T) {
+	for _, row := range []struct {
+		data, want, hint string
+		o                Options
+	}{
+		{"a=1|\na=2|", "no job has a metric", "$GPURUN_RESULT", Options{}},
+		{federated, `--metric: no job has the metric "acccuracy"`, "metrics: acc, loss", Options{Metrics: []string{"acccuracy"}}},
+		{federated, `--by: no job has the parameter "model"`, "parameters: dataset, algorithm, seed", Options{By: []string{"model"}}},
+		{federated, "--by: algorithm varies within these rows", "--over seed,algorithm", Options{By: []string{"dataset"}}},
+		{federated, "--by: dataset is there twice", "once", Options{By: []string{"dataset", "dataset"}}},
+		{federated, "--by seed: the table averages over it", "--over", Options{By: []string{"seed"}, Over: []string{"seed"}}},
+		{federated, "--pivot seed: the table averages over it", "--over", Options{Pivot: "seed", Over: []string{"seed"}}},
+		{federated, "--versus algorithm=x: no job has this value", "algorithm is fedavg, ours", Options{Versus: Filter{Name: "algorithm", Values: []string{"x"}}}},
+		{federated, "--versus: name one parameter and one value", "fedavg", Options{Versus: Filter{Name: "algorithm", Values: []string{"x", "y"}}}},
+		{federated, "--versus seed: the table averages over it", "--over", Options{Versus: Filter{Name: "seed", Values: []string{"42"}}}},
+		{federated, "--versus algorithm=ours: there is nothing else to compare it with", "", Options{Versus: Filter{Name: "algorithm", Values: []string{"ours"}}, Where: []Filter{{Name: "algorithm", Values: []string{"ours"}}}}},
+		{federated, "--where dataset=mnist: no job has this value", "dataset is cifar10, svhn", Options{Where: []Filter{{Name: "dataset", Values: []string{"mnist"}}}}},
+		{federated, "--where leaves no job", "", Options{Where: []Filter{{Name: "dataset", Values: []string{"svhn", "cifar10"}, Not: true}}}},
+		{federated, `--sort: there is no column "x"`, "columns: dataset, algorithm, acc, loss", Options{Sort: "x"}},
+		{federated, "--best acc: no parameter is left to choose by", "--by", Options{Best: "acc", By: []string{"dataset", "algorithm"}}},
+		{"lr=1 seed=1|m=1\nlr=2 seed=1|m=2", "--best m: the job file does not say whether more or less of it is better", "{m: {goal: max}}", Options{Best: "m"}},
+	} {
+		_, err := Build(data(t, row.data), row.o)
+		r, is := err.(*Refusal)
+		if !is || r.Text != row.want || !strings.Contains(r.Hint, row.hint) {
+			t.Errorf("got %v, want %q with the hint %q", err, row.want, row.hint)
+		}
+		if is && r.Hint == "" && row.hint != "" {
+			t.Errorf("%q has no hint", r.Text)
+		}
+	}
+	for _, text := range []string{"svhn", "a=1 b"} {
+		if f, err := ParseFilters([]string{text}); err == nil && len(f) != 1 {
+			t.Errorf("%q: got %v", text, f)
+		}
+	}
+	f, err := ParseFilters([]string{"a=1,2,b!=3", "c="})
+	want := []Filter{{"a", []string{"1", "2"}, false}, {"b", []string{"3"}, true}, {"c", []string{""}, false}}
+	if err != nil || fmt.Sprint(f) != fmt.Sprint(want) {
+		t.Errorf("got %v, %v; want %v", f, err, want)
+	}
+}
+
+// What LaTeX gets compiles, whatever the names.
+func TestLaTeXCompiles(t *testing.T) {
+	tex, err := exec.LookPath("pdflatex")
+	if err != nil {
+		t.Skip("pdflatex is missing (Debian: texlive-latex-base)")
+	}
+	dir := t.TempDir()
+	var doc bytes.Buffer
+	doc.WriteString("\\documentclass{article}\n\\usepackage{booktabs}\n\\begin{document}\n")
+	for _, row := range tables {
+		table, err := Build(data(t, row.data), row.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc.WriteString("\n\n")
+		if err := table.LaTeX(&doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw, err := Raw(data(t, hostile), Options{})
+	if err != nil || raw.LaTeX(&doc) != nil {
+		t.Fatal(err)
+	}
+	doc.WriteString("\\end{document}\n")
+	if err := os.WriteFile(filepath.Join(dir, "t.tex"), doc.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(tex, "-interaction=nonstopmode", "-halt-on-error", "t.tex")
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "Missing character") {
+		if strings.Contains(string(out), "booktabs.sty' not found") {
+			t.Skip("the LaTeX package booktabs is missing (Debian: texlive-latex-recommended)")
+		}
+		t.Errorf("%v\n%s\n%s", err, out, doc.String())
+	}
+}
+
+func TestCurves(t *testing.T) {
+	curves, err := ReadCurves(strings.NewReader("{\"step\":1,\"loss\":0.5,\"note\":\"x\"}\nbroken\n{\"step\":2,\"loss\":\"NaN\",\"acc\":0.25}\n{\"loss\":1}\n{\"step\":\"3\",\"loss\":1}\n"))
+	want := "[{acc [2] [0.25]} {loss [1 2] [0.5 NaN]}]"
+	if got := fmt.Sprint(curves); err != nil || got != want {
+		t.Errorf("got %s, %v; want %s", got, err, want)
+	}
+}
+
+// The sample in docs/results.md is what a program gets.
+func TestSample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(page), "```json\n")
+	sample, _, _ = strings.Cut(sample, "```")
+	table, err := Build(data(t, "acc: max percent\nmodel=sgd seed=1|acc=0.5\nmodel=sgd seed=2||failed\nmodel=mlp seed=1|acc=0.75\nmodel=mlp seed=2|acc=0.25"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got any
+	var b bytes.Buffer
+	if err := indented(&b, table.Document(time.Unix(1772345560, 0), []string{"jobs.yaml"})); err != nil {
+		t.Fatal(err)
+	}
+	if json.Unmarshal([]byte(sample), &want) != nil || json.Unmarshal(b.Bytes(), &got) != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got\n%s\nwant\n%s", b.String(), sample)
+	}
+}

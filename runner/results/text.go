@@ -1,0 +1,223 @@
+package results
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// number formats a value with so many digits behind the point; below 0, as 1.2e-09.
+func number(x float64, digits int) string {
+	if digits < 0 {
+		return strconv.FormatFloat(x, 'e', -digits, 64)
+	}
+	s := strconv.FormatFloat(x, 'f', digits, 64)
+	if strings.Trim(s, "-0.") == "" {
+		s = strings.TrimPrefix(s, "-") // not -0.00
+	}
+	return s
+}
+
+// shown returns a value as it is shown: a percentage, if it is one.
+func (c *Column) shown(x float64) float64 {
+	if c.Percent {
+		return x * 100
+	}
+	return x
+}
+
+// number formats a mean.
+func (c *Column) number(x float64) string {
+	s := number(c.shown(x), c.Digits)
+	if c.Versus && x > 0 {
+		s = "+" + s
+	}
+	return s
+}
+
+// err formats what stands behind ±.
+func (c *Column) err(x float64) string {
+	if c.Digits < 0 {
+		return number(c.shown(x), -1)
+	}
+	return number(c.shown(x), c.Digits)
+}
+
+// Title is the head of a column.
+func (c *Column) Title(alone bool) string {
+	unit := ""
+	if c.Percent {
+		unit = " (%)"
+	}
+	name := c.Name + unit
+	if c.Value != "" && alone {
+		name = c.Value
+	} else if c.Value != "" {
+		name = c.Name + " " + c.Value + unit
+	}
+	if c.Versus {
+		return "Δ " + name
+	}
+	return name
+}
+
+// alone reports whether all columns are of one metric, so that the values of the pivot
+// suffice as their heads.
+func (t *Table) alone() bool {
+	return !slices.ContainsFunc(t.Columns, func(c Column) bool { return c.Name != t.Columns[0].Name })
+}
+
+// chosen reports whether rows tell what their setting was chosen among.
+func (t *Table) chosen() bool {
+	return slices.ContainsFunc(t.Rows, func(r Row) bool { return r.Choice != nil })
+}
+
+// digits decides how many digits behind the point each column shows: two of the median
+// deviation, or four of the values if none deviate.
+func (t *Table) digits() {
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		var errs, means []float64
+		whole := true
+		for k := range t.Columns {
+			if t.Columns[k].metric != c.metric || t.Columns[k].Versus != c.Versus {
+				continue
+			}
+			for r := range t.Rows {
+				x := &t.Rows[r].Cells[k]
+				if x.N == 0 {
+					continue
+				}
+				mean, e := math.Abs(c.shown(x.Mean)), c.shown(x.Err)
+				if e > noise*mean {
+					errs = append(errs, e)
+				}
+				if mean > 0 {
+					means = append(means, mean)
+				}
+				whole = whole && mean == math.Trunc(mean) && mean < 1e15
+			}
+		}
+		c.Digits = digitsFor(median(means), median(errs), whole)
+	}
+}
+
+// noise is how much of a value a deviation is that comes from rounding alone.
+const noise = 1e-9
+
+// Beyond these powers of ten, values are written with an exponent.
+const (
+	leastPlain = -6
+	mostPlain  = 12
+)
+
+func digitsFor(mean, err float64, whole bool) int {
+	big := 0
+	if mean > 0 {
+		big = magnitude(mean, 4)
+	}
+	if big < leastPlain || big > mostPlain {
+		if err > 0 {
+			return -min(max(big-magnitude(err, 2)+1, 1), 9)
+		}
+		return -3
+	}
+	switch {
+	case err > 0:
+		return min(max(1-magnitude(err, 2), 0), 12)
+	case whole:
+		return 0
+	}
+	return min(max(3-big, 0), 12)
+}
+
+// magnitude is the power of ten of a positive number once it is rounded to so many digits:
+// 0.9996 has that of 1.
+func magnitude(x float64, digits int) int {
+	_, power, _ := strings.Cut(strconv.FormatFloat(x, 'e', digits-1, 64), "e")
+	n, _ := strconv.Atoi(power)
+	return n
+}
+
+func median(x []float64) float64 {
+	if len(x) == 0 {
+		return 0
+	}
+	slices.Sort(x)
+	if n := len(x); n%2 == 0 {
+		return (x[n/2-1] + x[n/2]) / 2
+	}
+	return x[len(x)/2]
+}
+
+// A spelling is how a format writes what cells consist of.
+type spelling struct {
+	value func(mean, err string, best bool) string // err is "" for one value
+	word  func(string) string
+	nSaid bool // the caption says how many values are behind complete cells
+}
+
+// cell writes one cell: "0.912 ± 0.004 (2/3: s42 nan)".
+func (s spelling) cell(x *Cell, c *Column) string {
+	if x.Of == 0 || x.Note != "" {
+		return s.word(x.Note)
+	}
+	words := gaps(x.Gaps)
+	if x.N == 0 && x.Of == 1 {
+		return s.word(words)
+	}
+	text, err, n := s.word("–"), "", ""
+	if x.N > 1 {
+		err = c.err(x.Err)
+	}
+	if x.N > 0 {
+		text = s.value(c.number(x.Mean), err, x.Best)
+	}
+	switch {
+	case x.N < x.Of:
+		n = strconv.Itoa(x.N) + "/" + strconv.Itoa(x.Of)
+	case x.Of > 1 && !(s.nSaid && words == ""):
+		n = strconv.Itoa(x.N)
+	}
+	if words != "" && n != "" {
+		n += ": "
+	}
+	if n += s.word(words); n != "" {
+		text += " (" + n + ")"
+	}
+	return text
+}
+
+// cells returns the table as text, the head first.
+func (t *Table) cells(s spelling) [][]string {
+	rows := make([][]string, 0, len(t.Rows)+1)
+	var head []string
+	for _, name := range t.Params {
+		head = append(head, s.word(name))
+	}
+	alone := t.alone()
+	for i := range t.Columns {
+		head = append(head, s.word(t.Columns[i].Title(alone)))
+	}
+	chosen := t.chosen()
+	if chosen {
+		head = append(head, "best")
+	}
+	rows = append(rows, head)
+	for i := range t.Rows {
+		r := &t.Rows[i]
+		var row []string
+		for _, v := range r.Values {
+			row = append(row, s.word(v))
+		}
+		for c := range t.Columns {
+			row = append(row, s.cell(&r.Cells[c], &t.Columns[c]))
+		}
+		if chosen {
+			row = append(row, s.word(r.Choice.Words()))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -171,12 +171,12 @@ func nameOf(text string) string {
 }
 
 // Looks reports whether a file that is of no other kind may be a list of commands: every
-// line is a command by itself, and none looks like YAML or numbers.
+// line is a command by itself, and none looks like YAML or like the numbers of a block.
 func Looks(data []byte) bool {
 	list := split(data)
 	for _, l := range list[:min(len(list), 1000)] {
 		word, _, _ := strings.Cut(l.Text, " ")
-		if s := script.Alone(l.Text); s.Err != "" || strings.HasSuffix(word, ":") || word == "-" || strings.Trim(word, "0123456789.,-") == "" {
+		if s := script.Alone(l.Text); s.Err != "" || strings.HasSuffix(word, ":") || strings.ContainsAny(word[:1], "-0123456789") {
 			return false
 		}
 	}

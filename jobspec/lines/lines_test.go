@@ -79,6 +79,8 @@ func TestLooks(t *testing.T) {
 		"# nothing\n":                            false,
 		"python a.py\n1,20\n":                    false,
 		"1\npython a.py\n20\n":                   false,
+		"python a.py\n1，20\n":                    false,
+		"python a.py\n20GB\n":                    false,
 		"job:\n  - name: x\n":                    false,
 		"- run: x\n":                             false,
 		"for i in 1 2; do\na\ndone\n":            false,

@@ -23,6 +23,7 @@ type Snapshot struct {
 	Queues   []QueueView   `json:"queues,omitempty"`            // named queues; at most 50
 	Draining string        `json:"draining,omitempty"`          // why no more jobs start
 	Paused   bool          `json:"paused,omitempty"`            // nothing starts until gpurun resume
+	Watching bool          `json:"watching,omitempty"`          // all is done: it waits for its files to change
 	Aside    int           `json:"paused_jobs,omitempty"`       // how many jobs are paused one by one
 	GPUStale time.Duration `json:"readings_age_ns,omitempty"`   // of the last reading, if it is too old to use
 	GPUErr   string        `json:"no_readings,omitempty"`       // why there is no reading

@@ -33,6 +33,7 @@ type runCmd struct {
 	Verbose  bool   `short:"v" help:"With -n: also show every setting and its source, and what each job runs and needs."`
 	Abandon  string `placeholder:"HOST" help:"Record as lost what a run on HOST left open; use it only if that machine is gone."`
 	Detach   bool   `short:"d" help:"Run in the background, with its output in run.out in the state folder. Returns once the run has begun, or with the error."`
+	Watch    bool   `help:"Do not exit when all is done, but wait for the job files to change, and run what they then say."`
 	Yes      bool   `short:"y" help:"Do not ask before rerunning successes that took more than a GPU hour."`
 	NoWait   bool   `help:"Exit with 75 if no GPU is free right away."`
 	JSON     bool   `name:"json" help:"Print the run's events as lines of JSON, as gpurun events does, instead of what people read."`
@@ -75,11 +76,14 @@ func (c *runCmd) Run(a *app) error {
 	goOnWithoutReader()
 	r := &run{app: a, cmd: c, detached: d, head: newHeadline(a.out, paths)}
 	defer r.close()
+	if err := r.watchFiles(paths); err != nil {
+		return err
+	}
 	if err := r.open(); err != nil {
 		r.head.abandon()
 		return err
 	}
-	if r.nothing() {
+	if r.nothing() && !c.Watch {
 		r.head.end("nothing to do")
 		r.tellWarnings()
 		r.core.Step(now(), sched.Began{}) // decides every job, and finishes
@@ -106,6 +110,7 @@ type run struct {
 	began   bool // jobs could start
 	closers []func()
 
+	files    *fileWatch  // nil without --watch
 	detached *detachment // nil if its output goes where it was started
 	shuffled bool
 }
@@ -132,6 +137,7 @@ func (r *run) open() error {
 	if r.opts, err = r.cmd.options(r.batch); err != nil {
 		return err
 	}
+	r.opts.Watch = r.cmd.Watch
 	r.opts.NoWait, r.opts.Sim = r.cmd.NoWait, r.cmd.Sim != ""
 	r.opts.Placement = r.engine().Placement()
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
@@ -156,11 +162,14 @@ func (r *run) open() error {
 	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
 		return err
 	}
-	if r.opts.Placement != gpu.Here || !wantsGPU(r.batch, r.runs) {
+	if r.opts.Placement != gpu.Here || !wantsGPU(r.batch, r.runs) && !r.cmd.Watch {
 		return nil
 	}
 	r.git = r.askGit()
 	pool, err := r.openPool()
+	if err != nil && r.cmd.Watch && !wantsGPU(r.batch, r.runs) {
+		return nil // there are none for later jobs either
+	}
 	if err != nil {
 		return err
 	}
@@ -298,9 +307,7 @@ func (r *run) carry() error {
 	if u := r.uniIDs(); u != nil {
 		c.Sinks, c.Report = append(c.Sinks, u), u.Report
 	}
-	if c.Sinks = append(c.Sinks, view); r.detached != nil {
-		c.Sinks = append(c.Sinks, r.detached)
-	}
+	c.Sinks = r.sinks(append(c.Sinks, view), sig, view.Print)
 	rest := r.streamEvents()
 	res := runner.Run(context.Background(), c)
 	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !finished(res.Final) {

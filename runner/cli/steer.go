@@ -164,6 +164,11 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	if err != nil {
 		return runner.Reading{}, err
 	}
+	if r.cmd.Watch {
+		if err := onlyOurs(paths); err != nil {
+			return runner.Reading{}, err
+		}
+	}
 	o.Lint, o.Flags = true, maps.Clone(o.Flags)
 	for name, value := range set {
 		o.Flags[strings.ReplaceAll(name, "_", "-")] = value

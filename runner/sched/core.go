@@ -23,6 +23,7 @@ import (
 type Options struct {
 	Selected  []bool        // by job: --only, --skip, --tag; nil for all
 	Forced    []bool        // by job: --force; nil for none
+	Watch     bool          // more jobs may come: do not finish because all is done
 	NoWait    bool          // finish as soon as nothing can start immediately
 	CPUs      int           // cores for this run; 0 means no limit
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
@@ -252,7 +253,7 @@ func (c *Core) finish() bool {
 	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
 		return false
 	}
-	if c.lingers() || c.rereading && c.draining == "" {
+	if c.lingers() || (c.rereading || c.opts.Watch && !c.gaveUp) && c.draining == "" {
 		return false
 	}
 	for i := range c.hands {

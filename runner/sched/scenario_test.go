@@ -306,6 +306,8 @@ func (s *scenario) set(key, value string) {
 		b.Background = true
 	case "seed":
 		b.ShuffleSeed = int64(s.number(value))
+	case "watch":
+		s.opts.Watch = true
 	case "no_wait":
 		s.opts.NoWait = true
 	case "cpus":

@@ -238,7 +238,11 @@ func (c *Core) whyPaused(id int32) *schema.Wait {
 const pausedAll = "the run is paused: gpurun resume lets it go on"
 
 // viewSteering is what a snapshot says of steering.
-func (c *Core) viewSteering(s *state.Snapshot) { s.Paused, s.Aside = c.paused, c.pauses }
+func (c *Core) viewSteering(s *state.Snapshot) {
+	s.Paused, s.Aside = c.paused, c.pauses
+	left := c.counts[pending] + c.counts[ready] + c.counts[waiting] + c.counts[held]
+	s.Watching = c.opts.Watch && c.begun && c.draining == "" && len(c.live.all)+left == 0
+}
 
 // on carries out a user's request to stop.
 func (ev StopRequested) on(c *Core) {

@@ -31,6 +31,22 @@ func above(dir, jobFile string) error {
 	return in(dir, trusted(parent, jobFile, unix.S_ISVTX))
 }
 
+// OnlyOurs returns why somebody else than this user has a say in what a file contains, or
+// nil: its owner, who may write to it, and who may replace it in its folder.
+func OnlyOurs(file string) error {
+	var st unix.Stat_t
+	if err := unix.Stat(file, &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: file, Err: err}
+	}
+	switch {
+	case int(st.Uid) != os.Geteuid() && st.Uid != 0:
+		return fmt.Errorf("%s belongs to %s", file, userName(st.Uid))
+	case st.Mode&0o002 != 0 || st.Mode&0o020 != 0 && !privateGroup(&st):
+		return fmt.Errorf("other users can write to %s (mode %04o): chmod go-w %s", file, st.Mode&0o7777, file)
+	}
+	return trusted(filepath.Dir(file), file, unix.S_ISVTX)
+}
+
 // within checks a batch folder and its contents.
 func within(dir, jobFile string) error {
 	err := trusted(dir, jobFile, 0)

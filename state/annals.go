@@ -27,6 +27,7 @@ type Episode struct {
 	Retries   int // starts of jobs that it had started before
 
 	tried map[ledgerKey]bool
+	in    map[int]bool // ledgers
 }
 
 // An Exploit is one attempt, with the run that started it and the one that recorded its end.
@@ -79,14 +80,18 @@ func (a *Annals) Add(ledger int, seq int64, f Fact) {
 
 // run begins an episode, unless another ledger has it already.
 func (a *Annals) run(ledger int, f Fact) {
+	var same *Episode
+	apart := func(e *Episode) time.Duration { return f.Time.Sub(e.Run.Time).Abs() }
 	for _, e := range a.Runs {
-		if d := f.Time.Sub(e.Run.Time).Abs(); d < together && a.latest[ledger] != e && e.Run.BootID == f.BootID {
-			a.latest[ledger] = e
-			return
+		if !e.in[ledger] && apart(e) < together && e.Run.BootID == f.BootID && (same == nil || apart(e) < apart(same)) {
+			same = e
 		}
 	}
-	e := &Episode{Run: f, Last: f.Time, tried: map[ledgerKey]bool{}}
-	a.Runs, a.latest[ledger] = append(a.Runs, e), e
+	if same == nil {
+		same = &Episode{Run: f, Last: f.Time, tried: map[ledgerKey]bool{}, in: map[int]bool{}}
+		a.Runs = append(a.Runs, same)
+	}
+	same.in[ledger], a.latest[ledger] = true, same
 }
 
 // end records the end of an attempt, or of a job that never started. What a person marked
@@ -103,6 +108,9 @@ func (a *Annals) end(ledger int, seq int64, f Fact, e *Episode) {
 	metrics := f.Metrics
 	x.Record = *NewRecord(ledger, seq, f, x.Open)
 	x.Open, x.Recorded, x.Metrics = nil, e, metrics
+	if e != nil { // an attempt of an earlier run counts as tried by the one that saw its end
+		e.tried[ledgerKey{ledger, x.Key}] = true
+	}
 	a.Attempts = append(a.Attempts, x)
 }
 

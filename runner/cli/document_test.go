@@ -3,14 +3,20 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"gpurun/jobspec"
 	"gpurun/state/schema"
 )
 
@@ -56,6 +62,41 @@ func events(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// agrees holds the attempts in the last command's document against a journal that the jobs
+// wrote: lines of uni_id, start or end, and seconds. All in the document are in the journal;
+// so many are.
+func agrees(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: agrees JOURNAL NUMBER")
+	}
+	journal := map[string]float64{}
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		f := strings.Fields(line)
+		at, err := strconv.ParseFloat(f[2], 64)
+		ts.Check(err)
+		journal[f[0]+" "+f[1]] = at
+	}
+	var doc struct {
+		Jobs     []schema.Job
+		Attempts []schema.AttemptRow
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &doc))
+	for _, j := range doc.Jobs {
+		doc.Attempts = append(doc.Attempts, schema.AttemptRow{Job: j.Name, Attempt: *j.Attempt})
+	}
+	for _, a := range doc.Attempts {
+		for what, at := range map[string]*time.Time{"start": a.Started, "end": a.Ended} {
+			said, ok := journal[*a.UniID+" "+what]
+			if d := float64(at.UnixNano())/1e9 - said; !ok || d < -1 || d > 1 {
+				ts.Fatalf("%s of %s, attempt %d: %s, but the journal says %f (%t)", what, a.Job, a.N, at, said, ok)
+			}
+		}
+	}
+	if fmt.Sprint(len(doc.Attempts)) != args[1] {
+		ts.Fatalf("%d attempts, want %s", len(doc.Attempts), args[1])
+	}
+}
+
 var notUTC = regexp.MustCompile(`"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+[+-][0-9:]+"`)
 
 // Errors of commands with --json are documents, too.
@@ -66,5 +107,45 @@ func TestProblemsDoc(t *testing.T) {
 	}
 	if d.Schema != schema.Version || time.Since(d.Now) > time.Minute || d.Now.Location() != time.UTC {
 		t.Errorf("got %+v", d.Head)
+	}
+}
+
+// Every command line in the instructions for agents is one that gpurun takes.
+func TestAgents(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(string(doc), "---\nname: gpurun\ndescription: ") {
+		t.Error("no front matter")
+	}
+	n := 0
+	for _, m := range regexp.MustCompile("(?m)^gpurun (.*)$|`gpurun ([^`]*)`").FindAllStringSubmatch(string(doc), -1) {
+		args := strings.Fields(strings.ReplaceAll(m[1]+m[2], "'", ""))
+		parser, err := newParser(&grammar{}, newApp())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(args) == 1 { // only its name
+			if !slices.Contains(commands, args[0]) {
+				t.Errorf("gpurun %s: no such command", args[0])
+			}
+			continue
+		}
+		if _, err := parser.Parse(args); err != nil {
+			t.Errorf("gpurun %s: %v", strings.Join(args, " "), err)
+		}
+		n++
+	}
+	if n < 15 {
+		t.Errorf("only %d command lines", n)
+	}
+	sample := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(doc)
+	path := filepath.Join(t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(path, sample[1], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := jobspec.Load([]string{path}, jobspec.Options{Lint: true}); err != nil || len(b.Jobs) != 6 || len(b.Warnings) != 0 {
+		t.Errorf("the job file: %v, %v", err, b)
 	}
 }

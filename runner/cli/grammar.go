@@ -19,6 +19,7 @@ type grammar struct {
 	Convert    convertCmd    `cmd:"" help:"Print a job file of any format as native YAML."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a batch, running or not."`
 	Ls         lsCmd         `cmd:"" help:"List the batches that you have run on this host."`
+	Why        whyCmd        `cmd:"" help:"Explain why a job waits, failed, ran again or was skipped."`
 	Events     eventsCmd     `cmd:"" help:"Print the events of a batch as lines of JSON, for programs."`
 	Log        logCmd        `cmd:"" help:"Print the log of a job's newest attempt."`
 	Results    resultsCmd    `cmd:"" help:"Show what the jobs have measured, averaged over their seeds."`

@@ -68,10 +68,6 @@ func (c *historyCmd) Run(a *app) error {
 		return writeJSON(a.out, schema.History{Head: schema.At(time.Now()), Batch: a.batchDoc(ref.batch, ref.dir), Runs: rows})
 	}
 	var text strings.Builder
-	width := wideEnough
-	if a.outTTY {
-		width = terminal.CurrentSize().Width
-	}
 	if len(rows) == 0 {
 		fmt.Fprintln(&text, ref.name()+": no run to tell of")
 	}
@@ -79,7 +75,7 @@ func (c *historyCmd) Run(a *app) error {
 		if i > 0 {
 			fmt.Fprintln(&text)
 		}
-		printRun(&text, &rows[i], width)
+		printRun(&text, &rows[i], a.width())
 	}
 	a.print(text.String())
 	return nil

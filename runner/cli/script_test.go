@@ -65,6 +65,7 @@ func TestScripts(t *testing.T) {
 
 			"document": document,
 			"events":   events,
+			"agrees":   agrees,
 		},
 	})
 }

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpurun/runner"
+	"gpurun/runner/sched"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/schema"
+)
+
+type whyCmd struct {
+	batchFlag `embed:""`
+	Jobs      []string `arg:"" name:"job" help:"Jobs or globs."`
+	JSON      bool     `name:"json" help:"Print it as JSON."`
+}
+
+// Help returns the command's description and examples.
+func (whyCmd) Help() string {
+	return `Why a job waits, failed, ran again or was skipped: back to the cause, through the jobs that it needs or waits for, with the line of the job file, the attempts of the last run that tried it, and what the next run would do.
+
+Examples:
+
+    gpurun why sum
+    gpurun why 'train-*' --file jobs.yaml`
+}
+
+// Run explains jobs.
+func (c *whyCmd) Run(a *app) error {
+	if err := noFiles(c.Jobs); err != nil {
+		return err
+	}
+	refs, err := a.find(c.File, toShow)
+	if err != nil {
+		return err
+	}
+	if err := onlyOne(refs, "--file "); err != nil {
+		return err
+	}
+	w, err := a.explain(refs[0])
+	if err != nil {
+		return err
+	}
+	name := func(i int) string { return w.doc.Jobs[i].Name }
+	ids, err := runner.MatchJobs(c.Jobs, len(w.doc.Jobs), name)
+	if none := runner.NoMatch(""); errors.As(err, &none) {
+		return noSuchJob(refs[0].file, string(none), names(len(w.doc.Jobs), name))
+	}
+	doc := schema.Why{Head: w.doc.Head, Batch: w.doc.Batch, Jobs: []schema.Because{}}
+	var text strings.Builder
+	for _, id := range ids {
+		j := &w.doc.Jobs[id]
+		chain := w.chain(j)
+		doc.Jobs = append(doc.Jobs, schema.Because{Job: *j, Chain: chain})
+		fmt.Fprintln(&text, terminal.CleanText(placed(j)))
+		for _, line := range chain {
+			for _, l := range terminal.Wrap("  "+terminal.CleanText(line), a.width(), 4) {
+				fmt.Fprintln(&text, l)
+			}
+		}
+	}
+	if c.JSON {
+		return writeJSON(a.out, doc)
+	}
+	a.print(text.String())
+	return nil
+}
+
+// An explanation is all that is known of the jobs of a batch.
+type explanation struct {
+	doc   *schema.Status
+	past  *chronicle
+	named map[string]*schema.Job // by file and name
+}
+
+// explain finds out how the jobs of a batch are, what became of their attempts, and what the
+// next run would do.
+func (a *app) explain(ref *batchRef) (*explanation, error) {
+	if err := ref.read(a); err != nil {
+		return nil, err
+	}
+	readable := ref.batch != nil
+	w := &explanation{doc: a.statusDoc(ref), named: map[string]*schema.Job{}}
+	if readable {
+		o := sched.Options{CPUs: cores(), Memory: hostMemory(), Machine: machine(), Sim: ref.history.LastRun(0).Sim != "", Placement: a.engine().Placement(), Zone: time.Local}
+		for id, v := range a.judge(ref.batch, ref.history, o).verdicts {
+			w.doc.Jobs[id].Plan = &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
+		}
+	}
+	w.past = a.annals(ref)
+	for i := range w.doc.Jobs {
+		j := &w.doc.Jobs[i]
+		w.named[j.File+"\x00"+j.Name] = j
+	}
+	return w, nil
+}
+
+// maxChain bounds how far a chain of jobs that wait for each other is followed.
+const maxChain = 20
+
+// chain explains a job: it itself, then the jobs that it waits for, back to the one that
+// waits for none.
+func (w *explanation) chain(j *schema.Job) []string {
+	lines := append([]string{stateWords(j)}, w.detail(j)...)
+	seen := map[*schema.Job]bool{j: true}
+	for next := w.behind(j); next != nil && !seen[next] && len(seen) < maxChain; next = w.behind(next) {
+		seen[next] = true
+		lines = append(lines, placed(next)+": "+stateWords(next))
+		lines = append(lines, w.detail(next)...)
+	}
+	return append(lines, w.outlook(j)...)
+}
+
+// behind returns the job that keeps another from running or kept it, or nil.
+func (w *explanation) behind(j *schema.Job) *schema.Job {
+	of := func(name string) *schema.Job { return w.named[j.File+"\x00"+name] }
+	if j.Wait != nil && len(j.Wait.Jobs) > 0 {
+		return of(j.Wait.Jobs[0])
+	}
+	if j.State != schema.Blocked {
+		return nil
+	}
+	for _, name := range j.Needs {
+		if n := of(name); n != nil && (n.State == schema.Blocked || n.Cause != nil) {
+			return n
+		}
+	}
+	return nil
+}
+
+// placed returns "train-3 (jobs.yaml:12)".
+func placed(j *schema.Job) string {
+	if j.Line == nil {
+		return fmt.Sprintf("%s (%s)", j.Name, shown(j.File))
+	}
+	return fmt.Sprintf("%s (%s:%d)", j.Name, shown(j.File), *j.Line)
+}
+
+// stateWords says how a job is: "failed since 03:12:07, exit: ValueError: bad lr".
+func stateWords(j *schema.Job) string {
+	s := strings.ReplaceAll(string(j.State), "_", " ")
+	if j.Since != nil {
+		s += " since " + localTime(*j.Since)
+	}
+	switch {
+	case j.Cause != nil:
+		s += ", " + causeWords(j.Cause)
+	case j.Wait != nil:
+		s += ", waits: " + j.Wait.Text
+	case j.State == schema.Running && j.Attempt != nil && j.Attempt.PID != nil:
+		s += fmt.Sprintf(", process %d", *j.Attempt.PID)
+	}
+	return s
+}
+
+func causeWords(c *schema.Cause) string {
+	if string(c.Code) == c.Text {
+		return c.Text
+	}
+	return fmt.Sprintf("%s: %s", c.Code, c.Text)
+}
+
+// detail tells of the attempts in the run that last tried a job, and names the log.
+func (w *explanation) detail(j *schema.Job) (lines []string) {
+	var tried []*state.Exploit
+	for _, x := range w.past.Attempts {
+		if x.Key == j.Key && w.doc.Batch.Files[x.Ledger].Path == j.File {
+			tried = append(tried, x)
+		}
+	}
+	if len(tried) == 0 {
+		return nil
+	}
+	last := tried[len(tried)-1].Began
+	tried = slices.DeleteFunc(tried, func(x *state.Exploit) bool { return x.Began != last })
+	for _, x := range tried {
+		lines = append(lines, attemptWords(x))
+	}
+	if a := j.Attempt; a != nil && a.Log != nil {
+		lines = append(lines, "log: "+a.Log.Path)
+	}
+	return lines
+}
+
+// attemptWords says how an attempt went: "attempt 1 on GPU 1, 02:10:00 to 03:12:07: timeout".
+func attemptWords(x *state.Exploit) string {
+	s, gpus, began := fmt.Sprintf("attempt %d", max(1, x.Attempt)), x.GPUs, x.Start
+	if x.Open != nil {
+		gpus, began = x.Open.Start.GPUs, x.Open.Start.Time
+	}
+	if len(gpus) > 0 {
+		s += " on " + terminal.GPUList(gpus)
+	}
+	switch {
+	case x.Open != nil:
+		return s + ", since " + localTime(began)
+	case began.IsZero():
+		s += " never began"
+	default:
+		s += fmt.Sprintf(", %s to %s", localTime(began), untilTime(began, x.Time))
+	}
+	s += ": " + string(x.State)
+	if cause := schema.CauseOf(&x.Fact); cause != nil {
+		s += ", " + causeWords(cause)
+	}
+	if x.Uncharged != "" {
+		s += "; spent no retry: " + x.Uncharged
+	}
+	return s
+}
+
+// outlook says what comes next: the retry, or what the next run would do.
+func (w *explanation) outlook(j *schema.Job) []string {
+	p := j.Plan
+	switch {
+	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.doc.Run != nil && w.doc.Run.Alive && j.State == schema.Pending:
+		return nil
+	case p.Run:
+		return []string{"the next run runs it: " + p.Details[0]}
+	}
+	return []string{"the next run does not run it: " + p.Details[0]}
+}
+
+// width is where lines for people are wrapped.
+func (a *app) width() int {
+	if a.outTTY {
+		return terminal.CurrentSize().Width
+	}
+	return wideEnough
+}

@@ -1,0 +1,70 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+)
+
+func TestAnnals(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(1000, 0).Add(time.Duration(s) * time.Second) }
+	code := 1
+	var a Annals
+	seq := int64(0)
+	add := func(ledger int, f Fact) {
+		seq++
+		a.Add(ledger, seq, f)
+	}
+	start := func(uni, job string, s int, ids ...gpu.UUID) Fact {
+		return Fact{Kind: KindStart, Time: at(s), Job: job, Key: job, UniID: uni, Attempt: 1, GPUUUIDs: ids}
+	}
+	end := func(uni string, s int, p Phase) Fact { return Fact{Kind: KindEnd, Time: at(s), UniID: uni, State: p} }
+	add(0, Fact{Kind: KindRun, Time: at(0)}) // killed while b runs
+	add(0, start("a1", "a", 1, "GPU-0"))
+	add(0, start("b1", "b", 2, "GPU-0"))
+	add(0, end("a1", 11, Failed))
+	add(0, start("a2", "a", 12, "GPU-0"))
+	add(0, end("a2", 14, Succeeded))
+	add(0, Fact{Kind: KindRun, Time: at(60)}) // of two files
+	add(0, end("b1", 22, Lost))
+	b2 := start("b2", "b", 61)
+	b2.Lost = []Loss{{gpu.Claimed, "bob", 5}}
+	add(0, b2)
+	add(0, Fact{Kind: KindOver, Time: at(90), ExitCode: &code, Why: "jobs failed", Lost: []Loss{{gpu.Claimed, "bob", 2}, {gpu.Busy, "eve", 1}}})
+	add(0, Fact{Kind: KindEnd, Time: at(95), Job: "c", Key: "c", State: Succeeded, By: ByDone})
+	add(1, Fact{Kind: KindRun, Time: at(60).Add(time.Millisecond)})
+	add(1, start("x1", "x", 63))
+	add(1, end("x1", 64, Succeeded))
+	a.Close()
+
+	if len(a.Runs) != 2 {
+		t.Fatalf("%d runs, want 2", len(a.Runs))
+	}
+	one, two := a.Runs[0], a.Runs[1]
+	if one.Over.Kind != "" || !one.Last.Equal(at(14)) || one.Starts != 3 || one.Retries != 1 {
+		t.Errorf("the first run: %+v", one)
+	}
+	if two.Over.Why != "jobs failed" || two.Starts != 2 || two.Retries != 1 || !two.Last.Equal(at(95)) {
+		t.Errorf("the second run: %+v", two)
+	}
+	if len(two.Lost) != 2 || two.Lost[0] != (Loss{gpu.Claimed, "bob", 7}) {
+		t.Errorf("lost %v", two.Lost)
+	}
+	var got []string
+	for _, x := range a.Attempts {
+		got = append(got, x.UniID)
+	}
+	if want := "[a1 a2 b1 x1 b2]"; len(got) != 5 || "["+got[0]+" "+got[1]+" "+got[2]+" "+got[3]+" "+got[4]+"]" != want {
+		t.Errorf("attempts %v, want %s", got, want)
+	}
+	if b := a.Attempts[2]; b.Began != one || b.Recorded != two || b.Job != "b" {
+		t.Errorf("what a run adopted: %+v", b)
+	}
+	if open := a.Attempts[4]; open.Open == nil || open.Job != "b" {
+		t.Errorf("what has not ended: %+v", open)
+	}
+	if got := GPUSeconds(a.Attempts); got != 21 { // from 1 to 22: a and b shared the GPU
+		t.Errorf("%v GPU seconds, want 21", got)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -98,8 +99,8 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		return false, err
 	}
 	began, said := host.Boottime(), ""
-	wish := gpu.Wish{Run: runID(), UID: host.Me(), Since: time.Now(), Used: pool.Used(host.Me()), Asks: []gpu.Ask{pool.Ask(host.Boottime(), req, 1, nil)}}
-	pool.Want(wish)
+	wish := gpu.Wish{Run: runID(), UID: host.Me(), Since: time.Now(), Used: pool.Used(host.Me())}
+	told := time.Duration(0)
 	defer hold.engine.Wish(gpu.Wish{})
 	for {
 		snap := a.observed(ctx, p, rules, hold.engine)
@@ -108,9 +109,14 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 			return false, context.Cause(ctx)
 		}
 		pool.Observe(snap)
+		asks := asking(pool, req)
+		news := !reflect.DeepEqual(asks, wish.Asks) || snap.At >= told+wishAgain
+		wish.Asks = asks
+		pool.Want(wish)
 		ok, why, pause := c.try(ctx, pool, req, snap, hold)
-		if !ok {
+		if !ok && news && !c.NoWait {
 			hold.engine.Wish(wish)
+			told = snap.At
 		}
 		waited := host.Boottime() - began
 		switch {
@@ -135,6 +141,18 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		case <-time.After(pause):
 		}
 	}
+}
+
+// wishAgain is how often a wish is published that has not changed: somebody may have removed
+// it, but each time wakes everybody who waits.
+const wishAgain = 30 * time.Second
+
+// asking returns what to wish for: nothing while this user may not hold as much.
+func asking(pool *gpu.Pool, req gpu.Request) []gpu.Ask {
+	if a := pool.Ask(host.Boottime(), req, 1, nil); a.Room >= a.Min && len(a.UUIDs) > 0 {
+		return []gpu.Ask{a}
+	}
+	return nil
 }
 
 // offeredPause is how soon a GPU that is offered to this command is read again.

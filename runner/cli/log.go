@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -20,7 +21,9 @@ import (
 
 type logCmd struct {
 	batchFlag `embed:""`
-	Jobs      []string `arg:"" name:"job" help:"The job, or a glob."`
+	Jobs      []string `arg:"" optional:"" name:"job" help:"The job, or a glob."`
+	Failed    bool     `help:"Of all that failed, or of those of the jobs that did."`
+	Lines     int      `short:"n" placeholder:"N" help:"Only the last N lines of each."`
 	Follow    bool     `short:"f" help:"Keep printing until the job ends; waits for its start and follows retries."`
 	Path      bool     `help:"Print only the path of the log."`
 	Raw       bool     `help:"Send control sequences to the terminal unchanged."`
@@ -37,6 +40,7 @@ Examples:
     gpurun log train-cifar10-s42
     gpurun log -f train-cifar10-s42
     gpurun log 'train-*'
+    gpurun log --failed -n 20
     less $(gpurun log --path train-cifar10-s42)`
 }
 
@@ -47,6 +51,7 @@ type logged struct {
 	path    string
 	attempt int
 	at      time.Time
+	failed  bool // the job did, by its last attempt
 	open    bool // the attempt has not ended, according to the ledger
 	ledger  int  // of which of the batch's files
 }
@@ -55,6 +60,12 @@ type logged struct {
 func (c *logCmd) Run(a *app) error {
 	if err := noFiles(c.Jobs); err != nil {
 		return err
+	}
+	if len(c.Jobs) == 0 && !c.Failed {
+		return &failure{code: exitUsage, text: "missing argument \"<job> ...\"", hint: "name a job, or add --failed for all that failed"}
+	}
+	if c.Lines < 0 || c.Lines > 0 && c.Follow {
+		return &failure{code: exitUsage, text: "-n takes a number of lines from 1 on, and does not go with -f"}
 	}
 	refs, err := a.find(c.File, toShow)
 	if err != nil {
@@ -93,6 +104,10 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 	if err != nil {
 		return err
 	}
+	if c.Failed && len(logs) == 0 {
+		fmt.Fprintln(a.out, ref.name()+": no job failed")
+		return nil
+	}
 	out, flush := c.writer(a)
 	defer flush()
 	for i, l := range logs {
@@ -111,7 +126,9 @@ func (c *logCmd) of(a *app, ref *batchRef) error {
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(out, f)
+		if err = c.skip(f); err == nil {
+			_, err = io.Copy(out, f)
+		}
 		f.Close()
 		if err := ignorePipe(err); err != nil {
 			return err
@@ -142,11 +159,11 @@ func (l logged) title(all []logged, ref *batchRef) string {
 func newestLogs(h *state.History, first bool) []logged {
 	var logs []logged
 	for r := range h.Records() {
-		logs = append(logs, logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, false, r.Ledger})
+		logs = append(logs, logged{r.Job, r.UniID, r.Log, r.Attempt, r.Start, r.State.Bad(), false, r.Ledger})
 	}
 	for _, at := range h.Open {
 		s := at.Start
-		logs = append(logs, logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, true, at.Ledger})
+		logs = append(logs, logged{s.Job, s.UniID, s.Log, s.Attempt, s.Time, false, true, at.Ledger})
 	}
 	logs = slices.DeleteFunc(logs, func(l logged) bool { return l.path == "" || first && l.ledger != 0 })
 	slices.SortStableFunc(logs, func(a, b logged) int {
@@ -158,6 +175,12 @@ func newestLogs(h *state.History, first bool) []logged {
 // matching returns the logs that the arguments mean, ordered by name.
 func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 	job := func(i int) string { return logs[i].job }
+	if c.Failed {
+		logs = slices.DeleteFunc(logs, func(l logged) bool { return !l.failed || !ref.has(l.job) })
+		if len(c.Jobs) == 0 {
+			return logs, nil
+		}
+	}
 	ids, err := runner.MatchJobs(c.Jobs, len(logs), job)
 	var none runner.NoMatch
 	if errors.As(err, &none) {
@@ -168,6 +191,11 @@ func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 		out[i] = logs[id]
 	}
 	return out, nil
+}
+
+// has reports whether a batch has a job of this name now, as far as its file can be read.
+func (r *batchRef) has(job string) bool {
+	return r.batch == nil || slices.ContainsFunc(r.batch.Jobs, func(j jobspec.Job) bool { return j.Name == job })
 }
 
 // noLog reports that nothing has run under this name, and whether anything could.

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"os"
+)
+
+// skip moves to where the last lines of a log begin, if only those are wanted.
+func (c *logCmd) skip(f *os.File) error {
+	if c.Lines == 0 {
+		return nil
+	}
+	at, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	chunk, left := make([]byte, 64<<10), c.Lines
+	for end := true; at > 0; end = false {
+		n := min(at, int64(len(chunk)))
+		at -= n
+		part := chunk[:n]
+		if _, err := f.ReadAt(part, at); err != nil {
+			return err
+		}
+		if end {
+			part = bytes.TrimSuffix(part, []byte("\n"))
+		}
+		for len(part) > 0 {
+			i := bytes.LastIndexByte(part, '\n')
+			if i < 0 {
+				break
+			}
+			if left--; left == 0 {
+				_, err := f.Seek(at+int64(i)+1, io.SeekStart)
+				return err
+			}
+			part = part[:i]
+		}
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return err
+}

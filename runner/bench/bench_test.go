@@ -56,6 +56,7 @@ var figures = []struct {
 }{
 	{"throughput", (*bench).throughput},
 	{"no-op", (*bench).nothing},
+	{"results", (*bench).results},
 	{"gap", (*bench).gap},
 	{"between users", (*bench).betweenUsers},
 	{"step", (*bench).step},

@@ -43,6 +43,14 @@ func (b *bench) nothing() {
 	b.table.compare("no-op, "+manyJobs, "%.1f ms", many.millis, fewJobs, few.millis, "≤", 12)
 }
 
+// results measures the table of a batch whose jobs have measured ten numbers each.
+func (b *bench) results() {
+	c := b.filled(resultsFile(b.few))
+	c.argv = []string{b.gpurun, "results", "results.yaml"}
+	b.must(b.race(2*b.rounds+1, c))
+	b.table.under("results, "+humanize.Comma(int64(b.few))+" jobs × 10 metrics", "%.1f ms", c.millis.median(), 1000, " ms")
+}
+
 // startUp measures the command that does nothing but start.
 func (b *bench) startUp() {
 	c := &contender{program: "gpurun", argv: []string{b.gpurun, "--help"}, dir: b.TempDir()}

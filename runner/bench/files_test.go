@@ -47,11 +47,32 @@ func outputs(n int) []string {
 // upToDate makes a job file of n jobs and the ledger of the run that did them, in
 // a process of its own: memory of this one would count as its children's.
 func (b *bench) upToDate(n int) *contender {
+	c := b.filled(jobFile(n))
+	c.argv = []string{b.gpurun, "run", "jobs.yaml"}
+	return c
+}
+
+// filled makes a folder with a job file and such a ledger.
+func (b *bench) filled(f file) *contender {
 	self, err := os.Executable()
 	b.must(err)
-	c := &contender{program: "gpurun", argv: []string{b.gpurun, "run", "jobs.yaml"}, dir: b.folder(jobFile(n))}
-	b.must(b.time(&contender{argv: []string{self, fillCommand, "jobs.yaml"}}, c.dir))
+	c := &contender{program: "gpurun", dir: b.folder(f)}
+	b.must(b.time(&contender{argv: []string{self, fillCommand, f.name}}, c.dir))
 	return c
+}
+
+// resultsFile is a job file of n CPU jobs, with ten seeds for each setting.
+func resultsFile(n int) file {
+	return file{"results.yaml", fmt.Sprintf("jobs:\n  - {name: \"r{i}-{seed}\", matrix: {i: 1..%d, seed: 1..10}, run: \"touch o{i}-{seed}\", gpus: 0}\n", max(n/10, 1))}
+}
+
+// measuredBy returns the metrics of the i-th job of such a file.
+func measuredBy(i int) map[string]any {
+	all := map[string]any{}
+	for m := range 10 {
+		all[fmt.Sprintf("metric_%d", m)] = float64((i*7919+m*104729)%1000003) / 1000003
+	}
+	return all
 }
 
 const fillCommand = "__fill"
@@ -80,6 +101,9 @@ func fill(file string) error {
 		start.Log = s.LogPath(0, j.Name)
 		running.Kind, running.PID, running.PIDStart = state.KindRunning, 1000+i%30000, uint64(100000+i)
 		end.Kind, end.State, end.ExitCode, end.Seconds = state.KindEnd, state.Succeeded, &zero, 0.001
+		if file == "results.yaml" {
+			end.Metrics = measuredBy(i)
+		}
 		if _, err := s.Append(0, start, running, end); err != nil {
 			return err
 		}

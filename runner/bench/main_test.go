@@ -63,6 +63,19 @@ func TestNothing(t *testing.T) {
 	b.built(20)
 }
 
+func TestResults(t *testing.T) {
+	b := tiny(t)
+	b.results()
+	if got := figuresOf(b); len(got) != 1 || got[0] != "results, 20 jobs × 10 metrics" {
+		t.Errorf("got %q", got)
+	}
+	c := b.filled(resultsFile(20))
+	c.argv = sh("%q results results.yaml | grep -c '(10)'", b.gpurun)
+	if err := b.race(1, c); err != nil { // grep finds the rows with all seeds
+		t.Error(err)
+	}
+}
+
 func TestGap(t *testing.T) {
 	b := tiny(t)
 	b.gap()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -32,6 +33,21 @@ func (m *measured) files() []string {
 // measured reads what the jobs of some files have measured, from the ledgers and, for what
 // is not there, from logs and files.
 func (a *app) measured(paths []string) (*measured, error) {
+	debug.SetGCPercent(400) // many small values, for a moment
+	type ledger struct {
+		last map[string]*disk.Success
+		runs []state.Fact
+		err  error
+	}
+	ledgers := make([]chan ledger, len(paths))
+	for i := range paths { // beside reading the job files
+		ledgers[i] = make(chan ledger, 1)
+		a.goSafely(func() {
+			var l ledger
+			l.last, l.runs, l.err = disk.Successes(disk.Folder(paths[i], a.global.StateDir))
+			ledgers[i] <- l
+		})
+	}
 	h, _, err := a.readState(paths)
 	if err != nil {
 		return nil, err
@@ -41,22 +57,8 @@ func (a *app) measured(paths []string) (*measured, error) {
 		return nil, problems(err)
 	}
 	m := &measured{app: a, batch: b, history: h, index: map[string]int{}}
-	type ledger struct {
-		last map[string]*disk.Success
-		runs []state.Fact
-		err  error
-	}
-	ledgers := make([]chan ledger, len(b.Files))
-	for i := range b.Files {
-		ledgers[i] = make(chan ledger, 1)
-		a.goSafely(func() {
-			var l ledger
-			l.last, l.runs, l.err = disk.Successes(m.dir(i))
-			ledgers[i] <- l
-		})
-	}
 	verdicts := a.judge(b, m.history, sched.Options{Sim: true}).verdicts
-	last, runs := make([]map[string]*disk.Success, len(b.Files)), make([][]state.Fact, len(b.Files))
+	last, runs := make([]map[string]*disk.Success, len(paths)), make([][]state.Fact, len(paths))
 	for i := range ledgers {
 		l := <-ledgers[i]
 		if l.err != nil {

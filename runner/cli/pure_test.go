@@ -95,7 +95,7 @@ func TestInterruptDrainsStopsKills(t *testing.T) {
 func TestNearestCommand(t *testing.T) {
 	cases := map[string]string{
 		"stauts": "status", "satus": "status", "paln": "plan", "plna": "plan", "chekc": "check", "gpsu": "gpus", "rnu": "run", "ruin": "run", "lgo": "log",
-		"froget": "forget", "Status": "status", "dnoe": "done", "kill": "stop", "ps": "status", "jobs": "", "x": "", "experiment": "", "train-1": "",
+		"froget": "forget", "Status": "status", "dnoe": "done", "kill": "stop", "ps": "ls", "jobs": "", "x": "", "experiment": "", "train-1": "",
 	}
 	for word, want := range cases {
 		if got := nearest(word); got != want {

@@ -99,7 +99,7 @@ var ErrNoRun = errors.New("no run is alive")
 
 const (
 	maxRequest = 1 << 20
-	maxReply   = 64 << 20
+	maxReply   = 1 << 30          // of a run with a million jobs
 	patience   = 10 * time.Second // for each side to answer the other
 )
 

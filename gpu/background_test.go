@@ -42,6 +42,11 @@ func TestGiveWay(t *testing.T) {
 			c.To = "bob"
 			return append(aback(p, "dave", 9, 2), c)
 		}},
+		{name: "it has just taken one, and its wish is from before", claims: func(p *Pool) []Claim {
+			c := held(p, 1, "bob", bob)
+			c.Since = noon.Add(time.Hour)
+			return append(aback(p, "dave", 9, 2), c)
+		}},
 		{name: "two devices, two jobs", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 2 }},
 		{name: "two devices of one job", want: "dave9", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1, 2) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 2 }},
 		{name: "more devices than all leave", claims: func(p *Pool) []Claim { return aback(p, "dave", 9, 1) }, wish: func(_ *Pool, w *Wish) { w.Asks[0].Min = 3 }},

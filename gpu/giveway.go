@@ -85,7 +85,7 @@ func (p *Pool) hanging() []string {
 // that would then do for it, and the jobs on these, the one that has to go first.
 func (r *round) call() (*Wish, []*device, []behind) {
 	for _, w := range r.order(nil) {
-		if w.Background || w == &r.p.own || r.now < w.seen+r.p.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 {
+		if w.Background || w == &r.p.own || r.now < w.seen+r.p.Courtesy() || r.wants[slices.Index(r.wishes, w)] <= 0 || r.p.served(w) {
 			continue
 		}
 		for i := range w.Asks {
@@ -100,6 +100,12 @@ func (r *round) call() (*Wish, []*device, []behind) {
 		}
 	}
 	return nil, nil, nil
+}
+
+// served reports whether a run has claimed a device since it said what it wants: no job has to
+// go before it says what it still wants.
+func (p *Pool) served(w *Wish) bool {
+	return len(p.claimedBy(func(c *Claim) bool { return c.Run == w.Run && c.UID == w.UID && c.Since.After(w.Since) })) > 0
 }
 
 // left returns the devices that would do for an ask if no background job were on any.

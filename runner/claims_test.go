@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,7 @@ type rivalry struct {
 
 	mu        sync.Mutex
 	claimed   []string
+	made      atomic.Int32 // len(claimed), for theirs, which is asked with and without mu held
 	withdrawn []string
 }
 
@@ -31,6 +33,7 @@ func (r *rivalry) Claim(_ context.Context, uniID, _ string, _ gpu.Grant) ([]gpu.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.claimed = append(r.claimed, uniID)
+	r.made.Add(1)
 	if r.fails != nil {
 		if err := r.fails(len(r.claimed)); err != nil {
 			return nil, nil, err
@@ -63,7 +66,7 @@ func TestALostRace(t *testing.T) {
 		r := &rivalry{Sim: w.engine}
 		r.theirs = func() []gpu.Claim {
 			since := time.Since(began)
-			if r.claimed == nil || since > 30*time.Second { // she claims at the same moment as this run
+			if r.made.Load() == 0 || since > 30*time.Second { // she claims at the same moment as this run
 				return []gpu.Claim{}
 			}
 			return []gpu.Claim{{UUID: w.Prober.Devices()[0].UUID, User: "alice", Job: "train", Attempt: "hers"}}
@@ -108,7 +111,7 @@ jobs:
 			if since := time.Since(began); since >= time.Second && since < 20*time.Second {
 				claims = append(claims, gpu.Claim{UUID: w.Prober.Devices()[1].UUID, User: "alice", Job: "train", Attempt: "hers"})
 			}
-			if len(r.claimed) == 1 && time.Since(began) < time.Second {
+			if r.made.Load() == 1 && time.Since(began) < time.Second {
 				time.Sleep(2 * time.Second) // it takes as long to prepare the rest
 			}
 			return claims

@@ -4,7 +4,7 @@ import "testing"
 
 // FuzzEscape: a text that was escaped stands for itself.
 func FuzzEscape(f *testing.F) {
-	for _, s := range []string{"echo {name} {seed} {{gpu}} ${HOME} ${{x}} {a,b} {\"k\": 1}", "{config:q} {{{name}}}", "{gpu:03d}{gpu}"} {
+	for _, s := range []string{"echo {name} {seed} {{gpu}} ${HOME} ${{x}} {a,b} {\"k\": 1}", "{config:q} {{{name}}}", "{gpu:03d}{gpu}", "${{x}{{gpu}"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -15,7 +15,7 @@ var (
 	// Variable matches a {variable} at the beginning of a text.
 	Variable = regexp.MustCompile(`^` + variable)
 	// What the shell or another tool expands, {{literal}}, and {variable}.
-	braced       = regexp.MustCompile(`(?s)\$\{\{.*?\}\}|\$\{|\{` + variable + `\}|` + variable)
+	braced       = regexp.MustCompile(`\$\{\{[^{}]*\}\}|\$\{|\{` + variable + `\}|` + variable)
 	numberFormat = regexp.MustCompile(`^(0?)([0-9]{0,2})(\.[0-9]{1,2})?([dfeEgGxX])$`)
 )
 

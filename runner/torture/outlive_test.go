@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // alone returns a lane with one job, whose runner the test ends itself.
@@ -138,18 +139,17 @@ func TestAdoptedIsShownSinceItsStart(t *testing.T) {
 	started := l.last().start.Time
 	<-time.After(time.Second)
 	r = l.start()
-	var v struct {
-		Alive   bool
-		Running []struct {
-			PID     int
-			Started time.Time
-		}
-	}
+	var train schema.Attempt
 	until(t, "the status of the new run", patience, func() bool {
 		out, err := l.command("status", "--json", l.file)
-		return err == nil && json.Unmarshal(out, &v) == nil && v.Alive && len(v.Running) == 1 && v.Running[0].PID == pid
+		var v schema.Status
+		if err != nil || json.Unmarshal(out, &v) != nil || v.Run == nil || !v.Run.Alive || v.Jobs[0].Attempt == nil {
+			return false
+		}
+		train = *v.Jobs[0].Attempt
+		return train.State == schema.Running && train.PID != nil && *train.PID == pid
 	})
-	if got := v.Running[0].Started; got.Sub(started).Abs() > 500*time.Millisecond {
+	if got := *train.Started; got.Sub(started).Abs() > 500*time.Millisecond {
 		t.Errorf("running since %v, want %v", got, started)
 	}
 	if !r.wait(patience) {

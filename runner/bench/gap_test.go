@@ -8,28 +8,33 @@ import (
 	"slices"
 )
 
-// The jobs print the clock of their shell when they begin and end: a gap includes
-// the start of that shell and its exit. Each needs what the one before it frees.
-const (
-	gapGPUs = 8
-	gapFile = `settings: {max_concurrent: 8, poll: 1s}
+const gapGPUs = 8
+
+// gapFile returns a batch of jobs that sleep for as long as a term of the shell says.
+// They print the clock of their shell when they begin and end: a gap includes the start
+// of that shell and its exit. Each needs what the one before it frees.
+func gapFile(settings string, jobs int, seconds string) string {
+	return fmt.Sprintf(`settings: {%s}
 jobs:
   - name: "g{i}"
     matrix: {i: 1..%d}
-    run: 'echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME; sleep 0.$((100 + {i} * 37 %% 200)); echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME'
+    run: 'echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME; sleep %s; echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME'
     env: {LC_ALL: C}
     gpu_memory: 20GiB
     shell: [bash, -c]
-`
-)
+`, settings, jobs, seconds)
+}
 
 // gap measures how long a GPU stands idle between two jobs of one run, while two
 // other runs wait for the same GPUs and get their turns.
 func (b *bench) gap() {
+	batch := func(jobs int) string {
+		return gapFile("max_concurrent: 8, poll: 1s", jobs, "0.$((100 + {i} * 37 % 200))")
+	}
 	dir := b.folder(
 		file{"sim.yaml", fmt.Sprintf("gpus:\n  - {memory: 24GiB, count: %d}\n", gapGPUs)},
-		file{"jobs.yaml", fmt.Sprintf(gapFile, gapGPUs+b.handOvers)},
-		file{"a.yaml", fmt.Sprintf(gapFile, gapGPUs)}, file{"b.yaml", fmt.Sprintf(gapFile, gapGPUs)})
+		file{"jobs.yaml", batch(gapGPUs + b.handOvers)},
+		file{"a.yaml", batch(gapGPUs)}, file{"b.yaml", batch(gapGPUs)})
 	var logs []string
 	for _, name := range []string{"jobs", "a", "b"} {
 		logs = append(logs, filepath.Join(dir, ".gpurun", name+".yaml", "logs"))
@@ -47,17 +52,6 @@ func (b *bench) gap() {
 	b.table.under("idle gap, p99", "%.1f ms", gaps.percentile(99), 30, " ms")
 }
 
-// turnFile is a batch that waits for the only GPU again and again.
-const turnFile = `settings: {poll: 1s}
-jobs:
-  - name: "g{i}"
-    matrix: {i: 1..%d}
-    run: 'echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME; sleep 0.0$((2 + {i} * 7 %% 6)); echo "$CUDA_VISIBLE_DEVICES" $EPOCHREALTIME'
-    env: {LC_ALL: C}
-    gpu_memory: 20GiB
-    shell: [bash, -c]
-`
-
 // betweenUsers measures how long the only GPU stands idle from the end of one user's job to the
 // first instruction of another's, who takes turns with him.
 func (b *bench) betweenUsers() {
@@ -74,11 +68,12 @@ func (b *bench) betweenUsers() {
 			}
 		}
 	}
+	batch := gapFile("poll: 1s", b.handOvers/2+1, "0.0$((2 + {i} * 7 % 6))")
 	var logs []string
 	for user := range as {
 		b.must(os.Mkdir(filepath.Join(dir, user), 0o777))
 		b.must(os.Chmod(filepath.Join(dir, user), 0o777))
-		b.must(os.WriteFile(filepath.Join(dir, user, "jobs.yaml"), fmt.Appendf(nil, turnFile, b.handOvers/2+1), 0o644))
+		b.must(os.WriteFile(filepath.Join(dir, user, "jobs.yaml"), []byte(batch), 0o644))
 		logs = append(logs, filepath.Join(dir, user, ".gpurun/jobs.yaml/logs"))
 	}
 	b.must(b.race(1, &contender{program: "gpurun", dir: dir, argv: sh(`cd alice; %[1]q run --sim ../sim.yaml jobs.yaml & cd ../bob; %[2]s %[1]q run --sim ../sim.yaml jobs.yaml && wait $!`, b.gpurun, as["bob"])}))

@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"gpurun/state":                      {"gpurun/gpu"},
 	"gpurun/state/schema":               {"gpurun/gpu", "gpurun/state"},
 	"gpurun/state/host":                 {},
+	"gpurun/state/redact":               {},
 	"gpurun/state/disk":                 {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
 	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
@@ -76,7 +77,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema", "gpurun/runner/sched"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: pure packages may not", pkg, d)

@@ -1,0 +1,187 @@
+// Package redact takes secrets out of what others will read: reports, web pages, news. A
+// secret is the value of whatever has a name like KEY, TOKEN, SECRET or PASSWORD, the
+// password in a URL, and what looks like a well-known service's token. It never changes
+// what runs.
+package redact
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Mask stands where a secret stood.
+const Mask = "***"
+
+// Words that make the value of a name secret: strong ones wherever they are in it, weak
+// ones at its end, or anywhere in the name of an environment variable, for key_dim and
+// token_type are what people want to read.
+var (
+	strong = []string{"secret", "password", "passwd", "passphrase", "credential", "apikey", "accesskey", "privatekey", "authtoken", "accesstoken"}
+	weak   = []string{"key", "token", "pass"}
+)
+
+// innocent words end like a weak one.
+var innocent = []string{"monkey", "donkey", "turkey", "hockey", "bypass", "compass"}
+
+// Named reports whether a variable, argument or parameter of this name has a secret value.
+func Named(name string) bool {
+	words := wordsOf(name)
+	joined := strings.Join(words, "")
+	if slices.ContainsFunc(strong, func(s string) bool { return strings.Contains(joined, s) }) {
+		return true
+	}
+	upper := name == strings.ToUpper(name)
+	for i, w := range words {
+		if (upper || i == len(words)-1) && isWeak(w) || i > 0 && w == "pwd" { // PWD alone is a folder
+			return true
+		}
+	}
+	return false
+}
+
+func isWeak(word string) bool {
+	return !slices.Contains(innocent, word) && slices.ContainsFunc(weak, func(s string) bool { return strings.HasSuffix(word, s) })
+}
+
+// wordsOf splits --hfToken2 or HF_TOKEN_2 into hf and token.
+func wordsOf(name string) []string {
+	var words []string
+	var last rune
+	for _, r := range name {
+		switch {
+		case !unicode.IsLetter(r):
+		case !unicode.IsLetter(last) && !unicode.IsDigit(last), unicode.IsUpper(r) && unicode.IsLower(last):
+			words = append(words, string(unicode.ToLower(r)))
+		case len(words) > 0:
+			words[len(words)-1] += string(unicode.ToLower(r))
+		}
+		last = r
+	}
+	return words
+}
+
+// Value returns the value of the variable or parameter of this name as others may see it.
+func Value(name, value string) string {
+	if value == "" || reference.MatchString(value) {
+		return value
+	}
+	if Named(name) {
+		return Mask
+	}
+	return Text(value)
+}
+
+// Args returns the arguments of a command as others may see them.
+func Args(args []string) []string {
+	out := make([]string, len(args))
+	for i, a := range args {
+		if out[i] = Text(a); i > 0 && isFlag(args[i-1]) && !strings.HasPrefix(a, "-") {
+			out[i] = Value(args[i-1], a)
+		}
+	}
+	return out
+}
+
+func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && !strings.Contains(arg, "=") }
+
+var (
+	// reference is a value that only names a variable.
+	reference = regexp.MustCompile(`^\$(\w+|\{\w+\}|\(.*)$`)
+	name      = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_.\-]*`)
+	userinfo  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/@"'?#]+)@`)
+	bearer    = regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=\-]{8,}`)
+	// issued are tokens that say themselves what they are.
+	issued = regexp.MustCompile(`\b(sk-[A-Za-z0-9_\-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}|xox[a-z]-[A-Za-z0-9\-]{10,}|AKIA[0-9A-Z]{16}|eyJ[\w\-]{10,}\.[\w\-]{10,}\.[\w\-]+)`)
+)
+
+// Text returns a command, a message or a line of a log as others may see it.
+func Text(s string) string {
+	s = userinfo.ReplaceAllStringFunc(s, hideUserinfo)
+	s = named(s)
+	s = bearer.ReplaceAllString(s, "$1 "+Mask)
+	return issued.ReplaceAllString(s, Mask)
+}
+
+// hideUserinfo leaves the user's name where there is a password beside it, and where it is
+// no token: git in ssh://git@host.
+func hideUserinfo(s string) string {
+	scheme, rest, _ := strings.Cut(s, "://")
+	user, _, found := strings.Cut(strings.TrimSuffix(rest, "@"), ":")
+	switch {
+	case found:
+		return scheme + "://" + user + ":" + Mask + "@"
+	case strings.HasPrefix(strings.ToLower(scheme), "http"):
+		return scheme + "://" + Mask + "@"
+	}
+	return s
+}
+
+// named hides the values of secret names: NAME=value, --name value, "name": "value".
+func named(s string) string {
+	var out strings.Builder
+	done := 0
+	for at := 0; at < len(s); {
+		m := name.FindStringIndex(s[at:])
+		if m == nil {
+			break
+		}
+		begin, end := at+m[0], at+m[1]
+		at = end
+		if !Named(s[begin:end]) {
+			continue
+		}
+		if from, to := valueAfter(s, begin, end); to > from && !reference.MatchString(strings.Trim(s[from:to], `"'`)) {
+			out.WriteString(s[done:from] + Mask)
+			done, at = to, to
+		}
+	}
+	return out.String() + s[done:]
+}
+
+// valueAfter returns where the value of the name s[begin:end] stands, if it has one.
+func valueAfter(s string, begin, end int) (from, to int) {
+	quoted := begin > 0 && end < len(s) && (s[end] == '"' || s[end] == '\'') && s[begin-1] == s[end]
+	if from = end; quoted {
+		from++
+	}
+	rest := strings.TrimLeft(s[from:], " \t")
+	switch {
+	case strings.HasPrefix(s[from:], "="):
+		from++
+	case strings.HasPrefix(rest, ":") && (quoted || len(wordsOf(s[begin:end])) > 1 || !isWeak(strings.ToLower(s[begin:end]))):
+		// "missing key: fc.weight" is prose
+		from = len(s) - len(strings.TrimLeft(rest[1:], " \t"))
+	case begin > 0 && s[begin-1] == '-' && rest != s[from:] && !strings.HasPrefix(rest, "-"):
+		from = len(s) - len(rest)
+	default:
+		return 0, 0
+	}
+	to = from + valueLen(s[from:])
+	if end := strings.TrimRight(s[from:to], ",}]"); quoted && strings.HasSuffix(end, s[begin-1:begin]) {
+		to = from + len(end) // JSON
+	}
+	return from, to
+}
+
+// valueLen returns how long the value at the beginning of s is: as the shell would read
+// it, quotes and all.
+func valueLen(s string) int {
+	var quote byte
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\' && quote != '\'':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case strings.IndexByte(" \t\r\n;&|<>", c) >= 0:
+			return i
+		}
+	}
+	return len(s)
+}

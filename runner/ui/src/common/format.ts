@@ -1,0 +1,99 @@
+// Numbers, times and foreign text as people read them, in the words of the terminal.
+
+const GiB = 2 ** 30;
+
+/** "8s", "3m05s", "2h07m", "4d03h"; "" if unknown. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds == null || !isFinite(seconds)) return '';
+  const s = Math.round(Math.max(seconds, 0));
+  const two = (n: number) => String(Math.floor(n)).padStart(2, '0');
+  if (s < 60) return `${s}s`;
+  if (s < 3600) return `${Math.floor(s / 60)}m${two(s % 60)}s`;
+  if (s < 86400) return `${Math.floor(s / 3600)}h${two((s % 3600) / 60)}m`;
+  return `${Math.floor(s / 86400)}d${two((s % 86400) / 3600)}h`;
+}
+
+/** "37 GiB", "1.5 GiB", "512 MiB"; "?" if unknown. */
+export function bytes(n: number | null | undefined): string {
+  if (n == null) return '?';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let i = 0;
+  for (; n >= 1024 && i < units.length - 1; i++) n /= 1024;
+  const text = n < 10 && i > 0 ? n.toFixed(1).replace('.0', '') : n.toFixed(0);
+  return `${text} ${units[i]}`;
+}
+
+/** "7.8/24 GiB": two amounts in the unit of the second. */
+export function bytesOf(used: number | null | undefined, total: number | null | undefined): string {
+  if (used == null || total == null) return `${bytes(used)} of ${bytes(total)}`;
+  if (total < GiB) return `${bytes(used)} of ${bytes(total)}`;
+  const u = used / GiB, t = total / GiB;
+  return `${u < 10 ? u.toFixed(1) : u.toFixed(0)}/${t < 10 ? t.toFixed(1).replace('.0', '') : t.toFixed(0)} GiB`;
+}
+
+const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const exact = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const day = new Intl.DateTimeFormat('en-US', { month: 'short', day: 'numeric' });
+
+/** Local time: "14:02", or "Nov 21 14:02" if that is not today. */
+export function time(at: string | number | null | undefined, now = Date.now()): string {
+  if (at == null) return '';
+  const d = new Date(at);
+  const today = new Date(now).toDateString() === d.toDateString();
+  return today ? clock.format(d) : `${day.format(d)} ${clock.format(d)}`;
+}
+
+/** Local time with its date and seconds, for titles: "Nov 21 14:02:31". */
+export function timeExact(at: string | number | null | undefined): string {
+  return at == null ? '' : `${day.format(new Date(at))} ${exact.format(new Date(at))}`;
+}
+
+/** How long ago: "3m05s ago". */
+export function ago(at: string | null | undefined, now = Date.now()): string {
+  if (at == null) return '';
+  const s = (now - Date.parse(at)) / 1000;
+  return s < 2 ? 'just now' : `${duration(s)} ago`;
+}
+
+/** "1 job", "3 jobs". */
+export function count(n: number, one: string, many = one + 's'): string {
+  return `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;
+}
+
+/** A measured number with at most six digits, and without an exponent where people write none. */
+export function number(v: unknown): string {
+  if (typeof v !== 'number') return v == null ? '' : typeof v === 'string' ? v : JSON.stringify(v);
+  if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
+  return String(Number(v.toPrecision(5)));
+}
+
+/** The last part of a path. */
+export const base = (path: string) => path.slice(path.lastIndexOf('/') + 1) || path;
+
+/** "0", "0-3", "0,2-3". */
+export function ranges(ids: number[]): string {
+  const sorted = [...ids].sort((a, b) => a - b);
+  const parts: string[] = [];
+  for (let i = 0; i < sorted.length; i++) {
+    const from = sorted[i];
+    while (i + 1 < sorted.length && sorted[i + 1] === sorted[i] + 1) i++;
+    parts.push(from === sorted[i] ? `${from}` : `${from}-${sorted[i]}`);
+  }
+  return parts.join(',');
+}
+
+// CSI up to its final byte, OSC and other strings up to BEL or ST, else two characters.
+const escape = /\x1b(?:\[[^@-~]*[@-~]?|[\]P^_X][^]*?(?:\x07|\x1b\\|$)|[^]?)/g;
+// Control characters but tab and line feed, and what changes the direction of text or
+// is not seen; the joiner of emoji stays.
+const unseen = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200c\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+
+/** Text of jobs and of other users, without escape sequences and what hides or reorders text. */
+export function clean(s: string): string {
+  return /[^ -~\n]/.test(s) ? s.replace(escape, '').replace(unseen, '') : s;
+}
+
+/** A log as a terminal would leave it: of a progress bar only its last state. */
+export function cleanLog(s: string): string {
+  return /[^ -~\n]/.test(s) ? clean(s.replace(/\r+\n/g, '\n').replace(/[^\n\r]*\r+(?=[^\n\r])/g, '')) : s;
+}

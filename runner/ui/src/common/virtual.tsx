@@ -1,0 +1,49 @@
+// A list of any length of which only the rows in sight are in the document.
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import type { RefObject } from 'preact';
+
+export interface Window { from: number; to: number; above: number; below: number }
+
+/** The rows of a list that a viewport shows, with some more on both sides. */
+export function windowOf(top: number, height: number, rows: number, rowHeight: number, more = 8): Window {
+  const from = Math.max(0, Math.min(Math.floor(top / rowHeight) - more, rows));
+  const to = Math.max(from, Math.min(Math.ceil((top + height) / rowHeight) + more, rows));
+  return { from, to, above: from * rowHeight, below: (rows - to) * rowHeight };
+}
+
+/**
+ * useWindow follows how far `scroller` is scrolled, and returns the rows to draw. It draws
+ * again only when other rows are needed, not at every pixel.
+ */
+export function useWindow(scroller: RefObject<HTMLElement>, rows: number, rowHeight: number, head = 0) {
+  const more = 12;
+  const look = (): Window => {
+    const e = scroller.current;
+    return windowOf(e ? e.scrollTop - head : 0, e ? e.clientHeight : 800, rows, rowHeight, more);
+  };
+  const [, redraw] = useState(0);
+  const shown = useRef<Window>();
+  const win = (shown.current = look());
+  useLayoutEffect(() => redraw((n) => n + 1), []); // now that the height is known
+  useEffect(() => {
+    const e = scroller.current!;
+    const moved = () => {
+      const now = windowOf(e.scrollTop - head, e.clientHeight, rows, rowHeight, 2);
+      const is = shown.current!;
+      if (now.from < is.from || now.to > is.to) redraw((n) => n + 1);
+    };
+    e.addEventListener('scroll', moved, { passive: true });
+    const sized = new ResizeObserver(moved);
+    sized.observe(e);
+    return () => { e.removeEventListener('scroll', moved); sized.disconnect(); };
+  }, [rows, rowHeight, head]);
+  /** Scrolls so that a row is in sight. */
+  const reveal = (row: number) => {
+    const e = scroller.current;
+    if (!e) return;
+    const top = row * rowHeight, room = e.clientHeight - head;
+    if (top < e.scrollTop) e.scrollTop = top;
+    else if (top + rowHeight > e.scrollTop + room) e.scrollTop = top + rowHeight - room;
+  };
+  return { ...win, reveal };
+}

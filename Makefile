@@ -13,12 +13,14 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 2s
 
-.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture fairness install uninstall clean help
+.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture fairness web browser install uninstall clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
 	@echo 'make test     all tests'
 	@echo 'make check    formatting, vet, staticcheck, all tests with -race, a build without cgo, short fuzzing, the README'
+	@echo 'make web      build what runs in browsers from runner/ui, needs node; its outputs are checked in'
+	@echo 'make browser  open it in Chromium, and take screenshots'
 	@echo 'make torture  kill runners and keepers at random and at every system call, for TORTURE_TIME'
 	@echo 'make install  install gpurun, its man page and completions below PREFIX (/usr/local, or ~/.local if you are not root)'
 	@echo 'make uninstall  remove them'
@@ -86,6 +88,26 @@ fuzz:
 # The README's job file and gpurun commands; .ci/run runs its make commands.
 readme: build
 	sh docs/readme_test.sh
+
+# What runs in a browser: bundles that Go embeds. They are checked in, so nothing else needs
+# node. --ignore-scripts: no package runs anything of its own here.
+UI := runner/ui
+web: $(UI)/node_modules/.package-lock.json
+	@cd $(UI) && node build.mjs
+
+$(UI)/node_modules/.package-lock.json: $(UI)/package-lock.json
+	@command -v npm >/dev/null || { echo 'missing: node and npm (Debian: apt-get install nodejs npm)'; exit 1; }
+	@cd $(UI) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch node_modules/.package-lock.json
+
+# Everything that a person sees there, in a real browser. SCREENSHOTS says where to put them.
+browser: build web
+	@chromium() { command -v chromium >/dev/null; }; \
+	if ! chromium && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null 2>&1 || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; } >/dev/null 2>&1 || true; \
+	fi; \
+	chromium || { echo 'missing: chromium (Debian: apt-get install chromium)'; exit 1; }
+	@cd $(UI) && GPURUN=$(abspath $(OUT)) node --test --test-concurrency=1 'test/'
 
 # Needs a GPU: readings from the real driver, a command on a GPU, a batch, and what it
 # cost. docs/gpu-smoke.md has its output from real machines.

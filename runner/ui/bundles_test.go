@@ -1,0 +1,57 @@
+// Package ui holds the sources of the report and the web page, which are TypeScript; see
+// docs/architecture.md. Its bundles are checked in where Go embeds them, so that neither a
+// build nor the tests need node.
+package ui
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The sources and bundles are those of the last build.
+func TestBundlesAreBuilt(t *testing.T) {
+	list, err := os.ReadFile("bundles.sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for line := range strings.Lines(string(list)) {
+		sum, file, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		known[file] = true
+		contents, err := os.ReadFile(file)
+		if err != nil || fmt.Sprintf("%x", sha256.Sum256(contents)) != sum {
+			t.Errorf("%s is not as it was at the last build (%v): run make web", file, err)
+		}
+	}
+	err = filepath.WalkDir("src", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !known[path] {
+			t.Errorf("%s is newer than the bundles: run make web", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A build gives the bundles that are there, byte for byte.
+func TestBundlesAreRepeatable(t *testing.T) {
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("node is missing")
+	}
+	if _, err := os.Stat("node_modules/.package-lock.json"); err != nil {
+		t.Skip("node_modules is missing: make web")
+	}
+	for range 2 {
+		if out, err := exec.Command("node", "build.mjs", "--check").CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, bytes.TrimSpace(out))
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// A chart over time or steps: uPlot, with the colors of the theme.
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import './chart.css';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { clock } from './lanes';
+import { color } from './states';
+
+export type Series = { label: string; values: (number | null)[]; stroke: string; fill?: boolean; dash?: number[] };
+type Props = {
+  label: string; // for people who cannot see it
+  x: number[]; // seconds since 1970 with time, else steps
+  series: Series[];
+  time?: boolean;
+  height?: number;
+  min?: number;
+  max?: number;
+  format?: (v: number) => string;
+  step?: boolean; // a value holds until the next
+  legend?: boolean;
+  sync?: string; // charts with the same key share their cursor
+};
+
+// useTheme makes its component draw again when the theme changes.
+export function useTheme() {
+  const [n, set] = useState(0);
+  useEffect(() => {
+    const changed = () => set((n) => n + 1);
+    const dark = matchMedia('(prefers-color-scheme: dark)');
+    dark.addEventListener('change', changed);
+    const seen = new MutationObserver(changed);
+    seen.observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    return () => { dark.removeEventListener('change', changed); seen.disconnect(); };
+  }, []);
+  return n;
+}
+
+// useWidth returns the width of an element, 0 until it is known.
+export function useWidth(ref: { current: HTMLElement | null }) {
+  const [width, set] = useState(0);
+  useEffect(() => {
+    const el = ref.current!;
+    const seen = new ResizeObserver(() => set(Math.floor(el.clientWidth)));
+    set(Math.floor(el.clientWidth));
+    seen.observe(el);
+    return () => seen.disconnect();
+  }, []);
+  return width;
+}
+
+export function Chart(p: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const width = useWidth(box), theme = useTheme();
+  const shape = JSON.stringify([theme, p.label, p.height, p.min, p.max, p.time, p.series.map((s) => [s.label, s.stroke])]);
+  const data = [p.x, ...p.series.map((s) => s.values)] as uPlot.AlignedData;
+  useEffect(() => {
+    if (!width) return;
+    const axis = { stroke: color('fg-2'), grid: { stroke: color('line-2'), width: 1 }, ticks: { stroke: color('line-2'), width: 1 }, font: '11px sans-serif' };
+    const format = p.format ?? ((v: number) => `${+v.toPrecision(6)}`);
+    const options: uPlot.Options = {
+      width, height: p.height ?? 180, ms: 1e-3 as const,
+      legend: { show: p.legend ?? true, live: true },
+      cursor: { points: { size: 6 }, sync: p.sync ? { key: p.sync } : undefined, drag: { x: true, y: false } },
+      scales: { x: { time: p.time ?? false }, y: { range: (_, lo, hi) => [p.min ?? lo, p.max ?? (lo === hi ? hi + 1 : hi + (hi - (p.min ?? lo)) * 0.06)] } },
+      axes: [{ ...axis, space: 70, values: p.time ? (_, ts, __, ___, step) => ts.map((t) => clock(t, step)) : undefined }, { ...axis, size: 58, values: (_, vs) => vs.map(format) }],
+      series: [{ label: p.time ? 'time' : 'step', value: (_: uPlot, v: number) => (v == null ? '–' : p.time ? clock(v, 1) : `${v}`) }, ...p.series.map((s) => ({
+        label: s.label, stroke: color(s.stroke), width: 1.5, dash: s.dash, points: { show: p.x.length < 40, size: 4 }, spanGaps: false,
+        fill: s.fill ? `${color(s.stroke)}26` : undefined,
+        paths: p.step ? uPlot.paths.stepped!({ align: 1 }) : undefined,
+        value: (_: uPlot, v: number | null) => (v == null ? '–' : format(v)),
+      }))],
+    };
+    const u = new uPlot(options, data, box.current!);
+    plot.current = u;
+    return () => { u.destroy(); plot.current = null; };
+  }, [shape, width > 0]);
+  useEffect(() => { if (width) plot.current?.setSize({ width, height: p.height ?? 180 }); }, [width, p.height]);
+  useEffect(() => { plot.current?.setData(data); }, [p.x, p.series]);
+  return <div class="chart" ref={box} role="img" aria-label={p.label} />;
+}

@@ -1,0 +1,60 @@
+// Where the pieces of a timeline lie, without drawing any.
+
+export type Item = {
+  row: number;
+  from: number; // seconds since 1970, as to
+  to: number;
+  tone: string; // a class of theme.css: ok, bad, warn, run, idle
+  label: string;
+  group: string; // pieces of one job have the same
+  mark?: string; // a character for what is special
+  hatch?: boolean; // it had to leave
+};
+export type Band = { row: number; from: number; to: number; color: string; label: string };
+export type Lane = { y: number; height: number; lanes: number };
+export type Layout = { rows: Lane[]; lane: number[]; byRow: number[][]; height: number };
+
+const most = 16; // lanes of a row that are told apart; further pieces share the last one
+const gap = 8;
+
+// layout gives each piece a lane of its row, so that none covers another, and each row a
+// height. Items must be sorted by their begin.
+export function layout(rows: number, items: Item[]): Layout {
+  const ends: number[][] = Array.from({ length: rows }, () => []);
+  const byRow: number[][] = Array.from({ length: rows }, () => []);
+  const lane = items.map((it, i) => {
+    const free = ends[it.row].findIndex((end) => end <= it.from);
+    const at = free >= 0 ? free : Math.min(ends[it.row].length, most - 1);
+    ends[it.row][at] = Math.max(it.to, ends[it.row][at] ?? 0);
+    byRow[it.row].push(i);
+    return at;
+  });
+  let y = gap / 2;
+  const list = ends.map((e) => {
+    const lanes = Math.max(1, e.length);
+    const height = Math.max(20, lanes * (lanes > 8 ? 6 : lanes > 3 ? 9 : 14));
+    const row = { y, height, lanes };
+    y += height + gap;
+    return row;
+  });
+  return { rows: list, lane, byRow, height: y - gap / 2 };
+}
+
+const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
+
+// ticks returns round local times between two, about so many.
+export function ticks(from: number, to: number, about: number): number[] {
+  const step = steps.find((s) => (to - from) / s <= about) ?? 604800 * Math.ceil((to - from) / 604800 / about);
+  const shift = new Date(from * 1000).getTimezoneOffset() * 60;
+  const list: number[] = [];
+  for (let t = Math.ceil((from - shift) / step) * step + shift; t <= to; t += step) list.push(t);
+  return list;
+}
+
+// clock writes a time of an axis whose ticks are so many seconds apart.
+export function clock(t: number, step: number): string {
+  const d = new Date(t * 1000), two = (n: number) => String(n).padStart(2, '0');
+  const day = `${d.getMonth() + 1}-${two(d.getDate())}`.padStart(5, '0');
+  if (step >= 86400 || (step >= 1800 && d.getHours() === 0 && d.getMinutes() === 0)) return day;
+  return `${two(d.getHours())}:${two(d.getMinutes())}${step < 60 ? `:${two(d.getSeconds())}` : ''}`;
+}

@@ -1,0 +1,51 @@
+// Drives a real Chromium for the tests of `make browser`.
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import puppeteer from 'puppeteer-core';
+
+// The widths and themes in which everything must be right.
+export const looks = [
+  { width: 1280, height: 900, dark: false }, { width: 1280, height: 900, dark: true },
+  { width: 400, height: 800, dark: false }, { width: 400, height: 800, dark: true },
+];
+
+export const shots = process.env.SCREENSHOTS || mkdtempSync(path.join(tmpdir(), 'gpurun-screenshots-'));
+
+// launch starts Chromium. It is root in containers, where its sandbox cannot be.
+export async function launch() {
+  return puppeteer.launch({
+    executablePath: process.env.CHROMIUM || '/usr/bin/chromium',
+    args: ['--disable-gpu', ...(process.getuid() === 0 ? ['--no-sandbox'] : [])],
+  });
+}
+
+// open opens an address, and notes what must not be: errors, and requests other than for
+// what `mayAsk` allows.
+export async function open(browser, url, { width, height, dark } = looks[0], mayAsk = () => false) {
+  const page = await browser.newPage();
+  const faults = [];
+  page.on('console', (m) => { if (m.type() === 'error' || m.type() === 'warn') faults.push(`console: ${m.text()}`); });
+  page.on('pageerror', (e) => faults.push(`error: ${e.message}`));
+  page.on('dialog', (d) => { faults.push(`dialog: ${d.message()}`); d.dismiss(); });
+  page.on('request', (r) => { if (r.url() !== url && !r.url().startsWith('data:') && !mayAsk(r.url())) faults.push(`request: ${r.url()}`); });
+  await page.setViewport({ width, height });
+  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }]);
+  const began = performance.now();
+  await page.goto(url, { waitUntil: 'load', timeout: 60_000 });
+  return { page, faults, loaded: performance.now() - began };
+}
+
+// shoot takes a screenshot, and returns its file.
+export async function shoot(page, name, { width, dark }, fullPage = false) {
+  const file = path.join(shots, `${name}-${width}-${dark ? 'dark' : 'light'}.png`);
+  await page.screenshot({ path: file, fullPage });
+  return file;
+}
+
+// wide returns what makes the page scroll sideways; it must return nothing.
+export const wide = (page) => page.evaluate(() => {
+  const most = document.documentElement.clientWidth;
+  return document.documentElement.scrollWidth <= most ? [] : [...document.querySelectorAll('body *')]
+    .filter((e) => e.getBoundingClientRect().right > most + 1 && !e.closest('.scroll')).slice(0, 5).map((e) => e.outerHTML.slice(0, 120));
+});

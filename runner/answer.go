@@ -58,6 +58,9 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	case control.OpForget:
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.ForgetRequested{Jobs: ids} })
 	case control.OpDone:
+		if r.Facts != nil {
+			return l.takeOver(r)
+		}
 		return l.onJobs(r, func(ids []int) sched.Event { return sched.DoneRequested{Jobs: ids, Without: r.Without} })
 	}
 	return control.Reply{}, fmt.Errorf("the run does not support the request %q: it may be another version of gpurun", r.Op)
@@ -178,6 +181,59 @@ func (l *loop) onJobs(req control.Request, event func(ids []int) sched.Event) (c
 	}
 	l.step(event(ids))
 	return r, nil
+}
+
+// takeOver records successes that another ledger has, of jobs of this run.
+func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
+	byKey := map[string]int{}
+	for id := range l.Batch.Jobs {
+		if j := &l.Batch.Jobs[id]; !l.Core.Gone(id) && l.Batch.Files[j.File].Real == req.File {
+			byKey[j.Key.String()] = id
+		}
+	}
+	ev := sched.TakeOverRequested{Facts: map[int]state.Fact{}, Evidence: map[int]sched.Evidence{}}
+	var taken []int
+	for i := range req.Facts {
+		f := &req.Facts[i]
+		id, known := byKey[f.Key]
+		if !known {
+			continue // the file was changed, and the run has not read it again
+		}
+		j := &l.Batch.Jobs[id]
+		why := l.keeps(control.OpDone, id)
+		if why == "" {
+			why = Supersedes(l.Core.History().Of(j.File, f.Key), f)
+		}
+		if why != "" {
+			r.Keep(why, j.Name)
+			continue
+		}
+		ev.Facts[id], ev.Evidence[id] = *f, files.EvidenceOf(l.Batch, j, state.NewRecord(j.File, 0, *f, nil))
+		taken = append(taken, id)
+	}
+	l.step(ev)
+	for _, id := range taken {
+		if name := l.Batch.Jobs[id].Name; l.Core.Phase(id).Ended() || l.Core.Phase(id) == "" {
+			r.Done = append(r.Done, name)
+		} else {
+			r.Keep("runs again: "+l.Core.Verdict(id).Reason, name)
+		}
+	}
+	return r, nil
+}
+
+// Supersedes returns why a success of another ledger is not taken over beside what is
+// recorded of the job here, which may be nil; "" if it is. What happened later counts.
+func Supersedes(here *state.Record, there *state.Fact) string {
+	switch {
+	case here == nil || here.Time.Before(there.Time):
+		return ""
+	case here.Forgotten:
+		return "forgotten here, left alone"
+	case here.State == state.Succeeded:
+		return "already done"
+	}
+	return "has been tried here since, and runs again"
 }
 
 // keeps returns why a request leaves a job unchanged, or "".

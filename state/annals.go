@@ -95,9 +95,9 @@ func (a *Annals) run(ledger int, f Fact) {
 }
 
 // end records the end of an attempt, or of a job that never started. What a person marked
-// as done is no attempt.
+// as done is no attempt, and what was taken over is one of another ledger.
 func (a *Annals) end(ledger int, seq int64, f Fact, e *Episode) {
-	if f.By != "" {
+	if f.By != "" || f.From != "" {
 		return
 	}
 	x := a.open[f.UniID]

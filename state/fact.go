@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"time"
 
 	"gpurun/gpu"
@@ -86,6 +87,7 @@ type Fact struct {
 	Measured     map[string]string `json:"measured,omitempty"`     // which of them were read from the log or a file, by which rule: jobspec's Metric.Sum
 	LogTo        int64             `json:"log_to_bytes,omitempty"` // where in the log the attempt's part ends; 0 also if unknown
 	By           string            `json:"by,omitempty"`           // ByDone or ByDoneWithout: marked by a person, nothing ran
+	From         string            `json:"from,omitempty"`         // for a success taken over from another ledger, with what its start said: that job file
 }
 
 // Grant returns what a start granted its attempt, as far as the ledger has it.
@@ -98,6 +100,19 @@ const (
 	ByDone        = "done"
 	ByDoneWithout = "done without outputs" // counts even though outputs are missing
 )
+
+// TakenOver returns a success as another ledger has it: one fact, with what its start and its
+// run said that is asked for later.
+func TakenOver(file string, run, start, end Fact) Fact {
+	f := end
+	f.From, f.Commit, f.Dirty, f.Sim = file, run.Commit, run.Dirty, run.Sim
+	f.Job, f.Key, f.Attempt = cmp.Or(end.Job, start.Job), cmp.Or(end.Key, start.Key), cmp.Or(end.Attempt, start.Attempt)
+	if start.Kind == KindStart {
+		f.Params, f.Commands, f.Traits, f.Inputs, f.Needs, f.Family = start.Params, start.Commands, start.Traits, start.Inputs, start.Needs, start.Family
+		f.GPUs, f.GPUUUIDs, f.Memory, f.Close, f.Log, f.LogFrom = start.GPUs, start.GPUUUIDs, start.Memory, start.Close, start.Log, start.LogFrom
+	}
+	return f
+}
 
 // A Loss is GPU time that a run could not use although jobs waited for GPUs.
 type Loss struct {

@@ -172,8 +172,11 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 func (h *History) end(ledger int, seq int64, f Fact) {
 	a := h.Open[f.UniID]
 	r := NewRecord(ledger, seq, f, a)
-	if a != nil {
+	switch {
+	case a != nil:
 		h.took(a.Ledger, &a.Start, &f)
+	case f.From != "":
+		h.took(ledger, &f, &f)
 	}
 	delete(h.Open, f.UniID)
 	if r.Key == "" {
@@ -192,7 +195,10 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 		a = &Attempt{Ledger: ledger}
 	}
 	s := &a.Start
-	r := &Record{Fact: f, Start: s.Time, StartSeq: a.Seq, EndSeq: seq, Ledger: a.Ledger}
+	if f.From != "" {
+		s = &f
+	}
+	r := &Record{Fact: f, Start: a.Start.Time, StartSeq: a.Seq, EndSeq: seq, Ledger: a.Ledger}
 	r.Key, r.Job, r.Attempt = cmp.Or(f.Key, s.Key), cmp.Or(f.Job, s.Job), cmp.Or(f.Attempt, s.Attempt)
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs, r.GPUUUIDs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs, s.GPUUUIDs
 	r.LogFrom, r.Memory, r.Close = s.LogFrom, s.Memory, s.Close

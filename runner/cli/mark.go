@@ -35,21 +35,33 @@ func (c *forgetCmd) Run(a *app) error {
 type doneCmd struct {
 	batchFlag      `embed:""`
 	WithoutOutputs bool     `help:"Record them even if outputs are missing; this holds until their command changes."`
-	Jobs           []string `arg:"" name:"job" help:"Jobs or globs."`
+	From           string   `placeholder:"FILE" help:"Take over what succeeded under another job file's name: the batch was renamed, or is a copy."`
+	Jobs           []string `arg:"" optional:"" name:"job" help:"Jobs or globs; with --from, none means all."`
 }
 
 // Help returns the command's description and examples.
 func (doneCmd) Help() string {
 	return `For work that was done by hand, or before you used gpurun. A job whose outputs are missing is not recorded (exit status 1) unless you add --without-outputs.
 
+After mv old.yaml new.yaml, --from old.yaml has new.yaml continue where old.yaml was: jobs that do the same and succeeded there count as done, with their times, metrics and logs. The state folder of old.yaml stays where it is, since the logs are there.
+
 Examples:
 
     gpurun done train-cifar10-s42
-    gpurun done --file jobs.yaml 'train-*'`
+    gpurun done --file jobs.yaml 'train-*'
+    gpurun done --from old.yaml --file new.yaml`
 }
 
 // Run marks jobs as done.
 func (c *doneCmd) Run(a *app) error {
+	switch {
+	case c.From != "" && c.WithoutOutputs:
+		return &failure{code: exitUsage, text: "--from and --without-outputs exclude each other: name the jobs without outputs in a second command"}
+	case c.From != "":
+		return c.takeOver(a)
+	case len(c.Jobs) == 0:
+		return &failure{code: exitUsage, text: "which jobs are done? Name them", hint: "gpurun done 'train-*'; gpurun done --from old.yaml --file new.yaml takes over those of a renamed file"}
+	}
 	return a.mark(&c.batchFlag, control.Request{Op: control.OpDone, Jobs: c.Jobs, Without: c.WithoutOutputs})
 }
 

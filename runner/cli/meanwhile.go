@@ -15,6 +15,7 @@ type aftermath struct {
 	found map[string]engine.Found // by uni_id: those still alive
 	ended map[string]bool         // by uni_id: those that have ended since; the history now has their ends
 	away  map[string]string       // by uni_id: the host that ran them; unknown from here
+	ends  []state.Fact            // of those that have ended since
 }
 
 // settle looks at what a history's open attempts left on this host, and completes the
@@ -40,7 +41,8 @@ func (a *app) settle(b *jobspec.Batch, h *state.History, dir func(ledger int) st
 			f.Ended = &engine.Ended{ExitCode: -1, Lost: true, Void: !f.Began}
 		}
 		m.ended[uni] = true
-		h.Apply(at.Ledger, runner.Meanwhile(b, job(at), at, folder, *f.Ended, now()))
+		m.ends = append(m.ends, runner.Meanwhile(b, job(at), at, folder, *f.Ended, now()))
+		h.Apply(at.Ledger, m.ends[len(m.ends)-1])
 	}
 	return m
 }

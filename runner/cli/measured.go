@@ -74,8 +74,11 @@ func (a *app) measured(paths []string) (*measured, error) {
 	m.data.Jobs = make([]results.Job, len(b.Jobs))
 	for id, s := range successes {
 		m.job(id, s, verdicts[id])
-		if s != nil && s.Run >= 0 {
-			j, run := &m.data.Jobs[id], runs[b.Jobs[id].File][s.Run]
+		if s != nil && (s.Run >= 0 || s.From != "") {
+			j, run := &m.data.Jobs[id], state.Fact{Sim: s.Sim, Commit: s.Commit, Dirty: s.Dirty}
+			if s.Run >= 0 {
+				run = runs[b.Jobs[id].File][s.Run]
+			}
 			j.Sim, j.Commit = run.Sim != "", run.Commit
 			if run.Dirty {
 				j.Commit += "+"

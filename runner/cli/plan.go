@@ -110,7 +110,9 @@ func (c *planCmd) Run(a *app) error {
 		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
 	codeChanged(w, batch, history)
-	if history.Empty() && len(attempts) == 0 {
+	if m := a.movedFrom(batch, history, p.runs); m.jobs > 0 {
+		fmt.Fprintln(w, m.words()+"; "+m.cure())
+	} else if history.Empty() && len(attempts) == 0 {
 		offerDone(w, batch)
 	}
 	return nil

@@ -29,6 +29,11 @@ func (r *run) confirm() error {
 		}
 		hours += rec.Seconds / 3600 * float64(len(rec.GPUs))
 	}
+	if m := r.movedFrom(r.batch, r.state.History(), r.runs); m.jobs > 0 {
+		r.warn(m.words())
+		r.hint(m.cure())
+		return r.redo(m.hours)
+	}
 	if hours <= muchRedone {
 		return nil
 	}
@@ -38,6 +43,14 @@ func (r *run) confirm() error {
 	}
 	r.warn(fmt.Sprintf("rerunning %s that succeeded, %.1f GPU hours of work (%s: %s)", count(jobs, "job"), hours, j.Name, reason))
 	r.hint("gpurun plan shows why for each; gpurun done JOB… keeps a result")
+	return r.redo(hours)
+}
+
+// redo asks whether successes that took so many GPU hours may run again, if that is much.
+func (r *run) redo(hours float64) error {
+	if hours <= muchRedone {
+		return nil
+	}
 	if r.detached != nil && !r.cmd.Yes {
 		return &failure{code: exitFailed, text: "nothing was started: with -d there is nobody to ask", hint: "-y answers yes"}
 	}

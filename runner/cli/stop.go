@@ -61,18 +61,25 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	}
 	ref := refs[0]
 	rep, err := ref.ask(req)
-	var silent *failure
 	switch {
 	case errors.Is(err, control.ErrNoRun):
 		return dead(ref)
+	case err != nil:
+		return unreached(ref, rep, err)
+	}
+	return a.tell(ref, rep, said, len(req.Jobs) > 0)
+}
+
+// unreached returns the failure of a request that a run did not carry out.
+func unreached(ref *batchRef, rep control.Reply, err error) error {
+	var silent *failure
+	switch {
 	case errors.As(err, &silent):
 		return &failure{code: exitState, text: ref.name() + " is running but could not be reached: " + silent.text, hint: silent.hint, err: err}
 	case errors.As(err, new(control.Refusal)):
 		return &failure{code: exitFailed, text: ref.name() + ": " + err.Error(), more: rep.Lines, err: err}
-	case err != nil:
-		return &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
 	}
-	return a.tell(ref, rep, said, len(req.Jobs) > 0)
+	return &failure{code: exitUsage, text: ref.name() + ": " + err.Error(), err: err}
 }
 
 // tell prints what was done to which jobs, and which were left alone. It is a failure

@@ -76,6 +76,8 @@ type explanation struct {
 	doc   *schema.Status
 	past  *chronicle
 	named map[string]*schema.Job // by file and name
+
+	history *state.History
 }
 
 // explain finds out how the jobs of a batch are, what became of their attempts, and what the
@@ -85,7 +87,7 @@ func (a *app) explain(ref *batchRef) (*explanation, error) {
 		return nil, err
 	}
 	readable := ref.batch != nil
-	w := &explanation{doc: a.statusDoc(ref), named: map[string]*schema.Job{}}
+	w := &explanation{doc: a.statusDoc(ref), named: map[string]*schema.Job{}, history: ref.history}
 	if readable {
 		o := sched.Options{CPUs: cores(), Memory: hostMemory(), Machine: machine(), Sim: ref.history.LastRun(0).Sim != "", Placement: a.engine().Placement(), Zone: time.Local}
 		for id, v := range a.judge(ref.batch, ref.history, o).verdicts {
@@ -172,6 +174,9 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 		if x.Key == j.Key && w.doc.Batch.Files[x.Ledger].Path == j.File {
 			tried = append(tried, x)
 		}
+	}
+	if r := w.history.Of(max(0, slices.IndexFunc(w.doc.Batch.Files, func(f schema.File) bool { return f.Path == j.File })), j.Key); r != nil && r.From != "" && (j.State == schema.Succeeded || j.State == schema.UpToDate) {
+		return []string{"taken over from " + r.From, "log: " + r.Log}
 	}
 	if len(tried) == 0 {
 		return nil

@@ -46,7 +46,8 @@ type Request struct {
 
 	Whole bool `json:"whole,omitempty"` // status: also what programs see, without what the ledger has
 
-	Without bool `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
+	Without bool         `json:"without_outputs,omitempty"` // done: record them even if outputs are missing
+	Facts   []state.Fact `json:"facts,omitempty"`           // done: of File, the successes to record
 
 	Set map[string]string `json:"set,omitempty"` // by setting
 }

@@ -278,6 +278,26 @@ func (c *Core) judgeAgain(again []bool) {
 	}
 }
 
+func (ev TakeOverRequested) on(c *Core) {
+	again := make([]bool, len(c.jobs))
+	for i := range c.jobs {
+		id, j := int32(i), &c.jobs[i]
+		f, given := ev.Facts[i]
+		if !given || j.own > 0 {
+			continue
+		}
+		c.record(c.file(id), id, f)
+		c.evidence[i] = ev.Evidence[i]
+		if j.phase != unselected && !j.phase.good() {
+			c.unlose(id)
+			c.set(id, pending)
+			again[i] = true
+		}
+	}
+	c.judgeAgain(again)
+	c.recount()
+}
+
 // pursue finds the jobs that live attempts belong to, and those that must wait for them:
 // jobs that do something else now under the name of what is running.
 func (c *Core) pursue() {

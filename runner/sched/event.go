@@ -160,6 +160,13 @@ type DoneRequested struct {
 	Without bool // count them as done even without their outputs
 }
 
+// TakeOverRequested records successes that another ledger has, of jobs that do not run, and
+// judges these jobs again.
+type TakeOverRequested struct {
+	Facts    map[int]state.Fact // by job
+	Evidence map[int]Evidence
+}
+
 // An Action is something to do outside the core, in the order given.
 type Action interface{ action() }
 

@@ -220,7 +220,7 @@ func (c *Core) real(rec *state.Record) bool { return c.opts.Sim || !rec.Simulate
 func (f *fresh) fromNeeds(id int32, rec *state.Record, need int32) because {
 	needs := f.c.b.Jobs[id].Needs
 	hash := ""
-	if known := rec.StartSeq > 0; known { // a user's `done` records no needs
+	if known := rec.StartSeq > 0 || rec.From != ""; known { // a user's `done` records no needs
 		hash = f.needs.of(f.c.b, needs)
 		before, _, _ := strings.Cut(rec.Needs, ":")
 		n, _ := strconv.Atoi(before)

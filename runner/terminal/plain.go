@@ -33,7 +33,10 @@ func EndLine(f, start state.Fact) string {
 	if why := Ending(f); why != "" {
 		parts = append(parts, why)
 	}
-	if f.UniID != "" {
+	switch {
+	case f.From != "":
+		parts = append(parts, "taken over from "+CleanText(f.From))
+	case f.UniID != "":
 		parts = append(parts, Seconds(f.Seconds), GPUList(start.GPUs))
 	}
 	if f.PeakMemory > 0 {

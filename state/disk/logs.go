@@ -71,6 +71,21 @@ func CurvePath(dir, uniID string) string {
 	return filepath.Join(dir, curvesName, filepath.Base(uniID)+".jsonl")
 }
 
+// TakeCurve has another batch's folder hold the points of an attempt's curves too, if there
+// are any. They are extra: a failure is ignored.
+func TakeCurve(from, to, uniID string) {
+	old, path := CurvePath(from, uniID), CurvePath(to, uniID)
+	if _, err := os.Lstat(old); err != nil || os.MkdirAll(filepath.Dir(path), 0o755) != nil {
+		return
+	}
+	if err := os.Link(old, path); err == nil || errors.Is(err, fs.ErrExist) {
+		return
+	}
+	if points, err := os.ReadFile(old); err == nil {
+		_ = Replace(path, points)
+	}
+}
+
 // maxName is the maximum length of a file name (NAME_MAX), less room for ".log.1".
 const maxName = unix.NAME_MAX - 8
 

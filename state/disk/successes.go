@@ -24,7 +24,12 @@ type Success struct {
 	LogTo    int64             `json:"log_to_bytes"`
 	By       string            `json:"by"`
 
-	Run     int // index of the run that started it, of those that Successes returns
+	From   string `json:"from"` // taken over from the ledger of this job file, with its run's
+	Commit string `json:"git_commit"`
+	Dirty  bool   `json:"git_dirty"`
+	Sim    string `json:"sim"`
+
+	Run     int // index of the run that started it, of those that Successes returns; -1 for none of them
 	startAt int64
 }
 
@@ -79,8 +84,11 @@ func Successes(dir string) (last map[string]*Success, runs []state.Fact, err err
 			if fastjson.Unmarshal(text, end) != nil || end.State != state.Succeeded {
 				break
 			}
-			if started {
+			switch {
+			case started:
 				end.Run, end.startAt = s.run, s.at
+			case end.From != "":
+				end.Run, end.startAt = -1, at
 			}
 			last[end.Key] = end
 		}
@@ -125,5 +133,5 @@ func StartOf(dir string, s *Success) (fact state.Fact, ok bool) {
 	}
 	defer f.Close()
 	fact, ok = lineAt(f, s.startAt)
-	return fact, ok && fact.Kind == state.KindStart && fact.UniID == s.UniID
+	return fact, ok && (fact.Kind == state.KindStart || fact.From != "") && fact.UniID == s.UniID
 }

@@ -30,14 +30,6 @@ func SimulatedUUID(id uint32, i int) UUID { return UUID(fmt.Sprintf(simulated+"%
 // Simulated reports whether u belongs to a simulated GPU.
 func (u UUID) Simulated() bool { return strings.HasPrefix(string(u), simulated) }
 
-// A Placement says who chooses the devices of a job.
-type Placement int
-
-const (
-	Here      Placement = iota // gpurun, among the devices of this host that it reads
-	Elsewhere                  // the engine, among devices that gpurun cannot see
-)
-
 func (u UUID) mig() bool { return strings.HasPrefix(string(u), "MIG-") }
 
 // A Device holds what never changes about a GPU or a MIG instance while it exists.

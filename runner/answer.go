@@ -251,7 +251,7 @@ func (l *loop) keeps(op string, id int) string {
 		return "already ended"
 	case op == control.OpDone && (p == state.Succeeded || p == state.UpToDate):
 		return "already done"
-	case op != control.OpStop && p == state.Running:
+	case op != control.OpStop && (p == state.Running || p == state.Queued):
 		return StillRuns
 	}
 	return ""

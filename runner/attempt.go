@@ -18,7 +18,19 @@ func (l *loop) start(a sched.Launch) {
 		l.later(sched.Ended{UniID: a.UniID, ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"})
 		return
 	}
-	l.Engine.Launch(l.attempts.live[a.UniID].launch)
+	l.starts = append(l.starts, l.attempts.live[a.UniID].launch)
+}
+
+// launch has the engine start, or ask about, all attempts of the current step.
+func (l *loop) launch() {
+	if len(l.asks) > 0 {
+		l.Engine.Adopt(l.asks...)
+		l.asks = nil
+	}
+	if len(l.starts) > 0 {
+		l.Engine.Launch(l.starts...)
+		l.starts = nil
+	}
 }
 
 // discard releases everything held by a prepared attempt that will not start.
@@ -27,7 +39,7 @@ func (l *loop) discard(uniID string) {
 	if at == nil {
 		return
 	}
-	withdraw(l.Engine, uniID, at.launch.Grant)
+	withdraw(l.Engine.Claims, uniID, at.launch.Grant)
 	l.forget(at)
 	l.Ledger.RemoveAttempt(at.file, uniID)
 }
@@ -48,7 +60,7 @@ func (l *loop) adopt(a state.Attempt) {
 	if a.Running != nil {
 		ask.PID, ask.PIDStart = a.Running.PID, a.Running.PIDStart
 	}
-	l.Engine.Adopt(ask)
+	l.asks = append(l.asks, ask)
 }
 
 // adopted rebuilds an earlier run's attempt from the ledger and the job file.

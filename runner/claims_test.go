@@ -71,7 +71,7 @@ func TestALostRace(t *testing.T) {
 			}
 			return []gpu.Claim{{UUID: w.Prober.Devices()[0].UUID, User: "alice", Job: "train", Attempt: "hers"}}
 		}
-		w.Engine = r
+		w.Engine = engine.Opened{Engine: r, Claims: r, Trees: r}
 		why := &lastWhy{}
 		w.Sinks = []Sink{why}
 		res := w.run()
@@ -121,7 +121,7 @@ jobs:
 			defer w.engine.mu.Unlock()
 			w.engine.emit(engine.Event{Noticed: true})
 		})
-		w.Engine = r
+		w.Engine = engine.Opened{Engine: r, Claims: r, Trees: r}
 		w.run()
 		if got := w.memory.ends(); len(got) != 3 || len(r.withdrawn) > 0 {
 			t.Errorf("ends %q, claims %q withdrawn", got, r.withdrawn)
@@ -151,7 +151,7 @@ func TestAClaimThatCannotBeMade(t *testing.T) {
 			}
 			return nil
 		}
-		w.Engine = r
+		w.Engine = engine.Opened{Engine: r, Claims: r, Trees: r}
 		log := w.memory.LogPath(0, "a")
 		if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o755), os.WriteFile(log, []byte("of an earlier run"), 0o644)); err != nil {
 			t.Fatal(err)

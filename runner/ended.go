@@ -32,7 +32,11 @@ func (l *loop) happened(ev engine.Event) {
 			l.attempts.fresh[at.job] = true // the next attempt appends to its output
 		}
 		l.placed(at, ev.Running.PID)
-		l.step(sched.Started{UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted})
+		l.step(sched.Started{
+			UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted, Host: ev.Running.Host, Grant: ev.Running.Grant,
+		})
+	case ev.Queued != nil:
+		l.step(sched.Queued{UniID: ev.UniID, JobID: ev.Queued.JobID, Reason: ev.Queued.Reason})
 	case ev.Background != nil:
 		at.behind = true
 		l.placed(at, ev.Background.PID)
@@ -97,7 +101,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		UniID: at.launch.UniID, ExitCode: e.ExitCode, Signal: e.Signal, Why: e.Why, At: e.At,
 		Seconds: e.Elapsed.Seconds(), Lost: e.Lost, Void: e.Void, Err: e.Err,
 		Stuck: len(e.Stuck) > 0, LeftOver: e.LeftOver, LeftRunning: e.LeftRunning,
-		Good: e.Report == "normal_exit", PeakHost: e.PeakHost,
+		Good: e.Report == "normal_exit", PeakHost: e.PeakHost, Uncharged: e.Uncharged,
 	}
 	left, err := files.Result(resultPath(at.launch.Dir), at.out.stdout+".result.json", at.curve)
 	if err != nil {

@@ -71,7 +71,7 @@ func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	ev.Job = p.Prepare.Job
 	if ev.Claims, err = p.claim(); err == nil {
 		if at, ev.Start, err = p.patiently(); err != nil {
-			withdraw(p.Engine, p.uniID, p.Grant)
+			withdraw(p.Engine.Claims, p.uniID, p.Grant)
 		}
 	}
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *preparation) claim() ([]gpu.Claim, error) {
 	if len(p.Grant.UUIDs) == 0 {
 		return nil, nil
 	}
-	others, warnings, err := p.Engine.Claim(p.ctx, p.uniID, p.job.Name, p.Grant)
+	others, warnings, err := p.Engine.Claims.Claim(p.ctx, p.uniID, p.job.Name, p.Grant)
 	p.notes = append(p.notes, warnings...)
 	if err != nil && !isCramped(err) {
 		// Nothing starts without a claim. It is retried, as after a lost race.
@@ -99,7 +99,7 @@ func (p *preparation) claim() ([]gpu.Claim, error) {
 // gather makes a gathering claim, outside the loop.
 func (l *loop) gather(a sched.Gather) {
 	l.beside(func() func() {
-		others, warnings, err := l.Engine.Claim(l.ctx, a.UniID, a.Job, a.Grant)
+		others, warnings, err := l.Engine.Claims.Claim(l.ctx, a.UniID, a.Job, a.Grant)
 		return func() {
 			l.warn(warnings...)
 			l.step(sched.Gathered{UniID: a.UniID, Failed: err != nil, Claims: others})
@@ -108,9 +108,9 @@ func (l *loop) gather(a sched.Gather) {
 }
 
 // withdraw ends the claim of an attempt that will not be launched.
-func withdraw(e engine.Engine, uniID string, g gpu.Grant) {
-	if len(g.UUIDs) > 0 {
-		e.Withdraw(uniID)
+func withdraw(c engine.Claims, uniID string, g gpu.Grant) {
+	if len(g.UUIDs) > 0 && c != nil {
+		c.Withdraw(uniID)
 	}
 }
 

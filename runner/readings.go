@@ -68,8 +68,8 @@ func (l *loop) take() {
 		var began time.Time
 		if q.Processes {
 			began = time.Now()
-			ev.Claims, warnings = l.Engine.Others(l.ctx, ev.Readings)
-			ev.Sick, ev.Wishes = l.Engine.Sick(), l.Engine.Wishes()
+			ev.Claims, warnings = l.Engine.Claims.Others(l.ctx, ev.Readings)
+			ev.Sick, ev.Wishes = l.Engine.Claims.Sick(), l.Engine.Claims.Wishes()
 		}
 		if l.Host != nil {
 			rules, more := l.Host(ev.Users())
@@ -99,8 +99,8 @@ func (l *loop) notice() {
 	r.noticing = true
 	l.beside(func() func() {
 		began := time.Now()
-		claims, warnings := l.Engine.Others(l.ctx, nil)
-		ev := sched.Noticed{Claims: claims, Wishes: l.Engine.Wishes()}
+		claims, warnings := l.Engine.Claims.Others(l.ctx, nil)
+		ev := sched.Noticed{Claims: claims, Wishes: l.Engine.Claims.Wishes()}
 		return func() {
 			l.warn(warnings...)
 			if claims == nil {
@@ -124,7 +124,7 @@ func (l *loop) whose(s gpu.Observation) {
 		for k := range s.Readings[i].Processes {
 			p := &s.Readings[i].Processes[k]
 			if p.Attempt == "" {
-				p.Attempt = l.Engine.Attempt(p.PID)
+				p.Attempt = l.Engine.Trees.Attempt(p.PID)
 			}
 			at := l.attempts.live[p.Attempt]
 			switch {
@@ -138,7 +138,7 @@ func (l *loop) whose(s gpu.Observation) {
 					at.onGPU = map[int]bool{}
 				}
 				at.onGPU[p.PID] = true
-				l.Engine.OnGPU(p.Attempt, []int{p.PID})
+				l.Engine.Trees.OnGPU(p.Attempt, []int{p.PID})
 			}
 		}
 	}
@@ -147,14 +147,14 @@ func (l *loop) whose(s gpu.Observation) {
 // nested reports whether a gpurun inside an attempt has claimed a device.
 func (l *loop) nested(uniID string, id gpu.UUID, claims []gpu.Claim) bool {
 	return slices.ContainsFunc(claims, func(c gpu.Claim) bool {
-		return c.UUID == id && c.PID > 0 && l.Engine.Attempt(c.PID) == uniID
+		return c.UUID == id && c.PID > 0 && l.Engine.Trees.Attempt(c.PID) == uniID
 	})
 }
 
 // quarantine publishes a quarantine. If that fails it holds all the same, in this run.
 func (l *loop) quarantine(a sched.Quarantine) {
 	l.beside(func() func() {
-		err := l.Engine.Quarantine(a.Quarantine)
+		err := l.Engine.Claims.Quarantine(a.Quarantine)
 		return func() {
 			if err != nil {
 				l.say(fmt.Sprintf("the quarantine of GPU %d is known to this run only: %v", a.Index, err))

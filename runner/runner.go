@@ -23,7 +23,7 @@ type Config struct {
 	Ledger Ledger
 	Starts []state.Fact // one run fact per file, appended to its ledger first
 	Prober probe.Prober // nil without GPUs
-	Engine engine.Engine
+	Engine engine.Opened
 	Host   HostRules       // nil without GPUs
 	Rules  Ruler           // without it, settings stay as they are
 	Reread Reader          // without it, the files are read only once
@@ -76,7 +76,9 @@ type loop struct {
 	queue    []sched.Event // events for the core
 	timer    *time.Timer
 	finished bool
-	spent    time.Duration // when that was last kept
+	spent    time.Duration   // when that was last kept
+	starts   []engine.Launch // of the current step
+	asks     []engine.Attempt
 
 	attempts attempts
 	readings readings
@@ -215,6 +217,7 @@ func (l *loop) step(ev sched.Event) {
 			}
 		}
 		l.record(facts...)
+		l.launch()
 	}
 	l.shown.dirty = true
 }
@@ -239,15 +242,15 @@ func (l *loop) do(a sched.Action) {
 	case sched.Discard:
 		l.discard(a.UniID)
 	case sched.Yield:
-		l.Engine.Yield(a.UniID, a.UUIDs)
+		l.Engine.Claims.Yield(a.UniID, a.UUIDs)
 	case sched.Offer:
-		l.Engine.Offer(a.UniID, a.UUID, a.To)
+		l.Engine.Claims.Offer(a.UniID, a.UUID, a.To)
 	case sched.Wish:
-		l.Engine.Wish(a.Wish)
+		l.Engine.Claims.Wish(a.Wish)
 	case sched.Gather:
 		l.gather(a)
 	case sched.Ungather:
-		l.Engine.Withdraw(a.UniID)
+		l.Engine.Claims.Withdraw(a.UniID)
 	case sched.Launch:
 		l.start(a)
 	case sched.End:

@@ -106,7 +106,7 @@ func newWorld(t *testing.T, yaml, sim string, play func(engine.Launch) Play) *wo
 	began := time.Now()
 	now := func() sched.Now { return sched.Now{Boot: time.Since(began) + time.Hour, Wall: time.Now()} }
 	w := &world{memory: &memory{dir: dir}, engine: NewSim(play), stops: make(chan sched.StopRequested, 4), calls: make(chan *control.Call)}
-	w.Config = Config{Batch: b, Ledger: w.memory, Engine: w.engine, Stops: w.stops, Control: w.calls, Indexed: true, Now: now, Go: func(f func()) { go f() }}
+	w.Config = Config{Batch: b, Ledger: w.memory, Engine: engine.Opened{Engine: w.engine, Claims: w.engine, Trees: w.engine}, Stops: w.stops, Control: w.calls, Indexed: true, Now: now, Go: func(f func()) { go f() }}
 	var pool *gpu.Pool
 	if sim != "" {
 		p, err := probe.OpenSim(sim, func() time.Duration { return now().Boot })

@@ -105,8 +105,14 @@ func (s *Sim) PID(uniID string) int {
 	return 0
 }
 
-// Launch starts an attempt, which follows its script.
-func (s *Sim) Launch(l engine.Launch) {
+// Launch starts attempts, which follow their scripts.
+func (s *Sim) Launch(all ...engine.Launch) {
+	for _, l := range all {
+		s.launch(l)
+	}
+}
+
+func (s *Sim) launch(l engine.Launch) {
 	p := s.play(l)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +220,13 @@ func (s *Sim) Save(uniID, why, _ string, _ time.Duration) {
 }
 
 // Adopt adopts what Leave and LeaveEnded added. Any other attempt never began.
-func (s *Sim) Adopt(at engine.Attempt) {
+func (s *Sim) Adopt(all ...engine.Attempt) {
+	for _, at := range all {
+		s.adopt(at)
+	}
+}
+
+func (s *Sim) adopt(at engine.Attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a := s.left[at.UniID]

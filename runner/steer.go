@@ -83,7 +83,7 @@ func (l *loop) staysSo(op string, id int, p state.Phase) string {
 		return ""
 	case state.Blocked:
 		return "blocked: retry what failed before it, and it runs then"
-	case state.Running, state.Pending:
+	case state.Running, state.Queued, state.Pending:
 		return "already " + string(p)
 	}
 	return "did not fail: " + string(p)

@@ -16,6 +16,7 @@ type Kind string
 const (
 	KindRun     Kind = "run"     // a run began
 	KindStart   Kind = "start"   // an attempt is about to begin
+	KindQueued  Kind = "queued"  // a cluster has it in its queue
 	KindRunning Kind = "running" // its process exists
 	KindStop    Kind = "stop"    // it is about to be signaled, and why
 	KindEnd     Kind = "end"     // it is over
@@ -60,6 +61,12 @@ type Fact struct {
 	Family   string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds: FamilyName
 	Free     int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
 	Lost     []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
+
+	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running
+	// also has the Host, GPUs and GPUUUIDs then.
+	Engine  string `json:"engine,omitempty"`  // slurm
+	Cluster string `json:"cluster,omitempty"` // as it calls itself
+	JobID   string `json:"job_id,omitempty"`
 
 	// Running.
 	PID      int    `json:"pid,omitempty"`

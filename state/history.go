@@ -72,6 +72,7 @@ type Attempt struct {
 	Start   Fact
 	Seq     int64
 	Running *Fact  // PID and its start time, once known
+	JobID   string // in the queue of a cluster, once known
 	Stop    string // why it is being stopped, or ""
 	Ledger  int    // index of the batch's file whose ledger has it
 }
@@ -150,7 +151,11 @@ func (h *History) ApplyAt(ledger int, seq int64, f Fact) {
 		}
 	case KindRunning:
 		if a := h.Open[f.UniID]; a != nil {
-			a.Running = &Fact{Kind: f.Kind, Time: f.Time, PID: f.PID, PIDStart: f.PIDStart}
+			a.Running = &Fact{Kind: f.Kind, Time: f.Time, PID: f.PID, PIDStart: f.PIDStart, Host: f.Host, GPUs: f.GPUs, GPUUUIDs: f.GPUUUIDs}
+		}
+	case KindQueued:
+		if a := h.Open[f.UniID]; a != nil {
+			a.JobID = f.JobID
 		}
 	case KindStop:
 		// The first reason wins: its signal is the one that ended the attempt. But one that

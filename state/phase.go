@@ -14,6 +14,7 @@ type Phase string
 const (
 	Pending     Phase = "pending"     // not ready, or ready but without a GPU yet
 	Waiting     Phase = "waiting"     // for a retry
+	Queued      Phase = "queued"      // in the queue of a cluster
 	Running     Phase = "running"     // from the decision to start it
 	Succeeded   Phase = "succeeded"   //
 	Failed      Phase = "failed"      //
@@ -28,7 +29,7 @@ const (
 )
 
 // Ended reports whether a job in this phase is finished as far as this run goes.
-func (p Phase) Ended() bool { return p != Pending && p != Waiting && p != Running }
+func (p Phase) Ended() bool { return p != Pending && p != Waiting && p != Queued && p != Running }
 
 // Bad reports whether the phase makes the run exit with 1.
 func (p Phase) Bad() bool {

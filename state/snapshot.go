@@ -55,6 +55,7 @@ type View struct {
 	Close   gpu.Closeness `json:"closeness,omitempty"` // of several GPUs: what connects the farthest two, if known
 	Used    gpu.Bytes     `json:"memory_used_bytes"`   // now, on all its GPUs together; -1 if unknown
 	PID     int           `json:"pid,omitempty"`
+	Host    string        `json:"host,omitempty"` // where it runs, if that is not this host
 	Started time.Time     `json:"started,omitzero"`
 	Takes   time.Duration `json:"takes_ns,omitempty"`    // what jobs like it took; 0 if unknown
 	NextAt  time.Time     `json:"next_attempt,omitzero"` // while backing off

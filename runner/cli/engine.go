@@ -18,7 +18,7 @@ var engines = map[string]engine.Kind{"local": local.Kind{}}
 func (a *app) engine() engine.Kind { return engines["local"] }
 
 // openEngine opens the engine of a batch folder; of none for claims alone.
-func (a *app) openEngine(dir string, log zerolog.Logger, claims []string) (engine.Engine, error) {
+func (a *app) openEngine(dir string, log zerolog.Logger, claims []string) (engine.Opened, error) {
 	return a.engine().Open(engine.Config{Dir: dir, Log: log, Claims: claims, Run: runID(), Go: a.goSafely})
 }
 

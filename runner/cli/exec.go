@@ -101,9 +101,9 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 	began, said := host.Boottime(), ""
 	wish := gpu.Wish{Run: runID(), UID: host.Me(), Since: time.Now(), Used: pool.Used(host.Me())}
 	told := time.Duration(0)
-	defer hold.engine.Wish(gpu.Wish{})
+	defer hold.engine.Claims.Wish(gpu.Wish{})
 	for {
-		snap := a.observed(ctx, p, rules, hold.engine)
+		snap := a.observed(ctx, p, rules, hold.engine.Claims)
 		answered()
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
@@ -115,7 +115,7 @@ func (c *execCmd) wait(ctx context.Context, a *app, hold *execClaim) (indices bo
 		pool.Want(wish)
 		ok, why, pause := c.try(ctx, pool, req, snap, hold)
 		if !ok && news && !c.NoWait {
-			hold.engine.Wish(wish)
+			hold.engine.Claims.Wish(wish)
 			told = snap.At
 		}
 		waited := host.Boottime() - began

@@ -16,7 +16,7 @@ const passFor = time.Second
 // pass deals the GPUs of a command that has ended, as any run does, and waits for the runs
 // whose turn it is: the offers end with this process.
 func (e *execClaim) pass() {
-	if e.engine == nil {
+	if e.engine.Engine == nil {
 		return
 	}
 	ctx, stop := context.WithTimeout(context.Background(), passFor)
@@ -33,7 +33,7 @@ func (e *execClaim) pass() {
 		if turn, ok := e.pool.Next(host.Boottime(), id, left[i:]...); ok {
 			turns[id] = turn
 			e.pool.Offer(id, turn.Run)
-			e.engine.Offer(e.uniID, id, turn.Run)
+			e.engine.Claims.Offer(e.uniID, id, turn.Run)
 		}
 	}
 	for len(turns) > 0 && ctx.Err() == nil {
@@ -49,6 +49,6 @@ func (e *execClaim) pass() {
 
 // hear learns what others claim and wish for now.
 func (e *execClaim) hear(ctx context.Context) {
-	others, _ := e.engine.Others(ctx, nil)
-	e.pool.Notice(host.Boottime(), others, e.engine.Wishes())
+	others, _ := e.engine.Claims.Others(ctx, nil)
+	e.pool.Notice(host.Boottime(), others, e.engine.Claims.Wishes())
 }

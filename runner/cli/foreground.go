@@ -33,7 +33,7 @@ type execClaim struct {
 	lost       int // races for GPUs in a row
 	pool       *gpu.Pool
 	purse      *purse
-	engine     engine.Engine // nil without GPUs
+	engine     engine.Opened // without an Engine if there are no GPUs
 	rules      hostRules     // as they were when the GPUs were claimed
 	timer      *time.Timer   // of the host's max_timeout; nil for none
 	over       chan struct{} // closed once that has ended the command
@@ -53,7 +53,7 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	if limit := pool.Host().MaxTimeout; limit > 0 {
 		g.Ends = time.Now().Add(limit)
 	}
-	others, warnings, err := e.engine.Claim(ctx, e.uniID, e.job, g)
+	others, warnings, err := e.engine.Claims.Claim(ctx, e.uniID, e.job, g)
 	for _, w := range warnings {
 		e.warn(w)
 	}
@@ -65,7 +65,7 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 	why := pool.Conflict(host.Boottime(), g, others)
 	if why != "" {
 		pool.Undo(e.uniID)
-		e.engine.Withdraw(e.uniID)
+		e.engine.Claims.Withdraw(e.uniID)
 	}
 	e.grant = g
 	return why
@@ -74,10 +74,10 @@ func (e *execClaim) take(ctx context.Context, pool *gpu.Pool, g gpu.Grant) strin
 // stand records that the command is the process pid, and lets it keep its GPUs no longer
 // than the host allows.
 func (e *execClaim) stand(pid int) {
-	if e.engine == nil {
+	if e.engine.Engine == nil {
 		return
 	}
-	e.engine.Stand(e.uniID, e.job, e.grant, pid)
+	e.engine.Claims.Stand(e.uniID, e.job, e.grant, pid)
 	if limit := e.rules.TimeLimit(); limit != "" {
 		e.say("note", "the command will be stopped by "+limit)
 		e.over = make(chan struct{})
@@ -119,12 +119,12 @@ func (e *execClaim) ended(err error) error {
 }
 
 func (e *execClaim) release() {
-	if e.engine != nil {
+	if e.engine.Engine != nil {
 		e.pool.Pass(host.Boottime())
 		s := e.pool.Spent()
 		s.Others = nil // it read nothing while its command ran
 		e.purse.spend(s)
-		e.engine.Withdraw(e.uniID)
+		e.engine.Claims.Withdraw(e.uniID)
 		e.engine.Close()
 	}
 }

@@ -68,7 +68,7 @@ func (c *planCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	opts.Sim, opts.Placement = c.Sim != "", a.engine().Placement()
+	opts.Sim, opts.Elsewhere = c.Sim != "", a.engine().Abilities().Places
 	attempts := history.Attempts()
 	p := &planning{planCmd: c, app: a, batch: batch, warnings: warnings, judgment: a.judge(batch, history, opts)}
 	if c.Sim != "" {

@@ -139,7 +139,7 @@ func (r *run) open() error {
 	}
 	r.opts.Watch = r.cmd.Watch
 	r.opts.NoWait, r.opts.Sim = r.cmd.NoWait, r.cmd.Sim != ""
-	r.opts.Placement = r.engine().Placement()
+	r.opts.Elsewhere, r.opts.Queues = r.engine().Abilities().Places, r.engine().Abilities().Queues
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
 	if r.state, err = r.openState(realPaths(r.batch), r.cmd.Abandon); err != nil {
@@ -162,7 +162,7 @@ func (r *run) open() error {
 	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
 		return err
 	}
-	if r.opts.Placement != gpu.Here || !wantsGPU(r.batch, r.runs) && !r.cmd.Watch {
+	if r.opts.Elsewhere || !wantsGPU(r.batch, r.runs) && !r.cmd.Watch {
 		return nil
 	}
 	r.git = r.askGit()

@@ -137,7 +137,7 @@ func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rule
 		}
 	}
 	if r.prober == nil {
-		if r.opts.Placement == gpu.Here && wantsGPU(b, wanted) {
+		if !r.opts.Elsewhere && wantsGPU(b, wanted) {
 			return gpu.Rules{}, &runner.Mistake{Text: "a job needs a GPU, but this run has opened none, since none of its jobs needed one: stop it and start it again"}
 		}
 		return gpu.Rules{}, nil

@@ -162,7 +162,7 @@ func (c *waitCmd) leftDead(a *app, ref *batchRef, s *status) (string, error) {
 // everyPhase has the phases in which a job of a dead run can be.
 var everyPhase = []state.Phase{
 	state.Succeeded, state.UpToDate, state.NotNeeded, state.Failed, state.Timeout, state.OOM, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
-	state.Running, state.Pending, state.Waiting,
+	state.Running, state.Queued, state.Pending, state.Waiting,
 }
 
 // tell returns which jobs have not ended, or says how they ended, with the exit status.

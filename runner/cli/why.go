@@ -89,7 +89,7 @@ func (a *app) explain(ref *batchRef) (*explanation, error) {
 	readable := ref.batch != nil
 	w := &explanation{doc: a.statusDoc(ref), named: map[string]*schema.Job{}, history: ref.history}
 	if readable {
-		o := sched.Options{CPUs: cores(), Memory: hostMemory(), Machine: machine(), Sim: ref.history.LastRun(0).Sim != "", Placement: a.engine().Placement(), Zone: time.Local}
+		o := sched.Options{CPUs: cores(), Memory: hostMemory(), Machine: machine(), Sim: ref.history.LastRun(0).Sim != "", Elsewhere: a.engine().Abilities().Places, Zone: time.Local}
 		for id, v := range a.judge(ref.batch, ref.history, o).verdicts {
 			w.doc.Jobs[id].Plan = &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
 		}

@@ -92,16 +92,13 @@ const (
 	Kill            // SIGKILL immediately
 )
 
-// An Engine runs attempts. Its methods do not wait for processes. What happens
-// arrives on Events, in order for each attempt. It is not safe for concurrent use, apart
-// from the methods about claims.
-//
-// A claim tells other runs on this host what an attempt holds. The engine keeps it for as
-// long as anything of the attempt lives, whatever happens to this process.
+// An Engine runs attempts. Its methods do not wait for processes, or for a cluster. What
+// happens arrives on Events, in order for each attempt. It is not safe for concurrent use.
 type Engine interface {
-	// Launch starts an attempt. Exactly one Ended follows, even if it could not be
-	// started; if it was, a Running comes first.
-	Launch(Launch)
+	// Launch starts attempts: all that are to start at one moment. For each, exactly one
+	// Ended follows, even if it could not be started; if it was, a Running comes first, and
+	// with Abilities.Queues any number of Queued before that.
+	Launch(...Launch)
 	// Stop ends an attempt. The reason is saved in its status before the first signal.
 	// It does nothing if the attempt is over. Kill overrides an earlier Term.
 	Stop(uniID, why string, how How)
@@ -109,15 +106,30 @@ type Engine interface {
 	// that catch it, and the attempt is stopped like with Term once it has had some time.
 	// Stopping comes before the signal, or Declined if there is none.
 	Save(uniID, why, signal string, wait time.Duration)
-	// Adopt takes on an attempt of an earlier run. Running follows if it is still
+	// Adopt takes on attempts of an earlier run. For each, Running follows if it is still
 	// running, and one Ended once it is over.
-	Adopt(Attempt)
+	Adopt(...Attempt)
+
+	// Events returns the channel of all events. Close closes it.
+	Events() <-chan Event
+	// Close releases the engine. Running attempts keep running.
+	Close() error
+}
+
+// Trees tells whose processes are seen on the GPUs of this host.
+type Trees interface {
 	// Attempt returns the attempt whose process tree contains pid, or "".
 	Attempt(pid int) string
 	// OnGPU tells the engine that processes of an attempt were seen on its own GPUs,
 	// which decides whether to wait for them if they stay in the background.
 	OnGPU(uniID string, pids []int)
+}
 
+// Claims are what the runs on this host tell each other. Any goroutine may use them.
+//
+// A claim tells other runs what an attempt holds. It is kept for as long as anything of the
+// attempt lives, whatever happens to this process.
+type Claims interface {
 	// Claim publishes a claim, then returns what others hold; nil if claims are disabled.
 	// After an error nothing is claimed.
 	Claim(ctx context.Context, uniID, job string, g gpu.Grant) (others []gpu.Claim, warnings []string, err error)
@@ -143,11 +155,6 @@ type Engine interface {
 	Sick() []gpu.Quarantine
 	// Quarantine publishes one of this user's.
 	Quarantine(gpu.Quarantine) error
-
-	// Events returns the channel of all events. Close closes it.
-	Events() <-chan Event
-	// Close releases the engine. Running attempts keep running.
-	Close() error
 }
 
 // A BrokenError is why an engine cannot start any more attempts.
@@ -161,6 +168,7 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 // An Event is something that happened to one attempt.
 type Event struct {
 	UniID      string
+	Queued     *Queued
 	Running    *Running
 	Background *Background
 	Stopping   *Stopping
@@ -183,12 +191,21 @@ type Background struct {
 	Text string // describes the process: "python 4711"
 }
 
+// Queued reports that the attempt waits in the queue of a cluster. It may be repeated.
+type Queued struct {
+	JobID    string    // there
+	Reason   string    // why it waits, as the cluster says; "" if unknown
+	Expected time.Time // when the cluster expects to start it; zero if unknown
+}
+
 // Running reports that the attempt's first process exists.
 type Running struct {
 	PID      int
 	PIDStart uint64 // kernel start time, clock ticks after boot
 	Adopted  bool
 	Started  time.Time
+	Host     string     `json:",omitempty"` // where it runs, if that is not this host
+	Grant    *gpu.Grant `json:",omitempty"` // what it was given, if the engine chose
 }
 
 // Stopping reports that the engine itself is about to signal the attempt, because it
@@ -214,6 +231,7 @@ type Ended struct {
 	NoRoom    bool          // with Err: its record or log could not be written, so nothing ran
 	Report    string        // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
 	LeftOver  int           // processes ended by the engine after the last command
+	Uncharged string        `json:",omitempty"` // why it was not the job's fault that it did not succeed, so that it spends no retry; or ""
 
 	PeakHost gpu.Bytes // the most host memory that one of its processes took; 0 if unknown
 

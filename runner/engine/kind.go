@@ -3,7 +3,6 @@ package engine
 import (
 	"github.com/rs/zerolog"
 
-	"gpurun/gpu"
 	"gpurun/state"
 )
 
@@ -11,10 +10,10 @@ import (
 // of an attempt without opening an engine is what its folder and the host show, and asking
 // changes nothing.
 type Kind interface {
-	// Placement says who chooses the GPUs of an attempt.
-	Placement() gpu.Placement
+	// Abilities says what its engines do.
+	Abilities() Abilities
 	// Open returns an engine that reaches what earlier runs left in Config.Dir.
-	Open(Config) (Engine, error)
+	Open(Config) (Opened, error)
 	// Trace reads what an attempt's folder says of its start, for a ledger that lost it.
 	// It returns an error if something of the attempt is running and nothing identifies it.
 	Trace(dir, uniID string) (state.Trace, error)
@@ -23,6 +22,21 @@ type Kind interface {
 	Looker() func(dir, uniID string) Found
 	// Stray returns the pid of what still runs attempts whose folder was removed, or 0.
 	Stray(dir string) int
+}
+
+// Abilities are in what the kinds of engines differ.
+type Abilities struct {
+	Name      string // in the ledger, and on the command line
+	Places    bool   // the engine chooses where an attempt runs, and its GPUs: gpurun cannot see them
+	Queues    bool   // an attempt may wait for its turn after its launch
+	Announces bool   // Stopping comes before the engine signals an attempt on its own account
+}
+
+// Opened is an engine, with what it has if gpurun chooses the GPUs.
+type Opened struct {
+	Engine
+	Claims Claims // nil if it makes none
+	Trees  Trees  // nil if its attempts run elsewhere
 }
 
 // Config configures an engine.

@@ -20,6 +20,7 @@ func (Began) on(c *Core) {
 	jobs := c.jobsOf(open)
 	for _, o := range open {
 		a := adopted(o)
+		a.queued, a.jobID = c.opts.Queues && o.Running == nil, o.JobID
 		if a.job = jobs[sameKey(o)]; a.job < 0 {
 			a.follows = jobs[sameName(o)]
 		}
@@ -27,6 +28,9 @@ func (Began) on(c *Core) {
 			spec := c.spec(a.job)
 			a.grant.Background, a.grant.CPUs, a.grant.RAM = c.b.Settings.Background, spec.CPUs, spec.Memory
 			a.pool = spec.Pool
+			if c.opts.Elsewhere {
+				a.asks = spec.Request.Min
+			}
 			a.cpus, a.memory, a.grant.Share, a.grant.Slots = spec.CPUs, spec.Memory, spec.Request.Share, spec.Request.Slots
 			c.jobs[a.job].attempt = max(c.jobs[a.job].attempt, a.n)
 		}
@@ -51,7 +55,7 @@ func adopted(o *state.Attempt) *attempt {
 		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyResize},
 	}
 	if o.Running != nil {
-		a.pid = o.Running.PID
+		a.pid, a.host = o.Running.PID, o.Running.Host
 	}
 	return a
 }

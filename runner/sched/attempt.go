@@ -13,20 +13,23 @@ import (
 // attempt is one that holds resources: from its grant, through preparation and running,
 // until its end.
 type attempt struct {
-	job    int32  // -1 if no job of the batch has its key
-	file   int    // index of the file whose ledger has it
-	uniID  string // "" while being prepared
-	n      int32  // 1, 2, …
-	grant  gpu.Grant
-	cpus   int
-	memory gpu.Bytes
-	pool   jobspec.PoolUse
-	name   string // its job's name and key when it started
-	key    string
-	log    string
-	start  time.Time
-	began  time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
-	pid    int
+	job      int32  // -1 if no job of the batch has its key
+	file     int    // index of the file whose ledger has it
+	uniID    string // "" while being prepared
+	n        int32  // 1, 2, …
+	grant    gpu.Grant
+	cpus     int
+	memory   gpu.Bytes
+	asks     int // GPUs that the engine is asked for
+	pool     jobspec.PoolUse
+	name     string // its job's name and key when it started
+	key      string
+	log      string
+	start    time.Time
+	began    time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
+	pid      int
+	standing        // while it waits in the queue of a cluster
+	host     string // where it runs; "" for this host
 
 	background string // what keeps it running after its commands, or ""
 	behind     int    // the pid of that
@@ -35,6 +38,13 @@ type attempt struct {
 	origin
 	elastic
 	usage
+}
+
+// standing is how an attempt waits in the queue of a cluster.
+type standing struct {
+	queued bool
+	jobID  string // there; "" if not known yet
+	reason string // why it waits, as the cluster says
 }
 
 // stopping is why an attempt is being stopped.
@@ -61,6 +71,7 @@ type attempts struct {
 	cpus   int                 // reserved
 	memory gpu.Bytes           // reserved
 	onGPUs int                 // how many hold a GPU
+	asks   int                 // GPUs that the engine is asked for
 }
 
 // started yields the attempts that have left preparation.
@@ -103,6 +114,7 @@ func (c *Core) take(a *attempt) {
 		l.byID[a.uniID] = a
 	}
 	c.count(a, 1)
+	c.line(a, a.queued)
 	if c.onPool(a) {
 		c.pool.Hold(a.hold(), a.grant)
 		c.taken(a.grant.UUIDs)
@@ -117,6 +129,7 @@ func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 	l.all = slices.DeleteFunc(l.all, func(b *attempt) bool { return b == a })
 	delete(l.byID, a.uniID)
 	c.count(a, -1)
+	c.line(a, false)
 	if c.onPool(a) && !stuck {
 		switch {
 		case a.uniID != "":
@@ -130,6 +143,13 @@ func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 	c.refill = true
 }
 
+// line has an attempt stand in the queue of a cluster, or not.
+func (c *Core) line(a *attempt, queued bool) {
+	if a.queued = queued; a.job >= 0 {
+		c.jobs[a.job].queued = queued
+	}
+}
+
 // onPool reports whether an attempt holds devices of the pool.
 func (c *Core) onPool(a *attempt) bool { return len(a.grant.UUIDs) > 0 && c.pool != nil }
 
@@ -137,6 +157,7 @@ func (c *Core) onPool(a *attempt) bool { return len(a.grant.UUIDs) > 0 && c.pool
 func (c *Core) count(a *attempt, by int) {
 	c.live.cpus += by * a.cpus
 	c.live.memory += gpu.Bytes(by) * a.memory
+	c.live.asks += by * a.asks
 	if a.pool.N > 0 {
 		c.pools.inUse[a.pool.Name] += by * a.pool.N
 	}
@@ -191,6 +212,7 @@ func (ev Prepared) on(c *Core) {
 	c.jobs[a.job].attempt = a.n
 	c.record(a.file, a.job, c.startFact(a, ev.Start))
 	c.set(a.job, running)
+	c.line(a, c.opts.Queues)
 	c.lookFor(a)
 	c.reads.begun(c.now.Boot)
 	c.do(Launch{Job: int(a.job), UniID: uni})
@@ -272,11 +294,30 @@ func (ev Started) on(c *Core) {
 	if a == nil {
 		return
 	}
+	c.line(a, false)
 	if a.pid != ev.PID && ev.PID > 0 {
 		f := a.fact(state.KindRunning, c.now)
-		f.PID, f.PIDStart = ev.PID, ev.PIDStart
+		f.PID, f.PIDStart, f.Host = ev.PID, ev.PIDStart, ev.Host
+		if ev.Grant != nil {
+			f.GPUs, f.GPUUUIDs = ev.Grant.Indices, ev.Grant.UUIDs
+		}
 		c.record(a.file, a.job, f)
 	}
+	c.answered(a)
+}
+
+// on records which job of the cluster an attempt is, once.
+func (ev Queued) on(c *Core) {
+	a := c.live.byID[ev.UniID]
+	if a == nil {
+		return
+	}
+	if ev.JobID != "" && ev.JobID != a.jobID {
+		f := a.fact(state.KindQueued, c.now)
+		f.JobID = ev.JobID
+		c.record(a.file, a.job, f)
+	}
+	a.jobID, a.reason = ev.JobID, ev.Reason
 	c.answered(a)
 }
 

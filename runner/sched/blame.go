@@ -209,6 +209,8 @@ func (c *Core) excused(a *attempt, f state.Fact, ev Ended) string {
 	switch {
 	case m != nil && m.excused >= maxExcused:
 		return ""
+	case ev.Uncharged != "":
+		return ev.Uncharged
 	case a.fault == theirs:
 		return "another user's process took its memory"
 	case !c.died(a, f, ev) || !c.another(a.job, slices.Concat(c.health.places(a.job), a.grant.UUIDs)):

@@ -29,7 +29,9 @@ type Options struct {
 	Memory    gpu.Bytes     // host memory for this run; 0 means no limit
 	Machine   gpu.Beyond    // cores and memory of the host, for all runs; 0 means no limit
 	Sim       bool          // the GPUs are simulated, so successes on simulated GPUs count
-	Placement gpu.Placement // who grants GPUs
+	Elsewhere bool          // the engine chooses the GPUs, among devices that gpurun cannot see
+	Queues    bool          // an attempt may wait for its turn after its launch
+	MaxOpen   int           // attempts that the engine may have at once; 0 means no limit
 	Run       string        // this run's ID
 	UID       int           // of its user
 	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
@@ -190,6 +192,9 @@ func (c *Core) apply(file int, f state.Fact) {
 		a.start, a.log, a.n = f.Time, f.Log, int32(f.Attempt)
 	case state.KindRunning:
 		a.pid = f.PID
+		if f.Host != "" {
+			a.start, a.host, a.grant = f.Time, f.Host, f.Grant()
+		}
 	case state.KindStop:
 		if a.stop == "" || a.stop == state.WhyResize {
 			a.stop, a.stopAt = f.Why, f.Time

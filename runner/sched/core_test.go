@@ -35,19 +35,19 @@ func TestPlainJobsWithNeeds(t *testing.T) {
 
 // A core without GPUs fails jobs that need some, unless the engine grants them.
 func TestGPUsElsewhere(t *testing.T) {
-	for _, place := range []gpu.Placement{gpu.Here, gpu.Elsewhere} {
+	for _, elsewhere := range []bool{false, true} {
 		w := newWorld(t)
-		w.opts.Placement = place
+		w.opts.Elsewhere = elsewhere
 		w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 8 * gpu.GiB}}, "")
 		w.open()
 		w.send(Began{})
 		want := state.Failed
-		if place == gpu.Elsewhere {
+		if elsewhere {
 			w.exit("a", Ended{})
 			want = state.Succeeded
 		}
 		if w.done == nil || w.core.Snapshot(w.now).Counts[want] != 1 {
-			t.Errorf("placement %d: got %+v, want it %s", place, w.core.Snapshot(w.now).Counts, want)
+			t.Errorf("elsewhere %v: got %+v, want it %s", elsewhere, w.core.Snapshot(w.now).Counts, want)
 		}
 	}
 }

@@ -75,7 +75,12 @@ type Started struct {
 	PID      int
 	PIDStart uint64
 	Adopted  bool
+	Host     string     // where it runs, if that is not this host
+	Grant    *gpu.Grant // what it was given, if the engine chose
 }
+
+// Queued reports that an attempt waits in the queue of a cluster, and why.
+type Queued struct{ UniID, JobID, Reason string }
 
 // Backgrounded reports that an attempt's commands have ended but processes they left keep
 // it running: PID is one of them, and What describes them.
@@ -113,6 +118,7 @@ type Ended struct {
 	PeakHost gpu.Bytes         // 0 if unknown
 	Stuck    bool              // part of it may still be using its GPUs: they are not released
 
+	Uncharged   string // why it was not the job's fault, so that it spends no retry; or ""
 	LeftOver    int    // number of processes that had to be ended after its last command
 	LeftRunning string // if it failed because its commands left processes running, the reason; or ""
 

@@ -204,7 +204,7 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 		c.waiter.first = -1
 	}
 	a := &attempt{
-		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory, pool: cl.pool,
+		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory, pool: cl.pool, asks: c.orders(cl),
 		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
 	}
 	c.set(id, preparing)
@@ -237,6 +237,9 @@ func (c *Core) slots() *schema.Wait {
 			noun = "job is"
 		}
 		return waits(schema.WaitMaxConcurrent, "%d %s running and max_concurrent is %d", n, noun, most)
+	}
+	if most := c.opts.MaxOpen; most > 0 && n >= most {
+		return waits(schema.WaitMaxConcurrent, "%d jobs are submitted and cluster.max_submitted is %d", n, most)
 	}
 	if why := c.closed(); why != "" {
 		w := waits(schema.WaitHours, "%s", why)

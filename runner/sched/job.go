@@ -66,6 +66,7 @@ type job struct {
 	quit     bool    // cancelled by the user for this run
 	paused   bool    // by the user
 	gone     bool    // its file, read again, no longer has it
+	queued   bool    // while running: its attempt waits in the queue of a cluster
 	own      int16   // its live attempts
 	held     int16   // live attempts that must end first: those of a job that used to have its name
 	unmet    int32   // needs that have not ended
@@ -109,7 +110,12 @@ func (c *Core) set(id int32, p phase) {
 }
 
 // Phase returns a job's current phase, or "" if the job is not selected.
-func (c *Core) Phase(id int) state.Phase { return c.jobs[id].phase.public() }
+func (c *Core) Phase(id int) state.Phase {
+	if j := &c.jobs[id]; j.queued && j.phase == running {
+		return state.Queued
+	}
+	return c.jobs[id].phase.public()
+}
 
 func (c *Core) spec(id int32) *jobspec.Spec { return c.b.Jobs[id].Spec }
 

@@ -135,7 +135,7 @@ func (c *Core) classOf(id int32) *class {
 	n := need{c.request(id), c.spec(id).CPUs, c.spec(id).Memory, c.spec(id).Pool}
 	cl := c.byNeed[n]
 	if cl == nil {
-		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && c.opts.Placement == gpu.Here}
+		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && !c.opts.Elsewhere}
 		cl.impossible = c.impossible(cl)
 		c.classes = append(c.classes, cl)
 		c.byNeed[n] = cl
@@ -150,6 +150,8 @@ func (c *Core) impossible(cl *class) string {
 		return fmt.Sprintf("needs %s, this run has %d", cores(cl.cpus), c.opts.CPUs)
 	case c.opts.Memory > 0 && cl.memory > c.opts.Memory:
 		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Asked(), c.opts.Memory.Round())
+	case c.orders(cl) > 0 && c.b.Settings.MaxGPUs >= 0 && c.orders(cl) > c.b.Settings.MaxGPUs:
+		return fmt.Sprintf("needs %d GPUs, max_gpus is %d", c.orders(cl), c.b.Settings.MaxGPUs)
 	case !cl.gpus:
 		return ""
 	case c.pool == nil:
@@ -290,7 +292,18 @@ func (c *Core) space(id int32) *schema.Wait {
 	if most := c.opts.Memory; most > 0 && cl.memory > 0 && memory+cl.memory > most {
 		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-memory).Round(), most.Round())
 	}
+	if most := c.b.Settings.MaxGPUs; most >= 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
+		return waits(schema.WaitGPUs, "jobs with %d GPUs are submitted and max_gpus is %d", c.live.asks, most)
+	}
 	return c.tight(cl, cpus, memory)
+}
+
+// orders returns how many GPUs the engine is asked for, if it chooses them.
+func (c *Core) orders(cl *class) int {
+	if !c.opts.Elsewhere {
+		return 0
+	}
+	return cl.req.Min
 }
 
 // tight returns why what other runs hold of the host's cores and memory leaves too little for

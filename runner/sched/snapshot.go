@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -38,6 +39,10 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	}
 	for _, a := range c.live.all {
 		v := a.view()
+		if a.queued && a.job >= 0 && c.jobs[a.job].phase == running {
+			s.Counts[state.Running]--
+			s.Counts[state.Queued]++
+		}
 		v.Takes, _ = c.kin(a.job).Took()
 		s.Running = append(s.Running, v)
 	}
@@ -53,6 +58,10 @@ func (a *attempt) view() state.View {
 	v := state.View{
 		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: state.Running, Started: a.start, PID: a.pid,
 		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop,
+	}
+	v.Host = a.host
+	if a.queued {
+		v.Phase, v.Note = state.Queued, strings.TrimSuffix(strings.TrimSpace("queued "+a.jobID)+": "+a.reason, ": ")
 	}
 	if a.background != "" {
 		v.Note = "in the background: " + a.background
@@ -79,7 +88,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	for i := range c.jobs {
 		id, j := int32(i), &jobs[i]
 		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[i].Key.String()
-		j.State, j.Cause, j.Attempt = schema.StateOf(c.jobs[i].phase.public()), c.Blocked(i), live[id]
+		j.State, j.Cause, j.Attempt = schema.StateOf(c.Phase(i)), c.Blocked(i), live[id]
 		kind := alike{c.jobs[i].class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}
 		if c.jobs[i].phase == ready && id != c.waiter.id && known[kind] != nil {
 			j.Wait = known[kind]
@@ -95,7 +104,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 // public returns what programs see of a live attempt.
 func (a *attempt) public(now Now) *schema.Attempt {
 	s := &schema.Attempt{
-		UniID: schema.Known(a.uniID), N: int(a.n), State: schema.Running, Started: schema.Time(a.start), PID: schema.Known(a.pid),
+		UniID: schema.Known(a.uniID), N: int(a.n), State: schema.StateOf(a.view().Phase), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
 		Seconds: schema.AtLeast(now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
 		Closeness: schema.Known(a.grant.Close), Background: []schema.BackgroundJob{},
 	}

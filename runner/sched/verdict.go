@@ -344,7 +344,7 @@ func Phases(b *jobspec.Batch, h *state.History) []state.Phase {
 	open, phases := openKeys(h), make([]state.Phase, len(b.Jobs))
 	for _, id := range c.graph.order {
 		if open[c.keyOf(id)] {
-			phases[id] = state.Running
+			phases[id] = state.Running // or queued, which only its engine can tell
 		} else {
 			phases[id] = c.left(id, phases)
 		}

@@ -54,7 +54,7 @@ func (t Totals) String() string {
 
 // phaseOrder is the order of counts: good, open, bad.
 var phaseOrder = []state.Phase{
-	state.Succeeded, state.UpToDate, state.NotNeeded, state.Running, state.Waiting, state.Pending,
+	state.Succeeded, state.UpToDate, state.NotNeeded, state.Running, state.Queued, state.Waiting, state.Pending,
 	state.Failed, state.Timeout, state.OOM, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
 }
 

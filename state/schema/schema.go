@@ -125,6 +125,7 @@ type State string
 const (
 	Pending     State = "pending"     // it has not started, or will be started again
 	Waiting     State = "waiting"     // it failed and waits for its retry
+	Queued      State = "queued"      // it waits in the queue of a cluster
 	Running     State = "running"     //
 	Succeeded   State = "succeeded"   //
 	Failed      State = "failed"      //
@@ -141,7 +142,7 @@ const (
 
 // States are all states, in the order of their documentation.
 var States = []State{
-	Pending, Waiting, Running, Succeeded, Failed, Timeout, OOM, Stalled, Cancelled, Interrupted, Lost, Blocked, UpToDate, NotNeeded,
+	Pending, Waiting, Queued, Running, Succeeded, Failed, Timeout, OOM, Stalled, Cancelled, Interrupted, Lost, Blocked, UpToDate, NotNeeded,
 }
 
 // StateOf returns a phase as programs see it.

@@ -72,7 +72,7 @@ type bench struct {
 	t       *testing.T
 	dir     string // batch folder
 	kind    engine.Kind
-	engine  engine.Engine
+	engine  engine.Opened
 	n       int
 	heard   map[string][]engine.Event
 	running map[string]bool

@@ -40,7 +40,7 @@ func leftovers() (tests []test) {
 				b.t.Error("the background process has no description")
 			}
 			if c.seen {
-				b.engine.OnGPU(l.UniID, []int{left.PID})
+				b.engine.Trees.OnGPU(l.UniID, []int{left.PID})
 			}
 			b.goOn(l)
 			b.expect(b.end(l.UniID), c.want)
@@ -73,7 +73,7 @@ func leftovers() (tests []test) {
 			b.start(l)
 			shown := b.background(l.UniID)
 			main := b.readPID(filepath.Join(l.Dir, "main"))
-			b.engine.OnGPU(l.UniID, []int{main})
+			b.engine.Trees.OnGPU(l.UniID, []int{main})
 			for shown.PID != main { // the keeper shows it first once it knows
 				shown = b.background(l.UniID)
 			}

@@ -59,7 +59,7 @@ var trees = []test{
 		r := b.start(l)
 		d := hear(b.t, fifo)
 		for pid, want := range map[int]string{r.PID: l.UniID, d: l.UniID, os.Getpid(): ""} {
-			if got := b.engine.Attempt(pid); got != want {
+			if got := b.engine.Trees.Attempt(pid); got != want {
 				b.t.Errorf("Attempt(%d) = %q, want %q", pid, got, want)
 			}
 		}

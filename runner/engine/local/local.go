@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"gpurun/gpu"
 	"gpurun/gpu/claim"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
@@ -22,17 +21,17 @@ import (
 // Kind is the kind of engine that runs attempts as processes of this host.
 type Kind struct{}
 
-// Placement says that gpurun chooses the GPUs.
-func (Kind) Placement() gpu.Placement { return gpu.Here }
+// Abilities says that gpurun chooses the GPUs.
+func (Kind) Abilities() engine.Abilities { return engine.Abilities{Name: "local", Announces: true} }
 
 // Open finds the live keepers of earlier runs and starts one for this run. Without a
 // folder it starts one at the first claim.
-func (Kind) Open(c engine.Config) (engine.Engine, error) {
+func (Kind) Open(c engine.Config) (engine.Opened, error) {
 	l := newLocal(c)
 	if c.Dir != "" {
 		if err := l.begin(); err != nil {
 			_ = l.Close()
-			return nil, err
+			return engine.Opened{}, err
 		}
 	}
 	l.start(l.pump)
@@ -40,7 +39,7 @@ func (Kind) Open(c engine.Config) (engine.Engine, error) {
 	if len(c.Claims) > 0 && c.Run != "" {
 		l.start(l.listen)
 	}
-	return l, nil
+	return engine.Opened{Engine: l, Claims: l, Trees: l}, nil
 }
 
 // begin connects to the keepers of earlier runs and starts this run's.
@@ -213,10 +212,17 @@ func poke(c chan struct{}) {
 	}
 }
 
-// Launch starts an attempt.
-func (l *Local) Launch(la engine.Launch) {
+// Launch starts attempts.
+func (l *Local) Launch(all ...engine.Launch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, la := range all {
+		l.launch(la)
+	}
+}
+
+// launch starts an attempt. l.mu is held.
+func (l *Local) launch(la engine.Launch) {
 	if l.live[la.UniID] != nil {
 		return
 	}
@@ -270,11 +276,18 @@ func (l *Local) Save(uniID, why, signal string, wait time.Duration) {
 	}
 }
 
-// Adopt asks every keeper about an attempt of an earlier run. If none has it, the disk
+// Adopt asks every keeper about attempts of an earlier run. If none has one, the disk
 // and the process table decide.
-func (l *Local) Adopt(a engine.Attempt) {
+func (l *Local) Adopt(all ...engine.Attempt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, a := range all {
+		l.adopt(a)
+	}
+}
+
+// adopt asks about one attempt. l.mu is held.
+func (l *Local) adopt(a engine.Attempt) {
 	if l.live[a.UniID] != nil {
 		return
 	}

@@ -91,5 +91,5 @@ func openLocal(c engine.Config) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.(*Local), nil
+	return e.Engine.(*Local), nil
 }

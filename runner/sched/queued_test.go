@@ -1,0 +1,109 @@
+package sched
+
+import (
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// newCluster is a world whose engine chooses the GPUs and has a queue, and three jobs.
+func newCluster(t *testing.T) *world {
+	w := newWorld(t)
+	w.opts.Elsewhere, w.opts.Queues = true, true
+	for _, name := range []string{"a", "b", "c"} {
+		w.job(name, "true", jobspec.Spec{Request: gpu.Request{Min: 2, Max: 2}, Retry: jobspec.Retry{Max: 0}}, "")
+	}
+	return w
+}
+
+func (w *world) counts(t *testing.T, want map[state.Phase]int) {
+	t.Helper()
+	s := w.core.Snapshot(w.now)
+	for p, n := range want {
+		if s.Counts[p] != n {
+			t.Errorf("%s: %d, want %d of %v", p, s.Counts[p], n, s.Counts)
+		}
+	}
+}
+
+// An attempt is queued from its launch until it runs; then it has a host and GPUs. The ledger
+// has the job's ID once, and all of this survives the run.
+func TestQueued(t *testing.T) {
+	w := newCluster(t)
+	w.open()
+	w.send(Began{})
+	w.counts(t, map[state.Phase]int{state.Queued: 3, state.Running: 0})
+	a, b := w.attempt("a"), w.attempt("b")
+	w.send(Queued{a, "17_0", ""})
+	w.send(Queued{a, "17_0", "Priority"})
+	if note := w.core.Snapshot(w.now).Running[0].Note; note != "queued 17_0: Priority" {
+		t.Errorf("it says %q", note)
+	}
+	w.send(Queued{b, "17_1", "Resources"})
+	w.wait(time.Minute)
+	w.send(Started{UniID: a, PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
+	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})
+	v := w.core.Snapshot(w.now).Running[0]
+	if v.Host != "node1" || len(v.GPUs) != 2 || v.GPUs[0] != 2 || !v.Started.Equal(w.now.Wall) || v.Phase != state.Running {
+		t.Errorf("got %+v", v)
+	}
+	if w.core.Phase(w.id("a")) != state.Running || w.core.Phase(w.id("b")) != state.Queued {
+		t.Errorf("a is %s, b is %s", w.core.Phase(w.id("a")), w.core.Phase(w.id("b")))
+	}
+	ids := map[string]int{}
+	for _, r := range w.ledger {
+		if r.Fact.Kind == state.KindQueued {
+			ids[r.Fact.JobID]++
+		}
+	}
+	if len(ids) != 2 || ids["17_0"] != 1 || ids["17_1"] != 1 {
+		t.Errorf("the ledger has %v", ids)
+	}
+
+	w.open() // another run
+	w.send(Began{})
+	for _, id := range []string{b, w.attempt("c")} {
+		w.send(Queued{id, "17_1", "Resources"})
+	}
+	w.send(Started{UniID: a, PID: 7, Adopted: true, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
+	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})
+	if v := w.core.Snapshot(w.now).Running[0]; v.Host != "node1" {
+		t.Errorf("adopted: %+v", v)
+	}
+}
+
+// max_gpus and max_submitted bound what is submitted and has not ended.
+func TestSubmitted(t *testing.T) {
+	for _, tt := range []struct {
+		gpus, open, want int
+	}{{-1, 0, 3}, {5, 0, 2}, {4, 0, 2}, {3, 0, 1}, {-1, 2, 2}} {
+		w := newCluster(t)
+		w.b.Settings.MaxGPUs, w.opts.MaxOpen = tt.gpus, tt.open
+		w.open()
+		w.send(Began{})
+		w.counts(t, map[state.Phase]int{state.Queued: tt.want, state.Pending: 3 - tt.want})
+		w.exit("a", Ended{})
+		w.counts(t, map[state.Phase]int{state.Queued: min(tt.want, 2), state.Succeeded: 1})
+	}
+	w := newCluster(t)
+	w.b.Settings.MaxGPUs = 1
+	w.open()
+	w.send(Began{})
+	w.counts(t, map[state.Phase]int{state.Failed: 3})
+}
+
+// An end that was not the job's fault spends no retry.
+func TestUncharged(t *testing.T) {
+	w := newCluster(t)
+	w.open()
+	w.send(Began{})
+	w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "node1 went down"})
+	w.counts(t, map[state.Phase]int{state.Queued: 3})
+	last := w.ledger[len(w.ledger)-2]
+	if last.Fact.State != state.Lost || last.Fact.Uncharged != "node1 went down" {
+		t.Errorf("the end is %+v", last.Fact)
+	}
+}

@@ -29,6 +29,7 @@ type Snapshot struct {
 	GPUErr   string        `json:"no_readings,omitempty"`       // why there is no reading
 	Alike    []Alike       `json:"alike,omitempty"`             // failures shared by several jobs, most frequent first; at most 5
 	Held     []Held        `json:"held,omitempty"`              // job families held by the breaker; at most 20
+	GPUs     []Pressure    `json:"-"`                           // all that the run knows; nil without GPUs
 	Silent   []string      `json:"silent_keepers,omitempty"`    // keepers that do not answer, one sentence each
 }
 

@@ -307,6 +307,7 @@ func (r *run) carry() error {
 	if u := r.uniIDs(); u != nil {
 		c.Sinks, c.Report = append(c.Sinks, u), u.Report
 	}
+	c.Sinks = append(c.Sinks, r.recordGPUs()...)
 	c.Sinks = r.sinks(append(c.Sinks, view), sig, view.Print)
 	rest := r.streamEvents()
 	res := runner.Run(context.Background(), c)

@@ -226,9 +226,15 @@ func (c *Core) greet(a *attempt) {
 // are on the GPUs or a rule keeps the job off: what the run's history shows as lost.
 type wasting struct {
 	waits bool          // a job waits for GPUs
-	on    []state.Loss  // a row for each GPU that it cannot have now
+	on    []obstacle    // a row for each GPU that it cannot have now
 	since time.Duration // that is so
 	sum   []state.Loss  // since the last start
+}
+
+// An obstacle is why the first waiting job cannot have a GPU.
+type obstacle struct {
+	id gpu.UUID
+	state.Loss
 }
 
 // wasteEvery is how often that is looked at while a job waits.
@@ -242,7 +248,7 @@ func (c *Core) waste() {
 		return
 	}
 	for _, l := range w.on {
-		w.add(l, (c.now.Boot - w.since).Seconds())
+		w.add(l.Loss, (c.now.Boot - w.since).Seconds())
 	}
 	w.waits, w.since, w.on = waits, c.now.Boot, w.on[:0]
 	if !waits {
@@ -252,7 +258,7 @@ func (c *Core) waste() {
 		no := c.whyNotOn(c.waiter.id, v)
 		ours := v.Ours || no.code == gpu.Held || no.code == gpu.Releasing || no.code == gpu.Unread || no.wait == schema.WaitKept
 		if no.text != "" && !v.Never && !ours {
-			w.on = append(w.on, state.Loss{Code: no.code, User: no.user})
+			w.on = append(w.on, obstacle{v.UUID, state.Loss{Code: no.code, User: no.user}})
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	}
 	c.viewSteering(&s)
 	if c.pool != nil {
-		s.Rivals = c.pool.Waiting(maxRivals)
+		s.Rivals, s.GPUs = c.pool.Waiting(maxRivals), c.pressures()
 	}
 	for p := pending; p < phaseCount; p++ {
 		if n := c.counts[p]; n > 0 {
@@ -52,6 +52,21 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 		s.GPUStale = age
 	}
 	return s
+}
+
+// pressures returns how each GPU is, and what keeps the first waiting job off it.
+func (c *Core) pressures() []state.Pressure {
+	levels := c.pool.Levels(c.now.Boot)
+	all := make([]state.Pressure, len(levels))
+	for i, l := range levels {
+		all[i].Level = l
+		for _, o := range c.wasted.on {
+			if o.id == l.UUID && c.wasted.waits {
+				all[i].Code, all[i].User = o.Code, o.User
+			}
+		}
+	}
+	return all
 }
 
 func (a *attempt) view() state.View {

@@ -24,6 +24,7 @@ const (
 	logsName   = "logs"
 	triesName  = "attempts"
 	curvesName = "metrics"
+	gaugesName = "gpus.jsonl"
 )
 
 // Folder returns where the state of a job file is kept, whether or not it exists:

@@ -1,0 +1,49 @@
+package gpu
+
+import "time"
+
+// A Level is how full and how busy a device is, and whose doing that is.
+type Level struct {
+	UUID   UUID
+	Index  int
+	Total  Bytes // 0 if unknown
+	Used   Bytes // -1 if unknown, as Ours and Util
+	Ours   Bytes // part of Used that this run's jobs have
+	Util   int   // percent
+	Jobs   int   // of this run, that are on it
+	Others bool  // so is somebody else, as far as can be seen
+}
+
+// Levels returns those of all devices, in PCI order, as of now.
+func (p *Pool) Levels(now time.Duration) []Level {
+	all := make([]Level, len(p.devs))
+	for i := range p.devs {
+		all[i] = p.devs[i].level(now, p.gap())
+	}
+	return all
+}
+
+// level leaves unknown what was read longer ago than gap.
+func (d *device) level(now, gap time.Duration) Level {
+	l := Level{UUID: d.UUID, Index: d.Index, Total: d.Total, Used: -1, Ours: -1, Util: -1, Jobs: len(d.holds)}
+	if !d.read || d.err != "" || d.noReading != "" || now-d.at > gap {
+		return l
+	}
+	l.Others = d.foreign != nil || d.own != nil || d.hidden > 0 || len(d.claims) > 0
+	if n := len(d.samples); n > 0 && now-d.samples[n-1].At <= gap {
+		l.Util = d.samples[n-1].Percent
+	}
+	if l.Used = d.used; !d.listed || l.Used < 0 {
+		return l
+	}
+	ours := Bytes(0)
+	for _, h := range d.holds {
+		taken, known := d.taken(h.attempt)
+		if !known {
+			return l
+		}
+		ours += taken
+	}
+	l.Ours = min(ours, l.Used)
+	return l
+}

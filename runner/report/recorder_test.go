@@ -1,0 +1,117 @@
+package report
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// store keeps a text in memory. It fails with err, or waits for free.
+type store struct {
+	mu   sync.Mutex
+	text string
+	err  error
+	free chan struct{}
+}
+
+func (s *store) Load() *state.Gauges { return state.ReadGauges(s.text) }
+
+func (s *store) write(text string, all bool) error {
+	if s.free != nil {
+		<-s.free
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return s.err
+	}
+	if all {
+		s.text = ""
+	}
+	s.text += text
+	return nil
+}
+
+func (s *store) Append(text []byte) error  { return s.write(string(text), false) }
+func (s *store) Replace(text []byte) error { return s.write(string(text), true) }
+
+func plain(f func()) { go f() }
+
+// snapshots returns what a run of some minutes shows.
+func snapshots(from time.Time, minutes int) (list []state.Snapshot) {
+	for i := range minutes {
+		p := state.Pressure{Level: gpu.Level{UUID: "GPU-0", Used: gpu.Bytes(i+1) * gpu.GiB, Ours: 0, Util: i}}
+		list = append(list, state.Snapshot{At: from.Add(time.Duration(i) * time.Minute), GPUs: []state.Pressure{p}})
+	}
+	return list
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// feed hands over snapshots, each when the one before has been taken.
+func feed(t *testing.T, r *Recorder, list []state.Snapshot) {
+	t.Helper()
+	for _, s := range list {
+		for deadline := time.Now().Add(10 * time.Second); len(r.news) == cap(r.news); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("nobody takes them")
+			}
+		}
+		r.Snapshot(s)
+	}
+}
+
+// What two runs have read is all there, and a run that was killed has lost a row at most.
+func TestRecorder(t *testing.T) {
+	s := &store{}
+	first := NewRecorder(s, plain, nil)
+	feed(t, first, snapshots(noon, 10))
+	first.Close()
+	killed := strings.TrimSuffix(s.text, s.text[strings.LastIndex(strings.TrimSpace(s.text), "\n")+1:])
+	if n := len(state.ReadGauges(s.text).Rows); n != 10 {
+		t.Errorf("%d rows:\n%s", n, s.text)
+	}
+	s = &store{text: killed}
+	second := NewRecorder(s, plain, nil)
+	feed(t, second, snapshots(noon.Add(time.Hour), 10))
+	second.Close()
+	if g := state.ReadGauges(s.text); len(g.Rows) != 19 || *g.Rows[18].GPUs[0].Used != 10240 {
+		t.Errorf("%d rows:\n%s", len(g.Rows), s.text)
+	}
+}
+
+// A disk that is full is told once, and one that has room again gets all.
+func TestRecorderWithoutRoom(t *testing.T) {
+	s, said := &store{err: errors.New("no space left on device")}, 0
+	r := NewRecorder(s, plain, func(error) { said++ })
+	feed(t, r, snapshots(noon, 10))
+	for deadline := time.Now().Add(10 * time.Second); len(r.news) > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	}
+	s.mu.Lock()
+	s.err = nil
+	s.mu.Unlock()
+	r.Close()
+	if n := len(state.ReadGauges(s.text).Rows); n != 10 || said != 1 {
+		t.Errorf("%d rows, told %d times", n, said)
+	}
+}
+
+// A disk that hangs keeps neither the run waiting nor, for long, its end.
+func TestRecorderOnADiskThatHangs(t *testing.T) {
+	s := &store{free: make(chan struct{})}
+	r := NewRecorder(s, plain, nil)
+	began := time.Now()
+	for _, n := range snapshots(noon, 1000) {
+		r.Snapshot(n)
+	}
+	if r.Close(); time.Since(began) > closeFor+5*time.Second {
+		t.Errorf("took %v", time.Since(began))
+	}
+	close(s.free)
+	<-r.done
+}

@@ -62,6 +62,7 @@ type Options struct {
 	Params     []string          // -p KEY=VALUE: what replaces the jobs' own parameters
 	UserConfig string            // path of the user's own defaults; "" for none; may be missing
 	Lint       bool              // also lint the batch, because it is going to run
+	Reading    func(path string) // is told each file that decides what the jobs are, just before it is read; nil for nobody
 }
 
 // A Problem is an error or a warning in a job file, and Settings apply to the batch, as its Pools

@@ -155,7 +155,7 @@ func (l *loader) checkConfigs() {
 		}
 		own := &configCopy{job: j, perAttempt: c.PerAttempt()}
 		v, _ := l.batch.plan(j)
-		own.base, own.sets, _ = l.batch.open(c, v)
+		own.base, own.sets, _ = l.batch.open(c, v, l.out.Note)
 		first := owners[path]
 		if first == nil {
 			owners[path] = own

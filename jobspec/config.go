@@ -83,14 +83,16 @@ func (p *proto) readSets(c *written.Config, under []string, add bool, n *yaml.No
 	})
 }
 
-// open returns the base, which is read once for all jobs, and the changes of one job.
-func (b *Batch) open(c *written.Config, v *expand.Values) (base *configedit.File, sets []configedit.Set, problems []Problem) {
+// open returns the base, which is read once for all jobs, and the changes of one job. Before
+// it reads, it tells note.
+func (b *Batch) open(c *written.Config, v *expand.Values, note func(path string)) (base *configedit.File, sets []configedit.Set, problems []Problem) {
 	path, err := c.BasePath(v)
 	if err != nil {
 		return nil, nil, []Problem{{Text: "config.base: " + err.Error()}}
 	}
 	base, ok := b.bases[path]
 	if !ok {
+		note(path)
 		data, err := source.ReadRegular(path)
 		if err != nil {
 			return nil, nil, []Problem{{Line: c.Base.Line, Col: c.Base.Col, Text: fmt.Sprintf("config %q: %s (%s)", c.Base.Raw, err, path)}}
@@ -109,7 +111,7 @@ func (b *Batch) open(c *written.Config, v *expand.Values) (base *configedit.File
 
 // config returns the copy that one attempt gets.
 func (b *Batch) config(c *written.Config, v *expand.Values) (*Config, error) {
-	base, sets, problems := b.open(c, v)
+	base, sets, problems := b.open(c, v, func(string) {})
 	var content []byte
 	if len(problems) == 0 {
 		content, problems = base.Edit(sets)

@@ -87,7 +87,7 @@ func (p *proto) configValues(v *expand.Values) any {
 	if at.WorkDir, err = p.Dir(p.file.workDir, v); err != nil || c.Bad {
 		return nil // has been reported
 	}
-	base, sets, problems := p.file.batch.open(c, &at)
+	base, sets, problems := p.file.batch.open(c, &at, p.file.out.Note)
 	var values any
 	if len(problems) == 0 {
 		if !p.edited[base.Name] {

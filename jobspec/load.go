@@ -63,6 +63,7 @@ type loader struct {
 
 func newLoader(opts Options) *loader {
 	l := &loader{opts: opts, batch: &Batch{bases: map[string]*configedit.File{}, clashing: map[string]bool{}}}
+	l.out.Reading = opts.Reading
 	l.lints = lint.New(&l.out)
 	l.givens = expand.ParseGivens(opts.Params, &l.out)
 	return l

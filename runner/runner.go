@@ -139,6 +139,10 @@ func newLoop(ctx context.Context, c Config) *loop {
 
 // wait waits for one thing to happen and handles it; false if the context is done.
 func (l *loop) wait(tick <-chan time.Time) bool {
+	reloads := l.Reloads
+	if !l.Core.Begun() {
+		reloads = nil // it still looks for jobs of an earlier run: the files are read after that
+	}
 	select {
 	case <-l.ctx.Done():
 		return false
@@ -149,7 +153,7 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 			return false
 		}
 		l.happened(ev)
-	case <-l.Reloads:
+	case <-reloads:
 		l.reload(l.told)
 	case s := <-l.Stops:
 		l.stop(s)

@@ -52,6 +52,7 @@ var settingOf = map[string]string{
 // line, for hints.
 func ReadConfig(job *source.Source, path string, keys []string, out *source.Report) Config {
 	c := Config{Path: cmp.Or(path, filepath.Join(filepath.Dir(job.Path), "config.yaml")), WorkDir: filepath.Dir(job.Dir), DirKey: "..", DirFrom: "default"}
+	out.Note(c.Path)
 	if _, err := os.Stat(c.Path); path == "" && os.IsNotExist(err) {
 		return c
 	}

@@ -20,6 +20,7 @@ func (r *matrixReader) from(k, v *yaml.Node) {
 	}
 	var data []byte
 	if err == nil {
+		r.Out.Note(path)
 		if data, err = source.ReadRegular(path); err != nil {
 			err = source.Faultf(r.otherPlace(v.Value, path), "%s: %s", v.Value, strings.ReplaceAll(err.Error(), "job file", "file of rows"))
 		}

@@ -106,6 +106,7 @@ func FromUser(path string, keys []string, out *source.Report) []Given {
 	if path == "" {
 		return nil
 	}
+	out.Note(path)
 	data, err := source.ReadRegular(path)
 	if err != nil && strings.Contains(err.Error(), "no such file") {
 		return nil

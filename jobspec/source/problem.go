@@ -79,7 +79,15 @@ func (p Problem) Error() string { return p.String() }
 type Report struct {
 	Problems []Problem
 	Warnings []Problem
+	Reading  func(path string) // is told of each file just before it is read; nil for nobody
 	seen     map[Problem]bool
+}
+
+// Note tells that a file is about to be read, or would be if it were there.
+func (r *Report) Note(path string) {
+	if r.Reading != nil {
+		r.Reading(path)
+	}
 }
 
 // Add collects an error.

@@ -28,6 +28,7 @@ type Source struct {
 
 // Read reads a job file. Whatever it is, it neither hangs nor fills memory.
 func Read(path string, out *Report) *Source {
+	out.Note(path)
 	data, err := ReadRegular(path)
 	if err != nil {
 		out.Add(Problem{File: cmp.Or(path, `""`)}.Because(err))

@@ -28,7 +28,7 @@ Examples:
 
 // Run reads the files and reports what is wrong with them.
 func (c *checkCmd) Run(a *app) error {
-	batch, err := a.load(&c.batchFlags)
+	batch, err := a.load(&c.batchFlags, nil)
 	if err != nil {
 		return err
 	}

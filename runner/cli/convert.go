@@ -27,7 +27,7 @@ func (c *convertCmd) Run(a *app) error {
 	if a.settings["work-dir"] != "" {
 		return &failure{code: exitUsage, text: "--work-dir is relative to this folder, and a job file's work_dir to its own", hint: "write work_dir into the converted file"}
 	}
-	batch, err := a.load(&c.batchFlags)
+	batch, err := a.load(&c.batchFlags, nil)
 	if err != nil {
 		return err
 	}

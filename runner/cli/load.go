@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/jobspec"
+	"gpurun/runner"
 )
 
 // options returns how to read job files, from the command line and the machine.
@@ -56,8 +57,9 @@ func userConfig() (path, warning string) {
 	return path, ""
 }
 
-// load reads the job files on the command line; all their problems form one failure.
-func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
+// load reads the job files on the command line, and has w watch them; all their problems form
+// one failure.
+func (a *app) load(b *batchFlags, w *fileWatch) (*jobspec.Batch, error) {
 	paths, err := a.paths(b)
 	if err != nil {
 		return nil, err
@@ -70,7 +72,10 @@ func (a *app) load(b *batchFlags) (*jobspec.Batch, error) {
 		return nil, err
 	}
 	o.Lint = true
-	batch, err := jobspec.Load(paths, o)
+	batch, err := w.load(paths, o)
+	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
+		return nil, atStart(err)
+	}
 	return batch, problems(err)
 }
 

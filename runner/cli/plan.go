@@ -56,7 +56,7 @@ func (p *planning) runs(id int) bool { return p.verdicts[id].Run }
 
 // Run shows what a run would do now.
 func (c *planCmd) Run(a *app) error {
-	batch, err := a.load(&c.batchFlags)
+	batch, err := a.load(&c.batchFlags, nil)
 	if err != nil {
 		return err
 	}

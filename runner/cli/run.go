@@ -131,7 +131,7 @@ func now() sched.Now { return sched.Now{Boot: host.Boottime(), Wall: time.Now().
 // only if something that would run needs one.
 func (r *run) open() error {
 	var err error
-	if r.batch, err = r.load(&r.cmd.batchFlags); err != nil {
+	if r.batch, err = r.load(&r.cmd.batchFlags, r.files); err != nil {
 		return err
 	}
 	if r.opts, err = r.cmd.options(r.batch); err != nil {

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	// Not the rules of the machine that the tests run on, and this user instead of root.
 	hostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
 	steady = time.Second
+	lookAtFiles = 50 * time.Millisecond
 	testscript.Main(m, map[string]func(){
 		"gpurun": func() { os.Exit(Main(os.Args[1:])) },
 	})

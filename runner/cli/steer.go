@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -164,16 +165,14 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	if err != nil {
 		return runner.Reading{}, err
 	}
-	if r.cmd.Watch {
-		if err := onlyOurs(paths); err != nil {
-			return runner.Reading{}, err
-		}
-	}
 	o.Lint, o.Flags = true, maps.Clone(o.Flags)
 	for name, value := range set {
 		o.Flags[strings.ReplaceAll(name, "_", "-")] = value
 	}
-	b, err := jobspec.Load(paths, o)
+	b, err := r.files.load(paths, o)
+	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
+		return runner.Reading{}, err
+	}
 	if err != nil {
 		return runner.Reading{}, mistake(err)
 	}

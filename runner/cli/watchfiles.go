@@ -3,69 +3,126 @@ package cli
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
+	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
 
-// A run with --watch reads its job files again when they change. It looks at them once a
-// second: on a network file system nobody tells of changes.
-const lookAtFiles = time.Second
+// A run with --watch reads its job files again when they, or files that they name, change. It
+// looks at them once a second (tests are less patient): on a network file system nobody tells of
+// changes.
+var lookAtFiles = time.Second
 
-// fileWatch tells when job files have changed.
+// fileWatch tells when files have changed of which the batch was made: job files, tables of
+// parameters, bases of configs, settings.
 type fileWatch struct {
-	paths []string
-	again chan<- struct{}
-	say   func(string)
-	known []appearance // how the files were when they were last read
-	idle  bool         // that all is done has been said
+	jobFiles []string
+	again    chan<- struct{}
+	say      func(string)
+	idle     bool // that all is done has been said
+
+	mu    sync.Mutex
+	known map[string]appearance // how the files were just before they were last read
+	noted map[string]appearance // those that are being read now
 }
 
-// An appearance tells two versions of a file apart.
+// An appearance tells two versions of a file apart; one that is missing is as good as another.
 type appearance struct {
 	dev, ino uint64
 	size     int64
-	mtime    time.Time
+	ctime    syscall.Timespec // also of its mode
 }
 
-// look returns how the files are; one that is missing is as good as another.
-func (w *fileWatch) look() []appearance {
-	all := make([]appearance, len(w.paths))
-	for i, path := range w.paths {
-		if fi, err := os.Stat(path); err == nil {
-			st := fi.Sys().(*syscall.Stat_t)
-			all[i] = appearance{st.Dev, st.Ino, fi.Size(), fi.ModTime()}
+func look(path string) appearance {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return appearance{}
+	}
+	st := fi.Sys().(*syscall.Stat_t)
+	return appearance{st.Dev, st.Ino, fi.Size(), st.Ctim}
+}
+
+// begin is called before files are read, note before each one, and end after the last. What
+// changes meanwhile has then changed since. After a mistake, perhaps not all were read: those of
+// before count too.
+func (w *fileWatch) begin() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noted = map[string]appearance{}
+	for _, path := range w.jobFiles {
+		w.noted[path] = look(path)
+	}
+}
+
+func (w *fileWatch) note(path string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.noted[path]; !known {
+		w.noted[path] = look(path)
+	}
+}
+
+func (w *fileWatch) end(failed bool) (read []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for path, was := range w.known {
+		if _, again := w.noted[path]; failed && !again {
+			w.noted[path] = was
 		}
 	}
-	return all
+	w.known, w.noted = w.noted, nil
+	return slices.Sorted(maps.Keys(w.known))
 }
 
 // run goes on until done is closed. A file that is still being written changes again: it is
 // read once it has stayed the same for one look.
 func (w *fileWatch) run(done <-chan struct{}) {
-	before := w.known
+	before := map[string]appearance{}
 	for {
 		select {
 		case <-done:
 			return
 		case <-time.After(lookAtFiles):
 		}
-		now := w.look()
-		if !slices.Equal(now, w.known) && slices.Equal(now, before) {
-			w.known = now
+		if w.changed(before) {
 			select {
 			case w.again <- struct{}{}:
 			default: // it will be done
 			}
 		}
-		before = now
 	}
+}
+
+// changed reports whether a file is not as it was when it was read, but as it was one look
+// before. It says so once for each change.
+func (w *fileWatch) changed(before map[string]appearance) (changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	settled := true
+	now := map[string]appearance{}
+	for path, was := range w.known {
+		now[path] = look(path)
+		if now[path] != was {
+			changed = true
+			if last, looked := before[path]; !looked || last != now[path] {
+				settled = false
+			}
+		}
+	}
+	maps.Copy(before, now)
+	if changed && settled {
+		maps.Copy(w.known, now)
+	}
+	return changed && settled
 }
 
 // Fact does nothing.
@@ -77,24 +134,41 @@ func (w *fileWatch) Warn(string) {}
 // Snapshot says once that all is done, and what happens next.
 func (w *fileWatch) Snapshot(s state.Snapshot) {
 	if s.Watching && !w.idle {
-		w.say("all done; waiting for changes of " + strings.Join(names(len(w.paths), func(i int) string { return shown(w.paths[i]) }), ", ") + " (gpurun stop --drain ends it)")
+		w.say("all done; waiting for changes of " + strings.Join(names(len(w.jobFiles), func(i int) string { return shown(w.jobFiles[i]) }), ", ") + " (gpurun stop --drain ends it)")
 	}
 	w.idle = s.Watching
 }
 
-// watchFiles begins to watch the job files, before they are read. Those in which others have
-// a say are refused: they would start what they like in this user's name.
+// watchFiles begins to watch the job files, before they are read.
 func (r *run) watchFiles(paths []string) error {
 	if !r.cmd.Watch {
 		return nil
 	}
-	if err := onlyOurs(paths); err != nil {
-		return &failure{code: exitUsage, text: err.Error(), hint: "nothing was started; without --watch the file is read once, as you see it now", err: err}
+	r.files = &fileWatch{jobFiles: paths}
+	return atStart(onlyOurs(paths))
+}
+
+func atStart(err error) error {
+	if err == nil {
+		return nil
 	}
-	w := &fileWatch{paths: paths}
-	w.known = w.look()
-	r.files = w
-	return nil
+	return &failure{code: exitUsage, text: err.Error(), hint: "nothing was started; without --watch the files are read once, as you see them now", err: err}
+}
+
+// load loads a batch and has its files watched from then on; nil only loads. Files in which
+// others have a say are refused: they would start what they like in this user's name.
+func (w *fileWatch) load(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
+	if w == nil {
+		return jobspec.Load(paths, o)
+	}
+	w.begin()
+	o.Reading = w.note
+	b, err := jobspec.Load(paths, o)
+	read := w.end(err != nil)
+	if err == nil {
+		err = onlyOurs(read)
+	}
+	return b, err
 }
 
 func onlyOurs(paths []string) error {

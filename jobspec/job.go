@@ -50,6 +50,13 @@ type Notice struct {
 	Grace  time.Duration // until SIGKILL
 }
 
+// Stall says when a job counts as stalled.
+type Stall struct {
+	After  time.Duration // after so long without output, CPU and GPU use; 0 for never
+	Output time.Duration // after so long without output; 0 for never
+	Kill   bool          // and that it is then ended
+}
+
 // A PoolUse is how much of a pool a job takes. N is 0 without one.
 type PoolUse struct {
 	Name string
@@ -62,7 +69,7 @@ type Retry struct {
 	Delay        time.Duration // before each
 	BackoffAfter int           // Backoff replaces Delay after every BackoffAfter failures; 0 for never
 	Backoff      time.Duration
-	On           []string // kinds of failure: oom, timeout, signal, exit, lost; empty for all
+	On           []string // kinds of failure: oom, timeout, stalled, signal, exit, lost; empty for all
 	MemoryGrowth float64  // factor on gpu_memory after an OOM; 0 or 1 for none
 }
 
@@ -110,6 +117,7 @@ type Spec struct {
 	When       When
 	Timeout    time.Duration // 0 for none
 	AtTimeout  Notice
+	Stall      Stall
 	Grace      time.Duration // between SIGTERM and SIGKILL
 	Retry      Retry
 	Resize     Resize

@@ -60,6 +60,10 @@ var resourceKeys = []resourceKey{
 	single("timeout.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Timeout }),
 	single("timeout.signal", parseSignal, func(s *Spec) *string { return &s.AtTimeout.Signal }),
 	single("timeout.grace", units.ParseDuration, func(s *Spec) *time.Duration { return &s.AtTimeout.Grace }),
+	single("stall", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
+	single("stall.after", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.After }),
+	single("stall.output", units.ParseDuration, func(s *Spec) *time.Duration { return &s.Stall.Output }),
+	single("on_stall", parseOnStall, func(s *Spec) *bool { return &s.Stall.Kill }),
 	single("leftovers", oneOf[string]("auto", "wait", "kill", "fail"), func(s *Spec) *string { return &s.Leftovers }),
 	single("retry", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
 	single("retry.max", parseRetries, func(s *Spec) *int { return &s.Retry.Max }),
@@ -131,11 +135,16 @@ func parseKinds(v []string) ([]string, error) {
 		return nil, nil
 	}
 	for _, kind := range v {
-		if _, err := units.ParseWord(kind, "oom", "timeout", "signal", "exit", "lost"); err != nil {
+		if _, err := units.ParseWord(kind, "oom", "timeout", "stalled", "signal", "exit", "lost"); err != nil {
 			return nil, err
 		}
 	}
 	return v, nil
+}
+
+func parseOnStall(s string) (kill bool, err error) {
+	word, err := units.ParseWord(s, "kill", "warn")
+	return word == "kill", err
 }
 
 func parseFactor(s string) (float64, error) {
@@ -217,6 +226,9 @@ func (p *proto) finish(d *draft) {
 		r.UtilOnOwn = p.style.ownUtil
 	}
 	p.checkResize(d)
+	if t := d.given["on_stall"]; t != nil && d.Stall.After+d.Stall.Output == 0 && !p.inherited["on_stall"] {
+		p.src.Problem(t.Line, t.Col, "add stall: 30m", "on_stall has no effect without stall")
+	}
 	p.checkPool(d)
 	if t := d.given["retry.backoff"]; t != nil && d.given["retry.backoff_after"] == nil && d.Retry.BackoffAfter == 0 {
 		p.src.Problem(t.Line, t.Col, "add backoff_after: 3", "retry: backoff has no effect without backoff_after")
@@ -259,8 +271,8 @@ func (p *proto) readResources() {
 	}
 }
 
-// readMapping reads those of the scheduler's keys that are in a mapping: retry, resize and
-// timeout.
+// readMapping reads those of the scheduler's keys that are in a mapping: retry, resize, stall
+// and timeout.
 func (p *proto) readMapping(key string, n *yaml.Node) {
 	var valid []string
 	for _, rk := range resourceKeys {
@@ -281,6 +293,8 @@ func (p *proto) readMapping(key string, n *yaml.Node) {
 		p.src.Problem(n.Line, n.Column, "add max: 3", "retry without max retries nothing")
 	case key == "timeout" && source.Child(n, "after") == nil:
 		p.src.Problem(n.Line, n.Column, "add after: 6h", "timeout without after never comes")
+	case key == "stall" && len(n.Content) == 0:
+		p.src.Problem(n.Line, n.Column, "write stall: 30m, or stall: {output: 30m}", "stall is empty")
 	case key == "resize" && len(n.Content) == 0:
 		p.src.Problem(n.Line, n.Column, "write resize: true", "resize is empty")
 	}

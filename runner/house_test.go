@@ -38,7 +38,8 @@ var mayImport = map[string][]string{
 	"gpurun/state/host":                 {},
 	"gpurun/state/redact":               {},
 	"gpurun/state/disk":                 {"gpurun/gpu", "gpurun/state", "gpurun/state/host"},
-	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/schema"},
+	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
+	"gpurun/runner/sched/stall":         {"gpurun/gpu", "gpurun/jobspec"},
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
 	"gpurun/runner/configcopy":          {"gpurun/state/host"},
 	"gpurun/runner/engine/procs":        {"gpurun/state/host"},
@@ -78,7 +79,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema", "gpurun/runner/sched"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: pure packages may not", pkg, d)

@@ -284,6 +284,8 @@ func (s *Sim) Wishes() []gpu.Wish { return nil }
 func (s *Sim) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
 
 // Sick finds no quarantines.
+func (s *Sim) CPU([]string) map[string]time.Duration { return nil }
+
 func (s *Sim) Sick() []gpu.Quarantine { return nil }
 
 // Quarantine does nothing.

@@ -79,7 +79,7 @@ func (l *loop) staysSo(op string, id int, p state.Phase) string {
 		return ""
 	}
 	switch p {
-	case state.Failed, state.Timeout, state.OOM, state.Lost, state.Cancelled, state.Interrupted, state.Waiting:
+	case state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Cancelled, state.Interrupted, state.Waiting:
 		return ""
 	case state.Blocked:
 		return "blocked: retry what failed before it, and it runs then"

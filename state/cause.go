@@ -32,7 +32,7 @@ const (
 
 // ofStop are the causes of ends by why the attempt was stopped.
 var ofStop = map[string]CauseCode{
-	WhyCancelled: CauseCancelled, WhyInterrupted: CauseInterrupted, WhyTimeout: CauseTimeout, WhyFailFast: CauseFailFast,
+	WhyCancelled: CauseCancelled, WhyInterrupted: CauseInterrupted, WhyTimeout: CauseTimeout, WhyStalled: CauseStalled, WhyFailFast: CauseFailFast,
 	WhyGPU: CauseGPUTaken, WhyStray: CauseStrayGPU, WhyPreempted: CausePreempted, WhyResize: CauseResized,
 }
 
@@ -52,7 +52,7 @@ func (f *Fact) CauseCode() CauseCode {
 	case f.Unrunnable():
 		return CauseNotFound
 	case f.ErrorType != "":
-		return CauseCode(f.ErrorType) // exit, signal, timeout, lost, stray_gpu, left_running
+		return CauseCode(f.ErrorType) // exit, signal, timeout, stalled, lost, stray_gpu, left_running
 	case ofStop[f.Why] != "":
 		return ofStop[f.Why]
 	}

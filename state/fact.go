@@ -18,6 +18,7 @@ const (
 	KindStart   Kind = "start"   // an attempt is about to begin
 	KindQueued  Kind = "queued"  // a cluster has it in its queue
 	KindRunning Kind = "running" // its process exists
+	KindStalled Kind = "stalled" // it has done nothing for too long, and goes on
 	KindStop    Kind = "stop"    // it is about to be signaled, and why
 	KindEnd     Kind = "end"     // it is over
 	KindForget  Kind = "forget"  // the last success of Key no longer counts
@@ -73,13 +74,13 @@ type Fact struct {
 	PIDStart uint64 `json:"pid_start,omitempty"` // kernel start time, clock ticks after boot
 
 	// Stop and end; over: what stopped the run, "SIGTERM", or what else it ended with.
-	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, fail-fast, gpu, resize, stray, preempted, left-over
+	Why string `json:"why,omitempty"` // stop: cancelled, interrupted, timeout, stalled, fail-fast, gpu, resize, stray, preempted, left-over
 
 	// End.
 	State        Phase             `json:"state,omitempty"`
 	ExitCode     *int              `json:"exit_code,omitempty"`
 	Signal       string            `json:"signal,omitempty"`     // "SIGKILL"
-	ErrorType    string            `json:"error_type,omitempty"` // oom, timeout, signal, exit, lost, left_running, stray_gpu
+	ErrorType    string            `json:"error_type,omitempty"` // oom, timeout, stalled, signal, exit, lost, left_running, stray_gpu
 	Cause        CauseCode         `json:"cause,omitempty"`      // why it ended without success; see Fact.CauseCode
 	Reason       string            `json:"reason,omitempty"`     // for people, e.g. "output ckpt/a.pt missing"
 	Line         string            `json:"line,omitempty"`       // for a failure: the log line that explains it
@@ -141,6 +142,7 @@ const (
 	WhyCancelled   = "cancelled"   // gpurun stop JOB
 	WhyInterrupted = "interrupted" // the run was stopped
 	WhyTimeout     = "timeout"
+	WhyStalled     = "stalled" // did nothing for too long
 	WhyFailFast    = "fail-fast"
 	WhyGPU         = "gpu"       // stop --gpu: requeued, uncharged
 	WhyStray       = "stray"     // used a GPU it was not granted
@@ -152,6 +154,7 @@ const (
 const (
 	ErrOOM         = "oom"
 	ErrTimeout     = "timeout"
+	ErrStalled     = "stalled"
 	ErrSignal      = "signal"
 	ErrExit        = "exit"
 	ErrLost        = "lost"

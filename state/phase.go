@@ -20,6 +20,7 @@ const (
 	Failed      Phase = "failed"      //
 	Timeout     Phase = "timeout"     //
 	OOM         Phase = "oom"         // out of GPU or host memory
+	Stalled     Phase = "stalled"     // it did nothing for too long, and was stopped for that
 	Cancelled   Phase = "cancelled"   // by gpurun stop JOB
 	Interrupted Phase = "interrupted" // the run was stopped
 	Lost        Phase = "lost"        // disappeared without an exit status
@@ -34,7 +35,7 @@ func (p Phase) Ended() bool { return p != Pending && p != Waiting && p != Queued
 // Bad reports whether the phase makes the run exit with 1.
 func (p Phase) Bad() bool {
 	switch p {
-	case Failed, Timeout, OOM, Lost, Blocked, Cancelled:
+	case Failed, Timeout, OOM, Stalled, Lost, Blocked, Cancelled:
 		return true
 	}
 	return false

@@ -61,6 +61,7 @@ type View struct {
 	Takes   time.Duration `json:"takes_ns,omitempty"`    // what jobs like it took; 0 if unknown
 	NextAt  time.Time     `json:"next_attempt,omitzero"` // while backing off
 	Stop    string        `json:"stopping,omitempty"`    // why it is being stopped
+	Stalled string        `json:"stalled,omitempty"`     // "no output for 31 min", once that is too long
 	Log     string        `json:"log,omitempty"`
 	Note    string        `json:"note,omitempty"` // "in the background: python 4711", or what else is to be said
 }

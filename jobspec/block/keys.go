@@ -11,7 +11,7 @@ import (
 
 // jobKeys are the job keys allowed in a block file's config.yaml, where they
 // apply to all blocks.
-var jobKeys = []string{"timeout", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
+var jobKeys = []string{"timeout", "stall", "on_stall", "retry", "shell", "env", "log", "stdout", "stderr", "gpu_model", "cpus", "memory", "priority"}
 
 // vagueKeys are job keys that a script's own config.yaml may well have too.
 var vagueKeys = []string{"name", "run", "params", "args", "outputs", "inputs", "config", "desc", "tags"}

@@ -12,7 +12,7 @@ var (
 	plainText    = regexp.MustCompile(`^[A-Za-z0-9_./][A-Za-z0-9_./=,+@%^~();<>|$&\\ -]*$`)
 	singleQuoted = regexp.MustCompile(`^[ -&(-~]+$`)
 	otherValue   = regexp.MustCompile(`(?i)^(?:[0-9._+-]*[0-9][0-9a-fox._:+-]*|y|n|yes|no|on|off|true|false|null|\.nan|[+-]?\.inf)$`)
-	plainValue   = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|signal|lost|all)$`)
+	plainValue   = regexp.MustCompile(`^([0-9][0-9A-Za-z.]*|true|false|forever|success|failure|always|auto|wait|kill|fail|exit|oom|timeout|stalled|warn|signal|lost|all)$`)
 )
 
 // Spell spells a text for a YAML file: without quotes where it reads the same, and without

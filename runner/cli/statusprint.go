@@ -118,7 +118,7 @@ func cells(r state.View, now time.Time) []string {
 		}
 	}
 	note, _, _ := strings.Cut(r.Note, ", pid ") // the pid has its own column
-	note = cmp.Or(terminal.Stopping(r), note)
+	note = cmp.Or(terminal.Stopping(r), terminal.CleanText(r.Stalled), note)
 	return []string{"  " + terminal.Label(r), strings.TrimPrefix(terminal.GPUList(r.GPUs), "GPU "), mem, terminal.Age(r, now), pid, note}
 }
 

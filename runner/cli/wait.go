@@ -161,7 +161,7 @@ func (c *waitCmd) leftDead(a *app, ref *batchRef, s *status) (string, error) {
 
 // everyPhase has the phases in which a job of a dead run can be.
 var everyPhase = []state.Phase{
-	state.Succeeded, state.UpToDate, state.NotNeeded, state.Failed, state.Timeout, state.OOM, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
+	state.Succeeded, state.UpToDate, state.NotNeeded, state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
 	state.Running, state.Queued, state.Pending, state.Waiting,
 }
 

@@ -156,6 +156,9 @@ func stateWords(j *schema.Job) string {
 		s += ", waits: " + j.Wait.Text
 	case j.State == schema.Running && j.Attempt != nil && j.Attempt.PID != nil:
 		s += fmt.Sprintf(", process %d", *j.Attempt.PID)
+		if j.Attempt.Stalled != nil {
+			s += ", " + *j.Attempt.Stalled
+		}
 	}
 	return s
 }

@@ -116,10 +116,14 @@ type Engine interface {
 	Close() error
 }
 
-// Trees tells whose processes are seen on the GPUs of this host.
+// Trees tells of the processes that attempts have on this host.
 type Trees interface {
 	// Attempt returns the attempt whose process tree contains pid, or "".
 	Attempt(pid int) string
+	// CPU returns the CPU time that the processes of attempts have used so far, without an
+	// entry for those of which that is unknown. It may read the process table, and be called
+	// at any time.
+	CPU(uniIDs []string) map[string]time.Duration
 	// OnGPU tells the engine that processes of an attempt were seen on its own GPUs,
 	// which decides whether to wait for them if they stay in the background.
 	OnGPU(uniID string, pids []int)

@@ -52,7 +52,7 @@ func adopted(o *state.Attempt) *attempt {
 		grant: s.Grant(),
 		name:  s.Job, key: s.Key, log: s.Log, start: s.Time,
 		origin:   origin{adopted: true, asked: true, follows: -1, free: int32(s.Free)},
-		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyResize},
+		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
 	}
 	if o.Running != nil {
 		a.pid, a.host = o.Running.PID, o.Running.Host

@@ -7,6 +7,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/sched/stall"
 	"gpurun/state"
 )
 
@@ -38,6 +39,7 @@ type attempt struct {
 	origin
 	elastic
 	usage
+	watch stall.Watch
 }
 
 // standing is how an attempt waits in the queue of a cluster.

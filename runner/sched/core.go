@@ -61,6 +61,7 @@ type Core struct {
 	lessons   lessons
 	live      attempts
 	reads     reads
+	gauges    gauges
 	breaker   breaker
 	health    health
 	wasted    wasting
@@ -159,6 +160,7 @@ func (c *Core) settle() {
 		return
 	}
 	c.read()
+	c.gauge()
 	at, fill := c.nextTime()
 	if c.fillAt = fill; at != c.wakeAt {
 		c.wakeAt = at
@@ -321,5 +323,6 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 	}
 	at = fill
 	c.nextRead(first(&at))
+	c.nextGauge(first(&at))
 	return at, fill
 }

@@ -75,6 +75,9 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 	if f.Why == state.WhyResize && f.State == state.Succeeded {
 		f.Why = ""
 	}
+	if f.ErrorType == state.ErrStalled {
+		f.Reason = a.watch.Told()
+	}
 	if f.ErrorType == state.ErrStray {
 		f.Reason = cmp.Or(a.stray, f.Reason)
 	}
@@ -124,6 +127,8 @@ func outcome(stop string, e Ended) (p state.Phase, kind string, cause state.Caus
 		}
 	case state.WhyTimeout:
 		return state.Timeout, state.ErrTimeout, cause, ""
+	case state.WhyStalled:
+		return state.Stalled, state.ErrStalled, cause, ""
 	case state.WhyStray:
 		return state.Failed, state.ErrStray, cause, "it used a GPU that it was not given"
 	}

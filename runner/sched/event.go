@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/runner/sched/stall"
 	"gpurun/state"
 )
 
@@ -140,6 +141,9 @@ const (
 // Published reports that a Quarantine is where readings find it.
 type Published struct{ UUID gpu.UUID }
 
+// Gauged answers Gauge, for those attempts that are still there.
+type Gauged struct{ Work []stall.Work }
+
 // Woken reports that the time requested with Wake has come.
 type Woken struct{}
 
@@ -266,6 +270,9 @@ type Read struct {
 	Processes bool
 }
 
+// Gauge: find out how much these attempts have done, answered by Gauged.
+type Gauge struct{ UniIDs []string }
+
 // Quarantine: publish it, answered by Published.
 type Quarantine struct{ gpu.Quarantine }
 
@@ -294,6 +301,7 @@ func (Adopt) action()      {}
 func (Warn) action()       {}
 func (Ack) action()        {}
 func (Read) action()       {}
+func (Gauge) action()      {}
 func (Quarantine) action() {}
 func (Wake) action()       {}
 func (Finish) action()     {}

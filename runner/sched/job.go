@@ -24,6 +24,7 @@ const (
 	failed            //
 	timedOut          //
 	outOfMemory       //
+	stalled           //
 	cancelled         //
 	interrupted       //
 	lost              //
@@ -36,7 +37,7 @@ const (
 var publicPhases = [phaseCount]state.Phase{
 	unselected: "", pending: state.Pending, ready: state.Pending, preparing: state.Running, running: state.Running,
 	waiting: state.Waiting, held: state.Pending, succeeded: state.Succeeded, failed: state.Failed, timedOut: state.Timeout,
-	outOfMemory: state.OOM, cancelled: state.Cancelled, interrupted: state.Interrupted, lost: state.Lost,
+	outOfMemory: state.OOM, stalled: state.Stalled, cancelled: state.Cancelled, interrupted: state.Interrupted, lost: state.Lost,
 	blocked: state.Blocked, upToDate: state.UpToDate, notNeeded: state.NotNeeded,
 }
 

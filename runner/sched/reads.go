@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner/sched/stall"
+	"gpurun/state"
 )
 
 // When GPUs are read: all of them at every poll while a ready job waits for one, and
@@ -18,7 +21,7 @@ const (
 	longestPause = time.Minute            // between failing readings, or a poll if that is longer
 	usedFirst    = 500 * time.Millisecond // after a start, so that short jobs are sampled too
 	usedEvery    = time.Second
-	listEvery    = 5 * time.Second
+	listEvery    = stall.Listing
 	listStep     = 128 * gpu.MiB // a drop in free memory that triggers a list
 )
 
@@ -208,6 +211,7 @@ func (c *Core) see(seen gpu.Observation) {
 		for i, id := range a.grant.UUIDs {
 			if r := reading(seen, id); r != nil && r.Err == "" {
 				counts = c.seat(a, i, r) || counts
+				a.watch.Lit(r, c.now.Boot)
 			}
 		}
 		if counts {
@@ -277,4 +281,74 @@ func (a *attempt) used() gpu.Bytes {
 		all += s.used
 	}
 	return all
+}
+
+// gauges say when to look at what attempts have done: those whose job asks whether it stalls.
+type gauges struct {
+	next time.Duration // 0 while there are none
+	out  request
+}
+
+// stallOf returns what a running attempt's job says about stalls, and how often to look.
+func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
+	if a.job >= 0 && a.uniID != "" && !a.asked && !a.queued && a.stop == "" {
+		s = c.spec(a.job).Stall
+	}
+	return s, stall.Pace(s)
+}
+
+// gauge asks how much the attempts have done, if it is time.
+func (c *Core) gauge() {
+	g, now := &c.gauges, c.now.Boot
+	var ids []string
+	pause := time.Duration(0)
+	for _, a := range c.live.all {
+		if _, every := c.stallOf(a); every > 0 {
+			ids = append(ids, a.uniID)
+			if pause == 0 || every < pause {
+				pause = every
+			}
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		g.next = 0
+	case g.next == 0 || g.next > now+pause:
+		g.next = now + pause
+	case now >= g.next && !g.out.waits(now):
+		g.out, g.next = request{now, true}, now+pause
+		c.do(Gauge{UniIDs: ids})
+	}
+}
+
+// nextGauge calls by with the time at which gauge has something to do.
+func (c *Core) nextGauge(by func(time.Duration)) {
+	if g := &c.gauges; g.next > 0 && g.out.out {
+		by(g.out.at + readingLost + 1)
+	} else if g.next > 0 {
+		by(g.next)
+	}
+}
+
+// on records which attempts have stalled, once until they go on, and ends them if their jobs
+// say so.
+func (ev Gauged) on(c *Core) {
+	c.gauges.out.out = false
+	for _, did := range ev.Work {
+		a := c.live.byID[did.UniID]
+		if a == nil {
+			continue
+		}
+		s, every := c.stallOf(a)
+		said := a.watch.Told()
+		if every == 0 || a.watch.Look(s, did, len(a.grant.UUIDs) > 0, c.now.Boot) == "" || said != "" {
+			continue
+		}
+		f := a.fact(state.KindStalled, c.now)
+		f.Reason = a.watch.Told()
+		c.record(a.file, a.job, f)
+		if s.Kill {
+			c.endAttempt(a, state.WhyStalled, false)
+		}
+	}
 }

@@ -141,6 +141,10 @@ func (s *scenario) setUp(f []string) bool {
 		u := use{s.attempt(f[1]), s.number(f[2]), s.bytes(f[3])}
 		s.uses = slices.DeleteFunc(s.uses, func(o use) bool { return o.uni == u.uni && o.gpu == u.gpu })
 		s.uses = append(s.uses, u)
+	case "rests", "computes", "prints", "unknown":
+		s.does[s.attempt(f[1])] = f[0]
+	case "suspend":
+		s.after(s.duration(f[1]))
 	case "busy":
 		for _, i := range f[2:] {
 			s.busy = append(s.busy, change{s.number(i), s.now.Boot, s.number(f[1])})
@@ -430,6 +434,12 @@ func (s *scenario) option(spec *jobspec.Spec, key, v string) {
 		spec.Template = uint64(s.number(v))
 	case "timeout":
 		spec.Timeout = s.duration(v)
+	case "stall":
+		spec.Stall.After = s.duration(v)
+	case "mute":
+		spec.Stall.Output = s.duration(v)
+	case "kill":
+		spec.Stall.Kill = v == "stalled"
 	case "ram":
 		spec.Memory = s.bytes(v)
 	case "when":

@@ -72,7 +72,7 @@ func (c *Core) pressures() []state.Pressure {
 func (a *attempt) view() state.View {
 	v := state.View{
 		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: state.Running, Started: a.start, PID: a.pid,
-		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop,
+		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop, Stalled: a.watch.Told(),
 	}
 	v.Host = a.host
 	if a.queued {
@@ -121,7 +121,7 @@ func (a *attempt) public(now Now) *schema.Attempt {
 	s := &schema.Attempt{
 		UniID: schema.Known(a.uniID), N: int(a.n), State: schema.StateOf(a.view().Phase), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
 		Seconds: schema.AtLeast(now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
-		Closeness: schema.Known(a.grant.Close), Background: []schema.BackgroundJob{},
+		Closeness: schema.Known(a.grant.Close), Stalled: schema.Known(a.watch.Told()), Background: []schema.BackgroundJob{},
 	}
 	for i := range min(len(a.seats), len(s.GPUs)) {
 		s.GPUs[i].Used, s.GPUs[i].Peak = schema.AtLeast(a.seats[i].used, 0), schema.AtLeast(a.seats[i].peak, 1)

@@ -53,6 +53,8 @@ func (w *world) words(a Action) string {
 		return "ack " + a.UniID
 	case Quarantine:
 		return fmt.Sprintf("quarantine%s for %s", idWords([]gpu.UUID{a.UUID}), a.Ends-w.now.Boot)
+	case Gauge:
+		return "gauge " + strings.Join(a.UniIDs, " ")
 	case Read:
 		s := "read" + idWords(a.UUIDs)
 		if len(a.UUIDs) > 0 && !a.Processes {
@@ -114,6 +116,8 @@ func factWords(f state.Fact) string {
 		who = f.UniID
 	}
 	switch f.Kind {
+	case state.KindStalled:
+		return "stalled " + who + " " + f.Reason
 	case state.KindStop:
 		return "stop " + who + " " + f.Why
 	case state.KindEnd:

@@ -10,6 +10,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/sched/stall"
 	"gpurun/state"
 )
 
@@ -48,8 +49,10 @@ type world struct {
 	pending []Event      // answers not yet delivered
 	hook    func(Action) // sees every action, if set
 	log     func(string)
-	unis    map[string]int // attempts so far, by job
-	chaotic bool           // jobs may wait for each other, and attempts end before the run has begun
+	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see gauged
+	work    map[string]stall.Work // what it has done
+	unis    map[string]int        // attempts so far, by job
+	chaotic bool                  // jobs may wait for each other, and attempts end before the run has begun
 }
 
 // A change is how busy a GPU is from a time on.
@@ -81,7 +84,7 @@ func newWorld(t testing.TB) *world {
 		opts:  Options{Run: "me", UID: 1000},
 		sick:  []gpu.Quarantine{}, vital: map[gpu.UUID]*gpu.Health{}, lost: map[gpu.UUID]bool{},
 		proof: map[int]Evidence{}, manual: map[string]bool{}, live: map[string]bool{}, grants: map[string]gpu.Grant{},
-		unis: map[string]int{}, log: func(string) {},
+		unis: map[string]int{}, does: map[string]string{}, work: map[string]stall.Work{}, log: func(string) {},
 	}
 }
 
@@ -271,6 +274,8 @@ func (w *world) act(a Action) {
 		if !w.manual["read"] {
 			w.pending = append(w.pending, w.reading(a))
 		}
+	case Gauge:
+		w.pending = append(w.pending, w.gauged(a))
 	case Quarantine:
 		w.sick = append(slices.DeleteFunc(slices.Clone(w.sick), func(q gpu.Quarantine) bool { return q.UUID == a.UUID && q.UID == a.UID }), a.Quarantine)
 		w.pending = append(w.pending, Published{UUID: a.UUID})
@@ -279,6 +284,26 @@ func (w *world) act(a Action) {
 	case Finish:
 		w.done = &a
 	}
+}
+
+// gauged lets attempts do what they do, and says how much that is.
+func (w *world) gauged(a Gauge) Event {
+	var ev Gauged
+	for _, uni := range a.UniIDs {
+		did := w.work[uni]
+		switch did.UniID = uni; w.does[uni] {
+		case "rests", "unknown":
+		case "computes":
+			did.CPU += time.Minute
+		default:
+			did.Output++
+		}
+		if w.work[uni] = did; w.does[uni] == "unknown" {
+			did.CPU = -1
+		}
+		ev.Work = append(ev.Work, did)
+	}
+	return ev
 }
 
 func (w *world) uni(job, attempt int) string {

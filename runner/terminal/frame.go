@@ -99,13 +99,15 @@ func (f Frame) job(v state.View, cells []string, cols [4]int, last int) string {
 	return strings.TrimRight(line, " ")
 }
 
-// says returns the end of a job's line: why it is being stopped, else the last line of
-// its log.
+// says returns the end of a job's line: why it is being stopped, or that it does nothing, else
+// the last line of its log.
 func (f Frame) says(v state.View) string {
 	text := Stopping(v)
 	switch {
 	case text != "":
 		return text
+	case v.Stalled != "":
+		return CleanText(v.Stalled)
 	case f.Last != nil:
 		text = f.Last(v.Log)
 	}

@@ -20,6 +20,11 @@ func StartLine(f state.Fact) string {
 	return s
 }
 
+// StalledLine reports that an attempt does nothing any more.
+func StalledLine(f state.Fact) string {
+	return Paint(Yellow, Pad(string(f.Kind), 12)) + name(f.Job, f.Attempt) + ": " + CleanText(f.Reason)
+}
+
 // EndLine reports how an attempt ended; start is its start, as far as known.
 func EndLine(f, start state.Fact) string {
 	c, word := Green, string(f.State)

@@ -63,7 +63,7 @@ func (s Summary) unshown() int {
 	for _, f := range s.Failures {
 		n -= max(f.Alike.Count, 1)
 	}
-	for _, p := range []state.Phase{state.Failed, state.Timeout, state.OOM, state.Lost} {
+	for _, p := range []state.Phase{state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost} {
 		n += s.Final.Counts[p]
 	}
 	return n

@@ -55,7 +55,7 @@ func (t Totals) String() string {
 // phaseOrder is the order of counts: good, open, bad.
 var phaseOrder = []state.Phase{
 	state.Succeeded, state.UpToDate, state.NotNeeded, state.Running, state.Queued, state.Waiting, state.Pending,
-	state.Failed, state.Timeout, state.OOM, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
+	state.Failed, state.Timeout, state.OOM, state.Stalled, state.Lost, state.Blocked, state.Cancelled, state.Interrupted,
 }
 
 // Phases returns "20 succeeded, 4 up to date", without phases that have no jobs.

@@ -80,6 +80,8 @@ func (v *View) Fact(job int, f state.Fact) {
 		if !v.live {
 			v.line(f.Time, StartLine(f))
 		}
+	case state.KindStalled:
+		v.line(f.Time, StalledLine(f))
 	case state.KindEnd:
 		start := v.starts[f.UniID]
 		delete(v.starts, f.UniID)

@@ -19,6 +19,7 @@ type Stat struct {
 	Threads int
 	Start   uint64 // in clock ticks after boot: with the pid, it identifies a process
 	Flags   uint64 // PF_*
+	CPU     uint64 // clock ticks, its own and those of children that it waited for
 	EnvEnd  uint64 // 0 while it executes another program, or if hidden
 }
 
@@ -50,6 +51,9 @@ func ParseStat(line []byte) (s Stat, ok bool) {
 	s.PID, ok = int(number(line[:open-1])), true
 	s.State, s.Parent, s.Session, s.Flags = f[0][0], int(number(f[1])), int(number(f[3])), number(f[6])
 	s.Threads, s.Start = int(number(f[17])), number(f[19])
+	for _, ticks := range f[11:15] {
+		s.CPU += number(ticks)
+	}
 	if len(f) > 48 {
 		s.EnvEnd = number(f[48])
 	}

@@ -212,6 +212,7 @@ type Attempt struct {
 	Meanwhile  bool            `json:"meanwhile"` // it ended after its run was killed, and the ledger does not have that yet
 	Log        *Log            `json:"log"`
 	Background []BackgroundJob `json:"background"` // processes that keep it running after its commands
+	Stalled    *string         `json:"stalled"`    // while it has done nothing for too long, of what and for how long
 	Metrics    map[string]any  `json:"metrics"`
 }
 

@@ -32,6 +32,35 @@ func leaves(name, command string, want outcome) test {
 
 // trees: an attempt is its whole process tree.
 var trees = []test{
+	{"its CPU time", func(b *bench) {
+		if b.engine.Trees == nil {
+			b.t.Skip("its processes are elsewhere")
+		}
+		b, busy, r := abandon(b, "while :; do :; done")
+		b.adopt(busy, r)
+		idle := b.launch("sleep 1000")
+		b.start(idle)
+		daemons := b.launch("setsid sh -c 'while :; do :; done' & sleep 1000")
+		b.start(daemons)
+		b.goOn(busy)
+		deadline := time.Now().Add(patience)
+		for {
+			used := b.engine.Trees.CPU([]string{busy.UniID, idle.UniID, daemons.UniID, "unknown"})
+			if used[busy.UniID] >= 100*time.Millisecond && used[daemons.UniID] >= 100*time.Millisecond {
+				if cpu, ok := used[idle.UniID]; !ok || cpu > 90*time.Millisecond {
+					b.t.Errorf("one that sleeps has used %s, %v", cpu, ok)
+				}
+				if cpu, ok := used["unknown"]; ok {
+					b.t.Errorf("one that does not exist has used %s", cpu)
+				}
+				return
+			}
+			if time.Now().After(deadline) {
+				b.t.Fatalf("busy ones have used %v", used)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}},
 	leaves("a leftover child is ended", "sleep 1000 & echo $! >$DIR/fifo", outcome{LeftOver: 1}),
 	leaves("a leftover daemon is ended", daemon+"; exit 5", outcome{Exit: 5, LeftOver: 1}),
 	leaves("a daemon without an environment is ended", "env -i DIR=$DIR PATH=\"$PATH\" "+daemon[1:len(daemon)-2], outcome{LeftOver: 1}),

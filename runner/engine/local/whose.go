@@ -1,6 +1,9 @@
 package local
 
 import (
+	"slices"
+	"time"
+
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
 )
@@ -48,6 +51,26 @@ func (l *Local) remember(ids []procs.ID, uniID string) string {
 		l.pids[id] = uniID
 	}
 	return uniID
+}
+
+// CPU returns the CPU time that attempts have used.
+func (l *Local) CPU(uniIDs []string) map[string]time.Duration {
+	used, now := map[string]time.Duration{}, time.Now()
+	for _, id := range uniIDs {
+		l.mu.Lock()
+		var roots []procs.ID
+		if e := l.live[id]; e != nil {
+			roots = slices.Clone(e.roots)
+		}
+		l.mu.Unlock()
+		if len(roots) == 0 {
+			continue // not yet running, or over
+		}
+		if cpu, ok := l.census.CPU(id, roots, now); ok {
+			used[id] = cpu
+		}
+	}
+	return used
 }
 
 // OnGPU tells an attempt's keeper which of its processes were seen on its GPUs.

@@ -56,7 +56,7 @@ func (a *Alarm) Off() {
 	}
 }
 
-// tick is the resolution of a process's start time: USER_HZ, see proc(5).
+// tick is the resolution of a process's start time and of its CPU time: USER_HZ, see proc(5).
 const tick = 10 * time.Millisecond
 
 // nextTick waits for the next clock tick to begin and returns its number: processes that

@@ -37,6 +37,18 @@ func (c *Census) Tree(uniID string, roots []ID, since time.Time) []ID {
 	return c.table.Living(c.table.Children(), set)
 }
 
+// CPU returns the CPU time that the living processes of an attempt have used, from a reading
+// no older than since; ok is false if there are none.
+func (c *Census) CPU(uniID string, roots []ID, since time.Time) (sum time.Duration, ok bool) {
+	ids := c.Tree(uniID, roots, since)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		sum += c.table[id.PID].CPU
+	}
+	return sum, len(ids) > 0
+}
+
 // reused reports whether another process has this pid now. The kernel reuses a pid only
 // when nothing is left of the session named after it. c.mu is held.
 func (c *Census) reused(id ID) bool {

@@ -27,6 +27,7 @@ type Proc struct {
 	Parent  int // pid
 	Session int // pid of the session leader, dead or alive
 	Zombie  bool
+	CPU     time.Duration // of its own and of children that it waited for
 }
 
 // A Table is one reading of all processes, by pid. It is not a snapshot of one instant:
@@ -60,7 +61,7 @@ func One(pid int) (Proc, bool) {
 	if !ok {
 		return Proc{}, false
 	}
-	return Proc{ID: ID{PID: pid, Start: s.Start}, Parent: s.Parent, Session: s.Session, Zombie: s.Over()}, true
+	return Proc{ID: ID{PID: pid, Start: s.Start}, Parent: s.Parent, Session: s.Session, Zombie: s.Over(), CPU: time.Duration(s.CPU) * tick}, true
 }
 
 // Alive reports whether this very process is still running. A zombie is not.

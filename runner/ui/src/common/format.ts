@@ -60,11 +60,12 @@ export function count(n: number, one: string, many = one + 's'): string {
   return `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;
 }
 
-/** A measured number with at most six digits, and without an exponent where people write none. */
-export function number(v: unknown): string {
+/** A measured number with four digits that count: "0.9250", "12.30", "1.250e-7". */
+export function measured(v: unknown): string {
   if (typeof v !== 'number') return v == null ? '' : typeof v === 'string' ? v : JSON.stringify(v);
   if (Number.isInteger(v) && Math.abs(v) < 1e7) return String(v);
-  return String(Number(v.toPrecision(5)));
+  const size = Math.abs(v);
+  return size >= 1e-3 && size < 1e4 ? v.toPrecision(4) : v.toExponential(3).replace('e+', 'e');
 }
 
 /** The last part of a path. */

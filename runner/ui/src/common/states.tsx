@@ -6,6 +6,7 @@ type Look = { tone: 'ok' | 'bad' | 'warn' | 'run' | 'idle'; symbol: string };
 // In the order in which counts are shown.
 export const states: Record<string, Look> = {
   running: { tone: 'run', symbol: '●' },
+  queued: { tone: 'idle', symbol: '◔' },
   waiting: { tone: 'warn', symbol: '↻' },
   pending: { tone: 'idle', symbol: '○' },
   failed: { tone: 'bad', symbol: '✗' },

@@ -16,7 +16,7 @@ export function windowOf(top: number, height: number, rows: number, rowHeight: n
  * again only when other rows are needed, not at every pixel.
  */
 export function useWindow(scroller: RefObject<HTMLElement>, rows: number, rowHeight: number, head = 0) {
-  const more = 12;
+  const more = 8;
   const look = (): Window => {
     const e = scroller.current;
     return windowOf(e ? e.scrollTop - head : 0, e ? e.clientHeight : 800, rows, rowHeight, more);

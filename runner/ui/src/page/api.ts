@@ -1,0 +1,75 @@
+// Requests to the server, with the token that the URL's fragment brought along.
+import type { Problem, Session } from './types';
+
+const kept = 'gpurun-token';
+
+/** Moves a token from the URL to the tab's own storage, where no history and no Referer has it. */
+export function takeToken() {
+  const m = /^#token=([0-9a-fA-F]+)/.exec(location.hash);
+  if (!m) return;
+  sessionStorage.setItem(kept, m[1]);
+  history.replaceState(null, '', location.pathname + '#/');
+}
+
+/** Uses a token, or the URL that has it, that a person has pasted. */
+export function giveToken(text: string) {
+  sessionStorage.setItem(kept, /([0-9a-fA-F]{16,})\s*$/.exec(text)?.[1] ?? text.trim());
+}
+
+export const hasToken = () => sessionStorage.getItem(kept) != null;
+
+/** A request that the server has refused, or could not be asked. */
+export class Refused extends Error {
+  constructor(readonly status: number, readonly problems: Problem[], text: string) { super(text); }
+  /** What to do about it, and what else was wrong. */
+  get more(): string[] {
+    return this.problems.flatMap((p, i) => [...(i ? [p.text] : []), ...(p.hint ? [p.hint] : [])]);
+  }
+}
+
+async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  let res: Response;
+  try {
+    res = await fetch('api/v1' + path, {
+      ...init, cache: 'no-store', credentials: 'omit', redirect: 'error',
+      headers: { ...init.headers, Authorization: `Bearer ${sessionStorage.getItem(kept) ?? ''}` },
+    });
+  } catch (err) {
+    if ((err as Error).name === 'AbortError') throw err;
+    throw new Refused(0, [], 'gpurun web does not answer');
+  }
+  if (res.ok || res.status === 416) return res;
+  const doc = await res.json().catch(() => null) as { problems?: Problem[] } | null;
+  const problems = doc?.problems ?? [];
+  throw new Refused(res.status, problems, problems[0]?.text ?? `gpurun web answers ${res.status} ${res.statusText}`);
+}
+
+export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
+  return (await request(path, { signal })).json() as Promise<T>;
+}
+
+export const open = (path: string, signal: AbortSignal, headers: Record<string, string> = {}) =>
+  request(path, { signal, headers: { Accept: 'text/event-stream', ...headers } });
+
+/** Asks for a change; the answer is what has been done, in words. */
+export async function post(path: string, body: unknown): Promise<string[]> {
+  const res = await request(path, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } });
+  return ((await res.json()) as { said: string[] }).said ?? [];
+}
+
+/** A part of a log: from `at` (to `to`), or with a negative one the last bytes. */
+export async function readLog(batch: string, uniID: string, at: number, signal: AbortSignal, to?: number) {
+  const res = await request(`/batches/${encodeURIComponent(batch)}/attempts/${encodeURIComponent(uniID)}/log`,
+    { signal, headers: { Range: at < 0 ? `bytes=${at}` : `bytes=${at}-${to ?? ''}` } });
+  const m = /bytes (?:(\d+)-\d+|\*)\/(\d+)/.exec(res.headers.get('Content-Range') ?? '');
+  const over = res.headers.get('Gpurun-Over') === 'true';
+  if (res.status === 416) return { from: at, total: Number(m?.[2] ?? 0), data: new Uint8Array(), over };
+  const data = new Uint8Array(await res.arrayBuffer());
+  const from = m?.[1] != null ? Number(m[1]) : 0;
+  return { from, total: m ? Number(m[2]) : data.length, data, over };
+}
+
+/** Whether asking again with the same token is useless. */
+export const unknownToken = (err: unknown) => err instanceof Refused && err.status === 401;
+
+export const session = () => get<Session>('');

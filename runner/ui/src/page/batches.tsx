@@ -1,0 +1,87 @@
+// The user's batches on this host.
+import { useState } from 'preact/hooks';
+import { base, duration, time, timeExact } from '../common/format';
+import { StartDialog } from './control';
+import { useKeys } from './keys';
+import { useLive } from './live';
+import { Empty, Lasted, Loading, Progress, Text, totals } from './parts';
+import { batchPath, go } from './route';
+import { app, may } from './store';
+import type { BatchRow, Run } from './types';
+
+export function BatchesPage() {
+  useLive();
+  const [starting, start] = useState(false);
+  const rows = app.batches;
+  return (
+    <main id="main">
+      <div class="title">
+        <h1>Batches</h1>
+        <p class="muted">{rows && `${rows.filter((b) => b.run?.alive).length} live of ${rows.length}`}</p>
+        <span class="grow" />
+        {may('run') && <button class="button primary" onClick={() => start(true)}>Run a job file …</button>}
+      </div>
+      {!rows ? <Loading what="your batches" /> : rows.length ? <BatchTable rows={rows} /> :
+        <Empty>You have run none on this host. <code>gpurun run FILE</code> starts one.</Empty>}
+      {starting && <StartDialog onClose={() => start(false)} />}
+    </main>
+  );
+}
+
+export function BatchTable({ rows }: { rows: BatchRow[] }) {
+  const [at, move] = useState(-1);
+  const focus = (i: number) => {
+    move(i);
+    document.querySelector<HTMLElement>(`[data-batch="${i}"]`)?.focus();
+  };
+  useKeys([
+    { keys: ['j', 'ArrowDown'], does: 'next batch', run: () => focus(Math.min(at + 1, rows.length - 1)) },
+    { keys: ['k', 'ArrowUp'], does: 'previous batch', run: () => focus(Math.max(at - 1, 0)) },
+    { keys: ['Enter'], does: 'open the batch', run: () => rows[at] && go(batchPath(rows[at].id)) },
+  ]);
+  return (
+    <div class="card scroll"><table class="data batches">
+      <caption class="hidden-text">Batches</caption>
+      <thead><tr><th scope="col">Batch</th><th scope="col">State</th><th scope="col">Jobs</th><th scope="col">Started</th><th scope="col" class="num">Lasted</th></tr></thead>
+      <tbody>{rows.map((b, i) => (
+        <tr key={b.id} onClick={() => go(batchPath(b.id))}>
+          <td><a href={batchPath(b.id)} data-batch={i} onFocus={() => move(i)}><Text of={titleOf(b)} /></a>
+            <div class="muted path"><Text of={b.work_dir || b.state_dir} /></div></td>
+          <td><RunState run={b.run} /></td>
+          <td class="wide">{b.counts ? <><Progress counts={b.counts} small /><Tally counts={b.counts} /></> : <span class="muted">its ledger cannot be read</span>}</td>
+          <td class="nowrap" title={timeExact(b.run?.started)}>{time(b.run?.started)}</td>
+          <td class="num">{b.run?.alive ? <Lasted from={b.run.started} /> : b.run?.started && b.run.ended ? duration((Date.parse(b.run.ended) - Date.parse(b.run.started)) / 1000) : ''}</td>
+        </tr>
+      ))}</tbody>
+    </table></div>
+  );
+}
+
+export const titleOf = (b: { files: { path: string }[] }) => b.files.map((f) => base(f.path)).join(' + ');
+
+export function Tally({ counts }: { counts: NonNullable<BatchRow['counts']> }) {
+  const t = totals(counts);
+  const text = (n: number, word: string, cls = '') => n > 0 && <span class={cls}>{n.toLocaleString('en-US')} {word}</span>;
+  return (
+    <span class="tally">
+      <span>{t.done.toLocaleString('en-US')}/{t.total.toLocaleString('en-US')} done</span>
+      {text(t.bad, 'failed', 'bad')}{text(t.off, 'held up', 'warn')}{text(t.running, 'running', 'run')}{text(t.left, 'to do')}
+    </span>
+  );
+}
+
+const phases: Record<string, [string, string]> = {
+  running: ['run', 'running'], paused: ['warn', 'paused'], draining: ['warn', 'draining'],
+  stopping: ['warn', 'stopping'], watching: ['run', 'watching its files'],
+};
+
+/** How a run is, as a badge. */
+export function RunState({ run }: { run: Run | null }) {
+  const [tone, word] = !run ? ['idle', 'never ran'] :
+    run.alive ? phases[run.phase ?? ''] ?? ['warn', 'does not answer'] :
+    run.exit_status === 0 ? ['ok', 'done'] :
+    run.exit_status === 1 ? ['bad', 'some failed'] :
+    run.exit_status == null ? ['bad', 'killed'] :
+    run.exit_status === 130 || run.exit_status === 143 ? ['warn', 'stopped'] : ['bad', `exit ${run.exit_status}`];
+  return <span class={`badge ${tone}`}>{word}</span>;
+}

@@ -1,0 +1,127 @@
+// Server-sent events through fetch, since EventSource sends no Authorization header. A
+// stream that ends, stalls or never comes is opened again from the last event seen, so
+// the end of a run, a restart of the server and a sleeping laptop lose nothing.
+
+export interface Event { id: string; type: string; data: string }
+
+/** Splits a stream of text into events, as the HTML standard says. */
+export class Parser {
+  private rest = '';
+  private id = '';
+  private type = '';
+  private data: string[] = [];
+
+  *push(text: string): Generator<Event> {
+    this.rest += text;
+    for (;;) {
+      const m = /\r\n|\n|\r(?!$)/.exec(this.rest); // a \r at the end may be half of \r\n
+      if (!m) return;
+      const line = this.rest.slice(0, m.index);
+      this.rest = this.rest.slice(m.index + m[0].length);
+      if (line === '') {
+        if (this.data.length) yield { id: this.id, type: this.type || 'message', data: this.data.join('\n') };
+        this.type = '';
+        this.data = [];
+        continue;
+      }
+      const colon = line.indexOf(':');
+      if (colon === 0) continue;
+      const field = colon < 0 ? line : line.slice(0, colon);
+      const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '');
+      if (field === 'id') this.id = value;
+      else if (field === 'event') this.type = value;
+      else if (field === 'data') this.data.push(value);
+    }
+  }
+}
+
+export interface Stream {
+  /** Opens the stream behind the last event seen; calls `alive` for each step of a long start. */
+  open(signal: AbortSignal, alive: () => void): Promise<Response>;
+  /** Called for each event; false opens the stream again. */
+  event(e: Event): boolean | void;
+  /** Called when the stream is open, and when it is not, with the reason. */
+  state(connected: boolean, reason: string): void;
+  /** Errors after which asking again is useless. */
+  fatal(err: unknown): boolean;
+}
+
+// The server sends at least a comment every 15 s.
+const silence = 40_000;
+const longest = 15_000;
+
+/** follow keeps a stream open until the returned function is called. */
+export function follow(s: Stream): () => void {
+  const over = new AbortController();
+  void run(s, over.signal);
+  return () => over.abort();
+}
+
+async function run(s: Stream, over: AbortSignal) {
+  const wait = { ms: 0 };
+  while (!over.aborted) {
+    let reason: string | null = 'the connection was lost';
+    try {
+      if (await once(s, over, wait)) continue;
+    } catch (err) {
+      if (over.aborted) return;
+      if ((err as Error).name !== 'AbortError' && !(err instanceof TypeError)) reason = (err as Error).message;
+      if (s.fatal(err)) return s.state(false, reason);
+    }
+    if (over.aborted) return;
+    s.state(false, reason);
+    await pause(wait.ms, over);
+    wait.ms = Math.min(wait.ms ? wait.ms * 2 : 500, longest);
+  }
+}
+
+// once reads one stream to its end, and returns true if it is to be opened again at once.
+async function once(s: Stream, over: AbortSignal, wait: { ms: number }): Promise<boolean> {
+  const cut = new AbortController();
+  let heard = Date.now();
+  const alive = () => { heard = Date.now(); };
+  // By the clock, so that a laptop that wakes up notices at once.
+  const look = () => { if (Date.now() - heard > silence) cut.abort(); };
+  const watchdog = setInterval(look, 2000);
+  const end = () => cut.abort();
+  over.addEventListener('abort', end);
+  try {
+    const res = await s.open(cut.signal, alive);
+    alive();
+    s.state(true, '');
+    const reader = res.body!.pipeThrough(new TextDecoderStream()).getReader();
+    const parser = new Parser();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return false;
+      wait.ms = 0;
+      alive();
+      for (const e of parser.push(value)) {
+        if (over.aborted) return false;
+        if (s.event(e) === false) return true;
+      }
+    }
+  } finally {
+    clearInterval(watchdog);
+    over.removeEventListener('abort', end);
+    cut.abort();
+  }
+}
+
+// pause waits, but no longer than until the network or the person is back.
+function pause(ms: number, over: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      clearTimeout(timer);
+      removeEventListener('online', done);
+      document.removeEventListener('visibilitychange', seen);
+      over.removeEventListener('abort', done);
+      resolve();
+    };
+    const seen = () => document.visibilityState === 'visible' && done();
+    const timer = setTimeout(done, ms);
+    addEventListener('online', done);
+    document.addEventListener('visibilitychange', seen);
+    over.addEventListener('abort', done);
+  });
+}

@@ -1,0 +1,205 @@
+// The host: every GPU with its last hour, who holds it, who waits in which order, the rules.
+import { useEffect, useState } from 'preact/hooks';
+import { bytes, bytesOf, count, duration, ranges, time, timeExact } from '../common/format';
+import { get } from './api';
+import { BatchTable } from './batches';
+import { useKeys } from './keys';
+import { now, useLive } from './live';
+import { Empty, Lasted, Loading, Meter, Text } from './parts';
+import { app } from './store';
+import { Spark } from './spark';
+import type { GPU, HostRules, Past, Waiter } from './types';
+
+export function HostPage() {
+  useLive();
+  const past = usePast();
+  const { gpus, batches } = app;
+  const live = batches?.filter((b) => b.run?.alive) ?? [];
+  return (
+    <main id="main">
+      <div class="title">
+        <h1>{app.session ? <Text of={app.session.host} /> : 'This host'}</h1>
+        {gpus && <p class="muted">{sum(gpus.gpus)}</p>}
+      </div>
+      <section aria-labelledby="gpus-title">
+        <h2 id="gpus-title">GPUs</h2>
+        {!gpus ? <Loading what="the GPUs" /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>This host has no GPU that can be seen.</Empty>}
+      </section>
+      {gpus && (
+        <div class="halves">
+          <section aria-labelledby="queue-title">
+            <h2 id="queue-title">Who is next</h2>
+            {gpus.waiting.length ? <Waiting waiting={gpus.waiting} gpus={gpus.gpus} /> : <Empty>Nobody waits for a GPU.</Empty>}
+          </section>
+          <section aria-labelledby="rules-title">
+            <h2 id="rules-title">Rules of this host</h2>
+            {gpus.host_rules ? <Rules rules={gpus.host_rules} /> : <Empty>Its owner has set none.</Empty>}
+          </section>
+        </div>
+      )}
+      <section aria-labelledby="live-title">
+        <h2 id="live-title">Your live batches</h2>
+        {!batches ? <Loading what="your batches" /> : live.length ? <BatchTable rows={live} /> :
+          <Empty>None is running. <a href="#/batches">All batches</a></Empty>}
+      </section>
+    </main>
+  );
+}
+
+// The server has a point for each ten seconds; the page asks for them every half minute.
+function usePast(): Past | null {
+  const [past, set] = useState<Past | null>(null);
+  useEffect(() => {
+    const over = new AbortController();
+    const ask = () => { if (document.visibilityState === 'visible') get<Past>('/host/past', over.signal).then(set, () => {}); };
+    ask();
+    const timer = setInterval(ask, 30_000);
+    return () => { over.abort(); clearInterval(timer); };
+  }, []);
+  return past;
+}
+
+function sum(gpus: GPU[]): string {
+  const silent = gpus.filter((g) => g.memory_used_bytes == null).length;
+  const held = gpus.filter((g) => holders(g).length > 0).length;
+  const used = gpus.reduce((s, g) => s + (g.memory_used_bytes ?? 0), 0);
+  const total = gpus.reduce((s, g) => s + (g.memory_total_bytes ?? 0), 0);
+  return `${count(gpus.length, 'GPU')}, ${held} in use, ${gpus.length - held - silent} free${silent ? `, ${silent} silent` : ''} · ${bytesOf(used, total)} of memory used`;
+}
+
+interface Holder { who: string; what: string; since: string | null; mine: boolean; note: string; bytes: number | null }
+
+// Who is on a GPU: claims of runs, and processes that no claim explains.
+function holders(g: GPU): Holder[] {
+  const me = app.session?.user;
+  const list: Holder[] = g.claims.map((c) => ({
+    who: c.user ?? '?', what: c.job, since: c.since, mine: c.user === me, bytes: c.memory_bytes,
+    note: c.gathering ? 'kept until it has all its GPUs' : c.over ? 'ended, passes on' : '',
+  }));
+  const claimants = new Set(g.claims.map((c) => c.user));
+  for (const p of g.processes ?? []) {
+    if (claimants.has(p.user)) continue;
+    const idle = p.idle_seconds != null && p.idle_seconds > 60 ? `idle for ${duration(p.idle_seconds)}` : '';
+    list.push({ who: p.user ?? '?', what: `${p.command ?? 'process'} ${p.pid}`, since: null, mine: p.user === me, note: idle, bytes: p.memory_bytes });
+  }
+  return list;
+}
+
+function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
+  const [opened, open] = useState<string | null>(null);
+  const [at, move] = useState(-1);
+  const focus = (i: number) => {
+    move(i);
+    document.querySelector<HTMLElement>(`[data-gpu="${i}"]`)?.focus();
+  };
+  useKeys([
+    { keys: ['j', 'ArrowDown'], does: 'next GPU', run: () => focus(Math.min(at + 1, gpus.length - 1)) },
+    { keys: ['k', 'ArrowUp'], does: 'previous GPU', run: () => focus(Math.max(at - 1, 0)) },
+    { keys: ['Escape'], does: 'close', run: () => open(null) },
+  ]);
+  return (
+    <ul class="strip">
+      {gpus.map((g, i) => {
+        const hour = past?.gpus.find((p) => p.uuid === g.uuid);
+        const list = holders(g), silent = g.memory_used_bytes == null && g.memory_total_bytes != null && g.code === 'silent';
+        const isOpen = opened === g.uuid;
+        return (
+          <li key={g.uuid} class={`gpu ${list.some((h) => h.mine) ? 'mine' : list.length ? 'theirs' : ''} ${silent ? 'silent' : ''}`}>
+            <button class="gpu-name" data-gpu={i} aria-expanded={isOpen} aria-controls={`gpu-${i}`} onFocus={() => move(i)}
+              onClick={() => open(isOpen ? null : g.uuid)}>
+              <b>GPU {g.index}</b> <span class="muted"><Text of={short(g.name)} /></span>
+            </button>
+            <div class="gpu-bars">
+              <span class="cap">Mem</span>
+              <Meter label={`Memory of GPU ${g.index}`} value={g.memory_used_bytes} max={g.memory_total_bytes} tone={!list.length ? 'none' : list.some((h) => h.mine) ? 'mine' : 'theirs'} />
+              <span class="val">{g.memory_used_bytes == null ? '?' : bytesOf(g.memory_used_bytes, g.memory_total_bytes)}</span>
+              <span class="cap">Util</span>
+              <Meter label={`Utilization of GPU ${g.index}`} value={g.utilization_percent} max={100} tone="util" />
+              <span class="val">{g.utilization_percent == null ? '?' : `${g.utilization_percent} %`}</span>
+            </div>
+            <Spark past={past} hour={hour} label={`Last hour of GPU ${g.index}`} />
+            <div class="gpu-who">
+              {list.slice(0, 3).map((h) => (
+                <p><span class={`who ${h.mine ? 'mine' : 'theirs'}`}><Text of={h.mine ? 'you' : h.who} /></span> <Text of={h.what} />
+                  {h.since && <span class="muted"> for <Lasted from={h.since} /></span>}
+                  {h.note && <span class="muted">, {h.note}</span>}</p>
+              ))}
+              {list.length > 3 && <p class="muted">and {list.length - 3} more</p>}
+              {!list.length && <p class={silent ? 'bad' : 'muted'}>{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</p>}
+              {g.quarantines.map((q) => <p class="warn">quarantined until {time(q.until)}: <Text of={q.text} /></p>)}
+              {g.row_remap_pending && <p class="warn">has faulty memory, which a reset replaces</p>}
+            </div>
+            {isOpen && <Details id={`gpu-${i}`} g={g} />}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+const short = (name: string) => name.replace(/^NVIDIA /, '').replace(/^GeForce /, '');
+
+function Details({ id, g }: { id: string; g: GPU }) {
+  return (
+    <div class="gpu-more" id={id}>
+      <dl class="facts">
+        <dt>Model</dt><dd><Text of={g.name} />{g.mig ? ' (MIG instance)' : ''}</dd>
+        <dt>UUID</dt><dd class="mono"><Text of={g.uuid} /></dd>
+        <dt>PCI</dt><dd class="mono"><Text of={g.pci} /></dd>
+        <dt>Free memory</dt><dd>{bytes(g.memory_free_bytes)}</dd>
+        <dt>A job now</dt><dd>{g.fits ? 'could start here' : 'could not start here'}{g.text ? <>: <Text of={g.text} /></> : ''}</dd>
+      </dl>
+      {g.processes == null ? <p class="muted">Its processes cannot be listed.</p> : g.processes.length > 0 && (
+        <div class="scroll"><table class="data">
+          <caption class="hidden-text">Processes on GPU {g.index}</caption>
+          <thead><tr><th scope="col" class="num">PID</th><th scope="col">User</th><th scope="col">Command</th><th scope="col" class="num">Memory</th><th scope="col">Idle for</th></tr></thead>
+          <tbody>{g.processes.map((p) => (
+            <tr key={p.pid}><td class="num">{p.pid}</td><td><Text of={p.user ?? '?'} /></td><td><Text of={p.command ?? '?'} /></td>
+              <td class="num">{bytes(p.memory_bytes)}</td><td>{p.idle_seconds ? duration(p.idle_seconds) : ''}</td></tr>
+          ))}</tbody>
+        </table></div>
+      )}
+    </div>
+  );
+}
+
+function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
+  const index = (uuid: string) => gpus.find((g) => g.uuid === uuid)?.index;
+  const which = (uuids: string[]) => {
+    const ids = uuids.map(index).filter((i): i is number => i != null);
+    return ids.length && ids.length < gpus.length ? `, GPU ${ranges(ids)}` : '';
+  };
+  return (
+    <div class="card scroll"><table class="data">
+      <caption class="hidden-text">Runs that wait for GPUs, in their order</caption>
+      <thead><tr><th scope="col" class="num">#</th><th scope="col">User</th><th scope="col">Asks for</th><th scope="col" class="num">Holds</th><th scope="col">Waits for</th></tr></thead>
+      <tbody>{waiting.map((w) => (
+        <tr key={w.position} class={w.you ? 'you' : ''}>
+          <td class="num">{w.position}</td>
+          <td><span class={`who ${w.you ? 'mine' : 'theirs'}`}><Text of={w.you ? 'you' : w.user} /></span>{w.background && <span class="muted"> background</span>}
+            {w.run == null && <div class="muted">your place, if you asked now</div>}</td>
+          <td>{w.asks.map((a) => <div>{a.jobs > 1 ? `${a.jobs} × ` : ''}{count(a.gpus, 'GPU')} with {bytes(a.memory_bytes)}{a.share ? ', shared' : ''}{which(a.uuids)}</div>)}
+            {w.text && <div class="muted"><Text of={w.text} /></div>}</td>
+          <td class="num">{+w.holds_gpus.toFixed(2)}</td>
+          <td><span title={timeExact(w.since)}><Lasted from={w.since} /></span>
+            {w.expected_start && Date.parse(w.expected_start) > now() && <div class="muted">starts about {time(w.expected_start)}</div>}</td>
+        </tr>
+      ))}</tbody>
+    </table></div>
+  );
+}
+
+function Rules({ rules: r }: { rules: HostRules }) {
+  const rows: [string, string][] = [];
+  if (r.devices) rows.push(['GPUs for gpurun', r.devices.join(', ')]);
+  if (r.reserve) rows.push(['Left for others', count(r.reserve, 'GPU')]);
+  if (r.max_gpus != null) rows.push(['You may hold', `${count(r.max_gpus, 'GPU')}${r.max_gpus_by ? ` (${r.max_gpus_by})` : ''}; you hold ${r.held_gpus}`]);
+  if (r.max_gpus_per_job != null) rows.push(['One job may hold', count(r.max_gpus_per_job, 'GPU')]);
+  if (r.max_timeout_seconds != null) rows.push(['A job may last', duration(r.max_timeout_seconds)]);
+  if (r.others === 'avoid') rows.push(['Others', "nothing starts where somebody else's process is"]);
+  for (const h of r.hours) rows.push(['Hours', h]);
+  rows.push(['Order', r.schedule === 'fifo' ? 'who has waited longest' : 'who holds the fewest GPUs']);
+  if (r.priority !== 1) rows.push(['Your priority', String(r.priority)]);
+  rows.push(['From', r.file]);
+  return <div class="card"><dl class="facts body">{rows.map(([k, v]) => <><dt>{k}</dt><dd><Text of={v} /></dd></>)}</dl></div>;
+}

@@ -1,0 +1,172 @@
+// A job: what it is, why it is as it is, its attempts, and the log of one of them.
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { base, bytes, clean, count, duration, measured, ranges, time, timeExact } from '../common/format';
+import { Chart } from '../common/chart';
+import { State } from '../common/states';
+import { get, Refused } from './api';
+import { titleOf } from './batches';
+import { Verbs, verbsFor } from './control';
+import { useDocument } from './document';
+import { useKeys } from './keys';
+import { useLive } from './live';
+import { LogView } from './log';
+import { Lasted, Loading, Text } from './parts';
+import { batchPath, go, jobPath, setQuery } from './route';
+import type { BatchStore } from './store';
+import type { AttemptRow, Because } from './types';
+
+interface Doc { job: Because; attempts: AttemptRow[] }
+
+export function JobPage({ batch, id, query }: { batch: BatchStore; id: string; query: URLSearchParams }) {
+  useLive();
+  const { doc, error } = useJob(batch, id);
+  const step = (by: number) => {
+    const here = batch.byID.get(id), to = here && batch.jobs[here.index + by];
+    if (to) go(jobPath(batch.id, to.id));
+  };
+  useKeys([
+    { keys: ['j'], does: 'next job of the file', run: () => step(1) },
+    { keys: ['k'], does: 'previous job of the file', run: () => step(-1) },
+    { keys: ['Escape'], does: 'back to the batch', run: () => go(batchPath(batch.id)) },
+  ]);
+  if (error && !doc) return <main id="main"><h1>No such job</h1><p><Text of={error.message} /></p><p><a href={batchPath(batch.id)}>All jobs of the batch</a></p></main>;
+  if (!doc) return <main id="main"><Loading what="the job" /></main>;
+  const { job } = doc, row = batch.byID.get(id);
+  const attempts = [...doc.attempts].filter((a) => a.uni_id).reverse();
+  const shown = attempts.find((a) => a.uni_id === query.get('attempt')) ?? attempts[0];
+  return (
+    <main id="main" class="job">
+      <nav class="crumbs" aria-label="Where you are"><a href="#/batches">Batches</a> / <a href={batchPath(batch.id)}><Text of={batch.summary ? titleOf(batch.summary.batch) : batch.id} /></a> /</nav>
+      <div class="title"><h1><Text of={job.name} /></h1><span class="big"><State state={row?.state ?? job.state} /></span><span class="grow" />
+        <div class="buttons" role="group" aria-label="Control of the job"><Verbs verbs={verbsFor(batch.id, batch.summary, [row ?? job])} /></div></div>
+      <div class="columns">
+        <div>
+          <Why job={job} row={row?.wait?.text} />
+          <Attempts attempts={attempts} shown={shown} />
+          {shown && (
+            <section class="card" aria-label="Log">
+              <header><h2>Log</h2>{attempts.length > 1 && <span class="muted">of attempt {position(attempts, shown)}</span>}</header>
+              <LogView key={shown.uni_id} batch={batch.id} uniID={shown.uni_id!} name={clean(job.name)} over={shown.ended != null} />
+            </section>
+          )}
+        </div>
+        <div>
+          <Facts batch={batch} job={job} />
+          {shown && <Curves key={shown.uni_id} batch={batch} uniID={shown.uni_id!} />}
+        </div>
+      </div>
+    </main>
+  );
+}
+
+// useJob asks for the job, and again when its row has changed: at once, and every ten
+// seconds while it has not ended, because what it waits for changes without it.
+function useJob(batch: BatchStore, id: string) {
+  const [state, set] = useState<{ doc: Doc | null; error: Error | null }>({ doc: null, error: null });
+  const row = batch.byID.get(id);
+  useEffect(() => set({ doc: null, error: null }), [batch.id, id]);
+  useEffect(() => {
+    const over = new AbortController();
+    const ask = () => get<Doc>(batch.path('/jobs/' + encodeURIComponent(id)), over.signal).then(
+      (doc) => set({ doc, error: null }),
+      (error) => { if (!over.signal.aborted) set((s) => ({ doc: error instanceof Refused && error.status === 404 ? null : s.doc, error })); });
+    void ask();
+    const timer = setInterval(() => { if (document.visibilityState === 'visible' && ['pending', 'waiting', 'running'].includes(row?.state ?? '')) void ask(); }, 10_000);
+    return () => { over.abort(); clearInterval(timer); };
+  }, [batch.id, id, row]);
+  return state;
+}
+
+function Why({ job, row }: { job: Because; row?: string }) {
+  const wait = job.wait;
+  return (
+    <section class="card" aria-labelledby="why-title">
+      <header><h2 id="why-title">Why</h2></header>
+      <div class="body">
+        <ol class="chain">{job.chain.map((c, i) => <li class={i ? '' : 'first'}><Text of={c} /></li>)}</ol>
+        {!job.chain.length && row && <p><Text of={row} /></p>}
+        {wait && wait.gpus.length > 0 && (
+          <table class="data compact">
+            <caption>GPUs that it could use</caption>
+            <tbody>{wait.gpus.map((g) => <tr key={g.uuid}><th scope="row">GPU {g.index}</th><td><Text of={g.text} /></td></tr>)}</tbody>
+          </table>
+        )}
+        {wait?.until && <p class="muted">Until {time(wait.until)}.</p>}
+        {job.plan && job.plan.expected_seconds != null && <p class="muted">Jobs like it take {duration(job.plan.expected_seconds)}.</p>}
+      </div>
+    </section>
+  );
+}
+
+// Attempts are numbered from one in each run; here they are counted from the first.
+const position = (attempts: AttemptRow[], a: AttemptRow) => attempts.length - attempts.indexOf(a);
+
+function Attempts({ attempts, shown }: { attempts: AttemptRow[]; shown?: AttemptRow }) {
+  if (!attempts.length) return null;
+  return (
+    <section class="card" aria-labelledby="attempts-title">
+      <header><h2 id="attempts-title">Attempts</h2><span class="muted">{count(attempts.length, 'attempt')}, the last first</span></header>
+      <div class="scroll"><table class="data">
+        <thead><tr><th scope="col" class="num">#</th><th scope="col">State</th><th scope="col">Started</th><th scope="col" class="num">Lasted</th><th scope="col">GPU</th><th scope="col" class="num">Memory</th><th scope="col">Why it ended</th></tr></thead>
+        <tbody>{attempts.map((a) => (
+          <tr key={a.uni_id} class={a === shown ? 'at' : ''} onClick={() => setQuery({ attempt: a.uni_id! })}>
+            <td class="num"><a href={location.hash} aria-current={a === shown ? 'true' : undefined} aria-label={`Attempt ${position(attempts, a)}`} onClick={(e) => { e.preventDefault(); setQuery({ attempt: a.uni_id! }); }}>{position(attempts, a)}</a></td>
+            <td><State state={a.state} /></td>
+            <td class="nowrap" title={timeExact(a.started)}>{time(a.started)}</td>
+            <td class="num">{a.ended ? duration(a.seconds) : <Lasted from={a.started} />}</td>
+            <td>{a.gpus.length ? ranges(a.gpus.map((g) => g.index)) : ''}</td>
+            <td class="num" title="the most it used of what it was promised">{memory(a)}</td>
+            <td class="words">{a.cause ? <Text of={a.cause.text} /> : a.exit_code === 0 ? '' : a.exit_code != null ? `exit ${a.exit_code}` : ''}{a.charged === false && a.cause && <span class="muted"> (spent no retry)</span>}
+              {a.background.map((b) => <div class="muted">left running: <Text of={b.command} /></div>)}</td>
+          </tr>
+        ))}</tbody>
+      </table></div>
+    </section>
+  );
+}
+
+function memory(a: AttemptRow): string {
+  const most = a.gpus.map((g) => g.peak_bytes ?? g.used_bytes).filter((v): v is number => v != null);
+  return most.length ? `${bytes(Math.max(...most))} of ${bytes(a.gpus[0].granted_bytes)}` : '';
+}
+
+function Facts({ batch, job }: { batch: BatchStore; job: Because }) {
+  const params = Object.entries(job.params ?? {});
+  const byName = useMemo(() => new Map(batch.jobs.map((j) => [j.name, j])), [batch.lists]);
+  return (
+    <section class="card" aria-labelledby="what-title">
+      <header><h2 id="what-title">What it is</h2></header>
+      <div class="body">
+        <dl class="facts">
+          {params.length > 0 && <><dt>Parameters</dt><dd>{params.map(([k, v]) => <span class="param"><span class="muted"><Text of={k} />=</span><Text of={v} /></span>)}</dd></>}
+          {job.gpus && <><dt>GPUs</dt><dd>{job.gpus.min === job.gpus.max ? job.gpus.max : `${job.gpus.min} to ${job.gpus.max}`}{job.gpu_memory_bytes ? ` with ${bytes(job.gpu_memory_bytes)} each` : ''}</dd></>}
+          {job.needs.length > 0 && <><dt>Needs</dt><dd><ul class="needs">{job.needs.slice(0, 20).map((n) => {
+            const r = byName.get(n);
+            return <li>{r ? <><a href={jobPath(batch.id, r.id)}><Text of={n} /></a> <State state={r.state} /></> : <Text of={n} />}</li>;
+          })}{job.needs.length > 20 && <li class="muted">and {job.needs.length - 20} more</li>}</ul></dd></>}
+          {job.priority !== 0 && <><dt>Priority</dt><dd>{job.priority}</dd></>}
+          {job.queue && <><dt>Queue</dt><dd><Text of={job.queue} /></dd></>}
+          {job.tags.length > 0 && <><dt>Tags</dt><dd><Text of={job.tags.join(', ')} /></dd></>}
+          {job.metrics && Object.entries(job.metrics).map(([k, v]) => <><dt><Text of={k} /></dt><dd>{measured(v)}</dd></>)}
+          <dt>Written in</dt><dd><Text of={base(job.file)} />{job.line != null && `, line ${job.line}`}</dd>
+        </dl>
+        {job.commands.map((c) => <pre class="log command"><Text of={c.trimEnd()} /></pre>)}
+      </div>
+    </section>
+  );
+}
+
+function Curves({ batch, uniID }: { batch: BatchStore; uniID: string }) {
+  const { doc } = useDocument<{ curves: { metric: string; steps: number[]; values: (number | null)[] }[] }>(batch, `/attempts/${encodeURIComponent(uniID)}/curves`, 5000);
+  const curves = (doc?.curves ?? []).filter((c) => c.steps.length > 1).slice(0, 12);
+  if (!curves.length) return null;
+  return (
+    <section class="card" aria-labelledby="curves-title">
+      <header><h2 id="curves-title">Curves</h2></header>
+      <div class="body curves">{curves.map((c, i) => (
+        <figure key={c.metric}><figcaption><Text of={c.metric} /></figcaption>
+          <Chart label={`${clean(c.metric)} over ${c.steps.length} steps, now ${measured(c.values[c.values.length - 1])}`} x={c.steps} series={[{ label: clean(c.metric), values: c.values, stroke: `s${(i % 8) + 1}` }]} height={130} legend={false} sync="job" /></figure>
+      ))}</div>
+    </section>
+  );
+}

@@ -1,0 +1,173 @@
+// The log of an attempt, which follows while it is written.
+import { Component } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { bytes, cleanLog } from '../common/format';
+import { readLog, Refused } from './api';
+import { Text } from './parts';
+
+const piece = 128 * 1024; // read at first, and with each "earlier"
+const most = 4 * 1024 * 1024; // kept in the page
+const blockLines = 200;
+
+interface Block { id: number; text: string }
+
+// A Tail is what is known of a log: whole lines in blocks, and the line that is not over.
+class Tail {
+  from = 0;
+  total = 0;
+  over = false;
+  blocks: Block[] = [];
+  open = ''; // after the last line feed
+  read = false;
+  size = 0;
+  private next = 0;
+  private decoder = new TextDecoder('utf-8');
+
+  append(at: number, data: Uint8Array) {
+    if (!this.read) {
+      this.read = true;
+      this.from = at;
+      if (at > 0) { // begin with a whole line
+        const nl = data.indexOf(10);
+        if (nl >= 0 && nl < data.length - 1) { this.from = at + nl + 1; data = data.subarray(nl + 1); }
+      }
+    }
+    const text = this.open + this.decoder.decode(data, { stream: true });
+    const end = text.lastIndexOf('\n') + 1;
+    this.open = text.slice(end).replace(/^[^]*\r(?=[^\r])/, ''); // a progress bar
+    this.size += data.length;
+    const lines = text.slice(0, end).split('\n');
+    lines.pop();
+    for (const l of lines) this.line(l);
+    while (this.size > most && this.blocks.length > 2) {
+      const gone = new TextEncoder().encode(this.blocks.shift()!.text).length;
+      this.size -= gone;
+      this.from += gone;
+    }
+  }
+
+  private lines = 0;
+  private line(l: string) {
+    const last = this.blocks[this.blocks.length - 1];
+    if (!last || this.lines >= blockLines) {
+      this.blocks = [...this.blocks, { id: this.next++, text: l + '\n' }];
+      this.lines = 1;
+    } else {
+      this.blocks[this.blocks.length - 1] = { id: last.id, text: last.text + l + '\n' };
+      this.lines++;
+    }
+  }
+
+  prepend(at: number, data: Uint8Array) {
+    const nl = at > 0 ? data.indexOf(10) + 1 : 0;
+    const lines = new TextDecoder().decode(data.subarray(nl)).split('\n');
+    this.from = at + nl;
+    this.size += data.length;
+    const blocks: Block[] = [];
+    for (let i = 0; i < lines.length; i += blockLines) {
+      const text = lines.slice(i, i + blockLines).join('\n') + (i + blockLines < lines.length ? '\n' : '');
+      if (text) blocks.push({ id: -1 - this.next++, text });
+    }
+    this.blocks = [...blocks, ...this.blocks];
+  }
+}
+
+export function LogView({ batch, uniID, name, over }: { batch: string; uniID: string; name: string; over: boolean }) {
+  const [tail, setTail] = useState(() => new Tail());
+  const [, redraw] = useState(0);
+  const [error, setError] = useState<string | null>(null);
+  const [follow, setFollow] = useState(true);
+  const [wrap, setWrap] = useState(true);
+  const box = useRef<HTMLDivElement>(null);
+  const following = useRef(true);
+  following.current = follow;
+
+  useEffect(() => {
+    const t = new Tail();
+    setTail(t);
+    setError(null);
+    setFollow(true);
+    const stop = new AbortController();
+    void poll(t, batch, uniID, stop.signal, () => redraw((n) => n + 1), setError);
+    return () => stop.abort();
+  }, [batch, uniID]);
+
+  // Stay at the end unless the person has scrolled away.
+  useEffect(() => { if (following.current && box.current) box.current.scrollTop = box.current.scrollHeight; });
+
+  const scrolled = () => {
+    const e = box.current!;
+    const end = e.scrollTop + e.clientHeight >= e.scrollHeight - 8;
+    if (end !== following.current) setFollow(end);
+  };
+  const earlier = async () => {
+    const e = box.current!, below = e.scrollHeight - e.scrollTop;
+    setFollow(false);
+    const start = Math.max(0, tail.from - piece);
+    try {
+      const got = await readLog(batch, uniID, start, new AbortController().signal, tail.from - 1);
+      tail.prepend(start, got.data);
+      redraw((n) => n + 1);
+      requestAnimationFrame(() => { e.scrollTop = e.scrollHeight - below; });
+    } catch (err) { setError((err as Error).message); }
+  };
+  const empty = tail.read && !tail.blocks.length && !tail.open;
+  return (
+    <div class="logview">
+      <div class="tools">
+        <span class="muted">{tail.read && `${bytes(tail.total)}${tail.over ? '' : ', being written'}`}</span>
+        <span class="grow" />
+        <button class="button small" aria-pressed={wrap} onClick={() => setWrap(!wrap)}>Wrap</button>
+        <button class="button small" aria-pressed={follow} onClick={() => { setFollow(!follow); }}>Follow</button>
+      </div>
+      <div ref={box} class={`logtext ${wrap ? 'wrap' : ''}`} tabIndex={0} role="region" aria-label={`Log of ${name}`} onScroll={scrolled}>
+        {tail.from > 0 && <button class="button small earlier" onClick={earlier}>Earlier lines ({bytes(tail.from)})</button>}
+        {tail.blocks.map((b) => <LogBlock key={b.id} text={b.text} />)}
+        {tail.open && <LogBlock text={tail.open} />}
+        {empty && <p class="muted">{tail.over || over ? 'It has printed nothing.' : 'It has printed nothing so far.'}</p>}
+        {error && <p class="bad"><Text of={error} /></p>}
+      </div>
+    </div>
+  );
+}
+
+class LogBlock extends Component<{ text: string }> {
+  shouldComponentUpdate(next: { text: string }) { return next.text !== this.props.text; }
+  render() { return <pre>{cleanLog(this.props.text)}</pre>; }
+}
+
+// poll reads the end, and then what is added, once a second while the page is seen.
+async function poll(t: Tail, batch: string, uniID: string, stop: AbortSignal, drawn: () => void, fail: (text: string | null) => void) {
+  let next = -piece;
+  while (!stop.aborted) {
+    let more = false;
+    try {
+      const got = await readLog(batch, uniID, next, stop);
+      if (stop.aborted) return;
+      const end = got.from + got.data.length;
+      if (got.data.length || !t.read) t.append(got.from < 0 ? 0 : got.from, got.data);
+      if (next < 0) next = Math.max(end, 0); else next = Math.max(next, end);
+      t.total = Math.max(got.total, next);
+      t.over = got.over;
+      more = next < t.total;
+      fail(null);
+      drawn();
+      if (t.over && !more) return;
+    } catch (err) {
+      if (stop.aborted) return;
+      if (err instanceof Refused && [404, 410].includes(err.status)) return fail(err.message);
+    }
+    if (!more) await seconds(1, stop);
+  }
+}
+
+// seconds waits, longer while nobody looks.
+function seconds(s: number, stop: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    const go = () => { clearTimeout(timer); document.removeEventListener('visibilitychange', seen); done(); };
+    const seen = () => document.visibilityState === 'visible' && go();
+    const timer = setTimeout(go, (document.visibilityState === 'visible' ? s : 30) * 1000);
+    document.addEventListener('visibilitychange', seen);
+    stop.addEventListener('abort', go, { once: true });
+  });
+}

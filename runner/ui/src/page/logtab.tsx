@@ -1,0 +1,46 @@
+// The log of a running job, with the others to choose from.
+import { clean, ranges } from '../common/format';
+import { State } from '../common/states';
+import { useKeys } from './keys';
+import { useLive } from './live';
+import { LogView } from './log';
+import { Empty, Lasted, Text } from './parts';
+import { jobPath, setQuery } from './route';
+import type { BatchStore } from './store';
+import type { JobRow } from './types';
+
+const most = 60;
+
+export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchParams }) {
+  useLive();
+  const chosen = query.get('job');
+  const running = batch.jobs.filter((j) => j.state === 'running');
+  const ended = batch.jobs.filter((j) => j.state !== 'running' && j.uni_id && j.ended)
+    .sort((a, b) => (a.ended! < b.ended! ? 1 : -1)).slice(0, Math.max(most - running.length, 8));
+  const list = [...running.slice(0, most), ...ended];
+  const row = (chosen && batch.byID.get(chosen)) || list[0];
+  const step = (by: number) => {
+    const to = list[Math.min(Math.max(list.indexOf(row) + by, 0), list.length - 1)];
+    if (to) setQuery({ job: to.id });
+  };
+  useKeys([
+    { keys: ['j'], does: 'next log', run: () => step(1) },
+    { keys: ['k'], does: 'previous log', run: () => step(-1) },
+  ]);
+  if (!row) return <Empty>No job has run yet.</Empty>;
+  const item = (r: JobRow) => (
+    <li key={r.id}><button class="item" aria-current={r === row ? 'true' : undefined} onClick={() => setQuery({ job: r.id })}>
+      <State state={r.state} /><span class="name" title={clean(r.name)}><Text of={r.name} /></span>
+      <span class="muted">{r.gpus.length > 0 && `GPU ${ranges(r.gpus)} · `}<Lasted from={r.started} to={r.state === 'running' ? null : r.ended} /></span>
+    </button></li>
+  );
+  return (
+    <div class="logs">
+      <nav class="card pickjob" aria-label="Jobs with a log"><ul>{list.map(item)}</ul></nav>
+      <section class="card" aria-label="Log">
+        <header><h3><a href={jobPath(batch.id, row.id)}><Text of={row.name} /></a></h3><State state={row.state} /></header>
+        {row.uni_id ? <LogView key={row.uni_id} batch={batch.id} uniID={row.uni_id} name={clean(row.name)} over={row.state !== 'running'} /> : <Empty>It has not run yet.</Empty>}
+      </section>
+    </div>
+  );
+}

@@ -1,0 +1,120 @@
+// The page: which part of it is shown, what is above all of them, and the way in.
+import { render } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { clean } from '../common/format';
+import '../common/theme.css';
+import { giveToken, hasToken, session, takeToken, unknownToken } from './api';
+import { BatchPage } from './batch';
+import { BatchesPage, titleOf } from './batches';
+import { Question } from './control';
+import { HostPage } from './host';
+import { JobPage } from './job';
+import { Keys, useKeys } from './keys';
+import { changed, useLive } from './live';
+import { Notes, say, Text, totals } from './parts';
+import { batchesPath, go, hostPath, parse, type Route } from './route';
+import { app, lock, unwatch, watch } from './store';
+import './page.css';
+
+function App() {
+  useLive();
+  const [route, setRoute] = useState<Route>(() => parse(location.hash));
+  const where = route.page === 'batch' || route.page === 'job' ? route.id : null;
+  useEffect(() => {
+    const turn = () => {
+      if (location.hash.startsWith('#token=')) { takeToken(); enter(); }
+      setRoute(parse(location.hash));
+    };
+    addEventListener('hashchange', turn);
+    return () => removeEventListener('hashchange', turn);
+  }, []);
+  useEffect(() => { if (!app.locked) watch(where); }, [where, app.locked]);
+  // A new page begins at its top, for the eye and for a screen reader.
+  const place = route.page === 'batch' ? `${route.id} ${route.tab}` : route.page === 'job' ? `${route.id} ${route.job}` : route.page;
+  useEffect(() => { scrollTo(0, 0); say(document.title); }, [place]);
+  useTitle(route);
+  useKeys([
+    { keys: ['h'], does: 'the host', run: () => go(hostPath) },
+    { keys: ['b'], does: 'your batches', run: () => go(batchesPath) },
+  ]);
+  if (app.locked) return <><Locked /><Notes /></>;
+  return (
+    <>
+      <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); const m = document.getElementById('main'); m?.setAttribute('tabindex', '-1'); m?.focus(); }}>To the content</a>
+      <Bar route={route} />
+      {app.session?.prompt && <p class="prompt" role="note"><Text of={app.session.prompt} /></p>}
+      {app.connected === false && <p class="lost" role="alert"><b>Not connected.</b> <Text of={app.why} />; trying again. What is shown is from before.</p>}
+      {route.page === 'host' && <HostPage />}
+      {route.page === 'batches' && <BatchesPage />}
+      {route.page === 'batch' && app.batch?.id === route.id && <BatchPage key={route.id} batch={app.batch} tab={route.tab} query={route.query} />}
+      {route.page === 'job' && app.batch?.id === route.id && <JobPage batch={app.batch} id={route.job} query={route.query} />}
+      <Question /><Keys /><Notes />
+    </>
+  );
+}
+
+function Bar({ route }: { route: Route }) {
+  const s = app.session;
+  const state = app.connected === null ? ['wait', 'connecting'] : app.connected ? ['on', 'live'] : ['off', 'not connected'];
+  const here = (page: boolean) => (page ? 'page' as const : undefined);
+  return (
+    <header class="bar">
+      <a class="brand" href={hostPath}>gpurun</a>
+      <nav aria-label="Pages">
+        <a href={hostPath} aria-current={here(route.page === 'host')}>Host</a>
+        <a href={batchesPath} aria-current={here(route.page !== 'host')}>Batches</a>
+      </nav>
+      <span class="grow" />
+      {s && <span class="me muted"><Text of={`${s.user}@${s.host}`} />{s.control === 'none' && <span class="badge" title="Started without --control, or opened with the read token">read only</span>}</span>}
+      <span class={`live ${state[0]}`} role="status"><i aria-hidden="true" />{state[1]}</span>
+      <button class="plain" aria-label="Keys" title="Keys (?)" onClick={() => dispatchEvent(new Event('keys-help'))}>?</button>
+    </header>
+  );
+}
+
+// The title says how far a batch is, also in a tab that is not seen.
+function useTitle(route: Route) {
+  const b = app.batch, s = b?.summary;
+  let title = 'gpurun';
+  if (route.page === 'host' || route.page === 'batches') title = `${route.page === 'host' ? clean(app.session?.host ?? 'Host') : 'Batches'} – gpurun`;
+  else if (s) {
+    const t = totals(s.counts);
+    const how = s.run?.alive ? `${t.done}/${t.total}${t.bad ? ` ✗${t.bad}` : ''}` : t.bad ? `✗ ${t.bad} failed` : '✓';
+    const job = route.page === 'job' ? b.byID.get(route.job)?.name : undefined;
+    title = `${how} ${clean(job ?? titleOf(s.batch))} – gpurun`;
+  }
+  useEffect(() => { document.title = title; }, [title]);
+  const alive = s?.run?.alive;
+  useEffect(() => { if (alive === false && s) say(`The run of ${titleOf(s.batch)} has ended.`); }, [alive]);
+}
+
+// Without a token, or with one that the server does not know.
+function Locked() {
+  const [text, set] = useState('');
+  return (
+    <main id="main" class="locked">
+      <h1>gpurun</h1>
+      <p>{hasToken() ? 'This token is not, or no longer, that of this server.' : 'This page needs the token of its server.'} Open the URL that <code>gpurun web</code> has printed, or paste it here.</p>
+      <form onSubmit={(e) => { e.preventDefault(); giveToken(text); enter(); }}>
+        <label class="field">URL or token<input type="text" class="mono" autocomplete="off" spellcheck={false} value={text} onInput={(e) => set(e.currentTarget.value)} autofocus /></label>
+        <button class="button primary">Open</button>
+      </form>
+    </main>
+  );
+}
+
+// enter asks who this is, and again until the server answers.
+function enter() {
+  unwatch();
+  app.locked = !hasToken();
+  changed();
+  if (app.locked) return;
+  session().then((s) => { app.session = s; changed(); }, (err) => {
+    if (unknownToken(err)) return lock();
+    setTimeout(enter, 3000);
+  });
+}
+
+takeToken();
+enter();
+render(<App />, document.getElementById('app')!);

@@ -1,0 +1,56 @@
+// The attempts of a batch over its GPUs.
+import { useMemo } from 'preact/hooks';
+import { clean, duration, timeExact } from '../common/format';
+import { look, stateWords } from '../common/states';
+import { Timeline } from '../common/timeline';
+import type { Item } from '../common/lanes';
+import { useDocument } from './document';
+import { now, useLive } from './live';
+import { Empty, Loading } from './parts';
+import { go, jobPath } from './route';
+import type { BatchStore } from './store';
+import type { Span } from './types';
+
+export function TimelineTab({ batch }: { batch: BatchStore }) {
+  useLive();
+  const { doc, error } = useDocument<{ spans: Span[] }>(batch, '/timeline');
+  const spans = doc?.spans;
+  const made = useMemo(() => spans && pieces(spans), [spans]);
+  if (error && !doc) return <Empty>{error.message}</Empty>;
+  if (!made) return <Loading what="the timeline" />;
+  if (!made.items.length) return <Empty>No job has run yet.</Empty>;
+  const open = made.items.filter((i) => i.open);
+  const to = open.length ? now() / 1000 : Math.max(...made.items.map((i) => i.to));
+  for (const i of open) i.to = to;
+  return (
+    <section class="card" aria-label="Timeline"><div class="body">
+      <Timeline label={`Timeline of ${made.items.length} attempts on ${made.rows.length} rows`} rows={made.rows} items={made.items} from={made.items[0].from} to={to}
+        tip={(i) => tip((i as Piece).span)} onOpen={(i) => go(jobPath(batch.id, (i as Piece).span.job, { attempt: (i as Piece).span.uni_id }))} />
+      <p class="legend">{['ok', 'bad', 'warn', 'run'].map((t) => <span><i class={`tone ${t}`} />{({ ok: 'succeeded', bad: 'failed', warn: 'had to leave', run: 'running' } as Record<string, string>)[t]}</span>)}</p>
+    </div></section>
+  );
+}
+
+type Piece = Item & { span: Span; open: boolean };
+
+function pieces(spans: Span[]) {
+  const gpus = [...new Set(spans.flatMap((s) => s.gpus))].sort((a, b) => a - b);
+  const rows = gpus.map((g) => `GPU ${g}`), rowOf = new Map(gpus.map((g, i) => [g, i]));
+  const cpu = spans.some((s) => !s.gpus.length) ? rows.push('no GPU') - 1 : -1;
+  const items: Piece[] = [];
+  for (const span of spans) {
+    if (!span.started) continue;
+    const from = Date.parse(span.started) / 1000, open = span.ended == null;
+    const to = open ? from : Date.parse(span.ended!) / 1000;
+    const piece = { from, to, tone: look(span.state).tone, label: clean(span.name), group: span.job, mark: span.n > 1 ? '↻' : undefined, span, open,
+      hatch: ['preempted', 'resized', 'gpu_taken', 'interrupted'].includes(span.cause ?? '') };
+    for (const row of span.gpus.length ? span.gpus.map((g) => rowOf.get(g)!) : [cpu]) items.push({ ...piece, row });
+  }
+  items.sort((a, b) => a.from - b.from);
+  return { rows, items };
+}
+
+function tip(s: Span): string[] {
+  const seconds = ((s.ended ? Date.parse(s.ended) : now()) - Date.parse(s.started)) / 1000;
+  return [clean(s.name), `${stateWords(s.state)}${s.n > 1 ? `, try ${s.n}` : ''}${s.cause ? ` (${s.cause.replaceAll('_', ' ')})` : ''}`, `${timeExact(s.started)}, ${duration(seconds)}`];
+}

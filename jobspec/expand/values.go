@@ -161,7 +161,8 @@ func FormatNumber(format, value string) (string, error) {
 }
 
 // Own returns the parameters whose values are not made of other variables.
-func (v *Values) Own() (list []Param) {
+func (v *Values) Own() []Param {
+	list := make([]Param, 0, len(v.Params))
 	for _, p := range v.Params {
 		if p.made == nil {
 			list = append(list, *p)

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"maps"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"gpurun/jobspec"
@@ -36,7 +38,6 @@ func (a *app) measured(paths []string) (*measured, error) {
 	debug.SetGCPercent(400) // many small values, for a moment
 	type ledger struct {
 		last map[string]*disk.Success
-		runs []state.Fact
 		err  error
 	}
 	ledgers := make([]chan ledger, len(paths))
@@ -44,7 +45,7 @@ func (a *app) measured(paths []string) (*measured, error) {
 		ledgers[i] = make(chan ledger, 1)
 		a.goSafely(func() {
 			var l ledger
-			l.last, l.runs, l.err = disk.Successes(disk.Folder(paths[i], a.global.StateDir))
+			l.last, l.err = disk.Successes(disk.Folder(paths[i], a.global.StateDir))
 			ledgers[i] <- l
 		})
 	}
@@ -58,34 +59,55 @@ func (a *app) measured(paths []string) (*measured, error) {
 	}
 	m := &measured{app: a, batch: b, history: h, index: map[string]int{}}
 	verdicts := a.judge(b, m.history, sched.Options{Sim: true}).verdicts
-	last, runs := make([]map[string]*disk.Success, len(paths)), make([][]state.Fact, len(paths))
+	last := make([]map[string]*disk.Success, len(paths))
 	for i := range ledgers {
 		l := <-ledgers[i]
 		if l.err != nil {
 			return nil, stateFailure(l.err)
 		}
-		last[i], runs[i] = l.last, l.runs
+		last[i] = l.last
 	}
 	successes := make([]*disk.Success, len(b.Jobs))
 	for id := range b.Jobs {
 		successes[id] = last[b.Jobs[id].File][b.Jobs[id].Key.String()]
 	}
+	a.divide(len(successes), func(from, to int) { disk.Decode(successes[from:to]) })
 	m.metrics(successes)
 	m.data.Jobs = make([]results.Job, len(b.Jobs))
+	a.divide(len(successes), func(from, to int) {
+		values := make([]results.Value, (to-from)*len(m.data.Metrics))
+		for id, s := range successes[from:to] {
+			n := len(m.data.Metrics)
+			m.job(from+id, s, values[id*n:(id+1)*n:(id+1)*n])
+		}
+	})
 	for id, s := range successes {
-		m.job(id, s, verdicts[id])
-		if s != nil && (s.Run >= 0 || s.From != "") {
-			j, run := &m.data.Jobs[id], state.Fact{Sim: s.Sim, Commit: s.Commit, Dirty: s.Dirty}
-			if s.Run >= 0 {
-				run = runs[b.Jobs[id].File][s.Run]
-			}
-			j.Sim, j.Commit = run.Sim != "", run.Commit
-			if run.Dirty {
-				j.Commit += "+"
-			}
+		j, to := &b.Jobs[id], &m.data.Jobs[id]
+		to.State = m.state(j, s, verdicts[id])
+		if s == nil {
+			continue
+		}
+		if slices.ContainsFunc(j.Metrics(), func(x jobspec.Metric) bool { return x.Sum != "" && !to.Values[m.index[x.Name]].Is }) {
+			m.read(j, s, to, verdicts[id].Live)
+		}
+		if to.Sim, to.Commit = s.Run.Sim != "", s.Run.Commit; s.Run.Dirty {
+			to.Commit += "+"
 		}
 	}
 	return m, nil
+}
+
+// divide has all cores work on parts of a list of n.
+func (a *app) divide(n int, f func(from, to int)) {
+	var all sync.WaitGroup
+	for cores, i := runtime.GOMAXPROCS(0), 0; i < cores; i++ {
+		all.Add(1)
+		a.goSafely(func() {
+			defer all.Done()
+			f(n*i/cores, n*(i+1)/cores)
+		})
+	}
+	all.Wait()
 }
 
 func (m *measured) dir(file int) string {
@@ -108,7 +130,7 @@ func (m *measured) metrics(successes []*disk.Success) {
 	var last []jobspec.Metric
 	for id := range m.batch.Jobs {
 		list := m.batch.Jobs[id].Metrics()
-		if len(list) == 0 || len(last) == len(list) && &last[0] == &list[0] {
+		if len(list) == 0 || sameList(list, last) {
 			continue // of the same matrix
 		}
 		for _, x := range list {
@@ -117,25 +139,26 @@ func (m *measured) metrics(successes []*disk.Success) {
 		last = list
 	}
 	said := map[string]bool{}
+	var known []string
 	for _, s := range successes {
-		if s == nil {
+		if s == nil || sameList(s.Names, known) {
 			continue
 		}
-		if path, long := s.Metrics[files.MetricsFile].(string); long {
-			s.Metrics, _ = files.Kept(path)
+		if i := slices.Index(s.Names, files.MetricsFile); i >= 0 {
+			path, _ := s.Values[i].(string)
+			all, _ := files.Kept(path)
+			s.Metrics = disk.MetricsOf(all)
 		}
-		for name, value := range s.Metrics {
-			if nested, is := value.(map[string]any); is {
-				flatten(s.Metrics, name, nested)
-			}
-		}
-		for name, value := range s.Metrics {
+		for i, name := range s.Names {
 			if said[name] || s.Measured[name] != "" || name == "step" {
 				continue
 			}
-			if _, number := results.Number(value); number {
+			if _, number := results.Number(s.Values[i]); number {
 				said[name] = true
 			}
+		}
+		if s.Measured == nil {
+			known = s.Names
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(said)) {
@@ -143,59 +166,35 @@ func (m *measured) metrics(successes []*disk.Success) {
 	}
 }
 
-// flatten names the values of an object within the metrics: test.acc.
-func flatten(to map[string]any, name string, nested map[string]any) {
-	for key, value := range nested {
-		if deeper, is := value.(map[string]any); is {
-			flatten(to, name+"."+key, deeper)
-		} else {
-			to[name+"."+key] = value
-		}
-	}
-}
+// sameList reports whether two lists are the same, not only alike.
+func sameList[T any](a, b []T) bool { return len(a) > 0 && len(a) == len(b) && &a[0] == &b[0] }
 
-// job sets what a job has measured, by its last success.
-func (m *measured) job(id int, s *disk.Success, v verdict) {
+// job sets what a job is and has measured, by its last success.
+func (m *measured) job(id int, s *disk.Success, values []results.Value) {
 	j, to := &m.batch.Jobs[id], &m.data.Jobs[id]
 	line, name := j.Entry()
 	to.Name, to.Entry, to.Kind = j.Name, results.Entry{File: m.batch.Files[j.File].Path, Line: line, Name: name}, j.Spec.Template
-	for _, p := range j.Factors() {
-		to.Params = append(to.Params, results.Param{Name: p.Name, Value: p.Text})
+	factors := j.Factors()
+	to.Params = make([]results.Param, len(factors))
+	for i, p := range factors {
+		to.Params[i] = results.Param{Name: p.Name, Value: p.Text}
 	}
-	to.State = m.state(j, s, v)
-	declared := j.Metrics()
-	if len(declared) > 0 {
+	rules := map[string]string{} // of the metrics that are read from logs and files
+	if declared := j.Metrics(); len(declared) > 0 {
 		to.Named = make([]bool, len(m.data.Metrics))
 		for _, x := range declared {
-			to.Named[m.index[x.Name]] = true
+			to.Named[m.index[x.Name]], rules[x.Name] = true, x.Sum
 		}
 	}
 	if s == nil {
 		return
 	}
-	to.Values = make([]results.Value, len(m.data.Metrics))
-	for name, value := range s.Metrics {
-		i, known := m.index[name]
-		if !known || s.Measured[name] != "" {
-			continue
+	to.Values = values
+	for k, name := range s.Names {
+		if i, known := m.index[name]; known && s.Measured[name] == rules[name] {
+			x, number := results.Number(s.Values[k])
+			to.Values[i] = results.Value{X: x, Is: number}
 		}
-		if x, number := results.Number(value); number {
-			to.Values[i] = results.Value{X: x, Is: true}
-		}
-	}
-	late := false
-	for _, x := range declared {
-		sum := x.Sum
-		if sum == "" {
-			continue
-		}
-		number, is := results.Number(s.Metrics[x.Name])
-		is = is && s.Measured[x.Name] == sum
-		to.Values[m.index[x.Name]] = results.Value{X: number, Is: is}
-		late = late || !is
-	}
-	if late {
-		m.read(j, s, to, v.Live)
 	}
 }
 
@@ -230,7 +229,7 @@ const lateLimit = 1 << 30
 // read reads what the ledger lacks from the log and the files of a job, if they are still
 // those of its last success: the metric was named later, or reading it took too long.
 func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live bool) {
-	start, _ := disk.StartOf(m.dir(j.File), s)
+	start, end := s.Lines(m.dir(j.File))
 	attempt := jobspec.Runtime{UniID: s.UniID, Attempt: max(1, start.Attempt), GPUs: start.GPUs, Log: start.Log}
 	r, err := m.batch.Paths(j, attempt)
 	if err != nil {
@@ -242,11 +241,11 @@ func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live b
 	path := cmp.Or(start.Log, r.Stdout)
 	switch kept, err := os.Stat(path + ".1"); {
 	case !over:
-		logs = append(logs, files.LogPart{Path: path, From: start.LogFrom, To: s.LogTo})
+		logs = append(logs, files.LogPart{Path: path, From: start.LogFrom, To: end.LogTo})
 		if r.Stderr != r.Stdout {
 			logs = append(logs, files.LogPart{Path: r.Stderr})
 		}
-	case err == nil && s.LogTo > 0 && kept.Size() == s.LogTo:
+	case err == nil && end.LogTo > 0 && kept.Size() == end.LogTo:
 		logs = append(logs, files.LogPart{Path: path + ".1", From: start.LogFrom})
 	}
 	to.Why = make([]string, len(m.data.Metrics))
@@ -258,7 +257,7 @@ func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live b
 		case x.Sum == "" || to.Values[i].Is:
 		case x.Log != nil && len(logs) == 0:
 			to.Why[i] = "its log has been overwritten"
-		case x.Log == nil && over && err == nil && fi.ModTime().After(s.Time.Add(time.Second)):
+		case x.Log == nil && over && err == nil && fi.ModTime().After(end.Time.Add(time.Second)):
 			to.Why[i] = "a later attempt has written its file"
 		default:
 			list = append(list, x)

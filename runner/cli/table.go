@@ -16,24 +16,26 @@ import (
 // table writes rows in columns, aligned by display width rather than by bytes. The last
 // column is never padded or cut.
 func table(w io.Writer, rows [][]string) {
-	var widths []int
+	var widths, own []int // of the columns, and of each cell
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], terminal.Width(cell))
+			own = append(own, terminal.Width(cell))
+			widths[i] = max(widths[i], own[len(own)-1])
 		}
 	}
 	var b strings.Builder
 	for _, row := range rows {
 		b.Reset()
 		for i, cell := range row {
-			if i < len(row)-1 {
-				cell += strings.Repeat(" ", widths[i]-terminal.Width(cell)+2)
-			}
 			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", widths[i]-own[i]+2))
+			}
 		}
+		own = own[len(row):]
 		io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
 	}
 }

@@ -46,15 +46,20 @@ type bucket struct {
 	sets  []string // of each: what is averaged within it; nil if nothing is
 }
 
+// A place is the value of the outermost of what is averaged over, and which of the jobs that
+// no parameter tells apart.
+type place struct {
+	id  int32
+	nth int
+}
+
 // split groups the jobs of a bucket into units: the values of the outermost parameter that
 // is averaged over. Jobs that no parameter tells apart are repeats, units of their own.
 func (b *bucket) split(g *grid, over []int) {
 	b.units = make([]int, len(b.jobs))
-	type place struct {
-		id  int32
-		nth int
-	}
-	seen, index := map[string]int{}, map[place]int{}
+	seen, index := g.seen, g.index
+	clear(seen)
+	clear(index)
 	var tuple []byte
 	for i, n := range b.jobs {
 		u := place{id: -1}

@@ -41,11 +41,14 @@ type grid struct {
 	at      [][]int32 // by job, by factor
 	has     map[uint64][]bool
 	units   []unit // room for one cell
+
+	seen  map[string]int // room for splitting one bucket
+	index map[place]int
 }
 
 // newGrid selects the jobs that measure something and pass the filters.
 func newGrid(d Data, where []Filter) (*grid, error) {
-	g := &grid{data: d, has: map[uint64][]bool{}}
+	g := &grid{data: d, has: map[uint64][]bool{}, seen: map[string]int{}, index: map[place]int{}}
 	for i := range d.Jobs {
 		j := &d.Jobs[i]
 		has := g.has[j.Kind]

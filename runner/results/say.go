@@ -76,7 +76,7 @@ func (b *build) note(t *Table) {
 	}
 	for _, m := range b.metrics {
 		for _, j := range b.jobs {
-			if b.has[j.Kind][m] && m < len(j.Why) && j.Why[m] != "" && j.why(m) == "missing" {
+			if m < len(j.Why) && j.Why[m] != "" && b.has[j.Kind][m] && j.why(m) == "missing" {
 				note("%s of %s is missing: %s", b.data.Metrics[m].Name, j.Name, j.Why[m])
 				break
 			}

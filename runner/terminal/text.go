@@ -75,6 +75,9 @@ func CleanText(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return s
 	}
+	if strings.IndexByte(s, 0x1b) >= 0 {
+		s = escape.ReplaceAllString(s, "")
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == utf8.RuneError:
@@ -85,7 +88,7 @@ func CleanText(s string) string {
 			return -1
 		}
 		return r
-	}, escape.ReplaceAllString(s, ""))
+	}, s)
 }
 
 // Duration formats d for people: "8s", "3m05s", "2h07m", "4d03h".

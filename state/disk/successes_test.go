@@ -1,10 +1,15 @@
 package disk
 
 import (
+	"bytes"
+	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // What counts is the last success of a key that was not forgotten, whatever came after it.
@@ -24,31 +29,59 @@ broken "state":"succeeded"
 	if err := os.WriteFile(filepath.Join(dir, ledgerName), []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	last, runs, err := Successes(dir)
-	if err != nil || len(runs) != 2 || len(last) != 2 {
-		t.Fatalf("got %v, %v, %v", last, runs, err)
+	last, err := Successes(dir)
+	if err != nil || len(last) != 2 {
+		t.Fatalf("got %v, %v", last, err)
 	}
 	a := last["k1"]
-	if a == nil || a.UniID != "u1" || a.Metrics["acc"] != 0.5 || a.Measured["acc"] != "rule" || a.LogTo != 7 || runs[a.Run].Commit != "one" {
+	Decode([]*Success{nil, a})
+	if a == nil || a.UniID != "u1" || !reflect.DeepEqual(a.Metrics, Metrics{[]string{"acc", "t.x"}, []any{0.5, "NaN"}}) || a.Measured["acc"] != "rule" || a.Run.Commit != "one" {
 		t.Errorf("got %+v", a)
 	}
-	if start, ok := StartOf(dir, a); !ok || start.Log != "/l" {
-		t.Errorf("got the start %+v, %v", start, ok)
+	if start, end := a.Lines(dir); start.Log != "/l" || end.LogTo != 7 {
+		t.Errorf("got the lines %+v, %+v", start, end)
 	}
 	b := last["k2"]
-	if b == nil || runs[b.Run].Commit != "two" {
+	if b == nil || b.Run.Commit != "two" {
 		t.Fatalf("got %+v for a line in another order", b)
 	}
-	if _, ok := StartOf(dir, b); ok {
-		t.Error("got a start that the ledger lacks")
+	if start, end := b.Lines(dir); start.Kind != "" || end.Job != "b" {
+		t.Errorf("got the lines %+v, %+v where the ledger lacks the start", start, end)
 	}
-	if last, runs, err := Successes(filepath.Join(dir, "none")); len(last)+len(runs) > 0 || err != nil {
-		t.Errorf("got %v, %v, %v without a ledger", last, runs, err)
+	if last, err := Successes(filepath.Join(dir, "none")); len(last) > 0 || err != nil {
+		t.Errorf("got %v, %v without a ledger", last, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, ledgerName), []byte(strings.Repeat("x", 100_000)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if last, _, err := Successes(dir); len(last) > 0 || err != nil {
+	if last, err := Successes(dir); len(last) > 0 || err != nil {
 		t.Errorf("got %v, %v from a line without an end", last, err)
 	}
+}
+
+// What is read without a JSON parser is what the parser reads.
+func FuzzNumbers(f *testing.F) {
+	for _, text := range []string{`{"acc":0.5,"loss":1e-3}`, `{"a,b":1}`, `{":1,b":3}`, `{"":1}`, `{"a":"1,\"b\":2"}`, `{"a":{"b":1}}`, `{"a":1,"a":2}`, `{"a":0x1}`, `{}`} {
+		f.Add(text, "acc")
+	}
+	f.Fuzz(func(t *testing.T, text, name string) {
+		var all map[string]float64
+		d := json.NewDecoder(strings.NewReader(text))
+		if d.Decode(&all) != nil || !utf8.ValidString(text) {
+			return // it gets valid values
+		}
+		var compact bytes.Buffer
+		_ = json.Compact(&compact, []byte(text)[:d.InputOffset()])
+		m, ok := numbers(compact.Bytes(), []string{name})
+		if !ok {
+			return
+		}
+		got := map[string]float64{}
+		for i, name := range m.Names {
+			got[name] = m.Values[i].(float64)
+		}
+		if len(m.Names) != len(m.Values) || !maps.Equal(got, all) {
+			t.Errorf("got %v, want %v", got, all)
+		}
+	})
 }

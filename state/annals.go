@@ -114,6 +114,17 @@ func (a *Annals) end(ledger int, seq int64, f Fact, e *Episode) {
 	a.Attempts = append(a.Attempts, x)
 }
 
+// Closed returns the annals so far, closed. More may be added to a.
+func (a *Annals) Closed() Annals {
+	c := Annals{Runs: slices.Clone(a.Runs), Attempts: slices.Clone(a.Attempts), open: map[string]*Exploit{}}
+	for id, x := range a.open {
+		open := *x
+		c.open[id] = &open
+	}
+	c.Close()
+	return c
+}
+
 // Close adds the attempts that are still open, in the order of their starts, and sorts the
 // others by their ends: those of several ledgers were added one after the other.
 func (a *Annals) Close() {

@@ -177,9 +177,14 @@ func (a *app) batchDoc(b *jobspec.Batch, dir string) schema.Batch {
 	if len(b.Files) > 0 {
 		d.WorkDir = b.Files[0].WorkDir
 	}
-	sum := sha256.Sum256([]byte(strings.Join(append(names, disk.Host().MachineID), "\x00")))
-	d.ID = hex.EncodeToString(sum[:8])
+	d.ID = batchID(names)
 	return d
+}
+
+// batchID returns what identifies some job files on this host.
+func batchID(files []string) string {
+	sum := sha256.Sum256([]byte(strings.Join(append(files, disk.Host().MachineID), "\x00")))
+	return hex.EncodeToString(sum[:8])
 }
 
 // runDoc describes the last run of a ledger, as if it were not alive; nil if there was none.

@@ -36,6 +36,7 @@ type grammar struct {
 	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the GPUs, their users, and which ones a job could use."`
 	Queue      queueCmd      `cmd:"" help:"Show who waits for GPUs on this host, in which order, and why."`
 	Usage      usageCmd      `cmd:"" help:"Show how many GPU hours users have had, and batches took."`
+	Web        webCmd        `cmd:"" help:"Serve a page of your batches and this host's GPUs, with a JSON API."`
 	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
 	Doctor     doctorCmd     `cmd:"" help:"Find out what would keep runs here from working, and the cure."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`

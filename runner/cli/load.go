@@ -19,7 +19,7 @@ import (
 func (a *app) options(b *batchFlags, paths []string) (jobspec.Options, error) {
 	path, _ := userConfig()
 	lists, err := a.lists(b, paths)
-	return jobspec.Options{Format: b.Format, Lines: lists, Config: b.Config, Params: b.Param, Flags: a.settings, UserConfig: path}, err
+	return jobspec.Options{Format: b.Format, Lines: lists, Config: b.Config, Params: b.Param, Flags: a.settings, UserConfig: path, Reading: a.reading}, err
 }
 
 // loadAgain reads the job files of a batch that has run, as it did: with the parameters that its

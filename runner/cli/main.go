@@ -56,6 +56,7 @@ type app struct {
 	onPanic  func()            // restores the terminal before a panic is reported
 	json     bool              // print errors as JSON
 	stream   io.Writer         // where events go, if standard output is for them; else nil
+	reading  func(path string) // called before a file that decides what the jobs are is read; may be nil
 	runLog   io.Writer         // receives goroutine dumps; nil means err
 }
 

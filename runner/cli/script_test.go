@@ -63,6 +63,7 @@ func TestScripts(t *testing.T) {
 			"exits":   exits,
 			"waitfor": waitFor,
 			"driver":  standInDriver(t),
+			"ask":     ask,
 
 			"document": document,
 			"events":   events,

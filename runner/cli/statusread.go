@@ -30,21 +30,26 @@ func (r *batchRef) unread() string {
 // statusDoc returns the status for programs. It asks the run, and reads the rest from the
 // ledger; all of it if there is no run or it does not answer.
 func (a *app) statusDoc(ref *batchRef) *schema.Status {
+	st, _ := a.statusAfter(ref)
+	return st
+}
+
+// statusAfter is statusDoc, and says how the attempts have fared that the ledger left open.
+func (a *app) statusAfter(ref *batchRef) (st *schema.Status, m aftermath) {
 	unread := ref.unread()
 	rep, err := ref.ask(control.Request{Op: control.OpStatus, Whole: true})
-	var m aftermath
 	if err != nil || rep.Status == nil {
 		m = a.settle(ref.batch, ref.history, ref.folder(a), ref.alive)
 		rep.Status = nil
 	}
-	st := a.document(ref, rep.Status, m)
+	st = a.document(ref, rep.Status, m)
 	if ref.alive && err != nil {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: "silent", Text: "the run does not answer: " + err.Error() + "; this is from its ledger"})
 	}
 	if unread != "" {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: jobFile, Text: unread})
 	}
-	return st
+	return st, m
 }
 
 // statusOf returns the status for people, from the same sources.

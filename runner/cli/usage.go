@@ -43,25 +43,8 @@ func (c *usageCmd) Run(a *app) error {
 	if c.Month {
 		days = 30
 	}
-	rep := usageReport{schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}}
-	rep.Since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
-	set, shared := claim.Set(nil), true
-	if c.Sim != "" {
-		p, err := openSim(c.Sim)
-		if err != nil {
-			return err
-		}
-		set, shared = claim.Set(p.Devices()), !p.Private()
-	}
-	if shared {
-		reader := claim.NewReader(claim.Roots("", "")).WithUsage(set)
-		_, warnings := reader.Others(ctx)
-		for _, w := range warnings {
-			a.warn(w)
-		}
-		rep.count(reader.Usages(), days)
-	}
-	if err := context.Cause(ctx); err != nil {
+	rep, err := c.report(ctx, a, days)
+	if err != nil {
 		return err
 	}
 	for _, b := range disk.Batches(".", a.global.StateDir) {
@@ -75,6 +58,29 @@ func (c *usageCmd) Run(a *app) error {
 	}
 	rep.print(a)
 	return nil
+}
+
+// report adds up what all users had in the last days.
+func (c *usageCmd) report(ctx context.Context, a *app, days int) (*usageReport, error) {
+	rep := &usageReport{schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}}
+	rep.Since = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-days)
+	set, shared := claim.Set(nil), true
+	if c.Sim != "" {
+		p, err := openSim(c.Sim)
+		if err != nil {
+			return nil, err
+		}
+		set, shared = claim.Set(p.Devices()), !p.Private()
+	}
+	if shared {
+		reader := claim.NewReader(claim.Roots("", "")).WithUsage(set)
+		_, warnings := reader.Others(ctx)
+		for _, w := range warnings {
+			a.warn(w)
+		}
+		rep.count(reader.Usages(), days)
+	}
+	return rep, context.Cause(ctx)
 }
 
 // count adds up what all users have recorded: of each what they state, and what this user

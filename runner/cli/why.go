@@ -89,8 +89,7 @@ func (a *app) explain(ref *batchRef) (*explanation, error) {
 	readable := ref.batch != nil
 	w := &explanation{doc: a.statusDoc(ref), named: map[string]*schema.Job{}, history: ref.history}
 	if readable {
-		o := sched.Options{CPUs: cores(), Memory: hostMemory(), Machine: machine(), Sim: ref.history.LastRun(0).Sim != "", Elsewhere: a.engine().Abilities().Places, Zone: time.Local}
-		for id, v := range a.judge(ref.batch, ref.history, o).verdicts {
+		for id, v := range a.verdictsOf(ref) {
 			w.doc.Jobs[id].Plan = &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
 		}
 	}
@@ -100,6 +99,12 @@ func (a *app) explain(ref *batchRef) (*explanation, error) {
 		w.named[j.File+"\x00"+j.Name] = j
 	}
 	return w, nil
+}
+
+// verdictsOf returns what the next run would do with each job of a batch.
+func (a *app) verdictsOf(ref *batchRef) []verdict {
+	o := sched.Options{CPUs: cores(), Memory: hostMemory(), Machine: machine(), Sim: ref.history.LastRun(0).Sim != "", Elsewhere: a.engine().Abilities().Places, Zone: time.Local}
+	return a.judge(ref.batch, ref.history, o).verdicts
 }
 
 // maxChain bounds how far a chain of jobs that wait for each other is followed.

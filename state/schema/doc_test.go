@@ -47,7 +47,7 @@ func TestReference(t *testing.T) {
 
 func describe(t *testing.T) string {
 	var out strings.Builder
-	for _, path := range []string{"schema.go", "wait.go", "gpus.go", "records.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
+	for _, path := range []string{"schema.go", "wait.go", "gpus.go", "records.go", "web.go", "../fact.go", "../cause.go", "../../gpu/words.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +218,7 @@ func TestNames(t *testing.T) {
 			check(t, f.Type)
 		}
 	}
-	for _, v := range []any{Status{}, Problems{}, GPUs{}, Queue{}, Usage{}, Versions{}, Doctor{}, Batches{}, History{}, Why{}} {
+	for _, v := range []any{Status{}, Problems{}, GPUs{}, Queue{}, Usage{}, Versions{}, Doctor{}, Batches{}, History{}, Why{}, Hello{}, Session{}, Past{}, Summary{}, Jobs{}, JobDetail{}, Timeline{}, Curves{}, Answer{}} {
 		check(t, reflect.TypeOf(v))
 	}
 	if len(done) < 25 {

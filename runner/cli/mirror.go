@@ -1,0 +1,307 @@
+package cli
+
+import (
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner/control"
+	"gpurun/runner/web"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/schema"
+)
+
+// A mirror is a batch as gpurun web shows it, kept up to date by what its run appends to the
+// ledgers. It asks the run seldom, however many look, and so seldom that the run does not
+// notice.
+type mirror struct {
+	app  *app   // with the batch's own state folder
+	file string // the job file, links resolved
+	id   string
+
+	with atomic.Pointer[[]string] // the state folders of the files that run together with this one
+
+	mu    sync.Mutex
+	ref   *batchRef // as last loaded
+	after aftermath
+	known map[string]appearance // of the files that decide what the jobs are, when they were last read
+
+	readable bool // the files are
+	view     *web.View
+	again    bool          // everything must be read
+	index    map[place]int // of the jobs in the view
+	tails    []*disk.Follower
+
+	answers []*schema.Job // of the run, by index; nil if a fact has come since
+	metrics map[string]map[string]any
+	ask     time.Time // when the run may be asked again
+	loaded  time.Time
+
+	past  retold
+	row   listRow
+	judge judged
+}
+
+// What a live run is asked for costs it this part of its time at most, as does reading
+// everything again; but once in a second is nothing.
+const (
+	askShare = 50
+	askLeast = time.Second
+	// lookAgain is when a batch is read again of which nobody tells that it changes: attempts
+	// that go on without their run.
+	lookAgain = 5 * time.Second
+)
+
+// ID identifies the batch: by its first file, also while it runs with others.
+func (m *mirror) ID() string { return m.id }
+
+// Look returns what is known of the batch.
+func (m *mirror) Look() (*web.View, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stale() {
+		return m.view, m.load()
+	}
+	touched, all := m.facts()
+	if all {
+		return m.view, m.load()
+	}
+	var live *schema.Status
+	if m.ref.alive && time.Now().After(m.ask) {
+		live = m.asks()
+	}
+	if len(touched) > 0 || live != nil {
+		m.update(touched, live)
+	}
+	return m.view, nil
+}
+
+// stale reports whether the batch must be read as a whole.
+func (m *mirror) stale() bool {
+	if m.view == nil || m.again {
+		return true
+	}
+	r, alive, _ := disk.Running(m.file, m.app.global.StateDir)
+	switch {
+	case alive != m.ref.alive || r.PID != m.ref.runner.PID:
+		return true
+	}
+	for path, was := range m.known {
+		if look(path) != was {
+			return true
+		}
+	}
+	return !alive && len(m.after.found) > 0 && time.Since(m.loaded) > lookAgain
+}
+
+// load reads the batch as a whole. Jobs in which nothing has changed keep their place in
+// memory, by which others see that.
+func (m *mirror) load() error {
+	began := time.Now()
+	ref, err := m.app.batchOf(m.file)
+	if err != nil {
+		return webFailure(err)
+	}
+	if m.ref != nil && len(ref.more) == 0 { // files that ran together stay together on the page
+		ref.more = m.ref.more
+	}
+	m.joined(ref)
+	m.known = map[string]appearance{}
+	for _, path := range ref.files() {
+		m.note(path)
+	}
+	tails := make([]*disk.Follower, len(ref.files()))
+	for i := range tails { // before they are read: a fact that comes twice does no harm
+		tails[i] = disk.Follow(ref.folder(m.app)(i))
+	}
+	reader := *m.app
+	reader.reading = m.note
+	if err := ref.read(&reader); err != nil {
+		return webFailure(err)
+	}
+	m.readable = ref.batch != nil
+	st, after := m.app.statusAfter(ref)
+	st.Batch.ID = m.id
+	m.ref, m.after, m.tails, m.metrics = ref, after, tails, map[string]map[string]any{}
+	old, was := m.view, m.index
+	m.index = make(map[place]int, len(st.Jobs))
+	v := &web.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs))}
+	m.answers = make([]*schema.Job, len(st.Jobs))
+	for i := range st.Jobs {
+		j := &st.Jobs[i]
+		at := placeOf(j)
+		if k, known := was[at]; known && sameJob(old.Jobs[k], j) {
+			j = old.Jobs[k]
+		}
+		v.Jobs[i], m.index[at] = j, i
+	}
+	v.Status.Jobs = nil
+	m.view, m.again, m.loaded = v, false, time.Now()
+	m.ask = m.loaded.Add(max(askLeast, askShare*time.Since(began)))
+	return nil
+}
+
+// note keeps how a file is that is about to be read.
+func (m *mirror) note(path string) { m.known[path] = look(path) }
+
+// joined notes which files run together with the mirror's.
+func (m *mirror) joined(ref *batchRef) {
+	var dirs []string
+	if ref.alive {
+		dirs = names(len(ref.more), func(i int) string { return ref.folder(m.app)(i + 1) })
+	}
+	m.with.Store(&dirs)
+}
+
+// facts reads what has been appended to the ledgers: of which jobs, or that everything must
+// be read again.
+func (m *mirror) facts() (touched map[int]bool, all bool) {
+	touched = map[int]bool{}
+	for ledger, tail := range m.tails {
+		tail.Next(func(_ int64, f state.Fact) {
+			at := m.place(ledger, &f)
+			m.ref.history.Apply(ledger, f)
+			switch f.Kind {
+			case state.KindRun, state.KindOver, state.KindForget:
+				all = true
+			case state.KindEnd:
+				if f.Metrics != nil {
+					m.metrics[f.UniID] = f.Metrics
+				}
+			}
+			i, known := m.index[at]
+			if !known {
+				all = all || f.Kind == state.KindStart
+				return
+			}
+			touched[i], m.answers[i] = true, nil
+		})
+	}
+	return touched, all || len(touched) > 0 && !m.ref.alive
+}
+
+// place returns the job that a fact is about.
+func (m *mirror) place(ledger int, f *state.Fact) place {
+	at := place{m.ref.files()[ledger], f.Key, f.Job}
+	if a := m.ref.history.Open[f.UniID]; a != nil && at.key == "" {
+		at.key, at.name = a.Start.Key, a.Start.Job
+	}
+	return at
+}
+
+// asks asks the run what only it knows.
+func (m *mirror) asks() *schema.Status {
+	began := time.Now()
+	rep, err := m.ref.ask(control.Request{Op: control.OpStatus, Whole: true})
+	m.ask = time.Now().Add(max(askLeast, askShare*time.Since(began)))
+	if err != nil {
+		return nil
+	}
+	return rep.Status
+}
+
+// update makes a new view of the jobs that facts are about, and of what the run has
+// answered.
+func (m *mirror) update(touched map[int]bool, live *schema.Status) {
+	v := &web.View{Status: m.view.Status, Jobs: slices.Clone(m.view.Jobs)}
+	st, now := &v.Status, time.Now()
+	st.Head = schema.At(now)
+	if live != nil {
+		st.Counts, st.ETA, st.GPUs, st.Alike, st.Warnings = live.Counts, live.ETA, live.GPUs, live.Alike, live.Warnings
+		st.Run = m.app.liveRun(m.ref, runDoc(m.ref.history, 0), live)
+		for k := range live.Jobs {
+			l := &live.Jobs[k]
+			i, known := m.index[placeOf(l)]
+			if !known {
+				m.again = true // it has read its files again
+				continue
+			}
+			if was := m.answers[i]; was == nil || !sameJob(was, l) {
+				m.answers[i], touched[i] = l, true
+			}
+		}
+	} else {
+		st.Counts = cloneCounts(st.Counts)
+	}
+	open := map[place]*state.Attempt{}
+	for _, o := range m.ref.history.Attempts() {
+		open[place{m.ref.files()[o.Ledger], o.Start.Key, ""}] = o
+	}
+	changed := false
+	for i := range touched {
+		old := v.Jobs[i]
+		j := m.anew(old, open[place{old.File, old.Key, ""}], m.answers[i], now)
+		if sameJob(old, j) {
+			continue
+		}
+		v.Jobs[i], changed = j, true
+		if live == nil && old.State != j.State {
+			st.Counts[old.State]--
+			st.Counts[j.State]++
+		}
+	}
+	if changed || live != nil && !sameStatus(&m.view.Status, st) {
+		m.view = v
+	}
+}
+
+// anew describes a job again, by the ledger and what the run has answered.
+func (m *mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, now time.Time) *schema.Job {
+	j := jobDoc{*old}
+	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = schema.Pending, nil, nil, nil, 0, nil, nil
+	h := m.ref.history
+	r := h.Of(fileOf(m.batch(), j.File), j.Key)
+	if r != nil && r.State != "" {
+		j.State = schema.StateOf(r.State)
+	}
+	if open != nil {
+		j.State = schema.Running
+	}
+	j.record(r, open, h, aftermath{}, now)
+	if a := j.Attempt; a != nil && a.Metrics == nil && a.UniID != nil && m.metrics[*a.UniID] != nil {
+		if a.Metrics = m.metrics[*a.UniID]; a.State == schema.Succeeded {
+			j.Metrics = a.Metrics
+		}
+	}
+	if answer != nil {
+		j.answer(answer)
+	}
+	j.settle()
+	return &j.Job
+}
+
+func (m *mirror) batch() *jobspec.Batch { return m.ref.batch }
+
+func cloneCounts(counts map[schema.State]int) map[schema.State]int {
+	out := make(map[schema.State]int, len(counts))
+	for s, n := range counts {
+		out[s] = n
+	}
+	return out
+}
+
+// sameJob reports whether a job looks as before, but for the time that goes by.
+func sameJob(a, b *schema.Job) bool {
+	if a.State != b.State || a.Attempts != b.Attempts || (a.Attempt == nil) != (b.Attempt == nil) {
+		return false
+	}
+	x, y := *a, *b
+	if x.Attempt != nil {
+		p, q := *x.Attempt, *y.Attempt
+		p.Seconds, q.Seconds = nil, nil
+		x.Attempt, y.Attempt = &p, &q
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// sameStatus does that for what is no job.
+func sameStatus(a, b *schema.Status) bool {
+	x, y := *a, *b
+	x.Head, y.Head = schema.Head{}, schema.Head{}
+	x.Jobs, y.Jobs = nil, nil
+	return reflect.DeepEqual(x, y)
+}

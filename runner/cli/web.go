@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"gpurun/runner/web"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+)
+
+type webCmd struct {
+	gpuFlags `embed:""`
+	Files    []string    `arg:"" optional:"" name:"file" help:"Job files whose batches to show. Default: all that gpurun ls lists."`
+	Listen   string      `placeholder:"ADDRESS" help:"HOST:PORT, or unix:PATH for a socket that only you can open. Default: 127.0.0.1:8888, or the next free port."`
+	Control  controlFlag `placeholder:"run" help:"Also stop, retry and steer jobs; with --control=run also add jobs, and start job files below --root."`
+	Root     []string    `placeholder:"DIR" sep:"none" help:"Folder below which --control=run may start job files (repeatable)."`
+	TLSCert  string      `name:"tls-cert" placeholder:"FILE" help:"Certificate, to listen on other addresses than this machine's own."`
+	TLSKey   string      `name:"tls-key" placeholder:"FILE" help:"Its key."`
+	Insecure bool        `help:"Listen on other addresses without TLS: whoever sees the traffic gets the token."`
+}
+
+// Help returns the command's description and examples.
+func (webCmd) Help() string {
+	return `The page needs a token, which is part of the address that is printed; other users of this host cannot look. It is an ordinary process of yours: it reads what your runs have written, and ends with Ctrl-C. From another machine, forward the port: ssh -L 8888:127.0.0.1:8888 HOST. docs/web.md has the API.
+
+Examples:
+
+    gpurun web
+    gpurun web --control jobs.yaml
+    gpurun web --listen unix:$HOME/gpurun.sock
+    gpurun web --control=run --root ~/experiments`
+}
+
+// controlFlag is --control or --control=run.
+type controlFlag struct{ web.Right }
+
+// Decode takes a value only after "=".
+func (c *controlFlag) Decode(ctx *kong.DecodeContext) error {
+	c.Right = web.Control
+	if t := ctx.Scan.Peek(); t.Type == kong.FlagValueToken {
+		if v := ctx.Scan.Pop().String(); v != "run" {
+			return fmt.Errorf("%q is unknown: write --control, or --control=run", v)
+		}
+		c.Right = web.Run
+	}
+	return nil
+}
+
+// usualPort is that of the page, and how many after it are tried.
+const (
+	usualPort  = 8888
+	otherPorts = 50
+)
+
+// Run serves until Ctrl-C.
+func (c *webCmd) Run(a *app) error {
+	roots, err := c.roots()
+	if err != nil {
+		return err
+	}
+	src, err := a.webSource(c, roots)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	conf := web.Config{
+		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: version, Allow: max(web.Read, c.Control.Right), Roots: roots,
+		Limits: web.Usual, Errors: a.err,
+	}
+	var files []string
+	if files, err = tokens(&conf); err != nil {
+		return &failure{code: exitState, text: "no place for the token: " + err.Error(), err: err}
+	}
+	l, where, err := c.listen(&conf)
+	if err != nil {
+		return err
+	}
+	ctx, stop := a.untilSignal()
+	defer stop()
+	s := web.New(conf)
+	defer s.Close()
+	c.tell(a, &conf, where, files)
+	ended := make(chan error, 1)
+	a.goSafely(func() { ended <- s.Serve(l) })
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-ended:
+		return &failure{code: exitState, text: "the server ended: " + err.Error(), err: err}
+	}
+}
+
+// roots returns the folders below which job files may be started.
+func (c *webCmd) roots() (roots []string, err error) {
+	if c.Control.Right < web.Run {
+		if len(c.Root) > 0 {
+			return nil, &failure{code: exitUsage, text: "--root says what --control=run may start: add that"}
+		}
+		return nil, nil
+	}
+	if len(c.Root) == 0 {
+		return nil, &failure{code: exitUsage, text: "--control=run needs --root DIR: the folder below which job files may be started"}
+	}
+	home, _ := os.UserHomeDir()
+	for _, dir := range c.Root {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			real, err = filepath.Abs(real)
+		}
+		if fi, statErr := os.Stat(real); err == nil && (statErr != nil || !fi.IsDir()) {
+			err = fmt.Errorf("%s is no folder", dir)
+		}
+		if err != nil {
+			return nil, &failure{code: exitUsage, text: "--root: " + err.Error(), err: err}
+		}
+		if real == "/" || real == home {
+			return nil, &failure{code: exitUsage, text: "--root " + dir + " is too much: name the folder of your experiments"}
+		}
+		roots = append(roots, real)
+	}
+	return roots, nil
+}
+
+// tokens sets the tokens, and returns the files that hold them.
+func tokens(c *web.Config) (files []string, err error) {
+	var path string
+	if c.Tokens.Read, path, err = disk.Token("web"); err != nil {
+		return nil, err
+	}
+	files = append(files, path)
+	if c.Allow > web.Read {
+		if c.Tokens.Control, path, err = disk.Token("web-control"); err != nil {
+			return nil, err
+		}
+		files = append(files, path)
+	}
+	return files, nil
+}
+
+// listen opens the socket, and says where that is: an address without the token.
+func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err error) {
+	if path, ok := strings.CutPrefix(c.Listen, "unix:"); ok {
+		l, err = listenUnix(path)
+		return l, path, err
+	}
+	scheme := "http"
+	if c.TLSCert != "" || c.TLSKey != "" {
+		scheme = "https"
+	}
+	name, port := "127.0.0.1", ""
+	switch {
+	case c.Listen == "":
+		for n := usualPort; n <= usualPort+otherPorts; n++ {
+			if l, err = net.Listen("tcp", net.JoinHostPort(name, strconv.Itoa(n))); !errors.Is(err, syscall.EADDRINUSE) {
+				break
+			}
+		}
+	default:
+		if name, port, err = net.SplitHostPort(c.Listen); err != nil {
+			return nil, "", &failure{code: exitUsage, text: "--listen " + c.Listen + ": write HOST:PORT or unix:PATH", err: err}
+		}
+		if !loopback(name) {
+			if scheme == "http" && !c.Insecure {
+				return nil, "", &failure{code: exitUsage, text: "--listen " + c.Listen + ": others could read the traffic, and the token in it",
+					hint: "add --tls-cert and --tls-key, forward a port with ssh instead, or add --insecure"}
+			}
+			conf.Names = append(conf.Names, ownNames(name)...)
+		}
+		l, err = net.Listen("tcp", c.Listen)
+	}
+	if err != nil {
+		return nil, "", &failure{code: exitState, text: "cannot listen: " + err.Error(), hint: "choose another address with --listen, e.g. 127.0.0.1:0 for any free port", err: err}
+	}
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
+		name = disk.Host().Host
+	}
+	where = scheme + "://" + net.JoinHostPort(name, port) + "/"
+	if scheme == "http" {
+		return l, where, nil
+	}
+	cert, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		l.Close()
+		return nil, "", &failure{code: exitUsage, text: "--tls-cert, --tls-key: " + err.Error(), err: err}
+	}
+	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), where, nil
+}
+
+// loopback reports whether only this machine can reach an address.
+func loopback(name string) bool {
+	ip := net.ParseIP(name)
+	return name == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// ownNames are the names by which a server may be called that listens on an address: for
+// all addresses, those of this machine.
+func ownNames(name string) []string {
+	if ip := net.ParseIP(name); name != "" && (ip == nil || !ip.IsUnspecified()) {
+		return []string{strings.ToLower(name)}
+	}
+	full := strings.ToLower(disk.Host().Host)
+	short, _, _ := strings.Cut(full, ".")
+	return []string{full, short}
+}
+
+// listenUnix opens a socket for this user alone. One that a dead server left is replaced.
+func listenUnix(path string) (net.Listener, error) {
+	fault := func(err error) error {
+		return &failure{code: exitState, text: "cannot listen on " + path + ": " + err.Error(), err: err}
+	}
+	if fi, err := os.Lstat(path); err == nil {
+		if fi.Mode()&os.ModeSocket == 0 {
+			return nil, fault(errors.New("there is something else"))
+		}
+		if c, err := net.Dial("unix", path); err == nil {
+			c.Close()
+			return nil, fault(errors.New("another server listens there"))
+		}
+		os.Remove(path)
+	}
+	was := syscall.Umask(0o177) // not even for a moment may others open it
+	l, err := net.Listen("unix", path)
+	syscall.Umask(was)
+	if err != nil {
+		return nil, fault(err)
+	}
+	return ownOnly{l.(*net.UnixListener)}, nil
+}
+
+// ownOnly drops connections of other users, whatever the mode of the socket.
+type ownOnly struct{ *net.UnixListener }
+
+func (l ownOnly) Accept() (net.Conn, error) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		if host.SameUser(c) {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// tell prints how to open the page. The tokens are printed on a terminal only: what else
+// receives the output may keep it.
+func (c *webCmd) tell(a *app, conf *web.Config, where string, files []string) {
+	if !strings.HasPrefix(where, "http") {
+		fmt.Fprintf(a.out, "listening on %s; send Authorization: Bearer and the token in %s\n", where, strings.Join(files, " or (for control) "))
+		return
+	}
+	if !a.outTTY {
+		fmt.Fprintf(a.out, "listening on %s; the token is in %s\n", where, strings.Join(files, ", for control in "))
+		return
+	}
+	if conf.Tokens.Control == "" {
+		fmt.Fprintf(a.out, "%s#token=%s\n", where, conf.Tokens.Read)
+	} else {
+		fmt.Fprintf(a.out, "to look:            %s#token=%s\nto look and steer:  %s#token=%s\n", where, conf.Tokens.Read, where, conf.Tokens.Control)
+	}
+	if os.Getenv("SSH_CONNECTION") != "" && c.Listen == "" {
+		_, port, _ := net.SplitHostPort(strings.TrimSuffix(where[len("http://"):], "/"))
+		fmt.Fprintf(a.out, "on your own machine, first: ssh -L %s:127.0.0.1:%s %s\n", port, port, cmp.Or(conf.Host, "HOST"))
+	}
+	fmt.Fprintln(a.out, "Ctrl-C ends it")
+}
+
+// webFailure returns an error as the server tells it.
+func webFailure(err error) error {
+	var f *failure
+	if err == nil || errors.As(err, new(*web.Failure)) || errors.Is(err, context.Canceled) || !errors.As(err, &f) {
+		return err
+	}
+	w := &web.Failure{Status: statusCodes[f.code], Code: failureCodes[f.code], Text: f.text, Hint: f.hint, More: problemDocs(problemsIn(err))}
+	if len(f.more) > 0 {
+		w.Text += "\n" + strings.Join(f.more, "\n")
+	}
+	return w
+}
+
+// statusCodes are those of HTTP by exit status.
+var statusCodes = map[int]int{exitFailed: 409, exitUsage: 422, exitState: 503, exitInternal: 500, exitNotYet: 409, exitGaveUp: 409, exitInt: 503, exitTerm: 503}

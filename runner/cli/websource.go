@@ -1,0 +1,321 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/runner/control"
+	"gpurun/runner/web"
+	"gpurun/state/disk"
+	"gpurun/state/schema"
+)
+
+// A webSource is what gpurun web shows: this user's batches, and this host.
+type webSource struct {
+	*app
+	cmd   *webCmd
+	roots []string
+	given []disk.Used // the job files on the command line
+
+	mu      sync.Mutex
+	mirrors map[string]*mirror // by folder of state
+
+	host hostReader
+}
+
+// webSource returns a source. What commands would print goes nowhere: the server says it.
+func (a *app) webSource(c *webCmd, roots []string) (*webSource, error) {
+	its := *a
+	its.out, its.err, its.outTTY, its.errTTY = io.Discard, io.Discard, false, false
+	s := &webSource{app: &its, cmd: c, roots: roots, mirrors: map[string]*mirror{}}
+	s.host = hostReader{app: &its, flags: c.gpuFlags}
+	for _, file := range c.Files {
+		ref, err := a.batchOf(file)
+		if err != nil {
+			return nil, err
+		}
+		s.given = append(s.given, disk.Used{File: ref.real, Dir: ref.dir, StateDir: absolute(a.global.StateDir)})
+	}
+	return s, nil
+}
+
+func (s *webSource) close() { s.host.close() }
+
+// Batches returns the batches that are shown.
+func (s *webSource) Batches() []web.Batch {
+	list := s.given
+	if list == nil {
+		list = disk.Remembered()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []web.Batch
+	seen := map[string]bool{}
+	for _, u := range list {
+		m := s.mirrors[u.Dir]
+		if m == nil {
+			its := *s.app
+			its.global.StateDir = u.StateDir
+			m = &mirror{app: &its, file: u.File, id: batchID([]string{u.File})}
+			s.mirrors[u.Dir] = m
+		}
+		if !seen[u.Dir] {
+			all = append(all, m)
+		}
+		seen[u.Dir] = true
+		if with := m.with.Load(); with != nil {
+			for _, dir := range *with {
+				seen[dir] = true
+			}
+		}
+	}
+	return all
+}
+
+// Host reads the GPUs of this host.
+func (s *webSource) Host(ctx context.Context) (*schema.GPUs, error) {
+	d, err := s.host.read(ctx)
+	if f := (*web.Failure)(nil); errors.As(webFailure(err), &f) {
+		f.Status = http.StatusServiceUnavailable // the rest of the server works
+		return nil, f
+	}
+	return d, err
+}
+
+// Usage returns who had how many GPU hours, of this user's batches all.
+func (s *webSource) Usage(ctx context.Context, days int) (*schema.Usage, error) {
+	c := usageCmd{Sim: s.cmd.Sim}
+	rep, err := c.report(ctx, s.app, days)
+	if err != nil {
+		return nil, webFailure(err)
+	}
+	for _, b := range s.Batches() {
+		m := b.(*mirror)
+		if h := hoursOf(disk.Folder(m.file, m.app.global.StateDir), rep.Since, c.Sim != ""); h.Attempts > 0 {
+			h.File = m.file
+			rep.Batches = append(rep.Batches, h)
+		}
+	}
+	return &rep.Usage, nil
+}
+
+// A hostReader reads the GPUs again and again.
+type hostReader struct {
+	app   *app
+	flags gpuFlags
+
+	mu     sync.Mutex
+	p      probe.Prober
+	rules  hostRules
+	pool   *gpu.Pool
+	claims spectator
+	failed error     // to open the driver
+	again  time.Time // when to try that again
+}
+
+// openAgain is how long a driver that cannot be opened is left alone.
+const openAgain = time.Minute
+
+// read reads them once, as gpurun gpus and gpurun queue do.
+func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.open(ctx); err != nil {
+		return nil, err
+	}
+	snap := h.app.observed(ctx, h.p, h.rules, h.claims)
+	for _, u := range h.claims.Usages() {
+		h.pool.Recall(nil, u.Idle)
+	}
+	t, err := h.shows().look(h.pool, snap)
+	if err != nil {
+		return nil, err
+	}
+	d := t.doc(h.pool)
+	for i, place := range h.pool.Queue(snap.At) {
+		if i < len(d.Waiting) && d.Waiting[i].Run != nil && *d.Waiting[i].Run == place.Run {
+			d.Waiting[i].Text = schema.Known(whyWaiting(i, &place))
+		}
+	}
+	return &d, nil
+}
+
+// shows is gpurun gpus with its usual flags.
+func (h *hostReader) shows() *gpusCmd {
+	return &gpusCmd{gpuFlags: h.flags, needFlags: needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}}
+}
+
+func (h *hostReader) open(ctx context.Context) error {
+	if h.p != nil || h.failed != nil && time.Now().Before(h.again) {
+		return h.failed
+	}
+	h.again = time.Now().Add(openAgain)
+	p, err := h.app.openProber(ctx, &h.flags, zerolog.Nop())
+	if h.failed = err; err != nil {
+		return err
+	}
+	rules := hostRulesFor(p)
+	pool, err := h.shows().pool(p, rules, h.flags.Sim != "", 0, true)
+	if h.failed = err; err != nil {
+		p.Close()
+		return err
+	}
+	h.p, h.rules, h.pool, h.claims = p, rules, pool, spectatorOf(p)
+	return nil
+}
+
+func (h *hostReader) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.p != nil {
+		h.p.Close()
+	}
+}
+
+// Do carries out what a client asks of the batch, as the command line would.
+func (m *mirror) Do(request any) ([]string, error) {
+	b := batchFlag{File: m.file}
+	var run func(*app) error
+	switch r := request.(type) {
+	case web.Stop:
+		run = (&stopCmd{batchFlag: b, Jobs: r.Jobs, GPU: r.GPU, Drain: r.Drain}).Run
+	case web.Retry:
+		run = (&retryCmd{batchFlag: b, Jobs: r.Jobs}).Run
+	case web.Pause:
+		run = (&pauseCmd{batchFlag: b, Jobs: r.Jobs}).Run
+	case web.Resume:
+		run = (&resumeCmd{batchFlag: b, Jobs: r.Jobs}).Run
+	case web.Forget:
+		run = (&forgetCmd{batchFlag: b, Jobs: r.Jobs}).Run
+	case web.Done:
+		run = (&doneCmd{batchFlag: b, Jobs: r.Jobs, WithoutOutputs: r.WithoutOutputs}).Run
+	case web.Set:
+		run = func(a *app) error {
+			return a.steer(&b, control.Request{Op: control.OpSet, Jobs: r.Jobs, Set: r.Set}, "priority set", "changed")
+		}
+	case web.Reload:
+		if err := disk.OnlyOurs(m.file); err != nil {
+			return nil, webFailure(&failure{code: exitFailed, text: "not read again: " + err.Error(), err: err})
+		}
+		run = (&reloadCmd{batchFlag: b}).Run
+	}
+	switch r := request.(type) { // those that need jobs say so on the command line
+	case web.Retry:
+		return m.named(r.Jobs, run)
+	case web.Forget:
+		return m.named(r.Jobs, run)
+	case web.Done:
+		return m.named(r.Jobs, run)
+	}
+	return m.app.verb(run)
+}
+
+func (m *mirror) named(jobs []string, run func(*app) error) ([]string, error) {
+	if len(jobs) == 0 {
+		return nil, webFailure(&failure{code: exitUsage, text: "jobs: name at least one, or give a glob"})
+	}
+	return m.app.verb(run)
+}
+
+// verb runs a command and returns what it says.
+func (a *app) verb(run func(*app) error) (said []string, err error) {
+	var out bytes.Buffer
+	its := *a
+	its.out, its.err, its.outTTY, its.errTTY, its.json, its.stream = &out, io.Discard, false, false, false, nil
+	err = run(&its)
+	for line := range strings.Lines(out.String()) {
+		said = append(said, strings.TrimRight(line, "\n"))
+	}
+	return said, webFailure(err)
+}
+
+// below returns the real path of a job file that may be started.
+func (s *webSource) below(file string) (string, error) {
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(s.roots[0], file)
+	}
+	real, err := filepath.EvalSymlinks(file)
+	within := func(root string) bool {
+		rel, err := filepath.Rel(root, real)
+		return err == nil && filepath.IsLocal(rel)
+	}
+	if err != nil || !slices.ContainsFunc(s.roots, within) {
+		return "", &failure{code: exitUsage, text: quoted(file) + " is no job file below " + strings.Join(s.roots, ", ")}
+	}
+	if err := disk.OnlyOurs(real); err != nil {
+		return "", &failure{code: exitFailed, text: "not started: " + err.Error(), err: err}
+	}
+	return real, nil
+}
+
+// Start starts job files in the background.
+func (s *webSource) Start(r web.Start) ([]string, error) {
+	args := []string{"run", "--detach", "--yes"}
+	if s.global.StateDir != "" {
+		args = append(args, "--state-dir="+absolute(s.global.StateDir))
+	}
+	for _, name := range web.StartOptions {
+		for _, value := range r.Options[name] {
+			args = append(args, "--"+name+"="+value)
+		}
+	}
+	for name := range r.Options {
+		if !slices.Contains(web.StartOptions, name) {
+			return nil, webFailure(&failure{code: exitUsage, text: "option " + quoted(name) + " may not be given here", hint: "there are " + strings.Join(web.StartOptions, ", ")})
+		}
+	}
+	if len(r.Files) == 0 {
+		return nil, webFailure(&failure{code: exitUsage, text: "files: name at least one job file"})
+	}
+	var dir string
+	for _, file := range r.Files {
+		real, err := s.below(file)
+		if err != nil {
+			return nil, webFailure(err)
+		}
+		args, dir = append(args, "--job-file="+real), filepath.Dir(real)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var out, said bytes.Buffer
+	cmd := exec.Command(self, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &said
+	err = cmd.Run()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		text := strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")
+		return nil, webFailure(&failure{code: exit.ExitCode(), text: text})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSpace(out.String()), "\n"), nil
+}
+
+// Add appends a job to the batch's job file, if it is below a root.
+func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {
+	m := b.(*mirror)
+	if len(command) == 0 {
+		return nil, webFailure(&failure{code: exitUsage, text: "command: give the program and its arguments"})
+	}
+	file, err := s.below(m.file)
+	if err != nil {
+		return nil, webFailure(err)
+	}
+	return m.app.verb((&addCmd{File: file, Command: command}).Run)
+}

@@ -1,0 +1,272 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/runner/results"
+	"gpurun/state/schema"
+)
+
+// base is where the API is.
+const base = "/api/v1"
+
+// An operation is a method and a path of the API. The routes and the OpenAPI document are
+// made from the same list.
+type operation struct {
+	method, path string // {batch}, {job} and {uni_id} are looked up, never used as paths
+	says         string
+	right        Right
+	query        []param
+	body, answer any    // values of their types; nil for none
+	media        string // of an answer that is not JSON
+	json         func(*call) (any, error)
+	raw          func(*call, http.ResponseWriter) error
+}
+
+// A param is a parameter in the query.
+type param struct {
+	name, says string
+	kind       any // a value of its type: "", 0 or false
+	usual      string
+	max        int
+}
+
+// A call is a request for an operation.
+type call struct {
+	*http.Request
+	server *Server
+	op     *operation
+	right  Right
+}
+
+var pageParams = []param{
+	{name: "offset", says: "of the first job", kind: 0},
+	{name: "limit", says: "how many at most", kind: 0, usual: "1000", max: 5000},
+	{name: "state", says: "only jobs in these states, separated by commas", kind: ""},
+	{name: "match", says: "only jobs whose name contains this", kind: ""},
+}
+
+var resultParams = []param{
+	{name: "metric", says: "only these metrics, separated by commas", kind: ""},
+	{name: "by", says: "parameters that make the rows", kind: ""},
+	{name: "over", says: "parameters to average over", kind: ""},
+	{name: "best", says: "the metric by which to choose among settings", kind: ""},
+	{name: "pivot", says: "a parameter whose values are columns", kind: ""},
+	{name: "versus", says: "PARAM=VALUE of the baseline", kind: ""},
+	{name: "where", says: "PARAM=VALUE,… that jobs must have; may be repeated", kind: ""},
+	{name: "err", says: "sd, sem or ci95", kind: "", usual: "sd"},
+	{name: "sort", says: "a metric or parameter; - before it reverses", kind: ""},
+}
+
+// operations is the API.
+func operations() []operation {
+	const batch = "/batches/{batch}"
+	ops := []operation{
+		{path: "/hello", says: "Proof that the server knows the token: HMAC-SHA256 of the nonce, by the token for reading and by that for control, in hexadecimal.", query: []param{{name: "nonce", says: "16 to 128 characters that were never used before", kind: ""}}, answer: schema.Hello{}, json: (*call).hello},
+		{path: "", says: "What this token may do here.", right: Read, answer: schema.Session{}, json: (*call).session},
+		{path: "/openapi.json", says: "This document.", right: Read, answer: map[string]any{}, json: func(c *call) (any, error) { return c.server.Document(), nil }},
+		{path: "/host", says: "The GPUs of this host, who is on them, who waits in which order, and the host's rules.", right: Read, answer: schema.GPUs{}, json: (*call).host},
+		{path: "/host/past", says: "The last hour of the GPUs.", right: Read, answer: schema.Past{}, json: (*call).past},
+		{path: "/usage", says: "GPU hours by user and batch.", right: Read, query: []param{{name: "days", says: "how many to look back", kind: 0, usual: "7", max: 30}}, answer: schema.Usage{}, json: (*call).usage},
+		{path: "/events", says: "Events host (GPUs) and batches (Batches), whenever they have changed.", right: Read, media: eventStream, raw: (*call).hostEvents},
+		{path: "/batches", says: "Your batches on this host, last started first.", right: Read, answer: schema.Batches{}, json: (*call).batches},
+		{path: batch, says: "A batch without its jobs: at most 16 KiB.", right: Read, answer: schema.Summary{}, json: (*call).summary},
+		{path: batch + "/jobs", says: "Its jobs, a page at a time, in the order of the job files.", right: Read, query: pageParams, answer: schema.Jobs{}, json: (*call).jobs},
+		{path: batch + "/jobs/{job}", says: "A job, why it is as it is, and its attempts.", right: Read, answer: schema.JobDetail{}, json: (*call).job},
+		{path: batch + "/events", says: "Events summary (Summary), jobs (Jobs that have changed) and reset (load the jobs again). Goes on after the version, or the Last-Event-ID, that is given.", right: Read, query: []param{{name: "after", says: "a version of the jobs", kind: ""}}, media: eventStream, raw: (*call).batchEvents},
+		{path: batch + "/timeline", says: "All attempts.", right: Read, answer: schema.Timeline{}, json: (*call).timeline},
+		{path: batch + "/runs", says: "What became of each run.", right: Read, answer: schema.History{}, json: (*call).runs},
+		{path: batch + "/results", says: "What the jobs have measured, averaged over their seeds.", right: Read, query: resultParams, answer: results.Document{}, json: func(c *call) (any, error) { return c.results(false) }},
+		{path: batch + "/results/raw", says: "What each job has measured.", right: Read, query: resultParams, answer: results.RawDocument{}, json: func(c *call) (any, error) { return c.results(true) }},
+		{path: batch + "/attempts/{uni_id}/log", says: "The log of an attempt, or ranges of bytes of it. Gpurun-Over says whether the attempt has ended.", right: Read, media: plainText, raw: (*call).log},
+		{path: batch + "/attempts/{uni_id}/curves", says: "What an attempt has reported step by step.", right: Read, answer: schema.Curves{}, json: (*call).curves},
+	}
+	for i := range ops {
+		ops[i].method = http.MethodGet
+	}
+	return append(ops, verbs()...)
+}
+
+// routes returns what answers requests that guard lets through.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, op := range operations() {
+		mux.HandleFunc(op.method+" "+base+op.path, func(w http.ResponseWriter, r *http.Request) {
+			c := &call{r, s, &op, s.right(r)}
+			if err := c.answer(w); err != nil {
+				fail(w, err)
+			}
+		})
+	}
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.metrics(w, r); err != nil {
+			fail(w, err)
+		}
+	})
+	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
+		fail(w, missing(r.Method+" "+r.URL.Path+" is no part of the API; "+base+"/openapi.json describes it"))
+	})
+	mux.Handle("/", bundle())
+	return mux
+}
+
+// allowed returns why a token does not allow something on this server, or nil.
+func (s *Server) allowed(has, needs Right) error {
+	switch {
+	case has >= needs:
+		return nil
+	case has == None:
+		return &Failure{Status: http.StatusUnauthorized, Code: "token", Text: "the token is missing or wrong", Hint: "open the address that gpurun web printed, or send Authorization: Bearer and the token in its file"}
+	case s.Allow < needs && needs == Run:
+		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server starts no code", Hint: "gpurun web --control=run --root DIR does"}
+	case s.Allow < needs:
+		return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this server only shows what runs do", Hint: "gpurun web --control lets it steer them"}
+	}
+	return &Failure{Status: http.StatusForbidden, Code: "read_only", Text: "this token is for reading", Hint: "use the one for control"}
+}
+
+// answer answers the call, unless it returns why not.
+func (c *call) answer(w http.ResponseWriter) error {
+	if err := c.server.allowed(c.right, c.op.right); err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.op.raw != nil {
+		return c.op.raw(c, w)
+	}
+	v, err := c.op.json(c)
+	if err != nil {
+		return err
+	}
+	if d, ok := v.(ready); ok {
+		if d.etag != "" {
+			w.Header().Set("ETag", d.etag)
+			if c.Header.Get("If-None-Match") == d.etag {
+				w.WriteHeader(http.StatusNotModified)
+				return nil
+			}
+		}
+		send(w, http.StatusOK, d.json)
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	send(w, http.StatusOK, b)
+	return nil
+}
+
+// ready is an answer that has been encoded.
+type ready struct {
+	json []byte
+	etag string // "" for none
+}
+
+// check returns what is wrong with the query.
+func (c *call) check() error {
+	for name, values := range c.URL.Query() {
+		i := slices.IndexFunc(c.op.query, func(p param) bool { return p.name == name })
+		if i < 0 {
+			return wrong(fmt.Sprintf("unknown parameter %q", name), c.known())
+		}
+		p := &c.op.query[i]
+		if _, number := p.kind.(int); !number {
+			continue
+		}
+		n, err := strconv.Atoi(values[0])
+		if err != nil || n < 0 || p.max > 0 && (n == 0 || n > p.max) {
+			hint := "a whole number"
+			if p.max > 0 {
+				hint = fmt.Sprintf("a whole number from 1 to %d", p.max)
+			}
+			return wrong(fmt.Sprintf("%s: %q is not %s", name, values[0], hint), "")
+		}
+	}
+	return nil
+}
+
+func (c *call) known() string {
+	if len(c.op.query) == 0 {
+		return "there are none"
+	}
+	names := make([]string, len(c.op.query))
+	for i, p := range c.op.query {
+		names[i] = p.name
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// text returns a parameter of the query; number returns one that check has found to be one.
+func (c *call) text(name string) string {
+	if v := c.URL.Query().Get(name); v != "" {
+		return v
+	}
+	for _, p := range c.op.query {
+		if p.name == name {
+			return p.usual
+		}
+	}
+	return ""
+}
+
+func (c *call) number(name string) int {
+	n, _ := strconv.Atoi(c.text(name))
+	return n
+}
+
+// list returns a parameter that is a list.
+func (c *call) list(name string) []string {
+	if c.text(name) == "" {
+		return nil
+	}
+	return strings.Split(c.text(name), ",")
+}
+
+// input reads the body of a request.
+func (c *call) input(to any) error {
+	if kind, _, _ := mime.ParseMediaType(c.Header.Get("Content-Type")); kind != "application/json" {
+		return &Failure{Status: http.StatusUnsupportedMediaType, Code: "usage", Text: "the body must be JSON", Hint: "send Content-Type: application/json"}
+	}
+	d := json.NewDecoder(c.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(to)
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return err
+	}
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("something follows the JSON")
+		}
+	}
+	if err != nil {
+		return wrong("the body: "+strings.TrimPrefix(err.Error(), "json: "), "")
+	}
+	return nil
+}
+
+// edition returns the present edition of the batch in the path.
+func (c *call) edition() (*feed, *edition, error) {
+	f, err := c.server.feed(c.PathValue("batch"))
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), c.server.Limits.Request)
+	defer cancel()
+	e, err := f.read(ctx)
+	return f, e, err
+}
+
+func now() schema.Head { return schema.At(time.Now()) }

@@ -1,0 +1,39 @@
+package web
+
+import (
+	"embed"
+	"net/http"
+	"path"
+)
+
+// The page, made by make web.
+//
+//go:embed bundle
+var files embed.FS
+
+// bundle serves the page. It has nothing of the user's in it, and needs no token.
+func bundle() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.URL.Path[1:]
+		if name == "" {
+			name = "page.html"
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			fail(w, &Failure{Status: http.StatusMethodNotAllowed, Code: "usage", Text: r.Method + " is not for " + r.URL.Path})
+			return
+		}
+		b, err := files.ReadFile(path.Join("bundle", path.Base(name)))
+		if err != nil || path.Base(name) != name {
+			fail(w, missing("no such page: "+r.URL.Path))
+			return
+		}
+		w.Header().Set("Content-Type", types[path.Ext(name)])
+		w.Header().Set("Cache-Control", "no-cache")
+		_, _ = w.Write(b) // who asked may be gone
+	})
+}
+
+// types are fixed: those of the machine might be others.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
+}

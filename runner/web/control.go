@@ -1,0 +1,109 @@
+package web
+
+import (
+	"net/http"
+	"reflect"
+
+	"gpurun/state/schema"
+)
+
+// What a batch can be asked to do: the verbs of the command line. Jobs are names or globs.
+type (
+	// Stop ends jobs, or the whole run if there are none; or gives a GPU back; or drains.
+	Stop struct {
+		Jobs  []string `json:"jobs"`
+		GPU   *int     `json:"gpu"`
+		Drain bool     `json:"drain"`
+	}
+	// Retry has failed jobs start again.
+	Retry struct {
+		Jobs []string `json:"jobs"`
+	}
+	// Pause lets none of some jobs start, or nothing.
+	Pause struct {
+		Jobs []string `json:"jobs"`
+	}
+	// Resume takes that back.
+	Resume struct {
+		Jobs []string `json:"jobs"`
+	}
+	// Forget makes jobs run again.
+	Forget struct {
+		Jobs []string `json:"jobs"`
+	}
+	// Done records jobs as done.
+	Done struct {
+		Jobs           []string `json:"jobs"`
+		WithoutOutputs bool     `json:"without_outputs"`
+	}
+	// Set changes settings, or the priority of jobs.
+	Set struct {
+		Set  map[string]string `json:"set"`
+		Jobs []string          `json:"jobs"`
+	}
+	// Reload has the run read its files again.
+	Reload struct{}
+	// Add appends a job to the file.
+	Add struct {
+		Command []string `json:"command"`
+	}
+	// Start starts job files. Options are those of the command line that StartOptions lists.
+	Start struct {
+		Files   []string            `json:"files"`
+		Options map[string][]string `json:"options"`
+	}
+)
+
+// StartOptions are the options of gpurun run that may be given by others than its own
+// user's shell: none that names a library, a program, a folder or a file.
+var StartOptions = []string{
+	"only", "skip", "tag", "force", "param", "max-concurrent", "min-memory", "max-util", "max-wait", "gpu-ids", "reserve", "min-gpus", "max-gpus",
+	"hours", "background", "share", "slots", "others", "pick", "order", "shuffle-seed", "patience", "fail-fast", "breaker", "learn",
+}
+
+// verbs are the operations that change something.
+func verbs() []operation {
+	verb := func(name, says string, right Right, body any) operation {
+		return operation{method: http.MethodPost, path: "/batches/{batch}/" + name, says: says, right: right, body: body, answer: schema.Answer{}, json: (*call).do}
+	}
+	return []operation{
+		verb("stop", "End jobs, or the whole run; give a GPU back; or start nothing more (drain).", Control, Stop{}),
+		verb("retry", "Have failed jobs start again, at once.", Control, Retry{}),
+		verb("pause", "Start none of some jobs, or nothing, for now.", Control, Pause{}),
+		verb("resume", "Take that back.", Control, Resume{}),
+		verb("forget", "Make finished jobs run again next time.", Control, Forget{}),
+		verb("done", "Record jobs as done without running them.", Control, Done{}),
+		verb("set", "Change settings of the run, or with jobs their priority: a number, first or last.", Control, Set{}),
+		verb("reload", "Have the run read its job files again.", Control, Reload{}),
+		verb("add", "Append a job to the job file, and to its live run.", Run, Add{}),
+		{method: http.MethodPost, path: "/runs", says: "Start job files below a root, in the background.", right: Run, body: Start{}, answer: schema.Answer{}, json: (*call).do},
+	}
+}
+
+// do carries out a request that changes something.
+func (c *call) do() (any, error) {
+	body := reflect.New(reflect.TypeOf(c.op.body))
+	if err := c.input(body.Interface()); err != nil {
+		return nil, err
+	}
+	var said []string
+	var err error
+	request := body.Elem().Interface()
+	if start, is := request.(Start); is {
+		said, err = c.server.Source.Start(start)
+	} else {
+		var f *feed
+		if f, err = c.server.feed(c.PathValue("batch")); err != nil {
+			return nil, err
+		}
+		if add, is := request.(Add); is {
+			said, err = c.server.Source.Add(f.batch, add.Command)
+		} else {
+			said, err = f.batch.Do(request)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return schema.Answer{Head: now(), Said: schema.List(said)}, nil
+}

@@ -1,0 +1,198 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"gpurun/state/redact"
+	"gpurun/state/schema"
+)
+
+// A feed is what the server knows of a batch: one reader for all who look at it.
+type feed struct {
+	*watch[*edition]
+	batch Batch
+}
+
+// An edition is a batch at one moment, ready to be sent. Nobody changes it.
+type edition struct {
+	view    *View
+	epoch   string // changes with the list of jobs
+	version uint64 // of the newest row
+	rows    []row
+	summary []byte
+}
+
+type row struct {
+	job     *schema.Job
+	id      string
+	version uint64
+	json    []byte
+}
+
+// feeds are the feeds by batch.
+type feeds struct {
+	mu  sync.Mutex
+	all map[string]*feed
+}
+
+// feed returns the feed of a batch.
+func (s *Server) feed(id string) (*feed, error) {
+	s.feeds.mu.Lock()
+	defer s.feeds.mu.Unlock()
+	if f := s.feeds.all[id]; f != nil {
+		return f, nil
+	}
+	for _, b := range s.Source.Batches() {
+		if b.ID() == id {
+			f := &feed{batch: b}
+			var now *edition
+			f.watch = newWatch(s, s.Limits.Look, func(context.Context) (*edition, error) {
+				v, err := b.Look()
+				if err == nil && (now == nil || now.view != v) {
+					now = next(now, v, time.Now())
+				}
+				return now, err
+			})
+			s.feeds.all[id] = f
+			return f, nil
+		}
+	}
+	return nil, missing("no batch " + id + " of yours on this host")
+}
+
+// next returns the edition of a view that follows another, which may be nil. Versions are
+// times in milliseconds, or more: so they go on after a restart of the server.
+func next(old *edition, v *View, now time.Time) *edition {
+	e := &edition{view: v, version: uint64(now.UnixMilli()), rows: make([]row, len(v.Jobs))}
+	files := map[string]int{}
+	for i, f := range v.Status.Batch.Files {
+		files[f.Path] = i
+	}
+	if old != nil {
+		e.version = max(e.version, old.version+1)
+	}
+	changed := old == nil || len(old.rows) != len(e.rows)
+	for i, j := range v.Jobs {
+		r := &e.rows[i]
+		if old != nil && i < len(old.rows) && old.rows[i].job == j {
+			*r = old.rows[i]
+		} else {
+			*r = row{job: j, id: rowID(j, files[j.File]), version: e.version}
+			r.json, _ = json.Marshal(rowOf(j, i, files[j.File], r.id)) // has numbers and texts only
+			changed = changed || old.rows[i].id != r.id || old.rows[i].job.Name != j.Name
+		}
+	}
+	if changed {
+		e.epoch = epochOf(e.rows)
+	} else {
+		e.epoch = old.epoch
+	}
+	e.summary = summaryOf(e)
+	return e
+}
+
+// epochOf returns what a list of jobs is known by.
+func epochOf(rows []row) string {
+	list := sha256.New()
+	for i := range rows {
+		fmt.Fprintf(list, "%s %s\n", rows[i].id, rows[i].job.Name)
+	}
+	return hex.EncodeToString(list.Sum(nil)[:6])
+}
+
+// rowID identifies a job of a batch.
+func rowID(j *schema.Job, file int) string {
+	if file == 0 {
+		return j.Key
+	}
+	return fmt.Sprintf("%s.%d", j.Key, file)
+}
+
+// rowOf returns a job as a row.
+func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
+	r := &schema.JobRow{
+		ID: id, Index: index, File: file, Line: j.Line, Name: j.Name, Params: safeParams(j.Params), Tags: j.Tags, Queue: j.Queue, Priority: j.Priority,
+		Needs: len(j.Needs), State: j.State, Since: j.Since, Cause: safeCause(j.Cause), Attempts: j.Attempts, GPUs: []int{}, Metrics: j.Metrics,
+	}
+	if w := j.Wait; w != nil {
+		r.Wait = &schema.Reason{Code: w.Code, Text: redact.Text(w.Text)}
+	}
+	if a := j.Attempt; a != nil {
+		r.UniID, r.Started, r.Ended = a.UniID, a.Started, a.Ended
+		for _, g := range a.GPUs {
+			r.GPUs = append(r.GPUs, g.Index)
+		}
+	}
+	return r
+}
+
+// token names an edition for those who want what came after it.
+func (e *edition) token() string { return fmt.Sprintf("%s-%d", e.epoch, e.version) }
+
+// since returns the version that a token names. ok is false if the list of jobs is another.
+func (e *edition) since(token string) (version uint64, ok bool) {
+	epoch, number, _ := strings.Cut(token, "-")
+	if _, err := fmt.Sscanf(number, "%d", &version); err != nil || epoch != e.epoch {
+		return 0, false
+	}
+	if version > e.version { // of a server whose clock was ahead
+		return 0, true
+	}
+	return version, true
+}
+
+// Bounds of what a summary says, so that it stays below maxSummary.
+const (
+	maxSummary  = 16 << 10
+	maxNames    = 20
+	maxWarnings = 10
+	maxText     = 400
+)
+
+// summaryOf returns the batch without its jobs.
+func summaryOf(e *edition) []byte {
+	st := &e.view.Status
+	s := schema.Summary{
+		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: safeRun(st.Run), Counts: st.Counts, ETA: st.ETA, Total: len(e.rows),
+		Running: []string{}, Alike: []schema.Alike{}, Warnings: []schema.Problem{},
+	}
+	for i := range e.rows {
+		if e.rows[i].job.State == schema.Running && len(s.Running) < maxNames {
+			s.Running = append(s.Running, e.rows[i].job.Name)
+		}
+	}
+	for names := maxNames; ; names /= 2 { // long names leave room for fewer of them
+		s.Running = s.Running[:min(len(s.Running), names)]
+		s.Alike, s.Warnings = s.Alike[:0], s.Warnings[:0]
+		for _, a := range st.Alike[:min(len(st.Alike), names)] {
+			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(redact.Text(a.Cause.Text))
+			s.Alike = append(s.Alike, a)
+		}
+		for _, w := range st.Warnings[:min(len(st.Warnings), maxWarnings, names)] {
+			w.Text = shortened(redact.Text(w.Text))
+			s.Warnings = append(s.Warnings, w)
+		}
+		if s.Batch.Files = st.Batch.Files[:min(len(st.Batch.Files), max(1, names))]; names == 0 && s.Run != nil {
+			run := *s.Run
+			run.Params, run.Settings, s.Run = nil, nil, &run
+		}
+		b, _ := json.Marshal(s)
+		if len(b) <= maxSummary || names == 0 {
+			return b
+		}
+	}
+}
+
+func shortened(s string) string {
+	if len(s) > maxText {
+		return strings.ToValidUTF8(s[:maxText], "") + "…"
+	}
+	return s
+}

@@ -1,0 +1,139 @@
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Tokens are what clients must know. Whoever has the one for control may also read.
+type Tokens struct{ Read, Control string }
+
+// maxBody bounds what a client sends.
+const maxBody = 1 << 20
+
+// csp lets the page have its own script and style, and nothing else from anywhere.
+const csp = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// headers are those of every answer.
+var headers = [][2]string{
+	{"Content-Security-Policy", csp},
+	{"X-Content-Type-Options", "nosniff"},
+	{"Referrer-Policy", "no-referrer"},
+	{"Cross-Origin-Opener-Policy", "same-origin"},
+	{"Cross-Origin-Resource-Policy", "same-origin"},
+	{"X-Frame-Options", "DENY"},
+}
+
+// guard refuses requests for another name than the server's, which a page of somebody else
+// sends whose name has been bound to this address, and those from pages of others.
+func (s *Server) guard(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				s.report(p)
+				panic(http.ErrAbortHandler)
+			}
+		}()
+		for _, h := range headers {
+			w.Header().Set(h[0], h[1])
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		deadline := time.Now().Add(s.Limits.Request)
+		c := http.NewResponseController(w)
+		_, _ = c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline) // a recorder in tests has none
+		switch {
+		case !s.mine(r.Host, r):
+			fail(w, &Failure{Status: http.StatusForbidden, Code: "host", Text: fmt.Sprintf("this server is not called %q", r.Host), Hint: "open it as http://localhost:PORT, or start gpurun web --listen with that name"})
+		case !s.sameOrigin(r):
+			fail(w, &Failure{Status: http.StatusForbidden, Code: "origin", Text: "another site may not ask this server"})
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+// mine reports whether a host of a request is this server, on any port: one may have been
+// forwarded. Of an address that is not loopback, its number is as good as its name: no
+// name can be bound to it.
+func (s *Server) mine(host string, r *http.Request) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	if name == "localhost" || name == "127.0.0.1" || name == "::1" || slices.Contains(s.Names, name) {
+		return true
+	}
+	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	tcp, ok := at.(*net.TCPAddr)
+	ip := net.ParseIP(name)
+	return ok && ip != nil && len(s.Names) > 0 && tcp.IP.Equal(ip)
+}
+
+// sameOrigin reports whether a request is from no page, or from this server's.
+func (s *Server) sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, r.Host)
+}
+
+// right returns what the token of a request allows on this server.
+func (s *Server) right(r *http.Request) Right {
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	switch {
+	case !ok:
+		return None
+	case s.Tokens.Control != "" && same(token, s.Tokens.Control):
+		return max(Read, s.Allow)
+	case s.Tokens.Read != "" && same(token, s.Tokens.Read):
+		return Read
+	}
+	return None
+}
+
+// same compares secrets, and tells nothing by how long it takes.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// proof shows a client that this server knows the token, before the client sends it:
+// another user may have taken the port since.
+func proof(token, nonce string) []byte {
+	m := hmac.New(sha256.New, []byte(token))
+	io.WriteString(m, nonce)
+	return m.Sum(nil)
+}
+
+// caught reports a panic of a goroutine. It must be deferred.
+func (s *Server) caught() {
+	if p := recover(); p != nil {
+		s.report(p)
+	}
+}
+
+func (s *Server) report(p any) {
+	if s.Errors != nil && p != http.ErrAbortHandler {
+		fmt.Fprintf(s.Errors, "gpurun web: internal error: %v\n%s", p, debug.Stack())
+	}
+}
+
+// quiet drops what net/http says of clients that misbehave.
+func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -1,0 +1,125 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state/schema"
+)
+
+// A hostWatch reads the GPUs of this host, and keeps the readings of the last hour.
+type hostWatch struct {
+	*watch[*schema.GPUs]
+	step  time.Duration
+	begun chan struct{} // closed after the first reading
+
+	mu   sync.Mutex
+	gpus []schema.PastGPU
+	at   time.Time // of the last reading
+	n    int       // readings kept
+}
+
+// hour is how long readings are kept.
+const hour = time.Hour
+
+func (s *Server) watchHost() *hostWatch {
+	h := &hostWatch{step: s.Limits.Past, begun: make(chan struct{})}
+	h.watch = newWatch(s, s.Limits.Host, func(ctx context.Context) (*schema.GPUs, error) {
+		d, err := s.Source.Host(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return safeHost(d), nil
+	})
+	s.goes(func() {
+		tick := time.NewTicker(h.step)
+		defer tick.Stop()
+		for first := true; ; first = false {
+			d, err := h.fresh()
+			h.keep(d, err, time.Now())
+			if first {
+				close(h.begun)
+			}
+			select {
+			case <-tick.C:
+			case <-s.ctx.Done():
+				return
+			}
+		}
+	})
+	return h
+}
+
+// keep adds a reading. What could not be read is a gap.
+func (h *hostWatch) keep(d *schema.GPUs, err error, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at = at
+	if err == nil {
+		for _, g := range d.GPUs {
+			if !slices.ContainsFunc(h.gpus, func(p schema.PastGPU) bool { return p.UUID == g.UUID }) {
+				h.gpus = append(h.gpus, schema.PastGPU{Index: g.Index, UUID: g.UUID, Name: g.Name, Total: g.Total, Used: make([]*gpu.Bytes, h.n), Util: make([]*int, h.n)})
+			}
+		}
+	}
+	most := int(hour / h.step)
+	h.n = min(h.n+1, most)
+	for i := range h.gpus {
+		p := &h.gpus[i]
+		var used *gpu.Bytes
+		var util *int
+		if err == nil {
+			if k := slices.IndexFunc(d.GPUs, func(g schema.GPU) bool { return g.UUID == p.UUID }); k >= 0 {
+				used, util = d.GPUs[k].Used, d.GPUs[k].Util
+			}
+		}
+		p.Used, p.Util = append(p.Used, used), append(p.Util, util)
+		p.Used, p.Util = p.Used[len(p.Used)-h.n:], p.Util[len(p.Util)-h.n:]
+	}
+}
+
+// lastHour returns the readings that were kept.
+func (h *hostWatch) lastHour(ctx context.Context) (*schema.Past, error) {
+	select {
+	case <-h.begun:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := &schema.Past{Head: now(), From: h.at.Add(-time.Duration(max(0, h.n-1)) * h.step).UTC(), Step: h.step.Seconds(), GPUs: []schema.PastGPU{}}
+	for _, g := range h.gpus {
+		g.Used, g.Util = slices.Clone(g.Used), slices.Clone(g.Util)
+		p.GPUs = append(p.GPUs, g)
+	}
+	return p, nil
+}
+
+// A listing is the list of batches, encoded.
+type listing struct{ json, rows []byte }
+
+func (s *Server) watchList() *watch[*listing] {
+	var last *listing
+	return newWatch(s, s.Limits.Host, func(context.Context) (*listing, error) {
+		doc := schema.Batches{Head: now(), Batches: []schema.BatchRow{}}
+		for _, b := range s.Source.Batches() {
+			if row, err := b.Row(); err == nil {
+				r := *row
+				r.Run = safeRun(r.Run)
+				doc.Batches = append(doc.Batches, r)
+			}
+		}
+		rows, err := json.Marshal(doc.Batches)
+		if err != nil || last != nil && bytes.Equal(rows, last.rows) {
+			return last, err
+		}
+		all, err := json.Marshal(doc)
+		last = &listing{all, rows}
+		return last, err
+	})
+}

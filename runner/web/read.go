@@ -1,0 +1,223 @@
+package web
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+
+	"gpurun/runner/results"
+	"gpurun/state/schema"
+)
+
+func (c *call) hello() (any, error) {
+	nonce := c.text("nonce")
+	if len(nonce) < 16 || len(nonce) > 128 {
+		return nil, wrong("nonce: give 16 to 128 characters", "")
+	}
+	h := schema.Hello{Head: now(), Read: hex.EncodeToString(proof(c.server.Tokens.Read, nonce))}
+	if t := c.server.Tokens.Control; t != "" {
+		h.Control = schema.Known(hex.EncodeToString(proof(t, nonce)))
+	}
+	return h, nil
+}
+
+func (c *call) session() (any, error) {
+	s := c.server
+	doc := schema.Session{Head: now(), User: s.User, Host: s.Config.Host, Version: s.Version, Control: rightWords[c.right], Roots: []string{}}
+	if c.right == Run {
+		doc.Roots = schema.List(s.Roots)
+	}
+	if d, err := s.host.read(c.Context()); err == nil && d.Rules != nil {
+		doc.Prompt = d.Rules.Prompt
+	}
+	return doc, nil
+}
+
+func (c *call) host() (any, error) { return c.server.host.read(c.Context()) }
+
+func (c *call) past() (any, error) { return c.server.host.lastHour(c.Context()) }
+
+func (c *call) usage() (any, error) { return c.server.Source.Usage(c.Context(), c.number("days")) }
+
+func (c *call) batches() (any, error) {
+	l, err := c.server.list.read(c.Context())
+	if err != nil {
+		return nil, err
+	}
+	return ready{json: l.json}, nil
+}
+
+func (c *call) summary() (any, error) {
+	_, e, err := c.edition()
+	if err != nil {
+		return nil, err
+	}
+	return ready{json: e.summary, etag: `"` + e.token() + `"`}, nil
+}
+
+func (c *call) jobs() (any, error) {
+	_, e, err := c.edition()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range c.list("state") {
+		if !slices.Contains(schema.States, schema.State(s)) {
+			return nil, wrong(fmt.Sprintf("state: there is no %q", s), "")
+		}
+	}
+	etag := fmt.Sprintf(`"%s-%x"`, e.token(), proof("", c.URL.RawQuery)[:8])
+	if c.Header.Get("If-None-Match") == etag {
+		return ready{etag: etag}, nil
+	}
+	states, match := c.list("state"), strings.ToLower(c.text("match"))
+	rows, total, offset, limit := [][]byte{}, 0, c.number("offset"), c.number("limit")
+	for i := range e.rows {
+		r := &e.rows[i]
+		if states != nil && !slices.Contains(states, string(r.job.State)) || match != "" && !strings.Contains(strings.ToLower(r.job.Name), match) {
+			continue
+		}
+		if total++; total > offset && len(rows) < limit {
+			rows = append(rows, r.json)
+		}
+	}
+	return ready{json: page(schema.Jobs{Head: now(), Version: e.token(), Total: total, Offset: offset}, rows), etag: etag}, nil
+}
+
+// page encodes rows that have been encoded one by one.
+func page(head schema.Jobs, rows [][]byte) []byte {
+	head.Jobs = []schema.JobRow{}
+	b, _ := json.Marshal(head) // ends in "jobs":[]}
+	size := len(b)
+	for _, r := range rows {
+		size += len(r) + 1
+	}
+	out := append(make([]byte, 0, size), b[:len(b)-2]...)
+	for i, r := range rows {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, r...)
+	}
+	return append(out, ']', '}')
+}
+
+func (c *call) job() (any, error) {
+	f, e, err := c.edition()
+	if err != nil {
+		return nil, err
+	}
+	id := c.PathValue("job")
+	i := slices.IndexFunc(e.rows, func(r row) bool { return r.id == id })
+	if i < 0 {
+		return nil, missing("this batch has no job " + id)
+	}
+	j := e.rows[i].job
+	because, attempts, err := f.batch.Because(j.File, j.Key, j.Name)
+	if err != nil {
+		return nil, err
+	}
+	doc := schema.JobDetail{Head: now(), Batch: e.view.Status.Batch, Job: schema.Because{Job: safeJob(because.Job), Chain: safeTexts(because.Chain)}, Attempts: []schema.AttemptRow{}}
+	if err := json.Unmarshal(e.rows[i].json, &doc.Row); err != nil {
+		return nil, err
+	}
+	for _, a := range attempts {
+		a.Attempt = safeAttempt(a.Attempt)
+		doc.Attempts = append(doc.Attempts, a)
+	}
+	return doc, nil
+}
+
+func (c *call) timeline() (any, error) {
+	f, e, err := c.edition()
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := f.batch.Attempts()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]int{}
+	for i, f := range e.view.Status.Batch.Files {
+		files[f.Path] = i
+	}
+	doc := schema.Timeline{Head: now(), Spans: make([]schema.Span, len(attempts))}
+	for i := range attempts {
+		a := &attempts[i]
+		s := schema.Span{
+			Job: rowID(&schema.Job{Key: a.Key}, files[a.File]), Name: a.Job, UniID: a.UniID, N: a.N, State: a.State, Started: a.Started, Ended: a.Ended, GPUs: []int{},
+		}
+		for _, g := range a.GPUs {
+			s.GPUs = append(s.GPUs, g.Index)
+		}
+		if a.Cause != nil {
+			s.Cause = &a.Cause.Code
+		}
+		doc.Spans[i] = s
+	}
+	return doc, nil
+}
+
+func (c *call) runs() (any, error) {
+	f, _, err := c.edition()
+	if err != nil {
+		return nil, err
+	}
+	doc, err := f.batch.Runs()
+	if err != nil {
+		return nil, err
+	}
+	for i := range doc.Runs {
+		for k := range doc.Runs[i].Alike {
+			a := &doc.Runs[i].Alike[k]
+			a.Cause = *safeCause(&a.Cause)
+		}
+	}
+	return doc, nil
+}
+
+func (c *call) results(raw bool) (any, error) {
+	f, _, err := c.edition()
+	if err != nil {
+		return nil, err
+	}
+	return f.batch.Results(ResultsAsked{
+		Metric: c.list("metric"), By: c.list("by"), Over: c.list("over"), Where: c.URL.Query()["where"],
+		Best: c.text("best"), Pivot: c.text("pivot"), Versus: c.text("versus"), Err: c.text("err"), SortBy: c.text("sort"), Raw: raw,
+	})
+}
+
+func (c *call) curves() (any, error) {
+	f, _, err := c.edition()
+	if err != nil {
+		return nil, err
+	}
+	doc := schema.Curves{Head: now(), Curves: []schema.Curve{}}
+	path, err := f.batch.Curves(c.PathValue("uni_id"))
+	if err != nil {
+		return nil, err
+	}
+	file, err := open(path)
+	if os.IsNotExist(err) {
+		return doc, nil // it has reported none
+	}
+	if err != nil {
+		return nil, &Failure{Status: http.StatusGone, Code: "state", Text: err.Error()}
+	}
+	defer file.Close()
+	curves, err := results.ReadCurves(file)
+	for _, x := range curves {
+		curve := schema.Curve{Metric: x.Metric, Steps: x.Steps, Values: make([]*float64, len(x.Values))}
+		for i, v := range x.Values {
+			if !math.IsNaN(v) && !math.IsInf(v, 0) {
+				curve.Values[i] = &v
+			}
+		}
+		doc.Curves = append(doc.Curves, curve)
+	}
+	return doc, err
+}

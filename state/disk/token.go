@@ -1,0 +1,65 @@
+package disk
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gpurun/state/host"
+)
+
+// tokenSize is that of a token in bytes.
+const tokenSize = 32
+
+// Token returns a secret of this user's by name, and the file it is in, which it makes if
+// there is none: beside the list of batches, and for nobody else to read.
+func Token(name string) (token, path string, err error) {
+	dir, err := usedFolder()
+	if err != nil {
+		return "", "", fmt.Errorf("your home folder cannot be used: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", "", err
+	}
+	path = filepath.Join(dir, name+".token")
+	if err := newToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", path, err
+	}
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return "", path, err
+	}
+	if !fi.Mode().IsRegular() || fi.Mode().Perm()&0o077 != 0 {
+		return "", path, fmt.Errorf("%s may be read by others (%s): remove it, and the next start makes another", path, fi.Mode())
+	}
+	text, err := host.ReadOwn(path, 1<<10)
+	if err != nil {
+		return "", path, err
+	}
+	token = strings.TrimSpace(string(text))
+	if b, err := hex.DecodeString(token); err != nil || len(b) != tokenSize {
+		return "", path, fmt.Errorf("%s holds no token: remove it, and the next start makes another", path)
+	}
+	return token, path, nil
+}
+
+// newToken makes a token's file, complete or not at all, unless there is one.
+func newToken(path string) error {
+	fresh := make([]byte, tokenSize)
+	if _, err := rand.Read(fresh); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.WriteString(hex.EncodeToString(fresh) + "\n")
+	return cmp.Or(err, f.Close(), os.Link(f.Name(), path))
+}

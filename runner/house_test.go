@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"gpurun/jobspec/units":              {"gpurun/gpu", "gpurun/jobspec/source"},
 	"gpurun/jobspec/lint":               {"gpurun/jobspec/expand", "gpurun/jobspec/script", "gpurun/jobspec/source", "gpurun/jobspec/written"},
 	"gpurun/jobspec/slips":              {"gpurun/jobspec/expand", "gpurun/jobspec/source", "gpurun/jobspec/written"},
-	"gpurun/jobspec/source":             {},
+	"gpurun/jobspec/source":             {"gpurun/state/host"},
 	"gpurun/jobspec/written":            {"gpurun/jobspec/expand", "gpurun/jobspec/units"},
 	"gpurun/state":                      {"gpurun/gpu"},
 	"gpurun/state/schema":               {"gpurun/gpu", "gpurun/state"},
@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/report":              {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/results":             {"gpurun/jobspec", "gpurun/state/schema"},
 	"gpurun/runner/web":                 {"gpurun/gpu", "gpurun/runner/results", "gpurun/state/redact", "gpurun/state/schema"},
+	"gpurun/runner/agent":               {"gpurun/runner/results", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/terminal":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host"},
 }
 

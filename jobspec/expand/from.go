@@ -76,7 +76,10 @@ func beside(jobFile, path string) string {
 
 // otherPlace says where a missing file of rows is, or which one may have been meant, or "".
 func (r *matrixReader) otherPlace(name, path string) string {
-	if here, err := filepath.Abs(name); err == nil && here != path {
+	if !source.Reachable(path) {
+		return ""
+	}
+	if here, err := filepath.Abs(name); err == nil && here != path && source.Reachable(here) {
 		if _, err := os.Stat(here); err == nil {
 			if rel, err := filepath.Rel(r.Dir, here); err == nil {
 				return "it is relative to the job file: write " + rel

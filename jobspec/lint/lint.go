@@ -138,12 +138,12 @@ func (j *jobChecker) runs(is func(t *expand.Text) bool) bool {
 // maxAsked bounds how many paths of a batch are checked for existence.
 const maxAsked = 1000
 
-// exists reports whether a path exists, as far as this user can tell. Beyond maxAsked, a
-// path is assumed to exist.
+// exists reports whether a path exists, as far as this user can tell. Beyond maxAsked, and
+// where it may not look, a path is assumed to exist.
 func (c *Checker) exists(path string) bool {
 	there, known := c.there[path]
 	if !known {
-		if len(c.there) == maxAsked {
+		if len(c.there) == maxAsked || !source.Reachable(path) {
 			return true
 		}
 		_, err := os.Stat(path)

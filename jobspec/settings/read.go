@@ -107,14 +107,18 @@ func FromUser(path string, keys []string, out *source.Report) []Given {
 		return nil
 	}
 	out.Note(path)
-	data, err := source.ReadRegular(path)
-	if err != nil && strings.Contains(err.Error(), "no such file") {
+	data, err := source.ReadAnywhere(path)
+	switch {
+	case err != nil && strings.Contains(err.Error(), "no such file"):
+		return nil
+	case err != nil:
+		out.Add(source.Problem{File: path}.Because(err))
 		return nil
 	}
-	if _, yamlErr := source.ParseYAML(data); err == nil && errors.Is(yamlErr, io.EOF) {
+	if _, err := source.ParseYAML(data); errors.Is(err, io.EOF) {
 		return nil
 	}
-	s := source.Read(path, out)
+	s := source.Given(path, data, out)
 	if s == nil {
 		return nil
 	}

@@ -10,17 +10,26 @@ import (
 	"path/filepath"
 	"slices"
 
-	"golang.org/x/sys/unix"
+	"gpurun/state/host"
 )
 
 // maxFile is the maximum size of a job file, four times that of a file with a hundred
 // thousand jobs written one by one.
 const maxFile = 64 << 20
 
-// ReadRegular reads a regular file of at most maxFile bytes. It opens the file without
-// blocking, because a FIFO without a writer would hang forever.
-func ReadRegular(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+// Reachable reports whether a path may be looked at: gpurun mcp is kept to some folders.
+func Reachable(path string) bool { return host.Within(path) == nil }
+
+// ReadRegular reads a job file, or a file that one names, if it is reachable.
+func ReadRegular(path string) ([]byte, error) { return read(path, host.OpenReachable) }
+
+// ReadAnywhere is ReadRegular for a file of the user's that no job file has named.
+func ReadAnywhere(path string) ([]byte, error) { return read(path, host.Open) }
+
+// read reads a regular file of at most maxFile bytes. open does not block, because a FIFO
+// without a writer would hang forever.
+func read(path string, open func(string) (*os.File, error)) ([]byte, error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, openError(err)
 	}
@@ -61,6 +70,8 @@ func openError(err error) error {
 		return Faultf(nearFile(path), "no such file")
 	case errors.Is(err, fs.ErrPermission):
 		return Faultf("chmod +r it", "permission denied")
+	case errors.As(err, new(*host.OutsideError)):
+		return err
 	}
 	return Faultf("", "cannot be read: %s", err)
 }

@@ -9,6 +9,7 @@ import (
 
 	"gpurun/runner/terminal"
 	"gpurun/state/disk"
+	"gpurun/state/host"
 )
 
 const (
@@ -53,7 +54,7 @@ func keptSummary(dir string) (k kept, ok bool) {
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > maxSummary || disk.Changed(dir).After(fi.ModTime()) {
 		return k, false
 	}
-	b, err := os.ReadFile(path)
+	b, err := host.ReadOwn(path, maxSummary)
 	if err != nil {
 		return k, false
 	}

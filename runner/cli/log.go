@@ -17,6 +17,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 type logCmd struct {
@@ -220,7 +221,7 @@ func (c *logCmd) writer(a *app) (out io.Writer, flush func()) {
 
 // file opens the log at the beginning of the attempt's part.
 func (l logged) file() (*os.File, error) {
-	f, err := os.OpenFile(l.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := host.OpenReachable(l.path)
 	if err != nil {
 		return nil, &failure{code: exitUsage, text: "cannot open the log: " + err.Error(), err: err}
 	}

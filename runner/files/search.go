@@ -12,6 +12,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"gpurun/state"
+	"gpurun/state/host"
 )
 
 // A pattern such as /**/x crosses the whole file system, where links can form loops.
@@ -117,7 +118,7 @@ func (s *Search) walk(pattern string, f func(path string) error) error {
 	}
 	limit, begin := s.limit(), time.Now()
 	base, rest := split(pattern)
-	err := doublestar.GlobWalk(timed{os.DirFS(base), begin.Add(limit)}, rest, func(path string, _ fs.DirEntry) error {
+	err := doublestar.GlobWalk(timed{os.DirFS(base), base, begin.Add(limit)}, rest, func(path string, _ fs.DirEntry) error {
 		return f(filepath.Join(base, path))
 	}, doublestar.WithFailOnIOErrors())
 	if errors.Is(err, errTime) {
@@ -135,16 +136,20 @@ func (s *Search) walk(pattern string, f func(path string) error) error {
 
 var errTime = errors.New("search timed out")
 
-// timed is a file system that reads no folder after end. A folder that cannot be read
-// counts as empty.
+// timed is a file system that reads no folder after end. A folder that cannot be read, or
+// that a link leads to where this process may not look, counts as empty.
 type timed struct {
 	fs.FS
-	end time.Time
+	base string
+	end  time.Time
 }
 
 func (t timed) ReadDir(name string) ([]fs.DirEntry, error) {
 	if time.Now().After(t.end) {
 		return nil, errTime
+	}
+	if host.Within(filepath.Join(t.base, name)) != nil {
+		return nil, nil
 	}
 	entries, err := fs.ReadDir(t.FS, name)
 	if err != nil {
@@ -155,7 +160,7 @@ func (t timed) ReadDir(name string) ([]fs.DirEntry, error) {
 
 func (t timed) Stat(name string) (fs.FileInfo, error) {
 	info, err := fs.Stat(t.FS, name)
-	if err != nil {
+	if err != nil || host.Within(filepath.Join(t.base, name)) != nil {
 		return nil, fs.ErrNotExist
 	}
 	return info, nil

@@ -14,10 +14,31 @@ import (
 // ErrIrregular is the error for a path that holds something other than a file's content.
 var ErrIrregular = errors.New("not a regular file")
 
-// OpenRegular opens a regular file of somebody else for reading. It does not block: a
-// pipe without a writer would do so forever.
+// Open opens a file of somebody else for reading. It does not block: a pipe without a writer
+// would do so forever.
+func Open(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+}
+
+// OpenReachable is Open as far as Confine allows it.
+func OpenReachable(path string) (*os.File, error) {
+	if err := Within(path); err != nil {
+		return nil, err
+	}
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := opened(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// OpenRegular is OpenReachable for a regular file.
 func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	f, err := OpenReachable(path)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -34,8 +55,11 @@ func OpenRegular(path string) (*os.File, fs.FileInfo, error) {
 
 // OpenOwn opens one of gpurun's own files. It refuses links and anything else that
 // is not a regular file: a planted link could make us overwrite somebody's data, and
-// a pipe would block forever.
+// a pipe would block forever. It goes nowhere that Confine forbids.
 func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
+	if err := Within(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, perm)
 	switch {
 	case errors.Is(err, unix.ELOOP):
@@ -48,6 +72,10 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
 		f.Close()
 		return nil, Strange(path, "not a regular file")
+	}
+	if err := opened(f); err != nil {
+		f.Close()
+		return nil, err
 	}
 	return f, nil
 }

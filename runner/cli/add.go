@@ -84,7 +84,7 @@ func (a *app) pasted(ref *batchRef, run string) string {
 	if err != nil {
 		return addition.Item(run)
 	}
-	if b, err := jobspec.Load([]string{ref.real}, o); err == nil && b.Files[0].Lines != nil {
+	if b, err := a.jobs([]string{ref.real}, o); err == nil && b.Files[0].Lines != nil {
 		return run
 	}
 	return addition.Item(run)
@@ -138,7 +138,7 @@ func (a *app) sameJobs(ref *batchRef, path, run string) error {
 		if err != nil {
 			return nil, err
 		}
-		b, err := jobspec.Load([]string{path}, o)
+		b, err := a.jobs([]string{path}, o)
 		if ps := problemsIn(err); len(ps) > 0 {
 			ps[0].File = ref.file
 			return nil, errors.New(ps[0].String())

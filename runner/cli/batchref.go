@@ -116,6 +116,9 @@ func (a *app) batchOf(file string) (*batchRef, error) {
 	if err != nil {
 		return nil, &failure{code: exitUsage, text: err.Error(), err: err}
 	}
+	if err := a.reachable(real); err != nil {
+		return nil, err
+	}
 	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir)}
 	if !exists(real) && !exists(ref.dir) {
 		return nil, &failure{code: exitUsage, text: ref.file + ": no such file, and no recorded run of one"}

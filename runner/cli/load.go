@@ -32,10 +32,10 @@ func (a *app) loadAgain(given map[string]string, paths ...string) (*jobspec.Batc
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		o.Params = append(o.Params, name+"="+given[name])
 	}
-	b, err := jobspec.Load(paths, o)
+	b, err := a.jobs(paths, o)
 	if err != nil && len(given) > 0 {
 		o.Params = nil
-		return jobspec.Load(paths, o)
+		return a.jobs(paths, o)
 	}
 	return b, err
 }
@@ -72,7 +72,7 @@ func (a *app) load(b *batchFlags, w *fileWatch) (*jobspec.Batch, error) {
 		return nil, err
 	}
 	o.Lint = true
-	batch, err := w.load(paths, o)
+	batch, err := w.load(paths, o, a.jobs)
 	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
 		return nil, atStart(err)
 	}

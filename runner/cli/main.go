@@ -107,6 +107,12 @@ func (a *app) crashed(what any, stack []byte) {
 
 // main parses the command line and runs its command.
 func (a *app) main(args []string) int {
+	if len(args) > 0 && args[0] == confinedTo {
+		var err error
+		if args, err = a.confine(args[1:]); err != nil {
+			return a.report(err)
+		}
+	}
 	if len(args) == 1 && args[0] == "--version" {
 		args = []string{"version"}
 	}
@@ -125,11 +131,11 @@ func (a *app) main(args []string) int {
 		return exitDone
 	}
 	if err != nil {
-		a.json = slices.Contains(args, "--json")
+		a.json = a.json || slices.Contains(args, "--json")
 		return a.report(a.badArguments(err))
 	}
 	a.global = root.globalFlags
-	a.settings, a.json = givenSettings(ctx), wantsJSON(ctx)
+	a.settings, a.json = givenSettings(ctx), a.json || wantsJSON(ctx)
 	return a.report(ctx.Run(a))
 }
 

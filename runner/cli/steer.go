@@ -169,7 +169,7 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	for name, value := range set {
 		o.Flags[strings.ReplaceAll(name, "_", "-")] = value
 	}
-	b, err := r.files.load(paths, o)
+	b, err := r.files.load(paths, o, r.jobs)
 	if m := (*runner.Mistake)(nil); errors.As(err, &m) {
 		return runner.Reading{}, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // commands are those of the grammar, to compare mistyped ones with.
-var commands = []string{"run", "add", "plan", "check", "convert", "status", "ls", "why", "events", "history", "log", "results", "wait", "stop", "retry", "pause", "resume", "reload", "set", "forget", "done", "gpus", "queue", "usage", "web", "exec", "doctor", "version", "completion"}
+var commands = []string{"run", "add", "plan", "check", "convert", "status", "ls", "why", "events", "history", "log", "results", "wait", "stop", "retry", "pause", "resume", "reload", "set", "forget", "done", "gpus", "queue", "usage", "web", "exec", "mcp", "doctor", "version", "completion"}
 
 // otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{

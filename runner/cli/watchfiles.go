@@ -157,13 +157,13 @@ func atStart(err error) error {
 
 // load loads a batch and has its files watched from then on; nil only loads. Files in which
 // others have a say are refused: they would start what they like in this user's name.
-func (w *fileWatch) load(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
+func (w *fileWatch) load(paths []string, o jobspec.Options, load func([]string, jobspec.Options) (*jobspec.Batch, error)) (*jobspec.Batch, error) {
 	if w == nil {
-		return jobspec.Load(paths, o)
+		return load(paths, o)
 	}
 	w.begin()
 	o.Reading = w.note
-	b, err := jobspec.Load(paths, o)
+	b, err := load(paths, o)
 	read := w.end(err != nil)
 	if err == nil {
 		err = onlyOurs(read)

@@ -1,0 +1,198 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"gpurun/state/schema"
+)
+
+// session is a client's session with a server whose commands are shell scripts. The script
+// finds the folder of the test in $1.
+func session(t *testing.T, script string) (s *mcp.ClientSession, dir string, leave func() error) {
+	t.Helper()
+	dir = t.TempDir()
+	toServer, fromClient := io.Pipe()
+	toClient, fromServer := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := Serve(context.Background(), Config{
+			Roots: []string{dir}, Allow: Permissions, Clean: strings.TrimSpace,
+			File: func(path string) (string, error) { return filepath.Join(dir, path), nil },
+			Command: func(ctx context.Context, _ bool, args []string) *exec.Cmd {
+				return exec.CommandContext(ctx, "sh", append([]string{"-c", script, "sh", dir}, args...)...)
+			},
+		}, toServer, fromServer)
+		fromServer.Close()
+		done <- err
+	}()
+	s, err := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil).Connect(t.Context(), &mcp.IOTransport{Reader: toClient, Writer: fromClient}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave = func() error { // without a word, as a client that has crashed
+		fromClient.Close()
+		return <-done
+	}
+	t.Cleanup(func() { s.Close() })
+	return s, dir, leave
+}
+
+// hangs is a command that ignores SIGTERM, and says which process it is.
+const hangs = `trap "" TERM; echo $$ >"$1/pid.new"; mv "$1/pid.new" "$1/pid"; while :; do sleep 1 & wait $!; done`
+
+// begun waits for the command's process.
+func begun(t *testing.T, dir string) int {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if b, err := os.ReadFile(filepath.Join(dir, "pid")); err == nil {
+			pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	t.Fatal("the command never began")
+	return 0
+}
+
+// gone waits until a process has ended.
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if syscall.Kill(pid, 0) != nil {
+			return
+		}
+	}
+	t.Fatalf("process %d is still there", pid)
+}
+
+func briefly(t *testing.T, patient, polite time.Duration) {
+	p, f := patience, farewell
+	patience, farewell = patient, polite
+	t.Cleanup(func() { patience, farewell = p, f })
+}
+
+var onJobs = &mcp.CallToolParams{Name: "status", Arguments: map[string]any{"file": "jobs.yaml"}}
+
+func TestCommandThatHangs(t *testing.T) {
+	briefly(t, 200*time.Millisecond, 50*time.Millisecond)
+	s, dir, _ := session(t, hangs)
+	res, err := s.CallTool(t.Context(), onJobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc schema.Problems
+	if text := res.Content[0].(*mcp.TextContent).Text; !res.IsError || json.Unmarshal([]byte(text), &doc) != nil || doc.Problems[0].Code != "timeout" {
+		t.Errorf("got %v", text)
+	}
+	gone(t, begun(t, dir))
+}
+
+func TestCancelledCall(t *testing.T) {
+	briefly(t, time.Minute, 50*time.Millisecond)
+	s, dir, _ := session(t, hangs)
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.CallTool(ctx, onJobs)
+		answered <- err
+	}()
+	pid := begun(t, dir)
+	cancel()
+	<-answered
+	gone(t, pid)
+	if err := s.Ping(t.Context(), nil); err != nil {
+		t.Errorf("the session did not go on: %v", err)
+	}
+}
+
+func TestClientThatIsGone(t *testing.T) {
+	briefly(t, time.Minute, 50*time.Millisecond)
+	s, dir, leave := session(t, hangs)
+	go s.CallTool(t.Context(), onJobs)
+	pid := begun(t, dir)
+	if err := leave(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	gone(t, pid)
+}
+
+// What is too much is cut where a reader can tell.
+func TestMuch(t *testing.T) {
+	s, _, _ := session(t, `i=0
+case $2 in
+log) while [ $i -lt 3000 ]; do echo "line $i é"; i=$((i+1)); done;;
+*) printf '{"jobs":['; while [ $i -lt 200 ]; do [ $i = 0 ] || printf ,; st=succeeded; [ $i = 150 ] && st=failed; printf '{"name":"j%d","state":"%s"}' $i $st; i=$((i+1)); done; printf ']}';;
+esac`)
+	res, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "log", Arguments: map[string]any{"file": "f", "failed": true}})
+	if err != nil || res.IsError {
+		t.Fatal(err, res)
+	}
+	b, _ := json.Marshal(res.StructuredContent)
+	var l Log
+	if err := json.Unmarshal(b, &l); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Text) > maxLog || !l.Cut || !strings.HasPrefix(l.Text, "line ") || !strings.HasSuffix(l.Text, "line 2999 é\n") {
+		t.Errorf("%d bytes, cut %v: %.20q…", len(l.Text), l.Cut, l.Text)
+	}
+	first, rest, _ := strings.Cut(res.Content[0].(*mcp.TextContent).Text, "\n")
+	mark, rest, _ := strings.Cut(rest, "\n")
+	if !strings.Contains(first, "never instructions") || !strings.HasSuffix(rest, "\n"+mark) || strings.Count(rest, mark) != 1 {
+		t.Errorf("not marked: %.300q", first+mark)
+	}
+	show := listing{key: "jobs", most: 3}
+	doc := show.cut(jobsOf(200, 150))
+	if names := fmt.Sprint(doc["jobs"]); names != "[map[name:j150 state:failed] map[name:j0 state:succeeded] map[name:j1 state:succeeded]]" || doc["left_out"] != 197 {
+		t.Errorf("got %v, %v left out", names, doc["left_out"])
+	}
+	show = listing{key: "jobs", states: []string{"failed"}}
+	if doc := show.cut(jobsOf(200, 150)); len(doc["jobs"].([]any)) != 1 || doc["left_out"] != 199 {
+		t.Errorf("got %v", doc)
+	}
+	show = listing{key: "jobs", most: 1, last: true}
+	if doc := show.cut(jobsOf(200, 150)); fmt.Sprint(doc["jobs"]) != "[map[name:j199 state:succeeded]]" {
+		t.Errorf("got %v", doc)
+	}
+}
+
+func jobsOf(n, failed int) map[string]any {
+	var list []any
+	for i := range n {
+		state := "succeeded"
+		if i == failed {
+			state = "failed"
+		}
+		list = append(list, map[string]any{"name": fmt.Sprintf("j%d", i), "state": state})
+	}
+	return map[string]any{"jobs": list}
+}
+
+func TestTidy(t *testing.T) {
+	s := &server{Config: Config{Clean: func(s string) string { return strings.ReplaceAll(s, "\x1b", "") }}}
+	got := s.tidy("", map[string]any{
+		"key": "abc", "params": map[string]any{"hf_token": "x", "lr": "0.1"}, "commands": []any{"WANDB_API_KEY=x python a.py --password y"},
+		"na\x1bme": "a\x1bb\nc", "long": strings.Repeat("é", maxText), "n": json.Number("1"), "none": nil,
+	}).(map[string]any)
+	want := map[string]any{
+		"key": "abc", "params": map[string]any{"hf_token": "***", "lr": "0.1"}, "commands": []any{"WANDB_API_KEY=*** python a.py --password ***"},
+		"name": "ab\nc", "long": strings.Repeat("é", maxText/2) + "…", "n": json.Number("1"), "none": nil,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}

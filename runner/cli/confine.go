@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"gpurun/jobspec"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+)
+
+// A confined command (gpurun mcp starts it) looks only below some folders. host.Confine holds
+// that for whatever is opened; here are the paths that a job file names and that are only
+// asked for, and who may have written the file.
+
+// confinedTo is the first argument of a confined command; a list of folders follows.
+const confinedTo = "__confined"
+
+// confine keeps this process to the folders at the head of the arguments, up to "--", and
+// returns the rest. Its errors are JSON, as somebody's program reads them.
+func (a *app) confine(args []string) ([]string, error) {
+	var folders []string
+	for len(args) > 0 && args[0] != "--" {
+		folders, args = append(folders, args[0]), args[1:]
+	}
+	if len(folders) == 0 || len(args) == 0 {
+		return nil, &failure{code: exitUsage, text: confinedTo + " takes folders, then -- and a command"}
+	}
+	host.Confine(folders)
+	a.json = true
+	return args[1:], nil
+}
+
+// jobs reads job files. In a confined command, they must be this user's alone, and name
+// nothing that is out of reach.
+func (a *app) jobs(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
+	if !host.Confined() {
+		return jobspec.Load(paths, o)
+	}
+	for _, path := range paths {
+		if err := a.reachable(path); err != nil {
+			return nil, jobspec.Report([]jobspec.Problem{{File: path, Text: err.Error(), Hint: askUser}})
+		}
+	}
+	b, err := jobspec.Load(paths, o)
+	if err == nil {
+		list := outside(b)
+		if len(list) == 0 {
+			return b, nil
+		}
+		return nil, jobspec.Report(list)
+	}
+	list := problemsIn(err)
+	for i := range list {
+		if list[i].File == o.UserConfig { // whose lines are not for everybody
+			list[i] = jobspec.Problem{File: list[i].File, Text: "the user's own defaults have a mistake", Hint: "ask the user to run gpurun check"}
+		}
+	}
+	return nil, jobspec.Report(list)
+}
+
+const askUser = "ask the user, who can use gpurun itself for this, or start gpurun mcp with another --root"
+
+// reachable returns why a confined command may not use a job file or its state folder.
+func (a *app) reachable(file string) error {
+	if !host.Confined() {
+		return nil
+	}
+	err := host.Within(file)
+	if err == nil {
+		err = host.Within(disk.Folder(file, a.global.StateDir))
+	}
+	if err == nil && exists(file) {
+		err = disk.OnlyOurs(file)
+	}
+	if err != nil {
+		return &failure{code: exitUsage, text: err.Error(), hint: askUser, err: err}
+	}
+	return nil
+}
+
+// outside reports the paths of jobs that lead where a confined command may not look.
+func outside(b *jobspec.Batch) []jobspec.Problem {
+	var found []jobspec.Problem
+	folders := map[string]error{}
+	within := func(path string) error {
+		if strings.ContainsAny(path, globLetters) {
+			path, _ = doublestar.SplitPattern(path)
+		}
+		dir := filepath.Dir(path)
+		err, known := folders[dir]
+		if !known {
+			err = host.Within(dir)
+			folders[dir] = err
+		}
+		if fi, e := os.Lstat(path); err != nil || e == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return host.Within(path)
+		}
+		return nil
+	}
+	for i := range b.Jobs {
+		j := &b.Jobs[i]
+		r, err := b.Paths(j, jobspec.Runtime{Attempt: 1})
+		if err != nil {
+			continue // the run says why
+		}
+		check := func(key string, paths ...string) {
+			for _, path := range paths {
+				if path != "" && len(found) < maxProblems && within(path) != nil {
+					found = append(found, jobspec.Problem{
+						File: b.Files[j.File].Path, Line: j.Line(), Text: fmt.Sprintf("job %q: %s: %v", j.Name, key, &host.OutsideError{Path: path}), Hint: askUser,
+					})
+				}
+			}
+		}
+		check("work_dir", r.WorkDir)
+		check("log", r.Stdout, r.Stderr)
+		check("inputs", r.Inputs...)
+		check("outputs", r.Outputs...)
+		for _, m := range r.Metrics {
+			check("metrics", m.Path)
+		}
+	}
+	return found
+}
+
+// globLetters make a path a pattern.
+const globLetters = `*?[{\`

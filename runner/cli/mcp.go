@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"gpurun/runner/agent"
+	"gpurun/runner/terminal"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+	"gpurun/state/redact"
+
+	"golang.org/x/term"
+)
+
+type mcpCmd struct {
+	Root  []string `sep:"none" placeholder:"DIR" help:"What the client may see: this folder and what is below it (repeatable). Default: the current folder, unless that is / or has your home folder in it."`
+	Allow []string `placeholder:"control,run" help:"Let the client also stop and retry jobs (control), start job files and add to them (run). Default: it only looks."`
+}
+
+// Help returns the command's description and examples.
+func (mcpCmd) Help() string {
+	return `Answers a client of the Model Context Protocol on standard input and output, until that closes: the tools check, plan, status, why, log, results, history, gpus and wait; run and add with --allow run, stop and retry with --allow control. It is started by the client; docs/agents.md says how to configure one.
+
+Nothing outside the root is read or quoted, also not if a job file or a link leads there. Job files that others may write are refused. Runs that were started go on when the client ends. With --allow run the client can run any command as you.
+
+Examples:
+
+    gpurun mcp --root ~/lab
+    gpurun mcp --root ~/lab --root /data --allow control,run`
+}
+
+// Run serves one client.
+func (c *mcpCmd) Run(a *app) error {
+	roots, err := c.roots()
+	if err != nil {
+		return err
+	}
+	for _, p := range c.Allow {
+		if !slices.Contains(agent.Permissions, p) {
+			return &failure{code: exitUsage, text: "--allow " + quoted(p) + " is not known", hint: "use " + strings.Join(agent.Permissions, " or ") + ", or both with a comma"}
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return &failure{code: exitInternal, text: err.Error(), err: err}
+	}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		a.say("note", "waiting for a client of the Model Context Protocol on standard input; clients start this command themselves, see docs/agents.md. Ctrl-C ends it")
+	}
+	host.Confine(roots)
+	ctx, stop := a.untilSignal()
+	defer stop()
+	err = agent.Serve(ctx, agent.Config{
+		Version: programVersion(), Roots: roots, Allow: c.Allow, Clean: terminal.CleanText,
+		File: func(path string) (string, error) { return a.jobFile(roots[0], path) },
+		Command: func(ctx context.Context, free bool, args []string) *exec.Cmd {
+			return child(ctx, self, roots, free, args)
+		},
+	}, os.Stdin, os.Stdout)
+	return err
+}
+
+// roots returns the folders that the client may see, without links.
+func (c *mcpCmd) roots() ([]string, error) {
+	given := c.Root
+	if len(given) == 0 {
+		given = []string{"."}
+	}
+	var roots []string
+	for _, dir := range given {
+		real, err := filepath.Abs(dir)
+		if err == nil {
+			real, err = filepath.EvalSymlinks(real)
+		}
+		if err == nil {
+			var fi os.FileInfo
+			if fi, err = os.Stat(real); err == nil && !fi.IsDir() {
+				err = fmt.Errorf("%s is not a folder", dir)
+			}
+		}
+		if err != nil {
+			return nil, &failure{code: exitUsage, text: "--root: " + err.Error(), err: err}
+		}
+		roots = append(roots, real)
+	}
+	home, err := os.UserHomeDir()
+	if err == nil {
+		home, err = filepath.EvalSymlinks(home)
+	}
+	if len(c.Root) == 0 && (roots[0] == "/" || err == nil && (home == roots[0] || strings.HasPrefix(home, roots[0]+"/"))) {
+		return nil, &failure{code: exitUsage, text: "in " + roots[0] + " the client would see all that is yours", hint: "name the folder that it may see: gpurun mcp --root DIR"}
+	}
+	return roots, nil
+}
+
+// jobFile returns the real path of a job file, if the client may use it.
+func (a *app) jobFile(root, path string) (string, error) {
+	if path == "" || strings.ContainsRune(path, 0) {
+		return "", &failure{code: exitUsage, text: "names no job file"}
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(root, path)
+	}
+	if err := host.Within(path); err != nil {
+		return "", err
+	}
+	real, err := disk.RealPath(path)
+	if err != nil {
+		return "", err
+	}
+	return real, a.reachable(real)
+}
+
+// child returns a command of gpurun. One that is kept to the roots cannot tell what secrets
+// are in the environment, which a job file may name in paths. A free one is this user's own.
+func child(ctx context.Context, self string, roots []string, free bool, args []string) *exec.Cmd {
+	env := os.Environ()
+	if !free {
+		args = slices.Concat([]string{confinedTo}, roots, []string{"--"}, args)
+		env = slices.DeleteFunc(env, func(v string) bool {
+			name, _, _ := strings.Cut(v, "=")
+			return redact.Named(name)
+		})
+	}
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Dir, cmd.Env = roots[0], env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C for the client is none for it
+	return cmd
+}

@@ -1,10 +1,8 @@
 package files
 
-import "regexp"
-
 // What a program prints when CUDA, a library of it, NCCL or the driver failed. Each pattern
 // matches the error itself, not the noise that frameworks print when they start.
-var deviceFault = regexp.MustCompile(`(?m)` +
+var deviceFault = pattern(`(?m)` +
 	// PyTorch, programs that check cudaGetLastError, ONNX Runtime.
 	`(CUDA|HIP)( driver| runtime)? [Ee]rror( \(?\d+\)?)? ?:` +
 	`|cuda runtime error \(\d+\)` +
@@ -23,7 +21,7 @@ var deviceFault = regexp.MustCompile(`(?m)` +
 
 // notTheDevice matches errors of CUDA that are the program's or the installation's: no
 // other GPU would do better. Further errors often follow them.
-var notTheDevice = regexp.MustCompile(
+var notTheDevice = pattern(
 	`device-side assert triggered|cudaErrorAssert|CUDA_ERROR_ASSERT` +
 		`|no kernel image is available|cudaErrorNoKernelImageForDevice|CUDA_ERROR_NO_BINARY_FOR_GPU` +
 		`|invalid device ordinal|cudaErrorInvalidDevice\b|CUDA_ERROR_INVALID_DEVICE` +
@@ -33,8 +31,8 @@ var notTheDevice = regexp.MustCompile(
 // DeviceFault reports whether the end of a failed job's log shows an error that can be its
 // GPU's fault.
 func DeviceFault(tail []byte) bool {
-	if !deviceFault.Match(tail) || notTheDevice.Match(tail) || OutOfMemory(tail) {
+	if !deviceFault().Match(tail) || notTheDevice().Match(tail) || OutOfMemory(tail) {
 		return false
 	}
-	return deviceFault.Match(noFailure.ReplaceAll(tail, nil))
+	return deviceFault().Match(noFailure().ReplaceAll(tail, nil))
 }

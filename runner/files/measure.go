@@ -160,7 +160,7 @@ func (m *Measured) inLine(list []jobspec.Metric, line []byte) []jobspec.Metric {
 		return list
 	}
 	if bytes.IndexByte(line, 0x1b) >= 0 {
-		line = escapes.ReplaceAll(line, nil)
+		line = escapes().ReplaceAll(line, nil)
 	}
 	left := list[:0:0]
 	for i, x := range list {

@@ -196,7 +196,7 @@ func FuzzMetric(f *testing.F) {
 			m := Measure(list, []LogPart{{path, from, 0}}, Limits{})
 			want, ok := "", false
 			for _, line := range strings.FieldsFunc(string(data[from:]), func(r rune) bool { return r == '\n' || r == '\r' }) {
-				if text, found := lastMatch(re, escapes.ReplaceAll([]byte(line), nil)); found {
+				if text, found := lastMatch(re, escapes().ReplaceAll([]byte(line), nil)); found {
 					want, ok = text, true
 				}
 			}

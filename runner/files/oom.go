@@ -1,11 +1,9 @@
 package files
 
-import "regexp"
-
 // What frameworks print when GPU memory runs out. Each pattern matches the error
 // message itself, not advice that mentions it ("lower the batch size if CUDA runs
 // out of memory"), names of tests, or running out of host memory.
-var outOfMemory = regexp.MustCompile(`(?m)` +
+var outOfMemory = pattern(`(?m)` +
 	// PyTorch, also on ROCm, and its older spelling of the CUDA error.
 	`(CUDA|HIP) out of memory\. Tried to allocate` +
 	`|Error: (CUDA|HIP) out of memory([.! ]|\r?$)` +
@@ -39,14 +37,14 @@ const loggerPrefix = `\[[^\]\n]*\]:?[ \t]*|\d[-\d:.,/TZ+]*[ \t]+|\w*(?i:error|ex
 // noFailure matches lines that sound like a failure but are none: TensorFlow and XLA
 // warn about failed allocations that they can do without, and test runners print
 // names of tests.
-var noFailure = regexp.MustCompile(`(?mi)^.*(not a failure|will retry|trying again|falling back|\bpassed\b|\bxfail|\.\.\. ok\s*$).*$`)
+var noFailure = pattern(`(?mi)^.*(not a failure|will retry|trying again|falling back|\bpassed\b|\bxfail|\.\.\. ok\s*$).*$`)
 
 // OutOfMemory reports whether the end of a log shows that GPU memory ran out, as
 // PyTorch, TensorFlow, JAX or CUDA report it. Call it only for failed jobs, with only
 // the attempt's own part of the log.
 func OutOfMemory(tail []byte) bool {
-	if !outOfMemory.Match(tail) {
+	if !outOfMemory().Match(tail) {
 		return false
 	}
-	return outOfMemory.Match(noFailure.ReplaceAll(tail, nil))
+	return outOfMemory().Match(noFailure().ReplaceAll(tail, nil))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -18,23 +19,29 @@ const (
 	fatal          // a traceback's exception, a crash, a missing command
 )
 
+// pattern compiles a regular expression when it is used first: most commands, and jobs that
+// succeed, need none of those that look for causes, which would be a tenth of every start.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
 var (
-	escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b.`)
+	escapes = pattern(`\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b.`)
 
 	// Prefixes that launchers use to tell ranks apart ("[rank0]: ", "[default1]:", "0: "),
 	// and the margin that Python draws next to the tracebacks of an exception group.
-	margin = regexp.MustCompile(`^((\[(rank|default)?\d+\]:?|\d+:) ?| *[|+] )`)
+	margin = pattern(`^((\[(rank|default)?\d+\]:?|\d+:) ?| *[|+] )`)
 
-	traceback = regexp.MustCompile(`^(Exception Group )?Traceback \(most recent call last\):`)
+	traceback = pattern(`^(Exception Group )?Traceback \(most recent call last\):`)
 
 	// The exception below a traceback: "pkg.mod.SomeError: text", "KeyboardInterrupt".
-	exception = regexp.MustCompile(`^[A-Za-z_][\w.]*(:( .*)?)?$`)
+	exception = pattern(`^[A-Za-z_][\w.]*(:( .*)?)?$`)
 
 	// Exceptions with which a launcher only says that its worker failed.
-	launcher = regexp.MustCompile(`ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|^SystemExit`)
+	launcher = pattern(`ChildFailedError|CalledProcessError|ProcessExitedException|ProcessRaisedException|^SystemExit`)
 
 	// Lines that a program prints last, whatever the program.
-	deadly = regexp.MustCompile(`(?i)^\S+: (line \d+: )?.*: (command )?not found$` +
+	deadly = pattern(`(?i)^\S+: (line \d+: )?.*: (command )?not found$` +
 		`|: (can't|cannot) open (file )?['"]|: No such file or directory$|: Permission denied$|cannot execute` +
 		`|segmentation fault|bus error|illegal instruction|floating point exception` +
 		`|^fatal python error:|^terminate called|^\s*what\(\):|^panic: |^thread '.*' panicked at|^exception in thread ` +
@@ -43,13 +50,13 @@ var (
 		`|^\S+: error: (unrecognized|the following|argument|ambiguous|invalid|unknown)`)
 
 	// What a shell prints about an aborted program, after the program's own message.
-	aborted = regexp.MustCompile(`\bAborted\b`)
+	aborted = pattern(`\bAborted\b`)
 
 	// Lines that mention an error, used if there is nothing better.
-	mention = regexp.MustCompile(`(\b|_)(error|ERROR|Error|errors|fatal|FATAL|Fatal|CRITICAL|failed|FAILED|failure|Exception|exception|cannot|can't|not found|No such|Usage|usage)\b|\w(Error|Exception|Failure)\b`)
+	mention = pattern(`(\b|_)(error|ERROR|Error|errors|fatal|FATAL|Fatal|CRITICAL|failed|FAILED|failure|Exception|exception|cannot|can't|not found|No such|Usage|usage)\b|\w(Error|Exception|Failure)\b`)
 
 	// Lines that mention one but say nothing: epilogues of launchers, loggers and make.
-	epilogue = regexp.MustCompile(`^(srun|slurmstepd|make|ninja)(\[\d+\])?: |^wandb: |HYDRA_FULL_ERROR|^Error executing job with overrides` +
+	epilogue = pattern(`^(srun|slurmstepd|make|ninja)(\[\d+\])?: |^wandb: |HYDRA_FULL_ERROR|^Error executing job with overrides` +
 		`|^\s*(error_file|traceback|exitcode|rank|host|time)\s*:|torch/distributed/elastic|torch\.distributed\.elastic|elastic_launch` +
 		`|^\[?[\d/: TIWEF,.-]*\]?\s*(INFO|DEBUG|WARNING)\b|UserWarning:|DeprecationWarning:|FutureWarning:` +
 		`|(?i)\b(0|no) errors?\b|^-{3,}|^={3,}|^#{3,}`)
@@ -67,16 +74,16 @@ func TellingLine(tail []byte) string {
 	inside := false // a traceback whose exception is still to come
 	for raw := range bytes.Lines(tail) {
 		line := logLine(raw)
-		bare := margin.ReplaceAllString(line, "")
+		bare := margin().ReplaceAllString(line, "")
 		w := silent
 		switch {
 		case strings.TrimSpace(bare) == "":
 			continue
-		case traceback.MatchString(bare):
+		case traceback().MatchString(bare):
 			inside = true
-		case inside && exception.MatchString(bare):
+		case inside && exception().MatchString(bare):
 			inside, w = false, fatal
-			if launcher.MatchString(bare) {
+			if launcher().MatchString(bare) {
 				w = wrapped
 			}
 		case inside && strings.HasPrefix(bare, "  "): // a frame, above the exception
@@ -94,13 +101,13 @@ func TellingLine(tail []byte) string {
 // weigh rates a line outside tracebacks.
 func weigh(line string) int {
 	switch {
-	case epilogue.MatchString(line):
+	case epilogue().MatchString(line):
 		return silent
-	case deadly.MatchString(line):
+	case deadly().MatchString(line):
 		return fatal
-	case aborted.MatchString(line):
+	case aborted().MatchString(line):
 		return wrapped
-	case mention.MatchString(line):
+	case mention().MatchString(line):
 		return warned
 	}
 	return plain
@@ -116,7 +123,7 @@ func logLine(raw []byte) string {
 	if utf8.ValidString(line) && !strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != '\t' }) {
 		return line
 	}
-	line = strings.ToValidUTF8(escapes.ReplaceAllString(line, ""), "?")
+	line = strings.ToValidUTF8(escapes().ReplaceAllString(line, ""), "?")
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) || r == '\t' {
 			return r

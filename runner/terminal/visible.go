@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -22,15 +23,17 @@ type Visible struct {
 func NewVisible(w io.Writer, colors bool) *Visible { return &Visible{w: w, colors: colors} }
 
 var (
-	special    = regexp.MustCompile("\x1b\\[[0-9;:]{0,61}m|[^ -~\n\t\r]") // a color, or one character
-	unfinished = regexp.MustCompile("\x1b(\\[[0-9;:]{0,61})?$")           // may become a color
+	// A color, or one character. Like what may become a color, it is compiled once it is used:
+	// few commands show what jobs print.
+	special    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b\\[[0-9;:]{0,61}m|[^ -~\n\t\r]") })
+	unfinished = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("\x1b(\\[[0-9;:]{0,61})?$") })
 )
 
 // Write implements io.Writer.
 func (v *Visible) Write(p []byte) (int, error) {
 	in := append(v.rest, p...)
 	end := len(in)
-	if at := unfinished.FindIndex(in); at != nil {
+	if at := unfinished().FindIndex(in); at != nil {
 		end = at[0]
 	}
 	for i := end - 1; i >= max(0, end-utf8.UTFMax); i-- {
@@ -42,7 +45,7 @@ func (v *Visible) Write(p []byte) (int, error) {
 		}
 	}
 	v.rest = append([]byte(nil), in[end:]...)
-	if _, err := v.w.Write(special.ReplaceAllFunc(in[:end], v.show)); err != nil {
+	if _, err := v.w.Write(special().ReplaceAllFunc(in[:end], v.show)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -50,7 +53,7 @@ func (v *Visible) Write(p []byte) (int, error) {
 
 // Close shows the rest of an incomplete sequence, and resets the color.
 func (v *Visible) Close() error {
-	out := special.ReplaceAllFunc(v.rest, v.show)
+	out := special().ReplaceAllFunc(v.rest, v.show)
 	v.rest = nil
 	if v.painted {
 		out = append(out, "\x1b[0m"...)

@@ -41,12 +41,13 @@ type index struct {
 	Families          []state.Family
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli makes its table once, when it is needed.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // readIndex returns what the index of an open ledger says; nothing if it is not valid.
 func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
 	b, err := host.ReadOwn(indexPath(ledger), 1<<40)
-	if err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli) {
+	if err != nil || len(b) < 4 || binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:], castagnoli()) {
 		return covered{}, nil, nil
 	}
 	var x index
@@ -83,12 +84,12 @@ func writeIndex(ledger string, f *os.File, c covered, entries []entry, families 
 	if err := gob.NewEncoder(b).Encode(x); err != nil {
 		return err
 	}
-	binary.LittleEndian.PutUint32(b.Bytes(), crc32.Checksum(b.Bytes()[4:], castagnoli))
+	binary.LittleEndian.PutUint32(b.Bytes(), crc32.Checksum(b.Bytes()[4:], castagnoli()))
 	return renameio.WriteFile(indexPath(ledger), b.Bytes(), 0o644, renameio.WithTempDir(filepath.Dir(ledger)))
 }
 
 func sumOf(ledger io.ReaderAt, size int64) (uint32, error) {
-	sum := crc32.New(castagnoli)
+	sum := crc32.New(castagnoli())
 	n, err := io.CopyBuffer(sum, struct{ io.Reader }{io.NewSectionReader(ledger, 0, size)}, make([]byte, 256<<10))
 	if err == nil && n != size {
 		err = io.ErrUnexpectedEOF

@@ -283,7 +283,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, sum bool) {
 		if sum && len(b) >= 4 { // past the checksum
 			b = bytes.Clone(b)
-			binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+			binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli()))
 		}
 		path := filepath.Join(t.TempDir(), ledgerName)
 		if os.Link(ledger, path) != nil || os.WriteFile(indexPath(path), b, 0o666) != nil {

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Every command pays for what packages do before main: regular expressions, tables. Their
+// allocations stand for that; they are the same each time, unlike the time.
+func TestStartsWithoutMuchToPrepare(t *testing.T) {
+	const most, ofOne = 11_000, 1500
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "__probe", "--help")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, _ := cmd.CombinedOutput()
+	sum := 0
+	for _, m := range regexp.MustCompile(`(?m)^init (\S+) @.* (\d+) allocs$`).FindAllStringSubmatch(string(out), -1) {
+		n, _ := strconv.Atoi(m[2])
+		if sum += n; n > ofOne && strings.HasPrefix(m[1], "gpurun/") {
+			t.Errorf("package %s allocates %d times before main, want at most %d: compile or build what few commands need when it is used first (sync.OnceValue)", m[1], n, ofOne)
+		}
+	}
+	if sum == 0 || sum > most {
+		t.Errorf("%d allocations before main, want at most %d:\n%s", sum, most, out)
+	}
+}

@@ -122,12 +122,12 @@ func TestAgents(t *testing.T) {
 	n := 0
 	for _, m := range regexp.MustCompile("(?m)^gpurun (.*)$|`gpurun ([^`]*)`").FindAllStringSubmatch(string(doc), -1) {
 		args := strings.Fields(strings.ReplaceAll(m[1]+m[2], "'", ""))
-		parser, err := newParser(&grammar{}, newApp())
+		parser, err := newParser(&grammar{}, newApp(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(args) == 1 { // only its name
-			if !slices.Contains(commands, args[0]) {
+			if !slices.Contains(shownCommands(), args[0]) {
 				t.Errorf("gpurun %s: no such command", args[0])
 			}
 			continue

@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -163,8 +166,37 @@ func (helpFlag) BeforeReset(ctx *kong.Context) error {
 	return errHelpShown
 }
 
-func newParser(root *grammar, a *app) (*kong.Kong, error) {
-	return kong.New(root,
+// A command is a field of the grammar.
+type command struct {
+	name  string
+	field reflect.StructField
+}
+
+func commands() (list []command) {
+	for f := range reflect.TypeFor[grammar]().Fields() {
+		if _, is := f.Tag.Lookup("cmd"); is {
+			list = append(list, command{cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)), f})
+		}
+	}
+	return list
+}
+
+// shownCommands returns the names of those that are not hidden.
+func shownCommands() (names []string) {
+	for _, c := range commands() {
+		if _, hidden := c.field.Tag.Lookup("hidden"); !hidden {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// newParser returns the parser of a command line. Of commands that it cannot mean, because
+// their names are not among its words, only the names are known: to read the flags of all
+// would be half of what every command takes to start. For none, and for gpurun's own commands
+// such as __complete, it knows everything.
+func newParser(root *grammar, a *app, words []string) (*kong.Kong, error) {
+	options := []kong.Option{
 		kong.Name("gpurun"),
 		kong.Description("Runs batch job files on the GPUs of a shared machine: waits for free GPUs, runs the jobs that are not up to date, and exits when all are finished.\n\nExamples: gpurun jobs.yaml; gpurun plan jobs.yaml; gpurun --sim 4x24GiB jobs.yaml; gpurun status -w. For details: gpurun COMMAND --help."),
 		kong.NoDefaultHelp(),
@@ -172,7 +204,17 @@ func newParser(root *grammar, a *app) (*kong.Kong, error) {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110, NoExpandSubcommands: true}),
 		kong.ExplicitGroups(groupTitles),
 		kong.Exit(func(code int) { panic(fmt.Sprintf("kong tried to exit with %d", code)) }),
-	)
+	}
+	fields, all := reflect.ValueOf(root).Elem(), len(words) == 0 || strings.HasPrefix(words[0], "__")
+	for _, c := range commands() {
+		var target any = &struct{}{}
+		_, isDefault := c.field.Tag.Lookup("default")
+		if all || isDefault || slices.Contains(words, c.name) {
+			target = fields.FieldByIndex(c.field.Index).Addr().Interface()
+		}
+		options = append(options, kong.DynamicCommand(c.name, c.field.Tag.Get("help"), "", target, string(c.field.Tag)))
+	}
+	return kong.New(&root.globalFlags, options...)
 }
 
 // givenSettings returns the settings given on the command line.

@@ -122,7 +122,7 @@ func (a *app) main(args []string) int {
 		}
 	}
 	root := &grammar{}
-	parser, err := newParser(root, a)
+	parser, err := newParser(root, a, args)
 	if err != nil {
 		panic(err) // the grammar itself is wrong
 	}

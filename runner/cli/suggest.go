@@ -10,9 +10,6 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// commands are those of the grammar, to compare mistyped ones with.
-var commands = []string{"run", "add", "plan", "check", "convert", "status", "ls", "why", "events", "history", "log", "results", "wait", "stop", "retry", "pause", "resume", "reload", "set", "forget", "done", "gpus", "queue", "usage", "web", "exec", "mcp", "doctor", "version", "completion"}
-
 // otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{
 	"help": "--help", "result": "results", "metrics": "results", "scores": "results", "table": "results", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
@@ -22,7 +19,7 @@ var otherWords = map[string]string{
 // notACommand returns an error if word, where a job file belongs, looks like a mistyped
 // command: that is never taken for a file, even if a file has that name.
 func notACommand(word string) error {
-	if word == "" || strings.HasPrefix(word, "__") || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(commands, word) {
+	if word == "" || strings.HasPrefix(word, "__") || strings.HasPrefix(word, "-") || strings.ContainsAny(word, "./") || slices.Contains(shownCommands(), word) {
 		return nil
 	}
 	near := nearest(word)
@@ -36,7 +33,7 @@ func notACommand(word string) error {
 	case exists(word):
 		return nil
 	}
-	hint := "commands: " + strings.Join(commands, ", ")
+	hint := "commands: " + strings.Join(shownCommands(), ", ")
 	if _, err := exec.LookPath(word); err == nil {
 		hint = "to run a program on a GPU: gpurun exec -- " + word + " …"
 	}
@@ -49,7 +46,7 @@ func nearest(word string) string {
 	if w := otherWords[word]; w != "" {
 		return w
 	}
-	return closest(word, commands, func(c string) int { return 1 + min(len(c)/5, 1) })
+	return closest(word, shownCommands(), func(c string) int { return 1 + min(len(c)/5, 1) })
 }
 
 // noSuchJob reports that no job of a file matches, and suggests the nearest name, or

@@ -188,14 +188,15 @@ func (p *Pool) gap() time.Duration {
 	return max(15*time.Second, poll*3/2)
 }
 
-// freshFor is how long a reading tells who is on a device.
-const freshFor = time.Second
+// FreshFor is how long a reading tells who is on a device. Whoever gives one up because
+// somebody has come to it is noticed within milliseconds.
+const FreshFor = 100 * time.Millisecond
 
 // Outdated returns those of some devices on which somebody may be who came after their
 // latest reading, unless attempts of this run hold them, too.
 func (p *Pool) Outdated(now time.Duration, ids []UUID) (old []UUID) {
 	for d := range p.among(ids) {
-		if len(d.holds) == 0 && now-d.told > freshFor {
+		if len(d.holds) == 0 && now-d.told > FreshFor {
 			old = append(old, d.UUID)
 		}
 	}

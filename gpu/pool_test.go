@@ -546,17 +546,17 @@ func fits(p *Pool, now time.Duration, req Request) bool {
 	return ok
 }
 
-// A reading says for a second who is on a device, from when it was there: a driver may take long.
+// A reading says for 100 ms who is on a device, from when it was there: a driver may take long.
 func TestOutdated(t *testing.T) {
 	p := NewPool(some(2, 24*GiB), anyone())
 	p.Pass(sec(9))
 	admitted(p, sec(1), nil, nil, one(GiB))
 	ids := []UUID{"GPU-0", "GPU-1"}
-	if old := p.Outdated(sec(10), ids); len(old) > 0 {
-		t.Errorf("after a second %q are out of date", old)
+	if old := p.Outdated(sec(9.1), ids); len(old) > 0 {
+		t.Errorf("after 100 ms %q are out of date", old)
 	}
 	p.Hold("a", Grant{UUIDs: ids[:1], Share: true})
-	if old := p.Outdated(sec(10.1), ids); !slices.Equal(old, ids[1:]) {
+	if old := p.Outdated(sec(9.2), ids); !slices.Equal(old, ids[1:]) {
 		t.Errorf("then %q, want the one that nobody holds", old)
 	}
 }

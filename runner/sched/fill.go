@@ -114,10 +114,11 @@ func (c *Core) startJob(id int32) bool {
 	c.failed = append(c.failed, cl.req)
 	if c.waiter.id < 0 {
 		c.waiter.wait(id, c.now.Boot)
-		if c.keep(cl.req); ok {
-			c.waiter.kept = append(c.waiter.kept, g.UUIDs...) // until they have been read
+		c.keep(cl.req)
+		if c.collect(cl.req); ok { // until they have been read
+			c.waiter.kept = append(c.waiter.kept, g.UUIDs...)
+			c.gathering.IDs = slices.DeleteFunc(c.gathering.IDs, func(id gpu.UUID) bool { return !c.gathering.has(id) })
 		}
-		c.collect(cl.req)
 	}
 	return false
 }
@@ -130,7 +131,7 @@ func (c *Core) current(g gpu.Grant) bool {
 	}
 	old := c.pool.Outdated(c.now.Boot, g.UUIDs)
 	if r := &c.reads; len(old) > 0 && c.now.Boot >= r.again {
-		r.again = c.now.Boot + lookEvery
+		r.again = c.now.Boot + gpu.FreshFor
 		r.now = append(r.now, old...)
 	}
 	return len(old) == 0

@@ -211,6 +211,11 @@ type gathering struct {
 	count  int // of claims so far
 }
 
+// has reports whether there is a gathering claim on a GPU that is not to end.
+func (g *gathering) has(id gpu.UUID) bool {
+	return slices.ContainsFunc(g.claims, func(h gatherClaim) bool { return h.id == id && !h.over })
+}
+
 // A gatherClaim is a gathering claim on a GPU.
 type gatherClaim struct {
 	uniID string
@@ -242,7 +247,7 @@ func (c *Core) gather() {
 	}
 	g.claims = slices.DeleteFunc(g.claims, func(h gatherClaim) bool { return h.made && h.over })
 	for _, id := range g.IDs {
-		if !slices.ContainsFunc(g.claims, func(h gatherClaim) bool { return h.id == id && !h.over }) {
+		if !g.has(id) {
 			g.count++
 			h := gatherClaim{uniID: fmt.Sprintf("%s.gather%d", c.opts.Run, g.count), id: id}
 			g.claims = append(g.claims, h)

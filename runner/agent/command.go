@@ -107,7 +107,7 @@ type Said struct {
 
 // text returns what a command has printed for people.
 func (s *server) text(printed []byte) string {
-	return strings.TrimSpace(s.tidy("", string(printed)).(string))
+	return strings.TrimSpace(s.tidy(string(printed)).(string))
 }
 
 // parse returns the document that a command has printed, tidied; nil if it is none.
@@ -118,7 +118,7 @@ func (s *server) parse(a answer) map[string]any {
 	if d.Decode(&doc) != nil {
 		return nil
 	}
-	return s.tidy("", doc).(map[string]any)
+	return s.tidy(doc).(map[string]any)
 }
 
 // codes name exit statuses in problems, as gpurun does.

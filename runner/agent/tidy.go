@@ -15,24 +15,54 @@ const maxText = 4096
 // named are the maps whose keys are names that people gave to values.
 var named = []string{"params", "settings", "metrics", "env"}
 
-// tidy makes everything in a document fit for a reader that believes what it reads. of is the
-// key that it stands under.
-func (s *server) tidy(of string, v any) any {
+// tidy makes everything in a document fit for a reader that believes what it reads.
+func (s *server) tidy(doc any) any {
+	t := tidier{s, redact.Hiding(secrets("", doc))}
+	return t.tidy("", doc)
+}
+
+// secrets finds the secret values in the maps of a document. of is the key that v stands under.
+func secrets(of string, v any) (found []string) {
+	switch v := v.(type) {
+	case []any:
+		for _, x := range v {
+			found = append(found, secrets(of, x)...)
+		}
+	case map[string]any:
+		values := map[string]string{}
+		for key, value := range v {
+			if text, is := value.(string); is && slices.Contains(named, of) {
+				values[key] = text
+			}
+			found = append(found, secrets(key, value)...)
+		}
+		found = append(found, redact.Secrets(values)...)
+	}
+	return found
+}
+
+// tidier tidies one document.
+type tidier struct {
+	*server
+	hide func(string) string
+}
+
+func (t *tidier) tidy(of string, v any) any {
 	switch v := v.(type) {
 	case string:
-		return shorten(redact.Text(s.clean(v)))
+		return shorten(t.hide(t.clean(v)))
 	case []any:
 		for i := range v {
-			v[i] = s.tidy(of, v[i])
+			v[i] = t.tidy(of, v[i])
 		}
 	case map[string]any:
 		for key, value := range v {
-			name := s.Clean(key)
+			name := t.Clean(key)
 			if text, is := value.(string); is && slices.Contains(named, of) {
-				value = redact.Value(name, s.clean(text))
+				value = redact.Value(name, t.clean(text))
 			}
 			delete(v, key)
-			v[name] = s.tidy(name, value)
+			v[name] = t.tidy(name, value)
 		}
 	}
 	return v

@@ -5,6 +5,7 @@
 package redact
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -71,6 +72,36 @@ func Value(name, value string) string {
 		return Mask
 	}
 	return Text(value)
+}
+
+// leastKnown is the length from which a value is a secret wherever it stands: a shorter one may
+// be part of any word.
+const leastKnown = 6
+
+// Secrets returns the secret values among some variables or parameters.
+func Secrets(values map[string]string) (secrets []string) {
+	for name, value := range values {
+		if len(value) >= leastKnown && Named(name) && !reference.MatchString(value) {
+			secrets = append(secrets, value)
+		}
+	}
+	return secrets
+}
+
+// Hiding returns Text that also hides these secrets, wherever they stand: in a command,
+// {api_key} has lost its name.
+func Hiding(secrets []string) func(string) string {
+	if len(secrets) == 0 {
+		return Text
+	}
+	secrets = slices.Clone(secrets)
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) }) // one may contain another
+	var pairs []string
+	for _, s := range slices.Compact(secrets) {
+		pairs = append(pairs, s, Mask)
+	}
+	known := strings.NewReplacer(pairs...)
+	return func(s string) string { return Text(known.Replace(s)) }
 }
 
 // Args returns the arguments of a command as others may see them.

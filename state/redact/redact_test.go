@@ -98,3 +98,14 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestHiding(t *testing.T) {
+	hide := Hiding(Secrets(map[string]string{"api_key": "k3yk3y", "hf_token": "k3yk3yk3y", "pass": "1", "lr": "0.100000", "WANDB_API_KEY": "$WANDB_API_KEY"}))
+	for in, want := range map[string]string{
+		"python x.py k3yk3yk3y k3yk3y 1": "python x.py *** *** 1", "echo 0.100000 $WANDB_API_KEY": "echo 0.100000 $WANDB_API_KEY", "--token=x ak3yk3y-b": "--token=*** a***-b",
+	} {
+		if got := hide(in); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+}

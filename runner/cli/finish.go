@@ -13,7 +13,7 @@ import (
 )
 
 // summary prints how the run went, and returns its exit status.
-func (r *run) summary(res state.Result) error {
+func (r *run) summary(res state.Result, written func()) error {
 	s := terminal.Summary{Result: res}
 	code := statusOf(res, r.cmd.NoWait)
 	if code != exitDone {
@@ -32,6 +32,7 @@ func (r *run) summary(res state.Result) error {
 	}
 	// The reader of stdout may never come back: release everything before writing.
 	r.close()
+	written()
 	r.print(strings.Join(s.Lines(width), "\n") + "\n")
 	if failed != nil {
 		return failed

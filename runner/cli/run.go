@@ -87,7 +87,7 @@ func (c *runCmd) Run(a *app) error {
 		r.head.end("nothing to do")
 		r.tellWarnings()
 		r.core.Step(now(), sched.Began{}) // decides every job, and finishes
-		return r.summary(state.Result{Final: r.core.Snapshot(now())})
+		return r.summary(state.Result{Final: r.core.Snapshot(now())}, func() {})
 	}
 	return r.carry()
 }
@@ -321,7 +321,7 @@ func (r *run) carry() error {
 	rest()
 	view.Close()
 	r.onPanic = nil
-	return r.summary(res)
+	return r.summary(res, view.Wait)
 }
 
 // tellRules says what the owner of the host tells everybody, and how long jobs may run that

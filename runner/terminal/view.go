@@ -169,7 +169,7 @@ func (v *View) Print(text string) {
 func (v *View) Warn(text string) { v.Print(Paint(Yellow, Pad("warning", 12)) + CleanText(text)) }
 
 // Close writes what is left, erases the live view and releases the terminal. It waits
-// at most a second for one that is blocked.
+// at most a second for one that is blocked, or for a machine that is too busy.
 func (v *View) Close() {
 	v.mu.Lock()
 	if !v.closed {
@@ -183,6 +183,9 @@ func (v *View) Close() {
 	case <-time.After(time.Second):
 	}
 }
+
+// Wait waits, after Close, until everything is written, or nobody reads it any more.
+func (v *View) Wait() { <-v.done }
 
 // line queues a line, with its time if nothing is redrawn. The caller holds mu.
 func (v *View) line(t time.Time, text string) {

@@ -156,6 +156,33 @@ func TestATerminalThatStandsStillHoldsUpNothing(t *testing.T) {
 	v.Close()
 }
 
+// late is an output whose reader, or whose machine, takes its time.
+type late struct{ bytes.Buffer }
+
+func (l *late) Write(p []byte) (int, error) {
+	time.Sleep(3 * time.Second)
+	return l.Buffer.Write(p)
+}
+
+// What follows the lines of a run must not overtake them.
+func TestNothingIsLostOnALateOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &late{}
+		v := New(Config{Screen: Screen{Out: out}, Go: plainly})
+		for _, job := range []string{"a", "b"} {
+			start, end := facts(job, 0)
+			v.Fact(0, start)
+			synctest.Wait()
+			v.Fact(0, end)
+		}
+		v.Close()
+		v.Wait()
+		if n := strings.Count(out.String(), "\n"); n != 4 || !strings.Contains(out.String(), "succeeded   b") {
+			t.Errorf("%d lines, want 4:\n%s", n, out)
+		}
+	})
+}
+
 type broken struct{}
 
 func (broken) Write(p []byte) (int, error) { return 0, errors.New("broken pipe") }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/gob"
+	"encoding/json"
 	"hash/crc32"
 	"io"
 	"os"
@@ -31,9 +32,10 @@ const (
 // manyWarnings is more than a person reads; an index does not store that many.
 const manyWarnings = 100
 
-// An index has the entries field by field, since gob is quick with long lists.
+// An index has the entries field by field, since gob is quick with long lists. What is
+// covered is JSON, since gob takes a pointer to 0, an exit status, for none.
 type index struct {
-	Covered           covered
+	CoveredJSON       []byte
 	Sum               uint32 // of the ledger's bytes that are covered: anybody may have edited them
 	IDs               []byte
 	Starts, Ends      []int64
@@ -54,29 +56,36 @@ func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
 	if gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x) != nil {
 		return covered{}, nil, nil
 	}
+	var c covered
+	if json.Unmarshal(x.CoveredJSON, &c) != nil {
+		return covered{}, nil, nil
+	}
 	n := len(x.Ends)
 	if len(x.IDs) != 16*n || len(x.Starts) != n || len(x.Forgotten) != n || len(x.Plains) != n {
 		return covered{}, nil, nil
 	}
-	if sum, err := sumOf(f, x.Covered.Offset); err != nil || sum != x.Sum {
+	if sum, err := sumOf(f, c.Offset); err != nil || sum != x.Sum {
 		return covered{}, nil, nil
 	}
 	entries := make([]entry, n)
 	for i := range entries {
 		entries[i] = entry{keyID(x.IDs[16*i:]), x.Starts[i], x.Ends[i], x.Forgotten[i], x.Plains[i]}
 	}
-	return x.Covered, entries, x.Families
+	return c, entries, x.Families
 }
 
 // writeIndex writes the index of a ledger.
 func writeIndex(ledger string, f *os.File, c covered, entries []entry, families []state.Family) error {
-	x := index{Covered: c, Families: families}
+	x := index{Families: families}
 	for i := range entries {
 		e := &entries[i]
 		x.IDs, x.Starts, x.Ends = append(x.IDs, e.id[:]...), append(x.Starts, e.start), append(x.Ends, e.end)
 		x.Forgotten, x.Plains = append(x.Forgotten, e.forgotten), append(x.Plains, e.plain)
 	}
 	var err error
+	if x.CoveredJSON, err = json.Marshal(c); err != nil {
+		return err
+	}
 	if x.Sum, err = sumOf(f, c.Offset); err != nil {
 		return err
 	}

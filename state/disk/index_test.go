@@ -138,6 +138,31 @@ func same(t *testing.T, got, want *state.History) {
 	}
 }
 
+// The last run and how it ended are read from an index as from the ledger.
+func TestIndexKeepsExitStatus(t *testing.T) {
+	for _, code := range []int{0, 1} {
+		path := filepath.Join(t.TempDir(), "ledger.jsonl")
+		at := time.Unix(1_700_000_000, 0).UTC()
+		writeFacts(t, path, []state.Fact{{Kind: state.KindRun, Time: at}, {Kind: state.KindOver, Time: at.Add(1), ExitCode: &code, Why: "all done"}})
+		_, want := fold(t, path)
+		writeIndexOf(t, path)
+		if c, _, _ := readIndexOf(t, path); !reflect.DeepEqual(c, want.covered) {
+			t.Errorf("index: %+v, ledger: %+v", c, want.covered)
+		}
+	}
+}
+
+// readIndexOf reads the index of a ledger.
+func readIndexOf(t *testing.T, path string) (covered, []entry, []state.Family) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return readIndex(path, f)
+}
+
 // writeFacts creates a ledger with some broken lines.
 func writeFacts(t *testing.T, path string, facts []state.Fact) {
 	t.Helper()

@@ -96,7 +96,7 @@ func (l *loop) phases(ids []int) []state.View {
 func (l *loop) status(s *state.Snapshot) *schema.Status {
 	now, phase := l.Now(), l.Core.RunPhase()
 	st := &schema.Status{
-		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase}, Counts: schema.CountsOf(s.Counts), ETA: schema.Known(s.ETA.Seconds()),
+		Head: schema.At(now.Wall), Run: &schema.Run{Alive: true, Phase: &phase, Settings: l.changed()}, Counts: schema.CountsOf(s.Counts), ETA: schema.Known(s.ETA.Seconds()),
 		GPUs: l.Core.GPUs(now), Jobs: l.Core.Jobs(now), Alike: schema.AlikeOf(s.Alike), Warnings: []schema.Problem{},
 	}
 	for i := range st.Jobs {
@@ -115,6 +115,15 @@ func (l *loop) status(s *state.Snapshot) *schema.Status {
 		st.Warnings = append(st.Warnings, schema.Problem{Code: string(schema.WaitBreaker), Text: fmt.Sprintf("%d jobs are held, %s first: %d attempts failed alike: %s", h.Jobs, h.First, h.Attempts, h.Cause)})
 	}
 	return st
+}
+
+// changed returns the settings that have been changed since the run began.
+func (l *loop) changed() map[string]string {
+	m := map[string]string{}
+	for name := range l.reloads.set {
+		m[name] = l.Batch.Settings.Shown(name)
+	}
+	return m
 }
 
 // views returns the current state of the jobs that a status request names.

@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -211,6 +212,12 @@ func (a *app) liveRun(ref *batchRef, last *schema.Run, live *schema.Status) *sch
 	}
 	if live != nil && live.Run != nil {
 		last.Phase = live.Run.Phase
+		if n := len(live.Run.Settings); n > 0 {
+			s := make(map[string]string, len(last.Settings)+n) // the other is the ledger's
+			maps.Copy(s, last.Settings)
+			maps.Copy(s, live.Run.Settings)
+			last.Settings = s
+		}
 	}
 	return last
 }

@@ -8,15 +8,40 @@ export function takeToken() {
   const m = /^#token=([0-9a-fA-F]+)/.exec(location.hash);
   if (!m) return;
   sessionStorage.setItem(kept, m[1]);
+  distrust();
   history.replaceState(null, '', location.pathname + '#/');
 }
 
 /** Uses a token, or the URL that has it, that a person has pasted. */
 export function giveToken(text: string) {
   sessionStorage.setItem(kept, /([0-9a-fA-F]{16,})\s*$/.exec(text)?.[1] ?? text.trim());
+  distrust();
 }
 
 export const hasToken = () => sessionStorage.getItem(kept) != null;
+
+const hex = (b: ArrayBuffer) => [...new Uint8Array(b)].map((x) => x.toString(16).padStart(2, '0')).join('');
+let proven: Promise<void> | null = null, before = false;
+
+/** After a lost connection another user's program may listen here: it is asked again. */
+export function distrust() { proven = null; }
+
+// proof makes sure that the server knows the token before it is sent: on a shared host
+// anybody may listen on the port of a server that has ended. Browsers have the means for
+// this on localhost and with TLS; elsewhere the network is trusted anyway.
+async function proof() {
+  if (!crypto.subtle) return;
+  const token = sessionStorage.getItem(kept) ?? '', text = new TextEncoder();
+  const nonce = hex(crypto.getRandomValues(new Uint8Array(16)).buffer);
+  const res = await fetch(`api/v1/hello?nonce=${nonce}`, { cache: 'no-store', credentials: 'omit', redirect: 'error', signal: AbortSignal.timeout(10_000) });
+  if (!res.ok) throw new Refused(res.status, [], `gpurun web answers ${res.status} ${res.statusText}`);
+  const known = (await res.json()) as { read: string | null; control: string | null };
+  const key = await crypto.subtle.importKey('raw', text.encode(token), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign']);
+  const its = hex(await crypto.subtle.sign('HMAC', key, text.encode(nonce)));
+  // A token that was right may be so again once the real server is back.
+  if (its !== known.read && its !== known.control) throw new Refused(before ? 0 : 401, [], 'what answers here does not know the token, so it was not sent');
+  before = true;
+}
 
 /** A request that the server has refused, or could not be asked. */
 export class Refused extends Error {
@@ -30,12 +55,15 @@ export class Refused extends Error {
 async function request(path: string, init: RequestInit = {}): Promise<Response> {
   let res: Response;
   try {
+    await (proven ??= proof());
     res = await fetch('api/v1' + path, {
       ...init, cache: 'no-store', credentials: 'omit', redirect: 'error',
       headers: { ...init.headers, Authorization: `Bearer ${sessionStorage.getItem(kept) ?? ''}` },
     });
   } catch (err) {
     if ((err as Error).name === 'AbortError') throw err;
+    distrust();
+    if (err instanceof Refused) throw err;
     throw new Refused(0, [], 'gpurun web does not answer');
   }
   if (res.ok || res.status === 416) return res;

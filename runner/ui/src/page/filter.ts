@@ -78,13 +78,13 @@ function valueOf(by: SortBy, all: JobRow[]): (r: JobRow) => number | string | nu
   return (r) => { const v = r.metrics?.[metric]; return typeof v === 'number' ? v : null; };
 }
 
-/** The names of the numbers that the jobs have measured, at most three. */
+/** The names of the numbers that the jobs have measured, at most three; `step` only counts a curve's points. */
 export function metricsOf(jobs: JobRow[]): string[] {
   const names: string[] = [];
   let seen = 0;
   for (const j of jobs) {
     if (!j.metrics) continue;
-    for (const k of Object.keys(j.metrics)) if (typeof j.metrics[k] === 'number' && !names.includes(k)) names.push(k);
+    for (const k of Object.keys(j.metrics)) if (typeof j.metrics[k] === 'number' && k !== 'step' && !names.includes(k)) names.push(k);
     if (++seen === 30) break;
   }
   return names.slice(0, 3);

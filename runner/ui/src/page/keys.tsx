@@ -1,5 +1,5 @@
 // The keyboard: what each key does now, and the list of them behind "?".
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Dialog } from './parts';
 
 export interface Key { keys: string[]; does: string; run: (e: KeyboardEvent) => void }
@@ -10,7 +10,7 @@ const stack: { current: Key[] }[] = [];
 export function useKeys(keys: Key[]) {
   const ref = useRef(keys);
   ref.current = keys;
-  useEffect(() => {
+  useLayoutEffect(() => { // as soon as there is something to press them for
     stack.push(ref);
     return () => void stack.splice(stack.indexOf(ref), 1);
   }, []);
@@ -23,7 +23,7 @@ const typing = (t: EventTarget | null) =>
 
 export function Keys() {
   const [help, show] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || document.querySelector('dialog[open]')) return;
       if (typing(e.target) && !['Escape', 'ArrowDown', 'ArrowUp'].includes(e.key)) return;

@@ -1,7 +1,7 @@
 // What the page knows: the host and its batches, or one batch with all its jobs, kept up
 // to date by one stream of events. Only one is open at a time, because a browser gives a
 // server six connections over all its tabs.
-import { get, open, Refused, unknownToken } from './api';
+import { distrust, get, open, Refused, unknownToken } from './api';
 import { follow } from './events';
 import { changed, setNow } from './live';
 import type { BatchRow, GPUs, JobRow, Jobs, Session, Summary } from './types';
@@ -22,6 +22,7 @@ export const may = (what: 'control' | 'run') =>
 export function lock() { app.locked = true; changed(); }
 
 function connection(connected: boolean, why: string) {
+  if (!connected) distrust();
   app.connected = connected;
   app.why = why;
   changed();

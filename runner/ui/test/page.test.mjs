@@ -1,0 +1,244 @@
+// The page, in a real browser, against the real server and live batches.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, before, test } from 'node:test';
+import { launch, looks, open, shoot, wide } from './browser.mjs';
+import { Home } from './served.mjs';
+
+const evil = '<img src=x onerror=alert(1)>';
+const sim = `gpus:
+  - {memory: 24GiB, count: 2, name: NVIDIA GeForce RTX 4090}
+  - {memory: 24GiB, name: '${evil}', load: [{user: "${evil}", command: "${evil}", pid: 4711, memory: 20GiB, util: 93}]}
+  - {memory: 80GiB, name: NVIDIA A100-SXM4-80GB, fails: [{from: 1s, error: "GPU is lost ${evil}"}]}
+jobs: {memory: 9GiB, util: 80}
+`;
+// Jobs end when a file is there, so that each test decides how far the batch is.
+const jobs = `settings: {min_memory: 4000MiB}
+jobs:
+  - name: "{data}-{model}-s{seed}"
+    matrix: {data: [cifar10, svhn], model: [sgd, mlp], seed: [1, 2, 3]}
+    allow: [unused]
+    tags: ["${evil}"]
+    run: |
+      echo '<script>alert(2)</script> begin of {name}'; echo "{\\"step\\": 1, \\"loss\\": 0.5}" >> $GPURUN_RESULT; echo "{\\"step\\": 2, \\"loss\\": 0.4, \\"${evil}\\": {seed}}" >> $GPURUN_RESULT
+      n=0; while [ ! -e go/{name} ] && [ ! -e go/all ]; do n=$((n+1)); echo "line $n of {name}"; sleep 0.2; done
+      echo "acc = 0.9{seed}"
+      case {name} in *mlp-s3) echo "ValueError: ${evil}"; exit 3;; esac
+    gpu_memory: 12GiB
+    metrics: {acc: {log: 'acc = ([0-9.]+)', goal: max, percent: true}}
+  - name: report
+    needs: ["cifar10-*"]
+    gpus: 0
+    run: echo done
+`;
+
+const home = new Home();
+const served = ['--sim', 'sim.yaml', '--control=run', '--root', home.dir];
+let browser, id;
+
+before(async () => {
+  home.write('sim.yaml', sim);
+  home.write('jobs.yaml', jobs);
+  home.gpurun('run', '-d', '--sim', 'sim.yaml', '--sim-here', 'jobs.yaml');
+  await home.serve(...served);
+  id = (await home.api('/batches')).batches[0].id;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await home.end('jobs.yaml');
+});
+
+// What the browser itself says of a server that is away is no fault of the page.
+const lostConnection = /ERR_(CONNECTION_REFUSED|INTERNET_DISCONNECTED|INCOMPLETE_CHUNKED_ENCODING|CONNECTION_RESET|NETWORK_CHANGED|EMPTY_RESPONSE)/;
+
+const visit = async (hash, look = looks[0], kind = 'control') => {
+  const seen = await open(browser, `${home.origin}#token=${home.token(kind)}`, look, (u) => u.startsWith(home.origin));
+  await go(seen.page, hash);
+  return seen;
+};
+const go = (page, hash) => page.evaluate((h) => { location.hash = h; }, hash);
+const batch = (rest = '') => `#/batch/${id}${rest}`;
+const text = (page, needle, timeout = 15_000) => page.waitForFunction((n) => document.body.innerText.includes(n), { timeout, polling: 100 }, needle);
+const jobsOf = async () => (await home.api(`/batches/${id}/jobs?limit=5000`)).jobs;
+const job = async (name) => (await jobsOf()).find((j) => j.name === name);
+const click = async (page, label, inside = 'body') => {
+  const button = await page.waitForFunction((l, i) => [...document.querySelectorAll(`${i} button`)].find((b) => b.textContent.trim() === l && b.offsetParent), { timeout: 10_000 }, label, inside);
+  await button.asElement().click();
+};
+const until = async (is, what, ms = 20_000) => {
+  for (const end = Date.now() + ms; ; await new Promise((r) => setTimeout(r, 100))) {
+    const v = await is();
+    if (v) return v;
+    assert.ok(Date.now() < end, `not within ${ms} ms: ${what}`);
+  }
+};
+
+test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async () => {
+  const running = await until(async () => (await jobsOf()).find((j) => j.state === 'running'), 'a job runs');
+  const waiting = (await jobsOf()).find((j) => j.wait?.code === 'gpu');
+  const pages = {
+    host: ['#/', 'GPU 3'], batches: ['#/batches', 'jobs.yaml'], jobs: [batch(), 'cifar10-sgd-s1'], log: [batch('/log'), 'line 2'],
+    timeline: [batch('/timeline'), 'succeeded'], results: [batch('/results'), 'sample standard deviation'], runs: [batch('/runs'), 'GPU time'],
+    job: [batch(`/job/${running.id}`), 'begin of'], waiting: [batch(`/job/${waiting.id}`), 'GPUs that it could use'],
+  };
+  for (const look of looks) {
+    const { page, faults } = await visit('#/', look);
+    for (const [name, [hash, needle]] of Object.entries(pages)) {
+      await go(page, hash);
+      await text(page, needle);
+      await shoot(page, `page-${name}`, look);
+      assert.deepEqual(await wide(page), [], `${name} at ${look.width} scrolls sideways`);
+      assert.deepEqual(await unnamed(page), [], `${name}: without a name for screen readers`);
+      assert.equal(await page.$$eval('h1', (h) => h.length), 1, name);
+    }
+    assert.ok(!page.url().includes('token'), 'the token is gone from the URL');
+    assert.deepEqual(faults, []);
+    await page.close();
+  }
+});
+
+// What can be operated and has no name in the accessibility tree.
+const unnamed = async (page) => {
+  const all = [];
+  const walk = (n) => { if (['button', 'link', 'textbox', 'searchbox', 'combobox', 'checkbox', 'meter'].includes(n.role) && !n.name) all.push(n.role); n.children?.forEach(walk); };
+  walk(await page.accessibility.snapshot({ interestingOnly: false }));
+  return all;
+};
+
+test('what jobs and others have written is text', async () => {
+  const { page, faults } = await visit('#/');
+  await text(page, evil); // a model and a user of that name
+  await go(page, batch('/log'));
+  await text(page, '<script>alert(2)</script>');
+  const { id: of } = await job('cifar10-sgd-s1');
+  await go(page, batch(`/job/${of}`));
+  await text(page, `Tags`);
+  await text(page, evil);
+  assert.equal(await page.$$eval('#app img, #app script', (e) => e.length), 0);
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('control: a running job is stopped, a waiting one comes first', async () => {
+  const { page, faults } = await visit(batch());
+  const [first] = await until(async () => { const r = (await jobsOf()).filter((j) => j.state === 'running' && j.gpus[0] < 2); return r.length === 2 && r; }, 'two jobs run');
+  const last = await job('svhn-mlp-s2');
+  assert.equal(last.state, 'pending');
+  await go(page, batch(`/job/${last.id}`));
+  await click(page, 'First');
+  await page.waitForSelector('.note.ok');
+  await go(page, batch(`/job/${first.id}`));
+  await click(page, 'Stop');
+  await click(page, 'Stop', 'dialog');
+  await page.waitForFunction(() => document.querySelector('.big .state').innerText.includes('cancelled'), { timeout: 20_000 });
+  await until(async () => (await job('svhn-mlp-s2')).state === 'running', 'it got the GPU that the stopped one has left');
+  // Pause and go on: what the run says is shown without a reload.
+  await go(page, batch());
+  await click(page, 'Pause', '.top');
+  await page.waitForFunction(() => document.querySelector('.top .badge').innerText === 'paused', { timeout: 15_000 });
+  await click(page, 'Resume', '.top');
+  await page.waitForFunction(() => document.querySelector('.top .badge').innerText === 'running', { timeout: 15_000 });
+  // A GPU is taken away: the run may use only the first two.
+  await click(page, 'Settings …', '.top');
+  const boxes = await page.$$('dialog input[type=text]');
+  await boxes[boxes.length - 1].type('0,1'); // on simulated GPUs they are not listed
+  await click(page, 'Set', 'dialog');
+  await until(async () => (await home.api(`/batches/${id}`)).run.settings.gpu_ids === '0,1', 'gpu_ids is set');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('the read token shows no control', async () => {
+  const { page, faults } = await visit(batch(), looks[0], 'read');
+  await text(page, 'cifar10-sgd-s1');
+  await text(page, 'read only');
+  assert.deepEqual(await page.$$eval('.top button, .pick', (b) => b.length), 0);
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('keyboard', async () => {
+  const { page, faults } = await visit('#/batches');
+  await text(page, 'jobs.yaml');
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await text(page, 'cifar10-sgd-s1');
+  await page.keyboard.press('/');
+  await page.keyboard.type('model=mlp seed=2');
+  await page.waitForFunction(() => document.querySelectorAll('.jobs tbody tr:not(.gap)').length === 2);
+  await page.keyboard.press('ArrowDown');
+  await page.waitForSelector('tr.at');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('j');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.hash.includes('/job/'));
+  await page.keyboard.press('Escape');
+  await page.waitForSelector('.jobs');
+  await page.keyboard.press('3');
+  await page.waitForSelector('canvas');
+  await page.keyboard.press('?');
+  await page.waitForSelector('dialog[open] dl.keys');
+  await page.keyboard.press('Escape');
+  await page.waitForFunction(() => !document.querySelector('dialog'));
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('another program on the port gets no token', async () => {
+  const { page, faults } = await visit('#/');
+  await text(page, 'live');
+  await home.kill();
+  const asked = [];
+  const thief = createServer((req, res) => {
+    asked.push(req.headers.authorization ?? req.url);
+    res.writeHead(200, { 'Content-Type': 'application/json' });
+    res.end(JSON.stringify({ read: '00', control: '00' }));
+  });
+  await new Promise((r) => thief.listen(home.port, '127.0.0.1', r));
+  await page.waitForSelector('.lost');
+  await until(() => asked.some((a) => a.includes('/hello')), 'the page asks who it is');
+  await text(page, 'does not know the token');
+  thief.closeAllConnections();
+  await new Promise((r) => thief.close(r));
+  assert.deepEqual(asked.filter((a) => !a.includes('/api/v1/hello')), []);
+  await home.serve(...served);
+  await page.waitForFunction(() => !document.querySelector('.lost'), { timeout: 30_000 });
+  assert.deepEqual(faults.filter((f) => !lostConnection.test(f)), []);
+  await page.close();
+});
+
+test('events go on after a sleep, a restart of the server and the end of the run', { timeout: 120_000 }, async () => {
+  const { page, faults } = await visit(batch());
+  await text(page, 'live');
+  const cdp = await page.createCDPSession();
+  await cdp.send('Network.enable');
+  const shown = (name) => page.evaluate((n) => [...document.querySelectorAll('.jobs tbody tr:not(.gap)')].find((r) => r.querySelector('.c-name')?.innerText === n)?.querySelector('.state')?.innerText ?? '', name);
+  const away = { offline: true, latency: 0, downloadThroughput: -1, uploadThroughput: -1 };
+
+  const asleep = (await jobsOf()).find((j) => j.state === 'running').name;
+  await cdp.send('Network.emulateNetworkConditions', away);
+  await home.kill(); // so that the open stream ends, too
+  await page.waitForSelector('.lost');
+  await home.serve(...served);
+  home.gpurun('stop', asleep);
+  await until(async () => (await job(asleep)).state === 'cancelled', `${asleep} is cancelled`);
+  await cdp.send('Network.emulateNetworkConditions', { ...away, offline: false });
+  await until(async () => (await shown(asleep)).includes('cancelled'), 'the page shows what has happened while it was offline');
+  await page.waitForFunction(() => !document.querySelector('.lost'));
+
+  await page.evaluate(() => { window.same = true; });
+  home.write('go', ''); // a file: jobs look for go/NAME
+  const other = (await jobsOf()).filter((j) => j.state === 'running').map((j) => j.name);
+  home.gpurun('stop', ...other);
+  await until(async () => (await shown(other[0])).includes('cancelled'), 'it shows what happens after that');
+  home.gpurun('stop');
+  await page.waitForFunction(() => document.querySelector('.top .badge').innerText !== 'running', { timeout: 30_000 });
+  await until(async () => !(await page.evaluate(() => document.body.innerText.includes('● running'))), 'nothing runs');
+  assert.ok(await page.evaluate(() => window.same), 'without a reload');
+  const counts = (await home.api(`/batches/${id}`)).counts;
+  await until(async () => (await page.$eval('.top .line', (e) => e.innerText)).includes(`${counts.succeeded} of`), 'the counts are those of the server');
+  assert.deepEqual(faults.filter((f) => !lostConnection.test(f)), []);
+  await page.close();
+});

@@ -6,6 +6,7 @@ import "time"
 type Level struct {
 	UUID   UUID
 	Index  int
+	Name   string
 	Total  Bytes // 0 if unknown
 	Used   Bytes // -1 if unknown, as Ours and Util
 	Ours   Bytes // part of Used that this run's jobs have
@@ -25,8 +26,8 @@ func (p *Pool) Levels(now time.Duration) []Level {
 
 // level leaves unknown what was read longer ago than gap.
 func (d *device) level(now, gap time.Duration) Level {
-	l := Level{UUID: d.UUID, Index: d.Index, Total: d.Total, Used: -1, Ours: -1, Util: -1, Jobs: len(d.holds)}
-	if !d.read || d.err != "" || d.noReading != "" || now-d.at > gap {
+	l := Level{UUID: d.UUID, Index: d.Index, Name: d.Name, Total: d.Total, Used: -1, Ours: -1, Util: -1, Jobs: len(d.holds)}
+	if !d.read || d.err != "" || d.noReading != "" || d.awaited || now-d.at > gap {
 		return l
 	}
 	l.Others = d.foreign != nil || d.own != nil || d.hidden > 0 || len(d.claims) > 0

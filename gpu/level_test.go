@@ -33,7 +33,7 @@ func TestLevels(t *testing.T) {
 			}
 			see(p, tt.at, func(_ int, r *Reading) { tt.look(r) })
 			want := tt.want
-			want.UUID, want.Total = "GPU-0", 24*GiB
+			want.UUID, want.Name, want.Total = "GPU-0", "NVIDIA A100-SXM4-80GB", 24*GiB
 			for _, v := range []*Bytes{&want.Used, &want.Ours} {
 				if *v > 0 {
 					*v *= GiB

@@ -42,6 +42,8 @@ type Fact struct {
 	Dirty     bool              `json:"git_dirty,omitempty"`
 	Settings  map[string]string `json:"settings,omitempty"`
 	Sim       string            `json:"sim,omitempty"` // simulated GPUs it ran with
+	Driver    string            `json:"driver,omitempty"`
+	Usable    int               `json:"usable_gpus,omitempty"` // that it could use
 
 	// Start. Job, Key, UniID and Attempt are also set on running, stop and end; Job and Key on forget.
 	Job      string            `json:"job,omitempty"`

@@ -24,6 +24,7 @@ type Gauges struct {
 type GaugeDevice struct {
 	UUID  gpu.UUID  `json:"uuid"`
 	Index int       `json:"index"`
+	Name  string    `json:"name,omitempty"`
 	Total gpu.Bytes `json:"memory_total_bytes,omitempty"`
 }
 
@@ -33,8 +34,9 @@ type GaugeRow struct {
 	GPUs []Gauge `json:"gpus"` // as in Devices; short for devices that came later
 }
 
-// A Gauge is what was read of one device. Memory is the highest of the step, in MiB, so
-// that a row stays short; utilization is the mean. What is unknown is null.
+// A Gauge is what was read of one device. Memory is that of the
+// moment of the step when most was in use, in MiB so that a row stays short; utilization is
+// the mean. What is unknown is null.
 type Gauge struct {
 	Used   *int     `json:"used_mib,omitempty"`
 	Ours   *int     `json:"ours_mib,omitempty"` // part of it that jobs of the batch had
@@ -69,7 +71,7 @@ func (g *Gauges) Add(at time.Time, levels []Pressure) (done *GaugeRow, anew bool
 		}
 		if k < 0 {
 			k, anew = len(g.Devices), true
-			g.Devices = append(g.Devices, GaugeDevice{levels[i].UUID, levels[i].Index, levels[i].Total})
+			g.Devices = append(g.Devices, GaugeDevice{levels[i].UUID, levels[i].Index, levels[i].Name, levels[i].Total})
 			row.GPUs = append(row.GPUs, Gauge{})
 		}
 		row.GPUs[k] = levels[i].gauge()
@@ -123,7 +125,9 @@ func (r *GaugeRow) merge(o *GaugeRow, mean bool) {
 			r.GPUs = append(r.GPUs, Gauge{})
 		}
 		a, b := &r.GPUs[i], o.GPUs[i]
-		a.Used, a.Ours = highest(a.Used, b.Used), highest(a.Ours, b.Ours)
+		if a.Used == nil || b.Used != nil && *b.Used > *a.Used {
+			a.Used, a.Ours = b.Used, b.Ours // of one moment, so that the one is part of the other
+		}
 		switch {
 		case b.Util == nil:
 		case a.Util == nil || !mean:
@@ -138,13 +142,6 @@ func (r *GaugeRow) merge(o *GaugeRow, mean bool) {
 			a.Code, a.User = b.Code, b.User
 		}
 	}
-}
-
-func highest(a, b *int) *int {
-	if a == nil || b != nil && *b > *a {
-		return b
-	}
-	return a
 }
 
 // A Pressure is the level of a device, and why the first waiting job cannot have it; "" if

@@ -92,7 +92,10 @@ func (r *run) runFacts(commits []commit) []state.Fact {
 	for i := range facts {
 		f := disk.Host()
 		f.Kind, f.Time, f.Version, f.Gpurun, f.Settings = state.KindRun, time.Now().UTC(), state.Version, programVersion(), settings
-		f.Params = r.batch.Params
+		f.Params, f.Usable = r.batch.Params, r.usable
+		if r.prober != nil {
+			f.Driver = r.prober.Version()
+		}
 		f.Commit, f.Dirty, f.Sim = commits[i].id, commits[i].dirty, r.cmd.Sim
 		facts[i] = f
 	}

@@ -26,6 +26,7 @@ type grammar struct {
 	Events     eventsCmd     `cmd:"" help:"Print the events of a batch as lines of JSON, for programs."`
 	Log        logCmd        `cmd:"" help:"Print the log of a job's newest attempt."`
 	Results    resultsCmd    `cmd:"" help:"Show what the jobs have measured, averaged over their seeds."`
+	Report     reportCmd     `cmd:"" help:"Write a page about a batch: its jobs over time, results, failures."`
 	Wait       waitCmd       `cmd:"" help:"Wait until a run, or some of its jobs, have ended; exit with their status."`
 	History    historyCmd    `cmd:"" help:"Show what happened: each run in a few lines, or the attempts of jobs."`
 	Stop       stopCmd       `cmd:"" help:"Stop a run, or some of its jobs."`

@@ -124,7 +124,7 @@ func (p *chronicle) rows(ref *batchRef, since time.Time) []schema.RunRow {
 func (p *chronicle) row(e *state.Episode, alive bool) schema.RunRow {
 	row := schema.RunRow{
 		Started: e.Run.Time.UTC(), LastSeen: e.Last.UTC(), Host: e.Run.Host, Git: schema.GitOf(&e.Run), Sim: schema.Known(e.Run.Sim),
-		Attempts: e.Starts, Retries: e.Retries, Lost: []schema.Loss{},
+		Driver: schema.Known(e.Run.Driver), GPUs: schema.Known(e.Run.Usable), Attempts: e.Starts, Retries: e.Retries, Lost: []schema.Loss{},
 	}
 	switch {
 	case alive:
@@ -167,8 +167,14 @@ func (p *chronicle) row(e *state.Episode, alive bool) schema.RunRow {
 	}
 	row.Counts, row.GPUSeconds = schema.CountsOf(counts), state.GPUSeconds(mine)
 	row.Alike = schema.AlikeOf(alike.Groups[:min(len(alike.Groups), maxAlikeRows)])
+	rest := e.Last.Sub(e.Run.Time).Seconds()*float64(e.Run.Usable) - row.GPUSeconds
 	for _, l := range e.Lost {
 		row.Lost = append(row.Lost, schema.Loss{Code: l.Code, User: schema.Known(l.User), Seconds: l.Seconds})
+		rest -= l.Seconds
+	}
+	if e.Run.Usable > 0 {
+		rest = max(0, rest)
+		row.Idle = &rest
 	}
 	return row
 }

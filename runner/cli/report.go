@@ -1,8 +1,23 @@
 package cli
 
 import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
 	"gpurun/runner"
+	"gpurun/runner/files"
 	"gpurun/runner/report"
+	"gpurun/runner/results"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/disk"
+	"gpurun/state/host"
+	"gpurun/state/schema"
 )
 
 // recordGPUs returns what keeps the readings of the GPUs for the report; nothing, without
@@ -16,4 +31,136 @@ func (r *run) recordGPUs() []runner.Sink {
 	})
 	r.later(rec.Close)
 	return []runner.Sink{rec}
+}
+
+type reportCmd struct {
+	Path   string `arg:"" optional:"" name:"file" help:"Job file of the batch. Default: the one running in this folder, or the last that ran here."`
+	File   string `placeholder:"FILE" help:"The job file, as a flag."`
+	Output string `short:"o" placeholder:"FILE" help:"Where to write it; - for standard output. Default: NAME-report.html in this folder."`
+	JSON   bool   `name:"json" help:"Print the data as JSON instead."`
+}
+
+// Help returns the command's description and examples.
+func (reportCmd) Help() string {
+	return `What happened in a batch, as one HTML file that needs no network and no server: how each run ended, the jobs on the GPUs over time, memory and utilization with the batch's part, results and curves, failures that are alike, the GPU time lost and to whom, and what each job was made of. It works during the run, after it, and after it was killed. Values whose names say that they are secret (KEY, TOKEN, SECRET, PASSWORD) are left out.
+
+Examples:
+
+    gpurun report
+    gpurun report jobs.yaml -o ~/report.html
+    gpurun report --json | jq '.failures[] | {count, cause}'`
+}
+
+// Run writes the report of one batch.
+func (c *reportCmd) Run(a *app) error {
+	refs, err := a.find(cmp.Or(c.Path, c.File), toShow)
+	if err != nil {
+		return err
+	}
+	if err := onlyOne(refs, "gpurun report "); err != nil {
+		return err
+	}
+	doc, err := a.reportOf(refs[0])
+	switch {
+	case err != nil:
+		return err
+	case c.JSON:
+		return writeJSON(a.out, doc)
+	case c.Output == "-":
+		return ignorePipe(report.HTML(a.out, doc))
+	}
+	name := cmp.Or(c.Output, strings.TrimSuffix(filepath.Base(refs[0].real), filepath.Ext(refs[0].real))+"-report.html")
+	var page bytes.Buffer
+	if err := report.HTML(&page, doc); err != nil {
+		return err
+	}
+	if err := disk.Replace(name, page.Bytes()); err != nil {
+		return &failure{code: exitUsage, text: fmt.Sprintf("cannot write %s: %v", name, err), err: err, hint: "choose another with -o FILE"}
+	}
+	_, err = fmt.Fprintf(a.out, "%s (%s)\n", name, gpu.Bytes(page.Len()))
+	return err
+}
+
+// maxCurved bounds of how many jobs a report shows curves.
+const maxCurved = 2000
+
+// reportOf finds out all that is known of a batch.
+func (a *app) reportOf(ref *batchRef) (*schema.Report, error) {
+	if err := ref.read(a); err != nil {
+		return nil, err
+	}
+	k := &report.Known{Starts: map[report.ID]*state.Fact{}, Ends: map[report.ID]*state.Fact{}, Lines: logLines}
+	if ref.batch != nil {
+		if m, err := a.measured(ref.files()); err == nil && len(m.data.Metrics) > 0 {
+			k.Results, _ = results.Build(m.data, results.Options{})
+		}
+	}
+	k.Status = a.statusDoc(ref)
+	p := a.annals(ref)
+	k.Runs = p.rows(ref, time.Time{})
+	now := time.Now()
+	for _, x := range p.Attempts {
+		row := p.attempt(ref, x, now)
+		k.Attempts = append(k.Attempts, row)
+		if x.Open == nil {
+			k.Ends[report.ID{File: row.File, Key: x.Key}] = &x.Fact
+		}
+	}
+	for i, file := range ref.files() {
+		dir := ref.folder(a)(i)
+		k.Gauges = append(k.Gauges, disk.Gauges(dir))
+		disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
+			if f.Kind == state.KindStart {
+				k.Starts[report.ID{File: file, Key: f.Key}] = &f
+			}
+		})
+		k.Curves = append(k.Curves, curves(dir, file, k)...)
+	}
+	return report.Build(k), nil
+}
+
+// curves reads those of the last attempts of a file's jobs.
+func curves(dir, file string, k *report.Known) (list []report.Curves) {
+	for i := range k.Status.Jobs {
+		j := &k.Status.Jobs[i]
+		if j.File != file || j.Attempt == nil || j.Attempt.UniID == nil || len(list) == maxCurved {
+			continue
+		}
+		f, _, err := host.OpenRegular(disk.CurvePath(dir, *j.Attempt.UniID))
+		if err != nil {
+			continue
+		}
+		found, err := results.ReadCurves(f)
+		f.Close()
+		if err == nil && len(found) > 0 {
+			list = append(list, report.Curves{Job: j.Name, UniID: *j.Attempt.UniID, List: found})
+		}
+	}
+	return list
+}
+
+// How much of the end of a log a report shows.
+const (
+	reportLines = 20
+	reportTail  = 16 << 10
+)
+
+// logLines returns the last lines of an attempt's part of its log, as a terminal would
+// leave them.
+func logLines(l *schema.Log) []string {
+	from := int64(0)
+	if l.From != nil {
+		from = *l.From
+	}
+	text := strings.TrimRight(string(files.Tail(l.Path, from, reportTail)), "\r\n \t")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	lines = lines[max(0, len(lines)-reportLines):]
+	for i, line := range lines {
+		line = strings.TrimRight(line, "\r")
+		lines[i] = terminal.CleanText(line[strings.LastIndexByte(line, '\r')+1:])
+	}
+	return lines
 }

@@ -12,7 +12,7 @@ import (
 
 // otherWords maps commands of other tools to ours.
 var otherWords = map[string]string{
-	"help": "--help", "result": "results", "metrics": "results", "scores": "results", "table": "results", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
+	"help": "--help", "result": "results", "metrics": "results", "scores": "results", "table": "results", "html": "report", "summary": "report", "export": "report", "list": "ls", "ps": "ls", "squeue": "queue", "sreport": "usage", "quota": "usage", "who": "queue", "top": "gpus", "smi": "gpus", "gpu": "gpus", "tail": "log -f", "logs": "log",
 	"kill": "stop", "cancel": "stop", "start": "run", "submit": "add", "hold": "pause", "suspend": "pause", "release": "resume", "continue": "resume", "scontrol": "set", "join": "wait", "dry-run": "plan", "validate": "check", "diagnose": "doctor", "lint": "check", "clean": "forget", "reset": "forget",
 }
 

@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 // Each bundle is src/NAME/main.tsx and what it imports, as NAME.js and NAME.css.
 const bundles = [
   { name: 'page', to: '../web/bundle' },
+  { name: 'report', to: '../report/bundle' },
 ];
 
 // What bundles.sum says of sources and outputs, so that a test without node sees whether

@@ -64,12 +64,15 @@ type RunRow struct {
 	Host       string        `json:"host"`
 	Git        *Git          `json:"git"`
 	Sim        *string       `json:"sim"`
-	Counts     map[State]int `json:"counts"`   // jobs by how their last attempt in this run ended
-	Attempts   int           `json:"attempts"` // that it started
-	Retries    int           `json:"retries"`  // of jobs that it had already tried
+	Driver     *string       `json:"driver"`      // with the version of NVML
+	GPUs       *int          `json:"usable_gpus"` // that the run could use; null if it needed none, and in older ledgers
+	Counts     map[State]int `json:"counts"`      // jobs by how their last attempt in this run ended
+	Attempts   int           `json:"attempts"`    // that it started
+	Retries    int           `json:"retries"`     // of jobs that it had already tried
 	GPUSeconds float64       `json:"gpu_seconds"`
-	Alike      []Alike       `json:"alike"` // its failures, grouped
-	Lost       []Loss        `json:"lost"`  // GPU time for which jobs waited in vain, and because of whom
+	Alike      []Alike       `json:"alike"`            // its failures, grouped
+	Lost       []Loss        `json:"lost"`             // GPU time for which jobs waited in vain, and because of whom
+	Idle       *float64      `json:"idle_gpu_seconds"` // in which no job had a GPU or waited for it; null without usable_gpus
 }
 
 // AttemptRow is an attempt with its job.

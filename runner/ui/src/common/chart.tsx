@@ -2,11 +2,12 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import './chart.css';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { clock } from './lanes';
 import { color } from './states';
 
-export type Series = { label: string; values: (number | null)[]; stroke: string; fill?: boolean; dash?: number[] };
+// A fill goes down to zero, or to the next series.
+export type Series = { label: string; values: (number | null)[]; stroke: string; fill?: boolean | 'next'; dash?: number[] };
 type Props = {
   label: string; // for people who cannot see it
   x: number[]; // seconds since 1970 with time, else steps
@@ -16,7 +17,7 @@ type Props = {
   min?: number;
   max?: number;
   format?: (v: number) => string;
-  step?: boolean; // a value holds until the next
+  points?: boolean; // show each, if there are few
   legend?: boolean;
   sync?: string; // charts with the same key share their cursor
 };
@@ -40,8 +41,9 @@ export function useWidth(ref: { current: HTMLElement | null }) {
   const [width, set] = useState(0);
   useEffect(() => {
     const el = ref.current!;
-    const seen = new ResizeObserver(() => set(Math.floor(el.clientWidth)));
-    set(Math.floor(el.clientWidth));
+    const look = () => { if (el.clientWidth) set(Math.floor(el.clientWidth)); }; // what is hidden keeps its width
+    const seen = new ResizeObserver(look);
+    look();
     seen.observe(el);
     return () => seen.disconnect();
   }, []);
@@ -54,7 +56,7 @@ export function Chart(p: Props) {
   const width = useWidth(box), theme = useTheme();
   const shape = JSON.stringify([theme, p.label, p.height, p.min, p.max, p.time, p.series.map((s) => [s.label, s.stroke])]);
   const data = [p.x, ...p.series.map((s) => s.values)] as uPlot.AlignedData;
-  useEffect(() => {
+  useLayoutEffect(() => { // so that no frame is without it
     if (!width) return;
     const axis = { stroke: color('fg-2'), grid: { stroke: color('line-2'), width: 1 }, ticks: { stroke: color('line-2'), width: 1 }, font: '11px sans-serif' };
     const format = p.format ?? ((v: number) => `${+v.toPrecision(6)}`);
@@ -63,11 +65,12 @@ export function Chart(p: Props) {
       legend: { show: p.legend ?? true, live: true },
       cursor: { points: { size: 6 }, sync: p.sync ? { key: p.sync } : undefined, drag: { x: true, y: false } },
       scales: { x: { time: p.time ?? false }, y: { range: (_, lo, hi) => [p.min ?? lo, p.max ?? (lo === hi ? hi + 1 : hi + (hi - (p.min ?? lo)) * 0.06)] } },
-      axes: [{ ...axis, space: 70, values: p.time ? (_, ts, __, ___, step) => ts.map((t) => clock(t, step)) : undefined }, { ...axis, size: 58, values: (_, vs) => vs.map(format) }],
+      bands: p.series.flatMap((s, i) => (s.fill === 'next' ? [{ series: [i + 1, i + 2] as [number, number], fill: `${color(s.stroke)}33` }] : [])),
+      padding: [8, 12, 0, 0],
+      axes: [{ ...axis, size: 28, space: 70, values: p.time ? (_, ts, __, ___, step) => ts.map((t) => clock(t, step)) : undefined }, { ...axis, size: 58, values: (_, vs) => vs.map(format) }],
       series: [{ label: p.time ? 'time' : 'step', value: (_: uPlot, v: number) => (v == null ? '–' : p.time ? clock(v, 1) : `${v}`) }, ...p.series.map((s) => ({
-        label: s.label, stroke: color(s.stroke), width: 1.5, dash: s.dash, points: { show: p.x.length < 40, size: 4 }, spanGaps: false,
-        fill: s.fill ? `${color(s.stroke)}26` : undefined,
-        paths: p.step ? uPlot.paths.stepped!({ align: 1 }) : undefined,
+        label: s.label, stroke: color(s.stroke), width: 1.5, dash: s.dash, points: { show: (p.points ?? true) && p.x.length < 40, size: 4 }, spanGaps: false,
+        fill: s.fill === true ? `${color(s.stroke)}33` : undefined,
         value: (_: uPlot, v: number | null) => (v == null ? '–' : format(v)),
       }))],
     };

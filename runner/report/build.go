@@ -1,0 +1,256 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"gpurun/runner/results"
+	"gpurun/state"
+	"gpurun/state/redact"
+	"gpurun/state/schema"
+)
+
+// Known is all that the command line has found out about a batch.
+type Known struct {
+	Status   *schema.Status
+	Runs     []schema.RunRow
+	Attempts []schema.AttemptRow // oldest first
+	Starts   map[ID]*state.Fact  // the last one of each job
+	Ends     map[ID]*state.Fact  // likewise
+	Gauges   []*state.Gauges
+	Results  *results.Table // nil if nothing was measured
+	Curves   []Curves
+	Lines    func(log *schema.Log) []string // the last ones of an attempt's part of its log
+}
+
+// ID identifies a job in a batch's ledgers.
+type ID struct{ File, Key string }
+
+// Curves are what one attempt has reported.
+type Curves struct {
+	Job, UniID string
+	List       []results.Curve
+}
+
+// Build returns the report, without secrets.
+func Build(k *Known) *schema.Report {
+	st := k.Status
+	r := &schema.Report{
+		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Runs: k.Runs,
+		Jobs: make([]schema.ReportJob, 0, len(st.Jobs)), Failures: []schema.ReportFailure{}, Curves: thin(k.Curves), Warnings: st.Warnings,
+	}
+	if r.Run != nil {
+		run := *r.Run
+		run.Settings, run.Params = redacted(run.Settings), redacted(run.Params)
+		r.Run = &run
+	}
+	attempts, order := map[ID][]schema.Attempt{}, []ID{}
+	for i := range k.Attempts {
+		x := &k.Attempts[i]
+		id := ID{x.File, x.Key}
+		if attempts[id] == nil {
+			order = append(order, id)
+		}
+		a := x.Attempt
+		a.Metrics, a.Cause = nil, readable(a.Cause)
+		attempts[id] = append(attempts[id], a)
+	}
+	present := map[ID]bool{}
+	for i := range st.Jobs {
+		j := describe(&st.Jobs[i])
+		id := ID{j.File, j.Key}
+		present[id] = true
+		j.Attempts = schema.List(attempts[id])
+		r.Jobs = append(r.Jobs, j)
+	}
+	for _, id := range order {
+		if !present[id] {
+			r.Jobs = append(r.Jobs, former(id, k, attempts[id]))
+		}
+	}
+	provenance(r, k)
+	failures(r, k)
+	r.Readings = readings(k.Gauges)
+	if k.Results != nil {
+		files := make([]string, len(st.Batch.Files))
+		for i, f := range st.Batch.Files {
+			files[i] = f.Path
+		}
+		r.Results = k.Results.Document(st.Now, files)
+	}
+	return r
+}
+
+// describe returns what the status says of a job.
+func describe(j *schema.Job) schema.ReportJob {
+	d := schema.ReportJob{
+		File: j.File, Line: j.Line, Name: j.Name, Key: j.Key, Params: redacted(j.Params), Tags: j.Tags, Needs: j.Needs, State: j.State, Since: j.Since,
+		Cause: readable(j.Cause), Commands: commands(j.Commands), Inputs: []state.Input{}, Metrics: j.Metrics,
+	}
+	if j.Wait != nil {
+		w := *j.Wait
+		w.GPUs = nil // as of a moment that is over
+		d.Wait = &w
+	}
+	return d
+}
+
+// former returns a job of which only the ledger knows.
+func former(id ID, k *Known, attempts []schema.Attempt) schema.ReportJob {
+	last := &attempts[len(attempts)-1]
+	name := ""
+	for i := range k.Attempts {
+		if k.Attempts[i].File == id.File && k.Attempts[i].Key == id.Key {
+			name = k.Attempts[i].Job
+			break
+		}
+	}
+	j := schema.ReportJob{
+		File: id.File, Name: name, Key: id.Key, Former: true, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, State: last.State,
+		Since: last.Ended, Cause: last.Cause, Commands: []string{}, Inputs: []state.Input{}, Attempts: attempts,
+	}
+	if start := k.Starts[id]; start != nil {
+		j.Params = redacted(start.Params)
+	}
+	return j
+}
+
+// provenance adds what each job's last attempt was made of. What all configs agree in is
+// said once.
+func provenance(r *schema.Report, k *Known) {
+	all, having := map[string]*common{}, 0
+	for i := range r.Jobs {
+		found := configOf(&r.Jobs[i], k)
+		if len(found) > 0 {
+			having++
+		}
+		for name, value := range found {
+			if all[name] == nil {
+				all[name] = &common{value: value}
+			}
+			if all[name].value == value {
+				all[name].n++
+			}
+		}
+	}
+	r.Config = map[string]string{}
+	for name, c := range all {
+		if c.n == having && having > 1 {
+			r.Config[name] = c.value
+		}
+	}
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		j.Config = configOf(j, k)
+		for name := range r.Config {
+			delete(j.Config, name)
+		}
+		start := k.Starts[ID{j.File, j.Key}]
+		if start == nil {
+			continue
+		}
+		j.Inputs = schema.List(start.Inputs)
+		if len(start.Commands) > 0 {
+			j.Commands = commands(start.Commands)
+		}
+	}
+}
+
+// common is a value, and how many configs have it.
+type common struct {
+	value string
+	n     int
+}
+
+// configOf returns the values in the config of a job's last attempt, by their names.
+func configOf(j *schema.ReportJob, k *Known) map[string]string {
+	found := map[string]string{}
+	if start := k.Starts[ID{j.File, j.Key}]; start != nil {
+		for trait, value := range start.Traits {
+			if name, is := strings.CutPrefix(trait, "config "); is {
+				found[name] = redact.Value(name, value)
+			}
+		}
+	}
+	return found
+}
+
+// maxTails bounds for how many groups of failures logs are read.
+const maxTails = 200
+
+// failures groups the jobs that failed alike, the largest group first.
+func failures(r *schema.Report, k *Known) {
+	var alike state.Grouping
+	var logs []*schema.Log
+	group := map[int]int{} // by job
+	for i := range r.Jobs {
+		j := &r.Jobs[i]
+		end := k.Ends[ID{j.File, j.Key}]
+		phase := state.Phase(strings.ReplaceAll(string(j.State), "_", " "))
+		if end == nil || j.Former || len(j.Attempts) == 0 || !phase.Bad() || phase == state.Blocked {
+			continue
+		}
+		log := j.Attempts[len(j.Attempts)-1].Log
+		path := ""
+		if log != nil {
+			path = log.Path
+		}
+		g := alike.Add(j.Name, path, end.Failure())
+		if g < 0 {
+			continue
+		}
+		if g == len(logs) {
+			logs = append(logs, log)
+			r.Failures = append(r.Failures, schema.ReportFailure{State: j.State, Lines: []string{}})
+		}
+		group[i] = g
+	}
+	order := make([]int, len(r.Failures))
+	for g, doc := range schema.AlikeOf(alike.Groups) {
+		doc.Cause = *readable(&doc.Cause)
+		r.Failures[g].Alike, order[g] = doc, g
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Failures[b].Count, r.Failures[a].Count) })
+	sorted, at := make([]schema.ReportFailure, len(order)), make([]int, len(order))
+	for to, from := range order {
+		sorted[to], at[from] = r.Failures[from], to
+		if logs[from] == nil || to >= maxTails {
+			continue
+		}
+		for _, line := range k.Lines(logs[from]) {
+			sorted[to].Lines = append(sorted[to].Lines, redact.Text(line))
+		}
+	}
+	r.Failures = sorted
+	for i, g := range group {
+		r.Jobs[i].Failure = &at[g]
+	}
+}
+
+// redacted returns parameters or settings as others may see them.
+func redacted(all map[string]string) map[string]string {
+	if all == nil {
+		return nil
+	}
+	out := make(map[string]string, len(all))
+	for name, value := range all {
+		out[name] = redact.Value(name, value)
+	}
+	return out
+}
+
+func commands(list []string) []string {
+	out := make([]string, len(list))
+	for i, c := range list {
+		out[i] = redact.Text(c)
+	}
+	return out
+}
+
+func readable(c *schema.Cause) *schema.Cause {
+	if c == nil {
+		return nil
+	}
+	return &schema.Cause{Code: c.Code, Text: redact.Text(c.Text)}
+}

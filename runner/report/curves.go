@@ -1,0 +1,72 @@
+package report
+
+import (
+	"math"
+
+	"gpurun/state/schema"
+)
+
+// Bounds on curves: a browser shows no more than so many points of one, and of all.
+const (
+	maxPoints    = 400
+	minPoints    = 16
+	maxAllPoints = 400_000
+)
+
+// thin returns curves as programs see them. Of long ones, of each stretch the lowest and
+// the highest point are kept, so that what stands out still does.
+func thin(all []Curves) []schema.ReportCurve {
+	n := 0
+	for _, c := range all {
+		n += len(c.List)
+	}
+	most, list := min(maxPoints, max(minPoints, maxAllPoints/max(1, n))), []schema.ReportCurve{}
+	for _, c := range all {
+		for i := range c.List {
+			d := schema.ReportCurve{Job: c.Job, UniID: c.UniID, Metric: c.List[i].Metric, Steps: []float64{}, Values: []*float64{}}
+			for _, k := range kept(c.List[i].Values, most) {
+				d.Steps, d.Values = append(d.Steps, c.List[i].Steps[k]), append(d.Values, finite(c.List[i].Values[k]))
+			}
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// kept returns which of some values are shown, at most about so many: the first, the last,
+// and of each stretch the extremes.
+func kept(values []float64, most int) []int {
+	n := len(values)
+	if n <= most {
+		all := make([]int, n)
+		for i := range all {
+			all[i] = i
+		}
+		return all
+	}
+	list, stretches := []int{0}, (most-2)/2
+	for s := range stretches {
+		from, to := 1+(n-2)*s/stretches, 1+(n-2)*(s+1)/stretches
+		lo, hi := from, from
+		for i := from; i < to; i++ {
+			if values[i] < values[lo] || math.IsNaN(values[i]) {
+				lo = i
+			}
+			if values[i] > values[hi] {
+				hi = i
+			}
+		}
+		list = append(list, min(lo, hi))
+		if lo != hi {
+			list = append(list, max(lo, hi))
+		}
+	}
+	return append(list, n-1)
+}
+
+func finite(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}

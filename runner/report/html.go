@@ -1,0 +1,81 @@
+package report
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"gpurun/state/schema"
+)
+
+// What the browser runs; see runner/ui.
+var (
+	//go:embed bundle/report.js
+	script string
+	//go:embed bundle/report.css
+	style string
+)
+
+// plainUpTo is how long the data may be in the open, for people who search the file. More
+// is compressed, so that a large batch still fits into a mail.
+const plainUpTo = 1 << 20
+
+// The page asks for nothing and runs nothing but the script with this hash: whatever a job
+// has named itself or written to its log is text.
+const page = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s'; style-src '%s'; img-src data:; base-uri 'none'; form-action 'none'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="generator" content="gpurun">
+<link rel="icon" href="data:,">
+<title>%s</title>
+<style>%s</style>
+</head>
+<body>
+<div id="app"><p>Loading…</p></div>
+<noscript><p>This report needs JavaScript, which here asks for nothing and sends nothing. Without it: gpurun history, gpurun results.</p></noscript>
+<script type="%s" id="data">%s</script>
+<script>%s</script>
+</body>
+</html>
+`
+
+// HTML writes a report as a page of one file.
+func HTML(w io.Writer, r *schema.Report) error {
+	data, err := json.Marshal(r) // which escapes <, > and &
+	if err != nil {
+		return err
+	}
+	kind, text := "application/json", string(data)
+	if len(data) > plainUpTo {
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		_, _ = z.Write(data)
+		_ = z.Close()
+		kind, text = "application/gzip", base64.StdEncoding.EncodeToString(packed.Bytes())
+	}
+	var names []string
+	for _, f := range r.Batch.Files {
+		names = append(names, filepath.Base(f.Path))
+	}
+	title := html.EscapeString(strings.Join(names, ", ") + " – gpurun report")
+	_, err = fmt.Fprintf(w, page, hash(script), hash(style), title, style, kind, text, script)
+	return err
+}
+
+// hash returns what a Content-Security-Policy calls an inline script or style.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}

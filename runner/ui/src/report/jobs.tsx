@@ -1,0 +1,98 @@
+// All jobs: found, sorted, and only those in sight in the document.
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { count, duration } from '../common/format';
+import { look, State, stateWords } from '../common/states';
+import { useWindow } from '../common/virtual';
+import { gpuWords, lastOf, stamp } from './model';
+import type { Job, Report } from './types';
+
+export type Choice = { state?: string; failure?: number };
+
+type Column = { name: string; css: string; value: (j: Job, i: number) => string | number; text: (j: Job) => preact.ComponentChildren };
+const columns: Column[] = [
+  { name: 'Job', css: 'name', value: (j) => j.name, text: (j) => j.name },
+  { name: 'State', css: 'what', value: (j) => Object.keys(tones).indexOf(look(j.state).tone) + j.state, text: (j) => <State state={j.state} /> },
+  { name: 'Started', css: 'when', value: (j) => lastOf(j)?.started ?? '', text: (j) => stamp(lastOf(j)?.started) },
+  { name: 'Time', css: 'num', value: (j) => lastOf(j)?.seconds ?? -1, text: (j) => duration(lastOf(j)?.seconds) },
+  { name: 'Tries', css: 'num', value: (j) => j.attempts.length, text: (j) => j.attempts.length || '' },
+  { name: 'On', css: 'on', value: (j) => lastOf(j)?.gpus[0]?.index ?? -1, text: (j) => (lastOf(j)?.started ? gpuWords(lastOf(j)!) : '') },
+  { name: 'Why', css: 'why', value: (j) => j.cause?.text ?? j.wait?.text ?? '', text: (j) => j.cause?.text ?? j.wait?.text ?? '' },
+];
+const tones = { bad: 0, warn: 1, run: 2, idle: 3, ok: 4 };
+const rowHeight = 30;
+const onPaper = 500; // rows: nobody reads more
+
+export function Jobs({ r, choice, choose, open }: { r: Report; choice: Choice; choose: (c: Choice) => void; open: (job: number) => void }) {
+  const [find, setFind] = useState(''), [sort, setSort] = useState<{ at: number; down: boolean } | null>(null), [paper, setPaper] = useState(false);
+  const scroller = useRef<HTMLDivElement>(null);
+  const rows = useMemo(() => {
+    const words = find.toLowerCase().split(/\s+/).filter(Boolean);
+    const list = r.jobs.map((_, i) => i).filter((i) => {
+      const j = r.jobs[i];
+      if (choice.state ? j.state !== choice.state || j.former : false) return false;
+      if (choice.failure !== undefined && j.failure !== choice.failure) return false;
+      if (!words.length) return true;
+      const text = `${j.name} ${Object.entries(j.params).map(([k, v]) => `${k}=${v}`).join(' ')} ${j.tags.join(' ')} ${j.cause?.text ?? ''} ${j.cause?.code ?? ''}`.toLowerCase();
+      return words.every((w) => text.includes(w));
+    });
+    if (!sort) return list;
+    const keys = r.jobs.map(columns[sort.at].value), sign = sort.down ? -1 : 1;
+    return list.sort((a, b) => sign * (keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : a - b));
+  }, [r, find, sort, choice]);
+  const win = useWindow(scroller, rows.length, rowHeight, 32);
+  useEffect(() => { scroller.current!.scrollTop = 0; }, [find, sort, choice]);
+  useEffect(() => {
+    const on = () => setPaper(true), off = () => setPaper(false);
+    addEventListener('beforeprint', on);
+    addEventListener('afterprint', off);
+    return () => { removeEventListener('beforeprint', on); removeEventListener('afterprint', off); };
+  }, []);
+  const [from, to] = paper ? [0, Math.min(rows.length, onPaper)] : [win.from, win.to];
+  const chosen = choice.state ? stateWords(choice.state) : choice.failure !== undefined ? `like: ${r.failures[choice.failure].cause.text}` : '';
+
+  // Arrow keys move between the jobs in sight, and scroll.
+  const key = (e: KeyboardEvent) => {
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[e.key];
+    const row = (e.target as HTMLElement).closest<HTMLElement>('[data-row]');
+    if (!by || !row) return;
+    e.preventDefault();
+    const next = Math.min(Math.max(+row.dataset.row! + by, 0), rows.length - 1);
+    win.reveal(next);
+    requestAnimationFrame(() => requestAnimationFrame(() => scroller.current?.querySelector<HTMLElement>(`[data-row="${next}"] button`)?.focus()));
+  };
+  return (
+    <>
+      <div class="controls no-print">
+        <input type="search" aria-label="Find jobs" placeholder="Find by name, parameter or cause" value={find} onInput={(e) => setFind(e.currentTarget.value)} />
+        {chosen && <button class="button chip" onClick={() => choose({})} aria-label={`Only ${chosen}; show all`}><span>{chosen}</span> ×</button>}
+        <span class="muted" role="status">{rows.length === r.jobs.length ? count(rows.length, 'job') : `${rows.length.toLocaleString('en-US')} of ${count(r.jobs.length, 'job')}`}</span>
+      </div>
+      <div class="joblist scroll" ref={scroller} role="table" aria-label="Jobs" aria-rowcount={rows.length + 1} onKeyDown={key} style={{ height: paper ? 'auto' : `${Math.min(720, rows.length * rowHeight + 36)}px` }}>
+        <div class="jobrow heads" role="row" aria-rowindex={1}>{columns.map((c, i) => {
+          const on = sort?.at === i;
+          return (
+            <div class={c.css} role="columnheader" aria-sort={on ? (sort!.down ? 'descending' : 'ascending') : 'none'}>
+              <button onClick={() => setSort(on && sort!.down ? null : { at: i, down: on })}>{c.name}{on && (sort!.down ? ' ↓' : ' ↑')}</button>
+            </div>
+          );
+        })}</div>
+        <div role="rowgroup">
+          {!paper && <div style={{ height: `${win.above}px` }} />}
+          {rows.slice(from, to).map((i, k) => {
+            const j = r.jobs[i];
+            return (
+              <div class={`jobrow${j.former ? ' former' : ''}`} role="row" aria-rowindex={from + k + 2} data-row={from + k} key={i} onClick={() => open(i)}>
+                {columns.map((c) => (
+                  <div class={c.css} role="cell">{c.css === 'name' ? <button title={j.name} onClick={(e) => { e.stopPropagation(); open(i); }}>{c.text(j)}</button> : c.text(j)}</div>
+                ))}
+              </div>
+            );
+          })}
+          {!paper && <div style={{ height: `${win.below}px` }} />}
+        </div>
+      </div>
+      {paper && rows.length > onPaper && <p class="muted">and {rows.length - onPaper} more</p>}
+      {!rows.length && <p class="muted note">No job matches.</p>}
+    </>
+  );
+}

@@ -1,0 +1,82 @@
+// The head of the report: what ran, how it ended, and what became of the jobs.
+import { base, count, duration } from '../common/format';
+import { look, states, stateWords } from '../common/states';
+import { hours, seconds, stamp, until } from './model';
+import type { Report } from './types';
+
+const unique = (list: (string | null | undefined)[]) => [...new Set(list.filter((x): x is string => !!x))];
+
+// outcome says in a word or two how the batch is.
+function outcome(r: Report): { tone: string; text: string } {
+  const bad = ['failed', 'oom', 'timeout', 'stalled', 'lost', 'blocked'].reduce((n, s) => n + (r.counts[s] ?? 0), 0);
+  if (r.run?.alive) return { tone: 'run', text: 'running' };
+  if (!r.runs.length) return { tone: 'idle', text: 'has not run' };
+  const last = r.runs[r.runs.length - 1];
+  if (!last.ended) return { tone: 'warn', text: 'was killed' };
+  if (last.exit_status === 0) return { tone: 'ok', text: last.why || 'succeeded' };
+  return { tone: bad ? 'bad' : 'warn', text: last.why };
+}
+
+export function Summary({ r, pick }: { r: Report; pick: (state: string) => void }) {
+  const first = r.runs[0], last = r.runs[r.runs.length - 1], how = outcome(r);
+  const sum = (f: (x: Report['runs'][0]) => number) => r.runs.reduce((n, x) => n + f(x), 0);
+  const lost = sum((x) => x.lost.reduce((n, l) => n + l.gpu_seconds, 0));
+  const alive = sum((x) => seconds(x.ended ?? x.last_seen) - seconds(x.started));
+  const total = Object.values(r.counts).reduce((a, b) => a + b, 0);
+  const done = (r.counts.succeeded ?? 0) + (r.counts.up_to_date ?? 0) + (r.counts.not_needed ?? 0);
+  const git = unique(r.runs.map((x) => x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? ' + changes' : '')));
+  return (
+    <header class="summary">
+      <div class="headline">
+        <h1>{r.batch.files.map((f) => base(f.path)).join(', ')}</h1>
+        <span class={`badge ${how.tone}`} title={how.text}>{how.text}</span>
+      </div>
+      <dl class="facts wide">
+        {first && <><dt>When</dt><dd>{stamp(first.started)} – {until(first.started, last.ended ?? last.last_seen)}{r.runs.length > 1 && <span class="muted"> in {count(r.runs.length, 'run')}</span>}</dd></>}
+        <dt>By</dt><dd>{r.batch.user} on {unique([...r.runs.map((x) => x.host), r.batch.host]).join(', ')}</dd>
+        <dt>Folder</dt><dd class="mono">{r.batch.work_dir || r.batch.state_dir}</dd>
+        {git.length > 0 && <><dt>Commit</dt><dd class="mono">{git.join(', ')}{git.length > 1 && ' (several)'}</dd></>}
+        <dt>GPUs</dt><dd>{gpuWords(r)}</dd>
+      </dl>
+      <div class="tiles">
+        <Tile name="jobs done" value={done.toLocaleString('en-US')} of={`of ${total.toLocaleString('en-US')}`} />
+        <Tile name="time" value={duration(alive)} of={r.runs.length > 1 ? 'of all runs' : ''} />
+        <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} />
+        <Tile name="GPU hours lost" value={hours(lost)} of="while jobs waited" />
+        <Tile name="attempts" value={sum((x) => x.attempts).toLocaleString('en-US')} of={count(sum((x) => x.retries), 'retry', 'retries')} />
+      </div>
+      <Counts counts={r.counts} total={total} pick={pick} />
+      {r.warnings.length > 0 && <ul class="warnings">{r.warnings.map((w) => <li>{w.text}</li>)}</ul>}
+    </header>
+  );
+}
+
+function gpuWords(r: Report): string {
+  const names = new Map<string, number>();
+  for (const g of r.readings?.gpus ?? []) names.set(g.name ?? 'GPU', (names.get(g.name ?? 'GPU') ?? 0) + 1);
+  const devices = [...names].map(([name, n]) => `${n} × ${name}`).join(', ');
+  const drivers = unique(r.runs.map((x) => (x.sim ? 'simulated' : x.driver)));
+  return [devices, ...drivers].filter(Boolean).join('; ') || 'none needed';
+}
+
+const Tile = (p: { name: string; value: string; of?: string }) => (
+  <div class="tile"><div class="name">{p.name}</div><div><b>{p.value}</b> <span class="muted">{p.of}</span></div></div>
+);
+
+// Counts is a bar of the jobs by state, and a legend whose entries show those jobs.
+function Counts({ counts, total, pick }: { counts: Record<string, number>; total: number; pick: (state: string) => void }) {
+  const known = [...Object.keys(states), ...Object.keys(counts).filter((s) => !states[s])].filter((s) => counts[s] > 0);
+  const order = [...known].sort((a, b) => rank(a) - rank(b));
+  return (
+    <div class="counts">
+      <div class="bar" aria-hidden="true">{order.map((s) => <i class={look(s).tone} style={{ flexGrow: Math.max(counts[s], total / 200) }} title={`${counts[s]} ${stateWords(s)}`} />)}</div>
+      <ul>{order.map((s) => (
+        <li><a href="#jobs" class={`state ${look(s).tone}`} onClick={() => pick(s)}>
+          <span class="symbol" aria-hidden="true">{look(s).symbol}</span>{counts[s].toLocaleString('en-US')} {stateWords(s)}
+        </a></li>
+      ))}</ul>
+    </div>
+  );
+}
+
+const rank = (state: string) => ['ok', 'run', 'bad', 'warn', 'idle'].indexOf(look(state).tone);

@@ -1,0 +1,93 @@
+package schema
+
+import (
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+)
+
+// Report is what `gpurun report --json` prints: all that is known of a batch. Values of
+// variables, arguments and parameters whose names say that they are secret are ***.
+type Report struct {
+	Head
+	Batch    Batch             `json:"batch"`
+	Run      *Run              `json:"run"`    // the live run, else the last one; null if there was none
+	Counts   map[State]int     `json:"counts"` // jobs by state, as in status
+	Runs     []RunRow          `json:"runs"`   // oldest first, as in history
+	Jobs     []ReportJob       `json:"jobs"`   // in the order of the job files, then those that are no longer there
+	Config   map[string]string `json:"config"` // what the configs of all jobs that have one agree in
+	Failures []ReportFailure   `json:"failures"`
+	Readings *Readings         `json:"readings"` // null if there are none
+	Results  any               `json:"results"`  // as in results --json; null if nothing was measured
+	Curves   []ReportCurve     `json:"curves"`   // by step
+	Warnings []Problem         `json:"warnings"`
+}
+
+// ReportJob is a job with all its attempts and where its results come from.
+type ReportJob struct {
+	File     string            `json:"file"` // as in batch.files
+	Line     *int              `json:"line"`
+	Name     string            `json:"name"`
+	Key      string            `json:"key"`
+	Former   bool              `json:"former"` // it is no longer in the job files, or does something else now
+	Params   map[string]string `json:"params"`
+	Tags     []string          `json:"tags"`
+	Needs    []string          `json:"needs"`
+	State    State             `json:"state"`
+	Since    *time.Time        `json:"since"`
+	Cause    *Cause            `json:"cause"`
+	Wait     *Wait             `json:"wait"`
+	Failure  *int              `json:"failure"`  // its group: index in failures
+	Commands []string          `json:"commands"` // of its last attempt, else as planned
+	Config   map[string]string `json:"config"`   // of its last attempt: where it differs from others
+	Inputs   []state.Input     `json:"inputs"`   // as they were when its last attempt began
+	Metrics  map[string]any    `json:"metrics"`  // of its last success
+	Attempts []Attempt         `json:"attempts"` // oldest first, of all runs; without metrics
+}
+
+// ReportFailure is a group of jobs that failed the same way.
+type ReportFailure struct {
+	Alike
+	State State    `json:"state"`
+	Lines []string `json:"lines"` // the last ones of the log; empty if it is gone
+}
+
+// Readings are how full and busy the GPUs were while a run was alive, in steps of equal length.
+type Readings struct {
+	Step float64         `json:"step_seconds"`
+	Time []time.Time     `json:"time"` // of each step; gaps where no run was alive
+	GPUs []ReadingsOfGPU `json:"gpus"`
+}
+
+// ReadingsOfGPU are those of one GPU, a value for each step. Memory is the highest of the step,
+// utilization the mean.
+type ReadingsOfGPU struct {
+	Index  int          `json:"index"`
+	UUID   gpu.UUID     `json:"uuid"`
+	Name   *string      `json:"name"`
+	Total  *gpu.Bytes   `json:"memory_total_bytes"`
+	Used   []*gpu.Bytes `json:"memory_used_bytes"`
+	Ours   []*gpu.Bytes `json:"memory_ours_bytes"` // the batch's part of it
+	Util   []*float64   `json:"utilization_percent"`
+	Jobs   []int        `json:"jobs"`   // of the batch, that were on it
+	Others []bool       `json:"others"` // so was somebody else
+	Waits  []GPUWait    `json:"waits"`  // when jobs waited for it in vain
+}
+
+// GPUWait is a time in which a GPU could not be used although a job waited.
+type GPUWait struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+	Code gpu.Code  `json:"code"` // why
+	User *string   `json:"user"` // because of whom
+}
+
+// ReportCurve is what an attempt has reported of a metric, step by step; long ones are thinned out.
+type ReportCurve struct {
+	Job    string     `json:"job"`
+	UniID  string     `json:"uni_id"`
+	Metric string     `json:"metric"`
+	Steps  []float64  `json:"steps"`
+	Values []*float64 `json:"values"` // null where it was not a number
+}

@@ -59,7 +59,10 @@ func (l *loop) pause(resume bool) string {
 	if !was {
 		said = "not paused"
 	}
-	if alone > 0 {
+	switch {
+	case alone == 1:
+		said += "; 1 job was paused by name and stays so: gpurun resume '*' lets it start"
+	case alone > 1:
 		said += fmt.Sprintf("; %d jobs were paused by name and stay so: gpurun resume '*' lets them start", alone)
 	}
 	return said

@@ -152,5 +152,8 @@ func (a *app) badArguments(err error) error {
 	if missing, ok := strings.CutPrefix(text, "expected \""); ok {
 		text = "missing argument \"" + missing
 	}
+	if flag, _, ok := strings.Cut(text, ": expected "); ok && strings.HasSuffix(text, `but got "EOL" (<EOL>)`) {
+		text = flag + " needs a value"
+	}
 	return &failure{code: exitUsage, text: text, hint: hint}
 }

@@ -90,7 +90,8 @@ func (a *app) measured(paths []string) (*measured, error) {
 		if slices.ContainsFunc(j.Metrics(), func(x jobspec.Metric) bool { return x.Sum != "" && !to.Values[m.index[x.Name]].Is }) {
 			m.read(j, s, to, verdicts[id].Live)
 		}
-		if to.Sim, to.Commit = s.Run.Sim != "", s.Run.Commit; s.Run.Dirty {
+		to.Sim = s.Run.Sim != "" && j.Spec.Request.Max > 0
+		if to.Commit = s.Run.Commit; s.Run.Dirty {
 			to.Commit += "+"
 		}
 	}

@@ -96,7 +96,7 @@ func (a *app) tell(ref *batchRef, rep control.Reply, said string, named bool) er
 	}
 	for _, k := range rep.Kept {
 		if k.Why == runner.StillRuns && len(rep.Done) == 0 {
-			return &failure{code: exitUsage, text: ref.name() + ": " + reached(k.Jobs, k.Why), hint: "wait for it to end, or run gpurun stop first"}
+			return &failure{code: exitFailed, text: ref.name() + ": " + reached(k.Jobs, k.Why), hint: "wait for it to end, or run gpurun stop first"}
 		}
 		fmt.Fprintln(a.out, ref.name()+": "+reached(k.Jobs, k.Why))
 	}

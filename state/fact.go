@@ -65,8 +65,8 @@ type Fact struct {
 	Free     int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
 	Lost     []Loss            `json:"lost,omitempty"`          // also over: GPU time lost since the start before it
 
-	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running
-	// also has the Host, GPUs and GPUUUIDs then.
+	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running and
+	// end also have the Host, GPUs and GPUUUIDs then.
 	Engine  string `json:"engine,omitempty"`  // slurm
 	Cluster string `json:"cluster,omitempty"` // as it calls itself
 	JobID   string `json:"job_id,omitempty"`
@@ -149,6 +149,7 @@ const (
 	WhyGPU         = "gpu"       // stop --gpu: requeued, uncharged
 	WhyStray       = "stray"     // used a GPU it was not granted
 	WhyPreempted   = "preempted" // gave way to another run, or its hours ended: requeued, uncharged
+	WhyCluster     = "cluster"   // only in an attempt's own record: its cluster signalled it, and knows why
 	WhyResize      = "resize"    // an elastic job starts again on another number of GPUs
 )
 

@@ -206,6 +206,9 @@ func NewRecord(ledger int, seq int64, f Fact, a *Attempt) *Record {
 	r := &Record{Fact: f, Start: a.Start.Time, StartSeq: a.Seq, EndSeq: seq, Ledger: a.Ledger}
 	r.Key, r.Job, r.Attempt = cmp.Or(f.Key, s.Key), cmp.Or(f.Job, s.Job), cmp.Or(f.Attempt, s.Attempt)
 	r.Needs, r.Inputs, r.Log, r.Commands, r.GPUs, r.GPUUUIDs = s.Needs, s.Inputs, s.Log, s.Commands, s.GPUs, s.GPUUUIDs
+	if f.Host != "" { // a cluster chose them, after the start
+		r.GPUs, r.GPUUUIDs = f.GPUs, f.GPUUUIDs
+	}
 	r.LogFrom, r.Memory, r.Close = s.LogFrom, s.Memory, s.Close
 	r.Metrics, r.Measured = nil, nil
 	if r.State == Succeeded {

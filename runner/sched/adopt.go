@@ -55,7 +55,10 @@ func adopted(o *state.Attempt) *attempt {
 		stopping: stopping{stop: o.Stop, prior: o.Stop != "" && o.Stop != state.WhyTimeout && o.Stop != state.WhyStalled && o.Stop != state.WhyResize},
 	}
 	if o.Running != nil {
-		a.pid, a.host = o.Running.PID, o.Running.Host
+		a.pid = o.Running.PID
+		if o.Running.Host != "" {
+			a.host, a.grant = o.Running.Host, o.Running.Grant()
+		}
 	}
 	return a
 }

@@ -3,6 +3,7 @@ package sched
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -150,6 +151,37 @@ func (c *Core) line(a *attempt, queued bool) {
 	if a.queued = queued; a.job >= 0 {
 		c.jobs[a.job].queued = queued
 	}
+}
+
+// leaveQueue gives up when nothing of all that is submitted has begun for max_wait.
+func (c *Core) leaveQueue() {
+	standing := 0
+	for _, a := range c.live.all {
+		if a.queued {
+			standing++
+		}
+	}
+	if standing == 0 || standing < len(c.live.all) || !c.begun {
+		c.idle = 0
+		return
+	}
+	if c.idle == 0 {
+		c.idle = c.now.Boot
+	}
+	limit := c.b.Settings.MaxWait
+	if limit == 0 || c.now.Boot-c.idle < limit || c.draining != "" {
+		return
+	}
+	c.gaveUp = true
+	first := c.live.all[0]
+	c.vain.Head, c.vain.HeadWhy = first.name, first.standing.String()
+	c.drain("nothing has begun on the cluster within max_wait")
+	c.endAll(state.WhyInterrupted, false)
+}
+
+// String says how an attempt waits.
+func (s standing) String() string {
+	return strings.TrimSuffix(strings.TrimSpace("queued "+s.jobID)+": "+s.reason, ": ")
 }
 
 // onPool reports whether an attempt holds devices of the pool.

@@ -77,6 +77,7 @@ type ending struct {
 	gaveUp   bool           //
 	vain     state.Snapshot // when the run gave up: the head it was waiting for, and why
 	wakeAt   time.Duration  // as last requested
+	idle     time.Duration  // since when all that is submitted waits in the queue of a cluster; 0 if it does not
 	fillAt   time.Duration  // when time alone may let some job start; 0 for never
 	finished bool
 }
@@ -211,6 +212,10 @@ func (c *Core) apply(file int, f state.Fact) {
 func (c *Core) giveUp() {
 	w, now := &c.waiter, c.now.Boot
 	c.expire()
+	if c.opts.Queues {
+		c.leaveQueue()
+		return
+	}
 	if c.opts.NoWait && c.closed() != "" && len(c.live.all) == 0 && c.firstReady() >= 0 {
 		c.viewHead(&c.vain)
 		c.gaveUp = true
@@ -312,6 +317,9 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 	}
 	by(c.changes)
 	by(c.gathering.Next)
+	if limit := c.b.Settings.MaxWait; c.idle > 0 && limit > 0 {
+		by(c.idle + limit)
+	}
 	if w := &c.waiter; w.id >= 0 {
 		for _, s := range c.cooling {
 			by(s.until)

@@ -67,6 +67,9 @@ func (a *attempt) end(e Ended, now Now) state.Fact {
 			f.PeakEach = append(f.PeakEach, s.peak)
 		}
 	}
+	if a.host != "" {
+		f.Host, f.GPUs, f.GPUUUIDs = a.host, a.grant.Indices, a.grant.UUIDs
+	}
 	if !e.At.IsZero() {
 		f.Time = e.At.UTC()
 	}

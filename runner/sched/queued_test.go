@@ -107,3 +107,25 @@ func TestUncharged(t *testing.T) {
 		t.Errorf("the end is %+v", last.Fact)
 	}
 }
+
+// max_wait counts while nothing that is submitted runs; then all of it is taken back.
+func TestQueueInVain(t *testing.T) {
+	w := newCluster(t)
+	w.b.Settings.MaxWait = time.Hour
+	w.open()
+	w.send(Began{})
+	w.wait(50 * time.Minute)
+	w.send(Started{UniID: w.attempt("a"), PID: 7, Host: "node1"})
+	w.wait(2 * time.Hour) // one is running
+	w.exit("a", Ended{})
+	w.wait(59 * time.Minute)
+	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Succeeded: 1})
+	w.wait(2 * time.Minute)
+	for _, name := range []string{"b", "c"} {
+		w.exit(name, Ended{ExitCode: -1, Why: state.WhyInterrupted, Lost: true, Void: true})
+	}
+	w.counts(t, map[state.Phase]int{state.Interrupted: 2, state.Succeeded: 1})
+	if w.done == nil || !w.done.GaveUp {
+		t.Errorf("the run ended with %+v", w.done)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -76,7 +75,7 @@ func (a *attempt) view() state.View {
 	}
 	v.Host = a.host
 	if a.queued {
-		v.Phase, v.Note = state.Queued, strings.TrimSuffix(strings.TrimSpace("queued "+a.jobID)+": "+a.reason, ": ")
+		v.Phase, v.Note = state.Queued, a.standing.String()
 	}
 	if a.background != "" {
 		v.Note = "in the background: " + a.background

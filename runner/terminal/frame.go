@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,7 +32,8 @@ func (f Frame) Rows(size Size) []string {
 
 // jobs returns the lines of running jobs, in at most room rows.
 func (f Frame) jobs(w, room int) []string {
-	shown, more := f.Snap.Running, ""
+	shown, more := slices.Clone(f.Snap.Running), ""
+	slices.SortStableFunc(shown, func(a, b state.View) int { return cmp.Compare(rank(a), rank(b)) })
 	if len(shown) > room {
 		keep := max(room-1, 0)
 		more = fmt.Sprintf("  +%d more running", len(shown)-keep)
@@ -39,7 +41,7 @@ func (f Frame) jobs(w, room int) []string {
 	}
 	rows := make([][]string, len(shown))
 	for i, v := range shown {
-		rows[i] = []string{Label(v), GPUList(v.GPUs), memory(v), Age(v, f.Now)}
+		rows[i] = []string{Label(v), where(v), memory(v), Age(v, f.Now)}
 	}
 	cols, last := columnsOf(rows, w)
 	lines := make([]string, 0, room)
@@ -50,6 +52,22 @@ func (f Frame) jobs(w, room int) []string {
 		lines = append(lines, Paint(Dim, Fit(more, w)))
 	}
 	return lines
+}
+
+// rank puts what runs before what is queued.
+func rank(v state.View) int {
+	if v.Phase == state.Queued {
+		return 1
+	}
+	return 0
+}
+
+// where says where a job runs, if it does.
+func where(v state.View) string {
+	if v.Phase == state.Queued {
+		return "queued"
+	}
+	return place(v.Host, v.GPUs)
 }
 
 // columnsOf assigns columns to the parts of the jobs' lines, 0 to one that is left out,
@@ -160,7 +178,7 @@ func GPUList(ids []int) string {
 
 // memory returns what a job uses of what it asked for, summed over its GPUs.
 func memory(v state.View) string {
-	if len(v.GPUs) == 0 {
+	if len(v.GPUs) == 0 || v.Host != "" {
 		return ""
 	}
 	total := (v.Memory * gpu.Bytes(len(v.GPUs))).Round()

@@ -10,7 +10,10 @@ import (
 
 // StartLine reports the start of an attempt.
 func StartLine(f state.Fact) string {
-	s := "start       " + name(f.Job, f.Attempt) + ", " + GPUList(f.GPUs)
+	if f.Engine != "" && f.Kind == state.KindStart {
+		return "submit      " + name(f.Job, f.Attempt)
+	}
+	s := "start       " + name(f.Job, f.Attempt) + ", " + place(f.Host, f.GPUs)
 	if len(f.GPUs) > 0 && f.Memory > 0 {
 		s += ", " + f.Memory.Asked()
 		if len(f.GPUs) > 1 {
@@ -23,6 +26,14 @@ func StartLine(f state.Fact) string {
 // StalledLine reports that an attempt does nothing any more.
 func StalledLine(f state.Fact) string {
 	return Paint(Yellow, Pad(string(f.Kind), 12)) + name(f.Job, f.Attempt) + ": " + CleanText(f.Reason)
+}
+
+// place says where an attempt runs: "GPU 2", or "node1, GPU 2" in a cluster.
+func place(host string, gpus []int) string {
+	if host != "" {
+		return CleanText(host) + ", " + GPUList(gpus)
+	}
+	return GPUList(gpus)
 }
 
 // EndLine reports how an attempt ended; start is its start, as far as known.
@@ -42,7 +53,10 @@ func EndLine(f, start state.Fact) string {
 	case f.From != "":
 		parts = append(parts, "taken over from "+CleanText(f.From))
 	case f.UniID != "":
-		parts = append(parts, Seconds(f.Seconds), GPUList(start.GPUs))
+		parts = append(parts, Seconds(f.Seconds))
+		if start.Engine == "" || start.Host != "" { // otherwise it never had a place
+			parts = append(parts, place(start.Host, start.GPUs))
+		}
 	}
 	if f.PeakMemory > 0 {
 		parts = append(parts, "peak "+f.PeakMemory.Round())

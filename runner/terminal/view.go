@@ -76,12 +76,20 @@ func (v *View) Fact(job int, f state.Fact) {
 	defer v.mu.Unlock()
 	switch f.Kind {
 	case state.KindStart:
-		v.starts[f.UniID] = state.Fact{GPUs: f.GPUs, Log: f.Log, Job: f.Job}
+		v.starts[f.UniID] = state.Fact{GPUs: f.GPUs, Log: f.Log, Job: f.Job, Engine: f.Engine}
 		if !v.live {
 			v.line(f.Time, StartLine(f))
 		}
 	case state.KindStalled:
 		v.line(f.Time, StalledLine(f))
+	case state.KindRunning:
+		if s, ok := v.starts[f.UniID]; ok && f.Host != "" {
+			s.GPUs, s.Host = f.GPUs, f.Host
+			v.starts[f.UniID] = s
+			if !v.live {
+				v.line(f.Time, StartLine(f))
+			}
+		}
 	case state.KindEnd:
 		start := v.starts[f.UniID]
 		delete(v.starts, f.UniID)
@@ -137,7 +145,7 @@ func (v *View) changes(s *state.Snapshot, now time.Time) {
 		before[r.UniID] = r.Note
 	}
 	for _, r := range s.Running {
-		if r.Note != before[r.UniID] {
+		if r.Note != before[r.UniID] && r.Note != "" && r.Phase != state.Queued {
 			v.line(now, "running     "+name(r.Job, r.Attempt)+", "+CleanText(r.Note))
 		}
 	}

@@ -7,48 +7,33 @@ import (
 	"strconv"
 	"strings"
 
-	"gpurun/gpu"
 	"gpurun/jobspec"
+	"gpurun/runner/engine"
 )
 
 // identity is what a job's environment tells it about its attempt.
 type identity struct {
 	uniID   string
 	attempt int
-	port    int
+	port    string
 	result  string
 }
 
 // jobEnviron returns a job's whole environment: gpurun's own, then the variables that
 // docs/jobfile.md promises, then the job file's env. The variables that name the job's
 // GPUs cannot be overridden, to keep it off other people's.
-func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, g gpu.Grant, indexed bool) []string {
-	port := strconv.Itoa(a.port)
-	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + port, "PET_MASTER_PORT=" + port} // torchrun reads only the last
+func jobEnviron(base []string, j *jobspec.Job, r jobspec.Rendered, a identity, gpus []string) []string {
+	soft := []string{"PYTHONUNBUFFERED=1", "MASTER_PORT=" + a.port, "PET_MASTER_PORT=" + a.port} // torchrun reads only the last
 	if j.Spec.CPUsGiven {
 		soft = append(soft, "OMP_NUM_THREADS="+strconv.Itoa(j.Spec.CPUs))
 	}
-	fixed := append(g.Environ(indexed),
+	fixed := append(slices.Clip(gpus),
 		"GPURUN_JOB="+j.Name,
 		"GPURUN_UNI_ID="+a.uniID,
 		"GPURUN_ATTEMPT="+strconv.Itoa(a.attempt),
 		"GPURUN_RESULT="+a.result,
 	)
-	return layered(soft, base, r.Env, fixed)
-}
-
-// layered merges environments; later ones override earlier ones.
-func layered(layers ...[]string) (env []string) {
-	at := map[string]int{}
-	for _, kv := range slices.Concat(layers...) {
-		name, _, _ := strings.Cut(kv, "=")
-		if i, ok := at[name]; ok {
-			env[i] = kv
-			continue
-		}
-		at[name], env = len(env), append(env, kv)
-	}
-	return env
+	return engine.Layered(soft, base, r.Env, fixed)
 }
 
 // Environ returns gpurun's own environment as jobs inherit it: without the variables

@@ -28,7 +28,7 @@ func TestWhatJobsInherit(t *testing.T) {
 func TestLayersOfAnEnvironment(t *testing.T) {
 	base := []string{"A=1", "PYTHONUNBUFFERED=no", "odd", "A=2", "B=1", "CUDA_VISIBLE_DEVICES=0"}
 	environ := func(env ...string) []string {
-		e := jobEnviron(base, &jobspec.Job{Name: "j", Spec: &jobspec.Spec{}}, jobspec.Rendered{Env: env}, identity{"u", 2, 7, "/r"}, gpu.Grant{}, true)
+		e := jobEnviron(base, &jobspec.Job{Name: "j", Spec: &jobspec.Spec{}}, jobspec.Rendered{Env: env}, identity{"u", 2, "7", "/r"}, gpu.Grant{}.Environ(true))
 		slices.Sort(e)
 		return e
 	}

@@ -18,6 +18,8 @@ var bareGo = map[string]string{
 	"runner/engine/local/keeper/contain.go": "it is what sees to them in a keeper",
 	"runner/engine/local/keeper/keeper.go":  "a keeper, which contains what can be contained",
 	"runner/engine/local/keeper/claims.go":  "a keeper",
+	"runner/engine/local/keeper/single.go":  "a keeper, of one attempt",
+	"runner/engine/cluster/task.go":         "a keeper's process on a node",
 	"runner/engine/local/remote.go":         "waits for a process and does nothing else",
 	"runner/measure.go":                     "reads metrics, and fails alone",
 	"gpu/probe/childmain.go":                "another process, whose crash is made good",

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"gpurun/gpu"
@@ -139,7 +141,14 @@ func (p *preparation) patiently() (*attempt, state.Fact, error) {
 
 func (p *preparation) furnish() (*attempt, state.Fact, error) {
 	job, own := p.job, p.Ledger.LogPath(p.job.File, p.job.Name)
-	r, err := p.Batch.Render(job, jobspec.Runtime{UniID: p.uniID, Attempt: p.Attempt, GPUs: p.Grant.Indices, Port: p.port, Log: own, Started: p.started(), Environ: p.Environ})
+	rt := jobspec.Runtime{UniID: p.uniID, Attempt: p.Attempt, GPUs: p.Grant.Indices, Port: p.port, Log: own, Started: p.started(), Environ: p.Environ}
+	if p.Does.Places {
+		rt.Later = engine.Token
+	}
+	r, err := p.Batch.Render(job, rt)
+	if err == nil && p.Does.Places {
+		err = tooEarly(r)
+	}
 	if err != nil {
 		return nil, state.Fact{}, err
 	}
@@ -175,9 +184,64 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		launch: p.launch(r, header),
 	}
 	start := state.Fact{
-		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: r.Commands, Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
+		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: p.named(r.Commands), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
+	}
+	if p.Does.Places {
+		start.Engine = p.Does.Name
 	}
 	return at, start, nil
+}
+
+// nodeOnly are the variables that a node fills in.
+var nodeOnly = []string{"gpu", "gpu_list", "ngpus", "port"}
+
+// portText returns the port that the attempt may listen on.
+func (p *preparation) portText() string {
+	if p.Does.Places {
+		return engine.Token("port")
+	}
+	return strconv.Itoa(p.port)
+}
+
+// gpus returns the variables that name the attempt's GPUs, unless a node sets them.
+func (p *preparation) gpus() []string {
+	if p.Does.Places {
+		return nil
+	}
+	return p.Grant.Environ(p.Indexed)
+}
+
+// named returns commands with those variables by name.
+func (p *preparation) named(commands []string) []string {
+	if !p.Does.Places {
+		return commands
+	}
+	var pairs []string
+	for _, name := range nodeOnly {
+		pairs = append(pairs, engine.Token(name), "{"+name+"}")
+	}
+	names, all := strings.NewReplacer(pairs...), make([]string, len(commands))
+	for i, c := range commands {
+		all[i] = names.Replace(c)
+	}
+	return all
+}
+
+// tooEarly returns an error if something that must exist before a node is chosen depends on
+// what only the node knows.
+func tooEarly(r jobspec.Rendered) error {
+	texts := map[string]string{"the log": r.Stdout + r.Stderr, "work_dir": r.WorkDir, "outputs": strings.Join(r.Outputs, " "), "inputs": strings.Join(r.Inputs, " ")}
+	if r.Config != nil {
+		texts["the config file"] = r.Config.Path + string(r.Config.Content)
+	}
+	for what, text := range texts {
+		for _, name := range nodeOnly {
+			if strings.Contains(text, engine.Token(name)) {
+				return fmt.Errorf("{%s} in %s: it is known only once the cluster has chosen a node; use {uni_id} there, or move it into the command", name, what)
+			}
+		}
+	}
+	return nil
 }
 
 // started returns when the run began, as people name folders by it.
@@ -194,10 +258,11 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 		Identity: engine.Identity{UniID: p.uniID, Job: job.Name, Dir: p.dir, Grace: job.Spec.Grace, Grant: p.Grant},
 		Command: engine.Command{
 			Shell: r.Shell, Commands: r.Commands, WorkDir: r.WorkDir, Cores: p.Cores,
-			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.port, resultPath(p.dir)}, p.Grant, p.Indexed),
+			Env: jobEnviron(p.Environ, job, r, identity{p.uniID, p.Attempt, p.portText(), resultPath(p.dir)}, p.gpus()),
 		},
 		Output:  engine.Output{Stdout: r.Stdout, Stderr: r.Stderr, Header: header},
 		Attempt: p.Attempt, Timeout: p.Timeout, Notice: (*engine.Notice)(&job.Spec.AtTimeout),
+		Ask:  p.ask(),
 		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
 	}
 	if len(l.Shell) == 0 {
@@ -207,6 +272,17 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 		l.Config, l.ConfigSum = r.Config.Path, configcopy.Sum(r.Config.Content)
 	}
 	return l
+}
+
+// ask returns what the job asks of an engine that places.
+func (p *preparation) ask() *engine.Ask {
+	if !p.Does.Places {
+		return nil
+	}
+	s := p.job.Spec
+	return &engine.Ask{
+		GPUs: s.Request.Min, Models: s.Request.Models.List(), GPUMemory: s.Request.Memory, CPUs: s.CPUs, Memory: s.Memory, Priority: s.Priority,
+	}
 }
 
 // resultPath returns the value of GPURUN_RESULT, a file in the attempt's folder.

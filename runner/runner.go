@@ -24,12 +24,13 @@ type Config struct {
 	Starts []state.Fact // one run fact per file, appended to its ledger first
 	Prober probe.Prober // nil without GPUs
 	Engine engine.Opened
-	Host   HostRules       // nil without GPUs
-	Rules  Ruler           // without it, settings stay as they are
-	Reread Reader          // without it, the files are read only once
-	Taken  func()          // is told that the run goes by what was read again
-	Say    func(string)    // tells the user what is no warning
-	Spent  func(gpu.Spent) // is told now and then what the run knows of the use of the GPUs so far; nil without them
+	Does   engine.Abilities // of the Engine
+	Host   HostRules        // nil without GPUs
+	Rules  Ruler            // without it, settings stay as they are
+	Reread Reader           // without it, the files are read only once
+	Taken  func()           // is told that the run goes by what was read again
+	Say    func(string)     // tells the user what is no warning
+	Spent  func(gpu.Spent)  // is told now and then what the run knows of the use of the GPUs so far; nil without them
 	Sinks  []Sink
 	// Report returns what a block dialect script has reported of its attempt: the engine
 	// sees only what uni_id.json says when the tree is empty. nil for none.

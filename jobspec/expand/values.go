@@ -18,6 +18,9 @@ type Runtime struct {
 	Log     string // absolute path of the log if the job file names none
 
 	Environ []string // gpurun's own environment, which jobs inherit
+
+	// Later returns what stands for gpu, gpu_list, ngpus and port, if only the node knows them.
+	Later func(name string) string
 }
 
 // Values are what variables stand for while one job is rendered.
@@ -102,8 +105,14 @@ func (v *Values) Param(name string) Param {
 	return Param{Name: name, Tag: "!!null"}
 }
 
+// onNode are the variables that only the place knows where the job runs.
+var onNode = map[VarKind]string{VarGPU: "gpu", VarGPUList: "gpu_list", varNGPUs: "ngpus", varPort: "port"}
+
 // known returns the value of a variable that is not a parameter.
 func (v *Values) known(k VarKind) string {
+	if name, is := onNode[k]; is && v.Runtime.Later != nil {
+		return v.Runtime.Later(name)
+	}
 	switch k {
 	case VarName:
 		return v.Name

@@ -75,6 +75,10 @@ func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 		})
 		return strings.Join(parts, ","), len(parts) > 0
 	}
+	if name == "cluster" && v.Kind == yaml.MappingNode {
+		text := clusterText(s, v)
+		return text, text != ""
+	}
 	text, tag, ok := s.Scalar(v, name)
 	return text, ok && tag != "!!null"
 }

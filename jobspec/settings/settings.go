@@ -36,6 +36,8 @@ type Settings struct {
 	Breaker       int  // hold a family if its first Breaker attempts fail alike; 0 for never
 	Learn         bool // go by what earlier jobs of a family took
 	Pools         []Pool
+	Engine        string            // local, or a kind of cluster
+	Cluster       map[string]string // what only a cluster knows; lists are lines
 
 	Allow []string // lints switched off
 
@@ -62,7 +64,7 @@ func Defaults() Settings {
 		MinMemory: 8000 * gpu.MiB, MaxUtil: 30, Poll: 5 * time.Second,
 		MinGPUs: -1, MaxGPUs: -1, Others: gpu.OthersAllow, Pick: gpu.MostFree, Order: "file",
 		Patience: 10 * time.Minute, Grace: 10 * time.Second,
-		Program: "python test.py", SeedAs: "config", Breaker: 5, Learn: true,
+		Program: "python test.py", SeedAs: "config", Breaker: 5, Learn: true, Engine: "local",
 	}
 }
 

@@ -79,6 +79,8 @@ var Table = []Def{
 	count("breaker", func(s *Settings) *int { return &s.Breaker }),
 	onOff("learn", func(s *Settings) *bool { return &s.Learn }),
 	of("pools", "", func(s *Settings) *[]Pool { return &s.Pools }, parsePools, formatPools),
+	word("engine", func(s *Settings) *string { return &s.Engine }, Engines...),
+	of("cluster", "", func(s *Settings) *map[string]string { return &s.Cluster }, parseCluster, formatCluster),
 	list("allow", func(s *Settings) *[]string { return &s.Allow }, func(t string) ([]string, error) { return lint.ParseAllow(strings.Split(t, ",")) }),
 }
 
@@ -159,7 +161,7 @@ func shown(name, value string) string {
 		return "no limit"
 	case value == "-1", name == "gpu_ids" && value == "":
 		return "not set"
-	case (name == "allow" || name == "pools") && value == "":
+	case (name == "allow" || name == "pools" || name == "cluster") && value == "":
 		return "none"
 	case name == "hours" && value == "":
 		return "always"

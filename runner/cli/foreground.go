@@ -42,7 +42,7 @@ type execClaim struct {
 func (e *execClaim) open(p probe.Prober, pool *gpu.Pool) (err error) {
 	e.pool = pool
 	last := filepath.Join(os.TempDir(), "gpurun-exec-"+strconv.Itoa(os.Getuid()))
-	e.engine, err = e.openEngine("", zerolog.Nop(), claimRoots(p, last))
+	e.engine, err = e.openEngine(engines["local"], "", zerolog.Nop(), claimRoots(p, last), engine.Cluster{})
 	e.purse = purseOf(p, last)
 	e.purse.open(pool)
 	return err

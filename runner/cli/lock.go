@@ -9,7 +9,7 @@ import (
 
 // openState opens and locks the state of job files.
 func (a *app) openState(paths []string, abandon string) (*disk.State, error) {
-	s, err := disk.Open(paths, disk.Options{StateDir: a.global.StateDir, Abandon: abandon, Trace: a.engine().Trace, Go: a.goSafely})
+	s, err := disk.Open(paths, disk.Options{StateDir: a.global.StateDir, Abandon: abandon, Trace: trace, Go: a.goSafely})
 	if err != nil {
 		return nil, stateFailure(err)
 	}
@@ -48,7 +48,7 @@ func stateFailure(err error) error {
 // folder was removed while they kept running without their runner.
 func (r *run) noStrayKeeper() error {
 	for i := range r.batch.Files {
-		if pid := r.engine().Stray(r.state.Dir(i)); pid != 0 {
+		if pid := engines["local"].Stray(r.state.Dir(i)); pid != 0 {
 			return &failure{code: exitState, text: fmt.Sprintf("jobs of an earlier run of %s are still running under process %d, but %s was removed",
 				r.batch.Files[i].Path, pid, r.state.Dir(i)), hint: fmt.Sprintf("wait for them or kill them (pstree -p %d lists them), then try again", pid)}
 		}

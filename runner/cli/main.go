@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"gpurun/gpu/probe"
+	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/local/keeper"
 	"gpurun/state/disk"
 )
@@ -29,6 +30,8 @@ func Main(args []string) int {
 	if len(args) > 0 {
 		// The program's own helpers: the keeper of a run, and the child that talks to NVML.
 		switch args[0] {
+		case "__task":
+			return cluster.Task(args[1:])
 		case "__keeper":
 			return keeper.Main(args[1:], keeper.Usual)
 		case "__probe":

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"gpurun/jobspec"
 	"gpurun/runner"
@@ -23,18 +24,18 @@ type aftermath struct {
 // does not answer: then only recorded ends count.
 func (a *app) settle(b *jobspec.Batch, h *state.History, dir func(ledger int) string, alive bool) aftermath {
 	m := aftermath{found: map[string]engine.Found{}, ended: map[string]bool{}, away: map[string]string{}}
-	look := a.engine().Looker()
+	look := looker()
 	job := runner.JobFinder(b)
 	for _, at := range h.Attempts() {
 		uni := at.Start.UniID
-		if run := h.LastRun(at.Ledger); !disk.OnThisHost(run) {
+		if run := h.LastRun(at.Ledger); at.Start.Engine == "" && !disk.OnThisHost(run) {
 			m.away[uni] = run.Host
 			continue
 		}
 		folder := disk.AttemptDir(dir(at.Ledger), uni)
 		f := look(folder, uni)
 		switch {
-		case f.PID != 0, f.Ended == nil && alive:
+		case f.PID != 0, f.Ended == nil && (alive || at.Start.Engine != ""):
 			m.found[uni] = f
 			continue
 		case f.Ended == nil:
@@ -55,6 +56,10 @@ func (m aftermath) words(a *state.Attempt) string {
 	}
 	f, ok := m.found[uni]
 	switch {
+	case ok && a.Start.Engine != "" && f.Host != "":
+		return fmt.Sprintf("was running on %s of %s; the next run takes it on", f.Host, a.Start.Engine)
+	case ok && a.Start.Engine != "":
+		return strings.TrimSpace(fmt.Sprintf("was queued on %s %s", a.Start.Engine, a.JobID)) + "; the next run takes it on"
 	case !ok || f.PID == 0:
 		return ""
 	case f.Keeper == 0:

@@ -68,7 +68,7 @@ func (c *planCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	opts.Sim, opts.Elsewhere = c.Sim != "", a.engine().Abilities().Places
+	opts.Sim = c.Sim != ""
 	attempts := history.Attempts()
 	p := &planning{planCmd: c, app: a, batch: batch, warnings: warnings, judgment: a.judge(batch, history, opts)}
 	if c.Sim != "" {
@@ -106,7 +106,7 @@ func (c *planCmd) Run(a *app) error {
 	if !c.Simulate {
 		p.printExpected(w)
 	}
-	for _, problem := range batch.CheckHost(cores(), hostMemory(), p.runs) {
+	for _, problem := range checkHost(batch, p.runs) {
 		fmt.Fprintln(w, "on this machine "+problem.Text)
 	}
 	codeChanged(w, batch, history)
@@ -125,7 +125,7 @@ func (p *planning) json() error {
 	}
 	doc := p.document(p.ref, nil, p.after)
 	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.Warnings)...)
-	doc.Warnings = append(doc.Warnings, problemDocs(p.batch.CheckHost(cores(), hostMemory(), p.runs))...)
+	doc.Warnings = append(doc.Warnings, problemDocs(checkHost(p.batch, p.runs))...)
 	for _, text := range p.warnings {
 		doc.Warnings = append(doc.Warnings, schema.Problem{Code: failureCodes[exitState], Text: text})
 	}
@@ -171,8 +171,8 @@ func (c *chooseFlags) options(b *jobspec.Batch) (sched.Options, error) {
 		return o, err
 	}
 	o.Forced, err = matching(b, c.Force.globs)
-	o.CPUs, o.Memory, o.Zone = cores(), hostMemory(), time.Local
-	o.Machine = machine()
+	o.Zone = time.Local
+	setLimits(&o, b)
 	return o, err
 }
 

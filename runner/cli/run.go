@@ -95,20 +95,22 @@ func (c *runCmd) Run(a *app) error {
 // run is one run, from its setup to its end.
 type run struct {
 	*app
-	cmd     *runCmd
-	head    *headline
-	batch   *jobspec.Batch
-	state   *disk.State
-	core    *sched.Core
-	opts    sched.Options
-	prober  probe.Prober // nil if no GPU is needed
-	rules   hostRules    // once known
-	usable  int          // devices that the run may use
-	purse   *purse       // nil if no other run can use them
-	log     zerolog.Logger
-	git     <-chan []commit
-	began   bool // jobs could start
-	closers []func()
+	cmd    *runCmd
+	head   *headline
+	batch  *jobspec.Batch
+	state  *disk.State
+	core   *sched.Core
+	opts   sched.Options
+	prober probe.Prober // nil if no GPU is needed
+	rules  hostRules    // once known
+	usable int          // devices that the run may use
+	purse  *purse       // nil if no other run can use them
+	log    zerolog.Logger
+	git    <-chan []commit
+	began  bool // jobs could start
+
+	engineNotes []string
+	closers     []func()
 
 	files    *fileWatch  // nil without --watch
 	detached *detachment // nil if its output goes where it was started
@@ -139,7 +141,6 @@ func (r *run) open() error {
 	}
 	r.opts.Watch = r.cmd.Watch
 	r.opts.NoWait, r.opts.Sim = r.cmd.NoWait, r.cmd.Sim != ""
-	r.opts.Elsewhere, r.opts.Queues = r.engine().Abilities().Places, r.engine().Abilities().Queues
 	r.shuffled = r.batch.Settings.DrawShuffleSeed(func() int64 { return rand.Int64N(1e9) })
 	r.head.batch(r.batch)
 	if r.state, err = r.openState(realPaths(r.batch), r.cmd.Abandon); err != nil {
@@ -159,8 +160,15 @@ func (r *run) open() error {
 	r.opts.Steady = steady
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
 	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
-	if err := problems(jobspec.Report(r.batch.CheckHost(cores(), hostMemory(), r.runs))); err != nil {
+	if err := problems(jobspec.Report(checkHost(r.batch, r.runs))); err != nil {
 		return err
+	}
+	if err := sameEngine(engineOf(r.batch), r.state.History(), r.state.Dir); err != nil {
+		return err
+	}
+	refused, notes := checkEngine(r.batch, r.runs, r.cmd.Sim != "", r.cmd.NoWait)
+	if r.engineNotes = notes; len(refused) > 0 {
+		return problems(jobspec.Report(refused))
 	}
 	if r.opts.Elsewhere || !wantsGPU(r.batch, r.runs) && !r.cmd.Watch {
 		return nil
@@ -251,18 +259,6 @@ func rulesOf(s jobspec.Settings, devs []gpu.Device, h hostRules, in inherited) (
 	}, err
 }
 
-// gpuWords returns the end of the headline: "4 of 8 GPUs, NVML 13.3, driver 580.65".
-func (r *run) gpuWords() string {
-	if r.prober == nil {
-		return "no GPU needed"
-	}
-	text := count(len(r.prober.Devices()), "GPU")
-	if r.usable < len(r.prober.Devices()) {
-		text = fmt.Sprintf("%d of %s", r.usable, text)
-	}
-	return text + ", " + r.prober.Version()
-}
-
 // carry starts the engine and hands everything to the runner.
 func (r *run) carry() error {
 	if r.git == nil {
@@ -273,6 +269,9 @@ func (r *run) carry() error {
 		fmt.Fprintf(r.out, "trying jobs in random order; --shuffle-seed %d repeats it\n", r.batch.Settings.ShuffleSeed)
 	}
 	r.tellWarnings()
+	for _, n := range r.engineNotes {
+		r.say("note", n)
+	}
 	r.tellRules()
 	if err := r.confirm(); err != nil {
 		return err
@@ -284,7 +283,7 @@ func (r *run) carry() error {
 	if err := r.noStrayKeeper(); err != nil {
 		return err
 	}
-	engine, err := r.openEngine(r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)))
+	engine, err := r.openEngine(engineOf(r.batch), r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)), clusterOf(r.batch))
 	if err != nil {
 		return &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}
 	}
@@ -300,7 +299,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print,
+		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: engineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print,
 		Log: r.log, Stops: sig.stops, Reloads: sig.again, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	}

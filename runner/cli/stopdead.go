@@ -9,6 +9,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/engine"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -30,7 +31,11 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	if err != nil {
 		return &failure{code: exitUsage, text: err.Error(), err: err}
 	}
-	engine, err := a.openEngine(s.Dir(0), zerolog.Nop(), nil)
+	kind := engines[nameOf(open[chosen[0]])]
+	if err := sameEngine(kind, s.History(), s.Dir); err != nil {
+		return err
+	}
+	engine, err := a.openEngine(kind, s.Dir(0), zerolog.Nop(), nil, engine.Cluster{})
 	if err != nil {
 		return &failure{code: exitState, text: "cannot reach the run's jobs: " + err.Error(), err: err}
 	}
@@ -45,8 +50,8 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	stops <- sched.StopRequested{Jobs: chosen, Why: "gpurun stop"}
 	b := remains(ref, open)
 	res := runner.Run(ctx, runner.Config{
-		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs))}),
-		Ledger: s, Engine: engine, Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: now, Go: a.goSafely,
+		Batch: b, Core: sched.New(b, s.History(), sched.Options{Selected: make([]bool, len(b.Jobs)), Elsewhere: kind.Abilities().Places, Queues: kind.Abilities().Queues}),
+		Ledger: s, Engine: engine, Does: kind.Abilities(), Sinks: []runner.Sink{last}, Log: zerolog.Nop(), Stops: stops, Now: now, Go: a.goSafely,
 	})
 	if res.StateErr != nil {
 		return stateFailure(res.StateErr)

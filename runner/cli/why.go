@@ -103,7 +103,8 @@ func (a *app) explain(ref *batchRef) (*explanation, error) {
 
 // verdictsOf returns what the next run would do with each job of a batch.
 func (a *app) verdictsOf(ref *batchRef) []verdict {
-	o := sched.Options{CPUs: cores(), Memory: hostMemory(), Machine: machine(), Sim: ref.history.LastRun(0).Sim != "", Elsewhere: a.engine().Abilities().Places, Zone: time.Local}
+	o := sched.Options{Sim: ref.history.LastRun(0).Sim != "", Zone: time.Local}
+	setLimits(&o, ref.batch)
 	return a.judge(ref.batch, ref.history, o).verdicts
 }
 

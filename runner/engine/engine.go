@@ -38,10 +38,26 @@ type Launch struct {
 	Tree    bool          // ends when no process of its tree is left (block dialect)
 	UniFile string        // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
 
+	Ask *Ask `json:",omitempty"` // of an engine that places; nil for others
+
 	// Leftovers says what to do with processes that outlive the last command, one of
 	// the Leftovers constants; "" means LeftoversKill.
 	Leftovers string
 }
+
+// An Ask is what a job asks of an engine that chooses where it runs.
+type Ask struct {
+	GPUs      int
+	Models    []string  // any of these, as the job file names them; empty for any
+	GPUMemory gpu.Bytes // of each GPU; 0 for any
+	CPUs      int       // 0 for what the cluster gives
+	Memory    gpu.Bytes // 0 for what the cluster gives
+	Priority  int
+}
+
+// Token stands in a command or its environment for what is known only where it runs: gpu,
+// gpu_list, ngpus or port.
+func Token(name string) string { return "\x01" + name + "\x01" }
 
 // A Notice is how an attempt is told that its timeout is over.
 type Notice struct {

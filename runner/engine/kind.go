@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/rs/zerolog"
 
 	"gpurun/state"
@@ -46,6 +48,14 @@ type Config struct {
 	Claims []string     // where host-wide claims are made, see claim.Roots; empty for no claims
 	Run    string       // this run's ID, which its claims and its wish carry
 	Go     func(func()) // starts a goroutine and handles its panics; nil for a plain go statement
+	Cluster
+}
+
+// Cluster is what only an engine that places needs to know.
+type Cluster struct {
+	Options map[string]string // settings.cluster
+	Environ []string          // that all attempts share, for the most part
+	Poll    time.Duration     // how often to look at the attempts' files, at most; 0 for 5 s
 }
 
 // Found is what can be seen of an attempt without a run. If neither Ended nor PID is set,
@@ -55,4 +65,7 @@ type Found struct {
 	PID    int    // a live process of its tree, the first if possible; or 0
 	Keeper int    // pid of the keeper it runs under; 0 if that is gone
 	Began  bool   // some command of it began
+
+	Away bool   // it is a cluster's: it may be queued or running, which only an engine finds out
+	Host string // where it runs, if that is known and not here
 }

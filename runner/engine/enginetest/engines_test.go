@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/slurm"
 	"gpurun/runner/engine/local"
 	"gpurun/runner/engine/local/keeper"
 )
@@ -20,8 +23,17 @@ import (
 // kinds are the engines that are checked.
 var kinds = map[string]engine.Kind{"local": local.Kind{}}
 
-// TestMain lets the test binary be a keeper.
+// TestMain lets the test binary be a keeper, also on a node of a cluster. Clusters are checked
+// where GPURUN_ENGINES names them: make engines starts them first.
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "__task" {
+		os.Exit(cluster.Task(os.Args[2:]))
+	}
+	for _, kind := range []engine.Kind{slurm.Kind} {
+		if name := kind.Abilities().Name; slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), name) {
+			kinds[name] = kind
+		}
+	}
 	if len(os.Args) > 1 && os.Args[1] == "__keeper" {
 		os.Exit(keeper.Main(os.Args[2:], keeper.Usual))
 	}
@@ -29,7 +41,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long the suite waits for an expected event.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // A test is one promise, checked on a bench that others share.
 type test struct {
@@ -89,7 +101,7 @@ func newBench(t *testing.T, kind engine.Kind) *bench {
 // whatever a failed test left running.
 func (b *bench) open() {
 	b.t.Helper()
-	e, err := b.kind.Open(engine.Config{Dir: b.dir})
+	e, err := b.kind.Open(engine.Config{Dir: b.dir, Cluster: engine.Cluster{Options: map[string]string{"poll": "2s"}}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -147,6 +159,26 @@ func (b *bench) background(uniID string) engine.Background {
 	return *b.until(uniID, func(ev engine.Event) bool { return ev.Background != nil }).Background
 }
 
+// announced waits until the engine says that it is about to signal an attempt, if it does so.
+func (b *bench) announced(uniID, why string) {
+	b.t.Helper()
+	if !b.kind.Abilities().Announces {
+		return
+	}
+	if ev := b.next(uniID); ev.Stopping == nil || ev.Stopping.Why != why {
+		b.t.Fatalf("got %+v, want Stopping", ev)
+	}
+}
+
+// trees skips a test that needs the engine to know processes of this host.
+func (b *bench) trees() engine.Trees {
+	b.t.Helper()
+	if b.engine.Trees == nil {
+		b.t.Skip("its processes are elsewhere")
+	}
+	return b.engine.Trees
+}
+
 // end waits for the end of an attempt.
 func (b *bench) end(uniID string) engine.Ended {
 	b.t.Helper()
@@ -191,6 +223,9 @@ func (b *bench) next(uniID string) engine.Event {
 				b.running[ev.UniID] = true
 			} else if ev.Ended != nil {
 				delete(b.running, ev.UniID)
+			}
+			if ev.Queued != nil && b.kind.Abilities().Queues {
+				continue // how often is up to the cluster
 			}
 			b.heard[ev.UniID] = append(b.heard[ev.UniID], ev)
 		case <-deadline:

@@ -29,6 +29,9 @@ func leftovers() (tests []test) {
 		{"wait", "(read x <$DIR/fifo; exit 5) &", engine.LeftoversWait, false, outcome{Exit: 5}, ""},
 	} {
 		tests = append(tests, test{c.name, func(b *bench) {
+			if c.seen {
+				b.trees()
+			}
 			l := onGPU(b, c.script, c.leftovers)
 			if c.leftovers == engine.LeftoversWait {
 				l.Grant = gpu.Grant{} // whatever it uses
@@ -40,7 +43,7 @@ func leftovers() (tests []test) {
 				b.t.Error("the background process has no description")
 			}
 			if c.seen {
-				b.engine.Trees.OnGPU(l.UniID, []int{left.PID})
+				b.trees().OnGPU(l.UniID, []int{left.PID})
 			}
 			b.goOn(l)
 			b.expect(b.end(l.UniID), c.want)
@@ -68,12 +71,13 @@ func leftovers() (tests []test) {
 		fails("a CPU job's leftovers are ended", auto, false),
 		fails("fail", engine.LeftoversFail, true),
 		test{"a process on no GPU does not count next to one that was", func(b *bench) {
+			b.trees()
 			l := onGPU(b, "(until test -e $DIR/seen; do sleep 0.01; done; exit 3) & (read x <$DIR/fifo; exit 0) & echo $! >$DIR/main", auto)
 			b.fifo(l)
 			b.start(l)
 			shown := b.background(l.UniID)
 			main := b.readPID(filepath.Join(l.Dir, "main"))
-			b.engine.Trees.OnGPU(l.UniID, []int{main})
+			b.trees().OnGPU(l.UniID, []int{main})
 			for shown.PID != main { // the keeper shows it first once it knows
 				shown = b.background(l.UniID)
 			}

@@ -17,9 +17,7 @@ var saving = []test{
 	{"a handler that exits", func(b *bench) {
 		l, _, _ := b.saver(`bash -c 'trap "echo saved; exit 4" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done'; exit $?`, "echo second")
 		b.engine.Save(l.UniID, state.WhyResize, "USR1", patience)
-		if ev := b.next(l.UniID); ev.Stopping == nil || ev.Stopping.Why != state.WhyResize {
-			b.t.Fatalf("got %+v, want Stopping", ev)
-		}
+		b.announced(l.UniID, state.WhyResize)
 		b.expect(b.end(l.UniID), outcome{Exit: 4, Why: state.WhyResize})
 		b.logged(l, "saved\n")
 	}},
@@ -54,7 +52,7 @@ var saving = []test{
 	{"stopped meanwhile", func(b *bench) {
 		l, _, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
 		b.engine.Save(l.UniID, state.WhyResize, "USR1", time.Hour)
-		b.until(l.UniID, func(ev engine.Event) bool { return ev.Stopping != nil })
+		b.announced(l.UniID, state.WhyResize)
 		b.engine.Stop(l.UniID, state.WhyCancelled, engine.Kill)
 		b.expect(b.end(l.UniID), outcome{Exit: -1, Signal: "SIGKILL", Why: state.WhyResize}) // the first reason
 	}},
@@ -66,7 +64,7 @@ var saving = []test{
 		b = newBench(b.t, b.kind)
 		l, r, _ := b.saver(`trap "echo saved" USR1; echo $$ >$DIR/fifo; while :; do sleep 0.02; done`)
 		b.engine.Save(l.UniID, state.WhyResize, "USR1", 500*time.Millisecond)
-		b.until(l.UniID, func(ev engine.Event) bool { return ev.Stopping != nil })
+		b.announced(l.UniID, state.WhyResize)
 		if err := b.engine.Close(); err != nil {
 			b.t.Fatal(err)
 		}

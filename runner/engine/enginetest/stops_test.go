@@ -64,10 +64,7 @@ func stops() (tests []test) {
 			l.Timeout, l.Grace = c.timeout, c.grace
 			b.fifo(l)
 			b.start(l)
-			ev := b.next(l.UniID)
-			if ev.Stopping == nil || ev.Stopping.Why != state.WhyTimeout {
-				b.t.Fatalf("got %+v, want Stopping", ev)
-			}
+			b.announced(l.UniID, state.WhyTimeout)
 			c.want.Why = state.WhyTimeout
 			got := b.end(l.UniID)
 			b.expect(got, c.want)
@@ -94,9 +91,7 @@ func stops() (tests []test) {
 			}
 			b.fifo(l)
 			r := b.start(l)
-			if ev := b.next(l.UniID); ev.Stopping == nil || ev.Stopping.Why != state.WhyTimeout {
-				b.t.Fatalf("got %+v, want Stopping", ev)
-			}
+			b.announced(l.UniID, state.WhyTimeout)
 			c.want.Why = state.WhyTimeout
 			b.expect(b.end(l.UniID), c.want)
 			text, err := os.ReadFile(l.Stdout)

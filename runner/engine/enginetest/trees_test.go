@@ -33,9 +33,7 @@ func leaves(name, command string, want outcome) test {
 // trees: an attempt is its whole process tree.
 var trees = []test{
 	{"its CPU time", func(b *bench) {
-		if b.engine.Trees == nil {
-			b.t.Skip("its processes are elsewhere")
-		}
+		b.trees()
 		b, busy, r := abandon(b, "while :; do :; done")
 		b.adopt(busy, r)
 		idle := b.launch("sleep 1000")
@@ -83,12 +81,13 @@ var trees = []test{
 		b.logged(l, "late\n")
 	}},
 	{"Attempt knows the tree", func(b *bench) {
+		b.trees()
 		l := b.launch(daemon + "; sleep 1000")
 		fifo := b.fifo(l)
 		r := b.start(l)
 		d := hear(b.t, fifo)
 		for pid, want := range map[int]string{r.PID: l.UniID, d: l.UniID, os.Getpid(): ""} {
-			if got := b.engine.Trees.Attempt(pid); got != want {
+			if got := b.trees().Attempt(pid); got != want {
 				b.t.Errorf("Attempt(%d) = %q, want %q", pid, got, want)
 			}
 		}

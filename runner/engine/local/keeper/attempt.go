@@ -136,7 +136,9 @@ func (a *attempt) prepare() error {
 	}
 	var err error
 	if a.made {
-		a.file, err = wire.OpenRecord(a.Dir)
+		if a.file, err = wire.OpenRecord(a.Dir); err == nil {
+			err = a.rec.Put(a.file)
+		}
 	} else {
 		a.file, err = wire.CreateRecord(a.Dir, &a.rec)
 	}

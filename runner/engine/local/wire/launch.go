@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -29,6 +30,18 @@ func translated(l *engine.Launch, f func(string) string) *engine.Launch {
 		}
 	}
 	return &c
+}
+
+// Pack returns a launch as JSON; Unpack undoes it.
+func Pack(l *engine.Launch) ([]byte, error) { return json.Marshal(legible(l)) }
+
+// Unpack reads what Pack wrote.
+func Unpack(b []byte) (*engine.Launch, error) {
+	var l engine.Launch
+	if err := json.Unmarshal(b, &l); err != nil {
+		return nil, err
+	}
+	return exact(&l), nil
 }
 
 func toText(s string) string {

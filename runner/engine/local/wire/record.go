@@ -93,14 +93,29 @@ func (r *Record) encode() []byte {
 	c := *r
 	for i := 0; ; i++ {
 		body, _ := json.Marshal(c) // every field has a JSON form
-		if line := fmt.Appendf(nil, "%08x %s", crc32.ChecksumIEEE(body), body); len(line) < StatusSize {
-			return append(append(line, bytes.Repeat([]byte{' '}, StatusSize-1-len(line))...), '\n')
+		if sealed := Seal(body, StatusSize); sealed != nil {
+			return sealed
 		}
 		c.Err = c.Err[:min(len(c.Err), longest>>i)]
 		c.Of = c.Of.shorter(i)
 		c.LeftRun = c.LeftRun[:min(len(c.LeftRun), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
 	}
+}
+
+// Seal returns a checksum, the body, and blanks up to size; nil if that is too little.
+func Seal(body []byte, size int) []byte {
+	line := fmt.Appendf(nil, "%08x %s", crc32.ChecksumIEEE(body), body)
+	if len(line) >= size {
+		return nil
+	}
+	return append(append(line, bytes.Repeat([]byte{' '}, size-1-len(line))...), '\n')
+}
+
+// Unseal returns the body of what Seal made, and whether it is whole.
+func Unseal(b []byte) (body []byte, ok bool) {
+	sum, body, _ := bytes.Cut(bytes.TrimRight(b, " \n"), []byte(" "))
+	return body, string(sum) == fmt.Sprintf("%08x", crc32.ChecksumIEEE(body))
 }
 
 var ErrNoRecord = errors.New("no readable status record")
@@ -112,8 +127,8 @@ func ReadRecord(dir, uniID string) (*Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoRecord, err)
 	}
-	sum, body, _ := bytes.Cut(bytes.TrimRight(b, " \n"), []byte(" "))
-	if string(sum) != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)) {
+	body, ok := Unseal(b)
+	if !ok {
 		return nil, fmt.Errorf("%w: checksum differs", ErrNoRecord)
 	}
 	var r Record

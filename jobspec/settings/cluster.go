@@ -1,0 +1,135 @@
+package settings
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+)
+
+// Engines are the values of the setting engine.
+var Engines = []string{"local", "slurm"}
+
+// clusterKeys are the keys of the setting cluster, and how their values are checked.
+var clusterKeys = map[string]func(string) error{
+	"partition": plain, "account": plain, "qos": plain, "constraint": plain, "gpurun": absolute, "extra": extras,
+	"poll":          func(t string) error { _, err := units.ParseDuration(t); return err },
+	"max_submitted": func(t string) error { _, err := units.ParseCount(t, 1); return err },
+}
+
+// models.NAME says what a cluster calls a model of GPU.
+const modelKey = "models."
+
+// ownArguments are arguments of a submission that gpurun sets.
+var ownArguments = []string{
+	"-a", "--array", "-o", "--output", "-e", "--error", "--requeue", "--no-requeue", "-J", "--job-name", "--export", "--export-file",
+	"-d", "--dependency", "--wrap", "-D", "--chdir", "--parsable", "--comment", "-W", "--wait", "-H", "--hold", "-n", "--ntasks", "-N", "--nodes",
+}
+
+func plain(text string) error {
+	if strings.ContainsAny(text, " \t\n") || strings.HasPrefix(text, "-") {
+		return source.Faultf("", "%q is not a name", text)
+	}
+	return nil
+}
+
+func absolute(text string) error {
+	if !strings.HasPrefix(text, "/") {
+		return source.Faultf("give the whole path, as the nodes see it", "%q is not absolute", text)
+	}
+	return nil
+}
+
+// extras checks arguments that are passed on, a line each.
+func extras(text string) error {
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch {
+		case !strings.HasPrefix(name, "-"):
+			return source.Faultf("write [\"--mail-type=END\"], a whole argument each", "%q is not an argument", name)
+		case slices.Contains(ownArguments, name):
+			return source.Faultf("remove it", "gpurun sets %s itself", name)
+		case strings.ContainsAny(name, " \t"):
+			return source.Faultf("write --name=value", "%q has a space", name)
+		}
+	}
+	return nil
+}
+
+// clusterText returns the setting as one text: key=value, separated by lines of "\x1f".
+func clusterText(s *source.Source, n *yaml.Node) string {
+	var parts []string
+	scalar := func(key string, v *yaml.Node) {
+		if text, tag, ok := s.Scalar(v, "cluster: "+key); ok && tag != "!!null" {
+			parts = append(parts, key+"="+text)
+		}
+	}
+	s.Pairs(n, "cluster", func(k, v *yaml.Node) {
+		switch {
+		case k.Value == "models" && v.Kind == yaml.MappingNode:
+			s.Pairs(v, "cluster: models", func(m, means *yaml.Node) { scalar(modelKey+m.Value, means) })
+		case k.Value == "extra" && v.Kind == yaml.SequenceNode:
+			var lines []string
+			for _, item := range s.Items(v, "cluster: extra") {
+				if text, _, ok := s.Scalar(item, "cluster: extra"); ok {
+					lines = append(lines, text)
+				}
+			}
+			parts = append(parts, "extra="+strings.Join(lines, "\n"))
+		default:
+			scalar(k.Value, v)
+		}
+	})
+	return strings.Join(parts, clusterSeparator)
+}
+
+const clusterSeparator = "\x1f"
+
+// parseCluster parses what clusterText made, or partition=gpu,account=vision from a flag.
+func parseCluster(text string) (map[string]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	by := clusterSeparator
+	if !strings.Contains(text, by) {
+		by = ","
+		if key, _, _ := strings.Cut(text, "="); key == "extra" {
+			by = clusterSeparator
+		}
+	}
+	options := map[string]string{}
+	for part := range strings.SplitSeq(text, by) {
+		key, value, ok := strings.Cut(part, "=")
+		key = strings.TrimSpace(key)
+		check := clusterKeys[key]
+		if model, is := strings.CutPrefix(key, modelKey); is && model != "" {
+			check = plain
+		}
+		switch {
+		case check == nil:
+			names := append(slices.Sorted(maps.Keys(clusterKeys)), "models")
+			return nil, source.Faultf(source.DidYouMean(key, names, "cluster has "+strings.Join(names, ", ")), "cluster has no %q", key)
+		case !ok || value == "":
+			return nil, source.Faultf("write {"+key+": …}, or --cluster "+key+"=…", "%s has no value", key)
+		case options[key] != "":
+			return nil, source.Faultf("keep only one", "%s is there twice", key)
+		}
+		if err := check(value); err != nil {
+			return nil, err
+		}
+		options[key] = value
+	}
+	return options, nil
+}
+
+func formatCluster(options map[string]string) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		parts = append(parts, key+"="+strings.ReplaceAll(options[key], "\n", " "))
+	}
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,349 @@
+// Package cluster runs attempts as jobs of a cluster's scheduler: what all of these have in
+// common. An attempt is a task of an array job. On its node runs gpurun's __task, with the
+// keeper of the local engine for this one attempt (task.go). Runner and nodes meet in files
+// only (files.go), so a run may be killed, and continued on another login node.
+//
+// An attempt runs at most once: a node must create a marker first, and whoever wants to be sure
+// that it never runs creates it instead (claim). What becomes of an attempt is one table
+// (verdict.go).
+package cluster
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+)
+
+// Cluster is an engine.
+type Cluster struct {
+	engine.Config
+	words  Words
+	binary string // that the nodes run
+	stem   string // of all names of its jobs
+	user   string
+	every  time.Duration // between two lists of the cluster's jobs, at most
+	events chan engine.Event
+	quit   chan struct{}
+	work   sync.WaitGroup
+	post   mailbox[func()]       // for the one goroutine that owns the rest
+	out    mailbox[engine.Event] // for those who read Events
+
+	live      map[string]*entry // by uni_id
+	queue     []*engine.Launch  // to be submitted
+	submits   map[string]*submit
+	calling   bool      // a submission is under way
+	most      int       // tasks of an array; shrinks when the cluster refuses that many
+	again     time.Time // not to submit before
+	listing   bool
+	listed    time.Time            // when the last list was asked for
+	unclear   bool                 // something waits for the next list
+	asking    bool                 // the cluster is asked about what it no longer lists
+	strangers map[string]time.Time // tasks without an attempt, and since when they are listed
+	doomed    []string             // tasks to be cancelled
+	late      late
+}
+
+// An entry is an attempt that has not ended.
+type entry struct {
+	engine.Identity
+	submit  *submit // nil until it is submitted
+	n       int     // its task
+	never   bool    // it was never submitted
+	adopted bool
+	shown   engine.Queued
+	told    bool // of its start
+	task    *task
+	record  *wire.Record // that waits for the cluster's word
+	row     Row
+	missed  int
+	asked   int
+	beat    int
+	beaten  time.Time // when that changed, or when it was first seen
+	stop    *request
+	since   time.Time // of the stop
+	chased  bool      // the cluster was asked to end it
+	decided bool      // its end is under way
+}
+
+// A submit is an array job, or one that may become one.
+type submit struct {
+	id    string
+	dir   string
+	name  string
+	job   string // its ID, "" while unknown
+	tasks []string
+	open  int // of its attempts
+	rows  []Row
+	there bool // some task was in the last list
+	gone  int  // complete lists in a row without any
+}
+
+const (
+	defaultList  = 30 * time.Second
+	listAtOnce   = time.Second // between two lists while something is unclear
+	defaultFiles = 5 * time.Second
+	arrayMost    = 1000 // the usual limit of an array's tasks
+)
+
+func open(words Words, c engine.Config) (*Cluster, error) {
+	if c.Go == nil {
+		c.Go = func(f func()) { go f() }
+	}
+	if c.Poll <= 0 {
+		c.Poll = defaultFiles
+	}
+	cl := &Cluster{
+		Config: c, words: words, stem: stem(c.Dir), every: defaultList, most: arrayMost,
+		events: make(chan engine.Event, 64), quit: make(chan struct{}),
+		post: newMailbox[func()](), out: newMailbox[engine.Event](),
+		live: map[string]*entry{}, submits: map[string]*submit{}, strangers: map[string]time.Time{},
+	}
+	if d, err := time.ParseDuration(c.Options["poll"]); err == nil && d > 0 {
+		cl.every = d
+	}
+	if n, err := strconv.Atoi(c.Options["max_array"]); err == nil && n > 0 {
+		cl.most = n
+	}
+	u, err := user.Current()
+	if err != nil {
+		return nil, err
+	}
+	cl.user = u.Username
+	if err := makeFolder(filepath.Join(c.Dir, submitsDir)); err != nil {
+		return nil, err
+	}
+	if cl.binary, err = install(c.Dir, c.Options["gpurun"]); err != nil {
+		return nil, err
+	}
+	cl.remember()
+	cl.start(cl.pump)
+	cl.start(cl.run)
+	return cl, nil
+}
+
+// stem makes a name for the cluster of a state folder's.
+func stem(dir string) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return '-'
+	}, strings.TrimSuffix(filepath.Base(dir), ".yaml"))
+	return "gr-" + name[:min(len(name), 24)] + "-"
+}
+
+func (c *Cluster) start(f func()) {
+	c.work.Add(1)
+	c.Go(func() {
+		defer c.work.Done()
+		f()
+	})
+}
+
+// beside does what may take long in another goroutine, and what it returns in ours.
+func (c *Cluster) beside(f func() (then func())) {
+	c.Go(func() { c.post.put(f()) })
+}
+
+// Events delivers all events.
+func (c *Cluster) Events() <-chan engine.Event { return c.events }
+
+// Close leaves the cluster's jobs alone.
+func (c *Cluster) Close() error {
+	select {
+	case <-c.quit:
+		return nil
+	default:
+	}
+	close(c.quit)
+	c.work.Wait()
+	close(c.events)
+	return nil
+}
+
+func (c *Cluster) emit(ev engine.Event) { c.out.put(ev) }
+
+// pump passes events on to whoever reads them.
+func (c *Cluster) pump() {
+	for {
+		for _, ev := range c.out.take() {
+			select {
+			case c.events <- ev:
+			case <-c.quit:
+				return
+			}
+		}
+		select {
+		case <-c.out.poked:
+		case <-c.quit:
+			return
+		}
+	}
+}
+
+// run is the goroutine that owns the attempts.
+func (c *Cluster) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.quit:
+			return
+		case <-c.post.poked:
+			for _, f := range c.post.take() {
+				f()
+			}
+		case <-timer.C:
+			c.look()
+			timer.Reset(c.pause())
+		}
+		c.submitNext()
+		c.cancel(c.doomed)
+		c.doomed = nil
+		c.list()
+		c.late.tell(c)
+	}
+}
+
+// pause returns how long to wait before the files are read again: longer for many.
+func (c *Cluster) pause() time.Duration {
+	return min(max(100*time.Millisecond, time.Duration(len(c.live))*5*time.Millisecond), c.Poll)
+}
+
+// Launch has attempts submitted.
+func (c *Cluster) Launch(all ...engine.Launch) {
+	c.post.put(func() {
+		if len(c.queue) == 0 && !c.calling {
+			c.gather()
+		}
+		for i := range all {
+			if l := &all[i]; c.live[l.UniID] == nil {
+				c.live[l.UniID] = &entry{Identity: l.Identity, beaten: time.Now()}
+				c.queue = append(c.queue, l)
+			}
+		}
+	})
+}
+
+// gatherFor is how long the first attempt waits for others that can go with it.
+const gatherFor = 30 * time.Millisecond
+
+// gather lets what is launched now go together.
+func (c *Cluster) gather() {
+	if at := time.Now().Add(gatherFor); c.again.Before(at) {
+		c.again = at
+		time.AfterFunc(gatherFor, func() { c.post.put(func() {}) })
+	}
+}
+
+// Adopt takes on attempts that an earlier run submitted, or was about to.
+func (c *Cluster) Adopt(all ...engine.Attempt) {
+	c.post.put(func() {
+		for _, a := range all {
+			if c.live[a.UniID] == nil {
+				c.adopt(a)
+			}
+		}
+		c.unclear = true
+		c.look()
+	})
+}
+
+func (c *Cluster) adopt(a engine.Attempt) {
+	e := &entry{Identity: a.Identity, adopted: true, beaten: time.Now()}
+	c.live[a.UniID] = e
+	if rec, err := wire.ReadRecord(a.Dir, a.UniID); err == nil && rec.State == wire.StateOver {
+		e.record = rec // also of an attempt that another engine ran
+	}
+	c.find(e)
+}
+
+// find finds out where an attempt of an earlier run was submitted.
+func (c *Cluster) find(e *entry) {
+	o, _, err := readOrder(e.Dir)
+	if err != nil {
+		e.never = errors.Is(err, fs.ErrNotExist) // judged like one whose whole submission is gone
+		return
+	}
+	e.n = o.Task
+	e.submit = c.known(o.Submit)
+	e.submit.open++
+}
+
+// remember finds the submissions of earlier runs, some of whose tasks may still be listed.
+func (c *Cluster) remember() {
+	entries, _ := os.ReadDir(filepath.Join(c.Dir, submitsDir))
+	for _, e := range entries {
+		c.known(e.Name())
+	}
+}
+
+// known returns a submission of an earlier run.
+func (c *Cluster) known(id string) *submit {
+	s := c.submits[id]
+	if s == nil {
+		dir := filepath.Join(c.Dir, submitsDir, filepath.Base(id))
+		s = &submit{id: id, dir: dir, name: c.stem + id, job: c.words.Accepted(readText(filepath.Join(dir, answerFile)))}
+		s.tasks = lines(readText(filepath.Join(dir, tasksFile)))
+		c.submits[id] = s
+	}
+	return s
+}
+
+// sorted returns the live entries in the order of their starts.
+func (c *Cluster) sorted() []*entry {
+	all := make([]*entry, 0, len(c.live))
+	for _, id := range slices.Sorted(maps.Keys(c.live)) {
+		all = append(all, c.live[id])
+	}
+	return all
+}
+
+// end reports an attempt's end, the last that is heard of it.
+func (c *Cluster) end(e *entry, ended *engine.Ended) {
+	delete(c.live, e.UniID)
+	if e.submit != nil {
+		e.submit.open--
+	}
+	c.emit(engine.Event{UniID: e.UniID, Ended: ended})
+}
+
+// A mailbox keeps what is put into it, however much, until it is taken.
+type mailbox[T any] struct {
+	poked chan struct{}
+	mu    *sync.Mutex
+	all   *[]T
+}
+
+func newMailbox[T any]() mailbox[T] {
+	return mailbox[T]{make(chan struct{}, 1), &sync.Mutex{}, &[]T{}}
+}
+
+func (m mailbox[T]) put(x T) {
+	m.mu.Lock()
+	*m.all = append(*m.all, x)
+	m.mu.Unlock()
+	select {
+	case m.poked <- struct{}{}:
+	default:
+	}
+}
+
+func (m mailbox[T]) take() []T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := *m.all
+	*m.all = nil
+	return all
+}

@@ -1,0 +1,103 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// How long a command of the cluster may take. A submission is left alone for longer: ended in
+// the middle, nobody knows whether it was heard.
+const (
+	commandLimit = 30 * time.Second
+	submitLimit  = 3 * time.Minute
+	lateAfter    = 5 * time.Second
+)
+
+// output runs a command of the cluster and returns what it printed.
+func (c Command) output() (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
+	cmd.Env = append(environ(), c.Env...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no Ctrl-C of ours
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("%s has not answered in %v", c.Args[0], commandLimit)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", c.Args[0], said(err, stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// said returns the first line that a failed command printed, or else the error.
+func said(err error, stderr string) error {
+	for line := range strings.Lines(stderr) {
+		if line = strings.TrimSpace(line); line != "" {
+			return errors.New(line)
+		}
+	}
+	return err
+}
+
+// environ is what the cluster's commands get of our environment: their variables would
+// override arguments, and a job must not inherit them.
+func environ() (env []string) {
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "SLURM_CONF", "SGE_ROOT", "SGE_CELL", "SGE_CLUSTER_NAME", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// late is what the cluster does not answer now.
+type late struct {
+	began  map[string]time.Time // commands under way, by what they do
+	failed map[string]string    // what failed the last time, by what it was for
+	said   []string
+}
+
+func (l *late) begin(what string) {
+	if l.began == nil {
+		l.began, l.failed = map[string]time.Time{}, map[string]string{}
+	}
+	l.began[what] = time.Now()
+}
+
+func (l *late) done(what string, err error) {
+	delete(l.began, what)
+	delete(l.failed, what)
+	if err != nil {
+		l.failed[what] = err.Error()
+	}
+}
+
+// tell says what is wrong when that changes.
+func (l *late) tell(c *Cluster) {
+	var now []string
+	for _, what := range []string{"submit", "list", "cancel"} {
+		if began, ok := l.began[what]; ok && time.Since(began) > lateAfter {
+			now = append(now, fmt.Sprintf("%s does not answer (%s); jobs that run go on", c.words.Name(), what))
+		} else if text := l.failed[what]; text != "" {
+			now = append(now, fmt.Sprintf("%s: %s; jobs that run go on", c.words.Name(), text))
+		}
+	}
+	if strings.Join(now, "\n") != strings.Join(l.said, "\n") {
+		l.said = now
+		c.emit(engine.Event{Silent: &now})
+	}
+}

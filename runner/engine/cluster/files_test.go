@@ -1,0 +1,159 @@
+package cluster
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+)
+
+// Whoever claims first has it, however many try at once: a node, or a run that voids it.
+func TestClaim(t *testing.T) {
+	for range 50 {
+		dir := t.TempDir()
+		var nodes, voids atomic.Int32
+		var work sync.WaitGroup
+		for i := range 16 {
+			work.Go(func() {
+				switch {
+				case i%2 == 0 && claim(dir, "node1 7_0") == nil:
+					nodes.Add(1)
+				case i%2 == 1 && void(dir):
+					voids.Add(1)
+				}
+			})
+		}
+		work.Wait()
+		void := claimedBy(dir) == voidMark
+		if void && nodes.Load() != 0 || !void && (nodes.Load() != 1 || voids.Load() != 0) {
+			t.Fatalf("%d nodes have it, %d voided it, it belongs to %q", nodes.Load(), voids.Load(), claimedBy(dir))
+		}
+	}
+}
+
+// Once a run has let go of an attempt's folder no node can begin it.
+func TestNoFolderNoClaim(t *testing.T) {
+	if err := claim(filepath.Join(t.TempDir(), "gone"), "node1 7_0"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLay(t *testing.T) {
+	dir := t.TempDir()
+	l := &engine.Launch{
+		Identity: engine.Identity{UniID: "u1", Job: "j", Dir: dir, Grace: time.Second},
+		Command:  engine.Command{Commands: []string{"echo \xff"}, Env: []string{"A=b"}},
+		Ask:      &engine.Ask{GPUs: 2, Models: []string{"a100"}, Memory: gpu.GiB},
+	}
+	if err := lay(l, "0badcafe", 7); err != nil {
+		t.Fatal(err)
+	}
+	o, got, err := readOrder(dir)
+	if err != nil || o.Submit != "0badcafe" || o.Task != 7 || !reflect.DeepEqual(got, l) {
+		t.Errorf("got %+v, %+v, %v", o, got, err)
+	}
+	if _, err := wire.ReadRecord(dir, "u1"); !errors.Is(err, wire.ErrNoRecord) {
+		t.Errorf("the record that was made before counts: %v", err)
+	}
+	if readTask(dir, "u1") != nil || readRequest(dir) != (request{}) || claimedBy(dir) != "" {
+		t.Error("an attempt that nobody has begun or stopped")
+	}
+	if err := lay(l, "0badcafe", 7); err == nil {
+		t.Error("an attempt was prepared twice")
+	}
+	if fi, _ := os.Stat(filepath.Join(dir, launchFile)); fi.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the environment: %v", fi.Mode())
+	}
+	Task := &task{UniID: "u1", Host: "node1", Job: "7_0", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Declined: strings.Repeat("x", 3000)}
+	if err := Task.put(dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := readTask(dir, "u1"); got == nil || got.Running.PID != 5 || got.Beat != 2 || !reflect.DeepEqual(got.GPUs, []int{2, 3}) {
+		t.Errorf("got %+v", got)
+	}
+	if readTask(dir, "u2") != nil {
+		t.Error("another attempt's task was read as this one's")
+	}
+	for name, size := range map[string]int64{taskFile: taskSize, stopFile: stopSize, wire.StatusFile: wire.StatusSize} {
+		if fi, err := os.Stat(filepath.Join(dir, name)); err != nil || fi.Size() != size {
+			t.Errorf("%s: %v, %v", name, fi, err)
+		}
+	}
+}
+
+func TestRequest(t *testing.T) {
+	dir := t.TempDir()
+	for _, r := range []request{
+		{how: "term", why: "cancelled", signal: "-"}, {how: "kill", signal: "-"}, {how: "save", why: "resize", signal: "USR1", wait: time.Minute},
+	} {
+		if err := write(filepath.Join(dir, stopFile), []byte(strings.Repeat(" ", stopSize)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.put(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got := readRequest(dir); got != r {
+			t.Errorf("got %+v, want %+v", got, r)
+		}
+	}
+	for _, text := range []string{"", "term", "term cancelled - 0", strings.Repeat("x", 200)} {
+		if err := os.WriteFile(filepath.Join(dir, stopFile), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := readRequest(dir); got != (request{}) {
+			t.Errorf("%q was read as %+v", text, got)
+		}
+	}
+}
+
+// What a shell makes of them must not depend on where the state folder is.
+func TestScript(t *testing.T) {
+	c := &Cluster{binary: "/a b/it's/gpurun"}
+	got := c.script(&submit{dir: "/state/$x"})
+	if want := `exec '/a b/it'\''s/gpurun' __task '/state/$x'`; !strings.Contains(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestHarmless(t *testing.T) {
+	for status, want := range map[int]int{0: 0, 3: 3, 99: 98, 100: 98, -1: 137} {
+		if got := harmless(status); got != want {
+			t.Errorf("%d: got %d, want %d", status, got, want)
+		}
+	}
+}
+
+// The node's variables replace those of the login node, and the job's own replace both.
+func TestFurnish(t *testing.T) {
+	sub := t.TempDir()
+	if err := write(filepath.Join(sub, envFile), []byte(`["HOME=/h","SLURM_JOB_ID=login","CUDA_VISIBLE_DEVICES=9"]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLURM_JOB_ID", "7")
+	t.Setenv("CUDA_VISIBLE_DEVICES", "2,3")
+	l := &engine.Launch{Command: engine.Command{Commands: []string{"run " + engine.Token("gpu_list") + " " + engine.Token("gpu")}, Env: []string{"MINE=" + engine.Token("ngpus")}}, Ask: &engine.Ask{GPUs: 2}}
+	furnish(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
+	for name, want := range map[string]string{"HOME": "/h", "SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "2,3", "MINE": "2"} {
+		if got := variable(l.Env, name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if l.Commands[0] != "run 2,3 2" || len(l.Grant.UUIDs) != 2 {
+		t.Errorf("got %q, %+v", l.Commands, l.Grant)
+	}
+	cpu := &engine.Launch{Ask: &engine.Ask{}}
+	furnish(cpu, sub, &task{})
+	if got := variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {
+		t.Errorf("a CPU job sees the GPUs %q", got)
+	}
+}

@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
+)
+
+// Kind is the kind of engine for clusters that speak these words.
+type Kind struct{ Words }
+
+// Abilities says that the cluster chooses the GPUs, when it is an attempt's turn.
+func (k Kind) Abilities() engine.Abilities {
+	return engine.Abilities{Name: k.Name(), Places: true, Queues: true}
+}
+
+// Open opens an engine for a batch folder that the nodes see.
+func (k Kind) Open(c engine.Config) (engine.Opened, error) {
+	cl, err := open(k.Words, c)
+	if err != nil {
+		return engine.Opened{}, err
+	}
+	return engine.Opened{Engine: cl}, nil
+}
+
+// Submitted reports whether the attempt in a folder was submitted to a cluster, or was about
+// to be.
+func Submitted(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, launchFile))
+	return err == nil
+}
+
+// Trace reads an attempt's start from what was submitted.
+func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
+	_, l, err := readOrder(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return state.Trace{}, nil
+	}
+	if err != nil || l.UniID != uniID {
+		return state.Trace{}, err
+	}
+	o := wire.OriginOf(l)
+	start := state.Fact{
+		Kind: state.KindStart, Time: modified(dir), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: k.Name(),
+	}
+	run := state.Fact{Kind: state.KindRun, Host: o.Host, PIDNS: o.PIDNS}
+	return state.Trace{Began: true, Start: start, Run: run}, nil
+}
+
+// Looker returns a function that reads what an attempt's folder says.
+func (Kind) Looker() func(dir, uniID string) engine.Found {
+	return func(dir, uniID string) engine.Found {
+		if rec, err := wire.ReadRecord(dir, uniID); err == nil && rec.State == wire.StateOver {
+			return engine.Found{Ended: rec.End(), Began: !rec.Void}
+		}
+		t := readTask(dir, uniID)
+		f := engine.Found{Away: true, Began: t != nil}
+		if t != nil {
+			f.Host = t.Host
+		}
+		return f
+	}
+}
+
+// Stray finds nothing: a node that finds no folder runs nothing.
+func (Kind) Stray(string) int { return 0 }
+
+// modified returns when an attempt was submitted, as far as its files tell.
+func modified(dir string) time.Time {
+	fi, err := os.Stat(filepath.Join(dir, launchFile))
+	if err != nil {
+		return time.Now().UTC()
+	}
+	return fi.ModTime().UTC()
+}
+
+func makeFolder(path string) error {
+	err := os.Mkdir(path, 0o755)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// install puts this program where the nodes find it, unless the user says where one is.
+func install(dir, given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	defer self.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, self); err != nil {
+		return "", err
+	}
+	folder := filepath.Join(dir, "bin", hex.EncodeToString(sum.Sum(nil)[:8]))
+	path := filepath.Join(folder, "gpurun")
+	if fi, err := os.Stat(path); err == nil && fi.Mode().IsRegular() {
+		return path, nil
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	f, err := os.CreateTemp(folder, "new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(f.Name())
+	_, err = self.Seek(0, io.SeekStart)
+	if err == nil {
+		_, err = io.Copy(f, self)
+	}
+	if err = errors.Join(err, f.Chmod(0o755), f.Sync(), f.Close()); err != nil {
+		return "", err
+	}
+	return path, os.Rename(f.Name(), path)
+}

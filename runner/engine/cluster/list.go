@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"strconv"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// list asks the cluster about all jobs, if it is time for that: regularly, or soon if something
+// waits for the answer.
+func (c *Cluster) list() {
+	wait := c.every
+	if c.unclear {
+		wait = listAtOnce
+	}
+	if c.listing || len(c.live) == 0 || time.Since(c.listed) < wait {
+		return
+	}
+	c.listing, c.unclear, c.listed = true, false, time.Now()
+	c.late.begin("list")
+	asked := map[string]bool{} // what was accepted before the list was made
+	for id, s := range c.submits {
+		asked[id] = s.job != "" || !s.isCalling()
+	}
+	c.beside(func() func() {
+		out, err := c.words.List(c.user).output()
+		var rows []Row
+		if err == nil {
+			rows, err = c.words.Rows(out)
+		}
+		return func() {
+			c.listing = false
+			c.late.done("list", err)
+			if err != nil {
+				c.Log.Warn().Err(err).Msg("list")
+				return // unknown, never gone
+			}
+			c.learn(rows, asked)
+		}
+	})
+}
+
+// learn takes note of a complete list.
+func (c *Cluster) learn(rows []Row, asked map[string]bool) {
+	for _, s := range c.submits {
+		s.rows = nil
+	}
+	for _, r := range rows {
+		if len(r.Name) > len(c.stem) && r.Name[:len(c.stem)] == c.stem {
+			if s := c.submits[r.Name[len(c.stem):]]; s != nil {
+				s.rows = append(s.rows, r)
+			}
+		}
+	}
+	for id, s := range c.submits {
+		s.there = len(s.rows) > 0
+		if s.there {
+			s.gone = 0
+			if s.job == "" {
+				s.job = s.rows[0].Job // its call was cut off
+			}
+		} else if asked[id] {
+			s.gone++
+		}
+	}
+	for _, e := range c.sorted() {
+		if e.submit != nil {
+			c.learnOf(e, asked[e.submit.id])
+		}
+	}
+	c.sweep()
+	c.past()
+}
+
+func (c *Cluster) learnOf(e *entry, asked bool) {
+	r, there := e.submit.row(e.n)
+	if e.record != nil && asked {
+		e.asked++
+	}
+	switch {
+	case there:
+		e.row, e.missed = r, 0
+		if r.State == Pending || r.State == Stuck {
+			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: r.Reason})
+		}
+	case e.row.State.final(): // it was there, and is believed
+	case asked:
+		e.row = Row{}
+		e.missed++
+		c.unclear = c.unclear || e.missed < goneAfter
+	}
+}
+
+// row returns what the cluster lists of a task.
+func (s *submit) row(n int) (Row, bool) {
+	rest := -1
+	for i, r := range s.rows {
+		if r.Rest {
+			rest = i
+		} else if r.First <= n && n <= r.Last {
+			return r, true
+		}
+	}
+	if rest >= 0 {
+		return s.rows[rest], true
+	}
+	return Row{}, false
+}
+
+// sweep cancels what the cluster lists under our names without an attempt that is open: a
+// restarted controller may take finished tasks for running, and keep their GPUs. The second
+// list that shows one counts: it may just be ending.
+func (c *Cluster) sweep() {
+	open := map[string]bool{}
+	for _, e := range c.live {
+		if e.submit != nil {
+			open[e.submit.id+" "+strconv.Itoa(e.n)] = true
+		}
+	}
+	seen, cancel := map[string]time.Time{}, []string(nil)
+	for _, s := range c.submits {
+		for _, r := range s.rows {
+			if r.State.final() || r.Rest {
+				continue
+			}
+			for n := r.First; n <= r.Last; n++ {
+				at := s.id + " " + strconv.Itoa(n)
+				if open[at] {
+					continue
+				}
+				first, again := c.strangers[at]
+				if seen[at] = first; !again {
+					seen[at] = time.Now()
+				} else if time.Since(first) >= strangeFor {
+					cancel = append(cancel, c.words.Task(r.Job, n))
+				}
+				c.unclear = true
+			}
+		}
+	}
+	c.strangers = seen
+	c.cancel(cancel)
+}
+
+// strangeFor is how long a task without an attempt is left to end by itself.
+const strangeFor = 5 * time.Second
+
+// past asks about tasks that are no longer listed, for which their record is not enough.
+func (c *Cluster) past() {
+	var jobs []string
+	for _, s := range c.submits {
+		if s.job == "" || c.asking {
+			continue
+		}
+		for _, e := range c.live {
+			if e.submit == s && e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told) {
+				jobs = append(jobs, s.job)
+				break
+			}
+		}
+	}
+	command := c.words.Past(jobs)
+	if len(jobs) == 0 || len(command.Args) == 0 {
+		return
+	}
+	c.asking = true
+	c.beside(func() func() {
+		out, err := command.output()
+		return func() {
+			c.asking = false
+			if err != nil {
+				return // the cluster keeps no accounts
+			}
+			for _, r := range c.words.Ends(out) {
+				for _, e := range c.live {
+					if e.submit != nil && e.submit.job == r.Job && r.First <= e.n && e.n <= r.Last && r.State.final() {
+						e.row = r
+					}
+				}
+			}
+		}
+	})
+}
+
+// cancel has the cluster end tasks.
+func (c *Cluster) cancel(tasks []string) {
+	if len(tasks) == 0 {
+		return
+	}
+	c.late.begin("cancel")
+	c.start(func() { // Close waits for it
+		var failed error
+		for len(tasks) > 0 {
+			n := min(len(tasks), cancelAtOnce)
+			if _, err := c.words.Cancel(tasks[:n]).output(); err != nil {
+				failed = err
+			}
+			tasks = tasks[n:]
+		}
+		c.post.put(func() {
+			c.late.done("cancel", failed)
+			c.unclear = true
+		})
+	})
+}
+
+// cancelAtOnce is how many tasks one command names.
+const cancelAtOnce = 500

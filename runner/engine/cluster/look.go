@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"os"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+)
+
+// look reads the files of all attempts, and judges each.
+func (c *Cluster) look() {
+	for _, e := range c.sorted() {
+		if e.decided || e.submit == nil && !e.adopted {
+			continue // it waits to be submitted
+		}
+		c.read(e)
+		if e.task == nil && e.record == nil && !e.unclear() {
+			continue // it waits for its turn
+		}
+		c.judge(e)
+		if c.live[e.UniID] != nil {
+			c.chase(e)
+		}
+	}
+	c.tidy()
+}
+
+// unclear reports whether something but its own files says that an attempt no longer waits.
+func (e *entry) unclear() bool {
+	return e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.Never
+}
+
+// read takes note of what the node says.
+func (c *Cluster) read(e *entry) {
+	if e.submit == nil && !e.never {
+		c.find(e)
+	}
+	if e.record == nil && (e.task != nil || e.unclear()) {
+		if rec, err := wire.ReadRecord(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
+			e.record, c.unclear = rec, true
+		}
+	}
+	t := readTask(e.Dir, e.UniID)
+	if t == nil {
+		if e.adopted && e.shown == (engine.Queued{}) && e.record == nil {
+			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: "submitted by an earlier run"})
+		}
+		return
+	}
+	if t.Beat != e.beat {
+		e.beat, e.beaten = t.Beat, time.Now()
+	}
+	was := e.task
+	if e.task = t; was == nil && e.record == nil {
+		if rec, err := wire.ReadRecord(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
+			e.record, c.unclear = rec, true
+		}
+	}
+	if t.Running != nil && !e.told {
+		e.told = true
+		c.emit(engine.Event{UniID: e.UniID, Running: t.running(e.adopted)})
+	}
+	if b := t.Background; b != nil && (was == nil || was.Background == nil || *was.Background != *b) {
+		c.emit(engine.Event{UniID: e.UniID, Background: b})
+	}
+	if e.stop != nil && e.stop.how == "save" && t.Declined != "" {
+		e.stop = nil
+		c.emit(engine.Event{UniID: e.UniID, Declined: t.Declined})
+	}
+}
+
+// show tells how an attempt waits, if that is news.
+func (c *Cluster) show(e *entry, q engine.Queued) {
+	if e.shown != q && !e.told {
+		e.shown = q
+		c.emit(engine.Event{UniID: e.UniID, Queued: &q})
+	}
+}
+
+func (c *Cluster) jobID(e *entry) string {
+	if e.submit == nil || e.submit.job == "" {
+		return ""
+	}
+	return c.words.Task(e.submit.job, e.n)
+}
+
+// judge ends an attempt whose end is known, or keeps it from beginning.
+func (c *Cluster) judge(e *entry) {
+	s := &seen{record: e.record, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
+	if e.record == nil {
+		s.claimed = claimedBy(e.Dir)
+	}
+	if e.submit == nil {
+		if s.missed, s.row = goneAfter, (Row{}); !e.never {
+			return // nobody knows yet
+		}
+	} else if e.record == nil && !s.begun() {
+		s.calling = e.submit.job == "" && e.submit.isCalling()
+		s.partial = e.submit.there
+	}
+	v := judge(*s)
+	switch v.act {
+	case voids:
+		if !void(e.Dir) {
+			return // a node has it by now
+		}
+		fallthrough
+	case ends:
+		ended := v.outcome(s, c.words.Name(), time.Now())
+		if e.stop != nil && ended.Why == "" && (ended.Lost || s.record == nil) {
+			ended.Why = e.stop.why
+		}
+		c.end(e, ended)
+	default:
+		if e.record != nil || s.calling {
+			c.unclear = true
+		}
+	}
+}
+
+// tidy removes what is left of submissions that are over and that the cluster no longer lists.
+func (c *Cluster) tidy() {
+	for id, s := range c.submits {
+		if s.open == 0 && !s.there && s.gone >= goneAfter {
+			_ = os.RemoveAll(s.dir)
+			delete(c.submits, id)
+		}
+	}
+}

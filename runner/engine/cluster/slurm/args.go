@@ -1,0 +1,86 @@
+package slurm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine/cluster"
+)
+
+// Args maps what a job asks for. There are no constraints on what the site calls its GPUs, so
+// models are the job file's to name (settings.cluster.models).
+func (words) Args(a cluster.Asked) ([]string, error) {
+	var args []string
+	add := func(flag, value string) {
+		if value != "" {
+			args = append(args, flag+value)
+		}
+	}
+	for _, key := range []string{"partition", "account", "qos"} {
+		add("--"+key+"=", a.Options[key])
+	}
+	constraints := []string{}
+	if c := a.Options["constraint"]; c != "" {
+		constraints = append(constraints, c)
+	}
+	if a.GPUs > 0 {
+		gres, features, err := models(a)
+		if err != nil {
+			return nil, err
+		}
+		if len(features) > 0 {
+			constraints = append(constraints, strings.Join(features, "|"))
+		}
+		if gres == "" {
+			gres = "gpu"
+		}
+		add("--gres=", gres+":"+strconv.Itoa(a.GPUs))
+	}
+	switch len(constraints) {
+	case 1:
+		add("--constraint=", constraints[0])
+	case 2:
+		add("--constraint=", "("+constraints[0]+")&("+constraints[1]+")")
+	}
+	if a.CPUs > 0 {
+		add("--cpus-per-task=", strconv.Itoa(a.CPUs))
+	}
+	if a.Memory > 0 {
+		add("--mem=", strconv.FormatInt(int64((a.Memory+gpu.MiB-1)/gpu.MiB), 10)+"M")
+	}
+	if a.Limit > 0 {
+		add("--time=", strconv.Itoa(int((a.Limit+time.Minute-1)/time.Minute)))
+	}
+	if a.Priority < 0 {
+		add("--nice=", strconv.Itoa(min(-a.Priority, 2147483645)))
+	}
+	for word := range strings.Lines(a.Options["extra"]) {
+		add("", strings.TrimSpace(word))
+	}
+	return args, nil
+}
+
+// models returns the GPUs to ask for: the type of a gres, "gpu:a100", or features of nodes of
+// which one suffices.
+func models(a cluster.Asked) (gres string, features []string, err error) {
+	if len(a.Models) == 0 {
+		return "", nil, nil
+	}
+	for _, m := range a.Models {
+		means := a.Options["models."+m]
+		switch feature, isFeature := strings.CutPrefix(means, "constraint="); {
+		case means == "":
+			return "", nil, fmt.Errorf("gpu_model: nothing says what %q is called on this cluster: set cluster: {models: {%s: \"gpu:TYPE\"}}, or \"constraint=FEATURE\" (sinfo -o '%%G %%f' lists both)", m, m)
+		case isFeature:
+			features = append(features, feature)
+		case len(a.Models) > 1:
+			return "", nil, fmt.Errorf("gpu_model: Slurm takes several models only as features of nodes: set cluster: {models: {%s: \"constraint=FEATURE\"}}", m)
+		default:
+			gres = means
+		}
+	}
+	return gres, features, nil
+}

@@ -1,0 +1,228 @@
+// Package slurm is what Slurm calls things: the commands of the cluster engine, and what their
+// output means.
+package slurm
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/cluster"
+)
+
+// Kind is the kind of engine for Slurm.
+var Kind engine.Kind = cluster.Kind{Words: words{}}
+
+type words struct{}
+
+func (words) Name() string { return "slurm" }
+
+// Submit submits an array. Slurm starts no task a second time by itself, and the tasks write
+// their output themselves.
+func (words) Submit(name, state string, n int, args []string) cluster.Command {
+	fixed := []string{
+		"sbatch", "--parsable", "-J", name, fmt.Sprintf("--array=0-%d", n-1), "-o", "/dev/null", "-e", "/dev/null",
+		"--no-requeue", "--export=ALL", "-D", "/", "--comment=" + state,
+	}
+	return cluster.Command{Args: append(fixed, args...)}
+}
+
+var parsable = regexp.MustCompile(`(?m)^(\d+)(;\S+)?$`) // ID, or ID;CLUSTER
+
+// Accepted returns the job's ID.
+func (words) Accepted(stdout string) string {
+	if m := parsable.FindStringSubmatch(stdout); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// refusals are what the controller says when it has refused a submission for certain. A
+// controller that does not answer may have heard it all the same.
+var refusals = []struct {
+	text string
+	is   cluster.Refusal
+}{
+	{"AssocMaxSubmitJobLimit", cluster.Full},
+	{"QOSMaxSubmitJob", cluster.Full},
+	{"Job violates accounting/QOS policy", cluster.Full},
+	{"Slurm temporarily unable to accept job", cluster.Full},
+	{"Invalid job array specification", cluster.Full},
+	{"nvalid partition", cluster.Never},
+	{"nvalid account", cluster.Never},
+	{"nvalid qos", cluster.Never},
+	{"nvalid feature specification", cluster.Never},
+	{"nvalid generic resource", cluster.Never},
+	{"Requested node configuration is not available", cluster.Never},
+	{"Requested time limit is invalid", cluster.Never},
+	{"Requested partition configuration not available", cluster.Never},
+	{"Memory specification can not be satisfied", cluster.Never},
+	{"More processors requested than permitted", cluster.Never},
+	{"User's group not permitted", cluster.Never},
+	{"unrecognized option", cluster.Never},
+	{"invalid option", cluster.Never},
+	{"Invalid --", cluster.Never},
+	{"nvalid numeric value", cluster.Never},
+}
+
+// Refused tells what an error of sbatch means.
+func (words) Refused(stderr string) cluster.Refusal {
+	for _, r := range refusals {
+		if strings.Contains(stderr, r.text) {
+			return r.is
+		}
+	}
+	return cluster.Unclear
+}
+
+const separator = "|"
+
+// List lists all jobs of a user, those that have ended a while ago included. Names come last:
+// they may contain anything.
+func (words) List(user string) cluster.Command {
+	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "exit_code", "Name"}
+	return cluster.Command{
+		Args: []string{"squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",") + ":" + separator},
+		Env:  []string{"SLURM_BITSTR_LEN=0"}, // lists of tasks are not cut
+	}
+}
+
+// Rows reads the output of squeue.
+func (words) Rows(stdout string) ([]cluster.Row, error) {
+	var rows []cluster.Row
+	for line := range strings.Lines(stdout) {
+		line = strings.TrimSuffix(line, "\n")
+		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 7)
+		if len(f) != 7 {
+			if strings.TrimSpace(line) == "" {
+				continue
+			}
+			return nil, fmt.Errorf("cannot read the line %q of squeue", line)
+		}
+		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[6], Never: hopeless[f[3]]}
+		r.Raw, _ = strconv.Atoi(f[5])
+		if r.Reason == "None" {
+			r.Reason = ""
+		}
+		tasks, err := tasksOf(f[1])
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the tasks %q of squeue: %w", f[1], err)
+		}
+		if tasks == nil {
+			r.Rest = true
+			rows = append(rows, r)
+		}
+		for _, t := range tasks {
+			r.First, r.Last = t[0], t[1]
+			rows = append(rows, r)
+		}
+	}
+	return rows, nil
+}
+
+// tasksOf reads "3", "8-9,12" or "0-99%5"; nil for "N/A".
+func tasksOf(text string) (ranges [][2]int, err error) {
+	if text == "N/A" {
+		return nil, nil
+	}
+	text, _, _ = strings.Cut(text, "%")
+	for part := range strings.SplitSeq(text, ",") {
+		part, step, stepped := strings.Cut(part, ":")
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		first, err1 := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		if err1 != nil || err2 != nil || last < first || first < 0 {
+			return nil, fmt.Errorf("%q is no range", part)
+		}
+		if !stepped {
+			ranges = append(ranges, [2]int{first, last})
+			continue
+		}
+		by, err := strconv.Atoi(step)
+		if err != nil || by < 1 || (last-first)/by > 1e6 {
+			return nil, fmt.Errorf("%q is no step", step)
+		}
+		for n := first; n <= last; n += by {
+			ranges = append(ranges, [2]int{n, n})
+		}
+	}
+	return ranges, nil
+}
+
+// states are Slurm's, by the first word of their name. What is missing is Active: it is on a
+// node, or about to be.
+var states = map[string]cluster.State{
+	"PENDING": cluster.Pending, "CONFIGURING": cluster.Active, "REQUEUED": cluster.Pending, "REQUEUE_HOLD": cluster.Stuck,
+	"REQUEUE_FED": cluster.Pending, "SPECIAL_EXIT": cluster.Stuck, "RESV_DEL_HOLD": cluster.Stuck,
+	"COMPLETED": cluster.Completed, "FAILED": cluster.Failed, "TIMEOUT": cluster.TimedOut, "DEADLINE": cluster.TimedOut,
+	"OUT_OF_MEMORY": cluster.OutOfMemory, "CANCELLED": cluster.Cancelled, "PREEMPTED": cluster.Preempted,
+	"NODE_FAIL": cluster.NodeFailed, "BOOT_FAIL": cluster.NodeFailed, "REVOKED": cluster.Cancelled,
+}
+
+// hopeless are the reasons for which a job never starts, as it waits or as it was refused.
+var hopeless = map[string]bool{"BadConstraints": true, "PartitionConfig": true, "DependencyNeverSatisfied": true}
+
+// stateOf returns a state; the reason tells whether one that waits is held.
+func stateOf(word, reason string) cluster.State {
+	first, _, _ := strings.Cut(word, " ") // "CANCELLED by 0"
+	s, known := states[strings.TrimSuffix(first, "+")]
+	if !known {
+		return cluster.Active
+	}
+	if s != cluster.Pending {
+		return s
+	}
+	switch {
+	case strings.HasPrefix(reason, "JobHeld"), strings.Contains(reason, "held"):
+		return cluster.Stuck
+	}
+	return s
+}
+
+// Past asks the accounts, where the site keeps any.
+func (words) Past(jobs []string) cluster.Command {
+	return cluster.Command{Args: []string{"sacct", "-X", "-n", "-P", "-j", strings.Join(jobs, ","), "-o", "jobid,state,exitcode,end,nodelist"}}
+}
+
+// Ends reads the output of sacct. A state counts once it has an end.
+func (words) Ends(stdout string) (rows []cluster.Row) {
+	for line := range strings.Lines(stdout) {
+		f := strings.Split(strings.TrimSpace(line), separator)
+		if len(f) != 5 || f[3] == "Unknown" || f[3] == "" {
+			continue
+		}
+		job, task, ok := strings.Cut(f[0], "_")
+		n, err := strconv.Atoi(task)
+		if !ok || err != nil {
+			continue
+		}
+		r := cluster.Row{Job: job, First: n, Last: n, State: stateOf(f[1], ""), Node: f[4], Word: f[1]}
+		if code, signal, ok := strings.Cut(f[2], ":"); ok {
+			c, _ := strconv.Atoi(code)
+			s, _ := strconv.Atoi(signal)
+			r.Raw = c<<8 | s&0x7f
+		}
+		if r.Node == "None assigned" {
+			r.Node = ""
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// Cancel ends tasks. With a filter beside them, scancel would end whole arrays.
+func (words) Cancel(tasks []string) cluster.Command {
+	return cluster.Command{Args: append([]string{"scancel", "-Q"}, tasks...)}
+}
+
+// Wake signals gpurun itself, not the job.
+func (words) Wake(task string) cluster.Command {
+	return cluster.Command{Args: []string{"scancel", "-Q", "--batch", "--signal=USR1", task}}
+}
+
+func (words) Task(job string, n int) string { return fmt.Sprintf("%s_%d", job, n) }

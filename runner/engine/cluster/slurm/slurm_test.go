@@ -1,0 +1,172 @@
+package slurm
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/cluster"
+)
+
+// What a real squeue printed after jobs that failed, were killed, used too much memory, were
+// refused, held and cancelled.
+func TestRows(t *testing.T) {
+	text, err := os.ReadFile("testdata/squeue.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := words{}.Rows(string(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string, n int) cluster.Row {
+		for _, r := range rows {
+			if r.Name == "gr-rec-"+name && r.First <= n && n <= r.Last {
+				return r
+			}
+		}
+		return cluster.Row{}
+	}
+	for _, tt := range []struct {
+		name string
+		n    int
+		want cluster.Row
+	}{
+		{"00000001", 1, cluster.Row{Job: "347", First: 1, Last: 1, State: cluster.Failed, Reason: "NonZeroExitCode", Node: "node1", Raw: 768, Word: "FAILED"}},
+		{"00000002", 0, cluster.Row{Job: "348", State: cluster.Failed, Reason: "JobLaunchFailure", Node: "node1", Raw: 9, Word: "FAILED"}},
+		{"00000003", 0, cluster.Row{Job: "349", State: cluster.Active, Node: "node1", Word: "RUNNING"}},
+		{"00000003", 1, cluster.Row{Job: "349", First: 1, Last: 1, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED"}},
+		{"00000004", 2, cluster.Row{Job: "350", First: 2, Last: 3, State: cluster.Pending, Reason: "Resources", Word: "PENDING"}},
+		{"00000004", 4, cluster.Row{}}, // cancelled while it waited
+		{"00000004", 5, cluster.Row{Job: "350", First: 5, Last: 5, State: cluster.Pending, Reason: "Resources", Word: "PENDING"}},
+		{"00000005", 3, cluster.Row{Job: "351", Last: 3, State: cluster.Stuck, Reason: "JobHeldUser", Word: "PENDING"}},
+		{"00000007", 0, cluster.Row{Job: "353", State: cluster.Failed, Reason: "BadConstraints", Never: true, Raw: 1, Word: "FAILED"}},
+		{"00000009", 0, cluster.Row{Job: "359", State: cluster.OutOfMemory, Reason: "OutOfMemory", Node: "node1", Raw: 253, Word: "OUT_OF_MEMORY"}},
+	} {
+		if tt.want.Job != "" {
+			tt.want.Name = "gr-rec-" + tt.name
+		}
+		if got := at(tt.name, tt.n); got != tt.want {
+			t.Errorf("%s_%d: got %+v, want %+v", tt.name, tt.n, got, tt.want)
+		}
+	}
+}
+
+func TestRowsOfAll(t *testing.T) {
+	rows, err := words{}.Rows("12|N/A|PENDING|Priority||0|gr-a|b-12345678|\n13|0-3:2|RUNNING|None|n1|0|x|\n")
+	if err != nil || len(rows) != 3 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 {
+		t.Errorf("got %+v, %v", rows, err)
+	}
+	if _, err := (words{}).Rows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {
+		t.Error("an error was taken for a list")
+	}
+}
+
+func TestStates(t *testing.T) {
+	for word, want := range map[string]cluster.State{
+		"CANCELLED by 0": cluster.Cancelled, "CANCELLED+": cluster.Cancelled, "COMPLETING": cluster.Active, "SUSPENDED": cluster.Active,
+		"CONFIGURING": cluster.Active, "NODE_FAIL": cluster.NodeFailed, "BOOT_FAIL": cluster.NodeFailed, "DEADLINE": cluster.TimedOut,
+		"PREEMPTED": cluster.Preempted, "SOMETHING_NEW": cluster.Active,
+	} {
+		if got := stateOf(word, ""); got != want {
+			t.Errorf("%s: got %d, want %d", word, got, want)
+		}
+	}
+}
+
+// What sbatch said when it refused, and when it did not know.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]cluster.Refusal{
+		"sbatch: error: Batch job submission failed: Requested node configuration is not available\n":                                                                                cluster.Never,
+		"sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified\n":                                           cluster.Never,
+		"sbatch: error: Batch job submission failed: Invalid job array specification\n":                                                                                              cluster.Full,
+		"sbatch: error: Batch job submission failed: Invalid feature specification\n":                                                                                                cluster.Never,
+		"sbatch: error: Memory specification can not be satisfied\n":                                                                                                                 cluster.Never,
+		"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)\n": cluster.Full,
+		"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n":                                                                         cluster.Unclear,
+		"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n":                                                                                      cluster.Unclear,
+		"": cluster.Unclear,
+	} {
+		if got := (words{}).Refused(text); got != want {
+			t.Errorf("%q: got %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	for text, want := range map[string]string{
+		"17\n": "17", "17;gpurun\n": "17", "": "", "sbatch: error: x\n": "", "sbatch: some notice of the site\n18\n": "18", "Submitted batch job 17\n": "",
+	} {
+		if got := (words{}).Accepted(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestEnds(t *testing.T) {
+	rows := words{}.Ends("12_3|CANCELLED by 0|0:15|2026-11-22T12:00:00|node1\n12_4|RUNNING|0:0|Unknown|node1\n12|PENDING|0:0|Unknown|None assigned\n13_0|FAILED|3:0|2026-11-22T12:00:01|None assigned\n")
+	want := []cluster.Row{
+		{Job: "12", First: 3, Last: 3, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED by 0"},
+		{Job: "13", State: cluster.Failed, Raw: 768, Word: "FAILED"},
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("got %+v", rows)
+	}
+}
+
+func TestArgs(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		ask     engine.Ask
+		limit   time.Duration
+		options map[string]string
+		want    string // or the beginning of the error
+	}{
+		{"nothing", engine.Ask{}, 0, nil, ""},
+		{"GPUs", engine.Ask{GPUs: 2, CPUs: 8, Memory: 3*gpu.GiB + 1}, 61 * time.Second, nil, "--gres=gpu:2 --cpus-per-task=8 --mem=3073M --time=2"},
+		{"site", engine.Ask{GPUs: 1, Priority: -5}, 0, map[string]string{"partition": "p", "account": "a", "qos": "q", "constraint": "c", "extra": "--x=1\n--y"},
+			"--partition=p --account=a --qos=q --gres=gpu:1 --constraint=c --nice=5 --x=1 --y"},
+		{"a model", engine.Ask{GPUs: 1, Models: []string{"a100"}}, 0, map[string]string{"models.a100": "gpu:a100"}, "--gres=gpu:a100:1"},
+		{"several models", engine.Ask{GPUs: 1, Models: []string{"a100", "v100"}}, 0,
+			map[string]string{"models.a100": "constraint=A", "models.v100": "constraint=V", "constraint": "ib"}, "--gres=gpu:1 --constraint=(ib)&(A|V)"},
+		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: nothing says what \"h100\" is called"},
+		{"two types", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm takes several models only as features"},
+		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
+	} {
+		args, err := words{}.Args(cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options})
+		got := strings.Join(args, " ")
+		if err != nil {
+			got = err.Error()[:min(len(err.Error()), len(tt.want))]
+		}
+		if got != tt.want || err != nil && tt.want == "" {
+			t.Errorf("%s: got %q, %v; want %q", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// With a filter beside them, scancel would end whole arrays.
+func TestCancelNamesTasksAlone(t *testing.T) {
+	if got := (words{}).Cancel([]string{"1_2", "1_3"}).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func FuzzRows(f *testing.F) {
+	text, _ := os.ReadFile("testdata/squeue.txt")
+	f.Add(string(text))
+	f.Add("12|N/A|PENDING|Priority||0|x|\n12|0-9:3,11%2|RUNNING|None|n1|0|x|")
+	f.Fuzz(func(t *testing.T, text string) {
+		rows, _ := words{}.Rows(text)
+		for _, r := range rows {
+			if r.First < 0 || r.Last < r.First {
+				t.Errorf("%+v", r)
+			}
+		}
+		words{}.Ends(text)
+		words{}.Accepted(text)
+	})
+}

@@ -1,0 +1,220 @@
+#!/bin/bash
+# A small real Slurm on this host for tests: two nodes with four pretended GPUs each.
+#
+#   cluster.sh up      installs what is missing, starts an empty cluster
+#   cluster.sh start   starts what is not running of it: the controller after a kill
+#   cluster.sh kill    kills the controller like a crash
+#   cluster.sh down    ends its jobs and its daemons
+#
+# It needs root on Debian or Ubuntu, listens on 127.0.0.1 only, and touches no Slurm but its own:
+# everything is in $DIR, and the first line of /etc/slurm/slurm.conf marks what is ours.
+set -eu
+DIR=${GPURUN_TEST_SLURM:-/var/lib/gpurun-test-slurm}
+ETC=/etc/slurm
+MARK='# made by the tests of gpurun'
+NODES='node1 node2'
+GPUS=4
+PORT=18817
+export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+
+fail() { echo "cluster.sh: $*" >&2; exit 1; }
+ours() { [ "$(head -n 1 "$ETC/slurm.conf" 2>/dev/null)" = "$MARK" ]; }
+
+# until SECONDS COMMAND…: waits for the command to succeed.
+until_ok() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		[ $SECONDS -lt $end ] || return 1
+		sleep 0.1
+	done
+}
+
+# alive NAME: the daemon whose pid file is NAME.pid runs, and is that program.
+alive() {
+	local pid
+	pid=$(cat "$DIR/run/$1.pid" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "${1%%-*}" ]
+}
+
+# end NAME SIGNAL: ends a daemon.
+end() {
+	alive "$1" || return 0
+	kill "-$2" "$(cat "$DIR/run/$1.pid")" 2>/dev/null || true
+	dead() { ! alive "$1"; }
+	until_ok 10 dead "$1" || { kill -KILL "$(cat "$DIR/run/$1.pid")" 2>/dev/null || true; }
+}
+
+install_packages() {
+	local missing=() p
+	for p in munge slurmctld slurmd slurm-client; do
+		[ "$(dpkg-query -Wf '${Status}' $p 2>/dev/null)" = 'install ok installed' ] || missing+=("$p")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "installing ${missing[*]}"
+	local policy=/usr/sbin/policy-rc.d made=
+	if [ ! -e $policy ]; then # the packages must not start services
+		printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy
+		made=1
+	fi
+	local apt="timeout 300 apt-get -qq -o DPkg::Lock::Timeout=120"
+	DEBIAN_FRONTEND=noninteractive $apt update >"$DIR/log/apt.log" 2>&1 || true
+	DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "${missing[@]}" </dev/null >>"$DIR/log/apt.log" 2>&1 || {
+		[ -z "$made" ] || rm -f $policy
+		tail -n 5 "$DIR/log/apt.log" >&2
+		fail "cannot install ${missing[*]}"
+	}
+	[ -z "$made" ] || rm -f $policy
+}
+
+configure() {
+	local name n i=0 tracking='ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none'
+	name=$(hostname -s)
+	: >"$ETC/cgroup.conf.new"
+	if grep -q ' /sys/fs/cgroup/freezer cgroup ' /proc/mounts && grep -q ' /sys/fs/cgroup/memory cgroup ' /proc/mounts &&
+		mkdir /sys/fs/cgroup/freezer/gpurun_try 2>/dev/null; then
+		rmdir /sys/fs/cgroup/freezer/gpurun_try
+		tracking='ProctrackType=proctrack/cgroup
+TaskPlugin=task/cgroup'
+		printf '%s\n' CgroupPlugin=cgroup/v1 CgroupMountpoint=/sys/fs/cgroup CgroupAutomount=no \
+			ConstrainCores=no ConstrainDevices=no ConstrainRAMSpace=yes >"$ETC/cgroup.conf.new"
+	fi
+	mv "$ETC/cgroup.conf.new" "$ETC/cgroup.conf"
+	{
+		cat <<-END
+			$MARK
+			ClusterName=gpurun-test
+			SlurmctldHost=$name(127.0.0.1)
+			SlurmctldPort=$PORT
+			CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
+			SlurmUser=root
+			SlurmdUser=root
+			AuthType=auth/munge
+			AuthInfo=socket=$DIR/run/munge.socket,cred_expire=20
+			CredType=cred/munge
+			StateSaveLocation=$DIR/state
+			SlurmdSpoolDir=$DIR/spool/%n
+			SlurmctldPidFile=$DIR/run/slurmctld.pid
+			SlurmdPidFile=$DIR/run/slurmd-%n.pid
+			SlurmctldLogFile=$DIR/log/slurmctld.log
+			SlurmdLogFile=$DIR/log/slurmd-%n.log
+			MailProg=/bin/true
+			MpiDefault=none
+			SwitchType=switch/none
+			JobAcctGatherType=jobacct_gather/none
+			AccountingStorageType=accounting_storage/none
+			SelectType=select/cons_tres
+			SelectTypeParameters=CR_Core_Memory
+			DefMemPerCPU=500
+			SchedulerType=sched/backfill
+			SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
+			PreemptType=preempt/partition_prio
+			PreemptMode=CANCEL
+			MinJobAge=60
+			MaxJobCount=50000
+			MaxArraySize=2001
+			KillWait=5
+			SlurmdTimeout=60
+			ReturnToService=2
+			SlurmdParameters=config_overrides
+			$tracking
+			GresTypes=gpu
+		END
+		for n in $NODES; do
+			i=$((i + 1))
+			echo "NodeName=$n NodeHostname=$name NodeAddr=127.0.0.1 Port=$((PORT + i)) CPUs=16 RealMemory=16000 Gres=gpu:$GPUS"
+		done
+		echo 'PartitionName=gpu Nodes=ALL Default=YES PriorityTier=1'
+		echo 'PartitionName=urgent Nodes=ALL PriorityTier=10 PreemptMode=OFF'
+	} >"$ETC/slurm.conf"
+	{
+		echo "$MARK"
+		echo AutoDetect=off
+		echo "NodeName=node[1-2] Name=gpu File=$DIR/gpu/gpu[0-$((GPUS - 1))]"
+	} >"$ETC/gres.conf"
+	# Devices with numbers, as Slurm wants them for CUDA_VISIBLE_DEVICES, that lead to no driver.
+	for ((i = 0; i < GPUS; i++)); do mknod -m 666 "$DIR/gpu/gpu$i" c 240 "$i"; done
+}
+
+munge_answers() { munge -S "$DIR/run/munge.socket" -n </dev/null; }
+controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
+nodes_ready() {
+	local state
+	for state in $(timeout 5 sinfo -h -N -p gpu -o %T); do
+		case $state in idle | mixed | allocated | completing) ;; *) return 1 ;; esac
+	done
+}
+
+# daemon COMMAND…: starts one that keeps nothing of the caller's.
+daemon() { (cd / && "$@" </dev/null >>"$DIR/log/start.log" 2>&1); }
+
+start() {
+	if ! alive munged; then
+		rm -f "$DIR"/run/munge.socket*
+		mkdir -p "$DIR/run/munged" && chown munge: "$DIR/run" "$DIR/run/munged"
+		[ -s "$DIR/run/munged/key" ] || (umask 077 && head -c 128 /dev/urandom >"$DIR/run/munged/key")
+		chown munge: "$DIR/run/munged/key"
+		daemon setpriv --reuid=munge --regid=munge --init-groups munged --socket="$DIR/run/munge.socket" \
+			--key-file="$DIR/run/munged/key" --pid-file="$DIR/run/munged.pid" \
+			--seed-file="$DIR/run/munged/seed" --log-file="$DIR/run/munged/munged.log"
+		until_ok 10 munge_answers || fail "munged does not answer: see $DIR/run/munged/munged.log"
+	fi
+	alive slurmctld || daemon slurmctld
+	until_ok 20 controller_answers || fail "slurmctld does not answer: see $DIR/log/slurmctld.log"
+	local n
+	for n in $NODES; do
+		mkdir -p "$DIR/spool/$n"
+		alive "slurmd-$n" || daemon slurmd -N "$n"
+	done
+	until_ok 40 nodes_ready || fail "the nodes take no jobs: see $DIR/log"
+}
+
+# end_steps: ends what jobs are left once their daemons are gone, by the cgroups of our nodes
+# and by the environment that Slurm gave them.
+end_steps() {
+	local n p
+	for n in $NODES; do
+		for p in $(cat /sys/fs/cgroup/freezer/slurm_$n/*/*/*/cgroup.procs 2>/dev/null); do kill -KILL "$p" 2>/dev/null || true; done
+	done
+	for p in /proc/[0-9]*; do
+		if tr '\0' '\n' 2>/dev/null <"$p/environ" | grep -qx 'SLURM_CLUSTER_NAME=gpurun-test'; then
+			kill -KILL "${p#/proc/}" 2>/dev/null || true
+		fi
+	done
+}
+
+down() {
+	[ -d "$DIR" ] || return 0
+	local n
+	if ours && alive slurmctld && controller_answers; then
+		timeout 10 scancel -Q -u root || true
+		idle() { [ -z "$(timeout 5 squeue -h)" ]; }
+		until_ok 10 idle || true
+	fi
+	for n in $NODES; do end "slurmd-$n" TERM; done
+	end slurmctld TERM
+	if ours; then
+		end_steps
+		rm -f "$ETC/slurm.conf" "$ETC/gres.conf" "$ETC/cgroup.conf"
+	fi
+	end munged TERM
+	rm -rf "$DIR"
+}
+
+[ "$(id -u)" = 0 ] || fail 'must run as root'
+case ${1:-} in
+up)
+	[ ! -e "$ETC/slurm.conf" ] || ours || fail "this host has a Slurm of its own ($ETC/slurm.conf)"
+	down
+	umask 022
+	mkdir -p "$DIR"/{log,run,state,spool,gpu} "$ETC"
+	install_packages
+	configure
+	start
+	echo "Slurm $(sinfo -V | cut -d' ' -f2): $NODES with $GPUS GPUs each"
+	;;
+start) start ;;
+kill) end slurmctld KILL ;;
+down) down ;;
+*) fail 'usage: cluster.sh up|start|kill|down' ;;
+esac

@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// pursue is how long after the grace of a stop the cluster is asked to end an attempt.
+const pursue = 30 * time.Second
+
+// Stop ends an attempt: one that no node has at once, any other through its keeper.
+func (c *Cluster) Stop(uniID, why string, how engine.How) {
+	c.post.put(func() {
+		r := request{how: "term", why: why}
+		if how == engine.Kill {
+			r.how = "kill"
+		}
+		c.ask(uniID, r)
+	})
+}
+
+// Save asks an attempt to save its work.
+func (c *Cluster) Save(uniID, why, signal string, wait time.Duration) {
+	c.post.put(func() {
+		if e := c.live[uniID]; e == nil || e.task == nil {
+			c.emit(engine.Event{UniID: uniID, Declined: "it is not running"})
+			return
+		}
+		c.ask(uniID, request{how: "save", why: why, signal: signal, wait: wait})
+	})
+}
+
+func (c *Cluster) ask(uniID string, r request) {
+	e := c.live[uniID]
+	if e == nil {
+		return
+	}
+	waiting := slices.IndexFunc(c.queue, func(l *engine.Launch) bool { return l.UniID == uniID })
+	if waiting >= 0 {
+		c.queue = slices.Delete(c.queue, waiting, waiting+1)
+	}
+	if waiting >= 0 || r.how != "save" && void(e.Dir) {
+		if task := c.jobID(e); task != "" {
+			c.doomed = append(c.doomed, task)
+		}
+		c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
+		return
+	}
+	if e.stop != nil {
+		r.why = e.stop.why // the first reason stands
+	}
+	e.stop, e.since = &r, time.Now()
+	if err := r.put(e.Dir); err != nil {
+		c.Log.Warn().Err(err).Str("uni_id", uniID).Msg("stop")
+	}
+	c.wake(e)
+}
+
+// wake has a node read what is asked of it at once, where it can be told.
+func (c *Cluster) wake(e *entry) {
+	if e.task == nil || e.submit == nil || e.submit.job == "" {
+		return // it looks by itself
+	}
+	command := c.words.Wake(c.words.Task(e.submit.job, e.n))
+	if len(command.Args) == 0 {
+		return
+	}
+	c.beside(func() func() {
+		_, err := command.output()
+		return func() {
+			if err != nil {
+				c.Log.Debug().Err(err).Msg("wake")
+			}
+		}
+	})
+}
+
+// chase has the cluster end an attempt that has not ended although it was stopped.
+func (c *Cluster) chase(e *entry) {
+	if e.stop == nil || e.chased || e.stop.how == "save" || e.record != nil {
+		return
+	}
+	limit := pursue
+	if e.stop.how == "term" {
+		limit += e.Grace
+	}
+	if task := c.jobID(e); task != "" && time.Since(e.since) > limit {
+		e.chased = true
+		c.doomed = append(c.doomed, task)
+	}
+}

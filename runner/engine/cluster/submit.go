@@ -1,0 +1,261 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/state/host"
+)
+
+// slack is what the cluster's own limit leaves a job beyond its timeout and grace: gpurun's is
+// exact, and says why.
+const slack = 2 * time.Minute
+
+// submitNext begins to submit the first attempts that wait, as many as are alike. There is one
+// call at a time, so what comes during a call goes together.
+func (c *Cluster) submitNext() {
+	if c.calling || len(c.queue) == 0 || time.Now().Before(c.again) {
+		return
+	}
+	args, err := c.argsOf(c.queue[0])
+	if err != nil {
+		l := c.queue[0]
+		c.queue = c.queue[1:]
+		c.end(c.live[l.UniID], &engine.Ended{ExitCode: -1, At: time.Now(), Err: err.Error()})
+		return
+	}
+	n := 1
+	for n < len(c.queue) && n < c.most {
+		if more, err := c.argsOf(c.queue[n]); err != nil || !slices.Equal(more, args) {
+			break
+		}
+		n++
+	}
+	batch := slices.Clone(c.queue[:n])
+	c.queue = c.queue[n:]
+	id := make([]byte, 4)
+	_, _ = rand.Read(id)
+	s := &submit{id: hex.EncodeToString(id)}
+	s.dir, s.name = filepath.Join(c.Dir, submitsDir, s.id), c.stem+s.id
+	for i, l := range batch {
+		s.tasks = append(s.tasks, l.Dir)
+		e := c.live[l.UniID]
+		e.submit, e.n = s, i
+		s.open++
+	}
+	c.submits[s.id] = s
+	c.calling = true
+	c.late.begin("submit")
+	c.beside(func() func() {
+		err := c.prepare(s, batch)
+		if err != nil {
+			return func() { c.unprepared(s, batch, err) }
+		}
+		refusal, text := c.call(s, args)
+		return func() { c.called(s, batch, refusal, text) }
+	})
+}
+
+func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
+	a := Asked{Options: c.Options}
+	if l.Ask != nil {
+		a.Ask = *l.Ask
+	}
+	if l.Timeout > 0 {
+		a.Limit = l.Timeout + l.Grace + slack
+		if l.Notice != nil {
+			a.Limit += l.Notice.Grace
+		}
+	}
+	return c.words.Args(a)
+}
+
+// prepare makes the files of a submission and its attempts.
+func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
+	if err := os.Mkdir(s.dir, 0o755); err != nil {
+		return err
+	}
+	env, err := json.Marshal(c.Environ)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name, text string
+		mode       os.FileMode
+	}{{tasksFile, strings.Join(s.tasks, "\n") + "\n", 0o644}, {envFile, string(env), 0o600}, {callingFile, "", 0o600}, {answerFile, "", 0o644}, {errFile, "", 0o644}} {
+		if err := write(filepath.Join(s.dir, f.name), []byte(f.text), f.mode); err != nil {
+			return err
+		}
+	}
+	shared := map[string]bool{}
+	for _, kv := range c.Environ {
+		shared[kv] = true
+	}
+	for i, l := range batch {
+		l := *l
+		l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
+		if err := lay(&l, s.id, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unprepared ends attempts whose files could not be written: nothing was submitted.
+func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
+	c.calling = false
+	c.late.done("submit", nil)
+	for _, l := range batch {
+		if e := c.live[l.UniID]; e != nil && !e.decided {
+			void(e.Dir)
+			c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit: " + err.Error()})
+		}
+	}
+	_ = os.RemoveAll(s.dir)
+	delete(c.submits, s.id)
+}
+
+// call runs the cluster's command. What it prints goes straight to the answer file, and it
+// inherits a lock that says for how long it may be under way: so a run that finds this
+// submission later knows as much.
+func (c *Cluster) call(s *submit, args []string) (Refusal, string) {
+	command := c.words.Submit(s.name, c.Dir, len(s.tasks), args)
+	calling, err := host.OpenOwn(filepath.Join(s.dir, callingFile), os.O_RDWR, 0)
+	if err != nil {
+		return Invalid, err.Error()
+	}
+	defer calling.Close()
+	_ = unix.Flock(int(calling.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	answer, err := host.OpenOwn(filepath.Join(s.dir, answerFile), os.O_WRONLY, 0)
+	if err != nil {
+		return Invalid, err.Error()
+	}
+	defer answer.Close()
+	stderr, err := host.OpenOwn(filepath.Join(s.dir, errFile), os.O_WRONLY, 0)
+	if err != nil {
+		return Invalid, err.Error()
+	}
+	defer stderr.Close()
+	cmd := exec.Command(command.Args[0], command.Args[1:]...)
+	cmd.Env = append(environ(), command.Env...)
+	cmd.Dir = "/"
+	cmd.Stdin = strings.NewReader(c.script(s))
+	cmd.Stdout, cmd.Stderr = answer, stderr
+	cmd.ExtraFiles = []*os.File{calling}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return NoCommand, err.Error()
+	}
+	limit := time.AfterFunc(submitLimit, func() { _ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) })
+	defer limit.Stop()
+	if err := cmd.Wait(); err != nil {
+		text := readText(filepath.Join(s.dir, errFile))
+		return c.words.Refused(text), said(err, text).Error()
+	}
+	return Unclear, ""
+}
+
+// script is what every task runs.
+func (c *Cluster) script(s *submit) string {
+	return fmt.Sprintf("#!/bin/sh\n[ -d %s ] || exit %d\n[ -x %s ] || exit %d\nexec %s __task %s\n",
+		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir))
+}
+
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Pauses after a refusal that may pass.
+const (
+	refusedPause = 10 * time.Second
+	fewerPause   = time.Second
+)
+
+// called handles the answer to a submission.
+func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, text string) {
+	c.calling = false
+	s.job = c.words.Accepted(readText(filepath.Join(s.dir, answerFile)))
+	if s.job != "" {
+		c.late.done("submit", nil)
+		for _, l := range batch {
+			if e := c.live[l.UniID]; e != nil && !e.told {
+				c.show(e, engine.Queued{JobID: c.words.Task(s.job, e.n)})
+			}
+		}
+		return
+	}
+	c.Log.Warn().Str("name", s.name).Str("error", text).Msg("submission refused")
+	switch refusal {
+	case Never, NoCommand:
+		c.late.done("submit", nil)
+		for _, l := range batch {
+			if e := c.live[l.UniID]; e != nil && void(e.Dir) {
+				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.words.Name() + ": " + text})
+			}
+		}
+	case Full, Invalid:
+		c.late.done("submit", fmt.Errorf("%s", text))
+		pause := refusedPause
+		if refusal == Full && len(batch) > 1 {
+			c.most, pause = max(1, len(batch)/2), fewerPause
+		}
+		c.again = time.Now().Add(pause)
+		c.requeue(s, batch)
+	default: // it may have been accepted: the next lists tell
+		c.late.done("submit", fmt.Errorf("%s", text))
+		c.unclear = true
+	}
+}
+
+// requeue has attempts submitted again that were refused for certain. Their folders have the
+// files of the refused submission, whose name nobody knows.
+func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
+	var again []*engine.Launch
+	for _, l := range batch {
+		e := c.live[l.UniID]
+		if e == nil || e.decided {
+			continue
+		}
+		e.submit = nil
+		_ = os.Remove(filepath.Join(e.Dir, launchFile))
+		if err := os.Remove(filepath.Join(e.Dir, "status")); err != nil {
+			void(e.Dir)
+			c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit again: " + err.Error()})
+			continue
+		}
+		again = append(again, l)
+	}
+	delete(c.submits, s.id)
+	_ = os.RemoveAll(s.dir)
+	c.queue = append(again, c.queue...)
+}
+
+// isCalling reports whether somebody may still be submitting.
+func (s *submit) isCalling() bool {
+	f, err := host.OpenOwn(filepath.Join(s.dir, callingFile), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	return err == unix.EWOULDBLOCK
+}
+
+func readText(path string) string {
+	b, _ := host.ReadOwn(path, 1<<24)
+	return string(b)
+}
+
+func lines(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+}

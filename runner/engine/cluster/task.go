@@ -1,0 +1,314 @@
+package cluster
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/keeper"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
+	"gpurun/state/host"
+)
+
+// What the outer process tells the keeper, a letter each. Its end tells that it was killed.
+const (
+	toldEnd  = 'e' // the cluster wants the task to end
+	toldLook = 'l' // there may be a request
+)
+
+// stopEvery is how often a keeper reads the stop file.
+const stopEvery = 2 * time.Second
+
+// Task is the main function of `gpurun __task SUBMISSION`, which the cluster starts on a node.
+// It is two processes. The outer one is the cluster's: it passes on what the cluster wants, and
+// exits like the job. The keeper, in a session of its own, runs the attempt; should the outer
+// process be killed, it ends the job and says so.
+func Task(args []string) int {
+	if len(args) == 2 && args[1] == "keep" {
+		return keep(args[0])
+	}
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "usage: gpurun __task SUBMISSION, by a cluster")
+		return 64
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGXCPU)
+	cmd := exec.Command("/proc/self/exe", "__task", args[0], "keep")
+	cmd.Args[0] = "gpurun"
+	cmd.Stdin, cmd.Stderr = r, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	r.Close()
+	go func() {
+		for s := range signals {
+			letter := byte(toldEnd)
+			if s == unix.SIGUSR1 {
+				letter = toldLook
+			}
+			_, _ = w.Write([]byte{letter})
+		}
+	}()
+	_ = cmd.Wait()
+	return harmless(cmd.ProcessState.ExitCode())
+}
+
+// harmless returns a status that no cluster takes for a wish: Grid Engine runs a job again that
+// exits with 99, and sets one aside that exits with 100.
+func harmless(status int) int {
+	switch status {
+	case 99, 100:
+		return 98
+	case -1:
+		return 128 + 9
+	}
+	return status
+}
+
+// keep runs one attempt.
+func keep(submission string) int {
+	n, job, err := taskHere()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	tasks := lines(readText(filepath.Join(submission, tasksFile)))
+	if n >= len(tasks) {
+		fmt.Fprintf(os.Stderr, "%s has no task %d\n", submission, n)
+		return 70
+	}
+	dir := tasks[n]
+	o, l, err := readOrder(dir)
+	if err != nil || o.Submit != filepath.Base(submission) || o.Task != n {
+		return 0 // it is over, or was submitted again
+	}
+	node := nodeName()
+	switch err := claim(dir, node+" "+job); {
+	case errors.Is(err, fs.ErrExist):
+		if by := claimedBy(dir); by != voidMark {
+			_ = write(filepath.Join(dir, "again."+job), []byte(node+"\n"), 0o644)
+		}
+		return 0
+	case errors.Is(err, fs.ErrNotExist):
+		return 0
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	t := &task{UniID: l.UniID, Host: node, Job: job, Beat: 1}
+	t.GPUs, t.UUIDs = devices(os.Environ())
+	furnish(l, submission, t)
+	return attend(l, t)
+}
+
+// attend runs the attempt to its end, and keeps the task's file.
+func attend(l *engine.Launch, t *task) int {
+	var mu sync.Mutex
+	put := func(change func()) {
+		mu.Lock()
+		defer mu.Unlock()
+		if change(); t.put(l.Dir) != nil {
+			_ = t.put(l.Dir) // a beat may be missed, and the record says the rest
+		}
+	}
+	put(func() {})
+	asked := make(chan *wire.Message, 16)
+	go func() {
+		for range time.Tick(beatEvery) {
+			put(func() { t.Beat++ })
+		}
+	}()
+	go listen(l.Dir, asked)
+	ended, err := keeper.Single(l, keeper.Usual, func(m *wire.Message) {
+		switch m.Op {
+		case wire.Running:
+			put(func() { t.Running = m.Running })
+		case wire.Background:
+			put(func() { t.Background = m.Background })
+		case wire.Declined:
+			put(func() { t.Declined = m.Why })
+		}
+	}, asked)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 70
+	}
+	switch {
+	case ended.Signal != "":
+		return 128 + int(unix.SignalNum(ended.Signal))
+	case ended.ExitCode < 0:
+		return 1
+	}
+	return ended.ExitCode
+}
+
+// listen turns what the outer process and the runner want into requests to the keeper.
+func listen(dir string, asked chan<- *wire.Message) {
+	letters := make(chan byte)
+	go func() {
+		in := bufio.NewReader(os.Stdin)
+		for {
+			b, err := in.ReadByte()
+			if err != nil { // the outer process was killed
+				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster, How: engine.Kill}
+				close(letters)
+				return
+			}
+			letters <- b
+		}
+	}()
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, unix.SIGTERM)
+	last, tick := request{}, time.NewTicker(stopEvery)
+	for {
+		if r := readRequest(dir); r != last {
+			last = r
+			asked <- r.message()
+		}
+		select {
+		case b, ok := <-letters:
+			if !ok {
+				letters = nil
+			} else if b == toldEnd {
+				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
+			}
+		case <-term:
+			asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
+		case <-tick.C:
+		}
+	}
+}
+
+func (r request) message() *wire.Message {
+	switch r.how {
+	case "save":
+		return &wire.Message{Op: wire.Save, Why: r.why, Signal: r.signal, Wait: r.wait}
+	case "kill":
+		return &wire.Message{Op: wire.Stop, Why: r.why, How: engine.Kill}
+	}
+	return &wire.Message{Op: wire.Stop, Why: r.why}
+}
+
+// taskHere returns which task of its submission this is, from 0, and what the cluster calls it.
+func taskHere() (n int, job string, err error) {
+	if id := os.Getenv("SLURM_ARRAY_TASK_ID"); id != "" {
+		n, err = strconv.Atoi(id)
+		return n, os.Getenv("SLURM_ARRAY_JOB_ID") + "_" + id, err
+	}
+	if id := os.Getenv("SGE_TASK_ID"); id != "" {
+		n, err = strconv.Atoi(id)
+		return n - 1, os.Getenv("JOB_ID") + "." + id, err
+	}
+	return 0, "", errors.New("gpurun __task is for a cluster: neither SLURM_ARRAY_TASK_ID nor SGE_TASK_ID is set")
+}
+
+// nodeName returns the name by which the cluster knows this node.
+func nodeName() string {
+	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
+		return name
+	}
+	return host.Name()
+}
+
+// furnish completes a launch with what only the node knows.
+func furnish(l *engine.Launch, submission string, t *task) {
+	var shared []string
+	_ = json.Unmarshal([]byte(readText(filepath.Join(submission, envFile))), &shared)
+	shared = slices.DeleteFunc(shared, nodes)
+	theirs := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !nodes(kv) })
+	fixed := []string(nil)
+	if l.Ask != nil && l.Ask.GPUs > 0 {
+		l.Grant = gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}
+		for i := len(t.UUIDs); i < l.Ask.GPUs; i++ { // the keeper only asks whether there are any
+			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(fmt.Sprintf("%s %d", t.Host, i)))
+		}
+	} else {
+		fixed = []string{"CUDA_VISIBLE_DEVICES=-1", "NVIDIA_VISIBLE_DEVICES=void"}
+	}
+	visible := variable(theirs, "CUDA_VISIBLE_DEVICES")
+	first, _, _ := strings.Cut(visible, ",")
+	replace := strings.NewReplacer(
+		engine.Token("gpu_list"), visible, engine.Token("gpu"), first, engine.Token("ngpus"), strconv.Itoa(len(t.GPUs)), engine.Token("port"), freePort(),
+	)
+	own := slices.Clone(l.Env)
+	for i := range own {
+		own[i] = replace.Replace(own[i])
+	}
+	for i := range l.Commands {
+		l.Commands[i] = replace.Replace(l.Commands[i])
+	}
+	l.Header = replace.Replace(l.Header)
+	l.Env = engine.Layered(shared, theirs, own, fixed)
+}
+
+// nodes reports whether a variable is the cluster's, for the node.
+func nodes(kv string) bool {
+	name, _, _ := strings.Cut(kv, "=")
+	return strings.HasPrefix(name, "SLURM") || strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SGE_") || strings.HasSuffix(name, "VISIBLE_DEVICES") ||
+		slices.Contains([]string{"JOB_ID", "JOB_NAME", "TMPDIR", "TMP", "NSLOTS", "NHOSTS", "PE_HOSTFILE", "QUEUE", "HOSTNAME", "GPU_DEVICE_ORDINAL", "ENVIRONMENT"}, name)
+}
+
+// devices returns the GPUs that the cluster gave a task, by its environment.
+func devices(env []string) (ids []int, _ []gpu.UUID) {
+	list := variable(env, "SLURM_JOB_GPUS") // the node's numbers, whatever the task may see
+	if list == "" {
+		list = variable(env, "CUDA_VISIBLE_DEVICES")
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		if n, err := strconv.Atoi(part); err == nil && n >= 0 {
+			ids = append(ids, n)
+		}
+	}
+	var uuids []gpu.UUID
+	for part := range strings.SplitSeq(variable(env, "CUDA_VISIBLE_DEVICES"), ",") {
+		if strings.HasPrefix(part, "GPU-") || strings.HasPrefix(part, "MIG-") {
+			uuids = append(uuids, gpu.UUID(part))
+		}
+	}
+	return ids, uuids
+}
+
+func variable(env []string, name string) string {
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// freePort returns a port that nobody listens on here now.
+func freePort() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "29500"
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}

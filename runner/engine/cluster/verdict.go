@@ -1,0 +1,182 @@
+package cluster
+
+import (
+	"fmt"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
+)
+
+// seen is everything that is known of an attempt at one moment.
+type seen struct {
+	record  *wire.Record  // of its end, written on the node; nil for none
+	claimed string        // by which node; "" for none
+	calling bool          // its submission may still be going on
+	row     Row           // as the cluster lists it
+	partial bool          // other tasks of its job are listed, and it is not
+	missed  int           // complete lists in a row without it
+	asked   int           // complete lists since its record was read
+	silent  time.Duration // since its keeper last showed that it lives
+}
+
+// Bounds of patience.
+const (
+	goneAfter   = 2                // lists without a task until it is gone
+	unsureAfter = 3                // lists until a record counts without the cluster's word
+	deadAfter   = 2 * time.Minute  // without a beat
+	firstBeat   = 90 * time.Second // how late the first may come: a node that caches
+)
+
+// A verdict is what to do about an attempt.
+type verdict struct {
+	act  act
+	code code
+}
+
+type act int
+
+const (
+	waits act = iota
+	ends      // with the outcome of the code
+	voids     // keep it from beginning; then it ends with that outcome, if no node has it
+)
+
+// code is an outcome.
+type code int
+
+const (
+	asRecorded code = iota
+	timeout
+	oom
+	cancelled
+	resubmitted // by the scheduler, without spending a retry
+	lost
+	neverStarts // the cluster says why
+	notStarted  // the script failed before gpurun began
+)
+
+// judge says what becomes of an attempt: the first row that fits. Its own record is worth more
+// than the cluster's word, which a restarted controller forgets, repeats or takes back.
+func judge(s seen) verdict {
+	for _, r := range rules {
+		if r.fits(&s) {
+			return r.verdict
+		}
+	}
+	return verdict{}
+}
+
+var rules = []struct {
+	name    string
+	fits    func(*seen) bool
+	verdict verdict
+}{
+	{"the record has its own reason, or needs none", func(s *seen) bool { return s.record != nil && !s.doubtful() }, verdict{ends, asRecorded}},
+	{"time limit of the cluster", func(s *seen) bool { return s.record != nil && s.row.State == TimedOut }, verdict{ends, timeout}},
+	{"out of memory", func(s *seen) bool { return s.record != nil && s.row.State == OutOfMemory }, verdict{ends, oom}},
+	{"preempted, or its node failed", func(s *seen) bool { return s.record != nil && s.displaced() }, verdict{ends, resubmitted}},
+	{"cancelled in the cluster", func(s *seen) bool { return s.record != nil && s.row.State == Cancelled }, verdict{ends, cancelled}},
+	{"signalled, and the cluster says no more", func(s *seen) bool {
+		return s.record != nil && s.record.Why == "" && (s.row.State.final() || s.asked >= unsureAfter)
+	}, verdict{ends, asRecorded}},
+	{"ended by a cluster that has forgotten why", func(s *seen) bool { return s.record != nil && s.asked >= unsureAfter }, verdict{ends, resubmitted}},
+	{"the record waits for the cluster's word", func(s *seen) bool { return s.record != nil }, verdict{}},
+
+	{"the submission may be going on", func(s *seen) bool { return s.calling }, verdict{}},
+	{"begun; time limit", func(s *seen) bool { return s.begun() && s.row.State == TimedOut }, verdict{ends, timeout}},
+	{"begun; out of memory", func(s *seen) bool { return s.begun() && s.row.State == OutOfMemory }, verdict{ends, oom}},
+	{"begun; displaced", func(s *seen) bool { return s.begun() && s.displaced() }, verdict{ends, resubmitted}},
+	{"begun; cancelled", func(s *seen) bool { return s.begun() && s.row.State == Cancelled }, verdict{ends, cancelled}},
+	{"begun; failed without a record", func(s *seen) bool { return s.begun() && s.row.State == Failed }, verdict{ends, lost}},
+	{"begun; over or forgotten, and silent", func(s *seen) bool { return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter }, verdict{ends, resubmitted}},
+	{"begun", func(s *seen) bool { return s.begun() }, verdict{}},
+
+	{"cancelled on a node: its start failed", func(s *seen) bool { return s.row.State == Cancelled && s.row.Node != "" }, verdict{voids, resubmitted}},
+	{"cancelled while it waited", func(s *seen) bool { return s.row.State == Cancelled }, verdict{voids, cancelled}},
+	{"cancelled alone: others of its job are there", func(s *seen) bool { return s.gone() && s.partial }, verdict{voids, cancelled}},
+	{"forgotten with all of its job", func(s *seen) bool { return s.gone() }, verdict{voids, resubmitted}},
+	{"can never start", func(s *seen) bool { return s.row.Never }, verdict{voids, neverStarts}},
+	{"the script failed", func(s *seen) bool { return s.row.State == Failed && s.row.Raw>>8&0xff != 0 }, verdict{voids, notStarted}},
+	{"over without having begun", func(s *seen) bool { return s.row.State.final() }, verdict{voids, resubmitted}},
+}
+
+// begun reports whether a node has it.
+func (s *seen) begun() bool { return s.claimed != "" && s.claimed != voidMark }
+
+// gone reports whether the cluster no longer knows it.
+func (s *seen) gone() bool { return s.row.State == Gone && s.missed >= goneAfter }
+
+// displaced reports whether it had to leave its node.
+func (s *seen) displaced() bool { return s.row.State == Preempted || s.row.State == NodeFailed }
+
+// doubtful reports whether only the cluster may know why the attempt ended as its record says:
+// somebody signalled it.
+func (s *seen) doubtful() bool {
+	r := s.record
+	switch {
+	case r.Why == state.WhyCluster:
+		return true
+	case r.Why != "" || r.Void || r.Err != "":
+		return false
+	}
+	return r.Signal == "SIGTERM" || r.Signal == "SIGKILL" || r.Exit == 128+15 || r.Exit == 128+9
+}
+
+// outcome returns the end that a verdict means. name is the engine's.
+func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
+	e := &engine.Ended{ExitCode: -1, At: at, Lost: true}
+	if s.record != nil {
+		e = s.record.End()
+		if e.Why == state.WhyCluster {
+			e.Why = ""
+		}
+	}
+	e.Void = e.Void || s.record == nil && !s.begun()
+	where := ""
+	if s.row.Node != "" {
+		where = " on " + s.row.Node
+	}
+	switch v.code {
+	case timeout:
+		e.Why, e.Lost = state.WhyTimeout, false
+	case oom:
+		e.OOMKilled, e.Lost, e.Signal = true, false, "SIGKILL"
+	case cancelled:
+		e.Why = state.WhyCancelled
+	case resubmitted:
+		e.Lost, e.ExitCode, e.Signal = true, -1, ""
+		e.Uncharged = name + " forgot it"
+		if s.row.Word != "" {
+			e.Uncharged = name + ": " + s.row.Word + where
+		}
+		e.Err = e.Uncharged
+	case lost:
+		e.Err = fmt.Sprintf("it ended%s without a record: its keeper was killed", where)
+	case neverStarts:
+		e.Err, e.Lost, e.Void = fmt.Sprintf("%s can never start it: %s", name, s.row.Reason), false, false
+	case notStarted:
+		e.Err, e.Lost, e.Void = scriptFailed(s.row.Raw>>8&0xff, s.row.Node), false, false
+	}
+	return e
+}
+
+// Exit statuses of the script before gpurun begins.
+const (
+	exitNoState  = 96
+	exitNoBinary = 97
+)
+
+// scriptFailed explains the exit status of a script that ended before gpurun began.
+func scriptFailed(status int, node string) string {
+	switch status {
+	case exitNoState:
+		return fmt.Sprintf("%s does not see the state folder: keep the job file, or --state-dir, on a file system that all nodes share", node)
+	case exitNoBinary:
+		return fmt.Sprintf("%s does not see gpurun in the state folder: keep that on a file system that all nodes share, or set cluster: {gpurun: PATH} to one that the nodes have", node)
+	case 126, 127:
+		return fmt.Sprintf("%s cannot execute gpurun (exit %d): it may have another architecture or C library; set cluster: {gpurun: PATH} to one that runs there", node, status)
+	}
+	return fmt.Sprintf("its script failed on %s before gpurun began (exit %d): see whether a prolog of the cluster did", node, status)
+}

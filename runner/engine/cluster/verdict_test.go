@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
+)
+
+func TestJudge(t *testing.T) {
+	row := func(s State, node string) Row { return Row{State: s, Node: node, Word: "W"} }
+	clean := &wire.Record{State: wire.StateOver}
+	failed := &wire.Record{State: wire.StateOver, Exit: 3}
+	term := &wire.Record{State: wire.StateOver, Exit: -1, Signal: "SIGTERM"}
+	kill := &wire.Record{State: wire.StateOver, Exit: 137}
+	told := &wire.Record{State: wire.StateOver, Exit: -1, Signal: "SIGKILL", Why: state.WhyCluster}
+	ours := &wire.Record{State: wire.StateOver, Exit: -1, Signal: "SIGTERM", Why: state.WhyTimeout}
+	const node = "node1 7_0"
+	for _, tt := range []struct {
+		name string
+		seen seen
+		want verdict
+	}{
+		{"succeeded", seen{record: clean}, verdict{ends, asRecorded}},
+		{"succeeded, but the cluster says its node failed", seen{record: clean, row: row(NodeFailed, "n")}, verdict{ends, asRecorded}},
+		{"failed, and is listed as running", seen{record: failed, row: row(Active, "n")}, verdict{ends, asRecorded}},
+		{"our own timeout", seen{record: ours, row: row(Cancelled, "n")}, verdict{ends, asRecorded}},
+		{"signalled; not known by whom", seen{record: term, row: row(Active, "n")}, verdict{waits, 0}},
+		{"signalled; cancelled", seen{record: term, row: row(Cancelled, "n")}, verdict{ends, cancelled}},
+		{"signalled; time limit", seen{record: term, row: row(TimedOut, "n")}, verdict{ends, timeout}},
+		{"killed; out of memory", seen{record: kill, row: row(OutOfMemory, "n")}, verdict{ends, oom}},
+		{"killed; preempted", seen{record: kill, row: row(Preempted, "n")}, verdict{ends, resubmitted}},
+		{"killed by itself", seen{record: kill, row: row(Failed, "n")}, verdict{ends, asRecorded}},
+		{"killed, and the cluster says nothing", seen{record: kill, asked: unsureAfter}, verdict{ends, asRecorded}},
+		{"told by the cluster; node failed", seen{record: told, row: row(NodeFailed, "n")}, verdict{ends, resubmitted}},
+		{"told by the cluster, which still lists it", seen{record: told, row: row(Active, "n"), asked: 1}, verdict{waits, 0}},
+		{"told by a cluster that has forgotten it", seen{record: told, asked: unsureAfter}, verdict{ends, resubmitted}},
+
+		{"being submitted", seen{calling: true, missed: 9}, verdict{waits, 0}},
+		{"waits", seen{row: row(Pending, "")}, verdict{waits, 0}},
+		{"held", seen{row: row(Stuck, "")}, verdict{waits, 0}},
+		{"missing from one list", seen{missed: 1}, verdict{waits, 0}},
+		{"its whole job is missing", seen{missed: goneAfter}, verdict{voids, resubmitted}},
+		{"it alone is missing", seen{missed: goneAfter, partial: true}, verdict{voids, cancelled}},
+		{"cancelled before it began", seen{row: row(Cancelled, "")}, verdict{voids, cancelled}},
+		{"its launch failed", seen{row: row(Cancelled, "n")}, verdict{voids, resubmitted}},
+		{"refused for good", seen{row: Row{State: Failed, Never: true, Raw: 1}}, verdict{voids, neverStarts}},
+		{"no state folder there", seen{row: Row{State: Failed, Raw: exitNoState << 8}}, verdict{voids, notStarted}},
+		{"its output could not be opened", seen{row: Row{State: Failed, Raw: 53}}, verdict{voids, resubmitted}},
+		{"over without a trace", seen{row: row(Completed, "n")}, verdict{voids, resubmitted}},
+
+		{"runs", seen{claimed: node, row: row(Active, "n")}, verdict{waits, 0}},
+		{"runs, and the list forgot it", seen{claimed: node, missed: 9, silent: time.Minute}, verdict{waits, 0}},
+		{"forgotten and silent", seen{claimed: node, missed: 9, silent: deadAfter + 1}, verdict{ends, resubmitted}},
+		{"silent, but listed", seen{claimed: node, row: row(Active, "n"), silent: time.Hour}, verdict{waits, 0}},
+		{"queued again by the cluster, while it may run", seen{claimed: node, row: row(Pending, "")}, verdict{waits, 0}},
+		{"over, and its record is late", seen{claimed: node, row: row(Completed, "n"), silent: time.Second}, verdict{waits, 0}},
+		{"its keeper was killed", seen{claimed: node, row: row(Failed, "n")}, verdict{ends, lost}},
+		{"its node went down", seen{claimed: node, row: row(NodeFailed, "n")}, verdict{ends, resubmitted}},
+		{"cancelled with its keeper", seen{claimed: node, row: row(Cancelled, "n")}, verdict{ends, cancelled}},
+		{"void", seen{claimed: voidMark, missed: goneAfter}, verdict{voids, resubmitted}},
+	} {
+		if got := judge(tt.seen); got != tt.want {
+			t.Errorf("%s: got %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What may still run is never said to have been void, and no end that is not the job's own
+// spends a retry.
+func TestOutcome(t *testing.T) {
+	now := time.Now()
+	begun := &seen{claimed: "node1 7_0", row: Row{Node: "node1", Word: "NODE_FAIL", State: NodeFailed}}
+	if e := judge(*begun).outcome(begun, "slurm", now); !e.Lost || e.Void || e.Uncharged != "slurm: NODE_FAIL on node1" {
+		t.Errorf("got %+v", e)
+	}
+	gone := &seen{missed: goneAfter}
+	if e := judge(*gone).outcome(gone, "slurm", now); !e.Lost || !e.Void || e.Uncharged == "" {
+		t.Errorf("got %+v", e)
+	}
+	told := &seen{record: &wire.Record{Exit: -1, Signal: "SIGKILL", Why: state.WhyCluster}, row: Row{State: OutOfMemory}}
+	if e := judge(*told).outcome(told, "slurm", now); !e.OOMKilled || e.Lost || e.Why != "" {
+		t.Errorf("got %+v", e)
+	}
+	for status, want := range map[int]string{exitNoState: "state folder", exitNoBinary: "cluster: {gpurun: PATH}", 127: "another architecture", 5: "prolog"} {
+		if text := scriptFailed(status, "node1"); !strings.Contains(text, want) || !strings.Contains(text, "node1") {
+			t.Errorf("exit %d: %s", status, text)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package cluster
+
+import (
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// Words are what one kind of cluster calls things: its commands, and what their output means.
+// They run nothing themselves.
+type Words interface {
+	// Name is the engine's, on the command line and in the ledger.
+	Name() string
+	// Args returns what a job's demands are in a submission, or which key has no counterpart.
+	Args(a Asked) ([]string, error)
+	// Submit returns the command that reads a script and submits it as an array of n tasks.
+	Submit(name, state string, n int, args []string) Command
+	// Accepted returns the job's ID from the output of Submit, "" if it was not accepted.
+	Accepted(stdout string) string
+	// Refused tells from the error of Submit whether nothing was submitted for certain.
+	Refused(stderr string) Refusal
+	// List returns the command that lists all jobs of this user.
+	List(user string) Command
+	// Rows reads its output.
+	Rows(stdout string) ([]Row, error)
+	// Past returns the command that tells of jobs that are no longer listed, or nothing.
+	Past(jobs []string) Command
+	// Ends reads its output.
+	Ends(stdout string) []Row
+	// Cancel returns the command that ends tasks, given as returned by Task.
+	Cancel(tasks []string) Command
+	// Wake returns the command that has a task read its stopFile; nothing if it does so anyway.
+	Wake(task string) Command
+	// Task names the n-th task of a job.
+	Task(job string, n int) string
+}
+
+// A Command is a program with its arguments, and what to add to its environment. It is empty
+// if there is nothing to run.
+type Command struct {
+	Args []string
+	Env  []string
+}
+
+// Asked is what Args maps.
+type Asked struct {
+	engine.Ask
+	Limit   time.Duration     // after which the cluster may end it; 0 for never
+	Options map[string]string // settings.cluster
+}
+
+// A Refusal is why a submission was refused.
+type Refusal int
+
+// What a refusal means.
+const (
+	Unclear   Refusal = iota // it may have been accepted
+	Never                    // these jobs will always be refused
+	Full                     // too many are submitted; fewer may be accepted, or later
+	Invalid                  // the controller could not be reached, and nothing was sent
+	NoCommand                // there is no such program here
+)
+
+// A Row is a task as the cluster lists it.
+type Row struct {
+	Name   string // of its job
+	Job    string // ID
+	First  int    // the tasks it stands for, from 0
+	Last   int
+	Rest   bool // it stands for all tasks of the job without a row of their own
+	State  State
+	Reason string // why it waits
+	Never  bool   // and it can never start as it was submitted
+	Node   string
+	Raw    int    // wait status, once it is over
+	Word   string // the cluster's own for State
+}
+
+// State is how a task is, for the cluster.
+type State int
+
+// The states of a task.
+const (
+	Gone      State = iota // not listed
+	Pending                // it waits for its turn
+	Stuck                  // it waits for ever: somebody has to act
+	Active                 // it runs, or is about to begin or to end
+	Completed              // the states from here on are final
+	Failed
+	TimedOut
+	OutOfMemory
+	Cancelled
+	Preempted
+	NodeFailed
+)
+
+// final reports whether a task in this state is over.
+func (s State) final() bool { return s >= Completed }

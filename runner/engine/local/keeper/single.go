@@ -1,0 +1,35 @@
+package keeper
+
+import (
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+)
+
+// Single runs one attempt in this process, on which nobody calls: the keeper of a cluster's
+// job. The status record exists already, as another attempt's. tell gets what a runner would
+// be told, and asked brings stops. It returns once nothing of the attempt is left.
+func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-chan *wire.Message) (*engine.Ended, error) {
+	ignoreTerminal()
+	closeOnExec()
+	k, err := newKeeper()
+	if err != nil {
+		return nil, err
+	}
+	k.limits, k.tell = limits, tell
+	go k.reaper.wait()
+	a := newAttempt(k, l)
+	a.made = true
+	k.mu.Lock()
+	k.attempts[l.UniID] = a
+	k.mu.Unlock()
+	go func() {
+		for m := range asked {
+			a.requestStop(m)
+		}
+	}()
+	ended := k.live(a)
+	k.forget(a)
+	k.checkQuiet()
+	<-k.quiet
+	return ended, nil
+}

@@ -35,9 +35,9 @@ type Curves struct {
 
 // Build returns the report, without secrets.
 func Build(k *Known) *schema.Report {
-	st := k.Status
+	st, hide := k.Status, redact.Hiding(secrets(k))
 	r := &schema.Report{
-		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Runs: k.Runs,
+		Head: st.Head, Batch: st.Batch, Run: st.Run, Counts: st.Counts, Runs: runs(k.Runs, hide),
 		Jobs: make([]schema.ReportJob, 0, len(st.Jobs)), Failures: []schema.ReportFailure{}, Curves: thin(k.Curves), Warnings: st.Warnings,
 	}
 	if r.Run != nil {
@@ -53,12 +53,12 @@ func Build(k *Known) *schema.Report {
 			order = append(order, id)
 		}
 		a := x.Attempt
-		a.Metrics, a.Cause = nil, readable(a.Cause)
+		a.Metrics, a.Cause = nil, readable(a.Cause, hide)
 		attempts[id] = append(attempts[id], a)
 	}
 	present := map[ID]bool{}
 	for i := range st.Jobs {
-		j := describe(&st.Jobs[i])
+		j := describe(&st.Jobs[i], hide)
 		id := ID{j.File, j.Key}
 		present[id] = true
 		j.Attempts = schema.List(attempts[id])
@@ -69,28 +69,32 @@ func Build(k *Known) *schema.Report {
 			r.Jobs = append(r.Jobs, former(id, k, attempts[id]))
 		}
 	}
-	provenance(r, k)
-	failures(r, k)
+	provenance(r, k, hide)
+	failures(r, k, hide)
 	r.Readings = readings(k.Gauges)
 	if k.Results != nil {
 		files := make([]string, len(st.Batch.Files))
 		for i, f := range st.Batch.Files {
 			files[i] = f.Path
 		}
-		r.Results = k.Results.Document(st.Now, files)
+		doc := k.Results.Document(st.Now, files)
+		for i := range doc.Rows {
+			doc.Rows[i].Params = redacted(doc.Rows[i].Params)
+		}
+		r.Results = doc
 	}
 	return r
 }
 
 // describe returns what the status says of a job.
-func describe(j *schema.Job) schema.ReportJob {
+func describe(j *schema.Job, hide func(string) string) schema.ReportJob {
 	d := schema.ReportJob{
 		File: j.File, Line: j.Line, Name: j.Name, Key: j.Key, Params: redacted(j.Params), Tags: j.Tags, Needs: j.Needs, State: j.State, Since: j.Since,
-		Cause: readable(j.Cause), Commands: commands(j.Commands), Inputs: []state.Input{}, Metrics: j.Metrics,
+		Cause: readable(j.Cause, hide), Commands: commands(j.Commands, hide), Inputs: []state.Input{}, Metrics: j.Metrics,
 	}
 	if j.Wait != nil {
 		w := *j.Wait
-		w.GPUs = nil // as of a moment that is over
+		w.GPUs, w.Text = nil, hide(w.Text) // the GPUs are as of a moment that is over
 		d.Wait = &w
 	}
 	return d
@@ -118,7 +122,7 @@ func former(id ID, k *Known, attempts []schema.Attempt) schema.ReportJob {
 
 // provenance adds what each job's last attempt was made of. What all configs agree in is
 // said once.
-func provenance(r *schema.Report, k *Known) {
+func provenance(r *schema.Report, k *Known, hide func(string) string) {
 	all, having := map[string]*common{}, 0
 	for i := range r.Jobs {
 		found := configOf(&r.Jobs[i], k)
@@ -152,7 +156,7 @@ func provenance(r *schema.Report, k *Known) {
 		}
 		j.Inputs = schema.List(start.Inputs)
 		if len(start.Commands) > 0 {
-			j.Commands = commands(start.Commands)
+			j.Commands = commands(start.Commands, hide)
 		}
 	}
 }
@@ -180,7 +184,7 @@ func configOf(j *schema.ReportJob, k *Known) map[string]string {
 const maxTails = 200
 
 // failures groups the jobs that failed alike, the largest group first.
-func failures(r *schema.Report, k *Known) {
+func failures(r *schema.Report, k *Known, hide func(string) string) {
 	var alike state.Grouping
 	var logs []*schema.Log
 	group := map[int]int{} // by job
@@ -208,7 +212,7 @@ func failures(r *schema.Report, k *Known) {
 	}
 	order := make([]int, len(r.Failures))
 	for g, doc := range schema.AlikeOf(alike.Groups) {
-		doc.Cause = *readable(&doc.Cause)
+		doc.Cause = *readable(&doc.Cause, hide)
 		r.Failures[g].Alike, order[g] = doc, g
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Failures[b].Count, r.Failures[a].Count) })
@@ -219,7 +223,7 @@ func failures(r *schema.Report, k *Known) {
 			continue
 		}
 		for _, line := range k.Lines(logs[from]) {
-			sorted[to].Lines = append(sorted[to].Lines, redact.Text(line))
+			sorted[to].Lines = append(sorted[to].Lines, hide(line))
 		}
 	}
 	r.Failures = sorted
@@ -240,17 +244,50 @@ func redacted(all map[string]string) map[string]string {
 	return out
 }
 
-func commands(list []string) []string {
-	out := make([]string, len(list))
-	for i, c := range list {
-		out[i] = redact.Text(c)
+// secrets returns the secret values that the batch has anywhere: a command, a cause or a log may
+// show them without their names.
+func secrets(k *Known) []string {
+	var found []string
+	for i := range k.Status.Jobs {
+		found = append(found, redact.Secrets(k.Status.Jobs[i].Params)...)
+	}
+	for _, start := range k.Starts {
+		found = append(found, redact.Secrets(start.Params)...)
+		config := map[string]string{}
+		for trait, value := range start.Traits {
+			if name, is := strings.CutPrefix(trait, "config "); is {
+				config[name] = value
+			}
+		}
+		found = append(found, redact.Secrets(config)...)
+	}
+	return found
+}
+
+// runs returns what became of each run as others may see it.
+func runs(list []schema.RunRow, hide func(string) string) []schema.RunRow {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Alike = slices.Clone(out[i].Alike)
+		for k := range out[i].Alike {
+			a := &out[i].Alike[k]
+			a.Cause = *readable(&a.Cause, hide)
+		}
 	}
 	return out
 }
 
-func readable(c *schema.Cause) *schema.Cause {
+func commands(list []string, hide func(string) string) []string {
+	out := make([]string, len(list))
+	for i, c := range list {
+		out[i] = hide(c)
+	}
+	return out
+}
+
+func readable(c *schema.Cause, hide func(string) string) *schema.Cause {
 	if c == nil {
 		return nil
 	}
-	return &schema.Cause{Code: c.Code, Text: redact.Text(c.Text)}
+	return &schema.Cause{Code: c.Code, Text: hide(c.Text)}
 }

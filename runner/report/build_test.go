@@ -45,7 +45,7 @@ func known() *Known {
 			f.ErrorType = ""
 		}
 		k.Ends[ID{"/j.yaml", key}] = f
-		k.Starts[ID{"/j.yaml", key}] = &state.Fact{Commands: []string{"python t.py --token s3cret"}, Traits: config, Params: map[string]string{"hf_token": "s3cret", "lr": "0.1"}}
+		k.Starts[ID{"/j.yaml", key}] = &state.Fact{Commands: []string{"python t.py --token s3cret s3cret"}, Traits: config, Params: map[string]string{"hf_token": "s3cret", "lr": "0.1"}}
 		row := attempt(name, key, 1, end, schema.Cause{})
 		if c := schema.CauseOf(f); c != nil {
 			row.Cause = c
@@ -55,7 +55,8 @@ func known() *Known {
 			k.Status.Jobs = append(k.Status.Jobs, schema.Job{File: "/j.yaml", Name: name, Key: key, State: schema.StateOf(end), Cause: row.Cause, Params: map[string]string{"hf_token": "s3cret"}})
 		}
 	}
-	add("one", "k1", state.Failed, "exit: 3", map[string]string{"config a": "1", "config b.c": "2", "config secret": "s3cret", "env X": "hash"}, true)
+	k.Runs = []schema.RunRow{{Alike: []schema.Alike{{Cause: schema.Cause{Code: "exit", Text: "no login for s3cret"}}}}}
+	add("one", "k1", state.Failed, "no login for s3cret", map[string]string{"config a": "1", "config b.c": "2", "config secret": "s3cret", "env X": "hash"}, true)
 	add("two", "k2", state.Failed, "ValueError: 7", map[string]string{"config a": "1", "config b.c": "3"}, true)
 	add("three", "k3", state.Failed, "ValueError: 8", nil, true)
 	add("four", "k4", state.Succeeded, "", nil, true)

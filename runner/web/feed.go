@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -139,7 +140,8 @@ func (e *edition) token() string { return fmt.Sprintf("%s-%d", e.epoch, e.versio
 // since returns the version that a token names. ok is false if the list of jobs is another.
 func (e *edition) since(token string) (version uint64, ok bool) {
 	epoch, number, _ := strings.Cut(token, "-")
-	if _, err := fmt.Sscanf(number, "%d", &version); err != nil || epoch != e.epoch {
+	version, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || epoch != e.epoch {
 		return 0, false
 	}
 	if version > e.version { // of a server whose clock was ahead

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -57,6 +58,8 @@ func (s *Server) guard(h http.Handler) http.Handler {
 			fail(w, &Failure{Status: http.StatusForbidden, Code: "host", Text: fmt.Sprintf("this server is not called %q", r.Host), Hint: "open it as http://localhost:PORT, or start gpurun web --listen with that name"})
 		case !s.sameOrigin(r):
 			fail(w, &Failure{Status: http.StatusForbidden, Code: "origin", Text: "another site may not ask this server"})
+		case path.Clean(r.URL.Path) != r.URL.Path:
+			fail(w, missing("no such path: "+r.URL.Path))
 		default:
 			h.ServeHTTP(w, r)
 		}

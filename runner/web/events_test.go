@@ -1,0 +1,331 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpurun/state/schema"
+)
+
+// A listener is a client that listens to events.
+type listener struct {
+	t      testing.TB
+	lines  *bufio.Scanner
+	close  func()
+	lastID string
+}
+
+// event is one of them.
+type event struct {
+	kind, id string
+	schema.Jobs
+	counts map[schema.State]int
+}
+
+func (s *served) listen(after string) *listener {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/api/v1/batches/"+batchA+"/events", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+readToken)
+	if after != "" {
+		r.Header.Set("Last-Event-ID", after)
+	}
+	tr := &http.Transport{DisableKeepAlives: true}
+	res, err := tr.RoundTrip(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	l := &listener{t: s.t, lines: lines(res.Body), close: func() { cancel(); res.Body.Close() }, lastID: after}
+	s.t.Cleanup(l.close)
+	return l
+}
+
+// next returns the next event.
+func (l *listener) next() (e event) {
+	l.t.Helper()
+	for l.lines.Scan() {
+		name, value, _ := strings.Cut(l.lines.Text(), ": ")
+		switch {
+		case name == "event":
+			e.kind = value
+		case name == "id":
+			e.id, l.lastID = value, value
+		case name == "data" && e.kind == "summary":
+			var s schema.Summary
+			if err := json.Unmarshal([]byte(value), &s); err != nil {
+				l.t.Fatal(err)
+			}
+			e.counts = s.Counts
+		case name == "data":
+			if err := json.Unmarshal([]byte(value), &e.Jobs); err != nil {
+				l.t.Fatal(err)
+			}
+		case e.kind != "":
+			return e
+		}
+	}
+	l.t.Fatalf("the stream ended: %v", l.lines.Err())
+	return e
+}
+
+// until returns the names of the jobs that changed until an event of them has an ID.
+func (l *listener) until() (names []string) {
+	l.t.Helper()
+	for {
+		e := l.next()
+		if e.kind == "reset" {
+			return []string{"reset"}
+		}
+		for _, j := range e.Jobs.Jobs {
+			names = append(names, j.Name+" "+string(j.State))
+		}
+		if e.kind == "jobs" && e.id != "" {
+			return names
+		}
+	}
+}
+
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, ", ") != strings.Join(want, ", ") {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// A client sees every job that changes, also those that changed while it was away, and
+// after a restart of the server.
+func TestEventsGoOn(t *testing.T) {
+	f := newFake(t, 3)
+	s := serve(t, f, Read)
+	l := s.listen("")
+	expect(t, l.until()) // only where we are
+	f.set(fakeJob(1, schema.Running))
+	expect(t, l.until(), "train-s1 running")
+	l.close()
+
+	f.set(fakeJob(1, schema.Succeeded)) // while nobody listens
+	f.set(fakeJob(2, schema.Running))
+	l = s.listen(l.lastID)
+	expect(t, l.until(), "train-s1 succeeded", "train-s2 running")
+
+	s.Close()
+	if l.lines.Scan(); false {
+		t.Fatal()
+	}
+	f.set(fakeJob(2, schema.Failed))
+	l = serve(t, f, Read).listen(l.lastID)
+	if got := l.until(); len(got) != 3 || got[2] != "train-s2 failed" { // it cannot know what the client has
+		t.Errorf("after a restart: %v", got)
+	}
+}
+
+// If the list of jobs is another, the client is told so.
+func TestEventsReset(t *testing.T) {
+	f := newFake(t, 3)
+	s := serve(t, f, Read)
+	l := s.listen("")
+	expect(t, l.until())
+	f.mu.Lock()
+	v := *f.view
+	v.Jobs = append(v.Jobs[:2:2], fakeJob(7, schema.Pending))
+	f.view = &v
+	f.mu.Unlock()
+	expect(t, l.until(), "reset")
+	for _, bad := range []string{"0123-4", "x", "-", "-1", strings.Repeat("9", 100), l.lastID + "x"} {
+		expect(t, s.listen(bad).until(), "reset")
+	}
+	expect(t, s.listen(l.lastID[:strings.IndexByte(l.lastID, '-')]+"-99999999999999999").until(), "train-s0 pending", "train-s1 pending", "train-s7 pending") // of a clock that was ahead
+	res, page := s.get("/api/v1/batches/" + batchA + "/jobs?offset=1&limit=1")
+	if !strings.Contains(page, `"total":3,"offset":1`) || !strings.Contains(page, "train-s1") || strings.Contains(page, "train-s0") {
+		t.Errorf("a page: %s", page)
+	}
+	again, _ := s.do("GET", "/api/v1/batches/"+batchA+"/jobs?offset=1&limit=1", readToken, "", func(r *http.Request) { r.Header.Set("If-None-Match", res.Header.Get("ETag")) })
+	other, _ := s.do("GET", "/api/v1/batches/"+batchA+"/jobs?offset=2&limit=1", readToken, "", func(r *http.Request) { r.Header.Set("If-None-Match", res.Header.Get("ETag")) })
+	if again.StatusCode != 304 || other.StatusCode != 200 {
+		t.Errorf("unchanged: %d, another page: %d", again.StatusCode, other.StatusCode)
+	}
+}
+
+// Many rows come in parts, of which only the last has an ID: who misses it gets all again.
+func TestEventsInParts(t *testing.T) {
+	f := newFake(t, 2500)
+	s := serve(t, f, Read)
+	first := s.listen("")
+	first.until()
+	version, _, _ := strings.Cut(first.lastID, "-")
+	l := s.listen(version + "-1")
+	sizes := []int{}
+	for len(sizes) < 3 {
+		if e := l.next(); e.kind == "jobs" {
+			sizes = append(sizes, len(e.Jobs.Jobs))
+			if (e.id != "") != (len(sizes) == 3) {
+				t.Errorf("part %d has the ID %q", len(sizes), e.id)
+			}
+		}
+	}
+	if fmt.Sprint(sizes) != "[1000 1000 500]" {
+		t.Errorf("parts of %v", sizes)
+	}
+}
+
+// A client that takes nothing is dropped, and holds up neither the others nor the server.
+func TestSlowEventClient(t *testing.T) {
+	f := newFake(t, 5000)
+	s := serve(t, f, Read)
+	address := strings.TrimPrefix(s.url, "http://")
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	fmt.Fprintf(c, "GET /api/v1/batches/%s/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", batchA, readToken)
+	l := s.listen("")
+	l.until()
+	dropped := make(chan struct{})
+	go func() { // the connection is reset once the server has given up
+		defer close(dropped)
+		for {
+			if _, err := c.Write([]byte("x")); err != nil {
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	states := []schema.State{schema.Running, schema.Failed}
+	for n := 0; ; n++ {
+		jobs := make([]*schema.Job, 5000)
+		for i := range jobs {
+			jobs[i] = fakeJob(i, states[n%2])
+		}
+		f.mu.Lock()
+		f.view = &View{Status: f.view.Status, Jobs: jobs}
+		f.mu.Unlock()
+		if got := l.until(); len(got) != 5000 {
+			t.Fatalf("the other client got %d rows", len(got))
+		}
+		select {
+		case <-dropped:
+			return
+		default:
+		}
+		if n == 1000 {
+			t.Fatal("it was never dropped")
+		}
+	}
+}
+
+// 1,000 clients all hear of a change, by one reader, and nothing of them is left.
+func TestManyEventClients(t *testing.T) {
+	before := runtime.NumGoroutine()
+	f := newFake(t, 100)
+	s := serve(t, f, Read)
+	all := make([]*listener, 1000)
+	var group sync.WaitGroup
+	each := func(do func(i int)) {
+		for at := range 50 {
+			group.Go(func() {
+				for i := at; i < len(all); i += 50 {
+					do(i)
+				}
+			})
+		}
+		group.Wait()
+	}
+	each(func(i int) { all[i] = s.listen(""); all[i].until() })
+	f.set(fakeJob(42, schema.Running))
+	each(func(i int) {
+		if got := all[i].until(); len(got) != 1 || got[0] != "train-s42 running" {
+			t.Errorf("client %d got %v", i, got)
+		}
+	})
+	if res, _ := s.get("/api/v1/batches/" + batchA); res.StatusCode != 200 {
+		t.Errorf("beside them: status %d", res.StatusCode)
+	}
+	f.mu.Lock()
+	looked := f.looked
+	f.mu.Unlock()
+	each(func(i int) { all[i].close() })
+	s.Close()
+	deadline := time.Now().Add(20 * time.Second)
+	for runtime.NumGoroutine() > before+20 {
+		if time.Now().After(deadline) {
+			buf := make([]byte, 1<<20)
+			os.Stderr.Write(buf[:runtime.Stack(buf, true)])
+			t.Fatalf("%d goroutines are left of %d", runtime.NumGoroutine(), before)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Logf("looked %d times", looked)
+}
+
+// Nobody looks, so nothing is read.
+func TestReadsOnlyWhileSomebodyLooks(t *testing.T) {
+	f := newFake(t, 1)
+	limits := quick
+	limits.Idle = 50 * time.Millisecond
+	s := &served{t: t}
+	s.Server = New(Config{Source: f, Tokens: Tokens{Read: readToken}, Limits: limits})
+	defer s.Close()
+	feed, err := s.feed(batchA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := feed.read(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		feed.mu.Lock()
+		reading := feed.reading
+		feed.mu.Unlock()
+		if !reading {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("it goes on reading")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	looked := f.looked
+	f.set(fakeJob(0, schema.Failed))
+	e, err := feed.read(context.Background())
+	if err != nil || e.rows[0].job.State != schema.Failed || f.looked == looked {
+		t.Errorf("whoever comes later sees %v, %v", e.rows[0].job.State, err)
+	}
+}
+
+// However long the names, a summary stays small.
+func TestSummaryIsSmall(t *testing.T) {
+	v := newFake(t, 10000).view
+	long := strings.Repeat("ä", 3000)
+	for i := range v.Jobs {
+		v.Jobs[i] = fakeJob(i, schema.Running)
+		v.Jobs[i].Name = long
+	}
+	v.Status.Run = &schema.Run{Settings: map[string]string{}, Params: map[string]string{}}
+	for i := range 300 {
+		v.Status.Warnings = append(v.Status.Warnings, schema.Problem{Text: long})
+		v.Status.Alike = append(v.Status.Alike, schema.Alike{Cause: schema.Cause{Text: long}, Jobs: []string{long, long}})
+		v.Status.Batch.Files = append(v.Status.Batch.Files, schema.File{Path: long})
+		v.Status.Run.Params[fmt.Sprint(i)] = long
+	}
+	e := next(nil, v, time.Now())
+	var s schema.Summary
+	if err := json.Unmarshal(e.summary, &s); err != nil || len(e.summary) > maxSummary || s.Total != 10000 {
+		t.Errorf("%d bytes, %v", len(e.summary), err)
+	}
+}

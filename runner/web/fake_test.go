@@ -1,0 +1,234 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/results"
+	"gpurun/state"
+	"gpurun/state/schema"
+)
+
+const (
+	readToken    = "1111111111111111111111111111111111111111111111111111111111111111"
+	controlToken = "2222222222222222222222222222222222222222222222222222222222222222"
+	batchA       = "00000000000000aa"
+)
+
+// A fake is a source with one batch, which a test changes.
+type fake struct {
+	dir string
+
+	mu     sync.Mutex
+	view   *View
+	looked int
+	asked  []string // what reached the batch from paths and bodies
+}
+
+func newFake(t testing.TB, jobs int) *fake {
+	f := &fake{dir: t.TempDir()}
+	v := &View{Status: schema.Status{
+		Head: schema.At(time.Now()), Batch: schema.Batch{ID: batchA, Files: []schema.File{{Path: "/home/me/jobs.yaml", Dialect: "native"}}, WorkDir: "/home/me"},
+		Counts: schema.CountsOf(map[state.Phase]int{state.Pending: jobs}), Alike: []schema.Alike{}, Warnings: []schema.Problem{},
+	}}
+	for i := range jobs {
+		v.Jobs = append(v.Jobs, fakeJob(i, schema.Pending))
+	}
+	f.view = v
+	return f
+}
+
+func fakeJob(i int, s schema.State) *schema.Job {
+	return &schema.Job{
+		File: "/home/me/jobs.yaml", Name: fmt.Sprintf("train-s%d", i), Key: fmt.Sprintf("%032x", i), Params: map[string]string{"seed": fmt.Sprint(i)},
+		Tags: []string{}, Needs: []string{}, Commands: []string{"python train.py"}, State: s,
+	}
+}
+
+// set changes some jobs.
+func (f *fake) set(jobs ...*schema.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v := &View{Status: f.view.Status, Jobs: slices.Clone(f.view.Jobs)}
+	for _, j := range jobs {
+		i := slices.IndexFunc(v.Jobs, func(o *schema.Job) bool { return o.Key == j.Key })
+		v.Jobs[i] = j
+	}
+	f.view = v
+}
+
+func (f *fake) Host(context.Context) (*schema.GPUs, error) {
+	used, util, user := gpu.Bytes(1<<30), 42, "<img src=x onerror=alert(1)>"
+	g := schema.GPU{UUID: "GPU-1", Name: `A "100"`, Total: &used, Used: &used, Free: &used, Util: &util, Jobs: []string{}, Quarantines: []schema.Quarantine{},
+		Processes: []schema.Process{{PID: 7, User: &user, Command: schema.Known("python --api-key hush")}}, Claims: []schema.Claim{{User: &user, Job: "/etc/passwd"}}}
+	return &schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{g}, Waiting: []schema.Waiter{}}, nil
+}
+
+func (f *fake) Usage(context.Context, int) (*schema.Usage, error) {
+	return &schema.Usage{Head: schema.At(time.Now()), Users: []schema.UserHours{}, Batches: []schema.BatchHours{}}, nil
+}
+
+func (f *fake) Batches() []Batch { return []Batch{f} }
+
+func (f *fake) ID() string { return batchA }
+
+func (f *fake) Row() (*schema.BatchRow, error) {
+	return &schema.BatchRow{Batch: f.view.Status.Batch, Counts: f.view.Status.Counts}, nil
+}
+
+func (f *fake) Look() (*View, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.looked++
+	return f.view, nil
+}
+
+func (f *fake) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked = append(f.asked, fmt.Sprintf(format, args...))
+}
+
+func (f *fake) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
+	f.note("because %s", key)
+	return &schema.Because{Job: *f.view.Jobs[0], Chain: []string{"waits for <b>its</b> turn, TOKEN=hush"}}, []schema.AttemptRow{{File: file, Job: name, Key: key, Attempt: fakeAttempt()}}, nil
+}
+
+func fakeAttempt() schema.Attempt {
+	return schema.Attempt{UniID: schema.Known("20260101t000000-abcdefghij"), N: 1, State: schema.Failed, GPUs: []schema.AttemptGPU{{Index: 3}}, Background: []schema.BackgroundJob{}, Cause: &schema.Cause{Code: state.CauseExit, Text: "exit 1"}}
+}
+
+func (f *fake) Attempts() ([]schema.AttemptRow, error) {
+	return []schema.AttemptRow{{File: "/home/me/jobs.yaml", Job: "train-s0", Key: fmt.Sprintf("%032x", 0), Attempt: fakeAttempt()}}, nil
+}
+
+func (f *fake) Runs() (*schema.History, error) {
+	return &schema.History{Head: schema.At(time.Now()), Batch: f.view.Status.Batch, Runs: []schema.RunRow{}}, nil
+}
+
+func (f *fake) Results(a ResultsAsked) (any, error) {
+	if a.Raw {
+		return results.RawDocument{Schema: schema.Version, Files: []string{}, Metrics: []results.DocMetric{}, Jobs: []results.RawJob{}}, nil
+	}
+	return results.Document{Schema: schema.Version, Files: []string{}, By: a.By, Notes: []string{}, Rows: []results.DocRow{}}, nil
+}
+
+// Log has one log, of the attempt "good".
+func (f *fake) Log(uniID string) (Log, error) {
+	f.note("log %s", uniID)
+	path := filepath.Join(f.dir, "log")
+	switch uniID {
+	case "good":
+		return Log{path, 5, 25, true}, nil
+	case "link":
+		return Log{filepath.Join(f.dir, "link"), 0, -1, true}, nil
+	}
+	return Log{}, missing("no attempt")
+}
+
+func (f *fake) Curves(uniID string) (string, error) {
+	f.note("curves %s", uniID)
+	if uniID != "good" {
+		return "", missing("no attempt")
+	}
+	return filepath.Join(f.dir, "curves"), nil
+}
+
+func (f *fake) Do(request any) ([]string, error) {
+	f.note("%T %v", request, request)
+	return []string{"done"}, nil
+}
+
+func (f *fake) Start(s Start) ([]string, error) {
+	f.note("start %v", s)
+	return []string{"started"}, nil
+}
+
+func (f *fake) Add(_ Batch, command []string) ([]string, error) {
+	f.note("add %v", command)
+	return nil, nil
+}
+
+// quick are limits for tests.
+var quick = Limits{
+	Header: 200 * time.Millisecond, Request: 2 * time.Second, Write: 200 * time.Millisecond, Beat: time.Minute,
+	Look: time.Millisecond, Host: time.Millisecond, Past: 10 * time.Millisecond, Idle: time.Minute,
+}
+
+// A served is a server on a port of its own.
+type served struct {
+	*Server
+	t      testing.TB
+	url    string
+	errors bytes.Buffer
+}
+
+func serve(t testing.TB, src Source, allow Right) *served {
+	s := &served{t: t}
+	s.Server = New(Config{Source: src, User: "me", Host: "gpu01", Version: "v1", Allow: allow, Roots: []string{"/home/me"}, Tokens: Tokens{readToken, controlToken}, Limits: quick, Errors: &s.errors})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url = "http://" + l.Addr().String()
+	go s.Serve(l)
+	t.Cleanup(func() {
+		s.Close()
+		if s.errors.Len() > 0 {
+			t.Errorf("internal errors:\n%s", s.errors.String())
+		}
+	})
+	return s
+}
+
+// do sends a request; change may change it.
+func (s *served) do(method, path, token, body string, change func(*http.Request)) (*http.Response, string) {
+	s.t.Helper()
+	r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if change != nil {
+		change(r)
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res, string(text)
+}
+
+func (s *served) get(path string) (*http.Response, string) {
+	s.t.Helper()
+	return s.do("GET", path, readToken, "", nil)
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

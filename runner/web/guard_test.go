@@ -1,0 +1,327 @@
+package web
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/state/schema"
+)
+
+// A name that somebody has bound to this address, as DNS rebinding does, reaches nothing;
+// nor does the page of another site, which another user may serve on another port.
+func TestOnlyItsOwnPage(t *testing.T) {
+	s := serve(t, newFake(t, 1), Control)
+	port := s.url[strings.LastIndexByte(s.url, ':'):]
+	for _, c := range []struct {
+		host, origin, site string
+		status             int
+	}{
+		{host: "127.0.0.1" + port, status: 200},
+		{host: "localhost" + port, status: 200},
+		{host: "LOCALHOST:1", status: 200}, // a port that ssh forwards
+		{host: "[::1]" + port, status: 200},
+		{host: "evil.example" + port, status: 403},
+		{host: "evil.example", status: 403},
+		{host: "127.0.0.1.evil.example" + port, status: 403},
+		{host: "localhost.", status: 403},
+		{host: "10.1.2.3" + port, status: 403},
+		{host: "gpu01", status: 403}, // it listens on loopback only
+		{host: "127.0.0.1" + port, origin: "http://127.0.0.1" + port, status: 200},
+		{host: "127.0.0.1" + port, origin: "http://127.0.0.1:1", status: 403},
+		{host: "127.0.0.1" + port, origin: "http://localhost" + port, status: 403},
+		{host: "127.0.0.1" + port, origin: "http://evil.example", status: 403},
+		{host: "127.0.0.1" + port, origin: "null", status: 403},
+		{host: "127.0.0.1" + port, site: "cross-site", status: 403},
+		{host: "127.0.0.1" + port, site: "same-site", status: 403}, // another port
+		{host: "127.0.0.1" + port, site: "same-origin", status: 200},
+		{host: "127.0.0.1" + port, site: "none", status: 200},
+	} {
+		for _, path := range []string{"/", "/api/v1"} {
+			res, _ := s.do("GET", path, readToken, "", func(r *http.Request) {
+				r.Host = c.host
+				if c.origin != "" {
+					r.Header.Set("Origin", c.origin)
+				}
+				if c.site != "" {
+					r.Header.Set("Sec-Fetch-Site", c.site)
+				}
+			})
+			if res.StatusCode != c.status {
+				t.Errorf("%s, %+v: status %d", path, c, res.StatusCode)
+			}
+			if h := res.Header; h.Get("Access-Control-Allow-Origin") != "" || h.Get("Set-Cookie") != "" {
+				t.Errorf("%s: %v", path, h)
+			}
+		}
+	}
+	if res, _ := s.do("OPTIONS", "/api/v1/batches/"+batchA+"/stop", "", "", nil); res.StatusCode < 400 || res.Header.Get("Access-Control-Allow-Methods") != "" {
+		t.Errorf("a preflight gets %d %v", res.StatusCode, res.Header)
+	}
+}
+
+// What every operation needs, from a table of all of them: so a new one is covered.
+func TestWhoMayDoWhat(t *testing.T) {
+	ids := strings.NewReplacer("{batch}", batchA, "{job}", fmt.Sprintf("%032x", 0), "{uni_id}", "good")
+	for _, allow := range []Right{Read, Control, Run} {
+		f := newFake(t, 1)
+		write(t, filepath.Join(f.dir, "log"), "0123456789")
+		s := serve(t, f, allow)
+		for _, op := range operations() {
+			path := base + ids.Replace(op.path)
+			if op.media == eventStream {
+				path = base // has the same check before it
+			}
+			body := ""
+			if op.body != nil {
+				body = "{}"
+			}
+			if op.path == "/hello" {
+				path += "?nonce=0123456789abcdef"
+			}
+			for token, has := range map[string]Right{"": None, "x": None, readToken + "0": None, readToken[1:]: None, readToken: Read, controlToken: allow} {
+				want := 200
+				switch {
+				case op.right == None:
+				case has == None:
+					want = 401
+				case has < op.right:
+					want = 403
+				}
+				f.asked = nil
+				res, text := s.do(op.method, path, token, body, nil)
+				if res.StatusCode != want {
+					t.Errorf("a server that allows %d, %s %s with %q: status %d, want %d: %s", allow, op.method, path, token, res.StatusCode, want, text)
+				}
+				if want != 200 && len(f.asked) > 0 {
+					t.Errorf("%s %s was refused, but %v was done", op.method, path, f.asked)
+				}
+			}
+		}
+		for _, how := range []func(*http.Request){
+			func(r *http.Request) { r.Header.Set("Authorization", "Basic "+readToken) },
+			func(r *http.Request) { r.Header.Set("Authorization", readToken) },
+			func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "token", Value: readToken}) },
+			func(r *http.Request) { r.URL.RawQuery = "token=" + readToken },
+		} {
+			if res, _ := s.do("GET", "/api/v1/batches", "", "", how); res.StatusCode != 401 {
+				t.Errorf("status %d", res.StatusCode)
+			}
+		}
+		if res, _ := s.do("GET", "/metrics", "", "", nil); res.StatusCode != 401 {
+			t.Errorf("/metrics without a token: status %d", res.StatusCode)
+		}
+	}
+}
+
+// A token is in nothing that the server sends or says, whatever it is sent.
+func TestTokenIsNowhere(t *testing.T) {
+	s := serve(t, newFake(t, 1), Control)
+	for _, path := range []string{"/", "/api/v1", "/api/v1/nothing?x=" + readToken, "/api/v1/batches?" + readToken, "/" + readToken, "/api/v1/openapi.json", "/metrics", "/api/v1/hello?nonce=0123456789abcdef"} {
+		res, body := s.get(path)
+		asked := strings.Contains(path, readToken) // then it may be repeated to whoever sent it
+		for _, token := range []string{readToken, controlToken} {
+			if strings.Contains(fmt.Sprint(res.Header), token) || strings.Contains(body, token) && !asked {
+				t.Errorf("%s: the token is in the answer", path)
+			}
+		}
+		if res.Header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s: browsers may tell others the address", path)
+		}
+	}
+}
+
+// Nothing in a path leads out of what the server looks up.
+func TestTraversal(t *testing.T) {
+	f := newFake(t, 1)
+	write(t, filepath.Join(f.dir, "log"), "0123456789")
+	outside := filepath.Join(t.TempDir(), "secret")
+	write(t, outside, "a secret")
+	if err := os.Symlink(outside, filepath.Join(f.dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, f, Run)
+	nasty := []string{"..", ".", "%2e%2e", "..%2f..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "good%00", "good%2f..%2flog", "link", "%5c..%5c", "*", "a%0d%0aSet-Cookie:x=y", strings.Repeat("a", 8000), "$(id)", "-rf"}
+	for _, op := range operations() {
+		for _, name := range []string{"{batch}", "{job}", "{uni_id}"} {
+			if !strings.Contains(op.path, name) || op.media == eventStream && name != "{batch}" {
+				continue
+			}
+			for _, bad := range nasty {
+				path := base + strings.NewReplacer(name, bad, "{batch}", batchA, "{job}", fmt.Sprintf("%032x", 0), "{uni_id}", "good").Replace(op.path)
+				res, body := s.do(op.method, path, controlToken, "{}", nil)
+				if res.StatusCode < 300 || strings.Contains(body, "secret") || strings.Contains(body, "root:") || res.Header.Get("Set-Cookie") != "" {
+					t.Errorf("%s %s: status %d: %s", op.method, path, res.StatusCode, body)
+				}
+			}
+		}
+	}
+	for _, bad := range append(nasty, "page.html%2f..", "..%2fweb.go", "bundle", "../web.go", "page.html/") {
+		if res, body := s.get("/" + bad); res.StatusCode < 300 && !strings.HasPrefix(body, "<!doctype html>") {
+			t.Errorf("/%s: status %d: %.80s", bad, res.StatusCode, body)
+		}
+	}
+	for _, call := range f.asked {
+		if strings.Contains(call, "because") {
+			t.Errorf("a job that does not exist was looked for: %s", call)
+		}
+	}
+}
+
+// A log is sent as text, whatever is in it, and only the attempt's part of it.
+func TestLog(t *testing.T) {
+	f := newFake(t, 1)
+	text := "head:<script>0123456789</script>tail"
+	write(t, filepath.Join(f.dir, "log"), text)
+	s := serve(t, f, Read)
+	path := "/api/v1/batches/" + batchA + "/attempts/good/log"
+	for ranged, want := range map[string]string{"": text[5:25], "bytes=0-3": text[5:9], "bytes=-4": text[21:25], "bytes=18-": text[23:25], "bytes=18-10000": text[23:25]} {
+		res, body := s.do("GET", path, readToken, "", func(r *http.Request) {
+			if ranged != "" {
+				r.Header.Set("Range", ranged)
+			}
+		})
+		if body != want || res.Header.Get("Content-Type") != "text/plain; charset=utf-8" || res.Header.Get("X-Content-Type-Options") != "nosniff" || res.Header.Get("Gpurun-Over") != "true" {
+			t.Errorf("%q: %d %q %v", ranged, res.StatusCode, body, res.Header)
+		}
+	}
+	res, _ := s.do("GET", path, readToken, "", func(r *http.Request) { r.Header.Set("Range", "bytes=20-") })
+	if res.StatusCode != 416 || res.Header.Get("Content-Range") != "bytes */20" {
+		t.Errorf("behind the end: %d %v", res.StatusCode, res.Header)
+	}
+	if err := os.Remove(filepath.Join(f.dir, "log")); err != nil {
+		t.Fatal(err)
+	}
+	if res, _ := s.get(path); res.StatusCode != 410 {
+		t.Errorf("a log that is gone: status %d", res.StatusCode)
+	}
+	if err := os.Mkdir(filepath.Join(f.dir, "log"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if res, _ := s.get(path); res.StatusCode != 410 {
+		t.Errorf("a folder: status %d", res.StatusCode)
+	}
+}
+
+// What others write is data: it is never markup, wherever it is.
+func TestMarkupIsData(t *testing.T) {
+	f := newFake(t, 2)
+	evil := `</script><img src=x onerror="fetch('//evil.example')">`
+	j := fakeJob(0, schema.Failed)
+	j.Name, j.Params, j.Metrics = evil, map[string]string{evil: evil}, map[string]any{evil: evil}
+	f.set(j)
+	s := serve(t, f, Read)
+	for _, path := range []string{"", "/host", "/batches", "/batches/" + batchA, "/batches/" + batchA + "/jobs", "/batches/" + batchA + "/jobs/" + j.Key, "/batches/" + batchA + "/timeline", "/nothing" + evil, "/batches?" + evil} {
+		res, body := s.get(base + strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "%20").Replace(path))
+		if res.Header.Get("Content-Type") != "application/json" || strings.ContainsAny(body, "<>") || res.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %s: %s", path, res.Header.Get("Content-Type"), body)
+		}
+	}
+	res, page := s.get("/")
+	policy := res.Header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none'; script-src 'self';") || strings.Contains(policy, "unsafe") {
+		t.Errorf("policy %q", policy)
+	}
+	if strings.Contains(page, "<script>") || strings.Contains(page, "//") && strings.Contains(page, `src="//`) || strings.Contains(page, " on") && strings.Contains(page, "onload=") {
+		t.Errorf("the page has a script of its own, which the policy forbids:\n%s", page)
+	}
+}
+
+// Secrets are hidden in whatever leaves the server.
+func TestSecretsAreHidden(t *testing.T) {
+	f := newFake(t, 1)
+	j := fakeJob(0, schema.Failed)
+	j.Params, j.Commands = map[string]string{"api_key": "hush"}, []string{"HF_TOKEN=hush python train.py --password hush"}
+	f.set(j)
+	f.view.Status.Run = &schema.Run{Settings: map[string]string{"program": "SECRET=hush x"}, Params: map[string]string{"token": "hush"}}
+	s := serve(t, f, Read)
+	for _, path := range []string{"/host", "/batches/" + batchA, "/batches/" + batchA + "/jobs", "/batches/" + batchA + "/jobs/" + j.Key} {
+		if _, body := s.get(base + path); strings.Contains(body, "hush") || !strings.Contains(body, "***") {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+}
+
+// Clients that send slowly, or too much, are dropped, and keep nobody else from being served.
+func TestFloods(t *testing.T) {
+	f := newFake(t, 1)
+	s := serve(t, f, Control)
+	address := strings.TrimPrefix(s.url, "http://")
+	var slow []net.Conn
+	for range 200 { // none of them ever finishes its header, or its body
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprintf(c, "GET /api/v1 HTTP/1.1\r\nHost: localhost\r\nX: ")
+		slow = append(slow, c)
+	}
+	if res, _ := s.get("/api/v1/batches"); res.StatusCode != 200 {
+		t.Errorf("beside slow clients: status %d", res.StatusCode)
+	}
+	for _, c := range slow {
+		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.ReadAll(c); err != nil {
+			t.Fatalf("a client that never finishes its header was kept: %v", err)
+		}
+	}
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST /api/v1/batches/%s/stop HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", batchA, controlToken)
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.ReadAll(c); err != nil {
+		t.Fatalf("a client that never finishes its body was kept: %v", err)
+	}
+	if len(f.asked) > 0 {
+		t.Errorf("half a request did %v", f.asked)
+	}
+
+	if res, _ := s.do("GET", "/api/v1", readToken, "", func(r *http.Request) { r.Header.Set("X-Large", strings.Repeat("x", 20<<10)) }); res.StatusCode != 431 {
+		t.Errorf("a header of 20 KiB: status %d", res.StatusCode)
+	}
+	stop := "/api/v1/batches/" + batchA + "/stop"
+	if res, _ := s.do("POST", stop, controlToken, `{"jobs":["`+strings.Repeat("x", 1<<20)+`"]}`, nil); res.StatusCode != 413 {
+		t.Errorf("a body of 1 MiB: status %d", res.StatusCode)
+	}
+	for _, body := range []string{"", "null x", "[]", `{"jobs":"x"}`, `{"jobs":[]}{}`, `{"job":[]}`, strings.Repeat(`{"jobs":[`, 20000)} {
+		if res, _ := s.do("POST", stop, controlToken, body, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") }); res.StatusCode != 400 {
+			t.Errorf("%.20q: status %d", body, res.StatusCode)
+		}
+	}
+	if res, _ := s.do("POST", stop, controlToken, `{}`, func(r *http.Request) { r.Header.Set("Content-Type", "text/plain") }); res.StatusCode != 415 {
+		t.Errorf("as a form of another site would send it: status %d", res.StatusCode)
+	}
+	if len(f.asked) > 0 {
+		t.Errorf("bad requests did %v", f.asked)
+	}
+}
+
+// The proof says that the server knows the token, and not what it is.
+func TestHello(t *testing.T) {
+	s := serve(t, newFake(t, 1), Control)
+	_, one := s.do("GET", "/api/v1/hello?nonce=0123456789abcdef", "", "", nil)
+	if want := fmt.Sprintf("%x", proof(readToken, "0123456789abcdef")); !strings.Contains(one, want) {
+		t.Errorf("%s lacks %s", one, want)
+	}
+	if res, _ := s.do("GET", "/api/v1/hello?nonce=x", "", "", nil); res.StatusCode != 400 {
+		t.Errorf("a nonce that can be guessed: status %d", res.StatusCode)
+	}
+}
+
+// lines returns the lines of a stream.
+func lines(r io.Reader) *bufio.Scanner {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 16<<20)
+	return sc
+}

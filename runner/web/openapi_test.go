@@ -1,0 +1,104 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// The document is valid OpenAPI, and every answer of every operation is as it says.
+func TestDocument(t *testing.T) {
+	f := newFake(t, 2)
+	write(t, filepath.Join(f.dir, "log"), "0123456789")
+	write(t, filepath.Join(f.dir, "curves"), `{"step":1,"loss":0.5}`+"\n"+`{"step":2,"loss":"NaN"}`+"\n")
+	s := serve(t, f, Run)
+	_, text := s.get("/api/v1/openapi.json")
+	loader := openapi3.NewLoader()
+	doc, err := loader.LoadFromData([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(loader.Context); err != nil {
+		t.Fatal(err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := strings.NewReplacer("{batch}", batchA, "{job}", fmt.Sprintf("%032x", 0), "{uni_id}", "good")
+	seen := map[string]bool{}
+	for _, op := range operations() {
+		if op.media == eventStream {
+			continue // has no end
+		}
+		path := base + ids.Replace(op.path)
+		if op.path == "/hello" {
+			path += "?nonce=0123456789abcdef"
+		}
+		body := ""
+		if op.body != nil {
+			b, _ := json.Marshal(op.body)
+			body = string(b)
+		}
+		for _, token := range []string{controlToken, ""} {
+			res, answer := s.do(op.method, path, token, body, nil)
+			r, _ := http.NewRequest(op.method, path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			route, params, err := router.FindRoute(r)
+			if err != nil {
+				t.Errorf("%s %s: %v", op.method, path, err)
+				continue
+			}
+			in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route, Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}}
+			if err := openapi3filter.ValidateRequest(loader.Context, in); err != nil {
+				t.Errorf("%s %s: the request: %v", op.method, path, err)
+			}
+			out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(strings.NewReader(answer))}
+			if err := openapi3filter.ValidateResponse(loader.Context, out); err != nil {
+				t.Errorf("%s %s, status %d: %v\n%s", op.method, path, res.StatusCode, err, answer)
+			}
+			if token != "" && res.StatusCode != 200 {
+				t.Errorf("%s %s: status %d: %s", op.method, path, res.StatusCode, answer)
+			}
+		}
+		id := operationID(&op)
+		if seen[id] {
+			t.Errorf("two operations are called %s", id)
+		}
+		seen[id] = true
+	}
+}
+
+// Prometheus' own parser reads what Prometheus is told, whatever the names in it.
+func TestMetrics(t *testing.T) {
+	f := newFake(t, 2)
+	f.view.Status.Batch.Files[0].Path = "/home/\"me\"\\\n{x}\xff.yaml"
+	s := serve(t, f, Read)
+	_, text := s.get("/metrics")
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader([]byte(text)))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for name, want := range map[string]float64{"gpurun_gpu_utilization_ratio": 0.42, "gpurun_gpu_memory_used_bytes": 1 << 30, "gpurun_gpu_claimed": 1, "gpurun_runs_waiting": 0, "gpurun_run_alive": 0, "gpurun_jobs": 2} {
+		m := families[name]
+		if m == nil || m.GetMetric()[0].GetGauge().GetValue() != want {
+			t.Errorf("%s: %v, want %g", name, m, want)
+		}
+	}
+	labels := families["gpurun_jobs"].GetMetric()[0].GetLabel()
+	if got := labels[1].GetValue(); got != "/home/\"me\"\\\n{x}\uFFFD.yaml" {
+		t.Errorf("the file is %q", got)
+	}
+}

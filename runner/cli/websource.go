@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -208,9 +209,6 @@ func (m *mirror) Do(request any) ([]string, error) {
 			return a.steer(&b, control.Request{Op: control.OpSet, Jobs: r.Jobs, Set: r.Set}, "priority set", "changed")
 		}
 	case web.Reload:
-		if err := disk.OnlyOurs(m.file); err != nil {
-			return nil, webFailure(&failure{code: exitFailed, text: "not read again: " + err.Error(), err: err})
-		}
 		run = (&reloadCmd{batchFlag: b}).Run
 	}
 	switch r := request.(type) { // those that need jobs say so on the command line
@@ -220,8 +218,26 @@ func (m *mirror) Do(request any) ([]string, error) {
 		return m.named(r.Jobs, run)
 	case web.Done:
 		return m.named(r.Jobs, run)
+	case web.Reload:
+		if err := m.onlyOurs(); err != nil {
+			return nil, webFailure(err)
+		}
 	}
 	return m.app.verb(run)
+}
+
+// onlyOurs returns why what the batch's files say is not this user's alone to say.
+func (m *mirror) onlyOurs() error {
+	ref, err := m.app.batchOf(m.file)
+	if err != nil {
+		return err
+	}
+	for _, file := range ref.files() {
+		if err := disk.OnlyOurs(file); err != nil {
+			return &failure{code: exitFailed, text: "not read again: " + err.Error(), err: err}
+		}
+	}
+	return nil
 }
 
 func (m *mirror) named(jobs []string, run func(*app) error) ([]string, error) {
@@ -262,11 +278,15 @@ func (s *webSource) below(file string) (string, error) {
 	return real, nil
 }
 
-// Start starts job files in the background.
+// Start starts job files in the background, once plan, kept to the roots, has found nothing
+// wrong with them.
 func (s *webSource) Start(r web.Start) ([]string, error) {
-	args := []string{"run", "--detach", "--yes"}
+	var args []string
 	if s.global.StateDir != "" {
 		args = append(args, "--state-dir="+absolute(s.global.StateDir))
+	}
+	if s.cmd.Sim != "" {
+		args = append(args, "--sim="+s.cmd.Sim)
 	}
 	for _, name := range web.StartOptions {
 		for _, value := range r.Options[name] {
@@ -281,31 +301,52 @@ func (s *webSource) Start(r web.Start) ([]string, error) {
 	if len(r.Files) == 0 {
 		return nil, webFailure(&failure{code: exitUsage, text: "files: name at least one job file"})
 	}
-	var dir string
 	for _, file := range r.Files {
 		real, err := s.below(file)
 		if err != nil {
 			return nil, webFailure(err)
 		}
-		args, dir = append(args, "--job-file="+real), filepath.Dir(real)
+		args = append(args, "--job-file="+real)
 	}
+	if _, err := s.runs(false, append([]string{"plan", "--json"}, args...)); err != nil {
+		return nil, err
+	}
+	run := []string{"run", "--detach"}
+	if r.Yes {
+		run = append(run, "--yes")
+	}
+	out, err := s.runs(true, append(run, args...))
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSpace(out), "\n"), nil
+}
+
+// runs runs a command of gpurun, kept to the roots or not, and returns its output.
+func (s *webSource) runs(free bool, args []string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
 	var out, said bytes.Buffer
-	cmd := exec.Command(self, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &said
+	cmd := child(ctx, self, s.roots, free, args)
+	cmd.Stdout, cmd.Stderr = &out, &said
 	err = cmd.Run()
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		text := strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")
-		return nil, webFailure(&failure{code: exit.ExitCode(), text: text})
+	exit := (*exec.ExitError)(nil)
+	if !errors.As(err, &exit) {
+		return out.String(), err
 	}
-	if err != nil {
-		return nil, err
+	var doc schema.Problems
+	if json.Unmarshal(out.Bytes(), &doc) == nil && len(doc.Problems) > 0 {
+		return "", &web.Failure{Status: statusCodes[exit.ExitCode()], Text: doc.Problems[0].Text, More: doc.Problems}
 	}
-	return strings.Split(strings.TrimSpace(out.String()), "\n"), nil
+	return "", webFailure(&failure{code: exit.ExitCode(), text: strings.TrimPrefix(strings.TrimSpace(said.String()), "gpurun: error: ")})
 }
+
+// startLimit is how long a client waits for a run to begin.
+const startLimit = 5 * time.Minute
 
 // Add appends a job to the batch's job file, if it is below a root.
 func (s *webSource) Add(b web.Batch, command []string) ([]string, error) {

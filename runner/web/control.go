@@ -48,9 +48,11 @@ type (
 		Command []string `json:"command"`
 	}
 	// Start starts job files. Options are those of the command line that StartOptions lists.
+	// Without Yes, what would repeat much work is refused.
 	Start struct {
 		Files   []string            `json:"files"`
 		Options map[string][]string `json:"options"`
+		Yes     bool                `json:"yes"`
 	}
 )
 

@@ -72,7 +72,7 @@ func (f *fake) set(jobs ...*schema.Job) {
 func (f *fake) Host(context.Context) (*schema.GPUs, error) {
 	used, util, user := gpu.Bytes(1<<30), 42, "<img src=x onerror=alert(1)>"
 	g := schema.GPU{UUID: "GPU-1", Name: `A "100"`, Total: &used, Used: &used, Free: &used, Util: &util, Jobs: []string{}, Quarantines: []schema.Quarantine{},
-		Processes: []schema.Process{{PID: 7, User: &user, Command: schema.Known("python --api-key hush")}}, Claims: []schema.Claim{{User: &user, Job: "/etc/passwd"}}}
+		Processes: []schema.Process{{PID: 7, User: &user, Command: schema.Known("python --api-key hushhush")}}, Claims: []schema.Claim{{User: &user, Job: "/etc/passwd"}}}
 	return &schema.GPUs{Head: schema.At(time.Now()), GPUs: []schema.GPU{g}, Waiting: []schema.Waiter{}}, nil
 }
 
@@ -103,7 +103,7 @@ func (f *fake) note(format string, args ...any) {
 
 func (f *fake) Because(file, key, name string) (*schema.Because, []schema.AttemptRow, error) {
 	f.note("because %s", key)
-	return &schema.Because{Job: *f.view.Jobs[0], Chain: []string{"waits for <b>its</b> turn, TOKEN=hush"}}, []schema.AttemptRow{{File: file, Job: name, Key: key, Attempt: fakeAttempt()}}, nil
+	return &schema.Because{Job: *f.view.Jobs[0], Chain: []string{"waits for <b>its</b> turn, TOKEN=hushhush"}}, []schema.AttemptRow{{File: file, Job: name, Key: key, Attempt: fakeAttempt()}}, nil
 }
 
 func fakeAttempt() schema.Attempt {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ type edition struct {
 	epoch   string // changes with the list of jobs
 	version uint64 // of the newest row
 	rows    []row
+	secrets []string // in the parameters of all jobs
 	summary []byte
 }
 
@@ -91,9 +93,9 @@ func next(old *edition, v *View, now time.Time) *edition {
 		}
 	}
 	if changed {
-		e.epoch = epochOf(e.rows)
+		e.epoch, e.secrets = epochOf(e.rows), secretsOf(e.rows)
 	} else {
-		e.epoch = old.epoch
+		e.epoch, e.secrets = old.epoch, old.secrets
 	}
 	e.summary = summaryOf(e)
 	return e
@@ -108,6 +110,14 @@ func epochOf(rows []row) string {
 	return hex.EncodeToString(list.Sum(nil)[:6])
 }
 
+func secretsOf(rows []row) (secrets []string) {
+	for i := range rows {
+		secrets = append(secrets, redact.Secrets(rows[i].job.Params)...)
+	}
+	slices.Sort(secrets)
+	return slices.Compact(secrets)
+}
+
 // rowID identifies a job of a batch.
 func rowID(j *schema.Job, file int) string {
 	if file == 0 {
@@ -118,12 +128,13 @@ func rowID(j *schema.Job, file int) string {
 
 // rowOf returns a job as a row.
 func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
+	hide := hiderOf(j)
 	r := &schema.JobRow{
 		ID: id, Index: index, File: file, Line: j.Line, Name: j.Name, Params: safeParams(j.Params), Tags: j.Tags, Queue: j.Queue, Priority: j.Priority,
-		Needs: len(j.Needs), State: j.State, Since: j.Since, Cause: safeCause(j.Cause), Attempts: j.Attempts, GPUs: []int{}, Metrics: j.Metrics,
+		Needs: len(j.Needs), State: j.State, Since: j.Since, Cause: hide.cause(j.Cause), Attempts: j.Attempts, GPUs: []int{}, Metrics: j.Metrics,
 	}
 	if w := j.Wait; w != nil {
-		r.Wait = &schema.Reason{Code: w.Code, Text: redact.Text(w.Text)}
+		r.Wait = &schema.Reason{Code: w.Code, Text: hide(w.Text)}
 	}
 	if a := j.Attempt; a != nil {
 		r.UniID, r.Started, r.Ended = a.UniID, a.Started, a.Ended
@@ -165,6 +176,7 @@ func summaryOf(e *edition) []byte {
 		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: safeRun(st.Run), Counts: st.Counts, ETA: st.ETA, Total: len(e.rows),
 		Running: []string{}, Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}
+	hide := hider(redact.Hiding(e.secrets))
 	for i := range e.rows {
 		if e.rows[i].job.State == schema.Running && len(s.Running) < maxNames {
 			s.Running = append(s.Running, e.rows[i].job.Name)
@@ -174,11 +186,11 @@ func summaryOf(e *edition) []byte {
 		s.Running = s.Running[:min(len(s.Running), names)]
 		s.Alike, s.Warnings = s.Alike[:0], s.Warnings[:0]
 		for _, a := range st.Alike[:min(len(st.Alike), names)] {
-			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(redact.Text(a.Cause.Text))
+			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(hide(a.Cause.Text))
 			s.Alike = append(s.Alike, a)
 		}
 		for _, w := range st.Warnings[:min(len(st.Warnings), maxWarnings, names)] {
-			w.Text = shortened(redact.Text(w.Text))
+			w.Text = shortened(hide(w.Text))
 			s.Warnings = append(s.Warnings, w)
 		}
 		if s.Batch.Files = st.Batch.Files[:min(len(st.Batch.Files), max(1, names))]; names == 0 && s.Run != nil {

@@ -238,12 +238,12 @@ func TestMarkupIsData(t *testing.T) {
 func TestSecretsAreHidden(t *testing.T) {
 	f := newFake(t, 1)
 	j := fakeJob(0, schema.Failed)
-	j.Params, j.Commands = map[string]string{"api_key": "hush"}, []string{"HF_TOKEN=hush python train.py --password hush"}
+	j.Params, j.Commands = map[string]string{"api_key": "hushhush"}, []string{"HF_TOKEN=hushhush python train.py --password hushhush", "echo hushhush"}
 	f.set(j)
-	f.view.Status.Run = &schema.Run{Settings: map[string]string{"program": "SECRET=hush x"}, Params: map[string]string{"token": "hush"}}
+	f.view.Status.Run = &schema.Run{Settings: map[string]string{"program": "SECRET=hushhush x"}, Params: map[string]string{"token": "hushhush"}}
 	s := serve(t, f, Read)
 	for _, path := range []string{"/host", "/batches/" + batchA, "/batches/" + batchA + "/jobs", "/batches/" + batchA + "/jobs/" + j.Key} {
-		if _, body := s.get(base + path); strings.Contains(body, "hush") || !strings.Contains(body, "***") {
+		if _, body := s.get(base + path); strings.Contains(body, "hushhush") || !strings.Contains(body, "***") {
 			t.Errorf("%s: %s", path, body)
 		}
 	}

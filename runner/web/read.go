@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"gpurun/runner/results"
+	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -121,12 +122,13 @@ func (c *call) job() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := schema.JobDetail{Head: now(), Batch: e.view.Status.Batch, Job: schema.Because{Job: safeJob(because.Job), Chain: safeTexts(because.Chain)}, Attempts: []schema.AttemptRow{}}
+	hide := hiderOf(j)
+	doc := schema.JobDetail{Head: now(), Batch: e.view.Status.Batch, Job: schema.Because{Job: hide.job(because.Job), Chain: hide.texts(because.Chain)}, Attempts: []schema.AttemptRow{}}
 	if err := json.Unmarshal(e.rows[i].json, &doc.Row); err != nil {
 		return nil, err
 	}
 	for _, a := range attempts {
-		a.Attempt = safeAttempt(a.Attempt)
+		a.Attempt = hide.attempt(a.Attempt)
 		doc.Attempts = append(doc.Attempts, a)
 	}
 	return doc, nil
@@ -163,10 +165,11 @@ func (c *call) timeline() (any, error) {
 }
 
 func (c *call) runs() (any, error) {
-	f, _, err := c.edition()
+	f, e, err := c.edition()
 	if err != nil {
 		return nil, err
 	}
+	hide := hider(redact.Hiding(e.secrets))
 	doc, err := f.batch.Runs()
 	if err != nil {
 		return nil, err
@@ -174,7 +177,7 @@ func (c *call) runs() (any, error) {
 	for i := range doc.Runs {
 		for k := range doc.Runs[i].Alike {
 			a := &doc.Runs[i].Alike[k]
-			a.Cause = *safeCause(&a.Cause)
+			a.Cause = *hide.cause(&a.Cause)
 		}
 	}
 	return doc, nil
@@ -185,10 +188,11 @@ func (c *call) results(raw bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.batch.Results(ResultsAsked{
+	doc, err := f.batch.Results(ResultsAsked{
 		Metric: c.list("metric"), By: c.list("by"), Over: c.list("over"), Where: c.URL.Query()["where"],
 		Best: c.text("best"), Pivot: c.text("pivot"), Versus: c.text("versus"), Err: c.text("err"), SortBy: c.text("sort"), Raw: raw,
 	})
+	return safeResults(doc), err
 }
 
 func (c *call) curves() (any, error) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"gpurun/runner/results"
 	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
@@ -16,17 +17,24 @@ func safeParams(params map[string]string) map[string]string {
 	return out
 }
 
-func safeCause(c *schema.Cause) *schema.Cause {
+// A hider hides secrets in a text: those that it knows, wherever they stand, and what looks
+// like one.
+type hider func(string) string
+
+// hiderOf knows the secrets among the parameters of a job.
+func hiderOf(j *schema.Job) hider { return redact.Hiding(redact.Secrets(j.Params)) }
+
+func (hide hider) cause(c *schema.Cause) *schema.Cause {
 	if c == nil {
 		return nil
 	}
-	return &schema.Cause{Code: c.Code, Text: redact.Text(c.Text)}
+	return &schema.Cause{Code: c.Code, Text: hide(c.Text)}
 }
 
-func safeTexts(texts []string) []string {
+func (hide hider) texts(texts []string) []string {
 	out := make([]string, len(texts))
 	for i, t := range texts {
-		out[i] = redact.Text(t)
+		out[i] = hide(t)
 	}
 	return out
 }
@@ -45,33 +53,48 @@ func safeRun(r *schema.Run) *schema.Run {
 	return &run
 }
 
-func safeAttempt(a schema.Attempt) schema.Attempt {
-	a.Cause = safeCause(a.Cause)
+func (hide hider) attempt(a schema.Attempt) schema.Attempt {
+	a.Cause = hide.cause(a.Cause)
 	background := make([]schema.BackgroundJob, len(a.Background))
 	for i, b := range a.Background {
-		background[i] = schema.BackgroundJob{PID: b.PID, Command: redact.Text(b.Command)}
+		background[i] = schema.BackgroundJob{PID: b.PID, Command: hide(b.Command)}
 	}
 	a.Background = background
 	return a
 }
 
-func safeJob(j schema.Job) schema.Job {
-	j.Params, j.Commands, j.Cause = safeParams(j.Params), safeTexts(j.Commands), safeCause(j.Cause)
+func (hide hider) job(j schema.Job) schema.Job {
+	j.Params, j.Commands, j.Cause = safeParams(j.Params), hide.texts(j.Commands), hide.cause(j.Cause)
 	if j.Wait != nil {
 		w := *j.Wait
-		w.Text = redact.Text(w.Text)
+		w.Text = hide(w.Text)
 		j.Wait = &w
 	}
 	if j.Plan != nil {
 		p := *j.Plan
-		p.Details = safeTexts(p.Details)
+		p.Details = hide.texts(p.Details)
 		j.Plan = &p
 	}
 	if j.Attempt != nil {
-		a := safeAttempt(*j.Attempt)
+		a := hide.attempt(*j.Attempt)
 		j.Attempt = &a
 	}
 	return j
+}
+
+// safeResults hides the values of parameters in a table.
+func safeResults(doc any) any {
+	switch d := doc.(type) {
+	case results.Document:
+		for i := range d.Rows {
+			d.Rows[i].Params = safeParams(d.Rows[i].Params)
+		}
+	case results.RawDocument:
+		for i := range d.Jobs {
+			d.Jobs[i].Params = safeParams(d.Jobs[i].Params)
+		}
+	}
+	return doc
 }
 
 // safeHost hides what other people's processes were given on their command lines, and one's own.

@@ -158,6 +158,20 @@ test('the read token shows no control', async () => {
   await page.close();
 });
 
+test('a job opens in another tab', async () => {
+  const { page, faults } = await visit('#/batches');
+  await text(page, 'jobs.yaml');
+  await page.keyboard.down('Control');
+  const [target] = await Promise.all([new Promise((r) => browser.once('targetcreated', r)), page.click('[data-batch="0"]')]);
+  await page.keyboard.up('Control');
+  const tab = await target.page();
+  await tab.bringToFront();
+  await text(tab, 'cifar10-sgd-s1');
+  await tab.close();
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
 test('keyboard', async () => {
   const { page, faults } = await visit('#/batches');
   await text(page, 'jobs.yaml');

@@ -15,14 +15,14 @@ export function windowOf(top: number, height: number, rows: number, rowHeight: n
  * useWindow follows how far `scroller` is scrolled, and returns the rows to draw. It draws
  * again only when other rows are needed, not at every pixel.
  */
-export function useWindow(scroller: RefObject<HTMLElement>, rows: number, rowHeight: number, head = 0) {
+export function useWindow(scroller: RefObject<HTMLElement | null>, rows: number, rowHeight: number, head = 0) {
   const more = 8;
   const look = (): Window => {
     const e = scroller.current;
     return windowOf(e ? e.scrollTop - head : 0, e ? e.clientHeight : 800, rows, rowHeight, more);
   };
   const [, redraw] = useState(0);
-  const shown = useRef<Window>();
+  const shown = useRef<Window | null>(null);
   const win = (shown.current = look());
   useLayoutEffect(() => redraw((n) => n + 1), []); // now that the height is known
   useEffect(() => {

@@ -18,6 +18,25 @@ export function giveToken(text: string) {
   distrust();
 }
 
+// A new tab asks the others: a browser gives it nothing of theirs, and people open jobs in
+// tabs. Only pages of this very origin hear that.
+const tabs = new BroadcastChannel('gpurun');
+tabs.onmessage = (e) => {
+  const token = sessionStorage.getItem(kept);
+  if (e.data === 'token?' && token) tabs.postMessage({ token });
+};
+
+/** Has another tab tell its token; false if none does. */
+export function askTabs(): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => done(false), 400);
+    const heard = (e: MessageEvent) => { if (typeof e.data?.token === 'string') { giveToken(e.data.token); done(true); } };
+    const done = (known: boolean) => { clearTimeout(timer); tabs.removeEventListener('message', heard); resolve(known); };
+    tabs.addEventListener('message', heard);
+    tabs.postMessage('token?');
+  });
+}
+
 export const hasToken = () => sessionStorage.getItem(kept) != null;
 
 const hex = (b: ArrayBuffer) => [...new Uint8Array(b)].map((x) => x.toString(16).padStart(2, '0')).join('');

@@ -1,6 +1,6 @@
 // The host: every GPU with its last hour, who holds it, who waits in which order, the rules.
 import { useEffect, useState } from 'preact/hooks';
-import { bytes, bytesOf, count, duration, ranges, time, timeExact } from '../common/format';
+import { bytes, bytesOf, clean, count, duration, ranges, time, timeExact } from '../common/format';
 import { get } from './api';
 import { BatchTable } from './batches';
 import { useKeys } from './keys';
@@ -22,7 +22,8 @@ export function HostPage() {
         {gpus && <p class="muted">{sum(gpus.gpus)}</p>}
       </div>
       <section aria-labelledby="gpus-title">
-        <h2 id="gpus-title">GPUs</h2>
+        <div class="title"><h2 id="gpus-title">GPUs</h2><span class="grow" />
+          <p class="legend" aria-hidden="true"><span>last hour:</span><span><i class="tone util" />utilization</span><span><i class="tone mem" />memory</span></p></div>
         {!gpus ? <Loading what="the GPUs" /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>This host has no GPU that can be seen.</Empty>}
       </section>
       {gpus && (
@@ -60,12 +61,14 @@ function usePast(): Past | null {
 }
 
 function sum(gpus: GPU[]): string {
-  const silent = gpus.filter((g) => g.memory_used_bytes == null).length;
-  const held = gpus.filter((g) => holders(g).length > 0).length;
+  const silent = gpus.filter(isSilent).length;
+  const held = gpus.filter((g) => !isSilent(g) && holders(g).length > 0).length;
   const used = gpus.reduce((s, g) => s + (g.memory_used_bytes ?? 0), 0);
   const total = gpus.reduce((s, g) => s + (g.memory_total_bytes ?? 0), 0);
   return `${count(gpus.length, 'GPU')}, ${held} in use, ${gpus.length - held - silent} free${silent ? `, ${silent} silent` : ''} · ${bytesOf(used, total)} of memory used`;
 }
+
+const isSilent = (g: GPU) => g.code === 'silent';
 
 interface Holder { who: string; what: string; since: string | null; mine: boolean; note: string; bytes: number | null }
 
@@ -101,7 +104,7 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
     <ul class="strip">
       {gpus.map((g, i) => {
         const hour = past?.gpus.find((p) => p.uuid === g.uuid);
-        const list = holders(g), silent = g.memory_used_bytes == null && g.memory_total_bytes != null && g.code === 'silent';
+        const list = holders(g), silent = isSilent(g);
         const isOpen = opened === g.uuid;
         return (
           <li key={g.uuid} class={`gpu ${list.some((h) => h.mine) ? 'mine' : list.length ? 'theirs' : ''} ${silent ? 'silent' : ''}`}>
@@ -125,7 +128,7 @@ function Strip({ gpus, past }: { gpus: GPU[]; past: Past | null }) {
                   {h.note && <span class="muted">, {h.note}</span>}</p>
               ))}
               {list.length > 3 && <p class="muted">and {list.length - 3} more</p>}
-              {!list.length && <p class={silent ? 'bad' : 'muted'}>{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</p>}
+              {silent ? <p class="bad"><Text of={g.text} /></p> : !list.length && <p class="muted">{g.text && !g.fits ? <Text of={g.text} /> : 'free'}</p>}
               {g.quarantines.map((q) => <p class="warn">quarantined until {time(q.until)}: <Text of={q.text} /></p>)}
               {g.row_remap_pending && <p class="warn">has faulty memory, which a reset replaces</p>}
             </div>
@@ -179,7 +182,7 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
           <td><span class={`who ${w.you ? 'mine' : 'theirs'}`}><Text of={w.you ? 'you' : w.user} /></span>{w.background && <span class="muted"> background</span>}
             {w.run == null && <div class="muted">your place, if you asked now</div>}</td>
           <td>{w.asks.map((a) => <div>{a.jobs > 1 ? `${a.jobs} × ` : ''}{count(a.gpus, 'GPU')} with {bytes(a.memory_bytes)}{a.share ? ', shared' : ''}{which(a.uuids)}</div>)}
-            {w.text && <div class="muted"><Text of={w.text} /></div>}</td>
+            {w.text && <div class="muted clamp" title={clean(w.text)}><Text of={w.text} /></div>}</td>
           <td class="num">{+w.holds_gpus.toFixed(2)}</td>
           <td><span title={timeExact(w.since)}><Lasted from={w.since} /></span>
             {w.expected_start && Date.parse(w.expected_start) > now() && <div class="muted">starts about {time(w.expected_start)}</div>}</td>

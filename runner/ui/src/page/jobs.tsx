@@ -1,6 +1,6 @@
 // The jobs of a batch: filters, a list of which only what is in sight is drawn, and what
 // can be done with those that are chosen.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { clean, duration, measured, ranges, timeExact } from '../common/format';
 import { look, State, stateWords } from '../common/states';
 import { useWindow } from '../common/virtual';
@@ -109,7 +109,13 @@ function List({ batch, rows, metrics, chosen, choose, toggle, at, setAt, sort, l
   const small = useMedia(narrow);
   const height = small ? 56 : 30, head = small ? 0 : 32;
   const win = useWindow(scroller, rows.length, height, head);
-  list.current = win;
+  list.current = { reveal: (row) => { win.reveal(row); scroller.current?.scrollIntoView({ block: 'nearest' }); } };
+  // The list ends where the window does, so that one thing scrolls, not two.
+  useLayoutEffect(() => {
+    const e = scroller.current!, room = innerHeight - (e.getBoundingClientRect().top + scrollY) - 16;
+    const most = `${Math.max(room, small ? innerHeight - 120 : 320)}px`;
+    if (e.style.maxHeight !== most) e.style.maxHeight = most;
+  });
   const control = may('control');
   const open = (r: JobRow) => { if (roomy.matches) setAt(r.id); else go(jobPath(batch.id, r.id)); };
   const all = rows.length > 0 && chosen.size >= rows.length && rows.every((r) => chosen.has(r.id));

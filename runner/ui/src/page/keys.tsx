@@ -46,9 +46,9 @@ export function Keys() {
   }, []);
   if (!help) return null;
   const seen = new Set<string>();
-  const all = stack.flatMap((s) => s.current).filter((k) => !seen.has(k.does) && seen.add(k.does));
+  const all = [...stack].reverse().flatMap((s) => s.current).filter((k) => !seen.has(k.does) && seen.add(k.does));
   return (
-    <Dialog title="Keys" onClose={() => show(false)}>
+    <Dialog title="Keys" wide onClose={() => show(false)}>
       <dl class="keys">
         {[...all, { keys: ['?'], does: 'this list' }].map((k) => (
           <div key={k.does}><dt>{k.keys.map((x) => <kbd>{shown(x)}</kbd>)}</dt><dd>{k.does}</dd></div>

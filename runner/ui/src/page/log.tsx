@@ -96,7 +96,8 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
   useEffect(() => { if (following.current && box.current) box.current.scrollTop = box.current.scrollHeight; });
 
   const scrolled = () => {
-    const e = box.current!;
+    const e = box.current;
+    if (!e) return; // scrolled, and gone before that was told
     const end = e.scrollTop + e.clientHeight >= e.scrollHeight - 8;
     if (end !== following.current) setFollow(end);
   };

@@ -3,7 +3,7 @@ import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { clean } from '../common/format';
 import '../common/theme.css';
-import { giveToken, hasToken, session, takeToken, unknownToken } from './api';
+import { askTabs, giveToken, hasToken, session, takeToken, unknownToken } from './api';
 import { BatchPage } from './batch';
 import { BatchesPage, titleOf } from './batches';
 import { Question } from './control';
@@ -22,13 +22,14 @@ function App() {
   const where = route.page === 'batch' || route.page === 'job' ? route.id : null;
   useEffect(() => {
     const turn = () => {
-      if (location.hash.startsWith('#token=')) { takeToken(); enter(); }
+      if (location.hash.startsWith('#token=')) { takeToken(); void enter(); }
       setRoute(parse(location.hash));
     };
     addEventListener('hashchange', turn);
     return () => removeEventListener('hashchange', turn);
   }, []);
-  useEffect(() => { if (!app.locked) watch(where); }, [where, app.locked]);
+  const known = !app.locked && hasToken();
+  useEffect(() => { if (known) watch(where); }, [where, known]);
   // A new page begins at its top, for the eye and for a screen reader.
   const place = route.page === 'batch' ? `${route.id} ${route.tab}` : route.page === 'job' ? `${route.id} ${route.job}` : route.page;
   useEffect(() => { scrollTo(0, 0); say(document.title); }, [place]);
@@ -95,7 +96,7 @@ function Locked() {
     <main id="main" class="locked">
       <h1>gpurun</h1>
       <p>{hasToken() ? 'This token is not, or no longer, that of this server.' : 'This page needs the token of its server.'} Open the URL that <code>gpurun web</code> has printed, or paste it here.</p>
-      <form onSubmit={(e) => { e.preventDefault(); giveToken(text); enter(); }}>
+      <form onSubmit={(e) => { e.preventDefault(); giveToken(text); void enter(); }}>
         <label class="field">URL or token<input type="text" class="mono" autocomplete="off" spellcheck={false} value={text} onInput={(e) => set(e.currentTarget.value)} autofocus /></label>
         <button class="button primary">Open</button>
       </form>
@@ -104,17 +105,17 @@ function Locked() {
 }
 
 // enter asks who this is, and again until the server answers.
-function enter() {
+async function enter() {
   unwatch();
-  app.locked = !hasToken();
+  if (!hasToken() && !(await askTabs())) return lock();
+  app.locked = false;
   changed();
-  if (app.locked) return;
   session().then((s) => { app.session = s; changed(); }, (err) => {
     if (unknownToken(err)) return lock();
-    setTimeout(enter, 3000);
+    setTimeout(() => void enter(), 3000);
   });
 }
 
 takeToken();
-enter();
+void enter();
 render(<App />, document.getElementById('app')!);

@@ -1,5 +1,6 @@
 // What the jobs have measured, as a table over seeds, live.
 import { useMemo } from 'preact/hooks';
+import { CellText, digits } from '../common/cells';
 import { useDocument } from './document';
 import { Empty, Loading, Text } from './parts';
 import { setQuery } from './route';
@@ -13,7 +14,7 @@ export function ResultsTab({ batch, query }: { batch: BatchStore; query: URLSear
   for (const o of options) { const v = query.get(o); if (v) asked.set(o, v); }
   const { doc, error } = useDocument<Results>(batch, '/results' + (String(asked) ? '?' + asked : ''), 2000);
   const all = useDocument<Results>(batch, '/results', 10_000).doc; // what can be chosen
-  const err = (query.get('err') ?? 'sd') as 'sd' | 'sem' | 'ci95';
+  const err = (query.get('err') ?? 'sd') as Err;
   if (!doc && !error) return <Loading what="the results" />;
   const params = all?.by ?? [], metrics = all?.metrics ?? [];
   const values = [...new Set((all?.rows ?? []).flatMap((r) => params.map((p) => `${p}=${r.params[p]}`)))].sort();
@@ -41,11 +42,12 @@ export function ResultsTab({ batch, query }: { batch: BatchStore; query: URLSear
   );
 }
 
-interface Column { key: string; head: string; goal: 'max' | 'min' | null; percent: boolean; digits: number }
+type Err = 'sd' | 'sem' | 'ci95';
+interface Column { key: string; head: string; times: number; digits: number; cells: Cell[] }
 
 const keyOf = (c: Cell) => `${c.metric}\n${c.pivot ?? ''}\n${c.versus}`;
 
-function Table({ doc, err, sort }: { doc: Results; err: 'sd' | 'sem' | 'ci95'; sort: string }) {
+function Table({ doc, err, sort }: { doc: Results; err: Err; sort: string }) {
   const columns = useMemo(() => columnsOf(doc, err), [doc, err]);
   const by = doc.by.filter((p) => p !== doc.pivot);
   const best = doc.rows.some((r) => r.best);
@@ -65,7 +67,7 @@ function Table({ doc, err, sort }: { doc: Results; err: 'sd' | 'sem' | 'ci95'; s
         <tbody>{doc.rows.map((r) => (
           <tr>
             {by.map((p, i) => i === 0 ? <th scope="row"><Text of={r.params[p]} /></th> : <td><Text of={r.params[p]} /></td>)}
-            {columns.map((c) => <td class="num cell"><CellText cell={r.cells.find((x) => keyOf(x) === c.key)} column={c} err={err} /></td>)}
+            {columns.map((c) => <td class="num cell"><Value cell={r.cells.find((x) => keyOf(x) === c.key)} column={c} err={err} /></td>)}
             {best && <td><Best row={r} /></td>}
           </tr>
         ))}</tbody>
@@ -79,40 +81,25 @@ function Table({ doc, err, sort }: { doc: Results; err: 'sd' | 'sem' | 'ci95'; s
 
 const Best = ({ row }: { row: ResultRow }) => row.best && <>{row.best.complete} of {row.best.of}</>;
 
-// Columns in the order of the cells, with as many digits as two of the median deviation need.
-function columnsOf(doc: Results, err: 'sd' | 'sem' | 'ci95'): Column[] {
-  const seen = new Map<string, Column & { errs: number[] }>();
+// The half of the interval behind a cell's ±; a difference always has that of its pairs.
+const errOf = (c: Cell, err: Err) => c[c.versus ? 'ci95' : err];
+
+// Columns in the order of the cells.
+function columnsOf(doc: Results, err: Err): Column[] {
+  const seen = new Map<string, Column>();
   for (const r of doc.rows) {
     for (const c of r.cells) {
-      const m = doc.metrics.find((m) => m.name === c.metric);
-      let col = seen.get(keyOf(c));
-      if (!col) {
-        const name = c.metric + (m?.percent ? ' (%)' : '');
-        const head = c.versus ? `− ${doc.versus?.split('=').pop()}` : c.pivot != null ? (doc.metrics.length > 1 ? `${c.pivot} ${name}` : c.pivot) : name;
-        seen.set(keyOf(c), col = { key: keyOf(c), head, goal: m?.goal ?? null, percent: m?.percent ?? false, digits: 2, errs: [] });
-      }
-      const e = c.versus ? c.ci95 : c[err];
-      if (e) col.errs.push(e * (col.percent ? 100 : 1));
+      const m = doc.metrics.find((m) => m.name === c.metric), name = c.metric + (m?.percent ? ' (%)' : '');
+      const head = c.versus ? `− ${doc.versus?.split('=').pop()}` : c.pivot == null ? name : doc.metrics.length > 1 ? `${c.pivot} ${name}` : c.pivot;
+      if (!seen.has(keyOf(c))) seen.set(keyOf(c), { key: keyOf(c), head, times: m?.percent ? 100 : 1, digits: 0, cells: [] });
+      seen.get(keyOf(c))!.cells.push(c);
     }
   }
-  for (const col of seen.values()) {
-    const e = col.errs.sort((a, b) => a - b)[col.errs.length >> 1];
-    col.digits = e ? Math.min(Math.max(1 - Math.floor(Math.log10(e)), 0), 10) : col.percent ? 2 : 4;
-  }
+  for (const col of seen.values()) col.digits = digits(col.cells.map((c) => (errOf(c, err) ?? 0) * col.times), col.cells.map((c) => (c.mean ?? 0) * col.times));
   return [...seen.values()];
 }
 
-function CellText({ cell: c, column, err }: { cell?: Cell; column: Column; err: 'sd' | 'sem' | 'ci95' }) {
-  if (!c) return <>–</>;
-  const scale = column.percent ? 100 : 1;
-  const e = c.versus ? c.ci95 : c[err];
-  const missing = c.missing.map((m) => `${m.unit} ${m.why}`).join(', ');
-  return (
-    <span title={c.values.map((v) => `${v.unit}: ${v.value}`).join('\n')}>
-      {c.mean == null ? '–' : c.best ? <b class="ok">{(c.mean * scale).toFixed(column.digits)}<span class="hidden-text"> best</span></b> : (c.mean * scale).toFixed(column.digits)}
-      {c.mean != null && e != null && <span class="pm"> ± {(e * scale).toFixed(column.digits)}</span>}
-      <span class="n"> ({c.n < c.of ? `${c.n}/${c.of}` : c.n})</span>
-      {missing && <div class="miss"><Text of={missing} /></div>}
-    </span>
-  );
+function Value({ cell, column, err }: { cell?: Cell; column: Column; err: Err }) {
+  if (!cell) return <>–</>;
+  return <span title={cell.values.map((v) => `${v.unit}: ${v.value}`).join('\n')}><CellText cell={cell} err={errOf(cell, err)} times={column.times} digits={column.digits} /></span>;
 }

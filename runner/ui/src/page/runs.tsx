@@ -1,7 +1,7 @@
 // What became of each run of a batch.
 import { count, duration, time, timeExact } from '../common/format';
 import { useDocument } from './document';
-import { Empty, Loading, Progress, Text } from './parts';
+import { Empty, Lasted, Loading, Progress, Text } from './parts';
 import { Tally } from './batches';
 import type { BatchStore } from './store';
 import type { RunRow } from './types';
@@ -18,7 +18,7 @@ export function RunsTab({ batch }: { batch: BatchStore }) {
       <tbody>{[...doc.runs].reverse().map((r) => (
         <tr key={r.started}>
           <td class="nowrap" title={timeExact(r.started)}>{time(r.started)}</td>
-          <td class="num">{duration((Date.parse(r.ended ?? r.last_seen) - Date.parse(r.started)) / 1000)}</td>
+          <td class="num">{r.ended == null && batch.summary?.run?.alive && batch.summary.run.started === r.started ? <Lasted from={r.started} /> : duration((Date.parse(r.ended ?? r.last_seen) - Date.parse(r.started)) / 1000)}</td>
           <td class="wide"><Progress counts={r.counts} small /><Tally counts={r.counts} /></td>
           <td class="words"><Text of={r.why} />{r.git && <div class="muted">commit <span class="mono">{r.git.commit.slice(0, 9)}</span>{r.git.dirty ? ' with changes' : ''}</div>}
             {r.alike.slice(0, 2).map((a) => <div class="bad">{count(a.count, 'job')}: <Text of={a.cause.text} /></div>)}</td>

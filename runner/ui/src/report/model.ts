@@ -89,10 +89,3 @@ export function steps(time: number[], step: number, columns: (number | null)[][]
   });
   return [x, out];
 }
-
-/** How many digits a column of means gets: two of the median deviation. */
-export function digits(sds: number[], means: number[]): number {
-  const known = sds.filter((x) => x > 0).sort((a, b) => a - b);
-  const of = known.length ? known[Math.floor(known.length / 2)] / 10 : Math.max(...means.map(Math.abs), 1e-9) / 1000;
-  return Math.min(8, Math.max(0, -Math.floor(Math.log10(of))));
-}

@@ -1,9 +1,9 @@
 // The table of results, sortable, and the curves of the jobs behind its rows.
 import { useMemo, useState } from 'preact/hooks';
+import { CellText, digits } from '../common/cells';
 import { Chart } from '../common/chart';
 import { count, measured } from '../common/format';
-import { digits } from './model';
-import type { Cell, Curve, Job, Report, Results } from './types';
+import type { Curve, Job, Report, Results } from './types';
 
 export function ResultsTable({ r }: { r: Results }) {
   const [sort, setSort] = useState<{ at: number; down: boolean } | null>(null);
@@ -37,7 +37,7 @@ export function ResultsTable({ r }: { r: Results }) {
           <tbody>{rows.map((row) => (
             <tr>
               {by.map((name) => <td>{r.by.length ? row.params[name] : 'all'}</td>)}
-              {row.cells.map((c, k) => <td class="num"><CellText c={c} {...shape[k]} /></td>)}
+              {row.cells.map((c, k) => <td class="num"><CellText cell={c} err={c.sd} {...shape[k]} /></td>)}
             </tr>
           ))}</tbody>
         </table>
@@ -53,14 +53,6 @@ function compare(a: string | number, b: string | number, down: boolean): number 
   if (typeof b === 'number' && isNaN(b)) return -1;
   const n = typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b));
   return down ? -n : n;
-}
-
-function CellText({ c, times, digits }: { c: Cell; times: number; digits: number }) {
-  const gaps = c.missing.map((m) => `${m.unit} ${m.why}`).join(', ');
-  const n = c.of > 1 || c.n !== c.of ? ` (${c.n === c.of ? c.n : `${c.n}/${c.of}`}${gaps && `: ${gaps}`})` : gaps && ` (${gaps})`;
-  if (c.mean === null) return <span class="muted">–{n}</span>;
-  const text = `${(c.mean * times).toFixed(digits)}${c.sd === null ? '' : ` ± ${(c.sd * times).toFixed(digits)}`}`;
-  return <>{c.best ? <b title="best">{text}</b> : text}<span class="muted">{n}</span></>;
 }
 
 const lines = 12; // at once: more cannot be told apart

@@ -43,6 +43,9 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 		if r.Config, err = b.config(t.Config, v); err != nil {
 			return Rendered{}, err
 		}
+		if rt.Copy != nil {
+			r.Config.Path = rt.Copy(r.Config.Path)
+		}
 		v.Config = r.Config.Path
 	}
 	if !logFirst {
@@ -58,6 +61,9 @@ func (b *Batch) render(j *Job, rt Runtime, whole bool) (Rendered, error) {
 	}
 	if r.Metrics, err = metricsOf(t, v); err != nil {
 		return Rendered{}, err
+	}
+	if rt.Copy != nil { // from here on, only the job itself
+		v.WorkDir = rt.Copy(v.WorkDir)
 	}
 	if whole {
 		r.Commands, r.Env = t.Script(v), t.Environ(v)

@@ -101,7 +101,11 @@ func (l *loop) status(s *state.Snapshot) *schema.Status {
 	}
 	for i := range st.Jobs {
 		if a := st.Jobs[i].Attempt; a != nil && a.UniID != nil {
-			if at := l.attempts.live[*a.UniID]; at != nil && at.out.stdout != "" {
+			at := l.attempts.live[*a.UniID]
+			if at != nil {
+				a.Snapshot = schema.Known(at.snapshot)
+			}
+			if at != nil && at.out.stdout != "" {
 				a.Log = &schema.Log{Path: at.out.stdout, From: schema.AtLeast(at.out.fromStdout, 0)}
 			}
 		}

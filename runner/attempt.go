@@ -48,12 +48,15 @@ func (l *loop) discard(uniID string) {
 func (l *loop) forget(at *attempt) {
 	delete(l.attempts.live, at.launch.UniID)
 	l.attempts.ports.give(at.port)
+	l.release(at.code)
 }
 
 // adopt asks the engine about an attempt of an earlier run.
 func (l *loop) adopt(a state.Attempt) {
 	at := adopted(l.Batch, l.attempts.find(&a), &a, l.Ledger.AttemptDir(a.Ledger, a.Start.UniID))
 	at.curve = l.Ledger.CurvePath(a.Ledger, a.Start.UniID)
+	at.code = l.copyAt(a.Start.Snapshot)
+	l.use(at.code)
 	l.attempts.live[at.launch.UniID] = at
 	l.out.started(a.Start, l.Now())
 	ask := engine.Attempt{Identity: at.launch.Identity, Started: a.Start.Time}
@@ -65,7 +68,7 @@ func (l *loop) adopt(a state.Attempt) {
 
 // adopted rebuilds an earlier run's attempt from the ledger and the job file.
 func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
-	at := &attempt{job: id, file: a.Ledger, out: logOf(a.Start.Log), launch: engine.Launch{Identity: engine.Identity{
+	at := &attempt{job: id, file: a.Ledger, out: logOf(a.Start.Log), snapshot: a.Start.Snapshot, launch: engine.Launch{Identity: engine.Identity{
 		UniID: a.Start.UniID, Job: a.Start.Job, Dir: dir, Grace: 10 * time.Second,
 		Grant: a.Start.Grant(),
 	}}}

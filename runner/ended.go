@@ -71,6 +71,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		l.Prober.Removed(at.launch.UniID)
 	}
 	vanished := at.vanished(e)
+	bring, rest := l.leave(at)
 	reports := l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree
 	l.beside(func() func() {
 		kind := ""
@@ -79,6 +80,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			end, kind = l.Report(at.job, at.launch.UniID)
 			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence
 		}
+		bring()
 		ev := judge(at, e, kind)
 		if at.evidence != nil {
 			ev.Evidence = at.evidence()
@@ -86,7 +88,9 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 		if vanished && ev.Warning == "" {
 			ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
 		}
+		notes := rest()
 		return func() {
+			l.warn(notes...)
 			l.warnOf(at.launch.Job, ev)
 			l.step(ev)
 			l.forget(at)
@@ -117,7 +121,7 @@ func judge(at *attempt, e engine.Ended, reported string) sched.Ended {
 		if !ev.Lost {
 			ev.Cause = causeOf(tail)
 		}
-	} else if p, err := files.MissingOutput(at.outputs); p == "" {
+	} else if p, err := at.missing(); p == "" {
 		ev.Whole = len(at.outputs) > 0
 		at.measure(&ev)
 	} else {

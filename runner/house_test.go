@@ -41,6 +41,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/sched":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/sched/stall", "gpurun/state", "gpurun/state/schema"},
 	"gpurun/runner/sched/stall":         {"gpurun/gpu", "gpurun/jobspec"},
 	"gpurun/runner/engine":              {"gpurun/gpu", "gpurun/state"},
+	"gpurun/runner/codecopy":            {},
 	"gpurun/runner/configcopy":          {"gpurun/state/host"},
 	"gpurun/runner/engine/procs":        {"gpurun/state/host"},
 	"gpurun/runner/engine/local":        {"gpurun/gpu", "gpurun/gpu/claim", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs", "gpurun/runner/engine/local/wire"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,7 @@ func (l *loop) prepare(a sched.Prepare) {
 	if a.Note != "" {
 		l.warn(p.job.Name + ": " + a.Note)
 	}
+	l.use(p.code())
 	l.beside(func() func() {
 		began := time.Now()
 		at, ev, err := p.run()
@@ -51,6 +53,7 @@ func (l *loop) prepare(a sched.Prepare) {
 			l.warn(p.notes...)
 			if err != nil {
 				l.attempts.ports.give(p.port)
+				l.release(p.code())
 				l.step(l.refused(a.Job, err))
 				return
 			}
@@ -145,6 +148,10 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 	if p.Does.Places {
 		rt.Later = engine.Token
 	}
+	code := p.code()
+	if code != nil {
+		rt.Copy = code.Map
+	}
 	r, err := p.Batch.Render(job, rt)
 	if err == nil && p.Does.Places {
 		err = tooEarly(r)
@@ -160,7 +167,14 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 	if err := files.MakeFolders(r.WorkDir, r.Outputs); err != nil { // the job itself may be able to, for example in a container
 		p.notes = append(p.notes, job.Name+": "+err.Error())
 	}
-	inputs, err := files.Inputs(p.ctx, r.Inputs)
+	if code != nil {
+		for _, path := range written(r.Outputs, r.Metrics) {
+			if err := code.Lead(path); err != nil {
+				return nil, state.Fact{}, err
+			}
+		}
+	}
+	inputs, err := inputsIn(p.ctx, code, r)
 	var missing *files.NoMatch
 	if errors.As(err, &missing) {
 		err = &files.NoMatch{Pattern: files.Short(r.WorkDir, missing.Pattern)}
@@ -181,13 +195,20 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 	at := &attempt{
 		job: p.Prepare.Job, file: job.File, out: out, outputs: r.Outputs, metrics: r.Metrics, port: p.port,
 		curve:  p.Ledger.CurvePath(job.File, p.uniID),
-		launch: p.launch(r, header),
+		launch: p.launch(r, header), code: code,
 	}
 	start := state.Fact{
-		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: p.named(r.Commands), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
+		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: slices.Clone(p.named(r.Commands)), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
 	}
 	if p.Does.Places {
 		start.Engine = p.Does.Name
+	}
+	if code != nil {
+		at.launch.WorkDir, start.Snapshot = code.Map(r.WorkDir), code.Home()
+		at.snapshot = start.Snapshot
+		for i, c := range start.Commands {
+			start.Commands[i] = code.Unmap(c)
+		}
 	}
 	return at, start, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gpurun/jobspec"
+	"gpurun/runner/codecopy"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -20,6 +21,8 @@ type Reader func(set map[string]string) (Reading, error)
 // and for none.
 type Reading struct {
 	Batch            *jobspec.Batch
+	Code             []*codecopy.Tree
+	Said             []string // what has come of that
 	Selected, Forced []bool
 }
 
@@ -132,7 +135,11 @@ func (l *loop) goOnWith(next Reading) (said string, err error) {
 	}
 	ev.Evidence = files.Evidence(b, l.Core.History(), sched.Options{Selected: fresh, Forced: ev.Forced})
 	before := l.everyPhase(was)
-	l.Batch = b
+	replaced := l.Code
+	l.Batch, l.Code = b, next.Code
+	for _, code := range replaced {
+		l.retire(code)
+	}
 	l.attempts.fresh = append(l.attempts.fresh, make([]bool, len(b.Jobs)-was)...)
 	for _, s := range l.Sinks {
 		if s, ok := s.(interface{ Continue(*jobspec.Batch) }); ok {
@@ -143,7 +150,7 @@ func (l *loop) goOnWith(next Reading) (said string, err error) {
 	if l.Taken != nil {
 		l.Taken()
 	}
-	return change(before, l.everyPhase(len(b.Jobs))), nil
+	return strings.Join(append([]string{change(before, l.everyPhase(len(b.Jobs)))}, next.Said...), "; "), nil
 }
 
 // spread returns what holds for the jobs of a batch as it was read, for those of the run.

@@ -9,6 +9,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/jobspec"
+	"gpurun/runner/codecopy"
 	"gpurun/runner/control"
 	"gpurun/runner/engine"
 	"gpurun/runner/sched"
@@ -31,6 +32,7 @@ type Config struct {
 	Taken  func()           // is told that the run goes by what was read again
 	Say    func(string)     // tells the user what is no warning
 	Spent  func(gpu.Spent)  // is told now and then what the run knows of the use of the GPUs so far; nil without them
+	Code   []*codecopy.Tree // by file: the copy of the code that jobs run in; nil for none
 	Sinks  []Sink
 	// Report returns what a block dialect script has reported of its attempt: the engine
 	// sees only what uni_id.json says when the tree is empty. nil for none.
@@ -97,21 +99,27 @@ type attempts struct {
 	ports *ports
 	shell []string                 // for jobs that specify none
 	find  func(*state.Attempt) int // the job of an earlier run's attempt, or -1
+
+	copies   map[string]*codecopy.Tree // of the code, by folder: those of earlier runs
+	users    map[*codecopy.Tree]int    // how many attempts each has, also those that are being prepared
+	gathered time.Duration             // when what is written into copies was last looked for
 }
 
 // attempt is what the loop knows of an attempt that is prepared or running.
 type attempt struct {
-	job     int // -1 if it belongs to no job of this batch
-	file    int
-	launch  engine.Launch // of an earlier run's: what is known of it
-	out     logPart
-	outputs []string
-	metrics []jobspec.Metric
-	curve   string // where the points of its curves go; "" for nowhere
-	port    int
-	ack     func()       // lets the engine signal it, once the ledger has the reason
-	onGPU   map[int]bool // processes seen on its GPUs
-	behind  bool         // it goes on as what its commands left in the background
+	job      int // -1 if it belongs to no job of this batch
+	file     int
+	launch   engine.Launch // of an earlier run's: what is known of it
+	out      logPart
+	outputs  []string
+	metrics  []jobspec.Metric
+	code     *codecopy.Tree // the copy of the code that it runs in; nil for none
+	snapshot string         // that copy, as its start has it
+	curve    string         // where the points of its curves go; "" for nowhere
+	port     int
+	ack      func()       // lets the engine signal it, once the ledger has the reason
+	onGPU    map[int]bool // processes seen on its GPUs
+	behind   bool         // it goes on as what its commands left in the background
 
 	evidence func() sched.Evidence // of an earlier run's attempt: what the file system shows now
 }
@@ -130,7 +138,7 @@ func newLoop(ctx context.Context, c Config) *loop {
 	l := &loop{Config: c, ctx: ctx, inbox: make(chan func(), inboxSize), timer: time.NewTimer(time.Hour)}
 	l.attempts = attempts{
 		live: map[string]*attempt{}, fresh: make([]bool, len(c.Batch.Jobs)), ports: newPorts(),
-		shell: defaultShell(c.Environ), find: JobFinder(c.Batch),
+		shell: defaultShell(c.Environ), find: JobFinder(c.Batch), copies: map[string]*codecopy.Tree{}, users: map[*codecopy.Tree]int{},
 	}
 	l.book.unrecorded = map[string]bool{}
 	l.warnings = warnings{said: map[string]bool{}, lost: map[gpu.UUID]bool{}}
@@ -165,6 +173,7 @@ func (l *loop) wait(tick <-chan time.Time) bool {
 	case <-tick:
 		l.show()
 		l.checkState()
+		l.collect()
 		l.spend(false)
 	}
 	return true

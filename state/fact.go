@@ -60,6 +60,7 @@ type Fact struct {
 	Log      string            `json:"log,omitempty"`
 	LogFrom  int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
 	Inputs   []Input           `json:"inputs,omitempty"`
+	Snapshot string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; also run: the one that it began with
 	Needs    string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
 	Family   string            `json:"family,omitempty"`        // the same for jobs that differ only in seeds: FamilyName
 	Free     int               `json:"free_attempts,omitempty"` // attempts before it in this run that spent no retry
@@ -119,7 +120,7 @@ func TakenOver(file string, run, start, end Fact) Fact {
 	f.Job, f.Key, f.Attempt = cmp.Or(end.Job, start.Job), cmp.Or(end.Key, start.Key), cmp.Or(end.Attempt, start.Attempt)
 	if start.Kind == KindStart {
 		f.Params, f.Commands, f.Traits, f.Inputs, f.Needs, f.Family = start.Params, start.Commands, start.Traits, start.Inputs, start.Needs, start.Family
-		f.GPUs, f.GPUUUIDs, f.Memory, f.Close, f.Log, f.LogFrom = start.GPUs, start.GPUUUIDs, start.Memory, start.Close, start.Log, start.LogFrom
+		f.GPUs, f.GPUUUIDs, f.Memory, f.Close, f.Log, f.LogFrom, f.Snapshot = start.GPUs, start.GPUUUIDs, start.Memory, start.Close, start.Log, start.LogFrom, start.Snapshot
 	}
 	return f
 }

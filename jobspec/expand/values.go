@@ -17,6 +17,8 @@ type Runtime struct {
 	Started string // {started}: when the run began, 20261121-140500
 	Log     string // absolute path of the log if the job file names none
 
+	Copy func(path string) string // where the job finds a path of the code, if it runs in a copy; nil if it does not
+
 	Environ []string // gpurun's own environment, which jobs inherit
 
 	// Later returns what stands for gpu, gpu_list, ngpus and port, if only the node knows them.

@@ -35,6 +35,7 @@ type Settings struct {
 	SeedAs        string
 	Breaker       int  // hold a family if its first Breaker attempts fail alike; 0 for never
 	Learn         bool // go by what earlier jobs of a family took
+	Snapshot      bool // jobs run in a copy of the code
 	Pools         []Pool
 	Engine        string            // local, or a kind of cluster
 	Cluster       map[string]string // what only a cluster knows; lists are lines

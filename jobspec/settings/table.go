@@ -78,6 +78,7 @@ var Table = []Def{
 	word("seed_as", func(s *Settings) *string { return &s.SeedAs }, "config", "argument"),
 	count("breaker", func(s *Settings) *int { return &s.Breaker }),
 	onOff("learn", func(s *Settings) *bool { return &s.Learn }),
+	onOff("snapshot", func(s *Settings) *bool { return &s.Snapshot }),
 	of("pools", "", func(s *Settings) *[]Pool { return &s.Pools }, parsePools, formatPools),
 	word("engine", func(s *Settings) *string { return &s.Engine }, Engines...),
 	of("cluster", "", func(s *Settings) *map[string]string { return &s.Cluster }, parseCluster, formatCluster),

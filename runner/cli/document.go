@@ -194,7 +194,7 @@ func runDoc(h *state.History, ledger int) *schema.Run {
 	if f.Kind == "" {
 		return nil
 	}
-	r := &schema.Run{Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f)}
+	r := &schema.Run{Started: schema.Time(f.Time), Settings: f.Settings, Params: f.Params, Sim: schema.Known(f.Sim), Git: schema.GitOf(&f), Snapshot: schema.Known(f.Snapshot)}
 	if over.Kind != "" {
 		r.Ended, r.Exit = schema.Time(over.Time), over.ExitCode
 	}

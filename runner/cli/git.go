@@ -97,6 +97,9 @@ func (r *run) runFacts(commits []commit) []state.Fact {
 			f.Driver = r.prober.Version()
 		}
 		f.Commit, f.Dirty, f.Sim = commits[i].id, commits[i].dirty, r.cmd.Sim
+		if i < len(r.code) {
+			f.Snapshot = r.code[i].Home()
+		}
 		facts[i] = f
 	}
 	return facts

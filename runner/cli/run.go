@@ -16,6 +16,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/codecopy"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
 	"gpurun/runner/sched"
@@ -112,8 +113,9 @@ type run struct {
 	engineNotes []string
 	closers     []func()
 
-	files    *fileWatch  // nil without --watch
-	detached *detachment // nil if its output goes where it was started
+	code     []*codecopy.Tree // by file, that jobs run in; nil without snapshot
+	files    *fileWatch       // nil without --watch
+	detached *detachment      // nil if its output goes where it was started
 	shuffled bool
 }
 
@@ -276,6 +278,9 @@ func (r *run) carry() error {
 	if err := r.confirm(); err != nil {
 		return err
 	}
+	if err := r.prepareCopies(); err != nil {
+		return err
+	}
 	if err := r.detached.settle(r.state.Output()); err != nil {
 		return err
 	}
@@ -299,7 +304,7 @@ func (r *run) carry() error {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(400) // of a heap that is small, or bounded by softMemory
 	c := runner.Config{
-		Batch: r.batch, Core: r.core, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: engineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print,
+		Batch: r.batch, Core: r.core, Code: r.code, Ledger: r.state, Starts: r.runFacts(<-r.git), Prober: r.prober, Engine: engine, Does: engineOf(r.batch).Abilities(), Host: r.rules.read, Spent: r.purse.spend, Rules: r.ruler, Reread: r.reread, Taken: r.state.Relock, Say: view.Print,
 		Log: r.log, Stops: sig.stops, Reloads: sig.again, Control: calls,
 		Environ: runner.Environ(), Indexed: indexed(r.prober), Now: now, Go: r.goSafely,
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gpurun/gpu/hostrules"
+	"gpurun/runner/codecopy"
 )
 
 // TestMain makes the test binary act as gpurun, including its keeper and NVML child.
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	hostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
 	steady = time.Second
 	lookAtFiles = 50 * time.Millisecond
+	codecopy.MaxFiles = 200
 	testscript.Main(m, map[string]func(){
 		"gpurun": func() { os.Exit(Main(os.Args[1:])) },
 	})

@@ -44,6 +44,7 @@ type status struct {
 	took    map[state.Phase][]float64 // how long jobs took that succeeded
 	fails   []state.FailedJob         // as displayed
 	last    time.Time                 // the ledger's last change
+	code    string                    // the copy of the code that the last run began with; "" for none
 	verbose bool                      // also print how GPUs are connected
 	died    bool                      // the last run did not get to its end
 	kept    *kept                     // the last run's summary, unless something has happened since

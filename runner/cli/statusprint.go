@@ -23,6 +23,9 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 		}
 	}
 	line(s.headline() + "; " + terminal.Phases(s.Counts) + terminal.ToGo(s.Snapshot))
+	if s.code != "" && s.Alive {
+		line("its jobs run in a copy of the code: " + shown(s.code))
+	}
 	if s.Unread != "" {
 		line(s.Unread)
 	}

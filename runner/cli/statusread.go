@@ -54,7 +54,7 @@ func (a *app) statusAfter(ref *batchRef) (st *schema.Status, m aftermath) {
 
 // statusOf returns the status for people, from the same sources.
 func (a *app) statusOf(ref *batchRef) *status {
-	s := &status{File: ref.name(), Alive: ref.alive, LastRun: ref.history.LastRun(0).Time, last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}, took: map[state.Phase][]float64{}}
+	s := &status{File: ref.name(), Alive: ref.alive, LastRun: ref.history.LastRun(0).Time, code: ref.history.LastRun(0).Snapshot, last: disk.Changed(ref.dir), lists: map[state.Phase][]string{}, took: map[state.Phase][]float64{}}
 	s.Unread = ref.unread()
 	rep, err := ref.ask(control.Request{Op: control.OpStatus})
 	m := aftermath{}

@@ -178,7 +178,14 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	}
 	b.Settings.DrawShuffleSeed(func() int64 { return r.batch.Settings.ShuffleSeed }) // the order stays
 	opts, err := r.cmd.options(b)
-	return runner.Reading{Batch: b, Selected: opts.Selected, Forced: opts.Forced}, err
+	if err != nil {
+		return runner.Reading{}, err
+	}
+	code, said, err := r.copyCode(b)
+	if f := (*failure)(nil); errors.As(err, &f) {
+		err = &runner.Mistake{Text: f.text, Lines: []string{f.hint}}
+	}
+	return runner.Reading{Batch: b, Code: code, Said: said, Selected: opts.Selected, Forced: opts.Forced}, err
 }
 
 // mistake returns what is wrong with job files that a run reads again, or nil.

@@ -198,6 +198,9 @@ func (w *explanation) detail(j *schema.Job) (lines []string) {
 	if a := j.Attempt; a != nil && a.Log != nil {
 		lines = append(lines, "log: "+a.Log.Path)
 	}
+	if a := j.Attempt; a != nil && a.Snapshot != nil && exists(*a.Snapshot) {
+		lines = append(lines, "code: "+*a.Snapshot)
+	}
 	return lines
 }
 

@@ -18,13 +18,18 @@ func MakeFolders(workDir string, patterns []string) error {
 		return nil
 	}
 	for _, p := range patterns {
-		dir := filepath.Dir(p)
-		if isGlob(p) {
-			dir, _ = split(p)
-		}
-		if err := os.MkdirAll(dir, 0o777); err != nil {
+		if err := os.MkdirAll(FolderOf(p), 0o777); err != nil {
 			return fmt.Errorf("cannot create the folder for output %s: %w", Short(workDir, p), err)
 		}
 	}
 	return nil
+}
+
+// FolderOf returns the folder that an output goes into; for a glob, its fixed part.
+func FolderOf(pattern string) string {
+	if isGlob(pattern) {
+		dir, _ := split(pattern)
+		return dir
+	}
+	return filepath.Dir(pattern)
 }

@@ -24,6 +24,7 @@ const (
 	logsName   = "logs"
 	triesName  = "attempts"
 	curvesName = "metrics"
+	copiesName = "snapshots"
 	gaugesName = "gpus.jsonl"
 )
 

@@ -248,6 +248,9 @@ func (s *State) Dir(file int) string { return s.files[file].dir }
 // RunLog returns the batch's rotated run.log, in the first file's folder.
 func (s *State) RunLog() io.Writer { return s.runLog }
 
+// Copies returns the folder with the copies of the code that jobs of a file run in.
+func (s *State) Copies(file int) string { return filepath.Join(s.files[file].dir, copiesName) }
+
 // Output returns the path of what a detached run prints, in the first file's folder.
 func (s *State) Output() string { return filepath.Join(s.files[0].dir, outputName) }
 

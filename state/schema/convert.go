@@ -41,7 +41,7 @@ func Open(o *state.Attempt, now time.Time) *Attempt {
 func attempt(f *state.Fact, started time.Time) *Attempt {
 	a := &Attempt{
 		UniID: Known(f.UniID), N: f.Attempt, Started: Time(started),
-		GPUs: Granted(f.GPUUUIDs, f.GPUs, f.Memory), Closeness: Known(f.Close), Background: []BackgroundJob{},
+		GPUs: Granted(f.GPUUUIDs, f.GPUs, f.Memory), Closeness: Known(f.Close), Background: []BackgroundJob{}, Snapshot: Known(f.Snapshot),
 	}
 	if f.Log != "" {
 		a.Log = &Log{Path: f.Log}

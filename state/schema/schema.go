@@ -68,6 +68,7 @@ type Run struct {
 	Params   map[string]string `json:"params"`      // given with -p
 	Sim      *string           `json:"sim"`         // the simulated GPUs it runs on
 	Git      *Git              `json:"git"`
+	Snapshot *string           `json:"snapshot"` // the copy of the code that it began with
 }
 
 // Git is the state of the code when a run began.
@@ -210,6 +211,7 @@ type Attempt struct {
 	Cause      *Cause          `json:"cause"`     // why it ended without success
 	Charged    *bool           `json:"charged"`   // whether it spent one of the job's retries
 	Meanwhile  bool            `json:"meanwhile"` // it ended after its run was killed, and the ledger does not have that yet
+	Snapshot   *string         `json:"snapshot"`  // the copy of the code that it runs in
 	Log        *Log            `json:"log"`
 	Background []BackgroundJob `json:"background"` // processes that keep it running after its commands
 	Stalled    *string         `json:"stalled"`    // while it has done nothing for too long, of what and for how long

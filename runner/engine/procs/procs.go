@@ -243,3 +243,14 @@ func Pids(list *os.File) ([]int, error) {
 		}
 	}
 }
+
+// In reports whether a process of this user works in a folder.
+func In(dir string) bool {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		if at, err := os.Readlink("/proc/" + e.Name() + "/cwd"); err == nil && (at == dir || strings.HasPrefix(at, dir+"/")) {
+			return true
+		}
+	}
+	return false
+}

@@ -164,6 +164,9 @@ esac`)
 	if doc := show.cut(jobsOf(200, 150)); len(doc["jobs"].([]any)) != 1 || doc["left_out"] != 199 {
 		t.Errorf("got %v", doc)
 	}
+	if doc := (listing{}).cut(jobsOf(51, 0)); len(doc["jobs"].([]any)) != 50 || doc["jobs_left_out"] != 1 {
+		t.Errorf("got %v", doc)
+	}
 	show = listing{key: "jobs", most: 1, last: true}
 	if doc := show.cut(jobsOf(200, 150)); fmt.Sprint(doc["jobs"]) != "[map[name:j199 state:succeeded]]" {
 		t.Errorf("got %v", doc)

@@ -127,7 +127,7 @@ var codes = map[int]string{1: "failed", 2: "usage", 4: "state", 70: "internal", 
 // failed returns why a command has failed: its problems, else what it said.
 func (s *server) failed(a answer) error {
 	if doc := s.parse(a); doc["problems"] != nil {
-		b, err := json.Marshal(doc)
+		b, err := json.Marshal(listing{}.cut(doc))
 		if err != nil {
 			return err
 		}

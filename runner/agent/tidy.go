@@ -90,8 +90,14 @@ type listing struct {
 // usual is how many rows a list has unless the caller says otherwise.
 const usual = 50
 
-// cut shortens the document's list, and says how much is left out.
+// cut shortens the document's list, and says how much is left out. Other lists have their first
+// rows: nobody reads a thousand warnings.
 func (l listing) cut(doc map[string]any) map[string]any {
+	for key, v := range doc {
+		if list, is := v.([]any); is && key != l.key && len(list) > usual {
+			doc[key], doc[key+"_left_out"] = list[:usual], len(list)-usual
+		}
+	}
 	list, is := doc[l.key].([]any)
 	if !is {
 		return doc

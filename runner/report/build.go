@@ -114,7 +114,7 @@ func former(id ID, k *Known, attempts []schema.Attempt) schema.ReportJob {
 		File: id.File, Name: name, Key: id.Key, Former: true, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, State: last.State,
 		Since: last.Ended, Cause: last.Cause, Commands: []string{}, Inputs: []state.Input{}, Attempts: attempts,
 	}
-	if start := k.Starts[id]; start != nil {
+	if start := k.Starts[id]; start != nil && start.Params != nil {
 		j.Params = redacted(start.Params)
 	}
 	return j

@@ -46,6 +46,9 @@ func known() *Known {
 		}
 		k.Ends[ID{"/j.yaml", key}] = f
 		k.Starts[ID{"/j.yaml", key}] = &state.Fact{Commands: []string{"python t.py --token s3cret s3cret"}, Traits: config, Params: map[string]string{"hf_token": "s3cret", "lr": "0.1"}}
+		if !present {
+			k.Starts[ID{"/j.yaml", key}].Params = nil // a job without any
+		}
 		row := attempt(name, key, 1, end, schema.Cause{})
 		if c := schema.CauseOf(f); c != nil {
 			row.Cause = c
@@ -81,6 +84,11 @@ func TestBuild(t *testing.T) {
 	}
 	if want := map[string]string{"b.c": "2", "secret": "***"}; !reflect.DeepEqual(r.Jobs[0].Config, want) {
 		t.Errorf("config of the first: got %v, want %v", r.Jobs[0].Config, want)
+	}
+	for _, j := range r.Jobs {
+		if j.Params == nil || j.Tags == nil && j.Former || j.Attempts == nil || j.Commands == nil || j.Inputs == nil || j.Config == nil {
+			t.Errorf("a list is null: %+v", j)
+		}
 	}
 	data, err := json.Marshal(r)
 	if err != nil || bytes.Contains(data, []byte("s3cret")) {

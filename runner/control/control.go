@@ -65,6 +65,7 @@ type Reply struct {
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
 	Jobs     []state.View    `json:"jobs,omitempty"` // status: those in the request
 	Status   *schema.Status  `json:"status,omitempty"`
+	Crowds   []Crowd         `json:"crowds,omitempty"` // with Status: jobs without an attempt; Do adds them to it
 }
 
 // Kept are jobs in a request to which nothing was done.
@@ -156,6 +157,7 @@ func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	if err != nil {
 		return reply, fmt.Errorf("the run in %s did not answer: %w", dir, err)
 	}
+	reply.unpack()
 	if reply.Refused {
 		return reply, Refusal(reply.Err)
 	}

@@ -133,6 +133,7 @@ func (s *Server) serve(c *net.UnixConn) {
 	select {
 	case r := <-reply:
 		r.PID = os.Getpid()
+		r.pack() // here, not in the run's loop
 		c.SetDeadline(time.Now().Add(patience))
 		_ = json.NewEncoder(c).Encode(r)
 	case <-s.ctx.Done():

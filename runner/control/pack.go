@@ -1,0 +1,79 @@
+package control
+
+import (
+	"reflect"
+	"slices"
+
+	"gpurun/state/schema"
+)
+
+// A Crowd is jobs of which a run says the same, as most do that wait: of each only what
+// identifies it travels.
+type Crowd struct {
+	File  string        `json:"file"`
+	State schema.State  `json:"state"`
+	Cause *schema.Cause `json:"cause,omitempty"`
+	Wait  *schema.Wait  `json:"wait,omitempty"`
+	Names []string      `json:"names"`
+	Keys  []string      `json:"keys"`
+}
+
+// pack moves the jobs of a status without an attempt into crowds, and drops those that
+// the run has not selected. A run of 50,000 jobs sends a twentieth of the bytes.
+func (r *Reply) pack() {
+	if r.Status == nil {
+		return
+	}
+	type alike struct {
+		file              string
+		state             schema.State
+		cause, wait, text string
+	}
+	index, jobs := map[alike][]int{}, []schema.Job{}
+	last, at := &schema.Job{}, -1 // the one before, and its crowd
+	for i := range r.Status.Jobs {
+		j := &r.Status.Jobs[i]
+		switch {
+		case j.State == "":
+			continue
+		case j.Attempt != nil:
+			jobs = append(jobs, *j)
+			continue
+		}
+		if at < 0 || j.File != last.File || j.State != last.State || j.Cause != last.Cause || j.Wait != last.Wait {
+			kind := alike{file: j.File, state: j.State}
+			if j.Cause != nil {
+				kind.cause = string(j.Cause.Code) + j.Cause.Text
+			}
+			if j.Wait != nil {
+				kind.wait, kind.text = string(j.Wait.Code), j.Wait.Text
+			}
+			same := func(k int) bool { return reflect.DeepEqual(r.Crowds[k].Wait, j.Wait) }
+			if k := slices.IndexFunc(index[kind], same); k >= 0 {
+				at = index[kind][k]
+			} else {
+				at = len(r.Crowds)
+				index[kind] = append(index[kind], at)
+				r.Crowds = append(r.Crowds, Crowd{File: j.File, State: j.State, Cause: j.Cause, Wait: j.Wait})
+			}
+			last = j
+		}
+		c := &r.Crowds[at]
+		c.Names, c.Keys = append(c.Names, j.Name), append(c.Keys, j.Key)
+	}
+	status := *r.Status
+	status.Jobs, r.Status = jobs, &status
+}
+
+// unpack undoes that. A run of an earlier gpurun has sent every job by itself.
+func (r *Reply) unpack() {
+	for _, c := range r.Crowds {
+		if r.Status == nil || len(c.Names) != len(c.Keys) {
+			continue
+		}
+		for i := range c.Names {
+			r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: c.File, Name: c.Names[i], Key: c.Keys[i], State: c.State, Cause: c.Cause, Wait: c.Wait})
+		}
+	}
+	r.Crowds = nil
+}

@@ -1,0 +1,80 @@
+package control
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/state"
+	"gpurun/state/schema"
+)
+
+// sent returns a reply as it arrives.
+func sent(t *testing.T, r Reply) (got Reply, size int) {
+	t.Helper()
+	r.pack()
+	text, err := json.Marshal(r)
+	if err == nil {
+		err = json.Unmarshal(text, &got)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.unpack()
+	slices.SortFunc(got.Status.Jobs, func(a, b schema.Job) int { return strings.Compare(a.Name, b.Name) })
+	return got, len(text)
+}
+
+// What a run says of its jobs arrives whole, and once for all of which it is the same.
+func TestStatusArrives(t *testing.T) {
+	since := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	full := func() *schema.Wait {
+		return &schema.Wait{Code: "gpu", Text: "needs 40 GiB", Since: &since, Jobs: []string{}, GPUs: []schema.WaitGPU{{Index: 1, UUID: gpu.UUID("GPU-1")}}}
+	}
+	other := full()
+	other.Since = nil
+	shared, uni := full(), "20260101t000000-0000000001"
+	var jobs []schema.Job
+	for i := range 1000 {
+		j := schema.Job{File: "/a.yaml", Name: fmt.Sprintf("j%04d", i), Key: fmt.Sprintf("%032d", i), State: schema.Pending, Wait: shared}
+		switch i {
+		case 3, 4:
+			j.Wait = full()
+		case 5:
+			j.Wait = other
+		case 6:
+			j.File = "/b.yaml"
+		case 7, 8:
+			j.State, j.Wait, j.Cause = schema.Blocked, nil, &schema.Cause{Code: state.CauseNeedFailed, Text: "needs a, which failed"}
+		case 9:
+			j.State, j.Wait, j.Attempt = schema.Running, nil, &schema.Attempt{UniID: &uni, N: 1, State: schema.Running}
+		}
+		jobs = append(jobs, j)
+	}
+	const crowds = 4 // all that wait alike, and jobs 5, 6 and 7 with 8
+	r := Reply{Status: &schema.Status{Jobs: jobs}}
+	got, size := sent(t, r)
+	if !reflect.DeepEqual(got.Status.Jobs, jobs) {
+		t.Errorf("got %+v", got.Status.Jobs)
+	}
+	if r.pack(); len(r.Crowds) != crowds || size > 80*len(jobs) {
+		t.Errorf("%d crowds in %d bytes, want %d in less", len(r.Crowds), size, crowds)
+	}
+}
+
+// A run of an earlier gpurun sends each job by itself; of those that it has not selected,
+// it knows nothing.
+func TestStatusOfAnEarlierRun(t *testing.T) {
+	r := Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "a", State: schema.Pending}}}}
+	if r.unpack(); len(r.Status.Jobs) != 1 || r.Status.Jobs[0].Name != "a" {
+		t.Errorf("got %+v", r.Status.Jobs)
+	}
+	if got, _ := sent(t, Reply{Status: &schema.Status{Jobs: []schema.Job{{Name: "unselected"}}}}); len(got.Status.Jobs) != 0 {
+		t.Errorf("got %+v of jobs that the run has not selected", got.Status.Jobs)
+	}
+}

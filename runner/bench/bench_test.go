@@ -39,12 +39,13 @@ func TestMain(m *testing.M) {
 
 // A bench is one run of all figures.
 type bench struct {
-	testing.TB           // of the figure being measured
-	gpurun     string    // the program to measure
-	rounds     int       // of each figure
-	jobs       int       // of the throughput figure
-	few, many  int       // jobs of the two files with nothing to do
-	handOvers  int       // of the idle gap
+	testing.TB        // of the figure being measured
+	gpurun     string // the program to measure
+	rounds     int    // of each figure
+	jobs       int    // of the throughput figure
+	few, many  int    // jobs of the two files with nothing to do
+	handOvers  int    // of the idle gap
+	serving    time.Duration
 	progress   io.Writer // receives what may interest whoever waits
 	table      table
 }
@@ -62,6 +63,7 @@ var figures = []struct {
 	{"step", (*bench).step},
 	{"start-up", (*bench).startUp},
 	{"waiting", (*bench).waiting},
+	{"page", (*bench).page},
 }
 
 // TestFigures is the bench. It fails if a bar is missed or could not be judged.
@@ -71,7 +73,7 @@ func TestFigures(t *testing.T) {
 	}
 	t.Setenv("GPURUN_SIM_HERE", "1")           // its jobs use no GPU
 	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir()) // keeps away from this machine's own runs
-	b := &bench{gpurun: *measured, rounds: *rounds, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200, progress: os.Stderr}
+	b := &bench{gpurun: *measured, rounds: *rounds, jobs: 5000, few: 100_000, many: 1_000_000, handOvers: 200, serving: 5 * time.Second, progress: os.Stderr}
 	began := time.Now()
 	for _, f := range figures {
 		t.Run(f.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // tiny is a bench with few of everything: its tests look at what is measured,
@@ -21,7 +22,7 @@ func tiny(t *testing.T) *bench {
 	}
 	t.Setenv("GPURUN_SIM_HERE", "1")
 	t.Setenv("GPURUN_CLAIMS_DIR", t.TempDir())
-	return &bench{TB: t, gpurun: self, rounds: 1, jobs: 10, few: 20, many: 40, handOvers: 20, progress: io.Discard}
+	return &bench{TB: t, gpurun: self, rounds: 1, jobs: 10, few: 20, many: 40, handOvers: 20, serving: 10 * time.Millisecond, progress: io.Discard}
 }
 
 func figuresOf(b *bench) (names []string) {
@@ -45,6 +46,15 @@ func TestThroughputOfARunThatFails(t *testing.T) {
 	b.gpurun = "/bin/true"
 	if err := b.race(1, b.contenders(b.jobs)...); err == nil || !strings.Contains(err.Error(), "gpurun ran 0 of 10 jobs") {
 		t.Errorf("got %v for a program that runs nothing", err)
+	}
+}
+
+// The server answers, and a run that is watched runs all of its jobs.
+func TestPage(t *testing.T) {
+	b := tiny(t)
+	b.page()
+	if got := strings.Join(figuresOf(b), ", "); got != "summaries of 20 jobs, run with 100 clients, gpurun web meanwhile" {
+		t.Errorf("got %s", got)
 	}
 }
 

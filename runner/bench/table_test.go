@@ -48,6 +48,11 @@ func (t *table) under(figure, format string, value, bar float64, unit string) {
 	*t = append(*t, row{figure, fmt.Sprintf(format, value), "", "", fmt.Sprintf("< %g%s", bar, unit), verdict(value <= bar)})
 }
 
+// over adds a row for a value that has no peer.
+func (t *table) over(figure, format string, value, bar float64, unit string) {
+	*t = append(*t, row{figure, fmt.Sprintf(format, value), "", "", fmt.Sprintf("≥ %g%s", bar, unit), verdict(value >= bar)})
+}
+
 func verdict(met bool) string {
 	if met {
 		return "met"

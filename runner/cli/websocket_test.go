@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Another user can neither open the socket nor, should its mode have been changed, be heard.
+func TestSocketIsForItsUserAlone(t *testing.T) {
+	dir, err := os.MkdirTemp("", "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "s")
+	l, err := listenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", fi.Mode(), err)
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Write([]byte("hello"))
+			c.Close()
+		}
+	}()
+	if got, err := heard(path); got != "hello" {
+		t.Errorf("its own user hears %q, %v", got, err)
+	}
+	if _, err := listenUnix(path); err == nil {
+		t.Error("a second server took the socket of the first")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	if _, err := stranger(func() (string, error) { return heard(path) }); !errors.Is(err, syscall.EACCES) {
+		t.Errorf("another user: %v", err)
+	}
+	if err := os.Chmod(path, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := stranger(func() (string, error) { return heard(path) }); got != "" {
+		t.Errorf("another user hears %q", got)
+	}
+	l.Close()
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}) // as a server that was killed leaves it
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	if l, err = listenUnix(path); err != nil {
+		t.Errorf("what a dead server left is in the way: %v", err)
+	}
+}
+
+// heard returns what a server says first.
+func heard(path string) (string, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		return "", err
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	if err := syscall.Connect(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+		return "", err
+	}
+	c, err := net.FileConn(f)
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	b, err := io.ReadAll(c)
+	return string(b), err
+}
+
+// stranger calls f on a thread of another user, which ends with it.
+func stranger(f func() (string, error)) (got string, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlocked
+		const nobody = 65534
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
+			err = errno
+			return
+		}
+		got, err = f()
+	}()
+	<-done
+	return got, err
+}

@@ -1,0 +1,61 @@
+package disk
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Whoever comes first makes the token; all others find the same, and nobody else can read it.
+func TestToken(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	tokens := make([]string, 20)
+	var all sync.WaitGroup
+	for i := range tokens {
+		all.Go(func() {
+			var err error
+			if tokens[i], _, err = Token("web"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, token := range tokens {
+		if len(token) != 64 || token != tokens[0] {
+			t.Fatalf("tokens %v", tokens)
+		}
+	}
+	_, path, _ := Token("web")
+	if fi, err := os.Stat(path); err != nil || fi.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", fi.Mode(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(home, "gpurun", "*.new-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	if other, _, err := Token("web-control"); err != nil || other == tokens[0] {
+		t.Errorf("the other token is %q, %v", other, err)
+	}
+	for text, mode := range map[string]os.FileMode{tokens[0]: 0o640, "short": 0o600, "": 0o600, strings.Repeat("x", 64): 0o600} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Token("web"); err == nil || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("%q with mode %v: %v", text, mode, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/hostname", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Token("web"); err == nil {
+		t.Error("followed a link")
+	}
+}

@@ -1,5 +1,5 @@
 // Drives a real Chromium for the tests of `make browser`.
-import { mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import puppeteer from 'puppeteer-core';
@@ -11,6 +11,7 @@ export const looks = [
 ];
 
 export const shots = process.env.SCREENSHOTS || mkdtempSync(path.join(tmpdir(), 'gpurun-screenshots-'));
+mkdirSync(shots, { recursive: true });
 
 // launch starts Chromium. It is root in containers, where its sandbox cannot be.
 export async function launch() {

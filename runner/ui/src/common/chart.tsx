@@ -39,16 +39,21 @@ export function useTheme() {
 // useWidth returns the width of an element, 0 until it is known.
 export function useWidth(ref: { current: HTMLElement | null }) {
   const [width, set] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const el = ref.current!;
     const look = () => { if (el.clientWidth) set(Math.floor(el.clientWidth)); }; // what is hidden keeps its width
     const seen = new ResizeObserver(look);
     look();
     seen.observe(el);
-    return () => seen.disconnect();
+    addEventListener('beforeprint', look); // paper is not observed
+    addEventListener('afterprint', look);
+    return () => { seen.disconnect(); removeEventListener('beforeprint', look); removeEventListener('afterprint', look); };
   }, []);
   return width;
 }
+
+// Steps are whole numbers.
+const whole = [0, 1, 2, 3, 4, 5, 6, 7, 8].flatMap((n) => [1, 2, 5].map((m) => m * 10 ** n));
 
 export function Chart(p: Props) {
   const box = useRef<HTMLDivElement>(null);
@@ -67,7 +72,7 @@ export function Chart(p: Props) {
       scales: { x: { time: p.time ?? false }, y: { range: (_, lo, hi) => [p.min ?? lo, p.max ?? (lo === hi ? hi + 1 : hi + (hi - (p.min ?? lo)) * 0.06)] } },
       bands: p.series.flatMap((s, i) => (s.fill === 'next' ? [{ series: [i + 1, i + 2] as [number, number], fill: `${color(s.stroke)}33` }] : [])),
       padding: [8, 12, 0, 0],
-      axes: [{ ...axis, size: 28, space: 70, values: p.time ? (_, ts, __, ___, step) => ts.map((t) => clock(t, step)) : undefined }, { ...axis, size: 58, values: (_, vs) => vs.map(format) }],
+      axes: [{ ...axis, size: 28, space: 70, incrs: p.time ? undefined : whole, values: p.time ? (_, ts, __, ___, step) => ts.map((t) => clock(t, step)) : undefined }, { ...axis, size: 58, values: (_, vs) => vs.map(format) }],
       series: [{ label: p.time ? 'time' : 'step', value: (_: uPlot, v: number) => (v == null ? '–' : p.time ? clock(v, 1) : `${v}`) }, ...p.series.map((s) => ({
         label: s.label, stroke: color(s.stroke), width: 1.5, dash: s.dash, points: { show: (p.points ?? true) && p.x.length < 40, size: 4 }, spanGaps: false,
         fill: s.fill === true ? `${color(s.stroke)}33` : undefined,
@@ -78,7 +83,7 @@ export function Chart(p: Props) {
     plot.current = u;
     return () => { u.destroy(); plot.current = null; };
   }, [shape, width > 0]);
-  useEffect(() => { if (width) plot.current?.setSize({ width, height: p.height ?? 180 }); }, [width, p.height]);
+  useLayoutEffect(() => { if (width) plot.current?.setSize({ width, height: p.height ?? 180 }); }, [width, p.height]);
   useEffect(() => { plot.current?.setData(data); }, [p.x, p.series]);
   return <div class="chart" ref={box} role="img" aria-label={p.label} />;
 }

@@ -1,7 +1,7 @@
 // A timeline of jobs over GPUs, on a canvas, so that 10,000 jobs draw in a few milliseconds.
 // Mouse: drag to zoom in, double-click for all, Ctrl and wheel to zoom, click to open.
 // Keyboard: + - 0, left and right, up and down for the next piece, Enter to open it.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useTheme, useWidth } from './chart';
 import { clock, layout, ticks, type Band, type Item } from './lanes';
 import { color } from './states';
@@ -46,7 +46,7 @@ export function Timeline(p: Props) {
     if (view) setView([from, from + length]);
   };
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (width) draw(canvas.current!, p, lay, span, width, edge, x, hit?.item, drag);
   }, [width, theme, lay, p.bands, span[0], span[1], hit?.item, drag]);
 

@@ -89,6 +89,10 @@ function Runs({ r }: { r: Report }) {
   );
 }
 
+// On paper it is light, and as wide as the paper: canvases do not adapt by themselves.
+addEventListener('beforeprint', () => { document.documentElement.dataset.theme = 'light'; document.documentElement.classList.add('paper'); });
+addEventListener('afterprint', () => { delete document.documentElement.dataset.theme; document.documentElement.classList.remove('paper'); });
+
 read().then((r) => {
   const app = document.getElementById('app')!;
   app.textContent = '';

@@ -2,7 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { CellText, digits } from '../common/cells';
 import { Chart } from '../common/chart';
-import { count, measured } from '../common/format';
+import { count } from '../common/format';
 import type { Curve, Job, Report, Results } from './types';
 
 export function ResultsTable({ r }: { r: Results }) {
@@ -79,7 +79,7 @@ export function Curves({ r }: { r: Report }) {
           </span>
         )}
       </div>
-      <Chart key={`${metric} ${shown.map((g) => g.name)}`} label={`${metric} by step, ${count(shown.length, 'curve')}`} x={x} height={300} format={measured}
+      <Chart key={`${metric} ${shown.map((g) => g.name)}`} label={`${metric} by step, ${count(shown.length, 'curve')}`} x={x} height={300} format={(v) => String(+v.toPrecision(5))}
         series={shown.map((g, i) => ({ label: g.name, values: series[i], stroke: strokes[i % strokes.length], dash: i >= strokes.length ? [6, 3] : undefined }))} />
       <p class="muted note">{over.length ? `Each curve is the mean over ${over.join(', ')} at each step.` : 'One curve for each job.'} Drag to zoom in, double-click for all; a click on a name hides or shows it.</p>
     </div>

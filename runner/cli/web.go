@@ -76,7 +76,7 @@ func (c *webCmd) Run(a *app) error {
 	}
 	defer src.close()
 	conf := web.Config{
-		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: version, Allow: max(web.Read, c.Control.Right), Roots: roots,
+		Source: src, User: host.UserName(os.Getuid()), Host: disk.Host().Host, Version: programVersion(), Allow: max(web.Read, c.Control.Right), Roots: roots,
 		Limits: web.Usual, Errors: a.err,
 	}
 	var files []string

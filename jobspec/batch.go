@@ -66,12 +66,22 @@ type Options struct {
 }
 
 // A Problem is an error or a warning in a job file, and Settings apply to the batch, as its Pools
-// do.
+// do, and those whom it notifies.
 type (
 	Problem  = source.Problem
 	Settings = settings.Settings
 	Pool     = settings.Pool
+	Notify   = settings.Notify
 )
+
+// Mail is the service of a Notify with an smtp URL.
+const Mail = settings.Mail
+
+// ServiceOf returns the service that the URL of a Notify is for, and the URL to ask.
+func ServiceOf(url string) (service, address string, err error) { return settings.ServiceOf(url) }
+
+// Labels names those who get news, without their secrets.
+func Labels(all []Notify) []string { return settings.Labels(all) }
 
 // LongestFirst is the order of jobs that goes by how long jobs like them took.
 const LongestFirst = settings.LongestFirst

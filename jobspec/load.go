@@ -69,6 +69,13 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
+// UserSettings returns the settings of somebody whose own defaults are in this file.
+func UserSettings(path string) (Settings, error) {
+	l := newLoader(Options{})
+	s, _ := settings.Merge(settings.Defaults(), nil, nil, settings.FromUser(path, ourKeys(), &l.out), &l.out)
+	return s, Report(l.out.Problems)
+}
+
 // fileJobs is the state of one file while its jobs are read.
 type fileJobs struct {
 	*loader

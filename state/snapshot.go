@@ -28,6 +28,8 @@ type Snapshot struct {
 	GPUStale time.Duration `json:"readings_age_ns,omitempty"`   // of the last reading, if it is too old to use
 	GPUErr   string        `json:"no_readings,omitempty"`       // why there is no reading
 	Alike    []Alike       `json:"alike,omitempty"`             // failures shared by several jobs, most frequent first; at most 5
+	Failed   int           `json:"-"`                           // how many jobs have failed for good since the run began, those included that ran again
+	Fresh    []FailedJob   `json:"-"`                           // the last of them, newest last; at most 20
 	Held     []Held        `json:"held,omitempty"`              // job families held by the breaker; at most 20
 	GPUs     []Pressure    `json:"-"`                           // all that the run knows; nil without GPUs
 	Silent   []string      `json:"silent_keepers,omitempty"`    // keepers that do not answer, one sentence each

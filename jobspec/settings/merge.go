@@ -29,6 +29,9 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 				switch {
 				case !have:
 					applies[g.Name], rank[g.Name] = g, i
+				case rank[g.Name] == i && g.Name == "notify": // those of all files
+					old.Text += "\n" + g.Text
+					applies[g.Name] = old
 				case rank[g.Name] == i && g.Name != "work_dir" && d.canonical(old.Text) != d.canonical(g.Text):
 					out.Add(g.problem(fmt.Sprintf("setting %s is %q here and %q in %s", g.Name, g.Text, old.Text, old.Source()),
 						fmt.Sprintf("make them equal, or set --%s", strings.ReplaceAll(g.Name, "_", "-"))))

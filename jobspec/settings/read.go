@@ -79,6 +79,9 @@ func Text(s *source.Source, name string, v *yaml.Node) (string, bool) {
 		text := clusterText(s, v)
 		return text, text != ""
 	}
+	if name == "notify" && !source.IsNull(v) {
+		return notifyText(s, v)
+	}
 	text, tag, ok := s.Scalar(v, name)
 	return text, ok && tag != "!!null"
 }

@@ -39,6 +39,7 @@ type Settings struct {
 	Pools         []Pool
 	Engine        string            // local, or a kind of cluster
 	Cluster       map[string]string // what only a cluster knows; lists are lines
+	Notify        []Notify          // who gets news
 
 	Allow []string // lints switched off
 

@@ -82,6 +82,7 @@ var Table = []Def{
 	of("pools", "", func(s *Settings) *[]Pool { return &s.Pools }, parsePools, formatPools),
 	word("engine", func(s *Settings) *string { return &s.Engine }, Engines...),
 	of("cluster", "", func(s *Settings) *map[string]string { return &s.Cluster }, parseCluster, formatCluster),
+	of("notify", "", func(s *Settings) *[]Notify { return &s.Notify }, parseNotify, showNotify),
 	list("allow", func(s *Settings) *[]string { return &s.Allow }, func(t string) ([]string, error) { return lint.ParseAllow(strings.Split(t, ",")) }),
 }
 
@@ -162,7 +163,7 @@ func shown(name, value string) string {
 		return "no limit"
 	case value == "-1", name == "gpu_ids" && value == "":
 		return "not set"
-	case (name == "allow" || name == "pools" || name == "cluster") && value == "":
+	case (name == "allow" || name == "pools" || name == "cluster" || name == "notify") && value == "":
 		return "none"
 	case name == "hours" && value == "":
 		return "always"

@@ -43,6 +43,7 @@ type grammar struct {
 	Web        webCmd        `cmd:"" help:"Serve a page of your batches and this host's GPUs, with a JSON API."`
 	Exec       execCmd       `cmd:"" help:"Run one command as soon as GPUs are free."`
 	MCP        mcpCmd        `cmd:"" name:"mcp" help:"Let an AI agent use gpurun: a server of the Model Context Protocol."`
+	Notify     notifyCmd     `cmd:"" help:"Show who gets news of a run, and try that."`
 	Doctor     doctorCmd     `cmd:"" help:"Find out what would keep runs here from working, and the cure."`
 	Version    versionCmd    `cmd:"" help:"Print the versions of gpurun, Go, NVML and the driver."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for bash, zsh or fish."`

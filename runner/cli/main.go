@@ -21,6 +21,7 @@ import (
 	"gpurun/gpu/probe"
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/engine/local/keeper"
+	"gpurun/runner/notify"
 	"gpurun/state/disk"
 )
 
@@ -28,7 +29,7 @@ import (
 // the exit status.
 func Main(args []string) int {
 	if len(args) > 0 {
-		// The program's own helpers: the keeper of a run, and the child that talks to NVML.
+		// The program's own helpers: the keeper of a run, the child that talks to NVML, and one that sends news.
 		switch args[0] {
 		case "__task":
 			return cluster.Task(args[1:])
@@ -36,6 +37,8 @@ func Main(args []string) int {
 			return keeper.Main(args[1:], keeper.Usual)
 		case "__probe":
 			return probe.ChildMain(args[1:])
+		case notify.ChildArg:
+			return notify.ChildMain(os.Stdin, os.Stdout)
 		}
 	}
 	debug.SetMemoryLimit(softMemory)

@@ -19,6 +19,7 @@ import (
 	"gpurun/runner/codecopy"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
+	"gpurun/runner/notify"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/runner/uniid"
@@ -76,7 +77,7 @@ func (c *runCmd) Run(a *app) error {
 	}
 	goOnWithoutReader()
 	r := &run{app: a, cmd: c, detached: d, head: newHeadline(a.out, paths)}
-	defer r.close()
+	defer r.leave()
 	if err := r.watchFiles(paths); err != nil {
 		return err
 	}
@@ -116,6 +117,7 @@ type run struct {
 	code     []*codecopy.Tree // by file, that jobs run in; nil without snapshot
 	files    *fileWatch       // nil without --watch
 	detached *detachment      // nil if its output goes where it was started
+	news     *notify.Sink     // nil if nobody wants them
 	shuffled bool
 }
 
@@ -312,7 +314,7 @@ func (r *run) carry() error {
 		c.Sinks, c.Report = append(c.Sinks, u), u.Report
 	}
 	c.Sinks = append(c.Sinks, r.recordGPUs()...)
-	c.Sinks = r.sinks(append(c.Sinks, view), sig, view.Print)
+	c.Sinks = r.sinks(append(c.Sinks, view), sig, view)
 	rest := r.streamEvents()
 	res := runner.Run(context.Background(), c)
 	if code := sig.code.Load(); code != 0 && res.Stopped == "" && !finished(res.Final) {

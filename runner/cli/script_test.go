@@ -14,11 +14,12 @@ import (
 
 	"gpurun/gpu/hostrules"
 	"gpurun/runner/codecopy"
+	"gpurun/runner/notify"
 )
 
 // TestMain makes the test binary act as gpurun, including its keeper and NVML child.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "__keeper" || os.Args[1] == "__probe") {
+	if len(os.Args) > 1 && (os.Args[1] == "__keeper" || os.Args[1] == "__probe" || os.Args[1] == notify.ChildArg) {
 		os.Exit(Main(os.Args[1:]))
 	}
 	// Not the rules of the machine that the tests run on, and this user instead of root.
@@ -67,6 +68,7 @@ func TestScripts(t *testing.T) {
 			"driver":  standInDriver(t),
 			"ask":     ask,
 
+			"webhook":  webhook,
 			"document": document,
 			"events":   events,
 			"agrees":   agrees,

@@ -13,6 +13,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/runner"
+	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
 )
@@ -180,15 +181,18 @@ func onlyOurs(paths []string) error {
 	return nil
 }
 
-// sinks adds to the sinks of a run those that its flags ask for, and begins to watch its files.
-func (r *run) sinks(sinks []runner.Sink, sig *signals, say func(string)) []runner.Sink {
+// sinks adds to the sinks of a run those that its settings and flags ask for, and begins to watch its files.
+func (r *run) sinks(sinks []runner.Sink, sig *signals, view *terminal.View) []runner.Sink {
+	if r.news = r.openNews(view.Warn); r.news != nil {
+		sinks = append(sinks, r.news)
+	}
 	if r.detached != nil {
 		sinks = append(sinks, r.detached)
 	}
 	if w := r.files; w != nil {
 		done := make(chan struct{})
 		r.later(func() { close(done) })
-		w.again, w.say = sig.again, say
+		w.again, w.say = sig.again, view.Print
 		r.goSafely(func() { w.run(done) })
 		sinks = append(sinks, w)
 	}

@@ -65,7 +65,20 @@ type Core struct {
 	breaker   breaker
 	health    health
 	wasted    wasting
+	failures  failures
 	alike     state.Grouping // groups the jobs that failed for good in this run
+}
+
+// failures are the jobs that failed for good.
+type failures struct {
+	count int
+	last  []state.FailedJob // at most maxFresh
+}
+
+func (f *failures) add(j state.FailedJob) {
+	f.count++
+	f.last = append(f.last, j)
+	f.last = f.last[max(0, len(f.last)-maxFresh):]
 }
 
 // ending is how far the run is, and why it ends.

@@ -237,6 +237,7 @@ func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 func (c *Core) lose(id int32, p phase) {
 	if r := c.last(id); r != nil && c.jobs[id].phase != unselected {
 		c.alike.Add(c.name(id), r.Log, r.Failure())
+		c.failures.add(state.FailedJob{Job: c.name(id), End: r.Fact, Log: r.Log})
 	}
 	c.end(id, p)
 	if c.b.Settings.FailFast && c.draining == "" {

@@ -18,6 +18,7 @@ const (
 	maxAlike   = 5
 	maxHeld    = 20
 	maxRivals  = 8
+	maxFresh   = 20
 )
 
 // Snapshot returns the state of the run for display.
@@ -25,7 +26,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 	c.now = now
 	s := state.Snapshot{
 		At: now.Wall, Total: c.total, Counts: map[state.Phase]int{}, Running: []state.View{}, Draining: c.draining, GPUErr: c.reads.err,
-		ETA: c.eta(), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
+		ETA: c.eta(), Failed: c.failures.count, Fresh: slices.Clone(c.failures.last), Alike: c.alike.Frequent(maxAlike), Held: c.viewHeld(), Queues: c.viewQueues(), Waiting: c.viewWaiting(),
 	}
 	c.viewSteering(&s)
 	if c.pool != nil {

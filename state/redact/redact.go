@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -65,7 +66,7 @@ func wordsOf(name string) []string {
 
 // Value returns the value of the variable or parameter of this name as others may see it.
 func Value(name, value string) string {
-	if value == "" || reference.MatchString(value) {
+	if value == "" || reference().MatchString(value) {
 		return value
 	}
 	if Named(name) {
@@ -81,7 +82,7 @@ const leastKnown = 6
 // Secrets returns the secret values among some variables or parameters.
 func Secrets(values map[string]string) (secrets []string) {
 	for name, value := range values {
-		if len(value) >= leastKnown && Named(name) && !reference.MatchString(value) {
+		if len(value) >= leastKnown && Named(name) && !reference().MatchString(value) {
 			secrets = append(secrets, value)
 		}
 	}
@@ -119,20 +120,25 @@ func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && !strings.Co
 
 var (
 	// reference is a value that only names a variable.
-	reference = regexp.MustCompile(`^\$(\w+|\{\w+\}|\(.*)$`)
-	name      = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_.\-]*`)
-	userinfo  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/@"'?#]+)@`)
-	bearer    = regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=\-]{8,}`)
+	reference = pattern(`^\$(\w+|\{\w+\}|\(.*)$`)
+	name      = pattern(`[A-Za-z_][A-Za-z0-9_.\-]*`)
+	userinfo  = pattern(`([A-Za-z][A-Za-z0-9+.\-]*://)([^\s/@"'?#]+)@`)
+	bearer    = pattern(`(?i)\b(bearer|basic) +[A-Za-z0-9._~+/=\-]{8,}`)
 	// issued are tokens that say themselves what they are.
-	issued = regexp.MustCompile(`\b(sk-[A-Za-z0-9_\-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}|xox[a-z]-[A-Za-z0-9\-]{10,}|AKIA[0-9A-Z]{16}|eyJ[\w\-]{10,}\.[\w\-]{10,}\.[\w\-]+)`)
+	issued = pattern(`\b(sk-[A-Za-z0-9_\-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w\-]{16,}|hf_[A-Za-z0-9]{20,}|xox[a-z]-[A-Za-z0-9\-]{10,}|AKIA[0-9A-Z]{16}|eyJ[\w\-]{10,}\.[\w\-]{10,}\.[\w\-]+)`)
 )
+
+// pattern is compiled when it is used first: most commands show nothing to others.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // Text returns a command, a message or a line of a log as others may see it.
 func Text(s string) string {
-	s = userinfo.ReplaceAllStringFunc(s, hideUserinfo)
+	s = userinfo().ReplaceAllStringFunc(s, hideUserinfo)
 	s = named(s)
-	s = bearer.ReplaceAllString(s, "$1 "+Mask)
-	return issued.ReplaceAllString(s, Mask)
+	s = bearer().ReplaceAllString(s, "$1 "+Mask)
+	return issued().ReplaceAllString(s, Mask)
 }
 
 // hideUserinfo leaves the user's name where there is a password beside it, and where it is
@@ -154,7 +160,7 @@ func named(s string) string {
 	var out strings.Builder
 	done := 0
 	for at := 0; at < len(s); {
-		m := name.FindStringIndex(s[at:])
+		m := name().FindStringIndex(s[at:])
 		if m == nil {
 			break
 		}
@@ -163,7 +169,7 @@ func named(s string) string {
 		if !Named(s[begin:end]) {
 			continue
 		}
-		if from, to := valueAfter(s, begin, end); to > from && !reference.MatchString(strings.Trim(s[from:to], `"'`)) {
+		if from, to := valueAfter(s, begin, end); to > from && !reference().MatchString(strings.Trim(s[from:to], `"'`)) {
 			out.WriteString(s[done:from] + Mask)
 			done, at = to, to
 		}

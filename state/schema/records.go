@@ -166,3 +166,24 @@ const (
 	CheckState     CheckCode = "state"      // the state folder: permissions, disk space, clocks
 	CheckTerminal  CheckCode = "terminal"   // for the live view
 )
+
+// News is what `notify` sends as JSON, to URLs of no known service and to commands. What looks
+// like a secret is left out of it.
+type News struct {
+	Head
+	Title   string        `json:"title"`
+	Message string        `json:"message"`
+	On      []string      `json:"on"`   // what is in it: done, first_failure, failure, gpus_free, stalled, test
+	File    string        `json:"file"` // the job file, or several separated by spaces
+	Host    string        `json:"host"`
+	Counts  map[State]int `json:"counts"` // jobs by state; null for a test
+	Jobs    []NewsJob     `json:"jobs"`   // that failed or stalled; at most 20
+}
+
+// NewsJob is a job that failed or stalled.
+type NewsJob struct {
+	Name  string  `json:"name"`
+	State State   `json:"state"`
+	Text  string  `json:"text"` // why
+	Log   *string `json:"log"`
+}

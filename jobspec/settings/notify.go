@@ -1,0 +1,244 @@
+package settings
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"gpurun/jobspec/source"
+	"gpurun/jobspec/units"
+)
+
+// A Notify is somebody who gets news of a run. Its URL may contain a secret: only where it
+// is sent may it be seen.
+type Notify struct {
+	URL         string        `json:"url,omitempty"`     // as written, with $VARIABLES; "" with Command
+	Command     string        `json:"command,omitempty"` // for sh, which gets the news on stdin
+	On          []string      `json:"on"`                // of News
+	MinDuration time.Duration `json:"min_duration"`      // a run that is over sooner sends nothing
+}
+
+// News are the kinds of news.
+var News = []string{"done", "first_failure", "failure", "gpus_free", "stalled"}
+
+// usualNews is what is sent unless on says something else.
+var usualNews = []string{"done", "first_failure", "stalled"}
+
+// services are those that a URL is for, by its host or the end of it.
+var services = []struct {
+	name  string
+	hosts []string
+}{
+	{"slack", []string{"hooks.slack.com"}},
+	{"discord", []string{"discord.com", "discordapp.com"}},
+	{"telegram", []string{"api.telegram.org"}},
+	{"ntfy", []string{"ntfy.sh"}},
+	{"teams", []string{".webhook.office.com", ".logic.azure.com", ".api.powerplatform.com"}},
+	{"feishu", []string{"open.feishu.cn", "open.larksuite.com"}},
+	{"dingtalk", []string{"oapi.dingtalk.com"}},
+	{"wecom", []string{"qyapi.weixin.qq.com"}},
+	{"webhook", nil},
+}
+
+// Mail is the service of smtp: and smtps:.
+const Mail = "mail"
+
+// Services returns the names of all services but mail.
+func Services() []string {
+	names := make([]string, len(services))
+	for i, s := range services {
+		names[i] = s.name
+	}
+	return names
+}
+
+// ServiceOf returns the service that a URL is for, and the URL to ask. Its errors have
+// nothing of the URL but its scheme.
+func ServiceOf(text string) (service, address string, err error) {
+	scheme, rest, found := strings.Cut(text, "://")
+	named, web, both := strings.Cut(scheme, "+")
+	if !both {
+		named, web = "", scheme
+	}
+	u, bad := url.Parse(web + "://" + rest)
+	switch {
+	case !found:
+		return "", "", source.Faultf("write https://…, smtps://user:$PASSWORD@host?to=me@example.org, or $NAME of a variable that has such a URL", "the URL has no scheme")
+	case (web == "smtp" || web == "smtps") && !both && bad == nil && u.Host != "":
+		if u.Query().Get("to") == "" {
+			return "", "", source.Faultf("add ?to=me@example.org", "the URL says nothing of whom the mail is to")
+		}
+		return Mail, u.String(), nil
+	case web != "https" && web != "http":
+		return "", "", source.Faultf("write https://…, or smtps://… for mail", "cannot send to %q URLs", scheme)
+	case bad != nil || u.Host == "":
+		return "", "", source.Faultf("copy it again", "the URL of scheme %q cannot be read", scheme)
+	case both && !slices.Contains(Services(), named):
+		return "", "", source.Faultf(source.DidYouMean(named, Services(), "valid services: "+strings.Join(Services(), ", ")), "unknown service %q before +%s", named, web)
+	}
+	host := strings.ToLower(u.Hostname())
+	for _, s := range services {
+		at := slices.ContainsFunc(s.hosts, func(h string) bool { return host == h || strings.HasSuffix(host, "."+strings.TrimPrefix(h, ".")) })
+		if at && !both {
+			named = s.name
+		}
+	}
+	return cmp.Or(named, "webhook"), u.String(), nil
+}
+
+// label names a target without its secrets: "slack", "$TEAM_URL", "command notify-send".
+func (n *Notify) label() string {
+	if n.Command != "" {
+		word, _, _ := strings.Cut(strings.TrimSpace(n.Command), " ")
+		return "command " + filepath.Base(word)
+	}
+	if name := variableOf(n.URL); name != "" {
+		if service, _, named := strings.Cut(n.URL, "+$"); named && slices.Contains(Services(), service) {
+			return service
+		}
+		return "$" + name
+	}
+	service, _, err := ServiceOf(n.URL)
+	if err != nil {
+		return "a URL"
+	}
+	return service
+}
+
+// Labels names targets, so that each has a name of its own.
+func Labels(all []Notify) []string {
+	times, labels := map[string]int{}, make([]string, len(all))
+	for i := range all {
+		labels[i] = all[i].label()
+		if times[labels[i]]++; times[labels[i]] > 1 {
+			labels[i] += fmt.Sprintf(" #%d", times[labels[i]])
+		}
+	}
+	return labels
+}
+
+// variableOf returns the variable that has the scheme of a URL, "" if it is written out.
+func variableOf(url string) string {
+	scheme, _, _ := strings.Cut(url, "://")
+	_, name, _ := strings.Cut(scheme, "$")
+	name = strings.TrimPrefix(name, "{")
+	if end := strings.IndexFunc(name, func(r rune) bool { return !isNameRune(r) }); end >= 0 {
+		name = name[:end]
+	}
+	return name
+}
+
+func isNameRune(r rune) bool {
+	return r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+}
+
+// notifyText reads notify, and returns it as JSON, a target a line.
+func notifyText(s *source.Source, n *yaml.Node) (string, bool) {
+	nodes := []*yaml.Node{n}
+	if n.Kind != yaml.MappingNode {
+		nodes = s.Items(n, "notify")
+	}
+	var lines []string
+	for _, item := range nodes {
+		if t, ok := readNotify(s, item); ok {
+			line, _ := json.Marshal(t) // strings and numbers
+			lines = append(lines, string(line))
+		}
+	}
+	return strings.Join(lines, "\n"), len(lines) > 0
+}
+
+func readNotify(s *source.Source, n *yaml.Node) (t Notify, ok bool) {
+	t.On = usualNews
+	set := func(at *yaml.Node, name string, take func(text string) error) {
+		text, tag, is := s.Scalar(at, "notify: "+name)
+		if !is || tag == "!!null" {
+			return
+		}
+		if err := take(text); err != nil {
+			s.Out.Add(source.Problem{File: s.Path, Line: at.Line, Col: at.Column, Text: "notify: " + name + ": "}.Because(err))
+		}
+	}
+	address := func(text string) error {
+		if t.URL = text; variableOf(text) != "" {
+			return nil // checked when it is known
+		}
+		_, _, err := ServiceOf(text)
+		return err
+	}
+	if n.Kind == yaml.ScalarNode {
+		set(n, "url", address)
+		return t, t.URL != ""
+	}
+	s.Pairs(n, "notify", func(k, v *yaml.Node) {
+		switch k.Value {
+		case "url":
+			set(v, k.Value, address)
+		case "command":
+			set(v, k.Value, func(text string) error { t.Command = text; return nil })
+		case "min_duration":
+			set(v, k.Value, func(text string) (err error) { t.MinDuration, err = units.ParseDuration(text); return err })
+		case "on":
+			t.On = nil
+			for _, item := range s.Items(v, "notify: on") {
+				set(item, k.Value, func(text string) error {
+					word, err := units.ParseWord(text, News...)
+					t.On = append(t.On, word)
+					return err
+				})
+			}
+		default:
+			valid := []string{"url", "command", "on", "min_duration"}
+			s.Problem(k.Line, k.Column, source.DidYouMean(k.Value, valid, "valid keys: "+strings.Join(valid, ", ")), "unknown key %q in notify", k.Value)
+		}
+	})
+	if n.Kind == yaml.MappingNode && (t.URL == "") == (t.Command == "") {
+		s.Problem(n.Line, n.Column, "write url: $MY_WEBHOOK, or command: …", "notify needs a url or a command, and only one of them")
+		return t, false
+	}
+	return t, t.URL+t.Command != ""
+}
+
+// parseNotify reads what notifyText returns.
+func parseNotify(text string) (all []Notify, err error) {
+	for line := range strings.Lines(text) {
+		var t Notify
+		if err := json.Unmarshal([]byte(line), &t); err != nil {
+			return nil, fmt.Errorf("not read from a file")
+		}
+		if !slices.ContainsFunc(all, func(o Notify) bool { return o.URL == t.URL && o.Command == t.Command }) {
+			all = append(all, t)
+		}
+	}
+	return all, nil
+}
+
+// showNotify lists targets as everybody may see them.
+func showNotify(all []Notify) string {
+	return strings.Join(Labels(all), ", ")
+}
+
+// SpellNotify spells targets for a YAML file, URLs and all.
+func SpellNotify(all []Notify) string {
+	items := make([]string, len(all))
+	for i, t := range all {
+		key, value := "url", t.URL
+		if t.Command != "" {
+			key, value = "command", t.Command
+		}
+		items[i] = fmt.Sprintf("{%s: %s, on: [%s]", key, strconv.Quote(value), strings.Join(t.On, ", "))
+		if t.MinDuration > 0 {
+			items[i] += ", min_duration: " + units.FormatDuration(t.MinDuration)
+		}
+		items[i] += "}"
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}

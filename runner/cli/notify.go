@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"al.essio.dev/pkg/shellescape"
+
+	"gpurun/jobspec"
+	"gpurun/jobspec/units"
+	"gpurun/runner/notify"
+	"gpurun/runner/terminal"
+	"gpurun/state"
+	"gpurun/state/host"
+)
+
+type notifyCmd struct {
+	Files []string `arg:"" optional:"" name:"file" help:"Job files whose notify counts. Default: your own config.yaml alone."`
+	Test  bool     `help:"Send a message to each, and say whether it was delivered."`
+}
+
+// Help returns the command's description and examples.
+func (notifyCmd) Help() string {
+	return `Lists who gets news of a run: notify in the settings of the job files, else in your own config.yaml. With --test, sends each of them a message. Exits with 0 if all were delivered, else 1.
+
+Examples:
+
+    gpurun notify jobs.yaml
+    gpurun notify --test`
+}
+
+// Run lists or tests those who get news.
+func (c *notifyCmd) Run(a *app) error {
+	targets, from, err := a.notified(c.Files)
+	if err != nil {
+		return err
+	}
+	if len(targets) == 0 {
+		return &failure{code: exitUsage, text: "nobody gets news: there is no notify in " + from,
+			hint: "write notify: $MY_WEBHOOK there (under settings in a job file), and export MY_WEBHOOK=https://…; docs/jobfile.md#news has the services"}
+	}
+	if !c.Test {
+		for i, label := range jobspec.Labels(targets) {
+			t := &targets[i]
+			fmt.Fprintf(a.out, "%s: %s\n", terminal.CleanText(label), strings.Join(t.On, ", ")+atLeast(t.MinDuration))
+		}
+		return nil
+	}
+	ctx, stop := a.untilSignal()
+	defer stop()
+	lost := 0
+	for _, t := range notify.Test(ctx, targets, newsOf(c.Files), a.goSafely) {
+		if t.Delivered {
+			fmt.Fprintf(a.out, "%s: delivered\n", terminal.CleanText(t.Label))
+			continue
+		}
+		lost++
+		fmt.Fprintf(a.out, "%s: not delivered: %s\n  %s\n", terminal.CleanText(t.Label), t.Wrong, t.Cure)
+	}
+	if lost > 0 {
+		return quiet(exitFailed)
+	}
+	return nil
+}
+
+func atLeast(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return ", of runs of at least " + units.FormatDuration(d)
+}
+
+// notified returns who gets news of a batch, or without files of any, and where that is said.
+func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
+	if len(files) == 0 {
+		path, _ := userConfig()
+		s, err := jobspec.UserSettings(path)
+		return s.Notify, path, problems(err)
+	}
+	b, err := a.load(&batchFlags{Files: files}, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	return b.Settings.Notify, strings.Join(files, " ") + " or your own config.yaml", nil
+}
+
+// newsOf says which batch news are of.
+func newsOf(files []string) notify.Run {
+	r := notify.Run{File: "gpurun", Host: host.Name()}
+	if len(files) == 0 {
+		return r
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = filepath.Base(f)
+	}
+	r.File = strings.Join(names, " ")
+	if abs, err := filepath.Abs(files[0]); err == nil {
+		r.Look = "gpurun status " + shellescape.Quote(abs)
+	}
+	return r
+}
+
+// openNews begins to send news of the run, if anybody wants them.
+func (r *run) openNews(say func(string)) *notify.Sink {
+	if len(r.batch.Settings.Notify) == 0 {
+		return nil
+	}
+	return notify.New(notify.Config{
+		Targets: r.batch.Settings.Notify, Run: newsOf(names(len(r.batch.Files), func(i int) string { return r.batch.Files[i].Path })), Say: say, Go: r.goSafely,
+	})
+}
+
+// endNews has the last news sent.
+func (r *run) endNews(res *state.Result, code int) {
+	if r.news != nil {
+		r.news.End(res.Final, endWords(res, code))
+	}
+}
+
+// leave closes what is left of the run, and then waits for a while for the last news to be sent.
+func (r *run) leave() {
+	if r.close(); r.news == nil {
+		return
+	}
+	if r.errTTY {
+		t := time.AfterFunc(time.Second, func() { r.say("note", "sending news; Ctrl-C does without") })
+		defer t.Stop()
+	}
+	if err := r.news.Close(); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			r.warn(strings.TrimSpace(line))
+		}
+	}
+}

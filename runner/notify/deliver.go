@@ -1,0 +1,125 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/state/schema"
+)
+
+// deliver sends news to a target, beside everything else.
+func (s *Sink) deliver(t *target, n schema.News) {
+	o := t.order
+	o.News = n
+	s.sent.Add(1)
+	s.Go(func() {
+		defer s.sent.Done()
+		if how := try(s.ctx, s.send, &o); !how.ok() {
+			s.problem(t, how)
+		}
+	})
+}
+
+// try sends an order, again if that may help, and returns how the last try went.
+func try(ctx context.Context, send func(context.Context, *order) outcome, o *order) (how outcome) {
+	for n := range tries {
+		if how = send(ctx, o); how.ok() || !how.passes() || n == len(pauses) {
+			return how
+		}
+		select {
+		case <-time.After(pauses[n]):
+		case <-ctx.Done():
+			return how
+		}
+	}
+	return how
+}
+
+// problem tells the user that a target gets no news, once for each reason.
+func (s *Sink) problem(t *target, how outcome) {
+	text := fmt.Sprintf("no news to %s: %s; %s (gpurun notify --test tries it)", t.label, how, how.cure())
+	s.mu.Lock()
+	known, over := s.said[text], s.over
+	if s.said[text] = true; over && !known {
+		s.lost = append(s.lost, text)
+	}
+	s.mu.Unlock()
+	if !known && !over {
+		s.Say(text)
+	}
+}
+
+var variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\$(?:\w+|\{\w+\})`) })
+
+// resolve puts the variables of the environment into a target's URL. In the part with user
+// and password they may contain any character.
+func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, bad outcome) {
+	if t.Command != "" {
+		return order{Service: command, Command: t.Command}, outcome{}
+	}
+	missing := false
+	fill := func(text string, escape func(string) string) string {
+		return variable().ReplaceAllStringFunc(text, func(name string) string {
+			value, ok := lookup(strings.Trim(name, "${}"))
+			missing = missing || !ok || value == ""
+			return escape(value)
+		})
+	}
+	asIs := func(v string) string { return strings.TrimSpace(v) }
+	rest, user := t.URL, ""
+	if scheme, after, ok := strings.Cut(t.URL, "://"); ok {
+		authority, _, _ := strings.Cut(after, "/")
+		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+			user, rest = scheme+"://"+fill(authority[:at], url.QueryEscape)+"@", after[at+1:]
+		}
+	}
+	text := strings.ReplaceAll(user, "+", "%20")
+	if scheme, after, ok := strings.Cut(user, "://"); ok { // a + names the service
+		text = scheme + "://" + strings.ReplaceAll(after, "+", "%20")
+	}
+	text += fill(rest, asIs)
+	if missing {
+		return o, outcome{Class: unset}
+	}
+	var err error
+	if o.Service, o.URL, err = jobspec.ServiceOf(text); err != nil {
+		return o, outcome{Class: badURL}
+	}
+	return o, outcome{}
+}
+
+// A Trial is how a message to a target went.
+type Trial struct {
+	Label     string
+	Delivered bool
+	Wrong     string // what is wrong
+	Cure      string
+}
+
+// Test sends a message to each target, and says how that went. start starts a goroutine.
+func Test(ctx context.Context, targets []jobspec.Notify, r Run, start func(func())) []Trial {
+	all, labels := make([]Trial, len(targets)), jobspec.Labels(targets)
+	done := make(chan int)
+	for i := range targets {
+		start(func() {
+			defer func() { done <- i }()
+			o, how := resolve(&targets[i], os.LookupEnv)
+			if how.Class == "" {
+				o.News = compose(r, []item{{on: "test", text: "this is a test: news of runs come here"}}, nil, 0, "", time.Now())
+				how = send(ctx, &o)
+			}
+			all[i] = Trial{labels[i], how.ok(), how.String(), how.cure()}
+		})
+	}
+	for range targets {
+		<-done
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package notify
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/jobspec"
+)
+
+// mailServer is a mail server on a host of this machine, for one connection, that refuses the command that begins with
+// at. It sends everything that it was told to the channel.
+func mailServer(t *testing.T, host, at, answer string) (addr string, told chan string) {
+	l, err := net.Listen("tcp", host+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told = make(chan string, 1)
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop); l.Close() })
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		var all strings.Builder
+		defer func() { told <- all.String() }()
+		in := bufio.NewScanner(conn)
+		say := func(line, good string) bool {
+			if at != "" && strings.HasPrefix(line, at) {
+				if answer == "hang" {
+					<-stop
+				}
+				fmt.Fprintf(conn, "%s\r\n", answer)
+				return answer != ""
+			}
+			fmt.Fprintf(conn, "%s\r\n", good)
+			return true
+		}
+		if !say("HELLO", "220 here") {
+			return
+		}
+		data := false
+		for in.Scan() {
+			line := in.Text()
+			all.WriteString(line + "\n")
+			good := "250 ok"
+			switch {
+			case data && line != ".":
+				continue
+			case data:
+				data, line = false, "END"
+			case strings.HasPrefix(line, "EHLO"):
+				good = "250-here\r\n250 AUTH PLAIN"
+			case strings.HasPrefix(line, "AUTH"):
+				good = "235 yes"
+			case line == "DATA":
+				good, data = "354 go on", true
+			case line == "QUIT":
+				good = "221 bye"
+			}
+			if !say(line, good) {
+				return
+			}
+		}
+	}()
+	return l.Addr().String(), told
+}
+
+func TestMail(t *testing.T) {
+	for _, c := range []struct {
+		name, at, answer, host string
+		want                   outcome
+	}{
+		{"yes", "", "", "", outcome{Class: delivered}},
+		{"wrong password", "AUTH", "535 no", "", outcome{unauthorized, 535}},
+		{"no such user", "RCPT", "550 no", "", outcome{refused, 550}},
+		{"not now", "END", "451 later", "", outcome{troubled, 451}},
+		{"no 250", "END", "550 spam", "", outcome{refused, 550}},
+		{"says nothing", "HELLO", "", "", outcome{Class: broken}},
+		{"hangs", "END", "hang", "", outcome{Class: silent}},
+		{"password in the open", "", "", "127.0.0.2", outcome{Class: unencrypted}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			addr, told := mailServer(t, cmp.Or(c.host, "127.0.0.1"), c.at, c.answer)
+			o, bad := resolve(&jobspec.Notify{URL: "smtp://me:$TOKEN@" + addr + "?to=a@example.org,b@example.org&from=c@example.org"}, tokens)
+			if bad.Class != "" {
+				t.Fatal(bad)
+			}
+			o.News = news()
+			ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+			if c.answer == "hang" {
+				stop()
+				ctx, stop = context.WithTimeout(context.Background(), 100*time.Millisecond)
+			}
+			defer stop()
+			if got := mail(ctx, &o); got != c.want {
+				t.Fatalf("%+v, want %+v", got, c.want)
+			}
+			if c.name != "yes" {
+				return
+			}
+			got := <-told
+			for _, want := range []string{
+				"MAIL FROM:<c@example.org>", "RCPT TO:<a@example.org>", "RCPT TO:<b@example.org>", "Subject: sweep.yaml on gpu01", "\n\na: failed, <!channel>", "w=C3=B6rter", "after 2h",
+			} {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q lacks %q", got, want)
+				}
+			}
+		})
+	}
+}

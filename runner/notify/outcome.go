@@ -1,0 +1,93 @@
+package notify
+
+import "fmt"
+
+// An outcome is how an attempt to send news went: all that is kept of an error, since the
+// texts of errors have URLs with tokens in them.
+type outcome struct {
+	Class class `json:"class"`
+	Code  int   `json:"code,omitempty"` // HTTP, SMTP or exit status; or what a chat service calls its error
+}
+
+// A class is a kind of outcome.
+type class string
+
+const (
+	delivered    class = "delivered"
+	unset        class = "unset"
+	badURL       class = "bad_url"
+	unknownHost  class = "unknown_host"
+	unreachable  class = "unreachable"
+	untrusted    class = "untrusted"
+	unencrypted  class = "unencrypted"
+	silent       class = "silent"
+	broken       class = "broken"
+	moved        class = "moved"
+	unauthorized class = "unauthorized"
+	gone         class = "gone"
+	refused      class = "refused"
+	tooMany      class = "too_many"
+	troubled     class = "troubled"
+	failed       class = "failed"
+)
+
+// classes say of each what is wrong, what to do about it, and whether it may pass.
+var classes = map[class]struct {
+	text, cure string
+	passes     bool
+}{
+	delivered:    {"delivered", "", false},
+	unset:        {"its URL has a variable that is not set", "export it before gpurun starts", false},
+	badURL:       {"its URL cannot be read", "copy it again", false},
+	unknownHost:  {"its host name is unknown", "look for a slip in the URL; on a machine that only reaches the web by a proxy, set HTTPS_PROXY", true},
+	unreachable:  {"its host cannot be reached", "is the network up, the port right, a proxy (HTTPS_PROXY) needed?", true},
+	untrusted:    {"its host cannot prove who it is (TLS)", "is the host name that of the certificate, and the port one that speaks TLS? A CA of your own goes into SSL_CERT_FILE", false},
+	unencrypted:  {"its mail server does not encrypt, so the password was not sent", "use smtps://, or the port for submission (587)", false},
+	silent:       {"no answer within 10 s", "is the port right, does a firewall drop it, is a proxy (HTTPS_PROXY) needed?", true},
+	broken:       {"the connection broke", "try again", true},
+	moved:        {"it redirects elsewhere", "write the address that it redirects to", false},
+	unauthorized: {"it does not accept the token or password", "make a new one, and export that", false},
+	gone:         {"it knows no such address", "copy the URL again; was the webhook or the chat deleted?", false},
+	refused:      {"it does not take the message", "is the URL one of this service? Name another with SERVICE+https://", false},
+	tooMany:      {"it got too many messages", "send less: on: [done]", true},
+	troubled:     {"it has trouble of its own", "try again later", true},
+	failed:       {"the command failed", "run it by hand: its input is a line of JSON, then text", false},
+}
+
+// ok reports whether the news has arrived.
+func (o outcome) ok() bool { return o.Class == delivered }
+
+// passes reports whether it may go better next time.
+func (o outcome) passes() bool { return classes[o.Class].passes }
+
+// String says what is wrong: "it knows no such address (404)".
+func (o outcome) String() string {
+	c, ok := classes[o.Class]
+	if !ok {
+		c = classes[broken]
+	}
+	if o.Code != 0 {
+		return fmt.Sprintf("%s (%d)", c.text, o.Code)
+	}
+	return c.text
+}
+
+// Cure says what to do about it.
+func (o outcome) cure() string { return classes[o.Class].cure }
+
+// classOfStatus returns what an HTTP status other than 2xx means.
+func classOfStatus(status int) class {
+	switch {
+	case status == 401 || status == 403:
+		return unauthorized
+	case status == 404 || status == 410:
+		return gone
+	case status == 408 || status == 429:
+		return tooMany
+	case status/100 == 3:
+		return moved
+	case status/100 == 4:
+		return refused
+	}
+	return troubled
+}

@@ -1,0 +1,108 @@
+package notify
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"gpurun/state/schema"
+)
+
+// A shape is how a service wants its news.
+type shape struct {
+	body    func(n *schema.News, u *url.URL) any // becomes JSON, unless it is a string
+	refuses string                               // number in the answer that is not 0 if a 2xx is a refusal after all
+}
+
+type object = map[string]any
+
+// text is a message for services that know no title.
+func text(n *schema.News) string { return strings.TrimSpace(n.Title + "\n" + n.Message) }
+
+// bot is a message for DingTalk and WeCom.
+func bot(n *schema.News, _ *url.URL) any {
+	return object{"msgtype": "text", "text": object{"content": text(n)}}
+}
+
+// slackEscapes keep <!channel> in a log from calling everybody.
+var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// shapes are those of jobspec's services.
+var shapes = map[string]shape{
+	"slack": {body: func(n *schema.News, _ *url.URL) any { return object{"text": slackEscapes.Replace(text(n))} }},
+	"discord": {body: func(n *schema.News, _ *url.URL) any {
+		return object{"content": text(n), "allowed_mentions": object{"parse": []string{}}}
+	}},
+	"telegram": {body: func(n *schema.News, u *url.URL) any {
+		return object{"chat_id": u.Query().Get("chat_id"), "text": text(n), "disable_web_page_preview": true}
+	}},
+	"ntfy": {body: func(n *schema.News, _ *url.URL) any { return n.Message }},
+	"teams": {body: func(n *schema.News, _ *url.URL) any {
+		line := func(s, weight string) object {
+			return object{"type": "TextBlock", "text": strings.ReplaceAll(s, "\n", "\n\n"), "wrap": true, "weight": weight}
+		}
+		card := object{"type": "AdaptiveCard", "version": "1.2", "body": []object{line(n.Title, "Bolder"), line(n.Message, "Default")}}
+		return object{"type": "message", "attachments": []object{{"contentType": "application/vnd.microsoft.card.adaptive", "content": card}}}
+	}},
+	"feishu": {body: func(n *schema.News, _ *url.URL) any {
+		return object{"msg_type": "text", "content": object{"text": text(n)}}
+	}, refuses: "code"},
+	"dingtalk": {body: bot, refuses: "errcode"},
+	"wecom":    {body: bot, refuses: "errcode"},
+	"webhook":  {body: func(n *schema.News, _ *url.URL) any { return n }},
+}
+
+// post sends news to a service by HTTP.
+func post(ctx context.Context, o *order) outcome {
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return outcome{Class: badURL}
+	}
+	s := shapes[o.Service]
+	body := s.body(&o.News, u)
+	raw, kind := []byte(nil), "application/json"
+	if plain, ok := body.(string); ok {
+		raw, kind = []byte(plain), "text/plain; charset=utf-8"
+	} else if raw, err = json.Marshal(body); err != nil {
+		return outcome{Class: badURL}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.URL, bytes.NewReader(raw))
+	if err != nil {
+		return outcome{Class: badURL}
+	}
+	req.Header.Set("Content-Type", kind)
+	req.Header.Set("User-Agent", "gpurun")
+	if o.Service == "ntfy" {
+		req.Header.Set("Title", mime.QEncoding.Encode("utf-8", o.News.Title))
+	}
+	// A redirect would turn the POST into a GET of, say, a login page, which answers 200.
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	r, err := client.Do(req)
+	if err != nil {
+		return classOf(err)
+	}
+	defer r.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+	switch {
+	case r.StatusCode/100 != 2:
+		return outcome{Class: classOfStatus(r.StatusCode), Code: r.StatusCode}
+	case err != nil && s.refuses != "":
+		return classOf(err)
+	case s.refuses != "":
+		var says map[string]any
+		_ = json.Unmarshal(answer, &says)
+		if n, ok := says[s.refuses].(float64); ok && n != 0 {
+			return outcome{Class: refused, Code: int(n)}
+		}
+	}
+	return outcome{Class: delivered}
+}
+
+// limit is how long one try may take.
+const limit = 10 * time.Second

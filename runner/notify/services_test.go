@@ -1,0 +1,233 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/jobspec/settings"
+	"gpurun/state/schema"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/requests.txt")
+
+const secret = "T0/B0/s3cr3tS3cr3t"
+
+func news() schema.News {
+	return schema.News{
+		Head: schema.At(time.Date(2026, 3, 1, 6, 0, 0, 0, time.UTC)), Title: "sweep.yaml on gpu01: jobs failed, 1 succeeded, 2 failed",
+		Message: "a: failed, <!channel> & \"wörter\" @everyone\nafter 2h", On: []string{"done"}, File: "sweep.yaml", Host: "gpu01", Jobs: []schema.NewsJob{},
+	}
+}
+
+// A server answers as the first element of the path says.
+func server(t *testing.T, got func(*http.Request, []byte)) string {
+	stop := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got(r, body)
+		switch how, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/"); how {
+		case "hang":
+			select {
+			case <-stop:
+			case <-r.Context().Done():
+			}
+		case "close":
+			panic(http.ErrAbortHandler)
+		case "redirect":
+			http.Redirect(w, r, "/200/login", http.StatusFound)
+		case "odd":
+			io.WriteString(w, `{"errcode": 310000, "code": 19024, "ok": false}`)
+		default:
+			status := map[string]int{"200": 200, "204": 204, "400": 400, "401": 401, "403": 403, "404": 404, "410": 410, "429": 429, "500": 500}[how]
+			w.WriteHeader(status)
+			if status != 204 {
+				io.WriteString(w, `{"errcode": 0, "code": 0}`)
+			}
+		}
+	}))
+	t.Cleanup(func() { close(stop); s.Close() })
+	return s.URL
+}
+
+// Every service, with a server that says yes, no, nothing, or hangs. Nothing that is kept of
+// that has the URL in it.
+func TestServices(t *testing.T) {
+	at := server(t, func(*http.Request, []byte) {})
+	for _, service := range settings.Services() {
+		for path, want := range map[string]outcome{
+			"200": {Class: delivered}, "204": {Class: delivered},
+			"400": {refused, 400}, "401": {unauthorized, 401}, "403": {unauthorized, 403}, "404": {gone, 404}, "410": {gone, 410},
+			"429": {tooMany, 429}, "500": {troubled, 500}, "redirect": {moved, 302},
+			"close": {Class: broken}, "hang": {Class: silent},
+		} {
+			o, bad := resolve(&jobspec.Notify{URL: service + "+" + at + "/" + path + "/$TOKEN"}, tokens)
+			if bad.Class != "" || o.Service != service {
+				t.Fatalf("%s: %+v, %s", service, o, bad)
+			}
+			o.News = news()
+			ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+			if path == "hang" {
+				stop()
+				ctx, stop = context.WithTimeout(context.Background(), 100*time.Millisecond)
+			}
+			got := post(ctx, &o)
+			stop()
+			if got != want {
+				t.Errorf("%s, %s: %+v, want %+v", service, path, got, want)
+			}
+			if kept := got.String() + got.cure(); strings.Contains(kept, "s3cr3t") || kept == "" {
+				t.Errorf("%s, %s: %q", service, path, kept)
+			}
+		}
+	}
+	for service, want := range map[string]outcome{
+		"feishu": {refused, 19024}, "dingtalk": {refused, 310000}, "wecom": {refused, 310000}, "slack": {Class: delivered},
+	} {
+		if got := post(context.Background(), &order{Service: service, URL: at + "/odd", News: news()}); got != want {
+			t.Errorf("%s refuses with 200: %+v, want %+v", service, got, want)
+		}
+	}
+}
+
+func tokens(name string) (string, bool) { return secret, name == "TOKEN" }
+
+// What each service gets. Read the diff of the file against what they document.
+func TestRequests(t *testing.T) {
+	var all strings.Builder
+	at := server(t, func(r *http.Request, body []byte) {
+		all.WriteString(r.Method + " " + r.Header.Get("Content-Type") + "\n")
+		if title := r.Header.Get("Title"); title != "" {
+			all.WriteString("Title: " + title + "\n")
+		}
+		all.WriteString(string(body) + "\n\n")
+	})
+	for _, service := range settings.Services() {
+		all.WriteString("== " + service + "\n")
+		if got := post(context.Background(), &order{Service: service, URL: at + "/200/x?chat_id=-100", News: news()}); !got.ok() {
+			t.Errorf("%s: %s", service, got)
+		}
+	}
+	const path = "testdata/requests.txt"
+	if *update {
+		if err := os.WriteFile(path, []byte(all.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(path); err != nil || all.String() != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", all.String(), want)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	defer s.Close()
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	for url, want := range map[string]class{
+		s.URL: untrusted,
+		strings.Replace(s.URL, "https", "http", 1): refused, // TLS servers answer 400
+		dead.URL: unreachable,
+		strings.Replace(dead.URL, "http", "https", 1): unreachable,
+		"http://no-such-host.invalid/":                unknownHost,
+	} {
+		got := post(context.Background(), &order{Service: "webhook", URL: url, News: news()})
+		if got.Class != want && !(want == unknownHost && got.Class == unreachable) { // no resolver here
+			t.Errorf("%s: %s, want %s", url, got.Class, want)
+		}
+	}
+}
+
+// Every service that a job file can name has a shape, and every outcome its words.
+func TestTablesAgree(t *testing.T) {
+	for _, name := range settings.Services() {
+		if shapes[name].body == nil {
+			t.Errorf("nothing says how to write to %s", name)
+		}
+	}
+	if len(shapes) != len(settings.Services()) {
+		t.Errorf("%d shapes for %d services", len(shapes), len(settings.Services()))
+	}
+	for c, words := range classes {
+		if words.text == "" || words.cure == "" && c != delivered {
+			t.Errorf("%s lacks words", c)
+		}
+	}
+}
+
+func TestResolve(t *testing.T) {
+	env := map[string]string{
+		"URL": "https://hooks.slack.com/services/T0/B0/xyz\n", "PASS": "p@ss/w:rd+1 %", "PATH_PART": "T0/B0/xyz", "EMPTY": "",
+	}
+	for _, c := range []struct{ url, service, address string }{
+		{"$URL", "slack", "https://hooks.slack.com/services/T0/B0/xyz"},
+		{"${URL}", "slack", "https://hooks.slack.com/services/T0/B0/xyz"},
+		{"https://hooks.slack.com/services/$PATH_PART", "slack", "https://hooks.slack.com/services/T0/B0/xyz"},
+		{"slack+https://chat.lab.org/hooks/$PATH_PART", "slack", "https://chat.lab.org/hooks/T0/B0/xyz"},
+		{"https://discord.com/api/webhooks/1/a", "discord", "https://discord.com/api/webhooks/1/a"},
+		{"https://x.webhook.office.com/a", "teams", "https://x.webhook.office.com/a"},
+		{"https://api.telegram.org/bot1:a/sendMessage?chat_id=5", "telegram", "https://api.telegram.org/bot1:a/sendMessage?chat_id=5"},
+		{"https://ntfy.sh/topic", "ntfy", "https://ntfy.sh/topic"},
+		{"https://notslack.com/hooks.slack.com", "webhook", "https://notslack.com/hooks.slack.com"},
+		{"smtps://me:$PASS@mail.example.org?to=a@b", "mail", "smtps://me:p%40ss%2Fw%3Ard+1%20%25@mail.example.org?to=a@b"},
+		{"smtp://me@example.org:$PASS@mail.example.org:587?to=a@b", "mail", "smtp://me%40example.org:p%40ss%2Fw%3Ard+1%20%25@mail.example.org:587?to=a@b"},
+	} {
+		o, bad := resolve(&jobspec.Notify{URL: c.url}, func(n string) (string, bool) { v, ok := env[n]; return v, ok })
+		if bad.Class != "" || o.Service != c.service || o.URL != c.address {
+			t.Errorf("%s: %s %q, %s; want %s %q", c.url, o.Service, o.URL, bad.Class, c.service, c.address)
+		}
+	}
+	for url, want := range map[string]class{"$NOPE": unset, "https://host/$EMPTY": unset, "$PATH_PART": badURL, "https://[$PATH_PART": badURL} {
+		if o, bad := resolve(&jobspec.Notify{URL: url}, func(n string) (string, bool) { v, ok := env[n]; return v, ok }); bad.Class != want || o.URL != "" {
+			t.Errorf("%s: %+v, %s, want %s", url, o, bad.Class, want)
+		}
+	}
+}
+
+// The child carries out an order from stdin and answers with an outcome alone.
+func TestChild(t *testing.T) {
+	var urls []string
+	at := server(t, func(r *http.Request, _ []byte) { urls = append(urls, r.URL.Path) })
+	out := t.TempDir() + "/news"
+	for _, c := range []struct {
+		order order
+		want  outcome
+	}{
+		{order{Service: "slack", URL: at + "/404/" + secret}, outcome{gone, 404}},
+		{order{Service: command, Command: "cat >" + out}, outcome{Class: delivered}},
+		{order{Service: command, Command: "echo $TOKEN >&2; exit 7"}, outcome{failed, 7}},
+		{order{Service: command, Command: "true"}, outcome{Class: delivered}},
+	} {
+		c.order.News = news()
+		in, _ := json.Marshal(c.order)
+		var said strings.Builder
+		var got outcome
+		if code := ChildMain(strings.NewReader(string(in)), &said); code != 0 || json.Unmarshal([]byte(said.String()), &got) != nil || got != c.want {
+			t.Errorf("%+v: %d, %q, want %+v", c.order, code, said.String(), c.want)
+		}
+		if strings.Contains(said.String(), "s3cr3t") {
+			t.Errorf("it says %q", said.String())
+		}
+	}
+	text, err := os.ReadFile(out)
+	first, rest, _ := strings.Cut(string(text), "\n")
+	var got schema.News
+	if err != nil || json.Unmarshal([]byte(first), &got) != nil || got.Title != news().Title || !strings.HasPrefix(rest, news().Title+"\n"+news().Message) {
+		t.Errorf("the command got %q, %v", text, err)
+	}
+	if want := []string{"/404/" + secret}; !slices.Equal(urls, want) {
+		t.Errorf("asked %q, want %q", urls, want)
+	}
+}

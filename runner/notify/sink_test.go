@@ -1,0 +1,209 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// A trial plays a run to a sink whose targets are all sent to by send.
+type trial struct {
+	*Sink
+	t    *testing.T
+	mu   sync.Mutex
+	got  []string // titles and, after a bar, messages, with the time and the target
+	said []string
+	snap state.Snapshot
+}
+
+func newTrial(t *testing.T, answer func(try int) outcome, targets ...jobspec.Notify) *trial {
+	tr := &trial{t: t, snap: state.Snapshot{Counts: map[state.Phase]int{state.Running: 2}}}
+	tr.Sink = newSink(Config{Targets: targets, Run: Run{File: "f", Host: "h"}, Say: func(s string) { tr.said = append(tr.said, s) }, Go: func(f func()) { go f() }})
+	began, n := time.Now(), 0
+	tr.send = func(ctx context.Context, o *order) outcome {
+		tr.mu.Lock()
+		n++
+		tr.got = append(tr.got, fmt.Sprintf("%s %s: %s", time.Since(began), o.Command, strings.ReplaceAll(text(&o.News), "\n", " | ")))
+		how := answer(n)
+		tr.mu.Unlock()
+		if how.Class == silent {
+			select {
+			case <-ctx.Done():
+			case <-time.After(limit):
+			}
+		}
+		return how
+	}
+	tr.Go(tr.run)
+	return tr
+}
+
+func (tr *trial) fails(jobs ...string) {
+	for _, j := range jobs {
+		tr.snap.Failed++
+		tr.snap.Fresh = append(tr.snap.Fresh, state.FailedJob{Job: j, End: state.Fact{State: state.Failed, Line: "ValueError: bad"}})
+	}
+	tr.Snapshot(tr.snap)
+	synctest.Wait()
+}
+
+func (tr *trial) check(want ...string) {
+	tr.t.Helper()
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	slices.Sort(tr.got)
+	if slices.Sort(want); !slices.Equal(tr.got, want) {
+		tr.t.Errorf("got\n%s\nwant\n%s", strings.Join(tr.got, "\n"), strings.Join(want, "\n"))
+	}
+	tr.got = nil
+}
+
+func always(c class) func(int) outcome { return func(int) outcome { return outcome{Class: c} } }
+
+func to(command string, on ...string) jobspec.Notify { return jobspec.Notify{Command: command, On: on} }
+
+func TestWhoGetsWhat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := to("late", "done", "failure", "stalled")
+		late.MinDuration = 10 * time.Minute
+		tr := newTrial(t, always(delivered), to("first", "first_failure"), to("all", "failure", "stalled", "gpus_free", "done"), late)
+		tr.Fact(0, state.Fact{Kind: state.KindStart, Job: "a", GPUs: []int{0, 1}})
+		tr.fails("a")
+		time.Sleep(30 * time.Second)
+		tr.fails("b", "c")
+		tr.Fact(3, state.Fact{Kind: state.KindStalled, Job: "d", Reason: "no output for 31 min"})
+		time.Sleep(29 * time.Second)
+		tr.check()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		tr.check(
+			"1m0s all: f on h: 3 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | 2 running | after 1m",
+			"1m0s first: f on h: a: failed, ValueError: bad | 2 running | after 1m",
+		)
+		tr.snap.Running = []state.View{{GPUs: []int{1}}}
+		tr.fails("e")
+		time.Sleep(9 * time.Minute)
+		synctest.Wait()
+		tr.check(
+			"10m0s late: f on h: 4 failed, 1 stalled | a: failed, ValueError: bad | b: failed, ValueError: bad | c: failed, ValueError: bad | d: stalled, no output for 31 min | e: failed, ValueError: bad | 2 running | after 10m",
+			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits any more, and GPU 0 is free again | 2 running | after 2m",
+		)
+		tr.End(state.Snapshot{Counts: map[state.Phase]int{state.Succeeded: 3, state.Failed: 4}, Failed: 4}, "jobs failed")
+		if err := tr.Close(); err != nil || len(tr.said) > 0 {
+			t.Error(err, tr.said)
+		}
+		tr.check(
+			"10m0s all: f on h: jobs failed, 3 succeeded, 4 failed | after 10m",
+			"10m0s late: f on h: jobs failed, 3 succeeded, 4 failed | after 10m",
+		)
+	})
+}
+
+// A run that is over before min_duration sends nothing; what was held goes with the last message.
+func TestShortRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := to("late", "done", "failure")
+		late.MinDuration = 10 * time.Minute
+		tr := newTrial(t, always(delivered), late, to("now", "done", "failure"), to("only", "failure"))
+		time.Sleep(time.Minute)
+		tr.fails("a")
+		tr.End(tr.snap, "jobs failed")
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
+		tr.check(
+			"1m0s now: f on h: jobs failed, 2 running | a: failed, ValueError: bad | after 1m",
+			"1m0s only: f on h: a: failed, ValueError: bad | 2 running | after 1m",
+		)
+	})
+}
+
+func TestTries(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer func(try int) outcome
+		tries  int
+		says   string
+	}{
+		"yes":      {always(delivered), 1, ""},
+		"second":   {func(n int) outcome { return outcome{Class: map[bool]class{true: troubled, false: delivered}[n == 1]} }, 2, ""},
+		"never":    {always(troubled), 3, "no news to command x: it has trouble of its own; try again later (gpurun notify --test tries it)"},
+		"for good": {func(int) outcome { return outcome{gone, 404} }, 1, "no news to command x: it knows no such address (404); copy the URL again; was the webhook or the chat deleted? (gpurun notify --test tries it)"},
+		"hangs":    {always(silent), 3, "no news to command x: no answer within 10 s; is the port right, does a firewall drop it, is a proxy (HTTPS_PROXY) needed? (gpurun notify --test tries it)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				tr := newTrial(t, c.answer, to("x", "failure"))
+				tr.fails("a")
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				tr.fails("b") // a problem is told once
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				tr.mu.Lock()
+				n, said := len(tr.got), strings.Join(tr.said, "\n")
+				tr.mu.Unlock()
+				if second := map[string]int{"yes": 1, "second": 1, "for good": 1, "never": 3, "hangs": 3}[name]; n != c.tries+second || said != c.says {
+					t.Errorf("%d tries, %q; want %d, %q", n, said, c.tries+second, c.says)
+				}
+				tr.End(tr.snap, "all done")
+				if err := tr.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// The end of a run waits for its last news, but not for long.
+func TestEndWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := newTrial(t, always(silent), to("x", "done"))
+		began := time.Now()
+		tr.End(tr.snap, "all done")
+		err := tr.Close()
+		if took := time.Since(began); took != closeFor || err == nil || !strings.Contains(err.Error(), "no answer") {
+			t.Errorf("%s, %v", took, err)
+		}
+	})
+}
+
+func TestWatchedRunIsDoneOften(t *testing.T) {
+	var d desk
+	watching := &state.Snapshot{Watching: true}
+	start := []state.Fact{{Kind: state.KindStart, Job: "a"}}
+	for i, c := range []struct {
+		facts []state.Fact
+		want  int
+	}{{nil, 0}, {start, 1}, {nil, 0}, {start, 1}} {
+		if got := d.see(c.facts, watching); len(got) != c.want {
+			t.Errorf("%d: %v, want %d", i, got, c.want)
+		}
+	}
+}
+
+// Messages stay short, name what they leave out, and have no secrets in them.
+func TestMessageIsBounded(t *testing.T) {
+	var d desk
+	s := &state.Snapshot{Failed: 100, Counts: map[state.Phase]int{state.Failed: 100}}
+	for i := range 20 {
+		s.Fresh = append(s.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 \x1b[31m" + strings.Repeat("é", 300)}})
+	}
+	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.see(nil, s), s, time.Hour, "", time.Now())
+	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n100 failed\nafter 1h00m\ngpurun status f") {
+		t.Errorf("%d bytes: %s", len(n.Message), n.Message)
+	}
+	if strings.Contains(n.Message, "hunter2") || strings.Contains(n.Message, "\x1b") || strings.Contains(n.Jobs[0].Text, "hunter2") {
+		t.Errorf("%q", n.Message)
+	}
+	if want := "f on h: 100 failed"; n.Title != want {
+		t.Errorf("title %q, want %q", n.Title, want)
+	}
+}

@@ -77,12 +77,24 @@ func agrees(ts *testscript.TestScript, neg bool, args []string) {
 		journal[f[0]+" "+f[1]] = at
 	}
 	var doc struct {
-		Jobs     []schema.Job
+		Jobs []struct {
+			Name     string
+			Attempt  *schema.Attempt // the last, in a status
+			Attempts json.RawMessage // all, in a report; else their number
+		}
 		Attempts []schema.AttemptRow
 	}
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &doc))
 	for _, j := range doc.Jobs {
-		doc.Attempts = append(doc.Attempts, schema.AttemptRow{Job: j.Name, Attempt: *j.Attempt})
+		var all []schema.Attempt
+		if j.Attempt != nil {
+			all = append(all, *j.Attempt)
+		} else {
+			ts.Check(json.Unmarshal(j.Attempts, &all))
+		}
+		for _, a := range all {
+			doc.Attempts = append(doc.Attempts, schema.AttemptRow{Job: j.Name, Attempt: a})
+		}
 	}
 	for _, a := range doc.Attempts {
 		for what, at := range map[string]*time.Time{"start": a.Started, "end": a.Ended} {

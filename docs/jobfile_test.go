@@ -109,6 +109,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1", // elastic jobs
 		"job-1", // retries
 		"job-1", // a timeout
+		"job-1", // a job that does nothing
 		"job-1", // a config file
 		"SVHN_a005_ours_seed42",
 		"q1-1 … q1-2",

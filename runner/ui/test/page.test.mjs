@@ -145,6 +145,12 @@ test('control: a running job is stopped, a waiting one comes first', async () =>
   await boxes[boxes.length - 1].type('0,1'); // on simulated GPUs they are not listed
   await click(page, 'Set', 'dialog');
   await until(async () => (await home.api(`/batches/${id}`)).run.settings.gpu_ids === '0,1', 'gpu_ids is set');
+  // A job is added to the file, and joins the run.
+  await click(page, 'Add a job …', '.top');
+  await (await page.waitForSelector('dialog input')).type("echo 'one more'");
+  await click(page, 'Add', 'dialog');
+  await until(async () => (await jobsOf()).length === 14, 'it is in the list of the server');
+  await text(page, 'All 14');
   assert.deepEqual(faults, []);
   await page.close();
 });

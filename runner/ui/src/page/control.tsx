@@ -8,6 +8,7 @@ import { changed } from './live';
 import { Dialog, Text, tell } from './parts';
 
 import { app, may } from './store';
+import { split } from './words';
 import type { BatchRow, GPUs, JobRow, State, Summary } from './types';
 
 /** Asks for a change and says what came of it; false if it was refused. */
@@ -187,16 +188,6 @@ function AddDialog({ file, onClose, send }: { file: string; onClose: () => void;
       </form>
     </Dialog>
   );
-}
-
-/** Splits a command into words, with quotes and backslashes as a shell has them. */
-export function split(text: string): string[] {
-  const words: string[] = [];
-  const word = /(?:[^\s'"\\]|\\[^]|'[^']*'|"(?:[^"\\]|\\[^])*")+/g;
-  for (const m of text.match(word) ?? []) {
-    words.push(m.replace(/'([^']*)'|"((?:[^"\\]|\\[^])*)"|\\([^])/g, (_, single, double, one) => single ?? one ?? double.replace(/\\(["\\$`])/g, '$1')));
-  }
-  return words;
 }
 
 export function StartDialog({ onClose }: { onClose: () => void }) {

@@ -1,14 +1,14 @@
 // The host: every GPU with its last hour, who holds it, who waits in which order, the rules.
 import { useEffect, useState } from 'preact/hooks';
 import { bytes, bytesOf, clean, count, duration, ranges, time, timeExact } from '../common/format';
-import { get } from './api';
+import { get, Refused } from './api';
 import { BatchTable } from './batches';
 import { useKeys } from './keys';
-import { now, useLive } from './live';
+import { changed, now, useLive } from './live';
 import { Empty, Lasted, Loading, Meter, Text } from './parts';
 import { app } from './store';
 import { Spark } from './spark';
-import type { GPU, HostRules, Past, Waiter } from './types';
+import type { GPU, GPUs, HostRules, Past, Waiter } from './types';
 
 export function HostPage() {
   useLive();
@@ -23,8 +23,8 @@ export function HostPage() {
       </div>
       <section aria-labelledby="gpus-title">
         <div class="title"><h2 id="gpus-title">GPUs</h2><span class="grow" />
-          <p class="legend" aria-hidden="true"><span>last hour:</span><span><i class="tone util" />utilization</span><span><i class="tone mem" />memory</span></p></div>
-        {!gpus ? <Loading what="the GPUs" /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>This host has no GPU that can be seen.</Empty>}
+          {gpus && <p class="legend" aria-hidden="true"><span>last hour:</span><span><i class="tone util" />utilization</span><span><i class="tone mem" />memory</span></p>}</div>
+        {!gpus ? <NoGPUs /> : gpus.gpus.length ? <Strip gpus={gpus.gpus} past={past} /> : <Empty>This host has no GPU that can be seen.</Empty>}
       </section>
       {gpus && (
         <div class="halves">
@@ -45,6 +45,19 @@ export function HostPage() {
       </section>
     </main>
   );
+}
+
+// Until there are GPUs: why there are none, such as a host without a driver.
+function NoGPUs() {
+  const [why, set] = useState<Refused | null>(null);
+  useEffect(() => {
+    const over = new AbortController();
+    const ask = () => get<GPUs>('/host', over.signal).then((g) => { app.gpus ??= g; changed(); }, (err) => { if (err instanceof Refused && !over.signal.aborted) set(err); });
+    const first = setTimeout(ask, 1500), again = setInterval(ask, 10_000);
+    return () => { over.abort(); clearTimeout(first); clearInterval(again); };
+  }, []);
+  if (!why) return <Loading what="the GPUs" />;
+  return <div class="callout warn"><Text of={why.message} />{why.more.map((m) => <p class="muted"><Text of={m} /></p>)}</div>;
 }
 
 // The server has a point for each ten seconds; the page asks for them every half minute.
@@ -173,7 +186,7 @@ function Waiting({ waiting, gpus }: { waiting: Waiter[]; gpus: GPU[] }) {
     return ids.length && ids.length < gpus.length ? `, GPU ${ranges(ids)}` : '';
   };
   return (
-    <div class="card scroll"><table class="data">
+    <div class="card scroll" tabIndex={0} role="region" aria-label="Runs that wait"><table class="data">
       <caption class="hidden-text">Runs that wait for GPUs, in their order</caption>
       <thead><tr><th scope="col" class="num">#</th><th scope="col">User</th><th scope="col">Asks for</th><th scope="col" class="num">Holds</th><th scope="col">Waits for</th></tr></thead>
       <tbody>{waiting.map((w) => (

@@ -38,7 +38,7 @@ export function LogTab({ batch, query }: { batch: BatchStore; query: URLSearchPa
     <div class="logs">
       <nav class="card pickjob" aria-label="Jobs with a log"><ul>{list.map(item)}</ul></nav>
       <section class="card" aria-label="Log">
-        <header><h3><a href={jobPath(batch.id, row.id)}><Text of={row.name} /></a></h3><State state={row.state} /></header>
+        <header><h2><a href={jobPath(batch.id, row.id)}><Text of={row.name} /></a></h2><State state={row.state} /></header>
         {row.uni_id ? <LogView key={row.uni_id} batch={batch.id} uniID={row.uni_id} name={clean(row.name)} over={row.state !== 'running'} /> : <Empty>It has not run yet.</Empty>}
       </section>
     </div>

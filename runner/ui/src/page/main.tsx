@@ -43,7 +43,7 @@ function App() {
     <>
       <a class="skip" href="#main" onClick={(e) => { e.preventDefault(); const m = document.getElementById('main'); m?.setAttribute('tabindex', '-1'); m?.focus(); }}>To the content</a>
       <Bar route={route} />
-      {app.session?.prompt && <p class="prompt" role="note"><Text of={app.session.prompt} /></p>}
+      {app.session?.prompt && <aside class="prompt" aria-label="From the owner of this host"><Text of={app.session.prompt} /></aside>}
       {app.connected === false && <p class="lost" role="alert"><b>Not connected.</b> <Text of={app.why} />; trying again. What is shown is from before.</p>}
       {route.page === 'host' && <HostPage />}
       {route.page === 'batches' && <BatchesPage />}

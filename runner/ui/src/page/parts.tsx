@@ -102,14 +102,14 @@ export function Notes() {
   return (
     <>
       <div class="hidden-text" role="status" aria-live="polite">{spoken}</div>
-      <div class="notes" aria-label="Messages">
+      <section class="notes" aria-label="Messages">
         {notes.map((n) => (
           <div key={n.id} class={`note ${n.bad ? 'bad' : 'ok'}`}>
             <div><p><Text of={n.text} /></p>{n.more.map((m) => <p class="muted"><Text of={m} /></p>)}</div>
             <button class="plain" aria-label="Dismiss" onClick={() => dismiss(n.id)}>×</button>
           </div>
         ))}
-      </div>
+      </section>
     </>
   );
 }

@@ -13,7 +13,7 @@ export function Preview({ batch, row: r, onClose }: { batch: BatchStore; row: Jo
   return (
     <aside class="card preview" aria-label={`Job ${clean(r.name)}`}>
       <header>
-        <h3><a href={jobPath(batch.id, r.id)}><Text of={r.name} /></a></h3><span class="grow" />
+        <h2><a href={jobPath(batch.id, r.id)}><Text of={r.name} /></a></h2><span class="grow" />
         <button class="plain" aria-label="Close" onClick={onClose}>×</button>
       </header>
       <div class="body">

@@ -12,7 +12,7 @@ export function RunsTab({ batch }: { batch: BatchStore }) {
   if (!doc) return <Loading what="the runs" />;
   if (!doc.runs.length) return <Empty>It has never run.</Empty>;
   return (
-    <div class="card scroll"><table class="data">
+    <div class="card scroll" tabIndex={0} role="region" aria-label="Runs"><table class="data">
       <caption class="hidden-text">Runs, the last first</caption>
       <thead><tr><th scope="col">Started</th><th scope="col" class="num">Lasted</th><th scope="col">Jobs</th><th scope="col">How it ended</th><th scope="col" class="num">GPU time</th><th scope="col" class="num">Retries</th><th scope="col">GPU time lost to</th></tr></thead>
       <tbody>{[...doc.runs].reverse().map((r) => (

@@ -29,22 +29,41 @@ function connection(connected: boolean, why: string) {
 }
 
 let stop = () => {};
-let watching = '';
+let watching = 'nothing';
+let last: BatchStore | null = null;
+
+// Of many tabs few are seen, and each would keep one of the browser's connections. One
+// that has not been seen for a while lets go of its own, and asks now and then, for its
+// title; once it is seen again, it goes on where it was.
+let rest = 0, peek = 0;
+document.addEventListener('visibilitychange', () => {
+  clearTimeout(rest);
+  clearInterval(peek);
+  if (document.visibilityState === 'visible') {
+    if (watching === 'resting') start();
+    return;
+  }
+  rest = window.setTimeout(() => {
+    if (watching === 'nothing' || app.locked) return;
+    stop();
+    watching = 'resting';
+    peek = window.setInterval(() => void app.batch?.peek(), 30_000);
+  }, 30_000);
+});
+
+function start() {
+  watching = app.batch ? 'batch ' + app.batch.id : '';
+  stop = app.batch ? app.batch.follow() : follow({ ...common, open: (signal) => open('/events', signal), event: hostEvent });
+}
 
 /** Follows the host ("") or a batch, instead of what was followed before. */
 export function watch(id: string | null) {
-  const what = id === null ? '' : 'batch ' + id;
-  if (watching === what && !app.locked) return;
-  watching = what;
+  if (watching === (id === null ? '' : 'batch ' + id)) return;
   stop();
   app.connected = null;
-  if (id === null) {
-    app.batch = null;
-    stop = follow({ ...common, open: (signal) => open('/events', signal), event: hostEvent });
-    return;
-  }
-  const batch = app.batch = new BatchStore(id);
-  stop = batch.follow();
+  if (id !== null && last?.id !== id) last = new BatchStore(id); // back from another page, it is still known
+  app.batch = id === null ? null : last;
+  start();
 }
 
 export function unwatch() { stop(); watching = 'nothing'; }
@@ -93,6 +112,10 @@ export class BatchStore {
         return common.fatal(err);
       },
     });
+  }
+
+  async peek() {
+    try { setNow((this.summary = await get<Summary>(this.path())).now); changed(); } catch { /* the next time */ }
   }
 
   private event(e: { id: string; type: string; data: string }): boolean | void {

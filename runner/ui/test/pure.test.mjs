@@ -1,0 +1,74 @@
+// What needs no browser: texts, filters, and streams cut anywhere.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import path from 'node:path';
+import { build } from 'esbuild';
+
+const src = path.join(import.meta.dirname, '../src');
+const load = async (file) => {
+  const { outputFiles: [{ text }] } = await build({ entryPoints: [path.join(src, file)], bundle: true, write: false, format: 'esm', jsx: 'automatic', jsxImportSource: 'preact' });
+  return import('data:text/javascript,' + encodeURIComponent(text));
+};
+
+test('numbers and times are those of the terminal', async () => {
+  const f = await load('common/format.ts');
+  assert.deepEqual([8, 185, 7620, 356400, null, -1].map(f.duration), ['8s', '3m05s', '2h07m', '4d03h', '', '0s']);
+  assert.deepEqual([37 * 2 ** 30, 1.5 * 2 ** 30, 512 * 2 ** 20, 0, null].map(f.bytes), ['37 GiB', '1.5 GiB', '512 MiB', '0 B', '?']);
+  assert.equal(f.ranges([3, 0, 1, 2, 7]), '0-3,7');
+  assert.deepEqual([0.925, 12.3, 1.25e-7, 60, null, 'x'].map(f.measured), ['0.9250', '12.30', '1.250e-7', '60', '', 'x']);
+});
+
+test('foreign text hides and reorders nothing', async () => {
+  const f = await load('common/format.ts');
+  assert.equal(f.clean('\x1b[31mred\x1b[0m a\u202eb\u200bc \x1b]0;title\x07d\x00'), 'red abc d');
+  assert.equal(f.cleanLog('10%\r20%\r30%\ndone\r\n\ttab\n50%\r'), '30%\ndone\n\ttab\n50%');
+  assert.equal(f.clean('café 你好 👩‍🔬'), 'café 你好 👩‍🔬');
+});
+
+test('events come whole, wherever the stream is cut', async () => {
+  const { Parser } = await load('page/events.ts');
+  const text = ': alive\n\nid: a-1\nevent: jobs\ndata: {"x":\ndata: 1}\n\nevent: summary\r\ndata: é\r\n\r\nid: a-2\ndata:no space\n\n';
+  const want = [
+    { id: 'a-1', type: 'jobs', data: '{"x":\n1}' }, { id: 'a-1', type: 'summary', data: 'é' }, { id: 'a-2', type: 'message', data: 'no space' },
+  ];
+  for (let a = 0; a <= text.length; a++) {
+    for (let b = a; b <= text.length; b += 7) {
+      const p = new Parser();
+      assert.deepEqual([text.slice(0, a), text.slice(a, b), text.slice(b)].flatMap((t) => [...p.push(t)]), want, `cut at ${a} and ${b}`);
+    }
+  }
+});
+
+test('jobs are found by every word, and sorted with what is unknown last', async () => {
+  const { select, sorted } = await load('page/filter.ts');
+  const row = (index, name, state, extra = {}) => ({ id: name, index, name, state, params: {}, tags: [], gpus: [], queue: null, cause: null, wait: null, metrics: null, started: null, ended: null, ...extra });
+  const rows = [
+    row(0, 'train-s10', 'succeeded', { params: { seed: '10' }, metrics: { acc: 0.9 }, gpus: [3] }),
+    row(1, 'train-s2', 'failed', { params: { seed: '2' }, cause: { code: 'exit', text: 'ValueError: bad' } }),
+    row(2, 'train-s1', 'pending', { params: { seed: '1' } }),
+    row(3, 'eval', 'oom', { metrics: { acc: 0.5 } }),
+  ];
+  const names = (list) => list.map((r) => r.name).join(' ');
+  assert.equal(names(select(rows, 'failed', '')), 'train-s2 eval');
+  assert.equal(names(select(rows, 'all', 'TRAIN seed=1')), 'train-s10 train-s1');
+  assert.equal(names(select(rows, 'all', 'valueerror')), 'train-s2');
+  assert.equal(names(select(rows, 'all', 'gpu:3')), 'train-s10');
+  assert.equal(names(sorted(rows, rows, { by: 'name', down: false })), 'eval train-s1 train-s2 train-s10');
+  assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: false })), 'eval train-s10 train-s2 train-s1');
+  assert.equal(names(sorted(rows, rows, { by: 'metric:acc', down: true })), 'train-s10 eval train-s2 train-s1');
+  assert.equal(names(sorted(rows, rows, { by: 'file', down: true })), 'eval train-s1 train-s2 train-s10');
+});
+
+test('a list of any length draws what is in sight', async () => {
+  const { windowOf } = await load('common/virtual.tsx');
+  assert.deepEqual(windowOf(0, 300, 10000, 30, 8), { from: 0, to: 18, above: 0, below: 9982 * 30 });
+  assert.deepEqual(windowOf(150_000, 300, 10000, 30, 8), { from: 4992, to: 5018, above: 4992 * 30, below: 4982 * 30 });
+  assert.deepEqual(windowOf(1e9, 300, 5, 30, 8), { from: 5, to: 5, above: 150, below: 0 }); // the list became shorter
+  assert.deepEqual(windowOf(-50, 300, 0, 30, 8), { from: 0, to: 0, above: 0, below: 0 });
+});
+
+test('a command is split as by a shell', async () => {
+  const { split } = await load('page/words.ts');
+  assert.deepEqual(split(`python  train.py --name "a b" --x='c "d"' e\\ f "g\\"h" i'j'k`), ['python', 'train.py', '--name', 'a b', '--x=c "d"', 'e f', 'g"h', 'ijk']);
+  assert.deepEqual(split('  '), []);
+});

@@ -3,7 +3,9 @@ package jobspec
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
+	"unicode/utf8"
 )
 
 // Jobs of one template differ only in parameters, however the file spells them.
@@ -92,4 +94,17 @@ func TestSeedsDoNotMatter(t *testing.T) {
 			t.Errorf("%s: families %x and %x, the same: want %v", test.content, a, b, test.same)
 		}
 	}
+}
+
+// Ledgers have the families, so what counts as a number stays as it is.
+func FuzzWithoutNumbers(f *testing.F) {
+	number := regexp.MustCompile(`[0-9](?:\.?[0-9]|[eE][-+]?[0-9])*`)
+	for _, s := range []string{"--lr 1e-05 x0.1", "1.", "1..2", "1e", "1e+", "1E+5e3.4", "v1.2.3-4", "é9", "12e.3"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if got, want := withoutNumbers(s), number.ReplaceAllString(s, "#"); utf8.ValidString(s) && got != want {
+			t.Errorf("%q: got %q, want %q", s, got, want)
+		}
+	})
 }

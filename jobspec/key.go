@@ -153,11 +153,30 @@ func (p *proto) templateOf(r gpu.Request) uint64 {
 	return d.sum64()
 }
 
-// number matches 1e-05, 0.1 and the like.
-var number = regexp.MustCompile(`[0-9](?:\.?[0-9]|[eE][-+]?[0-9])*`)
-
-// withoutNumbers replaces every number by one placeholder.
-func withoutNumbers(s string) string { return number.ReplaceAllString(s, "#") }
+// withoutNumbers replaces every number by one placeholder: 1e-05, 0.1 and the like.
+func withoutNumbers(s string) string {
+	is := func(at int, of string) bool { return at < len(s) && strings.IndexByte(of, s[at]) >= 0 }
+	const digits = "0123456789"
+	var out strings.Builder
+	for i := 0; i < len(s); i++ {
+		if !is(i, digits) {
+			out.WriteByte(s[i])
+			continue
+		}
+		out.WriteByte('#')
+		for last := -1; last != i; { // i is the last byte of the number
+			switch last = i; {
+			case is(i+1, digits):
+				i++
+			case is(i+1, ".") && is(i+2, digits), is(i+1, "eE") && is(i+2, digits):
+				i += 2
+			case is(i+1, "eE") && is(i+2, "+-") && is(i+3, digits):
+				i += 3
+			}
+		}
+	}
+	return out.String()
+}
 
 // Family returns a hash shared by jobs that differ only in their seeds: what one of them
 // took, the next will take. It covers the template with its numbers, and what parameters,

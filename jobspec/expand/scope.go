@@ -30,6 +30,14 @@ type Scope struct {
 // wordError is a {word} that is refused.
 type wordError struct{ spelt, text, hint string }
 
+// allBraced returns where braced matches.
+func allBraced(s string) [][]int {
+	if !strings.Contains(s, "{") {
+		return nil // as in most of 100,000 commands
+	}
+	return braced.FindAllStringIndex(s, -1)
+}
+
 // parse parses s. Words that look like variables but are not are returned in left,
 // those that must be refused in bad.
 func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
@@ -42,7 +50,7 @@ func (sc *Scope) parse(s string) (t *Text, left []string, bad []*wordError) {
 			t.Segs = append(t.Segs, Segment{Kind: VarLiteral, Lit: text})
 		}
 	}
-	for _, at := range braced.FindAllStringIndex(s, -1) {
+	for _, at := range allBraced(s) {
 		word, escaped := strings.CutPrefix(s[at[0]:at[1]], "{{")
 		if escaped {
 			word = "{" + strings.TrimSuffix(word, "}")
@@ -76,7 +84,7 @@ func Escape(s string) string {
 	sc := &Scope{Known: AtStart, Where: "run"}
 	var out strings.Builder
 	from := 0
-	for _, at := range braced.FindAllStringIndex(s, -1) {
+	for _, at := range allBraced(s) {
 		word := s[at[0]:at[1]]
 		if word[0] == '$' {
 			continue

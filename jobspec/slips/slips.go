@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -54,7 +55,7 @@ func Commands(src *source.Source, n, env *yaml.Node, params []string) {
 
 // lines warns about lines that were meant to continue but do not.
 func lines(src *source.Source, n *yaml.Node) {
-	if loneBackslash.MatchString(n.Value) {
+	if strings.Contains(n.Value, `\`) && loneBackslash.MatchString(n.Value) {
 		l, c := src.Find(n.Line, n.Column, `\`)
 		hint := `put nothing after the \ at the end of a line, or write the command on one line`
 		if n.Style&yaml.LiteralStyle == 0 {
@@ -123,6 +124,9 @@ func joinedLines(src *source.Source, n *yaml.Node) {
 // LookAlike warns about the characters that word processors and web pages substitute
 // for spaces, hyphens and quotes. To the shell they are letters.
 func LookAlike(src *source.Source, command string, line, col int) {
+	if strings.IndexFunc(command, func(r rune) bool { return r > unicode.MaxASCII }) < 0 {
+		return // as most commands, of which there may be 100,000
+	}
 	m := otherSign.FindStringSubmatchIndex(command)
 	if m == nil || QuoteAfter(command[:m[2]], 0) != 0 {
 		return
@@ -134,6 +138,9 @@ func LookAlike(src *source.Source, command string, line, col int) {
 
 // variables warns about parameters written in the notation of other tools.
 func variables(src *source.Source, n, env *yaml.Node, known []string) {
+	if len(known) == 0 {
+		return
+	}
 	for _, m := range otherBraces.FindAllStringSubmatch(n.Value, -1) {
 		spelt, name := m[0], m[1]
 		if !slices.Contains(known, name) || strings.HasPrefix(spelt, "${") && spelt[2] != '{' || expand.Variable.MatchString(spelt) || strings.HasPrefix(spelt, "{{"+name) {

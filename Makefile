@@ -108,6 +108,7 @@ browser: build web
 	fi; \
 	chromium || { echo 'missing: chromium (Debian: apt-get install chromium)'; exit 1; }
 	@cd $(UI) && GPURUN=$(abspath $(OUT)) node --test --test-concurrency=1 'test/'
+	GPURUN_WEB_CLIENT=1 $(GO) test -count=1 -run '^TestGeneratedClient$$' ./runner/web
 
 # Needs a GPU: readings from the real driver, a command on a GPU, a batch, and what it
 # cost. docs/gpu-smoke.md has its output from real machines.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"gpurun/runner/results"
 	"gpurun/state/redact"
@@ -33,11 +35,16 @@ func (c *call) session() (any, error) {
 	if c.right == Run {
 		doc.Roots = schema.List(s.Roots)
 	}
-	if d, err := s.host.read(c.Context()); err == nil && d.Rules != nil {
+	ctx, cancel := context.WithTimeout(c.Context(), promptLimit) // a driver may take seconds to begin
+	defer cancel()
+	if d, err := s.host.read(ctx); err == nil && d.Rules != nil {
 		doc.Prompt = d.Rules.Prompt
 	}
 	return doc, nil
 }
+
+// promptLimit is how long the page waits for the rules of the host, which also come with the GPUs.
+const promptLimit = 500 * time.Millisecond
 
 func (c *call) host() (any, error) { return c.server.host.read(c.Context()) }
 

@@ -13,7 +13,7 @@ LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
 FUZZTIME ?= 2s
 
-.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture fairness web browser install uninstall clean help
+.PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture engines fairness web browser install uninstall clean help
 
 help:
 	@echo 'make run      build gpurun and run jobs/multi_seed.yaml (on simulated GPUs if there are no real ones)'
@@ -25,6 +25,7 @@ help:
 	@echo 'make install  install gpurun, its man page and completions below PREFIX (/usr/local, or ~/.local if you are not root)'
 	@echo 'make uninstall  remove them'
 	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/scheduling.md'
+	@echo 'make engines  run the tests against a real Slurm, which it installs, starts and stops (Debian, as root)'
 	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
 
@@ -152,6 +153,13 @@ FAIR_SEEDS ?= 5
 fairness:
 	$(GO) test -count=1 -v -timeout 0 -run '^TestFairness$$' ./runner/hostsim -hostsim.brief=false \
 		-hostsim.days $(FAIR_DAYS) -hostsim.seeds $(FAIR_SEEDS) -hostsim.table $(abspath docs/scheduling.md)
+
+# The tests against a real scheduler, which they install (Debian, as root), start and stop.
+SLURM := runner/engine/cluster/slurm/testdata/cluster.sh
+engines:
+	$(SLURM) up
+	trap '$(SLURM) down' EXIT; \
+	GPURUN_ENGINES=slurm $(GO) test -count=1 -p 1 -v -timeout 40m -run '/slurm|TestReal' ./runner/engine/enginetest ./runner/engine/cluster/slurm
 
 # DESTDIR is for those who make packages.
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)

@@ -24,6 +24,7 @@ type gpusCmd struct {
 	needFlags `embed:""`
 	Watch     bool     `short:"w" help:"Redraw until Ctrl-C."`
 	JSON      bool     `name:"json" help:"Print the GPUs as JSON."`
+	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead, and who is on them: slurm."`
 	Clear     []string `placeholder:"GPU" help:"Lift your own quarantine of a GPU: its index or UUID."`
 }
 
@@ -48,6 +49,7 @@ Examples:
     gpurun gpus -w
     gpurun gpus --gpu-memory 40GiB --max-util 10
     gpurun gpus --clear 3                          use GPU 3 again before its quarantine ends
+    gpurun gpus --engine slurm                     the nodes of the cluster
     gpurun gpus --sim 4x24GiB --json`
 }
 
@@ -80,6 +82,9 @@ func (n *needFlags) pool(p probe.Prober, h hostRules, sim bool, poll time.Durati
 
 // Run shows the GPUs, once or until Ctrl-C.
 func (c *gpusCmd) Run(a *app) error {
+	if c.Engine != "" && c.Engine != "local" {
+		return c.nodes(a)
+	}
 	ctx, stop := a.untilSignal()
 	defer stop()
 	answered := a.unlessDriverSoon(c.Sim != "")

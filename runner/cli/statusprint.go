@@ -114,7 +114,7 @@ func (s *status) moment(t time.Time) string {
 // cells returns the row of a running job.
 func cells(r state.View, now time.Time) []string {
 	mem, pid := "", strings.TrimPrefix(fmt.Sprint(r.PID), "0")
-	if len(r.GPUs) > 0 {
+	if len(r.GPUs) > 0 && r.Host == "" {
 		mem = memoryWords(r.Memory * gpu.Bytes(len(r.GPUs)))
 		if r.Used >= 0 {
 			mem = memoryWords(r.Used) + " of " + mem
@@ -122,7 +122,7 @@ func cells(r state.View, now time.Time) []string {
 	}
 	note, _, _ := strings.Cut(r.Note, ", pid ") // the pid has its own column
 	note = cmp.Or(terminal.Stopping(r), terminal.CleanText(r.Stalled), note)
-	return []string{"  " + terminal.Label(r), strings.TrimPrefix(terminal.GPUList(r.GPUs), "GPU "), mem, terminal.Age(r, now), pid, note}
+	return []string{"  " + terminal.Label(r), strings.TrimPrefix(terminal.Where(r), "GPU "), mem, terminal.Age(r, now), pid, note}
 }
 
 func (s *status) printQueues(w io.Writer) {

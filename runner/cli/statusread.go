@@ -108,6 +108,11 @@ func (m aftermath) snapshot(ref *batchRef) state.Snapshot {
 			Job: at.Start.Job, ID: -1, UniID: at.Start.UniID, Attempt: at.Start.Attempt, Phase: state.Running, Started: at.Start.Time,
 			GPUs: append([]int{}, at.Start.GPUs...), Memory: at.Start.Memory, Close: at.Start.Close, Used: -1, Log: at.Start.Log, Stop: at.Stop,
 		}
+		if at.Running != nil && at.Running.Host != "" {
+			v.Host, v.GPUs = at.Running.Host, append([]int{}, at.Running.GPUs...)
+		} else if at.Start.Engine != "" && !m.found[v.UniID].Began {
+			v.Phase = state.Queued
+		}
 		if v.PID = m.found[v.UniID].PID; v.PID == 0 && at.Running != nil {
 			v.PID = at.Running.PID
 		}

@@ -10,6 +10,7 @@ import (
 	"gpurun/jobspec"
 	"gpurun/runner/sched/stall"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // attempt is one that holds resources: from its grant, through preparation and running,
@@ -177,6 +178,16 @@ func (c *Core) leaveQueue() {
 	c.vain.Head, c.vain.HeadWhy = first.name, first.standing.String()
 	c.drain("nothing has begun on the cluster within max_wait")
 	c.endAll(state.WhyInterrupted, false)
+}
+
+// whyQueued says how the attempt of a job waits in the queue of a cluster.
+func (c *Core) whyQueued(id int32) *schema.Wait {
+	for _, a := range c.live.all {
+		if a.job == id && a.queued {
+			return waits(schema.WaitCluster, "%s", a.standing)
+		}
+	}
+	return nil
 }
 
 // String says how an attempt waits.

@@ -43,6 +43,9 @@ func TestQueued(t *testing.T) {
 		t.Errorf("it says %q", note)
 	}
 	w.send(Queued{b, "17_1", "Resources"})
+	if why := w.core.Why(w.now, w.id("b")); why != "queued 17_1: Resources" {
+		t.Errorf("b waits for %q", why)
+	}
 	w.wait(time.Minute)
 	w.send(Started{UniID: a, PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})

@@ -248,6 +248,8 @@ func (c *Core) Wait(now Now, job int) *schema.Wait {
 		return c.whyRetry(id)
 	case p == held:
 		return c.whyHeld(id)
+	case p == running && c.jobs[id].queued:
+		return c.whyQueued(id)
 	case p != pending && p != ready:
 		return nil
 	case c.draining != "":

@@ -41,7 +41,7 @@ func (f Frame) jobs(w, room int) []string {
 	}
 	rows := make([][]string, len(shown))
 	for i, v := range shown {
-		rows[i] = []string{Label(v), where(v), memory(v), Age(v, f.Now)}
+		rows[i] = []string{Label(v), Where(v), memory(v), Age(v, f.Now)}
 	}
 	cols, last := columnsOf(rows, w)
 	lines := make([]string, 0, room)
@@ -62,8 +62,8 @@ func rank(v state.View) int {
 	return 0
 }
 
-// where says where a job runs, if it does.
-func where(v state.View) string {
+// Where says where a job runs, if it does.
+func Where(v state.View) string {
 	if v.Phase == state.Queued {
 		return "queued"
 	}

@@ -14,6 +14,7 @@ package terminal
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -138,7 +139,11 @@ func (v *View) changes(s *state.Snapshot, now time.Time) {
 		}
 	}
 	if len(v.last.Silent) > 0 && len(s.Silent) == 0 {
-		v.line(now, "the keeper answers again")
+		who := "it"
+		if strings.Contains(v.last.Silent[0], "keeper") {
+			who = "the keeper"
+		}
+		v.line(now, who+" answers again")
 	}
 	before := map[string]string{}
 	for _, r := range v.last.Running {

@@ -83,6 +83,8 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		e.row, e.missed = r, 0
 		if r.State == Pending || r.State == Stuck {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: r.Reason})
+		} else if r.State == Active && r.Node != "" {
+			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: "starting on " + r.Node})
 		}
 	case e.row.State.final(): // it was there, and is believed
 	case asked:

@@ -31,6 +31,10 @@ type Words interface {
 	Cancel(tasks []string) Command
 	// Wake returns the command that has a task read its stopFile; nothing if it does so anyway.
 	Wake(task string) Command
+	// Nodes returns the commands that list the nodes, and who is on them.
+	Nodes() []Command
+	// ReadNodes reads their output.
+	ReadNodes(stdout []string) ([]Node, error)
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
 }

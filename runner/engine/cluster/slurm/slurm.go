@@ -15,6 +15,9 @@ import (
 // Kind is the kind of engine for Slurm.
 var Kind engine.Kind = cluster.Kind{Words: words{}}
 
+// Nodes lists the nodes of the cluster.
+func Nodes() ([]cluster.Node, error) { return cluster.Nodes(words{}) }
+
 type words struct{}
 
 func (words) Name() string { return "slurm" }

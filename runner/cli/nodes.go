@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurun/jobspec/settings"
+	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/slurm"
+	"gpurun/runner/terminal"
+)
+
+// clusters are the engines whose nodes can be listed.
+var clusters = map[string]func() ([]cluster.Node, error){"slurm": slurm.Nodes}
+
+// nodes shows the nodes of a cluster, and the GPUs that are free by partition.
+func (c *gpusCmd) nodes(a *app) error {
+	list := clusters[c.Engine]
+	switch {
+	case list == nil:
+		return &failure{code: exitUsage, text: fmt.Sprintf("--engine: there is no %q", c.Engine), hint: "one of " + strings.Join(settings.Engines, ", ")}
+	case c.JSON, c.Watch, len(c.Clear) > 0:
+		return &failure{code: exitUsage, text: "--engine takes no --json, --watch or --clear", hint: "sinfo and squeue have --json"}
+	}
+	nodes, err := list()
+	if err != nil {
+		return &failure{code: exitFailed, text: err.Error(), err: err}
+	}
+	rows := [][]string{{"PARTITION", "NODE", "STATE", "FREE", "GPUS", "USED BY"}}
+	var parts []string
+	free, all := map[string]int{}, map[string]int{}
+	for _, n := range nodes {
+		for _, p := range n.Parts {
+			if !slices.Contains(parts, p) {
+				parts = append(parts, p)
+			}
+			all[p] += n.GPUs
+			if takesJobs(n) {
+				free[p] += n.GPUs - n.Used
+			}
+		}
+		var users []string
+		for _, o := range n.Occupants {
+			users = append(users, fmt.Sprintf("%s: %s, %s", terminal.CleanText(o.User), count(o.Jobs, "job"), count(o.GPUs, "GPU")))
+		}
+		rows = append(rows, []string{strings.Join(n.Parts, ","), n.Name, n.State, fmt.Sprint(n.GPUs - n.Used), fmt.Sprint(n.GPUs), strings.Join(users, "; ")})
+	}
+	table(a.out, rows)
+	for _, p := range parts {
+		fmt.Fprintf(a.out, "%s: %d of %s free\n", p, free[p], count(all[p], "GPU"))
+	}
+	return nil
+}
+
+// takesJobs reports whether a node is in a state in which jobs start on it.
+func takesJobs(n cluster.Node) bool {
+	return slices.Contains([]string{"idle", "mixed", "allocated", "completing"}, strings.TrimRight(n.State, "*~#$@+-"))
+}

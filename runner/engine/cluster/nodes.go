@@ -1,0 +1,32 @@
+package cluster
+
+// A Node is a host of the cluster, as its scheduler sees it.
+type Node struct {
+	Name      string
+	State     string   // the cluster's own word
+	Parts     []string // partitions or queues that it is in
+	GPUs      int
+	Used      int // of these, given to jobs
+	Features  string
+	Occupants []Occupant
+}
+
+// An Occupant is a user with jobs on a node.
+type Occupant struct {
+	User string
+	Jobs int
+	GPUs int
+}
+
+// Nodes asks the cluster for its nodes and who is on them.
+func Nodes(w Words) ([]Node, error) {
+	var out []string
+	for _, c := range w.Nodes() {
+		text, err := c.output()
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, text)
+	}
+	return w.ReadNodes(out)
+}

@@ -1,0 +1,69 @@
+package slurm
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/runner/engine/cluster"
+)
+
+// Nodes are the commands that list the nodes, and the jobs that run, with the GPUs of each.
+func (words) Nodes() []cluster.Command {
+	return []cluster.Command{
+		{Args: []string{"sinfo", "-h", "-N", "-O", "NodeList:|,Partition:|,StateLong:|,Gres:|,GresUsed:|,Features:|"}},
+		{Args: []string{"squeue", "-h", "-a", "-t", "R", "-o", "%N|%u|%b"}},
+	}
+}
+
+// ReadNodes reads the output of both. A node has a line for each of its partitions.
+func (words) ReadNodes(out []string) ([]cluster.Node, error) {
+	var nodes []cluster.Node
+	at := map[string]int{}
+	for line := range strings.Lines(out[0]) {
+		f := strings.Split(strings.TrimSpace(line), separator)
+		if len(f) < 6 {
+			return nil, fmt.Errorf("cannot read the line %q of sinfo", strings.TrimSpace(line))
+		}
+		i, known := at[f[0]]
+		if !known {
+			i = len(nodes)
+			at[f[0]] = i
+			n := cluster.Node{Name: f[0], State: f[2], GPUs: gpusIn(f[3]), Used: gpusIn(f[4])}
+			if f[5] != "(null)" {
+				n.Features = f[5]
+			}
+			nodes = append(nodes, n)
+		}
+		nodes[i].Parts = append(nodes[i].Parts, strings.TrimSuffix(f[1], "*"))
+	}
+	for line := range strings.Lines(out[1]) {
+		f := strings.Split(strings.TrimSpace(line), separator)
+		i, known := at[f[0]]
+		if len(f) != 3 || !known {
+			continue // a job on several nodes: sinfo has its GPUs
+		}
+		n := &nodes[i]
+		k := slices.IndexFunc(n.Occupants, func(o cluster.Occupant) bool { return o.User == f[1] })
+		if k < 0 {
+			k = len(n.Occupants)
+			n.Occupants = append(n.Occupants, cluster.Occupant{User: f[1]})
+		}
+		n.Occupants[k].Jobs++
+		n.Occupants[k].GPUs += gpusIn(f[2])
+	}
+	return nodes, nil
+}
+
+var gres = regexp.MustCompile(`(?:^|[,:/])gpu(?::[^:,()]*[^0-9:,()][^:,()]*)?:(\d+)`) // gpu:4, gpu:a100:4(S:0-1), gres:gpu:2
+
+// gpusIn returns how many GPUs a list of generic resources has.
+func gpusIn(list string) (n int) {
+	for _, m := range gres.FindAllStringSubmatch(list, -1) {
+		k, _ := strconv.Atoi(m[1])
+		n += k
+	}
+	return n
+}

@@ -81,11 +81,11 @@ func (s *server) document(ctx context.Context, args []string, show listing) (map
 	if err != nil {
 		return nil, err
 	}
-	doc := s.parse(a)
+	doc := s.parse(a, show)
 	if doc == nil || a.code != 0 && args[0] != "check" {
 		return nil, s.failed(a)
 	}
-	return show.cut(doc), nil
+	return doc, nil
 }
 
 // said runs a command that says what it has done.
@@ -107,18 +107,20 @@ type Said struct {
 
 // text returns what a command has printed for people.
 func (s *server) text(printed []byte) string {
-	return strings.TrimSpace(s.tidy(string(printed)).(string))
+	return strings.TrimSpace(s.tidy(nil, string(printed)).(string))
 }
 
-// parse returns the document that a command has printed, tidied; nil if it is none.
-func (s *server) parse(a answer) map[string]any {
+// parse returns as much as is to be shown of the document that a command has printed, tidied; nil
+// if it is none.
+func (s *server) parse(a answer, show listing) map[string]any {
 	d := json.NewDecoder(bytes.NewReader(a.out))
 	d.UseNumber()
 	var doc map[string]any
 	if d.Decode(&doc) != nil {
 		return nil
 	}
-	return s.tidy(doc).(map[string]any)
+	known := secrets("", doc) // what is not shown may say what is a secret
+	return s.tidy(known, show.cut(doc)).(map[string]any)
 }
 
 // codes name exit statuses in problems, as gpurun does.
@@ -126,8 +128,8 @@ var codes = map[int]string{1: "failed", 2: "usage", 4: "state", 70: "internal", 
 
 // failed returns why a command has failed: its problems, else what it said.
 func (s *server) failed(a answer) error {
-	if doc := s.parse(a); doc["problems"] != nil {
-		b, err := json.Marshal(listing{}.cut(doc))
+	if doc := s.parse(a, listing{}); doc["problems"] != nil {
+		b, err := json.Marshal(doc)
 		if err != nil {
 			return err
 		}

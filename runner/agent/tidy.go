@@ -16,8 +16,8 @@ const maxText = 4096
 var named = []string{"params", "settings", "metrics", "env"}
 
 // tidy makes everything in a document fit for a reader that believes what it reads.
-func (s *server) tidy(doc any) any {
-	t := tidier{s, redact.Hiding(secrets("", doc))}
+func (s *server) tidy(secrets []string, doc any) any {
+	t := tidier{s, redact.Hiding(secrets)}
 	return t.tidy("", doc)
 }
 

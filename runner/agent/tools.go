@@ -272,7 +272,7 @@ func (s *server) wait(ctx context.Context, in waitIn) (any, error) {
 		return nil, err
 	}
 	switch {
-	case a.code < 0 || s.parse(a) != nil:
+	case a.code < 0 || s.parse(a, listing{}) != nil:
 		return nil, s.failed(a)
 	case a.code == notYet:
 		return Ended{Said: s.text(a.out)}, nil

@@ -97,8 +97,11 @@ func ServiceOf(text string) (service, address string, err error) {
 // label names a target without its secrets: "slack", "$TEAM_URL", "command notify-send".
 func (n *Notify) label() string {
 	if n.Command != "" {
-		word, _, _ := strings.Cut(strings.TrimSpace(n.Command), " ")
-		return "command " + filepath.Base(word)
+		words := strings.Fields(n.Command)
+		if i := slices.IndexFunc(words, func(w string) bool { return !strings.Contains(w, "=") }); i >= 0 {
+			return "command " + filepath.Base(words[i]) // not TOKEN=… before it
+		}
+		return "command"
 	}
 	if name := variableOf(n.URL); name != "" {
 		if service, _, named := strings.Cut(n.URL, "+$"); named && slices.Contains(Services(), service) {

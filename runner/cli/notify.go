@@ -1,9 +1,12 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"al.essio.dev/pkg/shellescape"
@@ -125,11 +128,13 @@ func (r *run) leave() {
 	if r.close(); r.news == nil {
 		return
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	if r.errTTY {
 		t := time.AfterFunc(time.Second, func() { r.say("note", "sending news; Ctrl-C does without") })
 		defer t.Stop()
 	}
-	if err := r.news.Close(); err != nil {
+	if err := r.news.Close(ctx); err != nil && ctx.Err() == nil {
 		for line := range strings.Lines(err.Error()) {
 			r.warn(strings.TrimSpace(line))
 		}

@@ -64,11 +64,14 @@ func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, ba
 	if t.Command != "" {
 		return order{Service: command, Command: t.Command}, outcome{}
 	}
-	missing := false
+	missing := ""
 	fill := func(text string, escape func(string) string) string {
 		return variable().ReplaceAllStringFunc(text, func(name string) string {
-			value, ok := lookup(strings.Trim(name, "${}"))
-			missing = missing || !ok || value == ""
+			name = strings.Trim(name, "${}")
+			value, _ := lookup(name)
+			if value == "" {
+				missing = name
+			}
 			return escape(value)
 		})
 	}
@@ -85,8 +88,8 @@ func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, ba
 		text = scheme + "://" + strings.ReplaceAll(after, "+", "%20")
 	}
 	text += fill(rest, asIs)
-	if missing {
-		return o, outcome{Class: unset}
+	if missing != "" {
+		return o, outcome{Class: unset, name: missing}
 	}
 	var err error
 	if o.Service, o.URL, err = jobspec.ServiceOf(text); err != nil {

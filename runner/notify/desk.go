@@ -138,10 +138,11 @@ func compose(r Run, items []item, s *state.Snapshot, ran time.Duration, how stri
 		if !slices.Contains(n.On, it.on) {
 			n.On = append(n.On, it.on)
 		}
-		if it.text != "" {
-			lines = append(lines, it.text)
-		}
 		failed += it.more
+		if it.text == "" || slices.Contains(lines, it.text) { // stalled, and failed for that
+			continue
+		}
+		lines = append(lines, it.text)
 		switch {
 		case it.job == nil:
 			continue

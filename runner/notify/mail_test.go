@@ -79,10 +79,10 @@ func TestMail(t *testing.T) {
 		want                   outcome
 	}{
 		{"yes", "", "", "", outcome{Class: delivered}},
-		{"wrong password", "AUTH", "535 no", "", outcome{unauthorized, 535}},
-		{"no such user", "RCPT", "550 no", "", outcome{refused, 550}},
-		{"not now", "END", "451 later", "", outcome{troubled, 451}},
-		{"no 250", "END", "550 spam", "", outcome{refused, 550}},
+		{"wrong password", "AUTH", "535 no", "", outcome{Class: unauthorized, Code: 535}},
+		{"no such user", "RCPT", "550 no", "", outcome{Class: refused, Code: 550}},
+		{"not now", "END", "451 later", "", outcome{Class: troubled, Code: 451}},
+		{"no 250", "END", "550 spam", "", outcome{Class: refused, Code: 550}},
 		{"says nothing", "HELLO", "", "", outcome{Class: broken}},
 		{"hangs", "END", "hang", "", outcome{Class: silent}},
 		{"password in the open", "", "", "127.0.0.2", outcome{Class: unencrypted}},

@@ -7,6 +7,8 @@ import "fmt"
 type outcome struct {
 	Class class `json:"class"`
 	Code  int   `json:"code,omitempty"` // HTTP, SMTP or exit status; or what a chat service calls its error
+
+	name string // of the variable that is not set
 }
 
 // A class is a kind of outcome.
@@ -37,7 +39,7 @@ var classes = map[class]struct {
 	passes     bool
 }{
 	delivered:    {"delivered", "", false},
-	unset:        {"its URL has a variable that is not set", "export it before gpurun starts", false},
+	unset:        {"is not set", "export it before gpurun starts", false},
 	badURL:       {"its URL cannot be read", "copy it again", false},
 	unknownHost:  {"its host name is unknown", "look for a slip in the URL; on a machine that only reaches the web by a proxy, set HTTPS_PROXY", true},
 	unreachable:  {"its host cannot be reached", "is the network up, the port right, a proxy (HTTPS_PROXY) needed?", true},
@@ -66,13 +68,16 @@ func (o outcome) String() string {
 	if !ok {
 		c = classes[broken]
 	}
+	if o.name != "" {
+		return "$" + o.name + " " + c.text
+	}
 	if o.Code != 0 {
 		return fmt.Sprintf("%s (%d)", c.text, o.Code)
 	}
 	return c.text
 }
 
-// Cure says what to do about it.
+// cure says what to do about it.
 func (o outcome) cure() string { return classes[o.Class].cure }
 
 // classOfStatus returns what an HTTP status other than 2xx means.

@@ -67,8 +67,8 @@ func TestServices(t *testing.T) {
 	for _, service := range settings.Services() {
 		for path, want := range map[string]outcome{
 			"200": {Class: delivered}, "204": {Class: delivered},
-			"400": {refused, 400}, "401": {unauthorized, 401}, "403": {unauthorized, 403}, "404": {gone, 404}, "410": {gone, 410},
-			"429": {tooMany, 429}, "500": {troubled, 500}, "redirect": {moved, 302},
+			"400": {Class: refused, Code: 400}, "401": {Class: unauthorized, Code: 401}, "403": {Class: unauthorized, Code: 403}, "404": {Class: gone, Code: 404}, "410": {Class: gone, Code: 410},
+			"429": {Class: tooMany, Code: 429}, "500": {Class: troubled, Code: 500}, "redirect": {Class: moved, Code: 302},
 			"close": {Class: broken}, "hang": {Class: silent},
 		} {
 			o, bad := resolve(&jobspec.Notify{URL: service + "+" + at + "/" + path + "/$TOKEN"}, tokens)
@@ -92,7 +92,7 @@ func TestServices(t *testing.T) {
 		}
 	}
 	for service, want := range map[string]outcome{
-		"feishu": {refused, 19024}, "dingtalk": {refused, 310000}, "wecom": {refused, 310000}, "slack": {Class: delivered},
+		"feishu": {Class: refused, Code: 19024}, "dingtalk": {Class: refused, Code: 310000}, "wecom": {Class: refused, Code: 310000}, "slack": {Class: delivered},
 	} {
 		if got := post(context.Background(), &order{Service: service, URL: at + "/odd", News: news()}); got != want {
 			t.Errorf("%s refuses with 200: %+v, want %+v", service, got, want)
@@ -205,9 +205,9 @@ func TestChild(t *testing.T) {
 		order order
 		want  outcome
 	}{
-		{order{Service: "slack", URL: at + "/404/" + secret}, outcome{gone, 404}},
+		{order{Service: "slack", URL: at + "/404/" + secret}, outcome{Class: gone, Code: 404}},
 		{order{Service: command, Command: "cat >" + out}, outcome{Class: delivered}},
-		{order{Service: command, Command: "echo $TOKEN >&2; exit 7"}, outcome{failed, 7}},
+		{order{Service: command, Command: "echo $TOKEN >&2; exit 7"}, outcome{Class: failed, Code: 7}},
 		{order{Service: command, Command: "true"}, outcome{Class: delivered}},
 	} {
 		c.order.News = news()

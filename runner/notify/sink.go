@@ -186,14 +186,15 @@ func (s *Sink) End(final state.Snapshot, how string) {
 	}
 }
 
-// Close waits for a while until the news are sent, and returns what could not be delivered
-// since End.
-func (s *Sink) Close() error {
+// Close waits for a while until the news are sent, at most until ctx is done, and returns
+// what could not be delivered since End.
+func (s *Sink) Close(ctx context.Context) error {
 	all := make(chan struct{})
 	s.Go(func() { s.sent.Wait(); close(all) })
-	patience := time.AfterFunc(closeFor, s.stop)
+	ctx, stop := context.WithTimeout(ctx, closeFor)
+	defer stop()
+	defer context.AfterFunc(ctx, s.stop)()
 	<-all // soon after stop
-	patience.Stop()
 	s.stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()

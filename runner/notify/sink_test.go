@@ -97,7 +97,7 @@ func TestWhoGetsWhat(t *testing.T) {
 			"2m0s all: f on h: 1 failed | e: failed, ValueError: bad | no job waits any more, and GPU 0 is free again | 2 running | after 2m",
 		)
 		tr.End(state.Snapshot{Counts: map[state.Phase]int{state.Succeeded: 3, state.Failed: 4}, Failed: 4}, "jobs failed")
-		if err := tr.Close(); err != nil || len(tr.said) > 0 {
+		if err := tr.Close(t.Context()); err != nil || len(tr.said) > 0 {
 			t.Error(err, tr.said)
 		}
 		tr.check(
@@ -105,6 +105,17 @@ func TestWhoGetsWhat(t *testing.T) {
 			"10m0s late: f on h: jobs failed, 3 succeeded, 4 failed | after 10m",
 		)
 	})
+}
+
+// A job that is ended because it stalled is in a message once.
+func TestStalledAndEnded(t *testing.T) {
+	var d desk
+	s := &state.Snapshot{Failed: 1, Fresh: []state.FailedJob{{Job: "a", End: state.Fact{State: state.Stalled, Reason: "no output for 31 min"}}}}
+	items := d.see([]state.Fact{{Kind: state.KindStalled, Job: "a", Reason: "no output for 31 min"}}, s)
+	n := compose(Run{File: "f", Host: "h"}, items, nil, 0, "", time.Now())
+	if len(items) != 2 || n.Title != "f on h: 1 stalled" || n.Message != "a: stalled, no output for 31 min" || len(n.Jobs) != 1 {
+		t.Errorf("%d items: %+v", len(items), n)
+	}
 }
 
 // A run that is over before min_duration sends nothing; what was held goes with the last message.
@@ -116,7 +127,7 @@ func TestShortRun(t *testing.T) {
 		time.Sleep(time.Minute)
 		tr.fails("a")
 		tr.End(tr.snap, "jobs failed")
-		if err := tr.Close(); err != nil {
+		if err := tr.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
 		tr.check(
@@ -135,7 +146,7 @@ func TestTries(t *testing.T) {
 		"yes":      {always(delivered), 1, ""},
 		"second":   {func(n int) outcome { return outcome{Class: map[bool]class{true: troubled, false: delivered}[n == 1]} }, 2, ""},
 		"never":    {always(troubled), 3, "no news to command x: it has trouble of its own; try again later (gpurun notify --test tries it)"},
-		"for good": {func(int) outcome { return outcome{gone, 404} }, 1, "no news to command x: it knows no such address (404); copy the URL again; was the webhook or the chat deleted? (gpurun notify --test tries it)"},
+		"for good": {func(int) outcome { return outcome{Class: gone, Code: 404} }, 1, "no news to command x: it knows no such address (404); copy the URL again; was the webhook or the chat deleted? (gpurun notify --test tries it)"},
 		"hangs":    {always(silent), 3, "no news to command x: no answer within 10 s; is the port right, does a firewall drop it, is a proxy (HTTPS_PROXY) needed? (gpurun notify --test tries it)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +165,7 @@ func TestTries(t *testing.T) {
 					t.Errorf("%d tries, %q; want %d, %q", n, said, c.tries+second, c.says)
 				}
 				tr.End(tr.snap, "all done")
-				if err := tr.Close(); err != nil {
+				if err := tr.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
@@ -168,7 +179,7 @@ func TestEndWaits(t *testing.T) {
 		tr := newTrial(t, always(silent), to("x", "done"))
 		began := time.Now()
 		tr.End(tr.snap, "all done")
-		err := tr.Close()
+		err := tr.Close(t.Context())
 		if took := time.Since(began); took != closeFor || err == nil || !strings.Contains(err.Error(), "no answer") {
 			t.Errorf("%s, %v", took, err)
 		}

@@ -1,12 +1,12 @@
 // The log of an attempt, which follows while it is written.
 import { Component } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { bytes, cleanLog } from '../common/format';
 import { readLog, Refused } from './api';
 import { Text } from './parts';
 
 const piece = 128 * 1024; // read at first, and with each "earlier"
-const most = 4 * 1024 * 1024; // kept in the page
+const most = 4 * 1024 * 1024; // kept in the page, and read at once
 const blockLines = 200;
 
 interface Block { id: number; text: string }
@@ -23,7 +23,16 @@ class Tail {
   private next = 0;
   private decoder = new TextDecoder('utf-8');
 
-  append(at: number, data: Uint8Array) {
+  // Begins again near the end: what came meanwhile is too much to read.
+  clear() {
+    this.blocks = [];
+    this.open = '';
+    this.size = 0;
+    this.read = false;
+    this.decoder = new TextDecoder('utf-8');
+  }
+
+  append(at: number, data: Uint8Array, trim: boolean) {
     if (!this.read) {
       this.read = true;
       this.from = at;
@@ -39,7 +48,7 @@ class Tail {
     const lines = text.slice(0, end).split('\n');
     lines.pop();
     for (const l of lines) this.line(l);
-    while (this.size > most && this.blocks.length > 2) {
+    while (trim && this.size > most && this.blocks.length > 2) {
       const gone = new TextEncoder().encode(this.blocks.shift()!.text).length;
       this.size -= gone;
       this.from += gone;
@@ -88,18 +97,24 @@ export function LogView({ batch, uniID, name, over }: { batch: string; uniID: st
     setError(null);
     setFollow(true);
     const stop = new AbortController();
-    void poll(t, batch, uniID, stop.signal, () => redraw((n) => n + 1), setError);
+    void poll(t, batch, uniID, stop.signal, () => following.current, () => redraw((n) => n + 1), setError);
     return () => stop.abort();
   }, [batch, uniID]);
 
-  // Stay at the end unless the person has scrolled away.
-  useEffect(() => { if (following.current && box.current) box.current.scrollTop = box.current.scrollHeight; });
+  // Stay at the end unless the person has scrolled away, which is up from where it was put.
+  const put = useRef(0);
+  useLayoutEffect(() => {
+    const e = box.current;
+    if (!e || !following.current) return;
+    e.scrollTop = e.scrollHeight;
+    put.current = e.scrollTop;
+  });
 
   const scrolled = () => {
     const e = box.current;
     if (!e) return; // scrolled, and gone before that was told
     const end = e.scrollTop + e.clientHeight >= e.scrollHeight - 8;
-    if (end !== following.current) setFollow(end);
+    if (end !== following.current && (end || e.scrollTop < put.current - 4)) setFollow(end);
   };
   const earlier = async () => {
     const e = box.current!, below = e.scrollHeight - e.scrollTop;
@@ -137,16 +152,26 @@ class LogBlock extends Component<{ text: string }> {
   render() { return <pre>{cleanLog(this.props.text)}</pre>; }
 }
 
-// poll reads the end, and then what is added, once a second while the page is seen.
-async function poll(t: Tail, batch: string, uniID: string, stop: AbortSignal, drawn: () => void, fail: (text: string | null) => void) {
+// poll reads the end, and then what is added, once a second while the page is seen. To a
+// person who has scrolled away it adds no more than the page can keep.
+async function poll(t: Tail, batch: string, uniID: string, stop: AbortSignal, following: () => boolean, drawn: () => void, fail: (text: string | null) => void) {
   let next = -piece;
   while (!stop.aborted) {
     let more = false;
+    if (!following() && t.size > most) {
+      await seconds(0.5, stop);
+      continue;
+    }
     try {
-      const got = await readLog(batch, uniID, next, stop);
+      const got = await readLog(batch, uniID, next, stop, next < 0 ? undefined : next + most / 4 - 1);
       if (stop.aborted) return;
       const end = got.from + got.data.length;
-      if (got.data.length || !t.read) t.append(got.from < 0 ? 0 : got.from, got.data);
+      if (following() && got.total - end > most) {
+        t.clear();
+        next = -piece;
+        continue;
+      }
+      if (got.data.length || !t.read) t.append(got.from < 0 ? 0 : got.from, got.data, following());
       if (next < 0) next = Math.max(end, 0); else next = Math.max(next, end);
       t.total = Math.max(got.total, next);
       t.over = got.over;

@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"gpurun/jobspec"
@@ -23,31 +22,38 @@ type mirror struct {
 	file string // the job file, links resolved
 	id   string
 
-	with atomic.Pointer[[]string] // the state folders of the files that run together with this one
-
 	mu    sync.Mutex
-	ref   *batchRef // as last loaded
-	after aftermath
-	known map[string]appearance // of the files that decide what the jobs are, when they were last read
-
-	readable bool // the files are
-	view     *web.View
-	again    bool          // everything must be read
-	index    map[place]int // of the jobs in the view
-	tails    []*disk.Follower
-
-	answers []*schema.Job // of the run, by index; nil if a fact has come since
-	metrics map[string]map[string]any
-	ask     time.Time // when the run may be asked again
-	loaded  time.Time
+	view  *web.View
+	again bool // everything must be read
+	loaded
+	live
 
 	past  retold
 	row   listRow
 	judge judged
 }
 
-// What a live run is asked for costs it this part of its time at most, as does reading
-// everything again; but once in a second is nothing.
+// loaded is a batch as it was read as a whole. What is appended to its ledgers then is
+// applied to its history.
+type loaded struct {
+	ref      *batchRef
+	after    aftermath
+	readable bool                  // its files are
+	known    map[string]appearance // the files that decide what the jobs are
+	index    map[place]int         // of the jobs in the view
+	tails    []*disk.Follower      // of the ledgers
+	at       time.Time
+}
+
+// live is what came since then.
+type live struct {
+	answers []*schema.Job             // of the run, by index; nil if a fact has come since
+	metrics map[string]map[string]any // by uni_id
+	ask     time.Time                 // when the run may be asked again
+}
+
+// What a live run is asked costs it one part in so many of its time at most; but once in a
+// second is nothing.
 const (
 	askShare = 50
 	askLeast = time.Second
@@ -63,12 +69,13 @@ func (m *mirror) ID() string { return m.id }
 func (m *mirror) Look() (*web.View, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.stale() {
-		return m.view, m.load()
+	touched, all := map[int]bool(nil), m.stale()
+	if !all {
+		touched, all = m.facts()
 	}
-	touched, all := m.facts()
 	if all {
-		return m.view, m.load()
+		err := m.load()
+		return m.view, err
 	}
 	var live *schema.Status
 	if m.ref.alive && time.Now().After(m.ask) {
@@ -86,8 +93,7 @@ func (m *mirror) stale() bool {
 		return true
 	}
 	r, alive, _ := disk.Running(m.file, m.app.global.StateDir)
-	switch {
-	case alive != m.ref.alive || r.PID != m.ref.runner.PID:
+	if alive != m.ref.alive || r.PID != m.ref.runner.PID {
 		return true
 	}
 	for path, was := range m.known {
@@ -95,13 +101,12 @@ func (m *mirror) stale() bool {
 			return true
 		}
 	}
-	return !alive && len(m.after.found) > 0 && time.Since(m.loaded) > lookAgain
+	return !alive && len(m.after.found) > 0 && time.Since(m.at) > lookAgain
 }
 
 // load reads the batch as a whole. Jobs in which nothing has changed keep their place in
 // memory, by which others see that.
 func (m *mirror) load() error {
-	began := time.Now()
 	ref, err := m.app.batchOf(m.file)
 	if err != nil {
 		return webFailure(err)
@@ -109,53 +114,38 @@ func (m *mirror) load() error {
 	if m.ref != nil && len(ref.more) == 0 { // files that ran together stay together on the page
 		ref.more = m.ref.more
 	}
-	m.joined(ref)
-	m.known = map[string]appearance{}
+	l := loaded{ref: ref, known: map[string]appearance{}, tails: make([]*disk.Follower, len(ref.files())), index: map[place]int{}}
 	for _, path := range ref.files() {
-		m.note(path)
+		l.note(path)
 	}
-	tails := make([]*disk.Follower, len(ref.files()))
-	for i := range tails { // before they are read: a fact that comes twice does no harm
-		tails[i] = disk.Follow(ref.folder(m.app)(i))
+	for i := range l.tails { // before they are read: a fact that comes twice does no harm
+		l.tails[i] = disk.Follow(ref.folder(m.app)(i))
 	}
 	reader := *m.app
-	reader.reading = m.note
+	reader.reading = l.note
 	if err := ref.read(&reader); err != nil {
 		return webFailure(err)
 	}
-	m.readable = ref.batch != nil
+	l.readable = ref.batch != nil
 	st, after := m.app.statusAfter(ref)
-	st.Batch.ID = m.id
-	m.ref, m.after, m.tails, m.metrics = ref, after, tails, map[string]map[string]any{}
-	old, was := m.view, m.index
-	m.index = make(map[place]int, len(st.Jobs))
+	st.Batch.ID, l.after, l.at = m.id, after, time.Now()
 	v := &web.View{Status: *st, Jobs: make([]*schema.Job, len(st.Jobs))}
-	m.answers = make([]*schema.Job, len(st.Jobs))
 	for i := range st.Jobs {
 		j := &st.Jobs[i]
 		at := placeOf(j)
-		if k, known := was[at]; known && sameJob(old.Jobs[k], j) {
-			j = old.Jobs[k]
+		if k, known := m.index[at]; known && sameJob(m.view.Jobs[k], j) {
+			j = m.view.Jobs[k]
 		}
-		v.Jobs[i], m.index[at] = j, i
+		v.Jobs[i], l.index[at] = j, i
 	}
 	v.Status.Jobs = nil
-	m.view, m.again, m.loaded = v, false, time.Now()
-	m.ask = m.loaded.Add(max(askLeast, askShare*time.Since(began)))
+	m.view, m.again, m.loaded = v, false, l
+	m.live = live{make([]*schema.Job, len(v.Jobs)), map[string]map[string]any{}, l.at.Add(askLeast)}
 	return nil
 }
 
 // note keeps how a file is that is about to be read.
-func (m *mirror) note(path string) { m.known[path] = look(path) }
-
-// joined notes which files run together with the mirror's.
-func (m *mirror) joined(ref *batchRef) {
-	var dirs []string
-	if ref.alive {
-		dirs = names(len(ref.more), func(i int) string { return ref.folder(m.app)(i + 1) })
-	}
-	m.with.Store(&dirs)
-}
+func (l *loaded) note(path string) { l.known[path] = look(path) }
 
 // facts reads what has been appended to the ledgers: of which jobs, or that everything must
 // be read again.

@@ -59,7 +59,6 @@ func (m *mirror) Row() (*schema.BatchRow, error) {
 		}
 		row, _ := m.app.batchRow(ref)
 		row.ID = m.id
-		m.joined(ref)
 		*l = listRow{ref, &row, changed}
 		l.ref.history, l.ref.batch = nil, nil // only the row is needed
 	}

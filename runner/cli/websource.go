@@ -65,7 +65,6 @@ func (s *webSource) Batches() []web.Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []web.Batch
-	seen := map[string]bool{}
 	for _, u := range list {
 		m := s.mirrors[u.Dir]
 		if m == nil {
@@ -74,14 +73,8 @@ func (s *webSource) Batches() []web.Batch {
 			m = &mirror{app: &its, file: u.File, id: batchID([]string{u.File})}
 			s.mirrors[u.Dir] = m
 		}
-		if !seen[u.Dir] {
+		if !slices.Contains(all, web.Batch(m)) {
 			all = append(all, m)
-		}
-		seen[u.Dir] = true
-		if with := m.with.Load(); with != nil {
-			for _, dir := range *with {
-				seen[dir] = true
-			}
 		}
 	}
 	return all

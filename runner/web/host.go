@@ -107,12 +107,9 @@ func (s *Server) watchList() *watch[*listing] {
 	var last *listing
 	return newWatch(s, s.Limits.Host, func(context.Context) (*listing, error) {
 		doc := schema.Batches{Head: now(), Batches: []schema.BatchRow{}}
-		for _, b := range s.Source.Batches() {
-			if row, err := b.Row(); err == nil {
-				r := *row
-				r.Run = safeRun(r.Run)
-				doc.Batches = append(doc.Batches, r)
-			}
+		for _, row := range s.rows() {
+			row.Run = safeRun(row.Run)
+			doc.Batches = append(doc.Batches, row)
 		}
 		rows, err := json.Marshal(doc.Batches)
 		if err != nil || last != nil && bytes.Equal(rows, last.rows) {
@@ -122,4 +119,25 @@ func (s *Server) watchList() *watch[*listing] {
 		last = &listing{all, rows}
 		return last, err
 	})
+}
+
+// rows describes all batches. Files that run together are one.
+func (s *Server) rows() (rows []schema.BatchRow) {
+	together := map[string]bool{}
+	for _, b := range s.Source.Batches() {
+		row, err := b.Row()
+		if err != nil || len(row.Files) == 0 {
+			continue
+		}
+		if alive := row.Run != nil && row.Run.Alive; alive {
+			if together[row.Files[0].Path] {
+				continue
+			}
+			for _, f := range row.Files {
+				together[f.Path] = true
+			}
+		}
+		rows = append(rows, *row)
+	}
+	return rows
 }

@@ -52,11 +52,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
 		put("gpurun_runs_waiting", "Runs of all users that wait for GPUs.", []figure{{"", float64(len(d.Waiting))}})
 	}
 	var alive, jobs []figure
-	for _, batch := range s.Source.Batches() {
-		row, err := batch.Row()
-		if err != nil || len(row.Files) == 0 {
-			continue
-		}
+	for _, row := range s.rows() {
 		l := label("batch", row.ID) + "," + label("file", row.Files[0].Path)
 		is := 0.0
 		if row.Run != nil && row.Run.Alive {

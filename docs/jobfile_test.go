@@ -42,6 +42,8 @@ func complete(example string) string {
 		return example
 	case strings.HasPrefix(example, "- "):
 		return "jobs:\n" + example + "- {name: train-1, run: x}\n"
+	case strings.HasPrefix(example, "settings:"):
+		return example + "jobs: [{run: x}]\n"
 	case !strings.Contains("\n"+example, "\nrun:"):
 		example += "run: x\n"
 	}
@@ -110,6 +112,7 @@ func TestExamplesAreJobFiles(t *testing.T) {
 		"job-1", // retries
 		"job-1", // a timeout
 		"job-1", // a job that does nothing
+		"job-1", // news
 		"job-1", // a config file
 		"SVHN_a005_ours_seed42",
 		"q1-1 … q1-2",

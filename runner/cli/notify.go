@@ -13,10 +13,12 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/jobspec/units"
+	"gpurun/runner"
 	"gpurun/runner/notify"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/host"
+	"gpurun/state/redact"
 )
 
 type notifyCmd struct {
@@ -111,8 +113,13 @@ func (r *run) openNews(say func(string)) *notify.Sink {
 	if len(r.batch.Settings.Notify) == 0 {
 		return nil
 	}
+	var secrets []string
+	for i := range r.batch.Jobs {
+		secrets = append(secrets, redact.Secrets(runner.Params(&r.batch.Jobs[i]))...)
+	}
 	return notify.New(notify.Config{
-		Targets: r.batch.Settings.Notify, Run: newsOf(names(len(r.batch.Files), func(i int) string { return r.batch.Files[i].Path })), Say: say, Go: r.goSafely,
+		Targets: r.batch.Settings.Notify, Run: newsOf(names(len(r.batch.Files), func(i int) string { return r.batch.Files[i].Path })),
+		Hide: redact.Hiding(secrets), Say: say, Go: r.goSafely,
 	})
 }
 

@@ -31,8 +31,9 @@ const maxJobs = 20
 
 // A desk makes news of what happens in a run. It is pure.
 type desk struct {
-	ran    bool // something has started since the run was last done
-	failed int  // jobs, so far
+	hide   func(string) string // takes out secrets; nil for those alone that tell themselves
+	ran    bool                // something has started since the run was last done
+	failed int                 // jobs, so far
 	used   map[int]bool
 	free   bool // it has been said that GPUs are free
 }
@@ -50,7 +51,7 @@ func (d *desk) see(facts []state.Fact, s *state.Snapshot) (items []item) {
 				d.used[g] = true
 			}
 		case state.KindStalled:
-			items = append(items, ofJob("stalled", f.Job, schema.Stalled, f.Reason, f.Log))
+			items = append(items, d.ofJob("stalled", f.Job, schema.Stalled, f.Reason, f.Log))
 		}
 	}
 	if s == nil {
@@ -62,7 +63,7 @@ func (d *desk) see(facts []state.Fact, s *state.Snapshot) (items []item) {
 			if d.failed == 0 && i == 0 {
 				kind = "first_failure"
 			}
-			items = append(items, ofJob(kind, j.Job, schema.StateOf(j.End.State), j.End.Failure().Cause(), j.Log))
+			items = append(items, d.ofJob(kind, j.Job, schema.StateOf(j.End.State), j.End.Failure().Cause(), j.Log))
 		}
 		if more -= len(s.Fresh); more > 0 {
 			items = append(items, item{on: "failure", text: fmt.Sprintf("and %d more failed", more), more: more})
@@ -101,12 +102,19 @@ func gpus(ids []int) string {
 	return "GPUs " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]") + " are"
 }
 
-func ofJob(kind, name string, s schema.State, why, log string) item {
-	name, why = clean(name), clean(why)
+func (d *desk) ofJob(kind, name string, s schema.State, why, log string) item {
+	name, why = d.clean(name), d.clean(why)
 	return item{on: kind, text: name + ": " + string(s) + ", " + why, job: &schema.NewsJob{Name: name, State: s, Text: why, Log: schema.Known(log)}}
 }
 
 // clean takes out secrets and what is no text.
+func (d *desk) clean(s string) string {
+	if d.hide != nil {
+		s = d.hide(s)
+	}
+	return clean(s)
+}
+
 func clean(s string) string {
 	return redact.Text(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

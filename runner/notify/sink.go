@@ -33,8 +33,9 @@ var pauses = [tries - 1]time.Duration{2 * time.Second, 8 * time.Second}
 type Config struct {
 	Targets []jobspec.Notify
 	Run     Run
-	Say     func(text string) // tells the user what could not be delivered, while the run goes on
-	Go      func(func())      // starts a goroutine and handles its panics
+	Hide    func(string) string // takes the secrets of jobs out of what is sent
+	Say     func(text string)   // tells the user what could not be delivered, while the run goes on
+	Go      func(func())        // starts a goroutine and handles its panics
 }
 
 // A Sink follows a run and sends news of it.
@@ -115,7 +116,7 @@ func (s *Sink) note(what func()) {
 // run makes news of what happens until the run is over.
 func (s *Sink) run() {
 	defer close(s.done)
-	var d desk
+	d := desk{hide: s.Hide}
 	var last *state.Snapshot
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()

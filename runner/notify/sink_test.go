@@ -12,6 +12,7 @@ import (
 
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/redact"
 )
 
 // A trial plays a run to a sink whose targets are all sent to by send.
@@ -202,16 +203,16 @@ func TestWatchedRunIsDoneOften(t *testing.T) {
 
 // Messages stay short, name what they leave out, and have no secrets in them.
 func TestMessageIsBounded(t *testing.T) {
-	var d desk
+	d := desk{hide: redact.Hiding([]string{"k3yk3y"})}
 	s := &state.Snapshot{Failed: 100, Counts: map[state.Phase]int{state.Failed: 100}}
 	for i := range 20 {
-		s.Fresh = append(s.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 \x1b[31m" + strings.Repeat("é", 300)}})
+		s.Fresh = append(s.Fresh, state.FailedJob{Job: fmt.Sprintf("train-%d", i), End: state.Fact{State: state.Failed, Line: "api_key=hunter2 k3yk3y \x1b[31m" + strings.Repeat("é", 300)}})
 	}
 	n := compose(Run{File: "f", Host: "h", Look: "gpurun status f"}, d.see(nil, s), s, time.Hour, "", time.Now())
 	if len(n.Message) > maxText || len(n.Jobs) != 20 || !strings.Contains(n.Message, "… and ") || !strings.HasSuffix(n.Message, "\n100 failed\nafter 1h00m\ngpurun status f") {
 		t.Errorf("%d bytes: %s", len(n.Message), n.Message)
 	}
-	if strings.Contains(n.Message, "hunter2") || strings.Contains(n.Message, "\x1b") || strings.Contains(n.Jobs[0].Text, "hunter2") {
+	if strings.Contains(n.Message, "hunter2") || strings.Contains(n.Message, "k3yk3y") || strings.Contains(n.Message, "\x1b") || strings.Contains(n.Jobs[0].Text, "hunter2") {
 		t.Errorf("%q", n.Message)
 	}
 	if want := "f on h: 100 failed"; n.Title != want {

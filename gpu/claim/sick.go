@@ -105,18 +105,12 @@ func (r *Reader) Sick() []gpu.Quarantine {
 
 // readSick reads one file of user uid, under the rules for claims.
 func readSick(d *os.File, name string, uid int) (q gpu.Quarantine, err error) {
-	fd, err := openPlain(d, name, uid)
-	if err != nil {
-		return q, err
-	}
-	defer unix.Close(fd)
-	b := make([]byte, maxSize)
-	n, err := unix.Pread(fd, b, 0)
+	b, err := readPlain(d, name, uid)
 	if err != nil {
 		return q, err
 	}
 	var s sickness
-	if err := json.Unmarshal(b[:n], &s); err != nil {
+	if err := json.Unmarshal(b, &s); err != nil {
 		return q, fmt.Errorf("not a quarantine: %w", err)
 	}
 	switch {

@@ -102,6 +102,18 @@ func openPlain(d *os.File, name string, uid int) (int, error) {
 	return fd, err
 }
 
+// readPlain reads such a file.
+func readPlain(d *os.File, name string, uid int) ([]byte, error) {
+	fd, err := openPlain(d, name, uid)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	b := make([]byte, maxSize)
+	n, err := unix.Pread(fd, b, 0)
+	return b[:max(0, n)], err
+}
+
 // trust returns an error unless a file can be a claim: a regular file of that user,
 // of limited size. It may have several links: others can create those.
 func trust(st *unix.Stat_t, uid int) error {

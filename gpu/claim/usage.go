@@ -176,17 +176,11 @@ func Past(roots []string, set string) *Usage {
 
 // readUsage reads the file of user uid in their folder, under the rules for claims.
 func readUsage(d *os.File, uid int, set string) (*Usage, error) {
-	fd, err := openPlain(d, usageName(set), uid)
+	b, err := readPlain(d, usageName(set), uid)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
-	b := make([]byte, maxSize)
-	n, err := unix.Pread(fd, b, 0)
-	if err != nil {
-		return nil, err
-	}
-	return parseUsage(b[:n], uid, set, time.Now())
+	return parseUsage(b, uid, set, time.Now())
 }
 
 // Account adds what a run of this user has spent up to now to the record of a set of

@@ -139,19 +139,7 @@ func readJSON(in io.Reader, list []jobspec.Metric) ([]cell, error) {
 	}
 	d := json.NewDecoder(strings.NewReader(string(quoteNaN(data))))
 	d.UseNumber()
-	var docs []any
-	for {
-		var doc any
-		switch err := d.Decode(&doc); {
-		case errors.Is(err, io.EOF):
-			return fromDocs(docs, list)
-		case err != nil && len(docs) > 0: // cut short, or mended by hand
-			return fromDocs(docs, list)
-		case err != nil:
-			return nil, errors.New("is not JSON")
-		}
-		docs = append(docs, doc)
-	}
+	return documents(d, "is not JSON", list)
 }
 
 // readYAML reads one document or several.
@@ -161,14 +149,20 @@ func readYAML(in io.Reader, list []jobspec.Metric) ([]cell, error) {
 		return nil, err
 	}
 	d := yaml.NewDecoder(strings.NewReader(string(data)))
+	return documents(d, "is not YAML", list)
+}
+
+// documents picks values from all documents of a file. Those before a broken one count: it was
+// cut short, or mended by hand.
+func documents(d interface{ Decode(any) error }, broken string, list []jobspec.Metric) ([]cell, error) {
 	var docs []any
 	for {
 		var doc any
 		switch err := d.Decode(&doc); {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF), err != nil && len(docs) > 0:
 			return fromDocs(docs, list)
 		case err != nil:
-			return nil, errors.New("is not YAML")
+			return nil, errors.New(broken)
 		}
 		docs = append(docs, doc)
 	}

@@ -122,16 +122,21 @@ func problems(err error) error {
 	if err == nil {
 		return nil
 	}
+	head, lines := summed(err)
+	return &failure{code: exitUsage, text: head + ", nothing was started", err: err, more: lines}
+}
+
+// summed counts the errors of job files, and returns lines about the first of them.
+func summed(err error) (head string, lines []string) {
 	ps := problemsIn(err)
-	f := &failure{code: exitUsage, text: count(len(ps), "problem") + ", nothing was started", err: err}
 	for i, p := range ps {
 		if i == maxProblems {
-			f.more = append(f.more, fmt.Sprintf("  … and %d more", len(ps)-i))
+			lines = append(lines, fmt.Sprintf("  … and %d more", len(ps)-i))
 			break
 		}
-		f.more = append(f.more, problemLines(p)...)
+		lines = append(lines, problemLines(p)...)
 	}
-	return f
+	return count(len(ps), "problem"), lines
 }
 
 func problemsIn(err error) []jobspec.Problem {

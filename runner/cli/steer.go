@@ -193,14 +193,6 @@ func mistake(err error) error {
 	if err == nil {
 		return nil
 	}
-	ps := problemsIn(err)
-	m := &runner.Mistake{Text: count(len(ps), "problem") + ", nothing has changed"}
-	for i, p := range ps {
-		if i == maxProblems {
-			m.Lines = append(m.Lines, fmt.Sprintf("  … and %d more", len(ps)-i))
-			break
-		}
-		m.Lines = append(m.Lines, problemLines(p)...)
-	}
-	return m
+	head, lines := summed(err)
+	return &runner.Mistake{Text: head + ", nothing has changed", Lines: lines}
 }

@@ -69,11 +69,14 @@ func (h *host) loop(uid int, jobs []job) {
 	l.turn()
 }
 
-func (l *loop) waits() (jobs, each int) {
-	if len(l.left) == 0 {
+func (l *loop) waits() (jobs, each int) { return pending(l.left) }
+
+// pending returns how many jobs there are, and how many GPUs the first one needs.
+func pending(left []job) (jobs, each int) {
+	if len(left) == 0 {
 		return 0, 0
 	}
-	return len(l.left), l.left[0].gpus
+	return len(left), left[0].gpus
 }
 
 func (l *loop) turn() {
@@ -150,12 +153,7 @@ func (c *central) add(uid int, jobs []job) {
 	c.deal()
 }
 
-func (q *queue) waits() (jobs, each int) {
-	if len(q.left) == 0 {
-		return 0, 0
-	}
-	return len(q.left), q.left[0].gpus
-}
+func (q *queue) waits() (jobs, each int) { return pending(q.left) }
 
 func (c *central) deal() {
 	for {

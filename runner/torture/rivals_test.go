@@ -34,14 +34,7 @@ var rivals = []struct {
 		r.signal(syscall.SIGKILL)
 		toggle := exec.Command("sh", "-c", "while :; do : >a.claim; : >b.wish; rm a.claim b.wish; done")
 		toggle.Dir, toggle.Env = l.claims(), []string{c.mark}
-		toggle.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
-		if err := toggle.Start(); err != nil {
-			c.t.Fatal(err)
-		}
-		c.t.Cleanup(func() {
-			_ = toggle.Process.Kill()
-			_ = toggle.Wait()
-		})
+		c.beside(toggle, l)
 	}, 0, 0},
 	{"wishing, and taking nothing", haunted(0), courtesy, gpuCount * courtesy},
 	{"wishing anew every second", haunted(time.Second), courtesy, gpuCount * courtesy},
@@ -61,15 +54,20 @@ func haunted(every time.Duration) func(c *crowd, l *lane, r *runner) {
 		ghost := exec.Command("/proc/self/exe")
 		ghost.Env = []string{c.mark, ghostWish + "=" + wish, ghostEvery + "=" + every.String(), claim.RootVariable + "=" + filepath.Join(c.dir, "claims")}
 		ghost.Stderr = os.Stderr
-		ghost.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
-		if err := ghost.Start(); err != nil {
-			c.t.Fatal(err)
-		}
-		c.t.Cleanup(func() {
-			_ = ghost.Process.Kill()
-			_ = ghost.Wait()
-		})
+		c.beside(ghost, l)
 	}
+}
+
+// beside starts a program as a lane's user and kills it when the test ends.
+func (c *crowd) beside(cmd *exec.Cmd, l *lane) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: l.credential()}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 }
 
 // wish returns what a lane's user wishes for, "" for nothing.

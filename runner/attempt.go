@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -85,7 +86,10 @@ func adopted(b *jobspec.Batch, id int, a *state.Attempt, dir string) *attempt {
 	was := state.Record{Fact: *s, Start: s.Time}
 	at.evidence = func() sched.Evidence { return files.EvidenceOf(b, &b.Jobs[id], &was) }
 	if r, err := b.Render(&b.Jobs[id], jobspec.Runtime{UniID: at.launch.UniID, Attempt: a.Start.Attempt, GPUs: a.Start.GPUs, Log: a.Start.Log}); err == nil {
-		at.outputs, at.metrics, at.out.stderr, at.launch.WorkDir = r.Outputs, r.Metrics, r.Stderr, r.WorkDir
+		at.outputs, at.metrics, at.launch.WorkDir = r.Outputs, r.Metrics, r.WorkDir
+		if r.Stderr != r.Stdout { // starts of earlier versions do not say it
+			at.out.stderr = cmp.Or(a.Start.Stderr, r.Stderr)
+		}
 	}
 	return at
 }

@@ -200,6 +200,9 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 	start := state.Fact{
 		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: slices.Clone(p.named(r.Commands)), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
 	}
+	if r.Stderr != r.Stdout {
+		start.Stderr = r.Stderr
+	}
 	if p.Does.Places {
 		start.Engine = p.Does.Name
 	}

@@ -59,6 +59,7 @@ type Fact struct {
 	Close    gpu.Closeness     `json:"closeness,omitempty"`    // of several GPUs: what connects the farthest two, if known
 	Log      string            `json:"log,omitempty"`
 	LogFrom  int64             `json:"log_from_bytes,omitempty"` // where in it the attempt's part begins; 0 also if unknown
+	Stderr   string            `json:"stderr,omitempty"`         // where that is not part of Log
 	Inputs   []Input           `json:"inputs,omitempty"`
 	Snapshot string            `json:"snapshot,omitempty"`      // the copy of the code that it runs in; also run: the one that it began with
 	Needs    string            `json:"needs,omitempty"`         // hash of the sorted keys of its needs
@@ -121,6 +122,7 @@ func TakenOver(file string, run, start, end Fact) Fact {
 	if start.Kind == KindStart {
 		f.Params, f.Commands, f.Traits, f.Inputs, f.Needs, f.Family = start.Params, start.Commands, start.Traits, start.Inputs, start.Needs, start.Family
 		f.GPUs, f.GPUUUIDs, f.Memory, f.Close, f.Log, f.LogFrom, f.Snapshot = start.GPUs, start.GPUUUIDs, start.Memory, start.Close, start.Log, start.LogFrom, start.Snapshot
+		f.Stderr = start.Stderr
 	}
 	return f
 }

@@ -244,7 +244,7 @@ func (m *measured) read(j *jobspec.Job, s *disk.Success, to *results.Job, live b
 	case !over:
 		logs = append(logs, files.LogPart{Path: path, From: start.LogFrom, To: end.LogTo})
 		if r.Stderr != r.Stdout {
-			logs = append(logs, files.LogPart{Path: r.Stderr})
+			logs = append(logs, files.LogPart{Path: cmp.Or(start.Stderr, r.Stderr)})
 		}
 	case err == nil && end.LogTo > 0 && kept.Size() == end.LogTo:
 		logs = append(logs, files.LogPart{Path: path + ".1", From: start.LogFrom})

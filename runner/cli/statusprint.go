@@ -58,6 +58,9 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 	if s.Kept != "" {
 		line(s.Kept)
 	}
+	if s.Watching {
+		line("all done; waiting for its files to change (gpurun stop --drain ends it)")
+	}
 	if s.Draining != "" {
 		line("nothing more starts: " + s.Draining)
 	}

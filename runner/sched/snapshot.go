@@ -174,6 +174,8 @@ func (c *Core) RunPhase() schema.RunPhase {
 		return schema.RunDraining
 	case c.paused:
 		return schema.RunPaused
+	case c.watching():
+		return schema.RunWatching
 	}
 	return schema.RunRunning
 }

@@ -240,8 +240,13 @@ const pausedAll = "the run is paused: gpurun resume lets it go on"
 // viewSteering is what a snapshot says of steering.
 func (c *Core) viewSteering(s *state.Snapshot) {
 	s.Paused, s.Aside = c.paused, c.pauses
+	s.Watching = c.watching()
+}
+
+// watching reports whether all is done and the run waits for its files to change.
+func (c *Core) watching() bool {
 	left := c.counts[pending] + c.counts[ready] + c.counts[waiting] + c.counts[held]
-	s.Watching = c.opts.Watch && c.begun && c.draining == "" && len(c.live.all)+left == 0
+	return c.opts.Watch && c.begun && c.draining == "" && len(c.live.all)+left == 0
 }
 
 // on carries out a user's request to stop.

@@ -247,6 +247,8 @@ func notices(s *state.Snapshot, hint string) []string {
 		n = append(n, hint)
 	case s.Draining != "":
 		n = append(n, "nothing more starts: "+s.Draining)
+	case s.Watching:
+		n = append(n, "all done; waiting for its files to change")
 	}
 	return n
 }

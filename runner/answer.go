@@ -41,7 +41,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 		ids, err := l.match(r.Jobs)
 		return control.Reply{Jobs: l.phases(ids)}, err
 	case control.OpDrain:
-		l.step(sched.StopRequested{Drain: true, Why: "gpurun stop --drain"})
+		l.step(sched.StopRequested{Drain: true, Why: "gpurun stop --drain was given"})
 		return control.Reply{}, nil
 	case control.OpStopGPU:
 		return control.Reply{}, l.stopGPU(r.GPU)

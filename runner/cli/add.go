@@ -44,13 +44,16 @@ func (c *addCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := disk.LockEdits(ref.real, a.global.StateDir)
-	if err != nil {
-		return stateFailure(err)
-	}
 	run := expand.Escape(shellescape.QuoteCommand(c.Command))
-	line, err := a.append(ref, run)
-	unlock()
+	line, err := 0, editable(ref.real)
+	if err == nil {
+		unlock, lockErr := disk.LockEdits(ref.real, a.global.StateDir)
+		if lockErr != nil {
+			return stateFailure(lockErr)
+		}
+		line, err = a.append(ref, run)
+		unlock()
+	}
 	var known *addition.Known
 	switch {
 	case errors.As(err, &known):
@@ -93,17 +96,12 @@ func (a *app) pasted(ref *batchRef, run string) string {
 // append writes the job file with one more job at its end. The caller holds the lock on
 // edits; what others do to the file meanwhile is not lost.
 func (a *app) append(ref *batchRef, run string) (line int, err error) {
-	f, info, err := host.OpenRegular(ref.real)
+	info, err := os.Stat(ref.real)
+	if err == nil {
+		err = editable(ref.real)
+	}
 	if err != nil {
 		return 0, err
-	}
-	f.Close()
-	st := info.Sys().(*syscall.Stat_t)
-	switch {
-	case int(st.Uid) != os.Geteuid():
-		return 0, errors.New("it belongs to another user")
-	case st.Nlink > 1:
-		return 0, errors.New("it has several names (hard links)")
 	}
 	was, err := os.ReadFile(ref.real)
 	if err != nil {
@@ -128,6 +126,23 @@ func (a *app) append(ref *batchRef, run string) (line int, err error) {
 		return 0, errors.New("somebody has just changed it: try again")
 	}
 	return line, out.CloseAtomicallyReplace()
+}
+
+// editable returns why a file is not for this user to change.
+func editable(path string) error {
+	f, info, err := host.OpenRegular(path)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	st := info.Sys().(*syscall.Stat_t)
+	switch {
+	case int(st.Uid) != os.Geteuid():
+		return errors.New("it belongs to another user")
+	case st.Nlink > 1:
+		return errors.New("it has several names (hard links)")
+	}
+	return nil
 }
 
 // sameJobs returns why a new text of a job file is not the old one and a job with one

@@ -10,6 +10,7 @@ import (
 
 	"gpurun/runner/control"
 	"gpurun/runner/engine/procs"
+	"gpurun/state/disk"
 	"gpurun/state/host"
 )
 
@@ -19,6 +20,9 @@ const (
 	askLimit  = 5 * time.Second
 	readLimit = time.Minute
 )
+
+// exitLimit is how long a run may take between its last answer and its end.
+const exitLimit = 2 * time.Second
 
 // ask sends a request to the run of a batch. It returns ErrNoRun if no run is alive,
 // and a failure that tells why if one is but does not answer.
@@ -33,6 +37,12 @@ func (r *batchRef) ask(req control.Request) (control.Reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	rep, err := control.Do(ctx, r.dir, req)
+	shows := req.Op == control.OpStatus || req.Op == control.OpWait // again, if need be
+	for began := time.Now(); errors.Is(err, control.ErrNoRun) && r.alive && !shows && time.Since(began) < exitLimit; {
+		time.Sleep(50 * time.Millisecond)
+		rep, err = control.Do(ctx, r.dir, req)
+		r.runner, r.alive, r.doubt = disk.Running(r.real, r.stateDir)
+	}
 	switch {
 	case err == nil || rep.Err != "":
 		return rep, err

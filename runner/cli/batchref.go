@@ -15,10 +15,11 @@ import (
 // A batchRef is the batch that a command like status or stop is about: one job file,
 // or those that one live run runs together.
 type batchRef struct {
-	file string   // its job file, as displayed
-	real string   // absolute, links resolved
-	dir  string   // its folder of state
-	more []string // real paths of the other files of a live run
+	file     string   // its job file, as displayed
+	real     string   // absolute, links resolved
+	dir      string   // its folder of state
+	stateDir string   // --state-dir
+	more     []string // real paths of the other files of a live run
 
 	alive  bool        // whether a run holds the lock
 	runner disk.Runner // that run
@@ -119,7 +120,7 @@ func (a *app) batchOf(file string) (*batchRef, error) {
 	if err := a.reachable(real); err != nil {
 		return nil, err
 	}
-	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir)}
+	ref := &batchRef{file: shown(file), real: real, dir: disk.Folder(real, a.global.StateDir), stateDir: a.global.StateDir}
 	if !exists(real) && !exists(ref.dir) {
 		return nil, &failure{code: exitUsage, text: ref.file + ": no such file, and no recorded run of one"}
 	}

@@ -10,6 +10,7 @@ import (
 	"gpurun/jobspec/units"
 	"gpurun/runner"
 	"gpurun/runner/control"
+	"gpurun/runner/engine/procs"
 	"gpurun/runner/terminal"
 	"gpurun/state"
 	"gpurun/state/disk"
@@ -90,6 +91,8 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 	switch {
 	case len(c.Jobs) > 0 && ref.alive:
 		return c.leftLive(a, ref)
+	case ref.alive && ref.runner.Here && procs.Stopped(ref.runner.PID):
+		return "the run does not go on: " + ref.silent(nil).Error(), nil
 	case ref.alive:
 		return "the run goes on", nil
 	}

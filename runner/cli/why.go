@@ -149,11 +149,14 @@ func placed(j *schema.Job) string {
 	return fmt.Sprintf("%s (%s:%d)", j.Name, shown(j.File), *j.Line)
 }
 
+// over are the states that begin with an end.
+var over = []schema.State{schema.Succeeded, schema.Failed, schema.Timeout, schema.OOM, schema.Stalled, schema.Cancelled, schema.Interrupted, schema.Lost}
+
 // stateWords says how a job is: "failed since 03:12:07, exit: ValueError: bad lr".
 func stateWords(j *schema.Job) string {
 	s := strings.ReplaceAll(string(j.State), "_", " ")
 	if j.Since != nil {
-		s += " since " + localTime(*j.Since)
+		s += map[bool]string{false: " since ", true: " at "}[slices.Contains(over, j.State)] + localTime(*j.Since)
 	}
 	switch {
 	case j.Cause != nil:
@@ -170,7 +173,7 @@ func stateWords(j *schema.Job) string {
 }
 
 func causeWords(c *schema.Cause) string {
-	if string(c.Code) == c.Text {
+	if string(c.Code) == c.Text || c.Code == state.CauseNeedFailed {
 		return c.Text
 	}
 	return fmt.Sprintf("%s: %s", c.Code, c.Text)
@@ -235,6 +238,8 @@ func attemptWords(x *state.Exploit) string {
 func (w *explanation) outlook(j *schema.Job) []string {
 	p := j.Plan
 	switch {
+	case j.State == schema.Running && w.doc.Run != nil && !w.doc.Run.Alive:
+		return []string{"its run is gone: gpurun " + shown(j.File) + " goes on with it"}
 	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.doc.Run != nil && w.doc.Run.Alive && j.State == schema.Pending:
 		return nil
 	case p.Run:

@@ -147,11 +147,13 @@ func dial(ctx context.Context, dir string) (net.Conn, error) {
 
 func talk(c net.Conn, dir string, r Request) (Reply, error) {
 	var reply Reply
-	if err := json.NewEncoder(c).Encode(r); err != nil {
+	if err := json.NewEncoder(c).Encode(r); errors.Is(err, syscall.EPIPE) {
+		return reply, ErrNoRun // it is exiting
+	} else if err != nil {
 		return reply, fmt.Errorf("cannot ask the run in %s: %w", dir, err)
 	}
 	err := json.NewDecoder(io.LimitReader(c, maxReply)).Decode(&reply)
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
 		return reply, ErrNoRun // it exited before it could answer
 	}
 	if err != nil {

@@ -90,7 +90,7 @@ func Build(k *Known) *schema.Report {
 func describe(j *schema.Job, hide func(string) string) schema.ReportJob {
 	d := schema.ReportJob{
 		File: j.File, Line: j.Line, Name: j.Name, Key: j.Key, Params: redacted(j.Params), Tags: j.Tags, Needs: j.Needs, State: j.State, Since: j.Since,
-		Cause: readable(j.Cause, hide), Commands: commands(j.Commands, hide), Inputs: []state.Input{}, Metrics: j.Metrics,
+		Cause: readable(j.Cause, hide), Commands: j.Commands, Inputs: []state.Input{}, Metrics: j.Metrics,
 	}
 	if j.Wait != nil {
 		w := *j.Wait
@@ -120,7 +120,7 @@ func former(id ID, k *Known, attempts []schema.Attempt) schema.ReportJob {
 	return j
 }
 
-// provenance adds what each job's last attempt was made of. What all configs agree in is
+// provenance adds what each job's last attempt was made of, and hides secrets in it. What all configs agree in is
 // said once.
 func provenance(r *schema.Report, k *Known, hide func(string) string) {
 	all, having := map[string]*common{}, 0
@@ -150,14 +150,13 @@ func provenance(r *schema.Report, k *Known, hide func(string) string) {
 		for name := range r.Config {
 			delete(j.Config, name)
 		}
-		start := k.Starts[ID{j.File, j.Key}]
-		if start == nil {
-			continue
+		if start := k.Starts[ID{j.File, j.Key}]; start != nil {
+			j.Inputs = schema.List(start.Inputs)
+			if len(start.Commands) > 0 {
+				j.Commands = start.Commands
+			}
 		}
-		j.Inputs = schema.List(start.Inputs)
-		if len(start.Commands) > 0 {
-			j.Commands = commands(start.Commands, hide)
-		}
+		j.Commands = commands(j.Commands, hide)
 	}
 }
 

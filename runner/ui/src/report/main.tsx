@@ -11,7 +11,7 @@ import { Failures, LostTime } from './failures';
 import { GPUs, Lazy } from './gpus';
 import { JobDialog } from './job';
 import { Jobs, type Choice } from './jobs';
-import { attemptWords, hours, seconds, stamp, timelineOf, until } from './model';
+import { attemptWords, endOf, hours, seconds, stamp, timelineOf, until } from './model';
 import { Curves, ResultsTable } from './results';
 import { Summary } from './summary';
 import type { Report } from './types';
@@ -78,8 +78,8 @@ function Runs({ r }: { r: Report }) {
       <thead><tr>{['Began', 'Ended', 'Took', 'Exit', 'How it ended', 'Jobs', 'Attempts', 'GPU hours', 'Commit', 'Host'].map((h, i) => <th scope="col" class={[2, 3, 6, 7].includes(i) ? 'num' : ''}>{h}</th>)}</tr></thead>
       <tbody>{[...r.runs].reverse().map((x) => (
         <tr>
-          <td class="nowrap">{stamp(x.started)}</td><td class="nowrap">{x.ended ? until(x.started, x.ended) : <span class="muted">last seen {until(x.started, x.last_seen)}</span>}</td>
-          <td class="num">{duration(seconds(x.ended ?? x.last_seen) - seconds(x.started))}</td><td class="num">{x.exit_status ?? ''}</td><td>{x.why}</td>
+          <td class="nowrap">{stamp(x.started)}</td><td class="nowrap">{x.ended ? until(x.started, x.ended) : <span class="muted">{endOf(r, x) === r.now ? 'still running' : `last seen ${until(x.started, x.last_seen)}`}</span>}</td>
+          <td class="num">{duration(seconds(endOf(r, x)) - seconds(x.started))}</td><td class="num">{x.exit_status ?? ''}</td><td>{x.why}</td>
           <td>{Object.entries(x.counts).filter(([, n]) => n > 0).map(([s, n]) => <span class="pair">{n} {stateWords(s)}</span>)}</td>
           <td class="num">{x.attempts}</td><td class="num">{hours(x.gpu_seconds)}</td>
           <td class="mono">{x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? '+' : '')}</td><td>{x.host}</td>

@@ -8,6 +8,9 @@ export const seconds = (at: string) => Date.parse(at) / 1000;
 export const lastOf = (j: Job): Attempt | undefined => j.attempts[j.attempts.length - 1];
 export const hours = (s: number) => (s / 3600).toLocaleString('en-US', s < 36000 ? { minimumFractionDigits: 2, maximumFractionDigits: 2 } : { maximumFractionDigits: 0 });
 
+/** When a run ended, or was last seen; of the live one now. */
+export const endOf = (r: Report, run: Report['runs'][0]) => (r.run?.alive && run === r.runs[r.runs.length - 1] ? r.now : run.ended ?? run.last_seen);
+
 /** Local time, the same everywhere in the report: "2026-03-01 06:12:40". */
 export function stamp(at: string | null | undefined): string {
   if (!at) return '';

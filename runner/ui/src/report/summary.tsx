@@ -1,7 +1,7 @@
 // The head of the report: what ran, how it ended, and what became of the jobs.
 import { base, count, duration } from '../common/format';
 import { look, states, stateWords } from '../common/states';
-import { hours, seconds, stamp, until } from './model';
+import { endOf, hours, seconds, stamp, until } from './model';
 import type { Report } from './types';
 
 const unique = (list: (string | null | undefined)[]) => [...new Set(list.filter((x): x is string => !!x))];
@@ -21,7 +21,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
   const first = r.runs[0], last = r.runs[r.runs.length - 1], how = outcome(r);
   const sum = (f: (x: Report['runs'][0]) => number) => r.runs.reduce((n, x) => n + f(x), 0);
   const lost = sum((x) => x.lost.reduce((n, l) => n + l.gpu_seconds, 0));
-  const alive = sum((x) => seconds(x.ended ?? x.last_seen) - seconds(x.started));
+  const alive = sum((x) => seconds(endOf(r, x)) - seconds(x.started));
   const total = Object.values(r.counts).reduce((a, b) => a + b, 0);
   const done = (r.counts.succeeded ?? 0) + (r.counts.up_to_date ?? 0) + (r.counts.not_needed ?? 0);
   const git = unique(r.runs.map((x) => x.git && x.git.commit.slice(0, 10) + (x.git.dirty ? ' + changes' : '')));
@@ -32,7 +32,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
         <span class={`badge ${how.tone}`} title={how.text}>{how.text}</span>
       </div>
       <dl class="facts wide">
-        {first && <><dt>When</dt><dd>{stamp(first.started)} – {until(first.started, last.ended ?? last.last_seen)}{r.runs.length > 1 && <span class="muted"> in {count(r.runs.length, 'run')}</span>}</dd></>}
+        {first && <><dt>When</dt><dd>{stamp(first.started)} – {r.run?.alive ? 'still running' : until(first.started, endOf(r, last))}{r.runs.length > 1 && <span class="muted"> in {count(r.runs.length, 'run')}</span>}</dd></>}
         <dt>By</dt><dd>{r.batch.user} on {unique([...r.runs.map((x) => x.host), r.batch.host]).join(', ')}</dd>
         <dt>Folder</dt><dd class="mono">{r.batch.work_dir || r.batch.state_dir}</dd>
         {git.length > 0 && <><dt>Commit</dt><dd class="mono">{git.join(', ')}{git.length > 1 && ' (several)'}</dd></>}
@@ -41,7 +41,7 @@ export function Summary({ r, pick }: { r: Report; pick: (state: string) => void 
       <div class="tiles">
         <Tile name="jobs done" value={done.toLocaleString('en-US')} of={`of ${total.toLocaleString('en-US')}`} />
         <Tile name="time" value={duration(alive)} of={r.runs.length > 1 ? 'of all runs' : ''} />
-        <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} />
+        <Tile name="GPU hours" value={hours(sum((x) => x.gpu_seconds))} of={r.run?.alive ? 'of what has ended' : ''} />
         <Tile name="GPU hours lost" value={hours(lost)} of="while jobs waited" />
         <Tile name="attempts" value={sum((x) => x.attempts).toLocaleString('en-US')} of={count(sum((x) => x.retries), 'retry', 'retries')} />
       </div>

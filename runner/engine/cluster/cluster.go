@@ -82,6 +82,7 @@ type submit struct {
 	dir   string
 	name  string
 	job   string // its ID, "" while unknown
+	busy  bool   // this run is about to submit it, or doing so
 	tasks []string
 	open  int // of its attempts
 	rows  []Row

@@ -47,7 +47,7 @@ func (c *Cluster) submitNext() {
 	c.queue = c.queue[n:]
 	id := make([]byte, 4)
 	_, _ = rand.Read(id)
-	s := &submit{id: hex.EncodeToString(id)}
+	s := &submit{id: hex.EncodeToString(id), busy: true}
 	s.dir, s.name = filepath.Join(c.Dir, submitsDir, s.id), c.stem+s.id
 	for i, l := range batch {
 		s.tasks = append(s.tasks, l.Dir)
@@ -115,7 +115,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 
 // unprepared ends attempts whose files could not be written: nothing was submitted.
 func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
-	c.calling = false
+	c.calling, s.busy = false, false
 	c.late.done("submit", nil)
 	for _, l := range batch {
 		if e := c.live[l.UniID]; e != nil && !e.decided {
@@ -183,7 +183,7 @@ const (
 
 // called handles the answer to a submission.
 func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, text string) {
-	c.calling = false
+	c.calling, s.busy = false, false
 	s.job = c.words.Accepted(readText(filepath.Join(s.dir, answerFile)))
 	if s.job != "" {
 		c.late.done("submit", nil)
@@ -240,8 +240,12 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	c.queue = append(again, c.queue...)
 }
 
-// isCalling reports whether somebody may still be submitting.
+// isCalling reports whether somebody may still be submitting: this run, which may not have got
+// as far as the call, or one that is gone.
 func (s *submit) isCalling() bool {
+	if s.busy {
+		return true
+	}
 	f, err := host.OpenOwn(filepath.Join(s.dir, callingFile), os.O_RDWR, 0)
 	if err != nil {
 		return false

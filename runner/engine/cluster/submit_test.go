@@ -1,0 +1,59 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A submission that this run is preparing, or that any process may still be making, is never
+// taken for one that the cluster has forgotten.
+func TestIsCalling(t *testing.T) {
+	s := &submit{dir: t.TempDir(), busy: true}
+	if !s.isCalling() {
+		t.Error("one that is being prepared is not about to be made")
+	}
+	s.busy = false
+	if s.isCalling() {
+		t.Error("one without files is being made")
+	}
+	if err := write(filepath.Join(s.dir, callingFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s.isCalling() {
+		t.Error("one that nobody makes is being made")
+	}
+	f, err := os.OpenFile(filepath.Join(s.dir, callingFile), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if !s.isCalling() {
+		t.Error("one whose lock is held is not being made")
+	}
+}
+
+// Until a list is known to have been made after a submission, its tasks are not missing.
+func TestNotYetMissing(t *testing.T) {
+	c := &Cluster{submits: map[string]*submit{}, live: map[string]*entry{}, stem: "gr-x-"}
+	s := &submit{id: "1", busy: true, dir: t.TempDir()}
+	e := &entry{submit: s}
+	e.UniID = "u"
+	c.submits["1"], c.live["u"] = s, e
+	for range 5 {
+		c.learnOf(e, s.job != "" || !s.isCalling())
+	}
+	if e.missed != 0 {
+		t.Errorf("missing from %d lists that were made before it", e.missed)
+	}
+	s.busy = false
+	c.learnOf(e, s.job != "" || !s.isCalling())
+	if e.missed != 1 {
+		t.Errorf("missing from %d lists, want 1", e.missed)
+	}
+}

@@ -169,6 +169,9 @@ func (c *chaos) someSpec() jobspec.Spec {
 		p := pools[c.pick(len(pools))]
 		spec.Pool = jobspec.PoolUse{Name: p.Name, N: 1 + c.pick(p.Size)}
 	}
+	if c.chance(20) {
+		spec.Stall = jobspec.Stall{After: time.Duration(1+c.pick(3)) * time.Minute, Output: time.Duration(c.pick(3)) * time.Minute, Kill: c.chance(50)}
+	}
 	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can ask for that
 		spec.Resize = jobspec.Resize{}
 	}
@@ -265,6 +268,7 @@ func (c *chaos) launched(a Launch) {
 		c.t.Fatalf("%s launched: started %v, live %v, ended %v", a.UniID, c.started[a.UniID], c.live[a.UniID], c.stopped[a.UniID])
 	}
 	spec := c.b.Jobs[a.Job].Spec
+	c.does[a.UniID] = []string{"prints", "computes", "rests", "unknown"}[c.pick(4)]
 	for _, cl := range c.claims {
 		if !cl.Gathering && slices.Contains(c.core.live.byID[a.UniID].grant.UUIDs, cl.UUID) && !(cl.Share && spec.Request.Share) && cl.To != c.opts.Run {
 			c.t.Fatalf("%s launched on %s, which alice has claimed", a.UniID, cl.UUID)

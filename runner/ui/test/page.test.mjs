@@ -229,6 +229,23 @@ test('another program on the port gets no token', async () => {
   await page.close();
 });
 
+test('a job file is started, with a parameter', async () => {
+  home.write('other.yaml', "jobs: [{name: 'say-{x}', matrix: {x: [1]}, gpus: 0, run: 'echo said {x}'}]\n");
+  const { page, faults } = await visit('#/batches');
+  await click(page, 'Run a job file …');
+  const [file, params] = await page.$$('dialog input');
+  await file.type(`${home.dir}/other.yaml`);
+  await params.type('x=7');
+  await click(page, 'Run', 'dialog');
+  await page.waitForSelector('.note.ok');
+  const link = await page.waitForFunction(() => [...document.querySelectorAll('.batches a')].find((a) => a.innerText === 'other.yaml'), { timeout: 15_000 });
+  await link.asElement().click();
+  await page.waitForFunction(() => document.querySelector('.top .badge')?.innerText === 'done', { timeout: 20_000 });
+  await text(page, 'say-7');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
 test('events go on after a sleep, a restart of the server and the end of the run', { timeout: 120_000 }, async () => {
   const { page, faults } = await visit(batch());
   await text(page, 'live');
@@ -259,6 +276,8 @@ test('events go on after a sleep, a restart of the server and the end of the run
   assert.ok(await page.evaluate(() => window.same), 'without a reload');
   const counts = (await home.api(`/batches/${id}`)).counts;
   await until(async () => (await page.$eval('.top .line', (e) => e.innerText)).includes(`${counts.succeeded} of`), 'the counts are those of the server');
+  await click(page, 'Run', '.top');
+  await page.waitForFunction(() => document.querySelector('.top .badge').innerText === 'running', { timeout: 20_000 });
   assert.deepEqual(faults.filter((f) => !lostConnection.test(f)), []);
   await page.close();
 });

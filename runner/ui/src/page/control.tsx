@@ -124,7 +124,7 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
   const settings = summary.run?.settings ?? {};
   const [gpus, setGPUs] = useState<GPUs['gpus'] | null>(null);
   const [ids, setIDs] = useState(settings.gpu_ids === 'not set' ? '' : settings.gpu_ids ?? '');
-  const [most, setMost] = useState(settings.max_concurrent ?? '');
+  const [most, setMost] = useState(/^\d+$/.test(settings.max_concurrent) ? settings.max_concurrent : '');
   useEffect(() => {
     if (summary.run?.sim) return; // its GPUs are not those of the host
     const over = new AbortController();
@@ -135,10 +135,11 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
   const toggle = (i: number) => {
     const now = new Set(chosen);
     now.has(i) ? now.delete(i) : now.add(i);
-    setIDs([...now].sort((a, b) => a - b).join(','));
+    setIDs(now.size ? [...now].sort((a, b) => a - b).join(',') : 'none');
   };
   const save = () => {
     const set: Record<string, string> = {};
+    if (gpus ? !chosen.size : !ids && settings.gpu_ids !== 'not set') return tell('A run needs a GPU: choose at least one', true);
     if (ids && ids !== settings.gpu_ids) set.gpu_ids = ids;
     if (most && most !== settings.max_concurrent) set.max_concurrent = most;
     if (Object.keys(set).length) void send('set', { set });
@@ -147,7 +148,7 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
     <Dialog title="Settings of this run" onClose={onClose}>
       <form method="dialog" onSubmit={save}>
         <label class="field">Jobs at once
-          <input type="text" inputMode="numeric" value={most} onInput={(e) => setMost(e.currentTarget.value)} autofocus /></label>
+          <input type="text" inputMode="numeric" placeholder={settings.max_concurrent} value={most} onInput={(e) => setMost(e.currentTarget.value)} autofocus /></label>
         {gpus && (
           <fieldset class="field"><legend>GPUs</legend>
             {gpus.map((g) => (
@@ -194,8 +195,8 @@ export function StartDialog({ onClose }: { onClose: () => void }) {
   const [file, setFile] = useState('');
   const [params, setParams] = useState('');
   const start = () => {
-    const param = Object.fromEntries(params.split(/\s+/).filter((p) => p.includes('=')).map((p) => [p.slice(0, p.indexOf('=')), p.slice(p.indexOf('=') + 1)]));
-    if (file) void act('/runs', { files: [file], options: Object.keys(param).length ? { param } : {} });
+    const param = split(params);
+    if (file) void act('/runs', { files: [file], options: param.length ? { param } : {} });
   };
   const known = (app.batches ?? []).filter((b) => !b.run?.alive);
   return (

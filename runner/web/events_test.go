@@ -312,12 +312,12 @@ func TestReadsOnlyWhileSomebodyLooks(t *testing.T) {
 func TestSummaryIsSmall(t *testing.T) {
 	v := newFake(t, 10000).view
 	long := strings.Repeat("ä", 3000)
-	for i := range v.Jobs {
+	for i := range 100 {
 		v.Jobs[i] = fakeJob(i, schema.Running)
 		v.Jobs[i].Name = long
 	}
 	v.Status.Run = &schema.Run{Settings: map[string]string{}, Params: map[string]string{}}
-	for i := range 300 {
+	for i := range 50 {
 		v.Status.Warnings = append(v.Status.Warnings, schema.Problem{Text: long})
 		v.Status.Alike = append(v.Status.Alike, schema.Alike{Cause: schema.Cause{Text: long}, Jobs: []string{long, long}})
 		v.Status.Batch.Files = append(v.Status.Batch.Files, schema.File{Path: long})

@@ -163,7 +163,7 @@ func (f *fake) Add(_ Batch, command []string) ([]string, error) {
 
 // quick are limits for tests.
 var quick = Limits{
-	Header: 200 * time.Millisecond, Request: 2 * time.Second, Write: 200 * time.Millisecond, Beat: time.Minute,
+	Header: time.Second, Request: 2 * time.Second, Write: time.Second, Beat: time.Minute,
 	Look: time.Millisecond, Host: time.Millisecond, Past: 10 * time.Millisecond, Idle: time.Minute,
 }
 

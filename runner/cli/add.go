@@ -69,7 +69,7 @@ func (c *addCmd) Run(a *app) error {
 	rep, err := ref.ask(control.Request{Op: control.OpReload})
 	var silent *failure
 	switch {
-	case errors.Is(err, control.ErrNoRun):
+	case errors.Is(err, control.ErrNoRun) && !errors.As(err, &silent):
 		fmt.Fprintln(a.out, said+"; it is not running: gpurun "+ref.file+" runs it")
 		return nil
 	case errors.As(err, &silent):

@@ -62,7 +62,7 @@ func (a *app) request(f *batchFlag, req control.Request, said string, dead func(
 	ref := refs[0]
 	rep, err := ref.ask(req)
 	switch {
-	case errors.Is(err, control.ErrNoRun):
+	case errors.Is(err, control.ErrNoRun) && !errors.As(err, new(*failure)): // nor one that starts or exits
 		return dead(ref)
 	case err != nil:
 		return unreached(ref, rep, err)

@@ -159,7 +159,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 	if c.TLSCert != "" || c.TLSKey != "" {
 		scheme = "https"
 	}
-	name, port := "127.0.0.1", ""
+	name := "127.0.0.1"
 	switch {
 	case c.Listen == "":
 		for n := usualPort; n <= usualPort+otherPorts; n++ {
@@ -168,7 +168,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 			}
 		}
 	default:
-		if name, port, err = net.SplitHostPort(c.Listen); err != nil {
+		if name, _, err = net.SplitHostPort(c.Listen); err != nil {
 			return nil, "", &failure{code: exitUsage, text: "--listen " + c.Listen + ": write HOST:PORT or unix:PATH", err: err}
 		}
 		if !loopback(name) {
@@ -183,7 +183,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 	if err != nil {
 		return nil, "", &failure{code: exitState, text: "cannot listen: " + err.Error(), hint: "choose another address with --listen, e.g. 127.0.0.1:0 for any free port", err: err}
 	}
-	_, port, _ = net.SplitHostPort(l.Addr().String())
+	_, port, _ := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(name); name == "" || ip != nil && ip.IsUnspecified() {
 		name = disk.Host().Host
 	}

@@ -75,19 +75,15 @@ func resolve(t *jobspec.Notify, lookup func(string) (string, bool)) (o order, ba
 			return escape(value)
 		})
 	}
-	asIs := func(v string) string { return strings.TrimSpace(v) }
+	escaped := func(value string) string { return strings.ReplaceAll(url.QueryEscape(value), "+", "%20") }
 	rest, user := t.URL, ""
 	if scheme, after, ok := strings.Cut(t.URL, "://"); ok {
 		authority, _, _ := strings.Cut(after, "/")
 		if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-			user, rest = scheme+"://"+fill(authority[:at], url.QueryEscape)+"@", after[at+1:]
+			user, rest = scheme+"://"+fill(authority[:at], escaped)+"@", after[at+1:]
 		}
 	}
-	text := strings.ReplaceAll(user, "+", "%20")
-	if scheme, after, ok := strings.Cut(user, "://"); ok { // a + names the service
-		text = scheme + "://" + strings.ReplaceAll(after, "+", "%20")
-	}
-	text += fill(rest, asIs)
+	text := user + fill(rest, strings.TrimSpace)
 	if missing != "" {
 		return o, outcome{Class: unset, name: missing}
 	}

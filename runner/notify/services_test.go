@@ -183,6 +183,7 @@ func TestResolve(t *testing.T) {
 		{"https://notslack.com/hooks.slack.com", "webhook", "https://notslack.com/hooks.slack.com"},
 		{"smtps://me:$PASS@mail.example.org?to=a@b", "mail", "smtps://me:p%40ss%2Fw%3Ard+1%20%25@mail.example.org?to=a@b"},
 		{"smtp://me@example.org:$PASS@mail.example.org:587?to=a@b", "mail", "smtp://me%40example.org:p%40ss%2Fw%3Ard+1%20%25@mail.example.org:587?to=a@b"},
+		{"smtps://me+jobs:$PASS@mail.example.org?to=a@b", "mail", "smtps://me+jobs:p%40ss%2Fw%3Ard+1%20%25@mail.example.org?to=a@b"},
 	} {
 		o, bad := resolve(&jobspec.Notify{URL: c.url}, func(n string) (string, bool) { v, ok := env[n]; return v, ok })
 		if bad.Class != "" || o.Service != c.service || o.URL != c.address {

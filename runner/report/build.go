@@ -45,12 +45,12 @@ func Build(k *Known) *schema.Report {
 		run.Settings, run.Params = redacted(run.Settings), redacted(run.Params)
 		r.Run = &run
 	}
-	attempts, order := map[ID][]schema.Attempt{}, []ID{}
+	attempts, firsts := map[ID][]schema.Attempt{}, []*schema.AttemptRow{}
 	for i := range k.Attempts {
 		x := &k.Attempts[i]
 		id := ID{x.File, x.Key}
 		if attempts[id] == nil {
-			order = append(order, id)
+			firsts = append(firsts, x)
 		}
 		a := x.Attempt
 		a.Metrics, a.Cause = nil, readable(a.Cause, hide)
@@ -64,9 +64,9 @@ func Build(k *Known) *schema.Report {
 		j.Attempts = schema.List(attempts[id])
 		r.Jobs = append(r.Jobs, j)
 	}
-	for _, id := range order {
-		if !present[id] {
-			r.Jobs = append(r.Jobs, former(id, k, attempts[id]))
+	for _, first := range firsts {
+		if id := (ID{first.File, first.Key}); !present[id] {
+			r.Jobs = append(r.Jobs, former(first, attempts[id], k.Starts[id]))
 		}
 	}
 	provenance(r, k, hide)
@@ -100,21 +100,15 @@ func describe(j *schema.Job, hide func(string) string) schema.ReportJob {
 	return d
 }
 
-// former returns a job of which only the ledger knows.
-func former(id ID, k *Known, attempts []schema.Attempt) schema.ReportJob {
+// former returns a job of which only the ledger knows: its first attempt, all of them, and
+// its last start or nil.
+func former(first *schema.AttemptRow, attempts []schema.Attempt, start *state.Fact) schema.ReportJob {
 	last := &attempts[len(attempts)-1]
-	name := ""
-	for i := range k.Attempts {
-		if k.Attempts[i].File == id.File && k.Attempts[i].Key == id.Key {
-			name = k.Attempts[i].Job
-			break
-		}
-	}
 	j := schema.ReportJob{
-		File: id.File, Name: name, Key: id.Key, Former: true, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, State: last.State,
+		File: first.File, Name: first.Job, Key: first.Key, Former: true, Params: map[string]string{}, Tags: []string{}, Needs: []string{}, State: last.State,
 		Since: last.Ended, Cause: last.Cause, Commands: []string{}, Inputs: []state.Input{}, Attempts: attempts,
 	}
-	if start := k.Starts[id]; start != nil && start.Params != nil {
+	if start != nil && start.Params != nil {
 		j.Params = redacted(start.Params)
 	}
 	return j
@@ -125,11 +119,15 @@ func former(id ID, k *Known, attempts []schema.Attempt) schema.ReportJob {
 func provenance(r *schema.Report, k *Known, hide func(string) string) {
 	all, having := map[string]*common{}, 0
 	for i := range r.Jobs {
-		found := configOf(&r.Jobs[i], k)
-		if len(found) > 0 {
+		j := &r.Jobs[i]
+		j.Config = map[string]string{}
+		if start := k.Starts[ID{j.File, j.Key}]; start != nil {
+			j.Config = redacted(configOf(start))
+		}
+		if len(j.Config) > 0 {
 			having++
 		}
-		for name, value := range found {
+		for name, value := range j.Config {
 			if all[name] == nil {
 				all[name] = &common{value: value}
 			}
@@ -146,7 +144,6 @@ func provenance(r *schema.Report, k *Known, hide func(string) string) {
 	}
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
-		j.Config = configOf(j, k)
 		for name := range r.Config {
 			delete(j.Config, name)
 		}
@@ -166,14 +163,12 @@ type common struct {
 	n     int
 }
 
-// configOf returns the values in the config of a job's last attempt, by their names.
-func configOf(j *schema.ReportJob, k *Known) map[string]string {
+// configOf returns the values in the config that an attempt started with, by their names.
+func configOf(start *state.Fact) map[string]string {
 	found := map[string]string{}
-	if start := k.Starts[ID{j.File, j.Key}]; start != nil {
-		for trait, value := range start.Traits {
-			if name, is := strings.CutPrefix(trait, "config "); is {
-				found[name] = redact.Value(name, value)
-			}
+	for trait, value := range start.Traits {
+		if name, is := strings.CutPrefix(trait, "config "); is {
+			found[name] = value
 		}
 	}
 	return found
@@ -252,13 +247,7 @@ func secrets(k *Known) []string {
 	}
 	for _, start := range k.Starts {
 		found = append(found, redact.Secrets(start.Params)...)
-		config := map[string]string{}
-		for trait, value := range start.Traits {
-			if name, is := strings.CutPrefix(trait, "config "); is {
-				config[name] = value
-			}
-		}
-		found = append(found, redact.Secrets(config)...)
+		found = append(found, redact.Secrets(configOf(start))...)
 	}
 	return found
 }

@@ -152,9 +152,6 @@ func New(c Config) *Server {
 // maxHeader bounds the header of a request.
 const maxHeader = 16 << 10
 
-// Handler returns what answers requests.
-func (s *Server) Handler() http.Handler { return s.http.Handler }
-
 // Serve answers requests until Close. It closes the listener.
 func (s *Server) Serve(l net.Listener) error { return s.http.Serve(l) }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +27,7 @@ type edition struct {
 	epoch   string // changes with the list of jobs
 	version uint64 // of the newest row
 	rows    []row
-	secrets []string // in the parameters of all jobs
+	hide    hider // knows the secrets in the parameters of all jobs
 	summary []byte
 }
 
@@ -93,9 +92,9 @@ func next(old *edition, v *View, now time.Time) *edition {
 		}
 	}
 	if changed {
-		e.epoch, e.secrets = epochOf(e.rows), secretsOf(e.rows)
+		e.epoch, e.hide = epochOf(e.rows), hiderOfAll(e.rows)
 	} else {
-		e.epoch, e.secrets = old.epoch, old.secrets
+		e.epoch, e.hide = old.epoch, old.hide
 	}
 	e.summary = summaryOf(e)
 	return e
@@ -110,12 +109,13 @@ func epochOf(rows []row) string {
 	return hex.EncodeToString(list.Sum(nil)[:6])
 }
 
-func secretsOf(rows []row) (secrets []string) {
+// hiderOfAll knows the secrets among the parameters of all jobs.
+func hiderOfAll(rows []row) hider {
+	var secrets []string
 	for i := range rows {
 		secrets = append(secrets, redact.Secrets(rows[i].job.Params)...)
 	}
-	slices.Sort(secrets)
-	return slices.Compact(secrets)
+	return redact.Hiding(secrets)
 }
 
 // rowID identifies a job of a batch.
@@ -176,7 +176,6 @@ func summaryOf(e *edition) []byte {
 		Head: st.Head, Version: e.token(), Batch: st.Batch, Run: safeRun(st.Run), Counts: st.Counts, ETA: st.ETA, Total: len(e.rows),
 		Running: []string{}, Alike: []schema.Alike{}, Warnings: []schema.Problem{},
 	}
-	hide := hider(redact.Hiding(e.secrets))
 	for i := range e.rows {
 		if e.rows[i].job.State == schema.Running && len(s.Running) < maxNames {
 			s.Running = append(s.Running, e.rows[i].job.Name)
@@ -186,11 +185,11 @@ func summaryOf(e *edition) []byte {
 		s.Running = s.Running[:min(len(s.Running), names)]
 		s.Alike, s.Warnings = s.Alike[:0], s.Warnings[:0]
 		for _, a := range st.Alike[:min(len(st.Alike), names)] {
-			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(hide(a.Cause.Text))
+			a.Jobs, a.Cause.Text = a.Jobs[:min(len(a.Jobs), names)], shortened(e.hide(a.Cause.Text))
 			s.Alike = append(s.Alike, a)
 		}
 		for _, w := range st.Warnings[:min(len(st.Warnings), maxWarnings, names)] {
-			w.Text = shortened(hide(w.Text))
+			w.Text = shortened(e.hide(w.Text))
 			s.Warnings = append(s.Warnings, w)
 		}
 		if s.Batch.Files = st.Batch.Files[:min(len(st.Batch.Files), max(1, names))]; names == 0 && s.Run != nil {

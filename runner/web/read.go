@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"gpurun/runner/results"
-	"gpurun/state/redact"
 	"gpurun/state/schema"
 )
 
@@ -176,7 +175,6 @@ func (c *call) runs() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	hide := hider(redact.Hiding(e.secrets))
 	doc, err := f.batch.Runs()
 	if err != nil {
 		return nil, err
@@ -184,7 +182,7 @@ func (c *call) runs() (any, error) {
 	for i := range doc.Runs {
 		for k := range doc.Runs[i].Alike {
 			a := &doc.Runs[i].Alike[k]
-			a.Cause = *hide.cause(&a.Cause)
+			a.Cause = *e.hide.cause(&a.Cause)
 		}
 	}
 	return doc, nil

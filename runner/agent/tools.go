@@ -92,22 +92,22 @@ type (
 		File string   `json:"file" jsonschema:"the job file"`
 		Jobs []string `json:"jobs" jsonschema:"names of jobs, or globs such as train-*"`
 	}
-	planIn struct {
+	// choiceIn says which jobs run, and as what.
+	choiceIn struct {
 		File   string            `json:"file" jsonschema:"the job file"`
 		Only   []string          `json:"only,omitempty" jsonschema:"only these jobs, names or globs"`
 		Skip   []string          `json:"skip,omitempty" jsonschema:"leave out these jobs, names or globs"`
 		Force  []string          `json:"force,omitempty" jsonschema:"these jobs run although they are up to date, names or globs"`
 		Params map[string]string `json:"params,omitempty" jsonschema:"replaces a parameter of the jobs, or an axis of their matrix, e.g. {\"seed\": \"1..5\"}"`
-		Limit  int               `json:"limit,omitempty" jsonschema:"how many jobs are listed, 50 unless given; left_out says how many are not"`
+	}
+	planIn struct {
+		choiceIn
+		Limit int `json:"limit,omitempty" jsonschema:"how many jobs are listed, 50 unless given; left_out says how many are not"`
 	}
 	runIn struct {
-		File   string            `json:"file" jsonschema:"the job file"`
-		Only   []string          `json:"only,omitempty" jsonschema:"only these jobs, names or globs"`
-		Skip   []string          `json:"skip,omitempty" jsonschema:"leave out these jobs, names or globs"`
-		Force  []string          `json:"force,omitempty" jsonschema:"these jobs run although they are up to date, names or globs"`
-		Params map[string]string `json:"params,omitempty" jsonschema:"replaces a parameter of the jobs, or an axis of their matrix, e.g. {\"seed\": \"1..5\"}"`
-		AtOnce int               `json:"max_concurrent,omitempty" jsonschema:"how many jobs run at once"`
-		Yes    bool              `json:"yes,omitempty" jsonschema:"also run if successes of more than one GPU hour would be repeated"`
+		choiceIn
+		AtOnce int  `json:"max_concurrent,omitempty" jsonschema:"how many jobs run at once"`
+		Yes    bool `json:"yes,omitempty" jsonschema:"also run if successes of more than one GPU hour would be repeated"`
 	}
 	statusIn struct {
 		File   string   `json:"file" jsonschema:"the job file"`
@@ -175,7 +175,7 @@ func line(verb string, flags [][]string, words ...string) []string {
 }
 
 // chosen are the flags that plan and run have in common.
-func (in *planIn) chosen() [][]string {
+func (in *choiceIn) chosen() [][]string {
 	all := [][]string{flags("only", in.Only...), flags("skip", in.Skip...), flags("force", in.Force...)}
 	for _, name := range slices.Sorted(maps.Keys(in.Params)) {
 		all = append(all, []string{"--param=" + name + "=" + in.Params[name]})
@@ -267,7 +267,7 @@ func (s *server) wait(ctx context.Context, in waitIn) (any, error) {
 		seconds = min(in.Seconds, waitMost)
 	}
 	limit := time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
-	a, err := s.run(ctx, false, line("wait", [][]string{flags("timeout", limit.String(), ""), flags("file", file)}, in.Jobs...))
+	a, err := s.run(ctx, false, line("wait", [][]string{flags("timeout", limit.String()), flags("file", file)}, in.Jobs...))
 	if err != nil {
 		return nil, err
 	}
@@ -285,10 +285,9 @@ func (s *server) start(ctx context.Context, in runIn) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	same := planIn{File: in.File, Only: in.Only, Skip: in.Skip, Force: in.Force, Params: in.Params}
 	// A run reads what its jobs do, wherever that is; what the file itself names must be in
 	// reach before anything starts.
-	if _, err := s.document(ctx, line("plan", append(same.chosen(), asJSON), file), listing{}); err != nil {
+	if _, err := s.document(ctx, line("plan", append(in.chosen(), asJSON), file), listing{}); err != nil {
 		return nil, err
 	}
 	own := []string{"--detach"}
@@ -298,7 +297,7 @@ func (s *server) start(ctx context.Context, in runIn) (any, error) {
 	if in.AtOnce > 0 {
 		own = append(own, "--max-concurrent="+strconv.Itoa(in.AtOnce))
 	}
-	return s.said(ctx, true, line("run", append(same.chosen(), own), file))
+	return s.said(ctx, true, line("run", append(in.chosen(), own), file))
 }
 
 func (s *server) add(ctx context.Context, in addIn) (any, error) {

@@ -283,9 +283,10 @@ func (s *Sim) Wishes() []gpu.Wish { return nil }
 // Others finds no claims.
 func (s *Sim) Others(context.Context, []gpu.Reading) ([]gpu.Claim, []string) { return nil, nil }
 
-// Sick finds no quarantines.
+// CPU knows of no CPU time.
 func (s *Sim) CPU([]string) map[string]time.Duration { return nil }
 
+// Sick finds no quarantines.
 func (s *Sim) Sick() []gpu.Quarantine { return nil }
 
 // Quarantine does nothing.

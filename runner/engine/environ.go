@@ -18,3 +18,13 @@ func Layered(layers ...[]string) (env []string) {
 	}
 	return env
 }
+
+// Variable returns a variable of an environment, or "".
+func Variable(env []string, name string) string {
+	for _, kv := range env {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}

@@ -144,7 +144,7 @@ func TestFurnish(t *testing.T) {
 	l := &engine.Launch{Command: engine.Command{Commands: []string{"run " + engine.Token("gpu_list") + " " + engine.Token("gpu")}, Env: []string{"MINE=" + engine.Token("ngpus")}}, Ask: &engine.Ask{GPUs: 2}}
 	furnish(l, sub, &task{Host: "node1", GPUs: []int{2, 3}})
 	for name, want := range map[string]string{"HOME": "/h", "SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "2,3", "MINE": "2"} {
-		if got := variable(l.Env, name); got != want {
+		if got := engine.Variable(l.Env, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
@@ -153,7 +153,7 @@ func TestFurnish(t *testing.T) {
 	}
 	cpu := &engine.Launch{Ask: &engine.Ask{}}
 	furnish(cpu, sub, &task{})
-	if got := variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {
+	if got := engine.Variable(cpu.Env, "CUDA_VISIBLE_DEVICES"); got != "-1" {
 		t.Errorf("a CPU job sees the GPUs %q", got)
 	}
 }

@@ -250,7 +250,7 @@ func furnish(l *engine.Launch, submission string, t *task) {
 	} else {
 		fixed = []string{"CUDA_VISIBLE_DEVICES=-1", "NVIDIA_VISIBLE_DEVICES=void"}
 	}
-	visible := variable(theirs, "CUDA_VISIBLE_DEVICES")
+	visible := engine.Variable(theirs, "CUDA_VISIBLE_DEVICES")
 	first, _, _ := strings.Cut(visible, ",")
 	replace := strings.NewReplacer(
 		engine.Token("gpu_list"), visible, engine.Token("gpu"), first, engine.Token("ngpus"), strconv.Itoa(len(t.GPUs)), engine.Token("port"), freePort(),
@@ -275,9 +275,9 @@ func nodes(kv string) bool {
 
 // devices returns the GPUs that the cluster gave a task, by its environment.
 func devices(env []string) (ids []int, _ []gpu.UUID) {
-	list := variable(env, "SLURM_JOB_GPUS") // the node's numbers, whatever the task may see
+	list := engine.Variable(env, "SLURM_JOB_GPUS") // the node's numbers, whatever the task may see
 	if list == "" {
-		list = variable(env, "CUDA_VISIBLE_DEVICES")
+		list = engine.Variable(env, "CUDA_VISIBLE_DEVICES")
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		if n, err := strconv.Atoi(part); err == nil && n >= 0 {
@@ -285,21 +285,12 @@ func devices(env []string) (ids []int, _ []gpu.UUID) {
 		}
 	}
 	var uuids []gpu.UUID
-	for part := range strings.SplitSeq(variable(env, "CUDA_VISIBLE_DEVICES"), ",") {
+	for part := range strings.SplitSeq(engine.Variable(env, "CUDA_VISIBLE_DEVICES"), ",") {
 		if strings.HasPrefix(part, "GPU-") || strings.HasPrefix(part, "MIG-") {
 			uuids = append(uuids, gpu.UUID(part))
 		}
 	}
 	return ids, uuids
-}
-
-func variable(env []string, name string) string {
-	for _, kv := range env {
-		if value, ok := strings.CutPrefix(kv, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }
 
 // freePort returns a port that nobody listens on here now.

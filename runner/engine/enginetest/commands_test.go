@@ -52,7 +52,9 @@ func commands() (tests []test) {
 			if c.with != nil {
 				c.with(&l)
 			}
-			expand := func(s string) string { return os.Expand(s, func(name string) string { return variable(l, name) }) }
+			expand := func(s string) string {
+				return os.Expand(s, func(name string) string { return engine.Variable(l.Env, name) })
+			}
 			before := time.Now()
 			if c.err != "" {
 				got := b.run(l)
@@ -136,14 +138,4 @@ var once = []test{
 			b.t.Errorf("it ran after it was voided: %q", text)
 		}
 	}},
-}
-
-// variable returns a variable of an attempt.
-func variable(l engine.Launch, name string) string {
-	for _, e := range l.Env {
-		if value, ok := strings.CutPrefix(e, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }

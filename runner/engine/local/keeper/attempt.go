@@ -66,7 +66,7 @@ type commands struct {
 }
 
 func newAttempt(k *keeper, l *engine.Launch) *attempt {
-	if variable(l.Env, procs.UniIDName) == "" { // lets us find a tree that has lost every other trace
+	if engine.Variable(l.Env, procs.UniIDName) == "" { // lets us find a tree that has lost every other trace
 		l.Env = append(l.Env, procs.UniIDName+"="+l.UniID)
 	}
 	return &attempt{
@@ -213,7 +213,7 @@ func (a *attempt) steps() [][]string {
 
 // step starts command i.
 func (a *attempt) step(i int, argv []string) error {
-	path, err := lookPath(argv[0], a.WorkDir, variable(a.Env, "PATH"))
+	path, err := lookPath(argv[0], a.WorkDir, engine.Variable(a.Env, "PATH"))
 	if err != nil {
 		return err
 	}

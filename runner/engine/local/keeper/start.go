@@ -154,13 +154,3 @@ func executable(path, dir string) error {
 	}
 	return nil
 }
-
-// variable returns a variable of an environment, or "".
-func variable(env []string, name string) string {
-	for _, kv := range env {
-		if value, ok := strings.CutPrefix(kv, name+"="); ok {
-			return value
-		}
-	}
-	return ""
-}

@@ -16,7 +16,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -73,7 +72,6 @@ type entry struct {
 	stop    *request
 	since   time.Time // of the stop
 	chased  bool      // the cluster was asked to end it
-	decided bool      // its end is under way
 }
 
 // A submit is an array job, or one that may become one.
@@ -83,8 +81,7 @@ type submit struct {
 	name  string
 	job   string // its ID, "" while unknown
 	busy  bool   // this run is about to submit it, or doing so
-	tasks []string
-	open  int // of its attempts
+	open  int    // of its attempts
 	rows  []Row
 	there bool // some task was in the last list
 	gone  int  // complete lists in a row without any
@@ -112,9 +109,6 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 	}
 	if d, err := time.ParseDuration(c.Options["poll"]); err == nil && d > 0 {
 		cl.every = d
-	}
-	if n, err := strconv.Atoi(c.Options["max_array"]); err == nil && n > 0 {
-		cl.most = n
 	}
 	u, err := user.Current()
 	if err != nil {
@@ -296,7 +290,6 @@ func (c *Cluster) known(id string) *submit {
 	if s == nil {
 		dir := filepath.Join(c.Dir, submitsDir, filepath.Base(id))
 		s = &submit{id: id, dir: dir, name: c.stem + id, job: c.words.Accepted(readText(filepath.Join(dir, answerFile)))}
-		s.tasks = lines(readText(filepath.Join(dir, tasksFile)))
 		c.submits[id] = s
 	}
 	return s

@@ -11,7 +11,7 @@ import (
 // look reads the files of all attempts, and judges each.
 func (c *Cluster) look() {
 	for _, e := range c.sorted() {
-		if e.decided || e.submit == nil && !e.adopted {
+		if e.submit == nil && !e.adopted {
 			continue // it waits to be submitted
 		}
 		c.read(e)

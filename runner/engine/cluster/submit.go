@@ -50,7 +50,6 @@ func (c *Cluster) submitNext() {
 	s := &submit{id: hex.EncodeToString(id), busy: true}
 	s.dir, s.name = filepath.Join(c.Dir, submitsDir, s.id), c.stem+s.id
 	for i, l := range batch {
-		s.tasks = append(s.tasks, l.Dir)
 		e := c.live[l.UniID]
 		e.submit, e.n = s, i
 		s.open++
@@ -63,7 +62,7 @@ func (c *Cluster) submitNext() {
 		if err != nil {
 			return func() { c.unprepared(s, batch, err) }
 		}
-		refusal, text := c.call(s, args)
+		refusal, text := c.call(s, len(batch), args)
 		return func() { c.called(s, batch, refusal, text) }
 	})
 }
@@ -91,10 +90,14 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	if err != nil {
 		return err
 	}
+	var tasks []string
+	for _, l := range batch {
+		tasks = append(tasks, l.Dir)
+	}
 	for _, f := range []struct {
 		name, text string
 		mode       os.FileMode
-	}{{tasksFile, strings.Join(s.tasks, "\n") + "\n", 0o644}, {envFile, string(env), 0o600}, {callingFile, "", 0o600}, {answerFile, "", 0o644}, {errFile, "", 0o644}} {
+	}{{tasksFile, strings.Join(tasks, "\n") + "\n", 0o644}, {envFile, string(env), 0o600}, {callingFile, "", 0o600}, {answerFile, "", 0o644}, {errFile, "", 0o644}} {
 		if err := write(filepath.Join(s.dir, f.name), []byte(f.text), f.mode); err != nil {
 			return err
 		}
@@ -118,7 +121,7 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 	c.calling, s.busy = false, false
 	c.late.done("submit", nil)
 	for _, l := range batch {
-		if e := c.live[l.UniID]; e != nil && !e.decided {
+		if e := c.live[l.UniID]; e != nil {
 			void(e.Dir)
 			c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit: " + err.Error()})
 		}
@@ -127,11 +130,11 @@ func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {
 	delete(c.submits, s.id)
 }
 
-// call runs the cluster's command. What it prints goes straight to the answer file, and it
-// inherits a lock that says for how long it may be under way: so a run that finds this
-// submission later knows as much.
-func (c *Cluster) call(s *submit, args []string) (Refusal, string) {
-	command := c.words.Submit(s.name, c.Dir, len(s.tasks), args)
+// call runs the cluster's command, for n tasks. What it prints goes straight to the answer
+// file, and it inherits a lock that says for how long it may be under way: so a run that finds
+// this submission later knows as much.
+func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
+	command := c.words.Submit(s.name, c.Dir, n, args)
 	calling, err := host.OpenOwn(filepath.Join(s.dir, callingFile), os.O_RDWR, 0)
 	if err != nil {
 		return Invalid, err.Error()
@@ -223,7 +226,7 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 	var again []*engine.Launch
 	for _, l := range batch {
 		e := c.live[l.UniID]
-		if e == nil || e.decided {
+		if e == nil {
 			continue
 		}
 		e.submit = nil

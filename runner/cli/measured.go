@@ -5,7 +5,6 @@ import (
 	"maps"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -35,7 +34,6 @@ func (m *measured) files() []string {
 // measured reads what the jobs of some files have measured, from the ledgers and, for what
 // is not there, from logs and files.
 func (a *app) measured(paths []string) (*measured, error) {
-	debug.SetGCPercent(400) // many small values, for a moment
 	type ledger struct {
 		last map[string]*disk.Success
 		err  error

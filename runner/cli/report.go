@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -53,6 +54,7 @@ Examples:
 
 // Run writes the report of one batch.
 func (c *reportCmd) Run(a *app) error {
+	debug.SetGCPercent(400) // many small values, for a moment
 	refs, err := a.find(cmp.Or(c.Path, c.File), toShow)
 	if err != nil {
 		return err

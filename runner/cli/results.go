@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -46,6 +47,7 @@ Examples:
 
 // Run prints the results of the files, or of each batch that may be meant.
 func (c *resultsCmd) Run(a *app) error {
+	debug.SetGCPercent(400) // many small values, for a moment
 	if c.JSON {
 		c.Format = "json"
 	}

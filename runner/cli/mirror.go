@@ -1,12 +1,12 @@
 package cli
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
 	"time"
 
-	"gpurun/jobspec"
 	"gpurun/runner/control"
 	"gpurun/runner/web"
 	"gpurun/state"
@@ -215,7 +215,7 @@ func (m *mirror) update(touched map[int]bool, live *schema.Status) {
 			}
 		}
 	} else {
-		st.Counts = cloneCounts(st.Counts)
+		st.Counts = maps.Clone(st.Counts)
 	}
 	open := map[place]*state.Attempt{}
 	for _, o := range m.ref.history.Attempts() {
@@ -244,7 +244,7 @@ func (m *mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, 
 	j := jobDoc{*old}
 	j.State, j.Since, j.Cause, j.Wait, j.Attempts, j.Attempt, j.Metrics = schema.Pending, nil, nil, nil, 0, nil, nil
 	h := m.ref.history
-	r := h.Of(fileOf(m.batch(), j.File), j.Key)
+	r := h.Of(fileOf(m.ref.batch, j.File), j.Key)
 	if r != nil && r.State != "" {
 		j.State = schema.StateOf(r.State)
 	}
@@ -262,16 +262,6 @@ func (m *mirror) anew(old *schema.Job, open *state.Attempt, answer *schema.Job, 
 	}
 	j.settle()
 	return &j.Job
-}
-
-func (m *mirror) batch() *jobspec.Batch { return m.ref.batch }
-
-func cloneCounts(counts map[schema.State]int) map[schema.State]int {
-	out := make(map[schema.State]int, len(counts))
-	for s, n := range counts {
-		out[s] = n
-	}
-	return out
 }
 
 // sameJob reports whether a job looks as before, but for the time that goes by.

@@ -48,13 +48,6 @@ export function timeExact(at: string | number | null | undefined): string {
   return at == null ? '' : `${day.format(new Date(at))} ${exact.format(new Date(at))}`;
 }
 
-/** How long ago: "3m05s ago". */
-export function ago(at: string | null | undefined, now = Date.now()): string {
-  if (at == null) return '';
-  const s = (now - Date.parse(at)) / 1000;
-  return s < 2 ? 'just now' : `${duration(s)} ago`;
-}
-
 /** "1 job", "3 jobs". */
 export function count(n: number, one: string, many = one + 's'): string {
   return `${n.toLocaleString('en-US')} ${n === 1 ? one : many}`;

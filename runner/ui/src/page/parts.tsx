@@ -10,10 +10,9 @@ import type { Counts } from './types';
 export const Text = ({ of }: { of: string | null | undefined }) => <>{clean(of ?? '')}</>;
 
 /** How long something has lasted; drawn again every second until it has ended. */
-export function Lasted({ from, to, seconds }: { from?: string | null; to?: string | null; seconds?: number | null }) {
+export function Lasted({ from, to }: { from?: string | null; to?: string | null }) {
   useLive();
   if (to == null && from != null) return <>{duration((now() - Date.parse(from)) / 1000)}</>;
-  if (seconds != null) return <>{duration(seconds)}</>;
   return <>{from && to ? duration((Date.parse(to) - Date.parse(from)) / 1000) : ''}</>;
 }
 
@@ -115,9 +114,9 @@ export function Notes() {
 }
 
 /** True once something has been asked for so long that people wonder. */
-export function useSlow(ms = 300): boolean {
+function useSlow(): boolean {
   const [slow, set] = useState(false);
-  useEffect(() => { const t = setTimeout(() => set(true), ms); return () => clearTimeout(t); }, []);
+  useEffect(() => { const t = setTimeout(() => set(true), 300); return () => clearTimeout(t); }, []);
   return slow;
 }
 

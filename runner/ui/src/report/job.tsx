@@ -34,14 +34,12 @@ export function JobDialog({ r, at, open, close }: { r: Report; at: number; open:
         {j.commands.length > 0 && <><h3>Commands</h3><pre class="log" tabIndex={0}>{j.commands.map(clean).join('\n')}</pre></>}
         {Object.keys(j.params).length > 0 && <Pairs title="Parameters" of={j.params} />}
         {Object.keys(j.config).length > 0 && <Pairs title="Config, where it differs from other jobs" of={j.config} />}
-        {Object.keys(j.config).length + Object.keys(r.config).length > 0 && Object.keys(r.config).length > 0 && hasConfig(j) && <details><summary>Config that all jobs have in common</summary><Pairs of={r.config} /></details>}
+        {Object.keys(r.config).length > 0 && j.attempts.length > 0 && <details><summary>Config that all jobs have in common</summary><Pairs of={r.config} /></details>}
         {j.inputs.length > 0 && <Inputs j={j} />}
       </div>
     </dialog>
   );
 }
-
-const hasConfig = (j: Job) => j.attempts.length > 0;
 
 function Pairs({ title, of }: { title?: string; of: Record<string, unknown> }) {
   return (

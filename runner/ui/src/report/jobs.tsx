@@ -11,14 +11,14 @@ export type Choice = { state?: string; failure?: number };
 type Column = { name: string; css: string; value: (j: Job, i: number) => string | number; text: (j: Job) => preact.ComponentChildren };
 const columns: Column[] = [
   { name: 'Job', css: 'name', value: (j) => j.name, text: (j) => j.name },
-  { name: 'State', css: 'what', value: (j) => Object.keys(tones).indexOf(look(j.state).tone) + j.state, text: (j) => <State state={j.state} /> },
+  { name: 'State', css: 'what', value: (j) => tones.indexOf(look(j.state).tone) + j.state, text: (j) => <State state={j.state} /> },
   { name: 'Started', css: 'when', value: (j) => lastOf(j)?.started ?? '', text: (j) => stamp(lastOf(j)?.started) },
   { name: 'Time', css: 'num', value: (j) => lastOf(j)?.seconds ?? -1, text: (j) => duration(lastOf(j)?.seconds) },
   { name: 'Tries', css: 'num', value: (j) => j.attempts.length, text: (j) => j.attempts.length || '' },
   { name: 'On', css: 'on', value: (j) => lastOf(j)?.gpus[0]?.index ?? -1, text: (j) => (lastOf(j)?.started ? gpuWords(lastOf(j)!) : '') },
   { name: 'Why', css: 'why', value: (j) => j.cause?.text ?? j.wait?.text ?? '', text: (j) => j.cause?.text ?? j.wait?.text ?? '' },
 ];
-const tones = { bad: 0, warn: 1, run: 2, idle: 3, ok: 4 };
+const tones = ['bad', 'warn', 'run', 'idle', 'ok'];
 const rowHeight = 30;
 const onPaper = 500; // rows: nobody reads more
 

@@ -28,6 +28,11 @@ export const look = (state: string): Look => states[state] ?? { tone: 'idle', sy
 const words: Record<string, string> = { oom: 'out of memory' };
 export const stateWords = (state: string) => words[state] ?? state.replaceAll('_', ' ');
 
+const left = new Set(['preempted', 'resized', 'gpu_taken', 'interrupted']);
+
+/** Whether an attempt that ended for this cause had to leave its GPU. */
+export const handedOver = (cause: string | null | undefined) => cause != null && left.has(cause);
+
 export function State({ state }: { state: string }) {
   const { tone, symbol } = look(state);
   return <span class={`state ${tone}`}><span class="symbol" aria-hidden="true">{symbol}</span>{stateWords(state)}</span>;

@@ -1,7 +1,7 @@
 // The attempts of a batch over its GPUs.
 import { useMemo } from 'preact/hooks';
 import { clean, duration, timeExact } from '../common/format';
-import { look, stateWords } from '../common/states';
+import { handedOver, look, stateWords } from '../common/states';
 import { Timeline } from '../common/timeline';
 import type { Item } from '../common/lanes';
 import { useDocument } from './document';
@@ -42,8 +42,7 @@ function pieces(spans: Span[]) {
     if (!span.started) continue;
     const from = Date.parse(span.started) / 1000, open = span.ended == null;
     const to = open ? from : Date.parse(span.ended!) / 1000;
-    const piece = { from, to, tone: look(span.state).tone, label: clean(span.name), group: span.job, mark: span.n > 1 ? '↻' : undefined, span, open,
-      hatch: ['preempted', 'resized', 'gpu_taken', 'interrupted'].includes(span.cause ?? '') };
+    const piece = { from, to, tone: look(span.state).tone, label: clean(span.name), group: span.job, mark: span.n > 1 ? '↻' : undefined, hatch: handedOver(span.cause), span, open };
     for (const row of span.gpus.length ? span.gpus.map((g) => rowOf.get(g)!) : [cpu]) items.push({ ...piece, row });
   }
   items.sort((a, b) => a.from - b.from);

@@ -1,8 +1,8 @@
 // One job: its attempts, and what it was made of.
 import { useEffect, useRef } from 'preact/hooks';
 import { base, bytes, clean, duration, measured } from '../common/format';
-import { State } from '../common/states';
-import { gpuWords, handedOver, stamp, until } from './model';
+import { handedOver, State } from '../common/states';
+import { gpuWords, stamp, until } from './model';
 import type { Attempt, Job, Report } from './types';
 
 export function JobDialog({ r, at, open, close }: { r: Report; at: number; open: (job: string) => void; close: () => void }) {
@@ -68,7 +68,7 @@ function One({ a }: { a: Attempt }) {
   ].filter(Boolean);
   return (
     <li>
-      <div><b>{a.n}</b> <State state={a.state} />{a.charged === false && a.cause && <span class="muted"> spent no retry</span>}{handedOver(a) && <span class="badge warn">left its GPU: {a.cause!.code.replaceAll('_', ' ')}</span>}</div>
+      <div><b>{a.n}</b> <State state={a.state} />{a.charged === false && a.cause && <span class="muted"> spent no retry</span>}{handedOver(a.cause?.code) && <span class="badge warn">left its GPU: {a.cause!.code.replaceAll('_', ' ')}</span>}</div>
       <div class="muted">{parts.join(' · ')}</div>
       {a.cause && <div>{clean(a.cause.text)} <span class="muted mono">{a.cause.code}{a.exit_code ? `, exit ${a.exit_code}` : ''}{a.signal ? `, ${a.signal}` : ''}</span></div>}
       {a.log && <div class="muted mono">{a.log.path}{a.log.from ? ` from byte ${a.log.from}` : ''}</div>}

@@ -1,7 +1,7 @@
 // What the sections of the report show, worked out of its data.
 import { bytes, duration, ranges } from '../common/format';
 import type { Band, Item } from '../common/lanes';
-import { look, stateWords } from '../common/states';
+import { handedOver, look, stateWords } from '../common/states';
 import type { Attempt, Job, Report } from './types';
 
 export const seconds = (at: string) => Date.parse(at) / 1000;
@@ -34,8 +34,6 @@ export const blame = (code: string, user: string | null) => {
   return { text: user ? `${text} (${user})` : text, color: user ? 'theirs' : color };
 };
 
-const left = new Set(['preempted', 'resized', 'gpu_taken', 'interrupted']);
-export const handedOver = (a: Attempt) => a.cause !== null && left.has(a.cause.code);
 const none = 'no GPU';
 
 export type Chart = { rows: string[]; items: (Item & { job: number; attempt: number })[]; bands: Band[]; from: number; to: number };
@@ -55,7 +53,7 @@ export function timelineOf(r: Report): Chart {
     if (!a.started) return;
     const from = seconds(a.started), to = Math.max(from, a.ended ? seconds(a.ended) : now);
     for (const uuid of a.gpus.length ? a.gpus.map((g) => g.uuid) : [none]) {
-      items.push({ row: at.get(uuid)!, from, to, tone: look(a.state).tone, label: j.name, group: `${job}`, mark: a.n > 1 ? '↻' : undefined, hatch: handedOver(a), job, attempt });
+      items.push({ row: at.get(uuid)!, from, to, tone: look(a.state).tone, label: j.name, group: `${job}`, mark: a.n > 1 ? '↻' : undefined, hatch: handedOver(a.cause?.code), job, attempt });
     }
   }));
   items.sort((a, b) => a.from - b.from);
@@ -78,7 +76,7 @@ export function attemptWords(j: Job, a: Attempt): string[] {
   if (a.started) lines.push(`${stamp(a.started)}${a.ended ? ` – ${until(a.started, a.ended)}` : ', still running'} (${duration(a.seconds)})`);
   const peak = Math.max(0, ...a.gpus.map((g) => g.peak_bytes ?? 0));
   lines.push(gpuWords(a) + (peak ? `, peak ${bytes(peak)}` : ''));
-  if (handedOver(a)) lines.push(`left its GPU: ${a.cause!.code.replaceAll('_', ' ')}`);
+  if (handedOver(a.cause?.code)) lines.push(`left its GPU: ${a.cause!.code.replaceAll('_', ' ')}`);
   return lines;
 }
 

@@ -76,6 +76,18 @@ func (c *mcpCmd) roots() ([]string, error) {
 	if len(given) == 0 {
 		given = []string{"."}
 	}
+	roots, err := rootFolders(given)
+	if err != nil {
+		return nil, err
+	}
+	if home := realHome(); len(c.Root) == 0 && (roots[0] == "/" || home == roots[0] || strings.HasPrefix(home, roots[0]+"/")) {
+		return nil, &failure{code: exitUsage, text: "in " + roots[0] + " the client would see all that is yours", hint: "name the folder that it may see: gpurun mcp --root DIR"}
+	}
+	return roots, nil
+}
+
+// rootFolders returns the folders that --root names, without links.
+func rootFolders(given []string) ([]string, error) {
 	var roots []string
 	for _, dir := range given {
 		real, err := filepath.Abs(dir)
@@ -93,14 +105,19 @@ func (c *mcpCmd) roots() ([]string, error) {
 		}
 		roots = append(roots, real)
 	}
+	return roots, nil
+}
+
+// realHome returns this user's home folder without links, "" if there is none.
+func realHome() string {
 	home, err := os.UserHomeDir()
 	if err == nil {
 		home, err = filepath.EvalSymlinks(home)
 	}
-	if len(c.Root) == 0 && (roots[0] == "/" || err == nil && (home == roots[0] || strings.HasPrefix(home, roots[0]+"/"))) {
-		return nil, &failure{code: exitUsage, text: "in " + roots[0] + " the client would see all that is yours", hint: "name the folder that it may see: gpurun mcp --root DIR"}
+	if err != nil {
+		return ""
 	}
-	return roots, nil
+	return home
 }
 
 // jobFile returns the real path of a job file, if the client may use it.

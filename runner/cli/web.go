@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -113,22 +112,14 @@ func (c *webCmd) roots() (roots []string, err error) {
 	if len(c.Root) == 0 {
 		return nil, &failure{code: exitUsage, text: "--control=run needs --root DIR: the folder below which job files may be started"}
 	}
-	home, _ := os.UserHomeDir()
-	for _, dir := range c.Root {
-		real, err := filepath.EvalSymlinks(dir)
-		if err == nil {
-			real, err = filepath.Abs(real)
-		}
-		if fi, statErr := os.Stat(real); err == nil && (statErr != nil || !fi.IsDir()) {
-			err = fmt.Errorf("%s is no folder", dir)
-		}
-		if err != nil {
-			return nil, &failure{code: exitUsage, text: "--root: " + err.Error(), err: err}
-		}
+	if roots, err = rootFolders(c.Root); err != nil {
+		return nil, err
+	}
+	home := realHome()
+	for i, real := range roots {
 		if real == "/" || real == home {
-			return nil, &failure{code: exitUsage, text: "--root " + dir + " is too much: name the folder of your experiments"}
+			return nil, &failure{code: exitUsage, text: "--root " + c.Root[i] + " is too much: name the folder of your experiments"}
 		}
-		roots = append(roots, real)
 	}
 	return roots, nil
 }

@@ -134,16 +134,10 @@ func (m *mirror) Because(file, key, name string) (*schema.Because, []schema.Atte
 	}
 	st := m.view.Status
 	st.Jobs = make([]schema.Job, len(m.view.Jobs))
-	w := &explanation{doc: &st, past: m.chronicle(), history: m.ref.history, named: make(map[string]*schema.Job, len(st.Jobs))}
-	verdicts := m.verdicts()
 	for i, j := range m.view.Jobs {
 		st.Jobs[i] = *j
-		w.named[j.File+"\x00"+j.Name] = &st.Jobs[i]
-		if i < len(verdicts) {
-			v := &verdicts[i]
-			st.Jobs[i].Plan = &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
-		}
 	}
+	w := explained(&st, m.chronicle(), m.ref.history, m.verdicts())
 	j := &st.Jobs[at]
 	attempts := []schema.AttemptRow{}
 	for _, x := range w.past.Attempts {

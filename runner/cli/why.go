@@ -87,18 +87,27 @@ func (a *app) explain(ref *batchRef) (*explanation, error) {
 		return nil, err
 	}
 	readable := ref.batch != nil
-	w := &explanation{doc: a.statusDoc(ref), named: map[string]*schema.Job{}, history: ref.history}
+	doc := a.statusDoc(ref)
+	var verdicts []verdict
 	if readable {
-		for id, v := range a.verdictsOf(ref) {
-			w.doc.Jobs[id].Plan = &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
+		verdicts = a.verdictsOf(ref)
+	}
+	return explained(doc, a.annals(ref), ref.history, verdicts), nil
+}
+
+// explained puts together what is known of the jobs of a batch. It adds what the next run
+// would do to doc; verdicts are of the first jobs.
+func explained(doc *schema.Status, past *chronicle, history *state.History, verdicts []verdict) *explanation {
+	w := &explanation{doc: doc, past: past, named: make(map[string]*schema.Job, len(doc.Jobs)), history: history}
+	for i := range doc.Jobs {
+		j := &doc.Jobs[i]
+		w.named[j.File+"\x00"+j.Name] = j
+		if i < len(verdicts) {
+			v := &verdicts[i]
+			j.Plan = &schema.Plan{Run: v.Run, Code: v.Code, Details: []string{v.Reason}}
 		}
 	}
-	w.past = a.annals(ref)
-	for i := range w.doc.Jobs {
-		j := &w.doc.Jobs[i]
-		w.named[j.File+"\x00"+j.Name] = j
-	}
-	return w, nil
+	return w
 }
 
 // verdictsOf returns what the next run would do with each job of a batch.

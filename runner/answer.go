@@ -32,7 +32,7 @@ func (l *loop) request(r control.Request) (control.Reply, error) {
 	switch r.Op {
 	case control.OpStatus:
 		s := l.snapshot()
-		reply := control.Reply{Snapshot: &s, Jobs: l.views(r, &s)}
+		reply := control.Reply{Snapshot: &s, Phase: l.Core.RunPhase(), Jobs: l.views(r, &s)}
 		if r.Whole {
 			reply.Status = l.status(&s)
 		}

@@ -73,7 +73,7 @@ func (a *app) batchRow(ref *batchRef) (row schema.BatchRow, counts map[state.Pha
 	if ref.alive {
 		row.Run = a.liveRun(ref, row.Run, nil)
 		if rep, err := ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
-			counts = rep.Snapshot.Counts
+			counts, row.Run.Phase = rep.Snapshot.Counts, phaseOf(rep)
 		}
 	}
 	if counts == nil {
@@ -87,11 +87,20 @@ func (a *app) batchRow(ref *batchRef) (row schema.BatchRow, counts map[state.Pha
 	return row, counts
 }
 
+// phaseOf returns what a run that has answered is doing.
+func phaseOf(r control.Reply) *schema.RunPhase {
+	return schema.Known(cmp.Or(r.Phase, schema.RunRunning)) // earlier versions do not say
+}
+
 // runWords says how a batch's last run stands.
 func runWords(r *schema.Run) string {
 	switch {
 	case r == nil || r.Started == nil:
 		return ""
+	case r.Alive && r.Phase == nil:
+		return "does not answer, began " + clock(*r.Started)
+	case r.Alive && *r.Phase != schema.RunRunning:
+		return string(*r.Phase) + ", began " + clock(*r.Started)
 	case r.Alive:
 		return "running since " + clock(*r.Started)
 	case r.Ended != nil:

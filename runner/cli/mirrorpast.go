@@ -46,10 +46,11 @@ func (m *mirror) Row() (*schema.BatchRow, error) {
 	same := l.row != nil && alive == l.ref.alive && r.PID == l.ref.runner.PID
 	switch {
 	case same && (!alive && changed.Equal(l.changed)):
-	case same && alive:
-		row := *l.row
+	case same && alive && l.row.Run != nil:
+		row, run := *l.row, *l.row.Run
+		row.Run, run.Phase = &run, nil
 		if rep, err := l.ref.ask(control.Request{Op: control.OpStatus}); err == nil && rep.Snapshot != nil {
-			row.Counts = schema.CountsOf(rep.Snapshot.Counts)
+			row.Counts, run.Phase = schema.CountsOf(rep.Snapshot.Counts), phaseOf(rep)
 		}
 		l.row = &row
 	default:

@@ -3,12 +3,15 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -47,8 +50,13 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 			host = address
 		}
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, address)
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (c net.Conn, err error) {
+		for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(5 * time.Millisecond) {
+			if c, err = new(net.Dialer).DialContext(ctx, network, address); !errors.Is(err, syscall.ECONNREFUSED) {
+				return c, err
+			}
+		} // a socket can be seen before it listens
+		return c, err
 	}}}
 	send := func(method, path, body string) (int, http.Header, string) {
 		r, err := http.NewRequest(method, "http://"+host+path, strings.NewReader(body))

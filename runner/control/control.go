@@ -63,7 +63,8 @@ type Reply struct {
 	PID      int             `json:"pid,omitempty"`     // of the runner
 	Silent   []string        `json:"silent,omitempty"`  // keepers that do not answer: their jobs cannot be stopped
 	Snapshot *state.Snapshot `json:"snapshot,omitempty"`
-	Jobs     []state.View    `json:"jobs,omitempty"` // status: those in the request
+	Phase    schema.RunPhase `json:"phase,omitempty"` // status: what the run as a whole is doing
+	Jobs     []state.View    `json:"jobs,omitempty"`  // status: those in the request
 	Status   *schema.Status  `json:"status,omitempty"`
 	Crowds   []Crowd         `json:"crowds,omitempty"` // with Status: jobs without an attempt; Do adds them to it
 }

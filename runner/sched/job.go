@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"slices"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -108,6 +109,33 @@ func (c *Core) set(id int32, p phase) {
 	c.counts[j.phase]--
 	c.counts[p]++
 	j.phase = p
+}
+
+// RunPhase returns what the run as a whole is doing.
+func (c *Core) RunPhase() schema.RunPhase {
+	switch {
+	case c.stopping:
+		return schema.RunStopping
+	case c.draining != "":
+		return schema.RunDraining
+	case c.paused:
+		return schema.RunPaused
+	case c.watching():
+		return schema.RunWatching
+	case c.unstarted()+len(c.live.all) > 0 && !slices.ContainsFunc(c.live.all, func(a *attempt) bool { return !a.queued }):
+		return schema.RunWaiting
+	}
+	return schema.RunRunning
+}
+
+// watching reports whether all is done and the run waits for its files to change.
+func (c *Core) watching() bool {
+	return c.opts.Watch && c.begun && c.draining == "" && len(c.live.all)+c.unstarted() == 0
+}
+
+// unstarted returns how many jobs are still to start.
+func (c *Core) unstarted() int {
+	return c.counts[pending] + c.counts[ready] + c.counts[waiting] + c.counts[held]
 }
 
 // Phase returns a job's current phase, or "" if the job is not selected.

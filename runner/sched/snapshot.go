@@ -165,21 +165,6 @@ func (c *Core) GPUs(now Now) []schema.GPU {
 	return list
 }
 
-// RunPhase returns what the run as a whole is doing.
-func (c *Core) RunPhase() schema.RunPhase {
-	switch {
-	case c.stopping:
-		return schema.RunStopping
-	case c.draining != "":
-		return schema.RunDraining
-	case c.paused:
-		return schema.RunPaused
-	case c.watching():
-		return schema.RunWatching
-	}
-	return schema.RunRunning
-}
-
 // viewWaiting returns the earliest retries.
 func (c *Core) viewWaiting() (views []state.View) {
 	for left := slices.Clone(c.backoff); len(left) > 0 && len(views) < maxWaiting; {

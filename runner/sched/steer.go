@@ -243,12 +243,6 @@ func (c *Core) viewSteering(s *state.Snapshot) {
 	s.Watching = c.watching()
 }
 
-// watching reports whether all is done and the run waits for its files to change.
-func (c *Core) watching() bool {
-	left := c.counts[pending] + c.counts[ready] + c.counts[waiting] + c.counts[held]
-	return c.opts.Watch && c.begun && c.draining == "" && len(c.live.all)+left == 0
-}
-
 // on carries out a user's request to stop.
 func (ev StopRequested) on(c *Core) {
 	c.refill = true

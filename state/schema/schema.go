@@ -83,6 +83,7 @@ type RunPhase string
 // The phases of a run.
 const (
 	RunRunning  RunPhase = "running"  // it starts jobs as GPUs become free
+	RunWaiting  RunPhase = "waiting"  // none of its jobs runs: they wait for GPUs, a retry or other things
 	RunPaused   RunPhase = "paused"   // it starts nothing until it is resumed
 	RunDraining RunPhase = "draining" // it starts nothing more, and ends with the jobs that are running
 	RunStopping RunPhase = "stopping" // it is ending its jobs

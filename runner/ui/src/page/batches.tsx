@@ -47,7 +47,7 @@ export function BatchTable({ rows }: { rows: BatchRow[] }) {
         <tr key={b.id} onClick={() => go(batchPath(b.id))}>
           <td><a href={batchPath(b.id)} data-batch={i} onFocus={() => move(i)}><Text of={titleOf(b)} /></a>
             <div class="muted path"><Text of={b.work_dir || b.state_dir} /></div></td>
-          <td><RunState run={b.run} listed /></td>
+          <td><RunState run={b.run} /></td>
           <td class="wide">{b.counts ? <><Progress counts={b.counts} small /><Tally counts={b.counts} /></> : <span class="muted">its ledger cannot be read</span>}</td>
           <td class={b.run?.started ? 'nowrap began' : ''} title={timeExact(b.run?.started)}>{time(b.run?.started)}</td>
           <td class="num">{b.run?.alive ? <Lasted from={b.run.started} /> : b.run?.started && b.run.ended ? duration((Date.parse(b.run.ended) - Date.parse(b.run.started)) / 1000) : ''}</td>
@@ -71,14 +71,14 @@ export function Tally({ counts }: { counts: NonNullable<BatchRow['counts']> }) {
 }
 
 const phases: Record<string, [string, string]> = {
-  running: ['run', 'running'], paused: ['warn', 'paused'], draining: ['warn', 'draining'],
+  running: ['run', 'running'], waiting: ['warn', 'waiting'], paused: ['warn', 'paused'], draining: ['warn', 'draining'],
   stopping: ['warn', 'stopping'], watching: ['run', 'watching its files'],
 };
 
-/** How a run is, as a badge. In lists the runs are not asked how they are. */
-export function RunState({ run, listed }: { run: Run | null; listed?: boolean }) {
+/** How a run is, as a badge. */
+export function RunState({ run }: { run: Run | null }) {
   const [tone, word] = !run ? ['idle', 'never ran'] :
-    run.alive ? phases[run.phase ?? ''] ?? (listed ? phases.running : ['warn', 'does not answer']) :
+    run.alive ? phases[run.phase ?? ''] ?? ['warn', 'does not answer'] :
     run.exit_status === 0 ? ['ok', 'done'] :
     run.exit_status === 1 ? ['bad', 'some failed'] :
     run.exit_status == null ? ['bad', 'killed'] :

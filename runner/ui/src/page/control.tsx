@@ -99,7 +99,7 @@ export function RunControl({ batch, summary: s }: { batch: string; summary: Summ
     <div class="buttons" role="group" aria-label="Control of the run">
       {alive && (phase === 'paused' ?
         <button class="button" title="Start jobs again" onClick={() => send('resume')}>Resume</button> :
-        phase === 'running' && <button class="button" title="Start nothing until resumed; what runs goes on" onClick={() => send('pause')}>Pause</button>)}
+        (phase === 'running' || phase === 'waiting') && <button class="button" title="Start nothing until resumed; what runs goes on" onClick={() => send('pause')}>Pause</button>)}
       {alive && <button class="button" onClick={() => show('settings')}>Settings …</button>}
       {alive && <button class="button" title="Read the job files again" onClick={() => send('reload')}>Reload</button>}
       {may('run') && <button class="button" onClick={() => show('add')}>Add a job …</button>}

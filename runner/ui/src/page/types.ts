@@ -13,7 +13,7 @@ export interface Batch {
 
 export interface Run {
   alive: boolean; pid: number | null; started: string | null; ended: string | null; exit_status: number | null;
-  phase: 'running' | 'paused' | 'draining' | 'stopping' | 'watching' | null;
+  phase: 'running' | 'waiting' | 'paused' | 'draining' | 'stopping' | 'watching' | null;
   settings: Record<string, string> | null; params: Record<string, string> | null; sim: string | null;
   git: { commit: string; dirty: boolean } | null;
 }

@@ -1,4 +1,5 @@
 // Drives a real Chromium for the tests of `make browser`.
+import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -50,3 +51,18 @@ export const wide = (page) => page.evaluate(() => {
   return document.documentElement.scrollWidth <= most ? [] : [...document.querySelectorAll('body *')]
     .filter((e) => e.getBoundingClientRect().right > most + 1 && !e.closest('.scroll')).slice(0, 5).map((e) => e.outerHTML.slice(0, 120));
 });
+
+// text waits until a text can be seen, click clicks a button by its label, and until waits for
+// what no page shows.
+export const text = (page, needle, timeout = 15_000) => page.waitForFunction((n) => document.body.innerText.includes(n), { timeout, polling: 100 }, needle);
+export const click = async (page, label, inside = 'body') => {
+  const button = await page.waitForFunction((l, i) => [...document.querySelectorAll(`${i} button`)].find((b) => b.textContent.trim() === l && b.offsetParent), { timeout: 10_000 }, label, inside);
+  await button.asElement().click();
+};
+export const until = async (is, what, ms = 20_000) => {
+  for (const end = Date.now() + ms; ; await new Promise((r) => setTimeout(r, 100))) {
+    const v = await is();
+    if (v) return v;
+    assert.ok(Date.now() < end, `not within ${ms} ms: ${what}`);
+  }
+};

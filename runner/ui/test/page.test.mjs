@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, before, test } from 'node:test';
-import { launch, looks, open, shoot, wide } from './browser.mjs';
+import { click, launch, looks, open, shoot, text, until, wide } from './browser.mjs';
 import { Home } from './served.mjs';
 
 const evil = '<img src=x onerror=alert(1)>';
@@ -59,20 +59,8 @@ const visit = async (hash, look = looks[0], kind = 'control') => {
 };
 const go = (page, hash) => page.evaluate((h) => { location.hash = h; }, hash);
 const batch = (rest = '') => `#/batch/${id}${rest}`;
-const text = (page, needle, timeout = 15_000) => page.waitForFunction((n) => document.body.innerText.includes(n), { timeout, polling: 100 }, needle);
 const jobsOf = async () => (await home.api(`/batches/${id}/jobs?limit=5000`)).jobs;
 const job = async (name) => (await jobsOf()).find((j) => j.name === name);
-const click = async (page, label, inside = 'body') => {
-  const button = await page.waitForFunction((l, i) => [...document.querySelectorAll(`${i} button`)].find((b) => b.textContent.trim() === l && b.offsetParent), { timeout: 10_000 }, label, inside);
-  await button.asElement().click();
-};
-const until = async (is, what, ms = 20_000) => {
-  for (const end = Date.now() + ms; ; await new Promise((r) => setTimeout(r, 100))) {
-    const v = await is();
-    if (v) return v;
-    assert.ok(Date.now() < end, `not within ${ms} ms: ${what}`);
-  }
-};
 
 test('every page, narrow and wide, light and dark', { timeout: 240_000 }, async () => {
   const running = await until(async () => (await jobsOf()).find((j) => j.state === 'running'), 'a job runs');

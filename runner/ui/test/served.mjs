@@ -7,11 +7,11 @@ import path from 'node:path';
 const gpurun = process.env.GPURUN;
 
 export class Home {
-  constructor() {
+  constructor(env = {}) {
     this.home = mkdtempSync(path.join(tmpdir(), 'gpurun-page-'));
     this.dir = path.join(this.home, 'lab');
     mkdirSync(this.dir);
-    this.env = { ...process.env, HOME: this.home, XDG_STATE_HOME: path.join(this.home, 'state'), GPURUN_HOST_RULES: '/dev/null', NO_COLOR: '1' };
+    this.env = { ...process.env, HOME: this.home, XDG_STATE_HOME: path.join(this.home, 'state'), GPURUN_HOST_RULES: '/dev/null', NO_COLOR: '1', ...env };
     this.port = 0;
   }
 

@@ -2,11 +2,10 @@
 // end work, and answered in the server's words.
 import { useEffect, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
-import { base, count } from '../common/format';
+import { base, clean, count } from '../common/format';
 import { get, post, Refused } from './api';
 import { changed } from './live';
 import { Dialog, Text, tell } from './parts';
-
 import { app, may } from './store';
 import { split } from './words';
 import type { BatchRow, GPUs, JobRow, State, Summary } from './types';
@@ -59,6 +58,7 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   const send = (verb: string, list: Target[], body: object = {}) =>
     act(`/batches/${encodeURIComponent(batch)}/${verb}`, { ...body, jobs: list.map((j) => j.name) });
   const running = is('running'), todo = is('pending', 'waiting', 'queued'), bad = jobs.filter((j) => ended.includes(j.state));
+  const good = is('succeeded', 'up_to_date');
   const held = todo.filter((j) => j.wait?.code === 'paused');
   const verbs: Verb[] = [];
   if (alive && todo.length) {
@@ -74,13 +74,32 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
     verbs.push({
       word: 'Stop', title: 'End it, or do not start it, until the next run', danger: true,
       run: () => running.length ? ask(
-        running.length === 1 ? `Stop ${running[0].name}?` : `Stop ${count(running.length, 'running job')}?`,
+        `Stop ${running.length === 1 ? which(running) : count(running.length, 'running job')}?`,
         <>{running.length === 1 ? 'Its process is ended' : 'Their processes are ended'}. {both.length > running.length && `${count(both.length - running.length, 'waiting job')} will not start. `}
           The next run of the file starts {both.length === 1 ? 'it' : 'them'} again.</>, 'Stop', () => send('stop', both)) : void send('stop', both),
     });
   }
+  if (good.length) {
+    verbs.push({
+      word: 'Forget', title: 'Start it again in the next run, although it has succeeded', run: () => ask(
+        `Run ${which(good)} again?`, <>The next run of the file starts {good.length === 1 ? 'it' : 'them'} again. Nothing is deleted: logs and outputs stay until then.</>,
+        'Forget', () => send('forget', good)),
+    });
+  }
+  const undone = jobs.filter((j) => j.state !== 'running' && !good.includes(j));
+  if (undone.length) {
+    let without = false;
+    verbs.push({
+      word: 'Done', title: 'Count it as done without running it', run: () => ask(
+        `Count ${which(undone)} as done?`, <>{undone.length === 1 ? 'It does' : 'They do'} not run any more, until the command changes or you forget {undone.length === 1 ? 'it' : 'them'}.
+          <label class="check"><input type="checkbox" onChange={(e) => { without = e.currentTarget.checked; }} /> even if outputs are missing</label></>,
+        'Count as done', () => send('done', undone, { without_outputs: without })),
+    });
+  }
   return verbs;
 }
+
+const which = (jobs: Target[]) => jobs.length === 1 ? clean(jobs[0].name) : count(jobs.length, 'job');
 
 export function Verbs({ verbs, small }: { verbs: Verb[]; small?: boolean }) {
   return <>{verbs.map((v) => (
@@ -90,7 +109,7 @@ export function Verbs({ verbs, small }: { verbs: Verb[]; small?: boolean }) {
 
 /** The buttons of a run. */
 export function RunControl({ batch, summary: s }: { batch: string; summary: Summary }) {
-  const [dialog, show] = useState<'settings' | 'add' | ''>('');
+  const [dialog, show] = useState<'settings' | 'add' | 'gpu' | ''>('');
   const alive = s.run?.alive ?? false, phase = s.run?.phase;
   const send = (verb: string, body: object = {}) => act(`/batches/${encodeURIComponent(batch)}/${verb}`, body);
   if (!may('control')) return null;
@@ -101,6 +120,7 @@ export function RunControl({ batch, summary: s }: { batch: string; summary: Summ
         <button class="button" title="Start jobs again" onClick={() => send('resume')}>Resume</button> :
         (phase === 'running' || phase === 'waiting') && <button class="button" title="Start nothing until resumed; what runs goes on" onClick={() => send('pause')}>Pause</button>)}
       {alive && <button class="button" onClick={() => show('settings')}>Settings …</button>}
+      {alive && inUse().length > 0 && <button class="button" title="End the jobs on a GPU, and use it no more in this run" onClick={() => show('gpu')}>Free a GPU …</button>}
       {alive && <button class="button" title="Read the job files again" onClick={() => send('reload')}>Reload</button>}
       {may('run') && <button class="button" onClick={() => show('add')}>Add a job …</button>}
       {!alive && may('run') && <button class="button primary" title="Run what is not up to date" onClick={() => rerun(s)}>Run</button>}
@@ -110,6 +130,7 @@ export function RunControl({ batch, summary: s }: { batch: string; summary: Summ
         <>{running > 0 ? `${count(running, 'running job')} ${running === 1 ? 'is' : 'are'} ended. ` : ''}The next run of the file goes on where this one stops.</>,
         'Stop the run', () => void send('stop'))}>Stop</button>}
       {dialog === 'settings' && <SettingsDialog summary={s} onClose={() => show('')} send={send} />}
+      {dialog === 'gpu' && <FreeDialog onClose={() => show('')} send={send} />}
       {dialog === 'add' && <AddDialog file={s.batch.files[0]?.path ?? ''} onClose={() => show('')} send={send} />}
     </div>
   );
@@ -160,6 +181,34 @@ function SettingsDialog({ summary, onClose, send }: { summary: Summary; onClose:
           <input type="text" placeholder="all" value={ids} onInput={(e) => setIDs(e.currentTarget.value)} /></label>}
         <p class="muted">Until this run ends. A job that is running on a GPU that you take away goes on.</p>
         <div class="buttons"><button type="button" class="button" onClick={onClose}>Cancel</button><button class="button primary">Set</button></div>
+      </form>
+    </Dialog>
+  );
+}
+
+// inUse lists the GPUs on which jobs of the batch run, with their names.
+function inUse(): [number, string[]][] {
+  const by = new Map<number, string[]>();
+  for (const j of app.batch?.jobs ?? []) {
+    if (j?.state === 'running') for (const g of j.gpus) by.set(g, [...by.get(g) ?? [], clean(j.name)]);
+  }
+  return [...by].sort((a, b) => a[0] - b[0]);
+}
+
+// A GPU that the run is to leave, now.
+function FreeDialog({ onClose, send }: { onClose: () => void; send: Send }) {
+  const [gpu, choose] = useState<number | null>(null);
+  const free = () => { if (gpu != null) void send('stop', { gpu }); };
+  return (
+    <Dialog title="Free a GPU" onClose={onClose}>
+      <form method="dialog" onSubmit={free}>
+        <fieldset class="field"><legend>GPUs on which jobs of this run are</legend>
+          {inUse().map(([g, names]) => (
+            <label key={g} class="check"><input type="radio" name="gpu" required checked={gpu === g} onChange={() => choose(g)} /> GPU {g} <span class="muted">{names.slice(0, 3).join(', ')}{names.length > 3 && ` and ${names.length - 3} more`}</span></label>
+          ))}
+        </fieldset>
+        <p class="muted">Its jobs are ended and start again elsewhere. This run uses the GPU no more.</p>
+        <div class="buttons"><button type="button" class="button" onClick={onClose}>Cancel</button><button class="button danger">Free it</button></div>
       </form>
     </Dialog>
   );

@@ -20,6 +20,7 @@ export function HostPage() {
       <div class="title">
         <h1>{app.session ? <Text of={app.session.host} /> : 'This host'}</h1>
         {gpus && <p class="muted">{sum(gpus.gpus)}</p>}
+        {gpus && <Held gpus={gpus.gpus} />}
       </div>
       <section aria-labelledby="gpus-title">
         <div class="title"><h2 id="gpus-title">GPUs</h2><span class="grow" />
@@ -79,6 +80,15 @@ function sum(gpus: GPU[]): string {
   const used = gpus.reduce((s, g) => s + (g.memory_used_bytes ?? 0), 0);
   const total = gpus.reduce((s, g) => s + (g.memory_total_bytes ?? 0), 0);
   return `${count(gpus.length, 'GPU')}, ${held} in use, ${gpus.length - held - silent} free${silent ? `, ${silent} silent` : ''} · ${bytesOf(used, total)} of memory used`;
+}
+
+// Who is on how many GPUs, most first.
+function Held({ gpus }: { gpus: GPU[] }) {
+  const by = new Map<string, number>();
+  for (const g of gpus) for (const who of new Set(holders(g).map((h) => h.mine ? '' : h.who))) by.set(who, (by.get(who) ?? 0) + 1);
+  if (!by.size) return null;
+  const list = [...by].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  return <ul class="held" aria-label="Who is on how many GPUs">{list.map(([who, n]) => <li key={who}><span class={`who ${who ? 'theirs' : 'mine'}`}><Text of={who || 'you'} /></span> {count(n, 'GPU')}</li>)}</ul>;
 }
 
 const isSilent = (g: GPU) => g.code === 'silent';

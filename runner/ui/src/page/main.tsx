@@ -116,6 +116,11 @@ async function enter() {
   });
 }
 
+// The message of the host's owner may change while the page stays open.
+setInterval(() => {
+  if (app.session && app.connected && document.visibilityState === 'visible') session().then((s) => { app.session = s; changed(); }, () => {});
+}, 60_000);
+
 takeToken();
 void enter();
 render(<App />, document.getElementById('app')!);

@@ -1,0 +1,134 @@
+// What a run is told by clicks, on GPUs of a driver (a stand-in for NVML).
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { after, before, test } from 'node:test';
+import { click, launch, looks, open, shoot, text, until } from './browser.mjs';
+import { Home } from './served.mjs';
+
+const driver = mkdtempSync(path.join(tmpdir(), 'gpurun-driver-'));
+const env = { GPURUN_NVML: path.join(driver, 'libnvidia-ml.so'), NVML_STANDIN: path.join(driver, 'says') };
+const home = new Home(env);
+const jobs = `settings: {min_memory: 1000MiB}
+jobs:
+  - name: "hold-{n}"
+    matrix: {n: [1, 2, 3, 4]}
+    gpu_memory: 1GiB
+    run: "until [ -e go ]; do sleep 0.05; done; echo {n}"
+    outputs: ["{name}.out"]
+  - name: quick
+    gpus: 0
+    run: "true"
+`;
+let browser, id;
+
+before(async () => {
+  execFileSync('sh', [path.resolve('../../gpu/probe/testdata/build.sh'), env.GPURUN_NVML]);
+  writeFileSync(env.NVML_STANDIN, 'count=3\n');
+  home.write('jobs.yaml', jobs);
+  home.gpurun('run', '-d', 'jobs.yaml');
+  await home.serve('--control');
+  id = (await home.api('/batches')).batches[0].id;
+  browser = await launch();
+});
+after(async () => {
+  await browser?.close();
+  await home.end('jobs.yaml');
+  rmSync(driver, { recursive: true, force: true });
+});
+
+const jobsOf = async () => (await home.api(`/batches/${id}/jobs`)).jobs;
+const job = async (name) => (await jobsOf()).find((j) => j.name === name);
+const summary = () => home.api(`/batches/${id}`);
+const on = async (gpu) => (await jobsOf()).find((j) => j.state === 'running' && j.gpus.includes(gpu));
+const visit = async (hash) => {
+  const seen = await open(browser, `${home.origin}#token=${home.token()}`, looks[0], (u) => u.startsWith(home.origin));
+  await seen.page.evaluate((h) => { location.hash = h; }, hash);
+  return seen;
+};
+const box = async (page, gpu) => (await page.waitForFunction((n) => [...document.querySelectorAll('dialog fieldset label')].find((l) => l.innerText.trim().startsWith(`GPU ${n}`))?.querySelector('input'), {}, gpu)).asElement();
+const isOn = async (page, gpu) => (await box(page, gpu)).evaluate((b) => b.checked);
+
+test('GPUs are taken away and given back by their checkboxes', async () => {
+  const { page, faults } = await visit(`#/batch/${id}`);
+  await until(async () => (await summary()).counts.running === 3, 'each GPU has a job');
+  const held = await on(2);
+  await click(page, 'Settings …', '.top');
+  for (const n of [0, 1, 2]) assert.ok(await isOn(page, n));
+  assert.ok(await page.$$eval('dialog .check', (l) => l.every((x) => x.getBoundingClientRect().height < 30)), 'box and label are one line');
+  await (await box(page, 2)).click();
+  await shoot(page, 'page-settings', looks[0]);
+  await click(page, 'Set', 'dialog');
+  await until(async () => (await summary()).run.settings.gpu_ids === '0,1', 'it is set');
+  assert.equal((await job(held.name)).state, 'running', 'its job goes on');
+  await page.waitForFunction(() => !document.querySelector('dialog'));
+  await click(page, 'Settings …', '.top');
+  assert.deepEqual([await isOn(page, 0), await isOn(page, 1), await isOn(page, 2)], [true, true, false]);
+  for (const n of [0, 1]) await (await box(page, n)).click();
+  await click(page, 'Set', 'dialog');
+  await text(page, 'choose at least one');
+  await click(page, 'Settings …', '.top');
+  await (await box(page, 2)).click();
+  await click(page, 'Set', 'dialog');
+  await until(async () => (await summary()).run.settings.gpu_ids === '0,1,2', 'it is given back');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('a GPU is freed: its job is ended, and starts again elsewhere', async () => {
+  const { page, faults } = await visit(`#/batch/${id}`);
+  const held = await on(1);
+  await click(page, 'Free a GPU …', '.top');
+  await text(page, held.name);
+  await (await box(page, 1)).click();
+  await shoot(page, 'page-free', looks[0]);
+  await click(page, 'Free it', 'dialog');
+  await text(page, 'GPU 1');
+  await until(async () => !(await on(1)) && (await job(held.name)).state !== 'running', 'it is off the GPU');
+  assert.notEqual((await job(held.name)).state, 'cancelled');
+  assert.equal((await job('quick')).state, 'succeeded');
+  assert.deepEqual(faults, []);
+  await page.close();
+});
+
+test('jobs are counted as done, and forgotten', async () => {
+  const { page, faults } = await visit(`#/batch/${id}`);
+  const waits = (await jobsOf()).find((j) => j.name.startsWith('hold') && j.state !== 'running');
+  await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/job/${waits.id}`);
+  await click(page, 'Done');
+  await click(page, 'Count as done', 'dialog');
+  await page.waitForSelector('.note.bad'); // its output is missing
+  assert.notEqual((await job(waits.name)).state, 'succeeded');
+  await click(page, 'Done');
+  await (await page.waitForSelector('dialog input[type=checkbox]')).click();
+  await shoot(page, 'page-done', looks[0]);
+  await click(page, 'Count as done', 'dialog');
+  await page.waitForFunction(() => /succeeded|up to date/.test(document.querySelector('.big .state').innerText));
+  const { id: quick } = await job('quick');
+  await page.evaluate((h) => { location.hash = h; }, `#/batch/${id}/job/${quick}`);
+  await text(page, 'quick');
+  await click(page, 'Forget');
+  await click(page, 'Forget', 'dialog');
+  await text(page, 'will run again');
+  home.gpurun('stop');
+  await until(async () => !(await summary()).run.alive, 'the run has ended');
+  assert.match(home.gpurun('plan', 'jobs.yaml'), /quick/);
+  assert.deepEqual(faults.filter((f) => !f.includes('409')), []); // Chromium's word for a refusal
+  await page.close();
+});
+
+test('the list says what a run is doing', async () => {
+  writeFileSync(env.NVML_STANDIN, 'count=1\nused.0=40000\nfree.0=100\n');
+  home.gpurun('run', '-d', '--max-concurrent', '1', 'jobs.yaml');
+  const { page, faults } = await visit('#/batches');
+  const says = (word) => page.waitForFunction((w) => document.querySelector('.batches .badge')?.innerText === w, { timeout: 20_000 }, word);
+  await says('waiting');
+  home.gpurun('pause');
+  await says('paused');
+  home.gpurun('resume');
+  await says('waiting');
+  assert.deepEqual(faults, []);
+  await page.close();
+});

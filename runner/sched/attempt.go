@@ -76,6 +76,7 @@ type attempts struct {
 	memory gpu.Bytes           // reserved
 	onGPUs int                 // how many hold a GPU
 	asks   int                 // GPUs that the engine is asked for
+	queued int                 // how many wait in the queue of a cluster
 }
 
 // started yields the attempts that have left preparation.
@@ -89,7 +90,7 @@ func (l *attempts) started(yield func(*attempt) bool) {
 
 // preparing returns the attempt of a job that is being prepared, or nil.
 func (l *attempts) preparing(job int) *attempt {
-	for _, a := range l.all {
+	for _, a := range slices.Backward(l.all) { // there may be thousands, of which the last are being prepared
 		if a.uniID == "" && a.job == int32(job) {
 			return a
 		}
@@ -132,8 +133,8 @@ func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 	l := &c.live
 	l.all = slices.DeleteFunc(l.all, func(b *attempt) bool { return b == a })
 	delete(l.byID, a.uniID)
-	c.count(a, -1)
 	c.line(a, false)
+	c.count(a, -1)
 	if c.onPool(a) && !stuck {
 		switch {
 		case a.uniID != "":
@@ -149,6 +150,11 @@ func (c *Core) giveBack(a *attempt, stuck, outrun bool) {
 
 // line has an attempt stand in the queue of a cluster, or not.
 func (c *Core) line(a *attempt, queued bool) {
+	if queued && !a.queued {
+		c.live.queued++
+	} else if a.queued && !queued {
+		c.live.queued--
+	}
 	if a.queued = queued; a.job >= 0 {
 		c.jobs[a.job].queued = queued
 	}
@@ -156,13 +162,7 @@ func (c *Core) line(a *attempt, queued bool) {
 
 // leaveQueue gives up when nothing of all that is submitted has begun for max_wait.
 func (c *Core) leaveQueue() {
-	standing := 0
-	for _, a := range c.live.all {
-		if a.queued {
-			standing++
-		}
-	}
-	if standing == 0 || standing < len(c.live.all) || !c.begun {
+	if c.live.queued == 0 || c.live.queued < len(c.live.all) || !c.begun {
 		c.idle = 0
 		return
 	}
@@ -203,6 +203,9 @@ func (c *Core) count(a *attempt, by int) {
 	c.live.cpus += by * a.cpus
 	c.live.memory += gpu.Bytes(by) * a.memory
 	c.live.asks += by * a.asks
+	if a.queued {
+		c.live.queued += by
+	}
 	if a.pool.N > 0 {
 		c.pools.inUse[a.pool.Name] += by * a.pool.N
 	}

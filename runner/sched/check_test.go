@@ -35,7 +35,7 @@ func (c *Core) checkCounts() error {
 
 // checkLive compares what live attempts hold with the totals.
 func (c *Core) checkLive() error {
-	n, cpus, memory, onGPUs, asked := 0, 0, gpu.Bytes(0), 0, 0
+	n, cpus, memory, onGPUs, asked, queued := 0, 0, gpu.Bytes(0), 0, 0, 0
 	own := map[int32]int16{}
 	for _, a := range c.live.all {
 		n++
@@ -46,6 +46,9 @@ func (c *Core) checkLive() error {
 		}
 		if a.asked {
 			asked++
+		}
+		if a.queued {
+			queued++
 		}
 		if a.job >= 0 {
 			own[a.job]++
@@ -63,8 +66,8 @@ func (c *Core) checkLive() error {
 	if n != len(c.live.byID)+c.counts[preparing] || len(c.live.byID) != len(c.h.Open) && !(n == 0 && !c.begun) {
 		return fmt.Errorf("%d live, %d by id, %d prepared, %d open", n, len(c.live.byID), c.counts[preparing], len(c.h.Open))
 	}
-	if l := &c.live; cpus != l.cpus || memory != l.memory || onGPUs != l.onGPUs || asked != l.asked {
-		return fmt.Errorf("cores %d/%d, memory %d/%d, on GPUs %d/%d, asked %d/%d", l.cpus, cpus, l.memory, memory, l.onGPUs, onGPUs, l.asked, asked)
+	if l := &c.live; cpus != l.cpus || memory != l.memory || onGPUs != l.onGPUs || asked != l.asked || queued != l.queued {
+		return fmt.Errorf("cores %d/%d, memory %d/%d, on GPUs %d/%d, asked %d/%d, queued %d/%d", l.cpus, cpus, l.memory, memory, l.onGPUs, onGPUs, l.asked, asked, l.queued, queued)
 	}
 	for i := range c.jobs {
 		if c.jobs[i].own != own[int32(i)] {

@@ -102,6 +102,7 @@ func New(b *jobspec.Batch, history *state.History, opts Options) *Core {
 	c.progress = newProgress(b)
 	c.openings = newOpenings(b)
 	c.rank()
+	c.gauges.jobs = stalls(b)
 	c.live.byID = map[string]*attempt{}
 	c.breaker.families = map[uint64]*family{}
 	c.health = newHealth()

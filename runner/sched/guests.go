@@ -37,6 +37,9 @@ func (c *Core) lookFor(a *attempt) {
 // strayDue returns when to check all GPUs; 0 for never.
 func (c *Core) strayDue() time.Duration {
 	at := time.Duration(0)
+	if c.pool == nil {
+		return at
+	}
 	for _, a := range c.live.all {
 		if a.lookAt > 0 && (at == 0 || a.lookAt < at) {
 			at = a.lookAt

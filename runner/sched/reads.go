@@ -285,8 +285,19 @@ func (a *attempt) used() gpu.Bytes {
 
 // gauges say when to look at what attempts have done: those whose job asks whether it stalls.
 type gauges struct {
-	next time.Duration // 0 while there are none
+	jobs bool          // some job of the batch asks
+	next time.Duration // 0 while none of them runs
 	out  request
+}
+
+// stalls reports whether some job of a batch asks whether it stalls.
+func stalls(b *jobspec.Batch) bool {
+	for i := range b.Jobs {
+		if stall.Pace(b.Jobs[i].Spec.Stall) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // stallOf returns what a running attempt's job says about stalls, and how often to look.
@@ -300,6 +311,10 @@ func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
 // gauge asks how much the attempts have done, if it is time.
 func (c *Core) gauge() {
 	g, now := &c.gauges, c.now.Boot
+	if !g.jobs {
+		g.next = 0
+		return
+	}
 	var ids []string
 	pause := time.Duration(0)
 	for _, a := range c.live.all {

@@ -187,7 +187,7 @@ func (c *Core) priorityOf(id int32) int {
 }
 
 func (ev SettingsChanged) on(c *Core) {
-	c.b = ev.Batch
+	c.b, c.gauges.jobs = ev.Batch, stalls(ev.Batch)
 	if c.pool != nil {
 		c.pool.Rule(ev.Rules)
 	}

@@ -40,7 +40,10 @@ func (l *loop) prepare(a sched.Prepare) {
 	config := l.Config // which may be of another batch by the time it is used
 	p := &preparation{
 		Config: &config, Prepare: a, ctx: l.ctx, job: &l.Batch.Jobs[a.Job], shell: l.attempts.shell,
-		first: !l.attempts.fresh[a.Job], port: l.attempts.ports.take(), wall: l.Now().Wall,
+		first: !l.attempts.fresh[a.Job], wall: l.Now().Wall,
+	}
+	if !l.Does.Places { // else the node finds one
+		p.port = l.attempts.ports.take()
 	}
 	if a.Note != "" {
 		l.warn(p.job.Name + ": " + a.Note)

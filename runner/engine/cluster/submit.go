@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -106,15 +108,25 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	for _, kv := range c.Environ {
 		shared[kv] = true
 	}
+	var all sync.WaitGroup
+	errs, turn := make([]error, len(batch)), make(chan struct{}, layAtOnce)
 	for i, l := range batch {
-		l := *l
-		l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
-		if err := lay(&l, s.id, i); err != nil {
-			return err
-		}
+		all.Add(1)
+		turn <- struct{}{}
+		c.Go(func() {
+			defer all.Done()
+			l := *l
+			l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
+			errs[i] = lay(&l, s.id, i)
+			<-turn
+		})
 	}
-	return nil
+	all.Wait()
+	return cmp.Or(errs...)
 }
+
+// layAtOnce is for how many attempts files are made at a time: over a network each takes a while.
+const layAtOnce = 16
 
 // unprepared ends attempts whose files could not be written: nothing was submitted.
 func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {

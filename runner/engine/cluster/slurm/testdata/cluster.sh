@@ -152,7 +152,15 @@ nodes_ready() {
 }
 
 # daemon COMMAND…: starts one that keeps nothing of the caller's.
-daemon() { (cd / && "$@" </dev/null >>"$DIR/log/start.log" 2>&1); }
+daemon() {
+	(
+		cd /
+		for fd in /proc/self/fd/*; do # a lock, for example
+			[ "${fd##*/}" -le 2 ] || eval "exec ${fd##*/}>&-"
+		done
+		exec "$@" </dev/null >>"$DIR/log/start.log" 2>&1
+	)
+}
 
 start() {
 	if ! alive munged; then

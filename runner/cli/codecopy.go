@@ -21,6 +21,7 @@ import (
 // was copied.
 func (r *run) copyCode(b *jobspec.Batch) (trees []*codecopy.Tree, said []string, err error) {
 	if !b.Settings.Snapshot {
+		r.code = nil // the run removes them once nobody is in them
 		return nil, nil, nil
 	}
 	trees = make([]*codecopy.Tree, len(b.Files))

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -76,18 +77,25 @@ func inputsIn(ctx context.Context, code *codecopy.Tree, r jobspec.Rendered) ([]s
 // they run.
 const gatherEvery = 10 * time.Second
 
-// collect has what jobs have made in copies of the code moved to the work dir.
+// collect has what jobs have made in copies of the code moved to the work dir: one pass at a time,
+// since on a slow file system one can take longer than the time between two.
 func (l *loop) collect() {
-	if len(l.attempts.users) == 0 || l.Now().Boot-l.attempts.gathered < gatherEvery {
+	a := &l.attempts
+	if len(a.users) == 0 || a.gathering || l.Now().Boot-a.gathered < gatherEvery {
 		return
 	}
-	l.attempts.gathered = l.Now().Boot
-	for code := range l.attempts.users {
-		l.beside(func() func() {
-			notes := gathered(code, true)
-			return func() { l.warn(notes...) }
-		})
-	}
+	a.gathering = true
+	codes := slices.Collect(maps.Keys(a.users))
+	l.beside(func() func() {
+		var notes []string
+		for _, code := range codes {
+			notes = append(notes, gathered(code, true)...)
+		}
+		return func() {
+			a.gathering, a.gathered = false, l.Now().Boot
+			l.warn(notes...)
+		}
+	})
 }
 
 // use counts an attempt in a copy of the code, which may be nil.

@@ -100,9 +100,10 @@ type attempts struct {
 	shell []string                 // for jobs that specify none
 	find  func(*state.Attempt) int // the job of an earlier run's attempt, or -1
 
-	copies   map[string]*codecopy.Tree // of the code, by folder: those of earlier runs
-	users    map[*codecopy.Tree]int    // how many attempts each has, also those that are being prepared
-	gathered time.Duration             // when what is written into copies was last looked for
+	copies    map[string]*codecopy.Tree // of the code, by folder: those of earlier runs
+	users     map[*codecopy.Tree]int    // how many attempts each has, also those that are being prepared
+	gathering bool                      // what is written into copies is being looked for
+	gathered  time.Duration             // when that was last over
 }
 
 // attempt is what the loop knows of an attempt that is prepared or running.

@@ -254,17 +254,24 @@ func (p *preparation) named(commands []string) []string {
 	return all
 }
 
-// tooEarly returns an error if something that must exist before a node is chosen depends on
+// tooEarly returns an error if something that must be known before a node is chosen depends on
 // what only the node knows.
 func tooEarly(r jobspec.Rendered) error {
-	texts := map[string]string{"the log": r.Stdout + r.Stderr, "work_dir": r.WorkDir, "outputs": strings.Join(r.Outputs, " "), "inputs": strings.Join(r.Inputs, " ")}
-	if r.Config != nil {
-		texts["the config file"] = r.Config.Path + string(r.Config.Content)
+	var metrics []string
+	for _, m := range r.Metrics {
+		metrics = append(metrics, m.Path)
 	}
-	for what, text := range texts {
+	texts := []struct{ what, text string }{
+		{"the log", r.Stdout + r.Stderr}, {"work_dir", r.WorkDir}, {"outputs", strings.Join(r.Outputs, " ")},
+		{"inputs", strings.Join(r.Inputs, " ")}, {"metrics", strings.Join(metrics, " ")},
+	}
+	if r.Config != nil {
+		texts = append(texts, struct{ what, text string }{"the config file", r.Config.Path + string(r.Config.Content)})
+	}
+	for _, t := range texts {
 		for _, name := range nodeOnly {
-			if strings.Contains(text, engine.Token(name)) {
-				return fmt.Errorf("{%s} in %s: it is known only once the cluster has chosen a node; use {uni_id} there, or move it into the command", name, what)
+			if strings.Contains(t.text, engine.Token(name)) {
+				return fmt.Errorf("{%s} in %s: it is known only once the cluster has chosen a node; use {uni_id} there, or move it into the command", name, t.what)
 			}
 		}
 	}

@@ -1,0 +1,33 @@
+package runner
+
+import (
+	"testing"
+
+	"gpurun/jobspec"
+)
+
+// What must be known before the cluster has chosen a node must not depend on it.
+func TestTooEarly(t *testing.T) {
+	at := "/lab/run-\x01gpu\x01"
+	for want, r := range map[string]jobspec.Rendered{
+		"":                {Commands: []string{at}, Env: []string{at}, WorkDir: "/lab"},
+		"the log":         {Stdout: at, Stderr: "/lab/err"},
+		"work_dir":        {WorkDir: at},
+		"outputs":         {Outputs: []string{"/lab/a", at}},
+		"inputs":          {Inputs: []string{at}},
+		"metrics":         {Metrics: []jobspec.Metric{{Path: at}}},
+		"the config file": {Config: &jobspec.Config{Content: []byte(at)}},
+	} {
+		text := ""
+		if want != "" {
+			text = "{gpu} in " + want + ": it is known only once the cluster has chosen a node; use {uni_id} there, or move it into the command"
+		}
+		got := ""
+		if err := tooEarly(r); err != nil {
+			got = err.Error()
+		}
+		if got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
+}

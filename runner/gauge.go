@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"os"
+	"slices"
 	"time"
 
 	"gpurun/runner/sched"
@@ -9,13 +11,10 @@ import (
 
 // gauge finds out, outside the loop, how much attempts have done so far.
 func (l *loop) gauge(uniIDs []string) {
-	files := map[string][]string{} // what an attempt writes
+	logs, results := map[string]logPart{}, map[string]string{}
 	for _, id := range uniIDs {
 		if at := l.attempts.live[id]; at != nil {
-			files[id] = []string{at.out.stdout, resultPath(at.launch.Dir)}
-			if at.out.stderr != at.out.stdout {
-				files[id] = append(files[id], at.out.stderr)
-			}
+			logs[id], results[id] = at.out, resultPath(at.launch.Dir)
 		}
 	}
 	l.beside(func() func() {
@@ -29,11 +28,24 @@ func (l *loop) gauge(uniIDs []string) {
 			if cpu, ok := used[id]; ok {
 				w.CPU = cpu
 			}
-			for _, path := range files[id] {
-				w.Output += size(path)
+			if w.Output = logs[id].written(); w.Output >= 0 {
+				w.Output += size(results[id])
 			}
 			ev.Work = append(ev.Work, w)
 		}
 		return func() { l.step(ev) }
 	})
+}
+
+// written returns the bytes in the logs; -1 if nobody can tell how much is written to them, since
+// one was removed or is no file.
+func (p logPart) written() (sum int64) {
+	for _, path := range slices.Compact([]string{p.stdout, p.stderr}) {
+		fi, err := os.Stat(path)
+		if err != nil || !fi.Mode().IsRegular() {
+			return -1
+		}
+		sum += fi.Size()
+	}
+	return sum
 }

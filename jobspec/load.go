@@ -69,10 +69,11 @@ func newLoader(opts Options) *loader {
 	return l
 }
 
-// UserSettings returns the settings of somebody whose own defaults are in this file.
-func UserSettings(path string) (Settings, error) {
+// UserSettings returns the settings of somebody whose own defaults are in this file, under
+// those that flags give.
+func UserSettings(path string, flags map[string]string) (Settings, error) {
 	l := newLoader(Options{})
-	s, _ := settings.Merge(settings.Defaults(), nil, nil, settings.FromUser(path, ourKeys(), &l.out), &l.out)
+	s, _ := settings.Merge(settings.Defaults(), settings.FromFlags(flags, &l.out), nil, settings.FromUser(path, ourKeys(), &l.out), &l.out)
 	return s, Report(l.out.Problems)
 }
 

@@ -1,9 +1,12 @@
 package settings
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -18,7 +21,7 @@ var Engines = []string{"local", "slurm"}
 var clusterKeys = map[string]func(string) error{
 	"partition": plain, "account": plain, "qos": plain, "constraint": plain, "gpurun": absolute, "extra": extras,
 	"poll":          func(t string) error { _, err := units.ParseDuration(t); return err },
-	"max_submitted": func(t string) error { _, err := units.ParseCount(t, 1); return err },
+	"max_submitted": atLeastOne, "max_gpus_total": atLeastOne, "name_prefix": prefix,
 }
 
 // models.NAME says what a cluster calls a model of GPU.
@@ -28,6 +31,19 @@ const modelKey = "models."
 var ownArguments = []string{
 	"-a", "--array", "-o", "--output", "-e", "--error", "--requeue", "--no-requeue", "-J", "--job-name", "--export", "--export-file",
 	"-d", "--dependency", "--wrap", "-D", "--chdir", "--parsable", "--comment", "-W", "--wait", "-H", "--hold", "-n", "--ntasks", "-N", "--nodes",
+}
+
+func atLeastOne(text string) error { _, err := units.ParseCount(text, 1); return err }
+
+// prefix checks the beginning of a job's name, by the stricter rules of Grid Engine.
+func prefix(text string) error {
+	odd := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.-", r)
+	}
+	if len(text) > 30 || strings.ContainsFunc(text, odd) || !unicode.IsLetter([]rune(text)[0]) {
+		return source.Faultf("up to 30 letters, digits and _ . -, a letter first", "%q cannot begin a job's name", text)
+	}
+	return nil
 }
 
 func plain(text string) error {
@@ -119,7 +135,10 @@ func parseCluster(text string) (map[string]string, error) {
 			return nil, source.Faultf("keep only one", "%s is there twice", key)
 		}
 		if err := check(value); err != nil {
-			return nil, err
+			if f := (*source.Fault)(nil); errors.As(err, &f) {
+				return nil, source.Faultf(f.Hint, "%s: %s", key, f.Text)
+			}
+			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 		options[key] = value
 	}

@@ -95,6 +95,7 @@ func setLimits(o *sched.Options, b *jobspec.Batch) {
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
 	o.MaxOpen, _ = strconv.Atoi(b.Settings.Cluster["max_submitted"])
+	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
 }
 
 // checkHost reports jobs that need more than this host has, if they run here.

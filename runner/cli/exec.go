@@ -27,6 +27,9 @@ type execCmd struct {
 	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
 	MaxWait   timeFlag  `default:"0s" placeholder:"TIME" help:"Give up after this long and exit with 124 (never)."`
 	NoWait    bool      `help:"Exit with 75 if no GPU is free right away."`
+	Engine    string    `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), or slurm (a cluster)."`
+	Cluster   string    `group:"settings" placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
+	MaxGPUs   string    `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster: wait until all your jobs there, with this one, ask for at most N GPUs."`
 	Command   []string  `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`
 }
 
@@ -38,7 +41,8 @@ Examples:
 
     gpurun exec -- python train.py --lr 1e-3
     gpurun exec -g 2 -m 40GiB -- torchrun --nproc-per-node 2 train.py
-    gpurun exec --no-wait -- nvidia-smi`
+    gpurun exec --no-wait -- nvidia-smi
+    gpurun exec --engine slurm -g 4 --max-gpus 6 -- bash    on a node of a cluster`
 }
 
 // Run waits for GPUs and runs the command on them.
@@ -49,6 +53,14 @@ func (c *execCmd) Run(a *app) error {
 	}
 	if len(argv) == 0 {
 		return &failure{code: exitUsage, text: "no command given", hint: "try gpurun exec -- CMD, e.g. gpurun exec -- python train.py"}
+	}
+	switch s, err := a.execSettings(); {
+	case err != nil:
+		return err
+	case s.Engine != "local":
+		return c.onCluster(a, &s, argv)
+	case c.MaxGPUs != "":
+		return &failure{code: exitUsage, text: "--max-gpus is about a cluster", hint: "add --engine slurm; on this host, its owner's rules say how many GPUs you may have (gpurun gpus)"}
 	}
 	path, err := exec.LookPath(argv[0])
 	if err != nil {

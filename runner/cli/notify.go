@@ -81,7 +81,7 @@ func atLeast(d time.Duration) string {
 func (a *app) notified(files []string) ([]jobspec.Notify, string, error) {
 	if len(files) == 0 {
 		path, _ := userConfig()
-		s, err := jobspec.UserSettings(path)
+		s, err := jobspec.UserSettings(path, nil)
 		return s.Notify, path, problems(err)
 	}
 	b, err := a.load(&batchFlags{Files: files}, nil)

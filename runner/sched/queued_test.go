@@ -78,13 +78,13 @@ func TestQueued(t *testing.T) {
 	}
 }
 
-// max_gpus and max_submitted bound what is submitted and has not ended.
+// max_gpus, max_gpus_total and max_submitted bound what is submitted and has not ended.
 func TestSubmitted(t *testing.T) {
 	for _, tt := range []struct {
-		gpus, open, want int
-	}{{-1, 0, 3}, {5, 0, 2}, {4, 0, 2}, {3, 0, 1}, {-1, 2, 2}} {
+		gpus, total, open, want int
+	}{{-1, 0, 0, 3}, {5, 0, 0, 2}, {4, 9, 0, 2}, {3, 0, 0, 1}, {-1, 0, 2, 2}, {-1, 4, 0, 2}, {5, 3, 0, 1}} {
 		w := newCluster(t)
-		w.b.Settings.MaxGPUs, w.opts.MaxOpen = tt.gpus, tt.open
+		w.b.Settings.MaxGPUs, w.opts.MaxTotal, w.opts.MaxOpen = tt.gpus, tt.total, tt.open
 		w.open()
 		w.send(Began{})
 		w.counts(t, map[state.Phase]int{state.Queued: tt.want, state.Pending: 3 - tt.want})
@@ -92,10 +92,13 @@ func TestSubmitted(t *testing.T) {
 		w.counts(t, map[state.Phase]int{state.Queued: min(tt.want, 2), state.Succeeded: 1})
 	}
 	w := newCluster(t)
-	w.b.Settings.MaxGPUs = 1
+	w.b.Settings.MaxGPUs, w.opts.MaxTotal = 4, 1
 	w.open()
 	w.send(Began{})
 	w.counts(t, map[state.Phase]int{state.Failed: 3})
+	if end := w.ledger[0].Fact; end.Reason != "needs 2 GPUs, cluster.max_gpus_total is 1" {
+		t.Errorf("it failed because it %q", end.Reason)
+	}
 }
 
 // An end that was not the job's fault spends no retry.

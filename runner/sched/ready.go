@@ -150,8 +150,11 @@ func (c *Core) impossible(cl *class) string {
 		return fmt.Sprintf("needs %s, this run has %d", cores(cl.cpus), c.opts.CPUs)
 	case c.opts.Memory > 0 && cl.memory > c.opts.Memory:
 		return fmt.Sprintf("needs %s of host memory, this run has %s", cl.memory.Asked(), c.opts.Memory.Round())
-	case c.orders(cl) > 0 && c.b.Settings.MaxGPUs >= 0 && c.orders(cl) > c.b.Settings.MaxGPUs:
-		return fmt.Sprintf("needs %d GPUs, max_gpus is %d", c.orders(cl), c.b.Settings.MaxGPUs)
+	}
+	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > most {
+		return fmt.Sprintf("needs %s, %s is %d", gpus(c.orders(cl)), by, most)
+	}
+	switch {
 	case !cl.gpus:
 		return ""
 	case c.pool == nil:
@@ -292,8 +295,8 @@ func (c *Core) space(id int32) *schema.Wait {
 	if most := c.opts.Memory; most > 0 && cl.memory > 0 && memory+cl.memory > most {
 		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-memory).Round(), most.Round())
 	}
-	if most := c.b.Settings.MaxGPUs; most >= 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
-		return waits(schema.WaitGPUs, "jobs with %d GPUs are submitted and max_gpus is %d", c.live.asks, most)
+	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
+		return waits(schema.WaitGPUs, "jobs with %s are submitted and %s is %d", gpus(c.live.asks), by, most)
 	}
 	return c.tight(cl, cpus, memory)
 }
@@ -304,6 +307,16 @@ func (c *Core) orders(cl *class) int {
 		return 0
 	}
 	return cl.req.Min
+}
+
+// mostOrders returns how many GPUs the engine may be asked for at once, -1 for any number, and
+// which setting says so. What else the user has on the cluster, the engine knows.
+func (c *Core) mostOrders() (int, string) {
+	most, total := c.b.Settings.MaxGPUs, c.opts.MaxTotal
+	if total > 0 && (most < 0 || total < most) {
+		return total, "cluster.max_gpus_total"
+	}
+	return most, "max_gpus"
 }
 
 // tight returns why what other runs hold of the host's cores and memory leaves too little for

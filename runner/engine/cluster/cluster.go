@@ -9,6 +9,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -41,7 +43,8 @@ type Cluster struct {
 	live      map[string]*entry // by uni_id
 	queue     []*engine.Launch  // to be submitted
 	submits   map[string]*submit
-	calling   bool      // a submission is under way
+	calling   bool // a submission is under way
+	quota     quota
 	most      int       // tasks of an array; shrinks when the cluster refuses that many
 	again     time.Time // not to submit before
 	listing   bool
@@ -58,6 +61,7 @@ type entry struct {
 	engine.Identity
 	submit  *submit // nil until it is submitted
 	n       int     // its task
+	gpus    int     // that it asks for
 	never   bool    // it was never submitted
 	adopted bool
 	shown   engine.Queued
@@ -102,7 +106,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 		c.Poll = defaultFiles
 	}
 	cl := &Cluster{
-		Config: c, words: words, stem: stem(c.Dir), every: defaultList, most: arrayMost,
+		Config: c, words: words, stem: stem(c.Options["name_prefix"], c.Dir), every: defaultList, most: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: newMailbox[func()](), out: newMailbox[engine.Event](),
 		live: map[string]*entry{}, submits: map[string]*submit{}, strangers: map[string]time.Time{},
@@ -110,6 +114,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 	if d, err := time.ParseDuration(c.Options["poll"]); err == nil && d > 0 {
 		cl.every = d
 	}
+	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
 	u, err := user.Current()
 	if err != nil {
 		return nil, err
@@ -127,15 +132,16 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 	return cl, nil
 }
 
-// stem makes a name for the cluster of a state folder's.
-func stem(dir string) string {
+// stem makes a name for the cluster of a state folder's. What follows it is the ID of a
+// submission, by which its jobs are found again.
+func stem(prefix, dir string) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
 			return r
 		}
 		return '-'
 	}, strings.TrimSuffix(filepath.Base(dir), ".yaml"))
-	return "gr-" + name[:min(len(name), 24)] + "-"
+	return cmp.Or(prefix, "gr") + "-" + name[:min(len(name), 24)] + "-"
 }
 
 func (c *Cluster) start(f func()) {
@@ -224,7 +230,7 @@ func (c *Cluster) Launch(all ...engine.Launch) {
 		}
 		for i := range all {
 			if l := &all[i]; c.live[l.UniID] == nil {
-				c.live[l.UniID] = &entry{Identity: l.Identity, beaten: time.Now()}
+				c.live[l.UniID] = &entry{Identity: l.Identity, gpus: asked(l), beaten: time.Now()}
 				c.queue = append(c.queue, l)
 			}
 		}
@@ -266,12 +272,12 @@ func (c *Cluster) adopt(a engine.Attempt) {
 
 // find finds out where an attempt of an earlier run was submitted.
 func (c *Cluster) find(e *entry) {
-	o, _, err := readOrder(e.Dir)
+	o, l, err := readOrder(e.Dir)
 	if err != nil {
 		e.never = errors.Is(err, fs.ErrNotExist) // judged like one whose whole submission is gone
 		return
 	}
-	e.n = o.Task
+	e.n, e.gpus = o.Task, asked(l)
 	e.submit = c.known(o.Submit)
 	e.submit.open++
 }
@@ -307,6 +313,7 @@ func (c *Cluster) sorted() []*entry {
 // end reports an attempt's end, the last that is heard of it.
 func (c *Cluster) end(e *entry, ended *engine.Ended) {
 	delete(c.live, e.UniID)
+	c.quota.full = false // there may be room now
 	if e.submit != nil {
 		e.submit.open--
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -100,4 +101,14 @@ func (l *late) tell(c *Cluster) {
 		l.said = now
 		c.emit(engine.Event{Silent: &now})
 	}
+}
+
+// WithoutJob returns an environment without what a cluster says of the job that it is in, which
+// its commands would take for arguments.
+func WithoutJob(env []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		job := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SGE_O_") || strings.HasPrefix(name, "SGE_TASK_")
+		return job && name != "SLURM_CONF" || name == "JOB_ID" || name == "JOB_NAME"
+	})
 }

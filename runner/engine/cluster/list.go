@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"gpurun/runner/engine"
@@ -47,10 +48,8 @@ func (c *Cluster) learn(rows []Row, asked map[string]bool) {
 		s.rows = nil
 	}
 	for _, r := range rows {
-		if len(r.Name) > len(c.stem) && r.Name[:len(c.stem)] == c.stem {
-			if s := c.submits[r.Name[len(c.stem):]]; s != nil {
-				s.rows = append(s.rows, r)
-			}
+		if s := c.submits[idIn(r.Name)]; s != nil {
+			s.rows = append(s.rows, r)
 		}
 	}
 	for id, s := range c.submits {
@@ -71,7 +70,13 @@ func (c *Cluster) learn(rows []Row, asked map[string]bool) {
 	}
 	c.sweep()
 	c.past()
+	if c.quota.most > 0 {
+		c.quota.learn(rows, c.openTasks())
+	}
 }
+
+// idIn returns the ID of the submission that a job's name ends with.
+func idIn(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
 
 func (c *Cluster) learnOf(e *entry, asked bool) {
 	r, there := e.submit.row(e.n)
@@ -114,12 +119,7 @@ func (s *submit) row(n int) (Row, bool) {
 // restarted controller may take finished tasks for running, and keep their GPUs. The second
 // list that shows one counts: it may just be ending.
 func (c *Cluster) sweep() {
-	open := map[string]bool{}
-	for _, e := range c.live {
-		if e.submit != nil {
-			open[e.submit.id+" "+strconv.Itoa(e.n)] = true
-		}
-	}
+	open := c.openTasks()
 	seen, cancel := map[string]time.Time{}, []string(nil)
 	for _, s := range c.submits {
 		for _, r := range s.rows {
@@ -127,7 +127,7 @@ func (c *Cluster) sweep() {
 				continue
 			}
 			for n := r.First; n <= r.Last; n++ {
-				at := s.id + " " + strconv.Itoa(n)
+				at := taskName(s.id, n)
 				if open[at] {
 					continue
 				}
@@ -144,6 +144,19 @@ func (c *Cluster) sweep() {
 	c.strangers = seen
 	c.cancel(cancel)
 }
+
+// openTasks returns the submitted attempts that are live, by taskName.
+func (c *Cluster) openTasks() map[string]bool {
+	open := map[string]bool{}
+	for _, e := range c.live {
+		if e.submit != nil {
+			open[taskName(e.submit.id, e.n)] = true
+		}
+	}
+	return open
+}
+
+func taskName(submit string, n int) string { return submit + " " + strconv.Itoa(n) }
 
 // strangeFor is how long a task without an attempt is left to end by itself.
 const strangeFor = 5 * time.Second

@@ -45,6 +45,9 @@ func (c *Cluster) submitNext() {
 		}
 		n++
 	}
+	if n = c.within(n); n == 0 {
+		return
+	}
 	batch := slices.Clone(c.queue[:n])
 	c.queue = c.queue[n:]
 	id := make([]byte, 4)

@@ -35,6 +35,8 @@ type Words interface {
 	Nodes() []Command
 	// ReadNodes reads their output.
 	ReadNodes(stdout []string) ([]Node, error)
+	// Exec returns the command that runs another one on GPUs, with this terminal if there is one.
+	Exec(name string, args, argv []string, terminal bool) Command
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
 }
@@ -76,6 +78,7 @@ type Row struct {
 	Reason string // why it waits
 	Never  bool   // and it can never start as it was submitted
 	Node   string
+	GPUs   int    // of each of these tasks
 	Raw    int    // wait status, once it is over
 	Word   string // the cluster's own for State
 }

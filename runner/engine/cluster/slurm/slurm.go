@@ -5,6 +5,7 @@ package slurm
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,7 +86,7 @@ const separator = "|"
 // List lists all jobs of a user, those that have ended a while ago included. Names come last:
 // they may contain anything.
 func (words) List(user string) cluster.Command {
-	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "exit_code", "Name"}
+	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
 	return cluster.Command{
 		Args: []string{"squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",") + ":" + separator},
 		Env:  []string{"SLURM_BITSTR_LEN=0"}, // lists of tasks are not cut
@@ -97,15 +98,16 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 	var rows []cluster.Row
 	for line := range strings.Lines(stdout) {
 		line = strings.TrimSuffix(line, "\n")
-		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 7)
-		if len(f) != 7 {
+		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 12)
+		if len(f) != 12 {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
 			return nil, fmt.Errorf("cannot read the line %q of squeue", line)
 		}
-		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[6], Never: hopeless[f[3]]}
+		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[11], Never: hopeless[f[3]]}
 		r.Raw, _ = strconv.Atoi(f[5])
+		r.GPUs = each(f[6], f[7]) + each(f[8], f[9]) + gpusIn(f[10])
 		if r.Reason == "None" {
 			r.Reason = ""
 		}
@@ -123,6 +125,12 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 		}
 	}
 	return rows, nil
+}
+
+// each returns the GPUs of a job that asks for some on each of so many nodes or tasks.
+func each(list, times string) int {
+	n, _ := strconv.Atoi(times)
+	return n * gpusIn(list)
 }
 
 // tasksOf reads "3", "8-9,12" or "0-99%5"; nil for "N/A".
@@ -226,6 +234,15 @@ func (words) Cancel(tasks []string) cluster.Command {
 // Wake signals gpurun itself, not the job.
 func (words) Wake(task string) cluster.Command {
 	return cluster.Command{Args: []string{"scancel", "-Q", "--batch", "--signal=USR1", task}}
+}
+
+// Exec runs a command in the foreground. srun says itself how it waits.
+func (words) Exec(name string, args, argv []string, terminal bool) cluster.Command {
+	all := []string{"srun", "-J", name}
+	if terminal {
+		all = append(all, "--pty")
+	}
+	return cluster.Command{Args: slices.Concat(all, args, []string{"--"}, argv)}
 }
 
 func (words) Task(job string, n int) string { return fmt.Sprintf("%s_%d", job, n) }

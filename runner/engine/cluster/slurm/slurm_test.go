@@ -48,7 +48,7 @@ func TestRows(t *testing.T) {
 		{"00000009", 0, cluster.Row{Job: "359", State: cluster.OutOfMemory, Reason: "OutOfMemory", Node: "node1", Raw: 253, Word: "OUT_OF_MEMORY"}},
 	} {
 		if tt.want.Job != "" {
-			tt.want.Name = "gr-rec-" + tt.name
+			tt.want.Name, tt.want.GPUs = "gr-rec-"+tt.name, 2
 		}
 		if got := at(tt.name, tt.n); got != tt.want {
 			t.Errorf("%s_%d: got %+v, want %+v", tt.name, tt.n, got, tt.want)
@@ -57,8 +57,10 @@ func TestRows(t *testing.T) {
 }
 
 func TestRowsOfAll(t *testing.T) {
-	rows, err := words{}.Rows("12|N/A|PENDING|Priority||0|gr-a|b-12345678|\n13|0-3:2|RUNNING|None|n1|0|x|\n")
-	if err != nil || len(rows) != 3 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 {
+	rows, err := words{}.Rows("12|N/A|PENDING|Priority||0|N/A|1|gres:gpu:1|2|N/A|gr-a|b-12345678|\n" +
+		"13|0-3:2|RUNNING|None|n1|0|gres:gpu:a100:2|3|N/A|3|N/A|x|\n14|N/A|PENDING|None||0|N/A|1|N/A|1|gres:gpu:5|y|\n")
+	if err != nil || len(rows) != 4 || !rows[0].Rest || rows[0].Name != "gr-a|b-12345678" || rows[2].First != 2 ||
+		rows[0].GPUs != 2 || rows[1].GPUs != 6 || rows[3].GPUs != 5 {
 		t.Errorf("got %+v, %v", rows, err)
 	}
 	if _, err := (words{}).Rows("slurm_load_jobs error: Unable to contact slurm controller\n"); err == nil {

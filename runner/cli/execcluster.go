@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/term"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/cluster"
+)
+
+// execSettings returns the settings of commands without a job file: flags, and the user's own
+// defaults.
+func (a *app) execSettings() (jobspec.Settings, error) {
+	path, _ := userConfig()
+	s, err := jobspec.UserSettings(path, a.settings)
+	return s, problems(err)
+}
+
+// onCluster runs the command on a node of a cluster, which has a queue of its own.
+func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
+	words := wordsOf(engines[s.Engine])
+	if err := c.unmapped(s.Engine); err != nil {
+		return err
+	}
+	ask := engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List()}
+	args, err := words.Args(cluster.Asked{Ask: ask, Options: s.Cluster})
+	if err != nil {
+		return &failure{code: exitUsage, text: err.Error()}
+	}
+	ctx, stop := a.untilSignal()
+	defer stop()
+	if err := c.untilAllowed(ctx, a, s, words); err != nil {
+		return err
+	}
+	name := s.Cluster["name_prefix"]
+	if name == "" {
+		name = "gr"
+	}
+	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.outTTY
+	command := words.Exec(name+"-exec-"+filepath.Base(argv[0]), args, argv, terminal)
+	path, err := exec.LookPath(command.Args[0])
+	if err != nil {
+		return cannotExecute(command.Args[0], err)
+	}
+	// The variables of a job that this may be in would override the arguments.
+	env := append(cluster.WithoutJob(os.Environ()), command.Env...)
+	cmd := &exec.Cmd{Path: path, Args: command.Args, Env: env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	return a.foreground(cmd, stop, func(int) {})
+}
+
+// unmapped refuses what a cluster has no counterpart for.
+func (c *execCmd) unmapped(name string) error {
+	immediate := "remove it; srun has --immediate: --cluster 'extra=--immediate=60'"
+	for _, k := range []struct {
+		is         bool
+		flag, cure string
+	}{
+		{c.Sim != "", "--sim", "remove it, or add --engine local"},
+		{c.GPUIDs != "", "--gpu-ids", "remove it: the cluster chooses the GPUs"},
+		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "say how many: -g " + strconv.Itoa(c.GPUs.min)},
+		{c.Share, "--share", "remove it: the cluster gives a job whole GPUs"},
+		{c.NoWait, "--no-wait", immediate},
+		{c.MaxWait > 0, "--max-wait", immediate},
+	} {
+		if k.is {
+			return &failure{code: exitUsage, text: k.flag + " has no counterpart on " + name, hint: k.cure}
+		}
+	}
+	return nil
+}
+
+// untilAllowed waits until one more job with these GPUs is within --max-gpus, or else within
+// cluster.max_gpus_total of the user's own defaults.
+func (c *execCmd) untilAllowed(ctx context.Context, a *app, s *jobspec.Settings, words cluster.Words) error {
+	most, by := s.MaxGPUs, "--max-gpus"
+	if c.MaxGPUs == "" {
+		most, by = -1, "cluster.max_gpus_total"
+		if n, err := strconv.Atoi(s.Cluster["max_gpus_total"]); err == nil {
+			most = n
+		}
+	}
+	if most < 0 || c.GPUs.min == 0 {
+		return nil
+	}
+	if c.GPUs.min > most {
+		return &failure{code: exitUsage, text: fmt.Sprintf("-g %d is more than %s, which is %d", c.GPUs.min, by, most)}
+	}
+	u, err := user.Current()
+	if err != nil {
+		return err
+	}
+	for said := ""; ; {
+		have, err := cluster.Asking(words, u.Username)
+		if err != nil {
+			return &failure{code: exitFailed, text: err.Error(), err: err}
+		}
+		if have+c.GPUs.min <= most {
+			return nil
+		}
+		if why := fmt.Sprintf("your jobs on %s ask for %s and %s is %d", s.Engine, count(have, "GPU"), by, most); why != said {
+			fmt.Fprintln(a.err, "gpurun: waiting: "+why)
+			said = why
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(max(time.Duration(c.Poll), time.Second)):
+		}
+	}
+}
+
+// wordsOf returns the words of a kind of engine that is a cluster's.
+func wordsOf(kind engine.Kind) cluster.Words { return kind.(cluster.Kind).Words }

@@ -59,7 +59,7 @@ func (l *loop) adopt(a state.Attempt) {
 	at.code = l.copyAt(a.Start.Snapshot)
 	l.use(at.code)
 	l.attempts.live[at.launch.UniID] = at
-	l.out.started(a.Start, l.Now())
+	l.out.starts[a.Start.UniID] = a.Start
 	ask := engine.Attempt{Identity: at.launch.Identity, Started: a.Start.Time}
 	if a.Running != nil {
 		ask.PID, ask.PIDStart = a.Running.PID, a.Running.PIDStart

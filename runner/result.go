@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"gpurun/gpu"
 	"gpurun/runner/sched"
 	"gpurun/state"
 )
@@ -17,17 +16,11 @@ type tally struct {
 	starts  map[string]state.Fact // of live attempts, by uni_id
 	last    map[int]Last          // last bad end of each job
 	demands map[int]state.Demand  // by job
-	hours   hours
+	held    state.GPUTime
 }
 
 func newTally(now time.Time) tally {
-	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, hours: newHours()}
-}
-
-// started adds an attempt that is now live.
-func (t *tally) started(f state.Fact, now sched.Now) {
-	t.starts[f.UniID] = f
-	t.hours.started(f.GPUUUIDs, now.Boot-max(now.Wall.Sub(f.Time), 0))
+	return tally{began: now, starts: map[string]state.Fact{}, last: map[int]Last{}, demands: map[int]state.Demand{}, held: state.GPUTime{}}
 }
 
 // fact collects what the summary needs from a fact.
@@ -35,11 +28,17 @@ func (t *tally) fact(l *loop, a sched.Record) {
 	f := a.Fact
 	switch f.Kind {
 	case state.KindStart:
-		t.started(f, l.Now())
+		t.starts[f.UniID] = f
 	case state.KindEnd:
 		start := t.starts[f.UniID]
 		delete(t.starts, f.UniID)
-		t.hours.ended(start.GPUUUIDs, l.Now().Boot)
+		ids := start.GPUUUIDs
+		if f.Host != "" { // a cluster chose them, after the start
+			ids = f.GPUUUIDs
+		}
+		if start.Kind != "" {
+			t.held.Add(ids, start.Time, f.Time)
+		}
 		if a.Job < 0 {
 			return
 		}
@@ -77,7 +76,7 @@ func (t *tally) demand(job int, f, start state.Fact, learns bool) {
 func (l *loop) result() state.Result {
 	l.save()
 	now, r := l.Now(), l.out.Result
-	r.Final, r.Wall, r.GPUHours = l.Core.Snapshot(now), now.Wall.Sub(l.out.began), l.out.hours.total.Hours()
+	r.Final, r.Wall, r.GPUHours = l.Core.Snapshot(now), now.Wall.Sub(l.out.began), l.out.held.Total().Hours()
 	for _, s := range l.Sinks {
 		s.Snapshot(r.Final)
 	}
@@ -89,31 +88,4 @@ func (l *loop) result() state.Result {
 		r.Demands = append(r.Demands, l.out.demands[id])
 	}
 	return r
-}
-
-// hours counts GPU hours. Time on a shared GPU counts once, however many jobs share it.
-type hours struct {
-	live  map[gpu.UUID]int
-	since map[gpu.UUID]time.Duration // CLOCK_BOOTTIME at which the first of them began
-	total time.Duration
-}
-
-func newHours() hours { return hours{live: map[gpu.UUID]int{}, since: map[gpu.UUID]time.Duration{}} }
-
-// started counts an attempt that began at a time, or was found to have begun then.
-func (h *hours) started(ids []gpu.UUID, at time.Duration) {
-	for _, id := range ids {
-		if h.live[id] == 0 || at < h.since[id] {
-			h.since[id] = at
-		}
-		h.live[id]++
-	}
-}
-
-func (h *hours) ended(ids []gpu.UUID, at time.Duration) {
-	for _, id := range ids {
-		if h.live[id]--; h.live[id] == 0 {
-			h.total += at - h.since[id]
-		}
-	}
 }

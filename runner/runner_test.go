@@ -397,6 +397,28 @@ func TestAdoptedFailure(t *testing.T) {
 	})
 }
 
+// GPU hours of attempts that ended while no run was there are those until their ends, and time on
+// a GPU that they shared counts once, as in gpurun history.
+func TestGPUHoursOfADeadRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "defaults: {share: true, gpu_memory: 2GiB}\njobs: [{name: a, run: x}, {name: b, run: y}]\n", "1x24GiB", exits(nil))
+		h, began := state.NewHistory(), time.Now().Add(-9*time.Hour)
+		for i, ended := range []time.Duration{2 * time.Hour, 3 * time.Hour} {
+			uni := w.Batch.Jobs[i].Name
+			h.Apply(0, state.Fact{
+				Kind: state.KindStart, Time: began, Job: uni, Key: w.Batch.Jobs[i].Key.String(), UniID: uni, Attempt: 1,
+				GPUs: []int{0}, GPUUUIDs: []gpu.UUID{w.Prober.Devices()[0].UUID},
+			})
+			w.engine.LeaveEnded(uni, engine.Ended{At: began.Add(ended)})
+		}
+		w.Core = sched.New(w.Batch, h, sched.Options{Sim: true})
+		w.Core.Use(gpu.NewPool(w.Prober.Devices(), gpu.Rules{MinGPUs: -1, MaxGPUs: -1, Pick: gpu.MostFree, UID: os.Getuid()}))
+		if r := w.run(); r.GPUHours != 3 || len(w.engine.Launched()) != 0 {
+			t.Errorf("%v GPU hours, want 3; launched %q", r.GPUHours, w.engine.Launched())
+		}
+	})
+}
+
 // GPUs are handed over without a poll: two jobs on one GPU run back to back.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"gpurun/gpu"
 )
 
 // Annals are every run and every attempt that the facts of some ledgers tell of. A History
@@ -141,34 +139,15 @@ func (a *Annals) Close() {
 	a.Attempts = append(a.Attempts, open...)
 }
 
-// GPUSeconds adds up for how long some attempts that ended held GPUs. Time on a shared GPU
-// counts once, however many of them shared it.
-func GPUSeconds(attempts []*Exploit) (seconds float64) {
-	type stay struct {
-		id       gpu.UUID
-		from, to time.Time
-	}
-	var stays []stay
+// GPUSeconds adds up for how long some attempts that ended held GPUs.
+func GPUSeconds(attempts []*Exploit) float64 {
+	t := GPUTime{}
 	for _, x := range attempts {
-		if x.Open != nil || x.Start.IsZero() {
-			continue
-		}
-		for _, id := range x.GPUUUIDs {
-			stays = append(stays, stay{id, x.Start, x.Time})
+		if x.Open == nil && !x.Start.IsZero() {
+			t.Add(x.GPUUUIDs, x.Start, x.Time)
 		}
 	}
-	slices.SortFunc(stays, func(x, y stay) int { return cmp.Or(cmp.Compare(x.id, y.id), x.from.Compare(y.from)) })
-	var until stay
-	for _, s := range stays {
-		if s.id != until.id {
-			until = stay{id: s.id}
-		}
-		if from := later(s.from, until.to); s.to.After(from) {
-			seconds += s.to.Sub(from).Seconds()
-			until.to = s.to
-		}
-	}
-	return seconds
+	return t.Total().Seconds()
 }
 
 func (e *Episode) lose(l Loss) {

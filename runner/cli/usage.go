@@ -24,7 +24,7 @@ type usageCmd struct {
 
 // Help returns the command's description and examples.
 func (usageCmd) Help() string {
-	return `GPU hours of the users of this host: what each user's own runs have recorded, or what your runs saw others hold, whichever is more. A job that shares a GPU counts for its part of the memory. Background runs, and programs that were started without gpurun, are not counted. Then, for the batches of this folder, the GPU hours of your attempts that have ended.
+	return `GPU hours of the users of this host: what each user's own runs have recorded, or what your runs saw others hold, whichever is more. A job that shares a GPU counts for its part of the memory. Background runs, and programs that were started without gpurun, are not counted. Then, for the batches of this folder, the GPU hours of your attempts that have ended, where time on a GPU counts once, however many of them shared it.
 
 Examples:
 
@@ -116,25 +116,25 @@ func (r *usageReport) count(records []claim.Usage, days int) {
 	slices.SortFunc(r.Users, func(a, b schema.UserHours) int { return cmp.Or(cmp.Compare(b.Time, a.Time), a.UID-b.UID) })
 }
 
-// hoursOf adds up what the attempts of a batch that ended since some time took of GPUs.
+// hoursOf adds up for how long the attempts of a batch that ended since some time held GPUs.
 func hoursOf(dir string, since time.Time, sim bool) (h schema.BatchHours) {
-	starts := map[string]state.Fact{}
+	starts, held := map[string]state.Fact{}, state.GPUTime{}
 	disk.FromStart(dir).Next(func(_ int64, f state.Fact) {
 		switch f.Kind {
 		case state.KindStart:
 			if len(f.GPUUUIDs) > 0 && f.GPUUUIDs[0].Simulated() == sim {
-				starts[f.UniID] = state.Fact{GPUUUIDs: f.GPUUUIDs}
+				starts[f.UniID] = state.Fact{Time: f.Time, GPUUUIDs: f.GPUUUIDs}
 			}
 		case state.KindEnd:
 			start, known := starts[f.UniID]
 			delete(starts, f.UniID)
-			seconds := min(f.Seconds, f.Time.Sub(since).Seconds())
-			if known && seconds > 0 {
+			if known && f.Time.After(since) {
 				h.Attempts++
-				h.Time += seconds * float64(len(start.GPUUUIDs))
+				held.Add(start.GPUUUIDs, start.Time, f.Time)
 			}
 		}
 	})
+	h.Time = held.Since(since).Seconds()
 	return h
 }
 

@@ -160,8 +160,8 @@ type Rereading struct{ On bool }
 func (ev Rereading) on(c *Core) { c.rereading = ev.On }
 
 // Reloaded brings the batch as its files are now. The jobs of the run keep their IDs and
-// what has become of them; see jobspec.Batch.Continue. New jobs join, and those that
-// have not succeeded and are gone leave. What runs goes on.
+// what has become of them; see jobspec.Batch.Continue. New jobs join, and those that are
+// gone leave. What runs goes on, and leaves once it has ended.
 type Reloaded struct {
 	Batch    *jobspec.Batch
 	At       []int32 // by job: its place in the files; -1 for jobs that are gone
@@ -217,7 +217,7 @@ func (c *Core) stayOrLeave() (again []bool) {
 		judged := j.phase == upToDate || j.phase == notNeeded || j.phase == blocked
 		switch {
 		case j.own > 0:
-		case !in && !(j.phase.over() && j.phase.good() && !judged): // what has succeeded has been done
+		case !in:
 			c.leave(id)
 		case in && j.phase == unselected:
 			c.join(id)
@@ -275,13 +275,16 @@ func (c *Core) judgeAgain(again []bool) {
 			continue
 		}
 		j.fate, j.reason = f.verdict(id)
-		j.attempt, j.failures, j.quit = 0, 0, false
-		switch j.fate {
-		case hasNothing:
+		switch {
+		case j.fate == hasNothing:
 			c.set(id, notNeeded)
-		case stays:
+		case j.fate == stays && j.attempt > 0: // before it left the run
+			c.set(id, succeeded)
+			continue
+		case j.fate == stays:
 			c.set(id, upToDate)
 		}
+		j.attempt, j.failures, j.quit = 0, 0, false
 	}
 }
 

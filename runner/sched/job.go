@@ -250,6 +250,9 @@ func (c *Core) cascade() {
 			}
 		}
 		c.queueMoves(c.b.Jobs[id].Queue)
+		if c.jobs[id].gone {
+			c.leave(id)
+		}
 	}
 }
 

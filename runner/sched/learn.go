@@ -133,27 +133,37 @@ func (c *Core) Expected(id int) (takes time.Duration, runs int) {
 }
 
 // eta returns how long the rest of the run takes, if as many jobs run at once as now; 0
-// if there is nothing to go by.
+// if there is nothing to go by, as for jobs that already take longer than what is known.
 func (c *Core) eta() time.Duration {
 	l, n := &c.lessons, time.Duration(len(c.live.all))
 	if n == 0 {
 		return 0
 	}
-	usual, known := l.usual(), true
+	usual := l.usual()
 	work, longest := l.ahead, time.Duration(0)
 	if more := c.counts[pending] + c.counts[ready] + c.counts[waiting] - l.foreseen; more > 0 {
+		if usual == 0 {
+			return 0
+		}
 		work += time.Duration(more) * usual
-		known = usual > 0
 	}
 	for _, a := range c.live.all {
+		takes, ran := usual, time.Duration(0)
 		median, _ := c.kin(a.job).Took()
-		takes := cmp.Or(median, usual)
-		known = known && takes > 0
-		rest := max(takes-c.now.Wall.Sub(a.start), 0)
+		if median > 0 {
+			takes = median
+		}
+		if !a.start.IsZero() {
+			ran = c.now.Wall.Sub(a.start)
+		}
+		if median == 0 && ran >= usual { // what is usual says nothing of this job
+			return 0
+		}
+		rest := max(takes-ran, 0)
 		work += rest
 		longest = max(longest, rest)
 	}
-	if !known {
+	if work == 0 {
 		return 0
 	}
 	return max(work/n, longest, time.Second)

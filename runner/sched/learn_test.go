@@ -199,4 +199,12 @@ func TestDurationsAreLearned(t *testing.T) {
 	if s := w.core.Snapshot(w.now); s.ETA != 7*time.Minute {
 		t.Errorf("four minutes later, %v to go", s.ETA)
 	}
+	w.wait(time.Hour)
+	if s := w.core.Snapshot(w.now); s.ETA != time.Minute {
+		t.Errorf("it takes longer than usual, and %v to go for the other", s.ETA)
+	}
+	w.core.spec(5).Template, w.core.lessons.family = 3, nil
+	if s := w.core.Snapshot(w.now); s.ETA != 0 {
+		t.Errorf("nothing is known of jobs like it, and it takes longer than others: %v to go", s.ETA)
+	}
 }

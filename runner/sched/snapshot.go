@@ -47,9 +47,9 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 		s.Running = append(s.Running, v)
 	}
 	c.viewHead(&s)
-	// Readings too old to rely on matter only while a job waits for a GPU.
-	if age := now.Boot - c.reads.answered; c.waiter.id >= 0 && c.reads.ever && age > 3*max(c.b.Settings.Poll, time.Second) {
-		s.GPUStale = age
+	// Readings too old to rely on matter only if a job has waited for newer ones.
+	if wanted := max(c.reads.answered, c.waiter.since); c.waiter.id >= 0 && c.reads.ever && now.Boot-wanted > 3*max(c.b.Settings.Poll, time.Second) {
+		s.GPUStale = now.Boot - c.reads.answered
 	}
 	return s
 }

@@ -1,7 +1,7 @@
 // 10,000 jobs that run, listed and scrolled: what a frame costs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { launch, looks, open, shoot } from './browser.mjs';
+import { launch, looks, open, prefer, shoot } from './browser.mjs';
 import { Home } from './served.mjs';
 
 const home = new Home();
@@ -32,6 +32,7 @@ test('10,000 jobs scroll and change within 60 frames a second', { timeout: 120_0
   await page.waitForSelector('.jobs tbody tr:not(.gap)');
   console.log(`listed after ${Date.now() - began} ms`);
   assert.ok(await page.$$eval('*', (e) => e.length) < 3000, 'only what is in sight is in the document');
+  const preferred = prefer(browser);
   const cdp = await page.createCDPSession();
   await cdp.send('Performance.enable', { timeDomain: 'threadTicks' });
   const cpu = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'TaskDuration').value;
@@ -51,9 +52,12 @@ test('10,000 jobs scroll and change within 60 frames a second', { timeout: 120_0
   const each = ((await cpu()) - before) * 1000 / gaps.length;
   gaps.sort((a, b) => a - b);
   const at = (p) => gaps[Math.floor(gaps.length * p)].toFixed(1);
-  console.log(`${gaps.length} frames in 5 s, ${each.toFixed(1)} ms of CPU each; between frames: median ${at(0.5)} ms, 95% ${at(0.95)} ms, most ${at(0.999)} ms`);
-  // CPU time, since a busy machine gives the browser less than all of a core.
-  assert.ok(each < 16.7, `a frame costs ${each} ms`);
+  const says = `${(gaps.length / 5).toFixed(1)} frames a second, ${each.toFixed(1)} ms of the main thread each; between frames: median ${at(0.5)} ms, 95% ${at(0.95)} ms, most ${at(0.999)} ms`;
+  console.log(says);
+  // Half of a frame's time is for the browser's other threads. The clock is asked where nothing
+  // else comes first, and of most frames: a virtual machine may stand still for some.
+  assert.ok(each < 16.7 / 2, says);
+  if (preferred) assert.ok(at(0.75) < 17, says);
   // Changes arrive while it scrolls.
   const done = () => page.$eval('.top .line', (e) => Number(e.innerText.replace(/,/g, '').match(/\d+/)[0]));
   const first = await done();

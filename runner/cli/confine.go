@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -36,8 +37,8 @@ func (a *app) confine(args []string) ([]string, error) {
 	return args[1:], nil
 }
 
-// jobs reads job files. In a confined command, they must be this user's alone, and name
-// nothing that is out of reach.
+// jobs reads job files. In a confined command, they and what they are made of must be this
+// user's alone, and name nothing that is out of reach.
 func (a *app) jobs(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
 	if !host.Confined() {
 		return jobspec.Load(paths, o)
@@ -47,7 +48,14 @@ func (a *app) jobs(paths []string, o jobspec.Options) (*jobspec.Batch, error) {
 			return nil, jobspec.Report([]jobspec.Problem{{File: path, Text: err.Error(), Hint: askUser}})
 		}
 	}
+	var read []string
+	o.Reading = func(path string) { read = append(read, path) }
 	b, err := jobspec.Load(paths, o)
+	for _, path := range read {
+		if err := disk.OnlyOurs(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, jobspec.Report([]jobspec.Problem{{File: path, Text: err.Error(), Hint: askUser}})
+		}
+	}
 	if err == nil {
 		list := outside(b)
 		if len(list) == 0 {

@@ -180,10 +180,15 @@ func TestMCPStaysInside(t *testing.T) {
 	t.Run("others may write it", func(t *testing.T) {
 		write("open.yaml", "jobs:\n  - {name: a, gpus: 0, run: \"true\"}\n")
 		write("wide/jobs.yaml", "jobs:\n  - {name: a, gpus: 0, run: \"true\"}\n")
-		for name, mode := range map[string]os.FileMode{"open.yaml": 0o666, "wide": 0o777} {
+		write("rows.csv", "x\ntopsecret\n")
+		write("table.yaml", "jobs:\n  - {name: 'a-{x}', gpus: 0, run: 'echo {x}', matrix: {from: rows.csv}}\n")
+		for name, mode := range map[string]os.FileMode{"open.yaml": 0o666, "wide": 0o777, "rows.csv": 0o666} {
 			if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if p, all := s.refused("plan", arguments{"file": "table.yaml"}); !strings.Contains(p.Text, "other users can write to") || strings.Contains(all, "topsecret") {
+			t.Errorf("the rows of a table: %s", all)
 		}
 		for _, file := range []string{"open.yaml", "wide/jobs.yaml"} {
 			for tool, args := range looks(file) {

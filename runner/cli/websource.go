@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -219,14 +220,18 @@ func (m *mirror) Do(request any) ([]string, error) {
 	return m.app.verb(run)
 }
 
-// onlyOurs returns why what the batch's files say is not this user's alone to say.
+// onlyOurs returns why what the batch's files say, and what they are made of, is not this
+// user's alone to say.
 func (m *mirror) onlyOurs() error {
 	ref, err := m.app.batchOf(m.file)
 	if err != nil {
 		return err
 	}
-	for _, file := range ref.files() {
-		if err := disk.OnlyOurs(file); err != nil {
+	read, reader := ref.files(), *m.app
+	reader.reading = func(path string) { read = append(read, path) }
+	_ = ref.read(&reader) // the run says what is wrong with them
+	for _, file := range read {
+		if err := disk.OnlyOurs(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return &failure{code: exitFailed, text: "not read again: " + err.Error(), err: err}
 		}
 	}

@@ -1,8 +1,7 @@
 package control
 
 import (
-	"reflect"
-	"slices"
+	"encoding/json"
 
 	"gpurun/state/schema"
 )
@@ -24,13 +23,8 @@ func (r *Reply) pack() {
 	if r.Status == nil {
 		return
 	}
-	type alike struct {
-		file              string
-		state             schema.State
-		cause, wait, text string
-	}
-	index, jobs := map[alike][]int{}, []schema.Job{}
-	last, at := &schema.Job{}, -1 // the one before, and its crowd
+	index, jobs := map[string]int{}, []schema.Job{} // the crowds, by all but who is in them
+	last, at := &schema.Job{}, -1                   // the one before, and its crowd
 	for i := range r.Status.Jobs {
 		j := &r.Status.Jobs[i]
 		switch {
@@ -41,22 +35,14 @@ func (r *Reply) pack() {
 			continue
 		}
 		if at < 0 || j.File != last.File || j.State != last.State || j.Cause != last.Cause || j.Wait != last.Wait {
-			kind := alike{file: j.File, state: j.State}
-			if j.Cause != nil {
-				kind.cause = string(j.Cause.Code) + j.Cause.Text
+			c := Crowd{File: j.File, State: j.State, Cause: j.Cause, Wait: j.Wait}
+			alike, _ := json.Marshal(c)
+			k, known := index[string(alike)]
+			if !known {
+				k = len(r.Crowds)
+				index[string(alike)], r.Crowds = k, append(r.Crowds, c)
 			}
-			if j.Wait != nil {
-				kind.wait, kind.text = string(j.Wait.Code), j.Wait.Text
-			}
-			same := func(k int) bool { return reflect.DeepEqual(r.Crowds[k].Wait, j.Wait) }
-			if k := slices.IndexFunc(index[kind], same); k >= 0 {
-				at = index[kind][k]
-			} else {
-				at = len(r.Crowds)
-				index[kind] = append(index[kind], at)
-				r.Crowds = append(r.Crowds, Crowd{File: j.File, State: j.State, Cause: j.Cause, Wait: j.Wait})
-			}
-			last = j
+			at, last = k, j
 		}
 		c := &r.Crowds[at]
 		c.Names, c.Keys = append(c.Names, j.Name), append(c.Keys, j.Key)

@@ -78,3 +78,17 @@ func TestStatusOfAnEarlierRun(t *testing.T) {
 		t.Errorf("got %+v of jobs that the run has not selected", got.Status.Jobs)
 	}
 }
+
+// Jobs that wait for one job in common and each for one of its own say the same in words: there
+// are as many crowds as jobs, and each is found at once.
+func TestManyCrowds(t *testing.T) {
+	r := Reply{Status: &schema.Status{}}
+	for i := range 20_000 {
+		w := &schema.Wait{Code: schema.WaitNeed, Text: "needs prep, which is running, and 1 more", Jobs: []string{"prep", fmt.Sprint("train-", i)}}
+		r.Status.Jobs = append(r.Status.Jobs, schema.Job{File: "/a.yaml", Name: fmt.Sprint("eval-", i), State: schema.Pending, Wait: w})
+	}
+	began := time.Now()
+	if r.pack(); len(r.Crowds) != 20_000 || time.Since(began) > 5*time.Second {
+		t.Errorf("%d crowds after %v", len(r.Crowds), time.Since(began))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,16 +54,19 @@ func waitsIn(pid int) string {
 
 // This also works for a traced runner.
 func TestDump(t *testing.T) {
+	t.Parallel()
 	for _, under := range [][]string{nil, {"strace", "-f", "-qq", "-o", os.DevNull, "-e", "trace=flock"}} {
 		t.Run(strings.Join(under, " "), func(t *testing.T) {
 			if len(under) > 0 && exec.Command(under[0], append(under[1:], "true")...).Run() != nil {
 				t.Skip("no strace")
 			}
-			l := batch(t, "jobs:\n  - {name: a, gpus: 0, run: \": >DIR/up; sleep 1\"}\n")
+			l := batch(t, "jobs:\n  - {name: a, gpus: 0, run: \"sleep 3\"}\n")
 			r := l.start(under...)
-			until(t, "the job", patience, func() bool { return exists(filepath.Join(l.dir, "up")) || r.over() })
+			until(t, "the job", patience, func() bool {
+				return r.over() || slices.ContainsFunc(marked(r.mark), func(p process) bool { return p.argv == "sleep 3" })
+			})
 			got := dump(r)
-			for _, want := range []string{"start       a", "SIGQUIT at ", "(*loop).wait(", "__keeper", "sleep 1: "} {
+			for _, want := range []string{"start       a", "SIGQUIT at ", "(*loop).wait(", "__keeper", "sleep 3: "} {
 				if !strings.Contains(got, want) {
 					t.Errorf("got no %q:\n%s", want, got)
 				}

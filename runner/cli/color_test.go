@@ -8,6 +8,7 @@ import (
 
 // Without colors the view is still redrawn in place.
 func TestNoColorStillRedraws(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
 settings: {grace: 1s}

@@ -34,6 +34,7 @@ var completed = []struct{ typed, want string }{
 // Installs the scripts as gpurun completion --help describes, and presses tab in a real
 // shell.
 func TestCompletionInShells(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "train.yaml"), `jobs:
   - {name: abc, gpus: 0, run: "true"}

@@ -124,6 +124,7 @@ func TestProblemsDoc(t *testing.T) {
 
 // Every command line in the instructions for agents is one that gpurun takes.
 func TestAgents(t *testing.T) {
+	t.Parallel()
 	doc, err := os.ReadFile("../../docs/agents.md")
 	if err != nil {
 		t.Fatal(err)

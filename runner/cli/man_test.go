@@ -13,6 +13,7 @@ import (
 
 // The page is complete, and renders without a warning.
 func TestManual(t *testing.T) {
+	t.Parallel()
 	parser, err := newParser(&grammar{}, newApp(), nil)
 	if err != nil {
 		t.Fatal(err)

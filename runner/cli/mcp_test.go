@@ -167,6 +167,7 @@ func mcpRoot(t *testing.T) string {
 }
 
 func TestMCPSession(t *testing.T) {
+	t.Parallel()
 	dir := mcpRoot(t)
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
 jobs:
@@ -257,6 +258,7 @@ jobs:
 
 // What a client that may only look cannot do, with the reason.
 func TestMCPOnlyLooks(t *testing.T) {
+	t.Parallel()
 	dir := mcpRoot(t)
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), "jobs:\n  - {name: a, gpus: 0, run: touch ran}\n")
 	all := map[string]arguments{

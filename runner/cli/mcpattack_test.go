@@ -15,6 +15,7 @@ import (
 // Whatever a client writes into files below the root and into arguments, nothing comes back of
 // what is outside: neither what is in files, nor their names.
 func TestMCPStaysInside(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	dir, out := filepath.Join(base, "lab"), filepath.Join(base, "out")
 	for _, d := range []string{dir, out, filepath.Join(base, "config", "gpurun")} {
@@ -241,6 +242,7 @@ func TestMCPStaysInside(t *testing.T) {
 
 // Without a root, the client sees the current folder, unless that is where all is.
 func TestMCPRoot(t *testing.T) {
+	t.Parallel()
 	dir := mcpRoot(t)
 	home := filepath.Dir(dir)
 	for _, at := range []string{home, filepath.Dir(home), "/"} {

@@ -153,6 +153,7 @@ func writeFile(t *testing.T, path, text string) {
 }
 
 func TestCtrlCTwiceOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), `
 settings: {max_concurrent: 2, grace: 1s}
@@ -185,6 +186,7 @@ jobs:
 
 // Control sequences that a job has printed do not reach the terminal.
 func TestLogOnATerminal(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "painted"), "\x1b[2Jcleared \x1b[31mred\x1b[0m \u009b2J \u202ertl\n")
 	writeFile(t, filepath.Join(dir, "jobs.yaml"), "jobs: [{name: paint, gpus: 0, run: cat painted}]\n")

@@ -12,6 +12,7 @@ import (
 // Before more than one GPU hour of successes runs again, a person is asked. Whatever is
 // answered but yes starts nothing; Ctrl-C is the end of the process.
 func TestAsksBeforeRerunning(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "jobs.yaml")
 	job := func(epochs string) {

@@ -33,6 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	jobs, err := filepath.Abs("../../jobs")
 	if err != nil {
 		t.Fatal(err)

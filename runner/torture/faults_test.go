@@ -32,6 +32,7 @@ func (l *lane) says(r *runner, texts ...string) {
 
 // A log that cannot be opened fails its own job only.
 func TestLogCannotBeOpened(t *testing.T) {
+	t.Parallel()
 	l := batch(t, `jobs:
   - {name: folder, gpus: 0, run: "true", log: DIR/lane}
   - {name: fifo, gpus: 0, run: "true", log: DIR/lane/fifo}
@@ -48,6 +49,7 @@ func TestLogCannotBeOpened(t *testing.T) {
 // Jobs do not inherit the 20,000 open files of whoever starts gpurun. They get three,
 // and the limit they would have had without gpurun.
 func TestTwentyThousandOpenFiles(t *testing.T) {
+	t.Parallel()
 	l := batch(t, `jobs:
   - {name: "j{i}", matrix: {i: "1..50"}, gpus: 0, run: "ls /proc/self/fd | wc -l >DIR/fds.{i}; ulimit -Sn >DIR/limit.{i}"}
 `)
@@ -83,9 +85,10 @@ exec "$@"`
 
 // Few descriptors are enough for many jobs at once, or else the error says what is short.
 func TestFewOpenFiles(t *testing.T) {
-	l := batch(t, `settings: {max_concurrent: 200}
+	t.Parallel()
+	l := batch(t, `settings: {max_concurrent: 100}
 jobs:
-  - {name: "j{i}", matrix: {i: "1..200"}, gpus: 0, cpus: 0, run: "sleep 1"}
+  - {name: "j{i}", matrix: {i: "1..100"}, gpus: 0, cpus: 0, run: "sleep 0.5"}
 `)
 	r := l.start("sh", "-c", `ulimit -n 64; exec "$@"`, "sh")
 	if !r.wait(patience) {
@@ -105,6 +108,7 @@ jobs:
 
 // A run works on a file system without flock, and respects a run on another host.
 func TestWithoutFlock(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Skip("no strace")
 	}
@@ -131,6 +135,7 @@ func TestWithoutFlock(t *testing.T) {
 // A run in another PID namespace holds its lock, and its PID is not mistaken for one
 // of this namespace, with or without flock.
 func TestLockOfAnotherPIDNamespace(t *testing.T) {
+	t.Parallel()
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no pid namespaces here: %v %s", err, out)
@@ -155,6 +160,7 @@ func TestLockOfAnotherPIDNamespace(t *testing.T) {
 
 // Attempts in another PID namespace are not judged from here.
 func TestAnotherPIDNamespace(t *testing.T) {
+	t.Parallel()
 	inside := []string{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if out, err := exec.Command(inside[0], append(inside[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no pid namespaces here: %v %s", err, out)
@@ -175,6 +181,7 @@ func TestAnotherPIDNamespace(t *testing.T) {
 
 // With /proc hidden from other users, a run, its death and adoption work as usual.
 func TestHiddenProc(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can hide /proc")
 	}
@@ -246,6 +253,7 @@ jobs:
 // While no GPU can be read nothing is placed, ends are still noticed, and the run
 // continues when readings are back.
 func TestOutageOfReadings(t *testing.T) {
+	t.Parallel()
 	l := batch(t, `settings: {poll: 1s}
 jobs:
   - {name: first, gpus: 1, gpu_memory: 20GiB, run: "sleep 1"}

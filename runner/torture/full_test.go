@@ -26,6 +26,7 @@ func (p *place) mount(t *testing.T, name, data string) string {
 // nothing that succeeded runs twice. What fails first varies: the ledger line, or the
 // attempt's folder, record, marker or log.
 func TestStateFolderRunsFull(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []string{"size=1m", "size=208k", "nr_inodes=40", "nr_inodes=41", "nr_inodes=42"} {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()

@@ -99,6 +99,7 @@ func killTraceless(mark string) {
 // says which process does not answer, gpurun stop says what it could not do, the third
 // signal ends gpurun, and once the keeper continues nothing is lost.
 func TestStoppedKeeper(t *testing.T) {
+	t.Parallel()
 	l := alone(t, job{Name: "a", Kind: "plain", Plan: "0", Sleep: 1000})
 	first := l.started(1)
 	pids := keepers(l.mark, l.state)
@@ -146,6 +147,7 @@ func TestStoppedKeeper(t *testing.T) {
 // TestReaderStalls runs a batch whose output nobody reads any more, as with a pager.
 // The run finishes and unlocks the file, and a signal ends what is left.
 func TestReaderStalls(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
 	l.state = filepath.Join(p.mkdir(t, "lane"), ".gpurun", "jobs.yaml")

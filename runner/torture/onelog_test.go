@@ -11,6 +11,7 @@ import (
 // TestLogOfAnAttemptThatEndedMeanwhile kills a runner, lets its job fail without it,
 // and runs the file again. Each of the two attempts has its own log.
 func TestLogOfAnAttemptThatEndedMeanwhile(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
 	dir := p.mkdir(t, "lane")

@@ -89,6 +89,7 @@ func outcome(e *entry) string {
 // A job outlives its runner. The next one follows it to its end, or learns that it has
 // ended, with the true status and duration either way.
 func TestJobsOutliveTheirRunner(t *testing.T) {
+	t.Parallel()
 	const lasts = 1.5 // seconds
 	for _, c := range []struct {
 		name, plan string
@@ -132,6 +133,7 @@ func TestJobsOutliveTheirRunner(t *testing.T) {
 
 // An adopted job is shown as running since its true start.
 func TestAdoptedIsShownSinceItsStart(t *testing.T) {
+	t.Parallel()
 	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 4})
 	r := l.started(1)
 	pid := l.notes("start")[0].pid
@@ -161,6 +163,7 @@ func TestAdoptedIsShownSinceItsStart(t *testing.T) {
 // Runner and keeper are killed at once. The next run waits for the job, and never runs
 // it twice at the same time.
 func TestKeeperDiesWithRunner(t *testing.T) {
+	t.Parallel()
 	l := alone(t, job{Name: "train", Kind: "plain", GPUs: 1, Memory: 8, Plan: "0", Sleep: 1})
 	r := l.started(1)
 	pids := keepers(l.mark, l.state)
@@ -186,6 +189,7 @@ func TestKeeperDiesWithRunner(t *testing.T) {
 // A job whose SIGTERM handler writes a checkpoint and exits 0 has not succeeded, even
 // if the runner dies before recording its end.
 func TestCheckpointIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	mark := filepath.Join(p.dir, "up")
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
@@ -233,6 +237,7 @@ func exists(path string) bool {
 
 // A timeout keeps counting while there is no runner.
 func TestTimeoutWithoutRunner(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	l := &lane{place: p, t: t, name: "lane", count: &counts{}}
 	l.state = filepath.Join(p.mkdir(t, "lane"), ".gpurun", "jobs.yaml")

@@ -111,6 +111,7 @@ var courtesy = gpu.NoHostRules().Courtesy.Seconds()
 
 // A run that others wait for goes on, whatever becomes of them.
 func TestRivals(t *testing.T) {
+	among(t)
 	for _, tt := range rivals {
 		t.Run(tt.name, func(t *testing.T) {
 			kind := "simulated"

@@ -33,6 +33,7 @@ int main(void) {
 // that process exists, and its timeout ends it, even next to another job whose daemon
 // has dropped everything that connects it to that job.
 func TestRunaway(t *testing.T) {
+	t.Parallel()
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		t.Skip("no C compiler")

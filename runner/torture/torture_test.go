@@ -15,6 +15,7 @@ import (
 // TestTorture disturbs runners in every way until its time is up. docs/reliability.md
 // quotes what it prints with -v.
 func TestTorture(t *testing.T) {
+	among(t)
 	s, c := someSeed(t), &counts{}
 	end := time.Now().Add(budget())
 	for round := 0; round == 0 || time.Now().Before(end); round++ {

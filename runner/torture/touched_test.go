@@ -59,6 +59,7 @@ func (r *runner) opened(name string) bool {
 // another user's run, and for his own next one even if his claims folder belongs to
 // somebody else.
 func TestManyClaims(t *testing.T) {
+	among(t)
 	for _, squatted := range []bool{false, true} {
 		t.Run(fmt.Sprint("squatted=", squatted), func(t *testing.T) {
 			p := newPlace(t)

@@ -23,6 +23,7 @@ var (
 // batch: a few times by default, else for every n that a start reaches, until the
 // given time is up.
 func TestBetweenSystemCalls(t *testing.T) {
+	among(t)
 	if out, err := exec.Command("strace", "-f", "-b", "execve", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
 		t.Skipf("cannot use strace here: %v %s", err, out)
 	}

@@ -128,9 +128,17 @@ func quickest() string {
 // be judged.
 func strict() bool { return *traced < 0 }
 
+// among lets a test run among others, unless strict.
+func among(t *testing.T) {
+	if !strict() {
+		t.Parallel()
+	}
+}
+
 // Somebody with a few jobs comes when another has a thousand: the first of them starts as
 // soon as some job ends, and no GPU stands idle.
 func TestLatecomer(t *testing.T) {
+	among(t)
 	const length = 0.3
 	for _, kind := range []string{"simulated", "driver"} {
 		t.Run(kind, func(t *testing.T) {
@@ -165,6 +173,7 @@ func TestLatecomer(t *testing.T) {
 
 // Users whose jobs differ in length get the same GPU time.
 func TestEvenShares(t *testing.T) {
+	among(t)
 	for _, kind := range []string{"simulated", "driver"} {
 		t.Run(kind, func(t *testing.T) {
 			c := onGPUsOf(t, kind)

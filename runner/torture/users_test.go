@@ -68,6 +68,7 @@ func (l *lane) claims() string { return filepath.Join(l.dir, fmt.Sprintf("claims
 // them is stopped with its keeper, or killed, with or without it, even in the middle of claiming.
 // Nothing is ever held twice, and the others continue.
 func TestEightRunnersOfTwoUsers(t *testing.T) {
+	among(t)
 	const runners = 8
 	s := *seed
 	rng := rand.New(rand.NewPCG(s, 8))

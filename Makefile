@@ -11,7 +11,7 @@ LDFLAGS := -X gpurun/runner/cli.version=$(shell git describe --tags --always --d
 ifneq ($(shell $(GO) env CGO_ENABLED),0)
 LDFLAGS += -extldflags=-Wl,-z,lazy
 endif
-FUZZTIME ?= 2s
+FUZZTIME ?= 1s
 
 .PHONY: build run test check fmt vet staticcheck shells nocgo fuzz readme gpu-smoke bench torture engines fairness web browser install uninstall clean help
 
@@ -45,11 +45,15 @@ run: build
 		$(OUT) run --sim 4x24GiB jobs/multi_seed.yaml; \
 	fi
 
+# The two packages that take longest come first, since the others can run beside them.
 test:
-	GORACE=atexit_sleep_ms=0 $(GO) test $(TESTFLAGS) ./...
+	GORACE=atexit_sleep_ms=0 $(GO) test $(TESTFLAGS) ./runner/torture ./runner/cli ./...
 
-check: TESTFLAGS := -race -shuffle=on
-check: fmt vet staticcheck shells test nocgo fuzz readme
+# Tests that wait leave the processors to the rest, so several of these go on at once.
+CHECKS := test vet staticcheck nocgo fuzz readme
+check: fmt shells
+	@echo 'make $(CHECKS): what each prints comes when it is over'
+	@$(MAKE) --no-print-directory -j3 -O TESTFLAGS='-race -shuffle=on -p 3 -parallel 3' $(CHECKS)
 
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "not formatted:"; echo "$$bad"; exit 1; }
@@ -74,17 +78,20 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build -o /dev/null .
 	CGO_ENABLED=0 $(GO) vet ./...
 
-# Every fuzz test, briefly; see docs/architecture.md for longer runs. A worker that is
-# still busy at the deadline is a quirk of Go, not a finding.
+# Every fuzz test, briefly, and each package's built once; see docs/architecture.md for longer
+# runs. A worker that is still busy at the deadline is a quirk of Go, not a finding.
 fuzz:
-	@for pkg in $$($(GO) list ./...); do \
-		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT; \
+	cache=$$($(GO) env GOCACHE)/fuzz/$$($(GO) list -m); \
+	for pkg in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		$(GO) test -c -fuzz . -o $$dir/fuzz ./$$pkg || exit 1; \
+		for f in $$(cd $$pkg && $$dir/fuzz -test.list '^Fuzz'); do \
 			echo "fuzz $$pkg $$f $(FUZZTIME)"; \
-			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x -parallel 2 $$pkg >.fuzz.out 2>&1 \
-				|| { grep -q '^    context deadline exceeded$$' .fuzz.out && ! grep -q 'Failing input' .fuzz.out; } \
-				|| { cat .fuzz.out; rm -f .fuzz.out; exit 1; }; \
+			(cd $$pkg && $$dir/fuzz -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 10x -test.parallel 2 -test.fuzzcachedir $$cache/$$pkg) >$$dir/out 2>&1 \
+				|| { grep -q '^    context deadline exceeded$$' $$dir/out && ! grep -q 'Failing input' $$dir/out; } \
+				|| { cat $$dir/out; exit 1; }; \
 		done; \
-	done; rm -f .fuzz.out
+	done
 
 # The README's job file and gpurun commands; .ci/run runs its make commands.
 readme: build
@@ -186,4 +193,4 @@ uninstall:
 	rm -f '$(BIN)' '$(MAN)' '$(BASHC)' '$(ZSHC)' '$(FISHC)'
 
 clean:
-	rm -rf bin .fuzz.out
+	rm -rf bin

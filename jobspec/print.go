@@ -131,6 +131,10 @@ func (p *printer) settings(f *File) {
 			}
 			continue
 		}
+		if d.Name == "cluster" && len(p.b.Settings.Cluster) > 0 {
+			raw(d.Name, settings.SpellCluster(p.b.Settings.Cluster))
+			continue
+		}
 		value := d.Show(&p.b.Settings)
 		if p.b.Settings.Sources[i].Source != "default" || value != d.Show(&base) {
 			given(d.Name, value)

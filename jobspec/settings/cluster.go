@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -76,7 +77,7 @@ func extras(text string) error {
 	return nil
 }
 
-// clusterText returns the setting as one text: key=value, separated by lines of "\x1f".
+// clusterText returns the setting as one text: key=value, each closed by clusterSeparator.
 func clusterText(s *source.Source, n *yaml.Node) string {
 	var parts []string
 	scalar := func(key string, v *yaml.Node) {
@@ -100,25 +101,40 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 			scalar(k.Value, v)
 		}
 	})
-	return strings.Join(parts, clusterSeparator)
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, clusterSeparator) + clusterSeparator
 }
 
 const clusterSeparator = "\x1f"
 
-// parseCluster parses what clusterText made, or partition=gpu,account=vision from a flag.
+// clusterParts splits what clusterText made, or partition=short,long,account=vision from a flag,
+// where what has no = belongs to what is before it.
+func clusterParts(text string) (parts []string) {
+	if list, ok := strings.CutSuffix(text, clusterSeparator); ok {
+		return strings.Split(list, clusterSeparator)
+	}
+	if strings.HasPrefix(text, "extra=") {
+		return []string{text}
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		if n := len(parts); n > 0 && !strings.Contains(part, "=") {
+			parts[n-1] += "," + part
+		} else {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// parseCluster parses what clusterParts splits.
 func parseCluster(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil
 	}
-	by := clusterSeparator
-	if !strings.Contains(text, by) {
-		by = ","
-		if key, _, _ := strings.Cut(text, "="); key == "extra" {
-			by = clusterSeparator
-		}
-	}
 	options := map[string]string{}
-	for part := range strings.SplitSeq(text, by) {
+	for _, part := range clusterParts(text) {
 		key, value, ok := strings.Cut(part, "=")
 		key = strings.TrimSpace(key)
 		check := clusterKeys[key]
@@ -151,4 +167,28 @@ func formatCluster(options map[string]string) string {
 		parts = append(parts, key+"="+strings.ReplaceAll(options[key], "\n", " "))
 	}
 	return strings.Join(parts, ",")
+}
+
+// SpellCluster spells the setting for a YAML file.
+func SpellCluster(options map[string]string) string {
+	var parts, models []string
+	for _, key := range slices.Sorted(maps.Keys(options)) {
+		value := strconv.Quote(options[key])
+		switch name, isModel := strings.CutPrefix(key, modelKey); {
+		case isModel:
+			models = append(models, strconv.Quote(name)+": "+value)
+			continue
+		case key == "extra":
+			var lines []string
+			for line := range strings.SplitSeq(options[key], "\n") {
+				lines = append(lines, strconv.Quote(line))
+			}
+			value = "[" + strings.Join(lines, ", ") + "]"
+		}
+		parts = append(parts, key+": "+value)
+	}
+	if models != nil {
+		parts = append(parts, "models: {"+strings.Join(models, ", ")+"}")
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }

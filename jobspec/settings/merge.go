@@ -33,7 +33,11 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 					old.Text += "\n" + g.Text
 					applies[g.Name] = old
 				case rank[g.Name] == i && g.Name != "work_dir" && d.canonical(old.Text) != d.canonical(g.Text):
-					out.Add(g.problem(fmt.Sprintf("setting %s is %q here and %q in %s", g.Name, g.Text, old.Text, old.Source()),
+					here, there := g.Text, old.Text
+					if g.Name == "cluster" { // a text that nobody has written
+						here, there = d.canonical(here), d.canonical(there)
+					}
+					out.Add(g.problem(fmt.Sprintf("setting %s is %q here and %q in %s", g.Name, here, there, old.Source()),
 						fmt.Sprintf("make them equal, or set --%s", strings.ReplaceAll(g.Name, "_", "-"))))
 				}
 			}

@@ -274,7 +274,7 @@ func (c *Cluster) adopt(a engine.Attempt) {
 func (c *Cluster) find(e *entry) {
 	o, l, err := readOrder(e.Dir)
 	if err != nil {
-		e.never = errors.Is(err, fs.ErrNotExist) // judged like one whose whole submission is gone
+		e.never = errors.Is(err, fs.ErrNotExist) || errors.Is(err, errTorn) // judged like one whose whole submission is gone
 		return
 	}
 	e.n, e.gpus = o.Task, asked(l)

@@ -108,8 +108,11 @@ func lay(l *engine.Launch, submit string, n int) error {
 	)
 }
 
-// readOrder reads what is to be run for an attempt. The error is fs.ErrNotExist if it was
-// never submitted.
+// errTorn is why an order cannot be read that was not written to its end.
+var errTorn = errors.New("it was not written to its end")
+
+// readOrder reads what is to be run for an attempt. The error is fs.ErrNotExist or errTorn if it
+// was never submitted.
 func readOrder(dir string) (*order, *engine.Launch, error) {
 	b, err := host.ReadOwn(filepath.Join(dir, launchFile), 1<<24)
 	if err != nil {
@@ -117,7 +120,7 @@ func readOrder(dir string) (*order, *engine.Launch, error) {
 	}
 	var o order
 	if err := json.Unmarshal(b, &o); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", launchFile, err)
+		return nil, nil, fmt.Errorf("%s: %w: %w", launchFile, errTorn, err)
 	}
 	l, err := wire.Unpack(o.Launch)
 	if err != nil {

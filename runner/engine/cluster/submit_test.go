@@ -57,3 +57,17 @@ func TestNotYetMissing(t *testing.T) {
 		t.Errorf("missing from %d lists, want 1", e.missed)
 	}
 }
+
+// A run that was killed while it made the files of an attempt has not submitted it.
+func TestFindTorn(t *testing.T) {
+	for _, text := range []string{"", `{"submit":"0a0b0c0d","task":0,"lau`} {
+		c, e := &Cluster{}, &entry{}
+		e.Dir = t.TempDir()
+		if err := write(filepath.Join(e.Dir, launchFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if c.find(e); !e.never || e.submit != nil {
+			t.Errorf("%q: never submitted is %v, want true", text, e.never)
+		}
+	}
+}

@@ -148,7 +148,9 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 	case resubmitted:
 		e.Lost, e.ExitCode, e.Signal = true, -1, ""
 		e.Uncharged = name + " forgot it"
-		if s.row.Word != "" {
+		if s.row.State == Pending {
+			e.Uncharged = name + " queued it again"
+		} else if s.row.Word != "" {
 			e.Uncharged = name + ": " + s.row.Word + where
 		}
 		e.Err = e.Uncharged

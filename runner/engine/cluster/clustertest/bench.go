@@ -1,0 +1,214 @@
+// Package clustertest runs gpurun against a real cluster: what the tests of all kinds of cluster
+// have in common.
+package clustertest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+)
+
+// How much the tests do to a cluster. The usual amounts take minutes in all.
+var (
+	Kills   = flag.Int("kills", 25, "how often the runner is killed")
+	Crashes = flag.Int("crashes", 2, "how often the controller is killed")
+	Outage  = flag.Duration("outage", 15*time.Second, "how long the controller is gone")
+)
+
+// A Bench is a folder with a job file, jobs.yaml, and gpurun built from this source.
+type Bench struct {
+	*testing.T
+	Dir    string
+	Binary string
+}
+
+// built is where gpurun was built, if a test needed it.
+var built string
+
+var build = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "gpurun-cluster-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	path := filepath.Join(dir, "gpurun")
+	out, err := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", path, "gpurun").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, out)
+	}
+	return path, err
+})
+
+// Main is for TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// New makes a bench, if this engine's cluster is to be tested.
+func New(t *testing.T, engine, file string) *Bench {
+	t.Helper()
+	if !slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), engine) {
+		t.Skip("needs a real " + engine + ": make engines")
+	}
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Bench{t, t.TempDir(), binary}
+	b.Write("jobs.yaml", file)
+	return b
+}
+
+// Write writes a file of the bench.
+func (b *Bench) Write(name, text string) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(b.Dir, name), []byte(text), 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// Start starts gpurun; its output is returned when it has ended.
+func (b *Bench) Start(args ...string) (*exec.Cmd, *bytes.Buffer) {
+	b.Helper()
+	cmd := exec.Command(b.Binary, args...)
+	cmd.Dir, cmd.Env = b.Dir, append(os.Environ(), "HOME="+b.Dir, "GPURUN_CLAIMS_DIR="+b.Dir)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd, &out
+}
+
+// Run runs gpurun to its end and returns its output.
+func (b *Bench) Run(args ...string) string {
+	b.Helper()
+	cmd, out := b.Start(args...)
+	end := time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer end.Stop()
+	_ = cmd.Wait()
+	return out.String()
+}
+
+// Says checks that an output contains a text.
+func (b *Bench) Says(out, want string) {
+	b.Helper()
+	if !strings.Contains(out, want) {
+		b.Errorf("it did not say %q:\n%s", want, out)
+	}
+}
+
+// Until waits for something to become true.
+func (b *Bench) Until(what string, limit time.Duration, is func() bool) {
+	b.Helper()
+	for end := time.Now().Add(limit); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			b.Fatalf("still not: %s", what)
+		}
+	}
+}
+
+// Wait waits for a file that a job writes, and returns what is in it.
+func (b *Bench) Wait(name string) (text string) {
+	b.Helper()
+	b.Until(name, time.Minute, func() bool {
+		text = b.Read(name)
+		return text != ""
+	})
+	return text
+}
+
+// Read returns what is in a file, without the space around it.
+func (b *Bench) Read(name string) string {
+	text, _ := os.ReadFile(filepath.Join(b.Dir, name))
+	return strings.TrimSpace(string(text))
+}
+
+// Facts returns what the ledger has of one kind, by job, in order.
+func (b *Bench) Facts(kind state.Kind) map[string][]state.Fact {
+	b.Helper()
+	all := map[string][]state.Fact{}
+	f, err := os.Open(filepath.Join(b.Dir, ".gpurun/jobs.yaml/ledger.jsonl"))
+	if err != nil {
+		return all
+	}
+	defer f.Close()
+	for in := bufio.NewScanner(f); in.Scan(); {
+		var fact state.Fact
+		if json.Unmarshal(in.Bytes(), &fact) == nil && fact.Kind == kind {
+			all[fact.Job] = append(all[fact.Job], fact)
+		}
+	}
+	return all
+}
+
+// JobID returns the cluster's name for a job, once it has one.
+func (b *Bench) JobID(job string) (id string) {
+	b.Helper()
+	b.Until(job+" is queued", time.Minute, func() bool {
+		if q := b.Facts(state.KindQueued)[job]; len(q) > 0 {
+			id = q[len(q)-1].JobID
+		}
+		return id != ""
+	})
+	return id
+}
+
+// Command runs a command that must succeed.
+func (b *Bench) Command(args ...string) string {
+	b.Helper()
+	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	if err != nil {
+		b.Fatalf("%q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// Cluster has the test cluster do something, such as "kill" its controller.
+func (b *Bench) Cluster(verb string) string { return b.Command("testdata/cluster.sh", verb) }
+
+// Kill kills the one process with a variable in its environment that is looked for.
+func (b *Bench) Kill(variable string, is func(args string) bool) {
+	b.Helper()
+	killed := 0
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		env, _ := os.ReadFile(p + "/environ")
+		args, _ := os.ReadFile(p + "/cmdline")
+		if bytes.Contains(env, []byte(variable+"\x00")) && is(strings.TrimRight(strings.ReplaceAll(string(args), "\x00", " "), " ")) {
+			pid, _ := strconv.Atoi(filepath.Base(p))
+			if unix.Kill(pid, unix.SIGKILL) == nil {
+				killed++
+			}
+		}
+	}
+	if killed != 1 {
+		b.Errorf("killed %d processes with %s", killed, variable)
+	}
+}
+
+// Exited reports whether a command is over, without waiting for it.
+func Exited(cmd *exec.Cmd) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+	return err != nil || bytes.Contains(b, []byte(") Z "))
+}

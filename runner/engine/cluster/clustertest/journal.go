@@ -1,0 +1,104 @@
+package clustertest
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"gpurun/state"
+)
+
+// Journalled returns a job file with n jobs, j0 and so on, that keep a journal of their own: when
+// one begins, when it ends, and whether another of its attempts runs at the same time.
+func Journalled(settings string, n int, keys, sleep string) string {
+	return fmt.Sprintf(`
+settings: %s
+jobs:
+  - name: "j{i}"
+    matrix: {i: "0..%d"}
+    %s
+    run: |
+      exec 9>>lock.{i}
+      flock -n 9 || echo {i} overlaps >>journal
+      echo {i} begins >>journal
+      sleep %s
+      echo {i} ends >>journal
+`, settings, n-1, keys, sleep)
+}
+
+// Journal counts what the jobs wrote, by the last word.
+func (b *Bench) Journal() map[string]int {
+	count := map[string]int{}
+	for line := range strings.Lines(b.Read("journal")) {
+		line = strings.TrimSpace(line)
+		count[line]++
+		count[line[strings.LastIndexByte(line, ' ')+1:]]++
+	}
+	return count
+}
+
+// Once checks that of n journalled jobs each ran to its end once and succeeded once in the
+// ledger, and that no two of its attempts overlapped. It returns how many attempts began beyond
+// the first: those that the cluster itself ended.
+func (b *Bench) Once(n int) (again int) {
+	b.Helper()
+	ran, ends, lost := b.Journal(), b.Facts(state.KindEnd), 0
+	for i := range n {
+		name, good := fmt.Sprint("j", i), 0
+		for _, e := range ends[name] {
+			if e.State == state.Succeeded {
+				good++
+			}
+		}
+		begins, over := ran[fmt.Sprint(i, " begins")], ran[fmt.Sprint(i, " ends")]
+		if over != 1 || good != 1 || begins < 1 || ran[fmt.Sprint(i, " overlaps")] > 0 {
+			if lost++; lost <= 5 {
+				b.Errorf("%s began %d times, ended %d times, overlapped %d times; the ledger has %d successes of %+v",
+					name, begins, over, ran[fmt.Sprint(i, " overlaps")], good, ends[name])
+			}
+		}
+		again += begins - 1
+	}
+	if lost > 5 {
+		b.Errorf("and %d jobs more", lost-5)
+	}
+	return again
+}
+
+// KillRunners kills the runner again and again, at any moment, and lets the last one finish.
+func (b *Bench) KillRunners(kills int, args ...string) string {
+	b.Helper()
+	for i := range kills {
+		cmd, _ := b.Start(args...)
+		time.Sleep(time.Duration(20+i*i%37*15) * time.Millisecond) // anywhere
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	return b.Run(args...)
+}
+
+// Crash runs n journalled jobs and crashes the controller while they do; tend is called all the
+// while. It returns what gpurun printed.
+func (b *Bench) Crash(crashes, n int, tend func(), args ...string) string {
+	b.Helper()
+	cmd, out := b.Start(args...)
+	over := make(chan error, 1)
+	go func() { over <- cmd.Wait() }()
+	for k := range crashes {
+		b.Until(fmt.Sprintf("before crash %d", k+1), 4*time.Minute, func() bool {
+			tend()
+			return b.Journal()["begins"] > n*k/crashes || len(over) > 0
+		})
+		b.Cluster("kill")
+		b.Cluster("start")
+	}
+	b.Until("all jobs have ended", 9*time.Minute, func() bool {
+		tend()
+		return len(over) > 0
+	})
+	return out.String()
+}
+
+// Quietly runs a command that may fail.
+func Quietly(args ...string) { _ = exec.Command(args[0], args[1:]...).Run() }

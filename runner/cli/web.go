@@ -187,6 +187,7 @@ func (c *webCmd) listen(conf *web.Config) (l net.Listener, where string, err err
 		l.Close()
 		return nil, "", &failure{code: exitUsage, text: "--tls-cert, --tls-key: " + err.Error(), err: err}
 	}
+	// Without HTTP/2, whose streams share a connection: a request's time limits are its own.
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}), where, nil
 }
 

@@ -29,24 +29,30 @@ func (c *call) stream(w http.ResponseWriter) *stream {
 	return s
 }
 
-// send sends an event, and reports whether the client took it.
-func (s *stream) send(event, id string, data []byte) bool {
+// eventOf encodes an event. Its data is JSON, on one line.
+func eventOf(name, id string, data []byte) []byte {
 	var b bytes.Buffer
 	b.Grow(len(data) + 64)
-	if event == "" {
-		b.WriteString(": alive\n\n")
-	} else {
-		fmt.Fprintf(&b, "event: %s\n", event)
-		if id != "" {
-			fmt.Fprintf(&b, "id: %s\n", id)
-		}
-		b.WriteString("data: ")
-		b.Write(data) // JSON, on one line
-		b.WriteString("\n\n")
+	fmt.Fprintf(&b, "event: %s\n", name)
+	if id != "" {
+		fmt.Fprintf(&b, "id: %s\n", id)
 	}
-	_ = s.ctrl.SetWriteDeadline(time.Now().Add(s.c.server.Limits.Write))
-	if _, err := s.w.Write(b.Bytes()); err != nil {
-		return false
+	b.WriteString("data: ")
+	b.Write(data)
+	b.WriteString("\n\n")
+	return b.Bytes()
+}
+
+// alive is no event: it shows that the server lives.
+var alive = []byte(": alive\n\n")
+
+// send sends events, and reports whether the client took them.
+func (s *stream) send(events ...[]byte) bool {
+	for _, b := range events {
+		_ = s.ctrl.SetWriteDeadline(time.Now().Add(s.c.server.Limits.Write))
+		if _, err := s.w.Write(b); err != nil {
+			return false
+		}
 	}
 	return s.ctrl.Flush() == nil
 }
@@ -67,7 +73,7 @@ func (s *stream) wait(news ...<-chan struct{}) bool {
 			beat.Stop()
 			return false
 		case <-beat.C:
-			if !s.send("", "", nil) {
+			if !s.send(alive) {
 				return false
 			}
 			continue
@@ -91,24 +97,24 @@ func (c *call) batchEvents(w http.ResponseWriter) error {
 		after = id
 	}
 	s := c.stream(w)
-	version, ok := e.since(after)
+	version, ok := e.versionOf(after)
 	switch {
 	case after == "":
-		version, ok = e.version, s.send("jobs", e.token(), page(e.jobs(), nil))
+		version, ok = e.version, s.send(eventOf("jobs", e.token(), page(e.jobs(), nil)))
 	case !ok:
-		version, ok = e.version, s.send("reset", e.token(), []byte("{}"))
+		version, ok = e.version, s.send(e.reset())
 	}
-	ok = ok && s.send("summary", "", e.summary) && s.rows(e, version)
+	ok = ok && s.send(e.since(version)...)
 	for ok {
 		if !s.wait(f.next(e)) {
 			return nil
 		}
 		old := e
 		if e = f.last(); e.epoch != old.epoch {
-			ok = s.send("reset", e.token(), []byte("{}")) && s.send("summary", "", e.summary)
+			ok = s.send(e.reset(), eventOf("summary", "", e.summary))
 			continue
 		}
-		ok = s.send("summary", "", e.summary) && s.rows(e, old.version)
+		ok = s.send(e.since(old.version)...)
 	}
 	return nil
 }
@@ -117,10 +123,22 @@ func (e *edition) jobs() schema.Jobs {
 	return schema.Jobs{Head: e.view.Status.Head, Version: e.token(), Total: len(e.rows)}
 }
 
-// rows sends the jobs that have changed since a version. Only the last event has an ID: who
-// misses it begins again where it began.
-func (s *stream) rows(e *edition, since uint64) bool {
-	var list [][]byte
+func (e *edition) reset() []byte { return eventOf("reset", e.token(), []byte("{}")) }
+
+// since returns the events for a client that knows a version: the summary, and the jobs that
+// have changed. Most know the version before, so theirs are encoded once.
+func (e *edition) since(version uint64) [][]byte {
+	if version != e.before {
+		return e.changes(version)
+	}
+	e.once.Do(func() { e.news = e.changes(version) })
+	return e.news
+}
+
+// changes encodes them. Only the last event has an ID: who misses it begins again where it
+// began.
+func (e *edition) changes(since uint64) [][]byte {
+	events, list := [][]byte{eventOf("summary", "", e.summary)}, [][]byte(nil)
 	for i := range e.rows {
 		if e.rows[i].version > since {
 			list = append(list, e.rows[i].json)
@@ -131,12 +149,10 @@ func (s *stream) rows(e *edition, since uint64) bool {
 		if n == len(list) {
 			id = e.token()
 		}
-		if !s.send("jobs", id, page(e.jobs(), list[:n])) {
-			return false
-		}
+		events = append(events, eventOf("jobs", id, page(e.jobs(), list[:n])))
 		list = list[n:]
 	}
-	return true
+	return events
 }
 
 // hostEvents sends the host and the list of batches as they change.
@@ -147,12 +163,12 @@ func (c *call) hostEvents(w http.ResponseWriter) error {
 	for {
 		if d, err := host.read(c.Context()); err == nil && d != was {
 			b, _ := json.Marshal(d)
-			if was = d; !s.send("host", "", b) {
+			if was = d; !s.send(eventOf("host", "", b)) {
 				return nil
 			}
 		}
 		if d, err := list.read(c.Context()); err == nil && d != rows {
-			if rows = d; !s.send("batches", "", d.json) {
+			if rows = d; !s.send(eventOf("batches", "", d.json)) {
 				return nil
 			}
 		}

@@ -21,7 +21,7 @@ type feed struct {
 	batch Batch
 }
 
-// An edition is a batch at one moment, ready to be sent. Nobody changes it.
+// An edition is a batch at one moment, ready to be sent. Nobody changes it but since.
 type edition struct {
 	view    *View
 	epoch   string // changes with the list of jobs
@@ -29,6 +29,10 @@ type edition struct {
 	rows    []row
 	hide    hider // knows the secrets in the parameters of all jobs
 	summary []byte
+
+	before uint64 // the version of the edition before
+	once   sync.Once
+	news   [][]byte // the events for those who know that one
 }
 
 type row struct {
@@ -78,7 +82,7 @@ func next(old *edition, v *View, now time.Time) *edition {
 		files[f.Path] = i
 	}
 	if old != nil {
-		e.version = max(e.version, old.version+1)
+		e.version, e.before = max(e.version, old.version+1), old.version
 	}
 	changed := old == nil || len(old.rows) != len(e.rows)
 	for i, j := range v.Jobs {
@@ -148,8 +152,8 @@ func rowOf(j *schema.Job, index, file int, id string) *schema.JobRow {
 // token names an edition for those who want what came after it.
 func (e *edition) token() string { return fmt.Sprintf("%s-%d", e.epoch, e.version) }
 
-// since returns the version that a token names. ok is false if the list of jobs is another.
-func (e *edition) since(token string) (version uint64, ok bool) {
+// versionOf returns the version that a token names. ok is false if the list of jobs is another.
+func (e *edition) versionOf(token string) (version uint64, ok bool) {
 	epoch, number, _ := strings.Cut(token, "-")
 	version, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || epoch != e.epoch {

@@ -141,7 +141,7 @@ func New(c Config) *Server {
 	s.feeds.all = map[string]*feed{}
 	s.http = http.Server{
 		Handler: s.guard(s.routes()), ReadHeaderTimeout: c.Limits.Header, IdleTimeout: time.Minute,
-		MaxHeaderBytes: maxHeader - 4096, // net/http allows that much more
+		MaxHeaderBytes: maxHeader - 4096, // net/http allows that much more, and what it has read at once
 		ErrorLog:       quiet(),
 	}
 	s.host = s.watchHost()

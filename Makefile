@@ -84,8 +84,8 @@ nocgo:
 fuzz:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT; \
 	cache=$$($(GO) env GOCACHE)/fuzz/$$($(GO) list -m); \
-	for pkg in $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
-		$(GO) test -c -fuzz . -o $$dir/fuzz ./$$pkg || exit 1; \
+	for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
+		$(GO) test -c -fuzz . -o $$dir/fuzz $$pkg || exit 1; \
 		for f in $$(cd $$pkg && $$dir/fuzz -test.list '^Fuzz'); do \
 			echo "fuzz $$pkg $$f $(FUZZTIME)"; \
 			(cd $$pkg && $$dir/fuzz -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) -test.fuzzminimizetime 10x -test.parallel 2 -test.fuzzcachedir $$cache/$$pkg) >$$dir/out 2>&1 \

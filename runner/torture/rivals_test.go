@@ -119,9 +119,9 @@ func TestRivals(t *testing.T) {
 				kind = "driver"
 			}
 			c := onGPUsOf(t, kind)
-			slack := 4.0
+			slack, sumSlack := 4.0, 8.0 // a busy machine starts each job late; less than courtesy is no courtesy
 			if strict() {
-				slack = 0.7
+				slack, sumSlack = 0.7, 0.7
 			}
 			alice, mallory := c.user("alice", 64001, 60, 0.5), c.user("mallory", 64002, 60, 0.5)
 			if kind == "driver" {
@@ -145,7 +145,7 @@ func TestRivals(t *testing.T) {
 			}
 			longest := gaps[len(gaps)-1]
 			t.Logf("at most %.2f s at a time, %.1f GPU seconds in all", longest, sum)
-			if longest > tt.longest+slack || sum > tt.sum+gpuCount*slack {
+			if longest > tt.longest+slack || sum > tt.sum+gpuCount*sumSlack {
 				t.Errorf("it cost %.2f s at a time, want %.0f at most; %.1f GPU seconds, want %.0f", longest, tt.longest, sum, tt.sum)
 			}
 			if t.Failed() {

@@ -130,9 +130,9 @@ func TestServerThatItsScriptKills(t *testing.T) {
 		exit         int
 		signal       string
 	}{
-		{"it takes a moment", "trap 'sleep 0.5; exit 143' TERM", "1ms", 0, ""},
-		{"it fails by itself", "trap 'sleep 0.5; exit 3' TERM", "1ms", 3, ""},
-		{"a launcher's work is killed by somebody", "trap 'sleep 0.5; exit 143' TERM", "1h", 143, ""},
+		{"it takes a moment", "trap 'read y <fifo; exit 143' TERM", "1ms", 0, ""},
+		{"it fails by itself", "trap 'read y <fifo; exit 3' TERM", "1ms", 3, ""},
+		{"a launcher's work is killed by somebody", "trap 'read y <fifo; exit 143' TERM", "1h", 143, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv(servedEnv, c.served)
@@ -141,6 +141,7 @@ func TestServerThatItsScriptKills(t *testing.T) {
 			s.start()
 			pid := s.background().PID
 			s.engine.OnGPU(s.launch.UniID, []int{pid})
+			s.goOn()
 			if got := s.ended(); got.ExitCode != c.exit || got.Signal != c.signal || got.LeftRunning != "" {
 				t.Errorf("got %+v, want exit %d", got, c.exit)
 			}

@@ -27,6 +27,7 @@ type batchRef struct {
 
 	batch   *jobspec.Batch // nil if the file can no longer be read
 	history *state.History
+	after   *aftermath // what settle found out; nil before
 }
 
 // A purpose decides which batches a command without a job file may mean.
@@ -159,6 +160,7 @@ func (r *batchRef) read(a *app) error {
 	if r.history, _, err = a.readState(r.files()); err != nil {
 		return err
 	}
+	r.after = nil
 	if b, err := a.loadAgain(r.history.LastRun(0).Params, r.files()...); err == nil {
 		r.batch = b
 	}

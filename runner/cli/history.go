@@ -98,7 +98,7 @@ func (a *app) annals(ref *batchRef) *chronicle {
 	for i := range ref.files() {
 		disk.FromStart(ref.folder(a)(i)).Next(func(seq int64, f state.Fact) { p.Add(i, seq, f) })
 	}
-	p.after = a.settle(ref.batch, ref.history, ref.folder(a), ref.alive)
+	p.after = ref.settled(a)
 	for r := range ref.history.Records() {
 		if p.after.ended[r.UniID] {
 			p.Add(r.Ledger, r.EndSeq, r.Fact)

@@ -77,7 +77,7 @@ func (a *app) batchRow(ref *batchRef) (row schema.BatchRow, counts map[state.Pha
 		}
 	}
 	if counts == nil {
-		a.settle(ref.batch, ref.history, ref.folder(a), ref.alive)
+		ref.settled(a)
 		counts = map[state.Phase]int{}
 		for _, p := range sched.Phases(ref.batch, ref.history) {
 			counts[p]++

@@ -19,6 +19,15 @@ type aftermath struct {
 	ends  []state.Fact            // of those that have ended since
 }
 
+// settled settles the history of a batch, once: the second time, nothing would be open.
+func (r *batchRef) settled(a *app) aftermath {
+	if r.after == nil {
+		m := a.settle(r.batch, r.history, r.folder(a), r.alive)
+		r.after = &m
+	}
+	return *r.after
+}
+
 // settle looks at what a history's open attempts left on this host, and completes the
 // history as the next run would. It writes nothing. alive means that a run exists but
 // does not answer: then only recorded ends count.

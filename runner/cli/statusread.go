@@ -39,7 +39,7 @@ func (a *app) statusAfter(ref *batchRef) (st *schema.Status, m aftermath) {
 	unread := ref.unread()
 	rep, err := ref.ask(control.Request{Op: control.OpStatus, Whole: true})
 	if err != nil || rep.Status == nil {
-		m = a.settle(ref.batch, ref.history, ref.folder(a), ref.alive)
+		m = ref.settled(a)
 		rep.Status = nil
 	}
 	st = a.document(ref, rep.Status, m)
@@ -64,7 +64,7 @@ func (a *app) statusOf(ref *batchRef) *status {
 		if s.Alive {
 			s.Mute = err.Error()
 		}
-		m = a.settle(ref.batch, ref.history, ref.folder(a), s.Alive)
+		m = ref.settled(a)
 		s.Snapshot = m.snapshot(ref)
 	}
 	s.died = !ref.alive && ref.runner.PID != 0

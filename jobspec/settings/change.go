@@ -8,11 +8,13 @@ import (
 	"gpurun/jobspec/source"
 )
 
-// live are the settings that may change while a run goes on. The others say how jobs are
-// read from their files.
+// live are the settings that may change while a run goes on, atStart those that it reads once.
+// The others say how jobs are read from their files.
 var live = []string{
 	"max_concurrent", "poll", "max_wait", "gpu_ids", "reserve", "min_gpus", "max_gpus", "hours", "others", "pick", "order", "patience", "fail_fast", "breaker",
 }
+
+var atStart = []string{"notify", "engine", "cluster"}
 
 // Change returns the settings with other values, spelled as flags spell them, or what is
 // wrong with these.
@@ -23,6 +25,9 @@ func (s Settings) Change(values map[string]string) (Settings, error) {
 		switch {
 		case !slices.Contains(Names(), name):
 			return s, fmt.Errorf("unknown setting %q; %s", name, source.DidYouMean(name, live, "these can be set: "+strings.Join(live, ", ")))
+		case slices.Contains(atStart, name):
+			return s, fmt.Errorf("%s cannot change while a run goes on, which reads it when it starts: write it in the job file, for the next run; these can be set: %s",
+				name, strings.Join(live, ", "))
 		case !slices.Contains(live, name):
 			return s, fmt.Errorf("%s cannot change while jobs run: it says how they are read; write it in the job file, then gpurun reload; these can be set: %s",
 				name, strings.Join(live, ", "))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 
 	"gpurun/gpu"
@@ -177,6 +178,10 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 		return runner.Reading{}, mistake(err)
 	}
 	b.Settings.DrawShuffleSeed(func() int64 { return r.batch.Settings.ShuffleSeed }) // the order stays
+	late, err := r.readAtStart(&b.Settings)
+	if err != nil {
+		return runner.Reading{}, err
+	}
 	opts, err := r.cmd.options(b)
 	if err != nil {
 		return runner.Reading{}, err
@@ -185,7 +190,20 @@ func (r *run) reread(set map[string]string) (runner.Reading, error) {
 	if f := (*failure)(nil); errors.As(err, &f) {
 		err = &runner.Mistake{Text: f.text, Lines: []string{f.hint}}
 	}
-	return runner.Reading{Batch: b, Code: code, Said: said, Selected: opts.Selected, Forced: opts.Forced}, err
+	return runner.Reading{Batch: b, Code: code, Said: append(late, said...), Selected: opts.Selected, Forced: opts.Forced}, err
+}
+
+// readAtStart says what of changed settings the run cannot take over. Jobs that are meant for
+// another engine must not run here.
+func (r *run) readAtStart(now *jobspec.Settings) (said []string, err error) {
+	was := &r.batch.Settings
+	if now.Engine != was.Engine || !maps.Equal(now.Cluster, was.Cluster) {
+		return nil, &runner.Mistake{Text: "engine and cluster cannot change while a run goes on, nothing has changed", Lines: []string{"stop the run and start it again"}}
+	}
+	if !reflect.DeepEqual(now.Notify, was.Notify) {
+		said = append(said, "notify has changed: that holds from the next run on")
+	}
+	return said, nil
 }
 
 // mistake returns what is wrong with job files that a run reads again, or nil.

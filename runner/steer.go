@@ -78,7 +78,7 @@ func (l *loop) staysSo(op string, id int, p state.Phase) string {
 		return "not paused"
 	case op == control.OpPause && p.Ended():
 		return "already ended"
-	case op != control.OpRetry:
+	case op != control.OpRetry || l.Core.Held(id):
 		return ""
 	}
 	switch p {

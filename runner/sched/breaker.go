@@ -141,6 +141,9 @@ func (c *Core) isHeld(id int32) bool {
 	return fam != nil && fam.hold != nil
 }
 
+// Held reports whether a job's family is held and it has yet to run.
+func (c *Core) Held(job int) bool { return c.jobs[job].phase == held && c.isHeld(int32(job)) }
+
 // hold keeps further jobs of a family, and jobs that need them, from starting. Those that
 // wait for a retry fail.
 func (c *Core) hold(fam *family, s *streak) {
@@ -221,7 +224,7 @@ func (c *Core) needsEnded(id int32) {
 func (c *Core) whyHeld(id int32) *schema.Wait {
 	if c.isHeld(id) {
 		s := c.family(id).hold
-		return waits(schema.WaitBreaker, "held: %d attempts of similar jobs failed alike: %s", s.count, s.failure.Cause())
+		return waits(schema.WaitBreaker, "held: %d attempts of similar jobs failed alike: %s; gpurun retry %s lets them start", s.count, s.failure.Cause(), c.name(id))
 	}
 	for _, n := range c.b.Jobs[id].Needs {
 		if c.jobs[n].phase == held {

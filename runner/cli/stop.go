@@ -30,6 +30,9 @@ Examples:
 
 // Run asks the run to stop.
 func (c *stopCmd) Run(a *app) error {
+	if err := noFiles(c.Jobs); err != nil {
+		return err
+	}
 	req, said, given := control.Request{Op: control.OpStop, Jobs: c.Jobs}, "stopping the run", 0
 	if len(c.Jobs) > 0 {
 		said = "cancelled"

@@ -29,12 +29,16 @@ const (
 	indexClose = 1 << 30 // at the end of a run, leave more than this to the next run
 )
 
+// indexFormat tells indexes apart that mean something else: of another, all lines are read.
+const indexFormat = 1
+
 // manyWarnings is more than a person reads; an index does not store that many.
 const manyWarnings = 100
 
 // An index has the entries field by field, since gob is quick with long lists. What is
 // covered is JSON, since gob takes a pointer to 0, an exit status, for none.
 type index struct {
+	Format            int // indexFormat: gob leaves out what it does not know, and zero what it does not find
 	CoveredJSON       []byte
 	Sum               uint32 // of the ledger's bytes that are covered: anybody may have edited them
 	IDs               []byte
@@ -53,7 +57,7 @@ func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
 		return covered{}, nil, nil
 	}
 	var x index
-	if gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x) != nil {
+	if gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x) != nil || x.Format != indexFormat {
 		return covered{}, nil, nil
 	}
 	var c covered
@@ -76,7 +80,7 @@ func readIndex(ledger string, f *os.File) (covered, []entry, []state.Family) {
 
 // writeIndex writes the index of a ledger.
 func writeIndex(ledger string, f *os.File, c covered, entries []entry, families []state.Family) error {
-	x := index{Families: families}
+	x := index{Format: indexFormat, Families: families}
 	for i := range entries {
 		e := &entries[i]
 		x.IDs, x.Starts, x.Ends = append(x.IDs, e.id[:]...), append(x.Starts, e.start), append(x.Ends, e.end)

@@ -3,6 +3,8 @@ package disk
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/gob"
+	"encoding/json"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -223,6 +225,27 @@ func TestIndexAndTailAreTheLedger(t *testing.T) {
 	}
 }
 
+// rewriteIndex replaces the index of a ledger, with a checksum that is right.
+func rewriteIndex(t *testing.T, path string, change func(*index) any) {
+	t.Helper()
+	b, err := os.ReadFile(indexPath(path))
+	var x index
+	if err == nil {
+		err = gob.NewDecoder(bytes.NewReader(b[4:])).Decode(&x)
+	}
+	out := bytes.NewBuffer(make([]byte, 4))
+	if err == nil {
+		err = gob.NewEncoder(out).Encode(change(&x))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint32(out.Bytes(), crc32.Checksum(out.Bytes()[4:], castagnoli()))
+	if err := os.WriteFile(indexPath(path), out.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // An index that does not match its ledger is ignored.
 func TestStaleIndex(t *testing.T) {
 	end := func(key, job string) state.Fact {
@@ -257,6 +280,24 @@ func TestStaleIndex(t *testing.T) {
 			facts := append([]state.Fact(nil), facts...)
 			facts[199] = end(facts[199].Key, "j0b199")
 			writeFacts(t, path, facts)
+		}, false},
+		{"of another format", func(t *testing.T, path string) {
+			rewriteIndex(t, path, func(x *index) any { x.Format++; return x })
+		}, false},
+		{"of the first format", func(t *testing.T, path string) {
+			rewriteIndex(t, path, func(x *index) any {
+				var c covered
+				if err := json.Unmarshal(x.CoveredJSON, &c); err != nil {
+					t.Fatal(err)
+				}
+				return &struct {
+					Covered           covered
+					Sum               uint32
+					IDs               []byte
+					Starts, Ends      []int64
+					Forgotten, Plains []bool
+				}{c, x.Sum, x.IDs, x.Starts, x.Ends, x.Forgotten, x.Plains}
+			})
 		}, false},
 	}
 	for _, tt := range tests {

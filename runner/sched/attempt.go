@@ -184,11 +184,13 @@ func (c *Core) leaveQueue() {
 func (c *Core) whyQueued(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.job == id && a.queued {
-			return waits(schema.WaitCluster, "%s", a.standing)
+			return a.standing.wait()
 		}
 	}
 	return nil
 }
+
+func (s standing) wait() *schema.Wait { return waits(schema.WaitCluster, "%s", s) }
 
 // String says how an attempt waits.
 func (s standing) String() string {

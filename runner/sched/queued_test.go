@@ -1,12 +1,14 @@
 package sched
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // newCluster is a world whose engine chooses the GPUs and has a queue, and three jobs.
@@ -133,5 +135,25 @@ func TestQueueInVain(t *testing.T) {
 	w.counts(t, map[state.Phase]int{state.Interrupted: 2, state.Succeeded: 1})
 	if w.done == nil || !w.done.GaveUp {
 		t.Errorf("the run ended with %+v", w.done)
+	}
+}
+
+// What programs see of queued jobs takes time in proportion to their number.
+func BenchmarkJobsQueued(b *testing.B) {
+	for _, n := range []int{1000, 5000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			w := newWorld(b)
+			w.opts.Elsewhere, w.opts.Queues = true, true
+			for i := range n {
+				w.job(fmt.Sprint("j", i), "true", jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1}}, "")
+			}
+			w.open()
+			w.send(Began{})
+			for b.Loop() {
+				if jobs := w.core.Jobs(w.now); jobs[n-1].Wait == nil || jobs[n-1].Wait.Code != schema.WaitCluster {
+					b.Fatalf("the last job: %+v", jobs[n-1])
+				}
+			}
+		})
 	}
 }

@@ -93,10 +93,13 @@ func (c *Core) Jobs(now Now) []schema.Job {
 		after bool // the job for which GPUs are sought first
 	}
 	known := map[alike]*schema.Wait{}
-	live := map[int32]*schema.Attempt{}
+	live, queued := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}
 	for _, a := range c.live.all {
 		if a.job >= 0 {
 			live[a.job] = a.public(now)
+		}
+		if a.job >= 0 && a.queued {
+			queued[a.job] = a.standing.wait()
 		}
 	}
 	jobs := make([]schema.Job, len(c.jobs))
@@ -104,6 +107,10 @@ func (c *Core) Jobs(now Now) []schema.Job {
 		id, j := int32(i), &jobs[i]
 		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[i].Key.String()
 		j.State, j.Cause, j.Attempt = schema.StateOf(c.Phase(i)), c.Blocked(i), live[id]
+		if j.State == schema.Queued {
+			j.Wait = queued[id]
+			continue
+		}
 		kind := alike{c.jobs[i].class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}
 		if c.jobs[i].phase == ready && id != c.waiter.id && known[kind] != nil {
 			j.Wait = known[kind]

@@ -201,7 +201,7 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 		launch: p.launch(r, header), code: code,
 	}
 	start := state.Fact{
-		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: slices.Clone(p.named(r.Commands)), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
+		UniID: p.uniID, Log: r.Stdout, LogFrom: out.fromStdout, Commands: p.named(r.Commands), Inputs: inputs, Params: Params(job), Traits: p.Batch.Traits(job),
 	}
 	if r.Stderr != r.Stdout {
 		start.Stderr = r.Stderr
@@ -212,6 +212,7 @@ func (p *preparation) furnish() (*attempt, state.Fact, error) {
 	if code != nil {
 		at.launch.WorkDir, start.Snapshot = code.Map(r.WorkDir), code.Home()
 		at.snapshot = start.Snapshot
+		start.Commands = slices.Clone(start.Commands) // the launch has them, too
 		for i, c := range start.Commands {
 			start.Commands[i] = code.Unmap(c)
 		}

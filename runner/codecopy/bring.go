@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -51,7 +50,7 @@ func (t *Tree) Lead(path string) error {
 			return nil
 		case n == len(parts)-1 && fi.Mode().IsRegular():
 			if i := t.Items[at]; i == nil || !i.same(fi) {
-				return t.move(at, fi)
+				return t.move(at)
 			}
 			return t.link(at)
 		}
@@ -75,23 +74,6 @@ func (t *Tree) Show(path string) {
 			return
 		}
 	}
-}
-
-// links numbers temporary names.
-var links atomic.Int64
-
-func temporary(dir string) string {
-	return filepath.Join(dir, ".gpurun-"+strconv.Itoa(os.Getpid())+"-"+strconv.FormatInt(links.Add(1), 10))
-}
-
-// link replaces a file of the copy by a link to the original, without a moment between.
-func (t *Tree) link(rel string) error {
-	t.Items[rel] = &item{Original: true}
-	tmp := temporary(filepath.Dir(t.at(rel)))
-	if err := os.Symlink(t.original(rel), tmp); err != nil {
-		return err
-	}
-	return os.Rename(tmp, t.at(rel))
 }
 
 // Bring moves an ended job's outputs from the copy to the work dir: what it has written counts,
@@ -161,7 +143,7 @@ func (t *Tree) bring(rel string) error {
 		if i := t.Items[rel]; i != nil && i.same(fi) {
 			return nil // the job has not written it
 		}
-		return t.move(rel, fi)
+		return t.move(rel)
 	case !fi.IsDir():
 		return nil
 	}
@@ -178,42 +160,6 @@ func (t *Tree) bring(rel string) error {
 		}
 	}
 	return err
-}
-
-// move moves a file, over what is there. At any moment its path in the copy and its original's
-// lead to one of the two contents, and a process that has it open goes on writing to it.
-func (t *Tree) move(rel string, fi fs.FileInfo) error {
-	from, to := t.at(rel), t.original(rel)
-	tmp := temporary(filepath.Dir(to))
-	err := os.Link(from, tmp)
-	if err != nil { // another file system, or one without hard links
-		if _, err = duplicate(from, tmp); err != nil {
-			os.Remove(tmp)
-			return err
-		}
-	}
-	if err := os.Rename(tmp, to); err != nil {
-		os.Remove(tmp)
-		return err
-	}
-	return t.link(rel)
-}
-
-// moveFolder moves a new folder to where nothing is, while processes use it: the folder and a
-// link that already leads to its new place change places at once. It fails where the file
-// system cannot do that.
-func (t *Tree) moveFolder(rel string) error {
-	from, to := t.at(rel), t.original(rel)
-	if err := os.Symlink(to, to); err != nil {
-		return err
-	}
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
-	if err != nil {
-		os.Remove(to)
-		return err
-	}
-	t.Items[rel] = &item{Original: true}
-	return nil
 }
 
 // Gather moves what jobs have written anywhere in the copy to the work dir. While others use the
@@ -299,8 +245,15 @@ func (g *gathering) entry(rel string, fi fs.FileInfo, i *item) {
 		}
 		g.folder(rel)
 	case !mode.IsRegular() || g.waits(fi):
-	case free, i != nil && (i.Original || i.same(there)), sameContent(g.at(rel), to, fi, there):
-		g.done(g.move(rel, fi), to)
+	case !free && i != nil && i.Original:
+		g.done(g.move(rel), to)
+	case free, i != nil && i.same(there), sameContent(g.at(rel), to, fi, there):
+		err := g.moveFor(rel, there)
+		if errors.Is(err, errOther) {
+			g.kept = append(g.kept, g.at(rel))
+			return
+		}
+		g.done(err, to)
 	default:
 		g.kept = append(g.kept, g.at(rel))
 	}

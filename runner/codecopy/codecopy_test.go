@@ -2,10 +2,12 @@ package codecopy
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -165,5 +167,43 @@ func TestTheSameCodeIsNotCopiedAgain(t *testing.T) {
 	put(t, lab, map[string]string{"a": "22"})
 	if next, err := Take(context.Background(), o); err != nil || next == old || content(t, filepath.Join(next.Home(), "a")) != "22" {
 		t.Error(next, err)
+	}
+}
+
+// Two runs bring home what their jobs have written under one name, at the same moment: one of
+// the two stays in its copy.
+func TestTwoCopiesAtOnce(t *testing.T) {
+	lab, one := take(t, map[string]string{"code": "1"}, Options{})
+	two, err := Take(context.Background(), Options{WorkDir: lab, State: filepath.Join(lab, ".gpurun"), Folder: filepath.Join(lab, ".gpurun", "other.yaml"), Now: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const files = 300
+	for i := range files {
+		put(t, one.Home(), map[string]string{fmt.Sprint("new", i): "from one", fmt.Sprint("same", i): "as much"})
+		put(t, two.Home(), map[string]string{fmt.Sprint("new", i): "from two", fmt.Sprint("same", i): "as much"})
+	}
+	var wait sync.WaitGroup
+	for _, tree := range []*Tree{one, two} {
+		wait.Go(func() {
+			if _, _, err := tree.Gather(false, time.Now()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	for i := range files {
+		name, home := fmt.Sprint("new", i), ""
+		got := map[string]bool{}
+		for _, dir := range []string{lab, one.Home(), two.Home()} {
+			home += content(t, filepath.Join(dir, name)) + ", "
+			got[content(t, filepath.Join(dir, name))] = true
+		}
+		if len(got) != 2 {
+			t.Fatalf("a version is lost: %s", home)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(lab, ".gpurun-*")); left != nil {
+		t.Error("left behind:", left)
 	}
 }

@@ -16,57 +16,10 @@ MARK='# made by the tests of gpurun'
 NODES='node1 node2'
 GPUS=4
 PORT=18817
-export LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
+NAME=Slurm
+. "$(dirname "$0")/../../testdata/daemons.sh"
 
-fail() { echo "cluster.sh: $*" >&2; exit 1; }
-lacks() { echo "not tested with a real Slurm: $*"; exit 77; }
 ours() { [ "$(head -n 1 "$ETC/slurm.conf" 2>/dev/null)" = "$MARK" ]; }
-
-# until SECONDS COMMAND…: waits for the command to succeed.
-until_ok() {
-	local end=$((SECONDS + $1))
-	shift
-	until "$@" >/dev/null 2>&1; do
-		[ $SECONDS -lt $end ] || return 1
-		sleep 0.1
-	done
-}
-
-# alive NAME: the daemon whose pid file is NAME.pid runs, and is that program.
-alive() {
-	local pid
-	pid=$(cat "$DIR/run/$1.pid" 2>/dev/null) && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "${1%%-*}" ]
-}
-
-# end NAME SIGNAL: ends a daemon.
-end() {
-	alive "$1" || return 0
-	kill "-$2" "$(cat "$DIR/run/$1.pid")" 2>/dev/null || true
-	dead() { ! alive "$1"; }
-	until_ok 10 dead "$1" || { kill -KILL "$(cat "$DIR/run/$1.pid")" 2>/dev/null || true; }
-}
-
-install_packages() {
-	local missing=() p
-	for p in munge slurmctld slurmd slurm-client; do
-		[ "$(dpkg-query -Wf '${Status}' $p 2>/dev/null)" = 'install ok installed' ] || missing+=("$p")
-	done
-	[ ${#missing[@]} -gt 0 ] || return 0
-	echo "installing ${missing[*]}"
-	local policy=/usr/sbin/policy-rc.d made=
-	if [ ! -e $policy ]; then # the packages must not start services
-		printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy
-		made=1
-	fi
-	local apt="timeout 300 apt-get -qq -o DPkg::Lock::Timeout=120"
-	DEBIAN_FRONTEND=noninteractive $apt update >"$DIR/log/apt.log" 2>&1 || true
-	DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "${missing[@]}" </dev/null >>"$DIR/log/apt.log" 2>&1 || {
-		[ -z "$made" ] || rm -f $policy
-		tail -n 5 "$DIR/log/apt.log" >&2
-		lacks "cannot install ${missing[*]}"
-	}
-	[ -z "$made" ] || rm -f $policy
-}
 
 configure() {
 	local name n i=0 tracking='ProctrackType=proctrack/linuxproc
@@ -153,17 +106,6 @@ nodes_ready() {
 	return $ready
 }
 
-# daemon COMMAND…: starts one that keeps nothing of the caller's.
-daemon() {
-	(
-		cd /
-		for fd in /proc/self/fd/*; do # a lock, for example
-			[ "${fd##*/}" -le 2 ] || eval "exec ${fd##*/}>&-"
-		done
-		exec "$@" </dev/null >>"$DIR/log/start.log" 2>&1
-	)
-}
-
 start() {
 	if ! alive munged; then
 		rm -f "$DIR"/run/munge.socket*
@@ -230,7 +172,7 @@ up)
 	down
 	umask 022
 	mkdir -p "$DIR"/{log,run,state,spool,gpu} "$ETC"
-	install_packages
+	install_packages munge slurmctld slurmd slurm-client
 	configure
 	start
 	echo "Slurm $(sinfo -V | cut -d' ' -f2): $NODES with $GPUS GPUs each"

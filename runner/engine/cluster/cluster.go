@@ -70,7 +70,9 @@ type entry struct {
 	record  *wire.Record // that waits for the cluster's word
 	row     Row
 	missed  int
+	missing time.Time // since when
 	asked   int
+	ended   time.Time // when its record was read
 	beat    int
 	beaten  time.Time // when that changed, or when it was first seen
 	stop    *request
@@ -264,9 +266,7 @@ func (c *Cluster) Adopt(all ...engine.Attempt) {
 func (c *Cluster) adopt(a engine.Attempt) {
 	e := &entry{Identity: a.Identity, adopted: true, beaten: time.Now()}
 	c.live[a.UniID] = e
-	if rec, err := wire.ReadRecord(a.Dir, a.UniID); err == nil && rec.State == wire.StateOver {
-		e.record = rec // also of an attempt that another engine ran
-	}
+	c.finish(e) // also an attempt that another engine ran
 	c.find(e)
 }
 

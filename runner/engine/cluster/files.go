@@ -44,6 +44,7 @@ const (
 
 // An order is an attempt as the node gets it.
 type order struct {
+	Engine string          `json:"engine,omitempty"`
 	Submit string          `json:"submit"`
 	Task   int             `json:"task"` // from 0
 	Launch json.RawMessage `json:"launch"`
@@ -88,12 +89,12 @@ func overwrite(path string, content []byte) error {
 
 // lay makes the files of an attempt that is to be submitted. The record says that another
 // attempt has ended, which nobody takes for this one's.
-func lay(l *engine.Launch, submit string, n int) error {
-	packed, err := wire.Pack(l)
-	if err != nil {
+func lay(l *engine.Launch, o order) error {
+	var err error
+	if o.Launch, err = wire.Pack(l); err != nil {
 		return err
 	}
-	b, err := json.Marshal(order{submit, n, packed})
+	b, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}

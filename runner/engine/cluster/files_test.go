@@ -55,7 +55,7 @@ func TestLay(t *testing.T) {
 		Command:  engine.Command{Commands: []string{"echo \xff"}, Env: []string{"A=b"}},
 		Ask:      &engine.Ask{GPUs: 2, Models: []string{"a100"}, Memory: gpu.GiB},
 	}
-	if err := lay(l, "0badcafe", 7); err != nil {
+	if err := lay(l, order{Submit: "0badcafe", Task: 7}); err != nil {
 		t.Fatal(err)
 	}
 	o, got, err := readOrder(dir)
@@ -68,7 +68,7 @@ func TestLay(t *testing.T) {
 	if readTask(dir, "u1") != nil || readRequest(dir) != (request{}) || claimedBy(dir) != "" {
 		t.Error("an attempt that nobody has begun or stopped")
 	}
-	if err := lay(l, "0badcafe", 7); err == nil {
+	if err := lay(l, order{Submit: "0badcafe", Task: 7}); err == nil {
 		t.Error("an attempt was prepared twice")
 	}
 	if fi, _ := os.Stat(filepath.Join(dir, launchFile)); fi.Mode().Perm() != 0o600 {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -41,7 +42,7 @@ func Submitted(dir string) bool {
 
 // Trace reads an attempt's start from what was submitted.
 func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
-	_, l, err := readOrder(dir)
+	submitted, l, err := readOrder(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return state.Trace{}, nil
 	}
@@ -50,7 +51,7 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 	}
 	o := wire.OriginOf(l)
 	start := state.Fact{
-		Kind: state.KindStart, Time: modified(dir), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: k.Name(),
+		Kind: state.KindStart, Time: modified(dir), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: cmp.Or(submitted.Engine, k.Name()),
 	}
 	run := state.Fact{Kind: state.KindRun, Host: o.Host, PIDNS: o.PIDNS}
 	return state.Trace{Began: true, Start: start, Run: run}, nil

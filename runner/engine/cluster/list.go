@@ -85,6 +85,9 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 	}
 	switch {
 	case there:
+		if r.Never && r.Reason == "" {
+			r.Reason = e.row.Reason // it was asked for
+		}
 		e.row, e.missed = r, 0
 		if r.State == Pending || r.State == Stuck {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: r.Reason})
@@ -94,7 +97,9 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 	case e.row.State.final(): // it was there, and is believed
 	case asked:
 		e.row = Row{}
-		e.missed++
+		if e.missed++; e.missed == 1 {
+			e.missing = time.Now()
+		}
 		c.unclear = c.unclear || e.missed < goneAfter
 	}
 }
@@ -161,7 +166,8 @@ func taskName(submit string, n int) string { return submit + " " + strconv.Itoa(
 // strangeFor is how long a task without an attempt is left to end by itself.
 const strangeFor = 5 * time.Second
 
-// past asks about tasks that are no longer listed, for which their record is not enough.
+// past asks about tasks that are no longer listed, for which their record is not enough, and
+// about those that can never start.
 func (c *Cluster) past() {
 	var jobs []string
 	for _, s := range c.submits {
@@ -169,7 +175,7 @@ func (c *Cluster) past() {
 			continue
 		}
 		for _, e := range c.live {
-			if e.submit == s && e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told) {
+			if e.submit == s && c.unexplained(e) {
 				jobs = append(jobs, s.job)
 				break
 			}
@@ -189,13 +195,21 @@ func (c *Cluster) past() {
 			}
 			for _, r := range c.words.Ends(out) {
 				for _, e := range c.live {
-					if e.submit != nil && e.submit.job == r.Job && r.First <= e.n && e.n <= r.Last && r.State.final() {
+					if e.submit != nil && e.submit.job == r.Job && r.First <= e.n && e.n <= r.Last && (r.State.final() || r.Never) {
 						e.row = r
 					}
 				}
 			}
 		}
 	})
+}
+
+// unexplained reports whether the cluster may know more of an attempt than its list says.
+func (c *Cluster) unexplained(e *entry) bool {
+	if e.row.Never {
+		return e.row.Reason == ""
+	}
+	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told || c.words.Keeps())
 }
 
 // cancel has the cluster end tasks.

@@ -37,9 +37,7 @@ func (c *Cluster) read(e *entry) {
 		c.find(e)
 	}
 	if e.record == nil && (e.task != nil || e.unclear()) {
-		if rec, err := wire.ReadRecord(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
-			e.record, c.unclear = rec, true
-		}
+		c.finish(e)
 	}
 	t := readTask(e.Dir, e.UniID)
 	if t == nil {
@@ -53,9 +51,7 @@ func (c *Cluster) read(e *entry) {
 	}
 	was := e.task
 	if e.task = t; was == nil && e.record == nil {
-		if rec, err := wire.ReadRecord(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
-			e.record, c.unclear = rec, true
-		}
+		c.finish(e)
 	}
 	if t.Running != nil && !e.told {
 		e.told = true
@@ -67,6 +63,13 @@ func (c *Cluster) read(e *entry) {
 	if e.stop != nil && e.stop.how == "save" && t.Declined != "" {
 		e.stop = nil
 		c.emit(engine.Event{UniID: e.UniID, Declined: t.Declined})
+	}
+}
+
+// finish reads the record of an attempt's end, if there is one.
+func (c *Cluster) finish(e *entry) {
+	if rec, err := wire.ReadRecord(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
+		e.record, e.ended, c.unclear = rec, time.Now(), true
 	}
 }
 
@@ -88,6 +91,8 @@ func (c *Cluster) jobID(e *entry) string {
 // judge ends an attempt whose end is known, or keeps it from beginning.
 func (c *Cluster) judge(e *entry) {
 	s := &seen{record: e.record, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
+	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
+	s.keeps = c.words.Keeps() && e.submit != nil && e.submit.job != ""
 	if e.record == nil {
 		s.claimed = claimedBy(e.Dir)
 	}
@@ -110,6 +115,9 @@ func (c *Cluster) judge(e *entry) {
 		ended := v.outcome(s, c.words.Name(), time.Now())
 		if e.stop != nil && ended.Why == "" && (ended.Lost || s.record == nil) {
 			ended.Why = e.stop.why
+		}
+		if v.act == voids && s.row.State != Gone && !s.row.State.final() {
+			c.doomed = append(c.doomed, c.jobID(e)) // it would wait there for ever
 		}
 		c.end(e, ended)
 	default:

@@ -120,7 +120,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 			defer all.Done()
 			l := *l
 			l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
-			errs[i] = lay(&l, s.id, i)
+			errs[i] = lay(&l, order{Engine: c.words.Name(), Submit: s.id, Task: i})
 			<-turn
 		})
 	}

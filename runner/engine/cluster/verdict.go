@@ -16,15 +16,19 @@ type seen struct {
 	calling bool          // its submission may still be going on
 	row     Row           // as the cluster lists it
 	partial bool          // other tasks of its job are listed, and it is not
+	keeps   bool          // its cluster has accepted it, and forgets none
 	missed  int           // complete lists in a row without it
+	missing time.Duration // since the first of these
 	asked   int           // complete lists since its record was read
+	unsure  time.Duration // since it was read
 	silent  time.Duration // since its keeper last showed that it lives
 }
 
 // Bounds of patience.
 const (
 	goneAfter   = 2                // lists without a task until it is gone
-	unsureAfter = 3                // lists until a record counts without the cluster's word
+	unsureAfter = 3                // lists until a record counts without the cluster's word,
+	accounted   = 20 * time.Second // after which what has ended is in the cluster's accounts, too
 	deadAfter   = 2 * time.Minute  // without a beat
 	firstBeat   = 90 * time.Second // how late the first may come: a node that caches
 )
@@ -79,9 +83,12 @@ var rules = []struct {
 	{"preempted, or its node failed", func(s *seen) bool { return s.record != nil && s.displaced() }, verdict{ends, resubmitted}},
 	{"cancelled in the cluster", func(s *seen) bool { return s.record != nil && s.row.State == Cancelled }, verdict{ends, cancelled}},
 	{"signalled, and the cluster says no more", func(s *seen) bool {
-		return s.record != nil && s.record.Why == "" && (s.row.State.final() || s.asked >= unsureAfter)
+		return s.record != nil && s.record.Why == "" && (s.row.State.final() || s.untold())
 	}, verdict{ends, asRecorded}},
-	{"ended by a cluster that has forgotten why", func(s *seen) bool { return s.record != nil && s.asked >= unsureAfter }, verdict{ends, resubmitted}},
+	{"ended by a cluster that forgets nothing", func(s *seen) bool {
+		return s.record != nil && s.keeps && (s.row.State.final() || s.untold())
+	}, verdict{ends, cancelled}},
+	{"ended by a cluster that has forgotten why", func(s *seen) bool { return s.record != nil && s.untold() }, verdict{ends, resubmitted}},
 	{"the record waits for the cluster's word", func(s *seen) bool { return s.record != nil }, verdict{}},
 
 	{"the submission may be going on", func(s *seen) bool { return s.calling }, verdict{}},
@@ -95,9 +102,11 @@ var rules = []struct {
 
 	{"cancelled on a node: its start failed", func(s *seen) bool { return s.row.State == Cancelled && s.row.Node != "" }, verdict{voids, resubmitted}},
 	{"cancelled while it waited", func(s *seen) bool { return s.row.State == Cancelled }, verdict{voids, cancelled}},
+	{"gone, but maybe not yet in the accounts", func(s *seen) bool { return s.gone() && s.keeps && s.missing < accounted }, verdict{}},
+	{"gone from a cluster that forgets nothing", func(s *seen) bool { return s.gone() && s.keeps }, verdict{voids, cancelled}},
 	{"cancelled alone: others of its job are there", func(s *seen) bool { return s.gone() && s.partial }, verdict{voids, cancelled}},
 	{"forgotten with all of its job", func(s *seen) bool { return s.gone() }, verdict{voids, resubmitted}},
-	{"can never start", func(s *seen) bool { return s.row.Never }, verdict{voids, neverStarts}},
+	{"can never start", func(s *seen) bool { return s.row.Never && s.row.Reason != "" }, verdict{voids, neverStarts}},
 	{"the script failed", func(s *seen) bool { return s.row.State == Failed && s.row.Raw>>8&0xff != 0 }, verdict{voids, notStarted}},
 	{"over without having begun", func(s *seen) bool { return s.row.State.final() }, verdict{voids, resubmitted}},
 }
@@ -107,6 +116,9 @@ func (s *seen) begun() bool { return s.claimed != "" && s.claimed != voidMark }
 
 // gone reports whether the cluster no longer knows it.
 func (s *seen) gone() bool { return s.row.State == Gone && s.missed >= goneAfter }
+
+// untold reports whether the cluster will not say any more why it has ended.
+func (s *seen) untold() bool { return s.asked >= unsureAfter && s.unsure >= accounted }
 
 // displaced reports whether it had to leave its node.
 func (s *seen) displaced() bool { return s.row.State == Preempted || s.row.State == NodeFailed }

@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"gpurun/runner/engine"
@@ -23,7 +26,8 @@ type Words interface {
 	List(user string) Command
 	// Rows reads its output.
 	Rows(stdout string) ([]Row, error)
-	// Past returns the command that tells of jobs that are no longer listed, or nothing.
+	// Past returns the command that tells of jobs that are no longer listed, or why listed ones
+	// can never start, or nothing.
 	Past(jobs []string) Command
 	// Ends reads its output.
 	Ends(stdout string) []Row
@@ -39,6 +43,9 @@ type Words interface {
 	Exec(name string, args, argv []string, terminal bool) Command
 	// Task names the n-th task of a job.
 	Task(job string, n int) string
+	// Keeps reports whether no job is ever forgotten that was accepted. So one that is gone, and
+	// of whose end nothing is known, was cancelled.
+	Keeps() bool
 }
 
 // A Command is a program with its arguments, and what to add to its environment. It is empty
@@ -76,7 +83,7 @@ type Row struct {
 	Rest   bool // it stands for all tasks of the job without a row of their own
 	State  State
 	Reason string // why it waits
-	Never  bool   // and it can never start as it was submitted
+	Never  bool   // and it can never start as it was submitted; without a Reason, Past has that
 	Node   string
 	GPUs   int    // of each of these tasks
 	Raw    int    // wait status, once it is over
@@ -103,3 +110,32 @@ const (
 
 // final reports whether a task in this state is over.
 func (s State) final() bool { return s >= Completed }
+
+// Tasks reads "3", "8-9,12", "0-9:3" or "0-99%5".
+func Tasks(text string) (ranges [][2]int, err error) {
+	text, _, _ = strings.Cut(text, "%")
+	for part := range strings.SplitSeq(text, ",") {
+		part, step, stepped := strings.Cut(part, ":")
+		from, to, ranged := strings.Cut(part, "-")
+		if !ranged {
+			to = from
+		}
+		first, err1 := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		if err1 != nil || err2 != nil || last < first || first < 0 {
+			return nil, fmt.Errorf("%q is no range", part)
+		}
+		if !stepped || step == "1" {
+			ranges = append(ranges, [2]int{first, last})
+			continue
+		}
+		by, err := strconv.Atoi(step)
+		if err != nil || by < 1 || (last-first)/by > 1e6 {
+			return nil, fmt.Errorf("%q is no step", step)
+		}
+		for n := first; n <= last; n += by {
+			ranges = append(ranges, [2]int{n, n})
+		}
+	}
+	return ranges, nil
+}

@@ -18,6 +18,9 @@ func (words) Nodes() []cluster.Command {
 	}
 }
 
+// open are the states of nodes on which jobs start.
+var open = []string{"idle", "mixed", "allocated", "completing"}
+
 // ReadNodes reads the output of both. A node has a line for each of its partitions.
 func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 	var nodes []cluster.Node
@@ -32,6 +35,7 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 			i = len(nodes)
 			at[f[0]] = i
 			n := cluster.Node{Name: f[0], State: f[2], GPUs: gpusIn(f[3]), Used: gpusIn(f[4])}
+			n.Open = slices.Contains(open, strings.TrimRight(n.State, "*~#$@+-"))
 			if f[5] != "(null)" {
 				n.Features = f[5]
 			}
@@ -45,14 +49,7 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 		if len(f) != 3 || !known {
 			continue // a job on several nodes: sinfo has its GPUs
 		}
-		n := &nodes[i]
-		k := slices.IndexFunc(n.Occupants, func(o cluster.Occupant) bool { return o.User == f[1] })
-		if k < 0 {
-			k = len(n.Occupants)
-			n.Occupants = append(n.Occupants, cluster.Occupant{User: f[1]})
-		}
-		n.Occupants[k].Jobs++
-		n.Occupants[k].GPUs += gpusIn(f[2])
+		nodes[i].Take(f[1], gpusIn(f[2]))
 	}
 	return nodes, nil
 }

@@ -23,6 +23,9 @@ type words struct{}
 
 func (words) Name() string { return "slurm" }
 
+// Keeps is false: a controller that crashes forgets what it did in the last seconds.
+func (words) Keeps() bool { return false }
+
 // Submit submits an array. Slurm starts no task a second time by itself, and the tasks write
 // their output themselves.
 func (words) Submit(name, state string, n int, args []string) cluster.Command {
@@ -111,13 +114,14 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 		if r.Reason == "None" {
 			r.Reason = ""
 		}
-		tasks, err := tasksOf(f[1])
-		if err != nil {
-			return nil, fmt.Errorf("cannot read the tasks %q of squeue: %w", f[1], err)
-		}
-		if tasks == nil {
+		if f[1] == "N/A" {
 			r.Rest = true
 			rows = append(rows, r)
+			continue
+		}
+		tasks, err := cluster.Tasks(f[1])
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the tasks %q of squeue: %w", f[1], err)
 		}
 		for _, t := range tasks {
 			r.First, r.Last = t[0], t[1]
@@ -131,38 +135,6 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 func each(list, times string) int {
 	n, _ := strconv.Atoi(times)
 	return n * gpusIn(list)
-}
-
-// tasksOf reads "3", "8-9,12" or "0-99%5"; nil for "N/A".
-func tasksOf(text string) (ranges [][2]int, err error) {
-	if text == "N/A" {
-		return nil, nil
-	}
-	text, _, _ = strings.Cut(text, "%")
-	for part := range strings.SplitSeq(text, ",") {
-		part, step, stepped := strings.Cut(part, ":")
-		from, to, ranged := strings.Cut(part, "-")
-		if !ranged {
-			to = from
-		}
-		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(to)
-		if err1 != nil || err2 != nil || last < first || first < 0 {
-			return nil, fmt.Errorf("%q is no range", part)
-		}
-		if !stepped {
-			ranges = append(ranges, [2]int{first, last})
-			continue
-		}
-		by, err := strconv.Atoi(step)
-		if err != nil || by < 1 || (last-first)/by > 1e6 {
-			return nil, fmt.Errorf("%q is no step", step)
-		}
-		for n := first; n <= last; n += by {
-			ranges = append(ranges, [2]int{n, n})
-		}
-	}
-	return ranges, nil
 }
 
 // states are Slurm's, by the first word of their name. What is missing is Active: it is on a

@@ -25,7 +25,7 @@ help:
 	@echo 'make install  install gpurun, its man page and completions below PREFIX (/usr/local, or ~/.local if you are not root)'
 	@echo 'make uninstall  remove them'
 	@echo 'make fairness play random days of a shared server in virtual time; renews the table in docs/scheduling.md'
-	@echo 'make engines  run the tests against a real Slurm, which it installs, starts and stops (Debian, as root)'
+	@echo 'make engines  run the tests against a real Slurm and Grid Engine, which it installs, starts and stops (Debian, as root)'
 	@echo 'make bench    compare speed with ninja, GNU parallel and xargs (a few minutes)'
 	@echo 'make gpu-smoke  checks that need a real GPU'
 
@@ -162,12 +162,16 @@ fairness:
 	$(GO) test -count=1 -v -timeout 0 -run '^TestFairness$$' ./runner/hostsim -hostsim.brief=false \
 		-hostsim.days $(FAIR_DAYS) -hostsim.seeds $(FAIR_SEEDS) -hostsim.table $(abspath docs/scheduling.md)
 
-# The tests against a real scheduler, which they install (Debian, as root), start and stop.
-SLURM := runner/engine/cluster/slurm/testdata/cluster.sh
-engines:
-	@$(SLURM) up || { [ $$? = 77 ]; exit; }; \
-	trap '$(SLURM) down' EXIT; \
-	GPURUN_ENGINES=slurm $(GO) test -count=1 -p 1 -v -timeout 40m -run '/slurm|TestReal' ./runner/engine/enginetest ./runner/engine/cluster/slurm
+# The tests against real schedulers, which they install (Debian, as root), start and stop.
+ENGINES ?= slurm sge
+slurm_PKG := ./runner/engine/cluster/slurm
+sge_PKG   := ./runner/engine/cluster/gridengine
+engines: $(ENGINES:%=engine-%)
+
+engine-%:
+	@$($*_PKG)/testdata/cluster.sh up || { [ $$? = 77 ]; exit; }; \
+	trap '$($*_PKG)/testdata/cluster.sh down' EXIT; \
+	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -v -timeout 60m -run '/$*|TestReal' ./runner/engine/enginetest $($*_PKG)
 
 # DESTDIR is for those who make packages.
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)

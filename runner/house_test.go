@@ -60,6 +60,7 @@ var mayImport = map[string][]string{
 
 	"gpurun/runner/engine/cluster":             {"gpurun/gpu", "gpurun/state", "gpurun/state/host", "gpurun/runner/engine", "gpurun/runner/engine/local/keeper", "gpurun/runner/engine/local/wire"},
 	"gpurun/runner/engine/cluster/clustertest": {"gpurun/state"},
+	"gpurun/runner/engine/cluster/gridengine":  {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
 	"gpurun/runner/engine/cluster/slurm":       {"gpurun/gpu", "gpurun/runner/engine", "gpurun/runner/engine/cluster"},
 }
 

@@ -16,22 +16,41 @@ import (
 )
 
 // Engines are the values of the setting engine.
-var Engines = []string{"local", "slurm"}
+var Engines = []string{"local", "slurm", "sge"}
 
 // clusterKeys are the keys of the setting cluster, and how their values are checked.
 var clusterKeys = map[string]func(string) error{
 	"partition": plain, "account": plain, "qos": plain, "constraint": plain, "gpurun": absolute, "extra": extras,
+	"queue": plain, "project": plain, "pe": plain, "gpu_resource": plain, "memory_resource": plain,
 	"poll":          func(t string) error { _, err := units.ParseDuration(t); return err },
 	"max_submitted": atLeastOne, "max_gpus_total": atLeastOne, "name_prefix": prefix,
+}
+
+// only are the keys that one engine has, with what another has instead.
+var only = []struct{ key, engine, hint string }{
+	{"partition", "slurm", "Grid Engine has queues: set queue"},
+	{"qos", "slurm", "remove it, or see whether a project does the same: set project"},
+	{"constraint", "slurm", "ask for a resource: extra: [\"-l NAME=VALUE\"]"},
+	{"queue", "sge", "Slurm has partitions: set partition"},
+	{"project", "sge", "Slurm has accounts: set account"},
+	{"pe", "sge", "remove it: Slurm takes the cpus of a job as they are"},
+	{"gpu_resource", "sge", "remove it, or name the type in models: {a100: \"gpu:a100\"}"},
+	{"memory_resource", "sge", "remove it: Slurm takes the memory of a job as it is"},
 }
 
 // models.NAME says what a cluster calls a model of GPU.
 const modelKey = "models."
 
-// ownArguments are arguments of a submission that gpurun sets.
-var ownArguments = []string{
-	"-a", "--array", "-o", "--output", "-e", "--error", "--requeue", "--no-requeue", "-J", "--job-name", "--export", "--export-file",
-	"-d", "--dependency", "--wrap", "-D", "--chdir", "--parsable", "--comment", "-W", "--wait", "-H", "--hold", "-n", "--ntasks", "-N", "--nodes",
+// ownArguments are arguments of a submission that gpurun sets, by engine.
+var ownArguments = map[string][]string{
+	"slurm": {
+		"-a", "--array", "-o", "--output", "-e", "--error", "--requeue", "--no-requeue", "-J", "--job-name", "--export", "--export-file",
+		"-d", "--dependency", "--wrap", "-D", "--chdir", "--parsable", "--comment", "-W", "--wait", "-H", "--hold", "-n", "--ntasks", "-N", "--nodes",
+	},
+	"sge": {
+		"-t", "-o", "-e", "-i", "-j", "-r", "-N", "-notify", "-terse", "-wd", "-cwd", "-S", "-C", "-b", "-h", "-hold_jid", "-hold_jid_ad", "-sync",
+		"-verify", "-help", "-@",
+	},
 }
 
 func atLeastOne(text string) error { _, err := units.ParseCount(text, 1); return err }
@@ -64,17 +83,34 @@ func absolute(text string) error {
 // extras checks arguments that are passed on, a line each.
 func extras(text string) error {
 	for line := range strings.Lines(text) {
-		name, _, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch {
-		case !strings.HasPrefix(name, "-"):
-			return source.Faultf("write [\"--mail-type=END\"], a whole argument each", "%q is not an argument", name)
-		case slices.Contains(ownArguments, name):
-			return source.Faultf("remove it", "gpurun sets %s itself", name)
-		case strings.ContainsAny(name, " \t"):
-			return source.Faultf("write --name=value", "%q has a space", name)
+		if !strings.HasPrefix(line, "-") {
+			return source.Faultf("write [\"--mail-type=END\"], for Grid Engine [\"-m e\"]: a whole argument each", "%q is not an argument", strings.TrimSpace(line))
 		}
 	}
 	return nil
+}
+
+// checkCluster refuses what the engine has no counterpart for, or has of gpurun.
+func checkCluster(s *Settings, at Given, out *source.Report) {
+	own := ownArguments[s.Engine]
+	if own == nil {
+		return
+	}
+	for _, o := range only {
+		if s.Cluster[o.key] != "" && s.Engine != o.engine {
+			out.Add(at.problem(fmt.Sprintf("cluster.%s has no counterpart on %s", o.key, s.Engine), o.hint))
+		}
+	}
+	for line := range strings.Lines(s.Cluster["extra"]) {
+		argument, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+		name, _, spaced := strings.Cut(argument, " ")
+		switch {
+		case slices.Contains(own, name):
+			out.Add(at.problem(fmt.Sprintf("cluster.extra: gpurun sets %s itself", name), "remove it"))
+		case spaced && s.Engine == "slurm":
+			out.Add(at.problem(fmt.Sprintf("cluster.extra: %q has a space", strings.TrimSpace(line)), "write --name=value"))
+		}
+	}
 }
 
 // clusterText returns the setting as one text: key=value, each closed by clusterSeparator.

@@ -58,6 +58,7 @@ func Merge(base Settings, flags []Given, files [][]Given, user []Given, out *sou
 		}
 		s.Sources = append(s.Sources, Setting{Name: d.Name, Value: shown(d.Name, value), Source: from})
 	}
+	checkCluster(&s, applies["cluster"], out)
 	return s, applies
 }
 

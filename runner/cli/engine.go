@@ -14,6 +14,7 @@ import (
 	"gpurun/runner"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/gridengine"
 	"gpurun/runner/engine/cluster/slurm"
 	"gpurun/runner/engine/local"
 	"gpurun/runner/sched"
@@ -22,7 +23,7 @@ import (
 )
 
 // engines are the kinds of engines, by the value of the setting engine.
-var engines = map[string]engine.Kind{"local": local.Kind{}, "slurm": slurm.Kind}
+var engines = map[string]engine.Kind{"local": local.Kind{}, "slurm": slurm.Kind, "sge": gridengine.Kind}
 
 // engineOf returns the kind of engine that runs the jobs of a batch.
 func engineOf(b *jobspec.Batch) engine.Kind { return engines[b.Settings.Engine] }

@@ -27,7 +27,7 @@ type execCmd struct {
 	Poll      timeFlag  `default:"5s" placeholder:"TIME" help:"How often to read the GPUs while waiting (${default})."`
 	MaxWait   timeFlag  `default:"0s" placeholder:"TIME" help:"Give up after this long and exit with 124 (never)."`
 	NoWait    bool      `help:"Exit with 75 if no GPU is free right away."`
-	Engine    string    `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), or slurm (a cluster)."`
+	Engine    string    `group:"settings" placeholder:"NAME" help:"Where to run it: local (this host), slurm or sge (a cluster)."`
 	Cluster   string    `group:"settings" placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
 	MaxGPUs   string    `group:"settings" name:"max-gpus" placeholder:"N" help:"On a cluster: wait until all your jobs there, with this one, ask for at most N GPUs."`
 	Command   []string  `arg:"" optional:"" passthrough:"partial" name:"cmd" help:"The command and its arguments."`

@@ -60,7 +60,9 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 
 // unmapped refuses what a cluster has no counterpart for.
 func (c *execCmd) unmapped(name string) error {
-	immediate := "remove it; srun has --immediate: --cluster 'extra=--immediate=60'"
+	immediate := map[string]string{
+		"slurm": "remove it; srun has --immediate: --cluster 'extra=--immediate=60'", "sge": "remove it; qrsh has -now: --cluster 'extra=-now y'",
+	}[name]
 	for _, k := range []struct {
 		is         bool
 		flag, cure string

@@ -24,7 +24,7 @@ type gpusCmd struct {
 	needFlags `embed:""`
 	Watch     bool     `short:"w" help:"Redraw until Ctrl-C."`
 	JSON      bool     `name:"json" help:"Print the GPUs as JSON."`
-	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead, and who is on them: slurm."`
+	Engine    string   `placeholder:"NAME" help:"Show the nodes of a cluster instead, and who is on them: slurm, sge."`
 	Clear     []string `placeholder:"GPU" help:"Lift your own quarantine of a GPU: its index or UUID."`
 }
 

@@ -105,7 +105,7 @@ type settingsFlags struct {
 	SeedAs        string `placeholder:"config|argument" help:"How experiment lists pass the seed."`
 	Breaker       string `placeholder:"N" help:"Hold a family of jobs once its first N attempts failed alike; 0 for never."`
 	Pools         string `placeholder:"NAME=N" help:"How many jobs may use something at once, e.g. disk=4,net=2; see docs/jobfile.md."`
-	Engine        string `placeholder:"NAME" help:"What runs the jobs: local (this host), or slurm (a cluster); see docs/clusters.md."`
+	Engine        string `placeholder:"NAME" help:"What runs the jobs: local (this host), slurm or sge (a cluster); see docs/clusters.md."`
 	Cluster       string `placeholder:"KEY=VALUE" help:"What only the cluster knows, e.g. partition=gpu,account=vision."`
 	Snapshot      bool   `negatable:"" help:"Run jobs in a copy of the code as it is now, so that you can go on editing it."`
 	Learn         bool   `negatable:"" help:"Go by what jobs like these took before, for the memory of jobs that do not set it and for estimates."`

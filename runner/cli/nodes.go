@@ -7,12 +7,13 @@ import (
 
 	"gpurun/jobspec/settings"
 	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/gridengine"
 	"gpurun/runner/engine/cluster/slurm"
 	"gpurun/runner/terminal"
 )
 
 // clusters are the engines whose nodes can be listed.
-var clusters = map[string]func() ([]cluster.Node, error){"slurm": slurm.Nodes}
+var clusters = map[string]func() ([]cluster.Node, error){"slurm": slurm.Nodes, "sge": gridengine.Nodes}
 
 // nodes shows the nodes of a cluster, and the GPUs that are free by partition.
 func (c *gpusCmd) nodes(a *app) error {
@@ -21,7 +22,7 @@ func (c *gpusCmd) nodes(a *app) error {
 	case list == nil:
 		return &failure{code: exitUsage, text: fmt.Sprintf("--engine: there is no %q", c.Engine), hint: "one of " + strings.Join(settings.Engines, ", ")}
 	case c.JSON, c.Watch, len(c.Clear) > 0:
-		return &failure{code: exitUsage, text: "--engine takes no --json, --watch or --clear", hint: "sinfo and squeue have --json"}
+		return &failure{code: exitUsage, text: "--engine takes no --json, --watch or --clear", hint: "sinfo and squeue have --json, qhost and qstat have -xml"}
 	}
 	nodes, err := list()
 	if err != nil {
@@ -36,7 +37,7 @@ func (c *gpusCmd) nodes(a *app) error {
 				parts = append(parts, p)
 			}
 			all[p] += n.GPUs
-			if takesJobs(n) {
+			if n.Open {
 				free[p] += n.GPUs - n.Used
 			}
 		}
@@ -51,9 +52,4 @@ func (c *gpusCmd) nodes(a *app) error {
 		fmt.Fprintf(a.out, "%s: %d of %s free\n", p, free[p], count(all[p], "GPU"))
 	}
 	return nil
-}
-
-// takesJobs reports whether a node is in a state in which jobs start on it.
-func takesJobs(n cluster.Node) bool {
-	return slices.Contains([]string{"idle", "mixed", "allocated", "completing"}, strings.TrimRight(n.State, "*~#$@+-"))
 }

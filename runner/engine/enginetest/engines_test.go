@@ -15,6 +15,7 @@ import (
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/gridengine"
 	"gpurun/runner/engine/cluster/slurm"
 	"gpurun/runner/engine/local"
 	"gpurun/runner/engine/local/keeper"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "__task" {
 		os.Exit(cluster.Task(os.Args[2:]))
 	}
-	for _, kind := range []engine.Kind{slurm.Kind} {
+	for _, kind := range []engine.Kind{slurm.Kind, gridengine.Kind} {
 		if name := kind.Abilities().Name; slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), name) {
 			kinds[name] = kind
 		}

@@ -1,0 +1,113 @@
+package gridengine
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine/cluster"
+)
+
+// perSlot follows the name of a resource that the site counts for each slot of a job.
+const perSlot = "/slot"
+
+// addressSpace is what gpurun itself needs of a limit on address space, of which it uses little:
+// without it, neither of its processes would start.
+const addressSpace = 4 * gpu.GiB
+
+// Args maps what a job asks for. What resources are called is the site's, so the job file names
+// them (settings.cluster).
+func (words) Args(a cluster.Asked) ([]string, error) {
+	var args, resources []string
+	add := func(flag, value string) {
+		if value != "" {
+			args = append(args, flag, value)
+		}
+	}
+	option := func(key, usual string) string {
+		if value := a.Options[key]; value != "" {
+			return value
+		}
+		return usual
+	}
+	add("-q", a.Options["queue"])
+	add("-P", a.Options["project"])
+	add("-A", a.Options["account"])
+	slots := max(a.CPUs, 1)
+	if slots > 1 {
+		args = append(args, "-pe", option("pe", "smp"), strconv.Itoa(slots))
+	}
+	if a.GPUs > 0 {
+		name, each := strings.CutSuffix(option("gpu_resource", "gpu"), perSlot)
+		n := a.GPUs
+		if each {
+			if n%slots != 0 {
+				return nil, fmt.Errorf("gpus: %s is counted for each slot here, and %d GPUs cannot be divided among %d: make cpus a divisor of gpus", name, n, slots)
+			}
+			n /= slots
+		}
+		resources = append(resources, fmt.Sprintf("%s=%d", name, n))
+		model, err := models(a)
+		if err != nil {
+			return nil, err
+		}
+		resources = append(resources, model...)
+	}
+	if a.Memory > 0 {
+		name, each := strings.CutSuffix(a.Options["memory_resource"], perSlot)
+		if name == "" {
+			return nil, fmt.Errorf("memory: nothing says what counts memory on this cluster: set cluster: {memory_resource: NAME}, usual are mem_free and h_vmem/slot (qconf -sc lists all)")
+		}
+		size := a.Memory
+		if name == "h_vmem" || name == "s_vmem" {
+			size += addressSpace
+		}
+		if each {
+			size = (size + gpu.Bytes(slots) - 1) / gpu.Bytes(slots)
+		}
+		resources = append(resources, fmt.Sprintf("%s=%dM", name, (size+gpu.MiB-1)/gpu.MiB))
+	}
+	if a.Limit > 0 {
+		resources = append(resources, fmt.Sprintf("h_rt=%d", (a.Limit+time.Second-1)/time.Second))
+	}
+	add("-l", strings.Join(resources, ","))
+	if a.Priority < 0 {
+		add("-p", strconv.Itoa(max(a.Priority, -1023)))
+	}
+	for line := range strings.Lines(a.Options["extra"]) {
+		flag, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		args = append(args, flag)
+		if value != "" {
+			args = append(args, value)
+		}
+	}
+	return args, nil
+}
+
+// models returns the resource by which the site tells GPU models apart: gpu_type=a100, or
+// gpu_type=a100|v100 for any of several.
+func models(a cluster.Asked) (resource []string, err error) {
+	var name string
+	var values []string
+	for _, m := range a.Models {
+		means := a.Options["models."+m]
+		key, value, ok := strings.Cut(means, "=")
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("gpu_model: nothing says what %q is called on this cluster: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m, m)
+		case name != "" && name != key:
+			return nil, fmt.Errorf("gpu_model: Grid Engine takes several models only as values of one resource, and they are of %s and %s", name, key)
+		}
+		name = key
+		if !slices.Contains(values, value) {
+			values = append(values, value)
+		}
+	}
+	if name == "" {
+		return nil, nil
+	}
+	return []string{name + "=" + strings.Join(values, "|")}, nil
+}

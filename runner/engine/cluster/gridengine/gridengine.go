@@ -1,0 +1,295 @@
+// Package gridengine is what Grid Engine calls things: the commands of the cluster engine, and
+// what their output means. It was written against Son of Grid Engine 8.1.9; the others of the
+// family, Open, Univa and Altair, have the same commands.
+package gridengine
+
+import (
+	"encoding/xml"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/cluster"
+)
+
+// Kind is the kind of engine for Grid Engine.
+var Kind engine.Kind = cluster.Kind{Words: words{}}
+
+// Nodes lists the hosts of the cluster.
+func Nodes() ([]cluster.Node, error) { return cluster.Nodes(words{}) }
+
+type words struct{}
+
+func (words) Name() string { return "sge" }
+
+// Keeps is true: each change is in the master's database before anybody hears of it.
+func (words) Keeps() bool { return true }
+
+// Submit submits an array. Grid Engine starts no task a second time by itself, says that it is
+// about to kill one, refuses at once what no host could ever run, and the tasks write their
+// output themselves.
+func (words) Submit(name, _ string, n int, args []string) cluster.Command {
+	fixed := []string{
+		"qsub", "-terse", "-N", name, "-t", fmt.Sprintf("1-%d", n), "-o", "/dev/null", "-j", "y",
+		"-r", "n", "-notify", "-w", "e", "-wd", "/", "-S", "/bin/sh",
+	}
+	return cluster.Command{Args: append(fixed, args...)}
+}
+
+var terse = regexp.MustCompile(`(?m)^(\d+)(\.\d+-\d+:\d+)?$`) // 17.1-4:1
+
+// Accepted returns the job's ID.
+func (words) Accepted(stdout string) string {
+	if m := terse.FindStringSubmatch(stdout); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// refusals are what qsub says, the first that fits. A master that does not answer may have
+// heard it all the same.
+var refusals = []struct {
+	text string
+	is   cluster.Refusal
+}{
+	{"Connection refused", cluster.Invalid},
+	{"Unable to initialize environment", cluster.Invalid},
+	{"Error reading answer list", cluster.Unclear},
+	{"gdi request", cluster.Unclear},
+	{"unable to contact qmaster", cluster.Unclear},
+	{"unable to send message", cluster.Unclear},
+	{"jobs are allowed", cluster.Full},
+	{"you tried to submit a job with more than", cluster.Full},
+	{"Unable to run job:", cluster.Never},
+	{"qsub: ", cluster.Never},
+}
+
+// Refused tells what an error of qsub means.
+func (words) Refused(stderr string) cluster.Refusal {
+	for _, r := range refusals {
+		if strings.Contains(stderr, r.text) {
+			return r.is
+		}
+	}
+	return cluster.Unclear
+}
+
+// List lists all jobs of a user with their whole names: those that wait, an array's together,
+// and those that run.
+func (words) List(user string) cluster.Command {
+	return cluster.Command{Args: []string{"qstat", "-xml", "-r", "-u", user}}
+}
+
+// listed is what qstat prints.
+type listed struct {
+	Jobs []listedJob `xml:",any"` // queue_info has those that run, job_info the others
+}
+
+type listedJob struct {
+	Tasks []struct {
+		Job   string   `xml:"JB_job_number"`
+		Name  string   `xml:"full_job_name"`
+		Owner string   `xml:"JB_owner"`
+		State string   `xml:"state"`
+		Queue string   `xml:"queue_name"` // gpu.q@node1
+		IDs   string   `xml:"tasks"`      // "" of a job that is no array
+		Asks  []amount `xml:"hard_request"`
+	} `xml:"job_list"`
+}
+
+// An amount is how much of a resource there is, or is asked for.
+type amount struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:",chardata"`
+}
+
+// gpus returns how many GPUs some resources are. Sites count them by names like gpu, gpus and
+// ngpus; beside these there may be the type and the memory, which are no whole numbers.
+func gpus(of []amount) (n int) {
+	for _, a := range of {
+		if v, err := strconv.ParseFloat(a.Value, 64); err == nil && v >= 0 && v < 1e6 && strings.Contains(strings.ToLower(a.Name), "gpu") {
+			n += int(v)
+		}
+	}
+	return n
+}
+
+func readList(stdout string) (l listed, err error) {
+	if err = xml.Unmarshal([]byte(stdout), &l); err != nil {
+		err = fmt.Errorf("cannot read the list of qstat: %w", err)
+	}
+	return l, err
+}
+
+// Rows reads the output of qstat.
+func (words) Rows(stdout string) ([]cluster.Row, error) {
+	list, err := readList(stdout)
+	if err != nil {
+		return nil, err
+	}
+	var rows []cluster.Row
+	for _, part := range list.Jobs {
+		for _, t := range part.Tasks {
+			r := cluster.Row{Name: t.Name, Job: t.Job, Word: t.State, GPUs: gpus(t.Asks)}
+			r.State, r.Reason, r.Never = stateOf(t.State)
+			_, r.Node, _ = strings.Cut(t.Queue, "@")
+			ranges := [][2]int{{1, 1}}
+			if t.IDs != "" {
+				if ranges, err = cluster.Tasks(t.IDs); err != nil {
+					return nil, fmt.Errorf("cannot read the tasks %q of qstat: %w", t.IDs, err)
+				}
+			}
+			for _, at := range ranges {
+				r.First, r.Last = at[0]-1, at[1]-1
+				if r.First >= 0 {
+					rows = append(rows, r)
+				}
+			}
+		}
+	}
+	return rows, nil
+}
+
+// stateOf reads the letters of a state: q for one that waits, with h if it is held and E if it
+// cannot start. Any other is on a host, or is about to be.
+func stateOf(letters string) (_ cluster.State, reason string, never bool) {
+	has := func(letter string) bool { return strings.Contains(letters, letter) }
+	switch {
+	case has("E"):
+		return cluster.Stuck, "", true // qstat -j has the reason
+	case has("q") && has("h"):
+		return cluster.Stuck, "held", false
+	case has("q"):
+		return cluster.Pending, "", false
+	}
+	return cluster.Active, "", false
+}
+
+// tell asks about each job: qstat why it cannot start, qacct how it ended. Jobs of which one of
+// them knows nothing are no error.
+const tell = `for job; do qstat -j "$job"; qacct -j "$job"; done 2>/dev/null; :`
+
+// Past asks about jobs one by one, as qacct wants it.
+func (words) Past(jobs []string) cluster.Command {
+	return cluster.Command{Args: append([]string{"sh", "-c", tell, "sh"}, jobs...)}
+}
+
+// stuck is a line of qstat -j: error reason 2: 11/22/2026 14:44:42 [105:32184]: can't chdir to /x
+var stuck = regexp.MustCompile(`^error reason\s+(\d+):\s+(?:\S+ \S+ \[\d+:\d+\]: )?(.+)$`)
+
+// Ends reads the output of both.
+func (words) Ends(stdout string) (rows []cluster.Row) {
+	job, account := "", map[string]string{}
+	moved := map[string]bool{} // tasks that were to run again; those that had begun run nothing then
+	flush := func() {
+		r, ok := ended(account)
+		task := account["jobnumber"] + " " + account["taskid"]
+		if clear(account); !ok || moved[task] && r.State == cluster.Completed {
+			return
+		}
+		moved[task] = moved[task] || r.State == cluster.Preempted
+		rows = append(rows, r)
+	}
+	for line := range strings.Lines(stdout) {
+		line = strings.TrimSpace(line)
+		name, value, _ := strings.Cut(line, " ")
+		value = strings.TrimSpace(value)
+		m := stuck.FindStringSubmatch(line)
+		switch {
+		case strings.HasPrefix(line, "===="):
+			flush()
+		case name == "job_number:":
+			job = value
+		case m != nil:
+			if n, err := strconv.Atoi(m[1]); err == nil && n > 0 {
+				rows = append(rows, cluster.Row{Job: job, First: n - 1, Last: n - 1, State: cluster.Stuck, Never: true, Reason: m[2]})
+			}
+		default:
+			account[name] = value
+		}
+	}
+	flush()
+	return rows
+}
+
+// ended reads a record of qacct.
+func ended(account map[string]string) (r cluster.Row, ok bool) {
+	failed, text, known := number(account["failed"])
+	n, _, array := number(account["taskid"])
+	if !known || !array || n < 1 || account["jobnumber"] == "" {
+		return r, false
+	}
+	status, _, _ := number(account["exit_status"])
+	r = cluster.Row{Job: account["jobnumber"], First: n - 1, Last: n - 1, Node: account["hostname"], Raw: status << 8, Word: account["failed"]}
+	switch {
+	case failed == 0 && status == 0:
+		r.State = cluster.Completed
+	case failed == 0:
+		r.State = cluster.Failed
+	case failed == ofLimit && overMemory(account):
+		r.State = cluster.OutOfMemory
+	case failed == ofLimit:
+		r.State = cluster.TimedOut
+	case failed == rescheduled, failed == migrated:
+		r.State = cluster.Preempted
+	case failed == killed: // by qdel, and by nobody else that can be told from it
+		r.State = cluster.Cancelled
+	default: // its host could not start it, or is gone
+		r.State = cluster.NodeFailed
+	}
+	if text != "" {
+		r.Word = text
+	}
+	return r, true
+}
+
+// Some of the reasons for which a job has failed, in the accounts.
+const (
+	migrated    = 24
+	rescheduled = 25
+	ofLimit     = 37
+	killed      = 100
+)
+
+// overMemory reports whether it was the limit of memory that a job exceeded, not that of time.
+func overMemory(account map[string]string) bool {
+	_, limit, _ := strings.Cut(account["category"], "h_rt=")
+	asked, _, timed := number(limit)
+	ran, _, _ := number(account["ru_wallclock"])
+	return strings.Contains(account["category"], "h_vmem=") && (!timed || ran < asked)
+}
+
+// number returns the number that a value begins with, and what follows: "37  : too long".
+func number(value string) (n int, text string, ok bool) {
+	end := strings.IndexFunc(value, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(value)
+	}
+	n, err := strconv.Atoi(value[:end])
+	return n, strings.TrimLeft(value[end:], " :"), err == nil
+}
+
+// end ends tasks; those that are over already are no error.
+const end = `said=$(qdel "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
+
+// Cancel ends tasks.
+func (words) Cancel(tasks []string) cluster.Command {
+	return cluster.Command{Args: append([]string{"sh", "-c", end, "sh"}, tasks...)}
+}
+
+// Wake has no counterpart: a signal can be had only with the end of a job.
+func (words) Wake(string) cluster.Command { return cluster.Command{} }
+
+// Exec runs a command in the foreground.
+func (words) Exec(name string, args, argv []string, terminal bool) cluster.Command {
+	all := []string{"qrsh", "-now", "n", "-N", name, "-cwd", "-V"}
+	if terminal {
+		all = append(all, "-pty", "y")
+	}
+	return cluster.Command{Args: slices.Concat(all, args, argv)}
+}
+
+func (words) Task(job string, n int) string { return fmt.Sprintf("%s.%d", job, n+1) }

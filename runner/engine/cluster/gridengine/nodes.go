@@ -1,0 +1,86 @@
+package gridengine
+
+import (
+	"encoding/xml"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpurun/runner/engine/cluster"
+)
+
+// Nodes are the commands that list the hosts, with the GPUs that are free on them, and the jobs
+// that run.
+func (words) Nodes() []cluster.Command {
+	return []cluster.Command{
+		{Args: []string{"qhost", "-xml", "-F", "-q"}},
+		{Args: []string{"qstat", "-xml", "-r", "-s", "r", "-u", "*"}},
+	}
+}
+
+// hosts is what qhost prints.
+type hosts struct {
+	Hosts []struct {
+		Name      string   `xml:"name,attr"`
+		Resources []amount `xml:"resourcevalue"`
+		Queues    []struct {
+			Name   string `xml:"name,attr"`
+			Values []struct {
+				Name string `xml:"name,attr"`
+				Text string `xml:",chardata"`
+			} `xml:"queuevalue"`
+		} `xml:"queue"`
+	} `xml:"host"`
+}
+
+// ReadNodes reads the output of both.
+func (words) ReadNodes(out []string) ([]cluster.Node, error) {
+	var h hosts
+	if err := xml.Unmarshal([]byte(out[0]), &h); err != nil {
+		return nil, fmt.Errorf("cannot read the list of qhost: %w", err)
+	}
+	jobs, err := readList(out[1])
+	if err != nil {
+		return nil, err
+	}
+	var nodes []cluster.Node
+	at := map[string]int{}
+	for _, host := range h.Hosts {
+		if host.Name == "global" {
+			continue
+		}
+		n := cluster.Node{Name: host.Name, GPUs: gpus(host.Resources)}
+		var states []string
+		for _, q := range host.Queues {
+			n.Parts = append(n.Parts, q.Name)
+			for _, v := range q.Values {
+				if v.Name != "state_string" {
+					continue
+				}
+				n.Open = n.Open || v.Text == ""
+				if v.Text != "" && !slices.Contains(states, v.Text) {
+					states = append(states, v.Text)
+				}
+			}
+		}
+		if n.State = strings.Join(states, ","); n.State == "" {
+			n.State = "up"
+		}
+		at[n.Name] = len(nodes)
+		nodes = append(nodes, n)
+	}
+	for _, part := range jobs.Jobs {
+		for _, t := range part.Tasks {
+			_, host, _ := strings.Cut(t.Queue, "@")
+			i, known := at[host]
+			if !known {
+				continue
+			}
+			used := gpus(t.Asks)
+			nodes[i].GPUs += used // what qhost lists is what is left
+			nodes[i].Used += used
+			nodes[i].Take(t.Owner, used)
+		}
+	}
+	return nodes, nil
+}

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { launch, looks, open, shoot, shots, wide } from './browser.mjs';
+import { launch, looks, open, prefer, shoot, shots, wide } from './browser.mjs';
 
 const gpurun = process.env.GPURUN || 'gpurun', jobs = +(process.env.JOBS || 10000);
 const dir = mkdtempSync(path.join(tmpdir(), 'gpurun-report-')), file = path.join(dir, 'report.html'), url = `file://${file}`;
@@ -50,6 +50,7 @@ before(async () => {
   writeFileSync(path.join(dir, 'jobs.yaml'), batch.replace(/ {2}- \{name: evil.*\n/, ''));
   console.log(`${execFileSync(gpurun, ['report', '-o', file], { cwd: dir, env })}`.trim());
   browser = await launch();
+  prefer(browser); // it is asked how fast it opens
   console.log(`screenshots in ${shots}`);
 }, { timeout: 900_000 });
 

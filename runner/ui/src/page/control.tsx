@@ -69,16 +69,6 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
   }
   const again = [...bad, ...is('waiting')];
   if (alive && again.length) verbs.push({ word: 'Retry', title: 'Try again now, with all retries', run: () => send('retry', again) });
-  if (running.length || alive && todo.length) {
-    const both = [...running, ...(alive ? todo : [])];
-    verbs.push({
-      word: 'Stop', title: 'End it, or do not start it, until the next run', danger: true,
-      run: () => running.length ? ask(
-        `Stop ${running.length === 1 ? which(running) : count(running.length, 'running job')}?`,
-        <>{running.length === 1 ? 'Its process is ended' : 'Their processes are ended'}. {both.length > running.length && `${count(both.length - running.length, 'waiting job')} will not start. `}
-          The next run of the file starts {both.length === 1 ? 'it' : 'them'} again.</>, 'Stop', () => send('stop', both)) : void send('stop', both),
-    });
-  }
   if (good.length) {
     verbs.push({
       word: 'Forget', title: 'Start it again in the next run, although it has succeeded', run: () => ask(
@@ -94,6 +84,16 @@ export function verbsFor(batch: string, summary: Summary | null, jobs: Target[])
         `Count ${which(undone)} as done?`, <>{undone.length === 1 ? 'It does' : 'They do'} not run any more, until the command changes or you forget {undone.length === 1 ? 'it' : 'them'}.
           <label class="check"><input type="checkbox" onChange={(e) => { without = e.currentTarget.checked; }} /> even if outputs are missing</label></>,
         'Count as done', () => send('done', undone, { without_outputs: without })),
+    });
+  }
+  if (running.length || alive && todo.length) {
+    const both = [...running, ...(alive ? todo : [])];
+    verbs.push({
+      word: 'Stop', title: 'End it, or do not start it, until the next run', danger: true,
+      run: () => running.length ? ask(
+        `Stop ${running.length === 1 ? which(running) : count(running.length, 'running job')}?`,
+        <>{running.length === 1 ? 'Its process is ended' : 'Their processes are ended'}. {both.length > running.length && `${count(both.length - running.length, 'waiting job')} will not start. `}
+          The next run of the file starts {both.length === 1 ? 'it' : 'them'} again.</>, 'Stop', () => send('stop', both)) : void send('stop', both),
     });
   }
   return verbs;

@@ -121,8 +121,10 @@ func TakenOver(file string, run, start, end Fact) Fact {
 	f.Job, f.Key, f.Attempt = cmp.Or(end.Job, start.Job), cmp.Or(end.Key, start.Key), cmp.Or(end.Attempt, start.Attempt)
 	if start.Kind == KindStart {
 		f.Params, f.Commands, f.Traits, f.Inputs, f.Needs, f.Family = start.Params, start.Commands, start.Traits, start.Inputs, start.Needs, start.Family
-		f.GPUs, f.GPUUUIDs, f.Memory, f.Close, f.Log, f.LogFrom, f.Snapshot = start.GPUs, start.GPUUUIDs, start.Memory, start.Close, start.Log, start.LogFrom, start.Snapshot
-		f.Stderr = start.Stderr
+		f.Memory, f.Close, f.Log, f.LogFrom, f.Stderr, f.Snapshot = start.Memory, start.Close, start.Log, start.LogFrom, start.Stderr, start.Snapshot
+		if end.Host == "" { // otherwise a cluster chose them, after the start
+			f.GPUs, f.GPUUUIDs = start.GPUs, start.GPUUUIDs
+		}
 	}
 	return f
 }

@@ -8,8 +8,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
+
+	"gpurun/gpu"
 )
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -257,6 +260,20 @@ func TestBaseChangesNothing(t *testing.T) {
 		}
 		if n != 0 || got.Empty() != want.Empty() {
 			t.Fatalf("seed %d: %d records too many", seed, n)
+		}
+	}
+}
+
+// A success that is taken over has the GPUs that it ran on, whoever chose them.
+func TestTakenOverGPUs(t *testing.T) {
+	for name, c := range map[string]struct{ start, end Fact }{
+		"here":    {Fact{Kind: KindStart, GPUs: []int{2}, GPUUUIDs: []gpu.UUID{"GPU-2"}}, Fact{}},
+		"cluster": {Fact{Kind: KindStart, Engine: "slurm"}, Fact{Host: "node1", GPUs: []int{2}, GPUUUIDs: []gpu.UUID{"GPU-2"}}},
+	} {
+		c.end.Kind, c.end.State = KindEnd, Succeeded
+		r := NewRecord(0, 1, TakenOver("old.yaml", Fact{}, c.start, c.end), nil)
+		if !slices.Equal(r.GPUs, []int{2}) || !slices.Equal(r.GPUUUIDs, []gpu.UUID{"GPU-2"}) {
+			t.Errorf("%s: GPUs %v, %v", name, r.GPUs, r.GPUUUIDs)
 		}
 	}
 }

@@ -61,5 +61,8 @@ func newToken(path string) error {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.WriteString(hex.EncodeToString(fresh) + "\n")
-	return cmp.Or(err, f.Close(), os.Link(f.Name(), path))
+	if err = cmp.Or(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path)
 }

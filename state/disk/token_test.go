@@ -2,10 +2,13 @@ package disk
 
 import (
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Whoever comes first makes the token; all others find the same, and nobody else can read it.
@@ -57,5 +60,28 @@ func TestToken(t *testing.T) {
 	}
 	if _, _, err := Token("web"); err == nil {
 		t.Error("followed a link")
+	}
+}
+
+// On a full disk no half of a token is left, which would have to be removed by hand.
+func TestTokenOnAFullDisk(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", home)
+	signal.Ignore(unix.SIGXFSZ)
+	defer signal.Reset(unix.SIGXFSZ)
+	var all unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &all); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 10, Max: all.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := Token("web")
+	_ = unix.Setrlimit(unix.RLIMIT_FSIZE, &all)
+	if err == nil {
+		t.Error("no error")
+	}
+	if token, _, err := Token("web"); err != nil || len(token) != 64 {
+		t.Errorf("then: %q, %v", token, err)
 	}
 }

@@ -105,19 +105,6 @@ func Hiding(secrets []string) func(string) string {
 	return func(s string) string { return Text(known.Replace(s)) }
 }
 
-// Args returns the arguments of a command as others may see them.
-func Args(args []string) []string {
-	out := make([]string, len(args))
-	for i, a := range args {
-		if out[i] = Text(a); i > 0 && isFlag(args[i-1]) && !strings.HasPrefix(a, "-") {
-			out[i] = Value(args[i-1], a)
-		}
-	}
-	return out
-}
-
-func isFlag(arg string) bool { return strings.HasPrefix(arg, "-") && !strings.Contains(arg, "=") }
-
 var (
 	// reference is a value that only names a variable.
 	reference = pattern(`^\$(\w+|\{\w+\}|\(.*)$`)

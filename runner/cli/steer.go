@@ -134,7 +134,8 @@ func (c *reloadCmd) Run(a *app) error {
 // uses: the runner calls it between two events.
 func (r *run) ruler(fresh, b *jobspec.Batch, wanted func(id int) bool) (gpu.Rules, error) {
 	if fresh != nil {
-		if err := mistake(jobspec.Report(checkHost(b, wanted))); err != nil {
+		refused, _ := checkEngine(b, wanted, false, false)
+		if err := mistake(jobspec.Report(append(refused, checkHost(b, wanted)...))); err != nil {
 			return gpu.Rules{}, err
 		}
 	}

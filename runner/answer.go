@@ -210,7 +210,8 @@ func (l *loop) takeOver(req control.Request) (r control.Reply, err error) {
 		f := &req.Facts[i]
 		id, known := byKey[f.Key]
 		if !known {
-			continue // the file was changed, and the run has not read it again
+			r.Keep("not in the run, which read its file before that: gpurun reload, then this again", f.Job)
+			continue
 		}
 		j := &l.Batch.Jobs[id]
 		why := l.keeps(control.OpDone, id)

@@ -31,7 +31,10 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	if err != nil {
 		return &failure{code: exitUsage, text: err.Error(), err: err}
 	}
-	kind := engines[nameOf(open[chosen[0]])]
+	kind, known := engines[nameOf(open[chosen[0]])]
+	if !known {
+		return &failure{code: exitState, text: fmt.Sprintf("%s was started on the engine %s, which this gpurun does not know", open[chosen[0]].Start.Job, nameOf(open[chosen[0]])), hint: "use the gpurun that started it"}
+	}
 	if err := sameEngine(kind, s.History(), s.Dir); err != nil {
 		return err
 	}

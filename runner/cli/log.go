@@ -13,7 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"gpurun/jobspec"
 	"gpurun/runner"
 	"gpurun/runner/terminal"
 	"gpurun/state"
@@ -177,7 +176,8 @@ func newestLogs(h *state.History, first bool) []logged {
 func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 	job := func(i int) string { return logs[i].job }
 	if c.Failed {
-		logs = slices.DeleteFunc(logs, func(l logged) bool { return !l.failed || !ref.has(l.job) })
+		there := ref.jobNames()
+		logs = slices.DeleteFunc(logs, func(l logged) bool { return !l.failed || there != nil && !there[l.job] })
 		if len(c.Jobs) == 0 {
 			return logs, nil
 		}
@@ -194,9 +194,16 @@ func (c *logCmd) matching(logs []logged, ref *batchRef) ([]logged, error) {
 	return out, nil
 }
 
-// has reports whether a batch has a job of this name now, as far as its file can be read.
-func (r *batchRef) has(job string) bool {
-	return r.batch == nil || slices.ContainsFunc(r.batch.Jobs, func(j jobspec.Job) bool { return j.Name == job })
+// jobNames returns the names that a batch's jobs have now; nil if its file cannot be read.
+func (r *batchRef) jobNames() map[string]bool {
+	if r.batch == nil {
+		return nil
+	}
+	names := make(map[string]bool, len(r.batch.Jobs))
+	for i := range r.batch.Jobs {
+		names[r.batch.Jobs[i].Name] = true
+	}
+	return names
 }
 
 // noLog reports that nothing has run under this name, and whether anything could.

@@ -34,7 +34,7 @@ type Options struct {
 	WorkDir string
 	State   string   // the folder of all state, which is never part of the code
 	Folder  string   // where copies are kept, in it
-	Outputs []string // paths and folders that jobs write to: linked, unless code is in them
+	Outputs []string // paths and folders that jobs write to, sorted: linked, unless code is in them
 	Now     time.Time
 	Old     *Tree // is returned if the code has not changed since; may be nil
 }
@@ -244,7 +244,8 @@ func (c *copier) belongs(rel, path string, mode fs.FileMode) bool {
 // written reports whether a path is an output of jobs, or a folder of outputs that is not that
 // of the code itself.
 func (c *copier) written(path string, mode fs.FileMode) bool {
-	return slices.Contains(c.Outputs, path) && (!mode.IsDir() || path != c.work)
+	_, output := slices.BinarySearch(c.Outputs, path)
+	return output && (!mode.IsDir() || path != c.work)
 }
 
 func (c *copier) count(rel string, size int64) error {

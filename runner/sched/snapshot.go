@@ -71,12 +71,11 @@ func (c *Core) pressures() []state.Pressure {
 
 func (a *attempt) view() state.View {
 	v := state.View{
-		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: state.Running, Started: a.start, PID: a.pid,
+		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: a.phase(), Host: a.host, Started: a.start, PID: a.pid,
 		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop, Stalled: a.watch.Told(),
 	}
-	v.Host = a.host
 	if a.queued {
-		v.Phase, v.Note = state.Queued, a.standing.String()
+		v.Note = a.standing.String()
 	}
 	if a.background != "" {
 		v.Note = "in the background: " + a.background
@@ -123,10 +122,17 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	return jobs
 }
 
+func (a *attempt) phase() state.Phase {
+	if a.queued {
+		return state.Queued
+	}
+	return state.Running
+}
+
 // public returns what programs see of a live attempt.
 func (a *attempt) public(now Now) *schema.Attempt {
 	s := &schema.Attempt{
-		UniID: schema.Known(a.uniID), N: int(a.n), State: schema.StateOf(a.view().Phase), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
+		UniID: schema.Known(a.uniID), N: int(a.n), State: schema.StateOf(a.phase()), Host: schema.Known(a.host), Started: schema.Time(a.start), PID: schema.Known(a.pid),
 		Seconds: schema.AtLeast(now.Wall.Sub(a.start).Seconds(), 0), GPUs: schema.Granted(a.grant.UUIDs, a.grant.Indices, a.grant.Memory),
 		Closeness: schema.Known(a.grant.Close), Stalled: schema.Known(a.watch.Told()), Background: []schema.BackgroundJob{},
 	}

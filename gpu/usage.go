@@ -66,6 +66,12 @@ func Merge(a, b []Idle) []Idle {
 	return all
 }
 
+// A Peak is the most memory that an attempt was seen to use of one of its GPUs.
+type Peak struct {
+	Used  Bytes `json:"used_bytes"`
+	Total Bytes `json:"total_bytes"` // of the GPU; 0 if unknown
+}
+
 // idleGap is how far apart samples may be of a device that counts as idle in between. Runs
 // whose jobs all run read it every ten minutes.
 const idleGap = 15 * time.Minute

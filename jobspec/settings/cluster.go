@@ -124,7 +124,13 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 	s.Pairs(n, "cluster", func(k, v *yaml.Node) {
 		switch {
 		case k.Value == "models" && v.Kind == yaml.MappingNode:
-			s.Pairs(v, "cluster: models", func(m, means *yaml.Node) { scalar(modelKey+m.Value, means) })
+			s.Pairs(v, "cluster: models", func(m, means *yaml.Node) {
+				if means.Kind == yaml.MappingNode {
+					parts = append(parts, modelKey+m.Value+"="+modelText(s, m.Value, means))
+				} else {
+					scalar(modelKey+m.Value, means)
+				}
+			})
 		case k.Value == "extra" && v.Kind == yaml.SequenceNode:
 			var lines []string
 			for _, item := range s.Items(v, "cluster: extra") {
@@ -141,6 +147,46 @@ func clusterText(s *source.Source, n *yaml.Node) string {
 		return ""
 	}
 	return strings.Join(parts, clusterSeparator) + clusterSeparator
+}
+
+// modelText returns {gres: gpu:a100, memory: 40GiB} as "gpu:a100 40GiB"; resource is the same, and
+// with constraint it is "constraint=a100 40GiB".
+func modelText(s *source.Source, name string, n *yaml.Node) string {
+	given := map[string]string{}
+	s.Pairs(n, "cluster: models: "+name, func(k, v *yaml.Node) {
+		switch text, _, ok := s.Scalar(v, "cluster: models: "+name); {
+		case !slices.Contains([]string{"gres", "resource", "constraint", "memory"}, k.Value):
+			s.Problem(k.Line, k.Column, "a model has gres, resource or constraint, and memory", "cluster: models: %s has no %q", name, k.Value)
+		case ok:
+			given[k.Value] = text
+		}
+	})
+	var means []string
+	for _, key := range []string{"gres", "resource", "constraint"} {
+		if text := given[key]; text != "" && key == "constraint" {
+			means = append(means, "constraint="+text)
+		} else if text != "" {
+			means = append(means, text)
+		}
+	}
+	if len(means) > 1 {
+		s.Problem(n.Line, n.Column, "keep one: gres (Slurm) or resource (Grid Engine) for the type of a GPU, constraint for a feature of its nodes", "cluster: models: %s is called %s", name, strings.Join(means, " and "))
+	}
+	return strings.TrimSpace(strings.Join(means, "") + " " + given["memory"])
+}
+
+// modelValue checks what the cluster calls a model, and how much memory it has.
+func modelValue(text string) error {
+	means, size, sized := strings.Cut(text, " ")
+	if sized {
+		if _, err := units.ParseSize(size); err != nil {
+			return err
+		}
+	}
+	if means == "" || units.IsNumber(means[:1]) {
+		return source.Faultf("write \"gpu:a100 40GiB\", or \"constraint=a100\"", "%q does not say what the cluster calls it", text)
+	}
+	return plain(means)
 }
 
 const clusterSeparator = "\x1f"
@@ -175,7 +221,7 @@ func parseCluster(text string) (map[string]string, error) {
 		key = strings.TrimSpace(key)
 		check := clusterKeys[key]
 		if model, is := strings.CutPrefix(key, modelKey); is && model != "" {
-			check = plain
+			check = modelValue
 		}
 		switch {
 		case check == nil:

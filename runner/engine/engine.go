@@ -253,7 +253,9 @@ type Ended struct {
 	LeftOver  int           // processes ended by the engine after the last command
 	Uncharged string        `json:",omitempty"` // why it was not the job's fault that it did not succeed, so that it spends no retry; or ""
 
-	PeakHost gpu.Bytes // the most host memory that one of its processes took; 0 if unknown
+	PeakHost gpu.Bytes  // the most host memory that one of its processes took; 0 if unknown
+	Peaks    []gpu.Peak `json:",omitempty"` // of its GPUs, if only the engine can read them
+	Readings int        `json:",omitempty"` // in how many readings it used any of them
 
 	Unsaved     string // why its status record could not be written, or ""
 	LeftRunning string // why leaving processes behind counts as a failure, or ""

@@ -32,6 +32,7 @@ type Options struct {
 	Elsewhere bool          // the engine chooses the GPUs, among devices that gpurun cannot see
 	Queues    bool          // an attempt may wait for its turn after its launch
 	MaxOpen   int           // attempts that the engine may have at once; 0 means no limit
+	Largest   gpu.Bytes     // memory of the largest GPU there; 0 if unknown
 	MaxTotal  int           // GPUs that all jobs of this user may have on the cluster; 0 means no limit
 	Run       string        // this run's ID
 	UID       int           // of its user

@@ -18,6 +18,7 @@ func (ev Ended) on(c *Core) {
 	if a == nil {
 		return // it has already ended
 	}
+	a.metered(ev)
 	f := a.end(ev, c.now)
 	if f.ErrorType == state.ErrOOM {
 		f.Reason = join(f.Reason, c.blame(a, ev.Cause))
@@ -54,7 +55,11 @@ func (ev Ended) on(c *Core) {
 }
 
 // EndFact returns the ledger fact that ends an attempt left open by an earlier run.
-func EndFact(o *state.Attempt, e Ended, now Now) state.Fact { return adopted(o).end(e, now) }
+func EndFact(o *state.Attempt, e Ended, now Now) state.Fact {
+	a := adopted(o)
+	a.metered(e)
+	return a.end(e, now)
+}
 
 // end returns the ledger fact for an end.
 func (a *attempt) end(e Ended, now Now) state.Fact {
@@ -187,6 +192,7 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 	switch f.State {
 	case state.Succeeded:
 		delete(c.grown, id)
+		delete(c.grownHost, id)
 		r := c.last(id)
 		again = a.adopted && r != nil && !c.real(r) // succeeded on simulated GPUs
 	case state.Cancelled, state.Interrupted:
@@ -227,7 +233,7 @@ func (c *Core) failedOnce(id int32, p phase, f state.Fact, granted gpu.Bytes) {
 		return
 	}
 	if f.ErrorType == state.ErrOOM && r.MemoryGrowth > 1 {
-		c.grow(id, granted)
+		c.grow(id, f, granted)
 	}
 	c.set(id, waiting)
 	heap.Push(&c.backoff, due{c.now.Boot + pause(r, int(j.failures)), id})
@@ -269,15 +275,30 @@ func pause(r *jobspec.Retry, n int) time.Duration {
 
 // grow makes the next attempt ask for more memory, up to the most that any GPU could ever
 // give.
-func (c *Core) grow(id int32, granted gpu.Bytes) {
+func (c *Core) grow(id int32, f state.Fact, granted gpu.Bytes) {
 	req := c.request(id)
-	if c.pool == nil || req.Max == 0 {
+	more := func(now gpu.Bytes) gpu.Bytes {
+		return gpu.Bytes(math.Ceil(float64(now) * c.spec(id).Retry.MemoryGrowth))
+	}
+	if c.opts.Elsewhere && f.Cause == state.CauseOOMHost { // only there it gets no more than it asks for
+		c.grownHost[id] = more(max(c.memory(id), f.PeakHost))
 		return
 	}
-	now, most := max(req.Memory, granted), c.most(req)
-	want := gpu.Bytes(math.Ceil(float64(now) * c.spec(id).Retry.MemoryGrowth))
-	c.grown[id] = max(now, min(want, most))
+	if req.Max == 0 || c.pool == nil && !c.opts.Elsewhere {
+		return
+	}
+	now, most := max(req.Memory, granted), c.opts.Largest
+	if c.pool != nil {
+		most = c.most(req)
+	}
+	if want := more(now); most == 0 || want < most {
+		most = want
+	}
+	c.grown[id] = max(now, most)
 }
+
+// memory returns how much host memory a job asks for now.
+func (c *Core) memory(id int32) gpu.Bytes { return max(c.spec(id).Memory, c.grownHost[id]) }
 
 // mostOf returns how much of a GPU's memory the driver leaves to a job.
 func mostOf(total gpu.Bytes) gpu.Bytes { return total - total/32 }

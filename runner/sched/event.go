@@ -117,6 +117,8 @@ type Ended struct {
 	Measured map[string]string // which of them were read, by which rule
 	LogTo    int64             // where its part of the log ends; 0 if unknown
 	PeakHost gpu.Bytes         // 0 if unknown
+	Peaks    []gpu.Peak        // of its GPUs, if only the engine can read them
+	Readings int               // in how many readings it used any of them
 	Stuck    bool              // part of it may still be using its GPUs: they are not released
 
 	Uncharged   string // why it was not the job's fault, so that it spends no retry; or ""

@@ -197,6 +197,9 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if g.CPUs, g.RAM = cl.cpus, cl.memory; lasts > 0 {
 		g.Ends = c.now.Wall.Add(lasts)
 	}
+	if c.opts.Elsewhere && cl.req.Max > 0 {
+		g.Memory = cl.req.Memory // what the engine is asked for
+	}
 	prepare.Grant = g
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)

@@ -88,10 +88,12 @@ type progress struct {
 	graph    graph
 	ended    []int32             // ended jobs whose dependents have not been updated yet
 	grown    map[int32]gpu.Bytes // GPU memory that jobs ask for after an oom
+
+	grownHost map[int32]gpu.Bytes // host memory, of a cluster
 }
 
 func newProgress(b *jobspec.Batch) progress {
-	return progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}}
+	return progress{jobs: make([]job, len(b.Jobs)), graph: newGraph(b), evidence: map[int]Evidence{}, grown: map[int32]gpu.Bytes{}, grownHost: map[int32]gpu.Bytes{}}
 }
 
 // set moves a job to a phase and updates the counts.

@@ -268,6 +268,19 @@ func (c *Core) seat(a *attempt, i int, r *gpu.Reading) bool {
 	return s.used > 0
 }
 
+// metered takes over what the engine has read of GPUs that it chose.
+func (a *attempt) metered(e Ended) {
+	if len(e.Peaks) == 0 {
+		return
+	}
+	a.seats, a.readings = nil, e.Readings
+	for _, p := range e.Peaks {
+		a.seats = append(a.seats, seat{used: -1, low: -1, peak: p.Used})
+		a.peak = max(a.peak, p.Used)
+		a.hogs = a.hogs || p.Total > 0 && p.Used > p.Total/100*hogShare
+	}
+}
+
 // used returns the memory an attempt uses on all its GPUs, as last seen; -1 if unknown.
 func (a *attempt) used() gpu.Bytes {
 	if len(a.seats) == 0 {

@@ -132,7 +132,7 @@ func (cl *class) Before(other *class) bool { return cl.jobs[0].Before(other.jobs
 
 // classOf returns the class of a job's current need, creating it if necessary.
 func (c *Core) classOf(id int32) *class {
-	n := need{c.request(id), c.spec(id).CPUs, c.spec(id).Memory, c.spec(id).Pool}
+	n := need{c.request(id), c.spec(id).CPUs, c.memory(id), c.spec(id).Pool}
 	cl := c.byNeed[n]
 	if cl == nil {
 		cl = &class{need: n, gpus: (n.req.Max > 0 || n.req.Min > 0) && !c.opts.Elsewhere}

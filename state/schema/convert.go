@@ -52,11 +52,15 @@ func attempt(f *state.Fact, started time.Time) *Attempt {
 	return a
 }
 
-// Granted returns the GPUs of a grant.
+// Granted returns the GPUs of a grant. A cluster may not say more of them than their numbers.
 func Granted(ids []gpu.UUID, indices []int, memory gpu.Bytes) []AttemptGPU {
 	list := []AttemptGPU{}
-	for i := range min(len(ids), len(indices)) {
-		list = append(list, AttemptGPU{Index: indices[i], UUID: ids[i], Granted: memory})
+	for i, index := range indices {
+		g := AttemptGPU{Index: index, Granted: memory}
+		if i < len(ids) {
+			g.UUID = ids[i]
+		}
+		list = append(list, g)
 	}
 	return list
 }

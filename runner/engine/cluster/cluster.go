@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 )
@@ -53,6 +54,7 @@ type Cluster struct {
 	asking    bool                 // the cluster is asked about what it no longer lists
 	strangers map[string]time.Time // tasks without an attempt, and since when they are listed
 	doomed    []string             // tasks to be cancelled
+	small     map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
 	late      late
 }
 
@@ -111,7 +113,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 		Config: c, words: words, stem: stem(c.Options["name_prefix"], c.Dir), every: defaultList, most: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: newMailbox[func()](), out: newMailbox[engine.Event](),
-		live: map[string]*entry{}, submits: map[string]*submit{}, strangers: map[string]time.Time{},
+		live: map[string]*entry{}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
 	}
 	if d, err := time.ParseDuration(c.Options["poll"]); err == nil && d > 0 {
 		cl.every = d

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"os"
+	"strings"
 	"time"
 
 	"gpurun/runner/engine"
@@ -113,6 +114,10 @@ func (c *Cluster) judge(e *entry) {
 		fallthrough
 	case ends:
 		ended := v.outcome(s, c.words.Name(), time.Now())
+		if r := s.record; r != nil && r.Unfit > 0 {
+			node, _, _ := strings.Cut(claimedBy(e.Dir), " ")
+			c.small[node] = r.Unfit
+		}
 		if e.stop != nil && ended.Why == "" && (ended.Lost || s.record == nil) {
 			ended.Why = e.stop.why
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,9 +74,11 @@ func (c *Cluster) submitNext() {
 }
 
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
-	a := Asked{Options: c.Options}
-	if l.Ask != nil {
-		a.Ask = *l.Ask
+	a := c.demands(l)
+	for _, node := range slices.Sorted(maps.Keys(c.small)) {
+		if a.GPUs > 0 && c.small[node] < a.GPUMemory {
+			a.Exclude = append(a.Exclude, node)
+		}
 	}
 	if l.Timeout > 0 {
 		a.Limit = l.Timeout + l.Grace + slack
@@ -84,6 +87,14 @@ func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
 		}
 	}
 	return c.words.Args(a)
+}
+
+func (c *Cluster) demands(l *engine.Launch) Asked {
+	a := Asked{Options: c.Options}
+	if l.Ask != nil {
+		a.Ask = *l.Ask
+	}
+	return a
 }
 
 // prepare makes the files of a submission and its attempts.
@@ -119,6 +130,10 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 		c.Go(func() {
 			defer all.Done()
 			l := *l
+			if a := c.demands(&l); a.vouched() { // nothing is left to check on the node
+				a.GPUMemory = 0
+				l.Ask = &a.Ask
+			}
 			l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
 			errs[i] = lay(&l, order{Engine: c.words.Name(), Submit: s.id, Task: i})
 			<-turn
@@ -218,7 +233,7 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, tex
 		c.late.done("submit", nil)
 		for _, l := range batch {
 			if e := c.live[l.UniID]; e != nil && void(e.Dir) {
-				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.words.Name() + ": " + text})
+				c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Err: c.words.Name() + ": " + text + c.leftOut(l)})
 			}
 		}
 	case Full, Invalid:
@@ -233,6 +248,20 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, tex
 		c.late.done("submit", fmt.Errorf("%s", text))
 		c.unclear = true
 	}
+}
+
+// leftOut names the nodes that are not asked for an attempt because their GPUs are too small.
+func (c *Cluster) leftOut(l *engine.Launch) string {
+	var nodes []string
+	for _, node := range slices.Sorted(maps.Keys(c.small)) {
+		if least := c.small[node]; l.Ask != nil && least < l.Ask.GPUMemory {
+			nodes = append(nodes, fmt.Sprintf("%s (%s)", node, least.Round()))
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; left out, because gpu_memory asks for %s: %s", l.Ask.GPUMemory.Round(), strings.Join(nodes, ", "))
 }
 
 // requeue has attempts submitted again that were refused for certain. Their folders have the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -30,8 +31,9 @@ import (
 
 // What the outer process tells the keeper, a letter each. Its end tells that it was killed.
 const (
-	toldEnd  = 'e' // the cluster wants the task to end
-	toldLook = 'l' // there may be a request
+	toldEnd   = 'e' // the cluster wants the task to end
+	toldLook  = 'l' // there may be a request
+	toldGauge = 'g' // what it has seen of the GPUs: a line of JSON follows
 )
 
 // stopEvery is how often a keeper reads the stop file.
@@ -74,6 +76,9 @@ func Task(args []string) int {
 			_, _ = w.Write([]byte{letter})
 		}
 	}()
+	if list, _ := devices(os.Environ()); len(list) > 0 {
+		go measure(args[0], os.Environ(), w)
+	}
 	_ = cmd.Wait()
 	return harmless(cmd.ProcessState.ExitCode())
 }
@@ -123,11 +128,32 @@ func keep(submission string) int {
 	t := &task{UniID: l.UniID, Host: node, Job: job, Beat: 1}
 	t.GPUs, t.UUIDs = devices(os.Environ())
 	furnish(l, submission, t)
-	return attend(l, t)
+	outer := hear(os.Stdin)
+	if why, least := outer.unfit(l, t); why != "" {
+		return refuse(l, why, least)
+	}
+	return attend(l, t, outer)
+}
+
+// refuse records that an attempt has not begun because its GPUs have too little memory. The run
+// has it submitted again, without this node.
+func refuse(l *engine.Launch, why string, least gpu.Bytes) int {
+	r := wire.Record{
+		State: wire.StateOver, UniID: l.UniID, Exit: -1, Lost: true, Void: true, Started: time.Now(), Ended: time.Now(),
+		Err: why, Unfit: least, Of: wire.OriginOf(l),
+	}
+	f, err := wire.OpenRecord(l.Dir)
+	if err == nil {
+		err = errors.Join(r.Put(f), f.Sync(), f.Close())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return 1
 }
 
 // attend runs the attempt to its end, and keeps the task's file.
-func attend(l *engine.Launch, t *task) int {
+func attend(l *engine.Launch, t *task, o *outer) int {
 	var mu sync.Mutex
 	put := func(change func()) {
 		mu.Lock()
@@ -143,7 +169,7 @@ func attend(l *engine.Launch, t *task) int {
 			put(func() { t.Beat++ })
 		}
 	}()
-	go listen(l.Dir, asked)
+	go o.listen(l.Dir, asked)
 	ended, err := keeper.Single(l, keeper.Usual, func(m *wire.Message) {
 		switch m.Op {
 		case wire.Running:
@@ -153,7 +179,7 @@ func attend(l *engine.Launch, t *task) int {
 		case wire.Declined:
 			put(func() { t.Declined = m.Why })
 		}
-	}, asked)
+	}, asked, o.peaks)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 70
@@ -167,21 +193,68 @@ func attend(l *engine.Launch, t *task) int {
 	return ended.ExitCode
 }
 
-// listen turns what the outer process and the runner want into requests to the keeper.
-func listen(dir string, asked chan<- *wire.Message) {
-	letters := make(chan byte)
+// An outer is what the keeper hears from the outer process.
+type outer struct {
+	letters chan byte     // closed once it was killed
+	gauged  chan struct{} // closed with the first gauge
+	mu      sync.Mutex
+	gauge   gauge
+}
+
+func hear(from io.Reader) *outer {
+	o := &outer{letters: make(chan byte, 16), gauged: make(chan struct{})}
 	go func() {
-		in := bufio.NewReader(os.Stdin)
-		for {
+		defer close(o.letters)
+		in := bufio.NewReader(from)
+		for first := true; ; {
 			b, err := in.ReadByte()
-			if err != nil { // the outer process was killed
-				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster, How: engine.Kill}
-				close(letters)
+			if err != nil {
 				return
 			}
-			letters <- b
+			if b != toldGauge {
+				o.letters <- b
+				continue
+			}
+			line, _ := in.ReadBytes('\n')
+			o.mu.Lock()
+			_ = json.Unmarshal(line, &o.gauge)
+			o.mu.Unlock()
+			if first {
+				close(o.gauged)
+				first = false
+			}
 		}
 	}()
+	return o
+}
+
+// peaks returns what the GPUs have shown so far.
+func (o *outer) peaks() (all []gpu.Peak, readings int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.gauge.Peaks), o.gauge.Readings
+}
+
+// unfit returns why a task cannot use its GPUs, if they have too little memory, and how much the
+// smallest has.
+func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
+	if l.Ask == nil || l.Ask.GPUMemory == 0 || len(t.GPUs) == 0 {
+		return "", 0
+	}
+	select {
+	case <-o.gauged:
+	case <-time.After(checkLimit):
+	}
+	peaks, _ := o.peaks()
+	if least = (gauge{Peaks: peaks}).least(); least == 0 || least >= l.Ask.GPUMemory {
+		return "", 0
+	}
+	return fmt.Sprintf("%s gave it a GPU with %s, and it asks for %s", t.Host, least.Round(), l.Ask.GPUMemory.Round()), least
+}
+
+// listen turns what the outer process and the runner want into requests to the keeper.
+func (o *outer) listen(dir string, asked chan<- *wire.Message) {
+	letters := o.letters
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
 	last, tick := request{}, time.NewTicker(stopEvery)
@@ -192,7 +265,8 @@ func listen(dir string, asked chan<- *wire.Message) {
 		}
 		select {
 		case b, ok := <-letters:
-			if !ok {
+			if !ok { // the outer process was killed
+				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster, How: engine.Kill}
 				letters = nil
 			} else if b == toldEnd {
 				asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
@@ -237,9 +311,7 @@ func nodeName() string {
 
 // furnish completes a launch with what only the node knows.
 func furnish(l *engine.Launch, submission string, t *task) {
-	var shared []string
-	_ = json.Unmarshal([]byte(readText(filepath.Join(submission, envFile))), &shared)
-	shared = slices.DeleteFunc(shared, nodes)
+	shared := slices.DeleteFunc(sharedEnv(submission), nodes)
 	theirs := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !nodes(kv) })
 	fixed := []string(nil)
 	if l.Ask != nil && l.Ask.GPUs > 0 {

@@ -60,6 +60,7 @@ type Asked struct {
 	engine.Ask
 	Limit   time.Duration     // after which the cluster may end it; 0 for never
 	Options map[string]string // settings.cluster
+	Exclude []string          // nodes whose GPUs are too small for it
 }
 
 // A Refusal is why a submission was refused.

@@ -56,6 +56,9 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 		}
 		resources = append(resources, model...)
 	}
+	if len(a.Exclude) > 0 {
+		resources = append(resources, "hostname=!("+strings.Join(a.Exclude, "|")+")")
+	}
 	if a.Memory > 0 {
 		name, each := strings.CutSuffix(a.Options["memory_resource"], perSlot)
 		if name == "" {
@@ -92,12 +95,15 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 func models(a cluster.Asked) (resource []string, err error) {
 	var name string
 	var values []string
-	for _, m := range a.Models {
-		means := a.Options["models."+m]
-		key, value, ok := strings.Cut(means, "=")
+	suitable, err := a.Suitable()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range suitable {
+		key, value, ok := strings.Cut(m.Means, "=")
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("gpu_model: nothing says what %q is called on this cluster: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m, m)
+			return nil, fmt.Errorf("gpu_model: nothing says what %q is called on Grid Engine: set cluster: {models: {%s: \"RESOURCE=VALUE\"}} (qhost -F lists both)", m.Name, m.Name)
 		case name != "" && name != key:
 			return nil, fmt.Errorf("gpu_model: Grid Engine takes several models only as values of one resource, and they are of %s and %s", name, key)
 		}

@@ -45,6 +45,7 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 	case 2:
 		add("--constraint=", "("+constraints[0]+")&("+constraints[1]+")")
 	}
+	add("--exclude=", strings.Join(a.Exclude, ","))
 	if a.CPUs > 0 {
 		add("--cpus-per-task=", strconv.Itoa(a.CPUs))
 	}
@@ -66,21 +67,19 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 // models returns the GPUs to ask for: the type of a gres, "gpu:a100", or features of nodes of
 // which one suffices.
 func models(a cluster.Asked) (gres string, features []string, err error) {
-	if len(a.Models) == 0 {
-		return "", nil, nil
-	}
-	for _, m := range a.Models {
-		means := a.Options["models."+m]
-		switch feature, isFeature := strings.CutPrefix(means, "constraint="); {
-		case means == "":
-			return "", nil, fmt.Errorf("gpu_model: nothing says what %q is called on this cluster: set cluster: {models: {%s: \"gpu:TYPE\"}}, or \"constraint=FEATURE\" (sinfo -o '%%G %%f' lists both)", m, m)
-		case isFeature:
-			features = append(features, feature)
-		case len(a.Models) > 1:
-			return "", nil, fmt.Errorf("gpu_model: Slurm takes several models only as features of nodes: set cluster: {models: {%s: \"constraint=FEATURE\"}}", m)
-		default:
-			gres = means
+	suitable, err := a.Suitable()
+	for _, m := range suitable {
+		switch {
+		case m.Feature != "":
+			features = append(features, m.Feature)
+		case gres == "":
+			gres = m.Means
+		case len(a.Ask.Models) > 0:
+			return "", nil, fmt.Errorf("gpu_model: Slurm takes several models only as features of nodes: set cluster: {models: {%s: \"constraint=FEATURE\"}} (sinfo -o '%%G %%f' lists both)", m.Name)
 		}
 	}
-	return gres, features, nil
+	if len(features) > 0 && gres != "" && len(a.Ask.Models) == 0 {
+		gres = "" // the features will do
+	}
+	return gres, features, err
 }

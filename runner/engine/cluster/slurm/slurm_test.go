@@ -137,6 +137,9 @@ func TestArgs(t *testing.T) {
 			map[string]string{"models.a100": "constraint=A", "models.v100": "constraint=V", "constraint": "ib"}, "--gres=gpu:1 --constraint=(ib)&(A|V)"},
 		{"an unknown model", engine.Ask{GPUs: 1, Models: []string{"h100"}}, 0, nil, "gpu_model: nothing says what \"h100\" is called"},
 		{"two types", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "gpu:a", "models.b": "gpu:b"}, "gpu_model: Slurm takes several models only as features"},
+		{"memory", engine.Ask{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0, map[string]string{"models.a": "gpu:a 40GiB", "models.b": "gpu:b 16GiB", "models.c": "gpu:c 80GiB"}, "--gres=gpu:a:1"},
+		{"memory by features", engine.Ask{GPUs: 1, GPUMemory: 20 * gpu.GiB}, 0,
+			map[string]string{"models.a": "gpu:a 40GiB", "models.b": "constraint=B 80GiB", "models.c": "gpu:c 8GiB"}, "--gres=gpu:1 --constraint=B"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {
 		args, err := words{}.Args(cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options})

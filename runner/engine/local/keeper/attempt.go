@@ -343,6 +343,9 @@ func (a *attempt) finish() *engine.Ended {
 	a.mu.Lock()
 	a.rec.PeakHost = max(a.rec.PeakHost, a.behind.rss)
 	a.mu.Unlock()
+	if a.k.peaks != nil {
+		a.rec.Peaks, a.rec.Readings = a.k.peaks()
+	}
 	unsaved := a.save()
 	ended := a.rec.End()
 	ended.NoRoom, ended.Unsaved = a.cramped, unsaved

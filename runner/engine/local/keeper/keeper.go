@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 	"gpurun/runner/engine/procs"
@@ -49,6 +50,7 @@ type keeper struct {
 	limits   Limits
 	outlasts int                 // claims held for other processes, and records not saved yet
 	tell     func(*wire.Message) // sends to every runner
+	peaks    func() ([]gpu.Peak, int)
 }
 
 // newKeeper creates a keeper in this process, which treats every child as its own.

@@ -1,21 +1,23 @@
 package keeper
 
 import (
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/local/wire"
 )
 
 // Single runs one attempt in this process, on which nobody calls: the keeper of a cluster's
 // job. The status record exists already, as another attempt's. tell gets what a runner would
-// be told, and asked brings stops. It returns once nothing of the attempt is left.
-func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-chan *wire.Message) (*engine.Ended, error) {
+// be told, asked brings stops, and peaks says what its GPUs have shown, for the record. It
+// returns once nothing of the attempt is left.
+func Single(l *engine.Launch, limits Limits, tell func(*wire.Message), asked <-chan *wire.Message, peaks func() ([]gpu.Peak, int)) (*engine.Ended, error) {
 	ignoreTerminal()
 	closeOnExec()
 	k, err := newKeeper()
 	if err != nil {
 		return nil, err
 	}
-	k.limits, k.tell = limits, tell
+	k.limits, k.tell, k.peaks = limits, tell, peaks
 	go k.reaper.wait()
 	a := newAttempt(k, l)
 	a.made = true

@@ -53,7 +53,10 @@ type Record struct {
 	Behind   bool          `json:"background,omitempty"` // the commands ended with 0, and the processes they left are the attempt
 	LeftRun  string        `json:"left_running,omitempty"`
 
-	PeakHost gpu.Bytes `json:"peak_host_memory_bytes,omitempty"`
+	PeakHost gpu.Bytes  `json:"peak_host_memory_bytes,omitempty"`
+	Peaks    []gpu.Peak `json:"peaks,omitempty"` // of its GPUs, if the node of a cluster read them
+	Readings int        `json:"peak_readings,omitempty"`
+	Unfit    gpu.Bytes  `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
 
 	Save    time.Duration  `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
 	Tree    bool           `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
@@ -80,11 +83,15 @@ func (r *Record) Told() engine.Notice {
 
 // End returns the record as an event of the engine.
 func (r *Record) End() *engine.Ended {
-	return &engine.Ended{
+	e := &engine.Ended{
 		ExitCode: r.Exit, Signal: r.Signal, Why: r.Why, Started: r.Started, At: r.Ended, Elapsed: r.Elapsed,
 		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
-		LeftRunning: r.LeftRun, PeakHost: r.PeakHost,
+		LeftRunning: r.LeftRun, PeakHost: r.PeakHost, Peaks: r.Peaks, Readings: r.Readings,
 	}
+	if r.Unfit > 0 {
+		e.Uncharged = r.Err
+	}
+	return e
 }
 
 // encode returns the record at full length: a checksum, then JSON, then blanks.
@@ -100,6 +107,7 @@ func (r *Record) encode() []byte {
 		c.Of = c.Of.shorter(i)
 		c.LeftRun = c.LeftRun[:min(len(c.LeftRun), longest>>i)]
 		c.Stuck = c.Stuck[:min(len(c.Stuck), 100>>i)]
+		c.Peaks = c.Peaks[:min(len(c.Peaks), 32>>i)]
 	}
 }
 

@@ -1,0 +1,47 @@
+package probe
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gpurun/gpu"
+)
+
+// What nvidia-smi prints, as a program that stands in for it.
+func TestReadSMI(t *testing.T) {
+	dir := t.TempDir()
+	script := `#!/bin/sh
+case $1 in
+--query-gpu=*) echo '0, GPU-a, 40960'; echo '1, GPU-b, 16384'; echo '2, GPU-c, [N/A]' ;;
+*) echo 'GPU-a, 1000'; echo 'GPU-b, [N/A]'; echo 'GPU-a, 24'; echo 'GPU-x, 5' ;;
+esac
+`
+	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	got, err := (&Meter{}).Read(context.Background())
+	want := []Metered{{0, "GPU-a", 40 * gpu.GiB, gpu.GiB}, {1, "GPU-b", 16 * gpu.GiB, -1}, {2, "GPU-c", -1, 0}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := (&Meter{}).Read(context.Background()); err == nil {
+		t.Error("without nvidia-smi there was no error")
+	}
+}
+
+func FuzzParseSMI(f *testing.F) {
+	f.Add("0, GPU-a, 40960\n", "GPU-a, 1000\n")
+	f.Add("x, \"GPU-a\", [N/A]\n-1, , 5", "GPU-a, [Not Supported]\n")
+	f.Fuzz(func(t *testing.T, gpus, apps string) {
+		for _, g := range parseSMI(gpus, apps) {
+			if g.Index < 0 || g.UUID == "" || g.Total < -1 || g.Used < -1 {
+				t.Errorf("got %+v", g)
+			}
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpurun/gpu"
+	"gpurun/gpu/probe"
+	"gpurun/runner/engine"
+)
+
+func TestMine(t *testing.T) {
+	seen := []probe.Metered{{Index: 0, UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}, {Index: 2, UUID: "GPU-c"}}
+	for _, tt := range []struct {
+		name  string
+		ids   []int
+		uuids []gpu.UUID
+		want  []probe.Metered
+	}{
+		{"the node's numbers", []int{2, 0}, nil, []probe.Metered{seen[2], seen[0]}},
+		{"by UUID", nil, []gpu.UUID{"GPU-b"}, seen[1:2]},
+		{"all that can be seen", []int{5, 6, 7}, nil, seen},
+		{"one that cannot be seen", []int{5}, nil, nil},
+	} {
+		if got := mine(seen, tt.ids, tt.uuids); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %+v", tt.name, got)
+		}
+	}
+}
+
+// The keeper hears of the GPUs between other letters, keeps the last word, and does not begin on
+// GPUs that are too small.
+func TestOuter(t *testing.T) {
+	var g gauge
+	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}})
+	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: gpu.GiB}, {Total: 24 * gpu.GiB, Used: 3}})
+	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 5}, {Total: -1, Used: -1}})
+	if g.Readings != 2 || !slices.Equal(g.Peaks, []gpu.Peak{{Used: gpu.GiB, Total: 16 * gpu.GiB}, {Used: 3, Total: 24 * gpu.GiB}}) {
+		t.Errorf("seen: %+v", g)
+	}
+	from, to := io.Pipe()
+	o := hear(from)
+	go func() {
+		_, _ = io.WriteString(to, "l"+string(toldGauge)+"{}\ne"+string(toldGauge)+`{"peaks":[{"used_bytes":7,"total_bytes":17179869184}],"readings":2}`+"\n")
+		_ = to.Close()
+	}()
+	var letters strings.Builder
+	for b := range o.letters {
+		letters.WriteByte(b)
+	}
+	<-o.gauged
+	peaks, n := o.peaks()
+	if letters.String() != "le" || n != 2 || len(peaks) != 1 || peaks[0].Used != 7 {
+		t.Errorf("heard %q, %+v, %d", letters.String(), peaks, n)
+	}
+	on := &task{Host: "node1", GPUs: []int{0}}
+	for ask, want := range map[gpu.Bytes]string{0: "", 16 * gpu.GiB: "", 24 * gpu.GiB: "node1 gave it a GPU with 16 GiB, and it asks for 24 GiB"} {
+		if why, _ := o.unfit(&engine.Launch{Ask: &engine.Ask{GPUs: 1, GPUMemory: ask}}, on); why != want {
+			t.Errorf("%v: %q", ask, why)
+		}
+	}
+}
+
+func TestSuitable(t *testing.T) {
+	table := map[string]string{"models.a100": "gpu:a100 40GiB", "models.h100": "constraint=H 80GiB", "models.v100": "gpu:v100 16GiB", "models.x": "gpu:x"}
+	for _, tt := range []struct {
+		name    string
+		ask     engine.Ask
+		want    string // names, or the beginning of the error
+		vouched bool
+	}{
+		{"little", engine.Ask{GPUMemory: 8 * gpu.GiB}, "", false},
+		{"much", engine.Ask{GPUMemory: 20 * gpu.GiB}, "a100 h100", true},
+		{"most", engine.Ask{GPUMemory: 80 * gpu.GiB}, "h100", true},
+		{"too much", engine.Ask{GPUMemory: 81 * gpu.GiB}, "gpu_memory: it asks for 81 GiB, and h100", false},
+		{"named", engine.Ask{Models: []string{"h100", "v100"}, GPUMemory: 8 * gpu.GiB}, "h100 v100", true},
+		{"one of the named", engine.Ask{Models: []string{"h100", "v100"}, GPUMemory: 20 * gpu.GiB}, "h100", true},
+		{"the table does not say", engine.Ask{Models: []string{"x"}, GPUMemory: 20 * gpu.GiB}, "x", false},
+		{"nothing is said", engine.Ask{Models: []string{"y"}}, "gpu_model: nothing says what \"y\" is called", false},
+	} {
+		a := Asked{Ask: tt.ask, Options: table}
+		models, err := a.Suitable()
+		var names []string
+		for _, m := range models {
+			names = append(names, m.Name)
+		}
+		got := strings.Join(names, " ")
+		if err != nil {
+			got = err.Error()[:min(len(err.Error()), len(tt.want))]
+		}
+		if got != tt.want || a.vouched() != tt.vouched {
+			t.Errorf("%s: got %q, vouched %v, want %q", tt.name, got, a.vouched(), tt.want)
+		}
+	}
+	if most := (Asked{Options: table}).Largest(); most != 80*gpu.GiB {
+		t.Errorf("the largest has %v", most)
+	}
+}

@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gpurun/gpu"
+)
+
+// A Model is what settings.cluster.models says of a model of GPU.
+type Model struct {
+	Name    string
+	Means   string    // what the cluster calls it: a resource; or
+	Feature string    // of the nodes that have it
+	Memory  gpu.Bytes // 0 if the table does not say
+}
+
+// modelIn reads an entry of the table: "gpu:a100", "constraint=a100", each perhaps with " 40GiB".
+func modelIn(name, text string) Model {
+	means, size, _ := strings.Cut(text, " ")
+	m := Model{Name: name}
+	m.Memory, _ = gpu.ParseBytes(size)
+	if feature, is := strings.CutPrefix(means, "constraint="); is {
+		m.Feature = feature
+	} else {
+		m.Means = means
+	}
+	return m
+}
+
+// Suitable returns the models of which any will do, those with the least memory first; none if
+// any node will. They are those that the job names, without those that have too little memory;
+// or else all that have enough, if the table has some that do not.
+func (a Asked) Suitable() ([]Model, error) {
+	all := a.table()
+	if names := a.Ask.Models; len(names) > 0 {
+		var named []Model
+		for _, name := range names {
+			i := slices.IndexFunc(all, func(m Model) bool { return m.Name == name })
+			if i < 0 {
+				return nil, fmt.Errorf("gpu_model: nothing says what %q is called on this cluster: set cluster: {models: {%s: …}}, as docs/clusters.md tells", name, name)
+			}
+			named = append(named, all[i])
+		}
+		all = named
+	} else {
+		all = slices.DeleteFunc(all, func(m Model) bool { return m.Memory == 0 })
+	}
+	small := func(m Model) bool { return m.Memory > 0 && m.Memory < a.GPUMemory }
+	fit := slices.DeleteFunc(slices.Clone(all), small)
+	switch {
+	case len(all) > 0 && len(fit) == 0:
+		most := all[len(all)-1]
+		return nil, fmt.Errorf("gpu_memory: it asks for %s, and %s, the largest that will do, has %s (cluster.models)", a.GPUMemory.Round(), most.Name, most.Memory.Round())
+	case len(a.Ask.Models) == 0 && len(fit) == len(all):
+		return nil, nil
+	}
+	return fit, nil
+}
+
+// table returns all models that settings.cluster names, by memory.
+func (a Asked) table() (all []Model) {
+	for _, key := range slices.Sorted(maps.Keys(a.Options)) {
+		if name, is := strings.CutPrefix(key, "models."); is {
+			all = append(all, modelIn(name, a.Options[key]))
+		}
+	}
+	slices.SortStableFunc(all, func(x, y Model) int { return cmp.Compare(x.Memory, y.Memory) })
+	return all
+}
+
+// Largest returns the most memory that a model in the table has; 0 if it says none.
+func (a Asked) Largest() gpu.Bytes {
+	all := a.table()
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].Memory
+}
+
+// vouched reports whether the table says that the GPUs have as much memory as asked for.
+func (a Asked) vouched() bool {
+	models, err := a.Suitable()
+	return err == nil && len(models) > 0 && !slices.ContainsFunc(models, func(m Model) bool { return m.Memory == 0 })
+}

@@ -1,0 +1,85 @@
+package slurm
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/gpu"
+	"gpurun/runner/engine/cluster/clustertest"
+	"gpurun/state"
+)
+
+// drive has the nodes read GPUs through a stand-in for the driver.
+func drive(b *clustertest.Bench, settings string) {
+	b.Helper()
+	library := filepath.Join(b.Dir, "libnvidia-ml.so")
+	if out, err := exec.Command("sh", "../../../../gpu/probe/testdata/build.sh", library).CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	b.Write("driver", settings)
+	b.Setenv("NVML_STANDIN", filepath.Join(b.Dir, "driver"))
+	b.Setenv("GPURUN_NVML", library)
+}
+
+const (
+	smallGPUs = "count=4\ntotal.0=16384\ntotal.1=16384\ntotal.2=16384\ntotal.3=16384\n"
+	largeGPUs = "count=4\ntotal.0=40960\ntotal.1=40960\ntotal.2=40960\ntotal.3=40960\nprocs.0=4711:1024\nprocs.1=4711:1024\nprocs.2=4711:1024\nprocs.3=4711:1024\n"
+)
+
+// A job does not begin on GPUs that are too small, and goes to another node without spending a
+// retry. What its GPUs show there is in the ledger.
+func TestRealGPUMemory(t *testing.T) {
+	b := newBench(t, `
+settings: {engine: slurm, cluster: {poll: 1s}}
+jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENAME >>journal; until [ -e go ]; do sleep 0.1; done'}]
+`)
+	drive(b, smallGPUs)
+	take(b, "4")
+	b.Until("the blocker runs", time.Minute, func() bool { return strings.Contains(listed("blocker"), "RUNNING") })
+	cmd, out := b.Start("jobs.yaml")
+	b.Until("it was refused on a node", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
+	b.Write("driver", largeGPUs)
+	unblock(b)
+	b.Wait("journal")
+	b.Until("its node has a peak", time.Minute, func() bool { return gauged(b) })
+	b.Write("go", "")
+	_ = cmd.Wait()
+	ends := b.Facts(state.KindEnd)["a"]
+	if len(ends) != 2 || len(strings.Fields(b.Read("journal"))) != 1 {
+		t.Fatalf("it ended as %+v and ran on %q\n%s", ends, b.Read("journal"), out)
+	}
+	if ends[0].State != state.Lost || ends[0].Uncharged == "" || ends[0].Uncharged != ends[0].Reason {
+		t.Errorf("the first attempt ended as %+v", ends[0])
+	}
+	if e := ends[1]; e.State != state.Succeeded || e.PeakMemory != gpu.GiB || len(e.PeakEach) != 2 || e.PeakReadings == 0 {
+		t.Errorf("the second attempt ended as %+v", e)
+	}
+	b.Says(out.String(), "peak 1 GiB")
+	b.Says(b.Run("history", "--json", "a"), `"peak_bytes": 1073741824`)
+}
+
+// gauged reports whether the outer process of a running task has had time for a reading.
+func gauged(b *clustertest.Bench) bool {
+	started := b.Facts(state.KindRunning)["a"]
+	return len(started) > 0 && time.Since(started[0].Time) > 3*time.Second
+}
+
+// After it ran out of memory, a job asks the cluster for more.
+func TestRealMemoryGrows(t *testing.T) {
+	b := newBench(t, `
+settings: {engine: slurm, cluster: {poll: 1s}}
+jobs:
+  - name: a
+    gpus: 0
+    memory: 100MiB
+    retry: {max: 1, on: [oom], memory_growth: 5}
+    run: 'head -c 200000000 /dev/zero | tail -c 200000000 >/dev/null'
+`)
+	out := b.Run("jobs.yaml")
+	if ends := b.Facts(state.KindEnd)["a"]; len(ends) != 2 || ends[0].State != state.OOM || ends[1].State != state.Succeeded {
+		t.Errorf("it ended as %+v\n%s", ends, out)
+	}
+}

@@ -1,0 +1,51 @@
+package sched
+
+import (
+	"testing"
+
+	"gpurun/gpu"
+	"gpurun/jobspec"
+	"gpurun/state"
+)
+
+// After an oom a job asks the cluster for more of what it ran out of, but for no more than its
+// largest GPU has.
+func TestGrowsElsewhere(t *testing.T) {
+	w := newWorld(t)
+	w.opts.Elsewhere, w.opts.Queues, w.opts.Largest = true, true, 40*gpu.GiB
+	w.job("a", "true", jobspec.Spec{Request: gpu.Request{Min: 1, Max: 1, Memory: 16 * gpu.GiB}, Memory: gpu.GiB, Retry: jobspec.Retry{Max: 4, MemoryGrowth: 2}}, "")
+	w.open()
+	w.send(Began{})
+	for _, step := range []struct {
+		end       Ended
+		gpu, host gpu.Bytes // of the next attempt
+	}{
+		{Ended{ExitCode: 1, Cause: GPUMemory}, 32 * gpu.GiB, gpu.GiB},
+		{Ended{ExitCode: 1, Cause: HostMemory, PeakHost: 3 * gpu.GiB}, 32 * gpu.GiB, 6 * gpu.GiB},
+		{Ended{ExitCode: 1, Cause: GPUMemory}, 40 * gpu.GiB, 6 * gpu.GiB},
+		{Ended{ExitCode: 1, Cause: HostMemory, PeakHost: gpu.GiB}, 40 * gpu.GiB, 12 * gpu.GiB},
+	} {
+		w.exit("a", step.end)
+		var start state.Fact
+		for _, r := range w.ledger {
+			if r.Fact.Kind == state.KindStart {
+				start = r.Fact
+			}
+		}
+		if host := w.core.memory(0); start.Memory != step.gpu || host != step.host {
+			t.Errorf("after %v it asks for %v and %v, want %v and %v", step.end.Cause, start.Memory, host, step.gpu, step.host)
+		}
+	}
+}
+
+// What the node has read of the GPUs is in the ledger.
+func TestPeaksOfNode(t *testing.T) {
+	w := newCluster(t)
+	w.open()
+	w.send(Began{})
+	w.exit("a", Ended{Peaks: []gpu.Peak{{Used: 3, Total: 10}, {Used: 8, Total: 10}}, Readings: 4})
+	end := w.ledger[len(w.ledger)-1].Fact
+	if end.PeakMemory != 8 || end.PeakReadings != 4 || len(end.PeakEach) != 2 || end.PeakEach[0] != 3 {
+		t.Errorf("the end is %+v", end)
+	}
+}

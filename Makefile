@@ -50,11 +50,11 @@ test:
 	GORACE=atexit_sleep_ms=0 $(GO) test $(TESTFLAGS) ./runner/torture ./runner/cli ./...
 
 # Tests that wait leave the processors to the rest, so several of these go on at once.
-# ALSO=engines adds those with a real scheduler.
+# ALSO=engines adds those with real schedulers.
 CHECKS := test $(ALSO) vet staticcheck nocgo fuzz readme
 check: fmt shells
 	@echo 'make $(CHECKS): what each prints comes when it is over'
-	@$(MAKE) --no-print-directory -j3 -O TESTFLAGS='-race -shuffle=on -p 3 -parallel 3' $(CHECKS)
+	@$(MAKE) --no-print-directory -j4 -O TESTFLAGS='-race -shuffle=on -p 3 -parallel 3' $(CHECKS)
 
 fmt:
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$bad" || { echo "not formatted:"; echo "$$bad"; exit 1; }
@@ -171,7 +171,7 @@ engines: $(ENGINES:%=engine-%)
 engine-%:
 	@$($*_PKG)/testdata/cluster.sh up || { [ $$? = 77 ]; exit; }; \
 	trap '$($*_PKG)/testdata/cluster.sh down' EXIT; \
-	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -v -timeout 60m -run '/$*|TestReal' ./runner/engine/enginetest $($*_PKG)
+	GPURUN_ENGINES=$* $(GO) test -count=1 -p 1 -timeout 15m -run '/$*|TestReal' ./runner/engine/enginetest $($*_PKG)
 
 # DESTDIR is for those who make packages.
 PREFIX ?= $(if $(filter 0,$(shell id -u)),/usr/local,$(HOME)/.local)

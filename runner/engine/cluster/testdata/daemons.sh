@@ -47,6 +47,7 @@ install_packages() {
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	echo "installing ${missing[*]}"
+	exec 8>/run/gpurun-test-packages.lock && flock 8 # apt-get update waits for nobody
 	local policy=/usr/sbin/policy-rc.d made=
 	if [ ! -e $policy ]; then
 		printf '#!/bin/sh\nexit 101\n' >$policy && chmod 755 $policy
@@ -56,6 +57,7 @@ install_packages() {
 	DEBIAN_FRONTEND=noninteractive $apt update >"$DIR/log/apt.log" 2>&1 || true
 	DEBIAN_FRONTEND=noninteractive $apt install -y --no-install-recommends "${missing[@]}" </dev/null >>"$DIR/log/apt.log" 2>&1 || ok=
 	[ -z "$made" ] || rm -f $policy
+	exec 8>&-
 	[ -n "$ok" ] || {
 		tail -n 5 "$DIR/log/apt.log" >&2
 		lacks "cannot install ${missing[*]}"

@@ -65,7 +65,11 @@ func (s *status) print(w io.Writer, width int, now time.Time) {
 		line("nothing more starts: " + s.Draining)
 	}
 	for _, h := range s.Held {
-		line(terminal.HeldLine(h))
+		text := terminal.HeldLine(h)
+		if s.Alive {
+			text += fmt.Sprintf(" (gpurun retry %s lets them start)", h.First)
+		}
+		line(text)
 	}
 	s.printQueues(w)
 	if s.kept != nil {

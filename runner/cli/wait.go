@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,14 +102,25 @@ func (c *waitCmd) left(a *app, ref *batchRef) (string, error) {
 		return "", err
 	}
 	s := a.statusOf(ref)
-	if len(c.Jobs) > 0 {
-		return c.leftDead(a, ref, s)
+	left, err := "", error(nil)
+	switch n := len(s.Running); {
+	case len(c.Jobs) > 0:
+		left, err = c.leftDead(a, ref, s)
+	case n > 0:
+		left = fmt.Sprintf("its run is gone, but %s still running", are(n))
+	default:
+		fmt.Fprintln(a.out, ref.name()+": ended; "+terminal.Phases(s.Counts))
+		return "", quiet(s.exitOf())
 	}
-	if n := len(s.Running); n > 0 {
-		return fmt.Sprintf("its run is gone, but %s still running", are(n)), nil
+	if away := ref.settled(a).away; left != "" && len(away) > 0 {
+		return "", unseen(ref, slices.Sorted(maps.Values(away))[0])
 	}
-	fmt.Fprintln(a.out, ref.name()+": ended; "+terminal.Phases(s.Counts))
-	return "", quiet(s.exitOf())
+	return left, err
+}
+
+// unseen is why nobody here can wait for jobs that another host's run has left.
+func unseen(ref *batchRef, where string) error {
+	return &failure{code: exitState, text: fmt.Sprintf("%s: its run is gone, and its jobs may still be running on %s, which cannot be seen from here", ref.name(), where), hint: "run this command on " + where}
 }
 
 func are(n int) string {

@@ -247,6 +247,8 @@ func attemptWords(x *state.Exploit) string {
 func (w *explanation) outlook(j *schema.Job) []string {
 	p := j.Plan
 	switch {
+	case j.State == schema.Running && w.doc.Run != nil && !w.doc.Run.Alive && j.Attempt != nil && j.Attempt.UniID != nil && w.past.after.away[*j.Attempt.UniID] != "":
+		return []string{"its run is gone: gpurun " + shown(j.File) + " goes on with it on " + w.past.after.away[*j.Attempt.UniID]}
 	case j.State == schema.Running && w.doc.Run != nil && !w.doc.Run.Alive:
 		return []string{"its run is gone: gpurun " + shown(j.File) + " goes on with it"}
 	case p == nil || p.Code == schema.PlanRunning || j.Wait != nil || w.doc.Run != nil && w.doc.Run.Alive && j.State == schema.Pending:

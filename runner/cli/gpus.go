@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"gpurun/gpu"
 	"gpurun/gpu/probe"
 	"gpurun/runner/terminal"
@@ -85,15 +83,10 @@ func (c *gpusCmd) Run(a *app) error {
 	if c.Engine != "" && c.Engine != "local" {
 		return c.nodes(a)
 	}
-	ctx, stop := a.untilSignal()
-	defer stop()
-	answered := a.unlessDriverSoon(c.Sim != "")
-	defer answered()
-	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
-	if err != nil {
-		return cmp.Or(context.Cause(ctx), err)
-	}
-	defer p.Close()
+	return a.lookAtGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
+}
+
+func (c *gpusCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
 	rules := hostRulesFor(p)
 	pool, err := c.pool(p, rules, c.Sim != "", 0, true)
 	if err != nil {

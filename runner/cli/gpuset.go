@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,21 @@ func (a *app) openProber(ctx context.Context, f *gpuFlags, log zerolog.Logger) (
 		cannot.text, cannot.hint = m.Text, m.Hint
 	}
 	return nil, cannot
+}
+
+// lookAtGPUs opens the GPUs for a command that starts nothing on them, and which calls answered
+// once it has read them.
+func (a *app) lookAtGPUs(f *gpuFlags, look func(ctx context.Context, p probe.Prober, answered func()) error) error {
+	ctx, stop := a.untilSignal()
+	defer stop()
+	answered := a.unlessDriverSoon(f.Sim != "")
+	defer answered()
+	p, err := a.openProber(ctx, f, zerolog.Nop())
+	if err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	defer p.Close()
+	return look(ctx, p, answered)
 }
 
 // simLimit bounds how long --sim waits for a driver to report whether there are GPUs.

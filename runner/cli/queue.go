@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"gpurun/gpu"
+	"gpurun/gpu/probe"
 	"gpurun/runner/terminal"
 	"gpurun/state/host"
 	"gpurun/state/schema"
@@ -35,15 +34,10 @@ Examples:
 
 // Run prints who waits.
 func (c *queueCmd) Run(a *app) error {
-	ctx, stop := a.untilSignal()
-	defer stop()
-	answered := a.unlessDriverSoon(c.Sim != "")
-	defer answered()
-	p, err := a.openProber(ctx, &c.gpuFlags, zerolog.Nop())
-	if err != nil {
-		return cmp.Or(context.Cause(ctx), err)
-	}
-	defer p.Close()
+	return a.lookAtGPUs(&c.gpuFlags, func(ctx context.Context, p probe.Prober, answered func()) error { return c.show(ctx, a, p, answered) })
+}
+
+func (c *queueCmd) show(ctx context.Context, a *app, p probe.Prober, answered func()) error {
 	rules := hostRulesFor(p)
 	a.tellHost(rules)
 	pool := gpu.NewPool(p.Devices(), gpu.Rules{Host: rules.HostRules, MinGPUs: -1, MaxGPUs: -1, UID: host.Me(), AtOnce: true})

@@ -269,12 +269,14 @@ func (l *loop) do(a sched.Action) {
 	case sched.Launch:
 		l.start(a)
 	case sched.End:
+		l.launch() // it may be one of these
 		how := engine.Term
 		if a.Kill {
 			how = engine.Kill
 		}
 		l.Engine.Stop(a.UniID, a.Why, how)
 	case sched.Save:
+		l.launch()
 		l.Engine.Save(a.UniID, a.Why, a.Signal, a.Wait)
 	case sched.Adopt:
 		l.adopt(a.Attempt)

@@ -325,6 +325,30 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// An attempt that is to end in the step in which it is launched ends: the hours of the run may be
+// over by then.
+func TestEndedAtItsLaunch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0}]\n", "", func(engine.Launch) Play { return Play{For: time.Hour} })
+		defer w.engine.Close()
+		l := newLoop(context.Background(), w.Config)
+		l.attempts.live["u"] = &attempt{launch: engine.Launch{Identity: engine.Identity{UniID: "u", Job: "a"}}}
+		began := time.Now()
+		for _, a := range []sched.Action{sched.Launch{UniID: "u"}, sched.End{UniID: "u", Why: state.WhyPreempted}} {
+			l.do(a)
+		}
+		l.launch()
+		for ev := range w.engine.Events() {
+			if ev.Ended != nil {
+				break
+			}
+		}
+		if ran := time.Since(began); ran > time.Minute {
+			t.Errorf("it ran for %v", ran)
+		}
+	})
+}
+
 func TestRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "settings: {max_concurrent: 1}\n"+chain[1:], "", func(engine.Launch) Play {

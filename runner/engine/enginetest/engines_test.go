@@ -68,6 +68,9 @@ func TestEngines(t *testing.T) {
 	for name, kind := range kinds {
 		for _, g := range groups {
 			t.Run(name+"/"+g.name, func(t *testing.T) {
+				if g.name != "Many" { // which fills a cluster
+					t.Parallel()
+				}
 				b := newBench(t, kind)
 				for _, tt := range g.tests {
 					t.Run(tt.name, func(t *testing.T) {

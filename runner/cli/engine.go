@@ -3,7 +3,6 @@ package cli
 import (
 	"crypto/rand"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,82 +105,6 @@ func checkHost(b *jobspec.Batch, runs func(id int) bool) []jobspec.Problem {
 		return nil
 	}
 	return b.CheckHost(cores(), hostMemory(), runs)
-}
-
-// checkEngine returns what jobs and settings ask for that their engine cannot give, and says
-// what it has no need of. Nothing is dropped in silence.
-func checkEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
-	kind := engineOf(b).Abilities()
-	if !kind.Places {
-		return nil, nil
-	}
-	refuse := func(what, cure string) {
-		problems = append(problems, jobspec.Problem{File: b.Files[0].Path, Text: what + " has no counterpart on " + kind.Name, Hint: cure})
-	}
-	if sim {
-		refuse("--sim", "remove it, or run with --engine local")
-	}
-	if noWait {
-		refuse("--no-wait", "remove it: the cluster has the queue")
-	}
-	given := map[string]string{}
-	for _, s := range b.Settings.Sources {
-		if s.Source != "default" {
-			given[s.Name] = s.Source
-		}
-	}
-	for _, s := range unmapped {
-		if from := given[s.name]; from != "" && s.cure != "" {
-			refuse(s.name+" ("+from+")", s.cure)
-		} else if from != "" {
-			notes = append(notes, s.name)
-		}
-	}
-	perJob := map[string]bool{}
-	for id := range b.Jobs {
-		if !runs(id) {
-			continue
-		}
-		j := &b.Jobs[id]
-		r := j.Spec.Request
-		for _, k := range []struct {
-			is         bool
-			name, cure string
-		}{
-			{len(r.IDs.List()) > 0, "gpu_ids", "remove it: the cluster chooses the GPUs"},
-			{r.Slots > 1 && given["slots"] == "", "slots", "remove it: the cluster gives a job whole GPUs"},
-			{r.Share && given["share"] == "", "share", ""},
-			{j.Spec.Affinity, "affinity", ""},
-			{r.Max > r.Min, "a range of gpus (the least is asked for)", ""},
-		} {
-			switch {
-			case !k.is || perJob[k.name]:
-			case k.cure != "":
-				perJob[k.name] = true
-				refuse(j.Name+": "+k.name, k.cure)
-			default:
-				perJob[k.name] = true
-				notes = append(notes, k.name)
-			}
-		}
-	}
-	if len(notes) > 0 {
-		slices.Sort(notes)
-		notes = []string{"no effect on " + kind.Name + ", which gives each job GPUs of its own: " + strings.Join(slices.Compact(notes), ", ")}
-	}
-	return problems, notes
-}
-
-// unmapped are the settings that a cluster has no counterpart for: with a cure those that would
-// be broken, without one those that exclusive GPUs make needless.
-var unmapped = []struct{ name, cure string }{
-	{"gpu_ids", "remove it: the cluster chooses the GPUs"},
-	{"reserve", "remove it: the cluster chooses the GPUs"},
-	{"min_gpus", "remove it: the cluster chooses the GPUs"},
-	{"background", "remove it; a partition with low priority does the same: cluster: {partition: NAME}"},
-	{"hours", "remove it; the cluster has reservations for that"},
-	{"slots", "remove it: the cluster gives a job whole GPUs"},
-	{"max_util", ""}, {"others", ""}, {"share", ""}, {"pick", ""},
 }
 
 // runID returns what this run is called among all on the host.

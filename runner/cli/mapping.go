@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"gpurun/jobspec"
+)
+
+// What becomes of the keys of a job file where a cluster chooses the GPUs. Each key and setting
+// has one entry, so that nothing is dropped in silence; docs/clusters.md tells of them.
+
+// An onCluster says what becomes of a key.
+type onCluster struct {
+	keys []string
+	is   func(*jobspec.Job, *jobspec.Settings) bool // whether a job makes use of it; nil for a setting
+	note string                                     // what to say if it has no effect; "" if it has
+	cure string                                     // if it has no counterpart, what to do instead
+}
+
+const (
+	theyChoose = "remove it: the cluster chooses the GPUs"
+	wholeGPUs  = "remove it: the cluster gives a job whole GPUs"
+)
+
+var jobKeysOnCluster = []onCluster{
+	{keys: []string{ // gpurun's own, on the node as on this host
+		"name", "run", "matrix", "zip", "sample", "params", "args", "needs", "when", "queue", "pool", "env", "work_dir", "shell", "log", "stdout",
+		"stderr", "timeout", "leftovers", "retry", "outputs", "inputs", "metrics", "config", "allow", "on_stall", "desc", "tags", "algorithm", "log_path", "extra_args",
+	}},
+	{keys: []string{"gpus", "gpu_memory", "gpu_model", "cpus", "memory", "priority"}}, // what is submitted
+	{keys: []string{"gpu_ids"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return len(j.Spec.Request.IDs.List()) > 0 }, cure: theyChoose},
+	{keys: []string{"slots"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool {
+		return j.Spec.Request.Slots > 1 && j.Spec.Request.Slots != s.Slots
+	}, cure: wholeGPUs},
+	{keys: []string{"stall"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Stall.After > 0 }, cure: "write stall: {output: 30m}, or timeout: of a job on a node only its output is known here"},
+	{keys: []string{"max_util"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool {
+		return j.Spec.Request.Max > 0 && !j.Spec.Request.Share && j.Spec.Request.MaxUtil != s.MaxUtil
+	}, note: "max_util"},
+	{keys: []string{"share"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool { return j.Spec.Request.Share && !s.Share }, note: "share"},
+	{keys: []string{"affinity"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Affinity }, note: "affinity"},
+	{keys: []string{"resize"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Request.Max > j.Spec.Request.Min }, note: "a range of gpus (the least is asked for, and it is not resized)"},
+}
+
+var settingsOnCluster = []onCluster{
+	{keys: []string{
+		"max_concurrent", "min_memory", "max_wait", "poll", "work_dir", "max_gpus", "order", "shuffle_seed", "grace", "fail_fast", "program", "seed_as",
+		"breaker", "learn", "snapshot", "pools", "engine", "cluster", "notify", "allow",
+	}},
+	{keys: []string{"gpu_ids", "reserve", "min_gpus"}, cure: theyChoose},
+	{keys: []string{"background"}, cure: "remove it; a partition with low priority does the same: cluster: {partition: NAME}"},
+	{keys: []string{"hours"}, cure: "remove it; the cluster has reservations for that"},
+	{keys: []string{"slots"}, cure: wholeGPUs},
+	{keys: []string{"max_util"}, note: "max_util"},
+	{keys: []string{"others"}, note: "others"},
+	{keys: []string{"share"}, note: "share"},
+	{keys: []string{"pick"}, note: "pick"},
+	{keys: []string{"patience"}, note: "patience"},
+}
+
+// checkEngine returns what jobs and settings ask for that their engine cannot give, and says
+// what it has no need of.
+func checkEngine(b *jobspec.Batch, runs func(id int) bool, sim, noWait bool) (problems []jobspec.Problem, notes []string) {
+	kind := engineOf(b).Abilities()
+	if !kind.Places {
+		return nil, nil
+	}
+	refuse := func(what, cure string) {
+		problems = append(problems, jobspec.Problem{File: b.Files[0].Path, Text: what + " has no counterpart on " + kind.Name, Hint: cure})
+	}
+	if sim {
+		refuse("--sim", "remove it, or run with --engine local")
+	}
+	if noWait {
+		refuse("--no-wait", "remove it: the cluster has the queue")
+	}
+	given := map[string]string{}
+	for _, s := range b.Settings.Sources {
+		if s.Source != "default" {
+			given[s.Name] = s.Source
+		}
+	}
+	for _, k := range settingsOnCluster {
+		for _, name := range k.keys {
+			switch from := given[name]; {
+			case from == "":
+			case k.cure != "":
+				refuse(name+" ("+from+")", k.cure)
+			case k.note != "":
+				notes = append(notes, k.note)
+			}
+		}
+	}
+	for _, k := range jobKeysOnCluster {
+		if k.is == nil {
+			continue
+		}
+		for id := range b.Jobs {
+			if j := &b.Jobs[id]; runs(id) && k.is(j, &b.Settings) {
+				if k.cure != "" {
+					refuse(j.Name+": "+k.keys[0], k.cure)
+				} else {
+					notes = append(notes, k.note)
+				}
+				break // the first job stands for all
+			}
+		}
+	}
+	if len(notes) > 0 {
+		slices.Sort(notes)
+		notes = []string{"no effect on " + kind.Name + ", which gives each job GPUs of its own: " + strings.Join(slices.Compact(notes), ", ")}
+	}
+	return problems, notes
+}

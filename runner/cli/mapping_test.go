@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpurun/jobspec"
+	"gpurun/jobspec/settings"
+	"gpurun/jobspec/words"
+)
+
+// Every key of a job and every setting has one entry that says what becomes of it on a cluster. A
+// new one needs a decision.
+func TestEveryKeyOnACluster(t *testing.T) {
+	for _, tt := range []struct {
+		table []onCluster
+		names []string
+	}{{jobKeysOnCluster, slices.Concat(words.Job, words.List)}, {settingsOnCluster, settings.Names()}} {
+		entries := map[string]int{}
+		for _, k := range tt.table {
+			for _, name := range k.keys {
+				entries[name]++
+				if !slices.Contains(tt.names, name) {
+					t.Errorf("%s is no key", name)
+				}
+			}
+		}
+		for _, name := range tt.names {
+			if entries[name] != 1 {
+				t.Errorf("%s has %d entries", name, entries[name])
+			}
+		}
+	}
+}
+
+// What has no counterpart, or no effect, is said for each such key.
+func TestSaidOnACluster(t *testing.T) {
+	for _, tt := range []struct {
+		settings, job string
+		refused       bool
+		want          string
+	}{
+		{"", "run: x, outputs: [o], retry: 2, gpus: 2, memory: 1GiB", false, ""},
+		{"", "gpu_ids: 1", true, "a: gpu_ids has no counterpart on slurm"},
+		{"", "slots: 2", true, "a: slots has no"},
+		{"", "stall: 30m", true, "a: stall has no"},
+		{"", "stall: {output: 30m}, on_stall: kill", false, ""},
+		{"", "max_util: 50", false, "max_util"},
+		{"", "share: true", false, "share"},
+		{"", "affinity: true", false, "affinity"},
+		{"", "gpus: 1-2, resize: true", false, "a range of gpus"},
+		{"gpu_ids: 1", "", true, "gpu_ids (jobs.yaml:1) has no"},
+		{"reserve: 1", "", true, "reserve"},
+		{"min_gpus: 1", "", true, "min_gpus"},
+		{"background: true", "", true, "background"},
+		{"hours: 20:00-08:00", "", true, "hours"},
+		{"slots: 2", "", true, "slots"},
+		{"max_util: 50", "", false, "max_util"},
+		{"others: avoid", "", false, "others"},
+		{"share: true", "", false, "share"},
+		{"pick: best-fit", "", false, "pick"},
+		{"patience: 5m", "", false, "patience"},
+		{"snapshot: true, max_gpus: 4", "", false, ""},
+	} {
+		t.Chdir(t.TempDir())
+		job := strings.TrimSuffix("name: a, "+tt.job, ", ")
+		if !strings.Contains(job, "run:") {
+			job += ", run: x"
+		}
+		text := "settings: {" + strings.TrimSuffix("engine: slurm, "+tt.settings, ", ") + "}\njobs: [{" + job + "}]\n"
+		if err := os.WriteFile("jobs.yaml", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b, err := jobspec.Load([]string{filepath.Join(".", "jobs.yaml")}, jobspec.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		problems, notes := checkEngine(b, func(int) bool { return true }, false, false)
+		said := strings.Join(notes, "")
+		if tt.refused != (len(problems) == 1) {
+			t.Errorf("%s: %+v", text, problems)
+		} else if tt.refused {
+			said = problems[0].Text
+		}
+		if !strings.Contains(said, tt.want) || tt.want == "" && said != "" {
+			t.Errorf("%s: it says %q", text, said)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package slurm
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Jobs on a node run in the copy of the code that was made when the run began, and what they
+// write there comes home.
+func TestRealSnapshot(t *testing.T) {
+	b := newBench(t, "")
+	b.Write("jobs.yaml", fmt.Sprintf(`
+settings: {engine: slurm, snapshot: true, cluster: {poll: 2s}}
+jobs: [{name: a, gpus: 0, outputs: [out.txt], run: 'echo up >%[1]s/up; until [ -e %[1]s/go ]; do sleep 0.1; done; sh code.sh'}]
+`, b.Dir))
+	b.Write("code.sh", "echo one >out.txt; pwd >>out.txt\n")
+	cmd, out := b.Start("jobs.yaml")
+	b.Wait("up")
+	b.Write("code.sh", "echo two >out.txt\n")
+	b.Write("go", "")
+	_ = cmd.Wait()
+	b.Says(out.String(), "1 succeeded")
+	b.Says(b.Read("out.txt"), "one\n"+b.Dir+"/.gpurun/jobs.yaml/")
+}

@@ -69,9 +69,8 @@ type Fact struct {
 
 	// Start: who runs it, if not processes of this host. Queued: the job's ID there. Running and
 	// end also have the Host, GPUs and GPUUUIDs then.
-	Engine  string `json:"engine,omitempty"`  // slurm
-	Cluster string `json:"cluster,omitempty"` // as it calls itself
-	JobID   string `json:"job_id,omitempty"`
+	Engine string `json:"engine,omitempty"` // slurm
+	JobID  string `json:"job_id,omitempty"`
 
 	// Running.
 	PID      int    `json:"pid,omitempty"`

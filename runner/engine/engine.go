@@ -213,9 +213,8 @@ type Background struct {
 
 // Queued reports that the attempt waits in the queue of a cluster. It may be repeated.
 type Queued struct {
-	JobID    string    // there
-	Reason   string    // why it waits, as the cluster says; "" if unknown
-	Expected time.Time // when the cluster expects to start it; zero if unknown
+	JobID  string // there
+	Reason string // why it waits, as the cluster says; "" if unknown
 }
 
 // Running reports that the attempt's first process exists.

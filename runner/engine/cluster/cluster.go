@@ -71,6 +71,7 @@ type entry struct {
 	task    *task
 	record  *wire.Record // that waits for the cluster's word
 	row     Row
+	over    time.Time // when the row was first final
 	missed  int
 	missing time.Time // since when
 	asked   int

@@ -88,7 +88,8 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		if r.Never && r.Reason == "" {
 			r.Reason = e.row.Reason // it was asked for
 		}
-		e.row, e.missed = r, 0
+		e.missed = 0
+		e.list(r)
 		if r.State == Pending || r.State == Stuck {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: r.Reason})
 		} else if r.State == Active && r.Node != "" {
@@ -102,6 +103,14 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		}
 		c.unclear = c.unclear || e.missed < goneAfter
 	}
+}
+
+// list takes note of how the cluster lists an attempt.
+func (e *entry) list(r Row) {
+	if r.State.final() && !e.row.State.final() {
+		e.over = time.Now()
+	}
+	e.row = r
 }
 
 // row returns what the cluster lists of a task.
@@ -196,7 +205,7 @@ func (c *Cluster) past() {
 			for _, r := range c.words.Ends(out) {
 				for _, e := range c.live {
 					if e.submit != nil && e.submit.job == r.Job && r.First <= e.n && e.n <= r.Last && (r.State.final() || r.Never) {
-						e.row = r
+						e.list(r)
 					}
 				}
 			}

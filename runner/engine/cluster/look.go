@@ -94,6 +94,9 @@ func (c *Cluster) judge(e *entry) {
 	s := &seen{record: e.record, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
 	s.keeps = c.words.Keeps() && e.submit != nil && e.submit.job != ""
+	if e.row.State.final() {
+		s.over = time.Since(e.over)
+	}
 	if e.record == nil {
 		s.claimed = claimedBy(e.Dir)
 	}

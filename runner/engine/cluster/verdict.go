@@ -22,6 +22,7 @@ type seen struct {
 	asked   int           // complete lists since its record was read
 	unsure  time.Duration // since it was read
 	silent  time.Duration // since its keeper last showed that it lives
+	over    time.Duration // since the cluster first said that it is over
 }
 
 // Bounds of patience.
@@ -30,6 +31,7 @@ const (
 	unsureAfter = 3                // lists until a record counts without the cluster's word,
 	accounted   = 20 * time.Second // after which what has ended is in the cluster's accounts, too
 	deadAfter   = 2 * time.Minute  // without a beat
+	recordLate  = 40 * time.Second // how late a record may be seen: caches lag by half a minute
 	firstBeat   = 90 * time.Second // how late the first may come: a node that caches
 )
 
@@ -92,11 +94,11 @@ var rules = []struct {
 	{"the record waits for the cluster's word", func(s *seen) bool { return s.record != nil }, verdict{}},
 
 	{"the submission may be going on", func(s *seen) bool { return s.calling }, verdict{}},
-	{"begun; time limit", func(s *seen) bool { return s.begun() && s.row.State == TimedOut }, verdict{ends, timeout}},
-	{"begun; out of memory", func(s *seen) bool { return s.begun() && s.row.State == OutOfMemory }, verdict{ends, oom}},
-	{"begun; displaced", func(s *seen) bool { return s.begun() && s.displaced() }, verdict{ends, resubmitted}},
-	{"begun; cancelled", func(s *seen) bool { return s.begun() && s.row.State == Cancelled }, verdict{ends, cancelled}},
-	{"begun; failed without a record", func(s *seen) bool { return s.begun() && s.row.State == Failed }, verdict{ends, lost}},
+	{"begun; time limit", func(s *seen) bool { return s.unrecorded() && s.row.State == TimedOut }, verdict{ends, timeout}},
+	{"begun; out of memory", func(s *seen) bool { return s.unrecorded() && s.row.State == OutOfMemory }, verdict{ends, oom}},
+	{"begun; displaced", func(s *seen) bool { return s.unrecorded() && s.displaced() }, verdict{ends, resubmitted}},
+	{"begun; cancelled", func(s *seen) bool { return s.unrecorded() && s.row.State == Cancelled }, verdict{ends, cancelled}},
+	{"begun; failed without a record", func(s *seen) bool { return s.unrecorded() && s.row.State == Failed }, verdict{ends, lost}},
 	{"begun; over or forgotten, and silent", func(s *seen) bool { return s.begun() && (s.row.State == Completed || s.gone()) && s.silent > deadAfter }, verdict{ends, resubmitted}},
 	{"begun", func(s *seen) bool { return s.begun() }, verdict{}},
 
@@ -113,6 +115,9 @@ var rules = []struct {
 
 // begun reports whether a node has it.
 func (s *seen) begun() bool { return s.claimed != "" && s.claimed != voidMark }
+
+// unrecorded reports whether a node had it, and a record of its end would be seen by now.
+func (s *seen) unrecorded() bool { return s.begun() && s.over >= recordLate }
 
 // gone reports whether the cluster no longer knows it.
 func (s *seen) gone() bool { return s.row.State == Gone && s.missed >= goneAfter }

@@ -66,9 +66,11 @@ func TestJudge(t *testing.T) {
 		{"silent, but listed", seen{claimed: node, row: row(Active, "n"), silent: time.Hour}, verdict{waits, 0}},
 		{"queued again by the cluster, while it may run", seen{claimed: node, row: row(Pending, "")}, verdict{waits, 0}},
 		{"over, and its record is late", seen{claimed: node, row: row(Completed, "n"), silent: time.Second}, verdict{waits, 0}},
-		{"its keeper was killed", seen{claimed: node, row: row(Failed, "n")}, verdict{ends, lost}},
-		{"its node went down", seen{claimed: node, row: row(NodeFailed, "n")}, verdict{ends, resubmitted}},
-		{"cancelled with its keeper", seen{claimed: node, row: row(Cancelled, "n")}, verdict{ends, cancelled}},
+		{"failed, and its record is late", seen{claimed: node, row: row(Failed, "n"), over: recordLate - 1}, verdict{waits, 0}},
+		{"its node went down, and its record is late", seen{claimed: node, row: row(NodeFailed, "n")}, verdict{waits, 0}},
+		{"its keeper was killed", seen{claimed: node, row: row(Failed, "n"), over: recordLate}, verdict{ends, lost}},
+		{"its node went down", seen{claimed: node, row: row(NodeFailed, "n"), over: recordLate}, verdict{ends, resubmitted}},
+		{"cancelled with its keeper", seen{claimed: node, row: row(Cancelled, "n"), over: recordLate}, verdict{ends, cancelled}},
 		{"void", seen{claimed: voidMark, missed: goneAfter}, verdict{voids, resubmitted}},
 	} {
 		if got := judge(tt.seen); got != tt.want {
@@ -81,7 +83,7 @@ func TestJudge(t *testing.T) {
 // spends a retry.
 func TestOutcome(t *testing.T) {
 	now := time.Now()
-	begun := &seen{claimed: "node1 7_0", row: Row{Node: "node1", Word: "NODE_FAIL", State: NodeFailed}}
+	begun := &seen{claimed: "node1 7_0", row: Row{Node: "node1", Word: "NODE_FAIL", State: NodeFailed}, over: recordLate}
 	if e := judge(*begun).outcome(begun, "slurm", now); !e.Lost || e.Void || e.Uncharged != "slurm: NODE_FAIL on node1" {
 		t.Errorf("got %+v", e)
 	}

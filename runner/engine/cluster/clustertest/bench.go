@@ -28,6 +28,7 @@ var (
 	Kills   = flag.Int("kills", 25, "how often the runner is killed")
 	Crashes = flag.Int("crashes", 2, "how often the controller is killed")
 	Outage  = flag.Duration("outage", 15*time.Second, "how long the controller is gone")
+	Lag     = flag.Duration("lag", 5*time.Second, "how late files are seen on a file system that lags")
 )
 
 // A Bench is a folder with a job file, jobs.yaml, and gpurun built from this source.
@@ -40,19 +41,20 @@ type Bench struct {
 // built is where gpurun was built, if a test needed it.
 var built string
 
-var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "gpurun-cluster-")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	path := filepath.Join(dir, "gpurun")
-	out, err := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", path, "gpurun").CombinedOutput()
+var (
+	folder  = sync.OnceValue(func() string { built, _ = os.MkdirTemp("", "gpurun-cluster-"); return built })
+	plain   = sync.OnceValues(func() (string, error) { return build("gpurun", "") })
+	lagging = sync.OnceValues(func() (string, error) { return build("gpurun-lagging", "lagging") })
+)
+
+func build(name, tags string) (string, error) {
+	path := filepath.Join(folder(), name)
+	out, err := exec.Command("go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-tags", tags, "-o", path, "gpurun").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%w: %s", err, out)
 	}
 	return path, err
-})
+}
 
 // Main is for TestMain.
 func Main(m *testing.M) {
@@ -69,13 +71,25 @@ func New(t *testing.T, engine, file string) *Bench {
 	if !slices.Contains(strings.Fields(os.Getenv("GPURUN_ENGINES")), engine) {
 		t.Skip("needs a real " + engine + ": make engines")
 	}
-	binary, err := build()
+	binary, err := plain()
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &Bench{t, t.TempDir(), binary}
 	b.Write("jobs.yaml", file)
 	return b
+}
+
+// Lagging has what gpurun starts here see files as late as the caches of a network file system
+// may show them. Nodes see them at once.
+func (b *Bench) Lagging() {
+	b.Helper()
+	var err error
+	if b.Binary, err = lagging(); err != nil {
+		b.Fatal(err)
+	}
+	b.Setenv("GPURUN_LAG", Lag.String())
+	b.Setenv("GPURUN_LAG_DIR", b.TempDir())
 }
 
 // Write writes a file of the bench.

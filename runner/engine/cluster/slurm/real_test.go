@@ -127,3 +127,24 @@ func TestRealRunnerKilled(t *testing.T) {
 		t.Log(out)
 	}
 }
+
+// What the nodes write is seen late, and the runner is killed meanwhile: still every job runs
+// once, and what Slurm says before the record is seen is not believed.
+func TestRealLagging(t *testing.T) {
+	n := 2 * *clustertest.Kills
+	b := newBench(t, clustertest.Journalled("{engine: slurm, cluster: {poll: 1s}}", n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
+	b.Lagging()
+	out := b.KillRunners(*clustertest.Kills, "jobs.yaml")
+	if again := b.Once(n); again > 0 {
+		t.Errorf("%d began again", again)
+	}
+	for _, e := range b.Facts(state.KindEnd)["fails"] {
+		if e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3 {
+			t.Errorf("fails ended as %+v", e)
+		}
+	}
+	t.Logf("%d kills of the runner, %d jobs, files seen up to %v late", *clustertest.Kills, n, *clustertest.Lag)
+	if t.Failed() {
+		t.Log(out)
+	}
+}

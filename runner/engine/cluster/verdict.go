@@ -32,7 +32,6 @@ const (
 	accounted   = 20 * time.Second // after which what has ended is in the cluster's accounts, too
 	deadAfter   = 2 * time.Minute  // without a beat
 	recordLate  = 40 * time.Second // how late a record may be seen: caches lag by half a minute
-	firstBeat   = 90 * time.Second // how late the first may come: a node that caches
 )
 
 // A verdict is what to do about an attempt.

@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -108,19 +109,34 @@ func newsOf(files []string) notify.Run {
 	return r
 }
 
+// news tells people of the run, without the secrets of its jobs.
+type news struct {
+	*notify.Sink
+	hide atomic.Pointer[func(string) string]
+}
+
 // openNews begins to send news of the run, if anybody wants them.
-func (r *run) openNews(say func(string)) *notify.Sink {
+func (r *run) openNews(say func(string)) *news {
 	if len(r.batch.Settings.Notify) == 0 {
 		return nil
 	}
-	var secrets []string
-	for i := range r.batch.Jobs {
-		secrets = append(secrets, redact.Secrets(runner.Params(&r.batch.Jobs[i]))...)
-	}
-	return notify.New(notify.Config{
+	n := &news{}
+	n.Continue(r.batch)
+	n.Sink = notify.New(notify.Config{
 		Targets: r.batch.Settings.Notify, Run: newsOf(names(len(r.batch.Files), func(i int) string { return r.batch.Files[i].Path })),
-		Hide: redact.Hiding(secrets), Say: say, Go: r.goSafely,
+		Hide: func(s string) string { return (*n.hide.Load())(s) }, Say: say, Go: r.goSafely,
 	})
+	return n
+}
+
+// Continue also hides the secrets of jobs that have joined the run.
+func (n *news) Continue(b *jobspec.Batch) {
+	var secrets []string
+	for i := range b.Jobs {
+		secrets = append(secrets, redact.Secrets(runner.Params(&b.Jobs[i]))...)
+	}
+	hide := redact.Hiding(secrets)
+	n.hide.Store(&hide)
 }
 
 // endNews has the last news sent.

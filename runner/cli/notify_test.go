@@ -6,11 +6,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"gpurun/jobspec"
+	"gpurun/state"
 )
 
 // webhook starts a server that answers to POST /STATUS/… with that status, or with nothing
@@ -44,4 +49,29 @@ func webhook(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ts.Defer(func() { close(stop); s.Close() })
 	ts.Setenv("HOOK", s.URL)
+}
+
+// News hide the secrets of jobs that join a run when its files are read again, too.
+func TestNewsOfJobsThatJoin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "jobs.yaml")
+	batch := func(keys string) *jobspec.Batch {
+		text := "settings: {notify: {command: cat}}\njobs: [{name: 'a{api_key}', matrix: {api_key: [" + keys + "]}, run: x}]\n"
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b, err := jobspec.Load([]string{path}, jobspec.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	r := &run{app: &app{}, batch: batch("k3yk3yk3y")}
+	n := r.openNews(func(string) {})
+	defer n.End(state.Snapshot{}, "done")
+	if c, ok := any(n).(interface{ Continue(*jobspec.Batch) }); ok {
+		c.Continue(batch("k3yk3yk3y, 0therk3y"))
+	}
+	if got := n.Hide("say k3yk3yk3y and 0therk3y"); got != "say *** and ***" {
+		t.Errorf("got %q", got)
+	}
 }

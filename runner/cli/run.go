@@ -19,7 +19,6 @@ import (
 	"gpurun/runner/codecopy"
 	"gpurun/runner/control"
 	"gpurun/runner/files"
-	"gpurun/runner/notify"
 	"gpurun/runner/sched"
 	"gpurun/runner/terminal"
 	"gpurun/runner/uniid"
@@ -117,7 +116,7 @@ type run struct {
 	code     []*codecopy.Tree // by file, that jobs run in; nil without snapshot
 	files    *fileWatch       // nil without --watch
 	detached *detachment      // nil if its output goes where it was started
-	news     *notify.Sink     // nil if nobody wants them
+	news     *news            // nil if nobody wants them
 	shuffled bool
 }
 

@@ -126,7 +126,8 @@ func (p *printer) settings(f *File) {
 			continue // the last two are in the jobs
 		}
 		if d.Name == "notify" {
-			if from, _, _ := strings.Cut(p.b.Settings.Sources[i].Source, ":"); slices.ContainsFunc(p.b.Files, func(f File) bool { return f.Path == from }) {
+			from := p.b.Settings.Sources[i].Source // with its line
+			if slices.ContainsFunc(p.b.Files, func(f File) bool { return strings.HasPrefix(from, f.Path+":") }) {
 				raw(d.Name, settings.SpellNotify(p.b.Settings.Notify)) // not the user's own
 			}
 			continue

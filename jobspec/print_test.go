@@ -162,6 +162,16 @@ func comparable(s *Spec) Spec {
 
 const lineSample = "python a.py --lr 1e-5 \\\n  --out {uni_id}\npython a.py &\npython a.py\necho \"it's\" '{{name}}' # {gpu}\n"
 
+// Whom a job file names is printed, whatever the file is called.
+func TestPrintNotify(t *testing.T) {
+	for _, name := range []string{"jobs.yaml", "a:b.yaml"} {
+		b := mustLoad(t, writeJobFile(t, name, "settings: {notify: $TEAM}\njobs: [{name: a, run: x}]\n"))
+		if text := string(Print(b)); !strings.Contains(text, `notify: [{url: "$TEAM"`) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
 // Every job file of the repository means the same when it is printed.
 func TestPrintedFilesAreTheSame(t *testing.T) {
 	for name, files := range everyFolder(t) {

@@ -31,8 +31,60 @@ func TestRealMultiSeed(t *testing.T) {
 	b.Says(b.Run("jobs.yaml"), "8 up to date")
 }
 
+// The controller crashes while jobs begin and end, and forgets or repeats some of that. Every
+// job ends once, and none runs twice at a time.
+func TestRealControllerKilled(t *testing.T) {
+	n := 20 * *clustertest.Crashes
+	b := newBench(t, clustertest.Journalled("{engine: slurm, cluster: {poll: 2s}}", n, "gpus: 1", "1"))
+	out := b.Crash(*clustertest.Crashes, n, tend, "jobs.yaml")
+	again := b.Once(n)
+	t.Logf("%d crashes of the controller, %d jobs: %d began again", *clustertest.Crashes, n, again)
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// A run that is killed at any moment finds its jobs again.
+func TestRealRunnerKilled(t *testing.T) {
+	n := 4 * *clustertest.Kills
+	b := newBench(t, clustertest.Journalled("{engine: slurm, cluster: {poll: 2s}}", n, "gpus: 0", "0.5"))
+	out := b.KillRunners(*clustertest.Kills, "jobs.yaml")
+	if again := b.Once(n); again > 0 {
+		t.Errorf("%d began again", again)
+	}
+	if left := listed(""); left != "" {
+		t.Errorf("left in the cluster:\n%s", left)
+	}
+	t.Logf("%d kills of the runner, %d jobs", *clustertest.Kills, n)
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// What the nodes write is seen late, and the runner is killed meanwhile: still every job runs
+// once, and what Slurm says before the record is seen is not believed.
+func TestRealLagging(t *testing.T) {
+	n := 2 * *clustertest.Kills
+	b := newBench(t, clustertest.Journalled("{engine: slurm, cluster: {poll: 1s}}", n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
+	b.Lagging()
+	out := b.KillRunners(*clustertest.Kills, "jobs.yaml")
+	if again := b.Once(n); again > 0 {
+		t.Errorf("%d began again", again)
+	}
+	for _, e := range b.Facts(state.KindEnd)["fails"] {
+		if e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3 {
+			t.Errorf("fails ended as %+v", e)
+		}
+	}
+	t.Logf("%d kills of the runner, %d jobs, files seen up to %v late", *clustertest.Kills, n, *clustertest.Lag)
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
 // Thousands of jobs are submitted in a few calls, and cost next to nothing while they wait. They
 // wait because the partition is down: here the nodes would compute on the controller's cores.
+// It is the last test: a controller that crashes soon after it has cancelled them has them back.
 func TestRealThousands(t *testing.T) {
 	const n = 5000
 	b := newBench(t, fmt.Sprintf(`
@@ -96,55 +148,4 @@ func spent(pid int) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
-}
-
-// The controller crashes while jobs begin and end, and forgets or repeats some of that. Every
-// job ends once, and none runs twice at a time.
-func TestRealControllerKilled(t *testing.T) {
-	n := 20 * *clustertest.Crashes
-	b := newBench(t, clustertest.Journalled("{engine: slurm, cluster: {poll: 2s}}", n, "gpus: 1", "1"))
-	out := b.Crash(*clustertest.Crashes, n, tend, "jobs.yaml")
-	again := b.Once(n)
-	t.Logf("%d crashes of the controller, %d jobs: %d began again", *clustertest.Crashes, n, again)
-	if t.Failed() {
-		t.Log(out)
-	}
-}
-
-// A run that is killed at any moment finds its jobs again.
-func TestRealRunnerKilled(t *testing.T) {
-	n := 4 * *clustertest.Kills
-	b := newBench(t, clustertest.Journalled("{engine: slurm, cluster: {poll: 2s}}", n, "gpus: 0", "0.5"))
-	out := b.KillRunners(*clustertest.Kills, "jobs.yaml")
-	if again := b.Once(n); again > 0 {
-		t.Errorf("%d began again", again)
-	}
-	if left := listed(""); left != "" {
-		t.Errorf("left in the cluster:\n%s", left)
-	}
-	t.Logf("%d kills of the runner, %d jobs", *clustertest.Kills, n)
-	if t.Failed() {
-		t.Log(out)
-	}
-}
-
-// What the nodes write is seen late, and the runner is killed meanwhile: still every job runs
-// once, and what Slurm says before the record is seen is not believed.
-func TestRealLagging(t *testing.T) {
-	n := 2 * *clustertest.Kills
-	b := newBench(t, clustertest.Journalled("{engine: slurm, cluster: {poll: 1s}}", n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
-	b.Lagging()
-	out := b.KillRunners(*clustertest.Kills, "jobs.yaml")
-	if again := b.Once(n); again > 0 {
-		t.Errorf("%d began again", again)
-	}
-	for _, e := range b.Facts(state.KindEnd)["fails"] {
-		if e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3 {
-			t.Errorf("fails ended as %+v", e)
-		}
-	}
-	t.Logf("%d kills of the runner, %d jobs, files seen up to %v late", *clustertest.Kills, n, *clustertest.Lag)
-	if t.Failed() {
-		t.Log(out)
-	}
 }

@@ -118,7 +118,7 @@ type reloadCmd struct {
 
 // Help returns the command's description and examples.
 func (reloadCmd) Help() string {
-	return `New jobs join the run; those that are gone and have not started leave it; those that have changed and have not started are replaced. What runs goes on. Jobs that failed run again only if they have changed. If the files have mistakes, nothing changes, and the mistakes are shown as gpurun check shows them. The run keeps its flags, and what gpurun set changed. SIGUSR1 to the run does the same.
+	return `New jobs join the run, and those that are gone leave it; one that has changed is another job. What runs goes on. Jobs that failed run again only if they have changed. If the files have mistakes, nothing changes, and the mistakes are shown as gpurun check shows them. The run keeps its flags, and what gpurun set changed. SIGUSR1 to the run does the same.
 
 Example:
 

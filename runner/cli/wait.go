@@ -28,7 +28,7 @@ type waitCmd struct {
 func (waitCmd) Help() string {
 	return `Starts and stops nothing. If the run was killed, it waits for those of its jobs that are still running.
 
-Exit status: that of the run; of jobs, 0 if all succeeded, 1 if one did not, 143 if they were interrupted; 75 at --timeout, which says nothing about how they will end.
+Exit status: that of the run; of jobs, 0 if all succeeded, 1 if one did not, 143 if they were interrupted; 75 at --timeout, which says nothing about how they will end; 4 if that cannot be seen from here, as with the jobs of a run on another host.
 
 Examples:
 

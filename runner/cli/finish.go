@@ -68,7 +68,7 @@ func (r *run) again(flag string) string {
 				i++
 			}
 		case arg == "--force":
-		case name != "" && arg == name:
+		case arg == "--abandon", name != "" && arg == name: // what was abandoned stays so
 			if !hasValue {
 				i++
 			}

@@ -202,11 +202,15 @@ func (c *Cluster) past() {
 			if err != nil {
 				return // the cluster keeps no accounts
 			}
+			ends := map[string]Row{} // the last of a task counts
 			for _, r := range c.words.Ends(out) {
-				for _, e := range c.live {
-					if e.submit != nil && e.submit.job == r.Job && r.First <= e.n && e.n <= r.Last && (r.State.final() || r.Never) {
-						e.list(r)
-					}
+				if r.State.final() || r.Never {
+					ends[c.words.Task(r.Job, r.First)] = r
+				}
+			}
+			for _, e := range c.live {
+				if r, ok := ends[c.jobID(e)]; ok && c.unexplained(e) {
+					e.list(r)
 				}
 			}
 		}

@@ -168,9 +168,9 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 	return cluster.Active, "", false
 }
 
-// tell asks about each job: qstat why it cannot start, qacct how it ended. Jobs of which one of
-// them knows nothing are no error.
-const tell = `for job; do qstat -j "$job"; qacct -j "$job"; done 2>/dev/null; :`
+// tell asks about each job: qacct how it ended, then qstat why it cannot start, since a failed
+// start is in the accounts, too. Jobs of which one of them knows nothing are no error.
+const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past asks about jobs one by one, as qacct wants it.
 func (words) Past(jobs []string) cluster.Command {

@@ -32,13 +32,13 @@ const (
 // A job does not begin on GPUs that are too small, and goes to another node without spending a
 // retry. What its GPUs show there is in the ledger.
 func TestRealGPUMemory(t *testing.T) {
-	b := newBench(t, `
+	b := site.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENAME >>journal; until [ -e go ]; do sleep 0.1; done'}]
 `)
 	drive(b, smallGPUs)
 	take(b, "4")
-	b.Until("the blocker runs", time.Minute, func() bool { return strings.Contains(listed("blocker"), "RUNNING") })
+	b.Until("the blocker runs", time.Minute, func() bool { return b.Command("squeue", "-h", "-n", "blocker", "-t", "R") != "" })
 	cmd, out := b.Start("jobs.yaml")
 	b.Until("it was refused on a node", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
 	b.Write("driver", largeGPUs)
@@ -69,7 +69,7 @@ func gauged(b *clustertest.Bench) bool {
 
 // After it ran out of memory, a job asks the cluster for more.
 func TestRealMemoryGrows(t *testing.T) {
-	b := newBench(t, `
+	b := site.New(t, `
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs:
   - name: a

@@ -17,7 +17,7 @@ func take(b *clustertest.Bench, gpus string) {
 
 // What else the user has in the cluster counts, and the names are those that he chose.
 func TestRealQuota(t *testing.T) {
-	b := newBench(t, `
+	b := site.New(t, `
 settings: {engine: slurm, cluster: {poll: 2s, max_gpus_total: 5, name_prefix: lab}}
 jobs: [{name: "j{i}", matrix: {i: "0..5"}, run: 'echo {i} >>journal; until [ -e go ]; do sleep 0.1; done'}]
 `)
@@ -46,7 +46,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..5"}, run: 'echo {i} >>journal; until [ -e 
 
 // A command runs on GPUs of the cluster with the status it ends with, once the quota lets it.
 func TestRealExec(t *testing.T) {
-	b := newBench(t, "jobs: []")
+	b := site.New(t, "jobs: []")
 	take(b, "3")
 	args := []string{"exec", "--engine", "slurm", "--poll", "1s", "-g", "2", "--max-gpus"}
 	cmd, out := b.Start(append(args, "6", "--", "sh", "-c", "echo $SLURM_JOB_NAME has $CUDA_VISIBLE_DEVICES; exit 7")...)

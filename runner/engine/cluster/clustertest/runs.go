@@ -1,0 +1,218 @@
+package clustertest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+)
+
+// MultiSeed checks that an example runs unchanged, partly here and partly there, with one ledger.
+func (s *Site) MultiSeed(t *testing.T) {
+	text, err := os.ReadFile("../../../../jobs/multi_seed.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := s.New(t, strings.Replace(string(text), "work_dir: ..", "work_dir: .", 1))
+	b.Command("cp", "-r", "../../../../jobs", b.Dir)
+	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 succeeded")
+	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "24 up to date")
+	b.Says(b.Run("plan", "jobs.yaml"), "0 would run")
+
+	b = s.New(t, `jobs: [{name: "j{i}", matrix: {i: "0..7"}, gpus: 0, run: "echo {i}"}]`)
+	b.Says(b.Run("--only", "j[0-3]", "jobs.yaml"), "4 succeeded")
+	b.Says(b.Run("--engine", s.Engine, "jobs.yaml"), "4 succeeded, 4 up to date")
+	b.Says(b.Run("jobs.yaml"), "8 up to date")
+}
+
+// Thousands checks that thousands of jobs are submitted in a few calls, and cost next to nothing while they wait. They
+// wait because nothing may start: here the nodes would compute on the controller's cores.
+func (s *Site) Thousands(t *testing.T) {
+	const n = 5000
+	b := s.New(t, fmt.Sprintf("settings: %s\njobs: [{name: \"j{i}\", matrix: {i: \"0..%d\"}, gpus: 0, run: \"true\"}]\n", s.settings("2s"), n-1))
+	b.Command(s.Shut[0]...)
+	b.Cleanup(func() { Quietly(s.Shut[1]...) })
+	controller := s.PID(b)
+	began, was := time.Now(), spent(controller)
+	cmd, out := b.Start("jobs.yaml")
+	var queued map[string][]state.Fact
+	b.Until("all are submitted", 2*time.Minute, func() bool {
+		queued = b.Facts(state.KindQueued)
+		return len(queued) == n
+	})
+	last := began
+	for _, q := range queued {
+		if q[0].JobID == "" {
+			t.Fatalf("%+v has no job ID", q[0])
+		}
+		if q[0].Time.After(last) {
+			last = q[0].Time
+		}
+	}
+	calls, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/submits/*/answer"))
+	t.Logf("submitted %d jobs in %.2f s, %d calls; CPU: gpurun %v, %s %v", n, last.Sub(began).Seconds(), len(calls), spent(cmd.Process.Pid), s.Engine, spent(controller)-was)
+	if len(calls) > n/50 {
+		t.Errorf("%d calls for %d jobs", len(calls), n)
+	}
+	u, c := spent(cmd.Process.Pid), spent(controller)
+	time.Sleep(10 * time.Second)
+	t.Logf("while they wait, a second costs gpurun %v and %s %v of CPU, with a list every 2 s", (spent(cmd.Process.Pid)-u)/10, s.Engine, (spent(controller)-c)/10)
+	began = time.Now()
+	rows, err := s.Words.Rows(b.Command(s.Words.List("root").Args...))
+	t.Logf("a list: %v, %d rows", time.Since(began).Round(time.Millisecond), len(rows))
+	if err != nil || len(rows) > n/50 {
+		t.Errorf("a list has %d rows for %d jobs that are alike: %v", len(rows), n, err)
+	}
+	began = time.Now()
+	_ = cmd.Process.Signal(os.Interrupt)
+	b.Until("it asks what to do", time.Minute, func() bool { return Exited(cmd) || strings.Contains(b.Run("status"), "stop") })
+	_ = cmd.Process.Signal(os.Interrupt)
+	_ = cmd.Wait()
+	t.Logf("taken back in %.1f s", time.Since(began).Seconds())
+	b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
+
+// ControllerKilled crashes the controller while jobs begin and end, which may forget or repeat some of that. Every
+// job ends once, and none runs twice at a time.
+func (s *Site) ControllerKilled(t *testing.T) {
+	n := 20 * *Crashes
+	b := s.New(t, Journalled(s.settings("2s"), n, "gpus: 1", "1"))
+	out := b.Crash(*Crashes, n, s.Tend, "jobs.yaml")
+	again := b.Once(n)
+	t.Logf("%d crashes of the controller, %d jobs: %d began again", *Crashes, n, again)
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// RunnerKilled checks that a run that is killed at any moment finds its jobs again.
+func (s *Site) RunnerKilled(t *testing.T) {
+	n := 4 * *Kills
+	b := s.New(t, Journalled(s.settings("2s"), n, "gpus: 0", "0.5"))
+	out := b.KillRunners(*Kills, "jobs.yaml")
+	if again := b.Once(n); again > 0 {
+		t.Errorf("%d began again", again)
+	}
+	if left := s.Left(); left != "" {
+		t.Errorf("left in the cluster:\n%s", left)
+	}
+	t.Logf("%d kills of the runner, %d jobs", *Kills, n)
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// ControllerGone checks that what ends while the controller is gone is recorded at once, and what could not be submitted
+// meanwhile is when it is back.
+func (s *Site) ControllerGone(t *testing.T) {
+	b := s.New(t, "settings: "+s.settings("1s")+`
+jobs:
+  - {name: a, gpus: 0, run: 'echo a >>journal; echo x >up; until [ -e go ]; do sleep 0.1; done'}
+  - {name: b, needs: a, gpus: 0, run: 'echo b >>journal'}
+`)
+	cmd, out := b.Start("jobs.yaml")
+	b.Wait("up")
+	b.Cluster("kill")
+	b.Cleanup(func() { b.Cluster("start") })
+	began := time.Now()
+	b.Write("go", "")
+	b.Until("a has ended", 20*time.Second, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
+	b.Until("it says what is wrong", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+": ") })
+	time.Sleep(*Outage - time.Since(began))
+	b.Cluster("start")
+	_ = cmd.Wait()
+	b.Says(out.String(), "2 succeeded")
+	if ran := b.Read("journal"); ran != "a\nb" {
+		t.Errorf("ran %q", ran)
+	}
+}
+
+// Hangs checks that while the controller, or a command of it, hangs, the view goes on and says so, and Ctrl-C
+// answers.
+func (s *Site) Hangs(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		hang func(b *Bench)
+	}{
+		{"controller", func(b *Bench) {
+			pid := s.PID(b)
+			if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
+		}},
+		{"commands", func(b *Bench) { b.Write("hang", "") }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := s.New(t, "settings: "+s.settings("1s")+`
+jobs:
+  - {name: a, gpus: 0, run: 'echo x >up; until [ -e go ]; do sleep 0.1; done'}
+  - {name: b, needs: a, gpus: 0, run: "true"}
+`)
+			for _, c := range s.Commands { // they may hang first
+				b.Write(c, fmt.Sprintf("#!/bin/sh\n[ -e %s/hang ] && sleep 60\nexec /usr/bin/%s \"$@\"\n", b.Dir, c))
+				if err := os.Chmod(filepath.Join(b.Dir, c), 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("PATH", b.Dir+":"+os.Getenv("PATH"))
+			cmd, out := b.Start("jobs.yaml")
+			b.Wait("up")
+			tt.hang(b)
+			b.Write("go", "") // b is submitted into the void
+			b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
+			began := time.Now()
+			_ = cmd.Process.Signal(unix.SIGINT)
+			_ = cmd.Process.Signal(unix.SIGINT)
+			b.Until("a has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
+			_ = cmd.Process.Signal(unix.SIGINT)
+			b.Until("it has ended", time.Minute, func() bool { return Exited(cmd) })
+			if d := time.Since(began); d > 20*time.Second {
+				t.Errorf("Ctrl-C took %v\n%s", d, out)
+			}
+			_ = os.Remove(filepath.Join(b.Dir, "hang"))
+		})
+	}
+}
+
+// Lagging checks that while what the nodes write is seen late, and the runner is killed, every
+// job runs once, and that what the cluster says before the record is seen is not believed.
+func (s *Site) Lagging(t *testing.T) {
+	n := 2 * *Kills
+	b := s.New(t, Journalled(s.settings("1s"), n, "gpus: 0", "0.5")+"  - {name: fails, gpus: 0, run: exit 3}\n")
+	b.Lagging()
+	out := b.KillRunners(*Kills, "jobs.yaml")
+	if again := b.Once(n); again > 0 {
+		t.Errorf("%d began again", again)
+	}
+	for _, e := range b.Facts(state.KindEnd)["fails"] {
+		if e.State != state.Failed || e.ExitCode == nil || *e.ExitCode != 3 {
+			t.Errorf("fails ended as %+v", e)
+		}
+	}
+	t.Logf("%d kills of the runner, %d jobs, files seen up to %v late", *Kills, n, *Lag)
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// spent returns the CPU time of a process and those of its children that have ended.
+func spent(pid int) time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	f, ticks := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:])), 0
+	for _, i := range []int{11, 12, 13, 14} {
+		n, _ := strconv.Atoi(f[i])
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}

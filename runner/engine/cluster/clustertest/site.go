@@ -1,0 +1,174 @@
+package clustertest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine/cluster"
+	"gpurun/state"
+)
+
+// A Site is a real cluster: what there is called how.
+type Site struct {
+	Engine   string
+	Words    cluster.Words
+	End      []string    // the command that ends all jobs
+	Listed   []string    // the command that lists what waits or runs, a line each, and nothing else
+	Master   string      // pid file of the controller
+	Commands []string    // that gpurun calls
+	Shut     [2][]string // the commands that let no job start, and again
+	Tend     func()      // has all nodes take jobs
+}
+
+// New makes a bench on a cluster without jobs, and leaves it so.
+func (s *Site) New(t *testing.T, file string) *Bench {
+	t.Helper()
+	b := New(t, s.Engine, file)
+	s.clear(b)
+	t.Cleanup(func() { s.clear(b) })
+	return b
+}
+
+func (s *Site) clear(b *Bench) {
+	b.Helper()
+	s.Tend()
+	b.Until("the cluster is empty", 2*time.Minute, func() bool {
+		Quietly(s.End...)
+		return s.Left() == ""
+	})
+}
+
+// Left returns the jobs that wait or run.
+func (s *Site) Left() string {
+	out, err := exec.Command(s.Listed[0], s.Listed[1:]...).Output()
+	if err != nil {
+		return "? " + err.Error()
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// settings are those of a job file whose run looks for changes this often.
+func (s *Site) settings(poll string) string {
+	return "{engine: " + s.Engine + ", cluster: {poll: " + poll + "}}"
+}
+
+// PID returns the controller's.
+func (s *Site) PID(b *Bench) int {
+	b.Helper()
+	text, _ := os.ReadFile(s.Master)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pid
+}
+
+// A Fate is what a job meets, and how its attempts end in the ledger.
+type Fate struct {
+	Job  string // as in the job file
+	Meet func(b *Bench)
+	Want []state.Phase
+	Free bool   // the first attempt spends no retry
+	Says string // the reason of the last end
+}
+
+// name returns the name of a fate's job.
+func (f *Fate) name() string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(f.Job, "{name: "), ",")
+	return name
+}
+
+// Nothing is for Meet.
+func Nothing(*Bench) {}
+
+// Meet runs the jobs of some fates, has them meet these, and checks how they end. keys are
+// more of the setting cluster.
+func (s *Site) Meet(t *testing.T, keys string, all []Fate, before, after func(b *Bench)) {
+	t.Helper()
+	jobs := ""
+	for _, f := range all {
+		jobs += "  - " + f.Job + "\n"
+	}
+	b := s.New(t, "settings: {engine: "+s.Engine+", grace: 2s, cluster: {poll: 2s"+keys+"}}\ndefaults: {gpus: 0, retry: 0}\njobs:\n"+jobs)
+	before(b)
+	cmd, out := b.Start("jobs.yaml")
+	for _, f := range all {
+		if f.Meet != nil {
+			f.Meet(b)
+		}
+	}
+	after(b)
+	end := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
+	defer end.Stop()
+	_ = cmd.Wait()
+	ends := b.Facts(state.KindEnd)
+	for _, f := range all {
+		got := ends[f.name()]
+		same := len(got) == len(f.Want)
+		for i := range f.Want {
+			same = same && got[i].State == f.Want[i] && (got[i].Uncharged != "") == (f.Free && i == 0)
+		}
+		if !same || !strings.Contains(got[len(got)-1].Reason, f.Says) {
+			t.Errorf("%s ended as %+v, want %v, and that it says %q", f.name(), got, f.Want, f.Says)
+		}
+	}
+	if t.Failed() {
+		t.Log(out.String())
+	}
+}
+
+// Usual are fates that do not depend on the kind of cluster.
+var Usual = []Fate{
+	{Job: "{name: exits, run: exit 3}", Want: []state.Phase{state.Failed}},
+	{Job: "{name: late, timeout: 3s, run: sleep 300}", Want: []state.Phase{state.Timeout}},
+	{
+		Job: "{name: stopped, run: 'echo x >stopped.up; sleep 300'}", Want: []state.Phase{state.Cancelled},
+		Meet: func(b *Bench) {
+			b.Wait("stopped.up")
+			b.Says(b.Run("stop", "stopped"), "cancelled: stopped")
+		},
+	},
+	{
+		Job: "{name: keeper, run: 'echo $PPID >keeper.up; sleep 300'}", Want: []state.Phase{state.Lost}, Says: "its keeper was killed",
+		Meet: func(b *Bench) {
+			if pid, err := strconv.Atoi(b.Wait("keeper.up")); err != nil || unix.Kill(pid, unix.SIGKILL) != nil {
+				b.Errorf("cannot kill the keeper: %v", err)
+			}
+		},
+	},
+}
+
+// hidden has the nodes not see what gpurun made, with a job that waits.
+func hidden(path string) func(b *Bench) {
+	return func(b *Bench) {
+		b.JobID("a")
+		found, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml", path))
+		if len(found) != 1 {
+			b.Fatalf("%s: found %q", path, found)
+		}
+		if err := os.Rename(found[0], found[0]+".hidden"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// NotShared checks that a node that does not see the state folder, or gpurun in it, is named
+// with the cure. Meanwhile before and after keep jobs with a GPU from starting.
+func (s *Site) NotShared(t *testing.T, before, after func(b *Bench)) {
+	for _, tt := range []struct{ missing, says string }{
+		{"submits/*", "does not see the state folder: keep the job file, or --state-dir, on a file system that all nodes share"},
+		{"bin/*/gpurun", "does not see gpurun in the state folder: keep that on a file system that all nodes share, or set cluster: {gpurun: PATH}"},
+	} {
+		t.Run(filepath.Base(tt.missing), func(t *testing.T) {
+			f := Fate{Job: "{name: a, gpus: 1, run: 'true'}", Meet: hidden(tt.missing), Want: []state.Phase{state.Failed}, Says: tt.says}
+			s.Meet(t, "", []Fate{f}, before, after)
+		})
+	}
+}

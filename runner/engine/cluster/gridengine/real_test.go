@@ -1,0 +1,133 @@
+package gridengine
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine/cluster/clustertest"
+	"gpurun/state"
+
+	"golang.org/x/sys/unix"
+)
+
+// The TestReal* run gpurun against the Grid Engine that testdata/cluster.sh starts: make engines.
+// Longer, with more kills: see docs/reliability.md.
+
+func TestMain(m *testing.M) { clustertest.Main(m) }
+
+const folder = "/var/lib/gpurun-test-sge" // of testdata/cluster.sh
+
+var site = clustertest.Site{
+	Engine: "sge", Words: words{},
+	End:      []string{"qdel", "-u", "root"},
+	Listed:   []string{"qstat", "-u", "root"},
+	Master:   folder + "/run/sge_qmaster.pid",
+	Commands: []string{"qsub", "qstat", "qdel"},
+	Shut:     [2][]string{{"qmod", "-d", "gpu.q"}, {"qmod", "-e", "gpu.q"}},
+	Tend:     func() { clustertest.Quietly("qmod", "-cq", "gpu.q") }, // it sets itself aside when a start failed
+}
+
+func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
+func TestRealThousands(t *testing.T)        { site.Thousands(t) }
+func TestRealControllerKilled(t *testing.T) { site.ControllerKilled(t) }
+func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
+func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
+func TestRealHangs(t *testing.T)            { site.Hangs(t) }
+func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
+
+func shut(b *clustertest.Bench) { b.Command(site.Shut[0]...) }
+func open(b *clustertest.Bench) { b.Command(site.Shut[1]...) }
+
+// up is the command of a job that says that it runs.
+const up = "'echo x >{name}.up; sleep 300'"
+
+// again is one that ends at once the second time.
+const again = "'[ -e {name}.up ] && exit 0; echo $JOB_ID >{name}.up; sleep 300'"
+
+// fates are the rows of the table of verdicts that a running job can meet.
+var fates = append([]clustertest.Fate{
+	{Job: "{name: special, retry: 2, run: exit 99}", Want: []state.Phase{state.Failed, state.Failed, state.Failed}}, // Grid Engine would run it for ever
+	{Job: "{name: erring, run: exit 100}", Want: []state.Phase{state.Failed}},
+	{Job: "{name: huge, gpus: 9, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "no suitable queues"},
+	{Job: "{name: bounded, memory: 100MiB, run: 'true'}", Want: []state.Phase{state.Succeeded}},
+	{
+		Job: "{name: qdeleted, retry: 3, run: " + up + "}", Want: []state.Phase{state.Cancelled},
+		Meet: func(b *clustertest.Bench) {
+			b.Wait("qdeleted.up")
+			b.Command("qdel", b.JobID("qdeleted"))
+		},
+	},
+	{
+		Job: "{name: stubborn, retry: 3, run: 'trap : TERM; echo x >{name}.up; while :; do sleep 1; done'}", Want: []state.Phase{state.Cancelled},
+		Meet: func(b *clustertest.Bench) {
+			b.Wait("stubborn.up")
+			b.Command("qdel", b.JobID("stubborn"))
+		},
+	},
+	{
+		Job: "{name: rescheduled, run: " + again + "}", Want: []state.Phase{state.Lost, state.Succeeded}, Free: true,
+		Meet: func(b *clustertest.Bench) {
+			b.Wait("rescheduled.up")
+			clustertest.Quietly("qmod", "-f", "-rj", b.JobID("rescheduled")) // gpurun forbids it; it says that it did
+		},
+	},
+	{
+		Job: "{name: outer, retry: 3, run: 'ps -o ppid= -p $PPID >outer.up; sleep 300'}", Want: []state.Phase{state.Cancelled}, // as if by qdel
+		Meet: func(b *clustertest.Bench) {
+			if pid, err := strconv.Atoi(b.Wait("outer.up")); err != nil || unix.Kill(pid, unix.SIGKILL) != nil {
+				b.Errorf("cannot kill the outer process: %v", err)
+			}
+		},
+	},
+}, clustertest.Usual...)
+
+func TestRealStates(t *testing.T) {
+	site.Meet(t, ", memory_resource: h_vmem", fates, clustertest.Nothing, clustertest.Nothing)
+}
+
+// The site's own limit of time.
+func TestRealLimit(t *testing.T) {
+	site.Meet(t, `, extra: ["-l h_rt=3"]`, []clustertest.Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}}}, clustertest.Nothing, clustertest.Nothing)
+}
+
+// waiting are those that a job meets while it waits.
+var waiting = []clustertest.Fate{
+	{
+		Job: "{name: held, run: 'true'}", Want: []state.Phase{state.Succeeded},
+		Meet: func(b *clustertest.Bench) {
+			id := b.JobID("held")
+			b.Command("qhold", id)
+			b.Until("the reason is shown", 30*time.Second, func() bool { return strings.Contains(b.Run("status"), "held") })
+			b.Command("qrls", id)
+		},
+	},
+	{
+		Job: "{name: pending, retry: 2, run: 'true'}", Want: []state.Phase{state.Cancelled},
+		Meet: func(b *clustertest.Bench) {
+			b.Command("qdel", b.JobID("pending"))
+			b.Until("pending is cancelled", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["pending"]) > 0 })
+		},
+	},
+}
+
+func TestRealWaiting(t *testing.T) { site.Meet(t, "", waiting, shut, open) }
+
+// A job that Grid Engine has set aside ends with its reason, and is not left there.
+func TestRealSetAside(t *testing.T) {
+	broken := filepath.Join(folder, "run/broken") // has the prolog say so
+	breakIt := func(b *clustertest.Bench) {
+		b.Cleanup(func() { _ = os.Remove(broken) })
+		if err := os.WriteFile(broken, nil, 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	gone := func(b *clustertest.Bench) {
+		b.Until("it was deleted there", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 && site.Left() == "" })
+	}
+	f := clustertest.Fate{Job: "{name: a, retry: 0, run: 'true'}", Want: []state.Phase{state.Failed}, Says: "sge can never start it: exit_status of prolog = 100"}
+	site.Meet(t, "", []clustertest.Fate{f}, breakIt, gone)
+}

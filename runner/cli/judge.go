@@ -62,6 +62,9 @@ func (w *want) who() string {
 // look prints which GPUs the jobs of a plan could use now, and returns the jobs that
 // no GPU here could ever run. If the GPUs cannot be read, the plan does without.
 func (p *planning) look(to io.Writer) (impossible []jobspec.Problem) {
+	if engineOf(p.batch).Abilities().Places {
+		return p.lookThere(to)
+	}
 	if !wantsGPU(p.batch, p.runs) {
 		return nil
 	}

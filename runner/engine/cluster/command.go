@@ -25,6 +25,11 @@ const (
 
 // output runs a command of the cluster and returns what it printed.
 func (c Command) output() (string, error) {
+	out, _, err := c.run()
+	return out, err
+}
+
+func (c Command) run() (out, notes string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), commandLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
@@ -34,14 +39,14 @@ func (c Command) output() (string, error) {
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
+	err = cmd.Run()
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("%s has not answered in %v", c.Args[0], commandLimit)
+		return "", "", fmt.Errorf("%s has not answered in %v", c.Args[0], commandLimit)
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", c.Args[0], said(err, stderr.String()))
+		return "", "", fmt.Errorf("%s: %w", c.Args[0], said(err, stderr.String()))
 	}
-	return stdout.String(), nil
+	return stdout.String(), stderr.String(), nil
 }
 
 // said returns the first line that a failed command printed, or else the error.

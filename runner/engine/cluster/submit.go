@@ -74,25 +74,25 @@ func (c *Cluster) submitNext() {
 }
 
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
-	a := c.demands(l)
+	a := demandsOf(c.Options, l)
 	for _, node := range slices.Sorted(maps.Keys(c.small)) {
 		if a.GPUs > 0 && c.small[node] < a.GPUMemory {
 			a.Exclude = append(a.Exclude, node)
 		}
+	}
+	return c.words.Args(a)
+}
+
+func demandsOf(options map[string]string, l *engine.Launch) Asked {
+	a := Asked{Options: options}
+	if l.Ask != nil {
+		a.Ask = *l.Ask
 	}
 	if l.Timeout > 0 {
 		a.Limit = l.Timeout + l.Grace + slack
 		if l.Notice != nil {
 			a.Limit += l.Notice.Grace
 		}
-	}
-	return c.words.Args(a)
-}
-
-func (c *Cluster) demands(l *engine.Launch) Asked {
-	a := Asked{Options: c.Options}
-	if l.Ask != nil {
-		a.Ask = *l.Ask
 	}
 	return a
 }
@@ -130,7 +130,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 		c.Go(func() {
 			defer all.Done()
 			l := *l
-			if a := c.demands(&l); a.vouched() { // nothing is left to check on the node
+			if a := demandsOf(c.Options, &l); a.vouched() { // nothing is left to check on the node
 				a.GPUMemory = 0
 				l.Ask = &a.Ask
 			}

@@ -39,6 +39,11 @@ type Words interface {
 	Nodes() []Command
 	// ReadNodes reads their output.
 	ReadNodes(stdout []string) ([]Node, error)
+	// Try returns the command that says what became of a submission with these arguments, and
+	// submits nothing.
+	Try(args []string) Command
+	// Tried returns when such a job would begin from what that printed, "" if it does not say.
+	Tried(text string) string
 	// Exec returns the command that runs another one on GPUs, with this terminal if there is one.
 	Exec(name string, args, argv []string, terminal bool) Command
 	// Task names the n-th task of a job.

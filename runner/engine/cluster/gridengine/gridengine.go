@@ -283,6 +283,14 @@ func (words) Cancel(tasks []string) cluster.Command {
 // Wake has no counterpart: a signal can be had only with the end of a job.
 func (words) Wake(string) cluster.Command { return cluster.Command{} }
 
+// Try has Grid Engine verify that some queue could run it.
+func (words) Try(args []string) cluster.Command {
+	return cluster.Command{Args: slices.Concat([]string{"qsub", "-w", "v", "-N", "gr-try", "-b", "y"}, args, []string{"/bin/true"})}
+}
+
+// Tried knows of no estimate.
+func (words) Tried(string) string { return "" }
+
 // Exec runs a command in the foreground.
 func (words) Exec(name string, args, argv []string, terminal bool) cluster.Command {
 	all := []string{"qrsh", "-now", "n", "-N", name, "-cwd", "-V"}

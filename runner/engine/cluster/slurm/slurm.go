@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
@@ -206,6 +207,28 @@ func (words) Cancel(tasks []string) cluster.Command {
 // Wake signals gpurun itself, not the job.
 func (words) Wake(task string) cluster.Command {
 	return cluster.Command{Args: []string{"scancel", "-Q", "--batch", "--signal=USR1", task}}
+}
+
+// Try has Slurm look for a place.
+func (words) Try(args []string) cluster.Command {
+	return cluster.Command{Args: slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})}
+}
+
+// furthest is how far ahead an estimate is worth something: Slurm says next year for "not as it is now".
+const furthest = 30 * 24 * time.Hour
+
+// Tried reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
+func (words) Tried(text string) string {
+	_, rest, _ := strings.Cut(text, " to start at ")
+	word, _, _ := strings.Cut(rest, " ")
+	at, err := time.ParseInLocation("2006-01-02T15:04:05", word, time.Local)
+	switch {
+	case err != nil || time.Until(at) > furthest:
+		return ""
+	case time.Until(at) < time.Minute:
+		return "now"
+	}
+	return "at " + at.Format("15:04 on 2 January")
 }
 
 // Exec runs a command in the foreground. srun says itself how it waits.

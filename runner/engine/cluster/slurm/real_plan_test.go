@@ -1,0 +1,39 @@
+package slurm
+
+import (
+	"testing"
+	"time"
+)
+
+// What sbatch --test-only printed: an estimate, one that says nothing, a refusal.
+func TestTried(t *testing.T) {
+	soon := time.Now().Add(2 * time.Hour)
+	for text, want := range map[string]string{
+		"sbatch: Job 9 to start at " + soon.Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n":       "at " + soon.Format("15:04 on 2 January"),
+		"sbatch: Job 9 to start at " + time.Now().Format("2006-01-02T15:04:05") + " using 1 processors on nodes node1 in partition gpu\n": "now",
+		"sbatch: Job 9 to start at 3048-08-28T15:11:54 using 1 processors on nodes node1 in partition urgent\n":                           "",
+		"": "",
+	} {
+		if got := (words{}).Tried(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// plan says what would be submitted and asks Slurm about it, and submits nothing.
+func TestRealPlan(t *testing.T) {
+	b := newBench(t, `
+settings: {engine: slurm}
+jobs:
+  - {name: "j{i}", matrix: {i: "0..4"}, gpus: 2, timeout: 1h, run: "true"}
+  - {name: huge, gpus: 9, run: "true"}
+  - {name: modelled, gpu_model: a100, run: "true"}
+`)
+	out := b.Run("plan", "jobs.yaml")
+	b.Says(out, "  5 jobs (j0): --gres=gpu:2 --time=63\n      may be ended by slurm after 1h2m, if gpurun has not\n      slurm takes them, and estimates that one would begin now")
+	b.Says(out, "  1 job (huge): --gres=gpu:9\n      slurm refuses them: sbatch: allocation failure: Requested node configuration is not available")
+	b.Says(out, "cannot be submitted: gpu_model: nothing says what \"a100\" is called on this cluster")
+	if left := listed(""); left != "" {
+		t.Errorf("submitted: %s", left)
+	}
+}

@@ -1,0 +1,31 @@
+package cluster
+
+import (
+	"time"
+
+	"gpurun/runner/engine"
+)
+
+// A Trial is what a cluster would do with a launch, found out without submitting it.
+type Trial struct {
+	Args  []string      // of the submission; launches with the same go together
+	Limit time.Duration // after which the cluster may end it; 0 for its own limit
+}
+
+// Demands returns the arguments of a launch. The error names what cannot be asked for.
+func Demands(w Words, options map[string]string, l *engine.Launch) (t Trial, err error) {
+	a := demandsOf(options, l)
+	t.Limit = a.Limit
+	t.Args, err = w.Args(a)
+	return t, err
+}
+
+// Ask asks the cluster what it would say: when such a job would begin, as far as it says, or why
+// it refuses it. Known is false if it did not answer, or in other words than expected.
+func (t Trial) Ask(w Words) (begins string, known bool, err error) {
+	out, notes, err := w.Try(t.Args).run()
+	if err != nil {
+		return "", w.Refused(err.Error()) == Never, err
+	}
+	return w.Tried(out + notes), true, nil
+}

@@ -56,13 +56,12 @@ func build(name, tags string) (string, error) {
 	return path, err
 }
 
-// Main is for TestMain.
+// Main is for TestMain, after which the exit status is that of m.
 func Main(m *testing.M) {
-	code := m.Run()
+	m.Run()
 	if built != "" {
 		_ = os.RemoveAll(built)
 	}
-	os.Exit(code)
 }
 
 // New makes a bench, if this engine's cluster is to be tested.

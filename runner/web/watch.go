@@ -23,7 +23,8 @@ type watch[T comparable] struct {
 	err     error // of the last reading
 }
 
-// restFor bounds what reading costs, as a multiple of the time that it takes.
+// restFor bounds what reading costs, as a multiple of the time that it takes. One that is long
+// once, such as the first, which reads everything, is followed by shorter ones.
 const restFor = 10
 
 func newWatch[T comparable](s *Server, every time.Duration, get func(context.Context) (T, error)) *watch[T] {
@@ -71,8 +72,8 @@ func (w *watch[T]) last() T {
 
 // run reads until nobody asks.
 func (w *watch[T]) run() {
-	for first := true; ; first = false {
-		took := w.look()
+	for first, before, took := true, time.Duration(0), time.Duration(0); ; first = false {
+		before, took = took, w.look()
 		w.mu.Lock()
 		if first {
 			close(w.first)
@@ -84,7 +85,7 @@ func (w *watch[T]) run() {
 		}
 		w.mu.Unlock()
 		select {
-		case <-time.After(max(w.every, restFor*took)):
+		case <-time.After(max(w.every, restFor*min(before, took))):
 		case <-w.server.ctx.Done():
 		}
 	}

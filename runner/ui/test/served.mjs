@@ -10,8 +10,9 @@ export class Home {
   constructor(env = {}) {
     this.home = mkdtempSync(path.join(tmpdir(), 'gpurun-page-'));
     this.dir = path.join(this.home, 'lab');
-    mkdirSync(this.dir);
-    this.env = { ...process.env, HOME: this.home, XDG_STATE_HOME: path.join(this.home, 'state'), GPURUN_HOST_RULES: '/dev/null', NO_COLOR: '1', ...env };
+    const claims = path.join(this.home, 'claims'); // what else runs on this machine takes no cores from its jobs
+    for (const dir of [this.dir, claims]) mkdirSync(dir);
+    this.env = { ...process.env, HOME: this.home, XDG_STATE_HOME: path.join(this.home, 'state'), GPURUN_HOST_RULES: '/dev/null', GPURUN_CLAIMS_DIR: claims, NO_COLOR: '1', ...env };
     this.port = 0;
   }
 

@@ -19,6 +19,17 @@ type submission struct {
 	err   error  // why they cannot be submitted
 }
 
+// asks returns what the cluster is asked for.
+func (s *submission) asks(name string) string {
+	switch {
+	case s.err != nil:
+		return "nothing"
+	case len(s.Args) == 0:
+		return "what " + name + " gives a job that asks for nothing"
+	}
+	return strings.Join(s.Args, " ")
+}
+
 // maxTried bounds the classes about which the cluster is asked.
 const maxTried = 20
 
@@ -37,7 +48,7 @@ func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 		if i == 0 {
 			fmt.Fprintf(to, "on %s, jobs that ask for the same are submitted together:\n", name)
 		}
-		fmt.Fprintf(to, "  %s (%s): %s\n", count(s.jobs, "job"), terminal.CleanText(s.first), terminal.CleanText(strings.Join(s.Args, " ")))
+		fmt.Fprintf(to, "  %s (%s): %s\n", count(s.jobs, "job"), terminal.CleanText(s.first), terminal.CleanText(s.asks(name)))
 		if s.Limit > 0 {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}

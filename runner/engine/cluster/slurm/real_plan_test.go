@@ -22,7 +22,7 @@ func TestTried(t *testing.T) {
 
 // plan says what would be submitted and asks Slurm about it, and submits nothing.
 func TestRealPlan(t *testing.T) {
-	b := newBench(t, `
+	b := site.New(t, `
 settings: {engine: slurm}
 jobs:
   - {name: "j{i}", matrix: {i: "0..4"}, gpus: 2, timeout: 1h, run: "true"}
@@ -30,10 +30,10 @@ jobs:
   - {name: modelled, gpu_model: a100, run: "true"}
 `)
 	out := b.Run("plan", "jobs.yaml")
-	b.Says(out, "  5 jobs (j0): --gres=gpu:2 --time=63\n      may be ended by slurm after 1h2m, if gpurun has not\n      slurm takes them, and estimates that one would begin now")
+	b.Says(out, "  5 jobs (j0): --gres=gpu:2 --time=63\n      may be ended by slurm after 1h02m, if gpurun has not\n      slurm takes them, and estimates that one would begin now")
 	b.Says(out, "  1 job (huge): --gres=gpu:9\n      slurm refuses them: sbatch: allocation failure: Requested node configuration is not available")
 	b.Says(out, "cannot be submitted: gpu_model: nothing says what \"a100\" is called on this cluster")
-	if left := listed(""); left != "" {
+	if left := site.Left(); left != "" {
 		t.Errorf("submitted: %s", left)
 	}
 }

@@ -28,7 +28,10 @@ var site = clustertest.Site{
 	Master:   folder + "/run/sge_qmaster.pid",
 	Commands: []string{"qsub", "qstat", "qdel"},
 	Shut:     [2][]string{{"qmod", "-d", "gpu.q"}, {"qmod", "-e", "gpu.q"}},
-	Tend:     func() { clustertest.Quietly("qmod", "-cq", "gpu.q") }, // it sets itself aside when a start failed
+	Tend: func() { // it is set aside when a start failed, or was shut by a test that was killed
+		clustertest.Quietly("qmod", "-cq", "gpu.q")
+		clustertest.Quietly("qmod", "-e", "gpu.q")
+	},
 }
 
 func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }

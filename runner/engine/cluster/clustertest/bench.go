@@ -25,7 +25,7 @@ import (
 
 // How much the tests do to a cluster. The usual amounts take minutes in all.
 var (
-	Kills   = flag.Int("kills", 25, "how often the runner is killed")
+	Kills   = flag.Int("kills", 10, "how often the runner is killed")
 	Crashes = flag.Int("crashes", 2, "how often the controller is killed")
 	Outage  = flag.Duration("outage", 15*time.Second, "how long the controller is gone")
 	Lag     = flag.Duration("lag", 5*time.Second, "how late files are seen on a file system that lags")

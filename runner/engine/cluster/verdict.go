@@ -164,6 +164,9 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 	case resubmitted:
 		e.Lost, e.ExitCode, e.Signal = true, -1, ""
 		e.Uncharged = name + " forgot it"
+		if s.record == nil && !s.begun() {
+			e.Uncharged = name + " does not know it"
+		}
 		if s.row.State == Pending {
 			e.Uncharged = name + " queued it again"
 		} else if s.row.Word != "" {

@@ -101,3 +101,15 @@ func TestOutcome(t *testing.T) {
 		}
 	}
 }
+
+// A job that never reached the cluster is not said to be forgotten there.
+func TestSaysWhetherItWasForgotten(t *testing.T) {
+	for want, s := range map[string]seen{
+		"slurm does not know it": {missed: goneAfter},
+		"slurm forgot it":        {claimed: "node1 7_0", missed: goneAfter, silent: time.Hour},
+	} {
+		if got := judge(s).outcome(&s, "slurm", time.Now()); got.Uncharged != want {
+			t.Errorf("%+v: %q, want %q", s, got.Uncharged, want)
+		}
+	}
+}

@@ -157,3 +157,23 @@ func TestFurnish(t *testing.T) {
 		t.Errorf("a CPU job sees the GPUs %q", got)
 	}
 }
+
+func TestNoGPUsSaid(t *testing.T) {
+	two := &engine.Launch{Ask: &engine.Ask{GPUs: 2}}
+	for _, c := range []struct {
+		l       *engine.Launch
+		env     []string
+		refused bool
+	}{
+		{two, []string{"CUDA_VISIBLE_DEVICES=0,3"}, false},
+		{two, []string{"CUDA_VISIBLE_DEVICES=GPU-5"}, false},
+		{two, []string{"CUDA_VISIBLE_DEVICES="}, true},
+		{two, nil, true},
+		{&engine.Launch{Ask: &engine.Ask{}}, nil, false},
+		{&engine.Launch{}, nil, false},
+	} {
+		if why := unsaid(c.l, c.env, "node7"); (why != "") != c.refused || c.refused && !strings.HasPrefix(why, "node7 does not say") {
+			t.Errorf("%+v with %q: %q", c.l.Ask, c.env, why)
+		}
+	}
+}

@@ -127,21 +127,31 @@ func keep(submission string) int {
 	}
 	t := &task{UniID: l.UniID, Host: node, Job: job, Beat: 1}
 	t.GPUs, t.UUIDs = devices(os.Environ())
+	if why := unsaid(l, os.Environ(), node); why != "" {
+		return refuse(l, wire.Record{Err: why})
+	}
 	furnish(l, submission, t)
 	outer := hear(os.Stdin)
 	if why, least := outer.unfit(l, t); why != "" {
-		return refuse(l, why, least)
+		return refuse(l, wire.Record{Err: why, Unfit: least, Lost: true, Void: true}) // to be submitted again, without this node
 	}
 	return attend(l, t, outer)
 }
 
-// refuse records that an attempt has not begun because its GPUs have too little memory. The run
-// has it submitted again, without this node.
-func refuse(l *engine.Launch, why string, least gpu.Bytes) int {
-	r := wire.Record{
-		State: wire.StateOver, UniID: l.UniID, Exit: -1, Lost: true, Void: true, Started: time.Now(), Ended: time.Now(),
-		Err: why, Unfit: least, Of: wire.OriginOf(l),
+// unsaid returns why an attempt must not begin: nobody said which GPUs of the node are its own,
+// so it would see all, also those that others use.
+func unsaid(l *engine.Launch, env []string, node string) string {
+	if l.Ask == nil || l.Ask.GPUs == 0 || engine.Variable(env, "CUDA_VISIBLE_DEVICES") != "" {
+		return ""
 	}
+	return node + " does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; have the site set it in a prolog (Grid Engine), or by File= in gres.conf (Slurm)"
+}
+
+// refuse records why an attempt has not begun.
+func refuse(l *engine.Launch, r wire.Record) int {
+	r.State, r.UniID, r.Exit, r.Of = wire.StateOver, l.UniID, -1, wire.OriginOf(l)
+	r.Started = time.Now()
+	r.Ended = r.Started
 	f, err := wire.OpenRecord(l.Dir)
 	if err == nil {
 		err = errors.Join(r.Put(f), f.Sync(), f.Close())

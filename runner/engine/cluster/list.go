@@ -237,6 +237,7 @@ func (c *Cluster) cancel(tasks []string) {
 			n := min(len(tasks), cancelAtOnce)
 			if _, err := c.words.Cancel(tasks[:n]).output(); err != nil {
 				failed = err
+				c.Log.Warn().Err(err).Int("tasks", n).Msg("cancel")
 			}
 			tasks = tasks[n:]
 		}

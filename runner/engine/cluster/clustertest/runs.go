@@ -35,13 +35,16 @@ func (s *Site) MultiSeed(t *testing.T) {
 // Thousands checks that thousands of jobs are submitted in a few calls, and cost next to nothing while they wait. They
 // wait because nothing may start: here the nodes would compute on the controller's cores.
 func (s *Site) Thousands(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a measurement")
+	}
 	const n = 5000
 	b := s.New(t, fmt.Sprintf("settings: %s\njobs: [{name: \"j{i}\", matrix: {i: \"0..%d\"}, gpus: 0, run: \"true\"}]\n", s.settings("2s"), n-1))
 	b.Command(s.Shut[0]...)
 	b.Cleanup(func() { Quietly(s.Shut[1]...) })
 	controller := s.PID(b)
 	began, was := time.Now(), spent(controller)
-	cmd, out := b.Start("jobs.yaml")
+	cmd, _ := b.Start("jobs.yaml")
 	var queued map[string][]state.Fact
 	b.Until("all are submitted", 2*time.Minute, func() bool {
 		queued = b.Facts(state.KindQueued)
@@ -76,10 +79,13 @@ func (s *Site) Thousands(t *testing.T) {
 	_ = cmd.Process.Signal(os.Interrupt)
 	_ = cmd.Wait()
 	t.Logf("taken back in %.1f s", time.Since(began).Seconds())
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(b.Dir, ".gpurun/jobs.yaml/run.log"))
+			t.Logf("left: %.2000s\nrun.log: %.2000s", s.Left(), log)
+		}
+	})
 	b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
-	if t.Failed() {
-		t.Log(out.String())
-	}
 }
 
 // ControllerKilled crashes the controller while jobs begin and end, which may forget or repeat some of that. Every

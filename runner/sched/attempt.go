@@ -160,9 +160,12 @@ func (c *Core) line(a *attempt, queued bool) {
 	}
 }
 
+// allQueued reports whether whatever is live waits in the queue of a cluster.
+func (l *attempts) allQueued() bool { return l.queued == len(l.all) }
+
 // leaveQueue gives up when nothing of all that is submitted has begun for max_wait.
 func (c *Core) leaveQueue() {
-	if c.live.queued == 0 || c.live.queued < len(c.live.all) || !c.begun {
+	if c.live.queued == 0 || !c.live.allQueued() || !c.begun {
 		c.idle = 0
 		return
 	}

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"fmt"
-	"slices"
 
 	"gpurun/gpu"
 	"gpurun/jobspec"
@@ -124,7 +123,7 @@ func (c *Core) RunPhase() schema.RunPhase {
 		return schema.RunPaused
 	case c.watching():
 		return schema.RunWatching
-	case c.unstarted()+len(c.live.all) > 0 && !slices.ContainsFunc(c.live.all, func(a *attempt) bool { return !a.queued }):
+	case c.unstarted()+len(c.live.all) > 0 && c.live.allQueued():
 		return schema.RunWaiting
 	}
 	return schema.RunRunning

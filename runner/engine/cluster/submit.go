@@ -75,11 +75,7 @@ func (c *Cluster) submitNext() {
 
 func (c *Cluster) argsOf(l *engine.Launch) ([]string, error) {
 	a := demandsOf(c.Options, l)
-	for _, node := range slices.Sorted(maps.Keys(c.small)) {
-		if a.GPUs > 0 && c.small[node] < a.GPUMemory {
-			a.Exclude = append(a.Exclude, node)
-		}
-	}
+	a.Exclude = c.tooSmall(&a.Ask)
 	return c.words.Args(a)
 }
 
@@ -250,13 +246,21 @@ func (c *Cluster) called(s *submit, batch []*engine.Launch, refusal Refusal, tex
 	}
 }
 
+// tooSmall returns the nodes that were found to have GPUs with less memory than an attempt asks for.
+func (c *Cluster) tooSmall(ask *engine.Ask) (nodes []string) {
+	for _, node := range slices.Sorted(maps.Keys(c.small)) {
+		if ask != nil && ask.GPUs > 0 && c.small[node] < ask.GPUMemory {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
 // leftOut names the nodes that are not asked for an attempt because their GPUs are too small.
 func (c *Cluster) leftOut(l *engine.Launch) string {
 	var nodes []string
-	for _, node := range slices.Sorted(maps.Keys(c.small)) {
-		if least := c.small[node]; l.Ask != nil && least < l.Ask.GPUMemory {
-			nodes = append(nodes, fmt.Sprintf("%s (%s)", node, least.Round()))
-		}
+	for _, node := range c.tooSmall(l.Ask) {
+		nodes = append(nodes, fmt.Sprintf("%s (%s)", node, c.small[node].Round()))
 	}
 	if len(nodes) == 0 {
 		return ""

@@ -42,12 +42,8 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err := c.untilAllowed(ctx, a, s, words); err != nil {
 		return err
 	}
-	name := s.Cluster["name_prefix"]
-	if name == "" {
-		name = "gr"
-	}
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.outTTY
-	command := words.Exec(name+"-exec-"+filepath.Base(argv[0]), args, argv, terminal)
+	command := words.Exec(cluster.Prefix(s.Cluster)+"-exec-"+filepath.Base(argv[0]), args, argv, terminal)
 	path, err := exec.LookPath(command.Args[0])
 	if err != nil {
 		return cannotExecute(command.Args[0], err)

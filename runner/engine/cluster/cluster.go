@@ -111,7 +111,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 		c.Poll = defaultFiles
 	}
 	cl := &Cluster{
-		Config: c, words: words, stem: stem(c.Options["name_prefix"], c.Dir), every: defaultList, most: arrayMost,
+		Config: c, words: words, stem: stem(Prefix(c.Options), c.Dir), every: defaultList, most: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: newMailbox[func()](), out: newMailbox[engine.Event](),
 		live: map[string]*entry{}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
@@ -137,6 +137,9 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 	return cl, nil
 }
 
+// Prefix returns what the names of all jobs in the cluster begin with.
+func Prefix(options map[string]string) string { return cmp.Or(options["name_prefix"], "gr") }
+
 // stem makes a name for the cluster of a state folder's. What follows it is the ID of a
 // submission, by which its jobs are found again.
 func stem(prefix, dir string) string {
@@ -146,7 +149,7 @@ func stem(prefix, dir string) string {
 		}
 		return '-'
 	}, strings.TrimSuffix(filepath.Base(dir), ".yaml"))
-	return cmp.Or(prefix, "gr") + "-" + name[:min(len(name), 24)] + "-"
+	return prefix + "-" + name[:min(len(name), 24)] + "-"
 }
 
 func (c *Cluster) start(f func()) {

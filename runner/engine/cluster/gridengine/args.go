@@ -1,6 +1,7 @@
 package gridengine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -27,21 +28,15 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 			args = append(args, flag, value)
 		}
 	}
-	option := func(key, usual string) string {
-		if value := a.Options[key]; value != "" {
-			return value
-		}
-		return usual
-	}
 	add("-q", a.Options["queue"])
 	add("-P", a.Options["project"])
 	add("-A", a.Options["account"])
 	slots := max(a.CPUs, 1)
 	if slots > 1 {
-		args = append(args, "-pe", option("pe", "smp"), strconv.Itoa(slots))
+		args = append(args, "-pe", cmp.Or(a.Options["pe"], "smp"), strconv.Itoa(slots))
 	}
 	if a.GPUs > 0 {
-		name, each := strings.CutSuffix(option("gpu_resource", "gpu"), perSlot)
+		name, each := strings.CutSuffix(cmp.Or(a.Options["gpu_resource"], "gpu"), perSlot)
 		n := a.GPUs
 		if each {
 			if n%slots != 0 {

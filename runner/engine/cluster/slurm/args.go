@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -34,10 +35,7 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 		if len(features) > 0 {
 			constraints = append(constraints, strings.Join(features, "|"))
 		}
-		if gres == "" {
-			gres = "gpu"
-		}
-		add("--gres=", gres+":"+strconv.Itoa(a.GPUs))
+		add("--gres=", cmp.Or(gres, "gpu")+":"+strconv.Itoa(a.GPUs))
 	}
 	switch len(constraints) {
 	case 1:

@@ -10,6 +10,7 @@ import (
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/clustertest"
 )
 
 func read(t testing.TB, name string) string {
@@ -117,7 +118,7 @@ func TestEnds(t *testing.T) {
 
 // What qsub said when it refused, and when it did not know.
 func TestRefused(t *testing.T) {
-	for text, want := range map[string]cluster.Refusal{
+	clustertest.Heard(t, words{}.Refused, map[string]cluster.Refusal{
 		"Unable to run job: Job was rejected because job requests unknown queue \"nope\"\nExiting.\n":                                                                       cluster.Never,
 		"Unable to run job: error: no suitable queues\nExiting.\n":                                                                                                          cluster.Never,
 		"qsub: invalid option argument \"-zzz\"\n":                                                                                                                          cluster.Never,
@@ -127,21 +128,13 @@ func TestRefused(t *testing.T) {
 		"Unable to run job: Error reading answer list from qmaster.\nExiting.\n":                                                                                            cluster.Unclear,
 		"Unable to run job: failed receiving gdi request response for mid=1 (got syncron message receive timeout error).\nExiting.\n":                                       cluster.Unclear,
 		"": cluster.Unclear,
-	} {
-		if got := (words{}).Refused(text); got != want {
-			t.Errorf("%q: got %d, want %d", text, got, want)
-		}
-	}
+	})
 }
 
 func TestAccepted(t *testing.T) {
-	for text, want := range map[string]string{
+	clustertest.Heard(t, words{}.Accepted, map[string]string{
 		"17.1-4:1\n": "17", "17\n": "17", "": "", "qsub: warning: x\n18.1-1:1\n": "18", "Your job 17 has been submitted\n": "",
-	} {
-		if got := (words{}).Accepted(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
+	})
 }
 
 func TestArgs(t *testing.T) {
@@ -171,14 +164,7 @@ func TestArgs(t *testing.T) {
 		{"models of two resources", engine.Ask{GPUs: 1, Models: []string{"a", "b"}}, 0, map[string]string{"models.a": "x=1", "models.b": "y=1"}, "gpu_model: Grid Engine takes several"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {
-		args, err := words{}.Args(cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options})
-		got := strings.Join(args, " ")
-		if err != nil {
-			got = err.Error()[:min(len(err.Error()), len(tt.want))]
-		}
-		if got != tt.want || err != nil && tt.want == "" {
-			t.Errorf("%s: got %q, %v; want %q", tt.name, got, err, tt.want)
-		}
+		clustertest.Args(t, words{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
 	}
 }
 

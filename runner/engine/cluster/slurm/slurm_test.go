@@ -3,13 +3,13 @@ package slurm
 import (
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
+	"gpurun/runner/engine/cluster/clustertest"
 )
 
 // What a real squeue printed after jobs that failed, were killed, used too much memory, were
@@ -82,7 +82,7 @@ func TestStates(t *testing.T) {
 
 // What sbatch said when it refused, and when it did not know.
 func TestRefused(t *testing.T) {
-	for text, want := range map[string]cluster.Refusal{
+	clustertest.Heard(t, words{}.Refused, map[string]cluster.Refusal{
 		"sbatch: error: Batch job submission failed: Requested node configuration is not available\n":                                                                                cluster.Never,
 		"sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission failed: Invalid partition name specified\n":                                           cluster.Never,
 		"sbatch: error: Batch job submission failed: Invalid job array specification\n":                                                                                              cluster.Full,
@@ -92,21 +92,13 @@ func TestRefused(t *testing.T) {
 		"sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)\n":                                                                         cluster.Unclear,
 		"sbatch: error: Batch job submission failed: Socket timed out on send/recv operation\n":                                                                                      cluster.Unclear,
 		"": cluster.Unclear,
-	} {
-		if got := (words{}).Refused(text); got != want {
-			t.Errorf("%q: got %d, want %d", text, got, want)
-		}
-	}
+	})
 }
 
 func TestAccepted(t *testing.T) {
-	for text, want := range map[string]string{
+	clustertest.Heard(t, words{}.Accepted, map[string]string{
 		"17\n": "17", "17;gpurun\n": "17", "": "", "sbatch: error: x\n": "", "sbatch: some notice of the site\n18\n": "18", "Submitted batch job 17\n": "",
-	} {
-		if got := (words{}).Accepted(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
+	})
 }
 
 func TestEnds(t *testing.T) {
@@ -142,14 +134,7 @@ func TestArgs(t *testing.T) {
 			map[string]string{"models.a": "gpu:a 40GiB", "models.b": "constraint=B 80GiB", "models.c": "gpu:c 8GiB"}, "--gres=gpu:1 --constraint=B"},
 		{"a model without GPUs", engine.Ask{Models: []string{"h100"}}, 0, nil, ""},
 	} {
-		args, err := words{}.Args(cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options})
-		got := strings.Join(args, " ")
-		if err != nil {
-			got = err.Error()[:min(len(err.Error()), len(tt.want))]
-		}
-		if got != tt.want || err != nil && tt.want == "" {
-			t.Errorf("%s: got %q, %v; want %q", tt.name, got, err, tt.want)
-		}
+		clustertest.Args(t, words{}, tt.name, cluster.Asked{Ask: tt.ask, Limit: tt.limit, Options: tt.options}, tt.want)
 	}
 }
 

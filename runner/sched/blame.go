@@ -201,7 +201,10 @@ func (c *Core) died(a *attempt, f state.Fact, ev Ended) bool {
 // excused returns why a failure spends no retry, or "". What the attempt held has been
 // given back.
 func (c *Core) excused(a *attempt, f state.Fact, ev Ended) string {
-	if a.job < 0 || !c.begun || c.draining != "" || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 ||
+	if !c.begun {
+		return ev.Uncharged // which was so whatever becomes of its job
+	}
+	if a.job < 0 || c.draining != "" || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0 ||
 		c.jobs[a.job].quit || c.isHeld(a.job) {
 		return ""
 	}

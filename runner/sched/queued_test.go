@@ -157,3 +157,24 @@ func BenchmarkJobsQueued(b *testing.B) {
 		})
 	}
 }
+
+// What an attempt of an earlier run is excused for is recorded although this run has not begun.
+func TestExcusedBeforeTheRun(t *testing.T) {
+	w := newCluster(t)
+	w.open()
+	w.send(Began{})
+	a, b, c := w.attempt("a"), w.attempt("b"), w.attempt("c")
+	w.open()
+	w.send(Began{})
+	w.send(Queued{b, "", ""})
+	w.send(Queued{c, "", ""})
+	w.send(Ended{UniID: a, ExitCode: -1, Lost: true, Void: true, Uncharged: "slurm does not know it", Err: "slurm does not know it"})
+	for _, r := range w.ledger {
+		if f := r.Fact; f.Kind == state.KindEnd && (f.UniID != a || f.Uncharged != "slurm does not know it") {
+			t.Errorf("got %+v", f)
+		}
+	}
+	if w.core.Phase(w.id("a")) != state.Queued {
+		t.Errorf("a is %s", w.core.Phase(w.id("a")))
+	}
+}

@@ -32,10 +32,19 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 	if err := c.unmapped(s.Engine); err != nil {
 		return err
 	}
-	ask := engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List()}
-	args, err := words.Args(cluster.Asked{Ask: ask, Options: s.Cluster})
+	asked := cluster.Asked{Ask: engine.Ask{GPUs: c.GPUs.min, Models: gpu.NamesOf(c.Model).List()}, Options: s.Cluster}
+	if c.GPUMemory != usualNeeds.GPUMemory {
+		asked.GPUMemory = gpu.Bytes(c.GPUMemory)
+	}
+	args, err := words.Args(asked)
 	if err != nil {
 		return &failure{code: exitUsage, text: err.Error()}
+	}
+	if !asked.Known() { // a job's node would look, but here nothing is between the cluster and the command
+		return &failure{
+			code: exitUsage, text: fmt.Sprintf("-m %s: cluster.models does not say which GPUs on %s have that much", asked.GPUMemory.Asked(), s.Engine),
+			hint: "name them with their memory in cluster.models, as docs/clusters.md tells, or remove -m",
+		}
 	}
 	ctx, stop := a.untilSignal()
 	defer stop()
@@ -64,9 +73,12 @@ func (c *execCmd) unmapped(name string) error {
 		flag, cure string
 	}{
 		{c.Sim != "", "--sim", "remove it, or add --engine local"},
-		{c.GPUIDs != "", "--gpu-ids", "remove it: the cluster chooses the GPUs"},
+		{c.GPUIDs != "", "--gpu-ids", theyChoose},
 		{c.GPUs.max != c.GPUs.min, "a range of GPUs", "say how many: -g " + strconv.Itoa(c.GPUs.min)},
-		{c.Share, "--share", "remove it: the cluster gives a job whole GPUs"},
+		{c.Share, "--share", wholeGPUs},
+		{c.MaxUtil != usualNeeds.MaxUtil, "--max-util", wholeGPUs},
+		{c.Others != usualNeeds.Others, "--others", wholeGPUs},
+		{c.Pick != usualNeeds.Pick, "--pick", theyChoose},
 		{c.NoWait, "--no-wait", immediate},
 		{c.MaxWait > 0, "--max-wait", immediate},
 	} {

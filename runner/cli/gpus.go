@@ -37,6 +37,9 @@ type needFlags struct {
 	Pick      string      `enum:"most-free,least-util,first-fit,best-fit,round-robin" default:"most-free" placeholder:"POLICY" help:"How to choose among the GPUs that fit: ${enum}."`
 }
 
+// usualNeeds are their defaults.
+var usualNeeds = needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}
+
 // Help returns the command's description and examples.
 func (gpusCmd) Help() string {
 	return `Takes one reading, and checks each GPU against the limits you give. If runs wait for GPUs, their order follows: "next: bob (holds 1, waits since 14:02), then you". If the owner of this host has set rules, those in force for you come last.

@@ -151,7 +151,7 @@ func (h *hostReader) read(ctx context.Context) (*schema.GPUs, error) {
 
 // shows is gpurun gpus with its usual flags.
 func (h *hostReader) shows() *gpusCmd {
-	return &gpusCmd{gpuFlags: h.flags, needFlags: needFlags{GPUMemory: memoryFlag(8000 * gpu.MiB), MaxUtil: 30, Others: string(gpu.OthersAllow), Pick: string(gpu.MostFree)}}
+	return &gpusCmd{gpuFlags: h.flags, needFlags: usualNeeds}
 }
 
 func (h *hostReader) open(ctx context.Context) error {

@@ -86,3 +86,10 @@ func (a Asked) vouched() bool {
 	models, err := a.Suitable()
 	return err == nil && len(models) > 0 && !slices.ContainsFunc(models, func(m Model) bool { return m.Memory == 0 })
 }
+
+// Known reports whether the GPUs that the cluster may give have as much memory as asked for, by the
+// table alone.
+func (a Asked) Known() bool {
+	all := a.table()
+	return a.GPUs == 0 || a.GPUMemory == 0 || a.vouched() || len(all) > 0 && all[0].Memory >= a.GPUMemory
+}

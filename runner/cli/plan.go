@@ -49,7 +49,8 @@ type planning struct {
 	warnings []string  // of the ledgers
 	pool     *gpu.Pool // nil until the GPUs have been read
 	seen     gpu.Observation
-	unread   error // why they cannot be read
+	unread   error         // why they cannot be read
+	there    []*submission // on a cluster
 }
 
 func (p *planning) runs(id int) bool { return p.verdicts[id].Run }
@@ -137,6 +138,12 @@ func (p *planning) json() error {
 		doc.GPUs = []schema.GPU{}
 		for _, s := range p.pool.Sights(p.seen.At) {
 			doc.GPUs = append(doc.GPUs, schema.GPUOf(&s))
+		}
+	}
+	for _, s := range p.there {
+		d := s.document()
+		for _, id := range s.jobs {
+			doc.Jobs[id].Plan.Submission = d
 		}
 	}
 	if p.Simulate {

@@ -9,14 +9,17 @@ import (
 	"gpurun/runner/engine"
 	"gpurun/runner/engine/cluster"
 	"gpurun/runner/terminal"
+	"gpurun/state/schema"
 )
 
-// A submission is a class of jobs that are submitted together.
+// A submission is a class of jobs that are submitted together, and what the cluster says to it.
 type submission struct {
 	cluster.Trial
-	jobs  int
-	first string // name of one
-	err   error  // why they cannot be submitted
+	jobs    []int
+	err     error  // why they cannot be submitted
+	refused error  // why the cluster would not take them
+	takes   bool   // it would
+	begins  string // when one would begin, by its own estimate; "" if it does not say
 }
 
 // asks returns what the cluster is asked for.
@@ -30,46 +33,65 @@ func (s *submission) asks(name string) string {
 	return strings.Join(s.Args, " ")
 }
 
+// says returns what the cluster says to it, "" if that is unknown.
+func (s *submission) says(name string) string {
+	switch {
+	case s.err != nil:
+		return "cannot be submitted: " + s.err.Error()
+	case s.refused != nil:
+		return name + " refuses them: " + s.refused.Error()
+	case s.begins != "":
+		return fmt.Sprintf("%s takes them, and estimates that one would begin %s", name, s.begins)
+	case s.takes:
+		return name + " takes them"
+	}
+	return ""
+}
+
+// document returns what its jobs have of it.
+func (s *submission) document() *schema.Submission {
+	d := &schema.Submission{Args: schema.List(s.Args), Limit: schema.Known(s.Limit.Seconds()), Begins: schema.Known(s.begins)}
+	for _, err := range []error{s.err, s.refused} {
+		if err != nil {
+			d.Refused = schema.Known(err.Error())
+		}
+	}
+	return d
+}
+
 // maxTried bounds the classes about which the cluster is asked.
 const maxTried = 20
 
 // lookThere shows what a cluster would get, and what it says to that.
 func (p *planning) lookThere(to io.Writer) (impossible []jobspec.Problem) {
 	problems, notes := checkEngine(p.batch, p.runs, p.Sim != "", false)
-	if len(problems) > 0 || to == io.Discard {
+	if len(problems) > 0 {
 		return problems
 	}
 	name, words := p.batch.Settings.Engine, wordsOf(engineOf(p.batch))
 	for _, n := range notes {
 		fmt.Fprintln(to, n)
 	}
-	asks := true
-	for i, s := range p.submissions(words) {
+	p.there = p.submissions(words)
+	silent := false
+	for i, s := range p.there {
 		if i == 0 {
 			fmt.Fprintf(to, "on %s, jobs that ask for the same are submitted together:\n", name)
 		}
-		fmt.Fprintf(to, "  %s (%s): %s\n", count(s.jobs, "job"), terminal.CleanText(s.first), terminal.CleanText(s.asks(name)))
+		fmt.Fprintf(to, "  %s (%s): %s\n", count(len(s.jobs), "job"), terminal.CleanText(p.batch.Jobs[s.jobs[0]].Name), terminal.CleanText(s.asks(name)))
 		if s.Limit > 0 {
 			fmt.Fprintf(to, "      may be ended by %s after %s, if gpurun has not\n", name, terminal.Duration(s.Limit))
 		}
-		switch {
-		case s.err != nil:
-			fmt.Fprintln(to, "      cannot be submitted: "+terminal.CleanText(s.err.Error()))
-			continue
-		case !asks || i >= maxTried:
-			continue
+		if s.err == nil && !silent && i < maxTried {
+			begins, known, err := s.Ask(words)
+			if silent = !known; silent {
+				fmt.Fprintf(to, "      %s does not say whether it would take them: %s\n", name, terminal.CleanText(err.Error()))
+			} else {
+				s.begins, s.refused, s.takes = begins, err, err == nil
+			}
 		}
-		begins, known, err := s.Ask(words)
-		switch {
-		case !known:
-			fmt.Fprintf(to, "      %s does not say whether it would take them: %s\n", name, terminal.CleanText(err.Error()))
-			asks = false
-		case err != nil:
-			fmt.Fprintf(to, "      %s refuses them: %s\n", name, terminal.CleanText(err.Error()))
-		case begins == "":
-			fmt.Fprintf(to, "      %s takes them\n", name)
-		default:
-			fmt.Fprintf(to, "      %s takes them, and estimates that one would begin %s\n", name, begins)
+		if text := s.says(name); text != "" {
+			fmt.Fprintln(to, "      "+terminal.CleanText(text))
 		}
 	}
 	return nil
@@ -91,11 +113,11 @@ func (p *planning) submissions(words cluster.Words) (all []*submission) {
 		key := fmt.Sprint(strings.Join(trial.Args, "\x00"), err)
 		s := byArgs[key]
 		if s == nil {
-			s = &submission{Trial: trial, first: j.Name, err: err}
+			s = &submission{Trial: trial, err: err}
 			byArgs[key] = s
 			all = append(all, s)
 		}
-		s.jobs++
+		s.jobs = append(s.jobs, id)
 	}
 	return all
 }

@@ -185,6 +185,16 @@ type Plan struct {
 	TakesBy  *int       `json:"expected_from"`           // from so many runs of jobs like it; 0 for the batch's median
 	Learned  *int       `json:"gpu_memory_learned_from"` // runs of jobs like it; null if its file says what it needs
 	Simulate *Simulated `json:"simulated"`               // only with --simulate
+
+	Submission *Submission `json:"submission"` // what a cluster would be asked for; null on this host
+}
+
+// Submission is what becomes of a job that would be submitted to a cluster.
+type Submission struct {
+	Args    []string `json:"args"`          // of the cluster's command, for what the job asks for
+	Limit   *float64 `json:"limit_seconds"` // after which the cluster may end it; null for its own limit
+	Refused *string  `json:"refused"`       // why it would not be taken
+	Begins  *string  `json:"begins"`        // when it would begin, by the cluster's estimate
 }
 
 // Simulated is a job's place in a simulation of the run, in seconds from now.

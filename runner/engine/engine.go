@@ -251,6 +251,7 @@ type Ended struct {
 	Report    string        // Tree: what the script reported: "normal_exit", "abnormal_exit" or ""
 	LeftOver  int           // processes ended by the engine after the last command
 	Uncharged string        `json:",omitempty"` // why it was not the job's fault that it did not succeed, so that it spends no retry; or ""
+	Displaced bool          `json:",omitempty"` // with Uncharged: it had to make room, or its place was unfit, which may happen any number of times
 
 	PeakHost gpu.Bytes  // the most host memory that one of its processes took; 0 if unknown
 	Peaks    []gpu.Peak `json:",omitempty"` // of its GPUs, if only the engine can read them

@@ -16,23 +16,24 @@ import (
 // attempt is one that holds resources: from its grant, through preparation and running,
 // until its end.
 type attempt struct {
-	job      int32  // -1 if no job of the batch has its key
-	file     int    // index of the file whose ledger has it
-	uniID    string // "" while being prepared
-	n        int32  // 1, 2, …
-	grant    gpu.Grant
-	cpus     int
-	memory   gpu.Bytes
-	asks     int // GPUs that the engine is asked for
-	pool     jobspec.PoolUse
-	name     string // its job's name and key when it started
-	key      string
-	log      string
-	start    time.Time
-	began    time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
-	pid      int
-	standing        // while it waits in the queue of a cluster
-	host     string // where it runs; "" for this host
+	job       int32  // -1 if no job of the batch has its key
+	file      int    // index of the file whose ledger has it
+	uniID     string // "" while being prepared
+	n         int32  // 1, 2, …
+	grant     gpu.Grant
+	cpus      int
+	memory    gpu.Bytes
+	asks      int // GPUs that the engine is asked for
+	pool      jobspec.PoolUse
+	name      string // its job's name and key when it started
+	key       string
+	log       string
+	start     time.Time
+	began     time.Duration // CLOCK_BOOTTIME of its start; 0 if an earlier run started it
+	pid       int
+	standing         // while it waits in the queue of a cluster
+	host      string // where it runs; "" for this host
+	displaced bool   // it ended because it had to make room, or its place was unfit
 
 	background string // what keeps it running after its commands, or ""
 	behind     int    // the pid of that

@@ -210,6 +210,8 @@ func (c *Core) excused(a *attempt, f state.Fact, ev Ended) string {
 	}
 	m := c.health.jobs[a.job]
 	switch {
+	case ev.Displaced:
+		return ev.Uncharged
 	case m != nil && m.excused >= maxExcused:
 		return ""
 	case ev.Uncharged != "":

@@ -19,6 +19,7 @@ func (ev Ended) on(c *Core) {
 		return // it has already ended
 	}
 	a.metered(ev)
+	a.displaced = ev.Displaced
 	f := a.end(ev, c.now)
 	if f.ErrorType == state.ErrOOM {
 		f.Reason = join(f.Reason, c.blame(a, ev.Cause))
@@ -212,7 +213,9 @@ func (c *Core) decide(a *attempt, f state.Fact) {
 			c.lose(id, phaseOf(f.State))
 			return
 		}
-		c.health.of(id).excused++
+		if !a.displaced {
+			c.health.of(id).excused++
+		}
 		again = true
 	}
 	if again && c.draining == "" && !c.jobs[id].gone {

@@ -116,6 +116,24 @@ func TestUncharged(t *testing.T) {
 	}
 }
 
+// Being preempted spends no retry however often it happens; what only seems to be the cluster's fault is
+// excused a few times.
+func TestPreempted(t *testing.T) {
+	w := newCluster(t)
+	w.open()
+	w.send(Began{})
+	for range 2 * maxExcused {
+		w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "slurm: PREEMPTED on node1", Displaced: true})
+	}
+	w.counts(t, map[state.Phase]int{state.Queued: 3})
+	for range maxExcused {
+		w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "slurm forgot it"})
+	}
+	w.counts(t, map[state.Phase]int{state.Queued: 3})
+	w.exit("a", Ended{ExitCode: -1, Lost: true, Uncharged: "slurm forgot it"})
+	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Lost: 1})
+}
+
 // max_wait counts while nothing that is submitted runs; then all of it is taken back.
 func TestQueueInVain(t *testing.T) {
 	w := newCluster(t)

@@ -172,7 +172,7 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 		} else if s.row.Word != "" {
 			e.Uncharged = name + ": " + s.row.Word + where
 		}
-		e.Err = e.Uncharged
+		e.Err, e.Displaced = e.Uncharged, s.row.State == Preempted
 	case lost:
 		e.Err = fmt.Sprintf("it ended%s without a record: its keeper was killed", where)
 	case neverStarts:

@@ -89,7 +89,7 @@ func (r *Record) End() *engine.Ended {
 		LeftRunning: r.LeftRun, PeakHost: r.PeakHost, Peaks: r.Peaks, Readings: r.Readings,
 	}
 	if r.Unfit > 0 {
-		e.Uncharged = r.Err
+		e.Uncharged, e.Displaced = r.Err, true
 	}
 	return e
 }

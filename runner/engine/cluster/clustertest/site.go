@@ -25,6 +25,10 @@ type Site struct {
 	Commands []string    // that gpurun calls
 	Shut     [2][]string // the commands that let no job start, and again
 	Tend     func()      // has all nodes take jobs
+	JobName  string      // the variable that has a job's name
+
+	Take func(b *Bench, gpus string) // takes GPUs as somebody would who does not use gpurun
+	Free func(b *Bench)              // gives back what was taken
 }
 
 // New makes a bench on a cluster without jobs, and leaves it so.

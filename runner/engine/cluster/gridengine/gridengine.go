@@ -291,13 +291,16 @@ func (words) Try(args []string) cluster.Command {
 // Tried knows of no estimate.
 func (words) Tried(string) string { return "" }
 
-// Exec runs a command in the foreground.
+// Exec runs a command in the foreground, as it is: the shell that qrsh otherwise puts before it
+// would take its arguments apart. Without a terminal it says so: left to itself qrsh gives the
+// site's prolog one, whose start then fails wherever the daemons' own user is not root, and the
+// queue is set aside with it.
 func (words) Exec(name string, args, argv []string, terminal bool) cluster.Command {
-	all := []string{"qrsh", "-now", "n", "-N", name, "-cwd", "-V"}
+	pty := "n"
 	if terminal {
-		all = append(all, "-pty", "y")
+		pty = "y"
 	}
-	return cluster.Command{Args: slices.Concat(all, args, argv)}
+	return cluster.Command{Args: slices.Concat([]string{"qrsh", "-now", "n", "-N", name, "-cwd", "-V", "-noshell", "-pty", pty}, args, argv)}
 }
 
 func (words) Task(job string, n int) string { return fmt.Sprintf("%s.%d", job, n+1) }

@@ -32,12 +32,19 @@ var site = clustertest.Site{
 		clustertest.Quietly("qmod", "-cq", "gpu.q")
 		clustertest.Quietly("qmod", "-e", "gpu.q")
 	},
+	JobName: "JOB_NAME",
+	Take: func(b *clustertest.Bench, gpus string) {
+		b.Command("qsub", "-b", "y", "-o", "/dev/null", "-j", "y", "-N", "blocker", "-l", "gpu="+gpus, "sleep", "300")
+	},
+	Free: func(b *clustertest.Bench) { b.Command("qdel", "blocker") },
 }
 
 func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
 func TestRealThousands(t *testing.T)        { site.Thousands(t) }
 func TestRealControllerKilled(t *testing.T) { site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
+func TestRealQuota(t *testing.T)            { site.Quota(t) }
+func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }

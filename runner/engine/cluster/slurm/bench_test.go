@@ -21,6 +21,9 @@ var site = clustertest.Site{
 	Commands: []string{"sbatch", "squeue", "scancel"},
 	Shut:     [2][]string{{"scontrol", "update", "partitionname=gpu", "state=down"}, {"scontrol", "update", "partitionname=gpu", "state=up"}},
 	Tend:     tend,
+	JobName:  "SLURM_JOB_NAME",
+	Take:     take,
+	Free:     unblock,
 }
 
 // tend has all nodes take jobs. Slurm sets one aside on which it starts a job whose ID it had
@@ -36,6 +39,11 @@ func block(b *clustertest.Bench) {
 	b.Until("blockers run", time.Minute, func() bool {
 		return strings.Count(b.Command("squeue", "-h", "-n", "blocker", "-t", "R"), "blocker") == 2
 	})
+}
+
+func take(b *clustertest.Bench, gpus string) {
+	b.Helper()
+	b.Command("sbatch", "--parsable", "-o", "/dev/null", "--gres=gpu:"+gpus, "--wrap", "sleep 300", "-J", "blocker")
 }
 
 func unblock(b *clustertest.Bench) { b.Command("scancel", "-n", "blocker") }

@@ -7,6 +7,8 @@ func TestRealControllerKilled(t *testing.T) { site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
+func TestRealQuota(t *testing.T)            { site.Quota(t) }
+func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealLagging(t *testing.T)          { site.Lagging(t) }
 
 // It is the last: a controller that crashes soon after it has cancelled them has them back.

@@ -52,7 +52,11 @@ func (c *execCmd) onCluster(a *app, s *jobspec.Settings, argv []string) error {
 		return err
 	}
 	terminal := term.IsTerminal(int(os.Stdin.Fd())) && a.outTTY
-	command := words.Exec(cluster.Prefix(s.Cluster)+"-exec-"+filepath.Base(argv[0]), args, argv, terminal)
+	name := cluster.Prefix(s.Cluster) + "-exec-" + filepath.Base(argv[0])
+	if asked.GPUs > 0 {
+		argv = cluster.Guarded(words.Granted(s.Cluster), argv)
+	}
+	command := words.Exec(name, args, argv, terminal)
 	path, err := exec.LookPath(command.Args[0])
 	if err != nil {
 		return cannotExecute(command.Args[0], err)

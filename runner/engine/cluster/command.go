@@ -109,11 +109,11 @@ func (l *late) tell(c *Cluster) {
 }
 
 // WithoutJob returns an environment without what a cluster says of the job that it is in, which
-// its commands would take for arguments.
+// its commands would take for arguments, and without the GPUs that are visible here.
 func WithoutJob(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		job := strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SGE_O_") || strings.HasPrefix(name, "SGE_TASK_")
-		return job && name != "SLURM_CONF" || name == "JOB_ID" || name == "JOB_NAME"
+		return job && name != "SLURM_CONF" || name == "JOB_ID" || name == "JOB_NAME" || strings.HasSuffix(name, "VISIBLE_DEVICES")
 	})
 }

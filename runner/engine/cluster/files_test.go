@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -118,10 +119,11 @@ func TestRequest(t *testing.T) {
 
 // What a shell makes of them must not depend on where the state folder is.
 func TestScript(t *testing.T) {
-	c := &Cluster{binary: "/a b/it's/gpurun"}
-	got := c.script(&submit{dir: "/state/$x"})
-	if want := `exec '/a b/it'\''s/gpurun' __task '/state/$x'`; !strings.Contains(got, want) {
-		t.Errorf("got %q", got)
+	for variable, want := range map[string]string{"": "exec '/a b/it'\\''s/gpurun' __task '/state/$x' \n", "SGE_HGR_gpu": "__task '/state/$x' 'SGE_HGR_gpu'\n"} {
+		c := &Cluster{binary: "/a b/it's/gpurun", words: named{grants: variable}}
+		if got := c.script(&submit{dir: "/state/$x"}); !strings.HasSuffix(got, want) {
+			t.Errorf("got %q", got)
+		}
 	}
 }
 
@@ -172,8 +174,43 @@ func TestNoGPUsSaid(t *testing.T) {
 		{&engine.Launch{Ask: &engine.Ask{}}, nil, false},
 		{&engine.Launch{}, nil, false},
 	} {
-		if why := unsaid(c.l, c.env, "node7"); (why != "") != c.refused || c.refused && !strings.HasPrefix(why, "node7 does not say") {
+		if why := unsaid(c.l, c.env, "node7", "SGE_HGR_gpu"); (why != "") != c.refused || c.refused && !strings.HasPrefix(why, "node7 does not say") {
 			t.Errorf("%+v with %q: %q", c.l.Ask, c.env, why)
+		}
+	}
+}
+
+// What a node says in a variable of its own is heeded if it is numbers of GPUs, and if CUDA's own
+// says nothing: by a task, and by the shell before a command that no task runs.
+func TestGranted(t *testing.T) {
+	path := "PATH=" + os.Getenv("PATH")
+	for _, c := range []struct {
+		env  []string
+		want string
+	}{
+		{[]string{"SGE_HGR_gpu=0 2"}, "0,2"},
+		{[]string{"SGE_HGR_gpu=3"}, "3"},
+		{[]string{"SGE_HGR_gpu=GPU1 GPU2"}, ""}, // only the site knows which these are
+		{[]string{"SGE_HGR_gpu="}, ""},
+		{[]string{"SGE_HGR_gpux=0"}, ""},
+		{[]string{"SGE_HGR_gpu=0 2", "CUDA_VISIBLE_DEVICES=5"}, "5"},
+		{nil, ""},
+	} {
+		t.Setenv("CUDA_VISIBLE_DEVICES", "")
+		t.Setenv("SGE_HGR_gpu", "")
+		for _, kv := range c.env {
+			name, value, _ := strings.Cut(kv, "=")
+			t.Setenv(name, value)
+		}
+		if heed("SGE_HGR_gpu"); os.Getenv("CUDA_VISIBLE_DEVICES") != c.want {
+			t.Errorf("%q: a task sees %q, want %q", c.env, os.Getenv("CUDA_VISIBLE_DEVICES"), c.want)
+		}
+		argv := Guarded("SGE_HGR_gpu", []string{"sh", "-c", `echo "$CUDA_VISIBLE_DEVICES $1"`, "x", "a  b"})
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = append(c.env, path)
+		out, err := cmd.CombinedOutput()
+		if ran := err == nil; ran != (c.want != "") || ran && string(out) != c.want+" a  b\n" || !ran && !strings.Contains(string(out), " does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set, and SGE_HGR_gpu ") {
+			t.Errorf("%q: a command: %q, %v", c.env, out, err)
 		}
 	}
 }

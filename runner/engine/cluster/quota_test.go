@@ -54,10 +54,11 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// named is a cluster that only has a name.
+// named is a cluster that only has a name, and one for the GPUs of a job.
 type named struct {
 	Words
-	name string
+	name, grants string
 }
 
-func (n named) Name() string { return n.name }
+func (n named) Name() string                     { return n.name }
+func (n named) Granted(map[string]string) string { return n.grants }

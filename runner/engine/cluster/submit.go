@@ -198,8 +198,16 @@ func (c *Cluster) call(s *submit, n int, args []string) (Refusal, string) {
 
 // script is what every task runs.
 func (c *Cluster) script(s *submit) string {
-	return fmt.Sprintf("#!/bin/sh\n[ -d %s ] || exit %d\n[ -x %s ] || exit %d\nexec %s __task %s\n",
-		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir))
+	return fmt.Sprintf("#!/bin/sh\n[ -d %s ] || exit %d\n[ -x %s ] || exit %d\nexec %s __task %s %s\n",
+		quoted(s.dir), exitNoState, quoted(c.binary), exitNoBinary, quoted(c.binary), quoted(s.dir), c.variable())
+}
+
+// variable is what the tasks get to know of Words.Granted.
+func (c *Cluster) variable() string {
+	if v := c.words.Granted(c.Options); v != "" {
+		return quoted(v)
+	}
+	return ""
 }
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -39,18 +38,28 @@ const (
 // stopEvery is how often a keeper reads the stop file.
 const stopEvery = 2 * time.Second
 
-// Task is the main function of `gpurun __task SUBMISSION`, which the cluster starts on a node.
+// keepWord is the last argument of the keeper.
+const keepWord = "keep"
+
+// Task is the main function of `gpurun __task SUBMISSION [VARIABLE]`, which the cluster starts on
+// a node. The variable may have the numbers of its GPUs (Words.Granted).
 // It is two processes. The outer one is the cluster's: it passes on what the cluster wants, and
 // exits like the job. The keeper, in a session of its own, runs the attempt; should the outer
 // process be killed, it ends the job and says so.
 func Task(args []string) int {
-	if len(args) == 2 && args[1] == "keep" {
-		return keep(args[0])
+	inner := len(args) > 1 && args[len(args)-1] == keepWord
+	if inner {
+		args = args[:len(args)-1]
 	}
-	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "usage: gpurun __task SUBMISSION, by a cluster")
+	if len(args) != 1 && len(args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: gpurun __task SUBMISSION [VARIABLE], by a cluster")
 		return 64
 	}
+	variable := strings.Join(args[1:], "")
+	if inner {
+		return keep(args[0], variable)
+	}
+	heed(variable)
 	r, w, err := os.Pipe()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -58,7 +67,7 @@ func Task(args []string) int {
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGXCPU)
-	cmd := exec.Command("/proc/self/exe", "__task", args[0], "keep")
+	cmd := exec.Command("/proc/self/exe", append(append([]string{"__task"}, args...), keepWord)...)
 	cmd.Args[0] = "gpurun"
 	cmd.Stdin, cmd.Stderr = r, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -96,7 +105,7 @@ func harmless(status int) int {
 }
 
 // keep runs one attempt.
-func keep(submission string) int {
+func keep(submission, variable string) int {
 	n, job, err := taskHere()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -127,7 +136,7 @@ func keep(submission string) int {
 	}
 	t := &task{UniID: l.UniID, Host: node, Job: job, Beat: 1}
 	t.GPUs, t.UUIDs = devices(os.Environ())
-	if why := unsaid(l, os.Environ(), node); why != "" {
+	if why := unsaid(l, os.Environ(), node, variable); why != "" {
 		return refuse(l, wire.Record{Err: why})
 	}
 	furnish(l, submission, t)
@@ -136,15 +145,6 @@ func keep(submission string) int {
 		return refuse(l, wire.Record{Err: why, Unfit: least, Lost: true, Void: true}) // to be submitted again, without this node
 	}
 	return attend(l, t, outer)
-}
-
-// unsaid returns why an attempt must not begin: nobody said which GPUs of the node are its own,
-// so it would see all, also those that others use.
-func unsaid(l *engine.Launch, env []string, node string) string {
-	if l.Ask == nil || l.Ask.GPUs == 0 || engine.Variable(env, "CUDA_VISIBLE_DEVICES") != "" {
-		return ""
-	}
-	return node + " does not say which GPUs the job may use: CUDA_VISIBLE_DEVICES is not set; have the site set it in a prolog (Grid Engine), or by File= in gres.conf (Slurm)"
 }
 
 // refuse records why an attempt has not begun.
@@ -317,71 +317,4 @@ func nodeName() string {
 		return name
 	}
 	return host.Name()
-}
-
-// furnish completes a launch with what only the node knows.
-func furnish(l *engine.Launch, submission string, t *task) {
-	shared := slices.DeleteFunc(sharedEnv(submission), nodes)
-	theirs := slices.DeleteFunc(os.Environ(), func(kv string) bool { return !nodes(kv) })
-	fixed := []string(nil)
-	if l.Ask != nil && l.Ask.GPUs > 0 {
-		l.Grant = gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}
-		for i := len(t.UUIDs); i < l.Ask.GPUs; i++ { // the keeper only asks whether there are any
-			l.Grant.UUIDs = append(l.Grant.UUIDs, gpu.UUID(fmt.Sprintf("%s %d", t.Host, i)))
-		}
-	} else {
-		fixed = []string{"CUDA_VISIBLE_DEVICES=-1", "NVIDIA_VISIBLE_DEVICES=void"}
-	}
-	visible := engine.Variable(theirs, "CUDA_VISIBLE_DEVICES")
-	first, _, _ := strings.Cut(visible, ",")
-	replace := strings.NewReplacer(
-		engine.Token("gpu_list"), visible, engine.Token("gpu"), first, engine.Token("ngpus"), strconv.Itoa(len(t.GPUs)), engine.Token("port"), freePort(),
-	)
-	own := slices.Clone(l.Env)
-	for i := range own {
-		own[i] = replace.Replace(own[i])
-	}
-	for i := range l.Commands {
-		l.Commands[i] = replace.Replace(l.Commands[i])
-	}
-	l.Header = replace.Replace(l.Header)
-	l.Env = engine.Layered(shared, theirs, own, fixed)
-}
-
-// nodes reports whether a variable is the cluster's, for the node.
-func nodes(kv string) bool {
-	name, _, _ := strings.Cut(kv, "=")
-	return strings.HasPrefix(name, "SLURM") || strings.HasPrefix(name, "SBATCH_") || strings.HasPrefix(name, "SGE_") || strings.HasSuffix(name, "VISIBLE_DEVICES") ||
-		slices.Contains([]string{"JOB_ID", "JOB_NAME", "TMPDIR", "TMP", "NSLOTS", "NHOSTS", "PE_HOSTFILE", "QUEUE", "HOSTNAME", "GPU_DEVICE_ORDINAL", "ENVIRONMENT"}, name)
-}
-
-// devices returns the GPUs that the cluster gave a task, by its environment.
-func devices(env []string) (ids []int, _ []gpu.UUID) {
-	list := engine.Variable(env, "SLURM_JOB_GPUS") // the node's numbers, whatever the task may see
-	if list == "" {
-		list = engine.Variable(env, "CUDA_VISIBLE_DEVICES")
-	}
-	for part := range strings.SplitSeq(list, ",") {
-		if n, err := strconv.Atoi(part); err == nil && n >= 0 {
-			ids = append(ids, n)
-		}
-	}
-	var uuids []gpu.UUID
-	for part := range strings.SplitSeq(engine.Variable(env, "CUDA_VISIBLE_DEVICES"), ",") {
-		if strings.HasPrefix(part, "GPU-") || strings.HasPrefix(part, "MIG-") {
-			uuids = append(uuids, gpu.UUID(part))
-		}
-	}
-	return ids, uuids
-}
-
-// freePort returns a port that nobody listens on here now.
-func freePort() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "29500"
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

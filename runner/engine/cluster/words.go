@@ -16,6 +16,9 @@ type Words interface {
 	Name() string
 	// Args returns what a job's demands are in a submission, or which key has no counterpart.
 	Args(a Asked) ([]string, error)
+	// Granted returns the variable in which a node may have the numbers of a job's GPUs, if it does
+	// not set CUDA_VISIBLE_DEVICES; "" for none.
+	Granted(options map[string]string) string
 	// Submit returns the command that reads a script and submits it as an array of n tasks.
 	Submit(name, state string, n int, args []string) Command
 	// Accepted returns the job's ID from the output of Submit, "" if it was not accepted.

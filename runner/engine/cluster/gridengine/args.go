@@ -36,7 +36,7 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 		args = append(args, "-pe", cmp.Or(a.Options["pe"], "smp"), strconv.Itoa(slots))
 	}
 	if a.GPUs > 0 {
-		name, each := strings.CutSuffix(cmp.Or(a.Options["gpu_resource"], "gpu"), perSlot)
+		name, each := gpuResource(a.Options)
 		n := a.GPUs
 		if each {
 			if n%slots != 0 {
@@ -83,6 +83,18 @@ func (words) Args(a cluster.Asked) ([]string, error) {
 		}
 	}
 	return args, nil
+}
+
+// gpuResource returns what counts GPUs, and whether it does for each slot.
+func gpuResource(options map[string]string) (name string, each bool) {
+	return strings.CutSuffix(cmp.Or(options["gpu_resource"], "gpu"), perSlot)
+}
+
+// Granted returns where Univa's and Altair's say which GPUs a job has, if the site counts them by
+// a resource map (RSMAP).
+func (words) Granted(options map[string]string) string {
+	name, _ := gpuResource(options)
+	return "SGE_HGR_" + name
 }
 
 // models returns the resource by which the site tells GPU models apart: gpu_type=a100, or

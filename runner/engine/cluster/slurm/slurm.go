@@ -27,6 +27,9 @@ func (words) Name() string { return "slurm" }
 // Keeps is false: a controller that crashes forgets what it did in the last seconds.
 func (words) Keeps() bool { return false }
 
+// Granted knows of none: Slurm sets CUDA's own.
+func (words) Granted(map[string]string) string { return "" }
+
 // Submit submits an array. Slurm starts no task a second time by itself, and the tasks write
 // their output themselves.
 func (words) Submit(name, state string, n int, args []string) cluster.Command {

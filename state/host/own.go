@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,9 @@ func Strange(path, what string) error {
 	return fmt.Errorf("%s is %s: remove it, or use another folder (--state-dir)", filepath.Base(path), what)
 }
 
+// ownUsual is what gpurun's own files seldom exceed.
+const ownUsual = 8 << 10
+
 // ReadOwn reads at most limit bytes of one of gpurun's own files.
 func ReadOwn(path string, limit int64) ([]byte, error) {
 	return lagging(path, func() ([]byte, error) {
@@ -96,7 +100,10 @@ func ReadOwn(path string, limit int64) ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, limit))
+		var b bytes.Buffer
+		b.Grow(int(min(limit, ownUsual)) + bytes.MinRead) // most are read at once
+		_, err = b.ReadFrom(io.LimitReader(f, limit))
+		return b.Bytes(), err
 	})
 }
 

@@ -10,8 +10,6 @@ package cluster
 
 import (
 	"cmp"
-	"errors"
-	"io/fs"
 	"maps"
 	"os"
 	"os/user"
@@ -261,7 +259,7 @@ func (c *Cluster) Adopt(all ...engine.Attempt) {
 	c.post.put(func() {
 		for _, a := range all {
 			if c.live[a.UniID] == nil {
-				c.adopt(a)
+				c.live[a.UniID] = &entry{Identity: a.Identity, adopted: true, beaten: time.Now()}
 			}
 		}
 		c.unclear = true
@@ -269,22 +267,15 @@ func (c *Cluster) Adopt(all ...engine.Attempt) {
 	})
 }
 
-func (c *Cluster) adopt(a engine.Attempt) {
-	e := &entry{Identity: a.Identity, adopted: true, beaten: time.Now()}
-	c.live[a.UniID] = e
-	c.finish(e) // also an attempt that another engine ran
-	c.find(e)
-}
-
 // find finds out where an attempt of an earlier run was submitted.
-func (c *Cluster) find(e *entry) {
-	o, l, err := readOrder(e.Dir)
-	if err != nil {
-		e.never = errors.Is(err, fs.ErrNotExist) || errors.Is(err, errTorn) // judged like one whose whole submission is gone
+func (c *Cluster) find(e *entry, s status) {
+	p, ok := s.place()
+	if !ok {
+		e.never = true // judged like one whose whole submission is gone
 		return
 	}
-	e.n, e.gpus = o.Task, asked(l)
-	e.submit = c.known(o.Submit)
+	e.n, e.gpus = p.Task, p.GPUs
+	e.submit = c.known(p.Submit)
 	e.submit.open++
 }
 
@@ -292,15 +283,15 @@ func (c *Cluster) find(e *entry) {
 func (c *Cluster) remember() {
 	entries, _ := os.ReadDir(filepath.Join(c.Dir, submitsDir))
 	for _, e := range entries {
-		c.known(e.Name())
+		c.known(filepath.Join(c.Dir, submitsDir, e.Name()))
 	}
 }
 
 // known returns a submission of an earlier run.
-func (c *Cluster) known(id string) *submit {
+func (c *Cluster) known(dir string) *submit {
+	id := filepath.Base(dir)
 	s := c.submits[id]
 	if s == nil {
-		dir := filepath.Join(c.Dir, submitsDir, filepath.Base(id))
 		s = &submit{id: id, dir: dir, name: c.stem + id, job: c.words.Accepted(readText(filepath.Join(dir, answerFile)))}
 		c.submits[id] = s
 	}

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -8,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,37 +20,42 @@ import (
 	"gpurun/state/host"
 )
 
-// An attempt's files. Nodes see what others wrote late, some by half a minute, and names that
-// appear latest of all. So each side reads only names that were there before the submission,
-// of a fixed length and overwritten in place. Only claimFile appears later, and everybody
-// tries to create it, which no cache answers.
+// Nodes see what others wrote late, some by half a minute, and names that appear latest of all.
+// So each side reads only names that were there before the submission, of a fixed length and
+// overwritten in place. Only claimFile appears later, and everybody tries to create it, which no
+// cache answers. No file is written by two nodes: each may keep a page of it, and write it back
+// whole. And there are few files, because making them takes longer than anything else.
+//
+// An attempt has these. Behind the record in wire.StatusFile, the node writes its task; what
+// comes then is never overwritten: its place.
 const (
-	launchFile = "launch.json" // what to run; see order
-	taskFile   = "task"        // what the node says of its start; see task
-	stopFile   = "stop"        // what the runner asks of the node; see request
-	claimFile  = "claimed"     // by the node that runs it, or voidMark: it never runs
+	claimFile = "claimed" // by the node that runs it, or voidMark: it never runs
+	voidMark  = "void"
 
-	taskSize = 1024
-	stopSize = 64
-	voidMark = "void"
+	taskFrom  = wire.StatusSize
+	taskSize  = 1024
+	placeFrom = taskFrom + taskSize
 )
 
 // A submission's files, in submits/ID.
 const (
-	submitsDir  = "submits"
-	tasksFile   = "tasks"   // the folder of each task's attempt, a line each
-	envFile     = "env"     // of gpurun, which the attempts share
-	callingFile = "calling" // locked as long as the call may go on
-	answerFile  = "answer"  // what the call printed
-	errFile     = "err"
+	submitsDir   = "submits"
+	launchesFile = "launches" // what to run, a line for each task: a launch
+	stopsFile    = "stops"    // what the runner asks of the nodes, stopSize for each task: a request
+	envFile      = "env"      // of gpurun, which the attempts share
+	callingFile  = "calling"  // locked as long as the call may go on
+	answerFile   = "answer"   // what the call printed
+	errFile      = "err"
+
+	stopSize = 64
 )
 
-// An order is an attempt as the node gets it.
-type order struct {
-	Engine string          `json:"engine,omitempty"`
-	Submit string          `json:"submit"`
-	Task   int             `json:"task"` // from 0
-	Launch json.RawMessage `json:"launch"`
+// A place is where an attempt was submitted. With it the attempt counts as submitted.
+type place struct {
+	Engine string `json:"engine"`
+	Submit string `json:"submit"`         // the submission's folder
+	Task   int    `json:"task"`           // of it, from 0
+	GPUs   int    `json:"gpus,omitempty"` // that it asks for
 }
 
 // A task is what the node says of an attempt that it runs.
@@ -69,7 +77,7 @@ const beatEvery = 30 * time.Second
 
 // write writes a new file.
 func write(path string, content []byte, mode os.FileMode) error {
-	f, err := host.OpenOwn(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	f, err := host.OpenOwn(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -77,71 +85,75 @@ func write(path string, content []byte, mode os.FileMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// overwrite replaces what is at the beginning of a file, and waits for the disk.
-func overwrite(path string, content []byte) error {
+// overwrite replaces a part of a file, and waits for the disk.
+func overwrite(path string, from int64, content []byte) error {
 	f, err := host.OpenOwn(path, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(content, 0)
+	_, err = f.WriteAt(content, from)
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// lay makes the files of an attempt that is to be submitted. The record says that another
-// attempt has ended, which nobody takes for this one's.
-func lay(l *engine.Launch, o order) error {
-	var err error
-	if o.Launch, err = wire.Pack(l); err != nil {
+// blank is a status up to the place. The record says that another attempt has ended, which
+// nobody takes for this one's.
+var blank = append((&wire.Record{State: wire.StateOver, UniID: "none", Exit: -1, Lost: true, Void: true}).Encode(), wire.Seal([]byte("{}"), taskSize)...)
+
+// lay makes the file of an attempt that is to be submitted.
+func lay(dir string, p place) error {
+	b, err := json.Marshal(p)
+	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	f, err := wire.CreateRecord(l.Dir, &wire.Record{State: wire.StateOver, UniID: "none", Exit: -1, Lost: true, Void: true})
-	if err == nil {
-		err = f.Close()
-	}
-	return errors.Join(err,
-		write(filepath.Join(l.Dir, taskFile), wire.Seal([]byte("{}"), taskSize), 0o644),
-		write(filepath.Join(l.Dir, stopFile), []byte(strings.Repeat(" ", stopSize)), 0o644),
-		write(filepath.Join(l.Dir, launchFile), b, 0o600), // last: with it the attempt counts as submitted
-	)
+	return write(filepath.Join(dir, wire.StatusFile), slices.Concat(blank, b), 0o644)
 }
 
-// errTorn is why an order cannot be read that was not written to its end.
-var errTorn = errors.New("it was not written to its end")
+// A status is what an attempt's file says.
+type status []byte
 
-// readOrder reads what is to be run for an attempt. The error is fs.ErrNotExist or errTorn if it
-// was never submitted.
-func readOrder(dir string) (*order, *engine.Launch, error) {
-	b, err := host.ReadOwn(filepath.Join(dir, launchFile), 1<<24)
-	if err != nil {
-		return nil, nil, err
-	}
-	var o order
-	if err := json.Unmarshal(b, &o); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w: %w", launchFile, errTorn, err)
-	}
-	l, err := wire.Unpack(o.Launch)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", launchFile, err)
-	}
-	return &o, l, nil
+// readStatus reads an attempt's file.
+func readStatus(dir string) (status, error) { return wire.ReadStatus(dir) }
+
+// place returns where the attempt was submitted. Without one it never was: the file was not
+// written to its end.
+func (s status) place() (p place, ok bool) {
+	err := json.Unmarshal(s[min(len(s), placeFrom):], &p)
+	return p, err == nil
 }
 
-// readTask returns what the node says of an attempt, nil if it says nothing.
-func readTask(dir, uniID string) *task {
-	b, err := host.ReadOwn(filepath.Join(dir, taskFile), 2*taskSize)
+// said returns what the node has said of the attempt: the record of its end, and its task. Each
+// is nil if there is none.
+func (s status) said(uniID string) (end *wire.Record, t *task) {
+	if bytes.HasPrefix(s, blank) {
+		return nil, nil
+	}
+	if rec, err := wire.RecordIn(s, uniID); err == nil && rec.State == wire.StateOver {
+		end = rec
+	}
+	body, ok := wire.Unseal(s[min(len(s), taskFrom):min(len(s), placeFrom)])
+	if !ok || json.Unmarshal(body, &t) != nil || t == nil || t.UniID != uniID {
+		t = nil
+	}
+	return end, t
+}
+
+// launch reads what is to be run for an attempt.
+func (p place) launch() (*engine.Launch, error) {
+	f, err := host.OpenOwn(filepath.Join(p.Submit, launchesFile), os.O_RDONLY, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	body, ok := wire.Unseal(b)
-	var t task
-	if !ok || json.Unmarshal(body, &t) != nil || t.UniID != uniID {
-		return nil
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 1<<16)
+	for n := 0; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return nil, fmt.Errorf("%s has no task %d: %w", p.Submit, p.Task, err)
+		}
+		if n == p.Task {
+			return wire.Unpack(line)
+		}
 	}
-	return &t
 }
 
 func (t *task) put(dir string) error {
@@ -152,7 +164,7 @@ func (t *task) put(dir string) error {
 			return err
 		}
 		if b := wire.Seal(body, taskSize); b != nil {
-			return overwrite(filepath.Join(dir, taskFile), b)
+			return overwrite(filepath.Join(dir, wire.StatusFile), taskFrom, b)
 		}
 		c.UUIDs, c.Background, c.Declined, c.Host = nil, nil, c.Declined[:min(len(c.Declined), 200)], c.Host[:min(len(c.Host), 255)]
 	}
@@ -211,14 +223,22 @@ type request struct {
 	wait   time.Duration // save
 }
 
-func (r request) put(dir string) error {
+func (r request) put(p place) error {
 	text := strings.TrimSpace(fmt.Sprintf("%s %s %s %d", r.how, cmp.Or(r.why, "-"), cmp.Or(r.signal, "-"), r.wait))
-	return overwrite(filepath.Join(dir, stopFile), []byte(fmt.Sprintf("%-*s\n", stopSize-1, text)))
+	return overwrite(filepath.Join(p.Submit, stopsFile), int64(p.Task)*stopSize, []byte(fmt.Sprintf("%-*s\n", stopSize-1, text)))
 }
 
-func readRequest(dir string) (r request) {
-	b, _ := host.ReadOwn(filepath.Join(dir, stopFile), stopSize)
-	if _, err := fmt.Sscanf(string(b), "%s %s %s %d", &r.how, &r.why, &r.signal, &r.wait); err != nil || len(b) != stopSize {
+func readRequest(p place) (r request) {
+	f, err := host.OpenOwn(filepath.Join(p.Submit, stopsFile), os.O_RDONLY, 0)
+	if err != nil {
+		return request{}
+	}
+	defer f.Close()
+	b := make([]byte, stopSize)
+	if _, err := f.ReadAt(b, int64(p.Task)*stopSize); err != nil {
+		return request{}
+	}
+	if _, err := fmt.Sscanf(string(b), "%s %s %s %d", &r.how, &r.why, &r.signal, &r.wait); err != nil {
 		return request{}
 	}
 	if r.why == "-" {

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -49,69 +51,110 @@ func TestNoFolderNoClaim(t *testing.T) {
 	}
 }
 
-func TestLay(t *testing.T) {
-	dir := t.TempDir()
-	l := &engine.Launch{
-		Identity: engine.Identity{UniID: "u1", Job: "j", Dir: dir, Grace: time.Second},
-		Command:  engine.Command{Commands: []string{"echo \xff"}, Env: []string{"A=b"}},
-		Ask:      &engine.Ask{GPUs: 2, Models: []string{"a100"}, Memory: gpu.GiB},
+// prepared makes a submission of some attempts.
+func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
+	s = &submit{dir: filepath.Join(t.TempDir(), "0badcafe")}
+	for i := range n {
+		batch = append(batch, &engine.Launch{
+			Identity: engine.Identity{UniID: fmt.Sprint("u", i), Job: "j", Dir: t.TempDir(), Grace: time.Second},
+			Command:  engine.Command{Commands: []string{fmt.Sprint("echo \xff\n", i)}, Env: []string{"A=b"}},
+			Ask:      &engine.Ask{GPUs: 2, Models: []string{"a100"}, Memory: gpu.GiB},
+		})
 	}
-	if err := lay(l, order{Submit: "0badcafe", Task: 7}); err != nil {
+	c := &Cluster{Config: engine.Config{Cluster: engine.Cluster{Environ: []string{"HOME=/h"}}, Go: func(f func()) { go f() }}, words: named{name: "slurm"}}
+	if err := c.prepare(s, batch); err != nil {
 		t.Fatal(err)
 	}
-	o, got, err := readOrder(dir)
-	if err != nil || o.Submit != "0badcafe" || o.Task != 7 || !reflect.DeepEqual(got, l) {
-		t.Errorf("got %+v, %+v, %v", o, got, err)
+	return s, batch
+}
+
+func TestPrepare(t *testing.T) {
+	s, batch := prepared(t, 3)
+	for i, l := range batch {
+		st, err := readStatus(l.Dir)
+		p, ok := st.place()
+		if err != nil || !ok || p != (place{Engine: "slurm", Submit: s.dir, Task: i, GPUs: 2}) {
+			t.Errorf("got %+v, %v, %v", p, ok, err)
+		}
+		if got, err := p.launch(); err != nil || !reflect.DeepEqual(got, l) {
+			t.Errorf("got %+v, %v, want %+v", got, err, l)
+		}
+		if end, begun := st.said(l.UniID); end != nil || begun != nil || readRequest(p) != (request{}) || claimedBy(l.Dir) != "" {
+			t.Error("an attempt that nobody has begun or stopped")
+		}
+		if err := lay(l.Dir, p); err == nil {
+			t.Error("an attempt was prepared twice")
+		}
 	}
-	if _, err := wire.ReadRecord(dir, "u1"); !errors.Is(err, wire.ErrNoRecord) {
-		t.Errorf("the record that was made before counts: %v", err)
+	if _, err := (place{Submit: s.dir, Task: 3}).launch(); err == nil {
+		t.Error("there is a fourth task")
 	}
-	if readTask(dir, "u1") != nil || readRequest(dir) != (request{}) || claimedBy(dir) != "" {
-		t.Error("an attempt that nobody has begun or stopped")
-	}
-	if err := lay(l, order{Submit: "0badcafe", Task: 7}); err == nil {
-		t.Error("an attempt was prepared twice")
-	}
-	if fi, _ := os.Stat(filepath.Join(dir, launchFile)); fi.Mode().Perm() != 0o600 {
+	if fi, _ := os.Stat(filepath.Join(s.dir, launchesFile)); fi.Mode().Perm() != 0o600 {
 		t.Errorf("others may read the environment: %v", fi.Mode())
 	}
-	Task := &task{UniID: "u1", Host: "node1", Job: "7_0", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Declined: strings.Repeat("x", 3000)}
+}
+
+// What a node writes leaves everything else as it was.
+func TestStatus(t *testing.T) {
+	s, batch := prepared(t, 1)
+	dir, want := batch[0].Dir, place{Engine: "slurm", Submit: s.dir, GPUs: 2}
+	read := func() (*wire.Record, *task) {
+		st, _ := readStatus(dir)
+		if p, ok := st.place(); !ok || p != want {
+			t.Errorf("its place is %+v, %v", p, ok)
+		}
+		if end, begun := st.said("u9"); end != nil || begun != nil {
+			t.Errorf("another attempt's was read as this one's: %+v, %+v", end, begun)
+		}
+		return st.said("u0")
+	}
+	Task := &task{UniID: "u0", Host: "node1", Job: "7_0", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Declined: strings.Repeat("x", 3000)}
 	if err := Task.put(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := readTask(dir, "u1"); got == nil || got.Running.PID != 5 || got.Beat != 2 || !reflect.DeepEqual(got.GPUs, []int{2, 3}) {
-		t.Errorf("got %+v", got)
+	if end, got := read(); end != nil || got == nil || got.Running.PID != 5 || got.Beat != 2 || !reflect.DeepEqual(got.GPUs, []int{2, 3}) {
+		t.Errorf("got %+v, %+v", end, got)
 	}
-	if readTask(dir, "u2") != nil {
-		t.Error("another attempt's task was read as this one's")
+	f, err := wire.OpenRecord(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for name, size := range map[string]int64{taskFile: taskSize, stopFile: stopSize, wire.StatusFile: wire.StatusSize} {
-		if fi, err := os.Stat(filepath.Join(dir, name)); err != nil || fi.Size() != size {
-			t.Errorf("%s: %v, %v", name, fi, err)
+	defer f.Close()
+	for _, r := range []wire.Record{{State: wire.StateOpen}, {State: wire.StateOver, Exit: 3, Err: strings.Repeat("x", 5000)}} {
+		r.UniID = "u0"
+		if err := r.Put(f); err != nil {
+			t.Fatal(err)
+		}
+		end, got := read()
+		if got == nil || (end != nil) != (r.State == wire.StateOver) || end != nil && end.Exit != 3 {
+			t.Errorf("got %+v, %+v", end, got)
 		}
 	}
 }
 
 func TestRequest(t *testing.T) {
-	dir := t.TempDir()
+	s, _ := prepared(t, 3)
+	p, path := place{Submit: s.dir, Task: 1}, filepath.Join(s.dir, stopsFile)
 	for _, r := range []request{
 		{how: "term", why: "cancelled", signal: "-"}, {how: "kill", signal: "-"}, {how: "save", why: "resize", signal: "USR1", wait: time.Minute},
 	} {
-		if err := write(filepath.Join(dir, stopFile), []byte(strings.Repeat(" ", stopSize)), 0o644); err != nil {
+		if err := r.put(p); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.put(dir); err != nil {
-			t.Fatal(err)
-		}
-		if got := readRequest(dir); got != r {
+		if got := readRequest(p); got != r {
 			t.Errorf("got %+v, want %+v", got, r)
+		}
+		for _, other := range []int{0, 2} {
+			if got := readRequest(place{Submit: s.dir, Task: other}); got != (request{}) {
+				t.Errorf("task %d is asked for %+v", other, got)
+			}
 		}
 	}
 	for _, text := range []string{"", "term", "term cancelled - 0", strings.Repeat("x", 200)} {
-		if err := os.WriteFile(filepath.Join(dir, stopFile), []byte(text), 0o644); err != nil {
+		if err := os.WriteFile(path, append(bytes.Repeat([]byte(" "), stopSize), text...), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := readRequest(dir); got != (request{}) {
+		if got := readRequest(p); got != (request{}) {
 			t.Errorf("%q was read as %+v", text, got)
 		}
 	}

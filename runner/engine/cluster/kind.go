@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -36,14 +35,29 @@ func (k Kind) Open(c engine.Config) (engine.Opened, error) {
 // Submitted reports whether the attempt in a folder was submitted to a cluster, or was about
 // to be.
 func Submitted(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, launchFile))
+	fi, err := os.Lstat(filepath.Join(dir, wire.StatusFile))
+	return err == nil && fi.Size() > wire.StatusSize
+}
+
+// Outdated reports whether an attempt was submitted by a version whose files this one does not
+// know.
+func Outdated(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, "launch.json"))
 	return err == nil
 }
 
 // Trace reads an attempt's start from what was submitted.
 func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
-	submitted, l, err := readOrder(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	s, err := readStatus(dir)
+	if err != nil {
+		return state.Trace{}, err
+	}
+	p, ok := s.place()
+	if !ok {
+		return state.Trace{}, nil
+	}
+	l, err := p.launch()
+	if errors.Is(err, fs.ErrNotExist) { // its submission is over
 		return state.Trace{}, nil
 	}
 	if err != nil || l.UniID != uniID {
@@ -51,7 +65,7 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 	}
 	o := wire.OriginOf(l)
 	start := state.Fact{
-		Kind: state.KindStart, Time: modified(dir), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: cmp.Or(submitted.Engine, k.Name()),
+		Kind: state.KindStart, Time: modified(p), Job: o.Job, Key: o.Key, UniID: uniID, Attempt: o.Attempt, Log: o.Log, Needs: o.Needs, Engine: p.Engine,
 	}
 	run := state.Fact{Kind: state.KindRun, Host: o.Host, PIDNS: o.PIDNS}
 	return state.Trace{Began: true, Start: start, Run: run}, nil
@@ -60,10 +74,11 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 // Looker returns a function that reads what an attempt's folder says.
 func (Kind) Looker() func(dir, uniID string) engine.Found {
 	return func(dir, uniID string) engine.Found {
-		if rec, err := wire.ReadRecord(dir, uniID); err == nil && rec.State == wire.StateOver {
+		s, _ := readStatus(dir)
+		rec, t := s.said(uniID)
+		if rec != nil {
 			return engine.Found{Ended: rec.End(), Began: !rec.Void}
 		}
-		t := readTask(dir, uniID)
 		f := engine.Found{Away: true, Began: t != nil}
 		if t != nil {
 			f.Host = t.Host
@@ -76,8 +91,8 @@ func (Kind) Looker() func(dir, uniID string) engine.Found {
 func (Kind) Stray(string) int { return 0 }
 
 // modified returns when an attempt was submitted, as far as its files tell.
-func modified(dir string) time.Time {
-	fi, err := os.Stat(filepath.Join(dir, launchFile))
+func modified(p place) time.Time {
+	fi, err := os.Stat(filepath.Join(p.Submit, launchesFile))
 	if err != nil {
 		return time.Now().UTC()
 	}

@@ -1,12 +1,13 @@
 package cluster
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
 
 	"gpurun/runner/engine"
-	"gpurun/runner/engine/local/wire"
 )
 
 // look reads the files of all attempts, and judges each.
@@ -34,13 +35,14 @@ func (e *entry) unclear() bool {
 
 // read takes note of what the node says.
 func (c *Cluster) read(e *entry) {
-	if e.submit == nil && !e.never {
-		c.find(e)
+	s, err := readStatus(e.Dir)
+	if e.submit == nil && !e.never && (err == nil || errors.Is(err, fs.ErrNotExist)) {
+		c.find(e, s)
 	}
-	if e.record == nil && (e.task != nil || e.unclear()) {
-		c.finish(e)
+	rec, t := s.said(e.UniID)
+	if e.record == nil && rec != nil {
+		e.record, e.ended, c.unclear = rec, time.Now(), true
 	}
-	t := readTask(e.Dir, e.UniID)
 	if t == nil {
 		if e.adopted && e.shown == (engine.Queued{}) && e.record == nil {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: "submitted by an earlier run"})
@@ -51,9 +53,7 @@ func (c *Cluster) read(e *entry) {
 		e.beat, e.beaten = t.Beat, time.Now()
 	}
 	was := e.task
-	if e.task = t; was == nil && e.record == nil {
-		c.finish(e)
-	}
+	e.task = t
 	if t.Running != nil && !e.told {
 		e.told = true
 		c.emit(engine.Event{UniID: e.UniID, Running: t.running(e.adopted)})
@@ -64,13 +64,6 @@ func (c *Cluster) read(e *entry) {
 	if e.stop != nil && e.stop.how == "save" && t.Declined != "" {
 		e.stop = nil
 		c.emit(engine.Event{UniID: e.UniID, Declined: t.Declined})
-	}
-}
-
-// finish reads the record of an attempt's end, if there is one.
-func (c *Cluster) finish(e *entry) {
-	if rec, err := wire.ReadRecord(e.Dir, e.UniID); err == nil && rec.State == wire.StateOver {
-		e.record, e.ended, c.unclear = rec, time.Now(), true
 	}
 }
 

@@ -52,7 +52,10 @@ func (c *Cluster) ask(uniID string, r request) {
 		r.why = e.stop.why // the first reason stands
 	}
 	e.stop, e.since = &r, time.Now()
-	if err := r.put(e.Dir); err != nil {
+	if e.submit == nil {
+		return // it is void, or will be
+	}
+	if err := r.put(place{Submit: e.submit.dir, Task: e.n}); err != nil {
 		c.Log.Warn().Err(err).Str("uni_id", uniID).Msg("stop")
 	}
 	c.wake(e)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 	"gpurun/state/host"
 )
 
@@ -102,21 +104,35 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	if err != nil {
 		return err
 	}
-	var tasks []string
-	for _, l := range batch {
-		tasks = append(tasks, l.Dir)
-	}
-	for _, f := range []struct {
-		name, text string
-		mode       os.FileMode
-	}{{tasksFile, strings.Join(tasks, "\n") + "\n", 0o644}, {envFile, string(env), 0o600}, {callingFile, "", 0o600}, {answerFile, "", 0o644}, {errFile, "", 0o644}} {
-		if err := write(filepath.Join(s.dir, f.name), []byte(f.text), f.mode); err != nil {
-			return err
-		}
-	}
 	shared := map[string]bool{}
 	for _, kv := range c.Environ {
 		shared[kv] = true
+	}
+	var launches []byte
+	for _, l := range batch {
+		l := *l
+		if a := demandsOf(c.Options, &l); a.vouched() { // nothing is left to check on the node
+			a.GPUMemory = 0
+			l.Ask = &a.Ask
+		}
+		l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
+		b, err := wire.Pack(&l)
+		if err != nil {
+			return err
+		}
+		launches = append(append(launches, b...), '\n')
+	}
+	for _, f := range []struct {
+		name    string
+		content []byte
+		mode    os.FileMode
+	}{
+		{launchesFile, launches, 0o600}, {envFile, env, 0o600}, {stopsFile, bytes.Repeat([]byte{' '}, len(batch)*stopSize), 0o644},
+		{callingFile, nil, 0o600}, {answerFile, nil, 0o644}, {errFile, nil, 0o644},
+	} {
+		if err := write(filepath.Join(s.dir, f.name), f.content, f.mode); err != nil {
+			return err
+		}
 	}
 	var all sync.WaitGroup
 	errs, turn := make([]error, len(batch)), make(chan struct{}, layAtOnce)
@@ -125,13 +141,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 		turn <- struct{}{}
 		c.Go(func() {
 			defer all.Done()
-			l := *l
-			if a := demandsOf(c.Options, &l); a.vouched() { // nothing is left to check on the node
-				a.GPUMemory = 0
-				l.Ask = &a.Ask
-			}
-			l.Env = slices.DeleteFunc(slices.Clone(l.Env), func(kv string) bool { return shared[kv] })
-			errs[i] = lay(&l, order{Engine: c.words.Name(), Submit: s.id, Task: i})
+			errs[i] = lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l)})
 			<-turn
 		})
 	}
@@ -286,8 +296,7 @@ func (c *Cluster) requeue(s *submit, batch []*engine.Launch) {
 			continue
 		}
 		e.submit = nil
-		_ = os.Remove(filepath.Join(e.Dir, launchFile))
-		if err := os.Remove(filepath.Join(e.Dir, "status")); err != nil {
+		if err := os.Remove(filepath.Join(e.Dir, wire.StatusFile)); err != nil {
 			void(e.Dir)
 			c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), NoRoom: true, Err: "cannot submit again: " + err.Error()})
 			continue
@@ -317,8 +326,4 @@ func (s *submit) isCalling() bool {
 func readText(path string) string {
 	b, _ := host.ReadOwn(path, 1<<24)
 	return string(b)
-}
-
-func lines(text string) []string {
-	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 }

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 )
 
 // A submission that this run is preparing, or that any process may still be making, is never
@@ -58,16 +61,20 @@ func TestNotYetMissing(t *testing.T) {
 	}
 }
 
-// A run that was killed while it made the files of an attempt has not submitted it.
+// A run that was killed while it made the file of an attempt has not submitted it.
 func TestFindTorn(t *testing.T) {
-	for _, text := range []string{"", `{"submit":"0a0b0c0d","task":0,"lau`} {
-		c, e := &Cluster{}, &entry{}
-		e.Dir = t.TempDir()
-		if err := write(filepath.Join(e.Dir, launchFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	_, batch := prepared(t, 1)
+	whole, _ := readStatus(batch[0].Dir)
+	for _, n := range []int{-1, 0, wire.StatusSize, placeFrom, placeFrom + 1, len(whole) - 1, len(whole)} {
+		c, e := &Cluster{submits: map[string]*submit{"0badcafe": {}}}, &entry{shown: engine.Queued{JobID: "7"}}
+		e.UniID, e.Dir = "u0", t.TempDir()
+		if n >= 0 {
+			if err := write(filepath.Join(e.Dir, wire.StatusFile), whole[:n], 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if c.find(e); !e.never || e.submit != nil {
-			t.Errorf("%q: never submitted is %v, want true", text, e.never)
+		if c.read(e); e.never != (n < len(whole)) || (e.submit == nil) != e.never || e.record != nil || e.task != nil {
+			t.Errorf("the first %d of %d bytes: %+v", n, len(whole), e)
 		}
 	}
 }

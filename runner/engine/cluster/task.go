@@ -35,7 +35,7 @@ const (
 	toldGauge = 'g' // what it has seen of the GPUs: a line of JSON follows
 )
 
-// stopEvery is how often a keeper reads the stop file.
+// stopEvery is how often a keeper looks for a request.
 const stopEvery = 2 * time.Second
 
 // keepWord is the last argument of the keeper.
@@ -111,14 +111,15 @@ func keep(submission, variable string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 70
 	}
-	tasks := lines(readText(filepath.Join(submission, tasksFile)))
-	if n >= len(tasks) {
-		fmt.Fprintf(os.Stderr, "%s has no task %d\n", submission, n)
+	here := place{Submit: submission, Task: n}
+	l, err := here.launch()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 70
 	}
-	dir := tasks[n]
-	o, l, err := readOrder(dir)
-	if err != nil || o.Submit != filepath.Base(submission) || o.Task != n {
+	dir := l.Dir
+	s, _ := readStatus(dir)
+	if p, ok := s.place(); !ok || p.Submit != submission || p.Task != n {
 		return 0 // it is over, or was submitted again
 	}
 	node := nodeName()
@@ -144,7 +145,7 @@ func keep(submission, variable string) int {
 	if why, least := outer.unfit(l, t); why != "" {
 		return refuse(l, wire.Record{Err: why, Unfit: least, Lost: true, Void: true}) // to be submitted again, without this node
 	}
-	return attend(l, t, outer)
+	return attend(l, t, outer, here)
 }
 
 // refuse records why an attempt has not begun.
@@ -163,7 +164,7 @@ func refuse(l *engine.Launch, r wire.Record) int {
 }
 
 // attend runs the attempt to its end, and keeps the task's file.
-func attend(l *engine.Launch, t *task, o *outer) int {
+func attend(l *engine.Launch, t *task, o *outer, here place) int {
 	var mu sync.Mutex
 	put := func(change func()) {
 		mu.Lock()
@@ -179,7 +180,7 @@ func attend(l *engine.Launch, t *task, o *outer) int {
 			put(func() { t.Beat++ })
 		}
 	}()
-	go o.listen(l.Dir, asked)
+	go o.listen(here, asked)
 	ended, err := keeper.Single(l, keeper.Usual, func(m *wire.Message) {
 		switch m.Op {
 		case wire.Running:
@@ -263,13 +264,13 @@ func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 }
 
 // listen turns what the outer process and the runner want into requests to the keeper.
-func (o *outer) listen(dir string, asked chan<- *wire.Message) {
+func (o *outer) listen(here place, asked chan<- *wire.Message) {
 	letters := o.letters
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
 	last, tick := request{}, time.NewTicker(stopEvery)
 	for {
-		if r := readRequest(dir); r != last {
+		if r := readRequest(here); r != last {
 			last = r
 			asked <- r.message()
 		}

@@ -36,7 +36,7 @@ type Words interface {
 	Ends(stdout string) []Row
 	// Cancel returns the command that ends tasks, given as returned by Task.
 	Cancel(tasks []string) Command
-	// Wake returns the command that has a task read its stopFile; nothing if it does so anyway.
+	// Wake returns the command that has a task look for a request; nothing if it does so anyway.
 	Wake(task string) Command
 	// Nodes returns the commands that list the nodes, and who is on them.
 	Nodes() []Command

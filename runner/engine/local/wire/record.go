@@ -18,10 +18,11 @@ import (
 
 // StatusFile is the record of an attempt in its folder. It is written at full length
 // before anything starts and only ever overwritten in place, so that a full disk cannot
-// lose an end.
+// lose an end. Engines may keep more behind it.
 const (
 	StatusFile = "status"
 	StatusSize = 4096
+	statusMost = 8 * StatusSize
 )
 
 // States of an attempt in its record.
@@ -94,8 +95,8 @@ func (r *Record) End() *engine.Ended {
 	return e
 }
 
-// encode returns the record at full length: a checksum, then JSON, then blanks.
-func (r *Record) encode() []byte {
+// Encode returns the record at full length: a checksum, then JSON, then blanks.
+func (r *Record) Encode() []byte {
 	const longest = 1024
 	c := *r
 	for i := 0; ; i++ {
@@ -128,14 +129,24 @@ func Unseal(b []byte) (body []byte, ok bool) {
 
 var ErrNoRecord = errors.New("no readable status record")
 
+// ReadStatus returns what is in an attempt's StatusFile.
+func ReadStatus(dir string) ([]byte, error) {
+	return host.ReadOwn(filepath.Join(dir, StatusFile), statusMost)
+}
+
 // ReadRecord reads an attempt's record from its folder. If it is torn, missing or
 // another attempt's, the error is ErrNoRecord.
 func ReadRecord(dir, uniID string) (*Record, error) {
-	b, err := host.ReadOwn(filepath.Join(dir, StatusFile), 2*StatusSize)
+	b, err := ReadStatus(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoRecord, err)
 	}
-	body, ok := Unseal(b)
+	return RecordIn(b, uniID)
+}
+
+// RecordIn is ReadRecord of what is in a StatusFile.
+func RecordIn(b []byte, uniID string) (*Record, error) {
+	body, ok := Unseal(b[:min(len(b), StatusSize)])
 	if !ok {
 		return nil, fmt.Errorf("%w: checksum differs", ErrNoRecord)
 	}
@@ -175,7 +186,7 @@ func OpenRecord(dir string) (*os.File, error) {
 // Put overwrites the record in f. One of which only a part was written has no valid
 // checksum, and is not read.
 func (r *Record) Put(f *os.File) error {
-	_, err := f.WriteAt(r.encode(), 0)
+	_, err := f.WriteAt(r.Encode(), 0)
 	return bare(err)
 }
 

@@ -42,7 +42,7 @@ func TestRecord(t *testing.T) {
 func TestRecordIsOfOneLength(t *testing.T) {
 	for _, n := range []int{0, 1, 1000, 3000, 3500, 4000, 5000, 100000} {
 		r := Record{UniID: "u", Err: strings.Repeat("\x01é", n), Stuck: make([]int, n)}
-		if got := len(r.encode()); got != StatusSize {
+		if got := len(r.Encode()); got != StatusSize {
 			t.Errorf("with %d: %d bytes", n, got)
 		}
 	}
@@ -53,7 +53,7 @@ func TestRecordIsOfOneLength(t *testing.T) {
 func TestRecordTorn(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, StatusFile)
-	whole := (&Record{State: StateOver, UniID: "u", Exit: 0}).encode()
+	whole := (&Record{State: StateOver, UniID: "u", Exit: 0}).Encode()
 	text := strings.TrimRight(string(whole), " \n")
 	for i := range text {
 		flipped := []byte(text)
@@ -70,7 +70,7 @@ func TestRecordTorn(t *testing.T) {
 }
 
 func FuzzRecord(f *testing.F) {
-	f.Add((&Record{State: StateOver}).encode())
+	f.Add((&Record{State: StateOver}).Encode())
 	f.Add([]byte("00000000 "))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -52,6 +52,7 @@ type Cluster struct {
 	asking    bool                 // the cluster is asked about what it no longer lists
 	strangers map[string]time.Time // tasks without an attempt, and since when they are listed
 	doomed    []string             // tasks to be cancelled
+	slowest   time.Duration        // start of all seen; 0 for none seen
 	small     map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
 	late      late
 }
@@ -69,7 +70,9 @@ type entry struct {
 	task    *task
 	record  *wire.Record // that waits for the cluster's word
 	row     Row
-	over    time.Time // when the row was first final
+	over    time.Time     // when the row was first final
+	runs    time.Time     // when it was first listed as running, and since then always; zero if it is not
+	running time.Duration // from then to the latest list
 	missed  int
 	missing time.Time // since when
 	asked   int

@@ -92,7 +92,7 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		e.list(r)
 		if r.State == Pending || r.State == Stuck {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: r.Reason})
-		} else if r.State == Active && r.Node != "" {
+		} else if (r.State == Active || r.State == Runs) && r.Node != "" {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: "starting on " + r.Node})
 		}
 	case e.row.State.final(): // it was there, and is believed
@@ -109,6 +109,14 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 func (e *entry) list(r Row) {
 	if r.State.final() && !e.row.State.final() {
 		e.over = time.Now()
+	}
+	switch {
+	case r.State != Runs:
+		e.runs, e.running = time.Time{}, 0
+	case e.runs.IsZero():
+		e.runs = time.Now()
+	default:
+		e.running = time.Since(e.runs)
 	}
 	e.row = r
 }

@@ -30,7 +30,7 @@ func (c *Cluster) look() {
 
 // unclear reports whether something but its own files says that an attempt no longer waits.
 func (e *entry) unclear() bool {
-	return e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.Never
+	return e.submit == nil || e.submit.job == "" || e.missed > 0 || e.row.State.final() || e.row.State == Runs || e.row.Never
 }
 
 // read takes note of what the node says.
@@ -53,7 +53,9 @@ func (c *Cluster) read(e *entry) {
 		e.beat, e.beaten = t.Beat, time.Now()
 	}
 	was := e.task
-	e.task = t
+	if e.task = t; was == nil {
+		c.noteStart(e)
+	}
 	if t.Running != nil && !e.told {
 		e.told = true
 		c.emit(engine.Event{UniID: e.UniID, Running: t.running(e.adopted)})
@@ -64,6 +66,16 @@ func (c *Cluster) read(e *entry) {
 	if e.stop != nil && e.stop.how == "save" && t.Declined != "" {
 		e.stop = nil
 		c.emit(engine.Event{UniID: e.UniID, Declined: t.Declined})
+	}
+}
+
+// noteStart learns from an attempt that has begun how long that takes here.
+func (c *Cluster) noteStart(e *entry) {
+	switch {
+	case !e.runs.IsZero():
+		c.slowest = max(c.slowest, time.Since(e.runs))
+	case !e.adopted: // it was not even listed yet
+		c.slowest = max(c.slowest, time.Second)
 	}
 }
 
@@ -86,6 +98,7 @@ func (c *Cluster) jobID(e *entry) string {
 func (c *Cluster) judge(e *entry) {
 	s := &seen{record: e.record, row: e.row, missed: e.missed, asked: e.asked, silent: time.Since(e.beaten)}
 	s.missing, s.unsure = time.Since(e.missing), time.Since(e.ended)
+	s.running, s.starts = e.running, startLimit(c.slowest)
 	s.keeps = c.words.Keeps() && e.submit != nil && e.submit.job != ""
 	if e.row.State.final() {
 		s.over = time.Since(e.over)

@@ -23,6 +23,8 @@ type seen struct {
 	unsure  time.Duration // since it was read
 	silent  time.Duration // since its keeper last showed that it lives
 	over    time.Duration // since the cluster first said that it is over
+	running time.Duration // from the first list that has it as running, to the latest
+	starts  time.Duration // how long a start may take: startLimit
 }
 
 // Bounds of patience.
@@ -32,7 +34,19 @@ const (
 	accounted   = 20 * time.Second // after which what has ended is in the cluster's accounts, too
 	deadAfter   = 2 * time.Minute  // without a beat
 	recordLate  = 40 * time.Second // how late a record may be seen: caches lag by half a minute
+	firstStart  = 30 * time.Minute // for a start on a cluster where none has been seen,
+	leastStart  = 2 * time.Minute  // and where one has
 )
+
+// startLimit returns how long a task may be listed as running before it begins. The node's
+// prolog comes first, which may take minutes: several times what was seen. After a crash, Slurm
+// may list one for six minutes that no node has.
+func startLimit(slowest time.Duration) time.Duration {
+	if slowest == 0 {
+		return firstStart
+	}
+	return max(leastStart, 4*slowest)
+}
 
 // A verdict is what to do about an attempt.
 type verdict struct {
@@ -109,6 +123,7 @@ var rules = []struct {
 	{"forgotten with all of its job", func(s *seen) bool { return s.gone() }, verdict{voids, resubmitted}},
 	{"can never start", func(s *seen) bool { return s.row.Never && s.row.Reason != "" }, verdict{voids, neverStarts}},
 	{"the script failed", func(s *seen) bool { return s.row.State == Failed && s.row.Raw>>8&0xff != 0 }, verdict{voids, notStarted}},
+	{"listed as running, and no node has it", func(s *seen) bool { return s.ghost() }, verdict{voids, resubmitted}},
 	{"over without having begun", func(s *seen) bool { return s.row.State.final() }, verdict{voids, resubmitted}},
 }
 
@@ -117,6 +132,9 @@ func (s *seen) begun() bool { return s.claimed != "" && s.claimed != voidMark }
 
 // unrecorded reports whether a node had it, and a record of its end would be seen by now.
 func (s *seen) unrecorded() bool { return s.begun() && s.over >= recordLate }
+
+// ghost reports whether the cluster takes it for running by mistake, as far as anybody can tell.
+func (s *seen) ghost() bool { return s.row.State == Runs && !s.begun() && s.running > s.starts }
 
 // gone reports whether the cluster no longer knows it.
 func (s *seen) gone() bool { return s.row.State == Gone && s.missed >= goneAfter }
@@ -169,6 +187,8 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 		}
 		if s.row.State == Pending {
 			e.Uncharged = name + " queued it again"
+		} else if s.record == nil && s.ghost() {
+			e.Uncharged = fmt.Sprintf("%s listed it as running%s for %v, and it never began there", name, where, s.running.Round(time.Second))
 		} else if s.row.Word != "" {
 			e.Uncharged = name + ": " + s.row.Word + where
 		}

@@ -71,6 +71,12 @@ func TestJudge(t *testing.T) {
 		{"its keeper was killed", seen{claimed: node, row: row(Failed, "n"), over: recordLate}, verdict{ends, lost}},
 		{"its node went down", seen{claimed: node, row: row(NodeFailed, "n"), over: recordLate}, verdict{ends, resubmitted}},
 		{"cancelled with its keeper", seen{claimed: node, row: row(Cancelled, "n"), over: recordLate}, verdict{ends, cancelled}},
+		{"listed as running, and begins soon", seen{row: row(Runs, "n"), running: startLimit(time.Second), starts: startLimit(time.Second)}, verdict{waits, 0}},
+		{"listed as running for too long, and no node has it", seen{row: row(Runs, "n"), running: 121 * time.Second, starts: startLimit(time.Second)}, verdict{voids, resubmitted}},
+		{"its node has a prolog of minutes", seen{row: row(Runs, "n"), running: 10 * time.Minute, starts: startLimit(3 * time.Minute)}, verdict{waits, 0}},
+		{"none has begun yet there", seen{row: row(Runs, "n"), running: 20 * time.Minute, starts: startLimit(0)}, verdict{waits, 0}},
+		{"its node boots, or it is suspended", seen{row: row(Active, "n"), running: time.Hour}, verdict{waits, 0}},
+		{"runs for long", seen{claimed: node, row: row(Runs, "n"), running: time.Hour}, verdict{waits, 0}},
 		{"void", seen{claimed: voidMark, missed: goneAfter}, verdict{voids, resubmitted}},
 	} {
 		if got := judge(tt.seen); got != tt.want {
@@ -89,6 +95,10 @@ func TestOutcome(t *testing.T) {
 	}
 	gone := &seen{missed: goneAfter}
 	if e := judge(*gone).outcome(gone, "slurm", now); !e.Lost || !e.Void || e.Uncharged == "" {
+		t.Errorf("got %+v", e)
+	}
+	ghost := &seen{row: Row{State: Runs, Node: "node1", Word: "RUNNING"}, running: 150400 * time.Millisecond}
+	if e := judge(*ghost).outcome(ghost, "slurm", now); !e.Lost || !e.Void || e.Uncharged != "slurm listed it as running on node1 for 2m30s, and it never began there" {
 		t.Errorf("got %+v", e)
 	}
 	told := &seen{record: &wire.Record{Exit: -1, Signal: "SIGKILL", Why: state.WhyCluster}, row: Row{State: OutOfMemory}}

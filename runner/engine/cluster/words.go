@@ -107,7 +107,8 @@ const (
 	Gone      State = iota // not listed
 	Pending                // it waits for its turn
 	Stuck                  // it waits for ever: somebody has to act
-	Active                 // it runs, or is about to begin or to end
+	Active                 // it is about to begin or to end, or suspended
+	Runs                   // it was given to its node
 	Completed              // the states from here on are final
 	Failed
 	TimedOut

@@ -101,6 +101,35 @@ func (s *Site) ControllerKilled(t *testing.T) {
 	}
 }
 
+// Ghost checks that a job is submitted again that is listed as running and that no node begins, and that the first does
+// not begin either, even if its node comes back to life.
+func (s *Site) Ghost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than two minutes")
+	}
+	b := s.New(t, "")
+	b.Write("node", fmt.Sprintf("#!/bin/sh\ncd %q\n[ -e a ] && mkdir hung && { trap 'echo late >>journal; exec %[2]q \"$@\"' TERM; sleep 600 & wait; }\nexec %[2]q \"$@\"\n", b.Dir, b.Binary))
+	if err := os.Chmod(filepath.Join(b.Dir, "node"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.Write("jobs.yaml", fmt.Sprintf(`
+settings: {engine: %s, cluster: {poll: 1s, gpurun: %q}}
+defaults: {gpus: 0, retry: 0}
+jobs:
+  - {name: a, run: 'echo a >>journal; echo x >a'}
+  - {name: b, needs: a, run: 'echo b >>journal'}
+`, s.Engine, filepath.Join(b.Dir, "node")))
+	began := time.Now()
+	out := b.Run("jobs.yaml")
+	t.Logf("it took %.0f s", time.Since(began).Seconds())
+	b.Until("the first is over", time.Minute, func() bool { return s.Left() == "" })
+	ends := b.Facts(state.KindEnd)["b"]
+	if ran := b.Read("journal"); ran != "a\nlate\nb" && ran != "a\nb\nlate" || len(ends) != 2 ||
+		!strings.Contains(ends[0].Uncharged, s.Engine+" listed it as running on ") || ends[1].State != state.Succeeded {
+		t.Errorf("ran %q; b ended as %+v\n%s", ran, ends, out)
+	}
+}
+
 // RunnerKilled checks that a run that is killed at any moment finds its jobs again.
 func (s *Site) RunnerKilled(t *testing.T) {
 	n := 4 * *Kills

@@ -154,7 +154,8 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 }
 
 // stateOf reads the letters of a state: q for one that waits, with h if it is held and E if it
-// cannot start. Any other is on a host, or is about to be.
+// cannot start; r for one that runs, unless it is suspended (s, S, T) or to be deleted (d). Any
+// other is on a host, or is about to be (t).
 func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 	has := func(letter string) bool { return strings.Contains(letters, letter) }
 	switch {
@@ -164,6 +165,8 @@ func stateOf(letters string) (_ cluster.State, reason string, never bool) {
 		return cluster.Stuck, "held", false
 	case has("q"):
 		return cluster.Pending, "", false
+	case has("r") && !strings.ContainsAny(letters, "sSTdt"):
+		return cluster.Runs, "", false
 	}
 	return cluster.Active, "", false
 }

@@ -41,14 +41,14 @@ func TestRows(t *testing.T) {
 		n    int
 		want cluster.Row
 	}{
-		{"36", 0, cluster.Row{Name: "gr-rec-00000002", GPUs: 1, State: cluster.Active, Node: "node1", Word: "r"}},
+		{"36", 0, cluster.Row{Name: "gr-rec-00000002", GPUs: 1, State: cluster.Runs, Node: "node1", Word: "r"}},
 		{"36", 4, cluster.Row{GPUs: 1, Name: "gr-rec-00000002", First: 4, Last: 4, State: cluster.Pending, Word: "qw"}},
 		{"36", 5, cluster.Row{}}, // deleted while it waited
 		{"36", 6, cluster.Row{GPUs: 1, Name: "gr-rec-00000002", First: 6, Last: 6, State: cluster.Pending, Word: "qw"}},
 		{"35", 1, cluster.Row{GPUs: 1, Name: "gr-rec-00000001", First: 1, Last: 1, State: cluster.Stuck, Never: true, Word: "Eqw"}},
 		{"35", 2, cluster.Row{}}, // ended
 		{"37", 3, cluster.Row{Name: "gr-rec-00000003", Last: 3, State: cluster.Stuck, Reason: "held", Word: "hqw"}},
-		{"38", 0, cluster.Row{Name: "gr-rec-00000004", State: cluster.Active, Node: "node1", Word: "r"}}, // no array
+		{"38", 0, cluster.Row{Name: "gr-rec-00000004", State: cluster.Runs, Node: "node1", Word: "r"}}, // no array
 	} {
 		if tt.want.Name != "" {
 			tt.want.Job = tt.job
@@ -66,7 +66,7 @@ func TestRows(t *testing.T) {
 
 func TestStates(t *testing.T) {
 	for letters, want := range map[string]cluster.State{
-		"t": cluster.Active, "Rr": cluster.Active, "hr": cluster.Active, "dr": cluster.Active, "S": cluster.Active, "T": cluster.Active, "dt": cluster.Active,
+		"t": cluster.Active, "r": cluster.Runs, "Rr": cluster.Runs, "hr": cluster.Runs, "dr": cluster.Active, "Sr": cluster.Active, "S": cluster.Active, "T": cluster.Active, "dt": cluster.Active,
 		"Rq": cluster.Pending, "hRwq": cluster.Stuck, "Ehqw": cluster.Stuck, "x": cluster.Active,
 	} {
 		if got, _, _ := stateOf(letters); got != want {

@@ -46,6 +46,7 @@ func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
+func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
 

@@ -141,10 +141,10 @@ func each(list, times string) int {
 	return n * gpusIn(list)
 }
 
-// states are Slurm's, by the first word of their name. What is missing is Active: it is on a
-// node, or about to be.
+// states are Slurm's, by the first word of their name. What is missing is Active, such as
+// CONFIGURING: the node may have to boot first.
 var states = map[string]cluster.State{
-	"PENDING": cluster.Pending, "CONFIGURING": cluster.Active, "REQUEUED": cluster.Pending, "REQUEUE_HOLD": cluster.Stuck,
+	"PENDING": cluster.Pending, "RUNNING": cluster.Runs, "REQUEUED": cluster.Pending, "REQUEUE_HOLD": cluster.Stuck,
 	"REQUEUE_FED": cluster.Pending, "SPECIAL_EXIT": cluster.Stuck, "RESV_DEL_HOLD": cluster.Stuck,
 	"COMPLETED": cluster.Completed, "FAILED": cluster.Failed, "TIMEOUT": cluster.TimedOut, "DEADLINE": cluster.TimedOut,
 	"OUT_OF_MEMORY": cluster.OutOfMemory, "CANCELLED": cluster.Cancelled, "PREEMPTED": cluster.Preempted,

@@ -38,7 +38,7 @@ func TestRows(t *testing.T) {
 	}{
 		{"00000001", 1, cluster.Row{Job: "347", First: 1, Last: 1, State: cluster.Failed, Reason: "NonZeroExitCode", Node: "node1", Raw: 768, Word: "FAILED"}},
 		{"00000002", 0, cluster.Row{Job: "348", State: cluster.Failed, Reason: "JobLaunchFailure", Node: "node1", Raw: 9, Word: "FAILED"}},
-		{"00000003", 0, cluster.Row{Job: "349", State: cluster.Active, Node: "node1", Word: "RUNNING"}},
+		{"00000003", 0, cluster.Row{Job: "349", State: cluster.Runs, Node: "node1", Word: "RUNNING"}},
 		{"00000003", 1, cluster.Row{Job: "349", First: 1, Last: 1, State: cluster.Cancelled, Node: "node1", Raw: 15, Word: "CANCELLED"}},
 		{"00000004", 2, cluster.Row{Job: "350", First: 2, Last: 3, State: cluster.Pending, Reason: "Resources", Word: "PENDING"}},
 		{"00000004", 4, cluster.Row{}}, // cancelled while it waited
@@ -71,7 +71,7 @@ func TestRowsOfAll(t *testing.T) {
 func TestStates(t *testing.T) {
 	for word, want := range map[string]cluster.State{
 		"CANCELLED by 0": cluster.Cancelled, "CANCELLED+": cluster.Cancelled, "COMPLETING": cluster.Active, "SUSPENDED": cluster.Active,
-		"CONFIGURING": cluster.Active, "NODE_FAIL": cluster.NodeFailed, "BOOT_FAIL": cluster.NodeFailed, "DEADLINE": cluster.TimedOut,
+		"RUNNING": cluster.Runs, "CONFIGURING": cluster.Active, "NODE_FAIL": cluster.NodeFailed, "BOOT_FAIL": cluster.NodeFailed, "DEADLINE": cluster.TimedOut,
 		"PREEMPTED": cluster.Preempted, "SOMETHING_NEW": cluster.Active,
 	} {
 		if got := stateOf(word, ""); got != want {

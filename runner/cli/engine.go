@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -54,6 +55,30 @@ func looker() func(dir, uniID string) engine.Found {
 // openEngine opens the engine of a batch folder; of none for claims alone.
 func (a *app) openEngine(kind engine.Kind, dir string, log zerolog.Logger, claims []string, c engine.Cluster) (engine.Opened, error) {
 	return kind.Open(engine.Config{Dir: dir, Log: log, Claims: claims, Run: runID(), Go: a.goSafely, Cluster: c})
+}
+
+// openOwn opens the engine of this run. At the end it waits for nothing once leave is closed.
+func (r *run) openOwn() (e engine.Opened, leave chan struct{}, err error) {
+	theirs, leave := clusterOf(r.batch), make(chan struct{})
+	theirs.Leave = leave
+	e, err = r.openEngine(engineOf(r.batch), r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)), theirs)
+	if err != nil {
+		err = &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}
+	}
+	return e, leave, err
+}
+
+// part closes an engine, which may have to reach a cluster first.
+func (a *app) part(e engine.Opened, kind engine.Kind) {
+	if does := kind.Abilities(); does.Queues {
+		late := time.AfterFunc(2*time.Second, func() {
+			a.say("note", does.Name+" has yet to hear which jobs to cancel: waiting for some seconds")
+		})
+		defer late.Stop()
+	}
+	if err := e.Close(); err != nil {
+		a.warn(err.Error())
+	}
 }
 
 // clusterOf returns what a batch says of its cluster.

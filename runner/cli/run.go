@@ -289,16 +289,16 @@ func (r *run) carry() error {
 	if err := r.noStrayKeeper(); err != nil {
 		return err
 	}
-	engine, err := r.openEngine(engineOf(r.batch), r.state.Dir(0), r.log, claimRoots(r.prober, r.state.Dir(0)), clusterOf(r.batch))
+	engine, leave, err := r.openOwn()
 	if err != nil {
-		return &failure{code: exitState, text: err.Error(), err: err, hint: "nothing was started"}
+		return err
 	}
 	r.later(func() { engine.Close() })
 	calls := r.listen()
 	r.began = true
 	r.remember()
 	view := r.openView()
-	sig := r.catchSignals(view, r.onTerminal())
+	sig := r.catchSignals(view, r.onTerminal(), leave)
 	r.later(sig.close)
 	// From here on nearly everything waits for the loop, and idle wake-ups of threads would
 	// cost a run of short jobs a tenth of its time, the jobs' own included.
@@ -326,6 +326,7 @@ func (r *run) carry() error {
 	rest()
 	view.Close()
 	r.onPanic = nil
+	r.part(engine, engineOf(r.batch))
 	return r.summary(res, view.Wait)
 }
 

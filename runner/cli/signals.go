@@ -28,6 +28,7 @@ type signals struct {
 	in    chan os.Signal
 	stops chan sched.StopRequested
 	again chan struct{} // asks to read the job files again
+	leave chan<- struct{}
 	gone  sync.WaitGroup
 	code  atomic.Int32 // exit status by the first signal; 0 for none
 }
@@ -35,9 +36,10 @@ type signals struct {
 // hinter shows what the next key press does.
 type hinter interface{ Hint(text string) }
 
-// catchSignals starts. tty means that SIGINT is a key that somebody pressed.
-func (a *app) catchSignals(view hinter, tty bool) *signals {
-	s := &signals{in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
+// catchSignals starts. tty means that SIGINT is a key that somebody pressed. leave is closed when
+// gpurun is to exit whatever it waits for.
+func (a *app) catchSignals(view hinter, tty bool, leave chan<- struct{}) *signals {
+	s := &signals{leave: leave, in: make(chan os.Signal, 16), stops: make(chan sched.StopRequested, 16), again: make(chan struct{}, 1)}
 	signal.Notify(s.in, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE, syscall.SIGQUIT)
 	s.gone.Add(1)
 	a.goSafely(func() {
@@ -90,6 +92,7 @@ func (s *signals) run(a *app, view hinter, tty bool) {
 			continue
 		}
 		if n[syscall.SIGINT]+n[syscall.SIGTERM] == leaveAt {
+			close(s.leave)
 			time.AfterFunc(leaveAfter, func() { a.leave(int(s.code.Load()), "exiting now, without waiting for the jobs") })
 		}
 		view.Hint(hint)

@@ -42,7 +42,7 @@ func (c *stopCmd) dead(a *app, ref *batchRef) error {
 	if err != nil {
 		return &failure{code: exitState, text: "cannot reach the run's jobs: " + err.Error(), err: err}
 	}
-	defer engine.Close()
+	defer a.part(engine, kind)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	last := &lastEnd{left: map[string]bool{}, all: cancel}

@@ -128,7 +128,8 @@ type Engine interface {
 
 	// Events returns the channel of all events. Close closes it.
 	Events() <-chan Event
-	// Close releases the engine. Running attempts keep running.
+	// Close releases the engine. Running attempts keep running. The error is for the user: what
+	// a cluster has not heard in time, and what to do about it.
 	Close() error
 }
 

@@ -56,6 +56,7 @@ type Cluster struct {
 	Options map[string]string // settings.cluster
 	Environ []string          // that all attempts share, for the most part
 	Poll    time.Duration     // how often to look at the attempts' files, at most; 0 for 5 s
+	Leave   <-chan struct{}   // closed when Close is to wait for nothing; nil for never
 }
 
 // Found is what can be seen of an attempt without a run. If neither Ended nor PID is set,

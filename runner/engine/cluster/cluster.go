@@ -51,7 +51,8 @@ type Cluster struct {
 	unclear   bool                 // something waits for the next list
 	asking    bool                 // the cluster is asked about what it no longer lists
 	strangers map[string]time.Time // tasks without an attempt, and since when they are listed
-	doomed    []string             // tasks to be cancelled
+	dooms     dooms
+	heard     func()               // at the end: once the cluster has heard of all dooms
 	slowest   time.Duration        // start of all seen; 0 for none seen
 	small     map[string]gpu.Bytes // nodes, by the memory of a GPU that was too small for a job
 	late      late
@@ -115,7 +116,7 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 		Config: c, words: words, stem: stem(Prefix(c.Options), c.Dir), every: defaultList, most: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: newMailbox[func()](), out: newMailbox[engine.Event](),
-		live: map[string]*entry{}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
+		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
 	}
 	if d, err := time.ParseDuration(c.Options["poll"]); err == nil && d > 0 {
 		cl.every = d
@@ -169,17 +170,18 @@ func (c *Cluster) beside(f func() (then func())) {
 // Events delivers all events.
 func (c *Cluster) Events() <-chan engine.Event { return c.events }
 
-// Close leaves the cluster's jobs alone.
+// Close leaves the cluster's jobs alone, but those that it is to end.
 func (c *Cluster) Close() error {
 	select {
 	case <-c.quit:
 		return nil
 	default:
 	}
+	c.part()
 	close(c.quit)
 	c.work.Wait()
 	close(c.events)
-	return nil
+	return c.unheard()
 }
 
 func (c *Cluster) emit(ev engine.Event) { c.out.put(ev) }
@@ -215,14 +217,20 @@ func (c *Cluster) run() {
 				f()
 			}
 		case <-timer.C:
-			c.look()
+			if c.heard == nil {
+				c.look()
+			}
 			timer.Reset(c.pause())
 		}
-		c.submitNext()
-		c.cancel(c.doomed)
-		c.doomed = nil
+		if c.heard == nil {
+			c.submitNext()
+		}
+		c.cancel()
 		c.list()
 		c.late.tell(c)
+		if c.heard != nil && len(c.dooms.all) == 0 {
+			c.heard()
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ func (c *Cluster) list() {
 	if c.unclear {
 		wait = listAtOnce
 	}
-	if c.listing || len(c.live) == 0 || time.Since(c.listed) < wait {
+	if c.listing || len(c.live)+len(c.dooms.all) == 0 || time.Since(c.listed) < wait {
 		return
 	}
 	c.listing, c.unclear, c.listed = true, false, time.Now()
@@ -142,10 +142,13 @@ func (s *submit) row(n int) (Row, bool) {
 // list that shows one counts: it may just be ending.
 func (c *Cluster) sweep() {
 	open := c.openTasks()
-	seen, cancel := map[string]time.Time{}, []string(nil)
+	seen := map[string]time.Time{}
 	for _, s := range c.submits {
 		for _, r := range s.rows {
-			if r.State.final() || r.Rest {
+			if r.Rest {
+				r.First, r.Last = anyTask, anyTask
+			}
+			if r.State.final() || r.Rest && s.open > 0 {
 				continue
 			}
 			for n := r.First; n <= r.Last; n++ {
@@ -157,14 +160,13 @@ func (c *Cluster) sweep() {
 				if seen[at] = first; !again {
 					seen[at] = time.Now()
 				} else if time.Since(first) >= strangeFor {
-					cancel = append(cancel, c.words.Task(r.Job, n))
+					c.doom(s, n)
 				}
 				c.unclear = true
 			}
 		}
 	}
 	c.strangers = seen
-	c.cancel(cancel)
 }
 
 // openTasks returns the submitted attempts that are live, by taskName.
@@ -232,29 +234,3 @@ func (c *Cluster) unexplained(e *entry) bool {
 	}
 	return e.missed >= goneAfter && !e.row.State.final() && (e.record != nil || e.told || c.words.Keeps())
 }
-
-// cancel has the cluster end tasks.
-func (c *Cluster) cancel(tasks []string) {
-	if len(tasks) == 0 {
-		return
-	}
-	c.late.begin("cancel")
-	c.start(func() { // Close waits for it
-		var failed error
-		for len(tasks) > 0 {
-			n := min(len(tasks), cancelAtOnce)
-			if _, err := c.words.Cancel(tasks[:n]).output(); err != nil {
-				failed = err
-				c.Log.Warn().Err(err).Int("tasks", n).Msg("cancel")
-			}
-			tasks = tasks[n:]
-		}
-		c.post.put(func() {
-			c.late.done("cancel", failed)
-			c.unclear = true
-		})
-	})
-}
-
-// cancelAtOnce is how many tasks one command names.
-const cancelAtOnce = 500

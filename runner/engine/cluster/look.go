@@ -131,7 +131,7 @@ func (c *Cluster) judge(e *entry) {
 			ended.Why = e.stop.why
 		}
 		if v.act == voids && s.row.State != Gone && !s.row.State.final() {
-			c.doomed = append(c.doomed, c.jobID(e)) // it would wait there for ever
+			c.doom(e.submit, e.n) // it would wait there for ever
 		}
 		c.end(e, ended)
 	default:

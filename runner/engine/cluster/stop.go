@@ -42,9 +42,7 @@ func (c *Cluster) ask(uniID string, r request) {
 		c.queue = slices.Delete(c.queue, waiting, waiting+1)
 	}
 	if waiting >= 0 || r.how != "save" && void(e.Dir) {
-		if task := c.jobID(e); task != "" {
-			c.doomed = append(c.doomed, task)
-		}
+		c.doom(e.submit, e.n)
 		c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
 		return
 	}
@@ -89,8 +87,8 @@ func (c *Cluster) chase(e *entry) {
 	if e.stop.how == "term" {
 		limit += e.Grace
 	}
-	if task := c.jobID(e); task != "" && time.Since(e.since) > limit {
+	if time.Since(e.since) > limit {
 		e.chased = true
-		c.doomed = append(c.doomed, task)
+		c.doom(e.submit, e.n)
 	}
 }

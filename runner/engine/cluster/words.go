@@ -34,8 +34,11 @@ type Words interface {
 	Past(jobs []string) Command
 	// Ends reads its output.
 	Ends(stdout string) []Row
-	// Cancel returns the command that ends tasks, given as returned by Task.
-	Cancel(tasks []string) Command
+	// Cancel returns the command that ends tasks, given as returned by Task, and jobs, given by
+	// their IDs. Those that are over are no error.
+	Cancel(what []string) Command
+	// ByHand returns what people type to cancel these, and jobs of which only the name is known.
+	ByHand(what []string) string
 	// Wake returns the command that has a task look for a request; nothing if it does so anyway.
 	Wake(task string) Command
 	// Nodes returns the commands that list the nodes, and who is on them.

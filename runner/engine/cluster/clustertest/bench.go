@@ -197,6 +197,21 @@ func (b *Bench) Command(args ...string) string {
 	return string(out)
 }
 
+// First has a command of the cluster do something else first, in the bench's folder.
+func (b *Bench) First(command, does string) {
+	b.Helper()
+	if command == "" {
+		return
+	}
+	b.Write(command, fmt.Sprintf("#!/bin/sh\n(cd '%s'\n%s\ntrue) || exit\nexec /usr/bin/%s \"$@\"\n", b.Dir, does, command))
+	if err := os.Chmod(filepath.Join(b.Dir, command), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if path := os.Getenv("PATH"); !strings.HasPrefix(path, b.Dir) {
+		b.Setenv("PATH", b.Dir+":"+path)
+	}
+}
+
 // Cluster has the test cluster do something, such as "kill" its controller.
 func (b *Bench) Cluster(verb string) string { return b.Command("testdata/cluster.sh", verb) }
 

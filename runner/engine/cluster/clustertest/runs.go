@@ -192,13 +192,9 @@ jobs:
   - {name: a, gpus: 0, run: 'echo x >up; until [ -e go ]; do sleep 0.1; done'}
   - {name: b, needs: a, gpus: 0, run: "true"}
 `)
-			for _, c := range s.Commands { // they may hang first
-				b.Write(c, fmt.Sprintf("#!/bin/sh\n[ -e %s/hang ] && sleep 60\nexec /usr/bin/%s \"$@\"\n", b.Dir, c))
-				if err := os.Chmod(filepath.Join(b.Dir, c), 0o755); err != nil {
-					t.Fatal(err)
-				}
+			for _, c := range s.Commands {
+				b.First(c, "[ -e hang ] && sleep 60")
 			}
-			t.Setenv("PATH", b.Dir+":"+os.Getenv("PATH"))
 			cmd, out := b.Start("jobs.yaml")
 			b.Wait("up")
 			tt.hang(b)
@@ -214,6 +210,73 @@ jobs:
 				t.Errorf("Ctrl-C took %v\n%s", d, out)
 			}
 			_ = os.Remove(filepath.Join(b.Dir, "hang"))
+		})
+	}
+}
+
+// TakenBack checks that what a run takes back leaves the cluster, also one that is busy, and that a run says what it
+// could not take back. Nothing may start meanwhile.
+func (s *Site) TakenBack(t *testing.T) {
+	submit, cancel := s.Commands[0], s.Commands[2]
+	const fails = `echo x >>asked; echo "the controller is busy" >&2; exit 1`
+	for _, tt := range []struct {
+		name          string
+		command, does string // what it does first
+		when          string // the file that is there when the run is to stop; "" for when all are queued
+		leave         bool   // it is told so twice more when all its jobs have ended
+		says          string
+	}{
+		{name: "at once"},
+		{name: "busy", command: cancel, does: "touch asked; [ $(wc -l <asked) -lt 2 ] && { " + fails + "; }"},
+		{name: "while it submits", command: submit, does: "echo x >asked; sleep 2", when: "asked"},
+		{
+			name: "left", command: cancel, does: "[ -e now ] || sleep 30", leave: true,
+			says: s.Engine + " could not be told to cancel 40 jobs of this batch (no answer yet)",
+		},
+		{name: "in vain", command: cancel, does: "[ -e now ] || { " + fails + "; }", says: s.Engine + " could not be told to cancel 40 jobs of this batch (" + cancel + ": the controller is busy)"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := s.New(t, "settings: "+s.settings("1s")+`
+jobs:
+  - {name: "a{i}", matrix: {i: 1..20}, gpus: 0, run: "true"}
+  - {name: "b{i}", matrix: {i: 1..20}, gpus: 0, timeout: 1h, run: "true"}
+`)
+			b.Command(s.Shut[0]...)
+			b.Cleanup(func() { Quietly(s.Shut[1]...) })
+			b.First(tt.command, tt.does)
+			cmd, out := b.Start("jobs.yaml")
+			if tt.when != "" {
+				b.Wait(tt.when)
+			} else {
+				b.Until("all are queued", time.Minute, func() bool { return len(b.Facts(state.KindQueued)) == 40 })
+			}
+			began := time.Now()
+			_ = cmd.Process.Signal(unix.SIGINT)
+			if tt.leave {
+				b.Until("the run is over", time.Minute, func() bool { return len(b.Facts(state.KindOver)) > 0 })
+				_ = cmd.Process.Signal(unix.SIGINT)
+				_ = cmd.Process.Signal(unix.SIGTERM)
+			}
+			_ = cmd.Wait()
+			if took := time.Since(began); took > 15*time.Second || tt.leave && took > 5*time.Second {
+				t.Errorf("it ended after %v", took)
+			}
+			if tt.says != "" {
+				b.Says(out.String(), tt.says)
+				b.Write("now", "")
+				_, byHand, _ := strings.Cut(out.String(), "to cancel them: ")
+				byHand, _, _ = strings.Cut(byHand, "\n")
+				b.Command("sh", "-c", byHand)
+			} else if strings.Contains(out.String(), "cancel them") {
+				t.Errorf("it says %s", out)
+			}
+			if tt.when != "" {
+				b.Until("it was accepted", time.Minute, func() bool {
+					answers, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/submits/*/answer"))
+					return len(answers) > 0 && b.Read(strings.TrimPrefix(answers[0], b.Dir)) != ""
+				})
+			}
+			b.Until("the cluster has none left", 20*time.Second, func() bool { return s.Left() == "" })
 		})
 	}
 }

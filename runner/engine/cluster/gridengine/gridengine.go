@@ -278,10 +278,13 @@ func number(value string) (n int, text string, ok bool) {
 // end ends tasks; those that are over already are no error.
 const end = `said=$(qdel "$@" 2>&1) || case $said in *"does not exist"*) ;; *) printf '%s\n' "$said" >&2; exit 1 ;; esac`
 
-// Cancel ends tasks.
-func (words) Cancel(tasks []string) cluster.Command {
-	return cluster.Command{Args: append([]string{"sh", "-c", end, "sh"}, tasks...)}
+// Cancel ends tasks and jobs.
+func (words) Cancel(what []string) cluster.Command {
+	return cluster.Command{Args: append([]string{"sh", "-c", end, "sh"}, what...)}
 }
+
+// ByHand takes names, too.
+func (words) ByHand(what []string) string { return "qdel " + strings.Join(what, " ") }
 
 // Wake has no counterpart: a signal can be had only with the end of a job.
 func (words) Wake(string) cluster.Command { return cluster.Command{} }

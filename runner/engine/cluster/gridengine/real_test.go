@@ -47,6 +47,7 @@ func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
+func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
 

@@ -7,6 +7,7 @@ func TestRealControllerKilled(t *testing.T) { site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
+func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }

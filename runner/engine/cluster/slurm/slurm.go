@@ -202,9 +202,25 @@ func (words) Ends(stdout string) (rows []cluster.Row) {
 	return rows
 }
 
-// Cancel ends tasks. With a filter beside them, scancel would end whole arrays.
-func (words) Cancel(tasks []string) cluster.Command {
-	return cluster.Command{Args: append([]string{"scancel", "-Q"}, tasks...)}
+// Cancel ends tasks and jobs. With a filter beside tasks, scancel would end whole arrays.
+func (words) Cancel(what []string) cluster.Command {
+	return cluster.Command{Args: append([]string{"scancel", "-Q"}, what...)}
+}
+
+// ByHand names jobs one at a time: scancel takes one name.
+func (words) ByHand(what []string) string {
+	ids, commands := []string{"scancel"}, []string(nil)
+	for _, w := range what {
+		if strings.Contains(w, "-") {
+			commands = append(commands, "scancel -n "+w)
+		} else {
+			ids = append(ids, w)
+		}
+	}
+	if len(ids) > 1 {
+		commands = append([]string{strings.Join(ids, " ")}, commands...)
+	}
+	return strings.Join(commands, "; ")
 }
 
 // Wake signals gpurun itself, not the job.

@@ -3,6 +3,7 @@ package slurm
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -143,6 +144,12 @@ func TestCancelNamesTasksAlone(t *testing.T) {
 	if got := (words{}).Cancel([]string{"1_2", "1_3"}).Args; !slices.Equal(got, []string{"scancel", "-Q", "1_2", "1_3"}) {
 		t.Errorf("got %q", got)
 	}
+}
+
+func TestByHand(t *testing.T) {
+	clustertest.Heard(t, func(what string) string { return words{}.ByHand(strings.Fields(what)) }, map[string]string{
+		"17 18_2": "scancel 17 18_2", "17 gr-x-1 gr-x-2": "scancel 17; scancel -n gr-x-1; scancel -n gr-x-2", "gr-x-1": "scancel -n gr-x-1",
+	})
 }
 
 func FuzzRows(f *testing.F) {

@@ -1,0 +1,142 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// dooms are the tasks that the cluster is to end, until it has heard of it. They begin nothing
+// any more, or were stopped; so all that depends on it is when they leave the queue and the node.
+type dooms struct {
+	all   map[doom]bool
+	busy  bool          // the cluster is being told
+	again time.Time     // when it is to be told
+	pause time.Duration // after the next failure
+	err   error         // of the last time
+}
+
+// A doom is a task.
+type doom struct {
+	submit *submit
+	n      int // anyTask for those that are listed without their number
+}
+
+const anyTask = -1
+
+const (
+	doomFor      = 100 * time.Millisecond // how long others are waited for that can go with one
+	cancelAtOnce = 500                    // how many tasks or jobs one command names
+	longestPause = time.Minute            // between two tries
+)
+
+// doom has the cluster end a task, if it may have it.
+func (c *Cluster) doom(s *submit, n int) {
+	if s == nil || c.dooms.all[doom{s, n}] {
+		return
+	}
+	c.dooms.all[doom{s, n}] = true
+	if at := time.Now().Add(doomFor); c.dooms.again.Before(at) {
+		c.dooms.again = at
+	}
+}
+
+// cancel tells the cluster what it is to end, one command at a time.
+func (c *Cluster) cancel() {
+	d := &c.dooms
+	if d.busy || len(d.all) == 0 || time.Now().Before(d.again) {
+		return
+	}
+	targets, told := c.targets(cancelAtOnce)
+	if len(targets) == 0 {
+		c.unclear = len(d.all) > 0 // the list may show what was made of a submission
+		return
+	}
+	d.busy = true
+	c.late.begin("cancel")
+	c.beside(func() func() {
+		_, err := c.words.Cancel(targets).output()
+		return func() {
+			d.busy, d.err = false, err
+			c.late.done("cancel", err)
+			c.unclear = true
+			if err != nil {
+				c.Log.Warn().Err(err).Int("targets", len(targets)).Msg("cancel")
+				d.pause = min(max(time.Second, 2*d.pause), longestPause)
+				d.again = time.Now().Add(d.pause)
+				return
+			}
+			d.pause = 0
+			for _, t := range told {
+				delete(d.all, t)
+			}
+		}
+	})
+}
+
+// targets names what is doomed for the cluster, at most so much, and returns what that covers:
+// a whole job if none of its attempts is open, else each task.
+func (c *Cluster) targets(most int) (names []string, of []doom) {
+	for d := range c.dooms.all {
+		s := d.submit
+		if c.submits[s.id] != s || s.job == "" && !s.busy && s.gone >= goneAfter {
+			delete(c.dooms.all, d) // it was refused, or is no longer listed
+		}
+	}
+	var whole *submit
+	for _, d := range slices.SortedFunc(maps.Keys(c.dooms.all), func(a, b doom) int {
+		return cmp.Or(cmp.Compare(a.submit.id, b.submit.id), cmp.Compare(a.n, b.n))
+	}) {
+		switch s := d.submit; {
+		case s.job == "", d.n == anyTask && s.open > 0:
+			continue
+		case s == whole:
+		case len(names) == most:
+			return names, of
+		case s.open == 0:
+			names, whole = append(names, s.job), s
+		default:
+			names = append(names, c.words.Task(s.job, d.n))
+		}
+		of = append(of, d)
+	}
+	return names, of
+}
+
+// partFor is how long the end of a run waits for a cluster to hear what it is to end.
+const partFor = 10 * time.Second
+
+// part waits until the cluster has heard of all that it is to end, for a while. Nothing else is
+// begun any more.
+func (c *Cluster) part() {
+	heard := make(chan struct{})
+	c.post.put(func() { c.heard = sync.OnceFunc(func() { close(heard) }) })
+	select {
+	case <-heard:
+	case <-time.After(partFor):
+	case <-c.Leave:
+	}
+}
+
+// unheard says what the cluster was to end and has not heard of.
+func (c *Cluster) unheard() error {
+	names, _ := c.targets(len(c.dooms.all))
+	for d := range c.dooms.all {
+		if s := d.submit; s.job == "" && !slices.Contains(names, s.name) {
+			names = append(names, s.name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	why := "no answer yet"
+	if c.dooms.err != nil {
+		why = c.dooms.err.Error()
+	}
+	return fmt.Errorf("%s could not be told to cancel %d jobs of this batch (%s): when their turn comes they do nothing; to cancel them: %s",
+		c.words.Name(), len(c.dooms.all), why, c.words.ByHand(names))
+}

@@ -317,6 +317,7 @@ func (p *preparation) ask() *engine.Ask {
 	s := p.job.Spec
 	return &engine.Ask{
 		GPUs: s.Request.Min, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
+		Strays: slices.Contains(s.Allow, sched.AllowStray),
 	}
 }
 

@@ -14,12 +14,14 @@ import (
 	"gpurun/gpu"
 )
 
-// A Metered is the memory of a GPU.
+// A Metered is the memory of a GPU, and who uses it.
 type Metered struct {
 	Index int
 	UUID  gpu.UUID
 	Total gpu.Bytes // -1 if unknown
 	Used  gpu.Bytes // by processes; -1 if unknown
+
+	Processes []gpu.Process
 }
 
 // A Meter reads the memory of all GPUs that can be seen, for those who seldom do: the node of a
@@ -69,7 +71,7 @@ func (m *Meter) Read(ctx context.Context) ([]Metered, error) {
 		if r.Listed {
 			g.Used = 0
 			for _, p := range r.Processes {
-				g.add(p.Memory)
+				g.add(p)
 			}
 		}
 		all = append(all, g)
@@ -77,11 +79,12 @@ func (m *Meter) Read(ctx context.Context) ([]Metered, error) {
 	return all, nil
 }
 
-func (g *Metered) add(memory gpu.Bytes) {
-	if memory < 0 || g.Used < 0 {
+func (g *Metered) add(p gpu.Process) {
+	g.Processes = append(g.Processes, p)
+	if p.Memory < 0 || g.Used < 0 {
 		g.Used = -1
 	} else {
-		g.Used += memory
+		g.Used += p.Memory
 	}
 }
 
@@ -92,7 +95,7 @@ func readSMI(ctx context.Context) ([]Metered, error) {
 	ctx, cancel := context.WithTimeout(ctx, smiLimit)
 	defer cancel()
 	var texts []string
-	for _, query := range []string{"--query-gpu=index,uuid,memory.total", "--query-compute-apps=gpu_uuid,used_memory"} {
+	for _, query := range []string{"--query-gpu=index,uuid,memory.total", "--query-compute-apps=gpu_uuid,used_memory,pid"} {
 		cmd := exec.CommandContext(ctx, "nvidia-smi", query, "--format=csv,noheader,nounits")
 		cmd.WaitDelay = time.Second
 		out, err := cmd.Output()
@@ -108,17 +111,18 @@ func readSMI(ctx context.Context) ([]Metered, error) {
 	return all, nil
 }
 
-// parseSMI reads "0, GPU-…, 40960" of each GPU and "GPU-…, 1024" of each process.
+// parseSMI reads "0, GPU-…, 40960" of each GPU and "GPU-…, 1024, 4711" of each process.
 func parseSMI(gpus, apps string) (all []Metered) {
 	for _, f := range csvLines(gpus, 3) {
 		if index, err := strconv.Atoi(f[0]); err == nil && index >= 0 && f[1] != "" {
 			all = append(all, Metered{Index: index, UUID: gpu.UUID(f[1]), Total: mebibytes(f[2])})
 		}
 	}
-	for _, f := range csvLines(apps, 2) {
+	for _, f := range csvLines(apps, 3) {
+		pid, _ := strconv.Atoi(f[2])
 		for i := range all {
 			if all[i].UUID == gpu.UUID(f[0]) {
-				all[i].add(mebibytes(f[1]))
+				all[i].add(gpu.Process{PID: max(pid, 0), UID: -1, Memory: mebibytes(f[1])})
 			}
 		}
 	}

@@ -53,6 +53,7 @@ type Ask struct {
 	CPUs      int       // 0 for what the cluster gives
 	Memory    gpu.Bytes // 0 for what the cluster gives
 	Priority  int
+	Strays    bool // it may use GPUs that it was not given
 }
 
 // Token stands in a command or its environment for what is known only where it runs: gpu,

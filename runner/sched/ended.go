@@ -20,6 +20,9 @@ func (ev Ended) on(c *Core) {
 	}
 	a.metered(ev)
 	a.displaced = ev.Displaced
+	if ev.Why == state.WhyStray {
+		a.stray = cmp.Or(a.stray, ev.Err)
+	}
 	f := a.end(ev, c.now)
 	if f.ErrorType == state.ErrOOM {
 		f.Reason = join(f.Reason, c.blame(a, ev.Cause))

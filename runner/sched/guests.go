@@ -23,8 +23,8 @@ const (
 	strayEvery  = 10 * time.Minute
 )
 
-// allowStray is the name under allow that keeps strays from being ended.
-const allowStray = "stray"
+// AllowStray is the name under allow that keeps strays from being ended.
+const AllowStray = "stray"
 
 // lookFor schedules the search for a running attempt on all GPUs. Simulated ones have
 // only the processes that belong there.
@@ -87,7 +87,7 @@ func (c *Core) strays(r *gpu.Reading) {
 			continue
 		}
 		a.strayed = append(a.strayed, r.UUID)
-		if a.job >= 0 && slices.Contains(c.spec(a.job).Allow, allowStray) {
+		if a.job >= 0 && slices.Contains(c.spec(a.job).Allow, AllowStray) {
 			c.do(Warn{Text: a.name + ": " + text})
 			continue
 		}

@@ -70,6 +70,7 @@ type task struct {
 
 	Background *engine.Background `json:"background,omitempty"`
 	Declined   string             `json:"declined,omitempty"` // why it was not asked to save its work, the last time
+	Stray      string             `json:"stray,omitempty"`    // what of it is on a GPU that it was not given
 }
 
 // beatEvery is how often a keeper shows that it lives.
@@ -158,7 +159,7 @@ func (p place) launch() (*engine.Launch, error) {
 
 func (t *task) put(dir string) error {
 	c := *t
-	for {
+	for most := 256; ; most /= 2 {
 		body, err := json.Marshal(c)
 		if err != nil {
 			return err
@@ -166,7 +167,10 @@ func (t *task) put(dir string) error {
 		if b := wire.Seal(body, taskSize); b != nil {
 			return overwrite(filepath.Join(dir, wire.StatusFile), taskFrom, b)
 		}
-		c.UUIDs, c.Background, c.Declined, c.Host = nil, nil, c.Declined[:min(len(c.Declined), 200)], c.Host[:min(len(c.Host), 255)]
+		c.UUIDs, c.Background = nil, nil
+		for _, text := range []*string{&c.Declined, &c.Stray, &c.Host} {
+			*text = (*text)[:min(len(*text), most)]
+		}
 	}
 }
 

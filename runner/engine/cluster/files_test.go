@@ -108,7 +108,7 @@ func TestStatus(t *testing.T) {
 		}
 		return st.said("u0")
 	}
-	Task := &task{UniID: "u0", Host: "node1", Job: "7_0", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Declined: strings.Repeat("x", 3000)}
+	Task := &task{UniID: "u0", Host: "node1", Job: "7_0", GPUs: []int{2, 3}, Running: &engine.Running{PID: 5}, Beat: 2, Declined: strings.Repeat("x", 3000), Stray: strings.Repeat("\"", 3000)}
 	if err := Task.put(dir); err != nil {
 		t.Fatal(err)
 	}

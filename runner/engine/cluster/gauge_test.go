@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"io"
+	"os"
+	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,21 +14,61 @@ import (
 	"gpurun/runner/engine"
 )
 
-func TestMine(t *testing.T) {
+func TestApart(t *testing.T) {
 	seen := []probe.Metered{{Index: 0, UUID: "GPU-a"}, {Index: 1, UUID: "GPU-b"}, {Index: 2, UUID: "GPU-c"}}
 	for _, tt := range []struct {
-		name  string
-		ids   []int
-		uuids []gpu.UUID
-		want  []probe.Metered
+		name        string
+		ids         []int
+		uuids       []gpu.UUID
+		own, others []probe.Metered
 	}{
-		{"the node's numbers", []int{2, 0}, nil, []probe.Metered{seen[2], seen[0]}},
-		{"by UUID", nil, []gpu.UUID{"GPU-b"}, seen[1:2]},
-		{"all that can be seen", []int{5, 6, 7}, nil, seen},
-		{"one that cannot be seen", []int{5}, nil, nil},
+		{"the node's numbers", []int{2, 0}, nil, []probe.Metered{seen[2], seen[0]}, seen[1:2]},
+		{"by UUID", nil, []gpu.UUID{"GPU-b"}, seen[1:2], []probe.Metered{seen[0], seen[2]}},
+		{"all that can be seen", []int{5, 6, 7}, nil, seen, nil},
+		{"one that cannot be seen", []int{5}, nil, nil, nil},
+		{"a part of a GPU, of which only the whole is seen", nil, []gpu.UUID{"MIG-x"}, nil, nil},
+		{"without GPUs", nil, nil, nil, seen},
 	} {
-		if got := mine(seen, tt.ids, tt.uuids); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %+v", tt.name, got)
+		if own, others := apart(seen, tt.ids, tt.uuids); !reflect.DeepEqual(own, tt.own) || !reflect.DeepEqual(others, tt.others) {
+			t.Errorf("%s: got %+v and %+v", tt.name, own, others)
+		}
+	}
+}
+
+// A process of the attempt on another GPU is found, and it is sure that it does not belong there if the cluster gave
+// the GPUs by UUID, or none.
+func TestAstray(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	cmd.Env = []string{"GPURUN_UNI_ID=u1"}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	on := func(pid int, doubtful bool) probe.Metered {
+		return probe.Metered{Index: 3, UUID: "GPU-d", Processes: []gpu.Process{{PID: os.Getpid()}, {PID: pid, Command: "python", Doubtful: doubtful}}}
+	}
+	for _, tt := range []struct {
+		name   string
+		job    string
+		on     probe.Metered
+		to     task
+		gpus   int
+		text   bool
+		sure   bool
+		starts string
+	}{
+		{"by UUID", "u1", on(cmd.Process.Pid, false), task{GPUs: []int{0}, UUIDs: []gpu.UUID{"GPU-a"}}, 1, true, true, "but the job was given GPU 0;"},
+		{"by number", "u1", on(cmd.Process.Pid, false), task{GPUs: []int{0, 2}}, 2, true, false, "but the job was given GPU 0,2;"},
+		{"none", "u1", on(cmd.Process.Pid, false), task{}, 0, true, true, "but the job was given no GPU;"},
+		{"another pid namespace", "u1", on(cmd.Process.Pid, true), task{}, 0, true, false, "python"},
+		{"another attempt", "u2", on(cmd.Process.Pid, false), task{}, 0, false, false, ""},
+	} {
+		var g gauge
+		g.see(nil, []probe.Metered{tt.on})
+		tt.to.Host = "node1"
+		text, sure := g.astray(&engine.Launch{Identity: engine.Identity{UniID: tt.job}, Ask: &engine.Ask{GPUs: tt.gpus}}, &tt.to)
+		if (text != "") != tt.text || sure != tt.sure || !strings.Contains(text, tt.starts) {
+			t.Errorf("%s: %q, %v", tt.name, text, sure)
 		}
 	}
 }
@@ -34,9 +77,9 @@ func TestMine(t *testing.T) {
 // GPUs that are too small.
 func TestOuter(t *testing.T) {
 	var g gauge
-	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}})
-	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: gpu.GiB}, {Total: 24 * gpu.GiB, Used: 3}})
-	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 5}, {Total: -1, Used: -1}})
+	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 0}, {Total: 24 * gpu.GiB, Used: -1}}, nil)
+	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: gpu.GiB}, {Total: 24 * gpu.GiB, Used: 3}}, nil)
+	g.see([]probe.Metered{{Total: 16 * gpu.GiB, Used: 5}, {Total: -1, Used: -1}}, nil)
 	if g.Readings != 2 || !slices.Equal(g.Peaks, []gpu.Peak{{Used: gpu.GiB, Total: 16 * gpu.GiB}, {Used: 3, Total: 24 * gpu.GiB}}) {
 		t.Errorf("seen: %+v", g)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpurun/runner/engine"
+	"gpurun/state"
 )
 
 // look reads the files of all attempts, and judges each.
@@ -62,6 +63,9 @@ func (c *Cluster) read(e *entry) {
 	}
 	if b := t.Background; b != nil && (was == nil || was.Background == nil || *was.Background != *b) {
 		c.emit(engine.Event{UniID: e.UniID, Background: b})
+	}
+	if t.Stray != "" && (was == nil || was.Stray == "") {
+		c.emit(engine.Event{Warnings: []string{e.Job + ": " + t.Stray}})
 	}
 	if e.stop != nil && e.stop.how == "save" && t.Declined != "" {
 		e.stop = nil
@@ -126,6 +130,9 @@ func (c *Cluster) judge(e *entry) {
 		if r := s.record; r != nil && r.Unfit > 0 {
 			node, _, _ := strings.Cut(claimedBy(e.Dir), " ")
 			c.small[node] = r.Unfit
+		}
+		if ended.Why == state.WhyStray && e.task != nil {
+			ended.Err = e.task.Stray
 		}
 		if e.stop != nil && ended.Why == "" && (ended.Lost || s.record == nil) {
 			ended.Why = e.stop.why

@@ -85,9 +85,7 @@ func Task(args []string) int {
 			_, _ = w.Write([]byte{letter})
 		}
 	}()
-	if list, _ := devices(os.Environ()); len(list) > 0 {
-		go measure(args[0], os.Environ(), w)
-	}
+	go measure(args[0], os.Environ(), w)
 	_ = cmd.Wait()
 	return harmless(cmd.ProcessState.ExitCode())
 }
@@ -181,6 +179,11 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 		}
 	}()
 	go o.listen(here, asked)
+	go o.watch(l, t, func(text string, sure bool) {
+		if put(func() { t.Stray = text }); sure {
+			asked <- &wire.Message{Op: wire.Stop, Why: state.WhyStray}
+		}
+	})
 	ended, err := keeper.Single(l, keeper.Usual, func(m *wire.Message) {
 		switch m.Op {
 		case wire.Running:
@@ -261,6 +264,24 @@ func (o *outer) unfit(l *engine.Launch, t *task) (why string, least gpu.Bytes) {
 		return "", 0
 	}
 	return fmt.Sprintf("%s gave it a GPU with %s, and it asks for %s", t.Host, least.Round(), l.Ask.GPUMemory.Round()), least
+}
+
+// watch tells when the attempt is first seen on a GPU that it was not given, and again once that is sure.
+func (o *outer) watch(l *engine.Launch, t *task, tell func(text string, sure bool)) {
+	for said := false; ; time.Sleep(stopEvery) {
+		o.mu.Lock()
+		g := o.gauge
+		o.mu.Unlock()
+		text, sure := g.astray(l, t)
+		sure = sure && (l.Ask == nil || !l.Ask.Strays)
+		if sure || text != "" && !said {
+			tell(text, sure)
+			said = true
+		}
+		if sure {
+			return
+		}
+	}
 }
 
 // listen turns what the outer process and the runner want into requests to the keeper.

@@ -1,6 +1,7 @@
 package slurm
 
 import (
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,37 @@ jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENA
 func gauged(b *clustertest.Bench) bool {
 	started := b.Facts(state.KindRunning)["a"]
 	return len(started) > 0 && time.Since(started[0].Time) > 3*time.Second
+}
+
+// A job that was given no GPU and is on one is ended by its node, and fails with the reason. Where the GPUs are only told
+// by number, which the driver may count differently, the user is warned.
+func TestRealStray(t *testing.T) {
+	b := site.New(t, `
+settings: {engine: slurm, cluster: {poll: 1s}}
+jobs:
+  - {name: none, gpus: 0, retry: 2, run: 'echo $$ >none; exec sleep 1000'}
+  - {name: allowed, gpus: 0, allow: [stray], run: 'echo $$ >allowed; until [ -e go ]; do sleep 0.1; done'}
+  - {name: numbered, gpus: 1, run: 'echo $$ >numbered; until [ -e go ]; do sleep 0.1; done'}
+`)
+	drive(b, largeGPUs)
+	cmd, out := b.Start("jobs.yaml")
+	pids := [3]string{}
+	for i, name := range []string{"none", "allowed", "numbered"} {
+		b.Wait(name)
+		pids[i] = strings.TrimSpace(b.Read(name))
+	}
+	b.Write("driver", fmt.Sprintf("count=4\nprocs.1=%s:1024\nprocs.2=%s:1024\nprocs.3=%s:1024\n", pids[0], pids[1], pids[2]))
+	b.Until("one has ended", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["none"]) > 0 })
+	b.Until("the others are noticed", time.Minute, func() bool {
+		return strings.Contains(out.String(), "numbered: process "+pids[2]) && strings.Contains(out.String(), "allowed: process "+pids[1])
+	})
+	b.Write("go", "")
+	_ = cmd.Wait()
+	ends := b.Facts(state.KindEnd)["none"]
+	if len(ends) != 1 || ends[0].State != state.Failed || ends[0].ErrorType != state.ErrStray || !strings.Contains(ends[0].Reason, "process "+pids[0]) {
+		t.Errorf("it ended as %+v\n%s", ends, out)
+	}
+	b.Says(out.String(), "2 succeeded, 1 failed")
 }
 
 // After it ran out of memory, a job asks the cluster for more.

@@ -41,6 +41,8 @@ func (l *loop) happened(ev engine.Event) {
 		at.behind = true
 		l.placed(at, ev.Background.PID)
 		l.step(sched.Backgrounded{UniID: ev.UniID, What: ev.Background.Text, PID: ev.Background.PID})
+	case ev.Suspended != nil:
+		l.step(sched.Suspended{UniID: ev.UniID, Is: *ev.Suspended})
 	case ev.Stopping != nil:
 		at.ack = ev.Stopping.Ack
 		l.step(sched.StopAnnounced{UniID: ev.UniID, Why: ev.Stopping.Why})

@@ -193,6 +193,7 @@ type Event struct {
 	Queued     *Queued
 	Running    *Running
 	Background *Background
+	Suspended  *bool // whether a cluster has suspended it, after Running
 	Stopping   *Stopping
 	Declined   string // why it was not asked to save its work
 	Ended      *Ended

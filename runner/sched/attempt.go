@@ -50,6 +50,8 @@ type standing struct {
 	queued bool
 	jobID  string // there; "" if not known yet
 	reason string // why it waits, as the cluster says
+
+	suspended bool // it has begun, but the cluster has it stand still
 }
 
 // stopping is why an attempt is being stopped.
@@ -194,7 +196,16 @@ func (c *Core) whyQueued(id int32) *schema.Wait {
 	return nil
 }
 
-func (s standing) wait() *schema.Wait { return waits(schema.WaitCluster, "%s", s) }
+// wait returns what an attempt waits for there, nil if it runs.
+func (s standing) wait() *schema.Wait {
+	switch {
+	case s.queued:
+		return waits(schema.WaitCluster, "%s", s)
+	case s.suspended:
+		return waits(schema.WaitCluster, "suspended by the cluster")
+	}
+	return nil
+}
 
 // String says how an attempt waits.
 func (s standing) String() string {
@@ -357,21 +368,6 @@ func (ev Started) on(c *Core) {
 		}
 		c.record(a.file, a.job, f)
 	}
-	c.answered(a)
-}
-
-// on records which job of the cluster an attempt is, once.
-func (ev Queued) on(c *Core) {
-	a := c.live.byID[ev.UniID]
-	if a == nil {
-		return
-	}
-	if ev.JobID != "" && ev.JobID != a.jobID {
-		f := a.fact(state.KindQueued, c.now)
-		f.JobID = ev.JobID
-		c.record(a.file, a.job, f)
-	}
-	a.jobID, a.reason = ev.JobID, ev.Reason
 	c.answered(a)
 }
 

@@ -187,6 +187,27 @@ func (c *Core) settle() {
 
 func (Woken) on(c *Core) { c.wakeAt = 0 }
 
+// on records which job of the cluster an attempt is, once.
+func (ev Queued) on(c *Core) {
+	a := c.live.byID[ev.UniID]
+	if a == nil {
+		return
+	}
+	if ev.JobID != "" && ev.JobID != a.jobID {
+		f := a.fact(state.KindQueued, c.now)
+		f.JobID = ev.JobID
+		c.record(a.file, a.job, f)
+	}
+	a.jobID, a.reason = ev.JobID, ev.Reason
+	c.answered(a)
+}
+
+func (ev Suspended) on(c *Core) {
+	if a := c.live.byID[ev.UniID]; a != nil {
+		a.suspended = ev.Is
+	}
+}
+
 func (ev StateFailed) on(c *Core) {
 	c.broken = true
 	c.drain("cannot write the ledger: " + ev.Err)

@@ -90,6 +90,12 @@ type Backgrounded struct {
 	PID         int
 }
 
+// Suspended reports that a cluster has suspended an attempt that runs, or has it go on.
+type Suspended struct {
+	UniID string
+	Is    bool
+}
+
 // StopAnnounced reports that the engine is about to signal an attempt because of its
 // timeout, or for a resize.
 type StopAnnounced struct{ UniID, Why string }

@@ -80,6 +80,36 @@ func TestQueued(t *testing.T) {
 	}
 }
 
+// An attempt that the cluster suspends says so, and does not stall meanwhile.
+func TestSuspended(t *testing.T) {
+	w := newCluster(t)
+	w.b.Jobs[0].Spec.Stall = jobspec.Stall{Output: 10 * time.Minute, Kill: true}
+	w.open()
+	w.send(Began{})
+	a := w.attempt("a")
+	w.send(Started{UniID: a, PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
+	says := func(want string) {
+		t.Helper()
+		j := w.core.Jobs(w.now)[w.id("a")]
+		if note := w.core.Snapshot(w.now).Running[0].Note; note != want || (j.Wait != nil) != (want != "") || j.Wait != nil && j.Wait.Text != want || j.State != schema.Running {
+			t.Errorf("it says %q, and waits for %+v as %s, want %q", note, j.Wait, j.State, want)
+		}
+	}
+	says("")
+	w.does[a] = "rests"
+	w.send(Suspended{a, true})
+	says("suspended by the cluster")
+	if w.wait(time.Hour); w.core.live.byID[a].stop != "" {
+		t.Error("it was taken for stalled")
+	}
+	w.send(Suspended{a, false})
+	says("")
+	if w.wait(time.Hour); w.core.live.byID[a].stop != state.WhyStalled {
+		t.Error("it was not taken for stalled")
+	}
+	w.send(Suspended{"of another", true})
+}
+
 // max_gpus, max_gpus_total and max_submitted bound what is submitted and has not ended.
 func TestSubmitted(t *testing.T) {
 	for _, tt := range []struct {

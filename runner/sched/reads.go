@@ -315,7 +315,7 @@ func stalls(b *jobspec.Batch) bool {
 
 // stallOf returns what a running attempt's job says about stalls, and how often to look.
 func (c *Core) stallOf(a *attempt) (s jobspec.Stall, every time.Duration) {
-	if a.job >= 0 && a.uniID != "" && !a.asked && !a.queued && a.stop == "" {
+	if a.job >= 0 && a.uniID != "" && !a.asked && !a.queued && !a.suspended && a.stop == "" {
 		s = c.spec(a.job).Stall
 	}
 	return s, stall.Pace(s)

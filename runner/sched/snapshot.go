@@ -74,10 +74,9 @@ func (a *attempt) view() state.View {
 		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: a.phase(), Host: a.host, Started: a.start, PID: a.pid,
 		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop, Stalled: a.watch.Told(),
 	}
-	if a.queued {
-		v.Note = a.standing.String()
-	}
-	if a.background != "" {
+	if w := a.standing.wait(); w != nil {
+		v.Note = w.Text
+	} else if a.background != "" {
 		v.Note = "in the background: " + a.background
 	}
 	return v
@@ -95,10 +94,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	live, queued := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}
 	for _, a := range c.live.all {
 		if a.job >= 0 {
-			live[a.job] = a.public(now)
-		}
-		if a.job >= 0 && a.queued {
-			queued[a.job] = a.standing.wait()
+			live[a.job], queued[a.job] = a.public(now), a.standing.wait()
 		}
 	}
 	jobs := make([]schema.Job, len(c.jobs))
@@ -106,8 +102,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 		id, j := int32(i), &jobs[i]
 		j.File, j.Name, j.Key = c.b.Files[c.file(id)].Real, c.name(id), c.b.Jobs[i].Key.String()
 		j.State, j.Cause, j.Attempt = schema.StateOf(c.Phase(i)), c.Blocked(i), live[id]
-		if j.State == schema.Queued {
-			j.Wait = queued[id]
+		if j.Wait = queued[id]; j.Wait != nil {
 			continue
 		}
 		kind := alike{c.jobs[i].class, c.waiter.id >= 0 && c.ranks[c.waiter.id] < c.ranks[id]}

@@ -68,6 +68,7 @@ type entry struct {
 	adopted bool
 	shown   engine.Queued
 	told    bool // of its start
+	held    bool // the cluster has suspended it
 	task    *task
 	record  *wire.Record // that waits for the cluster's word
 	row     Row

@@ -90,6 +90,7 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		}
 		e.missed = 0
 		e.list(r)
+		c.hold(e, r.Held)
 		if r.State == Pending || r.State == Stuck {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: r.Reason})
 		} else if (r.State == Active || r.State == Runs) && r.Node != "" {
@@ -102,6 +103,14 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 			e.missing = time.Now()
 		}
 		c.unclear = c.unclear || e.missed < goneAfter
+	}
+}
+
+// hold tells when the cluster suspends an attempt that runs, and when it has it go on.
+func (c *Cluster) hold(e *entry, is bool) {
+	if e.told && e.held != is {
+		e.held = is
+		c.emit(engine.Event{UniID: e.UniID, Suspended: &is})
 	}
 }
 

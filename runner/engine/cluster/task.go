@@ -284,12 +284,13 @@ func (o *outer) watch(l *engine.Launch, t *task, tell func(text string, sure boo
 	}
 }
 
-// listen turns what the outer process and the runner want into requests to the keeper.
+// listen turns what the outer process and the runner want into requests to the keeper. Where a
+// cluster suspends a job by stopping the outer process alone, the job is stopped, too.
 func (o *outer) listen(here place, asked chan<- *wire.Message) {
 	letters := o.letters
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, unix.SIGTERM)
-	last, tick := request{}, time.NewTicker(stopEvery)
+	last, tick, suspended := request{}, time.NewTicker(stopEvery), false
 	for {
 		if r := readRequest(here); r != last {
 			last = r
@@ -306,8 +307,20 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 		case <-term:
 			asked <- &wire.Message{Op: wire.Stop, Why: state.WhyCluster}
 		case <-tick.C:
+			was := suspended
+			if suspended = letters != nil && stopped(os.Getppid()); suspended {
+				asked <- &wire.Message{Op: wire.Suspend}
+			} else if was {
+				asked <- &wire.Message{Op: wire.Resume}
+			}
 		}
 	}
+}
+
+// stopped reports whether a process has been stopped by a signal.
+func stopped(pid int) bool {
+	s, ok := host.StatOf(pid)
+	return ok && s.State == 'T'
 }
 
 func (r request) message() *wire.Message {

@@ -96,6 +96,7 @@ type Row struct {
 	State  State
 	Reason string // why it waits
 	Never  bool   // and it can never start as it was submitted; without a Reason, Past has that
+	Held   bool   // it has begun, and is suspended
 	Node   string
 	GPUs   int    // of each of these tasks
 	Raw    int    // wait status, once it is over

@@ -236,7 +236,10 @@ func (b *Bench) Kill(variable string, is func(args string) bool) {
 }
 
 // Exited reports whether a command is over, without waiting for it.
-func Exited(cmd *exec.Cmd) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
-	return err != nil || bytes.Contains(b, []byte(") Z "))
+func Exited(cmd *exec.Cmd) bool { return in(cmd.Process.Pid, 'Z') }
+
+// in reports whether a process is in a state, T if it is stopped, or gone.
+func in(pid int, state byte) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(b, []byte{')', ' ', state, ' '})
 }

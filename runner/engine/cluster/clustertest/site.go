@@ -24,6 +24,7 @@ type Site struct {
 	Master   string      // pid file of the controller
 	Commands []string    // that gpurun calls
 	Shut     [2][]string // the commands that let no job start, and again
+	Suspend  [2][]string // the commands that suspend a job, and again
 	Tend     func()      // has all nodes take jobs
 	JobName  string      // the variable that has a job's name
 
@@ -147,6 +148,34 @@ var Usual = []Fate{
 			}
 		},
 	},
+}
+
+// Still has a job that writes its pid to NAME.up suspended, until it stands still.
+func (s *Site) Still(b *Bench, name string) (pid int) {
+	b.Helper()
+	pid, err := strconv.Atoi(b.Wait(name + ".up"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Command(append(s.Suspend[0], b.JobID(name))...)
+	b.Until(name+" stands still", 30*time.Second, func() bool { return in(pid, 'T') })
+	return pid
+}
+
+// Suspended checks that a job that is suspended stands still, says so, and goes on; and what
+// others meet.
+func (s *Site) Suspended(t *testing.T, more ...Fate) {
+	s.Meet(t, "", append(more, Fate{
+		Job: "{name: suspended, run: 'echo $$ >{name}.up; until [ -e go ]; do sleep 0.1; done'}", Want: []state.Phase{state.Succeeded},
+		Meet: func(b *Bench) {
+			pid := s.Still(b, "suspended")
+			b.Until("it says so", time.Minute, func() bool { return strings.Contains(b.Run("status"), "suspended by the cluster") })
+			b.Command(append(s.Suspend[1], b.JobID("suspended"))...)
+			b.Until("it goes on", 30*time.Second, func() bool { return !in(pid, 'T') })
+			b.Until("it says no more", time.Minute, func() bool { return !strings.Contains(b.Run("status"), "suspended by the cluster") })
+			b.Write("go", "")
+		},
+	}), Nothing, Nothing)
 }
 
 // hidden has the nodes not see what gpurun made, with a job that waits.

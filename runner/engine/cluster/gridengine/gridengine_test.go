@@ -57,6 +57,11 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s.%d: got %+v, want %+v", tt.job, tt.n+1, got, tt.want)
 		}
 	}
+	for letters, held := range map[string]bool{"s": true, "S": true, "T": true, "dS": true, "t": false, "hr": false, "dt": false} {
+		if rows, err := (words{}).Rows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Held != held {
+			t.Errorf("%s: %+v, %v", letters, rows[0], err)
+		}
+	}
 	for _, text := range []string{"", "error: commlib error: got select error (Connection refused)\n"} {
 		if _, err := (words{}).Rows(text); err == nil {
 			t.Errorf("%q was taken for a list", text)

@@ -33,6 +33,7 @@ var site = clustertest.Site{
 		clustertest.Quietly("qmod", "-e", "gpu.q")
 	},
 	JobName: "JOB_NAME",
+	Suspend: [2][]string{{"qmod", "-sj"}, {"qmod", "-usj"}},
 	Take: func(b *clustertest.Bench, gpus string) {
 		b.Command("qsub", "-b", "y", "-o", "/dev/null", "-j", "y", "-N", "blocker", "-l", "gpu="+gpus, "sleep", "300")
 	},
@@ -104,6 +105,27 @@ func TestRealStates(t *testing.T) {
 // The site's own limit of time.
 func TestRealLimit(t *testing.T) {
 	site.Meet(t, `, extra: ["-l h_rt=3"]`, []clustertest.Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}}}, clustertest.Nothing, clustertest.Nothing)
+}
+
+// A job that is suspended can be ended, too.
+func TestRealSuspended(t *testing.T) {
+	site.Suspended(t,
+		clustertest.Fate{
+			Job: "{name: stopped, run: 'trap \"echo x >saved; exit 0\" TERM; echo $$ >{name}.up; while :; do sleep 0.1; done'}", Want: []state.Phase{state.Cancelled},
+			Meet: func(b *clustertest.Bench) {
+				site.Still(b, "stopped")
+				b.Says(b.Run("stop", "stopped"), "cancelled: stopped")
+				b.Wait("saved")
+			},
+		},
+		clustertest.Fate{
+			Job: "{name: qdeleted, run: 'echo $$ >{name}.up; sleep 300'}", Want: []state.Phase{state.Cancelled},
+			Meet: func(b *clustertest.Bench) {
+				site.Still(b, "qdeleted")
+				b.Command("qdel", b.JobID("qdeleted"))
+			},
+		},
+	)
 }
 
 // waiting are those that a job meets while it waits.

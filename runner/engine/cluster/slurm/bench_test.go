@@ -21,6 +21,7 @@ var site = clustertest.Site{
 	Commands: []string{"sbatch", "squeue", "scancel"},
 	Shut:     [2][]string{{"scontrol", "update", "partitionname=gpu", "state=down"}, {"scontrol", "update", "partitionname=gpu", "state=up"}},
 	Tend:     tend,
+	Suspend:  [2][]string{{"scontrol", "suspend"}, {"scontrol", "resume"}},
 	JobName:  "SLURM_JOB_NAME",
 	Take:     take,
 	Free:     unblock,

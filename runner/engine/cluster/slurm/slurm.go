@@ -113,6 +113,7 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 			return nil, fmt.Errorf("cannot read the line %q of squeue", line)
 		}
 		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[11], Never: hopeless[f[3]]}
+		r.Held = f[2] == "SUSPENDED"
 		r.Raw, _ = strconv.Atoi(f[5])
 		r.GPUs = each(f[6], f[7]) + each(f[8], f[9]) + gpusIn(f[10])
 		if r.Reason == "None" {

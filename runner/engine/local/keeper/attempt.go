@@ -319,9 +319,14 @@ func (a *attempt) takeStops() {
 	a.asked = nil
 	a.mu.Unlock()
 	for _, r := range asked {
-		if r.Op == wire.Save {
+		switch r.Op {
+		case wire.Save:
 			a.makeWay(r)
-		} else {
+		case wire.Suspend:
+			a.suspend()
+		case wire.Resume:
+			a.resume()
+		default:
 			a.stop(r.Why, r.How)
 		}
 	}

@@ -48,7 +48,9 @@ type Claim struct {
 const (
 	Launch    = "launch"
 	Stop      = "stop"
-	Save      = "save"     // signal the processes that catch it, and stop the attempt after a while; answered by Stopping or Declined
+	Save      = "save"    // signal the processes that catch it, and stop the attempt after a while; answered by Stopping or Declined
+	Suspend   = "suspend" // stop its processes, until
+	Resume    = "resume"
 	Adopt     = "adopt"    // answered by Running, Unknown, or later by Ended
 	Ack       = "ack"      // the ledger has the reason for a Stopping
 	OnGPU     = "on-gpu"   // these processes were seen on the attempt's GPUs

@@ -108,7 +108,9 @@ func (c *Cluster) judge(e *entry) {
 		s.over = time.Since(e.over)
 	}
 	if e.record == nil {
-		s.claimed = claimedBy(e.Dir)
+		if s.claimed = claimedBy(e.Dir); s.claimed == "" && e.task != nil {
+			s.claimed = e.task.Host // somebody has removed the marker
+		}
 	}
 	if e.submit == nil {
 		if s.missed, s.row = goneAfter, (Row{}); !e.never {

@@ -41,7 +41,7 @@ func (c *Cluster) ask(uniID string, r request) {
 	if waiting >= 0 {
 		c.queue = slices.Delete(c.queue, waiting, waiting+1)
 	}
-	if waiting >= 0 || r.how != "save" && void(e.Dir) {
+	if waiting >= 0 || r.how != "save" && e.task == nil && void(e.Dir) {
 		c.doom(e.submit, e.n)
 		c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
 		return

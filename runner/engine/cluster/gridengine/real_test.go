@@ -50,7 +50,9 @@ func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
 func TestRealHangs(t *testing.T)            { site.Hangs(t) }
+func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
+func TestRealFolderGone(t *testing.T)       { site.FolderGone(t, shut, open) }
 
 func shut(b *clustertest.Bench) { b.Command(site.Shut[0]...) }
 func open(b *clustertest.Bench) { b.Command(site.Shut[1]...) }

@@ -12,6 +12,7 @@ func TestRealHangs(t *testing.T)            { site.Hangs(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealSuspended(t *testing.T)        { site.Suspended(t) }
+func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealLagging(t *testing.T)          { site.Lagging(t) }
 
 // It is the last: a controller that crashes soon after it has cancelled them has them back.

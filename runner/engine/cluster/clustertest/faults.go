@@ -1,0 +1,90 @@
+package clustertest
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpurun/state"
+)
+
+// FolderGone checks what becomes of jobs whose folders somebody removes, while they wait and while they run: none is left
+// open, and none runs twice at a time. Meanwhile before and after keep jobs with a GPU from starting.
+func (s *Site) FolderGone(t *testing.T, before, after func(b *Bench)) {
+	attempt := func(b *Bench, job string) string {
+		return ".gpurun/jobs.yaml/attempts/" + b.Facts(state.KindStart)[job][0].UniID
+	}
+	logs := func(*Bench, string) string { return ".gpurun/jobs.yaml/logs" }
+	meet := func(job string, folder func(b *Bench, job string) string, runs bool) func(b *Bench) {
+		return func(b *Bench) {
+			if runs {
+				b.Wait(job + ".up")
+				b.Until("it is known to run", time.Minute, func() bool { return len(b.Facts(state.KindRunning)[job]) > 0 })
+			} else {
+				b.JobID(job)
+			}
+			path := filepath.Join(b.Dir, folder(b, job))
+			if _, err := os.Stat(path); err != nil {
+				b.Fatal(err)
+			}
+			if err := os.RemoveAll(path); err != nil {
+				b.Fatal(err)
+			}
+			b.Write(job+".go", "")
+		}
+	}
+	again := []state.Phase{state.Lost, state.Succeeded}
+	t.Run("queued", func(t *testing.T) {
+		const keys = "gpus: 1, run: 'echo {name}'"
+		s.Meet(t, "", []Fate{
+			{Job: "{name: forgotten, " + keys + "}", Meet: meet("forgotten", attempt, false), Want: again, Free: true},
+			{Job: "{name: unlogged, " + keys + "}", Meet: meet("unlogged", logs, false), Want: []state.Phase{state.Succeeded}},
+		}, before, after)
+	})
+	t.Run("running", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("waits until a node is silent for long enough")
+		}
+		const waits = "echo x >{name}.up; until [ -e {name}.go ]; do sleep 0.1; done"
+		const keys, fails = "run: '" + waits + "'", "run: '" + waits + "; exit 3'"
+		s.Meet(t, "", []Fate{
+			{Job: "{name: forgotten, " + keys + "}", Meet: meet("forgotten", attempt, true), Want: again, Free: true},
+			{Job: "{name: failing, " + fails + "}", Meet: meet("failing", attempt, true), Want: []state.Phase{state.Lost}, Says: "without a record"},
+			{Job: "{name: unlogged, " + keys + "}", Meet: meet("unlogged", logs, true), Want: []state.Phase{state.Succeeded}},
+		}, Nothing, Nothing)
+	})
+}
+
+// Stalled checks that what a controller heard before it stalled, and did later, runs once, although its command failed
+// or was still waiting.
+func (s *Site) Stalled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits until commands give up")
+	}
+	b := s.New(t, "settings: "+s.settings("1s")+`
+jobs:
+  - {name: a, gpus: 0, run: 'echo a >>journal; echo x >up; until [ -e go ]; do sleep 0.1; done'}
+  - {name: b, needs: a, gpus: 0, run: 'echo b >>journal'}
+`)
+	cmd, out := b.Start("jobs.yaml")
+	b.Wait("up")
+	pid := s.PID(b)
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	b.Cleanup(func() { _ = unix.Kill(pid, unix.SIGCONT) })
+	b.Write("go", "")
+	b.Until("b is being submitted", time.Minute, func() bool { return len(b.Facts(state.KindStart)["b"]) == 1 })
+	b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
+	time.Sleep(*Outage)
+	_ = unix.Kill(pid, unix.SIGCONT)
+	_ = cmd.Wait()
+	b.Says(out.String(), "2 succeeded")
+	if ran := b.Read("journal"); ran != "a\nb" {
+		t.Errorf("ran %q", ran)
+	}
+}

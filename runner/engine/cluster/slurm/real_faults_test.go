@@ -1,0 +1,5 @@
+package slurm
+
+import "testing"
+
+func TestRealFolderGone(t *testing.T) { site.FolderGone(t, block, unblock) }

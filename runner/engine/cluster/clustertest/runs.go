@@ -302,6 +302,38 @@ func (s *Site) Lagging(t *testing.T) {
 	}
 }
 
+// LateRecord checks that what the cluster says of an end is not believed before the job's record may be seen: one that has
+// failed is not lost, and one that has succeeded does not run again although its node fails. fail has that happen.
+func (s *Site) LateRecord(t *testing.T, fail func(b *Bench, node string)) {
+	const job = `{name: %s, gpus: 0, retry: 0, run: 'echo %[1]s >>journal; echo $(ps -o ppid= -p $PPID) ${SLURMD_NODENAME:-here} >%[1]s.up; until [ -e go ]; do sleep 0.1; done; exit %d'}`
+	b := s.New(t, "settings: "+s.settings("1s")+"\njobs:\n  - "+fmt.Sprintf(job, "fails", 3)+"\n  - "+fmt.Sprintf(job, "done", 0)+"\n")
+	b.Lagging()
+	cmd, out := b.Start("jobs.yaml")
+	b.Wait("fails.up")
+	b.Until("the run has read both records", time.Minute, func() bool { return len(b.Facts(state.KindRunning)) == 2 })
+	var outer int
+	var node string
+	if _, err := fmt.Sscan(b.Wait("done.up"), &outer, &node); err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Kill(outer, unix.SIGSTOP) // its node has not ended it when it fails
+	b.Cleanup(func() { _ = unix.Kill(outer, unix.SIGCONT) })
+	b.Write("go", "")
+	id := b.Facts(state.KindStart)["done"][0].UniID
+	b.Until("done has ended, and fails is over", time.Minute, func() bool {
+		return strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+id+"/status"), `"state":"ended","uni_id":"`+id) && !strings.Contains(s.Left(), "\n")
+	})
+	fail(b, node)
+	_ = cmd.Wait()
+	ends := b.Facts(state.KindEnd)
+	if f, d := ends["fails"], ends["done"]; len(f) != 1 || f[0].State != state.Failed || len(d) != 1 || d[0].State != state.Succeeded {
+		t.Errorf("they ended as %+v and %+v\n%s", f, d, out)
+	}
+	if ran := strings.Fields(b.Read("journal")); len(ran) != 2 {
+		t.Errorf("ran %q", ran)
+	}
+}
+
 // spent returns the CPU time of a process and those of its children that have ended.
 func spent(pid int) time.Duration {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -67,6 +67,28 @@ var waiting = []clustertest.Fate{
 			b.Until("pending is cancelled", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["pending"]) > 0 })
 		},
 	},
+	{
+		Job: "{name: whole, gpus: 1, cpus: 2, retry: 2, run: 'true'}", Want: []state.Phase{state.Cancelled}, // of an array of its own
+		Meet: func(b *clustertest.Bench) {
+			id, _, _ := strings.Cut(b.JobID("whole"), "_")
+			b.Command("scancel", id)
+		},
+	},
+	{
+		Job: "{name: stopped, gpus: 1, run: 'true'}", Want: []state.Phase{state.Cancelled}, // and not what is in its array
+		Meet: func(b *clustertest.Bench) {
+			b.JobID("stopped")
+			b.Says(b.Run("stop", "stopped"), "cancelled: stopped")
+		},
+	},
+	{
+		Job: "{name: closed, gpus: 1, run: 'true'}", Want: []state.Phase{state.Succeeded},
+		Meet: func(b *clustertest.Bench) {
+			b.Command(site.Shut[0]...)
+			b.Until("the reason is shown", 30*time.Second, func() bool { return strings.Contains(b.Run("status"), "PartitionDown") })
+			b.Command(site.Shut[1]...)
+		},
+	},
 }
 
 // Each job meets its own fate, by the real daemons.

@@ -3,6 +3,7 @@ package sched
 import (
 	"cmp"
 	"container/heap"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -319,6 +320,26 @@ func (c *Core) most(req gpu.Request) (most gpu.Bytes) {
 		}
 	}
 	return most
+}
+
+// hadTheLargest says that an attempt took more than it was promised, although it had GPUs
+// to itself of which there are no larger ones; or "".
+func (c *Core) hadTheLargest(a *attempt) string {
+	most := gpu.Bytes(0)
+	if a.job >= 0 && !a.grant.Share {
+		most = c.most(c.request(a.job))
+	}
+	if most == 0 || a.peak <= a.grant.Memory && a.grant.Memory < most || len(a.company) == 0 || len(a.came) > 0 {
+		return ""
+	}
+	total := gpu.Bytes(0)
+	for i, m := range a.company {
+		total = c.pool.Total(a.grant.UUIDs[i])
+		if len(m.before)+len(m.now) > 0 || max(m.hidden, m.hiddenNow) > maxHidden || mostOf(total) < most {
+			return ""
+		}
+	}
+	return fmt.Sprintf("it had %s to itself, and no GPU that it may use has more memory (%s)", gpuNumbers(a.grant.Indices), total.Round())
 }
 
 // due is a waiting job and when it may retry (CLOCK_BOOTTIME).

@@ -291,3 +291,101 @@ func (w *wasting) take() (all []state.Loss) {
 	w.sum = rest
 	return all
 }
+
+// A fault says whose fault it was that an attempt ran out of GPU memory.
+type fault int
+
+const (
+	unknown  fault = iota
+	theirs         // another user took what the attempt was promised
+	hopeless       // it took more than was promised, and no GPU has more
+)
+
+// maxHidden is how much memory may be in use by no visible process on a GPU that an attempt
+// has to itself: displays and the driver take some.
+const maxHidden = 512 * gpu.MiB
+
+// company is who else is on one of an attempt's GPUs. It counts from when the attempt
+// itself has been seen there: until then what is seen may be its own, in a container.
+type company struct {
+	before, now       []gpu.Process // when it started, and by the latest list
+	hidden, hiddenNow gpu.Bytes     // likewise, in use by no visible process
+	room              gpu.Bytes     // what it used and what was free, by the latest list; -1 if unknown
+}
+
+// settle notes who is on an attempt's GPUs when it starts.
+func (a *attempt) settle(pool *gpu.Pool) {
+	a.company = make([]company, len(a.grant.UUIDs))
+	for i, id := range a.grant.UUIDs {
+		procs, hidden := pool.Present(id), pool.Unseen(id)
+		a.company[i] = company{before: procs, now: procs, hidden: hidden, hiddenNow: hidden, room: -1}
+	}
+}
+
+// see notes who is there by a list, of which an attempt uses some memory.
+func (m *company) see(r *gpu.Reading, uniID string, used gpu.Bytes) {
+	if used <= 0 || r.Free < 0 {
+		return
+	}
+	m.now = slices.DeleteFunc(slices.Clone(r.Processes), func(p gpu.Process) bool { return p.Attempt == uniID })
+	m.hiddenNow, m.room = r.Unseen(), used+r.Free
+}
+
+// grown returns by how much what other users have there grew, and who grew most: nil for
+// no visible process.
+func (m *company) grown(pool *gpu.Pool) (all, most gpu.Bytes, who *gpu.Process) {
+	all = max(0, m.hiddenNow-m.hidden)
+	most = all
+	for i := range m.now {
+		p := &m.now[i]
+		if p.Attempt != "" || pool.Own(p) {
+			continue
+		}
+		by := max(0, p.Memory)
+		for _, old := range m.before {
+			if old.PID == p.PID {
+				by -= max(0, old.Memory)
+			}
+		}
+		if all += by; by > most {
+			most, who = by, p
+		}
+	}
+	for _, old := range m.before { // who has left made room
+		gone := !slices.ContainsFunc(m.now, func(p gpu.Process) bool { return p.PID == old.PID })
+		if gone && old.Attempt == "" && !pool.Own(&old) {
+			all -= max(0, old.Memory)
+		}
+	}
+	return all, most, who
+}
+
+// blame finds out whose fault it was that an attempt ran out of memory, and returns what
+// to say about it.
+func (c *Core) blame(a *attempt, cause Cause) string {
+	if cause != GPUMemory || !c.onPool(a) {
+		return c.crowded(a)
+	}
+	for i := range a.company {
+		m := &a.company[i]
+		all, by, who := m.grown(c.pool)
+		// Without them there would have been what it was promised.
+		if m.room < 0 || m.room >= a.grant.Memory || all < listStep || m.room+all+listStep < a.grant.Memory {
+			continue
+		}
+		a.fault = theirs
+		label, left := c.pool.Label(a.grant.UUIDs[i]), fmt.Sprintf("left it %s of the %s it was promised", m.room.Round(), a.grant.Memory.Asked())
+		switch {
+		case who == nil:
+			return fmt.Sprintf("memory of no visible process grew by %s on GPU %s and %s", by.Round(), label, left)
+		case slices.ContainsFunc(m.before, func(p gpu.Process) bool { return p.PID == who.PID }):
+			return fmt.Sprintf("%s grew by %s on GPU %s and %s", c.whose(who), by.Round(), label, left)
+		}
+		return fmt.Sprintf("%s came to GPU %s meanwhile and %s", c.whose(who), label, left)
+	}
+	if why := c.hadTheLargest(a); why != "" {
+		a.fault = hopeless
+		return why
+	}
+	return c.crowded(a)
+}

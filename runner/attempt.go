@@ -19,7 +19,37 @@ func (l *loop) start(a sched.Launch) {
 		l.later(sched.Ended{UniID: a.UniID, ExitCode: -1, At: l.Now().Wall, Lost: true, Void: true, Err: "its start could not be recorded"})
 		return
 	}
-	l.starts = append(l.starts, l.attempts.live[a.UniID].launch)
+	at := l.attempts.live[a.UniID]
+	at.launch.Key, at.launch.Needs = a.Key, a.Needs
+	l.starts = append(l.starts, at.launch)
+}
+
+// begin lets a successor begin, whose start is in the ledger.
+func (l *loop) begin(uniID string) {
+	if l.book.unrecorded[uniID] {
+		l.Engine.Stop(uniID, state.WhyInterrupted, engine.Kill)
+		return
+	}
+	out := &l.attempts.live[uniID].out
+	out.fromStdout, out.fromStderr = size(out.stdout), size(out.stderr) // the attempt before it has written since
+	l.Engine.Successors.Begin(uniID)
+}
+
+// survey asks the engine how many GPUs are free for jobs.
+func (l *loop) survey(jobs []int) {
+	var asks []engine.Ask
+	for _, id := range jobs {
+		req := l.Core.Request(id)
+		asks = append(asks, engine.Ask{Models: req.Models.List(), GPUMemory: req.Memory})
+	}
+	l.beside(func() func() {
+		free, waiting, err := l.Engine.Successors.Spare(asks)
+		if err != nil {
+			l.Log.Warn().Err(err).Msg("free GPUs")
+			return func() { l.step(sched.Surveyed{}) }
+		}
+		return func() { l.step(sched.Surveyed{Jobs: jobs, Free: free, Waiting: waiting}) }
+	})
 }
 
 // launch has the engine start, or ask about, all attempts of the current step.
@@ -47,6 +77,9 @@ func (l *loop) discard(uniID string) {
 
 // forget releases what only a live attempt needs.
 func (l *loop) forget(at *attempt) {
+	if l.attempts.live[at.launch.UniID] != at {
+		return
+	}
 	delete(l.attempts.live, at.launch.UniID)
 	l.attempts.ports.give(at.port)
 	l.release(at.code)

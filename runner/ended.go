@@ -35,6 +35,8 @@ func (l *loop) happened(ev engine.Event) {
 		l.step(sched.Started{
 			UniID: ev.UniID, PID: ev.Running.PID, PIDStart: ev.Running.PIDStart, Adopted: ev.Running.Adopted, Host: ev.Running.Host, Grant: ev.Running.Grant,
 		})
+	case ev.Ready != nil:
+		l.step(sched.Ready{UniID: ev.UniID, Host: ev.Ready.Host, Grant: ev.Ready.Grant})
 	case ev.Queued != nil:
 		l.step(sched.Queued{UniID: ev.UniID, JobID: ev.Queued.JobID, Reason: ev.Queued.Reason})
 	case ev.Background != nil:

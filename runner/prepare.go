@@ -57,7 +57,7 @@ func (l *loop) prepare(a sched.Prepare) {
 			if err != nil {
 				l.attempts.ports.give(p.port)
 				l.release(p.code())
-				l.step(l.refused(a.Job, err))
+				l.step(l.refused(a, err))
 				return
 			}
 			l.attempts.fresh[a.Job] = true
@@ -76,7 +76,7 @@ func (p *preparation) run() (at *attempt, ev sched.Prepared, err error) {
 	if p.uniID, p.dir, err = p.Ledger.NewAttempt(p.job.File); err != nil {
 		return nil, ev, err
 	}
-	ev.Job = p.Prepare.Job
+	ev.Job, ev.After = p.Prepare.Job, p.After
 	if ev.Claims, err = p.claim(); err == nil {
 		if at, ev.Start, err = p.patiently(); err != nil {
 			withdraw(p.Engine.Claims, p.uniID, p.Grant)
@@ -300,6 +300,9 @@ func (p *preparation) launch(r jobspec.Rendered, header string) engine.Launch {
 		Ask:  p.ask(),
 		Tree: job.Spec.Tree, Leftovers: job.Spec.Leftovers, UniFile: p.Batch.Files[job.File].UniID,
 	}
+	if p.After != "" {
+		l.After = &engine.After{UniID: p.After, Within: p.Within}
+	}
 	if len(l.Shell) == 0 {
 		l.Shell = p.shell
 	}
@@ -316,7 +319,7 @@ func (p *preparation) ask() *engine.Ask {
 	}
 	s := p.job.Spec
 	return &engine.Ask{
-		GPUs: s.Request.Min, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
+		GPUs: p.GPUs, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
 		Strays: slices.Contains(s.Allow, sched.AllowStray),
 	}
 }

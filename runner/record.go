@@ -30,10 +30,7 @@ func (l *loop) record(some ...sched.Record) {
 		done = l.append(some)
 	}
 	for i, a := range some {
-		at, starts := l.attempts.live[a.Fact.UniID], a.Fact.Kind == state.KindStart
-		if starts && at != nil {
-			at.launch.Key, at.launch.Needs = a.Fact.Key, a.Fact.Needs
-		}
+		starts := a.Fact.Kind == state.KindStart
 		if i >= done && starts {
 			b.unrecorded[a.Fact.UniID] = true
 			continue

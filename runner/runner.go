@@ -268,6 +268,10 @@ func (l *loop) do(a sched.Action) {
 		l.Engine.Claims.Withdraw(a.UniID)
 	case sched.Launch:
 		l.start(a)
+	case sched.Begin:
+		l.begin(a.UniID)
+	case sched.Survey:
+		l.survey(a.Jobs)
 	case sched.End:
 		l.launch() // it may be one of these
 		how := engine.Term

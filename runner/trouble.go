@@ -29,11 +29,11 @@ func outOfFiles(err error) bool {
 }
 
 // refused returns the answer to a Prepare that failed.
-func (l *loop) refused(job int, err error) sched.Event {
+func (l *loop) refused(a sched.Prepare, err error) sched.Event {
 	if isCramped(err) {
 		l.stateFailed(err)
 	}
-	return sched.PrepareFailed{Job: job, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(rival))}
+	return sched.PrepareFailed{Job: a.Job, After: a.After, Reason: err.Error(), Input: errors.As(err, new(*files.NoMatch)), Rival: errors.As(err, new(rival))}
 }
 
 // stateFailed makes the core stop starting jobs. Only the first cause counts.

@@ -126,6 +126,7 @@ func setLimits(o *sched.Options, b *jobspec.Batch) {
 	}
 	o.Elsewhere, o.Queues = true, does.Queues
 	o.Largest = cluster.Asked{Options: b.Settings.Cluster}.Largest()
+	o.Survey = cluster.Every(b.Settings.Cluster)
 	o.MaxOpen, _ = strconv.Atoi(b.Settings.Cluster["max_submitted"])
 	o.MaxTotal, _ = strconv.Atoi(b.Settings.Cluster["max_gpus_total"])
 }

@@ -39,7 +39,9 @@ var jobKeysOnCluster = []onCluster{
 	}, note: "max_util"},
 	{keys: []string{"share"}, is: func(j *jobspec.Job, s *jobspec.Settings) bool { return j.Spec.Request.Share && !s.Share }, note: "share"},
 	{keys: []string{"affinity"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Affinity }, note: "affinity"},
-	{keys: []string{"resize"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool { return j.Spec.Request.Max > j.Spec.Request.Min }, note: "a range of gpus (the least is asked for, and it is not resized)"},
+	{keys: []string{"resize"}, is: func(j *jobspec.Job, _ *jobspec.Settings) bool {
+		return j.Spec.Request.Max > j.Spec.Request.Min && j.Spec.Resize.Up == 0
+	}, note: "a range of gpus without resize (the least is asked for)"},
 }
 
 var settingsOnCluster = []onCluster{

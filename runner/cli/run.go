@@ -160,7 +160,7 @@ func (r *run) open() error {
 	r.runLog = r.state.RunLog()
 	r.log = r.logger()
 	r.opts.Run, r.opts.UID = runID(), host.Me()
-	r.opts.Steady = steady
+	r.opts.Steady, _ = time.ParseDuration(steady)
 	r.core = sched.New(r.batch, r.state.History(), r.opts)
 	r.core.Step(now(), sched.Looked{Evidence: files.Evidence(r.batch, r.state.History(), r.opts)})
 	if err := problems(jobspec.Report(checkHost(r.batch, r.runs))); err != nil {
@@ -196,8 +196,8 @@ func (r *run) logger() zerolog.Logger {
 }
 
 // steady is how long GPUs must have been busy, idle or free for a resize; 0 for the usual
-// time. Tests cannot wait for that.
-var steady time.Duration
+// time. Tests cannot wait for that, and set it, some when they link.
+var steady string
 
 // runs reports whether a job would run.
 func (r *run) runs(id int) bool { return r.core.Verdict(id).Run }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	}
 	// Not the rules of the machine that the tests run on, and this user instead of root.
 	hostRulesAt = hostrules.Place{Path: os.Getenv("TEST_HOST_RULES"), Owner: os.Getuid()}
-	steady = time.Second
+	steady = "1s"
 	lookAtFiles = 50 * time.Millisecond
 	codecopy.MaxFiles = 200
 	testscript.Main(m, map[string]func(){

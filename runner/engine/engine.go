@@ -38,7 +38,8 @@ type Launch struct {
 	Tree    bool          // ends when no process of its tree is left (block dialect)
 	UniFile string        // with Tree: the uni_id.json the script reports in; a PID that it lists as running belongs to the tree
 
-	Ask *Ask `json:",omitempty"` // of an engine that places; nil for others
+	Ask   *Ask   `json:",omitempty"` // of an engine that places; nil for others
+	After *After `json:",omitempty"` // with Successors: it takes the place of another attempt; nil to begin at once
 
 	// Leftovers says what to do with processes that outlive the last command, one of
 	// the Leftovers constants; "" means LeftoversKill.
@@ -54,6 +55,13 @@ type Ask struct {
 	Memory    gpu.Bytes // 0 for what the cluster gives
 	Priority  int
 	Strays    bool // it may use GPUs that it was not given
+}
+
+// An After is the attempt whose place another takes, on the GPUs that it has been given: it
+// waits on these until Begin.
+type After struct {
+	UniID  string
+	Within time.Duration // it gives up, and leaves its GPUs
 }
 
 // Token stands in a command or its environment for what is known only where it runs: gpu,
@@ -179,6 +187,16 @@ type Claims interface {
 	Quarantine(gpu.Quarantine) error
 }
 
+// Successors are attempts that take the place of others, with other GPUs: where these cannot be
+// changed while an attempt runs, the next one waits on its own until the last has ended.
+type Successors interface {
+	// Begin lets an attempt with After begin, once the other is over and the ledger has its start.
+	Begin(uniID string)
+	// Spare returns, for each of these, how many GPUs are free on one node that it could use, and
+	// whether anybody's jobs wait there for their turn. It takes a while, and any goroutine may call it.
+	Spare(asks []Ask) (free []int, waiting bool, err error)
+}
+
 // A BrokenError is why an engine cannot start any more attempts.
 type BrokenError struct{ Err error }
 
@@ -191,6 +209,7 @@ func (e *BrokenError) Unwrap() error { return e.Err }
 type Event struct {
 	UniID      string
 	Queued     *Queued
+	Ready      *Ready
 	Running    *Running
 	Background *Background
 	Suspended  *bool // whether a cluster has suspended it, after Running
@@ -218,6 +237,12 @@ type Background struct {
 type Queued struct {
 	JobID  string // there
 	Reason string // why it waits, as the cluster says; "" if unknown
+}
+
+// Ready reports that an attempt with After has its GPUs, and waits for Begin.
+type Ready struct {
+	Host  string
+	Grant gpu.Grant
 }
 
 // Running reports that the attempt's first process exists.

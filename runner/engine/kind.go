@@ -39,6 +39,8 @@ type Opened struct {
 	Engine
 	Claims Claims // nil if it makes none
 	Trees  Trees  // nil if its attempts run elsewhere
+
+	Successors Successors // nil if it cannot give an attempt other GPUs that way
 }
 
 // Config configures an engine.

@@ -29,7 +29,7 @@ func (Began) on(c *Core) {
 			a.grant.Background, a.grant.CPUs, a.grant.RAM = c.b.Settings.Background, spec.CPUs, spec.Memory
 			a.pool = spec.Pool
 			if c.opts.Elsewhere {
-				a.asks = spec.Request.Min
+				a.asks = max(spec.Request.Min, a.gpus())
 			}
 			a.cpus, a.memory, a.grant.Share, a.grant.Slots = spec.CPUs, spec.Memory, spec.Request.Share, spec.Request.Slots
 			c.jobs[a.job].attempt = max(c.jobs[a.job].attempt, a.n)

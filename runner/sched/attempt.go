@@ -101,6 +101,9 @@ func (l *attempts) preparing(job int) *attempt {
 	return nil
 }
 
+// gpus returns how many GPUs it has.
+func (a *attempt) gpus() int { return max(len(a.grant.UUIDs), len(a.grant.Indices)) }
+
 // hold returns the name under which the pool knows the attempt.
 func (a *attempt) hold() string {
 	if a.uniID == "" {
@@ -166,26 +169,6 @@ func (c *Core) line(a *attempt, queued bool) {
 // allQueued reports whether whatever is live waits in the queue of a cluster.
 func (l *attempts) allQueued() bool { return l.queued == len(l.all) }
 
-// leaveQueue gives up when nothing of all that is submitted has begun for max_wait.
-func (c *Core) leaveQueue() {
-	if c.live.queued == 0 || !c.live.allQueued() || !c.begun {
-		c.idle = 0
-		return
-	}
-	if c.idle == 0 {
-		c.idle = c.now.Boot
-	}
-	limit := c.b.Settings.MaxWait
-	if limit == 0 || c.now.Boot-c.idle < limit || c.draining != "" {
-		return
-	}
-	c.gaveUp = true
-	first := c.live.all[0]
-	c.vain.Head, c.vain.HeadWhy = first.name, first.standing.String()
-	c.drain("nothing has begun on the cluster within max_wait")
-	c.endAll(state.WhyInterrupted, false)
-}
-
 // whyQueued says how the attempt of a job waits in the queue of a cluster.
 func (c *Core) whyQueued(id int32) *schema.Wait {
 	for _, a := range c.live.all {
@@ -250,6 +233,10 @@ func (c *Core) moveOn(a *attempt) {
 
 // on records the start of an attempt and launches it.
 func (ev Prepared) on(c *Core) {
+	if ev.After != "" {
+		c.furnished(ev)
+		return
+	}
 	a, uni := c.live.preparing(ev.Job), ev.Start.UniID
 	if a == nil || uni == "" || c.live.byID[uni] != nil {
 		c.do(Discard{UniID: uni})
@@ -275,12 +262,13 @@ func (ev Prepared) on(c *Core) {
 	c.live.byID[uni] = a
 	c.refill = c.refill || c.counts[preparing] == maxPreparing || len(c.gathering.claims) > 0
 	c.jobs[a.job].attempt = a.n
-	c.record(a.file, a.job, c.startFact(a, ev.Start))
+	start := c.startFact(a, ev.Start)
+	c.record(a.file, a.job, start)
 	c.set(a.job, running)
 	c.line(a, c.opts.Queues)
 	c.lookFor(a)
 	c.reads.begun(c.now.Boot)
-	c.do(Launch{Job: int(a.job), UniID: uni})
+	c.do(Launch{Job: int(a.job), UniID: uni, Key: start.Key, Needs: start.Needs})
 }
 
 // overcommits reports whether an attempt, which holds its part, and those of other runs need more
@@ -320,6 +308,8 @@ func (c *Core) abandon(a *attempt, outrun bool) {
 func (ev PrepareFailed) on(c *Core) {
 	a := c.live.preparing(ev.Job)
 	switch {
+	case ev.After != "":
+		c.unfurnished(ev)
 	case a == nil:
 	case a.stop != "" || c.draining != "" || c.jobs[a.job].gone:
 		c.abandon(a, false)
@@ -359,6 +349,9 @@ func (ev Started) on(c *Core) {
 	if a == nil {
 		return
 	}
+	if a.queued {
+		a.began = c.now.Boot
+	}
 	c.line(a, false)
 	if a.pid != ev.PID && ev.PID > 0 {
 		f := a.fact(state.KindRunning, c.now)
@@ -369,6 +362,12 @@ func (ev Started) on(c *Core) {
 		c.record(a.file, a.job, f)
 	}
 	c.answered(a)
+}
+
+func (ev Suspended) on(c *Core) {
+	if a := c.live.byID[ev.UniID]; a != nil {
+		a.suspended = ev.Is
+	}
 }
 
 func (ev Backgrounded) on(c *Core) {

@@ -100,8 +100,8 @@ func (c *Core) checkLimits() error {
 			return nil
 		}
 	}
-	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all) > most {
-		return fmt.Errorf("%d jobs are running, max_concurrent is %d", len(c.live.all), most)
+	if most := c.b.Settings.MaxConcurrent; most > 0 && len(c.live.all)+len(c.successors) > most {
+		return fmt.Errorf("%d jobs are running, max_concurrent is %d", len(c.live.all)+len(c.successors), most)
 	}
 	if c.opts.CPUs > 0 && c.live.cpus > c.opts.CPUs {
 		return fmt.Errorf("%d cores are reserved of %d", c.live.cpus, c.opts.CPUs)

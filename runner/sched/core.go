@@ -36,6 +36,7 @@ type Options struct {
 	MaxTotal  int           // GPUs that all jobs of this user may have on the cluster; 0 means no limit
 	Run       string        // this run's ID
 	UID       int           // of its user
+	Survey    time.Duration // how often to ask the engine for free GPUs, at most; 0 if attempts get others without a successor
 	Steady    time.Duration // how long GPUs must have been busy, idle or free for a resize; 0 for a minute
 
 	Zone *time.Location // in which the hours of this run count; nil for UTC
@@ -58,6 +59,7 @@ type Core struct {
 	resizes
 	ending
 	steering
+	succession
 	gathering gathering
 	pools     pools
 	lessons   lessons
@@ -171,6 +173,8 @@ func (c *Core) settle() {
 	c.waste()
 	c.giveUp()
 	c.resize()
+	c.tend()
+	c.expand()
 	c.wish()
 	c.yield()
 	if c.finish() {
@@ -190,6 +194,9 @@ func (Woken) on(c *Core) { c.wakeAt = 0 }
 // on records which job of the cluster an attempt is, once.
 func (ev Queued) on(c *Core) {
 	a := c.live.byID[ev.UniID]
+	if s := c.successorBy(ev.UniID); s != nil {
+		s.next.jobID, s.next.reason = ev.JobID, ev.Reason
+	}
 	if a == nil {
 		return
 	}
@@ -200,12 +207,6 @@ func (ev Queued) on(c *Core) {
 	}
 	a.jobID, a.reason = ev.JobID, ev.Reason
 	c.answered(a)
-}
-
-func (ev Suspended) on(c *Core) {
-	if a := c.live.byID[ev.UniID]; a != nil {
-		a.suspended = ev.Is
-	}
 }
 
 func (ev StateFailed) on(c *Core) {
@@ -281,6 +282,26 @@ func (c *Core) giveUp() {
 	}
 }
 
+// leaveQueue gives up when nothing of all that is submitted has begun for max_wait.
+func (c *Core) leaveQueue() {
+	if c.live.queued == 0 || !c.live.allQueued() || !c.begun {
+		c.idle = 0
+		return
+	}
+	if c.idle == 0 {
+		c.idle = c.now.Boot
+	}
+	limit := c.b.Settings.MaxWait
+	if limit == 0 || c.now.Boot-c.idle < limit || c.draining != "" {
+		return
+	}
+	c.gaveUp = true
+	first := c.live.all[0]
+	c.vain.Head, c.vain.HeadWhy = first.name, first.standing.String()
+	c.drain("nothing has begun on the cluster within max_wait")
+	c.endAll(state.WhyInterrupted, false)
+}
+
 // unlock handles a batch whose jobs wait for each other, which no loaded batch does:
 // rather than wait forever, it marks the first of them blocked.
 func (c *Core) unlock() bool {
@@ -299,7 +320,7 @@ func (c *Core) unlock() bool {
 // finish ends the run when it has nothing left to do.
 func (c *Core) finish() bool {
 	left := c.counts[pending] + c.counts[ready] + c.counts[waiting]
-	if len(c.live.all) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
+	if len(c.live.all)+len(c.successors) > 0 || c.draining == "" && (!c.begun || left > 0 && !(c.gaveUp && (c.onlyGPUs() || c.closed() != ""))) {
 		return false
 	}
 	if c.lingers() || (c.rereading || c.opts.Watch && !c.gaveUp) && c.draining == "" {
@@ -369,5 +390,6 @@ func (c *Core) nextTime() (at, fill time.Duration) {
 	at = fill
 	c.nextRead(first(&at))
 	c.nextGauge(first(&at))
+	c.nextSuccession(first(&at))
 	return at, fill
 }

@@ -16,6 +16,9 @@ import (
 // on records the end of an attempt, releases what it held, and moves its job on.
 func (ev Ended) on(c *Core) {
 	a := c.live.byID[ev.UniID]
+	if s := c.successorBy(ev.UniID); s != nil {
+		c.vanished(s, ev)
+	}
 	if a == nil {
 		return // it has already ended
 	}
@@ -37,7 +40,7 @@ func (ev Ended) on(c *Core) {
 	if f.State == state.Timeout && a.job >= 0 {
 		_, f.Reason = c.timeout(a.job)
 	}
-	p := c.plan(a, &f)
+	p, s := c.plan(a, &f), c.followed(a, &f)
 	c.giveBack(a, ev.Stuck, false)
 	f.Uncharged = c.excused(a, f, ev)
 	c.learn(a, f)
@@ -49,6 +52,8 @@ func (ev Ended) on(c *Core) {
 	case a.job < 0 || c.jobs[a.job].phase != running || c.jobs[a.job].own > 0:
 	case ev.Void && c.broken && f.State != state.Interrupted:
 		c.set(a.job, pending) // its start could not be recorded, so it never ran
+	case s != nil:
+		c.follow(s, &f)
 	default:
 		if p != nil && !ev.Stuck && c.draining == "" && !c.jobs[a.job].quit && !c.jobs[a.job].gone {
 			c.move(a, p)

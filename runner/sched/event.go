@@ -49,6 +49,7 @@ type Noticed struct {
 // to a rival.
 type Prepared struct {
 	Job    int
+	After  string // as in Prepare
 	Start  state.Fact
 	Claims []gpu.Claim
 }
@@ -65,6 +66,7 @@ type Gathered struct {
 // spends no retry; something the edge could not create (the log, the config file) is.
 type PrepareFailed struct {
 	Job    int
+	After  string // as in Prepare
 	Reason string
 	Input  bool // an input of the job matches nothing
 	Rival  bool // another run took the GPU first: look again
@@ -204,6 +206,9 @@ type Prepare struct {
 	Grant   gpu.Grant
 	Timeout time.Duration // 0 for none
 	Cores   string        // to bind the job to, for affinity; "" for any
+	GPUs    int           // that the engine is asked for, if it chooses them
+	After   string        // the attempt that it is to follow; "" for none
+	Within  time.Duration // of which it has to end
 	Note    string        // for a warning: what could not be considered in judging the GPUs; usually ""
 }
 
@@ -240,11 +245,19 @@ type Gather struct {
 // Ungather: end a gathering claim.
 type Ungather struct{ UniID string }
 
-// Launch: have the engine start the attempt. Its start is already in the ledger.
+// Launch: have the engine start the attempt. Its start is already in the ledger, except for a
+// successor, which does not begin before Begin.
 type Launch struct {
-	Job   int
-	UniID string
+	Job        int
+	UniID      string
+	Key, Needs string // as in its start
 }
+
+// Begin: let a successor begin. Its start is in the ledger now.
+type Begin struct{ UniID string }
+
+// Survey: find out how many GPUs are free for these jobs, answered by Surveyed.
+type Survey struct{ Jobs []int }
 
 // End: have the engine stop an attempt.
 type End struct {
@@ -304,6 +317,8 @@ func (Wish) action()       {}
 func (Gather) action()     {}
 func (Ungather) action()   {}
 func (Launch) action()     {}
+func (Begin) action()      {}
+func (Survey) action()     {}
 func (End) action()        {}
 func (Save) action()       {}
 func (Adopt) action()      {}

@@ -36,7 +36,7 @@ func TestLostRaceKeepsThePlace(t *testing.T) {
 	if !since.Equal(began) {
 		t.Errorf("after a lost race it waits since %v, want %v", since, began)
 	}
-	w.send(w.prepared(0, 1))
+	w.send(w.prepared(Prepare{Attempt: 1}))
 	w.wait(2 * time.Second)
 	if !since.Equal(w.now.Wall.Add(-2 * time.Second)) {
 		t.Errorf("with a GPU it waits since %v, want %v", since, w.now.Wall.Add(-2*time.Second))

@@ -183,11 +183,22 @@ func (c *Core) keep(req gpu.Request) {
 
 // grant reserves what a job was given and has the edge prepare its start.
 func (c *Core) grant(id int32, g gpu.Grant) {
-	cl, note := c.jobs[id].class, ""
+	a, prepare := c.draft(id, c.jobs[id].class, g)
+	if c.waiter.first == id {
+		c.waiter.first = -1
+	}
+	c.set(id, preparing)
+	c.take(a)
+	c.do(prepare)
+}
+
+// draft returns the next attempt of a job, and what prepares it.
+func (c *Core) draft(id int32, cl *class, g gpu.Grant) (*attempt, Prepare) {
+	note := ""
 	if cl.gpus {
 		note = c.pool.Note(c.now.Boot, cl.req, g)
 	}
-	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), Note: note}
+	prepare := Prepare{Job: int(id), Attempt: int(c.jobs[id].attempt + 1), GPUs: c.orders(cl), Note: note}
 	prepare.Timeout, _ = c.timeout(id)
 	g.Since, g.Background = c.now.Wall, c.b.Settings.Background
 	lasts := prepare.Timeout
@@ -204,16 +215,10 @@ func (c *Core) grant(id int32, g gpu.Grant) {
 	if cl.gpus && c.spec(id).Affinity {
 		prepare.Cores = c.pool.Cores(g)
 	}
-	if c.waiter.first == id {
-		c.waiter.first = -1
-	}
-	a := &attempt{
+	return &attempt{
 		job: id, file: c.file(id), n: c.jobs[id].attempt + 1, grant: g, cpus: cl.cpus, memory: cl.memory, pool: cl.pool, asks: c.orders(cl),
 		start: c.now.Wall, name: c.name(id), key: c.b.Jobs[id].Key.String(), origin: origin{follows: -1},
-	}
-	c.set(id, preparing)
-	c.take(a)
-	c.do(prepare)
+	}, prepare
 }
 
 // timeout returns how long a job may run, 0 for no limit, and the rule of the host if it
@@ -234,7 +239,7 @@ func (c *Core) slots() *schema.Wait {
 	if c.paused {
 		return waits(schema.WaitPaused, "%s", pausedAll)
 	}
-	n := len(c.live.all) + len(c.moves)
+	n := len(c.live.all) + len(c.moves) + len(c.successors)
 	if most := c.b.Settings.MaxConcurrent; most > 0 && n >= most {
 		noun := "jobs are"
 		if n == 1 {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +59,7 @@ type chaos struct {
 	dying    int                     // 1 if the core no longer knows all facts
 	hung     bool                    // some attempt left its GPUs in an unknown state
 	elastic  bool                    // jobs ask for one GPU or more
+	away     bool                    // a cluster chooses the GPUs
 }
 
 // pick takes a number below n from the input, or 0 when the input is used up.
@@ -73,7 +75,12 @@ func (c *chaos) pick(n int) int {
 func (c *chaos) chance(percent int) bool { return c.pick(100) < percent }
 
 func (c *chaos) batch() {
-	c.gpus(c.pick(4), 24*gpu.GiB)
+	if c.away = c.chance(30); c.away {
+		c.opts.Elsewhere, c.opts.Queues, c.opts.Survey, c.free = true, true, 30*time.Second, 3
+		c.opts.MaxOpen, c.opts.MaxTotal = c.pick(5), 3*c.pick(3)
+	} else {
+		c.gpus(c.pick(4), 24*gpu.GiB)
+	}
 	s := &c.b.Settings
 	s.MaxConcurrent = c.pick(4)
 	s.Order = []string{"file", "shuffle", "largest-first", jobspec.LongestFirst}[c.pick(4)]
@@ -101,7 +108,7 @@ func (c *chaos) batch() {
 	}
 	c.opts.CPUs = c.pick(4)
 	c.opts.Memory = gpu.Bytes(c.pick(3)) * 8 * gpu.GiB
-	c.elastic = c.chance(30)
+	c.elastic = c.chance(30) || c.away
 	some, forced := c.chance(10), c.chance(10)
 	n, backwards := 1+c.pick(8), c.chance(30)
 	for i := range n {
@@ -172,6 +179,9 @@ func (c *chaos) someSpec() jobspec.Spec {
 	if c.chance(20) {
 		spec.Stall = jobspec.Stall{After: time.Duration(1+c.pick(3)) * time.Minute, Output: time.Duration(c.pick(3)) * time.Minute, Kill: c.chance(50)}
 	}
+	if c.away && c.chance(70) {
+		spec.Resize = jobspec.Resize{Up: 70, Down: 40, Signal: "USR1", Grace: time.Minute, Every: time.Minute}
+	}
 	if r := spec.Request; r.Share || r.Max == r.Min { // no job file can ask for that
 		spec.Resize = jobspec.Resize{}
 	}
@@ -193,6 +203,11 @@ func (c *chaos) begin() {
 	c.open()
 	c.preps, c.reads, c.dying, c.excused, c.gathered = nil, nil, 0, map[string]int{}, map[string]bool{}
 	c.saved = map[int32]time.Duration{}
+	for uni := range c.live {
+		if !c.started[uni] {
+			delete(c.live, uni) // a successor that nobody knows any more gives up
+		}
+	}
 	c.send(Began{})
 }
 
@@ -258,12 +273,22 @@ func (c *chaos) watch(a Action) {
 		c.saves(a)
 	case Launch:
 		c.launched(a)
+	case Begin:
+		if !c.started[a.UniID] || !c.live[a.UniID] || c.beside(a.UniID) != "" {
+			c.t.Fatalf("%s begins: started %v, live %v, beside %q", a.UniID, c.started[a.UniID], c.live[a.UniID], c.beside(a.UniID))
+		}
 	case Finish:
 		c.mayFinish()
 	}
 }
 
 func (c *chaos) launched(a Launch) {
+	if s := c.core.successorBy(a.UniID); s != nil {
+		if c.started[a.UniID] || !c.live[s.old.uniID] && !c.stopped[s.old.uniID] {
+			c.t.Fatalf("%s is to follow %s: %v", a.UniID, s.old.uniID, c.started[a.UniID])
+		}
+		return
+	}
 	if !c.started[a.UniID] || c.live[a.UniID] || c.stopped[a.UniID] {
 		c.t.Fatalf("%s launched: started %v, live %v, ended %v", a.UniID, c.started[a.UniID], c.live[a.UniID], c.stopped[a.UniID])
 	}
@@ -274,12 +299,20 @@ func (c *chaos) launched(a Launch) {
 			c.t.Fatalf("%s launched on %s, which alice has claimed", a.UniID, cl.UUID)
 		}
 	}
-	name := c.b.Jobs[a.Job].Name + "."
+	if other := c.beside(a.UniID); other != "" {
+		c.t.Fatalf("%s launched beside %s", a.UniID, other)
+	}
+}
+
+// beside returns another attempt of the same job that has started and may run, or "".
+func (c *chaos) beside(uniID string) string {
+	name := uniID[:strings.LastIndexByte(uniID, '.')+1]
 	for uni := range c.live {
-		if len(uni) > len(name) && uni[:len(name)] == name {
-			c.t.Fatalf("%s launched beside %s", a.UniID, uni)
+		if uni != uniID && c.started[uni] && strings.HasPrefix(uni, name) {
+			return uni
 		}
 	}
+	return ""
 }
 
 // saves checks that only a job that may be resized is asked to save its work, and not too often.
@@ -293,7 +326,10 @@ func (c *chaos) saves(s Save) {
 		c.t.Fatalf("%s is asked to save its work, %v after the last time: %+v", s.UniID, c.now.Boot-last, spec.Resize)
 	}
 	c.saved[a.job] = c.now.Boot
-	if n := len(a.grant.UUIDs); n <= spec.Request.Min && n >= spec.Request.Max {
+	if s := c.core.successorOf(a); c.away && (s == nil || !s.ready || !c.live[s.next.uniID]) {
+		c.t.Fatalf("%s is asked to save its work, and nothing is to follow", s.next.uniID)
+	}
+	if n := a.gpus(); n <= spec.Request.Min && n >= spec.Request.Max {
 		c.t.Fatalf("%s with %d GPUs is asked to save its work: %+v", s.UniID, n, spec.Request)
 	}
 }
@@ -343,14 +379,18 @@ func (c *chaos) event() {
 		c.strange()
 	case 12:
 		if uni := c.one(); uni != "" {
-			c.send(Started{UniID: uni, PID: 1 + c.pick(100), PIDStart: 1, Adopted: c.chance(50)})
+			c.begins(uni, 1+c.pick(100), c.chance(50))
 		}
 	case 13:
 		c.crash()
 	case 14:
 		c.somewhere()
 	case 15, 16:
-		c.resizing()
+		if c.away {
+			c.succeeding()
+		} else {
+			c.resizing()
+		}
 	case 17, 18:
 		c.steer()
 	case 19:
@@ -519,6 +559,49 @@ func (c *chaos) resizing() {
 	}
 }
 
+// succeeding is what makes jobs of a cluster go on with more GPUs, and keeps them from it.
+func (c *chaos) succeeding() {
+	c.free, c.others = c.pick(6)-1, c.chance(20)
+	for _, uni := range slices.Sorted(maps.Keys(c.live)) {
+		c.begins(uni, 7, false)
+	}
+	c.after(time.Minute)
+	c.send(Woken{})
+	for range len(c.preps) {
+		c.answerPrepare()
+	}
+	if c.done != nil || len(c.core.successors) == 0 {
+		return
+	}
+	s := c.core.successors[0]
+	uni := s.next.uniID
+	switch c.pick(7) {
+	case 0, 1, 2:
+		if c.live[uni] && !s.ready {
+			c.send(Ready{UniID: uni, Host: "node2", Grant: gpu.Grant{Indices: []int{0, 1, 2, 3}[:s.next.asks]}})
+		}
+	case 3, 4:
+		if old := s.old.uniID; c.live[old] && s.ready {
+			c.exit(old, Ended{ExitCode: c.pick(2), Why: state.WhyResize, Whole: c.chance(20)})
+		}
+	case 5:
+		if c.live[uni] {
+			c.exit(uni, Ended{ExitCode: -1, Lost: true, Void: true})
+		}
+	case 6:
+		c.send(Declined{UniID: s.old.uniID, Why: "it catches no signal"})
+	}
+}
+
+// begins lets an attempt begin, on as many GPUs as it has asked for if a cluster chooses them.
+func (c *chaos) begins(uni string, pid int, adopted bool) {
+	ev := Started{UniID: uni, PID: pid, PIDStart: 1, Adopted: adopted}
+	if a := c.core.live.byID[uni]; c.away && a != nil {
+		ev.Host, ev.Grant = "node1", &gpu.Grant{Indices: []int{0, 1, 2}[:min(a.asks, 3)]}
+	}
+	c.send(ev)
+}
+
 // somewhere makes an attempt or somebody else take memory on some GPU, its own or not.
 func (c *chaos) somewhere() {
 	if uni := c.one(); len(c.devs) > 0 && len(c.uses) < 20 {
@@ -549,11 +632,11 @@ func (c *chaos) answerPrepare() {
 	c.preps = slices.Delete(c.preps, i, i+1)
 	switch c.pick(6) {
 	case 0:
-		c.send(PrepareFailed{Job: p.Job, Rival: true})
+		c.send(PrepareFailed{Job: p.Job, After: p.After, Rival: true})
 	case 1:
-		c.send(PrepareFailed{Job: p.Job, Reason: "no log"})
+		c.send(PrepareFailed{Job: p.Job, After: p.After, Reason: "no log"})
 	default:
-		c.send(c.prepared(p.Job, p.Attempt))
+		c.send(c.prepared(p))
 	}
 }
 
@@ -706,7 +789,7 @@ func (c *chaos) strange() {
 func (c *chaos) crash() {
 	ev := Event(Woken{})
 	if len(c.preps) > 0 && c.chance(70) {
-		ev = c.prepared(c.preps[0].Job, c.preps[0].Attempt)
+		ev = c.prepared(c.preps[0])
 	} else if uni := c.one(); uni != "" && c.chance(70) {
 		ev = Ended{UniID: uni, ExitCode: c.pick(2)}
 		delete(c.live, uni) // whatever the runner still saw of it
@@ -724,6 +807,7 @@ func (c *chaos) crash() {
 
 // calm lets everything come to its end, and the run with it.
 func (c *chaos) calm() {
+	c.free = 0
 	c.uses = nil
 	c.fails = ""
 	if c.done == nil {
@@ -754,7 +838,7 @@ func (c *chaos) calm() {
 		case len(c.preps) > 0:
 			p := c.preps[0]
 			c.preps = c.preps[1:]
-			c.send(c.prepared(p.Job, p.Attempt))
+			c.send(c.prepared(p))
 		case len(c.reads) > 0:
 			c.answerRead()
 		case len(c.live) > 0:

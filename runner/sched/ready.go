@@ -295,8 +295,8 @@ func (c *Core) space(id int32) *schema.Wait {
 	if most := c.opts.Memory; most > 0 && cl.memory > 0 && memory+cl.memory > most {
 		return waits(schema.WaitMemory, "needs %s of host memory, %s of %s are free", cl.memory.Asked(), max(0, most-memory).Round(), most.Round())
 	}
-	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > 0 && c.live.asks+c.orders(cl) > most {
-		return waits(schema.WaitGPUs, "jobs with %s are submitted and %s is %d", gpus(c.live.asks), by, most)
+	if most, by := c.mostOrders(); most >= 0 && c.orders(cl) > 0 && c.ordered()+c.orders(cl) > most {
+		return waits(schema.WaitGPUs, "jobs with %s are submitted and %s is %d", gpus(c.ordered()), by, most)
 	}
 	return c.tight(cl, cpus, memory)
 }

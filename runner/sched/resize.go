@@ -102,12 +102,20 @@ func (c *Core) resize() {
 // canResize reports whether the rules that do not depend on others let an attempt be
 // resized now. If its job could not start again at once, it is left alone.
 func (c *Core) canResize(a *attempt) bool {
-	if a.job < 0 || a.stop != "" || a.asked || a.background != "" || len(a.grant.UUIDs) == 0 {
+	if !c.resizable(a) {
 		return false
 	}
-	j, r := &c.jobs[a.job], &c.spec(a.job).Resize
 	last, ever := c.resizes.last[a.job]
-	return r.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !j.paused && !j.gone && !c.isHeld(a.job) && (!ever || c.now.Boot-last >= r.Every)
+	return !ever || c.now.Boot-last >= c.spec(a.job).Resize.Every
+}
+
+// resizable is canResize, however long ago the last time was.
+func (c *Core) resizable(a *attempt) bool {
+	if a.job < 0 || a.stop != "" || a.asked || a.background != "" || a.queued || a.suspended || a.gpus() == 0 {
+		return false
+	}
+	j := &c.jobs[a.job]
+	return c.spec(a.job).Resize.Up > 0 && j.phase == running && j.own == 1 && !j.quit && !j.paused && !j.gone && !c.isHeld(a.job)
 }
 
 // shrinks reports whether an attempt gives up GPUs now.
@@ -204,6 +212,9 @@ func (ev Declined) on(c *Core) {
 		return
 	}
 	a.pushed = false
+	if s := c.successorOf(a); s != nil {
+		c.dismiss(s)
+	}
 	if !c.resizes.warned[a.job] {
 		c.resizes.warned[a.job] = true
 		c.do(Warn{Text: fmt.Sprintf("%s keeps its GPUs, although resize is set: %s; it has to catch the signal, save its work and exit", a.name, ev.Why)})

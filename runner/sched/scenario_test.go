@@ -476,7 +476,7 @@ func (s *scenario) happens(f []string) bool {
 	case "wait":
 		s.wait(s.duration(f[1]))
 	case "prepared":
-		s.send(s.prepared(s.id(f[1]), 0))
+		s.send(s.prepared(Prepare{Job: s.id(f[1])}))
 	case "refused":
 		s.send(PrepareFailed{Job: s.id(f[1]), Reason: strings.Join(f[2:], " ")})
 	case "rival":

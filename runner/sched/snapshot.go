@@ -43,6 +43,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 			s.Counts[state.Running]--
 			s.Counts[state.Queued]++
 		}
+		v.Note = join(v.Note, c.successionNote(a))
 		v.Takes, _ = c.kin(a.job).Took()
 		s.Running = append(s.Running, v)
 	}

@@ -52,6 +52,8 @@ type world struct {
 	does    map[string]string     // what an attempt does: prints (if not given), computes, rests, or what is unknown; see gauged
 	work    map[string]stall.Work // what it has done
 	unis    map[string]int        // attempts so far, by job
+	free    int                   // GPUs on a node of a cluster; negative if it does not answer
+	others  bool                  // somebody waits for his turn there
 	chaotic bool                  // jobs may wait for each other, and attempts end before the run has begun
 }
 
@@ -259,7 +261,7 @@ func (w *world) act(a Action) {
 		}
 		w.grants[w.uni(a.Job, a.Attempt)] = a.Grant
 		if !w.manual["prepare"] {
-			w.pending = append(w.pending, w.prepared(a.Job, a.Attempt))
+			w.pending = append(w.pending, w.prepared(a))
 		}
 	case Gather:
 		if !w.manual["gather"] {
@@ -267,6 +269,14 @@ func (w *world) act(a Action) {
 		}
 	case Launch:
 		w.live[a.UniID] = true
+	case Survey:
+		ev := Surveyed{Waiting: w.others}
+		for _, id := range a.Jobs {
+			if w.free >= 0 {
+				ev.Jobs, ev.Free = append(ev.Jobs, id), append(ev.Free, w.free)
+			}
+		}
+		w.pending = append(w.pending, ev)
 	case Adopt:
 		w.adopt = append(w.adopt, a.Attempt.Start.UniID)
 		w.live[a.Attempt.Start.UniID] = true
@@ -310,10 +320,10 @@ func (w *world) uni(job, attempt int) string {
 	return fmt.Sprintf("%s.%d", w.b.Jobs[job].Name, w.unis[w.b.Jobs[job].Name]+1)
 }
 
-func (w *world) prepared(job, attempt int) Event {
-	uni := w.uni(job, attempt)
-	w.unis[w.b.Jobs[job].Name]++
-	return Prepared{Job: job, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[job].Name, Commands: []string{"true"}}, Claims: w.claims}
+func (w *world) prepared(p Prepare) Event {
+	uni := w.uni(p.Job, p.Attempt)
+	w.unis[w.b.Jobs[p.Job].Name]++
+	return Prepared{Job: p.Job, After: p.After, Start: state.Fact{UniID: uni, Log: "logs/" + w.b.Jobs[p.Job].Name, Commands: []string{"true"}}, Claims: w.claims}
 }
 
 // reading returns what NVML would report now: other people's load, and memory without a visible process.

@@ -69,6 +69,7 @@ type entry struct {
 	shown   engine.Queued
 	told    bool // of its start
 	held    bool // the cluster has suspended it
+	ready   bool // a successor: that it has its GPUs was told
 	task    *task
 	record  *wire.Record // that waits for the cluster's word
 	row     Row
@@ -114,13 +115,10 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 		c.Poll = defaultFiles
 	}
 	cl := &Cluster{
-		Config: c, words: words, stem: stem(Prefix(c.Options), c.Dir), every: defaultList, most: arrayMost,
+		Config: c, words: words, stem: stem(Prefix(c.Options), c.Dir), every: Every(c.Options), most: arrayMost,
 		events: make(chan engine.Event, 64), quit: make(chan struct{}),
 		post: newMailbox[func()](), out: newMailbox[engine.Event](),
 		live: map[string]*entry{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}, strangers: map[string]time.Time{}, small: map[string]gpu.Bytes{},
-	}
-	if d, err := time.ParseDuration(c.Options["poll"]); err == nil && d > 0 {
-		cl.every = d
 	}
 	cl.quota.most, _ = strconv.Atoi(c.Options["max_gpus_total"])
 	u, err := user.Current()
@@ -138,6 +136,14 @@ func open(words Words, c engine.Config) (*Cluster, error) {
 	cl.start(cl.pump)
 	cl.start(cl.run)
 	return cl, nil
+}
+
+// Every returns how often the cluster is asked about all jobs.
+func Every(options map[string]string) time.Duration {
+	if d, err := time.ParseDuration(options["poll"]); err == nil && d > 0 {
+		return d
+	}
+	return defaultList
 }
 
 // Prefix returns what the names of all jobs in the cluster begin with.
@@ -289,6 +295,9 @@ func (c *Cluster) find(e *entry, s status) {
 	e.n, e.gpus = p.Task, p.GPUs
 	e.submit = c.known(p.Submit)
 	e.submit.open++
+	if p.After && readRequest(p) == (request{}) {
+		c.letGo(e) // its start is in the ledger, and so is the end that it waits for
+	}
 }
 
 // remember finds the submissions of earlier runs, some of whose tasks may still be listed.

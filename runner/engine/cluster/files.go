@@ -53,9 +53,10 @@ const (
 // A place is where an attempt was submitted. With it the attempt counts as submitted.
 type place struct {
 	Engine string `json:"engine"`
-	Submit string `json:"submit"`         // the submission's folder
-	Task   int    `json:"task"`           // of it, from 0
-	GPUs   int    `json:"gpus,omitempty"` // that it asks for
+	Submit string `json:"submit"`          // the submission's folder
+	Task   int    `json:"task"`            // of it, from 0
+	GPUs   int    `json:"gpus,omitempty"`  // that it asks for
+	After  bool   `json:"after,omitempty"` // it waits on these for the end of another: see successor.go
 }
 
 // A task is what the node says of an attempt that it runs.
@@ -71,6 +72,7 @@ type task struct {
 	Background *engine.Background `json:"background,omitempty"`
 	Declined   string             `json:"declined,omitempty"` // why it was not asked to save its work, the last time
 	Stray      string             `json:"stray,omitempty"`    // what of it is on a GPU that it was not given
+	Ready      bool               `json:"ready,omitempty"`    // a successor has its GPUs
 }
 
 // beatEvery is how often a keeper shows that it lives.
@@ -218,10 +220,10 @@ func claimedBy(dir string) string {
 	return string(b)
 }
 
-// A request is what the runner asks of the node: to stop an attempt, or to have it save its
-// work first.
+// A request is what the runner asks of the node: to stop an attempt, to have it save its work
+// first, or to let one begin that waits for that.
 type request struct {
-	how    string // "term", "kill" or "save"; "" for nothing yet
+	how    string // "term", "kill", "save" or goAhead; "" for nothing yet
 	why    string
 	signal string        // save
 	wait   time.Duration // save

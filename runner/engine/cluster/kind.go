@@ -29,7 +29,7 @@ func (k Kind) Open(c engine.Config) (engine.Opened, error) {
 	if err != nil {
 		return engine.Opened{}, err
 	}
-	return engine.Opened{Engine: cl}, nil
+	return engine.Opened{Engine: cl, Successors: cl}, nil
 }
 
 // Submitted reports whether the attempt in a folder was submitted to a cluster, or was about
@@ -53,7 +53,7 @@ func (k Kind) Trace(dir, uniID string) (state.Trace, error) {
 		return state.Trace{}, err
 	}
 	p, ok := s.place()
-	if !ok {
+	if !ok || p.waits(s, uniID) {
 		return state.Trace{}, nil
 	}
 	l, err := p.launch()

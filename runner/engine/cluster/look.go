@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"gpurun/gpu"
 	"gpurun/runner/engine"
 	"gpurun/state"
 )
@@ -56,6 +57,10 @@ func (c *Cluster) read(e *entry) {
 	was := e.task
 	if e.task = t; was == nil {
 		c.noteStart(e)
+	}
+	if t.Ready && !e.ready {
+		e.ready = true
+		c.emit(engine.Event{UniID: e.UniID, Ready: &engine.Ready{Host: t.Host, Grant: gpu.Grant{Indices: t.GPUs, UUIDs: t.UUIDs}}})
 	}
 	if t.Running != nil && !e.told {
 		e.told = true

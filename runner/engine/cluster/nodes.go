@@ -11,6 +11,8 @@ type Node struct {
 	GPUs      int
 	Used      int // of these, given to jobs
 	Features  string
+	Kinds     string // of its GPUs, as a model in settings.cluster.models may name them
+	Default   bool   // jobs start on it that name no partition or queue
 	Occupants []Occupant
 }
 

@@ -141,7 +141,7 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 		turn <- struct{}{}
 		c.Go(func() {
 			defer all.Done()
-			errs[i] = lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l)})
+			errs[i] = lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l), After: l.After != nil})
 			<-turn
 		})
 	}

@@ -143,6 +143,11 @@ func keep(submission, variable string) int {
 	if why, least := outer.unfit(l, t); why != "" {
 		return refuse(l, wire.Record{Err: why, Unfit: least, Lost: true, Void: true}) // to be submitted again, without this node
 	}
+	if l.After != nil {
+		if never := outer.hold(l, t, here); never != nil {
+			return refuse(l, *never)
+		}
+	}
 	return attend(l, t, outer, here)
 }
 
@@ -293,8 +298,9 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 	last, tick, suspended := request{}, time.NewTicker(stopEvery), false
 	for {
 		if r := readRequest(here); r != last {
-			last = r
-			asked <- r.message()
+			if last = r; r.how != goAhead {
+				asked <- r.message()
+			}
 		}
 		select {
 		case b, ok := <-letters:

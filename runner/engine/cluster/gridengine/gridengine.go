@@ -95,7 +95,8 @@ type listedJob struct {
 		Owner string   `xml:"JB_owner"`
 		State string   `xml:"state"`
 		Queue string   `xml:"queue_name"` // gpu.q@node1
-		IDs   string   `xml:"tasks"`      // "" of a job that is no array
+		Wants string   `xml:"hard_req_queue"`
+		IDs   string   `xml:"tasks"` // "" of a job that is no array
 		Asks  []amount `xml:"hard_request"`
 	} `xml:"job_list"`
 }

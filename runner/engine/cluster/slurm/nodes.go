@@ -34,14 +34,15 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 		if !known {
 			i = len(nodes)
 			at[f[0]] = i
-			n := cluster.Node{Name: f[0], State: f[2], GPUs: gpusIn(f[3]), Used: gpusIn(f[4])}
+			n := cluster.Node{Name: f[0], State: f[2], GPUs: gpusIn(f[3]), Used: gpusIn(f[4]), Kinds: f[3]}
 			n.Open = slices.Contains(open, strings.TrimRight(n.State, "*~#$@+-"))
 			if f[5] != "(null)" {
 				n.Features = f[5]
 			}
 			nodes = append(nodes, n)
 		}
-		nodes[i].Parts = append(nodes[i].Parts, strings.TrimSuffix(f[1], "*"))
+		part, marked := strings.CutSuffix(f[1], "*")
+		nodes[i].Parts, nodes[i].Default = append(nodes[i].Parts, part), nodes[i].Default || marked
 	}
 	for line := range strings.Lines(out[1]) {
 		f := strings.Split(strings.TrimSpace(line), separator)
@@ -52,6 +53,26 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 		nodes[i].Take(f[1], gpusIn(f[2]))
 	}
 	return nodes, nil
+}
+
+// Waiting lists what waits, with its reason and its partitions.
+func (words) Waiting() cluster.Command {
+	return cluster.Command{Args: []string{"squeue", "-h", "-a", "-t", "PD", "-o", "%r|%P"}}
+}
+
+// turns are the reasons of jobs that wait only for their turn: not for another job, a date or a
+// person, nor because of a limit of their own.
+var turns = []string{"None", "Priority", "Resources"}
+
+// ReadWaiting reads that.
+func (words) ReadWaiting(stdout string) (parts []string, err error) {
+	for line := range strings.Lines(stdout) {
+		reason, list, _ := strings.Cut(strings.TrimSpace(line), separator)
+		if slices.Contains(turns, reason) {
+			parts = append(parts, strings.Split(list, ",")...)
+		}
+	}
+	return parts, nil
 }
 
 var gres = regexp.MustCompile(`(?:^|[,:/])gpu(?::[^:,()]*[^0-9:,()][^:,()]*)?:(\d+)`) // gpu:4, gpu:a100:4(S:0-1), gres:gpu:2

@@ -181,11 +181,22 @@ func TestNodes(t *testing.T) {
 		!slices.Equal(n.Occupants, []cluster.Occupant{{User: "ann", Jobs: 2, GPUs: 2}, {User: "bob", Jobs: 1, GPUs: 1}}) {
 		t.Errorf("got %+v", n)
 	}
+	if !n.Default || nodes[1].Default || nodes[1].Kinds != "gpu:a100:8(S:0-1),gpu:t4:2" {
+		t.Errorf("got %+v", nodes)
+	}
 	if nodes[1].GPUs != 10 || nodes[1].Used != 1 || nodes[1].Features != "ib,a100" || nodes[2].GPUs != 0 {
 		t.Errorf("got %+v", nodes[1:])
 	}
 	if _, err := (words{}).ReadNodes([]string{"sinfo: error\n", ""}); err == nil {
 		t.Error("an error was taken for a list")
+	}
+}
+
+// Only jobs count that wait for nothing but their turn.
+func TestWaiting(t *testing.T) {
+	got, err := words{}.ReadWaiting("Resources|gpu\nJobHeldUser|gpu\nPriority|short,long\nDependency|gpu\nQOSMaxGRESPerUser|gpu\nBeginTime|gpu\nNone|cpu\n")
+	if want := []string{"gpu", "short", "long", "cpu"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
 }
 

@@ -59,6 +59,8 @@ type Record struct {
 	Readings int        `json:"peak_readings,omitempty"`
 	Unfit    gpu.Bytes  `json:"unfit_gpu_memory_bytes,omitempty"` // it did not begin because a GPU of the node has only this much memory
 
+	Uncharged bool `json:"uncharged,omitempty"` // what Err says is not its job's fault
+
 	Save    time.Duration  `json:"save_ns,omitempty"` // CLOCK_BOOTTIME at which it has had its time to save its work
 	Tree    bool           `json:"tree,omitempty"`    // the attempt ends when no process of its tree is left
 	Timeout time.Duration  `json:"timeout_ns,omitempty"`
@@ -89,7 +91,7 @@ func (r *Record) End() *engine.Ended {
 		OOMKilled: r.OOM, Lost: r.Lost, Void: r.Void, Err: r.Err, Report: r.Report, LeftOver: r.LeftOver, Stuck: r.Stuck,
 		LeftRunning: r.LeftRun, PeakHost: r.PeakHost, Peaks: r.Peaks, Readings: r.Readings,
 	}
-	if r.Unfit > 0 {
+	if r.Unfit > 0 || r.Uncharged {
 		e.Uncharged, e.Displaced = r.Err, true
 	}
 	return e

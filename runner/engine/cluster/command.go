@@ -41,12 +41,20 @@ func (c Command) run() (out, notes string, err error) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		return "", "", fmt.Errorf("%s has not answered in %v", c.Args[0], commandLimit)
+		return "", "", fmt.Errorf("%s has not answered in %v", c.name(), commandLimit)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("%s: %w", c.Args[0], said(err, stderr.String()))
+		return "", "", fmt.Errorf("%s: %w", c.name(), said(err, stderr.String()))
 	}
 	return stdout.String(), stderr.String(), nil
+}
+
+// name returns what is called, also by a shell, whose $0 says it.
+func (c Command) name() string {
+	if c.Args[0] == "sh" && len(c.Args) > 3 {
+		return c.Args[3]
+	}
+	return c.Args[0]
 }
 
 // said returns the first line that a failed command printed, or else the error.

@@ -179,7 +179,7 @@ const tell = `for job; do qacct -j "$job"; qstat -j "$job"; done 2>/dev/null; :`
 
 // Past asks about jobs one by one, as qacct wants it.
 func (words) Past(jobs []string) cluster.Command {
-	return cluster.Command{Args: append([]string{"sh", "-c", tell, "sh"}, jobs...)}
+	return cluster.Command{Args: append([]string{"sh", "-c", tell, "qacct"}, jobs...)}
 }
 
 // stuck is a line of qstat -j: error reason 2: 11/22/2026 14:44:42 [105:32184]: can't chdir to /x
@@ -282,7 +282,7 @@ const end = `said=$(qdel "$@" 2>&1) || case $said in *"does not exist"*) ;; *) p
 
 // Cancel ends tasks and jobs.
 func (words) Cancel(what []string) cluster.Command {
-	return cluster.Command{Args: append([]string{"sh", "-c", end, "sh"}, what...)}
+	return cluster.Command{Args: append([]string{"sh", "-c", end, "qdel"}, what...)}
 }
 
 // ByHand takes names, too.

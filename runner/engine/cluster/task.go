@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -354,8 +355,9 @@ func taskHere() (n int, job string, err error) {
 
 // nodeName returns the name by which the cluster knows this node.
 func nodeName() string {
-	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
-		return name
+	name := os.Getenv("SLURMD_NODENAME")
+	if os.Getenv("SGE_TASK_ID") != "" { // set by the daemon, as it calls the host
+		name = os.Getenv("HOSTNAME")
 	}
-	return host.Name()
+	return cmp.Or(name, host.Name())
 }

@@ -91,6 +91,16 @@ func (b *Bench) Lagging() {
 	b.Setenv("GPURUN_LAG_DIR", b.TempDir())
 }
 
+// Drive has the nodes read GPUs through a stand-in for the driver.
+func (b *Bench) Drive(settings string) {
+	b.Helper()
+	library := filepath.Join(b.Dir, "libnvidia-ml.so")
+	b.Command("sh", "../../../../gpu/probe/testdata/build.sh", library)
+	b.Write("driver", settings)
+	b.Setenv("NVML_STANDIN", filepath.Join(b.Dir, "driver"))
+	b.Setenv("GPURUN_NVML", library)
+}
+
 // Write writes a file of the bench.
 func (b *Bench) Write(name, text string) {
 	b.Helper()

@@ -184,7 +184,7 @@ func TestNodes(t *testing.T) {
 		t.Errorf("got %+v", n)
 	}
 	down := strings.Replace(read(t, "qhost.xml"), "name='state_string'>", "name='state_string'>au", 1)
-	if nodes, err := (words{}).ReadNodes([]string{down, read(t, "qstat.xml")}); err != nil || nodes[0].Open || nodes[0].State != "au" {
+	if nodes, err := (words{}).ReadNodes([]string{down, read(t, "qstat.xml")}); err != nil || nodes[0].Open || nodes[0].State != "overloaded, unreachable" {
 		t.Errorf("got %+v, %v", nodes, err)
 	}
 	if _, err := (words{}).ReadNodes([]string{"error: x\n", ""}); err == nil {

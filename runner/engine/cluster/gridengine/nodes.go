@@ -1,6 +1,7 @@
 package gridengine
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -33,6 +34,12 @@ type hosts struct {
 	} `xml:"host"`
 }
 
+// conditions are the letters of a queue's state on a host. With any of them no job starts there.
+var conditions = map[rune]string{
+	'u': "unreachable", 'a': "overloaded", 'A': "overloaded", 'd': "disabled", 'D': "disabled", 's': "suspended", 'S': "suspended", 'C': "suspended",
+	'E': "in error", 'c': "misconfigured", 'o': "orphaned",
+}
+
 // ReadNodes reads the output of both.
 func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 	var h hosts
@@ -61,14 +68,14 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 					continue
 				}
 				n.Open = n.Open || v.Text == ""
-				if v.Text != "" && !slices.Contains(states, v.Text) {
-					states = append(states, v.Text)
+				for _, letter := range v.Text {
+					if word := cmp.Or(conditions[letter], string(letter)); !slices.Contains(states, word) {
+						states = append(states, word)
+					}
 				}
 			}
 		}
-		if n.State = strings.Join(states, ","); n.State == "" {
-			n.State = "up"
-		}
+		n.State = cmp.Or(strings.Join(states, ", "), "up")
 		at[n.Name] = len(nodes)
 		nodes = append(nodes, n)
 	}

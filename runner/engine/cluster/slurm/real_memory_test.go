@@ -2,8 +2,6 @@ package slurm
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -12,18 +10,6 @@ import (
 	"gpurun/runner/engine/cluster/clustertest"
 	"gpurun/state"
 )
-
-// drive has the nodes read GPUs through a stand-in for the driver.
-func drive(b *clustertest.Bench, settings string) {
-	b.Helper()
-	library := filepath.Join(b.Dir, "libnvidia-ml.so")
-	if out, err := exec.Command("sh", "../../../../gpu/probe/testdata/build.sh", library).CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
-	b.Write("driver", settings)
-	b.Setenv("NVML_STANDIN", filepath.Join(b.Dir, "driver"))
-	b.Setenv("GPURUN_NVML", library)
-}
 
 const (
 	smallGPUs = "count=4\ntotal.0=16384\ntotal.1=16384\ntotal.2=16384\ntotal.3=16384\n"
@@ -37,7 +23,7 @@ func TestRealGPUMemory(t *testing.T) {
 settings: {engine: slurm, cluster: {poll: 1s}}
 jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENAME >>journal; until [ -e go ]; do sleep 0.1; done'}]
 `)
-	drive(b, smallGPUs)
+	b.Drive(smallGPUs)
 	take(b, "4")
 	b.Until("the blocker runs", time.Minute, func() bool { return b.Command("squeue", "-h", "-n", "blocker", "-t", "R") != "" })
 	cmd, out := b.Start("jobs.yaml")
@@ -78,7 +64,7 @@ jobs:
   - {name: allowed, gpus: 0, allow: [stray], run: 'echo $$ >allowed; until [ -e go ]; do sleep 0.1; done'}
   - {name: numbered, gpus: 1, run: 'echo $$ >numbered; until [ -e go ]; do sleep 0.1; done'}
 `)
-	drive(b, largeGPUs)
+	b.Drive(largeGPUs)
 	cmd, out := b.Start("jobs.yaml")
 	pids := [3]string{}
 	for i, name := range []string{"none", "allowed", "numbered"} {

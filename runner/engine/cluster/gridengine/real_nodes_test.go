@@ -1,0 +1,65 @@
+package gridengine
+
+import (
+	"testing"
+	"time"
+
+	"gpurun/state"
+)
+
+// plan says what would be submitted and asks Grid Engine about it, and submits nothing.
+func TestRealPlan(t *testing.T) {
+	b := site.New(t, `
+settings: {engine: sge}
+jobs:
+  - {name: "j{i}", matrix: {i: "0..4"}, gpus: 2, timeout: 1h, run: "true"}
+  - {name: huge, gpus: 9, run: "true"}
+  - {name: wide, gpus: 0, cpus: 99, run: "true"}
+  - {name: large, gpus: 0, memory: 3GiB, run: "true"}
+`)
+	out := b.Run("plan", "jobs.yaml")
+	b.Says(out, "  5 jobs (j0): -l gpu=2,h_rt=3740\n      may be ended by sge after 1h02m, if gpurun has not\n      sge takes them\n")
+	b.Says(out, "  1 job (huge): -l gpu=9\n      sge refuses them: ")
+	b.Says(out, "because it offers only hc:gpu=4.000000")
+	b.Says(out, "  1 job (wide): -pe smp 99\n      sge refuses them: ")
+	b.Says(out, "cannot be submitted: memory: nothing says what counts memory on this cluster")
+	if left := site.Left(); left != "" {
+		t.Errorf("submitted: %s", left)
+	}
+}
+
+// The hosts are listed with the GPUs that are free, and who has the others.
+func TestRealNodes(t *testing.T) {
+	b := site.New(t, "jobs: []")
+	site.Take(b, "3")
+	b.Until("its GPUs are listed as taken", 30*time.Second, func() bool {
+		nodes, err := Nodes()
+		return err == nil && len(nodes) == 1 && nodes[0].GPUs == 4 && nodes[0].Used == 3
+	})
+	out := b.Run("gpus", "--engine", "sge")
+	b.Says(out, "up     1     4     root: 1 job, 3 GPUs\n")
+	b.Says(out, "gpu.q: 1 of 4 GPUs free\n")
+	shut(b)
+	defer open(b)
+	b.Says(b.Run("gpus", "--engine", "sge"), "gpu.q: 0 of 4 GPUs free\n")
+}
+
+// A job does not begin on GPUs that are too small, spends no retry, and is not submitted to that
+// host again.
+func TestRealGPUMemory(t *testing.T) {
+	b := site.New(t, `
+settings: {engine: sge, cluster: {poll: 1s}}
+jobs:
+  - {name: small, gpu_memory: 8GiB, run: 'echo $CUDA_VISIBLE_DEVICES >>ran'}
+  - {name: large, needs: small, gpu_memory: 24GiB, retry: 0, run: 'echo large >>ran'}
+`)
+	b.Drive("count=4\ntotal.0=16384\ntotal.1=16384\ntotal.2=16384\ntotal.3=16384\n")
+	out := b.Run("jobs.yaml")
+	ends := b.Facts(state.KindEnd)["large"]
+	if len(ends) != 2 || ends[0].Uncharged == "" || ends[1].State != state.Failed || b.Read("ran") != "0" {
+		t.Fatalf("it ended as %+v; %q ran\n%s", ends, b.Read("ran"), out)
+	}
+	b.Says(ends[0].Uncharged, "gave it a GPU with 16 GiB, and it asks for 24 GiB")
+	b.Says(ends[1].Reason, "no suitable queues")
+	b.Says(ends[1].Reason, "; left out, because gpu_memory asks for 24 GiB: ")
+}

@@ -42,17 +42,25 @@ var site = clustertest.Site{
 
 func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
 func TestRealThousands(t *testing.T)        { site.Thousands(t) }
-func TestRealControllerKilled(t *testing.T) { site.ControllerKilled(t) }
+func TestRealControllerKilled(t *testing.T) { long(t); site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
-func TestRealHangs(t *testing.T)            { site.Hangs(t) }
+func TestRealHangs(t *testing.T)            { long(t); site.Hangs(t) }
 func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealNotShared(t *testing.T)        { site.NotShared(t, shut, open) }
 func TestRealFolderGone(t *testing.T)       { site.FolderGone(t, shut, open) }
+
+// long leaves out what takes long here and what Slurm's tests have alike: after each crash of the
+// master its queues take half a minute to be back.
+func long(t *testing.T) {
+	if testing.Short() {
+		t.Skip("Slurm's tests have that, too")
+	}
+}
 
 func shut(b *clustertest.Bench) { b.Command(site.Shut[0]...) }
 func open(b *clustertest.Bench) { b.Command(site.Shut[1]...) }

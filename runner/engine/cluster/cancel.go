@@ -2,11 +2,16 @@ package cluster
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
+
+	"gpurun/runner/engine/local/wire"
 )
 
 // dooms are the tasks that the cluster is to end, until it has heard of it. They begin nothing
@@ -78,7 +83,7 @@ func (c *Cluster) cancel() {
 }
 
 // targets names what is doomed for the cluster, at most so much, and returns what that covers:
-// a whole job if none of its attempts is open, else each task.
+// a whole job if none of its attempts is open in any run, else each task.
 func (c *Cluster) targets(most int) (names []string, of []doom) {
 	for d := range c.dooms.all {
 		s := d.submit
@@ -90,13 +95,17 @@ func (c *Cluster) targets(most int) (names []string, of []doom) {
 	for _, d := range slices.SortedFunc(maps.Keys(c.dooms.all), func(a, b doom) int {
 		return cmp.Or(cmp.Compare(a.submit.id, b.submit.id), cmp.Compare(a.n, b.n))
 	}) {
-		switch s := d.submit; {
-		case s.job == "", d.n == anyTask && s.open > 0:
+		s := d.submit
+		if s.job == "" {
+			continue
+		}
+		switch idle := s.open == 0 && !s.isElsewhere(anyTask); {
+		case d.n == anyTask && !idle:
 			continue
 		case s == whole:
 		case len(names) == most:
 			return names, of
-		case s.open == 0:
+		case idle:
 			names, whole = append(names, s.job), s
 		default:
 			names = append(names, c.words.Task(s.job, d.n))
@@ -139,4 +148,52 @@ func (c *Cluster) unheard() error {
 	}
 	return fmt.Errorf("%s could not be told to cancel %d jobs of this batch (%s): when their turn comes they do nothing; to cancel them: %s",
 		c.words.Name(), len(c.dooms.all), why, c.words.ByHand(names))
+}
+
+// isElsewhere reports whether a task, or anyTask, is of an attempt that this run does not have and
+// that may be open: an earlier run may have had more job files, whose jobs went into one array
+// with those of this run's. What is over has a record of its end, or no folder any more.
+func (s *submit) isElsewhere(n int) bool {
+	if n != anyTask && s.ours[n] {
+		return false
+	}
+	var err error
+	if s.dirs == nil {
+		s.dirs, err = foldersOf(s.dir)
+	}
+	if n != anyTask && n < len(s.dirs) {
+		return mayBeOpen(s.dirs[n])
+	}
+	for n := range s.dirs {
+		if s.isElsewhere(n) {
+			return true
+		}
+	}
+	return err != nil && !errors.Is(err, fs.ErrNotExist)
+}
+
+// mayBeOpen reports whether an attempt may run, or may yet begin.
+func mayBeOpen(dir string) bool {
+	s, err := readStatus(dir)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	end, _ := s.said(filepath.Base(dir))
+	return end == nil && claimedBy(dir) != voidMark
+}
+
+// foldersOf returns the folders of a submission's attempts, by task.
+func foldersOf(submission string) (dirs []string, err error) {
+	var bad error
+	err = eachLaunch(submission, func(_ int, line []byte) bool {
+		l, err := wire.Unpack(line)
+		if bad = err; bad == nil {
+			dirs = append(dirs, l.Dir)
+		}
+		return bad != nil
+	})
+	if err = cmp.Or(err, bad); err != nil {
+		return nil, err
+	}
+	return dirs, nil
 }

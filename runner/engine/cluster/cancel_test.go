@@ -1,9 +1,15 @@
 package cluster
 
 import (
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
 )
 
 // plain calls tasks "17.3", and commands what they do.
@@ -39,5 +45,58 @@ func TestTargets(t *testing.T) {
 	}
 	if clear(c.dooms.all); c.unheard() != nil {
 		t.Error("nothing is left")
+	}
+}
+
+// What a run does not have may be another's: an earlier one had more job files. It is left alone
+// until it is over.
+func TestElsewhere(t *testing.T) {
+	over := map[string]func(dir string) error{
+		"void":             func(dir string) error { return claim(dir, voidMark) },
+		"without a folder": os.RemoveAll,
+		"ended": func(dir string) error {
+			f, err := wire.OpenRecord(dir)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			return (&wire.Record{State: wire.StateOver, UniID: filepath.Base(dir)}).Put(f)
+		},
+	}
+	for how, end := range over {
+		for _, rest := range []bool{false, true} {
+			s, batch := prepared(t, 3)
+			s.id, s.job, s.rows = "s", "17", []Row{{State: Active, First: 0, Last: 1}, {State: Pending, First: 2, Last: 2, Rest: rest}}
+			c := &Cluster{words: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{"s": s}, live: map[string]*entry{}, out: newMailbox[engine.Event]()}
+			e := &entry{Identity: batch[0].Identity}
+			e.belong(s, 0)
+			c.live[e.UniID] = e
+			c.end(e, &engine.Ended{}) // it was this run's
+			swept := func() string {
+				for range 2 {
+					c.sweep()
+					for at := range c.strangers {
+						c.strangers[at] = time.Now().Add(-2 * strangeFor)
+					}
+				}
+				names, _ := c.targets(9)
+				return strings.Join(names, " ")
+			}
+			if got := swept(); got != "17.0" {
+				t.Errorf("%q is cancelled, want only what was this run's", got)
+			}
+			if err := end(batch[1].Dir); err != nil {
+				t.Fatal(err)
+			}
+			if got := swept(); got != "17.0 17.1" {
+				t.Errorf("%s: %q is cancelled, want what is over", how, got)
+			}
+			if err := end(batch[2].Dir); err != nil {
+				t.Fatal(err)
+			}
+			if got := swept(); got != "17" {
+				t.Errorf("%s: %q is cancelled, want all of it", how, got)
+			}
+		}
 	}
 }

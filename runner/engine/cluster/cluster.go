@@ -92,9 +92,11 @@ type submit struct {
 	id    string
 	dir   string
 	name  string
-	job   string // its ID, "" while unknown
-	busy  bool   // this run is about to submit it, or doing so
-	open  int    // of its attempts
+	job   string       // its ID, "" while unknown
+	busy  bool         // this run is about to submit it, or doing so
+	open  int          // of its attempts
+	ours  map[int]bool // tasks that are, or were, this run's
+	dirs  []string     // the folders of all attempts; nil until they are asked for
 	rows  []Row
 	there bool // some task was in the last list
 	gone  int  // complete lists in a row without any
@@ -292,12 +294,20 @@ func (c *Cluster) find(e *entry, s status) {
 		e.never = true // judged like one whose whole submission is gone
 		return
 	}
-	e.n, e.gpus = p.Task, p.GPUs
-	e.submit = c.known(p.Submit)
-	e.submit.open++
+	e.gpus = p.GPUs
+	e.belong(c.known(p.Submit), p.Task)
 	if p.After && readRequest(p) == (request{}) {
 		c.letGo(e) // its start is in the ledger, and so is the end that it waits for
 	}
+}
+
+// belong notes which task of a submission an attempt is.
+func (e *entry) belong(s *submit, n int) {
+	if s.ours == nil {
+		s.ours = map[int]bool{}
+	}
+	e.submit, e.n, s.ours[n] = s, n, true
+	s.open++
 }
 
 // remember finds the submissions of earlier runs, some of whose tasks may still be listed.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -140,23 +141,36 @@ func (s status) said(uniID string) (end *wire.Record, t *task) {
 	return end, t
 }
 
-// launch reads what is to be run for an attempt.
-func (p place) launch() (*engine.Launch, error) {
-	f, err := host.OpenOwn(filepath.Join(p.Submit, launchesFile), os.O_RDONLY, 0)
+// eachLaunch reads what is to be run for a submission, task by task, as Pack wrote it, until it
+// is enough.
+func eachLaunch(submission string, enough func(n int, line []byte) bool) error {
+	f, err := host.OpenOwn(filepath.Join(submission, launchesFile), os.O_RDONLY, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 1<<16)
 	for n := 0; ; n++ {
 		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return nil, fmt.Errorf("%s has no task %d: %w", p.Submit, p.Task, err)
+		if err == io.EOF {
+			return nil
 		}
-		if n == p.Task {
-			return wire.Unpack(line)
+		if err != nil || enough(n, line) {
+			return err
 		}
 	}
+}
+
+// launch reads what is to be run for an attempt.
+func (p place) launch() (l *engine.Launch, err error) {
+	bad := fmt.Errorf("%s has no task %d", p.Submit, p.Task)
+	err = eachLaunch(p.Submit, func(n int, line []byte) bool {
+		if n == p.Task {
+			l, bad = wire.Unpack(line)
+		}
+		return n == p.Task
+	})
+	return l, cmp.Or(err, bad)
 }
 
 func (t *task) put(dir string) error {

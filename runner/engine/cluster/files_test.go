@@ -56,10 +56,15 @@ func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
 	s = &submit{dir: filepath.Join(t.TempDir(), "0badcafe")}
 	for i := range n {
 		batch = append(batch, &engine.Launch{
-			Identity: engine.Identity{UniID: fmt.Sprint("u", i), Job: "j", Dir: t.TempDir(), Grace: time.Second},
+			Identity: engine.Identity{UniID: fmt.Sprint("u", i), Job: "j", Dir: filepath.Join(t.TempDir(), fmt.Sprint("u", i)), Grace: time.Second},
 			Command:  engine.Command{Commands: []string{fmt.Sprint("echo \xff\n", i)}, Env: []string{"A=b"}},
 			Ask:      &engine.Ask{GPUs: 2, Models: []string{"a100"}, Memory: gpu.GiB},
 		})
+	}
+	for _, l := range batch {
+		if err := os.Mkdir(l.Dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c := &Cluster{Config: engine.Config{Cluster: engine.Cluster{Environ: []string{"HOME=/h"}}, Go: func(f func()) { go f() }}, words: named{name: "slurm"}}
 	if err := c.prepare(s, batch); err != nil {

@@ -146,9 +146,9 @@ func (s *submit) row(n int) (Row, bool) {
 	return Row{}, false
 }
 
-// sweep cancels what the cluster lists under our names without an attempt that is open: a
-// restarted controller may take finished tasks for running, and keep their GPUs. The second
-// list that shows one counts: it may just be ending.
+// sweep cancels what the cluster lists under our names without an attempt that is open, in this
+// run or another: a restarted controller may take finished tasks for running, and keep their GPUs.
+// The second list that shows one counts: it may just be ending.
 func (c *Cluster) sweep() {
 	open := c.openTasks()
 	seen := map[string]time.Time{}
@@ -162,7 +162,7 @@ func (c *Cluster) sweep() {
 			}
 			for n := r.First; n <= r.Last; n++ {
 				at := taskName(s.id, n)
-				if open[at] {
+				if open[at] || s.isElsewhere(n) {
 					continue
 				}
 				first, again := c.strangers[at]

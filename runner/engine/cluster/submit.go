@@ -58,9 +58,7 @@ func (c *Cluster) submitNext() {
 	s := &submit{id: hex.EncodeToString(id), busy: true}
 	s.dir, s.name = filepath.Join(c.Dir, submitsDir, s.id), c.stem+s.id
 	for i, l := range batch {
-		e := c.live[l.UniID]
-		e.submit, e.n = s, i
-		s.open++
+		c.live[l.UniID].belong(s, i)
 	}
 	c.submits[s.id] = s
 	c.calling = true

@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,29 @@ jobs:
 	_ = cmd.Wait()
 	b.Says(out.String(), "2 succeeded")
 	if ran := b.Read("journal"); ran != "a\nb" {
+		t.Errorf("ran %q", ran)
+	}
+}
+
+// TwoFiles checks that of a run of two job files, whose jobs share an array, each may go on without the other.
+func (s *Site) TwoFiles(t *testing.T) {
+	const file = `
+settings: %s
+jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [ -e %[2]s.go ]; do sleep 0.1; done; sleep 8'}]
+`
+	b := s.New(t, fmt.Sprintf(file, s.settings("1s"), "a"))
+	b.Write("more.yaml", fmt.Sprintf(file, s.settings("1s"), "b"))
+	cmd, _ := b.Start("jobs.yaml", "more.yaml")
+	b.Wait("a.up")
+	b.Wait("b.up")
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	b.Write("a.go", "")
+	b.Says(b.Run("jobs.yaml"), "1 succeeded") // meanwhile b stands in some lists
+	b.Write("b.go", "")
+	b.Says(b.Run("more.yaml"), "1 succeeded")
+	b.Says(b.Run("jobs.yaml", "more.yaml"), "2 up to date")
+	if ran := b.Read("journal"); ran != "a\nb" && ran != "b\na" {
 		t.Errorf("ran %q", ran)
 	}
 }

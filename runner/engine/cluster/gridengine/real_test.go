@@ -44,6 +44,7 @@ func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
 func TestRealThousands(t *testing.T)        { site.Thousands(t) }
 func TestRealControllerKilled(t *testing.T) { long(t); site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
+func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }

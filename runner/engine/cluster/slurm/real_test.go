@@ -5,6 +5,7 @@ import "testing"
 func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
 func TestRealControllerKilled(t *testing.T) { site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
+func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }
 func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
 func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }

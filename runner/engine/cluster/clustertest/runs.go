@@ -321,7 +321,7 @@ func (s *Site) LateRecord(t *testing.T, fail func(b *Bench, node string)) {
 	b.Write("go", "")
 	id := b.Facts(state.KindStart)["done"][0].UniID
 	b.Until("done has ended, and fails is over", time.Minute, func() bool {
-		return strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+id+"/status"), `"state":"ended","uni_id":"`+id) && !strings.Contains(s.Left(), "\n")
+		return strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+id+"/status"), `"state":"ended","uni_id":"`+id) && s.left() == 1
 	})
 	fail(b, node)
 	_ = cmd.Wait()

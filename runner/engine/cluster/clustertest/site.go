@@ -59,6 +59,16 @@ func (s *Site) Left() string {
 	return strings.TrimSpace(string(out))
 }
 
+// left returns how many tasks these are: each has a line that begins with its number.
+func (s *Site) left() (n int) {
+	for line := range strings.Lines(s.Left()) {
+		if line = strings.TrimSpace(line); line != "" && line[0] >= '0' && line[0] <= '9' {
+			n++
+		}
+	}
+	return n
+}
+
 // settings are those of a job file whose run looks for changes this often.
 func (s *Site) settings(poll string) string {
 	return "{engine: " + s.Engine + ", cluster: {poll: " + poll + "}}"

@@ -63,6 +63,14 @@ func long(t *testing.T) {
 	}
 }
 
+// Grid Engine sends the job back although it has ended.
+func TestRealLateRecord(t *testing.T) {
+	long(t)
+	site.LateRecord(t, func(b *clustertest.Bench, _ string) {
+		clustertest.Quietly("qmod", "-f", "-rj", b.JobID("done")) // it says that it did
+	})
+}
+
 func shut(b *clustertest.Bench) { b.Command(site.Shut[0]...) }
 func open(b *clustertest.Bench) { b.Command(site.Shut[1]...) }
 

@@ -37,6 +37,8 @@ func (l *loop) happened(ev engine.Event) {
 		})
 	case ev.Ready != nil:
 		l.step(sched.Ready{UniID: ev.UniID, Host: ev.Ready.Host, Grant: ev.Ready.Grant})
+	case ev.Busy != nil:
+		l.step(sched.Busy{UniID: ev.UniID, Percent: *ev.Busy})
 	case ev.Queued != nil:
 		l.step(sched.Queued{UniID: ev.UniID, JobID: ev.Queued.JobID, Reason: ev.Queued.Reason})
 	case ev.Background != nil:

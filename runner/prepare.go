@@ -320,6 +320,7 @@ func (p *preparation) ask() *engine.Ask {
 	s := p.job.Spec
 	return &engine.Ask{
 		GPUs: p.GPUs, Models: s.Request.Models.List(), GPUMemory: p.Grant.Memory, CPUs: p.Grant.CPUs, Memory: p.Grant.RAM, Priority: s.Priority,
+		Busy:   s.Resize.Up > 0,
 		Strays: slices.Contains(s.Allow, sched.AllowStray),
 	}
 }

@@ -54,6 +54,7 @@ type Ask struct {
 	CPUs      int       // 0 for what the cluster gives
 	Memory    gpu.Bytes // 0 for what the cluster gives
 	Priority  int
+	Busy      bool // it is to tell how busy its GPUs are
 	Strays    bool // it may use GPUs that it was not given
 }
 
@@ -211,6 +212,7 @@ type Event struct {
 	Queued     *Queued
 	Ready      *Ready
 	Running    *Running
+	Busy       *int // percent of the time of all its GPUs in the last minute, now and then
 	Background *Background
 	Suspended  *bool // whether a cluster has suspended it, after Running
 	Stopping   *Stopping

@@ -174,7 +174,7 @@ func (c *Core) settle() {
 	c.giveUp()
 	c.resize()
 	c.tend()
-	c.expand()
+	c.seek()
 	c.wish()
 	c.yield()
 	if c.finish() {

@@ -564,6 +564,9 @@ func (c *chaos) succeeding() {
 	c.free, c.others = c.pick(6)-1, c.chance(20)
 	for _, uni := range slices.Sorted(maps.Keys(c.live)) {
 		c.begins(uni, 7, false)
+		if c.chance(50) {
+			c.send(Busy{uni, c.pick(101)})
+		}
 	}
 	c.after(time.Minute)
 	c.send(Woken{})

@@ -55,6 +55,8 @@ type elastic struct {
 	idle   bool          // because it hardly uses its GPUs
 	spare  []spare       // GPUs that it could have in addition
 	seen   time.Duration // of the reading that they are from
+	load   Busy          // what the engine has said last
+	loadAt time.Duration // and when; 0 for never
 }
 
 // A spare is a GPU that has been free for an attempt.

@@ -95,7 +95,7 @@ func (c *Core) Jobs(now Now) []schema.Job {
 	live, queued := map[int32]*schema.Attempt{}, map[int32]*schema.Wait{}
 	for _, a := range c.live.all {
 		if a.job >= 0 {
-			live[a.job], queued[a.job] = a.public(now), a.standing.wait()
+			live[a.job], queued[a.job] = a.public(now), c.waitOf(a)
 		}
 	}
 	jobs := make([]schema.Job, len(c.jobs))

@@ -7,6 +7,7 @@ import (
 
 	"gpurun/gpu"
 	"gpurun/state"
+	"gpurun/state/schema"
 )
 
 // On a cluster, a job gets another number of GPUs as a successor of its attempt: one that is
@@ -52,6 +53,26 @@ type Ready struct {
 	UniID string
 	Host  string
 	Grant gpu.Grant
+}
+
+// Busy says how busy the GPUs of an attempt were in the last minute, if only the engine knows that.
+type Busy struct {
+	UniID   string
+	Percent int
+}
+
+func (ev Busy) on(c *Core) {
+	if a := c.live.byID[ev.UniID]; a != nil {
+		a.load, a.loadAt = ev, c.now.Boot
+	}
+}
+
+// busyFor is how long that counts.
+const busyFor = 2 * time.Minute
+
+// load returns how busy the GPUs of an attempt are, if that is known.
+func (c *Core) load(a *attempt) (percent int, known bool) {
+	return a.load.Percent, a.loadAt > 0 && c.now.Boot-a.loadAt < busyFor
 }
 
 // succeed asks for a successor with so many GPUs.
@@ -125,11 +146,14 @@ func (c *Core) dismiss(s *successor) {
 func (c *Core) tend() {
 	for _, s := range c.successors {
 		late := !s.ready && c.now.Boot-s.since >= readyWithin
-		if !s.ended && (late || !c.wanted(s) || !s.ready && c.someWait()) {
+		if !s.ended && (late || !c.wanted(s) || s.yields() && c.someWait()) {
 			c.dismiss(s)
 		}
 	}
 }
+
+// yields reports whether a successor is to leave its GPUs to another job of its run.
+func (s *successor) yields() bool { return !s.ready && s.next.asks > s.old.gpus() }
 
 // wanted reports whether an attempt may still be followed by a successor: both are as they were
 // when it was asked for, and nothing keeps the job from starting again at once.
@@ -240,33 +264,48 @@ func (c *Core) ordered() int {
 	return n
 }
 
-// expandsAt returns when an attempt may be followed by one with more GPUs, and whether it ever
-// may.
-func (c *Core) expandsAt(a *attempt) (at time.Duration, may bool) {
-	if !c.resizable(a) || c.sizeFor(a) <= a.gpus() {
+// mayGrow reports whether an attempt may have more GPUs, as far as its job and its run are concerned.
+func (c *Core) mayGrow(a *attempt) bool {
+	percent, known := c.load(a)
+	return c.sizeFor(a) > a.gpus() && !c.someWait() && (!known || percent > c.spec(a.job).Resize.Up)
+}
+
+// mayShrink is mayGrow for its least, in favor of somebody who waits.
+func (c *Core) mayShrink(a *attempt) bool {
+	percent, known := c.load(a)
+	least := c.spec(a.job).Request.Min
+	return known && percent < c.spec(a.job).Resize.Down && a.gpus() > least && c.sizeFor(a) >= least
+}
+
+// succeedsAt returns when an attempt may be followed by one with other GPUs, and whether it may. How
+// busy the GPUs are is known after a minute; where it is not, twice as long is enough.
+func (c *Core) succeedsAt(a *attempt) (at time.Duration, may bool) {
+	if !c.resizable(a) || !c.mayGrow(a) && !c.mayShrink(a) {
 		return 0, false
 	}
 	at = a.began + c.steady()
+	if _, known := c.load(a); !known {
+		at += c.steady()
+	}
 	if last, ever := c.resizes.last[a.job]; ever {
 		at = max(at, last+c.spec(a.job).Resize.Every)
 	}
 	return at, true
 }
 
-// mayExpand reports whether anything may get more GPUs now: one at a time, and nothing while
-// something else waits.
-func (c *Core) mayExpand() bool {
-	return c.opts.Survey > 0 && c.resizes.possible && c.begun && c.draining == "" && len(c.successors) == 0 && c.slots() == nil && !c.someWait()
+// maySucceed reports whether anything may get other GPUs now: one at a time.
+func (c *Core) maySucceed() bool {
+	return c.opts.Survey > 0 && c.resizes.possible && c.begun && c.draining == "" && len(c.successors) == 0 && c.slots() == nil
 }
 
-// expand asks whether there are GPUs for those attempts that may have more.
-func (c *Core) expand() {
-	if c.survey.waits(c.now.Boot) || c.now.Boot < c.surveyed || !c.mayExpand() {
+// seek asks whether there are GPUs for those attempts that may have more, or fewer.
+func (c *Core) seek() {
+	if c.survey.waits(c.now.Boot) || c.now.Boot < c.surveyed || !c.maySucceed() {
 		return
 	}
 	var jobs []int
 	for a := range c.live.started {
-		if at, may := c.expandsAt(a); may && at <= c.now.Boot {
+		if at, may := c.succeedsAt(a); may && at <= c.now.Boot {
 			jobs = append(jobs, int(a.job))
 		}
 	}
@@ -276,11 +315,11 @@ func (c *Core) expand() {
 	}
 }
 
-// on has the first attempt followed by one with more GPUs for which there are some. Others come
+// on has the first attempt followed by one with other GPUs for which there are some. Others come
 // after that, by another survey: what is free may be the same.
 func (ev Surveyed) on(c *Core) {
 	c.survey.out = false
-	if ev.Waiting || !c.mayExpand() {
+	if !c.maySucceed() {
 		return
 	}
 	for i, job := range ev.Jobs {
@@ -288,8 +327,16 @@ func (ev Surveyed) on(c *Core) {
 			if a.job != int32(job) {
 				continue
 			}
-			at, may := c.expandsAt(a)
-			if n := min(c.sizeFor(a), ev.Free[i]); may && at <= c.now.Boot && n > a.gpus() {
+			if at, may := c.succeedsAt(a); !may || at > c.now.Boot {
+				continue
+			}
+			n := min(c.sizeFor(a), ev.Free[i])
+			least := c.spec(a.job).Request.Min
+			switch {
+			case c.mayShrink(a) && (ev.Waiting || c.someWait()) && n >= least:
+				c.succeed(a, least)
+				return
+			case c.mayGrow(a) && !ev.Waiting && n > a.gpus():
 				c.succeed(a, n)
 				return
 			}
@@ -305,16 +352,24 @@ func (c *Core) nextSuccession(by func(time.Duration)) {
 		}
 	}
 	switch {
-	case !c.mayExpand():
+	case !c.maySucceed():
 	case c.survey.out:
 		by(c.survey.at + readingLost + 1)
 	default:
 		for a := range c.live.started {
-			if at, may := c.expandsAt(a); may {
+			if at, may := c.succeedsAt(a); may {
 				by(max(at, c.surveyed))
 			}
 		}
 	}
+}
+
+// waitOf returns what an attempt, or what is to follow it, waits for on the cluster; nil for nothing.
+func (c *Core) waitOf(a *attempt) *schema.Wait {
+	if note := c.successionNote(a); note != "" {
+		return waits(schema.WaitCluster, "%s", note)
+	}
+	return a.standing.wait()
 }
 
 // successionNote says what is to follow an attempt, or "".

@@ -17,10 +17,11 @@ import (
 type elasticWorld struct {
 	*world
 	said []string
+	load int // how busy a's GPU is; negative if that is unknown
 }
 
 func newElastic(t *testing.T) *elasticWorld {
-	w := &elasticWorld{world: newWorld(t)}
+	w := &elasticWorld{world: newWorld(t), load: 95}
 	w.opts.Elsewhere, w.opts.Queues, w.opts.Survey = true, true, 30*time.Second
 	w.b.Settings.Breaker = 3
 	spec := jobspec.Spec{
@@ -42,6 +43,9 @@ func (w *elasticWorld) runs() {
 	w.open()
 	w.send(Began{})
 	w.send(Started{UniID: "a.1", PID: 7, Host: "node1", Grant: &gpu.Grant{Indices: []int{0}}})
+	if w.load >= 0 {
+		w.send(Busy{"a.1", w.load})
+	}
 	w.said = nil
 }
 
@@ -75,8 +79,8 @@ func TestExpands(t *testing.T) {
 	w.wait(time.Second)
 	w.says("survey for [0]", "prepare a attempt 2 with 4 GPUs after a.1", "launch a.2")
 	w.send(Queued{UniID: "a.2", JobID: "18_0", Reason: "Priority"})
-	if note := w.core.Snapshot(w.now).Running[0].Note; note != "goes on with 4 GPUs once they are there: queued 18_0: Priority" {
-		t.Errorf("it says %q", note)
+	if note := w.core.Snapshot(w.now).Running[0].Note; note != "goes on with 4 GPUs once they are there: queued 18_0: Priority" || w.core.Jobs(w.now)[0].Wait.Text != note {
+		t.Errorf("it says %q and %+v", note, w.core.Jobs(w.now)[0].Wait)
 	}
 	w.says()
 	w.send(Ready{UniID: "a.2", Host: "node2", Grant: gpu.Grant{Indices: []int{0, 1, 2, 3}}})
@@ -177,6 +181,8 @@ func TestExpandsWithin(t *testing.T) {
 		{"all", func(*elasticWorld) {}, 4},
 		{"fewer are free", func(w *elasticWorld) { w.free = 2 }, 2},
 		{"as many as it has are free", func(w *elasticWorld) { w.free = 1 }, 0},
+		{"its GPU is not busy enough", func(w *elasticWorld) { w.load = 80 }, 0},
+		{"how busy it is is unknown", func(w *elasticWorld) { w.load = -1 }, 4},
 		{"somebody waits", func(w *elasticWorld) { w.others = true }, 0},
 		{"no answer", func(w *elasticWorld) { w.free = -1 }, 0},
 		{"max_gpus counts both", func(w *elasticWorld) { w.b.Settings.MaxGPUs = 4 }, 3},
@@ -217,6 +223,7 @@ func TestSuccessorGivesWay(t *testing.T) {
 		w.send(Started{UniID: uni, PID: 7 + i, Host: "node1", Grant: &gpu.Grant{Indices: []int{i}}})
 	}
 	w.exit("b.1", Ended{ExitCode: 1})
+	w.send(Busy{"a.1", 95})
 	w.wait(time.Minute)
 	if !w.live["a.2"] {
 		t.Fatalf("a does not grow: %q", w.said)
@@ -228,7 +235,7 @@ func TestSuccessorGivesWay(t *testing.T) {
 	w.says("discard a.2", "prepare b attempt 2", "record start b.2", "launch b.2")
 	w.exit("b.2", Ended{})
 	w.said = nil
-	w.wait(7 * time.Minute)
+	w.wait(7 * time.Minute) // how busy it is has not been heard for long, which keeps it from nothing
 	w.says()
 	w.wait(time.Minute)
 	if !w.live["a.3"] {
@@ -259,4 +266,74 @@ func TestSuccessorAdopted(t *testing.T) {
 			t.Errorf("begun %v: it asks for %d GPUs", begun, n)
 		}
 	}
+}
+
+// Where it is not known how busy the GPUs are, that is waited for.
+func TestBusyUnknown(t *testing.T) {
+	w := newElastic(t)
+	w.load = -1
+	w.runs()
+	w.wait(119 * time.Second)
+	w.says()
+	w.wait(time.Second)
+	w.says("survey for [0]", "prepare a attempt 2 with 4 GPUs after a.1", "launch a.2")
+}
+
+// A job that hardly uses its GPUs goes on with its least if somebody waits, and there is room for
+// that beside it.
+func TestShrinks(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(w *elasticWorld)
+		want bool
+	}{
+		{"somebody waits", func(w *elasticWorld) { w.others = true }, true},
+		{"a job of its run waits", func(w *elasticWorld) { w.job("b", "true", jobspec.Spec{Request: gpu.Request{Min: 2, Max: 2}}, "") }, true},
+		{"nobody waits", func(*elasticWorld) {}, false},
+		{"nothing is free", func(w *elasticWorld) { w.others, w.free = true, 0 }, false},
+		{"it is busy enough", func(w *elasticWorld) { w.others, w.load = true, 30 }, false},
+		{"how busy it is is unknown", func(w *elasticWorld) { w.others, w.load = true, -1 }, false},
+		{"max_gpus has no room for both", func(w *elasticWorld) { w.others, w.b.Settings.MaxGPUs = true, 4 }, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newElastic(t)
+			w.load, w.free = 10, 2
+			w.succeeded()
+			tt.set(w)
+			w.open()
+			w.send(Began{})
+			four := gpu.Grant{Indices: []int{0, 1, 2, 3}}
+			w.send(Started{UniID: "a.2", PID: 9, Adopted: true, Host: "node2", Grant: &four})
+			if w.load >= 0 {
+				w.send(Busy{"a.2", w.load})
+			}
+			w.wait(11 * time.Minute)
+			if w.load >= 0 {
+				w.send(Busy{"a.2", w.load})
+			}
+			w.wait(time.Minute)
+			if w.live["a.3"] != tt.want {
+				t.Fatalf("it shrinks: %v, want %v: %q", w.live["a.3"], tt.want, w.said)
+			}
+			if !tt.want {
+				return
+			}
+			w.wait(3 * time.Minute) // it does not give way to who it is for
+			w.said = nil
+			w.send(Ready{UniID: "a.3", Host: "node1", Grant: gpu.Grant{Indices: []int{1}}})
+			w.exit("a.2", Ended{Why: state.WhyResize, ExitCode: 1})
+			w.says("save a.2 USR1, 1m0s", "record end a.2 interrupted exit 1 from 4 GPUs to 1 after 15m0s", "record start a.3", "begin a.3")
+		})
+	}
+}
+
+// succeeded leaves a ledger in which a runs on four GPUs.
+func (w *elasticWorld) succeeded() {
+	w.t.Helper()
+	load, free := w.load, w.free
+	w.load, w.free = 95, 4
+	w.succeeds(true)
+	w.exit("a.1", Ended{Why: state.WhyResize})
+	w.send(Started{UniID: "a.2", PID: 9, Host: "node2", Grant: &gpu.Grant{Indices: []int{0, 1, 2, 3}}})
+	w.load, w.free = load, free
 }

@@ -74,6 +74,7 @@ type task struct {
 	Declined   string             `json:"declined,omitempty"` // why it was not asked to save its work, the last time
 	Stray      string             `json:"stray,omitempty"`    // what of it is on a GPU that it was not given
 	Ready      bool               `json:"ready,omitempty"`    // a successor has its GPUs
+	Busy       *int               `json:"busy,omitempty"`     // how busy its GPUs are, if it was asked for that: see gauge
 }
 
 // beatEvery is how often a keeper shows that it lives.

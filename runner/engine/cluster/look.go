@@ -66,6 +66,9 @@ func (c *Cluster) read(e *entry) {
 		e.told = true
 		c.emit(engine.Event{UniID: e.UniID, Running: t.running(e.adopted)})
 	}
+	if t.Busy != nil && (was == nil || was.Beat != t.Beat) {
+		c.emit(engine.Event{UniID: e.UniID, Busy: t.Busy})
+	}
 	if b := t.Background; b != nil && (was == nil || was.Background == nil || *was.Background != *b) {
 		c.emit(engine.Event{UniID: e.UniID, Background: b})
 	}

@@ -181,7 +181,7 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 	asked := make(chan *wire.Message, 16)
 	go func() {
 		for range time.Tick(beatEvery) {
-			put(func() { t.Beat++ })
+			put(func() { t.Beat, t.Busy = t.Beat+1, o.busy(l) })
 		}
 	}()
 	go o.listen(here, asked)
@@ -236,9 +236,12 @@ func hear(from io.Reader) *outer {
 				continue
 			}
 			line, _ := in.ReadBytes('\n')
-			o.mu.Lock()
-			_ = json.Unmarshal(line, &o.gauge)
-			o.mu.Unlock()
+			var g gauge
+			if json.Unmarshal(line, &g) == nil {
+				o.mu.Lock()
+				o.gauge = g
+				o.mu.Unlock()
+			}
 			if first {
 				close(o.gauged)
 				first = false
@@ -253,6 +256,16 @@ func (o *outer) peaks() (all []gpu.Peak, readings int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.gauge.Peaks), o.gauge.Readings
+}
+
+// busy returns how busy the GPUs are, if the attempt is asked for that.
+func (o *outer) busy(l *engine.Launch) *int {
+	if l.Ask == nil || !l.Ask.Busy {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gauge.Busy
 }
 
 // unfit returns why a task cannot use its GPUs, if they have too little memory, and how much the

@@ -12,10 +12,10 @@ import (
 	"gpurun/state"
 )
 
-// elastic returns a job that takes n steps of a tenth of a second, keeps a checkpoint of each, and a
+// Elastic returns a job that takes n steps of a tenth of a second, keeps a checkpoint of each, and a
 // journal: when it begins, with how many GPUs, and whether another attempt of it runs at the same
 // time. What it does on the signal is trap, "" for nothing.
-func elastic(name string, n int, most int, trap, keys string) string {
+func Elastic(name string, n int, most int, trap, keys string) string {
 	if trap != "" {
 		trap = fmt.Sprintf("trap '%s' USR1", trap)
 	}
@@ -35,8 +35,8 @@ func elastic(name string, n int, most int, trap, keys string) string {
 `, name, most, keys, trap, n)
 }
 
-// saves is what most jobs do on the signal.
-const saves = `echo "{name} {ngpus} saves $step $(date +%s%N)" >>journal; exit 3`
+// Saves is what most jobs do on the signal.
+const Saves = `echo "{name} {ngpus} saves $step $(date +%s%N)" >>journal; exit 3`
 
 func (s *Site) elastic(t *testing.T, jobs ...string) *Bench {
 	return s.New(t, "settings: {engine: "+s.Engine+", poll: 1s, cluster: {poll: 1s}}\njobs:"+strings.Join(jobs, ""))
@@ -50,13 +50,13 @@ func (s *Site) Grows(t *testing.T) {
 		want             []state.Phase
 		says             string
 	}{
-		{"exits with a status of its own", "", saves, []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
-		{"exits with 0", `outputs: ["out.{name}"]`, strings.Replace(saves, "exit 3", "exit 0", 1), []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
+		{"exits with a status of its own", "", Saves, []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
+		{"exits with 0", `outputs: ["out.{name}"]`, strings.Replace(Saves, "exit 3", "exit 0", 1), []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
 		{"is done before its grace is over", `outputs: ["out.{name}"]`, "step=1000", []state.Phase{state.Succeeded}, ""},
 		{"does not catch the signal", "", "", []state.Phase{state.Succeeded}, "keeps its GPUs, although resize is set: none of its processes catches SIGUSR1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := s.elastic(t, elastic("a", 60, 4, tt.trap, tt.keys))
+			b := s.elastic(t, Elastic("a", 60, 4, tt.trap, tt.keys))
 			out := b.Run("jobs.yaml")
 			b.Says(out, "1 succeeded")
 			b.Says(out, tt.says)
@@ -115,7 +115,7 @@ func (s *Site) GrowsInVain(t *testing.T, memory string, crowd func(b *Bench)) {
 	}
 	left := func(n int) func() bool { return func() bool { return len(strings.Split(s.Left(), "\n")) == n } }
 	for _, stop := range []bool{false, true} {
-		b := s.elastic(t, elastic("a", 80, 4, saves, "memory: "+memory))
+		b := s.elastic(t, Elastic("a", 80, 4, Saves, "memory: "+memory))
 		crowd(b)
 		cmd, out := b.Start("jobs.yaml")
 		b.Until("its successor is queued", time.Minute, left(3))
@@ -143,7 +143,7 @@ func (s *Site) GrowsAcrossKills(t *testing.T) {
 	grown, rounds := 0, max(1, *Kills/5)
 	for round := range rounds {
 		names := []string{"a", "b"}
-		b := s.elastic(t, elastic("a", 80, 2, strings.Replace(saves, "exit", "sleep 0.3 9>&-; exit", 1), ""), elastic("b", 80, 2, saves, ""))
+		b := s.elastic(t, Elastic("a", 80, 2, strings.Replace(Saves, "exit", "sleep 0.3 9>&-; exit", 1), ""), Elastic("b", 80, 2, Saves, ""))
 		for range 5 {
 			cmd, _ := b.Start("jobs.yaml")
 			time.Sleep(time.Duration(500+rand.IntN(2500)) * time.Millisecond) // anywhere

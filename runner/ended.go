@@ -40,7 +40,7 @@ func (l *loop) happened(ev engine.Event) {
 	case ev.Busy != nil:
 		l.step(sched.Busy{UniID: ev.UniID, Percent: *ev.Busy})
 	case ev.Queued != nil:
-		l.step(sched.Queued{UniID: ev.UniID, JobID: ev.Queued.JobID, Reason: ev.Queued.Reason})
+		l.step(sched.Queued{UniID: ev.UniID, JobID: ev.Queued.JobID, Reason: ev.Queued.Reason, Expected: ev.Queued.Expected})
 	case ev.Background != nil:
 		at.behind = true
 		l.placed(at, ev.Background.PID)

@@ -237,8 +237,9 @@ type Background struct {
 
 // Queued reports that the attempt waits in the queue of a cluster. It may be repeated.
 type Queued struct {
-	JobID  string // there
-	Reason string // why it waits, as the cluster says; "" if unknown
+	JobID    string    // there
+	Reason   string    // why it waits, as the cluster says; "" if unknown
+	Expected time.Time // when it begins, by the cluster's own estimate; zero if it has none
 }
 
 // Ready reports that an attempt with After has its GPUs, and waits for Begin.

@@ -51,7 +51,8 @@ type standing struct {
 	jobID  string // there; "" if not known yet
 	reason string // why it waits, as the cluster says
 
-	suspended bool // it has begun, but the cluster has it stand still
+	expected  time.Time // to begin, as the cluster says; zero if unknown
+	suspended bool      // it has begun, but the cluster has it stand still
 }
 
 // stopping is why an attempt is being stopped.
@@ -173,15 +174,19 @@ func (l *attempts) allQueued() bool { return l.queued == len(l.all) }
 func (c *Core) whyQueued(id int32) *schema.Wait {
 	for _, a := range c.live.all {
 		if a.job == id && a.queued {
-			return a.standing.wait()
+			return a.standing.wait(c.now)
 		}
 	}
 	return nil
 }
 
 // wait returns what an attempt waits for there, nil if it runs.
-func (s standing) wait() *schema.Wait {
+func (s standing) wait(now Now) *schema.Wait {
 	switch {
+	case s.queued && s.expected.After(now.Wall):
+		w := waits(schema.WaitCluster, "%s; the cluster expects it to start at %s", s, clock(s.expected, now.Wall))
+		w.Expected = schema.Time(s.expected)
+		return w
 	case s.queued:
 		return waits(schema.WaitCluster, "%s", s)
 	case s.suspended:
@@ -193,6 +198,14 @@ func (s standing) wait() *schema.Wait {
 // String says how an attempt waits.
 func (s standing) String() string {
 	return strings.TrimSuffix(strings.TrimSpace("queued "+s.jobID)+": "+s.reason, ": ")
+}
+
+// clock says when something is: the time of day, and on which day if that is not today.
+func clock(at, now time.Time) string {
+	if at = at.Local(); at.Format(time.DateOnly) != now.Local().Format(time.DateOnly) {
+		return at.Format("15:04 on 2 January")
+	}
+	return at.Format("15:04")
 }
 
 // onPool reports whether an attempt holds devices of the pool.

@@ -205,7 +205,7 @@ func (ev Queued) on(c *Core) {
 		f.JobID = ev.JobID
 		c.record(a.file, a.job, f)
 	}
-	a.jobID, a.reason = ev.JobID, ev.Reason
+	a.jobID, a.reason, a.expected = ev.JobID, ev.Reason, ev.Expected
 	c.answered(a)
 }
 

@@ -83,7 +83,10 @@ type Started struct {
 }
 
 // Queued reports that an attempt waits in the queue of a cluster, and why.
-type Queued struct{ UniID, JobID, Reason string }
+type Queued struct {
+	UniID, JobID, Reason string
+	Expected             time.Time // to begin, by the cluster's own estimate; zero if unknown
+}
 
 // Backgrounded reports that an attempt's commands have ended but processes they left keep
 // it running: PID is one of them, and What describes them.

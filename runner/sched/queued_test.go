@@ -39,12 +39,12 @@ func TestQueued(t *testing.T) {
 	w.send(Began{})
 	w.counts(t, map[state.Phase]int{state.Queued: 3, state.Running: 0})
 	a, b := w.attempt("a"), w.attempt("b")
-	w.send(Queued{a, "17_0", ""})
-	w.send(Queued{a, "17_0", "Priority"})
+	w.send(Queued{UniID: a, JobID: "17_0"})
+	w.send(Queued{UniID: a, JobID: "17_0", Reason: "Priority"})
 	if note := w.core.Snapshot(w.now).Running[0].Note; note != "queued 17_0: Priority" {
 		t.Errorf("it says %q", note)
 	}
-	w.send(Queued{b, "17_1", "Resources"})
+	w.send(Queued{UniID: b, JobID: "17_1", Reason: "Resources"})
 	if why := w.core.Why(w.now, w.id("b")); why != "queued 17_1: Resources" {
 		t.Errorf("b waits for %q", why)
 	}
@@ -71,7 +71,7 @@ func TestQueued(t *testing.T) {
 	w.open() // another run
 	w.send(Began{})
 	for _, id := range []string{b, w.attempt("c")} {
-		w.send(Queued{id, "17_1", "Resources"})
+		w.send(Queued{UniID: id, JobID: "17_1", Reason: "Resources"})
 	}
 	w.send(Started{UniID: a, PID: 7, Adopted: true, Host: "node1", Grant: &gpu.Grant{Indices: []int{2, 3}}})
 	w.counts(t, map[state.Phase]int{state.Queued: 2, state.Running: 1})
@@ -130,6 +130,32 @@ func TestSubmitted(t *testing.T) {
 	w.counts(t, map[state.Phase]int{state.Failed: 3})
 	if end := w.ledger[0].Fact; end.Reason != "needs 2 GPUs, cluster.max_gpus_total is 1" {
 		t.Errorf("it failed because it %q", end.Reason)
+	}
+}
+
+// The cluster's own estimate is said to be one, until that moment is over.
+func TestExpected(t *testing.T) {
+	w := newCluster(t)
+	w.open()
+	w.send(Began{})
+	a, at := w.attempt("a"), w.now.Wall
+	for _, tt := range []struct {
+		expected time.Time
+		want     string
+	}{
+		{time.Time{}, ""},
+		{at.Add(time.Minute), "; the cluster expects it to start at " + at.Add(time.Minute).Local().Format("15:04")},
+		{at.Add(48 * time.Hour), "; the cluster expects it to start at " + at.Add(48*time.Hour).Local().Format("15:04 on 2 January")},
+		{at, ""},
+	} {
+		w.send(Queued{UniID: a, JobID: "17_0", Reason: "Resources", Expected: tt.expected})
+		wait, note := w.core.Wait(w.now, int(w.id("a"))), w.core.Snapshot(w.now).Running[0].Note
+		if want := "queued 17_0: Resources" + tt.want; wait.Text != want || note != want {
+			t.Errorf("%v: it says %q and %q, want %q", tt.expected, wait.Text, note, want)
+		}
+		if (wait.Expected != nil) != (tt.want != "") || wait.Expected != nil && !wait.Expected.Equal(tt.expected) {
+			t.Errorf("%v: programs get %v", tt.expected, wait.Expected)
+		}
 	}
 }
 
@@ -214,8 +240,8 @@ func TestExcusedBeforeTheRun(t *testing.T) {
 	a, b, c := w.attempt("a"), w.attempt("b"), w.attempt("c")
 	w.open()
 	w.send(Began{})
-	w.send(Queued{b, "", ""})
-	w.send(Queued{c, "", ""})
+	w.send(Queued{UniID: b})
+	w.send(Queued{UniID: c})
 	w.send(Ended{UniID: a, ExitCode: -1, Lost: true, Void: true, Uncharged: "slurm does not know it", Err: "slurm does not know it"})
 	for _, r := range w.ledger {
 		if f := r.Fact; f.Kind == state.KindEnd && (f.UniID != a || f.Uncharged != "slurm does not know it") {

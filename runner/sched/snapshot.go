@@ -38,7 +38,7 @@ func (c *Core) Snapshot(now Now) state.Snapshot {
 		}
 	}
 	for _, a := range c.live.all {
-		v := a.view()
+		v := a.view(now)
 		if a.queued && a.job >= 0 && c.jobs[a.job].phase == running {
 			s.Counts[state.Running]--
 			s.Counts[state.Queued]++
@@ -70,12 +70,12 @@ func (c *Core) pressures() []state.Pressure {
 	return all
 }
 
-func (a *attempt) view() state.View {
+func (a *attempt) view(now Now) state.View {
 	v := state.View{
 		Job: a.name, ID: int(a.job), UniID: a.uniID, Attempt: int(a.n), Phase: a.phase(), Host: a.host, Started: a.start, PID: a.pid,
 		GPUs: append([]int{}, a.grant.Indices...), Memory: a.grant.Memory, Close: a.grant.Close, Used: a.used(), Log: a.log, Stop: a.stop, Stalled: a.watch.Told(),
 	}
-	if w := a.standing.wait(); w != nil {
+	if w := a.standing.wait(now); w != nil {
 		v.Note = w.Text
 	} else if a.background != "" {
 		v.Note = "in the background: " + a.background

@@ -369,7 +369,7 @@ func (c *Core) waitOf(a *attempt) *schema.Wait {
 	if note := c.successionNote(a); note != "" {
 		return waits(schema.WaitCluster, "%s", note)
 	}
-	return a.standing.wait()
+	return a.standing.wait(c.now)
 }
 
 // successionNote says what is to follow an attempt, or "".

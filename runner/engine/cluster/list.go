@@ -92,7 +92,11 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		e.list(r)
 		c.hold(e, r.Held)
 		if r.State == Pending || r.State == Stuck {
-			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: r.Reason})
+			q := engine.Queued{JobID: c.jobID(e), Reason: r.Reason}
+			if e.n == r.First && !r.Rest && time.Until(r.Expected) < Furthest {
+				q.Expected = r.Expected
+			}
+			c.show(e, q)
 		} else if (r.State == Active || r.State == Runs) && r.Node != "" {
 			c.show(e, engine.Queued{JobID: c.jobID(e), Reason: "starting on " + r.Node})
 		}
@@ -113,6 +117,9 @@ func (c *Cluster) hold(e *entry, is bool) {
 		c.emit(engine.Event{UniID: e.UniID, Suspended: &is})
 	}
 }
+
+// Furthest is how far ahead an estimate is worth something: Slurm says next year for "not as it is now".
+const Furthest = 30 * 24 * time.Hour
 
 // list takes note of how the cluster lists an attempt.
 func (e *entry) list(r Row) {

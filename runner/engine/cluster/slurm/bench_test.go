@@ -32,10 +32,13 @@ var site = clustertest.Site{
 func tend() { clustertest.Quietly("scontrol", "update", "nodename=node[1-2]", "state=resume") }
 
 // block takes all GPUs of both nodes as somebody would who does not use gpurun, until unblock.
-func block(b *clustertest.Bench) {
+func block(b *clustertest.Bench) { blockFor(b) }
+
+// blockFor is block with more arguments of the submissions.
+func blockFor(b *clustertest.Bench, args ...string) {
 	b.Helper()
 	for _, n := range []string{"node1", "node2"} {
-		b.Command("sbatch", "--parsable", "-o", "/dev/null", "-w", n, "--gres=gpu:4", "--wrap", "sleep 600", "-J", "blocker")
+		b.Command(append([]string{"sbatch", "--parsable", "-o", "/dev/null", "-w", n, "--gres=gpu:4", "--wrap", "sleep 600", "-J", "blocker"}, args...)...)
 	}
 	b.Until("blockers run", time.Minute, func() bool {
 		return strings.Count(b.Command("squeue", "-h", "-n", "blocker", "-t", "R"), "blocker") == 2

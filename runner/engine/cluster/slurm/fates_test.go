@@ -118,5 +118,25 @@ func TestRealDisplaced(t *testing.T) {
 	})
 }
 
+// When Slurm expects a job to start is shown as its estimate.
+func TestRealExpected(t *testing.T) {
+	b := site.New(t, "settings: {engine: slurm, cluster: {poll: 1s}}\njobs: [{name: \"j{i}\", matrix: {i: 1..3}, gpus: 4, timeout: 1m, run: \"true\"}]\n")
+	blockFor(b, "--time=30")
+	cmd, _ := b.Start("jobs.yaml")
+	said := ""
+	b.Until("the first of the array has an estimate", time.Minute, func() bool {
+		said = b.Run("status")
+		return strings.Count(said, "; the cluster expects it to start at ") == 1
+	})
+	if out := b.Run("status", "--json"); strings.Count(out, `"expected": "20`) != 1 {
+		t.Errorf("programs get %s", out)
+	}
+	t.Log(said)
+	unblock(b)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A node that does not see what gpurun made is named with the cure.
 func TestRealNotShared(t *testing.T) { site.NotShared(t, block, unblock) }

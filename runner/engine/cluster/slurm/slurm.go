@@ -88,12 +88,15 @@ func (words) Refused(stderr string) cluster.Refusal {
 	return cluster.Unclear
 }
 
-const separator = "|"
+const (
+	separator  = "|"
+	timeLayout = "2006-01-02T15:04:05"
+)
 
 // List lists all jobs of a user, those that have ended a while ago included. Names come last:
 // they may contain anything.
 func (words) List(user string) cluster.Command {
-	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
+	fields := []string{"ArrayJobID", "ArrayTaskID", "State", "Reason", "NodeList", "StartTime", "exit_code", "tres-per-node", "NumNodes", "tres-per-task", "NumTasks", "tres-per-job", "Name"}
 	return cluster.Command{
 		Args: []string{"squeue", "-h", "-a", "-u", user, "-t", "all", "-O", strings.Join(fields, ":"+separator+",") + ":" + separator},
 		Env:  []string{"SLURM_BITSTR_LEN=0"}, // lists of tasks are not cut
@@ -105,17 +108,20 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 	var rows []cluster.Row
 	for line := range strings.Lines(stdout) {
 		line = strings.TrimSuffix(line, "\n")
-		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 12)
-		if len(f) != 12 {
+		f := strings.SplitN(strings.TrimSuffix(line, separator), separator, 13)
+		if len(f) != 13 {
 			if strings.TrimSpace(line) == "" {
 				continue
 			}
 			return nil, fmt.Errorf("cannot read the line %q of squeue", line)
 		}
-		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[11], Never: hopeless[f[3]]}
+		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[12], Never: hopeless[f[3]]}
 		r.Held = f[2] == "SUSPENDED"
-		r.Raw, _ = strconv.Atoi(f[5])
-		r.GPUs = each(f[6], f[7]) + each(f[8], f[9]) + gpusIn(f[10])
+		r.Raw, _ = strconv.Atoi(f[6])
+		r.GPUs = each(f[7], f[8]) + each(f[9], f[10]) + gpusIn(f[11])
+		if r.State == cluster.Pending {
+			r.Expected, _ = time.ParseInLocation(timeLayout, f[5], time.Local) // N/A without one
+		}
 		if r.Reason == "None" {
 			r.Reason = ""
 		}
@@ -131,6 +137,7 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 		for _, t := range tasks {
 			r.First, r.Last = t[0], t[1]
 			rows = append(rows, r)
+			r.Expected = time.Time{}
 		}
 	}
 	return rows, nil
@@ -234,16 +241,13 @@ func (words) Try(args []string) cluster.Command {
 	return cluster.Command{Args: slices.Concat([]string{"sbatch", "--test-only", "-J", "gr-try", "-o", "/dev/null"}, args, []string{"--wrap", "true"})}
 }
 
-// furthest is how far ahead an estimate is worth something: Slurm says next year for "not as it is now".
-const furthest = 30 * 24 * time.Hour
-
 // Tried reads "sbatch: Job 9 to start at 2026-11-22T15:11:54 using 1 processors on nodes node1 …".
 func (words) Tried(text string) string {
 	_, rest, _ := strings.Cut(text, " to start at ")
 	word, _, _ := strings.Cut(rest, " ")
-	at, err := time.ParseInLocation("2006-01-02T15:04:05", word, time.Local)
+	at, err := time.ParseInLocation(timeLayout, word, time.Local)
 	switch {
-	case err != nil || time.Until(at) > furthest:
+	case err != nil || time.Until(at) > cluster.Furthest:
 		return ""
 	case time.Until(at) < time.Minute:
 		return "now"

@@ -2,6 +2,7 @@ package gridengine
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -106,7 +107,13 @@ var fates = append([]clustertest.Fate{
 		Job: "{name: rescheduled, run: " + again + "}", Want: []state.Phase{state.Lost, state.Succeeded}, Free: true,
 		Meet: func(b *clustertest.Bench) {
 			b.Wait("rescheduled.up")
-			clustertest.Quietly("qmod", "-f", "-rj", b.JobID("rescheduled")) // gpurun forbids it; it says that it did
+			id := b.JobID("rescheduled")
+			job, _, _ := strings.Cut(id, ".")
+			b.Until("it is rescheduled", 30*time.Second, func() bool { // the master may not have heard of its start
+				clustertest.Quietly("qmod", "-f", "-rj", id) // gpurun forbids it, so this fails even if it did it
+				out, _ := exec.Command("qacct", "-j", job).Output()
+				return strings.Contains(string(out), "rescheduling")
+			})
 		},
 	},
 	{

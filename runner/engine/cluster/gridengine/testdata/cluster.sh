@@ -137,7 +137,13 @@ hooks() {
 		#!/bin/sh
 		export SGE_ROOT=$SGE_ROOT SGE_CELL=$SGE_CELL
 		[ ! -e "$DIR/run/broken" ] || exit 100 # a test breaks the node
-		n=\$(qstat -j "\$JOB_ID" 2>/dev/null | sed -n 's/^hard resource_list:.*[ ,]gpu=\([0-9]*\).*/\1/p')
+		i=0
+		until job=\$(qstat -j "\$JOB_ID" 2>/dev/null); do # the master may be gone for a while
+			[ \$i -lt 300 ] || exit 99
+			i=\$((i + 1))
+			sleep 0.2
+		done
+		n=\$(echo "\$job" | sed -n 's/^hard resource_list:.*[ ,]gpu=\([0-9]*\).*/\1/p')
 		ids=
 		i=0
 		while [ \$i -lt $GPUS ] && [ "\${n:-0}" -gt 0 ]; do

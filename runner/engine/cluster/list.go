@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -204,20 +206,14 @@ const strangeFor = 5 * time.Second
 // past asks about tasks that are no longer listed, for which their record is not enough, and
 // about those that can never start.
 func (c *Cluster) past() {
-	var jobs []string
-	for _, s := range c.submits {
-		if s.job == "" || c.asking {
-			continue
-		}
-		for _, e := range c.live {
-			if e.submit == s && c.unexplained(e) {
-				jobs = append(jobs, s.job)
-				break
-			}
+	about := map[string]bool{}
+	for _, e := range c.live {
+		if e.submit != nil && e.submit.job != "" && c.unexplained(e) {
+			about[e.submit.job] = true
 		}
 	}
-	command := c.words.Past(jobs)
-	if len(jobs) == 0 || len(command.Args) == 0 {
+	command := c.words.Past(slices.Sorted(maps.Keys(about)))
+	if len(about) == 0 || len(command.Args) == 0 || c.asking {
 		return
 	}
 	c.asking = true

@@ -71,10 +71,11 @@ type task struct {
 	Beat    int             `json:"beat"`              // grows as long as its keeper lives
 
 	Background *engine.Background `json:"background,omitempty"`
-	Declined   string             `json:"declined,omitempty"` // why it was not asked to save its work, the last time
-	Stray      string             `json:"stray,omitempty"`    // what of it is on a GPU that it was not given
-	Ready      bool               `json:"ready,omitempty"`    // a successor has its GPUs
-	Busy       *int               `json:"busy,omitempty"`     // how busy its GPUs are, if it was asked for that: see gauge
+	Declined   string             `json:"declined,omitempty"`    // why it was not asked to save its work, the last time
+	DeclinedOf int                `json:"declined_of,omitempty"` // the number of that request
+	Stray      string             `json:"stray,omitempty"`       // what of it is on a GPU that it was not given
+	Ready      bool               `json:"ready,omitempty"`       // a successor has its GPUs
+	Busy       *int               `json:"busy,omitempty"`        // how busy its GPUs are, if it was asked for that: see gauge
 }
 
 // beatEvery is how often a keeper shows that it lives.
@@ -242,10 +243,11 @@ type request struct {
 	why    string
 	signal string        // save
 	wait   time.Duration // save
+	n      int           // of all that were asked of the attempt: the same may be asked again
 }
 
 func (r request) put(p place) error {
-	text := strings.TrimSpace(fmt.Sprintf("%s %s %s %d", r.how, cmp.Or(r.why, "-"), cmp.Or(r.signal, "-"), r.wait))
+	text := strings.TrimSpace(fmt.Sprintf("%s %s %s %d %d", r.how, cmp.Or(r.why, "-"), cmp.Or(r.signal, "-"), r.wait, r.n))
 	return overwrite(filepath.Join(p.Submit, stopsFile), int64(p.Task)*stopSize, []byte(fmt.Sprintf("%-*s\n", stopSize-1, text)))
 }
 
@@ -259,7 +261,7 @@ func readRequest(p place) (r request) {
 	if _, err := f.ReadAt(b, int64(p.Task)*stopSize); err != nil {
 		return request{}
 	}
-	if _, err := fmt.Sscanf(string(b), "%s %s %s %d", &r.how, &r.why, &r.signal, &r.wait); err != nil {
+	if n, _ := fmt.Sscanf(string(b), "%s %s %s %d %d", &r.how, &r.why, &r.signal, &r.wait, &r.n); n < 4 {
 		return request{}
 	}
 	if r.why == "-" {

@@ -75,7 +75,7 @@ func (c *Cluster) read(e *entry) {
 	if t.Stray != "" && (was == nil || was.Stray == "") {
 		c.emit(engine.Event{Warnings: []string{e.Job + ": " + t.Stray}})
 	}
-	if e.stop != nil && e.stop.how == "save" && t.Declined != "" {
+	if e.stop != nil && e.stop.how == "save" && t.Declined != "" && t.DeclinedOf == e.stop.n {
 		e.stop = nil
 		c.emit(engine.Event{UniID: e.UniID, Declined: t.Declined})
 	}

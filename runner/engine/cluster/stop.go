@@ -53,7 +53,9 @@ func (c *Cluster) ask(uniID string, r request) {
 	if e.submit == nil {
 		return // it is void, or will be
 	}
-	if err := r.put(place{Submit: e.submit.dir, Task: e.n}); err != nil {
+	at := place{Submit: e.submit.dir, Task: e.n}
+	r.n = readRequest(at).n + 1
+	if err := r.put(at); err != nil {
 		c.Log.Warn().Err(err).Str("uni_id", uniID).Msg("stop")
 	}
 	c.wake(e)

@@ -53,7 +53,7 @@ func (p place) waits(s status, uniID string) bool {
 }
 
 // holdEvery is how often a successor looks whether it may begin.
-const holdEvery = 200 * time.Millisecond
+const holdEvery = 100 * time.Millisecond
 
 // hold waits on the GPUs of a task until it may begin. It returns why it never may, or nil.
 func (o *outer) hold(l *engine.Launch, t *task, here place) *wire.Record {

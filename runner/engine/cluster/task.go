@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -197,7 +198,7 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 		case wire.Background:
 			put(func() { t.Background = m.Background })
 		case wire.Declined:
-			put(func() { t.Declined = m.Why })
+			put(func() { t.Declined, t.DeclinedOf = m.Why, int(o.saves.Load()) })
 		}
 	}, asked, o.peaks)
 	if err != nil {
@@ -217,6 +218,7 @@ func attend(l *engine.Launch, t *task, o *outer, here place) int {
 type outer struct {
 	letters chan byte     // closed once it was killed
 	gauged  chan struct{} // closed with the first gauge
+	saves   atomic.Int32  // the number of the last request to save its work
 	mu      sync.Mutex
 	gauge   gauge
 }
@@ -312,6 +314,9 @@ func (o *outer) listen(here place, asked chan<- *wire.Message) {
 	last, tick, suspended := request{}, time.NewTicker(stopEvery), false
 	for {
 		if r := readRequest(here); r != last {
+			if r.how == "save" {
+				o.saves.Store(int32(r.n))
+			}
 			if last = r; r.how != goAhead {
 				asked <- r.message()
 			}

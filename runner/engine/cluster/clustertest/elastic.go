@@ -14,11 +14,8 @@ import (
 
 // Elastic returns a job that takes n steps of a tenth of a second, keeps a checkpoint of each, and a
 // journal: when it begins, with how many GPUs, and whether another attempt of it runs at the same
-// time. What it does on the signal is trap, "" for nothing.
-func Elastic(name string, n int, most int, trap, keys string) string {
-	if trap != "" {
-		trap = fmt.Sprintf("trap '%s' USR1", trap)
-	}
+// time. before its steps, it may set a trap, or redefine what it does at each.
+func Elastic(name string, n int, most int, before, keys string) string {
 	return fmt.Sprintf(`
   - name: %s
     gpus: 1-%d
@@ -28,15 +25,16 @@ func Elastic(name string, n int, most int, trap, keys string) string {
       exec 9>>lock.{name}; flock -n 9 || echo {name} overlaps >>journal
       step=$(cat step.{name} 2>/dev/null || echo 0)
       echo "{name} {ngpus} begins $step $(date +%%s%%N)" >>journal
+      each() { :; }
       %s
-      while [ $step -lt %d ]; do step=$((step + 1)); echo $step >step.{name}; sleep 0.1 9>&-; done
+      while [ $step -lt %d ]; do each; step=$((step + 1)); echo $step >step.{name}; sleep 0.1 9>&-; done
       touch out.{name}
       echo {name} ends >>journal
-`, name, most, keys, trap, n)
+`, name, most, keys, before, n)
 }
 
 // Saves is what most jobs do on the signal.
-const Saves = `echo "{name} {ngpus} saves $step $(date +%s%N)" >>journal; exit 3`
+const Saves = `trap 'echo "{name} {ngpus} saves $step $(date +%s%N)" >>journal; exit 3' USR1`
 
 func (s *Site) elastic(t *testing.T, jobs ...string) *Bench {
 	return s.New(t, "settings: {engine: "+s.Engine+", poll: 1s, cluster: {poll: 1s}}\njobs:"+strings.Join(jobs, ""))
@@ -46,17 +44,18 @@ func (s *Site) elastic(t *testing.T, jobs ...string) *Bench {
 // next attempt, on GPUs that were there before.
 func (s *Site) Grows(t *testing.T) {
 	for _, tt := range []struct {
-		name, keys, trap string
-		want             []state.Phase
-		says             string
+		name, keys, before string
+		want               []state.Phase
+		says               string
 	}{
 		{"exits with a status of its own", "", Saves, []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
 		{"exits with 0", `outputs: ["out.{name}"]`, strings.Replace(Saves, "exit 3", "exit 0", 1), []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
-		{"is done before its grace is over", `outputs: ["out.{name}"]`, "step=1000", []state.Phase{state.Succeeded}, ""},
+		{"is done before its grace is over", `outputs: ["out.{name}"]`, "trap step=1000 USR1", []state.Phase{state.Succeeded}, ""},
+		{"catches the signal after a while", "", "each() { [ $step != 30 ] || " + Saves + "; }", []state.Phase{state.Interrupted, state.Succeeded}, "keeps its GPUs, although"},
 		{"does not catch the signal", "", "", []state.Phase{state.Succeeded}, "keeps its GPUs, although resize is set: none of its processes catches SIGUSR1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := s.elastic(t, Elastic("a", 60, 4, tt.trap, tt.keys))
+			b := s.elastic(t, Elastic("a", 60, 4, tt.before, tt.keys))
 			out := b.Run("jobs.yaml")
 			b.Says(out, "1 succeeded")
 			b.Says(out, tt.says)
@@ -134,7 +133,7 @@ func (s *Site) GrowsInVain(t *testing.T, memory string, crowd func(b *Bench)) {
 	}
 }
 
-// GrowsAcrossKills kills the runner at any moment while jobs grow. No two attempts of a job run at
+// GrowsAcrossKills kills the runner at any moment while jobs grow, and right after it has recorded that one goes on. No two attempts of a job run at
 // the same time, each ends once, and nothing is left in the cluster.
 func (s *Site) GrowsAcrossKills(t *testing.T) {
 	if testing.Short() {
@@ -144,9 +143,15 @@ func (s *Site) GrowsAcrossKills(t *testing.T) {
 	for round := range rounds {
 		names := []string{"a", "b"}
 		b := s.elastic(t, Elastic("a", 80, 2, strings.Replace(Saves, "exit", "sleep 0.3 9>&-; exit", 1), ""), Elastic("b", 80, 2, Saves, ""))
-		for range 5 {
+		for kill := range 5 {
 			cmd, _ := b.Start("jobs.yaml")
-			time.Sleep(time.Duration(500+rand.IntN(2500)) * time.Millisecond) // anywhere
+			end := time.Now().Add(time.Duration(500+rand.IntN(2500)) * time.Millisecond) // anywhere
+			if kill == 0 {
+				end = time.Now().Add(20 * time.Second)
+			}
+			for time.Now().Before(end) && (kill > 0 || !strings.Contains(b.Read(".gpurun/jobs.yaml/ledger.jsonl"), `"attempt":2`)) { // the first time, as soon as a successor has a start
+				time.Sleep(100 * time.Microsecond)
+			}
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}

@@ -96,7 +96,15 @@ func (s *Site) ControllerKilled(t *testing.T) {
 	b := s.New(t, Journalled(s.settings("2s"), n, "gpus: 1", "1"))
 	out := b.Crash(*Crashes, n, s.Tend, "jobs.yaml")
 	again := b.Once(n)
-	t.Logf("%d crashes of the controller, %d jobs: %d began again", *Crashes, n, again)
+	why := map[string]int{}
+	for _, ends := range b.Facts(state.KindEnd) {
+		for _, e := range ends {
+			if e.State != state.Succeeded {
+				why[e.Uncharged]++
+			}
+		}
+	}
+	t.Logf("%d crashes of the controller, %d jobs: %d began again; submitted again because %v", *Crashes, n, again, why)
 	if t.Failed() {
 		t.Log(out)
 	}

@@ -379,7 +379,7 @@ func (c *Core) successionNote(a *attempt) string {
 	case s == nil:
 		return ""
 	case s.ready:
-		return fmt.Sprintf("saves its work, to go on with %s on %s", gpus(s.next.asks), s.next.host)
+		return fmt.Sprintf("to go on with %s on %s: it saves its work", gpus(s.next.asks), s.next.host)
 	}
-	return fmt.Sprintf("goes on with %s once they are there: %s", gpus(s.next.asks), s.next.standing)
+	return fmt.Sprintf("to go on with %s: %s", gpus(s.next.asks), s.next.standing)
 }

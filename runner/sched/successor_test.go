@@ -79,13 +79,13 @@ func TestExpands(t *testing.T) {
 	w.wait(time.Second)
 	w.says("survey for [0]", "prepare a attempt 2 with 4 GPUs after a.1", "launch a.2")
 	w.send(Queued{UniID: "a.2", JobID: "18_0", Reason: "Priority"})
-	if note := w.core.Snapshot(w.now).Running[0].Note; note != "goes on with 4 GPUs once they are there: queued 18_0: Priority" || w.core.Jobs(w.now)[0].Wait.Text != note {
+	if note := w.core.Snapshot(w.now).Running[0].Note; note != "to go on with 4 GPUs: queued 18_0: Priority" || w.core.Jobs(w.now)[0].Wait.Text != note {
 		t.Errorf("it says %q and %+v", note, w.core.Jobs(w.now)[0].Wait)
 	}
 	w.says()
 	w.send(Ready{UniID: "a.2", Host: "node2", Grant: gpu.Grant{Indices: []int{0, 1, 2, 3}}})
 	w.says("save a.1 USR1, 1m0s")
-	if note := w.core.Snapshot(w.now).Running[0].Note; note != "saves its work, to go on with 4 GPUs on node2" {
+	if note := w.core.Snapshot(w.now).Running[0].Note; note != "to go on with 4 GPUs on node2: it saves its work" {
 		t.Errorf("it says %q", note)
 	}
 	w.wait(5 * time.Second)

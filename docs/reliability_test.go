@@ -73,7 +73,7 @@ func hasTest(t *testing.T, pkg, name string) bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(b), "\nfunc "+name+"(t *testing.T)") {
+		if strings.Contains(string(b), "\nfunc "+name+"(t *testing.T)") || strings.Contains(string(b), "\nfunc "+name+"(f *testing.F)") {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"regexp"
 	"strings"
@@ -87,6 +88,9 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence
 		}
 		bring()
+		if l.Does.Places {
+			at.appear(l.ctx, e)
+		}
 		ev := judge(at, e, kind)
 		if at.evidence != nil {
 			ev.Evidence = at.evidence()
@@ -102,6 +106,31 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			l.forget(at)
 		}
 	})
+}
+
+// namesLate is how late a name may be seen here that another host has made: caches remember for half
+// a minute what was looked for and was not there, such as the output of the attempt before.
+const namesLate = 40 * time.Second
+
+// appear waits for the outputs of an attempt that has succeeded on another host.
+func (at *attempt) appear(ctx context.Context, e engine.Ended) {
+	if len(at.outputs) == 0 || e.ExitCode != 0 || e.Signal != "" || e.Err != "" || e.Why != "" || e.Lost {
+		return
+	}
+	look, end := time.NewTicker(time.Second), time.After(namesLate)
+	defer look.Stop()
+	for {
+		if p, err := at.missing(); p == "" || err != nil {
+			return
+		}
+		select {
+		case <-look.C:
+		case <-end:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // judge adds to an end what the log, result file and outputs show, and the error type

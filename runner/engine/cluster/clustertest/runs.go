@@ -343,6 +343,19 @@ func (s *Site) LateRecord(t *testing.T, fail func(b *Bench, node string)) {
 	}
 }
 
+// LateOutput checks that an output that is seen only some time after the end of its job is waited for.
+func (s *Site) LateOutput(t *testing.T) {
+	b := s.New(t, "settings: "+s.settings("1s")+"\njobs: [{name: a, gpus: 0, outputs: [out], run: 'true'}]\n")
+	cmd, out := b.Start("jobs.yaml")
+	b.Until("it has ended on its node", time.Minute, func() bool {
+		q := b.Facts(state.KindStart)["a"]
+		return len(q) > 0 && strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+q[0].UniID+"/status"), `"state":"ended","uni_id":"`+q[0].UniID)
+	})
+	time.AfterFunc(3*time.Second, func() { b.Write("out", "") }) // the run has looked for it by then
+	_ = cmd.Wait()
+	b.Says(out.String(), "1 succeeded")
+}
+
 // spent returns the CPU time of a process and those of its children that have ended.
 func spent(pid int) time.Duration {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -42,6 +42,7 @@ var site = clustertest.Site{
 }
 
 func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
+func TestRealLateOutput(t *testing.T)       { site.LateOutput(t) }
 func TestRealThousands(t *testing.T)        { site.Thousands(t) }
 func TestRealControllerKilled(t *testing.T) { long(t); site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }

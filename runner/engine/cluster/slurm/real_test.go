@@ -3,6 +3,7 @@ package slurm
 import "testing"
 
 func TestRealMultiSeed(t *testing.T)        { site.MultiSeed(t) }
+func TestRealLateOutput(t *testing.T)       { site.LateOutput(t) }
 func TestRealControllerKilled(t *testing.T) { site.ControllerKilled(t) }
 func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }

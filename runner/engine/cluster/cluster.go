@@ -51,6 +51,7 @@ type Cluster struct {
 	unclear   bool                 // something waits for the next list
 	asking    bool                 // the cluster is asked about what it no longer lists
 	strangers map[string]time.Time // tasks without an attempt, and since when they are listed
+	stops     []ending             // asked for and not yet begun
 	dooms     dooms
 	heard     func()               // at the end: once the cluster has heard of all dooms
 	slowest   time.Duration        // start of all seen; 0 for none seen
@@ -225,6 +226,7 @@ func (c *Cluster) run() {
 			for _, f := range c.post.take() {
 				f()
 			}
+			c.stopAll()
 		case <-timer.C:
 			if c.heard == nil {
 				c.look()

@@ -17,8 +17,29 @@ func (c *Cluster) Stop(uniID, why string, how engine.How) {
 		if how == engine.Kill {
 			r.how = "kill"
 		}
-		c.ask(uniID, r)
+		c.stops = append(c.stops, ending{uniID, r})
 	})
+}
+
+// An ending is a request to end an attempt.
+type ending struct {
+	uniID string
+	request
+}
+
+// stopAll ends what is to be ended now. Thousands may wait in the queue, and voiding one takes as
+// long as the disk does; many at a time take little longer.
+func (c *Cluster) stopAll() {
+	stops := c.stops
+	c.stops = nil
+	voided := make([]bool, len(stops))
+	c.atOnce(len(stops), func(i int) {
+		e := c.live[stops[i].uniID]
+		voided[i] = e != nil && e.task == nil && (e.submit != nil || e.adopted) && void(e.Dir)
+	})
+	for i, s := range stops {
+		c.ask(s.uniID, s.request, voided[i])
+	}
 }
 
 // Save asks an attempt to save its work.
@@ -28,11 +49,13 @@ func (c *Cluster) Save(uniID, why, signal string, wait time.Duration) {
 			c.emit(engine.Event{UniID: uniID, Declined: "it is not running"})
 			return
 		}
-		c.ask(uniID, request{how: "save", why: why, signal: signal, wait: wait})
+		c.ask(uniID, request{how: "save", why: why, signal: signal, wait: wait}, false)
 	})
 }
 
-func (c *Cluster) ask(uniID string, r request) {
+// ask asks the node that has an attempt for something; one that is void, or was never submitted,
+// ends.
+func (c *Cluster) ask(uniID string, r request, void bool) {
 	e := c.live[uniID]
 	if e == nil {
 		return
@@ -41,7 +64,7 @@ func (c *Cluster) ask(uniID string, r request) {
 	if waiting >= 0 {
 		c.queue = slices.Delete(c.queue, waiting, waiting+1)
 	}
-	if waiting >= 0 || r.how != "save" && e.task == nil && void(e.Dir) {
+	if waiting >= 0 || void {
 		c.doom(e.submit, e.n)
 		c.end(e, &engine.Ended{ExitCode: -1, At: time.Now(), Why: r.why, Lost: true, Void: true, Err: "stopped before it started"})
 		return

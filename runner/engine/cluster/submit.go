@@ -132,23 +132,32 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 			return err
 		}
 	}
+	errs := make([]error, len(batch))
+	c.atOnce(len(batch), func(i int) {
+		l := batch[i]
+		errs[i] = lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l), After: l.After != nil})
+	})
+	return cmp.Or(errs...)
+}
+
+// filesAtOnce is for how many attempts files are written at a time: over a network each takes a while.
+const filesAtOnce = 16
+
+// atOnce does something for n attempts, for several at a time.
+func (c *Cluster) atOnce(n int, do func(i int)) {
 	var all sync.WaitGroup
-	errs, turn := make([]error, len(batch)), make(chan struct{}, layAtOnce)
-	for i, l := range batch {
+	turn := make(chan struct{}, filesAtOnce)
+	for i := range n {
 		all.Add(1)
 		turn <- struct{}{}
 		c.Go(func() {
 			defer all.Done()
-			errs[i] = lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l), After: l.After != nil})
+			do(i)
 			<-turn
 		})
 	}
 	all.Wait()
-	return cmp.Or(errs...)
 }
-
-// layAtOnce is for how many attempts files are made at a time: over a network each takes a while.
-const layAtOnce = 16
 
 // unprepared ends attempts whose files could not be written: nothing was submitted.
 func (c *Cluster) unprepared(s *submit, batch []*engine.Launch, err error) {

@@ -3,6 +3,9 @@ package clustertest
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,12 +52,22 @@ func (s *Site) Grows(t *testing.T) {
 		{"exits with a status of its own", "", Saves, []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
 		{"exits with 0", `outputs: ["out.{name}"]`, strings.Replace(Saves, "exit 3", "exit 0", 1), []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
 		{"is done before its grace is over", `outputs: ["out.{name}"]`, "trap step=1000 USR1", []state.Phase{state.Succeeded}, ""},
-		{"catches the signal after a while", "", "each() { [ $step != 30 ] || " + Saves + "; }", []state.Phase{state.Interrupted, state.Succeeded}, "keeps its GPUs, although"},
+		{"catches the signal after a while", "", "each() { [ ! -e late ] || " + Saves + "; }", []state.Phase{state.Interrupted, state.Succeeded}, "keeps its GPUs, although"},
 		{"does not catch the signal", "", "", []state.Phase{state.Succeeded}, "keeps its GPUs, although resize is set: none of its processes catches SIGUSR1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			b := s.elastic(t, Elastic("a", 60, 4, tt.before, tt.keys))
-			out := b.Run("jobs.yaml")
+			late, steps := strings.Contains(tt.before, "late"), 60
+			if late {
+				steps = 120
+			}
+			b := s.elastic(t, Elastic("a", steps, 4, tt.before, tt.keys))
+			cmd, printed := b.Start("jobs.yaml")
+			if late {
+				b.Until("its node has said no", time.Minute, b.declined)
+				b.Write("late", "")
+			}
+			_ = cmd.Wait()
+			out := printed.String()
 			b.Says(out, "1 succeeded")
 			b.Says(out, tt.says)
 			var got []state.Phase
@@ -68,6 +81,15 @@ func (s *Site) Grows(t *testing.T) {
 			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
 		})
 	}
+}
+
+// declined reports whether a node has said that a job cannot be asked to save its work.
+func (b *Bench) declined() bool {
+	files, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/attempts/*/status"))
+	return slices.ContainsFunc(files, func(f string) bool {
+		text, _ := os.ReadFile(f)
+		return strings.Contains(string(text), `"declined_of":`)
+	})
 }
 
 // goesOn checks by the journal of a job that it began so often, each time where it had left off, and

@@ -49,9 +49,9 @@ func TestRealRunnerKilled(t *testing.T)     { site.RunnerKilled(t) }
 func TestRealTwoFiles(t *testing.T)         { site.TwoFiles(t) }
 func TestRealQuota(t *testing.T)            { site.Quota(t) }
 func TestRealExec(t *testing.T)             { site.Exec(t) }
-func TestRealControllerGone(t *testing.T)   { site.ControllerGone(t) }
+func TestRealControllerGone(t *testing.T)   { long(t); site.ControllerGone(t) }
 func TestRealGhost(t *testing.T)            { site.Ghost(t) }
-func TestRealTakenBack(t *testing.T)        { site.TakenBack(t) }
+func TestRealTakenBack(t *testing.T)        { long(t); site.TakenBack(t) }
 func TestRealHangs(t *testing.T)            { long(t); site.Hangs(t) }
 func TestRealStalled(t *testing.T)          { site.Stalled(t) }
 func TestRealElastic(t *testing.T)          { long(t); site.Grows(t) }
@@ -81,9 +81,6 @@ func open(b *clustertest.Bench) { b.Command(site.Shut[1]...) }
 // up is the command of a job that says that it runs.
 const up = "'echo x >{name}.up; sleep 300'"
 
-// again is one that ends at once the second time.
-const again = "'[ -e {name}.up ] && exit 0; echo $JOB_ID >{name}.up; sleep 300'"
-
 // fates are the rows of the table of verdicts that a running job can meet.
 var fates = append([]clustertest.Fate{
 	{Job: "{name: special, retry: 2, run: exit 99}", Want: []state.Phase{state.Failed, state.Failed, state.Failed}}, // Grid Engine would run it for ever
@@ -105,19 +102,6 @@ var fates = append([]clustertest.Fate{
 		},
 	},
 	{
-		Job: "{name: rescheduled, run: " + again + "}", Want: []state.Phase{state.Lost, state.Succeeded}, Free: true,
-		Meet: func(b *clustertest.Bench) {
-			b.Wait("rescheduled.up")
-			id := b.JobID("rescheduled")
-			job, _, _ := strings.Cut(id, ".")
-			b.Until("it is rescheduled", 30*time.Second, func() bool { // the master may not have heard of its start
-				clustertest.Quietly("qmod", "-f", "-rj", id) // gpurun forbids it, so this fails even if it did it
-				out, _ := exec.Command("qacct", "-j", job).Output()
-				return strings.Contains(string(out), "rescheduling")
-			})
-		},
-	},
-	{
 		Job: "{name: outer, retry: 3, run: 'ps -o ppid= -p $PPID >outer.up; sleep 300'}", Want: []state.Phase{state.Cancelled}, // as if by qdel
 		Meet: func(b *clustertest.Bench) {
 			if pid, err := strconv.Atoi(b.Wait("outer.up")); err != nil || unix.Kill(pid, unix.SIGKILL) != nil {
@@ -129,6 +113,32 @@ var fates = append([]clustertest.Fate{
 
 func TestRealStates(t *testing.T) {
 	site.Meet(t, ", memory_resource: h_vmem", fates, clustertest.Nothing, clustertest.Nothing)
+}
+
+// A job that is rescheduled is run again without spending a retry, unless its host takes the second
+// start for the first, and does not end that: then it goes on. gpurun forbids it; the master says
+// that it did, and does it if it is forced.
+func TestRealRescheduled(t *testing.T) {
+	b := site.New(t, "settings: {engine: sge, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, retry: 0, run: 'echo x >>ran; until [ -e go ]; do sleep 0.1; done'}]\n")
+	cmd, out := b.Start("jobs.yaml")
+	b.Wait("ran")
+	id := b.JobID("a")
+	job, _, _ := strings.Cut(id, ".")
+	b.Until("it is rescheduled, and runs", time.Minute, func() bool {
+		past, _ := exec.Command("qacct", "-j", job).Output()
+		if !strings.Contains(string(past), "rescheduling") {
+			clustertest.Quietly("qmod", "-f", "-rj", id)
+			return false
+		}
+		return strings.Contains(site.Left(), " Rr ") || len(strings.Fields(b.Read("ran"))) == 2
+	})
+	b.Write("go", "")
+	_ = cmd.Wait()
+	ends := b.Facts(state.KindEnd)["a"]
+	last := len(ends) - 1
+	if last < 0 || last > 1 || ends[last].State != state.Succeeded || last == 1 && ends[0].Uncharged == "" || len(strings.Fields(b.Read("ran"))) != last+1 {
+		t.Errorf("it ran %q and ended as %+v\n%s", b.Read("ran"), ends, out)
+	}
 }
 
 // The site's own limit of time.

@@ -144,6 +144,11 @@ func (c *Core) isHeld(id int32) bool {
 // Held reports whether a job's family is held and it has yet to run.
 func (c *Core) Held(job int) bool { return c.jobs[job].phase == held && c.isHeld(int32(job)) }
 
+// needsHeld reports whether a job needs one that is held.
+func (c *Core) needsHeld(id int32) bool {
+	return len(c.breaker.held) > 0 && slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })
+}
+
 // hold keeps further jobs of a family, and jobs that need them, from starting. Those that
 // wait for a retry fail.
 func (c *Core) hold(fam *family, s *streak) {
@@ -158,11 +163,14 @@ func (c *Core) hold(fam *family, s *streak) {
 		case pending, ready:
 			c.holdJob(id)
 		case waiting:
-			c.lose(id, phaseOf(c.last(id).State))
+			c.loseHeld(id)
 		}
 	}
 	c.refill = true
 }
+
+// loseHeld ends a job that waits for a retry and whose family is held.
+func (c *Core) loseHeld(id int32) { c.lose(id, phaseOf(c.last(id).State)) }
 
 // holdJob holds a job and all that wait for its end. Their queues continue without them.
 func (c *Core) holdJob(id int32) {

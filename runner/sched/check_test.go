@@ -346,12 +346,12 @@ func (c *Core) checkJob(id int32) error {
 	for _, a := range c.live.all {
 		adopted = adopted || a.job == id && a.adopted
 	}
-	if !j.phase.over() && !adopted && (unmet != int(j.unmet) || bad != j.bad) {
+	if !j.phase.over() && !adopted && !j.gone && (unmet != int(j.unmet) || bad != j.bad) {
 		return fmt.Errorf("%d needs are left, counted %d; bad %v, counted %v", unmet, j.unmet, bad, j.bad)
 	}
 	when := c.spec(id).When
 	met := unmet == 0 && (when == jobspec.Always || bad == (when == jobspec.OnFailure))
-	if (j.phase == ready || active && !adopted && !c.breaker.lifted) && !met {
+	if (j.phase == ready || active && !adopted && !j.gone && !c.breaker.lifted) && !met {
 		return fmt.Errorf("it may run although its needs do not allow it")
 	}
 	heldNeed := slices.ContainsFunc(c.b.Jobs[id].Needs, func(n int32) bool { return c.jobs[n].phase == held })

@@ -289,7 +289,7 @@ func (c *Core) consider(id int32) {
 	switch b := c.barrier(id); {
 	case c.blocks(id):
 		c.end(id, blocked)
-	case c.isHeld(id):
+	case c.isHeld(id) || c.needsHeld(id):
 		c.holdJob(id)
 	case c.spec(id).When == jobspec.OnFailure && !j.bad && (b == nil || b == atPause || b == atQueue):
 		c.end(id, notNeeded)

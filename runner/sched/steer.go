@@ -147,8 +147,12 @@ func (c *Core) recount() {
 	}
 	for i := range c.jobs {
 		id, j := int32(i), &c.jobs[i]
-		if j.unmet, j.bad = c.needed(id); j.phase == ready {
+		j.unmet, j.bad = c.needed(id)
+		switch {
+		case j.phase == ready:
 			c.set(id, pending)
+		case j.phase == waiting && c.isHeld(id): // by its files, it belongs to that family now
+			c.loseHeld(id)
 		}
 	}
 	for i := range c.jobs {

@@ -147,16 +147,16 @@ func (c *Core) recount() {
 	}
 	for i := range c.jobs {
 		id, j := int32(i), &c.jobs[i]
-		j.unmet, j.bad = c.needed(id)
-		switch {
-		case j.phase == ready:
+		if j.unmet, j.bad = c.needed(id); j.phase == ready {
 			c.set(id, pending)
-		case j.phase == waiting && c.isHeld(id): // by its files, it belongs to that family now
-			c.loseHeld(id)
 		}
 	}
-	for i := range c.jobs {
-		c.consider(int32(i))
+	for i := range c.jobs { // what ends here was counted above, and is taken off by cascade
+		id := int32(i)
+		if c.jobs[i].phase == waiting && c.isHeld(id) { // by its files, it belongs to that family now
+			c.loseHeld(id)
+		}
+		c.consider(id)
 	}
 }
 

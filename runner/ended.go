@@ -80,6 +80,7 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 	vanished := at.vanished(e)
 	bring, rest := l.leave(at)
 	reports := l.Report != nil && at.job >= 0 && l.Batch.Jobs[at.job].Spec.Tree
+	was := *at // begin may still change it
 	l.beside(func() func() {
 		kind := ""
 		if reports {
@@ -87,13 +88,13 @@ func (l *loop) look(at *attempt, e engine.Ended) {
 			end, kind = l.Report(at.job, at.launch.UniID)
 			e.Report = cmp.Or(e.Report, end) // what the engine has seen takes precedence
 		}
-		bring()
 		if l.Does.Places {
-			at.appear(l.ctx, e)
+			was.appear(l.ctx, e)
 		}
-		ev := judge(at, e, kind)
-		if at.evidence != nil {
-			ev.Evidence = at.evidence()
+		bring()
+		ev := judge(&was, e, kind)
+		if was.evidence != nil {
+			ev.Evidence = was.evidence()
 		}
 		if vanished && ev.Warning == "" {
 			ev.Warning = "it started something in the background that was gone when its script ended, and nothing was seen on its GPUs; see whether that failed"
@@ -114,7 +115,8 @@ const namesLate = 40 * time.Second
 
 // appear waits for the outputs of an attempt that has succeeded on another host.
 func (at *attempt) appear(ctx context.Context, e engine.Ended) {
-	if len(at.outputs) == 0 || e.ExitCode != 0 || e.Signal != "" || e.Err != "" || e.Why != "" || e.Lost {
+	succeeded := e.Report == "normal_exit" || e.Report == "" && exitedWell(e)
+	if len(at.outputs) == 0 || !succeeded {
 		return
 	}
 	look, end := time.NewTicker(time.Second), time.After(namesLate)
@@ -131,6 +133,11 @@ func (at *attempt) appear(ctx context.Context, e engine.Ended) {
 			return
 		}
 	}
+}
+
+// exitedWell reports whether an attempt ended on its own, with status 0.
+func exitedWell(e engine.Ended) bool {
+	return e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost
 }
 
 // judge adds to an end what the log, result file and outputs show, and the error type
@@ -193,8 +200,7 @@ const vanishedWithin = 10 * time.Second
 // put something in the background and waited for nothing, it has left nothing behind, and
 // nothing of it was seen on its GPUs.
 func (at *attempt) vanished(e engine.Ended) bool {
-	good := e.ExitCode == 0 && e.Signal == "" && e.Err == "" && e.Why == "" && !e.Lost && e.LeftOver == 0 && e.LeftRunning == ""
-	return good && e.Elapsed < vanishedWithin && len(at.launch.Grant.UUIDs) > 0 && at.launch.Leftovers == engine.LeftoversAuto &&
+	return exitedWell(e) && e.LeftOver == 0 && e.LeftRunning == "" && e.Elapsed < vanishedWithin && len(at.launch.Grant.UUIDs) > 0 && at.launch.Leftovers == engine.LeftoversAuto &&
 		!at.behind && len(at.onGPU) == 0 && startsBehind(strings.Join(at.launch.Commands, "\n"))
 }
 

@@ -1,0 +1,103 @@
+package runner
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gpurun/jobspec"
+	"gpurun/runner/codecopy"
+	"gpurun/runner/engine"
+	"gpurun/runner/sched"
+	"gpurun/state"
+)
+
+// atEnd calls a function at the end of each attempt.
+type atEnd func(f state.Fact)
+
+func (at atEnd) Fact(_ int, f state.Fact) {
+	if f.Kind == state.KindEnd {
+		at(f)
+	}
+}
+func (atEnd) Snapshot(state.Snapshot) {}
+func (atEnd) Warn(string)             {}
+
+// What a node has made may be seen late here. A job that succeeded there ends once its output is
+// seen, also where that is brought from a copy of the code that another job is in.
+func TestLateOutput(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		places  bool
+		exit    int
+		late    time.Duration
+		want    state.Phase
+		after   time.Duration
+		brought bool
+	}{
+		{"late", true, 0, 29500 * time.Millisecond, state.Succeeded, 31 * time.Second, true},
+		{"too late", true, 0, time.Minute, state.Failed, 41 * time.Second, false},
+		{"failed", true, 1, time.Minute, state.Failed, time.Second, false},
+		{"on this host", false, 0, time.Minute, state.Failed, time.Second, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("GIT_CEILING_DIRECTORIES", "/")
+			synctest.Test(t, func(t *testing.T) {
+				var home, copied string
+				w := newWorld(t, "jobs: [{name: a, run: x, gpus: 0, outputs: [model.pt]}, {name: b, run: x, gpus: 0}]\n", "", func(l engine.Launch) Play {
+					if l.Job == "b" {
+						return Play{For: 5 * time.Minute}
+					}
+					time.AfterFunc(time.Second+tt.late, func() {
+						if err := os.WriteFile(copied, nil, 0o644); err != nil {
+							t.Error(err)
+						}
+					})
+					return Play{For: time.Second, Exit: tt.exit}
+				})
+				tree, err := codecopy.Take(t.Context(), codecopy.Options{
+					WorkDir: w.memory.dir, State: filepath.Join(w.memory.dir, ".gpurun"), Folder: filepath.Join(w.memory.dir, ".gpurun", "snapshots"), Now: time.Now(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				home = filepath.Join(w.memory.dir, "model.pt")
+				copied = tree.Map(home)
+				w.Code, w.Does = []*codecopy.Tree{tree}, engine.Abilities{Name: "sim", Places: tt.places}
+				began := time.Now()
+				w.Sinks = []Sink{atEnd(func(f state.Fact) {
+					_, err := os.Stat(home)
+					if took := time.Since(began); f.Job == "a" && (f.State != tt.want || took != tt.after || (err == nil) != tt.brought) {
+						t.Errorf("it has %s after %v, its output: %v", f.State, took, err)
+					}
+				})}
+				w.run()
+				if len(w.memory.ends()) != 2 || !slices.Contains(w.memory.ends(), "a: "+string(tt.want)) {
+					t.Errorf("got %q", w.memory.ends())
+				}
+			})
+		})
+	}
+}
+
+type begins struct{ engine.Successors }
+
+func (begins) Begin(string) {}
+
+// A successor may have ended while the core lets it begin: what it left is being examined then.
+func TestBeginAfterTheEnd(t *testing.T) {
+	dir := t.TempDir()
+	l := newLoop(context.Background(), Config{
+		Batch: &jobspec.Batch{}, Engine: engine.Opened{Successors: begins{}},
+		Now: func() sched.Now { return sched.Now{Wall: time.Now()} }, Go: func(f func()) { go f() },
+	})
+	at := &attempt{job: -1, launch: engine.Launch{Identity: engine.Identity{UniID: "u", Dir: dir}}, out: logOf(filepath.Join(dir, "log"))}
+	l.attempts.live["u"] = at
+	l.look(at, engine.Ended{ExitCode: 1})
+	l.begin("u")
+	<-l.inbox
+}

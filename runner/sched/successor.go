@@ -171,10 +171,8 @@ func (c *Core) wanted(s *successor) bool {
 // someWait reports whether another job of this run waits for GPUs, on the cluster or for leave to
 // be submitted.
 func (c *Core) someWait() bool {
-	for _, a := range c.live.all {
-		if a.queued && a.asks > 0 {
-			return true
-		}
+	if c.live.queued > 0 && slices.ContainsFunc(c.live.all, func(a *attempt) bool { return a.queued && a.asks > 0 }) {
+		return true
 	}
 	return slices.ContainsFunc(c.classes, func(cl *class) bool { return c.orders(cl) > 0 && c.head(cl) >= 0 })
 }
@@ -242,7 +240,7 @@ func (c *Core) keeps(s *successor, why string) {
 		return
 	}
 	c.resizes.warned[a.job] = true
-	c.do(Warn{Text: fmt.Sprintf("%s keeps its %s, although resize is set: it could not be submitted with %s: %s", a.name, gpus(a.gpus()), gpus(s.next.asks), why)})
+	c.do(Warn{Text: fmt.Sprintf("%s keeps its %s, although resize is set: it could not go on with %s: %s", a.name, gpus(a.gpus()), gpus(s.next.asks), why)})
 }
 
 // sizeFor returns how many GPUs an attempt could have at most, beside those that it has until

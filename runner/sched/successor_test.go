@@ -163,7 +163,7 @@ func TestSuccessorLost(t *testing.T) {
 	w := newElastic(t)
 	w.succeeds(true)
 	w.exit("a.2", Ended{ExitCode: -1, Lost: true, Void: true, Err: "its node went down"})
-	w.says("save a.1 USR1, 1m0s", "warn a keeps its 1 GPU, although resize is set: it could not be submitted with 4 GPUs: its node went down", "discard a.2")
+	w.says("save a.1 USR1, 1m0s", "warn a keeps its 1 GPU, although resize is set: it could not go on with 4 GPUs: its node went down", "discard a.2")
 	w.exit("a.1", Ended{Why: state.WhyResize})
 	w.says("record end a.1 interrupted after 1m0s", "prepare a attempt 2", "record start a.3", "launch a.3")
 	if w.core.live.all[0].asks != 1 {

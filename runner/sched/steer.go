@@ -96,6 +96,7 @@ func (ev RetryRequested) on(c *Core) {
 			c.letGo(fam)
 		}
 	}
+	c.cascade() // what ends by that is not to be counted twice: see recount
 	for _, n := range ev.Jobs {
 		id, j := int32(n), &c.jobs[n]
 		switch {
@@ -136,7 +137,8 @@ func (c *Core) reopen(id int32) {
 	}
 }
 
-// recount finds out for all jobs what they wait for, and lets those proceed that can.
+// recount finds out for all jobs what they wait for, and lets those proceed that can. cascade
+// must know of all that have ended.
 func (c *Core) recount() {
 	c.refill, c.breaker.lifted = true, true
 	for q := range c.queues {

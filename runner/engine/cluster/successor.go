@@ -171,5 +171,9 @@ func (n Node) has(m Model) bool {
 	if m.Feature != "" {
 		return slices.Contains(strings.Split(n.Features, ","), m.Feature)
 	}
-	return strings.Contains(n.Kinds, m.Means)
+	kinds := strings.FieldsFunc(n.Kinds, func(r rune) bool { return r == ',' || r == ' ' })
+	return slices.ContainsFunc(kinds, func(kind string) bool {
+		rest, is := strings.CutPrefix(kind, m.Means)
+		return is && (rest == "" || strings.ContainsAny(rest[:1], ":(")) // gpu:a10 is not gpu:a100
+	})
 }

@@ -154,6 +154,7 @@ func TestSpare(t *testing.T) {
 		{"models.v=gpu:v100", engine.Ask{Models: []string{"v"}}, 2},
 		{"models.v=constraint=v100", engine.Ask{Models: []string{"v"}}, 2},
 		{"models.v=gpu:v100", engine.Ask{Models: []string{"a"}}, 0},
+		{"models.v=gpu:v10", engine.Ask{Models: []string{"v"}}, 0},
 		{"models.v=gpu:v100 16GiB;models.a=gpu:a100 40GiB", engine.Ask{GPUMemory: 20 * gpu.GiB}, 3},
 	} {
 		options := map[string]string{}

@@ -18,7 +18,8 @@ func (words) Nodes() []cluster.Command {
 	}
 }
 
-// open are the states of nodes on which jobs start.
+// open are the states of nodes on which jobs start. What follows one may be no obstacle, such as ~
+// of a node that sleeps; but * does not answer, and $ is kept for maintenance.
 var open = []string{"idle", "mixed", "allocated", "completing"}
 
 // ReadNodes reads the output of both. A node has a line for each of its partitions.
@@ -35,7 +36,7 @@ func (words) ReadNodes(out []string) ([]cluster.Node, error) {
 			i = len(nodes)
 			at[f[0]] = i
 			n := cluster.Node{Name: f[0], State: f[2], GPUs: gpusIn(f[3]), Used: gpusIn(f[4]), Kinds: f[3]}
-			n.Open = slices.Contains(open, strings.TrimRight(n.State, "*~#$@+-"))
+			n.Open = slices.Contains(open, strings.TrimRight(n.State, "~#@+-"))
 			if f[5] != "(null)" {
 				n.Features = f[5]
 			}

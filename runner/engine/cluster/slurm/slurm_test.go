@@ -187,6 +187,12 @@ func TestNodes(t *testing.T) {
 	if nodes[1].GPUs != 10 || nodes[1].Used != 1 || nodes[1].Features != "ib,a100" || nodes[2].GPUs != 0 {
 		t.Errorf("got %+v", nodes[1:])
 	}
+	for state, want := range map[string]bool{"idle": true, "idle~": true, "mixed-": true, "idle*": false, "mixed$": false, "drained": false, "down*": false} {
+		nodes, err := words{}.ReadNodes([]string{"n|gpu*|" + state + "|gpu:4|gpu:0|(null)|\n", ""})
+		if err != nil || nodes[0].Open != want {
+			t.Errorf("%s: got %+v, %v", state, nodes, err)
+		}
+	}
 	if _, err := (words{}).ReadNodes([]string{"sinfo: error\n", ""}); err == nil {
 		t.Error("an error was taken for a list")
 	}

@@ -198,8 +198,8 @@ func TestWaiting(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{""}) {
 		t.Errorf("got %q, %v", got, err)
 	}
-	asks := strings.Replace(read(t, "qstat.xml"), "<state>qw</state>", "<state>qw</state><hard_req_queue>gpu.q@node1</hard_req_queue>", 1)
-	if got, err = (words{}).ReadWaiting(asks); err != nil || !slices.Equal(got, []string{"gpu.q"}) {
+	asks := strings.Replace(read(t, "qstat.xml"), "<state>qw</state>", "<state>qw</state><hard_req_queue>gpu.q@node1</hard_req_queue><hard_req_queue>*.q</hard_req_queue><hard_req_queue>cpu.q</hard_req_queue>", 1)
+	if got, err = (words{}).ReadWaiting(asks); err != nil || !slices.Equal(got, []string{"gpu.q", "", "cpu.q"}) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if _, err := (words{}).ReadWaiting("error: x\n"); err == nil {

@@ -108,11 +108,15 @@ func (words) ReadWaiting(stdout string) (queues []string, err error) {
 			if state, _, _ := stateOf(t.State); state != cluster.Pending {
 				continue
 			}
-			queue, _, _ := strings.Cut(t.Wants, "@")
-			if strings.ContainsAny(queue, "*?[!|") {
-				queue = ""
+			if len(t.Wants) == 0 {
+				queues = append(queues, "")
 			}
-			queues = append(queues, queue)
+			for _, queue := range t.Wants {
+				if queue, _, _ = strings.Cut(queue, "@"); strings.ContainsAny(queue, "*?[!|") {
+					queue = ""
+				}
+				queues = append(queues, queue)
+			}
 		}
 	}
 	return queues, err

@@ -10,7 +10,7 @@
 # 127.0.0.1 only, and touches no Grid Engine but its own: everything is in $DIR and the default
 # cell, in which a file marks what is ours.
 set -eu
-DIR=${GPURUN_TEST_SGE:-/var/lib/gpurun-test-sge}
+DIR=/var/lib/gpurun-test-sge
 export SGE_ROOT=/var/lib/gridengine SGE_CELL=default
 COMMON=$SGE_ROOT/$SGE_CELL/common
 GPUS=4

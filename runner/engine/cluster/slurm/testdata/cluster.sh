@@ -10,7 +10,7 @@
 # 127.0.0.1 only, and touches no Slurm but its own: everything is in $DIR, and the first line of
 # /etc/slurm/slurm.conf marks what is ours.
 set -eu
-DIR=${GPURUN_TEST_SLURM:-/var/lib/gpurun-test-slurm}
+DIR=/var/lib/gpurun-test-slurm
 ETC=/etc/slurm
 MARK='# made by the tests of gpurun'
 NODES='node1 node2'

@@ -109,27 +109,48 @@ func (b *Bench) Write(name, text string) {
 	}
 }
 
-// Start starts gpurun; its output is returned when it has ended.
-func (b *Bench) Start(args ...string) (*exec.Cmd, *bytes.Buffer) {
+// An Output is the file that a command prints to, which may be read meanwhile.
+type Output string
+
+func (o Output) String() string {
+	text, _ := os.ReadFile(string(o))
+	return string(text)
+}
+
+// Start starts gpurun.
+func (b *Bench) Start(args ...string) (*exec.Cmd, Output) {
 	b.Helper()
+	out, err := os.Create(filepath.Join(b.TempDir(), "out"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer out.Close()
 	cmd := exec.Command(b.Binary, args...)
 	cmd.Dir, cmd.Env = b.Dir, append(os.Environ(), "HOME="+b.Dir, "GPURUN_CLAIMS_DIR="+b.Dir)
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = cmd.Process.Kill() })
-	return cmd, &out
+	return cmd, Output(out.Name())
+}
+
+// Finish waits until gpurun has ended, for a few minutes.
+func (b *Bench) Finish(cmd *exec.Cmd) error {
+	b.Helper()
+	end := time.AfterFunc(5*time.Minute, func() {
+		b.Error("it does not end")
+		_ = cmd.Process.Kill()
+	})
+	defer end.Stop()
+	return cmd.Wait()
 }
 
 // Run runs gpurun to its end and returns its output.
 func (b *Bench) Run(args ...string) string {
 	b.Helper()
 	cmd, out := b.Start(args...)
-	end := time.AfterFunc(4*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer end.Stop()
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	return out.String()
 }
 

@@ -83,7 +83,7 @@ jobs:
 	b.Until("it says why it waits", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+" does not answer") })
 	time.Sleep(*Outage)
 	_ = unix.Kill(pid, unix.SIGCONT)
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	b.Says(out.String(), "2 succeeded")
 	if ran := b.Read("journal"); ran != "a\nb" {
 		t.Errorf("ran %q", ran)

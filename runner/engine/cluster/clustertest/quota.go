@@ -36,7 +36,7 @@ jobs: [{name: "j{i}", matrix: {i: "0..3"}, run: 'echo {i} >>journal; until [ -e 
 	s.Free(b)
 	b.Until("those that fit have begun", time.Minute, func() bool { return len(strings.Fields(b.Read("journal"))) == 3 })
 	b.Write("go", "")
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	b.Says(out.String(), "4 succeeded")
 	if ran := len(strings.Fields(b.Read("journal"))); ran != 4 {
 		t.Errorf("%d ran, want 4", ran)
@@ -51,7 +51,7 @@ func (s *Site) Exec(t *testing.T) {
 	args := []string{"exec", "--engine", s.Engine, "--poll", "1s", "-g", "2", "--max-gpus"}
 	name := "$" + s.JobName
 	cmd, out := b.Start(append(args, "4", "--", "sh", "-c", "set -- $(echo $CUDA_VISIBLE_DEVICES | tr , ' '); echo \""+name+"  has\" $#; exit 7")...)
-	if _ = cmd.Wait(); cmd.ProcessState.ExitCode() != 7 || !strings.Contains(out.String(), "gr-exec-sh  has 2\n") { // srun says more
+	if _ = b.Finish(cmd); cmd.ProcessState.ExitCode() != 7 || !strings.Contains(out.String(), "gr-exec-sh  has 2\n") { // srun says more
 		t.Errorf("exit status %d, %q", cmd.ProcessState.ExitCode(), out)
 	}
 	shell := *b
@@ -61,7 +61,7 @@ func (s *Site) Exec(t *testing.T) {
 		return strings.Contains(b.Read("said"), "waiting: your jobs on "+s.Engine+" ask for 1 GPU and --max-gpus is 2")
 	})
 	s.Free(b)
-	if err := cmd.Wait(); err != nil || out.String() != "it ran\n" {
+	if err := b.Finish(cmd); err != nil || out.String() != "it ran\n" {
 		t.Errorf("%v: %q", err, out)
 	}
 }

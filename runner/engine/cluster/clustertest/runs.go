@@ -78,7 +78,7 @@ func (s *Site) Thousands(t *testing.T) {
 	_ = cmd.Process.Signal(os.Interrupt)
 	b.Until("it asks what to do", time.Minute, func() bool { return Exited(cmd) || strings.Contains(b.Run("status"), "stop") })
 	_ = cmd.Process.Signal(os.Interrupt)
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	t.Logf("taken back in %.1f s", time.Since(began).Seconds())
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -172,7 +172,7 @@ jobs:
 	b.Until("it says what is wrong", time.Minute, func() bool { return strings.Contains(b.Run("status"), s.Engine+": ") })
 	time.Sleep(*Outage - time.Since(began))
 	b.Cluster("start")
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	b.Says(out.String(), "2 succeeded")
 	if ran := b.Read("journal"); ran != "a\nb" {
 		t.Errorf("ran %q", ran)
@@ -333,7 +333,7 @@ func (s *Site) LateRecord(t *testing.T, fail func(b *Bench, node string)) {
 		return strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+id+"/status"), `"state":"ended","uni_id":"`+id) && s.left() == 1
 	})
 	fail(b, node)
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)
 	if f, d := ends["fails"], ends["done"]; len(f) != 1 || f[0].State != state.Failed || len(d) != 1 || d[0].State != state.Succeeded {
 		t.Errorf("they ended as %+v and %+v\n%s", f, d, out)
@@ -352,7 +352,7 @@ func (s *Site) LateOutput(t *testing.T) {
 		return len(q) > 0 && strings.Contains(b.Read(".gpurun/jobs.yaml/attempts/"+q[0].UniID+"/status"), `"state":"ended","uni_id":"`+q[0].UniID)
 	})
 	time.AfterFunc(3*time.Second, func() { b.Write("out", "") }) // the run has looked for it by then
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	b.Says(out.String(), "1 succeeded")
 }
 

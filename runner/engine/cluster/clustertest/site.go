@@ -20,7 +20,7 @@ type Site struct {
 	Engine   string
 	Words    cluster.Words
 	End      []string    // the command that ends all jobs
-	Listed   []string    // the command that lists what waits or runs, a line each, and nothing else
+	Listed   []string    // the command that lists what waits or runs; a line of a task begins with its number
 	Master   string      // pid file of the controller
 	Commands []string    // that gpurun calls
 	Shut     [2][]string // the commands that let no job start, and again
@@ -59,7 +59,7 @@ func (s *Site) Left() string {
 	return strings.TrimSpace(string(out))
 }
 
-// left returns how many tasks these are: each has a line that begins with its number.
+// left returns how many tasks these are.
 func (s *Site) left() (n int) {
 	for line := range strings.Lines(s.Left()) {
 		if line = strings.TrimSpace(line); line != "" && line[0] >= '0' && line[0] <= '9' {
@@ -121,9 +121,7 @@ func (s *Site) Meet(t *testing.T, keys string, all []Fate, before, after func(b 
 		}
 	}
 	after(b)
-	end := time.AfterFunc(3*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer end.Stop()
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)
 	for _, f := range all {
 		got := ends[f.name()]

@@ -133,7 +133,7 @@ func TestRealRescheduled(t *testing.T) {
 		return strings.Contains(site.Left(), " Rr ") || len(strings.Fields(b.Read("ran"))) == 2
 	})
 	b.Write("go", "")
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)["a"]
 	last := len(ends) - 1
 	if last < 0 || last > 1 || ends[last].State != state.Succeeded || last == 1 && ends[0].Uncharged == "" || len(strings.Fields(b.Read("ran"))) != last+1 {

@@ -133,7 +133,7 @@ func TestRealExpected(t *testing.T) {
 	}
 	t.Log(said)
 	unblock(b)
-	if err := cmd.Wait(); err != nil {
+	if err := b.Finish(cmd); err != nil {
 		t.Error(err)
 	}
 }

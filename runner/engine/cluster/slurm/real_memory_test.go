@@ -33,7 +33,7 @@ jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENA
 	b.Wait("journal")
 	b.Until("its node has a peak", time.Minute, func() bool { return gauged(b) })
 	b.Write("go", "")
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)["a"]
 	if len(ends) != 2 || len(strings.Fields(b.Read("journal"))) != 1 {
 		t.Fatalf("it ended as %+v and ran on %q\n%s", ends, b.Read("journal"), out)
@@ -77,7 +77,7 @@ jobs:
 		return strings.Contains(out.String(), "numbered: process "+pids[2]) && strings.Contains(out.String(), "allowed: process "+pids[1])
 	})
 	b.Write("go", "")
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	ends := b.Facts(state.KindEnd)["none"]
 	if len(ends) != 1 || ends[0].State != state.Failed || ends[0].ErrorType != state.ErrStray || !strings.Contains(ends[0].Reason, "process "+pids[0]) {
 		t.Errorf("it ended as %+v\n%s", ends, out)

@@ -18,7 +18,7 @@ jobs: [{name: a, gpus: 0, outputs: [out.txt], run: 'echo up >%[1]s/up; until [ -
 	b.Wait("up")
 	b.Write("code.sh", "echo two >out.txt\n")
 	b.Write("go", "")
-	_ = cmd.Wait()
+	_ = b.Finish(cmd)
 	b.Says(out.String(), "1 succeeded")
 	b.Says(b.Read("out.txt"), "one\n"+b.Dir+"/.gpurun/jobs.yaml/")
 }

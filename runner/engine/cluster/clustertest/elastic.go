@@ -3,9 +3,6 @@ package clustertest
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +10,10 @@ import (
 	"gpurun/state"
 )
 
-// Elastic returns a job that takes n steps of a tenth of a second, keeps a checkpoint of each, and a
-// journal: when it begins, with how many GPUs, and whether another attempt of it runs at the same
-// time. before its steps, it may set a trap, or redefine what it does at each.
+// Elastic returns a job that takes n steps of a tenth of a second, or fewer if a file says that it is
+// enough. It keeps a checkpoint of each, and a journal: when it begins, with how many GPUs, and
+// whether another attempt of it runs at the same time. before its steps, it may set a trap, or
+// redefine what it does at each.
 func Elastic(name string, n int, most int, before, keys string) string {
 	return fmt.Sprintf(`
   - name: %s
@@ -28,7 +26,7 @@ func Elastic(name string, n int, most int, before, keys string) string {
       echo "{name} {ngpus} begins $step $(date +%%s%%N)" >>journal
       each() { :; }
       %s
-      while [ $step -lt %d ]; do each; step=$((step + 1)); echo $step >step.{name}; sleep 0.1 9>&-; done
+      while [ $step -lt %d ] && [ ! -e enough ]; do each; step=$((step + 1)); echo $step >step.{name}; sleep 0.1 9>&-; done
       touch out.{name}
       echo {name} ends >>journal
 `, name, most, keys, before, n)
@@ -44,32 +42,30 @@ func (s *Site) elastic(t *testing.T, jobs ...string) *Bench {
 // Grows checks that a running job gets more GPUs: it saves its work, and goes on from there as its
 // next attempt, on GPUs that were there before.
 func (s *Site) Grows(t *testing.T) {
+	grown := []state.Phase{state.Interrupted, state.Succeeded}
 	for _, tt := range []struct {
 		name, keys, before string
 		want               []state.Phase
 		says               string
 	}{
-		{"exits with a status of its own", "", Saves, []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
-		{"exits with 0", `outputs: ["out.{name}"]`, strings.Replace(Saves, "exit 3", "exit 0", 1), []state.Phase{state.Interrupted, state.Succeeded}, "from 1 GPU to"},
-		{"is done before its grace is over", `outputs: ["out.{name}"]`, "trap step=1000 USR1", []state.Phase{state.Succeeded}, ""},
-		{"catches the signal after a while", "", "each() { [ ! -e late ] || " + Saves + "; }", []state.Phase{state.Interrupted, state.Succeeded}, "keeps its GPUs, although"},
+		{"exits with a status of its own", "", Saves, grown, "from 1 GPU to"},
+		{"exits with 0", `outputs: ["out.{name}"]`, strings.Replace(Saves, "exit 3", "exit 0", 1), grown, "from 1 GPU to"},
+		{"is done before its grace is over", `outputs: ["out.{name}"]`, `trap "step=5000; echo x >asked" USR1`, []state.Phase{state.Succeeded}, ""},
+		{"catches the signal after a while", "", "each() { [ ! -e late ] || " + Saves + "; }", grown, "keeps its GPUs, although"},
 		{"does not catch the signal", "", "", []state.Phase{state.Succeeded}, "keeps its GPUs, although resize is set: none of its processes catches SIGUSR1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			late, steps := strings.Contains(tt.before, "late"), 60
-			if late {
-				steps = 120
+			b := s.elastic(t, Elastic("a", 1000, 4, tt.before, tt.keys))
+			cmd, out := b.Start("jobs.yaml")
+			b.Until("it says "+tt.says, time.Minute, func() bool { return strings.Contains(out.String(), tt.says) })
+			b.Write("late", "")
+			b.Until("its attempts have begun", time.Minute, func() bool { return len(b.Facts(state.KindRunning)["a"]) == len(tt.want) })
+			if strings.Contains(tt.before, "asked") {
+				b.Wait("asked")
 			}
-			b := s.elastic(t, Elastic("a", steps, 4, tt.before, tt.keys))
-			cmd, printed := b.Start("jobs.yaml")
-			if late {
-				b.Until("its node has said no", time.Minute, b.declined)
-				b.Write("late", "")
-			}
-			_ = cmd.Wait()
-			out := printed.String()
-			b.Says(out, "1 succeeded")
-			b.Says(out, tt.says)
+			b.Write("enough", "")
+			_ = b.Finish(cmd)
+			b.Says(out.String(), "1 succeeded")
 			var got []state.Phase
 			for _, e := range b.Facts(state.KindEnd)["a"] {
 				got = append(got, e.State)
@@ -81,15 +77,6 @@ func (s *Site) Grows(t *testing.T) {
 			b.Until("the cluster has none left", time.Minute, func() bool { return s.Left() == "" })
 		})
 	}
-}
-
-// declined reports whether a node has said that a job cannot be asked to save its work.
-func (b *Bench) declined() bool {
-	files, _ := filepath.Glob(filepath.Join(b.Dir, ".gpurun/jobs.yaml/attempts/*/status"))
-	return slices.ContainsFunc(files, func(f string) bool {
-		text, _ := os.ReadFile(f)
-		return strings.Contains(string(text), `"declined_of":`)
-	})
 }
 
 // goesOn checks by the journal of a job that it began so often, each time where it had left off, and
@@ -132,7 +119,7 @@ func (s *Site) GrowsInVain(t *testing.T, memory string, crowd func(b *Bench)) {
 	if testing.Short() {
 		t.Skip("the pure tests have that, too")
 	}
-	left := func(n int) func() bool { return func() bool { return len(strings.Split(s.Left(), "\n")) == n } }
+	left := func(n int) func() bool { return func() bool { return s.left() == n } }
 	for _, drain := range []bool{false, true} {
 		b := s.elastic(t, Elastic("a", 150, 4, Saves, "memory: "+memory))
 		crowd(b)
@@ -143,10 +130,10 @@ func (s *Site) GrowsInVain(t *testing.T, memory string, crowd func(b *Bench)) {
 			b.Run("stop", "--drain")
 			b.Until("only the job is left", time.Minute, left(2))
 		}
-		_ = cmd.Wait()
+		_ = b.Finish(cmd)
 		b.Says(out.String(), "1 succeeded")
 		b.goesOn("a", 1)
-		b.Until("nothing is left", time.Minute, left(1))
+		b.Until("only what crowds is left", time.Minute, left(1))
 	}
 }
 

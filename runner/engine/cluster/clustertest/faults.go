@@ -94,10 +94,10 @@ jobs:
 func (s *Site) TwoFiles(t *testing.T) {
 	const file = `
 settings: %s
-jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [ -e %[2]s.go ]; do sleep 0.1; done; sleep 8'}]
+jobs: [{name: %s, gpus: 0, run: 'echo %[2]s >>journal; echo x >%[2]s.up; until [ -e %[2]s.go ]; do sleep 0.1; done; %s'}]
 `
-	b := s.New(t, fmt.Sprintf(file, s.settings("1s"), "a"))
-	b.Write("more.yaml", fmt.Sprintf(file, s.settings("1s"), "b"))
+	b := s.New(t, fmt.Sprintf(file, s.settings("1s"), "a", "sleep 8"))
+	b.Write("more.yaml", fmt.Sprintf(file, s.settings("1s"), "b", ":"))
 	cmd, _ := b.Start("jobs.yaml", "more.yaml")
 	b.Wait("a.up")
 	b.Wait("b.up")

@@ -31,23 +31,32 @@ var site = clustertest.Site{
 // given away before it crashed.
 func tend() { clustertest.Quietly("scontrol", "update", "nodename=node[1-2]", "state=resume") }
 
-// block takes all GPUs of both nodes as somebody would who does not use gpurun, until unblock.
+// crowd submits a job as somebody would who does not use gpurun, until unblock.
+func crowd(b *clustertest.Bench, args ...string) {
+	b.Helper()
+	b.Command(append([]string{"sbatch", "--parsable", "-o", "/dev/null", "--wrap", "sleep 600", "-J", "blocker"}, args...)...)
+}
+
+// blocked waits until so many of these run.
+func blocked(b *clustertest.Bench, n int) {
+	b.Helper()
+	b.Until("blockers run", time.Minute, func() bool {
+		return strings.Count(b.Command("squeue", "-h", "-n", "blocker", "-t", "R"), "blocker") == n
+	})
+}
+
+// block takes all GPUs of both nodes.
 func block(b *clustertest.Bench) { blockFor(b) }
 
 // blockFor is block with more arguments of the submissions.
 func blockFor(b *clustertest.Bench, args ...string) {
 	b.Helper()
 	for _, n := range []string{"node1", "node2"} {
-		b.Command(append([]string{"sbatch", "--parsable", "-o", "/dev/null", "-w", n, "--gres=gpu:4", "--wrap", "sleep 600", "-J", "blocker"}, args...)...)
+		crowd(b, append([]string{"-w", n, "--gres=gpu:4"}, args...)...)
 	}
-	b.Until("blockers run", time.Minute, func() bool {
-		return strings.Count(b.Command("squeue", "-h", "-n", "blocker", "-t", "R"), "blocker") == 2
-	})
+	blocked(b, 2)
 }
 
-func take(b *clustertest.Bench, gpus string) {
-	b.Helper()
-	b.Command("sbatch", "--parsable", "-o", "/dev/null", "--gres=gpu:"+gpus, "--wrap", "sleep 300", "-J", "blocker")
-}
+func take(b *clustertest.Bench, gpus string) { crowd(b, "--gres=gpu:"+gpus) }
 
 func unblock(b *clustertest.Bench) { b.Command("scancel", "-n", "blocker") }

@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -15,10 +14,8 @@ func TestRealElasticKills(t *testing.T) { site.GrowsAcrossKills(t) }
 // A successor waits although GPUs are free: memory is not.
 func TestRealElasticInVain(t *testing.T) {
 	site.GrowsInVain(t, "9000MiB", func(b *clustertest.Bench) {
-		b.Command("sbatch", "--parsable", "-o", "/dev/null", "-w", "node2", "--mem=8000", "--wrap", "sleep 600", "-J", "blocker")
-		b.Until("the blocker runs", time.Minute, func() bool {
-			return strings.Contains(b.Command("squeue", "-h", "-n", "blocker", "-o", "%T"), "RUNNING")
-		})
+		crowd(b, "-w", "node2", "--mem=8000")
+		blocked(b, 1)
 	})
 }
 
@@ -32,11 +29,9 @@ func TestRealElasticShrinks(t *testing.T) {
 	cmd, out := b.Start("jobs.yaml")
 	b.Until("it has grown", time.Minute, func() bool { return len(b.Facts(state.KindRunning)["a"]) == 2 })
 	node := b.Facts(state.KindRunning)["a"][1].Host
-	b.Command("sbatch", "--parsable", "-o", "/dev/null", "-w", node, "--gres=gpu:4", "--wrap", "sleep 600", "-J", "blocker")
+	crowd(b, "-w", node, "--gres=gpu:4")
 	b.Until("it has shrunk", 3*time.Minute, func() bool { return len(b.Facts(state.KindRunning)["a"]) == 3 })
-	b.Until("who waited has his turn", time.Minute, func() bool {
-		return strings.Contains(b.Command("squeue", "-h", "-n", "blocker", "-o", "%T"), "RUNNING")
-	})
+	blocked(b, 1) // who waited has his turn
 	if ends, runs := b.Facts(state.KindEnd)["a"], b.Facts(state.KindRunning)["a"]; ends[1].Reason != "from 4 GPUs to 1" || len(runs[2].GPUs) != 1 || runs[2].Host == node {
 		t.Errorf("it ended as %+v and runs as %+v\n%s", ends[1], runs[2], out)
 	}

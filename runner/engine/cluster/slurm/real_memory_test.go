@@ -25,7 +25,7 @@ jobs: [{name: a, gpus: 2, gpu_memory: 24GiB, retry: 0, run: 'echo $SLURMD_NODENA
 `)
 	b.Drive(smallGPUs)
 	take(b, "4")
-	b.Until("the blocker runs", time.Minute, func() bool { return b.Command("squeue", "-h", "-n", "blocker", "-t", "R") != "" })
+	blocked(b, 1)
 	cmd, out := b.Start("jobs.yaml")
 	b.Until("it was refused on a node", time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) == 1 })
 	b.Write("driver", largeGPUs)

@@ -66,11 +66,36 @@ func prepared(t *testing.T, n int) (s *submit, batch []*engine.Launch) {
 			t.Fatal(err)
 		}
 	}
-	c := &Cluster{Config: engine.Config{Cluster: engine.Cluster{Environ: []string{"HOME=/h"}}, Go: func(f func()) { go f() }}, words: named{name: "slurm"}}
-	if err := c.prepare(s, batch); err != nil {
+	if err := preparer().prepare(s, batch); err != nil {
 		t.Fatal(err)
 	}
 	return s, batch
+}
+
+// preparer makes submissions.
+func preparer() *Cluster {
+	return &Cluster{Config: engine.Config{Cluster: engine.Cluster{Environ: []string{"HOME=/h"}}, Go: func(f func()) { go f() }}, words: named{name: "slurm"}}
+}
+
+// An attempt that is stopped while its submission is prepared has lost its folder. The others go on.
+func TestPrepareStopped(t *testing.T) {
+	s, batch := prepared(t, 3)
+	if err := errors.Join(os.Remove(filepath.Join(batch[0].Dir, wire.StatusFile)), os.RemoveAll(batch[1].Dir)); err != nil {
+		t.Fatal(err)
+	}
+	again := &submit{dir: s.dir + "2"}
+	if err := preparer().prepare(again, batch[:2]); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := readStatus(batch[0].Dir); err != nil || len(st) <= placeFrom {
+		t.Errorf("got %q, %v", st, err)
+	}
+	if _, err := os.Lstat(batch[1].Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its folder is there again: %v", err)
+	}
+	if err := preparer().prepare(&submit{dir: s.dir + "3"}, batch[2:]); err == nil {
+		t.Error("an attempt was submitted twice")
+	}
 }
 
 func TestPrepare(t *testing.T) {

@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -135,7 +137,10 @@ func (c *Cluster) prepare(s *submit, batch []*engine.Launch) error {
 	errs := make([]error, len(batch))
 	c.atOnce(len(batch), func(i int) {
 		l := batch[i]
-		errs[i] = lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l), After: l.After != nil})
+		err := lay(l.Dir, place{Engine: c.words.Name(), Submit: s.dir, Task: i, GPUs: asked(l), After: l.After != nil})
+		if !errors.Is(err, fs.ErrNotExist) { // else it was stopped meanwhile, and its task runs nothing
+			errs[i] = err
+		}
 	})
 	return cmp.Or(errs...)
 }

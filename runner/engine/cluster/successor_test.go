@@ -25,8 +25,7 @@ func succeeding(t *testing.T, within time.Duration) (*engine.Launch, place) {
 	if err := os.Mkdir(l.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{Config: engine.Config{Go: func(f func()) { go f() }}, words: named{name: "slurm"}}
-	if err := c.prepare(s, []*engine.Launch{l}); err != nil {
+	if err := preparer().prepare(s, []*engine.Launch{l}); err != nil {
 		t.Fatal(err)
 	}
 	st, _ := readStatus(l.Dir)

@@ -36,6 +36,7 @@ type attempt struct {
 	saving  procs.Alarm // when it has had its time to save its work
 	ending  procs.Ending
 	cramped bool // it never started for lack of disk space
+	still   bool // it is suspended
 	behind  behind
 }
 

@@ -38,10 +38,7 @@ func (a *attempt) timedOut() {
 		a.end(n.Grace)
 		return
 	}
-	for _, id := range catching {
-		_ = procs.Signal(id, unix.SignalNum("SIG"+n.Signal))
-	}
-	a.saving.Set(a.rec.Save)
+	a.push(catching, unix.SignalNum("SIG"+n.Signal))
 }
 
 // announce tells the runner why the attempt is about to be signaled, and waits for its

@@ -37,8 +37,16 @@ func (a *attempt) makeWay(m *wire.Message) {
 	a.rec.Save = host.Boottime() + m.Wait
 	a.because(m.Why)
 	a.announce(m.Why)
+	a.push(catching, sig)
+}
+
+// push has processes save their work by a signal, also those of an attempt that is suspended.
+func (a *attempt) push(catching []procs.ID, sig unix.Signal) {
 	for _, id := range catching {
 		_ = procs.Signal(id, sig)
+	}
+	if a.still {
+		a.resume()
 	}
 	a.saving.Set(a.rec.Save)
 }

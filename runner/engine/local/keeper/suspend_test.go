@@ -1,0 +1,71 @@
+package keeper
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gpurun/runner/engine"
+	"gpurun/runner/engine/local/wire"
+	"gpurun/state"
+	"gpurun/state/host"
+)
+
+// An attempt that is suspended goes on to save its work, and does not stand still again before it
+// is over.
+func TestSaveWhileSuspended(t *testing.T) {
+	const folder = "GPURUN_TEST_SUSPENDED"
+	dir := os.Getenv(folder)
+	if dir == "" { // Single treats every child of its process as its own
+		cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), folder+"="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	f, err := wire.CreateRecord(dir, &wire.Record{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	l := &engine.Launch{
+		Identity: engine.Identity{UniID: "u", Job: "j", Dir: dir, Grace: time.Second},
+		Command: engine.Command{
+			Commands: []string{"trap 'sleep 0.1; exit 7' USR1; echo $$ >up.new; mv up.new up; while :; do sleep 0.05; done"},
+			Env:      os.Environ(), WorkDir: dir,
+		},
+		Output: engine.Output{Stdout: filepath.Join(dir, "log"), Stderr: filepath.Join(dir, "log")},
+	}
+	asked, over := make(chan *wire.Message), make(chan struct{})
+	go func() {
+		until := func(is func() bool) {
+			for limit := time.Now().Add(10 * time.Second); !is() && time.Now().Before(limit); {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		var text []byte
+		until(func() bool { text, _ = os.ReadFile(filepath.Join(dir, "up")); return len(text) > 0 })
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		asked <- &wire.Message{Op: wire.Suspend}
+		until(func() bool { s, _ := host.StatOf(pid); return s.State == 'T' })
+		asked <- &wire.Message{Op: wire.Save, Why: state.WhyResize, Signal: "USR1", Wait: 10 * time.Second}
+		for {
+			select {
+			case asked <- &wire.Message{Op: wire.Suspend}: // as long as the cluster has it so
+				time.Sleep(10 * time.Millisecond)
+			case <-over:
+				return
+			}
+		}
+	}()
+	ended, err := Single(l, Usual, func(*wire.Message) {}, asked, nil)
+	close(over)
+	if err != nil || ended.ExitCode != 7 || ended.Why != state.WhyResize {
+		t.Errorf("got %+v, %v", ended, err)
+	}
+}

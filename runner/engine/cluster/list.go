@@ -93,7 +93,7 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		e.missed = 0
 		e.list(r)
 		c.hold(e, r.Held)
-		if r.State == Pending || r.State == Stuck {
+		if r.State.queued() {
 			q := engine.Queued{JobID: c.jobID(e), Reason: r.Reason}
 			if e.n == r.First && !r.Rest && time.Until(r.Expected) < Furthest {
 				q.Expected = r.Expected

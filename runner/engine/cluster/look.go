@@ -147,8 +147,8 @@ func (c *Cluster) judge(e *entry) {
 		if e.stop != nil && ended.Why == "" && (ended.Lost || s.record == nil) {
 			ended.Why = e.stop.why
 		}
-		if v.act == voids && s.row.State != Gone && !s.row.State.final() {
-			c.doom(e.submit, e.n) // it would wait there for ever
+		if (v.act == voids || v.code == resubmitted) && s.row.State != Gone && !s.row.State.final() {
+			c.doom(e.submit, e.n) // it would wait there for ever, or runs nothing
 		}
 		c.end(e, ended)
 	default:

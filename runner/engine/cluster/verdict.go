@@ -97,6 +97,7 @@ var rules = []struct {
 	{"out of memory", func(s *seen) bool { return s.record != nil && s.row.State == OutOfMemory }, verdict{ends, oom}},
 	{"preempted, or its node failed", func(s *seen) bool { return s.record != nil && s.displaced() }, verdict{ends, resubmitted}},
 	{"cancelled in the cluster", func(s *seen) bool { return s.record != nil && s.row.State == Cancelled }, verdict{ends, cancelled}},
+	{"queued again by the cluster", func(s *seen) bool { return s.record != nil && s.row.State.queued() && s.untold() }, verdict{ends, resubmitted}},
 	{"signalled, and the cluster says no more", func(s *seen) bool {
 		return s.record != nil && s.record.Why == "" && (s.row.State.final() || s.untold())
 	}, verdict{ends, asRecorded}},
@@ -185,7 +186,7 @@ func (v verdict) outcome(s *seen, name string, at time.Time) *engine.Ended {
 		if s.record == nil && !s.begun() {
 			e.Uncharged = name + " does not know it"
 		}
-		if s.row.State == Pending {
+		if s.row.State.queued() {
 			e.Uncharged = name + " queued it again"
 		} else if s.record == nil && s.ghost() {
 			e.Uncharged = fmt.Sprintf("%s listed it as running%s for %v, and it never began there", name, where, s.running.Round(time.Second))

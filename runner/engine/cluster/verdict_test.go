@@ -41,6 +41,10 @@ func TestJudge(t *testing.T) {
 		{"told by a cluster that forgets nothing", seen{record: told, keeps: true, asked: unsureAfter, unsure: accounted}, verdict{ends, cancelled}},
 		{"ended by qdel before it was killed", seen{record: told, keeps: true, row: row(Failed, "n")}, verdict{ends, cancelled}},
 		{"over the time limit of one that forgets nothing", seen{record: told, keeps: true, row: row(TimedOut, "n")}, verdict{ends, timeout}},
+		{"queued again by one that forgets nothing", seen{record: told, keeps: true, row: row(Pending, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
+		{"queued again, and held", seen{record: told, keeps: true, row: row(Stuck, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
+		{"killed, and queued again", seen{record: kill, row: row(Pending, ""), asked: unsureAfter, unsure: accounted}, verdict{ends, resubmitted}},
+		{"killed, and the list may be from before it began", seen{record: kill, row: row(Pending, "")}, verdict{waits, 0}},
 		{"sent back by one that forgets nothing", seen{record: told, keeps: true, row: row(Preempted, "n")}, verdict{ends, resubmitted}},
 
 		{"being submitted", seen{calling: true, missed: 9}, verdict{waits, 0}},

@@ -130,6 +130,9 @@ const (
 // final reports whether a task in this state is over.
 func (s State) final() bool { return s >= Completed }
 
+// queued reports whether a task in this state waits.
+func (s State) queued() bool { return s == Pending || s == Stuck }
+
 // Tasks reads "3", "8-9,12", "0-9:3" or "0-99%5".
 func Tasks(text string) (ranges [][2]int, err error) {
 	text, _, _ = strings.Cut(text, "%")

@@ -141,6 +141,29 @@ func TestRealRescheduled(t *testing.T) {
 	}
 }
 
+// One that has to wait then for its turn is not taken for cancelled.
+func TestRealQueuedAgain(t *testing.T) {
+	long(t)
+	b := site.New(t, "settings: {engine: sge, cluster: {poll: 1s}}\njobs: [{name: a, gpus: 0, retry: 0, run: 'echo x >>ran; until [ -e go ]; do sleep 0.1; done'}]\n")
+	cmd, out := b.Start("jobs.yaml")
+	b.Wait("ran")
+	id := b.JobID("a")
+	b.Cleanup(func() { clustertest.Quietly(site.Shut[1]...) })
+	shut(b)
+	b.Until("it waits again", time.Minute, func() bool {
+		clustertest.Quietly("qmod", "-f", "-rj", id)
+		return strings.Contains(site.Left(), " Rq ")
+	})
+	b.Until("its attempt has ended", 2*time.Minute, func() bool { return len(b.Facts(state.KindEnd)["a"]) > 0 })
+	open(b)
+	b.Write("go", "")
+	_ = cmd.Wait()
+	ends := b.Facts(state.KindEnd)["a"]
+	if len(ends) != 2 || ends[0].Uncharged != "sge queued it again" || ends[1].State != state.Succeeded || len(strings.Fields(b.Read("ran"))) != 2 {
+		t.Errorf("it ran %q and ended as %+v\n%s", b.Read("ran"), ends, out)
+	}
+}
+
 // The site's own limit of time.
 func TestRealLimit(t *testing.T) {
 	site.Meet(t, `, extra: ["-l h_rt=3"]`, []clustertest.Fate{{Job: "{name: limited, retry: 0, run: " + up + "}", Want: []state.Phase{state.Timeout}}}, clustertest.Nothing, clustertest.Nothing)

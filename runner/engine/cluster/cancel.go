@@ -57,7 +57,7 @@ func (c *Cluster) cancel() {
 	}
 	targets, told := c.targets(cancelAtOnce)
 	if len(targets) == 0 {
-		c.unclear = len(d.all) > 0 // the list may show what was made of a submission
+		c.unclear = c.unclear || len(d.all) > 0 // the list may show what was made of a submission
 		return
 	}
 	d.busy = true
@@ -87,11 +87,12 @@ func (c *Cluster) cancel() {
 func (c *Cluster) targets(most int) (names []string, of []doom) {
 	for d := range c.dooms.all {
 		s := d.submit
-		if c.submits[s.id] != s || s.job == "" && !s.busy && s.gone >= goneAfter {
-			delete(c.dooms.all, d) // it was refused, or is no longer listed
+		if c.submits[s.id] != s || !s.busy && s.gone >= goneAfter {
+			delete(c.dooms.all, d) // it was refused, or is no longer listed: its ID may be another's
 		}
 	}
-	var whole *submit
+	var last *submit
+	idle := false
 	for _, d := range slices.SortedFunc(maps.Keys(c.dooms.all), func(a, b doom) int {
 		return cmp.Or(cmp.Compare(a.submit.id, b.submit.id), cmp.Compare(a.n, b.n))
 	}) {
@@ -99,14 +100,18 @@ func (c *Cluster) targets(most int) (names []string, of []doom) {
 		if s.job == "" {
 			continue
 		}
-		switch idle := s.open == 0 && !s.isElsewhere(anyTask); {
+		first := s != last
+		if first {
+			last, idle = s, s.open == 0 && !s.isElsewhere(anyTask)
+		}
+		switch {
 		case d.n == anyTask && !idle:
 			continue
-		case s == whole:
+		case idle && !first:
 		case len(names) == most:
 			return names, of
 		case idle:
-			names, whole = append(names, s.job), s
+			names = append(names, s.job)
 		default:
 			names = append(names, c.words.Task(s.job, d.n))
 		}

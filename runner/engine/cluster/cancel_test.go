@@ -24,8 +24,9 @@ func TestTargets(t *testing.T) {
 	over, open := &submit{id: "a", job: "17"}, &submit{id: "b", job: "18", open: 1}
 	coming, unknown := &submit{id: "c", name: "gr-c", busy: true}, &submit{id: "d", name: "gr-d"}
 	gone, refused := &submit{id: "e", name: "gr-e", gone: goneAfter}, &submit{id: "f", job: "19"}
+	forgotten := &submit{id: "g", job: "20", open: 1, gone: goneAfter} // and its ID given to another
 	c := &Cluster{words: plain{}, dooms: dooms{all: map[doom]bool{}}, submits: map[string]*submit{}}
-	for _, s := range []*submit{over, open, coming, unknown, gone, refused} {
+	for _, s := range []*submit{over, open, coming, unknown, gone, refused, forgotten} {
 		c.submits[s.id] = s
 		for n := range 3 {
 			c.doom(s, n)
@@ -45,6 +46,11 @@ func TestTargets(t *testing.T) {
 	}
 	if clear(c.dooms.all); c.unheard() != nil {
 		t.Error("nothing is left")
+	}
+	c.doom(refused, 0)
+	c.dooms.again, c.unclear = time.Time{}, true
+	if c.cancel(); len(c.dooms.all) > 0 || !c.unclear {
+		t.Error("what else waits for the next list waits for long")
 	}
 }
 

@@ -104,7 +104,7 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		}
 	case e.row.State.final(): // it was there, and is believed
 	case asked:
-		e.row = Row{}
+		e.list(Row{})
 		if e.missed++; e.missed == 1 {
 			e.missing = time.Now()
 		}
@@ -127,6 +127,9 @@ const Furthest = 30 * 24 * time.Hour
 func (e *entry) list(r Row) {
 	if r.State.final() && !e.row.State.final() {
 		e.over = time.Now()
+	}
+	if r.Held {
+		e.beaten = time.Now() // it may stand still with its keeper, which then shows nothing
 	}
 	switch {
 	case r.State != Runs:

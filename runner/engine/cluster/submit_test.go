@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -58,6 +59,36 @@ func TestNotYetMissing(t *testing.T) {
 	c.learnOf(e, s.job != "" || !s.isCalling())
 	if e.missed != 1 {
 		t.Errorf("missing from %d lists, want 1", e.missed)
+	}
+}
+
+// What is listed as suspended may stand still with its keeper: that it is silent counts from then on.
+// And what was not listed for a while has not been running since before.
+func TestLearnOf(t *testing.T) {
+	s := &submit{id: "1"}
+	c, e := &Cluster{submits: map[string]*submit{"1": s}, words: plain{}, out: newMailbox[engine.Event]()}, &entry{submit: s}
+	list := func(rows ...Row) {
+		s.rows = rows
+		c.learnOf(e, true)
+	}
+	ago := time.Now().Add(-time.Hour)
+	e.beaten = ago
+	if list(Row{State: Active, Node: "n"}); e.beaten != ago {
+		t.Error("its keeper shows that it lives by being listed")
+	}
+	if list(Row{State: Active, Node: "n", Held: true}); time.Since(e.beaten) > deadAfter {
+		t.Error("it is silent since before it was suspended")
+	}
+	list(Row{State: Runs, Node: "n"})
+	if e.runs = ago; e.row.State != Runs {
+		t.Errorf("it is listed as %+v", e.row)
+	}
+	if list(Row{State: Runs, Node: "n"}); e.running < time.Hour {
+		t.Errorf("listed for %v", e.running)
+	}
+	list()
+	if list(Row{State: Runs, Node: "n"}); e.running != 0 {
+		t.Errorf("listed for %v since it was missing", e.running)
 	}
 }
 

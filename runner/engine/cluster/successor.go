@@ -37,6 +37,7 @@ func (c *Cluster) letGo(e *entry) {
 	if err := (request{how: goAhead}).put(place{Submit: e.submit.dir, Task: e.n}); err != nil {
 		c.Log.Warn().Err(err).Str("uni_id", e.UniID).Msg("begin")
 	}
+	e.beaten = time.Now() // it shows nothing while it waits
 	c.wake(e)
 }
 

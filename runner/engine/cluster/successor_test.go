@@ -121,7 +121,9 @@ func TestAdoptSuccessor(t *testing.T) {
 		c, e := &Cluster{submits: map[string]*submit{"0badcafe": {dir: p.Submit}}}, &entry{Identity: l.Identity, adopted: true}
 		st, _ := readStatus(l.Dir)
 		if c.find(e, st); told.how == "" {
-			told.how = goAhead
+			if told.how = goAhead; time.Since(e.beaten) > deadAfter {
+				t.Error("it counts as dead before it can show anything")
+			}
 		}
 		if got := readRequest(p); got.how != told.how || got.why != told.why {
 			t.Errorf("it was told %+v, want %+v", got, told)

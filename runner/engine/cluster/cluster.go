@@ -62,30 +62,30 @@ type Cluster struct {
 // An entry is an attempt that has not ended.
 type entry struct {
 	engine.Identity
-	submit  *submit // nil until it is submitted
-	n       int     // its task
-	gpus    int     // that it asks for
-	never   bool    // it was never submitted
-	adopted bool
-	shown   engine.Queued
-	told    bool // of its start
-	held    bool // the cluster has suspended it
-	ready   bool // a successor: that it has its GPUs was told
-	task    *task
-	record  *wire.Record // that waits for the cluster's word
-	row     Row
-	over    time.Time     // when the row was first final
-	runs    time.Time     // when it was first listed as running, and since then always; zero if it is not
-	running time.Duration // from then to the latest list
-	missed  int
-	missing time.Time // since when
-	asked   int
-	ended   time.Time // when its record was read
-	beat    int
-	beaten  time.Time // when that changed, or when it was first seen
-	stop    *request
-	since   time.Time // of the stop
-	chased  bool      // the cluster was asked to end it
+	submit    *submit // nil until it is submitted
+	n         int     // its task
+	gpus      int     // that it asks for
+	never     bool    // it was never submitted
+	adopted   bool
+	shown     engine.Queued
+	told      bool // of its start
+	suspended bool // by the cluster
+	ready     bool // a successor: that it has its GPUs was told
+	task      *task
+	record    *wire.Record // that waits for the cluster's word
+	row       Row
+	over      time.Time     // when the row was first final
+	runs      time.Time     // when it was first listed as running, and since then always; zero if it is not
+	running   time.Duration // from then to the latest list
+	missed    int
+	missing   time.Time // since when
+	asked     int
+	ended     time.Time // when its record was read
+	beat      int
+	beaten    time.Time // when that changed, or could not yet; or when it was first seen
+	stop      *request
+	since     time.Time // of the stop
+	chased    bool      // the cluster was asked to end it
 }
 
 // A submit is an array job, or one that may become one.

@@ -92,7 +92,7 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 		}
 		e.missed = 0
 		e.list(r)
-		c.hold(e, r.Held)
+		c.suspend(e, r.Suspended)
 		if r.State.queued() {
 			q := engine.Queued{JobID: c.jobID(e), Reason: r.Reason}
 			if e.n == r.First && !r.Rest && time.Until(r.Expected) < Furthest {
@@ -112,10 +112,10 @@ func (c *Cluster) learnOf(e *entry, asked bool) {
 	}
 }
 
-// hold tells when the cluster suspends an attempt that runs, and when it has it go on.
-func (c *Cluster) hold(e *entry, is bool) {
-	if e.told && e.held != is {
-		e.held = is
+// suspend tells when the cluster suspends an attempt that runs, and when it has it go on.
+func (c *Cluster) suspend(e *entry, is bool) {
+	if e.told && e.suspended != is {
+		e.suspended = is
 		c.emit(engine.Event{UniID: e.UniID, Suspended: &is})
 	}
 }
@@ -128,7 +128,7 @@ func (e *entry) list(r Row) {
 	if r.State.final() && !e.row.State.final() {
 		e.over = time.Now()
 	}
-	if r.Held {
+	if r.Suspended {
 		e.beaten = time.Now() // it may stand still with its keeper, which then shows nothing
 	}
 	switch {

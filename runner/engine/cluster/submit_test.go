@@ -76,7 +76,7 @@ func TestLearnOf(t *testing.T) {
 	if list(Row{State: Active, Node: "n"}); e.beaten != ago {
 		t.Error("its keeper shows that it lives by being listed")
 	}
-	if list(Row{State: Active, Node: "n", Held: true}); time.Since(e.beaten) > deadAfter {
+	if list(Row{State: Active, Node: "n", Suspended: true}); time.Since(e.beaten) > deadAfter {
 		t.Error("it is silent since before it was suspended")
 	}
 	list(Row{State: Runs, Node: "n"})

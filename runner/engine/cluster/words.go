@@ -92,20 +92,20 @@ const (
 
 // A Row is a task as the cluster lists it.
 type Row struct {
-	Name     string // of its job
-	Job      string // ID
-	First    int    // the tasks it stands for, from 0
-	Last     int
-	Rest     bool // it stands for all tasks of the job without a row of their own
-	State    State
-	Reason   string    // why it waits
-	Expected time.Time // when the first of these tasks begins, by the cluster's own estimate; zero if it says nothing
-	Never    bool      // and it can never start as it was submitted; without a Reason, Past has that
-	Held     bool      // it has begun, and is suspended
-	Node     string
-	GPUs     int    // of each of these tasks
-	Raw      int    // wait status, once it is over
-	Word     string // the cluster's own for State
+	Name      string // of its job
+	Job       string // ID
+	First     int    // the tasks it stands for, from 0
+	Last      int
+	Rest      bool // it stands for all tasks of the job without a row of their own
+	State     State
+	Reason    string    // why it waits
+	Expected  time.Time // when the first of these tasks begins, by the cluster's own estimate; zero if it says nothing
+	Never     bool      // and it can never start as it was submitted; without a Reason, Past has that
+	Suspended bool      // it has begun, and stands still
+	Node      string
+	GPUs      int    // of each of these tasks
+	Raw       int    // wait status, once it is over
+	Word      string // the cluster's own for State
 }
 
 // State is how a task is, for the cluster.

@@ -136,7 +136,7 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 		for _, t := range part.Tasks {
 			r := cluster.Row{Name: t.Name, Job: t.Job, Word: t.State, GPUs: gpus(t.Asks)}
 			r.State, r.Reason, r.Never = stateOf(t.State)
-			r.Held = r.State == cluster.Active && strings.ContainsAny(t.State, "sST") // by hand, with its queue, or at the queue's threshold
+			r.Suspended = r.State == cluster.Active && strings.ContainsAny(t.State, "sST") // by hand, with its queue, or at the queue's threshold
 			_, r.Node, _ = strings.Cut(t.Queue, "@")
 			ranges := [][2]int{{1, 1}}
 			if t.IDs != "" {

@@ -58,7 +58,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	for letters, held := range map[string]bool{"s": true, "S": true, "T": true, "dS": true, "t": false, "hr": false, "dt": false} {
-		if rows, err := (words{}).Rows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Held != held {
+		if rows, err := (words{}).Rows(strings.ReplaceAll(read(t, "qstat.xml"), "<state>r</state>", "<state>"+letters+"</state>")); err != nil || rows[0].Word != letters || rows[0].Suspended != held {
 			t.Errorf("%s: %+v, %v", letters, rows[0], err)
 		}
 	}

@@ -116,7 +116,7 @@ func (words) Rows(stdout string) ([]cluster.Row, error) {
 			return nil, fmt.Errorf("cannot read the line %q of squeue", line)
 		}
 		r := cluster.Row{Job: f[0], State: stateOf(f[2], f[3]), Reason: f[3], Node: f[4], Word: f[2], Name: f[12], Never: hopeless[f[3]]}
-		r.Held = f[2] == "SUSPENDED"
+		r.Suspended = f[2] == "SUSPENDED"
 		r.Raw, _ = strconv.Atoi(f[6])
 		r.GPUs = each(f[7], f[8]) + each(f[9], f[10]) + gpusIn(f[11])
 		if r.State == cluster.Pending {

@@ -267,10 +267,17 @@ func (b *Bench) Kill(variable string, is func(args string) bool) {
 }
 
 // Exited reports whether a command is over, without waiting for it.
-func Exited(cmd *exec.Cmd) bool { return in(cmd.Process.Pid, 'Z') }
+func Exited(cmd *exec.Cmd) bool { return in(cmd.Process.Pid, "Z") }
 
-// in reports whether a process is in a state, T if it is stopped, or gone.
-func in(pid int, state byte) bool {
+// in reports whether a process is in one of some states, or gone.
+func in(pid int, states string) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || bytes.Contains(b, []byte{')', ' ', state, ' '})
+	if err != nil {
+		return true
+	}
+	_, after, _ := bytes.Cut(b, []byte(") "))
+	return bytes.ContainsAny(after[:min(len(after), 1)], states)
 }
+
+// still are the states of a process that is stopped by a signal, or frozen with its cgroup.
+const still = "TD"

@@ -167,7 +167,7 @@ func (s *Site) Still(b *Bench, name string) (pid int) {
 		b.Fatal(err)
 	}
 	b.Command(append(s.Suspend[0], b.JobID(name))...)
-	b.Until(name+" stands still", 30*time.Second, func() bool { return in(pid, 'T') })
+	b.Until(name+" stands still", 30*time.Second, func() bool { return in(pid, still) })
 	return pid
 }
 
@@ -180,7 +180,7 @@ func (s *Site) Suspended(t *testing.T, more ...Fate) {
 			pid := s.Still(b, "suspended")
 			b.Until("it says so", time.Minute, func() bool { return strings.Contains(b.Run("status"), "suspended by the cluster") })
 			b.Command(append(s.Suspend[1], b.JobID("suspended"))...)
-			b.Until("it goes on", 30*time.Second, func() bool { return !in(pid, 'T') })
+			b.Until("it goes on", 30*time.Second, func() bool { return !in(pid, still) })
 			b.Until("it says no more", time.Minute, func() bool { return !strings.Contains(b.Run("status"), "suspended by the cluster") })
 			b.Write("go", "")
 		},

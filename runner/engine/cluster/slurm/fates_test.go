@@ -124,7 +124,7 @@ func TestRealExpected(t *testing.T) {
 	blockFor(b, "--time=30")
 	cmd, _ := b.Start("jobs.yaml")
 	said := ""
-	b.Until("the first of the array has an estimate", time.Minute, func() bool {
+	b.Until("the first of the array has an estimate", 3*time.Minute, func() bool {
 		said = b.Run("status")
 		return strings.Count(said, "; the cluster expects it to start at ") == 1
 	})
